@@ -54,7 +54,7 @@ type Change struct {
 // order, for a load or an ingest in the order of the keys. Applied in this order they have the effect of the
 // change. TTL is what remains of the time to live at this moment; a value that has expired is an EntryDelete.
 // ChangeOptions.Prefix applies to puts and deletions. The slices are valid until the next entry. An error, which
-// comes last, says that the files of the change cannot be read.
+// comes last, says that the files of the change cannot be read: ErrChangesGone if they are not kept any more.
 func (c Change) Entries() iter.Seq2[BatchEntry, error] {
 	return func(yield func(BatchEntry, error) bool) {
 		if c.change == nil {

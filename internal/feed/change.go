@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"io/fs"
 	"iter"
 	"time"
 
@@ -111,6 +112,10 @@ const tableReadAhead = 256 << 10
 // ofTable yields the newest entry of each key.
 func (c *Change) ofTable(path string, yield func(batch.Entry, error) bool) bool {
 	f, err := c.fs.Open(path)
+	if errors.Is(err, fs.ErrNotExist) { // the change is not kept any more
+		yield(batch.Entry{}, &GoneError{c.First - 1, c.Last, path + " was removed"})
+		return false
+	}
 	if err != nil {
 		yield(batch.Entry{}, errors.Wrap(err, "sievedb: a table of a change"))
 		return false

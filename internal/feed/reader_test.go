@@ -158,7 +158,7 @@ func TestFilesThatOthersChanged(t *testing.T) {
 	}{
 		"a log removed":   {remove("1-3.log"), 3, ErrGone},
 		"a load removed":  {remove("4-103.load"), 103, ErrGone},
-		"a table removed": {remove("000501.ldb"), 0, fs.ErrNotExist},
+		"a table removed": {remove("000501.ldb"), 103, ErrGone},
 		"a log cut":       {func(t *testing.T, s *store, _ *Recovered) { create(t, s.fsys, "db/changes/1-3.log", nil) }, 0, base.ErrCorruption},
 		"a load damaged":  {func(t *testing.T, s *store, _ *Recovered) { create(t, s.fsys, "db/changes/4-103.load", nil) }, 0, base.ErrCorruption},
 		"a table damaged": {func(t *testing.T, s *store, _ *Recovered) {
@@ -200,6 +200,32 @@ func TestALoadIsRemovedBeforeItIsRead(t *testing.T) {
 	var gone *GoneError
 	require.ErrorAs(t, err, &gone)
 	require.Equal(t, uint64(305), gone.Oldest)
+}
+
+// A slow reader has a load, and the archive is trimmed before it reads the entries, or between two tables: the error is
+// that of any change that is gone.
+func TestALoadIsRemovedWhileItIsRead(t *testing.T) {
+	s := opened(t)
+	p, err := s.a.Begin(Load, Event{Manifest: s.manifest}, 100, []string{s.table("l"), s.table("m")})
+	require.NoError(t, err)
+	p.Commit()
+	s.seq = 100
+	r := NewReader(s.a, 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise})
+	defer r.Close()
+	c, err := r.Next(s.seq)
+	require.NoError(t, err)
+	var keys []string
+	for e, entryErr := range c.Entries(nil) {
+		if err = entryErr; err == nil {
+			keys = append(keys, string(e.Key))
+			s.a.o.Bytes = 1
+			s.a.trim()
+		}
+	}
+	require.Equal(t, []string{"l"}, keys)
+	var gone *GoneError
+	require.ErrorAs(t, err, &gone)
+	require.Equal(t, [2]uint64{0, 100}, [2]uint64{gone.Since, gone.Oldest})
 }
 
 // Reading begins where an earlier reader ended.
