@@ -24,6 +24,10 @@ type Directory struct {
 
 	mu    sync.Mutex
 	first map[uint64]uint64 // the first number of each log
+	// kept is what the last listing found in the archive, sorted, without what is pending. Such a file does not change
+	// any more. Otherwise each step of a reader would read the names of all files, and what the loads say.
+	kept  []*segment
+	stale bool // a file of kept has been moved or removed
 	hints
 }
 
@@ -56,6 +60,9 @@ func (d *Directory) Oldest(last uint64) (uint64, error) {
 
 // find implements Source.
 func (d *Directory) find(position, limit uint64) (*segment, error) {
+	if s := d.listed(position); s != nil {
+		return s, nil
+	}
 	segments, err := d.segments(limit)
 	if err != nil {
 		return nil, err
@@ -71,8 +78,26 @@ func (d *Directory) atEnd(position, limit uint64) error {
 	return &GoneError{position, limit, "no log has them: " + whyGone}
 }
 
+// listed returns the segment with the change after position if the last listing found it in the archive.
+func (d *Directory) listed(position uint64) *segment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stale {
+		return nil
+	}
+	found, err := findIn(d.kept, position)
+	if err != nil || found.last <= position {
+		return nil
+	}
+	return found
+}
+
 // settle implements Source. The next listing shows where a file is.
-func (d *Directory) settle() {}
+func (d *Directory) settle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stale = true
+}
 
 // segments lists what is there now. The logs are listed before the archive: one that is moved meanwhile
 // may be in both lists, but not in none. All changes up to limit have been made.
@@ -93,18 +118,36 @@ func (d *Directory) segments(limit uint64) ([]*segment, error) {
 			continue
 		}
 		if s.path = filepath.Join(dir, name); s.kind != Batch {
-			e, err := readEvent(d.fs, s.path)
-			if err != nil {
+			if s.tables, err = d.tablesOf(s); err != nil {
 				continue // it was renamed or removed meanwhile, or is damaged: then there is a gap
-			}
-			for _, t := range e.Tables {
-				s.tables = append(s.tables, filepath.Join(dir, t))
 			}
 		}
 		kept = append(kept, s)
 	}
 	slices.SortFunc(kept, func(a, b *segment) int { return cmpUint(a.first, b.first) })
+	d.mu.Lock()
+	d.kept = slices.DeleteFunc(slices.Clone(kept), func(s *segment) bool { return s.pending })
+	d.stale = false
+	d.mu.Unlock()
 	return joined(kept, live, limit), nil
+}
+
+// tablesOf returns the paths of the tables of a change with a file of its own.
+func (d *Directory) tablesOf(s *segment) (tables []string, err error) {
+	d.mu.Lock()
+	known, err := findIn(d.kept, s.first-1)
+	d.mu.Unlock()
+	if err == nil && known.path == s.path {
+		return known.tables, nil
+	}
+	e, err := readEvent(d.fs, s.path)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range e.Tables {
+		tables = append(tables, filepath.Join(filepath.Dir(s.path), t))
+	}
+	return tables, nil
 }
 
 // joined returns the kept segments and the logs after them. A change that is pending counts if a log continues
