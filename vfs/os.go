@@ -96,7 +96,7 @@ func (osFS) Rename(oldname, newname string) error { return os.Rename(oldname, ne
 func (osFS) Link(oldname, newname string) error { return os.Link(oldname, newname) }
 
 func (osFS) List(dir string) ([]string, error) {
-	d, err := os.Open(dir)
+	d, err := openDir(dir)
 	if err != nil {
 		return nil, renamed("list", err)
 	}

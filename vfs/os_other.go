@@ -20,6 +20,8 @@ func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(name, flags, mode)
 }
 
+func openDir(name string) (*os.File, error) { return os.Open(name) }
+
 // syncDir only checks that dir exists: Windows has no fsync for directories, and NTFS journals
 // names itself.
 func syncDir(dir string) error {

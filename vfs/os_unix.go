@@ -17,6 +17,11 @@ func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
 }
 
+// openDir opens a directory. O_NONBLOCK has no effect on one, and keeps the open of a named pipe from waiting.
+func openDir(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
 // MaxDescriptors returns how many files the process may have open: the soft limit, which the Go
 // runtime has raised to the hard limit. It returns math.MaxInt32 if there is no limit, and 0 if
 // the limit is unknown.
@@ -31,7 +36,7 @@ func MaxDescriptors() int {
 // syncDir is fsync of the directory. File systems that do not support it for directories
 // return EINVAL or ENOTSUP (fsync(2)); every other error is a failure.
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := openDir(dir)
 	if err != nil {
 		return err
 	}

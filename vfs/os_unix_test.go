@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,6 +64,26 @@ func TestOnlyPlainFilesAreAccepted(t *testing.T) {
 			require.Equal(t, "precious", string(victim))
 			require.NoFileExists(t, filepath.Join(dir, "nothing"))
 		})
+	}
+}
+
+// A named pipe in place of a directory is an error: an open that waits for its other end would never return.
+func TestANamedPipeIsNoDirectory(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	errs := make(chan error, 2)
+	go func() {
+		_, err := vfs.OS.List(pipe)
+		errs <- err
+		errs <- vfs.OS.SyncDir(pipe)
+	}()
+	for range 2 {
+		select {
+		case err := <-errs:
+			require.ErrorContains(t, err, "not a directory")
+		case <-time.After(10 * time.Second):
+			t.Fatal("it waits for the other end of the pipe")
+		}
 	}
 }
 
