@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -192,4 +193,45 @@ func TestARepairThatCannotUseLostChangesNothing(t *testing.T) {
 	before := list()
 	require.ErrorContains(t, Repair(l.dir, testOptions(nil)), "symbolic link")
 	require.Equal(t, before, list())
+}
+
+// Something else is in place of the directory of the changes: a named pipe, or a link to the changes of another
+// database. Opening and following do not wait, the database works without changes, and the other one stays as it is.
+func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
+	o := &Options{Changes: ChangeRetention{Bytes: 1 << 30}}
+	other := filepath.Join(t.TempDir(), "other")
+	d, err := Open(other, o)
+	require.NoError(t, err)
+	require.NoError(t, d.SetCursor("reader", 0))
+	require.NoError(t, d.Close())
+	cursors := filepath.Join(other, "changes", "CURSORS")
+	before, err := os.ReadFile(cursors)
+	require.NoError(t, err)
+	for name, put := range map[string]func(path string) error{
+		"a named pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link":       func(path string) error { return os.Symlink(filepath.Join(other, "changes"), path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "db")
+			d, err := Open(dir, nil)
+			require.NoError(t, err)
+			require.NoError(t, d.Put([]byte("a"), nil, Sync))
+			require.NoError(t, d.Close())
+			require.NoError(t, put(filepath.Join(dir, "changes")))
+			f, err := OpenFollower(dir, nil)
+			require.NoError(t, err)
+			_ = firstError(f.Changes(background, 0, nil))
+			require.NoError(t, f.Close())
+			d, err = Open(dir, o)
+			if err == nil {
+				require.Error(t, firstError(d.Changes(background, 0, nil)))
+				_ = d.DropCursor("reader")
+				require.NoError(t, d.Put([]byte("b"), nil, Sync))
+				require.NoError(t, d.Close())
+			}
+			after, err := os.ReadFile(cursors)
+			require.NoError(t, err)
+			require.Equal(t, string(before), string(after))
+		})
+	}
 }

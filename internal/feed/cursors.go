@@ -140,6 +140,9 @@ func (a *Archive) DropCursor(name string) error {
 	if _, ok := next[name]; !ok {
 		return nil
 	}
+	if a.broken != nil { // the subdirectory may be a link to that of another database
+		return a.broken
+	}
 	delete(next, name)
 	err := a.replaceCursors(next)
 	if base.IsNoSpace(err) {
