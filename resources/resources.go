@@ -51,8 +51,8 @@ type Options struct {
 
 	// MaxConcurrent is the number of concurrent merges of all databases, including those of Compact
 	// and UpgradeFilters. Free slots go to databases whose level 0 slows their writers, then to those
-	// that compact level 0, then to others by turns. While several databases are open, none has all
-	// slots, unless there is only one. Default: half of the processors, at least 2. At most 64.
+	// that compact level 0, then to others by turns. While several databases are open, none takes all
+	// slots, unless there is only one; if one that was alone has them, there is one more for the others. Default: half of the processors, at least 2. At most 64.
 	MaxConcurrent int
 }
 

@@ -28,7 +28,8 @@ const patience = 4
 // ones, to the one that has waited longest. A store waits for one slot at a time and then goes to the
 // end, so stores take turns.
 //
-// One store never has all slots while others are open: its compactions may take long, or hang.
+// One store never takes all slots while others are open: its compactions may take long, or hang. One that was alone may
+// have them all when others are opened; as long as it does, there is one more slot for those.
 //
 // A slot is reserved for the chosen store at once, which then gets a signal. It uses the slot or gives
 // it up. So stores that come later cannot overtake it.
@@ -39,6 +40,7 @@ type slotPool struct {
 	mu      sync.Mutex
 	stores  int
 	used    int      // slots in use or reserved
+	hog     *Slots   // the store that uses all slots, nil if there is none
 	waiting []*Slots // in the order of their beginning; none that could have a free slot
 	granted int
 	waits   uint64
@@ -67,6 +69,9 @@ func (p *slotPool) join() *Slots {
 
 // allowsLocked reports whether a store may have one more slot.
 func (p *slotPool) allowsLocked(s *Slots) bool {
+	if p.hog != nil && p.hog != s && p.limit > 1 && p.used == p.hog.used {
+		return true
+	}
 	return p.used < p.limit && (p.limit == 1 || p.stores == 1 || s.used < p.limit-1)
 }
 
@@ -119,6 +124,10 @@ func (s *Slots) Use() {
 	}
 	s.reserved = false
 	s.used++
+	if s.used >= s.pool.limit {
+		s.pool.hog = s
+		s.pool.grantLocked()
+	}
 }
 
 // Free ends the use of a slot.
@@ -131,6 +140,7 @@ func (s *Slots) Free() {
 	if s.used > 0 {
 		s.used--
 		s.pool.used--
+		s.pool.noHogLocked(s)
 		s.pool.grantLocked()
 	}
 }
@@ -167,8 +177,16 @@ func (s *Slots) leave() {
 	s.gone = true
 	p.used -= s.used
 	s.used = 0
+	p.noHogLocked(s)
 	p.stores--
 	p.grantLocked()
+}
+
+// noHogLocked notes that a store does not use all slots any more.
+func (p *slotPool) noHogLocked(s *Slots) {
+	if p.hog == s && s.used < p.limit {
+		p.hog = nil
+	}
 }
 
 // grantLocked reserves free slots for stores that wait.

@@ -82,21 +82,22 @@ func TestAReservedSlotIsGivenUp(t *testing.T) {
 }
 
 func TestAStoreThatLeavesReturnsItsSlots(t *testing.T) {
-	p, s := slotsOf(2, 2)
-	gone, other := s[0], s[1]
+	p, s := slotsOf(2, 3)
+	gone, other, third := s[0], s[1], s[2]
 	for range 3 {
 		gone.Use() // the third is one more than there are
 	}
 	require.Equal(t, 3, p.used)
-	other.Want(Stalled)
+	require.True(t, third.Want(Ordinary), "another store is not left without a slot")
+	require.False(t, other.Want(Stalled))
 	gone.Want(Ordinary)
 	gone.leave()
 	require.True(t, signalled(other.Signal()))
-	require.Equal(t, 1, p.used)
+	require.Equal(t, 2, p.used)
 	gone.Use()
 	gone.Free()
 	require.False(t, gone.Want(Stalled))
-	require.Equal(t, 1, p.used)
+	require.Equal(t, 2, p.used)
 }
 
 func TestNoStoreHasAllSlotsOfSeveral(t *testing.T) {
@@ -111,6 +112,35 @@ func TestNoStoreHasAllSlotsOfSeveral(t *testing.T) {
 	other.leave()
 	require.True(t, signalled(greedy.Signal()), "it is the only one now")
 	require.Equal(t, 2, p.used)
+}
+
+// A store that was alone has all slots, and its compactions hang. Stores that are opened later share one more slot
+// until it gives one back or leaves.
+func TestAStoreThatWasAloneDoesNotKeepAllSlots(t *testing.T) {
+	p, s := slotsOf(2, 1)
+	hung := s[0]
+	for range 2 {
+		require.True(t, hung.Want(Ordinary))
+		hung.Use()
+	}
+	a, b := p.join(), p.join()
+	require.True(t, a.Want(Ordinary))
+	a.Use()
+	require.False(t, b.Want(Ordinary))
+	require.False(t, hung.Want(Stalled))
+	a.Free()
+	require.True(t, signalled(b.Signal()))
+	require.True(t, b.Want(Ordinary))
+	b.Use()
+	hung.Free()
+	require.False(t, a.Want(Ordinary), "both slots are used, by two stores")
+	hung.leave()
+	require.True(t, signalled(a.Signal()))
+	a.Use()
+	require.Equal(t, 2, p.used)
+	a.leave()
+	b.leave()
+	require.Zero(t, p.used)
 }
 
 func TestSlotsUnderLoad(t *testing.T) {
