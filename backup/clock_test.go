@@ -1,6 +1,7 @@
 package backup_test
 
 import (
+	"io/fs"
 	"testing"
 	"time"
 
@@ -52,4 +53,25 @@ func TestABackupOfTheFutureDoesNotCount(t *testing.T) {
 	require.Equal(t, []backup.Info{info, future}, report.Kept)
 	require.Empty(t, storage.Names("running/"))
 	require.Equal(t, "later", restored(t, repo, info.ID)["key"])
+}
+
+// A segment was stored while the clock was years ahead. A time after the clock was right again was restored as the state
+// before that segment.
+func TestAClockThatWasAheadHidesNoLaterTimes(t *testing.T) {
+	l := newTimeline(t, vfs.NewMem(), backuptest.NewMem())
+	begin := time.Now().UTC().Add(-time.Hour)
+	const ahead = 10 * 365 * 24 * time.Hour
+	for i, after := range []time.Duration{0, time.Minute, ahead, 3 * time.Minute, ahead, 5 * time.Minute} {
+		l.repo.SetNow(func() time.Time { return begin.Add(after) })
+		l.put("key", string(rune('0'+i)))
+		l.archive()
+	}
+	l.repo.SetNow(time.Now)
+	for minute, want := range []string{"0", "1", "1", "3", "3", "5"} {
+		require.Equal(t, want, l.at(backup.Point{Time: begin.Add(time.Duration(minute) * time.Minute)})["key"], minute)
+	}
+	_, err := l.tryAt("", backup.Point{Time: begin.Add(6 * time.Minute)})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	l.repo.SetNow(func() time.Time { return time.Unix(0, 0) }) // the clock of the machine that restores
+	require.Equal(t, "1", l.at(backup.Point{Time: begin.Add(time.Minute)})["key"])
 }

@@ -275,7 +275,7 @@ func (r *Repository) planIn(ctx context.Context, stream string, backups []*manif
 			break
 		}
 		found.segments = append(found.segments, h)
-		if found.advance(h, p) {
+		if r.advance(found, h, p) {
 			return found.trimmed(), nil
 		}
 	}
@@ -313,13 +313,17 @@ func (r *Repository) after(ctx context.Context, stream string, numbers []uint64,
 	return numbers[i:], failed
 }
 
-// advance sets the target to what a segment has up to the point. It reports whether the point is in the segment.
-func (f *route) advance(h *segmentHead, p Point) (reached bool) {
+// advance sets the target to what a segment has up to the point. It reports whether the point is in the segment. Times
+// in the future say nothing: the clock was ahead for a while, and the times after it are right again.
+func (r *Repository) advance(f *route, h *segmentHead, p Point) (reached bool) {
 	if p.Time.IsZero() {
 		f.target = p.Sequence
 		return h.last >= p.Sequence
 	}
 	for _, m := range h.marks {
+		if r.isFuture(m.at) && !r.isFuture(p.Time) {
+			continue
+		}
 		if m.at.After(p.Time) {
 			return true
 		}
