@@ -177,6 +177,28 @@ func TestASyncWakesReaders(t *testing.T) {
 	}
 }
 
+// A write without a sync becomes durable by the flush that ends a full disk, and no other write follows. A reader that
+// waits got nothing until the next one.
+func TestTheEndOfAFullDiskWakesReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := newFailing()
+		d := mustOpen(t, changesOptions(fsys))
+		require.NoError(t, d.Put([]byte("a"), nil, NoSync))
+		done := make(chan error, 1)
+		go func() { done <- d.WaitForChange(t.Context(), 0) }()
+		fsys.fail(wrap.OpSync, ".log", syscall.ENOSPC)
+		require.ErrorIs(t, d.SyncLog(), ErrNoSpace)
+		synctest.Wait()
+		require.Empty(t, done)
+		fsys.heal()
+		require.NoError(t, d.SyncLog())
+		synctest.Wait()
+		require.Len(t, done, 1)
+		require.NoError(t, <-done)
+		require.NoError(t, d.Close())
+	})
+}
+
 // Without the logs, a database that is not open for writing has a gap, not an end.
 func TestAMissingPastIsNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,6 +51,9 @@ func (d *DB) replaceLog() error {
 	d.log.full, d.log.replaced = nil, false
 	d.synced.Store(d.log.lastSeq)
 	d.log.logged = d.log.lastSeq // the MANIFEST has that number now, and a preamble must not be below it
+	if d.changes != nil {
+		d.wakeReaders()
+	}
 	d.opts.Logger.Info("there is space again; writes continue")
 	return nil
 }
