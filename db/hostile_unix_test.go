@@ -195,7 +195,7 @@ func TestARepairThatCannotUseLostChangesNothing(t *testing.T) {
 	require.Equal(t, before, list())
 }
 
-// Something else is instead of the directory of the changes: a named pipe, or a link to the changes of another
+// Something else has the name of the directory of the changes: a named pipe, or a link to the changes of another
 // database. Opening and following do not wait, the database works without changes, and the other one stays as it is.
 func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
 	o := &Options{Changes: ChangeRetention{Bytes: 1 << 30}}

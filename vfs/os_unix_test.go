@@ -67,7 +67,7 @@ func TestOnlyPlainFilesAreAccepted(t *testing.T) {
 	}
 }
 
-// A named pipe instead of a directory is an error: an open that waits for its other end would never return.
+// A named pipe with the name of a directory is an error: an open that waits for its other end would never return.
 func TestANamedPipeIsNoDirectory(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))

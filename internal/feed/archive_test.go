@@ -103,7 +103,7 @@ func TestRetentionByAgeAfterAWrongClock(t *testing.T) {
 	oldest, err := s.a.Oldest()
 	require.NoError(t, err)
 	require.Equal(t, uint64(5), oldest)
-	s.now = time.Unix(0, 0) // a clock that is after removes nothing, also when it is right again
+	s.now = time.Unix(0, 0) // a clock that is late removes nothing, also when it is right again
 	s.put("a")
 	require.NoError(t, s.flush())
 	s.now = time.Unix(1e9, 0).Add(8 * 25 * time.Minute)
