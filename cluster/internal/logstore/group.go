@@ -1,0 +1,310 @@
+package logstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/db"
+)
+
+// The kinds of keys. They reach the disk and never change.
+const (
+	logTag    = 'l'
+	stableTag = 's'
+
+	logKeyLen = 13
+)
+
+// maxScratch bounds the memory in bytes that a group keeps for encoding entries.
+const maxScratch = 1 << 20
+
+// Errors of groups.
+var (
+	// ErrGap refuses entries that do not follow the last one, and deletions that would leave a hole.
+	ErrGap = errors.New("the log would have a gap")
+	// ErrStateBehind says that the log begins after the state ends: entries are missing, and the replica
+	// must be healed from another one.
+	ErrStateBehind = errors.New("the log begins after the state ends")
+)
+
+// Group is the log and the stable store of one group.
+type Group struct {
+	s  *Store
+	id kv.GroupID
+
+	// storing is held while entries are stored, one batch after another. It guards batch and scratch.
+	storing sync.Mutex
+	batch   db.Batch
+	scratch []byte
+
+	// mu guards what follows. It is not held during reads and writes of the database.
+	mu          sync.RWMutex
+	first, last uint64 // 0 and 0: the log is empty
+	deletions   uint64 // how many were begun
+	deleting    int    // how many run
+}
+
+var (
+	_ raft.LogStore          = (*Group)(nil)
+	_ raft.StableStore       = (*Group)(nil)
+	_ raft.MonotonicLogStore = (*Group)(nil)
+)
+
+func newGroup(s *Store, id kv.GroupID) *Group { return &Group{s: s, id: id} }
+
+// ID returns the group's number.
+func (g *Group) ID() kv.GroupID { return g.id }
+
+func (g *Group) logKey(index uint64) []byte {
+	key := appendGroup(make([]byte, 0, logKeyLen), g.id)
+	return binary.BigEndian.AppendUint64(append(key, logTag), index)
+}
+
+// load sets where the log begins and ends.
+func (g *Group) load(it *db.Iterator) error {
+	prefix := append(appendGroup(nil, g.id), logTag)
+	if !it.SeekGE(prefix) || !bytes.HasPrefix(it.Key(), prefix) {
+		return it.Err()
+	}
+	if len(it.Key()) != logKeyLen {
+		return fmt.Errorf("the log of group %d has a key of %d bytes", g.id, len(it.Key()))
+	}
+	g.first = binary.BigEndian.Uint64(it.Key()[5:])
+	if !it.SeekLT(append(appendGroup(nil, g.id), logTag+1)) {
+		return it.Err()
+	}
+	if len(it.Key()) != logKeyLen {
+		return fmt.Errorf("the log of group %d has a key of %d bytes", g.id, len(it.Key()))
+	}
+	g.last = binary.BigEndian.Uint64(it.Key()[5:])
+	return nil
+}
+
+// IsMonotonic returns true. raft then drops the whole log when it has installed a snapshot, instead of
+// keeping entries that may contradict it: hashicorp/raft issue 697, in which a follower with such
+// entries refuses all that follow, and is sent snapshots for ever. It is also true: the log has no gaps.
+func (g *Group) IsMonotonic() bool { return true }
+
+// FirstIndex returns the index of the first entry, 0 if there is none.
+func (g *Group) FirstIndex() (uint64, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.first, nil
+}
+
+// LastIndex returns the index of the last entry, 0 if there is none.
+func (g *Group) LastIndex() (uint64, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.last, nil
+}
+
+// GetLog reads an entry, or returns raft.ErrLogNotFound as it is, because raft compares it so.
+func (g *Group) GetLog(index uint64, l *raft.Log) error {
+	before, there, _ := g.has(index)
+	if !there {
+		return raft.ErrLogNotFound
+	}
+	b, err := g.s.db.Get(g.logKey(index))
+	if errors.Is(err, db.ErrNotFound) {
+		if after, there, deleting := g.has(index); !there || deleting || after != before {
+			return raft.ErrLogNotFound // it was deleted meanwhile
+		}
+		return g.s.fail(fmt.Errorf("entry %d of group %d is missing from its log: %w", index, g.id, db.ErrCorruption))
+	}
+	if err == nil {
+		if err = parseEntry(b, l); err == nil {
+			l.Index = index
+			return nil
+		}
+		err = g.s.fail(err)
+	}
+	return fmt.Errorf("read entry %d of group %d: %w", index, g.id, g.s.noteRead(err))
+}
+
+// has reports whether the log has an entry, whether entries are being deleted, and how many deletions were begun.
+func (g *Group) has(index uint64) (deletions uint64, there, deleting bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.deletions, g.last != 0 && index >= g.first && index <= g.last, g.deleting > 0
+}
+
+// StoreLog is StoreLogs for one entry.
+func (g *Group) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs stores entries that follow the last one, all or none. They are durable when it returns. Any index
+// may be the first of an empty log. Other entries are refused with ErrGap: raft stores none with a monotonic
+// store, unless it lost track after an error.
+func (g *Group) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	g.storing.Lock()
+	defer g.storing.Unlock()
+	if err := g.checkOrder(logs); err != nil {
+		return err
+	}
+	g.batch.Reset()
+	for _, l := range logs {
+		var err error
+		if g.scratch, err = appendEntry(g.scratch[:0], l); err != nil {
+			return err
+		}
+		g.batch.Put(g.logKey(l.Index), g.scratch)
+	}
+	if cap(g.scratch) > maxScratch {
+		g.scratch = nil
+	}
+	if err := g.s.apply(&g.batch, db.Sync); err != nil {
+		return fmt.Errorf("store %d entries of group %d: %w", len(logs), g.id, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last == 0 {
+		g.first = logs[0].Index
+	}
+	g.last = logs[len(logs)-1].Index
+	return nil
+}
+
+// checkOrder returns an error for entries that do not continue the log.
+func (g *Group) checkOrder(logs []*raft.Log) error {
+	g.mu.RLock()
+	next := g.last + 1
+	g.mu.RUnlock()
+	if next == 1 {
+		next = logs[0].Index
+	}
+	if next == 0 || logs[len(logs)-1].Index == math.MaxUint64 {
+		return fmt.Errorf("group %d: entries cannot have the indexes 0 and 2^64-1", g.id)
+	}
+	for _, l := range logs {
+		if l.Index != next {
+			return fmt.Errorf("group %d: entry %d was to be stored, and entry %d is next: %w", g.id, l.Index, next, ErrGap)
+		}
+		next++
+	}
+	return nil
+}
+
+// DeleteRange deletes the entries from lowest to highest, both included, which must be the first ones, the
+// last ones, or all. Indexes that the log does not have are ignored. After a power cut the
+// entries may be there again, unless a later entry was stored.
+func (g *Group) DeleteRange(lowest, highest uint64) error {
+	start, limit, err := g.beginDeletion(lowest, highest)
+	if err != nil || start == nil {
+		return err
+	}
+	err = g.s.deleteRange(start, limit)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.deleting--
+	switch {
+	case err != nil:
+		return fmt.Errorf("delete entries of group %d: %w", g.id, err)
+	case g.last == 0: // DropGroup deleted all
+	case lowest > g.first:
+		g.last = lowest - 1
+	case highest >= g.last:
+		g.first, g.last = 0, 0
+	default: // perhaps entries were added to those that were all
+		g.first = highest + 1
+	}
+	return nil
+}
+
+// beginDeletion returns the keys to delete, nil if there are none.
+func (g *Group) beginDeletion(lowest, highest uint64) (start, limit []byte, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.last == 0 || lowest > highest || highest < g.first || lowest > g.last:
+		return nil, nil, nil
+	case lowest > g.first && highest < g.last:
+		return nil, nil, fmt.Errorf("delete the entries %d to %d of %d to %d of group %d: %w", lowest, highest, g.first, g.last, g.id, ErrGap)
+	}
+	g.deletions++
+	g.deleting++
+	return g.logKey(max(lowest, g.first)), g.logKey(min(highest, g.last) + 1), nil
+}
+
+// Align prepares the log for raft.NewRaft on a state that ends with the entry applied. It deletes a log that
+// ends before that: such a log is left if the process ended after a state was installed and before raft had
+// deleted the old log, and raft would then store entries with a gap. It returns ErrStateBehind if
+// the log begins after the next entry; raft.NewRaft would panic.
+func (g *Group) Align(applied uint64) error {
+	g.mu.RLock()
+	first, last := g.first, g.last
+	g.mu.RUnlock()
+	switch {
+	case last != 0 && last < applied:
+		return g.DeleteRange(first, last)
+	case first > applied+1:
+		return fmt.Errorf("the log of group %d begins with entry %d, and the state ends with %d: %w", g.id, first, applied, ErrStateBehind)
+	}
+	return nil
+}
+
+// Lacks reports whether raft believes in a last entry that the log does not have, nor its snapshot: raftLast is
+// raft.LastIndex, and snapshot the index of raft's last snapshot. If that lasts, raft must be ended and made
+// again on this log.
+//
+// It happens when a state is installed on a follower whose log went beyond the state's end, with entries of a deposed
+// leader. raft v1.8.0 then deletes the log, but keeps the index of its last entry in memory, refuses all entries that
+// follow the state, and is sent the state again and again. IsMonotonic does not help against that.
+// It is also true for a moment while raft replaces entries.
+func (g *Group) Lacks(raftLast, snapshot uint64) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return raftLast > g.last && raftLast > snapshot
+}
+
+func (g *Group) stableKey(key []byte) []byte {
+	return append(append(appendGroup(nil, g.id), stableTag), key...)
+}
+
+// Set stores a value under a name. It is durable when it returns.
+func (g *Group) Set(key, value []byte) error {
+	var b db.Batch
+	b.Put(g.stableKey(key), value)
+	if err := g.s.apply(&b, db.Sync); err != nil {
+		return fmt.Errorf("store a value of group %d: %w", g.id, err)
+	}
+	return nil
+}
+
+// Get returns the value of a name, nil if there is none.
+func (g *Group) Get(key []byte) ([]byte, error) {
+	v, err := g.s.db.Get(g.stableKey(key))
+	switch {
+	case errors.Is(err, db.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read a value of group %d: %w", g.id, g.s.noteRead(err))
+	}
+	return v, nil
+}
+
+// SetUint64 stores a number under a name. It is durable when it returns.
+func (g *Group) SetUint64(key []byte, n uint64) error {
+	return g.Set(key, binary.BigEndian.AppendUint64(nil, n))
+}
+
+// GetUint64 returns the number of a name, 0 if there is none.
+func (g *Group) GetUint64(key []byte) (uint64, error) {
+	v, err := g.Get(key)
+	switch {
+	case err != nil || v == nil:
+		return 0, err
+	case len(v) != 8:
+		return 0, fmt.Errorf("a value of group %d has %d bytes, and a number has 8", g.id, len(v))
+	}
+	return binary.BigEndian.Uint64(v), nil
+}
