@@ -1,0 +1,135 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/sievedb/sievedb/vfs"
+)
+
+const (
+	pointerName   = "STATE"
+	pointerTemp   = "STATE.tmp"
+	creatingWord  = "creating "
+	statePrefix   = "state-"
+	sendPrefix    = "send-"
+	maxPointerLen = 100
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var dirPattern = regexp.MustCompile(`^(?:state|send)-([0-9]{6,18})(?:\.checkpoint)?$`)
+
+// dirNumber returns the number of a directory that the machine made.
+func dirNumber(name string) (n uint64, ok bool) {
+	match := dirPattern.FindStringSubmatch(name)
+	if match == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(match[1], 10, 64)
+	return n, err == nil
+}
+
+// pointer is the content of STATE.
+type pointer struct {
+	name     string // "": there is no STATE
+	creating bool   // the state was never in use
+}
+
+func (p pointer) String() string {
+	text := p.name
+	if p.creating {
+		text = creatingWord + text
+	}
+	return fmt.Sprintf("%s %08x\n", text, crc32.Checksum([]byte(text), castagnoli))
+}
+
+func parsePointer(b []byte) (pointer, error) {
+	text, sum, _ := strings.Cut(strings.TrimPrefix(string(b), creatingWord), " ")
+	p := pointer{name: text, creating: strings.HasPrefix(string(b), creatingWord)}
+	if !strings.HasPrefix(text, statePrefix) || !dirPattern.MatchString(text) || strings.Contains(text, ".") || sum == "" || p.String() != string(b) {
+		return pointer{}, fmt.Errorf("%s is damaged", pointerName)
+	}
+	return p, nil
+}
+
+// readPointer reads STATE of a directory.
+func readPointer(fsys vfs.FS, dir string) (p pointer, err error) {
+	f, err := fsys.Open(filepath.Join(dir, pointerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return pointer{}, nil
+	}
+	if err != nil {
+		return pointer{}, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, err := f.Size()
+	if err != nil {
+		return pointer{}, err
+	}
+	if size > maxPointerLen {
+		return pointer{}, fmt.Errorf("%s has %d bytes, at most %d are expected", pointerName, size, maxPointerLen)
+	}
+	b := make([]byte, size)
+	if _, err := vfs.ReadFull(f, b, 0); err != nil {
+		return pointer{}, err
+	}
+	return parsePointer(b)
+}
+
+// writePointer replaces STATE. If maybe is true after an error, STATE may have been replaced.
+func writePointer(fsys vfs.FS, dir string, p pointer) (maybe bool, err error) {
+	temp := filepath.Join(dir, pointerTemp)
+	if err := writeFile(fsys, temp, []byte(p.String())); err != nil {
+		return false, err
+	}
+	if err := fsys.Rename(temp, filepath.Join(dir, pointerName)); err != nil {
+		return true, err
+	}
+	return true, fsys.SyncDir(dir)
+}
+
+// writeFile makes a file with durable bytes. It replaces one that a crash left.
+func writeFile(fsys vfs.FS, name string, b []byte) error {
+	f, err := vfs.Replace(fsys, name)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// removeAll removes a directory and what it contains. A missing one is no error.
+func removeAll(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		info, err := fsys.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			err = removeAll(fsys, path)
+		} else {
+			err = fsys.Remove(path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return fsys.Remove(dir)
+}
