@@ -1,0 +1,368 @@
+package wire
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// Options are what Listen needs. Only Address and Logger are required on a loopback address.
+type Options struct {
+	// Address is the host:port at which the node listens. Port 0 is any free port.
+	Address string
+	// TLS is for connections that arrive; nil: plain. ClientCAs must be set: it has the CA of the
+	// cluster. Each certificate of that CA may act as a peer, unless Secret is set too.
+	TLS *tls.Config
+	// PeerTLS is for connections to other nodes: their CA in RootCAs, and this node's certificate. It is set if
+	// and only if TLS is.
+	PeerTLS *tls.Config
+	// Secret is shared by all nodes of the cluster, and has at least MinSecret bytes; nil: none.
+	Secret []byte
+	// Insecure permits addresses other than loopback without TLS and Secret.
+	Insecure bool
+	// Cluster is the ID of the node's cluster; "": it has none until SetCluster.
+	Cluster string
+	Logger  *slog.Logger
+
+	// HandshakeTimeout bounds the time until a connection is authenticated. Default 5 s.
+	HandshakeTimeout time.Duration
+	// MaxHandshakes is how many connections may be in the handshake at a time; if there are more, the one that
+	// has waited longest is closed. Default 512.
+	MaxHandshakes int
+	// StallTimeout ends a call's connection if the other side takes no byte of a message, or sends none of
+	// one that has begun, for so long. Default 30 s.
+	StallTimeout time.Duration
+
+	// Errors are further errors that keep their identity across the wire, by code.
+	Errors map[string]error
+
+	// Dial replaces the dialer, and Accepted wraps accepted connections; both below TLS. Tests cut
+	// connections by them.
+	Dial     func(ctx context.Context, addr string) (net.Conn, error)
+	Accepted func(net.Conn) net.Conn
+}
+
+// MinSecret is the length of the shortest secret.
+const MinSecret = 16
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Logger == nil {
+		return o, errors.New("wire: Logger is nil")
+	}
+	if n := len(o.Secret); n > 0 && n < MinSecret {
+		return o, fmt.Errorf("the secret of the cluster has %d bytes, at least %d are required", n, MinSecret)
+	}
+	if (o.TLS == nil) != (o.PeerTLS == nil) {
+		return o, errors.New("TLS needs both a configuration for the listener and one for connections to peers")
+	}
+	if o.TLS != nil {
+		if o.TLS.ClientCAs == nil {
+			// Without it, crypto/tls would accept the certificates of every public CA.
+			return o, errors.New("TLS needs the CA of the cluster, by which peers are verified")
+		}
+		o.TLS = o.TLS.Clone()
+		if o.TLS.ClientAuth < tls.VerifyClientCertIfGiven {
+			o.TLS.ClientAuth = tls.VerifyClientCertIfGiven
+		}
+	}
+	if o.HandshakeTimeout <= 0 {
+		o.HandshakeTimeout = 5 * time.Second
+	}
+	if o.MaxHandshakes <= 0 {
+		o.MaxHandshakes = 512
+	}
+	if o.StallTimeout <= 0 {
+		o.StallTimeout = 30 * time.Second
+	}
+	if o.Dial == nil {
+		o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}
+	return o, nil
+}
+
+// Listener is the listener of a node.
+type Listener struct {
+	o       Options
+	ln      net.Listener
+	limit   int // of the bytes of a request or response
+	clients *queue
+	pool    pool
+	control connSet // accepted connections of control calls
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	once    sync.Once
+
+	mu       sync.Mutex
+	cluster  clusterSum
+	groups   map[kv.GroupID]*stream
+	handlers map[string]handler
+	pending  list.List // of net.Conn in the handshake; the oldest is in front
+}
+
+// Listen begins to listen.
+func Listen(o Options) (*Listener, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	addr, err := net.ResolveTCPAddr("tcp", o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", o.Address, err)
+	}
+	if o.TLS == nil && len(o.Secret) == 0 && !o.Insecure && !addr.IP.IsLoopback() {
+		return nil, fmt.Errorf("listen at %s: without TLS and without a secret only loopback addresses are safe: "+
+			"set TLS or a secret for the nodes, or listen at 127.0.0.1", o.Address)
+	}
+	ln, err := net.ListenTCP("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", o.Address, err)
+	}
+	l := &Listener{
+		o: o, ln: ln, limit: MaxMessage, clients: newQueue(ln.Addr()),
+		groups: make(map[kv.GroupID]*stream), handlers: make(map[string]handler), cluster: sumOf(o.Cluster),
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.wg.Add(1)
+	go l.accept()
+	return l, nil
+}
+
+// Addr returns the address at which it listens.
+func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
+
+// Clients returns a listener for the connections of clients. Closing it refuses further clients, and nothing else.
+func (l *Listener) Clients() net.Listener { return l.clients }
+
+// SetCluster says which cluster the node belongs to from now on. Idle connections for calls are closed: some may
+// be to nodes of other clusters, which had a request as well.
+func (l *Listener) SetCluster(id string) {
+	l.mu.Lock()
+	l.cluster = sumOf(id)
+	l.mu.Unlock()
+	l.pool.drop()
+}
+
+// Close closes the listener, the streams of groups and all connections of peers. Connections that Clients has
+// returned stay open. It waits for the handlers of calls.
+func (l *Listener) Close() error {
+	var err error
+	l.once.Do(func() {
+		l.mu.Lock()
+		l.cancel()
+		streams := make([]*stream, 0, len(l.groups))
+		for _, s := range l.groups {
+			streams = append(streams, s)
+		}
+		for e := l.pending.Front(); e != nil; e = e.Next() {
+			e.Value.(net.Conn).Close()
+		}
+		l.mu.Unlock()
+
+		err = l.ln.Close()
+		l.clients.Close()
+		for _, s := range streams {
+			s.Close()
+		}
+		l.control.close()
+		l.pool.close()
+	})
+	l.wg.Wait()
+	return err
+}
+
+func (l *Listener) isClosed() bool { return l.ctx.Err() != nil }
+
+func (l *Listener) accept() {
+	defer l.wg.Done()
+	for {
+		conn, err := l.ln.Accept()
+		if err != nil {
+			if l.isClosed() {
+				return
+			}
+			// Such as too many open files: others may be closed soon.
+			l.o.Logger.Warn("accept a connection", "error", err)
+			select {
+			case <-l.ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
+		if l.o.Accepted != nil {
+			conn = l.o.Accepted(conn)
+		}
+		entry, ok := l.enter(conn)
+		if !ok {
+			conn.Close()
+			return
+		}
+		l.wg.Add(1)
+		go func() {
+			defer l.wg.Done()
+			l.serve(conn, entry)
+		}()
+	}
+}
+
+// serve authenticates a connection and hands it to its user.
+func (l *Listener) serve(raw net.Conn, entry *list.Element) {
+	next, err := l.handshake(raw)
+	l.leave(entry)
+	if err != nil {
+		raw.Close()
+		level := slog.LevelDebug // of clients that went away, and scanners of ports
+		if errors.Is(err, ErrRefused) {
+			level = slog.LevelWarn
+		}
+		l.o.Logger.Log(l.ctx, level, "refused a connection", "remote", raw.RemoteAddr().String(), "error", err)
+		return
+	}
+	next()
+}
+
+// enter counts a connection among those in the handshake. It returns false if the listener is closed.
+func (l *Listener) enter(conn net.Conn) (*list.Element, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isClosed() {
+		return nil, false
+	}
+	if l.pending.Len() >= l.o.MaxHandshakes {
+		oldest := l.pending.Front()
+		oldest.Value.(net.Conn).Close()
+		l.pending.Remove(oldest)
+	}
+	return l.pending.PushBack(conn), true
+}
+
+func (l *Listener) leave(e *list.Element) {
+	l.mu.Lock()
+	l.pending.Remove(e) // nothing happens if it was removed already
+	l.mu.Unlock()
+}
+
+// handshake finds out what a connection is for. The function that it returns hands it over.
+func (l *Listener) handshake(raw net.Conn) (func(), error) {
+	raw.SetDeadline(time.Now().Add(l.o.HandshakeTimeout))
+	conn := raw
+	if l.o.TLS != nil {
+		t := tls.Server(raw, l.o.TLS)
+		if err := t.HandshakeContext(l.ctx); err != nil {
+			return nil, err
+		}
+		conn = t
+	}
+	first := make([]byte, 1)
+	n, err := conn.Read(first)
+	if n == 0 {
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			return func() { l.serveClient(conn) }, nil // a silent client; TLS survives timeouts of reads
+		}
+		return nil, err
+	}
+	if first[0] != magic[0] {
+		return func() { l.serveClient(&replayedConn{Conn: conn, first: first}) }, nil
+	}
+	var s *stream
+	h, err := admit(conn, first, l.o.Secret, func(h hello) byte {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		joins := h.kind == kindControl && h.cluster == clusterSum{}
+		switch {
+		case h.kind != kindRaft && h.kind != kindControl:
+			return statusKind
+		case h.cluster != l.cluster && !joins:
+			return statusCluster
+		case h.kind == kindControl:
+			return statusAccepted
+		}
+		if s = l.groups[h.group]; s == nil {
+			return statusGroup
+		}
+		return statusAccepted
+	})
+	if err != nil {
+		return nil, err
+	}
+	conn.SetDeadline(time.Time{})
+	if h.kind == kindControl {
+		return func() { l.serveControl(conn) }, nil
+	}
+	return func() { s.serve(conn, l.ctx.Done()) }, nil
+}
+
+func (l *Listener) serveClient(conn net.Conn) {
+	conn.SetDeadline(time.Time{})
+	l.clients.put(conn, l.ctx.Done())
+}
+
+// dialPeer connects to another node and does the handshake.
+func (l *Listener) dialPeer(ctx context.Context, addr string, kind byte, group kv.GroupID) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)() // Close must not wait for a dial
+	if l.isClosed() {
+		return nil, net.ErrClosed
+	}
+	raw, err := l.o.Dial(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to node %s: %w", addr, err)
+	}
+	conn, err := l.greetPeer(ctx, raw, addr, kind, group)
+	if err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("connect to node %s: %w", addr, err)
+	}
+	return conn, nil
+}
+
+func (l *Listener) greetPeer(ctx context.Context, raw net.Conn, addr string, kind byte, group kv.GroupID) (net.Conn, error) {
+	deadline := time.Now().Add(l.o.HandshakeTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	raw.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	conn := raw
+	if l.o.PeerTLS != nil {
+		config := l.o.PeerTLS
+		if config.ServerName == "" {
+			host, _, err := net.SplitHostPort(addr)
+			if err != nil {
+				return nil, err
+			}
+			config = config.Clone()
+			config.ServerName = host
+		}
+		t := tls.Client(raw, config)
+		if err := t.HandshakeContext(ctx); err != nil {
+			return nil, err
+		}
+		conn = t
+	}
+	l.mu.Lock()
+	h := hello{version: version, kind: kind, group: group, cluster: l.cluster}
+	l.mu.Unlock()
+	if err := greet(conn, h, l.o.Secret); err != nil {
+		return nil, err
+	}
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	return conn, conn.SetDeadline(time.Time{})
+}
