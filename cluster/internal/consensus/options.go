@@ -1,0 +1,161 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// Server is a member of a group.
+type Server struct {
+	ID      string
+	Address string
+	Voter   bool
+}
+
+// Timing is how fast a group notices faults. Zero fields get defaults.
+type Timing struct {
+	// Heartbeat is how long a follower hears nothing from its leader before it wants an election. Default 1 s.
+	// Heartbeats wait for writes to the log, so it must be several times longer than the slowest of them.
+	Heartbeat time.Duration
+	// Election is how long a candidate waits for votes. At least Heartbeat; default Heartbeat.
+	Election time.Duration
+	// Lease is how long a leader hears nothing from a quorum before it steps down. At most Heartbeat;
+	// default half of it.
+	Lease time.Duration
+	// Commit is how often an idle leader announces its commit index. Default a 20th of Heartbeat.
+	Commit time.Duration
+	// RPC bounds each message between nodes; of a snapshot, each 256 KiB. Default 10 times Heartbeat.
+	RPC time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&t.Heartbeat, time.Second)
+	set(&t.Election, t.Heartbeat)
+	set(&t.Lease, t.Heartbeat/2)
+	set(&t.Commit, max(t.Heartbeat/20, time.Millisecond))
+	set(&t.RPC, 10*t.Heartbeat)
+	return t
+}
+
+// Faults switch off guards of this package. They are for tests that must find the bug of each guard.
+type Faults struct {
+	// FastHeartbeats lets the transport handle heartbeats outside the main loop (#695).
+	FastHeartbeats bool
+	// KeepLogs hides from raft that the log store is monotonic (#697), and does not restart raft after a snapshot.
+	KeepLogs bool
+	// NoRestart does not restart raft after a snapshot, but lets it drop the log.
+	NoRestart bool
+	// LateSnapshots installs snapshots that are older than the state.
+	LateSnapshots bool
+	// TrustVerifyLeader believes raft's VerifyLeader.
+	TrustVerifyLeader bool
+}
+
+// Options are what Start needs.
+type Options struct {
+	// Group is the group's number, for errors.
+	Group kv.GroupID
+	// ID names this server, for all time. Address is where other nodes and clients reach it.
+	ID, Address string
+
+	// Logs must be monotonic (raft.MonotonicLogStore) and let StoreLogs overwrite entries.
+	Logs   raft.LogStore
+	Stable raft.StableStore
+	// FSM restores itself: raft does not restore a snapshot into it at the start.
+	FSM       raft.FSM
+	Snapshots raft.SnapshotStore
+	// Stream is closed by Close.
+	Stream raft.StreamLayer
+	// Addresses returns the present address of a server; nil: that of the configuration.
+	Addresses func(id string) (string, error)
+	// Bootstrap is the group's first configuration. It has no effect if the stores have state.
+	Bootstrap []Server
+
+	Timing Timing
+	// MaxInFlight and MaxInFlightBytes bound the proposals that wait. Defaults 4096 and 64 MiB.
+	MaxInFlight      int
+	MaxInFlightBytes int
+	// MaxAppend is how many entries are sent and written to the log at a time. Default 64.
+	MaxAppend int
+	// Raft takes a snapshot after SnapshotThreshold entries and leaves TrailingLogs of them for followers that
+	// lag. It looks each SnapshotInterval. Defaults: those of raft, 8192, 10240 and 2 min.
+	SnapshotThreshold uint64
+	TrailingLogs      uint64
+	SnapshotInterval  time.Duration
+
+	// OnLeadership is called for each change of Leadership, one at a time, in order. It may be nil. It must not
+	// call Close.
+	OnLeadership func(Leadership)
+	// OnFailure is called at most once, if the group cannot continue. It may be nil.
+	OnFailure func(error)
+
+	Logger *slog.Logger
+	Faults Faults
+}
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.ID == "" || o.Address == "":
+		return o, errors.New("a group needs the ID and the address of its server")
+	case o.Logs == nil || o.Stable == nil || o.FSM == nil || o.Snapshots == nil || o.Stream == nil || o.Logger == nil:
+		return o, errors.New("a group needs Logs, Stable, FSM, Snapshots, Stream and Logger")
+	}
+	if m, ok := o.Logs.(raft.MonotonicLogStore); !ok || !m.IsMonotonic() {
+		return o, fmt.Errorf("the log store %T is not monotonic, which raft needs to recover by snapshots (hashicorp/raft #697)", o.Logs)
+	}
+	if o.Faults.KeepLogs {
+		o.Logs = struct{ raft.LogStore }{o.Logs}
+	}
+	o.Timing = o.Timing.withDefaults()
+	for _, d := range []struct {
+		field *int
+		value int
+	}{{&o.MaxInFlight, 4096}, {&o.MaxInFlightBytes, 64 << 20}, {&o.MaxAppend, 64}} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	if o.OnLeadership == nil {
+		o.OnLeadership = func(Leadership) {}
+	}
+	if o.OnFailure == nil {
+		o.OnFailure = func(error) {}
+	}
+	return o, nil
+}
+
+func (o *Options) raftConfig() *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(o.ID)
+	c.HeartbeatTimeout = o.Timing.Heartbeat
+	c.ElectionTimeout = o.Timing.Election
+	c.LeaderLeaseTimeout = o.Timing.Lease
+	c.CommitTimeout = o.Timing.Commit
+	c.MaxAppendEntries = o.MaxAppend
+	c.BatchApplyCh = true // so that entries share a write to the log
+	c.ShutdownOnRemove = false
+	c.NoSnapshotRestoreOnStart = true
+	c.NoLegacyTelemetry = true
+	c.Logger = newLogger(o.Logger)
+	if o.SnapshotThreshold > 0 {
+		c.SnapshotThreshold = o.SnapshotThreshold
+	}
+	if o.TrailingLogs > 0 {
+		c.TrailingLogs = o.TrailingLogs
+	}
+	if o.SnapshotInterval > 0 {
+		c.SnapshotInterval = o.SnapshotInterval
+	}
+	return c
+}

@@ -1,0 +1,186 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// reads verifies leadership for linearizable reads, in rounds that calls share.
+type reads struct {
+	g    *Group
+	wake chan struct{}
+
+	mu   sync.Mutex
+	next *round // which calls join; nil: none
+}
+
+// round is one verification. A call may join only before it begins: a round proves who led when it began.
+type round struct {
+	done  chan struct{} // closed after the fields below are set
+	index uint64
+	err   error
+}
+
+func newReads(g *Group) *reads {
+	r := &reads{g: g, wake: make(chan struct{}, 1)}
+	g.wg.Add(1)
+	go r.run()
+	return r
+}
+
+// ReadIndex returns an index so that a state machine that has applied it has all writes that were acknowledged before the
+// call. The index is of an entry that the state machine sees. It fails with a *kv.NotLeaderError if this server does
+// not lead, and with kv.ErrNoQuorum if ctx ends before that is known.
+func (g *Group) ReadIndex(ctx context.Context) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("%w: %w", kv.ErrNoQuorum, err)
+	}
+	r := g.reads.join()
+	select {
+	case <-r.done:
+		return r.index, r.err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: %w", kv.ErrNoQuorum, context.Cause(ctx))
+	case <-g.dead:
+		return 0, kv.ErrClosed
+	}
+}
+
+func (r *reads) join() *round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = &round{done: make(chan struct{})}
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+	return r.next
+}
+
+func (r *reads) run() {
+	defer r.g.wg.Done()
+	for {
+		select {
+		case <-r.wake:
+		case <-r.g.dead:
+			return
+		}
+		r.mu.Lock()
+		now := r.next
+		r.next = nil // who comes from here on is too late for this round
+		r.mu.Unlock()
+		if now != nil {
+			now.index, now.err = r.verify()
+			close(now.done)
+		}
+	}
+}
+
+// verify returns the read index if this server leads now.
+func (r *reads) verify() (uint64, error) {
+	term, err := r.ready()
+	if err != nil {
+		return 0, err
+	}
+	since := r.g.trans.acks.tick()
+	engine := r.g.raft.Load()
+	commit := engine.CommitIndex()
+	servers := engine.GetConfiguration().Configuration().Servers
+
+	if err := r.confirm(servers, term, since); err != nil {
+		return 0, err
+	}
+	if now := r.g.leading.current(); !now.Leading || now.Term != term {
+		return 0, r.g.notLeader()
+	}
+	return r.visible(commit)
+}
+
+// ready waits until this leader has committed an entry of its term: before, it does not know what is committed.
+func (r *reads) ready() (term uint64, err error) {
+	for {
+		now, changed := r.g.leading.watch()
+		switch {
+		case !now.Leading:
+			return 0, r.g.notLeader()
+		case now.Ready:
+			return now.Term, nil
+		}
+		select {
+		case <-changed:
+		case <-r.g.dead:
+			return 0, kv.ErrClosed
+		}
+	}
+}
+
+// confirm waits until a quorum has acknowledged the leader of term after since. It asks raft for VerifyLeader, which
+// sends heartbeats at once.
+func (r *reads) confirm(servers []raft.Server, term, since uint64) error {
+	self := raft.ServerID(r.g.o.ID)
+	if ok, _ := r.g.trans.acks.quorum(servers, self, term, since); ok {
+		return nil // it is the only voter
+	}
+	verified := make(chan error, 1)
+	if !r.g.gate.enter() {
+		return kv.ErrClosed
+	}
+	go func() {
+		defer r.g.gate.exit()
+		verified <- r.g.raft.Load().VerifyLeader().Error()
+	}()
+	for {
+		ok, acked := r.g.trans.acks.quorum(servers, self, term, since)
+		if ok && !r.g.o.Faults.TrustVerifyLeader {
+			return nil
+		}
+		now, changed := r.g.leading.watch()
+		if !now.Leading || now.Term != term {
+			return r.g.notLeader()
+		}
+		select {
+		case <-acked:
+		case <-changed:
+		case err := <-verified:
+			switch {
+			case errors.Is(err, raft.ErrRaftShutdown):
+				return kv.ErrClosed
+			case err != nil:
+				return r.g.notLeader()
+			case r.g.o.Faults.TrustVerifyLeader:
+				return nil
+			}
+			verified = nil // raft is content; its heartbeats are on their way
+		case <-r.g.dead:
+			return kv.ErrClosed
+		}
+	}
+}
+
+// visible returns the newest index up to commit that the state machine sees, since it does not learn of
+// entries of raft's own. What it is known to have applied already needs no search.
+func (r *reads) visible(commit uint64) (uint64, error) {
+	_, configurations := r.g.o.FSM.(raft.ConfigurationStore)
+	for index := commit; index > r.g.command.Load(); index-- {
+		var entry raft.Log
+		err := r.g.o.Logs.GetLog(index, &entry)
+		if errors.Is(err, raft.ErrLogNotFound) {
+			break // it is in a snapshot of this server, so it is applied
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read entry %d: %w", index, err)
+		}
+		if entry.Type == raft.LogCommand || configurations && entry.Type == raft.LogConfiguration {
+			return index, nil
+		}
+	}
+	return r.g.command.Load(), nil
+}
