@@ -1,0 +1,260 @@
+package consensus
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// transport is raft's network transport with the guards of this package. It outlives restarts of raft, so it does
+// not show raft a method Close.
+type transport struct {
+	raft.Transport
+	raft.WithPreVote
+	inner  *raft.NetworkTransport
+	faults Faults
+	acks   *acks
+	rpcs   chan raft.RPC
+	done   chan struct{} // closed by close
+	wg     sync.WaitGroup
+
+	// settled returns the newest index that is committed or applied here.
+	settled func() uint64
+	// installed is called after raft has installed a snapshot, before the leader learns of it.
+	installed func(index uint64)
+	// heard is called for each message of a leader that has its commit index.
+	heard func(term, commit uint64)
+}
+
+func newTransport(o *Options) *transport {
+	config := &raft.NetworkTransportConfig{
+		Stream: &guardedStream{StreamLayer: o.Stream, addr: address(o.Address), timeout: o.Timing.RPC},
+		// One for heartbeats, one for entries, one for votes.
+		MaxPool: 3, Timeout: o.Timing.RPC, Logger: newLogger(o.Logger),
+		// No pipeline: if its decoder ends while a request is sent, the sender waits for ever, and raft cannot be
+		// shut down. Raft's own measurements (#541) found hardly a benefit.
+		MaxRPCsInFlight: 1,
+	}
+	if o.Addresses != nil {
+		config.ServerAddressProvider = addresses(o.Addresses)
+	}
+	inner := raft.NewNetworkTransportWithConfig(config)
+	t := &transport{
+		Transport: inner, WithPreVote: inner, inner: inner, faults: o.Faults, acks: newAcks(),
+		rpcs: make(chan raft.RPC), done: make(chan struct{}),
+	}
+	return t
+}
+
+type addresses func(id string) (string, error)
+
+func (f addresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	addr, err := f(string(id))
+	return raft.ServerAddress(addr), err
+}
+
+func (t *transport) start() {
+	t.wg.Add(1)
+	go t.pump()
+}
+
+// close ends the transport and its connections, so that calls in progress fail at once.
+func (t *transport) close() {
+	close(t.done)
+	t.inner.Close()
+	t.inner.CloseStreams()
+	t.wg.Wait()
+}
+
+// SetHeartbeatHandler ignores the call: heartbeats take the way of all messages, through raft's main loop.
+// Handled on another goroutine, they change the term and the state outside it (hashicorp/raft #695).
+func (t *transport) SetHeartbeatHandler(handler func(raft.RPC)) {
+	if t.faults.FastHeartbeats {
+		t.inner.SetHeartbeatHandler(handler)
+	}
+}
+
+// Consumer returns the channel from which raft takes messages.
+func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
+
+// AppendEntries sends entries or a heartbeat and notes the acknowledgement for ReadIndex. An answer with the same
+// term acknowledges the leader even if the follower lacks the entries before.
+func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	args.Entries = affordable(args.Entries)
+	sent := t.acks.tick()
+	if err := t.inner.AppendEntries(id, target, args, resp); err != nil {
+		return err
+	}
+	if resp.Term == args.Term {
+		t.acks.note(id, args.Term, sent)
+	}
+	return nil
+}
+
+// maxAppendBytes bounds the entries of a message, unless there is one only. A message has a deadline, and the log store
+// writes it as one batch, of which it refuses those that are too large: raft, which counts entries only, would send
+// the same message again and again.
+const maxAppendBytes = 16 << 20
+
+// affordable returns the first entries, as many as fit into a message. Raft looks at what is left in its request,
+// and continues from there.
+func affordable(entries []*raft.Log) []*raft.Log {
+	bytes := 0
+	for i, e := range entries {
+		if bytes += len(e.Data); i > 0 && bytes > maxAppendBytes {
+			return entries[:i]
+		}
+	}
+	return entries
+}
+
+// pump passes messages to raft.
+func (t *transport) pump() {
+	defer t.wg.Done()
+	for {
+		select {
+		case rpc := <-t.inner.Consumer():
+			switch m := rpc.Command.(type) {
+			case *raft.InstallSnapshotRequest:
+				t.install(rpc, m)
+				continue
+			case *raft.AppendEntriesRequest:
+				if m.LeaderCommitIndex > 0 {
+					t.heard(m.Term, m.LeaderCommitIndex)
+				}
+			}
+			t.pass(rpc)
+		case <-t.done:
+			return
+		}
+	}
+}
+
+func (t *transport) pass(rpc raft.RPC) bool {
+	select {
+	case t.rpcs <- rpc:
+		return true
+	case <-t.done:
+		rpc.Respond(nil, raft.ErrTransportShutdown)
+		return false
+	}
+}
+
+// install passes a snapshot to raft, unless it is late, and reports its end before the leader learns of it. No
+// other message passes meanwhile: raft's main loop is busy with the snapshot anyway.
+func (t *transport) install(rpc raft.RPC, m *raft.InstallSnapshotRequest) {
+	leader, answers := rpc.RespChan, make(chan raft.RPCResponse, 1)
+	data := &snapshotReader{r: rpc.Reader}
+	if !t.faults.LateSnapshots {
+		// Raft reads on its main loop. So the answer does not change until it has decided.
+		data.late = func() bool { return m.LastLogIndex <= t.settled() }
+	}
+	rpc.RespChan, rpc.Reader = answers, data
+	if !t.pass(rpc) {
+		return
+	}
+	var answer raft.RPCResponse
+	select {
+	case answer = <-answers:
+	case <-t.done:
+		leader <- raft.RPCResponse{Error: raft.ErrTransportShutdown}
+		return
+	}
+	resp, ok := answer.Response.(*raft.InstallSnapshotResponse)
+	switch {
+	case ok && data.err == errLateSnapshot:
+		// This replica has all that is in it, so the leader can continue from there.
+		t.wg.Add(1)
+		go func() {
+			defer t.wg.Done()
+			_, err := io.Copy(io.Discard, data.r)
+			leader <- raft.RPCResponse{
+				Response: &raft.InstallSnapshotResponse{RPCHeader: resp.RPCHeader, Term: resp.Term, Success: err == nil}, Error: err,
+			}
+		}()
+		return
+	case ok && resp.Success:
+		t.installed(m.LastLogIndex)
+	}
+	leader <- answer
+}
+
+var errLateSnapshot = errors.New("a snapshot arrived late: newer entries are committed here")
+
+// snapshotReader is the data of a snapshot. Its first Read fails if the snapshot is late.
+type snapshotReader struct {
+	r    io.Reader
+	late func() bool // nil after the first Read
+	err  error
+}
+
+func (s *snapshotReader) Read(p []byte) (int, error) {
+	if late := s.late; late != nil {
+		s.late = nil
+		if late() {
+			s.err = errLateSnapshot
+		}
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	return s.r.Read(p)
+}
+
+// guardedStream is a raft.StreamLayer that has the address that others use, and whose accepted connections
+// do not stall within a message.
+type guardedStream struct {
+	raft.StreamLayer
+	addr    address
+	timeout time.Duration
+}
+
+func (s *guardedStream) Addr() net.Addr { return s.addr }
+
+func (s *guardedStream) Accept() (net.Conn, error) {
+	conn, err := s.StreamLayer.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &impatientConn{Conn: conn, timeout: s.timeout}, nil
+}
+
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }
+
+// impatientConn has a deadline for reads within a message. Raft's transport has none, so a leader that stops while
+// it sends a snapshot would hold up the receiver's main loop until TCP gives up, and for ever if its process is only
+// paused. Each message is answered by a Write; so a Read that follows a Write begins a message and may wait, and a
+// Read that follows a Read continues one. Used by one goroutine.
+type impatientConn struct {
+	net.Conn
+	timeout time.Duration
+	within  bool
+}
+
+func (c *impatientConn) Read(p []byte) (int, error) {
+	deadline := time.Time{}
+	if c.within {
+		deadline = time.Now().Add(c.timeout)
+	}
+	if err := c.Conn.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	c.within = true
+	return n, err
+}
+
+func (c *impatientConn) Write(p []byte) (int, error) {
+	c.within = false
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
