@@ -1,0 +1,57 @@
+package consensus
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+// measured is a log store that knows the bytes of the largest batch.
+type measured struct {
+	*memory
+	largest atomic.Int64
+}
+
+func (m *measured) StoreLogs(logs []*raft.Log) error {
+	bytes := int64(0)
+	for _, l := range logs {
+		bytes += int64(len(l.Data))
+	}
+	m.largest.Store(max(m.largest.Load(), bytes))
+	return m.memory.StoreLogs(logs)
+}
+
+// Raft counts the entries of a message. Those of a follower that was away may be long, and a log store refuses batches
+// that are too large.
+func TestLongEntriesReachAFollowerInSeveralMessages(t *testing.T) {
+	c := startCluster(t, 3, steady)
+	back := c.followers()[0]
+	require.NoError(t, back.Close())
+	var want []string
+	for i := range 40 {
+		want = append(want, strings.Repeat(string(rune('a'+i)), 1<<20))
+		c.propose(want[i], back)
+	}
+	store := &measured{memory: back.store}
+	back.o.Logs = store
+	c.start(back)
+	c.agree(want[39:])
+	entries, _ := back.fsm.state()
+	for i, entry := range want {
+		require.True(t, slices.Contains(entries, entry), "entry %d is missing", i)
+	}
+	require.Greater(t, store.largest.Load(), int64(1<<20))
+	require.LessOrEqual(t, store.largest.Load(), int64(maxAppendBytes))
+}
+
+func TestAMessageHasOneEntryAtLeast(t *testing.T) {
+	long := &raft.Log{Data: make([]byte, maxAppendBytes+1)}
+	short := &raft.Log{Data: make([]byte, maxAppendBytes/2)}
+	require.Empty(t, affordable(nil))
+	require.Len(t, affordable([]*raft.Log{long, short}), 1)
+	require.Len(t, affordable([]*raft.Log{short, short, short}), 2)
+}

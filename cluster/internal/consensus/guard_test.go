@@ -1,0 +1,369 @@
+package consensus
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
+)
+
+// stranger returns a transport that can send messages in the name of any server.
+func (c *cluster) stranger() *raft.NetworkTransport {
+	l, err := wire.Listen(wire.Options{Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(c.t, err)
+	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: l.Group(testGroup), MaxPool: 1, Timeout: time.Hour, Logger: newLogger(slog.New(slog.DiscardHandler)),
+	})
+	c.t.Cleanup(func() {
+		t.Close()
+		l.Close()
+	})
+	return t
+}
+
+func header(n *node) raft.RPCHeader {
+	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.id), Addr: []byte(n.o.Address)}
+}
+
+// hashicorp/raft #695: heartbeats that are handled on the transport's goroutine change the term outside the main loop.
+func TestHeartbeatsGoThroughTheMainLoop(t *testing.T) {
+	c := &cluster{t: t, net: &network{nodes: map[string]string{}, cuts: map[[2]string]bool{}}}
+	n := c.listen()
+	n.o.Stream = n.listener.Group(testGroup)
+	o, err := n.o.withDefaults()
+	require.NoError(t, err)
+	trans := newTransport(&o)
+	trans.heard = func(uint64, uint64) {}
+	trans.start()
+	defer trans.close()
+	trans.SetHeartbeatHandler(func(raft.RPC) { t.Error("a heartbeat arrived at the handler") })
+
+	sent := make(chan error, 1)
+	go func() {
+		sent <- c.stranger().AppendEntries("a", raft.ServerAddress(n.o.Address),
+			&raft.AppendEntriesRequest{RPCHeader: header(n), Term: 1}, &raft.AppendEntriesResponse{})
+	}()
+	select {
+	case rpc := <-trans.Consumer():
+		rpc.Respond(&raft.AppendEntriesResponse{}, nil)
+	case <-time.After(5 * time.Second):
+		t.Fatal("no heartbeat arrived at the main loop")
+	}
+	require.NoError(t, <-sent)
+}
+
+// stallHandler stops raft's main loop where it logs a message.
+type stallHandler struct {
+	slog.Handler
+	mu      sync.Mutex
+	message string
+	stalled chan struct{}
+	resume  chan struct{}
+}
+
+func (h *stallHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *stallHandler) Handle(_ context.Context, r slog.Record) error {
+	h.mu.Lock()
+	stop := h.message != "" && strings.Contains(r.Message, h.message)
+	if stop {
+		h.message = ""
+	}
+	h.mu.Unlock()
+	if stop {
+		close(h.stalled)
+		<-h.resume
+	}
+	return nil
+}
+
+// A leader's main loop stalls when it is about to append an entry, a change of the configuration. The others no longer
+// hear it and elect a successor, whose heartbeats reach it. If they change its term there and then, it appends its entry with
+// the term of the successor, and two nodes have different entries with the same index and term: raft takes them for equal.
+func conflictAfterAStall(t *testing.T, faults Faults) (conflict bool) {
+	handlers := map[string]*stallHandler{}
+	c := startCluster(t, 3, func(o *Options) {
+		o.Faults = faults
+		h := &stallHandler{Handler: slog.DiscardHandler, stalled: make(chan struct{}), resume: make(chan struct{})}
+		handlers[o.ID] = h
+		o.Logger = slog.New(h)
+	})
+	c.propose("before")
+	c.agree([]string{"before"})
+	old := c.leader()
+	h := handlers[old.id]
+	h.mu.Lock()
+	h.message = "updating configuration"
+	h.mu.Unlock()
+	go old.AddNonvoter(within(t, 5*time.Second), "x", "127.0.0.1:1")
+	<-h.stalled
+	for _, n := range c.nodes {
+		c.net.hold(requests, old.id, n.id)
+	}
+	c.propose("a", old)
+	successor := c.leader(old)
+	for deadline := time.Now().Add(200 * time.Millisecond); old.Term() < successor.Term() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	close(h.resume)
+	c.net.heal()
+	c.propose("b")
+	eventually(t, "the deposed leader gets the entries", func() bool {
+		entries, _ := old.fsm.state()
+		return len(entries) > 0 && entries[len(entries)-1] == "b"
+	})
+	last, err := successor.store.LastIndex()
+	require.NoError(t, err)
+	for i := uint64(1); i <= last; i++ {
+		var a, b raft.Log
+		require.NoError(t, old.store.GetLog(i, &a))
+		require.NoError(t, successor.store.GetLog(i, &b))
+		require.Equal(t, b.Term, a.Term)
+		conflict = conflict || a.Type != b.Type || !bytes.Equal(a.Data, b.Data)
+	}
+	return conflict
+}
+
+func TestADeposedLeaderAppendsNothingInTheTermOfItsSuccessor(t *testing.T) {
+	require.False(t, conflictAfterAStall(t, Faults{}))
+	require.True(t, conflictAfterAStall(t, Faults{FastHeartbeats: true}), "the test would find #695")
+}
+
+// hashicorp/raft #697. A leader without quorum has appended entries that are not committed. Its successor commits fewer
+// entries, takes a snapshot and drops its log. When they can talk again, the follower's log conflicts at the index of the
+// snapshot. It installs the snapshot, rejects what follows because its last entry has another term, gets the snapshot again, and so on.
+func snapshotOverAConflict(t *testing.T, faults Faults) (_ *node, caughtUp bool) {
+	c, old := patientLeader(t, func(o *Options) {
+		o.Faults, o.TrailingLogs, o.Timing.RPC = faults, 1, 100*time.Millisecond
+	})
+	c.propose("before")
+	c.agree([]string{"before"})
+	c.net.isolate(old.id)
+	var lost []*Future
+	for range 50 {
+		lost = append(lost, old.Propose([]byte("lost")))
+	}
+	c.propose("a", old)
+	var index uint64
+	for _, n := range c.nodes {
+		if n != old { // each of them may lead later
+			c.agree([]string{"a"}, n)
+			require.NoError(t, n.Snapshot(t.Context()))
+			index = max(index, n.fsm.metas[0].Index)
+		}
+	}
+	// Messages with entries from before the snapshot would repair the log.
+	eventually(t, "the leader sends a snapshot", func() bool {
+		opened := 0
+		for _, n := range c.nodes {
+			n.fsm.mu.Lock()
+			opened += n.fsm.opened
+			n.fsm.mu.Unlock()
+		}
+		return opened > 0
+	})
+	last, err := old.store.LastIndex()
+	require.NoError(t, err)
+	require.Greater(t, last, index, "the old log is longer than the snapshot")
+
+	c.net.heal()
+	for _, f := range lost {
+		_, _, err := f.Wait(within(t, 5*time.Second))
+		require.ErrorIs(t, err, kv.ErrUnknown)
+	}
+	proposed := false
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		old.fsm.mu.Lock()
+		restored := old.fsm.restored
+		old.fsm.mu.Unlock()
+		if restored > 0 && !proposed {
+			c.propose("b")
+			proposed = true
+		}
+		entries, _ := old.fsm.state()
+		if len(entries) > 0 && entries[len(entries)-1] == "b" {
+			return old, true
+		}
+		if restored >= 5 {
+			return old, false
+		}
+	}
+	t.Fatal("neither an end nor a livelock")
+	return nil, false
+}
+
+func TestASnapshotReplacesALogThatConflicts(t *testing.T) {
+	old, caughtUp := snapshotOverAConflict(t, Faults{})
+	require.True(t, caughtUp)
+	require.Equal(t, 1, old.fsm.restored, "one snapshot suffices")
+	require.NoError(t, old.WaitReady(within(t, time.Second)))
+
+	_, caughtUp = snapshotOverAConflict(t, Faults{KeepLogs: true, LateSnapshots: true})
+	require.False(t, caughtUp, "the test would find #697")
+	_, caughtUp = snapshotOverAConflict(t, Faults{NoRestart: true, LateSnapshots: true})
+	require.False(t, caughtUp, "a monotonic store alone does not avoid #697")
+}
+
+func TestALogStoreMustBeMonotonic(t *testing.T) {
+	c := &cluster{t: t, net: &network{nodes: map[string]string{}, cuts: map[[2]string]bool{}}}
+	n := c.listen()
+	n.o.Stream = n.listener.Group(testGroup)
+	n.o.Logs = n.store.InmemStore
+	_, err := Start(n.o)
+	require.ErrorContains(t, err, "is not monotonic")
+}
+
+// A snapshot that was sent long ago arrives at a follower that has more by now.
+func lateSnapshot(t *testing.T, faults Faults) (before, after []string, last uint64) {
+	c := startCluster(t, 3, func(o *Options) { o.Faults = faults })
+	c.propose("x")
+	leader := c.leader()
+	require.NoError(t, leader.Snapshot(t.Context()))
+	meta, data, err := leader.fsm.Open(leader.fsm.metas[0].ID)
+	require.NoError(t, err)
+	for range 10 {
+		c.propose("y")
+	}
+	c.agree(nil)
+	f := c.followers()[0]
+	c.net.isolate(f.id) // so that raft does not see the hole in its log, which is a panic
+	before, _ = f.fsm.state()
+	var resp raft.InstallSnapshotResponse
+	err = c.stranger().InstallSnapshot(raft.ServerID(f.id), raft.ServerAddress(f.o.Address), &raft.InstallSnapshotRequest{
+		RPCHeader: header(leader), SnapshotVersion: meta.Version, Term: f.Term(), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
+		Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex, Size: meta.Size,
+	}, &resp, data)
+	require.NoError(t, err)
+	require.True(t, resp.Success)
+	after, _ = f.fsm.state()
+	last, err = f.store.LastIndex()
+	require.NoError(t, err)
+	if faults == (Faults{}) {
+		c.net.heal()
+		c.propose("z")
+		c.agree([]string{"z"})
+	} else {
+		require.NoError(t, f.Close())
+	}
+	return before, after, last
+}
+
+func TestALateSnapshotChangesNothing(t *testing.T) {
+	before, after, last := lateSnapshot(t, Faults{})
+	require.Equal(t, before, after)
+	require.Greater(t, last, uint64(10))
+	before, after, _ = lateSnapshot(t, Faults{LateSnapshots: true})
+	require.Less(t, len(after), len(before), "the test would find a state that goes back")
+}
+
+// patientLeader returns a leader that does not step down for 2 s without a quorum, so that only ReadIndex is
+// between it and stale reads.
+func patientLeader(t *testing.T, change func(*Options)) (*cluster, *node) {
+	c := startCluster(t, 3, func(o *Options) {
+		change(o)
+		if o.ID == "a" {
+			o.Timing.Heartbeat, o.Timing.Lease = 2*time.Second, 2*time.Second
+		}
+	})
+	a := c.node("a")
+	c.transfer(a)
+	return c, a
+}
+
+// The leader and a nonvoter are cut off from the other voters, who elect a successor that acknowledges a write.
+func readWithANonvoter(t *testing.T, faults Faults) error {
+	c, a := patientLeader(t, func(o *Options) { o.Faults = faults })
+	d := c.listen()
+	c.start(d)
+	require.NoError(t, a.AddNonvoter(within(t, 5*time.Second), d.id, d.o.Address))
+	a.propose(t, "old")
+	c.agree([]string{"old"})
+	c.net.isolate(a.id, d.id)
+	c.net.isolate(d.id, a.id)
+	c.propose("new", a)
+	_, err := a.ReadIndex(within(t, 300*time.Millisecond))
+	require.True(t, a.IsLeader(), "it still believes that it leads")
+	return err
+}
+
+func TestANonvoterDoesNotConfirmALeader(t *testing.T) {
+	require.Error(t, readWithANonvoter(t, Faults{}))
+	require.NoError(t, readWithANonvoter(t, Faults{TrustVerifyLeader: true}), "the test would find the stale read")
+}
+
+// Acknowledgements are on their way to the leader when it is cut off. The others elect a successor that acknowledges
+// a write. Then a client reads at the old leader, and the old acknowledgements arrive, as they do at a process that was paused.
+func readWithOldAcknowledgements(t *testing.T, faults Faults) error {
+	c, a := patientLeader(t, func(o *Options) { o.Faults = faults })
+	a.propose(t, "old")
+	c.agree([]string{"old"})
+	for _, n := range []string{"b", "c"} {
+		c.net.hold(answers, "a", n)
+	}
+	time.Sleep(50 * time.Millisecond) // messages are answered, and the answers are held
+	for _, n := range []string{"b", "c"} {
+		c.net.hold(requests, "a", n)
+		c.net.hold(requests, n, "a")
+	}
+	c.propose("new", a)
+	read := make(chan error, 1)
+	go func() {
+		_, err := a.ReadIndex(within(t, 300*time.Millisecond))
+		read <- err
+	}()
+	time.Sleep(20 * time.Millisecond) // the read has asked for heartbeats
+	for _, n := range []string{"b", "c"} {
+		c.net.release(answers, "a", n)
+	}
+	err := <-read
+	require.True(t, a.IsLeader(), "it still believes that it leads")
+	return err
+}
+
+func TestAnOldAcknowledgementDoesNotConfirmALeader(t *testing.T) {
+	require.Error(t, readWithOldAcknowledgements(t, Faults{}))
+	require.NoError(t, readWithOldAcknowledgements(t, Faults{TrustVerifyLeader: true}), "the test would find the stale read")
+}
+
+// stuck is a snapshot that never ends.
+type stuck struct {
+	first io.Reader
+	end   chan struct{}
+}
+
+func (s *stuck) Read(p []byte) (int, error) {
+	if n, err := s.first.Read(p); err == nil {
+		return n, nil
+	}
+	<-s.end
+	return 0, io.ErrUnexpectedEOF
+}
+
+func TestALeaderThatStallsWithinASnapshotDoesNotBlockTheReceiver(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	c.propose("before")
+	leader := c.leader()
+	f := c.followers()[0]
+	data := &stuck{first: bytes.NewReader(make([]byte, 1<<20)), end: make(chan struct{})}
+	defer close(data.end)
+	s := c.stranger()
+	go s.InstallSnapshot(raft.ServerID(f.id), raft.ServerAddress(f.o.Address), &raft.InstallSnapshotRequest{
+		RPCHeader: header(leader), SnapshotVersion: 1, Term: f.Term(), LastLogIndex: 1 << 30, LastLogTerm: f.Term(),
+		Configuration: raft.EncodeConfiguration(raft.Configuration{}), Size: 1 << 40,
+	}, &raft.InstallSnapshotResponse{}, data)
+	eventually(t, "the receiver's main loop is busy", func() bool {
+		return time.Since(f.LastContact()) > 2*testTiming.Heartbeat
+	})
+	c.propose("after", f)
+	c.agree([]string{"after"})
+}
