@@ -1,0 +1,49 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/layout"
+)
+
+// MetaGet returns what the group itself stores under a name, as this replica has it; nil if that is nothing.
+func (r *Replica) MetaGet(name string) ([]byte, error) { return r.state.Meta(name) }
+
+// MetaCAS stores new under a name if old is there (nil: nothing), and reports whether it did. The name must not
+// be one that the state uses. Clients cannot reach these.
+func (r *Replica) MetaCAS(ctx context.Context, name string, old, new []byte) (swapped bool, err error) {
+	p, err := r.proposeMeta(ctx, name, old, new)
+	if err != nil || p == nil {
+		return false, err
+	}
+	return true, p.Wait(ctx)
+}
+
+// proposeMeta returns nil if old is not there.
+func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte) (*pending, error) {
+	if r.o.Full() {
+		return nil, kv.ErrNoSpace
+	}
+	lead, err := r.lockLeadership(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.mu.Unlock()
+	key := string(layout.Meta(name))
+	w, newer := lead.overlay.writes[key]
+	present := w.value.Data
+	if !newer {
+		if present, err = r.state.Meta(name); err != nil {
+			return nil, err
+		}
+	}
+	if (present == nil) != (old == nil) || !bytes.Equal(present, old) {
+		return nil, nil
+	}
+	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock())}
+	t.batch.Put([]byte(key), new)
+	t.note([]byte(key), written{value: kv.Value{Data: append([]byte{}, new...)}})
+	return r.proposeLocked(lead, t)
+}

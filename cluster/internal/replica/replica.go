@@ -1,0 +1,171 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// State is what a replica needs of a group's state.
+type State interface {
+	// View calls f with the applied state, as it is or newer.
+	View(f func(r kv.Reader) error) error
+	// WaitApplied waits until the entry with an index is applied.
+	WaitApplied(ctx context.Context, index uint64) error
+	// Clock is the time of the log, in milliseconds since 1970.
+	Clock() int64
+	// ExpiredBefore calls f with keys that may have expired by now, and the time at which they do.
+	ExpiredBefore(now int64, limit int, f func(key []byte, at int64) bool) error
+	// Meta returns what the group itself stores under a name; nil if it stores nothing.
+	Meta(name string) ([]byte, error)
+	// Err is the error that keeps the state from applying entries.
+	Err() error
+}
+
+// Future is a proposal on its way.
+type Future interface {
+	// Wait returns the index of the entry, and what the state answered to it. An error that wraps
+	// kv.ErrUnknown says that the entry may still be committed; any other, that it never will be.
+	Wait(ctx context.Context) (index uint64, response any, err error)
+}
+
+// Log is what a replica needs of the group's replicated log.
+type Log interface {
+	// Propose appends an entry. The order of calls is that of the log. After an error nothing was
+	// proposed.
+	Propose(data []byte) (Future, error)
+	// ReadIndex returns the index up to which the state must be applied for a linearizable read that began
+	// before the call.
+	ReadIndex(ctx context.Context) (uint64, error)
+	// Term is the present term.
+	Term() uint64
+	// Leads reports whether this node believes that it leads.
+	Leads() bool
+	// Leader is the identity of the leader, or "".
+	Leader() string
+	// LastContact is when a leader was heard last.
+	LastContact() time.Time
+	// LeadershipChanged returns a channel that is closed at the next change of the leadership.
+	LeadershipChanged() <-chan struct{}
+}
+
+// Options configure a replica.
+type Options struct {
+	Group kv.GroupID
+	State State
+	Log   Log
+
+	// Addr returns the address for clients of the node with a raft identity, or "".
+	Addr func(id string) string
+	// Clock returns the time in milliseconds since 1970. Default: the system's.
+	Clock func() int64
+	// StaleBound is how long ago a leader may have been heard for a stale read. Default: 10 s.
+	StaleBound time.Duration
+	// MaxInFlight and MaxInFlightBytes bound the writes on their way. Default: 8192, 64 MiB.
+	MaxInFlight, MaxInFlightBytes int
+	// EstablishTimeout bounds the first entry of a leadership. Default: 10 s.
+	EstablishTimeout time.Duration
+	// SweepEvery is the time between searches for expired keys. Default: 250 ms.
+	SweepEvery time.Duration
+	// Full reports whether the disk is full, so that no write should begin. Default: never.
+	Full func() bool
+	// Logger is required.
+	Logger *slog.Logger
+}
+
+func (o *Options) fillDefaults() {
+	if o.Clock == nil {
+		o.Clock = func() int64 { return time.Now().UnixMilli() }
+	}
+	if o.StaleBound == 0 {
+		o.StaleBound = 10 * time.Second
+	}
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = 8192
+	}
+	if o.MaxInFlightBytes == 0 {
+		o.MaxInFlightBytes = 64 << 20
+	}
+	if o.EstablishTimeout == 0 {
+		o.EstablishTimeout = 10 * time.Second
+	}
+	if o.SweepEvery == 0 {
+		o.SweepEvery = 250 * time.Millisecond
+	}
+	if o.Full == nil {
+		o.Full = func() bool { return false }
+	}
+}
+
+// Replica is one replica of a group. Its methods may be called by any goroutine.
+type Replica struct {
+	o     Options
+	state State
+	log   Log
+
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+	group sync.WaitGroup
+	queue chan *pending // in the order of the log
+	epoch uint32        // of the last attempt to begin a leadership; establishLoop uses it
+
+	mu sync.Mutex
+	// lead is the present leadership once it is established; nil if there is none.
+	lead *leadership
+	// changed is closed, and replaced, when lead changes.
+	changed chan struct{}
+	// tick is the last entry without writes, which readers share, and tickTime its time.
+	tick     *pending
+	tickTime int64
+}
+
+// Start begins to serve a group. Close ends it; the log and the state stay open.
+func Start(o Options) *Replica {
+	o.fillDefaults()
+	r := &Replica{o: o, state: o.State, log: o.Log, changed: make(chan struct{})}
+	r.queue = make(chan *pending, o.MaxInFlight+2)
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	r.group.Add(3)
+	go r.establishLoop()
+	go r.completeLoop()
+	go r.sweepLoop()
+	return r
+}
+
+// ID is the group's number.
+func (r *Replica) ID() kv.GroupID { return r.o.Group }
+
+// Leading reports whether this node leads the group, and may evaluate commands.
+func (r *Replica) Leading() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lead != nil && r.log.Leads()
+}
+
+// Close ends the replica's work. Writes on their way are reported as kv.ErrUnknown. Close the log
+// first, so that none of them waits.
+func (r *Replica) Close() {
+	r.stop()
+	r.mu.Lock()
+	r.resignLocked()
+	r.mu.Unlock()
+	r.group.Wait()
+}
+
+// notLeader is the error of a node that does not lead.
+func (r *Replica) notLeader() error {
+	if r.ctx.Err() != nil {
+		return kv.ErrClosed
+	}
+	if err := r.state.Err(); err != nil && r.log.Leads() {
+		return &kv.NotLeaderError{Group: r.o.Group}
+	}
+	e := &kv.NotLeaderError{Group: r.o.Group}
+	if id := r.log.Leader(); id != "" && !r.log.Leads() {
+		e.Leader = r.o.Addr(id)
+	}
+	return e
+}

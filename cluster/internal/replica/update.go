@@ -1,0 +1,181 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/layout"
+)
+
+// pending is an entry on its way, or a read that waits for one. done is closed when err is final.
+type pending struct {
+	r      *Replica
+	lead   *leadership
+	number uint64 // of its layout.Chain
+	future Future
+	keys   []string // of the overlay
+	bytes  int
+	done   chan struct{}
+	err    error
+}
+
+// Wait implements kv.Pending.
+func (p *pending) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", kv.ErrUnknown, ctx.Err())
+	}
+}
+
+// Update implements kv.Group.
+func (r *Replica) Update(ctx context.Context, f func(tx kv.Tx) error) (kv.Pending, error) {
+	return r.update(ctx, func(t *tx) error { return f(t) })
+}
+
+func (r *Replica) update(ctx context.Context, f func(t *tx) error) (kv.Pending, error) {
+	if r.o.Full() {
+		return nil, kv.ErrNoSpace
+	}
+	lead, err := r.lockLeadership(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.mu.Unlock()
+	if lead.inFlight >= r.o.MaxInFlight || lead.bytes >= r.o.MaxInFlightBytes {
+		return nil, kv.ErrBusy
+	}
+	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock())}
+	err = r.state.View(func(base kv.Reader) error {
+		t.base = base
+		return f(t)
+	})
+	if err == nil {
+		err = t.err // even if a command did not look at it
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !t.wrote {
+		return &confirmed{r: r, after: lead.last}, nil
+	}
+	return r.proposeLocked(lead, t)
+}
+
+// proposeLocked proposes what t wrote. If that fails, the leadership continues as if t had not been.
+func (r *Replica) proposeLocked(lead *leadership, t *tx) (*pending, error) {
+	// Ticks and metadata are not counted by update, nor are entries of an earlier leadership that completeLoop has not
+	// seen yet. Waiting for a place would be for ever: completeLoop needs mu.
+	if len(r.queue) == cap(r.queue) {
+		return nil, kv.ErrBusy
+	}
+	data, err := t.entry()
+	if err != nil {
+		return nil, err
+	}
+	future, err := r.log.Propose(data)
+	if err != nil {
+		return nil, r.definite(err)
+	}
+	p := &pending{r: r, lead: lead, future: future, bytes: len(data), done: make(chan struct{})}
+	lead.chain.Number++
+	p.number = lead.chain.Number
+	for key := range t.writes {
+		p.keys = append(p.keys, key)
+	}
+	lead.overlay.add(p.number, t.emptied, t.writes)
+	lead.watches.dirty(t)
+	lead.clock, lead.last = t.now, p
+	lead.inFlight++
+	lead.bytes += p.bytes
+	r.queue <- p // has a place, because only this function fills it, with mu locked
+	return p, nil
+}
+
+// completeLoop waits for entries in their order.
+func (r *Replica) completeLoop() {
+	defer r.group.Done()
+	for {
+		select {
+		case p := <-r.queue:
+			r.complete(p)
+		case <-r.ctx.Done():
+			for { // nothing is proposed any more
+				select {
+				case p := <-r.queue:
+					p.err = fmt.Errorf("%w: %w", kv.ErrUnknown, kv.ErrClosed)
+					close(p.done)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *Replica) complete(p *pending) {
+	_, response, err := p.future.Wait(r.ctx)
+	if err == nil {
+		err, _ = response.(error)
+	} else if r.ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", kv.ErrUnknown, kv.ErrClosed)
+	}
+	r.mu.Lock()
+	p.lead.inFlight--
+	p.lead.bytes -= p.bytes
+	p.lead.overlay.applied(p)
+	if err != nil && r.lead == p.lead {
+		r.resignLocked()
+	}
+	r.mu.Unlock()
+	p.err = r.outcome(err)
+	close(p.done)
+}
+
+// outcome is the error for the client whose entry ended with err.
+func (r *Replica) outcome(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, layout.ErrSuperseded) {
+		return r.notLeader() // all replicas skip the entry
+	}
+	if r.state.Err() != nil {
+		return fmt.Errorf("%w: this replica cannot apply entries", kv.ErrUnknown)
+	}
+	return r.definite(err)
+}
+
+// confirmed is the Pending of an Update that wrote nothing.
+type confirmed struct {
+	r     *Replica
+	after *pending // what was read may be its write
+}
+
+// Wait implements kv.Pending. A write that was read must be committed. And this node must still lead
+// after the evaluation, or others may have committed writes that it had not seen.
+func (c *confirmed) Wait(ctx context.Context) error {
+	if c.after != nil {
+		if err := c.after.Wait(ctx); err != nil {
+			return notDone(err)
+		}
+	}
+	_, err := c.r.log.ReadIndex(ctx)
+	return notDone(c.r.definite(err))
+}
+
+// notDone turns the error of a read into one that does not speak of an unknown outcome.
+func notDone(err error) error {
+	if errors.Is(err, kv.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w: too few nodes confirmed in time that this node leads", kv.ErrNoQuorum)
+	}
+	return err
+}

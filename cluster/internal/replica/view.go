@@ -1,0 +1,108 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// View implements kv.Group.
+func (r *Replica) View(ctx context.Context, stale bool, f func(r kv.Reader) error) error {
+	if err := r.state.Err(); err != nil {
+		return r.notLeader()
+	}
+	// A node that believes it leads may have been paused for long, and have lost the leadership meanwhile: how old its
+	// state is shows only when it asks the others.
+	if stale && !r.log.Leads() {
+		return r.viewStale(f)
+	}
+	if !r.log.Leads() {
+		return r.notLeader()
+	}
+	index, err := r.log.ReadIndex(ctx)
+	if err != nil {
+		return notDone(r.definite(err))
+	}
+	if err := r.state.WaitApplied(ctx, index); err != nil {
+		return notDone(r.definite(err))
+	}
+	now, expired, err := r.viewAt(f)
+	if err != nil || !expired {
+		return err
+	}
+	return notDone(r.advanceClock(ctx, now))
+}
+
+// viewStale answers from the applied state, by the clock of its newest entry.
+func (r *Replica) viewStale(f func(r kv.Reader) error) error {
+	if r.ctx.Err() != nil {
+		return kv.ErrClosed
+	}
+	if time.Since(r.log.LastContact()) > r.o.StaleBound {
+		return kv.ErrStale
+	}
+	return r.state.View(f)
+}
+
+// viewAt shows f the state by the clock of this node. expired reports that f has met a key that has expired by
+// this clock and not by that of the log. The answer counts once the log has that time as well.
+func (r *Replica) viewAt(f func(r kv.Reader) error) (now int64, expired bool, err error) {
+	v := view{now: max(r.o.Clock(), r.state.Clock())}
+	err = r.state.View(func(base kv.Reader) error {
+		v.Reader = base
+		return f(&v)
+	})
+	return v.now, v.expired, err
+}
+
+// view is a kv.Reader by another clock.
+type view struct {
+	kv.Reader
+	now     int64
+	expired bool
+}
+
+func (v *view) Now() int64 { return v.now }
+
+func (v *view) live(value kv.Value) bool {
+	if value.ExpireAt == 0 || value.ExpireAt > v.now {
+		return true
+	}
+	v.expired = true
+	return false
+}
+
+func (v *view) Get(key []byte) (kv.Value, bool, error) {
+	value, ok, err := v.Reader.Get(key)
+	if !ok || !v.live(value) {
+		return kv.Value{}, false, err
+	}
+	return value, true, nil
+}
+
+func (v *view) Scan(slot uint16, start, limit []byte, reverse bool, f func(key []byte, v kv.Value) bool) error {
+	return v.Reader.Scan(slot, start, limit, reverse, func(key []byte, value kv.Value) bool {
+		return !v.live(value) || f(key, value)
+	})
+}
+
+// advanceClock makes now the time of the log, so that all replicas agree on what has expired. Readers share one
+// entry.
+func (r *Replica) advanceClock(ctx context.Context, now int64) error {
+	lead, err := r.lockLeadership(ctx)
+	if err != nil {
+		return err
+	}
+	if r.tick == nil || r.tick.lead != lead || r.tickTime < now {
+		t := &tx{lead: lead, now: max(lead.clock, now)}
+		if r.tick, err = r.proposeLocked(lead, t); err != nil {
+			r.mu.Unlock()
+			return err
+		}
+		r.tickTime = t.now
+	}
+	p := r.tick
+	r.mu.Unlock()
+	return p.Wait(ctx)
+}
