@@ -1,0 +1,321 @@
+package kvtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/slot"
+)
+
+// state is a group of a World.
+type state struct {
+	id kv.GroupID
+
+	mu sync.Mutex
+	// These are guarded by mu. newest is committed with all pending entries.
+	leader            kv.NodeID
+	now               int64
+	committed, newest *table
+	pending           []*pending
+	held              bool
+	faults            Faults
+	changes           map[string]int // of each key, so that watches notice
+	touchAll          int
+}
+
+func newState(id kv.GroupID, leader kv.NodeID) *state {
+	return &state{id: id, leader: leader, now: Epoch, committed: newTable(), newest: newTable(), changes: map[string]int{}}
+}
+
+func (s *state) leaderNow() kv.NodeID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader
+}
+
+// commit must be called with mu held.
+func (s *state) commit(p *pending) {
+	for _, w := range p.writes {
+		w(s.committed)
+	}
+	close(p.done)
+}
+
+// pending is an entry. It implements kv.Pending. done is closed when err is final.
+type pending struct {
+	writes []func(*table)
+	done   chan struct{}
+	err    error
+}
+
+// Wait implements kv.Pending.
+func (p *pending) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return kv.ErrUnknown
+	}
+}
+
+// group is a replica of a group. It implements kv.Group.
+type group struct {
+	node  *Node
+	state *state
+}
+
+func (g *group) ID() kv.GroupID { return g.state.id }
+
+// notLeader must be called with mu held.
+func (g *group) notLeader() error {
+	if g.state.leader == g.node.info.ID {
+		return nil
+	}
+	return &kv.NotLeaderError{Group: g.state.id, Leader: g.node.world.addr(g.state.leader)}
+}
+
+func (g *group) Update(ctx context.Context, f func(tx kv.Tx) error) (kv.Pending, error) {
+	s := g.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(ctx.Err(), s.faults.Update); err != nil {
+		return nil, err
+	}
+	if err := g.notLeader(); err != nil {
+		return nil, err
+	}
+	t := &tx{reader: reader{table: s.newest, now: s.now, groups: len(g.node.world.groups), id: s.id}, state: s}
+	if err := f(t); err != nil {
+		for i := len(t.undo) - 1; i >= 0; i-- {
+			t.undo[i]()
+		}
+		return nil, err
+	}
+	for _, key := range t.changed {
+		s.changes[key]++
+	}
+	if t.changedAll {
+		s.touchAll++
+	}
+	p := &pending{writes: t.writes, done: make(chan struct{})}
+	if s.held {
+		s.pending = append(s.pending, p)
+	} else {
+		s.commit(p)
+	}
+	return p, nil
+}
+
+func (g *group) View(ctx context.Context, stale bool, f func(r kv.Reader) error) error {
+	s := g.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fault := s.faults.View
+	if stale {
+		fault = s.faults.StaleView
+	}
+	if fault != nil {
+		return fault
+	}
+	if err := g.notLeader(); err != nil && !stale {
+		return err
+	}
+	return f(&reader{table: s.committed, now: s.now, groups: len(g.node.world.groups), id: s.id})
+}
+
+func (g *group) Watch(_ context.Context, keys [][]byte) (kv.Watch, error) {
+	s := g.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults.Watch != nil {
+		return nil, s.faults.Watch
+	}
+	w := &watch{state: s, changes: map[string]int{}, touchAll: s.touchAll, lost: g.notLeader() != nil}
+	for _, key := range keys {
+		w.changes[string(key)] = s.changes[string(key)]
+	}
+	return w, nil
+}
+
+type watch struct {
+	state    *state
+	changes  map[string]int
+	touchAll int
+	lost     bool
+}
+
+// Dirty is called within an Update, so mu is held.
+func (w *watch) Dirty() bool {
+	for key, n := range w.changes {
+		if w.state.changes[key] != n {
+			return true
+		}
+	}
+	return w.lost || w.touchAll != w.state.touchAll
+}
+
+func (w *watch) Close() {}
+
+// table is a sorted map for each slot.
+type table struct {
+	slots map[uint16]*sorted
+}
+
+type sorted struct {
+	keys   []string // ascending
+	values map[string]kv.Value
+}
+
+func newTable() *table { return &table{slots: map[uint16]*sorted{}} }
+
+func (t *table) clone() *table {
+	c := newTable()
+	for of, s := range t.slots {
+		c.slots[of] = &sorted{keys: slices.Clone(s.keys), values: maps.Clone(s.values)}
+	}
+	return c
+}
+
+func (t *table) get(key []byte) (v kv.Value, found bool) {
+	if s := t.slots[slot.Of(key)]; s != nil {
+		v, found = s.values[string(key)]
+	}
+	return v, found
+}
+
+func (t *table) put(key string, v kv.Value) {
+	of := slot.Of([]byte(key))
+	s := t.slots[of]
+	if s == nil {
+		s = &sorted{values: map[string]kv.Value{}}
+		t.slots[of] = s
+	}
+	if _, found := s.values[key]; !found {
+		i, _ := slices.BinarySearch(s.keys, key)
+		s.keys = slices.Insert(s.keys, i, key)
+	}
+	s.values[key] = v
+}
+
+func (t *table) remove(key string) {
+	of := slot.Of([]byte(key))
+	s := t.slots[of]
+	if s == nil {
+		return
+	}
+	if _, found := s.values[key]; found {
+		delete(s.values, key)
+		i, _ := slices.BinarySearch(s.keys, key)
+		s.keys = slices.Delete(s.keys, i, i+1)
+	}
+}
+
+type reader struct {
+	table  *table
+	now    int64
+	groups int
+	id     kv.GroupID
+}
+
+func (r *reader) Now() int64 { return r.now }
+
+func (r *reader) owns(of uint16) {
+	if slot.GroupOf(of, r.groups) != r.id {
+		panic("kvtest: a command uses a slot of another group")
+	}
+}
+
+func (r *reader) Get(key []byte) (kv.Value, bool, error) {
+	r.owns(slot.Of(key))
+	v, found := r.table.get(key)
+	if !found || v.ExpireAt != 0 && v.ExpireAt <= r.now {
+		return kv.Value{}, false, nil
+	}
+	return v, true, nil
+}
+
+func (r *reader) Scan(of uint16, start, limit []byte, reverse bool, f func(key []byte, v kv.Value) bool) error {
+	r.owns(of)
+	s := r.table.slots[of]
+	if s == nil {
+		return nil
+	}
+	first, _ := slices.BinarySearch(s.keys, string(start))
+	end := len(s.keys)
+	if limit != nil {
+		end, _ = slices.BinarySearch(s.keys, string(limit))
+	}
+	keys := slices.Clone(s.keys[first:max(first, end)])
+	if reverse {
+		slices.Reverse(keys)
+	}
+	for _, key := range keys {
+		v := s.values[key]
+		if (v.ExpireAt == 0 || v.ExpireAt > r.now) && !f([]byte(key), v) {
+			break
+		}
+	}
+	return nil
+}
+
+// tx implements kv.Tx. It writes to the newest state at once, and remembers how to undo that.
+type tx struct {
+	reader
+	state      *state
+	writes     []func(*table)
+	undo       []func()
+	changed    []string
+	changedAll bool
+}
+
+func (t *tx) do(write func(*table)) {
+	t.writes = append(t.writes, write)
+	write(t.table)
+}
+
+func (t *tx) willChange(key string) {
+	v, found := t.table.get([]byte(key))
+	all := t.table
+	t.undo = append(t.undo, func() {
+		if found {
+			all.put(key, v)
+		} else {
+			all.remove(key)
+		}
+	})
+	t.changed = append(t.changed, key)
+}
+
+func (t *tx) Put(key []byte, v kv.Value) {
+	t.owns(slot.Of(key))
+	k, copied := string(key), kv.Value{Data: slices.Clone(v.Data), ExpireAt: v.ExpireAt}
+	t.willChange(k)
+	t.do(func(t *table) { t.put(k, copied) })
+}
+
+func (t *tx) Delete(key []byte) {
+	t.owns(slot.Of(key))
+	k := string(key)
+	t.willChange(k)
+	t.do(func(t *table) { t.remove(k) })
+}
+
+func (t *tx) DeleteAll() {
+	all := t.table
+	before := all.slots
+	t.undo = append(t.undo, func() { all.slots = before })
+	t.changedAll = true
+	t.do(func(t *table) { t.slots = map[uint16]*sorted{} })
+}
