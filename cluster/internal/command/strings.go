@@ -1,0 +1,358 @@
+package command
+
+import (
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+func get(c *Call, r kv.Reader) error {
+	v, found, err := r.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.value(v, found)
+	return nil
+}
+
+// value replies with a value, or with null.
+func (c *Call) value(v kv.Value, found bool) {
+	if found {
+		c.Reply.Bulk(v.Data)
+	} else {
+		c.Reply.Null()
+	}
+}
+
+// storeOptions are the options of SET and GETEX.
+type storeOptions struct {
+	nx, xx, get, keepTTL, persist bool
+	expiryArg                     int // the argument with the expiry; 0: none
+	unit                          expiryUnit
+}
+
+// expiryWords are the options that have a time as their next argument.
+var expiryWords = []struct {
+	word string
+	unit expiryUnit
+}{{"ex", inSeconds}, {"px", inMillis}, {"exat", atSeconds}, {"pxat", atMillis}}
+
+// parseStoreOptions parses the options from an argument on, as Redis's
+// parseExtendedStringArgumentsOrReply does.
+func (c *Call) parseStoreOptions(from int, isSet bool) (o storeOptions, ok bool) {
+	for i := from; i < len(c.Args); i++ {
+		switch {
+		case isSet && c.is(i, "nx") && !o.xx:
+			o.nx = true
+		case isSet && c.is(i, "xx") && !o.nx:
+			o.xx = true
+		case isSet && c.is(i, "get"):
+			o.get = true
+		case isSet && c.is(i, "keepttl") && o.expiryArg == 0:
+			o.keepTTL = true
+		case !isSet && c.is(i, "persist") && o.expiryArg == 0:
+			o.persist = true
+		case c.parseExpiryOption(i, &o):
+			i++
+		default:
+			c.Reply.Error(errSyntax)
+			return o, false
+		}
+	}
+	return o, true
+}
+
+func (c *Call) parseExpiryOption(i int, o *storeOptions) bool {
+	for _, e := range expiryWords {
+		if c.is(i, e.word) {
+			if i+1 >= len(c.Args) || o.keepTTL || o.persist || o.expiryArg != 0 && o.unit != e.unit {
+				return false
+			}
+			o.expiryArg, o.unit = i+1, e.unit
+			return true
+		}
+	}
+	return false
+}
+
+func set(c *Call, tx kv.Tx) error {
+	o, ok := c.parseStoreOptions(3, true)
+	if !ok {
+		return nil
+	}
+	v := kv.Value{Data: c.Args[2]}
+	if o.expiryArg != 0 {
+		if v.ExpireAt, ok = c.futureExpiry(o.expiryArg, o.unit, tx.Now(), "set"); !ok {
+			return nil
+		}
+	}
+	var old kv.Value
+	var found bool
+	if o.nx || o.xx || o.get || o.keepTTL { // a plain SET need not read
+		var err error
+		if old, found, err = tx.Get(c.Args[1]); err != nil {
+			return err
+		}
+	}
+	stores := !(o.nx && found) && !(o.xx && !found)
+	switch {
+	case o.get:
+		c.value(old, found)
+	case stores:
+		c.Reply.OK()
+	default:
+		c.Reply.Null()
+	}
+	if stores {
+		if o.keepTTL {
+			v.ExpireAt = old.ExpireAt
+		}
+		put(tx, c.Args[1], v)
+	}
+	return nil
+}
+
+func setnx(c *Call, tx kv.Tx) error {
+	_, found, err := tx.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !found {
+		tx.Put(c.Args[1], kv.Value{Data: c.Args[2]})
+	}
+	c.Reply.Flag(!found)
+	return nil
+}
+
+// setex returns the function of SETEX and PSETEX.
+func setex(name string, u expiryUnit) func(*Call, kv.Tx) error {
+	return func(c *Call, tx kv.Tx) error {
+		at, ok := c.futureExpiry(2, u, tx.Now(), name)
+		if ok {
+			tx.Put(c.Args[1], kv.Value{Data: c.Args[3], ExpireAt: at})
+			c.Reply.OK()
+		}
+		return nil
+	}
+}
+
+func getset(c *Call, tx kv.Tx) error {
+	old, found, err := tx.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.value(old, found)
+	tx.Put(c.Args[1], kv.Value{Data: c.Args[2]})
+	return nil
+}
+
+func getdel(c *Call, tx kv.Tx) error {
+	old, found, err := tx.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.value(old, found)
+	if found {
+		tx.Delete(c.Args[1])
+	}
+	return nil
+}
+
+func getex(c *Call, tx kv.Tx) error {
+	o, ok := c.parseStoreOptions(2, false)
+	if !ok {
+		return nil
+	}
+	v, found, err := tx.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !found {
+		c.Reply.Null()
+		return nil
+	}
+	at := v.ExpireAt
+	switch {
+	case o.persist:
+		at = 0
+	case o.expiryArg != 0:
+		if at, ok = c.futureExpiry(o.expiryArg, o.unit, tx.Now(), "getex"); !ok {
+			return nil
+		}
+	}
+	c.Reply.Bulk(v.Data)
+	if at != v.ExpireAt {
+		put(tx, c.Args[1], kv.Value{Data: v.Data, ExpireAt: at})
+	}
+	return nil
+}
+
+func mget(c *Call, r kv.Reader) error {
+	m := c.Reply.mark()
+	c.Reply.Array(len(c.Args) - 1)
+	for _, key := range c.Args[1:] {
+		v, found, err := r.Get(key)
+		if err != nil {
+			return err
+		}
+		c.value(v, found)
+		if c.tooLong(m) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// tooLong replaces the reply since m by an error if it exceeds the limit.
+func (c *Call) tooLong(m mark) bool {
+	if c.Reply.since(m) <= c.Limits.MaxReply {
+		return false
+	}
+	c.Reply.undo(m)
+	c.Reply.Errorf("ERR the reply exceeds %d bytes: ask for fewer keys at a time", c.Limits.MaxReply)
+	return true
+}
+
+func mset(c *Call, tx kv.Tx) error {
+	if len(c.Args)%2 == 0 {
+		c.Reply.Error(WrongArity("mset"))
+		return nil
+	}
+	c.putPairs(tx)
+	c.Reply.OK()
+	return nil
+}
+
+func (c *Call) putPairs(tx kv.Tx) {
+	for i := 1; i < len(c.Args); i += 2 {
+		tx.Put(c.Args[i], kv.Value{Data: c.Args[i+1]})
+	}
+}
+
+func msetnx(c *Call, tx kv.Tx) error {
+	if len(c.Args)%2 == 0 {
+		c.Reply.Error(WrongArity("msetnx"))
+		return nil
+	}
+	for i := 1; i < len(c.Args); i += 2 {
+		_, found, err := tx.Get(c.Args[i])
+		if err != nil {
+			return err
+		}
+		if found {
+			c.Reply.Int(0)
+			return nil
+		}
+	}
+	c.putPairs(tx)
+	c.Reply.Int(1)
+	return nil
+}
+
+func strlen(c *Call, r kv.Reader) error {
+	v, _, err := r.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Int(int64(len(v.Data)))
+	return nil
+}
+
+func appendValue(c *Call, tx kv.Tx) error {
+	v, _, err := tx.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if len(v.Data)+len(c.Args[2]) > c.Limits.MaxValue {
+		c.Reply.Error(errTooLong)
+		return nil
+	}
+	data := make([]byte, 0, len(v.Data)+len(c.Args[2]))
+	data = append(append(data, v.Data...), c.Args[2]...)
+	tx.Put(c.Args[1], kv.Value{Data: data, ExpireAt: v.ExpireAt})
+	c.Reply.Int(int64(len(data)))
+	return nil
+}
+
+// clampRange turns Redis's inclusive range, in which negative positions count from the end, into
+// [first, last] within length; it is empty if first > last.
+func clampRange(start, end, length int64) (first, last int64) {
+	if start < 0 && end < 0 && start > end {
+		return 0, -1
+	}
+	if start < 0 {
+		start = max(0, start+length)
+	}
+	if end < 0 {
+		end = max(0, end+length)
+	}
+	return start, min(end, length-1)
+}
+
+func getrange(c *Call, r kv.Reader) error {
+	start, ok := c.integer(2)
+	if !ok {
+		return nil
+	}
+	end, ok := c.integer(3)
+	if !ok {
+		return nil
+	}
+	v, _, err := r.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	first, last := clampRange(start, end, int64(len(v.Data)))
+	if first > last {
+		c.Reply.Bulk(nil)
+	} else {
+		c.Reply.Bulk(v.Data[first : last+1])
+	}
+	return nil
+}
+
+func setrange(c *Call, tx kv.Tx) error {
+	offset, ok := c.integer(2)
+	if !ok {
+		return nil
+	}
+	if offset < 0 {
+		c.Reply.Error(errOffset)
+		return nil
+	}
+	v, _, err := tx.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	part := c.Args[3]
+	if len(part) == 0 {
+		c.Reply.Int(int64(len(v.Data)))
+		return nil
+	}
+	if offset > int64(c.Limits.MaxValue-len(part)) {
+		c.Reply.Error(errTooLong)
+		return nil
+	}
+	data := make([]byte, max(len(v.Data), int(offset)+len(part)))
+	copy(data, v.Data)
+	copy(data[offset:], part)
+	tx.Put(c.Args[1], kv.Value{Data: data, ExpireAt: v.ExpireAt})
+	c.Reply.Int(int64(len(data)))
+	return nil
+}
+
+// cas is CAS key old new: it stores new if the key has exactly the value old. The key keeps its expiry.
+func cas(c *Call, tx kv.Tx) error {
+	v, found, err := tx.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !found {
+		c.Reply.Null()
+		return nil
+	}
+	equal := string(v.Data) == string(c.Args[2])
+	if equal {
+		tx.Put(c.Args[1], kv.Value{Data: c.Args[3], ExpireAt: v.ExpireAt})
+	}
+	c.Reply.Flag(equal)
+	return nil
+}
