@@ -1,0 +1,119 @@
+package command
+
+var describeArities = map[string]int{
+	"count": 2, "docs": -2, "info": -2, "list": 2, "getkeys": -3, "help": 2,
+}
+
+// Describe evaluates COMMAND.
+func Describe(c *Call) {
+	if len(c.Args) == 1 {
+		c.describeAll()
+		return
+	}
+	name, ok := c.Subcommand("command", describeArities)
+	if !ok {
+		return
+	}
+	switch name {
+	case "count":
+		c.Reply.Int(int64(len(commands)))
+	case "list":
+		c.Reply.Array(len(commands))
+		for _, cmd := range All() {
+			c.Reply.Text(cmd.Name)
+		}
+	case "info":
+		c.describeNamed()
+	case "docs":
+		c.document()
+	case "getkeys":
+		c.keysOf(c.Args[2:])
+	case "help":
+		c.Help("COMMAND", "COUNT", "DOCS [<name> ...]", "GETKEYS <command> [<arg> ...]", "INFO [<name> ...]", "LIST")
+	}
+}
+
+func (c *Call) describeAll() {
+	c.Reply.Array(len(commands))
+	for _, cmd := range All() {
+		cmd.describe(c.Reply)
+	}
+}
+
+func (c *Call) describeNamed() {
+	if len(c.Args) == 2 {
+		c.describeAll()
+		return
+	}
+	c.Reply.Array(len(c.Args) - 2)
+	for _, name := range c.Args[2:] {
+		if cmd, ok := Lookup(name); ok {
+			cmd.describe(c.Reply)
+		} else {
+			c.Reply.NullArray()
+		}
+	}
+}
+
+// describe replies with the ten elements that Redis 7.0 gives for a command. The last four (categories
+// of ACLs, tips, specifications of keys, subcommands) are empty.
+func (c *Command) describe(p *Reply) {
+	p.Array(10)
+	p.Text(c.Name)
+	p.Int(int64(c.Arity))
+	p.Set(len(c.Flags))
+	for _, f := range c.Flags {
+		p.Status(f)
+	}
+	p.Int(int64(c.First))
+	p.Int(int64(c.Last))
+	p.Int(int64(c.Step))
+	p.Set(0)
+	p.Array(0)
+	p.Array(0)
+	p.Array(0)
+}
+
+func (c *Call) document() {
+	list := All()
+	if len(c.Args) > 2 {
+		list = nil
+		for _, name := range c.Args[2:] {
+			if cmd, ok := Lookup(name); ok {
+				list = append(list, cmd)
+			}
+		}
+	}
+	c.Reply.Map(len(list))
+	for _, cmd := range list {
+		c.Reply.Text(cmd.Name)
+		c.Reply.Map(2)
+		c.Reply.Text("summary")
+		c.Reply.Text(cmd.Summary)
+		c.Reply.Text("group")
+		c.Reply.Text(cmd.Group)
+	}
+}
+
+// keysOf replies with the keys of a request.
+func (c *Call) keysOf(args [][]byte) {
+	cmd, ok := Lookup(args[0])
+	switch {
+	case !ok:
+		c.Reply.Error("ERR Invalid command specified")
+		return
+	case cmd.First == 0:
+		c.Reply.Error("ERR The command has no key arguments")
+		return
+	case !cmd.Accepts(len(args)):
+		c.Reply.Error("ERR Invalid number of arguments specified for command")
+		return
+	}
+	m, n := c.Reply.mark(), 0
+	_ = cmd.Keys(args, func(key []byte) error { // the function never fails
+		c.Reply.Bulk(key)
+		n++
+		return nil
+	})
+	c.Reply.arrayAt(m, n)
+}

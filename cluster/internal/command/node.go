@@ -1,0 +1,202 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sort"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// Node evaluates the commands of kind OfNode. Its methods may be called by any goroutine.
+type Node struct {
+	cluster kv.Cluster
+	scans   scans
+}
+
+// NewNode returns the Node of a cluster.
+func NewNode(cluster kv.Cluster) *Node { return &Node{cluster: cluster} }
+
+// Run evaluates a command of kind OfNode.
+func (n *Node) Run(ctx context.Context, cmd *Command, c *Call) {
+	switch cmd.Name {
+	case "cluster":
+		n.describe(ctx, c)
+	case "dbsize":
+		n.dbsize(ctx, c)
+	case "keys":
+		n.keys(ctx, c)
+	case "scan":
+		n.scan(ctx, c)
+	case "randomkey":
+		n.randomkey(ctx, c)
+	case "flushdb", "flushall":
+		n.flush(ctx, c)
+	}
+}
+
+// ledRange is a range of slots whose group this node leads.
+type ledRange struct {
+	group       kv.Group
+	first, last uint16
+}
+
+// led returns the ranges that this node leads, in the order of slots.
+func (n *Node) led() (ranges []ledRange) {
+	groups, leading := n.cluster.Local()
+	mine := map[kv.GroupID]kv.Group{}
+	for i, g := range groups {
+		if leading[i] {
+			mine[g.ID()] = g
+		}
+	}
+	_, slots := n.cluster.Map()
+	for _, s := range slots {
+		if g, ok := mine[s.Group]; ok {
+			ranges = append(ranges, ledRange{g, s.First, s.Last})
+		}
+	}
+	sort.Slice(ranges, func(i, j int) bool { return ranges[i].first < ranges[j].first })
+	return ranges
+}
+
+// each calls f for the slots in [from, to] that this node leads, ascending, until f returns false. A group
+// that another node leads by now is skipped.
+func (n *Node) each(ctx context.Context, from, to int, f func(r kv.Reader, slot uint16) (bool, error)) error {
+	more := true
+	for _, led := range n.led() {
+		first, last := max(from, int(led.first)), min(to, int(led.last))
+		if !more || first > last {
+			continue
+		}
+		err := led.group.View(ctx, false, func(r kv.Reader) (err error) {
+			for s := first; s <= last && more && err == nil; s++ {
+				more, err = f(r, uint16(s))
+			}
+			return err
+		})
+		if notLeader := new(kv.NotLeaderError); err != nil && !errors.As(err, &notLeader) {
+			return err
+		}
+	}
+	return nil
+}
+
+// fails replies with an error if there is one, instead of what follows the mark.
+func (c *Call) fails(err error, m mark) bool {
+	if err == nil {
+		return false
+	}
+	c.Reply.undo(m)
+	c.Reply.Error(Failure(err, 0, false))
+	return true
+}
+
+func (n *Node) dbsize(ctx context.Context, c *Call) {
+	keys := int64(0)
+	count := func([]byte, kv.Value) bool {
+		keys++
+		return true
+	}
+	err := n.each(ctx, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
+		return ctx.Err() == nil, errors.Join(r.Scan(slot, nil, nil, false, count), ctx.Err())
+	})
+	if !c.fails(err, c.Reply.mark()) {
+		c.Reply.Int(keys)
+	}
+}
+
+func (n *Node) keys(ctx context.Context, c *Call) {
+	m, found, tooLong := c.Reply.mark(), 0, false
+	collect := func(key []byte, _ kv.Value) bool {
+		if MatchGlob(c.Args[1], key) {
+			c.Reply.Bulk(key)
+			found++
+			tooLong = c.tooLong(m)
+		}
+		return !tooLong
+	}
+	err := n.each(ctx, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
+		err := r.Scan(slot, nil, nil, false, collect)
+		return !tooLong, errors.Join(err, ctx.Err())
+	})
+	if !c.fails(err, m) && !tooLong {
+		c.Reply.arrayAt(m, found)
+	}
+}
+
+// randomKeys is how many keys of a slot RANDOMKEY chooses from.
+const randomKeys = 100
+
+// randomkey chooses from the first keys of the first slot that has some after a random one. So keys in
+// slots with few keys are more likely.
+func (n *Node) randomkey(ctx context.Context, c *Call) {
+	var candidates [][]byte
+	collect := func(key []byte, _ kv.Value) bool {
+		candidates = append(candidates, append([]byte(nil), key...))
+		return len(candidates) < randomKeys
+	}
+	firstKeys := func(r kv.Reader, slot uint16) (bool, error) {
+		err := r.Scan(slot, nil, nil, false, collect)
+		return len(candidates) == 0, err
+	}
+	from := rand.IntN(kv.SlotCount)
+	err := n.each(ctx, from, kv.SlotCount-1, firstKeys)
+	if err == nil && len(candidates) == 0 {
+		err = n.each(ctx, 0, from-1, firstKeys)
+	}
+	switch {
+	case c.fails(err, c.Reply.mark()):
+	case len(candidates) == 0:
+		c.Reply.Null()
+	default:
+		c.Reply.Bulk(candidates[rand.IntN(len(candidates))])
+	}
+}
+
+func (n *Node) flush(ctx context.Context, c *Call) {
+	if len(c.Args) > 2 || len(c.Args) == 2 && !c.is(1, "async") && !c.is(1, "sync") {
+		c.Reply.Error(errSyntax)
+		return
+	}
+	var pending []kv.Pending
+	var first error
+	groups, leading := n.cluster.Local()
+	for i, g := range groups {
+		if !leading[i] {
+			continue
+		}
+		p, err := g.Update(ctx, func(tx kv.Tx) error {
+			tx.DeleteAll()
+			return nil
+		})
+		if err == nil {
+			pending = append(pending, p)
+		} else if first == nil {
+			first = err
+		}
+	}
+	flushed := 0
+	for _, p := range pending {
+		err := p.Wait(ctx)
+		switch {
+		case err == nil:
+			flushed++
+		case first == nil, errors.Is(err, kv.ErrUnknown):
+			first = err // an unknown outcome says more than another error
+		}
+	}
+	switch notLeader := new(kv.NotLeaderError); {
+	case first == nil:
+		c.Reply.OK()
+	case errors.Is(first, kv.ErrUnknown) || isTimeout(first):
+		c.Reply.Error(Failure(first, 0, true))
+	case errors.As(first, &notLeader):
+		c.Reply.Error("TRYAGAIN a group has another leader by now; other groups are flushed")
+	case flushed > 0: // the texts of Failure say that nothing was done
+		c.Reply.Error("TRYAGAIN a group was not flushed, other groups are flushed: " + first.Error())
+	default:
+		c.Reply.Error(Failure(first, 0, true))
+	}
+}

@@ -1,0 +1,304 @@
+package command
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/slot"
+)
+
+var clusterArities = map[string]int{
+	"slots": 2, "shards": 2, "nodes": 2, "info": 2, "myid": 2, "keyslot": 3, "countkeysinslot": 3,
+	"getkeysinslot": 4, "links": 2, "count-failure-reports": 3, "help": 2,
+}
+
+// describe evaluates CLUSTER.
+func (n *Node) describe(ctx context.Context, c *Call) {
+	name, ok := c.Subcommand("cluster", clusterArities)
+	if !ok {
+		return
+	}
+	switch name {
+	case "slots":
+		n.topology().slots(c.Reply)
+	case "shards":
+		n.topology().shards(c.Reply)
+	case "nodes":
+		c.Reply.Verbatim(n.topology().nodeLines(n.cluster.Self().ID))
+	case "info":
+		c.Reply.Verbatim(n.topology().info())
+	case "myid":
+		c.Reply.Text(clientID(n.cluster.Self().ID))
+	case "keyslot":
+		c.Reply.Int(int64(slot.Of(c.Args[2])))
+	case "countkeysinslot":
+		n.countKeysInSlot(ctx, c)
+	case "getkeysinslot":
+		n.getKeysInSlot(ctx, c)
+	case "links":
+		c.Reply.Array(0)
+	case "count-failure-reports":
+		c.Reply.Int(0)
+	case "help":
+		c.Help("CLUSTER", "COUNTKEYSINSLOT <slot>", "GETKEYSINSLOT <slot> <count>", "INFO", "KEYSLOT <key>", "MYID",
+			"NODES", "SHARDS", "SLOTS")
+	}
+}
+
+// clientID returns the name of a node in the form that clients of Redis Cluster expect: 40 hexadecimal digits.
+func clientID(id kv.NodeID) string {
+	sum := sha1.Sum([]byte(id))
+	return hex.EncodeToString(sum[:])
+}
+
+// topology is what this node knows of the cluster.
+type topology struct {
+	nodes  []kv.NodeInfo
+	byID   map[kv.NodeID]kv.NodeInfo
+	ranges []kv.SlotRange
+}
+
+func (n *Node) topology() topology {
+	t := topology{byID: map[kv.NodeID]kv.NodeInfo{}}
+	t.nodes, t.ranges = n.cluster.Map()
+	for _, info := range t.nodes {
+		t.byID[info.ID] = info
+	}
+	return t
+}
+
+// hostPort divides the address of a node.
+func hostPort(addr string) (host string, port int64) {
+	host, digits, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr, 0
+	}
+	port, err = strconv.ParseInt(digits, 10, 32)
+	if err != nil {
+		port = 0
+	}
+	return host, port
+}
+
+// followers returns the nodes with replicas of a range that do not lead it. Nodes that the
+// map does not know are left out.
+func (t topology) followers(r kv.SlotRange) (list []kv.NodeInfo) {
+	for _, id := range r.Replicas {
+		if info, ok := t.byID[id]; ok && id != r.Leader {
+			list = append(list, info)
+		}
+	}
+	return list
+}
+
+// slots replies with the ranges that have a leader: Redis leaves out the others too, and clients
+// then ask again.
+func (t topology) slots(p *Reply) {
+	m, count := p.mark(), 0
+	for _, r := range t.entries() {
+		count++
+		p.Array(2 + len(r.Replicas))
+		p.Int(int64(r.First))
+		p.Int(int64(r.Last))
+		for _, id := range r.Replicas {
+			host, port := hostPort(t.byID[id].Addr)
+			p.Array(4)
+			p.Text(host)
+			p.Int(port)
+			p.Text(clientID(id))
+			p.Array(0) // further names of the host
+		}
+	}
+	p.arrayAt(m, count)
+}
+
+// entries returns what CLUSTER SLOTS lists: ranges with their leaders first among the replicas. redis-py gives a node the
+// role in which it first appears, and asks only masters for KEYS, SCAN and DBSIZE. So a node that leads is listed as a
+// leader, with one slot of its own, before it is listed as a follower of others.
+func (t topology) entries() (list []kv.SlotRange) {
+	ranges := slices.DeleteFunc(slices.Clone(t.ranges), func(r kv.SlotRange) bool { return t.byID[r.Leader].ID == "" })
+	led := map[kv.NodeID]bool{} // those that are listed as leaders
+	for i, r := range ranges {
+		led[r.Leader] = true
+		replicas := []kv.NodeID{r.Leader}
+		for _, f := range t.followers(r) {
+			replicas = append(replicas, f.ID)
+			own := slices.IndexFunc(ranges, func(r kv.SlotRange) bool { return r.Leader == f.ID })
+			if own > i && !led[f.ID] {
+				led[f.ID] = true
+				list = append(list, kv.SlotRange{First: ranges[own].First, Last: ranges[own].First, Replicas: []kv.NodeID{f.ID}})
+				ranges[own].First++ // no range of a group is a single slot
+			}
+		}
+		list = append(list, kv.SlotRange{First: r.First, Last: r.Last, Replicas: replicas})
+	}
+	return list
+}
+
+func (t topology) shards(p *Reply) {
+	p.Array(len(t.ranges))
+	for _, r := range t.ranges {
+		nodes := t.followers(r)
+		leader, led := t.byID[r.Leader]
+		if led {
+			nodes = append([]kv.NodeInfo{leader}, nodes...)
+		}
+		p.Map(2)
+		p.Text("slots")
+		p.Array(2)
+		p.Int(int64(r.First))
+		p.Int(int64(r.Last))
+		p.Text("nodes")
+		p.Array(len(nodes))
+		for _, info := range nodes {
+			shardNode(p, info, info.ID == r.Leader)
+		}
+	}
+}
+
+func shardNode(p *Reply, info kv.NodeInfo, leads bool) {
+	host, port := hostPort(info.Addr)
+	role, health := "replica", "online"
+	if leads {
+		role = "master"
+	}
+	if !info.Up {
+		health = "fail"
+	}
+	p.Map(7)
+	p.Text("id")
+	p.Text(clientID(info.ID))
+	p.Text("port")
+	p.Int(port)
+	p.Text("ip")
+	p.Text(host)
+	p.Text("endpoint")
+	p.Text(host)
+	p.Text("role")
+	p.Text(role)
+	p.Text("replication-offset")
+	p.Int(0)
+	p.Text("health")
+	p.Text(health)
+}
+
+// nodeLines returns CLUSTER NODES. A node that leads no group, but has replicas, is a slave of the
+// leader of the first of them: the format knows one master a node.
+func (t topology) nodeLines(self kv.NodeID) string {
+	var b strings.Builder
+	for _, info := range t.nodes {
+		var slots []string
+		master := kv.NodeID("")
+		for _, r := range t.ranges {
+			switch {
+			case r.Leader == info.ID:
+				slots = append(slots, fmt.Sprintf("%d-%d", r.First, r.Last))
+			case master == "" && slices.Contains(r.Replicas, info.ID):
+				master = r.Leader
+			}
+		}
+		host, port := hostPort(info.Addr)
+		flags, follows, link := "master", "-", "connected"
+		if len(slots) == 0 && master != "" {
+			flags, follows = "slave", clientID(master)
+		}
+		if info.ID == self {
+			flags = "myself," + flags
+		}
+		if !info.Up {
+			flags, link = flags+",fail", "disconnected"
+		}
+		fmt.Fprintf(&b, "%s %s:%d@%d %s %s 0 0 1 %s", clientID(info.ID), host, port, port, flags, follows, link)
+		for _, s := range slots {
+			b.WriteString(" " + s)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func (t topology) info() string {
+	led, leaders := 0, map[kv.NodeID]bool{}
+	for _, r := range t.ranges {
+		if r.Leader != "" {
+			led += int(r.Last) - int(r.First) + 1
+			leaders[r.Leader] = true
+		}
+	}
+	state := "ok"
+	if led < kv.SlotCount {
+		state = "fail"
+	}
+	return fmt.Sprintf("cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\n"+
+		"cluster_slots_pfail:0\r\ncluster_slots_fail:%d\r\ncluster_known_nodes:%d\r\ncluster_size:%d\r\n"+
+		"cluster_current_epoch:1\r\ncluster_my_epoch:1\r\ncluster_stats_messages_sent:0\r\n"+
+		"cluster_stats_messages_received:0\r\n",
+		state, kv.SlotCount, led, kv.SlotCount-led, len(t.nodes), len(leaders))
+}
+
+// slotArg parses the argument 2 as a slot.
+func (c *Call) slotArg() (uint16, bool) {
+	n, ok := c.integer(2)
+	if !ok {
+		return 0, false
+	}
+	if n < 0 || n >= kv.SlotCount {
+		c.Reply.Error(errInvalidSlot)
+		return 0, false
+	}
+	return uint16(n), true
+}
+
+func (n *Node) countKeysInSlot(ctx context.Context, c *Call) {
+	of, ok := c.slotArg()
+	if !ok {
+		return
+	}
+	keys := int64(0)
+	err := n.each(ctx, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
+		return true, r.Scan(slot, nil, nil, false, func([]byte, kv.Value) bool {
+			keys++
+			return true
+		})
+	})
+	if !c.fails(err, c.Reply.mark()) {
+		c.Reply.Int(keys)
+	}
+}
+
+func (n *Node) getKeysInSlot(ctx context.Context, c *Call) {
+	of, ok := c.slotArg()
+	if !ok {
+		return
+	}
+	limit, ok := c.integer(3)
+	if !ok {
+		return
+	}
+	if limit < 0 {
+		c.Reply.Error("ERR Invalid slot or number of keys")
+		return
+	}
+	m, found, tooLong := c.Reply.mark(), int64(0), false
+	err := n.each(ctx, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
+		return true, r.Scan(slot, nil, nil, false, func(key []byte, _ kv.Value) bool {
+			if found == limit || tooLong {
+				return false
+			}
+			c.Reply.Bulk(key)
+			found++
+			tooLong = c.tooLong(m)
+			return !tooLong
+		})
+	})
+	if !c.fails(err, m) && !tooLong {
+		c.Reply.arrayAt(m, int(found))
+	}
+}
