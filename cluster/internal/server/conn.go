@@ -1,0 +1,184 @@
+package server
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/command"
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// The bounds of what a connection collects before it sends replies.
+const (
+	maxCollected = 1 << 20 // bytes of replies
+	maxInFlight  = 1024    // writes
+	maxReads     = 1024    // reads that wait for one View
+	idleReplies  = 64 << 10
+)
+
+// conn is the connection of a client. Its goroutine runs serve; other goroutines use only interrupt,
+// and info, which has its own lock.
+type conn struct {
+	server  *Server
+	nc      net.Conn
+	in      *requests
+	session session
+	info    clientInfo
+	quit    bool // close after the replies are sent
+	// executing is set while EXEC collects replies: the writes in flight must stay as they are.
+	executing bool
+
+	// out are the replies that are not sent. The reply of inFlight[i] is a part of it, which becomes an
+	// error if the commit fails. The replies of reads follow out.
+	out      command.Reply
+	inFlight []inFlight
+	reads    readBatch
+	// writeCtx bounds the writes in flight. It is nil if none was begun since settle.
+	writeCtx    context.Context
+	cancelWrite context.CancelFunc
+
+	deadline sync.Mutex // guards interrupted and the deadline for reading
+	// interrupted is set when the server closes.
+	interrupted bool
+}
+
+// inFlight is a write whose commit is not known.
+type inFlight struct {
+	pending    kv.Pending
+	slot       uint16
+	start, end int // its reply in out
+}
+
+func newConn(s *Server, nc net.Conn, id int64) *conn {
+	c := &conn{server: s, nc: nc, in: newRequests(nc, s.options.MaxRequest)}
+	c.session.authenticated = s.options.Password == ""
+	c.info.init(id, nc)
+	return c
+}
+
+// interrupt lets the connection end when it would wait for a request.
+func (c *conn) interrupt() {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
+	c.interrupted = true
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// fill waits for requests.
+func (c *conn) fill() error {
+	if idle := c.server.options.IdleTimeout; idle > 0 {
+		c.deadline.Lock()
+		if !c.interrupted {
+			_ = c.nc.SetReadDeadline(time.Now().Add(idle))
+		}
+		c.deadline.Unlock()
+	}
+	return c.in.fill()
+}
+
+func (c *conn) serve() {
+	defer c.nc.Close()
+	defer c.session.end()
+	for !c.quit {
+		args, err := c.in.Next(c.session.authenticated)
+		switch {
+		case err != nil:
+			c.server.stats.protocolErrors.Add(1)
+			c.flushReads()
+			c.out.Error("ERR " + err.Error())
+			c.quit = true
+		case args == nil:
+			if c.send() != nil || c.fill() != nil {
+				return
+			}
+		default:
+			c.dispatch(args)
+			if len(c.inFlight) < maxInFlight && len(c.out.Bytes) < maxCollected {
+				continue
+			}
+			if c.send() != nil {
+				return
+			}
+		}
+	}
+	_ = c.send()
+}
+
+// call returns a call of a command whose reply follows those in out.
+func (c *conn) call(args [][]byte) *command.Call {
+	return &command.Call{Args: args, Reply: &c.out, Limits: c.limits()}
+}
+
+func (c *conn) limits() command.Limits {
+	return command.Limits{MaxValue: c.server.options.MaxValue, MaxReply: c.server.options.MaxReply}
+}
+
+// settle waits for the writes in flight, and replaces the replies of those that failed by errors.
+func (c *conn) settle() {
+	if c.writeCtx == nil {
+		return
+	}
+	var kept []byte // the replies up to copied, once a write has failed
+	copied, failed := 0, false
+	for _, w := range c.inFlight {
+		err := w.pending.Wait(c.writeCtx)
+		if err == nil {
+			continue
+		}
+		failed = true
+		kept = append(kept, c.out.Bytes[copied:w.start]...)
+		reply := command.Reply{Bytes: kept}
+		reply.Error(c.failure(err, w.slot, true))
+		kept, copied = reply.Bytes, w.end
+	}
+	if failed {
+		c.out.Bytes = append(kept, c.out.Bytes[copied:]...)
+	}
+	c.cancelWrite()
+	c.writeCtx = nil
+	clear(c.inFlight)
+	c.inFlight = c.inFlight[:0]
+}
+
+// send completes what is in progress and sends the replies.
+func (c *conn) send() error {
+	c.flushReads()
+	c.settle()
+	return c.write()
+}
+
+// write sends out, which must be settled.
+func (c *conn) write() error {
+	if len(c.out.Bytes) == 0 {
+		return nil
+	}
+	_ = c.nc.SetWriteDeadline(time.Now().Add(c.server.options.SendTimeout))
+	_, err := c.nc.Write(c.out.Bytes)
+	if cap(c.out.Bytes) > idleReplies {
+		c.out.Bytes = nil
+	}
+	c.out.Bytes = c.out.Bytes[:0]
+	return err
+}
+
+// writing returns the context of the writes in flight.
+func (c *conn) writing() context.Context {
+	if c.writeCtx == nil {
+		c.writeCtx, c.cancelWrite = context.WithTimeout(c.server.ctx, c.server.options.WriteTimeout)
+	}
+	return c.writeCtx
+}
+
+func (c *conn) reading() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.server.ctx, c.server.options.ReadTimeout)
+}
+
+// failure returns the error that a client gets if a group fails.
+func (c *conn) failure(err error, slot uint16, writes bool) string {
+	if text := c.redirected(err, slot); text != "" {
+		return text
+	}
+	return command.Failure(err, slot, writes)
+}

@@ -1,0 +1,187 @@
+// Package server answers the clients of a node in Redis's protocol, RESP 2 and 3.
+//
+// Each connection has a goroutine. It reads what has arrived, evaluates the requests in their order, and
+// sends the replies in that order. Writes of a pipeline are replicated together: each is evaluated by
+// kv.Group.Update at once, and before replies are sent the server waits for the commits of all. Reads
+// that follow each other are evaluated by one kv.Group.View, after the writes before them are committed.
+//
+// A client can make the server hold one request, one queue of MULTI, one reply and a mebibyte of further
+// replies; see Options. A reply that is not accepted in time ends the connection.
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/command"
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// Server serves the clients of a node. Its methods may be called by any goroutine.
+type Server struct {
+	cluster kv.Cluster
+	node    *command.Node
+	options Options
+	started time.Time
+
+	// ctx ends when connections must end at once.
+	ctx    context.Context
+	cancel context.CancelFunc
+	conns  sync.WaitGroup
+	stats  stats
+
+	mu sync.Mutex
+	// These are guarded by mu.
+	closing   bool
+	listeners map[net.Listener]bool
+	clients   map[*conn]bool
+}
+
+// stats are counted for INFO and for Stats.
+type stats struct {
+	connections, rejected, commands, protocolErrors, nextID atomic.Int64
+}
+
+// Stats are counts of what a Server did.
+type Stats struct {
+	Clients        int   // connected now
+	Connections    int64 // accepted since the start
+	Rejected       int64 // because of MaxClients
+	Commands       int64
+	ProtocolErrors int64
+}
+
+// New returns a Server of a node's clients.
+func New(cluster kv.Cluster, o Options) *Server {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Server{
+		cluster: cluster, node: command.NewNode(cluster), options: o.withDefaults(), started: time.Now(),
+		ctx: ctx, cancel: cancel, listeners: map[net.Listener]bool{}, clients: map[*conn]bool{},
+	}
+}
+
+// Stats returns the counts.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{
+		Clients: len(s.clients), Connections: s.stats.connections.Load(), Rejected: s.stats.rejected.Load(),
+		Commands: s.stats.commands.Load(), ProtocolErrors: s.stats.protocolErrors.Load(),
+	}
+}
+
+// ErrClosed is what Serve returns after Close.
+var ErrClosed = errors.New("the server is closed")
+
+// Serve accepts connections until Close, and then returns ErrClosed. It closes the listener.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	if !s.track(l) {
+		return ErrClosed
+	}
+	delay := time.Duration(0)
+	for {
+		nc, err := l.Accept()
+		if err == nil {
+			delay = 0
+			s.accept(nc)
+			continue
+		}
+		if s.isClosing() {
+			return ErrClosed
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		// Such as too many open files: others may be closed soon.
+		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+		s.options.Logger.Warn("a connection cannot be accepted", "error", err, "retry", delay)
+		select {
+		case <-time.After(delay):
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+func (s *Server) track(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing {
+		s.listeners[l] = true
+	}
+	return !s.closing
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
+}
+
+func (s *Server) accept(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		nc.Close()
+	case len(s.clients) >= s.options.MaxClients:
+		s.stats.rejected.Add(1)
+		s.conns.Go(func() { reject(nc) })
+	default:
+		s.stats.connections.Add(1)
+		c := newConn(s, nc, s.stats.nextID.Add(1))
+		s.clients[c] = true
+		s.conns.Go(func() {
+			c.serve()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.clients, c)
+		})
+	}
+}
+
+// reject closes a connection that is one too many. With TLS the reply needs a handshake first, which the
+// deadline bounds.
+func reject(nc net.Conn) {
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(time.Second))
+	_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))
+}
+
+// Close stops accepting, lets the requests that have arrived be answered, and closes the connections. It
+// waits for that at most as long as a write may take; then it closes them anyway.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closing = true
+	for l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.clients {
+		c.interrupt()
+	}
+	s.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		s.conns.Wait()
+		close(done)
+	}()
+	patience := time.NewTimer(max(s.options.WriteTimeout, s.options.ReadTimeout) + time.Second)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+	}
+	s.cancel()
+	s.mu.Lock()
+	for c := range s.clients {
+		c.nc.Close()
+	}
+	s.mu.Unlock()
+	<-done
+	return nil
+}
