@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	osexec "os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+)
+
+func TestGoRedisUsesTheServer(t *testing.T) {
+	for protocol := 2; protocol <= 3; protocol++ {
+		t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
+			node := kvtest.New(4)
+			c := redis.NewClient(&redis.Options{
+				Addr: start(t, node, Options{Password: "secret"}), Protocol: protocol, Password: "secret", ClientName: "test",
+			})
+			defer c.Close()
+			goRedisStrings(t, c)
+			goRedisTransactions(t, c)
+			goRedisServer(t, c)
+		})
+	}
+}
+
+func goRedisStrings(t *testing.T, c *redis.Client) {
+	ctx := t.Context()
+	require.NoError(t, c.Set(ctx, "k", "v", time.Minute).Err())
+	require.Equal(t, "v", c.Get(ctx, "k").Val())
+	require.Equal(t, time.Minute, c.TTL(ctx, "k").Val())
+	require.ErrorIs(t, c.Get(ctx, "absent").Err(), redis.Nil)
+	require.False(t, c.SetNX(ctx, "k", "w", 0).Val())
+	require.Equal(t, "v", c.SetArgs(ctx, "k", "w", redis.SetArgs{Get: true, KeepTTL: true}).Val())
+	require.Equal(t, "w", c.GetEx(ctx, "k", time.Hour).Val())
+	require.Equal(t, []any{"w", nil}, c.MGet(ctx, "k", "x{k}").Val())
+	require.InDelta(t, 1.5, c.IncrByFloat(ctx, "f", 1.5).Val(), 0)
+	require.EqualValues(t, 3, c.IncrBy(ctx, "n", 3).Val())
+	require.True(t, c.ExpireGT(ctx, "k", 2*time.Hour).Val())
+	require.EqualValues(t, 1, c.Del(ctx, "k").Val())
+	require.Equal(t, "none", c.Type(ctx, "k").Val())
+	require.EqualError(t, c.Incr(ctx, "f").Err(), "ERR value is not an integer or out of range")
+	keys, cursor, err := c.Scan(ctx, 0, "*", 1000).Result()
+	require.NoError(t, err)
+	for cursor != 0 {
+		var more []string
+		more, cursor, err = c.Scan(ctx, cursor, "*", 1000).Result()
+		require.NoError(t, err)
+		keys = append(keys, more...)
+	}
+	require.ElementsMatch(t, []string{"f", "n"}, keys)
+}
+
+func goRedisTransactions(t *testing.T, c *redis.Client) {
+	ctx := t.Context()
+	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Set(ctx, "k", "1", 0)
+		p.Incr(ctx, "k")
+		return nil
+	})
+	require.NoError(t, err)
+	err = c.Watch(ctx, func(tx *redis.Tx) error {
+		require.NoError(t, c.Set(ctx, "k", "changed", 0).Err())
+		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Set(ctx, "k", "mine", 0)
+			return nil
+		})
+		return err
+	}, "k")
+	require.ErrorIs(t, err, redis.TxFailedErr)
+	require.Equal(t, "changed", c.Get(ctx, "k").Val())
+}
+
+func goRedisServer(t *testing.T, c *redis.Client) {
+	ctx := t.Context()
+	require.Equal(t, "test", c.ClientGetName(ctx).Val())
+	commands := c.Command(ctx).Val()
+	require.EqualValues(t, 1, commands["get"].FirstKeyPos)
+	require.True(t, commands["get"].ReadOnly)
+	require.Len(t, c.ClusterSlots(ctx).Val(), 4)
+	shards, err := c.ClusterShards(ctx).Result()
+	require.NoError(t, err)
+	require.Equal(t, "master", shards[3].Nodes[0].Role)
+	require.Contains(t, c.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	require.Contains(t, c.ClusterNodes(ctx).Val(), "myself,master")
+	require.Contains(t, c.Info(ctx, "server").Val(), "redis_mode:cluster")
+	require.NoError(t, c.FlushDB(ctx).Err())
+	require.Zero(t, c.DBSize(ctx).Val())
+}
+
+func TestTheClusterClientOfGoRedisFindsTheLeaders(t *testing.T) {
+	for _, readonly := range []bool{false, true} {
+		w, addrA, addrB := twoNodes(t)
+		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addrA}, ReadOnly: readonly, MaxRedirects: 8})
+		ctx := t.Context()
+		for i := range 100 {
+			require.NoError(t, c.Set(ctx, fmt.Sprint(i), i, 0).Err())
+		}
+		// Both leaders move: the client learns about that from MOVED.
+		w.SetLeader(0, "b")
+		w.SetLeader(1, "a")
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := range 100 {
+				p.Incr(ctx, fmt.Sprint(i))
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		for i := range 100 {
+			require.Equal(t, fmt.Sprint(i+1), c.Get(ctx, fmt.Sprint(i)).Val())
+		}
+		_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Incr(ctx, "{foo}")
+			p.Incr(ctx, "{foo}")
+			return nil
+		})
+		require.NoError(t, err)
+		require.NoError(t, c.Watch(ctx, func(tx *redis.Tx) error { return tx.Get(ctx, "{foo}").Err() }, "{foo}"))
+		goRedisElection(t, w, c)
+		require.NotEqual(t, addrA, addrB)
+		require.NoError(t, c.Close())
+	}
+}
+
+// While a group has no leader, the client retries CLUSTERDOWN.
+func goRedisElection(t *testing.T, w *kvtest.World, c *redis.ClusterClient) {
+	w.SetLeader(1, "")
+	var group sync.WaitGroup
+	group.Go(func() {
+		time.Sleep(30 * time.Millisecond) // the client meets the group without its leader
+		w.SetLeader(1, "b")
+	})
+	require.NoError(t, c.Incr(t.Context(), "{foo}").Err())
+	group.Wait()
+}
+
+func TestGoRedisGetsUnknownOutcomesAsErrors(t *testing.T) {
+	node := kvtest.New(1)
+	c := redis.NewClient(&redis.Options{Addr: start(t, node, Options{WriteTimeout: 20 * time.Millisecond}), MaxRetries: 3})
+	defer c.Close()
+	node.World().Hold(0)
+	err := c.Incr(t.Context(), "n").Err()
+	require.ErrorContains(t, err, "UNKNOWN the outcome of this write is unknown")
+	node.World().Release(0)
+	require.Equal(t, "1", c.Get(t.Context(), "n").Val(), "the client must not repeat such a write")
+}
+
+// cli runs redis-cli with commands on its standard input.
+func cli(t *testing.T, path, addr string, flags []string, commands ...string) string {
+	t.Helper()
+	_, port, _ := strings.Cut(addr, ":")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := osexec.CommandContext(ctx, path, append([]string{"-h", "127.0.0.1", "-p", port}, flags...)...)
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
+	out, err := cmd.CombinedOutput()
+	var exit *osexec.ExitError
+	require.True(t, err == nil || errors.As(err, &exit), "%v", err)
+	return string(out)
+}
+
+func TestRedisCLIUsesTheServer(t *testing.T) {
+	path, ok := program(t, "redis-cli")
+	if !ok {
+		return
+	}
+	_, addrA, addrB := twoNodes(t)
+	out := cli(t, path, addrA, nil, "SET foo bar")
+	require.Contains(t, out, "MOVED 12182 "+addrB)
+	out = cli(t, path, addrA, []string{"-c"}, `SET foo "b r"`, "GET foo", "SET b 1", "TTL b", "CLUSTER SHARDS", "INFO", "nothing")
+	require.Contains(t, out, "-> Redirected to slot [12182] located at "+addrB+"\nOK\nb r\n")
+	require.Contains(t, out, "-> Redirected to slot [3300] located at "+addrA+"\nOK\n-1\nslots\n0\n8191\n")
+	require.Contains(t, out, "ERR unknown command 'nothing'")
+	out = cli(t, path, addrA, []string{"-3", "--json"}, "COMMAND DOCS get", "HELLO")
+	require.Contains(t, out, `{"get":{"summary":"Returns the value of a key","group":"string"}}`)
+	require.Contains(t, out, `"proto":3`)
+	require.Equal(t, "b\n", cli(t, path, addrA, []string{"--scan"}))
+	out = cli(t, path, addrA, []string{"--cluster", "check", addrA})
+	require.Contains(t, out, "All 16384 slots covered", out)
+	require.Contains(t, cli(t, path, addrB, []string{"--bigkeys"}), "foo")
+}

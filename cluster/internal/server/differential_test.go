@@ -1,0 +1,349 @@
+package server
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/command"
+	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "the seed of random requests; 0: a new one")
+	stepFlag = flag.Int("steps", 5_000, "the number of random requests")
+)
+
+// generator makes random requests whose replies do not depend on the time.
+type generator struct{ *rand.Rand }
+
+func (g generator) pick(from ...string) string { return from[g.IntN(len(from))] }
+
+func (g generator) key() string {
+	return g.pick("{t}a", "{t}b", "{t}c", "{t}d", "{t}e")
+}
+
+func (g generator) value() string {
+	return g.pick("", "x", "hello world", "0", "1", "-1", "42", "007", "-0", "+5", " 1", "1 ", "9223372036854775807",
+		"-9223372036854775808", "9223372036854775808", "3.25", "-0.1", "1e3", "1e-7", "1.5e400", "1e5000", "inf", "-inf",
+		"nan", "0x10", ".5", "5.", "1_000", "\x01\xff\r\n", strings.Repeat("long", 20))
+}
+
+func (g generator) number() string {
+	return g.pick("0", "1", "2", "3", "7", "8", "9", "10", "63", "100", "-1", "-2", "-3", "-10", "-100", "abc", "", "1.5",
+		"9223372036854775807", "-9223372036854775808", "99999999999999999999")
+}
+
+func (g generator) distance() string {
+	return g.pick("0", "1", "3", "10", "100", "1000", "-1", "abc", "536870912", "4294967296", "9223372036854775807")
+}
+
+// expiry returns times that are past, or far away, or refused.
+func (g generator) expiry() string {
+	return g.pick("0", "-1", "1000000", "9223372036854775807", "9223372036854775", "-9223372036854775808", "abc", "4000000000")
+}
+
+func (g generator) words(most int, word func() string) (list []string) {
+	for range g.IntN(most + 1) {
+		list = append(list, word())
+	}
+	return list
+}
+
+func (g generator) setOptions() (list []string) {
+	for range g.IntN(4) {
+		switch o := g.pick("NX", "xx", "GET", "KEEPTTL", "EX", "PX", "exat", "PXAT", "bad", "persist"); o {
+		case "EX", "PX", "exat", "PXAT":
+			list = append(list, o)
+			if g.IntN(10) > 0 {
+				list = append(list, g.expiry())
+			}
+		default:
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+func (g generator) pairs() (list []string) {
+	for range 1 + g.IntN(3) {
+		list = append(list, g.key(), g.value())
+	}
+	return list
+}
+
+// request returns a random request. A few have an argument too much or too little.
+func (g generator) request() []string {
+	r := g.wellFormed()
+	switch g.IntN(40) {
+	case 0:
+		return append(r, g.value())
+	case 1:
+		return r[:max(1, len(r)-1)]
+	}
+	return r
+}
+
+func (g generator) wellFormed() []string {
+	with := func(name string, rest ...[]string) []string {
+		list := []string{name}
+		for _, r := range rest {
+			list = append(list, r...)
+		}
+		return list
+	}
+	one := func(s ...string) []string { return s }
+	switch g.IntN(12) {
+	case 0:
+		return with("SET", one(g.key(), g.value()), g.setOptions())
+	case 1:
+		return with("getex", one(g.key()), g.setOptions())
+	case 2:
+		return with(g.pick("MSET", "MSETNX"), g.pairs())
+	case 3:
+		return with(g.pick("DEL", "UNLINK", "EXISTS", "TOUCH", "MGET"), one(g.key()), g.words(3, g.key))
+	case 4:
+		return with(g.pick("INCRBY", "DECRBY"), one(g.key(), g.number()))
+	case 5:
+		return with(g.pick("INCRBYFLOAT", "APPEND", "SETNX", "GETSET", "SET"), one(g.key(), g.value()))
+	case 6:
+		return with(g.pick("GETRANGE", "SUBSTR"), one(g.key(), g.number(), g.number()))
+	case 7:
+		return with("BITCOUNT", one(g.key()), g.words(2, g.number), g.words(1, func() string { return g.pick("BIT", "byte", "x") }))
+	case 8:
+		return g.placed()
+	case 9:
+		return g.timed()
+	case 10:
+		return with(g.pick("RENAME", "RENAMENX", "COPY"), one(g.key(), g.key()),
+			g.words(1, func() string { return g.pick("REPLACE", "DB", "x") }))
+	default:
+		name := g.pick("GET", "GET", "GETDEL", "INCR", "DECR", "STRLEN", "TYPE", "PERSIST", "TTL", "expiretime",
+			"KEYS", "PING", "ECHO", "TIME x", "nothing", "FLUSHALL bad", "SCAN", "COMMAND", "CLIENT", "AUTH", "HELLO", "WATCH",
+			"MULTI", "EXEC", "DISCARD", "UNWATCH", "SELECT")
+		switch name {
+		case "PING", "MULTI", "EXEC", "DISCARD", "UNWATCH":
+			return one(name)
+		case "KEYS":
+			return one(name, g.pick("nothing*", "[x-z]"))
+		case "SCAN":
+			return one(name, "bad", g.pick("COUNT", "bad", "match"))
+		case "COMMAND", "CLIENT", "SELECT", "HELLO":
+			return one(name, "bad")
+		case "AUTH":
+			return one(name, g.pick("a", "default"), "b", "c")
+		case "TIME x", "nothing", "FLUSHALL bad":
+			return words(name)
+		}
+		return one(name, g.key())
+	}
+}
+
+// placed are requests with a position in a value.
+func (g generator) placed() []string {
+	switch g.IntN(3) {
+	case 0:
+		return []string{"SETRANGE", g.key(), g.distance(), g.value()}
+	case 1:
+		return []string{"SETBIT", g.key(), g.distance(), g.pick("0", "1", "2", "x")}
+	}
+	return []string{"GETBIT", g.key(), g.distance()}
+}
+
+// timed are requests with a time.
+func (g generator) timed() []string {
+	switch g.IntN(3) {
+	case 0:
+		r := []string{g.pick("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"), g.key(), g.expiry()}
+		conditions := []string{"NX", "xx", "bad"}
+		if strings.HasSuffix(r[0], "AT") { // other times depend on the clock
+			conditions = append(conditions, "GT", "LT")
+		}
+		return append(r, g.words(2, func() string { return g.pick(conditions...) })...)
+	case 1:
+		return []string{g.pick("SETEX", "PSETEX"), g.key(), g.expiry(), g.value()}
+	}
+	return []string{"EXPIREAT", g.key(), g.pick("4000000000", "4000000001", "4000000002")}
+}
+
+// incomparable reports whether the replies differ rightly, or the request makes a value of 64 MiB, for which this
+// test has no time.
+func incomparable(r []string) bool {
+	return len(r) == 1 && (r[0] == "HELLO" || r[0] == "COMMAND" || r[0] == "TIME") || len(r) > 2 && r[0] == "SETBIT" && r[2] == "536870912"
+}
+
+// sameTime reports whether both replies are times in seconds that differ no more than two clocks.
+func sameTime(a, b string) bool {
+	x, errX := strconv.ParseInt(strings.TrimPrefix(a, ":"), 10, 64)
+	y, errY := strconv.ParseInt(strings.TrimPrefix(b, ":"), 10, 64)
+	return errX == nil && errY == nil && min(x, y) > 1000 && max(x-y, y-x) < 300
+}
+
+// notInMultiHere are commands that this test does not use in MULTI: most are refused there, unlike in Redis.
+var notInMultiHere = map[string]bool{
+	"KEYS": true, "SCAN": true, "HELLO": true, "AUTH": true, "FLUSHALL": true,
+	"CLIENT": true, "COMMAND": true, // their subcommands are checked by EXEC
+	"TTL": true, "expiretime": true, // they depend on the clock
+}
+
+// Each random request must get the reply of a real Redis, also if that is an error.
+func TestRepliesAreThoseOfRedis(t *testing.T) {
+	socket, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-seed %d", seed)
+	node := kvtest.New(1)
+	theirs, ours := dial(t, "unix", socket), dial(t, "tcp", start(t, node, Options{MaxRequest: 512 << 20}))
+	node.World().Advance(time.Since(time.UnixMilli(kvtest.Epoch)))
+	g := generator{rand.New(rand.NewPCG(seed, 0))}
+	var history []string
+	seen, inMulti := map[string]int{}, false
+	for range *stepFlag {
+		r := g.request()
+		if draw := g.IntN(8); inMulti && draw == 0 {
+			r = []string{"EXEC"} // soon, because most long transactions have an error
+		}
+		if incomparable(r) || inMulti && notInMultiHere[r[0]] {
+			continue
+		}
+		switch {
+		case r[0] == "MULTI" && len(r) == 1:
+			inMulti = true
+		case r[0] == "EXEC", r[0] == "DISCARD" && len(r) == 1:
+			inMulti = false
+		}
+		history = append(history, fmt.Sprintf("%q", r))
+		want, got := theirs.args(r...), ours.args(r...)
+		if name := strings.ToUpper(r[0]); (name == "TTL" || name == "EXPIRETIME") && sameTime(want, got) {
+			continue
+		}
+		require.Equal(t, want, got, "-seed %d, the last requests:\n%s", seed, strings.Join(history[max(0, len(history)-8):], "\n"))
+		if !strings.HasPrefix(want, "-") {
+			seen[strings.ToUpper(r[0])]++
+		}
+	}
+	for _, name := range []string{"SET", "GETEX", "MSETNX", "INCRBYFLOAT", "SETRANGE", "BITCOUNT", "COPY", "EXPIRE", "RENAME", "EXEC"} {
+		require.Positive(t, seen[name], name)
+	}
+}
+
+// Random patterns, also malformed ones, must match the keys that they match in Redis.
+func TestPatternsAreThoseOfRedis(t *testing.T) {
+	socket, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	theirs, ours := dial(t, "unix", socket), dial(t, "tcp", start(t, kvtest.New(1), Options{}))
+	const alphabet = `ab-]`
+	for _, x := range "ab-]^[\\*?" {
+		for _, y := range alphabet {
+			for _, p := range []*peer{theirs, ours} {
+				require.Equal(t, "+OK", p.args("MSET", "{t}"+string(x), "", "{t}"+string(x)+string(y), ""))
+			}
+		}
+	}
+	g := generator{rand.New(rand.NewPCG(1, 2))}
+	matches := 0
+	for range 1000 {
+		pattern := "{t}" + strings.Join(g.words(5, func() string { return g.pick("a", "b", "*", "?", "[", "]", "^", "-", `\`) }), "")
+		want := sorted(theirs.args("KEYS", pattern))
+		require.Equal(t, want, sorted(ours.args("KEYS", pattern)), "%q", pattern)
+		if want[0] != "" {
+			matches++
+		}
+	}
+	require.Greater(t, matches, 100)
+}
+
+// RESP 3 and replies of several parts, once each.
+func TestRepliesInRESP3AreThoseOfRedis(t *testing.T) {
+	socket, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	theirs, ours := dial(t, "unix", socket), dial(t, "tcp", start(t, kvtest.New(4), Options{}))
+	for _, p := range []*peer{theirs, ours} {
+		require.Contains(t, p.do("HELLO 3"), "proto :3")
+	}
+	for _, line := range []string{
+		"GET k", "SET k v NX", "SET k v NX", "SET k w GET", "MGET k x{k}", "MGET k l", "GETDEL k", "TYPE k", "MULTI", "SET k 1", "INCR k",
+		"GET x{k}", "EXEC", "MULTI", "GET k", "GET l", "EXEC", "WATCH k", "SET k 2", "MULTI", "GET k", "EXEC", "MULTI", "bad", "SET k 1", "EXEC", "KEYS *", "RANDOMKEY", "COMMAND INFO bad", "CONFIG GET maxmemory", "CONFIG GET bad", "CLUSTER KEYSLOT k", "CLUSTER COUNTKEYSINSLOT 7629",
+		"CLUSTER GETKEYSINSLOT 7629 10", "CLUSTER GETKEYSINSLOT x 1", "CLUSTER COUNTKEYSINSLOT 16384", "CLUSTER bad", "CLUSTER",
+		"READONLY", "READWRITE", "ASKING", "COMMAND GETKEYS MSET a 1 b 2",
+		"CLIENT GETNAME", "CLIENT SETNAME n", "CLIENT GETNAME", "WAIT 0 0", "SELECT 0", "FLUSHALL", "DBSIZE", "RESET", "GET k",
+		"QUIT",
+	} {
+		require.Equal(t, theirs.do(line), ours.do(line), line)
+	}
+	require.True(t, ours.closed())
+}
+
+// Arity, flags and keys of each command are those of the real Redis.
+func TestTheTableIsThatOfRedis(t *testing.T) {
+	socket, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	theirs, ours := dial(t, "unix", socket), dial(t, "tcp", start(t, kvtest.New(1), Options{}))
+	six := regexp.MustCompile(`^\[\[\S+ :-?\d+ \[[^\]]*\] :-?\d+ :-?\d+ :-?\d+`)
+	compared := 0
+	for _, c := range command.All() {
+		want, got := theirs.do("COMMAND INFO "+c.Name), ours.do("COMMAND INFO "+c.Name)
+		if want == "[nil]" {
+			require.True(t, ownCommands[c.Name], "%s is not a command of Redis", c.Name)
+			continue
+		}
+		require.NotEmpty(t, six.FindString(want), want)
+		require.Equal(t, six.FindString(want), six.FindString(got))
+		compared++
+	}
+	require.Greater(t, compared, 65)
+}
+
+var ownCommands = map[string]bool{
+	"cas": true, "range": true, "revrange": true, "explain": true, "checkpoint": true, "filters": true,
+}
+
+var row = regexp.MustCompile("(?m)^\\| `([A-Z_.* -]+)` \\| ((?:yes|no)[^|]*) \\|")
+
+// The page names each command of Redis 7.0 once, and says of exactly those in the table that they exist.
+func TestThePageHasAllCommands(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/redis-commands.md")
+	require.NoError(t, err)
+	onPage := map[string]string{}
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		name := strings.ToLower(m[1])
+		require.NotContains(t, onPage, name)
+		onPage[name] = m[2]
+		_, exists := command.Lookup([]byte(name))
+		require.Equal(t, strings.HasPrefix(m[2], "yes"), exists || name == "raft.*", "%s: %s", name, m[2])
+	}
+	for _, c := range command.All() {
+		require.Contains(t, onPage, c.Name)
+	}
+	require.Len(t, onPage, 240+len(ownCommands)+1, "240 commands of Redis 7.0, ours, and RAFT.*")
+
+	socket, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	list := strings.Trim(dial(t, "unix", socket).do("COMMAND LIST"), "[]")
+	for _, name := range words(list) {
+		if !strings.Contains(name, "|") {
+			require.Contains(t, onPage, name)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+)
+
+// start serves a node until the end of the test, and returns its address.
+func start(t testing.TB, node *kvtest.Node, o Options) string {
+	t.Helper()
+	_, addr := startServer(t, node, o)
+	return addr
+}
+
+func startServer(t testing.TB, node *kvtest.Node, o Options) (*Server, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	node.SetAddr(l.Addr().String())
+	s := New(node, o)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+	})
+	return s, l.Addr().String()
+}
+
+// twoNodes serves two nodes that lead two groups: a leads the first, b the second.
+func twoNodes(t *testing.T) (w *kvtest.World, addrA, addrB string) {
+	w = kvtest.NewWorld(2, kv.NodeInfo{ID: "a", Up: true}, kv.NodeInfo{ID: "b", Up: true})
+	return w, start(t, w.Node("a"), Options{}), start(t, w.Node("b"), Options{})
+}
+
+// peer is a client that sends and reads bytes.
+type peer struct {
+	t  testing.TB
+	nc net.Conn
+	r  *bufio.Reader
+}
+
+func dial(t testing.TB, network, addr string) *peer {
+	t.Helper()
+	nc, err := net.Dial(network, addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { nc.Close() })
+	require.NoError(t, nc.SetDeadline(time.Now().Add(30*time.Second)))
+	return &peer{t: t, nc: nc, r: bufio.NewReader(nc)}
+}
+
+// encode returns a request. Words are divided by spaces.
+func encode(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, a := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b.String()
+}
+
+func words(line string) []string { return strings.Split(line, " ") }
+
+func (p *peer) send(raw string) {
+	p.t.Helper()
+	require.NoError(p.t, p.nc.SetDeadline(time.Now().Add(30*time.Second)))
+	_, err := io.WriteString(p.nc, raw)
+	require.NoError(p.t, err)
+}
+
+// do sends a request, whose words are divided by spaces, and returns the reply in short form.
+func (p *peer) do(line string) string {
+	p.t.Helper()
+	return p.args(words(line)...)
+}
+
+func (p *peer) args(args ...string) string {
+	p.t.Helper()
+	p.send(encode(args...))
+	return p.reply()
+}
+
+// reply reads a reply and returns it in short form: its parts in brackets, without their lengths.
+func (p *peer) reply() string {
+	p.t.Helper()
+	s, err := readReply(p.r)
+	require.NoError(p.t, err)
+	return s
+}
+
+// closed reports whether the server closes the connection without further replies.
+func (p *peer) closed() bool {
+	_, err := p.r.ReadByte()
+	return err != nil
+}
+
+func readReply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	kind, rest := line[0], line[1:]
+	switch kind {
+	case '+', '-', ':', ',', '#', '(':
+		return line, nil
+	case '_':
+		return "nil", nil
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil {
+		return "", fmt.Errorf("reply %q: %w", line, err)
+	}
+	if n < 0 {
+		return "nil", nil
+	}
+	switch kind {
+	case '$', '=':
+		b := make([]byte, n+2)
+		_, err := io.ReadFull(r, b)
+		return string(b[:n]), err
+	case '%':
+		n *= 2
+	case '*', '~':
+	default:
+		return "", fmt.Errorf("unknown reply %q", line)
+	}
+	parts := make([]string, n)
+	for i := range parts {
+		if parts[i], err = readReply(r); err != nil {
+			return "", err
+		}
+	}
+	return "[" + strings.Join(parts, " ") + "]", nil
+}
+
+// program returns the path of an installed program. Without it the test ends: it fails if
+// SIEVEDB_REQUIRE_ALL is set, as in CI, and otherwise logs that it did not run.
+func program(t testing.TB, name string) (path string, ok bool) {
+	t.Helper()
+	path, err := osexec.LookPath(name)
+	if err != nil && os.Getenv("SIEVEDB_REQUIRE_ALL") != "" {
+		require.NoError(t, err, "install %s, such as by apt-get install redis-server redis-tools", name)
+	}
+	if err != nil {
+		t.Logf("not run: %s is not installed", name)
+	}
+	return path, err == nil
+}
+
+// realRedis is a redis-server that all tests of this package share, because a cluster needs two seconds to begin.
+var realRedis struct {
+	once   sync.Once
+	socket string // "" if it is not installed
+	cmd    *osexec.Cmd
+	dir    string
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if realRedis.cmd != nil {
+		_ = realRedis.cmd.Process.Kill()
+		_ = realRedis.cmd.Wait()
+		os.RemoveAll(realRedis.dir)
+	}
+	os.Exit(code)
+}
+
+// startRedis returns the socket of a real redis-server without keys. It is a cluster of one node, which has
+// all slots.
+func startRedis(t testing.TB) (socket string, ok bool) {
+	t.Helper()
+	path, ok := program(t, "redis-server")
+	if !ok {
+		return "", false
+	}
+	realRedis.once.Do(func() { runRedis(t, path) })
+	require.Equal(t, "+OK", dial(t, "unix", realRedis.socket).do("FLUSHALL"))
+	return realRedis.socket, true
+}
+
+func runRedis(t testing.TB, path string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "redis") // t.TempDir may be too long for a socket
+	require.NoError(t, err)
+	socket := filepath.Join(dir, "s")
+	bus, err := net.Listen("tcp", "127.0.0.1:0") // a free port, which this Redis needs and nothing uses
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(bus.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, bus.Close())
+	cmd := osexec.Command(path, "--port", "0", "--unixsocket", socket, "--bind", "127.0.0.1", "--cluster-enabled", "yes",
+		"--cluster-port", port, "--save", "", "--appendonly", "no", "--dir", dir)
+	require.NoError(t, cmd.Start())
+	realRedis.socket, realRedis.cmd, realRedis.dir = socket, cmd, dir
+	require.Eventually(t, func() bool {
+		nc, err := net.Dial("unix", socket)
+		if err == nil {
+			nc.Close()
+		}
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond)
+	p := dial(t, "unix", socket)
+	require.Equal(t, "+OK", p.do("CLUSTER ADDSLOTSRANGE 0 16383"))
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.do("CLUSTER INFO"), "cluster_state:ok")
+	}, 10*time.Second, 10*time.Millisecond)
+}
