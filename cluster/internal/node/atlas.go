@@ -1,0 +1,122 @@
+package node
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// groupNews is what a leader says about its group. Nodes pass it on, so that all can direct clients.
+type groupNews struct {
+	Term    uint64   `json:"term"`
+	Index   uint64   `json:"index"` // of the last committed entry
+	Leader  string   `json:"leader"`
+	Servers []server `json:"servers"`
+}
+
+func (g groupNews) newerThan(other groupNews) bool {
+	return g.Term > other.Term || g.Term == other.Term && g.Index > other.Index
+}
+
+// contact is the last sign of life of a node.
+type contact struct {
+	at   time.Time
+	full bool // its disk is
+}
+
+// atlas is what a node knows about its cluster. Its methods may be called from any goroutine.
+type atlas struct {
+	started time.Time
+
+	mu       sync.Mutex
+	current  *Map // immutable; nil until the node has joined
+	groups   map[kv.GroupID]groupNews
+	contacts map[kv.NodeID]contact
+}
+
+func newAtlas() *atlas {
+	return &atlas{started: time.Now(), groups: map[kv.GroupID]groupNews{}, contacts: map[kv.NodeID]contact{}}
+}
+
+// chart returns the newest map, to be read only.
+func (a *atlas) chart() *Map {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current
+}
+
+// learn keeps a map if it is newer, and reports whether it is.
+func (a *atlas) learn(m *Map) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m == nil || a.current != nil && (m.Cluster != a.current.Cluster || m.Version <= a.current.Version) {
+		return false
+	}
+	a.current = m
+	return true
+}
+
+func (a *atlas) learnGroup(group kv.GroupID, g groupNews) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if g.newerThan(a.groups[group]) {
+		a.groups[group] = g
+	}
+}
+
+func (a *atlas) group(group kv.GroupID) groupNews {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.groups[group]
+}
+
+func (a *atlas) allGroups() map[kv.GroupID]groupNews {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.groups)
+}
+
+// hear notes a sign of life.
+func (a *atlas) hear(id kv.NodeID, c contact) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.at.After(a.contacts[id].at) {
+		a.contacts[id] = c
+	}
+}
+
+// age is the time since the last sign of life of a node. One that was never heard has the age of this
+// process: it may have spoken before.
+func (a *atlas) age(id kv.NodeID) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c, heard := a.contacts[id]; heard {
+		return time.Since(c.at)
+	}
+	return time.Since(a.started)
+}
+
+func (a *atlas) full(id kv.NodeID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.contacts[id].full
+}
+
+func (a *atlas) allContacts() map[kv.NodeID]contact {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.contacts)
+}
+
+// addr returns the address of a server of raft, or "". A server of an earlier incarnation has none: it
+// does not exist any more.
+func (a *atlas) addr(server string) string {
+	m := a.chart()
+	if m == nil || !m.hasServer(server) {
+		return ""
+	}
+	member, _ := m.Find(nodeOf(server))
+	return member.Addr
+}

@@ -1,0 +1,126 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// identity is what a node knows about itself before it can talk to others. It is in the file node.json.
+type identity struct {
+	Format      int       `json:"format"`
+	Cluster     string    `json:"cluster"`
+	ID          kv.NodeID `json:"id"`
+	Incarnation uint64    `json:"incarnation"`
+	// Bootstrap is set while the first node of a cluster creates its groups.
+	Bootstrap bool `json:"bootstrap,omitempty"`
+	// OldLog is set while the directory of the log has that of an earlier incarnation.
+	OldLog bool `json:"old_log,omitempty"`
+	// Hosted has the groups that have a replica here.
+	Hosted []kv.GroupID `json:"hosted"`
+	// Map is the newest map that was stored here. Its addresses help to find the other nodes.
+	Map *Map `json:"map"`
+}
+
+// identityFormat reaches the disk. It changes if an older program would misread the file.
+const identityFormat = 1
+
+func identityFile(dir string) string { return filepath.Join(dir, "node.json") }
+
+// readIdentity returns nil if the directory has none.
+func readIdentity(fsys vfs.FS, dir string) (*identity, error) {
+	f, err := fsys.Open(identityFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size > 64<<20 {
+		return nil, fmt.Errorf("%s has %d bytes, at most 64 MiB are expected", identityFile(dir), size)
+	}
+	text := make([]byte, size)
+	if _, err := vfs.ReadFull(f, text, 0); err != nil {
+		return nil, err
+	}
+	id, err := parseIdentity(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", identityFile(dir), err)
+	}
+	return id, nil
+}
+
+func parseIdentity(text []byte) (*identity, error) {
+	var id identity
+	if err := json.Unmarshal(text, &id); err != nil {
+		return nil, err
+	}
+	switch {
+	case id.Format != identityFormat:
+		return nil, fmt.Errorf("its format is %d, and format %d is supported: upgrade this node", id.Format, identityFormat)
+	case !ValidID(id.ID) || id.Cluster == "" || id.Incarnation == 0 || id.Map == nil:
+		return nil, errors.New("the node's ID, cluster, incarnation or map is missing")
+	}
+	return &id, id.Map.check()
+}
+
+// write makes the identity durable: a new file replaces the old one.
+func (id *identity) write(fsys vfs.FS, dir string) error {
+	id.Format = identityFormat
+	text, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := identityFile(dir) + ".new"
+	if err := fsys.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := fsys.Create(temporary)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fsys.Rename(temporary, identityFile(dir)); err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// removeAll removes a directory with all that it contains.
+func removeAll(fsys vfs.FS, dir string) error {
+	info, err := fsys.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		names, err := fsys.List(dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := removeAll(fsys, filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return fsys.Remove(dir)
+}

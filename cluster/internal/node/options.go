@@ -1,0 +1,138 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/cluster/internal/consensus"
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Options configure a node. The package cluster documents their meaning for users.
+type Options struct {
+	ID   kv.NodeID
+	Dir  string
+	FS   vfs.FS // default: the operating system's
+	Zone string
+
+	// Listen is the address of the listener, Advertise the one that others use for it. Default of the
+	// latter: the listener's own.
+	Listen, Advertise string
+	// Join has addresses of nodes of the cluster; empty: create one.
+	Join []string
+	// Groups and Replicas are for a new cluster.
+	Groups, Replicas int
+
+	TLS, PeerTLS *tls.Config
+	Secret       []byte
+	// Insecure allows addresses other than loopback without a secret and TLS.
+	Insecure bool
+	// Dial and Accepted are for tests that cut connections; see wire.Options.
+	Dial     func(ctx context.Context, addr string) (net.Conn, error)
+	Accepted func(net.Conn) net.Conn
+	// Raft is for tests that plant faults: it changes the options of each group before its raft starts.
+	Raft func(*consensus.Options)
+
+	// Backups is where backups of the cluster are stored; nil: nowhere. All nodes must have the same.
+	Backups backup.Storage
+
+	Memory MemoryOptions
+	Space  SpaceOptions
+	Timing TimingOptions
+	Log    LogOptions
+
+	Logger *slog.Logger // required
+}
+
+// MemoryOptions bound what all groups of the node use together.
+type MemoryOptions struct {
+	Cache, Memtables int64
+	OpenFiles        int
+	Compactions      int
+}
+
+// SpaceOptions say when the disk counts as full.
+type SpaceOptions struct {
+	// Reserve is the number of free bytes below which writes are refused. Default: 256 MiB.
+	Reserve int64
+	// Free returns the number of free bytes of a directory's file system. Default: the system's figure.
+	Free func(dir string) (int64, error)
+}
+
+// TimingOptions are the times by which a cluster notices what happens.
+type TimingOptions struct {
+	// Heartbeat is the longest time without a message of a leader after which a follower asks for votes; an
+	// election lasts up to Election. Default: 1 s each.
+	Heartbeat, Election time.Duration
+	// Gossip is the time between two exchanges with another node, and between two plans. Default: 1 s.
+	Gossip time.Duration
+	// DeadAfter is when a node that was not heard of is replaced. Default: 5 min.
+	DeadAfter time.Duration
+	// StaleBound is how old stale reads may be. Default: 10 s.
+	StaleBound time.Duration
+	// Clock is the time in milliseconds since 1970. Default: the system's.
+	Clock func() int64
+}
+
+// LogOptions say how much of the replicated logs is kept.
+type LogOptions struct {
+	// SnapshotThreshold is the number of entries after which a log is shortened, TrailingLogs what then
+	// remains for followers that lag. Defaults: 8192, 10240.
+	SnapshotThreshold, TrailingLogs uint64
+	// BytesPerSecond bounds the transfer of states. Default: no bound.
+	BytesPerSecond int64
+}
+
+// MaxGroups is the largest number of groups.
+const MaxGroups = 64
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o *Options) fillDefaults() {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	setDefault(&o.Groups, 4)
+	setDefault(&o.Replicas, 3)
+	setDefault(&o.Memory.Cache, 256<<20)
+	setDefault(&o.Memory.Memtables, 256<<20)
+	setDefault(&o.Space.Reserve, 256<<20)
+	if o.Space.Free == nil {
+		o.Space.Free = freeBytes
+	}
+	setDefault(&o.Timing.Heartbeat, time.Second)
+	setDefault(&o.Timing.Election, time.Second)
+	setDefault(&o.Timing.Gossip, time.Second)
+	setDefault(&o.Timing.DeadAfter, 5*time.Minute)
+	setDefault(&o.Timing.StaleBound, 10*time.Second)
+	if o.Timing.Clock == nil {
+		o.Timing.Clock = func() int64 { return time.Now().UnixMilli() }
+	}
+	setDefault(&o.Log.SnapshotThreshold, 8192)
+	setDefault(&o.Log.TrailingLogs, 10240)
+}
+
+func (o *Options) validate() error {
+	switch {
+	case !ValidID(o.ID):
+		return fmt.Errorf("the node's ID must have 1 to 64 letters, digits, - and _")
+	case o.Dir == "":
+		return fmt.Errorf("the node needs a directory")
+	case o.Groups < 1 || o.Groups > MaxGroups:
+		return fmt.Errorf("the number of groups is %d; it must be from 1 to %d", o.Groups, MaxGroups)
+	case o.Replicas < 1 || o.Replicas > 9:
+		return fmt.Errorf("the number of replicas is %d; it must be from 1 to 9", o.Replicas)
+	}
+	return nil
+}

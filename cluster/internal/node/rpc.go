@@ -1,0 +1,156 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
+)
+
+// Errors of control calls.
+var (
+	errNotHosted = errors.New("this node has no working replica of the group")
+	errChanged   = errors.New("the group has changed meanwhile")
+)
+
+// wireErrors are the errors of this package that callers on other nodes recognize, by their codes, which
+// never change.
+var wireErrors = map[string]error{
+	"other-cluster": errOtherCluster, "removed": errRemoved, "id-in-use": errIDInUse,
+	"not-hosted": errNotHosted, "changed": errChanged,
+}
+
+// handler answers a control call.
+type handler func(ctx context.Context, request json.RawMessage) (any, error)
+
+// handle makes f answer the control calls of a name.
+func handle[In, Out any](n *Node, name string, f func(ctx context.Context, in In) (Out, error)) {
+	h := func(ctx context.Context, raw json.RawMessage) (any, error) {
+		var in In
+		if err := json.Unmarshal(raw, &in); err != nil {
+			return nil, fmt.Errorf("a control call %q: %w", name, err)
+		}
+		return f(ctx, in)
+	}
+	n.handlers[name] = h
+}
+
+// listen opens the listener with the handlers of control calls. They answer with kv.ErrClosed until the node
+// is ready.
+func (n *Node) listen() (err error) {
+	n.wire, err = wire.Listen(wire.Options{
+		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
+		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
+	})
+	if err != nil {
+		return err
+	}
+	n.addr = n.o.Advertise
+	if n.addr == "" {
+		n.addr = n.wire.Addr().String()
+	}
+	handle(n, "gossip", n.onGossip)
+	handle(n, "join", n.onJoin)
+	handle(n, "leave", n.onLeave)
+	handle(n, "status", n.onStatus)
+	handle(n, "configuration", n.onConfiguration)
+	handle(n, "host", n.onHost)
+	handle(n, "drop", n.onDrop)
+	handle(n, "change", n.onChange)
+	handle(n, "backup", n.onBackup)
+	for name, h := range n.handlers {
+		n.wire.Handle(name, func(ctx context.Context, request json.RawMessage) (any, error) {
+			if !n.isReady() {
+				return nil, kv.ErrClosed
+			}
+			return h(ctx, request)
+		})
+	}
+	n.wire.HandleStream("state", n.onState)
+	return nil
+}
+
+func (n *Node) isReady() bool {
+	select {
+	case <-n.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// onState sends the state of a group to a replica that lost its own.
+func (n *Node) onState(ctx context.Context, request json.RawMessage, w io.Writer) error {
+	var r groupRequest
+	if err := json.Unmarshal(request, &r); err != nil {
+		return err
+	}
+	h, err := n.hostedGroup(r.Group)
+	if err != nil {
+		return err
+	}
+	_, err = h.state.WriteState(ctx, w)
+	return err
+}
+
+// call asks a node at an address, which may be this one.
+func (n *Node) call(ctx context.Context, addr, name string, in, out any) error {
+	switch addr {
+	case "":
+		return fmt.Errorf("%w: no address is known for the call %q", kv.ErrNoQuorum, name)
+	case n.addr:
+		return n.callSelf(ctx, name, in, out)
+	}
+	return n.wire.Call(ctx, addr, name, in, out)
+}
+
+func (n *Node) callSelf(ctx context.Context, name string, in, out any) error {
+	request, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	response, err := n.handlers[name](ctx, request)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(response)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, out)
+}
+
+// callLeader asks the leader of a group, and follows it when it changes, until ctx ends.
+func (n *Node) callLeader(ctx context.Context, group kv.GroupID, name string, in, out any) error {
+	for {
+		err := n.callLeaderOnce(ctx, group, name, in, out)
+		if err == nil || !isElsewhere(err) && !errors.Is(err, kv.ErrNoQuorum) {
+			return err
+		}
+		if waitErr := n.sleep(ctx, n.o.Timing.Gossip/4); waitErr != nil {
+			return fmt.Errorf("%w (%w)", err, waitErr)
+		}
+	}
+}
+
+func isElsewhere(err error) bool {
+	var not *kv.NotLeaderError
+	return errors.As(err, &not)
+}
+
+func (n *Node) callLeaderOnce(ctx context.Context, group kv.GroupID, name string, in, out any) error {
+	addr := n.leaderAddr(group)
+	for range 4 { // redirections
+		err := n.call(ctx, addr, name, in, out)
+		var not *kv.NotLeaderError
+		if !errors.As(err, &not) || not.Leader == "" || not.Leader == addr {
+			return err
+		}
+		addr = not.Leader
+	}
+	return &kv.NotLeaderError{Group: group}
+}
