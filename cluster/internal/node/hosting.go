@@ -1,0 +1,410 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/consensus"
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/machine"
+	"github.com/sievedb/sievedb/cluster/internal/replica"
+	"github.com/sievedb/sievedb/db"
+)
+
+// place is where a group's replica is, if this node has one.
+type place struct {
+	id kv.GroupID
+
+	// lifecycle is held while the replica is opened, closed, healed or deleted.
+	lifecycle sync.Mutex
+	retries   int       // of healing; guarded by lifecycle
+	retryAt   time.Time // guarded by lifecycle
+
+	mu      sync.Mutex
+	running *hosted // nil if the replica is absent or does not work
+	hosted  bool    // whether node.json lists the group
+	failed  error   // why the replica does not work; nil if it does
+}
+
+// hosted is a working replica of a group.
+type hosted struct {
+	id      kv.GroupID
+	server  string
+	state   *machine.Machine
+	log     *raftLog
+	replica *replica.Replica
+
+	changing sync.Mutex // held during changes of the configuration
+}
+
+// news is what a leader says about its group.
+func (h *hosted) news() (groupNews, bool) {
+	if !h.replica.Leading() {
+		return groupNews{}, false
+	}
+	s := h.log.Stats()
+	return groupNews{Term: h.log.Term(), Index: s.CommitIndex, Leader: h.server, Servers: h.servers()}, true
+}
+
+// closePatience bounds the wait for the end of raft.
+const closePatience = 20 * time.Second
+
+// errStuck says that raft did not end. Raft v1.8.0 can wait for ever in pipelineSend: if pipelineDecode has ended because
+// of a rejection, no goroutine takes answers any more. What remains is a goroutine that waits.
+var errStuck = errors.New("raft did not end in time")
+
+// close ends the log first, so that nothing new begins, then what depends on it.
+func (h *hosted) close() error {
+	ended := make(chan error, 1)
+	go func() { ended <- h.log.Close() }()
+	patience := time.NewTimer(closePatience)
+	defer patience.Stop()
+	var err error
+	select {
+	case err = <-ended:
+	case <-patience.C:
+		err = errStuck
+	}
+	h.replica.Close()
+	return errors.Join(err, h.state.Close())
+}
+
+func groupDir(dir string, group kv.GroupID) string {
+	return filepath.Join(dir, fmt.Sprintf("group-%04d", group))
+}
+
+// openPlaces opens the replicas that node.json lists. One that does not open is left to the healer.
+func (n *Node) openPlaces() {
+	groups := n.atlas.chart().Groups
+	n.places = make([]*place, groups)
+	for i := range n.places {
+		n.places[i] = &place{id: kv.GroupID(i), hosted: slices.Contains(n.identity.Hosted, kv.GroupID(i))}
+	}
+	var opening sync.WaitGroup
+	for _, p := range n.places {
+		if !p.hosted {
+			continue
+		}
+		opening.Add(1)
+		go func() {
+			defer opening.Done()
+			p.lifecycle.Lock()
+			defer p.lifecycle.Unlock()
+			n.open(p)
+		}()
+	}
+	opening.Wait()
+}
+
+// place returns that of a group, nil if the group does not exist.
+func (n *Node) place(group kv.GroupID) *place {
+	if !n.isReady() || int(group) >= len(n.places) {
+		return nil
+	}
+	return n.places[group]
+}
+
+// running returns the working replicas of this node.
+func (n *Node) running() (all []*hosted) {
+	if !n.isReady() {
+		return nil
+	}
+	for _, p := range n.places {
+		if h := p.get(); h != nil {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+func (p *place) get() *hosted {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running
+}
+
+// replica returns the working replica of a group, or nil.
+func (n *Node) replica(group kv.GroupID) *replica.Replica {
+	if p := n.place(group); p != nil {
+		if h := p.get(); h != nil {
+			return h.replica
+		}
+	}
+	return nil
+}
+
+func (n *Node) hostedGroup(group kv.GroupID) (*hosted, error) {
+	if p := n.place(group); p != nil {
+		if h := p.get(); h != nil {
+			return h, nil
+		}
+	}
+	return nil, errNotHosted
+}
+
+// open opens a group's replica and notes the result. The lifecycle must be locked.
+func (n *Node) open(p *place) {
+	h, err := n.openReplica(p.id)
+	p.mu.Lock()
+	p.running, p.failed = h, err
+	p.mu.Unlock()
+	if err != nil {
+		n.o.Logger.Error("a replica could not be opened", "group", p.id, "err", err)
+		n.wake()
+	}
+}
+
+// close closes the replica, if it works, and notes why.
+func (p *place) close(why error) error {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	return p.closeLocked(why)
+}
+
+// closeLocked closes the replica and notes why. The lifecycle must be locked.
+func (p *place) closeLocked(why error) error {
+	p.mu.Lock()
+	h := p.running
+	p.running, p.failed = nil, why
+	p.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	return h.close()
+}
+
+// openReplica opens a group's state, its log and what runs commands on them.
+func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
+	if err := n.finishReplacement(group); err != nil {
+		return nil, err
+	}
+	state, err := n.openState(group, groupDir(n.o.Dir, group))
+	if err != nil {
+		return nil, fmt.Errorf("the state of group %d: %w", group, err)
+	}
+	log, err := n.openLog(group, state)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the log of group %d: %w", group, err), state.Close())
+	}
+	r := replica.Start(replica.Options{
+		Group: group, State: groupState{state}, Log: log, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
+		StaleBound: n.o.Timing.StaleBound, MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
+	})
+	return &hosted{id: group, server: n.self().Server(), state: state, log: log, replica: r}, nil
+}
+
+func (n *Node) openState(group kv.GroupID, dir string) (*machine.Machine, error) {
+	return machine.Open(machine.Options{
+		Dir: dir, FS: n.o.FS, Logger: n.o.Logger,
+		DB:             func(o *db.Options) { o.Resources = n.shared },
+		BytesPerSecond: n.o.Log.BytesPerSecond,
+		Failed:         func(error) { n.wake() },
+	})
+}
+
+func (n *Node) openLog(group kv.GroupID, state *machine.Machine) (*raftLog, error) {
+	logGroup, err := n.logs.group(group)
+	if err != nil {
+		return nil, err
+	}
+	if err := alignLog(logGroup, state.Applied); err != nil {
+		return nil, err
+	}
+	store := raftStore{logGroup}
+	self := n.self()
+	log := newRaftLog(store, state)
+	o := consensus.Options{
+		Group: group, ID: self.Server(), Address: n.addr,
+		Logs: store, Stable: store, FSM: state, Snapshots: state.Snapshots(), Stream: n.wire.Group(group),
+		Addresses:   n.addrOf,
+		Timing:      consensus.Timing{Heartbeat: n.o.Timing.Heartbeat, Election: n.o.Timing.Election},
+		MaxInFlight: maxInFlight + 16, SnapshotThreshold: n.o.Log.SnapshotThreshold, TrailingLogs: n.o.Log.TrailingLogs,
+		SnapshotInterval: 5 * time.Second, // a look costs nothing, and a busy log grows fast
+		OnLeadership:     log.onLeadership, Logger: n.o.Logger.With("group", group),
+		OnFailure: func(err error) {
+			log.onFailure(err)
+			n.wake()
+		},
+	}
+	if n.isNew() {
+		o.Bootstrap = []consensus.Server{{ID: self.Server(), Address: n.addr, Voter: true}}
+	}
+	if n.o.Raft != nil {
+		n.o.Raft(&o)
+	}
+	if log.Group, err = startRaft(o); err != nil {
+		return nil, errors.Join(err, o.Stream.Close())
+	}
+	return log, nil
+}
+
+func startRaft(o consensus.Options) (g *consensus.Group, err error) {
+	defer recovered(&err)
+	return consensus.Start(o)
+}
+
+// maxInFlight is how many writes of a group may be on their way.
+const maxInFlight = 8192
+
+// isNew reports whether this node is creating a cluster.
+func (n *Node) isNew() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.identity.Bootstrap
+}
+
+// addrOf is the address of a server for raft.
+func (n *Node) addrOf(server string) (string, error) {
+	if addr := n.atlas.addr(server); addr != "" {
+		return addr, nil
+	}
+	return "", fmt.Errorf("server %s is not in the map of the cluster", server)
+}
+
+// hostRequest asks a node to open an empty replica.
+type hostRequest struct {
+	Group  kv.GroupID `json:"group"`
+	Server string     `json:"server"`
+}
+
+// onHost opens a replica of a group, which waits for its leader.
+func (n *Node) onHost(_ context.Context, r hostRequest) (struct{}, error) {
+	p := n.place(r.Group)
+	switch {
+	case p == nil:
+		return struct{}{}, kv.ErrClosed
+	case r.Server != n.self().Server():
+		return struct{}{}, errChanged
+	case n.full.Load():
+		return struct{}{}, kv.ErrNoSpace
+	}
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if n.closing.Load() {
+		return struct{}{}, kv.ErrClosed
+	}
+	if p.isHosted() {
+		return struct{}{}, nil
+	}
+	if err := n.setHosted(p, true); err != nil {
+		return struct{}{}, err
+	}
+	n.open(p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return struct{}{}, p.failed
+}
+
+func (p *place) isHosted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hosted
+}
+
+// setHosted records whether the group has a replica here. The lifecycle must be locked.
+func (n *Node) setHosted(p *place, yes bool) error {
+	err := n.changeIdentity(func(id *identity) {
+		id.Hosted = slices.DeleteFunc(id.Hosted, func(g kv.GroupID) bool { return g == p.id })
+		if yes {
+			id.Hosted = append(id.Hosted, p.id)
+			slices.Sort(id.Hosted)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.hosted = yes
+	p.mu.Unlock()
+	return nil
+}
+
+// onDrop deletes a replica that the group does not have any more. It asks the leader once more, because
+// the request may be old.
+func (n *Node) onDrop(ctx context.Context, r hostRequest) (struct{}, error) {
+	p := n.place(r.Group)
+	if p == nil {
+		return struct{}{}, nil
+	}
+	var c configurationReply
+	if err := n.callLeaderOnce(ctx, r.Group, "configuration", groupRequest{r.Group}, &c); err != nil {
+		return struct{}{}, err
+	}
+	self := n.self().Server()
+	if slices.ContainsFunc(c.Servers, func(s server) bool { return s.ID == self }) {
+		return struct{}{}, errChanged
+	}
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if !p.isHosted() {
+		return struct{}{}, nil
+	}
+	n.o.Logger.Info("a replica leaves this node", "group", r.Group)
+	return struct{}{}, n.drop(p)
+}
+
+// drop deletes a replica's state and the entries of its log. Its votes remain: if the group returns, it must not
+// vote twice in a term. The lifecycle must be locked.
+func (n *Node) drop(p *place) error {
+	if err := p.closeLocked(nil); err != nil {
+		n.o.Logger.Warn("a replica was closed with an error before it was deleted", "group", p.id, "err", err)
+	}
+	if err := n.logs.clear(p.id); err != nil {
+		return err
+	}
+	for _, dir := range []string{newGroupDir(n.o.Dir, p.id), groupDir(n.o.Dir, p.id)} {
+		if err := removeAll(n.o.FS, dir); err != nil {
+			return err
+		}
+	}
+	return n.setHosted(p, false)
+}
+
+// handoverTimeout bounds the transfer of leaderships before a stop.
+func (n *Node) handoverTimeout() time.Duration {
+	return 2 * (n.o.Timing.Heartbeat + n.o.Timing.Election)
+}
+
+// HandOver gives all leaderships of this node to other nodes, as far as these answer in time. A server calls it
+// before it closes the connections of its clients, so that these learn who leads.
+func (n *Node) HandOver() {
+	ctx, cancel := context.WithTimeout(context.Background(), n.handoverTimeout())
+	defer cancel()
+	var transfers sync.WaitGroup
+	for _, h := range n.running() {
+		to := n.successor(h)
+		if to == "" {
+			continue
+		}
+		transfers.Add(1)
+		go func() {
+			defer transfers.Done()
+			if err := h.log.TransferLeadership(ctx, to); err != nil {
+				n.o.Logger.Warn("a leadership was not handed over", "group", h.id, "err", err)
+			}
+		}()
+	}
+	transfers.Wait()
+}
+
+// successor returns the voter to which this node should give a leadership, "" if it does not lead or there is
+// none: the one that was heard last among those that have space.
+func (n *Node) successor(h *hosted) (best string) {
+	if !h.log.Leads() {
+		return ""
+	}
+	var bestAge time.Duration
+	for _, s := range h.servers() {
+		id := nodeOf(s.ID)
+		age := n.atlas.age(id)
+		if s.Voter && s.ID != h.server && !n.atlas.full(id) && (best == "" || age < bestAge) {
+			best, bestAge = s.ID, age
+		}
+	}
+	return best
+}

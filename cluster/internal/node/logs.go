@@ -1,0 +1,148 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/logstore"
+	"github.com/sievedb/sievedb/db"
+)
+
+// logs is the log store of the node. It is replaced when it has failed.
+type logs struct {
+	mu    sync.Mutex
+	store *logstore.Store // nil while it is closed
+	why   error           // why it is closed
+}
+
+func logDir(dir string) string { return filepath.Join(dir, "log") }
+
+// open opens the log store. If node.json says that the directory has the log of an earlier incarnation, it
+// is moved aside first.
+func (l *logs) open(n *Node) error {
+	if err := n.replaceOldLog(); err != nil {
+		return err
+	}
+	store, err := logstore.Open(logDir(n.o.Dir), logstore.Options{
+		FS: n.o.FS, Logger: n.o.Logger, DB: func(o *db.Options) { o.Resources = n.shared },
+		Failed: func(error) { n.wake() },
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.store, l.why = store, err
+	return err
+}
+
+// replaceOldLog moves the directory of the log aside if it belongs to an earlier incarnation.
+func (n *Node) replaceOldLog() error {
+	n.mu.Lock()
+	old := n.identity.OldLog
+	n.mu.Unlock()
+	if !old {
+		return nil
+	}
+	if err := n.moveAside(logDir(n.o.Dir)); err != nil {
+		return err
+	}
+	return n.changeIdentity(func(id *identity) { id.OldLog = false })
+}
+
+// moveAside renames a directory to one with the suffix .damaged, which it replaces. It may be missing.
+func (n *Node) moveAside(dir string) error {
+	if !n.exists(dir) {
+		return nil
+	}
+	aside := dir + ".damaged"
+	if err := removeAll(n.o.FS, aside); err != nil {
+		return err
+	}
+	if err := n.o.FS.Rename(dir, aside); err != nil {
+		return err
+	}
+	return n.o.FS.SyncDir(filepath.Dir(dir))
+}
+
+func (n *Node) exists(name string) bool {
+	_, err := n.o.FS.Lstat(name)
+	return err == nil
+}
+
+// close closes the store and notes why.
+func (l *logs) close(why error) error {
+	l.mu.Lock()
+	store := l.store
+	l.store, l.why = nil, why
+	l.mu.Unlock()
+	if store == nil {
+		return nil
+	}
+	return store.Close()
+}
+
+// err returns why the store does not work, or nil.
+func (l *logs) err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return l.why
+	}
+	return l.store.Err()
+}
+
+func (l *logs) group(group kv.GroupID) (*logstore.Group, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return nil, fmt.Errorf("the log store is closed: %w", l.why)
+	}
+	return l.store.Group(group), nil
+}
+
+// database returns the store's database, nil while it is closed.
+func (l *logs) database() *db.DB {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return nil
+	}
+	return l.store.DB()
+}
+
+// clear deletes the entries of a group. Its votes remain.
+func (l *logs) clear(group kv.GroupID) error {
+	g, err := l.group(group)
+	if err != nil {
+		return err
+	}
+	return clearLog(g)
+}
+
+func clearLog(g *logstore.Group) error {
+	first, err1 := g.FirstIndex()
+	last, err2 := g.LastIndex()
+	if err := errors.Join(err1, err2); err != nil || last == 0 {
+		return err
+	}
+	return g.DeleteRange(first, last)
+}
+
+// alignLog makes a log continue a state that ends with an entry. Its own entries remain if they follow
+// the state. If it has another entry at the state's end, all that it has from there on was never
+// committed; raft deletes the log in this case too when it has installed a snapshot.
+func alignLog(g *logstore.Group, state func() (applied, term uint64)) error {
+	applied, term := state()
+	var l raft.Log
+	err := g.GetLog(applied, &l)
+	switch {
+	case err == nil && l.Term != term:
+		return clearLog(g)
+	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
+		return err
+	}
+	return g.Align(applied)
+}

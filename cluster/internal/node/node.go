@@ -1,0 +1,275 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Node is a running node. It implements kv.Cluster. Its methods may be called from any goroutine.
+type Node struct {
+	o        Options
+	addr     string // for others
+	process  string // of this Node and no other, also none on the same directory
+	lock     io.Closer
+	wire     *wire.Listener
+	shared   *db.Resources
+	handlers map[string]handler // fixed before the first call
+	atlas    *atlas
+	logs     logs
+	places   []*place // of each group, fixed once the map is known
+	ready    chan struct{}
+	started  time.Time
+
+	full     atomic.Bool // the disk is
+	closing  atomic.Bool
+	work     sync.WaitGroup
+	stop     context.CancelFunc
+	failures chan struct{} // wakes the healer
+	backups  backups
+
+	mu       sync.Mutex // guards identity
+	identity *identity
+}
+
+// Start opens a node's directory and joins, creates or continues a cluster. ctx bounds the start, not the
+// node's life.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	o.fillDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		o: o, process: rand.Text(), handlers: map[string]handler{}, atlas: newAtlas(), ready: make(chan struct{}), started: time.Now(),
+		failures: make(chan struct{}, 1),
+	}
+	if err := n.start(ctx); err != nil {
+		return nil, errors.Join(err, n.release())
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	if err := n.openDir(); err != nil {
+		return err
+	}
+	if err := n.listen(); err != nil {
+		return err
+	}
+	if err := n.findIdentity(ctx); err != nil {
+		return err
+	}
+	if err := n.openShared(); err != nil {
+		return err
+	}
+	if err := n.logs.open(n); err != nil {
+		if !isDamage(err) || len(n.atlas.chart().Nodes) < 2 {
+			return err
+		}
+		n.o.Logger.Error("the log of the node is damaged: it will join again", "err", err)
+	}
+	n.openPlaces()
+	close(n.ready)
+	if n.identity.Bootstrap {
+		if err := n.storeFirstMap(ctx, n.identity.Map); err != nil {
+			return err
+		}
+		if err := n.changeIdentity(func(id *identity) { id.Bootstrap = false }); err != nil {
+			return err
+		}
+	}
+	var running context.Context
+	running, n.stop = context.WithCancel(context.Background())
+	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop} {
+		n.work.Add(1)
+		go func() {
+			defer n.work.Done()
+			loop(running)
+		}()
+	}
+	return nil
+}
+
+// openDir creates the directory if needed, and locks it.
+func (n *Node) openDir() (err error) {
+	if err := vfs.MkdirAllSynced(n.o.FS, n.o.Dir); err != nil {
+		return err
+	}
+	if n.lock, err = n.o.FS.Lock(filepath.Join(n.o.Dir, "LOCK"), false); err != nil {
+		return fmt.Errorf("the directory of the node: %w", err)
+	}
+	if err := refuseUnfinished(n.o.FS, n.o.Dir); err != nil {
+		return err
+	}
+	n.identity, err = readIdentity(n.o.FS, n.o.Dir)
+	if err == nil && n.identity != nil && n.identity.ID != n.o.ID {
+		err = fmt.Errorf("%s belongs to node %s, not to node %s", n.o.Dir, n.identity.ID, n.o.ID)
+	}
+	return err
+}
+
+// findIdentity reads who this node is, or creates a cluster, or joins one.
+func (n *Node) findIdentity(ctx context.Context) error {
+	switch {
+	case n.identity != nil:
+		n.atlas.learn(n.identity.Map)
+		return n.refuseTwins(ctx)
+	case len(n.o.Join) == 0:
+		return n.create()
+	}
+	j, err := n.join(ctx, joinRequest{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone, Process: n.process})
+	if err != nil {
+		return err
+	}
+	n.atlas.learn(j.Map)
+	n.wire.SetCluster(j.Map.Cluster)
+	n.identity = &identity{Cluster: j.Map.Cluster, ID: n.o.ID, Incarnation: j.Member.Incarnation, Map: j.Map}
+	return n.identity.write(n.o.FS, n.o.Dir)
+}
+
+// refuseTwins returns an error if another process, with a copy of this node's directory, still answers at the address
+// that the map has. Both would vote as the same server of raft.
+func (n *Node) refuseTwins(ctx context.Context) error {
+	known, found := n.identity.Map.Find(n.o.ID)
+	if found && known.Addr != n.addr && n.answers(ctx, known.Addr, n.o.ID, n.process) {
+		return fmt.Errorf("%w at %s, and this node has the same directory or a copy of it", errIDInUse, known.Addr)
+	}
+	return nil
+}
+
+// create makes this node the first of a new cluster.
+func (n *Node) create() error {
+	var name [8]byte
+	_, _ = rand.Read(name[:]) // never fails
+	member := Member{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone, Incarnation: 1}
+	m := &Map{
+		Version: 1, Cluster: hex.EncodeToString(name[:]), Groups: n.o.Groups, Replicas: n.o.Replicas,
+		Nodes: []Member{member},
+	}
+	n.atlas.learn(m)
+	n.wire.SetCluster(m.Cluster)
+	n.identity = &identity{Cluster: m.Cluster, ID: n.o.ID, Incarnation: 1, Bootstrap: true, Map: m}
+	for group := range kv.GroupID(n.o.Groups) {
+		n.identity.Hosted = append(n.identity.Hosted, group)
+	}
+	return n.identity.write(n.o.FS, n.o.Dir)
+}
+
+// changeIdentity changes what the node knows about itself, and makes that durable.
+func (n *Node) changeIdentity(change func(id *identity)) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	changed := *n.identity
+	changed.Hosted = append([]kv.GroupID(nil), n.identity.Hosted...)
+	change(&changed)
+	if err := changed.write(n.o.FS, n.o.Dir); err != nil {
+		return err
+	}
+	n.identity = &changed
+	return nil
+}
+
+// openShared makes what all databases of the node share: those of the groups and that of the logs.
+func (n *Node) openShared() (err error) {
+	groups := n.atlas.chart().Groups
+	// A state that is being replaced is open twice for a moment.
+	n.shared, err = db.NewResources(db.ResourcesOptions{
+		MaxStores: 2*groups + 2, CacheSize: n.o.Memory.Cache, MemtableSize: n.o.Memory.Memtables,
+		MaxOpenFiles: n.o.Memory.OpenFiles, MaxConcurrent: n.o.Memory.Compactions,
+	})
+	return err
+}
+
+// self describes this node as the map should.
+func (n *Node) self() Member {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	member := Member{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone}
+	if n.identity != nil {
+		member.Incarnation = n.identity.Incarnation
+	}
+	return member
+}
+
+func (n *Node) clusterName() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.identity == nil {
+		return ""
+	}
+	return n.identity.Cluster
+}
+
+// Addr is the address of the node for clients and other nodes.
+func (n *Node) Addr() string { return n.addr }
+
+// Clients accepts the connections of clients.
+func (n *Node) Clients() net.Listener { return n.wire.Clients() }
+
+// callTimeout bounds a control call that does no work.
+func (n *Node) callTimeout() time.Duration { return max(n.o.Timing.Gossip, n.o.Timing.Heartbeat) * 2 }
+
+// every calls f at each interval until ctx ends.
+func (n *Node) every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (n *Node) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close moves the node's leaderships to other nodes, as far as these answer, and stops.
+func (n *Node) Close() error {
+	if n.closing.Swap(true) {
+		return nil
+	}
+	n.HandOver()
+	n.stop()
+	n.work.Wait()
+	return n.release()
+}
+
+// release closes what start has opened.
+func (n *Node) release() (err error) {
+	n.closing.Store(true) // no replica is opened any more
+	for _, p := range n.places {
+		err = errors.Join(err, p.close(kv.ErrClosed))
+	}
+	err = errors.Join(err, n.logs.close(kv.ErrClosed))
+	if n.wire != nil {
+		err = errors.Join(err, n.wire.Close())
+	}
+	if n.lock != nil {
+		err = errors.Join(err, n.lock.Close())
+	}
+	return err
+}
