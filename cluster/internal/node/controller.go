@@ -1,0 +1,269 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// groupRequest is about a group.
+type groupRequest struct {
+	Group kv.GroupID `json:"group"`
+}
+
+// statusReply is what a node says of its replicas.
+type statusReply struct {
+	Member   Member                       `json:"member"`
+	Process  string                       `json:"process,omitempty"`
+	Full     bool                         `json:"full,omitempty"`
+	Replicas map[kv.GroupID]replicaStatus `json:"replicas"`
+	// Groups has those that the node leads.
+	Groups map[kv.GroupID]leadStatus `json:"groups"`
+}
+
+// leadStatus is a group as a node sees it that leads it, or believes so: the highest term is right.
+type leadStatus struct {
+	Term uint64 `json:"term"`
+	groupSituation
+}
+
+// onStatus answers the leader of group 0, which plans.
+func (n *Node) onStatus(context.Context, struct{}) (statusReply, error) {
+	s := statusReply{
+		Member: n.self(), Process: n.process, Full: n.full.Load(),
+		Replicas: map[kv.GroupID]replicaStatus{}, Groups: map[kv.GroupID]leadStatus{},
+	}
+	for _, p := range n.places {
+		if !p.isHosted() {
+			continue
+		}
+		r := replicaStatus{Server: s.Member.Server()}
+		if h := p.get(); h == nil {
+			r.Failed = p.failure()
+		} else {
+			r.Applied = h.applied()
+			if lead, leads := h.lead(); leads {
+				s.Groups[p.id] = lead
+			}
+		}
+		s.Replicas[p.id] = r
+	}
+	return s, nil
+}
+
+// failure says why the replica does not work.
+func (p *place) failure() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil {
+		return p.failed.Error()
+	}
+	return "it is being opened"
+}
+
+// lead returns the group as its leader sees it, if this node leads.
+func (h *hosted) lead() (leadStatus, bool) {
+	news, leads := h.news()
+	if !leads {
+		return leadStatus{}, false
+	}
+	return leadStatus{news.Term, groupSituation{news.Leader, news.Index, news.Servers}}, true
+}
+
+// configurationReply is a group's configuration, which is committed.
+type configurationReply struct {
+	Servers []server `json:"servers"`
+}
+
+func (n *Node) onConfiguration(ctx context.Context, r groupRequest) (configurationReply, error) {
+	h, err := n.hostedGroup(r.Group)
+	if err != nil {
+		return configurationReply{}, n.notLeader(r.Group)
+	}
+	servers := h.servers()
+	if err := h.log.Barrier(ctx); err != nil { // which is after the configuration in the log
+		return configurationReply{}, err
+	}
+	if !slices.Equal(servers, h.servers()) {
+		return configurationReply{}, errChanged
+	}
+	return configurationReply{servers}, nil
+}
+
+// placementLoop plans while this node leads group 0, and carries the plans out.
+func (n *Node) placementLoop(ctx context.Context) {
+	var before map[kv.NodeID]bool
+	calm := 0 // plans since the set of nodes that answer has changed
+	n.every(ctx, n.o.Timing.Gossip, func() {
+		if group := n.replica(0); group == nil || !group.Leading() {
+			before, calm = nil, 0
+			return
+		}
+		s := n.survey(ctx)
+		if answering := s.answering(); maps.Equal(before, answering) {
+			calm++
+		} else {
+			before, calm = answering, 0
+		}
+		s.Calm = calm >= calmPlans
+		n.carryOut(ctx, s, plan(s))
+	})
+}
+
+// calmPlans is how long the same nodes must have answered before leaders are moved for balance alone.
+const calmPlans = 10
+
+// answering returns the nodes that have answered.
+func (s *situation) answering() map[kv.NodeID]bool {
+	all := map[kv.NodeID]bool{}
+	for id := range s.Hosted {
+		all[id] = true
+	}
+	return all
+}
+
+// survey asks all nodes for their status. This node leads group 0, whose state has the newest map; another map may lack
+// servers that have joined since, and they would be removed.
+func (n *Node) survey(ctx context.Context) situation {
+	fresh := n.refreshMap()
+	s := situation{
+		Map: n.atlas.chart(), Age: map[kv.NodeID]time.Duration{}, Full: map[kv.NodeID]bool{},
+		Groups: map[kv.GroupID]groupSituation{}, Hosted: map[kv.NodeID]map[kv.GroupID]replicaStatus{},
+		DeadAfter: n.o.Timing.DeadAfter, MaxMoves: 4,
+	}
+	if !fresh {
+		return s // for which nothing is planned
+	}
+	replies := n.askAll(ctx, s.Map)
+	terms := map[kv.GroupID]uint64{}
+	for i, member := range s.Map.Nodes {
+		s.Age[member.ID] = n.atlas.age(member.ID)
+		r := replies[i]
+		if r == nil || r.Member.ID != member.ID || r.Member.Incarnation != member.Incarnation {
+			continue
+		}
+		n.atlas.hear(member.ID, contact{time.Now(), r.Full})
+		s.Age[member.ID] = 0
+		s.Full[member.ID] = r.Full
+		s.Hosted[member.ID] = r.Replicas
+		for group, lead := range r.Groups {
+			if lead.Term > terms[group] {
+				terms[group], s.Groups[group] = lead.Term, lead.groupSituation
+			}
+		}
+	}
+	return s
+}
+
+// askAll returns the status of each node of a map, nil for those that do not answer in time.
+func (n *Node) askAll(ctx context.Context, m *Map) []*statusReply {
+	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
+	defer cancel()
+	replies := make([]*statusReply, len(m.Nodes))
+	var asking sync.WaitGroup
+	for i, member := range m.Nodes {
+		asking.Add(1)
+		go func() {
+			defer asking.Done()
+			addr := member.Addr
+			if member.ID == n.o.ID {
+				addr = n.addr
+			}
+			var r statusReply
+			if err := n.call(ctx, addr, "status", struct{}{}, &r); err == nil {
+				replies[i] = &r
+			}
+		}()
+	}
+	asking.Wait()
+	return replies
+}
+
+// carryOut runs the actions of a plan at the same time. Those that fail are planned again.
+func (n *Node) carryOut(ctx context.Context, s situation, actions []action) {
+	ctx, cancel := context.WithTimeout(ctx, 10*n.callTimeout())
+	defer cancel()
+	var acting sync.WaitGroup
+	for _, a := range actions {
+		acting.Add(1)
+		go func() {
+			defer acting.Done()
+			err := n.act(ctx, s, a)
+			log := n.o.Logger.With("action", a.Kind, "group", a.Group, "server", a.Server)
+			if err != nil {
+				log.Warn("a step of the placement failed; it will be planned again", "err", err)
+			} else {
+				log.Info("a step of the placement is done")
+			}
+		}()
+	}
+	acting.Wait()
+}
+
+func (n *Node) act(ctx context.Context, s situation, a action) error {
+	member, found := s.Map.Find(nodeOf(a.Server))
+	onNode := func(name string) error {
+		if !found {
+			return fmt.Errorf("node %s is not in the map", nodeOf(a.Server))
+		}
+		return n.call(ctx, member.Addr, name, hostRequest{a.Group, a.Server}, &struct{}{})
+	}
+	switch a.Kind {
+	case actForget:
+		return n.forget(ctx, nodeOf(a.Server))
+	case actHost, actDrop:
+		return onNode(string(a.Kind))
+	case actAdd:
+		if err := onNode("host"); err != nil {
+			return err
+		}
+	}
+	lead, found := s.Map.Find(nodeOf(s.Groups[a.Group].Leader))
+	if !found {
+		return fmt.Errorf("%w: the leader of the group is not in the map", kv.ErrNoQuorum)
+	}
+	return n.call(ctx, lead.Addr, "change", changeRequest{a.Kind, a.Group, a.Server, member.Addr, s.Groups[a.Group].Servers}, &struct{}{})
+}
+
+// changeRequest asks the leader of a group to change it.
+type changeRequest struct {
+	Kind   actionKind `json:"kind"`
+	Group  kv.GroupID `json:"group"`
+	Server string     `json:"server"`
+	Addr   string     `json:"addr"`
+	// Servers is the configuration on which the plan is based. Another one is not changed.
+	Servers []server `json:"servers"`
+}
+
+func (n *Node) onChange(ctx context.Context, r changeRequest) (struct{}, error) {
+	h, err := n.hostedGroup(r.Group)
+	if err != nil {
+		return struct{}{}, n.notLeader(r.Group)
+	}
+	h.changing.Lock() // raft has no compare-and-swap of configurations
+	defer h.changing.Unlock()
+	if !h.log.Leads() {
+		return struct{}{}, n.notLeader(r.Group)
+	}
+	if r.Servers != nil && !slices.Equal(r.Servers, h.servers()) {
+		return struct{}{}, errChanged
+	}
+	switch r.Kind {
+	case actAdd:
+		err = h.log.AddNonvoter(ctx, r.Server, r.Addr)
+	case actPromote:
+		err = h.log.AddVoter(ctx, r.Server, r.Addr)
+	case actRemove:
+		err = h.log.RemoveServer(ctx, r.Server)
+	case actTransfer:
+		err = h.log.TransferLeadership(ctx, r.Server)
+	default:
+		err = fmt.Errorf("the change %q of a group is unknown: upgrade this node", r.Kind)
+	}
+	return struct{}{}, err
+}

@@ -1,0 +1,206 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// mapName is the name under which group 0 stores the map.
+const mapName = "map"
+
+// joined is the answer to a joinRequest.
+type joined struct {
+	Map    *Map   `json:"map"`
+	Member Member `json:"member"`
+}
+
+// changeMap replaces the map by what change makes of it. It must run on the leader of group 0. change may be
+// called again, with a newer map.
+func (n *Node) changeMap(ctx context.Context, change func(m *Map) (*Map, error)) (*Map, error) {
+	for {
+		group := n.replica(0)
+		if group == nil || !group.Leading() {
+			return nil, n.notLeader(0)
+		}
+		old, err := group.MetaGet(mapName)
+		if err != nil {
+			return nil, err
+		}
+		if old == nil {
+			return nil, fmt.Errorf("%w: the cluster has no map yet", kv.ErrNoQuorum)
+		}
+		m, err := parseMap(old)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := change(m)
+		if err != nil || changed == m {
+			return m, err
+		}
+		swapped, err := group.MetaCAS(ctx, mapName, old, changed.encode())
+		if err != nil {
+			return nil, err
+		}
+		if swapped {
+			n.learn(changed)
+			return changed, nil
+		}
+	}
+}
+
+// storeFirstMap stores the map of a new cluster, once this node leads group 0.
+func (n *Node) storeFirstMap(ctx context.Context, m *Map) error {
+	for {
+		group := n.replica(0)
+		if group != nil && group.Leading() {
+			_, err := group.MetaCAS(ctx, mapName, nil, m.encode()) // if it is there, this node stored it earlier
+			if err == nil {
+				n.refreshMap()
+				return nil
+			}
+			n.o.Logger.Warn("the first map could not be stored", "err", err)
+		}
+		if err := n.sleep(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("the groups of a new cluster did not start in time: %w", err)
+		}
+	}
+}
+
+// onJoin gives a node its place in the map, or asks the leader of group 0 to.
+func (n *Node) onJoin(ctx context.Context, r joinRequest) (joined, error) {
+	var member Member
+	m, err := n.changeMap(ctx, func(m *Map) (next *Map, err error) {
+		next, member, err = m.admit(r, func(addr string) bool { return n.answers(ctx, addr, r.ID, r.Process) })
+		return next, err
+	})
+	if err != nil {
+		return joined{}, err
+	}
+	n.atlas.hear(member.ID, contact{at: time.Now()})
+	return joined{m, member}, nil
+}
+
+// answers reports whether a node with an ID, but another process, answers at an address.
+func (n *Node) answers(ctx context.Context, addr string, id kv.NodeID, process string) bool {
+	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
+	defer cancel()
+	var s statusReply
+	return n.call(ctx, addr, "status", struct{}{}, &s) == nil && s.Member.ID == id && s.Process != process
+}
+
+// join asks the nodes of Join, one after the other, until one gives this node a place.
+func (n *Node) join(ctx context.Context, r joinRequest) (joined, error) {
+	for {
+		var last error
+		for _, addr := range n.o.Join {
+			j, err := n.askToJoin(ctx, addr, r)
+			if err == nil {
+				return j, nil
+			}
+			if isRefusal(err) {
+				return joined{}, fmt.Errorf("node %s cannot join through %s: %w", r.ID, addr, err)
+			}
+			last = err
+			n.o.Logger.Info("a node does not let this one join yet", "addr", addr, "err", err)
+		}
+		if err := n.sleep(ctx, n.o.Timing.Gossip/2); err != nil {
+			return joined{}, fmt.Errorf("no node of %v lets this one join: %w", n.o.Join, errors.Join(last, err))
+		}
+	}
+}
+
+func isRefusal(err error) bool {
+	return errors.Is(err, errOtherCluster) || errors.Is(err, errRemoved) || errors.Is(err, errIDInUse)
+}
+
+// askToJoin asks a node, and those to which it redirects.
+func (n *Node) askToJoin(ctx context.Context, addr string, r joinRequest) (joined, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*n.callTimeout())
+	defer cancel()
+	var not *kv.NotLeaderError
+	for range 4 {
+		var j joined
+		err := n.call(ctx, addr, "join", r, &j)
+		if err == nil {
+			if j.Map == nil {
+				return j, errors.New("the answer has no map")
+			}
+			return j, nil
+		}
+		if !errors.As(err, &not) || not.Leader == "" {
+			return j, err
+		}
+		addr = not.Leader
+	}
+	return joined{}, not
+}
+
+// announce informs the leader of group 0 if the map has another address or zone of this node than it has now.
+func (n *Node) announce(ctx context.Context) {
+	m := n.atlas.chart()
+	if m == nil {
+		return
+	}
+	self := n.self()
+	known, found := m.Find(self.ID)
+	if found && known.Addr == self.Addr && known.Zone == self.Zone || known.Incarnation > self.Incarnation {
+		return
+	}
+	if !found {
+		return // removed; see Health
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*n.callTimeout()) // the leader asks at the old address first
+	defer cancel()
+	var j joined
+	err := n.callLeaderOnce(ctx, 0, "join", joinRequest{m.Cluster, self.ID, self.Addr, self.Zone, self.Incarnation, n.process}, &j)
+	if err != nil {
+		n.o.Logger.Info("the new address of this node is not in the map yet", "err", err)
+		return
+	}
+	n.learn(j.Map)
+}
+
+// leaveRequest begins the removal of a node.
+type leaveRequest struct {
+	ID kv.NodeID `json:"id"`
+}
+
+// onLeave marks a node, whose replicas then move to others.
+func (n *Node) onLeave(ctx context.Context, r leaveRequest) (struct{}, error) {
+	_, err := n.changeMap(ctx, func(m *Map) (*Map, error) {
+		member, found := m.Find(r.ID)
+		if !found {
+			return nil, fmt.Errorf("the cluster has no node %s", r.ID)
+		}
+		stay := 0
+		for _, other := range m.Nodes {
+			if !other.Leaving && other.ID != r.ID {
+				stay++
+			}
+		}
+		if stay == 0 {
+			return nil, errors.New("the last node of a cluster cannot be removed")
+		}
+		if member.Leaving {
+			return m, nil
+		}
+		member.Leaving = true
+		return m.with(member), nil
+	})
+	return struct{}{}, err
+}
+
+// forget removes an empty node from the map.
+func (n *Node) forget(ctx context.Context, id kv.NodeID) error {
+	_, err := n.changeMap(ctx, func(m *Map) (*Map, error) {
+		if member, found := m.Find(id); !found || !member.Leaving {
+			return m, nil
+		}
+		return m.without(id), nil
+	})
+	return err
+}

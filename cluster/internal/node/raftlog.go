@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/sievedb/sievedb/cluster/internal/consensus"
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/machine"
+	"github.com/sievedb/sievedb/cluster/internal/replica"
+)
+
+// raftLog is the replica.Log of a group.
+type raftLog struct {
+	*consensus.Group
+	store raft.LogStore
+	state *machine.Machine
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change of the leadership
+	fresh   time.Time     // the applied state has all that was committed then
+	passed  uint64        // the state has all entries up to this one that it sees
+	failed  error         // why raft has ended
+}
+
+var _ replica.Log = (*raftLog)(nil)
+
+func newRaftLog(store raft.LogStore, state *machine.Machine) *raftLog {
+	return &raftLog{store: store, state: state, changed: make(chan struct{})}
+}
+
+// Propose implements replica.Log.
+func (l *raftLog) Propose(data []byte) (replica.Future, error) {
+	f := l.Group.Propose(data)
+	select {
+	case <-f.Done(): // refused, unless it was very fast
+		if _, _, err := f.Wait(context.Background()); err != nil && !errors.Is(err, kv.ErrUnknown) {
+			return nil, err
+		}
+	default:
+	}
+	return f, nil
+}
+
+// Leads implements replica.Log.
+func (l *raftLog) Leads() bool { return l.Leadership().Leading }
+
+// Term implements replica.Log. While this server leads, it is the term in which it does.
+func (l *raftLog) Term() uint64 {
+	if now := l.Leadership(); now.Leading {
+		return now.Term
+	}
+	return l.Group.Term()
+}
+
+// Leader implements replica.Log.
+func (l *raftLog) Leader() string {
+	id, _ := l.Group.Leader()
+	return id
+}
+
+// LastContact implements replica.Log. A message of the leader counts once all that it announced as committed is
+// applied here, because only then stale reads are no older than the message.
+func (l *raftLog) LastContact() time.Time {
+	commit, at := l.Freshness()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at.After(l.fresh) && l.hasLocked(commit) {
+		l.fresh = at
+	}
+	return l.fresh
+}
+
+// hasLocked reports whether the state has all entries up to an index. Raft does not show it some of its own, such as
+// the first entry of a leader, so those in the log after the last one that it has applied are looked at.
+func (l *raftLog) hasLocked(index uint64) bool {
+	applied, _ := l.state.Applied()
+	l.passed = max(l.passed, applied)
+	if index > l.passed+100 {
+		return false // it lags; reading the log would not pay
+	}
+	for i := l.passed + 1; i <= index; i++ {
+		var entry raft.Log
+		if l.store.GetLog(i, &entry) != nil || entry.Type == raft.LogCommand || entry.Type == raft.LogConfiguration {
+			return false
+		}
+		l.passed = i
+	}
+	return true
+}
+
+// LeadershipChanged implements replica.Log.
+func (l *raftLog) LeadershipChanged() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+func (l *raftLog) onLeadership(consensus.Leadership) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *raftLog) onFailure(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = err
+}
+
+// err returns why raft has ended, or nil.
+func (l *raftLog) err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// err returns why the replica does not work any more, or nil.
+func (h *hosted) err() error {
+	if err := h.state.Err(); err != nil {
+		return err
+	}
+	return h.log.err()
+}
+
+// applied is the index of the last entry that the state has applied.
+func (h *hosted) applied() uint64 {
+	index, _ := h.state.Applied()
+	return index
+}
+
+// servers returns the group's configuration.
+func (h *hosted) servers() []server {
+	var all []server
+	for _, s := range h.log.Configuration() {
+		all = append(all, server{s.ID, s.Voter})
+	}
+	return all
+}
+
+// describe returns lines "name:value" for RAFT.STATUS.
+func (h *hosted) describe() string {
+	s := h.log.Stats()
+	var b strings.Builder
+	line := func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) }
+	line("group", h.id)
+	line("server", h.server)
+	line("state", strings.ToLower(s.State))
+	line("term", s.Term)
+	line("leader", s.Leader)
+	line("last_index", s.LastIndex)
+	line("commit_index", s.CommitIndex)
+	line("applied_index", h.applied())
+	line("in_flight", s.InFlight)
+	for _, server := range h.servers() {
+		line("member", fmt.Sprintf("%s voter=%v", server.ID, server.Voter))
+	}
+	return b.String()
+}
