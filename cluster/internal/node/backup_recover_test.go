@@ -1,0 +1,95 @@
+package node
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+func recoverOf(fsys vfs.FS, id kv.NodeID) RecoverOptions {
+	return RecoverOptions{ID: id, Dir: "node", FS: fsys, Logger: slog.New(slog.DiscardHandler)}
+}
+
+func TestTheLastReplicasBecomeAClusterOfTheirOwn(t *testing.T) {
+	f := threeNodes(t, 4)
+	written := f.writeSome("kept", 20)
+	f.hasAll(written) // on each replica
+	f.crash("1")
+	f.crash("2")
+	f.crash("3")
+	survivor := f.disks["3"]
+
+	counting := &failing{FS: survivor.(*vfs.Mem).Crash()}
+	groups, err := Recover(f.ctx, recoverOf(counting, "3"))
+	require.NoError(t, err)
+	require.Len(t, groups, 4)
+	for limit := 1; limit <= counting.count; limit += 1 + counting.count/8 { // interrupted, and with the power cut
+		disk := survivor.(*vfs.Mem).Crash()
+		_, err = Recover(f.ctx, recoverOf(&failing{FS: disk, limit: limit}, "3"))
+		require.Error(t, err)
+		disk = disk.Crash()
+		if existsIn(disk, "node/UNFINISHED") {
+			o := f.o
+			o.ID, o.FS = "3", disk
+			_, err = Start(f.ctx, o)
+			require.ErrorContains(t, err, "interrupted")
+		}
+		_, err = Recover(f.ctx, recoverOf(disk, "3"))
+		require.NoError(t, err)
+		survivor = disk // the next round recovers what was recovered already
+	}
+
+	alone := newFleet(t, 4)
+	alone.within = true
+	alone.disks["3"] = survivor
+	alone.start("3")
+	alone.hasAll(written)
+	require.Greater(t, alone.nodes["3"].self().Incarnation, uint64(1))
+	after := alone.writeSome("after", 10)
+	alone.start("4")
+	alone.start("5")
+	alone.settled(3)
+	alone.hasAll(written)
+	alone.hasAll(after)
+	alone.crash("3")
+	alone.start("3")
+	alone.settled(3)
+	alone.hasAll(after)
+
+	// Those that were lost return, and are another cluster.
+	f.start("1")
+	f.start("2")
+	var theirs gossip
+	n := f.nodes["1"]
+	require.ErrorIs(t, n.call(f.ctx, alone.nodes["3"].Addr(), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
+}
+
+func TestOnlyANodeWithAllGroupsIsRecovered(t *testing.T) {
+	f := newFleet(t, 4)
+	f.o.Replicas = 1
+	f.start("1")
+	f.write("a", "b")
+	f.start("2")
+	f.eventually(func() error {
+		if f.nodes["2"].Health().Groups < 2 || f.nodes["1"].Health().Groups > 2 {
+			return errNotHosted
+		}
+		return nil
+	})
+	f.crash("2")
+	_, err := Recover(f.ctx, recoverOf(f.disks["2"], "2"))
+	require.ErrorContains(t, err, "no replica of group")
+	require.False(t, existsIn(f.disks["2"], "node/UNFINISHED"))
+	_, err = Recover(f.ctx, recoverOf(f.disks["2"], "1"))
+	require.ErrorContains(t, err, "is not the directory of node 1")
+	_, err = Recover(f.ctx, recoverOf(vfs.NewMem(), "2"))
+	require.ErrorContains(t, err, "is not the directory of node 2")
+	o := recoverOf(f.disks["1"], "1")
+	_, err = Recover(f.ctx, o)
+	require.Error(t, err, "the node runs")
+}
