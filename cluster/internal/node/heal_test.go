@@ -1,0 +1,152 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// flipping is a file system that returns a wrong byte in each read of tables below a directory, until that
+// directory is renamed.
+type flipping struct {
+	vfs.FS
+	dir   string
+	flips atomic.Bool
+}
+
+func (f *flipping) Open(name string) (vfs.File, error) {
+	file, err := f.FS.Open(name)
+	if err != nil || !strings.Contains(name, f.dir+"/") {
+		return file, err
+	}
+	return &flippingFile{file, f}, nil
+}
+
+func (f *flipping) Rename(from, to string) error {
+	if strings.HasSuffix(from, f.dir) {
+		f.flips.Store(false)
+	}
+	return f.FS.Rename(from, to)
+}
+
+type flippingFile struct {
+	vfs.File
+	fs *flipping
+}
+
+func (f *flippingFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if n > 0 && f.fs.flips.Load() {
+		p[n/2] ^= 0x10
+	}
+	return n, err
+}
+
+// flush writes the memtables of a node's group to tables.
+func flush(t *testing.T, n *Node, group kv.GroupID) {
+	h, err := n.hostedGroup(group)
+	require.NoError(t, err)
+	require.NoError(t, h.state.WithDB(func(d *db.DB) error { return d.Flush() }))
+}
+
+func TestADamagedStateIsReplacedByThatOfAnotherNode(t *testing.T) {
+	f := newFleet(t, 1)
+	f.start("1")
+	f.start("2")
+	disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
+	f.disks["3"] = disk
+	f.start("3")
+	f.settled(3)
+	written := f.writeSome("damaged", 50)
+	f.hasAll(written)
+	flush(t, f.nodes["3"], 0)
+	disk.flips.Store(true)
+	before := f.nodes["3"].places[0].get()
+	f.eventually(func() error {
+		got, err := read(f.ctx, f.nodes["3"], "damaged-7", true)
+		if err == nil && got != "damaged-7!" {
+			require.Equal(t, "damaged-7!", got, "wrong data was returned")
+		}
+		if now := f.nodes["3"].places[0].get(); now == nil || now == before {
+			return fmt.Errorf("the replica was not replaced; a read returned %w", err)
+		}
+		return nil
+	})
+	require.True(t, f.nodes["3"].exists("node/group-0000.damaged"))
+	f.settled(3)
+	for key, value := range f.writeSome("healed", 10) {
+		written[key] = value
+	}
+	f.hasAll(written)
+	require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
+}
+
+func TestANodeWithADamagedLogJoinsAgain(t *testing.T) {
+	f := newFleet(t, 4)
+	f.start("1")
+	f.start("2")
+	disk := &flipping{FS: vfs.NewMem(), dir: "node/log"}
+	f.disks["3"] = disk
+	f.start("3")
+	f.settled(3)
+	written := f.writeSome("log", 20)
+	n := f.nodes["3"]
+	require.NoError(t, n.logs.database().Flush())
+	disk.flips.Store(true)
+	_ = n.logs.database().Compact(f.ctx, nil, nil) // reads all, and fails the store
+	f.eventually(func() error {
+		if n.self().Incarnation != 2 {
+			return errors.New("the node has not joined again")
+		}
+		return nil
+	})
+	f.settled(3)
+	for key, value := range f.writeSome("again", 10) {
+		written[key] = value
+	}
+	f.hasAll(written)
+	require.True(t, n.exists("node/log.damaged"))
+}
+
+// Raft panics if it cannot read an entry that is committed, and the panic of one group would end all.
+func TestAFunctionThatWouldPanicIsEndedAndOthersAreNot(t *testing.T) {
+	run := func(f func()) (returned bool) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f()
+			returned = true
+		}()
+		<-done
+		return returned
+	}
+	const name = "github.com/sievedb/sievedb/cluster/internal/node.(*raftLoop).processLogs"
+	var l raftLoop
+	require.False(t, run(func() { l.processLogs(name) }))
+	require.True(t, run(func() { l.processLogs(name + "OfAnother") }))
+	require.True(t, run(func() { endInstead(name) }))
+	require.Equal(t, "github.com/hashicorp/raft", reflect.TypeFor[raft.Raft]().PkgPath(), "the names in raftStore are of this package")
+}
+
+type raftLoop struct{}
+
+func (*raftLoop) processLogs(name string) { endInstead(name) }
+
+// What NewRaft reads at its start may be damaged too.
+func TestAPanicAtTheStartOfRaftIsAnError(t *testing.T) {
+	start := func() (err error) {
+		defer recovered(&err)
+		panic(db.ErrCorruption)
+	}
+	require.ErrorIs(t, start(), db.ErrCorruption)
+}
