@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/sievedb/sievedb/metrics"
+)
+
+// Handler serves figures over HTTP:
+//
+//   - /healthz: 200 while the node runs, with its problems as text;
+//   - /readyz: 200 if the node can answer or redirect clients for all slots, otherwise 503;
+//   - /metrics: figures in the text format of Prometheus.
+//
+// It does not authenticate anyone, and shows no keys and values: serve it on an address for operators.
+func (n *Node) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { n.writeHealth(w, http.StatusOK) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		status := http.StatusOK
+		if !n.node.Health().Ready {
+			status = http.StatusServiceUnavailable
+		}
+		n.writeHealth(w, status)
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", metrics.TextType)
+		_ = n.WriteMetrics(w) // an error is of the connection
+	})
+	return mux
+}
+
+func (n *Node) writeHealth(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	h := n.node.Health()
+	if len(h.Problems) == 0 {
+		fmt.Fprintf(w, "ok: %d groups, leads %d\n", h.Groups, h.Leads)
+	}
+	for _, problem := range h.Problems {
+		fmt.Fprintln(w, problem)
+	}
+}
