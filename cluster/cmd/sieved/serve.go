@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/cluster"
+)
+
+// settings are the flags of a node.
+type settings struct {
+	options                  cluster.Options
+	passwordFile, secretFile string
+	metrics                  string
+	backups                  string
+	console                  string
+	logFormat                string
+	verbose                  bool
+	stopWithParent           bool
+}
+
+func rootCommand() *cobra.Command {
+	var s settings
+	root := &cobra.Command{
+		Use:   "sieved --id ID --dir DIR --listen ADDRESS",
+		Short: "A replicated and sharded server that speaks Redis's protocol",
+		Long: `sieved runs one node of a cluster. The first node is started without --join and creates the cluster:
+
+  sieved --id 1 --dir d1 --listen 127.0.0.1:7001
+  sieved --id 2 --dir d2 --listen 127.0.0.1:7002 --join 127.0.0.1:7001
+  sieved --id 3 --dir d3 --listen 127.0.0.1:7003 --join 127.0.0.1:7001
+  redis-cli -c -p 7001
+
+A node that was stopped is started again with the same --id and --dir; its --join then has no effect.
+Without TLS and without a secret, a node listens on loopback addresses only.`,
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), &s, cmd.InOrStdin(), cmd.ErrOrStderr())
+		},
+	}
+	s.addFlags(root)
+	root.AddCommand(demoCommand(), versionCommand())
+	root.AddCommand(backupCommands()...)
+	return root
+}
+
+func (s *settings) addFlags(cmd *cobra.Command) {
+	f, o := cmd.Flags(), &s.options
+	f.StringVar(&o.ID, "id", "", "name of the node, for all time (required)")
+	f.StringVar(&o.Dir, "dir", "", "directory of the node (required)")
+	f.StringVar(&o.Zone, "zone", "", "zone of the node; replicas of a group are in different zones if possible")
+	f.StringVar(&o.Network.Listen, "listen", "127.0.0.1:7001", "address for clients and other nodes")
+	f.StringVar(&o.Network.Advertise, "advertise", "", "address that others use for this node (default: that of --listen)")
+	f.StringSliceVar(&o.Network.Join, "join", nil, "addresses of nodes of the cluster to join; without it, a new node creates a cluster")
+	f.IntVar(&o.Shape.Groups, "groups", 0, "groups of a new cluster: 1, 4, 16 or 64 (default 4)")
+	f.IntVar(&o.Shape.Replicas, "replicas", 0, "replicas of each group in a new cluster (default 3)")
+	f.StringVar(&s.passwordFile, "password-file", "", "file with the password that clients give to AUTH")
+	f.StringVar(&s.secretFile, "secret-file", "", "file with the secret that the nodes share, at least 16 bytes")
+	f.StringVar(&o.Security.CertFile, "tls-cert", "", "file with the certificate of this node (PEM)")
+	f.StringVar(&o.Security.KeyFile, "tls-key", "", "file with its key (PEM)")
+	f.StringVar(&o.Security.CAFile, "tls-ca", "", "file with the certificates of the cluster's CA (PEM)")
+	f.BoolVar(&o.Security.Insecure, "insecure", false, "allow other addresses than loopback without TLS and without a secret")
+	f.Int64Var(&o.Memory.Cache, "cache-bytes", 0, "bytes of the block caches of all groups (default 256 MiB)")
+	f.Int64Var(&o.Memory.Memtables, "memtable-bytes", 0, "bytes of the memtables of all groups (default 256 MiB)")
+	f.Int64Var(&o.Disk.Reserve, "disk-reserve", 0, "free bytes below which the node refuses writes (default 256 MiB)")
+	f.DurationVar(&o.Timing.Heartbeat, "heartbeat", 0, "time without a leader after which an election begins (default 1s)")
+	f.DurationVar(&o.Timing.Gossip, "gossip", 0, "time between exchanges of news with other nodes (default 1s)")
+	f.DurationVar(&o.Timing.DeadAfter, "dead-after", 0, "time after which a silent node is replaced (default 5m)")
+	f.DurationVar(&o.Timing.StaleBound, "stale-bound", 0, "largest age of reads after READONLY (default 10s)")
+	f.IntVar(&o.Limits.MaxClients, "max-clients", 0, "connections of clients (default 10000)")
+	f.StringVar(&s.metrics, "metrics", "", "address for HTTP: /healthz, /readyz and /metrics")
+	f.StringVar(&s.backups, "backups", "", "directory for backups of the cluster, which all nodes share; see 'sieved backup'")
+	f.StringVar(&s.console, "console", "", "loopback address for a web page about the cluster")
+	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "log more")
+	f.BoolVar(&s.stopWithParent, "stop-with-parent", false, "stop at the end of standard input")
+	_ = f.MarkHidden("stop-with-parent")
+}
+
+func (s *settings) logger(w io.Writer) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if s.verbose {
+		o.Level = slog.LevelDebug
+	}
+	switch s.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, fmt.Errorf("--log-format is %q; it must be text or json", s.logFormat)
+}
+
+// readSecret returns the first line of a file, "" for no file.
+func readSecret(flag, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if line = strings.TrimRight(line, "\r"); line == "" {
+		return "", fmt.Errorf("--%s: the first line of %s is empty", flag, file)
+	}
+	return line, nil
+}
+
+// serve runs a node until ctx ends.
+func serve(ctx context.Context, s *settings, stdin io.Reader, stderr io.Writer) (err error) {
+	o := s.options
+	if o.Logger, err = s.logger(stderr); err != nil {
+		return err
+	}
+	if o.Security.Password, err = readSecret("password-file", s.passwordFile); err != nil {
+		return err
+	}
+	if o.Security.Secret, err = readSecret("secret-file", s.secretFile); err != nil {
+		return err
+	}
+	if s.backups != "" {
+		if o.Backups, err = backup.NewDir(nil, s.backups); err != nil {
+			return fmt.Errorf("--backups: %w", err)
+		}
+	}
+	// ":7001" is every address of the machine, which is for clusters that authenticate.
+	if strings.HasPrefix(o.Network.Listen, ":") && !o.Security.Enabled() && !o.Security.Insecure {
+		o.Network.Listen = "127.0.0.1" + o.Network.Listen
+		o.Logger.Warn("without TLS and without a secret, this node listens on loopback only", "listen", o.Network.Listen)
+	}
+	if o.Security.Password != "" && !o.Security.Enabled() {
+		o.Logger.Warn("clients need a password, but nodes do not prove that they are nodes: anyone who can connect can act as one; set --secret-file or TLS")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s.stopWithParent {
+		go func() {
+			_, _ = io.Copy(io.Discard, stdin)
+			cancel()
+		}()
+	}
+	node, err := cluster.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	o.Logger.Info("the node has started", "id", o.ID, "addr", node.Addr(), "version", version())
+	return errors.Join(run(ctx, s, node, o.Logger), node.Close())
+}
+
+// run serves HTTP, if wanted, and waits for the end of ctx or for a removal.
+func run(ctx context.Context, s *settings, node *cluster.Node, logger *slog.Logger) error {
+	if s.metrics != "" {
+		ln, err := net.Listen("tcp", s.metrics)
+		if err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+		server := &http.Server{Handler: node.Handler(), ReadHeaderTimeout: 5 * time.Second}
+		go func() { _ = server.Serve(ln) }()
+		defer func() { _ = server.Close() }()
+		logger.Info("figures are at", "url", "http://"+ln.Addr().String()+"/metrics")
+	}
+	if s.console != "" {
+		page, err := serveConsole(s.console, node, logger)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = page.Close() }()
+	}
+	select {
+	case <-ctx.Done():
+		logger.Info("the node stops")
+		return nil
+	case <-node.Removed():
+		return errors.New("this node was removed from the cluster; its directory is not needed any more")
+	}
+}
