@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/cluster"
+)
+
+func backupCommands() []*cobra.Command {
+	return []*cobra.Command{backupCommand(), backupsCommand(), verifyCommand(), pruneCommand(), restoreCommand(), recoverCommand()}
+}
+
+// remote is a node that a command talks to, as a client.
+type remote struct {
+	addr, passwordFile, caFile string
+}
+
+func (r *remote) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.addr, "node", "127.0.0.1:7001", "address of any node of the cluster")
+	f.StringVar(&r.passwordFile, "password-file", "", "file with the password of clients")
+	f.StringVar(&r.caFile, "tls-ca", "", "file with the certificates of the cluster's CA (PEM); the cluster uses TLS")
+}
+
+// client connects without a limit of time for answers: a backup may take hours.
+func (r *remote) client() (*redis.Client, error) {
+	password, err := readSecret("password-file", r.passwordFile)
+	if err != nil {
+		return nil, err
+	}
+	o := &redis.Options{Addr: r.addr, Password: password, ReadTimeout: -1, MaxRetries: -1, DialTimeout: 5 * time.Second}
+	if r.caFile == "" {
+		return redis.NewClient(o), nil
+	}
+	pem, err := os.ReadFile(r.caFile)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca: %s has no certificate", r.caFile)
+	}
+	o.TLSConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return redis.NewClient(o), nil
+}
+
+func backupCommand() *cobra.Command {
+	var node remote
+	cmd := &cobra.Command{
+		Use: "backup", Short: "Store a backup of a running cluster in the repository of its nodes",
+		Long: `Store a backup of a running cluster in the repository that all its nodes were started with (--backups).
+
+The leaders of the groups store their parts, while clients read and write. The command waits for the end; if it is
+interrupted, the backup continues. The part of a group is its state at one moment after the command began. What the
+repository has is not stored again.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return makeBackup(cmd.Context(), &node, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	node.addFlags(cmd)
+	return cmd
+}
+
+func makeBackup(ctx context.Context, node *remote, out, errOut io.Writer) (err error) {
+	c, err := node.client()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		showProgress(watching, c, errOut)
+	}()
+	reply, err := c.Do(ctx, "RAFT.BACKUP").Slice()
+	stop()
+	<-watched
+	if err != nil {
+		return err
+	}
+	return printBackup(out, reply)
+}
+
+// showProgress prints a line whenever more groups are done.
+func showProgress(ctx context.Context, c *redis.Client, out io.Writer) {
+	before := ""
+	for pause(ctx, time.Second) == nil {
+		info, err := c.Info(ctx, "persistence").Result()
+		if err != nil {
+			continue // the backup itself says what is wrong
+		}
+		for line := range strings.Lines(info) {
+			done, found := strings.CutPrefix(strings.TrimSpace(line), "backup_groups_done:")
+			if found && done != before {
+				fmt.Fprintf(out, "groups stored: %s\n", done)
+				before = done
+			}
+		}
+	}
+}
+
+// printBackup prints the reply of RAFT.BACKUP: an ID, and rows of group, index, bytes and new bytes.
+func printBackup(out io.Writer, reply []any) error {
+	if len(reply) == 0 {
+		return errors.New("the node answered RAFT.BACKUP with nothing")
+	}
+	var bytes, stored int64
+	for _, row := range reply[1:] {
+		fields, ok := row.([]any)
+		if !ok || len(fields) != 4 {
+			return fmt.Errorf("RAFT.BACKUP has a row of another form: %v", row)
+		}
+		all, _ := fields[2].(int64)
+		fresh, _ := fields[3].(int64)
+		bytes += all
+		stored += fresh
+	}
+	_, err := fmt.Fprintf(out, "%v: %d groups with %d bytes, of which %d were new\n", reply[0], len(reply)-1, bytes, stored)
+	return err
+}
+
+// addRepository adds the flag of commands that read a repository themselves.
+func addRepository(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "repository", "", "directory of the repository: what the nodes have as --backups (required)")
+	_ = cmd.MarkFlagRequired("repository")
+}
+
+func openRepository(dir string) (backup.Storage, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("--repository: %w", err)
+	}
+	return backup.NewDir(nil, dir)
+}
+
+func backupsCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "backups", Short: "List the backups of clusters in a repository, the oldest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			repository, err := openRepository(dir)
+			if err != nil {
+				return err
+			}
+			all, err := cluster.Backups(cmd.Context(), repository)
+			return errors.Join(err, printBackups(cmd.OutOrStdout(), all))
+		},
+	}
+	addRepository(cmd, &dir)
+	return cmd
+}
+
+func printBackups(out io.Writer, all []cluster.Backup) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "id\tcluster\ttime\tgroups\tbytes\tnew bytes")
+	for _, b := range all {
+		bytes, stored := b.Bytes()
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\n", b.ID, b.Cluster, b.Time.Format(time.RFC3339), len(b.Groups), bytes, stored)
+	}
+	return t.Flush()
+}
+
+func verifyCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Read every byte that the backups in a repository need, and report faults", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			repository, err := openRepository(dir)
+			if err != nil {
+				return err
+			}
+			r, err := cluster.VerifyBackups(cmd.Context(), repository)
+			if err != nil {
+				return err
+			}
+			for _, fault := range r.Faults {
+				fmt.Fprintln(cmd.OutOrStdout(), fault)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d backups, %d objects, %d bytes read; %d faults\n", r.Backups, r.Objects, r.Bytes, len(r.Faults))
+			if len(r.Faults) > 0 {
+				return errors.New("the repository has faults")
+			}
+			return nil
+		},
+	}
+	addRepository(cmd, &dir)
+	return cmd
+}
+
+func pruneCommand() *cobra.Command {
+	var dir string
+	var keep backup.Policy
+	cmd := &cobra.Command{
+		Use: "prune", Short: "Remove old backups of clusters from a repository", Args: cobra.NoArgs,
+		Long: `Remove the backups that --keep-last, --keep-daily and --keep-weekly do not keep, and what only they need.
+Use this command, not "sievedb prune", for a repository with backups of clusters.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			repository, err := openRepository(dir)
+			if err != nil {
+				return err
+			}
+			r, err := cluster.PruneBackups(cmd.Context(), repository, keep)
+			if err != nil {
+				return err
+			}
+			return printPruned(cmd.OutOrStdout(), r, keep.DryRun)
+		},
+	}
+	addRepository(cmd, &dir)
+	f := cmd.Flags()
+	f.IntVar(&keep.KeepLast, "keep-last", 0, "keep so many newest backups of each cluster")
+	f.IntVar(&keep.KeepDaily, "keep-daily", 0, "keep the newest backup of so many days")
+	f.IntVar(&keep.KeepWeekly, "keep-weekly", 0, "keep the newest backup of so many weeks")
+	f.BoolVarP(&keep.DryRun, "dry-run", "n", false, "remove nothing, and report what would be removed")
+	return cmd
+}
+
+func printPruned(out io.Writer, r cluster.PruneReport, dryRun bool) error {
+	if err := printBackups(out, r.Removed); err != nil {
+		return err
+	}
+	if dryRun {
+		fmt.Fprintf(out, "%d backups would be kept, and the %d above removed\n", len(r.Kept), len(r.Removed))
+		return nil
+	}
+	fmt.Fprintf(out, "%d backups kept; the %d above with %d objects of %d bytes removed\n", len(r.Kept), len(r.Removed), r.Objects, r.Bytes)
+	if r.Waiting > 0 {
+		fmt.Fprintf(out, "%d further objects wait for a running backup; the next prune removes them\n", r.Waiting)
+	}
+	return nil
+}
+
+func restoreCommand() *cobra.Command {
+	var dir, listen string
+	var o cluster.RestoreOptions
+	cmd := &cobra.Command{
+		Use: "restore", Short: "Make the first node of a new cluster from a backup", Args: cobra.NoArgs,
+		Long: `Make the directory of the first node of a new cluster from a backup. Start that node with the same --id and
+--dir, and further nodes with --join.
+
+The new cluster has an ID of its own: its nodes and those of the old cluster refuse each other. A node does not start
+in the directory before the restore is complete; run an interrupted restore again.`,
+		Example: `  sieved restore --repository /mnt/backups --id 1 --dir d1 --listen 127.0.0.1:7001
+  sieved --id 1 --dir d1 --listen 127.0.0.1:7001`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			repository, err := openRepository(dir)
+			if err != nil {
+				return err
+			}
+			if o.Advertise == "" {
+				o.Advertise = listen
+			}
+			o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+			return restore(cmd.Context(), repository, o, cmd.OutOrStdout())
+		},
+	}
+	addRepository(cmd, &dir)
+	f := cmd.Flags()
+	f.StringVar(&o.Backup, "backup", "", "ID of the backup, as 'sieved backups' lists it (default: the newest)")
+	f.StringVar(&o.ID, "id", "", "name of the new node, for all time (required)")
+	f.StringVar(&o.Dir, "dir", "", "directory of the new node, which must be empty or not exist (required)")
+	f.StringVar(&o.Zone, "zone", "", "zone of the node")
+	f.StringVar(&listen, "listen", "127.0.0.1:7001", "address that the node will have")
+	f.StringVar(&o.Advertise, "advertise", "", "address that others will use for the node (default: that of --listen)")
+	f.IntVar(&o.Replicas, "replicas", 0, "replicas of each group (default: as in the backup)")
+	_, _ = cmd.MarkFlagRequired("id"), cmd.MarkFlagRequired("dir")
+	return cmd
+}
+
+func restore(ctx context.Context, repository backup.Storage, o cluster.RestoreOptions, out io.Writer) error {
+	b, err := cluster.Restore(ctx, repository, o)
+	if err != nil {
+		return err
+	}
+	bytes, _ := b.Bytes()
+	fmt.Fprintf(out, "restored %s of %s: %d groups with %d bytes\n", b.ID, b.Time.Format(time.RFC3339), len(b.Groups), bytes)
+	fmt.Fprintf(out, "start the node:  sieved --id %s --dir %s --listen %s\n", o.ID, o.Dir, o.Advertise)
+	return nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asCommand makes the test program act as sieved, so that the demonstration can start it again.
+const asCommand = "SIEVED_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestTheDemonstrationVerifiesWhatItSays(t *testing.T) {
+	t.Setenv(asCommand, "1")
+	var out bytes.Buffer
+	require.NoError(t, runDemo(context.Background(), &out, 500*time.Millisecond, false), out.String())
+	require.Contains(t, out.String(), "none is lost")
+	require.Contains(t, out.String(), "All of this was verified.")
+}
+
+func run1(t *testing.T, ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetIn(strings.NewReader("")) // its end stops the node
+	err := root.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func TestAPortAloneMeansLoopback(t *testing.T) {
+	out, err := run1(t, context.Background(), "--id", "1", "--dir", t.TempDir(), "--listen", ":0", "--stop-with-parent")
+	if err != nil {
+		require.ErrorIs(t, err, context.Canceled) // it was stopped while it started
+	}
+	require.Contains(t, out, "listens on loopback only")
+}
+
+func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	for want, args := range map[string][]string{
+		"Options.ID":                {"--dir", t.TempDir()},
+		"Options.Dir":               {"--id", "1"},
+		"Options.Shape.Groups is 5": {"--id", "1", "--dir", t.TempDir(), "--groups", "5"},
+		"--log-format":              {"--id", "1", "--dir", t.TempDir(), "--log-format", "xml"},
+		"is empty":                  {"--id", "1", "--dir", t.TempDir(), "--password-file", empty},
+		"unknown command":           {"begin"},
+	} {
+		_, err := run1(t, context.Background(), args...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestVersionIsPrinted(t *testing.T) {
+	out, err := run1(t, context.Background(), "version")
+	require.NoError(t, err)
+	require.Regexp(t, `^sieved \S+, go\S+, \w+/\w+\n$`, out)
+}
