@@ -1,0 +1,94 @@
+package nemesis
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// victim is a cluster that faults are done to.
+type victim interface {
+	// reach says how clients reach the nodes.
+	reach() (dialer, []string)
+	// waitWrites waits until all groups take writes.
+	waitWrites()
+}
+
+// fault breaks something, waits, and repairs it. It returns what it did.
+type fault[V victim] struct {
+	name string
+	run  func(c V, rnd *rand.Rand) (string, error)
+}
+
+// run lets clients work while faults happen, one after the other in a random order, and searches for an order of
+// their history. After each fault, the cluster must take writes again.
+func run[V victim](t *testing.T, c V, dir string, kinds []kind, faults []fault[V]) (*History, error) {
+	t.Helper()
+	h := runLoad(t, c, &Workload{Clients: 8, Think: 4 * time.Millisecond, Kinds: kinds}, faults)
+	return h, h.Check(patience, dir)
+}
+
+// runLoad is run with other clients, and leaves the search to the caller.
+func runLoad[V victim](t *testing.T, c V, w *Workload, faults []fault[V]) *History {
+	t.Helper()
+	s := faultSeed(t)
+	rnd := rand.New(rand.NewPCG(s, 0))
+	w.Seed = s
+	w.Dial, w.Nodes = c.reach()
+	w.Start()
+	begin := time.Now()
+	for round := 0; *longer > 0 && time.Since(begin) < *longer || *longer == 0 && round < *rounds; round++ {
+		for _, i := range rnd.Perm(len(faults)) {
+			w.Renew()
+			from := w.History.now()
+			what, err := faults[i].run(c, rnd)
+			w.History.Mark(from, faults[i].name+": "+what)
+			t.Logf("%6.2fs to %6.2fs %s: %s", float64(from)/1e9, float64(w.History.now())/1e9, faults[i].name, what)
+			require.NoError(t, err, faults[i].name)
+			c.waitWrites()
+		}
+	}
+	time.Sleep(heartbeat)
+	w.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), recovery)
+	defer cancel()
+	require.NoError(t, w.ReadAll(ctx))
+	t.Log(w.History.Counts())
+	return w.History
+}
+
+// mustPass runs faults and requires that the history is linearizable, and that clients got the errors they
+// may expect.
+func mustPass[V victim](t *testing.T, c V, dir string, faults []fault[V]) {
+	t.Helper()
+	h, err := run(t, c, dir, chosenKinds(t), faults)
+	require.NoError(t, err)
+	require.Zero(t, h.Counts().unexpected(), "errors that no client should get")
+}
+
+func TestThreeNodesStayLinearizable(t *testing.T) {
+	t.Parallel()
+	dir := artifacts(t)
+	mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, threeNodeFaults)
+}
+
+func TestADamagedLogIsReplacedFromOtherNodes(t *testing.T) {
+	t.Parallel()
+	dir := artifacts(t)
+	mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, []fault[*testCluster]{{"bits of a log flip", flipLog}})
+}
+
+func TestFiveNodesStayLinearizable(t *testing.T) {
+	t.Parallel()
+	dir := artifacts(t)
+	mustPass(t, newCluster(t, 5, 5, dir, plant{}), dir, fiveNodeFaults)
+}
+
+func TestMembershipChangesUnderLoadStayLinearizable(t *testing.T) {
+	t.Parallel()
+	dir := artifacts(t)
+	mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, membershipFaults)
+}
