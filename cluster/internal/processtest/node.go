@@ -1,0 +1,211 @@
+package processtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Node is a node of a cluster. Its directory and address remain when its process ends.
+type Node struct {
+	ID, Addr, Dir string
+
+	http  string // address of /readyz and /healthz
+	args  []string
+	log   string
+	cmd   *exec.Cmd // nil while the process does not run
+	stdin io.Closer // its end stops the process
+}
+
+func newNode(dir, id string, args []string) (n *Node, err error) {
+	n = &Node{ID: id, Dir: filepath.Join(dir, "node-"+id), log: filepath.Join(dir, "node-"+id+".log")}
+	if n.Addr, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if n.http, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	n.args = append([]string{
+		"--id", id, "--dir", n.Dir, "--listen", n.Addr, "--metrics", n.http, "--stop-with-parent", "--disk-reserve", "1",
+	}, args...)
+	return n, nil
+}
+
+// setDir makes another directory that of the node.
+func (n *Node) setDir(dir string) {
+	n.Dir = dir
+	n.args[slices.Index(n.args, "--dir")+1] = dir
+}
+
+// freeAddress returns an address whose port is free. It stays so unless another program happens to get it.
+func freeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
+}
+
+// Start starts the process. It does not wait until the node answers.
+func (n *Node) Start() error {
+	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(sieved, n.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if n.stdin, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	n.cmd = cmd
+	return nil
+}
+
+// Running reports whether the process was started and not ended by Kill or Stop.
+func (n *Node) Running() bool { return n.cmd != nil }
+
+// PID is the number of the process.
+func (n *Node) PID() int { return n.cmd.Process.Pid }
+
+// Kill ends the process as a crash does.
+func (n *Node) Kill() {
+	if n.cmd == nil {
+		return
+	}
+	_ = n.cmd.Process.Kill()
+	_ = n.cmd.Wait()
+	_ = n.stdin.Close()
+	n.cmd = nil
+}
+
+// Stop ends the process with SIGTERM, and returns an error if it does not end well within a minute.
+func (n *Node) Stop() error {
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return n.Wait()
+}
+
+// Wait waits until the process ends by itself, for a minute. It returns an error if the process does not end well.
+func (n *Node) Wait() error {
+	cmd := n.cmd
+	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !late.Stop() {
+		err = errors.Join(err, errors.New("the process did not end within a minute"))
+	}
+	_ = n.stdin.Close()
+	n.cmd = nil
+	return err
+}
+
+// Client returns a client of this node alone. The caller closes it.
+func (n *Node) Client() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: n.Addr, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: 10 * time.Second,
+	})
+}
+
+// Do sends a command to this node alone.
+func (n *Node) Do(ctx context.Context, args ...any) (any, error) {
+	c := n.Client()
+	defer func() { _ = c.Close() }()
+	return c.Do(ctx, args...).Result()
+}
+
+// Well returns nil if the node is ready and reports no problem, which is when an operator may restart another one.
+func (n *Node) Well(ctx context.Context) error {
+	ready, text, err := n.get(ctx, "/readyz")
+	if err == nil && (!ready || !strings.HasPrefix(text, "ok:")) {
+		err = errors.New(strings.TrimSpace(text))
+	}
+	return err
+}
+
+func (n *Node) get(ctx context.Context, path string) (ok bool, text string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.http+path, nil)
+	if err != nil {
+		return false, "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false, "", err
+	}
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode == http.StatusOK, string(body), errors.Join(err, response.Body.Close())
+}
+
+// LogText returns what the node has logged.
+func (n *Node) LogText() string {
+	text, err := os.ReadFile(n.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// lastLines returns the end of the log.
+func (n *Node) lastLines(count int) string {
+	lines := bytes.SplitAfter([]byte(n.LogText()), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-count-1):], nil))
+}
+
+// Group is a group as a node knows it: a row of RAFT.GROUPS.
+type Group struct {
+	Number, First, Last int
+	Leader              string // "" if none is known
+	Replicas            []string
+}
+
+// Groups returns the groups as this node knows them.
+func (n *Node) Groups(ctx context.Context) ([]Group, error) {
+	reply, err := n.Do(ctx, "RAFT.GROUPS")
+	if err != nil {
+		return nil, err
+	}
+	rows, _ := reply.([]any)
+	groups := make([]Group, len(rows))
+	for i, row := range rows {
+		if err := groups[i].parse(row); err != nil {
+			return nil, err
+		}
+	}
+	return groups, nil
+}
+
+func (g *Group) parse(row any) error {
+	fields, _ := row.([]any)
+	if len(fields) != 5 {
+		return fmt.Errorf("RAFT.GROUPS has a row of %d fields, want 5", len(fields))
+	}
+	number, ok1 := fields[0].(int64)
+	first, ok2 := fields[1].(int64)
+	last, ok3 := fields[2].(int64)
+	leader, ok4 := fields[3].(string)
+	replicas, _ := fields[4].([]any)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		return fmt.Errorf("RAFT.GROUPS has a row of another form: %v", row)
+	}
+	g.Number, g.First, g.Last, g.Leader = int(number), int(first), int(last), leader
+	for _, id := range replicas {
+		g.Replicas = append(g.Replicas, fmt.Sprint(id))
+	}
+	return nil
+}
