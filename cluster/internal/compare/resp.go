@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// slots is the number of slots of Redis Cluster.
+const slots = 16384
+
+// slotOf is CRC-16/XMODEM of the key, modulo the slots. The keys have no tags.
+func slotOf(key []byte) int {
+	crc := uint16(0)
+	for _, b := range key {
+		crc ^= uint16(b) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+	}
+	return int(crc % slots)
+}
+
+func keyName(key int) []byte { return fmt.Appendf(nil, "key:%012d", key) }
+
+// respConn is a connection that has one request at a time.
+type respConn struct {
+	nc  net.Conn
+	r   *bufio.Reader
+	out []byte
+}
+
+func dialResp(addr string) (*respConn, error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &respConn{nc: nc, r: bufio.NewReader(nc)}, nil
+}
+
+// do sends a request and returns the reply's first line, and its string if it is one.
+func (c *respConn) do(args ...[]byte) (line string, text []byte, err error) {
+	c.out = fmt.Appendf(c.out[:0], "*%d\r\n", len(args))
+	for _, a := range args {
+		c.out = append(strconv.AppendInt(append(c.out, '$'), int64(len(a)), 10), "\r\n"...)
+		c.out = append(append(c.out, a...), "\r\n"...)
+	}
+	if err := c.nc.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		return "", nil, err
+	}
+	if _, err := c.nc.Write(c.out); err != nil {
+		return "", nil, err
+	}
+	line, err = c.r.ReadString('\n')
+	if err != nil {
+		return "", nil, err
+	}
+	line = strings.TrimSpace(line)
+	if n, err := strconv.Atoi(strings.TrimPrefix(line, "$")); err == nil && line[0] == '$' && n >= 0 {
+		text = make([]byte, n+2)
+		_, err = io.ReadFull(c.r, text)
+		return line, text, err
+	}
+	return line, nil, nil
+}
+
+// respSession follows redirections: it remembers the leader of each group.
+type respSession struct {
+	first   string
+	groups  int
+	conns   map[string]*respConn
+	leaders []string
+}
+
+func newRespSession(addr string, groups int) *respSession {
+	return &respSession{first: addr, groups: groups, conns: map[string]*respConn{}, leaders: make([]string, groups)}
+}
+
+func (s *respSession) close() {
+	for _, c := range s.conns {
+		_ = c.nc.Close()
+	}
+}
+
+func (s *respSession) to(addr string) (c *respConn, err error) {
+	if c = s.conns[addr]; c == nil {
+		if c, err = dialResp(addr); err == nil {
+			s.conns[addr] = c
+		}
+	}
+	return c, err
+}
+
+// request sends a request to the leader of its key's group.
+func (s *respSession) request(args ...[]byte) (string, error) {
+	group := slotOf(args[1]) * s.groups / slots
+	for range 5 {
+		addr := s.leaders[group]
+		if addr == "" {
+			addr = s.first
+		}
+		c, err := s.to(addr)
+		if err != nil {
+			return "", err
+		}
+		line, _, err := c.do(args...)
+		if err != nil {
+			return "", err
+		}
+		if _, moved, ok := strings.Cut(line, "-MOVED "); ok {
+			_, s.leaders[group], _ = strings.Cut(moved, " ")
+			continue
+		}
+		if strings.HasPrefix(line, "-") {
+			return "", errors.New(line)
+		}
+		return line, nil
+	}
+	return "", errors.New("too many redirections")
+}
+
+func (s *respSession) set(key int, value []byte) error {
+	_, err := s.request([]byte("SET"), keyName(key), value)
+	return err
+}
+
+func (s *respSession) get(key int) error {
+	line, err := s.request([]byte("GET"), keyName(key))
+	if err == nil && line == "$-1" {
+		err = errors.New("a key is absent")
+	}
+	return err
+}
+
+// startSieved starts nodes and waits until each group has a replica on all of them.
+func startSieved(program, dir string, nodes, groups int) (*servers, error) {
+	addrs, err := fixedAddrs(dir, nodes)
+	if err != nil {
+		return nil, err
+	}
+	s := &servers{connect: func() (session, error) { return newRespSession(addrs[0], groups), nil }}
+	for i, addr := range addrs {
+		id := fmt.Sprintf("n%d", i+1)
+		args := []string{"--id", id, "--dir", filepath.Join(dir, id), "--listen", addr, "--groups", strconv.Itoa(groups),
+			"--replicas", strconv.Itoa(nodes)}
+		if i > 0 {
+			args = append(args, "--join", addrs[0])
+		}
+		if err := s.launch(dir, id, program, args...); err != nil {
+			return s, err
+		}
+		if err := waitFor(func() error { return ping(addr) }); err != nil {
+			return s, err
+		}
+	}
+	return s, waitFor(func() error { return replicated(addrs[0], nodes) })
+}
+
+func ping(addr string) error {
+	c, err := dialResp(addr)
+	if err != nil {
+		return err
+	}
+	defer c.nc.Close()
+	line, _, err := c.do([]byte("PING"))
+	if err == nil && line != "+PONG" {
+		err = errors.New(line)
+	}
+	return err
+}
+
+// replicated asks sieved for its groups: group, first and last slot, leader, replicas.
+func replicated(addr string, nodes int) error {
+	c, err := dialResp(addr)
+	if err != nil {
+		return err
+	}
+	defer c.nc.Close()
+	line, _, err := c.do([]byte("RAFT.GROUPS"))
+	if err != nil || line == "" || line[0] != '*' {
+		return fmt.Errorf("RAFT.GROUPS: %s: %w", line, errors.Join(err, errors.New("no list")))
+	}
+	rows, _ := strconv.Atoi(line[1:])
+	for range rows {
+		var fields [6]string
+		for i := range fields { // *5 :group :first :last $leader *replicas
+			text, err := c.r.ReadString('\n')
+			if err != nil {
+				return err
+			}
+			if fields[i] = strings.TrimSpace(text); strings.HasPrefix(fields[i], "$") {
+				if fields[i], err = c.r.ReadString('\n'); err != nil {
+					return err
+				}
+			}
+		}
+		replicas, _ := strconv.Atoi(strings.TrimPrefix(fields[5], "*"))
+		for range 2 * replicas {
+			if _, err := c.r.ReadString('\n'); err != nil {
+				return err
+			}
+		}
+		if strings.TrimSpace(fields[4]) == "" || replicas != nodes {
+			return errors.New("a group has no leader, or too few replicas")
+		}
+	}
+	return nil
+}
+
+func startRedis(dir string) (*servers, error) {
+	addrs, err := fixedAddrs(dir, 1)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(addrs[0])
+	s := &servers{connect: func() (session, error) { return newRespSession(addrs[0], 1), nil }}
+	err = s.launch(dir, "redis", "redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "",
+		"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--maxclients", "1000")
+	if err != nil {
+		return s, err
+	}
+	return s, waitFor(func() error { return ping(addrs[0]) })
+}

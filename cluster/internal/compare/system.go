@@ -1,0 +1,170 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// system is what is measured.
+type system struct {
+	name string
+	// start starts the servers with their data in a directory, which may have that of an earlier round, and waits
+	// until they serve.
+	start func(dir string) (*servers, error)
+}
+
+// session is a client. It is used by one goroutine.
+type session interface {
+	set(key int, value []byte) error
+	get(key int) error
+	close()
+}
+
+// servers are the processes of a system that runs.
+type servers struct {
+	processes []*exec.Cmd
+	connect   func() (session, error)
+	done      func() // releases what connect shares; may be nil
+}
+
+func (s *servers) stop() error {
+	if s.done != nil {
+		s.done()
+	}
+	var err error
+	for _, p := range s.processes {
+		err = errors.Join(err, p.Process.Signal(syscall.SIGTERM))
+	}
+	for _, p := range s.processes {
+		timer := time.AfterFunc(20*time.Second, func() { _ = p.Process.Kill() })
+		_ = p.Wait() // some end with a status that says by which signal
+		timer.Stop()
+	}
+	return err
+}
+
+// launch starts a server whose output goes to a file next to its data.
+func (s *servers) launch(dir, name, program string, args ...string) error {
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.processes = append(s.processes, cmd)
+	return nil
+}
+
+// used is what the processes of a system have used so far.
+type used struct {
+	cpu     time.Duration
+	written uint64 // bytes that went to the disk
+}
+
+// clockTick is the unit of /proc/PID/stat on Linux (USER_HZ).
+const clockTick = 10 * time.Millisecond
+
+func (s *servers) used() (u used, err error) {
+	for _, p := range s.processes {
+		proc := filepath.Join("/proc", strconv.Itoa(p.Process.Pid))
+		stat, err := os.ReadFile(filepath.Join(proc, "stat"))
+		if err != nil {
+			return u, err
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(rest)
+		if len(fields) < 13 {
+			return u, fmt.Errorf("%s/stat has %d fields after the name, at least 13 are expected", proc, len(fields))
+		}
+		for _, f := range fields[11:13] { // user and system time
+			n, err := strconv.ParseInt(f, 10, 64)
+			if err != nil {
+				return u, err
+			}
+			u.cpu += time.Duration(n) * clockTick
+		}
+		io, err := os.ReadFile(filepath.Join(proc, "io"))
+		if err != nil {
+			return u, err
+		}
+		_, after, _ := strings.Cut(string(io), "\nwrite_bytes: ")
+		line, _, _ := strings.Cut(after, "\n")
+		n, err := strconv.ParseUint(line, 10, 64)
+		if err != nil {
+			return u, err
+		}
+		u.written += n
+	}
+	return u, nil
+}
+
+// freeAddrs returns addresses on which nothing listens.
+func freeAddrs(count int) (addrs []string, err error) {
+	for range count {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close()
+		addrs = append(addrs, ln.Addr().String())
+	}
+	return addrs, nil
+}
+
+// fixedAddrs returns the same addresses for a directory each time, because clusters remember them.
+func fixedAddrs(dir string, count int) ([]string, error) {
+	name := filepath.Join(dir, "addresses")
+	if text, err := os.ReadFile(name); err == nil {
+		return strings.Fields(string(text)), nil
+	}
+	addrs, err := freeAddrs(count)
+	if err != nil {
+		return nil, err
+	}
+	return addrs, os.WriteFile(name, []byte(strings.Join(addrs, "\n")), 0o600)
+}
+
+// waitFor calls f until it succeeds.
+func waitFor(f func() error) (err error) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err = f(); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the servers are not ready after a minute: %w", err)
+}
+
+// systems returns those whose programs are installed.
+func systems(sieved string) ([]system, error) {
+	all := []system{
+		{"sieved, 3 nodes, 1 group", func(dir string) (*servers, error) { return startSieved(sieved, dir, 3, 1) }},
+		{"sieved, 3 nodes, 4 groups", func(dir string) (*servers, error) { return startSieved(sieved, dir, 3, 4) }},
+		{"etcd, 3 nodes", startEtcd},
+		{"sieved, 1 node", func(dir string) (*servers, error) { return startSieved(sieved, dir, 1, 1) }},
+		{"redis-server, 1 node", startRedis},
+	}
+	var installed []system
+	for _, s := range all {
+		program, _, _ := strings.Cut(s.name, ",")
+		if program != "sieved" {
+			if _, err := exec.LookPath(program); err != nil {
+				fmt.Printf("%s is left out: %v\n", s.name, err)
+				continue
+			}
+		}
+		installed = append(installed, s)
+	}
+	return installed, nil
+}
