@@ -6,7 +6,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROSE       ?= github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 # The module that has goleveldb's path. It is in a workspace of its own, because others need goleveldb.
 STANDIN     := compat/goleveldb
-MODULES     := . $(patsubst %/go.mod,%,$(filter-out $(STANDIN)/go.mod,$(wildcard cmd/*/go.mod internal/*/go.mod backup/*/go.mod compat/*/go.mod metrics/*/go.mod)))
+MODULES     := . $(patsubst %/go.mod,%,$(filter-out $(STANDIN)/go.mod,$(wildcard cmd/*/go.mod internal/*/go.mod backup/*/go.mod compat/*/go.mod metrics/*/go.mod cluster/go.mod)))
 # A word size, an architecture and a system more with each; make platforms builds the others.
 TARGETS     := linux/386 darwin/arm64 windows/amd64
 # It has little code of its own for systems.
@@ -29,6 +29,10 @@ PATIENCE    ?= 18m
 EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
 # What users build: the library and its command-line tool.
 SHIPPED     := ./... ./cmd/sievedb/...
+# The server. Its tests elect leaders by the clock, so they run one package after another.
+SERVER      := ./cluster/...
+# Its rooms that share memory between goroutines; the others drive processes.
+SERVER_RACE := $(patsubst %,./cluster/internal/%/...,command consensus logstore machine node replica server wire)
 
 # What the store is made of. Tests must reach LEAST % of the statements of each.
 CORE        := util filter filter/rangefilter filter/standalone internal/errors internal/base internal/expiry internal/keyspace internal/collect internal/wal internal/manifest internal/feed \
@@ -78,7 +82,7 @@ prose:
 # Every system and word size that is supported compiles, tests included; make vet has this one.
 build-all:
 	@for t in $(TARGETS); do echo "build $$t"; \
-		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet $(SHIPPED) || exit 1; done
+		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet $(SHIPPED) $(SERVER) || exit 1; done
 	@for t in $(STANDIN_TARGETS); do echo "build $$t, $(STANDIN)"; cd $(STANDIN); \
 		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; cd $(CURDIR); done
 	@for t in $(ODD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build $(SHIPPED) || exit 1; done
@@ -92,7 +96,8 @@ wasm:
 
 # The tests of all modules; those that try everything try part of it.
 unit-short:
-	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(EVERYTHING)
+	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out $(SERVER),$(EVERYTHING))
+	$(GO) test -short -timeout $(PATIENCE) -p 1 $(SERVER)
 	cd $(STANDIN) && $(GO) test -short ./...
 
 # Packages without tests are left out: to report on them, go needs a tool that
@@ -101,7 +106,8 @@ unit:
 	@$(GO) test -timeout $(PATIENCE) -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
 		$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 	@awk -v least=$(LEAST) -v packages="$(CORE)" -f .ci/coverage.awk coverage.out
-	@$(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out ./...,$(EVERYTHING))
+	@$(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out ./... $(SERVER),$(EVERYTHING))
+	@$(GO) test -timeout $(PATIENCE) -p 1 $(SERVER)
 	@cd $(STANDIN) && $(GO) test ./...
 
 # The race detector slows tests about tenfold, so they run in their short form. Packages in
@@ -110,6 +116,7 @@ unit:
 race:
 	@$(GO) test -race -short -timeout $(PATIENCE) $$($(GO) list -f '{{.Dir}}' $(SHIPPED) | while read -r dir; do \
 		if ls "$$dir"/*_test.go >/dev/null 2>&1 && grep -qE '\<go (func|[a-z.]+\()|\.Go\(|"sync|t\.Parallel' "$$dir"/*.go; then echo "$$dir"; fi; done)
+	@$(GO) test -race -short -timeout $(PATIENCE) -p 1 $(SERVER_RACE)
 	@cd $(STANDIN) && $(GO) test -race -short ./...
 
 # The tests on a 32-bit machine, on one whose bytes run the other way, and on one
@@ -160,6 +167,7 @@ soak:
 	cd backup/blob/s3test && $(GO) test .
 	cd compat/conformance && $(GO) test -timeout 12h -run 'Random|Suites|Damage' . -compat.seeds 300 -compat.long -compat.damages 1000
 	$(GO) test -timeout 12h ./internal/zoo -zoo.all
+	cd cluster && $(GO) test -timeout 12h ./internal/nemesis -nemesis.rounds 100
 	$(MAKE) fuzz FUZZTIME=10m
 
 bench:
