@@ -108,7 +108,7 @@ func TestPageInABrowser(t *testing.T) {
 		p.SetDark(c.dark)
 		p.Resize(c.width, c.height)
 		var drawn bool
-		do(p, `return await until(() => { const s = document.querySelector(".boxes"); return s && s.getBoundingClientRect().right <= innerWidth && document.querySelector("#curve svg").viewBox.baseVal.width <= innerWidth; })`, &drawn) // the curve is requested again
+		do(p, fmt.Sprintf("const width = %d;", c.width)+`return await until(() => { const s = document.querySelector(".boxes"); return innerWidth === width && s && s.getBoundingClientRect().right <= innerWidth && document.querySelector("#curve svg[role=img]").viewBox.baseVal.width <= innerWidth; })`, &drawn) // the curve is requested again
 		require.True(t, drawn, c.name)
 		var l look
 		p.Run(lookScript, &l)
