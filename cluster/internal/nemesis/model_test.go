@@ -83,8 +83,8 @@ func TestAnUnknownWriteEndsWhenItsValueWasSeen(t *testing.T) {
 	}
 	bounded := boundUnknown(h)
 	require.EqualValues(t, 4, bounded[0].Return, "the first reply that shows it")
-	require.EqualValues(t, never, bounded[1].Return, "it was not seen")
-	require.EqualValues(t, never, h[0].Return, "the history is not changed")
+	require.Equal(t, int64(never), bounded[1].Return, "it was not seen")
+	require.Equal(t, int64(never), h[0].Return, "the history is not changed")
 }
 
 func TestAnIllegalHistoryLeavesAPicture(t *testing.T) {

@@ -102,7 +102,7 @@ func TestExpiryFollowsTheClockOfTheLog(t *testing.T) {
 	require.Equal(t, "+OK", p.do("SET k v PX 1500"))
 	require.Equal(t, ":1500", p.do("PTTL k"))
 	require.Equal(t, ":2", p.do("TTL k"))
-	require.Equal(t, fmt.Sprintf(":%d", kvtest.Epoch+1500), p.do("PEXPIRETIME k"))
+	require.Equal(t, fmt.Sprintf(":%d", int64(kvtest.Epoch)+1500), p.do("PEXPIRETIME k"))
 	node.World().Advance(1499 * time.Millisecond)
 	require.Equal(t, ":1", p.do("PTTL k"))
 	require.Equal(t, ":2", p.do("APPEND k w"))
