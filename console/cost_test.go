@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,21 +53,24 @@ func answersOf(store *db.DB) (status, tables, plan func() error) {
 }
 
 // A visible page asks for the status once a second and, if tables have changed, for the tables every
-// two seconds and for the curve every ten. Together they take less than 1 % of the time of one processor.
-func TestWatchingCostsLessThanAPercent(t *testing.T) {
-	status, tables, plan := answersOf(openTables(t, 250))
-	fastest := func(f func() error) time.Duration {
-		best := time.Hour
-		for range 20 {
-			begin := time.Now()
-			require.NoError(t, f())
-			best = min(best, time.Since(begin))
-		}
-		return best
+// two seconds and for the curve every ten. The status costs the same with any number of tables, the others
+// some allocations for each, and none reads a file. BenchmarkWatching has the times.
+func TestWatchingCostsLittle(t *testing.T) {
+	const tables = 250
+	store := openTables(t, tables)
+	status, list, plan := answersOf(store)
+	before := store.Metrics()
+	for _, answer := range []struct {
+		name  string
+		make  func() error
+		limit float64
+	}{{"status", status, 100}, {"tables", list, 20 * tables}, {"plan", plan, 20 * tables}} {
+		allocations := testing.AllocsPerRun(10, func() { require.NoError(t, answer.make()) })
+		require.LessOrEqual(t, allocations, answer.limit, answer.name)
 	}
-	perSecond := fastest(status) + fastest(tables)/2 + fastest(plan)/10
-	t.Logf("%s of each second", perSecond)
-	require.Less(t, perSecond, 10*time.Millisecond)
+	after := store.Metrics()
+	require.Equal(t, before.Tables, after.Tables)
+	require.Equal(t, before.Cache, after.Cache)
 }
 
 func BenchmarkWatching(b *testing.B) {
