@@ -110,6 +110,7 @@ func TestOptionsOutOfTheirBoundsAreNamed(t *testing.T) {
 		"Timing.Heartbeat":       func(o *Options) { o.Timing.Heartbeat = time.Millisecond },
 		"Limits.MaxClients":      func(o *Options) { o.Limits.MaxClients = -1 },
 		"Security.Secret":        func(o *Options) { o.Security.Secret = "short" },
+		"Security.Password":      func(o *Options) { o.Security.Password = "open sesame" },
 		"Security needs all":     func(o *Options) { o.Security.CertFile = "c.pem" },
 		"Limits.SnapshotEntries": func(o *Options) { o.Limits.SnapshotEntries = 1 },
 	} {

@@ -12,7 +12,8 @@ import (
 
 // SecurityOptions say who may connect to a node. The zero value allows connections from this machine only.
 type SecurityOptions struct {
-	// Password is what clients must give to AUTH. Default: none is needed.
+	// Password is what clients must give to AUTH. It needs Secret or TLS, because nodes share the port with
+	// clients: anyone who can act as a node does not need it. Default: none is needed.
 	Password string
 
 	// Secret is shared by the nodes of a cluster, which prove to each other that they know it. It has at least
@@ -36,6 +37,10 @@ func (s *SecurityOptions) Enabled() bool { return s.Secret != "" || s.CertFile !
 func (s *SecurityOptions) validate() error {
 	if n := len(s.Secret); n > 0 && n < wire.MinSecret {
 		return fmt.Errorf("cluster: Options.Security.Secret has %d bytes; at least %d are required", n, wire.MinSecret)
+	}
+	if s.Password != "" && !s.Enabled() && !s.Insecure {
+		return errors.New("cluster: Options.Security.Password needs Secret or TLS: without them, anyone who can connect " +
+			"can act as a node of the cluster, which needs no password")
 	}
 	if (s.CertFile == "") != (s.KeyFile == "") || (s.CertFile == "") != (s.CAFile == "") {
 		return errors.New("cluster: Options.Security needs all of CertFile, KeyFile and CAFile, or none")

@@ -23,7 +23,7 @@ func testNode(t *testing.T, ctx context.Context, dir, repository string) *cluste
 	n, err := cluster.Start(ctx, cluster.Options{
 		ID: "1", Dir: dir, Network: cluster.NetworkOptions{Listen: "127.0.0.1:0"}, Disk: cluster.DiskOptions{Reserve: 1},
 		Timing:   cluster.TimingOptions{Heartbeat: 200 * time.Millisecond, Gossip: 50 * time.Millisecond},
-		Security: cluster.SecurityOptions{Password: "open sesame"}, Backups: storage,
+		Security: cluster.SecurityOptions{Password: "open sesame", Secret: "0123456789abcdef"}, Backups: storage,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close()) })

@@ -65,7 +65,7 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.Network.Join, "join", nil, "addresses of nodes of the cluster to join; without it, a new node creates a cluster")
 	f.IntVar(&o.Shape.Groups, "groups", 0, "groups of a new cluster: 1, 4, 16 or 64 (default 4)")
 	f.IntVar(&o.Shape.Replicas, "replicas", 0, "replicas of each group in a new cluster (default 3)")
-	f.StringVar(&s.passwordFile, "password-file", "", "file with the password that clients give to AUTH")
+	f.StringVar(&s.passwordFile, "password-file", "", "file with the password that clients give to AUTH; it needs --secret-file or TLS")
 	f.StringVar(&s.secretFile, "secret-file", "", "file with the secret that the nodes share, at least 16 bytes")
 	f.StringVar(&o.Security.CertFile, "tls-cert", "", "file with the certificate of this node (PEM)")
 	f.StringVar(&o.Security.KeyFile, "tls-key", "", "file with its key (PEM)")
@@ -139,9 +139,6 @@ func serve(ctx context.Context, s *settings, stdin io.Reader, stderr io.Writer) 
 	if strings.HasPrefix(o.Network.Listen, ":") && !o.Security.Enabled() && !o.Security.Insecure {
 		o.Network.Listen = "127.0.0.1" + o.Network.Listen
 		o.Logger.Warn("without TLS and without a secret, this node listens on loopback only", "listen", o.Network.Listen)
-	}
-	if o.Security.Password != "" && !o.Security.Enabled() {
-		o.Logger.Warn("clients need a password, but nodes do not prove that they are nodes: anyone who can connect can act as one; set --secret-file or TLS")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

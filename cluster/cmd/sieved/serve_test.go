@@ -53,13 +53,16 @@ func TestAPortAloneMeansLoopback(t *testing.T) {
 func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("open sesame\n"), 0o600))
 	for want, args := range map[string][]string{
-		"Options.ID":                {"--dir", t.TempDir()},
-		"Options.Dir":               {"--id", "1"},
-		"Options.Shape.Groups is 5": {"--id", "1", "--dir", t.TempDir(), "--groups", "5"},
-		"--log-format":              {"--id", "1", "--dir", t.TempDir(), "--log-format", "xml"},
-		"is empty":                  {"--id", "1", "--dir", t.TempDir(), "--password-file", empty},
-		"unknown command":           {"begin"},
+		"Password needs Secret or TLS": {"--id", "1", "--dir", t.TempDir(), "--password-file", password},
+		"Options.ID":                   {"--dir", t.TempDir()},
+		"Options.Dir":                  {"--id", "1"},
+		"Options.Shape.Groups is 5":    {"--id", "1", "--dir", t.TempDir(), "--groups", "5"},
+		"--log-format":                 {"--id", "1", "--dir", t.TempDir(), "--log-format", "xml"},
+		"is empty":                     {"--id", "1", "--dir", t.TempDir(), "--password-file", empty},
+		"unknown command":              {"begin"},
 	} {
 		_, err := run1(t, context.Background(), args...)
 		require.ErrorContains(t, err, want)
