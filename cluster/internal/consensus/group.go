@@ -134,8 +134,13 @@ func stableUint64(s raft.StableStore, key string) (uint64, error) {
 	return n, nil
 }
 
+// ErrStateBehind is an error of Start: the log begins after the state ends. Entries are missing, and the replica must be
+// healed from another one.
+var ErrStateBehind = errors.New("the log begins after the state ends")
+
 // reconcile drops a log that does not continue the newest snapshot. That is left if the node stopped after it had
-// switched to a received snapshot and before it had dropped its old log.
+// switched to a received snapshot and before it had dropped its old log. If the log has another entry at the
+// snapshot's end, all that it has from there on was never committed.
 func reconcile(logs raft.LogStore, snapshots raft.SnapshotStore) error {
 	list, err := snapshots.List()
 	if err != nil {
@@ -158,8 +163,7 @@ func reconcile(logs raft.LogStore, snapshots raft.SnapshotStore) error {
 		return nil
 	case first > index+1:
 		// Raft would panic.
-		return fmt.Errorf("the log begins at entry %d and the state ends at %d: entries are missing; "+
-			"remove this replica's state and log, and let the others restore it", first, index)
+		return fmt.Errorf("the first entry is %d, and the state ends with %d: %w", first, index, ErrStateBehind)
 	case first == index+1:
 		return nil
 	}

@@ -25,14 +25,8 @@ const (
 // maxScratch bounds the memory in bytes that a group keeps for encoding entries.
 const maxScratch = 1 << 20
 
-// Errors of groups.
-var (
-	// ErrGap refuses entries that do not follow the last one, and deletions that would leave a hole.
-	ErrGap = errors.New("the log would have a gap")
-	// ErrStateBehind says that the log begins after the state ends: entries are missing, and the replica
-	// must be healed from another one.
-	ErrStateBehind = errors.New("the log begins after the state ends")
-)
+// ErrGap refuses entries that do not follow the last one, and deletions that would leave a hole.
+var ErrGap = errors.New("the log would have a gap")
 
 // Group is the log and the stable store of one group.
 type Group struct {
@@ -233,37 +227,6 @@ func (g *Group) beginDeletion(lowest, highest uint64) (start, limit []byte, err 
 	g.deletions++
 	g.deleting++
 	return g.logKey(max(lowest, g.first)), g.logKey(min(highest, g.last) + 1), nil
-}
-
-// Align prepares the log for raft.NewRaft on a state that ends with the entry applied. It deletes a log that
-// ends before that: such a log is left if the process ended after a state was installed and before raft had
-// deleted the old log, and raft would then store entries with a gap. It returns ErrStateBehind if
-// the log begins after the next entry; raft.NewRaft would panic.
-func (g *Group) Align(applied uint64) error {
-	g.mu.RLock()
-	first, last := g.first, g.last
-	g.mu.RUnlock()
-	switch {
-	case last != 0 && last < applied:
-		return g.DeleteRange(first, last)
-	case first > applied+1:
-		return fmt.Errorf("the log of group %d begins with entry %d, and the state ends with %d: %w", g.id, first, applied, ErrStateBehind)
-	}
-	return nil
-}
-
-// Lacks reports whether raft believes in a last entry that the log does not have, nor its snapshot: raftLast is
-// raft.LastIndex, and snapshot the index of raft's last snapshot. If that lasts, raft must be ended and made
-// again on this log.
-//
-// It happens when a state is installed on a follower whose log went beyond the state's end, with entries of a deposed
-// leader. raft v1.8.0 then deletes the log, but keeps the index of its last entry in memory, refuses all entries that
-// follow the state, and is sent the state again and again. IsMonotonic does not help against that.
-// It is also true for a moment while raft replaces entries.
-func (g *Group) Lacks(raftLast, snapshot uint64) bool {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return raftLast > g.last && raftLast > snapshot
 }
 
 func (g *Group) stableKey(key []byte) []byte {

@@ -107,22 +107,6 @@ func TestTheLogIsCutAtBothEnds(t *testing.T) {
 	}
 }
 
-func TestAlignDeletesALogThatTheStateCovers(t *testing.T) {
-	s := open(t, vfs.NewMem())
-	defer func() { require.NoError(t, s.Close()) }()
-	g := s.Group(0)
-	require.NoError(t, g.Align(100))
-	require.NoError(t, g.StoreLogs(entries(5, 10, 1)))
-	for _, applied := range []uint64{4, 7, 10} {
-		require.NoError(t, g.Align(applied))
-		requireRange(t, g, 5, 10)
-	}
-	require.ErrorIs(t, g.Align(3), ErrStateBehind)
-	require.NoError(t, g.Align(11))
-	requireRange(t, g, 0, 0)
-	require.NoError(t, g.StoreLogs(entries(12, 12, 2)))
-}
-
 func TestStableValues(t *testing.T) {
 	mem := vfs.NewMem()
 	s := open(t, mem)

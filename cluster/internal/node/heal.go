@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
-	"github.com/sievedb/sievedb/cluster/internal/logstore"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -86,7 +86,7 @@ func (n *Node) healLog(ctx context.Context, cause error) {
 }
 
 func isDamage(err error) bool {
-	return errors.Is(err, db.ErrCorruption) || errors.Is(err, logstore.ErrStateBehind)
+	return errors.Is(err, db.ErrCorruption) || errors.Is(err, consensus.ErrStateBehind)
 }
 
 // rejoin gets a new incarnation from the leader of group 0. node.json has it before the log is replaced, so

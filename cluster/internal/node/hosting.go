@@ -212,9 +212,6 @@ func (n *Node) openLog(group kv.GroupID, state *machine.Machine) (*raftLog, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := alignLog(logGroup, state.Applied); err != nil {
-		return nil, err
-	}
 	store := raftStore{logGroup}
 	self := n.self()
 	log := newRaftLog(store, state)

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/logstore"
 	"github.com/sievedb/sievedb/db"
@@ -129,20 +127,4 @@ func clearLog(g *logstore.Group) error {
 		return err
 	}
 	return g.DeleteRange(first, last)
-}
-
-// alignLog makes a log continue a state that ends with an entry. Its own entries remain if they follow
-// the state. If it has another entry at the state's end, all that it has from there on was never
-// committed; raft deletes the log in this case too when it has installed a snapshot.
-func alignLog(g *logstore.Group, state func() (applied, term uint64)) error {
-	applied, term := state()
-	var l raft.Log
-	err := g.GetLog(applied, &l)
-	switch {
-	case err == nil && l.Term != term:
-		return clearLog(g)
-	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
-		return err
-	}
-	return g.Align(applied)
 }
