@@ -55,3 +55,35 @@ func TestAMessageHasOneEntryAtLeast(t *testing.T) {
 	require.Len(t, affordable([]*raft.Log{long, short}), 1)
 	require.Len(t, affordable([]*raft.Log{short, short, short}), 2)
 }
+
+// Raft counts the entries of a log. Long ones would fill the disk.
+func TestALogOfLongEntriesIsShortened(t *testing.T) {
+	c := startCluster(t, 1, func(o *Options) {
+		steady(o)
+		o.MaxLogBytes, o.SnapshotThreshold, o.TrailingLogs = 10<<20, 1000, 1000
+	})
+	g := c.leader()
+	length := func() uint64 {
+		first, err := g.store.FirstIndex()
+		require.NoError(t, err)
+		last, err := g.store.LastIndex()
+		require.NoError(t, err)
+		return last - first
+	}
+	require.NoError(t, g.shorten(t.Context()))
+	for range 40 {
+		c.propose(strings.Repeat("x", 256<<10))
+	}
+	require.NoError(t, g.shorten(t.Context()))
+	require.LessOrEqual(t, length(), uint64(45))
+	for range 45 {
+		c.propose(strings.Repeat("x", 1<<20))
+	}
+	require.NoError(t, g.shorten(t.Context()))
+	require.LessOrEqual(t, length(), uint64(minTrailing+10), "at 1 MiB each, the fewest remain, and what is too little for a snapshot")
+	for range 1000 {
+		c.propose("short")
+	}
+	require.NoError(t, g.shorten(t.Context()))
+	require.EqualValues(t, 1000, g.raft.Load().ReloadableConfig().TrailingLogs, "short entries may all remain again")
+}

@@ -19,6 +19,7 @@ type Group struct {
 	o       Options
 	config  *raft.Config
 	trans   *transport
+	logs    *countedLogs
 	raft    atomic.Pointer[raft.Raft] // replaced by restart
 	gate    *gate
 	leading *leadership
@@ -52,6 +53,7 @@ func Start(o Options) (*Group, error) {
 	if err := bootstrap(&o); err != nil {
 		return nil, fmt.Errorf("group %d: %w", o.Group, err)
 	}
+	g.logs = &countedLogs{LogStore: o.Logs}
 	g.trans = newTransport(&o)
 	g.trans.settled, g.trans.installed, g.trans.heard = g.settled, g.installed, g.heard
 	if err := g.newRaft(); err != nil {
@@ -62,6 +64,8 @@ func Start(o Options) (*Group, error) {
 	g.props = newProposals(g)
 	g.leading.start(g)
 	g.trans.start()
+	g.wg.Add(1)
+	go g.shortenLoop()
 	return g, nil
 }
 
@@ -72,7 +76,11 @@ func (g *Group) newRaft() error {
 			return err
 		}
 	}
-	r, err := raft.NewRaft(g.config, g.o.FSM, g.o.Logs, g.o.Stable, g.o.Snapshots, g.trans)
+	logs := raft.LogStore(g.logs)
+	if g.o.Faults.KeepLogs {
+		logs = struct{ raft.LogStore }{g.logs}
+	}
+	r, err := raft.NewRaft(g.config, g.o.FSM, logs, g.o.Stable, g.o.Snapshots, g.trans)
 	if err != nil {
 		return err
 	}

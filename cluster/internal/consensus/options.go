@@ -93,6 +93,9 @@ type Options struct {
 	SnapshotThreshold uint64
 	TrailingLogs      uint64
 	SnapshotInterval  time.Duration
+	// MaxLogBytes shortens the log earlier: a snapshot is taken after as many bytes of entries, and about as many bytes
+	// remain. Default 128 MiB.
+	MaxLogBytes uint64
 
 	// OnLeadership is called for each change of Leadership, one at a time, in order. It may be nil. It must not
 	// call Close.
@@ -114,9 +117,6 @@ func (o Options) withDefaults() (Options, error) {
 	if m, ok := o.Logs.(raft.MonotonicLogStore); !ok || !m.IsMonotonic() {
 		return o, fmt.Errorf("the log store %T is not monotonic, which raft needs to recover by snapshots (hashicorp/raft #697)", o.Logs)
 	}
-	if o.Faults.KeepLogs {
-		o.Logs = struct{ raft.LogStore }{o.Logs}
-	}
 	o.Timing = o.Timing.withDefaults()
 	for _, d := range []struct {
 		field *int
@@ -125,6 +125,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if o.MaxLogBytes == 0 {
+		o.MaxLogBytes = 128 << 20
 	}
 	if o.OnLeadership == nil {
 		o.OnLeadership = func(Leadership) {}
