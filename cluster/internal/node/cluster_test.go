@@ -82,6 +82,13 @@ func (f *fleet) freeBytes(id kv.NodeID) *atomic.Int64 {
 
 // start starts a node: the first one creates the cluster, others join or continue.
 func (f *fleet) start(id kv.NodeID) *Node {
+	n, err := Start(f.ctx, f.options(id))
+	require.NoError(f.t, err)
+	f.nodes[id] = n
+	return n
+}
+
+func (f *fleet) options(id kv.NodeID) Options {
 	o := f.o
 	o.ID = id
 	if f.disks[id] == nil {
@@ -94,10 +101,7 @@ func (f *fleet) start(id kv.NodeID) *Node {
 		o.Join = append(o.Join, n.Addr())
 	}
 	o.Logger = o.Logger.With("node", id)
-	n, err := Start(f.ctx, o)
-	require.NoError(f.t, err)
-	f.nodes[id] = n
-	return n
+	return o
 }
 
 // crash ends a node without a word to others, and takes its power.

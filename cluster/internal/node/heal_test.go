@@ -118,6 +118,39 @@ func TestANodeWithADamagedLogJoinsAgain(t *testing.T) {
 	require.True(t, n.exists("node/log.damaged"))
 }
 
+// A node whose log is lost has forgotten what it voted and acknowledged, so it may not vote as what it was.
+func TestANodeThatLostItsLogJoinsAgain(t *testing.T) {
+	f := newFleet(t, 1)
+	f.start("1")
+	f.start("2")
+	f.start("3")
+	f.settled(3)
+	written := f.writeSome("log", 20)
+	f.crash("3")
+	require.NoError(t, removeAll(f.disks["3"], "node/log"))
+	n := f.start("3")
+	f.eventually(func() error {
+		if n.self().Incarnation != 2 {
+			return errors.New("the node has not joined again")
+		}
+		return nil
+	})
+	f.settled(3)
+	f.hasAll(written)
+}
+
+func TestTheOnlyNodeDoesNotStartWithoutItsLog(t *testing.T) {
+	f := newFleet(t, 1)
+	f.start("1")
+	f.settled(1)
+	f.writeSome("log", 5)
+	f.crash("1")
+	require.NoError(t, removeAll(f.disks["1"], "node/log"))
+	_, err := Start(f.ctx, f.options("1"))
+	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorContains(t, err, "restore a backup")
+}
+
 // Raft panics if it cannot read an entry that is committed, and the panic of one group would end all.
 func TestAFunctionThatWouldPanicIsEndedAndOthersAreNot(t *testing.T) {
 	run := func(f func()) (returned bool) {

@@ -21,6 +21,8 @@ type identity struct {
 	Bootstrap bool `json:"bootstrap,omitempty"`
 	// OldLog is set while the directory of the log has that of an earlier incarnation.
 	OldLog bool `json:"old_log,omitempty"`
+	// Log is set once the directory of the log of this incarnation exists.
+	Log bool `json:"log,omitempty"`
 	// Hosted has the groups that have a replica here.
 	Hosted []kv.GroupID `json:"hosted"`
 	// Map is the newest map that was stored here. Its addresses help to find the other nodes.

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"sync"
 
@@ -26,14 +27,36 @@ func (l *logs) open(n *Node) error {
 	if err := n.replaceOldLog(); err != nil {
 		return err
 	}
-	store, err := logstore.Open(logDir(n.o.Dir), logstore.Options{
-		FS: n.o.FS, Logger: n.o.Logger, DB: func(o *db.Options) { o.Resources = n.shared },
-		Failed: func(error) { n.wake() },
-	})
+	store, err := n.openLogStore()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.store, l.why = store, err
 	return err
+}
+
+// openLogStore opens the log store, and creates it only if this incarnation never had one. Otherwise the node has lost
+// its votes and entries, and could elect a leader that does not have what it has acknowledged.
+func (n *Node) openLogStore() (*logstore.Store, error) {
+	n.mu.Lock()
+	had := n.identity.Log
+	n.mu.Unlock()
+	dir := logDir(n.o.Dir)
+	store, err := logstore.Open(dir, logstore.Options{
+		FS: n.o.FS, Logger: n.o.Logger,
+		DB:     func(o *db.Options) { o.Resources, o.ErrorIfMissing = n.shared, had },
+		Failed: func(error) { n.wake() },
+	})
+	switch {
+	case had && errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("the log of this node, %s, is lost; without other nodes that have its data, move what is "+
+			"left away and restore a backup, or use sieved recover: %w", dir, errors.Join(db.ErrCorruption, err))
+	case err == nil && !had:
+		err = n.changeIdentity(func(id *identity) { id.Log = true })
+		if err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
+	return store, err
 }
 
 // replaceOldLog moves the directory of the log aside if it belongs to an earlier incarnation.
@@ -47,7 +70,7 @@ func (n *Node) replaceOldLog() error {
 	if err := n.moveAside(logDir(n.o.Dir)); err != nil {
 		return err
 	}
-	return n.changeIdentity(func(id *identity) { id.OldLog = false })
+	return n.changeIdentity(func(id *identity) { id.OldLog, id.Log = false, false })
 }
 
 // moveAside renames a directory to one with the suffix .damaged, which it replaces. It may be missing.
