@@ -1,5 +1,6 @@
 # make test is what a contributor runs: some minutes, on a fresh machine with Go.
-# make test-all is what continuous integration runs, and what a change must pass.
+# .ci/run is what continuous integration runs and what a change must pass: less than 20 minutes on two processors, even
+# if nothing was compiled before. make test-all is everything in full, before a release.
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -7,15 +8,13 @@ PROSE       ?= github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 # The module that has goleveldb's path. It is in a workspace of its own, because others need goleveldb.
 STANDIN     := compat/goleveldb
 MODULES     := . $(patsubst %/go.mod,%,$(filter-out $(STANDIN)/go.mod,$(wildcard cmd/*/go.mod internal/*/go.mod backup/*/go.mod compat/*/go.mod metrics/*/go.mod cluster/go.mod)))
-# A word size, an architecture and a system more with each; make platforms builds the others.
-TARGETS     := linux/386 darwin/arm64 windows/amd64
-# It has little code of its own for systems.
-STANDIN_TARGETS := windows/386
-# These compile too. They have no directories that can be locked, but a store in memory; so has
-# js/wasm, which make wasm tests.
-ODD_TARGETS := plan9/amd64 wasip1/wasm
-MORE_TARGETS := linux/arm64 js/wasm aix/ppc64 android/arm64 darwin/amd64 dragonfly/amd64 freebsd/amd64 illumos/amd64 linux/arm linux/loong64 \
-               linux/ppc64le linux/riscv64 linux/s390x netbsd/amd64 openbsd/amd64 solaris/amd64 windows/386 windows/arm64
+# Another system and another word size at once. Each target costs two minutes without a build cache, so make platforms
+# has the others.
+TARGET      := windows/386
+MORE_TARGETS := linux/386 darwin/arm64 windows/amd64
+# What compiles without its tests. The last three have no directories that can be locked, but a store in memory.
+BUILD_TARGETS := linux/arm64 aix/ppc64 android/arm64 darwin/amd64 dragonfly/amd64 freebsd/amd64 illumos/amd64 linux/arm linux/loong64 \
+               linux/ppc64le linux/riscv64 linux/s390x netbsd/amd64 openbsd/amd64 solaris/amd64 windows/arm64 js/wasm plan9/amd64 wasip1/wasm
 FUZZTIME    ?= 10s
 SOAKTIME    ?= 24h
 # The C++ engines that cmd/peerbench can be built with here; no other module has such tags.
@@ -24,9 +23,11 @@ TAGS         = $(shell sh cmd/peerbench/tags.sh)
 PEERS_FLAGS ?= --num=200000 --rounds=1
 # What one package may take. The default, 10 minutes, is too short for db with the race detector.
 PATIENCE    ?= 40m
-# Tests that repeat a history once for each file operation or fsync of it. With the race detector they take
-# minutes and show what the history shows once; they run without it.
-REPEATING   := AtEveryOperation|EverySync|StoresThatIgnoreErrors|StoresThatOmit
+# Long tests of what one goroutine does. With the race detector they take minutes and show nothing that others do not;
+# they run without it.
+ALONE       := AtEveryOperation|EverySync|StoresThat(Ignore|Omit)|Forged|Malformed|Hostile|BitFlip|FalseNegatives|Large|Tiny|WrongUses|Simulated|SortedSlice|Crashes(Of|Around)|StaleOrDamaged|RangeFilters|Tombstones|TwoErrors|MutatedBlocks|SmallCaches|FullCacheKeeps|ContentHashes|BlockBoundary|RoundTrip|RecordsOf|IndexMust|(Is|Are)Found
+# What make gates runs.
+GATES       := ^(TestCrashAtEveryOperation|TestCrashAtEveryOperationOfARecovery|TestAnErrorAtEveryOperation|TestAFailureOfEverySync|TestEveryFlippedBit.*|TestEveryTornTail.*|TestTruncatedStaleSwappedAndMissingFiles|TestRandomDoubleFlips)$$
 # All packages of all modules, for one go command: it uses each processor to the end, where
 # a command for each module waits for the slowest package of each.
 EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
@@ -49,13 +50,12 @@ WASM_TESTS  := AgreesWithAMap|BatchBytes
 # The tests of db that platforms run.
 PORTABLE    := Golden|Vector|BatchBytes|Sequence|Hostile|TornLog|Filter|AgreesWithAMap|Salvage
 
-.PHONY: test test-all setup format vet lint prose build-all wasm unit-short unit race platforms fuzz soak bench peers
+.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit race platforms fuzz soak bench peers
 
-test: setup format vet lint prose wasm unit-short
+test: setup format vet lint prose unit-short cluster-short
 	@echo "all checks passed; make test-all has the long ones"
 
-# Everything: the tests in full with their coverage, again under the race detector, and
-# builds for the other systems.
+# The tests in full with their coverage, again under the race detector, and builds for other systems.
 test-all: setup format vet lint prose build-all wasm unit race
 	@echo "all checks passed"
 
@@ -82,13 +82,9 @@ prose:
 	@if command -v "$${CC:-cc}" >/dev/null 2>&1; then CGO_ENABLED=1 CGO_CFLAGS='-O0 -w' $(GO) run $(PROSE) --output=line .; \
 	else echo "prose: not run, for a C compiler is missing"; test -z "$$SIEVEDB_REQUIRE_ALL"; fi
 
-# Every system and word size that is supported compiles, tests included; make vet has this one.
+# Another system compiles, tests included; make vet has this one, and make platforms all.
 build-all:
-	@for t in $(TARGETS); do echo "build $$t"; \
-		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet $(SHIPPED) $(SERVER) || exit 1; done
-	@for t in $(STANDIN_TARGETS); do echo "build $$t, $(STANDIN)"; cd $(STANDIN); \
-		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; cd $(CURDIR); done
-	@for t in $(ODD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build $(SHIPPED) || exit 1; done
+	GOOS=$(word 1,$(subst /, ,$(TARGET))) GOARCH=$(word 2,$(subst /, ,$(TARGET))) CGO_ENABLED=0 $(GO) vet $(SHIPPED) $(SERVER)
 
 # The store in memory under node, and the errors of the standard library, which that build has.
 wasm:
@@ -100,8 +96,14 @@ wasm:
 # The tests of all modules; those that try everything try part of it.
 unit-short:
 	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out $(SERVER),$(EVERYTHING))
-	$(GO) test -short -timeout $(PATIENCE) -p 1 $(SERVER)
 	cd $(STANDIN) && $(GO) test -short ./...
+
+cluster-short:
+	$(GO) test -short -timeout $(PATIENCE) -p 1 $(SERVER)
+
+# The tests of db that try every operation, sync and bit, in full: no change may fail them.
+gates:
+	$(GO) test -timeout $(PATIENCE) -run '$(GATES)' ./db
 
 # Packages without tests are left out: to report on them, go needs a tool that
 # downloaded toolchains lack. The coverage is that of the first module.
@@ -117,16 +119,18 @@ unit:
 # which neither the code nor a test uses a goroutine, a lock or an atomic are left out: the
 # detector has nothing to watch there. go test -race ./... runs everything in full.
 race:
-	@$(GO) test -race -short -timeout $(PATIENCE) -skip '$(REPEATING)' $$($(GO) list -f '{{.Dir}}' $(SHIPPED) | while read -r dir; do \
+	@$(GO) test -race -short -timeout $(PATIENCE) -skip '$(ALONE)' $$($(GO) list -f '{{.Dir}}' $(SHIPPED) | while read -r dir; do \
 		if ls "$$dir"/*_test.go >/dev/null 2>&1 && grep -qE '\<go (func|[a-z.]+\()|\.Go\(|"sync|t\.Parallel' "$$dir"/*.go; then echo "$$dir"; fi; done)
 	@$(GO) test -race -short -timeout $(PATIENCE) -p 1 $(SERVER_RACE)
 	@cd $(STANDIN) && $(GO) test -race -short ./...
 
-# The tests on a 32-bit machine, on one whose bytes run the other way, and on one
-# that fuses multiplications. amd64 runs 386 itself; the others are emulated and
-# take about half an hour. Of db, where sizes and bytes matter.
+# All systems and word sizes that are supported compile. Then the tests on a 32-bit machine, on one whose bytes run the
+# other way, and on one that fuses multiplications. amd64 runs 386 itself; the others are emulated and take about half
+# an hour. Of db, where sizes and bytes matter.
 platforms:
-	@for t in $(MORE_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build $(SHIPPED) || exit 1; done
+	@for t in $(TARGET) $(MORE_TARGETS); do echo "build $$t"; export GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0; \
+		$(GO) vet $(SHIPPED) $(SERVER) && (cd $(STANDIN) && $(GO) vet ./...) || exit 1; done
+	@for t in $(BUILD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build $(SHIPPED) || exit 1; done
 	@for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
 		arch=$${p%%/*}; emulator=$${p#$$arch}; emulator=$${emulator#/}; \
 		if test -n "$$emulator" && ! command -v $$emulator >/dev/null; then \
