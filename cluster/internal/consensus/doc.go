@@ -49,5 +49,7 @@
 //     heartbeats that were sent before the read began: a leader that was paused can verify itself by an
 //     acknowledgement that waited in a socket.
 //   - Entries are not pipelined, because raft's pipeline can block its shutdown for ever.
+//   - What is committed by raft's count is not applied, announced or acknowledged before it is durable at the leader, whose
+//     disk writes while the entries travel: see SoonDurable.
 //   - A leader that stalls while it sends a snapshot does not block the main loop of the receiver for ever.
 package consensus

@@ -19,7 +19,9 @@ type Group struct {
 	o       Options
 	config  *raft.Config
 	trans   *transport
-	logs    *countedLogs
+	logs    *logStore
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
 	raft    atomic.Pointer[raft.Raft] // replaced by restart
 	gate    *gate
 	leading *leadership
@@ -53,10 +55,14 @@ func Start(o Options) (*Group, error) {
 	if err := bootstrap(&o); err != nil {
 		return nil, fmt.Errorf("group %d: %w", o.Group, err)
 	}
-	g.logs = &countedLogs{LogStore: o.Logs}
-	g.trans = newTransport(&o)
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.logs = newLogStore(o.Logs, func() bool { r := g.raft.Load(); return r != nil && r.State() == raft.Leader })
+	g.logs.trusts = o.Faults.TrustStores
+	g.trans = newTransport(&o, g.logs)
+	g.trans.ctx = g.ctx
 	g.trans.settled, g.trans.installed, g.trans.heard = g.settled, g.installed, g.heard
 	if err := g.newRaft(); err != nil {
+		g.cancel()
 		g.trans.close()
 		return nil, fmt.Errorf("group %d: %w", o.Group, err)
 	}
@@ -80,7 +86,7 @@ func (g *Group) newRaft() error {
 	if g.o.Faults.KeepLogs {
 		logs = struct{ raft.LogStore }{g.logs}
 	}
-	r, err := raft.NewRaft(g.config, g.o.FSM, logs, g.o.Stable, g.o.Snapshots, g.trans)
+	r, err := raft.NewRaft(g.config, newMachine(g.ctx, g.o.FSM, g.logs), logs, g.o.Stable, g.o.Snapshots, g.trans)
 	if err != nil {
 		return err
 	}
@@ -256,6 +262,7 @@ func (g *Group) Close() error {
 		// First let raft answer what it holds: it never does so after its end.
 		g.gate.close(g.patience())
 		shutdown := g.raft.Load().Shutdown()
+		g.cancel()
 		g.trans.close() // or goroutines of raft wait for other nodes
 		// A restart may have been in progress until now.
 		if last := g.raft.Load().Shutdown().Error(); last != nil {

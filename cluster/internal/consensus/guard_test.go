@@ -42,7 +42,7 @@ func TestHeartbeatsGoThroughTheMainLoop(t *testing.T) {
 	n.o.Stream = n.listener.Group(testGroup)
 	o, err := n.o.withDefaults()
 	require.NoError(t, err)
-	trans := newTransport(&o)
+	trans := newTransport(&o, newLogStore(o.Logs, func() bool { return false }))
 	trans.heard = func(uint64, uint64) {}
 	trans.start()
 	defer trans.close()

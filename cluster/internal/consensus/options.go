@@ -60,6 +60,8 @@ type Faults struct {
 	LateSnapshots bool
 	// TrustVerifyLeader believes raft's VerifyLeader.
 	TrustVerifyLeader bool
+	// TrustStores counts entries as durable when they are stored: see SoonDurable.
+	TrustStores bool
 }
 
 // Options are what Start needs.
@@ -69,7 +71,7 @@ type Options struct {
 	// ID names this server, for all time. Address is where other nodes and clients reach it.
 	ID, Address string
 
-	// Logs must be monotonic (raft.MonotonicLogStore) and let StoreLogs overwrite entries.
+	// Logs must be monotonic (raft.MonotonicLogStore) and let StoreLogs overwrite entries. It may be a SoonDurable.
 	Logs   raft.LogStore
 	Stable raft.StableStore
 	// FSM restores itself: raft does not restore a snapshot into it at the start.
@@ -86,7 +88,7 @@ type Options struct {
 	// MaxInFlight and MaxInFlightBytes bound the proposals that wait. Defaults 4096 and 64 MiB.
 	MaxInFlight      int
 	MaxInFlightBytes int
-	// MaxAppend is how many entries are sent and written to the log at a time. Default 64.
+	// MaxAppend is how many entries are sent and written to the log at a time. Default 256.
 	MaxAppend int
 	// Raft takes a snapshot after SnapshotThreshold entries and leaves TrailingLogs of them for followers that
 	// lag. It looks each SnapshotInterval. Defaults: those of raft, 8192, 10240 and 2 min.
@@ -121,7 +123,7 @@ func (o Options) withDefaults() (Options, error) {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&o.MaxInFlight, 4096}, {&o.MaxInFlightBytes, 64 << 20}, {&o.MaxAppend, 64}} {
+	}{{&o.MaxInFlight, 4096}, {&o.MaxInFlightBytes, 64 << 20}, {&o.MaxAppend, 256}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}

@@ -92,7 +92,8 @@ func (r *reads) verify() (uint64, error) {
 	}
 	since := r.g.trans.acks.tick()
 	engine := r.g.raft.Load()
-	commit := engine.CommitIndex()
+	// What was acknowledged is durable here. The rest need not be waited for.
+	commit := r.g.logs.announced(engine.CommitIndex())
 	servers := engine.GetConfiguration().Configuration().Servers
 
 	if err := r.confirm(servers, term, since); err != nil {

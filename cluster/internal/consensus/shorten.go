@@ -3,11 +3,7 @@ package consensus
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
@@ -18,36 +14,6 @@ const (
 	// minTrailing is how many entries remain however long they are.
 	minTrailing = 16
 )
-
-// countedLogs is a log store that counts what was stored since it was shortened.
-type countedLogs struct {
-	raft.LogStore
-	entries, bytes atomic.Uint64
-	shortening     sync.Mutex // held by shorten, which subtracts what it has read
-}
-
-// IsMonotonic implements raft.MonotonicLogStore.
-func (c *countedLogs) IsMonotonic() bool {
-	m, ok := c.LogStore.(raft.MonotonicLogStore)
-	return ok && m.IsMonotonic()
-}
-
-// StoreLogs implements raft.LogStore.
-func (c *countedLogs) StoreLogs(logs []*raft.Log) error {
-	if err := c.LogStore.StoreLogs(logs); err != nil {
-		return err
-	}
-	bytes := 0
-	for _, l := range logs {
-		bytes += len(l.Data)
-	}
-	c.entries.Add(uint64(len(logs)))
-	c.bytes.Add(uint64(bytes))
-	return nil
-}
-
-// StoreLog implements raft.LogStore.
-func (c *countedLogs) StoreLog(l *raft.Log) error { return c.StoreLogs([]*raft.Log{l}) }
 
 // shortenLoop takes a snapshot when the entries since the last one have many bytes. Raft counts entries only, and ten
 // thousand of them may be anything between a MiB and 600 GiB.

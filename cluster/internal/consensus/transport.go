@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -18,8 +19,10 @@ type transport struct {
 	inner  *raft.NetworkTransport
 	faults Faults
 	acks   *acks
+	logs   *logStore
 	rpcs   chan raft.RPC
-	done   chan struct{} // closed by close
+	ctx    context.Context // of the group
+	done   chan struct{}   // closed by close
 	wg     sync.WaitGroup
 
 	// settled returns the newest index that is committed or applied here.
@@ -30,7 +33,7 @@ type transport struct {
 	heard func(term, commit uint64)
 }
 
-func newTransport(o *Options) *transport {
+func newTransport(o *Options, logs *logStore) *transport {
 	config := &raft.NetworkTransportConfig{
 		Stream: &guardedStream{StreamLayer: o.Stream, addr: address(o.Address), timeout: o.Timing.RPC},
 		// One for heartbeats, one for entries, one for votes.
@@ -44,7 +47,7 @@ func newTransport(o *Options) *transport {
 	}
 	inner := raft.NewNetworkTransportWithConfig(config)
 	t := &transport{
-		Transport: inner, WithPreVote: inner, inner: inner, faults: o.Faults, acks: newAcks(),
+		Transport: inner, WithPreVote: inner, inner: inner, faults: o.Faults, acks: newAcks(), logs: logs,
 		rpcs: make(chan raft.RPC), done: make(chan struct{}),
 	}
 	return t
@@ -85,6 +88,7 @@ func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
 // term acknowledges the leader even if the follower lacks the entries before.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	args.Entries = affordable(args.Entries)
+	args.LeaderCommitIndex = t.logs.announced(args.LeaderCommitIndex)
 	sent := t.acks.tick()
 	if err := t.inner.AppendEntries(id, target, args, resp); err != nil {
 		return err
@@ -125,6 +129,12 @@ func (t *transport) pump() {
 			case *raft.AppendEntriesRequest:
 				if m.LeaderCommitIndex > 0 {
 					t.heard(m.Term, m.LeaderCommitIndex)
+				}
+				// The other leader will count what this server has stored as the leader it was. What raft may still store as
+				// a leader after this, the other one cannot have.
+				if err := t.logs.waitAll(t.ctx); err != nil {
+					rpc.Respond(nil, err)
+					continue
 				}
 			}
 			t.pass(rpc)

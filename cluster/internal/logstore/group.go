@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,6 +44,12 @@ type Group struct {
 	first, last uint64 // 0 and 0: the log is empty
 	deletions   uint64 // how many were begun
 	deleting    int    // how many run
+	// durable is the last entry that survives a power cut, with all before it. Those after it are in tail, and the writer
+	// has them or finds them in next.
+	durable uint64
+	tail    []*raft.Log
+	next    *db.Batch
+	synced  chan struct{} // closed, and replaced, when durable has grown; nil if nothing waits
 }
 
 var (
@@ -78,6 +85,7 @@ func (g *Group) load(it *db.Iterator) error {
 		return fmt.Errorf("the log of group %d has a key of %d bytes", g.id, len(it.Key()))
 	}
 	g.last = binary.BigEndian.Uint64(it.Key()[5:])
+	g.durable = g.last
 	return nil
 }
 
@@ -102,13 +110,17 @@ func (g *Group) LastIndex() (uint64, error) {
 
 // GetLog reads an entry, or returns raft.ErrLogNotFound as it is, because raft compares it so.
 func (g *Group) GetLog(index uint64, l *raft.Log) error {
-	before, there, _ := g.has(index)
-	if !there {
+	entry, before, there, _ := g.has(index)
+	switch {
+	case !there:
 		return raft.ErrLogNotFound
+	case entry != nil:
+		*l = *entry
+		return nil
 	}
 	b, err := g.s.db.Get(g.logKey(index))
 	if errors.Is(err, db.ErrNotFound) {
-		if after, there, deleting := g.has(index); !there || deleting || after != before {
+		if _, after, there, deleting := g.has(index); !there || deleting || after != before {
 			return raft.ErrLogNotFound // it was deleted meanwhile
 		}
 		return g.s.fail(fmt.Errorf("entry %d of group %d is missing from its log: %w", index, g.id, db.ErrCorruption))
@@ -123,11 +135,16 @@ func (g *Group) GetLog(index uint64, l *raft.Log) error {
 	return fmt.Errorf("read entry %d of group %d: %w", index, g.id, g.s.noteRead(err))
 }
 
-// has reports whether the log has an entry, whether entries are being deleted, and how many deletions were begun.
-func (g *Group) has(index uint64) (deletions uint64, there, deleting bool) {
+// has reports whether the log has an entry, whether entries are being deleted, and how many deletions were begun. The
+// entry is nil if the database has it.
+func (g *Group) has(index uint64) (entry *raft.Log, deletions uint64, there, deleting bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return g.deletions, g.last != 0 && index >= g.first && index <= g.last, g.deleting > 0
+	there = g.last != 0 && index >= g.first && index <= g.last
+	if there && len(g.tail) > 0 && index >= g.tail[0].Index {
+		entry = g.tail[index-g.tail[0].Index]
+	}
+	return entry, g.deletions, there, g.deleting > 0
 }
 
 // StoreLog is StoreLogs for one entry.
@@ -142,6 +159,28 @@ func (g *Group) StoreLogs(logs []*raft.Log) error {
 	}
 	g.storing.Lock()
 	defer g.storing.Unlock()
+	last := logs[len(logs)-1].Index
+	if g.Durable() != g.lastIndex() { // those before are on their way
+		if err := g.storeSoon(logs); err != nil {
+			return err
+		}
+		return g.WaitDurable(context.Background(), last)
+	}
+	if err := g.encode(logs); err != nil {
+		return err
+	}
+	if err := g.s.apply(&g.batch, db.Sync); err != nil {
+		return fmt.Errorf("store %d entries of group %d: %w", len(logs), g.id, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.appendLocked(logs)
+	g.setDurableLocked(last)
+	return nil
+}
+
+// encode checks entries and makes a batch of them. storing must be locked.
+func (g *Group) encode(logs []*raft.Log) error {
 	if err := g.checkOrder(logs); err != nil {
 		return err
 	}
@@ -156,16 +195,22 @@ func (g *Group) StoreLogs(logs []*raft.Log) error {
 	if cap(g.scratch) > maxScratch {
 		g.scratch = nil
 	}
-	if err := g.s.apply(&g.batch, db.Sync); err != nil {
-		return fmt.Errorf("store %d entries of group %d: %w", len(logs), g.id, err)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	return nil
+}
+
+// appendLocked notes that the log has these entries too.
+func (g *Group) appendLocked(logs []*raft.Log) {
 	if g.last == 0 {
 		g.first = logs[0].Index
+		g.durable = g.first - 1
 	}
 	g.last = logs[len(logs)-1].Index
-	return nil
+}
+
+func (g *Group) lastIndex() uint64 {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.last
 }
 
 // checkOrder returns an error for entries that do not continue the log.
@@ -192,6 +237,10 @@ func (g *Group) checkOrder(logs []*raft.Log) error {
 // last ones, or all. Indexes that the log does not have are ignored. After a power cut the
 // entries may be there again, unless a later entry was stored.
 func (g *Group) DeleteRange(lowest, highest uint64) error {
+	// The writer must not add what is deleted.
+	if err := g.WaitDurable(context.Background(), highest); err != nil {
+		return err
+	}
 	start, limit, err := g.beginDeletion(lowest, highest)
 	if err != nil || start == nil {
 		return err
@@ -206,10 +255,12 @@ func (g *Group) DeleteRange(lowest, highest uint64) error {
 	case g.last == 0: // DropGroup deleted all
 	case lowest > g.first:
 		g.last = lowest - 1
+		g.durable = min(g.durable, g.last)
 	case highest >= g.last:
-		g.first, g.last = 0, 0
+		g.first, g.last, g.durable = 0, 0, 0
 	default: // perhaps entries were added to those that were all
 		g.first = highest + 1
+		g.durable = max(g.durable, highest)
 	}
 	return nil
 }

@@ -33,6 +33,12 @@ type Store struct {
 	logger *slog.Logger
 	failed func(error)
 
+	wake    chan struct{} // of writeLoop
+	closing chan struct{} // closed by Close
+	ended   chan struct{} // closed when writeLoop has ended
+	taken   []taken       // what writeLoop writes
+	once    sync.Once
+
 	mu     sync.Mutex
 	groups map[kv.GroupID]*Group // guarded by mu
 	err    error                 // guarded by mu: the first failure
@@ -40,7 +46,10 @@ type Store struct {
 
 // Open opens or creates the store in a directory.
 func Open(dir string, o Options) (*Store, error) {
-	s := &Store{logger: o.Logger, failed: o.Failed, groups: make(map[kv.GroupID]*Group)}
+	s := &Store{
+		logger: o.Logger, failed: o.Failed, groups: make(map[kv.GroupID]*Group),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -51,6 +60,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err = s.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the log store: %w", err), s.db.Close())
 	}
+	go s.writeLoop()
 	return s, nil
 }
 
@@ -141,6 +151,9 @@ func (s *Store) DropGroup(id kv.GroupID) error {
 	g := s.Group(id)
 	g.storing.Lock()
 	defer g.storing.Unlock()
+	if err := g.WaitDurable(context.Background(), math.MaxUint64); err != nil { // the writer must not add to it
+		return err
+	}
 	var limit []byte
 	if id < math.MaxUint32 {
 		limit = appendGroup(nil, id+1)
@@ -152,7 +165,7 @@ func (s *Store) DropGroup(id kv.GroupID) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.first, g.last = 0, 0
+	g.first, g.last, g.durable = 0, 0, 0
 	g.deletions++
 	return nil
 }
@@ -168,7 +181,11 @@ func (s *Store) Err() error {
 }
 
 // Close closes the store.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	s.once.Do(func() { close(s.closing) })
+	<-s.ended
+	return s.db.Close()
+}
 
 // apply writes a batch. The first error is final, except for a batch that is too large, which changes nothing.
 func (s *Store) apply(b *db.Batch, wo *db.WriteOptions) error {

@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -225,7 +226,11 @@ func (m model) step(t *testing.T, r *rand.Rand, s *Store, term uint64) {
 		for i := from; i <= want.last; i++ {
 			want.term[i] = term
 		}
-		require.NoError(t, g.StoreLogs(entries(from, want.last, term)))
+		store := g.StoreLogs
+		if r.IntN(2) == 0 {
+			store = g.StoreLogsSoon
+		}
+		require.NoError(t, store(entries(from, want.last, term)))
 	case op == 7: // a conflict
 		from := want.first + r.Uint64N(want.last-want.first+1)
 		require.NoError(t, g.DeleteRange(from, want.last))
@@ -252,6 +257,9 @@ func TestRandomOperationsMatchAModel(t *testing.T) {
 			m.step(t, r, s, uint64(round*100+i))
 		}
 		m.check(t, s)
+		for id := range m {
+			require.NoError(t, s.Group(id).WaitDurable(t.Context(), math.MaxUint64))
+		}
 		require.NoError(t, s.Close())
 		s = open(t, mem)
 		m.check(t, s)
@@ -308,7 +316,7 @@ func TestReadersMeetNoDamageWhileTheLogMoves(t *testing.T) {
 		})
 	}
 	for i := uint64(1); i < 150; i++ {
-		require.NoError(t, g.StoreLogs(entries(i*10, i*10+9, i)))
+		require.NoError(t, g.StoreLogsSoon(entries(i*10, i*10+9, i)))
 		if i > 20 {
 			require.NoError(t, g.DeleteRange(1, (i-20)*10+5))
 		}

@@ -1,0 +1,188 @@
+package consensus
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+// slowMemory is a store whose entries become durable late while it is held.
+type slowMemory struct {
+	*memory
+	mu      sync.Mutex
+	held    bool
+	durable uint64
+	changed chan struct{}
+}
+
+func newSlowMemory(m *memory) *slowMemory {
+	return &slowMemory{memory: m, changed: make(chan struct{})}
+}
+
+func (s *slowMemory) hold(held bool) {
+	last, _ := s.LastIndex()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held = held; !held {
+		s.durable = last
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+}
+
+// StoreLogs is for entries that must be durable, and makes those before them durable.
+func (s *slowMemory) StoreLogs(logs []*raft.Log) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.durable = logs[len(logs)-1].Index
+	return s.memory.StoreLogs(logs)
+}
+
+func (s *slowMemory) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
+
+func (s *slowMemory) StoreLogsSoon(logs []*raft.Log) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.held {
+		s.durable = logs[len(logs)-1].Index
+	}
+	return s.memory.StoreLogs(logs)
+}
+
+func (s *slowMemory) Durable() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.durable
+}
+
+func (s *slowMemory) WaitDurable(ctx context.Context, index uint64) error {
+	for {
+		s.mu.Lock()
+		durable, changed := s.durable, s.changed
+		s.mu.Unlock()
+		if index <= durable {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (n *node) hasApplied(entry string) bool {
+	entries, _ := n.fsm.state()
+	return slices.Contains(entries, entry)
+}
+
+// slowLeader returns a cluster whose leader a has such a store, and whose server c is cut off.
+func slowLeader(t *testing.T, faults Faults) (c *cluster, disk *slowMemory) {
+	c, a := patientLeader(t, func(o *Options) {
+		o.Faults = faults
+		if o.ID == "a" {
+			disk = newSlowMemory(o.Logs.(*memory))
+			o.Logs = disk
+		}
+	})
+	a.propose(t, "old")
+	c.agree([]string{"old"})
+	c.net.isolate("c")
+	disk.hold(true)
+	return c, disk
+}
+
+// The leader's disk is slow, and the only other server that it reaches has the entry. If the leader lost its power
+// now, the other two could continue without the entry.
+func writeOnASlowDisk(t *testing.T, faults Faults) error {
+	c, disk := slowLeader(t, faults)
+	a, b := c.node("a"), c.node("b")
+	f := a.Propose([]byte("new"))
+	index := func(n *node) uint64 { last, _ := n.store.LastIndex(); return last }
+	eventually(t, "the entry arrives at b", func() bool { return index(a) == index(b) && index(b) > disk.Durable() })
+	eventually(t, "raft believes that it is committed", func() bool { return a.Stats().CommitIndex == index(a) })
+	_, _, err := f.Wait(within(t, 300*time.Millisecond))
+	if err == nil {
+		return nil
+	}
+	require.ErrorIs(t, err, kv.ErrUnknown)
+	require.False(t, a.hasApplied("new"))
+	require.False(t, b.hasApplied("new"))
+	require.Less(t, b.Stats().CommitIndex, index(b), "the leader does not announce what is not durable there")
+	read, err := a.ReadIndex(within(t, 5*time.Second))
+	require.NoError(t, err, "reads need not wait for the disk")
+	require.LessOrEqual(t, read, disk.Durable())
+	disk.hold(false)
+	_, _, err = f.Wait(within(t, 5*time.Second))
+	require.NoError(t, err)
+	c.net.heal()
+	c.agree([]string{"old", "new"})
+	return context.DeadlineExceeded
+}
+
+func TestNothingIsCommittedThatIsNotDurableAtTheLeader(t *testing.T) {
+	require.Error(t, writeOnASlowDisk(t, Faults{}))
+	require.NoError(t, writeOnASlowDisk(t, Faults{TrustStores: true}), "the test would find the early acknowledgement")
+}
+
+// A leader is deposed before its disk has written an entry that its successor has. The successor would count it.
+func TestADeposedLeaderMakesItsLogDurableBeforeItAnswers(t *testing.T) {
+	c, disk := slowLeader(t, Faults{})
+	a, b := c.node("a"), c.node("b")
+	a.Propose([]byte("new"))
+	eventually(t, "the entry arrives at b", func() bool {
+		last, _ := b.store.LastIndex()
+		return last > disk.Durable()
+	})
+	c.net.heal()
+	c.net.isolate("a")
+	require.Same(t, b, c.leader(a), "c does not have the entry")
+	c.propose("newer", a)
+	c.net.heal()
+	answered := func() bool {
+		b.trans.acks.mu.Lock()
+		defer b.trans.acks.mu.Unlock()
+		return b.trans.acks.last["a"].term == b.Term()
+	}
+	c.propose("newest", a)
+	require.False(t, answered())
+	disk.hold(false)
+	eventually(t, "the deposed leader answers", answered)
+	c.agree([]string{"old", "new", "newer", "newest"})
+}
+
+// Configurations and the entries that begin a term decide how raft continues, by its own commit index.
+func TestOnlyCommandsOfLeadersAreStoredSoon(t *testing.T) {
+	disk := newSlowMemory(&memory{InmemStore: raft.NewInmemStore()})
+	disk.hold(true)
+	leads := true
+	l := newLogStore(disk, func() bool { return leads })
+	command, noop := raft.LogCommand, raft.LogNoop
+	store := func(types ...raft.LogType) (durable bool) {
+		var logs []*raft.Log
+		last, err := disk.LastIndex()
+		require.NoError(t, err)
+		for _, kind := range types {
+			last++
+			logs = append(logs, &raft.Log{Index: last, Type: kind})
+		}
+		require.NoError(t, l.StoreLogs(logs))
+		return disk.Durable() == last
+	}
+	require.False(t, store(command))
+	require.EqualValues(t, 0, l.announced(1))
+	require.True(t, store(noop), "and all before it")
+	require.False(t, store(command, command))
+	require.True(t, store(command, raft.LogConfiguration))
+	require.True(t, store(raft.LogBarrier))
+	leads = false
+	require.True(t, store(command), "followers answer after StoreLogs")
+	require.EqualValues(t, 5, l.announced(5))
+}
