@@ -285,6 +285,8 @@ func (p *proposal) Wait(ctx context.Context) (uint64, any, error) {
 	}
 }
 
+func (p *proposal) Done() <-chan struct{} { return p.done }
+
 // rig is a replica with what it stands on. clock is the node's.
 type rig struct {
 	*Replica

@@ -30,6 +30,8 @@ type Future interface {
 	// Wait returns the index of the entry, and what the state answered to it. An error that wraps
 	// kv.ErrUnknown says that the entry may still be committed; any other, that it never will be.
 	Wait(ctx context.Context) (index uint64, response any, err error)
+	// Done is closed when Wait would not block.
+	Done() <-chan struct{}
 }
 
 // Log is what a replica needs of the group's replicated log.

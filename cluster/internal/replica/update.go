@@ -100,44 +100,85 @@ func (r *Replica) proposeLocked(lead *leadership, t *tx) (*pending, error) {
 	return p, nil
 }
 
-// completeLoop waits for entries in their order.
+// maxCompleted is how many entries are completed at a time, so that commands do not wait long for the lock.
+const maxCompleted = 256
+
+// completeLoop waits for entries in their order. Those that have ended together are completed with one lock, for
+// which commands wait in line.
 func (r *Replica) completeLoop() {
 	defer r.group.Done()
+	var ended []*pending
+	var next *pending // of the queue, but not ended yet
+	for {
+		p := next
+		if next = nil; p == nil {
+			select {
+			case p = <-r.queue:
+			case <-r.ctx.Done():
+				r.abandon()
+				return
+			}
+		}
+		p.err = r.end(p)
+		ended = append(ended[:0], p)
+		for more := true; more && next == nil && len(ended) < maxCompleted; {
+			select {
+			case p := <-r.queue:
+				select {
+				case <-p.future.Done():
+					p.err = r.end(p)
+					ended = append(ended, p)
+				default:
+					next = p
+				}
+			default:
+				more = false
+			}
+		}
+		r.complete(ended)
+	}
+}
+
+// abandon ends what is in the queue: nothing is proposed any more.
+func (r *Replica) abandon() {
 	for {
 		select {
 		case p := <-r.queue:
-			r.complete(p)
-		case <-r.ctx.Done():
-			for { // nothing is proposed any more
-				select {
-				case p := <-r.queue:
-					p.err = fmt.Errorf("%w: %w", kv.ErrUnknown, kv.ErrClosed)
-					close(p.done)
-				default:
-					return
-				}
-			}
+			p.err = fmt.Errorf("%w: %w", kv.ErrUnknown, kv.ErrClosed)
+			close(p.done)
+		default:
+			return
 		}
 	}
 }
 
-func (r *Replica) complete(p *pending) {
+// end waits for an entry and returns how it ended.
+func (r *Replica) end(p *pending) error {
 	_, response, err := p.future.Wait(r.ctx)
 	if err == nil {
 		err, _ = response.(error)
 	} else if r.ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", kv.ErrUnknown, kv.ErrClosed)
 	}
+	return err
+}
+
+// complete notes the ends of entries, and reports them.
+func (r *Replica) complete(ended []*pending) {
 	r.mu.Lock()
-	p.lead.inFlight--
-	p.lead.bytes -= p.bytes
-	p.lead.overlay.applied(p)
-	if err != nil && r.lead == p.lead {
-		r.resignLocked()
+	for _, p := range ended {
+		p.lead.inFlight--
+		p.lead.bytes -= p.bytes
+		p.lead.overlay.applied(p)
+		if p.err != nil && r.lead == p.lead {
+			r.resignLocked()
+		}
 	}
 	r.mu.Unlock()
-	p.err = r.outcome(err)
-	close(p.done)
+	for _, p := range ended {
+		p.err = r.outcome(p.err)
+		close(p.done)
+	}
 }
 
 // outcome is the error for the client whose entry ended with err.
