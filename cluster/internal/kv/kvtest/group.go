@@ -142,7 +142,8 @@ func (g *group) Watch(_ context.Context, keys [][]byte) (kv.Watch, error) {
 	if s.faults.Watch != nil {
 		return nil, s.faults.Watch
 	}
-	w := &watch{state: s, changes: map[string]int{}, touchAll: s.touchAll, lost: g.notLeader() != nil}
+	// Reads do not see what is on its way, so a watch that begins now could miss it.
+	w := &watch{state: s, changes: map[string]int{}, touchAll: s.touchAll, lost: g.notLeader() != nil || len(s.pending) > 0}
 	for _, key := range keys {
 		w.changes[string(key)] = s.changes[string(key)]
 	}
