@@ -219,8 +219,10 @@ func TestACopyThatFollowsTheFeedIsEqual(t *testing.T) {
 	for _, r := range append(earlier, newReplica()) {
 		requireFollows(t, r, d, nil)
 	}
-	for _, kind := range []ChangeKind{ChangeBatch, ChangeLoad, ChangeIngest, ChangeDeleteRange} {
-		require.Positive(t, r.kinds[kind], kind)
+	if !testing.Short() { // a short history may lack some
+		for _, kind := range []ChangeKind{ChangeBatch, ChangeLoad, ChangeIngest, ChangeDeleteRange} {
+			require.Positive(t, r.kinds[kind], kind)
+		}
 	}
 	require.Zero(t, r.kinds[ChangeSkipped])
 	oldest, last, err := d.ChangePositions()
