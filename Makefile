@@ -26,6 +26,9 @@ PATIENCE    ?= 40m
 # Long tests of what one goroutine does. With the race detector they take minutes and show nothing that others do not;
 # they run without it.
 ALONE       := AtEveryOperation|EverySync|StoresThat(Ignore|Omit)|Forged|Malformed|Hostile|BitFlip|FalseNegatives|Large|Tiny|WrongUses|Simulated|SortedSlice|Crashes(Of|Around)|StaleOrDamaged|RangeFilters|Tombstones|TwoErrors|MutatedBlocks|SmallCaches|FullCacheKeeps|ContentHashes|BlockBoundary|RoundTrip|RecordsOf|IndexMust|(Is|Are)Found
+# Tests that make race runs, of the others, and packages that make unit-short leaves out: .ci/run chooses.
+RACE_RUN    ?= .
+LEFT_OUT    ?=
 # What make gates runs.
 GATES       := ^(TestCrashAtEveryOperation|TestCrashAtEveryOperationOfARecovery|TestAnErrorAtEveryOperation|TestAFailureOfEverySync|TestEveryFlippedBit.*|TestEveryTornTail.*|TestTruncatedStaleSwappedAndMissingFiles|TestRandomDoubleFlips)$$
 # All packages of all modules, for one go command: it uses each processor to the end, where
@@ -95,7 +98,7 @@ wasm:
 
 # The tests of all modules; those that try everything try part of it.
 unit-short:
-	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out $(SERVER),$(EVERYTHING))
+	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
 	cd $(STANDIN) && $(GO) test -short ./...
 
 cluster-short:
@@ -119,9 +122,9 @@ unit:
 # which neither the code nor a test uses a goroutine, a lock or an atomic are left out: the
 # detector has nothing to watch there. go test -race ./... runs everything in full.
 race:
-	@$(GO) test -race -short -timeout $(PATIENCE) -skip '$(ALONE)' $$($(GO) list -f '{{.Dir}}' $(SHIPPED) | while read -r dir; do \
+	@$(GO) test -race -short -timeout $(PATIENCE) -run '$(RACE_RUN)' -skip '$(ALONE)' $$($(GO) list -f '{{.Dir}}' $(SHIPPED) | while read -r dir; do \
 		if ls "$$dir"/*_test.go >/dev/null 2>&1 && grep -qE '\<go (func|[a-z.]+\()|\.Go\(|"sync|t\.Parallel' "$$dir"/*.go; then echo "$$dir"; fi; done)
-	@$(GO) test -race -short -timeout $(PATIENCE) -p 1 $(SERVER_RACE)
+	@$(GO) test -race -short -timeout $(PATIENCE) -run '$(RACE_RUN)' -p 1 $(SERVER_RACE)
 	@cd $(STANDIN) && $(GO) test -race -short ./...
 
 # All systems and word sizes that are supported compile. Then the tests on a 32-bit machine, on one whose bytes run the
