@@ -101,10 +101,10 @@ func (s *respSession) to(addr string) (c *respConn, err error) {
 	return c, err
 }
 
-// request sends a request to the leader of its key's group.
+// request sends a request to the leader of its key's group, again if there is none for a moment.
 func (s *respSession) request(args ...[]byte) (string, error) {
 	group := slotOf(args[1]) * s.groups / slots
-	for range 5 {
+	for begin := time.Now(); time.Since(begin) < 5*time.Second; {
 		addr := s.leaders[group]
 		if addr == "" {
 			addr = s.first
@@ -121,12 +121,16 @@ func (s *respSession) request(args ...[]byte) (string, error) {
 			_, s.leaders[group], _ = strings.Cut(moved, " ")
 			continue
 		}
+		if strings.HasPrefix(line, "-CLUSTERDOWN") {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
 		if strings.HasPrefix(line, "-") {
 			return "", errors.New(line)
 		}
 		return line, nil
 	}
-	return "", errors.New("too many redirections")
+	return "", errors.New("no leader was found in 5 s")
 }
 
 func (s *respSession) set(key int, value []byte) error {

@@ -30,9 +30,10 @@ func micros(d time.Duration) string {
 // table returns the results as Markdown.
 func (r *results) table(c config) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on %s with %d processors and %s: values of %d bytes, %d keys, all servers and clients on one\n"+
-		"machine and one file system, medians of %d rounds of %g s. CPU and disk are sums over the servers of a system.\n\n",
-		time.Now().Format(time.DateOnly), runtime.NumCPU(), versions(), c.valueLen, c.keys, c.rounds, c.seconds)
+	fmt.Fprintf(&b, "Measured on %s with %d processors and %s.\n"+
+		"Values have %d bytes, and there are %d keys. All servers and clients share one machine and one file system.\n"+
+		"Figures are medians of rounds of %g s (rounds: %d). CPU and disk are sums over the servers of a system.\n\n",
+		time.Now().Format(time.DateOnly), runtime.NumCPU(), versions(), c.valueLen, c.keys, c.seconds, c.rounds)
 	for _, kind := range []kindOfWork{writes, reads} {
 		fmt.Fprintf(&b, "| %s | clients | per second | p50 | p99 | CPU/op | disk/op |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n", kind)
 		for _, clients := range c.clients {
