@@ -33,14 +33,14 @@ type client struct {
 	id      int
 	rnd     *rand.Rand
 	dial    dialer
-	nodes   []string
+	nodes   func() []string
 	history *History
 
 	conns   map[string]*conn
 	leaders map[string]string // of each tag, as far as a reply has shown it
 }
 
-func newClient(id int, rnd *rand.Rand, h *History, dial dialer, nodes []string) *client {
+func newClient(id int, rnd *rand.Rand, h *History, dial dialer, nodes func() []string) *client {
 	return &client{id: id, rnd: rnd, dial: dial, nodes: nodes, history: h, conns: map[string]*conn{}, leaders: map[string]string{}}
 }
 
@@ -63,7 +63,8 @@ func (c *client) target(tag string) string {
 	if leader := c.leaders[tag]; leader != "" && c.rnd.IntN(8) > 0 {
 		return leader
 	}
-	return c.nodes[c.rnd.IntN(len(c.nodes))]
+	nodes := c.nodes()
+	return nodes[c.rnd.IntN(len(nodes))]
 }
 
 // send sends requests to a node, and drops the connection if that fails.

@@ -218,13 +218,15 @@ func (c *testCluster) abandon() {
 	closing.Wait()
 }
 
-// reach implements victim.
-func (c *testCluster) reach() (dialer, []string) {
-	var addrs []string
+// dialer implements victim.
+func (c *testCluster) dialer() dialer { return c.net.dialClient }
+
+// addrs implements victim.
+func (c *testCluster) addrs() (all []string) {
 	for _, m := range c.members {
-		addrs = append(addrs, m.addr)
+		all = append(all, m.addr)
 	}
-	return c.net.dialClient, addrs
+	return all
 }
 
 // others returns all members but one.

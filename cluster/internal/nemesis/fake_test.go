@@ -60,7 +60,8 @@ func disturb(w *kvtest.World, leaders []kv.NodeID, rounds int) {
 func runOnFakes(t *testing.T, wrap func(kv.Cluster) kv.Cluster) (*Workload, error) {
 	t.Helper()
 	world, addrs := fakes(t, 2, wrap)
-	w := &Workload{Seed: 1, Clients: 8, Think: time.Millisecond, Dial: dialTCP, Nodes: addrs}
+	w := &Workload{Seed: 1, Clients: 8, Think: time.Millisecond, Dial: dialTCP}
+	w.Know(addrs)
 	w.Start()
 	disturb(world, []kv.NodeID{"a", "b", "", "c", "a"}, 20)
 	world.SetLeader(0, "a")

@@ -286,7 +286,27 @@ func addDuringKill(c *testCluster, rnd *rand.Rand) (string, error) {
 	return fmt.Sprintf("%s, while %s is down", fresh.id, m.id), c.start(m, 0)
 }
 
+// removeDuringKill removes a node while another one is down. Each group keeps three replicas, so a fourth node must be
+// there to take those of the one that leaves.
+func removeDuringKill(c *testCluster, rnd *rand.Rand) (string, error) {
+	if len(c.members) < 4 {
+		c.add(0)
+	}
+	order := rnd.Perm(len(c.members))
+	old, down, asked := c.members[order[0]], c.members[order[1]], c.members[order[2]]
+	if err := asked.operate("RAFT.REMOVE", string(old.id)); err != nil {
+		return "", err
+	}
+	c.kill(down, true)
+	time.Sleep(outage(rnd))
+	if err := c.start(down, 0); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, while %s is down", old.id, down.id), c.waitRemoved(old)
+}
+
 var membershipFaults = []fault[*testCluster]{
 	{"a node is replaced", replace},
 	{"a node is added", addDuringKill},
+	{"a node is removed", removeDuringKill},
 }

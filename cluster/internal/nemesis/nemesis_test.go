@@ -11,8 +11,10 @@ import (
 
 // victim is a cluster that faults are done to.
 type victim interface {
-	// reach says how clients reach the nodes.
-	reach() (dialer, []string)
+	// dialer says how clients reach nodes.
+	dialer() dialer
+	// addrs returns where the nodes are that there are now.
+	addrs() []string
 	// waitWrites waits until all groups take writes.
 	waitWrites()
 }
@@ -37,7 +39,8 @@ func runLoad[V victim](t *testing.T, c V, w *Workload, faults []fault[V]) *Histo
 	s := faultSeed(t)
 	rnd := rand.New(rand.NewPCG(s, 0))
 	w.Seed = s
-	w.Dial, w.Nodes = c.reach()
+	w.Dial = c.dialer()
+	w.Know(c.addrs())
 	w.Start()
 	begin := time.Now()
 	for round := 0; *longer > 0 && time.Since(begin) < *longer || *longer == 0 && round < *rounds; round++ {
@@ -49,6 +52,7 @@ func runLoad[V victim](t *testing.T, c V, w *Workload, faults []fault[V]) *Histo
 			t.Logf("%6.2fs to %6.2fs %s: %s", float64(from)/1e9, float64(w.History.now())/1e9, faults[i].name, what)
 			require.NoError(t, err, faults[i].name)
 			c.waitWrites()
+			w.Know(c.addrs())
 		}
 	}
 	time.Sleep(heartbeat)

@@ -136,13 +136,15 @@ func (c *processes) stop() {
 	}
 }
 
-// reach implements victim.
-func (c *processes) reach() (dialer, []string) {
-	var addrs []string
+// dialer implements victim.
+func (c *processes) dialer() dialer { return dialTCP }
+
+// addrs implements victim.
+func (c *processes) addrs() (all []string) {
 	for _, p := range c.nodes {
-		addrs = append(addrs, p.addr)
+		all = append(all, p.addr)
 	}
-	return dialTCP, addrs
+	return all
 }
 
 // ask sends one request.

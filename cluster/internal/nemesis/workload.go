@@ -16,9 +16,8 @@ type Workload struct {
 	Clients int
 	// Think is the mean time between a reply and the next command of a client.
 	Think time.Duration
-	// Dial opens connections to Nodes.
-	Dial  dialer
-	Nodes []string
+	// Dial opens connections to the nodes that Know names.
+	Dial dialer
 	// Kinds are those that clients use. Default: all.
 	Kinds []kind
 	// Tags is how many tags of a kind are in use at a time. Default: 2.
@@ -35,6 +34,7 @@ type Workload struct {
 	round int
 	all   []tag
 	now   []tag // those that clients use
+	nodes []string
 }
 
 // kind is what clients do with a tag.
@@ -71,7 +71,7 @@ func (w *Workload) Start() {
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(context.Background())
 	for id := range w.Clients {
-		c := newClient(id, rand.New(rand.NewPCG(w.Seed, uint64(id))), w.History, w.Dial, w.Nodes)
+		c := newClient(id, rand.New(rand.NewPCG(w.Seed, uint64(id))), w.History, w.Dial, w.known)
 		w.running.Go(func() {
 			defer c.close()
 			for ctx.Err() == nil {
@@ -94,6 +94,20 @@ func (w *Workload) Renew() {
 		}
 	}
 	w.all = append(w.all, w.now...)
+}
+
+// Know names the nodes that clients ask if no reply has shown them a better one. A cluster whose nodes are replaced
+// has other nodes later.
+func (w *Workload) Know(nodes []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes = nodes
+}
+
+func (w *Workload) known() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nodes
 }
 
 // Stop lets the clients end their commands and waits for that.
@@ -205,7 +219,7 @@ func (w *Workload) ReadAll(ctx context.Context) error {
 	w.mu.Lock()
 	all := w.all
 	w.mu.Unlock()
-	c := newClient(w.Clients, rand.New(rand.NewPCG(w.Seed, uint64(w.Clients))), w.History, w.Dial, w.Nodes)
+	c := newClient(w.Clients, rand.New(rand.NewPCG(w.Seed, uint64(w.Clients))), w.History, w.Dial, w.known)
 	defer c.close()
 	for _, t := range all {
 		commands, try := []command{{verb: doRange}}, c.one
