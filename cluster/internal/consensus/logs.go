@@ -104,15 +104,18 @@ type durableMachine struct {
 	raft.FSM
 	logs *logStore
 	ctx  context.Context // ends with the group
+	// withheld is why the state did not get some entries. Raft calls the machine on one goroutine, so nothing guards it.
+	withheld error
 }
 
-// ApplyBatch implements raft.BatchingFSM. If the log fails, the state does not get the entries, nor any later ones, and
-// their responses say so.
+// ApplyBatch implements raft.BatchingFSM. If the log fails or the group ends, the state does not get the entries, nor
+// any later ones, and their responses say so.
 func (m *durableMachine) ApplyBatch(entries []*raft.Log) []any {
-	if m.logs.soon != nil && !m.logs.trusts {
-		if err := m.logs.soon.WaitDurable(m.ctx, entries[len(entries)-1].Index); err != nil {
-			return slices.Repeat([]any{fmt.Errorf("%w: %w", kv.ErrUnknown, err)}, len(entries))
-		}
+	if m.withheld == nil && m.logs.soon != nil && !m.logs.trusts {
+		m.withheld = m.logs.soon.WaitDurable(m.ctx, entries[len(entries)-1].Index)
+	}
+	if m.withheld != nil {
+		return slices.Repeat([]any{fmt.Errorf("%w: %w", kv.ErrUnknown, m.withheld)}, len(entries))
 	}
 	if b, ok := m.FSM.(raft.BatchingFSM); ok {
 		return b.ApplyBatch(entries)
@@ -128,6 +131,15 @@ func (m *durableMachine) ApplyBatch(entries []*raft.Log) []any {
 	return responses
 }
 
+// Snapshot implements raft.FSM. Raft counts entries that the state did not get as applied, and a snapshot would be taken
+// for one that has them.
+func (m *durableMachine) Snapshot() (raft.FSMSnapshot, error) {
+	if m.withheld != nil {
+		return nil, fmt.Errorf("the state did not get all entries: %w", m.withheld)
+	}
+	return m.FSM.Snapshot()
+}
+
 // configuredMachine is a durableMachine that also gets configurations.
 type configuredMachine struct {
 	*durableMachine
@@ -141,7 +153,7 @@ func (m *configuredMachine) StoreConfiguration(index uint64, c raft.Configuratio
 
 // newMachine returns what raft shows entries to. Raft looks for the methods of raft.ConfigurationStore.
 func newMachine(ctx context.Context, fsm raft.FSM, logs *logStore) raft.FSM {
-	m := &durableMachine{fsm, logs, ctx}
+	m := &durableMachine{FSM: fsm, logs: logs, ctx: ctx}
 	if c, ok := fsm.(raft.ConfigurationStore); ok {
 		return &configuredMachine{m, c}
 	}

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ type slowMemory struct {
 	*memory
 	mu      sync.Mutex
 	held    bool
+	broken  error // nothing more becomes durable
 	durable uint64
 	changed chan struct{}
 }
@@ -35,6 +37,14 @@ func (s *slowMemory) hold(held bool) {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
+}
+
+func (s *slowMemory) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = err
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // StoreLogs is for entries that must be durable, and makes those before them durable.
@@ -65,10 +75,13 @@ func (s *slowMemory) Durable() uint64 {
 func (s *slowMemory) WaitDurable(ctx context.Context, index uint64) error {
 	for {
 		s.mu.Lock()
-		durable, changed := s.durable, s.changed
+		durable, broken, changed := s.durable, s.broken, s.changed
 		s.mu.Unlock()
 		if index <= durable {
 			return nil
+		}
+		if broken != nil {
+			return broken
 		}
 		select {
 		case <-changed:
@@ -156,6 +169,51 @@ func TestADeposedLeaderMakesItsLogDurableBeforeItAnswers(t *testing.T) {
 	disk.hold(false)
 	eventually(t, "the deposed leader answers", answered)
 	c.agree([]string{"old", "new", "newer", "newest"})
+}
+
+// Raft counts entries as applied that the state did not get, because the log failed. A snapshot up to them would make
+// the replica forget them: the log before a snapshot is deleted, and the state would have a hole for ever.
+func TestNoSnapshotHasEntriesThatTheStateDidNotGet(t *testing.T) {
+	c, disk := slowLeader(t, Faults{})
+	a := c.node("a")
+	_, applied := a.fsm.state()
+	f := a.Propose([]byte("new"))
+	eventually(t, "raft believes that the entry is applied", func() bool { return a.Stats().AppliedIndex > applied })
+	disk.fail(errors.New("the disk is broken"))
+	_, response, err := f.Wait(within(t, 5*time.Second))
+	require.NoError(t, err)
+	require.ErrorIs(t, response.(error), kv.ErrUnknown)
+	require.ErrorContains(t, a.Snapshot(within(t, 5*time.Second)), "the disk is broken")
+	snapshots, err := a.fsm.List()
+	require.NoError(t, err)
+	require.Empty(t, snapshots)
+}
+
+// Raft goes on after entries were withheld from the state. It must not get those that follow.
+func TestTheStateGetsNothingAfterEntriesThatWereWithheld(t *testing.T) {
+	disk, state := newSlowMemory(&memory{InmemStore: raft.NewInmemStore()}), &recorder{}
+	logs := newLogStore(disk, func() bool { return true })
+	ctx, closeGroup := context.WithCancel(t.Context())
+	m := newMachine(ctx, state, logs).(raft.BatchingFSM)
+	store := func(index uint64) []*raft.Log {
+		entries := []*raft.Log{{Index: index, Data: []byte{byte('0' + index)}}}
+		require.NoError(t, logs.StoreLogs(entries))
+		return entries
+	}
+	require.Equal(t, []any{1}, m.ApplyBatch(store(1)))
+	disk.hold(true)
+	second, third := store(2), store(3)
+	closeGroup()
+	require.ErrorIs(t, m.ApplyBatch(second)[0].(error), kv.ErrUnknown)
+	disk.hold(false)
+	require.NoError(t, disk.WaitDurable(t.Context(), 3))
+	withheld, _ := m.ApplyBatch(third)[0].(error)
+	require.ErrorIs(t, withheld, kv.ErrUnknown)
+	_, err := m.Snapshot()
+	require.ErrorIs(t, err, context.Canceled)
+	entries, applied := state.state()
+	require.Equal(t, []string{"1"}, entries)
+	require.EqualValues(t, 1, applied)
 }
 
 // Configurations and the entries that begin a term decide how raft continues, by its own commit index.

@@ -30,5 +30,5 @@
 //
 // # Locks
 //
-// Group.storing, then Group.mu. Store.mu is held alone.
+// Group.storing, then Store.mu, then Group.mu.
 package logstore

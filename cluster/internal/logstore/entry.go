@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 // The first byte of an entry, and its flags. They reach the disk and never change.
@@ -19,12 +20,15 @@ const (
 	hasData       = 4
 
 	entryHeader = 11
+	maxFraming  = entryHeader + 12 + 4 // with a time and the length of extensions
 )
 
 // appendEntry appends the bytes of an entry, which the package comment describes. The index is in the key.
 func appendEntry(dst []byte, l *raft.Log) ([]byte, error) {
-	if uint64(len(l.Extensions)) > math.MaxUint32 {
-		return dst, fmt.Errorf("the extensions of an entry have %d bytes, at most %d are supported", len(l.Extensions), uint32(math.MaxUint32))
+	// The database refuses longer values, but only when the writer has them, together with those of other groups.
+	if size := uint64(len(l.Data)) + uint64(len(l.Extensions)); size > db.MaxValueSize-maxFraming {
+		return dst, fmt.Errorf("an entry of the log has %d bytes, at most %d are supported: %w",
+			size, db.MaxValueSize-maxFraming, db.ErrTooLarge)
 	}
 	at := len(dst)
 	dst = append(dst, entryVersion, byte(l.Type), 0)

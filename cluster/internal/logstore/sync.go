@@ -121,7 +121,7 @@ func (s *Store) writeLoop() {
 		for s.take(&batch) {
 			if err := s.apply(&batch, db.Sync); err != nil {
 				if !errors.Is(err, db.ErrClosed) {
-					_ = s.fail(err)
+					_ = s.fail(err) // apply does so too, but not if the batch is too large
 				}
 				return // nothing is acknowledged any more
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -122,4 +123,19 @@ func TestAFailedSyncMakesNothingDurable(t *testing.T) {
 	require.Error(t, g.StoreLogsSoon(entries(8, 8, 1)))
 	_ = s.Close()
 	require.Empty(t, failed)
+}
+
+// The writer writes for all groups at once, so what the database refuses must not reach it: it would fail the store.
+func TestAnEntryThatIsTooLargeIsRefusedAndChangesNothing(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	g := s.Group(1)
+	require.NoError(t, g.StoreLogs(entries(1, 5, 1)))
+	large := []*raft.Log{{Index: 6, Term: 1, Data: make([]byte, db.MaxValueSize)}}
+	require.ErrorIs(t, g.StoreLogsSoon(large), db.ErrTooLarge)
+	require.ErrorIs(t, g.StoreLogs(large), db.ErrTooLarge)
+	requireRange(t, g, 1, 5)
+	require.NoError(t, g.StoreLogsSoon(entries(6, 7, 1)))
+	require.NoError(t, g.WaitDurable(t.Context(), 7))
+	require.NoError(t, s.Err())
+	require.NoError(t, s.Close())
 }
