@@ -51,5 +51,7 @@
 //   - Entries are not pipelined, because raft's pipeline can block its shutdown for ever.
 //   - What is committed by raft's count is not applied, announced or acknowledged before it is durable at the leader, whose
 //     disk writes while the entries travel: see SoonDurable.
+//   - A candidate whose vote this server has not heard of can win it. Raft refuses candidates that are no voters in the
+//     newest configuration that a server knows, so one that missed a change can keep a majority from electing anyone.
 //   - A leader that stalls while it sends a snapshot does not block the main loop of the receiver for ever.
 package consensus

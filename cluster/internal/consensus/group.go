@@ -60,6 +60,7 @@ func Start(o Options) (*Group, error) {
 	g.logs.trusts = o.Faults.TrustStores
 	g.trans = newTransport(&o, g.logs)
 	g.trans.ctx = g.ctx
+	g.trans.servers = func() []raft.Server { return g.raft.Load().GetConfiguration().Configuration().Servers }
 	g.trans.settled, g.trans.installed, g.trans.heard = g.settled, g.installed, g.heard
 	if err := g.newRaft(); err != nil {
 		g.cancel()

@@ -60,6 +60,8 @@ type Faults struct {
 	LateSnapshots bool
 	// TrustVerifyLeader believes raft's VerifyLeader.
 	TrustVerifyLeader bool
+	// RefuseStrangers refuses candidates that are no voters in the configuration that this server knows.
+	RefuseStrangers bool
 	// TrustStores counts entries as durable when they are stored: see SoonDurable.
 	TrustStores bool
 }

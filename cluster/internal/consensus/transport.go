@@ -25,6 +25,8 @@ type transport struct {
 	done   chan struct{}   // closed by close
 	wg     sync.WaitGroup
 
+	// servers returns the newest configuration that this server knows.
+	servers func() []raft.Server
 	// settled returns the newest index that is committed or applied here.
 	settled func() uint64
 	// installed is called after raft has installed a snapshot, before the leader learns of it.
@@ -137,11 +139,45 @@ func (t *transport) pump() {
 					continue
 				}
 			}
+			t.admit(rpc.Command)
 			t.pass(rpc)
 		case <-t.done:
 			return
 		}
 	}
+}
+
+// admit lets raft consider a candidate that has no vote in the newest configuration here, which may be older than the
+// candidate's. Raft refuses such candidates whatever is in their log. So a server that missed a change could keep a
+// majority from electing anyone: it refuses the one that has the change, which refuses it for its older log. What else
+// raft asks of a candidate is enough: that no leader is heard of, its term, and its log. See section 4.2.2 of the Raft
+// dissertation.
+func (t *transport) admit(command any) {
+	if t.faults.RefuseStrangers {
+		return
+	}
+	switch m := command.(type) {
+	case *raft.RequestVoteRequest:
+		m.ID = t.known(m.ID)
+	case *raft.RequestPreVoteRequest:
+		m.ID = t.known(m.ID)
+	}
+}
+
+// known returns the ID of a candidate, or that of another voter if the candidate is no voter that this server
+// knows. Raft uses it for that check only.
+func (t *transport) known(id []byte) []byte {
+	voter := id
+	for _, s := range t.servers() {
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		if string(s.ID) == string(id) {
+			return id
+		}
+		voter = []byte(s.ID)
+	}
+	return voter
 }
 
 func (t *transport) pass(rpc raft.RPC) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -184,15 +185,23 @@ func (c *testCluster) follower(leader *node) *node {
 	return c.nodes[0]
 }
 
-// outrun writes until the leader's log begins after index+1, and returns the leader.
+// outrun writes until all logs but those of some nodes begin after index+1, since each of them may lead next. It returns
+// the leader.
 func (c *testCluster) outrun(index uint64, except ...*node) *node {
 	c.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
 		leader := c.write(20, except...)
-		_ = leader.raft.Snapshot().Error() // so that the log is cut soon
-		first, err := leader.logs.Group(0).FirstIndex()
-		require.NoError(c.t, err)
-		if first > index+1 {
+		cut := true
+		for _, n := range c.nodes {
+			if slices.Contains(except, n) {
+				continue
+			}
+			_ = n.raft.Snapshot().Error() // so that the log is cut soon
+			first, err := n.logs.Group(0).FirstIndex()
+			require.NoError(c.t, err)
+			cut = cut && first > index+1
+		}
+		if cut {
 			return leader
 		}
 		require.True(c.t, time.Now().Before(end), "the log is not cut")
