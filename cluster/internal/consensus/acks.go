@@ -36,6 +36,17 @@ func (a *acks) note(id raft.ServerID, term, sent uint64) {
 		return
 	}
 	a.last[id] = ack{term, sent}
+	a.wakeLocked()
+}
+
+// wake lets those who wait for a quorum look again.
+func (a *acks) wake() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wakeLocked()
+}
+
+func (a *acks) wakeLocked() {
 	close(a.changed)
 	a.changed = make(chan struct{})
 }

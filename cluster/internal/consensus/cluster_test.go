@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,7 +96,9 @@ func (n *network) dialer(from string) func(ctx context.Context, addr string) (ne
 		if err != nil {
 			return nil, err
 		}
-		return &link{Conn: conn, n: n, from: from, to: to, closed: make(chan struct{})}, nil
+		l := &link{Conn: conn, n: n, from: from, to: to, closed: make(chan struct{}), sent: make(chan []byte, 1<<12)}
+		go l.pump()
+		return l, nil
 	}
 }
 
@@ -106,10 +109,10 @@ type link struct {
 	from, to string
 	once     sync.Once
 	closed   chan struct{}
+	sent     chan []byte // as in the buffers of a kernel: a Write does not wait for the other end
 
 	mu       sync.Mutex
 	readBy   time.Time
-	writeBy  time.Time
 	received []byte // held back
 }
 
@@ -147,10 +150,30 @@ func (l *link) Read(p []byte) (int, error) {
 }
 
 func (l *link) Write(p []byte) (int, error) {
-	if err := l.wait(l.from, l.to, requests, &l.writeBy); err != nil {
-		return 0, err
+	select {
+	case l.sent <- slices.Clone(p):
+		return len(p), nil
+	case <-l.closed:
+		return 0, net.ErrClosed
 	}
-	return l.Conn.Write(p)
+}
+
+// pump sends what was written, when its direction is not cut.
+func (l *link) pump() {
+	for {
+		select {
+		case p := <-l.sent:
+			if l.wait(l.from, l.to, requests, &time.Time{}) != nil {
+				return
+			}
+			if _, err := l.Conn.Write(p); err != nil {
+				l.Close()
+				return
+			}
+		case <-l.closed:
+			return
+		}
+	}
 }
 
 func (l *link) SetReadDeadline(t time.Time) error {
@@ -160,17 +183,9 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-func (l *link) SetWriteDeadline(t time.Time) error {
-	l.mu.Lock()
-	l.writeBy = t
-	l.mu.Unlock()
-	return l.Conn.SetWriteDeadline(t)
-}
+func (l *link) SetDeadline(t time.Time) error { return l.SetReadDeadline(t) }
 
-func (l *link) SetDeadline(t time.Time) error {
-	l.SetReadDeadline(t)
-	return l.SetWriteDeadline(t)
-}
+func (l *link) SetWriteDeadline(time.Time) error { return nil }
 
 func (l *link) Close() error {
 	l.once.Do(func() { close(l.closed) })
@@ -288,14 +303,14 @@ func (s *sink) Close() error {
 // memory is raft's in-memory store, as a monotonic one.
 type memory struct {
 	*raft.InmemStore
-	stall func() // before entries are stored; nil: none
+	stall atomic.Pointer[func()] // before entries are stored; nil: none
 }
 
-func (memory) IsMonotonic() bool { return true }
+func (*memory) IsMonotonic() bool { return true }
 
 func (m *memory) StoreLogs(logs []*raft.Log) error {
-	if m.stall != nil {
-		m.stall()
+	if stall := m.stall.Load(); stall != nil {
+		(*stall)()
 	}
 	return m.InmemStore.StoreLogs(logs)
 }

@@ -45,7 +45,7 @@
 //     milliseconds. The same check runs at the start, for a crash between the two steps.
 //   - A snapshot that arrives late, when newer entries are committed here, is not installed. Raft would set the state
 //     machine back and, with a monotonic store, drop entries that this replica has acknowledged.
-//   - ReadIndex counts acknowledgements itself. Raft's VerifyLeader counts those of nonvoters, and those of
+//   - ReadIndex asks the other servers itself: see confirms. Raft's VerifyLeader counts those of nonvoters, and those of
 //     heartbeats that were sent before the read began: a leader that was paused can verify itself by an
 //     acknowledgement that waited in a socket.
 //   - Entries are not pipelined, because raft's pipeline can block its shutdown for ever.

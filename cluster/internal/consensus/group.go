@@ -16,21 +16,22 @@ import (
 
 // Group is this node's member of a raft group. Its methods may be called by any goroutine.
 type Group struct {
-	o       Options
-	config  *raft.Config
-	trans   *transport
-	logs    *logStore
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	raft    atomic.Pointer[raft.Raft] // replaced by restart
-	gate    *gate
-	leading *leadership
-	reads   *reads
-	props   *proposals
-	failed  atomic.Pointer[raft.Future] // the shutdown of fail
-	dead    chan struct{}               // closed when raft has ended
-	once    sync.Once
-	wg      sync.WaitGroup
+	o        Options
+	config   *raft.Config
+	trans    *transport
+	logs     *logStore
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	raft     atomic.Pointer[raft.Raft] // replaced by restart
+	gate     *gate
+	leading  *leadership
+	reads    *reads
+	confirms *confirms
+	props    *proposals
+	failed   atomic.Pointer[raft.Future] // the shutdown of fail
+	dead     chan struct{}               // closed when raft has ended
+	once     sync.Once
+	wg       sync.WaitGroup
 
 	// command is the index of the newest command that the state machine is known to have applied.
 	command atomic.Uint64
@@ -67,6 +68,7 @@ func Start(o Options) (*Group, error) {
 		g.trans.close()
 		return nil, fmt.Errorf("group %d: %w", o.Group, err)
 	}
+	g.confirms = newConfirms(g)
 	g.reads = newReads(g)
 	g.props = newProposals(g)
 	g.leading.start(g)
@@ -238,11 +240,16 @@ func (g *Group) restart() error {
 		return nil // Close does the rest
 	default:
 	}
+	g.confirms.voter.Store(nil)
 	old := g.raft.Load()
 	if err := old.Shutdown().Error(); err != nil {
 		return err
 	}
-	return g.newRaft()
+	if err := g.newRaft(); err != nil {
+		return err
+	}
+	g.confirms.voter.Store(g.raft.Load())
+	return nil
 }
 
 // patience is how long operations take to end: a leader without a quorum steps down after a lease.

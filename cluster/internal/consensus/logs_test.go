@@ -189,7 +189,7 @@ func TestNoSnapshotHasEntriesThatTheStateDidNotGet(t *testing.T) {
 	require.Empty(t, snapshots)
 }
 
-// Raft goes on after entries were withheld from the state. It must not get those that follow.
+// Raft continues after entries were withheld from the state. It must not get those that follow.
 func TestTheStateGetsNothingAfterEntriesThatWereWithheld(t *testing.T) {
 	disk, state := newSlowMemory(&memory{InmemStore: raft.NewInmemStore()}), &recorder{}
 	logs := newLogStore(disk, func() bool { return true })

@@ -80,7 +80,7 @@ type Options struct {
 	FSM       raft.FSM
 	Snapshots raft.SnapshotStore
 	// Stream is closed by Close.
-	Stream raft.StreamLayer
+	Stream Stream
 	// Addresses returns the present address of a server; nil: that of the configuration.
 	Addresses func(id string) (string, error)
 	// Bootstrap is the group's first configuration. It has no effect if the stores have state.

@@ -13,8 +13,9 @@ import (
 
 // reads verifies leadership for linearizable reads, in rounds that calls share.
 type reads struct {
-	g    *Group
-	wake chan struct{}
+	g        *Group
+	wake     chan struct{}
+	lateness lateness
 
 	mu   sync.Mutex
 	next *round // which calls join; nil: none
@@ -28,7 +29,7 @@ type round struct {
 }
 
 func newReads(g *Group) *reads {
-	r := &reads{g: g, wake: make(chan struct{}, 1)}
+	r := &reads{g: g, wake: make(chan struct{}, 1), lateness: lateness{late: g.trans.acks.wake}}
 	g.wg.Add(1)
 	go r.run()
 	return r
@@ -96,7 +97,11 @@ func (r *reads) verify() (uint64, error) {
 	commit := r.g.logs.announced(engine.CommitIndex())
 	servers := engine.GetConfiguration().Configuration().Servers
 
-	if err := r.confirm(servers, term, since); err != nil {
+	confirm := func() error { return r.confirm(servers, term, since) }
+	if r.g.o.Faults.TrustVerifyLeader {
+		confirm = r.trustRaft
+	}
+	if err := confirm(); err != nil {
 		return 0, err
 	}
 	if now := r.g.leading.current(); !now.Leading || now.Term != term {
@@ -123,47 +128,41 @@ func (r *reads) ready() (term uint64, err error) {
 	}
 }
 
-// confirm waits until a quorum has acknowledged the leader of term after since. It asks raft for VerifyLeader, which
-// sends heartbeats at once.
+// confirm waits until a quorum has acknowledged the leader of term after since.
 func (r *reads) confirm(servers []raft.Server, term, since uint64) error {
-	self := raft.ServerID(r.g.o.ID)
-	if ok, _ := r.g.trans.acks.quorum(servers, self, term, since); ok {
-		return nil // it is the only voter
-	}
-	verified := make(chan error, 1)
-	if !r.g.gate.enter() {
-		return kv.ErrClosed
-	}
-	go func() {
-		defer r.g.gate.exit()
-		verified <- r.g.raft.Load().VerifyLeader().Error()
-	}()
+	self, acks := raft.ServerID(r.g.o.ID), r.g.trans.acks
+	number := acks.tick()
+	r.lateness.begin()
+	defer r.lateness.end()
 	for {
-		ok, acked := r.g.trans.acks.quorum(servers, self, term, since)
-		if ok && !r.g.o.Faults.TrustVerifyLeader {
+		ok, acked := acks.quorum(servers, self, term, since)
+		if ok {
 			return nil
 		}
 		now, changed := r.g.leading.watch()
 		if !now.Leading || now.Term != term {
 			return r.g.notLeader()
 		}
+		r.g.confirms.ask(servers, term, number, r.lateness.isLate())
 		select {
 		case <-acked:
 		case <-changed:
-		case err := <-verified:
-			switch {
-			case errors.Is(err, raft.ErrRaftShutdown):
-				return kv.ErrClosed
-			case err != nil:
-				return r.g.notLeader()
-			case r.g.o.Faults.TrustVerifyLeader:
-				return nil
-			}
-			verified = nil // raft is content; its heartbeats are on their way
 		case <-r.g.dead:
 			return kv.ErrClosed
 		}
 	}
+}
+
+// trustRaft is what confirm must not be: see Faults.TrustVerifyLeader.
+func (r *reads) trustRaft() error {
+	if !r.g.gate.enter() {
+		return kv.ErrClosed
+	}
+	defer r.g.gate.exit()
+	if err := r.g.raft.Load().VerifyLeader().Error(); err != nil {
+		return r.g.notLeader()
+	}
+	return nil
 }
 
 // visible returns the newest index up to commit that the state machine sees, since it does not learn of

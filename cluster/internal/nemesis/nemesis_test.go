@@ -13,7 +13,7 @@ import (
 type victim interface {
 	// dialer says how clients reach nodes.
 	dialer() dialer
-	// addrs returns where the nodes are that there are now.
+	// addrs returns where the present nodes are.
 	addrs() []string
 	// waitWrites waits until all groups take writes.
 	waitWrites()

@@ -29,7 +29,8 @@
 //
 //	magic     00 's' 'i' 'e' 'v' 'e' 'd' 0d
 //	version   1
-//	kind      1: raft stream of the group; 2: control calls, group 0
+//	kind      1: raft stream of the group; 2: control calls, group 0; 3: confirmations of the
+//	          group's leader
 //	cluster   the first half of the SHA-256 of the dialer's cluster ID; zeros if it has none yet
 //	status    0: accepted; 1: prove that you know the secret; others: refused, see the constants
 //	proof     HMAC-SHA256(secret, role | all that was sent so far without proofs | TLS binding)

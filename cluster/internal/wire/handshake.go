@@ -21,6 +21,7 @@ const (
 
 	kindRaft    = 1
 	kindControl = 2
+	kindConfirm = 3
 
 	clusterSize   = 16
 	nonceSize     = 32

@@ -106,7 +106,7 @@ type Listener struct {
 
 	mu       sync.Mutex
 	cluster  clusterSum
-	groups   map[kv.GroupID]*stream
+	groups   map[kv.GroupID]*Stream
 	handlers map[string]handler
 	pending  list.List // of net.Conn in the handshake; the oldest is in front
 }
@@ -131,7 +131,7 @@ func Listen(o Options) (*Listener, error) {
 	}
 	l := &Listener{
 		o: o, ln: ln, limit: MaxMessage, clients: newQueue(ln.Addr()),
-		groups: make(map[kv.GroupID]*stream), handlers: make(map[string]handler), cluster: sumOf(o.Cluster),
+		groups: make(map[kv.GroupID]*Stream), handlers: make(map[string]handler), cluster: sumOf(o.Cluster),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Add(1)
@@ -161,7 +161,7 @@ func (l *Listener) Close() error {
 	l.once.Do(func() {
 		l.mu.Lock()
 		l.cancel()
-		streams := make([]*stream, 0, len(l.groups))
+		streams := make([]*Stream, 0, len(l.groups))
 		for _, s := range l.groups {
 			streams = append(streams, s)
 		}
@@ -276,13 +276,13 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 	if first[0] != magic[0] {
 		return func() { l.serveClient(&replayedConn{Conn: conn, first: first}) }, nil
 	}
-	var s *stream
+	var s *Stream
 	h, err := admit(conn, first, l.o.Secret, func(h hello) byte {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		joins := h.kind == kindControl && h.cluster == clusterSum{}
 		switch {
-		case h.kind != kindRaft && h.kind != kindControl:
+		case h.kind != kindRaft && h.kind != kindControl && h.kind != kindConfirm:
 			return statusKind
 		case h.cluster != l.cluster && !joins:
 			return statusCluster
@@ -301,7 +301,7 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 	if h.kind == kindControl {
 		return func() { l.serveControl(conn) }, nil
 	}
-	return func() { s.serve(conn, l.ctx.Done()) }, nil
+	return func() { s.serve(conn, h.kind, l.ctx.Done()) }, nil
 }
 
 func (l *Listener) serveClient(conn net.Conn) {

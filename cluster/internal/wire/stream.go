@@ -10,13 +10,14 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-// stream is the raft.StreamLayer of one group. Closing it closes all its connections, in both directions:
-// raft's transport leaves them open.
-type stream struct {
-	l     *Listener
-	group kv.GroupID
-	queue *queue
-	conns connSet
+// Stream is the raft.StreamLayer of one group, and has connections of a second kind. Closing it closes all its
+// connections, in both directions: raft's transport leaves them open.
+type Stream struct {
+	l        *Listener
+	group    kv.GroupID
+	queue    *queue
+	confirms *queue
+	conns    connSet
 	// ctx ends dials in progress.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -24,13 +25,13 @@ type stream struct {
 
 // Group returns the stream layer of a group. Peers can connect to the group from now until it is closed.
 // While it is open, Group returns the same again.
-func (l *Listener) Group(id kv.GroupID) raft.StreamLayer {
+func (l *Listener) Group(id kv.GroupID) *Stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.groups[id]; s != nil {
 		return s
 	}
-	s := &stream{l: l, group: id, queue: newQueue(l.Addr())}
+	s := &Stream{l: l, group: id, queue: newQueue(l.Addr()), confirms: newQueue(l.Addr())}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if l.isClosed() {
 		s.closeConns()
@@ -40,11 +41,17 @@ func (l *Listener) Group(id kv.GroupID) raft.StreamLayer {
 	return s
 }
 
-func (s *stream) Accept() (net.Conn, error) { return s.queue.Accept() }
+// Accept waits for a connection that another node has dialed by Dial.
+func (s *Stream) Accept() (net.Conn, error) { return s.queue.Accept() }
 
-func (s *stream) Addr() net.Addr { return s.queue.Addr() }
+// AcceptConfirm waits for a connection that another node has dialed by DialConfirm.
+func (s *Stream) AcceptConfirm() (net.Conn, error) { return s.confirms.Accept() }
 
-func (s *stream) Close() error {
+// Addr returns the address of the listener.
+func (s *Stream) Addr() net.Addr { return s.queue.Addr() }
+
+// Close closes the stream's connections, and refuses further ones.
+func (s *Stream) Close() error {
 	s.l.mu.Lock()
 	if s.l.groups[s.group] == s {
 		delete(s.l.groups, s.group)
@@ -54,21 +61,34 @@ func (s *stream) Close() error {
 	return nil
 }
 
-func (s *stream) closeConns() {
+func (s *Stream) closeConns() {
 	s.cancel()
 	s.queue.Close()
+	s.confirms.Close()
 	s.conns.close()
 }
 
 // Dial connects to the same group of another node.
-func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (s *Stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx := s.ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	conn, err := s.l.dialPeer(ctx, string(address), kindRaft, s.group)
+	return s.dial(ctx, string(address), kindRaft)
+}
+
+// DialConfirm connects to the same group of another node, where AcceptConfirm returns the connection.
+func (s *Stream) DialConfirm(ctx context.Context, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	return s.dial(ctx, addr, kindConfirm)
+}
+
+func (s *Stream) dial(ctx context.Context, addr string, kind byte) (net.Conn, error) {
+	conn, err := s.l.dialPeer(ctx, addr, kind, s.group)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +99,13 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 	return conn, nil
 }
 
-func (s *stream) serve(conn net.Conn, gone <-chan struct{}) {
-	if conn, ok := s.conns.track(conn); ok {
+func (s *Stream) serve(conn net.Conn, kind byte, gone <-chan struct{}) {
+	conn, ok := s.conns.track(conn)
+	switch {
+	case !ok:
+	case kind == kindConfirm:
+		s.confirms.put(conn, gone)
+	default:
 		s.queue.put(conn, gone)
 	}
 }
