@@ -177,7 +177,7 @@ soak:
 	cd backup/blob/s3test && $(GO) test .
 	cd compat/conformance && $(GO) test -timeout 12h -run 'Random|Suites|Damage' . -compat.seeds 300 -compat.long -compat.damages 1000
 	$(GO) test -timeout 12h ./internal/zoo -zoo.all
-	cd cluster && $(GO) test -timeout 12h ./internal/nemesis -nemesis.rounds 100
+	cd cluster && $(GO) test -timeout 24h ./internal/nemesis -run 'StayLinearizable|ReplacedFromOther' -nemesis.for 10m -count 16
 	$(MAKE) fuzz FUZZTIME=10m
 
 bench:

@@ -13,7 +13,8 @@
 // configuration of the present state. When raft takes a snapshot, the state is made durable, and nothing
 // is copied; raft then deletes entries up to that index from its log. raft counts entries that it does not show to the
 // machine, such as barriers, so the machine then records raft's index as applied. To send a snapshot,
-// the machine makes a checkpoint and streams its files.
+// the machine makes a checkpoint, verifies its tables, and streams its files. If a table is damaged, the machine has
+// failed, and the receiver refuses the stream, which has no end.
 //
 // raft does not say why it calls Create. A sink that is given to Persist belongs to a snapshot that
 // is taken, and a sink with a Write to one that is received.

@@ -68,7 +68,7 @@ func (c *sending) inspect() error {
 
 func (c *sending) send(ctx context.Context, w io.Writer) error {
 	h := header{files: uint32(len(c.files)), index: c.at.index, term: c.at.term, bytes: c.bytes}
-	return newSender(ctx, w, c.m.o.BytesPerSecond).send(c.m.fs, c.dir, c.files, h)
+	return c.m.noteRead(newSender(ctx, w, c.m.o.BytesPerSecond).send(c.m.fs, c.dir, c.files, h))
 }
 
 func (c *sending) remove() error { return removeAll(c.m.fs, c.dir) }

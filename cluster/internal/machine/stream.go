@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -164,6 +165,9 @@ func (s *sender) sendFile(fsys vfs.FS, dir string, f file) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
+	if err := verify(src, f.name); err != nil {
+		return err
+	}
 	if err := s.write(f.encode()); err != nil {
 		return err
 	}
@@ -180,6 +184,18 @@ func (s *sender) sendFile(fsys vfs.FS, dir string, f file) (err error) {
 		at += uint64(len(b))
 	}
 	return s.write(binary.BigEndian.AppendUint32(nil, sum))
+}
+
+// verify reads a table before it is sent. The checksums of the stream are those of the bytes that were read: with a
+// damaged table, the damage of one replica would become that of all who get their state from it.
+func verify(src vfs.File, name string) error {
+	if ext := filepath.Ext(name); ext != ".ldb" && ext != ".sst" {
+		return nil // the database was opened, which reads its other files
+	}
+	if err := sstable.VerifyContent(src, nil); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // receiver unpacks a stream into a directory.

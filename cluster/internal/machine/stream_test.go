@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -290,4 +292,55 @@ func TestTheFirstOpenSurvivesAPowerCutAtAnyMoment(t *testing.T) {
 		fill(t, m, 1, 1)
 		closeMachine(t, m)
 	}
+}
+
+// The bytes of a damaged table would pass all checksums of a stream, and the damage would reach other replicas.
+func TestADamagedTableIsNotSent(t *testing.T) {
+	for at := range 16 {
+		mem := vfs.NewMem()
+		m := open(t, mem)
+		fill(t, m, 1, 300)
+		require.NoError(t, m.WithDB(func(d *db.DB) error { return d.Flush() }))
+		state := filepath.Join("replica", stateOf(&node{m: m}))
+		closeMachine(t, m)
+		names, err := mem.List(state)
+		require.NoError(t, err)
+		i := slices.IndexFunc(names, func(name string) bool { return filepath.Ext(name) == ".ldb" })
+		require.GreaterOrEqual(t, i, 0, "there is a table")
+		flip(t, mem, filepath.Join(state, names[i]), at, 16)
+
+		m, err = Open(smallOptions(mem))
+		if err != nil {
+			require.ErrorIs(t, err, db.ErrCorruption)
+			continue
+		}
+		var b bytes.Buffer
+		_, err = m.WriteState(t.Context(), &b)
+		require.ErrorIs(t, err, db.ErrCorruption, "part %d of 16", at)
+		require.ErrorIs(t, m.Err(), db.ErrCorruption)
+		_, err = receive(t.Context(), vfs.NewMem(), "received", &b)
+		require.ErrorIs(t, err, ErrStream)
+		closeMachine(t, m)
+	}
+}
+
+// flip changes a bit in one of several parts of a file.
+func flip(t *testing.T, mem *vfs.Mem, name string, part, parts int) {
+	t.Helper()
+	f, err := mem.Open(name)
+	require.NoError(t, err)
+	size, err := f.Size()
+	require.NoError(t, err)
+	data := make([]byte, size)
+	_, err = vfs.ReadFull(f, data, 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	data[(2*part+1)*len(data)/(2*parts)] ^= 1
+	require.NoError(t, mem.Remove(name))
+	g, err := mem.Create(name)
+	require.NoError(t, err)
+	_, err = g.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, g.Sync())
+	require.NoError(t, g.Close())
 }

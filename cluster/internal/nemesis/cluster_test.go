@@ -41,7 +41,8 @@ type testCluster struct {
 	log     *journal
 	plant   plant
 	members []*member
-	added   int            // so that no name is used twice
+	added   int // so that no name is used twice
+	flipped []flipped
 	zombies sync.WaitGroup // killed nodes that still end
 }
 

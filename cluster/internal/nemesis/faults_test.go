@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -181,9 +182,28 @@ func transfers(c *testCluster, rnd *rand.Rand) (string, error) {
 	return fmt.Sprint(moved), nil
 }
 
-// bitFlips damages the state of a group on a node that is down.
+// flipped is a damaged file. What is wrong with a table may show late: when it is read, merged or sent.
+type flipped struct {
+	m    *member
+	name string
+}
+
+// bitFlips damages the state of a group on a node that is down. Only a minority may be damaged at a time, so it is
+// the same node again while that has a damaged file.
 func bitFlips(c *testCluster, rnd *rand.Rand) (string, error) {
-	return damage(c, rnd, fmt.Sprintf("group-%04d", rnd.IntN(groups)))
+	m := c.anyLeader(rnd)
+	c.flipped = slices.DeleteFunc(c.flipped, func(f flipped) bool {
+		_, err := f.m.disk.mem.Stat(f.name)
+		return err != nil
+	})
+	if len(c.flipped) > 0 {
+		m = c.flipped[0].m
+	}
+	what, names, err := damage(c, rnd, m, fmt.Sprintf("group-%04d", rnd.IntN(groups)))
+	for _, name := range names {
+		c.flipped = append(c.flipped, flipped{m, name})
+	}
+	return what, err
 }
 
 // flipLog damages the log of a node that is down. The node may have forgotten votes and entries that
@@ -191,18 +211,18 @@ func bitFlips(c *testCluster, rnd *rand.Rand) (string, error) {
 // one more loss would leave a group without a majority for ever, as in each such system.
 func flipLog(c *testCluster, rnd *rand.Rand) (string, error) {
 	c.waitReplicas(len(c.members))
-	return damage(c, rnd, "log")
+	what, _, err := damage(c, rnd, c.anyLeader(rnd), "log")
+	return what, err
 }
 
-func damage(c *testCluster, rnd *rand.Rand, dir string) (string, error) {
-	m := c.anyLeader(rnd)
+func damage(c *testCluster, rnd *rand.Rand, m *member, dir string) (what string, names []string, err error) {
 	c.kill(m, false)
-	damaged, err := m.disk.damage(filepath.Join(nodeDir, dir), rnd, 2)
+	names, err = m.disk.damage(filepath.Join(nodeDir, dir), rnd, 2)
 	if err != nil {
-		return "", err
+		return "", names, err
 	}
 	time.Sleep(outage(rnd))
-	return fmt.Sprintf("%s, %v", m.id, damaged), c.start(m, 0)
+	return fmt.Sprintf("%s, %v", m.id, names), names, c.start(m, 0)
 }
 
 func fullDisk(c *testCluster, rnd *rand.Rand) (string, error) {
