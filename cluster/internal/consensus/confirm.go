@@ -53,6 +53,7 @@ type peer struct {
 	conn    net.Conn // nil: none
 	dialing bool
 	retryAt time.Time
+	failed  int           // attempts to connect since the last that did not
 	latency time.Duration // smoothed; 0: unknown
 	last    uint64        // the number of the last question on this connection
 	asked   []question    // that were not answered yet, in order
@@ -66,7 +67,7 @@ type question struct {
 const (
 	// maxAsked bounds the questions that a peer has not answered, so that a Write never waits for it.
 	maxAsked = 64
-	// redialAfter is the time between attempts to connect to a peer.
+	// redialAfter is the time between attempts to connect to a peer, at first. It doubles four times.
 	redialAfter = 100 * time.Millisecond
 )
 
@@ -94,7 +95,7 @@ func (c *confirms) accept() {
 func (c *confirms) answer(conn net.Conn) {
 	defer c.g.wg.Done()
 	defer conn.Close()
-	if conn.SetReadDeadline(time.Now().Add(c.g.o.Timing.RPC)) != nil || !c.wanted(conn) || conn.SetReadDeadline(time.Time{}) != nil {
+	if conn.SetReadDeadline(time.Now().Add(c.g.o.Timing.RPC)) != nil || !wanted(conn, c.g.o.ID) || conn.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
 	var b [16]byte
@@ -111,17 +112,6 @@ func (c *confirms) answer(conn net.Conn) {
 			return
 		}
 	}
-}
-
-// wanted reports whether a connection is for this server.
-func (c *confirms) wanted(conn net.Conn) bool {
-	var b [1 + 255]byte
-	if _, err := io.ReadFull(conn, b[:1]); err != nil {
-		return false
-	}
-	id := b[1 : 1+b[0]]
-	_, err := io.ReadFull(conn, id)
-	return err == nil && string(id) == c.g.o.ID
 }
 
 // ask sends a question to as many voters as a majority needs besides this server; with all, to each. It sends nothing to
@@ -234,8 +224,9 @@ func (c *confirms) dropLocked(p *peer) {
 
 // retryLocked lets a round that waits connect again, after a while.
 func (c *confirms) retryLocked(p *peer) {
-	p.retryAt = time.Now().Add(redialAfter)
-	time.AfterFunc(redialAfter, c.g.trans.acks.wake)
+	after := redialAfter << min(p.failed, 4)
+	p.retryAt = time.Now().Add(after)
+	time.AfterFunc(after, c.g.trans.acks.wake)
 }
 
 // dial connects to a peer and reads its answers.
@@ -249,29 +240,25 @@ func (c *confirms) dial(p *peer, addr string) {
 		err = net.ErrClosed
 	}
 	if err != nil {
+		p.failed++
 		c.retryLocked(p)
 		c.mu.Unlock()
 		return
 	}
-	p.conn = conn
+	p.conn, p.failed = conn, 0
 	c.mu.Unlock()
 	c.g.trans.acks.wake() // a round may wait for a peer
 	c.read(p, conn)
 }
 
 func (c *confirms) connect(id raft.ServerID, addr string) (net.Conn, error) {
-	if c.g.o.Addresses != nil {
-		if now, err := c.g.o.Addresses(string(id)); err == nil {
-			addr = now
-		}
-	}
 	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.o.Timing.RPC)
 	defer cancel()
-	conn, err := c.g.o.Stream.DialConfirm(ctx, addr)
+	conn, err := c.g.o.Stream.DialConfirm(ctx, c.g.o.present(string(id), addr))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write(append([]byte{byte(len(id))}, id...)); err != nil {
+	if err := want(conn, string(id)); err != nil {
 		conn.Close()
 		return nil, err
 	}

@@ -53,5 +53,9 @@
 //     disk writes while the entries travel: see SoonDurable.
 //   - A candidate whose vote this server has not heard of can win it. Raft refuses candidates that are no voters in the
 //     newest configuration that a server knows, so one that missed a change can keep a majority from electing anyone.
+//   - Messages and votes are for a server, and not for its address, where another one may be by now. Raft's messages
+//     reach any server there, which has forgotten what the first one has stored and voted for, and raft stores the
+//     address of the candidate with a vote, without its ID: see transport.
+//   - Half a vote on the disk is none: see voteStore.
 //   - A leader that stalls while it sends a snapshot does not block the main loop of the receiver for ever.
 package consensus

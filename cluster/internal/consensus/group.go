@@ -89,7 +89,7 @@ func (g *Group) newRaft() error {
 	if g.o.Faults.KeepLogs {
 		logs = struct{ raft.LogStore }{g.logs}
 	}
-	r, err := raft.NewRaft(g.config, newMachine(g.ctx, g.o.FSM, g.logs), logs, g.o.Stable, g.o.Snapshots, g.trans)
+	r, err := raft.NewRaft(g.config, newMachine(g.ctx, g.o.FSM, g.logs), logs, &voteStore{StableStore: g.o.Stable}, g.o.Snapshots, g.trans)
 	if err != nil {
 		return err
 	}

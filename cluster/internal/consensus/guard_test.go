@@ -18,14 +18,13 @@ import (
 )
 
 // stranger returns a transport that can send messages in the name of any server.
-func (c *cluster) stranger() *raft.NetworkTransport {
+func (c *cluster) stranger() *transport {
 	l, err := wire.Listen(wire.Options{Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(c.t, err)
-	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: l.Group(testGroup), MaxPool: 1, Timeout: time.Hour, Logger: newLogger(slog.New(slog.DiscardHandler)),
-	})
+	o := Options{Stream: l.Group(testGroup), Timing: Timing{RPC: time.Hour}, Logger: slog.New(slog.DiscardHandler)}
+	t := newTransport(&o, newLogStore(raft.NewInmemStore(), nil))
 	c.t.Cleanup(func() {
-		t.Close()
+		t.inner.Close()
 		l.Close()
 	})
 	return t

@@ -115,6 +115,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.ID == "" || o.Address == "":
 		return o, errors.New("a group needs the ID and the address of its server")
+	case len(o.ID) > maxID:
+		return o, fmt.Errorf("the ID of a server has %d bytes, at most %d are possible", len(o.ID), maxID)
 	case o.Logs == nil || o.Stable == nil || o.FSM == nil || o.Snapshots == nil || o.Stream == nil || o.Logger == nil:
 		return o, errors.New("a group needs Logs, Stable, FSM, Snapshots, Stream and Logger")
 	}
@@ -140,6 +142,19 @@ func (o Options) withDefaults() (Options, error) {
 		o.OnFailure = func(error) {}
 	}
 	return o, nil
+}
+
+// maxID is how long the ID of a server can be: one byte is its length.
+const maxID = 255
+
+// present returns the present address of a server, as far as it is known better than that of the configuration.
+func (o *Options) present(id, addr string) string {
+	if o.Addresses != nil {
+		if now, err := o.Addresses(id); err == nil {
+			return now
+		}
+	}
+	return addr
 }
 
 func (o *Options) raftConfig() *raft.Config {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,10 +14,14 @@ import (
 
 // transport is raft's network transport with the guards of this package. It outlives restarts of raft, so it does
 // not show raft a method Close.
+//
+// Where a server was, another one may be by now that has forgotten what the first one has stored and voted for. So what raft's
+// transport takes for an address has the ID too: see route. Connections begin with it, as those of confirms do, and
+// raft stores it with a vote.
 type transport struct {
 	raft.Transport
-	raft.WithPreVote
 	inner  *raft.NetworkTransport
+	o      *Options
 	faults Faults
 	acks   *acks
 	logs   *logStore
@@ -37,29 +42,60 @@ type transport struct {
 
 func newTransport(o *Options, logs *logStore) *transport {
 	config := &raft.NetworkTransportConfig{
-		Stream: &guardedStream{StreamLayer: o.Stream, addr: address(o.Address), timeout: o.Timing.RPC},
+		Stream: &guardedStream{StreamLayer: o.Stream, id: o.ID, addr: address(o.Address), timeout: o.Timing.RPC},
 		// One for heartbeats, one for entries, one for votes.
 		MaxPool: 3, Timeout: o.Timing.RPC, Logger: newLogger(o.Logger),
 		// No pipeline: if its decoder ends while a request is sent, the sender waits for ever, and raft cannot be
 		// shut down. Raft's own measurements (#541) found hardly a benefit.
 		MaxRPCsInFlight: 1,
 	}
-	if o.Addresses != nil {
-		config.ServerAddressProvider = addresses(o.Addresses)
-	}
 	inner := raft.NewNetworkTransportWithConfig(config)
 	t := &transport{
-		Transport: inner, WithPreVote: inner, inner: inner, faults: o.Faults, acks: newAcks(), logs: logs,
+		Transport: inner, inner: inner, o: o, faults: o.Faults, acks: newAcks(), logs: logs,
 		rpcs: make(chan raft.RPC), done: make(chan struct{}),
 	}
 	return t
 }
 
-type addresses func(id string) (string, error)
+// route returns the present address of a server, with its ID.
+func (t *transport) route(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
+	return raft.ServerAddress(t.o.present(string(id), string(addr)) + "\x00" + string(id))
+}
 
-func (f addresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	addr, err := f(string(id))
-	return raft.ServerAddress(addr), err
+func cutRoute(route string) (addr raft.ServerAddress, id string) {
+	a, id, _ := strings.Cut(route, "\x00")
+	return raft.ServerAddress(a), id
+}
+
+// EncodePeer returns what raft stores as the candidate for which this server has voted.
+func (t *transport) EncodePeer(id raft.ServerID, addr raft.ServerAddress) []byte {
+	return []byte(t.route(id, addr))
+}
+
+// DecodePeer returns the address only.
+func (t *transport) DecodePeer(route []byte) raft.ServerAddress {
+	addr, _ := cutRoute(string(route))
+	return addr
+}
+
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return t.inner.RequestVote(id, t.route(id, target), args, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return t.inner.RequestPreVote(id, t.route(id, target), args, resp)
+}
+
+// TimeoutNow implements raft.Transport.
+func (t *transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return t.inner.TimeoutNow(id, t.route(id, target), args, resp)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t *transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return t.inner.InstallSnapshot(id, t.route(id, target), args, resp, data)
 }
 
 func (t *transport) start() {
@@ -92,7 +128,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	args.Entries = affordable(args.Entries)
 	args.LeaderCommitIndex = t.logs.announced(args.LeaderCommitIndex)
 	sent := t.acks.tick()
-	if err := t.inner.AppendEntries(id, target, args, resp); err != nil {
+	if err := t.inner.AppendEntries(id, t.route(id, target), args, resp); err != nil {
 		return err
 	}
 	if resp.Term == args.Term {
@@ -251,10 +287,11 @@ func (s *snapshotReader) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// guardedStream is a raft.StreamLayer that has the address that others use, and whose accepted connections
-// do not stall within a message.
+// guardedStream is a raft.StreamLayer that has the address that others use, and whose connections are for a server
+// of an ID. Accepted ones do not stall within a message.
 type guardedStream struct {
 	raft.StreamLayer
+	id      string
 	addr    address
 	timeout time.Duration
 }
@@ -266,7 +303,38 @@ func (s *guardedStream) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &impatientConn{Conn: conn, timeout: s.timeout}, nil
+	return &impatientConn{Conn: conn, id: s.id, timeout: s.timeout}, nil
+}
+
+// Dial connects to a server by its route.
+func (s *guardedStream) Dial(route raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	addr, id := cutRoute(string(route))
+	conn, err := s.StreamLayer.Dial(addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	if err := want(conn, id); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// want says which server a connection is for.
+func want(conn net.Conn, id string) error {
+	_, err := conn.Write(append([]byte{byte(len(id))}, id...))
+	return err
+}
+
+// wanted reports whether a connection is for a server.
+func wanted(conn net.Conn, id string) bool {
+	var b [1 + maxID]byte
+	if _, err := io.ReadFull(conn, b[:1]); err != nil {
+		return false
+	}
+	got := b[1 : 1+b[0]]
+	_, err := io.ReadFull(conn, got)
+	return err == nil && string(got) == id
 }
 
 type address string
@@ -277,14 +345,25 @@ func (a address) String() string { return string(a) }
 // impatientConn has a deadline for reads within a message. Raft's transport has none, so a leader that stops while
 // it sends a snapshot would hold up the receiver's main loop until TCP gives up, and for ever if its process is only
 // paused. Each message is answered by a Write; so a Read that follows a Write begins a message and may wait, and a
-// Read that follows a Read continues one. Used by one goroutine.
+// Read that follows a Read continues one. It ends at once if it is for another server. Used by one goroutine.
 type impatientConn struct {
 	net.Conn
+	id      string
 	timeout time.Duration
+	wanted  bool
 	within  bool
 }
 
 func (c *impatientConn) Read(p []byte) (int, error) {
+	if !c.wanted {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+			return 0, err
+		}
+		if !wanted(c.Conn, c.id) {
+			return 0, io.EOF
+		}
+		c.wanted = true
+	}
 	deadline := time.Time{}
 	if c.within {
 		deadline = time.Now().Add(c.timeout)
