@@ -196,6 +196,36 @@ func TestErrorsOfCommandsAndOfTheStateReplicateNothing(t *testing.T) {
 	require.ErrorAs(t, err, &not)
 }
 
+// A read of damaged bytes fails the state. The client is to try another node, and learns nothing of files.
+func TestACommandThatFindsDamageWasNotDone(t *testing.T) {
+	damage := errors.New("damage")
+	for name, command := range map[string]func(g *rig, find func() error) error{
+		"a read": func(g *rig, find func() error) error {
+			return g.View(t.Context(), false, func(kv.Reader) error { return find() })
+		},
+		"a write": func(g *rig, find func() error) error {
+			_, err := g.Update(t.Context(), func(kv.Tx) error { return find() })
+			return err
+		},
+		"a stale read": func(g *rig, find func() error) error {
+			g.log.lead(false, nil)
+			return g.View(t.Context(), true, func(kv.Reader) error { return find() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t)
+			g.mustPut("a", "1")
+			err := command(g, func() error {
+				g.state.err = damage // View holds the lock
+				return damage
+			})
+			var not *kv.NotLeaderError
+			require.ErrorAs(t, err, &not)
+			require.NotErrorIs(t, err, damage)
+		})
+	}
+}
+
 func TestTooManyWritesAreRefused(t *testing.T) {
 	g := newRig(t)
 	g.mustPut("a", "0")

@@ -54,10 +54,10 @@ func (r *Replica) update(ctx context.Context, f func(t *tx) error) (kv.Pending, 
 		return nil, kv.ErrBusy
 	}
 	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock())}
-	err = r.state.View(func(base kv.Reader) error {
+	err = r.sound(r.state.View(func(base kv.Reader) error {
 		t.base = base
 		return f(t)
-	})
+	}))
 	if err == nil {
 		err = t.err // even if a command did not look at it
 	}

@@ -42,7 +42,7 @@ func (r *Replica) viewStale(f func(r kv.Reader) error) error {
 	if time.Since(r.log.LastContact()) > r.o.StaleBound {
 		return kv.ErrStale
 	}
-	return r.state.View(f)
+	return r.sound(r.state.View(f))
 }
 
 // viewAt shows f the state by the clock of this node. expired reports that f has met a key that has expired by
@@ -53,7 +53,16 @@ func (r *Replica) viewAt(f func(r kv.Reader) error) (now int64, expired bool, er
 		v.Reader = base
 		return f(&v)
 	})
-	return v.now, v.expired, err
+	return v.now, v.expired, r.sound(err)
+}
+
+// sound returns the error of a command that has read the state, unless the state is damaged: then the command was not
+// done, and another replica can do it.
+func (r *Replica) sound(err error) error {
+	if err != nil && r.state.Err() != nil {
+		return r.notLeader()
+	}
+	return err
 }
 
 // view is a kv.Reader by another clock.

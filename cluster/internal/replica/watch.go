@@ -63,7 +63,7 @@ func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, unde
 		return nil
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, r.sound(err)
 	}
 	for _, key := range w.keys {
 		if lead.watches[key] == nil {
