@@ -95,7 +95,9 @@ func (c *confirms) accept() {
 func (c *confirms) answer(conn net.Conn) {
 	defer c.g.wg.Done()
 	defer conn.Close()
-	if conn.SetReadDeadline(time.Now().Add(c.g.o.Timing.RPC)) != nil || !wanted(conn, c.g.o.ID) || conn.SetReadDeadline(time.Time{}) != nil {
+	begun := time.Now()
+	if conn.SetReadDeadline(begun.Add(c.g.o.Timing.RPC)) != nil || !wanted(conn, c.g.o.ID) ||
+		conn.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
 	var b [16]byte
@@ -114,8 +116,8 @@ func (c *confirms) answer(conn net.Conn) {
 	}
 }
 
-// ask sends a question to as many voters as a majority needs besides this server; with all, to each. It sends nothing to
-// those that have the question already, or that are not connected yet. The fastest come first.
+// ask sends a question to as many voters as a majority needs besides this server; with all, to each. It sends nothing
+// to those that have the question already, or that are not connected yet. The fastest come first.
 func (c *confirms) ask(servers []raft.Server, term, number uint64, all bool) {
 	now := time.Now()
 	c.mu.Lock()
@@ -304,8 +306,8 @@ func (c *confirms) note(p *peer, conn net.Conn, number, term uint64) bool {
 	return true
 }
 
-// lateness notices a round of questions that is not answered soon, so that all voters get its question. One timer serves all
-// rounds: starting one for each would cost more than the questions.
+// lateness notices a round of questions that is not answered soon, so that all voters get its question. One timer
+// serves all rounds: starting one for each would cost more than the questions.
 type lateness struct {
 	late func() // called once for such a round
 

@@ -15,12 +15,12 @@ import (
 // SoonDurable is a log store that can store entries before they are durable. With it, the entries of a leader travel to
 // its followers while its own disk writes them.
 //
-// Raft does not know this: it counts its own server as soon as StoreLogs has returned. So no other server
-// learns the commit index of a leader until its own log is durable up to there: the transport does not send it, and the state machine does
-// not see the entries. What is applied or acknowledged anywhere is durable on a majority, as without this. Only entries
-// with commands are stored so: configurations and the first entry of a term decide how raft continues, by its own
-// commit index. A server that was deposed makes its log durable before it takes entries of another leader, which may
-// count what it has.
+// Raft does not know this: it counts its own server as soon as StoreLogs has returned. So no other server learns the
+// commit index of a leader until its own log is durable up to there: the transport does not send it, and the state
+// machine does not see the entries. What is applied or acknowledged anywhere is durable on a majority, as without this.
+// Only entries with commands are stored so: configurations and the first entry of a term decide how raft continues, by
+// its own commit index. A server that was deposed makes its log durable before it takes entries of another leader,
+// which may count what it has.
 type SoonDurable interface {
 	raft.LogStore
 	// StoreLogsSoon is StoreLogs, but the entries become durable after it has returned.

@@ -15,9 +15,9 @@ import (
 // transport is raft's network transport with the guards of this package. It outlives restarts of raft, so it does
 // not show raft a method Close.
 //
-// Where a server was, another one may be by now that has forgotten what the first one has stored and voted for. So what raft's
-// transport takes for an address has the ID too: see route. Connections begin with it, as those of confirms do, and
-// raft stores it with a vote.
+// Where a server was, another one may be by now that has forgotten what the first one has stored and voted for. So what
+// raft's transport takes for an address has the ID too: see route. Connections begin with it, as those of confirms do,
+// and raft stores it with a vote.
 type transport struct {
 	raft.Transport
 	inner  *raft.NetworkTransport

@@ -2,9 +2,9 @@ package consensus
 
 import "github.com/hashicorp/raft"
 
-// voteStore is raft's stable store. Raft stores the term of a vote, then the candidate. If it fails or the node ends between,
-// the store would have the vote for the candidate of an earlier term in the new term, and raft grants that one its
-// vote again without a look at its log. So the candidate is stored first: raft knows a newer term by then, and
+// voteStore is raft's stable store. Raft stores the term of a vote, then the candidate. If it fails or the node ends
+// between, the store would have the vote for the candidate of an earlier term in the new term, and raft grants that one
+// its vote again without a look at its log. So the candidate is stored first: raft knows a newer term by then, and
 // considers no vote of the term that has the wrong candidate.
 type voteStore struct {
 	raft.StableStore
