@@ -31,7 +31,11 @@ func missedChange(t *testing.T, faults Faults) (elected bool) {
 	require.NoError(t, replaced.Close())
 	require.NoError(t, leader.Close())
 	c.net.heal()
-	for end := time.Now().Add(20 * testTiming.Heartbeat); !elected && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	patience := 100 * testTiming.Heartbeat
+	if faults.RefuseStrangers {
+		patience /= 5
+	}
+	for end := time.Now().Add(patience); !elected && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		elected = fresh.IsLeader()
 	}
 	if elected {
