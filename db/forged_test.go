@@ -32,9 +32,6 @@ var (
 func TestForgedDatabases(t *testing.T) {
 	sources := forgedSources(t)
 	n := *forgeDatabases
-	if testing.Short() {
-		n = min(n, 250)
-	}
 	if raceEnabled {
 		n = min(n, 100)
 	}
