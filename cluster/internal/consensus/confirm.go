@@ -95,9 +95,10 @@ func (c *confirms) accept() {
 func (c *confirms) answer(conn net.Conn) {
 	defer c.g.wg.Done()
 	defer conn.Close()
-	begun := time.Now()
-	if conn.SetReadDeadline(begun.Add(c.g.o.Timing.RPC)) != nil || !wanted(conn, c.g.o.ID) ||
-		conn.SetReadDeadline(time.Time{}) != nil {
+	if conn.SetReadDeadline(time.Now().Add(c.g.o.Timing.RPC)) != nil || !wanted(conn, c.g.o.ID) {
+		return
+	}
+	if conn.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
 	var b [16]byte
