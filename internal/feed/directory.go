@@ -40,8 +40,27 @@ func NewDirectory(fsys vfs.FS, dir string, findLogs func() (vfs.FS, error)) *Dir
 	return &Directory{fs: fsys, dir: dir, findLogs: findLogs, first: map[uint64]uint64{}}
 }
 
-// Oldest returns the oldest position from which changes can be read. last is the last one.
+// Oldest returns the oldest position from which changes can be read. last is the last one. Two listings that agree have
+// missed nothing (see find).
 func (d *Directory) Oldest(last uint64) (uint64, error) {
+	const attempts = 10
+	oldest, err := d.oldest(last)
+	lowest := oldest
+	for range attempts {
+		before := oldest
+		if err == nil {
+			oldest, err = d.oldest(last)
+		}
+		if err != nil || oldest == before {
+			return oldest, err
+		}
+		lowest = min(lowest, oldest)
+	}
+	return lowest, nil
+}
+
+// oldest returns what one listing says.
+func (d *Directory) oldest(last uint64) (uint64, error) {
 	segments, err := d.segments(last)
 	if err != nil || len(segments) == 0 {
 		return last, err
@@ -59,10 +78,24 @@ func (d *Directory) Oldest(last uint64) (uint64, error) {
 }
 
 // find implements Source.
+//
+// A listing can miss a segment that the writer renames meanwhile: it has the old name, under which the file cannot be
+// opened any more, or, since a directory is not read at one moment, none of the two. So a segment counts as missing
+// only if a second listing does not have it either. That is enough: all changes up to limit were there before the first
+// listing, and a segment gets another name only once.
 func (d *Directory) find(position, limit uint64) (*segment, error) {
 	if s := d.listed(position); s != nil {
 		return s, nil
 	}
+	s, err := d.look(position, limit)
+	if err == nil && (s.last > position || position >= limit) || err != nil && !errors.Is(err, ErrGone) {
+		return s, err
+	}
+	return d.look(position, limit)
+}
+
+// look returns what one listing says about a position.
+func (d *Directory) look(position, limit uint64) (*segment, error) {
 	segments, err := d.segments(limit)
 	if err != nil {
 		return nil, err
@@ -118,8 +151,12 @@ func (d *Directory) segments(limit uint64) ([]*segment, error) {
 			continue
 		}
 		if s.path = filepath.Join(dir, name); s.kind != Batch {
-			if s.tables, err = d.tablesOf(s); err != nil {
-				continue // it was renamed or removed meanwhile, or is damaged: then there is a gap
+			s.tables, err = d.tablesOf(s)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, base.ErrCorruption) {
+				continue // it was renamed or removed meanwhile, see find, or is damaged: then there is a gap
+			}
+			if err != nil {
+				return nil, err // for example because too many files are open: nothing is gone
 			}
 		}
 		kept = append(kept, s)

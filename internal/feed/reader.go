@@ -181,13 +181,31 @@ func (r *Reader) leave() (more bool, err error) {
 		return true, r.end()
 	}
 	if s.logged == unknown && r.position < s.last {
-		return false, &GoneError{r.position, s.last, "numbers are missing between two logs"}
+		return true, r.lookBetween()
 	}
 	if s.logged == unknown && r.position > s.last { // goleveldb does that after a sync that failed
 		return false, &GoneError{s.last, r.position, "two logs have the same numbers"}
 	}
 	r.position = max(r.position, s.last) // with the numbers of writes that failed
 	return true, r.end()
+}
+
+// lookBetween is called when numbers are missing between a log and the next segment. What has them may have been renamed
+// while the directory was listed; see Directory.find.
+func (r *Reader) lookBetween() error {
+	s := r.seg
+	r.src.settle()
+	now, err := r.src.find(r.position, r.limit)
+	switch {
+	case err != nil:
+		return err
+	case now.kind != Batch || now.first != s.first:
+		return r.end()
+	case now.last == s.last:
+		return &GoneError{r.position, s.last, "numbers are missing between two logs"}
+	}
+	r.seg = now
+	return nil
 }
 
 // open opens the segment with the change after the position.
