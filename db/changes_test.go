@@ -105,6 +105,7 @@ type changer struct {
 	rnd    *rand.Rand
 	n      int
 	tables int
+	edits  bool // the last change may be made by an edit of the MANIFEST
 }
 
 func (c *changer) key() []byte { return fmt.Appendf(nil, "key%03d", c.rnd.IntN(600)) }
@@ -127,7 +128,9 @@ func (c *changer) sorted() (keys []string) {
 }
 
 func (c *changer) change(t testing.TB, d *DB) {
-	switch c.rnd.IntN(60) {
+	kind := c.rnd.IntN(60)
+	c.edits = kind >= 2 && kind <= 4
+	switch kind {
 	case 0:
 		require.NoError(t, d.Flush())
 	case 1:

@@ -184,18 +184,41 @@ func (a *Archive) keepMoving(num uint64) error {
 	return err
 }
 
-// moveIn moves a log to the archive, durably, and sets its path, size and time. If its path has changed
-// after an error, only the sync has failed.
+// moveIn moves a log to the archive, durably, and sets its path, size and time. It has its old name until the new one is
+// durable: a rename changes two directories, and after a power cut neither of them may have the log. If its path has
+// changed after an error, the log has been moved, but not durably.
 func (a *Archive) moveIn(s *segment) error {
-	to := filepath.Join(a.dir, s.name())
-	if err := a.o.FS.Rename(s.path, to); err != nil {
+	from, to := s.path, filepath.Join(a.dir, s.name())
+	renamed, err := a.linkIn(from, to)
+	if err != nil {
+		return err
+	}
+	err = a.o.FS.SyncDir(a.dir)
+	if err == nil && !renamed {
+		err = a.o.FS.Remove(from)
+	}
+	if err != nil && !renamed {
 		return err
 	}
 	s.path, s.at = to, a.o.Now()
 	if info, err := a.o.FS.Stat(to); err == nil {
 		s.size = uint64(info.Size())
 	}
-	return a.o.FS.SyncDir(a.dir)
+	return err
+}
+
+// linkIn gives a log its name in the archive. On a file system without links it renames the log.
+func (a *Archive) linkIn(from, to string) (renamed bool, err error) {
+	err = a.o.FS.Link(from, to)
+	if errors.Is(err, fs.ErrExist) { // from an attempt that failed, or that a crash ended
+		if err = a.o.FS.Remove(to); err == nil {
+			err = a.o.FS.Link(from, to)
+		}
+	}
+	if err == nil {
+		return false, nil
+	}
+	return true, a.o.FS.Rename(from, to)
 }
 
 // trim removes the oldest segments beyond Options.Bytes and Age that no cursor needs. Logs that the

@@ -116,7 +116,7 @@ func TestRetentionByAgeAfterAWrongClock(t *testing.T) {
 func TestALogThatCannotBeMovedIsMovedLater(t *testing.T) {
 	stuck := false
 	s := newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if stuck && op.Kind == wrap.OpRename {
+		if stuck && (op.Kind == wrap.OpLink || op.Kind == wrap.OpRename) {
 			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
@@ -256,7 +256,7 @@ func TestRecordsOfWritesThatFailed(t *testing.T) {
 	for _, moved := range []bool{true, false} {
 		var stuck bool
 		s := newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-			if stuck && op.Kind == wrap.OpRename {
+			if stuck && (op.Kind == wrap.OpLink || op.Kind == wrap.OpRename) {
 				return &wrap.Fault{}
 			}
 			return nil
