@@ -2,6 +2,7 @@ package db
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -123,6 +124,23 @@ func (b *Batch) Append(other *Batch) {
 		to.Append(&other.content)
 	}
 }
+
+// Entries returns the bytes of the entries, in the format above and without the header: what MarshalBinary
+// returns from byte 12 on. They are the batch's memory and not a copy: they must not be changed, and they are
+// valid until Reset. For a batch without entries they are nil, and its errors are those of AppendBinary.
+func (b *Batch) Entries() ([]byte, error) {
+	if b == nil {
+		return nil, nil
+	}
+	if err := b.content.Unencodable(); err != nil {
+		return nil, err
+	}
+	return slices.Clip(b.content.Entries()), nil
+}
+
+// Grow makes room for n more bytes of entries, so that writes do not allocate until it is used up. A write needs
+// at most 11 bytes in addition to its key and value. Room above MaxBatchSize is not made.
+func (b *Batch) Grow(n int) { b.writable().Grow(n) }
 
 // AppendBinary appends the batch's bytes to dst, in LevelDB's format (see Batch) with the
 // sequence number 0. It implements encoding.BinaryAppender. For a batch that Apply refuses

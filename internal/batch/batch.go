@@ -3,6 +3,7 @@ package batch
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -142,6 +143,17 @@ func (b *Batch) started() []byte {
 
 // empty is the header of a batch without entries.
 var empty [HeaderLen]byte
+
+// Grow makes room for n more bytes of entries, up to MaxBatchSize in all.
+func (b *Batch) Grow(n int) {
+	if !b.Begin() {
+		return // as in Add
+	}
+	if n = min(n, MaxBatchSize-len(b.data)); n > 0 {
+		b.data = slices.Grow(b.data, n+HeaderLen)
+	}
+	b.End()
+}
 
 // Refuse makes Refused return err, unless it returns another error: a batch must not be applied in
 // part.

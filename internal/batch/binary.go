@@ -13,18 +13,10 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, b.Misuse()
 	}
 	defer b.End()
-	switch {
-	case b.refused != nil:
-		return dst, b.refused
-	case b.memSize > MaxBatchSize:
-		return dst, b.CheckMemory()
-	case len(b.ranges) > 0:
-		return dst, errors.New("sievedb: a Batch with DeleteRange has no binary form: LevelDB's batches have no entry for a range; " +
-			"apply it, or store its entries by your own means (Batch.All)")
-	case len(b.ttls) > 0:
-		return dst, errors.New("sievedb: the batch has entries of PutTTL, and LevelDB's format has no place for their times to live; " +
-			"encode the entries of Batch.All")
-	case b.entries == 0:
+	if err := b.Unencodable(); err != nil {
+		return dst, err
+	}
+	if b.entries == 0 {
 		return AppendEmpty(dst), nil
 	}
 	from := len(dst)
@@ -32,6 +24,23 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 	binary.LittleEndian.PutUint64(dst[from:], 0)
 	binary.LittleEndian.PutUint32(dst[from+8:], b.entries)
 	return dst, nil
+}
+
+// Unencodable returns why the batch has no binary form, or nil.
+func (b *Batch) Unencodable() error {
+	switch {
+	case b.refused != nil:
+		return b.refused
+	case b.memSize > MaxBatchSize:
+		return b.CheckMemory()
+	case len(b.ranges) > 0:
+		return errors.New("sievedb: a Batch with DeleteRange has no binary form: LevelDB's batches have no entry for a range; " +
+			"apply it, or store its entries by your own means (Batch.All)")
+	case len(b.ttls) > 0:
+		return errors.New("sievedb: the batch has entries of PutTTL, and LevelDB's format has no place for their times to live; " +
+			"encode the entries of Batch.All")
+	}
+	return nil
 }
 
 // AppendEmpty appends the bytes of a batch without entries.

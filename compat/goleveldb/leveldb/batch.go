@@ -76,7 +76,9 @@ func add(b *db.Batch, e db.BatchEntry) {
 func (b *Batch) adding() *db.Batch {
 	b.own()
 	if b.n == 0 {
-		b.w.b.Reset()
+		if b.w.round > 0 { // otherwise MakeBatch may have given it memory, of which Reset keeps little
+			b.w.b.Reset()
+		}
 		b.w.round++
 		b.round = b.w.round
 	}
@@ -87,7 +89,7 @@ func (b *Batch) adding() *db.Batch {
 // complete returns the writes, for calls that do not change them. It fails if one is missing.
 func (b *Batch) complete() (*writes, error) {
 	if b.n == 0 {
-		return &writes{}, nil
+		return &noWrites, nil
 	}
 	claiming.Lock()
 	b.own()
@@ -96,16 +98,22 @@ func (b *Batch) complete() (*writes, error) {
 	if w.b.Len() == b.n {
 		return w, nil
 	}
-	if _, err := w.marshal(); err != nil {
+	if _, err := w.b.Entries(); err != nil {
 		return nil, err // a write is too large
 	}
 	return nil, errLostCopy
 }
 
-func (w *writes) marshal() ([]byte, error) {
-	w.single.Lock()
-	defer w.single.Unlock()
-	return w.b.MarshalBinary()
+// noWrites is the content of each batch without writes. Nothing is added to it.
+var noWrites writes
+
+// dump returns the bytes of the writes, which belong to the batch.
+func (b *Batch) dump() ([]byte, error) {
+	w, err := b.complete()
+	if err != nil {
+		return nil, err
+	}
+	return w.b.Entries()
 }
 
 // apply applies the batch to a store.
@@ -122,17 +130,25 @@ func (b *Batch) apply(d *DB, wo *opt.WriteOptions) error {
 	return d.store.Apply(&w.b, d.durability(wo))
 }
 
-// BatchConfig is that of MakeBatchWithConfig. Its fields have no effect: memory grows by itself.
+// BatchConfig is that of MakeBatchWithConfig.
 type BatchConfig struct {
+	// InitialCapacity is the capacity of MakeBatch.
 	InitialCapacity int
-	GrowLimit       int
+	// GrowLimit has no effect: memory grows as that of other slices does.
+	GrowLimit int
 }
 
-// MakeBatch returns an empty batch.
-func MakeBatch(n int) *Batch { return &Batch{} }
+// MakeBatch returns an empty batch with memory for n bytes of writes, db.MaxBatchSize at most. A write needs 11
+// bytes at most in addition to its key and value.
+func MakeBatch(n int) *Batch {
+	b := &Batch{}
+	b.own()
+	b.w.b.Grow(n)
+	return b
+}
 
-// MakeBatchWithConfig returns an empty batch.
-func MakeBatchWithConfig(config *BatchConfig) *Batch { return &Batch{} }
+// MakeBatchWithConfig is MakeBatch(config.InitialCapacity).
+func MakeBatchWithConfig(config *BatchConfig) *Batch { return MakeBatch(config.InitialCapacity) }
 
 // Put adds a write of value under key. It copies both.
 func (b *Batch) Put(key, value []byte) { b.adding().Put(key, value) }
@@ -146,33 +162,32 @@ func (b *Batch) Len() int { return b.n }
 // Reset empties the batch.
 func (b *Batch) Reset() { b.n = 0 }
 
-// batchHeader is the length of the sequence number and the count before the writes.
-const batchHeader = 12
-
 // The kinds of writes.
 const (
 	kindDelete = 0
 	kindPut    = 1
 )
 
-// Dump returns the writes as bytes, for Load. They belong to the caller. A batch with a write that is
-// too large for DB.Write has none.
+// Dump returns the writes as bytes, for Load. They are the memory of the batch: they must not be changed,
+// and they are valid until Reset. A batch with a write that is too large for DB.Write has none.
 func (b *Batch) Dump() []byte {
-	w, err := b.complete()
-	if err != nil || b.n == 0 {
-		return nil
-	}
-	data, err := w.marshal()
+	data, err := b.dump()
 	if err != nil {
 		return nil
 	}
-	return data[batchHeader:]
+	return data
 }
 
 // Load replaces the content of the batch by the writes that Dump returned. It copies them. After an
 // error, an *errors.ErrCorrupted, the batch has the writes before the damage.
 func (b *Batch) Load(data []byte) error {
 	b.Reset()
+	if len(data) == 0 {
+		return nil
+	}
+	to := b.adding()
+	b.n = 0 // of adding
+	to.Grow(len(data))
 	for len(data) > 0 {
 		kind := data[0]
 		if kind > kindPut {
@@ -183,7 +198,8 @@ func (b *Batch) Load(data []byte) error {
 			return corruptBatch("bad record: invalid key length")
 		}
 		if kind == kindDelete {
-			b.Delete(key)
+			to.Delete(key)
+			b.n++
 			data = rest
 			continue
 		}
@@ -191,7 +207,8 @@ func (b *Batch) Load(data []byte) error {
 		if !ok {
 			return corruptBatch("bad record: invalid value length")
 		}
-		b.Put(key, value)
+		to.Put(key, value)
+		b.n++
 		data = rest
 	}
 	return nil
@@ -210,19 +227,24 @@ func cutSlice(data []byte) (slice, rest []byte, ok bool) {
 // Replay calls r for each write, in order. The slices are valid until Reset; an empty value is nil. A
 // batch with a write that is too large for DB.Write is refused, and r not called.
 func (b *Batch) Replay(r BatchReplay) error {
-	w, err := b.complete()
+	data, err := b.dump()
 	if err != nil {
 		return err
 	}
-	for _, e := range w.b.All() {
-		switch {
-		case e.Kind == db.EntryDelete:
-			r.Delete(e.Key)
-		case len(e.Value) == 0:
-			r.Put(e.Key, nil)
-		default:
-			r.Put(e.Key, e.Value)
+	for len(data) > 0 { // all of it is sound
+		kind := data[0]
+		key, rest, _ := cutSlice(data[1:])
+		if kind == kindDelete {
+			r.Delete(key)
+			data = rest
+			continue
 		}
+		var value []byte
+		if value, rest, _ = cutSlice(rest); len(value) == 0 {
+			value = nil
+		}
+		r.Put(key, value)
+		data = rest
 	}
 	return nil
 }

@@ -101,3 +101,58 @@ func TestATooLargeWriteIsNeverLeftOut(t *testing.T) {
 	b.Put([]byte("small"), nil)
 	must(t, d.Write(&b, nil))
 }
+
+// Dump copied the whole batch. cosmos-db asks for its length before each write, which made a batch of n writes
+// copy n²/2 of them.
+func TestDumpNeitherAllocatesNorCopies(t *testing.T) {
+	b := leveldb.MakeBatch(1 << 20)
+	key, value := []byte("a key"), make([]byte, 100)
+	size := 0
+	if n := testing.AllocsPerRun(1000, func() {
+		size += len(b.Dump()) // as cosmos-db's goLevelDBBatch.Set does
+		b.Put(key, value)
+	}); n != 0 {
+		t.Errorf("%v allocations for each Dump and Put", n)
+	}
+	if size == 0 || &b.Dump()[0] != &b.Dump()[0] {
+		t.Error("Dump copies")
+	}
+	b.Reset()
+	var zero leveldb.Batch
+	if n := testing.AllocsPerRun(100, func() { size = len(b.Dump()) + len(zero.Dump()) }); n != 0 || size != 0 {
+		t.Errorf("%v allocations for %d bytes of empty batches", n, size)
+	}
+}
+
+// What Dump returned may be loaded into the same batch, and into others while it is written.
+func TestABatchLoadsItsOwnDump(t *testing.T) {
+	var b leveldb.Batch
+	for i := range 100 {
+		b.Put(fmt.Appendf(nil, "key %d", i), bytes.Repeat([]byte{byte(i)}, i))
+		b.Delete(fmt.Appendf(nil, "gone %d", i))
+	}
+	want := writesOf(t, &b)
+	must(t, b.Load(b.Dump()))
+	equal(t, want, writesOf(t, &b))
+	var other leveldb.Batch
+	d := open(t, storage.NewMemStorage(), nil)
+	done := make(chan error, 1)
+	go func() { done <- d.Write(&b, nil) }()
+	must(t, other.Load(b.Dump()))
+	must(t, <-done)
+	equal(t, want, writesOf(t, &other))
+	equal(t, 100, count(t, d))
+}
+
+func TestMakeBatchAllocatesItsCapacity(t *testing.T) {
+	const room = 5 << 20 // more than Reset keeps
+	key, value := []byte("key"), make([]byte, 1<<10)
+	for name, b := range map[string]*leveldb.Batch{
+		"MakeBatch": leveldb.MakeBatch(room), "config": leveldb.MakeBatchWithConfig(&leveldb.BatchConfig{InitialCapacity: room}),
+	} {
+		if n := testing.AllocsPerRun(room/len(value)-100, func() { b.Put(key, value) }); n != 0 {
+			t.Errorf("%s: %v allocations for each Put within the capacity", name, n)
+		}
+	}
+	equal(t, 0, leveldb.MakeBatch(-1).Len())
+}
