@@ -13,7 +13,9 @@ func (t *Cache) ApproximateSize(f *manifest.FileMeta, start, limit []byte) (uint
 	if limit != nil && cmp.Compare(smallest, limit) >= 0 || start != nil && cmp.Compare(largest, start) < 0 {
 		return 0, nil
 	}
-	if (start == nil || cmp.Compare(start, smallest) <= 0) && (limit == nil || cmp.Compare(largest, limit) < 0) {
+	atStart := start == nil || cmp.Compare(start, smallest) <= 0
+	atEnd := limit == nil || cmp.Compare(largest, limit) < 0
+	if atStart && atEnd {
 		return f.Size, nil
 	}
 	r, err := t.Ref(f)
@@ -21,17 +23,19 @@ func (t *Cache) ApproximateSize(f *manifest.FileMeta, start, limit []byte) (uint
 		return 0, err
 	}
 	defer r.Unref()
-	offset := func(key []byte, otherwise uint64) (uint64, error) {
-		if key == nil {
+	// Bounds outside of the table are not looked up: its index ends with a separator, which may be above the
+	// limit, and then the last block would not be counted.
+	offset := func(key []byte, outside bool, otherwise uint64) (uint64, error) {
+		if outside {
 			return otherwise, nil
 		}
 		return r.ApproximateOffset(base.AppendInternalKey(nil, key, base.MaxSeq, base.KindSeek))
 	}
-	from, err := offset(start, 0)
+	from, err := offset(start, atStart, 0)
 	if err != nil {
 		return 0, err
 	}
-	to, err := offset(limit, f.Size)
+	to, err := offset(limit, atEnd, f.Size)
 	if err != nil || to < from {
 		return 0, err
 	}
