@@ -77,8 +77,10 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 		return it.fetchAhead(i, forward)
 	}
 	it.span = blockSpan{} // this block reuses its memory
-	b, n, err := it.r.loadData(it.ix, i, it.takeScratch(), true)
-	if err != nil {
+	sc := it.takeScratch()
+	lent := sc.borrowStored()
+	b, n, err := it.r.loadData(it.ix, i, sc, true)
+	if sc.returnStored(lent); err != nil {
 		return Block{}, err
 	}
 	it.count(n > 0)

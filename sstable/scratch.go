@@ -39,6 +39,37 @@ func (sc *scratch) release() {
 	scratches.Put(sc)
 }
 
+// storedBuf is memory into which a block is read before it is decompressed. The iterators share a few of
+// them: a program that holds thousands of iterators, each with a block of each run, needs only the
+// decompressed form.
+type storedBuf struct{ b []byte }
+
+var storedBufs = sync.Pool{New: func() any { return new(storedBuf) }}
+
+// mostLent bounds a storedBuf, in bytes. Larger memory is that of read-ahead, which an iterator keeps.
+const mostLent = 16 << 10
+
+// borrowStored gives sc a shared buffer for sc.stored, unless it has one.
+func (sc *scratch) borrowStored() *storedBuf {
+	lent := storedBufs.Get().(*storedBuf)
+	if sc.stored == nil {
+		sc.stored, lent.b = lent.b, nil
+	}
+	return lent
+}
+
+// returnStored takes back what borrowStored lent, unless sc.block is in it.
+func (sc *scratch) returnStored(lent *storedBuf) {
+	inUse := len(sc.block.data) > 0 && len(sc.stored) > 0 && &sc.block.data[0] == &sc.stored[0]
+	if !inUse && cap(sc.stored) <= mostLent {
+		if lent.b == nil {
+			lent.b = sc.stored
+		}
+		sc.stored = nil
+	}
+	storedBufs.Put(lent)
+}
+
 // decompress returns the decompressed form of b, which is compressed.
 func (sc *scratch) decompress(b *Block) (*Block, error) {
 	if b.kind == slicedKind {

@@ -34,7 +34,7 @@ func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions)
 	options := sstable.IterOptions{NoFillCache: o.NoFillCache, KeysOnly: o.KeysOnly, Lower: o.Lower, Upper: o.Upper}
 	reach := reach{most: o.CacheSize / 2}
 	level0 := v.Levels[0].Files
-	if n := len(level0) + manifest.NumLevels; cap(r.levels) < n { // elements in use must not move
+	if n := mostRuns(v); cap(r.levels) < n { // elements in use must not move
 		r.levels = make([]LevelIter, 0, n)
 	}
 	add := func(level int, files []*manifest.FileMeta) {
@@ -66,6 +66,18 @@ func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions)
 			r.levels[i].SetMostKept(o.CacheSize / KeptShare)
 		}
 	}
+}
+
+// mostRuns returns the number of runs of v. An iterator over one has 664 bytes, and programs hold thousands
+// of iterators, so there is none for an empty level.
+func mostRuns(v *manifest.Version) int {
+	n := len(v.Levels[0].Files)
+	for level := 1; level < manifest.NumLevels; level++ {
+		if len(v.Levels[level].Files) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Clear removes the runs, which must be closed.

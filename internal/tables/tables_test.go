@@ -235,3 +235,21 @@ func TestATableThatIsGoneAfterClose(t *testing.T) {
 	_, err := s.cache.Get(file)
 	require.ErrorIs(t, err, base.ErrClosed)
 }
+
+// Each run of each iterator has 664 bytes, and there was one for each of the seven levels.
+func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
+	s := newShelf(t, 3)
+	v := &manifest.Version{Cmp: base.Bytewise}
+	for level, n := range map[int]int{0: 2, 6: 3} {
+		v.Levels[level].Files = s.write(t, numbered(100*level, 100*level+30*n, 1), 30)
+	}
+	var r Runs
+	var m MergingIter
+	r.Add(&m, s.cache, v, &RunOptions{Ranges: noRanges{}})
+	require.Equal(t, 3, cap(r.levels))
+	require.Len(t, m.runs, 3)
+}
+
+type noRanges struct{}
+
+func (noRanges) ForBounds(int, []byte, []byte) *RangeCounters { return nil }
