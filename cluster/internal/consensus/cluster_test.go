@@ -28,6 +28,9 @@ var testTiming = Timing{
 	Heartbeat: 100 * time.Millisecond, Lease: 100 * time.Millisecond, Commit: 5 * time.Millisecond, RPC: 500 * time.Millisecond,
 }
 
+// patience is how long a test waits for what happens sooner or later. Only a fault reaches it: a busy machine is slow.
+const patience = time.Minute
+
 // network cuts directions between nodes. What is cut is delayed until it is healed, as by TCP.
 type network struct {
 	mu    sync.Mutex
@@ -450,11 +453,19 @@ func (c *cluster) agree(want []string, nodes ...*node) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !f(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("timed out while waiting: " + what)
 		}
 	}
+}
+
+// soonUnless is how long a test waits for what must not happen, and what happens with a fault.
+func soonUnless(faults Faults) time.Duration {
+	if faults != (Faults{}) {
+		return patience
+	}
+	return 300 * time.Millisecond
 }
 
 func within(t *testing.T, d time.Duration) context.Context {
@@ -466,7 +477,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // propose proposes an entry and waits until it is committed.
 func (n *node) propose(t *testing.T, entry string) {
 	t.Helper()
-	_, _, err := n.Propose([]byte(entry)).Wait(within(t, 5*time.Second))
+	_, _, err := n.Propose([]byte(entry)).Wait(within(t, patience))
 	require.NoError(t, err)
 }
 
@@ -496,7 +507,7 @@ func (c *cluster) transfer(to *node) {
 func requireNoLeak(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				stacks := make([]byte, 1<<20)
 				t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])

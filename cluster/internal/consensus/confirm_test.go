@@ -16,7 +16,7 @@ import (
 func confirmed(t *testing.T, a *node) {
 	t.Helper()
 	eventually(t, "a connection to each other server", func() bool {
-		_, err := a.ReadIndex(within(t, 5*time.Second))
+		_, err := a.ReadIndex(within(t, patience))
 		require.NoError(t, err)
 		a.confirms.mu.Lock()
 		defer a.confirms.mu.Unlock()
@@ -41,7 +41,7 @@ func TestReadsDoNotWaitForTheDisksOfFollowers(t *testing.T) {
 		n.store.stall.Store(&stall)
 	}
 	f := a.Propose([]byte("new"))
-	index, err := a.ReadIndex(within(t, time.Second))
+	index, err := a.ReadIndex(within(t, patience))
 	require.NoError(t, err)
 	select {
 	case <-f.Done():
@@ -49,7 +49,7 @@ func TestReadsDoNotWaitForTheDisksOfFollowers(t *testing.T) {
 	default:
 	}
 	close(disks)
-	written, _, err := f.Wait(within(t, 5*time.Second))
+	written, _, err := f.Wait(within(t, patience))
 	require.NoError(t, err)
 	require.Less(t, index, written)
 }
@@ -65,7 +65,7 @@ func TestANewerTermConfirmsNobody(t *testing.T) {
 	successor.propose(t, "new")
 	read := make(chan error, 1)
 	go func() {
-		_, err := a.ReadIndex(within(t, 5*time.Second))
+		_, err := a.ReadIndex(within(t, patience))
 		read <- err
 	}()
 	eventually(t, "the question is on its way", func() bool {
@@ -85,13 +85,13 @@ func TestANewerTermConfirmsNobody(t *testing.T) {
 
 // A read asks the fastest server only. If that one is silent, the read asks the other one.
 func TestAReadDoesNotWaitForAServerThatIsSilent(t *testing.T) {
-	c, a := patientLeader(t, func(o *Options) { o.Timing.RPC = 10 * time.Second })
+	c, a := patientLeader(t, func(o *Options) { o.Timing.RPC = 10 * patience })
 	a.propose(t, "old")
 	for _, n := range c.followers() {
 		confirmed(t, a)
 		c.net.isolate(n.id)
 		for range 5 {
-			_, err := a.ReadIndex(within(t, 2*time.Second))
+			_, err := a.ReadIndex(within(t, patience))
 			require.NoError(t, err)
 		}
 		c.net.heal()
@@ -181,12 +181,12 @@ func TestAServerConfirmsOnlyInItsOwnName(t *testing.T) {
 		{"a longer name", append([]byte{2}, b.id+"b"...), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			conn, err := c.nodes[2].listener.Group(testGroup).DialConfirm(within(t, 5*time.Second), b.o.Address)
+			conn, err := c.nodes[2].listener.Group(testGroup).DialConfirm(within(t, patience), b.o.Address)
 			require.NoError(t, err)
 			defer conn.Close()
 			_, err = conn.Write(binary.BigEndian.AppendUint64(test.greeting, 42))
 			require.NoError(t, err)
-			conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			conn.SetReadDeadline(time.Now().Add(patience))
 			answer, err := io.ReadAll(io.LimitReader(conn, 16))
 			if !test.answered {
 				require.Empty(t, answer)

@@ -55,7 +55,7 @@ func TestAFollowerNamesTheLeader(t *testing.T) {
 	c := startCluster(t, 3, steady)
 	leader := c.leader()
 	for _, n := range c.followers() {
-		require.NoError(t, n.WaitReady(within(t, 5*time.Second)))
+		require.NoError(t, n.WaitReady(within(t, patience)))
 		want := &kv.NotLeaderError{Group: testGroup, Leader: leader.o.Address}
 		var got *kv.NotLeaderError
 		_, _, err := n.Propose([]byte("x")).Wait(t.Context())
@@ -191,7 +191,7 @@ func TestALeaderWithoutQuorumSaysThatTheOutcomeIsUnknown(t *testing.T) {
 	_, _, err := f.Wait(within(t, time.Millisecond))
 	require.ErrorIs(t, err, kv.ErrUnknown)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, _, err = f.Wait(within(t, 5*time.Second))
+	_, _, err = f.Wait(within(t, patience))
 	require.ErrorIs(t, err, kv.ErrUnknown)
 	require.ErrorIs(t, err, raft.ErrLeadershipLost)
 	_, _, err = leader.Propose([]byte("y")).Wait(t.Context())
@@ -233,7 +233,7 @@ func TestProposalsInFlightAreBounded(t *testing.T) {
 				futures = append(futures, leader.Propose(make([]byte, 100)))
 			}
 			for i, f := range futures {
-				_, _, err := f.Wait(within(t, 5*time.Second))
+				_, _, err := f.Wait(within(t, patience))
 				require.Equal(t, i >= c.fit, errors.Is(err, kv.ErrBusy), "proposal %d: %v", i, err)
 			}
 			cl.net.heal()
@@ -310,7 +310,7 @@ func TestServersJoinAndLeave(t *testing.T) {
 	leader.propose(t, "before")
 	d := c.listen()
 	c.start(d)
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 
 	require.NoError(t, leader.AddNonvoter(ctx, d.id, d.o.Address))
 	c.agree([]string{"before"}, leader, d)
@@ -346,7 +346,7 @@ func TestAReadIndexIsReachedWithoutFurtherEntries(t *testing.T) {
 	c := startCluster(t, 3, steady)
 	check := func(n *node) {
 		t.Helper()
-		index, err := n.ReadIndex(within(t, 5*time.Second))
+		index, err := n.ReadIndex(within(t, patience))
 		require.NoError(t, err)
 		_, applied := n.fsm.state()
 		require.Equal(t, applied, index)
@@ -391,7 +391,7 @@ func TestConcurrentReadsShareRounds(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 500 {
 		wg.Go(func() {
-			_, err := leader.ReadIndex(within(t, 5*time.Second))
+			_, err := leader.ReadIndex(within(t, patience))
 			var notLeader *kv.NotLeaderError
 			if err != nil && !errors.As(err, &notLeader) {
 				t.Error(err)

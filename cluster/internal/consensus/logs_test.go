@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -121,7 +120,7 @@ func writeOnASlowDisk(t *testing.T, faults Faults) error {
 	index := func(n *node) uint64 { last, _ := n.store.LastIndex(); return last }
 	eventually(t, "the entry arrives at b", func() bool { return index(a) == index(b) && index(b) > disk.Durable() })
 	eventually(t, "raft believes that it is committed", func() bool { return a.Stats().CommitIndex == index(a) })
-	_, _, err := f.Wait(within(t, 300*time.Millisecond))
+	_, _, err := f.Wait(within(t, soonUnless(faults)))
 	if err == nil {
 		return nil
 	}
@@ -129,11 +128,11 @@ func writeOnASlowDisk(t *testing.T, faults Faults) error {
 	require.False(t, a.hasApplied("new"))
 	require.False(t, b.hasApplied("new"))
 	require.Less(t, b.Stats().CommitIndex, index(b), "the leader does not announce what is not durable there")
-	read, err := a.ReadIndex(within(t, 5*time.Second))
+	read, err := a.ReadIndex(within(t, patience))
 	require.NoError(t, err, "reads need not wait for the disk")
 	require.LessOrEqual(t, read, disk.Durable())
 	disk.hold(false)
-	_, _, err = f.Wait(within(t, 5*time.Second))
+	_, _, err = f.Wait(within(t, patience))
 	require.NoError(t, err)
 	c.net.heal()
 	c.agree([]string{"old", "new"})
@@ -180,10 +179,10 @@ func TestNoSnapshotHasEntriesThatTheStateDidNotGet(t *testing.T) {
 	f := a.Propose([]byte("new"))
 	eventually(t, "raft believes that the entry is applied", func() bool { return a.Stats().AppliedIndex > applied })
 	disk.fail(errors.New("the disk is broken"))
-	_, response, err := f.Wait(within(t, 5*time.Second))
+	_, response, err := f.Wait(within(t, patience))
 	require.NoError(t, err)
 	require.ErrorIs(t, response.(error), kv.ErrUnknown)
-	require.ErrorContains(t, a.Snapshot(within(t, 5*time.Second)), "the disk is broken")
+	require.ErrorContains(t, a.Snapshot(within(t, patience)), "the disk is broken")
 	snapshots, err := a.fsm.List()
 	require.NoError(t, err)
 	require.Empty(t, snapshots)

@@ -21,8 +21,8 @@ func missedChange(t *testing.T, faults Faults) (elected bool) {
 	fresh := c.listen()
 	fresh.o.Faults = faults
 	c.start(fresh)
-	require.NoError(t, leader.AddVoter(within(t, 5*time.Second), fresh.id, fresh.o.Address))
-	require.NoError(t, leader.RemoveServer(within(t, 5*time.Second), replaced.id))
+	require.NoError(t, leader.AddVoter(within(t, patience), fresh.id, fresh.o.Address))
+	require.NoError(t, leader.RemoveServer(within(t, patience), replaced.id))
 	leader.propose(t, "without one")
 	eventually(t, "the new server has all entries", func() bool {
 		entries, _ := fresh.fsm.state()
@@ -31,11 +31,11 @@ func missedChange(t *testing.T, faults Faults) (elected bool) {
 	require.NoError(t, replaced.Close())
 	require.NoError(t, leader.Close())
 	c.net.heal()
-	patience := 100 * testTiming.Heartbeat
+	wait := patience
 	if faults.RefuseStrangers {
-		patience /= 5
+		wait = 20 * testTiming.Heartbeat
 	}
-	for end := time.Now().Add(patience); !elected && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(wait); !elected && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		elected = fresh.IsLeader()
 	}
 	if elected {
