@@ -155,13 +155,35 @@ func TestErrorsComeFromOneRoom(t *testing.T) {
 		if name == "internal/errors" {
 			continue
 		}
-		require.NotContains(t, fields[1:], "github.com/cockroachdb/errors", name)
+		require.False(t, slices.ContainsFunc(fields[1:], func(path string) bool {
+			return strings.HasPrefix(path+"/", "github.com/cockroachdb/errors/")
+		}), name)
 		if slices.Contains(fields[1:], module+"internal/errors") {
 			users++
 			require.NotContains(t, fields[1:], "errors", name)
 		}
 	}
 	require.Greater(t, users, 8)
+}
+
+// A program that opens a store links neither a network nor a reporter of crashes: they would be half of a small
+// program. The whole of cockroachdb/errors imports both, so internal/errors uses two of its packages.
+func TestStoresDoNotLinkTheNetwork(t *testing.T) {
+	packages := []string{"./db", "./sstable", "./backup", "./metrics", "./report", "./resources", "./vfs"}
+	heavy := regexp.MustCompile(`^(net|net/http|crypto/tls|os/exec|text/template|html/template|testing|github\.com/getsentry/.*|` +
+		`github\.com/cockroachdb/errors)$`)
+	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
+		cmd := exec.Command("go", append([]string{"list", "-deps", "-f", "{{.ImportPath}}"}, packages...)...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		listed := strings.Fields(string(out))
+		require.Contains(t, listed, module+"internal/errors")
+		for _, path := range listed {
+			require.False(t, heavy.MatchString(path), "%s: a program that opens a store links %s", system, path)
+		}
+	}
 }
 
 // A package has at most 7,500 lines without tests, so that one person can know it. The write path of db fills most of

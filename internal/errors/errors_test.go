@@ -14,6 +14,8 @@ func TestBothImplementationsAgree(t *testing.T) {
 	cause := Sentinel("cause")
 	require.Equal(t, "text", New("text").Error())
 	require.Equal(t, "7 of 9", Newf("%d of %d", 7, 9).Error())
+	require.True(t, stderrors.Is(Newf("%d: %w", 7, cause), cause))
+	require.Equal(t, "7: cause", Newf("%d: %w", 7, cause).Error())
 	for what, err := range map[string]error{
 		"says: cause":   Wrap(cause, "says"),
 		"says 7: cause": Wrapf(cause, "says %d", 7),
