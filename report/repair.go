@@ -19,9 +19,10 @@ type RepairReport struct {
 	// ManifestProblem says what was wrong with CURRENT or the MANIFEST; empty if
 	// nothing was.
 	ManifestProblem string
-	// MayResurrect says that the tables in use could not be determined. A table that a
-	// compaction had replaced may have brought back deleted keys and older values, and a part
-	// of a load or an ingest may be present that a crash interrupted.
+	// MayResurrect says that the tables in use could not be determined, or that replaced ones
+	// fill the key ranges of missing ones. A table that a compaction had replaced may have
+	// brought back deleted keys and older values, and a part of a load or an ingest may be
+	// present that a crash interrupted.
 	MayResurrect bool
 
 	// Files lists the tables, logs, MANIFESTs and temporary files that were found or are
@@ -37,6 +38,10 @@ type RepairReport struct {
 	// was kept has a newer version of the key; EntriesTooLarge entries dropped because no
 	// table can be written with them.
 	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
+	// EntriesFilled counts those of EntriesWritten that come from tables and logs which other
+	// tables had replaced, and are in the key ranges of tables that are missing or damaged.
+	// Deleted keys may be among them.
+	EntriesFilled uint64
 	// LastSequence is the greatest sequence number seen, kept or not.
 	LastSequence uint64
 	// NewManifest is the MANIFEST that was written.
@@ -113,7 +118,11 @@ func (r *RepairReport) String() string {
 	} else {
 		b.WriteString("  no MANIFEST could be believed: the tables were placed by their contents\n")
 	}
-	if r.MayResurrect {
+	switch {
+	case r.EntriesFilled > 0:
+		fmt.Fprintf(&b, "  %d entries in the key ranges of missing or damaged tables come from tables and logs that others had replaced: "+
+			"deleted keys and older values may have come back\n", r.EntriesFilled)
+	case r.MayResurrect:
 		b.WriteString("  which tables were in use is not known: one that was about to be removed may have brought back deleted keys and older values\n")
 	}
 	for i := range r.Files {

@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"bytes"
 	"hash/crc32"
 	"math"
 	"strconv"
@@ -22,12 +23,22 @@ type SalvageReport struct {
 	// BytesLost counts from the first byte that could not be read as a data block.
 	Blocks, BlocksLost uint64
 	BytesLost          uint64
+	// Gaps are where keys may be missing, in the order of the file. There are none if the
+	// damage is outside the data blocks.
+	Gaps []SalvageGap
 	// IndexLost is set if the footer or the index could not be read, so that the data
 	// blocks were found by their checksums.
 	IndexLost bool
 	// Err is the first fault of the table, including a damaged filter and damaged
 	// properties, or nil if it is sound. It is a sievedb.CorruptionError.
 	Err error
+}
+
+// SalvageGap is the place of neighbouring lost blocks in the order of the keys.
+type SalvageGap struct {
+	// After is the last internal key before them, nil if there is none; Before is the
+	// first one after them, nil if there is none.
+	After, Before []byte
 }
 
 func (s *SalvageReport) note(err error) {
@@ -75,7 +86,9 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 		err = nil
 		err := base.Corruptf(dataPart, -1, "the keys expand to more than %d bytes; the remaining ones are not read", maxSalvageKeys(size))
 		s.rep.note(base.InFile(err, o.Name, -1))
+		s.beginGap()
 	}
+	s.endGap(nil)
 	return s.rep, base.InFile(err, o.Name, -1)
 }
 
@@ -100,6 +113,24 @@ type salvager struct {
 	prev      []byte // the last key passed to fn
 	filters   FilterSet
 	keyBudget uint64
+
+	inGap    bool   // blocks were lost since the last key
+	gapAfter []byte // SalvageGap.After
+}
+
+// beginGap notes that keys may be missing after the last one.
+func (s *salvager) beginGap() {
+	if !s.inGap {
+		s.inGap, s.gapAfter = true, bytes.Clone(s.prev)
+	}
+}
+
+// endGap ends the present gap, if any, before the given key, or nil for the end of the table.
+func (s *salvager) endGap(before []byte) {
+	if s.inGap {
+		s.inGap = false
+		s.rep.Gaps = append(s.rep.Gaps, SalvageGap{s.gapAfter, bytes.Clone(before)})
+	}
 }
 
 // open reads footer, filter and index. The error says that footer or index is damaged
@@ -200,6 +231,7 @@ func (s *salvager) located(h handle, detail string) error {
 
 func (s *salvager) loseBlock(h handle, err error) {
 	s.rep.note(err)
+	s.beginGap()
 	s.rep.BlocksLost++
 	s.rep.BytesLost += h.Size + blockTrailerLen
 }
@@ -228,6 +260,7 @@ func (s *salvager) emit(ikey, value []byte) error {
 		return errKeysUnfold
 	}
 	s.keyBudget -= uint64(len(ikey))
+	s.endGap(ikey)
 	if s.rep.Entries == 0 {
 		s.first = append([]byte(nil), ikey...)
 	}
@@ -249,6 +282,7 @@ func (s *salvager) byChecksum(size uint64) error {
 		}
 		if !found {
 			s.rep.BytesLost = size - off
+			s.beginGap()
 			return nil
 		}
 		isData, err := s.unlistedBlock(h)

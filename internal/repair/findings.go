@@ -17,6 +17,8 @@ type Findings struct {
 
 	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
 
+	EntriesFilled uint64 // of EntriesWritten, from files that others had replaced
+
 	LastSequence uint64
 	NewManifest  string
 

@@ -17,10 +17,19 @@ type foundLog struct {
 	needed bool
 	// clean means that Open would replay it and drop nothing.
 	clean bool
+	// fill means that its entries fill gaps; see Repairer.findFillers.
+	fill bool
 }
 
 // scanLogs reads the needed logs for the report and the last sequence number, and keeps no entries.
-func (r *Repairer) scanLogs() error {
+func (r *Repairer) scanLogs(p *plan) error {
+	r.reached = r.manifest.lastSeq
+	for t := range p.live {
+		r.reached = max(r.reached, t.maxSeq)
+	}
+	if r.manifest.version == nil { // all tables are used
+		r.reached = r.lastSeq
+	}
 	for _, f := range r.ofKind(base.FileLog) {
 		l := &foundLog{dirFile: f, needed: r.manifest.needsLog(f.Num)}
 		l.line = &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size),
@@ -89,9 +98,12 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 			return base.InFile(err, path, -1)
 		}
 		if last, ok := batch.ReadPreamble(log, record); ok {
-			if fn == nil && r.lastSeq < last {
+			if fn != nil || !l.needed {
+				continue
+			}
+			if missing, ok := r.missesUpTo(last); ok {
 				damage(base.Corruptf("log", 0, "operations %d to %d are missing: they were durable before this log began, "+
-					"but no table and no earlier log has them", r.lastSeq+1, last), 0, 0)
+					"but no table in use and no earlier log has them", missing.first, missing.last), 0, 0)
 			}
 			continue
 		}
@@ -110,7 +122,7 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 			l.line.Blocks++
 			l.line.Entries += uint64(h.Count)
 			if h.Count > 0 {
-				r.lastSeq = max(r.lastSeq, after-1)
+				r.lastSeq, r.reached = max(r.lastSeq, after-1), max(r.reached, after-1)
 			}
 			continue
 		}

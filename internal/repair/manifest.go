@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,11 @@ type manifestFindings struct {
 	version *manifest.Version
 	// dead has the tables that a readable edit removed from the version.
 	dead map[uint64]bool
+	// added has the tables that a readable edit added and none removed. Those of a version are
+	// among them, and of a MANIFEST that is not complete they are what is known.
+	added map[uint64]manifest.LevelFile
+	// newer is a MANIFEST that is newer than the one that CURRENT names; see supersededBy.
+	newer *manifestLog
 	// Logs below logNum are not needed, except for prevLogNum.
 	logNum, prevLogNum uint64
 	nextNum            uint64 // above every file number read
@@ -51,7 +57,7 @@ func (m *manifestFindings) needsLog(num uint64) bool {
 // names tables that are gone or, worse, still await their removal.
 func (r *Repairer) readManifests() error {
 	m := &r.manifest
-	m.dead = map[uint64]bool{}
+	m.dead, m.added = map[uint64]bool{}, map[uint64]manifest.LevelFile{}
 	m.lines = map[string]*File{}
 	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit, LogsMarked: r.opts.LogsMarked})
 	switch {
@@ -74,26 +80,124 @@ func (r *Repairer) readManifests() error {
 	default: // including a comparer that differs
 		return loadErr
 	}
-	var newest *manifestLog
+	return r.chooseManifest(state)
+}
+
+// chooseManifest reads the MANIFESTs and chooses the one to use. In order:
+//
+//   - the one that CURRENT names, if CURRENT is readable and the rule of supersededBy does not apply;
+//   - the newest one, if it can be read completely;
+//   - an older one instead, if the newest has a single edit, which names files that do not exist:
+//     it was perhaps never in force.
+func (r *Repairer) chooseManifest(state manifest.State) error {
+	m := &r.manifest
+	_, current, _ := base.ParseFileName(state.ManifestName)
+	var logs []*manifestLog // ascending
 	for _, f := range r.ofKind(base.FileManifest) {
 		line := &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
 		m.lines[f.name] = line
-		if m.inForce && f.name != state.ManifestName || !f.canonical() {
+		if m.inForce && f.Num < current || !f.canonical() {
 			continue
 		}
 		log, err := r.readManifest(f, line)
 		if err != nil {
 			return err
 		}
-		m.learn(log.edits)
-		if log.begun() {
-			newest = log
+		if log.otherComparer != nil && (!m.inForce || f.Num == current) {
+			return log.otherComparer
+		}
+		if log.otherComparer == nil {
+			logs = append(logs, log)
 		}
 	}
-	if newest != nil && !newest.damaged {
-		m.use(newest, r.cmp)
+	if m.inForce && (len(logs) == 0 || logs[0].name != state.ManifestName) {
+		return nil // it does not have the name that Open looks for
+	}
+	if m.inForce {
+		m.newer = r.supersededBy(logs[0], logs[1:])
+		if m.newer != nil && (m.newer.wasInForce() || !r.whole(logs[0])) {
+			r.useNewer()
+			return nil
+		}
+		logs = logs[:1]
+	}
+	var begun []*manifestLog
+	for _, l := range logs {
+		if l.begun() {
+			clear(m.added) // a MANIFEST begins with all tables in use
+			begun = append(begun, l)
+		}
+		m.learn(l.edits)
+	}
+	if len(begun) == 0 || begun[len(begun)-1].damaged {
+		return nil
+	}
+	newest := begun[len(begun)-1]
+	if !m.inForce && len(newest.edits) == 1 && !r.whole(newest) {
+		for _, older := range slices.Backward(begun[:len(begun)-1]) {
+			if r.whole(older) {
+				m.forget()
+				m.learn(older.edits)
+				newest = older
+				break
+			}
+		}
+	}
+	m.use(newest)
+	return nil
+}
+
+// supersededBy returns the newest MANIFEST whose files all exist, or nil, among those with greater numbers
+// than the one that CURRENT names. It is used if an edit after the first shows that it was in force: then
+// CURRENT is older, as after a partial restore. It is also used if the one that CURRENT names lacks files,
+// or operations; see Repairer.examine.
+//
+// The RecoverFile of goleveldb begins a MANIFEST with a smaller number than ours, and leaves ours.
+func (r *Repairer) supersededBy(current *manifestLog, newer []*manifestLog) *manifestLog {
+	for _, l := range slices.Backward(newer) {
+		if (current.ours() || !l.ours()) && r.whole(l) {
+			return l
+		}
 	}
 	return nil
+}
+
+// useNewer uses the MANIFEST that supersededBy has found instead of the one that CURRENT names.
+func (r *Repairer) useNewer() {
+	m := &r.manifest
+	r.report.ManifestProblem = fmt.Sprintf("CURRENT names an older MANIFEST than %s, whose files all exist", m.newer.name)
+	m.inForce, m.intact, m.mark, m.lostEnd = false, false, nil, false
+	m.forget()
+	m.learn(m.newer.edits)
+	m.use(m.newer)
+	m.newer = nil
+}
+
+// whole reports whether the tables and the log that a MANIFEST names all exist, the tables with their
+// sizes.
+func (r *Repairer) whole(l *manifestLog) bool {
+	if l.damaged || !l.begun() || l.version == nil {
+		return false
+	}
+	type table struct{ num, size uint64 }
+	tables, logs := map[table]bool{}, map[uint64]bool{}
+	for _, f := range r.files {
+		switch f.Kind {
+		case base.FileTable, base.FileOldTable:
+			tables[table{f.Num, uint64(f.Size)}] = true
+		case base.FileLog:
+			logs[f.Num] = true
+		}
+	}
+	found := true
+	l.version.Files(func(_ int, f *manifest.FileMeta) { found = found && tables[table{f.Num, f.Size}] })
+	logNum := uint64(0)
+	for _, e := range l.edits {
+		if e.LogNum.Set {
+			logNum = e.LogNum.Value
+		}
+	}
+	return found && (logNum == 0 || logs[logNum])
 }
 
 // compareCloseMark compares a readable MANIFEST with the mark of the last Close.
@@ -125,9 +229,29 @@ func (r *Repairer) dirFiles() (files []manifest.DirFile) {
 
 // manifestLog is one MANIFEST.
 type manifestLog struct {
-	name    string
-	edits   []*manifest.Edit
-	damaged bool // records are missing before the end
+	name          string
+	edits         []*manifest.Edit
+	version       *manifest.Version // nil if the edits contradict each other
+	damaged       bool              // records are missing before the end
+	otherComparer error             // it belongs to a database with another comparer
+}
+
+// ours reports whether SieveDB began the MANIFEST, as manifest.State.Ours.
+func (l *manifestLog) ours() bool {
+	if len(l.edits) == 0 {
+		return false
+	}
+	e := l.edits[0]
+	return e.Comparer != "" && e.LogNum.Set && e.PrevLogNum.Set && e.NextFileNum.Set && e.LastSeq.Set
+}
+
+// wasInForce reports whether the MANIFEST has more edits than a program writes before CURRENT names it:
+// one by SieveDB, two by LevelDB.
+func (l *manifestLog) wasInForce() bool {
+	if l.ours() {
+		return len(l.edits) > 1
+	}
+	return len(l.edits) > 2
 }
 
 // begun reports whether the MANIFEST has the numbers that a usable one needs. CURRENT never named one
@@ -147,6 +271,17 @@ func (l *manifestLog) begun() bool {
 
 // readManifest reads every readable edit of a MANIFEST.
 func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
+	l, err := r.readEdits(f, line)
+	if err != nil || l.otherComparer != nil || l.damaged {
+		return l, err
+	}
+	if l.version, err = manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(l.edits...); err != nil {
+		line.Damage = base.InFile(err, f.name, -1).Error()
+	}
+	return l, nil
+}
+
+func (r *Repairer) readEdits(f dirFile, line *File) (*manifestLog, error) {
 	path := r.path(f.name)
 	if err := manifest.CheckSize(path, f.Size, r.opts.ManifestReadLimit); err != nil {
 		return nil, err
@@ -192,8 +327,9 @@ func (r *Repairer) readManifest(f dirFile, line *File) (*manifestLog, error) {
 		case err != nil:
 			return nil, errors.Wrap(err, path)
 		case name != "" && name != r.cmp.Name:
-			return nil, errors.Newf("%s: the database was created with comparer %q, but Repair was called with comparer %q: "+
+			l.otherComparer = errors.Newf("%s: the database was created with comparer %q, but Repair was called with comparer %q: "+
 				"pass a Comparer named %[2]q in Options.Comparer", path, name, r.cmp.Name)
+			return l, nil
 		}
 		r.report.LogsElsewhere = r.report.LogsElsewhere || strings.HasPrefix(e.Comparer, base.LogDirPrefix)
 		line.Blocks++
@@ -211,9 +347,11 @@ func (m *manifestFindings) learn(edits []*manifest.Edit) {
 	for _, e := range edits {
 		for _, d := range e.Deleted {
 			m.dead[d.Num] = true
+			delete(m.added, d.Num)
 		}
 		for _, a := range e.Added { // a table that moves is deleted and added
 			delete(m.dead, a.File.Num)
+			m.added[a.File.Num] = a
 			number(a.File.Num)
 		}
 		if e.LogNum.Set && e.LogNum.Value < maxNum {
@@ -231,12 +369,16 @@ func (m *manifestFindings) learn(edits []*manifest.Edit) {
 	}
 }
 
+// forget drops what learn has recorded about files, but not the numbers that are in use.
+func (m *manifestFindings) forget() {
+	clear(m.dead)
+	clear(m.added)
+	m.logNum, m.prevLogNum = 0, 0
+}
+
 // use makes the version of a complete MANIFEST the one to keep.
-func (m *manifestFindings) use(l *manifestLog, cmp *base.Comparer) {
-	v, err := manifest.New(manifest.SetOptions{Cmp: cmp}).Current().Apply(l.edits...)
-	if err != nil {
-		m.lines[l.name].Damage = base.InFile(err, filepath.Base(l.name), -1).Error()
-		return
+func (m *manifestFindings) use(l *manifestLog) {
+	if l.version != nil {
+		m.name, m.version = l.name, l.version
 	}
-	m.name, m.version = l.name, v
 }

@@ -83,31 +83,11 @@ func (r *Repairer) layOnTop(p *plan) error {
 		return err
 	}
 	defer below.close()
-	var key []byte
-	var newest uint64
-	var found bool
-	keep := func(ikey []byte) (bool, error) {
-		user := base.UserKey(ikey)
-		if key == nil || r.cmp.Compare(key, user) != 0 {
-			key = append(key[:0], user...)
-			if key == nil {
-				key = []byte{}
-			}
-			if newest, found, err = below.newest(key); err != nil {
-				return false, err
-			}
-		}
-		seq, _ := base.SplitTrailer(base.Trailer(ikey))
-		switch {
-		case !found || seq > newest:
-			return true, nil
-		case seq == newest:
-			r.report.EntriesDuplicate++
-		default:
-			r.report.EntriesShadowed++
-		}
-		return false, nil
-	}
+	newest := newestOf{cmp: r.cmp, find: func(key []byte) (seq, limit uint64, found bool, err error) {
+		seq, found, err = below.newest(key)
+		return seq, 0, found, err
+	}}
+	keep := func(ikey []byte) (bool, error) { return newest.isBelow(r, ikey) }
 	// The tables are large, and so few, because each one in level 0 slows lookups until compaction.
 	size := r.tableSize()
 	for _, u := range p.unplaced {

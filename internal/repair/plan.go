@@ -22,6 +22,9 @@ type plan struct {
 	named    map[uint64]bool // the numbers that the MANIFEST names
 	// conflicting are live tables that contradict each other; see Repairer.conflicting.
 	conflicting map[*foundTable]bool
+	// gaps are where tables in use are missing or damaged, and fillers what may have their entries.
+	gaps    keyRanges
+	fillers fillers
 	// placed are intact tables that stay, with their levels.
 	placed []manifest.LevelFile
 	// unplaced are sorted runs that must be merged, or get a level.
@@ -39,15 +42,22 @@ func (r *Repairer) plan(p *plan) error {
 	if err := r.placeLive(p); err != nil {
 		return err
 	}
-	r.planTables(p)
+	if err := r.findFillers(p); err != nil {
+		return err
+	}
 	r.findLog(p)
 	if err := r.checkClosed(p); err != nil {
 		return err
 	}
+	r.planTables(p)
 	for _, l := range r.logs {
 		p.lines = append(p.lines, l.line)
 		p.moves = append(p.moves, l.line)
 		p.healthy = p.healthy && (!l.needed || l.clean)
+		if l.fill {
+			r.report.MayResurrect = true
+			l.line.Fate, l.line.Reason = rewritten, "according to the MANIFEST, tables have its entries, but some are missing or damaged: it fills their key ranges"
+		}
 	}
 	for _, f := range r.ofKind(base.FileManifest, base.FileTemp, base.FileClosed) {
 		line := r.manifest.lines[f.name]
@@ -89,6 +99,7 @@ func (r *Repairer) checkClosed(p *plan) error {
 	files := r.dirFiles()
 	if err := mark.Missing(r.dir, files); err != nil {
 		p.healthy = false
+		r.missesUpTo(mark.LastSeq)
 		if mark.Log.Num != r.manifest.logNum { // otherwise findLog has reported it
 			p.lines = append(p.lines, &File{Name: base.FileName(base.FileLog, mark.Log.Num), Fate: missing, Level: -1,
 				Bytes:  mark.Log.Size,
@@ -102,10 +113,13 @@ func (r *Repairer) checkClosed(p *plan) error {
 				return err
 			}
 		}
-		if l.Num == mark.Log.Num && l.clean && r.lastSeq < mark.LastSeq {
+		if l.Num != mark.Log.Num || !l.clean {
+			continue
+		}
+		if missing, ok := r.missesUpTo(mark.LastSeq); ok {
 			l.clean = false
 			l.line.Damage = fmt.Sprintf("operations %d to %d are missing: the database was closed with them, but no log has them",
-				r.lastSeq+1, mark.LastSeq)
+				missing.first, missing.last)
 		}
 	}
 	return nil
@@ -242,6 +256,8 @@ func (r *Repairer) planTables(p *plan) {
 			r.use(p, t, "it and another table have different values for the same key and sequence number")
 		case live:
 			r.use(p, t, "level 0 was not in the order of sequence numbers")
+		case t.fill:
+			r.planFiller(p, t)
 		case t.dead:
 			p.leaveOut(t, "not in use: according to the MANIFEST, other tables replaced it")
 		case r.ofLostEdit(p, t):
@@ -257,6 +273,8 @@ func (r *Repairer) planTables(p *plan) {
 		case t.entries == 0:
 			p.healthy = false
 			p.leaveOut(t, "none of its entries can be read")
+		case !p.complete && r.wasReplaced(p, t):
+			p.leaveOut(t, "not in use: the MANIFEST, which is newer, does not name it, and no table in its key range is missing")
 		default:
 			r.report.MayResurrect = r.report.MayResurrect || !p.complete && !p.named[t.Num]
 			r.use(p, t, "it was on no level")
@@ -272,6 +290,9 @@ func (r *Repairer) ofOpenLoad(t *foundTable) bool {
 	if !r.endsWhole() || t.minSeq != t.maxSeq || t.maxSeq <= r.manifest.lastSeq {
 		return false
 	}
+	if slices.ContainsFunc(r.missingOps, func(o opRange) bool { return t.maxSeq <= o.last }) {
+		return false // a later log shows that it was committed
+	}
 	return t.entries > 1 || t.maxSeq-r.manifest.lastSeq > base.LoadAhead>>5
 }
 
@@ -286,7 +307,7 @@ func (r *Repairer) endsWhole() bool {
 // crash interrupted the flush of a log that is still there, or an ingest or a load, perhaps before all of
 // its tables had their names. The tables of an ingest have any sequence numbers, so they do not show it.
 func (r *Repairer) knowsAll() bool {
-	return r.endsWhole() && !slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.needed && !l.clean })
+	return r.endsWhole() && len(r.missingOps) == 0 && !slices.ContainsFunc(r.logs, func(l *foundLog) bool { return l.needed && !l.clean })
 }
 
 // ofLostEdit reports whether the edit that is cut off at the end of the MANIFEST may have added a table

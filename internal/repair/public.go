@@ -9,7 +9,7 @@ func (r *Findings) Public(dir string) *report.RepairReport {
 		TablesWritten: r.TablesWritten, BytesWritten: r.BytesWritten, EntriesWritten: r.EntriesWritten,
 		EntriesDuplicate: r.EntriesDuplicate, EntriesConflicting: r.EntriesConflicting,
 		EntriesShadowed: r.EntriesShadowed, EntriesTooLarge: r.EntriesTooLarge,
-		LastSequence: r.LastSequence, NewManifest: r.NewManifest,
+		EntriesFilled: r.EntriesFilled, LastSequence: r.LastSequence, NewManifest: r.NewManifest,
 	}
 	for _, f := range r.Files {
 		public.Files = append(public.Files, report.RepairedFile{

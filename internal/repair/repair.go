@@ -74,10 +74,28 @@ type Repairer struct {
 	tables   []*foundTable
 	logs     []*foundLog
 
-	nextNum  uint64 // above the numbers of all files
-	lastSeq  uint64 // the greatest sequence number found
-	maxFanIn int
-	made     map[string]bool // files that the repair made; abandon removes them
+	nextNum uint64 // above the numbers of all files
+	lastSeq uint64 // the greatest sequence number found
+	// reached is the last operation in the tables that the MANIFEST names and in the logs read so far,
+	// and missingOps those that are known to have been before a log or before the last Close.
+	reached    uint64
+	missingOps []opRange
+	maxFanIn   int
+	made       map[string]bool // files that the repair made; abandon removes them
+}
+
+// opRange is a range of sequence numbers, with both bounds.
+type opRange struct{ first, last uint64 }
+
+// missesUpTo notes that operations up to last are missing if they were not reached.
+func (r *Repairer) missesUpTo(last uint64) (missing opRange, ok bool) {
+	if r.reached >= last {
+		return opRange{}, false
+	}
+	missing = opRange{r.reached + 1, last}
+	r.missingOps = append(r.missingOps, missing)
+	r.reached = last
+	return missing, true
 }
 
 // dirFile is a file of the directory whose name belongs to the format.
@@ -108,14 +126,12 @@ func (r *Repairer) steps() error {
 		return err
 	}
 	r.chooseNumbers()
-	if err := r.scanTables(); err != nil {
-		return err
+	plan, err := r.examine()
+	if err == nil && len(r.missingOps) > 0 && r.manifest.newer != nil {
+		r.useNewer()
+		plan, err = r.examine()
 	}
-	plan := r.findLive()
-	if err := r.scanLogs(); err != nil {
-		return err
-	}
-	if err := r.plan(plan); err != nil {
+	if err != nil {
 		return err
 	}
 	r.report.Manifest = r.manifest.name
@@ -140,11 +156,28 @@ func (r *Repairer) steps() error {
 	if err := r.construct(plan); err != nil {
 		return err
 	}
+	if err := r.fill(plan); err != nil {
+		return err
+	}
 	if err := r.install(plan); err != nil {
 		return err
 	}
 	r.report.list(plan.lines)
 	return nil
+}
+
+// examine reads the tables and logs, and plans what to do according to the chosen MANIFEST.
+func (r *Repairer) examine() (*plan, error) {
+	r.tables, r.logs, r.missingOps, r.lastSeq = nil, nil, nil, 0
+	r.report.MayResurrect = false
+	if err := r.scanTables(); err != nil {
+		return nil, err
+	}
+	plan := r.findLive()
+	if err := r.scanLogs(plan); err != nil {
+		return nil, err
+	}
+	return plan, r.plan(plan)
 }
 
 // list reads the directory.

@@ -248,15 +248,7 @@ func (s *spill) flush() error {
 func (r *Repairer) salvage(p *plan) ([]*run, error) {
 	s := &spill{r: r}
 	for _, t := range p.damaged {
-		s.from = t.Num
-		_, err := r.salvageTable(t, func(ikey, value []byte) error {
-			seq, kind := base.SplitTrailer(base.Trailer(ikey))
-			return s.add(seq, kind, base.UserKey(ikey), value)
-		})
-		if err == nil {
-			err = s.flush()
-		}
-		if err != nil {
+		if err := r.spillTable(s, t); err != nil {
 			return nil, err
 		}
 	}
@@ -271,4 +263,17 @@ func (r *Repairer) salvage(p *plan) ([]*run, error) {
 	}
 	err := s.flush()
 	return s.runs, err
+}
+
+// spillTable writes the readable entries of a damaged table to sorted runs.
+func (r *Repairer) spillTable(s *spill, t *foundTable) error {
+	s.from = t.Num
+	_, err := r.salvageTable(t, func(ikey, value []byte) error {
+		seq, kind := base.SplitTrailer(base.Trailer(ikey))
+		return s.add(seq, kind, base.UserKey(ikey), value)
+	})
+	if err == nil {
+		err = s.flush()
+	}
+	return err
 }

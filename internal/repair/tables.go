@@ -14,8 +14,10 @@ type foundTable struct {
 	dirFile
 	line *File
 
-	dead bool // known to be unused, and therefore not read
+	dead bool // known to be unused, and therefore read only if it may fill a gap
+	fill bool // its entries fill gaps; see Repairer.findFillers
 	err  error
+	gaps []keyRange // where keys may be missing
 	// The fields below are known for tables that were read; the bounds are valid only if err is
 	// nil.
 	entries           uint64
@@ -74,7 +76,7 @@ func (r *Repairer) scanTable(t *foundTable) error {
 		err := base.Corruptf("table", -1, "it has two entries of the same key and sequence number, want one")
 		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
-	t.err = rep.Err
+	t.err, t.gaps = rep.Err, gapsOf(rep)
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
 	t.line.BlocksLost, t.line.BytesLost = rep.BlocksLost, rep.BytesLost
 	if rep.Err != nil {
