@@ -136,6 +136,8 @@ type writing struct {
 	commit commitQueue
 	log    logState
 	recent txn.Recent // commits
+	// untraced has the changes that recent and the sequence numbers do not show.
+	untraced txn.Untraced
 	// crowded lets the leader begin a memtable although level 0 is full.
 	crowded atomic.Bool
 	deleter *rangedel.Deleter

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/ingest"
 	"github.com/sievedb/sievedb/internal/load"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/txn"
 )
 
 // IngestOptions configure an ingest.
@@ -108,7 +109,6 @@ func (d *DB) newIngester(kind feed.Kind, mustCopy bool) *ingest.Ingester {
 // deleter is the part of rangedel.Deleter that keeps deletions from running.
 type deleter interface {
 	Exclude(ctx context.Context) (release func(), err error)
-	NoteDropped(seq uint64) (undo func())
 }
 
 // ingestHost is the store as an ingest sees it.
@@ -123,11 +123,15 @@ func (h *ingestHost) FlushLed() error { return h.loadHost.FlushLed() } // no del
 func (h *ingestHost) NewWriter(seq uint64) ingest.Writer {
 	o := h.db().loadOptions(seq)
 	o.Ended = func() {}
-	return load.New(o, h)
+	return load.New(o, h.loadHost)
 }
 
-func (h *ingestHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
-	return h.installAtOnce(h.kind, feed.Event{}, edit, written, seq)
+func (h *ingestHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, came []*manifest.FileMeta) error {
+	var c txn.Change
+	for _, f := range came {
+		c.Came = append(c.Came, txn.RangeOf(f))
+	}
+	return h.installAtOnce(h.kind, feed.Event{}, edit, written, seq, c)
 }
 
 func (h *ingestHost) Lead(f func() error) error {

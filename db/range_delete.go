@@ -66,7 +66,7 @@ type pointHost struct {
 	wo *WriteOptions
 }
 
-func (h *pointHost) LastVisible() uint64 { return h.d.finder.VisibleSeq.Load() }
+func (h *pointHost) LastVisible() uint64 { return h.d.snapshots.Visible(&h.d.finder.Current) }
 
 func (h *pointHost) Apply(b *batch.Batch, check txn.Check) error { return h.d.apply(b, h.wo, check) }
 
@@ -90,7 +90,7 @@ func (d *DB) newDeleter() *rangedel.Deleter {
 type deleteHost struct{ *loadHost }
 
 func (h *deleteHost) db() *DB                               { return (*DB)(h.loadHost) }
-func (h *deleteHost) LastVisible() uint64                   { return h.finder.VisibleSeq.Load() }
+func (h *deleteHost) LastVisible() uint64                   { return h.snapshots.Visible(&h.finder.Current) }
 func (h *deleteHost) RefVersion() *manifest.Version         { return h.finder.Ref().Version }
 func (h *deleteHost) Pin() (unpin func())                   { return h.snapshots.Pin() }
 func (h *deleteHost) OldestUnpinned() (seq uint64, ok bool) { return h.snapshots.OldestUnpinned() }
@@ -131,12 +131,16 @@ func (h *deleteHost) Lead(ctx context.Context, f func() error) error {
 	return h.commit.run(h.db(), &commitRequest{ctx: ctx, alone: func(*DB) error { return f() }})
 }
 
-func (h *deleteHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, spans rangedel.Spans, own []rangedel.Entry) error {
-	return h.installAtOnce(feed.DeleteRange, feed.DeletionEvent(spans, own), edit, written, seq)
+func (h *deleteHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, spans rangedel.Spans, own []rangedel.Entry, gone []txn.Range) error {
+	return h.installAtOnce(feed.DeleteRange, feed.DeletionEvent(spans, own), edit, written, seq, txn.Change{Gone: gone})
 }
 
 // installAtOnce makes the edit visible at one moment. A lookup with the new version, which lacks tables,
-// never sees an old number, which would hide the tombstones.
-func (h *deleteHost) installAtOnce(kind feed.Kind, e feed.Event, edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error {
-	return h.install(kind, e, edit, written, seq, func(s *lookup.State) { h.snapshots.Show(&h.finder.Current, s, seq) })
+// never sees an old number, which would hide the tombstones. c is what the edit changes without a trace.
+// It is noted when the edit is certain, and before it is visible; see Transaction.Commit.
+func (h *deleteHost) installAtOnce(kind feed.Kind, e feed.Event, edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, c txn.Change) error {
+	return h.install(kind, e, edit, written, seq, func(s *lookup.State) {
+		h.untraced.Note(seq, c, h.snapshots.Oldest(&h.finder.VisibleSeq))
+		h.snapshots.Show(&h.finder.Current, s, seq)
+	})
 }

@@ -83,11 +83,11 @@ func (w *rangeWorkload) deleteRange(t testing.TB, r *recorder.FS, d *DB, rnd *ra
 		s = d.NewSnapshot()
 	}
 	b.Issued = r.Len()
-	before := d.deleter.Dropped()
+	before := d.untraced.Last()
 	require.NoError(t, d.Apply(&batch, Sync))
 	b.Acked = r.Len()
 	w.ranges++
-	if d.deleter.Dropped() != before {
+	if d.untraced.Last() != before {
 		w.dropped++
 	}
 	if s == nil {

@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/txn"
 )
@@ -46,30 +47,56 @@ func (t *Transaction) committer() txn.Committer {
 	return txn.Committer{Store: txnStore{t}, Reads: &t.reads, Recent: &t.db.recent}
 }
 
-// Examine searches the runs for changes since the transaction began of what it read.
+// Examine searches the runs for changes since the transaction began of what it read. The horizon is
+// loaded first and the state after it, so the state has every change up to the horizon. Package txn says
+// why nothing above it counts.
 func (t txnStore) Examine() (horizon uint64, err error) {
 	d, start := t.db, t.snapshot.at.Seq
-	horizon = d.finder.VisibleSeq.Load()
-	if t.snapshot.at.State != nil && d.deleter.Dropped() > start {
-		return 0, ErrConflict // a DeleteRange removed tables without leaving a trace of their keys
-	}
+	horizon = d.snapshots.Visible(&d.finder.Current)
 	if horizon == start {
 		return horizon, nil
 	}
 	s := d.finder.Ref()
 	defer s.Version.Unref()
+	meanwhile := txn.Numbers{First: start + 1, Last: horizon}
 	for _, m := range s.Memtables() {
 		if m == s.Mem || m.MaxSeq > start {
-			if found, _ := t.reads.Conflict(m.NewIter(), start); found {
+			if found, _ := t.reads.Conflict(m.NewIter(), meanwhile); found {
 				return 0, ErrConflict
 			}
 		}
 	}
-	found, err := t.reads.ConflictInTables(d.tables, s.Version, start, d.writtenSince)
+	found, err := t.reads.ConflictInTables(d.tables, s.Version, meanwhile, func(f *manifest.FileMeta) bool { return d.writtenSince(f, start) })
+	if err == nil && !found {
+		found, err = t.changedUntraced(s, horizon)
+	}
 	if found {
 		return 0, ErrConflict
 	}
 	return horizon, err
+}
+
+// changedUntraced looks for changes since the transaction pinned its state that left no sequence numbers.
+// s has all of those up to the horizon.
+func (t txnStore) changedUntraced(s *lookup.State, horizon uint64) (found bool, err error) {
+	pinned := t.snapshot.at.State
+	if pinned == nil {
+		return false, nil
+	}
+	c, known := t.db.untraced.Between(t.snapshot.at.Seq, horizon)
+	if !known || len(c.Gone)+len(c.Came) == 0 {
+		return !known, nil
+	}
+	return t.reads.ConflictUntraced(t.db.tables, c, viewOf(pinned), viewOf(s))
+}
+
+// viewOf returns what a commit searches of a state.
+func viewOf(s *lookup.State) txn.View {
+	v := txn.View{Version: s.Version}
+	for _, m := range s.Memtables() {
+		v.Memtables = append(v.Memtables, m.Memtable)
+	}
+	return v
 }
 
 // writtenSince reports whether f may have entries above the sequence number start, which was

@@ -179,7 +179,7 @@ func (j *job) installLed(seen bool) error {
 	if err := j.unchanged(); err != nil {
 		return err
 	}
-	return j.apply(seq)
+	return j.apply(last, seq)
 }
 
 // outdated reports whether tables must be rewritten, perhaps again. It marks them.
@@ -221,9 +221,9 @@ func (j *job) unchanged() error {
 	return nil
 }
 
-// apply names the tables and installs the edit. seq is at least that of all entries. Those that begin
-// after the installation have the next number; transactions that pin an older state conflict.
-func (j *job) apply(seq uint64) error {
+// apply names the tables and installs the edit. last is the last number that was assigned, and seq is at
+// least that of all entries. Snapshots of after the installation have the number after seq.
+func (j *job) apply(last, seq uint64) error {
 	info := report.Ingest{Seq: seq + 1}
 	var files []*manifest.FileMeta
 	err := j.host.Between(func() (err error) { files, err = j.name(&info); return err })
@@ -231,11 +231,13 @@ func (j *job) apply(seq uint64) error {
 		return err
 	}
 	edit := &manifest.Edit{LastSeq: manifest.Num(seq + 1), Added: j.Compactor.Place(files)}
-	undo := j.host.NoteDropped(seq + 1)
-	if err := j.host.Install(edit, files, seq+1); err != nil {
-		if !manifest.IsUncertain(err) {
-			undo()
+	var came []*manifest.FileMeta
+	for _, t := range j.tables {
+		if !t.rewrite && t.minSeq <= last {
+			came = append(came, t.meta)
 		}
+	}
+	if err := j.host.Install(edit, files, seq+1, came); err != nil {
 		return err
 	}
 	for _, a := range edit.Added {

@@ -32,7 +32,7 @@
 // (Host.Pin). The visible number is advanced before the version is replaced: a lookup loads the
 // version first, so with the new version it never has the old number, which would show an old entry
 // of a key or a part of the tables. Transactions that pin their state do not find such tables by their
-// numbers; Host.NoteDropped makes them conflict.
+// numbers, so Host.Install gets them; see txn.Untraced.
 //
 // A deletion of a range finds what was written meanwhile by its numbers as well, so none runs during
 // the installation (Host.Exclude).

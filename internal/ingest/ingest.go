@@ -28,8 +28,9 @@ type Host interface {
 	Between(f func() error) error
 	// Install applies an edit with the tables that were written for it, and advances the last and the
 	// visible sequence number to seq. Snapshots that pin their state get the number and the version at
-	// one moment, other readers the number first.
-	Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64) error
+	// one moment, other readers the number first. Transactions that pin their state cannot find the
+	// entries of the tables in came by their numbers.
+	Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, came []*manifest.FileMeta) error
 	// NewWriter returns a writer of tables whose entries have a sequence number.
 	NewWriter(seq uint64) Writer
 	// LastVisible returns the last sequence number that readers see.
@@ -42,9 +43,6 @@ type Host interface {
 	OldestUnpinned() (seq uint64, open bool)
 	// Exclude waits until no range is being deleted. No deletion begins until release is called.
 	Exclude(ctx context.Context) (release func(), err error)
-	// NoteDropped makes transactions conflict that pin their state and began below that number, until
-	// undo is called.
-	NoteDropped(seq uint64) (undo func())
 	// Closing is closed when the store closes.
 	Closing() <-chan struct{}
 }

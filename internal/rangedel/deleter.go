@@ -4,13 +4,13 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/txn"
 )
 
 // Host is the store whose keys are deleted.
@@ -28,8 +28,9 @@ type Host interface {
 	LastSeq() uint64
 	// Install applies an edit with the tables that were written for it, and advances the last
 	// sequence number to seq. For snapshots the visible number and the version are replaced at one
-	// moment, for other readers the number first. spans and own are those of the call of Delete.
-	Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, spans Spans, own []Entry) error
+	// moment, for other readers the number first. spans and own are those of the call of Delete. gone
+	// are the ranges of the removed tables, whose keys transactions cannot find by sequence numbers.
+	Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, spans Spans, own []Entry, gone []txn.Range) error
 	// NewWriter returns a writer of tables whose entries have a sequence number, each of at least
 	// size bytes.
 	NewWriter(seq, size uint64) Writer
@@ -85,7 +86,6 @@ type Deleter struct {
 	host Host
 
 	turn    chan struct{}
-	dropped atomic.Uint64
 	sweeper sweeper
 }
 
@@ -95,18 +95,6 @@ func New(o Options, host Host) *Deleter {
 		o.Ahead = defaultAhead
 	}
 	return &Deleter{Options: o, host: host, turn: make(chan struct{}, 1), sweeper: sweeper{wake: make(chan struct{}, 1)}}
-}
-
-// Dropped returns the sequence number of the last change whose keys cannot be found by their sequence
-// numbers, or of one that is about to be made: a deletion that removed tables, or what NoteDropped
-// recorded. The change does not see what began at that number or above.
-func (d *Deleter) Dropped() uint64 { return d.dropped.Load() }
-
-// NoteDropped records the sequence number of a change for Dropped. undo takes it back. The caller has
-// excluded deletions.
-func (d *Deleter) NoteDropped(seq uint64) (undo func()) {
-	before := d.dropped.Swap(seq)
-	return func() { d.dropped.Store(before) }
 }
 
 // Exclude waits until no deletion runs, and lets none begin until end is called. A load or an ingest is
@@ -352,21 +340,18 @@ func (j *job) apply() error {
 	if err != nil {
 		return err
 	}
+	var gone []*manifest.FileMeta
 	v := j.host.RefVersion()
 	v.Files(func(level int, f *manifest.FileMeta) {
 		if j.drop[f] {
+			gone = append(gone, f)
 			edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: level, Num: f.Num})
 			j.info.BytesDropped += f.Size
 		}
 	})
 	v.Unref()
 	j.info.TablesDropped, j.info.TablesCovered = len(edit.Deleted), len(j.covered)
-	before := j.dropped.Load()
-	if len(edit.Deleted) > 0 { // before Install: a commit that sees the new version must know it
-		j.dropped.Store(edit.LastSeq.Value)
-	}
-	if err := j.host.Install(edit, named, edit.LastSeq.Value, j.spans, j.own); err != nil {
-		j.dropped.Store(before)
+	if err := j.host.Install(edit, named, edit.LastSeq.Value, j.spans, j.own, j.spans.hulls(gone)); err != nil {
 		return errors.Wrap(err, "sievedb: the deletion of a range")
 	}
 	if len(j.covered) > 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/txn"
 )
 
 // Span is the keys in [Start, Limit); nil means no bound.
@@ -79,6 +80,28 @@ func (s Spans) Contains(key []byte) bool { return s.find(key) != nil }
 func (s Spans) Encloses(f *manifest.FileMeta) bool {
 	a := s.find(base.UserKey(f.Smallest))
 	return a != nil && (a.Limit == nil || s.cmp.Compare(base.UserKey(f.Largest), a.Limit) < 0)
+}
+
+// hulls returns, for each span that encloses some of the tables, the smallest range that has all their keys.
+func (s Spans) hulls(files []*manifest.FileMeta) (ranges []txn.Range) {
+	at := map[*Span]int{}
+	for _, f := range files {
+		a := txn.RangeOf(f)
+		span := s.find(a.Lower)
+		i, known := at[span]
+		if !known {
+			at[span], ranges = len(ranges), append(ranges, a)
+			continue
+		}
+		hull := &ranges[i]
+		if s.cmp.Compare(a.Lower, hull.Lower) < 0 {
+			hull.Lower = a.Lower
+		}
+		if s.cmp.Compare(a.Upper, hull.Upper) > 0 {
+			hull.Upper = a.Upper
+		}
+	}
+	return ranges
 }
 
 // Within returns the tables of a level that may have keys in the set, in the level's order.

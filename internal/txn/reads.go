@@ -164,26 +164,91 @@ func (r *Reads) Covers(key []byte) bool {
 	if _, found := slices.BinarySearchFunc(r.keys, key, r.Comparer.Compare); found {
 		return true
 	}
+	return r.find(r.ranges, key) >= 0
+}
+
+// find returns the place of the one of the ranges, which are sorted and do not overlap, that has key, or -1.
+func (r *Reads) find(ranges []Range, key []byte) int {
 	// The last range that begins at or before the key.
-	i, found := slices.BinarySearchFunc(r.ranges, key, func(a Range, key []byte) int {
+	i, found := slices.BinarySearchFunc(ranges, key, func(a Range, key []byte) int {
 		if a.Lower == nil {
 			return -1
 		}
 		return r.Comparer.Compare(a.Lower, key)
 	})
-	if found {
-		return r.reaches(&r.ranges[i], key)
+	if !found {
+		i--
 	}
-	return i > 0 && r.reaches(&r.ranges[i-1], key)
+	if i < 0 || !r.reaches(&ranges[i], key) {
+		return -1
+	}
+	return i
 }
 
-// Conflict reports whether run has an entry above the sequence number start for something that
-// was read. The set must be prepared.
-func (r *Reads) Conflict(run base.Iterator, start uint64) (bool, error) {
+// Within returns the part of the set that lies in one of the ranges. Both are prepared; the part
+// shares memory with r.
+func (r *Reads) Within(ranges []Range) *Reads {
+	w := &Reads{Comparer: r.Comparer, ranges: slices.Clone(ranges)}
+	w.merge()
+	limits := w.ranges
+	w.ranges = nil
+	for _, key := range r.keys {
+		if i := r.find(limits, key); i >= 0 {
+			w.keys = append(w.keys, key)
+		}
+	}
+	for i, j := 0, 0; i < len(r.ranges) && j < len(limits); {
+		a, b := &r.ranges[i], &limits[j]
+		if part, ok := r.meet(a, b); ok {
+			w.ranges = append(w.ranges, part)
+		}
+		if r.endsFirst(a, b) {
+			i++
+		} else {
+			j++
+		}
+	}
+	return w
+}
+
+// meet returns the part that two ranges have in common; ok is false if it is empty.
+func (r *Reads) meet(a, b *Range) (part Range, ok bool) {
+	part = *a
+	if r.compareLower(b.Lower, a.Lower) > 0 {
+		part.Lower = b.Lower
+	}
+	if r.endsFirst(b, a) {
+		part.Upper, part.Closed = b.Upper, b.Closed
+	}
+	if part.Lower == nil || part.Upper == nil {
+		return part, true
+	}
+	c := r.Comparer.Compare(part.Lower, part.Upper)
+	return part, c < 0 || c == 0 && part.Closed
+}
+
+// endsFirst reports whether a ends before b does.
+func (r *Reads) endsFirst(a, b *Range) bool {
+	if a.Upper == nil || b.Upper == nil {
+		return a.Upper != nil
+	}
+	c := r.Comparer.Compare(a.Upper, b.Upper)
+	return c < 0 || c == 0 && !a.Closed && b.Closed
+}
+
+// Numbers are the sequence numbers from First to Last.
+type Numbers struct{ First, Last uint64 }
+
+// AnyNumber has all sequence numbers.
+var AnyNumber = Numbers{0, base.MaxSeq}
+
+// Conflict reports whether run has an entry with one of the sequence numbers for something that was
+// read. The set must be prepared.
+func (r *Reads) Conflict(run base.Iterator, n Numbers) (bool, error) {
 	var seek []byte
 	for _, key := range r.keys {
-		seek = base.AppendInternalKey(seek[:0], key, base.MaxSeq, base.KindSeek)
-		if run.SeekGE(seek) && r.newer(run.Key(), start) && r.Comparer.Compare(base.UserKey(run.Key()), key) == 0 {
+		seek = base.AppendInternalKey(seek[:0], key, n.Last, base.KindSeek)
+		if run.SeekGE(seek) && n.has(run.Key()) && r.Comparer.Compare(base.UserKey(run.Key()), key) == 0 {
 			return true, nil
 		}
 		if err := run.Err(); err != nil {
@@ -191,7 +256,7 @@ func (r *Reads) Conflict(run base.Iterator, start uint64) (bool, error) {
 		}
 	}
 	for i := range r.ranges {
-		if found := r.conflictIn(run, &r.ranges[i], start, &seek); found || run.Err() != nil {
+		if found := r.conflictIn(run, &r.ranges[i], n, &seek); found || run.Err() != nil {
 			return found, run.Err()
 		}
 	}
@@ -199,7 +264,7 @@ func (r *Reads) Conflict(run base.Iterator, start uint64) (bool, error) {
 }
 
 // conflictIn is Conflict for one range.
-func (r *Reads) conflictIn(run base.Iterator, a *Range, start uint64, seek *[]byte) bool {
+func (r *Reads) conflictIn(run base.Iterator, a *Range, n Numbers, seek *[]byte) bool {
 	ok := false
 	if a.Lower == nil {
 		ok = run.First()
@@ -211,15 +276,15 @@ func (r *Reads) conflictIn(run base.Iterator, a *Range, start uint64, seek *[]by
 		if !r.reaches(a, base.UserKey(run.Key())) {
 			return false
 		}
-		if r.newer(run.Key(), start) {
+		if n.has(run.Key()) {
 			return true
 		}
 	}
 	return false
 }
 
-// newer reports whether an internal key was written after start.
-func (r *Reads) newer(ikey []byte, start uint64) bool {
+// has reports whether an internal key has one of the numbers.
+func (n Numbers) has(ikey []byte) bool {
 	seq, _ := base.SplitTrailer(base.Trailer(ikey))
-	return seq > start
+	return n.First <= seq && seq <= n.Last
 }

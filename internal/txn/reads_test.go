@@ -74,7 +74,7 @@ func requireConflicts(t *testing.T, r *Reads, model map[int]bool, rnd *rand.Rand
 			}
 			require.True(t, mem.Add(seq, base.KindSet, key(n), nil))
 		}
-		got, err := r.Conflict(mem.NewIter(), start)
+		got, err := r.Conflict(mem.NewIter(), Numbers{start + 1, base.MaxSeq})
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}

@@ -35,7 +35,7 @@ func TestChangesInTablesAreFound(t *testing.T) {
 		reads := Reads{Comparer: base.Bytewise}
 		reads.AddKey(tabletest.Key(test.key))
 		reads.Prepare()
-		found, err := reads.ConflictInTables(s.Cache, v, test.start, test.read)
+		found, err := reads.ConflictInTables(s.Cache, v, Numbers{test.start + 1, base.MaxSeq}, func(f *manifest.FileMeta) bool { return test.read(f, test.start) })
 		require.Equal(t, test.found, found)
 		if test.fails {
 			require.ErrorIs(t, err, base.ErrCorruption)

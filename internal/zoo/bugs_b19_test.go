@@ -315,7 +315,7 @@ var bugsFromB19 = []bug{
 		id: "B39c", what: "a transaction overlooks changes that were flushed before its commit", seen: "RocksDB's optimistic transactions refuse to decide then",
 		plant: []patch{{
 			file: "internal/txn/search.go",
-			old:  "			if !writtenSince(f, start) {",
+			old:  "			if !mayHave(f) {",
 			new:  "			if true {",
 		}},
 		caught: []catch{{

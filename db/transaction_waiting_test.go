@@ -1,0 +1,144 @@
+package db
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// interruption is a store that calls a function once at a moment of a change that the leader makes.
+type interruption struct {
+	d     *DB
+	armed atomic.Pointer[func()]
+	// at chooses the operation of a file. Nil: the MANIFEST is about to be written.
+	at func(op wrap.Op) bool
+}
+
+func (i *interruption) options() *Options {
+	return testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		here := op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST")
+		if i.at != nil {
+			here = i.at(op)
+		}
+		if f := i.armed.Load(); here && f != nil && i.armed.CompareAndSwap(f, nil) {
+			(*f)()
+		}
+		return nil
+	}))
+}
+
+// update runs Modify of key in another goroutine, and returns when it waits for the leader or has ended.
+func (i *interruption) update(key []byte, result chan<- string) {
+	var ended atomic.Bool
+	go func() {
+		calls := 0
+		err := i.d.Modify(key, func(old []byte) ([]byte, error) {
+			calls++
+			return append(old, '+'), nil
+		}, NoSync)
+		ended.Store(true)
+		result <- fmt.Sprint(calls, err)
+	}()
+	for !ended.Load() && !i.d.commit.crowd() {
+		runtime.Gosched()
+	}
+}
+
+// crowd reports whether a writer waits.
+func (q *commitQueue) crowd() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) > 0
+}
+
+// The bug: while a deletion of a range or an ingest was written to the MANIFEST, each Update conflicted
+// at once, a hundred times within microseconds, and failed.
+func TestUpdatesWaitForAChangeThatIsBeingRecorded(t *testing.T) {
+	for _, test := range []struct {
+		name, key, want, value string
+		change                 func(t *testing.T, d *DB, fs vfs.FS)
+	}{
+		{"another key than those deleted", "first", "1 <nil>", "old+", deleteMiddle},
+		{"a key without a value between those deleted", "key000500+", "1 <nil>", "+", deleteMiddle},
+		{"a deleted key", "key000500", "2 <nil>", "+", deleteMiddle},
+		{"another key than those of a table", "first", "1 <nil>", "old+", ingestAway},
+		{"a key in the gap of a table", "key020005", "1 <nil>", "+", ingestAway},
+		{"a key of a table", "key020010", "2 <nil>", "ingested+", ingestAway},
+		{"another key than those of a load", "first", "1 <nil>", "old+", loadAway},
+		{"a key of a load", "key020010", "2 <nil>", "loaded+", loadAway},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			i := &interruption{}
+			o := i.options()
+			o.Tables.Size = 8 << 10
+			i.d = openTest(t, o)
+			fill(t, i.d, 0, 1_000)
+			require.NoError(t, i.d.Put([]byte("first"), []byte("old"), NoSync))
+			require.NoError(t, i.d.Compact(t.Context(), nil, nil))
+			result := make(chan string, 1)
+			f := func() { i.update([]byte(test.key), result) }
+			test.change(t, i.d, armedFS{o.FS, func() { i.armed.Store(&f) }})
+			require.Nil(t, i.armed.Load())
+			require.Equal(t, test.want, <-result)
+			requireValue(t, i.d, []byte(test.key), []byte(test.value))
+		})
+	}
+}
+
+// armedFS has a function that makes the next change an interrupted one.
+type armedFS struct {
+	vfs.FS
+	arm func()
+}
+
+func deleteMiddle(t *testing.T, d *DB, fs vfs.FS) {
+	before := d.untraced.Last()
+	fs.(armedFS).arm()
+	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(900), nil))
+	require.Greater(t, d.untraced.Last(), before, "no table was removed")
+}
+
+func ingestAway(t *testing.T, d *DB, fs vfs.FS) {
+	path := makeTable(t, fs.(armedFS).FS, "in/a", []madeEntry{{string(testKey(20_000)), 1, "ingested"},
+		{string(testKey(20_010)), 2, "ingested"}, {string(testKey(20_020)), 3, "ingested"}})
+	fs.(armedFS).arm()
+	require.Equal(t, 1, mustIngest(t, d, path).Linked)
+}
+
+func loadAway(t *testing.T, d *DB, fs vfs.FS) {
+	l := newLoader(t, d)
+	for i := 20_000; i <= 20_020; i += 10 {
+		require.NoError(t, l.Put(testKey(i), []byte("loaded")))
+	}
+	fs.(armedFS).arm()
+	require.NoError(t, l.Commit())
+}
+
+// The bug's relative: a load is in the version before its number is visible. An Update of one of its keys
+// found the change, and did not see it when it began again.
+func TestUpdatesWaitForALoadThatIsNotVisibleYet(t *testing.T) {
+	i := &interruption{at: func(op wrap.Op) bool { return op.Kind == wrap.OpRemove && strings.HasSuffix(op.Name, "999999.ldb") }}
+	i.d = openTest(t, i.options())
+	fill(t, i.d, 0, 10)
+	require.NoError(t, i.d.Flush())
+	l := newLoader(t, i.d)
+	require.NoError(t, l.Put(testKey(5), []byte("loaded")))
+	i.d.mu.Lock()
+	i.d.uncertain = append(i.d.uncertain, manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
+	i.d.mu.Unlock()
+	result := make(chan string, 1)
+	f := func() { i.update(testKey(5), result) }
+	i.armed.Store(&f)
+	require.NoError(t, l.Commit())
+	require.Nil(t, i.armed.Load())
+	require.Equal(t, "2 <nil>", <-result)
+	requireValue(t, i.d, testKey(5), []byte("loaded+"))
+}
