@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,23 @@ const (
 	ChangeSkipped     = ChangeKind(feed.Skipped)     // changes without an entry under ChangeOptions.Prefix
 )
 
+// String returns the kind in words.
+func (k ChangeKind) String() string {
+	switch k {
+	case ChangeBatch:
+		return "batch"
+	case ChangeLoad:
+		return "load"
+	case ChangeIngest:
+		return "ingest"
+	case ChangeDeleteRange:
+		return "delete range"
+	case ChangeSkipped:
+		return "skipped"
+	}
+	return fmt.Sprintf("ChangeKind(%d)", uint8(k))
+}
+
 // Change is an atomic change of the database. It is valid until the loop over DB.Changes continues.
 type Change struct {
 	Kind ChangeKind
@@ -53,7 +71,7 @@ type Change struct {
 // Entries yields the writes of the change: deleted ranges first, then puts and deletions, for a batch in its
 // order, for a load or an ingest in the order of the keys. Applied in this order they have the effect of the
 // change. TTL is what remains of the time to live at this moment; a value that has expired is an EntryDelete.
-// ChangeOptions.Prefix applies to puts and deletions. The slices are valid until the next entry. An error, which
+// ChangeOptions.Prefix applies to puts and deletions. The slices are valid until the next entry and must not be modified. An error, which
 // comes last, says that the files of the change cannot be read: ErrChangesGone if they are not kept any more.
 func (c Change) Entries() iter.Seq2[BatchEntry, error] {
 	return func(yield func(BatchEntry, error) bool) {
@@ -88,8 +106,11 @@ func (c Change) AppendRecord(dst []byte) []byte {
 
 // ChangeOptions configure DB.Changes. The zero value of each field is its default.
 type ChangeOptions struct {
-	// Prefix leaves out entries whose keys do not begin with it, and batches without other entries. When
-	// the loop has reached the end, or waits there, a ChangeSkipped says how far it came. Default: all.
+	// Prefix leaves out puts and deletions whose keys do not begin with it, and batches that have no others.
+	// Deleted ranges, loads and ingests are always yielded: compare the bounds of an EntryDeleteRange with the
+	// prefix. Keys are yielded whole. For a namespace it is Namespace.Key(nil), and Namespace.ParseKey takes
+	// it from the keys. When the loop has reached the end, or waits there, a ChangeSkipped says how far it
+	// came. The slice must not change until the loop ends. Default: all.
 	Prefix []byte
 
 	// Unsynced yields changes once readers of the database see them. Default: once they are durable, so

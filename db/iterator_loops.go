@@ -6,7 +6,7 @@ import (
 )
 
 // All returns a sequence over all keys and values within the bounds, for a range loop. The
-// slices are valid until the loop's next round. After the loop, Err says whether the loop saw
+// slices are valid until the loop's next round and must not be modified, as those of Key and Value. After the loop, Err says whether the loop saw
 // everything. The caller still closes the iterator; DB.All does both in one call:
 //
 //	it, err := store.NewIterator(nil)
@@ -31,7 +31,7 @@ func (i *Iterator) Backward() iter.Seq2[[]byte, []byte] {
 
 // All returns a sequence over all keys and values within the bounds, for a range loop, and a
 // function to call after the loop: it returns the first error that ended a loop early, nil if there
-// was none. The slices are valid until the loop's next round. Nothing has to be closed: each loop
+// was none. The slices are valid until the loop's next round and must not be modified, as those of Iterator.Value. Nothing has to be closed: each loop
 // has an iterator of its own, which shows the database at the loop's beginning and is closed at its
 // end, also after break, return or a panic. A walk over a prefix is one call:
 //
@@ -76,14 +76,6 @@ func (n *Namespace) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error
 
 // Backward is DB.Backward.
 func (n *Namespace) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
-	return loop(n, o, (*Iterator).Backward)
-}
-
-func (n namespaceReader) All(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
-	return loop(n, o, (*Iterator).All)
-}
-
-func (n namespaceReader) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
 	return loop(n, o, (*Iterator).Backward)
 }
 

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"slices"
@@ -23,7 +24,7 @@ type Namespace struct {
 	prefix []byte
 }
 
-// Reader is what a DB, a Snapshot, a Transaction and a Namespace can all read.
+// Reader is what a DB, a Snapshot, a Transaction, a Namespace and a NamespaceView can all read.
 type Reader interface {
 	Get(key []byte) ([]byte, error)
 	GetTo(dst, key []byte) ([]byte, error)
@@ -35,7 +36,7 @@ type Reader interface {
 	Backward(o *IterOptions) (entries iter.Seq2[[]byte, []byte], err func() error)
 }
 
-var _ = []Reader{(*DB)(nil), (*Snapshot)(nil), (*Transaction)(nil), (*Namespace)(nil)}
+var _ = []Reader{(*DB)(nil), (*Snapshot)(nil), (*Transaction)(nil), (*Namespace)(nil), NamespaceView{}}
 
 // Namespace returns the namespace with that name, 1 byte to 64 KiB of any bytes. It need not exist.
 // The DB must have the BytewiseComparer. Keys that are written without a namespace collide with
@@ -97,7 +98,7 @@ func (n *Namespace) Name() string {
 	return n.name
 }
 
-// Key returns a new slice with the key as the DB has it, for a Batch, a Loader or a Transaction.
+// Key returns a new slice with the key as the DB has it, for a Batch or a Loader; ParseKey is its reverse.
 // The Key of nil or an empty key is the namespace's prefix.
 func (n *Namespace) Key(key []byte) []byte { return n.append(nil, key) }
 
@@ -115,13 +116,25 @@ func (n *Namespace) Bounds(start, limit []byte) *IterOptions {
 	return o
 }
 
-// In returns the namespace as r shows it: r is a Snapshot or a Transaction of the same DB, whose
-// reads are remembered as usual. Without a namespace or an r, reads return ErrClosed.
-func (n *Namespace) In(r Reader) Reader {
-	if n.db() == nil || r == nil {
-		return (*DB)(nil)
+// ParseKey is the reverse of Key: it returns the part of a key of the DB after the namespace's prefix, for
+// example of a key that DB.Changes yields. ok is false if the key does not belong to the namespace. The
+// result is in the memory of key. Keys of namespaces within this one belong to it; their own ParseKey
+// tells them apart.
+func (n *Namespace) ParseKey(key []byte) (rest []byte, ok bool) {
+	if n.db() == nil {
+		return nil, false
 	}
-	return namespaceReader{n, r}
+	return bytes.CutPrefix(key, n.prefix)
+}
+
+// In returns the namespace as r shows it: r is a Snapshot or a Transaction of the same DB, whose
+// reads are remembered as usual. In a Transaction it writes, too. Without a namespace or an r, the methods
+// return ErrClosed.
+func (n *Namespace) In(r Reader) NamespaceView {
+	if n.db() == nil || r == nil {
+		return NamespaceView{}
+	}
+	return NamespaceView{n, r}
 }
 
 // db returns the DB, nil for a nil or zero Namespace: its methods return ErrClosed.
@@ -215,42 +228,3 @@ func (n *Namespace) DeleteRange(ctx context.Context, start, limit []byte, wo *Wr
 // Drop deletes all keys of the namespace, those of namespaces within it included, as DB.DeleteRange
 // does.
 func (n *Namespace) Drop(ctx context.Context) error { return n.DeleteRange(ctx, nil, nil, nil) }
-
-// namespaceReader is a namespace as a Reader shows it.
-type namespaceReader struct {
-	of *Namespace
-	r  Reader
-}
-
-func (n namespaceReader) Get(key []byte) ([]byte, error) { return n.r.Get(n.of.Key(key)) }
-
-func (n namespaceReader) GetTo(dst, key []byte) ([]byte, error) {
-	return n.r.GetTo(dst, n.of.Key(key))
-}
-
-func (n namespaceReader) GetWith(dst, key []byte, o *GetOptions) ([]byte, error) {
-	return n.r.GetWith(dst, n.of.Key(key), o)
-}
-
-func (n namespaceReader) Has(key []byte) (bool, error) { return n.r.Has(n.of.Key(key)) }
-
-func (n namespaceReader) MultiGet(keys [][]byte) ([][]byte, error) {
-	stored := make([][]byte, len(keys))
-	for i, key := range keys {
-		stored[i] = n.of.Key(key)
-	}
-	return n.r.MultiGet(stored)
-}
-
-func (n namespaceReader) NewIterator(o *IterOptions) (*Iterator, error) {
-	if o == nil {
-		o = &IterOptions{}
-	}
-	bounds := n.of.Bounds(o.LowerBound, o.UpperBound)
-	bounds.NoFillCache, bounds.KeysOnly = o.NoFillCache, o.KeysOnly
-	it, err := n.r.NewIterator(bounds)
-	if err == nil {
-		it.cursor.SetPrefix(n.of.prefix)
-	}
-	return it, err
-}

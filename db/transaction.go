@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/rangedel"
 	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/txn"
 )
@@ -22,7 +23,7 @@ import (
 //
 // A Transaction, with its iterators, is used by one goroutine at a time. It must be ended by
 // Commit or Close: until then the entries that it may read stay on disk. After that its methods
-// return ErrClosed, but its iterators can still be used. It holds its writes in memory, twice if
+// return ErrClosed, a second Commit with the reason, but its iterators can still be used. It holds its writes in memory, twice if
 // it reads after it has written, and a copy of each key that it reads. Its limits are those of a
 // Batch.
 type Transaction struct {
@@ -34,6 +35,10 @@ type Transaction struct {
 	reads    txn.Reads
 	writes   txn.Writes
 	walking  []*Iterator // its open iterators, unless it is read-only
+	// within is "Update" or "View" while it belongs to that call, which ends it.
+	within string
+	misuse error  // by the function of that call: what Update returns instead of committing
+	end    string // how it ended; empty: it has not, or never began
 }
 
 // TransactionOptions are those of NewTransaction. The zero value is the default.
@@ -206,10 +211,18 @@ func (t *Transaction) Delete(key []byte) error { return t.write(base.KindDelete,
 
 // DeleteRange deletes all keys from start to limit, limit excluded; nil means no bound. Other than
 // DB.DeleteRange it reads the range and deletes each key that it finds, so it conflicts with commits
-// of others within the range, and it is meant for ranges of moderate size.
+// of others within the range, and it is meant for ranges of moderate size. A start after limit is refused
+// with an error, which Commit returns as well.
 func (t *Transaction) DeleteRange(start, limit []byte) error {
-	if !t.ended() && t.readOnly {
+	switch {
+	case t.ended():
+		return ErrClosed
+	case t.readOnly:
 		return t.refuseWrite()
+	}
+	if err := rangedel.CheckBounds(t.db.cmp, start, limit); err != nil {
+		t.batch.Refuse(err)
+		return err
 	}
 	it, err := t.NewIterator(&IterOptions{LowerBound: start, UpperBound: limit})
 	if err != nil {
@@ -225,10 +238,16 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 	return it.Close()
 }
 
-// PutTTL is Put for a value that readers see until ttl has passed, from Commit on; see DB.PutTTL.
+// PutTTL is Put for a value that readers see until ttl has passed, from Commit on; see DB.PutTTL. A key
+// under no prefix and a ttl that is not positive are refused at once, and after that Commit returns the error as
+// well.
 func (t *Transaction) PutTTL(key, value []byte, ttl time.Duration) error {
 	if t.ended() || t.readOnly {
 		return t.write(base.KindSet, key, value)
+	}
+	if err := t.db.expiry.CheckPut(key, ttl); err != nil {
+		t.batch.Refuse(err)
+		return err
 	}
 	t.batch.PutTTL(key, value, ttl)
 	return t.batch.Refused()
@@ -261,11 +280,28 @@ func (t *Transaction) SetWriteOptions(wo *WriteOptions) {
 }
 
 // Close ends the transaction without writing anything. A second Close, and one after Commit,
-// does nothing and returns ErrClosed.
+// does nothing and returns ErrClosed. The function of Update or View must not call it; it is refused there.
 func (t *Transaction) Close() error {
 	if t.ended() {
 		return ErrClosed
 	}
+	if t.within != "" {
+		return t.refuseEnd("Close")
+	}
+	t.finish("closed without a commit")
+	return nil
+}
+
+// refuseEnd returns the error of Commit or Close in the function of Update or View, which keep it.
+func (t *Transaction) refuseEnd(method string) error {
+	t.misuse = errors.Newf("sievedb: Transaction.%s in the function of %s, which ends the transaction by itself; "+
+		"return nil to commit, or an error to give it up", method, t.within)
+	return t.misuse
+}
+
+// finish ends the transaction. how says what became of it.
+func (t *Transaction) finish(how string) {
+	t.end, t.within = how, ""
 	for len(t.walking) > 0 {
 		t.forget(t.walking[len(t.walking)-1])
 	}
@@ -273,5 +309,4 @@ func (t *Transaction) Close() error {
 	t.snapshot.closed.Store(true)
 	t.snapshot = nil
 	t.db.opened.Remove(t, tracking.Transaction)
-	return nil
 }

@@ -1,6 +1,8 @@
 package db
 
 import (
+	"cmp"
+
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -11,12 +13,40 @@ import (
 // and ends it. If another commit has changed something that it read, Commit returns ErrConflict
 // and nothing is written: begin a new transaction and do the same again. Other errors are those
 // of Apply. The transaction has ended in any case, after ErrInListener too. One without writes
-// commits nothing.
+// commits nothing. A second Commit returns an error that says what happened and wraps ErrClosed.
+//
+// The function of Update must not call it: Update commits by itself. It is refused there, nothing is
+// written, and Update returns the same error.
 func (t *Transaction) Commit() error {
-	if t.ended() {
+	switch {
+	case t.ended() && t != nil && t.end != "":
+		return errors.Wrapf(ErrClosed, "sievedb: Commit: the transaction was %s", t.end)
+	case t.ended():
 		return ErrClosed
+	case t.within != "":
+		return t.refuseEnd("Commit")
 	}
-	defer func() { _ = t.Close() }()
+	return t.commit()
+}
+
+// commit is Commit without the checks of its use.
+func (t *Transaction) commit() (err error) {
+	how := "ended by a panic"
+	defer func() { t.finish(how) }()
+	err = t.writeAll()
+	switch err {
+	case nil:
+		how = "committed already"
+	case ErrConflict:
+		how = "ended by a conflict; begin a new one"
+	default:
+		how = "ended by the error of an earlier Commit"
+	}
+	return err
+}
+
+// writeAll writes what the transaction wrote, unless it conflicts.
+func (t *Transaction) writeAll() error {
 	for _, it := range t.walking {
 		it.cursor.EndWalk()
 	}
@@ -109,24 +139,37 @@ func (d *DB) writtenSince(f *manifest.FileMeta, start uint64) bool {
 }
 
 // View calls fn with a read-only transaction and returns its error. All reads in fn see the
-// database at one moment. The transaction ends with fn.
+// database at one moment. The transaction ends with fn, which must not call Commit or Close.
 func (d *DB) View(fn func(t *Transaction) error) error {
+	if fn == nil {
+		return errNilFunction("View")
+	}
 	t := d.NewTransaction(&TransactionOptions{ReadOnly: true})
 	if t.ended() {
 		return ErrClosed
 	}
-	defer func() { _ = t.Close() }()
-	return fn(t)
+	t.within = "View"
+	defer func() { t.finish("ended by View") }()
+	return cmp.Or(fn(t), t.misuse)
+}
+
+// errNilFunction returns the error of a call without a function.
+func errNilFunction(method string) error {
+	return errors.Newf("sievedb: %s: the function is nil; pass the one that the transaction is to run", method)
 }
 
 // Update calls fn with a transaction and commits it. If fn returns an error, or panics, nothing
 // is written. After a conflict it calls fn again with a new transaction: fn must have no effects
 // but those on the transaction, or bear their repetition. After 100 conflicts in a row it returns
 // an error that wraps ErrConflict. The writes are on stable storage when it returns, unless fn
-// calls SetWriteOptions. fn must not call Commit or Close.
+// calls SetWriteOptions. fn must not call Commit or Close: they are refused, nothing is written, and
+// Update returns their error.
 func (d *DB) Update(fn func(t *Transaction) error) error {
-	if d == nil {
+	switch {
+	case d == nil:
 		return ErrClosed
+	case fn == nil:
+		return errNilFunction("Update")
 	}
 	return d.turns.Retry(d.closing, func() error { return d.updateOnce(fn) })
 }
@@ -140,11 +183,16 @@ func (d *DB) updateOnce(fn func(t *Transaction) error) error {
 		_ = t.Close()
 		return ErrReadOnly
 	}
-	defer func() { _ = t.Close() }()
-	if err := fn(t); err != nil {
+	t.within = "Update"
+	defer func() {
+		if !t.ended() {
+			t.finish("given up by Update")
+		}
+	}()
+	if err := cmp.Or(fn(t), t.misuse); err != nil {
 		return err
 	}
-	return t.Commit()
+	return t.commit()
 }
 
 // Modify replaces the value of key by what fn makes of it, as one atomic step. fn gets the
@@ -152,6 +200,9 @@ func (d *DB) updateOnce(fn func(t *Transaction) error) error {
 // slices belong to fn. After an error of fn nothing is written, and Modify returns it. fn is
 // called again after a conflict, as Update says. It costs one commit.
 func (d *DB) Modify(key []byte, fn func(old []byte) ([]byte, error), wo *WriteOptions) error {
+	if fn == nil && d != nil {
+		return errNilFunction("Modify")
+	}
 	return d.Update(func(t *Transaction) error {
 		t.SetWriteOptions(wo)
 		old, err := t.Get(key)

@@ -350,7 +350,7 @@ func TestMisusedTransactions(t *testing.T) {
 			require.Equal(t, ErrClosed, tx.Delete(nil), name)
 		}
 		tx.SetWriteOptions(NoSync)
-		require.Equal(t, ErrClosed, tx.Commit(), name)
+		require.ErrorIs(t, tx.Commit(), ErrClosed, name)
 		require.Equal(t, ErrClosed, tx.Close(), name)
 	}
 	require.NoError(t, it.Close())

@@ -419,7 +419,7 @@ func TestConflicts(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, got)
 				}
-				require.Equal(t, ErrClosed, tx.Commit())
+				require.ErrorIs(t, tx.Commit(), ErrClosed)
 				require.Equal(t, ErrClosed, tx.Close())
 			})
 		}

@@ -102,6 +102,20 @@ func millis(t time.Time) uint64 {
 	return uint64(t.UnixMilli())
 }
 
+// CheckPut returns why a value of key cannot have that time to live.
+func (p *Policy) CheckPut(key []byte, ttl time.Duration) error {
+	if err := CheckTTL(ttl); err != nil {
+		return err
+	}
+	if !p.Under(key) {
+		return errNoPrefix
+	}
+	return nil
+}
+
+var errNoPrefix = errors.New("sievedb: PutTTL: the key is under none of Options.Expiry.Prefixes, so its value has no place " +
+	"for a time to live; add a prefix, or use Put")
+
 // Seal returns value with its envelope if key is under a prefix, in the memory of dst, and value
 // itself otherwise. With a ttl of 0 the value does not expire.
 func (p *Policy) Seal(dst, key, value []byte, ttl time.Duration) ([]byte, error) {
@@ -112,8 +126,7 @@ func (p *Policy) Seal(dst, key, value []byte, ttl time.Duration) ([]byte, error)
 	case !p.Under(key) && ttl == 0:
 		return value, nil
 	case !p.Under(key):
-		return nil, errors.New("sievedb: PutTTL: the key is under none of Options.Expiry.Prefixes, so its value has no place " +
-			"for a time to live; add a prefix, or use Put")
+		return nil, errNoPrefix
 	case ttl > 0:
 		var err error
 		if at, err = p.deadline(ttl); err != nil {

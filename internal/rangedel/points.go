@@ -29,6 +29,14 @@ type PointHost interface {
 	Apply(b *batch.Batch, check txn.Check) error
 }
 
+// CheckBounds returns why a range cannot be deleted; nil bounds are none.
+func CheckBounds(cmp *base.Comparer, start, limit []byte) error {
+	if start != nil && limit != nil && cmp.Compare(start, limit) > 0 {
+		return errors.New("sievedb: DeleteRange: start is after limit; pass the key that sorts first as start")
+	}
+	return nil
+}
+
 // Parse returns the ranges that a batch deletes, and its last write for each key that it writes and
 // does not delete by a range, in the order of the keys.
 func Parse(cmp *base.Comparer, b *batch.Batch) (spans Spans, own []Entry, err error) {
@@ -36,8 +44,8 @@ func Parse(cmp *base.Comparer, b *batch.Batch) (spans Spans, own []Entry, err er
 	for _, e := range b.All() {
 		switch e.Kind {
 		case batch.EntryDeleteRange:
-			if e.Key != nil && e.Value != nil && cmp.Compare(e.Key, e.Value) > 0 {
-				return Spans{}, nil, errors.New("sievedb: DeleteRange: start is after limit; pass the key that sorts first as start")
+			if err := CheckBounds(cmp, e.Key, e.Value); err != nil {
+				return Spans{}, nil, err
 			}
 			list = append(list, Span{Start: e.Key, Limit: e.Value})
 			span := NewSpans(cmp, list[len(list)-1:])
