@@ -78,7 +78,9 @@ func TestADatabaseWithTheNameOfACheckpointStays(t *testing.T) {
 	dir := "db.backup-" + info.ID
 	_, err := repo.Restore(background, "", dir, &backup.RestoreOptions{FS: mem})
 	require.NoError(t, err)
-	create(t, repo, d, nil)
+	for _, parent := range []string{".", ""} {
+		create(t, repo, d, &backup.CreateOptions{CheckpointParent: parent})
+	}
 	require.Equal(t, "db", contents(t, open(t, dir, &db.Options{FS: mem, ErrorIfMissing: true}))["key"])
 }
 

@@ -9,13 +9,17 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/checkpoint"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -35,9 +39,11 @@ type CreateOptions struct {
 	// Database names the database if the repository has backups of several. Prune applies its policy
 	// to each name separately. It has at most 4 KiB.
 	Database string
-	// CheckpointParent is the directory in which a checkpoint is made for the time of the backup. It
-	// must be on the file system of the database, or the checkpoint copies every table. "" means
-	// the directory that contains the database's.
+	// CheckpointParent is the directory in which a checkpoint is made for the time of the backup, with a
+	// name that begins with that of the database's directory and ".backup-". It must be on the file system
+	// of the database, or the checkpoint copies every table. "" means the subdirectory "backup" of the
+	// database's directory, which exists only meanwhile. A database in a directory that cannot be written needs
+	// another one.
 	CheckpointParent string
 	// Flush flushes the memtables first, so that the backup has no large log.
 	Flush bool
@@ -53,10 +59,13 @@ type creation struct {
 	ctx  context.Context
 	opts CreateOptions
 	fs   vfs.FS
-	// parent is the directory in which the checkpoint is made, in dir.
-	parent, dir string
-	m           manifest
-	began       time.Time
+	// parent is the directory in which the checkpoint is made, with a name that begins with prefix. own says that it is
+	// in the database's directory.
+	parent, prefix string
+	own            bool
+	dir            string // the checkpoint
+	m              manifest
+	began          time.Time
 	// comparer is that of the database; nil means the default.
 	comparer *db.Comparer
 	// objects are those that may be used, by checksum: only name and size matter.
@@ -68,9 +77,9 @@ type creation struct {
 // the call: all writes that were acknowledged before the call, and none that began after Create
 // noted the state. The store can be used meanwhile, and may be read-only. nil options mean the defaults.
 //
-// The database's files are noted with a checkpoint next to its directory, with a name that begins with
-// the database's and ".backup-". It needs almost no space. After a crash, the next backup of that
-// database removes it.
+// The database's files are noted with a checkpoint in the subdirectory "backup" of its directory, which every
+// engine ignores. It needs almost no space. What a crash leaves is removed by the next backup of that database, the
+// next opening for writing, and db.Destroy.
 //
 // A backup that is in the repository is complete, also after an error or a crash. If the returned Info
 // has an ID despite an error, the backup is there, and only the note that it is running could not be
@@ -132,8 +141,9 @@ func (c *creation) findPlace(d *db.DB) (err error) {
 	switch {
 	case err != nil:
 	case c.opts.CheckpointParent == "":
-		c.parent = filepath.Dir(d.Dir())
+		c.parent, c.own = filepath.Join(d.Dir(), base.BackupDir), true
 	default: // absolute, since the working directory may change
+		c.prefix = filepath.Base(d.Dir()) + ".backup-"
 		c.parent, err = c.fs.Abs(c.opts.CheckpointParent)
 	}
 	return err
@@ -243,21 +253,15 @@ func (c *creation) listObjects() error {
 }
 
 // store makes a checkpoint, stores its files, and removes it.
-func (c *creation) store(d *db.DB) (err error) {
-	prefix := filepath.Base(d.Dir()) + ".backup-"
-	if err := removeCheckpoints(c.fs, c.parent, prefix); err != nil {
+func (c *creation) store(d *db.DB) error {
+	isName := func(name string) bool {
+		id, ok := strings.CutPrefix(name, c.prefix)
+		return ok && validID(id)
+	}
+	if err := checkpoint.RemoveLeft(c.fs, c.parent, isName); err != nil {
 		return errors.Wrap(err, "removing what an interrupted backup left")
 	}
-	if err := vfs.MkdirAllSynced(c.fs, c.parent); err != nil {
-		return err
-	}
-	c.dir = filepath.Join(c.parent, prefix+c.m.ID)
-	lock, err := c.fs.Lock(c.dir+lockSuffix, false)
-	for n := 0; errors.Is(err, base.ErrLocked) && n < lockAttempts; n++ {
-		// Another backup has found the file, not locked yet, and is about to remove it.
-		c.dir = filepath.Join(c.parent, prefix+newID(c.began))
-		lock, err = c.fs.Lock(c.dir+lockSuffix, false)
-	}
+	lock, err := c.lockPlace()
 	if err != nil {
 		return err
 	}
@@ -269,8 +273,51 @@ func (c *creation) store(d *db.DB) (err error) {
 	if err == nil {
 		err = c.storeFiles()
 	}
-	return errors.CombineErrors(err, removeCheckpoint(c.fs, c.dir, lock))
+	err = errors.CombineErrors(err, checkpoint.Remove(c.fs, c.dir, lock))
+	if c.own {
+		_ = c.fs.Remove(c.parent) // fails if another backup uses it
+	}
+	return err
 }
+
+// lockPlace chooses the name of the checkpoint and locks it.
+func (c *creation) lockPlace() (lock io.Closer, err error) {
+	id := c.m.ID
+	for range lockAttempts {
+		if err = c.makeParent(); err != nil {
+			return nil, err
+		}
+		c.dir = filepath.Join(c.parent, c.prefix+id)
+		lock, err = c.fs.Lock(c.dir+checkpoint.LockSuffix, false)
+		switch {
+		case errors.Is(err, base.ErrLocked): // another backup has found the file, not locked yet, and is about to remove it
+			id = newID(c.began)
+		case c.own && errors.Is(err, fs.ErrNotExist): // another backup has removed the empty parent
+		default:
+			return lock, err
+		}
+	}
+	return nil, err
+}
+
+// makeParent makes the directory of the checkpoint.
+func (c *creation) makeParent() error {
+	if !c.own {
+		return vfs.MkdirAllSynced(c.fs, c.parent)
+	}
+	err := vfs.MkdirPlain(c.fs, c.parent)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		err = errors.Wrap(err, "the checkpoint of a backup is made in the database's directory; CheckpointParent, or "+
+			"--checkpoint-parent of sievedb backup, names another one")
+	}
+	if err == nil {
+		err = c.fs.SyncDir(filepath.Dir(c.parent))
+	}
+	return err
+}
+
+// lockAttempts is how many times a backup tries to lock a name for its checkpoint.
+const lockAttempts = 20
 
 func (c *creation) storeFiles() error {
 	names, err := c.fs.List(c.dir)

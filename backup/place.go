@@ -1,9 +1,6 @@
 package backup
 
 import (
-	"io/fs"
-	"path/filepath"
-
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -16,37 +13,15 @@ func apart(s Storage, fsys vfs.FS, path string) error {
 		return nil
 	}
 	const advice = "%s is in %s; choose directories apart: what removes one would remove the other"
-	in, err := within(fsys, path, d.fs, d.root)
+	in, err := vfs.Within(fsys, path, d.fs, d.root)
 	if in {
 		return errors.Newf(advice, path, "the repository "+d.root)
 	}
 	if err == nil {
-		in, err = within(d.fs, d.root, fsys, path)
+		in, err = vfs.Within(d.fs, d.root, fsys, path)
 	}
 	if in {
 		return errors.Newf(advice, "the repository "+d.root, path)
 	}
 	return err
-}
-
-// within reports whether path of one file system is the directory dir of another one, or in it.
-func within(fsys vfs.FS, path string, dirFS vfs.FS, dir string) (bool, error) {
-	want, err := dirFS.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	for ; err == nil; path = filepath.Dir(path) {
-		var info fs.FileInfo
-		info, err = fsys.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			err = nil
-		case err == nil && vfs.SameFile(info, want):
-			return true, nil
-		}
-		if filepath.Dir(path) == path {
-			break
-		}
-	}
-	return false, err
 }

@@ -27,7 +27,8 @@ type CheckpointOptions struct {
 // directory with its name and ".checkpoint" may remain, which the next call for dir removes. nil
 // options mean the defaults. If ctx is done, it returns the error of ctx. It works on a read-only
 // store and on a follower too: they write what the logs have as tables. So a follower can copy a database
-// that LevelDB or goleveldb has open. dir must not be within the database's directories. A closed store returns ErrClosed, and a call from a function of the EventListener
+// that LevelDB or goleveldb has open. dir must not be within the database's directories, also not through a symbolic
+// link; only package backup makes checkpoints in the subdirectory "backup". A closed store returns ErrClosed, and a call from a function of the EventListener
 // ErrInListener. It may be called from any goroutine, several times at once for different directories.
 func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (CheckpointInfo, error) {
 	switch {

@@ -219,6 +219,26 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 	}
 }
 
+// A symbolic link leads into the database's directory, where the checkpoint would be taken for a part of it.
+func TestACheckpointThroughALinkIntoTheDatabaseIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Open(filepath.Join(dir, "db"), &Options{LogDir: filepath.Join(dir, "logs")})
+	require.NoError(t, err)
+	defer d.Close()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "db", "changes"), 0o700))
+	for i, target := range []string{"db", "logs", "db/changes"} {
+		link := filepath.Join(dir, fmt.Sprint("link", i))
+		if err := os.Symlink(filepath.Join(dir, target), link); err != nil {
+			t.Skip("no symbolic links:", err)
+		}
+		_, err = d.Checkpoint(background, filepath.Join(link, "copy"), nil)
+		require.ErrorContains(t, err, "which belongs to the database; choose a directory outside", target)
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "elsewhere"), 0o700))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "db", "out")))
+	checkpointTo(t, d, filepath.Join(dir, "db", "out", "copy")) // a link out of it
+}
+
 func TestCheckpointsThatAreRefused(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/checkpoint"
 	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/feed"
@@ -55,7 +56,7 @@ func Destroy(dir string, opts *Options) error {
 			remove(name)
 		}
 	}
-	failed = errors.Join(failed, feed.Destroy(home.FS, dir))
+	failed = errors.Join(failed, feed.Destroy(home.FS, dir), checkpoint.RemoveOwn(home.FS, dir))
 	if failed != nil {
 		return errors.Join(failed, home.Close())
 	}

@@ -2,6 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/checkpoint"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -77,6 +78,9 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 	}
 	d.keepChanges(plan, logNum)
 	r.RemoveOld(logNum, d.set.ManifestNum())
+	if err := checkpoint.RemoveOwn(d.fs, d.dir); err != nil {
+		d.opts.Logger.Warn("cannot remove what an interrupted backup left; the next backup or opening tries again", "err", err)
+	}
 	if err := d.place.Logs.Finish(); err != nil {
 		d.opts.Logger.Warn("the logs are not in another directory any more, but their marks could not be removed", "err", err)
 	}

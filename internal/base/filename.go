@@ -133,3 +133,6 @@ const LostDir = "lost"
 
 // ChangesDir is the subdirectory of a database's directory for the logs that are kept for DB.Changes.
 const ChangesDir = "changes"
+
+// BackupDir is the subdirectory of a database's directory for the checkpoints of backups that are being made.
+const BackupDir = "backup"

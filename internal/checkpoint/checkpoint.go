@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
@@ -66,10 +65,8 @@ func Make(ctx context.Context, o Options, s *State) (report.Checkpoint, error) {
 }
 
 func (m *maker) make() error {
-	for _, dir := range []string{m.Dir, m.LogDir} {
-		if dir != "" && within(dir, m.Dest) {
-			return errors.Newf("it is within %s, which belongs to the database; choose a directory outside", dir)
-		}
+	if err := m.checkPlace(); err != nil {
+		return err
 	}
 	if _, err := m.FS.Lstat(m.Dest); !errors.Is(err, fs.ErrNotExist) {
 		return errors.CombineErrors(err, errors.Wrap(fs.ErrExist, "choose a directory that does not exist"))
@@ -102,10 +99,24 @@ func (m *maker) make() error {
 	return lock.Close()
 }
 
-// within reports whether path is dir, or below it. Both are absolute.
-func within(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+// checkPlace refuses a directory in those of the database, except where backups make their checkpoints.
+func (m *maker) checkPlace() error {
+	if filepath.Dir(m.Dest) == filepath.Join(m.Dir, base.BackupDir) {
+		return nil
+	}
+	for _, dir := range []string{m.Dir, m.LogDir} {
+		if dir == "" {
+			continue
+		}
+		in, err := vfs.Within(m.FS, m.Dest, m.FS, dir)
+		if err != nil {
+			return err
+		}
+		if in {
+			return errors.Newf("it is within %s, which belongs to the database; choose a directory outside", dir)
+		}
+	}
+	return nil
 }
 
 // markerName is a file that is in the temporary directory before any other, with the name of the

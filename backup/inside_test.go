@@ -1,0 +1,121 @@
+package backup_test
+
+import (
+	"io/fs"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// The database's directory is the root of a volume: nothing can be written beside it, and links do not leave it.
+func TestABackupWritesOnlyIntoTheDatabasesDirectory(t *testing.T) {
+	mem, mounted := vfs.NewMem(), false
+	fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		name := op.Name + "/"
+		if op.NewName != "" {
+			name = op.NewName + "/"
+		}
+		reads := op.Kind == wrap.OpOpen || op.Kind == wrap.OpRead || op.Kind == wrap.OpList || op.Kind == wrap.OpStat || op.Kind == wrap.OpSize
+		if mounted && !reads && !strings.HasPrefix(name, "vol/") {
+			return &wrap.Fault{Err: syscall.EROFS}
+		}
+		return nil
+	})
+	d := open(t, "vol", smallOptions(fsys))
+	fill(t, d, 0, 100, "value")
+	mounted = true
+	repo := backup.Open(backuptest.NewMem())
+	first := create(t, repo, d, nil)
+	require.Equal(t, first.Files, create(t, repo, d, nil).Files)
+	require.Equal(t, contents(t, d), restored(t, repo, ""))
+	require.ErrorIs(t, second(repo.Create(background, d, &backup.CreateOptions{CheckpointParent: "parent"})), syscall.EROFS)
+	names, err := mem.List("vol")
+	require.NoError(t, err)
+	require.NotContains(t, names, "backup")
+}
+
+// interrupted returns what a process leaves that is killed in the middle of a backup.
+func interrupted(t *testing.T) *vfs.Mem {
+	mem := vfs.NewMem()
+	var killed *vfs.Mem
+	d := open(t, "db", smallOptions(mem))
+	fill(t, d, 0, 100, "value")
+	repo := backup.Open(&backuptest.Hooked{Storage: backuptest.NewMem(), Before: func(op backuptest.Op) error {
+		if strings.HasPrefix(op.Name, "objects/") && op.Name != "objects/" && killed == nil {
+			killed = mem.Kill()
+		}
+		return nil
+	}})
+	create(t, repo, d, nil)
+	names, err := killed.List("db/backup")
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+	return killed
+}
+
+// The checkpoint that a killed backup leaves in the database's directory disturbs no reader, and the next backup, the next
+// opening for writing, and Destroy remove it.
+func TestWhatAKilledBackupLeavesIsIgnoredAndRemoved(t *testing.T) {
+	mem := interrupted(t)
+	left := func() bool {
+		_, err := mem.Stat("db/backup")
+		return err == nil
+	}
+	o := smallOptions(mem)
+	o.ReadOnly = true
+	for i, open := range []func(string, *db.Options) (*db.DB, error){db.Open, db.OpenFollower} {
+		reader, err := open("db", o)
+		require.NoError(t, err)
+		require.Len(t, contents(t, reader), 100)
+		checked, err := reader.Check(background)
+		require.NoError(t, err)
+		require.Empty(t, checked.Faults)
+		usage, err := reader.DiskUsage()
+		require.NoError(t, err)
+		require.Less(t, usage.Total, uint64(100<<10))
+		dest := "copy" + strconv.Itoa(i)
+		require.NoError(t, second(reader.Checkpoint(background, dest, nil)))
+		names, err := mem.List(dest)
+		require.NoError(t, err)
+		require.NotContains(t, names, "backup")
+		require.NoError(t, reader.Close())
+	}
+	require.NoError(t, db.Repair("db", smallOptions(mem)))
+	require.True(t, left())
+	d := open(t, "db", smallOptions(mem))
+	require.Len(t, contents(t, d), 100)
+	require.False(t, left())
+
+	mem = interrupted(t) // a reader makes the next backup
+	o = smallOptions(mem)
+	o.ReadOnly = true
+	reader := open(t, "db", o)
+	create(t, backup.Open(backuptest.NewMem()), reader, nil)
+	require.False(t, left())
+
+	mem = interrupted(t)
+	require.NoError(t, db.Destroy("db", smallOptions(mem)))
+	_, err := mem.Stat("db")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	mem = interrupted(t) // another process makes a backup: it is left alone
+	names, err := mem.List("db/backup")
+	require.NoError(t, err)
+	lock, err := mem.Lock("db/backup/"+names[1], false)
+	require.NoError(t, err)
+	d = open(t, "db", smallOptions(mem))
+	create(t, backup.Open(backuptest.NewMem()), d, nil)
+	require.True(t, left())
+	require.NoError(t, lock.Close())
+	create(t, backup.Open(backuptest.NewMem()), d, nil)
+	require.False(t, left())
+}

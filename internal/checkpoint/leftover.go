@@ -1,0 +1,91 @@
+package checkpoint
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// LockSuffix ends the name of the file that is locked while a backup uses its checkpoint.
+const LockSuffix = ".lock"
+
+// RemoveLeft removes the checkpoints of backups that were interrupted, in a directory that may be missing. Those of
+// running ones are locked. A directory without a lock's file is something else, such as a database that was restored
+// under such a name. isName reports whether a backup gives its checkpoint such a name.
+func RemoveLeft(fsys vfs.FS, parent string, isName func(string) bool) error {
+	there, err := vfs.PlainDir(fsys, parent)
+	if !there || err != nil {
+		return err
+	}
+	names, err := fsys.List(parent)
+	for _, name := range names {
+		if err != nil {
+			return err
+		}
+		name, ok := strings.CutSuffix(name, LockSuffix)
+		if !ok || !isName(name) {
+			continue
+		}
+		dir := filepath.Join(parent, name)
+		lock, lerr := fsys.Lock(dir+LockSuffix, false)
+		if errors.Is(lerr, base.ErrLocked) {
+			continue
+		}
+		if err = lerr; err == nil {
+			err = Remove(fsys, dir, lock)
+		}
+	}
+	return err
+}
+
+// RemoveOwn removes what interrupted backups left in the directory of a database, and their directory if it is empty
+// then.
+func RemoveOwn(fsys vfs.FS, dir string) error {
+	dir = filepath.Join(dir, base.BackupDir)
+	if there, err := vfs.PlainDir(fsys, dir); !there || err != nil {
+		return err
+	}
+	if err := RemoveLeft(fsys, dir, func(string) bool { return true }); err != nil {
+		return err
+	}
+	names, err := fsys.List(dir)
+	if err == nil && len(names) == 0 {
+		_ = fsys.Remove(dir) // if it stays, it does no harm; another backup may be making its lock
+	}
+	return err
+}
+
+// Remove removes the checkpoint of a backup, complete or not, and then its lock. A power cut leaves no checkpoint without
+// a lock.
+func Remove(fsys vfs.FS, dir string, lock io.Closer) error {
+	err := errors.CombineErrors(removeFiles(fsys, dir), removeFiles(fsys, dir+tempSuffix))
+	if err == nil {
+		err = fsys.SyncDir(filepath.Dir(dir))
+	}
+	if err != nil {
+		return errors.CombineErrors(err, lock.Close())
+	}
+	return vfs.RemoveLock(fsys, dir+LockSuffix, lock)
+}
+
+// removeFiles removes a directory with the files of a database. A missing one is no error.
+func removeFiles(fsys vfs.FS, dir string) error {
+	// A symbolic link with such a name may lead to another database.
+	if there, err := vfs.PlainDir(fsys, dir); err != nil || !there {
+		return err
+	}
+	names, err := fsys.List(dir)
+	for _, name := range names {
+		if _, _, ok := base.ParseFileName(name); ok && err == nil {
+			err = fsys.Remove(filepath.Join(dir, name))
+		}
+	}
+	if err == nil {
+		err = fsys.Remove(dir)
+	}
+	return err
+}
