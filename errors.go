@@ -40,6 +40,41 @@ func (e *CorruptionError) Error() string {
 // Is makes errors.Is(e, ErrCorruption) true.
 func (e *CorruptionError) Is(target error) bool { return target == ErrCorruption }
 
+// ErrNewer is what every NewerError is, and what errors.Is finds in each error that one caused.
+var ErrNewer = errors.New("sievedb: written by a newer version")
+
+// NewerError says which part of which file this version does not know, although the file is
+// whole: a newer version wrote it. The database must be opened with that version or a later one;
+// Repair refuses it, since it would remove what it cannot read. errors.Is(err, ErrNewer) holds
+// for it, and errors.Is(err, ErrCorruption) does not.
+type NewerError struct {
+	// File is the file's path, empty while the error is still inside a decoder that knows only
+	// bytes.
+	File string
+	// Part names the piece of the format: "version edit", "data block", "log record".
+	Part string
+	// Offset is where Part begins in the file, in bytes; -1 where it is unknown.
+	Offset int64
+	// Found says what is not known, and what is. It never holds bytes of keys or values.
+	Found string
+}
+
+// Error implements error.
+func (e *NewerError) Error() string {
+	s := "sievedb: written by a newer version"
+	if e.File != "" {
+		s += ": " + e.File
+	}
+	s += ": " + e.Part
+	if e.Offset >= 0 {
+		s += fmt.Sprintf(" at offset %d", e.Offset)
+	}
+	return s + ": " + e.Found + "; use the version that wrote it, or a later one"
+}
+
+// Is makes errors.Is(e, ErrNewer) true.
+func (e *NewerError) Is(target error) bool { return target == ErrNewer }
+
 // PanicError is the error for a panic of code that Options bring in (Comparer, filter policies, FS,
 // EventListener, Logger), or of the store itself, if it cannot continue to a caller as a panic. Use
 // errors.As to get it.

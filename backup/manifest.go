@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // Info describes a backup.
@@ -155,8 +154,7 @@ func decodeManifest(text []byte, id string) (*manifest, error) {
 func parseManifest(text string) (*manifest, error) {
 	head, _, _ := strings.Cut(text, "\n")
 	if head != manifestHead && head != streamHead {
-		return nil, errors.Newf("the backup's first line is %q; want %q: "+
-			"it is damaged, or a later version of SieveDB made it", head[:min(len(head), 40)], manifestHead)
+		return nil, versionFault("backup manifest", head, streamHead)
 	}
 	body, sum, ok := cutSum(text)
 	if got := sha256.Sum256([]byte(body)); !ok || hex.EncodeToString(got[:]) != sum {

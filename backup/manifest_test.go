@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/backuptest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -104,7 +105,8 @@ func TestOtherStoragesAreRefused(t *testing.T) {
 		second(repo.Create(background, d, nil)), second(repo.List(background)), second(repo.Verify(background)),
 		second(repo.Restore(background, "", "to", nil)), second(repo.Prune(background, backup.Policy{KeepLast: 1})),
 	} {
-		require.ErrorContains(t, err, "another version of SieveDB made the repository")
+		require.ErrorIs(t, err, db.ErrNewer)
+		require.ErrorContains(t, err, "FORMAT says")
 	}
 	require.Len(t, storage.Objects(), 1)
 }

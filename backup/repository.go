@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,10 +37,23 @@ func (r *Repository) check(ctx context.Context) error {
 	case err != nil:
 		return errors.Wrap(err, "sievedb: backup: reading FORMAT")
 	case string(text) != formatText:
-		return errors.Newf("sievedb: backup: FORMAT says %q; want %q: another version of SieveDB made the repository",
-			text, formatText)
+		err := versionFault("FORMAT", string(text), formatText)
+		return errors.Wrapf(err, "sievedb: backup: FORMAT says %q; want %q", text, formatText)
 	}
 	return nil
+}
+
+// versionFault returns the error for a text whose first line is not known, the title of this version: a
+// sievedb.NewerError if only the version at its end differs and is higher.
+func versionFault(part, line, known string) error {
+	end := strings.LastIndexByte(known, ' ') + 1
+	digits, ours := strings.CutPrefix(strings.TrimSuffix(line, "\n"), known[:end])
+	version, err := strconv.ParseUint(digits, 10, 32)
+	latest, _ := strconv.ParseUint(strings.TrimSuffix(known[end:], "\n"), 10, 32)
+	if ours && err == nil && version > latest {
+		return base.Newerf(part, 0, "it has version %d; the latest known one is %d", version, latest)
+	}
+	return base.Corruptf(part, 0, "its first line is %q; want %q", line[:min(len(line), 40)], known)
 }
 
 // begin makes the repository if the storage is empty.

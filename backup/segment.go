@@ -105,8 +105,7 @@ func readHead(r *bufio.Reader) (*segmentHead, error) {
 			return nil, err
 		}
 		if text.Len() == 0 && string(line) != segmentTitle+"\n" {
-			return nil, errors.Newf("the segment's first line is %q; want %q: it is damaged, or a later version of SieveDB made it",
-				line[:min(len(line), 40)], segmentTitle)
+			return nil, versionFault("segment", string(line), segmentTitle)
 		}
 		text.Write(line)
 		if bytes.HasPrefix(line, []byte("sum ")) {

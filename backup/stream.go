@@ -38,8 +38,7 @@ func (s *stream) encode() []byte {
 func decodeStream(text []byte, id string) (*stream, error) {
 	head, _, _ := strings.Cut(string(text), "\n")
 	if head != streamTitle {
-		return nil, errors.Newf("the stream's first line is %q; want %q: it is damaged, or a later version of SieveDB made it",
-			head[:min(len(head), 40)], streamTitle)
+		return nil, versionFault("stream", head, streamTitle)
 	}
 	body, sum, ok := cutSum(string(text))
 	if got := sha256.Sum256([]byte(body)); !ok || hex.EncodeToString(got[:]) != sum {

@@ -14,6 +14,8 @@ import (
 // or that denies a key of its table, is a fault, and so are damaged properties. Check continues after a damaged table. Then
 // it merges all sound tables to find entries that several of them contain with different
 // values. The error says what kept Check from reading; faults are not errors.
+// A fault that says "written by a newer version" (ErrNewer) is no damage: use that version, and do
+// not repair.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed

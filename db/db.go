@@ -35,6 +35,10 @@ var (
 	// ErrCorruption matches every error about damaged files. Such an error is a
 	// *CorruptionError as well.
 	ErrCorruption = base.ErrCorruption
+	// ErrNewer matches every error about a file that a newer version of SieveDB wrote and this
+	// one does not know. Such an error is a *NewerError as well, and is not ErrCorruption:
+	// nothing is damaged, and Repair refuses such a directory.
+	ErrNewer = base.ErrNewer
 	// ErrClosed is returned by every method of a closed value, and of a nil or zero DB,
 	// Snapshot, Iterator or Loader.
 	ErrClosed = base.ErrClosed
@@ -64,6 +68,9 @@ var (
 
 // CorruptionError says which bytes of which file are damaged, and how.
 type CorruptionError = sievedb.CorruptionError
+
+// NewerError says which part of which file this version does not know.
+type NewerError = sievedb.NewerError
 
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.

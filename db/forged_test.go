@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
@@ -86,7 +87,7 @@ var forgedActions = []forgedAction{
 	}},
 	{name: "UpgradeFilters", do: func(o *Options) error {
 		return withForged(o, func(d *DB) error {
-			if _, err := d.Filters(context.Background(), 50); err != nil && !errors.Is(err, ErrCorruption) {
+			if _, err := d.Filters(context.Background(), 50); err != nil && !base.IsUnreadable(err) {
 				return err
 			}
 			_, err := d.UpgradeFilters(context.Background(), nil, nil)
@@ -125,7 +126,7 @@ func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 	}
 	says := fmt.Sprintf("forged database %d of seed %d, %s: %q", number, *forgeSeed, a.name, f.changed)
 	if err != nil && !strings.Contains(err.Error(), "was created with comparer") {
-		require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, ErrForeign), "%s: %v", says, err) // a forged tag may be RocksDB's
+		require.True(t, base.IsUnreadable(err) || errors.Is(err, ErrForeign), "%s: %v", says, err) // a forged tag may be RocksDB's
 	}
 	require.LessOrEqual(t, took, a.maxTime(), says)
 	require.LessOrEqual(t, allocated, most, says)

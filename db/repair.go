@@ -19,7 +19,8 @@ import (
 // Options.Comparer is believed, and a wrong one makes sound tables look damaged. The error is
 // ErrLocked if the directory is in use, ErrForeign if it belongs to another engine,
 // fs.ErrNotExist if it contains no database, and ErrCorruption if nothing in its files can be
-// read; the directory does not change then. A file that cannot be read for another reason than
+// read; the directory does not change then. Nor does it if something was written by a newer version,
+// ErrNewer: its entries would be left out. A file that cannot be read for another reason than
 // its content ends the repair with that error: copy what a failing disk still returns to
 // another one first. If the logs are in another directory (Options.LogDir) that is missing, set LogDir to
 // the database's own directory to repair it without them; RepairReport.LogsAbandoned then names it.

@@ -164,6 +164,11 @@ func corruptEntry(part string, p int, why string) error {
 	return base.Corruptf(part, -1, "entry at byte %d of the decoded block: %s", p, why)
 }
 
+// newerEntry returns the error for an entry of a kind that only later versions may use.
+func newerEntry(part string, p int, ikey []byte) error {
+	return base.Newerf(part, -1, "entry at byte %d of the decoded block: it has the unknown kind %d", p, base.Trailer(ikey)&0xff)
+}
+
 // The reasons for corruptEntry, declared once because the point search and the
 // iterator must reject the same entries.
 const (

@@ -64,7 +64,7 @@ func (b *Block) getWithPivots(pv *pivots, cmp *base.Comparer, userKey []byte, tr
 		case state == "":
 			return f, nil
 		case state != needsKeys:
-			return found{}, corruptEntry("data block", at, state)
+			return found{}, b.getFault(at, state)
 		}
 	}
 	return b.getRebuilding(cmp, userKey, trailer)
@@ -254,4 +254,21 @@ func (b *Block) getAtRestart(r int, u []byte) (f found, bad string, at int) {
 		return b.otherKey(b.data[end], p)
 	}
 	return b.landed(e, util.Fixed64(b.data[end:e.value]), p)
+}
+
+// getFault returns the error for a bad entry at position p, which a search found for the reason why.
+// The search does not keep keys, so it reads the block again to find out whether only a later version
+// knows the kind of that entry.
+func (b *Block) getFault(p int, why string) error {
+	fault := corruptEntry(dataPart, p, why)
+	if why != badEntryKey {
+		return fault
+	}
+	_ = b.eachEntry(dataPart, func(key, _ []byte) error {
+		if base.HasNewerKind(key) {
+			fault = newerEntry(dataPart, p, key)
+		}
+		return nil
+	})
+	return fault
 }

@@ -77,7 +77,11 @@ func (it *blockIter) Close() error {
 
 // fail records the first error and ends the walk.
 func (it *blockIter) fail(p int, why string) bool {
-	if it.err == nil {
+	switch {
+	case it.err != nil:
+	case why == badEntryKey && base.HasNewerKind(it.key):
+		it.err = newerEntry(it.part, p, it.key)
+	default:
 		it.err = corruptEntry(it.part, p, why)
 	}
 	it.unposition()

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/hugepages"
 )
 
@@ -15,6 +16,9 @@ import (
 func (r *Reader) openFilter() error {
 	m, err := r.readMetaindex()
 	if err != nil {
+		if errors.Is(err, base.ErrNewer) { // it may require what is unknown
+			return err
+		}
 		r.status = FilterStatus{State: FilterDamaged, Err: err}
 		return onlyIO(err)
 	}

@@ -63,7 +63,7 @@ func (r *Reader) eachMeta(h handle, part string, f func(key, value []byte) error
 	if err == nil {
 		err = b.eachEntry(part, f)
 	}
-	if errors.Is(err, base.ErrCorruption) {
+	if base.IsUnreadable(err) {
 		err = base.InFile(err, r.name, int64(h.Offset))
 	}
 	return err

@@ -27,8 +27,13 @@ const (
 	// lone filter of a table covers all of it. Readers ignore further bytes.
 	propertiesKey = filterKeyPrefix + reservedProperties
 
+	// requiredKeyPrefix begins the key of something that readers must know to read the table
+	// correctly. This version writes and knows none: it is for later versions.
+	requiredKeyPrefix = filterKeyPrefix + reservedRequired
+
 	// A policy of filters of keys must not have these names.
-	reservedRange      = "sievedb.range." // a prefix
+	reservedRange      = "sievedb.range."    // a prefix
+	reservedRequired   = "sievedb.required." // a prefix
 	reservedProperties = "sievedb.properties"
 
 	// Tables that were written before the first release have these keys. They are read only.
@@ -44,8 +49,8 @@ func CheckFilterNames(policies []filter.Policy) error {
 			continue
 		}
 		if kind, _ := kindOfKey([]byte(filterKeyPrefix + p.Name())); kind != metaFilter {
-			return errors.Newf("a filter policy is named %q; %q and names that begin with %q are reserved",
-				p.Name(), reservedProperties, reservedRange)
+			return errors.Newf("a filter policy is named %q; %q and names that begin with %q or %q are reserved",
+				p.Name(), reservedProperties, reservedRange, reservedRequired)
 		}
 	}
 	return nil
@@ -59,6 +64,7 @@ const (
 	metaFilter
 	metaRange
 	metaProperties
+	metaRequired
 )
 
 // kindOfKey returns the kind of the entry with that key, and for a filter its policy's name.
@@ -71,6 +77,9 @@ func kindOfKey(key []byte) (kind metaKind, name []byte) {
 	}
 	if name, ok := bytes.CutPrefix(key, []byte(oldRangeKeyPrefix)); ok {
 		return metaRange, name
+	}
+	if name, ok := bytes.CutPrefix(key, []byte(requiredKeyPrefix)); ok {
+		return metaRequired, name
 	}
 	if name, ok := bytes.CutPrefix(key, []byte(filterKeyPrefix)); ok {
 		return metaFilter, name
@@ -121,6 +130,9 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 		}
 		if names += len(key); names > maxMetaNames {
 			return base.Corruptf(part, -1, "its %d bytes expand to too many bytes of names; want at most %d", len(data), maxMetaNames)
+		}
+		if kind == metaRequired {
+			return base.Newerf(part, -1, "the table requires %q, which is unknown", name)
 		}
 		h, rest, err := codec.DecodeHandle(value, part)
 		if err != nil {

@@ -193,7 +193,7 @@ func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []rangefilter.Po
 	ranges, err := r.readRanges(m, policies)
 	s.ranges = ranges
 	for _, f := range ranges {
-		if err == nil && errors.Is(f.Err, base.ErrCorruption) {
+		if err == nil && base.IsUnreadable(f.Err) {
 			err = f.Err
 		}
 	}

@@ -107,9 +107,9 @@ type lifetime struct {
 	dropped atomic.Bool  // DropBlocks was called
 }
 
-// onlyIO returns err unless it is corruption.
+// onlyIO returns err unless the bytes are damaged, or a newer version wrote them.
 func onlyIO(err error) error {
-	if errors.Is(err, base.ErrCorruption) {
+	if base.IsUnreadable(err) {
 		return nil
 	}
 	return err

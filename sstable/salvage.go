@@ -30,8 +30,11 @@ type SalvageReport struct {
 	// blocks were found by their checksums.
 	IndexLost bool
 	// Err is the first fault of the table, including a damaged filter and damaged
-	// properties, or nil if it is sound. It is a sievedb.CorruptionError.
+	// properties, or nil if it is sound. It is a sievedb.CorruptionError or a
+	// sievedb.NewerError.
 	Err error
+	// Newer is the first sievedb.NewerError, or nil.
+	Newer error
 }
 
 // SalvageGap is the place of neighbouring lost blocks in the order of the keys.
@@ -44,6 +47,9 @@ type SalvageGap struct {
 func (s *SalvageReport) note(err error) {
 	if s.Err == nil {
 		s.Err = err
+	}
+	if s.Newer == nil && errors.Is(err, base.ErrNewer) {
+		s.Newer = err
 	}
 }
 
@@ -318,15 +324,18 @@ func (s *salvager) nextBlock(off, size uint64, buf []byte) (h handle, found bool
 	return handle{}, false, nil
 }
 
-// maxCompressionByte is the largest kind of compression that LevelDB or its
-// derivatives wrote.
-const maxCompressionByte = 4
+// maxCompressionByte is the largest kind of compression that LevelDB or its derivatives wrote, or that
+// a later version of SieveDB may write.
+const maxCompressionByte = 31
 
 // unlistedBlock emits the entries of the block at h if it is a sound data block whose
 // keys continue those of the previous blocks.
 func (s *salvager) unlistedBlock(h handle) (isData bool, err error) {
 	data, err := s.r.readBlock(h, dataPart)
 	if err != nil {
+		if errors.Is(err, base.ErrNewer) {
+			s.rep.note(err)
+		}
 		return false, onlyIO(err)
 	}
 	b, err := newBlock(data, dataPart)

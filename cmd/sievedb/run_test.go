@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
 
@@ -179,6 +180,30 @@ func TestRepairBringsBackWhatIsThere(t *testing.T) {
 	require.NotEmpty(t, stdout)
 	_, stdout, _ = tool(t, "get", dir, "pear")
 	require.Equal(t, "value of pear\n", stdout)
+}
+
+// A directory of a newer version was reported as damaged, with the advice to repair it.
+func TestADirectoryOfANewerVersionIsNotToBeRepaired(t *testing.T) {
+	dir := newDatabase(t)
+	names, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+	require.NoError(t, err)
+	edit := []byte{77, 1}
+	chunk := append([]byte{0, 0, 0, 0, byte(len(edit)), 0, 1}, edit...)
+	util.PutFixed32(chunk, util.MaskCRC(util.CRC32C(chunk[6:])))
+	manifest, err := os.ReadFile(names[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(names[0], append(manifest, chunk...), 0o600))
+	for _, verb := range []string{"check", "repair", "scan"} {
+		code, stdout, stderr := tool(t, verb, dir)
+		require.Equal(t, exitFailed, code, verb)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "written by a newer version")
+		require.Contains(t, stderr, "tag 77 is unknown")
+		require.NotContains(t, stderr, "sievedb repair")
+	}
+	code, stdout, _ := tool(t, "dump", names[0])
+	require.Equal(t, exitFaults, code)
+	require.Contains(t, stdout, "written by a newer version: tag 77 is unknown")
 }
 
 func TestWrongWordsAreExplained(t *testing.T) {

@@ -14,6 +14,8 @@ var (
 	ErrNotFound = errors.Sentinel("sievedb: not found")
 	// ErrCorruption is sievedb.ErrCorruption, which every CorruptionError matches.
 	ErrCorruption = sievedb.ErrCorruption
+	// ErrNewer is sievedb.ErrNewer, which every NewerError matches.
+	ErrNewer = sievedb.ErrNewer
 	// ErrClosed means that the database, iterator or snapshot was closed.
 	ErrClosed = errors.Sentinel("sievedb: closed")
 	// ErrReadOnly means that a write was refused, because the database was opened read-only
@@ -46,8 +48,23 @@ func Corruptf(part string, offset int64, format string, args ...any) error {
 	return &CorruptionError{Part: part, Offset: offset, Detail: fmt.Sprintf(format, args...)}
 }
 
-// InFile adds the file to err. A CorruptionError without a file gets file, and offset if it has
-// none; any other error is wrapped with the file's name. It returns nil if err is nil.
+// NewerError is sievedb.NewerError.
+type NewerError = sievedb.NewerError
+
+// Newerf returns a NewerError without a file. Offsets are as for Corruptf. The bytes must have a
+// valid checksum: otherwise they are damaged, whatever they look like.
+func Newerf(part string, offset int64, format string, args ...any) error {
+	return &NewerError{Part: part, Offset: offset, Found: fmt.Sprintf(format, args...)}
+}
+
+// IsUnreadable reports whether err is about bytes that this version cannot read, because they are
+// damaged or because a newer version wrote them. Reading them again would fail again.
+func IsUnreadable(err error) bool {
+	return errors.Is(err, ErrCorruption) || errors.Is(err, ErrNewer)
+}
+
+// InFile adds the file to err. A CorruptionError or NewerError without a file gets file, and offset
+// if it has none; any other error is wrapped with the file's name. It returns nil if err is nil.
 func InFile(err error, file string, offset int64) error {
 	if err == nil {
 		return nil
@@ -57,6 +74,17 @@ func InFile(err error, file string, offset int64) error {
 			return err
 		}
 		located := *c
+		located.File = file
+		if located.Offset < 0 {
+			located.Offset = offset
+		}
+		return &located
+	}
+	if n, ok := err.(*NewerError); ok {
+		if n.File != "" {
+			return err
+		}
+		located := *n
 		located.File = file
 		if located.Offset < 0 {
 			located.Offset = offset

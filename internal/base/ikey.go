@@ -14,6 +14,8 @@ const (
 	KindDelete Kind = 0
 	// KindSet is an entry with a value.
 	KindSet Kind = 1
+	// maxNewerKind is the last of the kinds that later versions may use for entries, after KindSet.
+	maxNewerKind Kind = 31
 	// KindSeek is the kind to seek with. It is the greatest one, because trailers are in
 	// descending order, so that a seek to (key, seq, KindSeek) finds the first entry of key
 	// whose sequence number is at most seq.
@@ -60,6 +62,14 @@ func Trailer(ikey []byte) uint64 {
 // kind.
 func ValidInternalKey(ikey []byte) bool {
 	return len(ikey) >= TrailerLen && Kind(ikey[len(ikey)-TrailerLen]) <= KindSet
+}
+
+// IsNewerKind reports whether k is a kind that only later versions may use for entries.
+func IsNewerKind(k Kind) bool { return k > KindSet && k <= maxNewerKind }
+
+// HasNewerKind reports whether ikey, for which ValidInternalKey is false, has such a kind.
+func HasNewerKind(ikey []byte) bool {
+	return len(ikey) >= TrailerLen && IsNewerKind(Kind(ikey[len(ikey)-TrailerLen]))
 }
 
 // DescribeKey describes an internal key for an error text. It reveals no byte of the user key, and

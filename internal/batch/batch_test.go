@@ -19,7 +19,7 @@ func TestDamagedBatchesAreCorruption(t *testing.T) {
 		"an entry missing":           change(func(d []byte) []byte { d[8] = 2; return d }),
 		"bytes after the last":       change(func(d []byte) []byte { return append(d, 0) }),
 		"no entry but bytes":         change(func(d []byte) []byte { d[8] = 0; return d }),
-		"an unknown kind":            change(func(d []byte) []byte { d[12] = 2; return d }),
+		"an unknown kind":            change(func(d []byte) []byte { d[12] = 32; return d }),
 		"a key that is too long":     change(func(d []byte) []byte { d[13] = 100; return d }),
 		"a value that is too long":   change(func(d []byte) []byte { d[17] = 6; return d }),
 		"a sequence above the limit": change(func(d []byte) []byte { d[7] = 1; return d }),
@@ -29,6 +29,18 @@ func TestDamagedBatchesAreCorruption(t *testing.T) {
 			_, _, err := Check(data)
 			require.ErrorIs(t, err, base.ErrCorruption)
 		})
+	}
+}
+
+// A record of a later version was corruption, which Repair left out.
+func TestABatchWithAReservedKindIsNewer(t *testing.T) {
+	data := AppendRecord(nil, 7, base.KindSet, []byte("key"), []byte("value"))
+	for _, kind := range []byte{2, 31} {
+		data[12] = kind
+		_, _, err := Check(data)
+		require.ErrorIs(t, err, base.ErrNewer)
+		require.NotErrorIs(t, err, base.ErrCorruption)
+		require.ErrorIs(t, new(Batch).UnmarshalBinary(data), base.ErrCorruption, "bytes of a caller have no checksum")
 	}
 }
 

@@ -83,6 +83,10 @@ func (b *Batch) UnmarshalBinary(data []byte) error {
 func checkEntries(r Reader) error {
 	for {
 		_, key, value, _, ok, err := r.Next()
+		var newer *base.NewerError
+		if errors.As(err, &newer) { // no checksum shows that the bytes are what someone wrote
+			err = base.Corruptf(newer.Part, newer.Offset, "%s", newer.Found)
+		}
 		if !ok || err != nil {
 			return err
 		}

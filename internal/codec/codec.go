@@ -97,7 +97,8 @@ func appendCodec(dst, block []byte, kind uint8) ([]byte, error) {
 
 // Decode returns the decoded form of a block stored as kind. It is raw itself if
 // that is not compressed, and otherwise in buf if that has room, or in a new slice
-// of exactly the size needed. The claimed size is checked before the allocation. part names the block in an error.
+// of exactly the size needed. The claimed size is checked before the allocation. part names the block in an error, which is a
+// base.NewerError for an unknown kind: the caller has verified the checksum.
 func Decode(kind uint8, raw, buf []byte, part string) ([]byte, error) {
 	switch kind {
 	case None:
@@ -112,8 +113,8 @@ func Decode(kind uint8, raw, buf []byte, part string) ([]byte, error) {
 	case Deflate:
 		return decodeDeflate(raw, buf, Deflate, part)
 	}
-	return nil, base.Corruptf(part, -1, "compression kind %d is unknown; want 0 (none), 1 (Snappy), "+
-		"2 (Zstandard or zlib) or 4 (deflate)", kind)
+	return nil, base.Newerf(part, -1, "compression kind %d is unknown; the known ones are 0 (none), 1 (Snappy), "+
+		"2 (Zstandard or zlib) and 4 (deflate)", kind)
 }
 
 func decodeSnappy(raw, buf []byte, part string) ([]byte, error) {

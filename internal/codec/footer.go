@@ -12,6 +12,9 @@ const (
 	// TableMagic is at the end of every table. LevelDB took it from the SHA-1 hash of
 	// its URL. It never changes.
 	TableMagic = uint64(0xdb4775248b80fb57)
+	// newerMagic begins the last 8 bytes of tables that a later version writes if this one must not
+	// read them; one more byte distinguishes such versions.
+	newerMagic = "sieveTB"
 )
 
 // Footer is LevelDB's table_format.md, "footer".
@@ -31,6 +34,9 @@ func (f Footer) Append(dst []byte) []byte {
 func DecodeFooter(b []byte, fileSize uint64) (f Footer, err error) {
 	if len(b) != FooterLen || fileSize < FooterLen {
 		return Footer{}, base.Corruptf("footer", -1, "%d bytes; want %d", len(b), FooterLen)
+	}
+	if magic := b[FooterLen-8:]; string(magic[:len(newerMagic)]) == newerMagic {
+		return Footer{}, base.Newerf("footer", int64(fileSize-8), "the magic is %q; the known one is %#016x", magic, TableMagic)
 	}
 	if magic := util.Fixed64(b[FooterLen-8:]); magic != TableMagic {
 		return Footer{}, base.Corruptf("footer", -1, "magic number %#016x; want %#016x: "+

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
 )
 
 // Backoff spaces out retries after failures. The zero Backoff begins with 50 ms.
@@ -31,7 +30,7 @@ func (s *Scheduler) beginBackoff(err error) time.Duration {
 	case err == nil && s.paused == 0:
 		s.backoff = Backoff{}
 		return 0
-	case err == nil || err == base.ErrClosed || errors.Is(err, base.ErrCorruption):
+	case err == nil || err == base.ErrClosed || base.IsUnreadable(err):
 		return 0
 	}
 	if s.paused++; s.paused > 1 { // concurrent failures count once

@@ -452,7 +452,7 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 // (basho/eleveldb issue 23). Reads of other keys continue.
 func (s *Scheduler) Done(c *manifest.Compaction, err error) {
 	defer s.background.Done()
-	parked := errors.Is(err, base.ErrCorruption)
+	parked := base.IsUnreadable(err)
 	s.mu.Lock()
 	for _, f := range c.AllInputs() {
 		f.Compacting = parked

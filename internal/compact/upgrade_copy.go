@@ -80,7 +80,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 	<-s.placed
 	for i, f := range s.c.Inputs {
 		switch {
-		case errors.Is(s.errs[i], base.ErrCorruption):
+		case base.IsUnreadable(s.errs[i]):
 			u.known[f] = tableDamaged
 			u.damaged(f, s.errs[i])
 		case s.err == nil:
@@ -91,7 +91,7 @@ func (u *upgrade) end(s *upgradeStep) error {
 			u.known[f] = tableStale
 		}
 	}
-	if s.err != nil && !errors.Is(s.err, base.ErrCorruption) {
+	if s.err != nil && !base.IsUnreadable(s.err) {
 		return upgradeError(s.err)
 	}
 	u.sumUp()
@@ -117,7 +117,7 @@ func (s *upgradeStep) run() {
 	c.mu.Lock()
 	c.takeSlotLocked()
 	c.mu.Unlock()
-	if err = s.err; errors.Is(err, base.ErrCorruption) {
+	if err = s.err; base.IsUnreadable(err) {
 		err = nil // the tables are not set aside; compactions will find the damage themselves
 	}
 	_ = c.o.Guard("the removal of tables", func() error { c.Done(s.c, err); return nil })
@@ -180,7 +180,7 @@ func (s *upgradeStep) edit() (edit *manifest.Edit, written []*manifest.FileMeta)
 
 // stops reports whether the error of one copy prevents replacing the other tables.
 func (s *upgradeStep) stops(err error) bool {
-	return err != nil && (s.c.Level == 0 || !errors.Is(err, base.ErrCorruption))
+	return err != nil && (s.c.Level == 0 || !base.IsUnreadable(err))
 }
 
 // work copies one table after another.

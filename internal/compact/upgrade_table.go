@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/sievedb/sievedb/internal/errors"
-
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/filterplan"
@@ -21,7 +19,7 @@ func (u *upgrade) look(level int, f *manifest.FileMeta) tableState {
 	state, err := u.inspect(level, f)
 	if err != nil {
 		state = tableDamaged
-		if errors.Is(err, base.ErrCorruption) {
+		if base.IsUnreadable(err) {
 			u.damaged(f, err)
 		} else { // the file may be sound
 			u.failed = err
@@ -68,7 +66,7 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 		u.note(f, tableFigures{level, filters.Bytes(), filters.Bytes(), rate, rate})
 		return tableCurrent, nil
 	}
-	if err != nil && !errors.Is(err, base.ErrCorruption) { // a damaged filter needs an upgrade
+	if err != nil && !base.IsUnreadable(err) { // a damaged filter needs an upgrade
 		return 0, err
 	}
 	bytesAfter, rateAfter := u.expect(level, keys)

@@ -186,7 +186,7 @@ func (d *Driver) guarded(fsys vfs.FS) (out Outcome) {
 
 // classify returns the class of an error.
 func classify(err error) Class {
-	if errors.Is(err, base.ErrCorruption) || errors.Is(err, fs.ErrNotExist) {
+	if base.IsUnreadable(err) || errors.Is(err, fs.ErrNotExist) {
 		return Refused
 	}
 	return Unclear

@@ -137,9 +137,15 @@ func (d *dumper) add(name string, value any) *dumper {
 	return d
 }
 
-// fault marks the item as damaged if err is damage. It returns other errors.
+// fault marks the item as damaged if err is damage, and as unknown if a newer version wrote it. It
+// returns other errors.
 func (d *dumper) fault(err error) error {
 	if err == nil {
+		return nil
+	}
+	var n *base.NewerError
+	if errors.As(err, &n) {
+		d.item.Fault = "written by a newer version: " + n.Found
 		return nil
 	}
 	var c *base.CorruptionError

@@ -5,7 +5,6 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/wal"
 )
@@ -16,7 +15,6 @@ func (d *dumper) records(o wal.ReaderOptions, fn func(r *wal.Reader, record []by
 	r := wal.NewReader(d.file, d.size, o)
 	for {
 		record, err := r.Next()
-		var c *base.CorruptionError
 		switch {
 		case err == nil:
 			if err := fn(r, record); err != nil {
@@ -24,7 +22,7 @@ func (d *dumper) records(o wal.ReaderOptions, fn func(r *wal.Reader, record []by
 			}
 		case err == io.EOF:
 			return d.tail(r)
-		case errors.As(err, &c):
+		case base.IsUnreadable(err):
 			if err := d.lostRecords(r.Tail()); err != nil {
 				return err
 			}
@@ -56,6 +54,9 @@ func (d *dumper) lostRecords(t wal.Tail) error {
 	}
 	d.begin("lost bytes", t.Offset, end-t.Offset).add("end of the log", t.Kind.String())
 	d.item.Fault = t.Reason
+	if t.Kind == wal.TailNewer {
+		d.item.Fault = "written by a newer version: " + t.Reason
+	}
 	d.item.Torn = t.Kind == wal.TailTorn && !t.BitFlip || t.Kind == wal.TailHole
 	return d.end()
 }

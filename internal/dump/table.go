@@ -142,7 +142,7 @@ func (d *dumper) entries(data []byte, fn func(key, value []byte) error) error {
 		d.keyBudget -= uint64(len(key))
 		return fn(key, value)
 	})
-	if errors.As(err, new(*base.CorruptionError)) {
+	if base.IsUnreadable(err) {
 		return nil // the block's item has the fault
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -593,7 +594,7 @@ func TestDestroy(t *testing.T) {
 func TestDamagedCursorsAreDropped(t *testing.T) {
 	s := opened(t)
 	require.NoError(t, s.a.SetCursor("c", 0, 0))
-	for _, content := range []string{"", "sievedb cursors 2\n", cursorsTitle + "\n0 \"c\"\ncrc32c 00000000\n", cursorsTitle + "\nx \"c\"\n\n", cursorsTitle + "\n0 'c\n\n"} {
+	for _, content := range []string{"", "sievedb cursors 2\n0 \"c\"\ncrc32c 00000000\n", cursorsTitle + "\n0 \"c\"\ncrc32c 00000000\n", cursorsTitle + "\nx \"c\"\n\n", cursorsTitle + "\n0 'c\n\n"} {
 		create(t, s.fsys, "db/changes/CURSORS", []byte(content))
 		require.NoError(t, s.open(), content)
 		require.Empty(t, s.a.Cursors())
@@ -601,6 +602,44 @@ func TestDamagedCursorsAreDropped(t *testing.T) {
 	_, err := readCursors(largeFS{s.fsys}, "db/changes")
 	require.ErrorContains(t, err, "more than")
 	require.ErrorIs(t, err, base.ErrCorruption)
+}
+
+// The cursors of a later version were taken for damaged, dropped and overwritten.
+func TestCursorsOfALaterVersionAreKept(t *testing.T) {
+	s := opened(t)
+	require.NoError(t, s.a.SetCursor("c", 0, 0))
+	body := "sievedb cursors 2\nsomething new\n"
+	later := fmt.Sprintf("%scrc32c %08x\n", body, util.CRC32C([]byte(body)))
+	create(t, s.fsys, "db/changes/CURSORS", []byte(later))
+	err := s.open()
+	require.ErrorIs(t, err, base.ErrNewer)
+	require.NotErrorIs(t, err, base.ErrCorruption)
+	require.ErrorContains(t, err, "version 2")
+	f, err := s.fsys.Open("db/changes/CURSORS")
+	require.NoError(t, err)
+	defer f.Close()
+	b := make([]byte, len(later))
+	_, err = f.ReadAt(b, 0)
+	require.NoError(t, err)
+	require.Equal(t, later, string(b))
+
+	create(t, s.fsys, "db/changes/CURSORS", []byte(body))
+	_, err = readCursors(largeFS{s.fsys}, "db/changes")
+	require.ErrorIs(t, err, base.ErrNewer, "too large to read")
+}
+
+// A recorded change of a later version was removed at Open, and a follower reported a gap.
+func TestAChangeOfALaterVersionIsKept(t *testing.T) {
+	s := opened(t)
+	event := (&Event{}).encode()
+	event[0] = 2
+	create(t, s.fsys, "db/changes/1-9.delete", logOf(t, event))
+	names := s.names()
+	require.ErrorIs(t, s.open(), base.ErrNewer)
+	require.Equal(t, names, s.names())
+	_, err := NewReader(NewDirectory(s.fsys, "db", nil), 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise}).Next(9)
+	require.ErrorIs(t, err, base.ErrNewer)
+	require.NotErrorIs(t, err, ErrGone)
 }
 
 // largeFS has files that say that they are very large.

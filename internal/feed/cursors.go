@@ -20,7 +20,10 @@ import (
 // of the lines before.
 
 const (
-	cursorsTitle = "sievedb cursors 1"
+	// cursorsTitle ends with the version. The title line and the last line stay in later versions.
+	cursorsTitle   = cursorsFamily + "1"
+	cursorsFamily  = "sievedb cursors "
+	cursorsVersion = 1
 	// maxCursors bounds the number of cursors, and maxCursorName the bytes of a name.
 	maxCursors    = 10_000
 	maxCursorName = 1_000
@@ -37,7 +40,34 @@ func encodeCursors(cursors map[string]uint64) []byte {
 	return []byte(b.String())
 }
 
+// newerCursors returns the error for cursors of a later version, or nil. With a wrong checksum they
+// are damaged. Those that are too large to be read have none.
+func newerCursors(b []byte, whole bool) error {
+	title, _, ok := strings.Cut(string(b), "\n")
+	digits, ours := strings.CutPrefix(title, cursorsFamily)
+	version, err := strconv.ParseUint(digits, 10, 32)
+	if !ok || !ours || err != nil || version <= cursorsVersion {
+		return nil
+	}
+	body, sum, ok := cutLast(string(b))
+	if whole && (!ok || sum != fmt.Sprintf("crc32c %08x", util.CRC32C([]byte(body)))) {
+		return nil
+	}
+	return base.Newerf("cursors", 0, "they have version %d; the known one is %d", version, cursorsVersion)
+}
+
+// cutLast separates the last line of a text from the lines before.
+func cutLast(text string) (before, line string, ok bool) {
+	line, ok = strings.CutSuffix(text, "\n")
+	at := strings.LastIndexByte(line, '\n') + 1
+	return line[:at], line[at:], ok
+}
+
+// decodeCursors decodes the file. The error for one of a later version is a base.NewerError.
 func decodeCursors(b []byte) (map[string]uint64, error) {
+	if err := newerCursors(b, true); err != nil {
+		return nil, err
+	}
 	cursors := map[string]uint64{}
 	lines := strings.SplitAfter(string(b), "\n")
 	for _, line := range lines[1:max(1, len(lines)-2)] {
@@ -69,7 +99,13 @@ func readCursors(fsys vfs.FS, dir string) (map[string]uint64, error) {
 	defer f.Close()
 	size, err := f.Size()
 	if err == nil && size > maxCursorFile {
-		err = base.Corruptf("cursors", -1, "the file has %d bytes, more than %d", size, maxCursorFile)
+		head := make([]byte, maxCursorName)
+		if _, err = vfs.ReadFull(f, head, 0); err == nil || err == io.ErrUnexpectedEOF {
+			err = newerCursors(head, false)
+		}
+		if err == nil {
+			err = base.Corruptf("cursors", -1, "the file has %d bytes, more than %d", size, maxCursorFile)
+		}
 	}
 	if err != nil {
 		return nil, base.InFile(err, path, -1)

@@ -118,8 +118,10 @@ func (d *decoder) flags() byte {
 
 func decodeEvent(b []byte) (*Event, error) {
 	d := decoder{rest: b}
-	if v := d.number(); v != eventVersion && !d.failed {
-		return nil, base.Corruptf("change", 0, "its format has version %d, want %d: a newer version of SieveDB wrote it", v, eventVersion)
+	if v := d.number(); v > eventVersion && !d.failed {
+		return nil, base.Newerf("change", 0, "its format has version %d; the known one is %d", v, eventVersion)
+	} else if v != eventVersion && !d.failed {
+		return nil, base.Corruptf("change", 0, "its format has version %d, want %d", v, eventVersion)
 	}
 	e := &Event{Manifest: d.number()}
 	for n := d.number(); n > 0 && !d.failed; n-- {

@@ -67,7 +67,10 @@ func (a *Archive) Examine(r Recovered) (*Plan, error) {
 			p.notes = append(p.notes, s)
 			continue
 		}
-		counts, unsure := a.examine(s, r)
+		counts, unsure, err := a.examine(s, r)
+		if err != nil {
+			return nil, err
+		}
 		restart = restart || unsure
 		if counts {
 			found = append(found, s)
@@ -78,6 +81,9 @@ func (a *Archive) Examine(r Recovered) (*Plan, error) {
 	logs, err := a.scanLogs(p, r)
 	counted := slices.DeleteFunc(slices.Clone(found), func(s *segment) bool { return s.pending && s.covered(found, logs) })
 	p.keep = chain(append(counted, before(counted, logs)...))
+	if errors.Is(err, base.ErrNewer) {
+		return nil, err
+	}
 	if err == nil {
 		err = p.addLogs(logs)
 	}
@@ -106,20 +112,24 @@ func (p *Plan) end() *uint64 {
 }
 
 // examine fills in what the name of a segment does not say. counts is false for a change that was not
-// made, and for a file that cannot be read. unsure says that it may have been made.
-func (a *Archive) examine(s *segment, r Recovered) (counts, unsure bool) {
+// made, and for a file that cannot be read. unsure says that it may have been made. The error says that
+// a newer version wrote it: it must not be removed.
+func (a *Archive) examine(s *segment, r Recovered) (counts, unsure bool, newer error) {
 	info, err := a.o.FS.Lstat(s.path)
 	if err != nil || !info.Mode().IsRegular() {
-		return false, false
+		return false, false, nil
 	}
 	s.size, s.at = uint64(info.Size()), info.ModTime()
 	if s.kind == Batch {
-		return !s.pending, false
+		return !s.pending, false, nil
 	}
 	e, err := readEvent(a.o.FS, s.path)
+	if errors.Is(err, base.ErrNewer) {
+		return false, false, err
+	}
 	if err != nil {
 		a.o.Logger.Warn("a change that was kept for DB.Changes cannot be read", "err", err)
-		return false, s.pending && r.LastSeq >= s.last
+		return false, s.pending && r.LastSeq >= s.last, nil
 	}
 	whole := true
 	for _, name := range e.Tables {
@@ -132,12 +142,12 @@ func (a *Archive) examine(s *segment, r Recovered) (counts, unsure bool) {
 	}
 	switch {
 	case !s.pending:
-		return whole, false
+		return whole, false, nil
 	case r.LastSeq < s.last:
-		return false, false
+		return false, false, nil
 	}
 	counts = whole && e.Manifest == r.Manifest
-	return counts, !counts
+	return counts, !counts, nil
 }
 
 // covered reports whether something else has a number of a change that is pending: then it was not made.

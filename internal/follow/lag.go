@@ -72,7 +72,7 @@ func (f *Follower) unreadLog(num uint64, path string) (bytes int64, last uint64,
 	log.Continue(from, size)
 	for {
 		record, err := log.Next()
-		if err == io.EOF || errors.Is(err, base.ErrCorruption) { // Refresh reports it
+		if err == io.EOF || base.IsUnreadable(err) { // Refresh reports it
 			return log.End() - from, last, nil
 		}
 		if err != nil {

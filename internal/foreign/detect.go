@@ -239,7 +239,7 @@ func (l *detector) readManifest(name string) (sound bool, tables map[uint64]bool
 		switch {
 		case errors.Is(err, io.EOF):
 			return sound, tables, nil
-		case errors.Is(err, base.ErrCorruption):
+		case base.IsUnreadable(err):
 			sound = false
 			if !records.Skip() {
 				return false, tables, nil
@@ -253,7 +253,7 @@ func (l *detector) readManifest(name string) (sound bool, tables map[uint64]bool
 			l.found = &Finding{l.rocksDBOrPebble(), fmt.Sprintf("%s has an edit with the tag %d", name, e.foreign)}
 			return false, nil, nil
 		}
-		sound = sound && e.whole
+		sound = sound && (e.whole || e.newer)
 		for _, num := range e.tables {
 			tables[num] = true
 		}

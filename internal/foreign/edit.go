@@ -37,6 +37,7 @@ type edit struct {
 	tables  []uint64 // numbers of added tables
 	foreign uint32   // the first foreign tag, or 0
 	whole   bool     // the whole record was decoded as LevelDB does
+	newer   bool     // it has a tag that a newer version of SieveDB may use, and no other engine
 }
 
 // decodeEdit reads a record up to the first field that LevelDB would not have written.
@@ -51,6 +52,7 @@ func decodeEdit(record []byte) (e edit) {
 			if isForeignTag(tag) {
 				e.foreign = tag
 			}
+			e.newer = tag >= 8 && tag < 100
 			return e
 		}
 		record = record[n:]

@@ -177,7 +177,7 @@ func (j *job) checkTable(ctx context.Context, t *table) error {
 	switch {
 	case err == nil:
 		err = e.end(r)
-	case err != e.err && !errors.Is(err, base.ErrCorruption):
+	case err != e.err && !base.IsUnreadable(err):
 		err = errors.Wrapf(err, "reading it by comparer %q", j.Cmp.Name)
 	}
 	if err != nil || e.entries == 0 {

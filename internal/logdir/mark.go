@@ -1,6 +1,7 @@
 package logdir
 
 import (
+	"bytes"
 	"encoding/hex"
 	"io/fs"
 	"path/filepath"
@@ -47,6 +48,16 @@ func decode(data []byte) (m mark, ok bool) {
 	return m, string(m.encode()) == string(data)
 }
 
+// isNewer reports whether data is a mark of a later version: it has more lines.
+func isNewer(data []byte) bool {
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	if len(lines) < 5 || len(lines[len(lines)-1]) > 0 {
+		return false
+	}
+	_, ok := decode(bytes.Join(lines[:3], nil))
+	return ok
+}
+
 // maxMark bounds the size of a mark, in bytes.
 const maxMark = 64 << 10
 
@@ -69,6 +80,9 @@ func read(fsys vfs.FS, path string) (m mark, ok bool, err error) {
 	_, err = vfs.ReadFull(f, data, 0)
 	if err = errors.CombineErrors(err, f.Close()); err != nil {
 		return mark{}, false, errors.Wrapf(err, "sievedb: reading %s", path)
+	}
+	if isNewer(data) {
+		return mark{}, false, base.InFile(base.Newerf("mark of a log directory", -1, "it has more lines than the known three"), path, -1)
 	}
 	if m, ok = decode(data); !ok {
 		return mark{}, false, damaged(path)

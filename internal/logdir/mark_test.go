@@ -28,6 +28,21 @@ func TestDamagedMarksAreRefused(t *testing.T) {
 	}
 }
 
+// A mark with more lines was damage, and the advice was to write it again.
+func TestAMarkOfALaterVersionIsNewer(t *testing.T) {
+	for _, name := range []string{"/db/LOGDIR", "/logs/LOGS"} {
+		mem, _ := twoDirs(t)
+		begin(t, mem, "/db", "/logs")
+		whole := content(t, mem, name)
+		require.NoError(t, mem.Remove(name))
+		put(t, mem, name, whole+"mirror \"/third\"\n")
+		_, err := Find(mem, "/db", "/logs")
+		require.ErrorIs(t, err, base.ErrNewer)
+		require.ErrorContains(t, err, name)
+		require.False(t, IsLost(err), "Repair must not abandon the logs")
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(mark{strings.Repeat("0f", 16), "/a \"dir\"\n"}.encode())
 	f.Add(mark{strings.Repeat("0f", 16), ""}.encode())

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io/fs"
 	"log/slog"
@@ -56,7 +57,9 @@ type FileMark struct {
 const (
 	closeMarkMagic = "sieveCLS"
 	CloseMarkSize  = 64
-	fileMarkSize   = 20
+	// maxCloseMarkSize bounds the marks of later versions.
+	maxCloseMarkSize = 4 << 10
+	fileMarkSize     = 20
 	// markedBytes is the number of bytes at the end of a file that the mark's checksum
 	// covers: one block of the log, which is one read. The bytes before have their own
 	// checksums, and intact chunks after them.
@@ -107,8 +110,23 @@ func DropCloseMark(fsys vfs.FS, dir string, files []DirFile) error {
 	return nil
 }
 
-// DecodeCloseMark decodes a mark. It accepts only the bytes that Encode returns.
+// newerCloseMark returns the error for a mark of a later version, or nil. Its magic begins like that
+// of this version, and it ends with the checksum of all before.
+func newerCloseMark(b []byte) error {
+	family, end := closeMarkMagic[:len(closeMarkMagic)-1], len(b)-4
+	if end < len(closeMarkMagic) || !bytes.HasPrefix(b, []byte(family)) || b[len(family)] == closeMarkMagic[len(family)] ||
+		util.Fixed32(b[end:]) != util.MaskCRC(util.CRC32C(b[:end])) {
+		return nil
+	}
+	return base.Newerf("CLOSED", 0, "the magic is %q; the known one is %q", b[:len(closeMarkMagic)], closeMarkMagic)
+}
+
+// DecodeCloseMark decodes a mark. It accepts only the bytes that Encode returns. The error for a mark
+// of a later version is a base.NewerError.
 func DecodeCloseMark(b []byte) (m CloseMark, err error) {
+	if err := newerCloseMark(b); err != nil {
+		return m, err
+	}
 	if len(b) != CloseMarkSize {
 		return m, base.Corruptf("CLOSED", 0, "%d bytes, want %d", len(b), CloseMarkSize)
 	}
@@ -211,11 +229,14 @@ func readCloseMark(fsys vfs.FS, dir string, files []DirFile) (mark *CloseMark, w
 		return nil, "", err
 	}
 	defer f.Close()
-	b, err := readEnd(f, size, CloseMarkSize+1)
+	b, err := readEnd(f, size, maxCloseMarkSize+1)
 	if err != nil {
 		return nil, "", err
 	}
 	m, err := DecodeCloseMark(b)
+	if errors.Is(err, base.ErrNewer) {
+		return nil, "", base.InFile(err, filepath.Join(dir, base.ClosedName), -1)
+	}
 	if err != nil {
 		return nil, err.Error(), nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -43,11 +44,22 @@ func FuzzDecodeCloseMark(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		mark, err := DecodeCloseMark(b)
 		if err != nil {
-			require.ErrorIs(t, err, base.ErrCorruption)
+			require.True(t, base.IsUnreadable(err), err)
 			return
 		}
 		require.Equal(t, b, mark.Encode())
 	})
+}
+
+// A CLOSED of a later version was ignored as damaged, and then removed.
+func TestACloseMarkOfALaterVersionIsNewer(t *testing.T) {
+	later := util.AppendFixed32([]byte("sieveCL2more"), util.MaskCRC(util.CRC32C([]byte("sieveCL2more"))))
+	_, err := DecodeCloseMark(later)
+	require.ErrorIs(t, err, base.ErrNewer)
+	require.NotErrorIs(t, err, base.ErrCorruption)
+	later[9]++
+	_, err = DecodeCloseMark(later)
+	require.ErrorIs(t, err, base.ErrCorruption, "the checksum is wrong")
 }
 
 // A failed Install removes the temporary file if it made it and did not rename it, and no other.

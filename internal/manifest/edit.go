@@ -10,7 +10,8 @@ import (
 // NumLevels is LevelDB's number of levels (its config::kNumLevels).
 const NumLevels = 7
 
-// The tags of an edit's fields. They reach the disk and never change.
+// The tags of an edit's fields. They reach the disk and never change. New ones are below 100, because
+// RocksDB's and Pebble's begin there; see docs/format.md, "What later versions may use".
 const (
 	tagComparer       = 1
 	tagLogNum         = 2
@@ -106,7 +107,7 @@ func (e *Edit) Encode(dst []byte) []byte {
 }
 
 // DecodeEdit decodes an edit. The result does not share memory with record. The error is a
-// base.CorruptionError whose offset is within record.
+// base.CorruptionError, or a base.NewerError for an unknown tag, whose offset is within record.
 func DecodeEdit(record []byte) (*Edit, error) {
 	e := &Edit{}
 	err := decodeEdit(record, e, &editVisitor{
@@ -187,7 +188,9 @@ func (d *editDecoder) field(e *Edit, v *editVisitor) {
 			v.added(level, num, size, smallest, largest)
 		}
 	default:
-		d.fail("unknown tag %d; a newer version may have written the directory", tag)
+		if d.err == nil { // the size of its payload is unknown too
+			d.err = base.Newerf("version edit", int64(d.size-len(d.rest)), "tag %d is unknown", tag)
+		}
 	}
 }
 
@@ -244,6 +247,9 @@ func (d *editDecoder) bytes(what string) []byte {
 
 func (d *editDecoder) internalKey(what string) []byte {
 	key := d.bytes(what)
+	if d.err == nil && base.HasNewerKind(key) {
+		d.err = base.Newerf("version edit", int64(d.size-len(d.rest)), "the %s has the unknown kind %d", what, base.Trailer(key)&0xff)
+	}
 	if d.err == nil && !base.ValidInternalKey(key) {
 		d.fail("%s of %d bytes is not an internal key", what, len(key))
 	}

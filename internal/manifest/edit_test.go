@@ -50,7 +50,6 @@ func TestEditVectorRoundTrips(t *testing.T) {
 func TestDamagedEditsAreCorruption(t *testing.T) {
 	added := (&Edit{Added: []LevelFile{{Level: 1, File: NewFileMeta(1, 2, ikey("a", 1), ikey("b", 1))}}}).Encode(nil)
 	cases := map[string][]byte{
-		"unknown tag":              {8},
 		"tag cut off":              {0x80},
 		"level out of range":       {tagDeletedFile, NumLevels, 1},
 		"number cut off":           {tagLogNum, 0xff},
@@ -59,13 +58,31 @@ func TestDamagedEditsAreCorruption(t *testing.T) {
 		"comparator too long":      append([]byte{tagComparer, 0x81, 0x10}, bytes.Repeat([]byte{'x'}, 2049)...),
 		"empty comparator":         {tagComparer, 0},
 		"key without a trailer":    {tagCompactPointer, 1, 3, 'a', 'b', 'c'},
-		"key of an unknown kind":   append([]byte{tagCompactPointer, 1, 9, 'a'}, 7, 0, 0, 0, 0, 0, 0, 0),
+		"key of an unknown kind":   append([]byte{tagCompactPointer, 1, 9, 'a'}, 77, 0, 0, 0, 0, 0, 0, 0),
 		"new file without its end": added[:len(added)-1],
 	}
 	for name, raw := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := DecodeEdit(raw)
 			require.ErrorIs(t, err, base.ErrCorruption)
+		})
+	}
+}
+
+// An edit of a later version was corruption, with the advice to repair.
+func TestEditsOfALaterVersionAreNewer(t *testing.T) {
+	begin := (&Edit{LogNum: Num(5), PrevLogNum: Num(0)}).Encode(nil)
+	for name, field := range map[string][]byte{
+		"tag 8": {8}, "tag 10": {10, 1}, "tag 99": {99}, "tag 300": {0xac, 2},
+		"key of a reserved kind": append([]byte{tagCompactPointer, 1, 9, 'a'}, 7, 0, 0, 0, 0, 0, 0, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := DecodeEdit(append(bytes.Clone(begin), field...))
+			var n *base.NewerError
+			require.ErrorAs(t, err, &n)
+			require.GreaterOrEqual(t, n.Offset, int64(len(begin)))
+			require.ErrorIs(t, err, base.ErrNewer)
+			require.NotErrorIs(t, err, base.ErrCorruption)
 		})
 	}
 }
@@ -93,7 +110,7 @@ func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 }
 
 func TestDamagedEditErrorHasTheOffset(t *testing.T) {
-	_, err := DecodeEdit(append((&Edit{LogNum: Num(5), PrevLogNum: Num(0)}).Encode(nil), 8))
+	_, err := DecodeEdit(append((&Edit{LogNum: Num(5), PrevLogNum: Num(0)}).Encode(nil), tagDeletedFile))
 	var c *base.CorruptionError
 	require.ErrorAs(t, err, &c)
 	require.EqualValues(t, 5, c.Offset)

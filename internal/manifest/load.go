@@ -323,7 +323,7 @@ func readEdits(fsys vfs.FS, path string, size int64, fn func(record []byte) erro
 	for {
 		record, err := r.Next()
 		switch {
-		case err == io.EOF || errors.Is(err, base.ErrCorruption):
+		case err == io.EOF || base.IsUnreadable(err):
 			return nil
 		case err != nil:
 			return err

@@ -230,7 +230,7 @@ func (t *Tail) Unread() (int64, error) {
 			break
 		}
 	}
-	if err == io.EOF || errors.Is(err, base.ErrCorruption) { // Read reports it
+	if err == io.EOF || base.IsUnreadable(err) { // Read reports it
 		err = nil
 	}
 	return log.End() - t.log.End(), err

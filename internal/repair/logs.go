@@ -108,6 +108,9 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 			continue
 		}
 		after, _, err := batch.Check(record)
+		if errors.Is(err, base.ErrNewer) {
+			return base.InFile(err, path, log.Offset())
+		}
 		if err != nil {
 			damage(base.InFile(err, path, log.Offset()), 1, int64(len(record)))
 			undecoded += uint64(len(record))

@@ -319,6 +319,9 @@ func (r *Repairer) readEdits(f dirFile, line *File) (*manifestLog, error) {
 			return nil, base.InFile(err, path, -1)
 		}
 		e, err := manifest.DecodeEdit(record)
+		if errors.Is(err, base.ErrNewer) {
+			return nil, base.InFile(err, path, log.Offset())
+		}
 		if err != nil {
 			damage(err, int64(len(record)))
 			continue

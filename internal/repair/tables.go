@@ -69,6 +69,9 @@ func (r *Repairer) scanTable(t *foundTable) error {
 		t.minSeq, t.maxSeq = min(t.minSeq, seq), max(t.maxSeq, seq)
 		return nil
 	})
+	if err == nil {
+		err = rep.Newer // nothing was changed so far, and its entries must not be left out
+	}
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@
 // P be the end of the last complete record. After P there is
 //
 //   - nothing, only zeros, or too little for a header: the end of the log;
+//   - a chunk of an unknown kind whose length fits and whose checksum is valid. A newer version
+//     wrote it, whatever follows: the Reader stops with a base.NewerError;
 //   - bytes that do not decode. The Reader then looks ahead, at every byte, for a later record:
 //     chunks with valid checksums that join to a complete record, which
 //     ReaderOptions.Plausible accepts as one of this log.

@@ -58,6 +58,10 @@ type fault struct {
 	why string
 	// cut: the log's bytes end before the chunk, or the record, does.
 	cut bool
+	// unknown: the kind of the chunk is unknown, and nothing else of it has been checked.
+	unknown bool
+	// newer: the kind of the chunk is unknown, and its checksum is valid.
+	newer bool
 	// whole: the chunks are valid, but the record is longer than the limit of the reader. No
 	// crash explains that.
 	whole bool
@@ -76,7 +80,7 @@ func payloadLen(b []byte, room int) (n int, bad *fault) {
 	case kind == kindZero && n == 0:
 		return 0, &fault{why: "found unwritten zeros, want a chunk"}
 	case kind == kindZero || kind > kindLast:
-		return 0, &fault{why: fmt.Sprintf("chunk kind %d is unknown", kind)}
+		return n, &fault{unknown: true, why: fmt.Sprintf("chunk kind %d is unknown", kind)}
 	case n > room-headerSize:
 		return 0, &fault{why: fmt.Sprintf("a chunk of %d bytes extends past the end of its block, %d bytes away",
 			n, room-headerSize)}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -87,8 +88,10 @@ func (r *Reader) Continue(off, size int64) {
 // Next returns the next record. It is valid until the next call of Next or Skip and must not be
 // changed.
 //
-// At an end that the tail rule accepts, Next returns io.EOF itself, and Tail describes it. At
-// another end the error is a *base.CorruptionError without a file name, for base.InFile to add.
+// At an end that the tail rule accepts, Next returns io.EOF itself, and Tail describes it. At a
+// chunk of an unknown kind with a valid checksum, the error is a *base.NewerError, and Skip does
+// nothing. At another end the error is a *base.CorruptionError. Both are without a file name, for
+// base.InFile to add.
 // An error of the io.ReaderAt is returned unchanged, as is io.ErrUnexpectedEOF if the file is
 // shorter than its size. Every later call returns the same result, until Skip succeeds.
 func (r *Reader) Next() ([]byte, error) {
@@ -99,6 +102,9 @@ func (r *Reader) Next() ([]byte, error) {
 	switch {
 	case err != nil:
 		r.err = err
+	case bad != nil && bad.newer:
+		r.tail = Tail{Kind: TailNewer, Offset: r.end, Dropped: r.size - r.end, Resume: -1, Reason: bad.why}
+		r.err = base.Newerf("log record", bad.at, "%s, but its checksum is valid", bad.why)
 	case bad != nil:
 		r.err = r.judge(bad)
 	default:
@@ -211,6 +217,8 @@ func (r *Reader) chunkAt(off int64) (c chunk, bad *fault, err error) {
 	}
 	if bad != nil {
 		bad.at = off
+		bad.newer = bad.unknown && b[6] > kindLast && n <= len(b)-headerSize &&
+			r.block.maskedCRC(at+headerSize-1, at+headerSize+n) == util.Fixed32(b)
 		return c, bad, nil
 	}
 	return r.block.chunk(at, n), nil, nil

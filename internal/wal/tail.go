@@ -22,6 +22,9 @@ const (
 	// TailDamaged means that a later record follows after bytes that were written and have
 	// changed, or that a record is longer than the limit.
 	TailDamaged
+	// TailNewer means that a chunk of an unknown kind follows whose checksum is valid: a newer
+	// version of SieveDB wrote it.
+	TailNewer
 )
 
 // String returns the kind as one word, such as "torn".
@@ -35,6 +38,8 @@ func (k TailKind) String() string {
 		return "hole"
 	case TailDamaged:
 		return "damaged"
+	case TailNewer:
+		return "newer"
 	}
 	return fmt.Sprintf("TailKind(%d)", int(k))
 }

@@ -1,0 +1,172 @@
+package db
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	filedump "github.com/sievedb/sievedb/internal/dump"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
+)
+
+// newerChunk returns a chunk of a log.
+func newerChunk(kind byte, payload []byte) []byte {
+	c := append([]byte{0, 0, 0, 0, byte(len(payload)), byte(len(payload) >> 8), kind}, payload...)
+	util.PutFixed32(c, util.MaskCRC(util.CRC32C(c[6:])))
+	return c
+}
+
+// requireNewer checks that err is about something that a newer version wrote.
+func requireNewer(t *testing.T, err error, found string) {
+	t.Helper()
+	var n *NewerError
+	require.ErrorAs(t, err, &n)
+	require.ErrorIs(t, err, ErrNewer)
+	require.NotErrorIs(t, err, ErrCorruption)
+	require.Contains(t, n.Found, found)
+	require.NotEmpty(t, n.File)
+	require.NotContains(t, n.Error(), "epair", "no advice to repair")
+}
+
+// A directory of a newer version was refused as damaged, with the advice to repair. Repair then left out
+// what it could not read.
+func TestADirectoryOfANewerVersionIsLeftAlone(t *testing.T) {
+	files, _ := sampleStore(t)
+	current, log := files.only(base.FileManifest)[0], files.only(base.FileLog)[0]
+	appendTo := func(name string, b []byte) func(repairDir) {
+		return func(d repairDir) { d[name] = append(bytes.Clone(d[name]), b...) }
+	}
+	batch := util.AppendFixed32(util.AppendFixed64(nil, 1<<40), 1)
+	for _, c := range []struct {
+		name, found string
+		make        func(repairDir)
+	}{
+		{"a tag of an edit", "tag 77", appendTo(current, newerChunk(1, []byte{77, 1}))},
+		{"a chunk at the end of the MANIFEST", "chunk kind 9", appendTo(current, newerChunk(9, []byte{2, 1}))},
+		{"a chunk at the end of the log", "chunk kind 9", appendTo(log, newerChunk(9, batch))},
+		{"an entry of the log", "kind 2", appendTo(log, newerChunk(1, append(batch, 2, 1, 'k', 1, 'v')))},
+		{"CLOSED", "sieveCL2", func(d repairDir) {
+			d["CLOSED"] = util.AppendFixed32([]byte("sieveCL2"), util.MaskCRC(util.CRC32C([]byte("sieveCL2"))))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := files.clone()
+			c.make(d)
+			o := testOptions(d.fs(t))
+			_, err := Open("db", o)
+			requireNewer(t, err, c.found)
+			requireNewer(t, Repair("db", o), c.found)
+			_, err = OpenFollower("db", o)
+			if c.name != "CLOSED" { // a follower does not read it
+				requireNewer(t, err, c.found)
+			}
+			o.Salvage = SalvageAll
+			_, err = Open("db", o)
+			requireNewer(t, err, c.found)
+			o.ReadOnly = true
+			_, err = Open("db", o)
+			requireNewer(t, err, c.found)
+			requireSameFiles(t, d, readDir(t, o.FS, "db"))
+		})
+	}
+}
+
+// bytesFile is a file that is only read.
+type bytesFile struct{ *bytes.Reader }
+
+func (bytesFile) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
+func (bytesFile) Sync() error               { return nil }
+func (bytesFile) Close() error              { return nil }
+func (f bytesFile) Size() (int64, error)    { return f.Reader.Size(), nil }
+
+// withNewerBlock gives the first block of a table a compression that only a newer version knows.
+func withNewerBlock(t *testing.T, table []byte) {
+	t.Helper()
+	_, at, err := sstable.DecodeFooter(table[len(table)-48:], uint64(len(table)))
+	require.NoError(t, err)
+	index, _, err := sstable.ReadBlock(bytesFile{bytes.NewReader(table)}, uint64(len(table)), at)
+	require.NoError(t, err)
+	var first sstable.Handle
+	_, err = sstable.EachEntry(index, func(_, value []byte) error {
+		h, _, err := sstable.DecodeHandle(value)
+		if first.Size == 0 {
+			first = h
+		}
+		return err
+	})
+	require.NoError(t, err)
+	stored := table[first.Offset : first.Offset+first.Size+sstable.TrailerLen]
+	stored[first.Size] = 9
+	util.PutFixed32(stored[first.Size+1:], util.MaskCRC(util.CRC32C(stored[:first.Size+1])))
+}
+
+func TestATableOfANewerVersionIsReportedAndKept(t *testing.T) {
+	files, model := sampleStore(t)
+	name := files.only(base.FileTable)[0]
+	d := files.clone()
+	d[name] = bytes.Clone(d[name])
+	withNewerBlock(t, d[name])
+	o := testOptions(d.fs(t))
+
+	requireNewer(t, Repair("db", o), "compression kind 9")
+	requireSameFiles(t, d, readDir(t, o.FS, "db"))
+
+	store := mustOpen(t, o)
+	report, err := store.Check(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, report.Faults)
+	require.Contains(t, report.Faults[0], "written by a newer version: ")
+	require.NotContains(t, report.Faults[0], "epair")
+	requireNewer(t, store.Compact(t.Context(), nil, nil), "compression kind 9")
+	failed := 0
+	for key := range model {
+		if _, err := store.Get([]byte(key)); err != nil {
+			requireNewer(t, err, "compression kind 9")
+			failed++
+		}
+	}
+	require.Positive(t, failed)
+	require.NoError(t, store.Close())
+	require.Equal(t, d[name], readDir(t, o.FS, "db")[name], "nothing replaced it")
+
+	marked := 0
+	_, err = filedump.File(o.FS, "db/"+name, filedump.Options{}, func(i *filedump.Item) error {
+		if i.Fault != "" {
+			require.Contains(t, i.Fault, "written by a newer version: ")
+			marked++
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, marked)
+}
+
+// The cursors of a newer version were dropped and overwritten, and with them went the changes that they kept.
+func TestChangesOfANewerVersionAreKept(t *testing.T) {
+	files, _ := sampleStore(t)
+	o := testOptions(files.fs(t))
+	o.Changes = ChangeRetention{Bytes: 1 << 20}
+	d := mustOpen(t, o)
+	_, last, err := d.ChangePositions()
+	require.NoError(t, err)
+	require.NoError(t, d.SetCursor("c", last))
+	require.NoError(t, d.Close())
+	body := "sievedb cursors 2\n7 \"c\" held\n"
+	cursors := fmt.Appendf(nil, "%scrc32c %08x\n", body, util.CRC32C([]byte(body)))
+	f, err := o.FS.Create("db/changes/next")
+	require.NoError(t, err)
+	_, err = f.Write(cursors)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, o.FS.Rename("db/changes/next", "db/changes/CURSORS"))
+	_, err = Open("db", o)
+	requireNewer(t, err, "version 2")
+	require.Equal(t, cursors, readDir(t, o.FS, "db/changes")["CURSORS"])
+	require.NoError(t, Repair("db", o))
+	require.Equal(t, cursors, readDir(t, o.FS, "db/changes")["CURSORS"])
+}

@@ -1,0 +1,113 @@
+package sstable
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/util"
+)
+
+// requireNewer checks that err says what a newer version wrote, and where.
+func requireNewer(t *testing.T, err error, part, found string) {
+	t.Helper()
+	var n *base.NewerError
+	require.ErrorAs(t, err, &n)
+	require.ErrorIs(t, err, base.ErrNewer)
+	require.NotErrorIs(t, err, base.ErrCorruption)
+	require.Equal(t, "000003.ldb", n.File)
+	require.Equal(t, part, n.Part)
+	require.Contains(t, n.Found, found)
+	require.GreaterOrEqual(t, n.Offset, int64(0))
+}
+
+// salvageNewer requires that a salvage reports data as a newer version's.
+func salvageNewer(t *testing.T, data []byte, part, found string) {
+	t.Helper()
+	rep, err := Salvage(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{bloom}, Name: "000003.ldb"},
+		func(_, _ []byte) error { return nil })
+	require.NoError(t, err)
+	requireNewer(t, rep.Newer, part, found)
+}
+
+// A block of a compression that a newer version knows was damage, and Repair left its entries out.
+func TestAnUnknownCompressionIsNewer(t *testing.T) {
+	data := rawTable(t, 9, buildBlock(2, plainEntries(5, 10)))
+	r, _ := openTable(t, data, ReaderOptions{Cache: newCache(), Name: "000003.ldb"})
+	_, err := get(r, "key00000000", base.MaxSeq)
+	requireNewer(t, err, dataPart, "compression kind 9 is unknown")
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(t, err)
+	require.False(t, it.First())
+	requireNewer(t, it.Err(), dataPart, "compression kind 9 is unknown")
+	require.Error(t, it.Close())
+	salvageNewer(t, data, dataPart, "compression kind 9 is unknown")
+
+	// Without the index, the block is found by its checksum.
+	bare := data[:len(data)-footerLen]
+	salvageNewer(t, bare, dataPart, "compression kind 9 is unknown")
+	data[0] ^= 1
+	_, err = get(mustOpen(t, data), "key00000000", base.MaxSeq)
+	require.ErrorIs(t, err, base.ErrCorruption, "with a wrong checksum, the block is damaged")
+}
+
+func mustOpen(t *testing.T, data []byte) *Reader {
+	t.Helper()
+	r, _ := openTable(t, data, ReaderOptions{Cache: newCache(), Name: "000003.ldb"})
+	return r
+}
+
+func TestAnEntryOfAReservedKindIsNewer(t *testing.T) {
+	data := rawTable(t, NoCompression, rawBlock(rawEntry(0, 10, 1, "ka\x02\x01\x00\x00\x00\x00\x00\x00v"), 0))
+	r := mustOpen(t, data)
+	for _, key := range []string{"k", "ka"} {
+		_, err := get(r, key, base.MaxSeq)
+		requireNewer(t, err, dataPart, "unknown kind 2")
+	}
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(t, err)
+	require.False(t, it.First())
+	requireNewer(t, it.Err(), dataPart, "unknown kind 2")
+	require.Error(t, it.Close())
+	salvageNewer(t, data, dataPart, "unknown kind 2")
+}
+
+// withMeta returns a table of one block whose metaindex has one more entry.
+func withMeta(key string) []byte {
+	var file bytes.Buffer
+	add := func(block []byte) handle {
+		h := handle{Offset: uint64(file.Len()), Size: uint64(len(block))}
+		stored := append(bytes.Clone(block), byte(NoCompression))
+		file.Write(util.AppendFixed32(stored, util.MaskCRC(util.CRC32C(stored))))
+		return h
+	}
+	data := add(buildBlock(2, plainEntries(5, 10)))
+	index := blockWriter{interval: 1}
+	index.add(base.AppendInternalKey(nil, []byte("zz"), 1, base.KindSet), data.Append(nil))
+	meta := metaEntries{key: data.Append(nil)}
+	foot := footer{Metaindex: add(meta.block()), Index: add(index.finish())}
+	return foot.Append(file.Bytes())
+}
+
+// A table that needs something else than its data blocks, such as deleted ranges, would be misread.
+func TestATableThatRequiresSomethingUnknownIsRefused(t *testing.T) {
+	data := withMeta("filter.sievedb.required.ranges")
+	_, err := Open(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{bloom}, Name: "000003.ldb"})
+	requireNewer(t, err, "metaindex block", `the table requires "ranges"`)
+	salvageNewer(t, data, "metaindex block", `the table requires "ranges"`)
+
+	_, err = Open(&memFile{data: withMeta("filter.sievedb.later")}, ReaderOptions{Policies: []filter.Policy{bloom}, Name: "000003.ldb"})
+	require.NoError(t, err, "an unknown filter is ignored")
+	require.ErrorContains(t, CheckFilterNames([]filter.Policy{namedPolicy{name: "sievedb.required.x"}}), "are reserved")
+}
+
+func TestATableWithALaterMagicIsNewer(t *testing.T) {
+	data := withMeta("filter.sievedb.later")
+	copy(data[len(data)-8:], "sieveTB2")
+	_, err := Open(&memFile{data: data}, ReaderOptions{Name: "000003.ldb"})
+	requireNewer(t, err, "footer", `the magic is "sieveTB2"`)
+	salvageNewer(t, data, "footer", `the magic is "sieveTB2"`)
+}
