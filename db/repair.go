@@ -31,6 +31,8 @@ import (
 //     stay as they are. The readable blocks of a damaged one are copied to new tables; the
 //     index is not needed for that.
 //   - Every log in use is read, also after damage.
+//   - If CURRENT names an older MANIFEST than the newest one whose files all exist, that one is used, as
+//     after old files were copied over newer ones.
 //   - If a MANIFEST can be read completely, its tables keep their levels, and entries from
 //     elsewhere are put on top, in level 0, if they are newer than all entries of these tables
 //     for the key. Without one, tables that overlap no other go to the last level as they are;

@@ -2,6 +2,7 @@ package repair
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"sort"
 
@@ -229,25 +230,27 @@ func (r *Repairer) fillFrom(p *plan, runs []*run) error {
 	defer below.close()
 	made := r.newCursor(p.made)
 	defer made.close()
-	newest := newestOf{cmp: r.cmp, find: func(key []byte) (seq, limit uint64, found bool, err error) {
-		if seq, found, err = below.newest(key); err != nil {
-			return 0, 0, false, err
+	newest := newestOf{cmp: r.cmp, find: func(key []byte) (newestVersion, error) {
+		v, err := below.newest(key)
+		if err != nil {
+			return v, err
 		}
+		if v.found && v.seq == 0 {
+			v.limit = r.formerSeq(below, key)
+		}
+		seq, found, err := made.newest(key)
 		if found && seq == 0 {
-			limit = r.formerSeq(below, key)
+			v.limit = base.MaxSeq
 		}
-		also, there, err := made.newest(key)
-		if there && also == 0 {
-			limit = base.MaxSeq
-		}
-		return max(seq, also), limit, found || there, err
+		v.seq, v.found = max(v.seq, seq), v.found || found
+		return v, err
 	}}
-	keep := func(ikey []byte) (bool, error) {
+	keep := func(ikey []byte, _ uint64) (bool, error) {
 		user := base.UserKey(ikey)
 		if !r.overlap(p.gaps, user, user) {
 			return false, nil
 		}
-		kept, err := newest.isBelow(r, ikey)
+		kept, err := newest.isBelow(r, ikey, 0)
 		if kept {
 			r.report.EntriesFilled++
 		}
@@ -300,26 +303,40 @@ func (p *plan) placedBefore() (placed []manifest.LevelFile) {
 
 // newestOf finds the newest version of each key of an ascending series of internal keys, once for each user key.
 type newestOf struct {
-	cmp *base.Comparer
-	// find returns the number of the newest version. If that is 0, limit is the greatest that it may
-	// have been before.
-	find func(key []byte) (seq, limit uint64, found bool, err error)
+	cmp  *base.Comparer
+	find func(key []byte) (newestVersion, error)
 
-	key        []byte // nil before the first one
-	seq, limit uint64
-	found      bool
+	key []byte // nil before the first one
+	newestVersion
 }
 
-// isBelow reports whether all other versions of the key are older, and counts the entry if not.
-func (n *newestOf) isBelow(r *Repairer, ikey []byte) (bool, error) {
+// newestVersion is what is known about the newest version of a key. If its sequence number is 0, limit is the
+// greatest that it may have been before. lastLevel means that tables of the last level alone have the key.
+type newestVersion struct {
+	seq, limit uint64
+	found      bool
+	lastLevel  bool
+}
+
+// isBelow reports whether all other versions of the key are older, and counts the entry if not. from is as in
+// keepFunc.
+func (n *newestOf) isBelow(r *Repairer, ikey []byte, from uint64) (bool, error) {
+	first := false
 	if user := base.UserKey(ikey); n.key == nil || n.cmp.Compare(n.key, user) != 0 {
+		first = true
 		n.key = notNil(append(n.key[:0], user...))
 		var err error
-		if n.seq, n.limit, n.found, err = n.find(n.key); err != nil {
+		if n.newestVersion, err = n.find(n.key); err != nil {
 			return false, err
 		}
 	}
-	seq, _ := base.SplitTrailer(base.Trailer(ikey))
+	seq, kind := base.SplitTrailer(base.Trailer(ikey))
+	if seq == 0 && first && n.lastLevel {
+		if former := r.recalledSeq(from); former > n.seq {
+			binary.LittleEndian.PutUint64(ikey[len(ikey)-base.TrailerLen:], base.MakeTrailer(former, kind))
+			return true, nil
+		}
+	}
 	switch {
 	case !n.found || seq > n.seq && (n.seq > 0 || seq > n.limit):
 		return true, nil
@@ -329,6 +346,16 @@ func (n *newestOf) isBelow(r *Repairer, ikey []byte) (bool, error) {
 		r.report.EntriesShadowed++
 	}
 	return false, nil
+}
+
+// recalledSeq returns foundTable.maxSeq of a table that has foundTable.recall, otherwise 0.
+func (r *Repairer) recalledSeq(num uint64) uint64 {
+	for _, t := range r.tables {
+		if t.Num == num && t.recall {
+			return t.maxSeq
+		}
+	}
+	return 0
 }
 
 // cursor looks up ascending keys in runs that the repair made, which have temporary names.

@@ -83,11 +83,8 @@ func (r *Repairer) layOnTop(p *plan) error {
 		return err
 	}
 	defer below.close()
-	newest := newestOf{cmp: r.cmp, find: func(key []byte) (seq, limit uint64, found bool, err error) {
-		seq, found, err = below.newest(key)
-		return seq, 0, found, err
-	}}
-	keep := func(ikey []byte) (bool, error) { return newest.isBelow(r, ikey) }
+	newest := newestOf{cmp: r.cmp, find: below.newest}
+	keep := func(ikey []byte, from uint64) (bool, error) { return newest.isBelow(r, ikey, from) }
 	// The tables are large, and so few, because each one in level 0 slows lookups until compaction.
 	size := r.tableSize()
 	for _, u := range p.unplaced {
@@ -129,7 +126,7 @@ func (t *placedTables) close() {
 
 // newest returns the greatest sequence number among the versions of key. It searches all levels,
 // because the order of levels is not reliable.
-func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
+func (t *placedTables) newest(key []byte) (v newestVersion, err error) {
 	var lookup sstable.Lookup
 	defer lookup.Release()
 	lookup.Init(key, base.MaxSeq)
@@ -137,20 +134,21 @@ func (t *placedTables) newest(key []byte) (seq uint64, found bool, err error) {
 		for _, f := range t.version.Overlapping(level, key, key) {
 			r, err := t.tables.Ref(f)
 			if err != nil {
-				return 0, false, err
+				return v, err
 			}
 			res, err := r.Get(&lookup)
 			r.Unref()
 			if err != nil {
-				return 0, false, err
+				return v, err
 			}
 			if res.Found {
-				s, _ := base.SplitTrailer(res.Trailer)
-				seq, found = max(seq, s), true
+				seq, _ := base.SplitTrailer(res.Trailer)
+				v.lastLevel = !v.found && level == manifest.NumLevels-1
+				v.seq, v.found = max(v.seq, seq), true
 			}
 		}
 	}
-	return seq, found, nil
+	return v, nil
 }
 
 // groups sorts runs by key and divides them into groups whose ranges of user keys do not overlap.

@@ -276,7 +276,8 @@ func (r *Repairer) planTables(p *plan) {
 		case !p.complete && r.wasReplaced(p, t):
 			p.leaveOut(t, "not in use: the MANIFEST, which is newer, does not name it, and no table in its key range is missing")
 		default:
-			r.report.MayResurrect = r.report.MayResurrect || !p.complete && !p.named[t.Num]
+			r.report.MayResurrect = r.report.MayResurrect || (!p.complete || len(r.missingOps) > 0) && !p.named[t.Num]
+			t.recall = r.manifest.version != nil && !p.named[t.Num] && t.minSeq == 0 && t.maxSeq > 0 && !t.seqsLost
 			r.use(p, t, "it was on no level")
 		}
 	}

@@ -31,8 +31,9 @@ func (r *Repairer) tableRun(t *foundTable) *run {
 // maxEntry is the largest entry, key and value, that sstable.Writer can write.
 const maxEntry = math.MaxInt32 / 2
 
-// keepFunc decides whether an entry goes to the run being written.
-type keepFunc func(ikey []byte) (bool, error)
+// keepFunc decides whether an entry goes to the run being written. It may raise the sequence number in ikey
+// of the first entry of a key. from is run.from.
+type keepFunc func(ikey []byte, from uint64) (bool, error)
 
 // writeRuns writes the entries of it, which are in the order of internal keys, to tables of about
 // targetSize bytes. No user key is in two tables. If several entries have the same user key and
@@ -48,7 +49,7 @@ func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 		}
 		pending = false
 		if keep != nil {
-			if ok, err := keep(key); !ok || err != nil {
+			if ok, err := keep(key, from); !ok || err != nil {
 				return err
 			}
 		}
@@ -265,7 +266,7 @@ func (r *Repairer) salvage(p *plan) ([]*run, error) {
 	return s.runs, err
 }
 
-// spillTable writes the readable entries of a damaged table to sorted runs.
+// spillTable writes the readable entries of a table to sorted runs.
 func (r *Repairer) spillTable(s *spill, t *foundTable) error {
 	s.from = t.Num
 	_, err := r.salvageTable(t, func(ikey, value []byte) error {

@@ -16,8 +16,12 @@ type foundTable struct {
 
 	dead bool // known to be unused, and therefore read only if it may fill a gap
 	fill bool // its entries fill gaps; see Repairer.findFillers
-	err  error
-	gaps []keyRange // where keys may be missing
+	// recall means that a compaction which the MANIFEST does not know may have made the table from tables that
+	// the MANIFEST names. An entry with sequence number 0 had no older version below it. So it is newer
+	// than one on the last level, with a number up to maxSeq.
+	recall bool
+	err    error
+	gaps   []keyRange // where keys may be missing
 	// The fields below are known for tables that were read; the bounds are valid only if err is
 	// nil.
 	entries           uint64
