@@ -92,6 +92,8 @@ func (g *generator) step() {
 		g.add(Op{Kind: MultiGet, Keys: g.someKeys(), Slot: g.snapshotOrNone()})
 	case op < 530:
 		g.ingest()
+	case op == 532:
+		g.contend()
 	case op < 533:
 		from, to := g.bounds(true)
 		g.write(Op{Kind: DeleteRange, Key: from, Limit: to})
@@ -153,6 +155,17 @@ func (g *generator) ingest() {
 		o.Of = g.ingests
 	}
 	g.add(o)
+}
+
+// contend is often about a key that the change is not about. A deletion of a range, and the ingest of a table with old
+// numbers, wait some time for the transaction.
+func (g *generator) contend() {
+	o := Op{Kind: Contend, Keys: [][]byte{g.key()}, Value: g.value()}
+	if o.Key, o.Limit = g.bounds(true); g.rnd.IntN(2) == 0 {
+		g.ingests++
+		o.Batch, o.Of = g.sortedBatch(), g.ingests*g.rnd.IntN(2)
+	}
+	g.write(o)
 }
 
 // sortedBatch is empty now and then. Some are larger than a table.

@@ -54,6 +54,17 @@ func (m *model) do(dst []byte, o *Op) []byte {
 			return append(dst, answerReadOnly...)
 		}
 		m.deleteRange(o.Key, o.Limit)
+	case Contend:
+		if m.readOnly {
+			return append(dst, answerReadOnly...)
+		}
+		if o.Batch == nil {
+			m.deleteRange(o.Key, o.Limit)
+		}
+		for _, w := range o.Batch {
+			m.write(m.entryOf(w))
+		}
+		m.write(m.entryOf(Write{Key: o.Keys[0], Value: o.Value}))
 	case NewLoad:
 		if m.readOnly {
 			return append(dst, answerReadOnly...)

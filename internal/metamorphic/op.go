@@ -38,12 +38,13 @@ const (
 	DropLoad                  //
 	Ingest                    // Batch, in rising order of keys; Count, the tables; Of, the number of their sequence number; Same, NoFill
 	DeleteRange               // Key, Limit, Sync, Buffered
+	Contend                   // Keys, Value: a transaction that reads the first key and writes Value, while Key to Limit is deleted, or Batch ingested as one table
 	Tick                      // Of, the milliseconds by which the clock moves
 	Finish                    // checking, closing, and looking for leftovers
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "ingest", "delete range", "tick", "finish"}
+	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "ingest", "delete range", "contend", "tick", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -123,6 +124,8 @@ func (o *Op) String() string {
 		fmt.Fprintf(&b, " %d ms", o.Of)
 	case Upgrade, Tune:
 		fmt.Fprintf(&b, " to number %d", o.Of)
+	case Contend:
+		fmt.Fprintf(&b, " for %q with %d writes, or from %s to %s", o.Keys, len(o.Batch), bound(o.Key), bound(o.Limit))
 	case Compact, DeleteRange:
 		fmt.Fprintf(&b, " from %s to %s", bound(o.Key), bound(o.Limit))
 	}

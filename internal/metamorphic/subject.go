@@ -123,6 +123,8 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.ingest(o)
 	case DeleteRange:
 		err = s.store.DeleteRange(context.Background(), o.Key, o.Limit, o.writeOptions())
+	case Contend:
+		err = s.contend(o)
 	case Get, Has, MultiGet:
 		return s.look(dst, o)
 	case NewSnapshot:
