@@ -163,7 +163,7 @@ func (a *archiver) storeWithTables(ctx context.Context, h *segmentHead, p pendin
 	if err != nil {
 		return err
 	}
-	if err = c.announce(); err == nil {
+	if err = c.announce(""); err == nil {
 		err = c.listObjects()
 	}
 	for _, path := range p.tables {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"hash"
 	"io"
 	"io/fs"
@@ -27,7 +26,7 @@ import (
 
 // MaxDuration is how long a backup may take. Objects that were stored when it ends with an error are
 // found again by the next backup. AbandonedAfter is the age at which Prune takes a running backup for
-// abandoned, as after a crash. The difference allows for clocks that differ between machines, and for
+// abandoned, as after a crash of another machine. The difference allows for clocks that differ between machines, and for
 // a slow last write.
 const (
 	MaxDuration    = 48 * time.Hour
@@ -63,7 +62,8 @@ type creation struct {
 	// in the database's directory.
 	parent, prefix string
 	own            bool
-	dir            string // the checkpoint
+	dir            string    // the checkpoint
+	lock           io.Closer // held until the backup is not announced any more, see dropDead
 	m              manifest
 	began          time.Time
 	// comparer is that of the database; nil means the default.
@@ -113,6 +113,7 @@ func (r *Repository) createIn(ctx context.Context, d *db.DB, o *CreateOptions, s
 	if err != nil {
 		return Info{}, err
 	}
+	defer c.unlockPlace()
 	if err := c.run(d); err != nil {
 		return Info{}, errors.Wrap(base.NoSpace(err), "sievedb: backup")
 	}
@@ -191,10 +192,13 @@ func (c *creation) run(d *db.DB) (err error) {
 	if err := c.chooseID(); err != nil {
 		return err
 	}
-	if err := c.announce(); err != nil {
-		return errors.CombineErrors(err, c.giveUp())
+	if err := c.lockPlace(); err != nil {
+		return err
 	}
-	if err = c.listObjects(); err == nil {
+	if err = c.announce(c.dir + checkpoint.LockSuffix); err == nil {
+		err = c.listObjects()
+	}
+	if err == nil {
 		err = c.store(d)
 	}
 	if err == nil {
@@ -207,10 +211,6 @@ func (c *creation) run(d *db.DB) (err error) {
 		return errors.CombineErrors(err, c.giveUp())
 	}
 	return nil
-}
-
-func (c *creation) announce() error {
-	return c.create(c.ctx, runningPrefix+c.m.ID, fmt.Appendf(nil, "database %q\n", c.m.Database))
 }
 
 // giveUp removes the announcement, also if the context is done.
@@ -254,50 +254,60 @@ func (c *creation) listObjects() error {
 
 // store makes a checkpoint, stores its files, and removes it.
 func (c *creation) store(d *db.DB) error {
+	info, err := d.Checkpoint(c.ctx, c.dir, &db.CheckpointOptions{Flush: c.opts.Flush})
+	c.m.Sequence = info.Seq
+	if err == nil {
+		err = c.storeFiles()
+	}
+	return errors.CombineErrors(err, checkpoint.RemoveFiles(c.fs, c.dir))
+}
+
+// lockPlace removes what interrupted backups left, chooses the name of the checkpoint, and locks it.
+func (c *creation) lockPlace() error {
 	isName := func(name string) bool {
 		id, ok := strings.CutPrefix(name, c.prefix)
 		return ok && validID(id)
 	}
-	if err := checkpoint.RemoveLeft(c.fs, c.parent, isName); err != nil {
+	_, err := c.dropDead(c.ctx, false) // before the locks are removed
+	if err == nil {
+		err = checkpoint.RemoveLeft(c.fs, c.parent, isName)
+	}
+	if err != nil {
 		return errors.Wrap(err, "removing what an interrupted backup left")
 	}
-	lock, err := c.lockPlace()
-	if err != nil {
-		return err
-	}
-	if err = c.fs.SyncDir(c.parent); err == nil {
-		var info db.CheckpointInfo
-		info, err = d.Checkpoint(c.ctx, c.dir, &db.CheckpointOptions{Flush: c.opts.Flush})
-		c.m.Sequence = info.Seq
-	}
-	if err == nil {
-		err = c.storeFiles()
-	}
-	err = errors.CombineErrors(err, checkpoint.Remove(c.fs, c.dir, lock))
-	if c.own {
-		_ = c.fs.Remove(c.parent) // fails if another backup uses it
-	}
-	return err
-}
-
-// lockPlace chooses the name of the checkpoint and locks it.
-func (c *creation) lockPlace() (lock io.Closer, err error) {
 	id := c.m.ID
 	for range lockAttempts {
 		if err = c.makeParent(); err != nil {
-			return nil, err
+			return err
 		}
 		c.dir = filepath.Join(c.parent, c.prefix+id)
-		lock, err = c.fs.Lock(c.dir+checkpoint.LockSuffix, false)
+		c.lock, err = c.fs.Lock(c.dir+checkpoint.LockSuffix, false)
 		switch {
 		case errors.Is(err, base.ErrLocked): // another backup has found the file, not locked yet, and is about to remove it
 			id = newID(c.began)
 		case c.own && errors.Is(err, fs.ErrNotExist): // another backup has removed the empty parent
+		case err != nil:
+			return err
 		default:
-			return lock, err
+			return c.fs.SyncDir(c.parent)
 		}
 	}
-	return nil, err
+	return err
+}
+
+// unlockPlace is called last. If it fails, the next backup removes the file.
+func (c *creation) unlockPlace() {
+	if c.lock == nil {
+		return
+	}
+	if there, err := vfs.PlainDir(c.fs, c.dir); there || err != nil { // RemoveFiles has failed
+		_ = c.lock.Close()
+		return
+	}
+	_ = vfs.RemoveLock(c.fs, c.dir+checkpoint.LockSuffix, c.lock)
+	if c.own {
+		_ = c.fs.Remove(c.parent) // fails if another backup uses it
+	}
 }
 
 // makeParent makes the directory of the checkpoint.

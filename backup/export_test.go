@@ -53,3 +53,6 @@ func StreamAgain(text []byte, id string) ([]byte, error) {
 	}
 	return s.encode(), nil
 }
+
+// AnnouncementAgain decodes an announcement and encodes it again.
+func AnnouncementAgain(text []byte) []byte { return decodeAnnouncement(text).encode(0) }

@@ -93,6 +93,8 @@ func TestWhatAKilledBackupLeavesIsIgnoredAndRemoved(t *testing.T) {
 	require.True(t, left())
 	d := open(t, "db", smallOptions(mem))
 	require.Len(t, contents(t, d), 100)
+	require.Len(t, files(t, mem, "db/backup"), 1, "the lock shows Prune that the backup has ended")
+	create(t, backup.Open(backuptest.NewMem()), d, nil)
 	require.False(t, left())
 
 	mem = interrupted(t) // a reader makes the next backup

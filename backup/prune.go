@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io/fs"
 	"slices"
@@ -28,7 +29,9 @@ type PruneReport struct {
 // Prune removes the backups that the policy does not keep, and then the objects that no backup needs. It
 // never removes an object of a backup that is kept or being made. Objects that a running backup might
 // use are deleted by a later Prune. Several calls, and calls of Create, may run at once. A
-// backup that was running for AbandonedAfter is taken for abandoned. A backup that is dated more than a day
+// backup of this machine whose process was killed has ended: its lock in the database's directory is free. Where
+// that cannot be seen, as on another machine, a backup that was running for AbandonedAfter is taken for abandoned.
+// On a full disk the space is freed in pieces. A backup that is dated more than a day
 // after now is kept and does not count: one wrong clock would otherwise make all later backups the oldest.
 //
 // After an error or a crash some of the backups are removed completely and others not at all; the next
@@ -89,10 +92,7 @@ func (u *pruning) run(p Policy) error {
 	if err := u.dropAbandoned(); err != nil {
 		return err
 	}
-	if err := u.condemn(); err != nil {
-		return err
-	}
-	return u.deleteCondemned()
+	return u.free()
 }
 
 // estimate counts the objects that only removed backups need, or none.
@@ -119,6 +119,11 @@ func (u *pruning) estimate() error {
 	if err != nil {
 		return err
 	}
+	dead, err := u.dropDead(u.ctx, true)
+	if err != nil {
+		return err
+	}
+	running = slices.DeleteFunc(running, func(id string) bool { return slices.Contains(dead, id) })
 	for name, size := range u.sizes {
 		if u.isUnneeded(name, needed, running) {
 			u.report.Objects++
@@ -154,6 +159,13 @@ func (u *pruning) listObjects() error {
 
 // dropAbandoned removes the announcements of abandoned backups, and temporary objects as old as these.
 func (u *pruning) dropAbandoned() error {
+	dead, err := u.dropDead(u.ctx, false)
+	if err == nil {
+		err = u.dropTemps(dead)
+	}
+	if err != nil {
+		return err
+	}
 	ids, err := u.ids(u.ctx, runningPrefix)
 	if err != nil {
 		return err
@@ -256,8 +268,9 @@ func listText(lines []string) []byte {
 
 // condemn writes a list of the objects that no backup needs and that are on no list yet. The running
 // backups are listed after the objects, and the backups after that: each object is then by a running
-// backup, by one that has ended and can be read, or by one that failed.
-func (u *pruning) condemn() error {
+// backup, by one that has ended and can be read, or by one that failed. limit is how many objects the list may have, the
+// largest ones; 0 means all.
+func (u *pruning) condemn(limit int) error {
 	lists, err := u.readCondemned(u.ctx)
 	if err == nil {
 		err = u.listObjects()
@@ -286,6 +299,10 @@ func (u *pruning) condemn() error {
 	}
 	if len(names) == 0 {
 		return nil
+	}
+	if limit > 0 && len(names) > limit {
+		slices.SortFunc(names, func(a, b string) int { return cmp.Compare(u.sizes[b], u.sizes[a]) })
+		names = names[:limit]
 	}
 	slices.Sort(names)
 	return u.create(u.ctx, condemnedPrefix+newID(u.now()), listText(names))

@@ -78,7 +78,7 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 	}
 	d.keepChanges(plan, logNum)
 	r.RemoveOld(logNum, d.set.ManifestNum())
-	if err := checkpoint.RemoveOwn(d.fs, d.dir); err != nil {
+	if err := checkpoint.RemoveUnused(d.fs, d.dir); err != nil {
 		d.opts.Logger.Warn("cannot remove what an interrupted backup left; the next backup or opening tries again", "err", err)
 	}
 	if err := d.place.Logs.Finish(); err != nil {

@@ -208,7 +208,7 @@ func (a *app) prune(args []string, policy backup.Policy) error {
 		a.out.printf("%d backups kept; the %d above with %d objects of %d bytes %s\n",
 			len(r.Kept), len(r.Removed), r.Objects, r.Bytes, done)
 		if r.Waiting > 0 {
-			a.out.printf("%d further objects wait for a running backup; the next prune removes them\n", r.Waiting)
+			a.out.printf("%d further objects wait until a running backup ends; a prune after that removes them\n", r.Waiting)
 		}
 	})
 }

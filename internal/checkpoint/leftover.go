@@ -17,6 +17,11 @@ const LockSuffix = ".lock"
 // running ones are locked. A directory without a lock's file is something else, such as a database that was restored
 // under such a name. isName reports whether a backup gives its checkpoint such a name.
 func RemoveLeft(fsys vfs.FS, parent string, isName func(string) bool) error {
+	return eachLeft(fsys, parent, isName, func(dir string, lock io.Closer) error { return Remove(fsys, dir, lock) })
+}
+
+// eachLeft calls f for each checkpoint that no backup uses, with its lock.
+func eachLeft(fsys vfs.FS, parent string, isName func(string) bool, f func(dir string, lock io.Closer) error) error {
 	there, err := vfs.PlainDir(fsys, parent)
 	if !there || err != nil {
 		return err
@@ -36,7 +41,7 @@ func RemoveLeft(fsys vfs.FS, parent string, isName func(string) bool) error {
 			continue
 		}
 		if err = lerr; err == nil {
-			err = Remove(fsys, dir, lock)
+			err = f(dir, lock)
 		}
 	}
 	return err
@@ -46,30 +51,38 @@ func RemoveLeft(fsys vfs.FS, parent string, isName func(string) bool) error {
 // then.
 func RemoveOwn(fsys vfs.FS, dir string) error {
 	dir = filepath.Join(dir, base.BackupDir)
-	if there, err := vfs.PlainDir(fsys, dir); !there || err != nil {
-		return err
-	}
-	if err := RemoveLeft(fsys, dir, func(string) bool { return true }); err != nil {
-		return err
-	}
-	names, err := fsys.List(dir)
-	if err == nil && len(names) == 0 {
-		_ = fsys.Remove(dir) // if it stays, it does no harm; another backup may be making its lock
+	err := RemoveLeft(fsys, dir, func(string) bool { return true })
+	if err == nil {
+		_ = fsys.Remove(dir) // it fails if there is none, or if it is not empty
 	}
 	return err
+}
+
+// RemoveUnused removes the checkpoints that interrupted backups left in the directory of a database. Their locks stay:
+// by these the next backup, or a prune of the repository, sees that the backups have ended.
+func RemoveUnused(fsys vfs.FS, dir string) error {
+	dir = filepath.Join(dir, base.BackupDir)
+	return eachLeft(fsys, dir, func(string) bool { return true }, func(dir string, lock io.Closer) error {
+		return errors.CombineErrors(RemoveFiles(fsys, dir), lock.Close())
+	})
 }
 
 // Remove removes the checkpoint of a backup, complete or not, and then its lock. A power cut leaves no checkpoint without
 // a lock.
 func Remove(fsys vfs.FS, dir string, lock io.Closer) error {
+	if err := RemoveFiles(fsys, dir); err != nil {
+		return errors.CombineErrors(err, lock.Close())
+	}
+	return vfs.RemoveLock(fsys, dir+LockSuffix, lock)
+}
+
+// RemoveFiles is Remove, except for the lock.
+func RemoveFiles(fsys vfs.FS, dir string) error {
 	err := errors.CombineErrors(removeFiles(fsys, dir), removeFiles(fsys, dir+tempSuffix))
 	if err == nil {
 		err = fsys.SyncDir(filepath.Dir(dir))
 	}
-	if err != nil {
-		return errors.CombineErrors(err, lock.Close())
-	}
-	return vfs.RemoveLock(fsys, dir+LockSuffix, lock)
+	return err
 }
 
 // removeFiles removes a directory with the files of a database. A missing one is no error.

@@ -240,7 +240,7 @@ func printPruned(out io.Writer, r cluster.PruneReport, dryRun bool) error {
 	}
 	fmt.Fprintf(out, "%d backups kept; the %d above with %d objects of %d bytes removed\n", len(r.Kept), len(r.Removed), r.Objects, r.Bytes)
 	if r.Waiting > 0 {
-		fmt.Fprintf(out, "%d further objects wait for a running backup; the next prune removes them\n", r.Waiting)
+		fmt.Fprintf(out, "%d further objects wait until a running backup ends; a prune after that removes them\n", r.Waiting)
 	}
 	return nil
 }
