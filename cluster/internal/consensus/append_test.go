@@ -28,7 +28,7 @@ func (m *measured) StoreLogs(logs []*raft.Log) error {
 // Raft counts the entries of a message. Those of a follower that was away may be long, and a log store refuses batches
 // that are too large.
 func TestLongEntriesReachAFollowerInSeveralMessages(t *testing.T) {
-	c := startCluster(t, 3, steady)
+	c := startCluster(t, 3, nil)
 	back := c.followers()[0]
 	require.NoError(t, back.Close())
 	var want []string
@@ -58,8 +58,7 @@ func TestAMessageHasOneEntryAtLeast(t *testing.T) {
 
 // Raft counts the entries of a log. Long ones would fill the disk.
 func TestALogOfLongEntriesIsShortened(t *testing.T) {
-	c := startCluster(t, 1, func(o *Options) {
-		steady(o)
+	c := startSteady(t, 1, func(o *Options) {
 		o.MaxLogBytes, o.SnapshotThreshold, o.TrailingLogs = 10<<20, 1000, 1000
 	})
 	g := c.leader()

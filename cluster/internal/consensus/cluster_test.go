@@ -504,6 +504,24 @@ func (c *cluster) transfer(to *node) {
 	})
 }
 
+// asLeader calls f, which needs a node that leads, until it succeeds: on a busy machine, another node can be elected meanwhile.
+func (c *cluster) asLeader(a *node, f func() error) {
+	c.t.Helper()
+	eventually(c.t, "a node keeps its place", func() bool {
+		c.transfer(a)
+		return f() == nil
+	})
+}
+
+// proposeAt proposes an entry to a node, which leads then, until it is committed: at least once.
+func (c *cluster) proposeAt(a *node, entry string) {
+	c.t.Helper()
+	c.asLeader(a, func() error {
+		_, _, err := a.Propose([]byte(entry)).Wait(within(c.t, patience))
+		return err
+	})
+}
+
 func requireNoLeak(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {

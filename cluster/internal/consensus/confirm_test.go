@@ -31,8 +31,9 @@ func confirmed(t *testing.T, a *node) {
 
 // The main loops of the followers wait for their disks, so they answer no message of raft.
 func TestReadsDoNotWaitForTheDisksOfFollowers(t *testing.T) {
-	c, a := patientLeader(t, func(*Options) {})
-	a.propose(t, "old")
+	c := startSteady(t, 3, nil)
+	a := c.leader()
+	c.proposeAt(a, "old")
 	c.agree([]string{"old"})
 	confirmed(t, a)
 	disks := make(chan struct{})
@@ -57,7 +58,7 @@ func TestReadsDoNotWaitForTheDisksOfFollowers(t *testing.T) {
 // The others have elected a successor that has acknowledged a write. Its term is in all answers that the old leader gets.
 func TestANewerTermConfirmsNobody(t *testing.T) {
 	c, a := patientLeader(t, func(*Options) {})
-	a.propose(t, "old")
+	c.proposeAt(a, "old")
 	c.agree([]string{"old"})
 	confirmed(t, a)
 	c.net.isolate(a.id)
@@ -85,8 +86,9 @@ func TestANewerTermConfirmsNobody(t *testing.T) {
 
 // A read asks the fastest server only. If that one is silent, the read asks the other one.
 func TestAReadDoesNotWaitForAServerThatIsSilent(t *testing.T) {
-	c, a := patientLeader(t, func(o *Options) { o.Timing.RPC = 10 * patience })
-	a.propose(t, "old")
+	c := startSteady(t, 3, func(o *Options) { o.Timing.RPC = 10 * patience })
+	a := c.leader()
+	c.proposeAt(a, "old")
 	for _, n := range c.followers() {
 		confirmed(t, a)
 		c.net.isolate(n.id)
@@ -100,12 +102,15 @@ func TestAReadDoesNotWaitForAServerThatIsSilent(t *testing.T) {
 
 // A read is confirmed again after the servers that it asks have ended and come back.
 func TestReadsContinueAfterServersRestart(t *testing.T) {
-	c, a := patientLeader(t, func(*Options) {})
-	a.propose(t, "old")
+	c := startSteady(t, 3, nil)
+	a := c.leader()
+	c.proposeAt(a, "old")
 	confirmed(t, a)
-	for _, n := range c.followers() {
-		require.NoError(t, n.Close())
-		c.start(n)
+	for _, n := range c.nodes {
+		if n != a {
+			require.NoError(t, n.Close())
+			c.start(n)
+		}
 	}
 	confirmed(t, a)
 }

@@ -18,14 +18,29 @@ import (
 
 // steady is for tests in which a busy machine must not cost the leader its place.
 func steady(o *Options) {
-	o.Timing = Timing{Heartbeat: 300 * time.Millisecond, Lease: 300 * time.Millisecond, Commit: 5 * time.Millisecond}
+	o.Timing = Timing{Heartbeat: time.Second, Lease: time.Second, Commit: 5 * time.Millisecond}
+}
+
+// startSteady starts n voters whose first one leads, and keeps its place on a busy machine. change may be nil.
+func startSteady(t *testing.T, n int, change func(*Options)) *cluster {
+	c := startCluster(t, n, func(o *Options) {
+		steady(o)
+		if change != nil {
+			change(o)
+		}
+	})
+	first := c.nodes[0]
+	// Otherwise the first election would begin after the heartbeat.
+	require.NoError(t, c.stranger().TimeoutNow(raft.ServerID(first.id), raft.ServerAddress(first.o.Address),
+		&raft.TimeoutNowRequest{RPCHeader: header(first)}, &raft.TimeoutNowResponse{}))
+	return c
 }
 
 func TestALeaderReplicatesInTheOrderOfTheCalls(t *testing.T) {
 	requireNoLeak(t)
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprint(n, " nodes"), func(t *testing.T) {
-			c := startCluster(t, n, steady)
+			c := startSteady(t, n, nil)
 			leader := c.leader()
 			var want []string
 			var futures []*Future
@@ -52,7 +67,7 @@ func TestALeaderReplicatesInTheOrderOfTheCalls(t *testing.T) {
 }
 
 func TestAFollowerNamesTheLeader(t *testing.T) {
-	c := startCluster(t, 3, steady)
+	c := startSteady(t, 3, nil)
 	leader := c.leader()
 	for _, n := range c.followers() {
 		require.NoError(t, n.WaitReady(within(t, patience)))
@@ -275,7 +290,7 @@ func TestCloseEndsAllThatWaits(t *testing.T) {
 }
 
 func TestLeadershipIsReportedInOrderAndWithItsTerm(t *testing.T) {
-	c := startCluster(t, 3, steady)
+	c := startSteady(t, 3, nil)
 	for range 6 {
 		c.transfer(c.followers()[0])
 	}
@@ -305,7 +320,7 @@ func TestLeadershipIsReportedInOrderAndWithItsTerm(t *testing.T) {
 
 func TestServersJoinAndLeave(t *testing.T) {
 	requireNoLeak(t)
-	c := startCluster(t, 3, steady)
+	c := startSteady(t, 3, nil)
 	leader := c.leader()
 	leader.propose(t, "before")
 	d := c.listen()
@@ -343,7 +358,7 @@ func TestServersJoinAndLeave(t *testing.T) {
 }
 
 func TestAReadIndexIsReachedWithoutFurtherEntries(t *testing.T) {
-	c := startCluster(t, 3, steady)
+	c := startSteady(t, 3, nil)
 	check := func(n *node) {
 		t.Helper()
 		index, err := n.ReadIndex(within(t, patience))
@@ -364,7 +379,7 @@ func TestAReadIndexIsReachedWithoutFurtherEntries(t *testing.T) {
 }
 
 func TestAReadJoinsNoRoundThatHasBegun(t *testing.T) {
-	c := startCluster(t, 3, steady)
+	c := startSteady(t, 3, nil)
 	leader := c.leader()
 	for _, f := range c.followers() {
 		c.net.cut(f.id, leader.id) // acknowledgements are late
@@ -384,7 +399,7 @@ func TestAReadJoinsNoRoundThatHasBegun(t *testing.T) {
 }
 
 func TestConcurrentReadsShareRounds(t *testing.T) {
-	c := startCluster(t, 3, steady)
+	c := startSteady(t, 3, nil)
 	leader := c.leader()
 	leader.propose(t, "x")
 	before := leader.trans.acks.tick()
@@ -403,7 +418,7 @@ func TestConcurrentReadsShareRounds(t *testing.T) {
 }
 
 func TestANewLeaderServesNoReadBeforeItIsReady(t *testing.T) {
-	c := startCluster(t, 3, steady)
+	c := startSteady(t, 3, nil)
 	leader := c.leader()
 	leader.leading.mu.Lock()
 	leader.leading.now.Ready = false // as before its first entry of the term is committed
