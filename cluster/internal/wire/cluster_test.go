@@ -23,12 +23,12 @@ func TestNodesOfDifferentClustersDoNotTalkToEachOther(t *testing.T) {
 		l.Group(1)
 	}
 	call := func(from, to *Listener) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		return from.Call(ctx, to.Addr().String(), "hello", nil, nil)
 	}
 	dial := func(from, to *Listener) error {
-		conn, err := from.Group(1).Dial(raft.ServerAddress(to.Addr().String()), 10*time.Second)
+		conn, err := from.Group(1).Dial(raft.ServerAddress(to.Addr().String()), time.Minute)
 		if err == nil {
 			require.NoError(t, conn.Close())
 		}

@@ -29,7 +29,7 @@ func dialRaw(t *testing.T, l *Listener, send []byte) net.Conn {
 // requireClosed fails unless the other side closes the connection soon.
 func requireClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
-	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	_, err := io.Copy(io.Discard, conn)
 	var timeout net.Error
 	if err != nil {
@@ -150,7 +150,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	a.Group(1)
 	called := make(chan error, 1)
 	go func() { called <- b.Call(context.Background(), a.Addr().String(), "wait", nil, nil) }()
-	_, err := b.Group(1).Dial(raft.ServerAddress(a.Addr().String()), time.Second)
+	_, err := b.Group(1).Dial(raft.ServerAddress(a.Addr().String()), time.Minute)
 	require.NoError(t, err)
 	dialRaw(t, a, []byte("a client that is not accepted"))
 	dialRaw(t, a, []byte(magic))
@@ -164,7 +164,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 // requireGoroutines waits until there are at most want goroutines. require.Eventually has some of its own.
 func requireGoroutines(t *testing.T, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > want; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), want, stacks[:runtime.Stack(stacks, true)])

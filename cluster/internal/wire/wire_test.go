@@ -30,7 +30,7 @@ var testSecret = []byte("a secret of the tests")
 
 func listen(t *testing.T, change ...func(*Options)) *Listener {
 	t.Helper()
-	o := Options{Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), HandshakeTimeout: 2 * time.Second}
+	o := Options{Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), HandshakeTimeout: time.Minute}
 	for _, f := range change {
 		f(&o)
 	}
@@ -116,7 +116,7 @@ func TestOneAddressServesClientsGroupsAndCalls(t *testing.T) {
 
 			three, seven := a.Group(3), a.Group(7)
 			for id, s := range map[kv.GroupID]raft.StreamLayer{3: three, 7: seven} {
-				out, err := b.Group(id).Dial(raft.ServerAddress(addr), time.Second)
+				out, err := b.Group(id).Dial(raft.ServerAddress(addr), time.Minute)
 				require.NoError(t, err)
 				in, err := s.Accept()
 				require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			}()
 			err := b.Call(t.Context(), a.Addr().String(), "steal", nil, nil)
 			require.Error(t, err)
-			_, err = b.Group(1).Dial(raft.ServerAddress(a.Addr().String()), time.Second)
+			_, err = b.Group(1).Dial(raft.ServerAddress(a.Addr().String()), time.Minute)
 			require.Error(t, err)
 			if c.refused != "" {
 				require.ErrorIs(t, err, ErrRefused)
@@ -249,12 +249,12 @@ func TestListenRefusesWhatIsNotSafe(t *testing.T) {
 func TestAGroupWithoutReplicaRefusesItsPeers(t *testing.T) {
 	a, b := listen(t, withSecret), listen(t, withSecret)
 	addr := raft.ServerAddress(a.Addr().String())
-	_, err := b.Group(1).Dial(addr, time.Second)
+	_, err := b.Group(1).Dial(addr, time.Minute)
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "no replica of the group")
 
 	s := a.Group(1)
-	out, err := b.Group(1).Dial(addr, time.Second)
+	out, err := b.Group(1).Dial(addr, time.Minute)
 	require.NoError(t, err)
 	in, err := s.Accept()
 	require.NoError(t, err)
@@ -265,10 +265,10 @@ func TestAGroupWithoutReplicaRefusesItsPeers(t *testing.T) {
 	require.Error(t, err, "closing the stream closes its connections")
 	_, err = s.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
-	_, err = b.Group(1).Dial(addr, time.Second)
+	_, err = b.Group(1).Dial(addr, time.Minute)
 	require.ErrorIs(t, err, ErrRefused)
 	a.Group(1)
-	_, err = b.Group(1).Dial(addr, time.Second)
+	_, err = b.Group(1).Dial(addr, time.Minute)
 	require.NoError(t, err, "the group is back")
 }
 
@@ -349,7 +349,7 @@ func TestACallAfterARestartOfTheOtherNodeGetsANewConnection(t *testing.T) {
 		b.pool.mu.Lock()
 		defer b.pool.mu.Unlock()
 		return !b.pool.idle[addr][0].fresh()
-	}, time.Second, time.Millisecond, "the pool notices that the connection has ended")
+	}, time.Minute, time.Millisecond, "the pool notices that the connection has ended")
 	require.NoError(t, b.Call(t.Context(), addr, "ok", nil, nil))
 }
 
