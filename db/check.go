@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/check"
@@ -13,9 +14,10 @@ import (
 // not use: second filters, filters of block ranges, range filters. A filter that is damaged,
 // or that denies a key of its table, is a fault, and so are damaged properties. Check continues after a damaged table. Then
 // it merges all sound tables to find entries that several of them contain with different
-// values. The error says what kept Check from reading; faults are not errors.
-// A fault that says "written by a newer version" (ErrNewer) is no damage: use that version, and do
-// not repair.
+// values. What Open found to be lost in the logs (OpenReport.Losses) is a fault too, until the database
+// is opened again after Open has written its new state. A fault that says "written by a newer version"
+// (ErrNewer) is no damage: use that version, and do not repair. The error says what kept Check from
+// reading; faults are not errors.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -28,6 +30,9 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	report, err := check.Tables(ctx, s.Version, check.Options{
 		Cache: d.tables, Comparer: d.cmp, Policies: d.opts.checkPolicies(), Closed: d.closed.Load,
 	})
+	if report != nil {
+		report.Faults = append(slices.Clone(d.report.Losses), report.Faults...)
+	}
 	return (*CheckReport)(report), err
 }
 

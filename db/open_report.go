@@ -14,7 +14,7 @@ func (d *DB) OpenReport() OpenReport {
 
 // addReplay adds what a replay found and did.
 func addReplay(o *OpenReport, r replay.Report) {
-	o.ClosedCleanly, o.MissingLog = r.ClosedCleanly, r.MissingLog
+	o.ClosedCleanly, o.MissingLog, o.Losses = r.ClosedCleanly, r.MissingLog, r.Losses
 	o.FilesRemoved, o.TablesSetAside = r.FilesRemoved, r.TablesSetAside
 	for _, l := range r.Logs {
 		o.Logs = append(o.Logs, LogReport(l))

@@ -15,6 +15,11 @@ type OpenReport struct {
 	// MissingLog is the log that the MANIFEST names if it does not exist: writes that had not
 	// reached a table are lost then. "" normally.
 	MissingLog string
+	// Losses says what is known to be lost: entries of a missing log, operations that are missing
+	// before a log, and what Options.Salvage skipped. DB.Check reports them as faults. The end of a
+	// log that a crash cut, and a missing log of goleveldb, which removes logs that have nothing
+	// more, are not among them.
+	Losses []string
 	// Logs lists the logs that were replayed, oldest first.
 	Logs []LogReport
 	// FilesRemoved counts leftover files of an earlier run that were removed.

@@ -262,7 +262,7 @@ func (d *Dir) Locked(files manifest.DirFiles) error {
 
 // mayCreate refuses to create a database over the remains of one.
 func (d *Dir) mayCreate(files manifest.DirFiles) error {
-	if err := replay.RefuseRemains(d.Path, files); err != nil {
+	if err := replay.RefuseRemains(d.FS, d.Path, files); err != nil {
 		return err
 	}
 	if d.o.ErrorIfMissing || d.o.ReadOnly {

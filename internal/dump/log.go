@@ -57,7 +57,12 @@ func (d *dumper) lostRecords(t wal.Tail) error {
 	if t.Kind == wal.TailNewer {
 		d.item.Fault = "written by a newer version: " + t.Reason
 	}
-	d.item.Torn = t.Kind == wal.TailTorn && !t.BitFlip || t.Kind == wal.TailHole
+	d.item.Torn = t.Kind == wal.TailTorn && !t.BitFlip
+	if t.Kind == wal.TailHole {
+		// A power cut can leave it, and Open then drops the records after it. They were not synced, unless
+		// the file was damaged. So it is not an ordinary end.
+		d.item.Fault += "; records follow, which Open does not use"
+	}
 	return d.end()
 }
 

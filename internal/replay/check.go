@@ -1,17 +1,32 @@
 package replay
 
 import (
+	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/vfs"
 )
 
-// RefuseRemains refuses to create a database in dir over the remains of one.
-func RefuseRemains(dir string, files manifest.DirFiles) error {
+// RefuseRemains refuses to create a database in dir over the remains of one: tables, a log with records, or a MANIFEST
+// that was in force. A crash while a database is created leaves a MANIFEST with one edit. CLOSED is removed before,
+// and other programs that destroy a database leave it, but no MANIFEST.
+func RefuseRemains(fsys vfs.FS, dir string, files manifest.DirFiles) error {
+	closed := slices.ContainsFunc(files.All, func(f manifest.DirFile) bool { return f.Kind == base.FileClosed })
 	for _, f := range files.All {
-		if f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0 {
+		remains := f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0
+		if f.Kind == base.FileManifest {
+			several, err := manifest.HasSeveralEdits(fsys, filepath.Join(dir, base.FileName(f.Kind, f.Num)), f.Size)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			remains = several || closed
+		}
+		if remains {
 			err := base.Corruptf("CURRENT", -1, "it is missing, but %s exists: the directory has the remains of a database; "+
 				"Repair can rebuild it", base.FileName(f.Kind, f.Num))
 			return base.InFile(err, filepath.Join(dir, base.CurrentName), -1)
@@ -107,6 +122,9 @@ func (r *Replayer) checkLog() error {
 			"use Repair to continue without them", name), path, -1)
 	}
 	r.report.MissingLog = name
+	if !state.ByGoLevelDB {
+		r.report.Losses = append(r.report.Losses, name+", which the MANIFEST names, is missing: entries that only it contained are lost")
+	}
 	r.dir.Logger.Warn("the log that the MANIFEST names is missing; entries that only it contained are lost",
 		"log", name, "goleveldb", state.ByGoLevelDB)
 	return nil
@@ -128,6 +146,7 @@ func (r *Replayer) checkClosed() (doubt string, err error) {
 			return "", err
 		}
 		r.report.MissingLog = base.FileName(base.FileLog, mark.Log.Num)
+		r.report.Losses = append(r.report.Losses, err.Error())
 		r.dir.Logger.Error("salvaging the other logs, because one is missing", "err", err)
 	}
 	r.mark = mark

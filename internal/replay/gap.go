@@ -19,6 +19,7 @@ func (r *Replayer) checkReached() error {
 		return base.InFile(err, filepath.Join(r.dir.Path, base.FileName(base.FileLog, r.mark.Log.Num)), -1)
 	}
 	r.salvaged = true
+	r.report.Losses = append(r.report.Losses, err.Error())
 	r.dir.Logger.Error("salvaging the remaining operations of the logs", "err", err)
 	return nil
 }

@@ -69,6 +69,32 @@ func (r *Replayer) setAsideTables() error {
 	return r.moveToLost(strays, why)
 }
 
+// checkStrays returns corruption if a log is missing, and a table that the MANIFEST does not name has entries newer
+// than all recovered ones: a flush wrote the log as that table, and the edit that adds it is lost. Opening the
+// database for writing would move the table to lost/.
+func (r *Replayer) checkStrays() error {
+	if r.report.MissingLog == "" || r.opts.Salvage != SalvageNothing {
+		return nil
+	}
+	live := r.liveTables()
+	for _, f := range r.files.All {
+		if (f.Kind != base.FileTable && f.Kind != base.FileOldTable) || live[f.Num] {
+			continue
+		}
+		seq, err := r.largestSeq(f)
+		if err != nil {
+			return err
+		}
+		if seq > r.lastSeq {
+			err := base.Corruptf("MANIFEST", -1, "it does not name %s, whose entries are newer than all others, and %s is missing: the edit "+
+				"that added the table is lost; Repair can rebuild the MANIFEST, and Options.Salvage opens the database without the table",
+				base.FileName(f.Kind, f.Num), r.report.MissingLog)
+			return base.InFile(err, filepath.Join(r.dir.Path, r.state.ManifestName), -1)
+		}
+	}
+	return nil
+}
+
 // liveTables returns the numbers of the tables of the new version.
 func (r *Replayer) liveTables() map[uint64]bool {
 	live := map[uint64]bool{}
@@ -79,8 +105,8 @@ func (r *Replayer) liveTables() map[uint64]bool {
 	return live
 }
 
-// largestSeq returns the largest sequence number of a table of SieveDB, as its properties claim; 0
-// if it has none or was never finished.
+// largestSeq returns the largest sequence number of a table, as its properties claim; 0 if it was never
+// finished. A table of another program has no properties; if a log is missing, its entries are read.
 func (r *Replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 	path := filepath.Join(r.dir.Path, base.FileName(f.Kind, f.Num))
 	file, err := r.dir.FS.Open(path)
@@ -94,8 +120,27 @@ func (r *Replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	p, _ := reader.Properties()
-	return p.LargestSeq, reader.Close()
+	p, ok := reader.Properties()
+	if !ok && r.report.MissingLog != "" {
+		p.LargestSeq, err = largestEntry(reader)
+	}
+	return p.LargestSeq, errors.CombineErrors(err, reader.Close())
+}
+
+// largestEntry returns the largest sequence number of the readable entries of a table.
+func largestEntry(reader *sstable.Reader) (largest uint64, err error) {
+	it, err := reader.NewIter(sstable.IterOptions{NoFillCache: true})
+	if err == nil {
+		for ok := it.First(); ok; ok = it.Next() {
+			seq, _ := base.SplitTrailer(base.Trailer(it.Key()))
+			largest = max(largest, seq)
+		}
+		err = errors.CombineErrors(it.Err(), it.Close())
+	}
+	if errors.Is(err, base.ErrCorruption) {
+		err = nil
+	}
+	return largest, err
 }
 
 // moveToLost moves tables to lost/, under unused names.

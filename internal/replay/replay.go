@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -89,7 +90,10 @@ func (r *Replayer) Run() error {
 	if err := base.Catch(r.opts.Comparer, "the replay of the logs", r.replay); err != nil {
 		return err
 	}
-	return r.checkReached()
+	if err := r.checkReached(); err != nil {
+		return err
+	}
+	return r.checkStrays()
 }
 
 // LastSeq returns the last sequence number in use.
@@ -216,6 +220,13 @@ func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 		}
 	}
 	r.report.Logs = append(r.report.Logs, report.LogReport)
+	if report.GapBefore > 0 {
+		r.report.Losses = append(r.report.Losses, fmt.Sprintf("%s: %d operations are missing before it", report.Name, report.GapBefore))
+	}
+	if report.Tail == "damaged" {
+		r.report.Losses = append(r.report.Losses, fmt.Sprintf("%s: %d bytes and %d records were skipped: %s",
+			report.Name, report.BytesSkipped, report.RecordsSkipped, report.Reason))
+	}
 	return err
 }
 

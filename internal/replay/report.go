@@ -4,6 +4,7 @@ package replay
 type Report struct {
 	ClosedCleanly  bool
 	MissingLog     string
+	Losses         []string
 	Logs           []LogReport
 	FilesRemoved   int
 	TablesSetAside []string
