@@ -33,7 +33,9 @@ func (s *Scheduler) beginBackoff(err error) time.Duration {
 	case err == nil || err == base.ErrClosed || base.IsUnreadable(err):
 		return 0
 	}
-	if s.paused++; s.paused > 1 { // concurrent failures count once
+	// Concurrent failures count once. During a HoldBackground there may be no wait yet, but the caller ends the pause
+	// only if there is one.
+	if s.paused++; s.paused > 1 && s.backoff.wait > 0 {
 		return s.backoff.wait
 	}
 	return s.backoff.Next(err)

@@ -150,7 +150,7 @@ type Scheduler struct {
 	reserved int                                // reservations in effect; see Reserve
 	stopErr  error                              // see Stop
 	flushing bool                               // see BeginFlush
-	err      error                              // of the last compaction; nil after a success
+	err      error                              // of the last compaction; nil after a success, or if nothing is due
 	parked   parked                             // by compactions that met corruption
 	backoff  Backoff
 	paused   int // HoldBackground calls and back-offs in effect; no background compaction starts
@@ -420,6 +420,7 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 		}
 		switch {
 		case c == nil && len(s.jobs) == 0:
+			s.forgetErrorLocked()
 			return false
 		case !s.wantSlotLocked(c):
 			return true
@@ -433,6 +434,15 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 		}
 	}
 	return false
+}
+
+// forgetErrorLocked forgets the error of the last compaction if nothing is due: what failed is done, or there
+// is no need for it any more.
+func (s *Scheduler) forgetErrorLocked() {
+	if s.err != nil && len(s.running) == 0 && s.pauses.count == 0 {
+		s.err = nil
+		s.cond.Broadcast()
+	}
 }
 
 // startLocked claims the inputs of c and a slot. The caller has a reference to c.Version, which
@@ -564,10 +574,11 @@ func (s *Scheduler) Claim(ctx context.Context,
 func (s *Scheduler) CompactClaimed(ctx context.Context, c *manifest.Compaction) error {
 	err := s.compact(ctx, c)
 	s.Done(c, err)
+	if err == nil || err != base.ErrClosed && err != ctx.Err() {
+		s.NoteOutcome(err)
+	}
 	if err == nil || err == ctx.Err() {
 		s.Schedule()
-	} else if err != base.ErrClosed {
-		s.NoteOutcome(err)
 	}
 	return err
 }
