@@ -92,8 +92,8 @@ func (i *Iterator) Prev() bool { return i != nil && i.cursor.Prev() }
 // Valid reports whether the iterator is at a key.
 func (i *Iterator) Valid() bool { return i != nil && i.cursor.Valid() }
 
-// Key returns the key, nil if the iterator is not at one. The slice belongs to the iterator
-// and is valid until its next movement.
+// Key returns the key, nil if the iterator is not at one. The slice is valid until the iterator's next movement and
+// must not be modified: it may be the database's own memory, as that of Value.
 func (i *Iterator) Key() []byte {
 	if i == nil {
 		return nil
@@ -102,7 +102,10 @@ func (i *Iterator) Key() []byte {
 }
 
 // Value returns the value, nil if the iterator is not at a key or shows only keys; an empty value is
-// not nil. The slice belongs to the iterator and is valid until its next movement.
+// not nil. The slice is valid until the iterator's next movement and must not be modified: it may be the memory of
+// a memtable or of a cached block, where a change would be seen by other readers, and be stored. Copy it to change
+// it. Programs that are built with -race, or with the build tag sievedb_guard, get an error from the iterator's
+// next movement, from Err and from Close if they have changed it.
 func (i *Iterator) Value() []byte {
 	if i == nil {
 		return nil

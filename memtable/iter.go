@@ -76,10 +76,10 @@ func (it *Iter) nearestBefore(node uint32) uint32 {
 // Valid implements base.Iterator.
 func (it *Iter) Valid() bool { return it.node != end }
 
-// Key implements base.Iterator.
+// Key implements base.Iterator. The slice must not be modified.
 func (it *Iter) Key() []byte { return it.internalKey(it.node) }
 
-// Value implements base.Iterator.
+// Value implements base.Iterator. The slice is memory of the memtable: it must not be modified.
 func (it *Iter) Value() []byte { return it.value(it.node) }
 
 // Err implements base.Iterator.

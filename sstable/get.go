@@ -16,7 +16,7 @@ const (
 // Result is the answer of one table to a Lookup, with its cost.
 type Result struct {
 	// Value is valid until the lookup is used again or released: it points into a
-	// block or into the lookup's memory. It is empty for a tombstone.
+	// block or into the lookup's memory, and must not be modified. It is empty for a tombstone.
 	Value []byte
 	// Trailer has the found version's sequence number and kind, encoded as in an
 	// internal key.

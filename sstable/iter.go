@@ -135,10 +135,10 @@ func (it *Iter) Close() error {
 // Valid implements base.Iterator.
 func (it *Iter) Valid() bool { return it.data.pos >= 0 }
 
-// Key implements base.Iterator.
+// Key implements base.Iterator. The slice must not be modified.
 func (it *Iter) Key() []byte { return it.data.key }
 
-// Value implements base.Iterator.
+// Value implements base.Iterator. The slice is memory of a block that others may read: it must not be modified.
 func (it *Iter) Value() []byte { return it.data.Value() }
 
 // Err implements base.Iterator.

@@ -16,6 +16,7 @@ import (
 type Cursor struct {
 	*parts // nil once closed, because other cursors use them then
 	err    error
+	guarded
 
 	// Going forward, the runs are at the entry shown, whose user key is shown. Going
 	// backward, they are before all versions of the key shown, which key and value hold.
@@ -112,8 +113,12 @@ func (c *Cursor) ready() bool {
 	case c.err != nil:
 	case c.parts == nil || !c.open.Load():
 		c.err = base.ErrClosed
-	default:
+	case !Guarded:
 		return true
+	default:
+		if c.err = c.ended(); c.err == nil {
+			return true
+		}
 	}
 	c.valid = false
 	return false
@@ -253,13 +258,13 @@ func (c *Cursor) Prev() bool {
 // Valid reports whether the cursor is at a key.
 func (c *Cursor) Valid() bool { return c.valid }
 
-// Key returns the key, nil if the cursor is not at one. The slice belongs to the cursor
-// and is valid until its next movement.
+// Key returns the key, nil if the cursor is not at one. The slice must not be modified and is valid until the
+// next movement.
 func (c *Cursor) Key() []byte {
 	if !c.valid {
 		return nil
 	}
-	return c.shown[len(c.prefix):]
+	return c.lendKey(c.shown[len(c.prefix):])
 }
 
 // stored returns key with the namespace's prefix.
@@ -271,17 +276,17 @@ func (c *Cursor) stored(key []byte) []byte {
 }
 
 // Value returns the value, nil if the cursor is not at a key or shows only keys; an empty value is
-// not nil. The slice belongs to the cursor and is valid until its next movement.
+// not nil. The slice must not be modified and is valid until the next movement.
 func (c *Cursor) Value() []byte {
 	switch {
 	case !c.valid:
 		return nil
 	case c.held:
-		return c.value
+		return c.lendValue(c.value)
 	case c.keysOnly:
 		return nil
 	}
-	return c.it.Value()
+	return c.lendValue(c.it.Value())
 }
 
 // Err returns the first failure, nil at a clean end.
@@ -296,6 +301,9 @@ func (c *Cursor) Close() {
 		return
 	}
 	c.EndWalk()
+	if err := c.ended(); err != nil && c.err == nil {
+		c.err = err
+	}
 	c.valid, c.walk = false, nil
 	version := c.version
 	if err := c.parts.close(); err != nil && c.err == nil {

@@ -1,0 +1,52 @@
+package db
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/scan"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// The bug: a value that was changed in place was changed for all readers, and for the next table. It is found in
+// builds with the race detector or the tag sievedb_guard; this test needs one of them.
+func TestIteratorsFindChangesOfTheirMemory(t *testing.T) {
+	if !scan.Guarded {
+		t.Skip("needs -race or -tags sievedb_guard")
+	}
+	d := openTest(t, testOptions(vfs.NewMem()))
+	fill(t, d, 0, 10)
+	for _, flushed := range []bool{false, true} {
+		if flushed {
+			require.NoError(t, d.Flush())
+		}
+		for name, move := range map[string]func(it *Iterator) bool{
+			"Next": (*Iterator).Next, "Prev": (*Iterator).Prev, "First": (*Iterator).First, "Last": (*Iterator).Last,
+			"SeekGE": func(it *Iterator) bool { return it.SeekGE(testKey(4)) }, "SeekLT": func(it *Iterator) bool { return it.SeekLT(testKey(4)) },
+			"SetBounds": func(it *Iterator) bool { it.SetBounds(nil, nil); return it.First() },
+			"Close":     func(it *Iterator) bool { return it.Close() == nil },
+		} {
+			for _, begin := range []func(it *Iterator) bool{(*Iterator).First, (*Iterator).Last} {
+				it, err := d.NewIterator(nil)
+				require.NoError(t, err)
+				require.True(t, begin(it) && it.Valid())
+				value := it.Value()
+				value[0] ^= 1
+				require.False(t, move(it), name)
+				value[0] ^= 1
+				require.ErrorContains(t, it.Err(), "copy it before changing it", name)
+				require.ErrorContains(t, it.Close(), "copy it before changing it", name)
+			}
+		}
+	}
+	failed := errorOfLoop(d.All(nil))
+	require.NoError(t, failed)
+	entries, failure := d.Backward(nil)
+	for _, value := range entries {
+		value[0] ^= 1
+		defer func() { value[0] ^= 1 }()
+		break
+	}
+	require.ErrorContains(t, failure(), "the database's own memory")
+}
