@@ -105,8 +105,8 @@ func (s *restoring) removeTables() error {
 }
 
 // applyChanges opens the copied backup, with CURRENT under another name, applies the changes, and then gives
-// CURRENT its name, when all else is durable. Values keep their envelopes, since the database is opened without
-// Options.Expiry.
+// CURRENT its name, when all else is durable. Values keep their envelopes, since the database is opened with
+// Options.Expiry.Raw.
 func (s *restoring) applyChanges(current file) error {
 	current.name = hiddenCurrent
 	err := s.copy(&current)
@@ -116,7 +116,9 @@ func (s *restoring) applyChanges(current file) error {
 	if err != nil {
 		return err
 	}
-	d, err := db.Open(s.temp, &db.Options{FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true})
+	d, err := db.Open(s.temp, &db.Options{
+		FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true, Expiry: db.ExpiryOptions{Raw: true},
+	})
 	if err != nil {
 		return err
 	}

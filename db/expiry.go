@@ -5,8 +5,11 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/scan"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -14,13 +17,25 @@ import (
 type ExpiryOptions struct {
 	// Prefixes begin the keys whose values may expire: those of PutTTL, while values of Put
 	// under the same prefixes do not. An empty prefix is for all keys. On disk each value under
-	// a prefix is 9 bytes longer (docs/format.md). So a database with values under a prefix
-	// must always be opened with it. A value that was written there without it, or by LevelDB,
-	// is ErrNoEnvelope for readers of its key. Default: none, and nothing expires.
+	// a prefix is 9 bytes longer (docs/format.md).
+	//
+	// The database records its prefixes when it is opened for writing. They then hold whether
+	// the option is set or not, and stay: an opening can add prefixes, but not remove one. It
+	// can only add those under which no value was written without the option; otherwise Open
+	// returns an error, and changes nothing. To find out, it reads all values under an added
+	// prefix once. A value that another program writes under a prefix is ErrNoEnvelope for
+	// readers of its key. Default: the recorded ones; in a new database none, and nothing expires.
 	Prefixes [][]byte
 
 	// Namespaces names namespaces whose values may expire, as if Prefixes had their prefixes.
 	Namespaces []string
+
+	// Raw opens the database without any prefix, so that all values are shown as they are stored:
+	// with their envelopes, and those that have expired as well. It is for programs that copy a
+	// database, or mend one with values without envelopes. What is written is stored as it is,
+	// too. It must have its envelope. The record stays as it is. Prefixes and Namespaces must be
+	// empty.
+	Raw bool
 
 	// Clock returns the present time. The store never goes back in time: while Clock returns
 	// an earlier time than before, also before the database was opened again, the latest one
@@ -29,10 +44,116 @@ type ExpiryOptions struct {
 	Clock func() time.Time
 }
 
-// ErrNoEnvelope says that the value of a key under ExpiryOptions.Prefixes was written without
-// that option, or by another program. Reads of that key, and iterators that come to it, return
-// it. Open the database without the option to read the value; Put or Delete the key with it.
+// ErrNoEnvelope says that the value of a key under ExpiryOptions.Prefixes was written by another
+// program, or with ExpiryOptions.Raw. Reads of that key, and iterators that come to it, return it. Open
+// the database with Raw to read the value; Put or Delete the key without Raw.
 var ErrNoEnvelope = expiry.ErrNoEnvelope
+
+// prefixes returns the prefixes that the options ask for.
+func (o *ExpiryOptions) prefixes() [][]byte { return keyspace.Prefixes(o.Prefixes, o.Namespaces) }
+
+// validate returns why the options cannot be used with a comparer.
+func (o *ExpiryOptions) validate(cmp *Comparer) error {
+	for _, name := range o.Namespaces {
+		if err := keyspace.CheckName(name); err != nil {
+			return errors.Wrap(err, "sievedb: Options.Expiry.Namespaces")
+		}
+	}
+	used := len(o.Prefixes)+len(o.Namespaces) > 0
+	if used && o.Raw {
+		return errors.New("sievedb: Options.Expiry.Raw shows values as they are stored, so Prefixes and Namespaces must be empty")
+	}
+	if used && cmp.InexactEqual {
+		return errors.Newf("sievedb: comparer %q treats keys with different bytes as equal, so a prefix cannot say which values expire; "+
+			"leave Options.Expiry.Prefixes empty", cmp.Name)
+	}
+	return nil
+}
+
+// expiryPrefixes returns the prefixes of a store with this record, and those of them that it does not have.
+func (d *DB) expiryPrefixes(recorded manifest.Recorded) (all, added [][]byte, err error) {
+	if d.opts.Expiry.Raw {
+		return nil, nil, nil
+	}
+	asked := d.opts.Expiry.prefixes()
+	if recorded.PrefixesUnknown() && len(asked) == 0 {
+		return nil, nil, errors.Newf("sievedb: %s has values that expire, but its MANIFEST does not say under which prefixes, because an earlier "+
+			"version wrote it: open it for writing once with the Options.Expiry.Prefixes and Namespaces of its values; they are then recorded", d.dir)
+	}
+	all, added = expiry.Join(recorded.Prefixes, asked)
+	if recorded.PrefixesUnknown() {
+		added = nil // they are those that the values were written with
+	}
+	return all, added, nil
+}
+
+// adoptExpiry makes the store use the prefixes that the directory records and the options add. It is
+// called once, before the first read. added is for recordExpiry.
+func (d *DB) adoptExpiry(recorded manifest.Recorded) (added [][]byte, err error) {
+	all, added, err := d.expiryPrefixes(recorded)
+	if err != nil {
+		return nil, err
+	}
+	d.setExpiry(expiry.New(all, d.opts.Expiry.Clock))
+	d.expiry.Advance(recorded.Time)
+	return added, nil
+}
+
+func (d *DB) setExpiry(p *expiry.Policy) {
+	d.expiry, d.scans.Expiry = p, p
+	d.finder.SetExpiry(p)
+}
+
+// recordExpiry makes the next edit record the prefixes of the store, after it has read that all values
+// under the added ones have envelopes. tables are those of the logs, which no version has yet.
+func (d *DB) recordExpiry(added [][]byte, tables []manifest.LevelFile, seq uint64) error {
+	if len(added) > 0 {
+		v, err := d.set.Current().Apply(&manifest.Edit{Added: tables})
+		if err != nil {
+			return err
+		}
+		err = d.checkEnvelopes(v, seq, added)
+		v.Discard()
+		if err != nil {
+			return err
+		}
+	}
+	if prefixes := d.expiry.Prefixes(); len(prefixes) > 0 {
+		d.set.RecordPrefixes(prefixes)
+	}
+	return nil
+}
+
+// checkEnvelopes returns an error if a value under one of the prefixes has no envelope.
+func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) error {
+	bounds := []scan.Options{{}} // in another order the keys under a prefix may be anywhere
+	if d.cmp.IsBytewise() {
+		bounds = bounds[:0]
+		for _, prefix := range prefixes {
+			bounds = append(bounds, scan.Options{LowerBound: prefix, UpperBound: keyspace.After(prefix)})
+		}
+	}
+	for i := range bounds {
+		bounds[i].NoFillCache, bounds[i].KeysOnly = true, true
+		var c scan.Cursor
+		v.TryRef() // v has a reference, and the cursor releases its own
+		c.Start(&d.scans, v, seq, d.expiry.Now())
+		c.Open(&bounds[i])
+		for c.Next() {
+		}
+		c.Close()
+		err := c.Err()
+		if errors.Is(err, ErrNoEnvelope) {
+			return errors.Newf("sievedb: Options.Expiry asks for the prefixes %q, but %s has values under them that were written without the option, "+
+				"so they have no place for a time; it has recorded the prefixes %q: leave the others out and the database opens as before; "+
+				"put values that shall expire under a new prefix, or delete those first", prefixes, d.dir, d.set.Recorded().Prefixes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // PutTTL writes value under key, for readers until ttl has passed. The key must be under one of
 // Options.Expiry.Prefixes. ttl must be positive, and is rounded up to a millisecond; values

@@ -202,7 +202,7 @@ func TestTheTimeSurvivesReopening(t *testing.T) {
 		require.NoError(t, d.Close())
 	}
 	plain := filterOptions(nil) // an opening without the option keeps the time
-	plain.FS = o.FS
+	plain.FS, plain.Expiry.Clock = o.FS, c.now
 	require.NoError(t, mustOpen(t, plain).Close())
 	d = mustOpen(t, o)
 	requireContent(t, d, "t/a", "", "t/b", "2")
@@ -357,8 +357,9 @@ func TestValuesInNamespacesExpire(t *testing.T) {
 // A value without an envelope is an error for its key, and for iterators that come to it.
 func TestAValueWithoutAnEnvelopeIsAnErrorForItsKey(t *testing.T) {
 	o := expiryOptions(newTestClock())
+	require.NoError(t, mustOpen(t, o).Close())
 	plain := filterOptions(nil)
-	plain.FS = o.FS
+	plain.FS, plain.Expiry.Raw = o.FS, true
 	d := mustOpen(t, plain)
 	putAll(t, d, "s", "0", "t/a", "written without the option", "t/b", "", "t/c", "3", "t/d", "4")
 	require.NoError(t, d.Close())
@@ -584,7 +585,7 @@ func TestTablesOfOtherPrefixesAreNotRemoved(t *testing.T) {
 		prefixes []string
 		removed  bool
 	}{
-		"the same": {[]string{"t/", "s/"}, true}, "one of them": {[]string{"t/"}, false}, "a shorter one": {[]string{"t"}, false},
+		"the same": {[]string{"t/", "s/"}, true}, "one of them, and the other is recorded": {[]string{"t/"}, true}, "a shorter one": {[]string{"t"}, false},
 		"another": {[]string{"x"}, false}, "more, but one covers each key": {[]string{"t/", "s/", "x"}, false}, "one for all keys": {[]string{""}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,6 +40,7 @@ func (d *DB) newFollower() {
 	d.follower = follow.New(follow.Options{
 		FS: d.opts.FS, Dir: d.dir, MemtableSize: d.opts.Memtables.Size,
 		FindLogs: d.findLogs, Closing: d.closing,
+		Check:    func(r manifest.Recorded) error { _, _, err := d.expiryPrefixes(r); return err },
 		Manifest: manifest.SetOptions{Cmp: d.cmp, ReadLimit: d.opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
 		Drop: func(files []manifest.LevelFile) {
 			for _, f := range files {
@@ -93,7 +94,11 @@ func (d *DB) showView(v follow.View) {
 	} else {
 		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.cmp, memtable.Slack)}
 	}
-	d.expiry.Advance(v.Time)
+	if d.expiry != nil {
+		all, _, _ := d.expiryPrefixes(v.Recorded) // Check was called before
+		d.expiry.SetPrefixes(all)
+		d.expiry.Advance(v.Recorded.Time)
+	}
 	d.finder.VisibleSeq.Store(v.Seq) // first: a compaction of the writer may have dropped what older numbers see
 	d.finder.State.Store(s)
 }

@@ -61,7 +61,7 @@ func (d *DB) newIterator(o *IterOptions, at *lookup.At, own *txn.Writes) (*Itera
 // scanSource returns what the iterators of the store have in common.
 func (d *DB) scanSource() scan.Source {
 	return scan.Source{
-		Comparer: d.cmp, Tables: d.tables, Expiry: d.expiry, Ranges: d.ranges, Open: &d.closed.open,
+		Comparer: d.cmp, Tables: d.tables, Ranges: d.ranges, Open: &d.closed.open,
 		CacheSize: func() int64 { return d.options().Cache.Size },
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/sievedb/sievedb/internal/feed"
 	"github.com/sievedb/sievedb/internal/filterplan"
 	"github.com/sievedb/sievedb/internal/foreign"
-	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/share"
@@ -57,7 +56,6 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB,
 	d.present.Store(now)
 	d.share = part
 	d.throttle = d.newThrottle()
-	d.expiry = expiry.New(keyspace.Prefixes(d.opts.Expiry.Prefixes, d.opts.Expiry.Namespaces), d.opts.Expiry.Clock)
 	if len(d.opts.Filters.RangePolicies) > 0 {
 		d.ranges = new(counters.Ranges)
 	}
@@ -87,8 +85,11 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB,
 	cached.Pool, cached.Guard = part.Tables(), d.guard
 	d.tables = tables.NewCache(cached)
 	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
-	d.finder.Init(lookup.Options{Cache: d.tables, Expiry: d.expiry, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
+	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
 	d.scans = d.scanSource()
+	if follow && !d.opts.Expiry.Raw {
+		d.setExpiry(expiry.NewGrowing(nil, d.opts.Expiry.Clock)) // each view has the prefixes
+	}
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if errors.Is(err, ErrCorruption) {
@@ -136,7 +137,8 @@ func (d *DB) open(created bool) error {
 	o := manifest.SetOptions{
 		FS: d.fs, Dir: d.dir, Cmp: d.cmp, LogsElsewhere: d.place.Logs.Elsewhere(), LogsMarked: d.place.Logs.Marked(),
 		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
-		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle, Clock: d.expiry.Seen,
+		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
+		Clock: func() uint64 { return d.expiry.Seen() },
 	}
 	var state manifest.State
 	if files.HasCurrent {
@@ -146,14 +148,17 @@ func (d *DB) open(created bool) error {
 	} else {
 		d.set = manifest.New(o)
 	}
-	d.expiry.Advance(state.Time)
+	added, err := d.adoptExpiry(state.Recorded)
+	if err != nil {
+		return err
+	}
 	d.newWorkers()
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped
 	for _, f := range files.All {
 		d.set.MarkUsed(f.Num)
 	}
-	if err := d.recover(files, state); err != nil {
+	if err := d.recover(files, state, added); err != nil {
 		return err
 	}
 	d.firstTable = d.set.NextFileNum()

@@ -14,7 +14,6 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -312,14 +311,8 @@ func (o *Options) validateComparer() error {
 			"would deny stored keys; set Options.Filters.Policy to filter.None or to a policy made for this comparer",
 			o.Comparer.Name, o.Filters.Policy.Name())
 	}
-	for _, name := range o.Expiry.Namespaces {
-		if err := keyspace.CheckName(name); err != nil {
-			return errors.Wrap(err, "sievedb: Options.Expiry.Namespaces")
-		}
-	}
-	if o.Comparer.InexactEqual && len(o.Expiry.Prefixes)+len(o.Expiry.Namespaces) > 0 {
-		return errors.Newf("sievedb: comparer %q treats keys with different bytes as equal, so a prefix cannot say which values expire; "+
-			"leave Options.Expiry.Prefixes empty", o.Comparer.Name)
+	if err := o.Expiry.validate(o.Comparer); err != nil {
+		return err
 	}
 	if o.ErrorIfMissing && o.ErrorIfExists {
 		return errors.New("sievedb: Options.ErrorIfMissing and Options.ErrorIfExists exclude each other")

@@ -14,8 +14,8 @@ import (
 //
 // Nothing is appended to recovered files: the content of the logs goes to tables, a new log
 // and a new MANIFEST begin, and the old files are removed only when CURRENT names the new one.
-// A crash at any moment leaves the old state or the new one.
-func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
+// A crash at any moment leaves the old state or the new one. prefixes are the added ones of recordExpiry.
+func (d *DB) recover(files manifest.DirFiles, state manifest.State, prefixes [][]byte) error {
 	newMemtable, release := d.share.Memory().ForRecovery(d.cmp)
 	defer release()
 	r := replay.New(replay.Options{
@@ -26,7 +26,7 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 	if err == nil && d.opts.ReadOnly {
 		d.installReadOnly(r)
 	} else if err == nil {
-		err = d.install(r, files, state) // A panic in here does not abandon: the new MANIFEST may be in force.
+		err = d.install(r, files, state, prefixes) // A panic in here does not abandon: the new MANIFEST may be in force.
 	}
 	if err != nil {
 		r.Abandon()
@@ -37,8 +37,11 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State) error {
 }
 
 // install makes the recovered state that of the store, durably.
-func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest.State) error {
+func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest.State, prefixes [][]byte) error {
 	added, err := r.Finish()
+	if err == nil {
+		err = d.recordExpiry(prefixes, added, r.LastSeq())
+	}
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ type Properties struct {
 	DataBytes     uint64 // bytes of data blocks in the file, including trailers
 	SmallestSeq   uint64 // the smallest sequence number; 0 in an empty table
 	LargestSeq    uint64 // the largest sequence number before some were set to 0; see CoverSeq
-	// LargestExpiry is when the last value of the table expires, in milliseconds since 1970, and
-	// ExpiryKeys identifies the keys whose values may expire (WriterOptions). Both are 0 if a
-	// value does not expire, and if the table has no values.
+	// LargestExpiry is when the last value of the table expires, in milliseconds since 1970, 0 if a
+	// value does not expire, and if the table has no values. ExpiryKeys identifies the keys whose
+	// values may expire (WriterOptions), 0 if there are none.
 	LargestExpiry, ExpiryKeys uint64
 	// ContentHash is a hash of all data blocks as they are stored, in their order. Backups recognize
 	// tables by it (see Identify). It is 0 in a table without entries.
@@ -57,10 +57,11 @@ var propertyNames = [...]struct {
 func encodeProperties(w *blockWriter, p *Properties) {
 	var value []byte
 	for _, e := range propertyNames {
-		if p.LargestExpiry == 0 && strings.Contains(e.name, "expiry") || p.ContentHash == 0 && e.name == "content-hash" {
+		v := *e.field(p)
+		if v == 0 && (strings.Contains(e.name, "expiry") || e.name == "content-hash") {
 			continue
 		}
-		value = util.AppendUvarint64(value[:0], *e.field(p))
+		value = util.AppendUvarint64(value[:0], v)
 		w.add([]byte(e.name), value)
 	}
 }

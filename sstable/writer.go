@@ -44,8 +44,8 @@ type WriterOptions struct {
 	// eighth is stored uncompressed.
 	Compression Compression
 	// Expiry, if not nil, returns when a value expires, in milliseconds since 1970, or false if
-	// it does not. ExpiryKeys, not 0, identifies the set of keys whose values may expire. The
-	// properties of a table whose values all expire have both.
+	// it does not. The properties of a table whose values all expire have the last such time.
+	// ExpiryKeys, not 0, identifies the set of keys whose values may expire; the properties have it.
 	Expiry     func(key, value []byte) (at uint64, ok bool)
 	ExpiryKeys uint64
 }
@@ -396,9 +396,7 @@ func (w *Writer) Finish() (Properties, error) {
 	if w.lasting {
 		w.props.LargestExpiry = 0
 	}
-	if w.props.LargestExpiry > 0 {
-		w.props.ExpiryKeys = w.opts.ExpiryKeys
-	}
+	w.props.ExpiryKeys = w.opts.ExpiryKeys
 	for _, f := range w.filters {
 		w.props.FilterKeys = uint64(f.keys) // the same for each
 	}

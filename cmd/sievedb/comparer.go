@@ -96,7 +96,7 @@ func (a *app) copyByBytes(dir, temp string) (*db.DB, error) {
 	}
 	defer all.close()
 	p := a.progress("copying", "entry", 0)
-	_, err = a.history(dir, func(key []byte, v version) error {
+	state, err := a.history(dir, func(key []byte, v version) error {
 		p.add(1, uint64(len(key)+len(v.value)))
 		return all.offer(key, v)
 	})
@@ -116,7 +116,12 @@ func (a *app) copyByBytes(dir, temp string) (*db.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.Open(path, &db.Options{ReadOnly: true})
+	o := &db.Options{ReadOnly: true}
+	o.Expiry.Prefixes = state.Recorded.Prefixes // the copy has the envelopes as well
+	if err := a.addExpiry(o); err != nil {
+		return nil, err
+	}
+	return db.Open(path, o)
 }
 
 func (a *app) loadVersions(store *db.DB, all *versions) error {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/dump"
+	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 type diffFlags struct {
@@ -207,11 +209,12 @@ func (d *differ) sequences(dir string, bounds *db.IterOptions) error {
 		return err
 	}
 	defer older.close()
+	open := d.envelopes(dir)
 	state, err := d.a.history(dir, func(key []byte, v version) error {
 		if v.seq <= from || v.seq > to {
 			return nil
 		}
-		return newer.offer(key, v)
+		return newer.offer(key, open(key, v))
 	})
 	if err == nil {
 		_, err = d.a.history(dir, func(key []byte, v version) error {
@@ -221,7 +224,7 @@ func (d *differ) sequences(dir string, bounds *db.IterOptions) error {
 			if _, ok, err := newer.get(key); err != nil || !ok {
 				return err
 			}
-			return older.offer(key, v)
+			return older.offer(key, open(key, v))
 		})
 	}
 	if err != nil {
@@ -232,6 +235,18 @@ func (d *differ) sequences(dir string, bounds *db.IterOptions) error {
 	}
 	d.warnOfCompactions(dir, state, from)
 	return d.versions(newer, older, bounds)
+}
+
+// envelopes returns a function that takes the values of keys that may expire out of their envelopes.
+func (d *differ) envelopes(dir string) func(key []byte, v version) version {
+	state, _ := dump.ReadState(vfs.OS, dir) // history reports the error
+	prefixes := expiry.New(state.Recorded.Prefixes, nil)
+	return func(key []byte, v version) version {
+		if _, ok := expiry.Decode(v.value); ok && prefixes.Under(key) {
+			v.value = v.value[expiry.HeaderLen:]
+		}
+		return v
+	}
 }
 
 // warnOfCompactions says if a table may have lost versions that the comparison needs: a compaction

@@ -21,6 +21,8 @@ type State struct {
 	// Comparer is the recorded name, LastSeq the greatest sequence number that an edit recorded.
 	Comparer string
 	LastSeq  uint64
+	// Recorded is what the last edit recorded about the database as a whole.
+	Recorded manifest.Recorded
 	// Tables are the names of the tables in use, Logs those of the logs that exist and are needed, the
 	// oldest first.
 	Tables, Logs []string
@@ -42,6 +44,7 @@ func ReadState(fsys vfs.FS, dir string) (s State, err error) {
 		if e.Comparer != "" {
 			s.Comparer = e.Comparer
 		}
+		s.Recorded.Note(e)
 		if e.LogNum.Set {
 			logNum = e.LogNum
 		}

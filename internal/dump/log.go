@@ -150,6 +150,16 @@ func (d *dumper) manifest() error {
 // editFiles emits the compact pointers and tables of an edit.
 func (d *dumper) editFiles(e *manifest.Edit, offset, size int64) error {
 	for _, p := range e.CompactPointers {
+		if r, ok := p.Recorded(); ok {
+			d.begin("recorded", offset, size).add("time", r.Time)
+			for _, prefix := range r.Prefixes {
+				d.add("expiry prefix", prefix)
+			}
+			if err := d.end(); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := d.begin("compact pointer", offset, size).add("level", p.Level).internalKey("key", p.Key).end(); err != nil {
 			return err
 		}

@@ -3,7 +3,8 @@
 // # Envelopes
 //
 // The keys under some prefixes, which the user chooses, have values with an envelope: all of
-// them, whether they expire or not. To LevelDB the envelope is a part of the value.
+// them, whether they expire or not. The MANIFEST records the prefixes, so that no reader takes an
+// envelope for a value. To LevelDB the envelope is a part of the value.
 //
 //	offset  size  meaning
 //	     0     1  0xfe, which begins no text in UTF-8

@@ -23,8 +23,8 @@ const (
 )
 
 // ErrNoEnvelope is the error for a value that should have an envelope.
-var ErrNoEnvelope = errors.Sentinel("sievedb: the key is under Options.Expiry.Prefixes, but its value was written without that option, " +
-	"or by another program; read it without the option, and Put or Delete the key with it")
+var ErrNoEnvelope = errors.Sentinel("sievedb: the key is under Options.Expiry.Prefixes, but its value was written by another program, " +
+	"or with Options.Expiry.Raw; read it with Raw, and Put or Delete the key without")
 
 // Append appends an envelope that expires at a time, and the value.
 func Append(dst []byte, at uint64, value []byte) []byte {

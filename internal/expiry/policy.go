@@ -14,11 +14,16 @@ import (
 // Policy says which keys have values that may expire, and what time it is. A nil Policy is that
 // of a store in which nothing expires.
 type Policy struct {
-	prefixes [][]byte // ascending; none is a prefix of another
+	keys   atomic.Pointer[keySet]
+	clock  func() time.Time
+	seen   atomic.Uint64 // the latest time, at least 1
+	hidden atomic.Uint64
+}
+
+// keySet are the keys that begin with some prefixes. It does not change.
+type keySet struct {
+	prefixes [][]byte // as Normal returns them
 	sum      uint64   // of prefixes
-	clock    func() time.Time
-	seen     atomic.Uint64 // the latest time, at least 1
-	hidden   atomic.Uint64
 }
 
 // New returns the policy for keys that begin with one of prefixes, or nil if there are none. A
@@ -27,35 +32,73 @@ func New(prefixes [][]byte, clock func() time.Time) *Policy {
 	if len(prefixes) == 0 {
 		return nil
 	}
+	return NewGrowing(prefixes, clock)
+}
+
+// NewGrowing is New for a store whose prefixes may be added to by SetPrefixes. It never returns nil.
+func NewGrowing(prefixes [][]byte, clock func() time.Time) *Policy {
 	if clock == nil {
 		clock = time.Now
 	}
 	p := &Policy{clock: clock}
 	p.seen.Store(1)
-	sorted := slices.Clone(prefixes)
-	slices.SortFunc(sorted, bytes.Compare)
-	var all []byte
-	for _, prefix := range sorted {
-		if n := len(p.prefixes); n == 0 || !bytes.HasPrefix(prefix, p.prefixes[n-1]) {
-			p.prefixes = append(p.prefixes, bytes.Clone(prefix))
-			all = util.AppendLengthPrefixed(all, prefix)
-		}
-	}
-	p.sum = util.XXH3(all)
+	p.SetPrefixes(prefixes)
 	return p
 }
 
-// Under reports whether values of key have envelopes.
-func (p *Policy) Under(key []byte) bool {
+// SetPrefixes replaces the prefixes. Readers use the old ones or the new ones.
+func (p *Policy) SetPrefixes(prefixes [][]byte) {
+	next := &keySet{prefixes: Normal(prefixes)}
+	var all []byte
+	for _, prefix := range next.prefixes {
+		all = util.AppendLengthPrefixed(all, prefix)
+	}
+	next.sum = util.XXH3(all)
+	p.keys.Store(next)
+}
+
+// Normal returns a copy of prefixes in ascending order, without those that begin with another one.
+func Normal(prefixes [][]byte) (normal [][]byte) {
+	sorted := slices.Clone(prefixes)
+	slices.SortFunc(sorted, bytes.Compare)
+	for _, prefix := range sorted {
+		if n := len(normal); n == 0 || !bytes.HasPrefix(prefix, normal[n-1]) {
+			normal = append(normal, bytes.Clone(prefix))
+		}
+	}
+	return normal
+}
+
+// Join returns the prefixes of a store whose directory has recorded ones, which Normal returned, and
+// whose user asks for others. added are those of the others that are for more keys.
+func Join(recorded, asked [][]byte) (all, added [][]byte) {
+	was := keySet{prefixes: recorded}
+	for _, prefix := range Normal(asked) {
+		if !was.under(prefix) {
+			added = append(added, prefix)
+		}
+	}
+	return Normal(slices.Concat(recorded, added)), added
+}
+
+// Prefixes returns the prefixes as Normal does. They must not be changed.
+func (p *Policy) Prefixes() [][]byte {
 	if p == nil {
-		return false
+		return nil
 	}
+	return p.keys.Load().prefixes
+}
+
+// Under reports whether values of key have envelopes.
+func (p *Policy) Under(key []byte) bool { return p != nil && p.keys.Load().under(key) }
+
+func (s *keySet) under(key []byte) bool {
 	// Only the last prefix that is not above the key can begin it.
-	i := 0
-	if len(p.prefixes) > 1 {
-		i = sort.Search(len(p.prefixes), func(i int) bool { return bytes.Compare(p.prefixes[i], key) > 0 }) - 1
+	i := len(s.prefixes) - 1
+	if i > 0 {
+		i = sort.Search(len(s.prefixes), func(i int) bool { return bytes.Compare(s.prefixes[i], key) > 0 }) - 1
 	}
-	return i >= 0 && bytes.HasPrefix(key, p.prefixes[i])
+	return i >= 0 && bytes.HasPrefix(key, s.prefixes[i])
 }
 
 // Now reads the clock and returns the time, in milliseconds since 1970.
@@ -185,9 +228,9 @@ func (p *Policy) Hidden() uint64 {
 	return p.hidden.Load()
 }
 
-// Time returns the time of the policy as a time.Time, zero for nil.
+// Time returns the time of the policy as a time.Time, zero if nothing expires.
 func (p *Policy) Time() time.Time {
-	if p == nil {
+	if len(p.Prefixes()) == 0 {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(p.Now()))
@@ -208,7 +251,7 @@ func (p *Policy) Sum() uint64 {
 	if p == nil {
 		return 0
 	}
-	return p.sum
+	return p.keys.Load().sum
 }
 
 // ForTables returns Deadline and Sum, for the writers of tables.
@@ -216,13 +259,13 @@ func (p *Policy) ForTables() (deadline func(key, value []byte) (uint64, bool), k
 	if p == nil {
 		return nil, 0
 	}
-	return p.Deadline, p.sum
+	return p.Deadline, p.Sum()
 }
 
 // CoversRange reports whether all keys from start to end, in the order of their bytes, begin with
 // the same prefix of the policy.
 func (p *Policy) CoversRange(start, end []byte) bool {
-	for _, prefix := range p.prefixes {
+	for _, prefix := range p.keys.Load().prefixes {
 		if bytes.HasPrefix(start, prefix) {
 			return bytes.HasPrefix(end, prefix)
 		}

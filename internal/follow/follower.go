@@ -20,6 +20,8 @@ type Options struct {
 	// FindLogs returns the file system that shows the logs as files of Dir. It is called again when the
 	// writer has opened the database again.
 	FindLogs func() (vfs.FS, error)
+	// Check returns why a database with this record cannot be followed, nil if it can.
+	Check func(manifest.Recorded) error
 	// Manifest are the options of the versions. The Follower sets FS, Dir and Obsolete.
 	Manifest manifest.SetOptions
 	// Closing is closed when the store closes: a Refresh then ends soon.
@@ -35,7 +37,7 @@ type View struct {
 	Version   *manifest.Version
 	Memtables []Memtable // the newest first
 	Seq       uint64     // the last sequence number
-	Time      uint64     // the latest that the writer recorded, in milliseconds since 1970
+	Recorded  manifest.Recorded
 }
 
 // Follower follows one database. Its methods may be called from any goroutine.
@@ -201,6 +203,9 @@ func (s *step) try() error {
 	if _, err := s.readManifest(); err != nil {
 		return err
 	}
+	if err := f.o.Check(s.reading.Recorded); err != nil {
+		return err
+	}
 	if s.reading != f.reading {
 		pinned, err := f.pins.add(f.o.Dir, s.reading.Version)
 		s.pinned = append(s.pinned, pinned...)
@@ -297,7 +302,7 @@ func (s *step) checkOrder() error {
 func (s *step) publish(install func(View)) {
 	f := s.f
 	s.done = true
-	view := View{Version: s.reading.Version, Seq: s.last(), Time: s.reading.Time}
+	view := View{Version: s.reading.Version, Seq: s.last(), Recorded: s.reading.Recorded}
 	changed := s.reading != f.reading || view.Seq != f.seq || len(s.logs.open) != len(f.logs.open)
 	for i := len(s.logs.open) - 1; i >= 0; i-- {
 		l := s.logs.open[i]

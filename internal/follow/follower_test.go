@@ -390,9 +390,11 @@ func TestTheTimeOfTheWriterIsShown(t *testing.T) {
 		var err error
 		d.set, _, err = manifest.Load(o)
 		require.NoError(t, err)
+		d.set.RecordPrefixes([][]byte{[]byte("p")})
 		require.NoError(t, d.set.Begin(&manifest.Edit{}, nil))
 		d.mustRefresh()
-		require.Equal(t, uint64(12345), d.view.Time)
+		require.Equal(t, [][]byte{[]byte("p")}, d.view.Recorded.Prefixes)
+		require.Equal(t, uint64(12345), d.view.Recorded.Time)
 	})
 }
 

@@ -50,6 +50,7 @@ func run(t *testing.T, f func(d *database)) {
 func (d *database) newFollower(fsys vfs.FS) *Follower {
 	return New(Options{
 		FS: fsys, Dir: dir, MemtableSize: 1 << 20, FindLogs: func() (vfs.FS, error) { return fsys, nil },
+		Check:    func(manifest.Recorded) error { return nil },
 		Manifest: manifest.SetOptions{Cmp: base.Bytewise, ReadLimit: 1 << 20},
 		Drop: func(files []manifest.LevelFile) {
 			for _, f := range files {

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -10,9 +11,9 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// Values that expire are ordinary values for the other engines, a few bytes longer. The time of the
-// store, which its MANIFEST records, survives their opening, writing and compacting: what had expired
-// stays hidden when the clock is set back meanwhile.
+// Values that expire are ordinary values for the other engines, a few bytes longer. What the MANIFEST
+// records, the time of the store and the prefixes, survives their opening, writing and compacting: what had
+// expired stays hidden when the clock is set back meanwhile, and no envelope is shown as a value.
 func TestTheOthersKeepValuesThatExpireAndTheTime(t *testing.T) {
 	forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
 		now := int64(1_700_000_000_000)
@@ -45,15 +46,20 @@ func TestTheOthersKeepValuesThatExpireAndTheTime(t *testing.T) {
 		require.NoError(t, d.Close())
 		now -= time.Minute.Milliseconds()
 
-		s.openExisting(SieveDB{}) // without the option: as the other engine will see it
-		entries, err := s.db.(*sieveDB).Scan(false)
+		raw := *options // as the other engine will see it
+		raw.Expiry = db.ExpiryOptions{Raw: true}
+		d, err = db.Open(s.dir, &raw)
 		require.NoError(t, err)
-		require.Len(t, entries, 1000)
-		for _, e := range entries {
-			require.Len(t, e.Value, 59)
-			s.model.Apply([]Op{Put(e.Key, e.Value)})
+		all, done := d.All(nil)
+		entries := 0
+		for key, value := range all {
+			require.Len(t, value, 59)
+			s.model.Apply([]Op{Put(bytes.Clone(key), bytes.Clone(value))})
+			entries++
 		}
-		s.close()
+		require.NoError(t, done())
+		require.Equal(t, 1000, entries)
+		require.NoError(t, d.Close())
 		s.openExisting(other)
 		s.verify()
 		s.put("u", "written by the other engine")
@@ -63,6 +69,7 @@ func TestTheOthersKeepValuesThatExpireAndTheTime(t *testing.T) {
 		s.verify()
 		s.close()
 
+		options.Expiry.Prefixes = nil // the others have kept the record
 		d, err = db.Open(s.dir, options)
 		require.NoError(t, err)
 		got := map[string]string{}

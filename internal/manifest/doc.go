@@ -22,6 +22,8 @@
 //	                       length-prefixed smallest and largest internal key
 //	  9  previous log      varint64
 //
+// A compact pointer of the last level has what holds for the database as a whole; see Recorded.
+//
 // An unknown tag is an error. LevelDB refuses it too, so that older readers stop at a feature that
 // they do not know instead of misreading it.
 //

@@ -37,7 +37,7 @@ func Num(v uint64) OptionalNum { return OptionalNum{Value: v, Set: true} }
 
 // CompactPointer is the key at which LevelDB's next compaction of a level starts. We decode and
 // ignore it: our choice of compactions does not depend on the end of the last one. One pointer has
-// another meaning; see clock.go.
+// another meaning; see Recorded.
 type CompactPointer struct {
 	Level int
 	Key   []byte // internal key
@@ -172,6 +172,11 @@ func (d *editDecoder) field(e *Edit, v *editVisitor) {
 		}
 	case tagCompactPointer:
 		level, key := d.level(), d.internalKey("compact pointer")
+		if d.err == nil {
+			if err := new(Recorded).note(level, key); err != nil {
+				d.fail("%v", err)
+			}
+		}
 		if d.err == nil && v.pointer != nil {
 			v.pointer(level, key)
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // expiring is file with a time at which its values expire, and the sequence number of its entries.
@@ -75,44 +74,4 @@ func neighbor(num uint64, smallest, largest string) *FileMeta {
 	f := expiring(num, smallest, largest, 500)
 	f.Smallest = base.AppendInternalKey(nil, []byte(smallest), 0, base.KindSet)
 	return f
-}
-
-// The time goes through edits and new MANIFESTs, also of a store in which nothing expires.
-func TestTheTimeIsRecorded(t *testing.T) {
-	mem := vfs.NewMem()
-	o, now := testSet(mem), uint64(500)
-	o.Clock = func() uint64 { return now }
-	s := beginSet(t, o)
-	load := func(want uint64) *Set {
-		t.Helper()
-		again, st, err := Load(testSet(mem.Crash()))
-		require.NoError(t, err)
-		require.Equal(t, want, st.Time)
-		return again
-	}
-	load(500)
-	now = 1000
-	load(500)
-	require.NoError(t, s.Apply(&Edit{}, nil))
-	now = 700
-	require.NoError(t, s.Apply(&Edit{}, nil))
-	again := load(1000)
-	require.NoError(t, s.Close())
-	again.opts.FS = mem
-	require.NoError(t, again.Begin(&Edit{}, nil))
-	require.NoError(t, again.Apply(&Edit{}, nil))
-	require.NoError(t, again.Close())
-	load(1000)
-
-	for _, p := range []CompactPointer{
-		{Level: 5, Key: clockPointer(7).Key}, {Level: 6, Key: base.AppendInternalKey(nil, []byte("sievedb.time\x00"), 0, base.KindSet)},
-		{Level: 6, Key: base.AppendInternalKey(nil, []byte("other key of 21 bytes"), 0, base.KindSet)},
-	} {
-		require.Zero(t, clockOf(p.Level, p.Key), "LevelDB's own pointers")
-	}
-	o.Cmp = &base.Comparer{Name: "test.order", Compare: base.Bytewise.Compare}
-	s = New(o)
-	edit := &Edit{}
-	s.recordTime(edit)
-	require.Empty(t, edit.CompactPointers, "another order may not accept the key")
 }

@@ -18,7 +18,7 @@ type State struct {
 	LogNum       uint64 // logs with lower numbers are not needed
 	PrevLogNum   uint64 // an older log that is needed, from early versions of LevelDB; 0 if none
 	LastSeq      uint64
-	Time         uint64   // the latest that an edit recorded, in milliseconds since 1970; 0 if none did
+	Recorded     Recorded
 	Tail         wal.Tail // the end of the file after the last edit
 	Size         int64    // of the MANIFEST in bytes, including the bytes after the last edit
 	// FirstRecordSum is the checksum of the first record, as returned by Set.FirstRecordSum. It
@@ -71,7 +71,7 @@ func load(o *SetOptions) (*loading, State, error) {
 		return nil, st, err
 	}
 	st.LogNum, st.PrevLogNum, st.LastSeq = l.sums.LogNum.Value, l.sums.PrevLogNum.Value, l.sums.LastSeq.Value
-	st.Time, st.ByGoLevelDB = l.time, !l.sums.PrevLogNum.Set
+	st.Recorded, st.ByGoLevelDB = l.recorded, !l.sums.PrevLogNum.Set
 	st.LogsElsewhere = strings.HasPrefix(l.sums.Comparer, base.LogDirPrefix)
 	return l, st, nil
 }
@@ -82,7 +82,7 @@ func load(o *SetOptions) (*loading, State, error) {
 type loading struct {
 	sums           Edit // the numbers and comparer of the last edits that have them
 	maxNum         uint64
-	time           uint64 // the latest that an edit recorded
+	recorded       Recorded
 	size           int64  // of the file
 	edits          int    // the number of edits read
 	firstRecordSum uint32 // the checksum of the first record
@@ -141,7 +141,7 @@ func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []b
 func (l *loading) collectNumbers() func(record []byte) error {
 	var e Edit
 	deletions := editVisitor{pointer: func(level int, key []byte) {
-		l.time = max(l.time, clockOf(level, key))
+		_ = l.recorded.note(level, key) // decodeEdit has checked it
 	}, deleted: func(level int, num uint64) {
 		if bits := l.levels[num]; bits&(1<<level) != 0 {
 			l.count--
@@ -246,7 +246,7 @@ func (s *Set) begin(l *loading, st *State) error {
 	}
 	s.current.Store(v)
 	s.nextFileNum.Store(l.nextFileNum())
-	s.logNum, s.lastSeq, s.time = st.LogNum, st.LastSeq, st.Time
+	s.logNum, s.lastSeq, s.recorded = st.LogNum, st.LastSeq, st.Recorded
 	return nil
 }
 

@@ -36,7 +36,7 @@ type SetOptions struct {
 	// which must not block.
 	Obsolete func([]LevelFile)
 	// Clock, if not nil, returns the time to record with each edit, in milliseconds since 1970; see
-	// clock.go. It must not wait for the Set.
+	// Recorded. It must not wait for the Set.
 	Clock func() uint64
 	// NewHandle makes the FileMeta.Handle of a file that enters a version without one. If
 	// NewHandle is nil, there are no handles.
@@ -60,7 +60,7 @@ type Set struct {
 	manifestNum    uint64
 	logNum         uint64
 	lastSeq        uint64 // as recorded
-	time           uint64 // as recorded; 0: never
+	recorded       Recorded
 	buf            []byte
 	// full is the error of a full disk, after which the current MANIFEST accepts no edits. The
 	// next edit goes to a new MANIFEST.
@@ -264,9 +264,8 @@ func (s *Set) prepare(edit *Edit) (*Version, error) {
 	edit.LastSeq = Num(max(s.lastSeq, edit.LastSeq.Value))
 	edit.PrevLogNum = Num(0)
 	edit.NextFileNum = Num(s.nextFileNum.Load())
-	if s.opts.Clock != nil {
-		s.recordTime(edit)
-	}
+	s.noteTime()
+	edit.CompactPointers = s.recorded.appendPointer(edit.CompactPointers)
 	next, err := s.current.Load().Apply(edit)
 	if err == nil {
 		s.logNum, s.lastSeq = edit.LogNum.Value, edit.LastSeq.Value
@@ -319,7 +318,7 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 		comparer = base.LogDirPrefix + comparer
 	}
 	s.noteTime()
-	state := Snapshot{Version: v, LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), time: s.time}
+	state := Snapshot{Version: v, LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), Recorded: s.recorded}
 	snapshot := state.edit(comparer)
 	f, err := s.opts.FS.Create(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 	if err != nil {

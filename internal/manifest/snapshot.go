@@ -21,7 +21,7 @@ type Snapshot struct {
 	// Added are tables in addition to those of the version.
 	Added []LevelFile
 
-	time uint64 // as recorded; 0: never
+	Recorded Recorded
 }
 
 // Snapshot returns the present state, with a reference to its version, which the caller must release.
@@ -29,7 +29,7 @@ func (s *Set) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteTime()
-	return Snapshot{Version: s.RefCurrent(), LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), time: s.time}
+	return Snapshot{Version: s.RefCurrent(), LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), Recorded: s.recorded}
 }
 
 // SnapshotOf returns a state with a version of the set, and without logs. It takes no reference.
@@ -39,7 +39,7 @@ func (s *Set) SnapshotOf(v *Version, lastSeq uint64) Snapshot {
 	s.noteTime()
 	next := s.nextFileNum.Load()
 	v.Files(func(_ int, f *FileMeta) { next = max(next, f.Num+1) })
-	return Snapshot{Version: v, LastSeq: lastSeq, NextFileNum: next, time: s.time}
+	return Snapshot{Version: v, LastSeq: lastSeq, NextFileNum: next, Recorded: s.recorded}
 }
 
 // Write makes a MANIFEST for the snapshot in another directory, which has no CURRENT yet, and makes
@@ -72,9 +72,7 @@ func (s *Snapshot) edit(comparer string) *Edit {
 		Comparer: comparer, LogNum: Num(s.LogNum), PrevLogNum: Num(0),
 		NextFileNum: Num(s.NextFileNum), LastSeq: Num(s.LastSeq),
 	}
-	if s.time > 0 {
-		e.CompactPointers = append(e.CompactPointers, clockPointer(s.time))
-	}
+	e.CompactPointers = s.Recorded.appendPointer(nil)
 	e.Added = append(e.Added, s.Added...)
 	s.Version.Files(func(level int, f *FileMeta) {
 		e.Added = append(e.Added, LevelFile{Level: level, File: f})

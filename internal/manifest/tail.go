@@ -26,9 +26,9 @@ type Tail struct {
 type Reading struct {
 	Version *Version
 	// Logs below LogNum are not needed, except PrevLogNum, if it is not 0. LastSeq is the greatest
-	// sequence number that an edit recorded or that bounds a table, Time the latest time that one
-	// recorded, in milliseconds since 1970.
-	LogNum, PrevLogNum, LastSeq, Time uint64
+	// sequence number that an edit recorded or that bounds a table.
+	LogNum, PrevLogNum, LastSeq uint64
+	Recorded                    Recorded
 	// ByGoLevelDB is as in State.
 	ByGoLevelDB bool
 
@@ -101,7 +101,7 @@ func (t *Tail) readWhole() (*Reading, error) {
 		return nil, base.InFile(err, path, -1)
 	}
 	r := &Reading{
-		Version: v, LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq, Time: st.Time,
+		Version: v, LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq, Recorded: st.Recorded,
 		ByGoLevelDB: st.ByGoLevelDB, nextFileNum: l.nextFileNum(),
 	}
 	v.Files(func(_ int, f *FileMeta) { r.noteTable(f) })
@@ -180,9 +180,7 @@ func (r *Reading) note(e *Edit) {
 	for _, a := range e.Added {
 		r.noteTable(a.File)
 	}
-	for _, p := range e.CompactPointers {
-		r.Time = max(r.Time, clockOf(p.Level, p.Key))
-	}
+	r.Recorded.Note(e)
 }
 
 // Discard releases a reading that is not published.
@@ -192,7 +190,7 @@ func (r *Reading) Discard() { r.Version.discard() }
 func (t *Tail) Publish(r *Reading, install func(*Version)) {
 	s := t.set
 	s.mu.Lock()
-	s.logNum, s.lastSeq, s.time = r.LogNum, r.LastSeq, r.Time
+	s.logNum, s.lastSeq, s.recorded = r.LogNum, r.LastSeq, r.Recorded
 	s.nextFileNum.Store(r.nextFileNum)
 	s.mu.Unlock()
 	s.publish(r.Version, install)

@@ -178,6 +178,9 @@ func (v *Version) Unref() {
 	}
 }
 
+// Discard releases a version that Apply returned and no Set made current.
+func (v *Version) Discard() { v.discard() }
+
 // discard releases a version that never became the current one. The caller removes its new files; the
 // files of v, the previous version, stay.
 func (v *Version) discard() {

@@ -40,6 +40,7 @@ type manifestFindings struct {
 	logNum, prevLogNum uint64
 	nextNum            uint64 // above every file number read
 	lastSeq            uint64
+	recorded           manifest.Recorded // of the MANIFEST in force, otherwise of the last readable edit
 
 	lines map[string]*File // of the report
 }
@@ -66,8 +67,8 @@ func (r *Repairer) readManifests() error {
 		if !m.intact {
 			r.report.ManifestProblem = fmt.Sprintf("the last edit of %s is cut off, %d bytes: %s",
 				state.ManifestName, state.Tail.Dropped, state.Tail.Reason)
-		} else if ahead := time.UnixMilli(int64(state.Time)).Sub(r.opts.Now()); state.Time > 0 && ahead > aheadOfClock {
-			m.intact = false // the new MANIFEST has no time
+		} else if ahead := r.timeAhead(state.Recorded); ahead > aheadOfClock {
+			m.intact = false // the new MANIFEST does not have it; see keptRecord
 			r.report.ManifestProblem = fmt.Sprintf("the time of the store is %v ahead of the clock", ahead.Round(time.Second))
 		}
 		if err := r.compareCloseMark(state); err != nil {
@@ -348,6 +349,7 @@ func (m *manifestFindings) learn(edits []*manifest.Edit) {
 		}
 	}
 	for _, e := range edits {
+		m.recorded.Note(e)
 		for _, d := range e.Deleted {
 			m.dead[d.Num] = true
 			delete(m.added, d.Num)
