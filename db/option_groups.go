@@ -142,7 +142,11 @@ type TableOptions struct {
 	// RestartInterval is how many keys share a restart point. Default: 16.
 	RestartInterval int
 
-	// Compression is how new blocks are stored. Default: Snappy.
+	// Compression is how new blocks are stored. Default: Snappy, but no compression in a database
+	// whose existing tables have none by Snappy or Zstandard, because the program that owns it may
+	// not read them: Minecraft's worlds have zlib, and Bitcoin Core is built without Snappy. Open
+	// and Repair look at some blocks of at most 8 tables. A value that is set applies to every
+	// database: SnappyCompression compresses the new tables of such a one, too.
 	Compression Compression
 
 	// LevelCompression replaces Compression for the tables that a flush or a compaction writes

@@ -30,7 +30,8 @@ var BytewiseComparer = sievedb.Bytewise
 type Compression int
 
 const (
-	// DefaultCompression is SnappyCompression.
+	// DefaultCompression is SnappyCompression, or NoCompression in a database without Snappy: see
+	// TableOptions.Compression.
 	DefaultCompression Compression = iota
 	// SnappyCompression stores a block with Snappy if that saves an eighth.
 	SnappyCompression

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/foreign"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/repair"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -97,6 +98,7 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	if err := home.FindOrAbandonLogs(); err != nil {
 		return nil, err
 	}
+	o.keepCompression(opts, home)
 	r, err := repair.New(o.repairOptions(home))
 	if err != nil {
 		return nil, err
@@ -121,6 +123,17 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	public := report.Public(home.Path)
 	public.LogsAbandoned = abandoned
 	return public, nil
+}
+
+// keepCompression decides about DefaultCompression in opts as Open does.
+func (o *Options) keepCompression(opts *Options, home *dbdir.Dir) {
+	if opts != nil && opts.Tables.Compression != DefaultCompression {
+		return
+	}
+	files, err := manifest.ListDir(home.FS, home.Path)
+	if err == nil && tables.WithoutSnappy(&tables.Directory{FS: home.FS, Path: home.Path, Logger: o.Logger}, files.All) {
+		o.Tables.Compression = NoCompression
+	}
 }
 
 // repairOptions returns the options of a repair. o has all defaults filled in.

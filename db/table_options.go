@@ -22,6 +22,16 @@ func (o *Options) cacheOptions(fsys vfs.FS, dir string, blocks *sstable.BlockCac
 	}
 }
 
+// findCompression decides about DefaultCompression. It is called once, before tables are written.
+func (d *DB) findCompression(files manifest.DirFiles) {
+	now := d.present.Load()
+	d.noSnappy = !d.opts.ReadOnly && now.passed.Tables.Compression == DefaultCompression && tables.WithoutSnappy(&d.files, files.All)
+	if d.noSnappy {
+		now.full.Tables.Compression = NoCompression
+		d.opts.Logger.Info("existing tables have no Snappy blocks, so new ones are not compressed; Options.Tables.Compression decides otherwise")
+	}
+}
+
 // newTableWriter returns a writer of tables for a level, whose filters have bits a key, if that
 // depends on the level.
 func (d *DB) newTableWriter(level int, bits filterplan.Bits) *tables.Writer {

@@ -3,11 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
+	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -35,5 +37,34 @@ func TestEveryCommandRefusesOtherEnginesDirectories(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, content, string(got))
 		}
+	}
+}
+
+func TestWritingVerbsHaveACompression(t *testing.T) {
+	for word, want := range map[string]sstable.CompressionSample{"none": {Raw: 2, Compressible: 1, Ours: true}, "snappy": {Snappy: 1, Raw: 1, Ours: true}} {
+		dir := filepath.Join(t.TempDir(), "db")
+		for _, args := range [][]string{{"create", dir}, {"put", dir, "k", strings.Repeat("value", 100)}, {"flush", dir}} {
+			code, _, stderr := tool(t, append(args, "--compression", word)...)
+			require.Equal(t, exitOK, code, stderr)
+		}
+		tables, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
+		require.NoError(t, err)
+		require.Len(t, tables, 1)
+		f, err := vfs.OS.Open(tables[0])
+		require.NoError(t, err)
+		got, err := sstable.SampleCompression(f, 10)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.Equal(t, want, got, word)
+	}
+	code, _, stderr := tool(t, "flush", "nowhere", "--compression", "lz4")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "want snappy, zstd or none")
+	verbs := map[string]bool{}
+	for _, v := range verbsOf(t) {
+		verbs[v.name()] = true
+	}
+	for name := range writers {
+		require.True(t, verbs[name], name)
 	}
 }

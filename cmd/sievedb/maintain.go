@@ -106,9 +106,13 @@ func (a *app) repair(args []string, flags *tableFlags) error {
 	if err != nil {
 		return err
 	}
+	o := &db.Options{Filters: db.FilterOptions{RangePolicies: policies}}
+	if err := a.addCompression(o); err != nil {
+		return err
+	}
 	a.dir = "" // the advice to repair would lead in a circle
 	stop := a.waiting("repairing")
-	report, err := db.RepairWithReport(args[0], &db.Options{Filters: db.FilterOptions{RangePolicies: policies}})
+	report, err := db.RepairWithReport(args[0], o)
 	stop()
 	if name := customComparer(args[0]); err != nil && report == nil && name != "" {
 		return fmt.Errorf("sievedb: %s has the custom comparer %q, which this tool does not have; "+

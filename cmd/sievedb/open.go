@@ -37,7 +37,7 @@ func (a *app) open(dir string, o *db.Options, f func(*db.DB) error) (err error) 
 	if a.session != nil && a.session.dir == dir {
 		return f(a.session.store)
 	}
-	if err := a.addExpiry(o); err != nil {
+	if err := errors.Join(a.addExpiry(o), a.addCompression(o)); err != nil {
 		return err
 	}
 	store, cleanup, err := a.openStore(dir, o)
@@ -62,6 +62,28 @@ func (a *app) addExpiry(o *db.Options) error {
 			return err
 		}
 		o.Expiry.Prefixes = append(o.Expiry.Prefixes, prefix)
+	}
+	return nil
+}
+
+// writers are the verbs that write tables into a database, and so have --compression.
+var writers = map[string]bool{
+	"put": true, "delete": true, "compact": true, "create": true, "flush": true, "repair": true, "upgrade-filters": true,
+	"import": true, "load": true, "ingest": true, "shell": true,
+}
+
+// addCompression sets the compression of --compression in the options.
+func (a *app) addCompression(o *db.Options) error {
+	switch word := a.flags.compression; word {
+	case "":
+	case "snappy":
+		o.Tables.Compression = db.SnappyCompression
+	case "zstd":
+		o.Tables.Compression = db.ZstdCompression
+	case "none":
+		o.Tables.Compression = db.NoCompression
+	default:
+		return misuse("--compression is %q; want snappy, zstd or none", word)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type globals struct {
 	quiet                  bool
 	comparer               string
 	expiry                 []string
+	compression            string // of verbs that write
 }
 
 // verb is one word of the tool.
@@ -272,6 +273,10 @@ func (a *app) command(v *verb) *cobra.Command {
 	}
 	if v.flags != nil {
 		v.flags(cmd.Flags())
+	}
+	if writers[strings.Fields(v.use)[0]] {
+		cmd.Flags().StringVar(&a.flags.compression, "compression", "",
+			"of new tables: snappy, zstd or none (default: snappy, unless existing tables have none)")
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if n := len(args); n < v.min || v.max >= 0 && n > v.max {

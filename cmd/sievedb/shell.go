@@ -232,7 +232,7 @@ func (noInput) Read([]byte) (int, error) {
 }
 
 // openFlags are flags about opening the database, which a shell has done.
-var openFlags = []string{"expiry", "comparer", "ranges", "bits"}
+var openFlags = []string{"expiry", "comparer", "ranges", "bits", "compression"}
 
 // inShell refuses verbs and flags that need the database opened for them.
 func (a *app) inShell(v *verb, flags *pflag.FlagSet) error {
@@ -245,7 +245,7 @@ func (a *app) inShell(v *verb, flags *pflag.FlagSet) error {
 	for _, name := range openFlags {
 		if flags.Changed(name) {
 			return fmt.Errorf("--%s cannot be used in a shell, which has the database open already; "+
-				"run the verb without the shell, or give --expiry and --comparer to 'sievedb shell'", name)
+				"run the verb without the shell, or give --expiry, --comparer and --compression to 'sievedb shell'", name)
 		}
 	}
 	return nil

@@ -106,7 +106,7 @@ func Decode(kind uint8, raw, buf []byte, part string) ([]byte, error) {
 	case Snappy:
 		return decodeSnappy(raw, buf, part)
 	case Zstd:
-		if hasZlibHeader(raw) {
+		if IsZlib(raw) {
 			return decodeDeflate(raw, buf, Zlib, part)
 		}
 		return decodeZstd(raw, buf, part)

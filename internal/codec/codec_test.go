@@ -65,7 +65,7 @@ func TestInflatingIsBounded(t *testing.T) {
 }
 
 func TestZlibIsRecognized(t *testing.T) {
-	require.False(t, hasZlibHeader([]byte{0x28, 0xb5, 0x2f, 0xfd}), "Zstandard's magic number")
+	require.False(t, IsZlib([]byte{0x28, 0xb5, 0x2f, 0xfd}), "Zstandard's magic number")
 	for _, c := range []struct {
 		name string
 		head []byte
@@ -81,7 +81,7 @@ func TestZlibIsRecognized(t *testing.T) {
 		{"nothing", nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, hasZlibHeader(c.head))
+			require.Equal(t, c.want, IsZlib(c.head))
 		})
 	}
 }

@@ -21,11 +21,11 @@ const (
 	keptInflated = 1 << 20
 )
 
-// hasZlibHeader reports whether raw begins like a zlib stream without a dictionary
-// (RFC 1950, section 2.2): method 8, a window of at most 32 KiB, and two bytes that
+// IsZlib reports whether a block of kind Zstd is a zlib stream, which begins without a
+// dictionary (RFC 1950, section 2.2): method 8, a window of at most 32 KiB, and two bytes that
 // are, as a number, a multiple of 31. No Zstandard frame does: its magic number
 // begins with the bytes 28 b5, which leave a remainder of 5.
-func hasZlibHeader(raw []byte) bool {
+func IsZlib(raw []byte) bool {
 	if len(raw) < 2 {
 		return false
 	}
