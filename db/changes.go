@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -69,7 +70,8 @@ type Change struct {
 }
 
 // Entries yields the writes of the change: deleted ranges first, then puts and deletions, for a batch in its
-// order, for a load or an ingest in the order of the keys. Applied in this order they have the effect of the
+// order, for a load or an ingest in the order of the keys, and for a bulk transaction with tables, which is a
+// ChangeLoad, in the order of its tables, so a key may come more than once. Applied in this order they have the effect of the
 // change. TTL is what remains of the time to live at this moment; a value that has expired is an EntryDelete.
 // ChangeOptions.Prefix applies to puts and deletions. The slices are valid until the next entry and must not be modified. An error, which
 // comes last, says that the files of the change cannot be read: ErrChangesGone if they are not kept any more.
@@ -86,7 +88,8 @@ func (c Change) Entries() iter.Seq2[BatchEntry, error] {
 	}
 }
 
-// Tables returns the paths of the tables with the entries of a load or an ingest, in the order of their keys.
+// Tables returns the paths of the tables with the entries of a load or an ingest, in the order of their keys. Those of a
+// bulk transaction may overlap, and later ones have precedence, as for DB.Ingest.
 // They stay as long as the change is kept.
 func (c Change) Tables() []string {
 	if c.change == nil {
@@ -287,11 +290,24 @@ func (d *DB) beginChange(kind feed.Kind, e feed.Event, edit *manifest.Edit, seq 
 		slices.SortFunc(files, func(a, b manifest.LevelFile) int {
 			return d.cmp.Compare(base.UserKey(a.File.Smallest), base.UserKey(b.File.Smallest))
 		})
+		if d.overlap(files) { // those of a bulk transaction, whose order is that of the numbers
+			slices.SortFunc(files, func(a, b manifest.LevelFile) int { return cmp.Compare(a.File.Num, b.File.Num) })
+		}
 		for _, f := range files {
 			added = append(added, filepath.Join(d.dir, f.File.Name()))
 		}
 	}
 	return d.changes.Begin(kind, e, seq, added)
+}
+
+// overlap reports whether two of files, which are in the order of their first keys, share a key range.
+func (d *DB) overlap(files []manifest.LevelFile) bool {
+	for i := 1; i < len(files); i++ {
+		if d.cmp.Compare(base.UserKey(files[i-1].File.Largest), base.UserKey(files[i].File.Smallest)) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // planChanges compares the kept changes with what was recovered.

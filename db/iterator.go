@@ -39,6 +39,11 @@ func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
 
 // newIterator is NewIterator as of at, with a transaction's own writes; both may be nil.
 func (d *DB) newIterator(o *IterOptions, at *lookup.At, own *txn.Writes) (*Iterator, error) {
+	return d.newIteratorOf(o, at, func(it *Iterator) { it.cursor.AddWrites(own) })
+}
+
+// newIteratorOf is newIterator with a function that adds a transaction's own writes.
+func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)) (*Iterator, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -48,7 +53,7 @@ func (d *DB) newIterator(o *IterOptions, at *lookup.At, own *txn.Writes) (*Itera
 	s, seq := d.finder.RefAt(at)
 	it := &Iterator{db: d}
 	it.cursor.Start(&d.scans, s.Version, seq, d.finder.Time(at))
-	it.cursor.AddWrites(own)
+	addOwn(it)
 	it.cursor.AddMemtable(s.Mem.Memtable)
 	for _, m := range s.Imm {
 		it.cursor.AddMemtable(m.Memtable)

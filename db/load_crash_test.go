@@ -42,10 +42,26 @@ func (w *loadWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 	}
 }
 
+// loading is a load or a bulk transaction.
+type loading interface {
+	Put(key, value []byte) error
+	Delete(key []byte) error
+	Commit() error
+	Close() error
+}
+
+// begin begins a load, whose entries must be in order, or a bulk transaction.
+func (w *loadWorkload) begin(t testing.TB, d *DB, rnd *rand.Rand) (l loading, inOrder bool) {
+	if rnd.IntN(2) == 0 {
+		return newLoader(t, d), true
+	}
+	return newBulk(t, d), false
+}
+
 // load begins a load, writes some batches, and commits the load or closes it. The marker sorts
 // before all other entries of the load.
 func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand) {
-	l := newLoader(t, d)
+	l, inOrder := w.begin(t, d, rnd)
 	b := &oracle.Batch{Sync: true, Acked: oracle.Never}
 	for _, key := range slices.Sorted(slices.Values(rnd.Perm(w.keys)[:1+rnd.IntN(w.keys/2)])) {
 		op := oracle.Op{Key: fmt.Sprintf("key%04d", key), Delete: rnd.IntN(6) == 0}
@@ -59,6 +75,12 @@ func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand)
 	b.Number = len(w.order) + batches + 1
 	entries := b.All()
 	entries = append(entries[len(entries)-1:], entries[:len(entries)-1]...)
+	if !inOrder {
+		for _, op := range entries {
+			require.NoError(t, l.Put([]byte(op.Key), []byte("replaced by the same transaction"+strings.Repeat("r", 100))))
+		}
+		rnd.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
+	}
 	put := func(op oracle.Op) {
 		if op.Delete {
 			require.NoError(t, l.Delete([]byte(op.Key)))

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sievedb/sievedb/filter"
@@ -117,9 +118,9 @@ func (g *Ingester) Run(ctx context.Context, paths []string) (report.Ingest, erro
 	return j.info, nil
 }
 
-// Adopt adds tables that were written in the store's directory, under temporary names. They are in the
-// order of their keys, do not overlap, and are not checked. They belong to the job, which removes them
-// after an error.
+// Adopt adds tables that were written in the store's directory, under temporary names. Each has one version
+// of a key, and later ones have precedence. They are not checked. They belong to the job, which removes
+// them after an error.
 func (g *Ingester) Adopt(ctx context.Context, files []*manifest.FileMeta) (report.Ingest, error) {
 	j := &job{Ingester: g, ctx: ctx}
 	defer j.end()
@@ -130,8 +131,14 @@ func (g *Ingester) Adopt(ctx context.Context, files []*manifest.FileMeta) (repor
 			minSeq: seqs.Smallest, maxSeq: seqs.Largest, entries: f.Counts.Load().Entries,
 		})
 	}
+	j.sort()
 	err := j.commit()
 	return j.info, errors.Wrap(err, "sievedb: load")
+}
+
+// sort sorts the tables by their keys.
+func (j *job) sort() {
+	slices.SortFunc(j.tables, func(a, b *table) int { return base.CompareInternal(j.Cmp, a.meta.Smallest, b.meta.Smallest) })
 }
 
 // job is one call.

@@ -139,7 +139,7 @@ func (j *job) check() error {
 		}
 		return t.entries == 0
 	})
-	slices.SortFunc(j.tables, func(a, b *table) int { return base.CompareInternal(j.Cmp, a.meta.Smallest, b.meta.Smallest) })
+	j.sort()
 	return nil
 }
 

@@ -55,7 +55,7 @@ func (l *Loader) commit(info *Info) error {
 	if err := l.host.Flush(); err != nil {
 		return err
 	}
-	if err := l.Compactor.ClearLevel0(context.Background(), l.out.Files); err != nil {
+	if err := l.clearLevel0(); err != nil {
 		return err
 	}
 	err := l.host.Lead(func() error { return l.Install(info) })
@@ -63,9 +63,23 @@ func (l *Loader) commit(info *Info) error {
 	if err == errOvertaken && l.Overtaken != nil {
 		files := l.out.Files
 		l.out.Files = nil
+		if l.bulk != nil {
+			if files, err = l.publish(files, base.FileTemp); err != nil {
+				return errors.Wrap(err, "sievedb: load: naming the tables")
+			}
+		}
 		err = l.Overtaken(files, info)
 	}
 	return err
+}
+
+// clearLevel0 makes room for the tables that go to level 0 because of what is there. Those of a Bulk that
+// overlap each other would go there in any case.
+func (l *Loader) clearLevel0() error {
+	if l.bulk != nil && len(l.bulk.tables.Runs()) > 1 {
+		return nil
+	}
+	return l.Compactor.ClearLevel0(context.Background(), l.out.Files)
 }
 
 // errOvertaken says that the store is above the load's sequence number: another load was committed
@@ -104,7 +118,7 @@ func (l *Loader) Install(info *Info) error {
 		return errOvertaken
 	}
 	if len(l.out.Files) > maxCrowd {
-		if err := l.Compactor.ClearLevel0(context.Background(), l.out.Files); err != nil {
+		if err := l.clearLevel0(); err != nil {
 			return err
 		}
 	}
@@ -116,8 +130,12 @@ func (l *Loader) Install(info *Info) error {
 	if err != nil {
 		return err
 	}
-	edit := &manifest.Edit{LastSeq: manifest.Num(l.Seq), Added: l.Compactor.Place(files)}
-	if err := l.host.Install(edit, files, l.Seq); err != nil {
+	last := l.Seq
+	if l.bulk != nil {
+		last = l.bulk.last
+	}
+	edit := &manifest.Edit{LastSeq: manifest.Num(last), Added: l.Compactor.Place(files)}
+	if err := l.host.Install(edit, files, last); err != nil {
 		return errors.Wrap(err, "sievedb: load")
 	}
 	for _, a := range edit.Added {
@@ -136,6 +154,10 @@ func (l *Loader) Name() (files []*manifest.FileMeta, err error) {
 	}
 	dir := l.Writer.Dir
 	files, l.out.Files = l.out.Files, nil
+	if l.bulk != nil {
+		files, err = l.publish(files, base.FileTable)
+		return files, errors.Wrap(err, "sievedb: load: naming the tables")
+	}
 	for i, f := range files {
 		temp, num := dir.File(base.FileTemp, f.Num), l.Writer.NewFileNum()
 		f.Num = num

@@ -53,7 +53,7 @@ type Options struct {
 	// then the policy whose bits are replaced.
 	Plan   *filterplan.Planner
 	Policy filter.Policy
-	// Seq is the reserved sequence number; see Reserve.
+	// Seq is the reserved sequence number, and the first one of a Bulk; see Reserve.
 	Seq uint64
 	// Check returns why an entry is too large, or nil.
 	Check func(key, value []byte) error
@@ -94,6 +94,8 @@ type Loader struct {
 	sealed  []byte        // scratch for a value with its envelope
 	entries uint64
 	err     error // why nothing more is accepted
+
+	bulk *Bulk // the writes in any order; nil: they are in the order of their keys
 }
 
 // New begins a load.
@@ -228,6 +230,10 @@ func (l *Loader) lock() error {
 func (l *Loader) endLocked(err error) {
 	l.err = err
 	_ = l.syncs.Wait() // the files are durable or will be removed
+	if l.bulk != nil {
+		l.out.Files = nil
+		l.bulk.tables.Unref() // removes them when no iterator needs them
+	}
 	l.out.Abandon()
 	l.Ended()
 }

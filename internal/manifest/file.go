@@ -19,6 +19,10 @@ type FileMeta struct {
 	// shared.
 	OldSuffix bool
 
+	// Temporary means that the file has a temporary name, and that the table is in no version. It is
+	// set before the FileMeta is shared.
+	Temporary bool
+
 	// Counts has the numbers of the table's entries. It is nil until the table is written or
 	// opened here, and if its writer did not count.
 	Counts atomic.Pointer[TableCounts]
@@ -68,8 +72,11 @@ func newFileMetaCopy(num, size uint64, smallest, largest []byte) *FileMeta {
 
 // Name returns the file's name without a directory.
 func (f *FileMeta) Name() string {
-	if f.OldSuffix {
+	switch {
+	case f.OldSuffix:
 		return base.FileName(base.FileOldTable, f.Num)
+	case f.Temporary:
+		return base.FileName(base.FileTemp, f.Num)
 	}
 	return base.FileName(base.FileTable, f.Num)
 }

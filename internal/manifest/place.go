@@ -6,8 +6,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Place returns the levels for new tables that are newer than all tables of v and overlap neither each
-// other nor a memtable. A lookup ends at the first level that has its key, so a table must be above
+// Place returns the levels for new tables that are newer than all tables of v and do not overlap a
+// memtable. If they overlap each other, later ones are newer and have greater numbers. A lookup ends at the first level that has its key, so a table must be above
 // all tables that it overlaps: on the deepest level such that no table there or above overlaps it. A
 // running compaction counts as one table on its output level; see outputSpans.
 //
@@ -21,8 +21,19 @@ func (v *Version) Place(files []*FileMeta, o PickOptions) []LevelFile {
 	for level := range taken {
 		taken[level] = o.outputSpans(level)
 	}
+	earlier := make([]userSpan, 0, len(files))
+	var end []byte // of the last of them
 	for i, f := range files {
-		placed[i] = LevelFile{Level: v.deepestFree(f, &taken, o), File: f}
+		placed[i] = LevelFile{File: f}
+		span := userSpan{base.UserKey(f.Smallest), base.UserKey(f.Largest)}
+		after := i == 0 || v.Cmp.Compare(span.start, end) > 0 // as each table of a load that is in order
+		if after || !meetsSpan(v.Cmp, earlier, span.start, span.limit) {
+			placed[i].Level = v.deepestFree(f, &taken, o)
+		}
+		if i == 0 || v.Cmp.Compare(span.limit, end) > 0 {
+			end = span.limit
+		}
+		earlier = append(earlier, span)
 		if placed[i].Level < baseLevel {
 			above++
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/memtable"
 )
@@ -53,7 +54,23 @@ const usualMemtables = 4
 func (c *Cursor) AddWrites(own *txn.Writes) {
 	if own != nil && own.Len() > 0 {
 		it, last := own.Iter()
-		c.mems, c.ownSeq = append(c.mems, *it), last
+		c.mems, c.ownFirst, c.ownSeq = append(c.mems, *it), txn.FirstSeq, last
+	}
+}
+
+// AddBulk adds the writes of a bulk transaction, which are numbered from first to last, above all others: a
+// memtable, which may be nil and have later ones too, and tables, to which it takes a reference.
+func (c *Cursor) AddBulk(mem *memtable.Memtable, first, last uint64, runs tables.PrivateRuns, owner *tables.Private) {
+	if last < first {
+		return
+	}
+	c.ownFirst, c.ownSeq = first, last
+	if mem != nil {
+		c.AddMemtable(mem)
+	}
+	if len(runs) > 0 {
+		owner.Ref()
+		c.bulk = &bulkRuns{runs: runs, tables: owner}
 	}
 }
 

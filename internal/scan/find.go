@@ -61,7 +61,7 @@ func (c *Cursor) findBackward(ok bool) bool {
 			if found = kind == base.KindSet; !found {
 				continue
 			}
-			c.own, c.key = seq > c.seq, append(c.key[:0], user...)
+			c.own, c.key = c.plain(seq), append(c.key[:0], user...)
 			if c.keysOnly && c.expiry == nil {
 				continue
 			}
@@ -89,7 +89,7 @@ func (c *Cursor) openValue(value []byte) bool {
 	c.value = value
 	if !c.reverse {
 		seq, _ := base.SplitTrailer(base.Trailer(c.it.Key()))
-		c.own = seq > c.seq
+		c.own = c.plain(seq)
 	}
 	if !c.own { // a transaction's own write has no envelope yet
 		c.value, c.valid, c.err = c.expiry.Open(c.shown, value, c.now)

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
 )
 
 // Source is the store that cursors read. It does not change while it has cursors.
@@ -46,6 +47,7 @@ type parts struct {
 	noFill   bool // Options.NoFillCache
 	keysOnly bool // Options.KeysOnly
 	seq      uint64
+	ownFirst uint64 // the number of a transaction's first own write
 	ownSeq   uint64 // the last of a transaction's own writes that is shown; 0: none
 	shown    []byte // the user key shown, while the cursor is valid
 
@@ -57,7 +59,8 @@ type parts struct {
 	mems         []memtable.Iter
 	runs         tables.Runs
 	key          []byte
-	value        []byte // going backward; in a block or a memtable, or a copy in valueBuf
+	bulk         *bulkRuns // older writes of a transaction, in tables; nil: none
+	value        []byte    // going backward; in a block or a memtable, or a copy in valueBuf
 	valueBuf     []byte
 	seekKey      []byte // scratch
 	bounds       []byte // lower and upper are in it
@@ -72,7 +75,8 @@ const mostPooled = 64 << 10
 // openLike makes p show the moment of q. o are its options, which leave out the prefix; nil means
 // those of q.
 func (p *parts) openLike(q *parts, o *Options, prefix []byte) {
-	p.src, p.open, p.version, p.cmp, p.bytewise, p.seq, p.ownSeq = q.src, q.open, q.version, q.cmp, q.bytewise, q.seq, q.ownSeq
+	p.src, p.open, p.version, p.cmp, p.bytewise, p.seq = q.src, q.open, q.version, q.cmp, q.bytewise, q.seq
+	p.ownFirst, p.ownSeq, p.bulk = q.ownFirst, q.ownSeq, q.bulk.another()
 	p.mems, p.expiry, p.now = append(p.mems, q.mems...), q.expiry, q.now
 	if o != nil {
 		p.noFill, p.keysOnly = o.NoFillCache, o.KeysOnly
@@ -101,6 +105,9 @@ func (p *parts) openRuns() {
 	for i := range p.mems {
 		p.it.Add(&p.mems[i])
 	}
+	if p.bulk != nil {
+		p.bulk.addTo(&p.it, p)
+	}
 	p.runs.Add(&p.it, p.src.Tables, p.version, &tables.RunOptions{
 		Lower: p.lower, Upper: p.upper, NoFillCache: p.noFill, KeysOnly: p.keysOnly, CacheSize: p.src.CacheSize(), Ranges: p.src.Ranges,
 	})
@@ -110,13 +117,45 @@ func (p *parts) openRuns() {
 
 // hides reports whether an entry above the cursor's sequence number is not one of the
 // transaction's own writes that it shows.
-func (p *parts) hides(seq uint64) bool { return seq < txn.FirstSeq || seq > p.ownSeq }
+func (p *parts) hides(seq uint64) bool { return seq < p.ownFirst || seq > p.ownSeq }
+
+// plain reports whether an entry with that number, which is shown, has no envelope although it would have one
+// once it is committed. The writes of a bulk transaction have theirs.
+func (p *parts) plain(seq uint64) bool { return seq > p.seq && p.ownFirst == txn.FirstSeq }
+
+// bulkRuns are the tables that a bulk transaction has written so far.
+type bulkRuns struct {
+	runs   tables.PrivateRuns
+	tables *tables.Private // to which there is a reference
+	levels []tables.LevelIter
+}
+
+// another returns a copy with a reference of its own. It is nil if b is.
+func (b *bulkRuns) another() *bulkRuns {
+	if b == nil {
+		return nil
+	}
+	b.tables.Ref()
+	return &bulkRuns{runs: b.runs, tables: b.tables}
+}
+
+// addTo adds the runs to those of p.
+func (b *bulkRuns) addTo(m *tables.MergingIter, p *parts) {
+	if b.levels == nil {
+		b.levels = make([]tables.LevelIter, len(b.runs))
+	}
+	b.runs.AddTo(m, p.src.Tables, b.levels, sstable.IterOptions{NoFillCache: p.noFill, KeysOnly: p.keysOnly, Lower: p.lower, Upper: p.upper})
+}
 
 // close closes the runs and makes p available to the next cursor.
 func (p *parts) close() error {
 	err := p.it.Close()
 	clear(p.mems) // otherwise the pool would keep memtables in memory
 	p.runs.Clear()
+	if p.bulk != nil {
+		p.bulk.tables.Unref()
+		p.bulk = nil
+	}
 	p.mems = p.mems[:0]
 	p.src, p.open, p.version = nil, nil, nil
 	p.shown, p.value, p.lower, p.upper = nil, nil, nil, nil

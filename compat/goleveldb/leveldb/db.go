@@ -277,7 +277,7 @@ func (db *DB) Has(key []byte, ro *opt.ReadOptions) (ret bool, err error) {
 // now. It must be released, and is used by one goroutine at a time. Of a closed DB it has no keys, and
 // the error ErrClosed.
 func (db *DB) NewIterator(slice *util.Range, ro *opt.ReadOptions) iterator.Iterator {
-	return db.newIterator(db.store, nil, slice, ro)
+	return db.newIterator(db.store, slice, ro)
 }
 
 // GetSnapshot returns the database as it is now. It should be released.

@@ -2,7 +2,6 @@ package leveldb
 
 import (
 	"runtime"
-	"sync"
 
 	"github.com/sievedb/sievedb/db"
 
@@ -21,10 +20,6 @@ type dbIter struct {
 	releaser util.Releaser
 	released bool
 
-	// mu is that of the transaction, nil for others. An iterator of a transaction notes in it what it reads,
-	// and Commit, Discard and DB.Close end that, in any goroutine.
-	mu *sync.Mutex
-
 	hasKey, hasValue bool
 	key, value       []byte
 }
@@ -34,8 +29,7 @@ type iterators interface {
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 }
 
-// newIterator returns an iterator that locks mu, unless it is nil, when it moves or is released.
-func (d *DB) newIterator(from iterators, mu *sync.Mutex, slice *util.Range, ro *opt.ReadOptions) iterator.Iterator {
+func (d *DB) newIterator(from iterators, slice *util.Range, ro *opt.ReadOptions) iterator.Iterator {
 	var o *db.IterOptions
 	if slice != nil || ro.GetDontFillCache() {
 		o = &db.IterOptions{NoFillCache: ro.GetDontFillCache()}
@@ -47,17 +41,14 @@ func (d *DB) newIterator(from iterators, mu *sync.Mutex, slice *util.Range, ro *
 	if err != nil {
 		return iterator.NewEmptyIterator(convert(err))
 	}
-	i := &dbIter{d: d, it: it, mu: mu, key: []byte{}, value: []byte{}}
+	i := &dbIter{d: d, it: it, key: []byte{}, value: []byte{}}
 	d.aliveIters.Add(1)
 	runtime.SetFinalizer(i, (*dbIter).Release)
 	return i
 }
 
-// moved notes that the iterator is at a pair, or why it is not, and ends what begin began.
+// moved notes that the iterator is at a pair, or why it is not.
 func (i *dbIter) moved(ok bool) bool {
-	if i.mu != nil {
-		i.mu.Unlock()
-	}
 	i.hasKey, i.hasValue = false, false
 	if !ok {
 		if err := i.it.Err(); err != nil {
@@ -67,18 +58,12 @@ func (i *dbIter) moved(ok bool) bool {
 	return ok
 }
 
-// begin reports whether the iterator may move. If so, the caller must move it and call moved.
+// begin reports whether the iterator may move.
 func (i *dbIter) begin() bool {
 	if i.released && i.err == nil {
 		i.err = ErrIterReleased
 	}
-	if i.err != nil {
-		return false
-	}
-	if i.mu != nil {
-		i.mu.Lock()
-	}
-	return true
+	return i.err == nil
 }
 
 func (i *dbIter) First() bool { return i.begin() && i.moved(i.it.First()) }
@@ -127,13 +112,7 @@ func (i *dbIter) Release() {
 		r.Release()
 	}
 	i.released, i.hasKey, i.hasValue = true, false, false
-	if i.mu != nil {
-		i.mu.Lock()
-	}
 	_ = i.it.Close() // its error is that of the last movement
-	if i.mu != nil {
-		i.mu.Unlock()
-	}
 	i.it, i.key, i.value = nil, nil, nil
 	i.d.aliveIters.Add(-1)
 	i.d = nil

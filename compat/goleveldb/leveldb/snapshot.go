@@ -70,7 +70,7 @@ func (snap *Snapshot) NewIterator(slice *util.Range, ro *opt.ReadOptions) iterat
 	if err := snap.usableLocked(); err != nil {
 		return iterator.NewEmptyIterator(err)
 	}
-	return snap.d.newIterator(snap.s, nil, slice, ro)
+	return snap.d.newIterator(snap.s, slice, ro)
 }
 
 // Release ends the snapshot. It may be called more than once.

@@ -11,13 +11,13 @@ import (
 )
 
 // Transaction collects writes that Commit applies together, and reads the database with these writes.
-// Other writers wait until Commit or Discard. It is safe for concurrent use. It keeps its writes in
-// memory, db.MaxBatchSize at most.
+// Other writers wait until Commit or Discard. It is safe for concurrent use. What it writes beyond
+// Options.WriteBuffer goes to tables, which nobody else reads before Commit.
 type Transaction struct {
 	d *DB
 
-	mu   sync.Mutex // guards the fields below, and t and its iterators against concurrent use
-	t    *db.Transaction
+	mu   sync.Mutex // guards the fields below, and t against concurrent use
+	t    *db.BulkTransaction
 	done bool
 }
 
@@ -31,7 +31,12 @@ func (db *DB) OpenTransaction() (*Transaction, error) {
 		db.gate.Unlock()
 		return nil, err
 	}
-	t := &Transaction{d: db, t: db.store.NewTransaction(nil)}
+	bulk, err := db.store.NewBulkTransaction()
+	if err != nil {
+		db.gate.Unlock()
+		return nil, convert(err)
+	}
+	t := &Transaction{d: db, t: bulk}
 	if db.o.GetNoSync() {
 		t.t.SetWriteOptions(noSync)
 	}
@@ -79,7 +84,7 @@ func (tr *Transaction) NewIterator(slice *util.Range, ro *opt.ReadOptions) itera
 		return iterator.NewEmptyIterator(err)
 	}
 	defer tr.mu.Unlock()
-	return tr.d.newIterator(tr.t, &tr.mu, slice, ro)
+	return tr.d.newIterator(tr.t, slice, ro)
 }
 
 // Put writes value under key. It copies both. wo has no effect.

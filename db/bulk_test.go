@@ -1,0 +1,361 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+var errFailedOnPurpose = errors.New("this operation fails")
+
+func newBulk(t testing.TB, d *DB) *BulkTransaction {
+	t.Helper()
+	b, err := d.NewBulkTransaction()
+	require.NoError(t, err)
+	return b
+}
+
+// shown returns what an iterator shows, forward, after it has checked that it shows the same backward.
+func shown(t testing.TB, it *Iterator) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for ok := it.First(); ok; ok = it.Next() {
+		all[string(it.Key())] = string(it.Value())
+	}
+	n := 0
+	for ok := it.Last(); ok; ok = it.Prev() {
+		require.Equal(t, all[string(it.Key())], string(it.Value()))
+		n++
+	}
+	require.NoError(t, it.Err())
+	require.Len(t, all, n)
+	return all
+}
+
+// A bulk transaction of many memtables, whose writes come in any order, reads what it wrote, and so do its
+// iterators, which show the moment of their creation until they are closed, after the end of the transaction
+// as well. Nobody else sees any of it before Commit.
+func TestABulkTransactionAgreesWithAMap(t *testing.T) {
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		rnd := rand.New(rand.NewPCG(seed, 31))
+		o := testOptions(vfs.NewMem())
+		d := openTest(t, o)
+		want := map[string]string{}
+		for i := range 500 {
+			k, v := string(testKey(rnd.IntN(800))), string(testValue(i))
+			want[k] = v
+			require.NoError(t, d.Put([]byte(k), []byte(v), NoSync))
+		}
+		for round := range 6 {
+			before := maps.Clone(want)
+			b := newBulk(t, d)
+			its, moments := map[*Iterator]map[string]string{}, 0
+			writes := []int{3, 100, 2000}[round%3]
+			for i := range writes {
+				writeOne(t, rnd, b, want, i)
+				if i%(writes/3) == 0 && moments < 3 {
+					it, err := b.NewIterator(nil)
+					require.NoError(t, err)
+					its[it] = maps.Clone(want)
+					moments++
+				}
+				readOne(t, rnd, b, want)
+			}
+			require.Equal(t, writes == 2000, b.bulk.Spilled())
+			it, err := d.NewIterator(nil)
+			require.NoError(t, err)
+			require.Equal(t, before, shown(t, it), "others see what was committed")
+			require.NoError(t, it.Close())
+			if rnd.IntN(3) == 0 {
+				want = before
+				require.NoError(t, b.Close())
+			} else {
+				require.NoError(t, b.Commit())
+			}
+			for it, moment := range its {
+				c, err := it.Clone(nil)
+				require.NoError(t, err)
+				require.Equal(t, moment, shown(t, it))
+				require.NoError(t, it.Close())
+				require.Equal(t, moment, shown(t, c))
+				require.NoError(t, c.Close())
+			}
+			it, err = d.NewIterator(nil)
+			require.NoError(t, err)
+			require.Equal(t, want, shown(t, it))
+			require.NoError(t, it.Close())
+			require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+		}
+		_, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		d = openTest(t, o)
+		it, err := d.NewIterator(nil)
+		require.NoError(t, err)
+		require.Equal(t, want, shown(t, it))
+		require.NoError(t, it.Close())
+	})
+}
+
+func writeOne(t testing.TB, rnd *rand.Rand, b *BulkTransaction, want map[string]string, i int) {
+	k := string(testKey(rnd.IntN(1000)))
+	if rnd.IntN(4) == 0 {
+		delete(want, k)
+		require.NoError(t, b.Delete([]byte(k)))
+		return
+	}
+	want[k] = string(testValue(i))
+	require.NoError(t, b.Put([]byte(k), []byte(want[k])))
+}
+
+func readOne(t testing.TB, rnd *rand.Rand, b *BulkTransaction, want map[string]string) {
+	k := string(testKey(rnd.IntN(1000)))
+	has, err := b.Has([]byte(k))
+	require.NoError(t, err)
+	v, ok := want[k]
+	require.Equal(t, ok, has, k)
+	got, err := b.Get([]byte(k))
+	if !ok {
+		require.Equal(t, ErrNotFound, err)
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, v, string(got))
+}
+
+// fillBulk writes n entries in the order of a permutation.
+func fillBulk(b *BulkTransaction, n int) error {
+	for i := range n {
+		if err := b.Put(testKey(i*7919%n), testValue(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestFilesOfACrashedBulkTransactionAreNeverSeen(t *testing.T) {
+	for _, repair := range []bool{false, true} {
+		mem := vfs.NewMem()
+		d := mustOpen(t, testOptions(mem))
+		require.NoError(t, d.Put([]byte("a"), []byte("kept"), Sync))
+		b := newBulk(t, d)
+		require.NoError(t, fillBulk(b, 1000))
+		require.NoError(t, mem.SyncDir("db"))
+		after := mem.Crash()
+		require.NoError(t, b.Close())
+		require.Zero(t, filesOf(t, mem, base.FileTemp))
+		require.NoError(t, d.Close())
+		require.Greater(t, filesOf(t, after, base.FileTemp), 3)
+		o := testOptions(after)
+		if repair {
+			require.NoError(t, after.Remove("db/CURRENT"))
+			require.NoError(t, Repair("db", o))
+		}
+		d = openTest(t, o)
+		requireValue(t, d, []byte("a"), []byte("kept"))
+		_, err := d.Get(testKey(0))
+		require.Equal(t, ErrNotFound, err)
+		require.Zero(t, filesOf(t, after, base.FileTemp))
+	}
+}
+
+// After an error at any operation of a bulk transaction, nothing of it is visible, and no file is left.
+func TestAnErrorAtEveryOperationOfABulkTransactionLeavesNothing(t *testing.T) {
+	run := func(t *testing.T, fail int, keep bool) (failed bool) {
+		ops := -1 // not yet counted
+		fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+			if ops < 0 || op.Kind == wrap.OpClose || op.Kind == wrap.OpRemove {
+				return nil
+			}
+			if ops++; ops != fail {
+				return nil
+			}
+			failed = true
+			return &wrap.Fault{Err: errFailedOnPurpose}
+		})
+		o := testOptions(fsys)
+		d := mustOpen(t, o)
+		defer d.Close() // its error may be that of the failure
+		require.NoError(t, d.Put(testKey(1), []byte("old"), Sync))
+		b := newBulk(t, d)
+		ops = 0
+		var it *Iterator
+		err := fillBulk(b, 300)
+		if err == nil && keep {
+			if it, err = b.NewIterator(nil); err == nil && !it.First() {
+				err = it.Err()
+			}
+		}
+		if err == nil {
+			err = b.Commit()
+		}
+		_ = b.Close()
+		ops = -1
+		if it != nil {
+			_ = it.Close() // it may be the one that met the failure
+		}
+		require.Zero(t, filesOf(t, fsys, base.FileTemp), "operation %d", fail)
+		got, getErr := d.Get(testKey(1))
+		require.NoError(t, getErr)
+		if err != nil {
+			require.True(t, failed)
+			require.Equal(t, "old", string(got))
+		}
+		return failed
+	}
+	for _, keep := range []bool{false, true} {
+		n := 1
+		for run(t, n, keep) {
+			n++
+		}
+		require.Greater(t, n, 20)
+	}
+}
+
+// Other loads, begun later and committed earlier, do not hide a bulk transaction.
+func TestABulkTransactionThatWasOvertakenIsRewritten(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		o := testOptions(vfs.NewMem())
+		d := openTest(t, o)
+		b := newBulk(t, d)
+		require.NoError(t, fillBulk(b, 500))
+		for i := range 500 {
+			require.NoError(t, b.Put(testKey(i), testValue(i)))
+		}
+		var it *Iterator
+		if keep {
+			var err error
+			it, err = b.NewIterator(nil)
+			require.NoError(t, err)
+		}
+		l := newLoader(t, d)
+		require.NoError(t, l.Put(testKey(3), []byte("loaded")))
+		require.NoError(t, l.Put(testKey(600), []byte("loaded")))
+		require.NoError(t, l.Commit())
+		_, err := b.NewIterator(nil)
+		require.ErrorContains(t, err, "begin it again")
+		require.NoError(t, b.Commit())
+		if keep {
+			require.Len(t, shown(t, it), 500)
+			require.NoError(t, it.Close())
+		}
+		for i := range 500 {
+			requireValue(t, d, testKey(i), testValue(i))
+		}
+		require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+	}
+}
+
+func TestIteratorsOfABulkTransactionReadWhileItWrites(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	b := newBulk(t, d)
+	require.NoError(t, fillBulk(b, 200))
+	it, err := b.NewIterator(nil)
+	require.NoError(t, err)
+	done := make(chan int)
+	go func() {
+		n := 0
+		for range 5 {
+			for ok := it.First(); ok; ok = it.Next() {
+				n++
+			}
+		}
+		_ = it.Close() // a failure is in n
+		done <- n
+	}()
+	require.NoError(t, fillBulk(b, 1000))
+	require.NoError(t, b.Commit())
+	require.Equal(t, 5*200, <-done)
+}
+
+func TestABulkTransactionExpiresItsValues(t *testing.T) {
+	var now atomic.Int64 // ms
+	now.Store(1e12)
+	o := testOptions(vfs.NewMem())
+	o.Expiry = ExpiryOptions{Prefixes: [][]byte{[]byte("key")}, Clock: func() time.Time { return time.UnixMilli(now.Load()) }}
+	d := openTest(t, o)
+	b := newBulk(t, d)
+	require.Error(t, b.PutTTL([]byte("other"), nil, time.Second))
+	require.Error(t, b.PutTTL(testKey(1), nil, 0))
+	for _, n := range []int{0, 300} {
+		require.NoError(t, fillBulk(b, n))
+		require.NoError(t, b.PutTTL(testKey(n), []byte("short"), time.Second))
+		require.NoError(t, b.Put(testKey(n+1), []byte("long")))
+		it, err := b.NewIterator(nil)
+		require.NoError(t, err)
+		require.True(t, it.SeekGE(testKey(n)))
+		require.Equal(t, "short", string(it.Value()))
+		require.True(t, it.Next())
+		require.Equal(t, "long", string(it.Value()))
+		require.NoError(t, it.Close())
+		got, err := b.Get(testKey(n))
+		require.NoError(t, err)
+		require.Equal(t, "short", string(got))
+		now.Add(1000)
+		_, err = b.Get(testKey(n))
+		require.Equal(t, ErrNotFound, err)
+		require.NoError(t, b.Commit())
+		_, err = d.Get(testKey(n))
+		require.Equal(t, ErrNotFound, err)
+		requireValue(t, d, testKey(n+1), []byte("long"))
+		b = newBulk(t, d)
+	}
+	require.NoError(t, b.Close())
+}
+
+// What a bulk transaction refuses is not in it, and it continues.
+func TestABulkTransactionRefusesWithoutEnding(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	b := newBulk(t, d)
+	require.ErrorIs(t, b.Put(make([]byte, MaxKeySize+1), nil), ErrTooLarge)
+	require.NoError(t, b.Put([]byte("a"), make([]byte, 100<<10)), "larger than a memtable")
+	require.NoError(t, b.Put([]byte("b"), nil))
+	require.NoError(t, b.Commit())
+	require.Equal(t, ErrClosed, b.Put([]byte("c"), nil))
+	require.Equal(t, ErrClosed, b.Commit())
+	require.Equal(t, ErrClosed, b.Close())
+	requireValue(t, d, []byte("a"), make([]byte, 100<<10))
+	requireValue(t, d, []byte("b"), []byte{})
+	b = newBulk(t, d)
+	require.NoError(t, fillBulk(b, 500))
+	require.ErrorContains(t, d.Close(), "not committed")
+	require.Equal(t, ErrClosed, b.Put([]byte("c"), nil))
+	require.Equal(t, ErrClosed, b.Commit())
+}
+
+// A feed that is applied in its order has what the database has.
+func TestTheChangeFeedOfABulkTransactionHasItsEffect(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Changes = ChangeRetention{Bytes: 1 << 30}
+	d := openTest(t, o)
+	b := newBulk(t, d)
+	want := map[string]string{}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 1500 {
+		writeOne(t, rnd, b, want, i)
+	}
+	require.NoError(t, b.Commit())
+	got := map[string]string{}
+	for c, err := range d.Changes(t.Context(), 0, nil) {
+		require.NoError(t, err)
+		for e, err := range c.Entries() {
+			require.NoError(t, err)
+			if delete(got, string(e.Key)); e.Kind == EntryPut {
+				got[string(e.Key)] = string(e.Value)
+			}
+		}
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+	require.Equal(t, fmt.Sprint(want), fmt.Sprint(got))
+}
