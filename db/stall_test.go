@@ -72,9 +72,9 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 				slowed.Add(1)
 			}
 		},
-		// Each compaction waits until writers have been slowed.
+		// Each compaction waits until writers have been slowed, and for ever only if they never are.
 		CompactionBegin: func(CompactionInfo) {
-			for deadline := time.Now().Add(10 * time.Second); slowed.Load() == 0 && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Minute); slowed.Load() == 0 && time.Now().Before(deadline); {
 				<-time.After(time.Millisecond)
 			}
 		},
