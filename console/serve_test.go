@@ -70,7 +70,7 @@ func TestServeFollowsALiveDirectory(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s = status{}
 		return getJSON(url+"api/status", &s) == nil && s.Metrics.LastSequence == 1 && s.Lag != nil && s.Lag.Operations == 0
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Equal(t, "follower", s.Mode)
 	require.Equal(t, dir, s.Title)
 	require.Empty(t, s.LagFail)
