@@ -28,7 +28,7 @@ import (
 )
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -76,7 +76,7 @@ func TestClientsOfRedisClusterWriteThroughTheFailureOfANode(t *testing.T) {
 				client.ReloadState(ctx)
 			}
 			return err == nil
-		}, 10*time.Second, 10*time.Millisecond, key)
+		}, time.Minute, 10*time.Millisecond, key)
 	}
 	require.Equal(t, "one", client.Get(ctx, "{a}1").Val())
 	require.Equal(t, "99", client.Get(ctx, "key-99").Val())
@@ -97,7 +97,7 @@ func waitForReplicas(t *testing.T, ctx context.Context, n *Node, want int) {
 			}
 		}
 		return true
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestOptionsOutOfTheirBoundsAreNamed(t *testing.T) {

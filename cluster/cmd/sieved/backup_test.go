@@ -32,7 +32,7 @@ func testNode(t *testing.T, ctx context.Context, dir, repository string) *cluste
 }
 
 func TestAClusterIsBackedUpAndRestoredByCommands(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	repository, password := filepath.Join(dir, "repository"), filepath.Join(dir, "password")
@@ -75,7 +75,7 @@ func TestAClusterIsBackedUpAndRestoredByCommands(t *testing.T) {
 		nodes, err := again.Do(ctx, "CLUSTER", "NODES").Text()
 		require.NoError(t, err)
 		return strings.Contains(nodes, restored.Addr())
-	}, 10*time.Second, 20*time.Millisecond, "the node does not announce its new address")
+	}, time.Minute, 20*time.Millisecond, "the node does not announce its new address")
 
 	require.NoError(t, restored.Close())
 	_, err = run1(t, ctx, "recover", "--id", "1", "--dir", fresh)
@@ -90,7 +90,7 @@ func TestAClusterIsBackedUpAndRestoredByCommands(t *testing.T) {
 }
 
 func TestTheConsoleIsServedToThisMachineOnly(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	n := testNode(t, ctx, filepath.Join(t.TempDir(), "node"), filepath.Join(t.TempDir(), "repository"))
 	_, err := serveConsole(":0", n, slog.New(slog.DiscardHandler))

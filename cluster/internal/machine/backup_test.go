@@ -48,7 +48,7 @@ func TestCloseEndsTheUseOfAFrozenState(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorIs(t, err, context.Canceled)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "Close did not wait for the user")
 	}
 }

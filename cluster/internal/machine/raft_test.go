@@ -106,7 +106,7 @@ func (c *testCluster) disconnect(n *node) {
 
 func (c *testCluster) eventually(what string, f func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, f, 20*time.Second, time.Millisecond, what)
+	require.Eventually(c.t, f, time.Minute, time.Millisecond, what)
 }
 
 // leader waits for a leader among the nodes that are not excluded.
@@ -136,7 +136,7 @@ func (c *testCluster) propose(n *node) raft.ApplyFuture {
 // write writes entries on the leader, which it returns. Entries of a leader that loses its place are written again.
 func (c *testCluster) write(entries int, except ...*node) *node {
 	c.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		leader := c.leader(except...)
 		var futures []raft.ApplyFuture
 		for range entries {
@@ -157,7 +157,7 @@ func (c *testCluster) write(entries int, except ...*node) *node {
 // requireEqual waits until a node has applied what the leader has, and compares.
 func (c *testCluster) requireEqual(leader, n *node) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	index, _ := leader.m.Applied()
 	require.NoError(c.t, n.m.WaitApplied(ctx, index))
@@ -189,7 +189,7 @@ func (c *testCluster) follower(leader *node) *node {
 // the leader.
 func (c *testCluster) outrun(index uint64, except ...*node) *node {
 	c.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		leader := c.write(20, except...)
 		cut := true
 		for _, n := range c.nodes {

@@ -30,7 +30,7 @@ import (
 const (
 	groups    = 2
 	heartbeat = 250 * time.Millisecond
-	recovery  = 30 * time.Second
+	recovery  = 2 * time.Minute
 	nodeDir   = "/node"
 )
 

@@ -67,7 +67,7 @@ func runOnFakes(t *testing.T, wrap func(kv.Cluster) kv.Cluster) (*Workload, erro
 	world.SetLeader(0, "a")
 	world.SetLeader(1, "b")
 	w.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), recovery)
 	defer cancel()
 	require.NoError(t, w.ReadAll(ctx))
 	return w, w.History.Check(time.Minute, artifacts(t))

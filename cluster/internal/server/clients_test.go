@@ -156,7 +156,7 @@ func TestGoRedisGetsUnknownOutcomesAsErrors(t *testing.T) {
 func cli(t *testing.T, path, addr string, flags []string, commands ...string) string {
 	t.Helper()
 	_, port, _ := strings.Cut(addr, ":")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := osexec.CommandContext(ctx, path, append([]string{"-h", "127.0.0.1", "-p", port}, flags...)...)
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")

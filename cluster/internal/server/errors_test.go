@@ -65,7 +65,7 @@ func TestRepliesOfAPipelineStayInOrderIfWritesFail(t *testing.T) {
 	w.Hold(0)
 	p.send(encode("PING") + encode("SET", "b", "1") + encode("ECHO", "x") + encode("INCR", "b") + encode("nothing") +
 		encode("GET", "b"))
-	require.Eventually(t, func() bool { return w.Waiting(0) == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.Waiting(0) == 2 }, time.Minute, time.Millisecond)
 	w.Drop(0, &kv.NotLeaderError{Leader: "127.0.0.2:7000"})
 	for _, want := range []string{
 		"+PONG", "-MOVED 3300 127.0.0.2:7000", "x", "-MOVED 3300 127.0.0.2:7000",
@@ -135,7 +135,7 @@ func TestOtherConnectionsContinueWhileOneWaits(t *testing.T) {
 	waits, other := dial(t, "tcp", addr), dial(t, "tcp", addr)
 	node.World().Hold(1)
 	waits.send(encode("SET", "foo", "bar"))
-	require.Eventually(t, func() bool { return node.World().Waiting(1) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return node.World().Waiting(1) == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, "+OK", other.do("SET b 1"))
 	require.Equal(t, "nil", other.do("GET foo"), "a write that waits is not committed")
 	node.World().Release(1)

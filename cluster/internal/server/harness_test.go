@@ -60,7 +60,7 @@ func dial(t testing.TB, network, addr string) *peer {
 	nc, err := net.Dial(network, addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { nc.Close() })
-	require.NoError(t, nc.SetDeadline(time.Now().Add(30*time.Second)))
+	require.NoError(t, nc.SetDeadline(time.Now().Add(time.Minute)))
 	return &peer{t: t, nc: nc, r: bufio.NewReader(nc)}
 }
 
@@ -78,7 +78,7 @@ func words(line string) []string { return strings.Split(line, " ") }
 
 func (p *peer) send(raw string) {
 	p.t.Helper()
-	require.NoError(p.t, p.nc.SetDeadline(time.Now().Add(30*time.Second)))
+	require.NoError(p.t, p.nc.SetDeadline(time.Now().Add(time.Minute)))
 	_, err := io.WriteString(p.nc, raw)
 	require.NoError(p.t, err)
 }
@@ -214,10 +214,10 @@ func runRedis(t testing.TB, path string) {
 			nc.Close()
 		}
 		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	p := dial(t, "unix", socket)
 	require.Equal(t, "+OK", p.do("CLUSTER ADDSLOTSRANGE 0 16383"))
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.do("CLUSTER INFO"), "cluster_state:ok")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }

@@ -159,7 +159,7 @@ func TestAClientThatReadsNothingUsesLittleMemory(t *testing.T) {
 	require.Equal(t, "x", other.do("GETRANGE k 0 0"))
 	runtime.ReadMemStats(&during)
 	require.Less(t, int64(during.HeapAlloc)-int64(before.HeapAlloc), int64(64<<20))
-	require.Eventually(t, func() bool { return s.Stats().Clients == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Stats().Clients == 1 }, time.Minute, time.Millisecond)
 }
 
 func TestAThousandPipelinedWritesAreInFlightTogether(t *testing.T) {
@@ -172,7 +172,7 @@ func TestAThousandPipelinedWritesAreInFlightTogether(t *testing.T) {
 	}
 	p.send(b.String())
 	// They arrive in a few parts; those of the first part are in flight together.
-	require.Eventually(t, func() bool { return node.World().Waiting(0) > 100 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return node.World().Waiting(0) > 100 }, time.Minute, time.Millisecond)
 	node.World().Release(0)
 	for range 1000 {
 		require.Equal(t, "+OK", p.reply())
