@@ -62,8 +62,7 @@ func TestANewerTermConfirmsNobody(t *testing.T) {
 	c.agree([]string{"old"})
 	confirmed(t, a)
 	c.net.isolate(a.id)
-	successor := c.leader(a)
-	successor.propose(t, "new")
+	c.propose("new", a)
 	read := make(chan error, 1)
 	go func() {
 		_, err := a.ReadIndex(within(t, patience))

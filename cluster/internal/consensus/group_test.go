@@ -240,7 +240,7 @@ func TestProposalsInFlightAreBounded(t *testing.T) {
 		"bytes":  {func(o *Options) { o.MaxInFlightBytes = 500 }, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cl := startCluster(t, 3, c.change)
+			cl := startSteady(t, 3, c.change)
 			leader := cl.leader()
 			cl.net.isolate(leader.id)
 			var futures []*Future
@@ -252,7 +252,7 @@ func TestProposalsInFlightAreBounded(t *testing.T) {
 				require.Equal(t, i >= c.fit, errors.Is(err, kv.ErrBusy), "proposal %d: %v", i, err)
 			}
 			cl.net.heal()
-			cl.leader().propose(t, "after")
+			cl.propose("after")
 		})
 	}
 }

@@ -104,7 +104,7 @@ func slowLeader(t *testing.T, faults Faults) (c *cluster, disk *slowMemory) {
 			o.Logs = disk
 		}
 	})
-	a.propose(t, "old")
+	c.proposeAt(a, "old")
 	c.agree([]string{"old"})
 	c.net.isolate("c")
 	disk.hold(true)

@@ -93,7 +93,7 @@ func TestAServerDoesNotVoteInTheNameOfTheOneThatWasThere(t *testing.T) {
 		leader := c.leader()
 		lost, behind := c.followers()[0], c.followers()[1]
 		c.net.isolate(behind.id)
-		leader.propose(t, "new")
+		c.proposeAt(leader, "new")
 		require.NoError(t, leader.Close())
 		fresh := c.replace(lost)
 		c.net.heal()
@@ -106,24 +106,26 @@ func TestAServerDoesNotVoteInTheNameOfTheOneThatWasThere(t *testing.T) {
 
 // The old leader and another server, at the address of one that has voted for the successor, are cut off from that.
 func TestAServerDoesNotAcknowledgeInTheNameOfTheOneThatWasThere(t *testing.T) {
-	c, a := patientLeader(t, func(*Options) {})
-	c.proposeAt(a, "old")
-	c.agree([]string{"old"})
-	c.net.isolate(a.id)
-	c.propose("new", a)
-	successor := c.leader(a)
-	c.net.isolate(successor.id)
-	lost := c.nodes[1]
-	if lost == successor {
-		lost = c.nodes[2]
-	}
-	fresh := c.replace(lost)
-	c.net.release("", a.id, lost.id)
-	c.net.release("", lost.id, a.id)
-	_, err := a.ReadIndex(within(t, 300*time.Millisecond))
-	require.True(t, a.IsLeader(), "it still believes that it leads")
-	require.Error(t, err)
-	require.Zero(t, fresh.Term(), "messages for the old server")
+	require.Error(t, deposed(t, func() (error, bool) {
+		c, a := patientLeader(t, func(*Options) {})
+		c.proposeAt(a, "old")
+		c.agree([]string{"old"})
+		c.net.isolate(a.id)
+		c.propose("new", a)
+		successor := c.leader(a)
+		c.net.isolate(successor.id)
+		lost := c.nodes[1]
+		if lost == successor {
+			lost = c.nodes[2]
+		}
+		fresh := c.replace(lost)
+		c.net.release("", a.id, lost.id)
+		c.net.release("", lost.id, a.id)
+		_, err := a.ReadIndex(within(t, 300*time.Millisecond))
+		leads := a.IsLeader()
+		require.Zero(t, fresh.Term(), "messages for the old server")
+		return err, leads
+	}))
 }
 
 // A server has voted for one that was at an address. Another one at this address did not get that vote.
