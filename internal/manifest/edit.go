@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -173,7 +174,9 @@ func (d *editDecoder) field(e *Edit, v *editVisitor) {
 	case tagCompactPointer:
 		level, key := d.level(), d.internalKey("compact pointer")
 		if d.err == nil {
-			if err := new(Recorded).note(level, key); err != nil {
+			if err := new(Recorded).note(level, key); errors.Is(err, base.ErrNewer) {
+				d.err = err
+			} else if err != nil {
 				d.fail("%v", err)
 			}
 		}

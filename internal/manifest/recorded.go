@@ -133,7 +133,7 @@ func decodeRecorded(fields []byte) (r Recorded, err error) {
 				return r, err
 			}
 		case tag < firstOptional:
-			return r, errors.Newf("unknown field %d of what is recorded about the database; a newer version may have written the directory", tag)
+			return r, base.Newerf("version edit", -1, "field %d of what is recorded about the database is unknown", tag)
 		default:
 			r.optional = append(r.optional, fields[:len(fields)-len(rest)]...)
 		}

@@ -106,7 +106,9 @@ func TestUnknownFieldsOfARecordAreRefusedOrKept(t *testing.T) {
 	require.Equal(t, []CompactPointer{p}, r.appendPointer(nil))
 
 	_, err := DecodeEdit((&Edit{CompactPointers: []CompactPointer{recordedPointer(field(firstOptional - 1))}}).Encode(nil))
-	require.ErrorContains(t, err, "unknown field 63 of what is recorded about the database; a newer version may have written the directory")
+	require.ErrorIs(t, err, base.ErrNewer)
+	require.NotErrorIs(t, err, base.ErrCorruption)
+	require.ErrorContains(t, err, "field 63 of what is recorded about the database is unknown")
 	for want, fields := range map[string][]byte{
 		"the recorded time has 7 bytes, want 8":        field(recordedTime, 1, 2, 3, 4, 5, 6, 7),
 		"exceeds its end":                              field(firstOptional, 1, 2)[:3],
