@@ -42,8 +42,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		{"batches and a power cut", 4, 8, true, false, false},
 		{"transactions", 4, 4, false, true, false},
 		{"transactions and a power cut", 4, 4, true, true, false},
-		{"deleted ranges", 4, 30, false, true, true},
-		{"deleted ranges and a power cut", 4, 30, true, true, true},
+		{"deleted ranges, loads and ingests", 4, 30, false, true, true},
+		{"deleted ranges, loads, ingests and a power cut", 4, 30, true, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Logf("seeds %d to %d", *firstSeed, *firstSeed+uint64(*histories)-1)

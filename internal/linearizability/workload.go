@@ -31,7 +31,8 @@ type Workload struct {
 	// transaction reads, or over what it walks, comes from a snapshot, so that the commit does
 	// not check it.
 	Transactions, Unchecked, Unwalked bool
-	// Wipes makes one operation in forty the deletion of a range of groups.
+	// Wipes makes one operation in forty the deletion of a range of groups, and one in forty the ingest or
+	// the load of another range.
 	Wipes bool
 }
 
@@ -133,7 +134,7 @@ func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, erro
 	var group sync.WaitGroup
 	for i := range clients {
 		c := &clients[i]
-		*c = client{run: r, id: i, d: d, rnd: rand.New(rand.NewPCG(r.Seed, uint64(r.clock.Load())<<8|uint64(i)))}
+		*c = client{run: r, id: i, d: d, disk: disk, rnd: rand.New(rand.NewPCG(r.Seed, uint64(r.clock.Load())<<8|uint64(i)))}
 		group.Go(func() {
 			for range r.Ops {
 				if r.stop.Load() || !c.step() {
@@ -164,6 +165,7 @@ type client struct {
 	*run
 	id   int
 	d    *db.DB
+	disk *vfs.Mem
 	rnd  *rand.Rand
 	done []porcupine.Operation
 	err  error
@@ -171,8 +173,13 @@ type client struct {
 
 // step does one operation, notes it, and returns whether it succeeded.
 func (c *client) step() bool {
-	if c.Wipes && c.rnd.IntN(40) == 0 {
-		return c.wipe()
+	if c.Wipes {
+		switch c.rnd.IntN(40) {
+		case 0:
+			return c.wipe()
+		case 1:
+			return c.bring()
+		}
 	}
 	in := input{group: c.rnd.IntN(c.Count), mask: uint8(1 + c.rnd.IntN(1<<c.Width-1)), write: c.rnd.IntN(2) == 0}
 	var act func() (values, error)
