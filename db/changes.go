@@ -227,8 +227,10 @@ func (d *DB) ChangePositions() (oldest, last uint64, err error) {
 
 // SetCursor records, durably, that a reader of the given name has come to a position: what is after it is kept, whatever
 // Options.Changes says, until the cursor is set again or dropped. A cursor that is not moved fills the disk. The name
-// has 1 to 1000 bytes. The errors are those of Changes, and ErrReadOnly. It needs Options.Changes, and cursors do not
-// outlive an opening for writing without it.
+// has 1 to 1000 bytes. The position is one from which Changes can yield, up to the last visible change, durable or not;
+// it may be before that of the cursor as long as that is kept. Otherwise the errors are ErrChangesGone and
+// ErrChangesAhead, and ErrReadOnly for a store that does not write. It needs Options.Changes, and cursors do not outlive an
+// opening for writing without it. When the history restarts, a cursor from before stays, and keeps nothing.
 func (d *DB) SetCursor(name string, position uint64) error {
 	if err := d.cursorsUsable("SetCursor"); err != nil {
 		return err

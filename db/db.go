@@ -114,6 +114,7 @@ type home struct {
 	fs       vfs.FS
 	files    tables.Directory // dir on fs
 	place    *dbdir.Dir       // its lock
+	reserve  *dbdir.Reserve   // nil: there is none
 	follower *follow.Follower // nil: the directory is locked
 	// directory finds the changes of a database that is not open for writing here.
 	directory *feed.Directory

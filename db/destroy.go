@@ -56,6 +56,9 @@ func Destroy(dir string, opts *Options) error {
 			remove(name)
 		}
 	}
+	if _, err := home.FS.Lstat(filepath.Join(dir, dbdir.ReserveName)); err == nil {
+		remove(dbdir.ReserveName)
+	}
 	failed = errors.Join(failed, feed.Destroy(home.FS, dir), checkpoint.RemoveOwn(home.FS, dir))
 	if failed != nil {
 		return errors.Join(failed, home.Close())

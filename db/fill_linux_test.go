@@ -27,7 +27,10 @@ const cannotMount = 77
 // simulated disk, and the log says so.
 func TestFillsOfARealDisk(t *testing.T) {
 	if dir := os.Getenv(fillMount); dir != "" {
-		runFills(t, mountedDisk(t, dir), *fillCount)
+		disk := mountedDisk(t, dir)
+		runFills(t, disk, *fillCount)
+		require.NoError(t, Destroy(disk.dir, &Options{FS: disk.fs}))
+		runReserve(t, disk)
 		return
 	}
 	count := *fillCount

@@ -1,6 +1,9 @@
 package db
 
 import (
+	"context"
+	"time"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 )
@@ -56,6 +59,41 @@ func (d *DB) replaceLog() error {
 	}
 	d.opts.Logger.Info("there is space again; writes continue")
 	return nil
+}
+
+// How often a deletion is tried again once the reserve is free, and the pause after an attempt, which doubles: compactions
+// may use the space first, and give it back when it does not suffice.
+const (
+	reserveAttempts = 8
+	reservePause    = 10 * time.Millisecond
+)
+
+// withReserve calls what frees space. If the disk is too full for that, it frees the reserve and calls it again.
+func (d *DB) withReserve(ctx context.Context, free func() error) error {
+	err := free()
+	if !base.IsNoSpace(err) || !d.reserve.Free() {
+		return err
+	}
+	d.opts.Logger.Warn("the disk is full; the reserve is used to delete a range", "bytes", d.opts.Limits.DiskReserve)
+	for n := range reserveAttempts {
+		d.mu.Lock()
+		d.flushErr = nil // of an attempt without the reserve: the next one counts
+		d.mu.Unlock()
+		if err = free(); !base.IsNoSpace(err) || ctx.Err() != nil || !d.pause(reservePause<<n) {
+			break
+		}
+	}
+	if err == nil {
+		d.reserve.WantAgain()
+	}
+	return err
+}
+
+// makeReserve makes the reserve if it is missing.
+func (d *DB) makeReserve() {
+	if err := d.reserve.Make(); err != nil {
+		d.opts.Logger.Warn("the reserve for a full disk cannot be made; the next flush tries again", "err", err)
+	}
 }
 
 // waitForMemtables waits until every immutable memtable is in a table, or the

@@ -46,12 +46,17 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 			part.Leave()
 		}
 	}()
-	d, err = openPart(dir, now, part, follow)
+	freed := false
+	d, err = openPart(dir, now, part, follow, &freed)
+	if freed { // the reserve: now there may be enough space
+		d, err = openPart(dir, now, part, follow, nil)
+	}
 	return d, err
 }
 
-// openPart is Open with checked options, and with part of what stores share, nil for nothing.
-func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB, error) {
+// openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the disk
+// is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
+func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed *bool) (*DB, error) {
 	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{commit: commitQueue{requests: newCommitRequests()}, turns: txn.NewTurns()}}
 	d.present.Store(now)
 	d.share = part
@@ -80,6 +85,9 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB,
 		d.directory = feed.NewDirectory(d.fs, d.dir, nil)
 	}
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
+	if !d.opts.ReadOnly {
+		d.reserve = dbdir.NewReserve(d.fs, d.dir, d.opts.Limits.DiskReserve)
+	}
 	d.blockCache = sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
 	cached := d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter)
 	cached.Pool, cached.Guard = part.Tables(), d.guard
@@ -98,9 +106,15 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool) (*DB,
 				err = ferr
 			}
 		}
+		if freed != nil && base.IsNoSpace(err) {
+			*freed = d.reserve.Free()
+		}
 		closing := base.Catch(d.cmp, "Open", func() error { d.tables.Close(); d.blockCache.Close(); return nil })
 		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", d.place.Abandon))
 		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
+	}
+	if freed != nil {
+		d.makeReserve()
 	}
 	return d, nil
 }

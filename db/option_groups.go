@@ -218,4 +218,10 @@ type LimitOptions struct {
 	// it either: operations that would exceed it fail with an error naming this option.
 	// Default: 256 MiB, or twice ManifestSize, which is the minimum, if that is more.
 	ManifestRead int64
+
+	// DiskReserve is the size in bytes of a file RESERVE in the database's directory, which is removed when the
+	// disk is full and DeleteRange or Open needs space, so that the program can free space by itself. It should have
+	// room for all memtables and 1 MiB: (1 + Memtables.MaxWaiting) * Memtables.Size + 1<<20. The file is made by Open,
+	// and again by a flush after DeleteRange has freed space. Default: 0, no reserve and no cost.
+	DiskReserve int64
 }

@@ -91,7 +91,7 @@ type Options struct {
 	// Memtables bounds the memory of recent writes.
 	Memtables MemtableOptions
 
-	// Limits bounds the size of the MANIFEST.
+	// Limits bounds the size of the MANIFEST, and has the reserve for a full disk.
 	Limits LimitOptions
 
 	// Resources, if not nil, are shared with other databases of the process. Cache.Size,
@@ -243,6 +243,7 @@ func (o *Options) Validate() error {
 		{"Compaction.MaxLevelBase", c.Compaction.MaxLevelBase, 4 << 10, 1 << 50},
 		{"Limits.ManifestSize", c.Limits.ManifestSize, 4 << 10, 1 << 30},
 		{"Limits.ManifestRead", c.Limits.ManifestRead, 2 * c.Limits.ManifestSize, 1 << 40},
+		{"Limits.DiskReserve", c.Limits.DiskReserve, 0, 1 << 40},
 	}
 	for _, r := range ranges {
 		if r.value < r.low || r.value > r.high {

@@ -25,8 +25,9 @@ import (
 // range as a whole, and it has few keys, the tombstones are written like a batch instead. Calls that do
 // not write like a batch run one after another, and take turns with Loader.Commit.
 //
-// It is durable when it returns, unless wo says otherwise and it was written like a batch. A
-// start after limit is refused with an error; an empty range does nothing. ctx ends the search for
+// It is durable when it returns, unless wo says otherwise and it was written like a batch.
+// On a full disk it uses the reserve, if there is one (Options.Limits.DiskReserve), since it needs space before it frees
+// some. A start after limit is refused with an error; an empty range does nothing. ctx ends the search for
 // keys and the wait for other deletions and writers; then nothing is deleted, and DeleteRange
 // returns the error of ctx.
 func (d *DB) DeleteRange(ctx context.Context, start, limit []byte, wo *WriteOptions) error {
@@ -47,6 +48,11 @@ func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) 
 	if err != nil {
 		return err
 	}
+	return d.withReserve(ctx, func() error { return d.deleteSpans(ctx, wo, spans, own) })
+}
+
+// deleteSpans deletes ranges and makes other writes.
+func (d *DB) deleteSpans(ctx context.Context, wo *WriteOptions, spans rangedel.Spans, own []rangedel.Entry) error {
 	done, err := rangedel.DeletePoints(ctx, &pointHost{d, wo}, &d.recent, d.state().Version, spans, own)
 	if done {
 		return err

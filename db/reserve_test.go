@@ -1,0 +1,105 @@
+package db
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/dbdir"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// A database that has filled its disk frees space by DeleteRange, also after it was opened again, and continues. Without
+// the reserve, DeleteRange and Open fail with ErrNoSpace.
+func TestDeleteRangeFreesSpaceOnAFullDisk(t *testing.T) { runReserve(t, simulatedDisk()) }
+
+// reserveOptions have room in the reserve for the memtables.
+func reserveOptions(disk fillDisk) *Options {
+	fsys := disk.fs
+	if fsys == nil {
+		fsys = vfs.OS
+	}
+	return &Options{
+		FS: fsys, Memtables: MemtableOptions{Size: 256 << 10, MaxWaiting: 1},
+		Tables: TableOptions{Size: 256 << 10, Compression: NoCompression}, Compaction: CompactionOptions{MaxLevelBase: 1 << 20},
+		Limits: LimitOptions{DiskReserve: 2 << 20},
+	}
+}
+
+// runReserve fills the disk and frees it, with the database open and after an opening.
+func runReserve(t *testing.T, disk fillDisk) {
+	o := reserveOptions(disk)
+	reserve := filepath.Join(disk.dir, dbdir.ReserveName)
+	r := &fillRun{disk: disk, rnd: rand.New(rand.NewPCG(1, 9)), model: newFaultModel()}
+	var err error
+	r.d, err = Open(disk.dir, o)
+	require.NoError(t, err)
+	size := func() int64 {
+		info, err := o.FS.Stat(reserve)
+		if err != nil {
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			return 0
+		}
+		return info.Size()
+	}
+	half := fillKey(fillKeys / 2)
+	for round := range 2 {
+		require.Equal(t, o.Limits.DiskReserve, size())
+		require.NoError(t, r.untilFull())
+		last := r.next - 6 // the last that was acknowledged at the latest
+		if round > 0 {
+			_ = r.d.Close() // its log may be cut
+			r.d, err = Open(disk.dir, o)
+			require.NoError(t, err)
+		}
+		require.NoError(t, r.d.DeleteRange(t.Context(), nil, half, nil))
+		for key, err := range eachKey(r.d) {
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, key, string(half))
+			number := numberAt(t, r.d, key)
+			require.NoError(t, r.model.check(keyNumber(t, key), number, number))
+		}
+		require.NoError(t, r.insist(func() error { return r.d.DeleteRange(t.Context(), half, nil, nil) }))
+		require.NoError(t, r.insist(func() error { return r.d.Put([]byte("other"), fillValue(last), nil) }))
+		require.NoError(t, r.insist(r.d.Flush))
+		waitUntilIdle(r.d)
+		require.NoError(t, r.d.Delete([]byte("other"), nil))
+		require.NoError(t, r.d.Flush()) // makes the reserve again
+		r.model = newFaultModel()
+	}
+	require.NoError(t, r.d.Close())
+	require.NoError(t, Destroy(disk.dir, o))
+	_, err = o.FS.Stat(reserve)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// eachKey yields all keys.
+func eachKey(d *DB) func(yield func(string, error) bool) {
+	return func(yield func(string, error) bool) {
+		entries, failed := d.All(nil)
+		for key := range entries {
+			if !yield(string(key), nil) {
+				return
+			}
+		}
+		if err := failed(); err != nil {
+			yield("", err)
+		}
+	}
+}
+
+func keyNumber(t *testing.T, key string) (n int) {
+	_, err := fmt.Sscanf(key, "key%06d", &n)
+	require.NoError(t, err)
+	return n
+}
+
+func numberAt(t *testing.T, d *DB, key string) string {
+	v, err := d.Get([]byte(key))
+	require.NoError(t, err)
+	return numberOf(v)
+}
