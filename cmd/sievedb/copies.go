@@ -28,7 +28,7 @@ func (a *app) copyVerbs() []*verb {
 				f.StringVar(&create.Database, "database", "", "the name of the database, if the repository has several")
 				f.BoolVar(&create.Flush, "flush", false, "flush first, so that the backup has no large log")
 				f.StringVar(&create.CheckpointParent, "checkpoint-parent", "",
-					"the directory for the checkpoint of links that is made meanwhile, on the file system of DIR (default: DIR/backup)")
+					"where the temporary checkpoint of DIR is made (default: DIR/backup)")
 				f.BoolVar(&create.ReadAll, "read-all", false, "read every table instead of trusting the hash in it")
 			},
 			run: func(args []string) error { return a.makeBackup(args, &create) }},
