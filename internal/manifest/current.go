@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"io/fs"
 	"path/filepath"
 
@@ -46,8 +47,14 @@ func parseCurrent(b []byte) (string, error) {
 		return "", base.Corruptf("CURRENT", 0,
 			"the file is empty, want one MANIFEST name and a newline; Repair can rebuild it")
 	}
+	const asWritten = "want MANIFEST-, a number and one newline, without a carriage return; " +
+		"if the rest is right, only its line ends were changed: write the file again with that one line"
+	if bytes.HasSuffix(b, []byte("\r\n")) {
+		return "", base.Corruptf("CURRENT", int64(len(b)-2),
+			"the line ends with CRLF, as an editor or a transfer in text mode writes it; "+asWritten)
+	}
 	if b[len(b)-1] != '\n' {
-		return "", base.Corruptf("CURRENT", int64(len(b)), "it does not end with a newline")
+		return "", base.Corruptf("CURRENT", int64(len(b)), "the line ends without a newline; "+asWritten)
 	}
 	name := string(b[:len(b)-1])
 	kind, _, ok := base.ParseFileName(name)

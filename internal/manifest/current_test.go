@@ -86,3 +86,16 @@ func TestCurrentIsNotReplacedAfterAFailedStep(t *testing.T) {
 		require.Equal(t, []string{"CURRENT"}, left)
 	}
 }
+
+// Editors, archives and transfers in text mode change the line end.
+func TestCurrentWithOtherLineEndsSaysSo(t *testing.T) {
+	for content, want := range map[string]string{
+		"MANIFEST-000011\r\n": "line ends with CRLF",
+		"MANIFEST-000011":     "line ends without a newline",
+		"MANIFEST-000011\r":   "line ends without a newline",
+	} {
+		_, err := parseCurrent([]byte(content))
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "write the file again")
+	}
+}
