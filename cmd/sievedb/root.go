@@ -276,7 +276,7 @@ func (a *app) command(v *verb) *cobra.Command {
 	}
 	if writers[strings.Fields(v.use)[0]] {
 		cmd.Flags().StringVar(&a.flags.compression, "compression", "",
-			"of new tables: snappy, zstd or none (default: snappy, unless existing tables have none)")
+			"of new tables: snappy, zstd, none (default: snappy, unless existing tables have none)")
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if n := len(args); n < v.min || v.max >= 0 && n > v.max {
