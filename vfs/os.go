@@ -34,7 +34,7 @@ func (osFS) Abs(name string) (string, error) { return filepath.Abs(name) }
 
 func (o osFS) Create(name string) (File, error) {
 	// O_EXCL follows no link and refuses an existing file.
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, o.fileMode)
+	f, err := openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, o.fileMode)
 	if errors.Is(err, fs.ErrExist) {
 		if info, lerr := os.Lstat(name); lerr == nil {
 			if why := notPlain(info.Mode()); why != nil {
@@ -91,7 +91,7 @@ func renamed(op string, err error) error {
 
 func (osFS) Remove(name string) error { return os.Remove(name) }
 
-func (osFS) Rename(oldname, newname string) error { return os.Rename(oldname, newname) }
+func (osFS) Rename(oldname, newname string) error { return rename(oldname, newname) }
 
 func (osFS) Link(oldname, newname string) error { return os.Link(oldname, newname) }
 

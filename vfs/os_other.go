@@ -1,4 +1,4 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package vfs
 
@@ -8,8 +8,14 @@ import (
 	"os"
 )
 
+func openFile(name string, flags int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flags, mode)
+}
+
+func rename(oldname, newname string) error { return os.Rename(oldname, newname) }
+
 // openNoFollow opens name unless it is a symbolic link. The check precedes the open, because no
-// flag does both; on Windows, making a symbolic link requires a privilege.
+// flag does both.
 func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	info, err := os.Lstat(name)
 	if err == nil {
@@ -22,8 +28,7 @@ func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 
 func openDir(name string) (*os.File, error) { return os.Open(name) }
 
-// syncDir only checks that dir exists: Windows has no fsync for directories, and NTFS journals
-// names itself.
+// syncDir only checks that dir exists, because these systems have no fsync for directories.
 func syncDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

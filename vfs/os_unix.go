@@ -11,6 +11,12 @@ import (
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
+func openFile(name string, flags int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flags, mode)
+}
+
+func rename(oldname, newname string) error { return os.Rename(oldname, newname) }
+
 // openNoFollow opens name unless it is a symbolic link. O_NONBLOCK has no effect on a plain
 // file, and keeps the open of a pipe from waiting for its other end.
 func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {

@@ -1,0 +1,119 @@
+package vfs
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/sievedb/sievedb/internal/errors"
+)
+
+// openFile opens or creates a file as package os does, but with FILE_SHARE_DELETE: the file, and other hard links to
+// it, can be renamed, replaced and removed while it is open, as on other systems. A backup removes its links to tables
+// that the database has open, and Open replaces CURRENT while a follower reads it. A symbolic link is opened itself.
+func openFile(name string, flags int, _ fs.FileMode) (*os.File, error) {
+	name16, err := syscall.UTF16PtrFromString(name)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	access := uint32(syscall.GENERIC_READ)
+	if flags&(os.O_RDWR|os.O_WRONLY) != 0 {
+		access |= syscall.GENERIC_WRITE
+	}
+	disposition := uint32(syscall.OPEN_EXISTING)
+	switch {
+	case flags&os.O_EXCL != 0:
+		disposition = syscall.CREATE_NEW
+	case flags&os.O_CREATE != 0:
+		disposition = syscall.OPEN_ALWAYS
+	}
+	const share = syscall.FILE_SHARE_READ | syscall.FILE_SHARE_WRITE | syscall.FILE_SHARE_DELETE
+	h, err := syscall.CreateFile(name16, access, share, nil, disposition,
+		syscall.FILE_ATTRIBUTE_NORMAL|syscall.FILE_FLAG_OPEN_REPARSE_POINT, 0)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return os.NewFile(uintptr(h), name), nil
+}
+
+// openNoFollow opens name unless it is a symbolic link.
+func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
+	info, err := os.Lstat(name)
+	if err == nil {
+		if err := notPlain(info.Mode()); err != nil {
+			return nil, pathError("open", name, err)
+		}
+	}
+	return openFile(name, flags, mode)
+}
+
+func openDir(name string) (*os.File, error) { return os.Open(name) }
+
+// syncDir only checks that dir exists: Windows has no fsync for directories, and NTFS journals names itself.
+func syncDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = pathError("sync", dir, errNotDir)
+	}
+	return err
+}
+
+// MaxDescriptors returns how many files the process may have open: math.MaxInt32, because Windows has no limit that a
+// program could query.
+func MaxDescriptors() int { return math.MaxInt32 }
+
+// renameInfo is FILE_RENAME_INFO with the flags of FileRenameInfoEx, without the name that follows it.
+type renameInfo struct {
+	flags  uint32
+	root   windows.Handle
+	length uint32 // of the name, in bytes
+	name   [1]uint16
+}
+
+// rename renames as POSIX does: it also replaces a file that is open with FILE_SHARE_DELETE, which MoveFileEx refuses.
+// File systems and versions of Windows before 10 that do not support that get MoveFileEx.
+func rename(oldname, newname string) error {
+	if err := renamePosix(oldname, newname); err == nil {
+		return nil
+	}
+	return os.Rename(oldname, newname)
+}
+
+func renamePosix(oldname, newname string) error {
+	from, err := syscall.UTF16PtrFromString(oldname)
+	if err != nil {
+		return err
+	}
+	target, err := fullPath(newname)
+	if err != nil {
+		return err
+	}
+	const share = syscall.FILE_SHARE_READ | syscall.FILE_SHARE_WRITE | syscall.FILE_SHARE_DELETE
+	h, err := windows.CreateFile(from, windows.DELETE|windows.SYNCHRONIZE, share, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return err
+	}
+	const head = unsafe.Offsetof(renameInfo{}.name)
+	buf := make([]uint64, (head+uintptr(2*len(target))+7)/8+1) // aligned, and not smaller than the struct
+	info := (*renameInfo)(unsafe.Pointer(&buf[0]))
+	info.flags = windows.FILE_RENAME_REPLACE_IF_EXISTS | windows.FILE_RENAME_POSIX_SEMANTICS
+	info.length = uint32(2 * (len(target) - 1)) // without the zero at its end
+	copy(unsafe.Slice(&info.name[0], len(target)), target)
+	err = windows.SetFileInformationByHandle(h, windows.FileRenameInfoEx, (*byte)(unsafe.Pointer(info)),
+		uint32(head)+uint32(2*len(target)))
+	return errors.Join(err, windows.CloseHandle(h))
+}
+
+// fullPath returns the absolute path with a zero at its end.
+func fullPath(name string) ([]uint16, error) {
+	abs, err := syscall.FullPath(name)
+	if err != nil {
+		return nil, err
+	}
+	return syscall.UTF16FromString(abs)
+}

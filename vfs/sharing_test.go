@@ -1,0 +1,35 @@
+package vfs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// On Windows package os opens files so that nobody can rename or remove them: a backup could not remove its links to
+// tables of an open database.
+func TestOpenFilesCanBeRenamedReplacedAndRemoved(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"table", "next"} {
+		require.NoError(t, os.WriteFile(path(name), []byte(name), 0o600))
+	}
+	f, err := vfs.OS.Open(path("table"))
+	require.NoError(t, err)
+	require.NoError(t, vfs.OS.Link(path("table"), path("link")))
+	require.NoError(t, vfs.OS.Remove(path("link")))
+	require.NoError(t, vfs.OS.Rename(path("table"), path("renamed")))
+	require.NoError(t, vfs.OS.Rename(path("next"), path("renamed")), "a reader of CURRENT does not keep it from being replaced")
+	b := make([]byte, 5)
+	_, err = vfs.ReadFull(f, b, 0)
+	require.NoError(t, err)
+	require.Equal(t, "table", string(b))
+	require.NoError(t, f.Close())
+	content, err := os.ReadFile(path("renamed"))
+	require.NoError(t, err)
+	require.Equal(t, "next", string(content))
+}
