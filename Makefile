@@ -53,7 +53,7 @@ WASM_TESTS  := AgreesWithAMap|BatchBytes
 # The tests of db that platforms run.
 PORTABLE    := Golden|Vector|BatchBytes|Sequence|Hostile|TornLog|Filter|AgreesWithAMap|Salvage
 
-.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit race platforms fuzz soak bench peers sizes
+.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit race platforms fuzz soak bench peers sizes release-test
 
 test: setup format vet lint prose unit-short cluster-short
 	@echo "all checks passed; make test-all has the long ones"
@@ -186,6 +186,10 @@ bench:
 # The size of a small program that opens a store, for README and decision 7.
 sizes:
 	@.ci/sizes
+
+# Follows docs/releasing.md with this checkout as v0.1.0, and uses the modules as a user does.
+release-test:
+	@$(GO) test -run TestARelease -release -timeout 1h ./docs
 
 # SieveDB and its peers under the same workloads: docs/performance.md. The second program has
 # compat/goleveldb in goleveldb's place.

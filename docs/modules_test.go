@@ -22,6 +22,7 @@ type replacement struct{ Old, New moduleVersion }
 // goMod has the parts of a go.mod that these tests read.
 type goMod struct {
 	Module  moduleVersion
+	Go      string
 	Require []moduleVersion
 	Replace []replacement
 }
@@ -66,6 +67,23 @@ func modules(t *testing.T) map[string]goMod {
 func TestNoModuleHasAReplaceDirective(t *testing.T) {
 	for dir, m := range modules(t) {
 		require.Empty(t, m.Replace, "%s/go.mod: put replace directives into go.work", dir)
+	}
+}
+
+// README says Go 1.25, and go.work said 1.26, so that an older go command refused the checkout.
+func TestModulesAreForTheGoVersionOfTheReadme(t *testing.T) {
+	require.Contains(t, read(t, "README.md"), "needs Go 1.25 or later")
+	for dir, m := range modules(t) {
+		want := "1.25.0"
+		if dir == compareServers { // etcd's client needs it
+			want = "1.26.0"
+		}
+		require.Equal(t, want, m.Go, "%s/go.mod", dir)
+	}
+	for _, dir := range []string{".", standIn, s3Test} {
+		var work struct{ Go string }
+		edit(t, &work, "work", "edit", "-json", path.Join(dir, "go.work"))
+		require.Equal(t, "1.25.0", work.Go, "%s/go.work", dir)
 	}
 }
 
