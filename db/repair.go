@@ -80,6 +80,15 @@ func Repair(dir string, opts *Options) error {
 // RepairWithReport is Repair and returns what it found and did; nil after an
 // error.
 func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
+	return runRepair(dir, opts, false)
+}
+
+// PlanRepair returns the report of the repair that Repair would do, without doing it: it reads every file,
+// and changes none. It locks the directory meanwhile, and returns the same errors as Repair. The report has no
+// NewManifest and no counts of written entries and tables.
+func PlanRepair(dir string, opts *Options) (*RepairReport, error) { return runRepair(dir, opts, true) }
+
+func runRepair(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
@@ -99,7 +108,9 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 		return nil, err
 	}
 	o.keepCompression(opts, home)
-	r, err := repair.New(o.repairOptions(home))
+	ro := o.repairOptions(home)
+	ro.DryRun = dryRun
+	r, err := repair.New(ro)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +124,14 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 			unlock = home.Close
 		}
 		return nil, errors.CombineErrors(err, unlock())
+	}
+	if dryRun {
+		if err := home.Abandon(); err != nil {
+			return nil, err
+		}
+		public := report.Public(home.Path)
+		public.DryRun = true
+		return public, nil
 	}
 	abandoned, err := home.Repaired(report.LogsElsewhere)
 	if err = errors.CombineErrors(err, home.Close()); err != nil {

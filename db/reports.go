@@ -91,6 +91,8 @@ type (
 	RepairReport = report.RepairReport
 	// RepairedFile is a file as a repair found it.
 	RepairedFile = report.RepairedFile
+	// RepairedRange is a range of keys that a repair could not give back completely.
+	RepairedRange = report.RepairedRange
 	// FileFate is the fate of a file in a repair.
 	FileFate = report.FileFate
 	// DiskUsage has the sizes of a database's files.

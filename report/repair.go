@@ -7,11 +7,25 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// RepairReport describes what a repair found and did. It contains no keys or values.
+// RepairReport describes what a repair found and did. It contains no values, and no keys except in Ranges,
+// which String does not print.
 type RepairReport struct {
 	Dir string
 	// Healthy says that nothing was wrong, and that nothing was changed.
 	Healthy bool
+	// DryRun says that PlanRepair made the report, and that nothing was changed.
+	DryRun bool
+
+	// Incomplete says that something was lost, or may be an older version. The end of a log that a
+	// crash cut does not count.
+	Incomplete bool
+	// EntriesLost counts the entries that are known to be lost, BytesLost the bytes of missing tables and
+	// damaged blocks whose entries are not counted. Files that others had replaced may have had
+	// the same entries; see EntriesFilled.
+	EntriesLost, BytesLost uint64
+	// Ranges are the key ranges of missing tables and damaged blocks, ascending: keys in them may be
+	// missing or have older values. Missing operations and logs can concern any key.
+	Ranges []RepairedRange
 
 	// Manifest is the MANIFEST that was used: it says which tables are in use, and on which
 	// level. It is empty if none could be used.
@@ -50,6 +64,9 @@ type RepairReport struct {
 	// if all logs were read, and "unknown" if nothing says where they were.
 	LogsAbandoned string
 }
+
+// RepairedRange is a range of keys with both bounds. A nil bound is none.
+type RepairedRange struct{ First, Last []byte }
 
 // FileFate is the fate of a file in a repair.
 type FileFate int
@@ -107,6 +124,10 @@ func (r *RepairReport) String() string {
 	var b strings.Builder
 	if r.Healthy {
 		fmt.Fprintf(&b, "%s: nothing is wrong with it; nothing was changed\n", r.Dir)
+	} else if r.DryRun {
+		fmt.Fprintf(&b, "%s: this is what a repair would do; nothing was changed\n", r.Dir)
+	} else if r.Incomplete {
+		fmt.Fprintf(&b, "%s: repaired as far as possible\n", r.Dir)
 	} else {
 		fmt.Fprintf(&b, "%s: repaired\n", r.Dir)
 	}
@@ -128,8 +149,11 @@ func (r *RepairReport) String() string {
 	for i := range r.Files {
 		b.WriteString("  " + r.Files[i].String() + "\n")
 	}
-	if r.Healthy {
+	switch {
+	case r.Healthy:
 		return b.String()
+	case r.DryRun:
+		return b.String() + r.verdict()
 	}
 	fmt.Fprintf(&b, "  written: %d tables, %d bytes, %d entries", r.TablesWritten, r.BytesWritten, r.EntriesWritten)
 	for _, dropped := range []struct {
@@ -146,7 +170,32 @@ func (r *RepairReport) String() string {
 		}
 	}
 	fmt.Fprintf(&b, "\n  last sequence %d; new %s\n", r.LastSequence, r.NewManifest)
+	b.WriteString(r.verdict())
 	return b.String()
+}
+
+// verdict returns the last line of the report.
+func (r *RepairReport) verdict() string {
+	if !r.Incomplete {
+		return "nothing was lost\n"
+	}
+	var parts []string
+	if r.EntriesLost > 0 {
+		parts = append(parts, fmt.Sprintf("%d entries are lost", r.EntriesLost))
+	}
+	if r.BytesLost > 0 {
+		parts = append(parts, fmt.Sprintf("the entries in %d bytes are lost, unless other files had them", r.BytesLost))
+	}
+	if len(r.Ranges) > 0 {
+		parts = append(parts, fmt.Sprintf("keys in %d ranges may be missing or old", len(r.Ranges)))
+	}
+	if r.MayResurrect {
+		parts = append(parts, "deleted keys and older values may have come back")
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "damaged, missing or contradictory entries were left out")
+	}
+	return strings.Join(parts, "; ") + "\n"
 }
 
 // String returns the file in one line.

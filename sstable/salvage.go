@@ -23,6 +23,9 @@ type SalvageReport struct {
 	// BytesLost counts from the first byte that could not be read as a data block.
 	Blocks, BlocksLost uint64
 	BytesLost          uint64
+	// Disordered counts data blocks with a matching checksum in which an entry does not sort
+	// after the one before it. A table that another comparer ordered has many.
+	Disordered uint64
 	// Gaps are where keys may be missing, in the order of the file. There are none if the
 	// damage is outside the data blocks.
 	Gaps []SalvageGap
@@ -207,8 +210,13 @@ func (s *salvager) block(it *Iter, i int) error {
 	h := it.ix.block(i)
 	if it.load(i, true) {
 		first := true
+		disordered := false
 		for ok := it.data.First(); ok; ok = it.data.Next() {
 			s.check(it.ix, i, it.data.key, first)
+			if !first && !disordered && base.CompareInternal(s.r.cmp, s.prev, it.data.key) > 0 {
+				disordered = true
+				s.rep.Disordered++
+			}
 			if err := s.emit(it.data.key, it.data.Value()); err != nil {
 				return err
 			}
@@ -291,7 +299,7 @@ func (s *salvager) byChecksum(size uint64) error {
 			s.beginGap()
 			return nil
 		}
-		isData, err := s.unlistedBlock(h)
+		isData, err := s.unlistedBlock(h, size)
 		if !isData || err != nil {
 			return err
 		}
@@ -329,8 +337,8 @@ func (s *salvager) nextBlock(off, size uint64, buf []byte) (h handle, found bool
 const maxCompressionByte = 31
 
 // unlistedBlock emits the entries of the block at h if it is a sound data block whose
-// keys continue those of the previous blocks.
-func (s *salvager) unlistedBlock(h handle) (isData bool, err error) {
+// keys continue those of the previous blocks. size is that of the file.
+func (s *salvager) unlistedBlock(h handle, size uint64) (isData bool, err error) {
 	data, err := s.r.readBlock(h, dataPart)
 	if err != nil {
 		if errors.Is(err, base.ErrNewer) {
@@ -345,11 +353,17 @@ func (s *salvager) unlistedBlock(h handle) (isData bool, err error) {
 	var it blockIter
 	it.init(s.r.cmp, b, dataPart)
 	prev := append([]byte(nil), s.prev...)
+	first := true
 	for ok := it.First(); ok; ok = it.Next() {
 		if len(prev) > 0 && base.CompareInternal(s.r.cmp, prev, it.key) >= 0 {
+			if !first {
+				s.rep.Disordered++
+				s.rep.BytesLost = size - h.Offset
+				s.beginGap()
+			}
 			return false, nil
 		}
-		prev = append(prev[:0], it.key...)
+		prev, first = append(prev[:0], it.key...), false
 	}
 	if it.err != nil || b.empty() {
 		return false, nil

@@ -18,7 +18,7 @@ import (
 func (a *app) maintainVerbs() []*verb {
 	var compact, repair tableFlags
 	var ranges rangeFlags
-	var yes bool
+	var yes, dryRun bool
 	return []*verb{
 		{use: "create DIR", group: groupMaintain, min: 1, max: 1, run: a.create, short: "Make an empty database",
 			notInShell: "the shell has another database open"},
@@ -28,9 +28,13 @@ func (a *app) maintainVerbs() []*verb {
 			run:   func(args []string) error { return a.compact(args, &ranges, &compact) }},
 		{use: "flush DIR", group: groupMaintain, min: 1, max: 1, run: a.flush, short: "Write the content of the logs as tables"},
 		{use: "repair DIR", group: groupMaintain, min: 1, max: 1, short: "Rebuild a damaged database from its tables and logs",
-			long:       "Rebuild a damaged database from its tables and logs. Nothing is deleted: files that are not used any more go to\nlost/. Copy the directory first.",
-			notInShell: "it needs the database closed", flags: repair.add,
-			run: func(args []string) error { return a.repair(args, &repair) }},
+			long:       "Rebuild a damaged database from its tables and logs. Nothing is deleted: files that are not used any more go to\nlost/. Copy the directory first. The exit code is 4 if something is lost or may be an older version;\nthe last line says what.",
+			notInShell: "it needs the database closed",
+			flags: func(f *pflag.FlagSet) {
+				repair.add(f)
+				f.BoolVar(&dryRun, "dry-run", false, "only report what a repair would do")
+			},
+			run: func(args []string) error { return a.repair(args, &repair, dryRun) }},
 		{use: "destroy DIR", group: groupMaintain, min: 1, max: 1, short: "Remove a database",
 			long:       "Remove the files of a database, and the directory if it is empty then. Without --yes, the name of the directory must\nbe typed on a terminal.",
 			notInShell: "it needs the database closed",
@@ -101,7 +105,7 @@ func (a *app) flush(args []string) error {
 	})
 }
 
-func (a *app) repair(args []string, flags *tableFlags) error {
+func (a *app) repair(args []string, flags *tableFlags, dryRun bool) error {
 	policies, err := flags.policies()
 	if err != nil {
 		return err
@@ -112,17 +116,37 @@ func (a *app) repair(args []string, flags *tableFlags) error {
 	}
 	a.dir = "" // the advice to repair would lead in a circle
 	stop := a.waiting("repairing")
-	report, err := db.RepairWithReport(args[0], o)
+	repair := db.RepairWithReport
+	if dryRun {
+		repair = db.PlanRepair
+	}
+	report, err := repair(args[0], o)
 	stop()
 	if name := customComparer(args[0]); err != nil && report == nil && name != "" {
 		return fmt.Errorf("sievedb: %s has the custom comparer %q, which this tool does not have; "+
 			"a program with that comparer can call Repair", args[0], name)
 	}
 	if report != nil {
-		perr := a.out.result(report, func() { a.out.printf("%s", report.String()) })
-		err = errors.Join(err, perr)
+		err = errors.Join(err, a.out.result(report, func() { a.printRepair(report) }))
+	}
+	if err == nil && report.Incomplete {
+		return ended(exitFaults)
 	}
 	return err
+}
+
+// printRepair prints the report, and at its end the key ranges, which the report's text does not have.
+func (a *app) printRepair(report *db.RepairReport) {
+	text := strings.TrimSuffix(report.String(), "\n")
+	a.out.printf("%s", text)
+	for i, k := range report.Ranges {
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		a.out.printf("%s%s to %s", sep, a.out.cell(k.First), a.out.cell(k.Last))
+	}
+	a.out.printf("\n")
 }
 
 // destroy removes a database. A wrong path must not cost one, so it asks for the name.

@@ -223,7 +223,7 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"less than nothing", []string{"plan", "--memory", "-1"}, exitUsage, "want a number"},
 		{"a plan with letters for a billion", []string{"plan", "--keys", "1B"}, exitUsage, "want a number"},
 		{"a flag that has no part in a plan", []string{"plan", "--bits", "12"}, exitUsage, "unknown flag: --bits"},
-		{"a repair that is to be a dry run", []string{"repair", "--dry-run", "x"}, exitUsage, "unknown flag: --dry-run"},
+		{"a compaction that is to be a dry run", []string{"compact", "--dry-run", "x"}, exitUsage, "unknown flag: --dry-run"},
 		{"no directory", []string{"filters"}, exitUsage, "filters DIR"},
 		{"no probes", []string{"filters", "--probes", "0", "x"}, exitUsage, "--probes"},
 		{"no such filter", []string{"upgrade-filters", "--filter", "sieve", "x"}, exitUsage, "both, cacheline, fuse, leveldb"},

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -62,6 +63,9 @@ type detector struct {
 }
 
 func (l *detector) detect() (*Finding, error) {
+	if hasRiakLevels(l.names) {
+		return &Finding{riak, "it contains the directories sst_0 to sst_6"}, nil
+	}
 	hasCurrent := slices.Contains(l.names, base.CurrentName)
 	suspicious, err := l.readSigns()
 	if err != nil || l.o.Quick && hasCurrent && !suspicious {
@@ -115,6 +119,10 @@ func (l *detector) checkCurrent() (decided bool, err error) {
 	head, err := l.head(base.CurrentName)
 	if err != nil {
 		return false, err
+	}
+	if bytes.HasPrefix(head, []byte(netEaseHead)) {
+		l.found = &Finding{netEase, "CURRENT begins with the bytes 80 1d 30 01, as its encrypted files do"}
+		return true, nil
 	}
 	name, ended := strings.CutSuffix(string(head), "\n")
 	if kind, _, ok := base.ParseFileName(name); !ended || !ok || kind != base.FileManifest {

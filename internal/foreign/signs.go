@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,8 @@ const (
 	sqlite  = "SQLite"
 	bbolt   = "bbolt"
 	lmdb    = "LMDB"
+	riak    = "Riak (eleveldb)"
+	netEase = "NetEase's Minecraft, encrypted"
 )
 
 // headSize is the number of bytes of a file that are searched for signs.
@@ -55,6 +58,21 @@ func sign(name string, head []byte) (engine string, contents bool) {
 		return badger, false
 	}
 	return "", false
+}
+
+// netEaseHead is how NetEase's edition of Minecraft begins the encrypted files of a world.
+const netEaseHead = "\x80\x1d\x30\x01"
+
+// hasRiakLevels reports whether the names are of a database of Riak's LevelDB, which has a directory for the
+// tables of each level. MANIFEST and CURRENT are in LevelDB's format, and name tables that are not beside
+// them.
+func hasRiakLevels(names []string) bool {
+	for _, level := range "0123456" {
+		if !slices.Contains(names, "sst_"+string(level)) {
+			return false
+		}
+	}
+	return true
 }
 
 // isProof reports whether the sign of that name is enough alone.

@@ -22,6 +22,11 @@ type Findings struct {
 	LastSequence uint64
 	NewManifest  string
 
+	// EntriesLost and BytesLost count what is known to be lost, damaged blocks of tables in Damaged.
+	EntriesLost, BytesLost uint64
+	Ranges                 []KeyRange
+	Damaged                bool // records in the middle of a log are lost, or files
+
 	LogsElsewhere bool // a MANIFEST records that the logs are in another directory
 }
 
@@ -48,6 +53,9 @@ type File struct {
 	Blocks, BlocksLost uint64
 	Entries            uint64
 }
+
+// KeyRange is a range of user keys with both bounds; a nil bound is none.
+type KeyRange struct{ First, Last []byte }
 
 // list sets the files of the report.
 func (r *Findings) list(lines []*File) {

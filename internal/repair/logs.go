@@ -87,9 +87,11 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 		case errors.Is(err, base.ErrCorruption):
 			tail := log.Tail()
 			if log.Skip() {
+				r.report.Damaged = r.report.Damaged || l.needed
 				damage(err, 0, tail.Resume-tail.Offset)
 				continue
 			}
+			r.report.Damaged = r.report.Damaged || l.needed && tail.BitFlip
 			if tail.Dropped > 0 { // not only zeros
 				damage(err, 0, tail.Dropped)
 			}
@@ -112,6 +114,7 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 			return base.InFile(err, path, log.Offset())
 		}
 		if err != nil {
+			r.report.Damaged = r.report.Damaged || l.needed
 			damage(base.InFile(err, path, log.Offset()), 1, int64(len(record)))
 			undecoded += uint64(len(record))
 			continue

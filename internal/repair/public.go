@@ -11,6 +11,12 @@ func (r *Findings) Public(dir string) *report.RepairReport {
 		EntriesShadowed: r.EntriesShadowed, EntriesTooLarge: r.EntriesTooLarge,
 		EntriesFilled: r.EntriesFilled, LastSequence: r.LastSequence, NewManifest: r.NewManifest,
 	}
+	public.EntriesLost, public.BytesLost = r.EntriesLost, r.BytesLost
+	public.Incomplete = r.Damaged || r.MayResurrect || r.EntriesLost > 0 || r.BytesLost > 0 || len(r.Ranges) > 0 ||
+		r.EntriesConflicting > 0 || r.EntriesTooLarge > 0
+	for _, k := range r.Ranges {
+		public.Ranges = append(public.Ranges, report.RepairedRange(k))
+	}
 	for _, f := range r.Files {
 		public.Files = append(public.Files, report.RepairedFile{
 			Name: f.Name, Fate: report.FileFate(f.Fate), Level: f.Level, LostName: f.LostName, Reason: f.Reason, Damage: f.Damage,

@@ -36,6 +36,7 @@ type Options struct {
 
 	ManifestReadLimit int64
 	LogsMarked        bool // see manifest.SetOptions
+	DryRun            bool // examine the directory, and change nothing
 	Now               func() time.Time
 }
 
@@ -142,8 +143,16 @@ func (r *Repairer) steps() error {
 		r.report.list(plan.lines)
 		return nil
 	}
+	if err := r.refuseOtherOrder(); err != nil {
+		return err
+	}
 	if err := r.refuseUnread(plan); err != nil {
 		return err
+	}
+	r.findLosses(plan)
+	if r.opts.DryRun {
+		r.report.list(plan.lines)
+		return nil
 	}
 	if _, err := vfs.PlainDir(r.fs, r.path(manifest.LostDir)); err != nil {
 		return err // before anything is made
@@ -169,7 +178,7 @@ func (r *Repairer) steps() error {
 // examine reads the tables and logs, and plans what to do according to the chosen MANIFEST.
 func (r *Repairer) examine() (*plan, error) {
 	r.tables, r.logs, r.missingOps, r.lastSeq = nil, nil, nil, 0
-	r.report.MayResurrect = false
+	r.report.MayResurrect, r.report.Damaged = false, false
 	if err := r.scanTables(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,66 @@
+package repair
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// findLosses sets what the report says about losses.
+func (r *Repairer) findLosses(p *plan) {
+	rep := r.report
+	gaps := p.gaps
+	for _, t := range r.tables {
+		if t.dead || t.line.Fate == unused && t.entries > 0 {
+			continue
+		}
+		if len(t.gaps) == 0 {
+			continue
+		}
+		if t.declared > t.entries {
+			rep.EntriesLost += t.declared - t.entries
+		} else {
+			rep.BytesLost += t.line.BytesLost
+		}
+		if !p.named[t.Num] { // those of the others are in p.gaps
+			rep.Damaged = true
+		}
+	}
+	for _, line := range p.lines {
+		if line.Fate == missing {
+			rep.Damaged = true
+			rep.BytesLost += line.Bytes
+		}
+	}
+	for _, o := range r.missingOps {
+		covered := uint64(0)
+		for _, t := range r.tables {
+			if !t.dead && t.line.Fate != unused && !p.named[t.Num] && t.maxSeq >= o.first {
+				covered = max(covered, min(t.maxSeq, o.last)-o.first+1)
+			}
+		}
+		rep.EntriesLost += o.last - o.first + 1 - covered
+	}
+	for _, k := range gaps {
+		rep.Ranges = append(rep.Ranges, KeyRange{k.first, k.last})
+	}
+}
+
+// declareEntries reads how many entries a damaged table had, according to its properties.
+func (r *Repairer) declareEntries(t *foundTable) error {
+	path := r.path(t.name)
+	f, err := r.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
+	if errors.Is(err, base.ErrCorruption) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p, _ := reader.Properties()
+	t.declared = p.Entries
+	return reader.Close()
+}

@@ -1,0 +1,109 @@
+package repair_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// flushedStore returns the files of a closed database with keys in a table.
+func flushedStore(t *testing.T, o *db.Options, keys int) map[string][]byte {
+	t.Helper()
+	mem := vfs.NewMem()
+	o.FS = mem
+	d, err := db.Open("db", o)
+	require.NoError(t, err)
+	for i := range keys {
+		require.NoError(t, d.Put(fmt.Appendf(nil, "k%d", i), make([]byte, 50), db.NoSync))
+	}
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	return snapshotOf(t, mem)
+}
+
+func tableOf(t *testing.T, files map[string][]byte) string {
+	t.Helper()
+	for name := range files {
+		if kind, _, _ := base.ParseFileName(name); kind == base.FileTable {
+			return name
+		}
+	}
+	require.Fail(t, "there is no table")
+	return ""
+}
+
+func TestRepairReportSaysWhatIsLost(t *testing.T) {
+	files := flushedStore(t, &db.Options{}, 2000)
+	t.Run("nothing", func(t *testing.T) {
+		mem := dirOf(t, files)
+		require.NoError(t, mem.Remove("db/CURRENT"))
+		report := repaired(t, mem)
+		require.False(t, report.Incomplete, "%s", report)
+		require.Contains(t, report.String(), "\nnothing was lost\n")
+	})
+	t.Run("a block", func(t *testing.T) {
+		mem := dirOf(t, files)
+		name := tableOf(t, files)
+		data := bytes.Clone(files[name])
+		data[len(data)/2] ^= 1
+		writeAll(t, mem, "db/"+name, data)
+		report := repaired(t, mem)
+		require.True(t, report.Incomplete)
+		require.EqualValues(t, 2000-len(contentsOf(t, mem)), report.EntriesLost)
+		require.Len(t, report.Ranges, 1)
+		require.Negative(t, bytes.Compare(report.Ranges[0].First, report.Ranges[0].Last))
+		require.Contains(t, report.String(), fmt.Sprintf("\n%d entries are lost; keys in 1 ranges may be missing or old\n", report.EntriesLost))
+	})
+	t.Run("a table", func(t *testing.T) {
+		mem := dirOf(t, files)
+		name := tableOf(t, files)
+		require.NoError(t, mem.Remove("db/"+name))
+		report := repaired(t, mem)
+		require.True(t, report.Incomplete)
+		require.EqualValues(t, len(files[name]), report.BytesLost)
+		require.Equal(t, []db.RepairedRange{{First: []byte("k0"), Last: []byte("k999")}}, report.Ranges)
+	})
+}
+
+func TestPlanRepairWritesNothing(t *testing.T) {
+	files := flushedStore(t, &db.Options{}, 2000)
+	name := tableOf(t, files)
+	files[name][len(files[name])/2] ^= 1
+	mem := dirOf(t, files)
+	plan, err := db.PlanRepair("db", smallOptions(mem))
+	require.NoError(t, err)
+	require.True(t, plan.DryRun)
+	require.Equal(t, files, snapshotOf(t, mem))
+	names, err := mem.List("db")
+	require.NoError(t, err)
+	require.Len(t, names, len(files), "nothing was added")
+	report := repaired(t, mem)
+	require.Equal(t, report.EntriesLost, plan.EntriesLost)
+	require.Equal(t, report.Ranges, plan.Ranges)
+}
+
+// The bug: without its MANIFEST, a database with another order was rewritten in the order of bytes, and lost a third
+// of its keys.
+func TestRepairStopsAtTablesInAnotherOrder(t *testing.T) {
+	reverse := &db.Comparer{Name: "test.reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+	files := flushedStore(t, &db.Options{Comparer: reverse}, 2000)
+	for name := range files {
+		if kind, _, _ := base.ParseFileName(name); kind == base.FileManifest || name == base.CurrentName {
+			delete(files, name)
+		}
+	}
+	mem := dirOf(t, files)
+	err := db.Repair("db", &db.Options{FS: mem})
+	require.ErrorContains(t, err, "Options.Comparer")
+	require.Equal(t, files, snapshotOf(t, mem))
+	require.NoError(t, db.Repair("db", &db.Options{FS: mem, Comparer: reverse}))
+	d, err := db.Open("db", &db.Options{FS: mem, Comparer: reverse})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+}
