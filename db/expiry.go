@@ -173,6 +173,81 @@ func (d *DB) PutTTL(key, value []byte, ttl time.Duration, wo *WriteOptions) erro
 	return d.write(kindSealed, key, sealed, wo)
 }
 
+// GetTTL returns a copy of the value of key, which belongs to the caller, or ErrNotFound, and how long it
+// is shown from now on, 0 if it does not expire.
+func (d *DB) GetTTL(key []byte) (value []byte, ttl time.Duration, err error) {
+	s := d.NewSnapshot()
+	defer s.Close()
+	return s.GetTTL(key)
+}
+
+// GetTTL is DB.GetTTL as of the snapshot: the time to live begins with it.
+func (s *Snapshot) GetTTL(key []byte) (value []byte, ttl time.Duration, err error) {
+	if s == nil || s.closed.Load() {
+		return nil, 0, ErrClosed
+	}
+	value, ends, err := s.getUntil(key)
+	if s.closed.Load() {
+		return nil, 0, ErrClosed
+	}
+	return value, expiry.Remaining(ends, s.at.Time), err
+}
+
+// getUntil is Get, and returns when the value expires.
+func (s *Snapshot) getUntil(key []byte) (value []byte, ends uint64, err error) {
+	at := s.at
+	at.Ends = &ends
+	value, err = s.db.get(key, &at)
+	if s.at.Ends != nil { // of a transaction
+		*s.at.Ends = expiry.Earlier(*s.at.Ends, ends)
+	}
+	return value, ends, err
+}
+
+// GetTTL is DB.GetTTL for what the transaction sees: the time to live begins with the transaction, and for
+// its own writes it is that which they were given.
+func (t *Transaction) GetTTL(key []byte) (value []byte, ttl time.Duration, err error) {
+	if t.ended() {
+		return nil, 0, ErrClosed
+	}
+	if value, kind, ok := t.own(key); ok {
+		value, err = ownWrite([]byte{}, value, kind)
+		return value, t.ownTTL(key), err
+	}
+	t.read(key)
+	return t.snapshot.GetTTL(key)
+}
+
+// ownTTL returns the time to live of the transaction's newest write of key. It goes through all of them.
+func (t *Transaction) ownTTL(key []byte) (ttl time.Duration) {
+	for _, e := range t.batch.All() {
+		if e.Kind != batch.EntryDeleteRange && t.db.cmp.Compare(e.Key, key) == 0 {
+			ttl = e.TTL
+		}
+	}
+	return ttl
+}
+
+// GetTTL is DB.GetTTL.
+func (n *Namespace) GetTTL(key []byte) (value []byte, ttl time.Duration, err error) {
+	k := n.stored(key)
+	defer keyBuffers.Put(k)
+	return n.db().GetTTL(*k)
+}
+
+// TTL returns how long the value is shown after the moment of the iterator, 0 if it does not expire or the
+// iterator is not at a key.
+func (i *Iterator) TTL() time.Duration {
+	if i == nil {
+		return 0
+	}
+	ttl, own := i.cursor.TTL()
+	if own && i.txn != nil {
+		return i.txn.ownTTL(i.cursor.StoredKey())
+	}
+	return ttl
+}
+
 // kindSealed is KindSet for write, of a value that has its envelope.
 const kindSealed base.Kind = 0xff
 

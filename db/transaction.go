@@ -59,6 +59,9 @@ func (d *DB) NewTransaction(o *TransactionOptions) *Transaction {
 		db: d, snapshot: &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.expiry)}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
 		reads: txn.Reads{Comparer: d.cmp}, writes: txn.Writes{Comparer: d.cmp},
 	}
+	if !t.readOnly {
+		t.snapshot.at.Ends = &t.reads.Ends
+	}
 	d.opened.Add(t, tracking.Transaction, d.opts.TrackOpen)
 	return t
 }

@@ -2,8 +2,11 @@ package db
 
 import (
 	"cmp"
+	"time"
 
+	"github.com/sievedb/sievedb/internal/batch"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/txn"
@@ -71,7 +74,29 @@ type txnStore struct{ *Transaction }
 
 func (t txnStore) Visible() uint64 { return t.db.finder.VisibleSeq.Load() }
 
-func (t txnStore) Write(check txn.Check) error { return t.db.apply(&t.batch, t.options, check) }
+// Write also checks that no value that was read has expired, so that the order of commits stays serial.
+// The commit counts as done at the store's time when the leader calls the check. That time only grows, and
+// the leader calls checks in the order of commits. So each transaction is as if it had been executed at
+// once at its commit: the values that it read are still the newest, by the other checks; those that were
+// alive at its snapshot are alive then, by this one; and those that had expired stay so. A commit whose
+// transaction saw a value gone used a time at or after its end, and the store's time is never before a time
+// that a reader used: so it is never followed by one that relies on that value. If the clock jumps
+// forward, the transaction conflicts, and is repeated at the new time; backward, the store's time stays.
+//
+// The clock is the user's and is read outside of the commit queue.
+func (t txnStore) Write(check txn.Check) error {
+	if ends := t.reads.Ends; ends != expiry.Never {
+		others := check
+		t.db.expiry.Now()
+		check = func(before []*batch.Batch) error {
+			if t.db.expiry.Seen() >= ends {
+				return ErrConflict
+			}
+			return others(before)
+		}
+	}
+	return t.db.apply(&t.batch, t.options, check)
+}
 
 // committer returns what commits the transaction; package txn describes it.
 func (t *Transaction) committer() txn.Committer {
@@ -199,38 +224,69 @@ func (d *DB) updateOnce(fn func(t *Transaction) error) error {
 // Modify replaces the value of key by what fn makes of it, as one atomic step. fn gets the
 // present value, nil if there is none, and returns the new one, nil to delete the key. Both
 // slices belong to fn. After an error of fn nothing is written, and Modify returns it. fn is
-// called again after a conflict, as Update says. It costs one commit.
+// called again after a conflict, as Update says. It costs one commit. If the present value
+// expires, the new one expires at the same time; ModifyTTL changes that.
 func (d *DB) Modify(key []byte, fn func(old []byte) ([]byte, error), wo *WriteOptions) error {
 	if fn == nil && d != nil {
 		return errNilFunction("Modify")
 	}
+	return d.ModifyTTL(key, func(old []byte, _ time.Duration) ([]byte, time.Duration, error) {
+		value, err := fn(old)
+		return value, KeepTTL, err
+	}, wo)
+}
+
+// KeepTTL, as the time to live for ModifyTTL and CompareAndSwapTTL, is that of the present value: the new
+// one expires at the same time, or never if that does not expire or there is none.
+const KeepTTL time.Duration = -1
+
+// ModifyTTL is Modify for values that expire. fn also gets the time to live that remains, 0 if the present
+// value does not expire, and returns that of the new value: as for PutTTL, 0 for one that does not
+// expire, or KeepTTL.
+func (d *DB) ModifyTTL(key []byte, fn func(old []byte, ttl time.Duration) ([]byte, time.Duration, error), wo *WriteOptions) error {
+	if fn == nil && d != nil {
+		return errNilFunction("ModifyTTL")
+	}
 	return d.Update(func(t *Transaction) error {
 		t.SetWriteOptions(wo)
-		old, err := t.Get(key)
+		t.read(key)
+		old, ends, err := t.snapshot.getUntil(key)
 		if err != nil && err != ErrNotFound {
 			return err
 		}
-		value, err := fn(old)
+		value, ttl, err := fn(old, expiry.Remaining(ends, t.snapshot.at.Time))
 		switch {
 		case err != nil:
 			return err
 		case value == nil:
 			return t.Delete(key)
+		case ttl == KeepTTL:
+			t.batch.PutUntil(key, value, ends)
+			return t.batch.Refused()
+		case ttl == 0:
+			return t.Put(key, value)
 		}
-		return t.Put(key, value)
+		return t.PutTTL(key, value, ttl)
 	})
 }
 
 // CompareAndSwap writes value under key if its present value equals old, as one atomic step, and
 // reports whether it did. A nil old means that key has no value, and a nil value deletes it. It
-// costs one commit, or none if it does not swap.
+// costs one commit, or none if it does not swap. If the present value expires, the new one expires
+// at the same time; CompareAndSwapTTL changes that.
 func (d *DB) CompareAndSwap(key, old, value []byte, wo *WriteOptions) (swapped bool, err error) {
-	err = d.Modify(key, func(now []byte) ([]byte, error) {
+	return d.CompareAndSwapTTL(key, old, value, KeepTTL, wo)
+}
+
+// CompareAndSwapTTL is CompareAndSwap with the time to live of the new value: as for PutTTL, 0 for one that
+// does not expire, or KeepTTL.
+func (d *DB) CompareAndSwapTTL(key, old, value []byte, ttl time.Duration, wo *WriteOptions) (swapped bool, err error) {
+	err = d.ModifyTTL(key, func(now []byte, _ time.Duration) ([]byte, time.Duration, error) {
 		swapped = (now == nil) == (old == nil) && string(now) == string(old)
 		if !swapped {
-			return nil, errNotSwapped
+			return nil, 0, errNotSwapped
 		}
-		return value, nil
+		return value, ttl, nil
 	}, wo)
 	if err != nil {
 		swapped = false

@@ -109,6 +109,15 @@ func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) {
 	}
 }
 
+// PutUntil adds an entry whose value expires at a deadline, which may be expiry.Never.
+func (b *Batch) PutUntil(key, value []byte, deadline uint64) {
+	b.Add(base.KindSet, key, value)
+	if deadline != expiry.Never && b.Begin() {
+		b.ttls.AddUntil(int(b.entries)-1, deadline)
+		b.End()
+	}
+}
+
 // DeleteRange adds the deletion of all keys from start to limit, limit excluded; nil means no
 // bound. It copies both.
 func (b *Batch) DeleteRange(start, limit []byte) {

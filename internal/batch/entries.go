@@ -22,6 +22,7 @@ type Entry struct {
 	Kind       EntryKind
 	Key, Value []byte
 	TTL        time.Duration
+	Until      uint64 // when the value expires if TTL is 0; expiry.Never if it does not
 }
 
 // All returns the entries that the batch holds now, numbered from 0 in the order in which
@@ -47,7 +48,8 @@ func (b *Batch) All() iter.Seq2[int, Entry] {
 			if !ok {
 				return
 			}
-			e := Entry{Kind: EntryPut, Key: key, Value: value, TTL: ttls.Next(points)}
+			e := Entry{Kind: EntryPut, Key: key, Value: value}
+			e.TTL, e.Until = ttls.Next(points)
 			points++
 			if kind == base.KindDelete {
 				e.Kind = EntryDelete

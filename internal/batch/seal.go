@@ -26,6 +26,11 @@ func (b *Batch) Seal(p *expiry.Policy, from *Batch) error {
 		case EntryDeleteRange:
 			b.DeleteRange(e.Key, e.Value)
 		default:
+			if e.Until != expiry.Never {
+				value = p.SealUntil(scratch, e.Key, e.Value, e.Until)
+				b.Add(base.KindSet, e.Key, value)
+				continue
+			}
 			if value, err = p.Seal(scratch, e.Key, e.Value, e.TTL); err != nil {
 				b.Refuse(err)
 			} else if b.Add(base.KindSet, e.Key, value); p.Under(e.Key) {

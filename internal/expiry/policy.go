@@ -2,6 +2,7 @@ package expiry
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"sort"
 	"sync/atomic"
@@ -198,23 +199,54 @@ func (p *Policy) deadline(ttl time.Duration) (uint64, error) {
 // Open returns the value in an envelope, or value itself if key is under no prefix. alive is
 // false if it has expired. A reader with a time of its own passes it as at, others 0.
 func (p *Policy) Open(key, value []byte, at uint64) (opened []byte, alive bool, err error) {
+	opened, _, alive, err = p.OpenUntil(key, value, at)
+	return opened, alive, err
+}
+
+// OpenUntil is Open, and returns when the value expires.
+func (p *Policy) OpenUntil(key, value []byte, at uint64) (opened []byte, deadline uint64, alive bool, err error) {
 	if !p.Under(key) {
-		return value, true, nil
+		return value, Never, true, nil
 	}
 	deadline, ok := Decode(value)
 	switch {
 	case !ok:
-		return nil, false, ErrNoEnvelope
+		return nil, Never, false, ErrNoEnvelope
 	case deadline == Never:
-		return value[HeaderLen:], true, nil
+		return value[HeaderLen:], Never, true, nil
 	}
 	if at == 0 {
 		at = p.Now()
 	}
 	if at >= deadline {
-		return nil, false, nil
+		return nil, Never, false, nil
 	}
-	return value[HeaderLen:], true, nil
+	return value[HeaderLen:], deadline, true, nil
+}
+
+// Earlier returns the earlier of two times at which values expire.
+func Earlier(a, b uint64) uint64 {
+	if a == Never || b != Never && b < a {
+		return b
+	}
+	return a
+}
+
+// Remaining returns how long a value that expires at a deadline lives after the time at, 0 for ever.
+func Remaining(deadline, at uint64) time.Duration {
+	if deadline == Never {
+		return 0
+	}
+	const most = uint64(math.MaxInt64 / time.Millisecond)
+	return time.Duration(min(deadline-min(at, deadline), most)) * time.Millisecond
+}
+
+// SealUntil is Seal for a value that expires at a deadline, perhaps Never.
+func (p *Policy) SealUntil(dst, key, value []byte, deadline uint64) []byte {
+	if !p.Under(key) {
+		return value
+	}
+	return Append(dst[:0], deadline, value)
 }
 
 // CountHidden counts n lookups that found an expired value.

@@ -91,7 +91,8 @@ func (f *Finder) findMeasured(lookup *sstable.Lookup, key []byte, at *At) ([]byt
 
 // open returns the value of key for readers, ErrNotFound if it has expired.
 func (f *Finder) open(key, value []byte, at *At) ([]byte, error) {
-	opened, alive, err := f.expiry.Open(key, value, at.time())
+	opened, ends, alive, err := f.expiry.OpenUntil(key, value, at.time())
+	at.noteEnd(ends)
 	if err == nil && !alive {
 		f.expiry.CountHidden(1)
 		return nil, base.ErrNotFound

@@ -81,7 +81,8 @@ func (f *Finder) openAll(keys, values [][]byte, at *At) ([][]byte, error) {
 		if value == nil {
 			continue
 		}
-		opened, alive, err := f.expiry.Open(keys[i], value, now)
+		opened, ends, alive, err := f.expiry.OpenUntil(keys[i], value, now)
+		at.noteEnd(ends)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/share"
 	"github.com/sievedb/sievedb/memtable"
@@ -63,6 +64,16 @@ type At struct {
 	// State is a pinned state: the caller has a reference to its version until the call
 	// returns. If it is nil, the current state is searched.
 	State *State
+	// Ends, if not nil, is made the time at which the first of the values that are found expires, if it
+	// is earlier than what is there; expiry.Never for none. Lookups at the same time must not share it.
+	Ends *uint64
+}
+
+// noteEnd takes the time at which a value expires.
+func (a *At) noteEnd(ends uint64) {
+	if a != nil && a.Ends != nil {
+		*a.Ends = expiry.Earlier(*a.Ends, ends)
+	}
 }
 
 // time returns the time for Policy.Open.

@@ -2,8 +2,10 @@ package scan
 
 import (
 	"slices"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
@@ -284,6 +286,9 @@ func (c *Cursor) Key() []byte {
 	return c.lendKey(c.shown[len(c.prefix):])
 }
 
+// StoredKey is Key with the prefix of the namespace.
+func (c *Cursor) StoredKey() []byte { return c.shown }
+
 // stored returns key with the namespace's prefix.
 func (c *Cursor) stored(key []byte) []byte {
 	if c.prefix == nil {
@@ -304,6 +309,15 @@ func (c *Cursor) Value() []byte {
 		return nil
 	}
 	return c.lendValue(c.it.Value())
+}
+
+// TTL returns how long the value lives after the time of the cursor, 0 if it does not expire or the cursor
+// is not at a key. own means that it is a transaction's own write, of which the cursor does not know that.
+func (c *Cursor) TTL() (ttl time.Duration, own bool) {
+	if !c.valid || c.expiry == nil {
+		return 0, false
+	}
+	return expiry.Remaining(c.ends, c.now), c.own
 }
 
 // Err returns the first failure, nil at a clean end.

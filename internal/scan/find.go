@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/expiry"
 )
 
 // findForward shows the first visible key from the position of the runs; ok says whether they
@@ -86,13 +87,16 @@ func (c *Cursor) findBackward(ok bool) bool {
 // openValue makes c.value the value without its envelope. If that is hidden, the cursor is not
 // valid afterwards.
 func (c *Cursor) openValue(value []byte) bool {
-	c.value = value
+	c.value, c.ends = value, expiry.Never
 	if !c.reverse {
 		seq, _ := base.SplitTrailer(base.Trailer(c.it.Key()))
 		c.own = c.plain(seq)
 	}
 	if !c.own { // a transaction's own write has no envelope yet
-		c.value, c.valid, c.err = c.expiry.Open(c.shown, value, c.now)
+		c.value, c.ends, c.valid, c.err = c.expiry.OpenUntil(c.shown, value, c.now)
+		if c.walk != nil {
+			c.walk.Reads.Ends = expiry.Earlier(c.walk.Reads.Ends, c.ends)
+		}
 	}
 	if c.keysOnly {
 		c.value = nil

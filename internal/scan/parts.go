@@ -53,6 +53,7 @@ type parts struct {
 
 	expiry *expiry.Policy // nil: nothing expires
 	now    uint64         // what has expired by then is hidden
+	ends   uint64         // when the value expires; expiry.Never if it does not
 	own    bool           // the value is a transaction's own write
 
 	it           tables.MergingIter

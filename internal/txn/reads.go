@@ -11,6 +11,9 @@ import (
 // is empty. It is used by one goroutine at a time.
 type Reads struct {
 	Comparer *base.Comparer
+	// Ends is when the first of the values that were read expires, 0 if none does. From then on a reader
+	// sees something else, so the transaction must not be committed.
+	Ends uint64
 
 	recent []byte   // uvarint length | key, of keys that are not in keys yet
 	keys   [][]byte // sorted, each once
