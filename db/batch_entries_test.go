@@ -201,3 +201,26 @@ func FuzzBatchBytes(f *testing.F) {
 		require.Equal(t, batchEntries(&b), batchEntries(&twice))
 	})
 }
+
+func TestEntriesAreTheBatchsOwnBytes(t *testing.T) {
+	b, _ := someBatch()
+	data, err := b.MarshalBinary()
+	require.NoError(t, err)
+	entries, err := b.Entries()
+	require.NoError(t, err)
+	require.Equal(t, data[12:], entries)
+	require.Equal(t, len(entries), cap(entries), "appending must not change the batch")
+	again, err := b.Entries()
+	require.NoError(t, err)
+	require.Same(t, &entries[0], &again[0])
+	var empty Batch
+	empty.Grow(100)
+	empty.Grow(-1)
+	require.Zero(t, empty.Len()+empty.Size())
+	none, err := empty.Entries()
+	require.NoError(t, err)
+	require.Nil(t, none)
+	b.DeleteRange(nil, nil)
+	_, err = b.Entries()
+	require.ErrorContains(t, err, "DeleteRange")
+}

@@ -90,3 +90,16 @@ func TestDisjointRuns(t *testing.T) {
 		})
 	}
 }
+
+// Tables of one load that overlap each other are found in the order of their numbers, on level 0.
+func TestTablesThatOverlapEarlierOnesGoToLevel0(t *testing.T) {
+	files := []*FileMeta{file(1, "c", "f", 1), file(2, "a", "d", 1), file(3, "m", "p", 1), file(4, "e", "n", 1), file(5, "x", "z", 1)}
+	placed := newVersion(t, nil).Place(files, testPick)
+	for i, level := range []int{placed[0].Level, 0, placed[2].Level, 0, placed[4].Level} {
+		require.Equal(t, level, placed[i].Level, "table %d", files[i].Num)
+		require.Equal(t, files[i], placed[i].File)
+	}
+	require.Positive(t, placed[0].Level)
+	require.Positive(t, placed[2].Level)
+	require.Positive(t, placed[4].Level)
+}
