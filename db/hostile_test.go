@@ -236,7 +236,7 @@ func TestHostileLogsAreRefused(t *testing.T) {
 		"a key of 4 GiB":               append(header(6, 1), 0, 0xff, 0xff, 0xff, 0xff, 0x0f),
 		"a length of six bytes":        append(header(6, 1), 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01),
 		"a value beyond the end":       append(header(6, 1), 1, 1, 'k', 9, 'v'),
-		"an unknown kind":              append(header(6, 1), 7, 1, 'k'),
+		"an unknown kind":              append(header(6, 1), 77, 1, 'k'),
 		"more entries than it counts":  append(header(6, 1), 0, 1, 'k', 0, 1, 'l'),
 		"fewer entries than it counts": append(header(6, 3), 0, 1, 'k', 0, 1, 'l'),
 	} {
