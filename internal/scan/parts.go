@@ -35,6 +35,13 @@ type Options struct {
 	KeysOnly               bool
 }
 
+// deadlines decide which values are shown.
+type deadlines struct {
+	expiry *expiry.Policy // nil: nothing expires
+	now    uint64         // what has expired by then is hidden
+	ends   uint64         // when the present value expires; expiry.Never if it does not
+}
+
 // parts is the memory of a cursor, which the next cursor reuses after Close. The
 // Cursor itself is not reused: a caller that keeps a closed one must not see another's keys.
 // So everything that a closed cursor does not need is here.
@@ -51,10 +58,8 @@ type parts struct {
 	ownSeq   uint64 // the last of a transaction's own writes that is shown; 0: none
 	shown    []byte // the user key shown, while the cursor is valid
 
-	expiry *expiry.Policy // nil: nothing expires
-	now    uint64         // what has expired by then is hidden
-	ends   uint64         // when the value expires; expiry.Never if it does not
-	own    bool           // the value is a transaction's own write
+	deadlines
+	own bool // the value is a transaction's own write
 
 	it           tables.MergingIter
 	mems         []memtable.Iter
