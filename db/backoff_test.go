@@ -74,8 +74,8 @@ func corruptStore(t testing.TB) *Options {
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.Close())
-	restampFirstBlock(t, mem, filepath.Join("db", namesOf(t, mem, base.FileTable)[0]), 77) // the older one
-	o = testOptions(mem)                                                                   // with a new order checker, which has not seen the undamaged table
+	restampFirstBlock(t, mem, filepath.Join("db", namesOf(t, mem, base.FileTable)[0]), 2) // the older one is no Zstandard
+	o = testOptions(mem)                                                                  // with a new order checker, which has not seen the undamaged table
 	o.Compaction.L0Trigger = 2
 	return o
 }

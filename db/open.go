@@ -166,7 +166,6 @@ func (d *DB) open(created bool) error {
 	if err != nil {
 		return err
 	}
-	d.findCompression(files)
 	d.newWorkers()
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped

@@ -277,7 +277,8 @@ func TestAnUnknownCompressionIsReportedWithItsNumber(t *testing.T) {
 	restampFirstBlock(t, mem, table, 77)
 	d = openTest(t, o)
 	_, err := d.Get(testKey(0))
-	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorIs(t, err, ErrNewer)
+	require.NotErrorIs(t, err, ErrCorruption)
 	require.ErrorContains(t, err, "77")
 	require.ErrorContains(t, err, filepath.Base(table))
 }

@@ -144,9 +144,9 @@ type TableOptions struct {
 
 	// Compression is how new blocks are stored. Default: Snappy, but no compression in a database
 	// whose existing tables have none by Snappy or Zstandard, because the program that owns it may
-	// not read them: Minecraft's worlds have zlib, and Bitcoin Core is built without Snappy. Open
-	// and Repair look at some blocks of at most 8 tables. A value that is set applies to every
-	// database: SnappyCompression compresses the new tables of such a one, too.
+	// not read them: Minecraft's worlds have zlib, and Bitcoin Core is built without Snappy. Before the
+	// first table is written, some blocks of at most 8 tables are looked at. A value that is set applies
+	// to every database: SnappyCompression compresses the new tables of such a one, too.
 	Compression Compression
 
 	// LevelCompression replaces Compression for the tables that a flush or a compaction writes

@@ -18,8 +18,9 @@ var changeable = []string{"Cache.Size", "Cache.MaxOpenFiles", "Compaction.", "Me
 type tunable struct {
 	tuneMu  sync.Mutex // held by SetOptions
 	present atomic.Pointer[optionsNow]
-	// noSnappy says that DefaultCompression is none in this directory. It is fixed when Open returns.
-	noSnappy bool
+	// noSnappy says that DefaultCompression is none in this directory. It changes only in deciding.
+	noSnappy atomic.Bool
+	deciding sync.Once
 	// flushCallers is the number of running calls of flushInPause.
 	flushCallers atomic.Int32
 }
@@ -70,9 +71,6 @@ func (d *DB) SetOptions(o *Options) error {
 		return err
 	}
 	next := newOptionsNow(o)
-	if d.noSnappy && o.Tables.Compression == DefaultCompression {
-		next.full.Tables.Compression = NoCompression
-	}
 	other := settings.Changed(d.Options(), next.passed, changeable...)
 	if other = settings.Common(other, settings.Changed(*d.options(), next.full)); other != nil { // an explicit default is no change
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
@@ -80,8 +78,9 @@ func (d *DB) SetOptions(o *Options) error {
 	}
 	d.tuneMu.Lock()
 	defer d.tuneMu.Unlock()
-	full := &next.full
 	d.present.Store(next)
+	d.leaveSnappyOut()
+	full := d.options()
 	d.blockCache.SetCapacity(full.Cache.Size)
 	d.tables.SetMaxOpen(full.Cache.MaxOpenFiles)
 	d.writers.Resize(full.spareWriters())

@@ -22,13 +22,36 @@ func (o *Options) cacheOptions(fsys vfs.FS, dir string, blocks *sstable.BlockCac
 	}
 }
 
-// findCompression decides about DefaultCompression. It is called once, before tables are written.
-func (d *DB) findCompression(files manifest.DirFiles) {
-	now := d.present.Load()
-	d.noSnappy = !d.opts.ReadOnly && now.passed.Tables.Compression == DefaultCompression && tables.WithoutSnappy(&d.files, files.All)
-	if d.noSnappy {
-		now.full.Tables.Compression = NoCompression
-		d.opts.Logger.Info("existing tables have no Snappy blocks, so new ones are not compressed; Options.Tables.Compression decides otherwise")
+// decideCompression decides about DefaultCompression before the first table is written. Open does not, because it
+// costs some reads, and a store that is only read, or that writes little, needs no decision.
+func (d *DB) decideCompression() {
+	d.deciding.Do(func() {
+		if d.opts.ReadOnly || d.options().Tables.Compression != SnappyCompression {
+			return
+		}
+		files, err := manifest.ListDir(d.fs, d.dir)
+		if err != nil || !tables.WithoutSnappy(&d.files, files.All) {
+			return
+		}
+		d.noSnappy.Store(true)
+		d.leaveSnappyOut()
+	})
+}
+
+// leaveSnappyOut makes DefaultCompression none if the directory has no Snappy. SetOptions may store other options
+// meanwhile, and calls it afterwards.
+func (d *DB) leaveSnappyOut() {
+	for d.noSnappy.Load() {
+		now := d.present.Load()
+		if now.passed.Tables.Compression != DefaultCompression || now.full.Tables.Compression == NoCompression {
+			return
+		}
+		next := *now
+		next.full.Tables.Compression = NoCompression
+		if d.present.CompareAndSwap(now, &next) {
+			d.opts.Logger.Info("existing tables have no Snappy blocks, so new ones are not compressed; Options.Tables.Compression decides otherwise")
+			return
+		}
 	}
 }
 
@@ -45,6 +68,7 @@ func (d *DB) levelWriterOptions(level int, bits filterplan.Bits) tables.WriterOp
 }
 
 func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
+	d.decideCompression()
 	o := tables.WriterOptions{
 		Dir: d.files, Kind: base.FileTable, NewFileNum: d.set.NewFileNum,
 		Table: d.tableOptions(d.options()), Spares: d.writers,

@@ -78,6 +78,12 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 			options.Progress = func(r compact.UpgradeReport) { o.Progress(UpgradeReport(r)) }
 		}
 	}
+	if !options.DryRun {
+		d.tuneMu.Lock()
+		d.decideCompression()
+		d.compactor.Tune(d.tuning(d.options())) // it has the compression of the tables' indexes
+		d.tuneMu.Unlock()
+	}
 	report, err := d.compactor.UpgradeFilters(ctx, policy, options)
 	return UpgradeReport(report), err
 }
