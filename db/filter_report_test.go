@@ -253,7 +253,7 @@ func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 	require.NoError(t, err)
 	verdicts := map[FilterVerdict]int{}
 	for _, dir := range dirs {
-		if !dir.IsDir() {
+		if !dir.IsDir() || dir.Name() == "features" { // see TestGoldenFeatures
 			continue
 		}
 		t.Run(dir.Name(), func(t *testing.T) {

@@ -24,7 +24,7 @@ type foundTable struct {
 	gaps   []keyRange // where keys may be missing
 	// declared is how many entries a table with gaps had, 0 if that is unknown.
 	declared   uint64
-	disordered bool // its blocks are sound, but in another order
+	disordered uint64 // blocks that are sound, but in another order
 	// The fields below are known for tables that were read; the bounds are valid only if err is
 	// nil.
 	entries           uint64
@@ -86,7 +86,7 @@ func (r *Repairer) scanTable(t *foundTable) error {
 		err := base.Corruptf("table", -1, "it has two entries of the same key and sequence number, want one")
 		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
-	t.err, t.gaps, t.disordered = rep.Err, gapsOf(rep), rep.Disordered > 0
+	t.err, t.gaps, t.disordered = rep.Err, gapsOf(rep), rep.Disordered
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
 	t.line.BlocksLost, t.line.BytesLost = rep.BlocksLost, rep.BytesLost
 	if rep.Err != nil {
