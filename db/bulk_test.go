@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -173,8 +174,16 @@ func TestFilesOfACrashedBulkTransactionAreNeverSeen(t *testing.T) {
 // After an error at any operation of a bulk transaction, nothing of it is visible, and no file is left.
 func TestAnErrorAtEveryOperationOfABulkTransactionLeavesNothing(t *testing.T) {
 	run := func(t *testing.T, fail int, keep bool) (failed bool) {
-		ops := -1 // not yet counted
+		var mu sync.Mutex // tables are made durable in the background
+		ops := -1         // not yet counted
+		count := func(from int) {
+			mu.Lock()
+			defer mu.Unlock()
+			ops = from
+		}
 		fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+			mu.Lock()
+			defer mu.Unlock()
 			if ops < 0 || op.Kind == wrap.OpClose || op.Kind == wrap.OpRemove {
 				return nil
 			}
@@ -189,7 +198,7 @@ func TestAnErrorAtEveryOperationOfABulkTransactionLeavesNothing(t *testing.T) {
 		defer d.Close() // its error may be that of the failure
 		require.NoError(t, d.Put(testKey(1), []byte("old"), Sync))
 		b := newBulk(t, d)
-		ops = 0
+		count(0)
 		var it *Iterator
 		err := fillBulk(b, 300)
 		if err == nil && keep {
@@ -201,7 +210,7 @@ func TestAnErrorAtEveryOperationOfABulkTransactionLeavesNothing(t *testing.T) {
 			err = b.Commit()
 		}
 		_ = b.Close()
-		ops = -1
+		count(-1)
 		if it != nil {
 			_ = it.Close() // it may be the one that met the failure
 		}
