@@ -71,6 +71,9 @@ const (
 // withReserve calls what frees space. If the disk is too full for that, it frees the reserve and calls it again.
 func (d *DB) withReserve(ctx context.Context, free func() error) error {
 	err := free()
+	if err == nil {
+		d.reserve.WantAgain() // an earlier call may have used it and failed
+	}
 	if !base.IsNoSpace(err) || !d.reserve.Free() {
 		return err
 	}
@@ -92,7 +95,7 @@ func (d *DB) withReserve(ctx context.Context, free func() error) error {
 // makeReserve makes the reserve if it is missing.
 func (d *DB) makeReserve() {
 	if err := d.reserve.Make(); err != nil {
-		d.opts.Logger.Warn("the reserve for a full disk cannot be made; the next flush tries again", "err", err)
+		d.opts.Logger.Warn("the reserve for a full disk cannot be made; a later flush tries again", "err", err)
 	}
 }
 

@@ -22,7 +22,12 @@ type Reserve struct {
 	mu    sync.Mutex
 	freed bool // and not wanted again yet
 	made  bool
+	// failures counts attempts to make the file since the last success. skip is how many calls of Make do nothing.
+	failures, skip int
 }
+
+// maxSkip bounds how many calls of Make do nothing after an attempt that failed.
+const maxSkip = 1 << 10
 
 // NewReserve returns the Reserve of a database's directory, nil if sizeBytes is 0. Its file may be there already.
 func NewReserve(fsys vfs.FS, dir string, sizeBytes int64) *Reserve {
@@ -35,7 +40,9 @@ func NewReserve(fsys vfs.FS, dir string, sizeBytes int64) *Reserve {
 func (r *Reserve) path() string { return filepath.Join(r.dir, ReserveName) }
 
 // Make makes the file if it is not there, and was not freed since the last call of WantAgain. It does so with random
-// bytes, which no file system compresses. After an error there is no file.
+// bytes, which no file system compresses. After an error there is no file. An attempt on a disk without room for it
+// writes all that is free, and other writes may fail meanwhile: the more attempts have failed, the more calls do nothing
+// before the next one.
 func (r *Reserve) Make() error {
 	if r == nil {
 		return nil
@@ -49,8 +56,17 @@ func (r *Reserve) Make() error {
 		r.made = true
 		return nil
 	}
+	if r.skip > 0 {
+		r.skip--
+		return nil
+	}
 	err := r.write()
-	r.made = err == nil
+	if r.made = err == nil; r.made {
+		r.failures = 0
+	} else {
+		r.skip = min(1<<min(r.failures, 30), maxSkip) - 1
+		r.failures++
+	}
 	return err
 }
 
@@ -94,12 +110,14 @@ func (r *Reserve) Free() bool {
 	return true
 }
 
-// WantAgain says that space was freed: the next call of Make makes the file.
+// WantAgain says that space was freed: after Free, the next call of Make makes the file.
 func (r *Reserve) WantAgain() {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.freed = false
+	if r.freed {
+		r.freed, r.failures, r.skip = false, 0, 0
+	}
 }

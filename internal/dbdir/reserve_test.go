@@ -54,3 +54,29 @@ func TestAReserveIsMadeFreedAndMadeAgain(t *testing.T) {
 	require.NoError(t, none.Make())
 	require.False(t, none.Free())
 }
+
+// Each flush wrote until the disk was full, and then removed the file: other writes failed meanwhile.
+func TestAReserveWithoutRoomIsTriedMoreAndMoreSeldom(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("db"))
+	attempts, full := 0, true
+	r := NewReserve(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if full && op.Kind == wrap.OpWrite {
+			attempts++
+			return &wrap.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	}), "db", 100)
+	for range 1000 {
+		_ = r.Make()
+	}
+	require.Equal(t, 10, attempts)
+	full = false
+	for range 1000 {
+		require.NoError(t, r.Make())
+	}
+	require.True(t, r.Free())
+	r.WantAgain()
+	require.NoError(t, r.Make())
+	require.True(t, r.Free())
+}

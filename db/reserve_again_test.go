@@ -1,0 +1,43 @@
+package db
+
+import (
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/dbdir"
+	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// The bug: a DeleteRange used the reserve and failed all the same. The user made room, the next DeleteRange succeeded
+// without a reserve, and none was made again before the next Open.
+func TestTheReserveIsMadeAgainAfterALaterDeleteRange(t *testing.T) {
+	var full atomic.Bool
+	mem := vfs.NewMem()
+	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if full.Load() && op.Kind == wrap.OpWrite {
+			return &wrap.Fault{Err: syscall.ENOSPC}
+		}
+		return nil
+	}))
+	o.Limits.DiskReserve = 1000
+	d := openTest(t, o)
+	there := func() bool {
+		_, err := mem.Stat(d.Dir() + "/" + dbdir.ReserveName)
+		return err == nil
+	}
+	require.NoError(t, d.Put(testKey(1), testValue(1), nil))
+	require.NoError(t, d.Flush())
+	require.True(t, there())
+	full.Store(true)
+	require.ErrorIs(t, d.DeleteRange(t.Context(), nil, nil, nil), ErrNoSpace)
+	require.False(t, there())
+	full.Store(false)
+	require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
+	require.NoError(t, d.Put(testKey(2), testValue(2), nil))
+	require.NoError(t, d.Flush())
+	require.True(t, there())
+}
