@@ -40,7 +40,7 @@ type CreateOptions struct {
 	Database string
 	// CheckpointParent is the directory in which a checkpoint is made for the time of the backup, with a
 	// name that begins with that of the database's directory and ".backup-". It must be on the file system
-	// of the database, or the checkpoint copies every table. "" means the subdirectory "backup" of the
+	// of the database, or the checkpoint copies every table. It is made if it does not exist. "" means the subdirectory "backup" of the
 	// database's directory, which exists only meanwhile. A database in a directory that cannot be written needs
 	// another one.
 	CheckpointParent string
@@ -145,9 +145,32 @@ func (c *creation) findPlace(d *db.DB) (err error) {
 		c.parent, c.own = filepath.Join(d.Dir(), base.BackupDir), true
 	default: // absolute, since the working directory may change
 		c.prefix = filepath.Base(d.Dir()) + ".backup-"
-		c.parent, err = c.fs.Abs(c.opts.CheckpointParent)
+		if c.parent, err = c.fs.Abs(c.opts.CheckpointParent); err == nil {
+			err = c.checkParent(d)
+		}
 	}
 	return err
+}
+
+// checkParent refuses a CheckpointParent before it is made.
+func (c *creation) checkParent(d *db.DB) error {
+	const option = "sievedb: backup: CreateOptions.CheckpointParent is %s, which is "
+	for _, dir := range []string{d.Dir(), d.Options().LogDir} {
+		if dir == "" {
+			continue
+		}
+		in, err := vfs.Within(c.fs, c.parent, c.fs, dir)
+		if err != nil {
+			return errors.Wrapf(err, "sievedb: backup: CreateOptions.CheckpointParent")
+		}
+		if in {
+			return errors.Newf(option+"in %s and so belongs to the database; choose a directory outside, or none", c.parent, dir)
+		}
+	}
+	if info, err := c.fs.Stat(c.parent); err == nil && !info.IsDir() {
+		return errors.Newf(option+"a file; choose a directory", c.parent)
+	}
+	return nil
 }
 
 // chooseID chooses the ID. Backups are sorted by it, so it is later than those of all backups that are

@@ -43,6 +43,31 @@ func TestABackupWritesOnlyIntoTheDatabasesDirectory(t *testing.T) {
 	require.NotContains(t, names, "backup")
 }
 
+// A parent in the database's directory was made before it was refused, and stayed. The error of a file spoke of what an
+// interrupted backup left.
+func TestAWrongParentOfCheckpointsIsRefusedAndNotMade(t *testing.T) {
+	mem := vfs.NewMem()
+	o := smallOptions(mem)
+	o.LogDir = "logs"
+	d := open(t, "db", o)
+	f, err := mem.Create("file")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	for parent, want := range map[string]string{
+		"db": "belongs to the database", "db/sub": "belongs to the database", "logs/sub/sub": "belongs to the database",
+		"file": "which is a file; choose a directory",
+	} {
+		_, err := backup.Open(backuptest.NewMem()).Create(background, d, &backup.CreateOptions{CheckpointParent: parent})
+		require.ErrorContains(t, err, "CreateOptions.CheckpointParent is "+parent, parent)
+		require.ErrorContains(t, err, want, parent)
+	}
+	for _, dir := range []string{"db", "logs"} {
+		names, err := mem.List(dir)
+		require.NoError(t, err)
+		require.NotContains(t, names, "sub")
+	}
+}
+
 // interrupted returns what a process leaves that is killed in the middle of a backup.
 func interrupted(t *testing.T) *vfs.Mem {
 	mem := vfs.NewMem()
