@@ -34,7 +34,7 @@ type BulkTransaction struct {
 // NewBulkTransaction begins a bulk transaction. The caller ends it with Commit or Close. The errors are those of
 // NewLoader.
 func (d *DB) NewBulkTransaction() (*BulkTransaction, error) {
-	l, err := d.NewLoader()
+	l, err := d.beginLoad("bulk transaction")
 	if err != nil {
 		return nil, err
 	}

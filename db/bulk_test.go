@@ -338,7 +338,7 @@ func TestABulkTransactionRefusesWithoutEnding(t *testing.T) {
 	requireValue(t, d, []byte("b"), []byte{})
 	b = newBulk(t, d)
 	require.NoError(t, fillBulk(b, 500))
-	require.ErrorContains(t, d.Close(), "not committed")
+	require.ErrorContains(t, d.Close(), "closed during a bulk transaction that was begun at")
 	require.Equal(t, ErrClosed, b.Put([]byte("c"), nil))
 	require.Equal(t, ErrClosed, b.Commit())
 }

@@ -374,7 +374,7 @@ func (d *DB) Close() error {
 	try(d.place.Close)
 	d.share.Leave()
 	for _, l := range loading {
-		keep(errors.Newf("sievedb: closed during a load that was begun at %s and not committed; it is discarded", l.where))
+		keep(errors.Newf("sievedb: closed during a %s that was begun at %s and not committed; it is discarded", l.what, l.where))
 	}
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))

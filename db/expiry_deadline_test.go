@@ -100,7 +100,8 @@ func TestModifyAndCompareAndSwapKeepWhenAValueExpires(t *testing.T) {
 		require.NoError(t, d.Modify([]byte(other), func([]byte) ([]byte, error) { return []byte("6"), nil }, nil))
 		requireTTL(t, d, other, "6", 0)
 	}
-	require.ErrorContains(t, d.ModifyTTL(key, func([]byte, time.Duration) ([]byte, time.Duration, error) { return key, -2, nil }, nil), "must be positive")
+	require.ErrorContains(t, d.ModifyTTL(key, func([]byte, time.Duration) ([]byte, time.Duration, error) { return key, -2, nil }, nil),
+		"the time to live of the new value is -2ns; it must be positive, 0 for a value that does not expire, or KeepTTL")
 	_, err = d.CompareAndSwapTTL([]byte("u"), []byte("6"), []byte("7"), time.Second, nil)
 	require.ErrorContains(t, err, "under none of Options.Expiry.Prefixes")
 	putTTL(t, d, "t/a", "1", time.Minute)

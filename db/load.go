@@ -24,7 +24,8 @@ import (
 type Loader struct {
 	d     *DB
 	load  *load.Loader
-	where string // of the call of NewLoader
+	what  string // it is, for errors
+	where string // of the call that began it
 }
 
 // NewLoader begins a load. The caller ends it with Commit or Close. Any number of loads may be in
@@ -37,7 +38,10 @@ type Loader struct {
 //
 // The tables are written with Options.Tables and Options.Filters, as compactions write them.
 // They use disk space during the load; the next Open removes what a crash leaves of them.
-func (d *DB) NewLoader() (*Loader, error) {
+func (d *DB) NewLoader() (*Loader, error) { return d.beginLoad("load") }
+
+// beginLoad is NewLoader for a load that errors call what.
+func (d *DB) beginLoad(what string) (*Loader, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -63,7 +67,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{d: d, where: tracking.Caller()}
+	l := &Loader{d: d, what: what, where: tracking.Caller()}
 	o := d.loadOptions(seq)
 	o.Ended = func() {
 		d.mu.Lock()

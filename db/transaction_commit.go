@@ -265,6 +265,9 @@ func (d *DB) ModifyTTL(key []byte, fn func(old []byte, ttl time.Duration) ([]byt
 			return t.batch.Refused()
 		case ttl == 0:
 			return t.Put(key, value)
+		case ttl < 0:
+			return errors.Newf("sievedb: the time to live of the new value is %v; it must be positive, 0 for a value that does not "+
+				"expire, or KeepTTL", ttl)
 		}
 		return t.PutTTL(key, value, ttl)
 	})
