@@ -9,7 +9,7 @@
 //
 // # Install
 //
-//	go get github.com/sievedb/sievedb
+//	go get github.com/sievedb/sievedb/db
 //
 // # Example
 //
