@@ -16,8 +16,8 @@ import (
 // the same and returns a report.
 //
 // Repair uses Options.FS, Comparer, Filters and Tables; nil opts mean the defaults. It refuses
-// a database with another comparer, according to a readable MANIFEST. Without a MANIFEST,
-// Options.Comparer is believed, and a wrong one makes sound tables look damaged. The error is
+// a database with another comparer, according to a readable MANIFEST, or, without one, to tables
+// that are sound and in another order. The error is
 // ErrLocked if the directory is in use, ErrForeign if it belongs to another engine,
 // fs.ErrNotExist if it contains no database, and ErrCorruption if nothing in its files can be
 // read; the directory does not change then. Nor does it if something was written by a newer version,
@@ -64,8 +64,9 @@ import (
 // key whose sequence number it had dropped. (Inputs of one compaction are removed in an order
 // in which the remaining ones do no such harm.) A part of a load or an ingest may appear as
 // well, if a crash interrupted it. RepairReport.MayResurrect is also set if replaced tables and logs
-// fill the key range of a missing table: a key returns that was deleted before the copy. The loss of a table or block also brings back older versions
-// and deleted keys, if the newer version or the tombstone was in it.
+// fill the key range of a missing table: a key returns that was deleted before the copy. The loss of
+// a table or block also brings back older versions and deleted keys, if the newer version or the
+// tombstone was in it.
 //
 // # Crashes
 //
@@ -84,8 +85,9 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 }
 
 // PlanRepair returns the report of the repair that Repair would do, without doing it: it reads every file,
-// and changes none. It locks the directory meanwhile, and returns the same errors as Repair. The report has no
-// NewManifest and no counts of written entries and tables.
+// and changes none. It locks the directory meanwhile as a reader does, so no other process may have it open for
+// writing. Options.ReadOnly is allowed. Otherwise it returns the same errors as Repair. The report has no NewManifest
+// and no counts of written entries and tables.
 func PlanRepair(dir string, opts *Options) (*RepairReport, error) { return runRepair(dir, opts, true) }
 
 func runRepair(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
@@ -93,11 +95,13 @@ func runRepair(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
 		return nil, err
 	}
 	o := opts.withDefaults()
-	home, err := dbdir.Open(dir, o.dirOptions())
+	place := o.dirOptions()
+	place.ReadOnly = dryRun // the lock of a reader, so that a disk that cannot be written has a plan as well
+	home, err := dbdir.Open(dir, place)
 	if err != nil {
 		return nil, err
 	}
-	if o.ReadOnly {
+	if o.ReadOnly && !dryRun {
 		return nil, errors.Wrapf(ErrReadOnly, "sievedb: Options.ReadOnly is set, so %s is not repaired", home.Path)
 	}
 	// Checked before locking, which would create the lock file.

@@ -88,6 +88,26 @@ func TestPlanRepairWritesNothing(t *testing.T) {
 	require.Equal(t, report.Ranges, plan.Ranges)
 }
 
+// A plan took the lock of a writer, so a disk that cannot be written had none.
+func TestAPlanLocksLikeAReader(t *testing.T) {
+	mem := dirOf(t, flushedStore(t, &db.Options{}, 2000))
+	o := smallOptions(mem)
+	o.ReadOnly = true
+	reader, err := db.Open("db", o)
+	require.NoError(t, err)
+	plan, err := db.PlanRepair("db", o)
+	require.NoError(t, err)
+	require.True(t, plan.Healthy)
+	require.ErrorIs(t, db.Repair("db", smallOptions(mem)), db.ErrLocked)
+	require.NoError(t, reader.Close())
+	require.ErrorIs(t, db.Repair("db", o), db.ErrReadOnly)
+	writer, err := db.Open("db", smallOptions(mem))
+	require.NoError(t, err)
+	_, err = db.PlanRepair("db", o)
+	require.ErrorIs(t, err, db.ErrLocked)
+	require.NoError(t, writer.Close())
+}
+
 // The bug: without its MANIFEST, a database with another order was rewritten in the order of bytes, and lost a third
 // of its keys.
 func TestRepairStopsAtTablesInAnotherOrder(t *testing.T) {
