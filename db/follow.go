@@ -120,7 +120,8 @@ func (d *DB) Refresh(ctx context.Context) error {
 }
 
 // Lag returns what a follower lacks of what the files of the database have. It reads what was added since the
-// last Refresh.
+// last Refresh, or the whole MANIFEST and its logs if the writer has opened the database again. If the database was
+// restored, repaired or replaced by an older one, the error is that of Refresh.
 func (d *DB) Lag() (Lag, error) {
 	switch {
 	case d == nil || d.closed.Load():

@@ -191,6 +191,22 @@ func (w *followedWriter) check(f *DB) {
 	require.Equal(w.t, w.now, want)
 }
 
+// Lag gives the error of Refresh when a smaller database has the place of the one that is followed.
+func TestLagOfADatabaseThatWasCreatedAgain(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	d := mustOpen(t, o)
+	putAll(t, d, "a", "1", "b", "1", "c", "1")
+	f := mustFollow(t, o)
+	require.NoError(t, d.Close())
+	require.NoError(t, Destroy("db", o))
+	d = openTest(t, o)
+	putAll(t, d, "a", "new")
+	_, err := f.Lag()
+	require.ErrorContains(t, err, "the last operation is number 1 now, but it was 3: the database was restored, repaired or replaced")
+	require.Equal(t, err.Error(), f.Refresh(t.Context()).Error())
+	requireContent(t, f, "a", "1", "b", "1", "c", "1")
+}
+
 func TestAFollowerOfNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	_, err := OpenFollower("db", o)

@@ -122,44 +122,59 @@ func (f *Follower) Refresh(ctx context.Context, publish func(View)) error {
 	if f.closed {
 		return base.ErrClosed
 	}
+	return f.step(func(s *step) error { return s.run(ctx, publish) })
+}
+
+// step calls do with a new step, unless an earlier one has panicked.
+func (f *Follower) step(do func(s *step) error) error {
 	if f.panicked {
 		return errors.Newf("sievedb: following %s: a panic interrupted an earlier refresh; close the follower and open it again", f.o.Dir)
 	}
 	f.panicked = true
 	s := f.newStep()
 	defer s.end()
-	err := s.run(ctx, publish)
+	err := do(s)
 	f.panicked = false
 	return err
 }
 
 // run is Refresh, without what begins and ends it.
 func (s *step) run(ctx context.Context, publish func(View)) error {
-	f := s.f
-	start, wait := time.Now(), time.Duration(0)
+	start, err := s.read(ctx)
+	if err != nil && !IsGap(err) {
+		return err
+	}
+	if err = errors.CombineErrors(s.checkOrder(), err); err == nil || IsGap(err) {
+		s.publish(publish)
+	}
+	if err == nil {
+		s.f.complete = start
+	}
+	return err
+}
+
+// read tries to read everything, until that succeeds or makes no progress. start is when it began. After an error it
+// may be used up to a gap if IsGap says so.
+func (s *step) read(ctx context.Context) (start time.Time, err error) {
+	f, wait := s.f, time.Duration(0)
+	start = time.Now()
 	for still := 0; ; still++ {
 		before := s.progress()
 		final := still == f.patience || time.Since(start) > maxTime
 		err := s.try()
 		if err == nil || IsGap(err) && final {
-			if err = errors.CombineErrors(s.checkOrder(), err); err == nil || IsGap(err) {
-				s.publish(publish)
-			}
-			if err == nil {
-				f.complete = start
-			}
-			return err
+			return start, err
 		}
 		if s.progress() != before && !final {
 			still, wait = 0, 0
 		} else if final {
-			return errors.Wrapf(err, "sievedb: following %s", f.o.Dir)
+			return start, errors.Wrapf(err, "sievedb: following %s", f.o.Dir)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return start, ctx.Err()
 		case <-f.o.Closing:
-			return base.ErrClosed
+			return start, base.ErrClosed
 		case <-time.After(wait):
 			wait = max(2*wait, firstWait)
 		}

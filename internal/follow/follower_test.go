@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -247,6 +248,46 @@ func TestADatabaseThatWentBackIsRefused(t *testing.T) {
 		d.write(11, 3) // it is another database, but nothing shows that any more
 		d.mustRefresh()
 		d.requireView(3, []uint64{21}, []uint64{3})
+	})
+}
+
+// Lag said that no operation was missing, and gave the size of the new MANIFEST.
+func TestLagRefusesADatabaseThatWentBack(t *testing.T) {
+	run(t, func(d *database) {
+		d.write(10, 1, 2, 3)
+		d.mustRefresh()
+		d.remove(base.FileLog, 10)
+		d.newLog(11)
+		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(1)})
+		d.write(11, 2)
+		for range 2 {
+			_, err := d.Lag()
+			require.ErrorContains(t, err, "the last operation is number 2 now, but it was 3: the database was restored, repaired or replaced")
+		}
+		require.ErrorContains(t, d.refresh(), "the last operation is number 2 now, but it was 3")
+		d.write(11, 3, 4)
+		require.Equal(t, uint64(1), d.lag().Operations)
+		d.mustRefresh()
+		require.Zero(t, d.lag().Operations)
+		d.requireView(4, nil, []uint64{2, 3, 4})
+	})
+}
+
+// The writer's next opening, or a load, puts operations into tables, where Lag did not look.
+func TestLagCountsOperationsInTables(t *testing.T) {
+	run(t, func(d *database) {
+		d.write(10, 1)
+		d.mustRefresh()
+		d.apply(&manifest.Edit{LastSeq: manifest.Num(4), Added: []manifest.LevelFile{d.added(20, 4)}})
+		require.Equal(t, uint64(3), d.lag().Operations)
+		d.remove(base.FileLog, 10)
+		d.newLog(11)
+		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(5), Added: []manifest.LevelFile{d.added(21, 6)}})
+		require.Equal(t, uint64(5), d.lag().Operations)
+		d.write(11, 7)
+		require.Equal(t, uint64(6), d.lag().Operations)
+		d.mustRefresh()
+		require.Equal(t, report.Lag{Seq: 7}, d.lag())
 	})
 }
 

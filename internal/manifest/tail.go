@@ -196,42 +196,66 @@ func (t *Tail) Publish(r *Reading, install func(*Version)) {
 	s.publish(r.Version, install)
 }
 
-// Unread returns the number of bytes of whole edits that have not been read. If CURRENT leads to another
-// MANIFEST by now, that is the size of that one.
-func (t *Tail) Unread() (int64, error) {
+// Unread is what a Tail has not read.
+type Unread struct {
+	Bytes   int64  // of whole edits
+	LastSeq uint64 // the greatest sequence number that they record or that bounds a table of theirs
+	// Replaced says that CURRENT leads to another MANIFEST by now, or that the last Read failed: everything is
+	// unread. LogNum is the oldest log that is needed then.
+	Replaced bool
+	LogNum   uint64
+}
+
+// Unread returns what has been added since the last Read. Damage to added edits is left to Read.
+func (t *Tail) Unread() (u Unread, err error) {
 	o := &t.set.opts
 	name, err := readCurrent(o.FS, o.Dir)
 	if err != nil {
-		return 0, err
+		return u, err
 	}
-	replaced := name != t.name
-	if !replaced {
-		if replaced, err = t.replaced(); err != nil {
-			return 0, err
-		}
+	if u.Replaced = name != t.name; !u.Replaced {
+		u.Replaced, err = t.replaced()
 	}
-	if replaced {
-		info, err := o.FS.Stat(filepath.Join(o.Dir, name))
-		if err != nil {
-			return 0, err
-		}
-		return info.Size(), nil
+	switch {
+	case err != nil:
+		return u, err
+	case u.Replaced:
+		return u, u.measureWhole(o)
 	}
 	size, err := t.file.Size()
 	if err != nil {
-		return 0, err
+		return u, err
 	}
 	log := wal.NewReader(t.file, 0, wal.ReaderOptions{AllowTornEnd: true})
 	log.Continue(t.log.End(), size)
+	var r Reading
 	for {
-		if _, err = log.Next(); err != nil {
-			break
+		record, err := log.Next()
+		if err != nil {
+			u.Bytes, u.LastSeq = log.End()-t.log.End(), r.LastSeq
+			if err == io.EOF || base.IsUnreadable(err) { // Read reports it
+				err = nil
+			}
+			return u, err
+		}
+		if e, err := DecodeEdit(record); err == nil {
+			r.note(e)
 		}
 	}
-	if err == io.EOF || base.IsUnreadable(err) { // Read reports it
-		err = nil
+}
+
+// measureWhole is Unread for the MANIFEST that CURRENT names.
+func (u *Unread) measureWhole(o *SetOptions) error {
+	l, st, err := load(o)
+	if err != nil {
+		return err
 	}
-	return log.End() - t.log.End(), err
+	r := Reading{LastSeq: st.LastSeq}
+	for _, f := range l.tables {
+		r.noteTable(f)
+	}
+	u.Bytes, u.LastSeq, u.LogNum = st.Size, r.LastSeq, st.LogNum
+	return nil
 }
 
 // Close closes the MANIFEST. The published version stays as it is.
