@@ -99,6 +99,41 @@ func TestLogsMoveAndComeBack(t *testing.T) {
 	requireContent(t, d, "a", "in the log", "b", "in the log", "c", "in the log", "d", "back")
 }
 
+// Logs that are in one directory do not move to a second one directly: Open says how they do, and both ways work.
+func TestLogsDoNotMoveToASecondDirectoryDirectly(t *testing.T) {
+	for _, byHand := range []bool{false, true} {
+		mem := vfs.NewMem()
+		mem = putAndCrash(t, withLogDir(mem), mem, "a")
+		second := testOptions(mem)
+		second.LogDir = "second"
+		before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")}
+		_, err := Open("db", second)
+		require.ErrorContains(t, err, "second, does not have the logs of the database in db, which are in logs; to move them")
+		_, err = RepairWithReport("db", second)
+		require.ErrorContains(t, err, "which are in logs; to move them")
+		require.Equal(t, before, [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")})
+		_, err = mem.Stat("second")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+
+		if byHand {
+			copyFiles(t, mem, "logs", "second")
+			removeDir(t, mem, "logs")
+		} else {
+			back := testOptions(mem)
+			back.LogDir = "db"
+			mem = putAndCrash(t, back, mem, "b")
+			second.FS = checkOrder(mem)
+		}
+		mem = putAndCrash(t, second, mem, "c")
+		require.NotEmpty(t, logsOf(t, mem, "second"))
+		if d := openTest(t, testOptions(mem)); byHand {
+			requireContent(t, d, "a", "in the log", "c", "in the log")
+		} else {
+			requireContent(t, d, "a", "in the log", "b", "in the log", "c", "in the log")
+		}
+	}
+}
+
 // A store with its logs elsewhere is read-only without a change, and counts its logs.
 func TestAReadOnlyStoreWithItsLogsElsewhere(t *testing.T) {
 	mem := vfs.NewMem()

@@ -60,7 +60,8 @@ type Options struct {
 	// LogDir is a directory for the logs of the database alone, for example on another device. It is
 	// created if it does not exist. The database records it, so later calls of Open find it with an
 	// empty LogDir too, which is the default: the directory that the database recorded, or else
-	// its own. Set the database's own directory to bring the logs back.
+	// its own. Set the database's own directory to bring the logs back. To move them from one such directory
+	// to another, bring them back first; Open refuses to move them directly, and changes nothing then.
 	//
 	// LevelDB and goleveldb refuse such a database, and Open does if the logs are not there, because
 	// without them it would be older than it was, and look sound.

@@ -89,8 +89,10 @@ func TestDirectoriesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		prepare         func(t *testing.T, mem *vfs.Mem)
 		want            string
 	}{
-		{name: "other logs", dir: "/db", logs: "/empty", want: "/empty does not have the logs of the database in /db, which were in /logs"},
-		{name: "no directory", dir: "/db", logs: "/none", want: "/none does not have the logs"},
+		{name: "other logs", dir: "/db", logs: "/empty", want: "/empty, does not have the logs of the database in /db, which are in /logs; to move them"},
+		{name: "no directory", dir: "/db", logs: "/none", want: "/none, does not have the logs"},
+		{name: "other logs, and the recorded ones are lost", dir: "/db", logs: "/empty", want: "/empty does not have the logs of the database in /db, which were in /logs",
+			prepare: func(t *testing.T, mem *vfs.Mem) { require.NoError(t, mem.Remove("/logs/LOGS")) }},
 		{name: "another database's", dir: "/second", logs: "/logs", want: "/logs, has the logs of another database, that in /db"},
 		{name: "logs of unknown origin", dir: "/second", logs: "/strays", want: "/strays, has logs already, for example 000007.log"},
 		{name: "LOGDIR is missing", dir: "/db", logs: "/logs", want: "/logs, has logs already, for example 000003.log", prepare: func(t *testing.T, mem *vfs.Mem) {

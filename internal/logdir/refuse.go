@@ -53,6 +53,11 @@ func (p *Place) compare() error {
 	}
 	if p.recorded != "" {
 		if !found || there.id != p.mark.id {
+			if p.stillRecorded() {
+				return errors.Newf("sievedb: Options.LogDir, %s, does not have the logs of the database in %s, which are in %s; to move them, open the database "+
+					"with its own directory as Options.LogDir, close it, and open it with %[1]s then, or close it and move all files of %[3]s to %[1]s; "+
+					"nothing was changed", p.logs, p.dir, p.recorded)
+			}
 			return &lostError{errors.Newf("sievedb: %s does not have the logs of the database in %s, which were in %s; pass the directory that has them as "+
 				"Options.LogDir, or, if they are lost, repair the database with its own directory as Options.LogDir", p.logs, p.dir, p.recorded)}
 		}
@@ -64,6 +69,15 @@ func (p *Place) compare() error {
 	}
 	p.mark.id = there.id
 	return p.refuseOccupied()
+}
+
+// stillRecorded reports whether the caller has named another directory than the recorded one, which has the logs.
+func (p *Place) stillRecorded() bool {
+	if p.logs == p.recorded {
+		return false
+	}
+	there, ok, err := read(p.plain, filepath.Join(p.recorded, markInLogs))
+	return err == nil && ok && there.id == p.mark.id
 }
 
 // refuseOccupied returns an error if the directory of the logs has files that are not for this database.

@@ -94,6 +94,19 @@ func TestUnreadableLogsAreNotLost(t *testing.T) {
 	}
 }
 
+// Another directory was named, and the recorded one has the logs.
+func TestLogsOfTheRecordedDirectoryAreNotLost(t *testing.T) {
+	mem := moved(t)
+	for _, wanted := range []string{"/none", "/second"} {
+		_, err := Find(mem, "/db", wanted)
+		require.ErrorContains(t, err, "which are in /logs; to move them, open the database with its own directory as Options.LogDir")
+		require.False(t, IsLost(err))
+	}
+	require.NoError(t, mem.Remove("/logs/LOGS"))
+	_, err := Find(mem, "/db", "/none")
+	require.True(t, IsLost(err))
+}
+
 // Another database begins, or a copy of the database uses the logs, between Find and the lock.
 func TestDirectoriesAreComparedUnderTheLock(t *testing.T) {
 	mem, _ := twoDirs(t)
