@@ -45,7 +45,9 @@ type fillDisk struct {
 
 // simulatedDisk returns a disk in memory. As on a real one, removing a file frees its space, and a
 // write that does not fit is cut short.
-func simulatedDisk() fillDisk {
+func simulatedDisk() fillDisk { return simulatedDiskOf(fillDiskSize) }
+
+func simulatedDiskOf(size int64) fillDisk {
 	mem := vfs.NewMem()
 	var ballast atomic.Int64
 	used := func() int64 {
@@ -64,7 +66,7 @@ func simulatedDisk() fillDisk {
 		if op.Kind != wrap.OpWrite {
 			return nil
 		}
-		if space := fillDiskSize - used(); space < int64(op.Length) {
+		if space := size - used(); space < int64(op.Length) {
 			return &wrap.Fault{Err: syscall.ENOSPC, Short: int(max(0, space))}
 		}
 		return nil

@@ -45,7 +45,7 @@ func (d *DB) flushAll() {
 			if len(d.state().Imm) == 0 {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
 			}
-			d.makeReserve()
+			d.keepReserve()
 			d.share.Trim(d.writers)
 			d.share.Memory().Flushed(size)
 			continue

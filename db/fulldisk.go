@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
@@ -71,19 +72,15 @@ const (
 // withReserve calls what frees space. If the disk is too full for that, it frees the reserve and calls it again.
 func (d *DB) withReserve(ctx context.Context, free func() error) error {
 	err := free()
-	if err == nil {
-		d.reserve.WantAgain() // an earlier call may have used it and failed
-	}
-	if !base.IsNoSpace(err) || !d.reserve.Free() {
-		return err
-	}
-	d.opts.Logger.Warn("the disk is full; the reserve is used to delete a range", "bytes", d.opts.Limits.DiskReserve)
-	for n := range reserveAttempts {
-		d.mu.Lock()
-		d.flushErr = nil // of an attempt without the reserve: the next one counts
-		d.mu.Unlock()
-		if err = free(); !base.IsNoSpace(err) || ctx.Err() != nil || !d.pause(reservePause<<n) {
-			break
+	if base.IsNoSpace(err) && d.reserve.Free() {
+		d.opts.Logger.Warn("the disk is full; the reserve is used to delete a range", "bytes", d.reserve.Size())
+		for n := range reserveAttempts {
+			d.mu.Lock()
+			d.flushErr = nil // of an attempt without the reserve: the next one counts
+			d.mu.Unlock()
+			if err = free(); !base.IsNoSpace(err) || ctx.Err() != nil || !d.pause(reservePause<<n) {
+				break
+			}
 		}
 	}
 	if err == nil {
@@ -92,9 +89,42 @@ func (d *DB) withReserve(ctx context.Context, free func() error) error {
 	return err
 }
 
-// makeReserve makes the reserve if it is missing.
-func (d *DB) makeReserve() {
-	if err := d.reserve.Make(); err != nil {
+// beginReserve prepares the reserve when the store is open. freed says that Open has freed it.
+func (d *DB) beginReserve(freed bool) {
+	var err error
+	switch {
+	case d.opts.ReadOnly:
+	case d.reserve == nil:
+		err = dbdir.RemoveReserve(d.fs, d.dir)
+	case freed:
+		d.reserve.Freed()
+	case d.opts.Limits.DiskReserve > 0:
+		d.makeReserve(0)
+	}
+	if err != nil {
+		d.opts.Logger.Warn("the reserve for a full disk cannot be removed", "err", err)
+	}
+}
+
+// keepReserve begins to make the reserve if it is missing, and to remove it if the tables are few. Only the flush loop
+// calls it, which does not wait: the file is as large as some memtables.
+func (d *DB) keepReserve() {
+	if d.reserve == nil {
+		return
+	}
+	var tables uint64
+	v := d.state().Version
+	for i := range v.Levels {
+		tables += v.Levels[i].Bytes
+	}
+	if d.reserve.Due(tables) {
+		d.background.Go(func() { _ = d.guard("making the reserve", func() error { d.makeReserve(tables); return nil }) })
+	}
+}
+
+// makeReserve makes the reserve if it is missing, or removes it if there are few tables, in bytes.
+func (d *DB) makeReserve(tables uint64) {
+	if err := d.reserve.Keep(tables, d.closed.Load); err != nil {
 		d.opts.Logger.Warn("the reserve for a full disk cannot be made; a later flush tries again", "err", err)
 	}
 }

@@ -86,7 +86,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 	}
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
 	if !d.opts.ReadOnly {
-		d.reserve = dbdir.NewReserve(d.fs, d.dir, d.opts.Limits.DiskReserve)
+		d.reserve = dbdir.ReserveFor(d.fs, d.dir, d.opts.Limits.DiskReserve, int64(1+d.opts.Memtables.MaxWaiting)*int64(d.opts.Memtables.Size))
 	}
 	d.blockCache = sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
 	cached := d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter)
@@ -113,9 +113,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", d.place.Abandon))
 		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
 	}
-	if freed != nil {
-		d.makeReserve()
-	}
+	d.beginReserve(freed == nil)
 	return d, nil
 }
 

@@ -220,8 +220,12 @@ type LimitOptions struct {
 	ManifestRead int64
 
 	// DiskReserve is the size in bytes of a file RESERVE in the database's directory, which is removed when the
-	// disk is full and DeleteRange or Open needs space, so that the program can free space by itself. It should have
-	// room for all memtables and 1 MiB: (1 + Memtables.MaxWaiting) * Memtables.Size + 1<<20. The file is made by Open,
-	// and again by a flush after DeleteRange has freed space. Default: 0, no reserve and no cost.
+	// disk is full and DeleteRange or Open needs space, so that the program can free space by itself. After
+	// DeleteRange has freed space, a flush makes it again.
+	//
+	// Default: 0, which is room for all memtables and 1 MiB, (1 + Memtables.MaxWaiting) * Memtables.Size + 1<<20, as
+	// soon as the tables have 16 times as many bytes: 400 MiB by default. The file is made after a flush, in the
+	// background, and removed if the tables shrink to less than half of that. So a small database has none. A
+	// positive value is the exact size, made by Open. A negative value means no reserve: Open removes the file.
 	DiskReserve int64
 }

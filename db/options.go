@@ -244,7 +244,7 @@ func (o *Options) Validate() error {
 		{"Compaction.MaxLevelBase", c.Compaction.MaxLevelBase, 4 << 10, 1 << 50},
 		{"Limits.ManifestSize", c.Limits.ManifestSize, 4 << 10, 1 << 30},
 		{"Limits.ManifestRead", c.Limits.ManifestRead, 2 * c.Limits.ManifestSize, 1 << 40},
-		{"Limits.DiskReserve", c.Limits.DiskReserve, 0, 1 << 40},
+		{"Limits.DiskReserve", c.Limits.DiskReserve, math.MinInt64, 1 << 40},
 	}
 	for _, r := range ranges {
 		if r.value < r.low || r.value > r.high {

@@ -26,8 +26,8 @@ import (
 // not write like a batch run one after another, and take turns with Loader.Commit.
 //
 // It is durable when it returns, unless wo says otherwise and it was written like a batch.
-// On a full disk it uses the reserve, if there is one (Options.Limits.DiskReserve), since it needs space before it frees
-// some. A start after limit is refused with an error; an empty range does nothing. ctx ends the search for
+// On a full disk it uses the reserve, which a large database has by default (Options.Limits.DiskReserve), since
+// it needs space before it frees some. A start after limit is refused with an error; an empty range does nothing. ctx ends the search for
 // keys and the wait for other deletions and writers; then nothing is deleted, and DeleteRange
 // returns the error of ctx.
 func (d *DB) DeleteRange(ctx context.Context, start, limit []byte, wo *WriteOptions) error {

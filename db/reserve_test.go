@@ -48,7 +48,7 @@ func runReserve(t *testing.T, disk fillDisk) {
 	}
 	half := fillKey(fillKeys / 2)
 	for round := range 2 {
-		require.Equal(t, o.Limits.DiskReserve, size())
+		eventually(t, func() bool { return size() == o.Limits.DiskReserve })
 		require.NoError(t, r.untilFull())
 		last := r.next - 6 // the last that was acknowledged at the latest
 		if round > 0 {
@@ -73,6 +73,65 @@ func runReserve(t *testing.T, disk fillDisk) {
 	}
 	require.NoError(t, r.d.Close())
 	require.NoError(t, Destroy(disk.dir, o))
+	_, err = o.FS.Stat(reserve)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// Without an option, a small database has no reserve; a large one has, and frees space on a full disk with it. It goes
+// with the data, and an opening without a reserve removes it.
+func TestALargeDatabaseHasAReserveByDefault(t *testing.T) {
+	const diskSize = 96 << 20
+	disk := simulatedDiskOf(diskSize)
+	o := reserveOptions(disk)
+	o.Limits.DiskReserve, o.Memtables.Size = 0, 128<<10
+	const want = 2*128<<10 + 1<<20
+	reserve := filepath.Join("db", dbdir.ReserveName)
+	made := func() bool {
+		info, err := o.FS.Stat(reserve)
+		return err == nil && info.Size() == want
+	}
+	d, err := Open("db", o)
+	require.NoError(t, err)
+	n := 0
+	write := func() error { n++; return d.Put(fmt.Appendf(nil, "key%09d", n), make([]byte, 64<<10), NoSync) }
+	for range 100 {
+		require.NoError(t, write())
+	}
+	require.NoError(t, d.Flush())
+	waitUntilIdle(d)
+	_, err = o.FS.Stat(reserve)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	for range 250 {
+		require.NoError(t, write())
+	}
+	require.NoError(t, d.Flush())
+	eventually(t, made)
+	waitUntilIdle(d)
+	checkpointTo(t, d, "copy")
+	_, err = o.FS.Stat(filepath.Join("copy", dbdir.ReserveName))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	usage, err := d.DiskUsage()
+	require.NoError(t, err)
+	require.Greater(t, usage.Other, uint64(want))
+	require.NoError(t, disk.ballast(diskSize-int(usage.Total)-1<<20))
+	for err = nil; err == nil; err = write() {
+	}
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
+	eventually(t, func() bool { return d.Put([]byte("a"), nil, nil) == nil })
+	require.NoError(t, d.Flush())
+	eventually(t, func() bool { return !made() })
+	require.NoError(t, d.Close())
+
+	o.Limits.DiskReserve = want
+	d = mustOpen(t, o)
+	require.True(t, made())
+	require.NoError(t, d.Close())
+	require.NoError(t, Repair("db", o))
+	require.True(t, made(), "Repair leaves it")
+	o.Limits.DiskReserve = -1
+	require.NoError(t, mustOpen(t, o).Close())
 	_, err = o.FS.Stat(reserve)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }

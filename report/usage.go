@@ -17,7 +17,8 @@ type DiskUsage struct {
 	// Changes are what is kept for DB.Changes. A table of a load may count here and in Tables, although it is
 	// one file with two names.
 	Changes uint64
-	// Other are small files: CURRENT, LOCK, CLOSED, LOG, and files of other programs.
+	// Other are small files, CURRENT, LOCK, CLOSED and LOG, the reserve for a full disk, RESERVE, and files of other
+	// programs.
 	Other uint64
 	// Total is the sum.
 	Total uint64

@@ -1,6 +1,7 @@
 package dbdir
 
 import (
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -18,80 +19,127 @@ type Reserve struct {
 	fs        vfs.FS
 	dir       string
 	sizeBytes int64
+	minTables uint64
 
-	mu    sync.Mutex
-	freed bool // and not wanted again yet
-	made  bool
-	// failures counts attempts to make the file since the last success. skip is how many calls of Make do nothing.
-	failures, skip int
+	mu       sync.Mutex // held while the file is written
+	freed    bool       // and not wanted again yet
+	made     bool       // the file is there
+	failures int        // of Keep, since the last success
+	pause    int        // calls of Due until the next attempt
 }
 
-// maxSkip bounds how many calls of Make do nothing after an attempt that failed.
-const maxSkip = 1 << 10
+// NewReserve returns the Reserve of a database's directory. Its file may be there already. It is made once the tables
+// have minTables bytes, and removed if they have less than half of that later.
+func NewReserve(fsys vfs.FS, dir string, sizeBytes int64, minTables uint64) *Reserve {
+	return &Reserve{fs: fsys, dir: dir, sizeBytes: sizeBytes, minTables: minTables}
+}
 
-// NewReserve returns the Reserve of a database's directory, nil if sizeBytes is 0. Its file may be there already.
-func NewReserve(fsys vfs.FS, dir string, sizeBytes int64) *Reserve {
-	if sizeBytes == 0 {
+// autoRatio is how many times the reserve's size the tables have before one is made by itself.
+const autoRatio = 16
+
+// ReserveFor returns the Reserve that Options.Limits.DiskReserve, given as wanted, asks for: nil if it is negative. By
+// default it has room for memtables of that size together, and what comes with their flush.
+func ReserveFor(fsys vfs.FS, dir string, wanted, memtables int64) *Reserve {
+	switch {
+	case wanted < 0:
+		return nil
+	case wanted > 0:
+		return NewReserve(fsys, dir, wanted, 0)
+	}
+	size := memtables + 1<<20
+	return NewReserve(fsys, dir, size, autoRatio*uint64(size))
+}
+
+// RemoveReserve removes the file of an earlier Reserve, if there is one.
+func RemoveReserve(fsys vfs.FS, dir string) error {
+	err := fsys.Remove(filepath.Join(dir, ReserveName))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return &Reserve{fs: fsys, dir: dir, sizeBytes: sizeBytes}
+	return err
 }
 
 func (r *Reserve) path() string { return filepath.Join(r.dir, ReserveName) }
 
-// Make makes the file if it is not there, and was not freed since the last call of WantAgain. It does so with random
-// bytes, which no file system compresses. After an error there is no file. An attempt on a disk without room for it
-// writes all that is free, and other writes may fail meanwhile: the more attempts have failed, the more calls do nothing
-// before the next one.
-func (r *Reserve) Make() error {
+// Size returns the size of the file in bytes, 0 for nil.
+func (r *Reserve) Size() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.sizeBytes
+}
+
+// Due reports whether Keep has something to do when the tables have that many bytes. It does not wait for a Keep that
+// is running. After an error of Keep it is false for a number of calls, which doubles: an attempt fills the disk.
+func (r *Reserve) Due(tables uint64) bool {
+	if r == nil || !r.mu.TryLock() {
+		return false
+	}
+	defer r.mu.Unlock()
+	switch {
+	case tables < r.minTables/2:
+		return r.made
+	case r.made || r.freed || tables < r.minTables:
+		return false
+	case r.pause > 0:
+		r.pause--
+		return false
+	}
+	return true
+}
+
+// Keep makes the file if it is not there, and was not freed since the last call of WantAgain. It does so with random
+// bytes, which no file system compresses. It removes the file if tables, their bytes, are few. It ends early, without a
+// file, when stopped returns true. After an error there is no file.
+func (r *Reserve) Keep(tables uint64, stopped func() bool) (err error) {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.made || r.freed {
+	switch {
+	case tables < r.minTables/2:
+		r.made = false
+		return RemoveReserve(r.fs, r.dir)
+	case r.made || r.freed || tables < r.minTables:
 		return nil
 	}
 	if info, err := r.fs.Lstat(r.path()); err == nil && info.Mode().IsRegular() && info.Size() == r.sizeBytes {
 		r.made = true
 		return nil
 	}
-	if r.skip > 0 {
-		r.skip--
-		return nil
-	}
-	err := r.write()
-	if r.made = err == nil; r.made {
-		r.failures = 0
+	if r.made, err = r.write(stopped); err != nil {
+		r.failures = min(r.failures+1, 6)
+		r.pause = 1<<r.failures - 1
 	} else {
-		r.skip = min(1<<min(r.failures, 30), maxSkip) - 1
-		r.failures++
+		r.failures = 0
 	}
 	return err
 }
 
-func (r *Reserve) write() error {
+func (r *Reserve) write(stopped func() bool) (made bool, err error) {
 	f, err := vfs.Replace(r.fs, r.path())
 	if err != nil {
-		return err
+		return false, err
 	}
 	random := rand.NewChaCha8([32]byte{})
 	buf := make([]byte, min(r.sizeBytes, 256<<10))
-	for left := r.sizeBytes; left > 0 && err == nil; left -= int64(len(buf)) {
+	for left := r.sizeBytes; left > 0 && err == nil && !stopped(); left -= int64(len(buf)) {
 		buf = buf[:min(left, int64(len(buf)))]
 		_, _ = random.Read(buf) // it never fails
 		_, err = f.Write(buf)
 	}
-	if err == nil {
+	made = err == nil && !stopped()
+	if made {
 		err = f.Sync()
 	}
-	if err = errors.CombineErrors(err, f.Close()); err == nil {
+	if err = errors.CombineErrors(err, f.Close()); err == nil && made {
 		err = r.fs.SyncDir(r.dir)
 	}
-	if err != nil {
-		err = errors.CombineErrors(err, r.fs.Remove(r.path()))
+	if err != nil || !made {
+		return false, errors.CombineErrors(err, r.fs.Remove(r.path()))
 	}
-	return err
+	return true, nil
 }
 
 // Free removes the file, and reports whether there was one.
@@ -110,14 +158,17 @@ func (r *Reserve) Free() bool {
 	return true
 }
 
-// WantAgain says that space was freed: after Free, the next call of Make makes the file.
-func (r *Reserve) WantAgain() {
+// Freed says that an earlier Reserve of the same directory was freed.
+func (r *Reserve) Freed() { r.setFreed(true) }
+
+// WantAgain says that space was freed: the next call of Keep may make the file.
+func (r *Reserve) WantAgain() { r.setFreed(false) }
+
+func (r *Reserve) setFreed(freed bool) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.freed {
-		r.freed, r.failures, r.skip = false, 0, 0
-	}
+	r.freed, r.failures, r.pause = freed, 0, 0
 }
