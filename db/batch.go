@@ -138,6 +138,11 @@ func (b *Batch) Entries() ([]byte, error) {
 	return slices.Clip(b.content.Entries()), nil
 }
 
+// AppendEntries adds the writes whose bytes Entries has returned. It checks data in one walk and copies it at once, which
+// is several times faster than a Put for each. If data is damaged it returns ErrCorruption, and if the batch or an entry
+// would be above the limits of Put, ErrTooLarge; the batch does not change then. A copy of a Batch is refused.
+func (b *Batch) AppendEntries(data []byte) error { return b.writable().AppendEntries(data) }
+
 // Grow makes room for n more bytes of entries, so that writes do not allocate until it is used up. A write needs
 // at most 11 bytes in addition to its key and value. Room above MaxBatchSize is not made.
 func (b *Batch) Grow(n int) { b.writable().Grow(n) }

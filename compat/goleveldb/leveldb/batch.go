@@ -187,7 +187,15 @@ func (b *Batch) Load(data []byte) error {
 	}
 	to := b.adding()
 	b.n = 0 // of adding
-	to.Grow(len(data))
+	if to.AppendEntries(data) == nil {
+		b.n = to.Len()
+		return nil
+	}
+	return b.loadSlowly(to, data)
+}
+
+// loadSlowly is Load for data that is damaged, or has what DB.Write will refuse.
+func (b *Batch) loadSlowly(to *db.Batch, data []byte) error {
 	for len(data) > 0 {
 		kind := data[0]
 		if kind > kindPut {

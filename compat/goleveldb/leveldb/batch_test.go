@@ -156,3 +156,43 @@ func TestMakeBatchAllocatesItsCapacity(t *testing.T) {
 	}
 	equal(t, 0, leveldb.MakeBatch(-1).Len())
 }
+
+// Each entry was copied by itself, which took 3 times as long as in goleveldb.
+func BenchmarkLoadIntoAReusedBatch(b *testing.B) {
+	var from, to leveldb.Batch
+	for i := range 10_000 {
+		from.Put(fmt.Appendf(nil, "key %d", i), make([]byte, 100))
+	}
+	data := from.Dump()
+	b.ReportAllocs()
+	for range b.N {
+		if err := to.Load(data); err != nil || to.Len() != 10_000 {
+			b.Fatal(err, to.Len())
+		}
+	}
+}
+
+// A damaged batch, and one with a write that DB.Write refuses, load as far as they did one by one.
+func TestLoadKeepsTheWritesBeforeTheDamage(t *testing.T) {
+	var from, b leveldb.Batch
+	from.Put([]byte("a"), []byte("1"))
+	from.Delete([]byte("b"))
+	sound := len(from.Dump())
+	from.Put([]byte("c"), []byte("3"))
+	data := append([]byte(nil), from.Dump()...)
+	must(t, b.Load(data[:sound]))
+	equal(t, []string{"a=1", "-b"}, writesOf(t, &b))
+	if err := b.Load(data[:len(data)-1]); err == nil {
+		t.Fatal("a cut value is loaded")
+	}
+	equal(t, []string{"a=1", "-b"}, writesOf(t, &b))
+	// A length that takes more bytes than it needs.
+	must(t, b.Load([]byte{1, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 'k', 1, 'v', 0, 1, 'd'}))
+	equal(t, []string{"k=v", "-d"}, writesOf(t, &b))
+	from.Put(bytes.Repeat([]byte("large"), 1<<20), nil)
+	must(t, b.Load(from.Dump()))
+	data = append(append([]byte(nil), data...), 1, 0xc1, 0x84, 0x3d) // a key of 1,000,001 bytes
+	data = append(append(data, make([]byte, 1_000_001)...), 0)
+	must(t, b.Load(data))
+	equal(t, 4, b.Len())
+}
