@@ -249,6 +249,12 @@ func TestHostileLogsAreRefused(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an unknown kind is of a newer version", func(t *testing.T) {
+		record := append(header(6, 1), 7, 1, 'k')
+		err := openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"), record)}), Options{})
+		require.ErrorIs(t, err, ErrNewer)
+		require.ErrorContains(t, err, "000003.log")
+	})
 	// Chunks that begin a record and never end it are a torn end of the log.
 	chunk := append(make([]byte, 7), make([]byte, 32<<10-7)...)
 	binary.LittleEndian.PutUint16(chunk[4:], 32<<10-7)

@@ -101,7 +101,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
 		if base.IsUnreadable(err) {
-			// It may be neither damaged nor new: the file names of some engines' directories do not show the engine.
+			// It may be neither damaged nor newer: the file names of some engines' directories do not show the engine.
 			if ferr := foreign.RefuseDir(d.fs, d.dir, d.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
 				err = ferr
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/repair"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
@@ -354,7 +355,13 @@ func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 			"000006.ldb": craftTable(t, put(string(testKey(3)), 900, "newest")),
 		}.fs(t)
 		want, ok := newestOf(t, mem, "000005.ldb", testKey(3), 900, "newest")
-		require.NoError(t, Repair("db", testOptions(mem)), "%q", changed)
+		before := readDir(t, mem, "db")
+		err := Repair("db", testOptions(mem))
+		if errors.Is(err, ErrNewer) || err != nil && strings.Contains(err.Error(), "has another comparer") {
+			requireSameFiles(t, before, readDir(t, mem, "db"))
+			continue
+		}
+		require.NoError(t, err, "%q", changed)
 		got, found := contentsOf(t, mem)[string(testKey(3))]
 		require.Equal(t, ok, found, "%q", changed)
 		require.Equal(t, want, got, "%q", changed)

@@ -288,7 +288,7 @@ func TestRepairReadsTablesInPieces(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, Repair("db", o))
-		require.LessOrEqual(t, longest, 512<<10) // opening a damaged table reads its filter in one piece
+		require.LessOrEqual(t, longest, 256<<10)
 	}
 }
 

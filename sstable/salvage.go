@@ -38,6 +38,8 @@ type SalvageReport struct {
 	Err error
 	// Newer is the first sievedb.NewerError, or nil.
 	Newer error
+	// Properties are those that the writer stored, zero if there are none or if they cannot be read.
+	Properties Properties
 }
 
 // SalvageGap is the place of neighbouring lost blocks in the order of the keys.
@@ -157,7 +159,7 @@ func (s *salvager) open() (*index, error) {
 		s.rep.note(err)
 	}
 	s.filters = filters
-	_, _, err = r.CheckProperties()
+	s.rep.Properties, _, err = r.CheckProperties()
 	if ioErr := onlyIO(err); ioErr != nil {
 		return nil, ioErr
 	}

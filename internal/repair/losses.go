@@ -1,11 +1,5 @@
 package repair
 
-import (
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/sstable"
-)
-
 // findLosses sets what the report says about losses.
 func (r *Repairer) findLosses(p *plan) {
 	rep := r.report
@@ -44,23 +38,4 @@ func (r *Repairer) findLosses(p *plan) {
 	for _, k := range gaps {
 		rep.Ranges = append(rep.Ranges, KeyRange{k.first, k.last})
 	}
-}
-
-// declareEntries reads how many entries a damaged table had, according to its properties.
-func (r *Repairer) declareEntries(t *foundTable) error {
-	path := r.path(t.name)
-	f, err := r.fs.Open(path)
-	if err != nil {
-		return err
-	}
-	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
-	if errors.Is(err, base.ErrCorruption) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	p, _ := reader.Properties()
-	t.declared = p.Entries
-	return reader.Close()
 }

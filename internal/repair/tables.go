@@ -19,12 +19,11 @@ type foundTable struct {
 	// recall means that a compaction which the MANIFEST does not know may have made the table from tables that
 	// the MANIFEST names. An entry with sequence number 0 had no older version below it. So it is newer
 	// than one on the last level, with a number up to maxSeq.
-	recall bool
-	err    error
-	gaps   []keyRange // where keys may be missing
-	// declared is how many entries a table with gaps had, 0 if that is unknown.
-	declared   uint64
-	disordered uint64 // blocks that are sound, but in another order
+	recall     bool
+	err        error
+	gaps       []keyRange // where keys may be missing
+	declared   uint64     // how many entries the table had, 0 if that is unknown
+	disordered uint64     // blocks that are sound, but in another order
 	// The fields below are known for tables that were read; the bounds are valid only if err is
 	// nil.
 	entries           uint64
@@ -87,15 +86,11 @@ func (r *Repairer) scanTable(t *foundTable) error {
 		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
 	t.err, t.gaps, t.disordered = rep.Err, gapsOf(rep), rep.Disordered
+	t.declared = rep.Properties.Entries
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
 	t.line.BlocksLost, t.line.BytesLost = rep.BlocksLost, rep.BytesLost
 	if rep.Err != nil {
 		t.line.Damage = rep.Err.Error()
-	}
-	if len(t.gaps) > 0 {
-		if err := r.declareEntries(t); err != nil {
-			return err
-		}
 	}
 	if t.entries > 0 && t.minSeq == 0 {
 		return r.recallSeqs(t)
