@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/expiry"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/sstable"
@@ -256,7 +257,9 @@ func (r *Repairer) fillFrom(p *plan, runs []*run) error {
 		}
 		return kept, err
 	}
+	r.sealed.Policy = expiry.New(r.manifest.recorded.Prefixes, nil)
 	filled, err := r.merge(runs, r.tableSize(), keep)
+	r.sealed.Policy = nil
 	if err != nil {
 		return err
 	}

@@ -2,14 +2,11 @@ package repair
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
-	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -71,7 +68,7 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 		Comparer: r.cmp.Name, LogNum: manifest.Num(logNum), PrevLogNum: manifest.Num(0),
 		NextFileNum: manifest.Num(r.nextNum), LastSeq: manifest.Num(r.lastSeq), Added: p.placed,
 	}
-	recorded := r.keptRecord()
+	recorded := r.keptRecord(p)
 	recorded.AddTo(edit)
 	// An edit that Open could not apply must not be installed.
 	if _, err := manifest.New(manifest.SetOptions{Cmp: r.cmp}).Current().Apply(edit); err != nil {
@@ -81,45 +78,6 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 	r.made[name] = true
 	r.report.NewManifest = name
 	return num, manifest.WriteFile(r.fs, r.dir, num, edit)
-}
-
-// keptRecord returns what the new MANIFEST records about the database: what the old ones did, except for
-// a time that is far ahead of the clock, which would hide values for too long. That values expire must not
-// be forgotten: if only the tables show it, the new MANIFEST says that the prefixes are unknown.
-func (r *Repairer) keptRecord() manifest.Recorded {
-	recorded := r.manifest.recorded
-	lost := r.manifest.version == nil && recorded.Time == 0 && len(recorded.Prefixes) == 0
-	if r.timeAhead(recorded) > aheadOfClock || lost && r.tablesExpire() {
-		recorded.Time = 1
-	}
-	return recorded
-}
-
-// tablesExpire reports whether a table was written by a store in which values expire.
-func (r *Repairer) tablesExpire() bool {
-	for _, t := range r.tables {
-		if t.dead {
-			continue
-		}
-		f, err := r.fs.Open(r.path(t.name))
-		if err != nil {
-			continue
-		}
-		reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: r.path(t.name)})
-		if err != nil {
-			continue // a table as damaged as this says nothing
-		}
-		p, _ := reader.Properties()
-		if reader.Close(); p.ExpiryKeys != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// timeAhead returns how much the recorded time is ahead of the clock.
-func (r *Repairer) timeAhead(recorded manifest.Recorded) time.Duration {
-	return time.UnixMilli(int64(min(recorded.Time, math.MaxInt64))).Sub(r.opts.Now())
 }
 
 // writeEmptyLog creates the log that the new MANIFEST names, because Open treats a missing log as a

@@ -41,7 +41,7 @@ type manifestFindings struct {
 	logNum, prevLogNum uint64
 	nextNum            uint64 // above every file number read
 	lastSeq            uint64
-	recorded           manifest.Recorded // of the MANIFEST in force, otherwise of the last readable edit
+	recorded           manifest.Recorded // see manifestLog.recorded
 
 	lines map[string]*File // of the report
 }
@@ -64,7 +64,7 @@ func (r *Repairer) readManifests() error {
 	_, state, loadErr := manifest.Load(manifest.SetOptions{FS: r.fs, Dir: r.dir, Cmp: r.cmp, ReadLimit: r.opts.ManifestReadLimit, LogsMarked: r.opts.LogsMarked})
 	switch {
 	case loadErr == nil:
-		m.inForce, m.intact = true, state.Tail.Dropped == 0
+		m.inForce, m.intact, m.recorded = true, state.Tail.Dropped == 0, state.Recorded
 		if !m.intact {
 			r.report.ManifestProblem = fmt.Sprintf("the last edit of %s is cut off, %d bytes: %s",
 				state.ManifestName, state.Tail.Dropped, state.Tail.Reason)
@@ -95,6 +95,7 @@ func (r *Repairer) chooseManifest(state manifest.State) error {
 	m := &r.manifest
 	_, current, _ := base.ParseFileName(state.ManifestName)
 	var logs []*manifestLog // ascending
+	var recorded manifest.Recorded
 	for _, f := range r.ofKind(base.FileManifest) {
 		line := &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
 		m.lines[f.name] = line
@@ -109,6 +110,10 @@ func (r *Repairer) chooseManifest(state manifest.State) error {
 			return log.otherComparer
 		}
 		if log.otherComparer == nil {
+			for _, e := range log.edits {
+				recorded.Note(e)
+			}
+			log.recorded = recorded
 			logs = append(logs, log)
 		}
 	}
@@ -122,6 +127,9 @@ func (r *Repairer) chooseManifest(state manifest.State) error {
 			return nil
 		}
 		logs = logs[:1]
+	}
+	if len(logs) > 0 {
+		m.recorded = logs[len(logs)-1].recorded
 	}
 	var begun []*manifestLog
 	for _, l := range logs {
@@ -172,6 +180,7 @@ func (r *Repairer) useNewer() {
 	m.forget()
 	m.learn(m.newer.edits)
 	m.use(m.newer)
+	m.recorded = m.newer.recorded
 	m.newer = nil
 }
 
@@ -236,6 +245,9 @@ type manifestLog struct {
 	version       *manifest.Version // nil if the edits contradict each other
 	damaged       bool              // records are missing before the end
 	otherComparer error             // it belongs to a database with another comparer
+	// recorded is what the newest edit that records anything does, of this MANIFEST or an older one: one by
+	// goleveldb's RecoverFile records nothing, although the values still have their envelopes.
+	recorded manifest.Recorded
 }
 
 // ours reports whether SieveDB began the MANIFEST, as manifest.State.Ours.
@@ -351,7 +363,6 @@ func (m *manifestFindings) learn(edits []*manifest.Edit) {
 		}
 	}
 	for _, e := range edits {
-		m.recorded.Note(e)
 		for _, d := range e.Deleted {
 			m.dead[d.Num] = true
 			delete(m.added, d.Num)

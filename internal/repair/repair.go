@@ -82,6 +82,7 @@ type Repairer struct {
 	reached    uint64
 	missingOps []opRange
 	maxFanIn   int
+	sealed     sealer          // of fillers, otherwise nil
 	made       map[string]bool // files that the repair made; abandon removes them
 }
 

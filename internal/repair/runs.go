@@ -53,7 +53,7 @@ func (r *Repairer) writeRuns(it base.Iterator, targetSize uint64, keep keepFunc)
 				return err
 			}
 		}
-		return w.add(key, value)
+		return w.add(key, r.sealed.seal(key, value))
 	}
 	for ok := it.First(); ok; ok = it.Next() {
 		if pending && base.SameVersion(r.cmp, key, it.Key()) {

@@ -24,6 +24,7 @@ type foundTable struct {
 	gaps       []keyRange // where keys may be missing
 	declared   uint64     // how many entries the table had, 0 if that is unknown
 	disordered uint64     // blocks that are sound, but in another order
+	expiryKeys uint64     // sstable.Properties.ExpiryKeys
 	// The fields below are known for tables that were read; the bounds are valid only if err is
 	// nil.
 	entries           uint64
@@ -86,7 +87,7 @@ func (r *Repairer) scanTable(t *foundTable) error {
 		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
 	t.err, t.gaps, t.disordered = rep.Err, gapsOf(rep), rep.Disordered
-	t.declared = rep.Properties.Entries
+	t.declared, t.expiryKeys = rep.Properties.Entries, rep.Properties.ExpiryKeys
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
 	t.line.BlocksLost, t.line.BytesLost = rep.BlocksLost, rep.BytesLost
 	if rep.Err != nil {
