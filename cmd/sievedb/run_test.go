@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,6 +181,87 @@ func TestRepairBringsBackWhatIsThere(t *testing.T) {
 	require.NotEmpty(t, stdout)
 	_, stdout, _ = tool(t, "get", dir, "pear")
 	require.Equal(t, "value of pear\n", stdout)
+}
+
+// filesOf returns the files of a directory, and of those in it.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			files[path] = "directory"
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[path] = string(content)
+		return err
+	}))
+	return files
+}
+
+func onlyFile(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+	return names[0]
+}
+
+// The bug: check said "0 faults" about a directory whose log is missing.
+func TestCheckReportsAMissingLog(t *testing.T) {
+	dir := newDatabase(t)
+	log := onlyFile(t, dir, "*.log")
+	require.NoError(t, os.Remove(log))
+	code, stdout, stderr := tool(t, "check", dir)
+	require.Equal(t, exitFaults, code)
+	require.Contains(t, stdout+stderr, filepath.Base(log))
+	require.Contains(t, stdout+stderr, "missing")
+	require.NotContains(t, stdout, "0 faults")
+}
+
+func TestRepairDryRunWritesNothing(t *testing.T) {
+	t.Run("nothing is lost", func(t *testing.T) {
+		dir := newDatabase(t)
+		require.NoError(t, os.Remove(filepath.Join(dir, "CURRENT")))
+		before := filesOf(t, dir)
+		code, stdout, stderr := tool(t, "repair", "--dry-run", dir)
+		require.Equal(t, exitOK, code, stderr)
+		require.Contains(t, stdout, "nothing was lost")
+		require.Equal(t, before, filesOf(t, dir))
+	})
+	t.Run("something is lost", func(t *testing.T) {
+		dir := newDatabase(t)
+		code, _, stderr := tool(t, "flush", dir)
+		require.Equal(t, exitOK, code, stderr)
+		table := onlyFile(t, dir, "*.ldb")
+		require.NoError(t, os.Remove(table))
+		before := filesOf(t, dir)
+		code, stdout, _ := tool(t, "repair", "--dry-run", dir)
+		require.Equal(t, exitFaults, code)
+		require.Contains(t, stdout, filepath.Base(table)+": missing")
+		require.Contains(t, stdout, "keys in 1 ranges may be missing or old: ")
+		require.Equal(t, before, filesOf(t, dir))
+		code, after, _ := tool(t, "repair", dir)
+		require.Equal(t, exitFaults, code)
+		lastLine := func(text string) string { return text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:] }
+		require.Equal(t, lastLine(after), lastLine(stdout), "the plan says what the repair says")
+	})
+	t.Run("nothing is wrong", func(t *testing.T) {
+		dir := newDatabase(t)
+		before := filesOf(t, dir)
+		code, _, stderr := tool(t, "repair", "--dry-run", dir)
+		require.Equal(t, exitOK, code, stderr)
+		require.Equal(t, before, filesOf(t, dir))
+	})
+	t.Run("another engine's", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "CURRENT"), []byte("\x80\x1d\x30\x01encrypted"), 0o600))
+		before := filesOf(t, dir)
+		code, _, stderr := tool(t, "repair", "--dry-run", dir)
+		require.Equal(t, exitFailed, code)
+		require.Contains(t, stderr, "NetEase")
+		require.Equal(t, before, filesOf(t, dir))
+	})
 }
 
 // A directory of a newer version was reported as damaged, with the advice to repair it.
