@@ -84,6 +84,7 @@ func (a *archiver) store(ctx context.Context) (stored bool, err error) {
 	h := &segmentHead{
 		stream: a.id, number: a.number + 1, after: a.last, last: p.last, previous: a.sum,
 		changes: p.changes, size: int64(len(p.content)), body: hexSum(p.content), marks: p.marks,
+		prefixes: a.d.ExpiryPrefixes(),
 	}
 	if idle {
 		h.last = a.last

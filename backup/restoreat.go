@@ -1,13 +1,17 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/keyspace"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -122,10 +126,18 @@ func (s *restoring) applyChanges(current file) error {
 	if err != nil {
 		return err
 	}
+	var prefixes [][]byte
 	if err = s.applySegments(d); err == nil {
 		err = d.SyncLog()
 	}
-	if err = errors.CombineErrors(err, d.Close()); err == nil {
+	if err == nil {
+		prefixes, err = s.enveloped(d)
+	}
+	err = errors.CombineErrors(err, d.Close())
+	if err == nil && len(prefixes) > 0 {
+		err = s.recordPrefixes(prefixes)
+	}
+	if err == nil {
 		err = s.removeTables()
 	}
 	if err == nil {
@@ -138,6 +150,59 @@ func (s *restoring) applyChanges(current file) error {
 		err = s.fs.SyncDir(s.temp)
 	}
 	return err
+}
+
+// enveloped returns the prefixes under which values expire according to the segments, and which the backup has not
+// recorded. A segment may begin before one of them was added. So those under which a value has no envelope are left out:
+// they were added after the target.
+func (s *restoring) enveloped(d *db.DB) ([][]byte, error) {
+	var noted [][]byte
+	for _, h := range s.replay.segments {
+		noted = append(noted, h.prefixes...)
+	}
+	_, added := expiry.Join(d.ExpiryPrefixes(), noted)
+	var enveloped [][]byte
+	for _, prefix := range added {
+		plain, err := s.hasPlain(d, prefix)
+		if err != nil {
+			return nil, err
+		}
+		if !plain {
+			enveloped = append(enveloped, prefix)
+		}
+	}
+	return enveloped, nil
+}
+
+// hasPlain reports whether a value under a prefix has no envelope.
+func (s *restoring) hasPlain(d *db.DB, prefix []byte) (plain bool, err error) {
+	o := &db.IterOptions{NoFillCache: true}
+	if s.m.Comparer == db.BytewiseComparer.Name { // in another order the keys may be anywhere
+		o.LowerBound, o.UpperBound = prefix, keyspace.After(prefix)
+	}
+	it, err := d.NewIterator(o)
+	if err != nil {
+		return false, err
+	}
+	for ok := it.First(); ok && !plain && err == nil; ok = it.Next() {
+		_, sealed := expiry.Decode(it.Value())
+		plain = !sealed && bytes.HasPrefix(it.Key(), prefix)
+		err = s.ctx.Err()
+	}
+	return plain, errors.CombineErrors(err, errors.CombineErrors(it.Err(), it.Close()))
+}
+
+// recordPrefixes makes the database record expiry prefixes, in addition to those of the backup. Its clock stands still, so
+// that the time of the database does not depend on when it is restored.
+func (s *restoring) recordPrefixes(prefixes [][]byte) error {
+	d, err := db.Open(s.temp, &db.Options{
+		FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true,
+		Expiry: db.ExpiryOptions{Prefixes: prefixes, Clock: func() time.Time { return time.UnixMilli(0) }},
+	})
+	if err != nil {
+		return err
+	}
+	return errors.CombineErrors(d.SyncLog(), d.Close())
 }
 
 // applySegments applies the changes up to the target. The segments must form a chain.

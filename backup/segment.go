@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/expiry"
 )
 
 // mark says that all changes up to a sequence number had been written at a time.
@@ -36,14 +37,20 @@ type segmentHead struct {
 	previous    string // the checksum of the head of the segment before, empty for the first one
 	tables      []file // of loads and ingests: size, sum and by
 	marks       []mark // in the order of their numbers; the last one is that of last
-	changes     uint64 // how many there are
-	size        int64  // of the changes, in bytes
-	body        string // the checksum of the changes
-	sum         string // the checksum of the head
+	// prefixes are what the database had recorded when it was archived, see db.DB.ExpiryPrefixes. Earlier changes may
+	// be from before a prefix was added.
+	prefixes [][]byte
+	changes  uint64 // how many there are
+	size     int64  // of the changes, in bytes
+	body     string // the checksum of the changes
+	sum      string // the checksum of the head
 }
 
 const (
 	segmentTitle = "sievedb segment 1"
+	// expiryTitle is that of version 2, which has lines about expiry prefixes. Versions of SieveDB that do not know
+	// them refuse it: they would restore a database that shows envelopes as values.
+	expiryTitle = "sievedb segment 2"
 	// segmentSize is the size in bytes of the changes at which a segment ends. maxSegmentHead and
 	// maxSegmentBody are the largest parts that are read: the last change may be a batch of db.MaxBatchSize.
 	segmentSize    = 8 << 20
@@ -73,11 +80,18 @@ func (h *segmentHead) name() string { return segmentName(h.stream, h.number) }
 // encode returns the text of the head, and sets its checksum.
 func (h *segmentHead) encode() []byte {
 	var b strings.Builder
+	title := segmentTitle
+	if len(h.prefixes) > 0 {
+		title = expiryTitle
+	}
 	fmt.Fprintf(&b, "%s\nstream %s\nnumber %d\nafter %d\nlast %d\nprevious %s\n",
-		segmentTitle, h.stream, h.number, h.after, h.last, orDash(h.previous))
+		title, h.stream, h.number, h.after, h.last, orDash(h.previous))
 	fmt.Fprintf(&b, "changes %d %d %s\n", h.changes, h.size, h.body)
 	for _, m := range h.marks {
 		fmt.Fprintf(&b, "mark %s %d\n", m.at.UTC().Format(idLayout), m.seq)
+	}
+	for _, p := range h.prefixes {
+		fmt.Fprintf(&b, "expiry %q\n", p)
 	}
 	for _, f := range h.tables {
 		fmt.Fprintf(&b, "table %d %s %s\n", f.size, f.sum, f.by)
@@ -104,8 +118,8 @@ func readHead(r *bufio.Reader) (*segmentHead, error) {
 		if err != nil {
 			return nil, err
 		}
-		if text.Len() == 0 && string(line) != segmentTitle+"\n" {
-			return nil, versionFault("segment", string(line), segmentTitle)
+		if text.Len() == 0 && string(line) != segmentTitle+"\n" && string(line) != expiryTitle+"\n" {
+			return nil, versionFault("segment", string(line), expiryTitle)
 		}
 		text.Write(line)
 		if bytes.HasPrefix(line, []byte("sum ")) {
@@ -119,7 +133,8 @@ func parseHead(text string) (*segmentHead, error) {
 	if got := sha256.Sum256([]byte(body)); !ok || hex.EncodeToString(got[:]) != sum {
 		return nil, base.Corruptf("segment", -1, "the last line of its head is not the checksum of the others")
 	}
-	r := fieldReader{what: "segment", rest: body[len(segmentTitle)+1:]}
+	title, rest, _ := strings.Cut(body, "\n")
+	r := fieldReader{what: "segment", rest: rest}
 	h := &segmentHead{sum: sum, stream: r.line("stream")}
 	h.number = r.number("number", r.line("number"))
 	h.after = r.number("after", r.line("after"))
@@ -130,6 +145,12 @@ func parseHead(text string) (*segmentHead, error) {
 	r.body(h)
 	for r.err == nil && strings.HasPrefix(r.rest, "mark ") {
 		h.marks = append(h.marks, r.mark("mark"))
+	}
+	for r.err == nil && strings.HasPrefix(r.rest, "expiry ") {
+		h.prefixes = append(h.prefixes, []byte(r.quoted("expiry")))
+	}
+	if title == expiryTitle != (len(h.prefixes) > 0) {
+		r.fail("%q has %d lines about expiry", title, len(h.prefixes))
 	}
 	for r.err == nil && r.rest != "" {
 		h.tables = append(h.tables, r.table())
@@ -210,6 +231,8 @@ func (h *segmentHead) check() error {
 		return base.Corruptf("segment", -1, "it has %d changes with the numbers after %d to %d", h.changes, h.after, h.last)
 	case len(h.marks) == 0 || h.marks[len(h.marks)-1].seq != h.last || h.marks[0].seq < h.after || !rising:
 		return base.Corruptf("segment", -1, "the numbers of its marks are not from after %d to %d", h.after, h.last)
+	case !slices.EqualFunc(h.prefixes, expiry.Normal(h.prefixes), bytes.Equal):
+		return base.Corruptf("segment", -1, "its expiry prefixes are not in order, or one begins with another")
 	}
 	return nil
 }

@@ -55,7 +55,10 @@ func TestMalformedSegmentsAreRefused(t *testing.T) {
 	head, changes := cutHead(segment)
 	require.Contains(t, head, "\nchanges 5 ")
 	for old, changed := range map[string]string{
-		`segment 1`:           "segment 2",
+		`segment 2`:           "segment 1",
+		`\nexpiry "ttl"`:      "",
+		`expiry "ttl"`:        "expiry ttl",
+		`(expiry "ttl")`:      "$1\n$1",
 		`stream \S+`:          "stream ../../etc",
 		`number 1`:            "number 0",
 		`after 0`:             "after 00",
@@ -64,12 +67,12 @@ func TestMalformedSegmentsAreRefused(t *testing.T) {
 		`changes 5 \d+ `:      "changes 5 9999999999 ",
 		`mark \S+ `:           "mark yesterday ",
 		`(mark \S+) \d+`:      "$1 7",
-		`(?s)\nmark.*?\ntab`:  "\ntab",
+		`(?s)\nmark.*?\nexp`:  "\nexp",
 		`table \d+ \S+`:       "table 17 abc",
 		`table \d+`:           "table -1",
 		`(?s)\ntable .*\n`:    "\n",
 		`previous -`:          "before -",
-		`(mark \S+ \d+\n)tab`: "${1}seal",
+		`(mark \S+ \d+\n)exp`: "${1}seal",
 	} {
 		other := regexp.MustCompile(old).ReplaceAllString(head, changed)
 		require.NotEqual(t, head, other, old)
@@ -216,6 +219,7 @@ func FuzzSegment(f *testing.F) {
 	head, changes := cutHead(segment)
 	f.Add(head, changes)
 	f.Add("sievedb segment 1\n", []byte{})
+	f.Add(strings.Replace(head, "\nexpiry ", "\nexpiry \"a\"\nexpiry ", 1), changes)
 	f.Fuzz(func(t *testing.T, head string, changes []byte) {
 		sealed := append([]byte(withSum(head)), changes...)
 		again, err := backup.SegmentAgain(sealed)

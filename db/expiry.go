@@ -155,6 +155,19 @@ func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) 
 	return nil
 }
 
+// ExpiryPrefixes returns a copy of the prefixes that the database has recorded, in ascending order; see
+// ExpiryOptions. It is empty if no value expires, and after Close.
+func (d *DB) ExpiryPrefixes() [][]byte {
+	if d == nil || d.closed.Load() {
+		return nil
+	}
+	prefixes := d.expiry.Prefixes()
+	if d.set != nil { // it has them also if Raw is set
+		prefixes = d.set.Recorded().Prefixes
+	}
+	return expiry.Normal(prefixes)
+}
+
 // PutTTL writes value under key, for readers until ttl has passed. The key must be under one of
 // Options.Expiry.Prefixes. ttl must be positive, and is rounded up to a millisecond; values
 // expire in the year 10889 at the latest. Otherwise it is like Put. Snapshots and iterators keep
