@@ -50,9 +50,14 @@ func notNil(key []byte) []byte {
 	return key
 }
 
-// boundsOf returns the range of a table.
-func boundsOf(f *manifest.FileMeta) keyRange {
-	return keyRange{notNil(base.UserKey(f.Smallest)), notNil(base.UserKey(f.Largest))}
+// boundsOf returns the range of a table. An edit may have its bounds in the wrong order: then no version has
+// the table, but its range is known, and overlap needs ranges in order.
+func (r *Repairer) boundsOf(f *manifest.FileMeta) keyRange {
+	k := keyRange{notNil(base.UserKey(f.Smallest)), notNil(base.UserKey(f.Largest))}
+	if r.cmp.Compare(k.first, k.last) > 0 {
+		k.first, k.last = k.last, k.first
+	}
+	return k
 }
 
 // clip returns the part of a range that is within bounds, which has both bounds. ok is false if there is
@@ -105,7 +110,7 @@ func (r *Repairer) findGaps() keyRanges {
 
 // gapsIn returns the part of the range of a table in the MANIFEST that the files with its number lack.
 func (r *Repairer) gapsIn(f *manifest.FileMeta, found []*foundTable) (gaps []keyRange) {
-	bounds := boundsOf(f)
+	bounds := r.boundsOf(f)
 	for _, t := range found {
 		switch {
 		case t.dead || !t.canonical() || t.entries == 0:

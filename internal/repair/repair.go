@@ -152,6 +152,9 @@ func (r *Repairer) steps() error {
 	}
 	r.findLosses(plan)
 	if r.opts.DryRun {
+		if err := r.foretell(plan); err != nil {
+			return err
+		}
 		r.report.list(plan.lines)
 		return nil
 	}
