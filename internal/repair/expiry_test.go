@@ -106,7 +106,9 @@ func TestRepairUsesThePrefixesOfAnOlderMANIFESTIfTheNewerRecordsNone(t *testing.
 	require.NoError(t, err)
 	e := &manifest.Edit{Comparer: base.Bytewise.Name, LogNum: manifest.Num(state.LogNum), NextFileNum: manifest.Num(902),
 		LastSeq: manifest.Num(state.LastSeq)}
-	set.Current().Files(func(level int, f *manifest.FileMeta) { e.Added = append(e.Added, manifest.LevelFile{Level: level, File: f}) })
+	set.Current().Files(func(level int, f *manifest.FileMeta) {
+		e.Added = append(e.Added, manifest.LevelFile{Level: level, File: f})
+	})
 	require.NoError(t, manifest.WriteFile(mem, "db", 900, e))
 	require.NoError(t, mem.Remove("db/CURRENT"))
 	report := repaired(t, mem)
