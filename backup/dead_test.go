@@ -2,6 +2,8 @@ package backup_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -91,7 +93,35 @@ func TestABackupAfterAKilledOneLeavesNoAnnouncement(t *testing.T) {
 	repo := backup.Open(newDir(t, mem, "repo"))
 	create(t, repo, open(t, "db", smallOptions(mem)), nil)
 	require.Empty(t, files(t, mem, "repo/running"))
+	require.Empty(t, files(t, mem, "repo/tmp"), "nothing would say that it can be removed")
 	verifyClean(t, repo)
+}
+
+// A repository may be one that somebody else can write to: an announcement in it must not lock other programs' files.
+func TestAnAnnouncementCannotNameAnotherFileThanALockOfABackup(t *testing.T) {
+	mem := vfs.NewMem()
+	d := open(t, "db", smallOptions(mem))
+	var locked []string
+	repo := backup.Open(newDir(t, wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpLock {
+			locked = append(locked, op.Name)
+		}
+		return nil
+	}), "repo"))
+	info := create(t, repo, d, nil)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	f, err := mem.Create("other.lock")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	f, err = mem.Create("repo/running/" + info.ID)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(f, "database \"\"\nhost %q\nlock \"other.lock\"\n", host)
+	require.NoError(t, errors.Join(err, f.Close()))
+	_, err = repo.Prune(background, backup.Policy{KeepLast: 1})
+	require.NoError(t, err)
+	require.NotContains(t, locked, "other.lock")
+	require.Len(t, files(t, mem, "repo/running"), 1)
 }
 
 // smallDisk is a file system for the repository with a limit of bytes.

@@ -146,3 +146,33 @@ func TestWhatAKilledBackupLeavesIsIgnoredAndRemoved(t *testing.T) {
 	create(t, backup.Open(backuptest.NewMem()), d, nil)
 	require.False(t, left())
 }
+
+// The bug: a backup failed if another one of the same database ended while it looked for what interrupted ones had left.
+func TestABackupBeginsWhileAnotherOneEnds(t *testing.T) {
+	for _, at := range []wrap.OpKind{wrap.OpList, wrap.OpLock} {
+		mem, ended := interrupted(t), false
+		end := func() {
+			ended = true
+			names, err := mem.List("db/backup")
+			require.NoError(t, err)
+			for _, name := range names {
+				inside, _ := mem.List("db/backup/" + name)
+				for _, file := range inside {
+					require.NoError(t, mem.Remove("db/backup/"+name+"/"+file))
+				}
+				require.NoError(t, mem.Remove("db/backup/"+name))
+			}
+			require.NoError(t, mem.Remove("db/backup"))
+		}
+		o := smallOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if op.Kind == at && strings.HasPrefix(op.Name, "db/backup") && !ended {
+				end()
+			}
+			return nil
+		}))
+		o.ReadOnly = true // an opening for writing would remove the checkpoint
+		d := open(t, "db", o)
+		create(t, backup.Open(backuptest.NewMem()), d, nil)
+		require.True(t, ended)
+	}
+}

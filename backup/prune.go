@@ -159,11 +159,7 @@ func (u *pruning) listObjects() error {
 
 // dropAbandoned removes the announcements of abandoned backups, and temporary objects as old as these.
 func (u *pruning) dropAbandoned() error {
-	dead, err := u.dropDead(u.ctx, false)
-	if err == nil {
-		err = u.dropTemps(dead)
-	}
-	if err != nil {
+	if _, err := u.dropDead(u.ctx, false); err != nil {
 		return err
 	}
 	ids, err := u.ids(u.ctx, runningPrefix)

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/checkpoint"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -107,7 +108,7 @@ func (r *Repository) dropIfDead(ctx context.Context, id string, dryRun bool) (de
 		return false, ctx.Err()
 	}
 	a := decodeAnnouncement(text)
-	if host := hostName(); a.lock == "" || host == "" || a.host != host {
+	if host := hostName(); !isBackupLock(a.lock) || host == "" || a.host != host {
 		return false, nil
 	}
 	fsys := r.localFS()
@@ -119,19 +120,25 @@ func (r *Repository) dropIfDead(ctx context.Context, id string, dryRun bool) (de
 		return false, nil
 	}
 	if !dryRun {
-		err = r.storage.Delete(ctx, runningPrefix+id)
+		if err = r.dropTemps(ctx, id); err == nil { // later nothing says that they can be removed
+			err = r.storage.Delete(ctx, runningPrefix+id)
+		}
 	}
 	return err == nil, errors.CombineErrors(err, lock.Close())
 }
 
-// dropTemps removes the temporary objects of backups that have ended.
-func (u *pruning) dropTemps(dead []string) error {
-	if len(dead) == 0 {
-		return nil
-	}
-	for o, err := range u.storage.List(u.ctx, tempPrefix) {
-		if err == nil && slices.ContainsFunc(dead, func(id string) bool { return strings.Contains(o.Name, id) }) {
-			err = u.storage.Delete(u.ctx, o.Name)
+// isBackupLock reports whether a path can be that of a lock which a backup holds. Someone else may have written the
+// announcement, and locking other files could stop other programs.
+func isBackupLock(path string) bool {
+	name, ok := strings.CutSuffix(filepath.Base(path), checkpoint.LockSuffix)
+	return ok && lastID(name) != "" && strings.HasSuffix(name, lastID(name))
+}
+
+// dropTemps removes the temporary objects of a backup that has ended.
+func (r *Repository) dropTemps(ctx context.Context, id string) error {
+	for o, err := range r.storage.List(ctx, tempPrefix) {
+		if err == nil && strings.Contains(o.Name, id) {
+			err = r.storage.Delete(ctx, o.Name)
 		}
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -27,6 +28,9 @@ func eachLeft(fsys vfs.FS, parent string, isName func(string) bool, f func(dir s
 		return err
 	}
 	names, err := fsys.List(parent)
+	if errors.Is(err, fs.ErrNotExist) { // a backup has ended just now, and removed it
+		return nil
+	}
 	for _, name := range names {
 		if err != nil {
 			return err
@@ -37,7 +41,7 @@ func eachLeft(fsys vfs.FS, parent string, isName func(string) bool, f func(dir s
 		}
 		dir := filepath.Join(parent, name)
 		lock, lerr := fsys.Lock(dir+LockSuffix, false)
-		if errors.Is(lerr, base.ErrLocked) {
+		if errors.Is(lerr, base.ErrLocked) || errors.Is(lerr, fs.ErrNotExist) { // it is used, or it has ended just now
 			continue
 		}
 		if err = lerr; err == nil {
