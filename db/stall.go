@@ -3,6 +3,7 @@ package db
 import (
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/internal/lookup"
 	"github.com/sievedb/sievedb/internal/throttle"
@@ -105,7 +106,11 @@ func (d *DB) stallReasonLocked() (reason string, cause error) {
 		return throttle.StopMemory, d.flushErr
 	case len(s.Version.Levels[0].Files) >= o.Compaction.L0Stop && !d.crowded.Load():
 		if !d.compactor.Paused() {
-			return throttle.StopLevel0, d.compactor.Stuck(s.Version)
+			// What frees space does not wait for compactions that have none.
+			if cause = d.compactor.Stuck(s.Version); base.IsNoSpace(cause) && d.flushCallers.Load() > 0 {
+				return "", nil
+			}
+			return throttle.StopLevel0, cause
 		}
 		if d.flushCallers.Load() == 0 {
 			return throttle.StopPaused, nil
