@@ -114,6 +114,9 @@ func (a *app) repair(args []string, flags *tableFlags, dryRun bool) error {
 	if err := a.addCompression(o); err != nil {
 		return err
 	}
+	if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sievedb: there is no database in %s: the directory does not exist", args[0])
+	}
 	a.dir = "" // the advice to repair would lead in a circle
 	stop := a.waiting("repairing")
 	repair := db.RepairWithReport

@@ -314,6 +314,7 @@ func TestWrongWordsAreExplained(t *testing.T) {
 		{"no rate at all", []string{"upgrade-filters", "--rate", "NaN", "x"}, exitUsage, "-rate is NaN"},
 		{"bad hexadecimal", []string{"--hex", "explain", "x", "zz"}, exitUsage, "hexadecimal"},
 		{"no database", []string{"get", filepath.Join(t.TempDir(), "none"), "k"}, exitFailed, "there is no database"},
+		{"a repair of nothing", []string{"repair", filepath.Join(t.TempDir(), "none")}, exitFailed, "there is no database"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
