@@ -107,6 +107,38 @@ func checkout(t *testing.T) string {
 	return to
 }
 
+// filesOf returns the names of all files in a folder.
+func filesOf(t *testing.T, dir string) (names []string) {
+	require.NoError(t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		names = append(names, name)
+		return err
+	}))
+	return names
+}
+
+// modulesOfOthers returns a module cache with links to that of the user, without the modules of the library: no such
+// version of them exists. To unpack others once more takes a minute.
+func modulesOfOthers(t *testing.T) string {
+	from, to := strings.TrimSpace(run(t, root, nil, "go", "env", "GOMODCACHE")), t.TempDir()
+	split := []string{"cache", "cache/download", "cache/download/github.com", "github.com"}
+	var link func(dir string)
+	link = func(dir string) {
+		entries, _ := os.ReadDir(filepath.Join(from, dir)) // what is missing is downloaded
+		require.NoError(t, os.MkdirAll(filepath.Join(to, dir), 0o755))
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			switch {
+			case slices.Contains(split, name):
+				link(name)
+			case e.IsDir() && e.Name() != "sievedb" && e.Name() != "vcs":
+				_ = os.Symlink(filepath.Join(from, name), filepath.Join(to, name))
+			}
+		}
+	}
+	link(".")
+	return to
+}
+
 // publish puts the module in a folder of a checkout into a folder that can be GOPROXY, as the go command makes it of
 // a tag: without the modules in it, and with the license of the repository.
 func publish(t *testing.T, proxy, tree, dir string) {
@@ -194,7 +226,7 @@ func TestARelease(t *testing.T) {
 	}
 	tree, proxy := checkout(t), t.TempDir()
 	publish(t, proxy, tree, "")
-	cache := t.TempDir() // not that of the user: no such version exists
+	cache := modulesOfOthers(t)
 	env := []string{
 		"GOPROXY=" + serveModules(t, proxy), "GOSUMDB=off", "GOMODCACHE=" + cache, "GOBIN=" + t.TempDir(),
 		"GOFLAGS=-trimpath -modcacherw", "GOPRIVATE=", "GONOPROXY=", "GOWORK=",
@@ -205,7 +237,9 @@ func TestARelease(t *testing.T) {
 		require.NoError(t, err)
 		foreign[dir] = text
 	}
+	before := filesOf(t, tree)
 	t.Log(run(t, tree, env, ".ci/release", firstVersion))
+	require.Equal(t, before, filesOf(t, tree), "a release adds no file, such as a program")
 	for dir, before := range foreign {
 		after, err := os.ReadFile(filepath.Join(tree, dir, "go.mod"))
 		require.NoError(t, err)
