@@ -58,7 +58,6 @@ func TestWithoutTheOptionNoTableIsOpenedAhead(t *testing.T) {
 	o := w.options(nil)
 	require.NoError(t, filledLevels(t, o, 4000).Close())
 	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("TablesOpenedAhead was called") }}
-	o.Tables.Compression = SnappyCompression // otherwise Open reads the index of a table to see whether its blocks have Snappy
 	var d *DB
 	require.Empty(t, w.during(func() { d = openTest(t, o) }))
 	require.Zero(t, d.Metrics().Tables.Openings)
@@ -129,7 +128,6 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 		return nil
 	})
 	o.Cache.OpenAhead = true
-	o.Tables.Compression = SnappyCompression // otherwise Open opens a table to see whether its blocks have Snappy
 	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("called before all tables were opened") }}
 	d := mustOpen(t, o)
 	<-reached
