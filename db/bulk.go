@@ -95,6 +95,9 @@ func (t *BulkTransaction) GetWith(dst, key []byte, o *GetOptions) ([]byte, error
 	l.NoFillCache = o != nil && o.NoFillCache
 	v := t.bulk.View(false)
 	value, found, err := t.db.finder.FindOwn(&l, key, v.Mem, v.Runs)
+	if err != nil && t.ended() { // Close has removed the tables
+		err = ErrClosed
+	}
 	if err == nil && found {
 		dst = append(dst, value...)
 	}
@@ -115,6 +118,8 @@ func (t *BulkTransaction) Has(key []byte) (bool, error) {
 	_, found, err := t.db.finder.FindOwn(&l, key, v.Mem, v.Runs)
 	l.Release()
 	switch {
+	case err != nil && t.ended(): // as in GetWith
+		return false, ErrClosed
 	case err == ErrNotFound:
 		return false, nil
 	case found || err != nil:
@@ -134,9 +139,14 @@ func (t *BulkTransaction) NewIterator(o *IterOptions) (*Iterator, error) {
 		return nil, errors.New("sievedb: more loads and ingests were committed during a bulk transaction than it can stay above; " +
 			"begin it again")
 	}
-	return t.db.newIteratorOf(o, &t.snapshot.at, func(it *Iterator) {
+	it, err := t.db.newIteratorOf(o, &t.snapshot.at, func(it *Iterator) {
 		it.cursor.AddBulk(v.Mem, v.First, v.Last, v.Runs, v.Tables)
 	})
+	if err == nil && t.ended() { // Close may have removed the tables before it had its reference
+		_ = it.Close()
+		return nil, ErrClosed
+	}
+	return it, err
 }
 
 // SetWriteOptions says how durable Commit makes a transaction that has written no tables. Nil, the default, means
