@@ -32,7 +32,7 @@ type upgradeFlags struct {
 
 func (u *upgradeFlags) add(f *pflag.FlagSet) {
 	u.tableFlags.add(f)
-	f.StringVar(&u.filter, "filter", "both", "both (cacheline and leveldb), cacheline, leveldb, or fuse, which ignores --bits")
+	f.StringVar(&u.filter, "filter", "both", "both (cacheline and leveldb), cacheline, leveldb, or fuse (ignores --bits)")
 	f.Float64Var(&u.rate, "rate", 0, "copy at most this many MiB a second (0: no limit)")
 	f.BoolVarP(&u.dryRun, "dry-run", "n", false, "change nothing, and report what would be done")
 }
