@@ -118,7 +118,12 @@ func (d *DB) recordExpiry(added [][]byte, tables []manifest.LevelFile, seq uint6
 			return err
 		}
 	}
-	if prefixes := d.expiry.Prefixes(); len(prefixes) > 0 {
+	prefixes := d.expiry.Prefixes()
+	if n := manifest.PrefixBytes(prefixes); n > manifest.MaxPrefixBytes {
+		return errors.Newf("sievedb: the prefixes of Options.Expiry and those that %s has recorded take %d bytes; at most %d are supported, "+
+			"so put what expires under fewer prefixes", d.dir, n, manifest.MaxPrefixBytes)
+	}
+	if len(prefixes) > 0 {
 		d.set.RecordPrefixes(prefixes)
 	}
 	return nil

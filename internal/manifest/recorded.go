@@ -39,6 +39,18 @@ type Recorded struct {
 	optional []byte // encoded fields from firstOptional on
 }
 
+// MaxPrefixBytes bounds the list of prefixes, because each edit has it. It reaches the disk: a later version may allow
+// more, and never less.
+const MaxPrefixBytes = 64 << 10
+
+// PrefixBytes returns the length of the list of prefixes as it is recorded.
+func PrefixBytes(prefixes [][]byte) (n int) {
+	for _, p := range prefixes {
+		n += len(util.AppendLengthPrefixed(nil, p))
+	}
+	return n
+}
+
 // The parts of the record. They reach the disk and never change.
 const (
 	recordedPrefix      = "sievedb.state\x00"
@@ -143,6 +155,9 @@ func decodeRecorded(fields []byte) (r Recorded, err error) {
 }
 
 func decodePrefixes(list []byte) (prefixes [][]byte, err error) {
+	if len(list) > MaxPrefixBytes {
+		return nil, errors.Newf("the list of expiry prefixes has %d bytes, want at most %d", len(list), MaxPrefixBytes)
+	}
 	for len(list) > 0 {
 		prefix, rest, ok := util.LengthPrefixed(list)
 		n := len(prefixes)

@@ -118,6 +118,7 @@ func TestUnknownFieldsOfARecordAreRefusedOrKept(t *testing.T) {
 		"an expiry prefix exceeds the end of its list": field(recordedPrefixes, 2, 'a'),
 		"one begins with another":                      field(recordedPrefixes, 1, 'a', 2, 'a', 'b'),
 		"are not in order":                             field(recordedPrefixes, 1, 'b', 1, 'a'),
+		"has 65537 bytes, want at most 65536":          field(recordedPrefixes, make([]byte, MaxPrefixBytes+1)...),
 	} {
 		_, err := DecodeEdit((&Edit{CompactPointers: []CompactPointer{recordedPointer(fields)}}).Encode(nil))
 		require.ErrorIs(t, err, base.ErrCorruption)
