@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -87,7 +88,7 @@ var linkedActions = map[string]func(dir string) error{
 	},
 	"read": func(dir string) error {
 		o := testOptions(nil)
-		o.Salvage, o.ReadOnly = SalvageAll, true
+		o.Salvage, o.ReadOnly, o.FS = SalvageAll, true, vfs.OS
 		return openWriteClose(dir, o)
 	},
 	"repair":  func(dir string) error { return Repair(dir, testOptions(nil)) },
@@ -113,8 +114,8 @@ func openWriteClose(dir string, o *Options) error {
 	return err
 }
 
-// The store does not follow a symbolic link under any name that it reads, writes, replaces or
-// removes. The target outside is neither written nor truncated nor removed, and nothing new appears
+// A store that is opened for writing, or with the file system vfs.OS, does not follow a symbolic link under any name that
+// it reads, writes, replaces or removes. The target outside is neither written nor truncated nor removed, and nothing new appears
 // there. The bugs: Repair and Salvage kept files wherever a link named lost led, and a link to a
 // table was reported only when one of its keys was looked up.
 func TestSymbolicLinksAreNotFollowed(t *testing.T) {
@@ -164,6 +165,84 @@ func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 				}
 				require.Equal(t, before, l.files(t))
 			})
+		}
+	}
+}
+
+// What only reads follows links to plain files, and changes nothing there. What writes says what to do. The bug: no
+// verb could read a database whose tables were links, as a store of packages or a tool for large files makes them.
+func TestReadersAcceptLinksToFiles(t *testing.T) {
+	for name, open := range map[string]func(dir string) (*DB, error){
+		"read-only": func(dir string) (*DB, error) { return Open(dir, &Options{ReadOnly: true, Salvage: SalvageAll}) },
+		"follower":  func(dir string) (*DB, error) { return OpenFollower(dir, &Options{Salvage: SalvageAll}) },
+	} {
+		l := newLinkedDir(t)
+		require.NoError(t, Repair(l.dir, testOptions(nil))) // its log is damaged
+		files, err := os.ReadDir(l.dir)
+		require.NoError(t, err)
+		for _, file := range files {
+			if !file.IsDir() {
+				require.NoError(t, os.Rename(filepath.Join(l.dir, file.Name()), filepath.Join(l.outside, file.Name())))
+				l.link(t, file.Name(), file.Name())
+			}
+		}
+		before := l.files(t)
+		d, err := open(l.dir)
+		require.NoError(t, err, name)
+		if name == "read-only" {
+			_, err := Open(l.outside, nil)
+			require.ErrorIs(t, err, ErrLocked, "through the link")
+			checkpointTo(t, d, filepath.Join(l.outside, "..", "copy"))
+			requireNoLinks(t, filepath.Join(l.outside, "..", "copy"))
+		}
+		count := 0
+		for _, err := range eachKey(d) {
+			require.NoError(t, err)
+			count++
+		}
+		require.GreaterOrEqual(t, count, 100)
+		report, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, report.Faults)
+		require.ErrorIs(t, d.Put([]byte("a"), nil, nil), ErrReadOnly)
+		_, err = d.DiskUsage()
+		require.NoError(t, err)
+		if name == "follower" {
+			require.NoError(t, d.Refresh(t.Context()))
+		}
+		require.NoError(t, d.Close())
+		for _, err := range []error{second(Open(l.dir, nil)), Repair(l.dir, nil)} {
+			require.ErrorIs(t, err, vfs.ErrSymlink)
+			require.ErrorContains(t, err, "replace the link with a copy of the file that it leads to, or open the database with Options.ReadOnly")
+			require.ErrorContains(t, err, l.dir)
+		}
+		require.Equal(t, before, l.files(t))
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func requireNoLinks(t *testing.T, dir string) {
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		require.Zero(t, file.Type()&fs.ModeSymlink, file.Name())
+	}
+}
+
+// A reader refuses a link that leads to no plain file, and does not make what it leads to.
+func TestReadersRefuseOtherLinks(t *testing.T) {
+	for _, kind := range []base.FileKind{base.FileCurrent, base.FileManifest, base.FileTable, base.FileLock} {
+		for _, target := range []string{"none", "."} {
+			l := newLinkedDir(t)
+			require.NoError(t, os.Remove(filepath.Join(l.dir, l.names[kind])))
+			l.link(t, l.names[kind], target)
+			before := l.files(t)
+			_, err := Open(l.dir, &Options{ReadOnly: true, Salvage: SalvageAll})
+			require.ErrorContains(t, err, "must lead to a plain file")
+			require.ErrorContains(t, err, l.names[kind])
+			require.Equal(t, before, l.files(t))
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/tables"
 	"github.com/sievedb/sievedb/internal/txn"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Open opens the database in the directory dir. It creates the database unless
@@ -35,7 +36,9 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 		return nil, err
 	}
 	now := newOptionsNow(opts)
-	now.full.ReadOnly = now.full.ReadOnly || follow
+	if now.full.ReadOnly = now.full.ReadOnly || follow; now.full.ReadOnly && now.passed.FS == nil {
+		now.full.FS = vfs.NewOSForReading(now.full.FileMode)
+	}
 	part, err := now.full.Resources.Join()
 	if err != nil {
 		return nil, err
@@ -51,7 +54,7 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	if freed { // the reserve: now there may be enough space
 		d, err = openPart(dir, now, part, follow, nil)
 	}
-	return d, err
+	return d, dbdir.ExplainLink(err, now.full.ReadOnly)
 }
 
 // openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the disk

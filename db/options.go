@@ -46,7 +46,9 @@ const (
 // well, and a nil *Options is the zero Options. Open copies what it needs: an Options may
 // be shared by several databases and changed afterwards.
 type Options struct {
-	// FS is the file system. Default: the operating system's.
+	// FS is the file system. Default: the operating system's, vfs.NewOS(FileMode). With ReadOnly, and in OpenFollower,
+	// it is vfs.NewOSForReading(FileMode), where files of the database may be symbolic links; set vfs.OS to refuse
+	// links there too, as for a directory from somebody else.
 	FS vfs.FS
 
 	// FileMode is the mode of new files on the operating system's file system, before

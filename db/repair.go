@@ -91,6 +91,11 @@ func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 func PlanRepair(dir string, opts *Options) (*RepairReport, error) { return runRepair(dir, opts, true) }
 
 func runRepair(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
+	report, err := repairOrPlan(dir, opts, dryRun)
+	return report, dbdir.ExplainLink(err, false)
+}
+
+func repairOrPlan(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}

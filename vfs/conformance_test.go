@@ -23,6 +23,7 @@ func TestConformance(t *testing.T) {
 		fresh func(t *testing.T) (vfs.FS, string)
 	}{
 		{"OS", freshOS},
+		{"OS for reading", func(t *testing.T) (vfs.FS, string) { return vfs.NewOSForReading(vfs.DefaultFileMode), t.TempDir() }},
 		{"Mem", freshMem},
 		{"Mem by relative names", func(t *testing.T) (vfs.FS, string) {
 			m := vfs.NewMem()

@@ -33,7 +33,7 @@
 //
 // Names are paths of the operating system. A database directory contains plain files: Create,
 // Open and Lock refuse a symbolic link, directory, device or pipe as the last element of the
-// name. Links further up in the path are followed.
+// name. Links further up in the path are followed. NewOSForReading follows links to plain files.
 //
 // Every error except io.EOF contains its operation and path: it is an *fs.PathError, or an
 // *os.LinkError for Rename and Link. For all implementations, errors.Is finds fs.ErrNotExist,

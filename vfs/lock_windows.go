@@ -60,7 +60,7 @@ func openLock(name string, access, share, disposition uint32) (syscall.Handle, e
 	var info syscall.ByHandleFileInformation
 	err = syscall.GetFileInformationByHandle(h, &info)
 	if err == nil && info.FileAttributes&syscall.FILE_ATTRIBUTE_REPARSE_POINT != 0 {
-		err = errSymlink
+		err = ErrSymlink
 	}
 	if err != nil {
 		return syscall.InvalidHandle, errors.Join(err, syscall.CloseHandle(h))

@@ -166,12 +166,14 @@ func RefuseLink(name string, info fs.FileInfo) error {
 	if info.Mode()&fs.ModeSymlink == 0 {
 		return nil
 	}
-	return pathError("open", name, errSymlink)
+	return pathError("open", name, ErrSymlink)
 }
+
+// ErrSymlink is the error of OS for a symbolic link that has the name of a file.
+var ErrSymlink = errors.Sentinel("it is a symbolic link, want a plain file")
 
 // The errors that the implementations have in common.
 var (
-	errSymlink     = errors.Sentinel("it is a symbolic link, want a plain file")
 	errLinkedDir   = errors.Sentinel("it is a symbolic link, want a directory")
 	errIsDir       = errors.Sentinel("it is a directory, want a plain file")
 	errNotPlain    = errors.Sentinel("it is a device, pipe or socket, want a plain file")
@@ -187,7 +189,7 @@ func notPlain(mode fs.FileMode) error {
 	case mode.IsRegular():
 		return nil
 	case mode&fs.ModeSymlink != 0:
-		return errSymlink
+		return ErrSymlink
 	case mode.IsDir():
 		return errIsDir
 	}

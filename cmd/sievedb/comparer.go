@@ -20,6 +20,9 @@ const (
 	logsElsewhere = "sievedb.LogDir:"
 )
 
+// files is the file system of what reads files without opening the database: as with Options.ReadOnly, they may be links.
+var files = vfs.NewOSForReading(vfs.DefaultFileMode)
+
 // knownComparers are custom comparers that are read in the order of bytes without --comparer, with
 // what they are.
 var knownComparers = map[string]string{
@@ -28,7 +31,7 @@ var knownComparers = map[string]string{
 
 // customComparer returns the name of the database's comparer if it is not the bytewise one.
 func customComparer(dir string) string {
-	s, _ := dump.ReadState(vfs.OS, dir) // the name is known before a missing table is
+	s, _ := dump.ReadState(files, dir) // the name is known before a missing table is
 	name := strings.TrimPrefix(s.Comparer, logsElsewhere)
 	if name == bytewise {
 		return ""
@@ -158,7 +161,7 @@ func (a *app) history(dir string, fn func(key []byte, v version) error) (dump.St
 	}
 	defer unlock()
 	n := 0
-	s, err := dump.History(vfs.OS, dir, func(ikey, value []byte) error {
+	s, err := dump.History(files, dir, func(ikey, value []byte) error {
 		if n++; n%1024 == 0 && a.ctx.Err() != nil {
 			return a.ctx.Err()
 		}
@@ -174,7 +177,7 @@ func lockShared(dir string) (unlock func(), err error) {
 	if _, err := os.Stat(path); err != nil {
 		return func() {}, nil
 	}
-	lock, err := vfs.OS.Lock(path, true)
+	lock, err := files.Lock(path, true)
 	if errors.Is(err, db.ErrLocked) { // the usual advice, to use a verb that only reads, does not help
 		return nil, fmt.Errorf("sievedb: %s is open in another process; end it, or copy the directory and read the copy", dir)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/dump"
 	"github.com/sievedb/sievedb/internal/expiry"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 type diffFlags struct {
@@ -239,7 +238,7 @@ func (d *differ) sequences(dir string, bounds *db.IterOptions) error {
 
 // envelopes returns a function that takes the values of keys that may expire out of their envelopes.
 func (d *differ) envelopes(dir string) func(key []byte, v version) version {
-	state, _ := dump.ReadState(vfs.OS, dir) // history reports the error
+	state, _ := dump.ReadState(files, dir) // history reports the error
 	prefixes := expiry.New(state.Recorded.Prefixes, nil)
 	return func(key []byte, v version) version {
 		if _, ok := expiry.Decode(v.value); ok && prefixes.Under(key) {

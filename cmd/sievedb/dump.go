@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/internal/dump"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 type dumpFlags struct {
@@ -52,7 +51,7 @@ func (a *app) dump(args []string, flags *dumpFlags) error {
 		if !a.out.json && len(paths) > 1 {
 			a.out.printf("%s\n", a.out.style(styleHead, path))
 		}
-		sum, err := dump.File(vfs.OS, path, dump.Options{Kind: kind, Entries: flags.entries}, func(i *dump.Item) error {
+		sum, err := dump.File(files, path, dump.Options{Kind: kind, Entries: flags.entries}, func(i *dump.Item) error {
 			if err := a.ctx.Err(); err != nil {
 				return err
 			}

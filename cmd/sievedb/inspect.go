@@ -13,7 +13,6 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/dump"
 	"github.com/sievedb/sievedb/sstable"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 func (a *app) inspectVerbs() []*verb {
@@ -125,7 +124,7 @@ func (a *app) properties(args []string) error {
 
 func readProperties(path string) tableProperties {
 	p := tableProperties{Table: filepath.Base(path)}
-	f, err := vfs.OS.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		p.Fault = err
 		return p
