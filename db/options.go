@@ -106,7 +106,8 @@ type Options struct {
 	// ReadOnly opens without changing anything: no file is created, written or removed,
 	// except that an empty LOCK is created if there is none and the directory is writable.
 	// The content of the logs is kept in memory. Several processes may have a database open
-	// read-only, but not while another one has it open for writing.
+	// read-only, but not while another one has it open for writing. Files of the database may
+	// be symbolic links to plain files, unless FS is set.
 	ReadOnly bool
 
 	// FollowInterval makes a follower call Refresh by itself, this long after the end of each call. It
