@@ -32,7 +32,7 @@ func (d *DB) openAll() {
 				break
 			}
 			select {
-			case <-d.closing:
+			case <-d.stop.begun:
 				return
 			default:
 			}

@@ -73,6 +73,7 @@ func TestOpenAheadOfAnEmptyDatabaseReportsNoTables(t *testing.T) {
 func tablesOfLevel0(t *testing.T, fsys vfs.FS, n int) *Options {
 	o := testOptions(fsys)
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
+	o.Tables.Compression = SnappyCompression // otherwise Open opens tables to decide
 	d := mustOpen(t, o)
 	for i := range n {
 		fill(t, d, 100*i, 100*i+100)
@@ -133,7 +134,7 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 	<-reached
 	closed := make(chan error)
 	go func() { closed <- d.Close() }()
-	<-d.closing
+	<-d.stop.begun
 	close(proceed)
 	require.NoError(t, <-closed)
 	require.EqualValues(t, 3, opens.Load())

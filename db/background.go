@@ -13,14 +13,14 @@ func (d *DB) reportBackground(err error) {
 	}
 }
 
-// pause waits, and reports whether the store is still open afterwards.
+// pause waits, and reports whether the store may still write afterwards.
 func (d *DB) pause(wait time.Duration) bool {
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-d.closing:
+	case <-d.stop.begun:
 		return false
 	}
 }

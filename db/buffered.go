@@ -54,8 +54,8 @@ func (d *DB) handOverLoop(buffered <-chan struct{}) {
 	for {
 		select {
 		case <-buffered:
-		case <-d.closing:
-			return // Close writes the buffer
+		case <-d.stop.begun:
+			return // the end of writing writes the buffer
 		}
 		if !d.pause(bufferedFor) {
 			return

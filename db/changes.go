@@ -235,7 +235,7 @@ func (d *DB) SetCursor(name string, position uint64) error {
 	if err := d.cursorsUsable("SetCursor"); err != nil {
 		return err
 	}
-	return d.changes.SetCursor(name, position, d.finder.VisibleSeq.Load())
+	return d.orReadOnly(d.changes.SetCursor(name, position, d.finder.VisibleSeq.Load()))
 }
 
 // DropCursor forgets a cursor. It does nothing if there is none of that name. On a full disk it removes what only that
@@ -244,7 +244,7 @@ func (d *DB) DropCursor(name string) error {
 	if err := d.cursorsUsable("DropCursor"); err != nil {
 		return err
 	}
-	return d.changes.DropCursor(name)
+	return d.orReadOnly(d.changes.DropCursor(name))
 }
 
 // Cursors returns the positions of all cursors by name.
@@ -256,7 +256,7 @@ func (d *DB) Cursors() (map[string]uint64, error) {
 }
 
 func (d *DB) cursorsUsable(method string) error {
-	if d != nil && !d.closed.Load() && d.opts.ReadOnly {
+	if d != nil && !d.closed.Load() && (d.opts.ReadOnly || d.ended.Load() == frozen) {
 		return ErrReadOnly
 	}
 	return d.changesUsable(context.Background(), method)

@@ -38,7 +38,7 @@ func (l *logState) close(d *DB) error {
 	}
 	// The content of a log that a full disk ended cannot be made durable any more.
 	err := l.full
-	if err == nil && l.w.Unsynced() > 0 && d.writeErr() == nil { // after a failure the file is not touched again
+	if err == nil && l.w.Unsynced() > 0 && d.failure() == nil { // after a failure the file is not touched again
 		err = l.w.Sync()
 	}
 	return errors.CombineErrors(err, l.w.Close())
@@ -282,6 +282,9 @@ func (d *DB) commitEntry(kind base.Kind, key, value []byte, keep durability) err
 func (d *DB) needLog() error {
 	if d.closed.Load() {
 		return ErrClosed
+	}
+	if d.ended.Load() == frozen {
+		return ErrReadOnly
 	}
 	if d.log.full != nil {
 		return d.replaceLog()

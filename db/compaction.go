@@ -39,7 +39,7 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 	if err := d.flushInPause(d.Flush); err != nil {
 		return err
 	}
-	return d.compactor.Compact(ctx, start, limit)
+	return d.orReadOnly(d.compactor.Compact(ctx, start, limit))
 }
 
 // PauseCompactions waits for running automatic compactions to end, and prevents new ones until resume
@@ -70,7 +70,7 @@ func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 	}
 	end, err := d.compactor.Pause(ctx)
 	if err != nil {
-		return nil, err
+		return nil, d.orReadOnly(err)
 	}
 	d.wakeWriters() // they report the other reason
 	return func() { end(); d.wakeWriters() }, nil

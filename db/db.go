@@ -42,8 +42,8 @@ var (
 	// ErrClosed is returned by every method of a closed value, and of a nil or zero DB,
 	// Snapshot, Iterator or Loader.
 	ErrClosed = base.ErrClosed
-	// ErrReadOnly refuses a write: the database was opened read-only, or an earlier
-	// failure, which the error names, ended its writes.
+	// ErrReadOnly refuses a write: the database was opened read-only, SetReadOnly was called, or
+	// an earlier failure, which the error names, ended its writes.
 	ErrReadOnly = base.ErrReadOnly
 	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost. Reads continue,
 	// and writes resume once there is space, unless the error is ErrReadOnly as well: then
@@ -143,6 +143,7 @@ type reading struct {
 type writing struct {
 	commit commitQueue
 	log    logState
+	stop   stop
 	recent txn.Recent // commits
 	// untraced has the changes that recent and the sequence numbers do not show.
 	untraced txn.Untraced
@@ -208,7 +209,7 @@ func (d *DB) installVersion(also func(*lookup.State)) func(*manifest.Version) {
 // cleanLoop removes files that readers released, until the store closes.
 func (d *DB) cleanLoop() {
 	defer d.background.Done()
-	for d.guard("the removal of tables", func() error { d.obsolete.Run(d.closing); return nil }) != nil {
+	for d.guard("the removal of tables", func() error { d.obsolete.Run(d.stop.begun); return nil }) != nil {
 		continue // the removal panicked; the next ones are still tried
 	}
 }
@@ -229,7 +230,7 @@ func (e *writesEnded) Unwrap() []error { return []error{ErrReadOnly, e.cause} }
 func (d *DB) endWrites(cause error) {
 	ended := &writesEnded{base.NoSpace(cause)}
 	d.mu.Lock()
-	first := d.ended.CompareAndSwap(nil, ended)
+	first := d.ended.CompareAndSwap(nil, ended) || d.ended.CompareAndSwap(frozen, ended)
 	if !first && ended.isPanic() && !d.ended.Load().isPanic() {
 		d.ended.Store(ended)
 		first = true
@@ -265,10 +266,14 @@ func (d *DB) reportEnded(cause error) {
 
 // writeErr returns the error of every write once writes have ended, nil before.
 func (d *DB) writeErr() error {
-	if e := d.ended.Load(); e != nil {
+	switch e := d.ended.Load(); e {
+	case nil:
+		return nil
+	case frozen:
+		return ErrReadOnly
+	default:
 		return e
 	}
-	return nil
 }
 
 // Flush writes the memtables to tables and returns when that is done. Every write
@@ -317,8 +322,8 @@ func (d *DB) Flush() error {
 
 // Close waits for background work, and for calls of Compact and UpgradeFilters to end, which
 // they soon do. It makes all writes durable, writes the file CLOSED, and releases the
-// directory. Close iterators and snapshots before: the error names those left open, and they
-// return ErrClosed from then on. A load that was not committed is discarded, and the error
+// directory. After SetReadOnly only the release is left to do. Close iterators and snapshots before: the error
+// names those left open, and they return ErrClosed from then on. A load that was not committed is discarded, and the error
 // says so, as it reports a panic that ended the writes. A second Close returns ErrClosed.
 func (d *DB) Close() error {
 	if d == nil || d.closed.Load() {
@@ -331,40 +336,15 @@ func (d *DB) Close() error {
 		return ErrClosed
 	}
 	close(d.closing)
-	d.compactor.Close()
-	d.mu.Lock()
-	d.cond.Broadcast()
-	d.mu.Unlock()
-
-	// From here no new writer starts, and the present leader ends.
-	d.commit.shut()
-	d.background.Wait()
-	d.compactor.Wait()
-	if d.changes != nil {
-		d.changes.Close()
-	}
-
+	d.wakeWriters()
+	d.stop.mu.Lock()
+	defer d.stop.mu.Unlock()
 	var err error
+	if !d.stop.done {
+		err = d.endWriting(ErrClosed)
+	}
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
-	var p *PanicError
-	if ended := d.writeErr(); errors.As(ended, &p) {
-		keep(ended) // perhaps no write came since
-	}
-	// Each step runs even if an earlier one failed; otherwise the directory would stay locked.
 	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
-	var loading []*Loader
-	try(func() error { loading = d.giveUpLoads(); return nil })
-	if !d.opts.ReadOnly {
-		try(d.recordTime)
-		try(d.dropSuccessor)
-		try(func() error { return d.log.close(d) })
-		try(func() error { d.obsolete.Remove(); return nil })
-		whole := d.set.Sound() && d.writeErr() == nil
-		try(d.set.Close)
-		if err == nil && whole {
-			try(d.writeCloseMark)
-		}
-	}
 	for _, m := range d.state().Memtables() {
 		m.Settle()
 	}
@@ -373,9 +353,7 @@ func (d *DB) Close() error {
 	try(d.endFollowing)
 	try(d.place.Close)
 	d.share.Leave()
-	for _, l := range loading {
-		keep(errors.Newf("sievedb: closed during a %s that was begun at %s and not committed; it is discarded", l.what, l.where))
-	}
+	keep(d.discarded("closed"))
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))
 	}

@@ -300,7 +300,7 @@ func (d *DB) tableOptions(o *Options) sstable.WriterOptions {
 
 // recordTime makes the MANIFEST record the time of the store when it closes.
 func (d *DB) recordTime() error {
-	if d.expiry.Now() == 0 || d.writeErr() != nil { // 0: nothing expires
+	if d.expiry.Now() == 0 || d.failure() != nil { // 0: nothing expires
 		return nil
 	}
 	return d.applyEdit(&manifest.Edit{}, nil, nil)

@@ -70,7 +70,7 @@ func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (Inge
 	start := time.Now()
 	info, err := d.newIngester(feed.Ingest, o != nil && o.Copy).Run(ctx, paths)
 	if errors.Is(err, ErrClosed) {
-		return IngestInfo{}, ErrClosed
+		return IngestInfo{}, d.orReadOnly(ErrClosed)
 	}
 	if len(paths) > 0 {
 		event := info

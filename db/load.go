@@ -144,7 +144,7 @@ func (l *Loader) Commit() error {
 	if info == nil {
 		return err
 	}
-	if err == nil {
+	if err = d.orReadOnly(err); err == nil {
 		d.counters.noteLoad(info)
 	}
 	notify(d, d.opts.EventListener.LoadEnd, LoadInfo(*info)) // the loader is not locked: it may call Close
@@ -174,12 +174,12 @@ func (l *Loader) Close() error {
 	return l.load.Close()
 }
 
-// giveUpLoads ends the present loads and returns them. The store is closed: no other load begins.
-func (d *DB) giveUpLoads() []*Loader {
+// giveUpLoads ends the present loads, which fail with why from then on, and returns them. No other load begins.
+func (d *DB) giveUpLoads(why error) []*Loader {
 	d.mu.Lock()
 	loaders := slices.Clone(d.loaders)
 	d.mu.Unlock()
-	return slices.DeleteFunc(loaders, func(l *Loader) bool { return !l.load.GiveUp() })
+	return slices.DeleteFunc(loaders, func(l *Loader) bool { return !l.load.GiveUp(why) })
 }
 
 // loadHost is the store as a load sees it.

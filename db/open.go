@@ -60,7 +60,7 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 // openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the disk
 // is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
 func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed *bool) (*DB, error) {
-	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{commit: commitQueue{requests: newCommitRequests()}, turns: txn.NewTurns()}}
+	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{commit: commitQueue{requests: newCommitRequests()}, turns: txn.NewTurns(), stop: stop{begun: make(chan struct{})}}}
 	d.present.Store(now)
 	d.share = part
 	d.throttle = d.newThrottle()

@@ -46,7 +46,7 @@ type commitQueue struct {
 
 	mu      sync.Mutex
 	waiting []*commitRequest
-	closed  bool
+	closed  error // what refuses requests; nil: nothing does
 
 	// The fields below belong to the leader.
 	group    []*commitRequest
@@ -69,9 +69,9 @@ func (q *commitQueue) run(d *DB, r *commitRequest) error {
 		r.wake = make(chan bool, 1)
 	}
 	q.mu.Lock()
-	if q.closed {
+	if err := q.closed; err != nil {
 		q.mu.Unlock()
-		return ErrClosed
+		return err
 	}
 	q.waiting = append(q.waiting, r)
 	lead := q.state.Swap(commitCrowded) == commitIdle
@@ -227,11 +227,11 @@ func (r *commitRequest) end(err error) {
 	}
 }
 
-// shut refuses new requests and waits until those queued are done, which is
-// soon: the store is closed, so each of them fails.
-func (q *commitQueue) shut() {
+// shut refuses new requests with an error and waits until those queued are done, which is
+// soon: the store does not write any more, so each of them fails.
+func (q *commitQueue) shut(refuse error) {
 	q.mu.Lock()
-	q.closed = true
+	q.closed = refuse
 	wait := q.state.Swap(commitCrowded) != commitIdle
 	var last *commitRequest
 	if wait {

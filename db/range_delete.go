@@ -59,7 +59,7 @@ func (d *DB) deleteSpans(ctx context.Context, wo *WriteOptions, spans rangedel.S
 	}
 	info, err := d.deleter.Delete(ctx, spans, own)
 	if err != nil {
-		return base.NoSpace(err)
+		return d.orReadOnly(base.NoSpace(err))
 	}
 	d.opts.Logger.Info("deleted a range", "tables", info.TablesDropped, "bytes", info.BytesDropped,
 		"tombstones", info.Tombstones, "kept", info.TablesCovered)
@@ -100,7 +100,7 @@ func (h *deleteHost) LastVisible() uint64                   { return h.snapshots
 func (h *deleteHost) RefVersion() *manifest.Version         { return h.finder.Ref().Version }
 func (h *deleteHost) Pin() (unpin func())                   { return h.snapshots.Pin() }
 func (h *deleteHost) OldestUnpinned() (seq uint64, ok bool) { return h.snapshots.OldestUnpinned() }
-func (h *deleteHost) Closing() <-chan struct{}              { return h.closing }
+func (h *deleteHost) Closing() <-chan struct{}              { return h.stop.begun }
 
 func (h *deleteHost) NewWriter(seq, size uint64) rangedel.Writer {
 	o := h.db().loadOptions(seq)

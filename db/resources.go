@@ -37,7 +37,7 @@ func (d *DB) awaitSuccessor() {
 func (d *DB) yieldLoop() {
 	defer d.background.Done()
 	_ = d.guard("a flush for another store", func() error {
-		d.share.Memory().Serve(d.closing, func() (yielded bool, err error) {
+		d.share.Memory().Serve(d.stop.begun, func() (yielded bool, err error) {
 			err = d.commit.run(d, &commitRequest{alone: func(d *DB) (err error) {
 				yielded, err = d.yieldMemory()
 				return err

@@ -82,7 +82,7 @@ func (d *DB) Metrics() *Metrics {
 	}
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
 	m.Compactions.Running = running
-	for _, err := range []error{d.writeErr(), d.flushErr, status.Err, status.ParkedErr} {
+	for _, err := range []error{d.failure(), d.flushErr, status.Err, status.ParkedErr} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err
 		}

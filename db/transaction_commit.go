@@ -197,7 +197,7 @@ func (d *DB) Update(fn func(t *Transaction) error) error {
 	case fn == nil:
 		return errNilFunction("Update")
 	}
-	return d.turns.Retry(d.closing, func() error { return d.updateOnce(fn) })
+	return d.turns.Retry(d.stop.begun, func() error { return d.updateOnce(fn) })
 }
 
 func (d *DB) updateOnce(fn func(t *Transaction) error) error {

@@ -85,5 +85,5 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 		d.tuneMu.Unlock()
 	}
 	report, err := d.compactor.UpgradeFilters(ctx, policy, options)
-	return UpgradeReport(report), err
+	return UpgradeReport(report), d.orReadOnly(err)
 }

@@ -61,7 +61,7 @@ func TestALoadWithoutEntriesInstallsNothing(t *testing.T) {
 	for name, end := range map[string]func(l *Loader) error{
 		"commit":  func(l *Loader) error { info, err := l.Commit(); require.Nil(t, info); return err },
 		"close":   (*Loader).Close,
-		"give up": func(l *Loader) error { require.True(t, l.GiveUp()); return nil },
+		"give up": func(l *Loader) error { require.True(t, l.GiveUp(base.ErrClosed)); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, l := newLoad(t)

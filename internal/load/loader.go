@@ -202,14 +202,15 @@ func (l *Loader) Close() error {
 	return nil
 }
 
-// GiveUp is Close for the store, which is closed. It reports whether the load had not ended.
-func (l *Loader) GiveUp() bool {
+// GiveUp is Close for the store, which does not write any more. Later calls return why. It reports whether the load
+// had not ended.
+func (l *Loader) GiveUp(why error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return false
 	}
-	l.endLocked(base.ErrClosed)
+	l.endLocked(why)
 	return true
 }
 

@@ -171,7 +171,7 @@ func TestACommitInstallsDurableTablesWhileNoWriterWrites(t *testing.T) {
 	require.Empty(t, files(t, s.fs, ".dbtmp"))
 	require.Equal(t, 1, s.ended)
 	require.Equal(t, base.ErrClosed, l.Add(base.KindSet, []byte("z"), nil))
-	require.False(t, l.GiveUp())
+	require.False(t, l.GiveUp(base.ErrClosed))
 }
 
 func TestAFailedCommitEndsTheLoadAndRemovesItsFiles(t *testing.T) {

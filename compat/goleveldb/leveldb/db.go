@@ -301,7 +301,8 @@ func (db *DB) CompactRange(r util.Range) error {
 }
 
 // SetReadOnly refuses writes with ErrReadOnly until the database is opened again. It waits for an open
-// transaction.
+// transaction. When it returns, all writes are on stable storage, and files of the database are not written any
+// more, also not by Close. Only messages go to the storage.
 func (db *DB) SetReadOnly() error {
 	if err := db.ok(); err != nil {
 		return err
@@ -312,7 +313,7 @@ func (db *DB) SetReadOnly() error {
 		return err
 	}
 	db.readOnly.Store(true)
-	return nil
+	return convert(db.store.SetReadOnly())
 }
 
 // Reader is what a DB, a Snapshot and a Transaction can do.

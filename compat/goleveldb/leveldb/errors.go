@@ -74,6 +74,8 @@ func convert(err error) error {
 	switch {
 	case err == db.ErrNotFound:
 		return ErrNotFound
+	case err == db.ErrReadOnly:
+		return ErrReadOnly
 	case stderrors.Is(err, db.ErrClosed):
 		return ErrClosed
 	case stderrors.As(err, &stored):

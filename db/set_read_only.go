@@ -1,0 +1,126 @@
+package db
+
+import (
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+)
+
+// stop is the end of writing: by Close, or earlier by SetReadOnly.
+type stop struct {
+	mu       sync.Mutex // held while writing ends
+	done     bool
+	begun    chan struct{} // closed when writing begins to end
+	loadings []*Loader     // that the end of writing has discarded
+}
+
+// frozen is the value of DB.ended after SetReadOnly, unless a failure ended the writes before.
+var frozen = new(writesEnded)
+
+// SetReadOnly makes an open store read-only until it is opened again. When it returns, nothing in the directory is
+// written, created or removed any more, also not by Close: all acknowledged writes are durable, and the background
+// work has ended, a running compaction without a result. Lookups, iterators, snapshots, Changes and reports continue.
+// Everything that writes returns ErrReadOnly from then on, Checkpoint included; a load that was not committed is
+// discarded, and the error says so, as Close's does. The directory stays locked until Close.
+//
+// After another error the store is read-only as well, and what was acknowledged without Sync may be lost in a power cut. A
+// second call does nothing. A store that was opened read-only returns nil, a closed one ErrClosed, and a call
+// from a function of the EventListener ErrInListener.
+func (d *DB) SetReadOnly() error {
+	switch {
+	case d == nil || d.closed.Load():
+		return ErrClosed
+	case d.opts.ReadOnly:
+		return nil
+	case d.listenerCalls.InThisGoroutine():
+		return ErrInListener
+	}
+	d.stop.mu.Lock()
+	defer d.stop.mu.Unlock()
+	if d.stop.done {
+		return nil
+	}
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	d.mu.Lock()
+	d.ended.CompareAndSwap(nil, frozen)
+	d.mu.Unlock()
+	d.compactor.Stop(d.writeErr())
+	err := d.endWriting(ErrReadOnly)
+	if failure := d.failure(); failure != nil {
+		err = failure
+	}
+	return errors.CombineErrors(base.NoSpace(err), d.discarded("made read-only"))
+}
+
+// endWriting ends all that writes, and makes the writes durable. Calls that write return refuse from then on, or
+// ErrClosed. d.stop.mu is held.
+func (d *DB) endWriting(refuse error) (err error) {
+	d.stop.done = true
+	close(d.stop.begun)
+	d.compactor.Close()
+	d.wakeWriters()
+
+	// From here no new writer starts, and the present leader ends.
+	d.commit.shut(refuse)
+	d.background.Wait()
+	d.compactor.Wait()
+	if d.changes != nil {
+		d.changes.Close()
+	}
+
+	keep := func(e error) { err = errors.CombineErrors(err, e) }
+	var p *PanicError
+	if ended := d.writeErr(); errors.As(ended, &p) {
+		keep(ended) // perhaps no write came since
+	}
+	// Each step runs even if an earlier one failed; otherwise the directory would stay locked.
+	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
+	try(func() error { d.stop.loadings = d.giveUpLoads(refuse); return nil })
+	if d.opts.ReadOnly {
+		return err
+	}
+	try(d.recordTime)
+	try(d.dropSuccessor)
+	try(func() error { return d.log.close(d) })
+	if err == nil && d.failure() == nil {
+		d.synced.Store(d.log.logged)
+		if d.changes != nil {
+			d.wakeReaders()
+		}
+	}
+	try(func() error { d.obsolete.Remove(); return nil })
+	whole := d.set.Sound() && d.failure() == nil
+	try(d.set.Close)
+	if err == nil && whole {
+		try(d.writeCloseMark)
+	}
+	return err
+}
+
+// discarded returns the error for loads that the end of writing has discarded. d.stop.mu is held.
+func (d *DB) discarded(how string) (err error) {
+	for _, l := range d.stop.loadings {
+		err = errors.CombineErrors(err, errors.Newf("sievedb: %s during a %s that was begun at %s and not committed; it is discarded", how, l.what, l.where))
+	}
+	d.stop.loadings = nil
+	return err
+}
+
+// failure is writeErr without SetReadOnly, which is none.
+func (d *DB) failure() error {
+	if e := d.ended.Load(); e != nil && e != frozen {
+		return e
+	}
+	return nil
+}
+
+// orReadOnly returns why writes have ended instead of the ErrClosed of work that SetReadOnly has stopped.
+func (d *DB) orReadOnly(err error) error {
+	if ended := d.writeErr(); err == ErrClosed && ended != nil && !d.closed.Load() {
+		return ended
+	}
+	return err
+}
