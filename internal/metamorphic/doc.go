@@ -16,7 +16,8 @@
 // # What a history holds
 //
 // Puts, deletions of keys and ranges, batches, loads and ingests, synced or not; in every other history values that expire, and a clock
-// that moves on; lookups; snapshots and iterators, several at a time and kept over later writes, with
+// that moves on; swaps, which keep when a value expires or change it; openings that name all of the expiry prefixes,
+// some or none; lookups; snapshots and iterators, several at a time and kept over later writes, with
 // bounds and all movements; flushes and compactions; changes of options; closing and opening again,
 // for writing or read-only; and power cuts. A power cut comes only after a synced
 // write, a SyncLog or a flush, because otherwise the remaining data may differ by option set.

@@ -99,6 +99,10 @@ func (g *generator) step() {
 		g.write(Op{Kind: DeleteRange, Key: from, Limit: to})
 	case op < 750:
 		g.add(Op{Kind: Get, Key: g.key(), Slot: g.snapshotOrNone(), NoFill: g.rnd.IntN(4) == 0})
+	case op < 770:
+		g.swap()
+	case op < 780:
+		g.add(Op{Kind: GetTTL, Key: g.key(), Slot: g.snapshotOrNone()})
 	case op < 790:
 		g.add(Op{Kind: Has, Key: g.key(), Slot: g.snapshotOrNone()})
 	case op < 830:
@@ -198,6 +202,23 @@ func (g *generator) ttl(key []byte) int {
 		}
 	}
 	return 0
+}
+
+// swap is about a key that has a value, or has none, or whose value has expired. Often it has just got one that expires.
+func (g *generator) swap() {
+	o := Op{Kind: Swap, Key: g.key(), Of: g.rnd.IntN(len(swapNames))}
+	for range 5 {
+		if before := g.ttl(o.Key); before > 0 {
+			g.write(Op{Kind: Put, Key: o.Key, Value: g.value(), TTL: before})
+			break
+		}
+		o.Key = g.key()
+	}
+	if g.rnd.IntN(8) > 0 {
+		o.Value, o.TTL = g.value(), g.ttl(o.Key)
+	}
+	g.write(o)
+	g.add(Op{Kind: GetTTL, Key: o.Key, Slot: -1})
 }
 
 // someKeys may hold one more than once.

@@ -151,8 +151,10 @@ func TestEveryOptionIsInTheLottery(t *testing.T) {
 	drawn := map[string]bool{
 		"FS": true, "Comparer": true, "ReadOnly": true, "EventListener": true, // the run and the history set them
 		"Expiry.Prefixes": true, "Expiry.Clock": true, "Expiry.Namespaces": true, // the history sets them; namespaces are prefixes
-		"Logger":         true,                        // gets the same events as EventListener
-		"ErrorIfMissing": true, "ErrorIfExists": true, // concern the opening alone
+		"Expiry.Raw":         true,                        // shows stored values, which are other answers
+		"Limits.DiskReserve": true,                        // concerns full disks alone
+		"Logger":             true,                        // gets the same events as EventListener
+		"ErrorIfMissing":     true, "ErrorIfExists": true, // concern the opening alone
 		"Salvage":        true,                      // concerns damaged files alone
 		"FollowInterval": true,                      // concerns followers alone
 		"Changes.Bytes":  true, "Changes.Age": true, // the histories have no reader of changes; db has tests of their own

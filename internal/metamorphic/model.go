@@ -77,6 +77,10 @@ func (m *model) do(dst []byte, o *Op) []byte {
 		for _, e := range m.load {
 			m.write(e)
 		}
+	case GetTTL:
+		return m.getTTL(dst, o)
+	case Swap:
+		return m.swap(dst, o)
 	case Tick:
 		m.now += o.Of
 	case Get, Has:

@@ -39,12 +39,14 @@ const (
 	Ingest                    // Batch, in rising order of keys; Count, the tables; Of, the number of their sequence number; Same, NoFill
 	DeleteRange               // Key, Limit, Sync, Buffered
 	Contend                   // Keys, Value: a transaction that reads the first key and writes Value, while Key to Limit is deleted, or Batch ingested as one table
+	GetTTL                    // Key; of snapshot Slot, where that is >= 0
+	Swap                      // Key; Of, which of the swaps; Value, nil for a deletion; TTL, for those that set one
 	Tick                      // Of, the milliseconds by which the clock moves
 	Finish                    // checking, closing, and looking for leftovers
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "ingest", "delete range", "contend", "tick", "finish"}
+	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "ingest", "delete range", "contend", "get with its time", "swap", "tick", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -94,7 +96,7 @@ func (o *Op) String() string {
 				fmt.Fprintf(&b, " %q = %s for %d ms", w.Key, show(w.Value), w.TTL)
 			}
 		}
-	case Get, Has:
+	case Get, Has, GetTTL:
 		fmt.Fprintf(&b, " %q of snapshot %d", o.Key, o.Slot)
 	case MultiGet:
 		fmt.Fprintf(&b, " %q of snapshot %d", o.Keys, o.Slot)
@@ -120,6 +122,8 @@ func (o *Op) String() string {
 				fmt.Fprintf(&b, " to %s", bound(s.Limit))
 			}
 		}
+	case Swap:
+		fmt.Fprintf(&b, " by %s %q = %s for %d ms", swapNames[o.Of], o.Key, show(o.Value), o.TTL)
 	case Tick:
 		fmt.Fprintf(&b, " %d ms", o.Of)
 	case Upgrade, Tune:

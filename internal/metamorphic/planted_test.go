@@ -3,6 +3,7 @@ package metamorphic
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,6 +70,26 @@ func (deletesNoRange) DeleteRange(context.Context, []byte, []byte, *db.WriteOpti
 	return nil
 }
 
+// makesPermanent forgets when the values that it modifies expire.
+type makesPermanent struct{ *db.DB }
+
+func (s makesPermanent) Modify(key []byte, fn func(old []byte) ([]byte, error), wo *db.WriteOptions) error {
+	return s.ModifyTTL(key, func(old []byte, _ time.Duration) ([]byte, time.Duration, error) {
+		value, err := fn(old)
+		return value, 0, err
+	}, wo)
+}
+
+func (s makesPermanent) CompareAndSwap(key, old, value []byte, wo *db.WriteOptions) (bool, error) {
+	return s.CompareAndSwapTTL(key, old, value, 0, wo)
+}
+
+// forgetsPrefixes opens a database without the expiry prefixes that are not named.
+func forgetsPrefixes(dir string, o *db.Options) (Store, error) {
+	o.Expiry.Raw = len(o.Expiry.Prefixes) == 0
+	return OpenDB(dir, o)
+}
+
 // deniesAll is a filter that lies, except to the writer: its filters are longer than those that the
 // writer checks.
 type deniesAll struct{ admitsAll }
@@ -104,6 +125,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		{"a snapshot is stale", wrap(func(d *db.DB) Store { return staleSnapshots{d, &[]*db.Snapshot{}} })},
 		{"an ingest loses a table", wrap(func(d *db.DB) Store { return losesATable{d} })},
 		{"ranges are not deleted", wrap(func(d *db.DB) Store { return deletesNoRange{d} })},
+		{"a modified value does not expire", wrap(func(d *db.DB) Store { return makesPermanent{d} })},
+		{"expiry prefixes are forgotten", forgetsPrefixes},
 		{"one kind of filter denies stored keys", func(dir string, o *db.Options) (Store, error) {
 			if o.Filters.Policy == filter.None {
 				o.Filters.Policy = deniesAll{}

@@ -25,6 +25,11 @@ type Store interface {
 	Delete(key []byte, wo *db.WriteOptions) error
 	Apply(b *db.Batch, wo *db.WriteOptions) error
 	Update(fn func(t *db.Transaction) error) error
+	Modify(key []byte, fn func(old []byte) ([]byte, error), wo *db.WriteOptions) error
+	ModifyTTL(key []byte, fn func(old []byte, ttl time.Duration) ([]byte, time.Duration, error), wo *db.WriteOptions) error
+	CompareAndSwap(key, old, value []byte, wo *db.WriteOptions) (bool, error)
+	CompareAndSwapTTL(key, old, value []byte, ttl time.Duration, wo *db.WriteOptions) (bool, error)
+	GetTTL(key []byte) ([]byte, time.Duration, error)
 	db.Reader
 	NewLoader() (*db.Loader, error)
 	Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (db.IngestInfo, error)
@@ -85,12 +90,13 @@ const dir = "db"
 
 func (s *subject) openStore(readOnly bool) error {
 	o := *s.sets[s.opened%len(s.sets)]
+	expiring := s.expiring()
 	s.opened++
 	o.FS, o.Comparer, o.ReadOnly = s.counting, s.history.Comparer, readOnly
 	if !o.Comparer.IsBytewise() { // they go by the order of bytes
 		o.Filters.RangePolicies = nil
 	}
-	o.Expiry = db.ExpiryOptions{Prefixes: s.history.Expiring, Clock: func() time.Time { return time.UnixMilli(s.now.Load()) }}
+	o.Expiry = db.ExpiryOptions{Prefixes: expiring, Clock: func() time.Time { return time.UnixMilli(s.now.Load()) }}
 	o.EventListener = &db.EventListener{BackgroundError: func(err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -99,6 +105,13 @@ func (s *subject) openStore(readOnly bool) error {
 	var err error
 	s.store, err = s.open(dir, &o)
 	return err
+}
+
+// expiring returns the prefixes for the next opening: all at the first one, which records them, and later all, none or
+// some, which makes no difference.
+func (s *subject) expiring() [][]byte {
+	all := s.history.Expiring
+	return [][][]byte{all, nil, all[:len(all)/2]}[s.opened%3]
 }
 
 // do appends the answer to dst.
@@ -127,6 +140,10 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		err = s.contend(o)
 	case Get, Has, MultiGet:
 		return s.look(dst, o)
+	case GetTTL:
+		return s.getTTL(dst, o)
+	case Swap:
+		return s.swap(dst, o)
 	case NewSnapshot:
 		s.snapshots[o.Slot] = s.store.NewSnapshot()
 	case CloseSnapshot:
