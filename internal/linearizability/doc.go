@@ -22,6 +22,11 @@
 // its return is placed at the end of time, and a read proves nothing. All writes that returned must
 // be present: those histories have only synced writes.
 //
+// # Leases
+//
+// In some histories half of the values expire when the clock moves, which is an operation of its own: a tick. A transaction
+// that read such a value and commits after the tick has no place in the order, so it must conflict.
+//
 // # Flags of the tests
 //
 //	-lin.histories=50   histories of each kind, and a tenth as many with a power cut

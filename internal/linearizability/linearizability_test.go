@@ -35,15 +35,17 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		width, count int
 		cut, txns    bool
 		wipes        bool
+		leases       bool
 	}{
-		{"registers", 1, 30, false, false, false},
-		{"batches and snapshots of four keys", 4, 8, false, false, false},
-		{"registers and a power cut", 1, 30, true, false, false},
-		{"batches and a power cut", 4, 8, true, false, false},
-		{"transactions", 4, 4, false, true, false},
-		{"transactions and a power cut", 4, 4, true, true, false},
-		{"deleted ranges, loads and ingests", 4, 30, false, true, true},
-		{"deleted ranges, loads, ingests and a power cut", 4, 30, true, true, true},
+		{"registers", 1, 30, false, false, false, false},
+		{"batches and snapshots of four keys", 4, 8, false, false, false, false},
+		{"registers and a power cut", 1, 30, true, false, false, false},
+		{"batches and a power cut", 4, 8, true, false, false, false},
+		{"transactions", 4, 4, false, true, false, false},
+		{"transactions and a power cut", 4, 4, true, true, false, false},
+		{"deleted ranges, loads and ingests", 4, 30, false, true, true, false},
+		{"deleted ranges, loads, ingests and a power cut", 4, 30, true, true, true, false},
+		{"leases that end with the clock", 4, 4, false, true, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Logf("seeds %d to %d", *firstSeed, *firstSeed+uint64(*histories)-1)
@@ -59,7 +61,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 				n = (n + 9) / 10
 			}
 			for i := range n {
-				w := Workload{Seed: *firstSeed + uint64(i), Clients: *clients, Ops: ops, Width: c.width, Count: c.count, Cut: c.cut, Transactions: c.txns, Wipes: c.wipes}
+				w := Workload{Seed: *firstSeed + uint64(i), Clients: *clients, Ops: ops, Width: c.width, Count: c.count, Cut: c.cut, Transactions: c.txns, Wipes: c.wipes, Leases: c.leases}
 				h, err := w.Run()
 				require.NoError(t, err, "seed %d", w.Seed)
 				check(t, w.Seed, h)

@@ -21,6 +21,7 @@ type input struct {
 	reads  uint8 // the keys that a transaction reads before it writes those of the mask
 	write  bool
 	values values // what is written; 0 deletes
+	tick   bool   // it ends leases and writes nothing
 	how    string // for people
 }
 
@@ -53,7 +54,11 @@ var groups = porcupine.Model{
 			if op.sees(key) && now[key] != out.(values)[key] {
 				return false, state
 			}
-			if op.write && op.has(key) {
+			if op.tick {
+				if now[key]&lease != 0 {
+					now[key] = 0
+				}
+			} else if op.write && op.has(key) {
 				now[key] = op.values[key]
 			}
 		}

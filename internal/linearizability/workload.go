@@ -34,6 +34,9 @@ type Workload struct {
 	// Wipes makes one operation in forty the deletion of a range of groups, and one in forty the ingest or
 	// the load of another range.
 	Wipes bool
+	// Leases makes half of the values that are written without a transaction expire at the next tick of the
+	// clock. One operation in forty is a tick.
+	Leases bool
 }
 
 // History is what was done and seen.
@@ -53,6 +56,8 @@ type run struct {
 	stop     atomic.Bool
 	flushes  atomic.Int64
 	merges   atomic.Int64
+	epochs   atomic.Int64 // the clock of the database; see now
+	ticks    sync.RWMutex // held for reading while leases are written
 }
 
 // Run has the clients work and returns their history.
@@ -118,7 +123,7 @@ func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, erro
 	// A write to a file lets other goroutines run: on two processors an operation in memory would
 	// seldom be interrupted otherwise.
 	yielding := wrap.NewFaulty(disk, func(wrap.Op) *wrap.Fault { runtime.Gosched(); return nil })
-	d, err := db.Open("db", &db.Options{
+	o := &db.Options{
 		FS: yielding, Memtables: db.MemtableOptions{Size: 4 << 10}, Tables: db.TableOptions{Size: 4 << 10, BlockSize: 256},
 		Compaction: db.CompactionOptions{MaxLevelBase: 8 << 10, L0Trigger: 2, MaxConcurrent: 2},
 		Limits:     db.LimitOptions{ManifestSize: 16 << 10}, Cache: db.CacheOptions{Size: 16 << 10, MaxOpenFiles: 10},
@@ -126,7 +131,11 @@ func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, erro
 			FlushEnd:      func(db.FlushInfo) { r.flushes.Add(1) },
 			CompactionEnd: func(db.CompactionInfo) { r.merges.Add(1) },
 		},
-	})
+	}
+	if r.Leases {
+		o.Expiry = db.ExpiryOptions{Prefixes: [][]byte{nil}, Clock: r.now}
+	}
+	d, err := db.Open("db", o)
 	if err != nil {
 		return nil, err
 	}
@@ -181,13 +190,18 @@ func (c *client) step() bool {
 			return c.bring()
 		}
 	}
+	if c.Leases && c.rnd.IntN(40) == 0 {
+		return c.tick()
+	}
 	in := input{group: c.rnd.IntN(c.Count), mask: uint8(1 + c.rnd.IntN(1<<c.Width-1)), write: c.rnd.IntN(2) == 0}
 	var act func() (values, error)
 	switch {
-	case c.Transactions && c.rnd.IntN(4) > 0:
+	case c.Transactions && (c.rnd.IntN(4) > 0 || c.Leases && !in.write):
 		act = c.transaction(&in)
 	case in.write:
-		act = c.writing(&in)
+		if act = c.writing(&in); c.Leases {
+			act = c.granting(act)
+		}
 	default:
 		act = c.reading(&in)
 	}
@@ -237,6 +251,11 @@ func (c *client) writing(in *input) func() (values, error) {
 			continue
 		}
 		in.values[key] = int(c.written.Add(1))
+		if c.Leases && c.rnd.IntN(2) == 0 {
+			in.values[key] |= lease
+			b.PutTTL(keyOf(in.group, key), valueOf(in.values[key]), epoch/2)
+			continue
+		}
 		b.Put(keyOf(in.group, key), valueOf(in.values[key]))
 	}
 	single := bits.TrailingZeros8(in.mask)
@@ -244,6 +263,11 @@ func (c *client) writing(in *input) func() (values, error) {
 	case bits.OnesCount8(in.mask) > 1:
 		in.how = "apply"
 		return func() (values, error) { return values{}, c.d.Apply(&b, wo) }
+	case in.values[single]&lease != 0:
+		in.how = "lease"
+		return func() (values, error) {
+			return values{}, c.d.PutTTL(keyOf(in.group, single), valueOf(in.values[single]), epoch/2, wo)
+		}
 	case in.values[single] == 0:
 		in.how = "delete"
 		return func() (values, error) { return values{}, c.d.Delete(keyOf(in.group, single), wo) }
