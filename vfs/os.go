@@ -154,10 +154,4 @@ func (o *osFile) Sync() error {
 
 func (o *osFile) Close() error { return o.f.Close() }
 
-func (o *osFile) Size() (int64, error) {
-	info, err := o.f.Stat()
-	if err != nil {
-		return 0, renamed("size", err)
-	}
-	return info.Size(), nil
-}
+func (o *osFile) Size() (int64, error) { return fileSize(o.f) }

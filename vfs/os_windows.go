@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -51,6 +52,27 @@ func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	return openFile(name, flags, mode)
 }
 
+// fileSize asks the handle itself: the Stat of package os passes the handle of a closed file on, which may be another
+// file's by then.
+func fileSize(f *os.File) (size int64, err error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return 0, pathError("size", f.Name(), err)
+	}
+	closed := c.Control(func(h uintptr) {
+		var info syscall.ByHandleFileInformation
+		err = syscall.GetFileInformationByHandle(syscall.Handle(h), &info)
+		size = int64(info.FileSizeHigh)<<32 | int64(info.FileSizeLow)
+	})
+	if closed != nil {
+		err = fs.ErrClosed
+	}
+	if err != nil {
+		return 0, pathError("size", f.Name(), err)
+	}
+	return size, nil
+}
+
 func openDir(name string) (*os.File, error) { return os.Open(name) }
 
 // syncDir only checks that dir exists: Windows has no fsync for directories, and NTFS journals names itself.
@@ -74,13 +96,36 @@ type renameInfo struct {
 	name   [1]uint16
 }
 
+// How long a rename waits for a file to be closed: 1 ms, 2 ms and so on to longestWait, half a second in total.
+const longestWait = 256 * time.Millisecond
+
+var sleep = time.Sleep // tests replace it
+
 // rename renames as POSIX does: it also replaces a file that is open with FILE_SHARE_DELETE, which MoveFileEx refuses.
-// File systems and versions of Windows before 10 that do not support that get MoveFileEx.
+// FAT, network drives and the first releases of Windows 10 do not support that, and a program such as a virus scanner
+// may have the file open without FILE_SHARE_DELETE. Then rename uses MoveFileEx and waits a little for the others to
+// close the file: a follower has CURRENT open for as long as it takes to read it. To move the open file out of the way
+// first would work at once, but a crash in between would leave a database without CURRENT.
 func rename(oldname, newname string) error {
-	if err := renamePosix(oldname, newname); err == nil {
-		return nil
+	for wait := time.Millisecond; ; wait *= 2 {
+		if err := renamePosix(oldname, newname); err == nil {
+			return nil
+		}
+		err := os.Rename(oldname, newname)
+		if err == nil || wait > longestWait || !inUse(err, newname) {
+			return err
+		}
+		sleep(wait)
 	}
-	return os.Rename(oldname, newname)
+}
+
+// inUse reports whether a rename to name may have failed with err because one of the files is open.
+func inUse(err error, name string) bool {
+	if errors.Is(err, errorSharingViolation) {
+		return true
+	}
+	info, lerr := os.Lstat(name)
+	return errors.Is(err, syscall.ERROR_ACCESS_DENIED) && lerr == nil && info.Mode().IsRegular()
 }
 
 func renamePosix(oldname, newname string) error {

@@ -20,15 +20,19 @@ func TestOpenFilesCanBeRenamedReplacedAndRemoved(t *testing.T) {
 	}
 	f, err := vfs.OS.Open(path("table"))
 	require.NoError(t, err)
+	defer f.Close()
 	require.NoError(t, vfs.OS.Link(path("table"), path("link")))
 	require.NoError(t, vfs.OS.Remove(path("link")))
 	require.NoError(t, vfs.OS.Rename(path("table"), path("renamed")))
-	require.NoError(t, vfs.OS.Rename(path("next"), path("renamed")), "a reader of CURRENT does not keep it from being replaced")
+	err = vfs.OS.Rename(path("next"), path("renamed"))
+	if err != nil && isWine() {
+		t.Skip("this Wine cannot replace an open file")
+	}
+	require.NoError(t, err, "a reader of CURRENT does not keep it from being replaced")
 	b := make([]byte, 5)
 	_, err = vfs.ReadFull(f, b, 0)
 	require.NoError(t, err)
 	require.Equal(t, "table", string(b))
-	require.NoError(t, f.Close())
 	content, err := os.ReadFile(path("renamed"))
 	require.NoError(t, err)
 	require.Equal(t, "next", string(content))

@@ -1,0 +1,5 @@
+//go:build !windows
+
+package vfs_test
+
+func isWine() bool { return false }
