@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -25,7 +26,7 @@ func killedBackup(t *testing.T) *vfs.Mem {
 	fill(t, d, 0, 300, strings.Repeat("value", 20))
 	require.NoError(t, d.Compact(background, nil, nil))
 	create(t, backup.Open(newDir(t, wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpLink && strings.HasPrefix(op.NewName, "repo/objects/") {
+		if op.Kind == wrap.OpLink && strings.HasPrefix(filepath.ToSlash(op.NewName), "repo/objects/") {
 			if objects++; objects == 3 {
 				killed = mem.Kill()
 			}
@@ -63,7 +64,7 @@ func TestPruneKeepsTheObjectsOfARunningBackup(t *testing.T) {
 	fill(t, d, 0, 300, strings.Repeat("value", 20))
 	pruned := 0
 	create(t, backup.Open(newDir(t, wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpLink && strings.HasPrefix(op.NewName, "repo/objects/") {
+		if op.Kind == wrap.OpLink && strings.HasPrefix(filepath.ToSlash(op.NewName), "repo/objects/") {
 			pruned++
 			report, err := backup.Open(newDir(t, mem, "repo")).Prune(background, backup.Policy{KeepLast: 1})
 			require.NoError(t, err)

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/sievedb/sievedb/internal/dbdir"
 	"github.com/sievedb/sievedb/internal/errors"
@@ -26,12 +25,9 @@ import (
 // of the database open, whatever Options.Cache.MaxOpenFiles says, and the content of the logs in memory.
 // It does not see writes that the writer has in its own memory, as with Buffered.
 //
-// The errors are those of Open, without ErrLocked. Windows is not supported: there a reader of CURRENT
-// would keep the writer from replacing it.
+// The errors are those of Open, without ErrLocked. On Windows the writer has to be SieveDB: others do not share their
+// files, or fail if somebody reads CURRENT while they replace it.
 func OpenFollower(dir string, opts *Options) (*DB, error) {
-	if runtime.GOOS == "windows" {
-		return nil, errors.New("sievedb: OpenFollower: not supported on Windows, where an open file cannot be replaced by the writer")
-	}
 	return openAs(dir, opts, true)
 }
 
