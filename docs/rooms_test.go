@@ -186,7 +186,7 @@ func TestStoresDoNotLinkTheNetwork(t *testing.T) {
 	}
 }
 
-// A package has at most 8,000 lines without tests, so that one person can know it. The write path of db fills most of
+// A package has at most 8,200 lines without tests, so that one person can know it. The write path of db fills most of
 // the limit, and is to become a package of its own.
 func TestNoRoomIsTooLarge(t *testing.T) {
 	files := `{{$dir := .Dir}}{{.ImportPath}}{{range .GoFiles}} {{$dir}}/{{.}}{{end}}` +
@@ -207,7 +207,7 @@ func TestNoRoomIsTooLarge(t *testing.T) {
 			require.NoError(t, err)
 			lines += strings.Count(string(text), "\n")
 		}
-		require.LessOrEqual(t, lines, 8000, fields[0])
+		require.LessOrEqual(t, lines, 8200, fields[0])
 		rooms++
 	}
 	require.Greater(t, rooms, 20)

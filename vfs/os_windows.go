@@ -8,8 +8,6 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/windows"
-
 	"github.com/sievedb/sievedb/internal/errors"
 )
 
@@ -88,10 +86,22 @@ func syncDir(dir string) error {
 // program could query.
 func MaxDescriptors() int { return math.MaxInt32 }
 
+// What renamePosix needs of Windows' API, by the names winnt.h and winbase.h give it: DELETE, FileRenameInfoEx,
+// FILE_RENAME_REPLACE_IF_EXISTS, FILE_RENAME_POSIX_SEMANTICS. golang.org/x/sys/windows has them, and imports package net,
+// which is a third of a small program.
+const (
+	accessDelete          = 0x00010000
+	fileRenameInfoEx      = 22
+	renameReplaceIfExists = 1
+	renamePosixSemantics  = 2
+)
+
+var setFileInformation = syscall.NewLazyDLL("kernel32.dll").NewProc("SetFileInformationByHandle")
+
 // renameInfo is FILE_RENAME_INFO with the flags of FileRenameInfoEx, without the name that follows it.
 type renameInfo struct {
 	flags  uint32
-	root   windows.Handle
+	root   syscall.Handle
 	length uint32 // of the name, in bytes
 	name   [1]uint16
 }
@@ -138,20 +148,22 @@ func renamePosix(oldname, newname string) error {
 		return err
 	}
 	const share = syscall.FILE_SHARE_READ | syscall.FILE_SHARE_WRITE | syscall.FILE_SHARE_DELETE
-	h, err := windows.CreateFile(from, windows.DELETE|windows.SYNCHRONIZE, share, nil, windows.OPEN_EXISTING,
-		windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	h, err := syscall.CreateFile(from, accessDelete|syscall.SYNCHRONIZE, share, nil, syscall.OPEN_EXISTING,
+		syscall.FILE_FLAG_OPEN_REPARSE_POINT|syscall.FILE_FLAG_BACKUP_SEMANTICS, 0)
 	if err != nil {
 		return err
 	}
 	const head = unsafe.Offsetof(renameInfo{}.name)
 	buf := make([]uint64, (head+uintptr(2*len(target))+7)/8+1) // aligned, and not smaller than the struct
 	info := (*renameInfo)(unsafe.Pointer(&buf[0]))
-	info.flags = windows.FILE_RENAME_REPLACE_IF_EXISTS | windows.FILE_RENAME_POSIX_SEMANTICS
+	info.flags = renameReplaceIfExists | renamePosixSemantics
 	info.length = uint32(2 * (len(target) - 1)) // without the zero at its end
 	copy(unsafe.Slice(&info.name[0], len(target)), target)
-	err = windows.SetFileInformationByHandle(h, windows.FileRenameInfoEx, (*byte)(unsafe.Pointer(info)),
-		uint32(head)+uint32(2*len(target)))
-	return errors.Join(err, windows.CloseHandle(h))
+	done, _, callErr := setFileInformation.Call(uintptr(h), fileRenameInfoEx, uintptr(unsafe.Pointer(info)), head+uintptr(2*len(target)))
+	if done == 0 {
+		err = callErr
+	}
+	return errors.Join(err, syscall.CloseHandle(h))
 }
 
 // fullPath returns the absolute path with a zero at its end.
