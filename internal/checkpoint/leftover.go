@@ -1,10 +1,12 @@
 package checkpoint
 
 import (
+	"encoding/hex"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/errors"
@@ -51,11 +53,23 @@ func eachLeft(fsys vfs.FS, parent string, isName func(string) bool, f func(dir s
 	return err
 }
 
+// isBackupID reports whether name is the ID of a backup, as package backup makes them: a time in UTC and 64 random bits.
+// The database's own directory for backups may have a database of the user's, which has another name.
+func isBackupID(name string) bool {
+	const layout = "20060102T150405.000000000Z"
+	if len(name) != len(layout)+1+16 || name[len(layout)] != '-' {
+		return false
+	}
+	_, timeErr := time.Parse(layout, name[:len(layout)])
+	_, hexErr := hex.DecodeString(name[len(layout)+1:])
+	return timeErr == nil && hexErr == nil
+}
+
 // RemoveOwn removes what interrupted backups left in the directory of a database, and their directory if it is empty
 // then.
 func RemoveOwn(fsys vfs.FS, dir string) error {
 	dir = filepath.Join(dir, base.BackupDir)
-	err := RemoveLeft(fsys, dir, func(string) bool { return true })
+	err := RemoveLeft(fsys, dir, isBackupID)
 	if err == nil {
 		_ = fsys.Remove(dir) // it fails if there is none, or if it is not empty
 	}
@@ -66,7 +80,7 @@ func RemoveOwn(fsys vfs.FS, dir string) error {
 // by these the next backup, or a prune of the repository, sees that the backups have ended.
 func RemoveUnused(fsys vfs.FS, dir string) error {
 	dir = filepath.Join(dir, base.BackupDir)
-	return eachLeft(fsys, dir, func(string) bool { return true }, func(dir string, lock io.Closer) error {
+	return eachLeft(fsys, dir, isBackupID, func(dir string, lock io.Closer) error {
 		return errors.CombineErrors(RemoveFiles(fsys, dir), lock.Close())
 	})
 }
