@@ -108,7 +108,13 @@ func (r *Reserve) Keep(tables uint64, stopped func() bool) (err error) {
 		r.made = true
 		return nil
 	}
-	if r.made, err = r.write(stopped); err != nil {
+	if free, known := vfs.FreeBytes(r.fs, r.dir); known && free < 2*uint64(r.sizeBytes) {
+		err = errors.Newf("%s: %d bytes are free, want at least %d, twice its size, so that other writes do not fail meanwhile",
+			r.path(), free, 2*r.sizeBytes)
+	} else {
+		r.made, err = r.write(stopped)
+	}
+	if err != nil {
 		r.failures = min(r.failures+1, 6)
 		r.pause = 1<<r.failures - 1
 	} else {

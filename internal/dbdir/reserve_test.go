@@ -103,3 +103,26 @@ func TestFailedReservesAreTriedLessOften(t *testing.T) {
 	r.WantAgain()
 	require.True(t, r.Due(0))
 }
+
+// smallDisk is a file system with little space.
+type smallDisk struct {
+	vfs.FS
+	free uint64
+}
+
+func (d *smallDisk) FreeBytes(string) (uint64, error) { return d.free, nil }
+
+// An attempt to make the reserve used the rest of a disk for a moment, in which other writes failed.
+func TestAReserveIsNotMadeOnADiskThatIsNearlyFull(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("db"))
+	disk := &smallDisk{FS: wrap.NewFaulty(mem, wrap.FailFrom(0, syscall.EIO)), free: 199}
+	r := ReserveFor(disk, "db", 100, 0)
+	running := func() bool { return false }
+	require.ErrorContains(t, r.Keep(0, running), "199 bytes are free, want at least 200")
+	disk.free = 200
+	require.ErrorIs(t, r.Keep(0, running), syscall.EIO)
+	disk.FS = mem
+	require.NoError(t, r.Keep(0, running))
+	require.False(t, r.Due(0))
+}

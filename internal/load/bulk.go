@@ -85,8 +85,12 @@ func (b *Bulk) makeRoom(need int) error {
 		capacity = min(growth*old.Capacity(), b.size)
 	}
 	keep := old != nil && old.Len() > 0
-	if keep && (old.Capacity() >= b.size || old.Size()+need+memtable.Slack > capacity) {
-		if old.Size() >= b.size/2 || old.Size()+need+memtable.Slack > b.size {
+	var copied int // the room for entries of old, whose heights are drawn again
+	if keep {
+		copied = old.Size() + old.Size()>>8
+	}
+	if keep && (old.Capacity() >= b.size || copied+need+memtable.Slack > capacity) {
+		if old.Size() >= b.size/2 || copied+need+memtable.Slack > b.size {
 			if err := b.spillLocked(); err != nil {
 				return err
 			}
