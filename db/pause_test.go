@@ -216,7 +216,7 @@ func TestTheEndOfAPauseWakesWriters(t *testing.T) {
 		resume()
 		time.Sleep(time.Second)
 		err, _ := failed.Load().(error)
-		require.ErrorIs(t, err, ErrNewer) // see corruptStore
+		require.ErrorIs(t, err, ErrCorruption) // see corruptStore
 	})
 }
 
