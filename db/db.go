@@ -323,8 +323,9 @@ func (d *DB) Flush() error {
 // Close waits for background work, and for calls of Compact and UpgradeFilters to end, which
 // they soon do. It makes all writes durable, writes the file CLOSED, and releases the
 // directory. After SetReadOnly only the release is left to do. Close iterators and snapshots before: the error
-// names those left open, and they return ErrClosed from then on. A load that was not committed is discarded, and the error
-// says so, as it reports a panic that ended the writes. A second Close returns ErrClosed.
+// names those left open, and they return ErrClosed from then on. No table's file stays open for them: Close waits
+// for reads of tables that are under way, and then closes the files. A load that was not committed is discarded,
+// and the error says so, as it reports a panic that ended the writes. A second Close returns ErrClosed.
 func (d *DB) Close() error {
 	if d == nil || d.closed.Load() {
 		return ErrClosed

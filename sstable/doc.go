@@ -43,6 +43,8 @@
 // Dropping the last one closes the file. A Get that finds everything in memory
 // takes no reference, and also works on a closed Reader. A Get that needs the disk
 // then returns ErrReaderClosed, and its caller looks for the table's successors.
+// CloseFile closes the file although there are references, when the store is closed;
+// reads from disk then return ErrClosed.
 //
 // # The bytes
 //

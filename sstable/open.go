@@ -45,6 +45,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 		_ = f.Close() // the first error is more useful, and nothing was written
 		return nil, base.InFile(err, o.Name, -1)
 	}
+	r.released = o.Released
 	return r, nil
 }
 

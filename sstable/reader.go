@@ -46,6 +46,9 @@ type ReaderOptions struct {
 	// Tail says how much of the file's end to read, from the store's other tables, and is
 	// updated by Open. It may be nil.
 	Tail *TailGuess
+	// Released, if not nil, is called once, without a lock, after the last reference to a Reader that Open
+	// returned was dropped and its file was closed.
+	Released func(*Reader)
 }
 
 // Reader reads one table. Its methods may be called from any goroutine.
@@ -105,6 +108,11 @@ type lifetime struct {
 	refs    atomic.Int64 // the base reference, open iterators, reads from disk
 	closed  atomic.Bool  // the base reference was dropped
 	dropped atomic.Bool  // DropBlocks was called
+
+	released func(*Reader) // ReaderOptions.Released
+	// fileMu is shared by reads from the file. A read has a reference, so only CloseFile waits for reads.
+	fileMu     sync.RWMutex
+	fileClosed bool
 }
 
 // onlyIO returns err unless the bytes are damaged, or a newer version wrote them.
@@ -117,12 +125,18 @@ func onlyIO(err error) error {
 
 // readAt fills buf from the file. If the file ends too early, the error is corruption,
 // since the range was checked against the file's size; but only if the size confirms
-// it. While the table is opened, bytes that the tail has are copied from there.
+// it. While the table is opened, bytes that the tail has are copied from there. After
+// CloseFile the error is base.ErrClosed. The caller must have a reference.
 func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 	if r.opening != nil {
 		if buf = r.opening.take(buf, offset); len(buf) == 0 {
 			return nil
 		}
+	}
+	r.fileMu.RLock()
+	defer r.fileMu.RUnlock() // even if a user's file system panics
+	if r.fileClosed {
+		return base.ErrClosed // as it is, since callers compare with it
 	}
 	n, err := vfs.ReadFull(r.file, buf, int64(offset))
 	if err == nil {
@@ -249,11 +263,32 @@ func (r *Reader) Unref() {
 func (r *Reader) unref() error {
 	switch n := r.refs.Add(-1); {
 	case n == 0:
-		return r.file.Close()
+		if r.released != nil {
+			defer r.released(r)
+		}
+		return r.closeFile()
 	case n < 0:
 		panic("sstable: Unref without Ref")
 	}
 	return nil
+}
+
+// closeFile waits for reads under way and closes the file, unless it is closed.
+func (r *Reader) closeFile() error {
+	r.fileMu.Lock()
+	defer r.fileMu.Unlock()
+	if r.fileClosed {
+		return nil
+	}
+	r.fileClosed = true
+	return r.file.Close()
+}
+
+// CloseFile closes the file although there may be references, after reads of it that are under way. Whoever has
+// a reference can still use what is in memory and must still drop it; what would read the file returns
+// sievedb's ErrClosed. A file that is closed already stays so.
+func (r *Reader) CloseFile() {
+	_ = r.closeFile() // closing a file that was only read cannot lose data
 }
 
 // Close drops the reference that Open took; further calls do nothing. The file is

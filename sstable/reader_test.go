@@ -54,6 +54,37 @@ func TestAClosedReaderReadsOnlyFromMemory(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestCloseFileLeavesReferencesOnlyWhatIsInMemory(t *testing.T) {
+	es := plainEntries(1000, 100)
+	released := 0
+	f := &memFile{data: buildTable(t, WriterOptions{Filter: bloom}, es)}
+	r, err := Open(f, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache(), Released: func(*Reader) { released++ }})
+	require.NoError(t, err)
+	checkGet(t, r, base.Bytewise, es, base.UserKey(es[0].Key), base.MaxSeq)
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(t, err)
+	require.True(t, it.First())
+	r.CloseFile()
+	r.CloseFile()
+	require.Equal(t, 1, f.closed)
+	require.Zero(t, released, "there are references")
+
+	checkGet(t, r, base.Bytewise, es, base.UserKey(es[0].Key), base.MaxSeq)
+	require.True(t, it.Next())
+	require.False(t, it.Last())
+	require.Equal(t, base.ErrClosed, it.Err())
+	_, err = get(r, string(base.UserKey(es[999].Key)), base.MaxSeq)
+	require.Equal(t, base.ErrClosed, err)
+	ownBuffers, err := r.NewIter(IterOptions{NoFillCache: true})
+	require.NoError(t, err)
+	require.False(t, ownBuffers.Last())
+	require.Equal(t, base.ErrClosed, ownBuffers.Err())
+	_, _ = it.Close(), ownBuffers.Close()
+	require.NoError(t, r.Close())
+	require.Equal(t, 1, f.closed)
+	require.Equal(t, 1, released)
+}
+
 func TestIteratorsAndReferencesKeepTheFileOpen(t *testing.T) {
 	es := plainEntries(1000, 100)
 	r, f := openBare(t, es)

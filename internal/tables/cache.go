@@ -41,6 +41,7 @@ type Cache struct {
 	open    *cache.Cache[*sstable.Reader]
 	cost    openingCost
 	closed  atomic.Bool
+	readers readers
 }
 
 // openingCost counts the successful openings of tables, their reads and the bytes read.
@@ -50,6 +51,7 @@ type openingCost struct{ tables, reads, bytes atomic.Uint64 }
 func NewCache(o CacheOptions) *Cache {
 	o.Reader.Tail = new(sstable.TailGuess)
 	t := &Cache{options: o}
+	t.options.Reader.Released = t.readers.forget
 	if o.Pool == nil {
 		t.open = cache.New(int64(o.MaxOpen), closeReader)
 	} else {
@@ -122,6 +124,10 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	t.cost.tables.Add(1)
 	t.cost.reads.Add(cost.Reads)
 	t.cost.bytes.Add(cost.Bytes)
+	if !t.readers.add(r) {
+		_ = r.Close() // closing a file that was only read cannot lose data
+		return nil, base.ErrClosed
+	}
 	if p, ok := r.KnownProperties(); ok {
 		if f.Counts.Load() == nil {
 			f.Counts.Store(countsOf(&p))
@@ -227,9 +233,12 @@ func (t *Cache) Openings() (tables, reads, bytes uint64) {
 // Drop permanently closes f's reader, since the table is obsolete.
 func (t *Cache) Drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
 
-// Close closes all tables and prevents further openings. Tables with references can still
-// be read until those are dropped.
+// Close closes the files of all tables, also of those with references, and prevents further openings. It waits
+// for reads under way, but not for the references, whose owners must still drop them: what they read from then
+// on is in memory, or the error is base.ErrClosed. The file of a table that is just being opened is closed at the
+// end of its opening, which fails.
 func (t *Cache) Close() {
 	t.closed.Store(true)
 	t.open.Close()
+	t.readers.closeFiles()
 }

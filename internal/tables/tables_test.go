@@ -236,6 +236,69 @@ func TestATableThatIsGoneAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, base.ErrClosed)
 }
 
+// What a reader has in memory can be used after Close, and reads from disk are ErrClosed as it is, since it is no fault
+// of the table.
+func TestCloseClosesTheFilesOfTablesWithReferences(t *testing.T) {
+	s := newShelf(t, 1)
+	counting := wrap.NewCounting(s.dir.FS)
+	s.cache.options.FS = counting
+	files := s.write(t, numbered(0, 1000, 1), 500)
+	iters := make([]*LevelIter, len(files))
+	for i := range files {
+		iters[i] = NewLevelIter(s.cache, base.Bytewise, files[i:i+1], sstable.IterOptions{})
+		require.True(t, iters[i].First())
+	}
+	r, err := s.cache.Ref(files[1])
+	require.NoError(t, err)
+	require.EqualValues(t, 2, counting.Snapshot().Total.OpenFiles, "the one beyond MaxOpen has a reference")
+	require.Len(t, s.cache.readers.open, 2)
+	s.cache.Close()
+	require.Zero(t, counting.Snapshot().Total.OpenFiles)
+	r.CloseFile()
+	for _, it := range iters {
+		key := append([]byte(nil), it.Key()...)
+		require.True(t, it.Next(), "the block is in memory")
+		require.NotEqual(t, key, it.Key())
+		for it.Next() {
+		}
+		require.Equal(t, base.ErrClosed, it.Err())
+		require.Equal(t, base.ErrClosed, it.Close())
+	}
+	r.Unref()
+	require.Zero(t, counting.Snapshot().Total.OpenFiles, "a file is closed once")
+}
+
+func TestATableThatIsBeingOpenedDuringCloseIsClosed(t *testing.T) {
+	s := newShelf(t, 4)
+	file := s.write(t, numbered(0, 10, 1), 100)[0]
+	counting := wrap.NewCounting(s.dir.FS)
+	s.cache.options.FS = wrap.NewFaulty(counting, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpRead {
+			s.cache.Close()
+		}
+		return nil
+	})
+	_, err := s.cache.Get(file)
+	require.ErrorIs(t, err, base.ErrClosed)
+	require.Zero(t, counting.Snapshot().Total.OpenFiles)
+	require.Empty(t, s.cache.readers.open)
+}
+
+func TestReadersThatLeaveTheCacheAreForgotten(t *testing.T) {
+	s := newShelf(t, 1)
+	files := s.write(t, numbered(0, 1000, 1), 100)
+	for range 3 {
+		for _, f := range files {
+			r, err := s.cache.Ref(f)
+			require.NoError(t, err)
+			r.Unref()
+		}
+	}
+	require.Len(t, s.cache.readers.open, 1)
+	s.cache.Drop(files[len(files)-1])
+	require.Empty(t, s.cache.readers.open)
+}
+
 // Each run of each iterator has 664 bytes, and there was one for each of the seven levels.
 func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
 	s := newShelf(t, 3)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/syndtr/goleveldb/leveldb"
@@ -96,6 +97,50 @@ func TestCloseDoesNotWaitForIteratorsAndSnapshots(t *testing.T) {
 	it.Release()
 	s.Release()
 	tr.Discard()
+}
+
+// countingStorage counts the files that are open for reading.
+type countingStorage struct {
+	storage.Storage
+	open atomic.Int64
+}
+
+func (s *countingStorage) Open(fd storage.FileDesc) (storage.Reader, error) {
+	r, err := s.Storage.Open(fd)
+	if err != nil {
+		return nil, err
+	}
+	s.open.Add(1)
+	return &countedReader{r, &s.open}, nil
+}
+
+type countedReader struct {
+	storage.Reader
+	open *atomic.Int64
+}
+
+func (r *countedReader) Close() error {
+	r.open.Add(-1)
+	return r.Reader.Close()
+}
+
+func TestCloseClosesTheFilesThatIteratorsRead(t *testing.T) {
+	stor := &countingStorage{Storage: storage.NewMemStorage()}
+	d := open(t, stor, nil)
+	fill(t, d, 10)
+	must(t, d.CompactRange(util.Range{}))
+	it := d.NewIterator(nil, nil)
+	if !it.First() || stor.open.Load() == 0 {
+		t.Fatal(it.Error(), stor.open.Load())
+	}
+	must(t, d.Close())
+	if n := stor.open.Load(); n != 0 {
+		t.Errorf("%d files are open after Close", n)
+	}
+	it.Release()
+	if n := stor.open.Load(); n != 0 {
+		t.Errorf("%d files are open after Release", n)
+	}
 }
 
 // Slices of an iterator stay as they are until it moves, also after Release, and may be changed.
