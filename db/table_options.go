@@ -25,10 +25,10 @@ func (o *Options) cacheOptions(fsys vfs.FS, dir string, blocks *sstable.BlockCac
 // decideCompression decides about DefaultCompression before the first table is written. Open does not, because it
 // costs some reads, and a store that is only read, or that writes little, needs no decision.
 func (d *DB) decideCompression() {
-	if d.opts.ReadOnly || d.present.Load().passed.Tables.Compression != DefaultCompression {
-		return
-	}
 	d.deciding.Do(func() {
+		if d.opts.ReadOnly || d.present.Load().passed.Tables.Compression != DefaultCompression {
+			return // SetOptions of this program may choose the default later, and then it means Snappy
+		}
 		files, err := manifest.ListDir(d.fs, d.dir)
 		if err != nil || !tables.WithoutSnappy(&d.files, files.All) {
 			return
