@@ -72,7 +72,7 @@ const (
 // withReserve calls what frees space. If the disk is too full for that, it frees the reserve and calls it again.
 func (d *DB) withReserve(ctx context.Context, free func() error) error {
 	err := free()
-	if base.IsNoSpace(err) && d.reserve.Free() {
+	if base.IsNoSpace(err) && (d.reserve.Free() || d.reserve.Used()) { // Open may have used it, and compactions have the space
 		d.opts.Logger.Warn("the disk is full; the reserve is used to delete a range", "bytes", d.reserve.Size())
 		for n := range reserveAttempts {
 			d.mu.Lock()

@@ -164,6 +164,16 @@ func (r *Reserve) Free() bool {
 	return true
 }
 
+// Used reports whether the file was removed, by Free or by an earlier Reserve, and is not wanted again yet.
+func (r *Reserve) Used() bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.freed
+}
+
 // Freed says that an earlier Reserve of the same directory was freed.
 func (r *Reserve) Freed() { r.setFreed(true) }
 
