@@ -151,7 +151,7 @@ func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) 
 		if errors.Is(err, ErrNoEnvelope) {
 			return errors.Newf("sievedb: Options.Expiry asks for the prefixes %q, but %s has values under them that were written without the option, "+
 				"so they have no place for a time; it has recorded the prefixes %q: leave the others out and the database opens as before; "+
-				"put values that shall expire under a new prefix, or delete those first", prefixes, d.dir, d.set.Recorded().Prefixes)
+				"put values that should expire under a new prefix, or delete those first", prefixes, d.dir, d.set.Recorded().Prefixes)
 		}
 		if err != nil {
 			return err

@@ -284,9 +284,9 @@ func (r *Reader) closeFile() error {
 	return r.file.Close()
 }
 
-// CloseFile closes the file although there may be references, after reads of it that are under way. Whoever has
-// a reference can still use what is in memory and must still drop it; what would read the file returns
-// sievedb's ErrClosed. A file that is closed already stays so.
+// CloseFile waits for running reads of the file and closes it, even if there are references. Their holders can
+// still use what is in memory and must still drop them; what would read the file returns sievedb's ErrClosed.
+// If the file is closed already, CloseFile does nothing.
 func (r *Reader) CloseFile() {
 	_ = r.closeFile() // closing a file that was only read cannot lose data
 }
