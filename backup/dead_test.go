@@ -137,7 +137,7 @@ func newSmallDisk(mem *vfs.Mem, root string) *smallDisk {
 	s := &smallDisk{mem: mem}
 	s.limit.Store(1 << 40)
 	s.Faulty = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpWrite && strings.HasPrefix(op.Name, root+"/") && s.used(root)+int64(op.Length) > s.limit.Load() {
+		if op.Kind == wrap.OpWrite && strings.HasPrefix(filepath.ToSlash(op.Name), root+"/") && s.used(root)+int64(op.Length) > s.limit.Load() {
 			s.full.CompareAndSwap(0, s.used(root))
 			return &wrap.Fault{Err: syscall.ENOSPC}
 		}

@@ -1,7 +1,9 @@
 package backup_test
 
 import (
+	"cmp"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,10 +22,7 @@ import (
 func TestABackupWritesOnlyIntoTheDatabasesDirectory(t *testing.T) {
 	mem, mounted := vfs.NewMem(), false
 	fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		name := op.Name + "/"
-		if op.NewName != "" {
-			name = op.NewName + "/"
-		}
+		name := filepath.ToSlash(cmp.Or(op.NewName, op.Name)) + "/"
 		reads := op.Kind == wrap.OpOpen || op.Kind == wrap.OpRead || op.Kind == wrap.OpList || op.Kind == wrap.OpStat || op.Kind == wrap.OpSize
 		if mounted && !reads && !strings.HasPrefix(name, "vol/") {
 			return &wrap.Fault{Err: syscall.EROFS}
@@ -165,7 +164,7 @@ func TestABackupBeginsWhileAnotherOneEnds(t *testing.T) {
 			require.NoError(t, mem.Remove("db/backup"))
 		}
 		o := smallOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if op.Kind == at && strings.HasPrefix(op.Name, "db/backup") && !ended {
+			if op.Kind == at && strings.HasPrefix(op.Name, filepath.Join("db", "backup")) && !ended {
 				end()
 			}
 			return nil

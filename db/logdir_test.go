@@ -255,10 +255,16 @@ func TestDestroyRemovesLogsElsewhere(t *testing.T) {
 // An opening that fails leaves both directories as they were.
 func TestAFailedOpenMovesNoLogs(t *testing.T) {
 	for name, fault := range map[string]func(op wrap.Op) bool{
-		"the marks":    func(op wrap.Op) bool { return op.Kind == wrap.OpWrite && strings.HasPrefix(op.Name, "logs/LOGS") },
-		"the other":    func(op wrap.Op) bool { return op.Kind == wrap.OpRename && strings.HasPrefix(op.Name, "db/LOGDIR") },
-		"the log":      func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".log" },
-		"the MANIFEST": func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && strings.HasPrefix(op.Name, "db/MANIFEST") },
+		"the marks": func(op wrap.Op) bool {
+			return op.Kind == wrap.OpWrite && strings.HasPrefix(op.Name, filepath.Join("logs", "LOGS"))
+		},
+		"the other": func(op wrap.Op) bool {
+			return op.Kind == wrap.OpRename && strings.HasPrefix(op.Name, filepath.Join("db", "LOGDIR"))
+		},
+		"the log": func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".log" },
+		"the MANIFEST": func(op wrap.Op) bool {
+			return op.Kind == wrap.OpCreate && strings.HasPrefix(op.Name, filepath.Join("db", "MANIFEST"))
+		},
 	} {
 		mem := vfs.NewMem()
 		mem = putAndCrash(t, testOptions(mem), mem, "a")

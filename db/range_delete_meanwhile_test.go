@@ -2,8 +2,8 @@ package db
 
 import (
 	"fmt"
+	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +34,7 @@ func duringDeletion(t *testing.T, meanwhile func(d *DB)) *DB {
 // onTemp calls f before each creation of a table with a temporary name.
 func onTemp(fs vfs.FS, f func()) vfs.FS {
 	return wrap.NewFaulty(fs, func(op wrap.Op) *wrap.Fault {
-		kind, _, ok := base.ParseFileName(op.Name[strings.LastIndexByte(op.Name, '/')+1:])
+		kind, _, ok := base.ParseFileName(filepath.Base(op.Name))
 		if ok && kind == base.FileTemp && op.Kind == wrap.OpCreate {
 			f()
 		}
@@ -293,7 +293,7 @@ func TestACopyMadeDuringADeletionStillHidesWhatItHid(t *testing.T) {
 		if op.Kind != wrap.OpCreate || !deleting.Load() {
 			return nil
 		}
-		switch kind, _, _ := base.ParseFileName(op.Name[strings.LastIndexByte(op.Name, '/')+1:]); kind {
+		switch kind, _, _ := base.ParseFileName(filepath.Base(op.Name)); kind {
 		case base.FileTable: // the copy
 			first.Do(func() {
 				close(copying)
