@@ -139,7 +139,7 @@ func hasLost(d repairDir) bool {
 func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 	for name, d := range brokenStores(t) {
 		t.Run(name, func(t *testing.T) {
-			want, _, _ := d.repaired(t)
+			want, whole, _ := d.repaired(t)
 			d.eachFault(t, func(n uint64, op wrap.Op) {
 				where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
 				mem := d.fs(t)
@@ -157,7 +157,12 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 					if name != "table and log damaged" { // an Open shows less of that one
 						requireRefusedOrEqual(t, files.fs(t), want, where)
 					}
-					mustRepair(t, left)
+					again := mustRepair(t, left)
+					if !again.Healthy { // else CURRENT was switched already
+						require.Equal(t, whole.Incomplete, again.Incomplete, "%s\n%s", where, again)
+						require.GreaterOrEqual(t, again.EntriesLost, whole.EntriesLost, where)
+						require.GreaterOrEqual(t, again.BytesLost, whole.BytesLost, where)
+					}
 					require.Equal(t, want, contentsOf(t, left), where)
 					d.requireSurvives(t, readDir(t, left, "db"), where)
 				}

@@ -19,6 +19,9 @@ type RepairReport struct {
 	// Incomplete says that something was lost, or may be an older version. The end of a log that a
 	// crash cut does not count.
 	Incomplete bool
+	// Interrupted says that an earlier repair was interrupted which gave something up. EntriesLost and BytesLost have
+	// its numbers too, but Ranges lacks its ranges; its files are in dir/lost.
+	Interrupted bool
 	// EntriesLost counts the entries that are known to be lost, BytesLost the bytes of missing tables and
 	// damaged blocks whose entries are not counted. Files that others had replaced may have had
 	// the same entries; see EntriesFilled.
@@ -188,6 +191,9 @@ func (r *RepairReport) verdict() string {
 	}
 	if len(r.Ranges) > 0 {
 		parts = append(parts, fmt.Sprintf("keys in %d ranges may be missing or old", len(r.Ranges)))
+	}
+	if r.Interrupted {
+		parts = append(parts, "of these, a repair that was interrupted gave up some, in ranges that are not known any more")
 	}
 	if r.MayResurrect {
 		parts = append(parts, "deleted keys and older values may have come back")

@@ -27,6 +27,7 @@ type Findings struct {
 	Ranges                 []KeyRange
 	Damaged                bool // records in the middle of a log are lost, or files
 
+	Interrupted   bool // the numbers above have what an interrupted repair before this one gave up
 	LogsElsewhere bool // a MANIFEST records that the logs are in another directory
 }
 

@@ -13,7 +13,8 @@ import (
 // install makes the plan the state of the directory.
 //
 //  1. The new tables get their names, durably.
-//  2. The new MANIFEST is written, durably, with a number above all others.
+//  2. What is given up is noted in lost/ for a repair that follows an interrupted one, and the new MANIFEST is written,
+//     durably, with a number above all others.
 //  3. The other MANIFESTs are moved to lost/, then all other unused files.
 //  4. CURRENT is switched.
 //
@@ -36,7 +37,11 @@ func (r *Repairer) install(p *plan) error {
 	if err := r.moveAway(p); err != nil {
 		return err
 	}
-	return manifest.SetCurrent(r.fs, r.dir, manifestNum)
+	if err := manifest.SetCurrent(r.fs, r.dir, manifestNum); err != nil {
+		return err
+	}
+	_ = r.end() // the repair is complete
+	return nil
 }
 
 // nameTables renames the new tables from their temporary names.
@@ -75,6 +80,9 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 		return 0, err
 	}
 	name := base.FileName(base.FileManifest, num)
+	if err := r.begin(name); err != nil {
+		return 0, err
+	}
 	r.made[name] = true
 	r.report.NewManifest = name
 	return num, manifest.WriteFile(r.fs, r.dir, num, edit)

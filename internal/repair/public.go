@@ -11,8 +11,9 @@ func (r *Findings) Public(dir string) *report.RepairReport {
 		EntriesShadowed: r.EntriesShadowed, EntriesTooLarge: r.EntriesTooLarge,
 		EntriesFilled: r.EntriesFilled, LastSequence: r.LastSequence, NewManifest: r.NewManifest,
 	}
+	public.Interrupted = r.Interrupted
 	public.EntriesLost, public.BytesLost = r.EntriesLost, r.BytesLost
-	public.Incomplete = r.Damaged || r.MayResurrect || r.EntriesLost > 0 || r.BytesLost > 0 || len(r.Ranges) > 0 ||
+	public.Incomplete = r.Damaged || r.MayResurrect || r.Interrupted || r.EntriesLost > 0 || r.BytesLost > 0 || len(r.Ranges) > 0 ||
 		r.EntriesConflicting > 0 || r.EntriesTooLarge > 0
 	for _, k := range r.Ranges {
 		public.Ranges = append(public.Ranges, report.RepairedRange(k))

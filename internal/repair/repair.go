@@ -151,6 +151,9 @@ func (r *Repairer) steps() error {
 		return err
 	}
 	r.findLosses(plan)
+	if err := r.addInterrupted(); err != nil {
+		return err
+	}
 	if r.opts.DryRun {
 		if err := r.foretell(plan); err != nil {
 			return err

@@ -1,0 +1,26 @@
+package repair
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func FuzzDecodeInterrupted(f *testing.F) {
+	f.Add([]byte(`{"Manifest":"MANIFEST-000012","EntriesLost":5,"BytesLost":100,"MayResurrect":true}` + "\n"))
+	f.Add([]byte(`{"Manifest":"../MANIFEST-000012"}`))
+	f.Add([]byte(`{"Manifest":"CURRENT","EntriesLost":-1}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		i, ok := decodeInterrupted(b)
+		if !ok {
+			return
+		}
+		again, err := json.Marshal(i)
+		require.NoError(t, err)
+		same, ok := decodeInterrupted(again)
+		require.True(t, ok)
+		require.Equal(t, i, same)
+	})
+}
