@@ -293,7 +293,7 @@ func (c *creation) lockPlace() error {
 	}
 	_, err := c.dropDead(c.ctx, false) // before the locks are removed
 	if err == nil {
-		err = checkpoint.RemoveLeft(c.fs, c.parent, isName)
+		err = checkpoint.RemoveLeft(c.fs, c.parent, !c.own, isName)
 	}
 	if err != nil {
 		return errors.Wrap(err, "removing what an interrupted backup left")

@@ -33,7 +33,9 @@ const restoreSuffix = ".restore"
 //
 // The directory is made with the name of dest and ".restore", synced, and renamed, so that dest is
 // complete, empty as it was, or does not exist. After an error or a crash a directory with that suffix may
-// remain, which the next call for dest replaces. Any other directory of that name is an error. Size and checksum of every file are compared; a
+// remain, which the next call for dest replaces. Any other directory of that name is an error. So are, on Unix, a
+// directory of that name and an empty dest that another user owns or can write in, as vfs.OwnDir says: the error
+// matches vfs.ErrNotOwn. Size and checksum of every file are compared; a
 // difference matches db.ErrCorruption. A full disk is db.ErrNoSpace. If ctx is done, the error is that of
 // ctx. nil options mean the defaults.
 func (r *Repository) Restore(ctx context.Context, id, dest string, o *RestoreOptions) (Info, error) {
@@ -143,7 +145,7 @@ func (s *restoring) run() error {
 	return errors.CombineErrors(err, lock.Close())
 }
 
-// checkDest refuses a destination that has files, other than the one that is locked.
+// checkDest refuses a destination that has files, other than the one that is locked, or that another user can change.
 func (s *restoring) checkDest() (err error) {
 	if s.empty, err = vfs.PlainDir(s.fs, s.dest); err != nil || !s.empty {
 		return err
@@ -153,7 +155,10 @@ func (s *restoring) checkDest() (err error) {
 	if err == nil && len(names) > 0 {
 		err = errors.Wrapf(fs.ErrExist, "it has %s; choose a directory that does not exist or is empty", names[0])
 	}
-	return err
+	if err == nil {
+		_, err = vfs.OwnDir(s.fs, s.dest)
+	}
+	return chooseAnother(err)
 }
 
 // clear removes what an interrupted call left.

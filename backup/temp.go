@@ -16,26 +16,28 @@ import (
 // directory may be someone's database. Every engine removes a file of this name when it opens a database.
 var markerName = base.FileName(base.FileTemp, 0)
 
-// makeTemp makes the directory to restore to, or accepts the one of an interrupted call, and locks it.
+// makeTemp makes the directory to restore to, or accepts the one of an interrupted call, and locks it. A directory that
+// another user can change could become the database, with files of that user.
 func (s *restoring) makeTemp() (lock io.Closer, err error) {
 	if s.empty {
 		return s.renameDest()
 	}
-	there, err := vfs.PlainDir(s.fs, s.temp)
-	switch {
-	case err != nil:
-		return nil, err
-	case there:
-		return s.lockTemp()
-	}
-	err = vfs.MkdirAllSynced(s.fs, filepath.Dir(s.dest))
-	if err == nil {
-		err = vfs.MkdirPlain(s.fs, s.temp)
+	if err = vfs.MkdirAllSynced(s.fs, filepath.Dir(s.dest)); err == nil {
+		err = vfs.MkdirOwn(s.fs, s.temp)
 	}
 	if err != nil {
-		return nil, err
+		return nil, chooseAnother(err)
 	}
 	return s.lockTemp()
+}
+
+// chooseAnother adds to an error about a directory that another user can change what to do.
+func chooseAnother(err error) error {
+	if errors.Is(err, vfs.ErrNotOwn) {
+		return errors.Wrap(err, "a directory that exists must belong to the user who restores, and no other may write "+
+			"in it; remove it, or choose another name")
+	}
+	return err
 }
 
 // lockTemp locks a directory that this call may fill.
@@ -80,9 +82,9 @@ func (s *restoring) renameDest() (io.Closer, error) {
 
 // removeTemp removes what an interrupted call left.
 func (s *restoring) removeTemp() error {
-	there, err := vfs.PlainDir(s.fs, s.temp)
+	there, err := vfs.OwnDir(s.fs, s.temp)
 	if err != nil || !there {
-		return err
+		return chooseAnother(err)
 	}
 	lock, err := s.lockTemp()
 	if err != nil {

@@ -24,7 +24,8 @@ type CheckpointOptions struct {
 // takes.
 //
 // When it returns nil, dir is durable and complete. After an error or a crash it does not exist; a
-// directory with its name and ".checkpoint" may remain, which the next call for dir removes. nil
+// directory with its name and ".checkpoint" may remain, which the next call for dir removes. If another user owns that
+// directory or can write in it, the error matches vfs.ErrNotOwn. nil
 // options mean the defaults. If ctx is done, it returns the error of ctx. It works on a read-only
 // store and on a follower too: they write what the logs have as tables. So a follower can copy a database
 // that LevelDB or goleveldb has open. dir must not be within the database's directories, also not through a symbolic

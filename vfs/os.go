@@ -115,7 +115,12 @@ func (osFS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
 func (osFS) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
 
-func (o osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirMode(o.fileMode)) }
+func (o osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, o.newDirMode()) }
+
+// Mkdir implements DirMaker.
+func (o osFS) Mkdir(dir string) error { return os.Mkdir(dir, o.newDirMode()) }
+
+func (o osFS) newDirMode() fs.FileMode { return dirMode(o.fileMode) }
 
 func (osFS) SyncDir(dir string) error { return renamed("sync directory", syncDir(dir)) }
 

@@ -124,20 +124,25 @@ func (m *maker) checkPlace() error {
 // removes a file of this name when it opens a database.
 var markerName = base.FileName(base.FileTemp, 0)
 
-// makeTemp makes the temporary directory, or accepts the one of an interrupted checkpoint.
+// makeTemp makes the temporary directory, or accepts the one of an interrupted checkpoint, unless another user can
+// change it.
 func (m *maker) makeTemp() error {
 	there, err := vfs.PlainDir(m.FS, m.temp)
-	switch {
-	case err != nil:
+	if err == nil && !there {
+		err = vfs.MkdirAllSynced(m.FS, filepath.Dir(m.temp))
+	}
+	if err != nil {
 		return err
-	case !there:
-		if err := vfs.MkdirAllSynced(m.FS, filepath.Dir(m.temp)); err != nil {
-			return err
-		}
-		err := vfs.MkdirPlain(m.FS, m.temp)
-		if err != nil {
-			_ = m.FS.Remove(m.temp) // if it is there, it is empty
-		}
+	}
+	err = vfs.MkdirOwn(m.FS, m.temp)
+	switch {
+	case errors.Is(err, vfs.ErrNotOwn):
+		return errors.Wrap(err, "the temporary directory of the checkpoint must be of the same user, and no other may "+
+			"write in it; remove it, or choose another directory")
+	case err != nil && !there:
+		_ = m.FS.Remove(m.temp) // if it is there, it is empty
+		return err
+	case err != nil || !there:
 		return err
 	}
 	names, err := m.FS.List(m.temp)

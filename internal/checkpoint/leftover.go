@@ -18,9 +18,23 @@ const LockSuffix = ".lock"
 
 // RemoveLeft removes the checkpoints of backups that were interrupted, in a directory that may be missing. Those of
 // running ones are locked. A directory without a lock's file is something else, such as a database that was restored
-// under such a name. isName reports whether a backup gives its checkpoint such a name.
-func RemoveLeft(fsys vfs.FS, parent string, isName func(string) bool) error {
-	return eachLeft(fsys, parent, isName, func(dir string, lock io.Closer) error { return Remove(fsys, dir, lock) })
+// under such a name. isName reports whether a backup gives its checkpoint such a name. If parent is outside
+// the database, other users may make and exchange directories with such names: what they can change stays there.
+func RemoveLeft(fsys vfs.FS, parent string, outside bool, isName func(string) bool) error {
+	isOurs := func(name string) bool { return isName(name) && !(outside && mayBeExchanged(fsys, parent, name)) }
+	return eachLeft(fsys, parent, isOurs, func(dir string, lock io.Closer) error { return Remove(fsys, dir, lock) })
+}
+
+// mayBeExchanged reports whether another user can change a checkpoint in parent or the file of its lock.
+func mayBeExchanged(fsys vfs.FS, parent, name string) bool {
+	path := filepath.Join(parent, name)
+	for _, dir := range []string{path, path + tempSuffix} {
+		if _, err := vfs.OwnDir(fsys, dir); errors.Is(err, vfs.ErrNotOwn) {
+			return true
+		}
+	}
+	info, err := fsys.Lstat(path + LockSuffix)
+	return err == nil && errors.Is(vfs.CheckOwn(path+LockSuffix, info), vfs.ErrNotOwn)
 }
 
 // eachLeft calls f for each checkpoint that no backup uses, with its lock.
@@ -69,7 +83,7 @@ func isBackupID(name string) bool {
 // then.
 func RemoveOwn(fsys vfs.FS, dir string) error {
 	dir = filepath.Join(dir, base.BackupDir)
-	err := RemoveLeft(fsys, dir, isBackupID)
+	err := RemoveLeft(fsys, dir, false, isBackupID)
 	if err == nil {
 		_ = fsys.Remove(dir) // it fails if there is none, or if it is not empty
 	}
