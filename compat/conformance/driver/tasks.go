@@ -141,7 +141,10 @@ func appendOldRecord(dir string) error {
 	if err != nil || len(logs) == 0 {
 		return fmt.Errorf("no logs in %s: %w", dir, err)
 	}
-	f, err := os.OpenFile(slices.Max(logs), os.O_WRONLY|os.O_TRUNC, 0)
+	f, err := os.OpenFile(slices.Max(logs), os.O_WRONLY, 0)
+	if err == nil {
+		err = f.Truncate(0)
+	}
 	if err != nil {
 		return err
 	}

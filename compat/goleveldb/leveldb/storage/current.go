@@ -3,12 +3,15 @@ package storage
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 const currentName = "CURRENT"
@@ -29,19 +32,19 @@ func (s *fileStorage) SetMeta(fd FileDesc) error {
 func (s *fileStorage) setCurrent(fd FileDesc) error {
 	current := filepath.Join(s.path, currentName)
 	content := fd.String() + "\n"
-	old, err := os.ReadFile(current)
+	old, err := s.read(currentName)
 	switch {
 	case err == nil && string(old) == content:
 		return nil
 	case err == nil:
-		if err := writeSynced(current+".bak", old); err != nil {
+		if err := s.writeSynced(current+".bak", old); err != nil {
 			return err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	next := current + "." + strconv.FormatInt(fd.Num, 10)
-	if err := writeSynced(next, []byte(content)); err != nil {
+	if err := s.writeSynced(next, []byte(content)); err != nil {
 		return err
 	}
 	if err := os.Rename(next, current); err != nil {
@@ -50,8 +53,21 @@ func (s *fileStorage) setCurrent(fd FileDesc) error {
 	return s.system.SyncDir(s.path)
 }
 
-func writeSynced(name string, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+// maxCurrent is more than every CURRENT has, in bytes.
+const maxCurrent = 1 << 20
+
+// read returns the content of a small file of the directory.
+func (s *fileStorage) read(name string) ([]byte, error) {
+	f, err := s.system.Open(filepath.Join(s.path, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.NewSectionReader(f, 0, maxCurrent))
+}
+
+func (s *fileStorage) writeSynced(name string, data []byte) error {
+	f, err := vfs.Replace(s.system, name)
 	if err != nil {
 		return err
 	}
@@ -132,7 +148,7 @@ func (s *fileStorage) firstCurrent(names []string) (FileDesc, error) {
 }
 
 func (s *fileStorage) readCurrent(name string) (FileDesc, error) {
-	data, err := os.ReadFile(filepath.Join(s.path, name))
+	data, err := s.read(name)
 	if err != nil {
 		return FileDesc{}, err
 	}

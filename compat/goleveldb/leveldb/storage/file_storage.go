@@ -16,21 +16,22 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The modes of new files and directories, before the umask.
-const (
-	fileMode = 0o644
-	dirMode  = 0o755
-)
-
 // OpenFile opens the directory path as a storage, and locks it. Unless readOnly is set, it makes the
 // directory and its parents if they are missing. The lock excludes other processes, and other storages
 // of this one; read-only storages share it. If the directory is locked, the error is the system's
 // (syscall.EAGAIN on Unix).
+//
+// Only the owner can read and write the files and directories that the storage makes (modes 0600 and 0700), where
+// goleveldb makes some that all users can read (0644 and 0755). Modes of existing ones never change. A file that is a
+// symbolic link is an error, where goleveldb writes through it; a read-only storage follows links to plain files.
 func OpenFile(path string, readOnly bool) (Storage, error) {
 	if err := prepareDir(path, readOnly); err != nil {
 		return nil, err
 	}
-	system := vfs.NewOS(fileMode)
+	system := vfs.OS
+	if readOnly {
+		system = vfs.NewOSForReading(vfs.DefaultFileMode)
+	}
 	lock, err := system.Lock(filepath.Join(path, "LOCK"), readOnly)
 	if errors.Is(err, db.ErrLocked) {
 		return nil, errInUse
@@ -39,7 +40,7 @@ func OpenFile(path string, readOnly bool) (Storage, error) {
 	}
 	s := &fileStorage{path: path, readOnly: readOnly, system: system, dirLock: lock}
 	if !readOnly {
-		if err := s.log.open(filepath.Join(path, "LOG")); err != nil {
+		if err := s.log.open(system, filepath.Join(path, "LOG")); err != nil {
 			_ = lock.Close()
 			return nil, err
 		}
@@ -56,7 +57,7 @@ func prepareDir(path string, readOnly bool) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist) && !readOnly:
-		return os.MkdirAll(path, dirMode)
+		return vfs.OS.MkdirAll(path)
 	}
 	return err
 }
@@ -178,9 +179,9 @@ func (s *fileStorage) Open(fd FileDesc) (Reader, error) {
 	if err := s.usableLocked(false); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(s.file(fd))
+	f, err := s.system.Open(s.file(fd))
 	if fd.Type == TypeTable && errors.Is(err, fs.ErrNotExist) {
-		f, err = os.Open(s.oldTable(fd))
+		f, err = s.system.Open(s.oldTable(fd))
 	}
 	return s.handle(f, fd, err)
 }
@@ -194,13 +195,13 @@ func (s *fileStorage) Create(fd FileDesc) (Writer, error) {
 	if err := s.usableLocked(true); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(s.file(fd), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	f, err := vfs.Replace(s.system, s.file(fd))
 	return s.handle(f, fd, err)
 }
 
-func (s *fileStorage) handle(f *os.File, fd FileDesc, err error) (*fileHandle, error) {
+func (s *fileStorage) handle(f vfs.File, fd FileDesc, err error) (*fileHandle, error) {
 	if err != nil {
-		return nil, err
+		return nil, plain(err)
 	}
 	s.open++
 	return &fileHandle{File: f, s: s, fd: fd}, nil
@@ -255,10 +256,37 @@ func (s *fileStorage) Close() error {
 }
 
 type fileHandle struct {
-	*os.File
+	vfs.File
 	s      *fileStorage
 	fd     FileDesc
-	closed bool // guarded by s.mu
+	at     int64 // of Read and Seek
+	closed bool  // guarded by s.mu
+}
+
+// Read implements Reader.
+func (h *fileHandle) Read(p []byte) (n int, err error) {
+	if len(p) > 0 {
+		n, err = h.ReadAt(p, h.at)
+	}
+	h.at += int64(n)
+	if n > 0 && err == io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+// Seek implements Reader.
+func (h *fileHandle) Seek(offset int64, whence int) (int64, error) {
+	size, err := h.Size()
+	if err != nil {
+		return 0, err
+	}
+	from, known := map[int]int64{io.SeekStart: 0, io.SeekCurrent: h.at, io.SeekEnd: size}[whence]
+	if at := from + offset; known && at >= 0 {
+		h.at = at
+		return at, nil
+	}
+	return 0, &fs.PathError{Op: "seek", Path: h.s.file(h.fd), Err: fs.ErrInvalid}
 }
 
 // Sync also makes the name of a MANIFEST durable.

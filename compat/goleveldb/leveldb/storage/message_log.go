@@ -1,8 +1,12 @@
 package storage
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"time"
+
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // maxLog is the size at which LOG becomes LOG.old.
@@ -11,22 +15,33 @@ const maxLog = 1 << 20
 // messageLog writes the file LOG. The zero messageLog drops messages.
 type messageLog struct {
 	f    *os.File
+	fs   vfs.FS
 	name string
 	size int64
 	day  int
 }
 
-func (l *messageLog) open(name string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, fileMode)
+func (l *messageLog) open(fsys vfs.FS, name string) error {
+	made, err := fsys.Create(name) // it refuses links, but does not open for appending
+	if err == nil {
+		err = made.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return plain(err)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|noFollow|noBlock, 0)
 	if err != nil {
 		return err
 	}
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is not a plain file")}
+	}
 	if err != nil {
 		_ = f.Close()
 		return err
 	}
-	*l = messageLog{f: f, name: name, size: info.Size()}
+	*l = messageLog{f: f, fs: fsys, name: name, size: info.Size()}
 	return nil
 }
 
@@ -38,7 +53,7 @@ func (l *messageLog) print(message string) {
 	if l.size > maxLog {
 		_ = l.f.Close()
 		l.f = nil
-		if os.Rename(l.name, l.name+".old") != nil || l.open(l.name) != nil {
+		if os.Rename(l.name, l.name+".old") != nil || l.open(l.fs, l.name) != nil {
 			return
 		}
 	}
