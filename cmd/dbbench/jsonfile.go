@@ -2,9 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"runtime"
 	"time"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // jsonVersion is the version of the JSON file's form. Adding a field keeps it; removing a field
@@ -50,5 +51,5 @@ func (s *session) writeJSON(started time.Time, failure error) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(s.cfg.JSON, append(data, '\n'), 0o644)
+	return outfile.Write(s.cfg.JSON, append(data, '\n'), 0o644)
 }

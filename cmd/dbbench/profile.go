@@ -5,13 +5,15 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // startProfiles starts the profiles for which a file is named. finish ends and writes them.
 func startProfiles(cpuFile, memFile string) (finish func() error, err error) {
 	var cpu *os.File
 	if cpuFile != "" {
-		if cpu, err = os.Create(cpuFile); err != nil {
+		if cpu, err = outfile.Create(cpuFile, 0o644); err != nil {
 			return nil, err
 		}
 		if err := pprof.StartCPUProfile(cpu); err != nil {
@@ -32,7 +34,7 @@ func startProfiles(cpuFile, memFile string) (finish func() error, err error) {
 }
 
 func writeHeapProfile(name string) error {
-	f, err := os.Create(name)
+	f, err := outfile.Create(name, 0o644)
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/internal/chart"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // readsWidth makes the chart legible on a phone, which shows README.md about 340 pixels wide.
@@ -14,7 +14,7 @@ const readsWidth = 480
 
 // writeSVG draws the disk reads per lookup with and without filters.
 func (r *report) writeSVG(name string) error {
-	return os.WriteFile(name, r.bars().File(), 0o644)
+	return outfile.Write(name, r.bars().File(), 0o644)
 }
 
 func (r *report) bars() *chart.Bars {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/internal/chart"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 //go:embed sweep.html.tmpl
@@ -98,7 +99,7 @@ func (out *sweep) writeHTML(cfg *config) error {
 			return fmt.Errorf("--html: %w", err)
 		}
 	}
-	f, err := os.Create(cfg.HTML)
+	f, err := outfile.Create(cfg.HTML, 0o644)
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}

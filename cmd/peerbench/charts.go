@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/internal/chart"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // page is a report as text: lines with the conditions, and tables. Charts are drawn from it, so
@@ -50,7 +50,7 @@ func writeSVG(prefix string, pages []*page) (err error) {
 	drawn := false
 	for _, p := range pages {
 		for ending, content := range p.drawings() {
-			err, drawn = errors.Join(err, os.WriteFile(prefix+ending, content, 0o644)), true
+			err, drawn = errors.Join(err, outfile.Write(prefix+ending, content, 0o644)), true
 		}
 	}
 	if !drawn {

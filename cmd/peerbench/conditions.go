@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // conditions describes the circumstances of a run.
@@ -160,7 +161,7 @@ type jsonFile struct {
 func (rep *report) writeFiles(complete bool) (err error) {
 	if rep.cfg.json != "" {
 		text, e := json.MarshalIndent(jsonFile{jsonVersion, "peerbench", rep.conditions, rep.cfg, complete, rep.results}, "", "  ")
-		err = errors.Join(e, os.WriteFile(rep.cfg.json, append(text, '\n'), 0o644))
+		err = errors.Join(e, outfile.Write(rep.cfg.json, append(text, '\n'), 0o644))
 	}
 	if rep.cfg.markdown != "" && complete {
 		err = errors.Join(err, rep.writeMarkdown(rep.cfg.markdown))

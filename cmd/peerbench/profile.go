@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // profile starts the CPU profile of a measurement if --cpuprofiles is given, and stop ends it. Each
@@ -18,7 +20,7 @@ func (c *config) profile(r *result) (stop func() error, err error) {
 		return nil, err
 	}
 	name := fmt.Sprintf("%s-%s-%d-threads-%d-keys.pprof", r.Engine, r.Workload, r.Threads, c.Num)
-	f, err := os.Create(filepath.Join(c.Profiles, name))
+	f, err := outfile.Create(filepath.Join(c.Profiles, name), 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // known returns text, or "n/a" if there is no figure.
@@ -139,5 +140,5 @@ func writeBetween(name, begin, end, text string) error {
 		}
 		text = head + begin + "\n" + text + end + tail
 	}
-	return os.WriteFile(name, []byte(text), 0o644)
+	return outfile.Write(name, []byte(text), 0o644)
 }

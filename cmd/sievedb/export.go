@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 type exportFlags struct {
@@ -66,16 +67,14 @@ func (a *app) exportFile(store *db.DB, path string, flags *exportFlags, bounds *
 		return fmt.Errorf("sievedb: %s exists; remove it, or choose another name", path)
 	}
 	partial := path + partialSuffix
-	mode := os.O_RDWR | os.O_CREATE | os.O_EXCL
-	if flags.resume {
-		mode = os.O_RDWR
-	}
-	f, err := os.OpenFile(partial, mode, 0o600) // the values may be secret
+	f, err := openPartial(partial, flags.resume)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("sievedb: %s is left from an interrupted export; --resume continues it, or remove it", partial)
 	case errors.Is(err, fs.ErrNotExist) && flags.resume:
 		return fmt.Errorf("sievedb: there is no %s to continue: %w", partial, err)
+	case err != nil && flags.resume:
+		return fmt.Errorf("sievedb: %s cannot be continued: %w; remove it, or choose another name", partial, err)
 	case err != nil:
 		return err
 	}
@@ -102,6 +101,15 @@ func (a *app) exportFile(store *db.DB, path string, flags *exportFlags, bounds *
 	}
 	result := exported{path, count, store.Metrics().LastSequence}
 	return a.out.result(result, func() { a.out.printf("%d entries exported to %s\n", result.Entries, path) })
+}
+
+// openPartial makes the file of an unfinished export, or opens that of an interrupted one: another user may have put it
+// there, to read the values, or to have them written through a link.
+func openPartial(name string, resume bool) (*os.File, error) {
+	if resume {
+		return outfile.OpenOwn(name, os.O_RDWR)
+	}
+	return outfile.New(name, 0o600) // the values may be secret
 }
 
 // exportTo writes the entries within bounds. done is the number of entries that the file has already.

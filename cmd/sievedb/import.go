@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/outfile"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 type importFlags struct {
@@ -37,6 +39,9 @@ type importState struct {
 
 // stateSuffix ends the name of the file with an importState.
 const stateSuffix = ".import"
+
+// maxState is larger than every state, in bytes.
+const maxState = 1 << 20
 
 // saveEvery is how many bytes of the file are read between two saved states.
 const saveEvery = 64 << 20
@@ -88,12 +93,15 @@ func newImportState(dir, path string, f *os.File, flags *importFlags) (*importSt
 		return nil, err
 	}
 	state := &importState{Dir: dir, Size: info.Size(), Format: flags.format, path: path + stateSuffix}
-	b, err := os.ReadFile(state.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && !flags.resume:
+	if !flags.resume {
 		return state, nil // an import from the beginning is always right
-	case err != nil:
-		return nil, err
+	}
+	b, err := outfile.ReadOwn(state.path, maxState)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return state, nil
+	case err != nil: // another user could choose what is skipped
+		return nil, fmt.Errorf("sievedb: the state of the import cannot be used: %w; import without --resume", err)
 	}
 	saved := importState{path: state.path}
 	if err := json.Unmarshal(b, &saved); err != nil {
@@ -121,19 +129,21 @@ func (s *importState) save(a *app, store *db.DB) error {
 func (s *importState) write() error {
 	b, err := json.Marshal(s)
 	if err == nil {
-		err = os.WriteFile(s.path+".tmp", append(b, '\n'), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(s.path+".tmp", s.path)
+		err = outfile.Replace(s.path, append(b, '\n'), 0o600)
 	}
 	return err
 }
 
+// remove removes the state, unless it is not of this user.
 func (s *importState) remove() error {
 	if s.path == "" {
 		return nil
 	}
-	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Lstat(s.path)
+	if err == nil && info.Mode().IsRegular() && vfs.CheckOwn(s.path, info) == nil {
+		err = os.Remove(s.path)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestImportsDoWithoutAState(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.NoFileExists(t, path+stateSuffix)
 
-	require.NoError(t, os.Mkdir(path+stateSuffix+".tmp", 0o700)) // in the way of the state
+	require.NoError(t, os.Mkdir(path+stateSuffix, 0o700)) // in the way of the state
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("k\tv\n", 3000)+"wrong\n"), 0o600))
 	code, _, stderr := tool(t, "import", dir, path)
 	require.Equal(t, exitFailed, code)

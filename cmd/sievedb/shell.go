@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // session is the database that a shell has open.
@@ -368,8 +369,11 @@ type history struct {
 	lines []string
 }
 
-// maxHistory is how many lines are kept.
-const maxHistory = 1000
+// maxHistory is how many lines are kept, and maxHistoryBytes is larger than every file of them.
+const (
+	maxHistory      = 1000
+	maxHistoryBytes = 256 << 20
+)
 
 // openHistory reads the history of the user; nil if there is no place for one.
 func openHistory() *history {
@@ -386,9 +390,9 @@ func openHistory() *history {
 		return nil
 	}
 	h := &history{path: filepath.Join(dir, "history")}
-	b, err := os.ReadFile(h.path)
+	b, err := outfile.ReadOwn(h.path, maxHistoryBytes)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil // such as the history of another user, whose HOME root has
 	}
 	h.lines = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	if len(b) == 0 {
@@ -396,7 +400,7 @@ func openHistory() *history {
 	}
 	if n := len(h.lines); n > maxHistory {
 		h.lines = h.lines[n-maxHistory:]
-		_ = os.WriteFile(h.path, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600) // a longer file does no harm
+		_ = outfile.Replace(h.path, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600) // a longer file does no harm
 	}
 	return h
 }
@@ -407,7 +411,7 @@ func (h *history) Add(line string) {
 		return
 	}
 	h.lines = append(h.lines, line)
-	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := outfile.Append(h.path, 0o600)
 	if err != nil {
 		return // the history of this shell still works
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // browserPatience is far longer than a browser needs for one answer on a busy machine.
@@ -44,7 +46,7 @@ func startBrowser(t *testing.T, binary string) *debugger {
 	dir, err := os.MkdirTemp("", "sievedb-browser-")
 	require.NoError(t, err)
 	d := &debugger{t: t, from: make(chan message), log: filepath.Join(dir, "log")}
-	log, err := os.Create(d.log)
+	log, err := outfile.New(d.log, 0o600)
 	require.NoError(t, err)
 	fromUs, to, err := os.Pipe()
 	require.NoError(t, err)

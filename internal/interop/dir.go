@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // CopyDir copies the files of the directory from to a new directory into, without
@@ -31,7 +33,7 @@ func copyFiles(into, from string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(into, f.Name()), data, 0o600); err != nil {
+		if err := outfile.Write(filepath.Join(into, f.Name()), data, 0o600); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // ErrUnavailable says that a program is not installed.
@@ -35,7 +37,7 @@ func BuildDriver(dir string) (*LevelDB, error) {
 		return nil, fmt.Errorf("%w: LevelDB's headers (Debian: libleveldb-dev)", ErrUnavailable)
 	}
 	source := filepath.Join(dir, "driver.cc")
-	if err := os.WriteFile(source, driverSource, 0o600); err != nil {
+	if err := outfile.Write(source, driverSource, 0o600); err != nil {
 		return nil, err
 	}
 	program := filepath.Join(dir, "driver")

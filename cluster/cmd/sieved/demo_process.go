@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // process is a node of the demonstration: this program, started again.
@@ -42,7 +44,7 @@ func (p *process) start() error {
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := outfile.Append(p.log, 0o600)
 	if err != nil {
 		return err
 	}

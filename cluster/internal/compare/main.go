@@ -122,5 +122,5 @@ func replaceBetweenMarkers(name, text string) error {
 	if !ok || !ok2 {
 		return fmt.Errorf("%s does not have the lines %s and %s", name, beginMarker, endMarker)
 	}
-	return os.WriteFile(name, []byte(before+beginMarker+"\n"+text+"\n"+endMarker+after), 0o644)
+	return replaceFile(name, before+beginMarker+"\n"+text+"\n"+endMarker+after, 0o644)
 }

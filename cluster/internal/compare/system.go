@@ -53,7 +53,7 @@ func (s *servers) stop() error {
 
 // launch starts a server whose output goes to a file next to its data.
 func (s *servers) launch(dir, name, program string, args ...string) error {
-	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.CreateTemp(dir, name+"-*.log")
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,23 @@ func fixedAddrs(dir string, count int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return addrs, os.WriteFile(name, []byte(strings.Join(addrs, "\n")), 0o600)
+	return addrs, replaceFile(name, strings.Join(addrs, "\n"), 0o600)
+}
+
+// replaceFile makes a file, or replaces it. It writes through no link that another user may have put there.
+func replaceFile(name, text string, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
 // waitFor calls f until it succeeds.

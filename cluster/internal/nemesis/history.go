@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // History is what the clients did and saw. Its methods may be called by any goroutine.
@@ -107,7 +110,11 @@ func checkTag(part []porcupine.Operation, marks []porcupine.Annotation, patience
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := porcupine.VisualizePath(tags, info, picture); err != nil {
+	f, err := outfile.Create(picture, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(porcupine.Visualize(tags, info, f), f.Close()); err != nil {
 		return err
 	}
 	if result == porcupine.Unknown {

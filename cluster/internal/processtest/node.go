@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 // Node is a node of a cluster. Its directory and address remain when its process ends.
@@ -61,7 +63,7 @@ func freeAddress() (string, error) {
 
 // Start starts the process. It does not wait until the node answers.
 func (n *Node) Start() error {
-	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := outfile.Append(n.log, 0o600)
 	if err != nil {
 		return err
 	}

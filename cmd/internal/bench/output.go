@@ -1,28 +1,16 @@
 package bench
 
-import (
-	"errors"
-	"os"
-)
+import "github.com/sievedb/sievedb/internal/outfile"
 
 // Writable returns an error for the first of the files that cannot be written, so that a run of
 // hours does not fail at its end. It skips empty names, and leaves existing files unchanged.
 func Writable(files ...string) error {
 	for _, name := range files {
-		info, err := os.Stat(name)
-		if name == "" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-			continue // closing a pipe would signal its end to the reader
+		if name == "" {
+			continue
 		}
-		f, openErr := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
-		if openErr != nil {
-			return openErr
-		}
-		closeErr := f.Close()
-		if err != nil { // it did not exist before
-			closeErr = errors.Join(closeErr, os.Remove(name))
-		}
-		if closeErr != nil {
-			return closeErr
+		if err := outfile.Check(name); err != nil {
+			return err
 		}
 	}
 	return nil

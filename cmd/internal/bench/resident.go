@@ -19,7 +19,14 @@ func Resident() Memory {
 }
 
 // ResetPeak resets the peak that Resident returns, if the system supports it.
-func ResetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
+func ResetPeak() {
+	f, err := os.OpenFile("/proc/self/clear_refs", os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	_, _ = f.WriteString("5")
+	_ = f.Close()
+}
 
 func kibField(text, name string) uint64 {
 	for line := range strings.Lines(text) {

@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/interop"
+	"github.com/sievedb/sievedb/internal/outfile"
 )
 
 func main() {
@@ -198,10 +199,10 @@ func (m *maker) save(c golden, p programInfo, dir string) error {
 	if err := interop.CopyDir(filepath.Join(dir, "db"), left); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "expected.txt"), []byte(m.listing()), 0o644); err != nil {
+	if err := outfile.Write(filepath.Join(dir, "expected.txt"), []byte(m.listing()), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "README.md"), []byte(readme(c, p)), 0o644)
+	return outfile.Write(filepath.Join(dir, "README.md"), []byte(readme(c, p)), 0o644)
 }
 
 func renameTables(dir string) error {
