@@ -35,6 +35,9 @@
 // Open and Lock refuse a symbolic link, directory, device or pipe as the last element of the
 // name. Links further up in the path are followed. NewOSForReading follows links to plain files.
 //
+// A directory or a file that is found where one would be made may have been prepared by another user of the machine.
+// OwnDir, MkdirOwn and CheckOwn refuse it on systems of the Unix family; file systems in memory have no owners.
+//
 // Every error except io.EOF contains its operation and path: it is an *fs.PathError, or an
 // *os.LinkError for Rename and Link. For all implementations, errors.Is finds fs.ErrNotExist,
 // fs.ErrExist, fs.ErrPermission, fs.ErrClosed and, from Lock, db.ErrLocked.
