@@ -77,7 +77,8 @@ func New(name string, mode fs.FileMode) (*os.File, error) {
 }
 
 // Replace makes a file with the content, and gives it a name that may exist: a file or a link with that name is
-// replaced, not written to.
+// replaced, not written to. The content is durable before it gets the name, so a power cut leaves the old file or the
+// new one. A crash may leave a file whose name ends with ".tmp".
 func Replace(name string, content []byte, mode fs.FileMode) (err error) {
 	temp, f := "", (*os.File)(nil)
 	for range 100 { // so many names that are taken are no chance
@@ -89,7 +90,9 @@ func Replace(name string, content []byte, mode fs.FileMode) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	if _, err = f.Write(content); err == nil {
+		err = f.Sync()
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(temp, name)
 	}
