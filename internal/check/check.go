@@ -74,7 +74,7 @@ func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error
 // insignificant.
 const readAhead = 256 << 10
 
-// table reads all entries of f and looks up each of its keys.
+// table reads all entries of f and checks that lookups find them.
 func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 	r, err := c.Cache.Ref(f)
 	if err != nil {
@@ -90,9 +90,10 @@ func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
 	})
 }
 
-// Reader reads the properties and all entries of a table, looks each key up, and calls fn for each entry. The slices are
-// valid during the call. It uses the Comparer and the Policies of o, and returns the first fault, the
-// first error of fn, or that of ctx.
+// Reader reads the properties and all entries of a table, checks that a lookup finds each key and that no filter denies
+// it, and calls fn for each entry. The slices are valid during the call. It uses the Comparer and the Policies of o, and
+// returns the first fault, the first error of fn, or that of ctx. The time is proportional to the bytes that the entries
+// have, keys counted in full; see sstable.Iter.CheckLookup.
 func Reader(ctx context.Context, r *sstable.Reader, o Options, fn func(ikey, value []byte) error) error {
 	filters, err := r.FiltersToCheck(o.Policies)
 	if err != nil {
@@ -106,9 +107,15 @@ func Reader(ctx context.Context, r *sstable.Reader, o Options, fn func(ikey, val
 		return err
 	}
 	defer it.Close()
+	var lookup sstable.Lookup
+	defer lookup.Release()
 	var prev []byte
-	for n, ok := 1, it.First(); ok; n, ok = n+1, it.Next() {
-		ikey := it.Key()
+	var meter Meter
+	for ok := it.First(); ok; ok = it.Next() {
+		ikey, value := it.Key(), it.Value()
+		if meter.Due(len(ikey)+len(value)) && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if prev != nil && base.CompareInternal(o.Comparer, prev, ikey) >= 0 {
 			return errors.New("the keys are not in ascending order")
 		}
@@ -116,13 +123,10 @@ func Reader(ctx context.Context, r *sstable.Reader, o Options, fn func(ikey, val
 			return errors.New("it has two entries of a key with the same sequence number")
 		}
 		prev = append(prev[:0], ikey...)
-		if n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := fn(ikey, it.Value()); err != nil {
+		if err := fn(ikey, value); err != nil {
 			return err
 		}
-		if err := checkLookup(r, ikey); err != nil {
+		if err := it.CheckLookup(&lookup); err != nil {
 			return err
 		}
 		if name, denied := filters.Denies(base.UserKey(ikey), it.BlockOffset()); denied {
@@ -132,19 +136,20 @@ func Reader(ctx context.Context, r *sstable.Reader, o Options, fn func(ikey, val
 	return it.Err()
 }
 
-// checkLookup checks that a lookup in the table finds its entry ikey.
-func checkLookup(r *sstable.Reader, ikey []byte) error {
-	var lookup sstable.Lookup
-	defer lookup.Release()
-	lookup.Init(base.UserKey(ikey), base.Trailer(ikey)>>8)
-	res, err := r.Get(&lookup)
-	switch {
-	case err != nil:
-		return err
-	case res.Filter == sstable.FilterNegative:
-		return errors.New("its filter denies a key of the table")
-	case !res.Found || res.Trailer != base.Trailer(ikey):
-		return errors.New("a lookup does not find a key of the table")
+// Meter says when a walk must look whether it should end. It counts bytes, because the time that an entry takes depends
+// on its length. The zero Meter is ready.
+type Meter struct{ bytes int }
+
+const (
+	meterBytes = 1 << 20 // between two looks; milliseconds of work
+	meterEntry = 256     // bytes for which an entry counts in addition to its own
+)
+
+// Due counts an entry with that many bytes, and reports whether it is time to look.
+func (m *Meter) Due(bytes int) bool {
+	if m.bytes += bytes + meterEntry; m.bytes < meterBytes {
+		return false
 	}
-	return nil
+	m.bytes = 0
+	return true
 }

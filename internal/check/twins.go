@@ -33,8 +33,9 @@ func (c *checker) twins(ctx context.Context, v *manifest.Version, damaged map[*m
 		return nil
 	}
 	faults := map[string]uint64{}
-	for n, ok := 0, it.First(); ok; ok = it.Next() {
-		if n++; n%4096 == 0 && ctx.Err() != nil {
+	var meter Meter
+	for ok := it.First(); ok; ok = it.Next() {
+		if meter.Due(len(it.Key())+len(it.Value())) && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if !it.TwinFollows() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/check"
 	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -69,7 +70,7 @@ type merger struct {
 	waiting []*table // sorted
 	heap    cursors
 	key     []byte // the present user key
-	n       int
+	meter   check.Meter
 }
 
 // cursor is at an entry of a table.
@@ -174,7 +175,7 @@ func (m *merger) skipKey() error {
 		if m.Cmp.Compare(base.UserKey(c.it.Key()), m.key) != 0 {
 			return nil
 		}
-		if m.n++; m.n%checkEvery == 0 {
+		if m.meter.Due(len(c.it.Key()) + len(c.it.Value())) {
 			if err := m.goOn(); err != nil {
 				return err
 			}

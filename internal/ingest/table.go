@@ -197,6 +197,7 @@ type examiner struct {
 	*job
 	table *table
 	meta  *manifest.FileMeta
+	meter check.Meter
 	err   error // of an entry
 
 	minSeq, maxSeq      uint64
@@ -208,6 +209,11 @@ type examiner struct {
 
 // note is called for each entry.
 func (e *examiner) note(ikey, value []byte) error {
+	if e.meter.Due(len(ikey) + len(value)) {
+		if e.err = e.goOn(); e.err != nil {
+			return e.err
+		}
+	}
 	e.err = e.examine(ikey, value)
 	return e.err
 }
@@ -236,14 +242,8 @@ func (e *examiner) examine(ikey, value []byte) error {
 	e.outside = e.outside || !under
 	e.stays = e.stays || !sealed || at == expiry.Never
 	e.lastExpiry = max(e.lastExpiry, at)
-	if e.entries%checkEvery == 0 {
-		return e.goOn()
-	}
 	return nil
 }
-
-// checkEvery is how many entries are read between two looks at the store.
-const checkEvery = 4096
 
 // end compares the properties with the entries. The store uses them to find entries that are newer than
 // a sequence number, and to remove tables that have expired.

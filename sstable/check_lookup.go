@@ -1,0 +1,74 @@
+package sstable
+
+import (
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/errors"
+)
+
+// CheckLookup returns an error unless a lookup of the current entry's key, with its sequence number, finds it. It
+// searches only for the first and the last entry of each restart interval, in the block that the iterator holds, and
+// returns nil for the others. If all of them are found and the keys of the whole table ascend, the others are found too:
+// a lookup chooses the block, and then the interval, by comparing keys with the separators of the index and with the keys
+// at restart points, so what lies between two keys that lead to an interval also leads there. The filters are different:
+// see FilterSet.Denies. The iterator must be Valid. lk is memory that the call may use.
+//
+// A search for each entry would begin at the restart point each time, which takes a time quadratic in the size of a block
+// that has only one.
+func (it *Iter) CheckLookup(lk *Lookup) error {
+	d := &it.data
+	if d.pos != d.block.restart(d.restart) && d.cur.valueEnd != d.limit {
+		return nil
+	}
+	lk.Init(base.UserKey(d.key), base.Trailer(d.key)>>8)
+	if it.r.Denies(lk) {
+		return errDeniesKey
+	}
+	if it.ix.find(it.r.cmp, lk.userKey, lk.trailer) != it.at {
+		return it.checkFromIndex(lk)
+	}
+	if f := it.r.filter; f != nil && !f.whole {
+		if may, _ := f.mayContainAt(lk, it.ix.offsets[it.at]); !may {
+			return errDeniesKey
+		}
+	}
+	f, err := d.block.getWithPivots(it.heldPivots(), it.r.cmp, lk.userKey, lk.trailer)
+	if err != nil {
+		return it.located(err)
+	}
+	if !f.ok || f.trailer != base.Trailer(d.key) {
+		return errNotFoundAgain
+	}
+	return nil
+}
+
+var (
+	errDeniesKey     = errors.Sentinel("its filter denies a key of the table")
+	errNotFoundAgain = errors.Sentinel("a lookup does not find a key of the table")
+)
+
+// checkFromIndex is CheckLookup if the index does not lead to the block of the entry. That is right for one entry of a
+// table at most, see index.continues.
+func (it *Iter) checkFromIndex(lk *Lookup) error {
+	res, err := it.r.GetAfterFilter(lk)
+	switch {
+	case err != nil:
+		return err
+	case res.Filter == FilterNegative:
+		return errDeniesKey
+	case !res.Found || res.Trailer != base.Trailer(it.data.key):
+		return errNotFoundAgain
+	}
+	return nil
+}
+
+// heldPivots returns the pivots of the block that the iterator is on, or nil if a lookup there uses none.
+func (it *Iter) heldPivots() *pivots {
+	if it.ix.pivots == nil || it.sliced != nil {
+		return nil
+	}
+	pv := &it.ix.pivots[it.at]
+	if pv.shape.Load() == 0 {
+		pv.make(&it.data.block)
+	}
+	return pv
+}

@@ -1,0 +1,92 @@
+package sstable
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/testseed"
+)
+
+// withSeparators makes the separators of the index of r those that change returns for the entries, and reports whether
+// that is an index which a table can have.
+func withSeparators(t *testing.T, r *Reader, change func(i int, old []byte) []byte) bool {
+	t.Helper()
+	old, _, err := r.loadIndex()
+	require.NoError(t, err)
+	ix := new(index)
+	ix.keyStarts = append(ix.keyStarts, 0)
+	for i := range old.n {
+		if ix.add(r.cmp, change(i, old.separator(i)), old.block(i).Append(nil), r.limit) != nil {
+			return false
+		}
+	}
+	ix.makePrefixes()
+	r.setIndex(ix)
+	return true
+}
+
+// lookupFault walks through a table and returns the first error of CheckLookup, and how many entries it walked.
+func lookupFault(t *testing.T, r *Reader) (err error, entries int) {
+	t.Helper()
+	var lk Lookup
+	defer lk.Release()
+	it, nerr := r.NewIter(IterOptions{NoFillCache: true, ReadAhead: 1 << 16})
+	require.NoError(t, nerr)
+	defer it.Close()
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		err = it.CheckLookup(&lk)
+		entries++
+	}
+	require.NoError(t, it.Err())
+	return err, entries
+}
+
+// CheckLookup searches for few entries, and yet it finds exactly the indexes by which a lookup of any entry fails.
+func TestCheckLookupFindsEveryWrongIndex(t *testing.T) {
+	seed := testseed.Statistical(t)
+	rnd := rand.New(rand.NewPCG(seed, 30))
+	wrong, right := 0, 0
+	for range 400 {
+		es := slices.CompactFunc(trickyEntries(rnd, base.Bytewise, 20+rnd.IntN(40)), func(a, b itertest.Entry) bool {
+			return base.SameVersion(base.Bytewise, a.Key, b.Key) // of two such entries, lookups find the first
+		})
+		o := WriterOptions{BlockSize: 64 + rnd.IntN(300), BlockRestartInterval: 1 + rnd.IntN(20)}
+		data := buildTable(t, o, es)
+		r, err := Open(&memFile{data: data}, ReaderOptions{Cache: newCache()})
+		require.NoError(t, err)
+		defer r.Close()
+		at := rnd.IntN(1 + rnd.IntN(8))
+		if !withSeparators(t, r, func(i int, old []byte) []byte {
+			if i != at {
+				return old
+			}
+			return es[rnd.IntN(len(es))].Key
+		}) {
+			continue
+		}
+		lost := 0
+		for _, e := range es {
+			res, err := get(r, string(base.UserKey(e.Key)), base.Trailer(e.Key)>>8)
+			require.NoError(t, err)
+			if !res.Found || res.Trailer != base.Trailer(e.Key) {
+				lost++
+			}
+		}
+		err, _ = lookupFault(t, r)
+		if lost > 0 {
+			wrong++
+			require.ErrorIs(t, err, errNotFoundAgain, "%d keys are lost", lost)
+		} else {
+			right++
+			require.NoError(t, err)
+		}
+	}
+	t.Logf("%d wrong indexes, %d right ones", wrong, right)
+	require.Greater(t, wrong, 20)
+	require.Greater(t, right, 20)
+}
