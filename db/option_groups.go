@@ -139,7 +139,8 @@ type TableOptions struct {
 	// Default: 4 KiB. Minimum 64, maximum 4 MiB.
 	BlockSize int
 
-	// RestartInterval is how many keys share a restart point. Default: 16.
+	// RestartInterval is how many keys share a restart point. Default: 16. Fewer share one
+	// if they are long and share most of their bytes: see docs/format.md, "Blocks".
 	RestartInterval int
 
 	// Compression is how new blocks are stored. Default: Snappy, but no compression in a database

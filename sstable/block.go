@@ -176,12 +176,16 @@ const (
 	badEntryShared  = "it shares more bytes than the previous key has; want at most that many"
 	badEntryRestart = "a restart point is at or within it; want an entry that begins there and shares nothing"
 	badEntryKey     = "its key is not an internal key; want at least 8 bytes, with a trailer of kind 0 or 1"
+	badEntryLongKey = "its key has more than 64 MiB; want at most that many"
+	badEntryUnfold  = "the keys since its restart point expand too far; want at most 64 times the bytes there, or 1 MiB"
 )
 
 // eachEntry calls fn with each key and value, in order. The keys may be any bytes, as in the
 // metaindex, the properties and the index. The key's slice is reused for the next entry.
 func (b *Block) eachEntry(part string, fn func(key, value []byte) error) error {
 	var key []byte
+	var long unfolded
+	size := 0 // of the restart interval
 	for p, r := 0, 0; p < b.entriesEnd; {
 		e, ok := readEntry(b.data, p, b.entriesEnd)
 		switch {
@@ -194,9 +198,15 @@ func (b *Block) eachEntry(part string, fn func(key, value []byte) error) error {
 			if p > b.restart(r) || e.shared != 0 {
 				return corruptEntry(part, p, badEntryRestart)
 			}
+			long, size = unfolded{}, b.restartLimit(r)-p
 			r++
 		}
 		key = append(key[:e.shared], b.data[e.suffix:e.value]...)
+		if len(key) > plainKeyLen {
+			if bad := long.add(len(key), e.valueEnd, size); bad != "" {
+				return corruptEntry(part, p, bad)
+			}
+		}
 		if err := fn(key, b.data[e.value:e.valueEnd:e.valueEnd]); err != nil {
 			return err
 		}

@@ -24,11 +24,14 @@ type blockIter struct {
 	limit   int    // where that interval ends
 	err     error
 
-	// past has the entries of the current interval from its restart point up to
-	// and including the current entry, once Prev has read them; it is empty before
-	// that. pastKeys has the keys of the first of them. See Prev.
+	long unfolded // of that interval
+
+	// past has the entries of the current interval from its restart point, or from the
+	// last mark, up to and including the current entry, once Prev has read them; it is
+	// empty before that. pastKeys has the keys of the first of them. See Prev.
 	past     []pastEntry
 	pastKeys []byte
+	marks    *pastMarks // nil unless past has no room for the interval
 }
 
 var _ base.Iterator = (*blockIter)(nil)
@@ -43,14 +46,21 @@ func (it *blockIter) init(cmp *base.Comparer, b Block, part string) {
 func (it *blockIter) unposition() {
 	it.pos = -1
 	it.key = it.key[:0]
+	it.forget()
+	it.long = unfolded{}
+}
+
+// forget drops what Prev has remembered of the interval.
+func (it *blockIter) forget() {
 	it.past = it.past[:0]
 	it.pastKeys = it.pastKeys[:0]
+	it.marks = nil
 }
 
 // Bounds of the memory that an idle blockIter keeps.
 const (
 	maxIdleKey  = 64 << 10 // bytes
-	maxIdlePast = 4 << 10  // entries
+	maxIdlePast = maxPast  // entries
 )
 
 // trim releases the memory of long keys and long restart intervals. The iterator must not
@@ -161,6 +171,11 @@ func (it *blockIter) intervalApart() bool {
 	if !base.ValidInternalKey(key) || bytes.Equal(base.UserKey(key), it.key[:user]) {
 		return false
 	}
+	var long unfolded
+	if len(key) > plainKeyLen && long.add(len(key), e.valueEnd, limit-p) != "" {
+		return false
+	}
+	it.long = long
 	it.key = append(it.key[:0], key...)
 	it.cur, it.pos, it.restart, it.limit = e, p, r, limit
 	return true
@@ -180,7 +195,11 @@ func (it *blockIter) stepAny() bool {
 		return it.fail(p, badEntryRestart)
 	}
 	it.key = append(it.key[:e.shared], it.block.data[e.suffix:e.value]...)
-	if len(it.key) < base.TrailerLen {
+	if n := len(it.key); n > plainKeyLen {
+		if bad := it.long.add(n, e.valueEnd, it.limit-it.block.restart(it.restart)); bad != "" {
+			return it.fail(p, bad)
+		}
+	} else if n < base.TrailerLen {
 		return it.fail(p, badEntryKey)
 	}
 	it.cur, it.pos = e, p
@@ -282,7 +301,20 @@ func (it *blockIter) seekForward(userKey []byte, trailer uint64) bool {
 			return true
 		}
 	}
-	return it.seekGE(userKey, trailer)
+	r, bad := it.block.searchRestarts(it.cmp, it.bytewise, userKey, trailer)
+	switch {
+	case bad >= 0:
+		return it.fail(bad, badEntryRestart)
+	case r > it.restart:
+		it.toRestart(r)
+		return it.seekGEFrom(start{r: r, p: it.cur.valueEnd, limit: it.limit}, userKey, trailer)
+	}
+	// Not from the restart point again: many seeks would read a long interval many times.
+	it.forget()
+	if it.cur.valueEnd == it.limit {
+		return it.nextInterval()
+	}
+	return it.stepTo(userKey, trailer)
 }
 
 // stepTo steps to the first entry that is not before the target: one of the current

@@ -1,16 +1,71 @@
 package sstable
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
 )
 
 // Walking backward reads a block one interval at a time. A key is stored as the difference
-// to the previous key, so an interval is read from its restart point on and remembered.
+// to the previous key, so an interval is read from its restart point on and remembered. Of an
+// interval with very many entries, only the last ones are remembered, and of the others each
+// 4096th with its key, from which the iterator reads on when it comes to them.
 
-// maxPastKeys bounds blockIter.pastKeys, in bytes: the keys of most intervals fit.
-const maxPastKeys = 4 << 10
+const (
+	// maxPastKeys bounds blockIter.pastKeys, in bytes: the keys of most intervals fit.
+	maxPastKeys = 4 << 10
+	// maxPast bounds blockIter.past, in entries.
+	maxPast = 4 << 10
+)
+
+// pastMarks are entries of the current interval from which an iterator can read on. past
+// begins with the last of them. Their keys have at most as many bytes as the interval, and a
+// 4096th of its unfolded keys.
+type pastMarks struct {
+	at   []int // where the entries begin
+	keys [][]byte
+}
+
+// mark makes the current entry the first of past, and a mark.
+func (it *blockIter) mark() {
+	if it.marks == nil {
+		it.marks = new(pastMarks)
+	}
+	m := it.marks
+	m.at, m.keys = append(m.at, it.pos), append(m.keys, bytes.Clone(it.key))
+	it.pastFromMark()
+}
+
+// pastFromMark makes past the current entry, which is the last mark.
+func (it *blockIter) pastFromMark() {
+	it.past, it.pastKeys = it.past[:0], it.pastKeys[:0]
+	it.past = append(it.past, it.pastEntry(-1, -1))
+}
+
+// markKey returns the key of the first entry of past, if that is a mark.
+func (it *blockIter) markKey() []byte { return it.marks.keys[len(it.marks.keys)-1] }
+
+// prevMark moves to the last entry before the last mark, at which the iterator is.
+func (it *blockIter) prevMark() bool {
+	m := it.marks
+	last := len(m.at) - 1
+	end := m.at[last]
+	if m.at, m.keys = m.at[:last], m.keys[:last]; last == 0 {
+		long := it.long
+		it.toRestart(it.restart)
+		it.long = long // these entries are counted
+		return it.lastBefore(end)
+	}
+	p := m.at[last-1]
+	e, ok := readEntry(it.block.data, p, it.limit) // it was read before
+	if !ok {
+		return it.fail(p, badEntryBytes)
+	}
+	it.cur, it.pos, it.key = e, p, append(it.key[:0], it.markKey()...)
+	it.pastFromMark()
+	return it.lastBefore(end)
+}
 
 // pastEntry is an entry that was read on the way to the current one. Positions in a
 // block fit in 32 bits, see maxBlockLen.
@@ -20,7 +75,8 @@ type pastEntry struct {
 	// key is where the key begins in pastKeys, or -1 if it is not there. Then donor is
 	// the index in past of the nearest earlier entry that shares fewer bytes than this
 	// one, or whose key is in pastKeys. It supplies the last of the bytes of this key
-	// that are not in this entry's own suffix.
+	// that are not in this entry's own suffix. -1 stands for the last mark, if there is
+	// one.
 	key, donor int32
 }
 
@@ -46,7 +102,10 @@ func (it *blockIter) Prev() bool {
 		return it.prevUnremembered()
 	}
 	i := len(it.past) - 2
-	if i < 0 {
+	switch {
+	case i < 0 && it.marks != nil && len(it.marks.at) > 0:
+		return it.prevMark()
+	case i < 0:
 		return it.prevInterval()
 	}
 	kept := it.leave(i)
@@ -123,14 +182,20 @@ func (it *blockIter) restoreKey(kept, i int) {
 		if end <= kept {
 			return // an entry that shares nothing has no donor
 		}
+		if e.donor < 0 {
+			copy(it.key[kept:end], it.markKey()[kept:])
+			return
+		}
 	}
 	copy(it.key[kept:end], it.pastKeys[int(e.key)+kept:])
 }
 
-// lastBefore steps from the restart point that toRestart chose to the last entry that
-// begins before position end, and remembers the entries on the way.
+// lastBefore steps from the restart point that toRestart chose, or from a mark, to the last
+// entry that begins before position end, and remembers the entries on the way.
 func (it *blockIter) lastBefore(end int) bool {
-	it.rememberPlain(end)
+	if len(it.past) == 0 {
+		it.rememberPlain(end)
+	}
 	for it.cur.valueEnd < end {
 		if !it.step() {
 			return false
@@ -169,16 +234,25 @@ func (it *blockIter) rememberPlain(end int) {
 
 // remember appends the current entry to past.
 func (it *blockIter) remember() {
-	c := &it.cur
-	e := pastEntry{pos: int32(it.pos), shared: int32(c.shared), suffix: int32(c.suffix),
-		value: int32(c.value), valueEnd: int32(c.valueEnd)}
-	if n := len(it.pastKeys); n+len(it.key) <= maxPastKeys {
-		e.key = int32(n)
-		it.pastKeys = append(it.pastKeys, it.key...)
-	} else {
-		e.key, e.donor = -1, it.donor(e.shared)
+	if len(it.past) == maxPast {
+		it.mark()
+		return
 	}
-	it.past = append(it.past, e)
+	if n := len(it.pastKeys); n+len(it.key) <= maxPastKeys {
+		it.past = append(it.past, it.pastEntry(int32(n), 0))
+		it.pastKeys = append(it.pastKeys, it.key...)
+		return
+	}
+	it.past = append(it.past, it.pastEntry(-1, it.donor(int32(it.cur.shared))))
+}
+
+// pastEntry returns the current entry.
+func (it *blockIter) pastEntry(key, donor int32) pastEntry {
+	c := &it.cur
+	return pastEntry{
+		pos: int32(it.pos), shared: int32(c.shared), suffix: int32(c.suffix), value: int32(c.value), valueEnd: int32(c.valueEnd),
+		key: key, donor: donor,
+	}
 }
 
 // donor returns the donor of an entry that follows those of past and shares that many

@@ -15,6 +15,7 @@ type blockWriter struct {
 	lastKey  []byte // of add
 	counter  int    // entries since the last restart point
 	entries  int
+	longKeys uint64 // bytes of the long keys since the last restart point; see unfoldsTooFar
 }
 
 // add appends an entry. The caller must add keys in ascending order.
@@ -26,9 +27,12 @@ func (w *blockWriter) add(key, value []byte) {
 // addShared is add for callers that know how many bytes key shares with the last one.
 // At a restart point the number does not matter. add must not follow it in a block.
 func (w *blockWriter) addShared(key, value []byte, shared int) {
-	if w.entries == 0 || w.counter == w.interval {
+	if w.entries == 0 || w.counter == w.interval || len(key) > plainKeyLen && w.unfoldsTooFar(len(key)) {
 		w.restarts = append(w.restarts, uint32(len(w.buf)))
-		w.counter, shared = 0, 0
+		w.counter, w.longKeys, shared = 0, 0, 0
+	}
+	if len(key) > plainKeyLen {
+		w.longKeys += uint64(len(key))
 	}
 	unshared, valueLen := len(key)-shared, len(value)
 	if shared|unshared|valueLen < 0x80 {
@@ -42,6 +46,11 @@ func (w *blockWriter) addShared(key, value []byte, shared int) {
 	w.buf = append(w.buf, value...)
 	w.counter++
 	w.entries++
+}
+
+// unfoldsTooFar reports whether readers would refuse the restart interval if a key of that length were added to it.
+func (w *blockWriter) unfoldsTooFar(keyLen int) bool {
+	return unfoldsTooFar(w.longKeys+uint64(keyLen), len(w.buf)-int(w.restarts[len(w.restarts)-1]))
 }
 
 func (w *blockWriter) empty() bool { return w.entries == 0 }
@@ -63,5 +72,5 @@ func (w *blockWriter) finish() []byte {
 
 func (w *blockWriter) reset() {
 	w.buf, w.restarts, w.lastKey = w.buf[:0], w.restarts[:0], w.lastKey[:0]
-	w.counter, w.entries = 0, 0
+	w.counter, w.entries, w.longKeys = 0, 0, 0
 }
