@@ -28,8 +28,8 @@ var (
 )
 
 // Everything that reads a database is run on databases whose tables, MANIFEST and logs were forged
-// with matching checksums. Nothing may panic, in any goroutine, hang, or use more memory than the
-// files justify. A repaired database must open and have no faults.
+// with matching checksums. Nothing may panic, in any goroutine, hang, use more memory or write
+// more than the files justify. A repaired database must open and have no faults.
 func TestForgedDatabases(t *testing.T) {
 	sources := forgedSources(t)
 	n := *forgeDatabases
@@ -42,7 +42,7 @@ func TestForgedDatabases(t *testing.T) {
 		if *forgePrint {
 			fmt.Printf("%d: %q\n", i, f.changed)
 		}
-		watch := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("forged database %d of seed %d hangs: %q", i, *forgeSeed, f.changed)) })
+		stop := damage.Watch(fmt.Sprintf("forged database %d of seed %d: %q", i, *forgeSeed, f.changed))
 		for _, a := range forgedActions {
 			err := f.act(t, i, a)
 			outcome := a.name + " done"
@@ -51,7 +51,7 @@ func TestForgedDatabases(t *testing.T) {
 			}
 			counts[outcome]++
 		}
-		watch.Stop()
+		stop()
 	}
 	t.Logf("%d databases: %v", n, counts)
 	if n >= 1000 {
@@ -105,12 +105,13 @@ func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 	most := damage.MemoryBound(f.image.Size())
 	var took time.Duration
 	var allocated uint64
+	written := func() uint64 { return 0 }
 	for range 3 {
 		run := func() {
 			mem, ferr := f.image.FS("db")
 			require.NoError(t, ferr)
 			o := f.options
-			o.FS = mem
+			o.FS, written = countWrites(mem)
 			begin := damage.CPUTime()
 			err = a.do(&o)
 			took = damage.CPUTime() - begin
@@ -130,6 +131,7 @@ func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 	}
 	require.LessOrEqual(t, took, a.maxTime(), says)
 	require.LessOrEqual(t, allocated, most, says)
+	require.LessOrEqual(t, written(), damage.WriteBound(f.image.Size()), says)
 	return err
 }
 

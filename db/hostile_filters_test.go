@@ -35,16 +35,19 @@ func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) (*damag
 }
 
 // reportAndUpgrade calls everything that uses the filter's figures on a store with this table. Any
-// result is allowed, but the calls must end, use little memory and not panic. It returns the first
+// result is allowed, but the calls must end, use little memory, write little and not panic. It returns the first
 // report with probes.
 func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (report *FilterReport) {
 	e := hostileEdit()
 	e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
+	defer damage.Watch("a report or an upgrade of a forged table")()
 	for _, o := range []Options{{}, {Filters: FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: FilterOptions{Budget: 1000}}} {
 		mem, err := im.FS("db")
 		require.NoError(t, err)
-		o.FS, o.Cache.Size, o.Memtables.Size = mem, 64<<10, 64<<10
+		var written func() uint64
+		o.FS, written = countWrites(mem)
+		o.Cache.Size, o.Memtables.Size = 64<<10, 64<<10
 		before := damage.Allocated()
 		d, err := Open("db", &o)
 		if err != nil {
@@ -66,6 +69,7 @@ func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (repo
 		}
 		require.NoError(t, d.Close())
 		require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(im.Size()))
+		require.LessOrEqual(t, written(), damage.WriteBound(im.Size()))
 	}
 	return report
 }

@@ -75,13 +75,15 @@ func craft(t testing.TB, num uint64, seq uint64, keys ...string) ([]byte, *manif
 	return file.Bytes(), manifest.NewFileMeta(num, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 }
 
-// openHostile opens the image and reads what it can. The memory for that is bounded, and a refused
-// Open leaves the files unchanged.
+// openHostile opens the image and reads what it can. The time, the memory and the bytes written for
+// that are bounded, and a refused Open leaves the files unchanged.
 func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
 	t.Helper()
+	defer damage.Watch("a hostile database")()
 	mem, err := im.FS("db")
 	require.NoError(t, err)
-	o.FS = mem
+	var written func() uint64
+	o.FS, written = countWrites(mem)
 	if o.Cache.Size = 64 << 10; o.Memtables.Size == 0 {
 		o.Memtables.Size = 64 << 10
 	}
@@ -98,6 +100,7 @@ func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
 		require.True(t, maps.EqualFunc(im, after, bytes.Equal), "a refused Open changes nothing: %v", after.Names())
 	}
 	require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(im.Size()))
+	require.LessOrEqual(t, written(), damage.WriteBound(im.Size()))
 	top, lerr := mem.List(".")
 	require.NoError(t, lerr)
 	require.Equal(t, []string{"db"}, top, "nothing is written outside the directory")
@@ -458,8 +461,10 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 		im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": forged, "000006.ldb": second})
 		mem, err := im.FS("db")
 		require.NoError(t, err)
+		stop := damage.Watch(fmt.Sprintf("a database with a forged table: %q", changed))
 		before := damage.Allocated()
-		d := mustOpen(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 16 << 10}, Cache: CacheOptions{Size: 64 << 10}})
+		fsys, written := countWrites(mem)
+		d := mustOpen(t, &Options{FS: fsys, Memtables: MemtableOptions{Size: 16 << 10}, Cache: CacheOptions{Size: 64 << 10}})
 		read := readHostile(d)
 		if read != nil {
 			require.True(t, base.IsUnreadable(read), "%q: %v", changed, read)
@@ -470,7 +475,9 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 			require.ErrorContains(t, compacted, "000005.ldb", "%q", changed)
 		}
 		require.NoError(t, d.Close())
+		stop()
 		require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(im.Size()), "%q", changed)
+		require.LessOrEqual(t, written(), damage.WriteBound(im.Size()), "%q", changed)
 		counts[fmt.Sprintf("read refused: %v, compaction refused: %v", read != nil, compacted != nil)]++
 		if compacted == nil { // accepted tables must be readable
 			d := mustOpen(t, &Options{FS: mem})

@@ -98,7 +98,7 @@ func measureIndex(b *Block, limit uint64) (n int, keyBytes uint64, err error) {
 		case keyBytes > most:
 			return base.Corruptf(indexPart, -1, "its %d bytes expand to too many bytes of separators; want at most %d", len(b.data), most)
 		case uint64(n) > limit/smallest:
-			return base.Corruptf(indexPart, -1, "it lists more data blocks than fit in the %d bytes before the footer", limit)
+			return base.Corruptf(indexPart, -1, "it lists more data blocks than fit in the %d bytes before the footer; want at most %d", limit, limit/smallest)
 		}
 		return nil
 	})

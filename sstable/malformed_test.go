@@ -180,9 +180,11 @@ func TestMalformedTablesWithGoodChecksums(t *testing.T) {
 			part, _, _ := strings.Cut(what, ":")
 			parts[part]++
 		}
+		stop := damage.Watch(fmt.Sprintf("table %d of seed %d, %s: %q", i, seed, s.name, changed))
 		before := damage.Allocated()
 		rep := readMalformed(data, s.es)
 		allocated := damage.Allocated() - before
+		stop()
 		largest = max(largest, allocated)
 		require.Empty(t, rep.panicked, "table %d, %s: %q", i, s.name, changed)
 		require.Empty(t, rep.problems, "table %d, %s: %q", i, s.name, changed)

@@ -3,6 +3,7 @@ package sstable
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -366,6 +367,7 @@ func TestSalvageOfMalformedTablesWithGoodChecksums(t *testing.T) {
 	for range 1500 {
 		bad, changed := forge.Build(rnd, forge.Sites())
 		n := 0
+		stop := damage.Watch(fmt.Sprintf("salvage of a table of seed %d: %q", seed, changed))
 		before := damage.Allocated()
 		rep, err := Salvage(&memFile{data: bad}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}}, func(ikey, _ []byte) error {
 			require.True(t, base.ValidInternalKey(ikey))
@@ -373,6 +375,7 @@ func TestSalvageOfMalformedTablesWithGoodChecksums(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err, "%q", changed)
+		stop()
 		require.LessOrEqual(t, damage.Allocated()-before, damage.MemoryBound(len(bad)), "%q", changed)
 		require.Equal(t, uint64(n), rep.Entries)
 	}

@@ -142,9 +142,6 @@ func (d *Driver) runOnce(im Image) (out Outcome) {
 	return out
 }
 
-// MemoryBound returns how many bytes may be allocated to open and read files of size bytes.
-func MemoryBound(size int) uint64 { return 64<<20 + 8*uint64(size) }
-
 // Allocated returns the number of bytes that the process has allocated on the heap so far, including
 // those freed since.
 func Allocated() uint64 {

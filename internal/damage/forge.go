@@ -292,6 +292,11 @@ func (g *forging) handle(of string, h [2]uint64) []byte {
 
 // block encodes a block. values, by index, replace the values of entries.
 func (g *forging) block(part string, b block, values map[int][]byte) (raw []byte) {
+	for _, what := range []string{"restart interval", "key length", "entry count"} {
+		if g.hit(part + ": " + what) {
+			b = b.reshaped(g.rnd, what)
+		}
+	}
 	for i, e := range b.entries {
 		value, ok := values[i]
 		if !ok {

@@ -177,23 +177,34 @@ func (b *block) restructure(rnd *rand.Rand) string {
 	return what
 }
 
-// unfold makes many entries that share a long key: up to half a megabyte of keys, which a compaction
-// or a repair writes in full.
+// unfold makes many entries that share a long key: up to half a gigabyte of keys, of which readers must refuse most.
 func (b *block) unfold(rnd *rand.Rand, keys [][]byte) string {
-	long := slices.Concat(slices.Repeat([]byte{'k'}, 1<<rnd.IntN(10)), []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	var more [][]byte
-	for i := range 1 + rnd.IntN(1000) {
-		seq := uint64(1<<30 - i)
-		more = append(more, binary.LittleEndian.AppendUint64(slices.Clone(long[:len(long)-8]), seq<<8|1))
+	long := slices.Concat(slices.Repeat([]byte{'k'}, 1<<rnd.IntN(17)), []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	n := 1 + rnd.IntN(1<<rnd.IntN(14))
+	interval := []int{16, 64, 1 << 30}[rnd.IntN(3)]
+	if len(long)*(n/interval) > 1<<20 { // whole keys
+		interval = 1 << 30
 	}
 	value := b.entries[0].value
 	b.kind = byte(rnd.IntN(3))
-	keys = append(keys[:rnd.IntN(len(keys)+1)], more...)
+	keys = append(keys[:rnd.IntN(len(keys)+1)], long)
 	order := make([]int, len(keys))
 	for i := range order {
 		order[i] = i
 	}
 	b.encode(order, keys, func(int) []byte { return value }, 1<<30)
+	size := 0
+	for i := range b.entries {
+		size += b.entries[i].size()
+	}
+	for i, e := range sharing(long, n, rnd.IntN(2) == 0) {
+		if i%interval == interval-1 {
+			e.shared, e.suffix = 0, slices.Concat(long[:e.shared], e.suffix)
+			b.restarts = append(b.restarts, uint32(size))
+		}
+		b.entries = append(b.entries, e)
+		size += e.size()
+	}
 	return "many entries share a long key"
 }
 

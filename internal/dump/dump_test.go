@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/dump"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/sstable"
@@ -20,6 +21,7 @@ import (
 // lines dumps a file and returns a line for each item.
 func lines(t testing.TB, fsys vfs.FS, path string, o dump.Options) (text []string, sum dump.Summary) {
 	t.Helper()
+	defer damage.Watch("the dump of " + path)()
 	sum, err := dump.File(fsys, path, o, func(i *dump.Item) error {
 		text = append(text, line(i))
 		return nil
