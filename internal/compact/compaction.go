@@ -111,7 +111,7 @@ type merger struct {
 	out    *tables.Writer
 	cutter *manifest.OutputCutter
 	below  [manifest.NumLevels]int
-	count  int
+	work   int // since merger looked whether it must stop
 
 	ikey    []byte // of the previous entry, nil before the first
 	stratum int    // of the previous entry; see entry
@@ -119,13 +119,20 @@ type merger struct {
 	zeros   zeroSeqs
 }
 
+// A merger looks whether it must stop after lookWork bytes. An entry counts as entryWork more bytes than it has.
+const (
+	lookWork  = 256 << 10
+	entryWork = 128
+)
+
 // entry processes the next entry of the merged order.
 //
 // The sequence numbers at which readers read divide history into strata: stratum i
 // has the entries that are visible at job.visible[i] but not at job.visible[i-1].
 // Of the entries of one key in one stratum, only the newest can be seen.
 func (m *merger) entry(ikey, value []byte) error {
-	if m.count++; m.count%1024 == 0 {
+	if m.work += len(ikey) + len(value) + entryWork; m.work >= lookWork {
+		m.work = 0
 		switch {
 		case m.s.closed.Load():
 			return base.ErrClosed
@@ -145,7 +152,7 @@ func (m *merger) entry(ikey, value []byte) error {
 	}
 	if order > 0 || order == 0 && base.Trailer(m.ikey) <= trailer {
 		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend; want ascending order: "+
-			"one of %s is damaged; Check reports which", m.inputs())
+			"one of %s is damaged; Check reports which", tableNames(m.c))
 	}
 	newKey := order < 0
 	m.ikey = append(m.ikey[:0], ikey...)
@@ -199,10 +206,10 @@ func (m *merger) entry(ikey, value []byte) error {
 	return m.out.Add(ikey, value)
 }
 
-// inputs returns the names of the tables that are merged.
-func (m *merger) inputs() string {
+// tableNames returns the names of the tables that are merged.
+func tableNames(c *manifest.Compaction) string {
 	var names []string
-	for _, f := range m.c.AllInputs() {
+	for _, f := range c.AllInputs() {
 		names = append(names, f.Name())
 	}
 	return strings.Join(names, ", ")

@@ -24,8 +24,8 @@ type pacer struct {
 	ctx     context.Context
 	read    sstable.IterStats // of all runs
 	out     *tables.Writer
-	done    *progress // of the whole merge
-	entries uint64    // bytes of entries since the last step
+	job     *mergeJob
+	entries uint64 // bytes of entries since the last step
 	// taken and given are the bytes read and written until the last step.
 	taken, given uint64
 }
@@ -43,11 +43,29 @@ func (p *pacer) step() {
 	taken, given := p.read.BytesRead, max(p.out.Written(), p.given) // an estimate of the open table may shrink
 	read, written := taken-p.taken, given-p.given
 	p.taken, p.given = taken, given
-	p.done.read.Add(read)
-	p.done.written.Add(written)
+	done := p.job.done
+	done.read.Add(read)
+	p.job.noteGrowth(done.written.Add(written))
 	if read+written > 0 {
 		p.s.pace(p.ctx, read+written)
 	}
+}
+
+// A merge writes what its tables say, however little they have: a kilobyte can stand for many megabytes. A merge that
+// has written both growthFactor times the size of its inputs and growthFree bytes says so in the log, once. Honest tables
+// shrink to a thirtieth only if they are nearly empty of information.
+const (
+	growthFactor = 32
+	growthFree   = 64 << 20
+)
+
+// noteGrowth logs that the merge has written far more bytes than its inputs have, if that is so.
+func (j *mergeJob) noteGrowth(written uint64) {
+	if written < growthFree || written/growthFactor < j.c.InputBytes() || j.grown.Swap(true) {
+		return
+	}
+	j.s.o.Logger.Warn("a compaction writes far more than its tables have", "from", j.c.Level, "to", j.c.OutputLevel,
+		"tables", tableNames(j.c), "input", j.c.InputBytes(), "written", written)
 }
 
 // pace waits until n more bytes are within the limit, the limit changes, ctx is done, or the Scheduler

@@ -37,6 +37,7 @@ type mergeJob struct {
 	filter    jobFilter
 	pieces    []mergePiece
 	stopped   atomic.Bool // a piece has failed, so others need not continue
+	grown     atomic.Bool // see noteGrowth
 
 	// Guarded by Scheduler.mu.
 	next   int   // the first piece that has not begun
@@ -221,7 +222,7 @@ func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*ta
 func (j *mergeJob) merge(p *mergePiece) error {
 	s := j.s
 	p.out = s.o.NewWriter(j.c.OutputLevel, j.bits)
-	pace := pacer{s: s, ctx: j.ctx, out: p.out, done: j.done}
+	pace := pacer{s: s, ctx: j.ctx, out: p.out, job: j}
 	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
 	m := merger{s: s, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
