@@ -1,8 +1,10 @@
 package command
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -128,14 +130,73 @@ func TestGlobs(t *testing.T) {
 	} {
 		require.Equal(t, c.want, MatchGlob([]byte(c.pattern), []byte(c.s)), "%q %q", c.pattern, c.s)
 	}
-	hostile := strings.Repeat("*a", 1000) + "b"
-	require.False(t, MatchGlob([]byte(hostile), []byte(strings.Repeat("a", 10_000))), "and that in little time")
+}
+
+// The longest pattern and the longest key took 15 s.
+func TestTheTimeOfAGlobIsThatOfItsString(t *testing.T) {
+	s := []byte(strings.Repeat("a", 1<<20))
+	for _, pattern := range []string{
+		hostile, "*" + strings.Repeat("a", MaxPattern-2) + "b", strings.Repeat("*a", MaxPattern/2-1) + "*b",
+		"*" + strings.Repeat("[^b]", MaxPattern/4-1) + "b", "*[" + strings.Repeat("a", MaxPattern-4) + "]b",
+	} {
+		require.Empty(t, PatternTooLong([]byte(pattern)))
+		g := newGlob([]byte(pattern))
+		require.False(t, g.match(s))
+		require.LessOrEqual(t, g.work(len(s)), len(s)*(1+MaxPattern/64))
+	}
+}
+
+// plainGlob is a matcher that tries the pattern at each position.
+func plainGlob(pattern, s []byte) bool {
+	if len(pattern) == 0 {
+		return len(s) == 0
+	}
+	if pattern[0] == '*' {
+		return plainGlob(pattern[1:], s) || len(s) > 0 && plainGlob(pattern, s[1:])
+	}
+	next, only := 1, pattern[0]
+	switch pattern[0] {
+	case '[':
+		var in byteSet
+		in, next = parseSet(pattern, 1)
+		return len(s) > 0 && in.has(s[0]) && plainGlob(pattern[next:], s[1:])
+	case '?':
+		return len(s) > 0 && plainGlob(pattern[1:], s[1:])
+	case '\\':
+		if len(pattern) > 1 {
+			next, only = 2, pattern[1]
+		}
+	}
+	return len(s) > 0 && s[0] == only && plainGlob(pattern[next:], s[1:])
+}
+
+func TestRandomGlobsMatchWhatPlainOnesDo(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func(from string, length int) (b []byte) {
+		for range length {
+			b = append(b, from[r.IntN(len(from))])
+		}
+		return b
+	}
+	for range 20_000 {
+		pattern, s := pick(`aab*?[]^-\`, r.IntN(10)), pick("aab-", r.IntN(12))
+		require.Equal(t, plainGlob(pattern, s), MatchGlob(pattern, s), "%q %q", pattern, s)
+	}
+	// Parts with more bytes than a word has bits.
+	for range 300 {
+		pattern := append(append([]byte("*?"), pick("ab?", 60+r.IntN(140))...), '*', 'b')
+		s := append(pick("ab", r.IntN(100)), bytes.ReplaceAll(pattern[1:len(pattern)-2], []byte("?"), []byte("a"))...)
+		require.True(t, MatchGlob(pattern, append(s, "ab"...)), "%q %q", pattern, s)
+	}
 }
 
 func FuzzGlob(f *testing.F) {
 	f.Add([]byte("a[b-"), []byte("ab"))
 	f.Add([]byte(`*\`), []byte("x"))
 	f.Fuzz(func(t *testing.T, pattern, s []byte) {
+		if len(pattern) < 16 && len(s) < 16 { // the plain one is exponential
+			require.Equal(t, plainGlob(pattern, s), MatchGlob(pattern, s))
+		}
 		if MatchGlob(pattern, s) {
 			require.True(t, MatchGlob(append([]byte("*"), pattern...), s))
 		}

@@ -61,18 +61,19 @@ func (n *Node) led() (ranges []ledRange) {
 	return ranges
 }
 
-// each calls f for the slots in [from, to] that this node leads, ascending, until f returns false. A group
-// that another node leads by now is skipped.
-func (n *Node) each(ctx context.Context, from, to int, f func(r kv.Reader, slot uint16) (bool, error)) error {
+// each calls f for the slots in [from, to] that this node leads, ascending, until f returns false or the meter ends. A
+// group that another node leads by now is skipped.
+func (n *Node) each(m *meter, from, to int, f func(r kv.Reader, slot uint16) (bool, error)) error {
 	more := true
 	for _, led := range n.led() {
 		first, last := max(from, int(led.first)), min(to, int(led.last))
 		if !more || first > last {
 			continue
 		}
-		err := led.group.View(ctx, false, func(r kv.Reader) (err error) {
+		err := led.group.View(m.ctx, false, func(r kv.Reader) (err error) {
 			for s := first; s <= last && more && err == nil; s++ {
 				more, err = f(r, uint16(s))
+				err = errors.Join(err, m.look())
 			}
 			return err
 		})
@@ -94,13 +95,13 @@ func (c *Call) fails(err error, m mark) bool {
 }
 
 func (n *Node) dbsize(ctx context.Context, c *Call) {
-	keys := int64(0)
+	keys, work := int64(0), meter{ctx: ctx, name: "DBSIZE"}
 	count := func([]byte, kv.Value) bool {
 		keys++
-		return true
+		return work.spend(keyWork)
 	}
-	err := n.each(ctx, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
-		return ctx.Err() == nil, errors.Join(r.Scan(slot, nil, nil, false, count), ctx.Err())
+	err := n.each(&work, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
+		return true, r.Scan(slot, nil, nil, false, count)
 	})
 	if !c.fails(err, c.Reply.mark()) {
 		c.Reply.Int(keys)
@@ -108,20 +109,24 @@ func (n *Node) dbsize(ctx context.Context, c *Call) {
 }
 
 func (n *Node) keys(ctx context.Context, c *Call) {
+	if text := PatternTooLong(c.Args[1]); text != "" {
+		c.Reply.Error(text)
+		return
+	}
 	m, found, tooLong := c.Reply.mark(), 0, false
+	pattern, work := newGlob(c.Args[1]), meter{ctx: ctx, name: "KEYS"}
 	collect := func(key []byte, _ kv.Value) bool {
-		if MatchGlob(c.Args[1], key) {
+		if pattern.match(key) {
 			c.Reply.Bulk(key)
 			found++
 			tooLong = c.tooLong(m)
 		}
-		return !tooLong
+		return !tooLong && work.spend(keyWork+pattern.work(len(key)))
 	}
-	err := n.each(ctx, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
-		err := r.Scan(slot, nil, nil, false, collect)
-		return !tooLong, errors.Join(err, ctx.Err())
+	err := n.each(&work, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
+		return !tooLong, r.Scan(slot, nil, nil, false, collect)
 	})
-	if !c.fails(err, m) && !tooLong {
+	if !tooLong && !c.fails(err, m) {
 		c.Reply.arrayAt(m, found)
 	}
 }
@@ -141,10 +146,10 @@ func (n *Node) randomkey(ctx context.Context, c *Call) {
 		err := r.Scan(slot, nil, nil, false, collect)
 		return len(candidates) == 0, err
 	}
-	from := rand.IntN(kv.SlotCount)
-	err := n.each(ctx, from, kv.SlotCount-1, firstKeys)
+	from, work := rand.IntN(kv.SlotCount), meter{ctx: ctx, name: "RANDOMKEY"}
+	err := n.each(&work, from, kv.SlotCount-1, firstKeys)
 	if err == nil && len(candidates) == 0 {
-		err = n.each(ctx, 0, from-1, firstKeys)
+		err = n.each(&work, 0, from-1, firstKeys)
 	}
 	switch {
 	case c.fails(err, c.Reply.mark()):

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -67,10 +66,11 @@ func (s *scans) position(id uint64) []byte {
 // scanPage is the work of one SCAN.
 type scanPage struct {
 	c       *Call
-	pattern []byte // nil: all keys
-	none    bool   // a TYPE other than string: no key matches
+	pattern *glob // nil: all keys
+	none    bool  // a TYPE other than string: no key matches
 	count   int
 
+	work                   meter
 	examined, found, slots int
 	bytes                  int
 	stopped                []byte // the last key read, if the page ends within a slot
@@ -82,7 +82,7 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 		c.Reply.Error(errCursor)
 		return
 	}
-	page := scanPage{c: c, count: 10}
+	page := scanPage{c: c, count: 10, work: meter{ctx: ctx, name: "SCAN"}}
 	if !page.parseOptions() {
 		return
 	}
@@ -92,7 +92,7 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 		start = append(append(make([]byte, 0, len(after)+1), after...), 0) // the next possible key
 	}
 	next := uint64(0)
-	err = n.each(ctx, slot, kv.SlotCount-1, func(r kv.Reader, s uint16) (bool, error) {
+	err = n.each(&page.work, slot, kv.SlotCount-1, func(r kv.Reader, s uint16) (bool, error) {
 		if page.full() {
 			next = uint64(s)
 			return false, nil
@@ -106,7 +106,7 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 		if page.stopped != nil {
 			next = n.scans.remember(page.stopped)<<slotBits | uint64(s)
 		}
-		return page.stopped == nil, errors.Join(err, ctx.Err())
+		return page.stopped == nil, err
 	})
 	if c.fails(err, m) {
 		return
@@ -137,7 +137,11 @@ func (p *scanPage) parseOptions() bool {
 			}
 			p.count = int(min(n, scanMaxCount))
 		case c.is(i, "match"):
-			p.pattern = c.Args[i+1]
+			if text := PatternTooLong(c.Args[i+1]); text != "" {
+				c.Reply.Error(text)
+				return false
+			}
+			p.pattern = newGlob(c.Args[i+1])
 		case c.is(i, "type"):
 			p.none = !c.is(i+1, "string")
 		default:
@@ -166,10 +170,14 @@ func (p *scanPage) read(r kv.Reader, slot uint16, from []byte) error {
 		read++
 		p.examined++
 		p.bytes += len(key)
-		if !p.none && (p.pattern == nil || MatchGlob(p.pattern, key)) {
+		work := keyWork
+		if p.pattern != nil {
+			work += p.pattern.work(len(key))
+		}
+		if !p.none && (p.pattern == nil || p.pattern.match(key)) {
 			p.c.Reply.Bulk(key)
 			p.found++
 		}
-		return true
+		return p.work.spend(work)
 	})
 }

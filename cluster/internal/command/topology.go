@@ -261,11 +261,11 @@ func (n *Node) countKeysInSlot(ctx context.Context, c *Call) {
 	if !ok {
 		return
 	}
-	keys := int64(0)
-	err := n.each(ctx, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
+	keys, work := int64(0), meter{ctx: ctx, name: "CLUSTER COUNTKEYSINSLOT"}
+	err := n.each(&work, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
 		return true, r.Scan(slot, nil, nil, false, func([]byte, kv.Value) bool {
 			keys++
-			return true
+			return work.spend(keyWork)
 		})
 	})
 	if !c.fails(err, c.Reply.mark()) {
@@ -287,7 +287,8 @@ func (n *Node) getKeysInSlot(ctx context.Context, c *Call) {
 		return
 	}
 	m, found, tooLong := c.Reply.mark(), int64(0), false
-	err := n.each(ctx, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
+	work := meter{ctx: ctx, name: "CLUSTER GETKEYSINSLOT"}
+	err := n.each(&work, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
 		return true, r.Scan(slot, nil, nil, false, func(key []byte, _ kv.Value) bool {
 			if found == limit || tooLong {
 				return false
@@ -295,10 +296,10 @@ func (n *Node) getKeysInSlot(ctx context.Context, c *Call) {
 			c.Reply.Bulk(key)
 			found++
 			tooLong = c.tooLong(m)
-			return !tooLong
+			return !tooLong && work.spend(keyWork)
 		})
 	})
-	if !c.fails(err, m) && !tooLong {
+	if !tooLong && !c.fails(err, m) {
 		c.Reply.arrayAt(m, int(found))
 	}
 }

@@ -71,6 +71,12 @@ func config(c *conn, r request) {
 		c.call(r.args).Help("CONFIG", "GET <pattern> [<pattern> ...]")
 		return
 	}
+	for _, pattern := range r.args[2:] {
+		if text := command.PatternTooLong(pattern); text != "" {
+			c.out.Error(text)
+			return
+		}
+	}
 	o := c.server.options
 	settings := [][2]string{
 		{"appendonly", "yes"}, {"cluster-enabled", "yes"}, {"databases", "1"},

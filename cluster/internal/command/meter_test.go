@@ -1,0 +1,108 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+	"github.com/sievedb/sievedb/cluster/internal/slot"
+)
+
+// lateContext ends when its error was asked for a number of times.
+type lateContext struct {
+	context.Context
+	looks int
+	err   error
+}
+
+func (c *lateContext) Err() error {
+	if c.looks--; c.looks < 0 {
+		return c.err
+	}
+	return nil
+}
+
+// hostile is a pattern of the longest length that uses the longest time.
+var hostile = "*" + strings.Repeat("a", MaxPattern-4) + "?b*"
+
+// putKeys writes keys of the slot of "x".
+func putKeys(t *testing.T, n *kvtest.Node, keys ...string) {
+	t.Helper()
+	groups, _ := n.Local()
+	p, err := groups[0].Update(t.Context(), func(tx kv.Tx) error {
+		for _, key := range keys {
+			tx.Put([]byte(key), kv.Value{})
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, p.Wait(t.Context()))
+}
+
+func run(ctx context.Context, n *Node, line string) string {
+	args := arguments(line)
+	cmd, _ := Find(args[0])
+	c := &Call{Args: args, Reply: &Reply{}, Limits: Limits{MaxValue: 1 << 20, MaxReply: 1 << 20}}
+	n.Run(ctx, cmd, c)
+	return string(c.Reply.Bytes)
+}
+
+// 100 kB patterns against 200 kB keys used a core for 40 s, past the deadline, and answered CLUSTERDOWN.
+func TestMatchingLongKeysEndsWithTheContext(t *testing.T) {
+	n := kvtest.New(1)
+	keys := make([]string, 100)
+	for i := range keys {
+		keys[i] = fmt.Sprint("{x}", i) + strings.Repeat("a", 8<<10)
+	}
+	putKeys(t, n, keys...)
+	node, of := NewNode(n), int(slot.Of([]byte("x")))
+	// kvtest looks at the context once, and each slot before that of the key does.
+	soon := func(looks int, err error) *lateContext {
+		return &lateContext{Context: t.Context(), looks: looks + 3, err: err}
+	}
+	for _, c := range []struct {
+		name, line string
+		ctx        *lateContext
+	}{
+		{"KEYS", "KEYS " + hostile, soon(of, context.DeadlineExceeded)},
+		{"SCAN", fmt.Sprint("SCAN ", of, " MATCH "+hostile), soon(0, context.DeadlineExceeded)},
+	} {
+		require.Equal(t, "-ERR "+c.name+" was stopped because it exceeds the time that this node gives to a read: "+
+			"use SCAN with a low COUNT and a short pattern\r\n", run(c.ctx, node, c.line))
+		require.Less(t, -c.ctx.looks, 10, "%s continues after the end of its context", c.name)
+	}
+	require.Contains(t, run(soon(of, context.Canceled), node, "KEYS "+hostile), "-CLUSTERDOWN this node is stopping")
+	// A read that is not confirmed in time is another matter.
+	unconfirmed := &lateContext{Context: t.Context(), err: context.DeadlineExceeded}
+	require.Contains(t, run(unconfirmed, node, "KEYS *"), "-CLUSTERDOWN the read was not confirmed")
+}
+
+func TestCountingManyKeysOfASlotEndsWithTheContext(t *testing.T) {
+	n := kvtest.New(1)
+	keys := make([]string, 3000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("{x}", i)
+	}
+	putKeys(t, n, keys...)
+	node, of := NewNode(n), int(slot.Of([]byte("x")))
+	for line, looks := range map[string]int{
+		"DBSIZE": of, "KEYS nothing": of, fmt.Sprint("CLUSTER COUNTKEYSINSLOT ", of): 0, fmt.Sprint("CLUSTER GETKEYSINSLOT ", of, " 10000"): 0,
+	} {
+		ctx := &lateContext{Context: t.Context(), looks: looks + 2, err: context.DeadlineExceeded}
+		require.Contains(t, run(ctx, node, line), "was stopped", line)
+	}
+}
+
+func TestPatternsThatAreTooLongAreRefused(t *testing.T) {
+	node := NewNode(kvtest.New(1))
+	long := strings.Repeat("a", MaxPattern+1)
+	for _, line := range []string{"KEYS " + long, "SCAN 0 MATCH " + long} {
+		require.Equal(t, "-ERR the pattern has 1025 bytes; at most 1024 are supported\r\n", run(t.Context(), node, line))
+		require.NotContains(t, run(t.Context(), node, strings.TrimSuffix(line, "a")), "-ERR")
+	}
+}
