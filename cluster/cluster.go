@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/cluster/internal/node"
 	"github.com/sievedb/sievedb/cluster/internal/server"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Node is a running node. Its methods may be called from any goroutine.
@@ -33,12 +34,14 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	bounds := o.connections(vfs.MaxDescriptors())
+	no.MaxHandshakes = bounds.handshakes
 	inner, err := node.Start(ctx, no)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{
-		node: inner, server: server.New(inner, o.serverOptions()),
+		node: inner, server: server.New(inner, o.serverOptions(bounds)),
 		removed: make(chan struct{}), stop: make(chan struct{}),
 	}
 	n.work.Add(2)

@@ -93,7 +93,7 @@ type MemoryOptions struct {
 	Memtables int64
 
 	// OpenFiles is the number of open tables. Default: a quarter of the descriptors that the process may
-	// have, at least 1000 and at most 10000.
+	// have, at most 10000.
 	OpenFiles int
 
 	// Compactions is the number of concurrent merges. Default: half of the processors, at least 2.
@@ -134,11 +134,31 @@ type TimingOptions struct {
 
 // LimitOptions bound what clients and transfers may use.
 type LimitOptions struct {
-	// MaxClients is the number of connections of clients. Default: 10000.
+	// MaxClients is the number of connections of clients. Default: 10000. It is lower if the process may have too few
+	// descriptors: half of them are for files and for other nodes. Start logs that.
 	MaxClients int
+
+	// MaxUnauthenticated is the number of further connections, of clients that have not given the password yet. If
+	// there are more, the oldest is closed. Default: 512. Without a password there are none.
+	MaxUnauthenticated int
+
+	// AuthTimeout is how long a client may take to give the password. Default: 10 s.
+	AuthTimeout time.Duration
+
+	// RequestTimeout is how long the rest of a request may take to arrive once a part of it has, and a second more
+	// for each 16 KiB that have arrived. Default: 30 s.
+	RequestTimeout time.Duration
+
+	// IdleTimeout is how long a client may send nothing between two requests. Default: for ever, as with Redis.
+	IdleTimeout time.Duration
 
 	// MaxRequest is the length of the longest request in bytes. Default: 64 MiB.
 	MaxRequest int
+
+	// RequestBytes bounds the memory of what all clients together have sent of unfinished requests, have queued by
+	// MULTI, and watch, beyond 4 KiB for each connection. A client whose request exceeds it gets an error, and its
+	// connection is closed. Default: 512 MiB, or twice MaxRequest if that is more.
+	RequestBytes int64
 
 	// TransferBytesPerSecond bounds the transfer of each state to another node. Default: no bound.
 	TransferBytesPerSecond int64
@@ -177,6 +197,11 @@ func (o *Options) Validate() error {
 		{"Timing.Write", int64(o.Timing.Write), int64(time.Millisecond), 1 << 62},
 		{"Timing.Read", int64(o.Timing.Read), int64(time.Millisecond), 1 << 62},
 		{"Limits.MaxClients", int64(o.Limits.MaxClients), 1, 1 << 30},
+		{"Limits.MaxUnauthenticated", int64(o.Limits.MaxUnauthenticated), 1, 1 << 30},
+		{"Limits.AuthTimeout", int64(o.Limits.AuthTimeout), int64(time.Millisecond), 1 << 62},
+		{"Limits.RequestTimeout", int64(o.Limits.RequestTimeout), int64(time.Millisecond), 1 << 62},
+		{"Limits.IdleTimeout", int64(o.Limits.IdleTimeout), int64(time.Millisecond), 1 << 62},
+		{"Limits.RequestBytes", o.Limits.RequestBytes, 1 << 20, 1 << 50},
 		{"Limits.MaxRequest", int64(o.Limits.MaxRequest), 1 << 10, 512 << 20},
 		{"Limits.TransferBytesPerSecond", o.Limits.TransferBytesPerSecond, 1 << 10, 1 << 50},
 		{"Limits.SnapshotEntries", int64(o.Limits.SnapshotEntries), 16, 1 << 40},
@@ -221,10 +246,12 @@ func (o *Options) nodeOptions() (node.Options, error) {
 	return no, nil
 }
 
-func (o *Options) serverOptions() server.Options {
+func (o *Options) serverOptions(bounds connections) server.Options {
 	return server.Options{
 		Password: o.Security.Password, WriteTimeout: o.Timing.Write, ReadTimeout: o.Timing.Read,
-		MaxClients: o.Limits.MaxClients, MaxRequest: o.Limits.MaxRequest, Logger: o.logger(),
+		AuthTimeout: o.Limits.AuthTimeout, RequestTimeout: o.Limits.RequestTimeout, IdleTimeout: o.Limits.IdleTimeout,
+		MaxClients: bounds.clients, MaxUnauthenticated: bounds.unauthenticated,
+		MaxRequest: o.Limits.MaxRequest, RequestBytes: o.Limits.RequestBytes, Logger: o.logger(),
 	}
 }
 

@@ -185,12 +185,21 @@ func (n *Node) changeIdentity(change func(id *identity)) error {
 // openShared makes what all databases of the node share: those of the groups and that of the logs.
 func (n *Node) openShared() (err error) {
 	groups := n.atlas.chart().Groups
-	// A state that is being replaced is open twice for a moment.
+	stores := 2*groups + 2 // a state that is being replaced is open twice for a moment
 	n.shared, err = db.NewResources(db.ResourcesOptions{
-		MaxStores: 2*groups + 2, CacheSize: n.o.Memory.Cache, MemtableSize: n.o.Memory.Memtables,
-		MaxOpenFiles: n.o.Memory.OpenFiles, MaxConcurrent: n.o.Memory.Compactions,
+		MaxStores: stores, CacheSize: n.o.Memory.Cache, MemtableSize: n.o.Memory.Memtables,
+		MaxOpenFiles: openFiles(n.o.Memory.OpenFiles, stores, vfs.MaxDescriptors()), MaxConcurrent: n.o.Memory.Compactions,
 	})
 	return err
+}
+
+// openFiles returns how many tables of some databases may be open. Its default is a quarter of the descriptors, because
+// up to half of them may be connections, and merges, iterators and logs open files as well.
+func openFiles(configured, stores, descriptors int) int {
+	if configured != 0 || descriptors <= 0 {
+		return configured
+	}
+	return max(10*stores, min(descriptors/4, 10_000))
 }
 
 // self describes this node as the map should.

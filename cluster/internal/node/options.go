@@ -36,6 +36,8 @@ type Options struct {
 	// Dial and Accepted are for tests that cut connections; see wire.Options.
 	Dial     func(ctx context.Context, addr string) (net.Conn, error)
 	Accepted func(net.Conn) net.Conn
+	// MaxHandshakes is that of wire.Options.
+	MaxHandshakes int
 	// Raft is for tests that plant faults: it changes the options of each group before its raft starts.
 	Raft func(*consensus.Options)
 

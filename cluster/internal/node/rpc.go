@@ -45,6 +45,7 @@ func (n *Node) listen() (err error) {
 	n.wire, err = wire.Listen(wire.Options{
 		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
 		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
+		MaxHandshakes: n.o.MaxHandshakes,
 	})
 	if err != nil {
 		return err

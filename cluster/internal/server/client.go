@@ -174,8 +174,8 @@ func (c *conn) listClients(args [][]byte) {
 func (s *Server) connected() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*conn, 0, len(s.clients))
-	for c := range s.clients {
+	list := make([]*conn, 0, len(s.places.all))
+	for c := range s.places.all {
 		list = append(list, c)
 	}
 	slices.SortFunc(list, func(a, b *conn) int { return int(a.info.id - b.info.id) })

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"container/list"
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -39,9 +41,20 @@ type conn struct {
 	writeCtx    context.Context
 	cancelWrite context.CancelFunc
 
+	patience patience
+	memory   charge
+	guesses  int           // wrong passwords
+	gone     chan struct{} // closed when the connection has to end
+	hungUp   sync.Once
+
 	deadline sync.Mutex // guards interrupted and the deadline for reading
 	// interrupted is set when the server closes.
 	interrupted bool
+
+	// admitted says that it has the place of a client, stranger is its place among others. They are guarded by
+	// the server's mu; both are unset if it was closed for another.
+	admitted bool
+	stranger *list.Element
 }
 
 // inFlight is a write whose commit is not known.
@@ -52,34 +65,50 @@ type inFlight struct {
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
-	c := &conn{server: s, nc: nc, in: newRequests(nc, s.options.MaxRequest)}
-	c.session.authenticated = s.options.Password == ""
+	c := &conn{server: s, nc: nc, in: newRequests(nc, s.options.MaxRequest), gone: make(chan struct{})}
+	c.memory.budget = &s.requests
+	c.setAuthenticated(s.options.Password == "")
 	c.info.init(id, nc)
 	return c
 }
 
-// interrupt lets the connection end when it would wait for a request.
+func (c *conn) setAuthenticated(yes bool) {
+	c.session.authenticated, c.in.authenticated = yes, yes
+	if c.patience.since = (time.Time{}); !yes {
+		c.patience.since = c.server.now()
+	}
+}
+
+// interrupt lets the connection end when it would wait for a request, and ends a wait for another reason.
 func (c *conn) interrupt() {
 	c.deadline.Lock()
 	defer c.deadline.Unlock()
 	c.interrupted = true
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	c.hungUp.Do(func() { close(c.gone) })
 }
 
-// fill waits for requests.
-func (c *conn) fill() error {
-	if idle := c.server.options.IdleTimeout; idle > 0 {
-		c.deadline.Lock()
-		if !c.interrupted {
-			_ = c.nc.SetReadDeadline(time.Now().Add(idle))
-		}
-		c.deadline.Unlock()
-	}
-	return c.in.fill()
+// hangUp closes the connection.
+func (c *conn) hangUp() {
+	c.hungUp.Do(func() { close(c.gone) })
+	c.nc.Close()
 }
+
+// reserve takes the memory for the next fill out of what all requests may use together.
+func (c *conn) reserve() error {
+	if c.memory.set(int64(c.in.memory() + c.session.queueBytes + c.session.watchBytes)) {
+		return nil
+	}
+	c.out.Errorf("TRYAGAIN the requests that clients are sending to this node exceed %d bytes together", c.memory.budget.limit)
+	_ = c.write()
+	return errNoMemory
+}
+
+var errNoMemory = errors.New("the requests of all clients exceed their bound")
 
 func (c *conn) serve() {
 	defer c.nc.Close()
+	defer c.memory.set(0)
 	defer c.session.end()
 	for !c.quit {
 		args, err := c.in.Next(c.session.authenticated)

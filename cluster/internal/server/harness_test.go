@@ -29,10 +29,17 @@ func start(t testing.TB, node *kvtest.Node, o Options) string {
 
 func startServer(t testing.TB, node *kvtest.Node, o Options) (*Server, string) {
 	t.Helper()
+	return prepare(t, node, o, func(*Server) {})
+}
+
+// prepare is startServer for a server that is changed before it serves.
+func prepare(t testing.TB, node *kvtest.Node, o Options, change func(*Server)) (*Server, string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	node.SetAddr(l.Addr().String())
 	s := New(node, o)
+	change(s)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {

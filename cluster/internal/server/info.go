@@ -24,13 +24,16 @@ var sections = []struct {
 			redisVersion, int(time.Since(s.started).Seconds()))
 	}},
 	{"clients", func(s *Server) string {
-		return fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n", s.Stats().Clients, s.options.MaxClients)
+		counts := s.Stats()
+		return fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\nunauthenticated_clients:%d\r\n"+
+			"request_bytes:%d\r\n", counts.Clients, s.options.MaxClients, counts.Unauthenticated, counts.RequestBytes)
 	}},
 	{"stats", func(s *Server) string {
 		counts := s.Stats()
 		return fmt.Sprintf("# Stats\r\ntotal_connections_received:%d\r\ntotal_commands_processed:%d\r\n"+
-			"rejected_connections:%d\r\nprotocol_errors:%d\r\n",
-			counts.Connections, counts.Commands, counts.Rejected, counts.ProtocolErrors)
+			"rejected_connections:%d\r\nprotocol_errors:%d\r\nevicted_connections:%d\r\ntimed_out_connections:%d\r\n"+
+			"acl_access_denied_auth:%d\r\n", counts.Connections, counts.Commands, counts.Rejected, counts.ProtocolErrors,
+			counts.Evicted, counts.TimedOut, counts.WrongPasswords)
 	}},
 	{"cluster", func(*Server) string { return "# Cluster\r\ncluster_enabled:1\r\n" }},
 }

@@ -20,8 +20,20 @@ type Options struct {
 	SendTimeout time.Duration
 	// IdleTimeout is how long a client may send nothing; 0 is without limit, as in Redis.
 	IdleTimeout time.Duration
-	// MaxClients is the largest number of connections. Default 10,000, as in Redis.
+	// AuthTimeout is how long a client may take to authenticate. Default 10 s.
+	AuthTimeout time.Duration
+	// RequestTimeout is how long the rest of a request may take to arrive, and one second more for each 16 KiB that
+	// have arrived. Default 30 s.
+	RequestTimeout time.Duration
+	// MaxClients is the largest number of connections that have authenticated. Default 10,000, as in Redis.
 	MaxClients int
+	// MaxUnauthenticated is the largest number of connections that still have to; if there are more, the oldest is
+	// closed. Default 512. Without a password there are none.
+	MaxUnauthenticated int
+	// RequestBytes bounds the memory of all requests that are sent in part or queued by MULTI, and of watched keys,
+	// beyond 4 KiB for each connection. A request that exceeds it gets an error, and the connection is closed. Default:
+	// 512 MiB, or twice MaxRequest if that is more.
+	RequestBytes int64
 	// MaxRequest is the length of the longest request, and of the longest queue of MULTI, in bytes.
 	// Default 64 MiB.
 	MaxRequest int
@@ -32,9 +44,16 @@ type Options struct {
 	MaxReply int
 	// Logger gets warnings. Default: none.
 	Logger *slog.Logger
+
+	idleShrink time.Duration // tests set it
 }
 
-const redisMaxValue = 512 << 20
+const (
+	redisMaxValue = 512 << 20
+	// DefaultMaxClients is the default of MaxClients, DefaultMaxUnauthenticated that of MaxUnauthenticated.
+	DefaultMaxClients         = 10_000
+	DefaultMaxUnauthenticated = 512
+)
 
 func (o Options) withDefaults() Options {
 	duration := func(d *time.Duration, def time.Duration) {
@@ -50,11 +69,18 @@ func (o Options) withDefaults() Options {
 	duration(&o.WriteTimeout, 5*time.Second)
 	duration(&o.ReadTimeout, 5*time.Second)
 	duration(&o.SendTimeout, time.Minute)
-	number(&o.MaxClients, 10_000)
+	duration(&o.AuthTimeout, 10*time.Second)
+	duration(&o.RequestTimeout, 30*time.Second)
+	duration(&o.idleShrink, idleShrink)
+	number(&o.MaxClients, DefaultMaxClients)
+	number(&o.MaxUnauthenticated, DefaultMaxUnauthenticated)
 	number(&o.MaxRequest, 64<<20)
 	number(&o.MaxValue, o.MaxRequest)
 	number(&o.MaxReply, 128<<20)
 	o.MaxValue = min(o.MaxValue, redisMaxValue)
+	if o.RequestBytes <= 0 {
+		o.RequestBytes = max(512<<20, 2*int64(o.MaxRequest))
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}

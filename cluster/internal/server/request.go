@@ -13,8 +13,9 @@ const (
 	maxInline         = 64 << 10 // of a line: an inline request, or a length
 	maxArgs           = 1 << 20
 	maxUnauthArgs     = 10       // before AUTH
-	maxUnauthBulk     = 16 << 10 // before AUTH
-	initialBuffer     = 16 << 10
+	maxUnauthRequest  = 16 << 10 // of a whole request before AUTH; in Redis of each argument
+	unauthBuffer      = 1 << 10  // the first one before AUTH
+	initialBuffer     = 4 << 10
 	largestIdleBuffer = 256 << 10
 )
 
@@ -34,9 +35,12 @@ type requests struct {
 	source io.Reader
 	limit  int // of the bytes of a request
 
-	buf        []byte
-	start, end int // buf[start:end] is unread; the request in progress begins at start
+	buf        []byte // nil before the first fill
+	start, end int    // buf[start:end] is unread; the request in progress begins at start
 	filled     bool
+	completed  int // requests so far
+	// authenticated says that the client may send long requests.
+	authenticated bool
 
 	// The request in progress. Positions are relative to start.
 	next  int   // the next byte to parse
@@ -48,7 +52,7 @@ type requests struct {
 }
 
 func newRequests(source io.Reader, limit int) *requests {
-	return &requests{source: source, limit: limit, buf: make([]byte, initialBuffer), left: -1, bulk: -1}
+	return &requests{source: source, limit: limit, left: -1, bulk: -1}
 }
 
 // fill reads what has arrived, or waits for something. Arguments that Next has returned are no longer valid.
@@ -58,7 +62,7 @@ func (q *requests) fill() error {
 	if cap(q.args) > 4096 {
 		q.args, q.spans = nil, append([]int(nil), q.spans...)
 	}
-	q.makeRoom()
+	q.makeRoom(q.room())
 	n, err := q.source.Read(q.buf[q.end:])
 	q.end += n
 	q.filled = q.end == len(q.buf)
@@ -71,25 +75,52 @@ func (q *requests) fill() error {
 	return err
 }
 
-// makeRoom leaves space for at least one byte at the end of the buffer.
-func (q *requests) makeRoom() {
-	unread := q.end - q.start
+// unread returns how many bytes of the request in progress have arrived.
+func (q *requests) unread() int { return q.end - q.start }
+
+// room returns the size that the buffer needs for the next fill.
+func (q *requests) room() int {
+	first, largest := initialBuffer, largestIdleBuffer
+	if !q.authenticated {
+		first, largest = unauthBuffer, maxUnauthRequest
+	}
+	switch unread := q.unread(); {
+	case len(q.buf) == 0:
+		return first
+	case unread == 0 && len(q.buf) > largest:
+		return first
+	case unread == len(q.buf), q.filled && len(q.buf) < largest:
+		return 2 * len(q.buf)
+	}
+	return len(q.buf)
+}
+
+// makeRoom leaves space for at least one byte at the end of the buffer, which gets a size that room has returned.
+func (q *requests) makeRoom(size int) {
+	unread := q.unread()
 	switch {
-	case unread == 0 && len(q.buf) > largestIdleBuffer:
-		q.buf, q.start, q.end = make([]byte, initialBuffer), 0, 0
-	case unread == len(q.buf), q.filled && len(q.buf) < largestIdleBuffer:
-		bigger := make([]byte, 2*len(q.buf))
-		copy(bigger, q.buf[q.start:q.end])
-		q.buf, q.start, q.end = bigger, 0, unread
+	case size != len(q.buf):
+		other := make([]byte, size)
+		copy(other, q.buf[q.start:q.end])
+		q.buf = other
 	case q.start > 0:
 		copy(q.buf, q.buf[q.start:q.end])
-		q.start, q.end = 0, unread
 	}
+	q.start, q.end = 0, unread
+}
+
+// memory returns the bytes that it will use during the next fill, without those that every connection has.
+func (q *requests) memory() int { return max(0, q.room()-initialBuffer) + 8*cap(q.spans) }
+
+// release gives large buffers back. There must be no unread bytes.
+func (q *requests) release() {
+	q.buf, q.start, q.end, q.filled, q.spans, q.args = nil, 0, 0, false, nil, nil
 }
 
 // Next returns the arguments of the next request, which are valid until fill. It returns nil if the
 // rest of the request has not arrived. Requests without arguments are skipped.
 func (q *requests) Next(authenticated bool) ([][]byte, error) {
+	q.authenticated = authenticated
 	for q.start+q.next < q.end {
 		var args [][]byte
 		var complete bool
@@ -97,7 +128,7 @@ func (q *requests) Next(authenticated bool) ([][]byte, error) {
 		if q.left < 0 && q.next == 0 && q.buf[q.start] != '*' {
 			args, complete, err = q.inline()
 		} else {
-			args, complete, err = q.array(authenticated)
+			args, complete, err = q.array()
 		}
 		if err != nil || !complete || len(args) > 0 {
 			return args, err
@@ -109,10 +140,10 @@ func (q *requests) Next(authenticated bool) ([][]byte, error) {
 // line returns the line at next without its end, and skips it. Redis ends a line at CR, and takes the byte
 // after that for granted.
 func (q *requests) line(tooBig errProtocol) (line []byte, complete bool, err error) {
-	rest := q.buf[q.start+q.next : q.end]
-	i := bytes.IndexByte(rest[:min(len(rest), maxInline)], '\r')
+	rest, longest := q.buf[q.start+q.next:q.end], q.longestLine()
+	i := bytes.IndexByte(rest[:min(len(rest), longest)], '\r')
 	if i < 0 {
-		if len(rest) >= maxInline {
+		if len(rest) >= longest {
 			return nil, false, tooBig
 		}
 		return nil, false, nil
@@ -124,20 +155,28 @@ func (q *requests) line(tooBig errProtocol) (line []byte, complete bool, err err
 	return rest[:i], true, nil
 }
 
+func (q *requests) longestLine() int {
+	if q.authenticated {
+		return maxInline
+	}
+	return maxUnauthRequest
+}
+
 // done ends the request in progress.
 func (q *requests) done() {
+	q.completed++
 	q.start += q.next
 	q.next, q.left, q.bulk, q.spans = 0, -1, -1, q.spans[:0]
 }
 
-func (q *requests) array(authenticated bool) (args [][]byte, complete bool, err error) {
+func (q *requests) array() (args [][]byte, complete bool, err error) {
 	if q.left < 0 {
-		if complete, err := q.count(authenticated); !complete || err != nil {
+		if complete, err := q.count(); !complete || err != nil {
 			return nil, false, err
 		}
 	}
 	for q.left > 0 {
-		if complete, err := q.argument(authenticated); !complete || err != nil {
+		if complete, err := q.argument(); !complete || err != nil {
 			return nil, false, err
 		}
 	}
@@ -149,7 +188,7 @@ func (q *requests) array(authenticated bool) (args [][]byte, complete bool, err 
 	return q.args[first:len(q.args):len(q.args)], true, nil
 }
 
-func (q *requests) count(authenticated bool) (complete bool, err error) {
+func (q *requests) count() (complete bool, err error) {
 	line, complete, err := q.line("too big mbulk count string")
 	if !complete || err != nil {
 		return false, err
@@ -158,16 +197,16 @@ func (q *requests) count(authenticated bool) (complete bool, err error) {
 	switch {
 	case err != nil || n > maxArgs:
 		return false, errProtocol("invalid multibulk length")
-	case n > maxUnauthArgs && !authenticated:
+	case n > maxUnauthArgs && !q.authenticated:
 		return false, errProtocol("unauthenticated multibulk length")
 	}
 	q.left = int(max(n, 0))
 	return true, nil
 }
 
-func (q *requests) argument(authenticated bool) (complete bool, err error) {
+func (q *requests) argument() (complete bool, err error) {
 	if q.bulk < 0 {
-		if complete, err := q.length(authenticated); !complete || err != nil {
+		if complete, err := q.length(); !complete || err != nil {
 			return false, err
 		}
 	}
@@ -182,7 +221,7 @@ func (q *requests) argument(authenticated bool) (complete bool, err error) {
 }
 
 // length parses the line before an argument.
-func (q *requests) length(authenticated bool) (complete bool, err error) {
+func (q *requests) length() (complete bool, err error) {
 	if q.start+q.next == q.end {
 		return false, nil
 	}
@@ -197,7 +236,7 @@ func (q *requests) length(authenticated bool) (complete bool, err error) {
 	switch {
 	case err != nil || n < 0 || n > int64(q.limit-q.next):
 		return false, errProtocol("invalid bulk length")
-	case n > maxUnauthBulk && !authenticated:
+	case n > int64(maxUnauthRequest-q.next) && !q.authenticated:
 		return false, errProtocol("unauthenticated bulk length")
 	}
 	q.bulk = int(n)
@@ -213,10 +252,10 @@ func printable(b byte) byte {
 
 // inline parses a request that is a line, as people type it.
 func (q *requests) inline() (args [][]byte, complete bool, err error) {
-	rest := q.buf[q.start:q.end]
-	i := bytes.IndexByte(rest[:min(len(rest), maxInline)], '\n')
+	rest, longest := q.buf[q.start:q.end], q.longestLine()
+	i := bytes.IndexByte(rest[:min(len(rest), longest)], '\n')
 	if i < 0 {
-		if len(rest) >= maxInline {
+		if len(rest) >= longest {
 			return nil, false, errProtocol("too big inline request")
 		}
 		return nil, false, nil

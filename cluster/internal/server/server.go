@@ -6,7 +6,12 @@
 // that follow each other are evaluated by one kv.Group.View, after the writes before them are committed.
 //
 // A client can make the server hold one request, one queue of MULTI, one reply and a mebibyte of further
-// replies; see Options. A reply that is not accepted in time ends the connection.
+// replies; see Options. The requests and queues of all clients have a bound together. A reply that is not accepted in
+// time ends the connection, and so does a request that is not completed in time.
+//
+// If there is a password, a connection that has not given it has little: a place among MaxUnauthenticated, which it
+// loses to a newer one, small requests, and a short time. Wrong passwords are answered late and are counted by
+// the address from which they come.
 package server
 
 import (
@@ -34,33 +39,47 @@ type Server struct {
 	conns  sync.WaitGroup
 	stats  stats
 
+	guesses  guesses
+	requests budget // of the memory of requests
+	// now and pause are the clock. Tests replace them.
+	now   func() time.Time
+	pause func(d time.Duration, gone <-chan struct{})
+
 	mu sync.Mutex
 	// These are guarded by mu.
 	closing   bool
 	listeners map[net.Listener]bool
-	clients   map[*conn]bool
+	places    places
 }
 
 // stats are counted for INFO and for Stats.
 type stats struct {
 	connections, rejected, commands, protocolErrors, nextID atomic.Int64
+	evicted, timedOut, wrongPasswords                       atomic.Int64
 }
 
 // Stats are counts of what a Server did.
 type Stats struct {
-	Clients        int   // connected now
-	Connections    int64 // accepted since the start
-	Rejected       int64 // because of MaxClients
-	Commands       int64
-	ProtocolErrors int64
+	Clients         int   // connected now
+	Unauthenticated int   // of these, those that have to authenticate
+	Connections     int64 // accepted since the start
+	Rejected        int64 // because of MaxClients
+	Evicted         int64 // because of MaxUnauthenticated
+	TimedOut        int64 // because of AuthTimeout, RequestTimeout or IdleTimeout
+	WrongPasswords  int64
+	Commands        int64
+	ProtocolErrors  int64
+	RequestBytes    int64 // now; see RequestBytes of Options
 }
 
 // New returns a Server of a node's clients.
 func New(cluster kv.Cluster, o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
+	o = o.withDefaults()
 	return &Server{
-		cluster: cluster, node: command.NewNode(cluster), options: o.withDefaults(), started: time.Now(),
-		ctx: ctx, cancel: cancel, listeners: map[net.Listener]bool{}, clients: map[*conn]bool{},
+		cluster: cluster, node: command.NewNode(cluster), options: o, started: time.Now(),
+		ctx: ctx, cancel: cancel, listeners: map[net.Listener]bool{}, places: places{all: map[*conn]bool{}},
+		guesses: guesses{logger: o.Logger}, requests: budget{limit: o.RequestBytes}, now: time.Now, pause: pause,
 	}
 }
 
@@ -69,8 +88,11 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{
-		Clients: len(s.clients), Connections: s.stats.connections.Load(), Rejected: s.stats.rejected.Load(),
+		Clients: len(s.places.all), Unauthenticated: s.places.strangers.Len(),
+		Connections: s.stats.connections.Load(), Rejected: s.stats.rejected.Load(), Evicted: s.stats.evicted.Load(),
+		TimedOut: s.stats.timedOut.Load(), WrongPasswords: s.stats.wrongPasswords.Load(),
 		Commands: s.stats.commands.Load(), ProtocolErrors: s.stats.protocolErrors.Load(),
+		RequestBytes: s.requests.used.Load(),
 	}
 }
 
@@ -122,36 +144,6 @@ func (s *Server) isClosing() bool {
 	return s.closing
 }
 
-func (s *Server) accept(nc net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closing:
-		nc.Close()
-	case len(s.clients) >= s.options.MaxClients:
-		s.stats.rejected.Add(1)
-		s.conns.Go(func() { reject(nc) })
-	default:
-		s.stats.connections.Add(1)
-		c := newConn(s, nc, s.stats.nextID.Add(1))
-		s.clients[c] = true
-		s.conns.Go(func() {
-			c.serve()
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.clients, c)
-		})
-	}
-}
-
-// reject closes a connection that is one too many. With TLS the reply needs a handshake first, which the
-// deadline bounds.
-func reject(nc net.Conn) {
-	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(time.Second))
-	_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))
-}
-
 // Close stops accepting, lets the requests that have arrived be answered, and closes the connections. It
 // waits for that at most as long as a write may take; then it closes them anyway.
 func (s *Server) Close() error {
@@ -160,7 +152,7 @@ func (s *Server) Close() error {
 	for l := range s.listeners {
 		l.Close()
 	}
-	for c := range s.clients {
+	for c := range s.places.all {
 		c.interrupt()
 	}
 	s.mu.Unlock()
@@ -178,8 +170,8 @@ func (s *Server) Close() error {
 	}
 	s.cancel()
 	s.mu.Lock()
-	for c := range s.clients {
-		c.nc.Close()
+	for c := range s.places.all {
+		c.hangUp()
 	}
 	s.mu.Unlock()
 	<-done

@@ -52,7 +52,13 @@ func quit(c *conn, _ request) {
 func reset(c *conn, _ request) {
 	c.settle() // their replies are in the old protocol
 	c.session.end()
-	c.session = session{authenticated: c.server.options.Password == ""}
+	c.session = session{}
+	if c.server.options.Password == "" {
+		c.setAuthenticated(true)
+	} else {
+		c.setAuthenticated(false)
+		c.server.expel(c)
+	}
 	c.info.setName("")
 	c.out.RESP3 = false
 	c.out.Status("RESET")
@@ -89,6 +95,7 @@ func describe(c *conn, r request) { command.Describe(c.call(r.args)) }
 
 const (
 	wrongPassword = "WRONGPASS invalid username-password pair or user is disabled."
+	tooManyWrong  = "ERR too many wrong passwords came from this address, so that this one was not checked; try again later"
 	noPassword    = "ERR AUTH <password> called without any password configured for the default user. " +
 		"Are you sure your configuration is correct?"
 	helloNeedsAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> " +
@@ -104,6 +111,45 @@ func (c *conn) permits(user, password []byte) bool {
 	return string(user) == "default" && (want == "" || equal)
 }
 
+// login authenticates the client, and returns "" or an error. A wrong password is answered late, and too many of
+// them end the connection.
+func (c *conn) login(user, password []byte) string {
+	right := c.permits(user, password)
+	if c.server.options.Password == "" { // nothing can be guessed
+		if !right {
+			return wrongPassword
+		}
+		return ""
+	}
+	from := source(c.nc)
+	for left := maxGuessWait; ; {
+		wait := c.server.guesses.judge(from, right, c.server.now())
+		if wait <= 0 {
+			break
+		}
+		if left -= wait; left < 0 {
+			c.quit = true
+			return tooManyWrong
+		}
+		c.settle() // the replies before must not wait for longer than their time
+		c.pause(wait)
+	}
+	if !right {
+		c.server.stats.wrongPasswords.Add(1)
+		c.guesses++
+		c.quit = c.quit || c.guesses >= maxGuesses
+		c.settle()
+		c.pause(time.Duration(c.guesses) * guessDelay)
+		return wrongPassword
+	}
+	if !c.server.admit(c) {
+		c.quit = true
+		return tooManyClients
+	}
+	c.setAuthenticated(true)
+	return ""
+}
+
 func auth(c *conn, r request) {
 	user, password := []byte("default"), r.args[len(r.args)-1]
 	switch {
@@ -116,11 +162,10 @@ func auth(c *conn, r request) {
 		c.out.Error(noPassword)
 		return
 	}
-	if !c.permits(user, password) {
-		c.out.Error(wrongPassword)
+	if text := c.login(user, password); text != "" {
+		c.out.Error(text)
 		return
 	}
-	c.session.authenticated = true
 	c.out.OK()
 }
 
@@ -163,18 +208,17 @@ func hello(c *conn, r request) {
 	o, text := c.parseHello(c.call(r.args))
 	switch {
 	case text != "":
-	case o.user != nil && !c.permits(o.user, o.password):
-		text = wrongPassword
-	case o.user == nil && !c.session.authenticated:
-		text = helloNeedsAuth
-	case o.name != nil && !validName(o.name):
+	case o.name != nil && !validName(o.name) && (c.session.authenticated || o.user != nil):
 		text = invalidName
+	case o.user != nil:
+		text = c.login(o.user, o.password)
+	case !c.session.authenticated:
+		text = helloNeedsAuth
 	}
 	if text != "" {
 		c.out.Error(text)
 		return
 	}
-	c.session.authenticated = true
 	if o.name != nil {
 		c.info.setName(string(o.name))
 	}

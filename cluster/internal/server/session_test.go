@@ -78,7 +78,7 @@ func TestTransactionsWaitForTheirCommit(t *testing.T) {
 }
 
 func TestWithoutThePasswordNothingIsAnswered(t *testing.T) {
-	addr := start(t, kvtest.New(1), Options{Password: "secret"})
+	_, _, addr := startWithClock(t, Options{Password: "secret"})
 	p := dial(t, "tcp", addr)
 	for _, line := range []string{"GET k", "PING", "INFO", "CLUSTER SLOTS", "RAFT.NODES", "MULTI"} {
 		require.Equal(t, "-NOAUTH Authentication required.", p.do(line), line)

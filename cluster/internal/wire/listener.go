@@ -53,6 +53,9 @@ type Options struct {
 // MinSecret is the length of the shortest secret.
 const MinSecret = 16
 
+// DefaultMaxHandshakes is the default of MaxHandshakes.
+const DefaultMaxHandshakes = 512
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		return o, errors.New("wire: Logger is nil")
@@ -77,7 +80,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.HandshakeTimeout = 5 * time.Second
 	}
 	if o.MaxHandshakes <= 0 {
-		o.MaxHandshakes = 512
+		o.MaxHandshakes = DefaultMaxHandshakes
 	}
 	if o.StallTimeout <= 0 {
 		o.StallTimeout = 30 * time.Second

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"container/list"
+	"net"
+	"time"
+)
+
+// MaxRejecting is how many connections are told at a time that they are one too many. Others are closed at once,
+// because each has a descriptor meanwhile.
+const MaxRejecting = 64
+
+// places are the connections of a server. They are guarded by the server's mu.
+//
+// Clients that have not authenticated have places of their own, so that they take none from those that have. If
+// those are full, the one that has waited longest is closed: a client authenticates at once.
+type places struct {
+	all       map[*conn]bool
+	admitted  int
+	strangers list.List // of *conn; the oldest is in front
+	rejecting int
+}
+
+func (s *Server) accept(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		nc.Close()
+	case s.options.Password == "" && s.places.admitted >= s.options.MaxClients:
+		s.reject(nc)
+	default:
+		s.stats.connections.Add(1)
+		c := newConn(s, nc, s.stats.nextID.Add(1))
+		s.places.all[c] = true
+		if s.options.Password == "" {
+			c.admitted = true
+			s.places.admitted++
+		} else {
+			s.addStranger(c)
+		}
+		s.conns.Go(func() {
+			c.serve()
+			s.leave(c)
+		})
+	}
+}
+
+// addStranger needs mu.
+func (s *Server) addStranger(c *conn) {
+	if s.places.strangers.Len() >= s.options.MaxUnauthenticated {
+		oldest := s.places.strangers.Front()
+		old := s.places.strangers.Remove(oldest).(*conn)
+		old.stranger = nil
+		delete(s.places.all, old)
+		old.hangUp()
+		s.stats.evicted.Add(1)
+	}
+	c.stranger = s.places.strangers.PushBack(c)
+}
+
+// admit gives a connection that has authenticated the place of a client. It returns false if there is none, or if
+// the connection was closed meanwhile.
+func (s *Server) admit(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case c.admitted:
+		return true
+	case c.stranger == nil:
+		return false
+	case s.places.admitted >= s.options.MaxClients:
+		s.stats.rejected.Add(1)
+		return false
+	}
+	s.places.strangers.Remove(c.stranger)
+	c.stranger, c.admitted = nil, true
+	s.places.admitted++
+	return true
+}
+
+// expel makes a client a stranger again.
+func (s *Server) expel(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.admitted {
+		c.admitted = false
+		s.places.admitted--
+		s.addStranger(c)
+	}
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.places.all, c)
+	if c.admitted {
+		s.places.admitted--
+	}
+	if c.stranger != nil {
+		s.places.strangers.Remove(c.stranger)
+	}
+}
+
+const tooManyClients = "ERR max number of clients reached"
+
+// reject closes a connection that is one too many. It needs mu.
+func (s *Server) reject(nc net.Conn) {
+	s.stats.rejected.Add(1)
+	if s.places.rejecting >= MaxRejecting {
+		nc.Close()
+		return
+	}
+	s.places.rejecting++
+	s.conns.Go(func() {
+		_ = nc.SetDeadline(time.Now().Add(time.Second))
+		_, _ = nc.Write([]byte("-" + tooManyClients + "\r\n"))
+		nc.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.places.rejecting--
+	})
+}

@@ -1,0 +1,357 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+)
+
+// testClock is the clock of a server that only moves when it is told to, or by pauses.
+type testClock struct {
+	mu     sync.Mutex
+	now    time.Time
+	pauses []time.Duration
+}
+
+func (c *testClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) pause(d time.Duration, _ <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	c.pauses = append(c.pauses, d)
+}
+
+func (c *testClock) paused() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := time.Duration(0)
+	for _, d := range c.pauses {
+		all += d
+	}
+	return all
+}
+
+// startWithClock is startServer with a clock of the test.
+func startWithClock(t testing.TB, o Options) (*Server, *testClock, string) {
+	t.Helper()
+	clock := &testClock{now: time.Now()}
+	s, addr := prepare(t, kvtest.New(1), o, func(s *Server) { s.now, s.pause = clock.Now, clock.pause })
+	return s, clock, addr
+}
+
+// 1,300 connections of one byte used up the descriptors of a process.
+func TestStrangersHavePlacesOfTheirOwn(t *testing.T) {
+	s, addr := startServer(t, kvtest.New(1), Options{Password: "secret", MaxClients: 2, MaxUnauthenticated: 3})
+	clients := []*peer{dial(t, "tcp", addr), dial(t, "tcp", addr)}
+	for _, c := range clients {
+		require.Equal(t, "+OK", c.do("AUTH secret"))
+	}
+	var strangers []*peer
+	for range 20 {
+		p := dial(t, "tcp", addr)
+		p.send("*")
+		strangers = append(strangers, p)
+	}
+	for _, p := range strangers[:17] {
+		require.True(t, p.closed(), "the oldest are closed")
+	}
+	for _, c := range clients {
+		require.Equal(t, "+PONG", c.do("PING"), "clients stay")
+	}
+	stats := s.Stats()
+	require.Equal(t, 5, stats.Clients)
+	require.Equal(t, 3, stats.Unauthenticated)
+	require.EqualValues(t, 17, stats.Evicted)
+
+	// A stranger that authenticates needs the place of a client.
+	p := dial(t, "tcp", addr)
+	require.Equal(t, "-ERR max number of clients reached", p.do("AUTH secret"))
+	require.True(t, p.closed())
+	require.Equal(t, "+OK", clients[0].do("QUIT"))
+	require.Eventually(t, func() bool {
+		p := dial(t, "tcp", addr)
+		return p.do("HELLO 3 AUTH default secret") != "-ERR max number of clients reached"
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, "+RESET", clients[1].do("RESET"))
+	require.Contains(t, clients[1].do("PING"), "-NOAUTH", "it is a stranger again")
+	require.Equal(t, "+OK", clients[1].do("AUTH secret"))
+}
+
+func TestAConnectionThatIsOneTooManyIsToldSo(t *testing.T) {
+	s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 1})
+	first := dial(t, "tcp", addr)
+	require.Equal(t, "+PONG", first.do("PING"))
+	second := dial(t, "tcp", addr)
+	require.Equal(t, "-ERR max number of clients reached", second.reply())
+	require.True(t, second.closed())
+	require.Equal(t, "+PONG", first.do("PING"))
+	require.EqualValues(t, 1, s.Stats().Rejected)
+}
+
+func TestConnectionsThatAreTooManyHaveFewDescriptors(t *testing.T) {
+	s := New(kvtest.New(1), Options{MaxClients: 1})
+	var ends []net.Conn
+	for range 1 + 3*MaxRejecting {
+		ours, theirs := net.Pipe() // a write waits for its reader, so a rejection lasts
+		s.accept(theirs)
+		ends = append(ends, ours)
+	}
+	for _, c := range ends[1+MaxRejecting:] {
+		_, err := c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	for _, c := range ends {
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, s.Close())
+}
+
+// 50 strangers with half a request held all of 50 places for good.
+func TestHalfARequestDoesNotHoldAPlaceForGood(t *testing.T) {
+	for name, o := range map[string]Options{
+		"half a request":       {RequestTimeout: time.Millisecond},
+		"without the password": {Password: "secret", AuthTimeout: time.Millisecond},
+		"idle":                 {IdleTimeout: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, addr := startServer(t, kvtest.New(1), o)
+			p := dial(t, "tcp", addr)
+			if o.IdleTimeout == 0 {
+				p.send("*2\r\n$3\r\nGET\r\n$10000\r\nx")
+			}
+			require.True(t, p.closed())
+			require.EqualValues(t, 1, s.Stats().TimedOut)
+			require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
+			require.Zero(t, s.Stats().RequestBytes)
+		})
+	}
+}
+
+func TestPatienceIsMeasuredPerRequest(t *testing.T) {
+	clock := &testClock{now: time.Unix(1000, 0)}
+	o := (&Options{RequestTimeout: 10 * time.Second}).withDefaults()
+	q := newRequests(nil, 1<<20)
+	q.authenticated = true
+	var p patience
+	due := func() (time.Duration, error) {
+		p.wait(q, &o, clock.Now)
+		at, why := p.due(q, &o, false, clock.Now)
+		return at.Sub(clock.Now()), why
+	}
+	at, why := p.due(q, &o, false, clock.Now)
+	require.True(t, at.IsZero(), "a client that is between requests may be silent for ever")
+	require.NoError(t, why)
+	receive := func(text string) {
+		q.makeRoom(max(q.room(), q.unread()+len(text)))
+		q.end += copy(q.buf[q.end:], text)
+	}
+	receive("*2\r\n$3\r\nGET\r\n$40000\r\n")
+	left, why := due()
+	require.InDelta(t, 10*time.Second, left, float64(10*time.Millisecond))
+	require.ErrorIs(t, why, errSlowRequest)
+	clock.pause(9*time.Second, nil)
+	receive("x")
+	left, _ = due()
+	require.InDelta(t, time.Second, left, float64(10*time.Millisecond), "a byte now and then is no progress")
+	receive(strings.Repeat("x", 32<<10))
+	left, _ = due()
+	require.InDelta(t, 3*time.Second, left, float64(10*time.Millisecond), "long requests have longer")
+
+	// Another request that is incomplete has its own time.
+	receive(strings.Repeat("x", 40000-1-32<<10) + "\r\n*1\r\n")
+	args, err := q.Next(true)
+	require.NoError(t, err)
+	require.Len(t, args, 2)
+	args, err = q.Next(true)
+	require.NoError(t, err)
+	require.Nil(t, args)
+	left, _ = due()
+	require.InDelta(t, 10*time.Second, left, float64(10*time.Millisecond))
+}
+
+func TestAClientThatSendsManyRequestsCostsFewDeadlines(t *testing.T) {
+	count := &countingConn{}
+	s := New(kvtest.New(1), Options{})
+	raw := strings.Repeat(encode("SET", "k", strings.Repeat("x", 3000)), 1000)
+	count.in = strings.NewReader(raw)
+	newConn(s, count, 1).serve()
+	require.Equal(t, 1000, strings.Count(count.out.String(), "+OK"))
+	require.LessOrEqual(t, count.deadlines, 10)
+	require.Zero(t, s.Stats().RequestBytes)
+	require.NoError(t, s.Close())
+}
+
+// countingConn is a connection whose client has sent everything and accepts everything.
+type countingConn struct {
+	net.Conn
+	in        *strings.Reader
+	out       bytes.Buffer
+	deadlines int
+}
+
+func (c *countingConn) Read(p []byte) (int, error)       { return c.in.Read(p) }
+func (c *countingConn) Write(p []byte) (int, error)      { return c.out.Write(p) }
+func (c *countingConn) Close() error                     { return nil }
+func (c *countingConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *countingConn) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (c *countingConn) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+func (c *countingConn) SetReadDeadline(time.Time) error {
+	c.deadlines++
+	return nil
+}
+
+// 1,500 half requests held 390 MB.
+func TestTheRequestsOfAllClientsAreBoundedTogether(t *testing.T) {
+	s, addr := startServer(t, kvtest.New(1), Options{RequestBytes: 100_000})
+	half := fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000\r\n%s", strings.Repeat("x", 50_000))
+	first := dial(t, "tcp", addr)
+	first.send(half)
+	require.Eventually(t, func() bool { return s.Stats().RequestBytes > 50_000 }, time.Minute, time.Millisecond)
+	second := dial(t, "tcp", addr)
+	_, _ = io.WriteString(second.nc, half)
+	require.True(t, strings.HasPrefix(second.reply(), "-TRYAGAIN the requests that clients are sending to this node exceed 100000"))
+	first.send(strings.Repeat("x", 10_000) + "\r\n")
+	require.Equal(t, "+OK", first.reply())
+	require.Equal(t, "+PONG", first.do("PING"))
+
+	// Queues and watched keys count as well.
+	queue := dial(t, "tcp", addr)
+	require.Equal(t, "+OK", queue.do("MULTI"))
+	var err error
+	for i := 0; err == nil; i++ {
+		require.Less(t, i, 100)
+		_, err = io.WriteString(queue.nc, encode("SET", "k", strings.Repeat("x", 2000)))
+		if err == nil {
+			var reply string
+			reply, err = readReply(queue.r)
+			require.True(t, err != nil || reply == "+QUEUED" || strings.HasPrefix(reply, "-TRYAGAIN"), reply)
+		}
+	}
+	for _, p := range []*peer{first, queue} {
+		require.NoError(t, p.nc.Close())
+	}
+	require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
+	require.Zero(t, s.Stats().RequestBytes, "everything is given back")
+}
+
+func TestIdleConnectionsGiveLargeBuffersBack(t *testing.T) {
+	s, addr := startServer(t, kvtest.New(1), Options{idleShrink: time.Millisecond})
+	p := dial(t, "tcp", addr)
+	require.Equal(t, "+OK", p.do("SET k "+strings.Repeat("x", 200_000)))
+	require.Len(t, p.do("GET k"), 200_000)
+	require.Eventually(t, func() bool { return s.Stats().RequestBytes == 0 }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, "+PONG", p.do("PING"))
+}
+
+func TestRequestsBeforeAUTHAreSmall(t *testing.T) {
+	for raw, want := range map[string]string{
+		"*11\r\n": "unauthenticated multibulk length",
+		"*2\r\n$10000\r\n" + strings.Repeat("x", 10_000) + "\r\n$10000\r\n": "unauthenticated bulk length",
+		strings.Repeat("x", maxUnauthRequest):                               "too big inline request",
+		"*" + strings.Repeat("1", maxUnauthRequest):                         "too big mbulk count string",
+	} {
+		q := newRequests(strings.NewReader(raw), 1<<20)
+		_, err := readAll(q, false)
+		require.EqualError(t, err, "Protocol error: "+want)
+		require.LessOrEqual(t, len(q.buf), 2*maxUnauthRequest)
+	}
+	q := newRequests(strings.NewReader(strings.Repeat(encode("AUTH", "wrong"), 10_000)), 1<<20)
+	list, err := readAll(q, false)
+	require.ErrorIs(t, err, io.EOF)
+	require.Len(t, list, 10_000)
+	require.LessOrEqual(t, len(q.buf), maxUnauthRequest)
+	q = newRequests(strings.NewReader("*"), 1<<20)
+	_, _ = readAll(q, false)
+	require.Equal(t, unauthBuffer, len(q.buf))
+}
+
+// A connection could try 363,000 passwords in a second, without a trace.
+func TestWrongPasswordsOfAConnectionAreSlowAndFew(t *testing.T) {
+	var logged bytes.Buffer
+	s, clock, addr := startWithClock(t, Options{Password: "secret", Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	for _, line := range []string{"AUTH wrong-guess", "AUTH default wrong-guess", "HELLO 3 AUTH default wrong-guess", "AUTH other secret"} {
+		p := dial(t, "tcp", addr)
+		for i := range maxGuesses {
+			before := clock.paused()
+			require.Equal(t, "-"+wrongPassword, p.do(line))
+			require.Equal(t, time.Duration(i+1)*guessDelay, clock.paused()-before, line)
+		}
+		require.True(t, p.closed())
+		clock.pause(time.Minute, nil)
+	}
+	require.EqualValues(t, 4*maxGuesses, s.Stats().WrongPasswords)
+	require.Equal(t, "+OK", dial(t, "tcp", addr).do("AUTH secret"))
+	p := dial(t, "tcp", addr)
+	p.do("AUTH secret")
+	require.Contains(t, p.do("INFO stats"), "acl_access_denied_auth:40\r\n")
+	require.NoError(t, s.Close())
+	require.NotContains(t, logged.String(), "guess")
+	require.NotContains(t, logged.String(), "secret")
+	require.Contains(t, logged.String(), "clients gave wrong passwords")
+	require.Less(t, strings.Count(logged.String(), "\n"), 10)
+}
+
+func TestManyConnectionsDoNotTryMorePasswords(t *testing.T) {
+	s, clock, addr := startWithClock(t, Options{Password: "secret"})
+	began := clock.Now()
+	wrong := func() int64 { return s.Stats().WrongPasswords }
+	for wrong() < 300 {
+		p := dial(t, "tcp", addr)
+		require.Equal(t, "-"+wrongPassword, p.do("AUTH wrong"))
+		require.NoError(t, p.nc.Close())
+	}
+	require.GreaterOrEqual(t, clock.Now().Sub(began), (300-guessBurst)*guessInterval)
+}
+
+func TestGuessesAreCountedByAddress(t *testing.T) {
+	g, now := guesses{logger: slog.New(slog.DiscardHandler)}, time.Unix(1000, 0)
+	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for range guessBurst + 1 {
+		require.Zero(t, g.judge(one, true, now), "right ones are free")
+		require.Zero(t, g.judge(one, false, now))
+	}
+	require.Equal(t, guessInterval, g.judge(one, false, now))
+	require.Equal(t, guessInterval, g.judge(one, true, now), "the wait does not tell whether it is right")
+	require.Zero(t, g.judge(other, false, now))
+	require.Zero(t, g.judge(one, true, now.Add(guessInterval)))
+
+	// Nobody gets further guesses by using many addresses, nor uses more memory.
+	for i := range 10 * maxSources {
+		g.judge(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), false, now)
+	}
+	require.LessOrEqual(t, len(g.until), maxSources+1)
+	require.Positive(t, g.judge(netip.MustParseAddr("11.0.0.1"), true, now))
+	require.Zero(t, g.judge(netip.MustParseAddr("11.0.0.1"), true, now.Add(time.Hour)))
+	require.Zero(t, g.judge(netip.MustParseAddr("11.0.0.2"), false, now.Add(2*time.Hour)))
+
+	ours, _ := net.Pipe()
+	require.Equal(t, netip.Addr{}, source(ours))
+	at := func(ip string) netip.Addr { return source(&remote{addr: &net.TCPAddr{IP: net.ParseIP(ip)}}) }
+	require.Equal(t, at("2001:db8::1"), at("2001:db8::2"))
+	require.NotEqual(t, at("2001:db8::1"), at("2001:db8:0:1::1"))
+	require.NotEqual(t, at("192.0.2.1"), at("192.0.2.2"))
+}
+
+type remote struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (r *remote) RemoteAddr() net.Addr { return r.addr }
