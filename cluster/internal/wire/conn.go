@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"container/list"
 	"net"
 	"sync"
 )
@@ -71,25 +72,52 @@ func (c *trackedConn) Close() error {
 	return c.Conn.Close()
 }
 
+// maxWaiting is how many connections may wait for Accept. If there are more, the one that has waited longest is
+// closed: while a node starts nobody accepts them, and each has a descriptor.
+const maxWaiting = 64
+
 // queue is a net.Listener for connections that another listener has accepted.
 type queue struct {
 	addr   net.Addr
 	conns  chan net.Conn
 	once   sync.Once
 	closed chan struct{}
+
+	mu      sync.Mutex
+	waiting list.List // guarded by mu: of chan struct{}, closed to end the wait; the oldest is in front
 }
 
 func newQueue(addr net.Addr) *queue {
 	return &queue{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// put hands a connection to Accept. It closes the connection and returns false if either end closes first.
+// enter begins a wait, and ends the oldest one if there are too many.
+func (q *queue) enter() *list.Element {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting.Len() >= maxWaiting {
+		close(q.waiting.Remove(q.waiting.Front()).(chan struct{}))
+	}
+	return q.waiting.PushBack(make(chan struct{}))
+}
+
+func (q *queue) leave(e *list.Element) {
+	q.mu.Lock()
+	q.waiting.Remove(e) // nothing happens if it was removed already
+	q.mu.Unlock()
+}
+
+// put hands a connection to Accept. It closes the connection and returns false if either end closes first, or if too
+// many others wait.
 func (q *queue) put(conn net.Conn, gone <-chan struct{}) bool {
+	wait := q.enter()
+	defer q.leave(wait)
 	select {
 	case q.conns <- conn:
 		return true
 	case <-q.closed:
 	case <-gone:
+	case <-wait.Value.(chan struct{}):
 	}
 	conn.Close()
 	return false

@@ -189,6 +189,7 @@ func (l *Listener) isClosed() bool { return l.ctx.Err() != nil }
 
 func (l *Listener) accept() {
 	defer l.wg.Done()
+	delay := time.Duration(0)
 	for {
 		conn, err := l.ln.Accept()
 		if err != nil {
@@ -196,13 +197,15 @@ func (l *Listener) accept() {
 				return
 			}
 			// Such as too many open files: others may be closed soon.
-			l.o.Logger.Warn("accept a connection", "error", err)
+			delay = longer(delay)
+			l.o.Logger.Warn("accept a connection", "error", err, "retry", delay)
 			select {
 			case <-l.ctx.Done():
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(delay):
 			}
 			continue
 		}
+		delay = 0
 		if l.o.Accepted != nil {
 			conn = l.o.Accepted(conn)
 		}
@@ -217,6 +220,11 @@ func (l *Listener) accept() {
 			l.serve(conn, entry)
 		}()
 	}
+}
+
+// longer is the wait after another failure in a row.
+func longer(delay time.Duration) time.Duration {
+	return min(max(2*delay, 5*time.Millisecond), time.Second)
 }
 
 // serve authenticates a connection and hands it to its user.
@@ -263,6 +271,7 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 	if l.o.TLS != nil {
 		t := tls.Server(raw, l.o.TLS)
 		if err := t.HandshakeContext(l.ctx); err != nil {
+			refusePlain(err)
 			return nil, err
 		}
 		conn = t
@@ -305,6 +314,14 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 		return func() { l.serveControl(conn) }, nil
 	}
 	return func() { s.serve(conn, h.kind, l.ctx.Done()) }, nil
+}
+
+// refusePlain answers a client that speaks without TLS to a listener that needs it.
+func refusePlain(err error) {
+	var header tls.RecordHeaderError
+	if errors.As(err, &header) && header.Conn != nil && header.RecordHeader[0] != magic[0] {
+		_, _ = header.Conn.Write([]byte("-ERR this node speaks TLS only: connect with TLS\r\n"))
+	}
 }
 
 func (l *Listener) serveClient(conn net.Conn) {

@@ -1,0 +1,90 @@
+package wire
+
+import (
+	"context"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConnectionsThatNobodyAcceptsAreBounded(t *testing.T) {
+	l := listen(t)
+	var held []net.Conn
+	for range maxWaiting + 10 {
+		held = append(held, dialRaw(t, l, []byte("*")))
+	}
+	closed := make(chan net.Conn)
+	for _, conn := range held {
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			closed <- conn
+		}()
+	}
+	for range 10 {
+		<-closed
+	}
+	for range maxWaiting {
+		conn, err := l.Clients().Accept()
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		<-closed
+	}
+}
+
+// scarce is a listener of a process that has no descriptor left for a while.
+type scarce struct {
+	net.Listener
+	failures int
+	conns    chan net.Conn
+}
+
+func (s *scarce) Accept() (net.Conn, error) {
+	if s.failures > 0 {
+		s.failures--
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	if conn, ok := <-s.conns; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func TestAcceptSurvivesALackOfDescriptors(t *testing.T) {
+	o, err := Options{Logger: listen(t).o.Logger}.withDefaults()
+	require.NoError(t, err)
+	ln := &scarce{failures: 3, conns: make(chan net.Conn, 1)}
+	l := &Listener{o: o, ln: ln, clients: newQueue(nil)}
+	l.ctx, l.cancel = context.WithCancel(t.Context())
+	l.wg.Add(1)
+	go l.accept()
+	ours, theirs := net.Pipe()
+	ln.conns <- theirs
+	_, err = ours.Write([]byte("*"))
+	require.NoError(t, err)
+	accepted, err := l.Clients().Accept()
+	require.NoError(t, err)
+	require.NoError(t, accepted.Close())
+	l.cancel()
+	close(ln.conns)
+	l.wg.Wait()
+
+	delay := time.Duration(0)
+	for range 20 {
+		before := delay
+		delay = longer(delay)
+		require.True(t, delay > before || delay == time.Second)
+	}
+}
+
+func TestAPlainClientOfATLSListenerIsToldSo(t *testing.T) {
+	l := listen(t, newAuthority(t).options(t))
+	conn := dialRaw(t, l, []byte("*1\r\n$4\r\nPING\r\n"))
+	text, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Equal(t, "-ERR this node speaks TLS only: connect with TLS\r\n", string(text))
+	requireClosed(t, dialRaw(t, l, []byte(magic)))
+}
