@@ -160,6 +160,25 @@ func TestFiguresAreServed(t *testing.T) {
 	require.Contains(t, text, `group="log"`)
 }
 
+// A web site could make its own name mean this machine; its pages must not read the figures.
+func TestFiguresAreServedUnderKnownHostsOnly(t *testing.T) {
+	o := fast("1")
+	o.Shape.Groups = 1
+	h := start(t, o).Handler("db.example.com")
+	for host, want := range map[string]int{
+		"127.0.0.1:9121": 200, "localhost": 200, "[::1]:9121": 200, "DB.example.com:80": 200,
+		"example.com": 403, "127.0.0.1.example.com": 403, "": 403, "x.db.example.com": 403,
+	} {
+		for _, path := range []string{"/healthz", "/metrics"} {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, want, w.Code, "host %q", host)
+		}
+	}
+}
+
 // authority writes a certificate of a new CA for 127.0.0.1, its key, and the CA's own certificate.
 func authority(t *testing.T) (s SecurityOptions, ca *x509.CertPool) {
 	dir := t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/sievedb/sievedb/cluster/internal/page"
 	"github.com/sievedb/sievedb/metrics"
 )
 
@@ -13,8 +14,9 @@ import (
 //   - /readyz: 200 if the node can answer or redirect clients for all slots, otherwise 503;
 //   - /metrics: figures in the text format of Prometheus.
 //
-// It does not authenticate anyone, and shows no keys and values: serve it on an address for operators.
-func (n *Node) Handler() http.Handler {
+// It does not authenticate anyone, and shows no keys and values: serve it on an address for operators. Requests must
+// name an IP address, localhost, or one of hosts (without ports), so that web sites cannot read it.
+func (n *Node) Handler(hosts ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { n.writeHealth(w, http.StatusOK) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -28,7 +30,16 @@ func (n *Node) Handler() http.Handler {
 		w.Header().Set("Content-Type", metrics.TextType)
 		_ = n.WriteMetrics(w) // an error is of the connection
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		if !page.KnowsHost(r.Host, hosts) {
+			http.Error(w, "figures are not served under this host name; use the IP address, localhost, or a name given to "+
+				"the node (--metrics-host)", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (n *Node) writeHealth(w http.ResponseWriter, status int) {

@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"time"
 
 	"github.com/sievedb/sievedb/cluster"
 )
@@ -22,9 +20,7 @@ func serveConsole(address string, node *cluster.Node, logger *slog.Logger) (io.C
 		return nil, errors.Join(fmt.Errorf("--console: other machines could reach %s, and the page asks for no password; "+
 			"use a loopback address such as 127.0.0.1:7433, and reach it through a tunnel", address), ln.Close())
 	}
-	server := &http.Server{
-		Handler: node.Console(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-	}
+	server := newHTTPServer(node.Console(), maxHTTP)
 	go func() { _ = server.Serve(ln) }()
 	logger.Info("the console is at", "url", "http://"+ln.Addr().String()+"/")
 	return server, nil

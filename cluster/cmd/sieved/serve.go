@@ -7,10 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +21,7 @@ type settings struct {
 	options                  cluster.Options
 	passwordFile, secretFile string
 	metrics                  string
+	metricsHosts             []string
 	backups                  string
 	console                  string
 	logFormat                string
@@ -85,6 +84,8 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.Limits.IdleTimeout, "idle-timeout", 0, "time that a client may be silent between requests (default: no limit)")
 	f.Int64Var(&o.Limits.RequestBytes, "request-bytes", 0, "bytes of unfinished requests and of queues of all clients (default 512 MiB)")
 	f.StringVar(&s.metrics, "metrics", "", "address for HTTP: /healthz, /readyz and /metrics")
+	f.StringSliceVar(&s.metricsHosts, "metrics-host", nil,
+		"further host names under which --metrics is requested (always: IP addresses, localhost, this machine's name, that of --advertise)")
 	f.StringVar(&s.backups, "backups", "", "directory for backups of the cluster, which all nodes share; see 'sieved backup'")
 	f.StringVar(&s.console, "console", "", "loopback address for a web page about the cluster")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
@@ -161,6 +162,18 @@ func serve(ctx context.Context, s *settings, stdin io.Reader, stderr io.Writer) 
 	return errors.Join(run(ctx, s, node, o.Logger), node.Close())
 }
 
+// hosts returns the names under which --metrics is served.
+func (s *settings) hosts() []string {
+	hosts := append([]string(nil), s.metricsHosts...)
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	if host, _, err := net.SplitHostPort(s.options.Network.Advertise); err == nil {
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
 // run serves HTTP, if wanted, and waits for the end of ctx or for a removal.
 func run(ctx context.Context, s *settings, node *cluster.Node, logger *slog.Logger) error {
 	if s.metrics != "" {
@@ -168,7 +181,7 @@ func run(ctx context.Context, s *settings, node *cluster.Node, logger *slog.Logg
 		if err != nil {
 			return fmt.Errorf("--metrics: %w", err)
 		}
-		server := &http.Server{Handler: node.Handler(), ReadHeaderTimeout: 5 * time.Second}
+		server := newHTTPServer(node.Handler(s.hosts()...), maxHTTP)
 		go func() { _ = server.Serve(ln) }()
 		defer func() { _ = server.Close() }()
 		logger.Info("figures are at", "url", "http://"+ln.Addr().String()+"/metrics")

@@ -114,7 +114,7 @@ func (h *handler) guard(next http.Handler) http.Handler {
 		head.Set("Cross-Origin-Resource-Policy", "same-origin")
 		head.Set("Cross-Origin-Opener-Policy", "same-origin")
 		head.Set("Cache-Control", "no-store")
-		if !h.knows(r.Host) {
+		if !KnowsHost(r.Host, h.hosts) {
 			http.Error(w, "the page is not served under this host name; use the IP address or localhost", http.StatusForbidden)
 			return
 		}
@@ -122,15 +122,16 @@ func (h *handler) guard(next http.Handler) http.Handler {
 	})
 }
 
-// knows reports whether a Host is an address, localhost or one of hosts.
-func (h *handler) knows(host string) bool {
+// KnowsHost reports whether a Host is an IP address, localhost or one of hosts. A web site whose name is made to mean
+// this machine cannot read what is served only under these.
+func KnowsHost(host string, hosts []string) bool {
 	name := host
 	if before, _, err := net.SplitHostPort(host); err == nil {
 		name = before
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return net.ParseIP(strings.Trim(name, "[]")) != nil || name == "localhost" ||
-		slices.ContainsFunc(h.hosts, func(known string) bool { return strings.EqualFold(known, name) })
+		slices.ContainsFunc(hosts, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
 // serveOverview answers with an overview that all requests within some time share.
