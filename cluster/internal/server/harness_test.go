@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -121,7 +122,9 @@ func readReply(r *bufio.Reader) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line = strings.TrimSuffix(line, "\r\n")
+	if line = strings.TrimSuffix(line, "\r\n"); line == "" {
+		return "", errors.New("a reply is empty")
+	}
 	kind, rest := line[0], line[1:]
 	switch kind {
 	case '+', '-', ':', ',', '#', '(':

@@ -186,35 +186,12 @@ func TestPatienceIsMeasuredPerRequest(t *testing.T) {
 }
 
 func TestAClientThatSendsManyRequestsCostsFewDeadlines(t *testing.T) {
-	count := &countingConn{}
-	s := New(kvtest.New(1), Options{})
 	raw := strings.Repeat(encode("SET", "k", strings.Repeat("x", 3000)), 1000)
-	count.in = strings.NewReader(raw)
-	newConn(s, count, 1).serve()
-	require.Equal(t, 1000, strings.Count(count.out.String(), "+OK"))
-	require.LessOrEqual(t, count.deadlines, 10)
+	c := &scripted{in: strings.NewReader(raw)}
+	s, out := c.session(Options{})
+	require.Equal(t, 1000, strings.Count(out, "+OK"))
+	require.LessOrEqual(t, c.deadlines, 10)
 	require.Zero(t, s.Stats().RequestBytes)
-	require.NoError(t, s.Close())
-}
-
-// countingConn is a connection whose client has sent everything and accepts everything.
-type countingConn struct {
-	net.Conn
-	in        *strings.Reader
-	out       bytes.Buffer
-	deadlines int
-}
-
-func (c *countingConn) Read(p []byte) (int, error)       { return c.in.Read(p) }
-func (c *countingConn) Write(p []byte) (int, error)      { return c.out.Write(p) }
-func (c *countingConn) Close() error                     { return nil }
-func (c *countingConn) SetWriteDeadline(time.Time) error { return nil }
-func (c *countingConn) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-func (c *countingConn) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
-func (c *countingConn) SetReadDeadline(time.Time) error {
-	c.deadlines++
-	return nil
 }
 
 // 1,500 half requests held 390 MB.
