@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/processtest"
+)
+
+// certificates is a CA with a certificate for nodes at 127.0.0.1 that it has signed.
+type certificates struct {
+	caFile, certFile, keyFile string
+	pool                      *x509.CertPool
+	node                      tls.Certificate
+}
+
+// newCertificates makes a CA and what it signs, as an operator would by openssl.
+func newCertificates(t *testing.T, name string) certificates {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(file, kind string, der []byte) string {
+		file = filepath.Join(dir, file)
+		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return file
+	}
+	newKey := func() *ecdsa.PrivateKey {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		return key
+	}
+	caKey, key := newKey(), newKey()
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
+	require.NoError(t, err)
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node of " + name}, NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	caCert, err := x509.ParseCertificate(caDER)
+	require.NoError(t, err)
+	c := certificates{
+		caFile: write("ca.pem", "CERTIFICATE", caDER), certFile: write("node.pem", "CERTIFICATE", der),
+		keyFile: write("node.key", "EC PRIVATE KEY", keyDER), pool: x509.NewCertPool(),
+	}
+	c.pool.AddCert(caCert)
+	c.node, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	require.NoError(t, err)
+	return c
+}
+
+// startTLS starts a node with TLS and the password "open sesame".
+func startTLS(t *testing.T, c certificates) *Node {
+	o := fast("1")
+	o.Shape.Groups = 1
+	o.Security = SecurityOptions{CertFile: c.certFile, KeyFile: c.keyFile, CAFile: c.caFile, Password: "open sesame"}
+	return start(t, o)
+}
+
+func TestGoRedisVerifiesANodeByItsCA(t *testing.T) {
+	ctx, ours, others := within(t), newCertificates(t, "ours"), newCertificates(t, "others")
+	n := startTLS(t, ours)
+	get := func(config *tls.Config) error {
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{n.Addr()}, Password: "open sesame", TLSConfig: config, MaxRedirects: 1,
+		})
+		defer func() { require.NoError(t, client.Close()) }()
+		return client.Set(ctx, "k", "v", 0).Err()
+	}
+	require.NoError(t, get(&tls.Config{RootCAs: ours.pool}))
+	require.NoError(t, get(&tls.Config{RootCAs: ours.pool, Certificates: []tls.Certificate{ours.node}}), "one of the cluster's")
+	require.ErrorContains(t, get(&tls.Config{RootCAs: others.pool}), "unknown authority")
+	require.ErrorContains(t, get(&tls.Config{RootCAs: ours.pool, ServerName: "example.com"}), "example.com")
+	require.Error(t, get(&tls.Config{RootCAs: ours.pool, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}))
+	foreign := &tls.Config{RootCAs: ours.pool, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &others.node, nil
+	}}
+	require.Error(t, get(foreign), "a client may have no certificate, and not one of another CA")
+	require.Error(t, get(nil), "a client without TLS")
+	require.NoError(t, get(&tls.Config{RootCAs: ours.pool}), "the node still serves others")
+}
+
+// redisCLI runs redis-cli with a command and returns what it prints.
+func redisCLI(t *testing.T, path string, n *Node, args ...string) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(n.Addr())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(within(t), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, append([]string{"-h", host, "-p", port}, args...)...)
+	cmd.Env = append(os.Environ(), "REDISCLI_AUTH=open sesame")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	require.True(t, err == nil || errors.As(err, &exit), "%v", err)
+	return string(out)
+}
+
+func TestRedisCLIVerifiesANodeByItsCA(t *testing.T) {
+	path, ok := processtest.Need(t, "redis-cli", "redis-tools")
+	if !ok {
+		return
+	}
+	ours, others := newCertificates(t, "ours"), newCertificates(t, "others")
+	n := startTLS(t, ours)
+	if strings.Contains(redisCLI(t, path, n, "--tls", "--cacert", ours.caFile, "PING"), "Unrecognized option") {
+		processtest.Missing(t, "redis-cli was built without TLS")
+		return
+	}
+	require.Equal(t, "OK\n", redisCLI(t, path, n, "--tls", "--cacert", ours.caFile, "SET", "k", "v"))
+	require.Equal(t, "v\n", redisCLI(t, path, n, "--tls", "--cacert", ours.caFile, "-c", "GET", "k"))
+	require.Contains(t, redisCLI(t, path, n, "--tls", "--cacert", others.caFile, "GET", "k"), "certificate verify failed")
+	require.Contains(t, redisCLI(t, path, n, "GET", "k"), "speaks TLS only", "the end is clear")
+}
+
+// redis-py is a third client, whose TLS is that of OpenSSL as well.
+func TestRedisPyVerifiesANodeByItsCA(t *testing.T) {
+	python := ""
+	for _, path := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(path, "-c", "import redis").Run() == nil {
+			python = path
+			break
+		}
+	}
+	if python == "" {
+		processtest.Missing(t, "no python3 has redis-py; Debian has it in python3-redis")
+		return
+	}
+	ours, others := newCertificates(t, "ours"), newCertificates(t, "others")
+	_, port, err := net.SplitHostPort(startTLS(t, ours).Addr())
+	require.NoError(t, err)
+	const script = `import redis, sys
+c = redis.Redis("127.0.0.1", int(sys.argv[1]), password="open sesame", ssl=True, ssl_ca_certs=sys.argv[2])
+c.set("k", "v")
+print(c.get("k"))`
+	run := func(ca string) string {
+		out, _ := exec.CommandContext(within(t), python, "-c", script, port, ca).CombinedOutput() // its end is in the output
+		return string(out)
+	}
+	require.Equal(t, "b'v'\n", run(ours.caFile))
+	require.Contains(t, run(others.caFile), "CERTIFICATE_VERIFY_FAILED")
+}
