@@ -85,9 +85,13 @@ func TestClientsOfRedisClusterWriteThroughTheFailureOfANode(t *testing.T) {
 }
 
 // waitForReplicas waits until each group has a number of voters.
-func waitForReplicas(t *testing.T, ctx context.Context, n *Node, want int) {
+func waitForReplicas(t testing.TB, ctx context.Context, n *Node, want int) {
 	c := redis.NewClient(&redis.Options{Addr: n.Addr()})
 	defer func() { require.NoError(t, c.Close()) }()
+	waitForVoters(t, ctx, c, want)
+}
+
+func waitForVoters(t testing.TB, ctx context.Context, c *redis.Client, want int) {
 	require.Eventually(t, func() bool {
 		rows, err := c.Do(ctx, "RAFT.GROUPS").Slice()
 		require.NoError(t, err)

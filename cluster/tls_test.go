@@ -2,19 +2,12 @@ package cluster
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,52 +18,19 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
 
-// certificates is a CA with a certificate for nodes at 127.0.0.1 that it has signed.
+// certificates are those of a CA with one node.
 type certificates struct {
-	caFile, certFile, keyFile string
-	pool                      *x509.CertPool
-	node                      tls.Certificate
+	files SecurityOptions
+	pool  *x509.CertPool
+	node  tls.Certificate
 }
 
-// newCertificates makes a CA and what it signs, as an operator would by openssl.
-func newCertificates(t *testing.T, name string) certificates {
+func newCertificates(t *testing.T) certificates {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(file, kind string, der []byte) string {
-		file = filepath.Join(dir, file)
-		require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return file
-	}
-	newKey := func() *ecdsa.PrivateKey {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		require.NoError(t, err)
-		return key
-	}
-	caKey, key := newKey(), newKey()
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	require.NoError(t, err)
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node of " + name}, NotAfter: time.Now().Add(time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	require.NoError(t, err)
-	caCert, err := x509.ParseCertificate(caDER)
-	require.NoError(t, err)
-	c := certificates{
-		caFile: write("ca.pem", "CERTIFICATE", caDER), certFile: write("node.pem", "CERTIFICATE", der),
-		keyFile: write("node.key", "EC PRIVATE KEY", keyDER), pool: x509.NewCertPool(),
-	}
-	c.pool.AddCert(caCert)
-	c.node, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	ca := newCertifier(t)
+	c := certificates{files: ca.node("node", nil), pool: ca.pool}
+	var err error
+	c.node, err = tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	require.NoError(t, err)
 	return c
 }
@@ -79,12 +39,13 @@ func newCertificates(t *testing.T, name string) certificates {
 func startTLS(t *testing.T, c certificates) *Node {
 	o := fast("1")
 	o.Shape.Groups = 1
-	o.Security = SecurityOptions{CertFile: c.certFile, KeyFile: c.keyFile, CAFile: c.caFile, Password: "open sesame"}
+	o.Security = c.files
+	o.Security.Password = "open sesame"
 	return start(t, o)
 }
 
 func TestGoRedisVerifiesANodeByItsCA(t *testing.T) {
-	ctx, ours, others := within(t), newCertificates(t, "ours"), newCertificates(t, "others")
+	ctx, ours, others := within(t), newCertificates(t), newCertificates(t)
 	n := startTLS(t, ours)
 	get := func(config *tls.Config) error {
 		client := redis.NewClusterClient(&redis.ClusterOptions{
@@ -126,15 +87,15 @@ func TestRedisCLIVerifiesANodeByItsCA(t *testing.T) {
 	if !ok {
 		return
 	}
-	ours, others := newCertificates(t, "ours"), newCertificates(t, "others")
+	ours, others := newCertificates(t), newCertificates(t)
 	n := startTLS(t, ours)
-	if strings.Contains(redisCLI(t, path, n, "--tls", "--cacert", ours.caFile, "PING"), "Unrecognized option") {
+	if strings.Contains(redisCLI(t, path, n, "--tls", "--cacert", ours.files.CAFile, "PING"), "Unrecognized option") {
 		processtest.Missing(t, "redis-cli was built without TLS")
 		return
 	}
-	require.Equal(t, "OK\n", redisCLI(t, path, n, "--tls", "--cacert", ours.caFile, "SET", "k", "v"))
-	require.Equal(t, "v\n", redisCLI(t, path, n, "--tls", "--cacert", ours.caFile, "-c", "GET", "k"))
-	require.Contains(t, redisCLI(t, path, n, "--tls", "--cacert", others.caFile, "GET", "k"), "certificate verify failed")
+	require.Equal(t, "OK\n", redisCLI(t, path, n, "--tls", "--cacert", ours.files.CAFile, "SET", "k", "v"))
+	require.Equal(t, "v\n", redisCLI(t, path, n, "--tls", "--cacert", ours.files.CAFile, "-c", "GET", "k"))
+	require.Contains(t, redisCLI(t, path, n, "--tls", "--cacert", others.files.CAFile, "GET", "k"), "certificate verify failed")
 	require.Contains(t, redisCLI(t, path, n, "GET", "k"), "speaks TLS only", "the end is clear")
 }
 
@@ -151,7 +112,7 @@ func TestRedisPyVerifiesANodeByItsCA(t *testing.T) {
 		processtest.Missing(t, "no python3 has redis-py; Debian has it in python3-redis")
 		return
 	}
-	ours, others := newCertificates(t, "ours"), newCertificates(t, "others")
+	ours, others := newCertificates(t), newCertificates(t)
 	_, port, err := net.SplitHostPort(startTLS(t, ours).Addr())
 	require.NoError(t, err)
 	const script = `import redis, sys
@@ -162,6 +123,6 @@ print(c.get("k"))`
 		out, _ := exec.CommandContext(within(t), python, "-c", script, port, ca).CombinedOutput() // its end is in the output
 		return string(out)
 	}
-	require.Equal(t, "b'v'\n", run(ours.caFile))
-	require.Contains(t, run(others.caFile), "CERTIFICATE_VERIFY_FAILED")
+	require.Equal(t, "b'v'\n", run(ours.files.CAFile))
+	require.Contains(t, run(others.files.CAFile), "CERTIFICATE_VERIFY_FAILED")
 }
