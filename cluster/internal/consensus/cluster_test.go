@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
 
@@ -362,7 +363,7 @@ func startCluster(t *testing.T, n int, change func(*Options)) *cluster {
 func (c *cluster) listen() *node {
 	n := &node{id: string(rune('a' + len(c.nodes))), fsm: &recorder{}, store: &memory{InmemStore: raft.NewInmemStore()}}
 	l, err := wire.Listen(wire.Options{
-		Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Dial: c.net.dialer(n.id),
+		ID: kv.NodeID(n.id), Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Dial: c.net.dialer(n.id),
 	})
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { l.Close() })

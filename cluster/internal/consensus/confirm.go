@@ -14,12 +14,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Stream connects the servers of a group.
+// Stream connects the servers of a group. Accept and AcceptConfirm wait for a connection until the stream is closed, as
+// all its connections are.
 type Stream interface {
-	raft.StreamLayer
-	// DialConfirm connects to the same group of another node. The connection arrives at its AcceptConfirm.
-	DialConfirm(ctx context.Context, addr string) (net.Conn, error)
-	// AcceptConfirm waits for a connection until the stream is closed, as all its connections are.
+	net.Listener
+	// Dial connects to the same group of the node of a server, at an address. The connection arrives at its Accept.
+	Dial(ctx context.Context, server, addr string) (net.Conn, error)
+	// DialConfirm is as Dial, but the connection arrives at AcceptConfirm.
+	DialConfirm(ctx context.Context, server, addr string) (net.Conn, error)
 	AcceptConfirm() (net.Conn, error)
 }
 
@@ -257,7 +259,7 @@ func (c *confirms) dial(p *peer, addr string) {
 func (c *confirms) connect(id raft.ServerID, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.o.Timing.RPC)
 	defer cancel()
-	conn, err := c.g.o.Stream.DialConfirm(ctx, c.g.o.present(string(id), addr))
+	conn, err := c.g.o.Stream.DialConfirm(ctx, string(id), c.g.o.present(string(id), addr))
 	if err != nil {
 		return nil, err
 	}

@@ -185,7 +185,7 @@ func TestAServerConfirmsOnlyInItsOwnName(t *testing.T) {
 		{"a longer name", append([]byte{2}, b.id+"b"...), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			conn, err := c.nodes[2].listener.Group(testGroup).DialConfirm(within(t, patience), b.o.Address)
+			conn, err := c.nodes[2].listener.Group(testGroup).DialConfirm(within(t, patience), b.id, b.o.Address)
 			require.NoError(t, err)
 			defer conn.Close()
 			_, err = conn.Write(binary.BigEndian.AppendUint64(test.greeting, 42))

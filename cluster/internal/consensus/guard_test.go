@@ -19,7 +19,7 @@ import (
 
 // stranger returns a transport that can send messages in the name of any server.
 func (c *cluster) stranger() *transport {
-	l, err := wire.Listen(wire.Options{Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	l, err := wire.Listen(wire.Options{ID: "stranger", Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(c.t, err)
 	o := Options{Stream: l.Group(testGroup), Timing: Timing{RPC: time.Hour}, Logger: slog.New(slog.DiscardHandler)}
 	t := newTransport(&o, newLogStore(raft.NewInmemStore(), nil))

@@ -42,7 +42,7 @@ type transport struct {
 
 func newTransport(o *Options, logs *logStore) *transport {
 	config := &raft.NetworkTransportConfig{
-		Stream: &guardedStream{StreamLayer: o.Stream, id: o.ID, addr: address(o.Address), timeout: o.Timing.RPC},
+		Stream: &guardedStream{Stream: o.Stream, id: o.ID, addr: address(o.Address), timeout: o.Timing.RPC},
 		// One for heartbeats, one for entries, one for votes.
 		MaxPool: 3, Timeout: o.Timing.RPC, Logger: newLogger(o.Logger),
 		// No pipeline: if its decoder ends while a request is sent, the sender waits for ever, and raft cannot be
@@ -290,7 +290,7 @@ func (s *snapshotReader) Read(p []byte) (int, error) {
 // guardedStream is a raft.StreamLayer that has the address that others use, and whose connections are for a server
 // of an ID. Accepted ones do not stall within a message.
 type guardedStream struct {
-	raft.StreamLayer
+	Stream
 	id      string
 	addr    address
 	timeout time.Duration
@@ -299,7 +299,7 @@ type guardedStream struct {
 func (s *guardedStream) Addr() net.Addr { return s.addr }
 
 func (s *guardedStream) Accept() (net.Conn, error) {
-	conn, err := s.StreamLayer.Accept()
+	conn, err := s.Stream.Accept()
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +309,13 @@ func (s *guardedStream) Accept() (net.Conn, error) {
 // Dial connects to a server by its route.
 func (s *guardedStream) Dial(route raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	addr, id := cutRoute(string(route))
-	conn, err := s.StreamLayer.Dial(addr, timeout)
+	ctx := context.Background()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	conn, err := s.Stream.Dial(ctx, id, string(addr))
 	if err != nil {
 		return nil, err
 	}

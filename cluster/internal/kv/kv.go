@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // SlotCount is the number of slots into which keys are divided, as in Redis Cluster.
@@ -16,6 +17,16 @@ type GroupID uint32
 
 // NodeID is the name that an operator gave to a node, for all time.
 type NodeID string
+
+// Valid reports whether it may be a node's: 1 to MaxNodeID letters, digits, "-" and "_".
+func (id NodeID) Valid() bool {
+	return len(id) > 0 && len(id) <= MaxNodeID && !strings.ContainsFunc(string(id), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	})
+}
+
+// MaxNodeID is the length of the longest NodeID.
+const MaxNodeID = 64
 
 // Value is what a key holds.
 type Value struct {

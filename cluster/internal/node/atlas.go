@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
 
 // groupNews is what a leader says about its group. Nodes pass it on, so that all can direct clients.
@@ -112,11 +113,31 @@ func (a *atlas) allContacts() map[kv.NodeID]contact {
 
 // addr returns the address of a server of raft, or "". A server of an earlier incarnation has none: it
 // does not exist any more.
-func (a *atlas) addr(server string) string {
+func (a *atlas) addr(server string) string { return a.target(server).Addr }
+
+// target is where calls to the node of a server go. It has no address if addr returns none.
+func (a *atlas) target(server string) wire.Target {
 	m := a.chart()
 	if m == nil || !m.hasServer(server) {
-		return ""
+		return wire.Target{}
 	}
 	member, _ := m.Find(nodeOf(server))
-	return member.Addr
+	return member.target()
+}
+
+// owner returns the node that has an address, or "". If several have it, as after a reuse, it is none of them.
+func (a *atlas) owner(addr string) (id kv.NodeID) {
+	m := a.chart()
+	if m == nil {
+		return ""
+	}
+	for _, member := range m.Nodes {
+		switch {
+		case member.Addr == addr && id != "":
+			return ""
+		case member.Addr == addr:
+			id = member.ID
+		}
+	}
+	return id
 }

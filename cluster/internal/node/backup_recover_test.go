@@ -66,7 +66,7 @@ func TestTheLastReplicasBecomeAClusterOfTheirOwn(t *testing.T) {
 	f.start("2")
 	var theirs gossip
 	n := f.nodes["1"]
-	require.ErrorIs(t, n.call(f.ctx, alone.nodes["3"].Addr(), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
+	require.ErrorIs(t, n.call(f.ctx, wire.At(alone.nodes["3"].Addr()), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
 }
 
 func TestOnlyANodeWithAllGroupsIsRecovered(t *testing.T) {

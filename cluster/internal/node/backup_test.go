@@ -221,10 +221,10 @@ func TestARestoredNodeAndTheOldClusterDoNotTalk(t *testing.T) {
 	}
 	var theirs gossip
 	n := restored.nodes["3"]
-	require.ErrorIs(t, n.call(f.ctx, f.nodes["1"].Addr(), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
-	require.ErrorIs(t, f.nodes["1"].call(f.ctx, addr, "gossip", f.nodes["1"].news(), &theirs), wire.ErrOtherCluster)
-	_, err = f.nodes["1"].wire.Group(0).Dial("x", time.Second)
-	require.Error(t, err)
+	require.ErrorIs(t, n.call(f.ctx, wire.At(f.nodes["1"].Addr()), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
+	require.ErrorIs(t, f.nodes["1"].call(f.ctx, wire.At(addr), "gossip", f.nodes["1"].news(), &theirs), wire.ErrOtherCluster)
+	_, err = f.nodes["1"].wire.Group(0).Dial(f.ctx, "3", addr)
+	require.ErrorIs(t, err, wire.ErrOtherCluster)
 	require.Len(t, n.atlas.chart().Nodes, 1)
 	restored.has("a", "new")
 	f.has("a", "old")

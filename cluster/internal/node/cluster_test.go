@@ -431,6 +431,6 @@ func TestANodeOfAnotherClusterIsRefused(t *testing.T) {
 	f.start("9")
 	f.nodes["1"] = other
 	var theirs gossip
-	err := other.call(f.ctx, f.nodes["9"].Addr(), "gossip", other.news(), &theirs)
+	err := other.call(f.ctx, wire.At(f.nodes["9"].Addr()), "gossip", other.news(), &theirs)
 	require.ErrorIs(t, err, wire.ErrOtherCluster)
 }

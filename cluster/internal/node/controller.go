@@ -170,12 +170,12 @@ func (n *Node) askAll(ctx context.Context, m *Map) []*statusReply {
 		asking.Add(1)
 		go func() {
 			defer asking.Done()
-			addr := member.Addr
+			to := member.target()
 			if member.ID == n.o.ID {
-				addr = n.addr
+				to.Addr = n.addr
 			}
 			var r statusReply
-			if err := n.call(ctx, addr, "status", struct{}{}, &r); err == nil {
+			if err := n.call(ctx, to, "status", struct{}{}, &r); err == nil {
 				replies[i] = &r
 			}
 		}()
@@ -211,7 +211,7 @@ func (n *Node) act(ctx context.Context, s situation, a action) error {
 		if !found {
 			return fmt.Errorf("node %s is not in the map", nodeOf(a.Server))
 		}
-		return n.call(ctx, member.Addr, name, hostRequest{a.Group, a.Server}, &struct{}{})
+		return n.call(ctx, member.target(), name, hostRequest{a.Group, a.Server}, &struct{}{})
 	}
 	switch a.Kind {
 	case actForget:
@@ -227,7 +227,7 @@ func (n *Node) act(ctx context.Context, s situation, a action) error {
 	if !found {
 		return fmt.Errorf("%w: the leader of the group is not in the map", kv.ErrNoQuorum)
 	}
-	return n.call(ctx, lead.Addr, "change", changeRequest{a.Kind, a.Group, a.Server, member.Addr, s.Groups[a.Group].Servers}, &struct{}{})
+	return n.call(ctx, lead.target(), "change", changeRequest{a.Kind, a.Group, a.Server, member.Addr, s.Groups[a.Group].Servers}, &struct{}{})
 }
 
 // changeRequest asks the leader of a group to change it.

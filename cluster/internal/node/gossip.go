@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
 
 // gossip is what two nodes exchange.
@@ -29,8 +30,8 @@ func (n *Node) gossipLoop(ctx context.Context) {
 	n.every(ctx, n.o.Timing.Gossip, func() {
 		n.refreshMap()
 		n.announce(ctx)
-		if addr := n.partner(); addr != "" {
-			n.exchange(ctx, addr)
+		if partner := n.partner(); partner.Addr != "" {
+			n.exchange(ctx, partner)
 		}
 	})
 }
@@ -65,33 +66,35 @@ func (n *Node) learn(m *Map) {
 	}
 }
 
-// partner returns the address of a random other node. Before a node knows any, it asks those of Join.
-func (n *Node) partner() string {
-	var addrs []string
+// partner returns a random other node. Before a node knows any, it asks those of Join.
+func (n *Node) partner() wire.Target {
+	var all []wire.Target
 	if m := n.atlas.chart(); m != nil {
 		for _, member := range m.Nodes {
 			if member.ID != n.o.ID {
-				addrs = append(addrs, member.Addr)
+				all = append(all, member.target())
 			}
 		}
 	}
 	if rand.IntN(8) == 0 { // all may have new addresses
-		addrs = append(addrs, n.o.Join...)
+		for _, addr := range n.o.Join {
+			all = append(all, wire.At(addr))
+		}
 	}
-	if len(addrs) == 0 {
-		return ""
+	if len(all) == 0 {
+		return wire.Target{}
 	}
-	return addrs[rand.IntN(len(addrs))]
+	return all[rand.IntN(len(all))]
 }
 
 // exchange sends what this node knows, and learns what the other knows.
-func (n *Node) exchange(ctx context.Context, addr string) {
+func (n *Node) exchange(ctx context.Context, partner wire.Target) {
 	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
 	defer cancel()
 	before := time.Now()
 	var theirs gossip
-	if err := n.call(ctx, addr, "gossip", n.news(), &theirs); err != nil {
-		n.o.Logger.Debug("an exchange of news failed", "addr", addr, "err", err)
+	if err := n.call(ctx, partner, "gossip", n.news(), &theirs); err != nil {
+		n.o.Logger.Debug("an exchange of news failed", "node", partner.String(), "err", err)
 		return
 	}
 	n.hearNews(theirs, before)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -107,6 +108,7 @@ func (n *Node) rejoin(ctx context.Context) error {
 		id.Incarnation, id.OldLog, id.Map = j.Member.Incarnation, true, j.Map
 	})
 	if err == nil {
+		n.wire.SetIdentity(j.Map.Cluster, j.Member.Incarnation)
 		n.atlas.learn(j.Map)
 		n.o.Logger.Info("this node has joined again, with an empty log", "incarnation", j.Member.Incarnation)
 	}
@@ -175,11 +177,13 @@ func (n *Node) replaceState(ctx context.Context, group kv.GroupID) error {
 		if nodeOf(s.ID) == n.o.ID {
 			continue
 		}
-		addr := n.atlas.addr(s.ID)
-		if addr == "" {
+		from := n.atlas.target(s.ID)
+		peer, err1 := wire.ParsePeer(s.ID)
+		if from.Addr == "" || err1 != nil {
 			continue
 		}
-		if err = n.replaceStateFrom(ctx, addr, group); err == nil {
+		from.Peer = peer // with its incarnation: a state is what a server of raft has
+		if err = n.replaceStateFrom(ctx, from, group); err == nil {
 			n.o.Logger.Info("a replica got its state from another one", "group", group, "from", s.ID)
 			return nil
 		}
@@ -190,12 +194,12 @@ func (n *Node) replaceState(ctx context.Context, group kv.GroupID) error {
 
 func newGroupDir(dir string, group kv.GroupID) string { return groupDir(dir, group) + ".new" }
 
-func (n *Node) replaceStateFrom(ctx context.Context, addr string, group kv.GroupID) error {
+func (n *Node) replaceStateFrom(ctx context.Context, from wire.Target, group kv.GroupID) error {
 	fresh := newGroupDir(n.o.Dir, group)
 	if err := removeAll(n.o.FS, fresh); err != nil {
 		return err
 	}
-	if err := n.fetchState(ctx, addr, group, fresh); err != nil {
+	if err := n.fetchState(ctx, from, group, fresh); err != nil {
 		return errors.Join(err, removeAll(n.o.FS, fresh))
 	}
 	if err := n.moveAside(groupDir(n.o.Dir, group)); err != nil {
@@ -225,10 +229,10 @@ func finishReplacement(fsys vfs.FS, nodeDir string, group kv.GroupID) error {
 
 // fetchState writes the state of another replica to a new directory, and checks that the log of this one
 // continues it.
-func (n *Node) fetchState(ctx context.Context, addr string, group kv.GroupID, dir string) (err error) {
+func (n *Node) fetchState(ctx context.Context, from wire.Target, group kv.GroupID, dir string) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := n.wire.CallStream(ctx, addr, "state", groupRequest{group})
+	stream, err := n.wire.CallStream(ctx, from, "state", groupRequest{group})
 	if err != nil {
 		return err
 	}

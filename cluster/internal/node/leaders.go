@@ -1,6 +1,9 @@
 package node
 
-import "github.com/sievedb/sievedb/cluster/internal/kv"
+import (
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
+)
 
 // leader returns the server that leads a group, as far as this node knows, or "".
 func (n *Node) leader(group kv.GroupID) string {
@@ -15,14 +18,14 @@ func (n *Node) leader(group kv.GroupID) string {
 	return n.atlas.group(group).Leader
 }
 
-// leaderAddr returns the address of the node that leads a group. If no leader is known, it is the address of
-// a node that has a replica and was heard lately, if there is one; that node knows more.
-func (n *Node) leaderAddr(group kv.GroupID) string {
+// leaderTarget is where calls to the leader of a group go. If no leader is known, it is a node that has a replica
+// and was heard lately, if there is one; that node knows more.
+func (n *Node) leaderTarget(group kv.GroupID) wire.Target {
 	switch leader := n.leader(group); {
 	case leader != "" && nodeOf(leader) == n.o.ID:
-		return n.addr // the map may have another one from before
+		return wire.At(n.addr) // the map may have another one from before
 	case leader != "":
-		return n.atlas.addr(leader)
+		return n.atlas.target(leader)
 	}
 	best := ""
 	for _, s := range n.servers(group) {
@@ -31,7 +34,7 @@ func (n *Node) leaderAddr(group kv.GroupID) string {
 			best = s.ID
 		}
 	}
-	return n.atlas.addr(best)
+	return n.atlas.target(best)
 }
 
 // servers returns the replicas of a group, as far as this node knows.

@@ -54,11 +54,7 @@ func nodeOf(server string) kv.NodeID {
 }
 
 // ValidID reports whether an ID may be a node's: 1 to 64 letters, digits, "-" and "_".
-func ValidID(id kv.NodeID) bool {
-	return len(id) > 0 && len(id) <= 64 && !strings.ContainsFunc(string(id), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
-	})
-}
+func ValidID(id kv.NodeID) bool { return id.Valid() }
 
 // Find returns the member with an ID.
 func (m *Map) Find(id kv.NodeID) (Member, bool) {

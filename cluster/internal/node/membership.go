@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
 
 // mapName is the name under which group 0 stores the map.
@@ -89,7 +90,9 @@ func (n *Node) answers(ctx context.Context, addr string, id kv.NodeID, process s
 	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
 	defer cancel()
 	var s statusReply
-	return n.call(ctx, addr, "status", struct{}{}, &s) == nil && s.Member.ID == id && s.Process != process
+	err := n.call(ctx, wire.Target{Peer: wire.Peer{ID: id}, Addr: addr}, "status", struct{}{}, &s)
+	// If the ID is this node's own, the other process refuses the connection of a twin.
+	return err == nil && s.Member.ID == id && s.Process != process || id == n.o.ID && errors.Is(err, wire.ErrTwin)
 }
 
 // join asks the nodes of Join, one after the other, until one gives this node a place.
@@ -114,7 +117,8 @@ func (n *Node) join(ctx context.Context, r joinRequest) (joined, error) {
 }
 
 func isRefusal(err error) bool {
-	return errors.Is(err, errOtherCluster) || errors.Is(err, errRemoved) || errors.Is(err, errIDInUse)
+	return errors.Is(err, errOtherCluster) || errors.Is(err, errRemoved) || errors.Is(err, errIDInUse) ||
+		errors.Is(err, wire.ErrTwin)
 }
 
 // askToJoin asks a node, and those to which it redirects.
@@ -124,7 +128,7 @@ func (n *Node) askToJoin(ctx context.Context, addr string, r joinRequest) (joine
 	var not *kv.NotLeaderError
 	for range 4 {
 		var j joined
-		err := n.call(ctx, addr, "join", r, &j)
+		err := n.call(ctx, wire.At(addr), "join", r, &j)
 		if err == nil {
 			if j.Map == nil {
 				return j, errors.New("the answer has no map")

@@ -135,7 +135,7 @@ func (n *Node) findIdentity(ctx context.Context) error {
 		return err
 	}
 	n.atlas.learn(j.Map)
-	n.wire.SetCluster(j.Map.Cluster)
+	n.wire.SetIdentity(j.Map.Cluster, j.Member.Incarnation)
 	n.identity = &identity{Cluster: j.Map.Cluster, ID: n.o.ID, Incarnation: j.Member.Incarnation, Map: j.Map}
 	return n.identity.write(n.o.FS, n.o.Dir)
 }
@@ -160,7 +160,7 @@ func (n *Node) create() error {
 		Nodes: []Member{member},
 	}
 	n.atlas.learn(m)
-	n.wire.SetCluster(m.Cluster)
+	n.wire.SetIdentity(m.Cluster, 1)
 	n.identity = &identity{Cluster: m.Cluster, ID: n.o.ID, Incarnation: 1, Bootstrap: true, Map: m}
 	for group := range kv.GroupID(n.o.Groups) {
 		n.identity.Hosted = append(n.identity.Hosted, group)

@@ -43,6 +43,7 @@ func handle[In, Out any](n *Node, name string, f func(ctx context.Context, in In
 // is ready.
 func (n *Node) listen() (err error) {
 	n.wire, err = wire.Listen(wire.Options{
+		ID: n.o.ID, Incarnation: n.self().Incarnation, Owner: n.atlas.owner,
 		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
 		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
 		MaxHandshakes: n.o.MaxHandshakes,
@@ -98,15 +99,19 @@ func (n *Node) onState(ctx context.Context, request json.RawMessage, w io.Writer
 	return err
 }
 
-// call asks a node at an address, which may be this one.
-func (n *Node) call(ctx context.Context, addr, name string, in, out any) error {
-	switch addr {
-	case "":
+// target is where a call to a node of the map goes. Calls do not say which incarnation they want, because nodes learn
+// of new ones by them.
+func (m Member) target() wire.Target { return wire.Target{Peer: wire.Peer{ID: m.ID}, Addr: m.Addr} }
+
+// call asks a node, which may be this one.
+func (n *Node) call(ctx context.Context, to wire.Target, name string, in, out any) error {
+	switch {
+	case to.Addr == "":
 		return fmt.Errorf("%w: no address is known for the call %q", kv.ErrNoQuorum, name)
-	case n.addr:
+	case to.Addr == n.addr && (to.ID == "" || to.ID == n.o.ID):
 		return n.callSelf(ctx, name, in, out)
 	}
-	return n.wire.Call(ctx, addr, name, in, out)
+	return n.wire.Call(ctx, to, name, in, out)
 }
 
 func (n *Node) callSelf(ctx context.Context, name string, in, out any) error {
@@ -144,14 +149,14 @@ func isElsewhere(err error) bool {
 }
 
 func (n *Node) callLeaderOnce(ctx context.Context, group kv.GroupID, name string, in, out any) error {
-	addr := n.leaderAddr(group)
+	to := n.leaderTarget(group)
 	for range 4 { // redirections
-		err := n.call(ctx, addr, name, in, out)
+		err := n.call(ctx, to, name, in, out)
 		var not *kv.NotLeaderError
-		if !errors.As(err, &not) || not.Leader == "" || not.Leader == addr {
+		if !errors.As(err, &not) || not.Leader == "" || not.Leader == to.Addr {
 			return err
 		}
-		addr = not.Leader
+		to = wire.At(not.Leader) // this node's map may have nobody there yet
 	}
 	return &kv.NotLeaderError{Group: group}
 }

@@ -11,54 +11,54 @@ import (
 	"time"
 )
 
-// Call calls a method of the node at addr, with a request that is encoded as JSON, and decodes the response
+// Call calls a method of a node, with a request that is encoded as JSON, and decodes the response
 // into response unless that is nil. Errors of the handler are a *RemoteError, and errors.Is finds errors of
 // kv in them. Other errors are of the connection: the handler may or may not have run.
-func (l *Listener) Call(ctx context.Context, addr, method string, request, response any) error {
+func (l *Listener) Call(ctx context.Context, to Target, method string, request, response any) error {
 	payload, err := l.encodeRequest(ctx, method, request)
 	if err != nil {
 		return err
 	}
-	c := l.pool.get(addr)
+	c := l.pool.get(to)
 	if c == nil {
-		if c, err = l.dialControl(ctx, addr); err != nil {
+		if c, err = l.dialControl(ctx, to); err != nil {
 			return err
 		}
 	}
 	kind, body, err := c.roundTrip(ctx, frameCall, payload)
 	if err != nil {
 		c.conn.Close()
-		return fmt.Errorf("call %s of node %s: %w", method, addr, err)
+		return fmt.Errorf("call %s of node %s: %w", method, to, err)
 	}
-	l.pool.put(addr, c)
+	l.pool.put(to, c)
 	switch kind {
 	case frameFailure:
-		return fmt.Errorf("call %s of node %s: %w", method, addr, l.decodeError(body))
+		return fmt.Errorf("call %s of node %s: %w", method, to, l.decodeError(body))
 	case frameResult:
 		if response == nil {
 			return nil
 		}
 		if err := json.Unmarshal(body, response); err != nil {
-			return fmt.Errorf("call %s of node %s: decode the response: %w", method, addr, err)
+			return fmt.Errorf("call %s of node %s: decode the response: %w", method, to, err)
 		}
 		return nil
 	}
-	return fmt.Errorf("call %s of node %s: the response has type %q", method, addr, kind)
+	return fmt.Errorf("call %s of node %s: the response has type %q", method, to, kind)
 }
 
 // CallStream calls a method whose response is bytes. It returns after the first of them, or the error of the
 // handler if there are none. The reader returns io.EOF only if the handler has returned without an error; it
 // must be closed. ctx ends the stream at any time.
-func (l *Listener) CallStream(ctx context.Context, addr, method string, request any) (io.ReadCloser, error) {
+func (l *Listener) CallStream(ctx context.Context, to Target, method string, request any) (io.ReadCloser, error) {
 	payload, err := l.encodeRequest(ctx, method, request)
 	if err != nil {
 		return nil, err
 	}
-	c, err := l.dialControl(ctx, addr)
+	c, err := l.dialControl(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	s := &streamReader{l: l, c: c, ctx: ctx, method: method, addr: addr}
+	s := &streamReader{l: l, c: c, ctx: ctx, method: method, to: to}
 	s.stop = context.AfterFunc(ctx, func() { c.conn.Close() })
 	err = writeFrame(c.conn, frameStream, payload)
 	if err != nil {
@@ -106,8 +106,8 @@ type frame struct {
 	err     error
 }
 
-func (l *Listener) dialControl(ctx context.Context, addr string) (*controlConn, error) {
-	conn, err := l.dialPeer(ctx, addr, kindControl, 0)
+func (l *Listener) dialControl(ctx context.Context, to Target) (*controlConn, error) {
+	conn, err := l.dialPeer(ctx, to, kindControl, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -177,38 +177,38 @@ type pool struct {
 	conns connSet
 
 	mu   sync.Mutex
-	idle map[string][]*controlConn // the newest is last
+	idle map[Target][]*controlConn // the newest is last
 }
 
 // get returns an idle connection, or nil.
-func (p *pool) get(addr string) *controlConn {
+func (p *pool) get(to Target) *controlConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.idle[addr]) > 0 {
-		n := len(p.idle[addr]) - 1
-		c := p.idle[addr][n]
-		p.idle[addr] = p.idle[addr][:n]
+	for len(p.idle[to]) > 0 {
+		n := len(p.idle[to]) - 1
+		c := p.idle[to][n]
+		p.idle[to] = p.idle[to][:n]
 		if c.fresh() {
 			return c
 		}
 		c.conn.Close()
 	}
-	delete(p.idle, addr)
+	delete(p.idle, to)
 	return nil
 }
 
-func (p *pool) put(addr string, c *controlConn) {
+func (p *pool) put(to Target, c *controlConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.idle == nil {
-		p.idle = make(map[string][]*controlConn)
+		p.idle = make(map[Target][]*controlConn)
 	}
-	if len(p.idle[addr]) >= maxIdleConn {
+	if len(p.idle[to]) >= maxIdleConn {
 		c.conn.Close()
 		return
 	}
 	c.since = time.Now()
-	p.idle[addr] = append(p.idle[addr], c)
+	p.idle[to] = append(p.idle[to], c)
 }
 
 // drop closes the idle connections.
@@ -227,13 +227,14 @@ func (p *pool) close() { p.conns.close() }
 
 // streamReader reads a stream. The first error sticks.
 type streamReader struct {
-	l            *Listener
-	c            *controlConn
-	ctx          context.Context
-	stop         func() bool
-	method, addr string
-	data         []byte
-	err          error
+	l      *Listener
+	c      *controlConn
+	ctx    context.Context
+	stop   func() bool
+	method string
+	to     Target
+	data   []byte
+	err    error
 }
 
 func (s *streamReader) Read(p []byte) (int, error) {
@@ -278,7 +279,7 @@ func (s *streamReader) wrap(err error) error {
 	if s.ctx.Err() != nil {
 		err = context.Cause(s.ctx)
 	}
-	return fmt.Errorf("call %s of node %s: %w", s.method, s.addr, err)
+	return fmt.Errorf("call %s of node %s: %w", s.method, s.to, err)
 }
 
 // Close ends the stream. It may be called more than once, and while another goroutine reads.

@@ -6,17 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 )
 
 // A node that was restored from a backup may have the ID and the address of a node of the old cluster. Raft would
 // believe it.
 func TestNodesOfDifferentClustersDoNotTalkToEachOther(t *testing.T) {
-	of := func(cluster string) *Listener {
+	member := func(cluster string) *Listener {
 		return listen(t, withSecret, func(o *Options) { o.Cluster = cluster })
 	}
-	one, other, sibling, newcomer := of("one"), of("other"), of("one"), of("")
+	one, other, sibling, newcomer := member("one"), member("other"), member("one"), member("")
 	all := []*Listener{one, other, sibling, newcomer}
 	for _, l := range all {
 		l.Handle("hello", func(context.Context, json.RawMessage) (any, error) { return "hi", nil })
@@ -25,10 +24,10 @@ func TestNodesOfDifferentClustersDoNotTalkToEachOther(t *testing.T) {
 	call := func(from, to *Listener) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		return from.Call(ctx, to.Addr().String(), "hello", nil, nil)
+		return from.Call(ctx, of(to), "hello", nil, nil)
 	}
 	dial := func(from, to *Listener) error {
-		conn, err := from.Group(1).Dial(raft.ServerAddress(to.Addr().String()), time.Minute)
+		conn, err := from.Group(1).Dial(t.Context(), string(to.o.ID), to.Addr().String())
 		if err == nil {
 			require.NoError(t, conn.Close())
 		}
@@ -45,7 +44,7 @@ func TestNodesOfDifferentClustersDoNotTalkToEachOther(t *testing.T) {
 	require.NoError(t, call(newcomer, other))
 	require.ErrorIs(t, dial(newcomer, one), ErrOtherCluster)
 
-	newcomer.SetCluster("one")
+	newcomer.SetIdentity("one", 1)
 	require.NoError(t, call(newcomer, one))
 	require.ErrorIs(t, call(newcomer, other), ErrOtherCluster, "a connection from before was used")
 	require.NoError(t, call(one, newcomer))

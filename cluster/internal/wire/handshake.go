@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"crypto/ecdh"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,28 +12,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-
-	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-// The bytes of the handshake. They cross the wire and never change within a version.
-const (
-	magic   = "\x00sieved\r"
-	version = 1
-
-	kindRaft    = 1
-	kindControl = 2
-	kindConfirm = 3
-
-	clusterSize   = 16
-	nonceSize     = 32
-	proofSize     = sha256.Size
-	helloSize     = len(magic) + 1 + 1 + 4 + clusterSize + nonceSize
-	challengeSize = 1 + nonceSize
-	verdictSize   = 1 + proofSize
-)
-
-// The statuses by which a listener answers.
+// The statuses by which a listener answers. Those from statusGroup on, and statusAccepted, come with its name.
 const (
 	statusAccepted    = 0
 	statusProve       = 1
@@ -41,91 +24,117 @@ const (
 	statusGroup       = 5
 	statusKind        = 6
 	statusCluster     = 7
+	statusPeer        = 8
+	statusSelf        = 9
+	statusTwin        = 10
+	statusAddr        = 11
+	lastStatus        = statusAddr
 )
 
 // ErrRefused is what a handshake fails with if the peer's node does not accept this one, or this one does not
 // trust the peer's node.
 var ErrRefused = errors.New("the handshake between nodes was refused")
 
-// ErrOtherCluster is the ErrRefused between nodes of different clusters.
-var ErrOtherCluster = fmt.Errorf("%w: it belongs to another cluster, or to none yet", ErrRefused)
+// Further errors of handshakes. Each is an ErrRefused.
+var (
+	// ErrOtherCluster is the one between nodes of different clusters.
+	ErrOtherCluster = fmt.Errorf("%w: the nodes belong to different clusters, or one of them to none yet", ErrRefused)
+	// ErrOtherPeer says that another node than the wanted one is at an address.
+	ErrOtherPeer = fmt.Errorf("%w: it is meant for another node", ErrRefused)
+	// ErrTwin says that another process answers with the ID of the dialing node.
+	ErrTwin = fmt.Errorf("%w: another process has this node's ID", ErrRefused)
+)
 
-var errMagic = errors.New("the first bytes are not those of a peer")
-
-func statusError(status byte) error {
+// statusError is a refusal, in words that are true at both ends.
+func statusError(status byte, h *hello, listener Peer) error {
 	text := ""
 	switch status {
 	case statusCluster:
 		return ErrOtherCluster
-	case statusVersion:
-		text = "it supports another version of the protocol: upgrade the older node"
+	case statusPeer:
+		return fmt.Errorf("%w: node %s was wanted at %q, where node %s is: does another node have this address now?",
+			ErrOtherPeer, h.to, h.addr, listener)
+	case statusAddr:
+		return fmt.Errorf("%w: node %s was reached by the address %q, which is that of another node as it knows them: "+
+			"does somebody pass connections on?", ErrOtherPeer, listener, h.addr)
+	case statusTwin:
+		return fmt.Errorf("%w, %s", ErrTwin, listener.ID)
+	case statusSelf:
+		text = fmt.Sprintf("the connection to %q came back to node %s, which dialed it: is it an address of the node itself, "+
+			"or does somebody send its own messages back to it?", h.addr, listener)
 	case statusCertificate:
-		text = "it requires a client certificate of the cluster's CA"
+		text = "the listening node requires a client certificate of the cluster's CA"
 	case statusSecret:
 		text = "the secrets of the two nodes differ"
 	case statusGroup:
-		text = "it has no replica of the group"
+		text = fmt.Sprintf("node %s has no replica of the group", listener)
 	case statusKind:
-		text = "it does not know this kind of connection"
+		text = fmt.Sprintf("node %s does not know this kind of connection", listener)
 	default:
-		text = fmt.Sprintf("it answered with status %d, which is unknown: is it a sieved node?", status)
+		text = fmt.Sprintf("the answer has status %d, which is unknown: is it a sieved node?", status)
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, text)
 }
 
-// clusterSum stands for the ID of a cluster; zeros are no cluster.
-type clusterSum [clusterSize]byte
-
-func sumOf(cluster string) (c clusterSum) {
-	if cluster != "" {
-		sum := sha256.Sum256([]byte(cluster))
-		copy(c[:], sum[:])
+// versionError is the refusal of a node of another version. theirs is 0 if it did not say which: version 1 does not.
+func versionError(theirs byte) error {
+	other := "an older version"
+	if theirs != 0 {
+		other = fmt.Sprintf("version %d", theirs)
 	}
-	return c
+	return fmt.Errorf("%w: the other node speaks %s of the protocol between nodes and this one version %d: stop all nodes, "+
+		"and start them again with the same version of sieved", ErrRefused, other, Version)
 }
 
-// hello is the first message of a dialer.
-type hello struct {
-	version byte
-	kind    byte
-	group   kv.GroupID
-	cluster clusterSum
-	nonce   [nonceSize]byte
+// session is the keys of a handshake with a secret.
+type session struct {
+	prk  []byte // pseudorandom, of the secret and of the Diffie-Hellman
+	hash []byte // of all that both sides have said so far, and of the TLS connection below
 }
 
-func (h *hello) append(dst []byte) []byte {
-	dst = append(dst, magic...)
-	dst = append(dst, h.version, h.kind)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(h.group))
-	dst = append(dst, h.cluster[:]...)
-	return append(dst, h.nonce[:]...)
-}
-
-func parseHello(b []byte) (hello, error) {
-	if len(b) != helloSize || string(b[:len(magic)]) != magic {
-		return hello{}, errMagic
+// newSession derives the keys after the challenge. private is this side's, public the other's.
+func newSession(conn net.Conn, secret []byte, private *ecdh.PrivateKey, public, hello, challenge []byte) (*session, error) {
+	binding, err := tlsBinding(conn)
+	if err != nil {
+		return nil, err
 	}
-	b = b[len(magic):]
-	h := hello{version: b[0], kind: b[1], group: kv.GroupID(binary.BigEndian.Uint32(b[2:]))}
-	copy(h.cluster[:], b[6:])
-	copy(h.nonce[:], b[6+clusterSize:])
-	return h, nil
+	other, err := ecdh.X25519().NewPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := private.ECDH(other)
+	if err != nil { // it is all zeros: the other side has chosen its key so
+		return nil, fmt.Errorf("%w: the key of the other side is not one: %w", ErrRefused, err)
+	}
+	s := &session{}
+	if s.prk, err = hkdf.Extract(sha256.New, shared, secret); err != nil {
+		return nil, err
+	}
+	s.mix([]byte("sieved peer"), hello, challenge, binding)
+	return s, nil
 }
 
+// mix hashes what was said. Each part has a size that it says itself or that is fixed.
+func (s *session) mix(parts ...[]byte) {
+	h := sha256.New()
+	h.Write(s.hash)
+	for _, part := range parts {
+		h.Write(part)
+	}
+	s.hash = h.Sum(nil)
+}
+
+// The purposes of derived keys. Those of the two sides differ, so nothing can be sent back to its maker.
 const (
-	roleDialer   = "sieved peer dialer"
-	roleListener = "sieved peer listener"
+	dialerProof     = "sieved peer dialer proof"
+	listenerProof   = "sieved peer listener proof"
+	dialerRecords   = "sieved peer dialer records"
+	listenerRecords = "sieved peer listener records"
 )
 
-func proof(secret []byte, role string, hello, nonce, binding []byte) []byte {
-	mac := hmac.New(sha256.New, secret)
-	for _, part := range [][]byte{[]byte(role), hello, nonce, binding} {
-		mac.Write(part)
-	}
-	return mac.Sum(nil)
-}
+func (s *session) derive(purpose string) []byte { return expand(s.prk, purpose+string(s.hash)) }
 
-// tlsBinding returns bytes that only the two ends of this TLS connection know, or nil without TLS.
+// tlsBinding returns 32 bytes that only the two ends of this TLS connection know, or nil without TLS.
 func tlsBinding(conn net.Conn) ([]byte, error) {
 	t, ok := conn.(*tls.Conn)
 	if !ok {
@@ -139,127 +148,239 @@ func tlsBinding(conn net.Conn) ([]byte, error) {
 	return binding, nil
 }
 
-// greet does the dialer's part of the handshake, after it has chosen the nonce. The caller has set a deadline.
-func greet(conn net.Conn, h hello, secret []byte) error {
-	rand.Read(h.nonce[:])
-	sent := h.append(nil)
-	if _, err := conn.Write(sent); err != nil {
-		return err
+// secure returns the connection to use after the handshake.
+func (s *session) secure(conn net.Conn, send, receive string) net.Conn {
+	if _, ok := conn.(*tls.Conn); ok {
+		return conn // the proofs are bound to it
 	}
-	var challenge [challengeSize]byte
-	if _, err := io.ReadFull(conn, challenge[:1]); err != nil {
-		return err
-	}
-	switch status := challenge[0]; {
-	case status == statusAccepted && len(secret) > 0:
-		return fmt.Errorf("%w: this node has a secret and the other one has none", ErrRefused)
-	case status == statusProve && len(secret) == 0:
-		return fmt.Errorf("%w: the other node has a secret and this one has none", ErrRefused)
-	case status != statusAccepted && status != statusProve:
-		return statusError(status)
-	}
-	if _, err := io.ReadFull(conn, challenge[1:]); err != nil {
-		return err
-	}
-	if challenge[0] == statusAccepted {
-		return nil
-	}
-	return prove(conn, secret, sent, challenge[1:])
+	return newSecureConn(conn, s.derive(send), s.derive(receive))
 }
 
-func prove(conn net.Conn, secret, sent, nonce []byte) error {
-	binding, err := tlsBinding(conn)
+// greet does the dialer's part of the handshake, and returns the connection to use from then on. The caller has set
+// a deadline.
+func greet(conn net.Conn, h hello, secret []byte) (net.Conn, error) {
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	var private *ecdh.PrivateKey
+	if len(secret) > 0 {
+		var err error
+		if private, err = ecdh.X25519().GenerateKey(rand.Reader); err != nil {
+			return nil, err
+		}
+		copy(h.key[:], private.PublicKey().Bytes())
+	}
+	sent := h.append(nil)
+	if _, err := conn.Write(sent); err != nil {
+		return nil, err
+	}
+	challenge := make([]byte, 1+keySize)
+	if _, err := io.ReadFull(conn, challenge[:1]); err != nil {
+		return nil, err
+	}
+	switch status := challenge[0]; {
+	case status == statusVersion:
+		return nil, versionError(readVersion(conn))
+	case status == statusProve && private == nil:
+		return nil, fmt.Errorf("%w: the other node has a secret and this one has none", ErrRefused)
+	case status == statusProve:
+		if _, err := io.ReadFull(conn, challenge[1:]); err != nil {
+			return nil, err
+		}
+		s, err := newSession(conn, secret, private, challenge[1:], sent, challenge)
+		if err != nil {
+			return nil, err
+		}
+		return prove(conn, s, &h)
+	case status == statusCertificate || status > lastStatus:
+		return nil, statusError(status, &h, Peer{})
+	case private != nil:
+		return nil, fmt.Errorf("%w: this node has a secret and the other one has none", ErrRefused)
+	}
+	listener, _, err := readPeer(conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := conn.Write(proof(secret, roleDialer, sent, nonce, binding)); err != nil {
-		return err
+	return conn, judgeAnswer(challenge[0], &h, listener)
+}
+
+// prove shows that this side knows the secret, and requires the same of the listener.
+func prove(conn net.Conn, s *session, h *hello) (net.Conn, error) {
+	mine := s.derive(dialerProof)
+	if _, err := conn.Write(mine); err != nil {
+		return nil, err
 	}
-	var verdict [verdictSize]byte
-	if _, err := io.ReadFull(conn, verdict[:1]); err != nil {
-		return err
+	var status [1]byte
+	if _, err := io.ReadFull(conn, status[:]); err != nil {
+		return nil, err
 	}
-	if verdict[0] != statusAccepted {
-		return statusError(verdict[0])
+	if status[0] == statusSecret {
+		return nil, statusError(statusSecret, h, Peer{})
 	}
-	if _, err := io.ReadFull(conn, verdict[1:]); err != nil {
-		return err
+	listener, raw, err := readPeer(conn)
+	if err != nil {
+		return nil, err
 	}
-	if !hmac.Equal(verdict[1:], proof(secret, roleListener, sent, nonce, binding)) {
-		return statusError(statusSecret)
+	s.mix(mine, status[:], raw)
+	var got [proofSize]byte
+	if _, err := io.ReadFull(conn, got[:]); err != nil {
+		return nil, err
+	}
+	if !hmac.Equal(got[:], s.derive(listenerProof)) {
+		return nil, statusError(statusSecret, h, Peer{})
+	}
+	if err := judgeAnswer(status[0], h, listener); err != nil {
+		return nil, err
+	}
+	return s.secure(conn, dialerRecords, listenerRecords), nil
+}
+
+// judgeAnswer returns an error unless the listener accepts and is the node that the dialer wants.
+func judgeAnswer(status byte, h *hello, listener Peer) error {
+	switch {
+	case status != statusAccepted:
+		return statusError(status, h, listener)
+	case listener.ID == h.from.ID:
+		return statusError(statusTwin, h, listener)
+	case !listener.is(h.to):
+		return statusError(statusPeer, h, listener)
 	}
 	return nil
 }
 
-// admit does the listener's part of the handshake, after first, the bytes that were read already.
-// known decides whether the group has a replica here; strangers do not learn that. The caller has set a
-// deadline, and closes the connection if admit fails.
-func admit(conn net.Conn, first []byte, secret []byte, known func(hello) byte) (hello, error) {
-	sent := make([]byte, helloSize)
-	n := copy(sent, first)
-	// The magic first: a client that begins with 0x00 by mistake should not wait for the deadline.
-	if n < len(magic) {
-		if _, err := io.ReadFull(conn, sent[n:len(magic)]); err != nil {
-			return hello{}, err
-		}
-		n = len(magic)
-	}
-	if string(sent[:len(magic)]) != magic {
-		return hello{}, errMagic
-	}
-	if _, err := io.ReadFull(conn, sent[n:]); err != nil {
-		return hello{}, err
-	}
-	h, err := parseHello(sent)
-	if err != nil {
-		return hello{}, err
-	}
-	if h.version != version {
-		return hello{}, refuse(conn, statusVersion)
-	}
-	if t, ok := conn.(*tls.Conn); ok && len(t.ConnectionState().VerifiedChains) == 0 {
-		return hello{}, refuse(conn, statusCertificate)
-	}
-	var challenge [challengeSize]byte
-	if len(secret) == 0 {
-		challenge[0] = known(h)
-		if challenge[0] != statusAccepted {
-			return hello{}, refuse(conn, challenge[0])
-		}
-		_, err := conn.Write(challenge[:])
-		return h, err
-	}
-	challenge[0] = statusProve
-	rand.Read(challenge[1:])
-	if _, err := conn.Write(challenge[:]); err != nil {
-		return hello{}, err
-	}
-	return h, checkProof(conn, secret, sent, challenge[1:], known(h))
+func readVersion(conn net.Conn) byte {
+	var theirs [1]byte
+	_, _ = io.ReadFull(conn, theirs[:]) // version 1 sends none
+	return theirs[0]
 }
 
-// checkProof reads the dialer's proof and answers with status and the listener's own.
-func checkProof(conn net.Conn, secret, sent, nonce []byte, status byte) error {
-	binding, err := tlsBinding(conn)
-	if err != nil {
+// readPeer reads the name of the listener, and returns its bytes too.
+func readPeer(conn net.Conn) (Peer, []byte, error) {
+	raw := make([]byte, 1, peerSize+255)
+	if _, err := io.ReadFull(conn, raw); err != nil {
+		return Peer{}, nil, err
+	}
+	raw = raw[:peerSize+int(raw[0])]
+	if _, err := io.ReadFull(conn, raw[1:]); err != nil {
+		return Peer{}, nil, err
+	}
+	r := reader{b: raw}
+	p := r.peer()
+	if !p.ID.Valid() {
+		return Peer{}, nil, fmt.Errorf("%w: the listening node has no valid ID", ErrRefused)
+	}
+	return p, raw, nil
+}
+
+// readHello reads the first message of a dialer, after first, the bytes that were read already. It answers if the
+// dialer has another version.
+func readHello(conn net.Conn, first []byte) (hello, []byte, error) {
+	sent := make([]byte, prefixSize+maxBody)
+	n := copy(sent, first)
+	// The magic first: a client that begins with 0x00 by mistake should not wait for the deadline.
+	for _, until := range []int{len(magic), len(magic) + 1, prefixSize} {
+		if n < until {
+			if _, err := io.ReadFull(conn, sent[n:until]); err != nil {
+				return hello{}, nil, err
+			}
+			n = until
+		}
+		if string(sent[:len(magic)]) != magic {
+			return hello{}, nil, errMagic
+		}
+		if theirs := sent[len(magic)]; n > len(magic) && theirs != Version {
+			return hello{}, nil, refuseVersion(conn, theirs)
+		}
+	}
+	size := int(binary.BigEndian.Uint16(sent[prefixSize-2:]))
+	if size > maxBody {
+		return hello{}, nil, fmt.Errorf("a hello has a body of %d bytes, at most %d are expected", size, maxBody)
+	}
+	sent = sent[:prefixSize+size]
+	if _, err := io.ReadFull(conn, sent[n:]); err != nil {
+		return hello{}, nil, err
+	}
+	h, err := parseBody(sent[prefixSize:])
+	return h, sent, err
+}
+
+func refuseVersion(conn net.Conn, theirs byte) error {
+	if _, err := conn.Write([]byte{statusVersion, Version}); err != nil {
 		return err
+	}
+	// If bytes of the dialer are left unread, closing resets the connection, and it may not get the answer.
+	_, _ = conn.Read(make([]byte, 4<<10))
+	return versionError(theirs)
+}
+
+// admit does the listener's part of the handshake, after first, the bytes that were read already. It returns the
+// connection to use from then on. judge decides whether the dialer is accepted, and returns the listener's name; with a
+// secret it is asked after the proof, so that strangers learn nothing. The caller has set a deadline, and closes the
+// connection if admit fails.
+func admit(conn net.Conn, first []byte, secret []byte, judge func(*hello) (byte, Peer)) (*hello, net.Conn, error) {
+	h, sent, err := readHello(conn, first)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t, ok := conn.(*tls.Conn); ok && len(t.ConnectionState().VerifiedChains) == 0 {
+		return nil, nil, refuse(conn, statusCertificate, &h)
+	}
+	if len(secret) > 0 {
+		conn, err = challenge(conn, secret, sent, &h, judge)
+		return &h, conn, err
+	}
+	status, self := judge(&h)
+	if _, err := conn.Write(self.append([]byte{status})); err != nil {
+		return nil, nil, err
+	}
+	if status != statusAccepted {
+		return nil, nil, refused(status, &h, self)
+	}
+	return &h, conn, nil
+}
+
+// challenge requires a proof of the dialer, and answers it.
+func challenge(conn net.Conn, secret, sent []byte, h *hello, judge func(*hello) (byte, Peer)) (net.Conn, error) {
+	private, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	challenge := append([]byte{statusProve}, private.PublicKey().Bytes()...)
+	if _, err := conn.Write(challenge); err != nil {
+		return nil, err
 	}
 	var got [proofSize]byte
 	if _, err := io.ReadFull(conn, got[:]); err != nil {
-		return err
+		return nil, err
 	}
-	if !hmac.Equal(got[:], proof(secret, roleDialer, sent, nonce, binding)) {
-		return refuse(conn, statusSecret)
+	s, err := newSession(conn, secret, private, h.key[:], sent, challenge)
+	if err != nil {
+		return nil, err
+	}
+	mine := s.derive(dialerProof)
+	if !hmac.Equal(got[:], mine) {
+		return nil, refuse(conn, statusSecret, h)
+	}
+	status, self := judge(h)
+	answer := self.append([]byte{status})
+	s.mix(mine, answer)
+	if _, err := conn.Write(append(answer, s.derive(listenerProof)...)); err != nil {
+		return nil, err
 	}
 	if status != statusAccepted {
-		return refuse(conn, status)
+		return nil, refused(status, h, self)
 	}
-	_, err = conn.Write(append([]byte{statusAccepted}, proof(secret, roleListener, sent, nonce, binding)...))
-	return err
+	return s.secure(conn, listenerRecords, dialerRecords), nil
 }
 
-func refuse(conn net.Conn, status byte) error {
+func refuse(conn net.Conn, status byte, h *hello) error {
 	if _, err := conn.Write([]byte{status}); err != nil {
 		return err
 	}
-	return statusError(status)
+	return refused(status, h, Peer{})
+}
+
+// refused is the listener's error, which names the dialer as it says itself.
+func refused(status byte, h *hello, self Peer) error {
+	return fmt.Errorf("from node %s: %w", h.from, statusError(status, h, self))
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,9 +39,9 @@ func requireClosed(t *testing.T, conn net.Conn) {
 
 func TestAHandshakeHasADeadline(t *testing.T) {
 	l := listen(t, withSecret, func(o *Options) { o.HandshakeTimeout = 50 * time.Millisecond })
-	h := hello{version: version, kind: kindControl}
+	h := hello{kind: kindControl, from: Peer{ID: "x"}}
 	whole := h.append(nil)
-	for _, n := range []int{1, len(magic) - 1, len(magic), helloSize - 1, helloSize} {
+	for _, n := range []int{1, len(magic) - 1, len(magic), len(whole) - 1, len(whole)} {
 		requireClosed(t, dialRaw(t, l, whole[:n]))
 	}
 }
@@ -51,8 +50,9 @@ func TestGarbageThatBeginsAsAPeerIsClosedAtOnce(t *testing.T) {
 	l := listen(t, func(o *Options) { o.HandshakeTimeout = time.Hour })
 	requireClosed(t, dialRaw(t, l, []byte("\x00SIEVED\r")))
 	requireClosed(t, dialRaw(t, l, append([]byte{0}, bytes.Repeat([]byte{0xff}, 100)...)))
-	old := (&hello{version: version + 1, kind: kindControl}).append(nil)
-	conn := dialRaw(t, l, old)
+	later := (&hello{kind: kindControl, from: Peer{ID: "x"}}).append(nil)
+	later[len(magic)]++
+	conn := dialRaw(t, l, later)
 	status := make([]byte, 1)
 	_, err := io.ReadFull(conn, status)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestConnectionsInTheHandshakeAreBounded(t *testing.T) {
 	l.mu.Lock()
 	require.LessOrEqual(t, l.pending.Len(), 8)
 	l.mu.Unlock()
-	require.NoError(t, listen(t).Call(t.Context(), l.Addr().String(), "ok", nil, nil), "peers still get in")
+	require.NoError(t, listen(t).Call(t.Context(), of(l), "ok", nil, nil), "peers still get in")
 }
 
 func TestALengthAloneGetsNoMemory(t *testing.T) {
@@ -113,8 +113,8 @@ func TestALengthAloneGetsNoMemory(t *testing.T) {
 
 func TestAPeerThatStallsWithinAMessageIsDropped(t *testing.T) {
 	l := listen(t, func(o *Options) { o.StallTimeout = 50 * time.Millisecond })
-	conn := dialRaw(t, l, (&hello{version: version, kind: kindControl}).append(nil))
-	_, err := io.ReadFull(conn, make([]byte, challengeSize))
+	conn := dialRaw(t, l, (&hello{kind: kindControl, from: Peer{ID: "x"}}).append(nil))
+	_, err := io.ReadFull(conn, make([]byte, len(l.self.append([]byte{statusAccepted}))))
 	require.NoError(t, err)
 	_, err = conn.Write([]byte{0, 0, 1, 0, frameCall, '{'})
 	require.NoError(t, err)
@@ -132,11 +132,11 @@ func TestAConnectionCanBeCutOneWay(t *testing.T) {
 	ok := func(context.Context, json.RawMessage) (any, error) { return true, nil }
 	a.Handle("ok", ok)
 	b.Handle("ok", ok)
-	require.NoError(t, b.Call(t.Context(), a.Addr().String(), "ok", nil, nil))
+	require.NoError(t, b.Call(t.Context(), of(a), "ok", nil, nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, a.Call(ctx, b.Addr().String(), "ok", nil, nil), context.DeadlineExceeded)
-	_, err := a.Group(1).Dial(raft.ServerAddress(b.Addr().String()), 30*time.Millisecond)
+	require.ErrorIs(t, a.Call(ctx, of(b), "ok", nil, nil), context.DeadlineExceeded)
+	_, err := a.Group(1).Dial(ctx, string(b.o.ID), b.Addr().String())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -149,15 +149,15 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	})
 	a.Group(1)
 	called := make(chan error, 1)
-	go func() { called <- b.Call(context.Background(), a.Addr().String(), "wait", nil, nil) }()
-	_, err := b.Group(1).Dial(raft.ServerAddress(a.Addr().String()), time.Minute)
+	go func() { called <- b.Call(context.Background(), of(a), "wait", nil, nil) }()
+	_, err := b.Group(1).Dial(t.Context(), string(a.o.ID), a.Addr().String())
 	require.NoError(t, err)
 	dialRaw(t, a, []byte("a client that is not accepted"))
 	dialRaw(t, a, []byte(magic))
 	require.NoError(t, a.Close())
 	require.Error(t, <-called)
 	require.NoError(t, b.Close())
-	require.ErrorIs(t, b.Call(t.Context(), a.Addr().String(), "wait", nil, nil), net.ErrClosed)
+	require.ErrorIs(t, b.Call(t.Context(), of(a), "wait", nil, nil), net.ErrClosed)
 	requireGoroutines(t, before)
 }
 
@@ -170,75 +170,4 @@ func requireGoroutines(t *testing.T, want int) {
 			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), want, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
-}
-
-// script is a connection on which a peer has sent all of its bytes already.
-type script struct {
-	net.Conn
-	in  *bytes.Reader
-	out bytes.Buffer
-}
-
-func (s *script) Read(p []byte) (int, error)  { return s.in.Read(p) }
-func (s *script) Write(p []byte) (int, error) { return s.out.Write(p) }
-
-func FuzzAdmit(f *testing.F) {
-	whole := (&hello{version: version, kind: kindRaft, group: 7}).append(nil)
-	f.Add(whole, false)
-	f.Add(append(whole, make([]byte, proofSize)...), true)
-	f.Add([]byte(magic), true)
-	f.Fuzz(func(t *testing.T, in []byte, secret bool) {
-		var key []byte
-		if secret {
-			key = testSecret
-		}
-		c := &script{in: bytes.NewReader(in)}
-		h, err := admit(c, nil, key, func(hello) byte { return statusAccepted })
-		if secret {
-			require.Error(t, err, "the proof cannot be guessed")
-			return
-		}
-		if err == nil {
-			require.Equal(t, in[:helloSize], h.append(nil), "what is accepted is encoded to the same bytes")
-		}
-	})
-}
-
-func FuzzGreet(f *testing.F) {
-	f.Add(make([]byte, challengeSize), false)
-	f.Add(append([]byte{statusProve}, make([]byte, nonceSize+verdictSize)...), true)
-	f.Add([]byte("-ERR unknown command\r\n"), true)
-	f.Fuzz(func(t *testing.T, in []byte, secret bool) {
-		var key []byte
-		if secret {
-			key = testSecret
-		}
-		err := greet(&script{in: bytes.NewReader(in)}, hello{version: version, kind: kindControl}, key)
-		if secret {
-			require.Error(t, err, "the proof cannot be guessed")
-		} else {
-			require.Equal(t, len(in) < challengeSize || in[0] != statusAccepted, err != nil)
-		}
-	})
-}
-
-func FuzzFrame(f *testing.F) {
-	var b bytes.Buffer
-	writeFrame(&b, frameResult, []byte(`{"a":1}`))
-	f.Add(b.Bytes())
-	f.Add([]byte{0, 0, 0, 0, 'R'})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'R'})
-	f.Fuzz(func(t *testing.T, in []byte) {
-		r := bufio.NewReader(bytes.NewReader(in))
-		for {
-			kind, payload, err := readFrame(r)
-			if err != nil {
-				return
-			}
-			var again bytes.Buffer
-			require.NoError(t, writeFrame(&again, kind, payload))
-			require.Equal(t, in[:again.Len()], again.Bytes(), "what is accepted is encoded to the same bytes")
-			in = in[again.Len():]
-		}
-	})
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"container/list"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,8 +15,15 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-// Options are what Listen needs. Only Address and Logger are required on a loopback address.
+// Options are what Listen needs. Only ID, Address and Logger are required on a loopback address.
 type Options struct {
+	// ID is the node's, which no other node of its cluster has.
+	ID kv.NodeID
+	// Incarnation is the node's; 0: it has none until SetIdentity.
+	Incarnation uint64
+	// Owner returns the other node whose address addr is, as far as this one knows, or "". Calls to an address that
+	// do not say which node they want are refused if they were meant for that one. nil: none is known.
+	Owner func(addr string) kv.NodeID
 	// Address is the host:port at which the node listens. Port 0 is any free port.
 	Address string
 	// TLS is for connections that arrive; nil: plain. ClientCAs must be set: it has the CA of the
@@ -28,7 +36,7 @@ type Options struct {
 	Secret []byte
 	// Insecure permits addresses other than loopback without TLS and Secret.
 	Insecure bool
-	// Cluster is the ID of the node's cluster; "": it has none until SetCluster.
+	// Cluster is the ID of the node's cluster; "": it has none until SetIdentity.
 	Cluster string
 	Logger  *slog.Logger
 
@@ -59,6 +67,12 @@ const DefaultMaxHandshakes = 512
 func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		return o, errors.New("wire: Logger is nil")
+	}
+	if !o.ID.Valid() {
+		return o, fmt.Errorf("wire: the ID %q is not valid", o.ID)
+	}
+	if o.Owner == nil {
+		o.Owner = func(string) kv.NodeID { return "" }
 	}
 	if n := len(o.Secret); n > 0 && n < MinSecret {
 		return o, fmt.Errorf("the secret of the cluster has %d bytes, at least %d are required", n, MinSecret)
@@ -106,9 +120,11 @@ type Listener struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	once    sync.Once
+	process [processSize]byte // of this Listener and no other
 
 	mu       sync.Mutex
 	cluster  clusterSum
+	self     Peer
 	groups   map[kv.GroupID]*Stream
 	handlers map[string]handler
 	pending  list.List // of net.Conn in the handshake; the oldest is in front
@@ -135,7 +151,9 @@ func Listen(o Options) (*Listener, error) {
 	l := &Listener{
 		o: o, ln: ln, limit: MaxMessage, clients: newQueue(ln.Addr()),
 		groups: make(map[kv.GroupID]*Stream), handlers: make(map[string]handler), cluster: sumOf(o.Cluster),
+		self: Peer{o.ID, o.Incarnation},
 	}
+	rand.Read(l.process[:])
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Add(1)
 	go l.accept()
@@ -148,13 +166,17 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 // Clients returns a listener for the connections of clients. Closing it refuses further clients, and nothing else.
 func (l *Listener) Clients() net.Listener { return l.clients }
 
-// SetCluster says which cluster the node belongs to from now on. Idle connections for calls are closed: some may
-// be to nodes of other clusters, which had a request as well.
-func (l *Listener) SetCluster(id string) {
+// SetIdentity says which cluster the node belongs to from now on, and its incarnation. If the cluster is another one,
+// idle connections for calls are closed: some may be to nodes of other clusters, which had a request as well.
+func (l *Listener) SetIdentity(cluster string, incarnation uint64) {
 	l.mu.Lock()
-	l.cluster = sumOf(id)
+	before := l.cluster
+	l.cluster, l.self.Incarnation = sumOf(cluster), incarnation
+	after := l.cluster
 	l.mu.Unlock()
-	l.pool.drop()
+	if after != before {
+		l.pool.drop()
+	}
 }
 
 // Close closes the listener, the streams of groups and all connections of peers. Connections that Clients has
@@ -289,31 +311,51 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 		return func() { l.serveClient(&replayedConn{Conn: conn, first: first}) }, nil
 	}
 	var s *Stream
-	h, err := admit(conn, first, l.o.Secret, func(h hello) byte {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		joins := h.kind == kindControl && h.cluster == clusterSum{}
-		switch {
-		case h.kind != kindRaft && h.kind != kindControl && h.kind != kindConfirm:
-			return statusKind
-		case h.cluster != l.cluster && !joins:
-			return statusCluster
-		case h.kind == kindControl:
-			return statusAccepted
-		}
-		if s = l.groups[h.group]; s == nil {
-			return statusGroup
-		}
-		return statusAccepted
+	h, secured, err := admit(conn, first, l.o.Secret, func(h *hello) (status byte, self Peer) {
+		status, self, s = l.judge(h)
+		return status, self
 	})
 	if err != nil {
 		return nil, err
 	}
 	conn.SetDeadline(time.Time{})
 	if h.kind == kindControl {
-		return func() { l.serveControl(conn) }, nil
+		return func() { l.serveControl(secured) }, nil
 	}
-	return func() { s.serve(conn, h.kind, l.ctx.Done()) }, nil
+	return func() { s.serve(secured, h.kind, l.ctx.Done()) }, nil
+}
+
+// judge decides whether a connection is accepted, and finds the group that it is for.
+func (l *Listener) judge(h *hello) (byte, Peer, *Stream) {
+	owner := kv.NodeID("")
+	if h.to.ID == "" {
+		owner = l.o.Owner(h.addr)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	joins := h.kind == kindControl && h.cluster == clusterSum{}
+	switch {
+	case h.process == l.process:
+		return statusSelf, l.self, nil
+	case h.cluster != l.cluster && !joins:
+		return statusCluster, l.self, nil
+	case h.from.ID == l.self.ID:
+		return statusTwin, l.self, nil
+	case !l.self.is(h.to) || h.kind != kindControl && h.to.ID == "":
+		return statusPeer, l.self, nil
+	case owner != "" && owner != l.self.ID:
+		return statusAddr, l.self, nil
+	}
+	switch h.kind {
+	case kindControl:
+		return statusAccepted, l.self, nil
+	case kindRaft, kindConfirm:
+		if s := l.groups[h.group]; s != nil {
+			return statusAccepted, l.self, s
+		}
+		return statusGroup, l.self, nil
+	}
+	return statusKind, l.self, nil
 }
 
 // refusePlain answers a client that speaks without TLS to a listener that needs it.
@@ -330,26 +372,26 @@ func (l *Listener) serveClient(conn net.Conn) {
 }
 
 // dialPeer connects to another node and does the handshake.
-func (l *Listener) dialPeer(ctx context.Context, addr string, kind byte, group kv.GroupID) (net.Conn, error) {
+func (l *Listener) dialPeer(ctx context.Context, to Target, kind byte, group kv.GroupID) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)() // Close must not wait for a dial
 	if l.isClosed() {
 		return nil, net.ErrClosed
 	}
-	raw, err := l.o.Dial(ctx, addr)
+	raw, err := l.o.Dial(ctx, to.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect to node %s: %w", addr, err)
+		return nil, fmt.Errorf("connect to node %s: %w", to, err)
 	}
-	conn, err := l.greetPeer(ctx, raw, addr, kind, group)
+	conn, err := l.greetPeer(ctx, raw, to, kind, group)
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("connect to node %s: %w", addr, err)
+		return nil, fmt.Errorf("connect to node %s: %w", to, err)
 	}
 	return conn, nil
 }
 
-func (l *Listener) greetPeer(ctx context.Context, raw net.Conn, addr string, kind byte, group kv.GroupID) (net.Conn, error) {
+func (l *Listener) greetPeer(ctx context.Context, raw net.Conn, to Target, kind byte, group kv.GroupID) (net.Conn, error) {
 	deadline := time.Now().Add(l.o.HandshakeTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
@@ -362,7 +404,7 @@ func (l *Listener) greetPeer(ctx context.Context, raw net.Conn, addr string, kin
 	if l.o.PeerTLS != nil {
 		config := l.o.PeerTLS
 		if config.ServerName == "" {
-			host, _, err := net.SplitHostPort(addr)
+			host, _, err := net.SplitHostPort(to.Addr)
 			if err != nil {
 				return nil, err
 			}
@@ -376,13 +418,14 @@ func (l *Listener) greetPeer(ctx context.Context, raw net.Conn, addr string, kin
 		conn = t
 	}
 	l.mu.Lock()
-	h := hello{version: version, kind: kind, group: group, cluster: l.cluster}
+	h := hello{kind: kind, group: group, cluster: l.cluster, process: l.process, from: l.self, to: to.Peer, addr: to.Addr}
 	l.mu.Unlock()
-	if err := greet(conn, h, l.o.Secret); err != nil {
+	secured, err := greet(conn, h, l.o.Secret)
+	if err != nil {
 		return nil, err
 	}
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	return conn, conn.SetDeadline(time.Time{})
+	return secured, conn.SetDeadline(time.Time{})
 }

@@ -3,14 +3,11 @@ package wire
 import (
 	"context"
 	"net"
-	"time"
-
-	"github.com/hashicorp/raft"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-// Stream is the raft.StreamLayer of one group, and has connections of a second kind. Closing it closes all its
+// Stream has the connections of raft of one group, and those of a second kind. Closing it closes all its
 // connections, in both directions: raft's transport leaves them open.
 type Stream struct {
 	l        *Listener
@@ -68,27 +65,26 @@ func (s *Stream) closeConns() {
 	s.conns.close()
 }
 
-// Dial connects to the same group of another node.
-func (s *Stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx := s.ctx
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	return s.dial(ctx, string(address), kindRaft)
+// Dial connects to the same group of another node, which must be that of a server of raft; see ParsePeer. Its Accept
+// returns the connection.
+func (s *Stream) Dial(ctx context.Context, server, addr string) (net.Conn, error) {
+	return s.dial(ctx, server, addr, kindRaft)
 }
 
-// DialConfirm connects to the same group of another node, where AcceptConfirm returns the connection.
-func (s *Stream) DialConfirm(ctx context.Context, addr string) (net.Conn, error) {
+// DialConfirm is as Dial, but AcceptConfirm returns the connection.
+func (s *Stream) DialConfirm(ctx context.Context, server, addr string) (net.Conn, error) {
+	return s.dial(ctx, server, addr, kindConfirm)
+}
+
+func (s *Stream) dial(ctx context.Context, server, addr string, kind byte) (net.Conn, error) {
+	peer, err := ParsePeer(server)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	return s.dial(ctx, addr, kindConfirm)
-}
-
-func (s *Stream) dial(ctx context.Context, addr string, kind byte) (net.Conn, error) {
-	conn, err := s.l.dialPeer(ctx, addr, kind, s.group)
+	conn, err := s.l.dialPeer(ctx, Target{peer, addr}, kind, s.group)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -28,9 +27,18 @@ import (
 
 var testSecret = []byte("a secret of the tests")
 
+// listeners counts the nodes of the tests, for their IDs.
+var listeners atomic.Int64
+
+// of is where calls to a node go.
+func of(l *Listener) Target { return Target{Peer{ID: l.o.ID}, l.Addr().String()} }
+
 func listen(t *testing.T, change ...func(*Options)) *Listener {
 	t.Helper()
-	o := Options{Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), HandshakeTimeout: time.Minute}
+	o := Options{
+		ID: kv.NodeID(fmt.Sprint("n", listeners.Add(1))), Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		HandshakeTimeout: time.Minute,
+	}
 	for _, f := range change {
 		f(&o)
 	}
@@ -111,12 +119,12 @@ func TestOneAddressServesClientsGroupsAndCalls(t *testing.T) {
 			})
 
 			var n int
-			require.NoError(t, b.Call(t.Context(), addr, "double", 21, &n))
+			require.NoError(t, b.Call(t.Context(), of(a), "double", 21, &n))
 			require.Equal(t, 42, n)
 
 			three, seven := a.Group(3), a.Group(7)
-			for id, s := range map[kv.GroupID]raft.StreamLayer{3: three, 7: seven} {
-				out, err := b.Group(id).Dial(raft.ServerAddress(addr), time.Minute)
+			for id, s := range map[kv.GroupID]*Stream{3: three, 7: seven} {
+				out, err := b.Group(id).Dial(t.Context(), string(a.o.ID), addr)
 				require.NoError(t, err)
 				in, err := s.Accept()
 				require.NoError(t, err)
@@ -190,9 +198,9 @@ func TestStrangersAreRefused(t *testing.T) {
 					t.Error("the group accepted", conn.RemoteAddr())
 				}
 			}()
-			err := b.Call(t.Context(), a.Addr().String(), "steal", nil, nil)
+			err := b.Call(t.Context(), of(a), "steal", nil, nil)
 			require.Error(t, err)
-			_, err = b.Group(1).Dial(raft.ServerAddress(a.Addr().String()), time.Minute)
+			_, err = b.Group(1).Dial(t.Context(), string(a.o.ID), a.Addr().String())
 			require.Error(t, err)
 			if c.refused != "" {
 				require.ErrorIs(t, err, ErrRefused)
@@ -200,28 +208,6 @@ func TestStrangersAreRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAProofCannotBeSentBackToItsMaker(t *testing.T) {
-	sent, nonce := []byte("hello"), []byte("nonce")
-	require.NotEqual(t, proof(testSecret, roleDialer, sent, nonce, nil), proof(testSecret, roleListener, sent, nonce, nil))
-	require.NotEqual(t, proof(testSecret, roleDialer, sent, nonce, nil), proof(testSecret, roleDialer, sent, nonce, []byte("tls")))
-}
-
-// A listener that does not know the secret accepts any proof, and repeats it.
-func TestADialerDetectsAListenerWithoutTheSecret(t *testing.T) {
-	a, b := net.Pipe()
-	defer a.Close()
-	go func() {
-		defer b.Close()
-		io.ReadFull(b, make([]byte, helloSize))
-		b.Write(append([]byte{statusProve}, make([]byte, nonceSize)...))
-		var stolen [proofSize]byte
-		io.ReadFull(b, stolen[:])
-		b.Write(append([]byte{statusAccepted}, stolen[:]...))
-	}()
-	err := greet(a, hello{version: version, kind: kindControl}, testSecret)
-	require.ErrorIs(t, err, ErrRefused)
 }
 
 func TestListenRefusesWhatIsNotSafe(t *testing.T) {
@@ -236,7 +222,7 @@ func TestListenRefusesWhatIsNotSafe(t *testing.T) {
 		"TLS without its CA": {func(o *Options) { ca.options(t)(o); o.TLS.ClientCAs = nil }, "CA of the cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
+			o := Options{ID: "n", Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
 			c.change(&o)
 			_, err := Listen(o)
 			require.ErrorContains(t, err, c.text)
@@ -248,13 +234,13 @@ func TestListenRefusesWhatIsNotSafe(t *testing.T) {
 
 func TestAGroupWithoutReplicaRefusesItsPeers(t *testing.T) {
 	a, b := listen(t, withSecret), listen(t, withSecret)
-	addr := raft.ServerAddress(a.Addr().String())
-	_, err := b.Group(1).Dial(addr, time.Minute)
+	id, addr := string(a.o.ID), a.Addr().String()
+	_, err := b.Group(1).Dial(t.Context(), id, addr)
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "no replica of the group")
 
 	s := a.Group(1)
-	out, err := b.Group(1).Dial(addr, time.Minute)
+	out, err := b.Group(1).Dial(t.Context(), id, addr)
 	require.NoError(t, err)
 	in, err := s.Accept()
 	require.NoError(t, err)
@@ -265,10 +251,10 @@ func TestAGroupWithoutReplicaRefusesItsPeers(t *testing.T) {
 	require.Error(t, err, "closing the stream closes its connections")
 	_, err = s.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
-	_, err = b.Group(1).Dial(addr, time.Minute)
+	_, err = b.Group(1).Dial(t.Context(), id, addr)
 	require.ErrorIs(t, err, ErrRefused)
 	a.Group(1)
-	_, err = b.Group(1).Dial(addr, time.Minute)
+	_, err = b.Group(1).Dial(t.Context(), id, addr)
 	require.NoError(t, err, "the group is back")
 }
 
@@ -282,7 +268,7 @@ func TestClosingAGroupEndsItsDials(t *testing.T) {
 	s := l.Group(1)
 	dialed := make(chan error, 1)
 	go func() {
-		_, err := s.Dial("127.0.0.1:1", time.Hour)
+		_, err := s.Dial(context.Background(), "n", "127.0.0.1:1")
 		dialed <- err
 	}()
 	require.NoError(t, s.Close())
@@ -302,20 +288,20 @@ func TestErrorsKeepTheirIdentityAcrossTheWire(t *testing.T) {
 		context.Canceled, context.DeadlineExceeded,
 	} {
 		returned = want
-		err := b.Call(t.Context(), a.Addr().String(), "fail", nil, nil)
+		err := b.Call(t.Context(), of(a), "fail", nil, nil)
 		require.ErrorIs(t, err, want)
 		require.ErrorContains(t, err, "with context: "+want.Error())
 	}
 	returned = &kv.NotLeaderError{Group: 7, Leader: "10.0.0.1:7000"}
 	var notLeader *kv.NotLeaderError
-	require.ErrorAs(t, b.Call(t.Context(), a.Addr().String(), "fail", nil, nil), &notLeader)
+	require.ErrorAs(t, b.Call(t.Context(), of(a), "fail", nil, nil), &notLeader)
 	require.Equal(t, returned, notLeader)
 
 	returned = errors.New("any")
 	var remote *RemoteError
-	require.ErrorAs(t, b.Call(t.Context(), a.Addr().String(), "fail", nil, nil), &remote)
+	require.ErrorAs(t, b.Call(t.Context(), of(a), "fail", nil, nil), &remote)
 	require.Equal(t, "failed", remote.Code)
-	require.ErrorIs(t, b.Call(t.Context(), a.Addr().String(), "missing", nil, nil), ErrUnknownMethod)
+	require.ErrorIs(t, b.Call(t.Context(), of(a), "missing", nil, nil), ErrUnknownMethod)
 }
 
 func TestCallsShareConnections(t *testing.T) {
@@ -328,9 +314,9 @@ func TestCallsShareConnections(t *testing.T) {
 	a.Handle("fail", func(context.Context, json.RawMessage) (any, error) { return nil, kv.ErrBusy })
 	for i := range 20 {
 		var got int
-		require.NoError(t, b.Call(t.Context(), a.Addr().String(), "echo", i, &got))
+		require.NoError(t, b.Call(t.Context(), of(a), "echo", i, &got))
 		require.Equal(t, i, got)
-		require.ErrorIs(t, b.Call(t.Context(), a.Addr().String(), "fail", nil, nil), kv.ErrBusy)
+		require.ErrorIs(t, b.Call(t.Context(), of(a), "fail", nil, nil), kv.ErrBusy)
 	}
 	require.EqualValues(t, 1, accepted.Load())
 }
@@ -338,19 +324,19 @@ func TestCallsShareConnections(t *testing.T) {
 func TestACallAfterARestartOfTheOtherNodeGetsANewConnection(t *testing.T) {
 	b := listen(t)
 	a := listen(t)
-	addr := a.Addr().String()
+	to := of(a)
 	ok := func(context.Context, json.RawMessage) (any, error) { return true, nil }
 	a.Handle("ok", ok)
-	require.NoError(t, b.Call(t.Context(), addr, "ok", nil, nil))
+	require.NoError(t, b.Call(t.Context(), to, "ok", nil, nil))
 	a.Close()
-	a = listen(t, func(o *Options) { o.Address = addr })
+	a = listen(t, func(o *Options) { o.ID, o.Address = to.ID, to.Addr })
 	a.Handle("ok", ok)
 	require.Eventually(t, func() bool {
 		b.pool.mu.Lock()
 		defer b.pool.mu.Unlock()
-		return !b.pool.idle[addr][0].fresh()
+		return !b.pool.idle[to][0].fresh()
 	}, time.Minute, time.Millisecond, "the pool notices that the connection has ended")
-	require.NoError(t, b.Call(t.Context(), addr, "ok", nil, nil))
+	require.NoError(t, b.Call(t.Context(), to, "ok", nil, nil))
 }
 
 func TestACallEndsWithItsContext(t *testing.T) {
@@ -361,11 +347,11 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, b.Call(ctx, a.Addr().String(), "wait", nil, nil), context.DeadlineExceeded)
+	require.ErrorIs(t, b.Call(ctx, of(a), "wait", nil, nil), context.DeadlineExceeded)
 
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	require.ErrorIs(t, b.Call(ctx, a.Addr().String(), "wait", nil, nil), context.Canceled)
+	require.ErrorIs(t, b.Call(ctx, of(a), "wait", nil, nil), context.Canceled)
 }
 
 func TestMessagesThatAreTooLongAreErrors(t *testing.T) {
@@ -378,12 +364,12 @@ func TestMessagesThatAreTooLongAreErrors(t *testing.T) {
 	a.Handle("too long", answer(a.limit-1))
 	a.Handle("length", func(_ context.Context, r json.RawMessage) (any, error) { return len(r), nil })
 	var text string
-	require.NoError(t, b.Call(t.Context(), a.Addr().String(), "just right", nil, &text))
+	require.NoError(t, b.Call(t.Context(), of(a), "just right", nil, &text))
 	require.Equal(t, a.limit-2, len(text))
-	require.ErrorContains(t, b.Call(t.Context(), a.Addr().String(), "too long", nil, nil), "at most")
-	require.ErrorContains(t, b.Call(t.Context(), a.Addr().String(), "length", strings.Repeat("x", b.limit), nil), "at most")
+	require.ErrorContains(t, b.Call(t.Context(), of(a), "too long", nil, nil), "at most")
+	require.ErrorContains(t, b.Call(t.Context(), of(a), "length", strings.Repeat("x", b.limit), nil), "at most")
 	var n int
-	require.NoError(t, b.Call(t.Context(), a.Addr().String(), "length", strings.Repeat("x", b.limit-100), &n))
+	require.NoError(t, b.Call(t.Context(), of(a), "length", strings.Repeat("x", b.limit-100), &n))
 	require.Equal(t, b.limit-98, n)
 	require.ErrorContains(t, writeFrame(io.Discard, frameResult, make([]byte, MaxMessage+1)), "at most")
 }
@@ -402,7 +388,7 @@ func TestAStreamSaysWhetherItEndedWell(t *testing.T) {
 		return errors.Join(err, result)
 	})
 	read := func(n int) ([]byte, error) {
-		s, err := b.CallStream(t.Context(), a.Addr().String(), "state", n)
+		s, err := b.CallStream(t.Context(), of(a), "state", n)
 		if err != nil {
 			return nil, err
 		}
@@ -421,7 +407,7 @@ func TestAStreamSaysWhetherItEndedWell(t *testing.T) {
 		require.ErrorIs(t, err, kv.ErrNoSpace)
 		require.Equal(t, data[:n], append([]byte{}, got...))
 	}
-	_, err := b.CallStream(t.Context(), a.Addr().String(), "missing", nil)
+	_, err := b.CallStream(t.Context(), of(a), "missing", nil)
 	require.ErrorIs(t, err, ErrUnknownMethod)
 }
 
@@ -434,7 +420,7 @@ func TestAStreamThatIsCutIsAnError(t *testing.T) {
 			}
 		}
 	})
-	s, err := b.CallStream(t.Context(), a.Addr().String(), "endless", nil)
+	s, err := b.CallStream(t.Context(), of(a), "endless", nil)
 	require.NoError(t, err)
 	defer s.Close()
 	time.AfterFunc(20*time.Millisecond, func() { a.Close() })
@@ -448,7 +434,7 @@ func TestAStreamThatIsCutIsAnError(t *testing.T) {
 		return nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	s, err = b.CallStream(ctx, c.Addr().String(), "endless", nil)
+	s, err = b.CallStream(ctx, of(c), "endless", nil)
 	require.NoError(t, err)
 	defer s.Close()
 	time.AfterFunc(20*time.Millisecond, cancel)
