@@ -1,0 +1,380 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+func accept(*hello) (byte, Peer) { return statusAccepted, Peer{"y", 3} }
+
+var testHello = hello{kind: kindRaft, group: 7, from: Peer{"x", 1}, to: Peer{"y", 3}, addr: "y:1"}
+
+// stranger listens at an address that a node had, and passes what arrives on to a node. It does not know the secret.
+type stranger struct {
+	net.Listener
+	to   *Listener
+	work sync.WaitGroup
+
+	mu    sync.Mutex
+	seen  [2]bytes.Buffer // from dialers, and from the node
+	alter func(fromDialer bool, b []byte)
+	conns []net.Conn
+}
+
+func newStranger(t *testing.T, to *Listener) *stranger {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &stranger{Listener: ln, to: to, alter: func(bool, []byte) {}}
+	s.work.Add(1)
+	go s.accept()
+	t.Cleanup(func() {
+		s.Close()
+		s.mu.Lock()
+		for _, c := range s.conns {
+			c.Close()
+		}
+		s.mu.Unlock()
+		s.work.Wait()
+	})
+	return s
+}
+
+func (s *stranger) accept() {
+	defer s.work.Done()
+	for {
+		dialer, err := s.Accept()
+		if err != nil {
+			return
+		}
+		node, err := net.Dial("tcp", s.to.Addr().String())
+		if err != nil {
+			dialer.Close()
+			return
+		}
+		s.mu.Lock()
+		s.conns = append(s.conns, dialer, node)
+		s.mu.Unlock()
+		s.work.Add(2)
+		go s.pass(node, dialer, true)
+		go s.pass(dialer, node, false)
+	}
+}
+
+func (s *stranger) pass(to, from net.Conn, fromDialer bool) {
+	defer s.work.Done()
+	defer to.Close()
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		s.mu.Lock()
+		if fromDialer {
+			s.seen[0].Write(b[:n])
+		} else {
+			s.seen[1].Write(b[:n])
+		}
+		s.alter(fromDialer, b[:n])
+		s.mu.Unlock()
+		if _, err2 := to.Write(b[:n]); err != nil || err2 != nil {
+			return
+		}
+	}
+}
+
+func (s *stranger) saw(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Contains(s.seen[0].Bytes(), []byte(text)) || bytes.Contains(s.seen[1].Bytes(), []byte(text))
+}
+
+// send sends bytes on all connections of the stranger, as if the other side had.
+func (s *stranger) send(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		c.Write(b)
+	}
+}
+
+func frameOf(kind byte, payload string) []byte {
+	var b bytes.Buffer
+	writeFrame(&b, kind, []byte(payload))
+	return b.Bytes()
+}
+
+// The attack of a node that lost its address: a stranger there sends what arrives to a node that runs, which may be the
+// dialer itself.
+func TestAStrangerAtTheAddressOfADeadNodeGetsNothing(t *testing.T) {
+	ca := newAuthority(t)
+	for name, options := range map[string][]func(*Options){
+		"secret": {withSecret}, "TLS and secret": {ca.options(t), withSecret}, "plain": nil,
+	} {
+		for _, reflect := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", back to the dialer", false: ", to another node"}[reflect], func(t *testing.T) {
+				testStranger(t, reflect, options...)
+			})
+		}
+	}
+}
+
+func testStranger(t *testing.T, reflect bool, options ...func(*Options)) {
+	options = append(options, func(o *Options) { o.Cluster = "c" })
+	dialer, other := listen(t, options...), listen(t, options...)
+	victim := other
+	if reflect {
+		victim = dialer
+	}
+	secrets := func(_ context.Context, _ json.RawMessage, w io.Writer) error {
+		t.Error("a node was asked for its state")
+		_, err := w.Write([]byte("the state"))
+		return err
+	}
+	for _, l := range []*Listener{dialer, other} {
+		l.HandleStream("state", secrets)
+		s := l.Group(1)
+		go func() {
+			if _, err := s.Accept(); err == nil {
+				t.Error("a group has accepted a stream")
+			}
+		}()
+	}
+	s := newStranger(t, victim)
+	dead := Target{Peer{ID: "dead"}, s.Addr().String()}
+	requireRefused := func(err error) {
+		t.Helper()
+		require.ErrorIs(t, err, ErrRefused)
+		if !reflect {
+			require.ErrorIs(t, err, ErrOtherPeer)
+			require.ErrorContains(t, err, "was wanted at")
+			require.ErrorContains(t, err, "where node "+string(other.o.ID)+" is")
+		} else {
+			require.ErrorContains(t, err, "came back")
+		}
+	}
+	_, err := dialer.Group(1).Dial(t.Context(), "dead.1", dead.Addr)
+	requireRefused(err)
+	_, err = dialer.Group(1).DialConfirm(t.Context(), "dead.1", dead.Addr)
+	requireRefused(err)
+	_, err = dialer.CallStream(t.Context(), dead, "state", nil)
+	requireRefused(err)
+	s.send(frameOf(frameStream, `{"method":"state"}`))
+	if reflect { // the dialer may know only the address
+		_, err = dialer.CallStream(t.Context(), At(dead.Addr), "state", nil)
+		requireRefused(err)
+	}
+	require.False(t, s.saw("the state"))
+}
+
+// With a secret, a node that joins by an address talks to the node that answers in the end, and to nobody between.
+func TestARelayOfAJoinReadsAndChangesNothing(t *testing.T) {
+	member := listen(t, withSecret, func(o *Options) { o.Cluster = "c" })
+	member.Handle("join", func(_ context.Context, r json.RawMessage) (any, error) { return "the map", nil })
+	s := newStranger(t, member)
+	joiner := listen(t, withSecret)
+	var answer string
+	require.NoError(t, joiner.Call(t.Context(), At(s.Addr().String()), "join", "who asks", &answer))
+	require.Equal(t, "the map", answer)
+	for _, text := range []string{"the map", "who asks", "join"} {
+		require.False(t, s.saw(text), "the stranger has read %q", text)
+	}
+	for _, fromDialer := range []bool{true, false} {
+		joiner.pool.drop()
+		s.mu.Lock()
+		s.alter = func(is bool, b []byte) {
+			if is == fromDialer && len(b) > 0 {
+				b[len(b)-1] ^= 1
+			}
+		}
+		s.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		require.Error(t, joiner.Call(ctx, At(s.Addr().String()), "join", "who asks", &answer))
+		require.NoError(t, ctx.Err(), "it ends at once")
+		cancel()
+	}
+}
+
+// The proofs have the address as it was dialed. A node that knows it as that of another one refuses the call.
+func TestAJoinByTheAddressOfAnotherMemberIsRefused(t *testing.T) {
+	for name, option := range map[string]func(*Options){"secret": withSecret, "plain": func(*Options) {}} {
+		t.Run(name, func(t *testing.T) {
+			var dead string
+			member := listen(t, option, func(o *Options) {
+				o.Cluster = "c"
+				o.Owner = func(addr string) kv.NodeID {
+					if addr == dead {
+						return "dead"
+					}
+					return ""
+				}
+			})
+			member.Handle("join", func(context.Context, json.RawMessage) (any, error) { return nil, nil })
+			s := newStranger(t, member)
+			joiner := listen(t, option)
+			require.NoError(t, joiner.Call(t.Context(), At(s.Addr().String()), "join", nil, nil), "such as a proxy")
+			joiner.pool.drop()
+			dead = s.Addr().String()
+			err := joiner.Call(t.Context(), At(dead), "join", nil, nil)
+			require.ErrorIs(t, err, ErrOtherPeer)
+			require.ErrorContains(t, err, "does somebody pass connections on?")
+		})
+	}
+}
+
+func TestOnlyTheWantedNodeAccepts(t *testing.T) {
+	for name, option := range map[string]func(*Options){"secret": withSecret, "plain": func(*Options) {}} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			a := listen(t, option, func(o *Options) {
+				o.Cluster, o.Incarnation, o.Logger = "c", 3, slog.New(slog.NewTextHandler(&log, nil))
+			})
+			b := listen(t, option, func(o *Options) { o.Cluster = "c" })
+			a.Group(1)
+			dial := func(server string) error {
+				conn, err := b.Group(1).Dial(t.Context(), server, a.Addr().String())
+				if err == nil {
+					conn.Close()
+				}
+				return err
+			}
+			id := string(a.o.ID)
+			require.NoError(t, dial(id))
+			require.NoError(t, dial(id+".3"))
+			require.ErrorIs(t, dial(id+".2"), ErrOtherPeer)
+			require.ErrorIs(t, dial(id+"x"), ErrOtherPeer)
+			require.ErrorContains(t, dial(""), "no ID of a node")
+			_, err := b.dialPeer(t.Context(), At(a.Addr().String()), kindRaft, 1)
+			require.ErrorIs(t, err, ErrOtherPeer, "streams of raft always say which node they want")
+			a.SetIdentity("c", 4)
+			require.ErrorIs(t, dial(id+".3"), ErrOtherPeer)
+			require.NoError(t, dial(id+".4"))
+			require.NoError(t, a.Close()) // all has been logged
+			require.Contains(t, log.String(), "from node "+string(b.o.ID))
+			require.Contains(t, log.String(), "node "+id+".2 was wanted")
+		})
+	}
+}
+
+func TestAnotherProcessWithTheSameIDIsATwin(t *testing.T) {
+	a := listen(t, withSecret)
+	b := listen(t, withSecret, func(o *Options) { o.ID = a.o.ID })
+	require.ErrorIs(t, b.Call(t.Context(), of(a), "status", nil, nil), ErrTwin)
+	err := b.Call(t.Context(), of(b), "status", nil, nil)
+	require.ErrorIs(t, err, ErrRefused)
+	require.NotErrorIs(t, err, ErrTwin)
+	require.ErrorContains(t, err, "came back")
+}
+
+func TestAHandshakeCannotBeReplayed(t *testing.T) {
+	a, b := listen(t, withSecret), listen(t, withSecret)
+	a.Handle("count", func(context.Context, json.RawMessage) (any, error) { return 1, nil })
+	s := newStranger(t, a)
+	require.NoError(t, b.Call(t.Context(), At(s.Addr().String()), "count", nil, nil))
+	s.mu.Lock()
+	recorded := bytes.Clone(s.seen[0].Bytes())
+	answers := bytes.Clone(s.seen[1].Bytes())
+	s.mu.Unlock()
+	a.Handle("count", func(context.Context, json.RawMessage) (any, error) {
+		t.Error("the call was replayed")
+		return 1, nil
+	})
+	conn := dialRaw(t, a, recorded)
+	got, _ := io.ReadAll(conn) // it may be reset, since not all was read
+	require.LessOrEqual(t, len(got), 1+keySize+1)
+	if len(got) == 1+keySize+1 {
+		require.EqualValues(t, statusSecret, got[1+keySize])
+	}
+	// And the answers to a dialer.
+	_, err := greet(&script{in: bytes.NewReader(answers)}, testHello, testSecret)
+	require.ErrorIs(t, err, ErrRefused)
+	require.ErrorContains(t, err, "secrets of the two nodes differ")
+}
+
+// A listener that does not know the secret accepts any proof, and repeats it.
+func TestADialerDetectsAListenerWithoutTheSecret(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	go func() {
+		defer b.Close()
+		_, _, _ = readHello(b, nil)
+		b.Write(append([]byte{statusProve, 9}, make([]byte, keySize-1)...))
+		var stolen [proofSize]byte
+		io.ReadFull(b, stolen[:])
+		b.Write(append(testHello.to.append([]byte{statusAccepted}), stolen[:]...))
+	}()
+	_, err := greet(a, testHello, testSecret)
+	require.ErrorIs(t, err, ErrRefused)
+}
+
+// A key of zeros would make the keys of the session known.
+func TestKeysThatForceTheSharedOneAreRefused(t *testing.T) {
+	c := &script{in: bytes.NewReader(append([]byte{statusProve}, make([]byte, keySize)...))}
+	_, err := greet(c, testHello, testSecret)
+	require.ErrorIs(t, err, ErrRefused)
+	c = &script{in: bytes.NewReader(append(testHello.append(nil), make([]byte, proofSize)...))}
+	_, _, err = admit(c, nil, testSecret, accept)
+	require.ErrorIs(t, err, ErrRefused)
+}
+
+func TestNodesOfOtherVersionsAreNamedAtBothEnds(t *testing.T) {
+	var log bytes.Buffer
+	l := listen(t, withSecret, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	old := append([]byte(magic), make([]byte, 54)...) // as long as a hello of version 1
+	old[len(magic)] = 1
+	conn := dialRaw(t, l, old)
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Equal(t, []byte{statusVersion, Version}, answer, "version 1 reads the first byte only")
+	require.NoError(t, l.Close())
+	require.Contains(t, log.String(), "the other node speaks version 1 of the protocol between nodes and this one version 2")
+
+	for text, answer := range map[string][]byte{
+		"an older version": {statusVersion}, "version 9": {statusVersion, 9}, // version 1 sends one byte
+	} {
+		a, b := net.Pipe()
+		go func() {
+			io.ReadFull(b, old) // a listener of version 1 reads so much first
+			b.Write(answer)
+			b.Close()
+		}()
+		_, err := greet(quietWriter{a}, hello{kind: kindControl, from: Peer{ID: "x"}}, testSecret)
+		require.ErrorIs(t, err, ErrRefused)
+		require.ErrorContains(t, err, "speaks "+text+" of the protocol between nodes and this one version 2")
+	}
+}
+
+// quietWriter does not mind that the other end of a pipe reads only a part.
+type quietWriter struct{ net.Conn }
+
+func (q quietWriter) Write(p []byte) (int, error) {
+	go q.Conn.Write(p)
+	return len(p), nil
+}
+
+// A connection without a secret and one below TLS have no layer of records.
+func TestRecordsAreForConnectionsWithASecretAndWithoutTLS(t *testing.T) {
+	ca := newAuthority(t)
+	for name, c := range map[string]struct {
+		options []func(*Options)
+		secured bool
+	}{
+		"plain": {nil, false}, "secret": {[]func(*Options){withSecret}, true}, "TLS": {[]func(*Options){ca.options(t)}, false},
+		"TLS and secret": {[]func(*Options){ca.options(t), withSecret}, false},
+	} {
+		a, b := listen(t, c.options...), listen(t, c.options...)
+		conn, err := b.dialPeer(t.Context(), of(a), kindControl, 0)
+		require.NoError(t, err)
+		_, secured := conn.(*secureConn)
+		require.Equal(t, c.secured, secured, name)
+		conn.Close()
+	}
+}
