@@ -40,6 +40,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Security.explain(no.Logger, inner.Addr())
 	n := &Node{
 		node: inner, server: server.New(inner, o.serverOptions(bounds)),
 		removed: make(chan struct{}), stop: make(chan struct{}),

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -132,6 +134,29 @@ func TestWithoutASecretOnlyLoopbackIsListenedOn(t *testing.T) {
 	o.Network.Listen = "0.0.0.0:0"
 	_, err := Start(within(t), o)
 	require.ErrorContains(t, err, "loopback")
+}
+
+func TestANodeSaysWhoMayActAsANode(t *testing.T) {
+	security, _ := authority(t)
+	for want, change := range map[string]func(*Options){
+		"each user of this machine may act as a node": func(*Options) {},
+		"anyone who reaches this address may act as":  func(o *Options) { o.Security.Insecure = true },
+		"clients talk to this node in plain text":     func(o *Options) { o.Security.Secret = "0123456789abcdef" },
+		"": func(o *Options) { o.Security = security },
+	} {
+		var log bytes.Buffer
+		o := fast("1")
+		o.Shape.Groups, o.Logger = 1, slog.New(slog.NewTextHandler(&log, nil))
+		change(&o)
+		n, err := Start(within(t), o)
+		require.NoError(t, err)
+		require.NoError(t, n.Close())
+		require.Contains(t, log.String(), want)
+		if want == "" {
+			require.NotContains(t, log.String(), "without TLS")
+			require.NotContains(t, log.String(), "plain text")
+		}
+	}
 }
 
 func TestFiguresAreServed(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/sievedb/sievedb/cluster/internal/wire"
@@ -16,8 +17,9 @@ type SecurityOptions struct {
 	// clients: anyone who can act as a node does not need it. Default: none is needed.
 	Password string
 
-	// Secret is shared by the nodes of a cluster, which prove to each other that they know it. It has at least
-	// 16 bytes. Without TLS it keeps strangers out, but not those who can read or alter the traffic.
+	// Secret is shared by the nodes of a cluster, which prove to each other that they know it, and encrypt what they say
+	// to each other if there is no TLS. It has at least 16 bytes, and must not be guessable. It does nothing for clients:
+	// without TLS, what they send and get is in plain text.
 	Secret string
 
 	// CertFile and KeyFile have the certificate of this node and its key, CAFile the certificates of the
@@ -33,6 +35,21 @@ type SecurityOptions struct {
 
 // Enabled reports whether nodes authenticate each other, so that they may listen on all addresses.
 func (s *SecurityOptions) Enabled() bool { return s.Secret != "" || s.CertFile != "" }
+
+// explain logs who may act as a node, and what is in plain text.
+func (s *SecurityOptions) explain(logger *slog.Logger, addr string) {
+	switch {
+	case s.Enabled() && s.CertFile == "":
+		logger.Info("the secret protects what nodes say to each other; clients talk to this node in plain text", "addr", addr)
+	case s.Enabled():
+	case s.Insecure:
+		logger.Warn("without TLS and without a secret, anyone who reaches this address may act as a node: read, change and "+
+			"delete everything", "addr", addr)
+	default:
+		logger.Warn("without TLS and without a secret, each user of this machine may act as a node: read, change and delete "+
+			"everything", "addr", addr)
+	}
+}
 
 func (s *SecurityOptions) validate() error {
 	if n := len(s.Secret); n > 0 && n < wire.MinSecret {

@@ -42,7 +42,9 @@ func rootCommand() *cobra.Command {
   redis-cli -c -p 7001
 
 A node that was stopped is started again with the same --id and --dir; its --join then has no effect.
-Without TLS and without a secret, a node listens on loopback addresses only.`,
+Without TLS and without a secret, a node listens on loopback addresses only, and each user of the machine may act as
+a node: read, change and delete everything, without the password of clients. A secret authenticates and encrypts what
+nodes say to each other, and nothing that clients say.`,
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), &s, cmd.InOrStdin(), cmd.ErrOrStderr())
@@ -59,13 +61,13 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.ID, "id", "", "name of the node, for all time (required)")
 	f.StringVar(&o.Dir, "dir", "", "directory of the node (required)")
 	f.StringVar(&o.Zone, "zone", "", "zone of the node; replicas of a group are in different zones if possible")
-	f.StringVar(&o.Network.Listen, "listen", "127.0.0.1:7001", "address for clients and other nodes")
+	f.StringVar(&o.Network.Listen, "listen", "127.0.0.1:7001", "address for clients and other nodes; without a secret and TLS each local user may act as a node")
 	f.StringVar(&o.Network.Advertise, "advertise", "", "address that others use for this node (default: that of --listen)")
 	f.StringSliceVar(&o.Network.Join, "join", nil, "addresses of nodes of the cluster to join; without it, a new node creates a cluster")
 	f.IntVar(&o.Shape.Groups, "groups", 0, "groups of a new cluster: 1, 4, 16 or 64 (default 4)")
 	f.IntVar(&o.Shape.Replicas, "replicas", 0, "replicas of each group in a new cluster (default 3)")
 	f.StringVar(&s.passwordFile, "password-file", "", "file with the password that clients give to AUTH; it needs --secret-file or TLS")
-	f.StringVar(&s.secretFile, "secret-file", "", "file with the secret that the nodes share, at least 16 bytes")
+	f.StringVar(&s.secretFile, "secret-file", "", "file with the secret that the nodes share, at least 16 bytes: it authenticates and encrypts their connections")
 	f.StringVar(&o.Security.CertFile, "tls-cert", "", "file with the certificate of this node (PEM)")
 	f.StringVar(&o.Security.KeyFile, "tls-key", "", "file with its key (PEM)")
 	f.StringVar(&o.Security.CAFile, "tls-ca", "", "file with the certificates of the cluster's CA (PEM)")

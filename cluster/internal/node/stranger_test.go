@@ -1,0 +1,132 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
+)
+
+// imposter listens at the address of a dead node and passes all that arrives on to a node, without the secret.
+type imposter struct {
+	net.Listener
+	work sync.WaitGroup
+
+	mu    sync.Mutex
+	to    string
+	seen  bytes.Buffer
+	conns []net.Conn
+}
+
+func newImposter(t *testing.T, addr, to string) *imposter {
+	ln, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	i := &imposter{Listener: ln, to: to}
+	i.work.Add(1)
+	go i.accept()
+	return i
+}
+
+func (i *imposter) accept() {
+	defer i.work.Done()
+	for {
+		one, err := i.Accept()
+		if err != nil {
+			return
+		}
+		i.mu.Lock()
+		to := i.to
+		i.mu.Unlock()
+		other, err := net.Dial("tcp", to)
+		if err != nil {
+			one.Close()
+			continue
+		}
+		i.mu.Lock()
+		i.conns = append(i.conns, one, other)
+		i.mu.Unlock()
+		i.work.Add(2)
+		go i.pass(one, other)
+		go i.pass(other, one)
+	}
+}
+
+func (i *imposter) pass(to, from net.Conn) {
+	defer i.work.Done()
+	defer to.Close()
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		i.mu.Lock()
+		i.seen.Write(b[:n])
+		i.mu.Unlock()
+		if _, err2 := to.Write(b[:n]); err != nil || err2 != nil {
+			return
+		}
+	}
+}
+
+func (i *imposter) end() {
+	i.Close()
+	i.mu.Lock()
+	for _, c := range i.conns {
+		c.Close()
+	}
+	i.mu.Unlock()
+	i.work.Wait()
+}
+
+// Raft of the nodes that live dials the dead one again and again: none of these streams may reach a replica.
+func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
+	const value = "a value that only nodes may see"
+	f := newFleet(t, 1)
+	f.o.Secret = []byte("a secret of the tests")
+	for _, id := range []kv.NodeID{"1", "2", "3"} {
+		f.start(id)
+	}
+	f.settled(3)
+	f.write("a", value)
+	addr := f.nodes["3"].Addr()
+	f.crash("3")
+	i := newImposter(t, addr, f.nodes["1"].Addr())
+	defer i.end()
+	member, found := f.nodes["1"].atlas.chart().Find("3")
+	require.True(t, found)
+	for dialer, says := range map[kv.NodeID]string{"1": "came back", "2": "where node 1.1 is"} {
+		n := f.nodes[dialer]
+		var status statusReply
+		var err error
+		for !errors.Is(err, wire.ErrRefused) { // the pool may have connections to the dead node
+			err = n.call(f.ctx, member.target(), "status", struct{}{}, &status)
+			require.Error(t, err, "node 1 has answered for node 3")
+		}
+		require.ErrorContains(t, err, says)
+		require.ErrorIs(t, n.replaceStateFrom(f.ctx, wire.Target{Peer: wire.Peer{ID: "3", Incarnation: 1}, Addr: addr}, 0), wire.ErrRefused)
+		_, err = n.wire.Group(0).Dial(f.ctx, member.Server(), addr)
+		require.ErrorIs(t, err, wire.ErrRefused)
+		_, err = n.wire.Group(0).DialConfirm(f.ctx, member.Server(), addr)
+		require.ErrorIs(t, err, wire.ErrRefused)
+	}
+	f.write("b", value)
+	f.eventually(func() error { // the leader has looked since
+		for _, n := range f.nodes {
+			if g := n.replica(0); g != nil && g.Leading() {
+				if s := n.survey(f.ctx); s.answering()["3"] || !s.answering()["2"] {
+					return fmt.Errorf("answering: %v", s.answering())
+				}
+				return nil
+			}
+		}
+		return errors.New("nobody leads")
+	})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	require.False(t, bytes.Contains(i.seen.Bytes(), []byte(value)))
+}
