@@ -39,6 +39,7 @@ type direction struct {
 	aead  cipher.AEAD
 	seq   uint64 // of the next record
 	rekey uint64 // how many records a key seals
+	nonce [12]byte
 }
 
 func newDirection(key []byte) direction {
@@ -58,14 +59,14 @@ func (d *direction) use(key []byte) {
 	d.key = key
 }
 
-// nonce returns that of the next record, which no other record of the key has.
-func (d *direction) nonce() (n [12]byte) {
+// next returns the nonce of the next record, which no other record of the key has. It is valid until the next call.
+func (d *direction) next() []byte {
 	if d.seq > 0 && d.seq%d.rekey == 0 {
 		d.use(expand(d.key, "sieved peer next key"))
 	}
-	binary.BigEndian.PutUint64(n[4:], d.seq)
+	binary.BigEndian.PutUint64(d.nonce[4:], d.seq)
 	d.seq++
-	return n
+	return d.nonce[:]
 }
 
 // secureConn encrypts and authenticates what goes over a connection, in records:
@@ -128,8 +129,8 @@ func (c *secureConn) Write(p []byte) (n int, err error) {
 
 func (c *secureConn) seal(dst, plain []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(plain)+recordOverhead))
-	nonce := c.out.nonce()
-	return c.out.aead.Seal(dst, nonce[:], plain, dst[:recordHeader])
+	nonce := c.out.next() // before aead, which it may replace
+	return c.out.aead.Seal(dst, nonce, plain, dst[:recordHeader])
 }
 
 func (c *secureConn) Read(p []byte) (int, error) {
@@ -165,8 +166,8 @@ func (c *secureConn) next() error {
 		return err
 	}
 	header, sealed := c.buf[:recordHeader], c.buf[recordHeader:recordHeader+size]
-	nonce := c.in.nonce()
-	plain, err := c.in.aead.Open(sealed[:0], nonce[:], sealed, header)
+	nonce := c.in.next()
+	plain, err := c.in.aead.Open(sealed[:0], nonce, sealed, header)
 	if err != nil {
 		c.broken = ErrRecord
 		return c.broken

@@ -84,6 +84,7 @@ func TestRecordsCarryAnyNumberOfBytes(t *testing.T) {
 	require.NoError(t, <-done)
 	require.True(t, bytes.Equal(all[:sent], got))
 	require.Nil(t, b.big, "a connection keeps no big buffer")
+	require.NotEqual(t, bytes.Repeat([]byte{1}, keyLength), a.out.key, "the key has changed")
 }
 
 // records returns what a has sent for some messages, split into records.
@@ -214,5 +215,37 @@ func BenchmarkSeal(b *testing.B) {
 				mac.Sum(dst)
 			}
 		})
+	}
+}
+
+// What the records cost a message and its answer over the loopback device, as an entry of a follower has them.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, size := range []int{200, 16 << 10, 256 << 10} {
+		for _, secured := range []bool{false, true} {
+			b.Run(fmt.Sprintf("size=%d/records=%t", size, secured), func(b *testing.B) {
+				one, two, rawOne, rawTwo := pair(b)
+				var from, to net.Conn = rawOne, rawTwo
+				if secured {
+					from, to = one, two
+				}
+				message, answer := make([]byte, size), make([]byte, 50)
+				go func() {
+					got := make([]byte, size)
+					for {
+						if _, err := io.ReadFull(to, got); err != nil {
+							return
+						}
+						to.Write(answer)
+					}
+				}()
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for b.Loop() {
+					from.Write(message)
+					_, err := io.ReadFull(from, answer)
+					require.NoError(b, err)
+				}
+			})
+		}
 	}
 }

@@ -268,6 +268,8 @@ func TestAnotherProcessWithTheSameIDIsATwin(t *testing.T) {
 	a := listen(t, withSecret)
 	b := listen(t, withSecret, func(o *Options) { o.ID = a.o.ID })
 	require.ErrorIs(t, b.Call(t.Context(), of(a), "status", nil, nil), ErrTwin)
+	status, _, _ := a.judge(&hello{kind: kindControl, from: b.self})
+	require.EqualValues(t, statusTwin, status, "the listener refuses it too")
 	err := b.Call(t.Context(), of(b), "status", nil, nil)
 	require.ErrorIs(t, err, ErrRefused)
 	require.NotErrorIs(t, err, ErrTwin)
@@ -297,6 +299,60 @@ func TestAHandshakeCannotBeReplayed(t *testing.T) {
 	_, err := greet(&script{in: bytes.NewReader(answers)}, testHello, testSecret)
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "secrets of the two nodes differ")
+}
+
+// No byte of a handshake can be changed on its way: the dialer finds that the listener has not seen what it sent, or has
+// not sent what it got.
+func TestEachByteOfAHandshakeIsCovered(t *testing.T) {
+	changed := [2][]int{}
+	for at := range len(testHello.append(nil)) + proofSize {
+		if at != prefixSize-1 && at != prefixSize-2 { // of another length the listener waits for the rest
+			changed[0] = append(changed[0], at)
+		}
+	}
+	for at := range 1 + keySize + 1 + peerSize + len(testHello.to.ID) + proofSize {
+		if at != 1+keySize+1 { // the dialer would wait for a longer name
+			changed[1] = append(changed[1], at)
+		}
+	}
+	require.NoError(t, changedHandshake(0, -1))
+	for direction, all := range changed {
+		for _, at := range all {
+			require.Error(t, changedHandshake(direction, at), "direction %d, byte %d", direction, at)
+		}
+	}
+}
+
+// changedHandshake returns the dialer's error of a handshake of which a byte is changed on its way: to the listener
+// in direction 0, to the dialer in direction 1.
+func changedHandshake(direction, at int) error {
+	dialer, left := net.Pipe()
+	right, listener := net.Pipe()
+	pass := func(to, from net.Conn, at int) {
+		defer to.Close()
+		b, done := make([]byte, 1<<10), 0
+		for {
+			n, err := from.Read(b)
+			if at >= done && at < done+n {
+				b[at-done] ^= 0x80 // X25519 ignores the highest bit of a key
+			}
+			done += n
+			if _, err2 := to.Write(b[:n]); err != nil || err2 != nil {
+				return
+			}
+		}
+	}
+	positions := [2]int{-1, -1}
+	positions[direction] = at
+	go pass(right, left, positions[0])
+	go pass(left, right, positions[1])
+	go func() {
+		defer listener.Close()
+		_, _, _ = admit(listener, nil, testSecret, accept)
+	}()
+	defer dialer.Close()
+	_, err := greet(dialer, testHello, testSecret)
+	return err
 }
 
 // A listener that does not know the secret accepts any proof, and repeats it.
