@@ -182,6 +182,7 @@ func TestAServerConfirmsOnlyInItsOwnName(t *testing.T) {
 		{"its name", append([]byte{1}, b.id...), true},
 		{"another name", []byte{1, 'x'}, false},
 		{"no name", []byte{0}, false},
+		{"the longest name", append([]byte{maxID}, make([]byte, maxID)...), false},
 		{"a longer name", append([]byte{2}, b.id+"b"...), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -160,6 +161,10 @@ func (t *transport) pump() {
 	for {
 		select {
 		case rpc := <-t.inner.Consumer():
+			if err := wellFormed(rpc.Command); err != nil {
+				rpc.Respond(nil, err)
+				continue
+			}
 			switch m := rpc.Command.(type) {
 			case *raft.InstallSnapshotRequest:
 				t.install(rpc, m)
@@ -181,6 +186,39 @@ func (t *transport) pump() {
 			return
 		}
 	}
+}
+
+// wellFormed returns an error for a message that can be decoded, but on which raft would panic.
+func wellFormed(command any) error {
+	switch m := command.(type) {
+	case *raft.AppendEntriesRequest:
+		for i, e := range m.Entries {
+			if e == nil {
+				return fmt.Errorf("entry %d of a message is missing", i)
+			}
+			if e.Type == raft.LogConfiguration {
+				if err := decodable(e.Data); err != nil {
+					return err
+				}
+			}
+		}
+	case *raft.InstallSnapshotRequest:
+		if m.SnapshotVersion > 0 {
+			return decodable(m.Configuration)
+		}
+	}
+	return nil
+}
+
+// decodable returns an error if raft.DecodeConfiguration would panic.
+func decodable(b []byte) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a configuration of a message cannot be decoded: %v", r)
+		}
+	}()
+	raft.DecodeConfiguration(b)
+	return nil
 }
 
 // admit lets raft consider a candidate that has no vote in the newest configuration here, which may be older than the
@@ -338,7 +376,7 @@ func wanted(conn net.Conn, id string) bool {
 	if _, err := io.ReadFull(conn, b[:1]); err != nil {
 		return false
 	}
-	got := b[1 : 1+b[0]]
+	got := b[1 : 1+int(b[0])]
 	_, err := io.ReadFull(conn, got)
 	return err == nil && string(got) == id
 }
