@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"context"
+	"log/slog"
+
 	"github.com/sievedb/sievedb/cluster/internal/server"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
@@ -49,8 +52,12 @@ func (o *Options) connections(descriptors int) connections {
 	}
 	c := divide(descriptors, wanted)
 	if c.clients < wanted.clients || c.unauthenticated < o.Limits.MaxUnauthenticated {
-		o.logger().Warn("fewer clients can connect than configured, so that descriptors remain for files: raise the limit of "+
-			"open files of this process", "descriptors", descriptors, "configured", wanted.clients, "clients", c.clients,
+		level := slog.LevelWarn
+		if o.Limits.MaxClients == 0 && o.Limits.MaxUnauthenticated == 0 {
+			level = slog.LevelInfo // nobody has asked for so many
+		}
+		o.logger().Log(context.Background(), level, "fewer clients can connect, so that descriptors remain for files: raise the "+
+			"limit of open files of this process", "descriptors", descriptors, "wanted", wanted.clients, "clients", c.clients,
 			"unauthenticated", c.unauthenticated)
 	}
 	return c

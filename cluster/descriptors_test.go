@@ -39,6 +39,10 @@ func TestALowerBoundOfClientsIsLogged(t *testing.T) {
 	o.connections(1 << 20)
 	require.Empty(t, logged.String())
 	o.connections(1024)
-	require.Contains(t, logged.String(), fmt.Sprintf("descriptors=1024 configured=%d clients=320", server.DefaultMaxClients))
-	require.Equal(t, 1, strings.Count(logged.String(), "\n"))
+	require.Contains(t, logged.String(), fmt.Sprintf("descriptors=1024 wanted=%d clients=320", server.DefaultMaxClients))
+	require.NotContains(t, logged.String(), "level=WARN")
+	o.Limits.MaxClients = 5000
+	o.connections(1024)
+	require.Contains(t, logged.String(), "level=WARN")
+	require.Equal(t, 2, strings.Count(logged.String(), "\n"))
 }

@@ -157,7 +157,7 @@ type LimitOptions struct {
 
 	// RequestBytes bounds the memory of what all clients together have sent of unfinished requests, have queued by
 	// MULTI, and watch, beyond 4 KiB for each connection. A client whose request exceeds it gets an error, and its
-	// connection is closed. Default: 512 MiB, or twice MaxRequest if that is more.
+	// connection is closed. Default: 256 MiB, or twice MaxRequest if that is more.
 	RequestBytes int64
 
 	// TransferBytesPerSecond bounds the transfer of each state to another node. Default: no bound.

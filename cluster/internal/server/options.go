@@ -32,7 +32,7 @@ type Options struct {
 	MaxUnauthenticated int
 	// RequestBytes bounds the memory of all requests that are sent in part or queued by MULTI, and of watched keys,
 	// beyond 4 KiB for each connection. A request that exceeds it gets an error, and the connection is closed. Default:
-	// 512 MiB, or twice MaxRequest if that is more.
+	// 256 MiB, or twice MaxRequest if that is more.
 	RequestBytes int64
 	// MaxRequest is the length of the longest request, and of the longest queue of MULTI, in bytes.
 	// Default 64 MiB.
@@ -79,7 +79,7 @@ func (o Options) withDefaults() Options {
 	number(&o.MaxReply, 128<<20)
 	o.MaxValue = min(o.MaxValue, redisMaxValue)
 	if o.RequestBytes <= 0 {
-		o.RequestBytes = max(512<<20, 2*int64(o.MaxRequest))
+		o.RequestBytes = max(256<<20, 2*int64(o.MaxRequest))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
