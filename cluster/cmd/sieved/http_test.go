@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,4 +62,13 @@ func isTimeout(err error) bool {
 func TestHTTPHasTimeLimits(t *testing.T) {
 	s := newHTTPServer(http.NotFoundHandler(), 1)
 	require.Positive(t, min(s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout, s.IdleTimeout))
+}
+
+func TestFiguresAreServedUnderTheNamesOfTheNode(t *testing.T) {
+	var s settings
+	s.metricsHosts = []string{"metrics.example.com"}
+	s.options.Network.Advertise = "node-1.example.com:7001"
+	own, err := os.Hostname()
+	require.NoError(t, err)
+	require.Equal(t, []string{"metrics.example.com", own, "node-1.example.com"}, s.hosts())
 }
