@@ -52,7 +52,7 @@ func (n *Node) writeNode(out *bufio.Writer) {
 		{"sieved_connections_total", "counter", "Connections of clients since the start.", clients.Connections},
 		{"sieved_rejected_connections_total", "counter", "Connections that were one too many.", clients.Rejected},
 		{"sieved_unauthenticated_clients", "gauge", "Connections that have to authenticate.", int64(clients.Unauthenticated)},
-		{"sieved_evicted_connections_total", "counter", "Connections closed because too many had to authenticate.", clients.Evicted},
+		{"sieved_evicted_connections_total", "counter", "Connections without a request or the password that were closed for newer ones.", clients.Evicted},
 		{"sieved_timed_out_connections_total", "counter", "Connections whose clients took too long.", clients.TimedOut},
 		{"sieved_wrong_passwords_total", "counter", "Wrong passwords of clients.", clients.WrongPasswords},
 		{"sieved_request_bytes", "gauge", "Bytes of unfinished requests and of queues of all clients.", clients.RequestBytes},

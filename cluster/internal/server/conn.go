@@ -44,6 +44,7 @@ type conn struct {
 	patience patience
 	memory   charge
 	guesses  int           // wrong passwords
+	isNew    bool          // it has not completed a request, and needs no password
 	gone     chan struct{} // closed when the connection has to end
 	hungUp   sync.Once
 
@@ -52,7 +53,7 @@ type conn struct {
 	interrupted bool
 
 	// admitted says that it has the place of a client, stranger is its place among others. They are guarded by
-	// the server's mu; both are unset if it was closed for another.
+	// the server's mu; both are unset if it was closed for another. Without a password a new one has both.
 	admitted bool
 	stranger *list.Element
 }
@@ -67,7 +68,8 @@ type inFlight struct {
 func newConn(s *Server, nc net.Conn, id int64) *conn {
 	c := &conn{server: s, nc: nc, in: newRequests(nc, s.options.MaxRequest), gone: make(chan struct{})}
 	c.memory.budget = &s.requests
-	c.setAuthenticated(s.options.Password == "")
+	c.isNew = s.options.Password == ""
+	c.setAuthenticated(c.isNew)
 	c.info.init(id, nc)
 	return c
 }
@@ -123,6 +125,10 @@ func (c *conn) serve() {
 				return
 			}
 		default:
+			if c.isNew {
+				c.isNew = false
+				c.server.know(c)
+			}
 			c.dispatch(args)
 			if len(c.inFlight) < maxInFlight && len(c.out.Bytes) < maxCollected {
 				continue

@@ -25,7 +25,8 @@ type Options struct {
 	// RequestTimeout is how long the rest of a request may take to arrive, and one second more for each 16 KiB that
 	// have arrived. Default 30 s.
 	RequestTimeout time.Duration
-	// MaxClients is the largest number of connections that have authenticated. Default 10,000, as in Redis.
+	// MaxClients is the largest number of connections that have authenticated. Default 10,000, as in Redis. Without a
+	// password these are all; for a further one, the oldest that has not completed any request is closed.
 	MaxClients int
 	// MaxUnauthenticated is the largest number of connections that still have to; if there are more, the oldest is
 	// closed. Default 512. Without a password there are none.

@@ -13,11 +13,12 @@ const MaxRejecting = 64
 // places are the connections of a server. They are guarded by the server's mu.
 //
 // Clients that have not authenticated have places of their own, so that they take none from those that have. If
-// those are full, the one that has waited longest is closed: a client authenticates at once.
+// those are full, the one that has waited longest is closed: a client authenticates at once. Without a password each
+// connection has the place of a client. If those are full, the oldest one that has not completed any request is closed.
 type places struct {
 	all       map[*conn]bool
 	admitted  int
-	strangers list.List // of *conn; the oldest is in front
+	strangers list.List // of *conn that have not authenticated, or not completed a request; the oldest is in front
 	rejecting int
 }
 
@@ -27,17 +28,23 @@ func (s *Server) accept(nc net.Conn) {
 	switch {
 	case s.closing:
 		nc.Close()
-	case s.options.Password == "" && s.places.admitted >= s.options.MaxClients:
+	case s.options.Password == "" && s.places.admitted >= s.options.MaxClients && s.places.strangers.Len() == 0:
 		s.reject(nc)
 	default:
+		limit, taken := s.options.MaxUnauthenticated, s.places.strangers.Len()
+		if s.options.Password == "" {
+			limit, taken = s.options.MaxClients, s.places.admitted
+		}
+		if taken >= limit {
+			s.evict()
+		}
 		s.stats.connections.Add(1)
 		c := newConn(s, nc, s.stats.nextID.Add(1))
 		s.places.all[c] = true
+		c.stranger = s.places.strangers.PushBack(c)
 		if s.options.Password == "" {
 			c.admitted = true
 			s.places.admitted++
-		} else {
-			s.addStranger(c)
 		}
 		s.conns.Go(func() {
 			c.serve()
@@ -46,17 +53,27 @@ func (s *Server) accept(nc net.Conn) {
 	}
 }
 
-// addStranger needs mu.
-func (s *Server) addStranger(c *conn) {
-	if s.places.strangers.Len() >= s.options.MaxUnauthenticated {
-		oldest := s.places.strangers.Front()
-		old := s.places.strangers.Remove(oldest).(*conn)
-		old.stranger = nil
-		delete(s.places.all, old)
-		old.hangUp()
-		s.stats.evicted.Add(1)
+// evict closes the oldest stranger. It needs mu.
+func (s *Server) evict() {
+	old := s.places.strangers.Remove(s.places.strangers.Front()).(*conn)
+	old.stranger = nil
+	if old.admitted {
+		old.admitted = false
+		s.places.admitted--
 	}
-	c.stranger = s.places.strangers.PushBack(c)
+	delete(s.places.all, old)
+	old.hangUp()
+	s.stats.evicted.Add(1)
+}
+
+// know is called when a connection without a password has completed its first request.
+func (s *Server) know(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.stranger != nil {
+		s.places.strangers.Remove(c.stranger)
+		c.stranger = nil
+	}
 }
 
 // admit gives a connection that has authenticated the place of a client. It returns false if there is none, or if
@@ -86,7 +103,10 @@ func (s *Server) expel(c *conn) {
 	if c.admitted {
 		c.admitted = false
 		s.places.admitted--
-		s.addStranger(c)
+		if s.places.strangers.Len() >= s.options.MaxUnauthenticated {
+			s.evict()
+		}
+		c.stranger = s.places.strangers.PushBack(c)
 	}
 }
 

@@ -64,7 +64,7 @@ type Stats struct {
 	Unauthenticated int   // of these, those that have to authenticate
 	Connections     int64 // accepted since the start
 	Rejected        int64 // because of MaxClients
-	Evicted         int64 // because of MaxUnauthenticated
+	Evicted         int64 // strangers, for newer connections; see places
 	TimedOut        int64 // because of AuthTimeout, RequestTimeout or IdleTimeout
 	WrongPasswords  int64
 	Commands        int64
@@ -87,9 +87,14 @@ func New(cluster kv.Cluster, o Options) *Server {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	unauthenticated := 0
+	if s.options.Password != "" {
+		unauthenticated = s.places.strangers.Len()
+	}
 	return Stats{
-		Clients: len(s.places.all), Unauthenticated: s.places.strangers.Len(),
-		Connections: s.stats.connections.Load(), Rejected: s.stats.rejected.Load(), Evicted: s.stats.evicted.Load(),
+		Unauthenticated: unauthenticated,
+		Clients:         len(s.places.all),
+		Connections:     s.stats.connections.Load(), Rejected: s.stats.rejected.Load(), Evicted: s.stats.evicted.Load(),
 		TimedOut: s.stats.timedOut.Load(), WrongPasswords: s.stats.wrongPasswords.Load(),
 		Commands: s.stats.commands.Load(), ProtocolErrors: s.stats.protocolErrors.Load(),
 		RequestBytes: s.requests.used.Load(),

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -104,13 +105,42 @@ func TestAConnectionThatIsOneTooManyIsToldSo(t *testing.T) {
 	require.EqualValues(t, 1, s.Stats().Rejected)
 }
 
+// 50 strangers with half a request held all of 50 places.
+func TestStrangersWithHalfARequestGiveWayToClients(t *testing.T) {
+	s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 3})
+	known := dial(t, "tcp", addr)
+	require.Equal(t, "+PONG", known.do("PING"))
+	var strangers []*peer
+	for range 10 {
+		p := dial(t, "tcp", addr)
+		p.send("*2\r\n$3\r\nGET\r\n")
+		strangers = append(strangers, p)
+	}
+	for _, p := range strangers[:8] {
+		require.True(t, p.closed())
+	}
+	for range 2 { // they take the places of the last strangers
+		require.Equal(t, "+PONG", dial(t, "tcp", addr).do("PING"))
+	}
+	require.True(t, strangers[8].closed() && strangers[9].closed())
+	require.Equal(t, "-ERR max number of clients reached", dial(t, "tcp", addr).reply())
+	require.Equal(t, "+PONG", known.do("PING"))
+	require.Equal(t, 3, s.Stats().Clients)
+	require.Zero(t, s.Stats().Unauthenticated)
+	require.EqualValues(t, 10, s.Stats().Evicted)
+}
+
 func TestConnectionsThatAreTooManyHaveFewDescriptors(t *testing.T) {
 	s := New(kvtest.New(1), Options{MaxClients: 1})
 	var ends []net.Conn
-	for range 1 + 3*MaxRejecting {
+	for i := range 1 + 3*MaxRejecting {
 		ours, theirs := net.Pipe() // a write waits for its reader, so a rejection lasts
 		s.accept(theirs)
 		ends = append(ends, ours)
+		if i == 0 {
+			p := &peer{t: t, nc: ours, r: bufio.NewReader(ours)}
+			require.Equal(t, "+PONG", p.do("PING"))
+		}
 	}
 	for _, c := range ends[1+MaxRejecting:] {
 		_, err := c.Read(make([]byte, 1))
