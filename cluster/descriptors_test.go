@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/server"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestConnectionsLeaveDescriptorsForFiles(t *testing.T) {
@@ -27,6 +29,16 @@ func TestConnectionsLeaveDescriptorsForFiles(t *testing.T) {
 	require.Equal(t, connections{10_000, 512, 512}, divideWith(65_536, 10_000))
 	require.Equal(t, connections{10, 64, 64}, divideWith(1024, 10))
 	require.Equal(t, connections{10_000, 512, 512}, divideWith(0, 10_000), "the limit is unknown")
+}
+
+func TestANodeHasTheseBounds(t *testing.T) {
+	o := fast("1")
+	o.Shape.Groups, o.Limits.MaxClients = 1, 1<<29
+	client := redis.NewClient(&redis.Options{Addr: start(t, o).Addr()})
+	defer func() { require.NoError(t, client.Close()) }()
+	settings, err := client.ConfigGet(within(t), "maxclients").Result()
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(o.connections(vfs.MaxDescriptors()).clients), settings["maxclients"])
 }
 
 func divideWith(descriptors, clients int) connections {
