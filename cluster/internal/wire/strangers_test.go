@@ -54,16 +54,14 @@ func (s *scarce) Accept() (net.Conn, error) {
 }
 
 func TestAcceptSurvivesALackOfDescriptors(t *testing.T) {
-	o, err := Options{Logger: listen(t).o.Logger}.withDefaults()
-	require.NoError(t, err)
 	ln := &scarce{failures: 3, conns: make(chan net.Conn, 1)}
-	l := &Listener{o: o, ln: ln, clients: newQueue(nil)}
+	l := &Listener{o: listen(t).o, ln: ln, clients: newQueue(nil)}
 	l.ctx, l.cancel = context.WithCancel(t.Context())
 	l.wg.Add(1)
 	go l.accept()
 	ours, theirs := net.Pipe()
 	ln.conns <- theirs
-	_, err = ours.Write([]byte("*"))
+	_, err := ours.Write([]byte("*"))
 	require.NoError(t, err)
 	accepted, err := l.Clients().Accept()
 	require.NoError(t, err)
