@@ -147,12 +147,14 @@ platforms:
 wine:
 	@sh .ci/wine
 
-# Each fuzz target for FUZZTIME.
-fuzz:
-	@for pkg in $$($(GO) list ./...); do \
+# Each fuzz target for FUZZTIME, also those of the command, of the server and of the module with goleveldb's path.
+FUZZ_ALL     = for pkg in $$($(GO) list $(1)); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg || exit 1; \
 		done; done
+fuzz:
+	@$(call FUZZ_ALL,$(SHIPPED) $(SERVER))
+	@cd $(STANDIN) && $(call FUZZ_ALL,./...)
 
 # The long runs of docs/reliability.md, one after another; it takes a day and
 # more.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -176,8 +178,11 @@ func writeJSON(w http.ResponseWriter, text []byte) {
 // refuse writes an error as JSON.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
-	if f, ok := err.(failure); ok {
+	switch f, ok := err.(failure); {
+	case ok:
 		code = f.code
+	case errors.Is(err, db.ErrTooLarge):
+		code = http.StatusBadRequest
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -188,7 +193,13 @@ func refuse(w http.ResponseWriter, err error) {
 func read(r *http.Request, into any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("more follows after the value")
+		}
+	}
+	if err != nil {
 		return failure{http.StatusBadRequest, "the request is not the expected JSON: " + err.Error()}
 	}
 	return nil

@@ -267,7 +267,7 @@ func parseJSONLine(line []byte) (key, value []byte, err error) {
 	if err := d.Decode(&e); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errJSONLine, err)
 	}
-	if d.More() {
+	if _, more := d.Token(); more != io.EOF {
 		return nil, nil, errJSONLine
 	}
 	if key, err = oneOf(e.Key, e.KeyBase64, e.KeyHex); err == nil {

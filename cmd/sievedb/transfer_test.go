@@ -82,6 +82,7 @@ func TestLinesOfJSON(t *testing.T) {
 		{`{"key":"a"}`, "", "", "want {"},
 		{`{"key":"a","keyHex":"61","value":""}`, "", "", "want {"},
 		{`{"key":"a","value":"1"} {}`, "", "", "want {"},
+		{`{"key":"a","value":"1"}}`, "", "", "want {"},
 		{`{"key":"a","value":"1","more":1}`, "", "", "unknown field"},
 		{`{"keyHex":"6","value":""}`, "", "", "hex"},
 		{`{"keyBase64":"!","value":""}`, "", "", "base64"},

@@ -14,17 +14,22 @@ type blockWriter struct {
 	restarts []uint32
 	entries  int
 	last     []byte
+	since    int // entries since the last restart point
+	unfolded int // bytes of keys that share; see tooFar
 }
 
 func (w *blockWriter) append(key, value []byte) {
 	shared := 0
-	if w.entries%w.interval == 0 {
+	if w.entries == 0 || w.since == w.interval || tooFar(w.unfolded+len(key), len(w.buf)) {
 		w.restarts = append(w.restarts, uint32(len(w.buf)))
+		w.since = 0
 	} else {
 		for shared < min(len(key), len(w.last)) && key[shared] == w.last[shared] {
 			shared++
 		}
+		w.unfolded += len(key)
 	}
+	w.since++
 	for _, n := range []int{shared, len(key) - shared, len(value)} {
 		w.buf = binary.AppendUvarint(w.buf, uint64(n))
 	}
@@ -45,10 +50,16 @@ func (w *blockWriter) finish() []byte {
 }
 
 func (w *blockWriter) reset() {
-	w.buf, w.restarts, w.last, w.entries = w.buf[:0], w.restarts[:0], w.last[:0], 0
+	w.buf, w.restarts, w.last = w.buf[:0], w.restarts[:0], w.last[:0]
+	w.entries, w.since, w.unfolded = 0, 0, 0
 }
 
 func (w *blockWriter) size() int { return len(w.buf) + 4*len(w.restarts) + 4 }
+
+// tooFar reports whether keys that share bytes have so many bytes in a block of that size that it is refused: a few bytes
+// could stand for gigabytes, since each key is held in memory. With a restart point for up to 64 keys a block is never
+// refused, and the Writer writes additional ones before that.
+func tooFar(keys, block int) bool { return keys > 1<<20 && keys > 64*block }
 
 type entry struct{ key, value []byte }
 
@@ -70,6 +81,7 @@ func parseBlock(data []byte, cmp comparer.BasicComparer) (b *block, reason strin
 	}
 	b = &block{cmp: cmp}
 	var key []byte
+	unfolded, size := 0, int(end)
 	for data = data[:end]; len(data) > 0; {
 		var n [3]uint64
 		for i := range n {
@@ -83,6 +95,11 @@ func parseBlock(data []byte, cmp comparer.BasicComparer) (b *block, reason strin
 		room := uint64(len(data))
 		if shared > uint64(len(key)) || rest > room || value > room-rest {
 			return nil, "entry exceeds the block"
+		}
+		if shared > 0 {
+			if unfolded += int(shared + rest); tooFar(unfolded, size) {
+				return nil, "keys expand too far"
+			}
 		}
 		key = append(key[:shared:shared], data[:rest]...)
 		b.entries = append(b.entries, entry{key, data[rest : rest+value : rest+value]})

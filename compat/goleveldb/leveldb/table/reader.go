@@ -19,6 +19,9 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
+// maxSnappy is how many times as long as its stored bytes a block may be: Snappy stores 64 bytes in three.
+const maxSnappy = 32
+
 // Reader reads a table. It is safe for concurrent use.
 type Reader struct {
 	f     io.ReaderAt
@@ -80,6 +83,9 @@ func (r *Reader) readEnd() error {
 	if r.index, err = r.readBlock(index, "index-block"); err != nil {
 		return err
 	}
+	if err := r.checkIndex(index); err != nil {
+		return err
+	}
 	entries, err := r.readBlock(meta, "meta-block")
 	if err != nil {
 		return err
@@ -87,6 +93,23 @@ func (r *Reader) readEnd() error {
 	r.filter = r.findFilter(entries)
 	if r.filter != nil { // the filter is the first block after the data
 		r.dataEnd = min(r.dataEnd, int64(r.filter.handle.offset))
+	}
+	return nil
+}
+
+// checkIndex returns an error if the index lists bytes of the file twice: an iteration would read and decompress far more
+// than the file has. Handles that do not decode are errors when they are used.
+func (r *Reader) checkIndex(at blockHandle) error {
+	end := uint64(0)
+	for _, e := range r.index.entries {
+		h, n := parseHandle(e.value)
+		if n == 0 || h.size > uint64(r.size) || h.offset > uint64(r.size) {
+			continue
+		}
+		if h.offset < end {
+			return r.corrupted(int64(at.offset), int64(at.size), "index-block", "data blocks overlap or are out of order")
+		}
+		end = h.offset + h.size + trailerSize
 	}
 	return nil
 }
@@ -127,7 +150,14 @@ func (r *Reader) readRaw(h blockHandle, kind string) ([]byte, error) {
 	case storedPlain:
 		return content[:h.size], nil
 	case storedSnappy:
-		data, err := snappy.Decode(nil, content[:h.size])
+		claimed, err := snappy.DecodedLen(content[:h.size])
+		if err == nil && uint64(claimed) > maxSnappy*h.size+64 {
+			err = snappy.ErrCorrupt // no writer makes so much of so little; it is allocated at once
+		}
+		var data []byte
+		if err == nil {
+			data, err = snappy.Decode(nil, content[:h.size])
+		}
 		if err != nil {
 			return nil, r.corrupted(int64(h.offset), int64(h.size), kind, err.Error())
 		}
