@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/vfs/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -41,6 +42,8 @@ type place struct {
 }
 
 func newPlace(t *testing.T) *place {
+	stop := damage.Watch(t.Name())
+	t.Cleanup(func() { stop() })
 	p := &place{storage: backuptest.NewMem(), mem: vfs.NewMem()}
 	d := open(t, "db", smallOptions(p.mem))
 	repo := backup.Open(p.storage)

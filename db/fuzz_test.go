@@ -40,6 +40,7 @@ func FuzzDirectory(f *testing.F) {
 		f.Add(c[0], c[1], c[2], c[3], byte(fuzzNamesTable|fuzzPrefixSound))
 	}
 	f.Fuzz(func(t *testing.T, current, edits, log, table []byte, mode byte) {
+		defer damage.Watch("a forged directory")()
 		e := hostileEdit()
 		if mode&fuzzNamesTable != 0 {
 			e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}

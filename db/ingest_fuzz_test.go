@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -39,6 +40,7 @@ func FuzzIngest(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, table []byte) {
+		defer damage.Watch("an ingest")()
 		mem := vfs.NewMem()
 		d := mustOpen(t, &Options{FS: mem})
 		require.NoError(t, d.Put(testKey(1), []byte("old"), NoSync))

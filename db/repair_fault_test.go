@@ -406,6 +406,7 @@ func FuzzRepair(f *testing.F) {
 		f.Add(d[table], d[append(log, "none")[0]], d[append(manifestName, "none")[0]], d["CURRENT"])
 	}
 	f.Fuzz(func(t *testing.T, table, log, manifestBytes, current []byte) {
+		defer damage.Watch("the repair of a forged directory")()
 		if bytes.Contains(manifestBytes, []byte("parator")) && !bytes.Contains(manifestBytes, []byte(base.Bytewise.Name)) {
 			return // it may name another comparer, which is refused
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )
@@ -387,6 +388,7 @@ func FuzzTable(f *testing.F) {
 	f.Add(sound, true)
 	f.Add(buildTable(f, WriterOptions{}, nil), false)
 	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
+		defer damage.Watch("a forged table")()
 		if seal && len(data) == len(sound) {
 			sealBlocks(data, hs)
 		}

@@ -330,6 +330,7 @@ func FuzzSalvage(f *testing.F) {
 		f.Add(data[:len(data)-9])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer damage.Watch("a salvage")()
 		var prev []byte
 		var entries int
 		rep, err := Salvage(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}}, func(ikey, _ []byte) error {

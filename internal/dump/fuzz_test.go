@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/dump"
 )
 
@@ -18,6 +19,7 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 	f.Fuzz(func(t *testing.T, kind uint8, content []byte) {
+		defer damage.Watch("a dump")()
 		o := dump.Options{Kind: dump.Kind(kind%5 + 1), Entries: true}
 		items := uint64(0)
 		sum, err := dump.File(write(t, "file", content), "db/file", o, func(i *dump.Item) error {

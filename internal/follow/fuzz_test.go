@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/damage"
 	"github.com/sievedb/sievedb/internal/manifest"
 	"github.com/sievedb/sievedb/internal/wal"
 	"github.com/sievedb/sievedb/vfs"
@@ -25,6 +26,7 @@ func FuzzRefresh(f *testing.F) {
 	f.Add(edits, log, uint16(60), uint16(30))
 	f.Add(edits[:60], log, uint16(60), uint16(0))
 	f.Fuzz(func(t *testing.T, edits, log []byte, firstEdits, firstLog uint16) {
+		defer damage.Watch("a follower")()
 		mem := vfs.NewMem()
 		d := database{t: t, fs: mem}
 		if err := mem.MkdirAll(dir); err != nil {
