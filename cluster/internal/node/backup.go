@@ -22,8 +22,12 @@ var (
 // backupConcurrency is how many groups are backed up at a time. They are usually on different nodes.
 const backupConcurrency = 4
 
-// backupAttempts is how often a group's backup is tried, as its leader may change or end.
-const backupAttempts = 3
+// backupAttempts is how often a group's backup may fail, as its leader may change or end. A group without a leader does
+// not count for backupPatience, since an election on a busy machine takes longer than these attempts.
+const (
+	backupAttempts = 3
+	backupPatience = time.Minute
+)
 
 // backups is what this node knows about the backups that it makes.
 type backups struct {
@@ -140,12 +144,16 @@ func (n *Node) backUpGroups(ctx context.Context, b *Backup) error {
 
 // backUpGroup asks the leader of a group for a backup of it.
 func (n *Node) backUpGroup(ctx context.Context, cluster string, group kv.GroupID) (g GroupBackup, err error) {
-	for range backupAttempts {
+	patience := time.Now().Add(backupPatience)
+	for failures := 0; failures < backupAttempts; {
 		if err = n.callLeaderOnce(ctx, group, "backup", backupRequest{cluster, group}, &g); err == nil {
 			return g, nil
 		}
 		if errors.Is(err, errNoRepository) || errors.Is(err, errOtherCluster) {
 			break
+		}
+		if !isElsewhere(err) && !errors.Is(err, kv.ErrNoQuorum) || time.Now().After(patience) {
+			failures++
 		}
 		n.o.Logger.Warn("a backup of a group failed", "group", group, "err", err)
 		if n.sleep(ctx, 2*n.callTimeout()) != nil {
