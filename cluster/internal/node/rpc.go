@@ -43,7 +43,7 @@ func handle[In, Out any](n *Node, name string, f func(ctx context.Context, in In
 // is ready.
 func (n *Node) listen() (err error) {
 	n.wire, err = wire.Listen(wire.Options{
-		ID: n.o.ID, Incarnation: n.self().Incarnation, Owner: n.atlas.owner,
+		ID: n.o.ID, Incarnation: n.self().Incarnation, Owner: n.owner,
 		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
 		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
 		MaxHandshakes: n.o.MaxHandshakes,
@@ -74,6 +74,15 @@ func (n *Node) listen() (err error) {
 	}
 	n.wire.HandleStream("state", n.onState)
 	return nil
+}
+
+// owner returns the other node whose address the map has, or "". The map may still have this node's own address as that
+// of a node that had it before.
+func (n *Node) owner(addr string) kv.NodeID {
+	if addr == n.o.Advertise {
+		return ""
+	}
+	return n.atlas.owner(addr)
 }
 
 func (n *Node) isReady() bool {

@@ -130,3 +130,13 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	defer i.mu.Unlock()
 	require.False(t, bytes.Contains(i.seen.Bytes(), []byte(value)))
 }
+
+func TestANodesOwnAddressBelongsToNoOther(t *testing.T) {
+	n := &Node{atlas: newAtlas(), o: Options{Advertise: "mine:1"}}
+	require.Empty(t, n.owner("a:1"), "before it has a map")
+	n.atlas.learn(&Map{Version: 1, Nodes: []Member{{ID: "1", Addr: "a:1"}, {ID: "2", Addr: "mine:1"}, {ID: "3", Addr: "b:1"}, {ID: "4", Addr: "b:1"}}})
+	require.Equal(t, kv.NodeID("1"), n.owner("a:1"))
+	require.Empty(t, n.owner("mine:1"), "node 2 had it before")
+	require.Empty(t, n.owner("b:1"), "two nodes have it")
+	require.Empty(t, n.owner("c:1"))
+}

@@ -328,7 +328,7 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 // judge decides whether a connection is accepted, and finds the group that it is for.
 func (l *Listener) judge(h *hello) (byte, Peer, *Stream) {
 	owner := kv.NodeID("")
-	if h.to.ID == "" {
+	if h.to.ID == "" && h.addr != l.Addr().String() {
 		owner = l.o.Owner(h.addr)
 	}
 	l.mu.Lock()
