@@ -198,12 +198,12 @@ func (b *Block) eachEntry(part string, fn func(key, value []byte) error) error {
 			if p > b.restart(r) || e.shared != 0 {
 				return corruptEntry(part, p, badEntryRestart)
 			}
-			long, size = unfolded{}, b.restartLimit(r)-p
+			size = b.restartLimit(r) - p
 			r++
 		}
 		key = append(key[:e.shared], b.data[e.suffix:e.value]...)
 		if len(key) > plainKeyLen {
-			if bad := long.add(len(key), e.valueEnd, size); bad != "" {
+			if bad := long.add(len(key), e.valueEnd, r-1, size); bad != "" {
 				return corruptEntry(part, p, bad)
 			}
 		}

@@ -24,7 +24,7 @@ type blockIter struct {
 	limit   int    // where that interval ends
 	err     error
 
-	long unfolded // of that interval
+	long unfolded // of the interval in which it came to a long key last
 
 	// past has the entries of the current interval from its restart point, or from the
 	// last mark, up to and including the current entry, once Prev has read them; it is
@@ -39,7 +39,7 @@ var _ base.Iterator = (*blockIter)(nil)
 // init makes b the iterator's block. The iterator is not positioned. It keeps its buffers.
 func (it *blockIter) init(cmp *base.Comparer, b Block, part string) {
 	it.cmp, it.bytewise, it.block, it.part = cmp, cmp.IsBytewise(), b, part
-	it.err = nil
+	it.err, it.long = nil, unfolded{}
 	it.unposition()
 }
 
@@ -47,14 +47,15 @@ func (it *blockIter) unposition() {
 	it.pos = -1
 	it.key = it.key[:0]
 	it.forget()
-	it.long = unfolded{}
 }
 
 // forget drops what Prev has remembered of the interval.
 func (it *blockIter) forget() {
 	it.past = it.past[:0]
 	it.pastKeys = it.pastKeys[:0]
-	it.marks = nil
+	if it.marks != nil { // rarely; the store would cost more
+		it.marks = nil
+	}
 }
 
 // Bounds of the memory that an idle blockIter keeps.
@@ -171,11 +172,9 @@ func (it *blockIter) intervalApart() bool {
 	if !base.ValidInternalKey(key) || bytes.Equal(base.UserKey(key), it.key[:user]) {
 		return false
 	}
-	var long unfolded
-	if len(key) > plainKeyLen && long.add(len(key), e.valueEnd, limit-p) != "" {
+	if len(key) > plainKeyLen && it.long.add(len(key), e.valueEnd, r, limit-p) != "" {
 		return false
 	}
-	it.long = long
 	it.key = append(it.key[:0], key...)
 	it.cur, it.pos, it.restart, it.limit = e, p, r, limit
 	return true
@@ -196,7 +195,7 @@ func (it *blockIter) stepAny() bool {
 	}
 	it.key = append(it.key[:e.shared], it.block.data[e.suffix:e.value]...)
 	if n := len(it.key); n > plainKeyLen {
-		if bad := it.long.add(n, e.valueEnd, it.limit-it.block.restart(it.restart)); bad != "" {
+		if bad := it.long.add(n, e.valueEnd, it.restart, it.limit-it.block.restart(it.restart)); bad != "" {
 			return it.fail(p, bad)
 		}
 	} else if n < base.TrailerLen {

@@ -52,9 +52,7 @@ func (it *blockIter) prevMark() bool {
 	last := len(m.at) - 1
 	end := m.at[last]
 	if m.at, m.keys = m.at[:last], m.keys[:last]; last == 0 {
-		long := it.long
 		it.toRestart(it.restart)
-		it.long = long // these entries are counted
 		return it.lastBefore(end)
 	}
 	p := m.at[last-1]

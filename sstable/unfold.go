@@ -22,17 +22,22 @@ const (
 	unfoldFactor = 64
 )
 
-// unfolded counts the bytes of the long keys of one restart interval.
+// unfolded counts the bytes of the long keys of one restart interval. An entry to which a walk comes again is not counted
+// again.
 type unfolded struct {
-	bytes uint64
-	to    int // where the last counted entry ends: entries before that are not counted again
+	interval int // by its restart point
+	bytes    uint64
+	to       int // where the last counted entry ends
 }
 
-// add counts the key of an entry that ends at position end. It returns why the block is corrupt if the key exceeds the
-// bounds, or "". size is that of the interval in bytes.
-func (u *unfolded) add(keyLen, end, size int) string {
+// add counts the key of an entry of that restart interval of size bytes, which ends at position end. It returns why the
+// block is corrupt if the key exceeds the bounds, or "".
+func (u *unfolded) add(keyLen, end, interval, size int) string {
 	if keyLen > maxKeyLen {
 		return badEntryLongKey
+	}
+	if interval != u.interval {
+		*u = unfolded{interval: interval}
 	}
 	if end > u.to {
 		u.bytes, u.to = u.bytes+uint64(keyLen), end
