@@ -229,15 +229,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 					from, to = one, two
 				}
 				message, answer := make([]byte, size), make([]byte, 50)
-				go func() {
-					got := make([]byte, size)
-					for {
-						if _, err := io.ReadFull(to, got); err != nil {
-							return
-						}
-						to.Write(answer)
-					}
-				}()
+				go answerEach(to, size, make([]byte, len(answer)))
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -247,5 +239,16 @@ func BenchmarkRoundTrip(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// answerEach answers each message of a size until the connection ends.
+func answerEach(conn net.Conn, size int, answer []byte) {
+	got := make([]byte, size)
+	for {
+		if _, err := io.ReadFull(conn, got); err != nil {
+			return
+		}
+		conn.Write(answer)
 	}
 }
