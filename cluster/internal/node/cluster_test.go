@@ -44,7 +44,7 @@ func newFleet(t *testing.T, groups int) *fleet {
 	// Three nodes with many groups need most of two processors for heartbeats with the race detector.
 	heartbeat := time.Duration(250+50*groups) * time.Millisecond
 	f.o = Options{
-		Dir: "node", Listen: "127.0.0.1:0", Groups: groups,
+		Dir: "node", Listen: "127.0.0.1:0", Groups: groups, Secret: []byte("a secret of the tests"),
 		Timing: TimingOptions{Heartbeat: heartbeat, Election: heartbeat, Gossip: 40 * time.Millisecond},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}

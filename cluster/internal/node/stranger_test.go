@@ -87,7 +87,6 @@ func (i *imposter) end() {
 func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	const value = "a value that only nodes may see"
 	f := newFleet(t, 1)
-	f.o.Secret = []byte("a secret of the tests")
 	for _, id := range []kv.NodeID{"1", "2", "3"} {
 		f.start(id)
 	}
