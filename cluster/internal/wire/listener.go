@@ -128,6 +128,7 @@ type Listener struct {
 	groups   map[kv.GroupID]*Stream
 	handlers map[string]handler
 	pending  list.List // of net.Conn in the handshake; the oldest is in front
+	refusals refusals
 }
 
 // Listen begins to listen.
@@ -255,14 +256,55 @@ func (l *Listener) serve(raw net.Conn, entry *list.Element) {
 	l.leave(entry)
 	if err != nil {
 		raw.Close()
-		level := slog.LevelDebug // of clients that went away, and scanners of ports
-		if errors.Is(err, ErrRefused) {
-			level = slog.LevelWarn
-		}
-		l.o.Logger.Log(l.ctx, level, "refused a connection", "remote", raw.RemoteAddr().String(), "error", err)
+		l.logRefusal(raw, err)
 		return
 	}
 	next()
+}
+
+func (l *Listener) logRefusal(raw net.Conn, err error) {
+	attrs := []any{"remote", raw.RemoteAddr().String(), "error", err}
+	if !errors.Is(err, ErrRefused) { // of clients that went away, and scanners of ports
+		l.o.Logger.Debug("refused a connection", attrs...)
+		return
+	}
+	unlogged, ok := l.refusals.next(time.Now())
+	if !ok {
+		return
+	}
+	if unlogged > 0 {
+		attrs = append(attrs, "unlogged", unlogged)
+	}
+	l.o.Logger.Warn("refused a connection", attrs...)
+}
+
+// The refusals that are logged at most: strangers cannot fill a disk.
+const (
+	loggedRefusals = 10
+	refusalsWithin = 10 * time.Second
+)
+
+// refusals bounds the rate of a log line.
+type refusals struct {
+	mu       sync.Mutex
+	began    time.Time
+	count    int // since began
+	unlogged int // since the last line
+}
+
+// next reports whether a refusal is logged, and how many before it were not.
+func (r *refusals) next(now time.Time) (unlogged int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.began) >= refusalsWithin {
+		r.began, r.count = now, 0
+	}
+	if r.count++; r.count > loggedRefusals {
+		r.unlogged++
+		return 0, false
+	}
+	unlogged, r.unlogged = r.unlogged, 0
+	return unlogged, true
 }
 
 // enter counts a connection among those in the handshake. It returns false if the listener is closed.
