@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"io"
 	"io/fs"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/errors"
 	"github.com/sievedb/sievedb/metrics"
 )
 
