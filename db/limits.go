@@ -4,7 +4,8 @@ import "github.com/sievedb/sievedb/internal/batch"
 
 // The limits of writes, in bytes. A write above them is ErrTooLarge and changes nothing. They
 // apply to Put, Delete, Batch and Loader. Larger entries that LevelDB or goleveldb wrote are
-// still read, compacted and recovered if their keys have at most 64 MiB. Later versions may raise the limits, never lower them.
+// still read, compacted and recovered if their keys have at most 64 MiB. Later versions may
+// raise the limits, never lower them.
 const (
 	// MaxKeySize bounds a key. The MANIFEST contains the first and the last key of each table
 	// and must stay below Options.Limits.ManifestRead: by default that is 128 tables whose
