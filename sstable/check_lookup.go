@@ -23,8 +23,8 @@ func (it *Iter) CheckLookup(lk *Lookup) error {
 	if it.r.Denies(lk) {
 		return errDeniesKey
 	}
-	if it.ix.find(it.r.cmp, lk.userKey, lk.trailer) != it.at {
-		return it.checkFromIndex(lk)
+	if !it.indexLeadsHere(lk) {
+		return errNotFoundAgain
 	}
 	if f := it.r.filter; f != nil && !f.whole {
 		if may, _ := f.mayContainAt(lk, it.ix.offsets[it.at]); !may {
@@ -46,19 +46,13 @@ var (
 	errNotFoundAgain = errors.Sentinel("a lookup does not find a key of the table")
 )
 
-// checkFromIndex is CheckLookup if the index does not lead to the block of the entry. That is right for one entry of a
-// table at most, see index.continues.
-func (it *Iter) checkFromIndex(lk *Lookup) error {
-	res, err := it.r.GetAfterFilter(lk)
-	switch {
-	case err != nil:
-		return err
-	case res.Filter == FilterNegative:
-		return errDeniesKey
-	case !res.Found || res.Trailer != base.Trailer(it.data.key):
-		return errNotFoundAgain
-	}
-	return nil
+// indexLeadsHere reports whether a lookup comes to the block that the iterator is on. It may begin in an earlier one, and
+// goes on as long as the separators have its user key: see index.continues. Then the entries of the blocks before this
+// one are all before the target, because the keys ascend, and need no search: a table can have any number of such keys.
+// The separators ascend too, so those between two with the same user key have it as well.
+func (it *Iter) indexLeadsHere(lk *Lookup) bool {
+	i := it.ix.find(it.r.cmp, lk.userKey, lk.trailer)
+	return i == it.at || i < it.at && it.ix.continues(it.r.cmp, i, lk.userKey) && it.ix.continues(it.r.cmp, it.at-1, lk.userKey)
 }
 
 // heldPivots returns the pivots of the block that the iterator is on, or nil if a lookup there uses none.

@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -88,4 +89,36 @@ func TestCheckLookupFindsEveryWrongIndex(t *testing.T) {
 	t.Logf("%d wrong indexes, %d right ones", wrong, right)
 	require.Greater(t, wrong, 20)
 	require.Greater(t, right, 20)
+}
+
+// The bug: if the index leads to an earlier block, from which the lookup goes on to the right one, CheckLookup searched in
+// the earlier block too. A table can have a million such keys, after a block with one restart point.
+func TestABlockBeforeTheRightOneIsNotSearchedForEachKey(t *testing.T) {
+	watch(t, "a check")
+	const before, after = 1_000_000, 40_000 // would take ten minutes
+	blocks := [2]blockWriter{{interval: before}, {interval: 1}}
+	for i := range before {
+		blocks[0].add(base.AppendInternalKey(nil, []byte("a"), uint64(before-i), base.KindSet), nil)
+	}
+	for i := range after {
+		blocks[1].add(base.AppendInternalKey(nil, []byte("k"), uint64(after+9-i), base.KindSet), nil)
+	}
+	last := base.AppendInternalKey(nil, []byte("z"), 1, base.KindSet)
+	blocks[1].add(last, nil)
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{})
+	for i, separator := range [][]byte{base.AppendInternalKey(nil, []byte("k"), 5, base.KindSet), last} {
+		h, _, err := w.appendBlock(blocks[i].finish(), Zstd)
+		require.NoError(t, err)
+		w.index.add(separator, h.Append(nil))
+	}
+	w.lastKey = last
+	require.NoError(t, w.finishTail(nil))
+	r, _ := openTable(t, file.Bytes(), ReaderOptions{Cache: newCache()})
+	err, entries := lookupFault(t, r)
+	require.NoError(t, err, "lookups go on to the second block")
+	require.Equal(t, before+after+1, entries)
+	res, err := get(r, "k", 100)
+	require.NoError(t, err)
+	require.True(t, res.Found)
 }
