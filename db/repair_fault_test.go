@@ -171,6 +171,45 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 	}
 }
 
+// The bug: a second repair replaced the note of the interrupted one before its own MANIFEST was there. If it failed too,
+// as on a full disk, the third one used the MANIFEST of the first, and said that nothing is lost.
+func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
+	d := brokenStores(t)["table and log damaged"]
+	want, whole, _ := d.repaired(t)
+	require.True(t, whole.Incomplete)
+	mem := d.fs(t)
+	require.ErrorIs(t, Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpRename && filepath.Base(op.NewName) == base.CurrentName {
+			return &wrap.Fault{Err: wrap.ErrInjected}
+		}
+		return nil
+	}))), wrap.ErrInjected)
+	first := readDir(t, mem, "db")
+	first.eachFault(t, func(n uint64, op wrap.Op) {
+		where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
+		full := first.fs(t)
+		if Repair("db", testOptions(wrap.NewFaulty(full, wrap.FailFrom(n, wrap.ErrInjected)))) == nil {
+			return // the repair was complete
+		}
+		crashed := first.fs(t)
+		var killed *vfs.Mem
+		require.NoError(t, Repair("db", testOptions(wrap.NewFaulty(crashed, func(op wrap.Op) *wrap.Fault {
+			if op.Index == n {
+				killed = readDir(t, crashed, "db").fs(t)
+			}
+			return nil
+		}))))
+		for _, left := range []*vfs.Mem{full, killed} {
+			if third := mustRepair(t, left); !third.Healthy { // else CURRENT was switched already
+				require.True(t, third.Incomplete, "%s\n%s", where, third)
+				require.GreaterOrEqual(t, third.EntriesLost, whole.EntriesLost, where)
+				require.GreaterOrEqual(t, third.BytesLost, whole.BytesLost, where)
+			}
+			require.Equal(t, want, contentsOf(t, left), where)
+		}
+	})
+}
+
 // requireRefusedOrEqual opens the files that an interrupted repair leaves, for writing.
 func requireRefusedOrEqual(t *testing.T, mem *vfs.Mem, want contents, where string) {
 	t.Helper()

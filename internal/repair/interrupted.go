@@ -18,25 +18,36 @@ const interruptedName = "REPAIRING"
 // maxInterrupted bounds the size of the file, in bytes.
 const maxInterrupted = 4 << 10
 
-// interrupted is the content of the file, as JSON. It has no keys.
+// interrupted says what a repair gives up. It has no keys. The file has an array of them as JSON: that of the repair that
+// is running and, before it, that of the interrupted repair whose MANIFEST it uses. If it is interrupted too, before its
+// own MANIFEST is complete, the next one uses that MANIFEST again.
 type interrupted struct {
 	Manifest               string // that the repair writes
 	EntriesLost, BytesLost uint64
 	MayResurrect           bool
 }
 
-// decodeInterrupted reads the file. A file that makes no sense is ignored: it only adds to a report.
-func decodeInterrupted(b []byte) (i interrupted, ok bool) {
-	if len(b) > maxInterrupted || json.Unmarshal(b, &i) != nil {
+// decodeInterrupted reads the file, and returns what the repair gave up that wrote the MANIFEST of that name. A file that
+// makes no sense is ignored: it only adds to a report.
+func decodeInterrupted(b []byte, manifestName string) (i interrupted, ok bool) {
+	var all []interrupted
+	if len(b) > maxInterrupted || json.Unmarshal(b, &all) != nil {
 		return interrupted{}, false
 	}
-	kind, _, ok := base.ParseFileName(i.Manifest)
-	return i, ok && kind == base.FileManifest
+	for _, i := range all {
+		if kind, _, ok := base.ParseFileName(i.Manifest); ok && kind == base.FileManifest && i.Manifest == manifestName {
+			return i, true
+		}
+	}
+	return interrupted{}, false
 }
 
 func (r *Repairer) interruptedPath() string {
 	return filepath.Join(r.path(manifest.LostDir), interruptedName)
 }
+
+// newInterruptedPath is the name of the note until it is complete.
+func (r *Repairer) newInterruptedPath() string { return r.interruptedPath() + ".new" }
 
 // addInterrupted adds to the report what an interrupted repair gave up, if this one uses its MANIFEST, which CURRENT
 // does not name yet.
@@ -61,8 +72,9 @@ func (r *Repairer) addInterrupted() error {
 	if err = errors.CombineErrors(err, f.Close()); err != nil {
 		return err
 	}
-	if i, ok := decodeInterrupted(b); ok && i.Manifest == r.manifest.name {
+	if i, ok := decodeInterrupted(b, r.manifest.name); ok {
 		rep := r.report
+		r.before = append(r.before, i)
 		rep.Interrupted = true
 		rep.EntriesLost += i.EntriesLost
 		rep.BytesLost += i.BytesLost
@@ -81,11 +93,11 @@ func (r *Repairer) begin(manifestName string) error {
 		return err
 	}
 	rep := r.report
-	b, err := json.Marshal(interrupted{manifestName, rep.EntriesLost, rep.BytesLost, rep.MayResurrect})
+	b, err := json.Marshal(append(r.before, interrupted{manifestName, rep.EntriesLost, rep.BytesLost, rep.MayResurrect}))
 	if err != nil {
 		return err
 	}
-	f, err := vfs.Replace(r.fs, r.interruptedPath())
+	f, err := vfs.Replace(r.fs, r.newInterruptedPath())
 	if err != nil {
 		return err
 	}
@@ -93,6 +105,9 @@ func (r *Repairer) begin(manifestName string) error {
 		err = f.Sync()
 	}
 	if err = errors.CombineErrors(err, f.Close()); err == nil {
+		err = r.fs.Rename(r.newInterruptedPath(), r.interruptedPath())
+	}
+	if err == nil {
 		err = r.fs.SyncDir(lost)
 	}
 	if err == nil {
@@ -104,12 +119,16 @@ func (r *Repairer) begin(manifestName string) error {
 // end removes the note, and lost/ if nothing else is in it. A note that stays does no harm, for it names a MANIFEST that
 // CURRENT names.
 func (r *Repairer) end() error {
-	err := r.fs.Remove(r.interruptedPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	removed := false
+	for _, name := range []string{r.newInterruptedPath(), r.interruptedPath()} {
+		err := r.fs.Remove(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		removed = removed || err == nil
 	}
-	if err == nil {
+	if removed {
 		_ = r.fs.Remove(r.path(manifest.LostDir)) // it fails if files were moved there
 	}
-	return err
+	return nil
 }

@@ -8,18 +8,20 @@ import (
 )
 
 func FuzzDecodeInterrupted(f *testing.F) {
-	f.Add([]byte(`{"Manifest":"MANIFEST-000012","EntriesLost":5,"BytesLost":100,"MayResurrect":true}` + "\n"))
-	f.Add([]byte(`{"Manifest":"../MANIFEST-000012"}`))
-	f.Add([]byte(`{"Manifest":"CURRENT","EntriesLost":-1}`))
+	const name = "MANIFEST-000012"
+	f.Add([]byte(`[{"Manifest":"MANIFEST-000012","EntriesLost":5,"BytesLost":100,"MayResurrect":true}]` + "\n"))
+	f.Add([]byte(`[{"Manifest":"MANIFEST-000010"},{"Manifest":"MANIFEST-000012","EntriesLost":5}]`))
+	f.Add([]byte(`[{"Manifest":"../MANIFEST-000012"}]`))
+	f.Add([]byte(`[{"Manifest":"CURRENT","EntriesLost":-1}]`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		i, ok := decodeInterrupted(b)
+		i, ok := decodeInterrupted(b, name)
 		if !ok {
 			return
 		}
-		again, err := json.Marshal(i)
+		again, err := json.Marshal([]interrupted{i})
 		require.NoError(t, err)
-		same, ok := decodeInterrupted(again)
+		same, ok := decodeInterrupted(again, name)
 		require.True(t, ok)
 		require.Equal(t, i, same)
 	})

@@ -84,6 +84,7 @@ type Repairer struct {
 	maxFanIn   int
 	sealed     sealer          // of fillers, otherwise nil
 	made       map[string]bool // files that the repair made; abandon removes them
+	before     []interrupted   // the repair whose MANIFEST this one uses, if that was interrupted
 }
 
 // opRange is a range of sequence numbers, with both bounds.
