@@ -139,7 +139,8 @@ type LimitOptions struct {
 	MaxClients int
 
 	// MaxUnauthenticated is the number of further connections, of clients that have not given the password yet. If
-	// there are more, the oldest is closed. Default: 512. Without a password there are none.
+	// there are more, the oldest is closed; for their first second, they may use free places of MaxClients too.
+	// Default: 512. Without a password there are none.
 	MaxUnauthenticated int
 
 	// AuthTimeout is how long a client may take to give the password. Default: 10 s.

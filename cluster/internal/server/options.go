@@ -29,7 +29,8 @@ type Options struct {
 	// password these are all; for a further one, the oldest that has not completed any request is closed.
 	MaxClients int
 	// MaxUnauthenticated is the largest number of connections that still have to; if there are more, the oldest is
-	// closed. Default 512. Without a password there are none.
+	// closed. For their first second, they may use free places of clients too. Default 512. Without a password there
+	// are none.
 	MaxUnauthenticated int
 	// RequestBytes bounds the memory of all requests that are sent in part or queued by MULTI, and of watched keys,
 	// beyond 4 KiB for each connection. A request that exceeds it gets an error, and the connection is closed. Default:

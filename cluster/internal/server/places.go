@@ -12,8 +12,9 @@ const MaxRejecting = 64
 
 // places are the connections of a server. They are guarded by the server's mu.
 //
-// Clients that have not authenticated have places of their own, so that they take none from those that have. If
-// those are full, the one that has waited longest is closed: a client authenticates at once. Without a password each
+// Clients that have not authenticated have places of their own, so that they take none from those that have. For
+// newcomer they may also use free places of clients: many connect at once after a restart. If there is no place for
+// another one, the one that has waited longest is closed: a client authenticates at once. Without a password each
 // connection has the place of a client. If those are full, the oldest one that has not completed any request is closed.
 type places struct {
 	all       map[*conn]bool
@@ -21,6 +22,9 @@ type places struct {
 	strangers list.List // of *conn that have not authenticated, or not completed a request; the oldest is in front
 	rejecting int
 }
+
+// newcomer is for how long a connection that has to authenticate is given a free place of a client.
+const newcomer = time.Second
 
 func (s *Server) accept(nc net.Conn) {
 	s.mu.Lock()
@@ -31,17 +35,11 @@ func (s *Server) accept(nc net.Conn) {
 	case s.options.Password == "" && s.places.admitted >= s.options.MaxClients && s.places.strangers.Len() == 0:
 		s.reject(nc)
 	default:
-		limit, taken := s.options.MaxUnauthenticated, s.places.strangers.Len()
-		if s.options.Password == "" {
-			limit, taken = s.options.MaxClients, s.places.admitted
-		}
-		if taken >= limit {
-			s.evict()
-		}
+		s.makeRoom()
 		s.stats.connections.Add(1)
 		c := newConn(s, nc, s.stats.nextID.Add(1))
 		s.places.all[c] = true
-		c.stranger = s.places.strangers.PushBack(c)
+		s.addStranger(c)
 		if s.options.Password == "" {
 			c.admitted = true
 			s.places.admitted++
@@ -51,6 +49,31 @@ func (s *Server) accept(nc net.Conn) {
 			s.leave(c)
 		})
 	}
+}
+
+func (s *Server) addStranger(c *conn) {
+	c.since, c.stranger = s.now(), s.places.strangers.PushBack(c)
+}
+
+// makeRoom closes strangers until there is a place for another one. It needs mu, and that not all places are those of
+// clients that are known.
+func (s *Server) makeRoom() {
+	for s.isFull() {
+		s.evict()
+	}
+}
+
+func (s *Server) isFull() bool {
+	p, o := &s.places, &s.options
+	switch strangers := p.strangers.Len(); {
+	case o.Password == "":
+		return p.admitted >= o.MaxClients
+	case strangers < o.MaxUnauthenticated:
+		return false
+	case strangers+p.admitted >= o.MaxUnauthenticated+o.MaxClients:
+		return true
+	}
+	return s.now().Sub(p.strangers.Front().Value.(*conn).since) >= newcomer
 }
 
 // evict closes the oldest stranger. It needs mu.
@@ -103,10 +126,8 @@ func (s *Server) expel(c *conn) {
 	if c.admitted {
 		c.admitted = false
 		s.places.admitted--
-		if s.places.strangers.Len() >= s.options.MaxUnauthenticated {
-			s.evict()
-		}
-		c.stranger = s.places.strangers.PushBack(c)
+		s.makeRoom()
+		s.addStranger(c)
 	}
 }
 

@@ -94,6 +94,41 @@ func TestStrangersHavePlacesOfTheirOwn(t *testing.T) {
 	require.Equal(t, "+OK", clients[1].do("AUTH secret"))
 }
 
+// Of 300 clients that connected at once to a node with 320 places, 64 could be those that had to authenticate.
+func TestClientsThatConnectAtOnceHaveTimeToAuthenticate(t *testing.T) {
+	s, clock, addr := startWithClock(t, Options{Password: "secret", MaxClients: 5, MaxUnauthenticated: 2})
+	connect := func() *peer {
+		p := dial(t, "tcp", addr)
+		p.send("*")
+		return p
+	}
+	var all []*peer
+	for range 5 + 2 {
+		all = append(all, connect())
+	}
+	for _, p := range all[:4] {
+		p.send("1\r\n$4\r\nQUIT\r\n")
+		require.Equal(t, "+OK", p.reply())
+	}
+	require.Eventually(t, func() bool { return s.Stats().Unauthenticated == 3 }, time.Minute, time.Millisecond)
+	for range 4 {
+		all = append(all, connect())
+	}
+	require.Eventually(t, func() bool { return s.Stats().Unauthenticated == 7 }, time.Minute, time.Millisecond)
+	require.Zero(t, s.Stats().Evicted)
+
+	all = append(all, connect())
+	require.True(t, all[4].closed(), "there are no free places")
+	clock.pause(newcomer, nil)
+	last := connect()
+	for _, p := range all[5:11] {
+		require.True(t, p.closed(), "they have used places of clients for long enough")
+	}
+	require.Equal(t, 2, s.Stats().Unauthenticated)
+	last.send("2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n")
+	require.Equal(t, "+OK", last.reply())
+}
+
 func TestAConnectionThatIsOneTooManyIsToldSo(t *testing.T) {
 	s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 1})
 	first := dial(t, "tcp", addr)

@@ -4,6 +4,17 @@ import (
 	"container/list"
 	"net"
 	"sync"
+	"time"
+)
+
+// Whoever connects at once with many others, as all clients do after a restart, must not lose its place before anybody
+// has looked at what it sent. So of too many connections the oldest is closed only when it has had some ticks. They
+// are counted, not measured: while a busy machine runs nothing of this process, none passes.
+const (
+	tick  = time.Millisecond
+	grace = 100 // ticks
+	// graceTLS is for the computations of a handshake of TLS, and the ways to the peer and back.
+	graceTLS = 3 * grace
 )
 
 // replayedConn is a connection whose first bytes were read already.
@@ -91,11 +102,23 @@ func newQueue(addr net.Addr) *queue {
 	return &queue{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// enter begins a wait, and ends the oldest one if there are too many.
+// enter begins a wait. If too many wait, and none is accepted for a while, it ends the oldest wait.
 func (q *queue) enter() *list.Element {
+	for waited := 0; ; waited++ {
+		if e := q.tryEnter(waited >= grace); e != nil {
+			return e
+		}
+		time.Sleep(tick)
+	}
+}
+
+func (q *queue) tryEnter(evict bool) *list.Element {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting.Len() >= maxWaiting {
+		if !evict {
+			return nil
+		}
 		close(q.waiting.Remove(q.waiting.Front()).(chan struct{}))
 	}
 	return q.waiting.PushBack(make(chan struct{}))
@@ -108,10 +131,11 @@ func (q *queue) leave(e *list.Element) {
 }
 
 // put hands a connection to Accept. It closes the connection and returns false if either end closes first, or if too
-// many others wait.
-func (q *queue) put(conn net.Conn, gone <-chan struct{}) bool {
+// many others wait. It calls entered when the connection is among those that wait.
+func (q *queue) put(conn net.Conn, gone <-chan struct{}, entered func()) bool {
 	wait := q.enter()
 	defer q.leave(wait)
+	entered()
 	select {
 	case q.conns <- conn:
 		return true

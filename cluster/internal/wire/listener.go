@@ -43,7 +43,7 @@ type Options struct {
 	// HandshakeTimeout bounds the time until a connection is authenticated. Default 5 s.
 	HandshakeTimeout time.Duration
 	// MaxHandshakes is how many connections may be in the handshake at a time; if there are more, the one that
-	// has waited longest is closed. Default 512.
+	// has waited longest is closed, unless it has only just come. Default 512.
 	MaxHandshakes int
 	// StallTimeout ends a call's connection if the other side takes no byte of a message, or sends none of
 	// one that has begun, for so long. Default 30 s.
@@ -120,6 +120,7 @@ type Listener struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	once    sync.Once
+	ticks   int               // for which accept has waited; see enter
 	process [processSize]byte // of this Listener and no other
 
 	mu       sync.Mutex
@@ -127,8 +128,14 @@ type Listener struct {
 	self     Peer
 	groups   map[kv.GroupID]*Stream
 	handlers map[string]handler
-	pending  list.List // of net.Conn in the handshake; the oldest is in front
+	pending  list.List // of pendingConn; the oldest is in front
 	refusals refusals
+}
+
+// pendingConn is a connection in the handshake, or on its way from there to who accepts it.
+type pendingConn struct {
+	net.Conn
+	since int // ticks of the accepting goroutine before it
 }
 
 // Listen begins to listen.
@@ -192,7 +199,7 @@ func (l *Listener) Close() error {
 			streams = append(streams, s)
 		}
 		for e := l.pending.Front(); e != nil; e = e.Next() {
-			e.Value.(net.Conn).Close()
+			e.Value.(pendingConn).Close()
 		}
 		l.mu.Unlock()
 
@@ -253,73 +260,41 @@ func longer(delay time.Duration) time.Duration {
 // serve authenticates a connection and hands it to its user.
 func (l *Listener) serve(raw net.Conn, entry *list.Element) {
 	next, err := l.handshake(raw)
-	l.leave(entry)
 	if err != nil {
+		l.leave(entry)
 		raw.Close()
 		l.logRefusal(raw, err)
 		return
 	}
-	next()
+	next(func() { l.leave(entry) })
 }
 
-func (l *Listener) logRefusal(raw net.Conn, err error) {
-	attrs := []any{"remote", raw.RemoteAddr().String(), "error", err}
-	if !errors.Is(err, ErrRefused) { // of clients that went away, and scanners of ports
-		l.o.Logger.Debug("refused a connection", attrs...)
-		return
-	}
-	unlogged, ok := l.refusals.next(time.Now())
-	if !ok {
-		return
-	}
-	if unlogged > 0 {
-		attrs = append(attrs, "unlogged", unlogged)
-	}
-	l.o.Logger.Warn("refused a connection", attrs...)
-}
-
-// The refusals that are logged at most: strangers cannot fill a disk.
-const (
-	loggedRefusals = 10
-	refusalsWithin = 10 * time.Second
-)
-
-// refusals bounds the rate of a log line.
-type refusals struct {
-	mu       sync.Mutex
-	began    time.Time
-	count    int // since began
-	unlogged int // since the last line
-}
-
-// next reports whether a refusal is logged, and how many before it were not.
-func (r *refusals) next(now time.Time) (unlogged int, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.Sub(r.began) >= refusalsWithin {
-		r.began, r.count = now, 0
-	}
-	if r.count++; r.count > loggedRefusals {
-		r.unlogged++
-		return 0, false
-	}
-	unlogged, r.unlogged = r.unlogged, 0
-	return unlogged, true
-}
-
-// enter counts a connection among those in the handshake. It returns false if the listener is closed.
+// enter counts a connection among those in the handshake. If there are too many, it waits until one leaves or the oldest
+// one, which it closes, has had its time; meanwhile the system holds further ones. It returns false if the listener
+// is closed. Only accept calls it.
 func (l *Listener) enter(conn net.Conn) (*list.Element, bool) {
+	patience := grace
+	if l.o.TLS != nil {
+		patience = graceTLS
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.pending.Len() >= l.o.MaxHandshakes && !l.isClosed() {
+		oldest := l.pending.Front()
+		if p := oldest.Value.(pendingConn); l.ticks-p.since >= patience {
+			p.Close()
+			l.pending.Remove(oldest)
+			continue
+		}
+		l.mu.Unlock()
+		time.Sleep(tick)
+		l.mu.Lock()
+		l.ticks++
+	}
 	if l.isClosed() {
 		return nil, false
 	}
-	if l.pending.Len() >= l.o.MaxHandshakes {
-		oldest := l.pending.Front()
-		oldest.Value.(net.Conn).Close()
-		l.pending.Remove(oldest)
-	}
-	return l.pending.PushBack(conn), true
+	return l.pending.PushBack(pendingConn{conn, l.ticks}), true
 }
 
 func (l *Listener) leave(e *list.Element) {
@@ -328,8 +303,9 @@ func (l *Listener) leave(e *list.Element) {
 	l.mu.Unlock()
 }
 
-// handshake finds out what a connection is for. The function that it returns hands it over.
-func (l *Listener) handshake(raw net.Conn) (func(), error) {
+// handshake finds out what a connection is for. The function that it returns hands it over, and calls left when the
+// connection no longer counts among those in the handshake.
+func (l *Listener) handshake(raw net.Conn) (func(left func()), error) {
 	raw.SetDeadline(time.Now().Add(l.o.HandshakeTimeout))
 	conn := raw
 	if l.o.TLS != nil {
@@ -345,12 +321,12 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 	if n == 0 {
 		var timeout net.Error
 		if errors.As(err, &timeout) && timeout.Timeout() {
-			return func() { l.serveClient(conn) }, nil // a silent client; TLS survives timeouts of reads
+			return func(left func()) { l.serveClient(conn, left) }, nil // a silent client; TLS survives timeouts of reads
 		}
 		return nil, err
 	}
 	if first[0] != magic[0] {
-		return func() { l.serveClient(&replayedConn{Conn: conn, first: first}) }, nil
+		return func(left func()) { l.serveClient(&replayedConn{Conn: conn, first: first}, left) }, nil
 	}
 	var s *Stream
 	h, secured, err := admit(conn, first, l.o.Secret, func(h *hello) (status byte, self Peer) {
@@ -362,9 +338,9 @@ func (l *Listener) handshake(raw net.Conn) (func(), error) {
 	}
 	conn.SetDeadline(time.Time{})
 	if h.kind == kindControl {
-		return func() { l.serveControl(secured) }, nil
+		return func(left func()) { left(); l.serveControl(secured) }, nil
 	}
-	return func() { s.serve(secured, h.kind, l.ctx.Done()) }, nil
+	return func(left func()) { s.serve(secured, h.kind, l.ctx.Done(), left) }, nil
 }
 
 // judge decides whether a connection is accepted, and finds the group that it is for.
@@ -408,9 +384,9 @@ func refusePlain(err error) {
 	}
 }
 
-func (l *Listener) serveClient(conn net.Conn) {
+func (l *Listener) serveClient(conn net.Conn, left func()) {
 	conn.SetDeadline(time.Time{})
-	l.clients.put(conn, l.ctx.Done())
+	l.clients.put(conn, l.ctx.Done(), left)
 }
 
 // dialPeer connects to another node and does the handshake.

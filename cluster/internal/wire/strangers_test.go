@@ -35,6 +35,33 @@ func TestConnectionsThatNobodyAcceptsAreBounded(t *testing.T) {
 	}
 }
 
+// Of 300 clients that connected at once to a node with 320 places, half were closed: those behind them had come before
+// anybody looked at what they had sent.
+func TestClientsThatConnectAtOnceAllGetIn(t *testing.T) {
+	const clients = 3 * maxWaiting
+	all := make(chan struct{})
+	l := listen(t, func(o *Options) {
+		o.MaxHandshakes = 4
+		o.Accepted = func(conn net.Conn) net.Conn { <-all; return conn }
+	})
+	var conns []net.Conn
+	for range clients {
+		conns = append(conns, dialRaw(t, l, []byte("*")))
+	}
+	close(all)
+	for range clients {
+		accepted, err := l.Clients().Accept()
+		require.NoError(t, err)
+		_, err = accepted.Write([]byte("+"))
+		require.NoError(t, err)
+		require.NoError(t, accepted.Close())
+	}
+	for _, conn := range conns {
+		answer, err := io.ReadAll(conn)
+		require.Equal(t, "+", string(answer), err)
+	}
+}
+
 // scarce is a listener of a process that has no descriptor left for a while.
 type scarce struct {
 	net.Listener

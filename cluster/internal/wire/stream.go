@@ -95,13 +95,14 @@ func (s *Stream) dial(ctx context.Context, server, addr string, kind byte) (net.
 	return conn, nil
 }
 
-func (s *Stream) serve(conn net.Conn, kind byte, gone <-chan struct{}) {
+func (s *Stream) serve(conn net.Conn, kind byte, gone <-chan struct{}, left func()) {
 	conn, ok := s.conns.track(conn)
 	switch {
 	case !ok:
+		left()
 	case kind == kindConfirm:
-		s.confirms.put(conn, gone)
+		s.confirms.put(conn, gone, left)
 	default:
-		s.queue.put(conn, gone)
+		s.queue.put(conn, gone, left)
 	}
 }
