@@ -12,5 +12,5 @@
 //
 // Every run of the tests applies and compiles all patches, and plants a few of them; with -zoo.all
 // all are planted, with -zoo.bugs those named. The package has only tests, and no package imports
-// it. docs/bugzoo.md lists the bugs.
+// it. docs/reliability-runs.md lists the bugs.
 package zoo

@@ -175,17 +175,17 @@ func (c catch) excerpt(out string) string {
 	return words[:min(300, len(words))]
 }
 
-var rewrite = flag.Bool("zoo.rewrite", false, "rewrite the table of docs/bugzoo.md")
+var rewrite = flag.Bool("zoo.rewrite", false, "rewrite the table of docs/reliability-runs.md")
 
-var table = regexp.MustCompile(`(?s)\| bug \|.*\n\n`)
+var table = regexp.MustCompile(`(?s)<!-- zoo: begin -->\n\n.*\n<!-- zoo: end -->`)
 
 func TestThePageListsTheBugs(t *testing.T) {
-	page, err := readSource(t)("docs/bugzoo.md")
+	page, err := readSource(t)("docs/reliability-runs.md")
 	require.NoError(t, err)
 	require.Len(t, table.FindAllString(page, -1), 1)
 	want := table.ReplaceAllLiteralString(page, tableOf(bugs))
 	if *rewrite {
-		require.NoError(t, os.WriteFile(root(t)+"/docs/bugzoo.md", []byte(want), 0o644))
+		require.NoError(t, os.WriteFile(root(t)+"/docs/reliability-runs.md", []byte(want), 0o644))
 		return
 	}
 	require.Equal(t, want, page, "go test ./internal/zoo -run %s -zoo.rewrite brings the page up to date", t.Name())
@@ -193,7 +193,7 @@ func TestThePageListsTheBugs(t *testing.T) {
 
 func tableOf(bugs []bug) string {
 	var s strings.Builder
-	s.WriteString("| bug | what is planted | seen | caught by |\n| --- | --- | --- | --- |\n")
+	s.WriteString("<!-- zoo: begin -->\n\n| bug | what is planted | seen | caught by |\n| --- | --- | --- | --- |\n")
 	for _, b := range bugs {
 		var tests []string
 		for _, c := range b.caught {
@@ -202,5 +202,5 @@ func tableOf(bugs []bug) string {
 		sort.Strings(tests)
 		fmt.Fprintf(&s, "| %s | %s | %s | %s |\n", b.id, b.what, b.seen, strings.Join(tests, ", "))
 	}
-	return s.String() + "\n"
+	return s.String() + "\n<!-- zoo: end -->"
 }

@@ -1,6 +1,6 @@
 package node
 
-// The benchmarks of this file measure what docs/cluster-scale.md calculates with. That page has their commands.
+// The benchmarks of this file measure what docs/cluster-performance.md calculates with. That page has their commands.
 
 import (
 	"bytes"
