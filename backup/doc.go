@@ -7,9 +7,17 @@
 // use one repository at the same time, also during Prune.
 //
 //	storage, err := backup.NewDir(nil, "/mnt/backups")
+//	if err != nil {
+//		log.Fatal(err)
+//	}
 //	repo := backup.Open(storage)
 //	info, err := repo.Create(ctx, store, nil)
-//	err = repo.Restore(ctx, info.ID, "/var/lib/restored", nil)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	if _, err := repo.Restore(ctx, info.ID, "/var/lib/restored", nil); err != nil {
+//		log.Fatal(err)
+//	}
 //
 // Archive and KeepArchiving store the changes between backups as well, for databases with Options.Changes.
 // RestoreAt then restores the state after any change.

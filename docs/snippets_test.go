@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/doc/comment"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -22,41 +23,96 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
-// snippets returns the Go snippets of every Markdown file, by file.
-func snippets(t *testing.T) map[string][]string {
+// snippet is a piece of Go code that readers copy.
+type snippet struct{ where, code string }
+
+// pages returns the Go snippets of every Markdown file, by file.
+func pages(t *testing.T) map[string][]string {
 	all := map[string][]string{}
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".md") {
-			return err
-		}
-		text, err := os.ReadFile(name)
+	eachFile(t, ".md", func(name string, text []byte) {
 		for _, m := range goBlock.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\r\n", "\n"), -1) {
-			all[filepath.ToSlash(name)] = append(all[filepath.ToSlash(name)], m[1])
+			all[name] = append(all[name], m[1])
 		}
-		return err
-	}))
+	})
 	return all
 }
 
-// importable has the packages that snippets use, by their names in the code.
+// eachFile calls f for each file of the repository whose name has this end.
+func eachFile(t *testing.T, end string, f func(name string, text []byte)) {
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != root {
+			return fs.SkipDir
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, end) {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err == nil {
+			f(filepath.ToSlash(name), text)
+		}
+		return err
+	}))
+}
+
+// A line of an indented block that only Go has: a declaration, or a call that is a statement.
+var goLine = regexp.MustCompile(`(?m)^\s*([\w, ]+ := |(\w+\.)*\w+\(.*\)$|func \w+\(|import ")`)
+
+// comments returns the Go snippets in the doc comments of all packages, and of what they declare.
+func comments(t *testing.T) (all []snippet) {
+	fset := token.NewFileSet()
+	eachFile(t, ".go", func(name string, text []byte) {
+		if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
+			return
+		}
+		file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, group := range file.Comments {
+			all = append(all, inComment(fset.Position(group.Pos()).String(), group.Text())...)
+		}
+	})
+	return all
+}
+
+// inComment returns the Go snippets in a comment. Code that is left out is marked by an ellipsis.
+func inComment(where, text string) (all []snippet) {
+	for _, block := range new(comment.Parser).Parse(text).Content {
+		if code, ok := block.(*comment.Code); ok && goLine.MatchString(code.Text) {
+			all = append(all, snippet{where, strings.ReplaceAll(code.Text, "{ … }", "{}")})
+		}
+	}
+	return all
+}
+
+// importable has the packages that snippets use without importing them, by their names in the code: those of the
+// standard library and of the library, under their own names. A snippet that uses others begins with its imports.
 var importable = map[string]string{
 	"bytes": "bytes", "context": "context", "errors": "errors", "expvar": "expvar", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os",
 	"slog": "log/slog", "time": "time", "binary": "encoding/binary", "json": "encoding/json", "math": "math",
 	"sievedb": "github.com/sievedb/sievedb", "db": module + "db", "filter": module + "filter",
 	"rangefilter": module + "filter/rangefilter", "standalone": module + "filter/standalone",
 	"sstable": module + "sstable", "vfs": module + "vfs", "backup": module + "backup",
-	"metrics": module + "metrics", "console": module + "console",
+	"metrics": module + "metrics", "console": module + "console", "cluster": module + "cluster",
 }
 
-// exportData returns an importer that reads the export data of these packages from the build cache.
-func exportData(t *testing.T, fset *token.FileSet) types.Importer {
+// exportData returns an importer that reads the export data of all packages that snippets use from the build cache.
+func exportData(t *testing.T, fset *token.FileSet, all []snippet) types.Importer {
+	packages := slices.Collect(maps.Values(importable))
+	for _, s := range all {
+		file, err := parser.ParseFile(fset, "snippet.go", program(s.code), parser.ImportsOnly)
+		require.NoError(t, err, "%s:\n%s", s.where, s.code)
+		for _, i := range file.Imports {
+			packages = append(packages, strings.Trim(i.Path.Value, `"`))
+		}
+	}
+	slices.Sort(packages)
 	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
-	list := exec.Command("go", append(args, slices.Sorted(maps.Values(importable))...)...)
+	list := exec.Command("go", append(args, slices.Compact(packages)...)...)
 	list.Dir = root
 	out, err := list.Output()
 	require.NoError(t, err)
@@ -73,34 +129,42 @@ func exportData(t *testing.T, fset *token.FileSet) types.Importer {
 	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
 }
 
-// declarations matches a snippet that begins with a function or a type, with or without a comment.
-var declarations = regexp.MustCompile(`\A(//.*\n)*(func|type) `)
+var (
+	// declarations matches a snippet that begins with a function or a type, with or without a comment.
+	declarations = regexp.MustCompile(`\A(//.*\n)*(func|type) `)
+	// leadingImports matches the imports at the beginning of a snippet.
+	leadingImports = regexp.MustCompile(`\A(?:import (?:\w+ )?"[^"\n]+"\n|import \([^)]*\)\n|\n)*`)
+	returns        = regexp.MustCompile(`(?m)^return `)
+)
 
 // program returns a Go file for a snippet. Statements are put into a function whose parameters are the
 // variables that the pages use without declaring them.
-func program(snippet string) string {
-	if strings.HasPrefix(snippet, "package ") {
-		return snippet
+func program(code string) string {
+	if strings.HasPrefix(code, "package ") {
+		return code
 	}
-	var imports strings.Builder
+	shown := leadingImports.FindString(code)
+	head, code := "package snippet\n"+shown, code[len(shown):]
 	for name, path := range importable {
-		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(snippet) {
-			fmt.Fprintf(&imports, "import %s %q\n", name, path)
+		if regexp.MustCompile(`\b`+name+`\.[A-Z]`).MatchString(code) && !strings.Contains(shown, `/`+name+`"`) {
+			head += fmt.Sprintf("import %s %q\n", name, path)
 		}
 	}
-	head := "package snippet\n" + imports.String()
-	if declarations.MatchString(snippet) {
-		return head + snippet
+	if declarations.MatchString(code) {
+		return head + code
 	}
-	if !strings.Contains(head, "/sievedb/db") {
-		head += "import db \"github.com/sievedb/sievedb/db\"\n"
+	result := ""
+	if returns.MatchString(code) {
+		result = "error"
 	}
-	return head + "func _(store *db.DB, dir string, key, value []byte) {\n" + snippet + "\n}\n"
+	return head + `import d "github.com/sievedb/sievedb/db"
+import c "context"
+func _(ctx c.Context, store *d.DB, dir string, key, value []byte) ` + result + " {\n" + code + "\n}\n"
 }
 
 // compile returns the first error in a snippet. Unused variables are not errors.
-func compile(snippet string, fset *token.FileSet, from types.Importer) error {
-	file, err := parser.ParseFile(fset, "snippet.go", program(snippet), 0)
+func compile(code string, fset *token.FileSet, from types.Importer) error {
+	file, err := parser.ParseFile(fset, "snippet.go", program(code), 0)
 	if err != nil {
 		return err
 	}
@@ -115,28 +179,51 @@ func compile(snippet string, fset *token.FileSet, from types.Importer) error {
 	return first
 }
 
+// The pages were compiled, and the comments were not: that of package backup assigned two results to one variable.
 func TestGoSnippetsCompile(t *testing.T) {
-	fset := token.NewFileSet()
-	from := exportData(t, fset)
-	checked := 0
-	for name, all := range snippets(t) {
-		for _, s := range all {
-			if strings.Contains(s, "bolt.") {
+	all := comments(t)
+	require.Greater(t, len(all), 9)
+	for name, codes := range pages(t) {
+		for _, code := range codes {
+			if strings.Contains(code, "bolt.") {
 				continue // the root has no bbolt: TestCookbookSnippetsAreInExamples compares it with compiled code
 			}
-			require.NoError(t, compile(s, fset, from), "%s:\n%s", name, s)
-			checked++
+			all = append(all, snippet{name, code})
 		}
 	}
-	require.Greater(t, checked, 9)
+	require.Greater(t, len(all), 40)
+	fset := token.NewFileSet()
+	from := exportData(t, fset, all)
+	for _, s := range all {
+		assert.NoError(t, compile(s.code, fset, from), "%s:\n%s", s.where, s.code)
+	}
 	require.ErrorContains(t, compile("store.Gett(key)", fset, from), "Gett")
 	require.Error(t, compile("var missing = undeclared", fset, from))
+	require.Error(t, compile("prom.Register(store)", fset, from), "a package that the snippet should import")
+	require.NoError(t, compile("import f \"fmt\"\n\nf.Println(store)", fset, from))
+	require.NoError(t, compile("it, err := store.NewIterator(nil)\nif err != nil {}\nreturn it.Err()\n", fset, from))
+}
+
+var indentedBlock = regexp.MustCompile(`(?m)(?:^\n|\A)((?:^    .*\n(?:\n    .*\n)*)+)`)
+
+// Code in an indented block is not compiled.
+func TestGoOnPagesIsInBlocksOfGo(t *testing.T) {
+	eachFile(t, ".md", func(name string, text []byte) {
+		for _, m := range indentedBlock.FindAllStringSubmatch(string(text), -1) {
+			assert.NotRegexp(t, goLine, m[1], "%s: begin Go with ```go", name)
+		}
+	})
+	require.Regexp(t, goLine, indentedBlock.FindStringSubmatch("Text:\n\n    a := 1\n\n    b()\n")[1])
+	for _, line := range []string{"x.y.Register(sieve.New(store, nil))", "func main() {", "import \"fmt\"", "\ta, err := f(1)"} {
+		require.Regexp(t, goLine, line)
+	}
+	require.NotRegexp(t, goLine, "go run ./cmd/dbbench (in a checkout)\nFORMAT   the format's version\ncd docs && make")
 }
 
 // Every snippet of the tour is part of an example.
 func TestTourSnippetsAreInExamples(t *testing.T) {
 	examples := read(t, "db/example_tour_test.go")
-	tour := snippets(t)[path.Join(root, "docs/getting-started.md")]
+	tour := pages(t)[path.Join(root, "docs/getting-started.md")]
 	require.Greater(t, len(tour), 7)
 	for _, s := range tour {
 		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n\t")

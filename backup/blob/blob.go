@@ -1,11 +1,21 @@
 // Package blob stores backup repositories in the buckets of gocloud.dev/blob: Amazon S3, Google Cloud
 // Storage, Azure Blob Storage and others.
 //
-//	bucket, err := blob.OpenBucket(ctx, "s3://my-backups?region=eu-central-1") // of gocloud.dev/blob
-//	repo := backup.Open(storage.New(bucket))                                  // of this package
+//	import (
+//		gcblob "gocloud.dev/blob"
+//
+//		"github.com/sievedb/sievedb/backup"
+//		"github.com/sievedb/sievedb/backup/blob"
+//	)
+//
+//	bucket, err := gcblob.OpenBucket(ctx, "s3://my-backups?region=eu-central-1")
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	repo := backup.Open(blob.New(bucket))
 //
 // Import gocloud.dev/blob/s3blob, gcsblob or azureblob for the scheme of the URL. Several repositories
-// share a bucket with blob.PrefixedBucket. For a directory, backup.NewDir is better: fileblob does not sync
+// share a bucket with gcblob.PrefixedBucket. For a directory, backup.NewDir is better: fileblob does not sync
 // its files, so a power cut may lose them.
 package blob
 

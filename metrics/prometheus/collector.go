@@ -1,5 +1,11 @@
 // Package prometheus exports the metrics of a store through client_golang, Prometheus' library for Go:
 //
+//	import (
+//		"github.com/prometheus/client_golang/prometheus"
+//
+//		sieveprom "github.com/sievedb/sievedb/metrics/prometheus"
+//	)
+//
 //	prometheus.MustRegister(sieveprom.NewCollector(store, nil))
 //
 // The names are those of package metrics. The directory grafana has a dashboard for them. A program
