@@ -27,13 +27,27 @@
 //
 //   - [github.com/sievedb/sievedb/db] is the store, and all that most programs need.
 //   - [github.com/sievedb/sievedb/backup] stores incremental backups of databases and restores them.
-//   - [github.com/sievedb/sievedb/filter] has the filter policies to choose from, and
-//     filters for use without a store.
+//   - [github.com/sievedb/sievedb/filter] has the filter policies to choose from,
+//     [github.com/sievedb/sievedb/filter/rangefilter] those for ranges, and
+//     [github.com/sievedb/sievedb/filter/standalone] filters for use without a store.
+//   - [github.com/sievedb/sievedb/metrics] writes the figures of a store for Prometheus and expvar.
+//   - [github.com/sievedb/sievedb/console] is a web page about a store.
+//   - [github.com/sievedb/sievedb/report] has the types of metrics and reports.
+//   - [github.com/sievedb/sievedb/resources] has what several stores of a process share.
 //   - [github.com/sievedb/sievedb/sstable] reads and writes tables, the sorted files on disk.
 //   - [github.com/sievedb/sievedb/memtable] is the sorted run in memory.
 //   - [github.com/sievedb/sievedb/vfs] is the file system that the store uses: the operating
 //     system's, one in memory, or yours.
 //   - [github.com/sievedb/sievedb/util] has integer codings, hashes and checksums of the format.
+//
+// # Modules
+//
+// These are modules of their own, so what they require is not required by yours.
+//
+//   - [github.com/sievedb/sievedb/backup/blob] keeps backups in buckets of S3 and others.
+//   - [github.com/sievedb/sievedb/metrics/prometheus] is a collector for client_golang.
+//   - [github.com/sievedb/sievedb/compat/goleveldb] has goleveldb's packages on this store, through a replace line.
+//   - [github.com/sievedb/sievedb/cluster] is a replicated server with Redis's protocol.
 //
 // # Commands
 //

@@ -346,5 +346,5 @@ var (
 	ErrChangesAhead = feed.ErrAhead
 )
 
-// ChangesGoneError says which position is the oldest one, and why.
+// ChangesGoneError says which position is the oldest one, and why. Fields: Since, Oldest, Why.
 type ChangesGoneError = feed.GoneError

@@ -66,10 +66,10 @@ var (
 	ErrConflict = base.ErrConflict
 )
 
-// CorruptionError says which bytes of which file are damaged, and how.
+// CorruptionError says which bytes of which file are damaged, and how. Fields: File, Part, Offset, Detail.
 type CorruptionError = sievedb.CorruptionError
 
-// NewerError says which part of which file this version does not know.
+// NewerError says which part of which file this version does not know. Fields: File, Part, Offset, Found.
 type NewerError = sievedb.NewerError
 
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that

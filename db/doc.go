@@ -56,6 +56,25 @@
 // and writers do not wait for each other; writers that sync share one sync. Close
 // iterators and snapshots before the DB.
 //
+// # Other packages
+//
+// These are for programs, beside db:
+//
+//   - filter, filter/rangefilter: the filters that Options.Filters chooses between; filter/standalone: filters for use
+//     without a store
+//   - backup: repositories of incremental backups; the module backup/blob keeps them in buckets
+//   - metrics: the figures of Metrics as text for Prometheus and for expvar; the module metrics/prometheus is a collector
+//     for client_golang
+//   - console: a web page about a store
+//   - report: the types of metrics and reports, whose names db has too; resources: what several stores share
+//   - sstable: writes tables for DB.Ingest, and reads tables
+//   - vfs: the file systems for Options.FS, one of them in memory
+//   - memtable, util: the sorted run in memory, and the codings and hashes of the files
+//   - compat/goleveldb, a module: goleveldb's packages on this store, through a replace line
+//   - cluster, a module: a replicated server with Redis's protocol
+//
+// The command cmd/sievedb looks into directories, checks, repairs, copies and compares them.
+//
 // # How it works
 //
 // Writers queue, and one of them writes for all that wait. A full memtable becomes immutable and

@@ -19,7 +19,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Comparer defines the order of keys; see the fields' comments.
+// Comparer defines the order of keys. Fields: Name, Compare, Separator, Successor,
+// InexactEqual. Methods: IsBytewise.
 type Comparer = sievedb.Comparer
 
 // BytewiseComparer is the default order, LevelDB's: bytes.Compare.
@@ -45,6 +46,17 @@ const (
 // Options configure Open. The zero value of each field is its default, in the groups as
 // well, and a nil *Options is the zero Options. Open copies what it needs: an Options may
 // be shared by several databases and changed afterwards.
+//
+// The fields of the groups, which FilterOptions, CompactionOptions and so on describe:
+//
+//   - Filters: Policy, RangePolicies, Budget, MaxWastedReads, ForGoleveldb
+//   - Compaction: MaxConcurrent, L0Trigger, L0Slowdown, L0Stop, MaxLevelBase, MaxBytesPerSecond, Filter
+//   - Expiry: Prefixes, Namespaces, Raw, Clock
+//   - Changes: Bytes, Age
+//   - Tables: Size, BlockSize, RestartInterval, Compression, LevelCompression
+//   - Cache: Size, ChargeTables, MaxOpenFiles, OpenAhead
+//   - Memtables: Size, MaxWaiting
+//   - Limits: ManifestSize, ManifestRead, DiskReserve
 type Options struct {
 	// FS is the file system. Default: the operating system's, vfs.NewOS(FileMode). With ReadOnly, and in OpenFollower,
 	// it is vfs.NewOSForReading(FileMode), where files of the database may be symbolic links; set vfs.OS to refuse

@@ -5,9 +5,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// PanicError is the error for a panic of code that Options bring in (Comparer, filter policies,
-// Compaction.Filter, FS, EventListener, Logger), or of the store itself, if it cannot continue
-// to a caller as a panic. Use errors.As to get it; see its fields.
+// PanicError is the error for a panic of code that Options bring in (Comparer, filter policies, Compaction.Filter,
+// FS, EventListener, Logger), or of the store itself, if it cannot continue to a caller as a panic. Use errors.As to
+// get it. Fields: During, Value, Stack, Comparer, Place.
 type PanicError = sievedb.PanicError
 
 // guard is base.Catch for work on which the store depends: a panic ends the writes, because

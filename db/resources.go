@@ -6,10 +6,11 @@ import (
 )
 
 // Resources are memory, open files and compaction slots that several databases of a process share: set
-// Options.Resources of each. Package resources documents its methods.
+// Options.Resources of each. Package resources documents its methods. Methods: Join, Limits, Metrics.
 type Resources = resources.Resources
 
-// ResourcesOptions are what databases share; package resources documents the fields.
+// ResourcesOptions are what databases share; package resources documents the fields. Fields: MaxStores, CacheSize,
+// MaxOpenFiles, MemtableSize, MaxConcurrent.
 type ResourcesOptions = resources.Options
 
 // NewResources returns Resources that no database uses yet. An option that is out of range is an

@@ -100,19 +100,24 @@ var importable = map[string]string{
 	"metrics": module + "metrics", "console": module + "console", "cluster": module + "cluster",
 }
 
-// exportData returns an importer that reads the export data of all packages that snippets use from the build cache.
-func exportData(t *testing.T, fset *token.FileSet, all []snippet) types.Importer {
+// imported returns the packages that snippets use.
+func imported(t *testing.T, all []snippet) []string {
 	packages := slices.Collect(maps.Values(importable))
 	for _, s := range all {
-		file, err := parser.ParseFile(fset, "snippet.go", program(s.code), parser.ImportsOnly)
+		file, err := parser.ParseFile(token.NewFileSet(), "snippet.go", program(s.code), parser.ImportsOnly)
 		require.NoError(t, err, "%s:\n%s", s.where, s.code)
 		for _, i := range file.Imports {
 			packages = append(packages, strings.Trim(i.Path.Value, `"`))
 		}
 	}
 	slices.Sort(packages)
+	return slices.Compact(packages)
+}
+
+// exportData returns an importer that reads the export data of these packages from the build cache.
+func exportData(t *testing.T, fset *token.FileSet, packages ...string) types.Importer {
 	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
-	list := exec.Command("go", append(args, slices.Compact(packages)...)...)
+	list := exec.Command("go", append(args, packages...)...)
 	list.Dir = root
 	out, err := list.Output()
 	require.NoError(t, err)
@@ -193,7 +198,7 @@ func TestGoSnippetsCompile(t *testing.T) {
 	}
 	require.Greater(t, len(all), 40)
 	fset := token.NewFileSet()
-	from := exportData(t, fset, all)
+	from := exportData(t, fset, imported(t, all)...)
 	for _, s := range all {
 		assert.NoError(t, compile(s.code, fset, from), "%s:\n%s", s.where, s.code)
 	}
