@@ -283,8 +283,8 @@ func installCommands(t *testing.T, env []string) {
 	require.Contains(t, run(t, t.TempDir(), env, filepath.Join(bin, "sievedb"), "help"), "sievedb")
 }
 
-func replaceGoleveldb(t *testing.T, env []string) {
-	dir := userProgram(t, env, `package main
+// onGoleveldb is a program on goleveldb. It prints the result of a write.
+const onGoleveldb = `package main
 
 import (
 	"fmt"
@@ -306,7 +306,10 @@ func main() {
 	defer db.Close()
 	fmt.Println(db.Put([]byte("k"), []byte("v"), nil))
 }
-`)
+`
+
+func replaceGoleveldb(t *testing.T, env []string) {
+	dir := userProgram(t, env, onGoleveldb)
 	run(t, dir, env, "go", "mod", "edit", "-require=github.com/syndtr/goleveldb@v1.0.1-0.20220721030215-126854af5e6d")
 	for _, page := range []string{"README.md", "docs/migration.md"} {
 		commands := between(t, read(t, page), "\n    go mod edit -replace ", "\n\n")
