@@ -23,14 +23,26 @@ func (g *Group) Configuration() []Server {
 // AddNonvoter adds a server that gets the log and has no vote. A voter stays one.
 func (g *Group) AddNonvoter(ctx context.Context, id, address string) error {
 	return g.change(ctx, func(r *raft.Raft) raft.Future {
-		return r.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), 0, 0)
+		return r.AddNonvoter(raft.ServerID(id), g.unique(id, address), 0, 0)
 	})
+}
+
+// unique returns the address for a server's entry in the configuration. Raft refuses two servers with one address; but a
+// new node may have the address of one that died, or that has moved since. What it returns then is none: who dials asks
+// Options.Addresses by the ID.
+func (g *Group) unique(id, address string) raft.ServerAddress {
+	for _, s := range g.Configuration() {
+		if s.ID != id && s.Address == address {
+			return raft.ServerAddress(address + "/" + id)
+		}
+	}
+	return raft.ServerAddress(address)
 }
 
 // AddVoter adds a server with a vote, or gives one to a nonvoter.
 func (g *Group) AddVoter(ctx context.Context, id, address string) error {
 	return g.change(ctx, func(r *raft.Raft) raft.Future {
-		return r.AddVoter(raft.ServerID(id), raft.ServerAddress(address), 0, 0)
+		return r.AddVoter(raft.ServerID(id), g.unique(id, address), 0, 0)
 	})
 }
 

@@ -130,6 +130,37 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	require.False(t, bytes.Contains(i.seen.Bytes(), []byte(value)))
 }
 
+// Raft refuses two servers with one address, and the replicas of the dead node never moved.
+func TestANodeAtTheAddressOfADeadOneReplacesIt(t *testing.T) {
+	f := newFleet(t, 1)
+	for _, id := range []kv.NodeID{"1", "2", "3"} {
+		f.start(id)
+	}
+	f.settled(3)
+	f.write("a", "1")
+	addr := f.nodes["3"].Addr()
+	f.crash("3")
+	o := f.options("4")
+	o.Listen = addr
+	n, err := Start(f.ctx, o)
+	require.NoError(t, err)
+	f.nodes["4"] = n
+	require.Equal(t, addr, n.Addr())
+	f.eventually(func() error {
+		_, err := n.Operate(f.ctx, [][]byte{[]byte("raft.remove"), []byte("3")})
+		return err
+	})
+	f.settled(3)
+	f.write("b", "2")
+	f.has("a", "1")
+	f.eventually(func() error {
+		if _, found := n.atlas.chart().Find("3"); found {
+			return errors.New("it is still in the map")
+		}
+		return nil
+	})
+}
+
 func TestANodesOwnAddressBelongsToNoOther(t *testing.T) {
 	n := &Node{atlas: newAtlas(), o: Options{Advertise: "mine:1"}}
 	require.Empty(t, n.owner("a:1"), "before it has a map")
