@@ -166,7 +166,7 @@ func corruptEntry(part string, p int, why string) error {
 
 // newerEntry returns the error for an entry of a kind that only later versions may use.
 func newerEntry(part string, p int, ikey []byte) error {
-	return base.Newerf(part, -1, "entry at byte %d of the decoded block: it has the unknown kind %d", p, base.Trailer(ikey)&0xff)
+	return base.Newerf(part, -1, "entry at byte %d of the decoded block: it has the unknown kind %d; Pebble and RocksDB use such kinds too", p, base.Trailer(ikey)&0xff)
 }
 
 // The reasons for corruptEntry, declared once because the point search and the

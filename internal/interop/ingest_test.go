@@ -91,7 +91,7 @@ func TestPebblesTablesAreIngestedOnlyIfTheyMeanTheSame(t *testing.T) {
 			return w.DeleteRange([]byte("k"), []byte("n"))
 		}),
 		`comparer "another"`: write("order", &other, set),
-		"not an internal key": write("merge", pebble.DefaultComparer, func(w *pebbletable.Writer) error {
+		"unknown kind 2; Pebble and RocksDB": write("merge", pebble.DefaultComparer, func(w *pebbletable.Writer) error {
 			return w.Merge([]byte("a"), []byte("more"))
 		}),
 	} {
