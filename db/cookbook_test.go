@@ -63,6 +63,12 @@ func TestCookbookIndexStaysTrueWhenWritersMeet(t *testing.T) {
 	}
 	require.Len(t, found, 1)
 	require.Error(t, p.put(person{ID: "18"}), "an empty city")
+
+	late := store.NewTransaction(nil)
+	require.NoError(t, p.removeFromIndex(late, "17"))
+	require.NoError(t, p.put(person{ID: "17", Name: "Anna", City: "Graz"}))
+	require.NoError(t, late.Put([]byte("any"), nil))
+	require.ErrorIs(t, late.Commit(), db.ErrConflict, "it removed an entry that is not the present one")
 }
 
 func TestCookbookCounterLosesNoAddition(t *testing.T) {
@@ -194,6 +200,9 @@ func TestCookbookLockHasOneHolder(t *testing.T) {
 	require.True(t, ok)
 	require.EqualValues(t, 2, second.Fence)
 
+	ok, err = l.renew(lease{Name: "printer", Fence: 1}, time.Minute)
+	require.NoError(t, err)
+	require.False(t, ok, "a lease that has ended must not be renewed")
 	ok, err = l.release(lease{Name: "printer", Fence: 1})
 	require.NoError(t, err)
 	require.False(t, ok, "the first holder must not release the lease of the second one")
