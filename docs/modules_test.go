@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +86,24 @@ func TestModulesAreForTheGoVersionOfTheReadme(t *testing.T) {
 		edit(t, &work, "work", "edit", "-json", path.Join(dir, "go.work"))
 		require.Equal(t, "1.25.0", work.Go, "%s/go.work", dir)
 	}
+}
+
+var neededGo = regexp.MustCompile(`(\w+)\s+needs?\s+(Go\s+1\.\d+)`)
+
+// Several pages say which version SieveDB needs. Only linters and etcd's client need another one.
+func TestPagesSayTheSameGoVersion(t *testing.T) {
+	found := 0
+	eachFile(t, ".md", func(name string, text []byte) {
+		for _, m := range neededGo.FindAllStringSubmatch(string(text), -1) {
+			want := "Go 1.25"
+			if slices.Contains([]string{"linters", "client"}, m[1]) {
+				want = "Go 1.26"
+			}
+			require.Equal(t, want, strings.Join(strings.Fields(m[2]), " "), "%s: %s", name, m[0])
+			found++
+		}
+	})
+	require.Greater(t, found, 4)
 }
 
 // standIn is the module that has goleveldb's path. It is in a workspace of its own, because other modules
