@@ -176,7 +176,7 @@ const (
 	badEntryShared  = "it shares more bytes than the previous key has; want at most that many"
 	badEntryRestart = "a restart point is at or within it; want an entry that begins there and shares nothing"
 	badEntryKey     = "its key is not an internal key; want at least 8 bytes, with a trailer of kind 0 or 1"
-	badEntryLongKey = "its key has more than 64 MiB; want at most that many"
+	badEntryLongKey = "its key has 1 GiB or more; want less"
 	badEntryUnfold  = "the keys since its restart point expand too far; want at most 64 times the bytes there, or 1 MiB"
 )
 

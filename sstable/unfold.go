@@ -13,9 +13,10 @@ package sstable
 // times at most; with one for every 64 keys a table always stays within the bound. Tables whose intervals are longer can
 // exceed it only if their keys have several kilobytes, nearly all of them shared, and their values a few bytes.
 const (
-	// maxKeyLen is the length in bytes of the longest internal key that is read or written. LevelDB and goleveldb have
-	// no limit. A key is rebuilt in memory by each iterator that comes to it.
-	maxKeyLen = 64 << 20
+	// maxKeyLen is the length in bytes of the longest internal key that is read or written: that of the longest entry. A
+	// lower one would protect nobody, because a key is never longer than its decoded block, and LevelDB and goleveldb have
+	// no limit. A log with a key that no table can have would keep a database from being opened.
+	maxKeyLen = maxBlockLen / 2
 
 	plainKeyLen  = 2 * 0x7f // the length of the longest key that is rebuilt from one-byte lengths; longer ones count
 	unfoldFree   = 1 << 20  // bytes of long keys that an interval may have whatever its size

@@ -186,22 +186,29 @@ func TestAWriterKeepsWithinTheBoundsOfReaders(t *testing.T) {
 	require.NotZero(t, extra)
 }
 
-func TestKeysOfMoreThan64MiBAreRefused(t *testing.T) {
-	long := base.AppendInternalKey(nil, make([]byte, maxKeyLen), 1, base.KindSet)
-	require.ErrorContains(t, NewWriter(new(bytes.Buffer), WriterOptions{}).Add(long, nil), "a key of 67108872 bytes; at most 67108864")
-	w := blockWriter{interval: 1}
-	w.add(ikey("a", 1, base.KindSet), nil)
-	w.add(long, nil)
-	b, err := newBlock(w.finish(), dataPart)
+// The bug: keys above 64 MiB were refused, which LevelDB and goleveldb write. A database with such a key in its log could
+// not be opened, and Repair found nothing wrong with it.
+func TestKeysOfMoreThan64MiBAreWrittenAndRead(t *testing.T) {
+	short := ikey("a", 1, base.KindSet)
+	long := base.AppendInternalKey(nil, make([]byte, 64<<20), 1, base.KindSet)
+	long[0] = 'b'
+	data := buildTable(t, WriterOptions{BlockRestartInterval: 2}, entries{{Key: short}, {Key: long}})
+	r, err := Open(&memFile{data: data}, ReaderOptions{})
 	require.NoError(t, err)
-	for _, move := range []func(*blockIter) bool{(*blockIter).Next, (*blockIter).Last} {
-		var it blockIter
-		it.init(base.Bytewise, b, dataPart)
-		require.True(t, it.First())
-		require.False(t, it.NextDistinct())
-		require.False(t, move(&it))
-		require.ErrorContains(t, it.err, "more than 64 MiB")
-	}
+	defer r.Close()
+	it, err := r.NewIter(IterOptions{})
+	require.NoError(t, err)
+	require.True(t, it.First() && it.Next())
+	require.True(t, bytes.Equal(long, it.Key()))
+	require.True(t, it.Prev() && it.Next())
+	require.True(t, bytes.Equal(long, it.Key()))
+	require.NoError(t, it.Close())
+}
+
+func TestKeysWithoutRoomForAValueAreRefused(t *testing.T) {
+	var long unfolded
+	require.Empty(t, long.add(maxKeyLen, maxKeyLen, 0, maxKeyLen))
+	require.Equal(t, badEntryLongKey, long.add(maxKeyLen+1, maxKeyLen+1, 0, maxKeyLen+1))
 }
 
 // The bug: walking backward remembered each entry of a restart interval in 28 bytes. Entries of four bytes, which

@@ -183,8 +183,8 @@ func (w *Writer) RangeFilterSize() uint64 { return w.rangeSize }
 func (w *Writer) Entries() uint64 { return w.props.Entries }
 
 // Add appends an entry. The internal key must sort after all earlier ones. Add does
-// not retain the slices. The key must have at most 64 MiB, key and value together less
-// than 1 GiB; package db allows less, see db.MaxKeySize and db.MaxValueSize.
+// not retain the slices. Key and value together must have less than 1 GiB; package
+// db allows less, see db.MaxKeySize and db.MaxValueSize.
 func (w *Writer) Add(ikey, value []byte) error {
 	if w.err != nil {
 		return w.err
@@ -194,9 +194,6 @@ func (w *Writer) Add(ikey, value []byte) error {
 	}
 	if !base.ValidInternalKey(ikey) {
 		return w.fail(errors.New("sstable: the key is not an internal key; want a trailer of 8 bytes with kind 0 or 1"))
-	}
-	if len(ikey) > maxKeyLen {
-		return w.fail(errors.Newf("sstable: a key of %d bytes; at most %d are supported", len(ikey), maxKeyLen))
 	}
 	if n := uint64(len(ikey)) + uint64(len(value)); n > maxBlockLen/2 {
 		return w.fail(errors.Newf("sstable: an entry of %d bytes, key and value together; at most %d are supported",
