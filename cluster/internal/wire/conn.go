@@ -11,11 +11,19 @@ import (
 // has looked at what it sent. So of too many connections the oldest is closed only when it has had some ticks. They
 // are counted, not measured: while a busy machine runs nothing of this process, none passes.
 const (
-	tick  = time.Millisecond
-	grace = 100 // ticks
-	// graceTLS is for the computations of a handshake of TLS, and the ways to the peer and back.
-	graceTLS = 3 * grace
+	tick       = time.Millisecond
+	queueGrace = 20 // ticks in a queue
 )
+
+// handshakeGrace returns how many ticks a connection in the handshake has at least. Further ones wait meanwhile, so it
+// must be short if few can be in the handshake: of those that say nothing, three are closed in each tick, or one with TLS,
+// which needs time for computations and ways to the peer and back.
+func handshakeGrace(handshakes int, tls bool) int {
+	if tls {
+		return max(10, handshakes)
+	}
+	return max(4, handshakes/3)
+}
 
 // replayedConn is a connection whose first bytes were read already.
 type replayedConn struct {
@@ -105,7 +113,7 @@ func newQueue(addr net.Addr) *queue {
 // enter begins a wait. If too many wait, and none is accepted for a while, it ends the oldest wait.
 func (q *queue) enter() *list.Element {
 	for waited := 0; ; waited++ {
-		if e := q.tryEnter(waited >= grace); e != nil {
+		if e := q.tryEnter(waited >= queueGrace); e != nil {
 			return e
 		}
 		time.Sleep(tick)

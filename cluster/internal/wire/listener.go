@@ -273,15 +273,12 @@ func (l *Listener) serve(raw net.Conn, entry *list.Element) {
 // one, which it closes, has had its time; meanwhile the system holds further ones. It returns false if the listener
 // is closed. Only accept calls it.
 func (l *Listener) enter(conn net.Conn) (*list.Element, bool) {
-	patience := grace
-	if l.o.TLS != nil {
-		patience = graceTLS
-	}
+	grace := handshakeGrace(l.o.MaxHandshakes, l.o.TLS != nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.pending.Len() >= l.o.MaxHandshakes && !l.isClosed() {
 		oldest := l.pending.Front()
-		if p := oldest.Value.(pendingConn); l.ticks-p.since >= patience {
+		if p := oldest.Value.(pendingConn); l.ticks-p.since >= grace {
 			p.Close()
 			l.pending.Remove(oldest)
 			continue
