@@ -15,7 +15,7 @@ import (
 //   - /metrics: figures in the text format of Prometheus.
 //
 // It does not authenticate anyone, and shows no keys and values: serve it on an address for operators. Requests must
-// name an IP address, localhost, or one of hosts (without ports), so that web sites cannot read it.
+// name no host, an IP address, localhost, or one of hosts (without ports), so that web sites cannot read it.
 func (n *Node) Handler(hosts ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { n.writeHealth(w, http.StatusOK) })
@@ -33,7 +33,8 @@ func (n *Node) Handler(hosts ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-		if !page.KnowsHost(r.Host, hosts) {
+		// HTTP/1.0 has requests without a Host, such as the checks of HAProxy. No browser sends them.
+		if r.Host != "" && !page.KnowsHost(r.Host, hosts) {
 			http.Error(w, "figures are not served under this host name; use the IP address, localhost, or a name given to "+
 				"the node (--metrics-host)", http.StatusForbidden)
 			return

@@ -68,8 +68,9 @@ func TestHTTPHasTimeLimits(t *testing.T) {
 func TestFiguresAreServedUnderTheNamesOfTheNode(t *testing.T) {
 	var s settings
 	s.metricsHosts = []string{"metrics.example.com"}
-	s.options.Network.Advertise = "node-1.example.com:7001"
+	s.metrics = "figures.example.com:9121"
+	s.options.Network.Advertise, s.options.Network.Listen = "node-1.example.com:7001", ":7001"
 	own, err := os.Hostname()
 	require.NoError(t, err)
-	require.Equal(t, []string{"metrics.example.com", own, "node-1.example.com"}, s.hosts())
+	require.Equal(t, []string{"metrics.example.com", own, "figures.example.com", "node-1.example.com"}, s.hosts())
 }

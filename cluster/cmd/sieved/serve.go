@@ -87,7 +87,7 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.Int64Var(&o.Limits.RequestBytes, "request-bytes", 0, "bytes of unfinished requests and of queues of all clients (default 256 MiB)")
 	f.StringVar(&s.metrics, "metrics", "", "address for HTTP: /healthz, /readyz and /metrics")
 	f.StringSliceVar(&s.metricsHosts, "metrics-host", nil,
-		"further host names under which --metrics is requested (always: IP addresses, localhost, this machine's name, that of --advertise)")
+		"further host names under which --metrics is requested (always: IP addresses, localhost, this machine's name, those of --metrics, --advertise and --listen)")
 	f.StringVar(&s.backups, "backups", "", "directory for backups of the cluster, which all nodes share; see 'sieved backup'")
 	f.StringVar(&s.console, "console", "", "loopback address for a web page about the cluster")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
@@ -170,8 +170,10 @@ func (s *settings) hosts() []string {
 	if name, err := os.Hostname(); err == nil {
 		hosts = append(hosts, name)
 	}
-	if host, _, err := net.SplitHostPort(s.options.Network.Advertise); err == nil {
-		hosts = append(hosts, host)
+	for _, addr := range []string{s.metrics, s.options.Network.Advertise, s.options.Network.Listen} {
+		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
+			hosts = append(hosts, host)
+		}
 	}
 	return hosts
 }
