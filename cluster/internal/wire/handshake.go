@@ -41,6 +41,8 @@ var (
 	ErrOtherCluster = fmt.Errorf("%w: the nodes belong to different clusters, or one of them to none yet", ErrRefused)
 	// ErrOtherPeer says that another node than the wanted one is at an address.
 	ErrOtherPeer = fmt.Errorf("%w: it is meant for another node", ErrRefused)
+	// ErrSelf says that a node has reached itself by an address alone. It is no alarm: operators name all nodes in --join.
+	ErrSelf = fmt.Errorf("%w: the node has reached itself", ErrRefused)
 	// ErrTwin says that another process answers with the ID of the dialing node.
 	ErrTwin = fmt.Errorf("%w: another process has this node's ID", ErrRefused)
 )
@@ -60,6 +62,9 @@ func statusError(status byte, h *hello, listener Peer) error {
 	case statusTwin:
 		return fmt.Errorf("%w, %s", ErrTwin, listener.ID)
 	case statusSelf:
+		if h.to.ID == "" {
+			return fmt.Errorf("%w: the connection to %q came back to node %s, which dialed it", ErrSelf, h.addr, listener)
+		}
 		text = fmt.Sprintf("the connection to %q came back to node %s, which dialed it: is it an address of the node itself, "+
 			"or does somebody send its own messages back to it?", h.addr, listener)
 	case statusCertificate:

@@ -9,7 +9,7 @@ import (
 
 func (l *Listener) logRefusal(raw net.Conn, err error) {
 	attrs := []any{"remote", raw.RemoteAddr().String(), "error", err}
-	if !errors.Is(err, ErrRefused) { // of clients that went away, and scanners of ports
+	if !errors.Is(err, ErrRefused) || errors.Is(err, ErrSelf) { // clients that went away, scanners of ports, --join
 		l.o.Logger.Debug("refused a connection", attrs...)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -276,6 +277,18 @@ func TestAnotherProcessWithTheSameIDIsATwin(t *testing.T) {
 	require.ErrorIs(t, err, ErrRefused)
 	require.NotErrorIs(t, err, ErrTwin)
 	require.ErrorContains(t, err, "came back")
+}
+
+// Operators name all nodes in --join, the node itself among them: that was a warning every few seconds.
+func TestANodeThatReachesItselfByAnAddressIsNoAlarm(t *testing.T) {
+	var log bytes.Buffer
+	a := listen(t, withSecret, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	require.ErrorIs(t, a.Call(t.Context(), At(a.Addr().String()), "status", nil, nil), ErrSelf)
+	other := Target{Peer{ID: "other"}, a.Addr().String()}
+	require.ErrorIs(t, a.Call(t.Context(), other, "status", nil, nil), ErrRefused)
+	require.NoError(t, a.Close()) // all has been logged
+	require.Equal(t, 1, strings.Count(log.String(), "WARN"), log.String())
+	require.Contains(t, log.String(), "does somebody send its own messages back")
 }
 
 func TestAHandshakeCannotBeReplayed(t *testing.T) {
