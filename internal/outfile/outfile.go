@@ -57,8 +57,11 @@ func Append(name string, mode fs.FileMode) (*os.File, error) { return open(name,
 // hours does not fail at its end. It does not open pipes and descriptors, whose readers would see that it closes them.
 func Check(name string) error {
 	info, err := os.Lstat(name)
-	if isDescriptor(name) || err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0 {
+	switch {
+	case isDescriptor(name):
 		return nil
+	case err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
+		return checkSpecial(name, info)
 	}
 	f, openErr := open(name, 0o600, 0)
 	if openErr != nil {
@@ -149,13 +152,7 @@ func open(name string, mode fs.FileMode, flags int) (*os.File, error) {
 
 // openSpecial opens a device, which only root can make, or a pipe of this user. It waits for the reader of the pipe.
 func openSpecial(name string, found fs.FileInfo) (*os.File, error) {
-	check := func(info fs.FileInfo) error {
-		if info.Mode()&fs.ModeCharDevice != 0 {
-			return nil
-		}
-		return vfs.CheckOwn(name, anyMode{info})
-	}
-	if err := check(found); err != nil {
+	if err := checkSpecial(name, found); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|noFollow, 0)
@@ -167,12 +164,24 @@ func openSpecial(name string, found fs.FileInfo) (*os.File, error) {
 		err = fmt.Errorf("%s was exchanged while it was opened", name)
 	}
 	if err == nil {
-		err = check(info)
+		err = checkSpecial(name, info)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// checkSpecial refuses a pipe of another user, who would read what is written.
+func checkSpecial(name string, info fs.FileInfo) error {
+	if info.Mode()&fs.ModeCharDevice != 0 {
+		return nil
+	}
+	err := vfs.CheckOwn(name, anyMode{info})
+	if err != nil {
+		err = fmt.Errorf("%w; remove it, or choose another name", err)
+	}
+	return err
 }
 
 // openPlain opens a plain file that exists. O_NONBLOCK, in openFlags, keeps it from waiting for the other end of a pipe.

@@ -49,6 +49,7 @@ func TestNothingIsWrittenWhereAnotherUserWantsIt(t *testing.T) {
 		"Append": func(name string) (io.Closer, error) { return Append(name, 0o644) },
 		"Write":  func(name string) (io.Closer, error) { return nil, Write(name, []byte("text"), 0o644) },
 		"New":    func(name string) (io.Closer, error) { return New(name, 0o644) },
+		"Check":  func(name string) (io.Closer, error) { return nil, Check(name) },
 		"OpenOwn": func(name string) (io.Closer, error) {
 			return OpenOwn(name, os.O_RDWR)
 		},
