@@ -16,11 +16,11 @@ const (
 )
 
 // handshakeGrace returns how many ticks a connection in the handshake has at least. Further ones wait meanwhile, so it
-// must be short if few can be in the handshake: of those that say nothing, three are closed in each tick, or one with TLS,
-// which needs time for computations and ways to the peer and back.
+// must be short if few can be in the handshake. Of those that say nothing, three are closed in each tick; with TLS, which
+// needs time for computations and ways to the peer and back, one in two ticks.
 func handshakeGrace(handshakes int, tls bool) int {
 	if tls {
-		return max(10, handshakes)
+		return max(10, 2*handshakes)
 	}
 	return max(4, handshakes/3)
 }
