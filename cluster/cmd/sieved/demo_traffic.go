@@ -140,20 +140,35 @@ func (t *traffic) result() (acknowledged map[string]string, failed int) {
 
 // verify reads each write that was acknowledged.
 func (t *traffic) verify(ctx context.Context, acknowledged map[string]string) error {
-	return inBatches(acknowledged, func(keys []string) error {
-		values := make([]*redis.StringCmd, len(keys))
-		_, err := t.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, key := range keys {
-				values[i] = p.Get(ctx, key)
+	return inBatches(acknowledged, func(keys []string) (lost error) {
+		// A group may elect a leader at any time, as on a busy machine. A write that is not there is no such matter.
+		err := retry(ctx, "the acknowledged writes to be read", func() error {
+			err := t.verifyBatch(ctx, keys, acknowledged)
+			if errors.Is(err, errLost) {
+				lost = err
+				return nil
 			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
 			return err
-		}
-		return compare(keys, values, acknowledged)
+		})
+		return errors.Join(lost, err)
 	})
 }
+
+func (t *traffic) verifyBatch(ctx context.Context, keys []string, acknowledged map[string]string) error {
+	values := make([]*redis.StringCmd, len(keys))
+	_, err := t.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range keys {
+			values[i] = p.Get(ctx, key)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	return compare(keys, values, acknowledged)
+}
+
+var errLost = errors.New("acknowledged writes are LOST")
 
 func compare(keys []string, values []*redis.StringCmd, want map[string]string) error {
 	lost := 0
@@ -165,7 +180,7 @@ func compare(keys []string, values []*redis.StringCmd, want map[string]string) e
 		}
 	}
 	if lost > 0 {
-		return fmt.Errorf("%d acknowledged writes are LOST", lost)
+		return fmt.Errorf("%d %w", lost, errLost)
 	}
 	return nil
 }
