@@ -192,8 +192,11 @@ func (r *RepairReport) verdict() string {
 	if len(r.Ranges) > 0 {
 		parts = append(parts, fmt.Sprintf("keys in %d ranges may be missing or old", len(r.Ranges)))
 	}
-	if r.Interrupted {
-		parts = append(parts, "of these, a repair that was interrupted gave up some, in ranges that are not known any more")
+	switch {
+	case r.Interrupted && r.EntriesLost+r.BytesLost > 0:
+		parts = append(parts, "the numbers include what an earlier repair, which was interrupted, gave up in ranges that are not known any more")
+	case r.Interrupted:
+		parts = append(parts, "an earlier repair, which was interrupted, gave up entries in ranges that are not known any more")
 	}
 	if r.MayResurrect {
 		parts = append(parts, "deleted keys and older values may have come back")
