@@ -12,7 +12,10 @@ import (
 // are counted, not measured: while a busy machine runs nothing of this process, none passes.
 const (
 	tick       = time.Millisecond
-	queueGrace = 20 // ticks in a queue
+	queueGrace = 20 // ticks in which a connection waits for a place in a queue
+	// queueStall is the time after which nobody is taken to accept from a queue. On a busy machine, who accepts may wait
+	// for a second of computations of TLS.
+	queueStall = 2 * time.Second
 )
 
 // handshakeGrace returns how many ticks a connection in the handshake has at least. Further ones wait meanwhile, so it
@@ -102,15 +105,17 @@ type queue struct {
 	once   sync.Once
 	closed chan struct{}
 
-	mu      sync.Mutex
-	waiting list.List // guarded by mu: of chan struct{}, closed to end the wait; the oldest is in front
+	mu sync.Mutex
+	// These are guarded by mu: of chan struct{}, closed to end the wait, the oldest in front; and when one was accepted.
+	waiting  list.List
+	accepted time.Time
 }
 
 func newQueue(addr net.Addr) *queue {
 	return &queue{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// enter begins a wait. If too many wait, and none is accepted for a while, it ends the oldest wait.
+// enter begins a wait. If too many wait, and nobody accepts them, it ends the oldest wait.
 func (q *queue) enter() *list.Element {
 	for waited := 0; ; waited++ {
 		if e := q.tryEnter(waited >= queueGrace); e != nil {
@@ -120,11 +125,12 @@ func (q *queue) enter() *list.Element {
 	}
 }
 
+// tryEnter returns nil if too many wait, and they are not evicted.
 func (q *queue) tryEnter(evict bool) *list.Element {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting.Len() >= maxWaiting {
-		if !evict {
+		if !evict || time.Since(q.accepted) < queueStall {
 			return nil
 		}
 		close(q.waiting.Remove(q.waiting.Front()).(chan struct{}))
@@ -132,25 +138,29 @@ func (q *queue) tryEnter(evict bool) *list.Element {
 	return q.waiting.PushBack(make(chan struct{}))
 }
 
-func (q *queue) leave(e *list.Element) {
+func (q *queue) leave(e *list.Element, accepted bool) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.waiting.Remove(e) // nothing happens if it was removed already
-	q.mu.Unlock()
+	if accepted {
+		q.accepted = time.Now()
+	}
 }
 
 // put hands a connection to Accept. It closes the connection and returns false if either end closes first, or if too
 // many others wait. It calls entered when the connection is among those that wait.
 func (q *queue) put(conn net.Conn, gone <-chan struct{}, entered func()) bool {
 	wait := q.enter()
-	defer q.leave(wait)
 	entered()
 	select {
 	case q.conns <- conn:
+		q.leave(wait, true)
 		return true
 	case <-q.closed:
 	case <-gone:
 	case <-wait.Value.(chan struct{}):
 	}
+	q.leave(wait, false)
 	conn.Close()
 	return false
 }

@@ -130,9 +130,10 @@ type Listener struct {
 	handlers map[string]handler
 	pending  list.List // of pendingConn; the oldest is in front
 	refusals refusals
+	handing  int // connections that have left pending and wait for room where they are accepted
 }
 
-// pendingConn is a connection in the handshake, or on its way from there to who accepts it.
+// pendingConn is a connection in the handshake.
 type pendingConn struct {
 	net.Conn
 	since int // ticks of the accepting goroutine before it
@@ -266,7 +267,15 @@ func (l *Listener) serve(raw net.Conn, entry *list.Element) {
 		l.logRefusal(raw, err)
 		return
 	}
-	next(func() { l.leave(entry) })
+	l.mu.Lock()
+	l.pending.Remove(entry)
+	l.handing++
+	l.mu.Unlock()
+	next(func() {
+		l.mu.Lock()
+		l.handing--
+		l.mu.Unlock()
+	})
 }
 
 // enter counts a connection among those in the handshake. If there are too many, it waits until one leaves or the oldest
@@ -276,11 +285,9 @@ func (l *Listener) enter(conn net.Conn) (*list.Element, bool) {
 	grace := handshakeGrace(l.o.MaxHandshakes, l.o.TLS != nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.pending.Len() >= l.o.MaxHandshakes && !l.isClosed() {
-		oldest := l.pending.Front()
-		if p := oldest.Value.(pendingConn); l.ticks-p.since >= grace {
-			p.Close()
-			l.pending.Remove(oldest)
+	for l.pending.Len()+l.handing >= l.o.MaxHandshakes && !l.isClosed() {
+		if oldest := l.pending.Front(); oldest != nil && l.ticks-oldest.Value.(pendingConn).since >= grace {
+			l.pending.Remove(oldest).(pendingConn).Close()
 			continue
 		}
 		l.mu.Unlock()
