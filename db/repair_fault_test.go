@@ -210,6 +210,23 @@ func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
 	})
 }
 
+// The bug: the note of a repair that failed and removed its MANIFEST stayed, although a MANIFEST of the same number could
+// be written later.
+func TestAFailedRepairLeavesNoNoteAboutAMANIFESTThatIsGone(t *testing.T) {
+	d := brokenStores(t)["table and log damaged"]
+	mem := d.fs(t)
+	failed := ""
+	require.ErrorIs(t, Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if kind, _, _ := base.ParseFileName(filepath.Base(op.Name)); op.Kind != wrap.OpSync || kind != base.FileManifest {
+			return nil
+		}
+		failed = op.Name
+		return &wrap.Fault{Err: wrap.ErrInjected}
+	}))), wrap.ErrInjected)
+	require.NotEmpty(t, failed)
+	requireSameFiles(t, d, readDir(t, mem, "db"))
+}
+
 // requireRefusedOrEqual opens the files that an interrupted repair leaves, for writing.
 func requireRefusedOrEqual(t *testing.T, mem *vfs.Mem, want contents, where string) {
 	t.Helper()

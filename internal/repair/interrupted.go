@@ -92,6 +92,7 @@ func (r *Repairer) begin(manifestName string) error {
 	if err := vfs.MkdirPlain(r.fs, lost); err != nil {
 		return err
 	}
+	r.noted = true
 	rep := r.report
 	b, err := json.Marshal(append(r.before, interrupted{manifestName, rep.EntriesLost, rep.BytesLost, rep.MayResurrect}))
 	if err != nil {

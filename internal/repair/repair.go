@@ -85,6 +85,7 @@ type Repairer struct {
 	sealed     sealer          // of fillers, otherwise nil
 	made       map[string]bool // files that the repair made; abandon removes them
 	before     []interrupted   // the repair whose MANIFEST this one uses, if that was interrupted
+	noted      bool            // begin was called for the MANIFEST
 }
 
 // opRange is a range of sequence numbers, with both bounds.
@@ -282,6 +283,9 @@ func (r *Repairer) abandon() {
 			warn(name, err)
 			return
 		}
+	}
+	if r.noted && len(r.before) == 0 { // else the note is also about the MANIFEST that the next repair uses
+		_ = r.end() // Open could give its MANIFEST the number of this one
 	}
 	for name := range r.made {
 		if err := r.fs.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
