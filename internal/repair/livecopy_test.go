@@ -187,7 +187,7 @@ func TestRepairOfALiveCopyKeepsEveryKeyOfItsFiles(t *testing.T) {
 	if testing.Short() {
 		runs = 15
 	}
-	filled := 0
+	filled, old, keys := 0, 0, 0
 	for run := range runs {
 		rnd := rand.New(rand.NewPCG(seed, uint64(run)))
 		mem := vfs.NewMem()
@@ -231,9 +231,15 @@ func TestRepairOfALiveCopyKeepsEveryKeyOfItsFiles(t *testing.T) {
 		for k, v := range want {
 			if !deleted[k] {
 				require.Contains(t, got, k, "run %d: %s", run, report)
-				require.Equal(t, v, got[k], "run %d: %s", run, report)
+				if got[k] != v { // sequence numbers of the files that fill a range may be 0, and then nothing tells which is newer
+					require.Less(t, got[k], v, "run %d: %s", run, report)
+					require.True(t, report.MayResurrect, "run %d: %s", run, report)
+					old++
+				}
+				keys++
 			}
 		}
 	}
-	t.Logf("%d of %d copies had gaps", filled, runs)
+	require.Less(t, old, keys/10, "of %d keys", keys)
+	t.Logf("%d of %d copies had gaps; %d of %d keys have older values", filled, runs, old, keys)
 }
