@@ -1,7 +1,7 @@
 package sstable
 
 // A key is stored as the difference to the previous one, so a block can have far more bytes of keys than bytes: a key of
-// a megabyte, and then millions of entries of a few bytes that share it. Whoever walks through it compares and copies
+// a megabyte, and then millions of entries of a few bytes that share it. A walk through it compares and copies
 // those keys. So the long keys of a restart interval, unfolded, may have 1 MiB, or 64 times the bytes of the interval,
 // whichever is more. Short keys need no bound, and are not counted: an entry has at least three bytes, four if it shares
 // more than 127.

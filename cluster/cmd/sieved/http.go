@@ -12,7 +12,7 @@ import (
 // maxHTTP is how many connections each of --metrics and --console has.
 const maxHTTP = 64
 
-// newHTTPServer returns a server with bounds for whoever can reach it: of connections, of the time for a request and
+// newHTTPServer returns a server with bounds for all who can reach it: of connections, of the time for a request and
 // for its answer, and of the time between two requests.
 func newHTTPServer(h http.Handler, connections int) *http.Server {
 	b := &httpConns{limit: connections}

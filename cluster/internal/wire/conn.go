@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whoever connects at once with many others, as all clients do after a restart, must not lose its place before anybody
-// has looked at what it sent. So of too many connections the oldest is closed only when it has had some ticks. They
+// All clients connect at once after a restart, and none must lose its place before this node has looked at what it
+// sent. So of too many connections the oldest is closed only when it has had some ticks. They
 // are counted, not measured: while a busy machine runs nothing of this process, none passes.
 const (
 	tick       = time.Millisecond

@@ -9,7 +9,7 @@
 //   - A connection of a peer reaches a group or a handler only after the peer is authenticated: by a
 //     certificate of the cluster's CA if there is TLS, and by the shared secret if there is one.
 //   - A connection reaches the node that its dialer wants, or none: a node refuses what is meant for another one, and
-//     what it has sent itself. With a secret or TLS, whoever else is at an address, or between two nodes, can neither
+//     what it has sent itself. With a secret or TLS, a stranger at an address, or between two nodes, can neither
 //     act as a node nor read or change what nodes say; it can only keep them from talking.
 //   - Nodes of different clusters do not talk to each other. Only a node that belongs to no cluster yet may make
 //     control calls to any.
@@ -90,7 +90,7 @@ package wire
 //   - one with its own ID ("twin": two processes have a copy of one directory, or one ID was given twice);
 //   - one that wants another ID, or another incarnation. Streams of raft and of confirmations name both. Control calls
 //     name the ID of a node that is in the map, and no incarnation, because nodes learn of new ones by them;
-//   - one that wants whoever is at an address, if the listener knows that as the address of another node.
+//   - one that wants any node at an address, if the listener knows that as the address of another node.
 //
 // The dialer in turn refuses a listener that is not the wanted one, or has its own ID.
 //
