@@ -83,6 +83,9 @@ func (c Counts) String() string {
 	return fmt.Sprintf("%d done, %d not done, %d unknown, %d moved; errors: %v", c.Done, c.NotDone, c.Unknown, c.Moved, c.Errors)
 }
 
+// errUndecided says that a check has found neither a fault nor an order: many operations had unknown ends.
+var errUndecided = errors.New("no order was found or excluded")
+
 // Check searches for an order. It returns nil if there is one; otherwise the error names the
 // picture that it has written to dir.
 func (h *History) Check(patience time.Duration, dir string) error {
@@ -118,7 +121,7 @@ func checkTag(part []porcupine.Operation, marks []porcupine.Annotation, patience
 		return err
 	}
 	if result == porcupine.Unknown {
-		return fmt.Errorf("no order of the %d operations of tag %s was found or excluded in %s; see %s", len(part), tag, patience, picture)
+		return fmt.Errorf("%w of the %d operations of tag %s in %s; see %s", errUndecided, len(part), tag, patience, picture)
 	}
 	return fmt.Errorf("no order explains the %d operations of tag %s; see %s", len(part), tag, picture)
 }

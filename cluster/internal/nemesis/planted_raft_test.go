@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -166,7 +167,11 @@ func TestEntriesThatDoNotContinueTheOnesBeforeAreFound(t *testing.T) {
 		}}
 	}
 	plantedUnder(t, faults, stall(true), load)
-	require.NoError(t, runPlanted(t, faults, stall(false), load(), patience), "without the plant")
+	err := errUndecided
+	for tries := 0; errors.Is(err, errUndecided) && tries < 3; tries++ { // such a run says nothing
+		err = runPlanted(t, faults, stall(false), load(), patience/3)
+	}
+	require.NoError(t, err, "without the plant")
 }
 
 // restoring counts the snapshots that a state machine restores.
