@@ -2,7 +2,7 @@
 # all packages together, reach less than least % of a package's statements. A
 # block stands in the profile once for each test binary.
 #
-#	awk -v least=90 -v packages="util internal/wal" -f .ci/coverage.awk coverage.out
+#	awk -v least=90 -v packages="util internal/disk/wal" -f .ci/coverage.awk coverage.out
 
 /^mode:/ { next }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // pending is what a segment will contain. The changes are in memory, the tables in the directory of the database,

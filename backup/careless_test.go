@@ -17,8 +17,8 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/backuptest"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // dropSegments removes the streams without a backup, and then the segments that no kept backup needs. The backups are

@@ -1,7 +1,7 @@
 package backup
 
 import (
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // Policy says which backups Prune keeps, for each CreateOptions.Database separately. Backups that a stream of segments

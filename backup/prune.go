@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // PruneReport is what Prune did, or would do.

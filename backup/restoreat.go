@@ -9,9 +9,9 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/expiry"
-	"github.com/sievedb/sievedb/internal/keyspace"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/base/keyspace"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/checkpoint"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/work/checkpoint"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/backup"
-	"github.com/sievedb/sievedb/internal/backuptest"
-	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // Fault is an object that is damaged, missing or unreadable.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // Window is a part of the history of a database to whose states RestoreAt can restore: after each change with a

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/browsertest"
+	"github.com/sievedb/sievedb/internal/test/browsertest"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/metrics"
 )
 

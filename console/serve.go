@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // DefaultAddress is the address on which Serve listens.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 )
 
 // Batch collects writes that Apply makes visible and durable together, all or

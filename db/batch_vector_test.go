@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/stretchr/testify/require"
 )
 

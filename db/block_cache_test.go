@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/testseed"
+	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -3,7 +3,7 @@ package db
 import (
 	"time"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // durability is where a write must be before it is acknowledged. A group has the greatest

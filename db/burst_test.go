@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/compact"
+	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/feed"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/replay"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/replay"
 )
 
 // ChangeRetention says how much of the past is kept for DB.Changes: logs after their flush, and the tables of

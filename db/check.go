@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/check"
+	"github.com/sievedb/sievedb/internal/disk/check"
 )
 
 // Check reads every table of the database and compares it with the MANIFEST: checksums, the

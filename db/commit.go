@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/latency"
-	"github.com/sievedb/sievedb/internal/txn"
-	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/read/latency"
+	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/memtable"
 )
 

@@ -3,9 +3,9 @@ package db
 import (
 	"context"
 
-	"github.com/sievedb/sievedb/internal/compact"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
 // Compact merges all tables that may contain keys from start to limit, limit excluded; nil

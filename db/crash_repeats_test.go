@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sievedb/sievedb/internal/crashtest/oracle"
-	"github.com/sievedb/sievedb/internal/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
+	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 )
 
 // crashRepeats caches the disks that were judged last and their entries. An operation that makes

@@ -16,7 +16,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )

@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/checkpoint"
-	"github.com/sievedb/sievedb/internal/dbdir"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/feed"
-	"github.com/sievedb/sievedb/internal/foreign"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/dbdir"
+	"github.com/sievedb/sievedb/internal/disk/foreign"
+	"github.com/sievedb/sievedb/internal/work/checkpoint"
+	"github.com/sievedb/sievedb/internal/work/feed"
 )
 
 // Destroy removes the database in dir: the files whose names belong to the format, and the

@@ -2,8 +2,8 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/lookup"
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
 // applyEdit records edit in the MANIFEST and installs the resulting version. A MANIFEST that

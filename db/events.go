@@ -1,9 +1,9 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/sstable"
 )

@@ -2,10 +2,10 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/filterplan"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/filterplan"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 )
 
 func (o *Options) validateFilterBudget() error {

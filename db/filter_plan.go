@@ -2,7 +2,7 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // FilterPlan describes what filters would use and save in a database that need not exist:

@@ -3,9 +3,9 @@ package db
 import (
 	"context"
 
-	"github.com/sievedb/sievedb/internal/counters"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/filterreport"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/read/counters"
+	"github.com/sievedb/sievedb/internal/work/filterreport"
 )
 
 // Filters reports on the filters of all tables. probes is the number of absent keys with

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/counters"
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -3,13 +3,13 @@ package db
 import (
 	"context"
 
-	"github.com/sievedb/sievedb/internal/dbdir"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/feed"
-	"github.com/sievedb/sievedb/internal/follow"
-	"github.com/sievedb/sievedb/internal/lookup"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/dbdir"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/foreign/foreigntest"
+	"github.com/sievedb/sievedb/internal/test/foreigntest"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/damage"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
 var (

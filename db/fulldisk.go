@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/dbdir"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/dbdir"
 )
 
 // A full disk ends a log as any failure does, but it does not end writes. Nothing is appended

@@ -20,7 +20,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/feed"
-	"github.com/sievedb/sievedb/internal/ingest"
-	"github.com/sievedb/sievedb/internal/load"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/txn"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/write/ingest"
+	"github.com/sievedb/sievedb/internal/write/load"
+	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
 // IngestOptions configure an ingest.

@@ -1,6 +1,6 @@
 package db
 
-import "github.com/sievedb/sievedb/internal/keyspace"
+import "github.com/sievedb/sievedb/internal/base/keyspace"
 
 // IterOptions bound an iterator. If the upper bound is not after the lower one, there are no
 // keys between them. A nil *IterOptions is the zero value. With both bounds set, the iterator

@@ -1,10 +1,10 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/lookup"
-	"github.com/sievedb/sievedb/internal/scan"
+	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/tracking"
-	"github.com/sievedb/sievedb/internal/txn"
+	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
 // Iterator walks the keys of the database in order, as they were when it was created. It is

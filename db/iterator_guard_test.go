@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/scan"
+	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -2,8 +2,8 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/latency"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/memtable"
 )
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/stretchr/testify/require"
 )
 

@@ -1,6 +1,6 @@
 package db
 
-import "github.com/sievedb/sievedb/internal/batch"
+import "github.com/sievedb/sievedb/internal/disk/batch"
 
 // The limits of writes, in bytes. A write above them is ErrTooLarge and changes nothing. They
 // apply to Put, Delete, Batch and Loader. Larger entries that LevelDB or goleveldb wrote are

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/feed"
-	"github.com/sievedb/sievedb/internal/load"
-	"github.com/sievedb/sievedb/internal/lookup"
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/tracking"
+	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/write/load"
 )
 
 // Loader writes entries that arrive in the order of their keys directly as tables, without

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/load"
+	"github.com/sievedb/sievedb/internal/write/load"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/keyspace"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/base/keyspace"
 )
 
 // Namespace is a part of the database with keys of its own, like a bucket of bbolt. It costs nothing

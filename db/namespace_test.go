@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb"
-	"github.com/sievedb/sievedb/internal/keyspace"
+	"github.com/sievedb/sievedb/internal/base/keyspace"
 	"github.com/sievedb/sievedb/vfs"
 )
 

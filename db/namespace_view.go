@@ -4,7 +4,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // NamespaceView is a namespace as a Snapshot or a Transaction shows it; see Namespace.In. Its methods are

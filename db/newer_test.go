@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	filedump "github.com/sievedb/sievedb/internal/dump"
+	filedump "github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 )

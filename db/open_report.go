@@ -1,7 +1,7 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/replay"
+	"github.com/sievedb/sievedb/internal/work/replay"
 )
 
 // OpenReport returns what Open found and did; of a nil DB the zero OpenReport.

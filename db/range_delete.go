@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/batch"
-	"github.com/sievedb/sievedb/internal/feed"
-	"github.com/sievedb/sievedb/internal/load"
-	"github.com/sievedb/sievedb/internal/lookup"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/rangedel"
-	"github.com/sievedb/sievedb/internal/txn"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/write/load"
+	"github.com/sievedb/sievedb/internal/write/rangedel"
+	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
 // DeleteRange deletes all keys from start to limit, limit excluded; nil means no bound. It is atomic:

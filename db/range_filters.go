@@ -3,7 +3,7 @@ package db
 import (
 	"slices"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/sstable"
 )
 

@@ -1,12 +1,12 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/dbdir"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/foreign"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/repair"
-	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/dbdir"
+	"github.com/sievedb/sievedb/internal/disk/foreign"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/work/repair"
 	"github.com/sievedb/sievedb/sstable"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // The plan said that tables would stay which the repair merges, and did not list CURRENT.

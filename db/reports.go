@@ -1,7 +1,7 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/manifest"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/report"
 )
 

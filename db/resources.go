@@ -1,7 +1,7 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/lookup"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/resources"
 )
 

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sievedb/sievedb/internal/compact"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/settings"
+	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
 // changeable are the options that SetOptions may change; a name with a dot at its end means all of a

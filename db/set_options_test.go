@@ -17,8 +17,8 @@ import (
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
-	"github.com/sievedb/sievedb/internal/throttle"
-	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/vfs"
 )
 

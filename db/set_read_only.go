@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // stop is the end of writing: by Close, or earlier by SetReadOnly.

@@ -3,9 +3,9 @@ package db
 import (
 	"sync/atomic"
 
-	"github.com/sievedb/sievedb/internal/lookup"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/tracking"
-	"github.com/sievedb/sievedb/internal/txn"
+	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
 // Snapshot is the database as it was at one moment. It is safe for concurrent use. Until it is

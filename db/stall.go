@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/lookup"
-	"github.com/sievedb/sievedb/internal/throttle"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/limit/throttle"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
 // newThrottle returns the throttle of the store's writers.

@@ -3,9 +3,9 @@ package db
 import (
 	"sync/atomic"
 
-	"github.com/sievedb/sievedb/internal/counters"
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/tables"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/sstable"
 )
 

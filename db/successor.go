@@ -2,9 +2,9 @@ package db
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/lookup"
-	"github.com/sievedb/sievedb/internal/wal"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
 // successor is a log and a memtable that replace the present ones when these are full. They are

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/compact"
+	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
 // UpgradeOptions configure UpgradeFilters. The zero value is the default.

@@ -1,8 +1,8 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/manifest"
-	"github.com/sievedb/sievedb/internal/usage"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/usage"
 )
 
 // DiskUsage returns the sizes of the files in the database's directory, by what they are for. It

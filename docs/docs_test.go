@@ -73,10 +73,10 @@ func TestFormatQuotesWorkedBytesExactly(t *testing.T) {
 		quoted[q[1]] = true
 	}
 	for _, structure := range []string{
-		"db/testdata/batch.hex", "internal/base/testdata/ikey.hex", "internal/manifest/testdata/closed.hex",
-		"internal/feed/testdata/event.hex", "internal/feed/testdata/cursors.txt",
-		"internal/manifest/testdata/current.hex", "internal/manifest/testdata/edit.hex", "internal/manifest/testdata/recorded.hex",
-		"internal/wal/testdata/logs.txt",
+		"db/testdata/batch.hex", "internal/base/testdata/ikey.hex", "internal/disk/manifest/testdata/closed.hex",
+		"internal/work/feed/testdata/event.hex", "internal/work/feed/testdata/cursors.txt",
+		"internal/disk/manifest/testdata/current.hex", "internal/disk/manifest/testdata/edit.hex", "internal/disk/manifest/testdata/recorded.hex",
+		"internal/disk/wal/testdata/logs.txt",
 		"sstable/testdata/block.hex", "sstable/testdata/filter_block.hex", "sstable/testdata/filter_block_leveldb.hex",
 		"sstable/testdata/filter_block_lines.hex", "sstable/testdata/footer.hex", "sstable/testdata/metaindex.hex",
 		"sstable/testdata/metaindex_two_filters.hex", "sstable/testdata/three_entries.hex",

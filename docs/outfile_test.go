@@ -22,7 +22,7 @@ var createsFiles = map[string]bool{
 }
 
 // mayCreateFiles are the packages that see to it that no link is followed.
-var mayCreateFiles = []string{"vfs/", "internal/outfile/"}
+var mayCreateFiles = []string{"vfs/", "internal/disk/outfile/"}
 
 // creations returns a line for each use of one of createsFiles.
 func creations(fset *token.FileSet, name string, f *ast.File) (found []string) {
@@ -39,7 +39,7 @@ func creations(fset *token.FileSet, name string, f *ast.File) (found []string) {
 	return found
 }
 
-// No command and no package makes files with package os: they use internal/outfile or vfs, which follow no link of
+// No command and no package makes files with package os: they use internal/disk/outfile or vfs, which follow no link of
 // another user. os.CreateTemp and os.MkdirTemp are right, since no one can guess their names.
 func TestFilesAreMadeByOutfileOrVFS(t *testing.T) {
 	fset := token.NewFileSet()
@@ -67,7 +67,7 @@ func TestFilesAreMadeByOutfileOrVFS(t *testing.T) {
 		return nil
 	}))
 	require.Greater(t, files, 500, "files of the repository")
-	require.Empty(t, found, "use internal/outfile, or vfs where it cannot be imported")
+	require.Empty(t, found, "use internal/disk/outfile, or vfs where it cannot be imported")
 }
 
 func TestCreationsAreFound(t *testing.T) {

@@ -142,7 +142,7 @@ func TestNoRoomImportsTestOnlyPackages(t *testing.T) {
 	}
 }
 
-// Only internal/errors imports cockroachdb/errors, and its importers do not import package errors too.
+// Only internal/base/errors imports cockroachdb/errors, and its importers do not import package errors too.
 func TestErrorsComeFromOneRoom(t *testing.T) {
 	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...", "./cmd/sievedb/...")
 	cmd.Dir = root
@@ -152,13 +152,13 @@ func TestErrorsComeFromOneRoom(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		name := strings.TrimPrefix(fields[0], module)
-		if name == "internal/errors" {
+		if name == "internal/base/errors" {
 			continue
 		}
 		require.False(t, slices.ContainsFunc(fields[1:], func(path string) bool {
 			return strings.HasPrefix(path+"/", "github.com/cockroachdb/errors/")
 		}), name)
-		if slices.Contains(fields[1:], module+"internal/errors") {
+		if slices.Contains(fields[1:], module+"internal/base/errors") {
 			users++
 			require.NotContains(t, fields[1:], "errors", name)
 		}
@@ -167,7 +167,7 @@ func TestErrorsComeFromOneRoom(t *testing.T) {
 }
 
 // A program that opens a store links neither a network nor a reporter of crashes: they would be half of a small
-// program. The whole of cockroachdb/errors imports both, so internal/errors uses two of its packages.
+// program. The whole of cockroachdb/errors imports both, so internal/base/errors uses two of its packages.
 func TestStoresDoNotLinkTheNetwork(t *testing.T) {
 	packages := []string{"./db", "./sstable", "./backup", "./metrics", "./report", "./resources", "./vfs"}
 	heavy := regexp.MustCompile(`^(net|net/http|crypto/tls|os/exec|text/template|html/template|testing|github\.com/getsentry/.*|` +
@@ -179,7 +179,7 @@ func TestStoresDoNotLinkTheNetwork(t *testing.T) {
 		out, err := cmd.Output()
 		require.NoError(t, err)
 		listed := strings.Fields(string(out))
-		require.Contains(t, listed, module+"internal/errors")
+		require.Contains(t, listed, module+"internal/base/errors")
 		for _, path := range listed {
 			require.False(t, heavy.MatchString(path), "%s: a program that opens a store links %s", system, path)
 		}

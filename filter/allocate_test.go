@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/stretchr/testify/require"
 )
 

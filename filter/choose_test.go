@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/stretchr/testify/require"
 )
 

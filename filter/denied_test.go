@@ -3,7 +3,7 @@ package filter
 import (
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 // deniers are the kinds of filters for keys.

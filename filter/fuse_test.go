@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -3,7 +3,7 @@ package filter
 import (
 	"math/bits"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 var probedKinds = []filtertest.Kind{

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 // soundHash contains the shapes whose keys LevelDB's hash spreads as if they were random. For

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
 // maxCapacity is the largest size of an arena, in bytes: offsets are 32 bits wide.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
 // guidedKeys are kinds of keys. They differ in the common prefix of a guide, in how soon

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
 // Memtable is a sorted run in memory. Its methods are safe for concurrent use,

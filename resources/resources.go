@@ -9,8 +9,8 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/sievedb/sievedb/internal/errors"
-	"github.com/sievedb/sievedb/internal/share"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/report"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/sievedb/sievedb/internal/cache"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
+	"github.com/sievedb/sievedb/internal/limit/cache"
 )
 
 // BlockCache keeps data blocks of any number of tables in memory, within a

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/sievedb/sievedb/internal/testseed"
+	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )

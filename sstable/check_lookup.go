@@ -2,7 +2,7 @@ package sstable
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // CheckLookup returns an error unless a lookup of the current entry's key, with its sequence number, finds it. It

@@ -1,6 +1,6 @@
 package sstable
 
-import "github.com/sievedb/sievedb/internal/codec"
+import "github.com/sievedb/sievedb/internal/base/codec"
 
 // Compression is how a block is stored. It is the byte after the block in the file,
 // whose values never change.

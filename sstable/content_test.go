@@ -8,7 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/base/codec"
 )
 
 func identityOf(t *testing.T, data []byte) ([32]byte, bool) {

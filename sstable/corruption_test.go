@@ -11,8 +11,8 @@ import (
 	"github.com/golang/snappy"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/codec"
-	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // namedFilter is a filter block and the name of its policy.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/codec"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // Keys of the metaindex and of the properties in tables that Pebble and RocksDB write in LevelDB's format.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
 // memFile is a table file in memory that records every range read.

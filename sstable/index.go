@@ -6,9 +6,9 @@ import (
 	"unsafe"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
-	"github.com/sievedb/sievedb/internal/codec"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
+	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -2,8 +2,8 @@ package sstable
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
-	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/limit/cache"
 )
 
 // loadIndex returns the index. It reads and decodes it if that has not been done yet.

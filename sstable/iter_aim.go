@@ -2,7 +2,7 @@ package sstable
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
 // aim is where a seek will begin: data block i, and its cached form.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
+	"github.com/sievedb/sievedb/internal/limit/cache"
 )
 
 // aimedTables returns iterators over tables of the same entries, whose blocks are cached in

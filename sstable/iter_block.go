@@ -2,8 +2,8 @@ package sstable
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/codec"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
 // An iteration that has come to readAheadAfter consecutive blocks reads blocks that are

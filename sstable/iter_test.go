@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
 func TestIteratorConformsWithBlocksInSlices(t *testing.T) {

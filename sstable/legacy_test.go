@@ -11,8 +11,8 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/sievedb/sievedb/internal/testseed"
+	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/damage"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/stretchr/testify/require"
 )
 

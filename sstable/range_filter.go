@@ -6,7 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // Range filters are stored after the filters of keys, each in a separate block without

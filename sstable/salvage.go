@@ -6,7 +6,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/damage"
-	"github.com/sievedb/sievedb/internal/itertest"
+	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -1,7 +1,7 @@
 package sstable
 
 import (
-	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -3,8 +3,8 @@ package sstable
 import (
 	"sync"
 
-	"github.com/sievedb/sievedb/internal/codec"
-	"github.com/sievedb/sievedb/internal/hugepages"
+	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
 // maxScratch bounds the stored blocks that go through a scratch, and the memory of

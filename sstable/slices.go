@@ -6,7 +6,7 @@ import (
 
 	"github.com/golang/snappy"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/codec"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/cache"
-	"github.com/sievedb/sievedb/internal/hugepages"
-	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/sievedb/sievedb/internal/testseed"
+	"github.com/sievedb/sievedb/internal/base/hugepages"
+	"github.com/sievedb/sievedb/internal/limit/cache"
+	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/stretchr/testify/require"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/damage"
-	"github.com/sievedb/sievedb/internal/itertest"
-	"github.com/sievedb/sievedb/internal/testseed"
+	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/util"
 )
 

@@ -3,7 +3,7 @@ package vfs
 import (
 	"io"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // copyChunk is the size of the reads of Copy, in bytes.

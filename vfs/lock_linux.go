@@ -4,7 +4,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // ofdSetLock is F_OFD_SETLK of fcntl(2), the same on every architecture; package syscall

@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // lockFile fails: a lock that excludes no process would be worse than none.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
 )

@@ -7,7 +7,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
 )

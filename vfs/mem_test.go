@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/vfs/vfstest"
+	"github.com/sievedb/sievedb/internal/test/vfstest"
 
 	"github.com/stretchr/testify/require"
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
 )

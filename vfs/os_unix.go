@@ -8,7 +8,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 func openFile(name string, flags int, mode fs.FileMode) (*os.File, error) {

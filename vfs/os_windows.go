@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // openFile opens or creates a file as package os does, but with FILE_SHARE_DELETE: the file, and other hard links to

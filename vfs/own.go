@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // ErrNotOwn is matched by the errors of CheckOwn, OwnDir and MkdirOwn for a file or a directory that another user owns

@@ -4,7 +4,7 @@ import (
 	"io"
 	"runtime"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // RemoveLock removes the file that lock, acquired with FS.Lock, locks exclusively, and releases

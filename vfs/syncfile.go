@@ -5,7 +5,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // FileSyncer is implemented by a file system that can sync a file which another program, or an

@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // Within reports whether path is the directory dir, or in it, also if a symbolic link leads there. Both file systems may

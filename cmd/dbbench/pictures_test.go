@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/browsertest"
+	"github.com/sievedb/sievedb/internal/test/browsertest"
 )
 
 // faintInPicture returns the texts of a picture with a contrast below 4.5 to 1 to the shape beneath them,

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/browsertest"
+	"github.com/sievedb/sievedb/internal/test/browsertest"
 )
 
 // readable is what a page has for readers who see little, or hear it.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -4,7 +4,7 @@
 set -u
 
 [ -n "${SIEVEDB_BROWSER:-}" ] && exit 0
-# The names are those of internal/browsertest.
+# The names are those of internal/test/browsertest.
 for name in chromium-headless-shell chromium chromium-browser google-chrome chrome; do
     command -v "$name" >/dev/null 2>&1 && exit 0
 done

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/browsertest"
+	"github.com/sievedb/sievedb/internal/test/browsertest"
 )
 
 func testRand(t *testing.T) *rand.Rand {

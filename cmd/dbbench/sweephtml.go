@@ -16,7 +16,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/internal/chart"
-	"github.com/sievedb/sievedb/internal/outfile"
+	"github.com/sievedb/sievedb/internal/disk/outfile"
 )
 
 //go:embed sweep.html.tmpl

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/vfs/wrap"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 )
 
 // storeRun has the results of a store whose tables have one filter of the sweep.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
-	"github.com/sievedb/sievedb/internal/outfile"
+	"github.com/sievedb/sievedb/internal/disk/outfile"
 )
 
 // conditions describes the circumstances of a run.

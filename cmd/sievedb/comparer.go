@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/dump"
+	"github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/vfs"
 )
 

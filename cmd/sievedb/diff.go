@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/dump"
-	"github.com/sievedb/sievedb/internal/expiry"
+	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/work/dump"
 )
 
 type diffFlags struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/dump"
+	"github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/sstable"
 )
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/outfile"
+	"github.com/sievedb/sievedb/internal/disk/outfile"
 )
 
 // session is the database that a shell has open.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
 )

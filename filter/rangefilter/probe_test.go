@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 var probedKinds = []filtertest.Kind{

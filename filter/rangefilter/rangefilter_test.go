@@ -7,7 +7,7 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -3,7 +3,7 @@ package standalone
 import (
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/filtertest"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 var probedKinds = []filtertest.Kind{

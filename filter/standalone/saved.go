@@ -3,7 +3,7 @@ package standalone
 import (
 	"fmt"
 
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/util"
 )
 

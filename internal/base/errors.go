@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sievedb/sievedb"
-	"github.com/sievedb/sievedb/internal/errors"
+	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
 // The sentinel errors of the public API, re-exported by package db. Test for them with errors.Is.

@@ -1,6 +1,6 @@
 package base
 
-import "github.com/sievedb/sievedb/internal/errors"
+import "github.com/sievedb/sievedb/internal/base/errors"
 
 // IsNoSpace reports whether err is due to a full disk or an exhausted user quota.
 func IsNoSpace(err error) bool {

@@ -19,7 +19,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/backup/blob"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/backuptest"
+	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/vfs"
 )
 

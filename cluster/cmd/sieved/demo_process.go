@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sievedb/sievedb/internal/outfile"
+	"github.com/sievedb/sievedb/internal/disk/outfile"
 )
 
 // process is a node of the demonstration: this program, started again.

@@ -21,7 +21,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/node"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/browsertest"
+	"github.com/sievedb/sievedb/internal/test/browsertest"
 	"github.com/sievedb/sievedb/vfs"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sievedb/sievedb/internal/outfile"
+	"github.com/sievedb/sievedb/internal/disk/outfile"
 )
 
 // Node is a node of a cluster. Its directory and address remain when its process ends.

@@ -1,0 +1,117 @@
+package filterplan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+// fakeStore is a version with a table on each level that has keys. The tables' sizes are known
+// after Learn.
+type fakeStore struct {
+	version *manifest.Version
+	sizes   map[uint64]Sizes
+	learned map[uint64]bool
+}
+
+func (s *fakeStore) RefCurrent() *manifest.Version {
+	s.version.TryRef()
+	return s.version
+}
+
+func (s *fakeStore) Sizes(f *manifest.FileMeta) (Sizes, bool) {
+	return s.sizes[f.Num], s.learned[f.Num]
+}
+func (s *fakeStore) Learn(f *manifest.FileMeta) { s.learned[f.Num] = true }
+
+func newFakeStore(t *testing.T, keys map[int]uint64) *fakeStore {
+	s := &fakeStore{sizes: map[uint64]Sizes{}, learned: map[uint64]bool{}}
+	edit := &manifest.Edit{}
+	for level, n := range keys {
+		num := uint64(level + 1)
+		ikey := base.AppendInternalKey(nil, []byte{byte(level)}, num, base.KindSet)
+		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: manifest.NewFileMeta(num, 100*n, ikey, ikey)})
+		s.sizes[num] = Sizes{Keys: n, FilterBytes: n * 10 / 8}
+	}
+	v, err := manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current().Apply(edit)
+	require.NoError(t, err)
+	s.version = v
+	return s
+}
+
+var fourLevels = map[int]uint64{3: 1_000, 4: 10_000, 5: 100_000, 6: 1_000_000}
+
+func TestDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
+	s := newFakeStore(t, fourLevels)
+	p := New(Options{Filter: filter.NewDualBloomPolicy(10), DefaultBits: 10}, s)
+	require.True(t, p.ByLevel())
+	require.False(t, p.HasBudget())
+	require.Equal(t, []Bits{15, 15, 15, 15, 15, 15, 10}, p.LevelBits())
+	require.Equal(t, Bits(15), p.FlushBits(100))
+	require.Equal(t, Bits(10), p.LoadBits(100))
+	require.Equal(t, Bits(15), p.CompactionBits(&manifest.Compaction{Version: s.version, OutputLevel: 5}))
+	require.Equal(t, Bits(10), p.CompactionBits(&manifest.Compaction{Version: s.version, OutputLevel: 6}))
+	require.Empty(t, s.learned, "no table is opened")
+}
+
+func TestBudgetIsSpentAndFavoursUpperLevels(t *testing.T) {
+	s := newFakeStore(t, fourLevels)
+	const budget = 1_111_000 // bytes: 8 bits for each key
+	p := New(Options{Filter: filter.NewCacheLineBloomPolicy(10), Budget: budget, L0CompactionTrigger: 4}, s)
+	require.True(t, p.HasBudget())
+	bits := p.LevelBits()
+	require.Len(t, s.learned, 4, "the tables of unknown sizes")
+	spent := 0.0
+	for level, n := range fourLevels {
+		spent += float64(bits[level]) * float64(n) / 8
+		if level < 6 {
+			require.Greater(t, bits[level], bits[level+1], "level %d", level)
+		}
+	}
+	require.Less(t, spent, float64(budget))
+	require.Greater(t, spent, (1-2*budgetReserve)*budget)
+}
+
+func TestAboveTheBudgetNewFiltersGetFewerBits(t *testing.T) {
+	c := func(s *fakeStore) *manifest.Compaction {
+		return &manifest.Compaction{Version: s.version, OutputLevel: 5}
+	}
+	last := Bits(100)
+	for _, budget := range []int64{3_000_000, 1_500_000, 1_200_000, 900_000} {
+		s := newFakeStore(t, fourLevels)
+		p := New(Options{Filter: filter.NewCacheLineBloomPolicy(10), Budget: budget, L0CompactionTrigger: 4}, s)
+		bits := p.CompactionBits(c(s))
+		require.LessOrEqual(t, bits, last, "budget %d", budget)
+		last = bits
+	}
+	require.Zero(t, last, "the existing filters have 1.4 MB, far above the budget: new tables get none")
+}
+
+func TestFractionalBitsAreMixed(t *testing.T) {
+	const tables = 10_000
+	for _, bits := range []Bits{0, 3, 9.25, 12.5, 14.9} {
+		sum := 0
+		for num := range uint64(tables) {
+			n := bits.Of(num)
+			require.Contains(t, []int{int(bits), int(bits) + 1}, n)
+			sum += n
+		}
+		require.InDelta(t, float64(bits), float64(sum)/tables, 0.002, "%v", bits)
+	}
+}
+
+func TestPlannedTreeHasAllKeys(t *testing.T) {
+	o := Options{L0CompactionTrigger: 4, WriteBufferSize: 8 << 20, MaxLevelBase: 16 << 20}
+	for _, keys := range []float64{1, 1e3, 1e6, 1e9} {
+		sum := 0.0
+		for level, l := range o.Tree(keys, 116) {
+			sum += l.Keys
+			require.GreaterOrEqual(t, l.Keys, 0.0, "level %d", level)
+		}
+		require.InEpsilon(t, keys, sum, 1e-9)
+	}
+}

@@ -1,0 +1,86 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Decoded edits need more memory than their bytes, and all of them were retained until the last one
+// was read. The bound is eight times the file's size plus 64 MiB; this test allows only 8 MiB.
+func TestLoadStaysWithinItsMemory(t *testing.T) {
+	key := base.AppendInternalKey(nil, nil, 0, base.KindSet)
+	file := func(num int) LevelFile {
+		return LevelFile{Level: 0, File: NewFileMeta(uint64(num), 1, key, key)}
+	}
+	first := &Edit{Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(10), LastSeq: Num(5)}
+	for name, edits := range map[string]func(write func(*Edit)){
+		"a deletion in each edit": func(write func(*Edit)) {
+			for i := range 250_000 {
+				write(&Edit{Deleted: []DeletedFile{{Level: i % 7, Num: uint64(i)}}})
+			}
+		},
+		"empty edits": func(write func(*Edit)) {
+			for range 250_000 {
+				write(&Edit{})
+			}
+		},
+		"tables that come and go": func(write func(*Edit)) {
+			for i := range 125_000 {
+				write(&Edit{Added: []LevelFile{file(i + 10)}})
+				write(&Edit{Deleted: []DeletedFile{{Level: 0, Num: uint64(i + 10)}}})
+			}
+		},
+		"many deletions in one edit": func(write func(*Edit)) {
+			e := &Edit{}
+			for i := range 500_000 {
+				e.Deleted = append(e.Deleted, DeletedFile{Level: i % 7, Num: uint64(i)})
+			}
+			write(e)
+		},
+		"many tables in one edit": func(write func(*Edit)) {
+			e := &Edit{}
+			for i := range 125_000 {
+				e.Added = append(e.Added, file(i+10))
+			}
+			write(e)
+		},
+		"many tables in many edits": func(write func(*Edit)) {
+			for i := range 125_000 {
+				write(&Edit{Added: []LevelFile{file(i + 10)}})
+			}
+		},
+		"compact pointers": func(write func(*Edit)) {
+			e := &Edit{}
+			for range 250_000 {
+				e.CompactPointers = append(e.CompactPointers, CompactPointer{Level: 1, Key: key})
+			}
+			write(e)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			f, err := mem.Create("MANIFEST-000002")
+			require.NoError(t, err)
+			w := wal.NewWriter(f)
+			var buf []byte
+			write := func(e *Edit) {
+				buf = e.Encode(buf[:0])
+				require.NoError(t, w.WriteRecord(buf))
+			}
+			write(first)
+			edits(write)
+			require.NoError(t, writeCurrent(mem, ".", 2))
+			before := damage.Allocated()
+			_, _, err = Load(SetOptions{FS: mem, Dir: ".", Cmp: base.Bytewise, MaxTables: 1000})
+			took := damage.Allocated() - before
+			t.Logf("%d bytes for a MANIFEST of %d, %.1f times as much: %v", took, w.Size(), float64(took)/float64(w.Size()), err)
+			require.LessOrEqual(t, took, damage.MemoryBound(int(w.Size()))-56<<20)
+		})
+	}
+}

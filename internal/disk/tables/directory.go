@@ -1,0 +1,32 @@
+package tables
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Directory is a database's directory on its file system. Its fields never change.
+type Directory struct {
+	FS     vfs.FS
+	Path   string
+	Logger *slog.Logger
+}
+
+// File returns the path of a file of the directory.
+func (d *Directory) File(kind base.FileKind, num uint64) string {
+	return filepath.Join(d.Path, base.FileName(kind, num))
+}
+
+// Remove removes a file that is no longer needed. It logs a failure; then the next Open
+// removes the file.
+func (d *Directory) Remove(path string) {
+	if err := d.FS.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.Logger.Warn("cannot remove an obsolete file; the next open will try again",
+			"file", filepath.Base(path), "err", err)
+	}
+}

@@ -1,0 +1,70 @@
+package tables
+
+import (
+	"path/filepath"
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+// Obsolete holds tables that are in no version any more, until they are removed.
+type Obsolete struct {
+	dir     Directory
+	tables  *Cache
+	removed func(fileNum uint64) // called after each removal, without a lock
+
+	mu    sync.Mutex
+	files []manifest.LevelFile
+	kick  chan struct{} // wakes Run; capacity 1
+}
+
+// NewObsolete returns an empty list for the tables that cache opens. removed is called with
+// the number of each removed file.
+func NewObsolete(dir Directory, cache *Cache, removed func(fileNum uint64)) *Obsolete {
+	return &Obsolete{dir: dir, tables: cache, removed: removed, kick: make(chan struct{}, 1)}
+}
+
+// Add adds files to the list. It is the Obsolete function of a manifest.Set and does not
+// block.
+func (o *Obsolete) Add(files []manifest.LevelFile) {
+	o.mu.Lock()
+	o.files = append(o.files, files...)
+	o.mu.Unlock()
+	select {
+	case o.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Count returns how many files wait to be removed.
+func (o *Obsolete) Count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.files)
+}
+
+// Remove removes the waiting files. Several goroutines may call it; each file is removed
+// by one of them.
+func (o *Obsolete) Remove() {
+	o.mu.Lock()
+	files := o.files
+	o.files = nil
+	o.mu.Unlock()
+	for _, f := range files {
+		o.tables.Drop(f.File)
+		o.dir.Remove(filepath.Join(o.dir.Path, f.File.Name()))
+		o.removed(f.File.Num)
+	}
+}
+
+// Run removes files as they are added, until closing is closed.
+func (o *Obsolete) Run(closing <-chan struct{}) {
+	for {
+		select {
+		case <-o.kick:
+			o.Remove()
+		case <-closing:
+			return
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package tables
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// shelf is a directory with tables, and the means to read and write them.
+type shelf struct {
+	dir    Directory
+	cache  *Cache
+	spares *SpareWriters
+	next   uint64
+}
+
+func newShelf(t *testing.T, maxOpen int) *shelf {
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("dir"))
+	s := &shelf{dir: Directory{FS: mem, Path: "dir", Logger: slog.New(slog.DiscardHandler)}, spares: NewSpareWriters(1, 1<<20)}
+	s.cache = NewCache(CacheOptions{
+		FS: mem, Dir: "dir", MaxOpen: maxOpen, WantSizes: true,
+		Reader: sstable.ReaderOptions{Comparer: base.Bytewise, Policies: []filter.Policy{filter.NewBloomPolicy(10)}},
+	})
+	t.Cleanup(s.cache.Close)
+	return s
+}
+
+func (s *shelf) writer() *Writer {
+	return NewWriter(WriterOptions{
+		Dir: s.dir, Kind: base.FileTable, Spares: s.spares,
+		NewFileNum: func() uint64 { s.next++; return s.next },
+		Table:      sstable.WriterOptions{Comparer: base.Bytewise, Filter: filter.NewBloomPolicy(10)},
+	})
+}
+
+// write writes entries to tables with that many entries each.
+func (s *shelf) write(t *testing.T, entries []itertest.Entry, perTable int) []*manifest.FileMeta {
+	w := s.writer()
+	for i, e := range entries {
+		if i > 0 && i%perTable == 0 {
+			require.NoError(t, w.EndTable())
+		}
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	files, err := w.Finish()
+	require.NoError(t, err)
+	return files
+}
+
+func numbered(from, to, step int) (entries []itertest.Entry) {
+	for i := from; i < to; i += step {
+		key := []byte{'k', byte(i >> 8), byte(i)}
+		entries = append(entries, itertest.Entry{Key: base.AppendInternalKey(nil, key, uint64(i+1), base.KindSet), Value: key})
+	}
+	return entries
+}
+
+func TestLevelIterReturnsAllEntries(t *testing.T) {
+	s := newShelf(t, 3) // fewer than the tables
+	entries := numbered(0, 1000, 1)
+	files := s.write(t, entries, 100)
+	require.Len(t, files, 10)
+	itertest.Run(t, base.Bytewise, entries, 1, func() base.Iterator {
+		return NewLevelIter(s.cache, base.Bytewise, files, sstable.IterOptions{})
+	})
+}
+
+func TestMergedRunsAreInOrder(t *testing.T) {
+	s := newShelf(t, 100)
+	var runs [3][]*manifest.FileMeta
+	for i := range runs {
+		runs[i] = s.write(t, numbered(i, 900, 3), 70)
+	}
+	itertest.Run(t, base.Bytewise, numbered(0, 900, 1), 2, func() base.Iterator {
+		var children []base.Iterator
+		for _, files := range runs {
+			children = append(children, NewLevelIter(s.cache, base.Bytewise, files, sstable.IterOptions{}))
+		}
+		return NewMergingIter(base.Bytewise, children)
+	})
+}
+
+func TestAStrictMergeRejectsDifferingTwins(t *testing.T) {
+	s := newShelf(t, 100)
+	a, b := numbered(0, 10, 1), numbered(5, 6, 1)
+	b[0].Value = []byte("another")
+	it := new(MergingIter)
+	for _, entries := range [][]itertest.Entry{a, b} {
+		it.Add(NewLevelIter(s.cache, base.Bytewise, s.write(t, entries, 100), sstable.IterOptions{}))
+	}
+	it.Init(base.Bytewise)
+	it.SetStrict()
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	require.LessOrEqual(t, n, 6)
+	require.ErrorIs(t, it.Err(), base.ErrCorruption)
+	require.False(t, it.Next(), "also without a look at the last result")
+	require.False(t, it.Prev())
+	require.ErrorIs(t, it.Close(), base.ErrCorruption)
+}
+
+// A step to another key that meets differing twins moves the iterator to its end: the caller, which
+// takes that for a step that was not possible, calls Next.
+func TestNextAfterNextDistinctHasFailed(t *testing.T) {
+	s := newShelf(t, 100)
+	a, b := numbered(0, 10, 1), numbered(5, 6, 1)
+	b[0].Value = []byte("another")
+	it := new(MergingIter)
+	for _, entries := range [][]itertest.Entry{a, b} {
+		it.Add(NewLevelIter(s.cache, base.Bytewise, s.write(t, entries, 100), sstable.IterOptions{}))
+	}
+	it.Init(base.Bytewise)
+	it.SetStrict()
+	require.True(t, it.First() && it.Next())
+	quick := 0
+	for it.NextDistinct() {
+		quick++
+	}
+	require.NotZero(t, quick)
+	require.ErrorIs(t, it.Err(), base.ErrCorruption)
+	require.False(t, it.Next())
+	require.False(t, it.NextDistinct())
+	require.ErrorIs(t, it.Close(), base.ErrCorruption)
+}
+
+func TestTheCacheKeepsAtMostMaxOpenTables(t *testing.T) {
+	s := newShelf(t, 4)
+	files := s.write(t, numbered(0, 1000, 1), 100)
+	for range 50 {
+		f := files[rand.IntN(len(files))]
+		r, err := s.cache.Ref(f)
+		require.NoError(t, err)
+		require.Equal(t, r, Of(f).Peek())
+		r.Unref()
+		open := 0
+		for _, f := range files {
+			if Of(f).Peek() != nil {
+				open++
+			}
+		}
+		require.LessOrEqual(t, open, 4)
+	}
+	tables, reads, bytes := s.cache.Openings()
+	require.GreaterOrEqual(t, tables, uint64(4))
+	require.GreaterOrEqual(t, reads, tables)
+	require.NotZero(t, bytes)
+	s.cache.Close()
+	_, err := s.cache.Ref(files[0])
+	require.ErrorIs(t, err, base.ErrClosed)
+}
+
+func TestATableOfTheWrongSizeIsCorrupt(t *testing.T) {
+	s := newShelf(t, 4)
+	f := s.write(t, numbered(0, 10, 1), 100)[0]
+	shorter := manifest.NewFileMeta(f.Num, f.Size-1, f.Smallest, f.Largest)
+	shorter.Handle = NewHandle()
+	_, err := s.cache.Ref(shorter)
+	require.ErrorIs(t, err, base.ErrCorruption)
+	require.ErrorContains(t, err, "000001.ldb")
+}
+
+func TestFilterSizesOfANewTableAreKnownWithoutOpeningIt(t *testing.T) {
+	s := newShelf(t, 4)
+	f := s.write(t, numbered(0, 100, 1), 100)[0]
+	require.Nil(t, Of(f).Peek())
+	written := *Of(f).FilterSizes()
+	require.EqualValues(t, 100, written.Keys)
+	fresh := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+	fresh.Handle = NewHandle()
+	require.Nil(t, Of(fresh).FilterSizes())
+	require.NoError(t, s.cache.OpenWhole(fresh))
+	opened := *Of(fresh).FilterSizes()
+	require.Equal(t, written.Keys, opened.Keys, "the same as after opening it")
+	require.InDelta(t, float64(written.FilterBytes), float64(opened.FilterBytes), sstable.FilterEnvelopeLen)
+	require.True(t, Of(fresh).ReportFilter())
+	require.False(t, Of(fresh).ReportFilter(), "once")
+}
+
+func TestAnAbandonedWriterLeavesNoFile(t *testing.T) {
+	s := newShelf(t, 4)
+	w := s.writer()
+	for i, e := range numbered(0, 300, 1) {
+		if i%100 == 50 {
+			require.NoError(t, w.EndTable())
+		}
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	w.Abandon()
+	names, err := s.dir.FS.List("dir")
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
+	s := newShelf(t, 4)
+	files := s.write(t, numbered(0, 200, 1), 100)
+	require.NoError(t, s.cache.OpenWhole(files[0]))
+	var removed []uint64
+	o := NewObsolete(s.dir, s.cache, func(num uint64) { removed = append(removed, num) })
+	o.Add([]manifest.LevelFile{{Level: 1, File: files[0]}})
+	require.Equal(t, 1, o.Count())
+	o.Remove()
+	require.Zero(t, o.Count())
+	require.Equal(t, []uint64{files[0].Num}, removed)
+	require.Nil(t, Of(files[0]).Peek())
+	names, err := s.dir.FS.List("dir")
+	require.NoError(t, err)
+	require.Equal(t, []string{files[1].Name()}, names)
+}
+
+// The cache closes while a table is about to be opened, and who opens the directory next removes the table.
+func TestATableThatIsGoneAfterClose(t *testing.T) {
+	s := newShelf(t, 4)
+	file := s.write(t, numbered(0, 10, 1), 100)[0]
+	s.cache.options.FS = wrap.NewFaulty(s.dir.FS, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpOpen {
+			s.cache.Close()
+			require.NoError(t, s.dir.FS.Remove(op.Name))
+		}
+		return nil
+	})
+	_, err := s.cache.Get(file)
+	require.ErrorIs(t, err, base.ErrClosed)
+}
+
+// What a reader has in memory can be used after Close, and reads from disk are ErrClosed as it is, since it is no fault
+// of the table.
+func TestCloseClosesTheFilesOfTablesWithReferences(t *testing.T) {
+	s := newShelf(t, 1)
+	counting := wrap.NewCounting(s.dir.FS)
+	s.cache.options.FS = counting
+	files := s.write(t, numbered(0, 1000, 1), 500)
+	iters := make([]*LevelIter, len(files))
+	for i := range files {
+		iters[i] = NewLevelIter(s.cache, base.Bytewise, files[i:i+1], sstable.IterOptions{})
+		require.True(t, iters[i].First())
+	}
+	r, err := s.cache.Ref(files[1])
+	require.NoError(t, err)
+	require.EqualValues(t, 2, counting.Snapshot().Total.OpenFiles, "the one beyond MaxOpen has a reference")
+	require.Len(t, s.cache.readers.open, 2)
+	s.cache.Close()
+	require.Zero(t, counting.Snapshot().Total.OpenFiles)
+	r.CloseFile()
+	for _, it := range iters {
+		key := append([]byte(nil), it.Key()...)
+		require.True(t, it.Next(), "the block is in memory")
+		require.NotEqual(t, key, it.Key())
+		for it.Next() {
+		}
+		require.Equal(t, base.ErrClosed, it.Err())
+		require.Equal(t, base.ErrClosed, it.Close())
+	}
+	r.Unref()
+	require.Zero(t, counting.Snapshot().Total.OpenFiles, "a file is closed once")
+}
+
+func TestATableThatIsBeingOpenedDuringCloseIsClosed(t *testing.T) {
+	s := newShelf(t, 4)
+	file := s.write(t, numbered(0, 10, 1), 100)[0]
+	counting := wrap.NewCounting(s.dir.FS)
+	s.cache.options.FS = wrap.NewFaulty(counting, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpRead {
+			s.cache.Close()
+		}
+		return nil
+	})
+	_, err := s.cache.Get(file)
+	require.ErrorIs(t, err, base.ErrClosed)
+	require.Zero(t, counting.Snapshot().Total.OpenFiles)
+	require.Empty(t, s.cache.readers.open)
+}
+
+func TestReadersThatLeaveTheCacheAreForgotten(t *testing.T) {
+	s := newShelf(t, 1)
+	files := s.write(t, numbered(0, 1000, 1), 100)
+	for range 3 {
+		for _, f := range files {
+			r, err := s.cache.Ref(f)
+			require.NoError(t, err)
+			r.Unref()
+		}
+	}
+	require.Len(t, s.cache.readers.open, 1)
+	s.cache.Drop(files[len(files)-1])
+	require.Empty(t, s.cache.readers.open)
+}
+
+// Each run of each iterator has 664 bytes, and there was one for each of the seven levels.
+func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
+	s := newShelf(t, 3)
+	v := &manifest.Version{Cmp: base.Bytewise}
+	for level, n := range map[int]int{0: 2, 6: 3} {
+		v.Levels[level].Files = s.write(t, numbered(100*level, 100*level+30*n, 1), 30)
+	}
+	var r Runs
+	var m MergingIter
+	r.Add(&m, s.cache, v, &RunOptions{Ranges: noRanges{}})
+	require.Equal(t, 3, cap(r.levels))
+	require.Len(t, m.runs, 3)
+}
+
+type noRanges struct{}
+
+func (noRanges) ForBounds(int, []byte, []byte) *RangeCounters { return nil }

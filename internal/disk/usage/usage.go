@@ -1,0 +1,83 @@
+// Package usage measures how much of a disk the files of a database use.
+package usage
+
+import (
+	"io/fs"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/report"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Measure adds up the sizes of the files in dir and its directories of lost files and of changes. listed reports
+// whether the present version has a table. Files that are removed meanwhile do not count.
+func Measure(fsys vfs.FS, dir string, listed func(table uint64) bool) (u report.DiskUsage, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return u, errors.Wrapf(err, "sievedb: DiskUsage: listing %s", dir)
+	}
+	for _, name := range names {
+		size, isDir, err := fileSize(fsys, filepath.Join(dir, name))
+		if err == nil && isDir && name == base.LostDir {
+			u.Lost, err = sizeOf(fsys, filepath.Join(dir, name))
+		}
+		if err == nil && isDir && name == base.ChangesDir {
+			u.Changes, err = sizeOf(fsys, filepath.Join(dir, name))
+		}
+		if err != nil {
+			return u, err
+		}
+		*field(&u, name, listed) += size
+	}
+	u.Total = u.Tables + u.UnlistedTables + u.Logs + u.Manifest + u.Lost + u.Changes + u.Other
+	return u, nil
+}
+
+// field returns where a file counts.
+func field(u *report.DiskUsage, name string, listed func(table uint64) bool) *uint64 {
+	kind, num, ok := base.ParseFileName(name)
+	switch {
+	case !ok:
+	case kind == base.FileLog:
+		return &u.Logs
+	case kind == base.FileManifest:
+		return &u.Manifest
+	case (kind == base.FileTable || kind == base.FileOldTable) && listed(num):
+		return &u.Tables
+	case kind == base.FileTable || kind == base.FileOldTable || kind == base.FileTemp:
+		return &u.UnlistedTables
+	}
+	return &u.Other
+}
+
+// sizeOf adds up the sizes of the files in a directory.
+func sizeOf(fsys vfs.FS, dir string) (total uint64, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return 0, errors.Wrapf(err, "sievedb: DiskUsage: listing %s", dir)
+	}
+	for _, name := range names {
+		size, _, err := fileSize(fsys, filepath.Join(dir, name))
+		if err != nil {
+			return 0, err
+		}
+		total += size
+	}
+	return total, nil
+}
+
+// fileSize returns the size of a file, 0 for a directory or a file that does not exist any more.
+func fileSize(fsys vfs.FS, path string) (size uint64, isDir bool, err error) {
+	info, err := fsys.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, false, nil
+	case err != nil:
+		return 0, false, errors.Wrapf(err, "sievedb: DiskUsage: the size of %s", path)
+	case info.IsDir():
+		return 0, true, nil
+	}
+	return uint64(info.Size()), false, nil
+}

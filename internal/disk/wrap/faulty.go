@@ -1,0 +1,248 @@
+package wrap
+
+import (
+	"io"
+	"io/fs"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// ErrInjected is the error of a Fault whose Err is nil.
+var ErrInjected = errors.Sentinel("vfs: injected fault")
+
+// Fault describes how an operation fails.
+type Fault struct {
+	// Err is the cause that the error of the operation wraps; nil means ErrInjected. io.EOF is
+	// returned without wrapping, as at the end of a file.
+	Err error
+	// Short is how many bytes a Write appends, or a ReadAt reads, before it fails. A Short above
+	// the length of the operation means its length.
+	Short int
+	// Quiet makes a ReadAt return its Short bytes without an error. io.ReaderAt does not allow
+	// that, but a broken layer below may do it. Err has no effect then. Operations other than
+	// ReadAt succeed as if there were no fault.
+	Quiet bool
+}
+
+// Faulty is a file system that wraps another one. It calls a hook before each operation, which decides
+// whether the operation fails.
+type Faulty struct {
+	fs   vfs.FS
+	hook func(Op) *Fault
+	ops  atomic.Uint64
+}
+
+// NewFaulty returns a Faulty over fsys. It calls hook before each operation, on the goroutine of the
+// operation and without holding a lock. If hook is nil or returns nil, the operation is done.
+// Operations have indexes from 0 in the order in which they begin. The calls of hook by several
+// goroutines may be in a different order.
+//
+// An operation that fails is not done, with two exceptions: Fault.Short, and Close, which closes the
+// file and then fails, like close(2).
+func NewFaulty(fsys vfs.FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: fsys, hook: hook} }
+
+// FailNth returns a hook that fails only operation n, with err.
+func FailNth(n uint64, err error) func(Op) *Fault {
+	return func(op Op) *Fault {
+		if op.Index != n {
+			return nil
+		}
+		return &Fault{Err: err}
+	}
+}
+
+// FailFrom returns a hook that fails operation n and all later ones with err.
+func FailFrom(n uint64, err error) func(Op) *Fault {
+	return func(op Op) *Fault {
+		if op.Index < n {
+			return nil
+		}
+		return &Fault{Err: err}
+	}
+}
+
+// Ops returns the number of operations so far, which is the index of the next one.
+func (y *Faulty) Ops() uint64 { return y.ops.Load() }
+
+// begin numbers the operation and calls the hook. It returns the error of the operation, or nil if
+// there is no fault. limit is the number of bytes that it may read or write.
+func (y *Faulty) begin(op Op) (limit int, err error) {
+	op.Index = y.ops.Add(1) - 1
+	var fault *Fault
+	if y.hook != nil {
+		fault = y.hook(op)
+	}
+	if fault == nil || fault.Quiet && op.Kind != OpRead {
+		return op.Length, nil
+	}
+	limit = max(0, min(fault.Short, op.Length))
+	switch {
+	case fault.Quiet:
+		return limit, nil
+	case fault.Err == nil:
+		return limit, op.fail(ErrInjected)
+	}
+	return limit, op.fail(fault.Err)
+}
+
+// Abs implements FS. It touches no file, so the hook is not called.
+func (y *Faulty) Abs(name string) (string, error) { return y.fs.Abs(name) }
+
+// Create implements FS.
+func (y *Faulty) Create(name string) (vfs.File, error) { return y.open(OpCreate, name, y.fs.Create) }
+
+// Open implements FS.
+func (y *Faulty) Open(name string) (vfs.File, error) { return y.open(OpOpen, name, y.fs.Open) }
+
+func (y *Faulty) open(kind OpKind, name string, open func(string) (vfs.File, error)) (vfs.File, error) {
+	if _, err := y.begin(Op{Kind: kind, Name: name}); err != nil {
+		return nil, err
+	}
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyFile{y: y, f: f, name: name}, nil
+}
+
+// Remove implements FS.
+func (y *Faulty) Remove(name string) error {
+	if _, err := y.begin(Op{Kind: OpRemove, Name: name}); err != nil {
+		return err
+	}
+	return y.fs.Remove(name)
+}
+
+// Rename implements FS.
+func (y *Faulty) Rename(oldname, newname string) error {
+	if _, err := y.begin(Op{Kind: OpRename, Name: oldname, NewName: newname}); err != nil {
+		return err
+	}
+	return y.fs.Rename(oldname, newname)
+}
+
+// Link implements FS.
+func (y *Faulty) Link(oldname, newname string) error {
+	if _, err := y.begin(Op{Kind: OpLink, Name: oldname, NewName: newname}); err != nil {
+		return err
+	}
+	return y.fs.Link(oldname, newname)
+}
+
+// List implements FS.
+func (y *Faulty) List(dir string) ([]string, error) {
+	if _, err := y.begin(Op{Kind: OpList, Name: dir}); err != nil {
+		return nil, err
+	}
+	return y.fs.List(dir)
+}
+
+// Stat implements FS.
+func (y *Faulty) Stat(name string) (fs.FileInfo, error) {
+	if _, err := y.begin(Op{Kind: OpStat, Name: name}); err != nil {
+		return nil, err
+	}
+	return y.fs.Stat(name)
+}
+
+// Lstat implements FS.
+func (y *Faulty) Lstat(name string) (fs.FileInfo, error) {
+	if _, err := y.begin(Op{Kind: OpStat, Name: name}); err != nil {
+		return nil, err
+	}
+	return y.fs.Lstat(name)
+}
+
+// MkdirAll implements FS.
+func (y *Faulty) MkdirAll(dir string) error {
+	if _, err := y.begin(Op{Kind: OpMkdirAll, Name: dir}); err != nil {
+		return err
+	}
+	return y.fs.MkdirAll(dir)
+}
+
+// SyncDir implements FS.
+func (y *Faulty) SyncDir(dir string) error {
+	if _, err := y.begin(Op{Kind: OpSyncDir, Name: dir}); err != nil {
+		return err
+	}
+	return y.fs.SyncDir(dir)
+}
+
+// SyncFile implements vfs.FileSyncer.
+func (y *Faulty) SyncFile(name string) error {
+	if _, err := y.begin(Op{Kind: OpSync, Name: name}); err != nil {
+		return err
+	}
+	return vfs.SyncFile(y.fs, name)
+}
+
+// Lock implements FS.
+func (y *Faulty) Lock(name string, shared bool) (io.Closer, error) {
+	if _, err := y.begin(Op{Kind: OpLock, Name: name}); err != nil {
+		return nil, err
+	}
+	return y.fs.Lock(name, shared)
+}
+
+type faultyFile struct {
+	y       *Faulty
+	f       vfs.File
+	name    string
+	written atomic.Int64 // bytes appended through this handle
+}
+
+func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
+	limit, fault := f.y.begin(Op{Kind: OpRead, Name: f.name, Offset: off, Length: len(p)})
+	if limit == 0 && len(p) > 0 {
+		return 0, fault
+	}
+	n, err := f.f.ReadAt(p[:limit], off)
+	if fault != nil {
+		return n, fault // the injected fault, even if err is not nil
+	}
+	return n, err
+}
+
+func (f *faultyFile) Write(p []byte) (int, error) {
+	limit, fault := f.y.begin(Op{Kind: OpWrite, Name: f.name, Offset: f.written.Load(), Length: len(p)})
+	if fault == nil {
+		return f.append(p)
+	}
+	if limit == 0 {
+		return 0, fault
+	}
+	n, _ := f.append(p[:limit])
+	return n, fault
+}
+
+func (f *faultyFile) append(p []byte) (int, error) {
+	n, err := f.f.Write(p)
+	f.written.Add(int64(n))
+	return n, err
+}
+
+func (f *faultyFile) Sync() error {
+	if _, err := f.y.begin(Op{Kind: OpSync, Name: f.name}); err != nil {
+		return err
+	}
+	return f.f.Sync()
+}
+
+func (f *faultyFile) Size() (int64, error) {
+	if _, err := f.y.begin(Op{Kind: OpSize, Name: f.name}); err != nil {
+		return 0, err
+	}
+	return f.f.Size()
+}
+
+func (f *faultyFile) Close() error {
+	_, fault := f.y.begin(Op{Kind: OpClose, Name: f.name})
+	err := f.f.Close()
+	if fault != nil {
+		return fault
+	}
+	return err
+}

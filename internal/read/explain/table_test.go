@@ -1,0 +1,42 @@
+package explain
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/test/tabletest"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+func TestTableStepDescribesTheLookup(t *testing.T) {
+	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(20))
+	f := s.Add(3, 7, "value", 1, 2, 5)
+	look := func(n int) (Step, sstable.Result) {
+		var lookup sstable.Lookup
+		defer lookup.Release()
+		lookup.Init(tabletest.Key(n), 9)
+		step, res, err := Table(s.Cache, &lookup, 3, f)
+		require.NoError(t, err)
+		return step, res
+	}
+	step, res := look(2)
+	require.Equal(t, "value", string(res.Value))
+	require.True(t, step.Opened && step.Found && step.IndexSearched && step.BlockFromDisk)
+	require.Positive(t, step.OpeningReads)
+	require.Equal(t, "maybe", step.Filter)
+	require.Equal(t, tabletest.Key(1), step.Smallest)
+	require.Equal(t, tabletest.Key(5), step.Largest)
+
+	step, res = look(3)
+	require.False(t, step.Opened || step.Found || step.IndexSearched || res.Found)
+	require.Equal(t, "absent", step.Filter)
+	require.Equal(t, "sievedb.CacheLineBloom", step.FilterPolicy)
+}
+
+func TestMemtableNames(t *testing.T) {
+	require.Equal(t, Step{Run: "memtable", Level: -1, Filter: "none"}, Memtable(0, false, true, false))
+	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "absent"}, Memtable(1, true, true, false))
+	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "maybe", Found: true}, Memtable(2, true, false, true))
+}

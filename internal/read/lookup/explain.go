@@ -1,0 +1,103 @@
+package lookup
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/read/explain"
+	"github.com/sievedb/sievedb/report"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Explained describes one lookup. report.Explanation documents the steps.
+type Explained struct {
+	Steps    []explain.Step
+	Kind     base.Kind // base.KindDelete if there is no value
+	Expired  bool      // there is a value that has expired
+	Duration time.Duration
+
+	value []byte
+}
+
+// Explain looks key up as Get does and records each step. It fills the caches in the same way,
+// but counts nothing.
+func (f *Finder) Explain(key []byte, at *At) (*Explained, error) {
+	for attempt := 0; ; attempt++ {
+		x := &Explained{}
+		began := time.Now()
+		var lookup sstable.Lookup
+		err := x.find(f, &lookup, key, at)
+		if err == nil && f.expiry != nil && x.Kind == base.KindSet {
+			var alive bool
+			_, alive, err = f.expiry.Open(key, x.value, at.time())
+			x.Expired = !alive
+		}
+		lookup.Release()
+		x.Duration = time.Since(began)
+		switch {
+		case err == nil:
+			return x, nil
+		case !tableGone(err) || attempt == maxAttempts || f.closed():
+			return nil, f.final(err)
+		}
+	}
+}
+
+// Explanation returns it in its public form.
+func (x *Explained) Explanation() *report.Explanation {
+	r := explain.Explanation(x.Steps, x.Kind, x.Duration)
+	if r.Expired = x.Expired; r.Expired {
+		r.Found = false
+	}
+	return r
+}
+
+// find is Finder.findOnce for Explain: the same runs in the same order. It is separate so that
+// lookups pay nothing for it.
+func (x *Explained) find(f *Finder, lookup *sstable.Lookup, key []byte, at *At) error {
+	s, seq := f.load(at)
+	lookup.Init(key, seq)
+	f.hash.set(lookup)
+	for i, m := range s.Memtables() {
+		began := time.Now()
+		filtered := m.Filtered()
+		ruledOut := filtered && !m.MayHold(f.hash.of(lookup)) || m.Empty()
+		found := false
+		if !ruledOut {
+			x.value, x.Kind, found = m.Get(key, seq)
+		}
+		step := explain.Memtable(i, filtered, ruledOut, found)
+		step.Duration = time.Since(began)
+		x.Steps = append(x.Steps, step)
+		if found {
+			return nil
+		}
+	}
+	return x.findInTables(f, s, lookup)
+}
+
+// findInTables is Finder.findInTables for Explain.
+func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) error {
+	t := tableSearch{kind: base.KindDelete}
+	ordered := s.Version.Level0InOrder()
+	for level, table := range s.Version.MayHold(lookup.UserKey()) {
+		if t.found && (ordered || level > 0) {
+			break
+		}
+		step, res, err := explain.Table(f.tables, lookup, level, table)
+		if err != nil {
+			return f.openError(s, err)
+		}
+		x.Steps = append(x.Steps, step)
+		if res.Found {
+			if err := t.takeNewer(res.Trailer, res.Value, table); err != nil {
+				return err
+			}
+		}
+	}
+	if !ordered {
+		f.learnOrder(s.Version, lookup.UserKey())
+	}
+	x.Kind, x.value = t.kind, t.value
+	return nil
+}

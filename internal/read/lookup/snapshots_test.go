@@ -1,0 +1,74 @@
+package lookup
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+func TestSnapshotsOpenedDuringAFilterPinTheirState(t *testing.T) {
+	set := manifest.New(manifest.SetOptions{Cmp: base.Bytewise})
+	var c Current
+	c.State.Store(&State{Mem: emptyMemtable(), Version: set.Current()})
+	c.VisibleSeq.Store(5)
+	var l Snapshots
+	from, end := l.BeginFilter(true)
+	require.Zero(t, from, "no snapshot is open")
+	end()
+	early := l.Open(&c, nil)
+	require.Equal(t, At{Seq: 5}, early)
+	from, end = l.BeginFilter(true)
+	require.EqualValues(t, 6, from)
+	c.VisibleSeq.Store(8)
+	pinned := l.Open(&c, nil)
+	require.Equal(t, At{Seq: 8, State: c.State.Load()}, pinned)
+	from, other := l.BeginFilter(true)
+	require.EqualValues(t, 6, from, "a pinned snapshot sees no change")
+	other()
+	other()
+	require.NotNil(t, l.Open(&c, nil).State, "the first one is running")
+	end()
+	require.Nil(t, l.Open(&c, nil).State)
+	c.VisibleSeq.Store(10)
+	require.Equal(t, []uint64{5, 8, 10}, l.All(&c.VisibleSeq))
+	require.EqualValues(t, 5, l.Oldest(&c.VisibleSeq))
+	l.Close(&early)
+	oldest, ok := l.OldestUnpinned()
+	require.True(t, ok)
+	require.EqualValues(t, 8, oldest)
+	l.Close(&pinned)
+	l.Close(&At{Seq: 8})
+	require.Equal(t, []uint64{8, 10}, l.All(&c.VisibleSeq), "another one pins")
+	_, ok = l.OldestUnpinned()
+	require.False(t, ok)
+}
+
+// The bug: a snapshot that was opened while a range was deleted could get the new number and the old
+// state, and a transaction with it found no conflict with the deletion.
+func TestAPinnedSnapshotIsOfOneMoment(t *testing.T) {
+	version := manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current()
+	states := []*State{{Version: version}, {Version: version}}
+	var c Current
+	var l Snapshots
+	l.Show(&c, states[0], 0)
+	defer l.Pin()()
+	const changes = 50_000
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		for seq := uint64(1); seq <= changes; seq++ {
+			l.Show(&c, states[seq%2], seq)
+		}
+	}()
+	for last := uint64(0); last < changes; {
+		at := l.Open(&c, nil)
+		require.GreaterOrEqual(t, at.Seq, last)
+		require.Same(t, states[at.Seq%2], at.State, "at %d", at.Seq)
+		last = at.Seq
+		l.Close(&at)
+	}
+	<-changed
+}

@@ -1,0 +1,130 @@
+package scan
+
+import (
+	"bytes"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/expiry"
+)
+
+// findForward shows the first visible key from the position of the runs; ok says whether they
+// are at an entry. With skipping, versions of c.key are skipped.
+func (c *Cursor) findForward(ok, skipping bool) bool {
+	for ; ok; ok = c.it.Next() {
+		ikey := c.it.Key()
+		user := base.UserKey(ikey)
+		if skipping && c.isKey(user) {
+			continue
+		}
+		if c.upper != nil && c.cmp.Compare(user, c.upper) >= 0 {
+			break
+		}
+		seq, kind := base.SplitTrailer(base.Trailer(ikey))
+		if seq > c.seq && c.hides(seq) {
+			continue
+		}
+		if kind == base.KindSet {
+			c.valid, c.shown = true, user
+			if !c.held || c.openValue(c.it.Value()) {
+				return true
+			}
+			if c.err != nil {
+				return false
+			}
+		}
+		c.key, skipping = append(c.key[:0], user...), true
+	}
+	return c.end()
+}
+
+// findBackward shows the last visible key at or before the position of the runs and leaves
+// them before its versions. Going backward, the versions of a key come oldest first, so the
+// last visible one decides.
+func (c *Cursor) findBackward(ok bool) bool {
+	for {
+		found := false // key and value hold a candidate
+		for ; ok; ok = c.it.Prev() {
+			ikey := c.it.Key()
+			user := base.UserKey(ikey)
+			if found && !c.isKey(user) {
+				break
+			}
+			if c.lower != nil && c.cmp.Compare(user, c.lower) < 0 {
+				break
+			}
+			seq, kind := base.SplitTrailer(base.Trailer(ikey))
+			if seq > c.seq && c.hides(seq) {
+				if found && !(c.keysOnly && c.expiry == nil) { // a further step might invalidate the value
+					c.keepValue(c.value)
+				}
+				continue
+			}
+			if found = kind == base.KindSet; !found {
+				continue
+			}
+			c.own, c.key = c.plain(seq), append(c.key[:0], user...)
+			if c.keysOnly && c.expiry == nil {
+				continue
+			}
+			if c.value = c.it.Value(); !c.it.ValueStays() {
+				c.keepValue(c.value)
+			}
+		}
+		if !found || c.it.Err() != nil {
+			return c.end()
+		}
+		c.valid, c.shown = true, c.key
+		if c.expiry == nil {
+			return true
+		}
+		if c.openValue(c.value) || c.err != nil {
+			return c.valid
+		}
+		ok = c.it.Valid()
+	}
+}
+
+// openValue makes c.value the value without its envelope. If that is hidden, the cursor is not
+// valid afterwards.
+func (c *Cursor) openValue(value []byte) bool {
+	c.value, c.ends = value, expiry.Never
+	if !c.reverse {
+		seq, _ := base.SplitTrailer(base.Trailer(c.it.Key()))
+		c.own = c.plain(seq)
+	}
+	if !c.own { // a transaction's own write has no envelope yet
+		c.value, c.ends, c.valid, c.err = c.expiry.OpenUntil(c.shown, value, c.now)
+		if c.walk != nil {
+			c.walk.Reads.Ends = expiry.Earlier(c.walk.Reads.Ends, c.ends)
+		}
+	}
+	if c.keysOnly {
+		c.value = nil
+	}
+	return c.valid
+}
+
+// keepValue makes c.value a copy of value.
+func (c *Cursor) keepValue(value []byte) {
+	if cap(c.valueBuf) > mostPooled && len(value) < cap(c.valueBuf)/4 {
+		c.valueBuf = nil // too large to keep
+	}
+	c.valueBuf = append(c.valueBuf[:0], value...)
+	if c.value = c.valueBuf; c.value == nil {
+		c.value = []byte{}
+	}
+}
+
+// isKey reports whether user is c.key.
+func (c *Cursor) isKey(user []byte) bool {
+	if c.bytewise {
+		return bytes.Equal(user, c.key)
+	}
+	return c.cmp.Compare(user, c.key) == 0
+}
+
+func (c *Cursor) end() bool {
+	c.valid = false
+	c.err = c.it.Err()
+	return false
+}

@@ -1,0 +1,176 @@
+package scan
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/base/keyspace"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/write/txn"
+	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Source is the store that cursors read. It does not change while it has cursors.
+type Source struct {
+	Comparer *base.Comparer
+	Tables   *tables.Cache
+	// Expiry says which values have expired. They are hidden. Nil: nothing expires.
+	Expiry *expiry.Policy
+	// Ranges counts the results of range filters.
+	Ranges tables.RangeCounts
+	// CacheSize returns the present size of the block cache, in bytes.
+	CacheSize func() int64
+	// Open is false once the store is closed. Then no cursor moves.
+	Open *atomic.Bool
+}
+
+// Options bound a cursor; db.IterOptions documents them.
+type Options struct {
+	LowerBound, UpperBound []byte
+	NoFillCache            bool
+	KeysOnly               bool
+}
+
+// deadlines decide which values are shown.
+type deadlines struct {
+	expiry *expiry.Policy // nil: nothing expires
+	now    uint64         // what has expired by then is hidden
+	ends   uint64         // when the present value expires; expiry.Never if it does not
+}
+
+// parts is the memory of a cursor, which the next cursor reuses after Close. The
+// Cursor itself is not reused: a caller that keeps a closed one must not see another's keys.
+// So everything that a closed cursor does not need is here.
+type parts struct {
+	src      *Source
+	open     *atomic.Bool // src.Open
+	version  *manifest.Version
+	cmp      *base.Comparer
+	bytewise bool // cmp.IsBytewise, called once
+	noFill   bool // Options.NoFillCache
+	keysOnly bool // Options.KeysOnly
+	seq      uint64
+	ownFirst uint64 // the number of a transaction's first own write
+	ownSeq   uint64 // the last of a transaction's own writes that is shown; 0: none
+	shown    []byte // the user key shown, while the cursor is valid
+
+	deadlines
+	own bool // the value is a transaction's own write
+
+	it           tables.MergingIter
+	mems         []memtable.Iter
+	runs         tables.Runs
+	key          []byte
+	bulk         *bulkRuns // older writes of a transaction, in tables; nil: none
+	value        []byte    // going backward; in a block or a memtable, or a copy in valueBuf
+	valueBuf     []byte
+	seekKey      []byte // scratch
+	bounds       []byte // lower and upper are in it
+	lower, upper []byte
+}
+
+var pool = sync.Pool{New: func() any { return new(parts) }}
+
+// mostPooled bounds each buffer that is kept of a closed cursor, in bytes.
+const mostPooled = 64 << 10
+
+// openLike makes p show the moment of q. o are its options, which leave out the prefix; nil means
+// those of q.
+func (p *parts) openLike(q *parts, o *Options, prefix []byte) {
+	p.src, p.open, p.version, p.cmp, p.bytewise, p.seq = q.src, q.open, q.version, q.cmp, q.bytewise, q.seq
+	p.ownFirst, p.ownSeq, p.bulk = q.ownFirst, q.ownSeq, q.bulk.another()
+	p.mems, p.expiry, p.now = append(p.mems, q.mems...), q.expiry, q.now
+	if o != nil {
+		p.noFill, p.keysOnly = o.NoFillCache, o.KeysOnly
+		p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, prefix, o.LowerBound, o.UpperBound)
+	} else {
+		p.noFill, p.keysOnly = q.noFill, q.keysOnly
+		p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, nil, q.lower, q.upper)
+	}
+	p.openRuns()
+}
+
+// reopen replaces the bounds, which may be in memory of the runs. After an error p can only be
+// closed.
+func (p *parts) reopen(prefix, lower, upper []byte) error {
+	p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, prefix, lower, upper)
+	err := p.it.Close()
+	p.runs.Clear()
+	p.value = nil
+	p.openRuns()
+	return err
+}
+
+// openRuns merges the memtables with the tables that may contain keys within the bounds. Nothing is
+// read before the first movement.
+func (p *parts) openRuns() {
+	for i := range p.mems {
+		p.it.Add(&p.mems[i])
+	}
+	if p.bulk != nil {
+		p.bulk.addTo(&p.it, p)
+	}
+	p.runs.Add(&p.it, p.src.Tables, p.version, &tables.RunOptions{
+		Lower: p.lower, Upper: p.upper, NoFillCache: p.noFill, KeysOnly: p.keysOnly, CacheSize: p.src.CacheSize(), Ranges: p.src.Ranges,
+	})
+	p.it.Init(p.cmp)
+	p.it.SetStrict()
+}
+
+// hides reports whether an entry above the cursor's sequence number is not one of the
+// transaction's own writes that it shows.
+func (p *parts) hides(seq uint64) bool { return seq < p.ownFirst || seq > p.ownSeq }
+
+// plain reports whether an entry with that number, which is shown, has no envelope although it would have one
+// once it is committed. The writes of a bulk transaction have theirs.
+func (p *parts) plain(seq uint64) bool { return seq > p.seq && p.ownFirst == txn.FirstSeq }
+
+// bulkRuns are the tables that a bulk transaction has written so far.
+type bulkRuns struct {
+	runs   tables.PrivateRuns
+	tables *tables.Private // to which there is a reference
+	levels []tables.LevelIter
+}
+
+// another returns a copy with a reference of its own. It is nil if b is.
+func (b *bulkRuns) another() *bulkRuns {
+	if b == nil {
+		return nil
+	}
+	b.tables.Ref()
+	return &bulkRuns{runs: b.runs, tables: b.tables}
+}
+
+// addTo adds the runs to those of p.
+func (b *bulkRuns) addTo(m *tables.MergingIter, p *parts) {
+	if b.levels == nil {
+		b.levels = make([]tables.LevelIter, len(b.runs))
+	}
+	b.runs.AddTo(m, p.src.Tables, b.levels, sstable.IterOptions{NoFillCache: p.noFill, KeysOnly: p.keysOnly, Lower: p.lower, Upper: p.upper})
+}
+
+// close closes the runs and makes p available to the next cursor.
+func (p *parts) close() error {
+	err := p.it.Close()
+	clear(p.mems) // otherwise the pool would keep memtables in memory
+	p.runs.Clear()
+	if p.bulk != nil {
+		p.bulk.tables.Unref()
+		p.bulk = nil
+	}
+	p.mems = p.mems[:0]
+	p.src, p.open, p.version = nil, nil, nil
+	p.shown, p.value, p.lower, p.upper = nil, nil, nil, nil
+	for _, b := range []*[]byte{&p.key, &p.valueBuf, &p.seekKey, &p.bounds} {
+		if cap(*b) > mostPooled {
+			*b = nil
+		}
+	}
+	p.it.Trim(mostPooled)
+	pool.Put(p)
+	return err
+}

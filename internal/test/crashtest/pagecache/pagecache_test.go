@@ -1,0 +1,67 @@
+package pagecache
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/vfstest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+func TestConformanceWithoutFailures(t *testing.T) {
+	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) {
+		c := New(Clean, func(int, wrap.Op) error { return nil })
+		require.NoError(t, c.MkdirAll("dir"))
+		return c, "dir"
+	})
+}
+
+func read(t *testing.T, fsys vfs.FS) string {
+	f, err := fsys.Open("log")
+	require.NoError(t, err)
+	size, err := f.Size()
+	require.NoError(t, err)
+	b := make([]byte, size)
+	_, err = f.ReadAt(b, 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	return string(b)
+}
+
+// "one" is synced, the sync of "two" fails, and the sync of "three" succeeds, as in a store that
+// retries.
+func TestPagesAfterAFailedSync(t *testing.T) {
+	cases := map[Model]struct{ cached, disk, cachedLater, diskLater string }{
+		Clean:    {"onetwo", "one", "onetwothree", "one\x00\x00\x00three"},
+		Journal:  {"onetwo", "onetwo", "onetwothree", "onetwothree"},
+		Reverted: {"one", "one", "onethree", "one"},
+	}
+	for model, want := range cases {
+		t.Run(model.String(), func(t *testing.T) {
+			cause := errors.New("injected")
+			c := New(model, func(n int, _ wrap.Op) error {
+				if n == 2 {
+					return cause
+				}
+				return nil
+			})
+			f, err := c.Create("log")
+			require.NoError(t, err)
+			_, _ = f.Write([]byte("one"))
+			require.NoError(t, f.Sync())
+			require.NoError(t, c.SyncDir("."))
+			_, _ = f.Write([]byte("two"))
+			require.ErrorIs(t, f.Sync(), cause)
+			require.Equal(t, want.cached, read(t, c))
+			require.Equal(t, want.disk, read(t, c.Crash()))
+			_, _ = f.Write([]byte("three"))
+			require.NoError(t, f.Sync(), "its success proves nothing")
+			require.Equal(t, want.cachedLater, read(t, c))
+			require.Equal(t, want.diskLater, read(t, c.Crash()))
+			require.Equal(t, 4, c.Syncs())
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package tabletest
+
+import (
+	"bytes"
+	"compress/zlib"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Zlib returns a table with the same entries whose blocks are stored with zlib, as in a Minecraft world. It has no
+// filter.
+func Zlib(t *testing.T, table []byte) []byte {
+	mem := vfs.NewMem()
+	f, err := mem.Create("table")
+	require.NoError(t, err)
+	_, err = f.Write(table)
+	require.NoError(t, err)
+	_, index, err := sstable.DecodeFooter(table[len(table)-sstable.FooterLen:], uint64(len(table)))
+	require.NoError(t, err)
+	read := func(h sstable.Handle) []byte {
+		data, _, err := sstable.ReadBlock(f, uint64(len(table)), h)
+		require.NoError(t, err)
+		return data
+	}
+	var file []byte
+	put := func(block []byte) codec.Handle {
+		h := codec.Handle{Offset: uint64(len(file))}
+		var stream bytes.Buffer
+		w := zlib.NewWriter(&stream)
+		_, err := w.Write(block)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		h.Size = uint64(stream.Len())
+		file = append(append(file, stream.Bytes()...), codec.Zlib)
+		file = util.AppendFixed32(file, util.MaskCRC(util.CRC32C(file[h.Offset:])))
+		return h
+	}
+	var entries, restarts []byte
+	_, err = sstable.EachEntry(read(index), func(key, value []byte) error {
+		h, _, err := sstable.DecodeHandle(value)
+		require.NoError(t, err)
+		handle := put(read(h)).Append(nil)
+		restarts = util.AppendFixed32(restarts, uint32(len(entries)))
+		entries = append(entries, 0, byte(len(key)), byte(len(handle))) // every key in full
+		entries = append(append(entries, key...), handle...)
+		return nil
+	})
+	require.NoError(t, err)
+	count := util.AppendFixed32(nil, uint32(len(restarts)/4))
+	empty := put([]byte{0, 0, 0, 0, 1, 0, 0, 0})
+	return codec.Footer{Metaindex: empty, Index: put(append(append(entries, restarts...), count...))}.Append(file)
+}

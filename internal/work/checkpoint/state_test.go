@@ -1,0 +1,100 @@
+package checkpoint
+
+import (
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// newSet returns the files of a database that needs logs from number 5 on.
+func newSet(t *testing.T, fsys vfs.FS) *manifest.Set {
+	t.Helper()
+	set := manifest.New(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: base.Bytewise})
+	set.MarkUsed(100)
+	require.NoError(t, set.Begin(&manifest.Edit{LogNum: manifest.Num(5)}, nil))
+	t.Cleanup(func() { require.NoError(t, set.Close()) })
+	return set
+}
+
+func writeLog(t *testing.T, fsys vfs.FS, num uint64, content string) {
+	t.Helper()
+	f, err := fsys.Create("db/" + base.FileName(base.FileLog, num))
+	require.NoError(t, err)
+	_, err = f.Write([]byte(content))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// flush records that logs below num are not needed, as a flush does, and removes one.
+func flush(t *testing.T, fsys vfs.FS, set *manifest.Set, num, removed uint64) {
+	t.Helper()
+	require.NoError(t, set.Apply(&manifest.Edit{LogNum: manifest.Num(num)}, nil))
+	require.NoError(t, fsys.Remove("db/"+base.FileName(base.FileLog, removed)))
+}
+
+// A flush between the parts of Take would leave a state without the flushed log and without its table.
+func TestAFlushDuringTakeIsNoticed(t *testing.T) {
+	for name, flushed := range map[string]func(set *manifest.Set, mem *vfs.Mem, call int) []uint64{
+		"before the logs are listed": func(set *manifest.Set, mem *vfs.Mem, call int) []uint64 {
+			if call == 0 {
+				flush(t, mem, set, 8, 5)
+			}
+			return []uint64{8, 11}
+		},
+		"before they are opened": func(set *manifest.Set, mem *vfs.Mem, call int) []uint64 {
+			if call == 0 {
+				flush(t, mem, set, 8, 5)
+				return []uint64{5, 8, 11}
+			}
+			return []uint64{8, 11}
+		},
+		"twice": func(set *manifest.Set, mem *vfs.Mem, call int) []uint64 {
+			switch call {
+			case 0:
+				flush(t, mem, set, 8, 5)
+				return []uint64{8, 11}
+			case 1:
+				flush(t, mem, set, 11, 8)
+			}
+			return []uint64{11}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			require.NoError(t, vfs.MkdirAllSynced(mem, "db"))
+			set := newSet(t, mem)
+			for _, num := range []uint64{5, 8, 11} {
+				writeLog(t, mem, num, "log")
+			}
+			calls := 0
+			s, err := Take(mem, "db", set, func() []uint64 { calls++; return flushed(set, mem, calls-1) })
+			require.NoError(t, err)
+			require.Greater(t, calls, 1)
+			require.Equal(t, set.LogNum(), s.LogNum)
+			require.Equal(t, s.LogNum, s.Logs[0].Num)
+			for i, l := range s.Logs {
+				require.EqualValues(t, 3, l.Size)
+				require.Equal(t, i < len(s.Logs)-1, l.Full)
+			}
+			released := false
+			s.Released = func() { released = true }
+			require.NoError(t, s.Release())
+			require.True(t, released)
+		})
+	}
+}
+
+// A log that is missing for another reason is an error.
+func TestAMissingLogIsAnError(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, vfs.MkdirAllSynced(mem, "db"))
+	set := newSet(t, mem)
+	writeLog(t, mem, 5, "log")
+	_, err := Take(mem, "db", set, func() []uint64 { return []uint64{5, 8} })
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

@@ -1,0 +1,131 @@
+package compact
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+// BurstPause is the time without a full memtable after which a burst of writes is over.
+const BurstPause = time.Second
+
+// burst detects whether memtables become full in quick succession. While they do, level 0
+// collects more tables before it is compacted: a compaction of it rewrites about the same
+// part of the base level, whether it has four inputs or eight. Scheduler.mu guards it.
+type burst struct {
+	clock    func() time.Time // for tests; nil means time.Now
+	full     time.Time        // when a memtable last became full; zero after EndBurst
+	watching bool             // a goroutine waits for the end
+}
+
+func (b *burst) now() time.Time {
+	if b.clock != nil {
+		return b.clock()
+	}
+	return time.Now()
+}
+
+func (b *burst) note() { b.full = b.now() }
+
+func (b *burst) end() { b.full = time.Time{} }
+
+// left returns how long the burst will last if no other memtable becomes full, or 0 if there
+// is none.
+func (b *burst) left() time.Duration {
+	if b.full.IsZero() {
+		return 0
+	}
+	return max(0, BurstPause-b.now().Sub(b.full))
+}
+
+// burstTrigger replaces L0Trigger during a burst. It is well below the number of tables from
+// which writes are slowed.
+func (t *Tuning) burstTrigger() int {
+	return max(t.L0Trigger, min(2*t.L0Trigger, t.L0SlowdownTrigger*2/3))
+}
+
+// NoteFull records that a memtable has become full.
+func (s *Scheduler) NoteFull() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.burst.note()
+}
+
+// EndBurst ends a burst of writes. The next Schedule starts compactions that waited for that.
+func (s *Scheduler) EndBurst() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.burst.end()
+}
+
+// SetClock sets the clock for bursts, for tests.
+func (s *Scheduler) SetClock(clock func() time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.burst.clock = clock
+}
+
+// pickLocked chooses a compaction to run now, with a reference to its version, or returns nil.
+// If one must wait for the end of a burst, pickLocked ensures that it is chosen then.
+func (s *Scheduler) pickLocked() *manifest.Compaction {
+	// Loaded with the lock held, so that inputs released by Done are not in this version.
+	v := s.host.RefVersion()
+	c := s.pickInBurst(v)
+	if c == nil {
+		v.Unref()
+	}
+	return c
+}
+
+func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
+	o := s.pickOptions()
+	left := s.burst.left()
+	if left == 0 {
+		return s.pickOf(v, o)
+	}
+	later := o
+	later.L0Trigger = s.tuning.Load().burstTrigger()
+	c := s.pickOf(v, later)
+	if c == nil && !s.burst.watching && s.pickOf(v, o) != nil {
+		s.burst.watching = true
+		s.background.Add(1)
+		go s.watchBurst(left)
+	}
+	return c
+}
+
+// pickOf is v.Pick for callers that hold mu and so must not panic. If the comparer panics,
+// pickOf stops the Scheduler and picks nothing.
+func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction) {
+	defer func() {
+		if value := recover(); value != nil {
+			err := base.NewPanicError(s.o.Cmp, "the choice of a compaction", value)
+			if s.stopErr == nil && !s.closed.Load() {
+				s.stopErr = err
+				s.cond.Broadcast()
+				s.background.Add(1)
+				go func() {
+					defer s.background.Done()
+					s.o.Fail(err)
+				}()
+			}
+		}
+	}()
+	return v.Pick(o)
+}
+
+// watchBurst waits until the burst is over and then starts compactions that waited for that.
+func (s *Scheduler) watchBurst(left time.Duration) {
+	defer s.background.Done()
+	for left > 0 {
+		if !s.pause(left) {
+			return
+		}
+		s.mu.Lock()
+		left = s.burst.left()
+		s.burst.watching = left > 0
+		s.mu.Unlock()
+	}
+	s.Schedule()
+}

@@ -1,0 +1,335 @@
+package compact
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+)
+
+// compactionReadAhead is the size of a compaction's reads, in bytes: large enough that the
+// disk's latency hardly matters.
+const compactionReadAhead = 256 << 10
+
+// compact runs c and installs its result. It returns a panic as an error, so that c is
+// released properly. If ctx is done before the result is installed, it returns the error of ctx.
+func (s *Scheduler) compact(ctx context.Context, c *manifest.Compaction) (err error) {
+	returned := false
+	defer func() {
+		if !returned { // runtime.Goexit ends the goroutine, including this function's callers
+			s.Done(c, ErrStopped)
+		}
+	}()
+	err = s.o.Guard("a compaction", func() error { return s.compactAndReport(ctx, c) })
+	returned = true
+	return err
+}
+
+func (s *Scheduler) compactAndReport(ctx context.Context, c *manifest.Compaction) error {
+	info := Info{
+		Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
+		InputTables: len(c.Inputs) + len(c.Overlaps), TrivialMove: c.TrivialMove(),
+	}
+	s.o.Begin(info)
+	start := time.Now()
+	err := base.NoSpace(s.runCompaction(ctx, c, &info))
+	info.Duration, info.Err = time.Since(start), err
+	s.o.End(info)
+	if err == nil {
+		s.o.Logger.Info("compacted", "from", c.Level, "to", c.OutputLevel, "inputs", info.InputTables,
+			"outputs", info.OutputTables, "read", info.BytesRead, "written", info.BytesWritten,
+			"moved", info.TrivialMove, "pieces", info.Subcompactions, "took", info.Duration)
+	}
+	return err
+}
+
+func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, info *Info) error {
+	edit := &manifest.Edit{}
+	for _, f := range c.Inputs {
+		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.Level, Num: f.Num})
+	}
+	for _, f := range c.Overlaps {
+		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.OutputLevel, Num: f.Num})
+	}
+	if c.Drop {
+		if err := s.host.Apply(edit, nil); err != nil {
+			return err
+		}
+		s.tablesExpired.Add(uint64(len(c.Inputs)))
+		return nil
+	}
+	if info.TrivialMove {
+		f := c.Inputs[0]
+		edit.Added = []manifest.LevelFile{{Level: c.OutputLevel, File: f}}
+		info.OutputTables = 1
+		if err := s.host.Apply(edit, nil); err != nil {
+			return err
+		}
+		s.trivialMoves.Add(1)
+		return nil
+	}
+	job := s.newMergeJob(ctx, c)
+	defer job.end() // after Apply
+	files, pieces, err := job.mergeTables()
+	if err != nil {
+		if err == base.ErrClosed || err == ctx.Err() {
+			return err
+		}
+		return errors.Wrapf(err, "sievedb: compacting level %d into level %d", c.Level, c.OutputLevel)
+	}
+	for _, f := range files {
+		edit.Added = append(edit.Added, manifest.LevelFile{Level: c.OutputLevel, File: f})
+		info.BytesWritten += f.Size
+	}
+	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes(), len(files), pieces
+	info.ValuesDropped, info.ValuesExpired = job.filter.dropped.Load(), job.filter.expired.Load()
+	if err := s.host.Apply(edit, files); err != nil {
+		return err
+	}
+	s.compactions.Add(1)
+	s.subcompactions.Add(uint64(pieces))
+	s.bytesRead.Add(info.BytesRead)
+	s.bytesWritten.Add(info.BytesWritten)
+	s.valuesDropped.Add(info.ValuesDropped)
+	s.valuesExpired.Add(info.ValuesExpired)
+	return nil
+}
+
+// merger writes those entries of a compaction that some reader can still see.
+type merger struct {
+	s      *Scheduler
+	c      *manifest.Compaction
+	job    *mergeJob
+	piece  *mergePiece
+	begun  bool // it has reached the piece, after earlier entries of the first blocks
+	out    *tables.Writer
+	cutter *manifest.OutputCutter
+	below  [manifest.NumLevels]int
+	work   int // since merger looked whether it must stop
+
+	ikey    []byte // of the previous entry, nil before the first
+	stratum int    // of the previous entry; see entry
+	filter  mergeFilter
+	zeros   zeroSeqs
+}
+
+// A merger looks whether it must stop after lookWork bytes. An entry counts as entryWork more bytes than it has.
+const (
+	lookWork  = 256 << 10
+	entryWork = 128
+)
+
+// entry processes the next entry of the merged order.
+//
+// The sequence numbers at which readers read divide history into strata: stratum i
+// has the entries that are visible at job.visible[i] but not at job.visible[i-1].
+// Of the entries of one key in one stratum, only the newest can be seen.
+func (m *merger) entry(ikey, value []byte) error {
+	if m.work += len(ikey) + len(value) + entryWork; m.work >= lookWork {
+		m.work = 0
+		switch {
+		case m.s.closed.Load():
+			return base.ErrClosed
+		case m.job.ctx.Err() != nil:
+			return m.job.ctx.Err()
+		case m.job.stopped.Load():
+			return ErrStopped
+		}
+	}
+	if !base.ValidInternalKey(ikey) {
+		return base.Corruptf("table", -1, "a key of %d bytes is not an internal key", len(ikey))
+	}
+	user, trailer := base.UserKey(ikey), base.Trailer(ikey)
+	order := -1 // of the previous entry and this one, by their user keys
+	if m.ikey != nil {
+		order = m.s.o.Cmp.Compare(base.UserKey(m.ikey), user)
+	}
+	if order > 0 || order == 0 && base.Trailer(m.ikey) <= trailer {
+		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend; want ascending order: "+
+			"one of %s is damaged; Check reports which", tableNames(m.c))
+	}
+	newKey := order < 0
+	m.ikey = append(m.ikey[:0], ikey...)
+	if m.piece.upper != nil && m.s.o.Cmp.Compare(user, m.piece.upper) >= 0 {
+		return errPieceEnds
+	}
+	if !m.begun {
+		if m.piece.lower != nil && m.s.o.Cmp.Compare(user, m.piece.lower) < 0 {
+			return nil
+		}
+		m.begun = true
+	}
+	seq, kind := base.SplitTrailer(trailer)
+	stratum := 0
+	if m.job.visible[0] < seq { // rarely
+		stratum = sort.Search(len(m.job.visible), func(i int) bool { return m.job.visible[i] >= seq })
+	}
+	shadowed := !newKey && stratum == m.stratum
+	m.stratum = stratum
+	if shadowed {
+		return nil
+	}
+	if newKey && m.filters(kind, seq) {
+		var err error
+		if kind, value, err = m.applyFilter(user, value, seq); err != nil {
+			return err
+		}
+		if kind == base.KindDelete {
+			if seq == 0 { // it is the oldest entry of its key, so there is nothing to hide
+				return nil
+			}
+			m.filter.tombstone = base.AppendInternalKey(m.filter.tombstone[:0], user, seq, kind)
+			ikey = m.filter.tombstone
+		}
+	}
+	if kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below) {
+		// All readers see the tombstone, and it hides no entry in a lower level. The key's
+		// older entries among the inputs are in this stratum too and are dropped.
+		return nil
+	}
+	cut := m.cutter.ShouldCut(ikey, m.out.Open()) ||
+		m.out.Open() && m.out.Size() >= m.job.tableSize
+	if cut && newKey && m.out.Open() { // never between the versions of one key
+		if err := m.out.EndTable(); err != nil {
+			return err
+		}
+	}
+	if m.job.oldest && kind == base.KindSet && stratum == 0 || seq == 0 {
+		return m.addOldest(user, seq, kind, value)
+	}
+	return m.out.Add(ikey, value)
+}
+
+// tableNames returns the names of the tables that are merged.
+func tableNames(c *manifest.Compaction) string {
+	var names []string
+	for _, f := range c.AllInputs() {
+		names = append(names, f.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// ManualStep bounds the inputs of one step of a manual compaction, in bytes, so that its
+// temporary disk space is small compared with the database.
+const ManualStep = 64 << 20
+
+// Compact merges all tables that may hold keys in [start, limit), nil for no bound. It
+// returns when that is done or ctx is; a merge that ctx ends changes nothing. Tuning.Filter is called for all values in the range
+// that were written before, unless a snapshot sees them.
+func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
+	stop := context.AfterFunc(ctx, s.wake)
+	defer stop()
+	if err := s.waitForEarlierFilters(ctx); err != nil {
+		return err
+	}
+	fresh := s.o.NewFileNum() // tables from this number on are written during or after this call
+	for level := 0; level < manifest.NumLevels-1; level++ {
+		if err := s.CompactLevel(ctx, level, start, limit); err != nil {
+			return err
+		}
+	}
+	return s.rewriteLastLevel(ctx, start, limit, fresh)
+}
+
+// CompactLevel compacts level's tables within [start, limit) into a deeper level. It skips
+// levels below level 0 if no deeper one has tables there. It ignores tables that are written
+// meanwhile; otherwise it might not end before the writes do.
+func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []byte) error {
+	from, since := start, s.o.NewFileNum()
+	for {
+		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+			files := v.Within(level, from, limit)
+			if !slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Origin() < since }) {
+				return nil, false
+			}
+			below := false
+			for l := level + 1; l < manifest.NumLevels; l++ {
+				below = below || len(v.Within(l, start, limit)) > 0
+			}
+			out := level + 1
+			if level == 0 {
+				out = v.Shape(o).BaseLevel
+			} else if !below {
+				return nil, false
+			}
+			return v.PickFiles(level, out, files, ManualStep, o)
+		})
+		if err != nil || c == nil {
+			return err
+		}
+		if level > 0 {
+			from = base.UserKey(c.Inputs[len(c.Inputs)-1].Largest)
+		}
+		if err := s.CompactClaimed(ctx, c); err != nil {
+			return err
+		}
+	}
+}
+
+// rewriteLastLevel rewrites the tables of the deepest level within [start, limit)
+// that this call has not written yet.
+func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
+	for {
+		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+			for level := manifest.NumLevels - 1; level > 0; level-- {
+				files := v.Within(level, start, limit)
+				if len(files) == 0 {
+					continue
+				}
+				stale := firstRun(files, func(f *manifest.FileMeta) bool { return f.Origin() < fresh })
+				if len(stale) == 0 {
+					return nil, false
+				}
+				return v.PickFiles(level, level, stale, ManualStep, o)
+			}
+			return nil, false
+		})
+		if err != nil || c == nil {
+			return err
+		}
+		if err := s.CompactClaimed(ctx, c); err != nil {
+			return err
+		}
+	}
+}
+
+// firstRun returns the first consecutive files for which is returns true.
+func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*manifest.FileMeta {
+	i := 0
+	for i < len(files) && !is(files[i]) {
+		i++
+	}
+	j := i
+	for j < len(files) && is(files[j]) {
+		j++
+	}
+	return files[i:j]
+}
+
+// ClearLevel0 prepares the load of files. If overlaps would keep at least L0Trigger of them in
+// level 0, it compacts the tables of level 0 that overlap the load.
+func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta) error {
+	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
+	c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction, busy bool) {
+		crowd := 0
+		for _, p := range v.Place(files, o) {
+			if p.Level == 0 {
+				crowd++
+			}
+		}
+		if crowd < o.L0Trigger {
+			return nil, false
+		}
+		return v.PickFiles(0, v.Shape(o).BaseLevel, v.Overlapping(0, start, limit), ManualStep, o)
+	})
+	if err != nil || c == nil {
+		return err
+	}
+	return s.CompactClaimed(ctx, c)
+}

@@ -1,0 +1,90 @@
+package compact
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+// A table whose values have all expired is removed without being read, if no older entries of its
+// keys are left elsewhere (manifest.PickOptions.Expired). The Scheduler looks for such tables
+// whenever it looks for a compaction, and WatchExpiry makes it look when a table expires.
+
+// expired returns the function for PickOptions, nil if nothing expires. s.mu is held.
+func (s *Scheduler) expired() func(*manifest.FileMeta) bool {
+	if s.o.Expiry == nil {
+		return nil
+	}
+	hidden := s.host.OldestTime()
+	return func(f *manifest.FileMeta) bool {
+		at, ok := s.expiryOf(f)
+		return ok && at <= hidden
+	}
+}
+
+// expiryOf returns when the last value of f expires. ok is false if that is unknown or never. The
+// time in the table counts only if all its keys are still under the prefixes.
+func (s *Scheduler) expiryOf(f *manifest.FileMeta) (at uint64, ok bool) {
+	c := f.Counts.Load()
+	if c == nil || c.Expiry == 0 {
+		return 0, false
+	}
+	e := s.o.Expiry
+	ok = c.ExpiryKeys == e.Sum() ||
+		s.o.Cmp.IsBytewise() && e.CoversRange(base.UserKey(f.Smallest), base.UserKey(f.Largest))
+	return c.Expiry, ok
+}
+
+// The time between two looks at the clock, which may jump.
+const (
+	shortestWatch = 100 * time.Millisecond
+	longestWatch  = 10 * time.Second
+)
+
+// WatchExpiry starts a goroutine that schedules the removal of tables soon after all their values
+// have expired. The Scheduler must be open. Without Options.Expiry it does nothing.
+func (s *Scheduler) WatchExpiry() {
+	if s.o.Expiry == nil || s.o.ReadOnly {
+		return
+	}
+	s.background.Add(1)
+	go func() {
+		defer s.background.Done()
+		_ = s.o.Guard("a look for expired tables", func() error { s.watchExpiry(); return nil })
+	}()
+}
+
+func (s *Scheduler) watchExpiry() {
+	s.learnExpiry()
+	for {
+		s.Schedule()
+		if !s.pause(s.nextWatch()) {
+			return
+		}
+	}
+}
+
+// learnExpiry reads the properties of all tables. Those that are written later are known.
+func (s *Scheduler) learnExpiry() {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	v.Files(func(_ int, f *manifest.FileMeta) {
+		if !s.closed.Load() {
+			s.o.Cache.LearnCounts(f)
+		}
+	})
+}
+
+// nextWatch returns how long to wait until a table expires.
+func (s *Scheduler) nextWatch() time.Duration {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	now, wait := s.o.Expiry.Now(), longestWatch
+	v.Files(func(_ int, f *manifest.FileMeta) {
+		if at, ok := s.expiryOf(f); ok && at > now && at-now < uint64(longestWatch/time.Millisecond) {
+			wait = min(wait, time.Duration(at-now)*time.Millisecond)
+		}
+	})
+	return max(wait, shortestWatch)
+}

@@ -1,0 +1,97 @@
+package compact
+
+import (
+	"context"
+	"time"
+
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Tuning.MaxBytesPerSecond limits what merges and filter upgrades read and write together. It does
+// not hold while level 0 has so many tables that writers are slowed: to slow what they wait for
+// would slow them more.
+
+// paceStep is after how many bytes of entries a merge looks at what it has read and written.
+const paceStep = 64 << 10
+
+// longestPause is the time after which a paced goroutine looks whether the limit still holds.
+const longestPause = 100 * time.Millisecond
+
+// pacer keeps a piece of a merge within the limit.
+type pacer struct {
+	s       *Scheduler
+	ctx     context.Context
+	read    sstable.IterStats // of all runs
+	out     *tables.Writer
+	job     *mergeJob
+	entries uint64 // bytes of entries since the last step
+	// taken and given are the bytes read and written until the last step.
+	taken, given uint64
+}
+
+// passed is called after each entry of so many bytes.
+func (p *pacer) passed(bytes int) {
+	if p.entries += uint64(bytes); p.entries >= paceStep {
+		p.step()
+	}
+}
+
+// step takes what was read and written since the last step.
+func (p *pacer) step() {
+	p.entries = 0
+	taken, given := p.read.BytesRead, max(p.out.Written(), p.given) // an estimate of the open table may shrink
+	read, written := taken-p.taken, given-p.given
+	p.taken, p.given = taken, given
+	done := p.job.done
+	done.read.Add(read)
+	p.job.noteGrowth(done.written.Add(written))
+	if read+written > 0 {
+		p.s.pace(p.ctx, read+written)
+	}
+}
+
+// A merge writes what its tables say, however little they have: a kilobyte can stand for many megabytes. A merge that
+// has written both growthFactor times the size of its inputs and growthFree bytes says so in the log, once. Honest tables
+// shrink to a thirtieth only if they are nearly empty of information.
+const (
+	growthFactor = 32
+	growthFree   = 64 << 20
+)
+
+// noteGrowth logs that the merge has written far more bytes than its inputs have, if that is so.
+func (j *mergeJob) noteGrowth(written uint64) {
+	if written < growthFree || written/growthFactor < j.c.InputBytes() || j.grown.Swap(true) {
+		return
+	}
+	j.s.o.Logger.Warn("a compaction writes far more than its tables have", "from", j.c.Level, "to", j.c.OutputLevel,
+		"tables", tableNames(j.c), "input", j.c.InputBytes(), "written", written)
+}
+
+// pace waits until n more bytes are within the limit, the limit changes, ctx is done, or the Scheduler
+// closes.
+func (s *Scheduler) pace(ctx context.Context, n uint64) {
+	t := s.tuning.Load()
+	if t.MaxBytesPerSecond == 0 || s.urgent(t) {
+		return
+	}
+	wait := s.rate.Take(n, t.MaxBytesPerSecond, time.Now())
+	for wait > 0 && ctx.Err() == nil {
+		step := min(wait, longestPause)
+		if !s.pause(step) {
+			return
+		}
+		if now := s.tuning.Load(); now.MaxBytesPerSecond != t.MaxBytesPerSecond || s.urgent(now) {
+			s.rate.Forgive()
+			return
+		}
+		wait -= step
+	}
+}
+
+// urgent reports whether writers are slowed because of level 0.
+func (s *Scheduler) urgent(t *Tuning) bool {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	return len(v.Levels[0].Files) >= t.L0SlowdownTrigger
+}

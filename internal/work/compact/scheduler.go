@@ -1,0 +1,584 @@
+package compact
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/disk/filterplan"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/limit/share"
+	"github.com/sievedb/sievedb/internal/limit/throttle"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Host is the store whose tables a Scheduler compacts. Its methods may be called from any
+// goroutine. Those above Apply are called with the Scheduler's lock held: they must not wait
+// for a goroutine that calls the Scheduler.
+type Host interface {
+	// RefVersion returns the current version; the caller unrefs it.
+	RefVersion() *manifest.Version
+	// OldestSnapshot returns the sequence number up to which all current and future
+	// readers see every entry.
+	OldestSnapshot() uint64
+	// Snapshots returns the sequence numbers at which readers read, in ascending order,
+	// including the newest visible one.
+	Snapshots() []uint64
+	// Apply records an edit in the MANIFEST and makes its version the current one. If it
+	// fails, the host removes written, the tables that were written for the edit.
+	Apply(edit *manifest.Edit, written []*manifest.FileMeta) error
+	// BeginFilter is called before a merge that may drop or replace values. It returns the
+	// smallest sequence number that no open snapshot sees. Until end, which is called after
+	// Apply, the tables that a new snapshot reads are those of the moment at which it was opened,
+	// if pin is set.
+	BeginFilter(pin bool) (from uint64, end func())
+	// OldestTime returns the oldest time, by Options.Expiry, of an open snapshot, or the present
+	// time. Present and later readers hide what has expired by then. It is called with the
+	// Scheduler's lock held.
+	OldestTime() uint64
+}
+
+// Options configure a Scheduler.
+type Options struct {
+	Dir      tables.Directory
+	Cmp      *base.Comparer
+	Cache    *tables.Cache
+	Obsolete *tables.Obsolete
+	Plan     *filterplan.Planner
+	// NewFileNum returns the number for a new file.
+	NewFileNum func() uint64
+	// NewWriter returns a writer of tables for a level. If the filters' bits per key depend on
+	// the level, they are those of the argument.
+	NewWriter func(level int, bits filterplan.Bits) *tables.Writer
+	// ReadPolicies are the filter policies that the store reads.
+	ReadPolicies []filter.Policy
+	ReadOnly     bool // nothing is compacted
+	// Tuning is what Tune can change.
+	Tuning Tuning
+
+	// FilterCalls runs each piece of a merge that may call Tuning.Filter: it calls work and returns
+	// its error. The filter's results have at most MaxValue bytes.
+	FilterCalls func(work func() error) error
+	MaxValue    int
+	// Slots, if not nil, is the store's part of slots that several stores share: those of
+	// MaxConcurrent are only the most that this store uses. See slots.go.
+	Slots *share.Slots
+	// Expiry says which values have expired. Merges drop them; see expiry.go.
+	Expiry *expiry.Policy
+
+	// Begin and End are called before and after each compaction.
+	Begin, End func(Info)
+	// Guard calls f and returns its error. If f panics, it returns an error for that and
+	// ends all edits of the store. Fail ends all edits because of such an error. Both are
+	// called without mu.
+	Guard func(during string, f func() error) error
+	Fail  func(err error)
+	// Ended is called with the result of each compaction, nil for success, after it is
+	// visible in Status.
+	Ended  func(error)
+	Logger *slog.Logger
+}
+
+// Tuning is the part of the options that can be changed while a Scheduler works.
+type Tuning struct {
+	MaxConcurrent     int // slots; see subcompaction.go
+	L0Trigger         int
+	L0SlowdownTrigger int
+	MaxLevelBase      uint64 // bytes
+	TableSize         uint64 // bytes
+	MaxBytesPerSecond int64  // 0: no limit; see pace.go
+	// Table applies to new tables.
+	Table sstable.WriterOptions
+	// Filter, if not nil, may drop or replace values that are merged; see filter.go.
+	Filter func(key, value []byte) (replacement []byte, keep bool)
+}
+
+// Info describes a compaction. BytesWritten, OutputTables, Subcompactions, ValuesDropped,
+// ValuesExpired, Duration and Err are set at its end.
+type Info struct {
+	Reason                    string
+	InputLevel, OutputLevel   int
+	InputTables, OutputTables int
+	BytesRead, BytesWritten   uint64
+	TrivialMove               bool
+	Subcompactions            int    // 0 for a TrivialMove
+	ValuesDropped             uint64 // by Tuning.Filter
+	ValuesExpired             uint64
+	Duration                  time.Duration
+	Err                       error
+}
+
+// Counters are the totals of the compactions that a Scheduler has run.
+type Counters struct {
+	Compactions, Subcompactions, TrivialMoves uint64
+	BytesRead, BytesWritten                   uint64
+	ValuesDropped                             uint64 // by Tuning.Filter
+	ValuesExpired, TablesExpired              uint64 // ValuesExpired without those in such tables
+}
+
+// Scheduler decides when tables are compacted, and compacts them.
+type Scheduler struct {
+	o    Options
+	host Host
+
+	tuning atomic.Pointer[Tuning] // replaced as a whole
+
+	totals
+
+	closed     atomic.Bool
+	closing    chan struct{}  // closed when Close begins
+	background sync.WaitGroup // goroutines that may still use the store
+
+	// mu guards the fields below. cond is signalled whenever one of them changes, and
+	// when wake is called.
+	mu       sync.Mutex
+	cond     *sync.Cond
+	running  []*manifest.Compaction             // including manual ones
+	progress map[*manifest.Compaction]*progress // of running
+	slots    int                                // of MaxConcurrent that are in use
+	claimers int                                // goroutines that wait in Claim for one
+	jobs     []*mergeJob                        // with pieces that have not begun
+	holds    int                                // see Hold
+	reserved int                                // reservations in effect; see Reserve
+	stopErr  error                              // see Stop
+	flushing bool                               // see BeginFlush
+	err      error                              // of the last compaction; nil after a success, or if nothing is due
+	parked   parked                             // by compactions that met corruption
+	backoff  Backoff
+	paused   int // HoldBackground calls and back-offs in effect; no background compaction starts
+	pauses   pauses
+	rate     throttle.Rate // has its own lock
+	burst    burst
+}
+
+// totals are the fields of Counters.
+type totals struct {
+	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten, valuesDropped, valuesExpired, tablesExpired atomic.Uint64
+}
+
+// parked are tables that were set aside because their compaction met corruption.
+type parked struct {
+	err    error // of the last such compaction
+	tables int   // the number of all its inputs, and those of the others
+}
+
+// New returns a Scheduler, which does nothing until Schedule is called.
+func New(o Options, host Host) *Scheduler {
+	s := &Scheduler{o: o, host: host, closing: make(chan struct{}), progress: map[*manifest.Compaction]*progress{}}
+	s.cond = sync.NewCond(&s.mu)
+	s.tuning.Store(&o.Tuning)
+	return s
+}
+
+// Tune replaces the Tuning. Running compactions and upgrades keep what they began with. If there
+// are fewer slots than in use, those that become free are not used again.
+func (s *Scheduler) Tune(t Tuning) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tuning.Store(&t)
+	s.scheduleLocked()
+	s.cond.Broadcast()
+}
+
+// Close prevents new work. Running work ends soon with base.ErrClosed; Wait waits for it.
+func (s *Scheduler) Close() {
+	if s.closed.Swap(true) {
+		return
+	}
+	close(s.closing)
+	s.wake()
+}
+
+// Stop prevents new compactions and upgrades because err has ended all edits of the store.
+// Claim then returns err.
+func (s *Scheduler) Stop(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopErr = err
+	s.cond.Broadcast()
+}
+
+// Wait waits for the work that was running when Close was called.
+func (s *Scheduler) Wait() { s.background.Wait() }
+
+// wake wakes all waiting goroutines.
+func (s *Scheduler) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cond.Broadcast()
+}
+
+// Status is the current activity of a Scheduler.
+type Status struct {
+	Running, Slots int
+	Flushing       bool
+	Gathering      bool // due compactions wait for the end of a burst of writes
+	Waiting        int  // compactions with pieces that have not begun
+	// Err is the last compaction's error, ParkedErr that of the last one that met
+	// corruption. The inputs of all such compactions, ParkedTables in number, are not
+	// compacted any more.
+	Err, ParkedErr error
+	ParkedTables   int
+	Pauses         int // calls of Pause in effect
+}
+
+// Status returns the current activity of the Scheduler.
+func (s *Scheduler) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{
+		Running: len(s.running), Slots: s.slots, Flushing: s.flushing, Gathering: s.burst.watching, Waiting: len(s.jobs),
+		Err: s.err, ParkedErr: s.parked.err, ParkedTables: s.parked.tables, Pauses: s.pauses.count,
+	}
+}
+
+// Counters returns the totals of the compactions so far.
+func (s *Scheduler) Counters() Counters {
+	return Counters{
+		Compactions: s.compactions.Load(), Subcompactions: s.subcompactions.Load(), TrivialMoves: s.trivialMoves.Load(),
+		BytesRead: s.bytesRead.Load(), BytesWritten: s.bytesWritten.Load(), ValuesDropped: s.valuesDropped.Load(),
+		ValuesExpired: s.valuesExpired.Load(), TablesExpired: s.tablesExpired.Load(),
+	}
+}
+
+// Stuck returns the error that prevents compactions from making room in level 0, or nil. It
+// is the error of the last compaction or, if only tables that were set aside remain to be
+// compacted, the corruption for which they were. v is the current version.
+func (s *Scheduler) Stuck(v *manifest.Version) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && s.parked.err != nil && len(s.running) == 0 && s.pickOf(v, s.pickOptions()) == nil {
+		return s.parked.err
+	}
+	return s.err
+}
+
+// WaitIdle waits until no compaction and no flush is running.
+func (s *Scheduler) WaitIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.running) > 0 || s.flushing {
+		s.cond.Wait()
+	}
+}
+
+// Idle reports whether no compaction and no flush is running.
+func (s *Scheduler) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.running) == 0 && !s.flushing
+}
+
+// Due reports whether a compaction is due or running.
+func (s *Scheduler) Due() bool {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.running) > 0 || s.pickOf(v, s.pickOptions()) != nil
+}
+
+// BeginFlush must be called before a new table of level 0 gets its number, and EndFlush after
+// it is in the current version or abandoned. In between, no table of level 0 gets another
+// number.
+func (s *Scheduler) BeginFlush() { s.setFlushing(true) }
+
+// EndFlush ends the period that BeginFlush began.
+func (s *Scheduler) EndFlush() { s.setFlushing(false) }
+
+func (s *Scheduler) setFlushing(flushing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flushing = flushing
+	s.cond.Broadcast()
+}
+
+// Hold prevents new compactions and upgrades of filters until release is called. Running ones
+// continue. release does not call Schedule.
+func (s *Scheduler) Hold() (release func()) {
+	s.hold(+1)
+	return sync.OnceFunc(func() { s.hold(-1) })
+}
+
+// Reserve claims the tables that pick chooses in the current version, none of which may be
+// Compacting, until release is called. It returns a reference to the version. Wait waits for the
+// release.
+func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return nil, nil, nil, base.ErrClosed
+	}
+	v = s.host.RefVersion()
+	files = pick(v)
+	s.background.Add(1)
+	s.reserved++
+	for _, f := range files {
+		f.Compacting = true
+	}
+	return v, files, sync.OnceFunc(func() { s.unreserve(files) }), nil
+}
+
+func (s *Scheduler) unreserve(files []*manifest.FileMeta) {
+	defer s.background.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range files {
+		f.Compacting = false
+	}
+	s.reserved--
+	s.cond.Broadcast()
+	s.scheduleLocked()
+}
+
+// HoldBackground is Hold for automatic compactions only: Compact and UpgradeFilters continue.
+func (s *Scheduler) HoldBackground() (release func()) {
+	s.pauseBackground(+1)
+	return sync.OnceFunc(func() { s.pauseBackground(-1) })
+}
+
+func (s *Scheduler) pauseBackground(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused += n
+}
+
+func (s *Scheduler) hold(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds += n
+	s.cond.Broadcast()
+}
+
+// PickOptions returns the options for choosing a compaction now.
+func (s *Scheduler) PickOptions() manifest.PickOptions {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pickOptions()
+}
+
+// pickOptions is PickOptions with mu held.
+func (s *Scheduler) pickOptions() manifest.PickOptions {
+	t := s.tuning.Load()
+	return manifest.PickOptions{
+		L0Trigger:    t.L0Trigger,
+		MaxLevelBase: t.MaxLevelBase,
+		TableSize:    t.TableSize,
+		OldestReader: s.host.OldestSnapshot(),
+		Expired:      s.expired(),
+		Running:      s.running,
+	}
+}
+
+// Place chooses the levels of a load's tables. It must be called under a Hold that lasts until
+// they are in the current version. Otherwise a concurrent compaction could write tables that
+// overlap them.
+func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.host.RefVersion()
+	defer v.Unref()
+	return v.Place(files, s.pickOptions())
+}
+
+// Schedule starts compactions that are due and allowed.
+func (s *Scheduler) Schedule() {
+	s.o.Expiry.Now() // not under the lock: it calls the user's clock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scheduleLocked()
+}
+
+// scheduleLocked gives free slots to compactions that are due, and remaining ones to pieces
+// of running compactions.
+func (s *Scheduler) scheduleLocked() {
+	if !s.startDueLocked() && s.claimers == 0 {
+		s.o.Slots.Forgo()
+	}
+}
+
+// startDueLocked is the work of scheduleLocked. It reports whether it waits for a slot that stores share.
+func (s *Scheduler) startDueLocked() (waits bool) {
+	if s.o.ReadOnly || s.paused > 0 || s.holds > 0 {
+		return false
+	}
+	for s.slots+s.claimers < s.tuning.Load().MaxConcurrent && !s.closed.Load() && s.stopErr == nil {
+		if s.o.Slots != nil && s.claimers > 0 {
+			return false // the next shared slot is theirs
+		}
+		var c *manifest.Compaction
+		if s.pauses.count == 0 {
+			c = s.pickLocked()
+		}
+		switch {
+		case c == nil && len(s.jobs) == 0:
+			s.forgetErrorLocked()
+			return false
+		case !s.wantSlotLocked(c):
+			return true
+		case c != nil:
+			s.startLocked(c)
+			s.pauses.automatic++
+			s.background.Add(1)
+			go s.compactInBackground(c)
+		default:
+			s.helpLocked()
+		}
+	}
+	return false
+}
+
+// forgetErrorLocked forgets the error of the last compaction if nothing is due: what failed is done, or there
+// is no need for it any more.
+func (s *Scheduler) forgetErrorLocked() {
+	if s.err != nil && len(s.running) == 0 && s.pauses.count == 0 {
+		s.err = nil
+		s.cond.Broadcast()
+	}
+}
+
+// startLocked claims the inputs of c and a slot. The caller has a reference to c.Version, which
+// Done drops. The Scheduler must be open; Wait waits until Done is called.
+func (s *Scheduler) startLocked(c *manifest.Compaction) {
+	s.background.Add(1)
+	for _, f := range c.AllInputs() {
+		f.Compacting = true
+	}
+	s.takeSlotLocked()
+	s.running = append(s.running, c)
+	s.progress[c] = &progress{began: time.Now()}
+}
+
+// Done releases the inputs and the slot of c, and removes obsolete files. The inputs of a
+// compaction that met corruption stay claimed: trying again would fail again
+// (basho/eleveldb issue 23). Reads of other keys continue.
+func (s *Scheduler) Done(c *manifest.Compaction, err error) {
+	defer s.background.Done()
+	parked := base.IsUnreadable(err)
+	s.mu.Lock()
+	for _, f := range c.AllInputs() {
+		f.Compacting = parked
+	}
+	if parked {
+		s.parked.err = err
+		s.parked.tables += len(c.AllInputs())
+	}
+	s.freeSlotLocked()
+	s.running = slices.DeleteFunc(s.running, func(r *manifest.Compaction) bool { return r == c })
+	delete(s.progress, c)
+	s.cond.Broadcast()
+	s.mu.Unlock()
+	c.Version.Unref()
+	s.o.Obsolete.Remove()
+}
+
+func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
+	defer s.background.Done()
+	_ = s.o.Guard("a compaction", func() error { s.compactPicked(c); return nil })
+}
+
+// compactPicked runs c. After a failure it delays the next background compaction.
+func (s *Scheduler) compactPicked(c *manifest.Compaction) {
+	wait, err := s.compactAutomatic(c)
+	if err == base.ErrClosed {
+		return
+	}
+	s.NoteOutcome(err)
+	if wait > 0 {
+		if !s.pause(wait) {
+			return
+		}
+		s.pauseBackground(-1)
+	}
+	s.Schedule()
+}
+
+// compactAutomatic runs c, and begins a back-off if it fails.
+func (s *Scheduler) compactAutomatic(c *manifest.Compaction) (wait time.Duration, err error) {
+	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine
+	err = s.compact(context.Background(), c)
+	wait = s.beginBackoff(err) // before a flush can make the same inputs be picked again
+	s.Done(c, err)
+	return wait, err
+}
+
+// NoteOutcome records the result of a compaction and reports it to Options.Ended.
+func (s *Scheduler) NoteOutcome(err error) {
+	err = base.NoSpace(err)
+	s.mu.Lock()
+	s.err = err
+	s.cond.Broadcast()
+	s.mu.Unlock()
+	s.o.Ended(err)
+}
+
+// Claim waits for a free slot, calls pick and claims the compaction that pick returns. While
+// pick returns nil and busy, because the inputs are in use, Claim waits and calls it again. If
+// pick returns nil and not busy, there is nothing to do, and Claim returns nil. pick is called
+// with mu held.
+func (s *Scheduler) Claim(ctx context.Context,
+	pick func(*manifest.Version, manifest.PickOptions) (c *manifest.Compaction, busy bool),
+) (*manifest.Compaction, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.scheduleLocked() // a slot may have been kept for this call
+	for {
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case s.closed.Load():
+			return nil, base.ErrClosed
+		case s.stopErr != nil:
+			return nil, s.stopErr
+		}
+		if s.holds > 0 {
+			s.o.Slots.Forgo()
+			s.cond.Wait()
+			continue
+		}
+		if !s.slotFreeLocked() {
+			s.claimers++ // the background leaves the next free slot to this call
+			s.cond.Wait()
+			s.claimers--
+			continue
+		}
+		v := s.host.RefVersion()
+		c, busy := pick(v, s.pickOptions())
+		if c != nil {
+			s.startLocked(c)
+			return c, nil
+		}
+		v.Unref()
+		if !busy {
+			return nil, nil
+		}
+		if len(s.running) == 0 && s.reserved == 0 && !s.flushing {
+			return nil, errors.Wrap(s.parked.err,
+				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages their entries")
+		}
+		s.scheduleLocked() // a slot may have been kept for this call
+		s.cond.Wait()
+	}
+}
+
+// CompactClaimed runs a compaction that Claim returned. If ctx is done first, it changes nothing and
+// returns the error of ctx.
+func (s *Scheduler) CompactClaimed(ctx context.Context, c *manifest.Compaction) error {
+	err := s.compact(ctx, c)
+	s.Done(c, err)
+	if err == nil || err != base.ErrClosed && err != ctx.Err() {
+		s.NoteOutcome(err)
+	}
+	if err == nil || err == ctx.Err() {
+		s.Schedule()
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package compact
+
+import (
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/limit/share"
+)
+
+// A compaction, a piece of one, and a step of an upgrade use a slot of Tuning.MaxConcurrent. If stores
+// share slots (Options.Slots), each needs one of those as well, except for the work after a merge, in
+// which it only waits or applies an edit. The Scheduler asks for a shared slot once it has something
+// to do. If none is free, it continues when WatchSlots gets the signal, and chooses again then. A slot
+// that was reserved meanwhile is given up whenever nothing is left to do.
+
+// takeSlotLocked counts a slot as used, even if all are.
+func (s *Scheduler) takeSlotLocked() {
+	s.slots++
+	s.o.Slots.Use()
+}
+
+func (s *Scheduler) freeSlotLocked() {
+	s.slots--
+	s.o.Slots.Free()
+}
+
+// slotFreeLocked reports whether there is a slot for a caller of Claim.
+func (s *Scheduler) slotFreeLocked() bool {
+	if s.slots >= s.tuning.Load().MaxConcurrent {
+		s.o.Slots.Forgo()
+		return false
+	}
+	if s.o.Slots == nil {
+		return true
+	}
+	v := s.host.RefVersion()
+	defer v.Unref()
+	return s.o.Slots.Want(s.urgencyIn(v, share.Ordinary))
+}
+
+// wantSlotLocked reports whether there is a shared slot for c or, if c is nil, for a piece of a running
+// compaction. If there is none, it releases c.
+func (s *Scheduler) wantSlotLocked(c *manifest.Compaction) bool {
+	if s.o.Slots == nil {
+		return true
+	}
+	level := manifest.NumLevels
+	for _, j := range s.jobs {
+		level = min(level, j.c.Level)
+	}
+	if c != nil {
+		level = c.Level
+	}
+	urgency := share.Ordinary
+	if level == 0 {
+		urgency = share.Level0
+	}
+	v := s.host.RefVersion()
+	defer v.Unref()
+	if s.o.Slots.Want(s.urgencyIn(v, urgency)) {
+		return true
+	}
+	if c != nil {
+		c.Version.Unref()
+	}
+	return false
+}
+
+// urgencyIn returns least or, if level 0 of v slows writers, Stalled. Whatever the store does then, it
+// does before that, or instead of it.
+func (s *Scheduler) urgencyIn(v *manifest.Version, least share.Urgency) share.Urgency {
+	if len(v.Levels[0].Files) >= s.tuning.Load().L0SlowdownTrigger {
+		return share.Stalled
+	}
+	return least
+}
+
+// WatchSlots starts a goroutine that continues work for which a shared slot is free again. The
+// Scheduler must be open. Without Options.Slots it does nothing.
+func (s *Scheduler) WatchSlots() {
+	if s.o.Slots == nil || s.o.ReadOnly {
+		return
+	}
+	s.background.Add(1)
+	go func() {
+		defer s.background.Done()
+		_ = s.o.Guard("the start of a compaction", func() error { s.watchSlots(); return nil })
+		s.o.Slots.Forgo() // also if the user's clock panics: the others continue
+	}()
+}
+
+func (s *Scheduler) watchSlots() {
+	for {
+		select {
+		case <-s.o.Slots.Signal():
+			s.wake() // callers of Claim, who come first
+			s.Schedule()
+		case <-s.closing:
+			return
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package filterreport
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/test/tabletest"
+)
+
+func optionsOf(s *tabletest.Store, probes int) Options {
+	return Options{
+		Cache: s.Cache, Comparer: base.Bytewise, Closed: func() bool { return false },
+		Probes: probes, Counts: &Counts{}, SampledOneIn: 128,
+	}
+}
+
+// even returns the even numbers below 2n.
+func even(n int) (numbers []int) {
+	for i := range n {
+		numbers = append(numbers, 2*i)
+	}
+	return numbers
+}
+
+func TestFiltersAreJudgedByTheirAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy  filter.Policy
+		verdict string
+	}{
+		"ten bits":  {filter.NewCacheLineBloomPolicy(10), Good},
+		"a bit":     {filter.NewCacheLineBloomPolicy(1), Saturated},
+		"no filter": {filter.None, Off},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tabletest.New(t, c.policy)
+			f := s.Add(1, 7, "value", even(3000)...)
+			s.Add(2, 7, "value", even(10)...)
+			tables.Of(f).Sampled.Negatives.Add(2)
+			o := optionsOf(s, 1000)
+			o.Counts.Levels[1].Keys = Verdicts{Negatives: 300, FalsePositives: 3}
+			report, err := Examine(t.Context(), s.Version(), o)
+			require.NoError(t, err)
+			require.Len(t, report.Tables, 2)
+			first := report.Tables[0]
+			require.Equal(t, c.verdict, first.Verdict, first.Detail)
+			require.NotEmpty(t, first.Advice)
+			require.Zero(t, first.Probes.Denied)
+			require.EqualValues(t, 1000, first.Probes.Stored)
+			require.InDelta(t, 1000, first.Probes.Absent, 0, "there are enough gaps")
+			require.EqualValues(t, 256, first.Lookups.Negatives)
+			require.Equal(t, map[string]int{c.verdict: 1}, report.Levels[0].Verdicts)
+			require.EqualValues(t, 300, report.Levels[0].Lookups.Negatives)
+			require.InEpsilon(t, 300*first.BlockBytes, report.Levels[0].Lookups.BytesSaved, 0.01)
+		})
+	}
+}
+
+func TestWithoutProbesNothingIsOpened(t *testing.T) {
+	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
+	f := s.Add(1, 7, "value", even(10)...)
+	report, err := Examine(t.Context(), s.Version(), optionsOf(s, 0))
+	require.NoError(t, err)
+	require.Equal(t, Unopened, report.Tables[0].Verdict)
+	require.Nil(t, tables.Of(f).Peek())
+}
+
+func TestUnreachedLevelIsNeverQueried(t *testing.T) {
+	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
+	s.Add(1, 7, "value", even(1000)...)
+	o := optionsOf(s, 100)
+	o.Counts.Gets = minLookups
+	report, err := Examine(t.Context(), s.Version(), o)
+	require.NoError(t, err)
+	require.Equal(t, NeverQueried, report.Tables[0].Verdict)
+}
+
+func TestDamagedTableIsReportedButNotAClosedStore(t *testing.T) {
+	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
+	s.Flip(s.Add(1, 7, "value", even(10)...), 5)
+	report, err := Examine(t.Context(), s.Version(), optionsOf(s, 100))
+	require.NoError(t, err)
+	require.Equal(t, Damaged, report.Tables[0].Verdict)
+
+	o := optionsOf(s, 100)
+	o.Closed = func() bool { return true }
+	report, err = Examine(t.Context(), s.Version(), o)
+	require.ErrorIs(t, err, base.ErrClosed)
+	require.Empty(t, report.Tables)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Examine(ctx, s.Version(), optionsOf(s, 100))
+	require.ErrorIs(t, err, context.Canceled)
+}

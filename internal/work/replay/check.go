@@ -1,0 +1,154 @@
+package replay
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// RefuseRemains refuses to create a database in dir over the remains of one: tables, a log with records, or a MANIFEST
+// that was in force. A crash while a database is created leaves a MANIFEST with one edit. CLOSED is removed before,
+// and other programs that destroy a database leave it, but no MANIFEST.
+func RefuseRemains(fsys vfs.FS, dir string, files manifest.DirFiles) error {
+	closed := slices.ContainsFunc(files.All, func(f manifest.DirFile) bool { return f.Kind == base.FileClosed })
+	for _, f := range files.All {
+		remains := f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0
+		if f.Kind == base.FileManifest {
+			several, err := manifest.HasSeveralEdits(fsys, filepath.Join(dir, base.FileName(f.Kind, f.Num)), f.Size)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			remains = several || closed
+		}
+		if remains {
+			err := base.Corruptf("CURRENT", -1, "it is missing, but %s exists: the directory has the remains of a database; "+
+				"Repair can rebuild it", base.FileName(f.Kind, f.Num))
+			return base.InFile(err, filepath.Join(dir, base.CurrentName), -1)
+		}
+	}
+	return nil
+}
+
+// check compares the directory with the MANIFEST.
+func (r *Replayer) check() error {
+	if err := r.checkTables(); err != nil {
+		return err
+	}
+	markDoubt, err := r.checkClosed()
+	if err != nil {
+		return err
+	}
+	if err := r.checkLog(); err != nil {
+		return err
+	}
+	r.doubt, err = manifest.IncompleteReason(r.dir.FS, r.dir.Path, r.files, r.state, r.mark, markDoubt, r.report.MissingLog)
+	return err
+}
+
+// checkTables makes sure that every table of the version exists with its size, so that a MANIFEST
+// that lost its tail or a directory that lost a file is reported now, and not when a key is read.
+func (r *Replayer) checkTables() error {
+	sizes := map[uint64]manifest.DirFile{}
+	for _, f := range r.files.All {
+		if f.Kind == base.FileTable || f.Kind == base.FileOldTable {
+			if have, ok := sizes[f.Num]; !ok || have.Kind == base.FileOldTable {
+				sizes[f.Num] = f
+			}
+		}
+	}
+	var err error
+	r.version.Files(func(level int, f *manifest.FileMeta) {
+		have, ok := sizes[f.Num]
+		f.OldSuffix = have.Kind == base.FileOldTable
+		if err != nil {
+			return
+		}
+		path := filepath.Join(r.dir.Path, f.Name())
+		if !ok {
+			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes",
+				level, f.Size), path, -1)
+		} else {
+			err = tables.CheckSize(f, have.Size, path)
+		}
+	})
+	return err
+}
+
+// checkLog distinguishes a MANIFEST that a crash cut from one that lost an edit that had been in
+// force. That edit made a log superfluous, so the log that the earlier edits name is gone. A cut in
+// the middle of an edit proves the loss. A cut between two edits proves it only if there is a later
+// log. A complete MANIFEST may name a missing log if there is no other, as LevelDB allows; that is
+// reported. A MANIFEST of a database whose logs are elsewhere is SieveDB's, whose logs are durable before
+// an edit names them. So there a missing log proves that the directory has an older copy of the logs.
+//
+// goleveldb's MANIFEST proves no such loss. When goleveldb flushes an empty memtable, as in a
+// compaction of a whole database that was just flushed, it starts a new log and removes the old one
+// without an edit. A missing log of goleveldb is only reported.
+func (r *Replayer) checkLog() error {
+	state := &r.state
+	if state.LogNum == 0 {
+		return nil
+	}
+	later := ""
+	for _, f := range r.files.All {
+		if f.Kind == base.FileLog && f.Num == state.LogNum {
+			return nil
+		}
+		if f.Kind == base.FileLog && f.Num > state.LogNum {
+			later = base.FileName(f.Kind, f.Num)
+		}
+	}
+	name := base.FileName(base.FileLog, state.LogNum)
+	path := filepath.Join(r.dir.Path, state.ManifestName)
+	switch {
+	case state.ByGoLevelDB:
+	case state.Tail.Dropped > 0:
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset,
+			"the last edit is cut off, and %s, which the earlier edits need, is missing: "+
+				"the edit had been in force; Repair can rebuild the MANIFEST", name), path, -1)
+	case later != "":
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is missing, although %s exists: "+
+			"a later edit is lost, or the log is; Repair can rebuild the MANIFEST", name, later), path, -1)
+	}
+	if state.LogsElsewhere && r.opts.Salvage == SalvageNothing {
+		return base.InFile(base.Corruptf("version edit", state.Tail.Offset, "the edits need %s, which is missing in the directory of the logs: "+
+			"it has an older copy of them; pass the directory with the newest logs as Options.LogDir, or, if they are lost, "+
+			"use Repair to continue without them", name), path, -1)
+	}
+	r.report.MissingLog = name
+	if !state.ByGoLevelDB {
+		r.report.Losses = append(r.report.Losses, name+", which the MANIFEST names, is missing: entries that only it contained are lost")
+	}
+	r.dir.Logger.Warn("the log that the MANIFEST names is missing; entries that only it contained are lost",
+		"log", name, "goleveldb", state.ByGoLevelDB)
+	return nil
+}
+
+// checkClosed looks for the mark of the last Close, and for the log that it names. doubt is as in
+// manifest.FindCloseMark.
+func (r *Replayer) checkClosed() (doubt string, err error) {
+	if !r.files.HasCurrent {
+		return "", nil
+	}
+	mark, doubt, err := manifest.FindCloseMark(r.dir.FS, r.dir.Path, r.dir.Logger, r.files.All, r.state)
+	if mark == nil || err != nil {
+		return doubt, err
+	}
+	r.report.ClosedCleanly = true
+	if err := mark.Missing(r.dir.Path, r.files.All); err != nil {
+		if r.opts.Salvage == SalvageNothing {
+			return "", err
+		}
+		r.report.MissingLog = base.FileName(base.FileLog, mark.Log.Num)
+		r.report.Losses = append(r.report.Losses, err.Error())
+		r.dir.Logger.Error("salvaging the other logs, because one is missing", "err", err)
+	}
+	r.mark = mark
+	return "", nil
+}

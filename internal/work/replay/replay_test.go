@@ -1,0 +1,255 @@
+package replay
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+const name10 = "000010.log"
+
+func TestLogsBecomeTablesAndAreRemoved(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 9, puts(1)) // not needed
+	d.log(t, 10, puts(1, 2))
+	d.log(t, 11, preamble(2), puts(3))
+	r := d.open(t)
+	require.NoError(t, r.Run())
+	added, err := r.Finish()
+	require.NoError(t, err)
+	require.Len(t, added, 1)
+	require.Equal(t, []string{"a@1", "b@2", "c@3"}, d.entries)
+	require.Equal(t, uint64(3), r.LastSeq())
+
+	logNum := d.set.NewFileNum()
+	edit := &manifest.Edit{LogNum: manifest.Num(logNum), LastSeq: manifest.Num(3), Added: added}
+	require.NoError(t, d.set.Begin(edit, func(*manifest.Version) {}))
+	defer d.set.Close()
+	r.RemoveOld(logNum, d.set.ManifestNum())
+	table := base.FileName(base.FileTable, added[0].File.Num)
+	manifestName := base.FileName(base.FileManifest, d.set.ManifestNum())
+	require.Equal(t, []string{table, base.CurrentName, manifestName}, d.names(t))
+	require.Equal(t, Report{FilesRemoved: 4, Logs: []LogReport{
+		{Name: name10, Records: 2, Entries: 2, Tail: "clean"}, {Name: "000011.log", Records: 1, Entries: 1, Tail: "clean"},
+	}}, r.Report())
+}
+
+func TestATornEndIsCopiedToLost(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2, 3))
+	whole := d.read(t, name10)
+	record := len(whole) / 3
+	torn := whole[:len(whole)-4]
+	d.replace(t, name10, torn)
+	before := d.names(t)
+
+	r := d.open(t)
+	require.NoError(t, r.Run())
+	_, err := r.Finish()
+	require.NoError(t, err)
+	require.Equal(t, []string{"a@1", "b@2"}, d.entries)
+	report := r.Report().Logs[0]
+	require.Equal(t, "torn", report.Tail)
+	require.Equal(t, int64(record-4), report.BytesDropped)
+	require.Equal(t, torn[2*record:], d.read(t, report.SetAside))
+
+	r.Abandon()
+	require.Equal(t, before, d.names(t), "Abandon restores the directory")
+	require.Equal(t, torn, d.read(t, name10))
+}
+
+func TestKeepLeavesAbandonNothingToRemove(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1))
+	r := d.open(t)
+	require.NoError(t, r.Run())
+	_, err := r.Finish()
+	require.NoError(t, err)
+	written := d.names(t)
+	r.Keep()
+	r.Abandon()
+	require.Equal(t, written, d.names(t))
+}
+
+func TestSalvageOfALogDamagedInTheMiddle(t *testing.T) {
+	for name, c := range map[string]struct {
+		salvage Salvage
+		entries []string // nil: an error
+	}{
+		"SalvageNothing fails":                      {SalvageNothing, nil},
+		"SalvagePrefix ends before the damage":      {SalvagePrefix, []string{"a@1"}},
+		"SalvageAll keeps records after the damage": {SalvageAll, []string{"a@1", "c@3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			d.log(t, 10, preamble(0), puts(1, 2, 3))
+			damaged := d.read(t, name10)
+			damaged[bytes.Index(damaged, []byte("\x01b\x05value"))]++
+			d.replace(t, name10, damaged)
+			d.opts.Salvage = c.salvage
+			r := d.open(t)
+			err := r.Run()
+			if c.entries == nil {
+				require.ErrorIs(t, err, base.ErrCorruption)
+				require.ErrorContains(t, err, "Options.Salvage opens the database")
+				return
+			}
+			require.NoError(t, err)
+			_, err = r.Finish()
+			require.NoError(t, err)
+			require.Equal(t, c.entries, d.entries)
+			report := r.Report().Logs[0]
+			require.Equal(t, "damaged", report.Tail)
+			require.Positive(t, report.BytesSkipped)
+			require.Equal(t, damaged, d.read(t, report.SetAside), "all of a damaged log is kept")
+		})
+	}
+}
+
+func TestSalvageOfAGapBeforeALog(t *testing.T) {
+	for name, c := range map[string]struct {
+		salvage Salvage
+		entries []string // nil: an error
+	}{
+		"SalvageNothing fails":               {SalvageNothing, nil},
+		"SalvagePrefix ends before the gap":  {SalvagePrefix, []string{"a@1", "b@2"}},
+		"SalvageAll continues after the gap": {SalvageAll, []string{"a@1", "b@2", "e@5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			d.log(t, 10, preamble(0), puts(1, 2))
+			d.log(t, 11, preamble(4), puts(5))
+			d.opts.Salvage = c.salvage
+			r := d.open(t)
+			err := r.Run()
+			if c.entries == nil {
+				require.ErrorIs(t, err, base.ErrCorruption)
+				require.ErrorContains(t, err, "operations 3 to 4 are missing")
+				return
+			}
+			require.NoError(t, err)
+			_, err = r.Finish()
+			require.NoError(t, err)
+			require.Equal(t, c.entries, d.entries)
+			require.Equal(t, uint64(2), r.Report().Logs[1].GapBefore)
+		})
+	}
+}
+
+func TestAReadOnlyReplayWritesNothing(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2, 3))
+	torn := d.read(t, name10)
+	d.replace(t, name10, torn[:len(torn)-1])
+	before := d.names(t)
+	d.opts.ReadOnly = true
+	r := d.open(t)
+	require.NoError(t, r.Run())
+	mems := r.Memtables()
+	require.Len(t, mems, 1)
+	require.Equal(t, []string{"a@1", "b@2"}, entriesOf(mems[0]))
+	require.Equal(t, uint64(2), r.LastSeq())
+	require.Equal(t, "torn", r.Report().Logs[0].Tail)
+	require.Empty(t, r.Report().Logs[0].SetAside)
+	require.Equal(t, before, d.names(t))
+}
+
+func TestAReplayWithoutEntriesHasNoMemtable(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10)
+	r := d.open(t)
+	require.NoError(t, r.Run())
+	require.Empty(t, r.Memtables())
+	added, err := r.Finish()
+	require.NoError(t, err)
+	require.Empty(t, added)
+}
+
+func TestAFailedTableLeavesTheDirectoryUnchanged(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1))
+	before := d.names(t)
+	r := d.open(t)
+	require.NoError(t, r.Run())
+	d.fail = errors.New("injected error")
+	_, err := r.Finish()
+	require.ErrorIs(t, err, d.fail)
+	r.Abandon()
+	require.Equal(t, before, d.names(t))
+}
+
+func TestAPanicIsReturnedAsAnError(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2))
+	panics := func(_, _ []byte) int { panic("boom") }
+	d.opts.Comparer = &base.Comparer{Name: base.Bytewise.Name, Compare: panics}
+	err := d.open(t).Run()
+	var caught *base.PanicError
+	require.ErrorAs(t, err, &caught)
+	require.ErrorContains(t, err, "during the replay of the logs: boom")
+}
+
+func TestMissingFilesAreCorruption(t *testing.T) {
+	t.Run("a table that the version names", func(t *testing.T) {
+		d := newDatabase(t)
+		d.log(t, 10)
+		r := d.open(t)
+		r.version = &manifest.Version{Cmp: base.Bytewise}
+		r.version.Levels[0].Files = []*manifest.FileMeta{{Num: 5, Size: 100}}
+		err := r.Run()
+		require.ErrorIs(t, err, base.ErrCorruption)
+		require.ErrorContains(t, err, "the file is missing; the MANIFEST names it on level 0 with 100 bytes")
+	})
+	t.Run("the log that the edits need, next to a later one", func(t *testing.T) {
+		d := newDatabase(t)
+		d.log(t, 11, puts(1))
+		err := d.open(t).Run()
+		require.ErrorIs(t, err, base.ErrCorruption)
+		require.ErrorContains(t, err, "the edits need 000010.log, which is missing, although 000011.log exists")
+	})
+	t.Run("the only log is reported", func(t *testing.T) {
+		d := newDatabase(t)
+		r := d.open(t)
+		require.NoError(t, r.Run())
+		require.Equal(t, name10, r.Report().MissingLog)
+	})
+}
+
+func TestRemainsOfADatabaseAreRefused(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10)
+	files, err := manifest.ListDir(d.dir.FS, d.dir.Path)
+	require.NoError(t, err)
+	require.NoError(t, RefuseRemains(d.dir.FS, d.dir.Path, files), "an empty log has no data, and a MANIFEST with one edit was perhaps never in force")
+	closed := files
+	closed.All = append(slices.Clone(files.All), manifest.DirFile{Kind: base.FileClosed})
+	require.ErrorIs(t, RefuseRemains(d.dir.FS, d.dir.Path, closed), base.ErrCorruption, "a database was closed")
+	d.log(t, 11, puts(1))
+	files, err = manifest.ListDir(d.dir.FS, d.dir.Path)
+	require.NoError(t, err)
+	require.ErrorIs(t, RefuseRemains(d.dir.FS, d.dir.Path, files), base.ErrCorruption)
+}
+
+// goleveldb reuses the sequence number of a write whose sync failed for the next write.
+func TestRecordsWithEqualSequencesAreRenumbered(t *testing.T) {
+	d := newDatabase(t)
+	d.log(t, 10, puts(1, 2, 2, 3))
+	r := d.open(t)
+	require.NoError(t, r.Run())
+	_, err := r.Finish()
+	require.NoError(t, err)
+	require.Equal(t, []string{"a@1", "b@3", "b@2", "c@4"}, d.entries)
+	require.Equal(t, uint64(4), r.LastSeq())
+
+	d = newDatabase(t)
+	d.log(t, 10, preamble(0), puts(1, 2, 2, 3))
+	err = d.open(t).Run()
+	require.ErrorIs(t, err, base.ErrCorruption, "a log of SieveDB must not have equal sequences")
+	require.ErrorContains(t, err, "its sequence is 2, want at least 3")
+}

@@ -1,0 +1,166 @@
+package replay
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// Salvage says what happens with a log that is damaged in the middle. The values are those of
+// db.Salvage.
+type Salvage int
+
+const (
+	// SalvageNothing fails.
+	SalvageNothing Salvage = iota
+	// SalvagePrefix keeps the records before the damage.
+	SalvagePrefix
+	// SalvageAll keeps all readable records, before the damage and after it.
+	SalvageAll
+)
+
+// salvage decides what happens after log.Next failed with cause: it returns the record to continue
+// with, nil to stop there, or the error to fail with.
+func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report *logFindings) ([]byte, error) {
+	var fault *base.CorruptionError
+	if !errors.As(cause, &fault) {
+		return nil, cause // the read failed, so the bytes are unknown
+	}
+	tail := log.Tail()
+	var resumed []byte
+	lost := ""
+	if log.Skip() {
+		record, err := log.Next()
+		if err != nil && !errors.Is(err, base.ErrCorruption) {
+			return nil, err // the same, after the look-ahead has examined more bytes
+		}
+		resumed = record
+		h, err := batch.NewReader(record)
+		if err == nil && r.nothingMissing(h.Seq, expected, report) {
+			report.BytesDropped += tail.Resume - tail.Offset
+			r.dir.Logger.Warn("a record was appended after a torn one; no operation is missing between them", "log", report.Name,
+				"offset", tail.Offset, "dropped", tail.Resume-tail.Offset)
+			return record, nil
+		}
+		if err == nil && h.Seq > expected && expected > 0 {
+			lost = fmt.Sprintf("; the operations numbered %d to %d cannot be read", expected, h.Seq-1)
+		}
+	}
+	explained := *fault
+	if r.mark != nil {
+		explained.Detail += "; the log was complete when the database was closed"
+	}
+	explained.Detail += lost + "; Options.Salvage opens the database with the readable records"
+	if err := r.pass(&explained, report); err != nil || r.ended || resumed == nil {
+		report.BytesSkipped += max(tail.Dropped, 1)
+		return nil, err
+	}
+	report.BytesSkipped += tail.Resume - tail.Offset
+	return resumed, nil
+}
+
+// nothingMissing reports whether a record numbered seq, the first after bytes that do not decode,
+// continues a log of another program without a gap. LevelDB with reuse_logs appends after the torn end
+// that a crash left and continues with the number of the torn write, which was never acknowledged. A
+// record that was complete once and is damaged now leaves a gap. SieveDB never appends to a log that
+// was read, so in its logs such bytes are damage.
+func (r *Replayer) nothingMissing(seq, expected uint64, report *logFindings) bool {
+	if report.bySieveDB || r.mark != nil {
+		return false
+	}
+	if expected == 0 && r.logSeq > 0 {
+		expected = r.logSeq + 1 // after the previous log
+	}
+	return expected > 0 && seq == expected
+}
+
+// passEnd reports whether reading continues with the next record after the end that the reader found.
+// In a log that is known to be damaged, a hole does not prove a crash: records after it may have been
+// acknowledged. Lost bytes are counted.
+func (r *Replayer) passEnd(log *wal.Reader, report *logFindings) bool {
+	if report.Reason == "" {
+		return false
+	}
+	tail := log.Tail()
+	if log.Skip() {
+		report.BytesSkipped += tail.Resume - tail.Offset
+		return true
+	}
+	report.BytesSkipped += tail.Dropped
+	return false
+}
+
+// salvageClosed decides what happens with a log that is not the one that was closed, although its
+// records are valid.
+func (r *Replayer) salvageClosed(cause error, report *logFindings) error {
+	var fault *base.CorruptionError
+	if !errors.As(cause, &fault) {
+		return cause
+	}
+	explained := *fault
+	explained.Detail += "; Options.Salvage opens the database with the readable records"
+	return r.pass(&explained, report)
+}
+
+// salvageRecord decides what happens with a record that has a valid checksum and does not decode.
+func (r *Replayer) salvageRecord(cause error, report *logFindings) error {
+	report.RecordsSkipped++
+	return r.pass(cause, report)
+}
+
+// pass returns cause, or nil if Options.Salvage ignores it.
+func (r *Replayer) pass(cause error, report *logFindings) error {
+	if r.opts.Salvage == SalvageNothing {
+		return cause
+	}
+	r.salvaged = true
+	r.ended = r.opts.Salvage == SalvagePrefix
+	if report.Reason == "" {
+		report.Reason = cause.Error()
+	}
+	r.dir.Logger.Error("salvaging a damaged log", "log", report.Name, "err", cause)
+	return nil
+}
+
+// skipLog reports a log that comes after the damage at which SalvagePrefix ended.
+func (r *Replayer) skipLog(f manifest.DirFile) error {
+	if f.Size == 0 {
+		return nil
+	}
+	report := LogReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
+	err := r.setAside(f, 0, &report)
+	r.report.Logs = append(r.report.Logs, report)
+	return err
+}
+
+// setAside copies the bytes of f from the given offset on to lost/, durably and under an unused name.
+// It is called while the log is still needed, so bytes that cannot be copied are not dropped.
+func (r *Replayer) setAside(f manifest.DirFile, from int64, report *LogReport) error {
+	if r.opts.ReadOnly {
+		return nil
+	}
+	lost := filepath.Join(r.dir.Path, manifest.LostDir)
+	if err := vfs.MkdirPlain(r.dir.FS, lost); err != nil {
+		return err
+	}
+	unique, err := manifest.FreeName(r.dir.FS, lost, fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.Num), from))
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(lost, unique)
+	r.kept = append(r.kept, to)
+	if _, err := manifest.CopyFrom(r.dir.FS, r.dir.File(base.FileLog, f.Num), to, from); err != nil {
+		return err
+	}
+	report.SetAside = filepath.Join(manifest.LostDir, unique)
+	if err := r.dir.FS.SyncDir(lost); err != nil {
+		return err
+	}
+	return r.dir.FS.SyncDir(r.dir.Path)
+}
