@@ -157,7 +157,7 @@ fuzz:
 	@$(call FUZZ_ALL,$(SHIPPED) $(SERVER))
 	@cd $(STANDIN) && $(call FUZZ_ALL,./...)
 
-# The long runs of docs/reliability.md, one after another; it takes a day and
+# The long runs of docs/reliability-runs.md, one after another; it takes a day and
 # more.
 soak:
 	$(GO) test -timeout 12h -run 'TestCrashAtEveryOperation$$' ./db -crash.states M0,M1,M2,M3,M4,M5 -crash.seeds 8

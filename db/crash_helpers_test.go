@@ -30,7 +30,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The defaults suit every run of the tests; docs/reliability.md describes the long runs.
+// The defaults suit every run of the tests; docs/reliability-runs.md describes the long runs.
 var (
 	crashStates = flag.String("crash.states", "M0,M1,M2", "crash models to build, M0 to M5, separated by commas")
 	crashSeeds  = flag.Int("crash.seeds", 1, "number of workloads, each with its own seed")

@@ -206,7 +206,7 @@ func strayFiles(d *DB, fsys vfs.FS) error {
 	return nil
 }
 
-// The defaults suit every run of the tests; docs/reliability.md describes the long runs.
+// The defaults suit every run of the tests; docs/reliability-runs.md describes the long runs.
 var (
 	faultOps   = flag.Int("fault.ops", 500, "least number of operations in the workload of the fault tests")
 	faultPairs = flag.Int("fault.pairs", 400, "number of sampled pairs of operations that fail in one run")
