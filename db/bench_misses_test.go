@@ -59,7 +59,9 @@ func (f *falsePositives) add(key uint64, s *ExplainStep, counted bool) {
 // BenchmarkRepeatedMisses looks up absent keys repeatedly, some far more often than others. It
 // measures what a cache of the keys of earlier false positives could save. Each figure is per lookup:
 // false/op are false positives, again/op those of keys that had one before, and disk/op and
-// again-disk/op are the disk reads of each kind. The result is in docs/decisions.
+// again-disk/op are the disk reads of each kind. Because the block cache has the block of the first
+// wasted read, such a cache would save one read in 7,000 lookups when an eighth of the data is cached.
+// So the store has none.
 //
 // go test -run '^$' -bench RepeatedMisses -benchtime 1x ./db
 func BenchmarkRepeatedMisses(b *testing.B) {

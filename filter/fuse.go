@@ -45,7 +45,8 @@ import "math/bits"
 //	slot   0  1  2  3  4  5  6  7  8  9  number  lg  version
 //	value f3 48 00 00 00 00 00 00 00 00      00  01       01
 
-// These reach the disk and never change.
+// These reach the disk and never change. Three slots a key would use 9.8 bits a key instead of
+// 9.4 at 18,000 keys, and 9.0 instead of 8.5 at a million (BenchmarkFuse).
 const (
 	fuseName      = "sievedb.BinaryFuse8"
 	fuseVersion   = 1

@@ -9,7 +9,10 @@ type Entry struct {
 }
 
 // GroupSize is the largest number of entries in a call of AddGroup. The insertions of a
-// group wait for memory at the same time; a larger group would gain nothing.
+// group wait for memory at the same time; a larger group would gain nothing. An atomic operation
+// orders all loads around it, so each insertion loads what it needs before its first one: 708
+// instead of 777 ns an entry in random order. Finding all places first took 84 µs for a hundred
+// entries instead of 67.
 const GroupSize = 16
 
 // groupEntry is the state of an entry that is not in the list yet.

@@ -11,6 +11,10 @@ import (
 // up to maxReadAhead. With 4 KiB blocks it begins after about 250 entries of 116 bytes,
 // so a seek and a few steps never pay for unused blocks. It saves system calls. The
 // maximum is what fits in the processor's cache until it is used.
+//
+// All of it happens on the iterator's goroutine. A second one that worked 128 KiB ahead made a step
+// take 41 ns instead of 48, but 78 ns of processor time instead of 47: fetching decoded lines from
+// the other processor costs nearly what decoding them does.
 const (
 	readAheadAfter = 8
 	firstReadAhead = 16 << 10 // bytes
@@ -19,8 +23,9 @@ const (
 
 // A backward iteration reads the restart intervals of a block from last to first, each of
 // them forward. The processor predicts that badly, so a cached block that will be read
-// whole is loaded into its cache first. That would gain nothing going forward. Large
-// blocks are left out: they have large values, which may not be needed.
+// whole is loaded into its cache first: a step takes 46 ns instead of 66 with one run, and 64
+// instead of 75 with three. That would gain nothing going forward. Large blocks are left out: they
+// have large values, which may not be needed.
 const (
 	touchAfter = 2 // blocks; a seek and a few steps may cross one boundary
 	maxTouched = 16 << 10

@@ -86,7 +86,9 @@ const (
 //
 // Source: M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: Taming Adversarial Queries with
 // Optimal Range Filters", SIGMOD 2024, arXiv 2311.15380. There the keys are single machine
-// words; here the prefix also determines the position of a number's block in the universe.
+// words; here the prefix also determines the position of a number's block in the universe. The
+// eight bytes after what all keys share would not do for such a word: counters use two of them, so
+// each step would be 2^48 wide. What follows the number is ignored; that costs false positives.
 type Grafite struct {
 	extractor  Extractor
 	number     Number

@@ -11,6 +11,11 @@ import (
 
 // groupSize is how many keys go through the levels together. With 16 a key costs a few per
 // cent more; no processor waits for more than about 32 loads at a time.
+//
+// In groups of 100 keys and more (BenchmarkMultiGet), a stored key takes 750 ns instead of 1,320
+// in a loop of Gets, and an absent one 141 instead of 170; in groups of ten, up to 15 % more than
+// there. Touching the cached blocks ahead gives most of that. Touching the filters' lines too saves
+// 4 ns of 26 and costs 1 if they are in the processor's cache. Sorting the keys costs 130 ns each.
 const groupSize = 32
 
 // groupLookup looks up groups of keys. It is reused by the next FindAll.
