@@ -78,8 +78,8 @@ func TestFormatQuotesWorkedBytesExactly(t *testing.T) {
 		"internal/disk/manifest/testdata/current.hex", "internal/disk/manifest/testdata/edit.hex", "internal/disk/manifest/testdata/recorded.hex",
 		"internal/disk/wal/testdata/logs.txt",
 		"sstable/testdata/block.hex", "sstable/testdata/filter_block.hex", "sstable/testdata/filter_block_leveldb.hex",
-		"sstable/testdata/filter_block_lines.hex", "sstable/testdata/footer.hex", "sstable/testdata/metaindex.hex",
-		"sstable/testdata/metaindex_two_filters.hex", "sstable/testdata/three_entries.hex",
+		"sstable/testdata/filter_block_lines.hex", "sstable/testdata/footer.hex", "sstable/testdata/metaindex_two_filters.hex",
+		"sstable/testdata/three_entries.hex",
 	} {
 		require.True(t, quoted[structure], "%s is not quoted", structure)
 	}
