@@ -70,15 +70,14 @@ func versions() string {
 	return redis + ", " + strings.Replace(first("etcd", "--version"), "etcd Version:", "etcd", 1)
 }
 
-const differences = `What is not alike:
+const differences = `What differs between the systems:
 
 - Clients and servers share the processors, so a cheaper client leaves more for its servers. The clients of sieved and
-  Redis write RESP by hand, with one connection for each; those of etcd use its Go client, and share 16
-  connections.
+  Redis write RESP by hand, with one connection each; those of etcd use its Go client, and share 16 connections.
 - All clients talk to leaders. Those of sieved with 4 groups talk to several nodes.
-- etcd keeps old revisions of each key until they are compacted. Nothing here compacts them.
+- etcd keeps old revisions of each key until they are compacted. Here they are not.
 - etcd is the version that Debian 12 packages, 3.4; newer ones exist.
 - Redis keeps all keys in memory, and is not replicated. It syncs once for all commands that it finds in its sockets.
-- Redis's log is not rewritten here. sieved's tables are compacted and its logs are shortened meanwhile.
-- One machine has one disk: three replicas sync three times on it, where three machines would do so at the same time.
+- Redis's log is not rewritten here, but sieved compacts its tables and shortens its logs during the run.
+- The machine has one disk, which syncs for three replicas one after another. Three machines would sync at once.
 `
