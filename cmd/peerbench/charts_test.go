@@ -79,6 +79,31 @@ func TestTheChartsOfTheDocumentationShowItsTables(t *testing.T) {
 	got, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "the summary")
+
+	want, err = os.ReadFile(filepath.Join(docs, "..", "README.md"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, want, 0o644))
+	require.NoError(t, writeReadme(name, pages))
+	got, err = os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "README")
+}
+
+func TestReadmesTableHasTheBestOfEachRowInBold(t *testing.T) {
+	w := &table{title: "overwrite", head: []string{"engine", "ops/s", "p99.99"}, rows: [][]string{
+		{"SieveDB", "1,000", "5.00"}, {"SieveDB, buffered †", "9,000", "1.00"}, {"Pebble †", "2,000", "7.00"},
+		{"goleveldb", "900", "4.00"}, {"Badger", "n/a", "4.00"}, {"bbolt", "10", "6.00"},
+	}}
+	head := append([]string{"operations per second"}, readmeEngines...)
+	cells, err := (&readmeRow{"rates", "overwrite", "ops/s", false}).cells(w, head)
+	require.NoError(t, err)
+	require.Equal(t, []string{"rates (`overwrite`)", "1,000", "900", "**2,000**", "n/a", "10"}, cells)
+	require.Equal(t, []string{"operations per second", "SieveDB", "goleveldb", "Pebble †", "Badger", "bbolt"}, head)
+	cells, err = (&readmeRow{"waits", "overwrite", "p99.99", true}).cells(w, head)
+	require.NoError(t, err)
+	require.Equal(t, []string{"waits (`overwrite`)", "5.00", "**4.00**", "7.00", "4.00", "6.00"}, cells)
+	_, err = (&readmeRow{"disk", "overwrite", "disk MB", true}).cells(w, head)
+	require.ErrorContains(t, err, `has no column "disk MB"`)
 }
 
 func TestTheThroughputChartHasAPanelForEachWorkload(t *testing.T) {
@@ -114,7 +139,7 @@ func TestCompactCounts(t *testing.T) {
 func TestFromSaysWhatItNeeds(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, test := range []struct{ content, flag, want string }{
-		{"text", "", "--from needs --markdown, --summary or --svg"},
+		{"text", "", "--from needs --markdown, --summary, --readme or --svg"},
 		{"text", "--svg=x", "is not a file of --json, and has no tables"},
 		{"text", "--markdown=x", "--markdown needs a file of --json, not one of tables"},
 		{"{", "--svg=x", "--from: unexpected end of JSON"},

@@ -180,5 +180,8 @@ func writeCharts(cfg *config, pages ...*page) (err error) {
 	if cfg.summary != "" {
 		err = errors.Join(err, writeSummary(cfg.summary, pages))
 	}
+	if cfg.readme != "" {
+		err = errors.Join(err, writeReadme(cfg.readme, pages))
+	}
 	return err
 }

@@ -34,8 +34,8 @@ type config struct {
 
 	Profiles string `json:"cpu_profiles,omitempty"` // folder; empty: no profiles
 
-	from                              string // not empty: read this file instead of measuring
-	dir, json, markdown, summary, svg string
+	from                                      string // not empty: read this file instead of measuring
+	dir, json, markdown, summary, svg, readme string
 }
 
 // The values of --key-shape.
@@ -111,6 +111,8 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 		"draw charts of the medians in files that begin with this `prefix`: -throughput.svg and -cost.svg, or -scale.svg for --scale")
 	fs.StringVar(&c.summary, "summary", "",
 		"write SieveDB's medians with those of the best other engine to this `file`, between its marks")
+	fs.StringVar(&c.readme, "readme", "",
+		"write the table of README.md, from a run with its workloads, to this `file`, between its marks")
 	fs.StringVar(&c.from, "from", "",
 		"measure nothing; read a `file` of --json, or the tables of one of --markdown, and write the other files from it")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {

@@ -14,7 +14,7 @@ import (
 
 // outputs returns the names of the files that a run writes. Empty names mean no file.
 func (c *config) outputs() []string {
-	files := []string{c.json, c.markdown, c.summary}
+	files := []string{c.json, c.markdown, c.summary, c.readme}
 	switch {
 	case c.svg == "":
 	case c.scaled():
@@ -27,8 +27,8 @@ func (c *config) outputs() []string {
 
 // redraw reads the file of --from and writes what the other flags ask for.
 func redraw(cfg *config) error {
-	if cfg.markdown == "" && cfg.svg == "" && cfg.summary == "" {
-		return errors.New("--from needs --markdown, --summary or --svg: it only rewrites files")
+	if cfg.markdown == "" && cfg.svg == "" && cfg.summary == "" && cfg.readme == "" {
+		return errors.New("--from needs --markdown, --summary, --readme or --svg: it only rewrites files")
 	}
 	text, err := os.ReadFile(cfg.from)
 	if err != nil {
@@ -57,7 +57,7 @@ func redrawJSON(cfg *config, text []byte) error {
 			cfg.from, file.Version, file.Program, jsonVersion)
 	}
 	settings := file.Settings
-	settings.markdown, settings.summary, settings.svg = cfg.markdown, cfg.summary, cfg.svg
+	settings.markdown, settings.summary, settings.svg, settings.readme = cfg.markdown, cfg.summary, cfg.svg, cfg.readme
 	if err := bench.Writable(settings.outputs()...); err != nil {
 		return err
 	}
