@@ -94,15 +94,13 @@ func TestReadmesTableHasTheBestOfEachRowInBold(t *testing.T) {
 		{"SieveDB", "1,000", "5.00"}, {"SieveDB, buffered †", "9,000", "1.00"}, {"Pebble †", "2,000", "7.00"},
 		{"goleveldb", "900", "4.00"}, {"Badger", "n/a", "4.00"}, {"bbolt", "10", "6.00"},
 	}}
-	head := append([]string{"operations per second"}, readmeEngines...)
-	cells, err := (&readmeRow{"rates", "overwrite", "ops/s", false}).cells(w, head)
+	cells, err := (&readmeRow{"rates", "overwrite", "ops/s", false}).cells(w)
 	require.NoError(t, err)
-	require.Equal(t, []string{"rates (`overwrite`)", "1,000", "900", "**2,000**", "n/a", "10"}, cells)
-	require.Equal(t, []string{"operations per second", "SieveDB", "goleveldb", "Pebble †", "Badger", "bbolt"}, head)
-	cells, err = (&readmeRow{"waits", "overwrite", "p99.99", true}).cells(w, head)
+	require.Equal(t, []string{"rates (`overwrite`)", "1,000", "900", "**2,000** †", "n/a", "10"}, cells)
+	cells, err = (&readmeRow{"waits", "overwrite", "p99.99", true}).cells(w)
 	require.NoError(t, err)
 	require.Equal(t, []string{"waits (`overwrite`)", "5.00", "**4.00**", "7.00", "4.00", "6.00"}, cells)
-	_, err = (&readmeRow{"disk", "overwrite", "disk MB", true}).cells(w, head)
+	_, err = (&readmeRow{"disk", "overwrite", "disk MB", true}).cells(w)
 	require.ErrorContains(t, err, `has no column "disk MB"`)
 }
 

@@ -13,8 +13,8 @@ const (
 	readmeEnd   = "<!-- figures: end -->"
 )
 
-// readmeEngines are the columns of README's table, all in Go. A dagger of the title is kept.
-var readmeEngines = []string{ourTitle, "goleveldb", "Pebble", "Badger", "bbolt"}
+// readmeEngines are the columns of README's tables, all in Go.
+var readmeEngines = [...]string{ourTitle, "goleveldb", "Pebble", "Badger", "bbolt"}
 
 // A readmeRow is a row of README's table: a column of a workload's table, in words.
 type readmeRow struct {
@@ -33,46 +33,52 @@ var readmeRows = []readmeRow{
 	{"scan backward", "readreverse", opsColumn, false},
 	{"unsynced writes in random order", "fillrandom", opsColumn, false},
 	{"unsynced deletes", "deleterandom", opsColumn, false},
-	{"synced writes, as by default", "fillsync", opsColumn, false},
+	{"synced writes, SieveDB's default", "fillsync", opsColumn, false},
 	{"synced writes of 16 goroutines", "fillsync, 16 writers", opsColumn, false},
-	{"slowest of 10,000 overwrites, µs", "overwrite", "p99.99", true},
-	{"bytes written for each byte of a delete", "deleterandom", "write amp.", true},
+	{"99.99th percentile of overwrites, µs", "overwrite", "p99.99", true},
+	{"bytes written to disk per byte deleted", "deleterandom", "write amp.", true},
 	{"peak memory, MB", "readrandom", "peak MB", true},
 	{"disk space, MB", "readrandom", "disk MB", true},
 }
 
-// writeReadme writes README's table, with the best figure of each row in bold.
+// writeReadme writes README's tables, rates first, with the best figure of each row in bold.
 func writeReadme(name string, pages []*page) error {
-	t := table{head: append([]string{"operations per second"}, readmeEngines...)}
+	rates := table{head: append([]string{"operations per second"}, readmeEngines[:]...)}
+	costs := table{head: append([]string{"less is better"}, readmeEngines[:]...)}
 	all := allTables(pages)
 	for _, r := range readmeRows {
 		i := slices.IndexFunc(all, func(w table) bool { return w.title == r.workload && w.isDetails() })
 		if i < 0 {
 			return fmt.Errorf("--readme: the run has no workload %q", r.workload)
 		}
-		cells, err := r.cells(&all[i], t.head)
+		cells, err := r.cells(&all[i])
 		if err != nil {
 			return err
 		}
-		t.rows = append(t.rows, cells)
+		if r.least {
+			costs.rows = append(costs.rows, cells)
+		} else {
+			rates.rows = append(rates.rows, cells)
+		}
 	}
-	return writeBetween(name, readmeBegin, readmeEnd, t.markdown()+"\n")
+	return writeBetween(name, readmeBegin, readmeEnd, rates.markdown()+"\n"+costs.markdown()+"\n")
 }
 
-// cells returns the cells of the row. It puts the dagger of an engine's title in w into head.
-func (r *readmeRow) cells(w *table, head []string) ([]string, error) {
+// cells returns the cells of the row. A rate of unsynced writes keeps the dagger of its engine.
+func (r *readmeRow) cells(w *table) ([]string, error) {
 	column := slices.Index(w.head, r.column)
 	if column < 0 {
 		return nil, fmt.Errorf("--readme: the table of %s has no column %q", r.workload, r.column)
 	}
 	cells, best, bestAt := []string{fmt.Sprintf("%s (`%s`)", r.words, r.workload)}, math.NaN(), 1
+	var marks [1 + len(readmeEngines)]string
 	for i, engine := range readmeEngines {
 		row := slices.IndexFunc(w.rows, func(cells []string) bool { return strings.TrimSuffix(cells[0], lossMark) == engine })
 		if row < 0 {
 			return nil, fmt.Errorf("--readme: the table of %s has no row of %s", r.workload, engine)
 		}
-		if strings.HasSuffix(w.rows[row][0], lossMark) {
-			head[i+1] = w.rows[row][0]
+		if strings.HasSuffix(w.rows[row][0], lossMark) && r.column == opsColumn {
+			marks[i+1] = lossMark
 		}
 		cells = append(cells, w.rows[row][column])
 		v := parsedCell(cells[i+1])
@@ -85,5 +91,8 @@ func (r *readmeRow) cells(w *table, head []string) ([]string, error) {
 		}
 	}
 	cells[bestAt] = "**" + cells[bestAt] + "**"
+	for i, mark := range marks {
+		cells[i] += mark
+	}
 	return cells, nil
 }
