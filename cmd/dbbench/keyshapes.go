@@ -13,7 +13,6 @@ import (
 // which a weak hash may collide.
 type keyShape struct {
 	name   string // a format, if the shape has one
-	absent string // describes the absent keys; empty: the odd numbers
 	append func(dst []byte, n uint64) []byte
 	suffix string // not empty: absent keys are the stored ones with this suffix
 	random bool
@@ -24,14 +23,14 @@ func format(f string) func([]byte, uint64) []byte {
 }
 
 var keyShapes = []keyShape{
-	{name: "16 random bytes", absent: "others", random: true},
+	{name: "16 random bytes", random: true},
 	{name: "64 bits, big-endian", append: binary.BigEndian.AppendUint64},
 	{name: "64 bits, little-endian", append: binary.LittleEndian.AppendUint64},
 	{name: "user:%d", append: format("user:%d")},
 	{name: "path/%04d/file%05d.txt", append: func(dst []byte, n uint64) []byte {
 		return fmt.Appendf(dst, "path/%04d/file%05d.txt", n/1000, n%1000)
 	}},
-	{name: "%016d and a full stop", absent: "the same and a full stop", append: format("%016d"), suffix: "."},
+	{name: "%016d and a full stop", append: format("%016d"), suffix: "."},
 	{name: "key%09d", append: format("key%09d")},
 	{name: "user%012d", append: format("user%012d")},
 	{name: "%016d", append: format("%016d")},

@@ -13,8 +13,8 @@
 // loop that measures them. The report is in filterreads.go (the lookups), tablereads.go (how reads are
 // counted), report.go (its text) and readschart.go (its chart). peerlayouts.go copies tables with the
 // filters of other stores, and peerreads.go compares them. The comparison of filters is in sweep.go:
-// sweeprates.go, sweepstore.go and sweeprounds.go measure, sweeptext.go writes the findings,
-// sweepcharts.go draws the charts, and sweephtml.go writes the page.
+// sweeprates.go, sweepstore.go and sweeprounds.go measure, sweepcharts.go draws the charts, and
+// sweephtml.go writes the table, the advice and the page.
 package main
 
 import (

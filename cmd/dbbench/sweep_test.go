@@ -127,7 +127,7 @@ func TestASweepMeasuresWhatTheoryPredicts(t *testing.T) {
 	for _, s := range out.Shapes {
 		for _, r := range append(s.Small.Rates, s.Large.Rates...) {
 			if r.Kind == "bloom" && !slices.Contains(spread, s.Shape) {
-				continue // its hash clusters or separates these keys, as the page shows
+				continue // its hash clusters or separates these keys
 			}
 			require.EqualValues(t, s.Absent, r.Asked, "%s, %s", s.Shape, r)
 			// Of hundreds of intervals some miss, but none by its own width.
@@ -177,20 +177,8 @@ func requirePeers(t *testing.T, out *sweep) {
 		require.Zero(t, r.Absent.Found)
 		require.Equal(t, r.Present.Gets, r.Present.Found)
 		require.InEpsilon(t, r.Present.Predicted, float64(r.Present.Reads), 0.05, "%s", r)
-		require.LessOrEqual(t, r.Absent.Low, r.Absent.P10)
-		require.LessOrEqual(t, r.Absent.P10, r.Absent.High)
+		require.Positive(t, r.Absent.Micros)
 	}
-}
-
-func TestASpreadIsAMedianWithItsExtremes(t *testing.T) {
-	for _, c := range []struct{ values, want []float64 }{
-		{nil, []float64{0, 0, 0}}, {[]float64{4}, []float64{4, 4, 4}}, {[]float64{9, 1, 2}, []float64{2, 1, 9}}, {[]float64{8, 2, 4, 1}, []float64{3, 1, 8}},
-	} {
-		median, low, high := spread(c.values)
-		require.Equal(t, c.want, []float64{median, low, high})
-	}
-	require.Equal(t, "2.00 (1.00–9.00)", spreadText(2, 1, 9))
-	require.Equal(t, "2.00", spreadText(2, 2, 2))
 }
 
 func TestASweepOfOneFilterHasAPage(t *testing.T) {
@@ -217,12 +205,12 @@ func TestThePageInABrowser(t *testing.T) {
 			// With more keys the axes reach lower rates, whose texts are longer.
 			var ticks int
 			p.Run(`[...document.querySelectorAll(".plot .tick.end")].filter(t => t.textContent.endsWith("%")).map(t => t.textContent = "0.001 %").length`, &ticks)
-			require.Greater(t, ticks, 50)
+			require.Greater(t, ticks, 6)
 			var l layout
 			p.Run(measuringScript, &l)
 			require.Equal(t, l.Inner, l.Width, "the page is as wide as the window")
 			require.Empty(t, l.Cut)
-			require.Len(t, l.Plots, 2+2+1+len(keyShapes)+4+2+2)
+			require.Len(t, l.Plots, 4)
 			requireReadable(t, p, b.width)
 			p.Resize(b.width, int(l.Height)+1)
 			picture := p.Screenshot()

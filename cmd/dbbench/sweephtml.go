@@ -22,74 +22,23 @@ import (
 //go:embed sweep.html.tmpl
 var sweepPageText string
 
-var sweepPage = template.Must(template.New("sweep").Funcs(template.FuncMap{"stores": newStoreTable}).Parse(sweepPageText))
+var sweepPage = template.Must(template.New("sweep").Parse(sweepPageText))
 
 // page is the data of the template.
 type page struct {
-	*sweep
-	Noun       string
-	Intro      string
-	Tiles      []tile
-	Findings   []finding
-	Advice     string
-	Kinds      []string
-	Choices    []choice
-	Sections   []section
-	PeerFigs   []figure
-	PeerRows   []storeRow
-	StoreRows  []storeRow
-	RateHeads  []string
-	RateRows   []rateRow
-	Conditions []finding
-	Legend     []legend // for the small charts
-	ChartCSS   template.CSS
+	Noun, Intro, Advice, Store string
+	Tiles                      []tile
+	Peers, Rates               []figure
+	Heads                      []string
+	Rows                       [][]string
+	Conditions                 [][2]string // a heading and its text
+	ChartCSS                   template.CSS
 }
 
 // tile is a figure in large print, with what it counts and for which filters.
 type tile struct {
-	Name, Value, Text, What string
-	Own                     bool // SieveDB's default
-}
-
-// legend is the mark and the name of a kind.
-type legend struct {
-	Class  string
-	Swatch template.HTML
-	Noun   string
-}
-
-// section is a heading with charts.
-type section struct {
-	Title, Lead string
-	Small       bool
-	Figures     []figure
-}
-
-// storeRow is a line of the table of stores, and rateRow one of the table of rates.
-type storeRow struct {
-	Name                                                          string
-	Bits, Memory, Absent, AbsentPredicted, Stored, TA, TS, Making string
-}
-
-// storeTable is a table of stores; Making adds the column of the time to build.
-type storeTable struct {
-	Label  string
-	Rows   []storeRow
-	Making bool
-}
-
-func newStoreTable(label string, rows []storeRow, making bool) storeTable {
-	return storeTable{label, rows, making}
-}
-
-type rateRow struct {
-	Name, AnyKeys string
-	Cells         []rateCell
-}
-
-type rateCell struct {
-	Text, Interval string
-	Off            bool // the interval does not contain the prediction for these keys
+	Name, Value, What string
+	Own               bool // SieveDB's default
 }
 
 // writeHTML writes the page of --html.
@@ -115,31 +64,13 @@ func (out *sweep) writeHTML(cfg *config) error {
 
 func (out *sweep) page(cfg *config, now time.Time) *page {
 	p := &page{
-		sweep: out, Noun: "keys", Findings: out.findings(), Advice: out.advice(), Choices: out.choices(),
-		Conditions: out.conditions(cfg, now), ChartCSS: chart.CSS,
-	}
-	if out.words {
-		p.Noun = "words"
-	}
-	for _, k := range out.measuredKinds() {
-		p.Kinds = append(p.Kinds, k.noun)
-		p.Legend = append(p.Legend, legend{k.series.Class(), template.HTML(chart.Swatch(k.series)), k.noun})
-	}
-	if len(p.Kinds) == 0 { // only "none": there are no rates and no choice
-		p.Advice, p.Choices, p.Findings = "There is no choice: the sweep had no filters.", nil, nil
+		Noun: out.noun + "s", Advice: unbroken(out.advice()), Store: out.storeText(), Tiles: out.tiles(), Peers: out.peerFigures(),
+		Rates: out.rateFigures(), Heads: sweepHeads, Rows: out.rows(), Conditions: out.conditions(cfg, now), ChartCSS: chart.CSS,
 	}
 	p.Intro = fmt.Sprintf("%s stored and %s absent %s, and %s of generated keys with %s of each; %s, on %s.",
 		bench.Grouped(uint64(out.Shapes[0].Stored)), bench.Grouped(uint64(out.Shapes[0].Absent)), p.Noun,
 		bench.Counted(uint64(len(out.Shapes)-1), "shape"), bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Stored)),
 		bench.Counted(uint64(len(out.Stores)), "store"), now.UTC().Format("2 January 2006"))
-	p.Tiles = out.tiles()
-	p.PeerFigs = out.peerFigures()
-	p.Sections = out.sections()
-	p.addTables()
-	for i := range p.Findings {
-		p.Findings[i].Text = unbroken(p.Findings[i].Text)
-	}
-	p.Advice = unbroken(p.Advice)
 	return p
 }
 
@@ -152,34 +83,13 @@ func unbroken(text string) string { return numberAndUnit.ReplaceAllString(text, 
 func (out *sweep) tiles() (tiles []tile) {
 	for _, r := range out.Peers {
 		l := r.peer()
-		t := tile{Name: upperFirst(l.noun), Value: digits3(r.Absent.readsPerGet()), Own: l.name == ownName}
-		t.Text = "disk reads to learn that a key is absent"
-		t.What = l.what
+		t := tile{Name: strings.ToUpper(l.noun[:1]) + l.noun[1:], Value: digits3(r.Absent.readsPerGet()), What: l.what, Own: l.name == ownName}
 		if r.FilterBytes > 0 {
 			t.What += fmt.Sprintf(": %s in memory", bench.SizeText(r.FilterBytes))
 		}
 		tiles = append(tiles, t)
 	}
 	return tiles
-}
-
-func (out *sweep) sections() []section {
-	reads := section{Title: "Disk reads per lookup", Lead: out.storeText(), Figures: out.readFigures()}
-	if len(out.measuredKinds()) == 0 {
-		reads.Figures = reads.Figures[:2]
-		return []section{reads}
-	}
-	return []section{
-		{Title: "False-positive rates", Figures: out.rateFigures(), Lead: "A filter answers “not here” or “perhaps”. " +
-			"For these shares of the absent keys it answers “perhaps”, and each of them costs a read."},
-		{Title: "How programs write their keys", Small: true, Figures: out.shapeFigures(), Lead: "One table of all keys, queried for neighbours of the stored ones. " +
-			"Hollow circles: LevelDB's bloom in tables of " + bench.Grouped(uint64(out.Shapes[len(out.Shapes)-1].Small.TableKeys)) + " keys. " +
-			"Dotted line: absent keys with the 32-bit hash of a stored key. Lines: predicted, these keys included. " +
-			"Vertical axis: share of absent keys that pass. Horizontal axis: bits per key."},
-		reads,
-		{Title: "Time per lookup", Figures: out.timeFigures()},
-		{Title: "Cost of filters", Figures: out.memoryFigures()},
-	}
 }
 
 // storeText describes the store of the lookups.
@@ -193,73 +103,55 @@ func (out *sweep) storeText() string {
 		cache = "a block cache of " + bench.SizeText(uint64(out.CacheBytes))
 	}
 	return fmt.Sprintf("A store of the real keys with values of %d bytes, in levels as in a large store (%s), all tables open, %s. "+
-		"The store is the same for each filter. Reads are counted at the file system.",
+		"Reads are counted at the file system; the operating system’s cache serves them, so reads from a device take far longer.",
 		out.ValueSize, strings.Join(parts, "; "), cache)
 }
 
-func (p *page) addTables() {
-	for _, r := range p.Peers {
-		p.PeerRows = append(p.PeerRows, newStoreRow(r))
-	}
-	for _, r := range p.Stores {
-		p.StoreRows = append(p.StoreRows, newStoreRow(r))
-	}
-	for _, s := range p.Shapes {
-		p.RateHeads = append(p.RateHeads, s.Shape)
-	}
-	for i := range p.Shapes[0].Large.Rates {
-		first := &p.Shapes[0].Large.Rates[i]
-		row := rateRow{Name: first.named(), AnyKeys: rateText(p.Shapes[len(p.Shapes)-1].Large.Rates[i].AnyKeys)}
-		for _, s := range p.Shapes {
-			r := &s.Large.Rates[i]
-			interval := fmt.Sprintf("%s to %s, predicted %s", rateText(r.Low), rateText(r.High), rateText(r.Predicted))
-			row.Cells = append(row.Cells, rateCell{rateText(r.Rate), interval, !r.agrees()})
+// sweepHeads are the headings of the columns of rows.
+var sweepHeads = []string{"filter", "bits per key", "memory", "false positives", "predicted", "reads, absent", "reads, stored",
+	"µs, absent", "µs, stored", "ns per key to build"}
+
+// rows has a line for each store. The false positives are those of the real keys in small tables.
+func (out *sweep) rows() (rows [][]string) {
+	for i, r := range append(out.Stores[:len(out.Stores):len(out.Stores)], out.Peers...) {
+		name, rate, predicted, making := r.sweepPoint.String(), "-", "-", "-"
+		if i >= len(out.Stores) {
+			name = r.named()
+		} else if f := out.Shapes[0].Small.of(r.sweepPoint); f != nil {
+			rate, predicted, making = rateText(f.Rate), rateText(f.Predicted), digits3(r.MakeNanosPerKey)
 		}
-		p.RateRows = append(p.RateRows, row)
+		rows = append(rows, []string{name, fmt.Sprintf("%.2f", r.BitsPerKey), bench.SizeText(r.FilterBytes), rate, predicted,
+			digits3(r.Absent.readsPerGet()), digits3(r.Present.readsPerGet()), digits3(r.Absent.Micros), digits3(r.Present.Micros), making})
 	}
+	return rows
 }
 
-func newStoreRow(r *storeRun) storeRow {
-	row := storeRow{
-		Name: r.named(), Bits: fmt.Sprintf("%.2f", r.BitsPerKey), Memory: bench.SizeText(r.FilterBytes),
-		Absent:          digits3(r.Absent.readsPerGet()),
-		AbsentPredicted: digits3(r.Absent.Predicted / float64(max(r.Absent.Gets, 1))),
-		Stored:          digits3(r.Present.readsPerGet()),
-		TA:              r.Absent.timeText(), TS: r.Present.timeText(),
-		Making: spreadText(r.MakeNanosPerKey, r.MakeNanosLow, r.MakeNanosHigh),
+// write prints the stores and the advice as text.
+func (out *sweep) write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range append([][]string{sweepHeads}, out.rows()...) {
+		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
 	}
-	if r.MakeNanosPerKey == 0 {
-		row.Making = "–"
+	if err := t.Flush(); err != nil {
+		return err
 	}
-	if r.FilterBytes == 0 {
-		row.Memory = "–"
-	}
-	return row
-}
-
-// timeText formats the time per lookup with its spread.
-func (p *passRun) timeText() string { return spreadText(p.P10, p.Low, p.High) }
-
-// spreadText formats a median, with the least and greatest value if they differ.
-func spreadText(median, low, high float64) string {
-	if low == high {
-		return digits3(median)
-	}
-	return fmt.Sprintf("%s (%s–%s)", digits3(median), digits3(low), digits3(high))
+	_, err := fmt.Fprintf(w, "\n%s\n", out.advice())
+	return err
 }
 
 // conditions returns everything that is needed to repeat the run.
-func (out *sweep) conditions(cfg *config, now time.Time) []finding {
+func (out *sweep) conditions(cfg *config, now time.Time) [][2]string {
 	machine := fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, bench.Counted(uint64(runtime.NumCPU()), "processor"))
-	if model := processorModel(); model != "" {
-		machine += ", " + model
+	version := "(unknown version)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
 	}
-	return []finding{
+	return [][2]string{
 		{"Command", commandLine(cfg.args)},
 		{"Date", now.UTC().Format("2006-01-02 15:04 MST") + fmt.Sprintf("; the run took %.0f s", out.Took.Seconds())},
 		{"Machine", machine},
-		{"Versions", "SieveDB " + sieveVersion() + ", " + runtime.Version()},
-		{"Times", fmt.Sprintf("the median of %s, in turns with the other stores; in brackets and as bands, the least and the greatest. "+
+		{"Versions", "SieveDB " + version + ", " + runtime.Version()},
+		{"Times", fmt.Sprintf("the median of %s, in turns with the other stores. "+
 			"Each is the tenth percentile of slices of %d lookups, or the least time to build a filter", bench.Counted(uint64(out.Repeat), "repetition"), sliceLookups)},
 		{"Seed", fmt.Sprintf("%d; keys, levels and rates are the same in each run, times are not", cfg.Seed)},
 	}
@@ -277,62 +169,83 @@ func commandLine(args []string) string {
 	return line
 }
 
-// processorModel returns Linux's name of the processor, or "".
-func processorModel() string {
-	text, _ := os.ReadFile("/proc/cpuinfo") // it does not exist on other systems
-	for line := range strings.Lines(string(text)) {
-		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(model)
+// referenceBits is the number of bits in texts: the store's default, or the closest of --bits.
+const referenceBits = 10
+
+func (out *sweep) reference() int {
+	best := out.Bits[0]
+	for _, b := range out.Bits {
+		if max(b-referenceBits, referenceBits-b) < max(best-referenceBits, referenceBits-best) {
+			best = b
 		}
 	}
-	return ""
+	return best
 }
 
-// sieveVersion returns the revision that the program was built from, if the go command recorded it.
-func sieveVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown version)"
+// named returns a kind with its bits, for text.
+func (p sweepPoint) named() string {
+	k, ok := findSweepKind(p.Kind)
+	switch {
+	case !ok:
+		return p.peer().noun
+	case p.Bits == 0:
+		return k.noun
 	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = " with changes"
+	return fmt.Sprintf("%s of %d bits", k.noun, p.Bits)
+}
+
+// peer returns the layout of a store of Peers.
+func (p sweepPoint) peer() filterLayout {
+	for _, l := range append([]filterLayout{noFilters}, peerLayouts...) {
+		if l.name == p.Kind {
+			return l
 		}
 	}
-	if revision == "" {
-		return info.Main.Version
-	}
-	return revision + dirty
+	return filterLayout{name: ownName, noun: ownNoun + "'s default", what: ownWhat}
 }
 
-// write prints the stores and the findings as text.
-func (out *sweep) write(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "filter\tbits per key\tmemory\tfalse positives\tpredicted\treads, absent\treads, stored\tµs, absent\tµs, stored\t")
+// unsoundShapes returns the shapes on which the rate of a kind with the reference bits is far above its policy's
+// prediction in a large table: by the rule of DB.Filters, if the whole interval is above twice the prediction
+// plus 0.2 %.
+func (out *sweep) unsoundShapes(p sweepPoint) (names []string) {
+	for _, s := range out.Shapes {
+		if r := s.Large.of(p); r != nil && r.Low > 2*r.AnyKeys+0.002 {
+			names = append(names, s.Shape)
+		}
+	}
+	return names
+}
+
+// advice returns which kind to use, and why.
+func (out *sweep) advice() string {
+	var least, cheapest *storeRun
+	var failing []string
 	for _, r := range out.Stores {
-		rate, predicted := "-", "-"
-		if f := out.Shapes[0].Small.of(r.sweepPoint); f != nil {
-			rate, predicted = rateText(f.Rate), rateText(f.Predicted)
+		if r.Kind == noFilters.name || r.Bits != 0 && r.Bits != out.reference() {
+			continue
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.sweepPoint, r.BitsPerKey, bench.SizeText(r.FilterBytes), rate, predicted,
-			digits3(r.Absent.readsPerGet()), digits3(r.Present.readsPerGet()), digits3(r.Absent.P10), digits3(r.Present.P10))
+		if names := out.unsoundShapes(r.sweepPoint); len(names) > 0 {
+			failing = append(failing, fmt.Sprintf("Avoid %s, unless another program has to read it: in large tables, its hash collides for keys written as %s.",
+				r.named(), strings.Join(names, ", ")))
+			continue
+		}
+		if least == nil || r.Absent.Reads < least.Absent.Reads {
+			least = r
+		}
+		if cheapest == nil || r.MakeNanosPerKey < cheapest.MakeNanosPerKey {
+			cheapest = r
+		}
 	}
-	for _, r := range out.Peers {
-		fmt.Fprintf(t, "%s\t%.2f\t%s\t-\t-\t%s\t%s\t%s\t%s\t\n", r.named(), r.BitsPerKey, bench.SizeText(r.FilterBytes),
-			digits3(r.Absent.readsPerGet()), digits3(r.Present.readsPerGet()), digits3(r.Absent.P10), digits3(r.Present.P10))
+	if least == nil {
+		return strings.Join(append(failing, "No measured kind keeps its rate on every key shape; measure others."), " ")
 	}
-	err := t.Flush()
-	if len(out.measuredKinds()) == 0 {
-		return err
+	text := fmt.Sprintf("Use %s: of the kinds that keep their rate on every key shape, it reads least", least.named())
+	if least == cheapest {
+		text += " and is built fastest."
+	} else {
+		text += fmt.Sprintf(" (%s disk reads per absent key, and %s of memory). If data is rewritten all the time, use %s (%s and %s), "+
+			"which is built %s times as fast.", digits3(least.Absent.readsPerGet()), bench.SizeText(least.FilterBytes), cheapest.named(),
+			digits3(cheapest.Absent.readsPerGet()), bench.SizeText(cheapest.FilterBytes), digits3(least.MakeNanosPerKey/cheapest.MakeNanosPerKey))
 	}
-	fmt.Fprintln(w)
-	for _, f := range out.findings() {
-		fmt.Fprintf(w, "%s: %s\n", f.Head, f.Text)
-	}
-	_, err = fmt.Fprintln(w, out.advice())
-	return err
+	return strings.Join(append([]string{text}, failing...), " ")
 }

@@ -50,7 +50,7 @@ func (c *config) sweepFlags(fs *flag.FlagSet) {
 		c.Bits, err = parseBits(s)
 		return err
 	})
-	fs.IntVar(&c.Repeat, "repeat", defaultRepeat, "`times` to measure each time of filtersweep; charts show the median and the spread")
+	fs.IntVar(&c.Repeat, "repeat", defaultRepeat, "`times` to measure each time of filtersweep; the median is shown")
 	fs.StringVar(&c.HTML, "html", "", "write filtersweep's report with charts to this `file`, a self-contained page")
 }
 
@@ -70,21 +70,12 @@ func (c *config) chooseSweep(given map[string]bool) error {
 	return nil
 }
 
-func sweepKindNames() string {
-	names := make([]string, len(sweepKinds))
-	for i, k := range sweepKinds {
-		names[i] = k.name
-	}
-	return strings.Join(names, ", ")
-}
-
 func findSweepKind(name string) (sweepKind, bool) {
-	for _, k := range sweepKinds {
-		if k.name == name {
-			return k, true
-		}
+	i := slices.IndexFunc(sweepKinds, func(k sweepKind) bool { return k.name == name })
+	if i < 0 {
+		return sweepKind{}, false
 	}
-	return sweepKind{}, false
+	return sweepKinds[i], true
 }
 
 // parseFilters parses --filters, a comma-separated list. It returns the names in the order of
@@ -93,17 +84,12 @@ func parseFilters(text string) ([]string, error) {
 	given := bench.SplitList(text)
 	for _, name := range given {
 		if _, ok := findSweepKind(name); !ok {
-			return nil, fmt.Errorf("unknown kind %q; want some of: %s", name, sweepKindNames())
+			return nil, fmt.Errorf("unknown kind %q; want some of: %s", name, strings.ReplaceAll(defaultSweepKinds, ",", ", "))
 		}
 	}
-	var names []string
-	for _, k := range sweepKinds {
-		if slices.Contains(given, k.name) {
-			names = append(names, k.name)
-		}
-	}
+	names := slices.DeleteFunc(strings.Split(defaultSweepKinds, ","), func(name string) bool { return !slices.Contains(given, name) })
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no kind given; want some of: %s", sweepKindNames())
+		return nil, fmt.Errorf("no kind given; want some of: %s", strings.ReplaceAll(defaultSweepKinds, ",", ", "))
 	}
 	return names, nil
 }
@@ -116,13 +102,11 @@ func parseBits(text string) ([]int, error) {
 		if !isRange {
 			high = low
 		}
-		from, err := bitsNumber(low, part)
-		if err != nil {
-			return nil, err
-		}
-		to, err := bitsNumber(high, part)
-		if err != nil {
-			return nil, err
+		from, err := strconv.Atoi(strings.TrimSpace(low))
+		to, err2 := strconv.Atoi(strings.TrimSpace(high))
+		if err != nil || err2 != nil || min(from, to) < 1 || max(from, to) > filter.MaxBitsPerKey {
+			return nil, fmt.Errorf("%q is not a number of bits or a range; want numbers from 1 to %d such as 10, 8,12 or 4..20",
+				part, filter.MaxBitsPerKey)
 		}
 		if from > to {
 			return nil, fmt.Errorf("the range %q is reversed; want %d..%d", part, to, from)
@@ -136,15 +120,6 @@ func parseBits(text string) ([]int, error) {
 	}
 	slices.Sort(bits)
 	return slices.Compact(bits), nil
-}
-
-func bitsNumber(text, part string) (int, error) {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil || n < 1 || n > filter.MaxBitsPerKey {
-		return 0, fmt.Errorf("%q is not a number of bits or a range; want numbers from 1 to %d such as 10, 8,12 or 4..20",
-			part, filter.MaxBitsPerKey)
-	}
-	return n, nil
 }
 
 // sweepPoint is one filter of the sweep.

@@ -17,10 +17,9 @@ const sweepTableKeys = 20_000
 
 // shapeRates has the false-positive rates of filters on keys of one shape.
 type shapeRates struct {
-	Shape   string `json:"shape"`
-	Missing string `json:"missing"` // which absent keys were queried
-	Stored  int    `json:"stored_keys"`
-	Absent  int    `json:"absent_keys"`
+	Shape  string `json:"shape"`
+	Stored int    `json:"stored_keys"`
+	Absent int    `json:"absent_keys"`
 	// Small is for tables of the store's default size, Large for one table of all keys.
 	Small tableRates `json:"small_tables"`
 	Large tableRates `json:"large_table"`
@@ -62,9 +61,6 @@ type filterRate struct {
 	AnyKeys float64 `json:"predicted_any_keys"`
 }
 
-// agrees reports whether the interval contains the prediction.
-func (r *filterRate) agrees() bool { return r.Low <= r.Predicted && r.Predicted <= r.High }
-
 // tableKeys has the keys of one table and the absent ones within its range.
 type tableKeys struct {
 	stored, absent [][]byte
@@ -91,8 +87,8 @@ func splitTables(stored, absent [][]byte, size int) []tableKeys {
 }
 
 // measureRates queries the filters of every point with every absent key.
-func measureRates(ctx context.Context, name, missing string, stored, absent [][]byte, points []sweepPoint, done *atomic.Int64) (*shapeRates, error) {
-	s := &shapeRates{Shape: name, Missing: missing, Stored: len(stored), Absent: len(absent)}
+func measureRates(ctx context.Context, name string, stored, absent [][]byte, points []sweepPoint, done *atomic.Int64) (*shapeRates, error) {
+	s := &shapeRates{Shape: name, Stored: len(stored), Absent: len(absent)}
 	s.Small.TableKeys, s.Large.TableKeys = min(sweepTableKeys, len(stored)), len(stored)
 	for _, t := range []*tableRates{&s.Small, &s.Large} {
 		if err := t.measure(ctx, stored, absent, points, done); err != nil {

@@ -12,13 +12,6 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// sweepTarget is a store whose lookups are measured.
-type sweepTarget struct {
-	run    *storeRun
-	dir    string
-	policy filter.Policy // reads its filters
-}
-
 // measureStores builds all stores, then repeats the lookups in all of them in turns. So a disturbance
 // of some seconds affects one repetition of many stores, instead of all repetitions of one.
 func (out *sweep) measureStores(ctx context.Context, s *session, root string, stored, absent *keyList, points []sweepPoint) (err error) {
@@ -43,11 +36,12 @@ func (out *sweep) measureStores(ctx context.Context, s *session, root string, st
 	}
 	out.Levels = st.shape
 	for i, t := range st.targets {
-		t.run.summarize()
+		r := t.run
+		r.MakeNanosPerKey, r.Absent.Micros, r.Present.Micros = median(r.making), median(r.Absent.micros), median(r.Present.micros)
 		if i < len(points) {
-			out.Stores = append(out.Stores, t.run)
+			out.Stores = append(out.Stores, r)
 		} else {
-			out.Peers = append(out.Peers, t.run)
+			out.Peers = append(out.Peers, r)
 		}
 	}
 	return nil
@@ -109,7 +103,7 @@ func (st *sweepStore) upgrade(ctx context.Context, dir string) (tables []db.Tabl
 // measure repeats the lookups in one store.
 func (st *sweepStore) measure(ctx context.Context, t *sweepTarget) error {
 	o := st.options(t.policy)
-	o.ReadOnly, o.Cache.Size = true, cacheOption(st.cache())
+	o.ReadOnly, o.Cache.Size = true, cacheOption(st.sweepCache())
 	store, err := db.Open(t.dir, o)
 	if err != nil {
 		return err
@@ -158,20 +152,10 @@ func (st *sweepStore) makingCost(p filter.Policy) float64 {
 	return float64(sum.Nanoseconds()) / float64(max(len(st.stored), 1))
 }
 
-// summarize replaces the repetitions by their median and their spread.
-func (r *storeRun) summarize() {
-	r.MakeNanosPerKey, r.MakeNanosLow, r.MakeNanosHigh = spread(r.making)
-	for _, p := range []*passRun{&r.Absent, &r.Present} {
-		p.P10, p.Low, p.High = spread(p.p10s)
-		p.P50, _, _ = spread(p.p50s)
-	}
-}
-
-// spread returns the median of values, the least and the greatest.
-func spread(values []float64) (median, low, high float64) {
+func median(values []float64) float64 {
 	if len(values) == 0 {
-		return 0, 0, 0
+		return 0
 	}
 	v := slices.Sorted(slices.Values(values))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2, v[0], v[len(v)-1]
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }

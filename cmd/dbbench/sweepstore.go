@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
@@ -20,8 +22,6 @@ type storeRun struct {
 	BitsPerKey      float64 `json:"bits_per_key"`
 	FilterBytes     uint64  `json:"filter_bytes"`       // in memory
 	MakeNanosPerKey float64 `json:"make_nanos_per_key"` // median of the repetitions
-	MakeNanosLow    float64 `json:"make_nanos_per_key_low"`
-	MakeNanosHigh   float64 `json:"make_nanos_per_key_high"`
 	Absent          passRun `json:"absent_keys"`
 	Present         passRun `json:"stored_keys"`
 
@@ -36,21 +36,28 @@ type passRun struct {
 	Reads  uint64       `json:"disk_reads"` // of index and data blocks
 	// Predicted is the number of disk reads that theory predicts.
 	Predicted float64 `json:"predicted_disk_reads"`
-	// P10 and P50 are percentiles of the time per lookup in microseconds, over slices of
-	// sliceLookups lookups: the medians of the repetitions. P10 is the time without disturbances;
-	// its least and greatest values are Low and High.
-	P10  float64 `json:"micros_p10"`
-	Low  float64 `json:"micros_p10_low"`
-	High float64 `json:"micros_p10_high"`
-	P50  float64 `json:"micros_p50"`
+	// Micros is the tenth percentile of the time per lookup, over slices of sliceLookups lookups, so the time
+	// without disturbances: the median of the repetitions.
+	Micros float64 `json:"micros_p10"`
 
-	p10s, p50s []float64 // of each repetition
+	micros []float64 // of each repetition
 }
 
 // levelReads is the number of disk reads from tables of a level.
 type levelReads struct {
 	Level int    `json:"level"`
 	Reads uint64 `json:"disk_reads"`
+}
+
+// check verifies that lookups found what they should, which no filter may change.
+func (r *storeRun) check() error {
+	if r.Present.Found != r.Present.Gets {
+		return fmt.Errorf("%s were looked up, but only %s were found", bench.Counted(r.Present.Gets, "stored key"), bench.Grouped(r.Present.Found))
+	}
+	if r.Absent.Found != 0 {
+		return errors.New("absent keys were found; check whether --keys has keys of --absent")
+	}
+	return nil
 }
 
 func (p *passRun) readsPerGet() float64 { return float64(p.Reads) / float64(max(p.Gets, 1)) }
@@ -77,6 +84,13 @@ const (
 // runShares are the levels' shares of the keys, the last level first. They are somewhat below the
 // limits of levels that grow tenfold, so no level is compacted. Level 0 gets the remainder.
 var runShares = []float64{0.93, 0.055, 0.01}
+
+// sweepTarget is a store whose lookups are measured.
+type sweepTarget struct {
+	run    *storeRun
+	dir    string
+	policy filter.Policy // reads its filters
+}
 
 // sweepStore builds a store for each filter and looks up keys in all of them, in turns. All stores
 // have the same entries on the same levels.
@@ -121,8 +135,6 @@ func drawKeys(rng *rand.Rand, keys [][]byte, n int) [][]byte {
 }
 
 func (s *session) sweepCache() int64 { return max(s.cfg.CacheSize, 0) }
-
-func (st *sweepStore) cache() int64 { return st.sweepCache() }
 
 func (st *sweepStore) options(p filter.Policy) *db.Options {
 	o := st.cfg.options()
@@ -196,9 +208,11 @@ func (st *sweepStore) pass(ctx context.Context, store *db.DB, levels *levelCount
 		}
 		slice = append(slice, float64(time.Since(began).Nanoseconds())/1e3/float64(len(part)))
 	}
-	p10, p50 := percentiles(slice)
-	p.p10s, p.p50s = append(p.p10s, p10), append(p.p50s, p50)
-	if len(p.p10s) > 1 {
+	slices.Sort(slice)
+	if len(slice) > 0 {
+		p.micros = append(p.micros, slice[int(0.1*float64(len(slice)-1)+0.5)])
+	}
+	if len(p.micros) > 1 {
 		return nil // the reads are the same each time
 	}
 	for level, reads := range levels.read() {
@@ -234,15 +248,6 @@ func predictedReads(filters *db.FilterReport, before, after *db.Metrics) float64
 		}
 	}
 	return sum
-}
-
-func percentiles(values []float64) (p10, p50 float64) {
-	if len(values) == 0 {
-		return 0, 0
-	}
-	slices.Sort(values)
-	at := func(q float64) float64 { return values[int(q*float64(len(values)-1)+0.5)] }
-	return at(0.1), at(0.5)
 }
 
 // levelCounts counts reads of tables by level, at the file system.
