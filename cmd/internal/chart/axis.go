@@ -69,29 +69,3 @@ func (a *Axis) Fit(low, high float64) {
 	a.Low, a.High = max(a.Low, low), min(a.High, high)
 	a.Ticks = slices.DeleteFunc(a.Ticks, func(t Tick) bool { return t.At < a.Low || t.At > a.High })
 }
-
-// LinearAxis spans the values, from 0 if fromZero is set, with ticks at round numbers.
-func LinearAxis(name string, values []float64, fromZero bool, text func(float64) string) Axis {
-	low, high := slices.Min(values), slices.Max(values)
-	if fromZero {
-		low = 0
-	}
-	if high <= low {
-		low, high = low-1, high+1
-	}
-	step := math.Pow(10, math.Floor(math.Log10(high-low)))
-	for _, s := range []float64{0.1, 0.2, 0.25, 0.5, 1, 2, 5} {
-		if (high-low)/(step*s) <= 6 {
-			step *= s
-			break
-		}
-	}
-	a := Axis{Name: name, Low: math.Floor(low/step) * step, High: math.Ceil(high/step) * step}
-	for i := 0; ; i++ {
-		v := a.Low + float64(i)*step
-		if v > a.High+step/2 {
-			return a
-		}
-		a.Ticks = append(a.Ticks, Tick{v, text(v)})
-	}
-}

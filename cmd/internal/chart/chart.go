@@ -14,7 +14,6 @@ type Chart struct {
 	ID, Title, Desc          string
 	Width, Height            float64
 	Left, Right, Top, Bottom float64 // margins
-	Rising                   bool    // lines rise from left to right; Name avoids them
 	x, y                     Axis
 	body                     strings.Builder
 	ends                     []endLabel
@@ -32,11 +31,6 @@ type Point struct{ X, Y, Low, High float64 }
 // New returns a chart without axes. id must be unique on the page.
 func New(id, title, desc string) *Chart {
 	return &Chart{ID: id, Title: title, Desc: desc, Width: 500, Height: 330, Left: 66, Right: 136, Top: 14, Bottom: 46}
-}
-
-// NewSmall returns a chart for rows of three or four.
-func NewSmall(id, title, desc string) *Chart {
-	return &Chart{ID: id, Title: title, Desc: desc, Width: 250, Height: 200, Left: 44, Right: 10, Top: 8, Bottom: 24}
 }
 
 // SetAxes fits the axes to the margins and draws the grid.
@@ -82,26 +76,6 @@ func (c *Chart) Line(s Series, style string, points []Point) {
 	c.body.WriteString(`"/>`)
 }
 
-// Band fills the area between the lows and the highs of points: the spread of repeated measurements.
-func (c *Chart) Band(s Series, points []Point) {
-	if len(points) < 2 {
-		return
-	}
-	fmt.Fprintf(&c.body, `<polygon class="band %s" points="`, s.Class())
-	for _, p := range points {
-		fmt.Fprintf(&c.body, "%.1f,%.1f ", c.x.at(p.X), c.y.at(p.High))
-	}
-	for _, p := range slices.Backward(points) {
-		fmt.Fprintf(&c.body, "%.1f,%.1f ", c.x.at(p.X), c.y.at(p.Low))
-	}
-	c.body.WriteString(`"/>`)
-}
-
-// LevelBand is Band for a Level.
-func (c *Chart) LevelBand(s Series, low, high float64) {
-	c.Band(s, []Point{{X: c.x.Low, Low: low, High: high}, {X: c.x.High, Low: low, High: high}})
-}
-
 // Level draws a horizontal line at a value. style is as in Line.
 func (c *Chart) Level(s Series, style string, y float64) {
 	c.segment("line "+style+" "+s.Class(), c.x.from, c.x.to, c.y.at(y), c.y.at(y))
@@ -113,27 +87,19 @@ func (c *Chart) Note(s Series, y float64, note string) {
 }
 
 // Marks draws measured values with their intervals. size is about half of a mark's width.
-func (c *Chart) Marks(s Series, size float64, points []Point) { c.marks(s, "", size, points) }
-
-// Hollow draws marks that are not filled.
-func (c *Chart) Hollow(s Series, size float64, points []Point) { c.marks(s, " hollow", size, points) }
-
-func (c *Chart) marks(s Series, style string, size float64, points []Point) {
+func (c *Chart) Marks(s Series, size float64, points []Point) {
 	for _, p := range points {
 		x := c.x.at(p.X)
 		if p.High > p.Low {
 			c.segment("interval "+s.Class(), x, x, c.y.at(p.Low), c.y.at(p.High))
 		}
-		c.body.WriteString(mark(s, style, x, c.y.at(p.Y), size))
+		c.body.WriteString(mark(s, x, c.y.at(p.Y), size))
 	}
 }
 
-// Swatch returns an svg element that shows a series' mark, for a legend.
-func Swatch(s Series) string { return `<svg viewBox="0 0 12 12">` + mark(s, "", 6, 6, 4) + `</svg>` }
-
 // mark draws the shape of a series: a triangle, circle, square, diamond, or one of these turned or narrow.
-func mark(s Series, style string, x, y, size float64) string {
-	class := `class="mark ` + s.Class() + style + `"`
+func mark(s Series, x, y, size float64) string {
+	class := `class="mark ` + s.Class() + `"`
 	switch int(s) % NumSeries {
 	case 0:
 		r := 1.3 * size
@@ -163,8 +129,8 @@ func (c *Chart) End(s Series, y float64, name string) {
 }
 
 // Name writes the name of a series next to its only point: below it, to avoid the lines of other
-// series, or to the right of that if they rise. If the point is near the bottom of the plot, the
-// name is above it; if the point is near the right end, the name is among those at the end.
+// series. If the point is near the bottom of the plot, the name is above it; if the point is near the right end,
+// the name is among those at the end.
 func (c *Chart) Name(s Series, p Point, name string) {
 	const half, below, above = 45, 20, 11 // about half of a name's width, and its distances from the point
 	x, y := c.x.at(p.X), c.y.at(p.Y)
@@ -173,8 +139,6 @@ func (c *Chart) Name(s Series, p Point, name string) {
 		c.End(s, p.Y, name)
 	case y+below > c.y.from-4:
 		c.text(x, y-above, "label middle "+s.Class(), name)
-	case c.Rising:
-		c.text(x+7, y+below-2, "label "+s.Class(), name)
 	default:
 		c.text(x, y+below, "label middle "+s.Class(), name)
 	}
@@ -190,7 +154,7 @@ func (c *Chart) Lollipop(s Series, value, y float64, name string) {
 		x = c.x.from
 	}
 	c.segment("stem "+s.Class(), c.x.from, x, y, y)
-	c.body.WriteString(mark(s, "", x, y, 3.2))
+	c.body.WriteString(mark(s, x, y, 3.2))
 	c.text(x+9, y+4, "label "+s.Class(), name)
 }
 
