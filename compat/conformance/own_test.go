@@ -36,13 +36,21 @@ func TestGoleveldbsOwnTestsPass(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// copyWithTests copies the module to a folder, with goleveldb's test files.
+// copyWithTests copies the module to a folder, with goleveldb's test files and its package testutil, and with a
+// go.mod and go.sum that have what these need.
 func copyWithTests(t *testing.T) *side {
 	dir := t.TempDir()
 	original := strings.TrimSpace(string(output(t, theirs.command("list", "-m", "-f", "{{.Dir}}", goleveldb))))
 	require.NoError(t, os.CopyFS(dir, os.DirFS(moduleDir)))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "leveldb", "testutil")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "leveldb", "testutil"), 0o700))
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "own"+filepath.Ext(name)))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
 	require.NoError(t, filepath.WalkDir(original, func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || !strings.HasSuffix(path, "_test.go") && (filepath.Base(filepath.Dir(path)) != "testutil" || filepath.Ext(path) != ".go") {
 			return err
 		}
 		relative, err := filepath.Rel(original, path)

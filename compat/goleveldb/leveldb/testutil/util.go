@@ -1,68 +1,25 @@
-// Package testutil has what goleveldb's own tests share: sorted pairs, checks of databases and iterators
-// against them, and a storage that fails on demand. The checks use ginkgo and gomega.
+// Package testutil has the sorted pairs of goleveldb's tests, which tests of other programs use, too:
+// [KeyValue] can be the array of iterator.NewArrayIterator. What else goleveldb's package has is for
+// goleveldb's own tests, and needs ginkgo and gomega: it is not here.
 package testutil
 
 import (
 	"bytes"
 	"flag"
 	"math/rand"
-	"reflect"
 	"sync"
-
-	"github.com/onsi/ginkgo/config"
+	"time"
 )
 
-// deferred are the functions of Defer, by group.
-var deferred = struct {
-	sync.Mutex
-	groups map[string][]func()
-}{groups: map[string][]func(){}}
+var randomSeed = sync.OnceValue(func() int64 { return time.Now().UnixNano() })
 
-// Defer registers the function among args for RunDefer, in the group that the string among args names.
-func Defer(args ...interface{}) bool {
-	group := ""
-	var fn func()
-	for _, arg := range args {
-		switch v := reflect.ValueOf(arg); v.Kind() {
-		case reflect.String:
-			group = v.String()
-		case reflect.Func:
-			fn = v.Interface().(func())
-		}
-	}
-	if fn != nil {
-		deferred.Lock()
-		defer deferred.Unlock()
-		deferred.groups[group] = append(deferred.groups[group], fn)
-	}
-	return true
-}
-
-// RunDefer calls the functions of the groups, or those without a group, once. It reports whether there
-// were any.
-func RunDefer(groups ...string) bool {
-	if len(groups) == 0 {
-		groups = []string{""}
-	}
-	var fns []func()
-	deferred.Lock()
-	for _, g := range groups {
-		fns = append(fns, deferred.groups[g]...)
-		delete(deferred.groups, g)
-	}
-	deferred.Unlock()
-	for _, fn := range fns {
-		fn()
-	}
-	return len(fns) > 0
-}
-
-// RandomSeed returns ginkgo's seed. It panics before flags are parsed.
+// RandomSeed returns a number that is the same in the whole process. It panics before flags are parsed, as
+// goleveldb's does.
 func RandomSeed() int64 {
 	if !flag.Parsed() {
 		panic("testutil: the seed is not known before flag.Parse")
 	}
-	return config.GinkgoConfig.RandomSeed
+	return randomSeed()
 }
 
 // NewRand returns a source that begins with RandomSeed.
@@ -112,14 +69,6 @@ func afterRest(x, rest, b []byte) []byte {
 // BytesAfter returns a slice that is after b.
 func BytesAfter(b []byte) []byte { return afterRest(nil, b, nil) }
 
-// RandomIndex calls fn with round random indexes below n. A nil rnd is NewRand.
-func RandomIndex(rnd *rand.Rand, n, round int, fn func(i int)) {
-	rnd = orNewRand(rnd)
-	for range round {
-		fn(rnd.Intn(n))
-	}
-}
-
 // ShuffledIndex calls fn with all indexes below n in random order, round times.
 func ShuffledIndex(rnd *rand.Rand, n, round int, fn func(i int)) {
 	rnd = orNewRand(rnd)
@@ -129,22 +78,3 @@ func ShuffledIndex(rnd *rand.Rand, n, round int, fn func(i int)) {
 		}
 	}
 }
-
-// RandomRange calls fn with round random ranges of indexes up to n.
-func RandomRange(rnd *rand.Rand, n, round int, fn func(start, limit int)) {
-	rnd = orNewRand(rnd)
-	for range round {
-		start := rnd.Intn(n)
-		length := 0
-		if n > start {
-			length = rnd.Intn(n - start)
-		}
-		fn(start, start+length)
-	}
-}
-
-// Max returns the greater number.
-func Max(x, y int) int { return max(x, y) }
-
-// Min returns the smaller number.
-func Min(x, y int) int { return min(x, y) }
