@@ -14,6 +14,10 @@ import (
 func (a *app) copyVerbs() []*verb {
 	var flushFirst bool
 	var create backup.CreateOptions
+	var archive struct {
+		database string
+		stop     bool
+	}
 	var restore struct{ id, at, database string }
 	var given *pflag.FlagSet // to restore
 	var keep backup.Policy
@@ -32,6 +36,17 @@ func (a *app) copyVerbs() []*verb {
 				f.BoolVar(&create.ReadAll, "read-all", false, "read every table instead of trusting the hash in it")
 			},
 			run: func(args []string) error { return a.makeBackup(args, &create) }},
+		{use: "archive DIR REPO", group: groupCopies, min: 2, max: 2, short: "Store what was written since the last time, for 'restore --at'",
+			long: "Store in the repository REPO what was written since the last call, so that 'restore --at' reaches every change up to\n" +
+				"now. The first call stores a backup, and from then on the database keeps its changes for the next call: --stop ends\n" +
+				"that. No other process may have DIR open; a program that keeps it open archives by itself (KeepArchiving).",
+			example: "  sievedb archive db repo\n  sievedb backups repo\n  sievedb restore repo copy --at 1000",
+			flags: func(f *pflag.FlagSet) {
+				f.StringVar(&archive.database, "database", "", "the name of the database, if the repository has several")
+				f.BoolVar(&archive.stop, "stop", false, "store nothing, and let the database keep no more changes for REPO")
+			},
+			run:        func(args []string) error { return a.archive(args, archive.database, archive.stop) },
+			notInShell: "it needs the database opened so that it keeps its changes"},
 		{use: "backups REPO", group: groupCopies, min: 1, max: 1, noDir: true, run: a.listBackups, short: "List the backups of a repository, the oldest first"},
 		{use: "restore REPO DEST", group: groupCopies, min: 2, max: 2, noDir: true, short: "Make a database from a backup",
 			long: "Make the directory DEST, which opens as a database, from a backup: the newest, or the one that --id names. With --at,\n" +
@@ -106,6 +121,33 @@ func (a *app) makeBackup(args []string, o *backup.CreateOptions) error {
 			}
 		}
 		return err
+	})
+}
+
+// archive stores the changes since the last call in a repository.
+func (a *app) archive(args []string, database string, stop bool) error {
+	repo, err := repository(args[1])
+	if err != nil {
+		return err
+	}
+	return a.open(args[0], &db.Options{ErrorIfMissing: true, Changes: allChanges}, func(store *db.DB) error {
+		if stop {
+			return repo.StopArchiving(a.ctx, store)
+		}
+		o := &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: database}}
+		stop := a.waiting("archiving")
+		info, err := repo.Archive(a.ctx, store, o)
+		stop()
+		if err != nil {
+			return err
+		}
+		return a.out.result(info, func() {
+			if info.Backup != nil {
+				a.out.printf("%s: a backup of %d bytes, with which 'restore --at' begins\n", info.Backup.ID, info.Backup.Bytes)
+			}
+			a.out.printf("%d changes in %d segments of %d bytes; 'restore --at' reaches sequence %d\n",
+				info.Changes, info.Segments, info.Bytes, info.Last)
+		})
 	})
 }
 

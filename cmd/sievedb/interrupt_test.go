@@ -69,7 +69,8 @@ func TestLongVerbsCanBeInterrupted(t *testing.T) {
 	cancel()
 	for _, args := range [][]string{
 		{"count", dir}, {"check", dir}, {"compact", dir}, {"filters", dir}, {"upgrade-filters", "--filter", "fuse", dir},
-		{"checkpoint", dir, filepath.Join(t.TempDir(), "copy")}, {"backup", dir, filepath.Join(t.TempDir(), "repo")}, {"bench"},
+		{"checkpoint", dir, filepath.Join(t.TempDir(), "copy")}, {"backup", dir, filepath.Join(t.TempDir(), "repo")},
+		{"archive", dir, filepath.Join(t.TempDir(), "repo")}, {"bench"},
 	} {
 		var errs bytes.Buffer
 		code := run(ctx, args, strings.NewReader(""), io.Discard, &errs)

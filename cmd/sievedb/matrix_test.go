@@ -23,7 +23,7 @@ func matrixArgs(t *testing.T, v *verb) []string {
 		return []string{"key00002"}
 	case "put":
 		return []string{"key00002", "value"}
-	case "checkpoint", "backup":
+	case "archive", "checkpoint", "backup":
 		return []string{filepath.Join(temp, "dest")}
 	case "export":
 		return []string{filepath.Join(temp, "file")}

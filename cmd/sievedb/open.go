@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -40,6 +41,9 @@ func (a *app) open(dir string, o *db.Options, f func(*db.DB) error) (err error) 
 	if err := errors.Join(a.addExpiry(o), a.addCompression(o)); err != nil {
 		return err
 	}
+	if !o.ReadOnly && o.Changes == (db.ChangeRetention{}) && keepsChanges(dir) {
+		o.Changes = allChanges
+	}
 	store, cleanup, err := a.openStore(dir, o)
 	if err != nil {
 		return err
@@ -52,6 +56,16 @@ func (a *app) open(dir string, o *db.Options, f func(*db.DB) error) (err error) 
 		}
 	}()
 	return f(store)
+}
+
+// allChanges removes no change: the program that owns the database knows how many it wants.
+var allChanges = db.ChangeRetention{Bytes: 1 << 60}
+
+// keepsChanges reports whether a database has a subdirectory of changes. Their history would restart if a verb
+// wrote without keeping its changes, and readers and archives of the database could not continue.
+func keepsChanges(dir string) bool {
+	info, err := os.Lstat(filepath.Join(dir, "changes"))
+	return err == nil && info.IsDir()
 }
 
 // addExpiry adds the prefixes of --expiry to the options.

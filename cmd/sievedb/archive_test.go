@@ -1,0 +1,71 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An operator archives, a program writes and is killed, and the state after each of its writes can be restored.
+func TestWhatAKilledProgramWroteIsArchivedAndRestored(t *testing.T) {
+	home := t.TempDir()
+	dir, repo := filepath.Join(home, "db"), filepath.Join(home, "repo")
+	must := func(args ...string) string {
+		code, stdout, stderr := tool(t, args...)
+		require.Equal(t, exitOK, code, "%s: %s", args, stderr)
+		return stdout
+	}
+	must("create", dir)
+	first := must("archive", dir, repo)
+	require.Contains(t, first, "with which 'restore --at' begins")
+	require.Contains(t, first, "reaches sequence 0")
+
+	program, stdin, stdout, stderr := start(t, "shell", dir)
+	_, err := io.WriteString(stdin, "put pear first\nput pear second\nget pear\n")
+	require.NoError(t, err)
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err, stderr)
+	require.Equal(t, "second\n", line)
+	code, _, locked := tool(t, "archive", dir, repo)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, locked, "another process")
+	require.NoError(t, program.Process.Kill())
+	require.Error(t, program.Wait())
+
+	require.Contains(t, must("archive", dir, repo), "2 changes in ")
+	must("put", dir, "pear", "third")
+	require.Contains(t, must("archive", "--json", dir, repo), `"last": 3`)
+	require.Contains(t, must("archive", dir, repo), "0 changes in ")
+	require.Equal(t, 1, strings.Count(must("backups", repo), "restore --at:"), "one history, in spite of the kill and of 'put'")
+	for at, want := range map[string]string{"1": "first\n", "2": "second\n", "3": "third\n"} {
+		dest := filepath.Join(home, "at-"+at)
+		must("restore", "--at", at, repo, dest)
+		require.Equal(t, want, must("get", dest, "pear"))
+	}
+	require.Contains(t, must("verify", repo), "; 0 faults\n")
+
+	must("archive", "--stop", dir, repo)
+	must("put", dir, "pear", "fourth")
+	require.Contains(t, must("archive", dir, repo), "with which 'restore --at' begins", "another history")
+}
+
+// A verb that writes restarted the history of changes.
+func TestVerbsThatWriteKeepTheChangesOfADatabaseThatKeepsThem(t *testing.T) {
+	dir, repo := newDatabase(t), filepath.Join(t.TempDir(), "repo")
+	code, _, stderr := tool(t, "archive", dir, repo)
+	require.Equal(t, exitOK, code, stderr)
+	for _, args := range [][]string{{"put", dir, "fig", "one"}, {"delete", dir, "fig"}, {"compact", dir}, {"flush", dir}} {
+		code, _, stderr := tool(t, args...)
+		require.Equal(t, exitOK, code, "%s: %s", args, stderr)
+	}
+	code, stdout, stderr := tool(t, "archive", dir, repo)
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, stdout, "2 changes in ")
+	require.NotContains(t, stdout, "begins")
+}
