@@ -32,7 +32,9 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State, prefixes [][
 		r.Abandon()
 		return err
 	}
-	addReplay(&d.report, r.Report())
+	found := r.Report()
+	found.Created, found.Manifest, found.ManifestBytesDropped = d.report.Created, d.report.Manifest, d.report.ManifestBytesDropped
+	d.report = found
 	return nil
 }
 

@@ -3,60 +3,36 @@ package repair
 import (
 	"cmp"
 	"slices"
+
+	"github.com/sievedb/sievedb/report"
 )
 
-// Findings describes what a repair found and did. db.RepairReport documents the fields.
+// Findings describes what a repair found and did. Its EntriesLost and BytesLost count what is known to be lost; damaged blocks
+// of tables are in Damaged.
 type Findings struct {
-	Healthy         bool
-	Manifest        string
-	ManifestProblem string
-	MayResurrect    bool
-	Files           []File
-
-	TablesWritten, BytesWritten, EntriesWritten uint64
-
-	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
-
-	EntriesFilled uint64 // of EntriesWritten, from files that others had replaced
-
-	LastSequence uint64
-	NewManifest  string
-
-	// EntriesLost and BytesLost count what is known to be lost, damaged blocks of tables in Damaged.
-	EntriesLost, BytesLost uint64
-	Ranges                 []KeyRange
-	Damaged                bool // records in the middle of a log are lost, or files
-
-	Interrupted   bool // the numbers above have what an interrupted repair before this one gave up
+	report.RepairReport
+	Damaged       bool // records in the middle of a log are lost, or files
 	LogsElsewhere bool // a MANIFEST records that the logs are in another directory
 }
 
-// Fate is the fate of a file in a repair. The values are those of db.FileFate.
-type Fate int
+// File describes a file that a repair found.
+type File = report.RepairedFile
 
 const (
-	kept Fate = iota
-	rewritten
-	unused
-	missing
+	kept      = report.FileKept
+	rewritten = report.FileRewritten
+	unused    = report.FileUnused
+	missing   = report.FileMissing
 )
 
-// File describes a file that a repair found. db.RepairedFile documents the fields.
-type File struct {
-	Name     string
-	Fate     Fate
-	Level    int
-	LostName string
-	Reason   string
-	Damage   string
-
-	Bytes, BytesLost   uint64
-	Blocks, BlocksLost uint64
-	Entries            uint64
+// Public returns the findings about the database in dir in their public form.
+func (r *Findings) Public(dir string) *report.RepairReport {
+	public := r.RepairReport
+	public.Dir = dir
+	public.Incomplete = r.Damaged || r.MayResurrect || r.Interrupted || r.EntriesLost > 0 || r.BytesLost > 0 || len(r.Ranges) > 0 ||
+		r.EntriesConflicting > 0 || r.EntriesTooLarge > 0
+	return &public
 }
-
-// KeyRange is a range of user keys with both bounds; a nil bound is none.
-type KeyRange struct{ First, Last []byte }
 
 // list sets the files of the report.
 func (r *Findings) list(lines []*File) {

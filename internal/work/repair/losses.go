@@ -1,5 +1,7 @@
 package repair
 
+import "github.com/sievedb/sievedb/report"
+
 // findLosses sets what the report says about losses.
 func (r *Repairer) findLosses(p *plan) {
 	rep := r.report
@@ -36,6 +38,6 @@ func (r *Repairer) findLosses(p *plan) {
 		rep.EntriesLost += o.last - o.first + 1 - covered
 	}
 	for _, k := range gaps {
-		rep.Ranges = append(rep.Ranges, KeyRange{k.first, k.last})
+		rep.Ranges = append(rep.Ranges, report.RepairedRange{First: k.first, Last: k.last})
 	}
 }

@@ -41,7 +41,7 @@ type Replayer struct {
 	files   manifest.DirFiles // the content of the directory
 	state   manifest.State    // according to the MANIFEST
 	version *manifest.Version // of the MANIFEST
-	report  Report
+	report  openReport
 
 	logs     []manifest.DirFile  // needed, ascending
 	mark     *manifest.CloseMark // nil if the database is not known to have been closed
@@ -151,7 +151,7 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 		return err
 	}
 	defer file.Close()
-	report := logFindings{LogReport: LogReport{Name: name}}
+	report := logFindings{logReport: logReport{Name: name}}
 	expected := uint64(0)  // the sequence number of the next record; 0 means any
 	undecoded := uint64(0) // bytes of later records that Salvage has skipped
 	log := wal.NewReader(file, f.Size, wal.ReaderOptions{
@@ -209,17 +209,17 @@ func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 	switch {
 	case report.Reason != "": // Salvage has skipped something
 		report.Tail = "damaged"
-		err = r.setAside(f, 0, &report.LogReport)
+		err = r.setAside(f, 0, &report.logReport)
 	default:
 		report.Tail, report.Reason = tail.Kind.String(), tail.Reason
 		report.BytesDropped += tail.Dropped
 		if tail.Dropped > 0 {
-			err = r.setAside(f, tail.Offset, &report.LogReport)
+			err = r.setAside(f, tail.Offset, &report.logReport)
 			r.dir.Logger.Warn("the end of a log was cut by a crash", "log", report.Name, "offset", tail.Offset,
 				"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
 		}
 	}
-	r.report.Logs = append(r.report.Logs, report.LogReport)
+	r.report.Logs = append(r.report.Logs, report.logReport)
 	if report.GapBefore > 0 {
 		r.report.Losses = append(r.report.Losses, fmt.Sprintf("%s: %d operations are missing before it", report.Name, report.GapBefore))
 	}

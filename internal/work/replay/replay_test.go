@@ -35,7 +35,7 @@ func TestLogsBecomeTablesAndAreRemoved(t *testing.T) {
 	table := base.FileName(base.FileTable, added[0].File.Num)
 	manifestName := base.FileName(base.FileManifest, d.set.ManifestNum())
 	require.Equal(t, []string{table, base.CurrentName, manifestName}, d.names(t))
-	require.Equal(t, Report{FilesRemoved: 4, Logs: []LogReport{
+	require.Equal(t, openReport{FilesRemoved: 4, Logs: []logReport{
 		{Name: name10, Records: 2, Entries: 2, Tail: "clean"}, {Name: "000011.log", Records: 1, Entries: 1, Tail: "clean"},
 	}}, r.Report())
 }

@@ -1,31 +1,16 @@
 package replay
 
-// Report describes what a replay found and did. The fields are those of db.OpenReport.
-type Report struct {
-	ClosedCleanly  bool
-	MissingLog     string
-	Losses         []string
-	Logs           []LogReport
-	FilesRemoved   int
-	TablesSetAside []string
-}
+import "github.com/sievedb/sievedb/report"
 
-// LogReport describes the content of one log. The fields are those of db.LogReport.
-type LogReport struct {
-	Name             string
-	Records, Entries uint64
-	Tail             string
-	BytesDropped     int64
-	Reason           string
-	GapBefore        uint64
-	BytesSkipped     int64
-	RecordsSkipped   uint64
-	SetAside         string
-}
+// The names, because functions of this package have reports in variables of that name.
+type (
+	openReport = report.OpenReport
+	logReport  = report.LogReport
+)
 
 // logFindings is the report on the present log, and the facts that determine how it is read.
 type logFindings struct {
-	LogReport
+	logReport
 	bySieveDB bool // it begins with SieveDB's preamble
 }
 
@@ -34,5 +19,5 @@ func (r *Replayer) Salvaged() bool {
 	return r.salvaged || r.ended || r.report.MissingLog != "" || r.shift > 0
 }
 
-// Report returns what the replay has found and done so far.
-func (r *Replayer) Report() Report { return r.report }
+// Report returns what the replay has found and done so far: the part of the report on an opening that is about logs and files.
+func (r *Replayer) Report() report.OpenReport { return r.report }

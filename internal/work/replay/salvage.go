@@ -133,7 +133,7 @@ func (r *Replayer) skipLog(f manifest.DirFile) error {
 	if f.Size == 0 {
 		return nil
 	}
-	report := LogReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
+	report := logReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
 	err := r.setAside(f, 0, &report)
 	r.report.Logs = append(r.report.Logs, report)
 	return err
@@ -141,7 +141,7 @@ func (r *Replayer) skipLog(f manifest.DirFile) error {
 
 // setAside copies the bytes of f from the given offset on to lost/, durably and under an unused name.
 // It is called while the log is still needed, so bytes that cannot be copied are not dropped.
-func (r *Replayer) setAside(f manifest.DirFile, from int64, report *LogReport) error {
+func (r *Replayer) setAside(f manifest.DirFile, from int64, report *logReport) error {
 	if r.opts.ReadOnly {
 		return nil
 	}
