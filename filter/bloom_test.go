@@ -29,7 +29,7 @@ func words(s ...string) [][]byte {
 }
 
 // mayMatch queries a filter in all three ways and requires that they agree.
-func mayMatch(t testing.TB, p BloomPolicy, key, filter []byte) bool {
+func mayMatch(t testing.TB, p DirectPolicy, key, filter []byte) bool {
 	t.Helper()
 	plain := p.KeyMayMatch(key, filter)
 	if plain != p.NewProbe(filter).HashMayMatch(p.KeyHash(key)) || plain != p.HashMayMatchFilter(p.KeyHash(key), filter) {

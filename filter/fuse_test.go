@@ -32,15 +32,9 @@ func fusePlaces(hash uint64, slots, lg, number int) (places [4]int, print byte) 
 	return places, byte(wrap(product(g, 0x9e3779b97f4a7c15)) >> 56)
 }
 
-// mayMatchFuse queries a filter in all three ways and requires that they agree.
 func mayMatchFuse(t testing.TB, key, filter []byte) bool {
 	t.Helper()
-	var p FusePolicy
-	plain := p.KeyMayMatch(key, filter)
-	if plain != p.NewProbe(filter).HashMayMatch(p.KeyHash(key)) || plain != p.HashMayMatchFilter(p.KeyHash(key), filter) {
-		require.Fail(t, "the forms of a query disagree", "key %x, filter %x", key, filter)
-	}
-	return plain
+	return mayMatch(t, FusePolicy{}, key, filter)
 }
 
 func TestFuseProbesReadTheSpecifiedSlots(t *testing.T) {
@@ -310,54 +304,4 @@ func fuseOfRandomHashes(rng *rand.Rand, n int) []byte {
 		g.hashes[i] = rng.Uint64()
 	}
 	return g.AppendFilter(nil)
-}
-
-// requireFuseRate requires that the rate measured with asked keys is the predicted one,
-// within the error of the sample.
-func requireFuseRate(t *testing.T, n, asked, wrong int) {
-	want := FusePolicy{}.PredictedRate(uint64(n))
-	mean := want * float64(asked)
-	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*float64(wrong)/float64(asked), asked, 100*want)
-	require.InDelta(t, mean, float64(wrong), filtertest.Sigmas*math.Sqrt(mean*(1-want)), "%d keys", n)
-}
-
-func TestFuseRatesMatchThePredictionForEveryShape(t *testing.T) {
-	const n, asked = 50_000, 100_000
-	for _, shape := range filtertest.KeyShapes {
-		t.Run(shape.Name, func(t *testing.T) {
-			g := FusePolicy{}.NewGenerator()
-			buf := make([]byte, 0, 96)
-			for i := range n {
-				buf = shape.Key(buf[:0], uint64(2*i))
-				g.Add(buf)
-			}
-			probe := FusePolicy{}.NewProbe(g.AppendFilter(nil))
-			wrong := 0
-			for i := range asked {
-				buf = shape.Key(buf[:0], uint64(2*i+1))
-				if probe.HashMayMatch(FusePolicy{}.KeyHash(buf)) {
-					wrong++
-				}
-			}
-			requireFuseRate(t, n, asked, wrong)
-		})
-	}
-}
-
-// With -truth.keys=10000000 it measures up to ten million keys.
-func TestFuseRatesDoNotDependOnTheNumberOfKeys(t *testing.T) {
-	rng := filtertest.StatisticsRand(t)
-	for n := 0; n <= *truthKeys; n = max(1, n*10) {
-		t.Run(fmt.Sprintf("keys=%d", n), func(t *testing.T) {
-			const asked = 500_000
-			probe := FusePolicy{}.NewProbe(fuseOfRandomHashes(rng, n))
-			wrong := 0
-			for range asked {
-				if probe.HashMayMatch(rng.Uint64()) {
-					wrong++
-				}
-			}
-			requireFuseRate(t, n, asked, wrong)
-		})
-	}
 }

@@ -6,12 +6,8 @@ import (
 	"math/bits"
 )
 
-const (
-	// MaxVarint32Len is the maximum length of a 32-bit varint in bytes.
-	MaxVarint32Len = 5
-	// MaxVarint64Len is the maximum length of a 64-bit varint in bytes.
-	MaxVarint64Len = 10
-)
+// MaxVarint32Len is the maximum length of a 32-bit varint in bytes.
+const MaxVarint32Len = 5
 
 // AppendFixed32 appends the four bytes of v to dst, little-endian.
 func AppendFixed32(dst []byte, v uint32) []byte {
