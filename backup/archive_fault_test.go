@@ -310,25 +310,5 @@ func (h *archives) restore(repo *backup.Repository, mem *vfs.Mem, n uint64, to s
 // opens that is not complete, and archiving continues.
 func TestCrashAtEveryOperationOfArchiveAndRestoreAt(t *testing.T) {
 	h := recordArchives(t)
-	trace := h.fs.Trace()
-	limit := 90
-	if testing.Short() {
-		limit = 15
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d, %d operations", seed, len(trace.Ops))
-	stride := max(1, uint64(len(trace.Ops)*int(recorder.NumModels)/limit))
-	c := trace.Cursor()
-	n := uint64(0)
-	for cut := 0; cut <= len(trace.Ops); cut++ {
-		c.Seek(cut)
-		for m := range recorder.NumModels {
-			if n++; n%stride != seed%stride {
-				continue
-			}
-			for s := range c.States(m, seed) {
-				require.NoError(t, h.judge(s.Mem(), m, cut), "cut %d (%s), %v, %s", cut, trace.At(cut), m, s.Detail)
-			}
-		}
-	}
+	judgeStates(t, h.fs.Trace(), 90, func(s recorder.State, cut int, m recorder.Model) error { return h.judge(s.Mem(), m, cut) })
 }

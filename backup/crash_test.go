@@ -212,8 +212,12 @@ func (h *history) goOn(mem *vfs.Mem, repo *backup.Repository) error {
 func TestCrashAtEveryOperation(t *testing.T) {
 	h := record(t)
 	require.NoError(t, h.d.Close())
-	trace := h.fs.Trace()
-	limit := 180
+	judgeStates(t, h.fs.Trace(), 180, func(s recorder.State, cut int, m recorder.Model) error { return h.judge(s, cut, m) })
+}
+
+// judgeStates calls judge for about limit states, of all cuts of a trace under all models of what a power cut leaves.
+func judgeStates(t *testing.T, trace *recorder.Trace, limit int, judge func(recorder.State, int, recorder.Model) error) {
+	t.Helper()
 	if testing.Short() {
 		limit = 15
 	}
@@ -229,7 +233,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				continue
 			}
 			for s := range c.States(m, seed) {
-				require.NoError(t, h.judge(s, cut, m), "cut %d (%s), %v, %s", cut, trace.At(cut), m, s.Detail)
+				require.NoError(t, judge(s, cut, m), "cut %d (%s), %v, %s", cut, trace.At(cut), m, s.Detail)
 			}
 		}
 	}

@@ -20,7 +20,6 @@ var (
 		return m.encode(), nil
 	}
 	Divide  = Policy.divide
-	TimeOf  = timeOf
 	ValidID = validID
 )
 
