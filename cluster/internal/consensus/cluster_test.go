@@ -461,13 +461,8 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// soonUnless is how long a test waits for what must not happen, and what happens with a fault.
-func soonUnless(faults Faults) time.Duration {
-	if faults != (Faults{}) {
-		return patience
-	}
-	return 300 * time.Millisecond
-}
+// soon is how long a test waits for what must not happen.
+const soon = 300 * time.Millisecond
 
 func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -533,4 +528,21 @@ func requireNoLeak(t *testing.T) {
 			}
 		}
 	})
+}
+
+// WaitReady waits until this server leads and is ready, or knows another leader.
+func (g *Group) WaitReady(ctx context.Context) error {
+	for {
+		now, changed := g.leading.watch()
+		if id, _ := g.Leader(); now.Ready || id != "" && id != g.o.ID {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-g.dead:
+			return kv.ErrClosed
+		}
+	}
 }

@@ -33,8 +33,7 @@
 //
 // # Guards
 //
-// Each has a test that fails without it. Options.Faults switches a guard off, so that a harness can prove
-// that it would find the bug.
+// Each has a test that fails without it: package internal/test/zoo removes the guards one after the other.
 //
 //   - Heartbeats go through the main loop (hashicorp/raft #695). Raft handles them on the transport's goroutine,
 //     where they change the term while the main loop is about to append: the deposed leader then writes an

@@ -58,7 +58,6 @@ func Start(o Options) (*Group, error) {
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.logs = newLogStore(o.Logs, func() bool { r := g.raft.Load(); return r != nil && r.State() == raft.Leader })
-	g.logs.trusts = o.Faults.TrustStores
 	g.trans = newTransport(&o, g.logs)
 	g.trans.ctx = g.ctx
 	g.trans.servers = func() []raft.Server { return g.raft.Load().GetConfiguration().Configuration().Servers }
@@ -80,16 +79,10 @@ func Start(o Options) (*Group, error) {
 
 // newRaft starts raft on the stores.
 func (g *Group) newRaft() error {
-	if !g.o.Faults.KeepLogs {
-		if err := reconcile(g.o.Logs, g.o.Snapshots); err != nil {
-			return err
-		}
+	if err := reconcile(g.o.Logs, g.o.Snapshots); err != nil {
+		return err
 	}
-	logs := raft.LogStore(g.logs)
-	if g.o.Faults.KeepLogs {
-		logs = struct{ raft.LogStore }{g.logs}
-	}
-	r, err := raft.NewRaft(g.config, newMachine(g.ctx, g.o.FSM, g.logs), logs, &voteStore{StableStore: g.o.Stable}, g.o.Snapshots, g.trans)
+	r, err := raft.NewRaft(g.config, newMachine(g.ctx, g.o.FSM, g.logs), g.logs, &voteStore{StableStore: g.o.Stable}, g.o.Snapshots, g.trans)
 	if err != nil {
 		return err
 	}
@@ -208,9 +201,6 @@ func (g *Group) settled() uint64 {
 // installed restarts raft if what it remembers of its log is not what the store has. Raft drops the log after
 // a snapshot, but remembers the last entry, by which it then judges all that the leader sends (#697).
 func (g *Group) installed(index uint64) {
-	if g.o.Faults.KeepLogs || g.o.Faults.NoRestart {
-		return
-	}
 	remembered, err := strconv.ParseUint(g.raft.Load().Stats()["last_log_index"], 10, 64)
 	if err != nil {
 		panic("raft's statistics have no last_log_index") // found by each test of snapshots

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
 // Leadership says whether this server leads its group.
@@ -178,23 +176,6 @@ func (l *leadership) watch() (Leadership, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now, l.changed
-}
-
-// WaitReady waits until this server leads and is ready, or knows another leader.
-func (g *Group) WaitReady(ctx context.Context) error {
-	for {
-		now, changed := g.leading.watch()
-		if id, _ := g.Leader(); now.Ready || id != "" && id != g.o.ID {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-g.dead:
-			return kv.ErrClosed
-		}
-	}
 }
 
 // Barrier appends an entry and waits until all before it is applied here.

@@ -36,7 +36,6 @@ type logStore struct {
 	raft.LogStore
 	soon    SoonDurable // nil: entries are durable when they are stored
 	leading func() bool
-	trusts  bool // Faults.TrustStores
 
 	entries, bytes atomic.Uint64
 	shortening     sync.Mutex // held by shorten, which subtracts what it has read
@@ -90,7 +89,7 @@ func (l *logStore) waitAll(ctx context.Context) error {
 
 // announced returns the part of a commit index that others may know.
 func (l *logStore) announced(commit uint64) uint64 {
-	if l.soon == nil || l.trusts || commit == 0 {
+	if l.soon == nil || commit == 0 {
 		return commit
 	}
 	if last, err := l.soon.LastIndex(); err == nil && last == 0 {
@@ -111,7 +110,7 @@ type durableMachine struct {
 // ApplyBatch implements raft.BatchingFSM. If the log fails or the group ends, the state does not get the entries, nor
 // any later ones, and their responses say so.
 func (m *durableMachine) ApplyBatch(entries []*raft.Log) []any {
-	if m.withheld == nil && m.logs.soon != nil && !m.logs.trusts {
+	if m.withheld == nil && m.logs.soon != nil {
 		m.withheld = m.logs.soon.WaitDurable(m.ctx, entries[len(entries)-1].Index)
 	}
 	if m.withheld != nil {

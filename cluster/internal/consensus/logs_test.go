@@ -96,9 +96,8 @@ func (n *node) hasApplied(entry string) bool {
 }
 
 // slowLeader returns a cluster whose leader a has such a store, and whose server c is cut off.
-func slowLeader(t *testing.T, faults Faults) (c *cluster, disk *slowMemory) {
+func slowLeader(t *testing.T) (c *cluster, disk *slowMemory) {
 	c, a := patientLeader(t, func(o *Options) {
-		o.Faults = faults
 		if o.ID == "a" {
 			disk = newSlowMemory(o.Logs.(*memory))
 			o.Logs = disk
@@ -113,18 +112,15 @@ func slowLeader(t *testing.T, faults Faults) (c *cluster, disk *slowMemory) {
 
 // The leader's disk is slow, and the only other server that it reaches has the entry. If the leader lost its power
 // now, the other two could continue without the entry.
-func writeOnASlowDisk(t *testing.T, faults Faults) error {
-	c, disk := slowLeader(t, faults)
+func TestNothingIsCommittedThatIsNotDurableAtTheLeader(t *testing.T) {
+	c, disk := slowLeader(t)
 	a, b := c.node("a"), c.node("b")
 	f := a.Propose([]byte("new"))
 	index := func(n *node) uint64 { last, _ := n.store.LastIndex(); return last }
 	eventually(t, "the entry arrives at b", func() bool { return index(a) == index(b) && index(b) > disk.Durable() })
 	eventually(t, "raft believes that it is committed", func() bool { return a.Stats().CommitIndex == index(a) })
-	_, _, err := f.Wait(within(t, soonUnless(faults)))
-	if err == nil {
-		return nil
-	}
-	require.ErrorIs(t, err, kv.ErrUnknown)
+	_, _, err := f.Wait(within(t, soon))
+	require.ErrorIs(t, err, kv.ErrUnknown, "an early acknowledgement")
 	require.False(t, a.hasApplied("new"))
 	require.False(t, b.hasApplied("new"))
 	require.Less(t, b.Stats().CommitIndex, index(b), "the leader does not announce what is not durable there")
@@ -136,17 +132,11 @@ func writeOnASlowDisk(t *testing.T, faults Faults) error {
 	require.NoError(t, err)
 	c.net.heal()
 	c.agree([]string{"old", "new"})
-	return context.DeadlineExceeded
-}
-
-func TestNothingIsCommittedThatIsNotDurableAtTheLeader(t *testing.T) {
-	require.Error(t, writeOnASlowDisk(t, Faults{}))
-	require.NoError(t, writeOnASlowDisk(t, Faults{TrustStores: true}), "the test would find the early acknowledgement")
 }
 
 // A leader is deposed before its disk has written an entry that its successor has. The successor would count it.
 func TestADeposedLeaderMakesItsLogDurableBeforeItAnswers(t *testing.T) {
-	c, disk := slowLeader(t, Faults{})
+	c, disk := slowLeader(t)
 	a, b := c.node("a"), c.node("b")
 	a.Propose([]byte("new"))
 	eventually(t, "the entry arrives at b", func() bool {
@@ -173,7 +163,7 @@ func TestADeposedLeaderMakesItsLogDurableBeforeItAnswers(t *testing.T) {
 // Raft counts entries as applied that the state did not get, because the log failed. A snapshot up to them would make
 // the replica forget them: the log before a snapshot is deleted, and the state would have a hole for ever.
 func TestNoSnapshotHasEntriesThatTheStateDidNotGet(t *testing.T) {
-	c, disk := slowLeader(t, Faults{})
+	c, disk := slowLeader(t)
 	a := c.node("a")
 	_, applied := a.fsm.state()
 	f := a.Propose([]byte("new"))

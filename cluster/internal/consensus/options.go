@@ -48,24 +48,6 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Faults switch off guards of this package. They are for tests that must find the bug of each guard.
-type Faults struct {
-	// FastHeartbeats lets the transport handle heartbeats outside the main loop (#695).
-	FastHeartbeats bool
-	// KeepLogs hides from raft that the log store is monotonic (#697), and does not restart raft after a snapshot.
-	KeepLogs bool
-	// NoRestart does not restart raft after a snapshot, but lets it drop the log.
-	NoRestart bool
-	// LateSnapshots installs snapshots that are older than the state.
-	LateSnapshots bool
-	// TrustVerifyLeader believes raft's VerifyLeader.
-	TrustVerifyLeader bool
-	// RefuseStrangers refuses candidates that are no voters in the configuration that this server knows.
-	RefuseStrangers bool
-	// TrustStores counts entries as durable when they are stored: see SoonDurable.
-	TrustStores bool
-}
-
 // Options are what Start needs.
 type Options struct {
 	// Group is the group's number, for errors.
@@ -108,7 +90,6 @@ type Options struct {
 	OnFailure func(error)
 
 	Logger *slog.Logger
-	Faults Faults
 }
 
 func (o Options) withDefaults() (Options, error) {

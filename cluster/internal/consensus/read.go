@@ -96,13 +96,7 @@ func (r *reads) verify() (uint64, error) {
 	// What was acknowledged is durable here. The rest need not be waited for.
 	commit := r.g.logs.announced(engine.CommitIndex())
 	servers := engine.GetConfiguration().Configuration().Servers
-
-	if r.g.o.Faults.TrustVerifyLeader {
-		err = r.trustRaft()
-	} else {
-		err = r.confirm(servers, term, since)
-	}
-	if err != nil {
+	if err := r.confirm(servers, term, since); err != nil {
 		return 0, err
 	}
 	if now := r.g.leading.current(); !now.Leading || now.Term != term {
@@ -152,18 +146,6 @@ func (r *reads) confirm(servers []raft.Server, term, since uint64) error {
 			return kv.ErrClosed
 		}
 	}
-}
-
-// trustRaft is what confirm must not be: see Faults.TrustVerifyLeader.
-func (r *reads) trustRaft() error {
-	if !r.g.gate.enter() {
-		return kv.ErrClosed
-	}
-	defer r.g.gate.exit()
-	if err := r.g.raft.Load().VerifyLeader().Error(); err != nil {
-		return r.g.notLeader()
-	}
-	return nil
 }
 
 // visible returns the newest index up to commit that the state machine sees, since it does not learn of

@@ -21,15 +21,14 @@ import (
 // and raft stores it with a vote.
 type transport struct {
 	raft.Transport
-	inner  *raft.NetworkTransport
-	o      *Options
-	faults Faults
-	acks   *acks
-	logs   *logStore
-	rpcs   chan raft.RPC
-	ctx    context.Context // of the group
-	done   chan struct{}   // closed by close
-	wg     sync.WaitGroup
+	inner *raft.NetworkTransport
+	o     *Options
+	acks  *acks
+	logs  *logStore
+	rpcs  chan raft.RPC
+	ctx   context.Context // of the group
+	done  chan struct{}   // closed by close
+	wg    sync.WaitGroup
 
 	// servers returns the newest configuration that this server knows.
 	servers func() []raft.Server
@@ -52,7 +51,7 @@ func newTransport(o *Options, logs *logStore) *transport {
 	}
 	inner := raft.NewNetworkTransportWithConfig(config)
 	t := &transport{
-		Transport: inner, inner: inner, o: o, faults: o.Faults, acks: newAcks(), logs: logs,
+		Transport: inner, inner: inner, o: o, acks: newAcks(), logs: logs,
 		rpcs: make(chan raft.RPC), done: make(chan struct{}),
 	}
 	return t
@@ -114,11 +113,7 @@ func (t *transport) close() {
 
 // SetHeartbeatHandler ignores the call: heartbeats take the way of all messages, through raft's main loop.
 // Handled on another goroutine, they change the term and the state outside it (hashicorp/raft #695).
-func (t *transport) SetHeartbeatHandler(handler func(raft.RPC)) {
-	if t.faults.FastHeartbeats {
-		t.inner.SetHeartbeatHandler(handler)
-	}
-}
+func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // Consumer returns the channel from which raft takes messages.
 func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
@@ -227,9 +222,6 @@ func decodable(b []byte) (err error) {
 // raft asks of a candidate is enough: that no leader is heard of, its term, and its log. See section 4.2.2 of the Raft
 // dissertation.
 func (t *transport) admit(command any) {
-	if t.faults.RefuseStrangers {
-		return
-	}
 	switch m := command.(type) {
 	case *raft.RequestVoteRequest:
 		m.ID = t.known(m.ID)
@@ -268,11 +260,8 @@ func (t *transport) pass(rpc raft.RPC) bool {
 // other message passes meanwhile: raft's main loop is busy with the snapshot anyway.
 func (t *transport) install(rpc raft.RPC, m *raft.InstallSnapshotRequest) {
 	leader, answers := rpc.RespChan, make(chan raft.RPCResponse, 1)
-	data := &snapshotReader{r: rpc.Reader}
-	if !t.faults.LateSnapshots {
-		// Raft reads on its main loop. So the answer does not change until it has decided.
-		data.late = func() bool { return m.LastLogIndex <= t.settled() }
-	}
+	// Raft reads on its main loop. So the answer does not change until it has decided.
+	data := &snapshotReader{r: rpc.Reader, late: func() bool { return m.LastLogIndex <= t.settled() }}
 	rpc.RespChan, rpc.Reader = answers, data
 	if !t.pass(rpc) {
 		return

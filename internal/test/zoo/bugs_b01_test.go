@@ -5,7 +5,7 @@ package zoo
 import "slices"
 
 // bugs are all bugs, in the order of their numbers.
-var bugs = slices.Concat(bugsFromB1, bugsFromB10, bugsFromB19, bugsFromB47)
+var bugs = slices.Concat(bugsFromB1, bugsFromB10, bugsFromB19, bugsFromB47, bugsFromB48)
 
 var bugsFromB1 = []bug{
 	{

@@ -4,7 +4,7 @@
 // Each bug was seen in some other store, or in this one. It is kept as a patch of the store's code,
 // a few lines that bring it back, with the tests of the ordinary suite that must fail then. A patch
 // is never applied to the checkout: it goes to the compiler as an overlay (go help build,
-// -overlay), so the released code does not contain it.
+// -overlay), so the released code does not contain it. Bugs are also planted in module cluster, which go.work joins to this one.
 //
 // A bug counts as caught when the planted code compiles, the named tests fail and say so in words
 // that show that they saw this bug, and the same tests pass without it. A patch whose old text is
