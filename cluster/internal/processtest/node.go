@@ -83,9 +83,6 @@ func (n *Node) Start() error {
 // Running reports whether the process was started and not ended by Kill or Stop.
 func (n *Node) Running() bool { return n.cmd != nil }
 
-// PID is the number of the process.
-func (n *Node) PID() int { return n.cmd.Process.Pid }
-
 // Kill ends the process as a crash does.
 func (n *Node) Kill() {
 	if n.cmd == nil {

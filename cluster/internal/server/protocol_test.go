@@ -179,3 +179,9 @@ func TestAThousandPipelinedWritesAreInFlightTogether(t *testing.T) {
 	}
 	require.Equal(t, ":1000", p.do("DBSIZE"))
 }
+
+// isProtocol reports whether an error is the client's.
+func isProtocol(err error) bool {
+	var p errProtocol
+	return errors.As(err, &p)
+}

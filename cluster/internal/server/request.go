@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -340,10 +339,4 @@ func unescape(s []byte) (b byte, length int) {
 		return "\n\r\t\b\a"[i], 1
 	}
 	return s[0], 1
-}
-
-// isProtocol reports whether an error is the client's.
-func isProtocol(err error) bool {
-	var p errProtocol
-	return errors.As(err, &p)
 }
