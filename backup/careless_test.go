@@ -249,6 +249,23 @@ func TestARepositoryInADatabaseIsRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// The bug: a repository in the directory of the logs was accepted if the database had recorded that directory, and Open
+// was not passed it again.
+func TestARepositoryInARecordedLogDirectoryIsRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	o := smallOptions(mem)
+	o.LogDir = "logs"
+	d, err := db.Open("db", o)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	o.LogDir = ""
+	d = open(t, "db", o)
+	_, err = backup.Open(newDir(t, mem, "logs/repo")).Create(background, d, nil)
+	require.ErrorContains(t, err, "choose directories apart")
+	_, err = backup.Open(backuptest.NewMem()).Create(background, d, &backup.CreateOptions{CheckpointParent: "logs/parent"})
+	require.ErrorContains(t, err, "belongs to the database")
+}
+
 // The first backups of several machines are made at the same moment. A listing may show their objects in
 // any order, FORMAT last.
 func TestFirstBackupsAtTheSameTime(t *testing.T) {

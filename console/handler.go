@@ -32,8 +32,6 @@ type Options struct {
 	ShowKeys bool
 	// WriteToken, if not empty, lets those who send it put and delete keys, flush and compact.
 	WriteToken string
-	// Follower says that the store is one of db.OpenFollower, whose lag is shown.
-	Follower bool
 }
 
 // minTokenLength keeps tokens from being guessed.
@@ -265,5 +263,5 @@ func (s *shared) get(make func() (any, error)) ([]byte, error) {
 // serveMetrics serves scrapes.
 func (h *handler) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", metrics.TextType)
-	_ = metrics.WriteText(w, metrics.Read(h.store, h.o.Follower)) // fails only if the client has gone
+	_ = metrics.WriteText(w, metrics.Read(h.store, h.store.IsFollower())) // fails only if the client has gone
 }

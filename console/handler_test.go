@@ -131,11 +131,29 @@ func TestStatusHasTheMetrics(t *testing.T) {
 	require.Nil(t, s.Lag)
 
 	s = status{}
-	request(t, Handler(store, &Options{Follower: true, WriteToken: "short"}), "GET", "/api/status", "", &s)
+	request(t, Handler(store, &Options{WriteToken: "short"}), "GET", "/api/status", "", &s)
 	require.Equal(t, "dir", s.Title)
-	require.Equal(t, "follower", s.Mode)
-	require.Contains(t, s.LagFail, "not a follower")
 	require.False(t, s.Write, "a token that can be guessed allows nothing")
+	require.NoError(t, store.SetReadOnly())
+	s = status{}
+	request(t, Handler(store, nil), "GET", "/api/status", "", &s)
+	require.Equal(t, "read-only", s.Mode)
+}
+
+// The bug: the page called a follower a store unless the program had said that it is one.
+func TestAFollowerIsCalledOne(t *testing.T) {
+	o := &db.Options{FS: vfs.NewMem()}
+	store, err := db.Open("dir", o)
+	require.NoError(t, err)
+	defer store.Close()
+	follower, err := db.OpenFollower("dir", o)
+	require.NoError(t, err)
+	defer follower.Close()
+	require.NoError(t, store.Put([]byte("key"), nil, nil))
+	var s status
+	request(t, Handler(follower, nil), "GET", "/api/status", "", &s)
+	require.Equal(t, "follower", s.Mode)
+	require.EqualValues(t, 1, s.Lag.Operations)
 }
 
 // Any number of pages costs one reading of the store.

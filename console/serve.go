@@ -51,7 +51,7 @@ func Serve(ctx context.Context, dir string, o *ServeOptions) (err error) {
 	if out == nil {
 		out = io.Discard
 	}
-	store, follower, err := o.open(dir)
+	store, err := o.open(dir)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func Serve(ctx context.Context, dir string, o *ServeOptions) (err error) {
 		return err
 	}
 	defer listener.Close() // again, after serve
-	page := &Options{Title: dir, Hosts: o.Hosts, ShowKeys: o.ShowKeys, Follower: follower}
+	page := &Options{Title: dir, Hosts: o.Hosts, ShowKeys: o.ShowKeys}
 	if o.AllowWrite {
 		page.WriteToken = rand.Text()
 	}
@@ -77,26 +77,24 @@ func Serve(ctx context.Context, dir string, o *ServeOptions) (err error) {
 }
 
 // open opens the database as the options say.
-func (o *ServeOptions) open(dir string) (store *db.DB, follower bool, err error) {
+func (o *ServeOptions) open(dir string) (*db.DB, error) {
 	options := db.Options{}
 	if o.DB != nil {
 		options = *o.DB
 	}
 	options.ErrorIfMissing = true
 	if o.AllowWrite {
-		store, err = db.Open(dir, &options)
-		return store, false, err
+		return db.Open(dir, &options)
 	}
-	if options.FollowInterval = o.Refresh; o.Refresh <= 0 {
+	options.FollowInterval = o.Refresh
+	if o.Refresh <= 0 {
 		options.FollowInterval = time.Second / 2
 	}
 	if runtime.GOOS != "windows" { // where followers are not supported
-		store, err = db.OpenFollower(dir, &options)
-		return store, true, err
+		return db.OpenFollower(dir, &options)
 	}
 	options.ReadOnly, options.FollowInterval = true, 0
-	store, err = db.Open(dir, &options)
-	return store, false, err
+	return db.Open(dir, &options)
 }
 
 // listen listens on the address, if it is a loopback address or others are allowed.

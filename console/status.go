@@ -43,7 +43,7 @@ func (h *handler) readStatus(context.Context) (any, error) {
 		s.Error, s.Metrics.BackgroundError = err.Error(), nil
 	}
 	switch {
-	case h.o.Follower:
+	case h.store.IsFollower():
 		s.Mode = "follower"
 		if lagErr != nil {
 			s.LagFail = lagErr.Error()

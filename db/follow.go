@@ -99,6 +99,9 @@ func (d *DB) showView(v follow.View) {
 	d.finder.State.Store(s)
 }
 
+// IsFollower reports whether OpenFollower opened the store.
+func (d *DB) IsFollower() bool { return d != nil && d.follower != nil }
+
 // Refresh makes a follower show what the writer has written since. It waits for another Refresh that is
 // in progress. After an error, or if ctx is done, the DB shows what it showed before, and a later Refresh
 // may succeed. One error means that it never will: if the database was restored, repaired or replaced by

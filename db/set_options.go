@@ -34,13 +34,23 @@ type optionsNow struct{ passed, full Options }
 func (d *DB) options() *Options { return &d.present.Load().full }
 
 // Options returns a copy of the options in force: those of Open or of the last SetOptions, in which
-// the zero value of a field means its default. It may be called at any time. Of a nil or zero DB it
-// returns the zero Options.
+// the zero value of a field means its default. Two fields have the state of the store instead of what
+// was passed:
+//
+//   - LogDir is the directory of the logs, absolute, or empty if it is that of the database. Of a
+//     follower it is the one that OpenFollower found, even if the logs have been moved since.
+//   - ReadOnly is set in a follower too, and after SetReadOnly. A failure that ended all writes does
+//     not set it: Metrics.BackgroundError has that.
+//
+// It may be called at any time. Of a nil or zero DB it returns the zero Options.
 func (d *DB) Options() Options {
 	if d == nil || d.present.Load() == nil {
 		return Options{}
 	}
-	return d.present.Load().passed.copied()
+	o := d.present.Load().passed.copied()
+	o.LogDir = d.place.Logs.Dir()
+	o.ReadOnly = d.opts.ReadOnly || d.ended.Load() == frozen
+	return o
 }
 
 // SetOptions changes options while the store is open. Begin with those in force:
@@ -72,12 +82,17 @@ func (d *DB) SetOptions(o *Options) error {
 	}
 	next := newOptionsNow(o)
 	other := settings.Changed(d.Options(), next.passed, changeable...)
-	if other = settings.Common(other, settings.Changed(*d.options(), next.full)); other != nil { // an explicit default is no change
+	// What Open was passed is no change, and neither is an explicit default.
+	other = settings.Common(other, settings.Changed(d.present.Load().passed, next.passed))
+	if other = settings.Common(other, settings.Changed(*d.options(), next.full)); other != nil {
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
 			strings.Join(other, " and Options."))
 	}
 	d.tuneMu.Lock()
 	defer d.tuneMu.Unlock()
+	passed := d.present.Load().passed // these two do not change, whether o has what was passed or what Options returns
+	next.passed.LogDir, next.passed.ReadOnly = passed.LogDir, passed.ReadOnly
+	next.full.LogDir, next.full.ReadOnly = d.opts.LogDir, d.opts.ReadOnly
 	d.present.Store(next)
 	d.leaveSnappyOut()
 	full := d.options()

@@ -118,6 +118,45 @@ func TestOptionsInForceAreThoseThatWerePassed(t *testing.T) {
 	require.Zero(t, (*DB)(nil).Options())
 }
 
+// The bug: Options said that a follower can write, and did not know the directory of the logs if the database had
+// recorded it.
+func TestOptionsHaveTheStateOfTheStore(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.LogDir = "logs"
+	d := mustOpen(t, o)
+	logs, err := o.FS.Abs("logs")
+	require.NoError(t, err)
+	require.Equal(t, logs, d.Options().LogDir)
+	require.NoError(t, d.Close())
+
+	o.LogDir = ""
+	d = mustOpen(t, o)
+	require.Equal(t, logs, d.Options().LogDir, "the database recorded it")
+	require.False(t, d.Options().ReadOnly)
+	require.False(t, d.IsFollower())
+	f := mustFollow(t, o)
+	require.Equal(t, logs, f.Options().LogDir)
+	require.True(t, f.Options().ReadOnly)
+	require.True(t, f.IsFollower())
+	require.NoError(t, d.SetReadOnly())
+	require.True(t, d.Options().ReadOnly)
+
+	for _, store := range []*DB{d, f} { // what was passed is no change, and neither is what Options returns
+		now := store.Options()
+		require.NoError(t, store.SetOptions(&now))
+		require.NoError(t, store.SetOptions(o))
+		require.NoError(t, store.SetOptions(&now))
+		require.Equal(t, now, store.Options())
+	}
+	require.NoError(t, f.Close())
+	require.NoError(t, d.Close())
+	o.LogDir = "db" // brings the logs back
+	d = mustOpen(t, o)
+	require.Empty(t, d.Options().LogDir)
+	require.NoError(t, d.Close())
+	require.False(t, (*DB)(nil).IsFollower())
+}
+
 // The bug: what Open was passed, and what Options returned, shared slices with the options in force.
 func TestOptionsShareNothingWithTheStore(t *testing.T) {
 	o := testOptions(vfs.NewMem())
