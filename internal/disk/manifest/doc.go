@@ -37,6 +37,5 @@
 //
 // Each Version counts its readers, and each FileMeta counts the versions that contain it. When a
 // version's count reaches zero, its files lose a reference. A file without references is obsolete,
-// and the owner of the Set removes it.
-// a file without any is obsolete and handed to the owner of the Set for removal.
+// and Set passes it to its owner, who removes it.
 package manifest

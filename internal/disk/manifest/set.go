@@ -351,7 +351,7 @@ func (s *Set) removeManifest(num uint64) {
 	_ = s.opts.FS.Remove(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 }
 
-// Close closes the MANIFEST and releases the current version.
+// Close closes the MANIFEST. Later edits return ErrClosed. The current version stays: its readers may still use it.
 func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // bug is one bug and who catches it.
 type bug struct {
-	id string // of a row in RELIABILITY.md, and a letter where there are several
+	id string // a number, and a letter if the bug has several variants
 	// what the planted code does wrong, and where that was seen.
 	what, seen string
 	plant      []patch
