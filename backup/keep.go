@@ -186,19 +186,13 @@ func (r *Repository) verifySegments(ctx context.Context, backups map[string][]*m
 		var before *segmentHead
 		oldest := backups[id][0]
 		for i, n := range of[id] {
-			s, err := r.segment(ctx, id, n)
-			if err == nil {
-				err = s.validate()
-			}
+			s, err := r.verifySegment(ctx, id, n, before)
 			if ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}
-			if errors.Is(err, fs.ErrNotExist) { // pruned meanwhile
+			if s == nil && err == nil { // pruned meanwhile
 				before = nil
 				continue
-			}
-			if err == nil {
-				err = s.continues(before)
 			}
 			if err == nil && i == 0 && s.after > oldest.Sequence {
 				if _, gone := r.manifest(ctx, oldest.ID); gone == nil { // else both were pruned meanwhile
@@ -226,6 +220,22 @@ func (r *Repository) verifySegments(ctx context.Context, backups map[string][]*m
 		}
 	}
 	return files, users, nil
+}
+
+// verifySegment reads a segment, which must continue the one before, if that is known. It returns nil if the segment
+// has been removed.
+func (r *Repository) verifySegment(ctx context.Context, stream string, n uint64, before *segmentHead) (*segment, error) {
+	s, err := r.segment(ctx, stream, n)
+	if err == nil {
+		err = s.validate()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.continues(before)
 }
 
 // verifyStreams reads the objects of all streams and returns them by ID.

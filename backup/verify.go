@@ -20,8 +20,9 @@ type Fault struct {
 	// Backups are the IDs of the backups that need the object, the oldest first. They cannot be
 	// restored.
 	Backups []string
-	// Segments are the log segments that need the object, or the damaged segment itself. Points in or after
-	// them cannot be restored from backups before them. A damaged stream has neither: it is only needed to archive.
+	// Segments are the log segments that need the object, or the damaged segment itself. Points in them or after them
+	// cannot be restored from earlier backups. A damaged object of a stream has no Backups and no Segments, because
+	// only Archive needs it.
 	Segments []string
 	Err      error
 }
@@ -59,29 +60,9 @@ func (r *Repository) Verify(ctx context.Context) (VerifyReport, error) {
 		return report, err
 	}
 	files, users := map[string]*file{}, map[string][]string{}
-	var read []*manifest
-	for _, id := range ids {
-		m, err := r.manifest(ctx, id)
-		if gone := errors.Is(err, fs.ErrNotExist); err != nil && ctx.Err() == nil && !gone {
-			report.Faults = append(report.Faults, Fault{Object: backupPrefix + id, Backups: []string{id}, Err: err})
-		}
-		if err != nil {
-			continue
-		}
-		report.Backups++
-		read = append(read, m)
-		for i := range m.files {
-			f := &m.files[i]
-			if own := users[f.object()]; len(own) > 0 && own[len(own)-1] == id {
-				continue // two of its files are the same
-			}
-			if old := files[f.object()]; old != nil && old.size != f.size {
-				err := base.Corruptf("backup manifest", -1, "two backups differ about the size of %s", f.object())
-				report.Faults = append(report.Faults, Fault{Object: backupPrefix + id, Backups: []string{id}, Err: err})
-			}
-			files[f.object()] = f
-			users[f.object()] = append(users[f.object()], id)
-		}
+	read := r.readManifests(ctx, ids, &report)
+	for _, m := range read {
+		report.noteFiles(m, files, users)
 	}
 	tables, segments, err := r.verifySegments(ctx, byStream(read), &report)
 	if err != nil {
@@ -118,6 +99,38 @@ func (r *Repository) Verify(ctx context.Context) (VerifyReport, error) {
 	return report, ctx.Err()
 }
 
+// readManifests returns the manifests of the backups that are still there. A damaged one is a fault.
+func (r *Repository) readManifests(ctx context.Context, ids []string, report *VerifyReport) (read []*manifest) {
+	for _, id := range ids {
+		m, err := r.manifest(ctx, id)
+		if gone := errors.Is(err, fs.ErrNotExist); err != nil && ctx.Err() == nil && !gone {
+			report.Faults = append(report.Faults, Fault{Object: backupPrefix + id, Backups: []string{id}, Err: err})
+		}
+		if err == nil {
+			read = append(read, m)
+		}
+	}
+	report.Backups += len(read)
+	return read
+}
+
+// noteFiles adds the files of a backup to files, by object, and the backup to the users of each. Two backups that
+// differ about the size of a file are a fault.
+func (v *VerifyReport) noteFiles(m *manifest, files map[string]*file, users map[string][]string) {
+	for i := range m.files {
+		f := &m.files[i]
+		if own := users[f.object()]; len(own) > 0 && own[len(own)-1] == m.ID {
+			continue // two of its files are the same
+		}
+		if old := files[f.object()]; old != nil && old.size != f.size {
+			err := base.Corruptf("backup manifest", -1, "two backups differ about the size of %s", f.object())
+			v.Faults = append(v.Faults, Fault{Object: backupPrefix + m.ID, Backups: []string{m.ID}, Err: err})
+		}
+		files[f.object()] = f
+		users[f.object()] = append(users[f.object()], m.ID)
+	}
+}
+
 // verify reads an object.
 func (r *Repository) verify(ctx context.Context, f *file) (n int64, err error) {
 	o, err := r.storage.Open(ctx, f.object())
@@ -130,7 +143,7 @@ func (r *Repository) verify(ctx context.Context, f *file) (n int64, err error) {
 	return c.n, err
 }
 
-// remaining returns those of the backups that were not removed meanwhile.
+// remaining returns the backups that have not been removed in the meantime.
 func (r *Repository) remaining(ctx context.Context, ids []string) ([]string, error) {
 	now, err := r.ids(ctx, backupPrefix)
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !slices.Contains(now, id) }), err

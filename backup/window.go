@@ -23,8 +23,8 @@ type Window struct {
 	// Backup is the ID of the first backup, Backups the number of all in the window.
 	Backup  string
 	Backups int
-	// First and Last are sequence numbers, From and To the times for which the repository knows the
-	// number, by the clock of the machine that had the database open.
+	// First and Last are sequence numbers. From and To are the first and the last time for which the repository knows
+	// the sequence number, by the clock of the machine that had the database open.
 	First, Last uint64
 	From, To    time.Time
 	Segments    int
@@ -66,11 +66,12 @@ func (r *Repository) windows(ctx context.Context, all []*manifest) (windows []Wi
 			if err != nil {
 				return nil, err
 			}
-			if left = rest; w.Backups > 0 {
+			left = rest
+			if w.Backups > 0 {
 				windows = append(windows, w)
 			}
 		}
-		for _, m := range left { // the segments do not reach them
+		for _, m := range left { // no segment continues them
 			windows = append(windows, windowOf(m))
 		}
 	}
@@ -109,7 +110,7 @@ func windowOf(m *manifest) Window {
 	}
 }
 
-// window returns the window that a run of segments makes, and the backups that are not in it.
+// window returns the window of a run of segments, and the backups that are not in it.
 func (r *Repository) window(ctx context.Context, id string, run []uint64, backups []*manifest) (w Window, rest []*manifest, err error) {
 	first, err := r.segmentHead(ctx, id, run[0])
 	for errors.Is(err, fs.ErrNotExist) && len(run) > 1 { // pruned meanwhile
@@ -134,14 +135,15 @@ func (r *Repository) window(ctx context.Context, id string, run []uint64, backup
 		}
 	}
 	end := last.marks[len(last.marks)-1].at
-	if w.Last = last.last; end.After(w.To) {
+	w.Last = last.last
+	if end.After(w.To) {
 		w.To = end
 	}
 	w.Segments = len(run)
 	return w, rest, nil
 }
 
-// Point is a state of a database that RestoreAt restores: that after the last change up to a sequence number, or up
+// Point is a state of a database that RestoreAt restores: the one after the last change up to a sequence number, or up
 // to a time. One of the two must be given.
 type Point struct {
 	Sequence uint64
@@ -162,11 +164,11 @@ type route struct {
 	target   uint64
 }
 
-// errGap says that a history has points before and after the wanted one, and not that.
+// errGap says that a history has points before and after the wanted one, but not the wanted one.
 var errGap = errors.Sentinel("sievedb: backup: segments are missing between two points of a history")
 
-// plan finds a path to a point, from the backup with that ID if it is not empty. It never takes an older history
-// because a part of a newer one is missing or cannot be read: the same number means another state there.
+// plan finds a path to a point. If the ID is not empty, the path begins with that backup. If a part of the newest
+// history is missing or cannot be read, plan does not use an older one, where the same number means another state.
 func (r *Repository) plan(ctx context.Context, id, database string, p Point) (*route, error) {
 	all, damaged := r.manifests(ctx, map[string]*manifest{})
 	wanted := slices.DeleteFunc(slices.Clone(all), func(m *manifest) bool {
@@ -237,20 +239,25 @@ func (r *Repository) unreachable(ctx context.Context, all []*manifest, p Point) 
 	return errors.Wrapf(fs.ErrNotExist, "sievedb: backup: %v cannot be restored; what can be is %s", p, strings.Join(lines, "; "))
 }
 
-// planIn finds a path in a stream, or returns nil if the stream does not have the point.
-func (r *Repository) planIn(ctx context.Context, stream string, backups []*manifest, p Point) (*route, error) {
-	found := &route{}
-	later := false // a backup after the point
+// lastBefore returns the newest backup that is not after a point, or nil, and whether there is one after it.
+func lastBefore(backups []*manifest, p Point) (last *manifest, later bool) {
 	for _, m := range backups {
 		if p.Time.IsZero() && m.Sequence <= p.Sequence || !p.Time.IsZero() && !m.Noted.After(p.Time) {
-			found.base, found.target = m, m.Sequence
+			last = m
 		} else {
 			later = true
 		}
 	}
-	if found.base == nil {
+	return last, later
+}
+
+// planIn finds a path in a stream, or returns nil if the stream does not have the point.
+func (r *Repository) planIn(ctx context.Context, stream string, backups []*manifest, p Point) (*route, error) {
+	from, later := lastBefore(backups, p)
+	if from == nil {
 		return nil, nil
 	}
+	found := &route{base: from, target: from.Sequence}
 	exact := found.base.Noted.Equal(p.Time)
 	if p.Time.IsZero() {
 		if exact = found.base.Sequence == p.Sequence; exact {
@@ -280,7 +287,7 @@ func (r *Repository) planIn(ctx context.Context, stream string, backups []*manif
 		}
 	}
 	switch {
-	case exact: // the backup is what is known
+	case exact: // the backup is the point
 		return found.trimmed(), nil
 	case missing || later:
 		return nil, errGap
@@ -288,7 +295,7 @@ func (r *Repository) planIn(ctx context.Context, stream string, backups []*manif
 	return nil, nil
 }
 
-// trimmed returns the route without segments that have nothing up to the target.
+// trimmed returns the route without the segments after the target.
 func (f *route) trimmed() *route {
 	for n := len(f.segments); n > 0 && f.segments[n-1].after >= f.target; n-- {
 		f.segments = f.segments[:n-1]
@@ -313,8 +320,8 @@ func (r *Repository) after(ctx context.Context, stream string, numbers []uint64,
 	return numbers[i:], failed
 }
 
-// advance sets the target to what a segment has up to the point. It reports whether the point is in the segment. Times
-// in the future say nothing: the clock was ahead for a while, and the times after it are right again.
+// advance sets the target to the last change of a segment that is not after the point. It reports whether the point is
+// in the segment. Times in the future are ignored: the clock was ahead for a while, and later times are right again.
 func (r *Repository) advance(f *route, h *segmentHead, p Point) (reached bool) {
 	if p.Time.IsZero() {
 		f.target = p.Sequence

@@ -211,6 +211,11 @@ func (c *config) validate(drivers []engine.Driver) error {
 	if len(c.Engines) == 0 || len(c.Workloads) == 0 || len(c.Threads) == 0 || len(c.Writers) == 0 {
 		return errors.New("--engines, --workloads, --threads and --writers must not be empty")
 	}
+	return c.validateNames(drivers)
+}
+
+// validateNames checks the names of engines, of parts of the scale runs, and of workloads.
+func (c *config) validateNames(drivers []engine.Driver) error {
 	for i, name := range c.Engines {
 		if slices.Contains(c.Engines[:i], name) {
 			return fmt.Errorf("--engines has %s twice; use --rounds to measure repeatedly", name)

@@ -76,18 +76,7 @@ func (l *detector) detect() (*Finding, error) {
 			return l.found, err
 		}
 	}
-	var manifests, tables []string
-	ours := false // a file that LevelDB may have made
-	for _, name := range l.names {
-		kind, _, ok := base.ParseFileName(name)
-		ours = ours || ok && kind != base.FileLock && kind != base.FileInfoLog
-		switch {
-		case ok && kind == base.FileManifest:
-			manifests = append(manifests, name)
-		case ok && (kind == base.FileTable || kind == base.FileOldTable):
-			tables = append(tables, name)
-		}
-	}
+	manifests, tables, ours := l.leveldbNames()
 	for _, name := range manifests {
 		if _, _, err := l.readManifest(name); err != nil || l.found != nil {
 			return l.found, err
@@ -112,6 +101,24 @@ func (l *detector) detect() (*Finding, error) {
 		return nil, nil
 	}
 	return l.detectFiles()
+}
+
+// leveldbNames returns the files with names that LevelDB gives, and whether one is there that LevelDB may have made.
+func (l *detector) leveldbNames() (manifests, tables []string, ours bool) {
+	for _, name := range l.names {
+		kind, _, ok := base.ParseFileName(name)
+		if !ok {
+			continue
+		}
+		ours = ours || kind != base.FileLock && kind != base.FileInfoLog
+		switch kind {
+		case base.FileManifest:
+			manifests = append(manifests, name)
+		case base.FileTable, base.FileOldTable:
+			tables = append(tables, name)
+		}
+	}
+	return manifests, tables, ours
 }
 
 // checkCurrent decides by the current MANIFEST, if CURRENT and that MANIFEST are LevelDB's.

@@ -156,10 +156,7 @@ type editDecoder struct {
 func (d *editDecoder) field(e *Edit, v *editVisitor) {
 	switch tag := d.uvarint32("tag"); tag {
 	case tagComparer:
-		e.Comparer = string(d.bytes("comparator name"))
-		if d.err == nil && (e.Comparer == "" || len(e.Comparer) > 1<<10) {
-			d.fail("comparator name is %d bytes long, want 1 to 1024", len(e.Comparer))
-		}
+		e.Comparer = d.comparerName()
 	case tagLogNum:
 		e.LogNum = Num(d.fileNum("log number"))
 	case tagPrevLogNum:
@@ -172,14 +169,7 @@ func (d *editDecoder) field(e *Edit, v *editVisitor) {
 			d.fail("last sequence is %d, want at most %d", e.LastSeq.Value, base.MaxSeq)
 		}
 	case tagCompactPointer:
-		level, key := d.level(), d.internalKey("compact pointer")
-		if d.err == nil {
-			if err := new(Recorded).note(level, key); errors.Is(err, base.ErrNewer) {
-				d.err = err
-			} else if err != nil {
-				d.fail("%v", err)
-			}
-		}
+		level, key := d.pointer()
 		if d.err == nil && v.pointer != nil {
 			v.pointer(level, key)
 		}
@@ -200,6 +190,28 @@ func (d *editDecoder) field(e *Edit, v *editVisitor) {
 			d.err = base.Newerf("version edit", int64(d.size-len(d.rest)), "tag %d is unknown", tag)
 		}
 	}
+}
+
+func (d *editDecoder) comparerName() string {
+	name := string(d.bytes("comparator name"))
+	if d.err == nil && (name == "" || len(name) > 1<<10) {
+		d.fail("comparator name is %d bytes long, want 1 to 1024", len(name))
+	}
+	return name
+}
+
+// pointer decodes a compact pointer. One of the last level must be known to Recorded.
+func (d *editDecoder) pointer() (level int, key []byte) {
+	level, key = d.level(), d.internalKey("compact pointer")
+	if d.err != nil {
+		return level, key
+	}
+	if err := new(Recorded).note(level, key); errors.Is(err, base.ErrNewer) {
+		d.err = err
+	} else if err != nil {
+		d.fail("%v", err)
+	}
+	return level, key
 }
 
 func (d *editDecoder) fail(format string, args ...any) {

@@ -165,7 +165,8 @@ func (g *generator) ingest() {
 // numbers, wait some time for the transaction.
 func (g *generator) contend() {
 	o := Op{Kind: Contend, Keys: [][]byte{g.key()}, Value: g.value()}
-	if o.Key, o.Limit = g.bounds(true); g.rnd.IntN(2) == 0 {
+	o.Key, o.Limit = g.bounds(true)
+	if g.rnd.IntN(2) == 0 {
 		g.ingests++
 		o.Batch, o.Of = g.sortedBatch(), g.ingests*g.rnd.IntN(2)
 	}

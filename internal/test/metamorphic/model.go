@@ -35,44 +35,11 @@ func newModel(h *History) *model { return &model{compare: h.Comparer.Compare} }
 // do appends the answer to dst.
 func (m *model) do(dst []byte, o *Op) []byte {
 	switch o.Kind {
-	case Put, Delete, Apply:
+	case Put, Delete, Apply, Ingest, DeleteRange, Contend, NewLoad:
 		if m.readOnly {
 			return append(dst, answerReadOnly...)
 		}
-		for _, w := range writesOf(o) {
-			m.write(m.entryOf(w))
-		}
-	case Ingest:
-		if m.readOnly {
-			return append(dst, answerReadOnly...)
-		}
-		for _, w := range o.Batch {
-			m.write(m.entryOf(w))
-		}
-	case DeleteRange:
-		if m.readOnly {
-			return append(dst, answerReadOnly...)
-		}
-		m.deleteRange(o.Key, o.Limit)
-	case Contend:
-		if m.readOnly {
-			return append(dst, answerReadOnly...)
-		}
-		if o.Batch == nil {
-			m.deleteRange(o.Key, o.Limit)
-		}
-		for _, w := range o.Batch {
-			m.write(m.entryOf(w))
-		}
-		m.write(m.entryOf(Write{Key: o.Keys[0], Value: o.Value}))
-	case NewLoad:
-		if m.readOnly {
-			return append(dst, answerReadOnly...)
-		}
-		m.load = nil
-		for _, w := range o.Batch {
-			m.load = append(m.load, m.entryOf(w))
-		}
+		m.change(o)
 	case CommitLoad:
 		for _, e := range m.load {
 			m.write(e)
@@ -83,22 +50,8 @@ func (m *model) do(dst []byte, o *Op) []byte {
 		return m.swap(dst, o)
 	case Tick:
 		m.now += o.Of
-	case Get, Has:
-		value, found := m.get(m.view(o.Slot), o.Key)
-		if o.Kind == Has {
-			return appendBool(dst, found)
-		} else if !found {
-			return append(dst, answerNotFound...)
-		}
-		return appendShown(dst, value)
-	case MultiGet:
-		values := make([][]byte, len(o.Keys))
-		for i, key := range o.Keys {
-			if value, found := m.get(m.view(o.Slot), key); found {
-				values[i] = append([]byte{}, value...)
-			}
-		}
-		return appendValues(dst, values)
+	case Get, Has, MultiGet:
+		return m.look(dst, o)
 	case NewSnapshot:
 		m.snapshots[o.Slot], m.shared = m.view(-1), true
 	case NewIterator:
@@ -106,14 +59,7 @@ func (m *model) do(dst []byte, o *Op) []byte {
 	case CloneIterator:
 		m.iterators[o.Slot] = m.iterators[o.Of].clone(o)
 	case Loop:
-		it := m.newIterator(m.view(o.Of), o)
-		for _, step := range []func() bool{it.Next, it.Prev} {
-			for n := 0; n < max(o.Count, 1) && step(); n++ {
-				dst = appendEntry(dst, it.Key(), it.Value())
-			}
-			it.at = len(it.entries)
-		}
-		return dst
+		return m.loop(dst, o)
 	case Move:
 		return appendMoves(dst, &m.iterators[o.Slot], o.Moves)
 	case Reopen, Crash, OpenReadOnly:
@@ -122,6 +68,68 @@ func (m *model) do(dst []byte, o *Op) []byte {
 		return append(dst, answerSound...)
 	}
 	return append(dst, answerDone...)
+}
+
+// change makes the writes of an operation, or notes those of a load.
+func (m *model) change(o *Op) {
+	switch o.Kind {
+	case Put, Delete, Apply:
+		for _, w := range writesOf(o) {
+			m.write(m.entryOf(w))
+		}
+	case Ingest:
+		for _, w := range o.Batch {
+			m.write(m.entryOf(w))
+		}
+	case DeleteRange:
+		m.deleteRange(o.Key, o.Limit)
+	case Contend:
+		if o.Batch == nil {
+			m.deleteRange(o.Key, o.Limit)
+		}
+		for _, w := range o.Batch {
+			m.write(m.entryOf(w))
+		}
+		m.write(m.entryOf(Write{Key: o.Keys[0], Value: o.Value}))
+	case NewLoad:
+		m.load = nil
+		for _, w := range o.Batch {
+			m.load = append(m.load, m.entryOf(w))
+		}
+	}
+}
+
+// look appends the answer of a Get, a Has or a MultiGet.
+func (m *model) look(dst []byte, o *Op) []byte {
+	if o.Kind == MultiGet {
+		values := make([][]byte, len(o.Keys))
+		for i, key := range o.Keys {
+			if value, found := m.get(m.view(o.Slot), key); found {
+				values[i] = append([]byte{}, value...)
+			}
+		}
+		return appendValues(dst, values)
+	}
+	value, found := m.get(m.view(o.Slot), o.Key)
+	switch {
+	case o.Kind == Has:
+		return appendBool(dst, found)
+	case !found:
+		return append(dst, answerNotFound...)
+	}
+	return appendShown(dst, value)
+}
+
+// loop appends what an iterator shows on its way forward and back.
+func (m *model) loop(dst []byte, o *Op) []byte {
+	it := m.newIterator(m.view(o.Of), o)
+	for _, step := range []func() bool{it.Next, it.Prev} {
+		for n := 0; n < max(o.Count, 1) && step(); n++ {
+			dst = appendEntry(dst, it.Key(), it.Value())
+		}
+		it.at = len(it.entries)
+	}
+	return dst
 }
 
 // writesOf returns a writing operation as a batch.

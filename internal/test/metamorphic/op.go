@@ -89,13 +89,7 @@ func (o *Op) String() string {
 	case Delete:
 		fmt.Fprintf(&b, " %q", o.Key)
 	case Apply, NewLoad, Ingest:
-		for _, w := range o.Batch {
-			if w.Delete {
-				fmt.Fprintf(&b, " delete %q", w.Key)
-			} else {
-				fmt.Fprintf(&b, " %q = %s for %d ms", w.Key, show(w.Value), w.TTL)
-			}
-		}
+		b.WriteString(describeWrites(o.Batch))
 	case Get, Has, GetTTL:
 		fmt.Fprintf(&b, " %q of snapshot %d", o.Key, o.Slot)
 	case MultiGet:
@@ -112,16 +106,7 @@ func (o *Op) String() string {
 	case Loop:
 		fmt.Fprintf(&b, " over snapshot %d from %s to %s, only keys: %t, %d rounds", o.Of, bound(o.Key), bound(o.Limit), o.KeysOnly, o.Count)
 	case Move:
-		fmt.Fprintf(&b, " %d:", o.Slot)
-		for _, s := range o.Moves {
-			fmt.Fprintf(&b, " %s", s.Move)
-			if s.Key != nil {
-				fmt.Fprintf(&b, " %q", s.Key)
-			}
-			if s.Move == "setbounds" {
-				fmt.Fprintf(&b, " to %s", bound(s.Limit))
-			}
-		}
+		fmt.Fprintf(&b, " %d:%s", o.Slot, describeMoves(o.Moves))
 	case Swap:
 		fmt.Fprintf(&b, " by %s %q = %s for %d ms", swapNames[o.Of], o.Key, show(o.Value), o.TTL)
 	case Tick:
@@ -138,6 +123,32 @@ func (o *Op) String() string {
 	}
 	if o.Buffered {
 		b.WriteString(", buffered")
+	}
+	return b.String()
+}
+
+func describeWrites(batch []Write) string {
+	var b strings.Builder
+	for _, w := range batch {
+		if w.Delete {
+			fmt.Fprintf(&b, " delete %q", w.Key)
+		} else {
+			fmt.Fprintf(&b, " %q = %s for %d ms", w.Key, show(w.Value), w.TTL)
+		}
+	}
+	return b.String()
+}
+
+func describeMoves(moves []Step) string {
+	var b strings.Builder
+	for _, s := range moves {
+		fmt.Fprintf(&b, " %s", s.Move)
+		if s.Key != nil {
+			fmt.Fprintf(&b, " %q", s.Key)
+		}
+		if s.Move == "setbounds" {
+			fmt.Fprintf(&b, " to %s", bound(s.Limit))
+		}
 	}
 	return b.String()
 }

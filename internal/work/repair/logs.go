@@ -62,7 +62,7 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 		return err
 	}
 	defer file.Close()
-	damage := func(err error, blocks uint64, bytes int64) {
+	var damage noteDamage = func(err error, blocks uint64, bytes int64) {
 		if l.line.Damage == "" {
 			l.line.Damage = base.InFile(err, path, -1).Error()
 		}
@@ -85,27 +85,16 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 		case err == io.EOF:
 			return nil
 		case errors.Is(err, base.ErrCorruption):
-			tail := log.Tail()
-			if log.Skip() {
-				r.report.Damaged = r.report.Damaged || l.needed
-				damage(err, 0, tail.Resume-tail.Offset)
+			if r.skipDamage(l, log, err, damage) {
 				continue
-			}
-			r.report.Damaged = r.report.Damaged || l.needed && tail.BitFlip
-			if tail.Dropped > 0 { // not only zeros
-				damage(err, 0, tail.Dropped)
 			}
 			return nil
 		case err != nil:
 			return base.InFile(err, path, -1)
 		}
 		if last, ok := batch.ReadPreamble(log, record); ok {
-			if fn != nil || !l.needed {
-				continue
-			}
-			if missing, ok := r.missesUpTo(last); ok {
-				damage(base.Corruptf("log", 0, "operations %d to %d are missing: they were durable before this log began, "+
-					"but no table in use and no earlier log has them", missing.first, missing.last), 0, 0)
+			if fn == nil && l.needed {
+				r.checkPreamble(last, damage)
 			}
 			continue
 		}
@@ -135,6 +124,32 @@ func (r *Repairer) readLog(l *foundLog, fn logEntry) error {
 		if err := EachEntry(record, fn); err != nil {
 			return err
 		}
+	}
+}
+
+// noteDamage adds damage to the line of a log in the report.
+type noteDamage func(err error, blocks uint64, bytes int64)
+
+// skipDamage continues a log after its damage, and reports whether there is something after it.
+func (r *Repairer) skipDamage(l *foundLog, log *wal.Reader, err error, damage noteDamage) bool {
+	tail := log.Tail()
+	if log.Skip() {
+		r.report.Damaged = r.report.Damaged || l.needed
+		damage(err, 0, tail.Resume-tail.Offset)
+		return true
+	}
+	r.report.Damaged = r.report.Damaged || l.needed && tail.BitFlip
+	if tail.Dropped > 0 { // not only zeros
+		damage(err, 0, tail.Dropped)
+	}
+	return false
+}
+
+// checkPreamble notes the operations up to the last one before a log that nothing has.
+func (r *Repairer) checkPreamble(last uint64, damage noteDamage) {
+	if missing, ok := r.missesUpTo(last); ok {
+		damage(base.Corruptf("log", 0, "operations %d to %d are missing: they were durable before this log began, "+
+			"but no table in use and no earlier log has them", missing.first, missing.last), 0, 0)
 	}
 }
 

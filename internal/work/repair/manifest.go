@@ -93,29 +93,9 @@ func (r *Repairer) readManifests() error {
 //     it was perhaps never in force.
 func (r *Repairer) chooseManifest(state manifest.State) error {
 	m := &r.manifest
-	_, current, _ := base.ParseFileName(state.ManifestName)
-	var logs []*manifestLog // ascending
-	var recorded manifest.Recorded
-	for _, f := range r.ofKind(base.FileManifest) {
-		line := &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
-		m.lines[f.name] = line
-		if m.inForce && f.Num < current || !f.canonical() {
-			continue
-		}
-		log, err := r.readManifest(f, line)
-		if err != nil {
-			return err
-		}
-		if log.otherComparer != nil && (!m.inForce || f.Num == current) {
-			return log.otherComparer
-		}
-		if log.otherComparer == nil {
-			for _, e := range log.edits {
-				recorded.Note(e)
-			}
-			log.recorded = recorded
-			logs = append(logs, log)
-		}
+	logs, err := r.candidates(state)
+	if err != nil {
+		return err
 	}
 	if m.inForce && (len(logs) == 0 || logs[0].name != state.ManifestName) {
 		return nil // it does not have the name that Open looks for
@@ -155,6 +135,36 @@ func (r *Repairer) chooseManifest(state manifest.State) error {
 	}
 	m.use(newest)
 	return nil
+}
+
+// candidates returns the MANIFESTs that may be used, ascending, and gives each a line in the report. Older ones than
+// the one that CURRENT names are not read. A MANIFEST of another comparer is an error if it is the one to use.
+func (r *Repairer) candidates(state manifest.State) (logs []*manifestLog, err error) {
+	m := &r.manifest
+	_, current, _ := base.ParseFileName(state.ManifestName)
+	var recorded manifest.Recorded
+	for _, f := range r.ofKind(base.FileManifest) {
+		line := &File{Name: f.name, Fate: unused, Level: -1, Bytes: uint64(f.Size), Reason: "superseded"}
+		m.lines[f.name] = line
+		if m.inForce && f.Num < current || !f.canonical() {
+			continue
+		}
+		log, err := r.readManifest(f, line)
+		if err != nil {
+			return nil, err
+		}
+		if log.otherComparer != nil && (!m.inForce || f.Num == current) {
+			return nil, log.otherComparer
+		}
+		if log.otherComparer == nil {
+			for _, e := range log.edits {
+				recorded.Note(e)
+			}
+			log.recorded = recorded
+			logs = append(logs, log)
+		}
+	}
+	return logs, nil
 }
 
 // supersededBy returns the newest MANIFEST whose files all exist, or nil, among those with greater numbers

@@ -15,7 +15,8 @@ func (r *Repairer) refuseOtherOrder() error {
 	blocks, disordered, name := uint64(0), uint64(0), ""
 	for _, t := range r.tables {
 		blocks += max(t.line.Blocks, t.disordered)
-		if disordered += t.disordered; t.disordered > 0 {
+		disordered += t.disordered
+		if t.disordered > 0 {
 			name = t.name
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Options are the options of a replay. All are required.
@@ -195,12 +196,18 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 			return base.InFile(err, path, log.Offset())
 		}
 	}
-	if r.mark != nil && r.mark.Log.Num == f.Num && report.Reason == "" {
-		if err := r.salvageClosed(r.mark.Check(file, f.Size), &report); err != nil {
-			return base.InFile(err, path, -1)
-		}
+	if err := r.checkMark(f, file, &report); err != nil {
+		return base.InFile(err, path, -1)
 	}
 	return r.finishLog(f, log.Tail(), report)
+}
+
+// checkMark compares the last log of a database that was closed with what CLOSED says about it.
+func (r *Replayer) checkMark(f manifest.DirFile, file vfs.File, report *logFindings) error {
+	if r.mark == nil || r.mark.Log.Num != f.Num || report.Reason != "" {
+		return nil
+	}
+	return r.salvageClosed(r.mark.Check(file, f.Size), report)
 }
 
 // finishLog reports the log and copies its unused bytes to lost/: all of a damaged log, or the bytes
