@@ -30,11 +30,11 @@ type Options struct {
 type Archive struct {
 	o   Options
 	dir string
-	// broken is why nothing is kept; nil usually. Start sets it.
+	// broken is the error of Start, nil if it succeeded. After an error nothing is kept.
 	broken error
 
-	// mu guards the fields below. The segments form a chain, and the last one is the log that
-	// grows.
+	// mu guards the fields below. The segments form a chain. The last one is the log that the
+	// database writes to now; comments call it the active log.
 	mu       sync.Mutex
 	segments []*segment
 	cursors  map[string]uint64
@@ -63,8 +63,8 @@ func New(o Options) (*Archive, error) {
 	return a, err
 }
 
-// SwitchLog records that the log with number num continues the history. logged is the last number that a
-// record of the present log has, last the last one that was used.
+// SwitchLog records that the log with number num follows the active one. logged is the last sequence number in a record
+// of the active log. last is the last number that was used; it is higher if later writes failed.
 func (a *Archive) SwitchLog(logged, last, num uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,16 +73,18 @@ func (a *Archive) SwitchLog(logged, last, num uint64) {
 	a.beginLocked(last+1, num)
 }
 
-// NoteFailed records, durably, what the name of the log that grows will say: after the number logged it has records of
-// writes that failed, up to last. A crash may come when the database does not need the log any more, and before it has that
-// name. manifest is the number of the MANIFEST.
+// NoteFailed records durably that the records of the active log after the number logged, up to last, are those of
+// failed writes. Later the name of the log in the archive has these numbers. The note is for a crash before that: when
+// the database no longer needs the log, nothing else says which of its records count. manifest is the number of the
+// MANIFEST.
 func (a *Archive) NoteFailed(logged, last, manifest uint64) error {
 	a.mu.Lock()
 	s := *a.active()
 	a.mu.Unlock()
-	if s.logged, s.last = logged, last; a.broken != nil || logged == last || last < s.first {
+	if a.broken != nil || logged == last || last < s.first {
 		return nil
 	}
+	s.logged, s.last = logged, last
 	e := Event{Manifest: manifest}
 	err := e.write(a.o.FS, a.notePath(s))
 	if err == nil {
@@ -91,13 +93,14 @@ func (a *Archive) NoteFailed(logged, last, manifest uint64) error {
 	return errors.Wrap(base.NoSpace(err), "sievedb: recording a failed write for DB.Changes")
 }
 
-// notePath returns the path of what NoteFailed writes about a log.
+// notePath returns the path of the note that NoteFailed writes about a log.
 func (a *Archive) notePath(s segment) string {
 	s.pending = true
 	return filepath.Join(a.dir, s.name())
 }
 
-// removeNote removes what NoteFailed wrote about a log. Once the log has its name, it does no harm.
+// removeNote removes the note of NoteFailed about a log. It is called once the log has its name in the archive. If a
+// crash leaves the note, nothing depends on it.
 func (a *Archive) removeNote(s segment) error {
 	if err := a.o.FS.Remove(a.notePath(s)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -105,7 +108,7 @@ func (a *Archive) removeNote(s segment) error {
 	return nil
 }
 
-// active returns the log that grows.
+// active returns the active log.
 func (a *Archive) active() *segment { return a.segments[len(a.segments)-1] }
 
 func (a *Archive) beginLocked(first, num uint64) {
@@ -115,16 +118,16 @@ func (a *Archive) beginLocked(first, num uint64) {
 	})
 }
 
-// Keep moves a log that the database does not need any more to the archive, and removes what is
-// older than it must be. A log that cannot be moved stays where it is, as do later ones, until the next
-// call or the next opening.
+// Keep moves a log that the database no longer needs to the archive. Then it removes the segments that are beyond the
+// bounds. If a log cannot be moved, it and later ones stay where they are until the next call or the next opening.
 func (a *Archive) Keep(num uint64) error {
 	err := a.keepLeft(num)
 	a.trim()
 	return err
 }
 
-// keepLeft moves a log, after those that could not be moved before: trim stops at a log that was not moved.
+// keepLeft moves the logs that earlier calls could not move, and then this one. The order matters, because trim stops
+// at a log that was not moved.
 func (a *Archive) keepLeft(num uint64) error {
 	a.moving.Lock()
 	defer a.moving.Unlock()
@@ -134,7 +137,8 @@ func (a *Archive) keepLeft(num uint64) error {
 		if err != nil && a.broken == nil && a.isLive(a.left[0]) {
 			return err
 		}
-		if a.left = a.left[1:]; err != nil {
+		a.left = a.left[1:]
+		if err != nil {
 			return err
 		}
 	}
@@ -158,7 +162,7 @@ func (a *Archive) keepMoving(num uint64) error {
 	s := *a.segments[i]
 	a.mu.Unlock()
 	from := s.path
-	if s.last < s.first { // it has nothing
+	if s.last < s.first { // the log has no record
 		err := a.o.FS.Remove(from)
 		a.mu.Lock()
 		a.segments = slices.DeleteFunc(a.segments, func(s *segment) bool { return s.live == num })
@@ -184,9 +188,9 @@ func (a *Archive) keepMoving(num uint64) error {
 	return err
 }
 
-// moveIn moves a log to the archive, durably, and sets its path, size and time. It has its old name until the new one is
-// durable: a rename changes two directories, and after a power cut neither of them may have the log. If its path has
-// changed after an error, the log has been moved, but not durably.
+// moveIn moves a log durably to the archive, and sets its path, size and time. The log keeps its old name until the new
+// one is durable, because a rename changes two directories: after a power cut, the log could be in neither. If moveIn
+// fails but has changed the path, the log has been moved, although perhaps not durably.
 func (a *Archive) moveIn(s *segment) error {
 	from, to := s.path, filepath.Join(a.dir, s.name())
 	renamed, err := a.linkIn(from, to)
@@ -210,7 +214,7 @@ func (a *Archive) moveIn(s *segment) error {
 // linkIn gives a log its name in the archive. On a file system without links it renames the log.
 func (a *Archive) linkIn(from, to string) (renamed bool, err error) {
 	err = a.o.FS.Link(from, to)
-	if errors.Is(err, fs.ErrExist) { // from an attempt that failed, or that a crash ended
+	if errors.Is(err, fs.ErrExist) { // left by an earlier attempt
 		if err = a.o.FS.Remove(to); err == nil {
 			err = a.o.FS.Link(from, to)
 		}
@@ -237,7 +241,7 @@ func (a *Archive) trim() {
 	}
 }
 
-// takeOldest removes the oldest segment from the list and returns it, if it must go.
+// takeOldest takes the oldest segment from the list if it is to be removed, and returns it. Otherwise it returns nil.
 func (a *Archive) takeOldest() *segment {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -262,8 +266,8 @@ func (a *Archive) takeOldest() *segment {
 	return s
 }
 
-// tooOldLocked reports whether the oldest segment is older than Options.Age. If its time is in the future, because the
-// clock was wrong then, it is too old when a later segment is.
+// tooOldLocked reports whether the oldest segment is older than Options.Age. If the clock was wrong, its time may be in
+// the future. Then it counts as too old when a later segment is.
 func (a *Archive) tooOldLocked() bool {
 	if a.o.Age == 0 {
 		return false
@@ -274,10 +278,11 @@ func (a *Archive) tooOldLocked() bool {
 	return tooOld(oldest) || oldest.at.After(now) && slices.ContainsFunc(a.segments, tooOld)
 }
 
-// keptFor reports whether the oldest segment is kept for a cursor. A cursor whose changes are gone keeps nothing.
+// keptFor reports whether a cursor needs the oldest segment. A cursor whose next changes have been removed needs
+// nothing.
 func (s *segment) keptFor(position uint64) bool { return s.first <= position+1 && position < s.last }
 
-// remove removes the files of a segment, its name first: a name promises all of the content.
+// remove removes the files of a segment, first the one with the segment's name: while that exists, the others must too.
 func (a *Archive) remove(s *segment) error {
 	err := a.o.FS.Remove(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -314,7 +319,7 @@ func (a *Archive) Kept() (segments int, bytes uint64) {
 	return segments, bytes
 }
 
-// checkPosition returns why a position cannot be read from, if last is the last change.
+// checkPosition returns an error if changes cannot be read from a position. last is the number of the last change.
 func (a *Archive) checkPosition(position, last uint64) error {
 	if position > last {
 		return Ahead(position, last)
@@ -342,7 +347,7 @@ func (a *Archive) find(position, _ uint64) (*segment, error) {
 	return findIn(a.segments, position)
 }
 
-// atEnd implements Source. What is not here yet is about to come.
+// atEnd implements Source. It returns nil: a change that the archive does not have yet is about to be added.
 func (a *Archive) atEnd(_, _ uint64) error { return nil }
 
 // settle implements Source.
@@ -371,7 +376,7 @@ func findIn(segments []*segment, position uint64) (*segment, error) {
 	return &s, nil
 }
 
-// hints remembers where readers ended, so that the next one need not read a log from its beginning.
+// hints has the places where readers ended, so that the next reader need not read a log from its beginning.
 type hints struct {
 	mu   sync.Mutex
 	last [16]hint

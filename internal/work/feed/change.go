@@ -18,7 +18,7 @@ import (
 type Change struct {
 	Kind        Kind
 	First, Last uint64 // sequence numbers
-	// Record is a batch of the log, or the other writes of a batch that deleted ranges; nil for none.
+	// Record is a batch of the log. For a batch that deleted ranges, it has the other writes. Nil means no writes.
 	Record []byte
 	Ranges []Range
 	Tables []string // the paths of the tables of a load or an ingest
@@ -70,7 +70,7 @@ func (c *content) entry(kind base.Kind, key, value []byte) batch.Entry {
 		return e
 	}
 	at, ok := expiry.Decode(value)
-	if !ok { // it was written without the option
+	if !ok { // the value was written without Options.Expiry, so it has no deadline
 		return e
 	}
 	e.Value = value[expiry.HeaderLen:]

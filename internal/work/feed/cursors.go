@@ -40,8 +40,8 @@ func encodeCursors(cursors map[string]uint64) []byte {
 	return []byte(b.String())
 }
 
-// newerCursors returns the error for cursors of a later version, or nil. With a wrong checksum they
-// are damaged. Those that are too large to be read have none.
+// newerCursors returns an error if the file is of a later version of the format, and nil otherwise. A file with a wrong
+// checksum is damaged instead. Only a part of a file that is too large was read, so its checksum is not checked.
 func newerCursors(b []byte, whole bool) error {
 	title, _, ok := strings.Cut(string(b), "\n")
 	digits, ours := strings.CutPrefix(title, cursorsFamily)
@@ -79,7 +79,7 @@ func decodeCursors(b []byte) (map[string]uint64, error) {
 		}
 		cursors[name] = at
 	}
-	// One text for one set of cursors, so everything else is damage.
+	// Each set of cursors has exactly one encoding, so any other text is damage.
 	if string(encodeCursors(cursors)) != string(b) {
 		return nil, base.Corruptf("cursors", -1, "the checksum or the title is wrong")
 	}
@@ -159,15 +159,16 @@ func (a *Archive) SetCursor(name string, position, last uint64) error {
 	return a.replaceCursors(next)
 }
 
-// hold keeps what a cursor will need while it is written.
+// hold keeps the changes that a cursor needs while the cursor is being written.
 func (a *Archive) hold(position *uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.setting = position
 }
 
-// DropCursor forgets a cursor. It does nothing if there is none of that name. On a full disk, what only this cursor
-// keeps is removed first: it may be what fills the disk. A crash then leaves a cursor whose changes are gone.
+// DropCursor removes a cursor. It does nothing if there is none of that name. If the disk is full, it first removes the
+// segments that only this cursor needs, because they may be what fills the disk. After a crash at that point, the
+// cursor still exists, but its changes are gone.
 func (a *Archive) DropCursor(name string) error {
 	a.cursorMu.Lock()
 	defer a.cursorMu.Unlock()
@@ -184,7 +185,7 @@ func (a *Archive) DropCursor(name string) error {
 	if base.IsNoSpace(err) {
 		a.setCursors(next)
 		if err = a.replaceCursors(next); err != nil {
-			a.setCursors(old) // the file has it
+			a.setCursors(old) // the file still has the cursor
 		}
 	}
 	return err
@@ -204,7 +205,7 @@ func (a *Archive) Close() {
 	a.closed = true
 }
 
-// replaceCursors makes next the cursors. The old ones keep what they need until the file is written.
+// replaceCursors replaces the cursors. The changes that the old ones need are kept until the file is written.
 func (a *Archive) replaceCursors(next map[string]uint64) error {
 	if a.closed {
 		return base.ErrClosed
@@ -216,7 +217,7 @@ func (a *Archive) replaceCursors(next map[string]uint64) error {
 	return nil
 }
 
-// setCursors removes what next does not keep.
+// setCursors makes next the cursors, and removes the segments that none of them needs.
 func (a *Archive) setCursors(next map[string]uint64) {
 	a.mu.Lock()
 	a.cursors = next

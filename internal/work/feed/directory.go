@@ -24,8 +24,9 @@ type Directory struct {
 
 	mu    sync.Mutex
 	first map[uint64]uint64 // the first number of each log
-	// kept is what the last listing found in the archive, sorted, without what is pending. Such a file does not change
-	// any more. Otherwise each step of a reader would read the names of all files, and what the loads say.
+	// kept has the segments that the last listing found in the archive, in order, except pending ones. These files no
+	// longer change. Without kept, each step of a reader would list the directory and read the files of all loads
+	// again.
 	kept  []*segment
 	stale bool // a file of kept has been moved or removed
 	hints
@@ -40,8 +41,8 @@ func NewDirectory(fsys vfs.FS, dir string, findLogs func() (vfs.FS, error)) *Dir
 	return &Directory{fs: fsys, dir: dir, findLogs: findLogs, first: map[uint64]uint64{}}
 }
 
-// Oldest returns the oldest position from which changes can be read. last is the last one. Two listings that agree have
-// missed nothing (see find).
+// Oldest returns the oldest position from which changes can be read. last is the number of the last change. It lists
+// the directory until two listings agree: then they have missed nothing (see find).
 func (d *Directory) Oldest(last uint64) (uint64, error) {
 	const attempts = 10
 	oldest, err := d.oldest(last)
@@ -66,9 +67,9 @@ func (d *Directory) oldest(last uint64) (uint64, error) {
 		return last, err
 	}
 	if end := segments[len(segments)-1].last; end < last {
-		return last, nil // a log would have the rest
+		return last, nil // no segment reaches the last change, so no earlier one can be read
 	}
-	// What is after a gap cannot be reached from before it.
+	// A reader cannot pass a gap, so only positions after the last gap count.
 	for i := len(segments) - 1; i > 0; i-- {
 		if segments[i-1].last+1 != segments[i].first {
 			return segments[i].first - 1, nil
@@ -79,10 +80,10 @@ func (d *Directory) oldest(last uint64) (uint64, error) {
 
 // find implements Source.
 //
-// A listing can miss a segment that the writer renames meanwhile: it has the old name, under which the file cannot be
-// opened any more, or, since a directory is not read at one moment, none of the two. So a segment counts as missing
-// only if a second listing does not have it either. That is enough: all changes up to limit were there before the first
-// listing, and a segment gets another name only once.
+// A listing can miss a segment that the writer renames at the same time. It may have the old name, under which the file
+// cannot be opened any more. It may also have neither name, because a directory is not read at one moment. So a segment
+// counts as missing only if a second listing does not have it either. Two are enough: all changes up to limit were
+// there before the first listing, and a segment is renamed only once.
 func (d *Directory) find(position, limit uint64) (*segment, error) {
 	if s := d.listed(position); s != nil {
 		return s, nil
@@ -106,7 +107,8 @@ func (d *Directory) look(position, limit uint64) (*segment, error) {
 	return findIn(segments, position)
 }
 
-// atEnd implements Source. What is visible was in a log or a table before.
+// atEnd implements Source. A change up to limit is visible, so it was in a log or a table before. If no file has it, it
+// has been removed.
 func (d *Directory) atEnd(position, limit uint64) error {
 	return &GoneError{position, limit, "no log has them: " + whyGone}
 }
@@ -132,8 +134,8 @@ func (d *Directory) settle() {
 	d.stale = true
 }
 
-// segments lists what is there now. The logs are listed before the archive: one that is moved meanwhile
-// may be in both lists, but not in none. All changes up to limit have been made.
+// segments returns the segments that exist now. It lists the logs before the archive, so that a log which is moved at
+// the same time may be in both lists, but never in neither. All changes up to limit have been made.
 func (d *Directory) segments(limit uint64) ([]*segment, error) {
 	live, err := d.logs()
 	if err != nil {
@@ -150,13 +152,14 @@ func (d *Directory) segments(limit uint64) ([]*segment, error) {
 		if !ok {
 			continue
 		}
-		if s.path = filepath.Join(dir, name); s.kind != Batch {
+		s.path = filepath.Join(dir, name)
+		if s.kind != Batch {
 			s.tables, err = d.tablesOf(s)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, base.ErrCorruption) {
-				continue // it was renamed or removed meanwhile, see find, or is damaged: then there is a gap
+				continue // renamed or removed since (see find), or damaged: then there is a gap
 			}
 			if err != nil {
-				return nil, err // for example because too many files are open: nothing is gone
+				return nil, err // for example, too many files are open: the segment is not gone
 			}
 		}
 		kept = append(kept, s)
@@ -187,8 +190,8 @@ func (d *Directory) tablesOf(s *segment) (tables []string, err error) {
 	return tables, nil
 }
 
-// joined returns the kept segments and the logs after them. A change that is pending counts if a log continues
-// after it, or if all up to its number is there, unless something else has its numbers.
+// joined returns the kept segments and the logs after them. A pending change has been made if a log begins after it, or
+// if everything up to its number is there. It has not been made if another segment has one of its numbers.
 func joined(kept, live []*segment, limit uint64) []*segment {
 	all := slices.Clone(kept)
 	for _, s := range live {
@@ -213,7 +216,7 @@ func joined(kept, live []*segment, limit uint64) []*segment {
 	return all
 }
 
-// loggedOf returns the last number of a log's records that counts: NoteFailed may have recorded one.
+// loggedOf returns the last number in a log that counts. Records after the number of a note (NoteFailed) do not count.
 func loggedOf(s *segment, kept []*segment) uint64 {
 	for _, n := range kept {
 		if n.kind == Batch && n.pending && n.first == s.first && n.last == s.last {
@@ -258,7 +261,7 @@ func (d *Directory) logs() ([]*segment, error) {
 	return logs, nil
 }
 
-// firstNumber returns the number with which a log begins, 0 if it has no record yet.
+// firstNumber returns the sequence number of the first record of a log, or 0 if the log has no record yet.
 func firstNumber(fsys vfs.FS, path string) (uint64, error) {
 	f, err := fsys.Open(path)
 	if err != nil {

@@ -27,7 +27,7 @@ type Range struct{ Start, Limit []byte }
 type Event struct {
 	Manifest uint64
 	Ranges   []Range
-	// Own is a batch with the other writes of the batch that deleted the ranges; nil for none.
+	// Own has the other writes of the batch that deleted the ranges, as a batch. Nil means that there are none.
 	Own    []byte
 	Tables []string
 }

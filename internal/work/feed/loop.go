@@ -27,7 +27,8 @@ type Loop struct {
 	Wait     bool
 }
 
-// Run yields the changes after Since until the end, an error, which it returns, or until yield returns false.
+// Run yields the changes after Since. It ends at the end that the options set, when yield returns false, or with an
+// error, which it returns.
 func (l *Loop) Run(ctx context.Context, host Host, yield func(*Change) bool) error {
 	r := NewReader(l.Source, l.Since, l.ReaderOptions)
 	defer r.Close()
@@ -38,7 +39,7 @@ func (l *Loop) Run(ctx context.Context, host Host, yield func(*Change) bool) err
 	}
 }
 
-// turn is a round, and waits for more after it.
+// turn yields the changes that exist, and then waits for more.
 func (l *Loop) turn(ctx context.Context, host Host, r *Reader, first bool, yield func(*Change) bool) (more bool, err error) {
 	changed, end := l.watch()
 	defer end() // also if yield panics
@@ -49,8 +50,8 @@ func (l *Loop) turn(ctx context.Context, host Host, r *Reader, first bool, yield
 	return more, err
 }
 
-// watch returns a channel that is closed when there may be more. It is called before a round, which may
-// miss a change.
+// watch returns a channel that is closed when there may be more changes. It is called before a round, so that a change
+// which that round misses closes the channel.
 func (l *Loop) watch() (changed <-chan struct{}, end func()) {
 	a, ok := l.Source.(*Archive)
 	if !ok || !l.Wait {
@@ -59,7 +60,7 @@ func (l *Loop) watch() (changed <-chan struct{}, end func()) {
 	return a.Watch()
 }
 
-// followPause is the time between two looks at a directory that another process writes.
+// followPause is the time between two listings of a directory that another process writes to.
 const followPause = 50 * time.Millisecond
 
 // await waits for a change.
@@ -79,7 +80,7 @@ func await(ctx context.Context, host Host, changed <-chan struct{}) error {
 	return nil
 }
 
-// round yields what there is. more is false if the loop is to end.
+// round yields the changes that exist. more is false if the loop is to end.
 func (l *Loop) round(ctx context.Context, host Host, r *Reader, first bool, yield func(*Change) bool) (more bool, err error) {
 	limit, err := host.Limit(ctx, l.Unsynced)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Recovered is what the opening of a database has found out.
+// Recovered is what the opening of a database has found.
 type Recovered struct {
 	LastSeq  uint64   // the last sequence number
 	Logs     []uint64 // the numbers of the logs in the directory, ascending
@@ -23,8 +23,8 @@ type Recovered struct {
 	Salvaged bool     // something damaged was skipped
 }
 
-// NewRecovered returns what an opening has found out: the files of the directory, the state of the MANIFEST,
-// the last sequence number, and whether something damaged was skipped.
+// NewRecovered returns what an opening has found. Its arguments are the files of the directory, the state of the
+// MANIFEST, the last sequence number, and whether something damaged was skipped.
 func NewRecovered(files manifest.DirFiles, state manifest.State, lastSeq uint64, salvaged bool) Recovered {
 	r := Recovered{LastSeq: lastSeq, Salvaged: salvaged, LogNum: state.LogNum}
 	for _, f := range files.All {
@@ -103,7 +103,7 @@ func (a *Archive) Examine(r Recovered) (*Plan, error) {
 	return p, nil
 }
 
-// end returns the last number of the chain, nil if there is none.
+// end returns a pointer to the last number of the chain, or nil if the chain is empty.
 func (p *Plan) end() *uint64 {
 	if len(p.keep) == 0 {
 		return nil
@@ -111,9 +111,9 @@ func (p *Plan) end() *uint64 {
 	return &p.keep[len(p.keep)-1].last
 }
 
-// examine fills in what the name of a segment does not say. counts is false for a change that was not
-// made, and for a file that cannot be read. unsure says that it may have been made. The error says that
-// a newer version wrote it: it must not be removed.
+// examine reads what the name of a segment does not have. counts is false if the change was not made, or the file
+// cannot be read. unsure is true if the change may have been made. The only errors are those of files that a newer
+// version of SieveDB wrote: these must not be removed.
 func (a *Archive) examine(s *segment, r Recovered) (counts, unsure bool, newer error) {
 	info, err := a.o.FS.Lstat(s.path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -135,7 +135,8 @@ func (a *Archive) examine(s *segment, r Recovered) (counts, unsure bool, newer e
 	for _, name := range e.Tables {
 		path := filepath.Join(a.dir, name)
 		info, err := a.o.FS.Stat(path)
-		if whole = whole && err == nil; err == nil {
+		whole = whole && err == nil
+		if err == nil {
 			s.size += uint64(info.Size())
 		}
 		s.tables = append(s.tables, path)
@@ -150,13 +151,13 @@ func (a *Archive) examine(s *segment, r Recovered) (counts, unsure bool, newer e
 	return counts, !counts, nil
 }
 
-// covered reports whether something else has a number of a change that is pending: then it was not made.
+// covered reports whether another segment has a number of a pending change. If so, the change was not made.
 func (s *segment) covered(found, logs []*segment) bool {
 	other := func(k *segment) bool { return k != s && k.overlaps(s) }
 	return slices.ContainsFunc(found, other) || slices.ContainsFunc(logs, other)
 }
 
-// before returns the logs that a later segment follows: they were about to be moved.
+// before returns the logs that have a later segment after them. They were about to be moved to the archive.
 func before(segments, logs []*segment) (found []*segment) {
 	for _, s := range logs {
 		follows := func(k *segment) bool { return s.last < k.first }
@@ -177,7 +178,7 @@ func (a *Archive) scanLogs(p *Plan, r Recovered) (logs []*segment, err error) {
 		if s.last == 0 {
 			continue
 		}
-		if num < r.LogNum { // the database has what was in its memtable, and not what failed
+		if num < r.LogNum { // its memtable is in a table; records of failed writes are not
 			if err := a.applyNote(p, s, r.Manifest); err != nil {
 				return nil, err
 			}
@@ -187,7 +188,7 @@ func (a *Archive) scanLogs(p *Plan, r Recovered) (logs []*segment, err error) {
 	return logs, nil
 }
 
-// applyNote sets the last numbers of a log as NoteFailed recorded them.
+// applyNote sets the last numbers of a log to those of its note (NoteFailed).
 func (a *Archive) applyNote(p *Plan, s *segment, manifest uint64) error {
 	for _, n := range p.notes {
 		if n.first != s.first || s.last < n.logged || s.last > n.last {
@@ -222,7 +223,7 @@ func (p *Plan) addLogs(logs []*segment) error {
 	return nil
 }
 
-// has reports whether a log is in the archive: a crash came after it was copied.
+// has reports whether a log is in the archive already, because a crash interrupted its move.
 func (p *Plan) has(s *segment) bool {
 	return slices.ContainsFunc(p.keep, func(k *segment) bool {
 		return k.kind == Batch && k.first == s.first && k.logged <= s.last && s.last <= k.last
@@ -273,9 +274,9 @@ func (s *segment) scan(fsys vfs.FS) error {
 	}
 }
 
-// Start does what the plan says, once the MANIFEST of this opening is in force. The history continues in
-// the log with number num. If it fails, nothing is kept until the database is opened again, and the
-// error is that of each reader.
+// Start carries out the plan. It is called once the MANIFEST of this opening is in force. The history continues in the
+// log with number num. If Start fails, nothing is kept until the database is opened again, and each reader gets the
+// error.
 func (a *Archive) Start(p *Plan, num uint64) error {
 	err := a.start(p)
 	if err != nil {
@@ -298,7 +299,7 @@ func (a *Archive) start(p *Plan) error {
 	if err := a.o.FS.SyncDir(a.o.Dir); err != nil {
 		return err
 	}
-	for _, s := range slices.Backward(p.remove) { // the newest first: what remains is no part of a chain
+	for _, s := range slices.Backward(p.remove) { // the newest first, so that what a crash leaves is not part of a chain
 		if err := a.remove(s); err != nil {
 			return err
 		}

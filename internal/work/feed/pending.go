@@ -16,9 +16,9 @@ type Pending struct {
 	s *segment
 }
 
-// Begin records, durably, a change that is about to be made by an edit and ends with the sequence number
-// seq. tables are the paths of the tables that hold its entries. No write happens until Commit or Abandon is
-// called. It may return nil, which Commit and Abandon accept.
+// Begin records durably that an edit of the MANIFEST is about to make a change. seq is the last sequence number of the
+// change, tables are the paths of the tables with its entries. The caller allows no write until it has called Commit or
+// Abandon. Begin returns nil if nothing is kept; Commit and Abandon accept that.
 func (a *Archive) Begin(kind Kind, e Event, seq uint64, tables []string) (p *Pending, err error) {
 	if a.broken != nil {
 		return nil, nil
@@ -99,7 +99,7 @@ func (p *Pending) Commit() {
 		s.path = path
 		err = a.o.FS.SyncDir(a.dir)
 	}
-	if err != nil { // the next opening finds out that it counts
+	if err != nil { // the next opening sees that the change was made
 		a.o.Logger.Warn("a change that was recorded for DB.Changes is still marked as pending", "err", err)
 	}
 	a.mu.Lock()
@@ -109,8 +109,8 @@ func (p *Pending) Commit() {
 	a.segments = slices.Insert(a.segments, len(a.segments)-1, s)
 }
 
-// Abandon forgets the change. It was not made, or, if unsure is set, it may have been made: then the
-// history restarts after seq.
+// Abandon ends a change that was not made. If unsure is set, it may have been made after all. Then the history begins
+// again after seq.
 func (p *Pending) Abandon(unsure bool, seq uint64) {
 	if p == nil {
 		return
@@ -123,7 +123,7 @@ func (p *Pending) Abandon(unsure bool, seq uint64) {
 	}
 }
 
-// restart forgets all segments but the log that grows, whose next record comes after seq.
+// restart removes all segments except the active log, whose next record comes after seq.
 func (a *Archive) restart(seq uint64) {
 	a.moving.Lock()
 	defer a.moving.Unlock()
@@ -132,7 +132,7 @@ func (a *Archive) restart(seq uint64) {
 	a.segments = slices.Clone(a.segments[len(a.segments)-1:])
 	a.segments[0].first = seq + 1
 	a.mu.Unlock()
-	for _, s := range slices.Backward(old) { // the newest first: what remains is no part of a chain
+	for _, s := range slices.Backward(old) { // the newest first, so that what a crash leaves is not part of a chain
 		if s.live > 0 {
 			continue
 		}
@@ -142,7 +142,7 @@ func (a *Archive) restart(seq uint64) {
 	}
 }
 
-// removeStray removes tables of the archive that no segment has.
+// removeStray removes the tables in the archive that no segment uses.
 func (a *Archive) removeStray(names []string) {
 	used := map[string]bool{}
 	for _, s := range a.segments {

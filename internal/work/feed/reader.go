@@ -15,16 +15,17 @@ import (
 
 // Source knows the segments: an Archive, or a Directory.
 type Source interface {
-	// find returns the last segment that begins at the change after position or before. The error is a
-	// *GoneError if the change is in no segment, but a later one is. limit is that of Reader.Next.
+	// find returns the segment that has the change after position, or the last one before it. The error is a *GoneError
+	// if no segment has that change, but one has a later change. limit is that of Reader.Next.
 	find(position, limit uint64) (*segment, error)
-	// atEnd returns the error for a reader that finds nothing after position, although there are changes up to limit.
+	// atEnd is called when a reader finds no change after position, although changes up to limit exist. It returns the
+	// reader's error, if that is one.
 	atEnd(position, limit uint64) error
 	// settle waits until no file is being moved.
 	settle()
 	// hintFor returns an offset in a log at or before the record that follows a position.
 	hintFor(path string, position uint64) (offset int64)
-	// noteHint records that the record that follows a position begins there.
+	// noteHint records the offset at which the record after a position begins.
 	noteHint(path string, position uint64, offset int64)
 }
 
@@ -42,11 +43,11 @@ type Reader struct {
 	o        ReaderOptions
 	src      Source
 	position uint64
-	skipped  uint64 // the first number after the last yielded change, if others were skipped since
+	skipped  uint64 // the first number of the changes that were skipped since the last yielded one; 0: none
 	limit    uint64 // of Next
-	// stale says that the open log may have ended since limit was another one.
+	// stale is true if limit has changed, so that the open log may have ended in the meantime.
 	stale bool
-	// failed says that the log may have been read beyond position.
+	// failed is true after an error, when the log may have been read beyond position.
 	failed bool
 
 	seg    *segment // nil: to be found
@@ -146,8 +147,8 @@ func (r *Reader) next() (*Change, error) {
 	}
 }
 
-// refresh looks at whether the open log has ended since the limit was a lower one: after its last number it may have the
-// record of a write that failed. A record up to the limit that comes in a later log is visible after that.
+// refresh checks whether the open log has ended since the limit was raised. Its last records may then be those of
+// failed writes, which must not be yielded, and later changes up to the limit are in the next log.
 func (r *Reader) refresh() error {
 	stale := r.stale
 	r.stale = false
@@ -165,8 +166,8 @@ func (r *Reader) refresh() error {
 	return r.end()
 }
 
-// leave is called at the end of the log. It ends the reading of a log that does not grow any more. more is
-// false if the log may grow.
+// leave is called at the end of the open log. If the log is complete, it closes it. If more records may be appended,
+// more is false.
 func (r *Reader) leave() (more bool, err error) {
 	s := r.seg
 	if s.last == unknown {
@@ -175,7 +176,7 @@ func (r *Reader) leave() (more bool, err error) {
 			return false, err
 		}
 		if now.kind == Batch && now.first == s.first {
-			r.seg = now // what was appended before it ended has to be read
+			r.seg = now // if the log has ended, its last records are still to be read
 			return now.last != unknown, nil
 		}
 		return true, r.end()
@@ -190,8 +191,8 @@ func (r *Reader) leave() (more bool, err error) {
 	return true, r.end()
 }
 
-// lookBetween is called when numbers are missing between a log and the next segment. What has them may have been renamed
-// while the directory was listed; see Directory.find.
+// lookBetween is called when numbers are missing between a log and the next segment. The segment with these numbers may
+// have been renamed while the directory was listed; see Directory.find.
 func (r *Reader) lookBetween() error {
 	s := r.seg
 	r.src.settle()
@@ -210,7 +211,7 @@ func (r *Reader) lookBetween() error {
 
 // open opens the segment with the change after the position.
 func (r *Reader) open() (found bool, err error) {
-	const attempts = 10 // a log may be moved, and the next one too
+	const attempts = 10 // a log may be moved before it is opened, and then the next one too
 	missing := ""
 	for range attempts {
 		s, err := r.src.find(r.position, r.limit)
@@ -282,7 +283,7 @@ func (r *Reader) record() (*Change, error) {
 	return nil, nil
 }
 
-// take returns a record as a change, or nil for one that is before the position or empty.
+// take returns a record as a change. It returns nil if the record is empty, before the position, or of a failed write.
 func (r *Reader) take(record []byte) (*Change, error) {
 	b, err := batch.NewReader(record)
 	if err != nil {

@@ -33,19 +33,21 @@ const (
 	pendingSuffix = ".pending"
 	cursorsName   = "CURSORS"
 	tempSuffix    = ".tmp"
-	copySuffix    = ".copying" // a crash in the middle of a move from another file system leaves it; see logdir.FS
+	copySuffix    = ".copying" // left by a crash during a move from another file system; see logdir.FS
 )
 
-// unknown is the number of the last record of a log that may still grow.
+// unknown stands for the last number of a log to which records may still be appended.
 const unknown = math.MaxUint64
 
 // segment is a part of the history: a log, or a change with a file of its own.
 type segment struct {
 	kind  Kind
 	first uint64 // sequence numbers
-	// logged is the last number that a record has. It is below first if there is no record.
+	// logged is the last number in a record that counts. It is below first if there is none.
 	logged uint64
-	last   uint64 // the next segment begins after it
+	// last is the last number of the segment: the next one begins with last+1. It is above logged if the last writes
+	// failed.
+	last uint64
 
 	path    string
 	size    uint64 // with the linked tables
@@ -99,7 +101,7 @@ func parseName(name string) (s *segment, ok bool) {
 	return s, valid && s.name() == name
 }
 
-// chain returns the segments that form a chain with the newest one, which all follow one another.
+// chain returns the newest segments that follow one another without a gap.
 func chain(segments []*segment) []*segment {
 	slices.SortFunc(segments, func(a, b *segment) int { return cmpUint(a.first, b.first) })
 	begin := max(len(segments)-1, 0)
@@ -109,7 +111,7 @@ func chain(segments []*segment) []*segment {
 	return segments[begin:]
 }
 
-// overlaps reports whether both segments have a number.
+// overlaps reports whether a number is in both segments.
 func (s *segment) overlaps(other *segment) bool {
 	return s.first <= other.last && other.first <= s.last
 }

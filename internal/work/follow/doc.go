@@ -11,8 +11,8 @@
 //  3. It reads what was added to the logs (logs.go) that the edits need. If one is gone, back to 1.
 //  4. It publishes the result as one step.
 //
-// The end of the MANIFEST or of a log may be half of a record: the writer is about to write the other
-// half, or was killed. That is left for later.
+// The MANIFEST or a log may end with half of a record: the writer is about to write the other half, or
+// was killed. The next Refresh reads on from the beginning of that record.
 //
 // Step 3 comes after step 1, so the logs may be ahead of the version. Some writes are not in a log: a
 // load, an ingest, a deleted range, or a transaction of goleveldb adds tables by an edit. A log that

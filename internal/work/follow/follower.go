@@ -20,7 +20,7 @@ type Options struct {
 	// FindLogs returns the file system that shows the logs as files of Dir. It is called again when the
 	// writer has opened the database again.
 	FindLogs func() (vfs.FS, error)
-	// Check returns why a database with this record cannot be followed, nil if it can.
+	// Check returns an error if a database with this record cannot be followed.
 	Check func(manifest.Recorded) error
 	// Manifest are the options of the versions. The Follower sets FS, Dir and Obsolete.
 	Manifest manifest.SetOptions
@@ -47,10 +47,10 @@ type Follower struct {
 
 	mu       sync.Mutex // held by Refresh and Lag
 	tail     *manifest.Tail
-	reading  *manifest.Reading // that was published; nil before the first
+	reading  *manifest.Reading // the published one; nil before the first
 	logs     logSet
 	seq      uint64    // of the view that was published
-	complete time.Time // the beginning of the last Refresh that read everything
+	complete time.Time // when the last Refresh began that read everything
 	closed   bool
 	panicked bool
 	patience int // attempts without progress; maxStill, except in tests
@@ -97,17 +97,17 @@ func (f *Follower) drop(files []manifest.LevelFile) {
 	f.pins.drop(metas)
 }
 
-// Attempts without progress: what a writer does between the two steps of a change takes microseconds,
-// on a loaded machine some milliseconds. Together they wait for about an eighth of a second. If a writer
-// is so busy that each attempt meets another change, a Refresh ends after maxTime.
+// An attempt without progress has met a writer between the two steps of a change. These are microseconds apart, on a
+// loaded machine some milliseconds. All maxStill attempts together wait for about an eighth of a second. If a writer is
+// so busy that each attempt meets another change, a Refresh ends after maxTime.
 const (
 	maxStill  = 8
 	firstWait = time.Millisecond
 	maxTime   = time.Second
 )
 
-// IsGap reports whether err says that operations are missing between two records of the logs. What is
-// before them has been published.
+// IsGap reports whether err says that operations are missing between two records of the logs. Those before the gap have
+// been published.
 func IsGap(err error) bool {
 	var gap *gapError
 	return errors.As(err, &gap)
@@ -138,7 +138,7 @@ func (f *Follower) step(do func(s *step) error) error {
 	return err
 }
 
-// run is Refresh, without what begins and ends it.
+// run reads and publishes. Refresh prepares it, and cleans up after it.
 func (s *step) run(ctx context.Context, publish func(View)) error {
 	start, err := s.read(ctx)
 	if err != nil && !IsGap(err) {
@@ -153,8 +153,8 @@ func (s *step) run(ctx context.Context, publish func(View)) error {
 	return err
 }
 
-// read tries to read everything, until that succeeds or makes no progress. start is when it began. After an error it
-// may be used up to a gap if IsGap says so.
+// read repeats try until it has read everything, or makes no progress. start is when the Refresh began. If IsGap
+// recognizes the error, what was read up to the gap can be used.
 func (s *step) read(ctx context.Context) (start time.Time, err error) {
 	f, wait := s.f, time.Duration(0)
 	start = time.Now()
@@ -192,7 +192,7 @@ type step struct {
 
 func (f *Follower) newStep() *step { return &step{f: f, reading: f.reading, logs: f.logs} }
 
-// progress changes when more was read.
+// progress measures how much was read: if two attempts have the same progress, the second one has read nothing new.
 func (s *step) progress() (p struct {
 	reading *manifest.Reading
 	seq     uint64
@@ -260,12 +260,12 @@ func (s *step) readManifest() (added bool, err error) {
 	return added, err
 }
 
-// errAgain says that the writer has made a change meanwhile.
+// errAgain is the error of an attempt during which the writer has made a change.
 var errAgain = errors.Sentinel("sievedb: the writer has changed the database meanwhile")
 
-// checkMissing decides whether the log that the edits name may be missing. If a later edit makes it
-// superfluous, it was written before the log was removed. Without one, goleveldb has flushed an empty
-// memtable, or the log is lost; see replay.checkLog.
+// checkMissing decides whether the log that the edits name may be missing. Usually a later edit no longer needs it: a
+// writer writes such an edit before it removes the log. If there is none, goleveldb has flushed an empty memtable, or
+// the log is lost; see replay.checkLog.
 func (s *step) checkMissing() error {
 	added, err := s.readManifest()
 	switch {
@@ -281,7 +281,7 @@ func (s *step) checkMissing() error {
 		base.FileName(base.FileLog, s.reading.LogNum)), path, -1)
 }
 
-// missingTable makes the error of a missing table that of a damaged database.
+// missingTable turns the error of a missing table into one of a damaged database.
 func missingTable(err error) error {
 	var p *fs.PathError
 	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &p) {
@@ -298,7 +298,8 @@ func (s *step) take(r *manifest.Reading) {
 	s.reading = r
 }
 
-// forgetLogs makes the step read the logs from their beginning, as files that may be others by now.
+// forgetLogs makes the step open the logs again and read them from their beginning, since other files may have their
+// names by now.
 func (s *step) forgetLogs() {
 	closeLogs(s.logs.open, s.f.logs.open)
 	s.logs.open = nil
@@ -345,13 +346,13 @@ func (s *step) end() {
 	}
 	s.forgetLogs()
 	if s.reading != s.f.reading {
-		_ = s.f.tail.Close() // it has passed the edits that are discarded: the next Refresh reads everything
+		_ = s.f.tail.Close() // it is after the discarded edits, so the next Refresh reads the whole MANIFEST
 	}
 	s.take(s.f.reading)
 	s.unpin()
 }
 
-// unpin closes tables that were opened on the way and are not in the version.
+// unpin closes the tables that the step has opened and that are not in the version.
 func (s *step) unpin() {
 	var unused []*manifest.FileMeta
 	for _, file := range s.pinned {

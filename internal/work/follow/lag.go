@@ -29,7 +29,7 @@ func (f *Follower) Lag() (lag report.Lag, err error) {
 		return lag, err
 	}
 	logs, logNum := f.logs, f.reading.LogNum
-	if unread.Replaced { // logs of the same numbers may be others
+	if unread.Replaced { // logs with the same numbers may be other files
 		logNum, logs.open = unread.LogNum, nil
 		if logs.fs, err = f.o.FindLogs(); err != nil {
 			return lag, err
@@ -41,7 +41,7 @@ func (f *Follower) Lag() (lag report.Lag, err error) {
 	}
 	last = max(last, unread.LastSeq)
 	if unread.Replaced && last < f.seq {
-		// Either it is older, or the writer has moved the rest from a log to a table meanwhile.
+		// Either the database is an older one, or the writer has just flushed the rest of a log to a table.
 		if err := f.confirmOrder(); err != nil {
 			return lag, err
 		}
@@ -54,7 +54,7 @@ func (f *Follower) Lag() (lag report.Lag, err error) {
 	return lag, nil
 }
 
-// confirmOrder reads what Refresh would read, and returns its error if that is older than the view.
+// confirmOrder reads what Refresh would read, and returns the error of Refresh if that is older than the view.
 func (f *Follower) confirmOrder() error {
 	return f.step(func(s *step) error {
 		if _, err := s.read(context.Background()); err != nil && !IsGap(err) {
@@ -64,8 +64,8 @@ func (f *Follower) confirmOrder() error {
 	})
 }
 
-// unreadLogs returns how many bytes were not read of the logs from the given number on, and the last operation in
-// them.
+// unreadLogs returns how many bytes of the logs, from the one with the given number on, were not read yet, and the last
+// operation in them.
 func (f *Follower) unreadLogs(logs logSet, from uint64) (bytes int64, last uint64, err error) {
 	names, err := logs.fs.List(f.o.Dir)
 	if err != nil {

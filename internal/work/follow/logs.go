@@ -25,7 +25,7 @@ type Memtable struct {
 type logTail struct {
 	num  uint64
 	path string
-	file vfs.File // open: it can be read when it was removed
+	file vfs.File // open, so that it can be read after its removal
 	log  *wal.Reader
 	last uint64 // the last operation that was read from it, 0 for none
 	// mems are the entries that were read, the oldest first. Readers have the first published ones.
@@ -53,7 +53,7 @@ func (f *Follower) neededLogs(have logSet, r *manifest.Reading) (logs []*logTail
 	}
 	needed := func(num uint64) bool { return num >= r.LogNum || num == r.PrevLogNum && num > 0 }
 	for _, l := range have.open {
-		if needed(l.num) { // perhaps it is not in the directory any more: then an edit follows
+		if needed(l.num) { // it may have been removed from the directory; then a later edit does not need it
 			logs = append(logs, l)
 		}
 	}
@@ -98,9 +98,9 @@ func (l *logTail) rewind(off int64) {
 	l.log.Continue(off, 0)
 }
 
-// readLogs reads what was added to the logs. apart says that it must not go to published memtables.
+// readLogs reads the new records of the logs. If apart is set, they must not be added to published memtables.
 func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) error {
-	last := uint64(0) // that was read from a log
+	last := uint64(0) // the last operation that was read from a log
 	for _, l := range logs {
 		last = max(last, l.last)
 		size, err := l.file.Size()
@@ -127,8 +127,8 @@ func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) er
 	return nil
 }
 
-// add adds a record of a log to its memtables. known is the last operation that the version or a log
-// has, last the last one of a log, which has size bytes.
+// add adds a record of a log, which has size bytes, to its memtables. known is the last operation that the version or a
+// log has, last the last one in a log.
 func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool, size int64) error {
 	unread := uint64(size-l.log.End()) + uint64(len(record))
 	next, memSize, err := batch.Check(record)
@@ -181,16 +181,15 @@ const (
 	minMemtable = 4 << 10
 	maxBegin    = 256 << 10
 	maxMemtable = 64 << 20
-	// maxMemtables is the number of memtables of a log from which on they are merged into one, when the
-	// next one would have to be apart from the published ones.
+	// If a log has maxMemtables memtables, and the next records must not go to a published one, they are merged
+	// into one.
 	maxMemtables = 8
-	entryGrowth  = 4 // an entry in a memtable and in a log, usually much less
-	// minHidden is the divisor of the part of a full memtable that must be hidden before thin copies the
-	// rest.
+	entryGrowth  = 4 // how many times larger an entry can be in a memtable than in a log; usually much less
+	// thin copies a full memtable if at least one part in minHidden of it are versions that no reader sees.
 	minHidden = 8
 )
 
-// begin begins a memtable for a batch of memSize bytes. unread is the number of bytes of the log after it.
+// begin begins a memtable with a batch of memSize bytes. unread is the number of bytes of the log after the batch.
 func (l *logTail) begin(f *Follower, memSize, unread uint64) {
 	size := min(max(minMemtable, entryGrowth*unread), maxBegin)
 	switch n := len(l.mems); {
@@ -206,8 +205,8 @@ func (l *logTail) begin(f *Follower, memSize, unread uint64) {
 	l.mems = append(l.mems, memtable.New(f.o.Manifest.Cmp, int(size)))
 }
 
-// merge copies all entries of the log to one memtable, which is not published, and has room for more. It
-// returns the size of that.
+// merge copies all entries of the log to a new memtable that has room for more, and returns its size. Readers do not
+// have the new memtable yet.
 func (l *logTail) merge(f *Follower, more uint64) (size uint64) {
 	size = more + memtable.Slack
 	for _, m := range l.mems {
@@ -229,8 +228,8 @@ func (l *logTail) merge(f *Follower, more uint64) (size uint64) {
 	return size
 }
 
-// thin removes versions that no reader will see from the newest memtable, which is full and not
-// published, if they use enough of it: a log may have very many short entries for few keys.
+// thin removes the versions that no reader will see from the newest memtable, if they use enough of its memory: a log
+// may have very many short entries for few keys. The memtable is full, and not published.
 func (l *logTail) thin(f *Follower) {
 	if len(l.mems) == l.published {
 		return

@@ -11,14 +11,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// pins are the open tables of a follower. As a file system, it opens them again although the writer
-// removed them. Its methods are safe for concurrent use.
+// pins are the open tables of a follower. As a file system, it can open them again after the writer has removed them.
+// Its methods are safe for concurrent use.
 type pins struct {
 	vfs.FS // of the database
 
 	mu    sync.Mutex
 	files map[*manifest.FileMeta]*pin
-	paths map[string]*pin // the newest of each path
+	paths map[string]*pin // for each path the table that was opened last
 }
 
 // pin is an open table.
@@ -26,8 +26,8 @@ type pin struct {
 	vfs.File
 	path string
 	info fs.FileInfo
-	// tables is the number of descriptions of the table in versions, users the same and the number of
-	// Files that Open returned. Both are guarded by pins.mu.
+	// tables is the number of FileMetas in versions that describe the table. users is the same plus the number of open
+	// Files that Open has returned. pins.mu guards both.
 	tables, users int
 }
 
@@ -63,7 +63,7 @@ func (p *pins) add(dir string, v *manifest.Version) (added []*manifest.FileMeta,
 	return added, nil
 }
 
-// share uses the open file of a table for another description of the same table, from a new MANIFEST.
+// share uses the open file of a table for another FileMeta that describes it, which a new MANIFEST has.
 func (p *pins) share(dir string, f *manifest.FileMeta) bool {
 	for _, old := range []bool{false, true} {
 		f.OldSuffix = old
