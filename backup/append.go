@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// pending is what a segment will contain. The changes are in memory, the tables in the directory of the database,
-// which keeps them because of the cursor.
+// pending is the content of the next segment. Its changes are in memory. Its tables are in the directory of the
+// database, which keeps them for the cursor.
 type pending struct {
 	content []byte
 	changes uint64
@@ -25,13 +25,14 @@ type pending struct {
 }
 
 const (
-	// markEvery is the resolution of the times of changes, and idleMark the longest time without a mark
-	// between two calls of Archive, also if nothing changes.
+	// markEvery is the resolution of the times of changes. idleMark is the longest time between two marks, even if
+	// nothing changes.
 	markEvery = time.Second
 	idleMark  = 10 * time.Minute
 )
 
-// gather adds changes until the end, or with wait until the context is done. full says that there may be more.
+// gather adds the changes that exist. With wait it also waits for more until the context is done. full is true if it
+// ended because the segment is full.
 func (a *archiver) gather(ctx context.Context, wait bool) (full bool, err error) {
 	p := &a.pending
 	since := a.last
@@ -71,8 +72,8 @@ func (p *pending) add(c db.Change, now time.Time) error {
 	return nil
 }
 
-// store stores what was gathered as a segment, and moves the cursor. stored is false if another call of Archive
-// was faster.
+// store stores the gathered changes as a segment, and moves the cursor. stored is false if another call of Archive has
+// stored a segment with that number.
 func (a *archiver) store(ctx context.Context) (stored bool, err error) {
 	p := a.pending
 	idle := p.changes == 0
@@ -122,8 +123,8 @@ func (a *archiver) storeHead(ctx context.Context, h *segmentHead, p pending) err
 	return a.storage.Create(ctx, h.name(), io.MultiReader(bytes.NewReader(text), bytes.NewReader(p.content)))
 }
 
-// stillSound returns an error if Prune took the writer of a segment for abandoned, and may have deleted its tables. Then
-// nothing may continue after the segment, so the database leaves the stream.
+// stillSound returns an error if Prune has taken the writer of a segment for dead, and so may have deleted the tables
+// of the segment. No segment may follow such a one, so the database begins a new stream.
 func (a *archiver) stillSound(c *creation) error {
 	running, err := c.ids(c.ctx, runningPrefix)
 	if err != nil || slices.Contains(running, c.m.ID) {
@@ -141,8 +142,8 @@ func (a *archiver) stillThere(ctx context.Context) error {
 	return err
 }
 
-// moveCursor moves the cursor to the beginning of the newest segment that has changes. So the next program
-// that archives the database can compare them.
+// moveCursor moves the cursor to the beginning of the newest segment that has changes. The database keeps the changes
+// of that segment too, so the next program that archives the database can compare them.
 func (a *archiver) moveCursor() error {
 	err := a.d.SetCursor(a.cursor, a.from)
 	if err == nil || !errors.Is(err, db.ErrChangesGone) {
@@ -155,8 +156,8 @@ func (a *archiver) moveCursor() error {
 	return errors.CombineErrors(err, listErr)
 }
 
-// storeWithTables stores a segment whose changes have tables. It follows the rules for backups: it is announced,
-// so that Prune deletes no table that it is going to need.
+// storeWithTables stores a segment whose changes have tables. Like a backup, it is announced, so that Prune deletes no
+// table that it needs.
 func (a *archiver) storeWithTables(ctx context.Context, h *segmentHead, p pending) error {
 	c := newCreation(ctx, a.Repository, a.d.Options())
 	c.opts, c.m.Database = a.opts.CreateOptions, a.opts.Database

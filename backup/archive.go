@@ -16,8 +16,8 @@ type ArchiveOptions struct {
 	// CreateOptions are those of the backup that is made if there is none to continue. Its Database
 	// names the database in any case.
 	CreateOptions
-	// Every is the longest time between two segments of KeepArchiving while the database changes. What
-	// was written in the last period is lost if the machine is. Default: one minute.
+	// Every is the longest time between two segments of KeepArchiving while the database changes. If the machine is
+	// lost, the writes of the last period are lost too. Default: one minute.
 	Every time.Duration
 }
 
@@ -34,18 +34,22 @@ type ArchiveInfo struct {
 	Bytes             int64
 }
 
-// Archive stores what was committed since the last segment or backup, in segments, so that RestoreAt can
-// restore the state after each change. It first makes all writes durable. When it returns nil, every state from
-// the first backup of the stream to this moment can be restored. d must be open for writing, with Options.Changes.
+// Archive stores the changes since the last segment or backup in segments, so that RestoreAt can restore the state
+// after each of them. It first makes all writes durable. When it returns nil, every state from the first backup of the
+// stream to this moment can be restored. d must be open for writing, with Options.Changes.
 //
-// If there is no backup that the changes continue, Archive makes one: at the first call, if the history of the
-// database was restarted, after a restore, if the database is a copy that has been changed since, or if Prune
-// removed all backups of the stream. The database keeps changes that no segment has yet, whatever
-// Options.Changes says, until StopArchiving.
+// If the changes do not continue a backup, Archive makes one first. That happens
 //
-// Archive and Create may be called from any goroutine and for several databases at once; only one program archives a
-// database at a time, which its lock ensures. After an error or a crash the next call continues. nil options mean
-// the defaults. If ctx is done, the error is that of ctx.
+//   - at the first call, and after a restore;
+//   - if the history of the database was restarted;
+//   - if the database is a copy that has been changed since;
+//   - if Prune has removed all backups of the stream.
+//
+// The database keeps changes that no segment has yet, whatever Options.Changes says, until StopArchiving.
+//
+// Archive and Create may be called from any goroutine, and for several databases at once. Only one program archives a
+// database at a time, because only one has it open for writing. After an error or a crash, the next call continues. nil
+// options mean the defaults. If ctx is done, the error is that of ctx.
 func (r *Repository) Archive(ctx context.Context, d *db.DB, o *ArchiveOptions) (ArchiveInfo, error) {
 	a, err := r.newArchiver(ctx, d, o)
 	if err != nil {
@@ -55,9 +59,9 @@ func (r *Repository) Archive(ctx context.Context, d *db.DB, o *ArchiveOptions) (
 	return a.info, errors.Wrap(base.NoSpace(err), "sievedb: backup: Archive")
 }
 
-// KeepArchiving does what Archive does, continuously, and returns when ctx is done, d is closed, or with an error. It
-// notes the time of changes to the second, for RestoreAt. Call it again after an error, such as one of the
-// network. It does not archive what was written just before ctx was done: call Archive then.
+// KeepArchiving does what Archive does, continuously. It returns when ctx is done, when d is closed, or with an error.
+// For RestoreAt, it notes the time of changes to the second. Call it again after an error, such as one of the network.
+// It does not archive the writes just before ctx was done: call Archive afterwards.
 func (r *Repository) KeepArchiving(ctx context.Context, d *db.DB, o *ArchiveOptions) error {
 	a, err := r.newArchiver(ctx, d, o)
 	if err != nil {
@@ -111,8 +115,8 @@ type archiver struct {
 	cursor   string // its name
 	id       string // of the stream
 	begins   uint64 // the number after which it begins
-	// The newest segment: its number, its checksum, its last sequence number, and the number at which the
-	// newest segment with a change begins, at which the cursor is.
+	// The newest segment: its number, its checksum, and its last sequence number. from is the position of the cursor:
+	// the number after which the newest segment with a change begins.
 	number   uint64
 	sum      string
 	last     uint64
@@ -125,8 +129,8 @@ type archiver struct {
 // errParted says that the changes of the database do not continue the stream.
 var errParted = errors.Sentinel("sievedb: backup: the changes of the database do not continue the stream")
 
-// catchUp archives all that is durable after a sync. With begin set it begins a stream if none can be
-// continued; otherwise the error is errParted.
+// catchUp syncs the log, and archives all changes up to then. If no stream can be continued, it begins one if begin is
+// set, and returns errParted otherwise.
 func (a *archiver) catchUp(ctx context.Context, begin bool) error {
 	release, err := takeTurn(ctx, a.d)
 	if err != nil {
@@ -137,7 +141,7 @@ func (a *archiver) catchUp(ctx context.Context, begin bool) error {
 		return err
 	}
 	if a.attached {
-		// Another call may have continued the stream, and changes that were not gathered may be gone.
+		// Another call may have continued the stream, and the database may not have the changes before that any more.
 		if err := a.continueStream(ctx); !errors.Is(err, errParted) {
 			return err
 		}
@@ -191,8 +195,8 @@ func (a *archiver) await(ctx context.Context) error {
 	return err
 }
 
-// attach finds the stream that the database continues. Only the database that has written a segment, or one
-// with the same changes, continues after it: the changes since the cursor are compared.
+// attach finds the stream that the database continues. To continue after a segment, a database must have written it, or
+// have the same changes. So attach compares the changes since the cursor.
 func (a *archiver) attach(ctx context.Context) error {
 	s, at, err := a.usable(ctx)
 	if err != nil {
@@ -219,8 +223,9 @@ func (a *archiver) attach(ctx context.Context) error {
 	return nil
 }
 
-// follow compares the segments since a position with the changes of the database. It returns errParted if they do
-// not reach back to the position and have no changes: numbers alone do not prove that the history is the same.
+// follow compares the segments since a position with the changes of the database. It returns errParted if they differ.
+// It also does if the segments neither reach back to the position nor have a change, because equal numbers alone do not
+// prove that the history is the same.
 func (a *archiver) follow(ctx context.Context, numbers []uint64, position uint64) error {
 	begin, proven := len(numbers), len(numbers) == 0
 	for begin > 0 && !proven {
@@ -323,7 +328,7 @@ func (a *archiver) sameTables(ctx context.Context, paths []string, s *segment, t
 	return true, nil
 }
 
-// parted replaces the errors of a feed whose history is not that of the stream.
+// parted replaces errors of a feed which mean that its history is not that of the stream.
 func parted(err error) error {
 	if errors.Is(err, db.ErrChangesGone) || errors.Is(err, db.ErrChangesAhead) {
 		return errors.CombineErrors(errParted, err)
@@ -395,7 +400,7 @@ func (a *archiver) newStreamID(ctx context.Context) (string, error) {
 	return newID(a.later(a.now(), ids)), err
 }
 
-// dropOld drops the cursors of earlier streams of the database.
+// dropOld drops the cursors of the database for earlier streams.
 func (a *archiver) dropOld(ctx context.Context, old []cursor, name string) error {
 	for _, c := range old {
 		s, err := a.stream(ctx, c.stream)
@@ -414,8 +419,8 @@ func (a *archiver) dropOld(ctx context.Context, old []cursor, name string) error
 	return nil
 }
 
-// reaches reports whether the segments lead on from a backup with that sequence number. The stream may have begun, and
-// Prune may have removed segments, while the backup was made.
+// reaches reports whether segments continue from a backup with that sequence number. They may not: while the backup was
+// made, the stream may have begun, or Prune may have removed segments.
 func (a *archiver) reaches(ctx context.Context, seq uint64) (bool, error) {
 	numbers, err := a.numbers(ctx, a.id)
 	if err != nil || len(numbers) == 0 || seq > a.last {
@@ -428,8 +433,9 @@ func (a *archiver) reaches(ctx context.Context, seq uint64) (bool, error) {
 	return err == nil && h.after <= seq, err
 }
 
-// joinStream makes a backup a part of the stream that the database continues: a backup from which RestoreAt can
-// begin. All that the backup contains is in the segments then, so no other history has been there.
+// joinStream makes a backup a part of the stream that the database continues, so that RestoreAt can begin with it. It
+// first archives all changes that the backup contains. If that succeeds, the backup is of the history that the stream
+// has.
 func (c *creation) joinStream(d *db.DB) error {
 	if o := d.Options(); o.ReadOnly || o.Changes == (db.ChangeRetention{}) {
 		return nil

@@ -16,8 +16,9 @@ type change struct {
 	kind        db.ChangeKind
 	first, last uint64
 	record      []byte // of a batch, as it is stored
-	// Ranges that are deleted before the record is applied: their number, and the ranges as they are stored. A range may
-	// have one byte, so a list of them could need many times the memory of the segment.
+	// Ranges that are deleted before the record is applied: their number, and the ranges as they are stored. They are
+	// not decoded to a list, which could need many times the memory of the segment: a stored range may have a single
+	// byte.
 	ranges     uint64
 	rangeBytes []byte
 	tables     []int // their numbers in the head of the segment
@@ -143,7 +144,8 @@ func (d *decoder) span() (s span) {
 	return s
 }
 
-// change reads a change. Its tables have the numbers from table on, and end before all: each table is used once.
+// change reads a change. Each table of a segment belongs to one change, in order: those of this one begin with number
+// table. all is the number of tables of the segment.
 func (d *decoder) change(table, all int) (c change) {
 	c.kind = db.ChangeKind(d.byte())
 	c.first, c.last = d.number(), d.number()
@@ -165,8 +167,8 @@ func (d *decoder) change(table, all int) (c change) {
 	return c
 }
 
-// changeReader reads the changes of a segment whose checksums are right, one after the other: together they may need
-// many times the memory of the segment.
+// changeReader reads the changes of a segment with right checksums one by one, because all of them could need many
+// times the memory of the segment.
 type changeReader struct {
 	*segment
 	d      decoder
@@ -179,7 +181,8 @@ func (s *segment) reader() *changeReader {
 	return &changeReader{segment: s, d: decoder{rest: s.content}, last: s.after}
 }
 
-// next returns the next change. ok is false at the end, when all of the segment was found valid, and after an error.
+// next returns the next change. ok is false after an error, and at the end. An end without an error means that the
+// whole segment is valid.
 func (r *changeReader) next() (c change, ok bool, err error) {
 	if len(r.d.rest) == 0 {
 		if r.count != r.changes || r.last != r.segmentHead.last || r.tables != len(r.segmentHead.tables) {

@@ -24,10 +24,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// MaxDuration is how long a backup may take. Objects that were stored when it ends with an error are
-// found again by the next backup. AbandonedAfter is the age at which Prune takes a running backup for
-// abandoned, as after a crash of another machine. The difference allows for clocks that differ between machines, and for
-// a slow last write.
+// MaxDuration is how long a backup may take. If a backup takes longer, it fails, but the next one uses the objects that
+// it has stored. AbandonedAfter is the age from which Prune treats a running backup as abandoned, for example after a
+// crash of another machine. The difference allows for machines whose clocks differ, and for a slow last write.
 const (
 	MaxDuration    = 48 * time.Hour
 	AbandonedAfter = 96 * time.Hour
@@ -38,17 +37,16 @@ type CreateOptions struct {
 	// Database names the database if the repository has backups of several. Prune applies its policy
 	// to each name separately. It has at most 4 KiB.
 	Database string
-	// CheckpointParent is the directory in which a checkpoint is made for the time of the backup, with a
-	// name that begins with that of the database's directory and ".backup-". It must be on the file system
-	// of the database, or the checkpoint copies every table. It is made if it does not exist. "" means the subdirectory "backup" of the
-	// database's directory, which exists only meanwhile. A database in a directory that cannot be written needs
-	// another one.
+	// CheckpointParent is the directory for the checkpoint that exists while the backup is made. The checkpoint's name
+	// begins with that of the database's directory and ".backup-". The directory should be on the file system of the
+	// database: otherwise the checkpoint copies every table. It is made if it does not exist. "" means the subdirectory
+	// "backup" of the database's directory, which exists only during the backup. If the database's directory cannot be
+	// written, another one is necessary.
 	CheckpointParent string
 	// Flush flushes the memtables first, so that the backup has no large log.
 	Flush bool
-	// ReadAll reads every table, and does not rely on the hash in a table that says that it is stored
-	// already. The hash is not cryptographic: someone who chooses values may be able to make two
-	// tables with the same one.
+	// ReadAll reads every table. Otherwise the hash in a table decides whether the repository has that table already.
+	// The hash is not cryptographic: someone who chooses values may be able to make two tables with the same hash.
 	ReadAll bool
 }
 
@@ -63,28 +61,27 @@ type creation struct {
 	parent, prefix string
 	own            bool
 	dir            string    // the checkpoint
-	lock           io.Closer // held until the backup is not announced any more, see dropDead
+	lock           io.Closer // held as long as the backup is announced, see dropDead
 	m              manifest
 	began          time.Time
 	// comparer is that of the database; nil means the default.
 	comparer *db.Comparer
-	// objects are those that may be used, by checksum: only name and size matter.
+	// objects are the stored objects that the backup may use, by checksum. They have only a name and a size.
 	objects map[string]Object
 	known   recognizer
 }
 
-// Create stores a backup of d and returns it. The backup has the state of the store at one moment after
-// the call: all writes that were acknowledged before the call, and none that began after Create
-// noted the state. The store can be used meanwhile, and may be read-only. nil options mean the defaults.
+// Create stores a backup of d and returns it. The backup has the state of the store at one moment during the call: it
+// has all writes that were acknowledged before the call. The store can be used during the backup, and may be read-only.
+// nil options mean the defaults.
 //
-// The database's files are noted with a checkpoint in the subdirectory "backup" of its directory, which every
-// engine ignores. It needs almost no space. What a crash leaves is removed by the next backup of that database, the
-// next opening for writing, and db.Destroy.
+// Create first makes a checkpoint in the subdirectory "backup" of the database's directory, which every engine ignores.
+// It needs almost no space. If a crash leaves it, the next backup of that database, the next opening for writing, or
+// db.Destroy removes it.
 //
-// A backup that is in the repository is complete, also after an error or a crash. If the returned Info
-// has an ID despite an error, the backup is there, and only the note that it is running could not be
-// removed; Prune removes that later. If ctx is done, the error is that of ctx. A full disk is
-// db.ErrNoSpace.
+// Each backup in the repository is complete, also after errors and crashes. If the returned Info has an ID despite an
+// error, the backup has been stored, and only the note that it is running could not be removed; Prune removes that
+// later. If ctx is done, the error is that of ctx. If the disk is full, it is db.ErrNoSpace.
 func (r *Repository) Create(ctx context.Context, d *db.DB, o *CreateOptions) (Info, error) {
 	return r.createIn(ctx, d, o, "")
 }
@@ -173,8 +170,8 @@ func (c *creation) checkParent(d *db.DB) error {
 	return nil
 }
 
-// chooseID chooses the ID. Backups are sorted by it, so it is later than those of all backups that are
-// there, also if the clock was set back or is late.
+// chooseID chooses the ID. Backups are sorted by ID, so it is later than all existing ones, even if the clock was set
+// back or is late.
 func (c *creation) chooseID() error {
 	ids, err := c.ids(c.ctx, backupPrefix)
 	if err != nil {
@@ -209,8 +206,8 @@ func engineVersion() string {
 	return version
 }
 
-// run makes the backup, announced before everything else. If it fails, the announcement is removed
-// last, when nothing can begin to need an object any more.
+// run makes the backup. It announces it first. If the backup fails, the announcement is removed last, when no object
+// can be needed for it any more.
 func (c *creation) run(d *db.DB) (err error) {
 	if err := c.chooseID(); err != nil {
 		return err
@@ -242,15 +239,15 @@ func (c *creation) giveUp() error { return c.remove(runningPrefix + c.m.ID) }
 // removeWithin is how long a call waits for a storage that may not be reachable.
 const removeWithin = time.Minute
 
-// remove deletes an object of this call, also if the context is done.
+// remove deletes an object that this call has made, even if the context is done.
 func (c *creation) remove(name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), removeWithin)
 	defer cancel()
 	return c.storage.Delete(ctx, name)
 }
 
-// listObjects finds the objects that may be used. The condemned ones are read before the objects
-// are listed: a list of condemned objects is removed after they were deleted.
+// listObjects finds the objects that the backup may use: those that are not condemned. It reads the lists of condemned
+// objects before it lists the objects, because Prune deletes condemned objects first and their list afterwards.
 func (c *creation) listObjects() error {
 	condemned, err := c.readCondemned(c.ctx)
 	if err != nil {
@@ -306,7 +303,7 @@ func (c *creation) lockPlace() error {
 		c.dir = filepath.Join(c.parent, c.prefix+id)
 		c.lock, err = c.fs.Lock(c.dir+checkpoint.LockSuffix, false)
 		switch {
-		case errors.Is(err, base.ErrLocked): // another backup has found the file, not locked yet, and is about to remove it
+		case errors.Is(err, base.ErrLocked): // another backup found the file before it was locked, and is about to remove it
 			id = newID(c.began)
 		case c.own && errors.Is(err, fs.ErrNotExist): // another backup has removed the empty parent
 		case err != nil:
@@ -414,7 +411,7 @@ func (c *creation) recognize(f *file) (found bool, err error) {
 	return c.use(f), nil
 }
 
-// use makes f that object with its checksum which may be used, if there is one.
+// use makes f the stored object with the checksum of f, if there is one that may be used.
 func (c *creation) use(f *file) bool {
 	o, ok := c.objects[f.sum]
 	if !ok || o.Size != f.size {
@@ -458,8 +455,8 @@ func (c *creation) storeContent(src vfs.File, f *file) error {
 	return err
 }
 
-// checkIdentity drops the identity of a table whose content is damaged. Otherwise the same table, undamaged
-// in a restored database or on another machine, would be recognized by it, and never be stored.
+// checkIdentity drops the identity of a damaged table. Otherwise an undamaged copy of the table, in a restored database
+// or on another machine, would be recognized as stored already, and never be stored.
 func (c *creation) checkIdentity(table vfs.File, f *file) error {
 	if f.identity == "" {
 		return nil
@@ -535,7 +532,7 @@ func (c *creation) checkObjects() error {
 	return nil
 }
 
-// commit writes the manifest, if all that the rules of the package comment demand is true.
+// commit writes the manifest, after it has checked what the rules in the package comment demand.
 func (c *creation) commit() error {
 	if err := c.checkObjects(); err != nil {
 		return err
@@ -545,13 +542,13 @@ func (c *creation) commit() error {
 	if err == nil {
 		err = c.stillAnnounced()
 	}
-	if err != nil { // also if Create failed, since it may have had its effect
+	if err != nil { // Create may have had its effect although it failed
 		return errors.CombineErrors(err, c.remove(name))
 	}
 	return nil
 }
 
-// stillAnnounced returns an error if Prune took the backup for abandoned.
+// stillAnnounced returns an error if Prune has treated the backup as abandoned.
 func (c *creation) stillAnnounced() error {
 	running, err := c.ids(c.ctx, runningPrefix)
 	if err == nil && !slices.Contains(running, c.m.ID) {

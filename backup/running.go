@@ -23,8 +23,8 @@ type announcement struct {
 	host, lock string
 }
 
-// reserve is how many bytes an announcement in a directory has besides. A backup that fills the disk gives them back when
-// it ends, and Prune then has room for the lists that it must write before it can delete anything. They are random, so
+// reserve is how many additional bytes an announcement in a directory has. If a backup fills the disk, its end frees
+// them, and Prune has room for the lists that it must write before it can delete anything. The bytes are random, so
 // that a file system cannot compress them.
 const reserve = 64 << 10
 
@@ -36,7 +36,7 @@ func (a announcement) encode(reserved int) []byte {
 	return text
 }
 
-// decodeAnnouncement never fails: what it cannot read is empty.
+// decodeAnnouncement never fails: a field that it cannot read is empty.
 func decodeAnnouncement(text []byte) (a announcement) {
 	for line := range strings.Lines(string(text)) {
 		word, quoted, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -85,9 +85,10 @@ func (r *Repository) localFS() vfs.FS {
 	return vfs.OS
 }
 
-// dropDead removes the announcements of backups whose process has ended, and returns their IDs: their locks are free. A
-// lock is the proof only on the machine that holds it, and only while its file is there, which is removed after the
-// announcement. What it cannot decide is left for dropAbandoned. In a dry run it removes nothing.
+// dropDead removes the announcements of backups whose process has ended, and returns their IDs. A process has ended if
+// its lock is free. Only the machine that holds a lock can know that, and only while the file of the lock exists; a
+// backup removes the file after its announcement. All other announcements are left for dropAbandoned. A dry run removes
+// nothing.
 func (r *Repository) dropDead(ctx context.Context, dryRun bool) (dead []string, err error) {
 	ids, err := r.ids(ctx, runningPrefix)
 	for _, id := range ids {
@@ -104,7 +105,7 @@ func (r *Repository) dropDead(ctx context.Context, dryRun bool) (dead []string, 
 
 func (r *Repository) dropIfDead(ctx context.Context, id string, dryRun bool) (dead bool, err error) {
 	text, err := r.read(ctx, runningPrefix+id, maxAnnouncement)
-	if err != nil { // it may have ended just now
+	if err != nil { // the backup may have ended just now
 		return false, ctx.Err()
 	}
 	a := decodeAnnouncement(text)
@@ -113,7 +114,7 @@ func (r *Repository) dropIfDead(ctx context.Context, id string, dryRun bool) (de
 	}
 	fsys := r.localFS()
 	if info, err := fsys.Lstat(a.lock); err != nil || !info.Mode().IsRegular() {
-		return false, nil // a missing file would be made
+		return false, nil // to lock a missing file would make it
 	}
 	lock, err := fsys.Lock(a.lock, false)
 	if err != nil { // base.ErrLocked, usually
@@ -147,7 +148,7 @@ func (r *Repository) dropTemps(ctx context.Context, id string) error {
 	return nil
 }
 
-// pieces is how many objects a list has if the disk is too full for a list of all.
+// pieces is the number of objects in one list if the disk is too full for a list of all.
 const pieces = 64
 
 // free condemns the objects that no backup needs, and deletes what can be deleted. Where the disk is too full for the

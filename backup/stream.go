@@ -60,8 +60,9 @@ func (r *Repository) stream(ctx context.Context, id string) (s *stream, err erro
 	return s, errors.Wrapf(err, "sievedb: backup: reading %s%s", streamPrefix, id)
 }
 
-// identities returns the identities of the repository, which the names of cursors contain: a database may be
-// archived in several repositories. There is one, or more if several programs made one at the same time.
+// identities returns the identities of the repository. The names of cursors contain one, because a database may be
+// archived in several repositories. A repository has more than one identity only if several programs made one at the
+// same time.
 func (r *Repository) identities(ctx context.Context, create bool) ([]string, error) {
 	ids, err := r.ids(ctx, identityPrefix)
 	if err != nil || len(ids) > 0 || !create {
@@ -114,8 +115,8 @@ func (r *Repository) cursors(ctx context.Context, d *db.DB) (all []cursor, err e
 	return all, nil
 }
 
-// StopArchiving removes the cursors with which d keeps changes for Archive in this repository. Call it when d is
-// not archived there any more: otherwise the changes that are kept fill the disk. What the repository has stays. If
+// StopArchiving removes the cursors of d, because of which it keeps changes for Archive in this repository. Call it
+// when d is no longer archived there: otherwise the kept changes fill the disk. The repository does not change. If
 // Archive is called later, it begins with another backup.
 func (r *Repository) StopArchiving(ctx context.Context, d *db.DB) error {
 	if ctx == nil {
@@ -128,8 +129,8 @@ func (r *Repository) StopArchiving(ctx context.Context, d *db.DB) error {
 	return errors.Wrap(err, "sievedb: backup: StopArchiving")
 }
 
-// usable returns the newest stream of the database that the repository has and d has a cursor for. Cursors whose
-// streams are gone are dropped, unless the streams may be about to be made.
+// usable returns the newest stream for which d has a cursor and which is in the repository. It drops cursors whose
+// streams are gone, unless the streams may be about to be made.
 func (a *archiver) usable(ctx context.Context) (*stream, *cursor, error) {
 	all, err := a.cursors(ctx, a.d)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// markerName is a file that is in a directory being restored before any other, with the last element of
-// the name that the directory will get. It says that what is there may be removed: without it, the
-// directory may be someone's database. Every engine removes a file of this name when it opens a database.
+// markerName is the first file in a directory that is being restored. It has the last element of the name that the
+// directory will get. Only a directory with this file may be cleared, because any other could be someone's database.
+// Every engine removes a file of this name when it opens a database.
 var markerName = base.FileName(base.FileTemp, 0)
 
 // makeTemp makes the directory to restore to, or accepts the one of an interrupted call, and locks it. A directory that
@@ -31,7 +31,7 @@ func (s *restoring) makeTemp() (lock io.Closer, err error) {
 	return s.lockTemp()
 }
 
-// chooseAnother adds to an error about a directory that another user can change what to do.
+// chooseAnother adds what to do to the error about a directory that another user can change.
 func chooseAnother(err error) error {
 	if errors.Is(err, vfs.ErrNotOwn) {
 		return errors.Wrap(err, "a directory that exists must belong to the user who restores, and no other may write "+
@@ -55,9 +55,9 @@ func (s *restoring) lockTemp() (io.Closer, error) {
 	return lock, nil
 }
 
-// renameDest makes the empty destination the directory to restore to: it keeps its mode and its owner, and
-// one that cannot be renamed, such as a mount point, is an error before anything is copied. It is locked
-// under both names, so that no other call sees it empty and fills it.
+// renameDest makes an empty destination the directory to restore to, so that it keeps its mode and its owner. If it
+// cannot be renamed, for example because it is a mount point, that is an error before anything is copied. It is locked
+// under both names, so that no other call finds it empty and fills it.
 func (s *restoring) renameDest() (io.Closer, error) {
 	name := filepath.Join(s.dest, base.LockName)
 	lock, err := s.fs.Lock(name, false)

@@ -7,8 +7,9 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// turns lets one call at a time archive a database, whatever repository it uses: only one process has the database
-// open for writing. Without it two calls would be right too, but each would make a backup at the beginning.
+// turns lets one call at a time archive a database, whatever repository it uses. A lock in memory is enough, because
+// only one process has the database open for writing. Two calls at the same time would not be wrong, but each would
+// begin with a backup.
 var turns = struct {
 	mu sync.Mutex
 	of map[*db.DB]*turn
