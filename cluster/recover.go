@@ -31,10 +31,10 @@ type RecoveredGroup struct {
 	Gap bool
 }
 
-// Recover makes a node the only one of a new cluster, with what its replicas have. It is for the loss of a majority, if
-// there is no newer backup: what the lost nodes had acknowledged and this one had not received is lost, and it cannot be
-// known what that is. The node must have replicas of all groups, and must not run. The other nodes of the old
-// cluster are refused from then on; they need empty directories to join.
+// Recover makes a node the only one of a new cluster, with the data of its replicas. It is for the loss of a majority
+// when there is no newer backup. Writes that the lost nodes had acknowledged and this one had not received are lost,
+// and nothing shows which ones these are. The node must have replicas of all groups, and must not run. The new cluster
+// refuses the other nodes of the old one; they need empty directories to join.
 //
 // Until Recover has returned nil, Start refuses the directory, also after a crash; call Recover again.
 func Recover(ctx context.Context, o RecoverOptions) (groups []RecoveredGroup, err error) {

@@ -119,9 +119,9 @@ func (t topology) slots(p *Reply) {
 	p.arrayAt(m, count)
 }
 
-// entries returns what CLUSTER SLOTS lists: ranges with their leaders first among the replicas. redis-py gives a node the
-// role in which it first appears, and asks only masters for KEYS, SCAN and DBSIZE. So a node that leads is listed as a
-// leader, with one slot of its own, before it is listed as a follower of others.
+// entries returns the ranges of CLUSTER SLOTS, each with its leader before the other replicas. redis-py gives a node
+// the role in which it first appears, and asks only masters for KEYS, SCAN and DBSIZE. So a node that leads a group is
+// listed as the leader of one of its slots before it is listed as a follower of other groups.
 func (t topology) entries() (list []kv.SlotRange) {
 	ranges := slices.DeleteFunc(slices.Clone(t.ranges), func(r kv.SlotRange) bool { return t.byID[r.Leader].ID == "" })
 	led := map[kv.NodeID]bool{} // those that are listed as leaders

@@ -39,7 +39,7 @@ func (a *acks) note(id raft.ServerID, term, sent uint64) {
 	a.wakeLocked()
 }
 
-// wake lets those who wait for a quorum look again.
+// wake wakes the goroutines that wait for a quorum, so that they check again.
 func (a *acks) wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -119,8 +119,8 @@ func (c *confirms) answer(conn net.Conn) {
 	}
 }
 
-// ask sends a question to as many voters as a majority needs besides this server; with all, to each. It sends nothing
-// to those that have the question already, or that are not connected yet. The fastest come first.
+// ask sends a question to as many other voters as a majority needs, the fastest first. With all, it sends it to each
+// voter. It skips those that have the question already, and those that are not connected yet.
 func (c *confirms) ask(servers []raft.Server, term, number uint64, all bool) {
 	now := time.Now()
 	c.mu.Lock()
@@ -227,7 +227,7 @@ func (c *confirms) dropLocked(p *peer) {
 	c.retryLocked(p)
 }
 
-// retryLocked lets a round that waits connect again, after a while.
+// retryLocked wakes a waiting round after a while, so that it connects again.
 func (c *confirms) retryLocked(p *peer) {
 	after := redialAfter << min(p.failed, 4)
 	p.retryAt = time.Now().Add(after)

@@ -48,13 +48,13 @@
 //     heartbeats that were sent before the read began: a leader that was paused can verify itself by an
 //     acknowledgement that waited in a socket.
 //   - Entries are not pipelined, because raft's pipeline can block its shutdown for ever.
-//   - What is committed by raft's count is not applied, announced or acknowledged before it is durable at the leader, whose
-//     disk writes while the entries travel: see SoonDurable.
-//   - A candidate whose vote this server has not heard of can win it. Raft refuses candidates that are no voters in the
-//     newest configuration that a server knows, so one that missed a change can keep a majority from electing anyone.
-//   - Messages and votes are for a server, and not for its address, where another one may be by now. Raft's messages
-//     reach any server there, which has forgotten what the first one has stored and voted for, and raft stores the
-//     address of the candidate with a vote, without its ID: see transport.
-//   - Half a vote on the disk is none: see voteStore.
+//   - The leader sends entries while its own disk writes them, and raft counts the leader as if they were durable
+//     there. So an entry is not applied, announced or acknowledged before it is durable at the leader: see SoonDurable.
+//   - A candidate can win the vote of a server whose configuration does not have the candidate as a voter yet. Raft
+//     refuses such candidates, so a server that missed a change could keep a majority from electing anyone: see admit.
+//   - Messages and votes are for a server, not for its address. Another server may use the address by now, without the
+//     entries and votes of the first one. Raft sends its messages to an address, and stores a vote with the address of
+//     the candidate instead of its ID: see transport.
+//   - If only half of a vote is on the disk, it does not count: see voteStore.
 //   - A leader that stalls while it sends a snapshot does not block the main loop of the receiver for ever.
 package consensus

@@ -198,8 +198,8 @@ func (g *Group) settled() uint64 {
 	return max(r.CommitIndex(), r.AppliedIndex())
 }
 
-// installed restarts raft if what it remembers of its log is not what the store has. Raft drops the log after
-// a snapshot, but remembers the last entry, by which it then judges all that the leader sends (#697).
+// installed restarts raft if the last entry that it remembers is not the last one in the store. Raft drops the log
+// after a snapshot, but still remembers the last entry, and compares everything that the leader sends with it (#697).
 func (g *Group) installed(index uint64) {
 	remembered, err := strconv.ParseUint(g.raft.Load().Stats()["last_log_index"], 10, 64)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 //
 // Raft does not know this: it counts its own server as soon as StoreLogs has returned. So no other server learns the
 // commit index of a leader until its own log is durable up to there: the transport does not send it, and the state
-// machine does not see the entries. What is applied or acknowledged anywhere is durable on a majority, as without this.
-// Only entries with commands are stored so: configurations and the first entry of a term decide how raft continues, by
-// its own commit index. A server that was deposed makes its log durable before it takes entries of another leader,
-// which may count what it has.
+// machine does not see the entries. So an entry that any server has applied or acknowledged is durable on a majority.
+// Only entries with commands are stored this way. Raft acts on configurations and on the first entry of a term by its
+// own commit index, so these must be durable. A deposed leader makes its log durable before it accepts entries of the
+// new one, which may count the entries that it has.
 type SoonDurable interface {
 	raft.LogStore
 	// StoreLogsSoon is StoreLogs, but the entries become durable after it has returned.

@@ -16,9 +16,9 @@ import (
 // transport is raft's network transport with the guards of this package. It outlives restarts of raft, so it does
 // not show raft a method Close.
 //
-// Where a server was, another one may be by now that has forgotten what the first one has stored and voted for. So what
-// raft's transport takes for an address has the ID too: see route. Connections begin with it, as those of confirms do,
-// and raft stores it with a vote.
+// Another server may use the address of a server by now, without the entries and votes of the first one. So the
+// addresses that raft's transport gets contain the ID of the server too: see route. Each connection begins with the ID,
+// as those of confirms do, and raft stores it with a vote.
 type transport struct {
 	raft.Transport
 	inner *raft.NetworkTransport
@@ -138,8 +138,8 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 // the same message again and again.
 const maxAppendBytes = 16 << 20
 
-// affordable returns the first entries, as many as fit into a message. Raft looks at what is left in its request,
-// and continues from there.
+// affordable returns as many of the first entries as fit into a message. Raft sees in its request which entries were
+// sent, and continues with the next one.
 func affordable(entries []*raft.Log) []*raft.Log {
 	bytes := 0
 	for i, e := range entries {
@@ -216,11 +216,11 @@ func decodable(b []byte) (err error) {
 	return nil
 }
 
-// admit lets raft consider a candidate that has no vote in the newest configuration here, which may be older than the
-// candidate's. Raft refuses such candidates whatever is in their log. So a server that missed a change could keep a
-// majority from electing anyone: it refuses the one that has the change, which refuses it for its older log. What else
-// raft asks of a candidate is enough: that no leader is heard of, its term, and its log. See section 4.2.2 of the Raft
-// dissertation.
+// admit lets raft consider a candidate that is not a voter in the newest configuration of this server, which may be
+// older than the candidate's. Raft refuses such candidates, even if their log is newer. So a server that missed a
+// change could keep a majority from electing anyone: it refuses the server that has the change, and that one refuses it
+// because of its older log. Raft's other conditions are enough: no leader is known, and the candidate's term and log
+// are not older. See section 4.2.2 of the Raft dissertation.
 func (t *transport) admit(command any) {
 	switch m := command.(type) {
 	case *raft.RequestVoteRequest:
@@ -256,8 +256,8 @@ func (t *transport) pass(rpc raft.RPC) bool {
 	}
 }
 
-// install passes a snapshot to raft, unless it is late, and reports its end before the leader learns of it. No
-// other message passes meanwhile: raft's main loop is busy with the snapshot anyway.
+// install passes a snapshot to raft, unless it is late, and reports its end before the leader gets the answer. Other
+// messages wait until then, since raft's main loop is busy with the snapshot anyway.
 func (t *transport) install(rpc raft.RPC, m *raft.InstallSnapshotRequest) {
 	leader, answers := rpc.RespChan, make(chan raft.RPCResponse, 1)
 	// Raft reads on its main loop. So the answer does not change until it has decided.

@@ -124,8 +124,8 @@ func (r *recovering) run(ctx context.Context, oldLog bool) (groups []RecoveredGr
 	return groups, r.logs.DB().SyncLog()
 }
 
-// group applies what the log of a group has after its state, and begins a new history after that. The state then ends
-// with an entry that no log has, so that other replicas get the state and not the old log.
+// group applies the entries in the log of a group after its state, and then begins a new history. The state ends with
+// an entry that no log has. So other replicas get the state, and not the old log.
 func (r *recovering) group(group kv.GroupID) (g RecoveredGroup, err error) {
 	g.Group = group
 	if err := finishReplacement(r.FS, r.Dir, group); err != nil {

@@ -169,8 +169,8 @@ func (p *place) cause() error {
 	return p.failed
 }
 
-// replaceState gets the state of a group from another replica. The old one is kept until the new one is
-// complete: without either, this replica would have forgotten what it has acknowledged.
+// replaceState gets the state of a group from another replica. The old state is kept until the new one is complete,
+// because a replica without any state would lack entries that it has acknowledged.
 func (n *Node) replaceState(ctx context.Context, group kv.GroupID) error {
 	err := error(errNotHosted)
 	for _, s := range n.servers(group) {

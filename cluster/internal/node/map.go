@@ -23,8 +23,8 @@ type Map struct {
 	Replicas int `json:"replicas"`
 	// Nodes are sorted by their IDs.
 	Nodes []Member `json:"nodes"`
-	// Gone is the highest incarnation of a node that was removed. New nodes begin above it: if a node returned under an
-	// old name in raft, what is left of its former self, in an old directory, would have the same name.
+	// Gone is the highest incarnation of a removed node. New nodes get higher ones, so that a new node and an old
+	// directory of a removed one never have the same name in raft.
 	Gone uint64 `json:"gone,omitempty"`
 }
 

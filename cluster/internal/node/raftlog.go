@@ -77,8 +77,9 @@ func (l *raftLog) LastContact() time.Time {
 	return l.fresh
 }
 
-// hasLocked reports whether the state has all entries up to an index. Raft does not show it some of its own, such as
-// the first entry of a leader, so those in the log after the last one that it has applied are looked at.
+// hasLocked reports whether the state has all entries up to an index. Raft does not pass some of its own entries to the
+// state, such as the first one of a leader. So the entries in the log after the last applied one are checked: the state
+// lacks nothing if all of them are such entries.
 func (l *raftLog) hasLocked(index uint64) bool {
 	applied, _ := l.state.Applied()
 	l.passed = max(l.passed, applied)

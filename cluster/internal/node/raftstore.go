@@ -13,7 +13,7 @@ import (
 
 // raftStore is a group's log for raft. Raft v1.8.0 panics if it cannot read a committed entry or store a
 // term, which would end the node with all its groups. raftStore ends raft's goroutine of this group
-// instead; the log store has reported the failure then, and the healer closes what is left of the group.
+// instead. The log store has reported the failure by then, and the healer closes the rest of the group.
 type raftStore struct{ *logstore.Group }
 
 var (

@@ -76,8 +76,8 @@ func (n *Node) listen() (err error) {
 	return nil
 }
 
-// owner returns the other node whose address the map has, or "". The map may still have this node's own address as that
-// of a node that had it before.
+// owner returns the other node that has an address according to the map, or "". This node's own address has no other
+// owner, although the map may still list it for a node that used it before.
 func (n *Node) owner(addr string) kv.NodeID {
 	if addr == n.o.Advertise {
 		return ""

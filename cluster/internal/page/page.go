@@ -122,8 +122,8 @@ func (h *handler) guard(next http.Handler) http.Handler {
 	})
 }
 
-// KnowsHost reports whether a Host is an IP address, localhost or one of hosts. A web site whose name is made to mean
-// this machine cannot read what is served only under these.
+// KnowsHost reports whether a Host is an IP address, localhost or one of hosts. A server that answers only these is
+// safe from web sites that make their own name resolve to this machine (DNS rebinding).
 func KnowsHost(host string, hosts []string) bool {
 	name := host
 	if before, _, err := net.SplitHostPort(host); err == nil {

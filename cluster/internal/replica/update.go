@@ -111,7 +111,8 @@ func (r *Replica) completeLoop() {
 	var next *pending // of the queue, but not ended yet
 	for {
 		p := next
-		if next = nil; p == nil {
+		next = nil
+		if p == nil {
 			select {
 			case p = <-r.queue:
 			case <-r.ctx.Done():

@@ -12,8 +12,8 @@ func (r *Replica) View(ctx context.Context, stale bool, f func(r kv.Reader) erro
 	if err := r.state.Err(); err != nil {
 		return r.notLeader()
 	}
-	// A node that believes it leads may have been paused for long, and have lost the leadership meanwhile: how old its
-	// state is shows only when it asks the others.
+	// A node that believes it leads may have been paused for long, and may have lost the leadership since. Only the
+	// other nodes know how old its state is.
 	if stale && !r.log.Leads() {
 		return r.viewStale(f)
 	}

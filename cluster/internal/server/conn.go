@@ -78,7 +78,8 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 
 func (c *conn) setAuthenticated(yes bool) {
 	c.session.authenticated, c.in.authenticated = yes, yes
-	if c.patience.since = (time.Time{}); !yes {
+	c.patience.since = time.Time{}
+	if !yes {
 		c.patience.since = c.server.now()
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// The bounds of wrong passwords. Those of one connection are answered later and later. All those of an address, on
-// whatever number of connections, are judged at a bounded rate.
+// The bounds of wrong passwords. On one connection, each is answered later than the one before. The passwords from one
+// address are checked at a bounded rate, however many connections they come on.
 const (
 	guessDelay     = 100 * time.Millisecond // times the wrong passwords of the connection so far
 	maxGuesses     = 10                     // of a connection
 	guessInterval  = 100 * time.Millisecond // of an address, once it has had guessBurst
 	guessBurst     = 50
-	maxGuessWait   = 5 * time.Second // of a password until it is judged
+	maxGuessWait   = 5 * time.Second // how long a password waits until it is checked
 	maxSources     = 4096
 	sweepEvery     = time.Second // if there are maxSources
 	guessLogEvery  = 10 * time.Second
-	sourceBitsIPv6 = 64 // one network has as many addresses as it wants
+	sourceBitsIPv6 = 64 // within a network, a machine can have as many addresses as it wants
 )
 
 // guesses counts wrong passwords by the address from which they come. Its methods may be called by any goroutine.

@@ -9,15 +9,16 @@ import (
 const (
 	// minRequestRate is how many bytes of a request must arrive in a second, besides RequestTimeout.
 	minRequestRate = 16 << 10
-	// idleShrink is how long a connection keeps large buffers that it does not use, at most twice that.
+	// idleShrink is how long a connection keeps large buffers that it does not use. It may keep them up to twice as
+	// long.
 	idleShrink = time.Second
 )
 
-// patience is how long a connection waits for its client. A deadline is set only if it is earlier than the one that is
-// set already; when that has come, the connection looks what is really due. So a client that sends one request
-// after another costs no call for each of them.
+// patience is how long a connection waits for its client. To set a deadline is a system call, which a client that sends
+// one request after another should not cost each time. So a deadline is set only if it is earlier than the present one.
+// When that has passed, the connection checks what is really due.
 type patience struct {
-	since time.Time // it is not authenticated since; zero: it is
+	since time.Time // when the client connected, until it is authenticated; then zero
 	armed time.Time // the deadline that is set; zero: none
 	fills int       // waits so far
 	quiet int       // fills when a look at large buffers was ordered; 0: none is ordered
@@ -50,7 +51,8 @@ func (p *patience) wait(q *requests, o *Options, now func() time.Time) {
 	}
 }
 
-// due returns the earliest time at which something is due, or zero. large says that there are large buffers.
+// due returns the earliest time at which something is due, or zero if nothing is. large says that there are large
+// buffers.
 func (p *patience) due(q *requests, o *Options, large bool, now func() time.Time) (at time.Time, why error) {
 	earliest := func(t time.Time, reason error) {
 		if at.IsZero() || t.Before(at) {

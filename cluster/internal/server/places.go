@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// MaxRejecting is how many connections are told at a time that they are one too many. Others are closed at once,
-// because each has a descriptor meanwhile.
+// MaxRejecting is how many connections at a time get an error because there are too many. Each uses a descriptor until
+// the error is sent, so further ones are closed without an error.
 const MaxRejecting = 64
 
 // places are the connections of a server. They are guarded by the server's mu.
 //
-// Clients that have not authenticated have places of their own, so that they take none from those that have. For
-// newcomer they may also use free places of clients: many connect at once after a restart. If there is no place for
-// another one, the one that has waited longest is closed: a client authenticates at once. Without a password each
-// connection has the place of a client. If those are full, the oldest one that has not completed any request is closed.
+// Clients that have not authenticated have places of their own, so that they use none of those that have. For the time
+// newcomer after they connected, they may also use free places of clients, because many connect at once after a
+// restart. If there is no place for another one, the one that has waited longest is closed, because a real client
+// authenticates at once. Without a password, each connection uses the place of a client. If these are full, the oldest
+// one that has not completed any request is closed.
 type places struct {
 	all       map[*conn]bool
 	admitted  int

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// All clients connect at once after a restart, and none must lose its place before this node has looked at what it
-// sent. So of too many connections the oldest is closed only when it has had some ticks. They
-// are counted, not measured: while a busy machine runs nothing of this process, none passes.
+// After a restart, all clients connect at the same time. No connection may lose its place before this node has read
+// what the client sent. So if there are too many connections, the oldest one is closed only after some ticks. Ticks are
+// counted by a goroutine instead of measured by the clock: while a busy machine does not run this process, none passes.
 const (
 	tick       = time.Millisecond
 	queueGrace = 20 // ticks in which a connection waits for a place in a queue
-	// queueStall is the time after which nobody is taken to accept from a queue. On a busy machine, who accepts may wait
-	// for a second of computations of TLS.
+	// queueStall is the time after which a queue counts as one from which nobody accepts. On a busy machine, the
+	// goroutine that accepts may wait for a second, while others compute for TLS.
 	queueStall = 2 * time.Second
 )
 
-// handshakeGrace returns how many ticks a connection in the handshake has at least. Further ones wait meanwhile, so it
-// must be short if few can be in the handshake. Of those that say nothing, three are closed in each tick; with TLS, which
-// needs time for computations and ways to the peer and back, one in two ticks.
+// handshakeGrace returns for how many ticks a connection may at least stay in the handshake. Others wait for its place,
+// so the time must be short if few can be in the handshake. If all are silent, three are closed in each tick. With TLS,
+// which needs time for computations and round trips, it is one in two ticks.
 func handshakeGrace(handshakes int, tls bool) int {
 	if tls {
 		return max(10, 2*handshakes)

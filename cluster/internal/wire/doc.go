@@ -8,9 +8,9 @@
 //     handshakes is a client's too, because peers speak at once.
 //   - A connection of a peer reaches a group or a handler only after the peer is authenticated: by a
 //     certificate of the cluster's CA if there is TLS, and by the shared secret if there is one.
-//   - A connection reaches the node that its dialer wants, or none: a node refuses what is meant for another one, and
-//     what it has sent itself. With a secret or TLS, a stranger at an address, or between two nodes, can neither
-//     act as a node nor read or change what nodes say; it can only keep them from talking.
+//   - A connection reaches the node that its dialer wants, or none: a node refuses connections for another node, and
+//     its own. With a secret or TLS, a stranger at an address, or between two nodes, can neither act as a node nor read
+//     or change what nodes send. It can only interrupt their connections.
 //   - Nodes of different clusters do not talk to each other. Only a node that belongs to no cluster yet may make
 //     control calls to any.
 //   - Without TLS and without a secret, the listener accepts loopback addresses only.
@@ -94,11 +94,11 @@ package wire
 //
 // The dialer in turn refuses a listener that is not the wanted one, or has its own ID.
 //
-// A node that joins knows nothing but addresses, and which of its addresses was dialed no listener can know: names,
-// proxies and translated addresses are legion. So a call to an address that is nobody's, as far as the listener knows,
-// is accepted, although somebody between may have passed it on. That one gets what a cable gets: it sees when
-// and how much is said and can cut it off, or choose which node of the cluster answers. It can neither read nor
-// change anything, because it has no key of the records, and the dialer learns the true name of the listener.
+// A node that joins knows only addresses. A listener cannot know all addresses under which it is reached, because of
+// names, proxies and address translation. So it accepts a call to an address that belongs to no node that it knows. A
+// machine in between may have passed the call on. Like a cable, that machine sees when and how many bytes are sent. It
+// can interrupt the connection, and choose which node of the cluster answers. It can neither read nor change anything,
+// because it does not have the keys of the records, and the dialer learns the true name of the listener.
 //
 // Without a secret and without TLS, the same names are checked. That helps against mistakes, and not against
 // strangers.

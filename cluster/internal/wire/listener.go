@@ -278,9 +278,9 @@ func (l *Listener) serve(raw net.Conn, entry *list.Element) {
 	})
 }
 
-// enter counts a connection among those in the handshake. If there are too many, it waits until one leaves or the oldest
-// one, which it closes, has had its time; meanwhile the system holds further ones. It returns false if the listener
-// is closed. Only accept calls it.
+// enter counts a connection among those in the handshake. If there are too many, it waits until one leaves, or until
+// the oldest one has had its time, and closes that. New connections wait in the system's queue until then. enter
+// returns false if the listener is closed. Only accept calls it.
 func (l *Listener) enter(conn net.Conn) (*list.Element, bool) {
 	grace := handshakeGrace(l.o.MaxHandshakes, l.o.TLS != nil)
 	l.mu.Lock()
