@@ -86,7 +86,8 @@ func loop(r Reader, o *IterOptions, walk func(*Iterator) iter.Seq2[[]byte, []byt
 	var failed error // the first, by any loop
 	return func(yield func(key, value []byte) bool) {
 		it, err := r.NewIterator(o)
-		if failed = cmp.Or(failed, err); err != nil {
+		failed = cmp.Or(failed, err)
+		if err != nil {
 			return
 		}
 		defer func() { failed = cmp.Or(failed, it.Err(), it.Close()) }() // Close leaves out ErrClosed

@@ -49,7 +49,8 @@ func (m *Memtable) cut(room *[walkers]stretch, station uint32) (used int) {
 		s := &room[i]
 		s.start = station
 		station = m.next(station, stationLevel).Load()
-		if s.stop = station; station == end {
+		s.stop = station
+		if station == end {
 			return i + 1
 		}
 	}
@@ -95,7 +96,8 @@ func (m *Memtable) gather(group []stretch) {
 				continue
 			}
 			node := m.next(at[i], 0).Load()
-			if at[i], going = node, true; node != end {
+			at[i], going = node, true
+			if node != end {
 				s.nodes = append(s.nodes, node)
 				s.touched += m.touchEntry(node)
 			}

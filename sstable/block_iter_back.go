@@ -51,7 +51,8 @@ func (it *blockIter) prevMark() bool {
 	m := it.marks
 	last := len(m.at) - 1
 	end := m.at[last]
-	if m.at, m.keys = m.at[:last], m.keys[:last]; last == 0 {
+	m.at, m.keys = m.at[:last], m.keys[:last]
+	if last == 0 {
 		it.toRestart(it.restart)
 		return it.lastBefore(end)
 	}

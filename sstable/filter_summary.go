@@ -64,7 +64,8 @@ func figuresOf(p filter.Policy, b []byte, keys uint64) FilterSummary {
 	if g.Keys == 0 {
 		g.Keys, full = keysOfShape(s)
 	}
-	if g.Predicted = 1; !full {
+	g.Predicted = 1
+	if !full {
 		g.Predicted = s.PredictedRate(g.Keys)
 	}
 	return g

@@ -161,7 +161,8 @@ func (r *Reader) readRange(h handle) ([]byte, error) {
 func (r *Reader) RangeMayMatch(lower, upper []byte) (may, consulted bool) {
 	for i := range r.ranges {
 		if p := r.ranges[i].probe; p != nil {
-			if consulted = true; !p.MayMatch(lower, upper) {
+			consulted = true
+			if !p.MayMatch(lower, upper) {
 				return false, true
 			}
 		}

@@ -136,7 +136,8 @@ func readProperties(path string) tableProperties {
 	}
 	defer r.Close()
 	v, ok, err := r.CheckProperties()
-	if p.Fault = err; ok {
+	p.Fault = err
+	if ok {
 		p.Properties = &v
 	}
 	return p

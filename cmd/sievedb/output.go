@@ -159,7 +159,8 @@ func isNumber(cell string) bool {
 func (o *output) streamed(style string, cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		if row[i] = o.cell(c); o.people {
+		row[i] = o.cell(c)
+		if o.people {
 			row[i] = fmt.Sprintf("%13s", row[i])
 		}
 	}

@@ -259,7 +259,8 @@ func (g *grafiteGenerator) Add(key []byte) {
 	}
 	next := prefixedNumber{x: x}
 	if n := len(g.numbers); n > 0 && bytes.Equal(prefix, g.last) {
-		if next.prefixHash = g.numbers[n-1].prefixHash; next == g.numbers[n-1] {
+		next.prefixHash = g.numbers[n-1].prefixHash
+		if next == g.numbers[n-1] {
 			return
 		}
 	} else {

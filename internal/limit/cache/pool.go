@@ -172,7 +172,8 @@ func (p *Pool) pass(m member, size int64) {
 	if p.hand >= len(p.members) || p.members[p.hand] != m {
 		return
 	}
-	if p.left -= size; size == 0 {
+	p.left -= size
+	if size == 0 {
 		p.left = 0
 	}
 }

@@ -190,7 +190,8 @@ func (p *memoryPool) takeCommonLocked(g *Grant, need int) {
 	for size > least && int64(size) > p.free() {
 		size = max(size/2, least)
 	}
-	if g.size = size; int64(size) > p.free() || size < wanted {
+	g.size = size
+	if int64(size) > p.free() || size < wanted {
 		p.reduced++
 		p.askLocked(g.of, int64(wanted)-max(p.free(), 0))
 	}

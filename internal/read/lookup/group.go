@@ -91,7 +91,8 @@ func (f *Finder) openAll(keys, values [][]byte, at *At) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if values[i] = opened; !alive {
+		values[i] = opened
+		if !alive {
 			hidden++
 		}
 	}

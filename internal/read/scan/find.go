@@ -66,7 +66,8 @@ func (c *Cursor) findBackward(ok bool) bool {
 			if c.keysOnly && c.expiry == nil {
 				continue
 			}
-			if c.value = c.it.Value(); !c.it.ValueStays() {
+			c.value = c.it.Value()
+			if !c.it.ValueStays() {
 				c.keepValue(c.value)
 			}
 		}

@@ -165,7 +165,8 @@ func (d *Driver) guarded(fsys vfs.FS) (out Outcome) {
 	for state := range d.States {
 		r := reading{d: d, want: d.States[state], store: store}
 		r.all()
-		if r.out.State = state; r.out.Class < best.Class {
+		r.out.State = state
+		if r.out.Class < best.Class {
 			best = r.out
 		}
 		if best.Class <= Refused {

@@ -116,7 +116,8 @@ func handleAt(b []byte) (off, size uint64) {
 }
 
 func parseBlock(raw []byte, kind byte) (b block, err error) {
-	if b.kind = kind; kind == 1 {
+	b.kind = kind
+	if kind == 1 {
 		if raw, err = snappy.Decode(nil, raw); err != nil {
 			return b, err
 		}

@@ -199,7 +199,8 @@ func (c *client) step() bool {
 	case c.Transactions && (c.rnd.IntN(4) > 0 || c.Leases && !in.write):
 		act = c.transaction(&in)
 	case in.write:
-		if act = c.writing(&in); c.Leases {
+		act = c.writing(&in)
+		if c.Leases {
 			act = c.granting(act)
 		}
 	default:
