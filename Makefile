@@ -23,16 +23,12 @@ TAGS         = $(shell sh cmd/peerbench/tags.sh)
 PEERS_FLAGS ?= --num=200000 --rounds=1
 # What one package may take. The default, 10 minutes, is too short for db with the race detector.
 PATIENCE    ?= 40m
-# Long tests of what one goroutine does. With the race detector they take minutes and show nothing that others do not;
-# they run without it.
-ALONE       := AtEveryOperation|EverySync|StoresThat(Ignore|Omit)|Forged|Malformed|Hostile|BitFlip|FalseNegatives|Large|Tiny|WrongUses|Simulated|SortedSlice|Crashes(Of|Around)|StaleOrDamaged|RangeFilters|Tombstones|TwoErrors|MutatedBlocks|SmallCaches|FullCacheKeeps|ContentHashes|BlockBoundary|RoundTrip|RecordsOf|IndexMust|(Is|Are)Found
-# Tests that make race runs, of the others: .ci/run chooses.
-RACE_RUN    ?= .
+# Prints what go test runs of some packages: for the kind race the tests that use goroutines, for another kind those
+# with that kind in a line //make:KIND above them. So no list of tests is kept here.
+CHOOSE      := $(GO) run ./internal/test/choose
 # Modules that make unit-short leaves out: they compare with other engines, and the programs of some take minutes to
 # build. make unit has them.
 LEFT_OUT    ?= ./internal/test/interop/... ./cmd/peerbench/... ./compat/conformance/...
-# What make gates runs.
-GATES       := ^(TestCrashAtEveryOperation|TestCrashAtEveryOperationOfARecovery|TestAnErrorAtEveryOperation|TestAFailureOfEverySync|TestEveryFlippedBit.*|TestEveryTornTail.*|TestTruncatedStaleSwappedAndMissingFiles|TestRandomDoubleFlips)$$
 # All packages of all modules, for one go command: it uses each processor to the end, where
 # a command for each module waits for the slowest package of each.
 EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
@@ -40,27 +36,20 @@ EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
 SHIPPED     := ./... ./cmd/sievedb/...
 # The server. Its tests elect leaders by the clock, so they run one package after another.
 SERVER      := ./cluster/...
-# Its rooms that share memory between goroutines; the others drive processes.
-SERVER_RACE := $(patsubst %,./cluster/internal/%/...,command consensus logstore machine node replica server wire)
 
 # What the store is made of: the packages of the first module that users may link, and what these import. Tests must
 # reach LEAST % of the statements of each.
 CORE         = $(filter-out docs cmd/internal/% internal/test/%,$(shell $(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' ./... | sed -n 's,^github.com/sievedb/sievedb/,,p'))
 LEAST       ?= 90
 
-# The tests of db that a browser's machine runs.
-WASM_TESTS  := AgreesWithAMap|BatchBytes
+.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit race race-all platforms wine fuzz soak bench peers sizes release-test
 
-# The tests of db that platforms run.
-PORTABLE    := Golden|Vector|BatchBytes|Sequence|Hostile|TornLog|Filter|AgreesWithAMap|Salvage
-
-.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit race platforms wine fuzz soak bench peers sizes release-test
-
-test: setup format vet lint prose unit-short cluster-short
+test:
+	@bash .ci/steps setup format vet cluster-short+lint+prose unit-short
 	@echo "all checks passed; make test-all has the long ones"
 
 # The tests in full with their coverage, again under the race detector, and builds for other systems.
-test-all: setup format vet lint prose build-all wasm unit race
+test-all: setup format vet lint prose build-all wasm unit race-all
 	@echo "all checks passed"
 
 # Other engines to compare with, and a browser for tests to look at a page with, where the
@@ -93,8 +82,8 @@ build-all:
 # The store in memory under node, and the errors of the standard library, which that build has.
 wasm:
 	$(GO) test -tags sievedb_stderrors ./internal/base/errors
-	@if command -v node >/dev/null 2>&1; then GOOS=js GOARCH=wasm $(GO) test -short -timeout $(PATIENCE) -run '$(WASM_TESTS)' \
-		-exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" ./db; \
+	@if command -v node >/dev/null 2>&1; then tests=$$($(CHOOSE) wasm ./...) && GOOS=js GOARCH=wasm $(GO) test -short -timeout $(PATIENCE) \
+		-exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" $$tests; \
 	else echo "wasm: not run, for node is missing; Debian has it in nodejs"; test -z "$$SIEVEDB_REQUIRE_ALL"; fi
 
 # The tests of all modules but LEFT_OUT; those that try everything try part of it.
@@ -105,9 +94,9 @@ unit-short:
 cluster-short:
 	$(GO) test -short -timeout $(PATIENCE) -p 1 $(SERVER)
 
-# The tests of db that try every operation, sync and bit, in full: no change may fail them.
+# The tests that try every operation, sync and bit, in full: no change may fail them.
 gates:
-	$(GO) test -timeout $(PATIENCE) -run '$(GATES)' ./db
+	@tests=$$($(CHOOSE) gates ./...) && $(GO) test -timeout $(PATIENCE) $$tests
 
 # Packages without tests are left out: to report on them, go needs a tool that
 # downloaded toolchains lack. The coverage is that of the first module.
@@ -119,29 +108,32 @@ unit:
 	@$(GO) test -timeout $(PATIENCE) -p 1 $(SERVER)
 	@cd $(STANDIN) && $(GO) test ./...
 
-# The race detector slows tests about tenfold, so they run in their short form. Packages in
-# which neither the code nor a test uses a goroutine, a lock or an atomic are left out: the
-# detector has nothing to watch there. go test -race ./... runs everything in full.
+# The race detector slows tests about tenfold, so they run in their short form, and only those that use goroutines:
+# go run ./internal/test/choose -why race ./db prints them with the reasons. make race-all runs the others too.
 race:
-	@$(GO) test -race -short -timeout $(PATIENCE) -run '$(RACE_RUN)' -skip '$(ALONE)' $$($(GO) list -f '{{.Dir}}' $(SHIPPED) | while read -r dir; do \
-		if ls "$$dir"/*_test.go >/dev/null 2>&1 && grep -qE '\<go (func|[a-z.]+\()|\.Go\(|"sync|t\.Parallel' "$$dir"/*.go; then echo "$$dir"; fi; done)
-	@$(GO) test -race -short -timeout $(PATIENCE) -run '$(RACE_RUN)' -p 1 $(SERVER_RACE)
-	@cd $(STANDIN) && $(GO) test -race -short ./...
+	@tests=$$($(CHOOSE) race $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))) && $(GO) test -race -short -timeout $(PATIENCE) $$tests
+	@tests=$$($(CHOOSE) race $(SERVER)) && $(GO) test -race -short -timeout $(PATIENCE) -p 1 $$tests
+	@tests=$$($(CHOOSE) -C $(STANDIN) race ./...) && cd $(STANDIN) && $(GO) test -race -short -timeout $(PATIENCE) $$tests
+
+race-all:
+	$(GO) test -race -short -timeout $(PATIENCE) $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
+	$(GO) test -race -short -timeout $(PATIENCE) -p 1 $(SERVER)
+	cd $(STANDIN) && $(GO) test -race -short -timeout $(PATIENCE) ./...
 
 # All systems and word sizes that are supported compile. Then the tests on a 32-bit machine, on one whose bytes run the
 # other way, and on one that fuses multiplications. amd64 runs 386 itself; the others are emulated and take about half
-# an hour. Of db, where sizes and bytes matter.
+# an hour. Of db, the tests in which sizes and bytes matter.
 platforms:
 	@for t in $(TARGET) $(MORE_TARGETS); do echo "build $$t"; export GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0; \
 		$(GO) vet $(SHIPPED) $(SERVER) && (cd $(STANDIN) && $(GO) vet ./...) || exit 1; done
 	@for t in $(BUILD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build $(SHIPPED) || exit 1; done
-	@for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
+	@portable=$$($(CHOOSE) portable ./db) || exit 1; for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
 		arch=$${p%%/*}; emulator=$${p#$$arch}; emulator=$${emulator#/}; \
 		if test -n "$$emulator" && ! command -v $$emulator >/dev/null; then \
 			echo "$$arch: not run, for $$emulator is missing; Debian has it in qemu-user-static"; missing=1; continue; fi; \
 		echo "test $$arch"; export GOARCH=$$arch CGO_ENABLED=0 SIEVEDB_TEST_EMULATOR=$$emulator; \
 		$(GO) test -timeout 1h $${emulator:+-exec $$emulator} $(filter-out ./db,$(CORE:%=./%)) && \
-		$(GO) test -timeout 1h $${emulator:+-exec $$emulator} -run '$(PORTABLE)' ./db || exit 1; \
+		$(GO) test -timeout 1h $${emulator:+-exec $$emulator} $$portable || exit 1; \
 	done; test -z "$$missing"
 
 # Tests of vfs, db and backup for windows/amd64 under Wine; not a part of .ci/run. The script says what is missing.

@@ -11,6 +11,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
+//make:portable
+//make:wasm
 func TestBatchBytesAreLevelDBs(t *testing.T) {
 	var b Batch
 	b.Put([]byte("k"), []byte("value"))

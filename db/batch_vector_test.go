@@ -12,6 +12,8 @@ import (
 )
 
 // TestBatchBytesAreLevelDBs encodes the batch of testdata/batch.hex; this test decodes it.
+//
+//make:portable
 func TestBatchVectorDecodes(t *testing.T) {
 	text, err := os.ReadFile("testdata/batch.hex")
 	require.NoError(t, err)

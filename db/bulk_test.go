@@ -47,6 +47,9 @@ func shown(t testing.TB, it *Iterator) map[string]string {
 // A bulk transaction of many memtables, whose writes come in any order, reads what it wrote, and so do its
 // iterators, which show the moment of their creation until they are closed, after the end of the transaction
 // as well. Nobody else sees any of it before Commit.
+//
+//make:portable
+//make:wasm
 func TestABulkTransactionAgreesWithAMap(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 31))

@@ -20,6 +20,8 @@ import (
 
 // Each sync of a run fails in turn and leaves the unsynced pages as one of three kinds of file system
 // does. Then the machine crashes, or the store is opened again without a crash, or it continues.
+//
+//make:gates
 func TestAFailureOfEverySync(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		count := pagecache.New(pagecache.Clean, func(int, wrap.Op) error { return nil })

@@ -21,6 +21,8 @@ func crashRecord(t testing.TB, seed uint64, total, writers, opens, fewest int) (
 
 // The power fails at every operation of a long run, and the disk is left as the models define. The
 // recovered entries are those of a prefix of the commits that holds the promised ones.
+//
+//make:gates
 func TestCrashAtEveryOperation(t *testing.T) {
 	total, limit, fewest := 7000, 0, 10000
 	if sampled() {
@@ -75,6 +77,8 @@ func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 
 // The power fails, and fails again at every operation of the recovery. Entries that were there before
 // the first recovery are there after the second.
+//
+//make:gates
 func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 	states := 200
 	if sampled() {

@@ -58,6 +58,8 @@ func TestTheDamageDriverFindsAPlantedFault(t *testing.T) {
 // Every bit of every file is flipped, one at a time. Each answer is right or ErrCorruption. The only
 // exception is the last record of a log that was not closed, where damage can look like the end that
 // a crash leaves.
+//
+//make:gates
 func TestEveryFlippedBitIsDetectedOrHarmless(t *testing.T) {
 	for _, shape := range shapesToDamage() {
 		for state, v := range newVictims(t, shape) {
@@ -120,6 +122,8 @@ func (v *victim) cutStep(name string) int {
 // A damaged filter changes no answer, and Metrics counts its table. Every bit of every filter block
 // and its checksum is flipped. Damage to the preferred filter is noticed immediately; damage to a
 // second one is for Check to find.
+//
+//make:gates
 func TestEveryFlippedBitOfAFilterChangesNoAnswer(t *testing.T) {
 	skipInShortRace(t)
 	v := newVictim(t, damageDefault)
@@ -164,6 +168,8 @@ func filterBlockOf(t testing.TB, table []byte, p filter.Policy) (at, size int) {
 
 // Two bits anywhere are flipped. The checksum of a short block detects every pair, but two damaged
 // places mislead code that relies on one of them.
+//
+//make:gates
 func TestRandomDoubleFlips(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -198,6 +204,8 @@ func TestRandomDoubleFlips(t *testing.T) {
 
 // Each file is cut to every length and removed, each of its sectors is replaced in four ways, and every
 // two tables or files are swapped.
+//
+//make:gates
 func TestTruncatedStaleSwappedAndMissingFiles(t *testing.T) {
 	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, NoCompression, 400, 40})
 	for _, shape := range shapes {
@@ -329,6 +337,8 @@ func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm)
 
 // The last log is cut at every length. The store opens in every mode, with exactly the records that
 // are whole.
+//
+//make:gates
 func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 	for _, shape := range []damageShape{damageDefault, {"long", nil, NoCompression, 1500, 50}} {
 		for mode, readOnly := range modes {

@@ -16,6 +16,9 @@ import (
 // TestAgreesWithAMap runs random operations on a database and on a sorted map, with tables so small
 // that every level is in use. It compares the results of Get, GetTo, Has, iterators in both directions
 // and snapshots, before and after flushes, compactions and reopening.
+//
+//make:portable
+//make:wasm
 func TestAgreesWithAMap(t *testing.T) {
 	rounds := 6
 	if raceEnabled {

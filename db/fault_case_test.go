@@ -228,6 +228,8 @@ func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
 
 // Each operation of a small run fails, alone or with all that follow, in each of three ways. Every
 // answer is right or an error, and nothing acknowledged is lost.
+//
+//make:gates
 func TestAnErrorAtEveryOperation(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		scale, total := faultWorkload(t, seed)

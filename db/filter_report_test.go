@@ -248,6 +248,7 @@ func requireSamplesOfLookups(t *testing.T, d *DB) {
 	}
 }
 
+//make:portable
 func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 	dirs, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)

@@ -216,6 +216,8 @@ func features() []feature {
 }
 
 // Every later version reads what an earlier one wrote.
+//
+//make:portable
 func TestGoldenFeatures(t *testing.T) {
 	var names []string
 	for _, f := range features() {

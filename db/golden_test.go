@@ -144,6 +144,7 @@ func (g *golden) requireHeldBy(t *testing.T, d *DB) {
 	}
 }
 
+//make:portable
 func TestGoldenDatabases(t *testing.T) {
 	list, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)
@@ -204,6 +205,7 @@ func (g *golden) readAndWritten(t *testing.T, policy filter.Policy) {
 	require.NoError(t, d.Close())
 }
 
+//make:portable
 func TestGoldenDatabasesNeedTheirComparer(t *testing.T) {
 	for name, cmp := range goldenComparers {
 		t.Run(name, func(t *testing.T) {
@@ -219,6 +221,8 @@ func TestGoldenDatabasesNeedTheirComparer(t *testing.T) {
 
 // Three overlapping flushes are on levels 2, 1 and 0 of LevelDB's databases, and SieveDB keeps them
 // there.
+//
+//make:portable
 func TestGoldenLevelsAreKept(t *testing.T) {
 	for _, name := range []string{
 		"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "leveldb-1.23-uncompressed", "leveldb-1.23-sst-names", "leveldb-main-zstd",

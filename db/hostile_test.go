@@ -127,6 +127,7 @@ func readHostile(d *DB) error {
 	return it.Close()
 }
 
+//make:portable
 func TestHostileManifestsAreRefused(t *testing.T) {
 	table, meta := craft(t, 5, 4, "a", "m")
 	other, overlapping := craft(t, 6, 3, "b", "z")
@@ -189,6 +190,8 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 
 // A MANIFEST has very many small edits, or very many files that do not exist. Decoded, they use more
 // memory than their bytes.
+//
+//make:portable
 func TestLargeHostileManifestsStayWithinTheMemoryBound(t *testing.T) {
 	e := hostileEdit()
 	records := [][]byte{e.Encode(nil)}
@@ -205,6 +208,7 @@ func TestLargeHostileManifestsStayWithinTheMemoryBound(t *testing.T) {
 	require.ErrorIs(t, openHostile(t, hostileImage(t, [][]byte{e.Encode(nil)}, nil), Options{}), ErrCorruption)
 }
 
+//make:portable
 func TestHostileCurrentsAreRefused(t *testing.T) {
 	records := [][]byte{hostileEdit().Encode(nil)}
 	for _, current := range []string{
@@ -223,6 +227,7 @@ func TestHostileCurrentsAreRefused(t *testing.T) {
 	require.ErrorIs(t, openHostile(t, im, Options{}), ErrCorruption)
 }
 
+//make:portable
 func TestHostileLogsAreRefused(t *testing.T) {
 	edit := [][]byte{hostileEdit().Encode(nil)}
 	header := func(seq uint64, count uint32) []byte {
@@ -327,6 +332,8 @@ func TestAReadOnlyOpenOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 // The bug: the write with the very last sequence number panicked after it was in the log, and the
 // database could not be opened again, because that number was treated as one too many. Near the
 // end, the store must open, read, and refuse a write that does not fit before it writes any of it.
+//
+//make:portable
 func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 	e := hostileEdit()
 	e.LastSeq = manifest.Num(base.MaxSeq - 2)
@@ -356,6 +363,8 @@ func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 }
 
 // A table or a log has sequence numbers near the end, and the MANIFEST does not say so.
+//
+//make:portable
 func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
 	table, meta := craft(t, 5, base.MaxSeq, "a")
 	e := hostileEdit()

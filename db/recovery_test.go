@@ -110,6 +110,7 @@ func killedWithKeysInTheLog(t *testing.T, n int) (killed *vfs.Mem, log string, d
 	return killed, log, readFile(t, killed, log)
 }
 
+//make:portable
 func TestATornLogIsTheEndOfTheLog(t *testing.T) {
 	killed, log, whole := killedWithKeysInTheLog(t, 20)
 	for cut := len(whole) - 1; cut > 0; cut -= 7 {
@@ -191,6 +192,8 @@ func TestOnlyTheNewestLogWithRecordsMayEndInGarbage(t *testing.T) {
 
 // LevelDB's MANIFEST may record a last sequence number that is ahead of records in the live log.
 // goleveldb silently drops such records.
+//
+//make:portable
 func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("db"))
@@ -217,6 +220,8 @@ func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {
 }
 
 // Conversely, the last sequence number that SieveDB records must not be ahead of the live log either.
+//
+//make:portable
 func TestRecordedLastSequenceIsNeverAheadOfTheLiveLog(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))

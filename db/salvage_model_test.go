@@ -144,6 +144,8 @@ func wantSalvaged(t testing.TB, mode Salvage, logs []*modelLog, now repairDir, r
 // Logs with random damage are opened with each kind of Salvage. The contents are exactly those of
 // the records that the report does not give up, also read-only, after a failure in the middle, and
 // at each later open.
+//
+//make:portable
 func TestSalvageOfRandomDamageIsExact(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

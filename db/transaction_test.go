@@ -16,6 +16,9 @@ import (
 
 // A transaction shows the database at its start with its own writes on top, by every way to read,
 // whatever is written, flushed and compacted meanwhile.
+//
+//make:portable
+//make:wasm
 func TestATransactionAgreesWithAMap(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -301,6 +301,7 @@ func TestUpgradesLeaveDamagedTablesUnchanged(t *testing.T) {
 	require.NoError(t, strayFilesWhenIdle(d, o.FS))
 }
 
+//make:portable
 func TestGoldenDatabasesAreUpgraded(t *testing.T) {
 	for _, name := range []string{"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "leveldb-1.17-signed-filter", "goleveldb-filter"} {
 		t.Run(name, func(t *testing.T) {

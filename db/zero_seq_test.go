@@ -36,6 +36,7 @@ func entriesOf(t testing.TB, d *DB, key string) []string {
 	return out
 }
 
+//make:portable
 func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	put := func(key, value string) { require.NoError(t, d.Put([]byte(key), []byte(value), NoSync)) }
@@ -89,6 +90,8 @@ func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 }
 
 // An entry that lost its number above an older entry would be hidden by that one.
+//
+//make:portable
 func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Tables.Compression, o.Compaction.L0Trigger = NoCompression, 100
@@ -112,6 +115,8 @@ func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 
 // Tables record the sequence numbers that their entries had, through compactions, filter upgrades
 // and repairs. Repair uses them to decide whether a table that no MANIFEST lists is needed.
+//
+//make:portable
 func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
@@ -161,6 +166,8 @@ func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 
 // Of two entries without sequence numbers, that of the later table wins, whichever value is greater
 // and whichever table is damaged.
+//
+//make:portable
 func TestRepairPrefersTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
 	older := craftTable(t, put("a", 0, "older"), put("b", 0, "b"))
 	later := craftTable(t, put("a", 0, "later"), put("c", 0, "c"))
@@ -186,6 +193,8 @@ func TestRepairPrefersTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
 
 // An intact MANIFEST decides about a table that was to be removed, even if the live tables have
 // lost their sequence numbers.
+//
+//make:portable
 func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)

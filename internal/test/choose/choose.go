@@ -1,0 +1,114 @@
+package main
+
+import (
+	"go/ast"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// choice is a chosen test and the reason.
+type choice struct{ test, reason string }
+
+// choose returns the tests of a kind, in the order of their files.
+func (c *code) choose(kind string) (chosen []choice) {
+	for _, test := range c.tests {
+		reason := ""
+		if kind == "race" {
+			reason = c.reasonToWatch(test.Name.Name)
+		} else if marked(test, kind) {
+			reason = "//make:" + kind
+		}
+		if reason != "" {
+			chosen = append(chosen, choice{test.Name.Name, reason})
+		}
+	}
+	return chosen
+}
+
+func marked(test *ast.FuncDecl, kind string) bool {
+	return test.Doc != nil && slices.ContainsFunc(test.Doc.List, func(c *ast.Comment) bool {
+		return c.Text == "//make:"+kind
+	})
+}
+
+// reasonToWatch says how a test uses goroutines. It returns an empty string if it uses none, or if it runs the go
+// command.
+func (c *code) reasonToWatch(test string) string {
+	w := walk{seen: map[*declaration]bool{}, types: map[place]bool{}, selected: map[string]bool{}}
+	for _, d := range c.declared[test] {
+		w.visit(d)
+	}
+	if w.builds {
+		return ""
+	}
+	return w.reason
+}
+
+// place is a name in the code of a directory.
+type place struct {
+	in   *code
+	name string
+}
+
+// walk visits what a test mentions.
+type walk struct {
+	seen     map[*declaration]bool
+	types    map[place]bool
+	selected map[string]bool
+	reason   string
+	builds   bool
+}
+
+func (w *walk) visit(d *declaration) {
+	if w.seen[d] {
+		return
+	}
+	w.seen[d] = true
+	w.builds = w.builds || d.builds
+	if w.reason == "" {
+		w.reason = d.starts
+	}
+	if w.reason == "" && d.isFunc {
+		w.reason = d.shares
+	}
+	for _, name := range d.mention {
+		w.mention(d.in, name)
+	}
+	for _, imported := range d.imported {
+		dir := filepath.Join(d.in.sources.root, strings.TrimPrefix(imported[0], module))
+		if other, err := d.in.sources.load(dir); err == nil {
+			w.mention(other, imported[1])
+		}
+	}
+	for _, name := range d.selected {
+		if w.selected[name] {
+			continue
+		}
+		w.selected[name] = true
+		for t := range w.types {
+			w.method(t, name)
+		}
+	}
+}
+
+func (w *walk) mention(in *code, name string) {
+	for _, d := range in.declared[name] {
+		if d.isTest {
+			continue
+		}
+		if t := (place{in, name}); d.isType && !w.types[t] {
+			w.types[t] = true
+			for method := range w.selected {
+				w.method(t, method)
+			}
+		}
+		w.visit(d)
+	}
+}
+
+func (w *walk) method(t place, name string) {
+	for _, d := range t.in.declared[t.name+"."+name] {
+		w.visit(d)
+	}
+}
