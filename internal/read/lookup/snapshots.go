@@ -15,6 +15,8 @@ type Snapshots struct {
 	open   []moment   // of snapshots that read the current state; ascending, with repetitions
 	pinned []moment   // of those that pin a state
 	pins   int        // while above 0, new snapshots pin their state
+
+	drained chan struct{} // closed, and made nil, when the last one of open is closed; nil: nobody waits
 }
 
 // moment is the sequence number and the time of a snapshot. Both rise.
@@ -70,6 +72,24 @@ func (l *Snapshots) Close(at *At) {
 	}
 	i := slices.Index(*list, moment{at.Seq, at.Time})
 	*list = slices.Delete(*list, i, i+1)
+	if l.drained != nil && len(l.open) == 0 {
+		close(l.drained)
+		l.drained = nil
+	}
+}
+
+// Drained returns a channel that is closed when the last open snapshot that does not pin its state is closed, and
+// nil if none is open. Under a Pin no such snapshot is added.
+func (l *Snapshots) Drained() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) == 0 {
+		return nil
+	}
+	if l.drained == nil {
+		l.drained = make(chan struct{})
+	}
+	return l.drained
 }
 
 // Pin makes new snapshots pin the state that they read, until unpin is called. A change of the

@@ -46,6 +46,38 @@ func TestSnapshotsOpenedDuringAFilterPinTheirState(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestTheLastSnapshotThatReadsTheCurrentStateSignalsItsEnd(t *testing.T) {
+	var c Current
+	c.State.Store(&State{Mem: emptyMemtable(), Version: manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current()})
+	var l Snapshots
+	require.Nil(t, l.Drained(), "none is open")
+	isClosed := func(ch <-chan struct{}) bool {
+		select {
+		case <-ch:
+			return true
+		default:
+			return false
+		}
+	}
+	first, second := l.Open(&c, nil), l.Open(&c, nil)
+	drained := l.Drained()
+	require.Equal(t, drained, l.Drained())
+	unpin := l.Pin()
+	pinned := l.Open(&c, nil)
+	l.Close(&first)
+	require.False(t, isClosed(drained), "the second one is open")
+	l.Close(&second)
+	require.True(t, isClosed(drained), "one that pins its state does not count")
+	require.Nil(t, l.Drained())
+	unpin()
+	third := l.Open(&c, nil)
+	require.False(t, isClosed(l.Drained()))
+	l.Close(&pinned)
+	require.False(t, isClosed(l.Drained()))
+	l.Close(&third)
+	require.Nil(t, l.Drained())
+}
+
 // The bug: a snapshot that was opened while a range was deleted could get the new number and the old
 // state, and a transaction with it found no conflict with the deletion.
 func TestAPinnedSnapshotIsOfOneMoment(t *testing.T) {
