@@ -3,11 +3,10 @@ package db
 import (
 	"time"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/write/load"
+	"github.com/sievedb/sievedb/internal/tracking"
+	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -25,53 +24,40 @@ import (
 type BulkTransaction struct {
 	db       *DB
 	snapshot *Snapshot // nil once it has ended
-	loader   *Loader
-	bulk     *load.Bulk
+	writes   *bulk.Transaction
 	options  *WriteOptions
-	sealed   []byte // scratch for a value with its envelope
 }
 
 // NewBulkTransaction begins a bulk transaction. The caller ends it with Commit or Close. The errors are those of
 // NewLoader.
 func (d *DB) NewBulkTransaction() (*BulkTransaction, error) {
-	l, err := d.beginLoad("bulk transaction")
+	if err := d.loadable(); err != nil {
+		return nil, err
+	}
+	writes, err := d.bulk.NewTransaction("bulk transaction", tracking.Caller(), d.options().Memtables.Size)
 	if err != nil {
 		return nil, err
 	}
-	t := &BulkTransaction{db: d, loader: l, snapshot: d.NewSnapshot()}
-	t.bulk = load.NewBulk(l.load, d.tables, d.options().Memtables.Size)
-	return t, nil
+	return &BulkTransaction{db: d, writes: writes, snapshot: d.NewSnapshot()}, nil
 }
 
 func (t *BulkTransaction) ended() bool { return t == nil || t.snapshot == nil || t.db.closed.Load() }
 
 // Put writes value under key. It copies both. A key above MaxKeySize or a value above MaxValueSize is
 // ErrTooLarge, and is not written. After an error of the disk the transaction can only be ended.
-func (t *BulkTransaction) Put(key, value []byte) error { return t.put(key, value, 0) }
-
-// PutTTL is Put for a value that readers see until ttl has passed, from this call on; see DB.PutTTL.
-func (t *BulkTransaction) PutTTL(key, value []byte, ttl time.Duration) error {
-	if err := expiry.CheckTTL(ttl); err != nil {
-		return err
-	}
-	return t.put(key, value, ttl)
-}
-
-func (t *BulkTransaction) put(key, value []byte, ttl time.Duration) error {
+func (t *BulkTransaction) Put(key, value []byte) error {
 	if t.ended() {
 		return ErrClosed
 	}
-	if policy := t.db.expiry; policy != nil || ttl != 0 {
-		sealed, err := policy.Seal(t.sealed, key, value, ttl)
-		if err != nil {
-			return err
-		}
-		if policy.Under(key) {
-			t.sealed = sealed
-		}
-		value = sealed
+	return t.writes.Put(key, value)
+}
+
+// PutTTL is Put for a value that readers see until ttl has passed, from this call on; see DB.PutTTL.
+func (t *BulkTransaction) PutTTL(key, value []byte, ttl time.Duration) error {
+	if t.ended() {
+		return ErrClosed
 	}
-	return t.bulk.Write(base.KindSet, key, value)
+	return t.writes.PutTTL(key, value, ttl)
 }
 
 // Delete deletes key. Deleting a key that does not exist is no error. Otherwise it is like Put.
@@ -79,7 +65,7 @@ func (t *BulkTransaction) Delete(key []byte) error {
 	if t.ended() {
 		return ErrClosed
 	}
-	return t.bulk.Write(base.KindDelete, key, nil)
+	return t.writes.Delete(key)
 }
 
 // Get returns a copy of the value of key, which belongs to the caller, or ErrNotFound.
@@ -93,11 +79,7 @@ func (t *BulkTransaction) GetWith(dst, key []byte, o *GetOptions) ([]byte, error
 	}
 	var l sstable.Lookup
 	l.NoFillCache = o != nil && o.NoFillCache
-	v := t.bulk.View(false)
-	value, found, err := t.db.finder.FindOwn(&l, key, v.Mem, v.Runs)
-	if err != nil && t.ended() { // Close has removed the tables
-		err = ErrClosed
-	}
+	value, found, err := t.find(&l, key)
 	if err == nil && found {
 		dst = append(dst, value...)
 	}
@@ -114,18 +96,25 @@ func (t *BulkTransaction) Has(key []byte) (bool, error) {
 		return false, ErrClosed
 	}
 	var l sstable.Lookup
-	v := t.bulk.View(false)
-	_, found, err := t.db.finder.FindOwn(&l, key, v.Mem, v.Runs)
+	_, found, err := t.find(&l, key)
 	l.Release()
 	switch {
-	case err != nil && t.ended(): // as in GetWith
-		return false, ErrClosed
 	case err == ErrNotFound:
 		return false, nil
 	case found || err != nil:
-		return found, err
+		return found && err == nil, err
 	}
 	return t.snapshot.Has(key)
+}
+
+// find looks key up among the writes of the transaction; see Finder.FindOwn.
+func (t *BulkTransaction) find(l *sstable.Lookup, key []byte) (value []byte, found bool, err error) {
+	v := t.writes.View(false)
+	value, found, err = t.db.finder.FindOwn(l, key, v.Mem, v.Runs)
+	if err != nil && t.ended() { // Close has removed the tables
+		err = ErrClosed
+	}
+	return value, found, err
 }
 
 // NewIterator returns an iterator over what the transaction sees now; it does not show later writes. The caller
@@ -134,7 +123,7 @@ func (t *BulkTransaction) NewIterator(o *IterOptions) (*Iterator, error) {
 	if t.ended() {
 		return nil, ErrClosed
 	}
-	v := t.bulk.View(true)
+	v := t.writes.View(true)
 	if t.db.finder.VisibleSeq.Load() >= v.First { // then others have numbers like those of the transaction
 		return nil, errors.New("sievedb: more loads and ingests were committed during a bulk transaction than it can stay above; " +
 			"begin it again")
@@ -168,14 +157,11 @@ func (t *BulkTransaction) Commit() error {
 	if t.db.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
-	if t.bulk.Spilled() {
-		if err := t.bulk.Spill(); err != nil {
-			return err
-		}
-		return t.loader.Commit()
+	if t.writes.Spilled() {
+		return t.db.loaded(t.writes.Commit())
 	}
 	var b batch.Batch
-	t.bulk.Batch(&b)
+	t.writes.Batch(&b)
 	if b.Len() == 0 {
 		return nil
 	}
@@ -188,7 +174,7 @@ func (t *BulkTransaction) Close() error {
 	if t == nil || t.snapshot == nil {
 		return ErrClosed
 	}
-	_ = t.loader.Close() // it only says that the store is closed, or that a listener calls
+	_ = t.writes.Close() // it only says that the store is closed, or that a listener calls
 	_ = t.snapshot.Close()
 	t.snapshot = nil
 	return nil

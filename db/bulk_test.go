@@ -76,7 +76,7 @@ func TestABulkTransactionAgreesWithAMap(t *testing.T) {
 				}
 				readOne(t, rnd, b, want)
 			}
-			require.Equal(t, writes == 2000, b.bulk.Spilled())
+			require.Equal(t, writes == 2000, b.writes.Spilled())
 			it, err := d.NewIterator(nil)
 			require.NoError(t, err)
 			require.Equal(t, before, shown(t, it), "others see what was committed")

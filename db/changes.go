@@ -1,12 +1,11 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -149,7 +148,7 @@ func (d *DB) Changes(ctx context.Context, since uint64, o *ChangeOptions) iter.S
 			err = ErrInListener // it would wait for the writer that called the listener
 		}
 		if err == nil {
-			err = d.changeLoop(since, o).Run(ctx, (*changeHost)(d), func(c *feed.Change) bool {
+			err = d.changeLoop(since, o).Run(ctx, d.changeHost(), func(c *feed.Change) bool {
 				return yield(Change{ChangeKind(c.Kind), c.First, c.Last, c, o.Prefix}, nil)
 			})
 		}
@@ -181,23 +180,36 @@ func (d *DB) changesUsable(ctx context.Context, method string) error {
 	return nil
 }
 
-// changeHost is the store as a reader of its changes sees it.
-type changeHost DB
+// changeHost is what a reader of changes sees of the store.
+type changeHost struct {
+	visible *atomic.Uint64
+	closing <-chan struct{}
+	limit   func(ctx context.Context, unsynced bool) (uint64, error)
+}
 
-func (h *changeHost) LastVisible() uint64      { return h.finder.VisibleSeq.Load() }
-func (h *changeHost) Closing() <-chan struct{} { return h.closing }
+func (d *DB) changeHost() changeHost {
+	return changeHost{visible: &d.finder.VisibleSeq, closing: d.closing, limit: d.changeLimit}
+}
 
-func (h *changeHost) Limit(ctx context.Context, unsynced bool) (limit uint64, err error) {
+func (h changeHost) LastVisible() uint64      { return h.visible.Load() }
+func (h changeHost) Closing() <-chan struct{} { return h.closing }
+
+func (h changeHost) Limit(ctx context.Context, unsynced bool) (uint64, error) {
+	return h.limit(ctx, unsynced)
+}
+
+// changeLimit returns the number of the last change that may be yielded.
+func (d *DB) changeLimit(ctx context.Context, unsynced bool) (limit uint64, err error) {
 	switch {
-	case h.follower != nil:
-		err = (*DB)(h).Refresh(ctx)
-	case h.changes != nil && !unsynced:
-		return min(h.synced.Load(), h.LastVisible()), nil
-	case h.changes != nil && (*DB)(h).writeErr() == nil:
-		limit = h.LastVisible()
-		return limit, h.commit.run((*DB)(h), &commitRequest{alone: (*DB).handOver})
+	case d.follower != nil:
+		err = d.Refresh(ctx)
+	case d.changes != nil && !unsynced:
+		return min(d.synced.Load(), d.finder.VisibleSeq.Load()), nil
+	case d.changes != nil && d.writeErr() == nil:
+		limit = d.finder.VisibleSeq.Load()
+		return limit, d.commit.run(d, &commitRequest{alone: (*DB).handOver})
 	}
-	return h.LastVisible(), err
+	return d.finder.VisibleSeq.Load(), err
 }
 
 // WaitForChange waits until Changes with the default options would yield something after the position since, or
@@ -278,38 +290,6 @@ func (d *DB) retireLog(num uint64) {
 	if err := d.changes.Keep(num); err != nil {
 		d.opts.Logger.Warn("a log cannot be moved to the kept ones; the next flush tries again", "log", num, "err", err)
 	}
-}
-
-// beginChange records a change that edit is about to make.
-func (d *DB) beginChange(kind feed.Kind, e feed.Event, edit *manifest.Edit, seq uint64) (*feed.Pending, error) {
-	if d.changes == nil {
-		return nil, nil
-	}
-	e.Manifest = d.set.ManifestNum()
-	var added []string
-	if kind != feed.DeleteRange {
-		files := slices.Clone(edit.Added)
-		slices.SortFunc(files, func(a, b manifest.LevelFile) int {
-			return d.cmp.Compare(base.UserKey(a.File.Smallest), base.UserKey(b.File.Smallest))
-		})
-		if d.overlap(files) { // those of a bulk transaction, whose order is that of the numbers
-			slices.SortFunc(files, func(a, b manifest.LevelFile) int { return cmp.Compare(a.File.Num, b.File.Num) })
-		}
-		for _, f := range files {
-			added = append(added, filepath.Join(d.dir, f.File.Name()))
-		}
-	}
-	return d.changes.Begin(kind, e, seq, added)
-}
-
-// overlap reports whether two of files, which are in the order of their first keys, share a key range.
-func (d *DB) overlap(files []manifest.LevelFile) bool {
-	for i := 1; i < len(files); i++ {
-		if d.cmp.Compare(base.UserKey(files[i-1].File.Largest), base.UserKey(files[i].File.Smallest)) >= 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // planChanges compares the kept changes with what was recovered.

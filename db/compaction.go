@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
@@ -110,28 +112,33 @@ func (d *DB) newCompactor() *compact.Scheduler {
 		Fail:   d.endWrites,
 		Ended:  d.compactionEnded,
 		Logger: o.Logger,
-	}, (*compactionHost)(d))
+	}, compactionHost{snapshots: &d.snapshots, current: &d.finder.Current, expiry: d.expiry, apply: d.applyEdit})
 }
 
 // compactionEnded receives the result of a compaction: writers may wait for it.
 func (d *DB) compactionEnded(err error) {
 	d.wakeWriters()
-	d.deleter.Wake()
+	d.bulk.Wake()
 	d.reportBackground(err)
 }
 
-// compactionHost is the store as its compactions see it.
-type compactionHost DB
+// compactionHost is what compactions see of the store.
+type compactionHost struct {
+	snapshots *lookup.Snapshots
+	current   *lookup.Current
+	expiry    *expiry.Policy
+	apply     func(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error
+}
 
-func (h *compactionHost) RefVersion() *manifest.Version { return h.finder.Ref().Version }
-func (h *compactionHost) OldestSnapshot() uint64        { return h.snapshots.Oldest(&h.finder.VisibleSeq) }
-func (h *compactionHost) Snapshots() []uint64           { return h.snapshots.All(&h.finder.VisibleSeq) }
-func (h *compactionHost) OldestTime() uint64            { return h.snapshots.OldestTime(h.expiry) }
+func (h compactionHost) RefVersion() *manifest.Version { return h.current.Ref().Version }
+func (h compactionHost) OldestSnapshot() uint64        { return h.snapshots.Oldest(&h.current.VisibleSeq) }
+func (h compactionHost) Snapshots() []uint64           { return h.snapshots.All(&h.current.VisibleSeq) }
+func (h compactionHost) OldestTime() uint64            { return h.snapshots.OldestTime(h.expiry) }
 
-func (h *compactionHost) BeginFilter(pin bool) (from uint64, end func()) {
+func (h compactionHost) BeginFilter(pin bool) (from uint64, end func()) {
 	return h.snapshots.BeginFilter(pin)
 }
 
-func (h *compactionHost) Apply(edit *manifest.Edit, written []*manifest.FileMeta) error {
-	return (*DB)(h).applyEdit(edit, written, nil)
+func (h compactionHost) Apply(edit *manifest.Edit, written []*manifest.FileMeta) error {
+	return h.apply(edit, written, nil)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/internal/work/feed"
 	"github.com/sievedb/sievedb/internal/work/follow"
-	"github.com/sievedb/sievedb/internal/write/rangedel"
+	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -100,7 +100,6 @@ type DB struct {
 	mu          sync.Mutex
 	cond        *sync.Cond
 	flushErr    error                // of the last flush; nil after a success
-	loaders     []*Loader            // the present loads
 	uncertain   []*manifest.FileMeta // tables to remove once a later edit is in force
 	stallReason string
 	report      OpenReport
@@ -149,7 +148,7 @@ type writing struct {
 	untraced txn.Untraced
 	// crowded lets the leader begin a memtable although level 0 is full.
 	crowded atomic.Bool
-	deleter *rangedel.Deleter
+	bulk    *bulk.Coordinator
 	// changes keeps logs for Changes; nil if Options.Changes does not ask for that.
 	changes *feed.Archive
 	// synced is the last sequence number that is durable.
@@ -354,7 +353,7 @@ func (d *DB) Close() error {
 	try(d.endFollowing)
 	try(d.place.Close)
 	d.share.Leave()
-	keep(d.discarded("closed"))
+	keep(d.bulk.Discarded("closed"))
 	if open := d.opened.String(); open != "" {
 		keep(errors.Newf("sievedb: closed with %s", open))
 	}

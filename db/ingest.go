@@ -5,12 +5,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/work/feed"
-	"github.com/sievedb/sievedb/internal/write/ingest"
-	"github.com/sievedb/sievedb/internal/write/load"
-	"github.com/sievedb/sievedb/internal/write/txn"
+	"github.com/sievedb/sievedb/internal/write/bulk"
 )
 
 // IngestOptions configure an ingest.
@@ -56,19 +51,19 @@ func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (Inge
 	case d.opts.ReadOnly:
 		return IngestInfo{}, ErrReadOnly
 	}
-	err := d.commit.run(d, &commitRequest{alone: func(d *DB) error {
+	err := d.lead(ctx, func(bulk.Leader) error {
 		err := d.writeErr()
 		if err == nil {
 			d.background.Add(1) // Close waits for the leader first
 		}
 		return err
-	}})
+	})
 	if err != nil {
 		return IngestInfo{}, err
 	}
 	defer d.background.Done()
 	start := time.Now()
-	info, err := d.newIngester(feed.Ingest, o != nil && o.Copy).Run(ctx, paths)
+	info, err := d.bulk.Ingest(ctx, paths, o != nil && o.Copy)
 	if errors.Is(err, ErrClosed) {
 		return IngestInfo{}, d.orReadOnly(ErrClosed)
 	}
@@ -96,44 +91,4 @@ func (c *dbCounters) noteIngest(info *IngestInfo) {
 	c.rewritten.Add(uint64(info.Rewritten))
 	c.bytesLinked.Add(info.BytesLinked)
 	c.bytesIngested.Add(info.BytesCopied + info.BytesRewritten)
-}
-
-// newIngester returns what adds tables by a change of a kind.
-func (d *DB) newIngester(kind feed.Kind, mustCopy bool) *ingest.Ingester {
-	return ingest.New(ingest.Options{
-		Cmp: d.cmp, Compactor: d.compactor, Dir: d.files, NewFileNum: d.set.NewFileNum, Policies: d.opts.checkPolicies(),
-		Check: batch.CheckEntry, Expiry: d.expiry, Copy: mustCopy,
-	}, &ingestHost{&deleteHost{(*loadHost)(d)}, d.deleter, kind})
-}
-
-// deleter is the part of rangedel.Deleter that keeps deletions from running.
-type deleter interface {
-	Exclude(ctx context.Context) (release func(), err error)
-}
-
-// ingestHost is the store as an ingest sees it.
-type ingestHost struct {
-	*deleteHost
-	deleter
-	kind feed.Kind
-}
-
-func (h *ingestHost) FlushLed() error { return h.loadHost.FlushLed() } // no deletion has reserved tables
-
-func (h *ingestHost) NewWriter(seq uint64) ingest.Writer {
-	o := h.db().loadOptions(seq)
-	o.Ended = func() {}
-	return load.New(o, h.loadHost)
-}
-
-func (h *ingestHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, came []*manifest.FileMeta) error {
-	var c txn.Change
-	for _, f := range came {
-		c.Came = append(c.Came, txn.RangeOf(f))
-	}
-	return h.installAtOnce(h.kind, feed.Event{}, edit, written, seq, c)
-}
-
-func (h *ingestHost) Lead(f func() error) error {
-	return h.commit.run(h.db(), &commitRequest{alone: func(*DB) error { return f() }})
 }

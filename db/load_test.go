@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/write/load"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -267,45 +266,6 @@ func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 	}
 }
 
-func TestManyWritesDuringALoadGiveItAnotherNumber(t *testing.T) {
-	for _, writes := range []int{2, 3, 4} {
-		t.Run(fmt.Sprintf("%d writes before a reserved number that is 3 ahead", writes), func(t *testing.T) {
-			o := testOptions(vfs.NewMem())
-			d := openTest(t, o)
-			l := newLoader(t, d)
-			l.load.Seq = 3
-			require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
-			for range writes {
-				require.NoError(t, d.Put([]byte("k"), []byte("written"), NoSync))
-			}
-			require.NoError(t, l.Commit())
-			requireValue(t, d, []byte("k"), []byte("loaded"))
-			require.Zero(t, filesOf(t, o.FS, base.FileTemp))
-			require.NoError(t, d.Put([]byte("k"), []byte("later"), NoSync))
-			requireValue(t, d, []byte("k"), []byte("later"))
-		})
-	}
-}
-
-// Loads leave sequence numbers for others: each reserves a fraction of the remaining ones.
-func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d := openTest(t, o)
-	d.finder.VisibleSeq.Store(base.MaxSeq - 1<<30)
-	d.log.lastSeq = base.MaxSeq - 1<<30
-	l := newLoader(t, d)
-	require.Equal(t, uint64(base.MaxSeq-1<<30+1<<6), l.load.Seq)
-	require.NoError(t, l.Put([]byte("k"), []byte("v")))
-	require.NoError(t, l.Commit())
-	require.NoError(t, d.Put([]byte("k"), []byte("w"), NoSync))
-	requireValue(t, d, []byte("k"), []byte("w"))
-	d.finder.VisibleSeq.Store(base.MaxSeq - 10)
-	_, err := d.NewLoader()
-	require.ErrorContains(t, err, "too few sequence numbers")
-	require.NoError(t, d.Put([]byte("k"), []byte("x"), NoSync))
-	requireValue(t, d, []byte("k"), []byte("x"))
-}
-
 // The jump of the sequence number survives an open, with and without writes after the load, and a
 // repair without a MANIFEST.
 func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
@@ -347,38 +307,4 @@ func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The bug: level 0 was compacted once more while all writers waited, 0.6 s for a million entries,
-// if any of them had written between the load's keys during the load.
-func TestALoadMakesNoWriterWaitForACompaction(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, 2000)
-	settle(t, d)
-	l, err := d.NewLoader()
-	require.NoError(t, err)
-	for i := range 2000 {
-		require.NoError(t, l.Put(testKey(i), testValue(i+1)))
-	}
-	require.NoError(t, l.load.Finish())
-	require.Greater(t, l.load.Tables(), d.opts.Compaction.L0Trigger)
-	require.NoError(t, d.Put(testKey(3), testValue(3), NoSync))
-	require.NoError(t, d.Put(testKey(1990), testValue(3), NoSync))
-
-	release := d.compactor.HoldBackground() // a compaction in the background would not block writers
-	info, before := load.Info{}, d.Metrics().Compactions.Count
-	var compactions uint64
-	require.NoError(t, d.commit.run(d, &commitRequest{alone: func(*DB) error {
-		err := l.load.Install(&info)
-		compactions = d.Metrics().Compactions.Count - before
-		return err
-	}}))
-	require.Greater(t, info.Tables[0], d.opts.Compaction.L0Trigger, "the tables stay in level 0 for now")
-	require.Zero(t, compactions)
-	release()
-	d.compactor.Schedule()
-	for i := range 2000 {
-		requireValue(t, d, testKey(i), testValue(i+1))
-	}
-	require.NoError(t, l.Close())
 }

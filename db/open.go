@@ -197,7 +197,7 @@ func (d *DB) open(created bool) error {
 func (d *DB) newWorkers() {
 	d.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
 	d.compactor = d.newCompactor()
-	d.deleter = d.newDeleter()
+	d.bulk = d.newCoordinator()
 }
 
 // missingTables is how many tables more than files in the directory a MANIFEST may name and

@@ -5,11 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/read/lookup"
-	"github.com/sievedb/sievedb/internal/work/feed"
-	"github.com/sievedb/sievedb/internal/write/load"
-	"github.com/sievedb/sievedb/internal/write/rangedel"
+	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -20,7 +16,7 @@ import (
 // Tables with no other keys are removed as a whole, and their space is free at once. If a snapshot
 // needs them, they are removed when it is closed. The other keys get tombstones, which are written
 // as tables. So the time does not depend on the size of the range, unless a snapshot is open:
-// then each key is read. Other writers wait for a short time at the end, in which the store flushes
+// then each key is read, until the snapshot is closed. DeleteRange does not wait for that. Other writers wait for a short time at the end, in which the store flushes
 // the few writes of the meantime and records the change in the MANIFEST. If no table lies in the
 // range as a whole, and it has few keys, the tombstones are written like a batch instead. Calls that do
 // not write like a batch run one after another, and take turns with Loader.Commit.
@@ -44,7 +40,7 @@ func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) 
 	if b.NeedsSeal(d.expiry) {
 		return d.sealBatch(b, func(b *batch.Batch) error { return d.applyRanges(ctx, b, wo) })
 	}
-	spans, own, err := rangedel.Parse(d.cmp, b)
+	spans, own, err := bulk.Parse(d.cmp, b)
 	if err != nil {
 		return err
 	}
@@ -52,12 +48,13 @@ func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) 
 }
 
 // deleteSpans deletes ranges and makes other writes.
-func (d *DB) deleteSpans(ctx context.Context, wo *WriteOptions, spans rangedel.Spans, own []rangedel.Entry) error {
-	done, err := rangedel.DeletePoints(ctx, &pointHost{d, wo}, &d.recent, d.state().Version, spans, own)
+func (d *DB) deleteSpans(ctx context.Context, wo *WriteOptions, spans bulk.Spans, own []bulk.Entry) error {
+	apply := func(b *batch.Batch, check txn.Check) error { return d.apply(b, wo, check) }
+	done, err := d.bulk.DeletePoints(ctx, spans, own, apply)
 	if done {
 		return err
 	}
-	info, err := d.deleter.Delete(ctx, spans, own)
+	info, err := d.bulk.DeleteTables(ctx, spans, own)
 	if err != nil {
 		return d.orReadOnly(base.NoSpace(err))
 	}
@@ -66,18 +63,9 @@ func (d *DB) deleteSpans(ctx context.Context, wo *WriteOptions, spans rangedel.S
 	return nil
 }
 
-// pointHost is the store as a deletion of ranges that is written like a batch sees it.
-type pointHost struct {
-	d  *DB
-	wo *WriteOptions
-}
-
-func (h *pointHost) LastVisible() uint64 { return h.d.snapshots.Visible(&h.d.finder.Current) }
-
-func (h *pointHost) Apply(b *batch.Batch, check txn.Check) error { return h.d.apply(b, h.wo, check) }
-
-func (h *pointHost) Keys(a rangedel.Span, visit func(key []byte) bool) error {
-	it, err := h.d.newIterator(&IterOptions{LowerBound: a.Start, UpperBound: a.Limit}, nil, nil)
+// visitKeys calls visit with each visible key of a range, values without an envelope included, until it returns false.
+func (d *DB) visitKeys(a bulk.Span, visit func(key []byte) bool) error {
+	it, err := d.newIterator(&IterOptions{LowerBound: a.Start, UpperBound: a.Limit}, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -85,68 +73,4 @@ func (h *pointHost) Keys(a rangedel.Span, visit func(key []byte) bool) error {
 	for ok := it.First(); ok && visit(it.Key()); ok = it.Next() {
 	}
 	return it.Close()
-}
-
-// newDeleter returns what deletes ranges by tables.
-func (d *DB) newDeleter() *rangedel.Deleter {
-	return rangedel.New(rangedel.Options{Cmp: d.cmp, Cache: d.tables, Compactor: d.compactor}, &deleteHost{(*loadHost)(d)})
-}
-
-// deleteHost is the store as a deletion of ranges sees it.
-type deleteHost struct{ *loadHost }
-
-func (h *deleteHost) db() *DB                               { return (*DB)(h.loadHost) }
-func (h *deleteHost) LastVisible() uint64                   { return h.snapshots.Visible(&h.finder.Current) }
-func (h *deleteHost) RefVersion() *manifest.Version         { return h.finder.Ref().Version }
-func (h *deleteHost) Pin() (unpin func())                   { return h.snapshots.Pin() }
-func (h *deleteHost) OldestUnpinned() (seq uint64, ok bool) { return h.snapshots.OldestUnpinned() }
-func (h *deleteHost) Closing() <-chan struct{}              { return h.stop.begun }
-
-func (h *deleteHost) NewWriter(seq, size uint64) rangedel.Writer {
-	o := h.db().loadOptions(seq)
-	o.TableSize, o.Ended = max(o.TableSize, size), func() {}
-	return load.New(o, h.loadHost)
-}
-
-func (h *deleteHost) Remove(f *manifest.FileMeta) { h.db().removeTables([]*manifest.FileMeta{f}) }
-
-func (h *deleteHost) WrittenSince(f *manifest.FileMeta, seq uint64) bool {
-	return h.db().writtenSince(f, seq)
-}
-
-func (h *deleteHost) Drop(edit *manifest.Edit) error {
-	err := h.db().applyEdit(edit, nil, nil)
-	if err != nil {
-		h.opts.Logger.Warn("tables of a deleted range stay until they are compacted", "err", err)
-	}
-	return err
-}
-
-func (h *deleteHost) Background(f func()) {
-	h.background.Add(1)
-	go func() {
-		defer h.background.Done()
-		_ = h.db().guard("the removal of a deleted range", func() error { f(); return nil })
-	}()
-}
-
-func (h *deleteHost) Lead(ctx context.Context, f func() error) error {
-	h.crowded.Store(true)
-	defer h.crowded.Store(false)
-	h.db().wakeWriters()
-	return h.commit.run(h.db(), &commitRequest{ctx: ctx, alone: func(*DB) error { return f() }})
-}
-
-func (h *deleteHost) Install(edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, spans rangedel.Spans, own []rangedel.Entry, gone []txn.Range) error {
-	return h.installAtOnce(feed.DeleteRange, feed.DeletionEvent(spans, own), edit, written, seq, txn.Change{Gone: gone})
-}
-
-// installAtOnce makes the edit visible at one moment. A lookup with the new version, which lacks tables,
-// never sees an old number, which would hide the tombstones. c is what the edit changes without a trace.
-// It is noted when the edit is certain, and before it is visible; see Transaction.Commit.
-func (h *deleteHost) installAtOnce(kind feed.Kind, e feed.Event, edit *manifest.Edit, written []*manifest.FileMeta, seq uint64, c txn.Change) error {
-	return h.install(kind, e, edit, written, seq, func(s *lookup.State) {
-		h.untraced.Note(seq, c, h.snapshots.Oldest(&h.finder.VisibleSeq))
-		h.snapshots.Show(&h.finder.Current, s, seq)
-	})
 }

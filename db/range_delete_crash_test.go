@@ -93,7 +93,7 @@ func (w *rangeWorkload) deleteRange(t testing.TB, r *recorder.FS, d *DB, rnd *ra
 	if s == nil {
 		return
 	}
-	if d.deleter.Waiting() {
+	if d.bulk.Waiting() {
 		w.swept++
 	}
 	require.NoError(t, s.Close())

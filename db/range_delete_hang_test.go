@@ -166,22 +166,3 @@ func loadUntil(d *DB, stop <-chan struct{}) error {
 		}
 	}
 }
-
-// A load whose Commit waits for a deletion does not keep the store from closing.
-func TestCloseEndsALoadThatWaitsForADeletion(t *testing.T) {
-	d := twentyTables(t, vfs.NewMem())
-	end, err := d.deleter.Exclude(background)
-	require.NoError(t, err)
-	l, err := d.NewLoader()
-	require.NoError(t, err)
-	require.NoError(t, l.Put([]byte("loaded"), nil))
-	committed := make(chan error, 1)
-	go func() { committed <- l.Commit() }()
-	if err := d.Close(); err != nil {
-		require.ErrorContains(t, err, "not committed", "Commit had not begun")
-	}
-	require.Equal(t, ErrClosed, <-committed)
-	_, err = d.deleter.Exclude(background)
-	require.Equal(t, ErrClosed, err)
-	end()
-}

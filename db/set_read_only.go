@@ -9,10 +9,9 @@ import (
 
 // stop is the end of writing: by Close, or earlier by SetReadOnly.
 type stop struct {
-	mu       sync.Mutex // held while writing ends
-	done     bool
-	begun    chan struct{} // closed when writing begins to end
-	loadings []*Loader     // that the end of writing has discarded
+	mu    sync.Mutex // held while writing ends
+	done  bool
+	begun chan struct{} // closed when writing begins to end
 }
 
 // frozen is the value of DB.ended after SetReadOnly, unless a failure ended the writes before.
@@ -52,7 +51,7 @@ func (d *DB) SetReadOnly() error {
 	if failure := d.failure(); failure != nil {
 		err = failure
 	}
-	return errors.CombineErrors(base.NoSpace(err), d.discarded("made read-only"))
+	return errors.CombineErrors(base.NoSpace(err), d.bulk.Discarded("made read-only"))
 }
 
 // endWriting ends all that writes, and makes the writes durable. Calls that write return refuse from then on, or
@@ -78,7 +77,7 @@ func (d *DB) endWriting(refuse error) (err error) {
 	}
 	// Each step runs even if an earlier one failed; otherwise the directory would stay locked.
 	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
-	try(func() error { d.stop.loadings = d.giveUpLoads(refuse); return nil })
+	try(func() error { d.bulk.GiveUp(refuse); return nil })
 	if d.opts.ReadOnly {
 		return err
 	}
@@ -97,15 +96,6 @@ func (d *DB) endWriting(refuse error) (err error) {
 	if err == nil && whole {
 		try(d.writeCloseMark)
 	}
-	return err
-}
-
-// discarded returns the error for loads that the end of writing has discarded. d.stop.mu is held.
-func (d *DB) discarded(how string) (err error) {
-	for _, l := range d.stop.loadings {
-		err = errors.CombineErrors(err, errors.Newf("sievedb: %s during a %s that was begun at %s and not committed; it is discarded", how, l.what, l.where))
-	}
-	d.stop.loadings = nil
 	return err
 }
 

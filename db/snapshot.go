@@ -113,5 +113,5 @@ func (s *Snapshot) Close() error {
 // closeSnapshot releases what an open snapshot holds.
 func (d *DB) closeSnapshot(at *lookup.At) {
 	d.snapshots.Close(at)
-	d.deleter.Wake()
+	d.bulk.Wake()
 }

@@ -43,8 +43,9 @@ func TestAReadStateHasEachLoadThatItsSequenceNumberShows(t *testing.T) {
 		l := newLoader(t, d)
 		require.NoError(t, l.Put(testKey(1), testValue(1)))
 		require.NoError(t, l.Commit())
+		seq := d.Metrics().LastSequence
 		require.NoError(t, d.Put(testKey(2), nil, NoSync))
-		committed.Store(l.load.Seq)
+		committed.Store(seq)
 	}
 	stop.Store(1)
 	group.Wait()

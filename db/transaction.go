@@ -7,7 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/tracking"
-	"github.com/sievedb/sievedb/internal/write/rangedel"
+	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -223,7 +223,7 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 	case t.readOnly:
 		return t.refuseWrite()
 	}
-	if err := rangedel.CheckBounds(t.db.cmp, start, limit); err != nil {
+	if err := bulk.CheckBounds(t.db.cmp, start, limit); err != nil {
 		t.batch.Refuse(err)
 		return err
 	}

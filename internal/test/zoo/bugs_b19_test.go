@@ -330,9 +330,13 @@ var bugsFromB19 = []bug{
 			old:  "	current.VisibleSeq.Store(seq)\n	current.State",
 			new:  "	current.State",
 		}, {
-			file: "db/load.go",
-			old:  "	err = (*DB)(h).applyEdit(edit, written, also)\n",
-			new:  "	err = (*DB)(h).applyEdit(edit, written, also)\n	time.Sleep(time.Millisecond)\n",
+			file: "internal/write/bulk/change.go",
+			old:  "	uncertain := manifest.IsUncertain(err)\n",
+			new:  "	uncertain := manifest.IsUncertain(err)\n	time.Sleep(time.Millisecond)\n",
+		}, {
+			file: "internal/write/bulk/change.go",
+			old:  "	\"slices\"\n",
+			new:  "	\"slices\"\n	\"time\"\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestReadersSeeARangeWholeOrDeleted",
@@ -342,8 +346,8 @@ var bugsFromB19 = []bug{
 	{
 		id: "B40b", what: "what is written while a range is deleted survives in part", seen: "a walk with deletions",
 		plant: []patch{{
-			file: "internal/write/rangedel/deleter.go",
-			old:  "return !known[f.Num] && j.host.WrittenSince(f, j.from)",
+			file: "internal/write/bulk/rangedel.go",
+			old:  "return !known[f.Num] && j.WrittenSince(f, j.from)",
 			new:  "return false",
 		}},
 		caught: []catch{{
@@ -354,7 +358,7 @@ var bugsFromB19 = []bug{
 	{
 		id: "B40c", what: "older entries come back when the table that hides them is removed", seen: "LevelDB's advice to delete files of a range",
 		plant: []patch{{
-			file: "internal/write/rangedel/deleter.go",
+			file: "internal/write/bulk/rangedel.go",
 			old:  "			if j.drop[f] || !read(f) {",
 			new:  "			if len(j.drop) > 0 || !read(f) {",
 		}},

@@ -306,7 +306,7 @@ var bugsFromB47 = []bug{
 	{
 		id: "B45b", what: "a table that is replaced between its check and its rewriting is added unchecked", seen: "a file that is read twice",
 		plant: []patch{{
-			file: "internal/write/ingest/commit.go",
+			file: "internal/write/bulk/ingest_commit.go",
 			old:  "		if t.ours {",
 			new:  "		if t.ours || t.rewrite {",
 		}},
@@ -318,7 +318,7 @@ var bugsFromB47 = []bug{
 	{
 		id: "B45c", what: "a snapshot sees a table that was ingested later, because its sequence numbers are old", seen: "linking with the numbers as they are",
 		plant: []patch{{
-			file: "internal/write/ingest/commit.go",
+			file: "internal/write/bulk/ingest_commit.go",
 			old:  "		case !seen && !overlaps(v, t):",
 			new:  "		case !overlaps(v, t):",
 		}},

@@ -5,9 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wal"
-	"github.com/sievedb/sievedb/internal/write/rangedel"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -30,21 +28,6 @@ type Event struct {
 	// Own has the other writes of the batch that deleted the ranges, as a batch. Nil means that there are none.
 	Own    []byte
 	Tables []string
-}
-
-// DeletionEvent describes a deletion of ranges, with the other writes of its batch.
-func DeletionEvent(spans rangedel.Spans, own []rangedel.Entry) (e Event) {
-	for _, s := range spans.All() {
-		e.Ranges = append(e.Ranges, Range{Start: s.Start, Limit: s.Limit})
-	}
-	if len(own) > 0 {
-		b := batch.Batch{}
-		for _, w := range own {
-			b.Add(w.Kind, w.Key, w.Value)
-		}
-		e.Own = b.Record(1)
-	}
-	return e
 }
 
 const eventVersion = 1

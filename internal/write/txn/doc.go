@@ -27,8 +27,7 @@
 // # What is not visible yet does not count
 //
 // The first step counts only changes above the start and up to the horizon, which is visible. A change
-// above the horizon may be in the runs already: a batch whose last entries are being inserted, or a load
-// whose version is installed. If it counted, the transaction would begin again at the same start, meet the
+// above the horizon may be in the runs already: a batch whose last entries are being inserted. If it counted, the transaction would begin again at the same start, meet the
 // same change, and so on until it gives up, all within microseconds. Instead it goes on to the queue, where
 // it waits until the leader has made that change visible or has failed. Then the leader finds it, in Recent
 // or because Recent does not know it (Recent.Forget), and in the second case the first step is repeated. So

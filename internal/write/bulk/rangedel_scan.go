@@ -1,8 +1,6 @@
-package rangedel
+package bulk
 
 import (
-	"context"
-
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
@@ -10,10 +8,10 @@ import (
 )
 
 // runsOf returns an iterator for each table of level 0, and one for each other level.
-func (d *Deleter) runsOf(files [manifest.NumLevels][]*manifest.FileMeta) (runs []base.Iterator) {
+func (j *deletion) runsOf(files [manifest.NumLevels][]*manifest.FileMeta) (runs []base.Iterator) {
 	add := func(files []*manifest.FileMeta) {
 		if len(files) > 0 {
-			runs = append(runs, tables.NewLevelIter(d.Cache, d.Cmp, files, sstable.IterOptions{NoFillCache: true}))
+			runs = append(runs, tables.NewLevelIter(j.Cache, j.Cmp, files, sstable.IterOptions{NoFillCache: true}))
 		}
 	}
 	for i := range files[0] {
@@ -25,24 +23,24 @@ func (d *Deleter) runsOf(files [manifest.NumLevels][]*manifest.FileMeta) (runs [
 	return runs
 }
 
-// checkEvery is how many keys are read between two looks at the context and the store.
+// checkEvery is how many keys are read between two looks at the context, the store and the snapshots.
 const checkEvery = 1024
 
 // live calls emit for each key of the runs in the spans that has a value there, even if a newer entry
 // of the runs deletes it: the table of that entry may be removed while the value's stays. It closes
 // the runs.
-func (d *Deleter) live(ctx context.Context, runs []base.Iterator, spans Spans, emit func(key []byte) error) (err error) {
+func (j *deletion) live(runs []base.Iterator, emit func(key []byte) error) (err error) {
 	if len(runs) == 0 {
 		return nil
 	}
-	m := tables.NewMergingIter(d.Cmp, runs)
+	m := tables.NewMergingIter(j.Cmp, runs)
 	defer func() {
 		if closing := m.Close(); err == nil {
 			err = closing
 		}
 	}()
-	w := walk{m: m, cmp: d.Cmp, ctx: ctx, closing: d.host.Closing(), emit: emit}
-	for _, a := range spans.list {
+	w := walk{deletion: j, m: m, emit: emit}
+	for _, a := range j.spans.list {
 		if err := w.span(a); err != nil {
 			return err
 		}
@@ -52,25 +50,12 @@ func (d *Deleter) live(ctx context.Context, runs []base.Iterator, spans Spans, e
 
 // walk is a call of live.
 type walk struct {
+	*deletion
 	m    *tables.MergingIter
-	cmp  *base.Comparer
-	ctx  context.Context
 	emit func(key []byte) error
 	seek []byte
 	key  []byte
 	keys int
-
-	closing <-chan struct{}
-}
-
-// ended returns why the walk must end.
-func (w *walk) ended() error {
-	select {
-	case <-w.closing:
-		return base.ErrClosed
-	default:
-		return w.ctx.Err()
-	}
 }
 
 func (w *walk) span(a Span) error {
@@ -83,12 +68,12 @@ func (w *walk) span(a Span) error {
 	}
 	for ok {
 		user := base.UserKey(w.m.Key())
-		if a.Limit != nil && w.cmp.Compare(user, a.Limit) >= 0 {
+		if a.Limit != nil && w.Cmp.Compare(user, a.Limit) >= 0 {
 			break
 		}
 		w.key = append(w.key[:0], user...)
 		hasValue := false
-		for ok && w.cmp.Compare(base.UserKey(w.m.Key()), w.key) == 0 {
+		for ok && w.Cmp.Compare(base.UserKey(w.m.Key()), w.key) == 0 {
 			_, kind := base.SplitTrailer(base.Trailer(w.m.Key()))
 			hasValue = hasValue || kind == base.KindSet
 			ok = w.m.Next()
@@ -99,7 +84,7 @@ func (w *walk) span(a Span) error {
 			}
 		}
 		if w.keys++; w.keys%checkEvery == 0 {
-			if err := w.ended(); err != nil {
+			if err := w.goOn(w.ctx, w.drained); err != nil {
 				return err
 			}
 		}

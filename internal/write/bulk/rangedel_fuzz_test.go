@@ -1,4 +1,4 @@
-package rangedel
+package bulk
 
 import (
 	"bytes"

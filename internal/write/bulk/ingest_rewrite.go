@@ -1,4 +1,4 @@
-package ingest
+package bulk
 
 import (
 	"container/heap"
@@ -10,63 +10,70 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// rewrite writes the newest entries of the tables that cannot stay as they are. Tables that stay lie
-// between the runs, so each run has its own writer: a written table must not reach across them.
-func (j *job) rewrite() error {
-	for i := 0; i < len(j.tables); i++ {
-		if !j.tables[i].due() {
-			continue
-		}
+// rewrite writes the newest entries of the tables that cannot stay as they are. Tables that stay lie between the
+// groups, so each group has its own run: a written table must not reach across them. If the snapshots are closed
+// meanwhile because of which tables cannot stay, those that are not written yet stay after all.
+func (j *ingest) rewrite() error {
+	for i := 0; i < len(j.tables); {
 		end := i
 		for end < len(j.tables) && j.tables[end].due() {
 			end++
 		}
-		if err := j.rewriteRun(j.tables[i:end]); err != nil {
+		switch err := j.rewriteGroup(j.tables[i:end]); err {
+		case nil:
+			i = end + 1 // the table at end is not due
+		case errDrained:
+			j.stay() // and go on with what is left of the group
+		default:
 			return err
 		}
-		i = end
 	}
 	return nil
+}
+
+// stay is called when no snapshot that was open is left.
+func (j *ingest) stay() {
+	j.drained = nil
+	for _, t := range j.tables {
+		if t.seen && !t.written {
+			t.rewrite, t.seen = false, false
+		}
+	}
 }
 
 // due reports whether the entries of t have yet to be written.
 func (t *table) due() bool { return t.rewrite && !t.written }
 
-// reserve sets the sequence number of rewritten entries.
-func (j *job) reserve() error {
-	if j.seq != 0 {
+// rewriteGroup writes tables, which are sorted and may overlap.
+func (j *ingest) rewriteGroup(tables []*table) (err error) {
+	if len(tables) == 0 {
 		return nil
 	}
-	last := j.host.LastVisible()
-	ahead := min(j.Ahead, (base.MaxSeq-last)>>shareShift)
-	if ahead == 0 {
-		return errTooFew(last)
+	if j.seq == 0 {
+		if j.seq, err = reserve("an ingest", j.lastVisible(), j.ingestAhead); err != nil {
+			return err
+		}
 	}
-	j.seq = last + ahead
-	return nil
-}
-
-// rewriteRun writes the tables of a run, which are sorted and may overlap.
-func (j *job) rewriteRun(run []*table) error {
-	if err := j.reserve(); err != nil {
-		return err
-	}
-	out := j.host.NewWriter(j.seq)
-	j.writers = append(j.writers, out)
-	m := merger{job: j, waiting: run}
+	out := j.newRun(j.seq, 0)
+	j.runs = append(j.runs, out)
+	m := merger{ingest: j, waiting: tables}
 	defer m.close()
-	if err := m.mergeTo(out); err != nil {
+	if err = m.mergeTo(out); err == errDrained {
+		out.discard()
+		j.runs = j.runs[:len(j.runs)-1]
+	}
+	if err != nil {
 		return err
 	}
-	for _, t := range run {
+	for _, t := range tables {
 		t.written = true
 	}
-	return out.Finish()
+	return out.finish()
 }
 
 // merger merges tables. It has only those open that have the present key in their range.
 type merger struct {
-	*job
+	*ingest
 	waiting []*table // sorted
 	heap    cursors
 	key     []byte // the present user key
@@ -109,7 +116,7 @@ func (h *cursors) Pop() any {
 }
 
 // mergeTo writes one entry for each key.
-func (m *merger) mergeTo(out Writer) error {
+func (m *merger) mergeTo(out *run) error {
 	m.heap.cmp = m.Cmp
 	for {
 		if err := m.openDue(); err != nil {
@@ -122,7 +129,7 @@ func (m *merger) mergeTo(out Writer) error {
 		ikey := top.it.Key()
 		_, kind := base.SplitTrailer(base.Trailer(ikey))
 		m.key = append(m.key[:0], base.UserKey(ikey)...)
-		if err := out.Add(kind, m.key, top.it.Value()); err != nil {
+		if err := out.add(kind, m.key, top.it.Value()); err != nil {
 			return err
 		}
 		if err := m.skipKey(); err != nil {
@@ -176,7 +183,7 @@ func (m *merger) skipKey() error {
 			return nil
 		}
 		if m.meter.Due(len(c.it.Key()) + len(c.it.Value())) {
-			if err := m.goOn(); err != nil {
+			if err := m.goOn(m.ctx, m.drained); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package ingest
+package bulk
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/check"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
@@ -38,14 +39,15 @@ type table struct {
 	tombstones     uint64
 
 	rewrite bool // it cannot stay as it is
-	written bool // its entries are in a writer
+	seen    bool // only because of a snapshot
+	written bool // its entries are in a run
 }
 
 func (t *table) smallest() []byte { return base.UserKey(t.meta.Smallest) }
 func (t *table) largest() []byte  { return base.UserKey(t.meta.Largest) }
 
 // takeFile links or copies the file of t to its temporary name.
-func (j *job) takeFile(t *table) error {
+func (j *ingest) takeFile(t *table) error {
 	info, err := j.Dir.FS.Lstat(t.path)
 	switch {
 	case err != nil:
@@ -75,7 +77,7 @@ func (j *job) takeFile(t *table) error {
 }
 
 // isOwn reports whether a file is in the store's directory.
-func (j *job) isOwn(path string) bool {
+func (j *ingest) isOwn(path string) bool {
 	dir := filepath.Dir(path)
 	if dir == filepath.Clean(j.Dir.Path) {
 		return true
@@ -86,8 +88,8 @@ func (j *job) isOwn(path string) bool {
 }
 
 // link links the file durably, or reports that it must be copied.
-func (j *job) link(t *table, temp string) (linked bool, err error) {
-	if j.Copy || j.Dir.FS.Link(t.path, temp) != nil {
+func (j *ingest) link(t *table, temp string) (linked bool, err error) {
+	if j.copies || j.Dir.FS.Link(t.path, temp) != nil {
 		return false, nil
 	}
 	t.here = true
@@ -99,7 +101,7 @@ func (j *job) link(t *table, temp string) (linked bool, err error) {
 }
 
 // copy copies the file durably.
-func (j *job) copy(t *table, temp string) error {
+func (j *ingest) copy(t *table, temp string) error {
 	src, err := j.Dir.FS.Open(t.path)
 	if err != nil {
 		return err
@@ -113,7 +115,7 @@ func (j *job) copy(t *table, temp string) error {
 }
 
 // check checks all tables, several at a time, and sorts them. Tables without entries are dropped.
-func (j *job) check() error {
+func (j *ingest) check() error {
 	ctx, cancel := context.WithCancelCause(j.ctx)
 	defer cancel(nil)
 	var next atomic.Int64
@@ -148,20 +150,20 @@ func (j *job) check() error {
 const checkCache = 1 << 20
 
 // open opens the table. With keys, it must begin and end with them.
-func (j *job) open(t *table, smallest, largest []byte) (*sstable.Reader, error) {
+func (j *ingest) open(t *table, smallest, largest []byte) (*sstable.Reader, error) {
 	file, err := j.Dir.FS.Open(j.Dir.File(base.FileTemp, t.temp))
 	if err != nil {
 		return nil, err
 	}
 	return sstable.Open(file, sstable.ReaderOptions{
-		Comparer: j.Cmp, Policies: j.Policies, Name: t.path, Cache: sstable.NewBlockCache(checkCache),
+		Comparer: j.Cmp, Policies: j.Known, Name: t.path, Cache: sstable.NewBlockCache(checkCache),
 		Smallest: smallest, Largest: largest,
 	})
 }
 
 // checkTable reads a table as a whole.
-func (j *job) checkTable(ctx context.Context, t *table) error {
-	if err := j.goOn(); err != nil {
+func (j *ingest) checkTable(ctx context.Context, t *table) error {
+	if err := j.goOn(j.ctx, nil); err != nil {
 		return err
 	}
 	r, err := j.open(t, nil, nil)
@@ -172,8 +174,8 @@ func (j *job) checkTable(ctx context.Context, t *table) error {
 	if err := r.CheckForeign(); err != nil {
 		return err
 	}
-	e := examiner{job: j, table: t, meta: manifest.NewFileMeta(0, uint64(t.info.Size()), nil, nil), minSeq: base.MaxSeq}
-	err = check.Reader(ctx, r, check.Options{Comparer: j.Cmp, Policies: j.Policies}, e.note)
+	e := examiner{ingest: j, table: t, meta: manifest.NewFileMeta(0, uint64(t.info.Size()), nil, nil), minSeq: base.MaxSeq}
+	err = check.Reader(ctx, r, check.Options{Comparer: j.Cmp, Policies: j.Known}, e.note)
 	switch {
 	case err == nil:
 		err = e.end(r)
@@ -194,7 +196,7 @@ func (j *job) checkTable(ctx context.Context, t *table) error {
 
 // examiner collects what a table has while it is read.
 type examiner struct {
-	*job
+	*ingest
 	table *table
 	meta  *manifest.FileMeta
 	meter check.Meter
@@ -210,7 +212,7 @@ type examiner struct {
 // note is called for each entry.
 func (e *examiner) note(ikey, value []byte) error {
 	if e.meter.Due(len(ikey) + len(value)) {
-		if e.err = e.goOn(); e.err != nil {
+		if e.err = e.goOn(e.ctx, nil); e.err != nil {
 			return e.err
 		}
 	}
@@ -221,7 +223,7 @@ func (e *examiner) note(ikey, value []byte) error {
 func (e *examiner) examine(ikey, value []byte) error {
 	seq, kind := base.SplitTrailer(base.Trailer(ikey))
 	key := base.UserKey(ikey)
-	if err := e.Check(key, value); err != nil {
+	if err := batch.CheckEntry(key, value); err != nil {
 		return errors.Wrapf(err, "entry %d", e.entries+1)
 	}
 	if e.entries == 0 {

@@ -1,4 +1,4 @@
-package rangedel
+package bulk
 
 import (
 	"fmt"
@@ -8,15 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/work/feed"
 )
 
-func key(n int) []byte { return fmt.Appendf(nil, "%03d", n) }
+func spanKey(n int) []byte { return fmt.Appendf(nil, "%03d", n) }
 
-func table(smallest, largest int) *manifest.FileMeta {
+func tableOf(smallest, largest int) *manifest.FileMeta {
 	return &manifest.FileMeta{
-		Smallest: base.AppendInternalKey(nil, key(smallest), 9, base.KindSet),
-		Largest:  base.AppendInternalKey(nil, key(largest), 3, base.KindSet),
+		Smallest: base.AppendInternalKey(nil, spanKey(smallest), 9, base.KindSet),
+		Largest:  base.AppendInternalKey(nil, spanKey(largest), 3, base.KindSet),
 	}
 }
 
@@ -30,7 +32,7 @@ func TestSpansAgreeWithAModel(t *testing.T) {
 		var list []Span
 		for range rnd.IntN(6) {
 			from, to := rnd.IntN(200), rnd.IntN(200)
-			a := Span{key(from), key(to)}
+			a := Span{spanKey(from), spanKey(to)}
 			if rnd.IntN(8) == 0 {
 				from, a.Start = 0, nil
 			}
@@ -44,7 +46,7 @@ func TestSpansAgreeWithAModel(t *testing.T) {
 		}
 		s := NewSpans(base.Bytewise, list)
 		for n, want := range model {
-			require.Equal(t, want, s.Contains(key(n)), "key %d of %q", n, list)
+			require.Equal(t, want, s.Contains(spanKey(n)), "key %d of %q", n, list)
 		}
 		for range 30 {
 			from := rnd.IntN(200)
@@ -55,9 +57,9 @@ func TestSpansAgreeWithAModel(t *testing.T) {
 			}
 			// A span meets a table if they overlap, whether or not a key of the model is between.
 			for _, a := range s.All() {
-				meets = meets || s.meets(table(from, to), a)
+				meets = meets || s.meets(tableOf(from, to), a)
 			}
-			require.Equal(t, all, s.Encloses(table(from, to)), "table %d to %d, %q", from, to, list)
+			require.Equal(t, all, s.Encloses(tableOf(from, to)), "table %d to %d, %q", from, to, list)
 			require.True(t, meets || !all)
 		}
 		for i, a := range s.All() {
@@ -69,9 +71,22 @@ func TestSpansAgreeWithAModel(t *testing.T) {
 }
 
 func TestEmptySpans(t *testing.T) {
-	s := NewSpans(base.Bytewise, []Span{{key(5), key(5)}, {key(7), key(6)}})
+	s := NewSpans(base.Bytewise, []Span{{spanKey(5), spanKey(5)}, {spanKey(7), spanKey(6)}})
 	require.True(t, s.Empty())
-	require.False(t, s.Contains(key(5)))
+	require.False(t, s.Contains(spanKey(5)))
 	require.False(t, NewSpans(base.Bytewise, []Span{{}}).Empty())
 	require.True(t, NewSpans(base.Bytewise, []Span{{}}).Contains(nil))
+}
+
+func TestReadersOfChangesSeeTheSpansAndTheWritesOfADeletion(t *testing.T) {
+	j := &deletion{spans: NewSpans(base.Bytewise, []Span{{spanKey(5), nil}, {nil, spanKey(2)}})}
+	want := feed.Event{Ranges: []feed.Range{{Limit: spanKey(2)}, {Start: spanKey(5)}}}
+	require.Equal(t, want, j.event())
+
+	var own batch.Batch
+	own.Add(base.KindDelete, spanKey(3), nil)
+	own.Add(base.KindSet, spanKey(4), []byte("value"))
+	want.Own = own.Record(1)
+	j.own = []Entry{{Kind: base.KindDelete, Key: spanKey(3)}, {Kind: base.KindSet, Key: spanKey(4), Value: []byte("value")}}
+	require.Equal(t, want, j.event())
 }

@@ -1,22 +1,27 @@
-package ingest
+package bulk
 
 import (
-	"slices"
-	"time"
-
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/report"
 )
+
+// Keys have their sequence numbers in the table, and LevelDB's format has no number for all of it. So a table stays
+// as it is if it shares no user key range with another table of the call, and
+//
+//   - its sequence numbers are above all of the store's, or
+//   - nothing in the store lies in its range, and no snapshot is open that would see it.
+//
+// The last sequence number of the store becomes at least the table's largest, and rises by one at least. Numbers far
+// above the store's would exhaust them, so such a table is rewritten as well.
 
 const (
 	// How far above the last sequence number rewritten entries are numbered, which is the number of
 	// writes that may happen meanwhile. It is less than for a load, so that a load in progress stays
 	// above several ingests.
-	defaultAhead = base.LoadAhead >> 4
-	// A job uses a small share of the remaining numbers at most, as loads do.
-	shareShift = 24
+	ingestAhead = base.LoadAhead >> 4
 	// How often a job leads before it rewrites tables while it leads, so that writers wait. Other
 	// loads and ingests may overtake it again and again.
 	patience = 3
@@ -29,22 +34,17 @@ const freeSeq = (base.MaxSeq + 1) >> 8
 // errAgain says that a table must be rewritten, or rewritten again.
 var errAgain = errors.Sentinel("sievedb: a table must be rewritten")
 
-// errTooFew returns the error of a store that has used almost all sequence numbers.
-func errTooFew(last uint64) error {
-	return errors.Newf("too few sequence numbers: %d are used, %d are the limit of the format", last, base.MaxSeq)
-}
-
 // commit adds the tables, which are sorted, to the store.
-func (j *job) commit() error {
+func (j *ingest) commit() error {
 	if len(j.tables) == 0 {
 		return nil
 	}
-	if err := j.host.Flush(); err != nil {
+	if err := j.Flush(); err != nil {
 		return err
 	}
 	j.separate()
-	v := j.host.RefVersion()
-	j.demote(v, j.host.LastVisible(), false)
+	v := j.refVersion()
+	j.demote(v, j.lastVisible(), false)
 	v.Unref()
 	for {
 		if err := j.rewrite(); err != nil {
@@ -57,7 +57,7 @@ func (j *job) commit() error {
 }
 
 // separate marks the tables that share a range with another one, directly or through a third.
-func (j *job) separate() {
+func (j *ingest) separate() {
 	last := j.tables[0] // the one that ends last
 	for _, t := range j.tables[1:] {
 		if j.Cmp.Compare(t.smallest(), last.largest()) <= 0 {
@@ -71,7 +71,7 @@ func (j *job) separate() {
 
 // demote marks the tables that cannot stay as they are, and reports whether there are any. last is the
 // last sequence number, and seen says that a snapshot would see old numbers.
-func (j *job) demote(v *manifest.Version, last uint64, seen bool) (any bool) {
+func (j *ingest) demote(v *manifest.Version, last uint64, seen bool) (any bool) {
 	limit := max(freeSeq, last+(base.MaxSeq-last)>>shareShift)
 	for _, t := range j.tables {
 		switch {
@@ -98,25 +98,46 @@ func overlaps(v *manifest.Version, t *table) bool {
 	return false
 }
 
-// install adds the tables as they are now.
-func (j *job) install() error {
+// install adds the tables as they are now. Numbers below the visible one would let a snapshot from before see a
+// table, so new ones pin what they read until the end of the job.
+func (j *ingest) install() error {
 	if err := j.clearLevel0(); err != nil {
 		return err
 	}
-	release, err := j.host.Exclude(j.ctx)
+	release, err := j.exclude(j.ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	defer j.host.Pin()()
-	seen := j.waitForSnapshots()
-	err = j.host.Lead(func() error { return j.installLed(seen) })
+	if j.unpin == nil {
+		j.unpin = j.Snapshots.Pin()
+	}
+	seen, err := j.respectSnapshots()
+	if err == nil {
+		err = j.Lead(j.ctx, func(l Leader) error { return j.installLed(l, seen) })
+	}
 	j.Compactor.Schedule() // compactions that are due were held back
 	return err
 }
 
+// respectSnapshots reports whether a snapshot is open that would see old numbers. If it would see those of a table
+// that could stay otherwise, the table is marked, to be rewritten unless the snapshots are closed meanwhile.
+func (j *ingest) respectSnapshots() (seen bool, err error) {
+	drained, last := j.Snapshots.Drained(), j.lastVisible()
+	if drained == nil {
+		return false, nil
+	}
+	for _, t := range j.tables {
+		if !t.rewrite && t.minSeq <= last {
+			t.rewrite, t.seen = true, true
+			j.drained, err = drained, errAgain
+		}
+	}
+	return true, err
+}
+
 // clearLevel0 makes room for the tables that will be in level 0.
-func (j *job) clearLevel0() error {
+func (j *ingest) clearLevel0() error {
 	files := make([]*manifest.FileMeta, len(j.tables))
 	for i, t := range j.tables {
 		files[i] = t.meta
@@ -124,45 +145,22 @@ func (j *job) clearLevel0() error {
 	return j.Compactor.ClearLevel0(j.ctx, files)
 }
 
-// How long a job waits for snapshots from before, and how often it looks.
-const (
-	snapshotWait = 50 * time.Millisecond
-	snapshotLook = time.Millisecond
-)
-
-// waitForSnapshots waits a little for the snapshots that do not pin their state, because most
-// transactions are short, and reports whether one is left. It does not wait if none would see a table.
-func (j *job) waitForSnapshots() (seen bool) {
-	last := j.host.LastVisible()
-	if !slices.ContainsFunc(j.tables, func(t *table) bool { return !t.rewrite && t.minSeq <= last }) {
-		_, seen = j.host.OldestUnpinned()
-		return seen
-	}
-	for end := time.Now().Add(snapshotWait); ; time.Sleep(snapshotLook) {
-		if _, seen = j.host.OldestUnpinned(); !seen {
-			return false
-		}
-		if time.Now().After(end) || j.goOn() != nil {
-			return true
-		}
-	}
-}
-
 // installLed does what the leader does: no writer writes meanwhile.
-func (j *job) installLed(seen bool) error {
-	if err := j.goOn(); err != nil {
+func (j *ingest) installLed(l Leader, seen bool) error {
+	if err := j.goOn(j.ctx, nil); err != nil {
 		return err
 	}
-	if err := j.host.FlushLed(); err != nil {
+	if err := l.Flush(); err != nil {
 		return err
 	}
 	// Meanwhile no compaction begins: one that does not know these tables might write across them.
 	defer j.Compactor.Hold()()
-	last := j.host.LastSeq()
+	last := l.LastSeq()
 	if j.outdated(last, seen) {
 		if j.tries++; j.tries < patience {
 			return errAgain
 		}
+		j.drained = nil // a table that stays after all would have to be looked at again
 		if err := j.rewrite(); err != nil {
 			return err
 		}
@@ -174,17 +172,17 @@ func (j *job) installLed(seen bool) error {
 		}
 	}
 	if seq >= base.MaxSeq {
-		return errTooFew(last)
+		return errTooFew("an ingest", last)
 	}
 	if err := j.unchanged(); err != nil {
 		return err
 	}
-	return j.apply(last, seq)
+	return j.apply(l, last, seq)
 }
 
 // outdated reports whether tables must be rewritten, perhaps again. It marks them.
-func (j *job) outdated(last uint64, seen bool) bool {
-	v := j.host.RefVersion()
+func (j *ingest) outdated(last uint64, seen bool) bool {
+	v := j.refVersion()
 	defer v.Unref()
 	again := j.demote(v, last, seen)
 	return j.overtaken(last) || again
@@ -192,12 +190,12 @@ func (j *job) outdated(last uint64, seen bool) bool {
 
 // overtaken reports whether the number of the rewritten entries is not above the store's any more. Then
 // they must be written again.
-func (j *job) overtaken(last uint64) bool {
+func (j *ingest) overtaken(last uint64) bool {
 	if j.seq == 0 || last < j.seq {
 		return false
 	}
 	j.seq = 0
-	j.closeWriters()
+	j.discardRuns()
 	for _, t := range j.tables {
 		t.written = false
 	}
@@ -205,7 +203,7 @@ func (j *job) overtaken(last uint64) bool {
 }
 
 // unchanged checks that no program has written to a table under its other name.
-func (j *job) unchanged() error {
+func (j *ingest) unchanged() error {
 	for _, t := range j.tables {
 		if t.ours {
 			continue
@@ -223,21 +221,20 @@ func (j *job) unchanged() error {
 
 // apply names the tables and installs the edit. last is the last number that was assigned, and seq is at
 // least that of all entries. Snapshots of after the installation have the number after seq.
-func (j *job) apply(last, seq uint64) error {
+func (j *ingest) apply(l Leader, last, seq uint64) error {
 	info := report.Ingest{Seq: seq + 1}
-	var files []*manifest.FileMeta
-	err := j.host.Between(func() (err error) { files, err = j.name(&info); return err })
+	files, err := j.named(func() ([]*manifest.FileMeta, error) { return j.name(&info) })
 	if err != nil {
 		return err
 	}
 	edit := &manifest.Edit{LastSeq: manifest.Num(seq + 1), Added: j.Compactor.Place(files)}
-	var came []*manifest.FileMeta
+	ch := change{kind: j.kind, edit: edit, written: files}
 	for _, t := range j.tables {
 		if !t.rewrite && t.minSeq <= last {
-			came = append(came, t.meta)
+			ch.untraced.Came = append(ch.untraced.Came, txn.RangeOf(t.meta))
 		}
 	}
-	if err := j.host.Install(edit, files, seq+1, came); err != nil {
+	if err := j.Coordinator.install(l, ch); err != nil {
 		return err
 	}
 	for _, a := range edit.Added {
@@ -251,14 +248,12 @@ func (j *job) apply(last, seq uint64) error {
 }
 
 // name names all tables durably. After an error no file is left under the new names.
-func (j *job) name(info *report.Ingest) (files []*manifest.FileMeta, err error) {
+func (j *ingest) name(info *report.Ingest) (files []*manifest.FileMeta, err error) {
 	defer func() {
 		if err == nil {
 			return
 		}
-		for _, f := range files {
-			j.Dir.Remove(j.Dir.File(base.FileTable, f.Num))
-		}
+		j.remove(files, base.FileTable)
 		files = nil
 	}()
 	for _, t := range j.tables {
@@ -266,7 +261,7 @@ func (j *job) name(info *report.Ingest) (files []*manifest.FileMeta, err error) 
 			info.Rewritten++
 			continue
 		}
-		num := j.NewFileNum()
+		num := j.Set.NewFileNum()
 		if err := j.Dir.FS.Rename(j.Dir.File(base.FileTemp, t.temp), j.Dir.File(base.FileTable, num)); err != nil {
 			return files, base.InFile(err, t.path, -1)
 		}
@@ -280,8 +275,8 @@ func (j *job) name(info *report.Ingest) (files []*manifest.FileMeta, err error) 
 			info.BytesCopied += t.meta.Size
 		}
 	}
-	for _, w := range j.writers {
-		written, err := w.Name()
+	for _, r := range j.runs {
+		written, err := r.name()
 		if err != nil {
 			return files, err
 		}

@@ -1,4 +1,4 @@
-package rangedel
+package bulk
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -16,18 +15,6 @@ const (
 	mostPointDeletes = 10_000
 	mostPointBytes   = 1 << 20
 )
-
-// PointHost is the store for deletions that are written like a batch.
-type PointHost interface {
-	// LastVisible returns the last sequence number that readers see.
-	LastVisible() uint64
-	// Keys calls visit with each key of a span until it returns false. The key is valid during
-	// the call.
-	Keys(a Span, visit func(key []byte) bool) error
-	// Apply queues b. When its turn comes, the leader calls check; see txn.Check. It returns the
-	// error of check as it is.
-	Apply(b *batch.Batch, check txn.Check) error
-}
 
 // CheckBounds returns why a range cannot be deleted; nil bounds are none.
 func CheckBounds(cmp *base.Comparer, start, limit []byte) error {
@@ -62,28 +49,32 @@ func Parse(cmp *base.Comparer, b *batch.Batch) (spans Spans, own []Entry, err er
 	return NewSpans(cmp, list), own, nil
 }
 
+// Apply queues a batch. When its turn comes, the leader calls check; see txn.Check. It returns the error of check as
+// it is.
+type Apply func(b *batch.Batch, check txn.Check) error
+
 // points is the deletion of ranges as a batch of deletions and other writes.
 type points struct {
-	host   PointHost
-	recent *txn.Recent
-	spans  Spans
-	own    []Entry
-	keys   [][]byte // to delete
-	batch  batch.Batch
+	*Coordinator
+	spans Spans
+	own   []Entry
+	keys  [][]byte // to delete
+	batch batch.Batch
 }
 
-// DeletePoints deletes the keys of spans one by one and makes the writes of own, all in one batch.
-// It does nothing and returns false if a table of v lies in the spans as a whole, or if there are too
-// many keys.
-func DeletePoints(ctx context.Context, host PointHost, recent *txn.Recent, v *manifest.Version, spans Spans, own []Entry) (done bool, err error) {
-	if spans.AnyTable(v) {
+// DeletePoints deletes the keys of spans one by one and makes the writes of own, all in one batch. It does nothing
+// and returns false if a table lies in the spans as a whole, or if there are too many keys: otherwise an edit would
+// cost more than a batch of tombstones. The keys that others write meanwhile are added by the leader, as the reads of
+// a transaction are checked by it; see package txn.
+func (c *Coordinator) DeletePoints(ctx context.Context, spans Spans, own []Entry, apply Apply) (done bool, err error) {
+	if spans.AnyTable(c.Current.State.Load().Version) {
 		return false, nil
 	}
-	recent.Begin()
-	defer recent.End()
+	c.Recent.Begin()
+	defer c.Recent.End()
 	for {
-		p := &points{host: host, recent: recent, spans: spans, own: own}
-		horizon := host.LastVisible()
+		p := &points{Coordinator: c, spans: spans, own: own}
+		horizon := c.lastVisible()
 		done, err = p.find(ctx)
 		if !done || err != nil {
 			return err != nil, err
@@ -91,7 +82,7 @@ func DeletePoints(ctx context.Context, host PointHost, recent *txn.Recent, v *ma
 		if err := p.fill(); err != nil {
 			return true, err
 		}
-		err = host.Apply(&p.batch, func(before []*batch.Batch) error { return p.addRecent(before, horizon) })
+		err = apply(&p.batch, func(before []*batch.Batch) error { return p.addRecent(before, horizon) })
 		if err != txn.ErrExamineAgain {
 			return true, err
 		}
@@ -103,7 +94,7 @@ func (p *points) find(ctx context.Context) (ok bool, err error) {
 	bytes := 0
 	few := func() bool { return len(p.keys) <= mostPointDeletes && bytes <= mostPointBytes }
 	for _, span := range p.spans.All() {
-		err := p.host.Keys(span, func(key []byte) bool {
+		err := p.Keys(span, func(key []byte) bool {
 			if ctx.Err() != nil {
 				return false
 			}
@@ -133,11 +124,11 @@ func (p *points) fill() error {
 // addRecent adds the keys that were committed above horizon, and those of the batches that the
 // leader commits before this one. Only the leader runs it.
 func (p *points) addRecent(before []*batch.Batch, horizon uint64) error {
-	if !p.recent.Covers(horizon, p.host.LastVisible()) {
+	if !p.Recent.Covers(horizon, p.lastVisible()) {
 		return txn.ErrExamineAgain
 	}
 	known := len(p.keys)
-	p.keys = p.recent.AppendKeys(p.keys, horizon, p.spans.Contains)
+	p.keys = p.Recent.AppendKeys(p.keys, horizon, p.spans.Contains)
 	for _, b := range before {
 		for _, e := range b.All() {
 			if p.spans.Contains(e.Key) {

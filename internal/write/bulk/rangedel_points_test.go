@@ -1,4 +1,4 @@
-package rangedel
+package bulk
 
 import (
 	"context"
@@ -13,24 +13,32 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
 // pointStore has keys, and records the batch that is applied.
 type pointStore struct {
+	*Coordinator
 	keys      []string
-	visible   uint64
-	err       error // of Keys
+	current   lookup.Current
 	recent    txn.Recent
+	err       error    // of Keys
 	meanwhile []func() // before each check
 	before    []*batch.Batch
 	applied   []string
 }
 
-func (s *pointStore) LastVisible() uint64 { return s.visible }
+func newPointStore(v *manifest.Version, keys ...string) *pointStore {
+	s := &pointStore{keys: keys}
+	s.current.State.Store(&lookup.State{Version: v})
+	s.current.VisibleSeq.Store(10)
+	s.Coordinator = New(Options{Current: &s.current, Snapshots: new(lookup.Snapshots), Recent: &s.recent, Keys: s.visit})
+	return s
+}
 
-func (s *pointStore) Keys(a Span, visit func(key []byte) bool) error {
+func (s *pointStore) visit(a Span, visit func(key []byte) bool) error {
 	for _, key := range s.keys {
 		if (a.Start == nil || key >= string(a.Start)) && (a.Limit == nil || key < string(a.Limit)) && !visit([]byte(key)) {
 			break
@@ -39,7 +47,7 @@ func (s *pointStore) Keys(a Span, visit func(key []byte) bool) error {
 	return s.err
 }
 
-func (s *pointStore) Apply(b *batch.Batch, check txn.Check) error {
+func (s *pointStore) apply(b *batch.Batch, check txn.Check) error {
 	if len(s.meanwhile) > 0 {
 		s.meanwhile[0]()
 		s.meanwhile = s.meanwhile[1:]
@@ -60,8 +68,8 @@ func writes(b *batch.Batch) (all []string) {
 
 // commit is a write of another.
 func (s *pointStore) commit(key string) {
-	s.recent.NoteKey(s.visible, []byte(key))
-	s.visible++
+	s.recent.NoteKey(s.current.VisibleSeq.Load(), []byte(key))
+	s.current.VisibleSeq.Add(1)
 }
 
 func TestTheRangesAndWritesOfABatch(t *testing.T) {
@@ -108,18 +116,18 @@ func TestKeysAreDeletedOneByOne(t *testing.T) {
 			s.before = []*batch.Batch{batchOf("k4", "other"), {}}
 		}, true, []string{"2 k1", "2 k2", "2 k3", "2 k4", "1 own"}, nil},
 		"a load meanwhile": {func(s *pointStore) {
-			s.meanwhile = []func(){func() { s.visible++; s.recent.Forget(s.visible); s.keys = []string{"k9"} }}
+			s.meanwhile = []func(){func() { s.recent.Forget(s.current.VisibleSeq.Add(1)); s.keys = []string{"k9"} }}
 		}, true, []string{"2 k9", "1 own"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &pointStore{keys: []string{"j", "k1", "k2", "l"}, visible: 10}
+			s := newPointStore(&manifest.Version{Cmp: base.Bytewise}, "j", "k1", "k2", "l")
 			s.recent.Begin()
 			defer s.recent.End()
 			s.commit("before")
 			test.prepare(s)
 			spans := NewSpans(base.Bytewise, []Span{{Start: []byte("k"), Limit: []byte("l")}})
 			own := []Entry{{base.KindSet, []byte("own"), nil}}
-			done, err := DeletePoints(t.Context(), s, &s.recent, &manifest.Version{Cmp: base.Bytewise}, spans, own)
+			done, err := s.DeletePoints(t.Context(), spans, own, s.apply)
 			require.Equal(t, test.done, done)
 			require.Equal(t, test.err, err)
 			if name == "many keys" {
@@ -141,16 +149,17 @@ func batchOf(keys ...string) *batch.Batch {
 
 // A context that has ended, and a table within the range, end the deletion before it applies a batch.
 func TestPointsAreNotDeleted(t *testing.T) {
-	s := &pointStore{keys: []string{"k1"}}
+	s := newPointStore(&manifest.Version{Cmp: base.Bytewise}, "k1")
 	spans := NewSpans(base.Bytewise, []Span{{Start: []byte("k"), Limit: []byte("l")}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	done, err := DeletePoints(ctx, s, &s.recent, &manifest.Version{Cmp: base.Bytewise}, spans, nil)
+	done, err := s.DeletePoints(ctx, spans, nil, s.apply)
 	require.True(t, done)
 	require.Equal(t, context.Canceled, err)
 	tables := tabletest.New(t, filter.NewBloomPolicy(10))
 	tables.Add(1, 1, "value", 1, 2)
-	done, err = DeletePoints(t.Context(), s, &s.recent, tables.Version(), spans, nil)
+	s.current.State.Store(&lookup.State{Version: tables.Version()})
+	done, err = s.DeletePoints(t.Context(), spans, nil, s.apply)
 	require.False(t, done)
 	require.NoError(t, err)
 	require.Nil(t, s.applied)

@@ -1,4 +1,4 @@
-package rangedel
+package bulk
 
 import (
 	"slices"
@@ -24,41 +24,41 @@ type covered struct {
 }
 
 // sweepLater removes tables once no snapshot below seq is open. Only the leader calls it.
-func (d *Deleter) sweepLater(seq uint64, files map[uint64]bool) {
-	s := &d.sweeper
+func (c *Coordinator) sweepLater(seq uint64, files map[uint64]bool) {
+	s := &c.sweeper
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.covered = append(s.covered, covered{seq, files})
 	if !s.waiting.Swap(true) {
-		d.host.Background(d.sweepLoop)
+		c.Background(c.sweepLoop)
 	}
-	d.Wake()
+	c.Wake()
 }
 
 // Waiting reports whether there are tables that could not be removed yet.
-func (d *Deleter) Waiting() bool { return d.sweeper.waiting.Load() }
+func (c *Coordinator) Waiting() bool { return c.sweeper.waiting.Load() }
 
 // Wake looks for tables that can be removed now. It is called when a snapshot is closed and when a
 // compaction ends, and does not wait.
-func (d *Deleter) Wake() {
-	if !d.Waiting() {
+func (c *Coordinator) Wake() {
+	if !c.Waiting() {
 		return
 	}
 	select {
-	case d.sweeper.wake <- struct{}{}:
+	case c.sweeper.wake <- struct{}{}:
 	default:
 	}
 }
 
 // sweepLoop removes covered tables until there are none, or the store closes.
-func (d *Deleter) sweepLoop() {
+func (c *Coordinator) sweepLoop() {
 	for {
 		select {
-		case <-d.host.Closing():
+		case <-c.Closing:
 			return
-		case <-d.sweeper.wake:
+		case <-c.sweeper.wake:
 		}
-		if d.sweep() {
+		if c.sweep() {
 			return
 		}
 	}
@@ -66,17 +66,17 @@ func (d *Deleter) sweepLoop() {
 
 // sweep removes the covered tables that can be removed, and reports whether there are no others.
 // Readers do not notice: the tombstones above the tables hide all of their entries.
-func (d *Deleter) sweep() (done bool) {
-	s := &d.sweeper
+func (c *Coordinator) sweep() (done bool) {
+	s := &c.sweeper
 	s.mu.Lock()
 	all := s.covered
 	s.covered = nil
 	s.mu.Unlock()
-	oldest, open := d.host.OldestUnpinned()
+	oldest, open := c.Snapshots.OldestUnpinned()
 	var kept []covered
-	for _, c := range all {
-		if open && oldest < c.seq || !d.remove(c.files) {
-			kept = append(kept, c)
+	for _, old := range all {
+		if open && oldest < old.seq || !c.removeCovered(old.files) {
+			kept = append(kept, old)
 		}
 	}
 	s.mu.Lock()
@@ -86,11 +86,11 @@ func (d *Deleter) sweep() (done bool) {
 	return len(s.covered) == 0
 }
 
-// remove removes those of the tables that are still there, and reports whether that is all. A table
+// removeCovered removes those of the tables that are still there, and reports whether that is all. A table
 // that a compaction is merging goes with it.
-func (d *Deleter) remove(nums map[uint64]bool) bool {
+func (c *Coordinator) removeCovered(nums map[uint64]bool) bool {
 	busy := false
-	v, files, release, err := d.Compactor.Reserve(func(v *manifest.Version) (files []*manifest.FileMeta) {
+	v, files, release, err := c.Compactor.Reserve(func(v *manifest.Version) (files []*manifest.FileMeta) {
 		v.Files(func(_ int, f *manifest.FileMeta) {
 			if !nums[f.Num] {
 				return
@@ -117,8 +117,9 @@ func (d *Deleter) remove(nums map[uint64]bool) bool {
 	if len(edit.Deleted) == 0 {
 		return !busy
 	}
-	if err := d.host.Drop(edit); err != nil {
-		return false // the host has reported it; compactions remove the entries
+	if err := c.Apply(edit, nil, nil); err != nil {
+		c.Dir.Logger.Warn("tables of a deleted range stay until they are compacted", "err", err)
+		return false
 	}
 	return !busy
 }

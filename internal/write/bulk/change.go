@@ -1,0 +1,87 @@
+package bulk
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/write/txn"
+)
+
+// change is what the leader installs.
+type change struct {
+	kind     feed.Kind
+	event    feed.Event           // for readers of changes
+	edit     *manifest.Edit       // with the last sequence number
+	written  []*manifest.FileMeta // the tables that it adds
+	untraced txn.Change           // what transactions cannot find by sequence numbers
+}
+
+// install makes a change visible and durable, or nothing of it. Only the leader calls it.
+//
+// Snapshots get the number and the version at one moment, other readers the number first: a lookup loads the
+// version first, so with the new one, which may lack tables, it never has an old number, which would hide the
+// tombstones, or show an old entry of a key. What has no trace is noted when the edit is certain, and before it is
+// visible; see Transaction.Commit of db.
+func (c *Coordinator) install(l Leader, ch change) error {
+	seq := ch.edit.LastSeq.Value
+	pending, err := c.record(ch, seq)
+	if err != nil {
+		c.remove(ch.written, base.FileTable)
+		return err
+	}
+	err = c.Apply(ch.edit, ch.written, func(s *lookup.State) {
+		c.Untraced.Note(seq, ch.untraced, c.Snapshots.Oldest(&c.Current.VisibleSeq))
+		c.Snapshots.Show(c.Current, s, seq)
+	})
+	uncertain := manifest.IsUncertain(err)
+	if err == nil {
+		pending.Commit()
+	} else {
+		pending.Abandon(uncertain, seq)
+	}
+	if err == nil || uncertain {
+		l.Advance(seq, err == nil)
+	}
+	return err
+}
+
+// named calls f, which gives tables their final names, while no edit is written. A crash during an edit leaves its
+// record cut off, and a repair then uses all tables that the edit may have added. So none may be half-way to its name.
+func (c *Coordinator) named(f func() ([]*manifest.FileMeta, error)) (files []*manifest.FileMeta, err error) {
+	err = c.Set.Between(func() error { files, err = f(); return err })
+	return files, err
+}
+
+// record records, for readers of changes, a change that is about to be made. It returns nil if nobody wants that.
+func (c *Coordinator) record(ch change, seq uint64) (*feed.Pending, error) {
+	archive := c.Changes()
+	if archive == nil {
+		return nil, nil
+	}
+	ch.event.Manifest = c.Set.ManifestNum()
+	var added []string
+	if ch.kind != feed.DeleteRange {
+		for _, f := range c.inOrder(ch.written) {
+			added = append(added, c.Dir.File(base.FileTable, f.Num))
+		}
+	}
+	return archive.Begin(ch.kind, ch.event, seq, added)
+}
+
+// inOrder returns tables in the order of their keys. If some overlap, which those of one large transaction may, the
+// order is that of their numbers: later ones have precedence.
+func (c *Coordinator) inOrder(files []*manifest.FileMeta) []*manifest.FileMeta {
+	first := func(f *manifest.FileMeta) []byte { return base.UserKey(f.Smallest) }
+	files = slices.SortedFunc(slices.Values(files), func(a, b *manifest.FileMeta) int { return c.Cmp.Compare(first(a), first(b)) })
+	for i := 1; i < len(files); i++ {
+		if c.Cmp.Compare(base.UserKey(files[i-1].Largest), first(files[i])) >= 0 {
+			slices.SortFunc(files, func(a, b *manifest.FileMeta) int { return cmp.Compare(a.Num, b.Num) })
+			break
+		}
+	}
+	return files
+}
