@@ -319,8 +319,8 @@ var bugsFromB47 = []bug{
 		id: "B45c", what: "a snapshot sees a table that was ingested later, because its sequence numbers are old", seen: "linking with the numbers as they are",
 		plant: []patch{{
 			file: "internal/write/bulk/ingest_commit.go",
-			old:  "		case !seen && !overlaps(v, t):",
-			new:  "		case !overlaps(v, t):",
+			old:  "	if drained == nil {",
+			new:  "	if drained == nil || last > 0 {",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestSnapshotsIteratorsAndTransactionsOfBeforeDoNotSeeAnIngest",
