@@ -3,6 +3,7 @@ package bulk
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -231,27 +232,27 @@ func runLoad(l *Loader) error {
 
 func TestAnErrorAtEveryOperationOfALoadEndsItAndLeavesNoFile(t *testing.T) {
 	s, l := newLoad(t)
-	ops := uint64(0)
-	s.fault = func(wrap.Op) *wrap.Fault { ops++; return nil }
+	var ops atomic.Int64 // tables are made durable in the background
+	s.fault = func(wrap.Op) *wrap.Fault { ops.Add(1); return nil }
 	require.NoError(t, runLoad(l))
-	require.Greater(t, ops, uint64(10))
-	for n := range ops {
+	require.Greater(t, ops.Load(), int64(10))
+	for n := range ops.Load() {
 		s, l := newLoad(t)
-		var failed wrap.OpKind
-		var at uint64
+		var at, failed atomic.Int64
 		s.fault = func(op wrap.Op) *wrap.Fault {
-			if at++; at != n+1 {
+			if at.Add(1) != n+1 {
 				return nil
 			}
-			failed = op.Kind
+			failed.Store(int64(op.Kind))
 			return &wrap.Fault{Err: errFailed}
 		}
 		err := runLoad(l)
-		if failed == wrap.OpClose && err == nil {
+		kind := wrap.OpKind(failed.Load())
+		if kind == wrap.OpClose && err == nil {
 			require.Len(t, s.edits, 1, "a synced file that fails to close is whole")
 			continue
 		}
-		require.ErrorIs(t, err, errFailed, "operation %d, %v", n, failed)
+		require.ErrorIs(t, err, errFailed, "operation %d, %v", n, kind)
 		require.ErrorContains(t, err, "sievedb: load: ")
 		require.Empty(t, s.edits)
 		s.requireOnlyTables(0)
