@@ -35,4 +35,5 @@ func TestAListenersGoroutineIsRecognized(t *testing.T) {
 	}, 7)
 	require.True(t, called)
 	require.False(t, c.InThisGoroutine())
+	require.Zero(t, c.running.Load(), "the next calls cost one load")
 }

@@ -178,6 +178,7 @@ func TestTheSlowestStoreIsAskedToFlush(t *testing.T) {
 	}
 	require.Equal(t, 100, take())
 	require.True(t, signalled(idle.wanted))
+	require.EqualValues(t, 1, r.Metrics().Memtables.EarlyFlushes)
 	require.False(t, signalled(slow.wanted))
 	require.True(t, idle.Take(200, 10, false).Small(), "modest until it has answered")
 	take()
@@ -213,8 +214,28 @@ func TestBusyStoresLeaveEachOtherInPeace(t *testing.T) {
 	late.pool.mu.Unlock()
 	stores[0].Take(200, 10, false)
 	require.True(t, signalled(late.wanted))
-	late.pool.garbage.Store(1)
-	late.Flushed(1)
+}
+
+// Otherwise a store that has used its own memory once would use the common memory from then on.
+func TestAStoresOwnMemoryIsUsedAgain(t *testing.T) {
+	m := mustJoin(t, newResources(8)).Memory()
+	free := m.smallFree
+	require.Positive(t, free)
+	for range 2 * free {
+		g := m.Take(1, 1, false)
+		require.True(t, g.Small())
+		g.Release()
+		g.Release()
+	}
+	require.Equal(t, free, m.smallFree)
+}
+
+func TestACollectionStartsTheCountOfFlushedBytesAgain(t *testing.T) {
+	m := mustJoin(t, newResources(8)).Memory()
+	m.Flushed(1)
+	require.EqualValues(t, 1, m.pool.garbage.Load(), "too little for a collection")
+	m.Flushed(1 << 30) // much more than the heap of this test
+	require.Zero(t, m.pool.garbage.Load())
 }
 
 // The memory that is granted without an overdraft is within the bound at any time.
