@@ -363,6 +363,8 @@ func dump(d *DB) ([]oracle.Entry, error) {
 
 // eachState calls judge, on all processors, for every state of the models at every cut, or for about
 // limit of them if limit is not 0. It returns the number of states and the first failure.
+//
+//race:apart
 func eachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limit int, judge func(s recorder.State, cut int, m recorder.Model) error) (int, error) {
 	stride := uint64(1)
 	if limit > 0 {

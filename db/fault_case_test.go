@@ -278,6 +278,8 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 
 // runFaultCases runs cases in parallel, more than there are processors, because many of them wait
 // after a failure. It stops after about maxErrors errors and returns them.
+//
+//race:apart
 func runFaultCases(n, maxErrors int, run func(i int) error) error {
 	var next atomic.Int64
 	var mu sync.Mutex

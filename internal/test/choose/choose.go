@@ -16,7 +16,7 @@ func (c *code) choose(kind string) (chosen []choice) {
 		reason := ""
 		if kind == "race" {
 			reason = c.reasonToWatch(test.Name.Name)
-		} else if marked(test, kind) {
+		} else if marked(test, "//make:"+kind) {
 			reason = "//make:" + kind
 		}
 		if reason != "" {
@@ -26,10 +26,9 @@ func (c *code) choose(kind string) (chosen []choice) {
 	return chosen
 }
 
-func marked(test *ast.FuncDecl, kind string) bool {
-	return test.Doc != nil && slices.ContainsFunc(test.Doc.List, func(c *ast.Comment) bool {
-		return c.Text == "//make:"+kind
-	})
+// marked reports whether a line is in the comment above a function.
+func marked(f *ast.FuncDecl, line string) bool {
+	return f.Doc != nil && slices.ContainsFunc(f.Doc.List, func(c *ast.Comment) bool { return c.Text == line })
 }
 
 // reasonToWatch says how a test uses goroutines. It returns an empty string if it uses none, or if it runs the go

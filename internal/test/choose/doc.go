@@ -22,6 +22,7 @@
 //
 // Tests that run the go command are left out, because the race detector does not see the programs that they build.
 //
-// A test that is chosen and takes long under the race detector, although its goroutines share nothing and only use the
-// processors, skips itself there: racing.OneGoroutine.
+// A function with the line //race:apart in the comment above it starts goroutines that share nothing and only use all
+// processors, such as those of a helper that tries thousands of cases. It is no reason to choose a test: under the race
+// detector such tests take minutes and show nothing. A test cannot be marked so, but only a helper.
 package main

@@ -110,6 +110,9 @@ func (c *code) add(f *ast.File) {
 			}
 			declared := c.declare(name, d, imports)
 			declared.isFunc, declared.isTest = d.Recv == nil, isTest
+			if !isTest && marked(d, "//race:apart") {
+				declared.starts, declared.shares = "", ""
+			}
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
 				c.addSpec(spec, imports)
