@@ -1,6 +1,6 @@
-# make test is what a contributor runs: less than 13 minutes on two processors, on a fresh machine with Go.
-# .ci/run is what continuous integration runs and what a change must pass: less than 20 minutes on two processors, even
-# if nothing was compiled before. make test-all is everything in full, before a release.
+# make test is what a contributor runs; it should take less than 8 minutes on two processors. .ci/run is what continuous
+# integration runs and what a change must pass; it should take less than 15, even if nothing was compiled before. Both say
+# at the end what took longest. make test-all is everything in full, before a release.
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2

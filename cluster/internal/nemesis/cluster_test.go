@@ -98,6 +98,8 @@ func newJournal(t *testing.T, dir string) *journal {
 }
 
 // newCluster starts nodes and waits until all have replicas.
+//
+//race:clock
 func newCluster(t *testing.T, size, replicas int, dir string, p plant) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, net: newNetwork(), log: newJournal(t, dir), plant: p}

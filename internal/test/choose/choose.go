@@ -32,13 +32,13 @@ func marked(f *ast.FuncDecl, line string) bool {
 }
 
 // reasonToWatch says how a test uses goroutines. It returns an empty string if it uses none, or if it runs the go
-// command.
+// command or depends on the clock.
 func (c *code) reasonToWatch(test string) string {
 	w := walk{seen: map[*declaration]bool{}, types: map[place]bool{}, selected: map[string]bool{}}
 	for _, d := range c.declared[test] {
 		w.visit(d)
 	}
-	if w.builds {
+	if w.out {
 		return ""
 	}
 	return w.reason
@@ -56,7 +56,7 @@ type walk struct {
 	types    map[place]bool
 	selected map[string]bool
 	reason   string
-	builds   bool
+	out      bool
 }
 
 func (w *walk) visit(d *declaration) {
@@ -64,7 +64,7 @@ func (w *walk) visit(d *declaration) {
 		return
 	}
 	w.seen[d] = true
-	w.builds = w.builds || d.builds
+	w.out = w.out || d.out
 	if w.reason == "" {
 		w.reason = d.starts
 	}

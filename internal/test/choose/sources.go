@@ -42,7 +42,7 @@ type declaration struct {
 	isTest  bool
 	starts  string // what in it starts a goroutine; empty if nothing does
 	shares  string // what in it shares something with goroutines
-	builds  bool   // runs the go command
+	out     bool   // a test with this is left out: it runs the go command, or depends on the clock
 	mention []string
 	// Selected names: of methods and fields.
 	selected []string
@@ -110,6 +110,7 @@ func (c *code) add(f *ast.File) {
 			}
 			declared := c.declare(name, d, imports)
 			declared.isFunc, declared.isTest = d.Recv == nil, isTest
+			declared.out = declared.out || !isTest && marked(d, "//race:clock")
 			if !isTest && marked(d, "//race:apart") {
 				declared.starts, declared.shares = "", ""
 			}
@@ -157,7 +158,7 @@ func (c *code) declare(name string, node ast.Node, imports map[string]string) *d
 		case *ast.Ident:
 			d.mention = append(d.mention, n.Name)
 		case *ast.CallExpr:
-			d.builds = d.builds || runsGo(n, imports)
+			d.out = d.out || runsGo(n, imports)
 		case *ast.SelectorExpr:
 			d.selected = append(d.selected, n.Sel.Name)
 			if pkg := imports[nameOf(n.X)]; strings.HasPrefix(pkg, module) && forTests.MatchString(pkg) {
