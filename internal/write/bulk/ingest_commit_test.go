@@ -181,6 +181,30 @@ func TestAnIngestDoesNotWaitForSnapshotsThatBeginMeanwhile(t *testing.T) {
 	})
 }
 
+// Whether a table may stay as it is was not examined since the writes of the meantime, which it overlaps.
+func TestARewritingWhileWritersWaitDoesNotEndWithTheSnapshots(t *testing.T) {
+	s := newStore(t)
+	s.put("old", 1)
+	s.ingestAhead = 3
+	at := s.snapshots.Open(&s.finder.Current, nil)
+	leads := 0
+	s.during = func(call string) {
+		if call != "lead" {
+			return
+		}
+		s.put("meanwhile", 150, 150, 150)
+		if leads++; leads == patience {
+			s.snapshots.Close(&at)
+		}
+	}
+	path := s.makeTable("in", strings.Repeat("new", 300), numbers(100, 3_000)...)
+	info, err := s.Ingest(t.Context(), []string{path}, false)
+	require.NoError(t, err)
+	require.Equal(t, patience, leads)
+	require.Equal(t, 1, info.Rewritten)
+	s.requireValue(150, nil, strings.Repeat("new", 300))
+}
+
 // untracedSince returns what changed above start without a trace.
 func (s *store) untracedSince(start uint64) txn.Change {
 	c, known := s.untraced.Between(start, s.lastSeq)

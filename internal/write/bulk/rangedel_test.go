@@ -127,9 +127,17 @@ func TestADeletionRemovesTablesAfterAllWhenTheLastSnapshotIsClosed(t *testing.T)
 			s.snapshots.Close(&first)
 			s.snapshots.Close(&second)
 		})
+		created, hook := 0, s.fault
+		s.fault = func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpCreate {
+				created++
+			}
+			return hook(op)
+		}
 		info, err := s.DeleteTables(t.Context(), span(10, 2_990), nil)
 		require.NoError(t, err)
-		require.Positive(t, info.TablesDropped, "closed at table %d of %d", table, last)
+		require.Equal(t, table < last, created < last, "of %d tables of tombstones %d were created; closed at table %d", last, created, table)
+		require.Positive(t, info.TablesDropped)
 		require.Zero(t, info.TablesCovered)
 		require.Less(t, info.Tombstones, uint64(400), "of the second attempt")
 		s.requireDeleted(10, 2_990)
