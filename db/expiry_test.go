@@ -467,7 +467,7 @@ func TestAMergeUsesTheTimeBeforeItReadsTheSnapshots(t *testing.T) {
 	var s *Snapshot
 	o.Expiry.Clock = func() time.Time {
 		stack := make([]byte, 8<<10)
-		if armed.Load() && bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("jobFilter")) && armed.CompareAndSwap(true, false) {
+		if armed.Load() && bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("beginFilter")) && armed.CompareAndSwap(true, false) {
 			s = d.NewSnapshot()
 			c.move(time.Second)
 		}

@@ -6,9 +6,9 @@ var bugsFromB10 = []bug{
 	{
 		id: "B10a", what: "a compaction drops tombstones although deeper levels hold their keys", seen: "LevelDB 184",
 		plant: []patch{{
-			file: "internal/work/compact/compaction.go",
-			old:  "kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below)",
-			new:  "kind == base.KindDelete && stratum == 0",
+			file: "internal/work/compact/retention.go",
+			old:  "e.stratum == 0 && !e.covers:",
+			new:  "e.stratum == 0:",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt",
@@ -21,9 +21,9 @@ var bugsFromB10 = []bug{
 	{
 		id: "B10b", what: "a compaction drops tombstones that hide what a snapshot keeps", seen: "LevelDB 184",
 		plant: []patch{{
-			file: "internal/work/compact/compaction.go",
-			old:  "kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below)",
-			new:  "kind == base.KindDelete && !m.c.HasKeyBelow(user, &m.below)",
+			file: "internal/work/compact/retention.go",
+			old:  "e.stratum == 0 && !e.covers:",
+			new:  "!e.covers:",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestADeletedKeyStaysDeletedWhileASnapshotShowsIt",
@@ -57,9 +57,9 @@ var bugsFromB10 = []bug{
 	{
 		id: "B11b", what: "the versions of one key are split between two output tables", seen: "LevelDB 320, 376",
 		plant: []patch{{
-			file: "internal/work/compact/compaction.go",
-			old:  "if cut && newKey && m.out.Open() {",
-			new:  "if cut && m.out.Open() {",
+			file: "internal/work/compact/merger.go",
+			old:  "if cut && newKey && open {",
+			new:  "if cut && open {",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCompactionSplitsNoKeyBetweenTables",

@@ -178,8 +178,8 @@ var bugsFromB19 = []bug{
 		id: "B25", what: "a compaction that found damage is tried again forever", seen: "basho/eleveldb 23, Pebble 270",
 		plant: []patch{{
 			file: "internal/work/compact/scheduler.go",
-			old:  "parked := errors.Is(err, base.ErrCorruption)",
-			new:  "parked := errors.Is(err, base.ErrCorruption) && s == nil",
+			old:  "parked := base.IsUnreadable(err)",
+			new:  "parked := base.IsUnreadable(err) && s == nil",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestACompactionThatFindsCorruptionIsNotRetried",

@@ -402,9 +402,9 @@ var bugsFromB47 = []bug{
 	{
 		id: "B47b", what: "a dropped value uncovers an older one below", seen: "a filter that removes entries instead of deleting keys",
 		plant: []patch{{
-			file: "internal/work/compact/compaction.go",
-			old:  "			if seq == 0 { // it is",
-			new:  "			if seq >= 0 { // it is",
+			file: "internal/work/compact/retention.go",
+			old:  "case e.dropped && e.seq == 0:",
+			new:  "case e.dropped:",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestADroppedValueHidesOlderOnes",
@@ -439,8 +439,8 @@ var bugsFromB47 = []bug{
 		id: "B47e", what: "a merge drops what expires while it runs, and a snapshot opened meanwhile misses it", seen: "RocksDB's TTL, by its manual",
 		plant: []patch{{
 			file: "internal/work/compact/filter.go",
-			old:  "	now := f.now\n",
-			new:  "	now := m.s.o.Expiry.Now()\n",
+			old:  "	at, ok := expiry.Decode(value)\n",
+			new:  "	at, ok := expiry.Decode(value)\n	r.now = m.s.o.Expiry.Now()\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAMergeUsesTheTimeOfItsBeginning",

@@ -3,14 +3,12 @@ package compact
 import (
 	"context"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/tables"
 )
 
 // compactionReadAhead is the size of a compaction's reads, in bytes: large enough that the
@@ -99,111 +97,6 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 	s.valuesDropped.Add(info.ValuesDropped)
 	s.valuesExpired.Add(info.ValuesExpired)
 	return nil
-}
-
-// merger writes those entries of a compaction that some reader can still see.
-type merger struct {
-	s      *Scheduler
-	c      *manifest.Compaction
-	job    *mergeJob
-	piece  *mergePiece
-	begun  bool // it has reached the piece, after earlier entries of the first blocks
-	out    *tables.Writer
-	cutter *manifest.OutputCutter
-	below  [manifest.NumLevels]int
-	work   int // since merger looked whether it must stop
-
-	ikey    []byte // of the previous entry, nil before the first
-	stratum int    // of the previous entry; see entry
-	filter  mergeFilter
-	zeros   zeroSeqs
-}
-
-// A merger looks whether it must stop after lookWork bytes. An entry counts as entryWork more bytes than it has.
-const (
-	lookWork  = 256 << 10
-	entryWork = 128
-)
-
-// entry processes the next entry of the merged order.
-//
-// The sequence numbers at which readers read divide history into strata: stratum i
-// has the entries that are visible at job.visible[i] but not at job.visible[i-1].
-// Of the entries of one key in one stratum, only the newest can be seen.
-func (m *merger) entry(ikey, value []byte) error {
-	if m.work += len(ikey) + len(value) + entryWork; m.work >= lookWork {
-		m.work = 0
-		switch {
-		case m.s.closed.Load():
-			return base.ErrClosed
-		case m.job.ctx.Err() != nil:
-			return m.job.ctx.Err()
-		case m.job.stopped.Load():
-			return ErrStopped
-		}
-	}
-	if !base.ValidInternalKey(ikey) {
-		return base.Corruptf("table", -1, "a key of %d bytes is not an internal key", len(ikey))
-	}
-	user, trailer := base.UserKey(ikey), base.Trailer(ikey)
-	order := -1 // of the previous entry and this one, by their user keys
-	if m.ikey != nil {
-		order = m.s.o.Cmp.Compare(base.UserKey(m.ikey), user)
-	}
-	if order > 0 || order == 0 && base.Trailer(m.ikey) <= trailer {
-		return base.Corruptf("table", -1, "the keys of the tables to compact do not ascend; want ascending order: "+
-			"one of %s is damaged; Check reports which", tableNames(m.c))
-	}
-	newKey := order < 0
-	m.ikey = append(m.ikey[:0], ikey...)
-	if m.piece.upper != nil && m.s.o.Cmp.Compare(user, m.piece.upper) >= 0 {
-		return errPieceEnds
-	}
-	if !m.begun {
-		if m.piece.lower != nil && m.s.o.Cmp.Compare(user, m.piece.lower) < 0 {
-			return nil
-		}
-		m.begun = true
-	}
-	seq, kind := base.SplitTrailer(trailer)
-	stratum := 0
-	if m.job.visible[0] < seq { // rarely
-		stratum = sort.Search(len(m.job.visible), func(i int) bool { return m.job.visible[i] >= seq })
-	}
-	shadowed := !newKey && stratum == m.stratum
-	m.stratum = stratum
-	if shadowed {
-		return nil
-	}
-	if newKey && m.filters(kind, seq) {
-		var err error
-		if kind, value, err = m.applyFilter(user, value, seq); err != nil {
-			return err
-		}
-		if kind == base.KindDelete {
-			if seq == 0 { // it is the oldest entry of its key, so there is nothing to hide
-				return nil
-			}
-			m.filter.tombstone = base.AppendInternalKey(m.filter.tombstone[:0], user, seq, kind)
-			ikey = m.filter.tombstone
-		}
-	}
-	if kind == base.KindDelete && stratum == 0 && !m.c.HasKeyBelow(user, &m.below) {
-		// All readers see the tombstone, and it hides no entry in a lower level. The key's
-		// older entries among the inputs are in this stratum too and are dropped.
-		return nil
-	}
-	cut := m.cutter.ShouldCut(ikey, m.out.Open()) ||
-		m.out.Open() && m.out.Size() >= m.job.tableSize
-	if cut && newKey && m.out.Open() { // never between the versions of one key
-		if err := m.out.EndTable(); err != nil {
-			return err
-		}
-	}
-	if m.job.oldest && kind == base.KindSet && stratum == 0 || seq == 0 {
-		return m.addOldest(user, seq, kind, value)
-	}
-	return m.out.Add(ikey, value)
 }
 
 // tableNames returns the names of the tables that are merged.

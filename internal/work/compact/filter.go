@@ -2,7 +2,6 @@ package compact
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -24,21 +23,22 @@ import (
 // A dropped value becomes a tombstone with the same sequence number. Like any other tombstone,
 // it stays as long as something older might be below it. A replaced value keeps its number.
 
-// jobFilter is what the pieces of a mergeJob share for this.
+// jobFilter is what the pieces of a mergeJob share for this, besides its retention.
 type jobFilter struct {
-	from             uint64                                                  // no snapshot sees values from this sequence number on; MaxUint64 without filters
-	now, hidden      uint64                                                  // values of from on that expire by now, and older ones by hidden, are dropped
-	end              func()                                                  // of Host.BeginFilter, or nil
 	user             func(key, value []byte) (replacement []byte, keep bool) // Tuning.Filter
+	end              func()                                                  // of Host.BeginFilter, or nil
 	dropped, expired atomic.Uint64
 }
 
-func (f *jobFilter) begin(s *Scheduler) {
-	f.from, f.user = math.MaxUint64, s.tuning.Load().Filter
-	if f.user != nil || s.o.Expiry != nil {
-		f.now = s.o.Expiry.Now()
-		f.hidden = s.host.OldestTime()
-		f.from, f.end = s.host.BeginFilter(f.user != nil)
+// beginFilter finds out which values the job may drop or replace.
+func (j *mergeJob) beginFilter() {
+	s, r := j.s, &j.retention
+	j.filter.user = s.tuning.Load().Filter
+	r.unseen, r.asks = neverUnseen, j.filter.user != nil
+	if r.asks || s.o.Expiry != nil {
+		r.now = s.o.Expiry.Now()
+		r.hidden = s.host.OldestTime()
+		r.unseen, j.filter.end = s.host.BeginFilter(r.asks)
 	}
 }
 
@@ -48,34 +48,26 @@ type mergeFilter struct {
 	sealed    []byte // value with its envelope
 }
 
-// filters reports whether an entry that is the newest one of its key may be dropped or replaced.
-func (m *merger) filters(kind base.Kind, seq uint64) bool {
-	f := &m.job.filter
-	return (seq >= f.from || f.hidden > 0) && kind == base.KindSet
-}
-
-// applyFilter returns KindDelete for a value that is dropped, or the value to keep.
-func (m *merger) applyFilter(user, value []byte, seq uint64) (base.Kind, []byte, error) {
-	f, seen := &m.job.filter, seq < m.job.filter.from
+// consider returns KindDelete for a value that is dropped, or the value to keep. The entry is one that
+// retention.considers.
+func (m *merger) consider(user, value []byte, seq uint64) (base.Kind, []byte, error) {
+	r := &m.job.retention
 	if !m.s.o.Expiry.Under(user) {
-		if seen {
+		if r.judge(seq, expiry.Never) == valueStays {
 			return base.KindSet, value, nil
 		}
 		return m.callFilter(user, value, m.s.o.MaxValue)
 	}
-	now := f.now
-	if seen {
-		now = f.hidden
-	}
 	at, ok := expiry.Decode(value)
-	switch {
-	case !ok: // readers report it
+	if !ok { // readers report it
 		return base.KindSet, value, nil
-	case at != expiry.Never && at <= now:
-		f.expired.Add(1)
+	}
+	switch r.judge(seq, at) {
+	case valueStays:
+		return base.KindSet, value, nil
+	case valueExpired:
+		m.job.filter.expired.Add(1)
 		return base.KindDelete, nil, nil
-	case seen || m.job.filter.user == nil:
-		return base.KindSet, value, nil
 	}
 	kind, inner, err := m.callFilter(user, value[expiry.HeaderLen:], m.s.o.MaxValue-expiry.HeaderLen)
 	if err != nil || kind == base.KindDelete {
@@ -87,9 +79,6 @@ func (m *merger) applyFilter(user, value []byte, seq uint64) (base.Kind, []byte,
 
 // callFilter calls Tuning.Filter, which may return a value of at most limit bytes.
 func (m *merger) callFilter(user, value []byte, limit int) (base.Kind, []byte, error) {
-	if m.job.filter.user == nil {
-		return base.KindSet, value, nil
-	}
 	value, keep := m.job.filter.user(user, value)
 	switch {
 	case !keep:

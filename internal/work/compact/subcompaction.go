@@ -25,15 +25,14 @@ import (
 
 // mergeJob is the merging of one compaction.
 type mergeJob struct {
-	s       *Scheduler
-	ctx     context.Context // of the caller of Compact; it ends the merge
-	c       *manifest.Compaction
-	done    *progress
-	bits    filterplan.Bits
-	visible []uint64 // sequence numbers at which readers read, ascending
-	oldest  bool     // entries may get sequence number 0
+	s    *Scheduler
+	ctx  context.Context // of the caller of Compact; it ends the merge
+	c    *manifest.Compaction
+	done *progress
+	bits filterplan.Bits
 	// tableSize is Tuning.TableSize at the beginning.
 	tableSize uint64
+	retention retention
 	filter    jobFilter
 	pieces    []mergePiece
 	stopped   atomic.Bool // a piece has failed, so others need not continue
@@ -54,11 +53,11 @@ func (s *Scheduler) newMergeJob(ctx context.Context, c *manifest.Compaction) *me
 // begin finds out what the pieces share.
 func (j *mergeJob) begin() {
 	s, c := j.s, j.c
-	j.bits, j.tableSize, j.visible = s.o.Plan.CompactionBits(c), s.tuning.Load().TableSize, s.host.Snapshots()
+	j.bits, j.tableSize, j.retention.visible = s.o.Plan.CompactionBits(c), s.tuning.Load().TableSize, s.host.Snapshots()
 	// Inputs are removed oldest first. So inputs left by a crash have nothing older than an
 	// entry that got number 0. If the inputs' order is unknown, that is not certain.
-	j.oldest = c.HoldsOldest() && s.inputsInOrder(c)
-	j.filter.begin(s)
+	j.retention.holdsOldest = c.HoldsOldest() && s.inputsInOrder(c)
+	j.beginFilter()
 }
 
 // end ends the job; see newMergeJob.
@@ -225,7 +224,7 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	pace := pacer{s: s, ctx: j.ctx, out: p.out, job: j}
 	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
-	m := merger{s: s, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
+	m := merger{s: s, cmp: s.o.Cmp.Compare, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
 	var err error
 	twin := false // the entry is a twin of the previous one, which counts instead
 	for ok := it.First(); ok; ok = it.Next() {

@@ -44,7 +44,7 @@ func (m *merger) largestInputSeq() (largest uint64) {
 	for _, f := range m.piece.tables(m.s.o.Cmp, m.c.AllInputs()) {
 		seq, ok := m.largestSeq(f)
 		if !ok {
-			return m.job.visible[len(m.job.visible)-1]
+			return m.job.retention.visible[len(m.job.retention.visible)-1]
 		}
 		largest = max(largest, seq)
 	}
