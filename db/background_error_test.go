@@ -12,13 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// withoutDescriptors is a store whose automatic compaction has failed, and is not tried again before release.
-func withoutDescriptors(t *testing.T) (d *DB, release func()) {
-	t.Helper()
-	return withFailedCompaction(t, syscall.EMFILE, 12)
-}
-
-// withFailedCompaction is withoutDescriptors for another error, and for a limit of level 0.
+// withFailedCompaction is a store whose automatic compaction has failed, and is not tried again before release.
 func withFailedCompaction(t *testing.T, cause error, l0Stop int) (d *DB, release func()) {
 	t.Helper()
 	var scarce, failed atomic.Bool
@@ -33,7 +27,7 @@ func withFailedCompaction(t *testing.T, cause error, l0Stop int) (d *DB, release
 		CompactionBegin: func(CompactionInfo) { scarce.Store(!failed.Swap(true)) },
 		CompactionEnd: func(CompactionInfo) {
 			if scarce.Swap(false) {
-				release = d.compactor.HoldBackground()
+				release = d.compactor.Hold()
 			}
 		},
 	}
@@ -46,22 +40,6 @@ func withFailedCompaction(t *testing.T, cause error, l0Stop int) (d *DB, release
 	eventually(t, func() bool { return d.Metrics().BackgroundError != nil })
 	require.ErrorIs(t, d.Metrics().BackgroundError, cause)
 	return d, release
-}
-
-// The bug: the error stayed for good, since no compaction was due any more, and only automatic ones ended it.
-func TestTheErrorOfACompactionEndsWithACompact(t *testing.T) {
-	d, release := withoutDescriptors(t)
-	defer release()
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Metrics().BackgroundError)
-}
-
-func TestTheErrorOfACompactionEndsWhenNoneIsDue(t *testing.T) {
-	d, release := withoutDescriptors(t)
-	require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
-	require.Error(t, d.Metrics().BackgroundError, "nothing was compacted")
-	release()
-	eventually(t, func() bool { d.compactor.Schedule(); return d.Metrics().BackgroundError == nil })
 }
 
 // The bug: on a full disk with a full level 0, no compaction can make room there, and DeleteRange waited for one before it

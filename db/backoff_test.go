@@ -4,62 +4,16 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// longestBackoff makes the next back-off of compactions 30 seconds, longer than any test waits.
-func longestBackoff(d *DB) { d.compactor.SetBackoff(time.Minute) }
-
 func requireIdle(t testing.TB, d *DB) {
 	t.Helper()
-	eventually(t, d.compactor.Idle)
-}
-
-// The bug: a flush started all due compactions, first the one that had just failed, so a busy
-// writer caused retries without a pause.
-func TestAFlushDoesNotShortenTheBackoffOfAFailedCompaction(t *testing.T) {
-	var failing atomic.Bool
-	broken := errors.New("broken disk")
-	mem := vfs.NewMem()
-	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if failing.Load() && op.Kind == wrap.OpRead {
-			return &wrap.Fault{Err: broken}
-		}
-		return nil
-	}))
-	var begun atomic.Int32
-	failed := make(chan struct{}, 100)
-	o.EventListener = &EventListener{
-		CompactionBegin: func(CompactionInfo) { begun.Add(1) },
-		CompactionEnd:   func(CompactionInfo) { failed <- struct{}{} },
-	}
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 50, 100
-	d := openTest(t, o)
-	longestBackoff(d)
-	failing.Store(true)
-	for i := range 10 {
-		fill(t, d, 0, 100) // every table overlaps the others
-		require.NoError(t, d.Flush())
-		if i == 1 {
-			<-failed
-		}
-	}
-	requireIdle(t, d)
-	require.EqualValues(t, 1, begun.Load(), "compactions tried during the back-off")
-	eventually(t, func() bool { return d.Metrics().BackgroundError != nil }) // set when the compaction has ended
-	require.ErrorIs(t, d.Metrics().BackgroundError, broken)
-	require.Zero(t, d.Metrics().Compactions.TablesSetAside)
-
-	failing.Store(false)
-	require.NoError(t, d.Compact(t.Context(), nil, nil), "Compact does not wait for the back-off")
-	requireValue(t, d, testKey(7), testValue(7))
+	eventually(t, func() bool { return idle(d) })
 }
 
 // corruptStore returns the options of a store whose level 0 has two overlapping tables, the older
@@ -116,7 +70,8 @@ func TestWritersFailIfCorruptionBlocksLevelZero(t *testing.T) {
 	d := openTest(t, o)
 	eventually(t, func() bool { return d.Metrics().Compactions.TablesSetAside == 2 })
 	requireIdle(t, d)
-	d.compactor.NoteOutcome(nil) // as a success elsewhere does
+	require.NoError(t, d.Put(testKey(900), nil, NoSync))
+	require.NoError(t, d.Compact(t.Context(), testKey(900), nil)) // a success elsewhere
 	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
 	var err error
 	for i := 0; i < 10 && err == nil; i++ {

@@ -5,6 +5,8 @@ package db
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +15,20 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
 )
+
+// tableDropper discards writes to tables while drop is set.
+type tableDropper struct {
+	vfs.FS
+	drop atomic.Bool
+}
+
+func (t *tableDropper) Create(name string) (vfs.File, error) {
+	f, err := t.FS.Create(name)
+	if err == nil && t.drop.Load() && strings.HasSuffix(name, ".ldb") {
+		f = noLog{f}
+	}
+	return f, err
+}
 
 // BenchmarkFlush writes full memtables to tables whose bytes are discarded: entries of 16 + 100 bytes
 // whose values compress to half, or tombstones. cpu-ns/entry is the processor time per entry.

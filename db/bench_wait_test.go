@@ -95,7 +95,7 @@ func deleteInterleaved(b *testing.B, entries int, compacted bool) {
 		must0(b, d.Compact(context.Background(), nil, nil))
 	}
 	must0(b, d.Flush())
-	d.compactor.WaitIdle()
+	waitUntilIdle(d)
 	before := diskMB(b, d)
 	b.StartTimer()
 	must0(b, d.DeleteRange(context.Background(), []byte("a/"), fmt.Appendf(nil, "a/%016d", entries/2), nil))

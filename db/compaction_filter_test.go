@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -90,37 +89,6 @@ func TestACompactionFilterDropsAndReplacesValues(t *testing.T) {
 	requireNoFaults(t, d)
 }
 
-// An older version of the key below must not come back, and a snapshot keeps what it shows.
-func TestADroppedValueHidesOlderOnes(t *testing.T) {
-	d := openTest(t, filterOptions(testFilter))
-	defer d.compactor.HoldBackground()() // the tombstone stays
-	putAll(t, d, "a", "first a", "m", "first m", "z", "first z")
-	require.NoError(t, d.Compact(t.Context(), nil, nil)) // to the last level
-	for range 2 {                                        // two tables are merged; one would be moved
-		putAll(t, d, "m", "drop it")
-		require.NoError(t, d.Flush())
-	}
-	require.Len(t, d.state().Version.Levels[0].Files, 2)
-	c := claimLevel0To(t, d, NumLevels-2)
-	require.NoError(t, d.compactor.CompactClaimed(background, c))
-	require.Equal(t, []string{"5 deleted", "0 first m"}, entriesOf(t, d, "m"))
-	requireContent(t, d, "a", "first a", "m", "", "z", "first z")
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Empty(t, entriesOf(t, d, "m"))
-	requireContent(t, d, "a", "first a", "m", "", "z", "first z")
-}
-
-// claimLevel0To claims the compaction of level 0 into a level.
-func claimLevel0To(t testing.TB, d *DB, level int) *manifest.Compaction {
-	t.Helper()
-	c, err := d.compactor.Claim(t.Context(), func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-		return v.PickFiles(0, level, v.Levels[0].Files, 1<<40, o)
-	})
-	require.NoError(t, err)
-	require.NotNil(t, c)
-	return c
-}
-
 func TestACompactionFilterIsNotCalledForWhatASnapshotSees(t *testing.T) {
 	d := openTest(t, filterOptions(testFilter))
 	empty := d.NewSnapshot()
@@ -138,18 +106,6 @@ func TestACompactionFilterIsNotCalledForWhatASnapshotSees(t *testing.T) {
 	for _, key := range []string{"a", "b", "d"} {
 		require.Empty(t, entriesOf(t, d, key), key)
 	}
-}
-
-// A table that is moved down is not merged. Compact rewrites it all the same.
-func TestCompactCallsTheFilterForMovedTables(t *testing.T) {
-	d := openTest(t, filterOptions(testFilter))
-	putAll(t, d, "a", "drop 1", "b", "raise 1")
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
-	require.EqualValues(t, 1, d.Metrics().Compactions.TrivialMoves)
-	requireContent(t, d, "a", "drop 1", "b", "raise 1")
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireContent(t, d, "a", "", "b", "RAISE 1")
 }
 
 // filterGate is a filter that stops at its first call until the test lets it continue.
@@ -274,7 +230,8 @@ func TestASnapshotOpenedBeforeAFilteredCompactionIsInstalledKeepsItsView(t *test
 	d := openTest(t, o)
 	putAll(t, d, "a", "drop 1", "b", "raise 1")
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil)) // moves the table
+	putAll(t, d, "a", "drop 1")
+	require.NoError(t, d.Flush()) // two tables are merged; one would be moved first
 	done := make(chan error)
 	g.closed.Store(true)
 	go func() { done <- d.Compact(context.Background(), nil, nil) }()

@@ -91,7 +91,6 @@ func TestAnExpiredValueHidesOlderOnes(t *testing.T) {
 	require.NoError(t, d.Flush())
 	putAll(t, d, "t/b", "b", "t/a1", "x")
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.compactor.CompactClaimed(background, claimLevel0To(t, d, NumLevels-2)))
 	requireContent(t, d, "t/a", "", "t/a1", "x", "t/b", "b", "t/z", "z")
 	requireEverywhere(t, d, "t/a", "", "t/a1", "x", "t/b", "b", "t/z", "z")
 
@@ -431,7 +430,7 @@ func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 	s := d.NewSnapshot()
 	c.move(time.Minute)
 	d.compactor.Schedule()
-	d.compactor.WaitIdle()
+	waitUntilIdle(d)
 	require.Len(t, d.state().Version.Levels[NumLevels-1].Files, tables, "the snapshot sees them")
 	requireContent(t, s, "t/key000008", "newer", "t/key000009", strings.Repeat("v", 100))
 	late := d.NewSnapshot() // it hides them
@@ -444,7 +443,7 @@ func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 	before := reads.Load()
 	resume()
 	d.compactor.Schedule()
-	d.compactor.WaitIdle()
+	waitUntilIdle(d)
 	require.Empty(t, d.state().Version.Levels[NumLevels-1].Files)
 	require.Equal(t, before, reads.Load())
 	m := d.Metrics()
@@ -608,7 +607,7 @@ func TestTablesOfOtherPrefixesAreNotRemoved(t *testing.T) {
 				return len(files) == 0 || files[0].Counts.Load() != nil
 			})
 			d.compactor.Schedule()
-			d.compactor.WaitIdle()
+			waitUntilIdle(d)
 			require.Equal(t, test.removed, d.state().Version.NumFiles() == 0)
 		})
 	}
@@ -632,18 +631,6 @@ func TestACompactionFilterSeesValuesWithoutTheirEnvelopes(t *testing.T) {
 	require.Equal(t, []uint64{1, 1}, []uint64{m.Compactions.ValuesDropped, m.Expiry.ValuesDropped})
 	c.move(time.Minute)
 	requireContent(t, d, "t/b", "", "t/d", "RAISE")
-
-	defer d.compactor.HoldBackground()()     // the tombstone stays
-	putTTL(t, d, "t/d", "drop", time.Minute) // above another value
-	putAll(t, d, "t/e", "keep")
-	require.NoError(t, d.Flush())
-	putAll(t, d, "t/f", "keep", "t/g", "keep", "t/h", "keep")
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.compactor.CompactClaimed(background, claimLevel0To(t, d, NumLevels-2)))
-	requireContent(t, d, "t/d", "", "t/e", "keep", "t/h", "keep")
-	entries := entriesOf(t, d, "t/d")
-	require.Len(t, entries, 2)
-	require.True(t, strings.HasSuffix(entries[0], " deleted"), "%q", entries[0])
 }
 
 func TestExplainSaysThatAValueHasExpired(t *testing.T) {

@@ -100,7 +100,7 @@ func TestTablesThatLeaveLevel0FreeTheirPartOfTheBudget(t *testing.T) {
 	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 64<<10, 64<<10, 64<<10
 	o.Filters.Budget, o.Compaction.L0Trigger = n*10/8, 2
 	d := openTest(t, o)
-	release := d.compactor.HoldBackground() // no compaction begins meanwhile
+	release := d.compactor.Hold() // no compaction begins meanwhile
 	for i := range n {
 		require.NoError(t, d.Put(budgetKey(2*i), []byte("value"), NoSync))
 		if (i+1)%(n/tables) == 0 {

@@ -82,12 +82,21 @@ func fill(t testing.TB, d *DB, from, to int) {
 func settle(t testing.TB, d *DB) {
 	t.Helper()
 	require.NoError(t, d.Flush())
-	for d.compactor.WaitIdle(); d.compactor.Due(); d.compactor.WaitIdle() {
+	for {
+		waitUntilIdle(d)
 		require.NoError(t, d.compactor.Status().Err)
 		require.NoError(t, d.writeErr())
-		d.compactor.Schedule()
-		d.pause(time.Millisecond)
+		d.compactor.EndBurst()
+		if d.compactor.Schedule(); idle(d) {
+			return
+		}
 	}
+}
+
+// idle reports whether no compaction and no flush is running.
+func idle(d *DB) bool {
+	s := d.compactor.Status()
+	return s.Running == 0 && !s.Flushing
 }
 
 func requireValue(t testing.TB, d *DB, key, want []byte) {

@@ -217,17 +217,17 @@ func TestALoadWaitsForMemtablesToBeFlushed(t *testing.T) {
 // across them.
 func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 	var d *DB
-	var release func()
+	var resume func()
 	var load, looked atomic.Bool
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") && load.CompareAndSwap(true, false) {
 			looked.Store(true)
-			if !d.compactor.Due() {
+			if len(d.state().Version.Levels[0].Files) == 0 {
 				t.Error("there is nothing to compact")
 			}
-			release()
+			resume()
 			d.compactor.Schedule()
-			if !d.compactor.Idle() {
+			if !idle(d) {
 				t.Error("a compaction began")
 			}
 		}
@@ -235,11 +235,13 @@ func TestNoCompactionBeginsWhileALoadIsPlaced(t *testing.T) {
 	}))
 	o.Compaction.L0Trigger = 1
 	d = openTest(t, o)
-	release = d.compactor.HoldBackground() // until the load is placed
+	var err error
+	resume, err = d.compactor.Pause(t.Context()) // until the load is placed
+	require.NoError(t, err)
 	require.NoError(t, d.Put([]byte("a"), nil, NoSync))
 	require.NoError(t, d.Put([]byte("z"), nil, NoSync))
 	require.NoError(t, d.Flush())
-	eventually(t, d.compactor.Idle) // Flush returns a little before the flush is over
+	eventually(t, func() bool { return idle(d) }) // Flush returns a little before the flush is over
 	l := newLoader(t, d)
 	require.NoError(t, l.Put([]byte("zz"), []byte("loaded")))
 	load.Store(true)

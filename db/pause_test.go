@@ -2,17 +2,13 @@ package db
 
 import (
 	"context"
-	"path/filepath"
-	"runtime"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -38,63 +34,6 @@ func mustPause(t *testing.T, d *DB) (resume func()) {
 	resume, err := d.PauseCompactions(t.Context())
 	require.NoError(t, err)
 	return resume
-}
-
-// No compaction starts during a pause, however many are due, and it begins when the last pause ends.
-func TestPausesAreCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := openTest(t, pausedOptions(vfs.NewMem()))
-		first, second := mustPause(t, d), mustPause(t, d)
-		require.Equal(t, 2, d.Metrics().Compactions.Pauses)
-		flushTables(t, d, 3)
-		time.Sleep(time.Hour)
-		require.Equal(t, 3, d.Metrics().Levels[0].Tables)
-		first()
-		first() // again: it must not end the other pause
-		time.Sleep(time.Hour)
-		require.Equal(t, 1, d.Metrics().Compactions.Pauses)
-		require.Equal(t, 3, d.Metrics().Levels[0].Tables)
-		second()
-		time.Sleep(time.Hour)
-		require.Zero(t, d.Metrics().Compactions.Pauses)
-		require.Less(t, d.Metrics().Levels[0].Tables, 2)
-	})
-}
-
-// A pause begins when the running compactions have ended.
-func TestAPauseWaitsForRunningCompactions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		o := pausedOptions(g.fs())
-		var ended atomic.Int64
-		o.EventListener = &EventListener{CompactionEnd: func(CompactionInfo) { ended.Add(1) }}
-		d := openTest(t, o)
-		release := d.compactor.HoldBackground()
-		flushTables(t, d, 3)
-		g.closed.Store(true)
-		release()
-		d.compactor.Schedule()
-		synctest.Wait()
-		require.Equal(t, 1, d.compactor.Status().Running)
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := d.PauseCompactions(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Zero(t, d.Metrics().Compactions.Pauses, "no pause is left")
-
-		var paused atomic.Bool
-		var resume func()
-		go func() { resume = mustPause(t, d); paused.Store(true) }()
-		time.Sleep(time.Hour)
-		require.False(t, paused.Load())
-		require.Zero(t, ended.Load())
-		close(g.open)
-		synctest.Wait()
-		require.True(t, paused.Load())
-		require.EqualValues(t, 1, ended.Load())
-		resume()
-	})
 }
 
 // Writers stop when level 0 is full, say why, and continue after the pause, a raised limit or Close.
@@ -217,60 +156,6 @@ func TestTheEndOfAPauseWakesWriters(t *testing.T) {
 		time.Sleep(time.Second)
 		err, _ := failed.Load().(error)
 		require.ErrorIs(t, err, ErrCorruption) // see corruptStore
-	})
-}
-
-// A compaction that runtime.Goexit ends is over, so that pauses do not wait for it.
-func TestAPauseAfterAListenerThatEndsItsGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := pausedOptions(vfs.NewMem())
-		var exit atomic.Bool
-		o.EventListener = &EventListener{CompactionBegin: func(CompactionInfo) {
-			if exit.Swap(false) {
-				runtime.Goexit()
-			}
-		}}
-		d := openTest(t, o)
-		hold := mustPause(t, d)
-		flushTables(t, d, 3)
-		exit.Store(true)
-		hold()
-		time.Sleep(time.Hour)
-		require.False(t, exit.Load())
-		resume := mustPause(t, d)
-		resume()
-	})
-}
-
-// A failed compaction that waits for its next attempt does not delay a pause, and is not tried during
-// it.
-func TestAPauseDuringABackOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var failing atomic.Bool
-		var attempts atomic.Int64
-		o := pausedOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-			if op.Kind != wrap.OpCreate || filepath.Ext(op.Name) != ".ldb" || !failing.Load() {
-				return nil
-			}
-			attempts.Add(1)
-			return &wrap.Fault{Err: syscall.EIO}
-		}))
-		d := openTest(t, o)
-		hold := mustPause(t, d)
-		flushTables(t, d, 3)
-		failing.Store(true)
-		hold()
-		synctest.Wait()
-		require.EqualValues(t, 1, attempts.Load())
-		resume := mustPause(t, d)
-		require.EqualValues(t, 1, attempts.Load(), "the pause did not wait for another attempt")
-		time.Sleep(time.Hour)
-		require.EqualValues(t, 1, attempts.Load())
-		failing.Store(false)
-		resume()
-		time.Sleep(time.Hour)
-		require.Less(t, d.Metrics().Levels[0].Tables, 3)
-		require.NoError(t, d.Metrics().BackgroundError)
 	})
 }
 

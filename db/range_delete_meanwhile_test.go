@@ -197,7 +197,7 @@ func TestADeletionWithAFullLevel0Ends(t *testing.T) {
 	}))
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
 	d = openTest(t, o)
-	release = d.compactor.HoldBackground()
+	release = d.compactor.Hold()
 	for _, keys := range [][]int{{0, 5}, {2, 3}, {3, 4}} {
 		for _, i := range keys {
 			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))

@@ -22,8 +22,7 @@ import (
 // waitUntilIdle waits until no flush and no compaction is running, if none is due. The files that they
 // made obsolete may not be removed yet; see strayFilesWhenIdle.
 func waitUntilIdle(d *DB) {
-	for !d.compactor.Idle() || len(d.state().Imm) > 0 {
-		d.compactor.WaitIdle()
+	for !idle(d) || len(d.state().Imm) > 0 {
 		d.pause(time.Millisecond)
 	}
 }

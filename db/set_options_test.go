@@ -386,7 +386,7 @@ func TestARaisedConcurrencyStartsCompactions(t *testing.T) {
 		d := openTest(t, o)
 		fill(t, d, 0, 3000)
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		release := d.compactor.HoldBackground()
+		resume := mustPause(t, d)
 		g.closed.Store(true)
 		ends := make(chan error, 2)
 		for i := range 2 { // of disjoint ranges
@@ -402,7 +402,7 @@ func TestARaisedConcurrencyStartsCompactions(t *testing.T) {
 		close(g.open)
 		require.NoError(t, <-ends)
 		require.NoError(t, <-ends)
-		release()
+		resume()
 	})
 }
 

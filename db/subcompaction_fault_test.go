@@ -1,7 +1,6 @@
 package db
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,79 +10,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func TestCloseEndsAllPieces(t *testing.T) {
-	g := newGate()
-	o := piecesOptions(g.fs(), 3)
-	o.Memtables.Size = 1 << 20
-	d := mustOpen(t, o)
-	for range 2 {
-		for k := range 9000 {
-			require.NoError(t, d.Put(testKey(k), []byte("v"), NoSync))
-		}
-		require.NoError(t, d.Flush())
-	}
-	require.NoError(t, d.Close())
-	g.closed.Store(true)
-	o.Compaction.L0Trigger = 2
-	d = mustOpen(t, o)
-	for range 3 {
-		<-g.arrived
-	}
-	closed := make(chan error)
-	go func() { closed <- d.Close() }()
-	<-d.closing
-	g.closed.Store(false)
-	close(g.open)
-	require.NoError(t, <-closed)
-	require.Zero(t, d.Metrics().Compactions.Count,
-		"each piece has more entries than it merges between its checks for Close")
-	require.Zero(t, d.compactor.Status().Slots)
-
-	o.Compaction.L0Trigger = 1000
-	d = openTest(t, o)
-	require.Len(t, d.state().Version.Levels[0].Files, 2)
-	require.NoError(t, strayFilesWhenIdle(d, d.fs))
-	requireValue(t, d, testKey(8999), []byte("v"))
-}
-
-// If one piece fails, the others end too, and none of the written tables remains.
-func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
-	for at := range 24 {
-		t.Run(fmt.Sprintf("creation %d", at), func(t *testing.T) {
-			var failing atomic.Bool
-			var creations atomic.Int64
-			mem := vfs.NewMem()
-			d := openTest(t, piecesOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-				if failing.Load() && op.Kind == wrap.OpCreate && creations.Add(1) == int64(at)+1 {
-					return &wrap.Fault{Err: syscall.ENOSPC}
-				}
-				return nil
-			}), 3))
-			for range 2 {
-				fill(t, d, 0, 1000)
-				require.NoError(t, d.Flush())
-			}
-			c := claimLevel0(t, d)
-			failing.Store(true)
-			err := d.compactor.CompactClaimed(background, c)
-			require.ErrorIs(t, err, ErrNoSpace)
-			require.NotErrorIs(t, err, compact.ErrStopped)
-			require.NoError(t, strayFilesWhenIdle(d, mem))
-			require.Zero(t, d.compactor.Status().Slots)
-			require.Zero(t, d.compactor.Status().Waiting)
-			require.NoError(t, d.Compact(t.Context(), nil, nil))
-			for k := range 1000 {
-				requireValue(t, d, testKey(k), testValue(k))
-			}
-		})
-	}
+// piecesOptions returns options with tables so small that a compaction of a few hundred entries is
+// divided. No background compaction begins as long as only level 0 grows.
+func piecesOptions(fs vfs.FS, slots int) *Options {
+	o := testOptions(fs)
+	o.Tables.Size, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, NoCompression, slots
+	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
+	return o
 }
 
 // Each operation of a divided compaction fails, once or from then on. The compaction has no effect,
@@ -123,7 +62,7 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 					return &wrap.Fault{Err: kind}
 				}), 3))
 				begun.Store(true)
-				err := d.compactor.CompactLevel(t.Context(), 0, nil, nil)
+				err := d.Compact(t.Context(), nil, nil)
 				begun.Store(false)
 				if !sticky && ofTables.Load() > 0 { // otherwise files may wait for the next open
 					require.NoError(t, strayFilesWhenIdle(d, mem))
@@ -140,8 +79,6 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 				for k := range keys {
 					requireValue(t, d, testKey(k), testValue(k))
 				}
-				require.Zero(t, d.compactor.Status().Slots)
-				require.Zero(t, d.compactor.Status().Waiting)
 				_ = d.Close() // the MANIFEST may have failed
 				d = openTest(t, piecesOptions(mem, 3))
 				for k := range keys {
@@ -155,114 +92,6 @@ func TestAFailureAtAnyOperationOfADividedCompactionLosesNothing(t *testing.T) {
 	require.Greater(t, failures, 400/int(step))
 }
 
-// The other pieces need not write tables that will be discarded.
-func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
-	g := newGate()
-	var arrivals, creations atomic.Int64
-	o := piecesOptions(wrap.NewFaulty(g.fs(), func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpCreate && g.closed.Load() {
-			if arrivals.Add(1) == 1 {
-				return &wrap.Fault{Err: syscall.EIO}
-			}
-			creations.Add(1)
-		}
-		return nil
-	}), 3)
-	o.Memtables.Size = 1 << 20
-	d := openTest(t, o)
-	for range 2 {
-		for k := range 9000 {
-			require.NoError(t, d.Put(testKey(k), []byte("v"), NoSync))
-		}
-		require.NoError(t, d.Flush())
-	}
-	c := claimLevel0(t, d)
-	g.closed.Store(true)
-	done := make(chan error)
-	go func() { done <- d.compactor.CompactClaimed(background, c) }()
-	<-g.arrived
-	<-g.arrived
-	// The failed piece has released its slot.
-	eventually(t, func() bool { return d.compactor.Status().Slots == 2 })
-	close(g.open)
-	require.ErrorIs(t, <-done, syscall.EIO)
-	require.Less(t, creations.Load(), int64(10), "of 19 tables")
-	g.closed.Store(false)
-	require.NoError(t, strayFilesWhenIdle(d, d.fs))
-}
-
-// If one piece finds damage, all inputs are set aside, once.
-func TestDamageInOnePieceSetsTheInputsAside(t *testing.T) {
-	mem := vfs.NewMem()
-	d := mustOpen(t, piecesOptions(mem, 3))
-	for range 2 {
-		fill(t, d, 0, 1000)
-		require.NoError(t, d.Flush())
-	}
-	require.NoError(t, d.Close())
-	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
-	data := readFile(t, mem, table)
-	data[len(data)/2] ^= 1
-	writeFile(t, mem, table, data)
-
-	d = openTest(t, piecesOptions(mem, 3))
-	c := claimLevel0(t, d)
-	inputs := len(c.AllInputs())
-	require.ErrorIs(t, d.compactor.CompactClaimed(background, c), ErrCorruption)
-	require.Equal(t, inputs, d.Metrics().Compactions.TablesSetAside)
-	require.NoError(t, strayFilesWhenIdle(d, mem))
-	require.Error(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil), "the inputs stay set aside")
-}
-
-// The index says of some blocks that they end before their last key. The piece that begins with
-// such a key would not reach it, so the piece before must report it.
-func TestAPieceReportsALastKeyAfterItsSeparator(t *testing.T) {
-	var lying atomic.Bool // while the table is written
-	isCut := func(key, cut []byte) bool { return len(key) == len(testKey(0)) && len(cut) == len(key)-1 }
-	o := piecesOptions(vfs.NewMem(), 2)
-	o.Comparer = &Comparer{
-		Name: "sievedb.test.lying",
-		Compare: func(a, b []byte) int {
-			if lying.Load() && isCut(a, b) {
-				return -1
-			}
-			return bytes.Compare(a, b)
-		},
-		Separator: func(dst, a, _ []byte) []byte {
-			if a[len(a)-1] == '3' { // the block holds the keys that end with 0 to 3
-				a = a[:len(a)-1]
-			}
-			return append(dst, a...)
-		},
-	}
-	d := openTest(t, o)
-	fill(t, d, 0, 100)
-	lying.Store(true)
-	require.NoError(t, d.Flush())
-	lying.Store(false)
-	c := claimLevel0(t, d)
-	defer d.compactor.Done(c, nil)
-	r, err := d.tables.Ref(c.Inputs[0])
-	require.NoError(t, err)
-	defer r.Unref()
-	var begins [][]byte
-	require.NoError(t, r.Stretches(0, func(key []byte, _ uint64) {
-		if isCut(testKey(0), key) {
-			begins = append(begins, append(bytes.Clone(key), '3'))
-		}
-	}))
-	require.NotEmpty(t, begins)
-	for _, key := range begins {
-		out, err := d.compactor.MergePiece(c, nil, key)
-		require.ErrorIs(t, err, ErrCorruption)
-		out.Abandon()
-		out, err = d.compactor.MergePiece(c, key, nil)
-		require.NoError(t, err)
-		require.NotEqual(t, key, base.UserKey(out.Files[0].Smallest), "the piece cannot find its first key")
-		out.Abandon()
-	}
-}
-
 // The power fails at every operation of a compaction that is divided into pieces.
 func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 	const keys = 500
@@ -273,7 +102,7 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 		require.NoError(t, d.Flush())
 	}
 	from := len(r.Trace().Ops)
-	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	m := d.Metrics()
 	require.Greater(t, m.Compactions.Subcompactions, m.Compactions.Count)
 	require.NoError(t, d.Close())

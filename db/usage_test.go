@@ -29,7 +29,7 @@ func TestDiskUsageCountsEachFileOnce(t *testing.T) {
 	writeFile(t, mem, filepath.Join("db", base.LostDir, "000007.ldb"), make([]byte, 777))
 	writeFile(t, mem, filepath.Join("db", "notes.txt"), make([]byte, 55))
 
-	d.compactor.WaitIdle()
+	waitUntilIdle(d)
 	var u DiskUsage
 	eventually(t, func() bool { // files are removed in the background
 		u, err = d.DiskUsage()

@@ -89,30 +89,6 @@ func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 	require.Empty(t, report.Faults)
 }
 
-// An entry that lost its number above an older entry would be hidden by that one.
-//
-//make:portable
-func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.Tables.Compression, o.Compaction.L0Trigger = NoCompression, 100
-	d := openTest(t, o)
-	fill(t, d, 0, 2000)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	key := string(testKey(7))
-	require.Equal(t, []string{"0 " + string(testValue(7))}, entriesOf(t, d, key))
-	for range 2 { // two tables are merged; one would be moved
-		require.NoError(t, d.Put(testKey(7), []byte("newer"), NoSync))
-		require.NoError(t, d.Flush())
-	}
-	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
-	require.Equal(t, []string{"2002 newer", "0 " + string(testValue(7))}, entriesOf(t, d, key))
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	defer it.Close()
-	require.True(t, it.SeekGE(testKey(7)))
-	require.Equal(t, "newer", string(it.Value()))
-}
-
 // Tables record the sequence numbers that their entries had, through compactions, filter upgrades
 // and repairs. Repair uses them to decide whether a table that no MANIFEST lists is needed.
 //
@@ -254,7 +230,7 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 	before := readDir(t, o.FS, "db")
 	inputs := map[uint64]bool{}
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { inputs[f.Num] = true })
-	require.NoError(t, d.compactor.CompactLevel(t.Context(), 0, nil, nil))
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close()) // now all inputs are removed
 	after := readDir(t, o.FS, "db")
 	removed = slices.DeleteFunc(removed, func(num uint64) bool { return !inputs[num] })
