@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
-// BurstPause is the time without a full memtable after which a burst of writes is over.
-const BurstPause = time.Second
+// burstPause is the time without a full memtable after which a burst of writes is over.
+const burstPause = time.Second
 
 // burst detects whether memtables become full in quick succession. While they do, level 0
 // collects more tables before it is compacted: a compaction of it rewrites about the same
@@ -16,19 +16,11 @@ const BurstPause = time.Second
 // to 718,000 a second. A larger trigger at all times is as fast, but leaves up to seven runs to scans
 // at rest. Scheduler.mu guards it.
 type burst struct {
-	clock    func() time.Time // for tests; nil means time.Now
-	full     time.Time        // when a memtable last became full; zero after EndBurst
-	watching bool             // a goroutine waits for the end
+	full     time.Time // when a memtable last became full; zero after EndBurst
+	watching bool      // a goroutine waits for the end
 }
 
-func (b *burst) now() time.Time {
-	if b.clock != nil {
-		return b.clock()
-	}
-	return time.Now()
-}
-
-func (b *burst) note() { b.full = b.now() }
+func (b *burst) note() { b.full = time.Now() }
 
 func (b *burst) end() { b.full = time.Time{} }
 
@@ -38,7 +30,7 @@ func (b *burst) left() time.Duration {
 	if b.full.IsZero() {
 		return 0
 	}
-	return max(0, BurstPause-b.now().Sub(b.full))
+	return max(0, burstPause-time.Since(b.full))
 }
 
 // burstTrigger replaces L0Trigger during a burst. It is well below the number of tables from
@@ -61,17 +53,10 @@ func (s *Scheduler) EndBurst() {
 	s.burst.end()
 }
 
-// SetClock sets the clock for bursts, for tests.
-func (s *Scheduler) SetClock(clock func() time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.burst.clock = clock
-}
-
 // pickLocked chooses a compaction to run now, with a reference to its version, or returns nil.
 // If one must wait for the end of a burst, pickLocked ensures that it is chosen then.
 func (s *Scheduler) pickLocked() *manifest.Compaction {
-	// Loaded with the lock held, so that inputs released by Done are not in this version.
+	// Loaded with the lock held, so that inputs released by done are not in this version.
 	v := s.host.RefVersion()
 	c := s.pickInBurst(v)
 	if c == nil {
@@ -92,7 +77,10 @@ func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
 	if c == nil && !s.burst.watching && s.pickOf(v, o) != nil {
 		s.burst.watching = true
 		s.background.Add(1)
-		go s.watchBurst(left)
+		go func() {
+			defer s.background.Done()
+			_ = s.o.Guard("the start of a compaction", func() error { s.watchBurst(left); return nil })
+		}()
 	}
 	return c
 }
@@ -103,8 +91,8 @@ func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *mani
 	defer func() {
 		if value := recover(); value != nil {
 			err := base.NewPanicError(s.o.Cmp, "the choice of a compaction", value)
-			if s.stopErr == nil && !s.closed.Load() {
-				s.stopErr = err
+			if s.state.mode() < modeStopped {
+				s.state.stop(err)
 				s.cond.Broadcast()
 				s.background.Add(1)
 				go func() {
@@ -119,7 +107,6 @@ func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *mani
 
 // watchBurst waits until the burst is over and then starts compactions that waited for that.
 func (s *Scheduler) watchBurst(left time.Duration) {
-	defer s.background.Done()
 	for left > 0 {
 		if !s.pause(left) {
 			return

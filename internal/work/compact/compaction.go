@@ -21,7 +21,7 @@ func (s *Scheduler) compact(ctx context.Context, c *manifest.Compaction) (err er
 	returned := false
 	defer func() {
 		if !returned { // runtime.Goexit ends the goroutine, including this function's callers
-			s.Done(c, ErrStopped)
+			s.done(c, ErrStopped)
 		}
 	}()
 	err = s.o.Guard("a compaction", func() error { return s.compactAndReport(ctx, c) })
@@ -59,7 +59,7 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 		if err := s.host.Apply(edit, nil); err != nil {
 			return err
 		}
-		s.tablesExpired.Add(uint64(len(c.Inputs)))
+		s.totals.tablesExpired.Add(uint64(len(c.Inputs)))
 		return nil
 	}
 	if info.TrivialMove {
@@ -69,7 +69,7 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 		if err := s.host.Apply(edit, nil); err != nil {
 			return err
 		}
-		s.trivialMoves.Add(1)
+		s.totals.trivialMoves.Add(1)
 		return nil
 	}
 	job := s.newMergeJob(ctx, c)
@@ -90,12 +90,12 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 	if err := s.host.Apply(edit, files); err != nil {
 		return err
 	}
-	s.compactions.Add(1)
-	s.subcompactions.Add(uint64(pieces))
-	s.bytesRead.Add(info.BytesRead)
-	s.bytesWritten.Add(info.BytesWritten)
-	s.valuesDropped.Add(info.ValuesDropped)
-	s.valuesExpired.Add(info.ValuesExpired)
+	s.totals.compactions.Add(1)
+	s.totals.subcompactions.Add(uint64(pieces))
+	s.totals.bytesRead.Add(info.BytesRead)
+	s.totals.bytesWritten.Add(info.BytesWritten)
+	s.totals.valuesDropped.Add(info.ValuesDropped)
+	s.totals.valuesExpired.Add(info.ValuesExpired)
 	return nil
 }
 
@@ -123,20 +123,20 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	}
 	fresh := s.o.NewFileNum() // tables from this number on are written during or after this call
 	for level := 0; level < manifest.NumLevels-1; level++ {
-		if err := s.CompactLevel(ctx, level, start, limit); err != nil {
+		if err := s.compactLevel(ctx, level, start, limit); err != nil {
 			return err
 		}
 	}
 	return s.rewriteLastLevel(ctx, start, limit, fresh)
 }
 
-// CompactLevel compacts level's tables within [start, limit) into a deeper level. It skips
+// compactLevel compacts level's tables within [start, limit) into a deeper level. It skips
 // levels below level 0 if no deeper one has tables there. It ignores tables that are written
 // meanwhile; otherwise it might not end before the writes do.
-func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []byte) error {
+func (s *Scheduler) compactLevel(ctx context.Context, level int, start, limit []byte) error {
 	from, since := start, s.o.NewFileNum()
 	for {
-		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+		c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
 			files := v.Within(level, from, limit)
 			if !slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Origin() < since }) {
 				return nil, false
@@ -159,7 +159,7 @@ func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []
 		if level > 0 {
 			from = base.UserKey(c.Inputs[len(c.Inputs)-1].Largest)
 		}
-		if err := s.CompactClaimed(ctx, c); err != nil {
+		if err := s.compactClaimed(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (s *Scheduler) CompactLevel(ctx context.Context, level int, start, limit []
 // that this call has not written yet.
 func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
 	for {
-		c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+		c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
 			for level := manifest.NumLevels - 1; level > 0; level-- {
 				files := v.Within(level, start, limit)
 				if len(files) == 0 {
@@ -186,7 +186,7 @@ func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, f
 		if err != nil || c == nil {
 			return err
 		}
-		if err := s.CompactClaimed(ctx, c); err != nil {
+		if err := s.compactClaimed(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -209,7 +209,7 @@ func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*m
 // level 0, it compacts the tables of level 0 that overlap the load.
 func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta) error {
 	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
-	c, err := s.Claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction, busy bool) {
+	c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction, busy bool) {
 		crowd := 0
 		for _, p := range v.Place(files, o) {
 			if p.Level == 0 {
@@ -224,5 +224,5 @@ func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta)
 	if err != nil || c == nil {
 		return err
 	}
-	return s.CompactClaimed(ctx, c)
+	return s.compactClaimed(ctx, c)
 }

@@ -70,7 +70,7 @@ func (s *Scheduler) learnExpiry() {
 	v := s.host.RefVersion()
 	defer v.Unref()
 	v.Files(func(_ int, f *manifest.FileMeta) {
-		if !s.closed.Load() {
+		if !s.state.isClosed() {
 			s.o.Cache.LearnCounts(f)
 		}
 	})

@@ -109,12 +109,12 @@ func (s *Scheduler) waitForEarlierFilters(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	earlier := slices.Clone(s.running)
-	for slices.ContainsFunc(s.running, func(c *manifest.Compaction) bool { return slices.Contains(earlier, c) }) {
+	earlier := slices.Clone(s.work.running)
+	for slices.ContainsFunc(s.work.running, func(c *manifest.Compaction) bool { return slices.Contains(earlier, c) }) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case s.closed.Load():
+		case s.state.isClosed():
 			return base.ErrClosed
 		}
 		s.cond.Wait()

@@ -7,13 +7,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// pauses are the calls of Pause in effect. Scheduler.mu guards them.
-type pauses struct {
-	count int // no automatic compaction starts while it is above 0
-	// automatic is the number of running compactions that no caller asked for.
-	automatic int
-}
-
 // Pause prevents automatic compactions until resume is called, and waits for those that run. Several
 // pauses may be in effect; each is ended by its own resume. Compact and UpgradeFilters continue. If
 // ctx is done first, or the Scheduler is closed, there is no pause. resume may be called more than
@@ -22,11 +15,11 @@ func (s *Scheduler) Pause(ctx context.Context) (resume func(), err error) {
 	defer context.AfterFunc(ctx, s.wake)()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pauses.count++
-	for s.pauses.automatic > 0 && ctx.Err() == nil && !s.closed.Load() {
+	s.state.begin(modePaused)
+	for s.work.automatic > 0 && ctx.Err() == nil && !s.state.isClosed() {
 		s.cond.Wait()
 	}
-	if err = ctx.Err(); s.closed.Load() {
+	if err = ctx.Err(); s.state.isClosed() {
 		err = base.ErrClosed
 	}
 	if err != nil {
@@ -41,7 +34,7 @@ func (s *Scheduler) Pause(ctx context.Context) (resume func(), err error) {
 }
 
 func (s *Scheduler) resumeLocked() {
-	s.pauses.count--
+	s.state.end(modePaused)
 	s.scheduleLocked()
 }
 
@@ -49,13 +42,19 @@ func (s *Scheduler) resumeLocked() {
 func (s *Scheduler) Paused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pauses.count > 0
+	return s.state.counts[modePaused] > 0
 }
 
-// automaticEnded records that a compaction that no caller asked for has ended.
-func (s *Scheduler) automaticEnded() {
+// Hold prevents new compactions and upgrades of filters until release is called. Running ones
+// continue. release does not call Schedule.
+func (s *Scheduler) Hold() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pauses.automatic--
-	s.cond.Broadcast()
+	s.state.begin(modeHeld)
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.state.end(modeHeld)
+		s.cond.Broadcast()
+	})
 }

@@ -1,11 +1,45 @@
 package compact
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
+
+// work is what uses tables or makes them. Scheduler.mu guards it.
+type work struct {
+	running  []*manifest.Compaction             // including manual ones, in the order of their beginning
+	progress map[*manifest.Compaction]*progress // of running
+	// automatic is the number of running compactions that no caller asked for.
+	automatic int
+	reserved  int  // reservations in effect; see Reserve
+	flushing  bool // see BeginFlush
+}
+
+// begin claims the inputs of c.
+func (w *work) begin(c *manifest.Compaction) {
+	for _, f := range c.AllInputs() {
+		f.Compacting = true
+	}
+	w.running = append(w.running, c)
+	w.progress[c] = &progress{began: time.Now()}
+}
+
+// end releases the inputs of c, unless they are to stay claimed.
+func (w *work) end(c *manifest.Compaction, claimed bool) {
+	for _, f := range c.AllInputs() {
+		f.Compacting = claimed
+	}
+	w.running = slices.DeleteFunc(w.running, func(r *manifest.Compaction) bool { return r == c })
+	delete(w.progress, c)
+}
+
+// claims reports whether tables are claimed that will be released. Others are set aside.
+func (w *work) claims() bool { return len(w.running) > 0 || w.reserved > 0 }
 
 // Running describes a compaction that has begun and not ended.
 type Running struct {
@@ -29,25 +63,74 @@ func (s *Scheduler) Running() []Running {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []Running
-	for _, c := range s.running {
-		r := Running{
+	for _, c := range s.work.running {
+		p := s.work.progress[c]
+		all = append(all, Running{
 			Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
 			InputTables: len(c.Inputs) + len(c.Overlaps), InputBytes: c.InputBytes(),
-		}
-		if p := s.progress[c]; p != nil {
-			r.BytesRead, r.BytesWritten, r.Duration = p.read.Load(), p.written.Load(), time.Since(p.began)
-		}
-		all = append(all, r)
+			BytesRead: p.read.Load(), BytesWritten: p.written.Load(), Duration: time.Since(p.began),
+		})
 	}
 	return all
 }
 
-// progressOf returns the progress of a compaction, a new one if the Scheduler did not start it.
+// progressOf returns the progress of a compaction that has begun.
 func (s *Scheduler) progressOf(c *manifest.Compaction) *progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.progress[c]; p != nil {
-		return p
+	return s.work.progress[c]
+}
+
+// BeginFlush must be called before a new table of level 0 gets its number, and EndFlush after
+// it is in the current version or abandoned. In between, no table of level 0 gets another
+// number.
+func (s *Scheduler) BeginFlush() { s.setFlushing(true) }
+
+// EndFlush ends the period that BeginFlush began.
+func (s *Scheduler) EndFlush() { s.setFlushing(false) }
+
+func (s *Scheduler) setFlushing(flushing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.work.flushing = flushing
+	s.cond.Broadcast()
+}
+
+// Reserve claims the tables that pick chooses in the current version, none of which may be
+// Compacting, until release is called. It returns a reference to the version. Wait waits for the
+// release.
+func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.isClosed() {
+		return nil, nil, nil, base.ErrClosed
 	}
-	return new(progress)
+	v = s.host.RefVersion()
+	files = pick(v)
+	s.background.Add(1)
+	s.work.reserved++
+	for _, f := range files {
+		f.Compacting = true
+	}
+	return v, files, sync.OnceFunc(func() { s.unreserve(files) }), nil
+}
+
+func (s *Scheduler) unreserve(files []*manifest.FileMeta) {
+	defer s.background.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range files {
+		f.Compacting = false
+	}
+	s.work.reserved--
+	s.cond.Broadcast()
+	s.scheduleLocked()
+}
+
+// automaticEnded records that a compaction that no caller asked for has ended.
+func (s *Scheduler) automaticEnded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.work.automatic--
+	s.cond.Broadcast()
 }

@@ -3,7 +3,6 @@ package compact
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,37 +125,24 @@ type Counters struct {
 
 // Scheduler decides when tables are compacted, and compacts them.
 type Scheduler struct {
-	o    Options
-	host Host
-
+	o      Options
+	host   Host
 	tuning atomic.Pointer[Tuning] // replaced as a whole
+	totals totals
+	rate   throttle.Rate // has its own lock
 
-	totals
-
-	closed     atomic.Bool
-	closing    chan struct{}  // closed when Close begins
 	background sync.WaitGroup // goroutines that may still use the store
 
 	// mu guards the fields below. cond is signalled whenever one of them changes, and
 	// when wake is called.
-	mu       sync.Mutex
-	cond     *sync.Cond
-	running  []*manifest.Compaction             // including manual ones
-	progress map[*manifest.Compaction]*progress // of running
-	slots    int                                // of MaxConcurrent that are in use
-	claimers int                                // goroutines that wait in Claim for one
-	jobs     []*mergeJob                        // with pieces that have not begun
-	holds    int                                // see Hold
-	reserved int                                // reservations in effect; see Reserve
-	stopErr  error                              // see Stop
-	flushing bool                               // see BeginFlush
-	err      error                              // of the last compaction; nil after a success, or if nothing is due
-	parked   parked                             // by compactions that met corruption
-	backoff  Backoff
-	paused   int // HoldBackground calls and back-offs in effect; no background compaction starts
-	pauses   pauses
-	rate     throttle.Rate // has its own lock
-	burst    burst
+	mu      sync.Mutex
+	cond    *sync.Cond
+	state   state       // what may begin: state.go
+	work    work        // what runs: running.go
+	slots   slots       // how much may run: slots.go
+	jobs    []*mergeJob // with pieces that have not begun: subcompaction.go
+	outcome outcome     // what became of it: outcome.go
+	burst   burst       // burst.go
 }
 
 // totals are the fields of Counters.
@@ -164,15 +150,12 @@ type totals struct {
 	compactions, subcompactions, trivialMoves, bytesRead, bytesWritten, valuesDropped, valuesExpired, tablesExpired atomic.Uint64
 }
 
-// parked are tables that were set aside because their compaction met corruption.
-type parked struct {
-	err    error // of the last such compaction
-	tables int   // the number of all its inputs, and those of the others
-}
-
 // New returns a Scheduler, which does nothing until Schedule is called.
 func New(o Options, host Host) *Scheduler {
-	s := &Scheduler{o: o, host: host, closing: make(chan struct{}), progress: map[*manifest.Compaction]*progress{}}
+	s := &Scheduler{
+		o: o, host: host, state: newState(o.ReadOnly), slots: slots{shared: o.Slots},
+		work: work{progress: map[*manifest.Compaction]*progress{}},
+	}
 	s.cond = sync.NewCond(&s.mu)
 	s.tuning.Store(&o.Tuning)
 	return s
@@ -190,19 +173,20 @@ func (s *Scheduler) Tune(t Tuning) {
 
 // Close prevents new work. Running work ends soon with base.ErrClosed; Wait waits for it.
 func (s *Scheduler) Close() {
-	if s.closed.Swap(true) {
-		return
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.state.isClosed() {
+		s.state.close()
+		s.cond.Broadcast()
 	}
-	close(s.closing)
-	s.wake()
 }
 
 // Stop prevents new compactions and upgrades because err has ended all edits of the store.
-// Claim then returns err.
+// Compact and UpgradeFilters then return err.
 func (s *Scheduler) Stop(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stopErr = err
+	s.state.stop(err)
 	s.cond.Broadcast()
 }
 
@@ -235,137 +219,23 @@ func (s *Scheduler) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Status{
-		Running: len(s.running), Slots: s.slots, Flushing: s.flushing, Gathering: s.burst.watching, Waiting: len(s.jobs),
-		Err: s.err, ParkedErr: s.parked.err, ParkedTables: s.parked.tables, Pauses: s.pauses.count,
+		Running: len(s.work.running), Slots: s.slots.used, Flushing: s.work.flushing, Gathering: s.burst.watching,
+		Waiting: len(s.jobs), Err: s.outcome.err, ParkedErr: s.outcome.parkedErr, ParkedTables: s.outcome.parked,
+		Pauses: s.state.counts[modePaused],
 	}
 }
 
 // Counters returns the totals of the compactions so far.
 func (s *Scheduler) Counters() Counters {
+	t := &s.totals
 	return Counters{
-		Compactions: s.compactions.Load(), Subcompactions: s.subcompactions.Load(), TrivialMoves: s.trivialMoves.Load(),
-		BytesRead: s.bytesRead.Load(), BytesWritten: s.bytesWritten.Load(), ValuesDropped: s.valuesDropped.Load(),
-		ValuesExpired: s.valuesExpired.Load(), TablesExpired: s.tablesExpired.Load(),
+		Compactions: t.compactions.Load(), Subcompactions: t.subcompactions.Load(), TrivialMoves: t.trivialMoves.Load(),
+		BytesRead: t.bytesRead.Load(), BytesWritten: t.bytesWritten.Load(), ValuesDropped: t.valuesDropped.Load(),
+		ValuesExpired: t.valuesExpired.Load(), TablesExpired: t.tablesExpired.Load(),
 	}
 }
 
-// Stuck returns the error that prevents compactions from making room in level 0, or nil. It
-// is the error of the last compaction or, if only tables that were set aside remain to be
-// compacted, the corruption for which they were. v is the current version.
-func (s *Scheduler) Stuck(v *manifest.Version) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && s.parked.err != nil && len(s.running) == 0 && s.pickOf(v, s.pickOptions()) == nil {
-		return s.parked.err
-	}
-	return s.err
-}
-
-// WaitIdle waits until no compaction and no flush is running.
-func (s *Scheduler) WaitIdle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.running) > 0 || s.flushing {
-		s.cond.Wait()
-	}
-}
-
-// Idle reports whether no compaction and no flush is running.
-func (s *Scheduler) Idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.running) == 0 && !s.flushing
-}
-
-// Due reports whether a compaction is due or running.
-func (s *Scheduler) Due() bool {
-	v := s.host.RefVersion()
-	defer v.Unref()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.running) > 0 || s.pickOf(v, s.pickOptions()) != nil
-}
-
-// BeginFlush must be called before a new table of level 0 gets its number, and EndFlush after
-// it is in the current version or abandoned. In between, no table of level 0 gets another
-// number.
-func (s *Scheduler) BeginFlush() { s.setFlushing(true) }
-
-// EndFlush ends the period that BeginFlush began.
-func (s *Scheduler) EndFlush() { s.setFlushing(false) }
-
-func (s *Scheduler) setFlushing(flushing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.flushing = flushing
-	s.cond.Broadcast()
-}
-
-// Hold prevents new compactions and upgrades of filters until release is called. Running ones
-// continue. release does not call Schedule.
-func (s *Scheduler) Hold() (release func()) {
-	s.hold(+1)
-	return sync.OnceFunc(func() { s.hold(-1) })
-}
-
-// Reserve claims the tables that pick chooses in the current version, none of which may be
-// Compacting, until release is called. It returns a reference to the version. Wait waits for the
-// release.
-func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed.Load() {
-		return nil, nil, nil, base.ErrClosed
-	}
-	v = s.host.RefVersion()
-	files = pick(v)
-	s.background.Add(1)
-	s.reserved++
-	for _, f := range files {
-		f.Compacting = true
-	}
-	return v, files, sync.OnceFunc(func() { s.unreserve(files) }), nil
-}
-
-func (s *Scheduler) unreserve(files []*manifest.FileMeta) {
-	defer s.background.Done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range files {
-		f.Compacting = false
-	}
-	s.reserved--
-	s.cond.Broadcast()
-	s.scheduleLocked()
-}
-
-// HoldBackground is Hold for automatic compactions only: Compact and UpgradeFilters continue.
-func (s *Scheduler) HoldBackground() (release func()) {
-	s.pauseBackground(+1)
-	return sync.OnceFunc(func() { s.pauseBackground(-1) })
-}
-
-func (s *Scheduler) pauseBackground(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.paused += n
-}
-
-func (s *Scheduler) hold(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.holds += n
-	s.cond.Broadcast()
-}
-
-// PickOptions returns the options for choosing a compaction now.
-func (s *Scheduler) PickOptions() manifest.PickOptions {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pickOptions()
-}
-
-// pickOptions is PickOptions with mu held.
+// pickOptions returns the options for choosing a compaction now. mu is held.
 func (s *Scheduler) pickOptions() manifest.PickOptions {
 	t := s.tuning.Load()
 	return manifest.PickOptions{
@@ -374,7 +244,7 @@ func (s *Scheduler) pickOptions() manifest.PickOptions {
 		TableSize:    t.TableSize,
 		OldestReader: s.host.OldestSnapshot(),
 		Expired:      s.expired(),
-		Running:      s.running,
+		Running:      s.work.running,
 	}
 }
 
@@ -400,22 +270,19 @@ func (s *Scheduler) Schedule() {
 // scheduleLocked gives free slots to compactions that are due, and remaining ones to pieces
 // of running compactions.
 func (s *Scheduler) scheduleLocked() {
-	if !s.startDueLocked() && s.claimers == 0 {
-		s.o.Slots.Forgo()
+	if !s.startDueLocked() && s.slots.claimers == 0 {
+		s.slots.shared.Forgo()
 	}
 }
 
 // startDueLocked is the work of scheduleLocked. It reports whether it waits for a slot that stores share.
 func (s *Scheduler) startDueLocked() (waits bool) {
-	if s.o.ReadOnly || s.paused > 0 || s.holds > 0 {
-		return false
-	}
-	for s.slots+s.claimers < s.tuning.Load().MaxConcurrent && !s.closed.Load() && s.stopErr == nil {
-		if s.o.Slots != nil && s.claimers > 0 {
+	for s.state.mode() < modeHeld && s.slots.used+s.slots.claimers < s.tuning.Load().MaxConcurrent {
+		if s.slots.shared != nil && s.slots.claimers > 0 {
 			return false // the next shared slot is theirs
 		}
 		var c *manifest.Compaction
-		if s.pauses.count == 0 {
+		if s.state.mode() == modeFree {
 			c = s.pickLocked()
 		}
 		switch {
@@ -426,7 +293,7 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 			return true
 		case c != nil:
 			s.startLocked(c)
-			s.pauses.automatic++
+			s.work.automatic++
 			s.background.Add(1)
 			go s.compactInBackground(c)
 		default:
@@ -436,44 +303,26 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 	return false
 }
 
-// forgetErrorLocked forgets the error of the last compaction if nothing is due: what failed is done, or there
-// is no need for it any more.
-func (s *Scheduler) forgetErrorLocked() {
-	if s.err != nil && len(s.running) == 0 && s.pauses.count == 0 {
-		s.err = nil
-		s.cond.Broadcast()
-	}
-}
-
 // startLocked claims the inputs of c and a slot. The caller has a reference to c.Version, which
-// Done drops. The Scheduler must be open; Wait waits until Done is called.
+// done drops. The Scheduler must be open; Wait waits until done is called.
 func (s *Scheduler) startLocked(c *manifest.Compaction) {
 	s.background.Add(1)
-	for _, f := range c.AllInputs() {
-		f.Compacting = true
-	}
-	s.takeSlotLocked()
-	s.running = append(s.running, c)
-	s.progress[c] = &progress{began: time.Now()}
+	s.work.begin(c)
+	s.slots.take()
 }
 
-// Done releases the inputs and the slot of c, and removes obsolete files. The inputs of a
+// done releases the inputs and the slot of c, and removes obsolete files. The inputs of a
 // compaction that met corruption stay claimed: trying again would fail again
 // (basho/eleveldb issue 23). Reads of other keys continue.
-func (s *Scheduler) Done(c *manifest.Compaction, err error) {
+func (s *Scheduler) done(c *manifest.Compaction, err error) {
 	defer s.background.Done()
 	parked := base.IsUnreadable(err)
 	s.mu.Lock()
-	for _, f := range c.AllInputs() {
-		f.Compacting = parked
-	}
+	s.work.end(c, parked)
 	if parked {
-		s.parked.err = err
-		s.parked.tables += len(c.AllInputs())
+		s.outcome.park(c, err)
 	}
-	s.freeSlotLocked()
-	s.running = slices.DeleteFunc(s.running, func(r *manifest.Compaction) bool { return r == c })
-	delete(s.progress, c)
+	s.slots.free()
 	s.cond.Broadcast()
 	s.mu.Unlock()
 	c.Version.Unref()
@@ -485,69 +334,49 @@ func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
 	_ = s.o.Guard("a compaction", func() error { s.compactPicked(c); return nil })
 }
 
-// compactPicked runs c. After a failure it delays the next background compaction.
+// compactPicked runs c. After a failure the next automatic compaction is delayed.
 func (s *Scheduler) compactPicked(c *manifest.Compaction) {
-	wait, err := s.compactAutomatic(c)
-	if err == base.ErrClosed {
-		return
+	if err := s.compactAutomatic(c); err != base.ErrClosed {
+		s.noteOutcome(err)
+		s.Schedule()
 	}
-	s.NoteOutcome(err)
-	if wait > 0 {
-		if !s.pause(wait) {
-			return
-		}
-		s.pauseBackground(-1)
-	}
-	s.Schedule()
 }
 
 // compactAutomatic runs c, and begins a back-off if it fails.
-func (s *Scheduler) compactAutomatic(c *manifest.Compaction) (wait time.Duration, err error) {
+func (s *Scheduler) compactAutomatic(c *manifest.Compaction) error {
 	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine
-	err = s.compact(context.Background(), c)
-	wait = s.beginBackoff(err) // before a flush can make the same inputs be picked again
-	s.Done(c, err)
-	return wait, err
+	err := s.compact(context.Background(), c)
+	s.beginBackoff(err) // before a flush can make the same inputs be picked again
+	s.done(c, err)
+	return err
 }
 
-// NoteOutcome records the result of a compaction and reports it to Options.Ended.
-func (s *Scheduler) NoteOutcome(err error) {
-	err = base.NoSpace(err)
-	s.mu.Lock()
-	s.err = err
-	s.cond.Broadcast()
-	s.mu.Unlock()
-	s.o.Ended(err)
-}
-
-// Claim waits for a free slot, calls pick and claims the compaction that pick returns. While
-// pick returns nil and busy, because the inputs are in use, Claim waits and calls it again. If
-// pick returns nil and not busy, there is nothing to do, and Claim returns nil. pick is called
+// claim waits for a free slot, calls pick and claims the compaction that pick returns. While
+// pick returns nil and busy, because the inputs are in use, claim waits and calls it again. If
+// pick returns nil and not busy, there is nothing to do, and claim returns nil. pick is called
 // with mu held.
-func (s *Scheduler) Claim(ctx context.Context,
+func (s *Scheduler) claim(ctx context.Context,
 	pick func(*manifest.Version, manifest.PickOptions) (c *manifest.Compaction, busy bool),
 ) (*manifest.Compaction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.scheduleLocked() // a slot may have been kept for this call
 	for {
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
-		case s.closed.Load():
-			return nil, base.ErrClosed
-		case s.stopErr != nil:
-			return nil, s.stopErr
 		}
-		if s.holds > 0 {
-			s.o.Slots.Forgo()
+		if err := s.state.endErr(); err != nil {
+			return nil, err
+		}
+		if s.state.mode() == modeHeld {
+			s.slots.shared.Forgo()
 			s.cond.Wait()
 			continue
 		}
 		if !s.slotFreeLocked() {
-			s.claimers++ // the background leaves the next free slot to this call
+			s.slots.claimers++ // the background leaves the next free slot to this call
 			s.cond.Wait()
-			s.claimers--
+			s.slots.claimers--
 			continue
 		}
 		v := s.host.RefVersion()
@@ -560,8 +389,8 @@ func (s *Scheduler) Claim(ctx context.Context,
 		if !busy {
 			return nil, nil
 		}
-		if len(s.running) == 0 && s.reserved == 0 && !s.flushing {
-			return nil, errors.Wrap(s.parked.err,
+		if !s.work.claims() && !s.work.flushing {
+			return nil, errors.Wrap(s.outcome.parkedErr,
 				"sievedb: tables in the range were set aside after a compaction met corruption; Repair salvages their entries")
 		}
 		s.scheduleLocked() // a slot may have been kept for this call
@@ -569,13 +398,13 @@ func (s *Scheduler) Claim(ctx context.Context,
 	}
 }
 
-// CompactClaimed runs a compaction that Claim returned. If ctx is done first, it changes nothing and
+// compactClaimed runs a compaction that claim returned. If ctx is done first, it changes nothing and
 // returns the error of ctx.
-func (s *Scheduler) CompactClaimed(ctx context.Context, c *manifest.Compaction) error {
+func (s *Scheduler) compactClaimed(ctx context.Context, c *manifest.Compaction) error {
 	err := s.compact(ctx, c)
-	s.Done(c, err)
+	s.done(c, err)
 	if err == nil || err != base.ErrClosed && err != ctx.Err() {
-		s.NoteOutcome(err)
+		s.noteOutcome(err)
 	}
 	if err == nil || err == ctx.Err() {
 		s.Schedule()

@@ -11,35 +11,42 @@ import (
 // to do. If none is free, it continues when WatchSlots gets the signal, and chooses again then. A slot
 // that was reserved meanwhile is given up whenever nothing is left to do.
 
-// takeSlotLocked counts a slot as used, even if all are.
-func (s *Scheduler) takeSlotLocked() {
-	s.slots++
-	s.o.Slots.Use()
+// slots are those of a Scheduler. Scheduler.mu guards them.
+type slots struct {
+	shared   *share.Slots // Options.Slots
+	used     int          // of MaxConcurrent
+	claimers int          // goroutines that wait in claim for one
 }
 
-func (s *Scheduler) freeSlotLocked() {
-	s.slots--
-	s.o.Slots.Free()
+// take counts a slot as used, even if all are.
+func (s *slots) take() {
+	s.used++
+	s.shared.Use()
 }
 
-// slotFreeLocked reports whether there is a slot for a caller of Claim.
+func (s *slots) free() {
+	s.used--
+	s.shared.Free()
+}
+
+// slotFreeLocked reports whether there is a slot for a caller of claim.
 func (s *Scheduler) slotFreeLocked() bool {
-	if s.slots >= s.tuning.Load().MaxConcurrent {
-		s.o.Slots.Forgo()
+	if s.slots.used >= s.tuning.Load().MaxConcurrent {
+		s.slots.shared.Forgo()
 		return false
 	}
-	if s.o.Slots == nil {
+	if s.slots.shared == nil {
 		return true
 	}
 	v := s.host.RefVersion()
 	defer v.Unref()
-	return s.o.Slots.Want(s.urgencyIn(v, share.Ordinary))
+	return s.slots.shared.Want(s.urgencyIn(v, share.Ordinary))
 }
 
 // wantSlotLocked reports whether there is a shared slot for c or, if c is nil, for a piece of a running
 // compaction. If there is none, it releases c.
 func (s *Scheduler) wantSlotLocked(c *manifest.Compaction) bool {
-	if s.o.Slots == nil {
+	if s.slots.shared == nil {
 		return true
 	}
 	level := manifest.NumLevels
@@ -55,7 +62,7 @@ func (s *Scheduler) wantSlotLocked(c *manifest.Compaction) bool {
 	}
 	v := s.host.RefVersion()
 	defer v.Unref()
-	if s.o.Slots.Want(s.urgencyIn(v, urgency)) {
+	if s.slots.shared.Want(s.urgencyIn(v, urgency)) {
 		return true
 	}
 	if c != nil {
@@ -76,24 +83,24 @@ func (s *Scheduler) urgencyIn(v *manifest.Version, least share.Urgency) share.Ur
 // WatchSlots starts a goroutine that continues work for which a shared slot is free again. The
 // Scheduler must be open. Without Options.Slots it does nothing.
 func (s *Scheduler) WatchSlots() {
-	if s.o.Slots == nil || s.o.ReadOnly {
+	if s.slots.shared == nil || s.o.ReadOnly {
 		return
 	}
 	s.background.Add(1)
 	go func() {
 		defer s.background.Done()
 		_ = s.o.Guard("the start of a compaction", func() error { s.watchSlots(); return nil })
-		s.o.Slots.Forgo() // also if the user's clock panics: the others continue
+		s.slots.shared.Forgo() // also if the user's clock panics: the others continue
 	}()
 }
 
 func (s *Scheduler) watchSlots() {
 	for {
 		select {
-		case <-s.o.Slots.Signal():
-			s.wake() // callers of Claim, who come first
+		case <-s.slots.shared.Signal():
+			s.wake() // callers of claim, who come first
 			s.Schedule()
-		case <-s.closing:
+		case <-s.state.closing:
 			return
 		}
 	}

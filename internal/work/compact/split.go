@@ -16,10 +16,10 @@ const (
 	stretchesPerPiece = 16
 )
 
-// SplitKeys returns the user keys at which to divide the merging of c into pieces, in
+// splitKeys returns the user keys at which to divide the merging of c into pieces, in
 // ascending order. Each is the lower bound of a piece; the first piece has none. There are at
 // most as many pieces as slots, and they have about the same number of input bytes.
-func (s *Scheduler) SplitKeys(c *manifest.Compaction) ([][]byte, error) {
+func (s *Scheduler) splitKeys(c *manifest.Compaction) ([][]byte, error) {
 	total, t := c.InputBytes(), s.tuning.Load()
 	pieces := min(uint64(t.MaxConcurrent), total/(tablesPerPiece*t.TableSize))
 	if pieces < 2 {

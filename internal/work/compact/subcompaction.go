@@ -85,16 +85,9 @@ type mergePiece struct {
 	out          *tables.Writer // nil until the piece begins
 }
 
-// MergeTables merges the inputs of c to new tables. It returns them in order, and the number
-// of pieces. The caller has a slot.
-func (s *Scheduler) MergeTables(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int, err error) {
-	j := s.newMergeJob(context.Background(), c)
-	defer j.end()
-	return j.mergeTables()
-}
-
+// mergeTables merges the inputs to new tables. It returns them in order, and the number of pieces. The caller has a slot.
 func (j *mergeJob) mergeTables() (files []*manifest.FileMeta, pieces int, err error) {
-	splits, err := j.s.SplitKeys(j.c)
+	splits, err := j.s.splitKeys(j.c)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -136,13 +129,13 @@ func (j *mergeJob) run() {
 	}
 	// Waiting is not merging, so another goroutine may use the slot meanwhile. It is counted
 	// as used again for the version edit, even if all are in use, since that is no merge.
-	s.freeSlotLocked()
+	s.slots.free()
 	s.scheduleLocked()
 	s.cond.Broadcast()
 	for j.helped > 0 {
 		s.cond.Wait()
 	}
-	s.takeSlotLocked()
+	s.slots.take()
 	s.mu.Unlock()
 }
 
@@ -179,7 +172,7 @@ func (s *Scheduler) helpLocked() {
 		}
 	}
 	p := j.takeLocked()
-	s.takeSlotLocked()
+	s.slots.take()
 	j.helped++
 	s.background.Add(1)
 	go func() {
@@ -190,7 +183,7 @@ func (s *Scheduler) helpLocked() {
 			defer s.mu.Unlock()
 			j.endedLocked(err)
 			j.helped--
-			s.freeSlotLocked()
+			s.slots.free()
 			s.scheduleLocked()
 			s.cond.Broadcast()
 		}()
@@ -204,18 +197,6 @@ var (
 	errPieceEnds = errors.Sentinel("sievedb: the piece of the compaction ends")
 	ErrStopped   = errors.Sentinel("sievedb: another piece of the work has failed")
 )
-
-// MergePiece merges the entries of c's inputs with user keys in [lower, upper), nil for no
-// bound, to new tables. The caller must have claimed c. It must install or abandon the tables,
-// also after an error.
-func (s *Scheduler) MergePiece(c *manifest.Compaction, lower, upper []byte) (*tables.Writer, error) {
-	p := mergePiece{lower: lower, upper: upper}
-	j := s.newMergeJob(context.Background(), c)
-	defer j.end()
-	j.begin()
-	err := j.mergeFiltered(&p)
-	return p.out, err
-}
 
 // merge merges the inputs within a piece to new tables. After an error p.out must be abandoned.
 func (j *mergeJob) merge(p *mergePiece) error {

@@ -134,7 +134,7 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 		u.bits = s.o.Plan.LevelBits()
 	}
 	switch {
-	case s.closed.Load():
+	case s.state.isClosed():
 		return nil, base.ErrClosed
 	case s.o.ReadOnly && !u.o.DryRun:
 		return nil, base.ErrReadOnly
@@ -209,7 +209,7 @@ func (u *upgrade) together(all []*manifest.FileMeta) (files []*manifest.FileMeta
 }
 
 func (u *upgrade) interrupted() error {
-	if u.s.closed.Load() {
+	if u.s.state.isClosed() {
 		return base.ErrClosed
 	}
 	if u.failed != nil {
@@ -296,7 +296,7 @@ func (u *upgrade) limitRate(since time.Duration) error {
 	select {
 	case <-t.C:
 	case <-u.ctx.Done():
-	case <-u.s.closing:
+	case <-u.s.state.closing:
 	}
 	return u.interrupted()
 }
@@ -340,14 +340,14 @@ func (u *upgrade) sumUp() {
 func (u *upgrade) choose(v *manifest.Version, level int) (files []*manifest.FileMeta, busy bool) {
 	all := v.Levels[level].Files
 	for _, f := range all {
-		if f.Compacting && len(u.s.running) == 0 && u.s.reserved == 0 && u.known[f] == tableStale { // set aside because of damage
+		if f.Compacting && !u.s.work.claims() && u.known[f] == tableStale { // set aside because of damage
 			u.known[f] = tableDamaged
-			u.damaged(f, u.s.parked.err)
+			u.damaged(f, u.s.outcome.parkedErr)
 		}
 	}
 	if level == 0 {
 		files = u.together(all)
-		busy = len(files) > 0 && u.s.flushing
+		busy = len(files) > 0 && u.s.work.flushing
 		for _, f := range files {
 			busy = busy || f.Compacting
 		}

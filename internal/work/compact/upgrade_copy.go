@@ -43,7 +43,7 @@ type upgradeStep struct {
 // begin starts a step of a level, or returns nil if nothing is left to upgrade.
 func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	s := &upgradeStep{u: u, syncs: tables.NewSyncs(), copied: make(chan struct{}), placed: make(chan struct{})}
-	c, err := u.s.Claim(u.ctx, func(v *manifest.Version, _ manifest.PickOptions) (*manifest.Compaction, bool) {
+	c, err := u.s.claim(u.ctx, func(v *manifest.Version, _ manifest.PickOptions) (*manifest.Compaction, bool) {
 		files, busy := u.choose(v, level)
 		if len(files) == 0 || busy {
 			return nil, busy
@@ -109,18 +109,18 @@ func (s *upgradeStep) run() {
 	close(s.copied)
 	// The remaining work is not a merge, so others, including the next step, may use the slot.
 	c.mu.Lock()
-	c.freeSlotLocked()
+	c.slots.free()
 	c.scheduleLocked()
 	c.cond.Broadcast()
 	c.mu.Unlock()
 	s.err = c.o.Guard("an upgrade of filters", func() error { return s.place(err) })
 	c.mu.Lock()
-	c.takeSlotLocked()
+	c.slots.take()
 	c.mu.Unlock()
 	if err = s.err; base.IsUnreadable(err) {
 		err = nil // the tables are not set aside; compactions will find the damage themselves
 	}
-	_ = c.o.Guard("the removal of tables", func() error { c.Done(s.c, err); return nil })
+	_ = c.o.Guard("the removal of tables", func() error { c.done(s.c, err); return nil })
 	c.Schedule()
 }
 
@@ -268,7 +268,7 @@ func (s *upgradeStep) interrupted() error {
 	if s.failed.Load() {
 		return ErrStopped
 	}
-	if s.u.s.closed.Load() {
+	if s.u.s.state.isClosed() {
 		return base.ErrClosed
 	}
 	return s.u.ctx.Err()

@@ -1,0 +1,119 @@
+package compact
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+// Backoff spaces out retries after failures. The zero Backoff begins with 50 ms.
+type Backoff struct{ wait time.Duration }
+
+// Next returns how long to wait after err: twice as long as the last time, up to 30
+// seconds. With a full disk it is up to one second: a retry is cheap, and writers wait for it.
+func (b *Backoff) Next(err error) time.Duration {
+	longest := 30 * time.Second
+	if base.IsNoSpace(err) {
+		longest = time.Second
+	}
+	b.wait = min(max(2*b.wait, 50*time.Millisecond), longest)
+	return b.wait
+}
+
+// outcome is what became of the compactions that have ended. Scheduler.mu guards it.
+type outcome struct {
+	err error // of the last one; nil after a success, or if nothing is due
+	// parkedErr is that of the last compaction that met corruption. parked is the number of all inputs of such
+	// compactions, which stay claimed.
+	parkedErr error
+	parked    int
+	backoff   Backoff // of the next failure
+}
+
+// park sets the inputs of c aside because of err.
+func (o *outcome) park(c *manifest.Compaction, err error) {
+	o.parkedErr = err
+	o.parked += len(c.AllInputs())
+}
+
+// beginBackoff handles the result of an automatic compaction. After a failure the Scheduler is in
+// modeBackoff for a while. Corruption needs no wait, since the inputs stay claimed and the next choice
+// is another one.
+func (s *Scheduler) beginBackoff(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := s.state.counts[modeBackoff] > 0
+	switch {
+	case err == nil && !waiting:
+		s.outcome.backoff = Backoff{}
+		return
+	case err == nil || err == base.ErrClosed || base.IsUnreadable(err):
+		return
+	}
+	wait := s.outcome.backoff.wait
+	if !waiting { // concurrent failures count once
+		wait = s.outcome.backoff.Next(err)
+	}
+	s.state.begin(modeBackoff)
+	s.background.Add(1)
+	go func() { // not the goroutine of the compaction: the user's code that it calls next may end that
+		defer s.background.Done()
+		_ = s.o.Guard("the start of a compaction", func() error { s.endBackoff(wait); return nil })
+	}()
+}
+
+// endBackoff ends a back-off after its wait.
+func (s *Scheduler) endBackoff(wait time.Duration) {
+	open := s.pause(wait)
+	s.mu.Lock()
+	s.state.end(modeBackoff)
+	s.mu.Unlock()
+	if open {
+		s.Schedule()
+	}
+}
+
+// pause waits and reports whether the Scheduler is still open afterwards.
+func (s *Scheduler) pause(wait time.Duration) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.state.closing:
+		return false
+	}
+}
+
+// noteOutcome records the result of a compaction and reports it to Options.Ended.
+func (s *Scheduler) noteOutcome(err error) {
+	err = base.NoSpace(err)
+	s.mu.Lock()
+	s.outcome.err = err
+	s.cond.Broadcast()
+	s.mu.Unlock()
+	s.o.Ended(err)
+}
+
+// forgetErrorLocked forgets the error of the last compaction if nothing is due: what failed is done, or there
+// is no need for it any more.
+func (s *Scheduler) forgetErrorLocked() {
+	if s.outcome.err != nil && len(s.work.running) == 0 && s.state.mode() == modeFree {
+		s.outcome.err = nil
+		s.cond.Broadcast()
+	}
+}
+
+// Stuck returns the error that prevents compactions from making room in level 0, or nil. It
+// is the error of the last compaction or, if only tables that were set aside remain to be
+// compacted, the corruption for which they were. v is the current version.
+func (s *Scheduler) Stuck(v *manifest.Version) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := &s.outcome
+	if o.err == nil && o.parkedErr != nil && len(s.work.running) == 0 && s.pickOf(v, s.pickOptions()) == nil {
+		return o.parkedErr
+	}
+	return o.err
+}
