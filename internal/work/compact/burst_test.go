@@ -2,6 +2,8 @@ package compact
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -13,4 +15,70 @@ func TestTheBurstTriggerIsBelowTheSlowdown(t *testing.T) {
 		o := Tuning{L0Trigger: c.trigger, L0SlowdownTrigger: c.slowdown}
 		require.Equal(t, c.want, o.burstTrigger(), "%+v", c)
 	}
+}
+
+// fillMemtable flushes a memtable that has become full.
+func (st *testStore) fillMemtable() {
+	st.NoteFull()
+	st.flush(numbered(0, 10)...)
+	synctest.Wait()
+}
+
+// burstOf is a store in which so many memtables have become full at one moment.
+func burstOf(t *testing.T, n int) *testStore {
+	st := newTestStore(t, nil)
+	for range n {
+		st.fillMemtable()
+	}
+	return st
+}
+
+func TestLevelZeroGathersTwiceTheTablesInABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 3)
+		require.False(t, st.Status().Gathering, "nothing is due")
+		for n := 4; n < 8; n++ {
+			st.fillMemtable()
+			require.Len(t, st.files(0), n)
+			require.True(t, st.Status().Gathering)
+		}
+		st.fillMemtable()
+		require.Empty(t, st.files(0))
+		require.Len(t, st.infos, 1)
+	})
+}
+
+func TestTheEndOfABurstIsNoticedAutomatically(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 5)
+		time.Sleep(burstPause / 2)
+		st.fillMemtable()
+		time.Sleep(burstPause - 1)
+		require.Len(t, st.files(0), 6, "the burst goes on")
+		time.Sleep(time.Second)
+		require.Empty(t, st.files(0))
+		require.False(t, st.Status().Gathering)
+	})
+}
+
+func TestEndBurstStartsWhatWaitedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 5)
+		st.EndBurst()
+		st.Schedule()
+		synctest.Wait()
+		require.Empty(t, st.files(0))
+	})
+}
+
+// The clock stands still, so the burst would never end.
+func TestCloseDoesNotWaitForTheEndOfABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 5)
+		start := time.Now()
+		st.Close()
+		st.Wait()
+		require.Zero(t, time.Since(start))
+		require.Len(t, st.files(0), 5)
+	})
 }
