@@ -1,0 +1,318 @@
+package compact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
+
+// A case of the model below: the versions of one key, newest first, and what a merge makes of them.
+type history struct {
+	key      string
+	versions []version
+}
+
+// version is one entry of a key. Values say what the filter makes of them: "keep", "drop" or "raise".
+type version struct {
+	seq     uint64
+	kind    base.Kind
+	value   string
+	expires uint64 // of a key under "t/"
+}
+
+// mergeCase is what surrounds the entries.
+type mergeCase struct {
+	readers []uint64 // besides the newest one
+	below   bool     // a level below the output has tables that cover all keys
+	filter  bool
+	now     uint64
+	hidden  uint64 // the time of the oldest snapshot
+}
+
+const newestSeq = 40
+
+// testFilter drops values that begin with "drop" and replaces those that begin with "raise".
+func testFilter(_, value []byte) ([]byte, bool) {
+	switch {
+	case strings.HasPrefix(string(value), "drop"):
+		return nil, false
+	case strings.HasPrefix(string(value), "raise"):
+		return []byte(strings.ToUpper(string(value))), true
+	}
+	return value, true
+}
+
+// histories returns one key for every combination of two versions: each at one of five sequence numbers, before and after
+// the snapshots, and each a tombstone or one of several values.
+func histories() (all []history) {
+	shapes := []version{
+		{kind: base.KindDelete}, {kind: base.KindSet, value: "keep"}, {kind: base.KindSet, value: "drop"}, {kind: base.KindSet, value: "raise"},
+		{kind: base.KindSet, value: "keep", expires: 50}, {kind: base.KindSet, value: "keep", expires: 150},
+		{kind: base.KindSet, value: "raise", expires: 250},
+	}
+	seqs := []uint64{30, 20, 10, 5, 0}
+	add := func(versions ...version) {
+		prefix := "k/"
+		if slices.ContainsFunc(versions, func(v version) bool { return v.expires > 0 }) {
+			prefix = "t/"
+		}
+		all = append(all, history{fmt.Sprintf("%s%04d", prefix, len(all)), versions})
+	}
+	for i, newer := range seqs {
+		for _, a := range shapes {
+			a.seq = newer
+			add(a)
+			for _, older := range seqs[i+1:] {
+				for _, b := range shapes {
+					b.seq = older
+					add(a, b)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b history) int { return strings.Compare(a.key, b.key) })
+	return all
+}
+
+// want returns what a merge leaves of a history. It is written from the readers' side: what each of them sees, and what
+// later merges and levels below need.
+func (c *mergeCase) want(h history) (left []string) {
+	readers := append(slices.Clone(c.readers), newestSeq)
+	underTTL := strings.HasPrefix(h.key, "t/")
+	for i, v := range h.versions {
+		seen := slices.ContainsFunc(readers, func(at uint64) bool { // some reader has it as the newest version
+			return v.seq <= at && (i == 0 || h.versions[i-1].seq > at)
+		})
+		if !seen {
+			continue
+		}
+		// The newest version of a key is changed unless a snapshot sees it.
+		snapshotSees := slices.ContainsFunc(c.readers, func(at uint64) bool { return v.seq <= at })
+		was := v.kind
+		if i == 0 && v.kind == base.KindSet {
+			hiddenUntil := c.now
+			if snapshotSees {
+				hiddenUntil = c.hidden
+			}
+			switch expired := v.expires > 0 && v.expires <= hiddenUntil; {
+			case expired:
+				v.kind = base.KindDelete
+			case snapshotSees || !c.filter:
+			default:
+				if value, keep := testFilter(nil, []byte(v.value)); keep {
+					v.value = string(value)
+				} else {
+					v.kind = base.KindDelete
+				}
+			}
+		}
+		dropped := v.kind != was
+		lowest := v.seq <= slices.Min(readers) // all readers see it or a newer one
+		switch {
+		case v.kind == base.KindDelete && lowest && !c.below, dropped && v.seq == 0:
+		case v.kind == base.KindDelete:
+			left = append(left, fmt.Sprintf("%s@%d deleted", h.key, v.seq))
+		default:
+			seq := v.seq
+			if lowest && !c.below {
+				seq = 0
+			}
+			value := v.value
+			if underTTL {
+				value = string(expiry.Append(nil, v.expires, []byte(value)))
+			}
+			left = append(left, fmt.Sprintf("%s@%d=%s", h.key, seq, value))
+		}
+	}
+	return left
+}
+
+func TestMergesKeepWhatReadersNeed(t *testing.T) {
+	all := histories()
+	require.Greater(t, len(all), 500)
+	for _, readers := range [][]uint64{nil, {7}, {15}, {25}, {7, 15, 25}, {30}, {35}} {
+		for _, below := range []bool{false, true} {
+			for _, filter := range []bool{false, true} {
+				c := mergeCase{readers: readers, below: below, filter: filter, now: 200, hidden: 100}
+				if len(readers) == 0 {
+					c.hidden = c.now
+				}
+				t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) { c.check(t, all) })
+			}
+		}
+	}
+}
+
+func (c *mergeCase) check(t *testing.T, all []history) {
+	policy := expiry.New([][]byte{[]byte("t/")}, func() time.Time { return time.UnixMilli(int64(c.now)) })
+	st := newTestStore(t, func(o *storeOptions) {
+		o.Expiry = policy
+		if c.filter {
+			o.Tuning.Filter = testFilter
+		}
+	})
+	if c.below {
+		st.putNumbered(6, set("a", ""), set("z", ""))
+	}
+	var entries []entry
+	var want []string
+	for _, h := range all {
+		for _, v := range h.versions {
+			e := entry{h.key, v.seq, v.kind, v.value}
+			if v.kind == base.KindSet && strings.HasPrefix(h.key, "t/") {
+				e.value = string(expiry.Append(nil, v.expires, []byte(v.value)))
+			}
+			entries = append(entries, e)
+		}
+		want = append(want, c.want(h)...)
+	}
+	st.putNumbered(0, entries...)
+	st.mu.Lock()
+	st.last, st.readers = newestSeq, c.readers
+	for range c.readers {
+		st.times = append(st.times, c.hidden)
+	}
+	st.mu.Unlock()
+	policy.Now()
+	claim := st.claimFiles(0, 5)
+	defer st.done(claim, nil)
+	got := st.merged(claim)
+	require.Equal(t, want, got)
+}
+
+// If newer versions of a key were in one table and older ones in the next of the same level, a compaction could move the
+// newer ones below the older ones (LevelDB issues 320 and 376).
+func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
+	st := newTestStore(t, nil)
+	all := numbered(0, 100)
+	for i := range 200 { // a snapshot sees each of them, so the merge keeps them all
+		all = append(all, set(testKey(50), fmt.Sprintf("%0100d", i)))
+		st.readers = append(st.readers, uint64(101+i))
+		st.times = append(st.times, 0)
+	}
+	st.put(0, all...)
+	st.put(0, set(testKey(0), ""), set(testKey(99), ""))
+	require.NoError(t, st.compactLevel(t.Context(), 0, nil, nil))
+	files := st.files(6)
+	require.Greater(t, len(files), 3)
+	for i := range files[1:] {
+		require.Negative(t, base.Bytewise.Compare(base.UserKey(files[i].Largest), base.UserKey(files[i+1].Smallest)), "two tables share a key")
+	}
+	require.Len(t, st.content(6), 99+200+2, "of the hundred keys, one has only later versions")
+}
+
+// Tables whose entries do not ascend, or whose keys are none, are damaged: the merge says so.
+func TestAMergeReportsKeysOutOfOrder(t *testing.T) {
+	st := newTestStore(t, nil)
+	file := st.put(0, numbered(0, 3)...)
+	c := &manifest.Compaction{Inputs: []*manifest.FileMeta{file}}
+	for name, keys := range map[string][2]entry{
+		"descending keys":      {{key: "b", seq: 1, kind: base.KindSet}, {key: "a", seq: 2, kind: base.KindSet}},
+		"ascending numbers":    {{key: "a", seq: 1, kind: base.KindSet}, {key: "a", seq: 2, kind: base.KindSet}},
+		"the same entry twice": {{key: "a", seq: 1, kind: base.KindSet}, {key: "a", seq: 1, kind: base.KindSet}},
+	} {
+		m := merger{s: st.Scheduler, cmp: base.Bytewise.Compare, c: c}
+		newKey, err := m.follow(base.AppendInternalKey(nil, []byte(keys[0].key), keys[0].seq, keys[0].kind))
+		require.NoError(t, err)
+		require.True(t, newKey)
+		_, err = m.follow(base.AppendInternalKey(nil, []byte(keys[1].key), keys[1].seq, keys[1].kind))
+		require.ErrorIs(t, err, base.ErrCorruption, name)
+		require.ErrorContains(t, err, file.Name()+" is damaged")
+	}
+	m := merger{s: st.Scheduler, cmp: base.Bytewise.Compare, c: c}
+	_, err := m.follow([]byte("short"))
+	require.ErrorIs(t, err, base.ErrCorruption)
+	require.ErrorContains(t, err, "a key of 5 bytes is not an internal key")
+}
+
+// A merge looks now and then whether it must stop, and says why.
+func TestAMergeStopsForAReason(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for want, stop := range map[error]func(st *testStore, m *merger){
+		base.ErrClosed:   func(st *testStore, _ *merger) { st.Close() },
+		context.Canceled: func(_ *testStore, m *merger) { m.job.ctx = cancelled },
+		ErrStopped:       func(_ *testStore, m *merger) { m.job.stopped.Store(true) },
+	} {
+		st := newTestStore(t, nil)
+		c := &manifest.Compaction{Version: st.set.Current(), OutputLevel: 6}
+		m := merger{s: st.Scheduler, cmp: base.Bytewise.Compare, c: c, job: &mergeJob{s: st.Scheduler, ctx: t.Context()}}
+		require.NoError(t, m.stopReason())
+		stop(st, &m)
+		require.Equal(t, want, m.stopReason())
+		m.work = lookWork
+		require.Equal(t, want, m.entry([]byte("unread"), nil))
+		require.Zero(t, m.work)
+	}
+}
+
+// The value that a filter returns has a limit, which is lower under a prefix of expiry.
+func TestAFilterThatReturnsTooMuchFailsTheCompaction(t *testing.T) {
+	policy := expiry.New([][]byte{[]byte("t/")}, func() time.Time { return time.UnixMilli(1) })
+	for key, most := range map[string]int{"k": 100, "t/k": 100 - expiry.HeaderLen} {
+		for _, size := range []int{most, most + 1} {
+			st := newTestStore(t, func(o *storeOptions) {
+				o.MaxValue, o.Expiry = 100, policy
+				o.Tuning.Filter = func(_, _ []byte) ([]byte, bool) { return make([]byte, size), true }
+			})
+			st.put(0, set(key, string(expiry.Append(nil, expiry.Never, []byte("short")))))
+			err := st.Compact(t.Context(), nil, nil)
+			if size == most {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, base.ErrTooLarge)
+			require.ErrorContains(t, err, fmt.Sprintf("returned a value of %d bytes, and at most 100", size))
+			require.Empty(t, st.strayTables())
+		}
+	}
+}
+
+// An entry without an envelope under a prefix is left for its readers, who report it.
+func TestAMergeKeepsAValueWithoutAnEnvelope(t *testing.T) {
+	st := newTestStore(t, func(o *storeOptions) {
+		o.Expiry = expiry.New([][]byte{[]byte("t/")}, nil)
+		o.Tuning.Filter = func(_, _ []byte) ([]byte, bool) { panic("it is not called") }
+	})
+	st.put(0, set("t/a", "raw"))
+	require.NoError(t, st.Compact(t.Context(), nil, nil))
+	require.Equal(t, []string{"t/a@0=raw"}, st.content(6))
+	require.NoError(t, st.failed)
+	require.False(t, errors.Is(st.Status().Err, base.ErrCorruption))
+}
+
+// An older version of the key in a level below must not come back. When the merge reaches that, nothing is left.
+func TestADroppedValueHidesOlderOnes(t *testing.T) {
+	st := newTestStore(t, func(o *storeOptions) { o.Tuning.Filter = testFilter })
+	resume, err := st.Pause(t.Context()) // the tombstone stays
+	require.NoError(t, err)
+	defer resume()
+	st.put(6, set("a", "first a"), set("m", "first m"), set("z", "first z"))
+	st.put(0, set("m", "drop 1"))
+	st.put(0, set("m", "drop 2"))
+	require.NoError(t, st.compactClaimed(t.Context(), st.claimFiles(0, 5)))
+	require.Equal(t, []string{"m@5 deleted"}, st.content(5))
+	require.NoError(t, st.Compact(t.Context(), nil, nil))
+	require.Equal(t, []string{"a@0=first a", "z@0=first z"}, st.content(6))
+}
+
+// An entry that lost its number above an older entry would be hidden by that one.
+func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
+	st := newTestStore(t, nil)
+	st.put(6, set("a", "older"), set("b", "older"))
+	st.put(0, set("a", "newer"))
+	st.put(0, set("a", "newest"))
+	c := st.claimFiles(0, 5)
+	defer st.done(c, nil)
+	require.Equal(t, []string{"a@4=newest"}, st.merged(c))
+}
