@@ -247,12 +247,17 @@ func (u *upgrade) runLevel(level int) error {
 	var last *upgradeStep // copied
 	for {
 		err := u.lookAt(level)
+		found := u.report.Damaged
 		var next *upgradeStep
 		if err == nil {
 			next, err = u.begin(level)
 		}
+		setAside := u.report.Damaged > found // all that lookAt has found may be, and others may follow
 		err = cmp.Or(err, u.end(last))
 		last = next
+		if next == nil && setAside && err == nil {
+			continue
+		}
 		if next == nil {
 			return err
 		}
