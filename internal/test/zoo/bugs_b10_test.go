@@ -11,7 +11,7 @@ var bugsFromB10 = []bug{
 			new:  "e.stratum == 0:",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt",
+			pkg: "internal/work/compact", test: "TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt",
 			sees: `{s:"sievedb: not found"}`,
 		}, {
 			pkg: "internal/test/metamorphic", test: "TestOptionsDoNotChangeAnswers", args: "-meta.seed 1 -meta.seeds 4",
@@ -26,7 +26,7 @@ var bugsFromB10 = []bug{
 			new:  "!e.covers:",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestADeletedKeyStaysDeletedWhileASnapshotShowsIt",
+			pkg: "internal/work/compact", test: "TestADeletedKeyStaysDeletedWhileASnapshotShowsIt",
 			sees: `{s:"sievedb: not found"}`,
 		}},
 	},
@@ -62,7 +62,7 @@ var bugsFromB10 = []bug{
 			new:  "if cut && open {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestCompactionSplitsNoKeyBetweenTables",
+			pkg: "internal/work/compact", test: "TestCompactionSplitsNoKeyBetweenTables",
 			sees: "share a key",
 		}},
 	},

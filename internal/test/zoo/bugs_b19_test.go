@@ -182,7 +182,7 @@ var bugsFromB19 = []bug{
 			new:  "parked := base.IsUnreadable(err) && s == nil",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestACompactionThatFindsCorruptionIsNotRetried",
+			pkg: "internal/work/compact", test: "TestACompactionThatFindsCorruptionIsNotRetried",
 			sees: "compactions that found the damage",
 		}},
 	},

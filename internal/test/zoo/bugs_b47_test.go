@@ -407,8 +407,8 @@ var bugsFromB47 = []bug{
 			new:  "case e.dropped:",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestADroppedValueHidesOlderOnes",
-			sees: "first m",
+			pkg: "internal/work/compact", test: "TestADroppedValueHidesOlderOnes",
+			sees: "m@5 deleted",
 		}},
 	},
 	{
