@@ -1,4 +1,4 @@
-package db
+package bulk_test
 
 import (
 	"context"
@@ -12,14 +12,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // groupWorkload writes groups of keys in many ways. All keys of a group always have the same value.
 type groupWorkload struct {
-	d    *DB
+	d    *db.DB
 	fs   vfs.FS
 	made atomic.Uint64 // values
 
@@ -54,7 +57,7 @@ func (w *groupWorkload) value() []byte { return fmt.Appendf(nil, "value %d", w.m
 // ingest ingests a group as one to four tables.
 func (w *groupWorkload) ingest(ctx context.Context, rnd *rand.Rand) error {
 	g, value, parts := rnd.IntN(groups), w.value(), 1+rnd.IntN(4)
-	last := w.d.finder.VisibleSeq.Load()
+	last := w.d.Metrics().LastSequence
 	seq := []uint64{0, last / 2, last + 1, last + 100}[rnd.IntN(4)]
 	var paths []string
 	for p := range parts {
@@ -64,14 +67,14 @@ func (w *groupWorkload) ingest(ctx context.Context, rnd *rand.Rand) error {
 		}
 		paths = append(paths, path)
 	}
-	info, err := w.d.Ingest(ctx, paths, &IngestOptions{Copy: rnd.IntN(5) == 0})
+	info, err := w.d.Ingest(ctx, paths, &db.IngestOptions{Copy: rnd.IntN(5) == 0})
 	w.linked.Add(int64(info.Linked))
 	w.rewritten.Add(int64(info.Rewritten))
 	return err
 }
 
 func (w *groupWorkload) ingestHastily(rnd *rand.Rand) error {
-	ctx, cancel := context.WithTimeout(background, time.Duration(rnd.IntN(int(20*time.Millisecond))))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rnd.IntN(int(20*time.Millisecond))))
 	defer cancel()
 	err := w.ingest(ctx, rnd)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -97,17 +100,17 @@ func (w *groupWorkload) load(rnd *rand.Rand) error {
 }
 
 func (w *groupWorkload) apply(rnd *rand.Rand) error {
-	var b Batch
+	var b db.Batch
 	g, value := rnd.IntN(groups), w.value()
 	for i := range groupKeys {
 		b.Put(groupKey(g, i), value)
 	}
-	return w.d.Apply(&b, NoSync)
+	return w.d.Apply(&b, db.NoSync)
 }
 
 func (w *groupWorkload) deleteRange(rnd *rand.Rand) error {
 	g := rnd.IntN(groups)
-	return w.d.DeleteRange(background, groupKey(g, 0), groupKey(g+1, 0), NoSync)
+	return w.d.DeleteRange(context.Background(), groupKey(g, 0), groupKey(g+1, 0), db.NoSync)
 }
 
 func (w *groupWorkload) transact(rnd *rand.Rand) error {
@@ -121,7 +124,7 @@ func (w *groupWorkload) transact(rnd *rand.Rand) error {
 	if err == nil {
 		err = tx.Commit()
 	}
-	if err == ErrConflict {
+	if err == db.ErrConflict {
 		return nil
 	}
 	return err
@@ -131,15 +134,15 @@ func (w *groupWorkload) compact(rnd *rand.Rand) error {
 	if rnd.IntN(2) == 0 {
 		return w.d.Flush()
 	}
-	return w.d.Compact(background, nil, nil)
+	return w.d.Compact(context.Background(), nil, nil)
 }
 
 func (w *groupWorkload) checkpoint(*rand.Rand) error {
 	to := fmt.Sprintf("checkpoint %s", w.value())
-	if _, err := w.d.Checkpoint(background, to, nil); err != nil {
+	if _, err := w.d.Checkpoint(context.Background(), to, nil); err != nil {
 		return err
 	}
-	c, err := Open(to, testOptions(w.fs))
+	c, err := db.Open(to, storetest.Options(w.fs))
 	if err != nil {
 		return err
 	}
@@ -149,14 +152,14 @@ func (w *groupWorkload) checkpoint(*rand.Rand) error {
 // wholeGroups returns an error if the keys of a group have different values, by lookups or by an iterator.
 func wholeGroups(r interface {
 	Get(key []byte) ([]byte, error)
-	NewIterator(*IterOptions) (*Iterator, error)
+	NewIterator(*db.IterOptions) (*db.Iterator, error)
 },
 ) error {
 	var values [groups][]byte
 	for g := range groups {
 		for i := range groupKeys {
 			v, err := r.Get(groupKey(g, i))
-			if err != nil && err != ErrNotFound {
+			if err != nil && err != db.ErrNotFound {
 				return err
 			}
 			if i > 0 && string(v) != string(values[g]) {
@@ -187,8 +190,8 @@ func wholeGroups(r interface {
 func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("in"))
-	d := openTest(t, testOptions(mem))
-	follower, err := OpenFollower("db", testOptions(mem))
+	d := storetest.Open(t, storetest.Options(mem))
+	follower, err := db.OpenFollower("db", storetest.Options(mem))
 	require.NoError(t, err)
 	defer follower.Close()
 	w := &groupWorkload{d: d, fs: mem}
@@ -198,8 +201,8 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 		rounds int
 		do     func(*rand.Rand) error
 	}{
-		{20, func(rnd *rand.Rand) error { return w.ingest(background, rnd) }},
-		{20, func(rnd *rand.Rand) error { return w.ingest(background, rnd) }},
+		{20, func(rnd *rand.Rand) error { return w.ingest(context.Background(), rnd) }},
+		{20, func(rnd *rand.Rand) error { return w.ingest(context.Background(), rnd) }},
 		{20, w.ingestHastily}, {15, w.load}, {15, w.load}, {60, w.apply}, {40, w.deleteRange}, {40, w.transact}, {15, w.compact}, {5, w.checkpoint},
 	} {
 		rnd := rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))
@@ -215,7 +218,7 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 			}
 		})
 	}
-	for i, from := range []*DB{d, d, follower} {
+	for i, from := range []*db.DB{d, d, follower} {
 		readers.Go(func() {
 			for {
 				select {
@@ -225,7 +228,7 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 				}
 				s := from.NewSnapshot()
 				if from == follower {
-					if err := follower.Refresh(background); err != nil {
+					if err := follower.Refresh(context.Background()); err != nil {
 						t.Error(err)
 					}
 				}
@@ -239,13 +242,13 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 	close(ended)
 	readers.Wait()
 	t.Logf("%d tables linked, %d rewritten, %d ingests cancelled", w.linked.Load(), w.rewritten.Load(), w.cancelled.Load())
-	_, err = follower.Ingest(background, []string{"in/none"}, nil)
-	require.Equal(t, ErrReadOnly, err)
-	require.NoError(t, follower.Refresh(background))
+	_, err = follower.Ingest(context.Background(), []string{"in/none"}, nil)
+	require.Equal(t, db.ErrReadOnly, err)
+	require.NoError(t, follower.Refresh(context.Background()))
 	require.NoError(t, wholeGroups(follower))
 	require.NoError(t, wholeGroups(d))
-	report, err := d.Check(background)
+	report, err := d.Check(context.Background())
 	require.NoError(t, err)
 	require.Empty(t, report.Faults)
-	require.Zero(t, filesOf(t, mem, base.FileTemp))
+	require.Empty(t, fixture.Names(t, mem, base.FileTemp))
 }
