@@ -307,6 +307,8 @@ func TestADroppedValueHidesOlderOnes(t *testing.T) {
 }
 
 // An entry that lost its number above an older entry would be hidden by that one.
+//
+//make:portable
 func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 	st := newTestStore(t, nil)
 	st.put(6, set("a", "older"), set("b", "older"))
