@@ -34,14 +34,19 @@ func marked(f *ast.FuncDecl, line string) bool {
 // reasonToWatch says how a test uses goroutines. It returns an empty string if it uses none, or if it runs the go
 // command or depends on the clock.
 func (c *code) reasonToWatch(test string) string {
-	w := walk{seen: map[*declaration]bool{}, types: map[place]bool{}, selected: map[string]bool{}}
-	for _, d := range c.declared[test] {
-		w.visit(d)
-	}
-	if w.out {
+	w := c.walkFrom(test)
+	if w.out || c.walkFrom("TestMain").out {
 		return ""
 	}
 	return w.reason
+}
+
+func (c *code) walkFrom(name string) *walk {
+	w := &walk{seen: map[*declaration]bool{}, types: map[place]bool{}, selected: map[string]bool{}}
+	for _, d := range c.declared[name] {
+		w.visit(d)
+	}
+	return w
 }
 
 // place is a name in the code of a directory.

@@ -45,16 +45,17 @@ func TestTestsThatUseGoroutinesAreChosen(t *testing.T) {
 
 func TestOtherTestsAreLeftOut(t *testing.T) {
 	for name, source := range map[string]string{
-		"one goroutine":                 `func TestX(t *testing.T) { open(t) }`,
-		"what is made once":             `func TestX(t *testing.T) { fixture() }; var fixture = sync.OnceValue(func() int { return 1 })`,
-		"a helper that it does not use": `func TestX(t *testing.T) {}; func help() { go f() }`,
-		"a method of another type":      `func TestX(t *testing.T) { file.run() }; type worker struct{}; func (w *worker) run() { go f() }`,
-		"a method that is not called":   `func TestX(t *testing.T) { w := new(worker); w.open() }; type worker struct{}; func (w *worker) run() { go f() }`,
-		"what depends on the clock":     "func TestX(t *testing.T) { go help() }\n//race:clock\nfunc help() {}",
-		"goroutines that share nothing": "func TestX(t *testing.T) { help() }\n//race:apart\nfunc help() { go f() }",
-		"a program that it builds":      `func TestX(t *testing.T) { go build() }; func build() { exec.Command("go", "build").Run() }`,
-		"a helper with a lock":          `func TestX(t *testing.T) { open(&counting{}) }; type counting struct { mu sync.Mutex }; func (c *counting) open() { c.mu.Lock() }`,
-		"what is no test":               `func help() { go f() }; func TestMain(m *testing.M) { go f() }`,
+		"one goroutine":                  `func TestX(t *testing.T) { open(t) }`,
+		"what is made once":              `func TestX(t *testing.T) { fixture() }; var fixture = sync.OnceValue(func() int { return 1 })`,
+		"a helper that it does not use":  `func TestX(t *testing.T) {}; func help() { go f() }`,
+		"a method of another type":       `func TestX(t *testing.T) { file.run() }; type worker struct{}; func (w *worker) run() { go f() }`,
+		"a method that is not called":    `func TestX(t *testing.T) { w := new(worker); w.open() }; type worker struct{}; func (w *worker) run() { go f() }`,
+		"what depends on the clock":      "func TestX(t *testing.T) { go help() }\n//race:clock\nfunc help() {}",
+		"a program that TestMain builds": `func TestX(t *testing.T) { go f() }; func TestMain(m *testing.M) { exec.Command("go", "build").Run() }`,
+		"goroutines that share nothing":  "func TestX(t *testing.T) { help() }\n//race:apart\nfunc help() { go f() }",
+		"a program that it builds":       `func TestX(t *testing.T) { go build() }; func build() { exec.Command("go", "build").Run() }`,
+		"a helper with a lock":           `func TestX(t *testing.T) { open(&counting{}) }; type counting struct { mu sync.Mutex }; func (c *counting) open() { c.mu.Lock() }`,
+		"what is no test":                `func help() { go f() }; func TestMain(m *testing.M) { go f() }`,
 	} {
 		require.Empty(t, chosen(t, "race", source), name)
 	}
