@@ -33,7 +33,6 @@ var branching = map[string]string{
 	"internal/read/scan/find.go findBackward":   "each step of an iterator runs it, and a call for a part of it would cost more than the part",
 	"internal/test/metamorphic/history.go step": "a list of what may happen next and how often, a line or two each",
 	"internal/test/metamorphic/subject.go do":   "a line for each kind of operation",
-	"internal/work/compact/compaction.go entry": "what a merge drops is decided in one place; a table of cases is to replace it",
 	"internal/work/repair/plan.go planTables":   "the rules in the order in which they apply, a line or two each",
 	"sstable/block_get.go getInInterval":        "each lookup runs it, and a call for a part of it would cost more than the part",
 }

@@ -1,5 +1,5 @@
 // Package cuts judges all states in which power cuts may leave the files of a recorded run, on all processors. The flags
-// of the test binary choose how many: docs/reliability.md describes the long runs.
+// of the test binary choose how many: docs/promises.md describes the long runs.
 package cuts
 
 import (
@@ -54,6 +54,8 @@ func Seeds(t *testing.T, f func(t *testing.T, seed uint64)) {
 
 // EachState calls judge, on all processors, for every state of the models at every cut, or for about
 // limit of them if limit is not 0. It returns the number of states and the first failure.
+//
+//race:apart
 func EachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limit int, judge func(s recorder.State, cut int, m recorder.Model) error) (int, error) {
 	stride := uint64(1)
 	if limit > 0 {
@@ -68,16 +70,8 @@ func EachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limi
 			c := trace.Cursor()
 			for cut := 0; cut <= len(trace.Ops); cut++ {
 				c.Seek(cut)
-				if cut%workers != w {
-					continue
-				}
-				for i, m := range models {
-					if (uint64(cut/workers)*uint64(len(models))+uint64(i))%stride != seed%stride {
-						continue
-					}
-					if !j.all(c.States(m, seed), cut, m) {
-						return
-					}
+				if cut%workers == w && !j.cut(c, models, cut, uint64(cut/workers)*uint64(len(models)), stride) {
+					return
 				}
 			}
 		})
@@ -87,6 +81,16 @@ func EachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limi
 		return int(j.states.Load()), f
 	}
 	return int(j.states.Load()), nil
+}
+
+// cut judges every stride-th state of a cut, whose first one has the number first. It returns false after a failure.
+func (j *judging) cut(c *recorder.Cursor, models []recorder.Model, cut int, first, stride uint64) bool {
+	for i, m := range models {
+		if (first+uint64(i))%stride == j.seed%stride && !j.all(c.States(m, j.seed), cut, m) {
+			return false
+		}
+	}
+	return true
 }
 
 // judging is the state that the workers of EachState share.
