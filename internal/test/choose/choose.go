@@ -34,15 +34,15 @@ func marked(f *ast.FuncDecl, line string) bool {
 // reasonToWatch says how a test uses goroutines. It returns an empty string if it uses none, or if it runs the go
 // command or depends on the clock.
 func (c *code) reasonToWatch(test string) string {
-	w := c.walkFrom(test)
-	if w.out || c.walkFrom("TestMain").out {
+	w := c.walkFrom(test, false)
+	if w.out || c.walkFrom("TestMain", true).out {
 		return ""
 	}
 	return w.reason
 }
 
-func (c *code) walkFrom(name string) *walk {
-	w := &walk{seen: map[*declaration]bool{}, types: map[place]bool{}, selected: map[string]bool{}}
+func (c *code) walkFrom(name string, main bool) *walk {
+	w := &walk{main: main, seen: map[*declaration]bool{}, types: map[place]bool{}, selected: map[string]bool{}}
 	for _, d := range c.declared[name] {
 		w.visit(d)
 	}
@@ -57,6 +57,7 @@ type place struct {
 
 // walk visits what a test mentions.
 type walk struct {
+	main     bool // from TestMain, which may mention what tests build if they need it
 	seen     map[*declaration]bool
 	types    map[place]bool
 	selected map[string]bool
@@ -69,7 +70,7 @@ func (w *walk) visit(d *declaration) {
 		return
 	}
 	w.seen[d] = true
-	w.out = w.out || d.out
+	w.out = w.out || d.out && (d.isFunc || !w.main)
 	if w.reason == "" {
 		w.reason = d.starts
 	}

@@ -20,9 +20,10 @@
 // relatives do not count, because they are for what is made once. Locks in types and methods do not count either:
 // helpers have them for those tests that share the helpers.
 //
-// Tests that run the go command, or whose TestMain does, are left out, because the race detector does not see the programs that they build. So are
-// those whose code has a function with the line //race:clock in the comment above it. That is for helpers with timeouts
-// that a program ten times slower does not meet, such as a cluster under load in which leaders are elected.
+// Tests that run the go command, or whose TestMain does, are left out, because the race detector does not see the
+// programs that they build. So are those whose code has a function with the line //race:clock in the comment above it.
+// That is for helpers with timeouts that a program ten times slower does not meet, such as a cluster under load in which
+// leaders are elected.
 //
 // A function with the line //race:apart in the comment above it starts goroutines that share nothing and only use all
 // processors, such as those of a helper that tries thousands of cases. It is no reason to choose a test: under the race
