@@ -209,18 +209,3 @@ func FuzzLengthPrefixed(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkUvarint32(b *testing.B) {
-	for _, v := range []uint32{5, 300, math.MaxUint32} {
-		enc := AppendUvarint32(nil, v)
-		b.Run(fmt.Sprintf("bytes=%d", len(enc)), func(b *testing.B) {
-			b.ReportAllocs()
-			var sink uint64
-			for b.Loop() {
-				v, n := Uvarint32(enc)
-				sink += uint64(v) + uint64(n)
-			}
-			benchSink = sink
-		})
-	}
-}

@@ -236,24 +236,6 @@ func TestCrashCopiesNoBytes(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "64 snapshots of a file of 16 MiB")
 }
 
-func BenchmarkCrash(b *testing.B) {
-	for _, files := range []int{10, 1000} {
-		b.Run(fmt.Sprintf("files=%d", files), func(b *testing.B) {
-			m := vfs.NewMem()
-			for i := range files {
-				f, err := m.Create(fmt.Sprintf("%06d.ldb", i))
-				require.NoError(b, err)
-				require.NoError(b, f.Close())
-			}
-			require.NoError(b, m.SyncDir("."))
-			b.ReportAllocs()
-			for b.Loop() {
-				m.Crash()
-			}
-		})
-	}
-}
-
 func TestKillKeepsAllNamesAndBytes(t *testing.T) {
 	s := vfstest.Script{T: t, Mem: vfs.NewMem()}
 	s.Durable("a", "x")

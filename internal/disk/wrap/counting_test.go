@@ -198,31 +198,3 @@ func TestCountingFromManyGoroutines(t *testing.T) {
 	require.EqualValues(t, 2000, tables.Reads)
 	require.EqualValues(t, 20000, tables.ReadBytes)
 }
-
-func BenchmarkReadAt(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		fs   func(b *testing.B) vfs.FS
-	}{
-		{"fs=OS", func(b *testing.B) vfs.FS { return vfs.OS }},
-		{"fs=Counting(OS)", func(b *testing.B) vfs.FS { return wrap.NewCounting(vfs.OS) }},
-		{"fs=Mem", func(b *testing.B) vfs.FS { return vfs.NewMem() }},
-		{"fs=Counting(Mem)", func(b *testing.B) vfs.FS { return wrap.NewCounting(vfs.NewMem()) }},
-	} {
-		b.Run(c.name+"/size=4096", func(b *testing.B) {
-			fsys, dir := c.fs(b), b.TempDir()
-			require.NoError(b, fsys.MkdirAll(dir))
-			f, err := fsys.Create(dir + "/000001.ldb")
-			require.NoError(b, err)
-			_, err = f.Write(make([]byte, 1<<20))
-			require.NoError(b, err)
-			buf := make([]byte, 4096)
-			b.ReportAllocs()
-			b.SetBytes(4096)
-			for b.Loop() {
-				_, _ = f.ReadAt(buf, 8192)
-			}
-			require.NoError(b, f.Close())
-		})
-	}
-}
