@@ -27,7 +27,7 @@ func Example() {
 	}
 	defer store.Close()
 
-	// A write is durable when it returns, unless you pass db.NoSync.
+	// By default, a write is durable when it returns.
 	if err := store.Put([]byte("spider"), []byte("8 legs"), nil); err != nil {
 		log.Fatal(err)
 	}
