@@ -137,6 +137,8 @@ type crashCopy struct {
 }
 
 // run has each of the writers commit about total/writers batches, or more.
+//
+//race:long
 func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens int) {
 	w.batches = map[[2]int]*oracle.Batch{}
 	var fsys vfs.FS = r

@@ -50,6 +50,7 @@ func TestOtherTestsAreLeftOut(t *testing.T) {
 		"a helper that it does not use":  `func TestX(t *testing.T) {}; func help() { go f() }`,
 		"a method of another type":       `func TestX(t *testing.T) { file.run() }; type worker struct{}; func (w *worker) run() { go f() }`,
 		"a method that is not called":    `func TestX(t *testing.T) { w := new(worker); w.open() }; type worker struct{}; func (w *worker) run() { go f() }`,
+		"what takes minutes":             "func TestX(t *testing.T) { new(w).run() }\ntype w struct{}\n//race:long\nfunc (w *w) run() { go f() }",
 		"what depends on the clock":      "func TestX(t *testing.T) { go help() }\n//race:clock\nfunc help() {}",
 		"a program that TestMain builds": `func TestX(t *testing.T) { go f() }; func TestMain(m *testing.M) { exec.Command("go", "build").Run() }`,
 		"goroutines that share nothing":  "func TestX(t *testing.T) { help() }\n//race:apart\nfunc help() { go f() }",

@@ -110,7 +110,7 @@ func (c *code) add(f *ast.File) {
 			}
 			declared := c.declare(name, d, imports)
 			declared.isFunc, declared.isTest = d.Recv == nil, isTest
-			declared.out = declared.out || !isTest && marked(d, "//race:clock")
+			declared.out = declared.out || !isTest && (marked(d, "//race:clock") || marked(d, "//race:long"))
 			if !isTest && marked(d, "//race:apart") {
 				declared.starts, declared.shares = "", ""
 			}
