@@ -17,7 +17,7 @@ func (d *DB) openTablesAhead() {
 // the version, so no table is removed meanwhile.
 func (d *DB) openAhead() {
 	defer d.background.Done()
-	_ = d.guard("the opening of tables ahead", func() error { d.openAll(); return nil })
+	_ = d.commit.Guard("the opening of tables ahead", func() error { d.openAll(); return nil })
 }
 
 // openAll is the work of openAhead.
@@ -32,7 +32,7 @@ func (d *DB) openAll() {
 				break
 			}
 			select {
-			case <-d.stop.begun:
+			case <-d.commit.Ending():
 				return
 			default:
 			}

@@ -134,7 +134,7 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 	<-reached
 	closed := make(chan error)
 	go func() { closed <- d.Close() }()
-	<-d.stop.begun
+	<-d.commit.Ending()
 	close(proceed)
 	require.NoError(t, <-closed)
 	require.EqualValues(t, 3, opens.Load())

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/work/feed"
 	"github.com/sievedb/sievedb/internal/work/replay"
+	"github.com/sievedb/sievedb/internal/write/commit"
 )
 
 // ChangeRetention says how much of the past is kept for DB.Changes: logs after their flush, and the tables of
@@ -204,10 +205,10 @@ func (d *DB) changeLimit(ctx context.Context, unsynced bool) (limit uint64, err 
 	case d.follower != nil:
 		err = d.Refresh(ctx)
 	case d.changes != nil && !unsynced:
-		return min(d.synced.Load(), d.finder.VisibleSeq.Load()), nil
-	case d.changes != nil && d.writeErr() == nil:
+		return min(d.commit.Synced(), d.finder.VisibleSeq.Load()), nil
+	case d.changes != nil && d.commit.Err() == nil:
 		limit = d.finder.VisibleSeq.Load()
-		return limit, d.commit.run(d, &commitRequest{alone: (*DB).handOver})
+		return limit, d.commit.HandOver()
 	}
 	return d.finder.VisibleSeq.Load(), err
 }
@@ -232,7 +233,7 @@ func (d *DB) ChangePositions() (oldest, last uint64, err error) {
 		oldest, err = d.directory.Oldest(last)
 		return min(oldest, last), last, err
 	}
-	last = min(d.synced.Load(), d.finder.VisibleSeq.Load())
+	last = min(d.commit.Synced(), d.finder.VisibleSeq.Load())
 	oldest, err = d.changes.Oldest()
 	return min(oldest, last), last, err
 }
@@ -268,16 +269,25 @@ func (d *DB) Cursors() (map[string]uint64, error) {
 }
 
 func (d *DB) cursorsUsable(method string) error {
-	if d != nil && !d.closed.Load() && (d.opts.ReadOnly || d.ended.Load() == frozen) {
+	if d != nil && !d.closed.Load() && (d.opts.ReadOnly || d.commit.Frozen()) {
 		return ErrReadOnly
 	}
 	return d.changesUsable(context.Background(), method)
 }
 
-// wakeReaders wakes the readers of changes that wait. There is an archive.
-func (d *DB) wakeReaders() {
-	if d.changes.Watched() {
-		d.changes.Wake()
+// commitChanges returns what the write path calls to keep changes, nil if none are kept.
+func (d *DB) commitChanges() *commit.Changes {
+	if d.changes == nil {
+		return nil
+	}
+	return &commit.Changes{
+		SwitchLog:  d.changes.SwitchLog,
+		KeepFailed: func(logged, last uint64) error { return d.changes.NoteFailed(logged, last, d.set.ManifestNum()) },
+		Wake: func() {
+			if d.changes.Watched() {
+				d.changes.Wake()
+			}
+		},
 	}
 }
 

@@ -161,14 +161,14 @@ func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
 		}
 		_ = d.Flush()
 		armed.Store(false)
-		for readable(d) != nil && d.writeErr() == nil { // a table is being opened that a compaction needs, and this has failed
+		for readable(d) != nil && d.commit.Err() == nil { // a table is being opened that a compaction needs, and this has failed
 		}
 		_ = copied.follow(d, nil)
 		for i := range 30 {
 			_ = d.Put(testKey(i), testValue(2000+i), nil)
 		}
 		live := copied.clone()
-		if err := live.follow(d, nil); err == nil && d.writeErr() == nil {
+		if err := live.follow(d, nil); err == nil && d.commit.Err() == nil {
 			require.Equal(t, string(contentText(live.content)), contentOfIterator(t, d), "operation %d", failAt)
 		} else if err != nil {
 			require.ErrorIs(t, err, ErrChangesGone, "operation %d", failAt)

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/work/checkpoint"
+	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -79,13 +80,10 @@ func (d *DB) Dir() string {
 
 // takeState returns the present state for a checkpoint. Close waits until it is released.
 func (d *DB) takeState() (s *checkpoint.State, err error) {
-	err = d.commit.run(d, &commitRequest{alone: func(d *DB) error {
-		if err := d.writeErr(); err != nil {
-			return err
-		}
+	err = d.commit.Lead(context.Background(), func(l *commit.Leader) (err error) {
 		if d.opts.ReadOnly {
 			s = d.takeView()
-		} else if err = d.handOver(); err == nil {
+		} else if err = l.HandOver(); err == nil {
 			s, err = checkpoint.Take(d.fs, d.dir, d.set, func() []uint64 { return d.state().Logs() })
 		}
 		if err != nil {
@@ -94,10 +92,10 @@ func (d *DB) takeState() (s *checkpoint.State, err error) {
 		d.background.Add(1) // Close waits for the leader first
 		s.Released = d.background.Done
 		if !d.opts.ReadOnly {
-			s.Whole, s.Seq, s.Logged = true, d.finder.VisibleSeq.Load(), d.log.logged
+			s.Whole, s.Seq, s.Logged = true, d.finder.VisibleSeq.Load(), l.Logged()
 		}
 		return nil
-	}})
+	})
 	return s, err
 }
 

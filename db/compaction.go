@@ -74,24 +74,15 @@ func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 	if err != nil {
 		return nil, d.orReadOnly(err)
 	}
-	d.wakeWriters() // they report the other reason
-	return func() { end(); d.wakeWriters() }, nil
+	d.commit.Wake() // they report the other reason
+	return func() { end(); d.commit.Wake() }, nil
 }
 
 // flushInPause calls a function that flushes memtables for a caller whom a pause does not stop. It
 // does not wait for room in level 0, which only a paused compaction would make.
 func (d *DB) flushInPause(flush func() error) error {
-	d.flushCallers.Add(1)
-	defer d.flushCallers.Add(-1)
-	d.wakeWriters() // one may wait already, as the leader
+	defer d.commit.FlushInPause()()
 	return flush()
-}
-
-// wakeWriters makes waiting writers look again whether, and why, they have to wait.
-func (d *DB) wakeWriters() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cond.Broadcast()
 }
 
 // newCompactor returns the scheduler of the store's compactions.
@@ -108,8 +99,8 @@ func (d *DB) newCompactor() *compact.Scheduler {
 			d.share.Trim(d.writers)
 			notify(d, o.EventListener.CompactionEnd, CompactionInfo(i))
 		},
-		Guard:  d.guard,
-		Fail:   d.endWrites,
+		Guard:  d.commit.Guard,
+		Fail:   d.commit.Fail,
 		Ended:  d.compactionEnded,
 		Logger: o.Logger,
 	}, compactionHost{snapshots: &d.snapshots, current: &d.finder.Current, expiry: d.expiry, apply: d.applyEdit})
@@ -117,7 +108,7 @@ func (d *DB) newCompactor() *compact.Scheduler {
 
 // compactionEnded receives the result of a compaction: writers may wait for it.
 func (d *DB) compactionEnded(err error) {
-	d.wakeWriters()
+	d.commit.Wake()
 	d.bulk.Wake()
 	d.reportBackground(err)
 }

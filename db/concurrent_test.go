@@ -267,28 +267,3 @@ func TestAnIteratorKeepsItsFiles(t *testing.T) {
 	eventually(t, func() bool { return len(namesOf(t, counting, base.FileTable)) == 0 })
 	eventually(t, func() bool { return counting.Snapshot().Of(base.FileTable).OpenFiles == 0 })
 }
-
-func TestGroupsShareASync(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	var wg sync.WaitGroup
-	// The test leads the commit queue until all writers have queued.
-	require.True(t, d.commit.tryLead())
-	for i := range 16 {
-		wg.Go(func() {
-			if err := d.Put(testKey(i), testValue(i), Sync); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	eventually(t, func() bool {
-		d.commit.mu.Lock()
-		defer d.commit.mu.Unlock()
-		return len(d.commit.waiting) == 16
-	})
-	before := d.Metrics().Writes.LogSyncs
-	d.commit.stepDown(1)
-	wg.Wait()
-	m := d.Metrics()
-	require.EqualValues(t, 16, m.Writes.Batches)
-	require.EqualValues(t, 1, m.Writes.LogSyncs-before, "sixteen writers, one fsync")
-}

@@ -138,7 +138,7 @@ func (c syncCase) awaitWriteError(d *DB) bool {
 	if c.wrap != nil {
 		patience = time.Second
 	}
-	for start := time.Now(); d.writeErr() == nil; d.pause(time.Millisecond) {
+	for start := time.Now(); d.commit.Err() == nil; d.commit.Pause(time.Millisecond) {
 		if time.Since(start) > patience {
 			return false
 		}

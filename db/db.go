@@ -13,7 +13,6 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/limit/share"
-	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/read/lookup"
@@ -23,6 +22,7 @@ import (
 	"github.com/sievedb/sievedb/internal/work/feed"
 	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/internal/write/bulk"
+	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -83,10 +83,7 @@ type DB struct {
 	reading
 	compactor *compact.Scheduler
 
-	closed closedFlag
-	// ended is the reason why writes have ended, or nil. It is set once, under mu, so that
-	// goroutines that wait on cond see it, and read without mu.
-	ended         atomic.Pointer[writesEnded]
+	closed        closedFlag
 	listenerCalls tracking.ListenerCalls
 	closing       chan struct{} // closed when Close begins
 
@@ -96,13 +93,10 @@ type DB struct {
 	snapshots lookup.Snapshots
 	opened    tracking.OpenList
 
-	// mu guards the fields below. cond is signalled when any of them changes.
-	mu          sync.Mutex
-	cond        *sync.Cond
-	flushErr    error                // of the last flush; nil after a success
-	uncertain   []*manifest.FileMeta // tables to remove once a later edit is in force
-	stallReason string
-	report      OpenReport
+	mu        sync.Mutex           // guards the fields below; no other lock is acquired under it
+	uncertain []*manifest.FileMeta // tables to remove once a later edit is in force
+
+	report OpenReport // set by Open
 
 	background sync.WaitGroup
 }
@@ -132,35 +126,27 @@ type storage struct {
 
 // reading is what lookups load and count.
 type reading struct {
-	finder lookup.Finder    // its state is replaced under DB.mu
+	finder lookup.Finder    // commit replaces its state
 	scans  scan.Source      // of iterators
 	ranges *counters.Ranges // nil: there are none
 	expiry *expiry.Policy   // nil: nothing expires
 }
 
-// writing is what the leader of a commit works with.
+// writing is what writes work with.
 type writing struct {
-	commit commitQueue
-	log    logState
+	commit *commit.Committer
 	stop   stop
 	recent txn.Recent // commits
 	// untraced has the changes that recent and the sequence numbers do not show.
 	untraced txn.Untraced
-	// crowded lets the leader begin a memtable although level 0 is full.
-	crowded atomic.Bool
-	bulk    *bulk.Coordinator
+	bulk     *bulk.Coordinator
 	// changes keeps logs for Changes; nil if Options.Changes does not ask for that.
 	changes *feed.Archive
-	// synced is the last sequence number that is durable.
-	synced atomic.Uint64
-	turns  txn.Turns // of Updates that met conflicts
+	turns   txn.Turns // of Updates that met conflicts
 	// firstTable is the number from which on tables were written since Open.
 	firstTable uint64
-	// spareMemory is the size of the memtable that waits until the present one is full.
-	spareMemory atomic.Uint64
-	throttle    *throttle.Throttle
-	counters    dbCounters
-	latency     latency.Set
+	counters   dbCounters
+	latency    latency.Set
 }
 
 // closedFlag says whether a DB refuses calls. Its zero value says yes: only Open makes a DB
@@ -181,97 +167,11 @@ func errNilContext(method string) error {
 // state returns the current read state, nil before the recovery.
 func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 
-// installLocked makes a new read state current. d.mu is held.
-func (d *DB) installLocked(change func(*lookup.State)) {
-	next := *d.state()
-	change(&next)
-	d.finder.State.Store(&next)
-	d.throttleFor(&next)
-	d.cond.Broadcast()
-}
-
-// installVersion returns the install function for Set.Apply: it puts the new version, and the
-// change that also makes, into one read state.
-func (d *DB) installVersion(also func(*lookup.State)) func(*manifest.Version) {
-	return func(v *manifest.Version) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.installLocked(func(s *lookup.State) {
-			s.Version = v
-			if also != nil {
-				also(s)
-			}
-		})
-	}
-}
-
 // cleanLoop removes files that readers released, until the store closes.
 func (d *DB) cleanLoop() {
 	defer d.background.Done()
-	for d.guard("the removal of tables", func() error { d.obsolete.Run(d.stop.begun); return nil }) != nil {
+	for d.commit.Guard("the removal of tables", func() error { d.obsolete.Run(d.commit.Ending()); return nil }) != nil {
 		continue // the removal panicked; the next ones are still tried
-	}
-}
-
-// writesEnded is the error of every write after a failure that ended them. It is
-// ErrReadOnly and the cause.
-type writesEnded struct{ cause error }
-
-func (e *writesEnded) Error() string {
-	return "sievedb: read-only since an earlier failure; close the database and open it again once the cause is gone: " + e.cause.Error()
-}
-
-func (e *writesEnded) Unwrap() []error { return []error{ErrReadOnly, e.cause} }
-
-// endWrites makes cause the reason that every later write fails, unless there already is one.
-// A panic replaces another reason: while it unwinds, other goroutines may already meet its
-// consequences, such as an uncertain edit of the MANIFEST.
-func (d *DB) endWrites(cause error) {
-	ended := &writesEnded{base.NoSpace(cause)}
-	d.mu.Lock()
-	first := d.ended.CompareAndSwap(nil, ended) || d.ended.CompareAndSwap(frozen, ended)
-	if !first && ended.isPanic() && !d.ended.Load().isPanic() {
-		d.ended.Store(ended)
-		first = true
-	}
-	d.cond.Broadcast()
-	d.mu.Unlock()
-	d.compactor.Stop(d.writeErr())
-	if first {
-		d.reportEnded(ended.cause)
-	}
-}
-
-// isPanic reports whether a panic ended the writes.
-func (e *writesEnded) isPanic() bool {
-	var p *PanicError
-	return errors.As(e.cause, &p)
-}
-
-// reportEnded reports that writes ended. A panic of the logger or the listener is not passed on:
-// callers that ran endWrites because of another panic would never end.
-func (d *DB) reportEnded(cause error) {
-	_ = base.Catch(d.cmp, "BackgroundError", func() error {
-		var p *PanicError
-		if errors.As(cause, &p) {
-			d.opts.Logger.Error("writes ended", "err", cause, "stack", string(p.Stack))
-		} else {
-			d.opts.Logger.Error("writes ended", "err", cause)
-		}
-		notify(d, d.opts.EventListener.BackgroundError, cause)
-		return nil
-	})
-}
-
-// writeErr returns the error of every write once writes have ended, nil before.
-func (d *DB) writeErr() error {
-	switch e := d.ended.Load(); e {
-	case nil:
-		return nil
-	case frozen:
-		return ErrReadOnly
-	default:
-		return e
 	}
 }
 
@@ -287,36 +187,15 @@ func (d *DB) Flush() error {
 	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
-	if err := d.commit.run(d, &commitRequest{alone: (*DB).flushActive}); err != nil {
+	waiting, err := d.commit.Rotate()
+	if err != nil {
 		return err
 	}
 	d.compactor.EndBurst()
-	// Later memtables are not waited for.
-	waitFor := d.state().Imm
-	if len(waitFor) == 0 { // else the compaction that the burst delayed includes their tables
+	if len(waiting) == 0 { // else the compaction that the burst delayed includes their tables
 		d.compactor.Schedule()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for {
-		pending := false
-		for _, m := range d.state().Imm {
-			for _, w := range waitFor {
-				pending = pending || m == w
-			}
-		}
-		switch err := d.writeErr(); {
-		case !pending:
-			return nil
-		case d.closed.Load():
-			return ErrClosed
-		case err != nil:
-			return err
-		case d.flushErr != nil:
-			return d.flushErr
-		}
-		d.cond.Wait()
-	}
+	return d.commit.WaitFlushed(waiting)
 }
 
 // Close waits for background work, and for calls of Compact and UpgradeFilters to end, which
@@ -336,7 +215,7 @@ func (d *DB) Close() error {
 		return ErrClosed
 	}
 	close(d.closing)
-	d.wakeWriters()
+	d.commit.Refuse()
 	d.stop.mu.Lock()
 	defer d.stop.mu.Unlock()
 	var err error

@@ -13,13 +13,20 @@ import (
 func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error {
 	// Before Apply: nothing is certain yet about an edit that fails after this one.
 	settled := d.takeUncertain()
-	err := d.set.Apply(edit, d.installVersion(also))
+	err := d.set.Apply(edit, func(v *manifest.Version) {
+		d.commit.Install(func(s *lookup.State) {
+			s.Version = v
+			if also != nil {
+				also(s)
+			}
+		})
+	})
 	if err == nil {
 		d.removeTables(settled)
 		return nil
 	}
 	if d.set.Failed() {
-		d.endWrites(err)
+		d.commit.Fail(err)
 	}
 	if manifest.IsUncertain(err) {
 		settled = append(settled, written...)

@@ -283,8 +283,8 @@ func (d *DB) seal(kind base.Kind, key, value []byte) (base.Kind, []byte, error) 
 
 // sealBatch calls apply with a copy of b in which values have their envelopes.
 func (d *DB) sealBatch(b *batch.Batch, apply func(*batch.Batch) error) error {
-	sealed := batches.Get().(*batch.Batch)
-	defer release(sealed)
+	sealed := batch.Borrow()
+	defer batch.Return(sealed)
 	if err := sealed.Seal(d.expiry, b); err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (d *DB) tableOptions(o *Options) sstable.WriterOptions {
 
 // recordTime makes the MANIFEST record the time of the store when it closes.
 func (d *DB) recordTime() error {
-	if d.expiry.Now() == 0 || d.failure() != nil { // 0: nothing expires
+	if d.expiry.Now() == 0 || d.commit.Failure() != nil { // 0: nothing expires
 		return nil
 	}
 	return d.applyEdit(&manifest.Edit{}, nil, nil)

@@ -166,7 +166,7 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 func strayFilesWhenIdle(d *DB, fsys vfs.FS) error {
 	for start := time.Now(); ; {
 		err := strayFiles(d, fsys)
-		if err == nil || time.Since(start) > time.Minute || !d.pause(time.Millisecond) {
+		if err == nil || time.Since(start) > time.Minute || !d.commit.Pause(time.Millisecond) {
 			return err
 		}
 	}

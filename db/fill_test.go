@@ -183,7 +183,7 @@ func (r *fillRun) insist(do func() error) error {
 		case !errors.Is(err, ErrNoSpace):
 			return err
 		}
-		r.d.pause(5 * time.Millisecond)
+		r.d.commit.Pause(5 * time.Millisecond)
 	}
 }
 

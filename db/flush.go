@@ -17,7 +17,7 @@ import (
 // next one, if one waits: freeing 16 MiB of a disk takes 6 ms and more.
 func (d *DB) flushLoop() {
 	defer d.background.Done()
-	_ = d.guard("a flush", func() error { d.flushAll(); return nil })
+	_ = d.commit.Guard("a flush", func() error { d.flushAll(); return nil })
 }
 
 // flushAll is the work of flushLoop.
@@ -28,19 +28,20 @@ func (d *DB) flushAll() {
 	defer d.compactor.EndFlush()
 	for {
 		d.compactor.EndFlush() // with what came after the last one
-		mem, next := d.nextToFlush()
+		mem, next := d.commit.NextToFlush()
 		if mem == nil {
 			return
 		}
 		size, log := mem.Capacity(), mem.LogNum
 		d.compactor.BeginFlush()
 		err := d.flushMemtable(mem, next)
-		d.noteFlush(err)
+		d.commit.EndFlush(err)
+		d.reportBackground(base.NoSpace(err))
 		if err == nil {
 			backoff = compact.Backoff{}
 			removal.Wait()
 			removal.Go(func() {
-				_ = d.guard("the removal of a log", func() error { d.retireLog(log); return nil })
+				_ = d.commit.Guard("the removal of a log", func() error { d.retireLog(log); return nil })
 			})
 			if len(d.state().Imm) == 0 {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
@@ -50,30 +51,9 @@ func (d *DB) flushAll() {
 			d.share.Memory().Flushed(size)
 			continue
 		}
-		if d.writeErr() != nil || !d.pause(backoff.Next(err)) {
+		if d.commit.Err() != nil || !d.commit.Pause(backoff.Next(err)) {
 			return
 		}
-	}
-}
-
-// nextToFlush waits for an immutable memtable. It returns the oldest one, and the number of
-// the oldest log that is needed after its flush. It returns nil when the store closes.
-func (d *DB) nextToFlush() (*lookup.Memtable, uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for {
-		if d.closed.Load() || d.writeErr() != nil {
-			return nil, 0
-		}
-		s := d.state()
-		if n := len(s.Imm); n > 0 {
-			next := s.Mem.LogNum
-			if n > 1 {
-				next = s.Imm[n-2].LogNum
-			}
-			return s.Imm[n-1], next
-		}
-		d.cond.Wait()
 	}
 }
 
@@ -98,14 +78,8 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 		if file != nil {
 			written = append(written, file)
 		}
-		// In a new slice: the old one's array would keep the memtable in memory.
 		took := time.Since(start)
-		err = d.applyEdit(edit, written, func(s *lookup.State) {
-			d.throttle.NoteFlush(mem.Size(), mem.Capacity(), took)
-			mem.Grant.Release()
-			s.Imm = append([]*lookup.Memtable(nil), s.Imm[:len(s.Imm)-1]...)
-			d.flushErr = nil // a write that finds room from here on must not return the old error
-		})
+		err = d.applyEdit(edit, written, func(s *lookup.State) { d.commit.Retire(s, took) })
 	}
 	info.Duration, info.Err = time.Since(start), err
 	notify(d, d.opts.EventListener.FlushEnd, info)
@@ -139,14 +113,4 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 		return nil, err
 	}
 	return files[0], nil
-}
-
-// noteFlush records the result of a flush, for Metrics and for callers that wait for it.
-func (d *DB) noteFlush(err error) {
-	err = base.NoSpace(err)
-	d.mu.Lock()
-	d.flushErr = err
-	d.cond.Broadcast()
-	d.mu.Unlock()
-	d.reportBackground(err)
 }

@@ -139,8 +139,8 @@ func errNoFollower(method string) error {
 func (d *DB) followLoop() {
 	defer d.background.Done()
 	failing := false
-	for d.pause(d.opts.FollowInterval) {
-		err := d.guard("a refresh", func() error { return d.Refresh(context.Background()) })
+	for d.commit.Pause(d.opts.FollowInterval) {
+		err := d.commit.Guard("a refresh", func() error { return d.Refresh(context.Background()) })
 		if err != nil && !failing && !d.closed.Load() {
 			d.reportBackground(err)
 		}

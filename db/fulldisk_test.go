@@ -144,7 +144,7 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 		case errors.Is(err, ErrReadOnly):
 			return true, r.readAll(d)
 		default:
-			d.pause(5 * time.Millisecond)
+			d.commit.Pause(5 * time.Millisecond)
 		}
 	}
 	if err := d.Flush(); err != nil {

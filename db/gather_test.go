@@ -2,7 +2,6 @@ package db
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -53,35 +52,6 @@ func TestSyncedWritersDoNotTakeTurns(t *testing.T) {
 		putTogether(t, d, writers, n, Sync)
 		return d.Metrics().Writes.LogSyncs-before <= n/12
 	})
-}
-
-// With one processor, a writer that was started runs when the leader yields. The minute is only for a leader that never
-// stops waiting.
-func TestALeaderWaitsForWritersThatReturnAndForNoOthers(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	for expected, want := range map[int]int{1000: 1, 2: 2} {
-		q := &commitQueue{waiting: []*commitRequest{{keep: onDisk}}, expected: expected}
-		gathered := make(chan int)
-		go func() {
-			if want == 2 {
-				go func() {
-					q.mu.Lock()
-					defer q.mu.Unlock()
-					q.waiting = append(q.waiting, &commitRequest{keep: onDisk})
-				}()
-			}
-			q.gather()
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			gathered <- len(q.waiting)
-		}()
-		select {
-		case got := <-gathered:
-			require.Equal(t, want, got, "%d writers are expected", expected)
-		case <-time.After(time.Minute):
-			t.Fatal("the leader still waits for writers that do not return")
-		}
-	}
 }
 
 func BenchmarkSyncedWriters(b *testing.B) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
+	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -78,6 +79,42 @@ func fill(t testing.TB, d *DB, from, to int) {
 	}
 }
 
+// largeWrite is the size from which a Put makes no batch; package commit says why.
+const largeWrite = 1 << 20
+
+// holdWriters leads the queue of writers until release is called.
+func holdWriters(t testing.TB, d *DB) (release func()) {
+	t.Helper()
+	leads, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- d.commit.Lead(background, func(*commit.Leader) error {
+			close(leads)
+			<-end
+			return nil
+		})
+	}()
+	<-leads
+	return func() {
+		close(end)
+		require.NoError(t, <-ended)
+	}
+}
+
+// waitForWriters returns when n writers wait for the leader.
+func waitForWriters(t testing.TB, d *DB, n int) {
+	t.Helper()
+	eventually(t, func() bool { return d.commit.Status().Queued == n })
+}
+
+// advance makes seq the last sequence number.
+func advance(t testing.TB, d *DB, seq uint64) {
+	t.Helper()
+	require.NoError(t, d.commit.Lead(background, func(l *commit.Leader) error {
+		l.Advance(seq, true)
+		return nil
+	}))
+}
+
 // settle flushes and waits until no compaction is due.
 func settle(t testing.TB, d *DB) {
 	t.Helper()
@@ -85,7 +122,7 @@ func settle(t testing.TB, d *DB) {
 	for {
 		waitUntilIdle(d)
 		require.NoError(t, d.compactor.Status().Err)
-		require.NoError(t, d.writeErr())
+		require.NoError(t, d.commit.Err())
 		d.compactor.EndBurst()
 		if d.compactor.Schedule(); idle(d) {
 			return

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/write/bulk"
+	"github.com/sievedb/sievedb/internal/write/commit"
 )
 
 // IngestOptions configure an ingest.
@@ -51,12 +51,9 @@ func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (Inge
 	case d.opts.ReadOnly:
 		return IngestInfo{}, ErrReadOnly
 	}
-	err := d.lead(ctx, func(bulk.Leader) error {
-		err := d.writeErr()
-		if err == nil {
-			d.background.Add(1) // Close waits for the leader first
-		}
-		return err
+	err := d.commit.Lead(ctx, func(*commit.Leader) error {
+		d.background.Add(1) // Close waits for the leader first
+		return nil
 	})
 	if err != nil {
 		return IngestInfo{}, err

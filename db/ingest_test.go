@@ -370,8 +370,7 @@ func TestSequenceNumbersOfTablesNeverUseUpTheStores(t *testing.T) {
 	requireValue(t, d, testKey(5), []byte("later"))
 
 	for _, left := range []uint64{1 << 30, 1, 0} {
-		d.finder.VisibleSeq.Store(base.MaxSeq - left)
-		d.log.lastSeq = base.MaxSeq - left
+		advance(t, d, base.MaxSeq-left)
 		info, err := d.Ingest(background, []string{high}, nil)
 		if left == 1<<30 {
 			require.NoError(t, err)

@@ -2,10 +2,16 @@ package db
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/wal"
 )
 
 func TestTheLongestKeyIsWrittenAndFound(t *testing.T) {
@@ -51,9 +57,10 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 	held := heapInUse()
 	const keyLen = 12 << 20
 	key := func(last byte) []byte { return append(bytes.Repeat([]byte("long"), keyLen/4), last) }
-	putUnchecked(t, d, key('a'), []byte("1"))
-	putUnchecked(t, d, key('b'), []byte("2"))
-	require.NoError(t, d.Close()) // the entries in the log are recovered later
+	require.NoError(t, d.Flush())
+	last := d.Metrics().LastSequence
+	require.NoError(t, d.Close())
+	writeUnchecked(t, dir, last, key('a'), key('b'))
 	for round := range 2 {
 		d, err = Open(dir, largeOptions())
 		require.NoError(t, err)
@@ -79,10 +86,19 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 	}
 }
 
-// putUnchecked writes an entry as a program without SieveDB's limits does.
-func putUnchecked(t *testing.T, d *DB, key, value []byte) {
+// writeUnchecked replaces the empty log of a closed database by one with entries that were written without SieveDB's
+// limits, after the sequence number last.
+func writeUnchecked(t *testing.T, dir string, last uint64, keys ...[]byte) {
 	t.Helper()
-	require.NoError(t, d.commit.run(d, &commitRequest{alone: func(d *DB) error {
-		return d.commitEntry(base.KindSet, key, value, withSystem)
-	}}))
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+	require.NoError(t, os.Remove(filepath.Join(dir, base.ClosedName)))
+	f, err := os.Create(logs[0])
+	require.NoError(t, err)
+	w := wal.NewWriter(f)
+	for i, key := range keys {
+		require.NoError(t, w.WriteRecordParts(batch.RecordParts(last+1+uint64(i), base.KindSet, key, fmt.Append(nil, i+1))...))
+	}
+	require.NoError(t, w.Close())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,27 +19,19 @@ func failTables(op wrap.Op) *wrap.Fault {
 	return nil
 }
 
-// beginLog switches to a new log, as a full memtable does.
-func beginLog(d *DB) error {
-	next, err := d.takeSuccessor(0)
-	if err == nil {
-		err = d.log.w.Close()
-	}
-	if err == nil {
-		d.switchLog(next, false)
-	}
-	return err
-}
-
 // writeLogs writes each value to a separate log, and returns the names of the logs.
 func writeLogs(t *testing.T, d *DB, writes [3][]byte) (logs []string) {
 	for i, value := range writes {
 		if i > 0 {
-			require.NoError(t, d.commit.run(d, &commitRequest{alone: beginLog}))
+			_, err := d.commit.Rotate()
+			require.NoError(t, err)
 		}
 		logs = append(logs, base.FileName(base.FileLog, d.state().Mem.LogNum))
 		require.NoError(t, d.Put(testKey(i), value, Sync))
-		require.Equal(t, d.log.lastSeq, d.log.logged)
+		require.NoError(t, d.commit.Lead(background, func(l *commit.Leader) error {
+			require.Equal(t, l.LastSeq(), l.Logged())
+			return nil
+		}))
 	}
 	return logs
 }

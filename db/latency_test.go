@@ -68,31 +68,6 @@ func TestLatencyOfSyncedWrites(t *testing.T) {
 	})
 }
 
-// A write that waits for room counts the wait in its own latency and not in that of its commit.
-func TestLatencyOfStalledWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := testOptions(vfs.NewMem())
-		d := openTest(t, o)
-		fill(t, d, 0, 10)
-		full := d.present.Load()
-		stalled := *full
-		stalled.full.Memtables.MaxWaiting = 0 // no memtable may be begun now
-		d.present.Store(&stalled)
-		go func() {
-			time.Sleep(time.Minute)
-			d.present.Store(full)
-			d.mu.Lock()
-			d.cond.Broadcast()
-			d.mu.Unlock()
-		}()
-		require.NoError(t, d.Put(testKey(1), make([]byte, o.Memtables.Size), Sync))
-		l := d.Metrics().Latency
-		require.Equal(t, time.Minute, l.SyncedPut.Sum)
-		require.Zero(t, l.SyncedCommit.Sum)
-		require.NoError(t, d.Close())
-	})
-}
-
 // One unsynced write in LatencySample is measured, alone or in a batch.
 func TestLatencyOfUnsyncedWrites(t *testing.T) {
 	const n = 10 * LatencySample

@@ -48,7 +48,7 @@ func (d *DB) loadable() error {
 	case d.opts.ReadOnly:
 		return ErrReadOnly
 	}
-	return d.writeErr()
+	return d.commit.Err()
 }
 
 // Put adds a write of value under key. Both are copied. The key must be greater than all keys

@@ -1,8 +1,6 @@
 package db
 
 import (
-	"sync"
-
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/expiry"
@@ -60,15 +58,14 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 // openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the disk
 // is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
 func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed *bool) (*DB, error) {
-	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{commit: commitQueue{requests: newCommitRequests()}, turns: txn.NewTurns(), stop: stop{begun: make(chan struct{})}}}
+	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{turns: txn.NewTurns()}}
 	d.present.Store(now)
 	d.share = part
-	d.throttle = d.newThrottle()
 	if len(d.opts.Filters.RangePolicies) > 0 {
 		d.ranges = new(counters.Ranges)
 	}
 	d.closed.open.Store(true)
-	d.cmp, d.cond = d.opts.Comparer, sync.NewCond(&d.mu)
+	d.cmp = d.opts.Comparer
 	var err error
 	if d.place, err = dbdir.Open(dir, d.opts.dirOptions()); err != nil {
 		return nil, err
@@ -88,12 +85,13 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 		d.directory = feed.NewDirectory(d.fs, d.dir, nil)
 	}
 	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
+	d.commit = d.newCommitter()
 	if !d.opts.ReadOnly {
 		d.reserve = dbdir.ReserveFor(d.fs, d.dir, d.opts.Limits.DiskReserve, int64(1+d.opts.Memtables.MaxWaiting)*int64(d.opts.Memtables.Size))
 	}
 	d.blockCache = sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
 	cached := d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter)
-	cached.Pool, cached.Guard = part.Tables(), d.guard
+	cached.Pool, cached.Guard = part.Tables(), d.commit.Guard
 	d.tables = tables.NewCache(cached)
 	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
 	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})

@@ -228,9 +228,9 @@ func requireBoomReported(t *testing.T, r *panicRun, at int64) {
 // another goroutine found that edit while the panic was unwinding.
 func TestAPanicIsReportedBeforeItsConsequences(t *testing.T) {
 	d := mustOpen(t, testOptions(vfs.NewMem()))
-	d.endWrites(errors.New("an edit is uncertain"))
-	d.endWrites(base.NewPanicError(nil, "a test", boom))
-	d.endWrites(errors.New("another consequence"))
+	d.commit.Fail(errors.New("an edit is uncertain"))
+	d.commit.Fail(base.NewPanicError(nil, "a test", boom))
+	d.commit.Fail(errors.New("another consequence"))
 	var p *PanicError
 	require.ErrorAs(t, d.Put([]byte("k"), nil, nil), &p)
 	require.Equal(t, boom, p.Value)

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// stalledFor returns why a writer waits, "" if none does.
-func stalledFor(d *DB) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stallReason
+// stalled reports whether a writer waits for room in level 0.
+func stalled(d *DB) bool {
+	reason := d.commit.Status().Stall
+	return reason == throttle.StopLevel0 || reason == throttle.StopPaused
 }
 
 // The bug: a writer that waited for room in level 0 led the queue, and the deletion, which had reserved
@@ -34,7 +34,7 @@ func TestADeletionEndsThoughAWriterWaitsForLevel0(t *testing.T) {
 			require.NoError(t, d.Flush())
 			require.Len(t, d.state().Version.Levels[0].Files, 4)
 			go func() { wrote <- putUntilDone(d, 100, 1_100) }()
-			eventually(t, func() bool { return stalledFor(d) != "" })
+			eventually(t, func() bool { return stalled(d) })
 			release()
 			d.compactor.Schedule()
 		})
@@ -59,8 +59,7 @@ func TestADeletionEndsThoughAWriterWaitsForLevel0(t *testing.T) {
 		require.Equal(t, ErrNotFound, err)
 	}
 	requireValue(t, d, testKey(1_099), testValue(1_099))
-	require.Empty(t, stalledFor(d))
-	require.False(t, d.crowded.Load(), "later writers wait for level 0 again")
+	require.False(t, stalled(d))
 }
 
 func putUntilDone(d *DB, from, to int) error {
@@ -74,54 +73,23 @@ func putUntilDone(d *DB, from, to int) error {
 
 // A deletion that waits for other writers leaves the queue when its context ends, and deletes nothing.
 func TestAContextEndsADeletionThatWaitsForWriters(t *testing.T) {
-	leads, proceed, led := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var release func()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	d := duringDeletion(t, func(d *DB) {
+		release = holdWriters(t, d)
 		go func() {
-			led <- d.commit.run(d, &commitRequest{alone: func(*DB) error {
-				close(leads)
-				<-proceed
-				return nil
-			}})
-		}()
-		<-leads
-		go func() {
-			eventually(t, func() bool { return queued(d) == 1 })
+			waitForWriters(t, d, 1)
 			cancel()
 		}()
 	})
 	require.ErrorIs(t, d.DeleteRange(ctx, testKey(100), testKey(9_900), nil), context.Canceled)
-	require.Zero(t, queued(d))
-	close(proceed)
-	require.NoError(t, <-led)
+	require.Zero(t, d.commit.Status().Queued)
+	release()
 	requireValue(t, d, testKey(5_000), testValue(5_000))
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
 	_, err := d.Get(testKey(5_000))
 	require.Equal(t, ErrNotFound, err)
-}
-
-// queued returns how many requests wait for their turn.
-func queued(d *DB) int {
-	d.commit.mu.Lock()
-	defer d.commit.mu.Unlock()
-	return len(d.commit.waiting)
-}
-
-// A request leaves the queue only while no leader has begun with it.
-func TestOnlyAWaitingRequestLeavesTheQueue(t *testing.T) {
-	q := &commitQueue{requests: newCommitRequests()}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	request := func() *commitRequest { return &commitRequest{wake: make(chan bool, 1), ctx: ctx} }
-	first, second := request(), request()
-	q.waiting = []*commitRequest{first, second}
-	first.wake <- true
-	require.False(t, q.leave(first), "it leads")
-	require.True(t, q.leave(second))
-	require.Equal(t, context.Canceled, second.err)
-	require.Equal(t, []*commitRequest{first}, q.waiting)
-	require.False(t, q.leave(second), "it is not in the queue")
 }
 
 // The bug: the commit of a load is a jump of sequence numbers, which a deletion took for hundreds of

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/checkpoint"
 	"github.com/sievedb/sievedb/internal/work/replay"
+	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -55,20 +56,15 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 	if err := d.place.Logs.Begin(); err != nil {
 		return err
 	}
-	w, err := d.createLog(logNum)
+	w, err := d.commit.CreateLog(logNum)
 	if err != nil {
 		return errors.CombineErrors(err, d.place.Logs.Undo())
 	}
-	d.log = logState{w: w, lastSeq: lastSeq, logged: lastSeq}
-	d.finder.VisibleSeq.Store(lastSeq)
-	d.synced.Store(lastSeq)
+	d.commit.Begin(commit.Start{Log: w, LogNum: logNum, LastSeq: lastSeq, Changes: d.commitChanges()})
 	d.place.SetChanged(true) // also if it panics
 	err = d.set.Begin(&manifest.Edit{
 		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(lastSeq), Added: added,
-	}, func(v *manifest.Version) {
-		d.finder.State.Store(&lookup.State{Mem: d.newMemBuffer(logNum, 0), Version: v})
-		d.throttleFor(d.state())
-	})
+	}, d.commit.Open)
 	if err != nil {
 		uncertain := manifest.IsUncertain(err)
 		err = errors.CombineErrors(err, w.Close())

@@ -23,7 +23,7 @@ import (
 // made obsolete may not be removed yet; see strayFilesWhenIdle.
 func waitUntilIdle(d *DB) {
 	for !idle(d) || len(d.state().Imm) > 0 {
-		d.pause(time.Millisecond)
+		d.commit.Pause(time.Millisecond)
 	}
 }
 

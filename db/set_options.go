@@ -21,8 +21,6 @@ type tunable struct {
 	// noSnappy says that DefaultCompression is none in this directory. It changes only in deciding.
 	noSnappy atomic.Bool
 	deciding sync.Once
-	// flushCallers is the number of running calls of flushInPause.
-	flushCallers atomic.Int32
 }
 
 // optionsNow are the options in force, as they were passed and with the defaults filled in. They are
@@ -49,7 +47,7 @@ func (d *DB) Options() Options {
 	}
 	o := d.present.Load().passed.copied()
 	o.LogDir = d.place.Logs.Dir()
-	o.ReadOnly = d.opts.ReadOnly || d.ended.Load() == frozen
+	o.ReadOnly = d.opts.ReadOnly || d.commit.Frozen()
 	return o
 }
 
@@ -100,11 +98,7 @@ func (d *DB) SetOptions(o *Options) error {
 	d.tables.SetMaxOpen(full.Cache.MaxOpenFiles)
 	d.writers.Resize(full.spareWriters())
 	d.compactor.Tune(d.tuning(full))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.throttle.SetLimits(full.throttleLimits())
-	d.throttleFor(d.state())
-	d.cond.Broadcast()
+	d.commit.SetLimits(full.commitLimits())
 	return nil
 }
 

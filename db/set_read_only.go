@@ -9,13 +9,9 @@ import (
 
 // stop is the end of writing: by Close, or earlier by SetReadOnly.
 type stop struct {
-	mu    sync.Mutex // held while writing ends
-	done  bool
-	begun chan struct{} // closed when writing begins to end
+	mu   sync.Mutex // held while writing ends
+	done bool
 }
-
-// frozen is the value of DB.ended after SetReadOnly, unless a failure ended the writes before.
-var frozen = new(writesEnded)
 
 // SetReadOnly makes an open store read-only until it is opened again. When it returns, nothing in the directory is
 // written, created or removed any more, also not by Close: all acknowledged writes are durable, and the background
@@ -43,12 +39,10 @@ func (d *DB) SetReadOnly() error {
 	if d.closed.Load() {
 		return ErrClosed
 	}
-	d.mu.Lock()
-	d.ended.CompareAndSwap(nil, frozen)
-	d.mu.Unlock()
-	d.compactor.Stop(d.writeErr())
+	d.commit.Freeze()
+	d.compactor.Stop(d.commit.Err())
 	err := d.endWriting(ErrReadOnly)
-	if failure := d.failure(); failure != nil {
+	if failure := d.commit.Failure(); failure != nil {
 		err = failure
 	}
 	return errors.CombineErrors(base.NoSpace(err), d.bulk.Discarded("made read-only"))
@@ -58,12 +52,11 @@ func (d *DB) SetReadOnly() error {
 // ErrClosed. d.stop.mu is held.
 func (d *DB) endWriting(refuse error) (err error) {
 	d.stop.done = true
-	close(d.stop.begun)
+	d.commit.BeginEnd()
 	d.compactor.Close()
-	d.wakeWriters()
 
 	// From here no new writer starts, and the present leader ends.
-	d.commit.shut(refuse)
+	d.commit.Shut(refuse)
 	d.background.Wait()
 	d.compactor.Wait()
 	if d.changes != nil {
@@ -72,7 +65,7 @@ func (d *DB) endWriting(refuse error) (err error) {
 
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
 	var p *PanicError
-	if ended := d.writeErr(); errors.As(ended, &p) {
+	if ended := d.commit.Err(); errors.As(ended, &p) {
 		keep(ended) // perhaps no write came since
 	}
 	// Each step runs even if an earlier one failed; otherwise the directory would stay locked.
@@ -82,34 +75,20 @@ func (d *DB) endWriting(refuse error) (err error) {
 		return err
 	}
 	try(d.recordTime)
-	try(d.dropSuccessor)
-	try(func() error { return d.log.close(d) })
-	if err == nil && d.failure() == nil {
-		d.synced.Store(d.log.logged)
-		if d.changes != nil {
-			d.wakeReaders()
-		}
-	}
+	log, closeErr := d.commit.CloseLog()
+	keep(closeErr)
 	try(func() error { d.obsolete.Remove(); return nil })
-	whole := d.set.Sound() && d.failure() == nil
+	whole := d.set.Sound() && d.commit.Failure() == nil
 	try(d.set.Close)
 	if err == nil && whole {
-		try(d.writeCloseMark)
+		try(func() error { return d.writeCloseMark(log) })
 	}
 	return err
 }
 
-// failure is writeErr without SetReadOnly, which is none.
-func (d *DB) failure() error {
-	if e := d.ended.Load(); e != nil && e != frozen {
-		return e
-	}
-	return nil
-}
-
 // orReadOnly returns why writes have ended instead of the ErrClosed of work that SetReadOnly has stopped.
 func (d *DB) orReadOnly(err error) error {
-	if ended := d.writeErr(); err == ErrClosed && ended != nil && !d.closed.Load() {
+	if ended := d.commit.Err(); err == ErrClosed && ended != nil && !d.closed.Load() {
 		return ended
 	}
 	return err

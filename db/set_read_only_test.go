@@ -47,7 +47,7 @@ func TestNothingIsWrittenAfterSetReadOnly(t *testing.T) {
 		ended.Store(true)
 		returned <- err
 	}()
-	<-d.stop.begun
+	<-d.commit.Ending()
 	close(proceed)
 	require.ErrorContains(t, <-returned, "made read-only during a load")
 	require.ErrorIs(t, <-compacted, ErrReadOnly)

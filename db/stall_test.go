@@ -2,7 +2,6 @@ package db
 
 import (
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -95,40 +94,4 @@ func TestWritesAreSlowedBeforeTheyStop(t *testing.T) {
 	}
 	require.Equal(t, StallTotal{Count: m.Stalls.Count, Duration: m.Stalls.Duration}, sum)
 	require.Empty(t, m.Stalls.CurrentReason, "no writer waits now")
-}
-
-// While flushes hang, writes are slowed before they stop.
-func TestWritesAreSlowedWhileTheLastMemtableFills(t *testing.T) {
-	var hang, slowed atomic.Bool
-	released := make(chan struct{})
-	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpWrite && filepath.Ext(op.Name) == ".ldb" && hang.Load() {
-			<-released
-		}
-		return nil
-	})
-	o := testOptions(fsys)
-	o.Compaction.L0Trigger, o.Memtables.Size = 100, 64<<10
-	release := sync.OnceFunc(func() { close(released) })
-	o.EventListener = &EventListener{WriteStall: func(i WriteStallInfo) {
-		if i.Reason == throttle.SlowMemtables {
-			slowed.Store(true)
-			release()
-		}
-	}}
-	d := openTest(t, o)
-	t.Cleanup(release) // before the store is closed
-	fill(t, d, 0, 500)
-	require.NoError(t, d.Flush())
-	d.mu.Lock()
-	for range 50 { // a low rate replaces the measured one, so that writes owe at least one millisecond
-		d.throttle.NoteFlush(1<<20, 1<<20, time.Second)
-	}
-	d.mu.Unlock()
-	hang.Store(true)
-	for i := 500; !slowed.Load(); i++ {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-		require.Less(t, i, 1700, "soon three memtables are full, and the next write would wait for ever")
-	}
-	require.Positive(t, d.Metrics().Stalls.ByReason[throttle.SlowMemtables].Count)
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/counters"
+	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// dbCounters are the store's counters, except for those of lookups.
+// dbCounters are the store's counters, except for those of lookups and of the write path.
 type dbCounters struct {
-	writes, writeBytes, logBytes, logSyncs atomic.Uint64
-	flushes, flushBytes                    atomic.Uint64
-	loads, loadTables, loadBytes           atomic.Uint64
-	ingests, linked, copied, rewritten     atomic.Uint64 // calls, and tables that were given
-	bytesLinked, bytesIngested             atomic.Uint64 // the latter were written
+	flushes, flushBytes                atomic.Uint64
+	loads, loadTables, loadBytes       atomic.Uint64
+	ingests, linked, copied, rewritten atomic.Uint64 // calls, and tables that were given
+	bytesLinked, bytesIngested         atomic.Uint64 // the latter were written
 }
 
 // Metrics returns the store's counts and its present state. It may be called at any time. On a
@@ -24,13 +24,14 @@ func (d *DB) Metrics() *Metrics {
 	if d == nil || d.state() == nil {
 		return &Metrics{}
 	}
-	s, c, o := d.state(), d.compactor.Counters(), d.options()
+	s := d.state()
+	c, o, w := d.compactor.Counters(), d.options(), d.commit.Status() // w after s: its spare memtable may become part of s
 	m := &Metrics{
 		Writes: WriteMetrics{
-			Batches:  d.counters.writes.Load(),
-			Bytes:    d.counters.writeBytes.Load(),
-			LogBytes: d.counters.logBytes.Load(),
-			LogSyncs: d.counters.logSyncs.Load(),
+			Batches:  w.Batches,
+			Bytes:    w.Bytes,
+			LogBytes: w.LogBytes,
+			LogSyncs: w.LogSyncs,
 		},
 		Flushes: FlushMetrics{Count: d.counters.flushes.Load(), Bytes: d.counters.flushBytes.Load()},
 		Compactions: CompactionMetrics{
@@ -60,10 +61,10 @@ func (d *DB) Metrics() *Metrics {
 		LastSequence: d.finder.VisibleSeq.Load(),
 	}
 	m.Expiry = ExpiryMetrics{Hidden: d.expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.expiry.Time()}
-	d.stallMetrics(m)
+	m.Stalls = stallMetrics(&w)
 	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()
 	d.lookupTotals().Fill(m)
-	m.Memtables.Bytes = d.spareMemory.Load()
+	m.Memtables.Bytes = w.SpareMemory
 	for _, mem := range s.Memtables() {
 		m.Memtables.Bytes += mem.Memory()
 		m.Memtables.Count++
@@ -75,17 +76,26 @@ func (d *DB) Metrics() *Metrics {
 	m.Cache.TableBytes = blocks.Charged
 	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
 	status, running := d.compactor.Status(), d.runningCompactions()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stallReason != "" {
-		m.Stalls.CurrentReason = d.stallReason
-	}
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
 	m.Compactions.Running = running
-	for _, err := range []error{d.failure(), d.flushErr, status.Err, status.ParkedErr} {
+	for _, err := range []error{d.commit.Failure(), w.FlushErr, status.Err, status.ParkedErr} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err
 		}
+	}
+	return m
+}
+
+// stallMetrics returns the stalls of the write path.
+func stallMetrics(s *commit.Status) StallMetrics {
+	m := StallMetrics{CurrentReason: s.Stall}
+	for reason, total := range s.Waits {
+		if m.ByReason == nil {
+			m.ByReason = make(map[string]StallTotal)
+		}
+		m.ByReason[reason] = StallTotal(total)
+		m.Count += total.Count
+		m.Duration += total.Duration
 	}
 	return m
 }

@@ -127,7 +127,7 @@ func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 	fsys := newLogSyncs(vfs.NewMem())
 	d := openTest(t, testOptions(fsys))
 	require.NoError(t, d.Put(testKey(100), testValue(100), NoSync))
-	require.True(t, d.commit.tryLead())
+	release := holdWriters(t, d)
 	var group sync.WaitGroup
 	for i := range 16 {
 		group.Go(func() {
@@ -147,13 +147,9 @@ func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() bool {
-		d.commit.mu.Lock()
-		defer d.commit.mu.Unlock()
-		return len(d.commit.waiting) == 16
-	})
+	waitForWriters(t, d, 16)
 	before, writes := fsys.n.Load(), d.Metrics().Writes.Batches
-	d.commit.stepDown(1)
+	release()
 	group.Wait()
 	require.EqualValues(t, 1, fsys.n.Load()-before, "sixteen calls, one fsync")
 	require.EqualValues(t, 8, d.Metrics().Writes.Batches-writes)
@@ -186,21 +182,14 @@ func TestSyncLogDoesNotWaitForAFlushThatAnotherWriteNeeds(t *testing.T) {
 	}
 	require.ErrorIs(t, refused(), syscall.EIO)
 
-	require.True(t, d.commit.tryLead())
+	release := holdWriters(t, d)
 	var group sync.WaitGroup
 	var write, empty error
-	queued := func(n int) {
-		eventually(t, func() bool {
-			d.commit.mu.Lock()
-			defer d.commit.mu.Unlock()
-			return len(d.commit.waiting) == n
-		})
-	}
 	group.Go(func() { empty = d.SyncLog() })
-	queued(1)
+	waitForWriters(t, d, 1)
 	group.Go(func() { write = d.Put(testKey(1000), value, NoSync) })
-	queued(2)
-	d.commit.stepDown(1)
+	waitForWriters(t, d, 2)
+	release()
 	group.Wait()
 	require.NoError(t, empty, "the log is intact")
 	require.ErrorIs(t, write, syscall.EIO)

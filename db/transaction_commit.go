@@ -196,8 +196,10 @@ func (d *DB) Update(fn func(t *Transaction) error) error {
 		return ErrClosed
 	case fn == nil:
 		return errNilFunction("Update")
+	case d.closed.Load():
+		return ErrClosed
 	}
-	return d.turns.Retry(d.stop.begun, func() error { return d.updateOnce(fn) })
+	return d.turns.Retry(d.commit.Ending(), func() error { return d.updateOnce(fn) })
 }
 
 func (d *DB) updateOnce(fn func(t *Transaction) error) error {

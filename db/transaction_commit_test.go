@@ -43,7 +43,7 @@ func TestTheLeaderFindsLateConflicts(t *testing.T) {
 	var b Batch
 	b.Put([]byte("z"), nil)
 	b.Put([]byte("a"), nil)
-	before := []*batch.Batch{&noWrites, &b.content}
+	before := []*batch.Batch{{}, &b.content}
 	require.Equal(t, ErrConflict, tx.committer().CheckLate(before, horizon, false), "the same group")
 	require.NoError(t, other.committer().CheckLate(before, horizon, false))
 	require.NoError(t, d.Apply(&b, NoSync))
@@ -73,42 +73,6 @@ func TestATransactionIsExaminedAgain(t *testing.T) {
 	require.NoError(t, other.committer().CheckLate(nil, horizon, true))
 	require.Equal(t, ErrConflict, tx.Commit())
 	require.NoError(t, other.Commit())
-}
-
-// A conflict in a group leaves the other writes of the group as they are.
-func TestAConflictDoesNotDisturbItsGroup(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	refused := errors.New("refused")
-	var b, c Batch
-	b.Put([]byte("b"), []byte("1"))
-	c.Put([]byte("c"), []byte("1"))
-	q := &d.commit
-	require.True(t, q.tryLead())
-	requests := []*commitRequest{
-		{batch: &b.content, keep: onDisk, check: func([]*batch.Batch) error { return refused }},
-		{batch: &c.content, keep: onDisk, check: func(before []*batch.Batch) error {
-			require.Len(t, before, 1)
-			require.Zero(t, before[0].Len())
-			return nil
-		}},
-	}
-	var group sync.WaitGroup
-	errs := make([]error, len(requests))
-	for i, r := range requests {
-		group.Go(func() { errs[i] = q.run(d, r) })
-		eventually(t, func() bool {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			return len(q.waiting) == i+1
-		})
-	}
-	q.stepDown(0)
-	group.Wait()
-	require.Equal(t, []error{refused, nil}, errs)
-	_, err := d.Get([]byte("b"))
-	require.Equal(t, ErrNotFound, err)
-	requireValue(t, d, []byte("c"), []byte("1"))
-	require.NoError(t, d.Put([]byte("d"), nil, nil))
 }
 
 // Counters that several goroutines increment concurrently with writes, flushes and compactions lose no

@@ -47,16 +47,9 @@ func (i *interruption) update(key []byte, result chan<- string) {
 		ended.Store(true)
 		result <- fmt.Sprint(calls, err)
 	}()
-	for !ended.Load() && !i.d.commit.crowd() {
+	for !ended.Load() && i.d.commit.Status().Queued == 0 {
 		runtime.Gosched()
 	}
-}
-
-// crowd reports whether a writer waits.
-func (q *commitQueue) crowd() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting) > 0
 }
 
 // The bug: while a deletion of a range or an ingest was written to the MANIFEST, each Update conflicted

@@ -11,8 +11,8 @@ var bugsFromB1 = []bug{
 	{
 		id: "B1a", what: "the directory is not synced after the creation of a log", seen: "LevelDB 195, 196",
 		plant: []patch{{
-			file: "db/rotate.go",
-			old:  "if err := d.fs.SyncDir(d.dir); err != nil {",
+			file: "internal/write/commit/rotate.go",
+			old:  "if err := dir.FS.SyncDir(dir.Path); err != nil {",
 			new:  "if err := error(nil); err != nil {",
 		}},
 		caught: []catch{{
@@ -69,8 +69,8 @@ var bugsFromB1 = []bug{
 			old:  "w.err = errors.Wrapf(err, \"append of",
 			new:  "return errors.Wrapf(err, \"append of",
 		}, {
-			file: "db/fulldisk.go",
-			old:  "d.endWrites(err)",
+			file: "internal/write/commit/fulldisk.go",
+			old:  "c.Fail(err)",
 			new:  "",
 		}},
 		caught: []catch{{
@@ -130,10 +130,10 @@ var bugsFromB1 = []bug{
 	{
 		id: "B6", what: "the log continues after the torn end of the recovered one", seen: "LevelDB, reuse_logs",
 		plant: []patch{{
-			file: "db/rotate.go",
+			file: "internal/write/commit/rotate.go",
 			old:  "return wal.NewWriter(f), nil",
-			new: `if names, lerr := d.fs.List(d.dir + "/lost"); d.log.w == nil && lerr == nil && len(names) > 0 {
-		from, ferr := d.fs.Open(d.dir + "/lost/" + names[len(names)-1])
+			new: `if names, lerr := dir.FS.List(dir.Path + "/lost"); c.log.w == nil && lerr == nil && len(names) > 0 {
+		from, ferr := dir.FS.Open(dir.Path + "/lost/" + names[len(names)-1])
 		if ferr != nil {
 			return nil, ferr
 		}
@@ -153,8 +153,8 @@ var bugsFromB1 = []bug{
 	{
 		id: "B7", what: "the old log is not synced before a synced write goes to the new one", seen: "LevelDB 193, 1081",
 		plant: []patch{{
-			file: "db/rotate.go",
-			old:  "if d.log.w.Unsynced() > 0 {",
+			file: "internal/write/commit/rotate.go",
+			old:  "if c.log.w.Unsynced() > 0 {",
 			new:  "if false {",
 		}},
 		caught: []catch{{
@@ -180,9 +180,9 @@ var bugsFromB1 = []bug{
 	{
 		id: "B8b", what: "sequence numbers wrap at the format's limit", seen: "a hostile MANIFEST",
 		plant: []patch{{
-			file: "db/commit.go",
-			old:  "if d.log.lastSeq+count > base.MaxSeq {",
-			new:  "if d.log.lastSeq+count > 1<<63 {",
+			file: "internal/write/commit/record.go",
+			old:  "if c.log.lastSeq+r.count > base.MaxSeq {",
+			new:  "if c.log.lastSeq+r.count > 1<<63 {",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestSequenceNumbersRunOutWithAnError",

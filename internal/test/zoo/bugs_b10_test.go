@@ -113,9 +113,9 @@ var bugsFromB10 = []bug{
 	{
 		id: "B14", what: "a batch is published before all of it is in the memtable", seen: "the bank tests of Badger and others",
 		plant: []patch{{
-			file: "db/commit.go",
-			old:  "	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n	if d.recent.Watched() {\n		d.recent.Note(d.finder.VisibleSeq.Load(), record)\n	}\n	d.show(batches, len(record))\n",
-			new:  "	d.show(batches, len(record))\n	batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n",
+			file: "internal/write/commit/record.go",
+			old:  "	if mem := c.state().Mem; r.group != nil {\n",
+			new:  "	c.o.Current.VisibleSeq.Store(c.log.lastSeq)\n	if mem := c.state().Mem; r.group != nil {\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestABatchIsInvisibleUntilAllOfItIsInTheMemtable",
@@ -125,7 +125,7 @@ var bugsFromB10 = []bug{
 	{
 		id: "B15a", what: "a full disk ends writes permanently", seen: "LevelDB 924, goleveldb 196, RocksDB 11643",
 		plant: []patch{{
-			file: "db/fulldisk.go",
+			file: "internal/write/commit/fulldisk.go",
 			old:  "if !base.IsNoSpace(err) {",
 			new:  "if !base.IsNoSpace(nil) {",
 		}},
@@ -137,8 +137,8 @@ var bugsFromB10 = []bug{
 	{
 		id: "B15b", what: "writes continue after a record that a full disk cut short", seen: "LevelDB 1180",
 		plant: []patch{{
-			file: "db/commit.go",
-			old:  "if d.log.full != nil {",
+			file: "internal/write/commit/record.go",
+			old:  "if c.log.full != nil {",
 			new:  "if false {",
 		}, {
 			file: "internal/disk/wal/writer.go",

@@ -240,7 +240,7 @@ var bugsFromB19 = []bug{
 		}, {
 			file: "db/table_options.go",
 			old:  "Dir: d.files, Kind: base.FileTable,",
-			new:  "NoSync: d.log.w == nil /* in recovery */, Dir: d.files, Kind: base.FileTable,",
+			new:  "NoSync: d.state() == nil /* in recovery */, Dir: d.files, Kind: base.FileTable,",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestCrashAtEveryOperationOfARecovery", args: "-crash.states M0,M1 -crash.seed 1 -crash.limit 40",
@@ -250,9 +250,14 @@ var bugsFromB19 = []bug{
 	{
 		id: "B28a", what: "a failed write is visible while the store is open", seen: "ATC'20, fsync failures",
 		plant: []patch{{
-			file: "db/commit.go",
-			old:  "	if err := d.appendLog(record, keep); err != nil {\n		d.logFailed(err)\n",
-			new:  "	if err := d.appendLog(record, keep); err != nil {\n		batch.Insert(d.state().Mem.Memtable, &d.log.inserter, record)\n		d.finder.VisibleSeq.Store(d.log.lastSeq)\n		d.logFailed(err)\n",
+			file: "internal/write/commit/record.go",
+			old:  "	if err := c.writeLog(r.count, parts, r.durability); err != nil {\n",
+			new: "	if err := c.writeLog(r.count, parts, r.durability); err != nil {\n		batch.Insert(c.state().Mem.Memtable, &c.log.inserter, bytes.Join(parts, nil))\n" +
+				"		c.o.Current.VisibleSeq.Store(c.log.lastSeq)\n",
+		}, {
+			file: "internal/write/commit/record.go",
+			old:  "	\"encoding/binary\"\n",
+			new:  "	\"bytes\"\n	\"encoding/binary\"\n",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestAFailedWriteIsInvisibleUntilTheNextOpenDecides",
@@ -271,8 +276,9 @@ var bugsFromB19 = []bug{
 			new:  "LogNum: manifest.Num(r.KeptLog(logNum)), LastSeq: manifest.Num(lastSeq), Added: added,",
 		}, {
 			file: "db/recovery.go",
-			old:  "d.finder.State.Store(&lookup.State{Mem: d.newMemBuffer(logNum, 0), Version: v})",
-			new:  "s := &lookup.State{Mem: d.newMemBuffer(logNum, 0), Version: v}\n\t\tif m := r.Memtables(); m != nil {\n\t\t\ts.Mem = &lookup.Memtable{Memtable: m[0], LogNum: r.KeptLog(logNum)}\n\t\t}\n\t\td.finder.State.Store(s)",
+			old:  "}, d.commit.Open)",
+			new: "}, func(v *manifest.Version) {\n\t\td.commit.Open(v)\n\t\tif m := r.Memtables(); m != nil {\n\t\t\ts := *d.state()\n" +
+				"\t\t\ts.Mem = &lookup.Memtable{Memtable: m[0], LogNum: r.KeptLog(logNum)}\n\t\t\td.finder.State.Store(&s)\n\t\t}\n\t})",
 		}, {
 			file: "db/recovery.go",
 			old:  "	r.RemoveOld(logNum, d.set.ManifestNum())\n",

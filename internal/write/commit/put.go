@@ -203,6 +203,3 @@ func (l *Leader) Flush() error {
 
 // HandOver writes the buffered records of the log to the operating system.
 func (l *Leader) HandOver() error { return l.c.handOver() }
-
-// Leader returns the handle of the leader, for code that a function of Lead calls and that does not get it.
-func (c *Committer) Leader() *Leader { return &Leader{c} }

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -138,6 +139,21 @@ func TestALeaderDoesNotWaitForWritersThatDoNotReturn(t *testing.T) {
 		q.expected = 1
 		require.Zero(t, q.gather(), "all writers have returned")
 	}
+}
+
+// With one processor, a writer that was started runs when the leader yields.
+func TestALeaderWaitsForWritersThatReturn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	q := &queue{waiting: []*request{{durability: OnDisk}}, expected: 2}
+	var returned sync.WaitGroup
+	returned.Go(func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.waiting = append(q.waiting, &request{durability: OnDisk})
+	})
+	require.Less(t, q.gather(), gatherYields)
+	returned.Wait()
+	require.Len(t, q.waiting, 2)
 }
 
 func TestAGroupIsBounded(t *testing.T) {
