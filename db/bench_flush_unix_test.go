@@ -54,7 +54,7 @@ func BenchmarkFlush(b *testing.B) {
 
 // fullMemtable returns a memtable of 16 MiB that has less than 1 KiB left.
 func fullMemtable(d *DB, shape string) *memtable.Memtable {
-	mem := memtable.New(d.cmp, memtable.ArenaSize(16<<20))
+	mem := memtable.New(d.opts.Comparer, memtable.ArenaSize(16<<20))
 	var in memtable.Inserter
 	rnd := rand.New(rand.NewPCG(1, 2))
 	piece := make([]byte, 50)

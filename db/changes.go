@@ -160,11 +160,11 @@ func (d *DB) Changes(ctx context.Context, since uint64, o *ChangeOptions) iter.S
 }
 
 func (d *DB) changeLoop(since uint64, o *ChangeOptions) *feed.Loop {
-	l := &feed.Loop{Source: d.directory, Since: since, Unsynced: o.Unsynced, Wait: o.Wait}
-	if d.changes != nil {
-		l.Source = d.changes
+	l := &feed.Loop{Source: d.feeds.found, Since: since, Unsynced: o.Unsynced, Wait: o.Wait}
+	if d.feeds.kept != nil {
+		l.Source = d.feeds.kept
 	}
-	l.ReaderOptions = feed.ReaderOptions{FS: d.fs, Cmp: d.cmp, Expiry: d.expiry, Prefix: o.Prefix}
+	l.ReaderOptions = feed.ReaderOptions{FS: d.files.FS, Cmp: d.opts.Comparer, Expiry: d.scans.Expiry, Prefix: o.Prefix}
 	return l
 }
 
@@ -175,10 +175,16 @@ func (d *DB) changesUsable(ctx context.Context, method string) error {
 		return ErrClosed
 	case ctx == nil:
 		return errNilContext(method)
-	case d.changes == nil && !d.opts.ReadOnly:
+	case d.feeds.kept == nil && !d.opts.ReadOnly:
 		return errors.Newf("sievedb: %s: the database keeps no changes; set Options.Changes", method)
 	}
 	return nil
+}
+
+// feeds are where changes are read. One of the two is nil, and both are in a store that keeps none.
+type feeds struct {
+	kept  *feed.Archive   // keeps logs, as Options.Changes says
+	found *feed.Directory // finds the changes of a database that is not open for writing here
 }
 
 // changeHost is what a reader of changes sees of the store.
@@ -189,7 +195,7 @@ type changeHost struct {
 }
 
 func (d *DB) changeHost() changeHost {
-	return changeHost{visible: &d.finder.VisibleSeq, closing: d.closing, limit: d.changeLimit}
+	return changeHost{visible: &d.finder.VisibleSeq, closing: d.stop.closing, limit: d.changeLimit}
 }
 
 func (h changeHost) LastVisible() uint64      { return h.visible.Load() }
@@ -204,9 +210,9 @@ func (d *DB) changeLimit(ctx context.Context, unsynced bool) (limit uint64, err 
 	switch {
 	case d.follower != nil:
 		err = d.Refresh(ctx)
-	case d.changes != nil && !unsynced:
+	case d.feeds.kept != nil && !unsynced:
 		return min(d.commit.Synced(), d.finder.VisibleSeq.Load()), nil
-	case d.changes != nil && d.commit.Err() == nil:
+	case d.feeds.kept != nil && d.commit.Err() == nil:
 		limit = d.finder.VisibleSeq.Load()
 		return limit, d.commit.HandOver()
 	}
@@ -228,13 +234,13 @@ func (d *DB) ChangePositions() (oldest, last uint64, err error) {
 	if err := d.changesUsable(context.Background(), "ChangePositions"); err != nil {
 		return 0, 0, err
 	}
-	if d.changes == nil {
+	if d.feeds.kept == nil {
 		last = d.finder.VisibleSeq.Load()
-		oldest, err = d.directory.Oldest(last)
+		oldest, err = d.feeds.found.Oldest(last)
 		return min(oldest, last), last, err
 	}
 	last = min(d.commit.Synced(), d.finder.VisibleSeq.Load())
-	oldest, err = d.changes.Oldest()
+	oldest, err = d.feeds.kept.Oldest()
 	return min(oldest, last), last, err
 }
 
@@ -248,7 +254,7 @@ func (d *DB) SetCursor(name string, position uint64) error {
 	if err := d.cursorsUsable("SetCursor"); err != nil {
 		return err
 	}
-	return d.orReadOnly(d.changes.SetCursor(name, position, d.finder.VisibleSeq.Load()))
+	return d.orReadOnly(d.feeds.kept.SetCursor(name, position, d.finder.VisibleSeq.Load()))
 }
 
 // DropCursor forgets a cursor. It does nothing if there is none of that name. On a full disk it removes what only that
@@ -257,7 +263,7 @@ func (d *DB) DropCursor(name string) error {
 	if err := d.cursorsUsable("DropCursor"); err != nil {
 		return err
 	}
-	return d.orReadOnly(d.changes.DropCursor(name))
+	return d.orReadOnly(d.feeds.kept.DropCursor(name))
 }
 
 // Cursors returns the positions of all cursors by name.
@@ -265,7 +271,7 @@ func (d *DB) Cursors() (map[string]uint64, error) {
 	if err := d.cursorsUsable("Cursors"); err != nil {
 		return nil, err
 	}
-	return d.changes.Cursors(), nil
+	return d.feeds.kept.Cursors(), nil
 }
 
 func (d *DB) cursorsUsable(method string) error {
@@ -277,15 +283,15 @@ func (d *DB) cursorsUsable(method string) error {
 
 // commitChanges returns what the write path calls to keep changes, nil if none are kept.
 func (d *DB) commitChanges() *commit.Changes {
-	if d.changes == nil {
+	if d.feeds.kept == nil {
 		return nil
 	}
 	return &commit.Changes{
-		SwitchLog:  d.changes.SwitchLog,
-		KeepFailed: func(logged, last uint64) error { return d.changes.NoteFailed(logged, last, d.set.ManifestNum()) },
+		SwitchLog:  d.feeds.kept.SwitchLog,
+		KeepFailed: func(logged, last uint64) error { return d.feeds.kept.NoteFailed(logged, last, d.set.ManifestNum()) },
 		Wake: func() {
-			if d.changes.Watched() {
-				d.changes.Wake()
+			if d.feeds.kept.Watched() {
+				d.feeds.kept.Wake()
 			}
 		},
 	}
@@ -293,11 +299,11 @@ func (d *DB) commitChanges() *commit.Changes {
 
 // retireLog removes a log that is not needed any more, or keeps it for Changes.
 func (d *DB) retireLog(num uint64) {
-	if d.changes == nil {
+	if d.feeds.kept == nil {
 		d.files.Remove(d.files.File(base.FileLog, num))
 		return
 	}
-	if err := d.changes.Keep(num); err != nil {
+	if err := d.feeds.kept.Keep(num); err != nil {
 		d.opts.Logger.Warn("a log cannot be moved to the kept ones; the next flush tries again", "log", num, "err", err)
 	}
 }
@@ -309,11 +315,11 @@ func (d *DB) planChanges(r *replay.Replayer, files manifest.DirFiles, state mani
 		return nil, nil
 	}
 	var err error
-	d.changes, err = feed.New(feed.Options{FS: d.fs, Dir: d.dir, Logger: d.opts.Logger, Bytes: uint64(keep.Bytes), Age: keep.Age})
+	d.feeds.kept, err = feed.New(feed.Options{FS: d.files.FS, Dir: d.files.Path, Logger: d.opts.Logger, Bytes: uint64(keep.Bytes), Age: keep.Age})
 	if err != nil {
 		return nil, err
 	}
-	return d.changes.Examine(feed.NewRecovered(files, state, r.LastSeq(), r.Salvaged()))
+	return d.feeds.kept.Examine(feed.NewRecovered(files, state, r.LastSeq(), r.Salvaged()))
 }
 
 // keepChanges moves the recovered logs to the kept ones. The history continues in log num.
@@ -321,7 +327,7 @@ func (d *DB) keepChanges(plan *feed.Plan, num uint64) {
 	if plan == nil {
 		return
 	}
-	if err := d.changes.Start(plan, num); err != nil {
+	if err := d.feeds.kept.Start(plan, num); err != nil {
 		d.opts.Logger.Error("changes are not kept", "err", err)
 		d.reportBackground(err)
 	}

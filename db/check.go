@@ -28,7 +28,7 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	s := d.finder.Ref()
 	defer s.Version.Unref()
 	report, err := check.Tables(ctx, s.Version, check.Options{
-		Cache: d.tables, Comparer: d.cmp, Policies: d.opts.checkPolicies(), Closed: d.closed.Load,
+		Cache: d.tables, Comparer: d.opts.Comparer, Policies: d.opts.checkPolicies(), Closed: d.closed.Load,
 	})
 	if report != nil {
 		report.Faults = append(slices.Clone(d.report.Losses), report.Faults...)

@@ -59,7 +59,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (
 		}
 	}()
 	from := checkpoint.Options{
-		FS: d.opts.FS, Dir: d.dir, LogDir: d.place.Logs.Dir(), Dest: dest, Open: d.fs.Open, Tables: d.levelWriterOptions(0, d.plan.FlushBits(s.Entries())), Closed: d.closed.Load,
+		FS: d.opts.FS, Dir: d.files.Path, LogDir: d.dir.Logs.Dir(), Dest: dest, Open: d.files.FS.Open, Tables: d.levelWriterOptions(0, d.writers.plan.FlushBits(s.Entries())), Closed: d.closed.Load,
 	}
 	if d.follower != nil {
 		from.Linked = d.follower.Pinned
@@ -75,7 +75,7 @@ func (d *DB) Dir() string {
 	if d == nil {
 		return ""
 	}
-	return d.dir
+	return d.files.Path
 }
 
 // takeState returns the present state for a checkpoint. Close waits until it is released.
@@ -84,7 +84,7 @@ func (d *DB) takeState() (s *checkpoint.State, err error) {
 		if d.opts.ReadOnly {
 			s = d.takeView()
 		} else if err = l.HandOver(); err == nil {
-			s, err = checkpoint.Take(d.fs, d.dir, d.set, func() []uint64 { return d.state().Logs() })
+			s, err = checkpoint.Take(d.files.FS, d.files.Path, d.set, func() []uint64 { return d.state().Logs() })
 		}
 		if err != nil {
 			return err

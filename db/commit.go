@@ -32,7 +32,7 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
-	if d.expiry != nil {
+	if d.scans.Expiry != nil {
 		var err error
 		if kind, value, err = d.seal(kind, key, value); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (d *DB) SyncLog() error { return d.Apply(new(Batch), Sync) }
 // apply is Apply for a batch that the caller has exclusively. It is not written if check, which
 // may be nil, returns an error.
 func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
-	if b.NeedsSeal(d.expiry) && b.Refused() == nil {
+	if b.NeedsSeal(d.scans.Expiry) && b.Refused() == nil {
 		return d.sealBatch(b, func(b *batch.Batch) error { return d.apply(b, wo, check) })
 	}
 	return d.commit.Apply(b, wo.durability(), check)
@@ -126,8 +126,8 @@ func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
 // newCommitter returns the store's write path.
 func (d *DB) newCommitter() *commit.Committer {
 	return commit.New(commit.Options{
-		Cmp: d.cmp, Dir: d.files, NewFileNum: func() uint64 { return d.set.NewFileNum() }, Memory: d.share.Memory(),
-		Limits: d.opts.commitLimits(), Current: &d.finder.Current, Recent: &d.recent, Latency: &d.latency,
+		Cmp: d.opts.Comparer, Dir: d.files, NewFileNum: func() uint64 { return d.set.NewFileNum() }, Memory: d.share.Memory(),
+		Limits: d.opts.commitLimits(), Current: &d.finder.Current, Recent: &d.txns.recent, Latency: &d.counters.latency,
 		Compactions: commit.Compactions{
 			Full:   func() { d.compactor.NoteFull() },
 			Paused: func() bool { return d.compactor.Paused() },
@@ -159,7 +159,7 @@ func (d *DB) writesFailed(err, cause error) {
 	if cause == nil {
 		return
 	}
-	_ = base.Catch(d.cmp, "BackgroundError", func() error {
+	_ = base.Catch(d.opts.Comparer, "BackgroundError", func() error {
 		var p *PanicError
 		if errors.As(cause, &p) {
 			d.opts.Logger.Error("writes ended", "err", cause, "stack", string(p.Stack))

@@ -28,7 +28,7 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 		return errNilContext("Compact")
 	}
 	if start != nil && limit != nil {
-		switch c := d.cmp.Compare(start, limit); {
+		switch c := d.opts.Comparer.Compare(start, limit); {
 		case c > 0:
 			return errors.New("sievedb: Compact: start is after limit; pass the key that sorts first as start")
 		case c == 0:
@@ -89,21 +89,21 @@ func (d *DB) flushInPause(flush func() error) error {
 func (d *DB) newCompactor() *compact.Scheduler {
 	o := &d.opts
 	return compact.New(compact.Options{
-		Dir: d.files, Cmp: d.cmp, Cache: d.tables, Obsolete: d.obsolete, Plan: d.plan,
+		Dir: d.files, Cmp: d.opts.Comparer, Cache: d.tables, Obsolete: d.leftovers.obsolete, Plan: d.writers.plan,
 		NewFileNum: d.set.NewFileNum,
 		NewWriter:  d.newTableWriter,
 		Tuning:     d.tuning(o), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
-		Slots: d.share.Slots(), MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During, Expiry: d.expiry,
+		Slots: d.share.Slots(), MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During, Expiry: d.scans.Expiry,
 		Begin: func(i compact.Info) { notify(d, o.EventListener.CompactionBegin, CompactionInfo(i)) },
 		End: func(i compact.Info) {
-			d.share.Trim(d.writers)
+			d.share.Trim(d.writers.spares)
 			notify(d, o.EventListener.CompactionEnd, CompactionInfo(i))
 		},
 		Guard:  d.commit.Guard,
 		Fail:   d.commit.Fail,
 		Ended:  d.compactionEnded,
 		Logger: o.Logger,
-	}, compactionHost{snapshots: &d.snapshots, current: &d.finder.Current, expiry: d.expiry, apply: d.applyEdit})
+	}, compactionHost{snapshots: &d.snapshots, current: &d.finder.Current, expiry: d.scans.Expiry, apply: d.applyEdit})
 }
 
 // compactionEnded receives the result of a compaction: writers may wait for it.

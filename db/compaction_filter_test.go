@@ -157,7 +157,7 @@ func TestASnapshotOpenedDuringAFilteringCompactionKeepsItsView(t *testing.T) {
 	require.True(t, it.First(), "an iterator of the snapshot outlives it")
 	require.Equal(t, "drop 1", string(it.Value()))
 	require.NoError(t, it.Close())
-	require.NoError(t, strayFilesWhenIdle(d, d.fs), "the tables of the snapshot are removed")
+	require.NoError(t, strayFilesWhenIdle(d, d.files.FS), "the tables of the snapshot are removed")
 	_, err = during.Get([]byte("a"))
 	require.Equal(t, ErrClosed, err)
 }

@@ -236,7 +236,7 @@ func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 		requireValue(t, d, testKey(k), testValue(k+rounds-1))
 	}
 	settle(t, d)
-	d.obsolete.Remove() // another goroutine may be removing files, too
+	d.leftovers.obsolete.Remove() // another goroutine may be removing files, too
 	eventually(t, func() bool { return d.Metrics().Total().Tables == len(namesOf(t, counting, base.FileTable)) })
 	require.NoError(t, d.Close())
 	require.Zero(t, counting.Snapshot().Total.OpenFiles, "every file is closed")

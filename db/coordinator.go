@@ -12,16 +12,16 @@ import (
 // newCoordinator returns what makes loads, ingests and deletions of ranges.
 func (d *DB) newCoordinator() *bulk.Coordinator {
 	return bulk.New(bulk.Options{
-		Cmp: d.cmp, Dir: d.files, Set: d.set, Cache: d.tables, Compactor: d.compactor, Current: &d.finder.Current,
-		Snapshots: &d.snapshots, Recent: &d.recent, Untraced: &d.untraced, Expiry: d.expiry,
-		Plan: d.plan, Policy: d.opts.Filters.Policy, Known: d.opts.checkPolicies(), Closing: d.commit.Ending(),
+		Cmp: d.opts.Comparer, Dir: d.files, Set: d.set, Cache: d.tables, Compactor: d.compactor, Current: &d.finder.Current,
+		Snapshots: &d.snapshots, Recent: &d.txns.recent, Untraced: &d.txns.untraced, Expiry: d.scans.Expiry,
+		Plan: d.writers.plan, Policy: d.opts.Filters.Policy, Known: d.opts.checkPolicies(), Closing: d.commit.Ending(),
 		NewTables:    func() tables.WriterOptions { return d.tableWriterOptions(0) },
 		TableSize:    func() uint64 { return uint64(d.options().Tables.Size) },
 		Flush:        func() error { return d.flushInPause(d.Flush) },
 		Lead:         d.lead,
 		IgnoreLevel0: d.commit.IgnoreLevel0,
 		Apply:        d.applyEdit,
-		Changes:      func() *feed.Archive { return d.changes },
+		Changes:      func() *feed.Archive { return d.feeds.kept },
 		WrittenSince: d.writtenSince,
 		Keys:         d.visitKeys,
 		InListener:   d.listenerCalls.InThisGoroutine,

@@ -74,8 +74,8 @@ func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 		_, err := mem.Stat(path)
 		return err == nil
 	}
-	d.uncertain = append(d.uncertain, before)
-	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, func(*lookup.State) { d.uncertain = append(d.uncertain, meanwhile) }))
+	d.leftovers.uncertain = append(d.leftovers.uncertain, before)
+	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, func(*lookup.State) { d.leftovers.uncertain = append(d.leftovers.uncertain, meanwhile) }))
 	require.False(t, there(beforePath))
 	require.True(t, there(meanwhilePath))
 	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, nil))

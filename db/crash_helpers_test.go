@@ -250,14 +250,14 @@ func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
 		switch {
 		case op.Delete:
 			batch.Delete([]byte(op.Key))
-		case i%2 == 0 && d.expiry.Under([]byte(op.Key)):
+		case i%2 == 0 && d.scans.Expiry.Under([]byte(op.Key)):
 			batch.PutTTL([]byte(op.Key), []byte(op.Value), longTTL)
 		default:
 			batch.Put([]byte(op.Key), []byte(op.Value))
 		}
 	}
 	batch.Put(fmt.Appendf(nil, "%s%d", droppedPrefix, b.Number%w.keys), []byte(droppedPrefix))
-	if d.expiry != nil {
+	if d.scans.Expiry != nil {
 		batch.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, b.Number%w.keys), bytes.Repeat([]byte("e"), 60), time.Millisecond)
 	}
 	b.Issued = r.Len()

@@ -7,25 +7,17 @@ import (
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
-	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/limit/share"
-	"github.com/sievedb/sievedb/internal/read/counters"
-	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/work/compact"
-	"github.com/sievedb/sievedb/internal/work/feed"
 	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/commit"
-	"github.com/sievedb/sievedb/internal/write/txn"
-	"github.com/sievedb/sievedb/sstable"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // The errors of the public API. Test for them with errors.Is.
@@ -75,78 +67,38 @@ type NewerError = sievedb.NewerError
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.
 type DB struct {
-	opts Options // with all defaults filled in, as of Open; see options for those that can change
-	tunable
-	cmp *base.Comparer
-	home
-	storage
-	reading
+	opts    Options // with all defaults filled in, as of Open; see options for those that can change
+	inForce optionsInForce
+
+	dir       *dbdir.Dir       // with its lock and its reserve
+	follower  *follow.Follower // nil: dir is locked
+	files     tables.Directory // dir, or what follower sees of it
+	feeds     feeds            // of changes
+	set       *manifest.Set    // of versions
+	tables    *tables.Cache    // those that are open
+	writers   tableWriters     // of new tables
+	share     *share.Store     // nil: nothing is shared
+	finder    lookup.Finder    // for lookups; commit replaces its state
+	scans     scan.Source      // for iterators
 	compactor *compact.Scheduler
 
 	closed        closedFlag
 	listenerCalls tracking.ListenerCalls
-	closing       chan struct{} // closed when Close begins
+	stop          stop
 
-	_ [64]byte // keeps the fields that writers change off the cache line that lookups load
+	commit *commit.Committer
+	bulk   *bulk.Coordinator
 
-	writing
+	// Writers change the fields from here on. Lookups load those before.
+	txns      transactions
+	counters  dbCounters
 	snapshots lookup.Snapshots
 	opened    tracking.OpenList
-
-	mu        sync.Mutex           // guards the fields below; no other lock is acquired under it
-	uncertain []*manifest.FileMeta // tables to remove once a later edit is in force
+	leftovers leftovers
 
 	report OpenReport // set by Open
 
 	background sync.WaitGroup
-}
-
-// home is the directory that a DB has locked.
-type home struct {
-	dir      string
-	fs       vfs.FS
-	files    tables.Directory // dir on fs
-	place    *dbdir.Dir       // its lock
-	reserve  *dbdir.Reserve   // nil: there is none
-	follower *follow.Follower // nil: the directory is locked
-	// directory finds the changes of a database that is not open for writing here.
-	directory *feed.Directory
-}
-
-// storage is what a DB needs to read and write tables and the MANIFEST.
-type storage struct {
-	set        *manifest.Set
-	tables     *tables.Cache
-	blockCache *sstable.BlockCache
-	writers    *tables.SpareWriters
-	plan       *filterplan.Planner // of filters
-	share      *share.Store        // nil: nothing is shared
-	obsolete   *tables.Obsolete
-}
-
-// reading is what lookups load and count.
-type reading struct {
-	finder lookup.Finder    // commit replaces its state
-	scans  scan.Source      // of iterators
-	ranges *counters.Ranges // nil: there are none
-	expiry *expiry.Policy   // nil: nothing expires
-}
-
-// writing is what writes work with.
-type writing struct {
-	commit *commit.Committer
-	stop   stop
-	recent txn.Recent // commits
-	// untraced has the changes that recent and the sequence numbers do not show.
-	untraced txn.Untraced
-	bulk     *bulk.Coordinator
-	// changes keeps logs for Changes; nil if Options.Changes does not ask for that.
-	changes *feed.Archive
-	turns   txn.Turns // of Updates that met conflicts
-	// firstTable is the number from which on tables were written since Open.
-	firstTable uint64
-	counters   dbCounters
-	latency    latency.Set
 }
 
 // closedFlag says whether a DB refuses calls. Its zero value says yes: only Open makes a DB
@@ -170,7 +122,7 @@ func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 // cleanLoop removes files that readers released, until the store closes.
 func (d *DB) cleanLoop() {
 	defer d.background.Done()
-	for d.commit.Guard("the removal of tables", func() error { d.obsolete.Run(d.commit.Ending()); return nil }) != nil {
+	for d.commit.Guard("the removal of tables", func() error { d.leftovers.obsolete.Run(d.commit.Ending()); return nil }) != nil {
 		continue // the removal panicked; the next ones are still tried
 	}
 }
@@ -214,7 +166,7 @@ func (d *DB) Close() error {
 	if !d.closed.set() {
 		return ErrClosed
 	}
-	close(d.closing)
+	close(d.stop.closing)
 	d.commit.Refuse()
 	d.stop.mu.Lock()
 	defer d.stop.mu.Unlock()
@@ -223,14 +175,14 @@ func (d *DB) Close() error {
 		err = d.endWriting(ErrClosed)
 	}
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
-	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
+	try := func(step func() error) { keep(base.Catch(d.opts.Comparer, "Close", step)) }
 	for _, m := range d.state().Memtables() {
 		m.Settle()
 	}
 	try(func() error { d.tables.Close(); return nil })
-	try(func() error { d.blockCache.Close(); return nil })
+	try(func() error { d.tables.Blocks().Close(); return nil })
 	try(d.endFollowing)
-	try(d.place.Close)
+	try(d.dir.Close)
 	d.share.Leave()
 	keep(d.bulk.Discarded("closed"))
 	if open := d.opened.String(); open != "" {

@@ -1,10 +1,21 @@
 package db
 
 import (
+	"sync"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
+
+// leftovers are tables that no version names any more, or that may not be named.
+type leftovers struct {
+	obsolete *tables.Obsolete
+	mu       sync.Mutex // guards uncertain; no other lock is acquired under it
+	// uncertain are the tables of edits that failed and may be in force. A later edit decides.
+	uncertain []*manifest.FileMeta
+}
 
 // applyEdit records edit in the MANIFEST and installs the resulting version. A MANIFEST that
 // cannot be written ends the writes, unless the disk is full: then the next edit begins a new
@@ -33,19 +44,19 @@ func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also f
 	} else {
 		d.removeTables(written)
 	}
-	d.mu.Lock()
-	d.uncertain = append(d.uncertain, settled...)
-	d.mu.Unlock()
+	d.leftovers.mu.Lock()
+	d.leftovers.uncertain = append(d.leftovers.uncertain, settled...)
+	d.leftovers.mu.Unlock()
 	return err
 }
 
 // takeUncertain returns the tables of failed edits that may be in force, and forgets them:
 // once a later edit is in force, they are not needed.
 func (d *DB) takeUncertain() []*manifest.FileMeta {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	tables := d.uncertain
-	d.uncertain = nil
+	d.leftovers.mu.Lock()
+	defer d.leftovers.mu.Unlock()
+	tables := d.leftovers.uncertain
+	d.leftovers.uncertain = nil
 	return tables
 }
 

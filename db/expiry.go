@@ -78,7 +78,7 @@ func (d *DB) expiryPrefixes(recorded manifest.Recorded) (all, added [][]byte, er
 	asked := d.opts.Expiry.prefixes()
 	if recorded.PrefixesUnknown() && len(asked) == 0 {
 		return nil, nil, errors.Newf("sievedb: %s has values that expire, but its MANIFEST does not say under which prefixes, because an earlier "+
-			"version wrote it: open it for writing once with the Options.Expiry.Prefixes and Namespaces of its values; they are then recorded", d.dir)
+			"version wrote it: open it for writing once with the Options.Expiry.Prefixes and Namespaces of its values; they are then recorded", d.files.Path)
 	}
 	all, added = expiry.Join(recorded.Prefixes, asked)
 	if recorded.PrefixesUnknown() {
@@ -95,12 +95,12 @@ func (d *DB) adoptExpiry(recorded manifest.Recorded) (added [][]byte, err error)
 		return nil, err
 	}
 	d.setExpiry(expiry.New(all, d.opts.Expiry.Clock))
-	d.expiry.Advance(recorded.Time)
+	d.scans.Expiry.Advance(recorded.Time)
 	return added, nil
 }
 
 func (d *DB) setExpiry(p *expiry.Policy) {
-	d.expiry, d.scans.Expiry = p, p
+	d.scans.Expiry, d.scans.Expiry = p, p
 	d.finder.SetExpiry(p)
 }
 
@@ -118,10 +118,10 @@ func (d *DB) recordExpiry(added [][]byte, tables []manifest.LevelFile, seq uint6
 			return err
 		}
 	}
-	prefixes := d.expiry.Prefixes()
+	prefixes := d.scans.Expiry.Prefixes()
 	if n := manifest.PrefixBytes(prefixes); n > manifest.MaxPrefixBytes {
 		return errors.Newf("sievedb: the prefixes of Options.Expiry and those that %s has recorded take %d bytes; at most %d are supported, "+
-			"so put what expires under fewer prefixes", d.dir, n, manifest.MaxPrefixBytes)
+			"so put what expires under fewer prefixes", d.files.Path, n, manifest.MaxPrefixBytes)
 	}
 	if len(prefixes) > 0 {
 		d.set.RecordPrefixes(prefixes)
@@ -132,7 +132,7 @@ func (d *DB) recordExpiry(added [][]byte, tables []manifest.LevelFile, seq uint6
 // checkEnvelopes returns an error if a value under one of the prefixes has no envelope.
 func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) error {
 	bounds := []scan.Options{{}} // in another order the keys under a prefix may be anywhere
-	if d.cmp.IsBytewise() {
+	if d.opts.Comparer.IsBytewise() {
 		bounds = bounds[:0]
 		for _, prefix := range prefixes {
 			bounds = append(bounds, scan.Options{LowerBound: prefix, UpperBound: keyspace.After(prefix)})
@@ -142,7 +142,7 @@ func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) 
 		bounds[i].NoFillCache, bounds[i].KeysOnly = true, true
 		var c scan.Cursor
 		v.TryRef() // v has a reference, and the cursor releases its own
-		c.Start(&d.scans, v, seq, d.expiry.Now())
+		c.Start(&d.scans, v, seq, d.scans.Expiry.Now())
 		c.Open(&bounds[i])
 		for c.Next() {
 		}
@@ -151,7 +151,7 @@ func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) 
 		if errors.Is(err, ErrNoEnvelope) {
 			return errors.Newf("sievedb: Options.Expiry asks for the prefixes %q, but %s has values under them that were written without the option, "+
 				"so they have no place for a time; it has recorded the prefixes %q: leave the others out and the database opens as before; "+
-				"put values that should expire under a new prefix, or delete those first", prefixes, d.dir, d.set.Recorded().Prefixes)
+				"put values that should expire under a new prefix, or delete those first", prefixes, d.files.Path, d.set.Recorded().Prefixes)
 		}
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (d *DB) ExpiryPrefixes() [][]byte {
 	if d == nil || d.closed.Load() {
 		return nil
 	}
-	prefixes := d.expiry.Prefixes()
+	prefixes := d.scans.Expiry.Prefixes()
 	if d.set != nil { // it has them also if Raw is set
 		prefixes = d.set.Recorded().Prefixes
 	}
@@ -184,7 +184,7 @@ func (d *DB) PutTTL(key, value []byte, ttl time.Duration, wo *WriteOptions) erro
 	if err := expiry.CheckTTL(ttl); err != nil {
 		return err
 	}
-	sealed, err := d.expiry.Seal(nil, key, value, ttl)
+	sealed, err := d.scans.Expiry.Seal(nil, key, value, ttl)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (t *Transaction) GetTTL(key []byte) (value []byte, ttl time.Duration, err e
 // ownTTL returns the time to live of the transaction's newest write of key. It goes through all of them.
 func (t *Transaction) ownTTL(key []byte) (ttl time.Duration) {
 	for _, e := range t.batch.All() {
-		if e.Kind != batch.EntryDeleteRange && t.db.cmp.Compare(e.Key, key) == 0 {
+		if e.Kind != batch.EntryDeleteRange && t.db.opts.Comparer.Compare(e.Key, key) == 0 {
 			ttl = e.TTL
 		}
 	}
@@ -275,7 +275,7 @@ func (d *DB) seal(kind base.Kind, key, value []byte) (base.Kind, []byte, error) 
 	case kindSealed:
 		return base.KindSet, value, nil
 	case base.KindSet:
-		value, err := d.expiry.Seal(nil, key, value, 0)
+		value, err := d.scans.Expiry.Seal(nil, key, value, 0)
 		return kind, value, err
 	}
 	return kind, value, nil
@@ -285,7 +285,7 @@ func (d *DB) seal(kind base.Kind, key, value []byte) (base.Kind, []byte, error) 
 func (d *DB) sealBatch(b *batch.Batch, apply func(*batch.Batch) error) error {
 	sealed := batch.Borrow()
 	defer batch.Return(sealed)
-	if err := sealed.Seal(d.expiry, b); err != nil {
+	if err := sealed.Seal(d.scans.Expiry, b); err != nil {
 		return err
 	}
 	return apply(sealed)
@@ -294,13 +294,13 @@ func (d *DB) sealBatch(b *batch.Batch, apply func(*batch.Batch) error) error {
 // tableOptions returns the options of new tables.
 func (d *DB) tableOptions(o *Options) sstable.WriterOptions {
 	t := o.tableOptions()
-	t.Expiry, t.ExpiryKeys = d.expiry.ForTables()
+	t.Expiry, t.ExpiryKeys = d.scans.Expiry.ForTables()
 	return t
 }
 
 // recordTime makes the MANIFEST record the time of the store when it closes.
 func (d *DB) recordTime() error {
-	if d.expiry.Now() == 0 || d.commit.Failure() != nil { // 0: nothing expires
+	if d.scans.Expiry.Now() == 0 || d.commit.Failure() != nil { // 0: nothing expires
 		return nil
 	}
 	return d.applyEdit(&manifest.Edit{}, nil, nil)

@@ -452,7 +452,7 @@ func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 	require.Equal(t, "all values have expired", last.Load().Reason)
 	require.Equal(t, []int{NumLevels - 1, tables, 0}, []int{last.Load().InputLevel, last.Load().InputTables, last.Load().OutputTables})
 	requireContent(t, d, "t/key000007x", "stays", "t/key000008", "newer", "t/key000009", "")
-	require.NoError(t, strayFilesWhenIdle(d, d.fs))
+	require.NoError(t, strayFilesWhenIdle(d, d.files.FS))
 	requireNoFaults(t, d)
 }
 

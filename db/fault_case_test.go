@@ -149,7 +149,7 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 		before = now
 		waitUntilIdle(d)
 		if err == nil {
-			err = strayFilesWhenIdle(d, d.fs)
+			err = strayFilesWhenIdle(d, d.files.FS)
 		}
 		if cerr := d.Close(); err == nil {
 			err = cerr
@@ -174,7 +174,7 @@ func strayFilesWhenIdle(d *DB, fsys vfs.FS) error {
 
 // strayFiles returns an error if there are files that the idle store does not need.
 func strayFiles(d *DB, fsys vfs.FS) error {
-	d.obsolete.Remove()
+	d.leftovers.obsolete.Remove()
 	live := map[uint64]bool{}
 	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
 	names, err := fsys.List("db")

@@ -93,7 +93,7 @@ func (r *faultRun) write(d *DB, sync bool) error {
 	pair, value := r.rnd.IntN(numFaultPairs), fmt.Sprintf("%d-%s", r.rnd.Uint32(), strings.Repeat("v", r.rnd.IntN(150)))
 	var b Batch
 	b.Put(pairKey(pair, "a"), []byte(value))
-	if d.expiry.Under(pairKey(pair, "b")) {
+	if d.scans.Expiry.Under(pairKey(pair, "b")) {
 		b.PutTTL(pairKey(pair, "b"), []byte(value), longTTL)
 		b.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, pair), []byte(value), time.Millisecond)
 	} else {

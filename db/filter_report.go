@@ -30,7 +30,7 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 	s := d.finder.Ref()
 	defer s.Version.Unref()
 	found, err := filterreport.Examine(ctx, s.Version, filterreport.Options{
-		Cache: d.tables, Comparer: d.cmp, Closed: d.closed.Load, Probes: probes,
+		Cache: d.tables, Comparer: d.opts.Comparer, Closed: d.closed.Load, Probes: probes,
 		Counts: filterCounts(d.lookupTotals()), SampledOneIn: counters.SampledOneIn,
 	})
 	return found.Public(), err

@@ -47,7 +47,7 @@ func (d *DB) flushAll() {
 				removal.Wait() // so that a caller that waited for all flushes finds no unneeded log
 			}
 			d.keepReserve()
-			d.share.Trim(d.writers)
+			d.share.Trim(d.writers.spares)
 			d.share.Memory().Flushed(size)
 			continue
 		}
@@ -89,7 +89,7 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 	d.counters.flushes.Add(1)
 	d.counters.flushBytes.Add(info.Bytes)
 	d.opts.Logger.Info("flushed", "table", info.FileNum, "bytes", info.Bytes, "entries", info.Entries, "took", info.Duration)
-	d.obsolete.Remove()
+	d.leftovers.obsolete.Remove()
 	d.compactor.Schedule()
 	return nil
 }
@@ -101,7 +101,7 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 	if mem.Len() == 0 {
 		return nil, nil
 	}
-	out := d.newTableWriter(0, d.plan.FlushBits(mem.Len()))
+	out := d.newTableWriter(0, d.writers.plan.FlushBits(mem.Len()))
 	for ikey, value := range mem.All() {
 		if err := out.Add(ikey, value); err != nil {
 			out.Abandon()

@@ -34,23 +34,23 @@ func OpenFollower(dir string, opts *Options) (*DB, error) {
 // newFollower prepares the reading of another process's files.
 func (d *DB) newFollower() {
 	d.follower = follow.New(follow.Options{
-		FS: d.opts.FS, Dir: d.dir, MemtableSize: d.opts.Memtables.Size,
-		FindLogs: d.findLogs, Closing: d.closing,
+		FS: d.opts.FS, Dir: d.files.Path, MemtableSize: d.opts.Memtables.Size,
+		FindLogs: d.findLogs, Closing: d.stop.closing,
 		Check:    func(r manifest.Recorded) error { _, _, err := d.expiryPrefixes(r); return err },
-		Manifest: manifest.SetOptions{Cmp: d.cmp, ReadLimit: d.opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
+		Manifest: manifest.SetOptions{Cmp: d.opts.Comparer, ReadLimit: d.opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
 		Drop: func(files []manifest.LevelFile) {
 			for _, f := range files {
 				d.tables.Drop(f.File)
 			}
 		},
 	})
-	d.fs, d.set = d.follower.FS(), d.follower.Set()
-	d.directory = feed.NewDirectory(d.fs, d.dir, d.findLogs)
+	d.files.FS, d.set = d.follower.FS(), d.follower.Set()
+	d.feeds.found = feed.NewDirectory(d.files.FS, d.files.Path, d.findLogs)
 }
 
 // findLogs returns the file system that shows the logs, which may have moved.
 func (d *DB) findLogs() (vfs.FS, error) {
-	place, err := dbdir.Open(d.dir, d.opts.dirOptions())
+	place, err := dbdir.Open(d.files.Path, d.opts.dirOptions())
 	if err == nil {
 		err = place.FindLogs()
 	}
@@ -88,12 +88,12 @@ func (d *DB) showView(v follow.View) {
 	if len(s.Imm) > 0 {
 		s.Mem, s.Imm = s.Imm[0], s.Imm[1:]
 	} else {
-		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.cmp, memtable.Slack)}
+		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.opts.Comparer, memtable.Slack)}
 	}
-	if d.expiry != nil {
+	if d.scans.Expiry != nil {
 		all, _, _ := d.expiryPrefixes(v.Recorded) // Check was called before
-		d.expiry.SetPrefixes(all)
-		d.expiry.Advance(v.Recorded.Time)
+		d.scans.Expiry.SetPrefixes(all)
+		d.scans.Expiry.Advance(v.Recorded.Time)
 	}
 	d.finder.VisibleSeq.Store(v.Seq) // first: a compaction of the writer may have dropped what older numbers see
 	d.finder.State.Store(s)

@@ -374,7 +374,7 @@ func TestAFollowerRefreshesByItself(t *testing.T) {
 		<-time.After(1100 * time.Millisecond)
 		requireContent(t, f, "a", "2")
 
-		current := filepath.Join(d.dir, base.CurrentName)
+		current := filepath.Join(d.files.Path, base.CurrentName)
 		require.NoError(t, o.FS.Rename(current, current+".away"))
 		<-time.After(5 * time.Second)
 		require.Len(t, failed, 1, "the first error of a series")

@@ -40,7 +40,7 @@ func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
 
 	im := imageOf(t, mem)
 	left := fsOf(t, im)
-	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: d.cmp, MaxTables: 100})
+	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: d.opts.Comparer, MaxTables: 100})
 	require.NoError(t, err)
 	f, err := left.Open(filepath.Join("db", base.FileName(base.FileLog, d.state().Mem.LogNum)))
 	require.NoError(t, err)

@@ -54,7 +54,7 @@ func (w *ingestWorkload) ingest(t testing.TB, r *recorder.FS, d *DB, rnd *rand.R
 		above = d.finder.VisibleSeq.Load() + 1
 	}
 	for _, op := range b.All() {
-		value, err := d.expiry.Seal(nil, []byte(op.Key), []byte(op.Value), 0)
+		value, err := d.scans.Expiry.Seal(nil, []byte(op.Key), []byte(op.Value), 0)
 		require.NoError(t, err)
 		e := madeEntry{op.Key, above + uint64(rnd.IntN(100)), string(value)}
 		if op.Delete {

@@ -403,7 +403,7 @@ func TestIngestedValuesUnderExpiryHaveEnvelopes(t *testing.T) {
 
 	// Properties that say that a table has expired as a whole are compared with the values.
 	lie := func(o *sstable.WriterOptions) {
-		o.ExpiryKeys, o.Expiry = d.expiry.Sum(), func([]byte, []byte) (uint64, bool) { return 5, true }
+		o.ExpiryKeys, o.Expiry = d.scans.Expiry.Sum(), func([]byte, []byte) (uint64, bool) { return 5, true }
 	}
 	for i, value := range []string{seal(0, "v"), seal(6, "v"), "plain", seal(5, "looks like an envelope, but the key has none")} {
 		_, err = d.Ingest(background, []string{makeTable(t, o.FS, fmt.Sprint("in/lie", i), []madeEntry{{"q", 1, value}}, lie)}, nil)
@@ -427,7 +427,7 @@ func TestIngestEndsWithItsContextAndTheStore(t *testing.T) {
 		if op.Kind == wrap.OpLink {
 			once.Do(func() {
 				go func() { closed <- d.Close() }()
-				<-d.closing
+				<-d.stop.closing
 			})
 		}
 		return nil

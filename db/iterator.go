@@ -66,7 +66,7 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 // scanSource returns what the iterators of the store have in common.
 func (d *DB) scanSource() scan.Source {
 	return scan.Source{
-		Comparer: d.cmp, Tables: d.tables, Ranges: d.ranges, Open: &d.closed.open,
+		Comparer: d.opts.Comparer, Tables: d.tables, Ranges: d.counters.ranges, Open: &d.closed.open,
 		CacheSize: func() int64 { return d.options().Cache.Size },
 	}
 }

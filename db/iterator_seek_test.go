@@ -115,9 +115,9 @@ func TestSearchingALevelByNumbersAgreesWithKeys(t *testing.T) {
 		l := &levels[1+i]
 		for _, hi := range []int{len(l.Files), len(l.Files) / 2} { // without and with an upper bound
 			files := l.Files[:hi]
-			numbers := tables.NewLevelIter(d.tables, d.cmp, files, sstable.IterOptions{})
+			numbers := tables.NewLevelIter(d.tables, d.opts.Comparer, files, sstable.IterOptions{})
 			numbers.SetLevel(l)
-			keys := tables.NewLevelIter(d.tables, d.cmp, files, sstable.IterOptions{})
+			keys := tables.NewLevelIter(d.tables, d.opts.Comparer, files, sstable.IterOptions{})
 			agree := func(user []byte, seq uint64) {
 				ikey := base.AppendInternalKey(nil, user, seq, base.KindSeek)
 				require.Equal(t, keys.Find(ikey), numbers.Find(ikey), "sequence number %d", seq)

@@ -75,7 +75,7 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 		if round == 0 {
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 		}
-		for _, w := range d.writers.Idle {
+		for _, w := range d.writers.spares.Idle {
 			_, maxKept := d.opts.spareWriters()
 			require.LessOrEqual(t, w.MemoryKept(), maxKept)
 		}

@@ -52,8 +52,8 @@ func mergedRuns(t *testing.T, d *DB) base.Iterator {
 	for _, m := range s.Memtables() {
 		it.Add(m.NewIter())
 	}
-	runs.Add(it, d.tables, s.Version, &tables.RunOptions{CacheSize: d.options().Cache.Size, Ranges: d.ranges})
-	it.Init(d.cmp)
+	runs.Add(it, d.tables, s.Version, &tables.RunOptions{CacheSize: d.options().Cache.Size, Ranges: d.counters.ranges})
+	it.Init(d.opts.Comparer)
 	it.SetStrict()
 	return it
 }

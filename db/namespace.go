@@ -55,8 +55,8 @@ func newNamespace(d *DB, outer []byte, name string) (*Namespace, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
 	}
-	if !d.cmp.IsBytewise() {
-		return nil, errors.Newf(notBytewise, d.cmp.Name)
+	if !d.opts.Comparer.IsBytewise() {
+		return nil, errors.Newf(notBytewise, d.opts.Comparer.Name)
 	}
 	if err := keyspace.CheckName(name); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (n *Namespace) Namespaces() ([]string, error) {
 }
 
 func namespaces(d *DB, prefix []byte) (names []string, err error) {
-	if d != nil && !d.closed.Load() && !d.cmp.IsBytewise() {
-		return nil, errors.Newf(notBytewise, d.cmp.Name)
+	if d != nil && !d.closed.Load() && !d.opts.Comparer.IsBytewise() {
+		return nil, errors.Newf(notBytewise, d.opts.Comparer.Name)
 	}
 	start, limit := keyspace.Bounds(prefix)
 	it, err := d.NewIterator(&IterOptions{LowerBound: start, UpperBound: limit})

@@ -58,60 +58,58 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 // openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the disk
 // is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
 func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed *bool) (*DB, error) {
-	d := &DB{opts: now.full, closing: make(chan struct{}), writing: writing{turns: txn.NewTurns()}}
-	d.present.Store(now)
+	d := &DB{opts: now.full, stop: stop{closing: make(chan struct{})}, txns: transactions{turns: txn.NewTurns()}}
+	d.inForce.options.Store(now)
 	d.share = part
 	if len(d.opts.Filters.RangePolicies) > 0 {
-		d.ranges = new(counters.Ranges)
+		d.counters.ranges = new(counters.Ranges)
 	}
 	d.closed.open.Store(true)
-	d.cmp = d.opts.Comparer
 	var err error
-	if d.place, err = dbdir.Open(dir, d.opts.dirOptions()); err != nil {
+	if d.dir, err = dbdir.Open(dir, d.opts.dirOptions()); err != nil {
 		return nil, err
 	}
-	created, err := d.place.Prepare()
+	created, err := d.dir.Prepare()
 	if err == nil && !follow {
-		err = d.place.Lock()
+		err = d.dir.Lock()
 	}
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
-	d.dir, d.fs = d.place.Path, d.place.FS
+	d.files = tables.Directory{FS: d.dir.FS, Path: d.dir.Path, Logger: d.opts.Logger}
 	if follow {
 		d.newFollower()
 	}
 	if d.opts.ReadOnly && !follow {
-		d.directory = feed.NewDirectory(d.fs, d.dir, nil)
+		d.feeds.found = feed.NewDirectory(d.files.FS, d.files.Path, nil)
 	}
-	d.files = tables.Directory{FS: d.fs, Path: d.dir, Logger: d.opts.Logger}
 	d.commit = d.newCommitter()
 	if !d.opts.ReadOnly {
-		d.reserve = dbdir.ReserveFor(d.fs, d.dir, d.opts.Limits.DiskReserve, int64(1+d.opts.Memtables.MaxWaiting)*int64(d.opts.Memtables.Size))
+		d.dir.Reserve = dbdir.ReserveFor(d.files.FS, d.files.Path, d.opts.Limits.DiskReserve, int64(1+d.opts.Memtables.MaxWaiting)*int64(d.opts.Memtables.Size))
 	}
-	d.blockCache = sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
-	cached := d.opts.cacheOptions(d.fs, d.dir, d.blockCache, d.reportFilter)
+	blocks := sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
+	cached := d.opts.cacheOptions(d.files, blocks, d.reportFilter)
 	cached.Pool, cached.Guard = part.Tables(), d.commit.Guard
 	d.tables = tables.NewCache(cached)
-	d.writers = tables.NewSpareWriters(d.opts.spareWriters())
-	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.latency.Get.Record})
+	d.writers.spares = tables.NewSpareWriters(d.opts.spareWriters())
+	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.counters.latency.Get.Record})
 	d.scans = d.scanSource()
 	if follow && !d.opts.Expiry.Raw {
 		d.setExpiry(expiry.NewGrowing(nil, d.opts.Expiry.Clock)) // each view has the prefixes
 	}
-	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
-	if err := base.Catch(d.cmp, "Open", func() error { return d.open(created) }); err != nil {
+	d.leftovers.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
+	if err := base.Catch(d.opts.Comparer, "Open", func() error { return d.open(created) }); err != nil {
 		if base.IsUnreadable(err) {
 			// It may be neither damaged nor newer: the file names of some engines' directories do not show the engine.
-			if ferr := foreign.RefuseDir(d.fs, d.dir, d.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
+			if ferr := foreign.RefuseDir(d.files.FS, d.files.Path, d.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
 				err = ferr
 			}
 		}
 		if freed != nil && base.IsNoSpace(err) {
-			*freed = d.reserve.Free()
+			*freed = d.dir.Reserve.Free()
 		}
-		closing := base.Catch(d.cmp, "Open", func() error { d.tables.Close(); d.blockCache.Close(); return nil })
-		closing = errors.CombineErrors(closing, base.Catch(d.cmp, "Open", d.place.Abandon))
+		closing := base.Catch(d.opts.Comparer, "Open", func() error { d.tables.Close(); d.tables.Blocks().Close(); return nil })
+		closing = errors.CombineErrors(closing, base.Catch(d.opts.Comparer, "Open", d.dir.Abandon))
 		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
 	}
 	d.beginReserve(freed == nil)
@@ -139,19 +137,19 @@ func (d *DB) open(created bool) error {
 	if d.follower != nil {
 		return d.openFollower()
 	}
-	files, err := manifest.ListDir(d.fs, d.dir)
+	files, err := manifest.ListDir(d.files.FS, d.files.Path)
 	if err != nil {
 		return err
 	}
 	d.report.Created = created || !files.HasCurrent
-	if err := d.place.Locked(files); err != nil {
+	if err := d.dir.Locked(files); err != nil {
 		return err
 	}
 	o := manifest.SetOptions{
-		FS: d.fs, Dir: d.dir, Cmp: d.cmp, LogsElsewhere: d.place.Logs.Elsewhere(), LogsMarked: d.place.Logs.Marked(),
+		FS: d.files.FS, Dir: d.files.Path, Cmp: d.opts.Comparer, LogsElsewhere: d.dir.Logs.Elsewhere(), LogsMarked: d.dir.Logs.Marked(),
 		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
-		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
-		Clock: func() uint64 { return d.expiry.Seen() },
+		MaxTables: len(files.All) + missingTables, Obsolete: d.leftovers.obsolete.Add, NewHandle: tables.NewHandle,
+		Clock: func() uint64 { return d.scans.Expiry.Seen() },
 	}
 	var state manifest.State
 	if files.HasCurrent {
@@ -174,7 +172,7 @@ func (d *DB) open(created bool) error {
 	if err := d.recover(files, state, added); err != nil {
 		return err
 	}
-	d.firstTable = d.set.NextFileNum()
+	d.txns.firstTable = d.set.NextFileNum()
 	if !d.opts.ReadOnly {
 		d.background.Add(2)
 		go d.flushLoop()
@@ -193,7 +191,7 @@ func (d *DB) open(created bool) error {
 
 // newWorkers makes what works on the tables of d.set.
 func (d *DB) newWorkers() {
-	d.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
+	d.writers.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
 	d.compactor = d.newCompactor()
 	d.bulk = d.newCoordinator()
 }

@@ -37,10 +37,10 @@ func (d *DB) DeleteRange(ctx context.Context, start, limit []byte, wo *WriteOpti
 
 // applyRanges is apply for a batch with ranges.
 func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) error {
-	if b.NeedsSeal(d.expiry) {
+	if b.NeedsSeal(d.scans.Expiry) {
 		return d.sealBatch(b, func(b *batch.Batch) error { return d.applyRanges(ctx, b, wo) })
 	}
-	spans, own, err := bulk.Parse(d.cmp, b)
+	spans, own, err := bulk.Parse(d.opts.Comparer, b)
 	if err != nil {
 		return err
 	}

@@ -83,11 +83,11 @@ func (w *rangeWorkload) deleteRange(t testing.TB, r *recorder.FS, d *DB, rnd *ra
 		s = d.NewSnapshot()
 	}
 	b.Issued = r.Len()
-	before := d.untraced.Last()
+	before := d.txns.untraced.Last()
 	require.NoError(t, d.Apply(&batch, Sync))
 	b.Acked = r.Len()
 	w.ranges++
-	if d.untraced.Last() != before {
+	if d.txns.untraced.Last() != before {
 		w.dropped++
 	}
 	if s == nil {

@@ -65,7 +65,7 @@ func TestWritesDuringADeletionAreDeleted(t *testing.T) {
 				require.NoError(t, then(d))
 			})
 			require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-			require.NotZero(t, d.untraced.Last())
+			require.NotZero(t, d.txns.untraced.Last())
 			requireValue(t, d, testKey(50), []byte("outside"))
 			it, err := d.NewIterator(&IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestSnapshotsDuringADeletionKeepTheirView(t *testing.T) {
 		require.NoError(t, tx.Put([]byte("written"), nil))
 	})
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-	require.NotZero(t, d.untraced.Last())
+	require.NotZero(t, d.txns.untraced.Last())
 	for i := 0; i < 10_000; i += 97 {
 		value, err := s.Get(testKey(i))
 		require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
 	require.NoError(t, d.Put([]byte("n"), []byte("new"), NoSync))
 	require.NoError(t, d.Flush()) // it has not
 	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
-	require.NotZero(t, d.untraced.Last())
+	require.NotZero(t, d.txns.untraced.Last())
 	for _, key := range []string{"m", "n"} {
 		_, err := d.Get([]byte(key))
 		require.Equal(t, ErrNotFound, err, key)
@@ -237,7 +237,7 @@ func TestReadersSeeARangeWholeOrDeleted(t *testing.T) {
 		stop.Store(true)
 		readers.Wait()
 		require.NoError(t, err)
-		require.NotZero(t, d.untraced.Last(), "tables were removed")
+		require.NotZero(t, d.txns.untraced.Last(), "tables were removed")
 	}
 }
 

@@ -101,7 +101,7 @@ func (m *rangeModel) step(t *testing.T) {
 		start, limit := m.bounds()
 		require.NoError(t, m.d.DeleteRange(t.Context(), start, limit, NoSync))
 		m.deleteRange(start, limit)
-		m.dropped = max(m.dropped, m.d.untraced.Last())
+		m.dropped = max(m.dropped, m.d.txns.untraced.Last())
 	case n < 27:
 		m.batch(t)
 	case n < 28:

@@ -17,10 +17,10 @@ import (
 // and a new MANIFEST begin, and the old files are removed only when CURRENT names the new one.
 // A crash at any moment leaves the old state or the new one. prefixes are the added ones of recordExpiry.
 func (d *DB) recover(files manifest.DirFiles, state manifest.State, prefixes [][]byte) error {
-	newMemtable, release := d.share.Memory().ForRecovery(d.cmp)
+	newMemtable, release := d.share.Memory().ForRecovery(d.opts.Comparer)
 	defer release()
 	r := replay.New(replay.Options{
-		Dir: d.files, Comparer: d.cmp, Salvage: replay.Salvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
+		Dir: d.files, Comparer: d.opts.Comparer, Salvage: replay.Salvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
 		WriteBufferSize: d.opts.Memtables.Size, WriteTable: d.writeMemtable, NewMemtable: newMemtable,
 	}, files, state, d.set.Current())
 	err := r.Run()
@@ -53,15 +53,15 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 		return err
 	}
 	logNum, lastSeq := d.set.NewFileNum(), r.LastSeq()
-	if err := d.place.Logs.Begin(); err != nil {
+	if err := d.dir.Logs.Begin(); err != nil {
 		return err
 	}
 	w, err := d.commit.CreateLog(logNum)
 	if err != nil {
-		return errors.CombineErrors(err, d.place.Logs.Undo())
+		return errors.CombineErrors(err, d.dir.Logs.Undo())
 	}
 	d.commit.Begin(commit.Start{Log: w, LogNum: logNum, LastSeq: lastSeq, Changes: d.commitChanges()})
-	d.place.SetChanged(true) // also if it panics
+	d.dir.SetChanged(true) // also if it panics
 	err = d.set.Begin(&manifest.Edit{
 		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(lastSeq), Added: added,
 	}, d.commit.Open)
@@ -71,18 +71,18 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 		if uncertain { // CURRENT may name the new MANIFEST, which names log and tables
 			r.Keep()
 		} else {
-			d.place.SetChanged(false)
+			d.dir.SetChanged(false)
 			d.files.Remove(d.files.File(base.FileLog, logNum))
-			err = errors.CombineErrors(err, d.place.Logs.Undo())
+			err = errors.CombineErrors(err, d.dir.Logs.Undo())
 		}
 		return err
 	}
 	d.keepChanges(plan, logNum)
 	r.RemoveOld(logNum, d.set.ManifestNum())
-	if err := checkpoint.RemoveUnused(d.fs, d.dir); err != nil {
+	if err := checkpoint.RemoveUnused(d.files.FS, d.files.Path); err != nil {
 		d.opts.Logger.Warn("cannot remove what an interrupted backup left; the next backup or opening tries again", "err", err)
 	}
-	if err := d.place.Logs.Finish(); err != nil {
+	if err := d.dir.Logs.Finish(); err != nil {
 		d.opts.Logger.Warn("the logs are not in another directory any more, but their marks could not be removed", "err", err)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (d *DB) installReadOnly(r *replay.Replayer) {
 	if len(s.Imm) > 0 {
 		s.Mem, s.Imm = s.Imm[0], s.Imm[1:]
 	} else {
-		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.cmp, memtable.Slack)}
+		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.opts.Comparer, memtable.Slack)}
 	}
 	d.finder.VisibleSeq.Store(r.LastSeq())
 	d.finder.State.Store(s)

@@ -166,7 +166,7 @@ func (o *Options) keepCompression(opts *Options, home *dbdir.Dir) {
 
 // repairOptions returns the options of a repair. o has all defaults filled in.
 func (o *Options) repairOptions(home *dbdir.Dir) repair.Options {
-	cache := o.cacheOptions(o.FS, home.Path, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
+	cache := o.cacheOptions(tables.Directory{FS: o.FS, Path: home.Path}, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
 			o.logFilter(info)
 			if report := o.EventListener.FilterUnusable; report != nil {

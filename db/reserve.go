@@ -18,8 +18,8 @@ const (
 // withReserve calls what frees space. If the disk is too full for that, it frees the reserve and calls it again.
 func (d *DB) withReserve(ctx context.Context, free func() error) error {
 	err := free()
-	if base.IsNoSpace(err) && (d.reserve.Free() || d.reserve.Used()) { // Open may have used it, and compactions have the space
-		d.opts.Logger.Warn("the disk is full; the reserve is used to delete a range", "bytes", d.reserve.Size())
+	if base.IsNoSpace(err) && (d.dir.Reserve.Free() || d.dir.Reserve.Used()) { // Open may have used it, and compactions have the space
+		d.opts.Logger.Warn("the disk is full; the reserve is used to delete a range", "bytes", d.dir.Reserve.Size())
 		for n := range reserveAttempts {
 			d.commit.ForgetFlushError() // of an attempt without the reserve: the next one counts
 			if err = free(); !base.IsNoSpace(err) || ctx.Err() != nil || !d.commit.Pause(reservePause<<n) {
@@ -28,7 +28,7 @@ func (d *DB) withReserve(ctx context.Context, free func() error) error {
 		}
 	}
 	if err == nil {
-		d.reserve.WantAgain()
+		d.dir.Reserve.WantAgain()
 	}
 	return err
 }
@@ -38,10 +38,10 @@ func (d *DB) beginReserve(freed bool) {
 	var err error
 	switch {
 	case d.opts.ReadOnly:
-	case d.reserve == nil:
-		err = dbdir.RemoveReserve(d.fs, d.dir)
+	case d.dir.Reserve == nil:
+		err = dbdir.RemoveReserve(d.files.FS, d.files.Path)
 	case freed:
-		d.reserve.Freed()
+		d.dir.Reserve.Freed()
 	case d.opts.Limits.DiskReserve > 0:
 		d.makeReserve(0)
 	}
@@ -53,7 +53,7 @@ func (d *DB) beginReserve(freed bool) {
 // keepReserve begins to make the reserve if it is missing, and to remove it if the tables are few. Only the flush loop
 // calls it, which does not wait: the file is as large as some memtables.
 func (d *DB) keepReserve() {
-	if d.reserve == nil {
+	if d.dir.Reserve == nil {
 		return
 	}
 	var tables uint64
@@ -61,14 +61,14 @@ func (d *DB) keepReserve() {
 	for i := range v.Levels {
 		tables += v.Levels[i].Bytes
 	}
-	if d.reserve.Due(tables) {
+	if d.dir.Reserve.Due(tables) {
 		d.background.Go(func() { _ = d.commit.Guard("making the reserve", func() error { d.makeReserve(tables); return nil }) })
 	}
 }
 
 // makeReserve makes the reserve if it is missing, or removes it if there are few tables, in bytes.
 func (d *DB) makeReserve(tables uint64) {
-	if err := d.reserve.Keep(tables, d.closed.Load); err != nil {
+	if err := d.dir.Reserve.Keep(tables, d.closed.Load); err != nil {
 		d.opts.Logger.Warn("the reserve for a full disk cannot be made; a later flush tries again", "err", err)
 	}
 }

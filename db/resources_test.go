@@ -593,7 +593,7 @@ func TestSetOptionsWithSharedResources(t *testing.T) {
 	o := d.Options()
 	o.Cache.Size, o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent = 8<<10, 10, 1
 	require.NoError(t, d.SetOptions(&o))
-	require.LessOrEqual(t, d.blockCache.Metrics().Size, int64(8<<10))
+	require.LessOrEqual(t, d.tables.Blocks().Metrics().Size, int64(8<<10))
 	require.LessOrEqual(t, r.Metrics().OpenFiles.Used, int64(10))
 	o.Cache.Size = 1 << 30
 	require.NoError(t, d.SetOptions(&o))

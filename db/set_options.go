@@ -14,10 +14,10 @@ import (
 // group.
 var changeable = []string{"Cache.Size", "Cache.MaxOpenFiles", "Compaction.", "Memtables.", "Tables."}
 
-// tunable are the options that a DB has now.
-type tunable struct {
-	tuneMu  sync.Mutex // held by SetOptions
-	present atomic.Pointer[optionsNow]
+// optionsInForce are the options that a DB has now.
+type optionsInForce struct {
+	mu      sync.Mutex // held by SetOptions, so that of two calls the later one counts as a whole
+	options atomic.Pointer[optionsNow]
 	// noSnappy says that DefaultCompression is none in this directory. It changes only in deciding.
 	noSnappy atomic.Bool
 	deciding sync.Once
@@ -29,7 +29,7 @@ type optionsNow struct{ passed, full Options }
 
 // options returns the options in force with all defaults filled in. Those that SetOptions does not
 // change are in d.opts as well.
-func (d *DB) options() *Options { return &d.present.Load().full }
+func (d *DB) options() *Options { return &d.inForce.options.Load().full }
 
 // Options returns a copy of the options in force: those of Open or of the last SetOptions, in which
 // the zero value of a field means its default. Two fields have the state of the store instead of what
@@ -42,11 +42,11 @@ func (d *DB) options() *Options { return &d.present.Load().full }
 //
 // It may be called at any time. Of a nil or zero DB it returns the zero Options.
 func (d *DB) Options() Options {
-	if d == nil || d.present.Load() == nil {
+	if d == nil || d.inForce.options.Load() == nil {
 		return Options{}
 	}
-	o := d.present.Load().passed.copied()
-	o.LogDir = d.place.Logs.Dir()
+	o := d.inForce.options.Load().passed.copied()
+	o.LogDir = d.dir.Logs.Dir()
 	o.ReadOnly = d.opts.ReadOnly || d.commit.Frozen()
 	return o
 }
@@ -81,22 +81,22 @@ func (d *DB) SetOptions(o *Options) error {
 	next := newOptionsNow(o)
 	other := settings.Changed(d.Options(), next.passed, changeable...)
 	// What Open was passed is no change, and neither is an explicit default.
-	other = settings.Common(other, settings.Changed(d.present.Load().passed, next.passed))
+	other = settings.Common(other, settings.Changed(d.inForce.options.Load().passed, next.passed))
 	if other = settings.Common(other, settings.Changed(*d.options(), next.full)); other != nil {
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
 			strings.Join(other, " and Options."))
 	}
-	d.tuneMu.Lock()
-	defer d.tuneMu.Unlock()
-	passed := d.present.Load().passed // these two do not change, whether o has what was passed or what Options returns
+	d.inForce.mu.Lock()
+	defer d.inForce.mu.Unlock()
+	passed := d.inForce.options.Load().passed // these two do not change, whether o has what was passed or what Options returns
 	next.passed.LogDir, next.passed.ReadOnly = passed.LogDir, passed.ReadOnly
 	next.full.LogDir, next.full.ReadOnly = d.opts.LogDir, d.opts.ReadOnly
-	d.present.Store(next)
+	d.inForce.options.Store(next)
 	d.leaveSnappyOut()
 	full := d.options()
-	d.blockCache.SetCapacity(full.Cache.Size)
+	d.tables.Blocks().SetCapacity(full.Cache.Size)
 	d.tables.SetMaxOpen(full.Cache.MaxOpenFiles)
-	d.writers.Resize(full.spareWriters())
+	d.writers.spares.Resize(full.spareWriters())
 	d.compactor.Tune(d.tuning(full))
 	d.commit.SetLimits(full.commitLimits())
 	return nil

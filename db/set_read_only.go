@@ -7,10 +7,11 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// stop is the end of writing: by Close, or earlier by SetReadOnly.
+// stop is the end of writing, by Close, or earlier by SetReadOnly, and that of the DB.
 type stop struct {
-	mu   sync.Mutex // held while writing ends
-	done bool
+	closing chan struct{} // closed when Close begins
+	mu      sync.Mutex    // held while writing ends; it guards done
+	done    bool
 }
 
 // SetReadOnly makes an open store read-only until it is opened again. When it returns, nothing in the directory is
@@ -59,8 +60,8 @@ func (d *DB) endWriting(refuse error) (err error) {
 	d.commit.Shut(refuse)
 	d.background.Wait()
 	d.compactor.Wait()
-	if d.changes != nil {
-		d.changes.Close()
+	if d.feeds.kept != nil {
+		d.feeds.kept.Close()
 	}
 
 	keep := func(e error) { err = errors.CombineErrors(err, e) }
@@ -69,7 +70,7 @@ func (d *DB) endWriting(refuse error) (err error) {
 		keep(ended) // perhaps no write came since
 	}
 	// Each step runs even if an earlier one failed; otherwise the directory would stay locked.
-	try := func(step func() error) { keep(base.Catch(d.cmp, "Close", step)) }
+	try := func(step func() error) { keep(base.Catch(d.opts.Comparer, "Close", step)) }
 	try(func() error { d.bulk.GiveUp(refuse); return nil })
 	if d.opts.ReadOnly {
 		return err
@@ -77,7 +78,7 @@ func (d *DB) endWriting(refuse error) (err error) {
 	try(d.recordTime)
 	log, closeErr := d.commit.CloseLog()
 	keep(closeErr)
-	try(func() error { d.obsolete.Remove(); return nil })
+	try(func() error { d.leftovers.obsolete.Remove(); return nil })
 	whole := d.set.Sound() && d.commit.Failure() == nil
 	try(d.set.Close)
 	if err == nil && whole {

@@ -23,7 +23,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 	if d == nil || d.closed.Load() {
 		return &Snapshot{}
 	}
-	s := &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.expiry)}
+	s := &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.scans.Expiry)}
 	d.opened.Add(s, tracking.Snapshot, d.opts.TrackOpen)
 	return s
 }

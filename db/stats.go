@@ -6,12 +6,16 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/counters"
+	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // dbCounters are the store's counters, except for those of lookups and of the write path.
 type dbCounters struct {
+	latency latency.Set
+	ranges  *counters.Ranges // of iterators that use range filters; nil: none do
+
 	flushes, flushBytes                atomic.Uint64
 	loads, loadTables, loadBytes       atomic.Uint64
 	ingests, linked, copied, rewritten atomic.Uint64 // calls, and tables that were given
@@ -56,11 +60,11 @@ func (d *DB) Metrics() *Metrics {
 			BytesWritten: d.counters.bytesIngested.Load(),
 		},
 		Memtables:    MemtableMetrics{Limit: uint64(o.Memtables.Size) * uint64(o.Memtables.MaxWaiting+1)},
-		Tables:       TableMetrics{Obsolete: d.obsolete.Count()},
-		Latency:      d.latency.Report(),
+		Tables:       TableMetrics{Obsolete: d.leftovers.obsolete.Count()},
+		Latency:      d.counters.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),
 	}
-	m.Expiry = ExpiryMetrics{Hidden: d.expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.expiry.Time()}
+	m.Expiry = ExpiryMetrics{Hidden: d.scans.Expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.scans.Expiry.Time()}
 	m.Stalls = stallMetrics(&w)
 	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()
 	d.lookupTotals().Fill(m)
@@ -71,7 +75,7 @@ func (d *DB) Metrics() *Metrics {
 	}
 	d.tableMetrics(s.Version, m)
 	m.Tables.Openings, m.Tables.OpeningReads, m.Tables.OpeningBytes = d.tables.Openings()
-	blocks := d.blockCache.Metrics()
+	blocks := d.tables.Blocks().Metrics()
 	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
 	m.Cache.TableBytes = blocks.Charged
 	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
@@ -103,7 +107,7 @@ func stallMetrics(s *commit.Status) StallMetrics {
 // lookupTotals returns the counts of lookups, and of iterators that use range filters.
 func (d *DB) lookupTotals() *counters.Totals {
 	t := d.finder.Totals()
-	d.ranges.AddTo(t)
+	d.counters.ranges.AddTo(t)
 	return t
 }
 

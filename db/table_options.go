@@ -6,15 +6,14 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/sstable"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // cacheOptions returns the options of the open-table cache of the database in dir on fsys. o has all
 // defaults filled in.
-func (o *Options) cacheOptions(fsys vfs.FS, dir string, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
+func (o *Options) cacheOptions(dir tables.Directory, blocks *sstable.BlockCache, opened func(*manifest.FileMeta, sstable.FilterStatus)) tables.CacheOptions {
 	plan := o.filterPlanOptions()
 	return tables.CacheOptions{
-		FS: fsys, Dir: dir, MaxOpen: o.Cache.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
+		FS: dir.FS, Dir: dir.Path, MaxOpen: o.Cache.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
 		Reader: sstable.ReaderOptions{
 			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.Filters.RangePolicies,
 			Cache: blocks, ChargeCache: o.Cache.ChargeTables,
@@ -22,18 +21,24 @@ func (o *Options) cacheOptions(fsys vfs.FS, dir string, blocks *sstable.BlockCac
 	}
 }
 
+// tableWriters is what new tables are written with.
+type tableWriters struct {
+	plan   *filterplan.Planner // of filters
+	spares *tables.SpareWriters
+}
+
 // decideCompression decides about DefaultCompression before the first table is written. Open does not, because it
 // costs some reads, and a store that is only read, or that writes little, needs no decision.
 func (d *DB) decideCompression() {
-	d.deciding.Do(func() {
-		if d.opts.ReadOnly || d.present.Load().passed.Tables.Compression != DefaultCompression {
+	d.inForce.deciding.Do(func() {
+		if d.opts.ReadOnly || d.inForce.options.Load().passed.Tables.Compression != DefaultCompression {
 			return // SetOptions of this program may choose the default later, and then it means Snappy
 		}
-		files, err := manifest.ListDir(d.fs, d.dir)
+		files, err := manifest.ListDir(d.files.FS, d.files.Path)
 		if err != nil || !tables.WithoutSnappy(&d.files, files.All) {
 			return
 		}
-		d.noSnappy.Store(true)
+		d.inForce.noSnappy.Store(true)
 		d.leaveSnappyOut()
 	})
 }
@@ -41,14 +46,14 @@ func (d *DB) decideCompression() {
 // leaveSnappyOut makes DefaultCompression none if the directory has no Snappy. SetOptions may store other options
 // meanwhile, and calls it afterwards.
 func (d *DB) leaveSnappyOut() {
-	for d.noSnappy.Load() {
-		now := d.present.Load()
+	for d.inForce.noSnappy.Load() {
+		now := d.inForce.options.Load()
 		if now.passed.Tables.Compression != DefaultCompression || now.full.Tables.Compression == NoCompression {
 			return
 		}
 		next := *now
 		next.full.Tables.Compression = NoCompression
-		if d.present.CompareAndSwap(now, &next) {
+		if d.inForce.options.CompareAndSwap(now, &next) {
 			d.opts.Logger.Info("existing tables have no Snappy blocks, so new ones are not compressed; Options.Tables.Compression decides otherwise")
 			return
 		}
@@ -71,9 +76,9 @@ func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 	d.decideCompression()
 	o := tables.WriterOptions{
 		Dir: d.files, Kind: base.FileTable, NewFileNum: d.set.NewFileNum,
-		Table: d.tableOptions(d.options()), Spares: d.writers,
+		Table: d.tableOptions(d.options()), Spares: d.writers.spares,
 	}
-	if d.plan.ByLevel() {
+	if d.writers.plan.ByLevel() {
 		o.Filter = bits.Policies(o.Table.Filter)
 	}
 	return o

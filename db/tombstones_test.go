@@ -16,11 +16,11 @@ import (
 // tableBytes returns the bytes of the tables in the directory, obsolete ones included.
 func tableBytes(t testing.TB, d *DB) (bytes int64) {
 	t.Helper()
-	names, err := d.fs.List(d.dir)
+	names, err := d.files.FS.List(d.files.Path)
 	require.NoError(t, err)
 	for _, name := range names {
 		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileTable {
-			info, err := d.fs.Stat(d.dir + "/" + name)
+			info, err := d.files.FS.Stat(d.files.Path + "/" + name)
 			if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 				continue
 			}
@@ -36,8 +36,8 @@ func settleClean(t testing.TB, d *DB) {
 	t.Helper()
 	settle(t, d)
 	eventually(t, func() bool {
-		d.obsolete.Remove()
-		return d.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
+		d.leftovers.obsolete.Remove()
+		return d.leftovers.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
 	})
 }
 
@@ -146,6 +146,8 @@ func TestCompactOfADeletedRangeReturnsItsSpace(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Compact(t.Context(), testKey(n/4), testKey(n/2)))
 	require.NoError(t, it.Close())
-	eventually(t, func() bool { return d.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes) })
+	eventually(t, func() bool {
+		return d.leftovers.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
+	})
 	require.Less(t, float64(tableBytes(t, d)), 0.8*float64(before))
 }

@@ -56,8 +56,8 @@ func (d *DB) NewTransaction(o *TransactionOptions) *Transaction {
 		return &Transaction{}
 	}
 	t := &Transaction{
-		db: d, snapshot: &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.expiry)}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
-		reads: txn.Reads{Comparer: d.cmp}, writes: txn.Writes{Comparer: d.cmp},
+		db: d, snapshot: &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.scans.Expiry)}, readOnly: o != nil && o.ReadOnly || d.opts.ReadOnly,
+		reads: txn.Reads{Comparer: d.opts.Comparer}, writes: txn.Writes{Comparer: d.opts.Comparer},
 	}
 	if !t.readOnly {
 		t.snapshot.at.Ends = &t.reads.Ends
@@ -223,7 +223,7 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 	case t.readOnly:
 		return t.refuseWrite()
 	}
-	if err := bulk.CheckBounds(t.db.cmp, start, limit); err != nil {
+	if err := bulk.CheckBounds(t.db.opts.Comparer, start, limit); err != nil {
 		t.batch.Refuse(err)
 		return err
 	}
@@ -248,7 +248,7 @@ func (t *Transaction) PutTTL(key, value []byte, ttl time.Duration) error {
 	if t.ended() || t.readOnly {
 		return t.write(base.KindSet, key, value)
 	}
-	if err := t.db.expiry.CheckPut(key, ttl); err != nil {
+	if err := t.db.scans.Expiry.CheckPut(key, ttl); err != nil {
 		t.batch.Refuse(err)
 		return err
 	}

@@ -69,6 +69,18 @@ func (t *Transaction) writeAll() error {
 	return t.committer().Commit()
 }
 
+// transactions is what the transactions of a DB share.
+type transactions struct {
+	_ [64]byte // keeps these fields, and those of the DB after them, off the cache line that lookups load
+
+	recent txn.Recent // commits
+	// untraced has the changes that recent and the sequence numbers do not show.
+	untraced txn.Untraced
+	turns    txn.Turns // of Updates that met conflicts
+	// firstTable is the number from which on tables were written since Open.
+	firstTable uint64
+}
+
 // txnStore is the store as the commit of a transaction sees it.
 type txnStore struct{ *Transaction }
 
@@ -87,9 +99,9 @@ func (t txnStore) Visible() uint64 { return t.db.finder.VisibleSeq.Load() }
 func (t txnStore) Write(check txn.Check) error {
 	if ends := t.reads.Ends; ends != expiry.Never {
 		others := check
-		t.db.expiry.Now()
+		t.db.scans.Expiry.Now()
 		check = func(before []*batch.Batch) error {
-			if t.db.expiry.Seen() >= ends {
+			if t.db.scans.Expiry.Seen() >= ends {
 				return ErrConflict
 			}
 			return others(before)
@@ -100,7 +112,7 @@ func (t txnStore) Write(check txn.Check) error {
 
 // committer returns what commits the transaction; package txn describes it.
 func (t *Transaction) committer() txn.Committer {
-	return txn.Committer{Store: txnStore{t}, Reads: &t.reads, Recent: &t.db.recent}
+	return txn.Committer{Store: txnStore{t}, Reads: &t.reads, Recent: &t.db.txns.recent}
 }
 
 // Examine searches the runs for changes since the transaction began of what it read. The horizon is
@@ -139,7 +151,7 @@ func (t txnStore) changedUntraced(s *lookup.State, horizon uint64) (found bool, 
 	if pinned == nil {
 		return false, nil
 	}
-	c, known := t.db.untraced.Between(t.snapshot.at.Seq, horizon)
+	c, known := t.db.txns.untraced.Between(t.snapshot.at.Seq, horizon)
 	if !known || len(c.Gone)+len(c.Came) == 0 {
 		return !known, nil
 	}
@@ -161,7 +173,7 @@ func (d *DB) writtenSince(f *manifest.FileMeta, start uint64) bool {
 	if seqs := f.Seqs.Load(); seqs != nil && seqs.Known {
 		return seqs.Largest > start
 	}
-	return f.Num >= d.firstTable
+	return f.Num >= d.txns.firstTable
 }
 
 // View calls fn with a read-only transaction and returns its error. All reads in fn see the
@@ -199,7 +211,7 @@ func (d *DB) Update(fn func(t *Transaction) error) error {
 	case d.closed.Load():
 		return ErrClosed
 	}
-	return d.turns.Retry(d.commit.Ending(), func() error { return d.updateOnce(fn) })
+	return d.txns.turns.Retry(d.commit.Ending(), func() error { return d.updateOnce(fn) })
 }
 
 func (d *DB) updateOnce(fn func(t *Transaction) error) error {

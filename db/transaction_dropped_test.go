@@ -32,7 +32,7 @@ func increment(d *DB) (calls int, err error) {
 func TestTransactionsAfterADeletionDoNotConflictWithIt(t *testing.T) {
 	d := twentyTables(t, vfs.NewMem())
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-	require.Equal(t, d.finder.VisibleSeq.Load(), d.untraced.Last())
+	require.Equal(t, d.finder.VisibleSeq.Load(), d.txns.untraced.Last())
 	defer d.snapshots.Pin()()
 	calls, err := increment(d)
 	require.NoError(t, err)
@@ -48,11 +48,11 @@ func TestTransactionsAfterAFailedDeletionDoNotConflictWithIt(t *testing.T) {
 		}
 		return nil
 	}))
-	before := d.untraced.Last()
+	before := d.txns.untraced.Last()
 	full.Store(true)
 	require.ErrorIs(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil), ErrNoSpace)
 	full.Store(false)
-	require.Equal(t, before, d.untraced.Last())
+	require.Equal(t, before, d.txns.untraced.Last())
 	requireValue(t, d, testKey(5_000), testValue(5_000))
 	defer d.snapshots.Pin()()
 	calls, err := increment(d)

@@ -187,7 +187,7 @@ func TestWhatATransactionReadIsThereWhenItIsCommitted(t *testing.T) {
 			})
 		}
 		group.Wait()
-		require.NotZero(t, r.d.untraced.Last())
+		require.NotZero(t, r.d.txns.untraced.Last())
 		require.EqualValues(t, r.commits.Load(), r.requireOrder(t))
 		t.Logf("%d transactions, %d tables linked", r.commits.Load(), r.linked.Load())
 	})

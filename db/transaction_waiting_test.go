@@ -93,10 +93,10 @@ type armedFS struct {
 }
 
 func deleteMiddle(t *testing.T, d *DB, fs vfs.FS) {
-	before := d.untraced.Last()
+	before := d.txns.untraced.Last()
 	fs.(armedFS).arm()
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(900), nil))
-	require.Greater(t, d.untraced.Last(), before, "no table was removed")
+	require.Greater(t, d.txns.untraced.Last(), before, "no table was removed")
 }
 
 func ingestAway(t *testing.T, d *DB, fs vfs.FS) {
@@ -124,9 +124,9 @@ func TestUpdatesSeeALoadThatIsInTheVersion(t *testing.T) {
 	require.NoError(t, i.d.Flush())
 	l := newLoader(t, i.d)
 	require.NoError(t, l.Put(testKey(5), []byte("loaded")))
-	i.d.mu.Lock()
-	i.d.uncertain = append(i.d.uncertain, manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
-	i.d.mu.Unlock()
+	i.d.leftovers.mu.Lock()
+	i.d.leftovers.uncertain = append(i.d.leftovers.uncertain, manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
+	i.d.leftovers.mu.Unlock()
 	result := make(chan string, 1)
 	f := func() { i.update(testKey(5), result) }
 	i.armed.Store(&f)

@@ -79,10 +79,10 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 		}
 	}
 	if !options.DryRun {
-		d.tuneMu.Lock()
+		d.inForce.mu.Lock()
 		d.decideCompression()
 		d.compactor.Tune(d.tuning(d.options())) // it has the compression of the tables' indexes
-		d.tuneMu.Unlock()
+		d.inForce.mu.Unlock()
 	}
 	report, err := d.compactor.UpgradeFilters(ctx, policy, options)
 	return UpgradeReport(report), d.orReadOnly(err)

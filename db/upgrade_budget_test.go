@@ -71,7 +71,7 @@ func TestKeyCountsAreNotEstimatedFromAnUnusualTable(t *testing.T) {
 		if key != "" {
 			requireValue(t, d, []byte(key), nil)
 		}
-		return float64(d.plan.LevelBits()[NumLevels-1])
+		return float64(d.writers.plan.LevelBits()[NumLevels-1])
 	}
 	require.InEpsilon(t, bits(""), bits(odd), 0.05)
 }

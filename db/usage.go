@@ -16,7 +16,7 @@ func (d *DB) DiskUsage() (DiskUsage, error) {
 	defer s.Version.Unref()
 	listed := map[uint64]bool{}
 	s.Version.Files(func(_ int, f *manifest.FileMeta) { listed[f.Num] = true })
-	return usage.Measure(d.fs, d.dir, func(num uint64) bool { return listed[num] })
+	return usage.Measure(d.files.FS, d.files.Path, func(num uint64) bool { return listed[num] })
 }
 
 // ApproximateSize returns about how many bytes on disk the tables use for keys from start to

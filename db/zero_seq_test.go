@@ -19,7 +19,7 @@ import (
 func entriesOf(t testing.TB, d *DB, key string) []string {
 	t.Helper()
 	var all []version
-	files := readDir(t, d.fs, d.dir)
+	files := readDir(t, d.files.FS, d.files.Path)
 	for name := range files.live(t) {
 		v := versions{}
 		v.addTable(t, files[name])

@@ -30,6 +30,8 @@ type Dir struct {
 	// Lock returns.
 	FS   vfs.FS
 	Logs *logdir.Place
+	// Reserve is nil if there is none.
+	Reserve *Reserve
 
 	o      Options
 	logDir string   // absolute, or empty

@@ -47,6 +47,9 @@ type Cache struct {
 // openingCost counts the successful openings of tables, their reads and the bytes read.
 type openingCost struct{ tables, reads, bytes atomic.Uint64 }
 
+// Blocks returns the cache of the blocks of the tables, nil if there is none.
+func (c *Cache) Blocks() *sstable.BlockCache { return c.options.Reader.Cache }
+
 // NewCache returns a cache without open tables.
 func NewCache(o CacheOptions) *Cache {
 	o.Reader.Tail = new(sstable.TailGuess)
