@@ -39,7 +39,7 @@ func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
 
 // newIterator is NewIterator as of at, with a transaction's own writes; both may be nil.
 func (d *DB) newIterator(o *IterOptions, at *lookup.At, own *txn.Writes) (*Iterator, error) {
-	return d.newIteratorOf(o, at, func(it *Iterator) { it.cursor.AddWrites(own) })
+	return d.newIteratorOf(o, at, func(it *Iterator) { it.cursor.AddWrites(own.Iter()) })
 }
 
 // newIteratorOf is newIterator with a function that adds a transaction's own writes.

@@ -3,6 +3,7 @@ package base
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Kind is the kind of an internal key's entry. The values reach the disk and never change.
@@ -27,6 +28,9 @@ const (
 	TrailerLen = 8
 	// MaxSeq is the largest sequence number that fits in a trailer with its kind.
 	MaxSeq = uint64(1)<<56 - 1
+	// FirstOwnSeq numbers a transaction's first write within the transaction. It is above the number of
+	// every committed write.
+	FirstOwnSeq = MaxSeq - math.MaxInt32
 	// LoadAhead is the distance between the last assigned sequence number and the one that a
 	// load reserves: the number of writes that can happen during the load.
 	LoadAhead = uint64(1) << 32

@@ -11,7 +11,6 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/foreign"
 	"github.com/sievedb/sievedb/internal/disk/logdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/work/replay"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -264,7 +263,7 @@ func (d *Dir) Locked(files manifest.DirFiles) error {
 
 // mayCreate refuses to create a database over the remains of one.
 func (d *Dir) mayCreate(files manifest.DirFiles) error {
-	if err := replay.RefuseRemains(d.FS, d.Path, files); err != nil {
+	if err := refuseRemains(d.FS, d.Path, files); err != nil {
 		return err
 	}
 	if d.o.ErrorIfMissing || d.o.ReadOnly {

@@ -9,7 +9,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base/keyspace"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
-	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -29,7 +28,7 @@ type Cursor struct {
 	held           bool // value is what Value returns: going backward, or without an envelope
 
 	// walk records what a transaction reads; nil otherwise.
-	walk *txn.Walk
+	walk *walk
 
 	// prefix is that of the cursor's namespace, which is before each key in the runs and is
 	// not shown; nil if there is none.
@@ -51,12 +50,11 @@ func (c *Cursor) Start(src *Source, v *manifest.Version, seq, now uint64) {
 // usualMemtables is the number of memtables that a cursor rarely exceeds.
 const usualMemtables = 4
 
-// AddWrites adds a transaction's own writes, above all others. Those that the transaction makes
-// later are not visible to this cursor.
-func (c *Cursor) AddWrites(own *txn.Writes) {
-	if own != nil && own.Len() > 0 {
-		it, last := own.Iter()
-		c.mems, c.ownFirst, c.ownSeq = append(c.mems, *it), txn.FirstSeq, last
+// AddWrites adds a transaction's own writes, which are numbered from base.FirstOwnSeq to last, above all others.
+// Those that the transaction makes later are not visible to this cursor. A nil iterator means none.
+func (c *Cursor) AddWrites(own *memtable.Iter, last uint64) {
+	if own != nil {
+		c.mems, c.ownFirst, c.ownSeq = append(c.mems, *own), base.FirstOwnSeq, last
 	}
 }
 
@@ -111,7 +109,7 @@ func (c *Cursor) SetBounds(lower, upper []byte) {
 	c.valid, c.reverse = false, true
 	c.err = c.reopen(c.prefix, lower, upper)
 	if c.walk != nil {
-		c.walk.Lower, c.walk.Upper = c.Bounds()
+		c.walk.lower, c.walk.upper = c.Bounds()
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *store) cursor(v *manifest.Version, seq uint64, o *Options) *Cursor {
 	require.True(s.t, v.TryRef())
 	c := new(Cursor)
 	c.Start(&s.src, v, seq, modelNow)
-	c.AddWrites(&s.own)
+	c.AddWrites(s.own.Iter())
 	for _, m := range s.mems {
 		c.AddMemtable(m)
 	}

@@ -96,7 +96,7 @@ func (c *Cursor) openValue(value []byte) bool {
 	if !c.own { // a transaction's own write has no envelope yet
 		c.value, c.ends, c.valid, c.err = c.expiry.OpenUntil(c.shown, value, c.now)
 		if c.walk != nil {
-			c.walk.Reads.Ends = expiry.Earlier(c.walk.Reads.Ends, c.ends)
+			c.walk.reads.AddEnd(c.ends)
 		}
 	}
 	if c.keysOnly {

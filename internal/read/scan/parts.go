@@ -9,7 +9,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base/keyspace"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
-	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -127,7 +126,7 @@ func (p *parts) hides(seq uint64) bool { return seq < p.ownFirst || seq > p.ownS
 
 // plain reports whether an entry with that number, which is shown, has no envelope although it would have one
 // once it is committed. The writes of a bulk transaction have theirs.
-func (p *parts) plain(seq uint64) bool { return seq > p.seq && p.ownFirst == txn.FirstSeq }
+func (p *parts) plain(seq uint64) bool { return seq > p.seq && p.ownFirst == base.FirstOwnSeq }
 
 // bulkRuns are the tables that a bulk transaction has written so far.
 type bulkRuns struct {

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -219,21 +218,6 @@ func TestMissingFilesAreCorruption(t *testing.T) {
 		require.NoError(t, r.Run())
 		require.Equal(t, name10, r.Report().MissingLog)
 	})
-}
-
-func TestRemainsOfADatabaseAreRefused(t *testing.T) {
-	d := newDatabase(t)
-	d.log(t, 10)
-	files, err := manifest.ListDir(d.dir.FS, d.dir.Path)
-	require.NoError(t, err)
-	require.NoError(t, RefuseRemains(d.dir.FS, d.dir.Path, files), "an empty log has no data, and a MANIFEST with one edit was perhaps never in force")
-	closed := files
-	closed.All = append(slices.Clone(files.All), manifest.DirFile{Kind: base.FileClosed})
-	require.ErrorIs(t, RefuseRemains(d.dir.FS, d.dir.Path, closed), base.ErrCorruption, "a database was closed")
-	d.log(t, 11, puts(1))
-	files, err = manifest.ListDir(d.dir.FS, d.dir.Path)
-	require.NoError(t, err)
-	require.ErrorIs(t, RefuseRemains(d.dir.FS, d.dir.Path, files), base.ErrCorruption)
 }
 
 // goleveldb reuses the sequence number of a write whose sync failed for the next write.

@@ -1,5 +1,5 @@
 // Package txn has the parts of an optimistic transaction: what it has written (Writes), what it
-// has read (Reads, Walk), what others commit while it ends (Recent, Untraced), and its end (Committer,
+// has read (Reads), what others commit while it ends (Recent, Untraced), and its end (Committer,
 // Turns).
 //
 // # Serializability

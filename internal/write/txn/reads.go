@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/expiry"
 )
 
 // Reads is the set of keys and ranges that a transaction has read. The zero value with a comparer
@@ -53,20 +54,24 @@ func (r *Reads) AddKey(key []byte) {
 	r.recent = append(binary.AppendUvarint(r.recent, uint64(len(key))), key...)
 }
 
-// AddRange records that the keys of a range were read, and that it has no other keys.
-// It copies the bounds.
-func (r *Reads) AddRange(a Range) {
-	if a.Lower != nil {
-		a.Lower = append([]byte{}, a.Lower...)
+// AddRange records that the keys from lower to upper were read, and that there are no others. A nil bound
+// means none. closed says that upper belongs to them. It copies the bounds.
+func (r *Reads) AddRange(lower, upper []byte, closed bool) {
+	a := Range{Closed: closed}
+	if lower != nil {
+		a.Lower = append([]byte{}, lower...)
 	}
-	if a.Upper != nil {
-		a.Upper = append([]byte{}, a.Upper...)
+	if upper != nil {
+		a.Upper = append([]byte{}, upper...)
 	}
 	r.ranges, r.merged = append(r.ranges, a), false
 	if n := len(r.ranges); n >= compactRanges && n&(n-1) == 0 {
 		r.merge()
 	}
 }
+
+// AddEnd records the time at which a value that was read expires, expiry.Never for none.
+func (r *Reads) AddEnd(ends uint64) { r.Ends = expiry.Earlier(r.Ends, ends) }
 
 // Prepare sorts the set for Covers. It must be called after the last addition, and before
 // concurrent calls.

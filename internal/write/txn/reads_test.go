@@ -26,7 +26,7 @@ func TestReadsAgreeWithAModel(t *testing.T) {
 			case 0:
 				to := min(from+rnd.IntN(30), 999)
 				closed := rnd.IntN(2) == 0
-				r.AddRange(Range{Lower: key(from), Upper: key(to), Closed: closed})
+				r.AddRange(key(from), key(to), closed)
 				for n := from; n < to || closed && n == to; n++ {
 					model[n] = true
 				}
@@ -35,7 +35,7 @@ func TestReadsAgreeWithAModel(t *testing.T) {
 				if rnd.IntN(4) > 0 {
 					continue
 				}
-				r.AddRange(Range{Upper: key(to)})
+				r.AddRange(nil, key(to), false)
 				for n := range to {
 					model[n] = true
 				}
@@ -43,7 +43,7 @@ func TestReadsAgreeWithAModel(t *testing.T) {
 				if from = 980 + rnd.IntN(20); rnd.IntN(4) > 0 {
 					continue
 				}
-				r.AddRange(Range{Lower: key(from)})
+				r.AddRange(key(from), nil, false)
 				for n := from; n < 1000; n++ {
 					model[n] = true
 				}
@@ -89,50 +89,8 @@ func TestRepeatedReadsUseLittleMemory(t *testing.T) {
 	r.Prepare()
 	require.Len(t, r.keys, 7)
 	for n := range 3 * compactRanges {
-		r.AddRange(Range{Lower: key(n % 7), Upper: key(n%7 + 1)})
+		r.AddRange(key(n%7), key(n%7+1), false)
 	}
 	r.Prepare()
 	require.Len(t, r.ranges, 1)
-}
-
-func TestWalks(t *testing.T) {
-	for _, c := range []struct {
-		name         string
-		lower, upper []byte
-		walk         func(w *Walk)
-		want         []int // of 0 to 9
-	}{
-		{"forward to a key", nil, nil, func(w *Walk) { w.Begin(true, key(2), false); w.End(key(4)) }, []int{2, 3, 4}},
-		{"forward to the end", nil, nil, func(w *Walk) { w.Begin(true, key(7), false); w.End(nil) }, []int{7, 8, 9}},
-		{"forward to the bound", nil, key(8), func(w *Walk) { w.Begin(true, key(6), false); w.End(nil) }, []int{6, 7}},
-		{"forward from the bound", key(5), nil, func(w *Walk) { w.Begin(true, nil, false); w.End(key(6)) }, []int{5, 6}},
-		{"forward from the beginning", nil, nil, func(w *Walk) { w.Begin(true, nil, false); w.End(key(1)) }, []int{0, 1}},
-		{"backward to a key", nil, nil, func(w *Walk) { w.Begin(false, key(4), false); w.End(key(2)) }, []int{2, 3}},
-		{"backward from a key shown", nil, nil, func(w *Walk) { w.Begin(false, key(4), true); w.End(key(3)) }, []int{3, 4}},
-		{"backward to the beginning", nil, nil, func(w *Walk) { w.Begin(false, key(2), false); w.End(nil) }, []int{0, 1}},
-		{"backward to the bound", key(1), nil, func(w *Walk) { w.Begin(false, key(3), false); w.End(nil) }, []int{1, 2}},
-		{"backward from the end", nil, nil, func(w *Walk) { w.Begin(false, nil, false); w.End(key(8)) }, []int{8, 9}},
-		{"backward from the bound", nil, key(5), func(w *Walk) { w.Begin(false, nil, false); w.End(key(4)) }, []int{4}},
-		{"nothing", nil, nil, func(w *Walk) { w.End(key(4)) }, nil},
-		{"two walks", nil, nil, func(w *Walk) {
-			w.Begin(true, key(1), false)
-			w.End(key(2))
-			w.End(key(9))
-			w.Begin(true, key(5), false)
-			w.End(key(5))
-		}, []int{1, 2, 5}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := &Walk{Reads: &Reads{Comparer: base.Bytewise}, Lower: c.lower, Upper: c.upper}
-			c.walk(w)
-			w.Reads.Prepare()
-			var got []int
-			for n := range 10 {
-				if w.Reads.Covers(key(n)) {
-					got = append(got, n)
-				}
-			}
-			require.Equal(t, c.want, got)
-		})
-	}
 }

@@ -68,8 +68,8 @@ func TestThePartOfASetWithinRanges(t *testing.T) {
 		r, limits := &Reads{Comparer: base.Bytewise}, &Reads{Comparer: base.Bytewise}
 		for range rnd.IntN(6) {
 			r.AddKey(key(rnd.IntN(60)))
-			r.AddRange(Range{Lower: bound(), Upper: bound(), Closed: rnd.IntN(2) == 0})
-			limits.AddRange(Range{Lower: bound(), Upper: bound(), Closed: rnd.IntN(2) == 0})
+			r.AddRange(bound(), bound(), rnd.IntN(2) == 0)
+			limits.AddRange(bound(), bound(), rnd.IntN(2) == 0)
 		}
 		r.ranges, limits.ranges = proper(r.ranges), proper(limits.ranges)
 		ranges := append([]Range{}, limits.ranges...) // in any order, and they may overlap
@@ -118,7 +118,7 @@ func TestOnlyKeysWithEntriesConflictWithChangesWithoutNumbers(t *testing.T) {
 		if test.to == 0 {
 			r.AddKey(tabletest.Key(test.key))
 		} else {
-			r.AddRange(Range{Lower: tabletest.Key(test.key), Upper: tabletest.Key(test.to), Closed: true})
+			r.AddRange(tabletest.Key(test.key), tabletest.Key(test.to), true)
 		}
 		r.Prepare()
 		found, err := r.ConflictUntraced(s.Cache, Change{Gone: c.Gone}, View{Version: pinned}, View{Version: now})

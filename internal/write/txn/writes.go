@@ -1,16 +1,10 @@
 package txn
 
 import (
-	"math"
-
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/memtable"
 )
-
-// FirstSeq numbers a transaction's first write within the transaction. It is above the number of
-// every committed write.
-const FirstSeq = base.MaxSeq - math.MaxInt32
 
 // firstIndex is the size in bytes of the first index of a transaction's writes.
 const firstIndex = 8 << 10
@@ -48,7 +42,7 @@ func (w *Writes) add(kind base.Kind, key, value []byte) {
 	if w.mem == nil || w.mem.Available() < memtable.EntrySize(len(key), len(value)) {
 		w.grow(memtable.EntrySize(len(key), len(value)))
 	}
-	if !w.mem.Add(FirstSeq+w.n, kind, key, value) {
+	if !w.mem.Add(base.FirstOwnSeq+w.n, kind, key, value) {
 		panic("sievedb: a transaction's index is full although room was made")
 	}
 	w.n++
@@ -84,11 +78,11 @@ func (w *Writes) Get(key []byte) (value []byte, kind base.Kind, ok bool) {
 // Len returns the number of writes in the index.
 func (w *Writes) Len() int { return int(w.n) }
 
-// Iter returns an iterator over the writes, nil if there are none. Those added later, whose
-// numbers are above last, may appear in it.
+// Iter returns an iterator over the writes, nil if there are none or w is nil. They are numbered from
+// base.FirstOwnSeq to last; those added later, whose numbers are above last, may appear in it.
 func (w *Writes) Iter() (it *memtable.Iter, last uint64) {
-	if w.n == 0 {
+	if w == nil || w.n == 0 {
 		return nil, 0
 	}
-	return w.mem.NewIter(), FirstSeq + w.n - 1
+	return w.mem.NewIter(), base.FirstOwnSeq + w.n - 1
 }
