@@ -1,47 +1,111 @@
 package docs_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+var rewriteRooms = flag.Bool("rooms.rewrite", false, "correct the imports and the order of the table of rooms, and draw its picture anew")
+
 // room is a row of the table of rooms in architecture.md.
 type room struct {
-	floor   int
-	imports []string
+	group    string
+	label    string // the name, perhaps as a link
+	contents string
+	imports  []string // sorted
 }
 
-const module = "github.com/sievedb/sievedb/"
+const (
+	module       = "github.com/sievedb/sievedb/"
+	architecture = "docs/architecture.md"
+	beginRooms   = "<!-- rooms: begin -->"
+	endRooms     = "<!-- rooms: end -->"
+)
 
-// rooms reads the table. Its columns are the floor, the package (with or without a link), the
-// contents, and the other rooms that it imports.
+// groups returns the names of the groups in architecture.md, from the lowest on.
+func groups(t *testing.T) (names []string) {
+	section := between(t, read(t, architecture), "\n## The ladder\n", "\n## ")
+	for _, m := range regexp.MustCompile(`(?m)^- \*\*(\w+)\*\*: `).FindAllStringSubmatch(section, -1) {
+		names = append(names, m[1])
+	}
+	require.Greater(t, len(names), 5, "groups")
+	slices.Reverse(names)
+	return names
+}
+
+// rooms reads the table. Its columns are the group, the package (with or without a link), the contents, and the other
+// rooms that it imports, without "internal/".
 func rooms(t *testing.T) map[string]room {
-	row := regexp.MustCompile(`(?m)^\| (\d+) \| \[?([a-z/]+)\]?[^|]*\| [^|]+\| ([a-z/, ]*)\|$`)
+	row := regexp.MustCompile(`^\| (\w+) \| (\[?([a-z/]+)\]?[^|]*) \| ([^|]+) \| ([a-z/, ]*)\|$`)
 	all := map[string]room{}
-	for _, m := range row.FindAllStringSubmatch(read(t, "docs/architecture.md"), -1) {
-		floor, err := strconv.Atoi(m[1])
-		require.NoError(t, err)
-		r := room{floor: floor}
-		for _, name := range strings.Split(m[3], ",") {
+	table := strings.TrimSpace(between(t, read(t, architecture), beginRooms, endRooms))
+	for _, line := range strings.Split(table, "\n")[2:] {
+		m := row.FindStringSubmatch(line)
+		require.NotNil(t, m, "a row must be | group | [room](link) | contents | imports |: %s", line)
+		r := room{group: m[1], label: m[2], contents: m[4]}
+		for _, name := range strings.Split(m[5], ",") {
 			if name = strings.TrimSpace(name); name != "" {
-				r.imports = append(r.imports, name)
+				r.imports = append(r.imports, fullName(name))
 			}
 		}
 		slices.Sort(r.imports)
-		require.NotContains(t, all, m[2], "two rows for one room")
-		all[m[2]] = r
+		require.NotContains(t, all, m[3], "two rows for one room")
+		require.Contains(t, groups(t), r.group, "the group of %s", m[3])
+		all[m[3]] = r
 	}
 	require.Greater(t, len(all), 10, "rows of the table of rooms")
 	return all
+}
+
+// fullName returns the name of a room that the column of imports has without "internal/".
+func fullName(short string) string {
+	top, _, _ := strings.Cut(short, "/")
+	if info, err := os.Stat(filepath.Join(root, "internal", top)); err == nil && info.IsDir() {
+		return "internal/" + short
+	}
+	return short
+}
+
+// writeRooms writes the table with the imports that packages have, by groups from the highest on.
+func writeRooms(t *testing.T, all map[string]room, packages map[string][]string) {
+	order := groups(t)
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		higher := slices.Index(order, all[b].group) - slices.Index(order, all[a].group)
+		return cmp.Or(higher, strings.Compare(a, b))
+	})
+	var table strings.Builder
+	table.WriteString("\n\n| group | room | contents | imports |\n| --- | --- | --- | --- |\n")
+	for _, name := range names {
+		var short []string
+		for _, below := range packages[name] {
+			short = append(short, strings.TrimPrefix(below, "internal/"))
+		}
+		slices.Sort(short)
+		imports := strings.Join(short, ", ")
+		if imports != "" {
+			imports += " "
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s|\n", all[name].group, all[name].label, all[name].contents, imports)
+	}
+	page := read(t, architecture)
+	page = strings.Replace(page, between(t, page, beginRooms, endRooms), table.String()+"\n", 1)
+	require.NoError(t, os.WriteFile(filepath.Join(root, architecture), []byte(page), 0o644))
 }
 
 // roomOf returns the room that a package of this repository belongs to. A command and the packages
@@ -99,47 +163,53 @@ func listed(t *testing.T) map[string][]string {
 	return packages
 }
 
-// Each room imports exactly the rooms in the table, all of them on lower floors.
+// Each room imports exactly the rooms in the table, all of them of its own group or of lower ones.
 func TestRoomsImportWhatTheTableSays(t *testing.T) {
-	all := rooms(t)
-	packages := listed(t)
+	all, packages, order := rooms(t), listed(t), groups(t)
+	if *rewriteRooms {
+		writeRooms(t, all, packages)
+		all = rooms(t)
+	}
 	for name, r := range all {
 		require.Contains(t, packages, name, "the table has a room without a package")
-		imports := packages[name]
-		require.ElementsMatch(t, r.imports, imports, "%s: the table of rooms differs from its imports", name)
-		for _, below := range imports {
+		require.ElementsMatch(t, r.imports, packages[name], "%s: the table of rooms differs from its imports; "+
+			"go test ./docs -run TestRooms -rooms.rewrite corrects it", name)
+		for _, below := range r.imports {
 			require.Contains(t, all, below, "%s imports a package that is not in the table", name)
-			require.Less(t, all[below].floor, r.floor, "%s imports %s", name, below)
+			require.LessOrEqual(t, slices.Index(order, all[below].group), slices.Index(order, r.group),
+				"%s of the group %s imports %s of the higher group %s", name, r.group, below, all[below].group)
 		}
 	}
-	testOnly := testOnlyPackages(t)
 	for name := range packages {
-		_, isRoom := all[name]
-		isTestOnly := slices.ContainsFunc(testOnly, func(p string) bool {
-			return name == p || strings.HasPrefix(name, p+"/")
-		})
-		require.True(t, isRoom || isTestOnly,
-			"%s is neither in the table of rooms nor among the packages that only tests import", name)
-	}
-}
-
-// testOnlyPackages returns the packages that only tests import, according to architecture.md.
-func testOnlyPackages(t *testing.T) []string {
-	text := between(t, read(t, "docs/architecture.md"), "Only tests import", "\n\n")
-	return regexp.MustCompile(`internal/[a-z/]+`).FindAllString(text, -1)
-}
-
-func TestNoRoomImportsTestOnlyPackages(t *testing.T) {
-	testOnly := testOnlyPackages(t)
-	require.NotEmpty(t, testOnly)
-	packages := listed(t)
-	for name := range rooms(t) {
-		for _, below := range packages[name] {
-			for _, p := range testOnly {
-				require.False(t, below == p || strings.HasPrefix(below, p+"/"), "%s imports %s", name, below)
-			}
+		if !strings.HasPrefix(name, testRooms) {
+			require.Contains(t, all, name, "the package has no row in the table of rooms")
 		}
 	}
+}
+
+// testRooms begins the names of the rooms that only tests import.
+const testRooms = "internal/test/"
+
+// Only tests, and rooms that only tests import, import internal/test. This holds in the nested modules too.
+func TestRoomsForTestsAreImportedByTestsOnly(t *testing.T) {
+	files := 0
+	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		rel := strings.TrimPrefix(filepath.ToSlash(name), root+"/")
+		if err != nil || d.IsDir() || !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") ||
+			strings.HasPrefix(rel, testRooms) {
+			return err
+		}
+		files++
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range file.Imports {
+			require.False(t, strings.HasPrefix(i.Path.Value, `"`+module+testRooms), "%s imports %s", rel, i.Path.Value)
+		}
+		return nil
+	}))
+	require.Greater(t, files, 300, "files that are not tests")
 }
 
 // Only internal/base/errors imports cockroachdb/errors, and its importers do not import package errors too.
