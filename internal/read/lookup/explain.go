@@ -4,14 +4,13 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/read/explain"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 // Explained describes one lookup. report.Explanation documents the steps.
 type Explained struct {
-	Steps    []explain.Step
+	Steps    []report.ExplainStep
 	Kind     base.Kind // base.KindDelete if there is no value
 	Expired  bool      // there is a value that has expired
 	Duration time.Duration
@@ -45,11 +44,42 @@ func (f *Finder) Explain(key []byte, at *At) (*Explained, error) {
 
 // Explanation returns it in its public form.
 func (x *Explained) Explanation() *report.Explanation {
-	r := explain.Explanation(x.Steps, x.Kind, x.Duration)
-	if r.Expired = x.Expired; r.Expired {
+	r := &report.Explanation{Duration: x.Duration, Steps: x.Steps, Expired: x.Expired}
+	if x.Steps == nil {
+		r.Steps = []report.ExplainStep{}
+	}
+	sumUp(r, x.Kind)
+	if r.Expired {
 		r.Found = false
 	}
 	return r
+}
+
+// sumUp adds up the steps.
+func sumUp(x *report.Explanation, kind base.Kind) {
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		x.BytesRead += s.BytesRead
+		x.OpeningReads += s.OpeningReads
+		x.OpeningBytes += s.OpeningBytes
+		if s.IndexRead {
+			x.DiskReads++
+		}
+		if s.BlockFromDisk {
+			x.DiskReads++
+		}
+		switch {
+		case s.Run != "table":
+		case s.Filter == "absent":
+			x.ReadsSaved++
+		case !s.Found:
+			x.ReadsWasted++
+		}
+		if s.Found {
+			x.Found = kind == base.KindSet
+			x.Deleted = !x.Found
+		}
+	}
 }
 
 // find is Finder.findOnce for Explain: the same runs in the same order. It is separate so that
@@ -66,7 +96,7 @@ func (x *Explained) find(f *Finder, lookup *sstable.Lookup, key []byte, at *At) 
 		if !ruledOut {
 			x.value, x.Kind, found = m.Get(key, seq)
 		}
-		step := explain.Memtable(i, filtered, ruledOut, found)
+		step := explainMemtable(i, filtered, ruledOut, found)
 		step.Duration = time.Since(began)
 		x.Steps = append(x.Steps, step)
 		if found {
@@ -84,7 +114,7 @@ func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) er
 		if t.found && (ordered || level > 0) {
 			break
 		}
-		step, res, err := explain.Table(f.tables, lookup, level, table)
+		step, res, err := explainTable(f.tables, lookup, level, table)
 		if err != nil {
 			return f.openError(s, err)
 		}

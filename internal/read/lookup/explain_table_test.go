@@ -1,4 +1,4 @@
-package explain
+package lookup
 
 import (
 	"testing"
@@ -7,17 +7,18 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
 func TestTableStepDescribesTheLookup(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(20))
 	f := s.Add(3, 7, "value", 1, 2, 5)
-	look := func(n int) (Step, sstable.Result) {
+	look := func(n int) (report.ExplainStep, sstable.Result) {
 		var lookup sstable.Lookup
 		defer lookup.Release()
 		lookup.Init(tabletest.Key(n), 9)
-		step, res, err := Table(s.Cache, &lookup, 3, f)
+		step, res, err := explainTable(s.Cache, &lookup, 3, f)
 		require.NoError(t, err)
 		return step, res
 	}
@@ -36,7 +37,7 @@ func TestTableStepDescribesTheLookup(t *testing.T) {
 }
 
 func TestMemtableNames(t *testing.T) {
-	require.Equal(t, Step{Run: "memtable", Level: -1, Filter: "none"}, Memtable(0, false, true, false))
-	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "absent"}, Memtable(1, true, true, false))
-	require.Equal(t, Step{Run: "immutable memtable", Level: -1, Filter: "maybe", Found: true}, Memtable(2, true, false, true))
+	require.Equal(t, report.ExplainStep{Run: "memtable", Level: -1, Filter: "none"}, explainMemtable(0, false, true, false))
+	require.Equal(t, report.ExplainStep{Run: "immutable memtable", Level: -1, Filter: "absent"}, explainMemtable(1, true, true, false))
+	require.Equal(t, report.ExplainStep{Run: "immutable memtable", Level: -1, Filter: "maybe", Found: true}, explainMemtable(2, true, false, true))
 }

@@ -1,4 +1,4 @@
-package explain
+package lookup
 
 import (
 	"bytes"
@@ -7,8 +7,26 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
+
+// explainMemtable returns the step for memtable number i, where 0 is the active one. filtered says
+// whether it has a filter, ruledOut whether the filter or the memtable's emptiness ruled out the
+// key, and found whether the memtable has the key.
+func explainMemtable(i int, filtered, ruledOut, found bool) report.ExplainStep {
+	s := report.ExplainStep{Run: "memtable", Level: -1, Filter: "none", Found: found}
+	if i > 0 {
+		s.Run = "immutable memtable"
+	}
+	switch {
+	case filtered && ruledOut:
+		s.Filter = "absent"
+	case filtered:
+		s.Filter = "maybe"
+	}
+	return s
+}
 
 // stopwatch measures the time between calls of lap.
 type stopwatch struct{ last time.Time }
@@ -20,14 +38,14 @@ func (w *stopwatch) lap() time.Duration {
 	return took
 }
 
-// Table looks up a key in one table in the same steps as a lookup, and times each step. It opens
+// explainTable looks up a key in one table in the same steps as a lookup, and times each step. It opens
 // the table if necessary.
-func Table(
+func explainTable(
 	cache *tables.Cache, lookup *sstable.Lookup, level int, f *manifest.FileMeta,
-) (step Step, res sstable.Result, err error) {
+) (step report.ExplainStep, res sstable.Result, err error) {
 	began := time.Now()
 	watch := stopwatch{began}
-	step = Step{
+	step = report.ExplainStep{
 		Run: "table", Level: level, FileNum: f.Num, Bytes: f.Size, Filter: "none",
 		Smallest: bytes.Clone(base.UserKey(f.Smallest)), Largest: bytes.Clone(base.UserKey(f.Largest)),
 	}
@@ -46,16 +64,16 @@ func Table(
 	step.FilterTime = watch.lap()
 	if denied {
 		step.Filter = "absent"
-	} else if res, err = search(&step, r, lookup, &watch); err != nil {
+	} else if res, err = explainSearch(&step, r, lookup, &watch); err != nil {
 		return step, res, err
 	}
 	step.Duration = time.Since(began)
 	return step, res, nil
 }
 
-// search continues the lookup if the filter of the whole table, if any, did not rule out the
+// explainSearch continues the lookup if the filter of the whole table, if any, did not rule out the
 // key.
-func search(step *Step, r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
+func explainSearch(step *report.ExplainStep, r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
 	if step.IndexBytes, err = r.ReadIndex(); err != nil {
 		return res, err
 	}
