@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/limit/collect"
 	"github.com/sievedb/sievedb/report"
 )
 
@@ -271,13 +270,13 @@ func (m *Memory) answered(fulfilled bool) {
 }
 
 // Flushed frees a memtable of so many bytes that was flushed, if that is cheap compared with the
-// memtables that all stores have flushed meanwhile; see package collect.
+// memtables that all stores have flushed meanwhile; see collect.go.
 func (m *Memory) Flushed(bytes int) {
 	if m == nil {
-		collect.Flushed(bytes)
+		collectFlushed(bytes)
 		return
 	}
-	if collect.Flushed(int(m.pool.garbage.Add(int64(bytes)))) {
+	if collectFlushed(int(m.pool.garbage.Add(int64(bytes)))) {
 		m.pool.garbage.Store(0)
 	}
 }

@@ -1,4 +1,4 @@
-package collect
+package share
 
 import (
 	"math"

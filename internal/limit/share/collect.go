@@ -1,5 +1,4 @@
-// Package collect frees flushed memtables.
-package collect
+package share
 
 import (
 	"math"
@@ -19,9 +18,9 @@ import (
 // 200 ms that the flush and compaction of the memtable take.
 const collectFraction = 4
 
-// Flushed frees flushed memtables of memtableBytes together, which only running lookups refer
+// collectFlushed frees flushed memtables of memtableBytes together, which only running lookups refer
 // to, if that is cheap. It reports whether it was.
-func Flushed(memtableBytes int) bool {
+func collectFlushed(memtableBytes int) bool {
 	if !worthCollecting(uint64(memtableBytes), readMetric("/gc/scan/heap:bytes"), readMetric("/gc/gogc:percent")) {
 		return false
 	}
