@@ -1,8 +1,8 @@
 package db
 
 import (
+	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/usage"
 )
 
 // DiskUsage returns the sizes of the files in the database's directory, by what they are for. It
@@ -16,7 +16,7 @@ func (d *DB) DiskUsage() (DiskUsage, error) {
 	defer s.Version.Unref()
 	listed := map[uint64]bool{}
 	s.Version.Files(func(_ int, f *manifest.FileMeta) { listed[f.Num] = true })
-	return usage.Measure(d.files.FS, d.files.Path, func(num uint64) bool { return listed[num] })
+	return dbdir.Measure(d.files.FS, d.files.Path, func(num uint64) bool { return listed[num] })
 }
 
 // ApproximateSize returns about how many bytes on disk the tables use for keys from start to

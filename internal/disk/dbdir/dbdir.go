@@ -1,5 +1,3 @@
-// Package dbdir decides whether a directory may be opened as a database, or a database created in it,
-// and locks it.
 package dbdir
 
 import (
@@ -9,7 +7,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/foreign"
-	"github.com/sievedb/sievedb/internal/disk/logdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -28,7 +25,7 @@ type Dir struct {
 	// FS shows logs that are in another directory as files of this one. It is the final one when
 	// Lock returns.
 	FS   vfs.FS
-	Logs *logdir.Place
+	Logs *LogDir
 	// Reserve is nil if there is none.
 	Reserve *Reserve
 
@@ -68,7 +65,7 @@ func (d *Dir) Prepare() (created bool, err error) {
 		if err := foreign.RefuseDir(d.FS, d.Path, d.o.ManifestRead, true); err != nil {
 			return false, err
 		}
-		if err := logdir.Refuse(d.FS, d.Path); err != nil {
+		if err := refuseLogs(d.FS, d.Path); err != nil {
 			return false, err
 		}
 		if err := d.FindLogs(); err != nil {
@@ -83,13 +80,13 @@ func (d *Dir) Prepare() (created bool, err error) {
 	if err := d.FindLogs(); err != nil {
 		return false, err
 	}
-	d.made, err = logdir.MakeDirs(d.FS, d.Path)
+	d.made, err = makeDirs(d.FS, d.Path)
 	return true, err
 }
 
 // FindLogs finds the logs of the database, before Lock. It refuses directories that do not belong together.
 func (d *Dir) FindLogs() (err error) {
-	if d.Logs, err = logdir.Find(d.o.FS, d.Path, d.logDir); err == nil {
+	if d.Logs, err = findLogs(d.o.FS, d.Path, d.logDir); err == nil {
 		d.FS = d.Logs.FS
 	}
 	return err
@@ -99,12 +96,12 @@ func (d *Dir) FindLogs() (err error) {
 // or it is unknown where they are, they are left out. A directory that cannot be read is not lost.
 func (d *Dir) FindOrAbandonLogs() error {
 	err := d.FindLogs()
-	if d.logDir == "" || !logdir.Same(d.o.FS, d.logDir, d.Path) || err != nil && !logdir.IsLost(err) {
+	if d.logDir == "" || !sameDir(d.o.FS, d.logDir, d.Path) || err != nil && !isLost(err) {
 		return err
 	}
 	d.lost = err != nil
 	if d.unmarked = !d.lost && !d.Logs.Marked(); d.lost || d.unmarked {
-		d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
+		d.Logs, d.FS = logsHere(d.o.FS, d.Path), d.o.FS
 	}
 	return nil
 }
@@ -116,11 +113,11 @@ func (d *Dir) Repaired(elsewhere bool) (abandoned string, err error) {
 	if !d.lost && (!d.unmarked || !elsewhere) {
 		return "", nil
 	}
-	abandoned, err = logdir.Recorded(d.o.FS, d.Path)
+	abandoned, err = recordedLogs(d.o.FS, d.Path)
 	if err != nil || abandoned == "" {
 		abandoned = "unknown"
 	}
-	return abandoned, logdir.Abandon(d.o.FS, d.Path)
+	return abandoned, abandonLogs(d.o.FS, d.Path)
 }
 
 // Lock locks the directory, and that of the logs if there is one.
@@ -153,8 +150,8 @@ func (d *Dir) LockToDestroy() error {
 		if err == nil {
 			return d.Logs.RefuseToDestroy()
 		}
-		if logdir.IsLost(err) {
-			d.Logs, d.FS = logdir.None(d.o.FS, d.Path), d.o.FS
+		if isLost(err) {
+			d.Logs, d.FS = logsHere(d.o.FS, d.Path), d.o.FS
 			return nil
 		}
 		return err
@@ -163,7 +160,7 @@ func (d *Dir) LockToDestroy() error {
 
 func (d *Dir) lockWith(find func() error) (err error) {
 	if d.lock, err = manifest.LockDir(d.o.FS, d.Path, d.o.ReadOnly); err != nil {
-		logdir.RemoveDirs(d.o.FS, d.made)
+		removeDirs(d.o.FS, d.made)
 		return err
 	}
 	found := false
@@ -172,7 +169,7 @@ func (d *Dir) lockWith(find func() error) (err error) {
 			_ = d.lock.Close()
 		}
 	}()
-	if err = logdir.Refuse(d.o.FS, d.Path); err == nil { // another process may have put logs here
+	if err = refuseLogs(d.o.FS, d.Path); err == nil { // another process may have put logs here
 		err = find()
 	}
 	if err == nil {
@@ -194,7 +191,7 @@ func (d *Dir) abandonLock() error {
 		return d.lock.Close()
 	}
 	err := d.lock.Abandon()
-	logdir.RemoveDirs(d.o.FS, d.made)
+	removeDirs(d.o.FS, d.made)
 	return err
 }
 

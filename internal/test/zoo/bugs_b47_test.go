@@ -474,19 +474,19 @@ var bugsFromB47 = []bug{
 	{
 		id: "B49b", what: "a copy of a database removes the logs of the original", seen: "two directories with one wal_dir",
 		plant: []patch{{
-			file: "internal/disk/logdir/refuse.go",
+			file: "internal/disk/dbdir/logdir_refuse.go",
 			old:  "	if err != nil || !ok || m.id != p.mark.id {",
 			new:  "	if err != nil || !ok || m.id == p.mark.id {",
 		}},
 		caught: []catch{{
-			pkg: "internal/disk/logdir", test: "TestDirectoriesThatDoNotBelongTogetherAreRefused",
+			pkg: "internal/disk/dbdir", test: "TestDirectoriesThatDoNotBelongTogetherAreRefused",
 			sees: "a_copy,_recorded",
 		}},
 	},
 	{
 		id: "B49c", what: "logs that came back are found again without their mark after a power cut", seen: "the first version of our own",
 		plant: []patch{{
-			file: "internal/disk/logdir/place.go",
+			file: "internal/disk/dbdir/logdir.go",
 			old:  "		if err == nil {\n			err = p.plain.SyncDir(p.logs)\n		}\n		if err != nil && !errors",
 			new:  "		if err != nil && !errors",
 		}},

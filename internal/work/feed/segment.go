@@ -33,7 +33,7 @@ const (
 	pendingSuffix = ".pending"
 	cursorsName   = "CURSORS"
 	tempSuffix    = ".tmp"
-	copySuffix    = ".copying" // left by a crash during a move from another file system; see logdir.FS
+	copySuffix    = ".copying" // left by a crash during a move from another file system; see package dbdir
 )
 
 // unknown stands for the last number of a log to which records may still be appended.

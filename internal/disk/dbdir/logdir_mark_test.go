@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"strings"
@@ -17,13 +17,13 @@ func TestDamagedMarksAreRefused(t *testing.T) {
 		for _, bad := range []string{"", "x", whole + "x", whole[:len(whole)-1], strings.Replace(whole, "id ", "id g", 1), strings.Repeat("x", maxMark+1)} {
 			require.NoError(t, mem.Remove(name))
 			put(t, mem, name, bad)
-			_, err := Find(mem, "/db", "/logs")
+			_, err := findLogs(mem, "/db", "/logs")
 			require.ErrorIs(t, err, base.ErrCorruption)
 			require.ErrorContains(t, err, "this is no mark of a log directory")
 		}
 		require.NoError(t, mem.Remove(name))
 		require.NoError(t, mem.MkdirAll(name))
-		_, err := Find(mem, "/db", "/logs")
+		_, err := findLogs(mem, "/db", "/logs")
 		require.ErrorIs(t, err, base.ErrCorruption, "a directory")
 	}
 }
@@ -36,19 +36,19 @@ func TestAMarkOfALaterVersionIsNewer(t *testing.T) {
 		whole := content(t, mem, name)
 		require.NoError(t, mem.Remove(name))
 		put(t, mem, name, whole+"mirror \"/third\"\n")
-		_, err := Find(mem, "/db", "/logs")
+		_, err := findLogs(mem, "/db", "/logs")
 		require.ErrorIs(t, err, base.ErrNewer)
 		require.ErrorContains(t, err, name)
-		require.False(t, IsLost(err), "Repair must not abandon the logs")
+		require.False(t, isLost(err), "Repair must not abandon the logs")
 	}
 }
 
-func FuzzDecode(f *testing.F) {
+func FuzzDecodeMark(f *testing.F) {
 	f.Add(mark{strings.Repeat("0f", 16), "/a \"dir\"\n"}.encode())
 	f.Add(mark{strings.Repeat("0f", 16), ""}.encode())
 	f.Add([]byte(markFirstLine + "\nid \nother \"\"\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if m, ok := decode(data); ok {
+		if m, ok := decodeMark(data); ok {
 			require.Equal(t, string(data), string(m.encode()))
 			require.Len(t, m.id, 32)
 		}

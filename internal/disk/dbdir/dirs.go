@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"io/fs"
@@ -9,9 +9,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// MakeDirs makes a directory and its missing parents, durably. made has those that were missing, the
+// makeDirs makes a directory and its missing parents, durably. made has those that were missing, the
 // deepest first. After an error it removes what it made.
-func MakeDirs(fsys vfs.FS, dir string) (made []string, err error) {
+func makeDirs(fsys vfs.FS, dir string) (made []string, err error) {
 	for d := filepath.Clean(dir); filepath.Dir(d) != d; d = filepath.Dir(d) {
 		// A symbolic link that leads nowhere is not missing: it must not be removed.
 		_, err := fsys.Lstat(d)
@@ -24,14 +24,14 @@ func MakeDirs(fsys vfs.FS, dir string) (made []string, err error) {
 		made = append(made, d)
 	}
 	if err := vfs.MkdirAllSynced(fsys, dir); err != nil {
-		RemoveDirs(fsys, made)
+		removeDirs(fsys, made)
 		return nil, errors.Wrapf(err, "sievedb: creating the directory %s", dir)
 	}
 	return made, nil
 }
 
-// RemoveDirs removes directories that MakeDirs made, if they are empty. One that remains does no harm.
-func RemoveDirs(fsys vfs.FS, made []string) {
+// removeDirs removes directories that makeDirs made, if they are empty. One that remains does no harm.
+func removeDirs(fsys vfs.FS, made []string) {
 	for _, dir := range made {
 		if names, err := fsys.List(dir); err != nil || len(names) > 0 || fsys.Remove(dir) != nil {
 			return
@@ -39,8 +39,8 @@ func RemoveDirs(fsys vfs.FS, made []string) {
 	}
 }
 
-// Same reports whether both paths lead to one directory.
-func Same(fsys vfs.FS, a, b string) bool {
+// sameDir reports whether both paths lead to one directory.
+func sameDir(fsys vfs.FS, a, b string) bool {
 	a, b = filepath.Clean(a), filepath.Clean(b)
 	if a == b {
 		return true

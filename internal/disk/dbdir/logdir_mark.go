@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const (
 // mark is the content of both files.
 type mark struct {
 	id string // 32 hexadecimal digits
-	// other is the other directory. It is empty in LOGDIR after Abandon.
+	// other is the other directory. It is empty in LOGDIR after abandonLogs.
 	other string
 }
 
@@ -32,8 +32,8 @@ func (m mark) encode() []byte {
 	return []byte(markFirstLine + "\nid " + m.id + "\nother " + strconv.Quote(m.other) + "\n")
 }
 
-// decode returns the mark in data; ok is false if there is none.
-func decode(data []byte) (m mark, ok bool) {
+// decodeMark returns the mark in data; ok is false if there is none.
+func decodeMark(data []byte) (m mark, ok bool) {
 	rest, ok := strings.CutPrefix(string(data), markFirstLine+"\nid ")
 	if !ok {
 		return mark{}, false
@@ -54,15 +54,15 @@ func isNewer(data []byte) bool {
 	if len(lines) < 5 || len(lines[len(lines)-1]) > 0 {
 		return false
 	}
-	_, ok := decode(bytes.Join(lines[:3], nil))
+	_, ok := decodeMark(bytes.Join(lines[:3], nil))
 	return ok
 }
 
 // maxMark bounds the size of a mark, in bytes.
 const maxMark = 64 << 10
 
-// read returns the mark in a file, ok false if there is no such file.
-func read(fsys vfs.FS, path string) (m mark, ok bool, err error) {
+// readMark returns the mark in a file, ok false if there is no such file.
+func readMark(fsys vfs.FS, path string) (m mark, ok bool, err error) {
 	info, err := fsys.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -70,7 +70,7 @@ func read(fsys vfs.FS, path string) (m mark, ok bool, err error) {
 	case err != nil:
 		return mark{}, false, errors.Wrapf(err, "sievedb: reading %s", path)
 	case !info.Mode().IsRegular() || info.Size() > maxMark:
-		return mark{}, false, damaged(path)
+		return mark{}, false, damagedMark(path)
 	}
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -84,13 +84,13 @@ func read(fsys vfs.FS, path string) (m mark, ok bool, err error) {
 	if isNewer(data) {
 		return mark{}, false, base.InFile(base.Newerf("mark of a log directory", -1, "it has more lines than the known three"), path, -1)
 	}
-	if m, ok = decode(data); !ok {
-		return mark{}, false, damaged(path)
+	if m, ok = decodeMark(data); !ok {
+		return mark{}, false, damagedMark(path)
 	}
 	return m, true, nil
 }
 
-func damaged(path string) error {
+func damagedMark(path string) error {
 	return base.Corruptf(path, -1, "this is no mark of a log directory; LOGDIR in the directory of the database and LOGS in that of its logs "+
 		"have the same content except for the name of the other directory, so write it again from the one that is whole; if the logs are lost as well, "+
 		"repair the database with its own directory as Options.LogDir")

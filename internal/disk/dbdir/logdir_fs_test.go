@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"io/fs"
@@ -13,15 +13,15 @@ import (
 )
 
 // twoDirs returns a file system in memory with the directories db and logs.
-func twoDirs(t *testing.T) (*vfs.Mem, *FS) {
+func twoDirs(t *testing.T) (*vfs.Mem, *logFS) {
 	mem := vfs.NewMem()
 	require.NoError(t, vfs.MkdirAllSynced(mem, "/db"))
 	require.NoError(t, vfs.MkdirAllSynced(mem, "/logs"))
 	return mem, active(mem, "/db", "/logs")
 }
 
-func active(fsys vfs.FS, dir, logs string) *FS {
-	f := &FS{FS: fsys, dir: dir, logs: logs}
+func active(fsys vfs.FS, dir, logs string) *logFS {
+	f := &logFS{FS: fsys, dir: dir, logs: logs}
 	f.active.Store(true)
 	return f
 }

@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"io/fs"
@@ -37,9 +37,9 @@ func TestADirectoryOfADatabaseIsRefused(t *testing.T) {
 	for _, name := range []string{"CURRENT", "MANIFEST-000001", "000005.ldb", "000005.sst", "CLOSED", "LOGDIR"} {
 		mem, _ := twoDirs(t)
 		put(t, mem, filepath.Join("/logs", name), "")
-		_, err := Find(mem, "/db", "/logs")
+		_, err := findLogs(mem, "/db", "/logs")
 		require.ErrorContains(t, err, "/logs, has a database of its own, for example its file "+name)
-		require.False(t, IsLost(err))
+		require.False(t, isLost(err))
 	}
 	mem, _ := twoDirs(t)
 	for _, name := range []string{"LOCK", "notes.txt"} {
@@ -50,15 +50,15 @@ func TestADirectoryOfADatabaseIsRefused(t *testing.T) {
 
 func TestRefuseADirectoryOfLogs(t *testing.T) {
 	mem := moved(t)
-	require.NoError(t, Refuse(mem, "/db"))
-	require.NoError(t, Refuse(mem, "/none"))
-	require.ErrorContains(t, Refuse(mem, "/logs"), "sievedb: /logs has the logs of the database in /db")
-	require.ErrorIs(t, Refuse(failing(mem, "/logs", syscall.EIO), "/logs"), syscall.EIO)
+	require.NoError(t, refuseLogs(mem, "/db"))
+	require.NoError(t, refuseLogs(mem, "/none"))
+	require.ErrorContains(t, refuseLogs(mem, "/logs"), "sievedb: /logs has the logs of the database in /db")
+	require.ErrorIs(t, refuseLogs(failing(mem, "/logs", syscall.EIO), "/logs"), syscall.EIO)
 	require.NoError(t, mem.Remove("/logs/LOGS"))
 	put(t, mem, "/logs/LOGS", "damaged")
-	require.ErrorContains(t, Refuse(mem, "/logs"), "sievedb: /logs has the logs of the database in an unknown directory")
+	require.ErrorContains(t, refuseLogs(mem, "/logs"), "sievedb: /logs has the logs of the database in an unknown directory")
 	put(t, mem, "/logs/CURRENT", "")
-	require.NoError(t, Refuse(mem, "/logs"))
+	require.NoError(t, refuseLogs(mem, "/logs"))
 }
 
 func TestUnreadableLogsAreNotLost(t *testing.T) {
@@ -88,9 +88,9 @@ func TestUnreadableLogsAreNotLost(t *testing.T) {
 			return mem
 		}},
 	} {
-		_, err := Find(c.prepare(t, moved(t)), "/db", "/db")
+		_, err := findLogs(c.prepare(t, moved(t)), "/db", "/db")
 		require.ErrorContains(t, err, "sievedb: ", name)
-		require.Equal(t, c.lost, IsLost(err), name)
+		require.Equal(t, c.lost, isLost(err), name)
 	}
 }
 
@@ -98,19 +98,19 @@ func TestUnreadableLogsAreNotLost(t *testing.T) {
 func TestLogsOfTheRecordedDirectoryAreNotLost(t *testing.T) {
 	mem := moved(t)
 	for _, wanted := range []string{"/none", "/second"} {
-		_, err := Find(mem, "/db", wanted)
+		_, err := findLogs(mem, "/db", wanted)
 		require.ErrorContains(t, err, "which are in /logs; to move them, open the database with its own directory as Options.LogDir")
-		require.False(t, IsLost(err))
+		require.False(t, isLost(err))
 	}
 	require.NoError(t, mem.Remove("/logs/LOGS"))
-	_, err := Find(mem, "/db", "/none")
-	require.True(t, IsLost(err))
+	_, err := findLogs(mem, "/db", "/none")
+	require.True(t, isLost(err))
 }
 
-// Another database begins, or a copy of the database uses the logs, between Find and the lock.
+// Another database begins, or a copy of the database uses the logs, between findLogs and the lock.
 func TestDirectoriesAreComparedUnderTheLock(t *testing.T) {
 	mem, _ := twoDirs(t)
-	second, err := Find(mem, "/second", "/logs")
+	second, err := findLogs(mem, "/second", "/logs")
 	require.NoError(t, err)
 	p := find(t, mem, "/db", "/logs")
 	require.NoError(t, p.Begin())
@@ -126,7 +126,7 @@ func TestDirectoriesAreComparedUnderTheLock(t *testing.T) {
 		copyTree(t, mem, "/db", mem, copied)
 	}
 	require.NoError(t, mem.Remove("/db/LOGDIR"))
-	late, err := Find(mem, "/copy", "")
+	late, err := findLogs(mem, "/copy", "")
 	require.NoError(t, err)
 	begin(t, mem, "/new", "")
 	require.ErrorContains(t, late.Lock(false), "/copy is a copy of the database in /new")
@@ -137,7 +137,7 @@ func TestDirectoriesAreComparedUnderTheLock(t *testing.T) {
 func TestUndoKeepsEarlierMarks(t *testing.T) {
 	mem, _ := twoDirs(t)
 	require.NoError(t, mark{"00112233445566778899aabbccddeeff", "/db"}.write(mem, "/logs/LOGS"))
-	require.NoError(t, Abandon(mem, "/db"))
+	require.NoError(t, abandonLogs(mem, "/db"))
 	before := [2]map[string]string{tree(t, mem, "/db"), tree(t, mem, "/logs")}
 	p := find(t, mem, "/db", "/logs")
 	require.NoError(t, p.Begin())
@@ -157,10 +157,10 @@ func TestAFailedBeginLeavesNoDirectories(t *testing.T) {
 			if !armed || op.Kind != kind {
 				return nil
 			}
-			armed = kind != wrap.OpList // RemoveDirs lists as well
+			armed = kind != wrap.OpList // removeDirs lists as well
 			return &wrap.Fault{Err: syscall.EIO}
 		})
-		p, err := Find(fsys, "/db", "/new/logs")
+		p, err := findLogs(fsys, "/db", "/new/logs")
 		require.NoError(t, err)
 		armed = true
 		require.ErrorIs(t, p.Begin(), syscall.EIO)
@@ -173,24 +173,24 @@ func TestAFailedBeginLeavesNoDirectories(t *testing.T) {
 func TestOnlyNewDirectoriesAreRemoved(t *testing.T) {
 	mem := vfs.NewMem()
 	put(t, mem, "/file", "")
-	made, err := MakeDirs(mem, "/file/deep/dir")
+	made, err := makeDirs(mem, "/file/deep/dir")
 	require.ErrorContains(t, err, "sievedb: creating the directory /file/deep/dir")
 	require.Empty(t, made)
 	require.Contains(t, tree(t, mem, "/"), "file")
-	_, err = MakeDirs(failing(mem, "/new", syscall.EIO), "/new/dir")
+	_, err = makeDirs(failing(mem, "/new", syscall.EIO), "/new/dir")
 	require.ErrorIs(t, err, syscall.EIO)
-	made, err = MakeDirs(mem, "/new/dir")
+	made, err = makeDirs(mem, "/new/dir")
 	require.NoError(t, err)
 	require.Equal(t, []string{"/new/dir", "/new"}, made)
 	put(t, mem, "/new/notes.txt", "")
-	RemoveDirs(mem, made)
+	removeDirs(mem, made)
 	require.Contains(t, tree(t, mem, "/new"), "notes.txt")
 }
 
 // LOGS names the directory of the last opening. Only it, or a directory that was named, may remove the logs.
 func TestLogsOfAnotherDirectoryAreNotDestroyed(t *testing.T) {
 	mem := moved(t)
-	p, err := Find(mem, "/db", "")
+	p, err := findLogs(mem, "/db", "")
 	require.NoError(t, err)
 	require.NoError(t, p.RefuseToDestroy())
 	for _, copied := range []string{"/new", "/copy"} {
@@ -198,32 +198,32 @@ func TestLogsOfAnotherDirectoryAreNotDestroyed(t *testing.T) {
 	}
 	require.NoError(t, mem.Remove("/db/LOGDIR"))
 	for _, wanted := range []string{"", "/copy"} {
-		p, err := Find(mem, "/copy", wanted)
+		p, err := findLogs(mem, "/copy", wanted)
 		require.NoError(t, err)
 		require.ErrorContains(t, p.RefuseToDestroy(), "the logs in /logs belong to a database in /db; if /copy is that database and was moved, pass /logs")
 	}
-	p, err = Find(mem, "/copy", "/logs")
+	p, err = findLogs(mem, "/copy", "/logs")
 	require.NoError(t, err)
 	require.NoError(t, p.RefuseToDestroy())
 	begin(t, mem, "/new", "")
 	require.NoError(t, find(t, mem, "/new", "").RefuseToDestroy())
-	_, err = Find(mem, "/copy", "")
-	require.True(t, IsLost(err), "the logs belong to /new")
+	_, err = findLogs(mem, "/copy", "")
+	require.True(t, isLost(err), "the logs belong to /new")
 }
 
-// Abandon works without a LOGDIR that can be decoded, but not without one that can be read.
+// abandonLogs works without a LOGDIR that can be decoded, but not without one that can be read.
 func TestAbandonWithoutAMark(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		mem, _ := twoDirs(t)
 		if damaged {
 			put(t, mem, "/db/LOGDIR", "damaged")
 		}
-		require.NoError(t, Abandon(mem, "/db"))
+		require.NoError(t, abandonLogs(mem, "/db"))
 		p := find(t, mem, "/db", "")
 		require.True(t, p.Marked())
 		require.False(t, p.Found())
 	}
 	mem := moved(t)
-	require.ErrorIs(t, Abandon(failing(mem, "/db", syscall.EIO), "/db"), syscall.EIO)
+	require.ErrorIs(t, abandonLogs(failing(mem, "/db", syscall.EIO), "/db"), syscall.EIO)
 	require.True(t, find(t, mem, "/db", "").Found())
 }

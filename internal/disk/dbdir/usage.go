@@ -1,5 +1,4 @@
-// Package usage measures how much of a disk the files of a database use.
-package usage
+package dbdir
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"io/fs"
@@ -14,9 +14,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-func find(t *testing.T, fsys vfs.FS, dir, wanted string) *Place {
+func find(t *testing.T, fsys vfs.FS, dir, wanted string) *LogDir {
 	t.Helper()
-	p, err := Find(fsys, dir, wanted)
+	p, err := findLogs(fsys, dir, wanted)
 	require.NoError(t, err)
 	require.NoError(t, p.Lock(false))
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -51,7 +51,7 @@ func TestTheDirectoryOfTheLogsIsRecorded(t *testing.T) {
 	}
 	p := find(t, mem, "/db", "/logs")
 	require.True(t, p.Elsewhere())
-	require.Empty(t, tree(t, mem, "/db"), "Find writes nothing")
+	require.Empty(t, tree(t, mem, "/db"), "findLogs writes nothing")
 	require.Empty(t, tree(t, mem, "/logs"))
 	require.NoError(t, p.Begin())
 	require.True(t, p.Marked())
@@ -129,7 +129,7 @@ func TestDirectoriesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(t, mem)
 			}
-			_, err := Find(mem, c.dir, c.logs)
+			_, err := findLogs(mem, c.dir, c.logs)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -145,7 +145,7 @@ func TestDirectoriesMayMove(t *testing.T) {
 	moved := vfs.NewMem()
 	copyTree(t, mem, "/db", moved, "/new/db")
 	copyTree(t, mem, "/logs", moved, "/new/logs")
-	_, err := Find(moved, "/new/db", "")
+	_, err := findLogs(moved, "/new/db", "")
 	require.ErrorContains(t, err, "/logs does not have the logs")
 	p = find(t, moved, "/new/db", "/new/logs")
 	require.Equal(t, "three", content(t, p.FS, "/new/db/000003.log"))
@@ -206,7 +206,7 @@ func TestTheLogsAreLocked(t *testing.T) {
 	mem, _ := twoDirs(t)
 	begin(t, mem, "/db", "/logs")
 	find(t, mem, "/db", "")
-	p, err := Find(mem, "/db", "")
+	p, err := findLogs(mem, "/db", "")
 	require.NoError(t, err)
 	require.ErrorIs(t, p.Lock(false), base.ErrLocked)
 	require.NoError(t, p.Close())
@@ -230,7 +230,7 @@ func TestAFailedBeginLeavesNoMarks(t *testing.T) {
 				return hook(op)
 			})
 			require.NoError(t, vfs.MkdirAllSynced(fsys, "/db"))
-			p, err := Find(fsys, "/db", "/new/logs")
+			p, err := findLogs(fsys, "/db", "/new/logs")
 			if err == nil {
 				err = p.Begin()
 				require.NoError(t, p.Close())
@@ -265,15 +265,15 @@ func TestUndoRemovesWhatBeginWrote(t *testing.T) {
 
 func TestAbandonedLogsAreNotLookedFor(t *testing.T) {
 	mem, _ := twoDirs(t)
-	logs, err := Recorded(mem, "/db")
+	logs, err := recordedLogs(mem, "/db")
 	require.NoError(t, err)
 	require.Empty(t, logs)
 	begin(t, mem, "/db", "/logs")
 	require.NoError(t, mem.Remove("/logs/LOGS"))
-	logs, err = Recorded(mem, "/db")
+	logs, err = recordedLogs(mem, "/db")
 	require.NoError(t, err)
 	require.Equal(t, "/logs", logs)
-	require.NoError(t, Abandon(mem, "/db"))
+	require.NoError(t, abandonLogs(mem, "/db"))
 	p := find(t, mem, "/db", "")
 	require.False(t, p.Elsewhere())
 	require.True(t, p.Marked(), "the MANIFEST may say otherwise")
@@ -291,6 +291,6 @@ func TestDestroyRemovesTheMarks(t *testing.T) {
 	_, err := mem.Stat("/logs")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	begin(t, mem, "/db", "/logs")
-	require.NoError(t, None(mem, "/db").Destroy())
+	require.NoError(t, logsHere(mem, "/db").Destroy())
 	require.Empty(t, tree(t, mem, "/db"))
 }

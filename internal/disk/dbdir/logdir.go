@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"crypto/rand"
@@ -12,14 +12,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// A Place says where the logs of a database are. It is for one goroutine.
-type Place struct {
+// LogDir says where the logs of a database are. It is for one goroutine.
+type LogDir struct {
 	// FS shows the logs as files of the database's directory.
 	FS vfs.FS
 
 	plain     vfs.FS
 	dir, logs string
-	shown     *FS       // FS, nil if the logs are in dir
+	shown     *logFS    // FS, nil if the logs are in dir
 	marked    bool      // dir has a LOGDIR, perhaps of an abandoned directory
 	mark      mark      // its id is empty if there is none yet
 	recorded  string    // the directory that LOGDIR names, empty for none
@@ -33,14 +33,14 @@ type Place struct {
 	abandoned mark     // what LOGDIR was before Begin; its id is empty for none
 }
 
-// Find finds out where the logs of the database in dir are. wanted is the directory of the logs: empty
+// findLogs finds out where the logs of the database in dir are. wanted is the directory of the logs: empty
 // for what the database recorded, and dir itself to bring the logs back. It refuses directories that
 // do not belong together, and writes nothing. Both paths are absolute.
-func Find(fsys vfs.FS, dir, wanted string) (*Place, error) {
+func findLogs(fsys vfs.FS, dir, wanted string) (*LogDir, error) {
 	dir = filepath.Clean(dir)
-	back := wanted != "" && Same(fsys, dir, wanted)
-	p := &Place{FS: fsys, plain: fsys, dir: dir, given: wanted != "" && !back}
-	m, ok, err := read(fsys, filepath.Join(dir, markInDir))
+	back := wanted != "" && sameDir(fsys, dir, wanted)
+	p := &LogDir{FS: fsys, plain: fsys, dir: dir, given: wanted != "" && !back}
+	m, ok, err := readMark(fsys, filepath.Join(dir, markInDir))
 	if errors.Is(err, base.ErrCorruption) {
 		err = &lostError{err}
 	}
@@ -62,15 +62,15 @@ func Find(fsys vfs.FS, dir, wanted string) (*Place, error) {
 		p.logs = p.recorded
 	}
 	if abs, err := fsys.Abs(p.logs); err != nil || filepath.Clean(abs) != p.logs {
-		return nil, errors.CombineErrors(err, &lostError{damaged(filepath.Join(dir, markInDir))})
+		return nil, errors.CombineErrors(err, &lostError{damagedMark(filepath.Join(dir, markInDir))})
 	}
-	if Same(fsys, dir, p.logs) {
+	if sameDir(fsys, dir, p.logs) {
 		return nil, &lostError{errors.Newf("sievedb: %s and %s, the directory of the logs, are the same; pass Options.LogDir", dir, p.logs)}
 	}
 	if err := p.compare(); err != nil {
 		return nil, err
 	}
-	p.shown = &FS{FS: fsys, dir: dir, logs: p.logs, back: back}
+	p.shown = &logFS{FS: fsys, dir: dir, logs: p.logs, back: back}
 	p.FS = p.shown
 	if p.recorded != "" {
 		p.shown.active.Store(true)
@@ -79,10 +79,10 @@ func Find(fsys vfs.FS, dir, wanted string) (*Place, error) {
 }
 
 // Elsewhere reports whether new logs are created in another directory.
-func (p *Place) Elsewhere() bool { return p.shown != nil && !p.shown.back }
+func (p *LogDir) Elsewhere() bool { return p.shown != nil && !p.shown.back }
 
 // Dir returns the other directory in which new logs are created, or "".
-func (p *Place) Dir() string {
+func (p *LogDir) Dir() string {
 	if !p.Elsewhere() {
 		return ""
 	}
@@ -90,18 +90,18 @@ func (p *Place) Dir() string {
 }
 
 // Marked reports whether the MANIFEST may record that logs are elsewhere.
-func (p *Place) Marked() bool { return p.marked }
+func (p *LogDir) Marked() bool { return p.marked }
 
 // Found reports whether there are logs in another directory now.
-func (p *Place) Found() bool { return p.shown != nil && p.shown.active.Load() }
+func (p *LogDir) Found() bool { return p.shown != nil && p.shown.active.Load() }
 
-// Same reports whether both Places of one database have found its logs in the same directories.
-func (p *Place) Same(q *Place) bool {
+// Same reports whether both LogDirs of one database have found its logs in the same directories.
+func (p *LogDir) Same(q *LogDir) bool {
 	return q != nil && p.Found() == q.Found() && p.logs == q.logs && p.marked == q.marked
 }
 
 // Lock locks the directory of the logs, if the database has one. The caller has the lock of the database.
-func (p *Place) Lock(shared bool) (err error) {
+func (p *LogDir) Lock(shared bool) (err error) {
 	if !p.Found() || p.lock != nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (p *Place) Lock(shared bool) (err error) {
 }
 
 // Close releases the lock. It may be called more than once.
-func (p *Place) Close() error {
+func (p *LogDir) Close() error {
 	lock := p.lock
 	if lock == nil {
 		return nil
@@ -126,7 +126,7 @@ func (p *Place) Close() error {
 
 // Begin marks both directories durably, and makes that of the logs, so that logs can be created there.
 // The caller has an exclusive lock of the database. After an error it removes what it made.
-func (p *Place) Begin() error {
+func (p *LogDir) Begin() error {
 	if !p.Elsewhere() {
 		return nil
 	}
@@ -137,8 +137,8 @@ func (p *Place) Begin() error {
 	return err
 }
 
-func (p *Place) begin() (err error) {
-	if p.madeDirs, err = MakeDirs(p.plain, p.logs); err != nil {
+func (p *LogDir) begin() (err error) {
+	if p.madeDirs, err = makeDirs(p.plain, p.logs); err != nil {
 		return err
 	}
 	if p.lock == nil {
@@ -175,16 +175,16 @@ func (p *Place) begin() (err error) {
 }
 
 // write writes a mark, unless the directory has it already.
-func (p *Place) write(dir, name, other string) error {
+func (p *LogDir) write(dir, name, other string) error {
 	path, m := filepath.Join(dir, name), mark{p.mark.id, other}
-	if present, ok, err := read(p.plain, path); err != nil || ok && present == m {
+	if present, ok, err := readMark(p.plain, path); err != nil || ok && present == m {
 		return errors.CombineErrors(err, p.plain.SyncDir(dir))
 	}
 	return m.write(p.plain, path)
 }
 
 // Undo removes what Begin made. The caller has removed its log.
-func (p *Place) Undo() (err error) {
+func (p *LogDir) Undo() (err error) {
 	if p.begun {
 		p.begun, p.marked = false, p.abandoned.id != ""
 		p.shown.active.Store(false)
@@ -192,14 +192,14 @@ func (p *Place) Undo() (err error) {
 	} else if len(p.madeDirs) > 0 {
 		err = p.removeLock()
 	}
-	RemoveDirs(p.plain, p.madeDirs)
+	removeDirs(p.plain, p.madeDirs)
 	p.madeDirs = nil
 	return err
 }
 
 // Finish is called when a MANIFEST is in force that needs no earlier log. If the logs are not to be
 // elsewhere any more, it removes the marks.
-func (p *Place) Finish() error {
+func (p *LogDir) Finish() error {
 	if !p.marked || p.Elsewhere() {
 		return nil
 	}
@@ -213,7 +213,7 @@ func (p *Place) Finish() error {
 // unmark removes the marks and the lock, if there is no log left. That is durable before, or a log
 // could come back without a mark. LOGDIR becomes instead, if that is a mark, and LOGS stays if it is not
 // ours.
-func (p *Place) unmark(ours bool, instead mark) error {
+func (p *LogDir) unmark(ours bool, instead mark) error {
 	if p.shown != nil {
 		logs, err := logsIn(p.plain, p.logs)
 		if err == nil && len(logs) > 0 {
@@ -247,7 +247,7 @@ func (p *Place) unmark(ours bool, instead mark) error {
 }
 
 // removeLock releases the lock, if there is one, and removes its file.
-func (p *Place) removeLock() error {
+func (p *LogDir) removeLock() error {
 	lock := p.lock
 	if lock == nil {
 		return nil
@@ -258,7 +258,7 @@ func (p *Place) removeLock() error {
 
 // Destroy removes the marks when all files of the database have been removed, and the directory of the
 // logs if it is empty then.
-func (p *Place) Destroy() error {
+func (p *LogDir) Destroy() error {
 	if !p.marked {
 		return nil
 	}
@@ -276,22 +276,22 @@ func (p *Place) Destroy() error {
 
 func remove(fsys vfs.FS, path string) error { return ignoreMissing(fsys.Remove(path)) }
 
-// None returns a Place for logs in the directory of the database, whatever a mark in it says.
-func None(fsys vfs.FS, dir string) *Place {
-	return &Place{FS: fsys, plain: fsys, dir: dir, marked: true}
+// logsHere returns a LogDir for logs in the directory of the database, whatever a mark in it says.
+func logsHere(fsys vfs.FS, dir string) *LogDir {
+	return &LogDir{FS: fsys, plain: fsys, dir: dir, marked: true}
 }
 
-// Recorded returns the directory of the logs that the database has recorded, empty for none.
-func Recorded(fsys vfs.FS, dir string) (logs string, err error) {
-	m, _, err := read(fsys, filepath.Join(dir, markInDir))
+// recordedLogs returns the directory of the logs that the database has recorded, empty for none.
+func recordedLogs(fsys vfs.FS, dir string) (logs string, err error) {
+	m, _, err := readMark(fsys, filepath.Join(dir, markInDir))
 	return m.other, err
 }
 
-// Abandon records that the logs in the other directory are lost, or that it is unknown, whatever LOGDIR
+// abandonLogs records that the logs in the other directory are lost, or that it is unknown, whatever LOGDIR
 // says.
-func Abandon(fsys vfs.FS, dir string) error {
+func abandonLogs(fsys vfs.FS, dir string) error {
 	path := filepath.Join(dir, markInDir)
-	m, ok, err := read(fsys, path)
+	m, ok, err := readMark(fsys, path)
 	if err != nil && !errors.Is(err, base.ErrCorruption) {
 		return err
 	}

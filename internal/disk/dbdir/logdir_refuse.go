@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"io/fs"
@@ -17,16 +17,16 @@ func (e *lostError) Error() string { return e.cause.Error() }
 
 func (e *lostError) Unwrap() error { return e.cause }
 
-// IsLost reports whether err, returned by Find, says that the recorded directory is missing, has no
+// isLost reports whether err, returned by findLogs, says that the recorded directory is missing, has no
 // logs of this database, or is unknown. A directory that cannot be read is not lost.
-func IsLost(err error) bool {
+func isLost(err error) bool {
 	var lost *lostError
 	return errors.As(err, &lost)
 }
 
-// Refuse returns an error if dir has the logs of a database in another directory. Such a directory must
+// refuseLogs returns an error if dir has the logs of a database in another directory. Such a directory must
 // not be opened, repaired or destroyed as a database.
-func Refuse(fsys vfs.FS, dir string) error {
+func refuseLogs(fsys vfs.FS, dir string) error {
 	path := filepath.Join(dir, markInLogs)
 	if _, err := fsys.Lstat(path); err != nil {
 		return ignoreMissing(err)
@@ -34,7 +34,7 @@ func Refuse(fsys vfs.FS, dir string) error {
 	if _, err := fsys.Lstat(filepath.Join(dir, base.CurrentName)); !errors.Is(err, fs.ErrNotExist) {
 		return err // an earlier version let a database be a directory of logs
 	}
-	m, _, err := read(fsys, path)
+	m, _, err := readMark(fsys, path)
 	if err != nil && !errors.Is(err, base.ErrCorruption) {
 		return err
 	}
@@ -46,8 +46,8 @@ func Refuse(fsys vfs.FS, dir string) error {
 }
 
 // compare returns an error unless the directory of the logs belongs to the database, or to none.
-func (p *Place) compare() error {
-	there, found, err := read(p.plain, filepath.Join(p.logs, markInLogs))
+func (p *LogDir) compare() error {
+	there, found, err := readMark(p.plain, filepath.Join(p.logs, markInLogs))
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (p *Place) compare() error {
 		p.owner = there.other
 		return p.refuseCopy(there)
 	}
-	if found && !Same(p.plain, there.other, p.dir) {
+	if found && !sameDir(p.plain, there.other, p.dir) {
 		return errors.Newf("sievedb: Options.LogDir, %s, has the logs of another database, that in %s; choose a directory for each", p.logs, there.other)
 	}
 	p.mark.id = there.id
@@ -72,17 +72,17 @@ func (p *Place) compare() error {
 }
 
 // stillRecorded reports whether the caller has named another directory than the recorded one, which has the logs.
-func (p *Place) stillRecorded() bool {
+func (p *LogDir) stillRecorded() bool {
 	if p.logs == p.recorded {
 		return false
 	}
-	there, ok, err := read(p.plain, filepath.Join(p.recorded, markInLogs))
+	there, ok, err := readMark(p.plain, filepath.Join(p.recorded, markInLogs))
 	return err == nil && ok && there.id == p.mark.id
 }
 
 // refuseOccupied returns an error if the directory of the logs has files that are not for this database.
 // There is no log yet if a crash came between the marks.
-func (p *Place) refuseOccupied() error {
+func (p *LogDir) refuseOccupied() error {
 	names, err := p.plain.List(p.logs)
 	if err != nil {
 		return ignoreMissing(err)
@@ -107,15 +107,15 @@ func (p *Place) refuseOccupied() error {
 
 // refuseCopy returns an error if the database is a copy of the one that the directory of the logs
 // belongs to.
-func (p *Place) refuseCopy(there mark) error {
-	if there.other == "" || Same(p.plain, there.other, p.dir) {
+func (p *LogDir) refuseCopy(there mark) error {
+	if there.other == "" || sameDir(p.plain, there.other, p.dir) {
 		return nil
 	}
-	m, ok, err := read(p.plain, filepath.Join(there.other, markInDir))
+	m, ok, err := readMark(p.plain, filepath.Join(there.other, markInDir))
 	if err != nil || !ok || m.id != p.mark.id {
 		return err // it was moved
 	}
-	if !Same(p.plain, m.other, p.logs) {
+	if !sameDir(p.plain, m.other, p.logs) {
 		return nil // it was copied with its logs
 	}
 	return &lostError{errors.Newf("sievedb: %s is a copy of the database in %s, to which the logs in %s belong; copy the directory of the logs "+
@@ -125,8 +125,8 @@ func (p *Place) refuseCopy(there mark) error {
 // RefuseToDestroy returns an error if the logs may be needed by another directory: if the database was
 // moved and then copied, LOGS does not say which of the two it belongs to. Passing the directory of the
 // logs as wanted decides that.
-func (p *Place) RefuseToDestroy() error {
-	if p.owner == "" || p.given || Same(p.plain, p.owner, p.dir) {
+func (p *LogDir) RefuseToDestroy() error {
+	if p.owner == "" || p.given || sameDir(p.plain, p.owner, p.dir) {
 		return nil
 	}
 	return errors.Newf("sievedb: the logs in %s belong to a database in %s; if %s is that database and was moved, pass %[1]s as Options.LogDir to remove "+

@@ -1,4 +1,4 @@
-package logdir
+package dbdir
 
 import (
 	"io/fs"
@@ -11,9 +11,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// FS is a file system in which the logs of the database in one directory are in another one, once
-// the Place that made it is active. Until then, it changes nothing.
-type FS struct {
+// logFS is a file system in which the logs of the database in one directory are in another one, once
+// the LogDir that made it is active. Until then, it changes nothing.
+type logFS struct {
 	vfs.FS
 	dir, logs string // absolute, clean
 	back      bool   // new logs are created in dir
@@ -22,7 +22,7 @@ type FS struct {
 
 // paths returns where a log is, or is created, and where it may be from another time. ok is false for
 // other files.
-func (f *FS) paths(name string) (path, earlier string, ok bool) {
+func (f *logFS) paths(name string) (path, earlier string, ok bool) {
 	dir, file := filepath.Split(name)
 	if !f.active.Load() || filepath.Clean(dir) != f.dir {
 		return name, "", false
@@ -37,7 +37,7 @@ func (f *FS) paths(name string) (path, earlier string, ok bool) {
 }
 
 // where returns the path at which a file is.
-func (f *FS) where(name string) string {
+func (f *logFS) where(name string) string {
 	path, earlier, ok := f.paths(name)
 	if !ok {
 		return path
@@ -51,7 +51,7 @@ func (f *FS) where(name string) string {
 }
 
 // Create implements vfs.FS.
-func (f *FS) Create(name string) (vfs.File, error) {
+func (f *logFS) Create(name string) (vfs.File, error) {
 	at := f.where(name)
 	if path, _, _ := f.paths(name); at != path {
 		return nil, &fs.PathError{Op: "create", Path: at, Err: fs.ErrExist}
@@ -60,19 +60,19 @@ func (f *FS) Create(name string) (vfs.File, error) {
 }
 
 // Open implements vfs.FS.
-func (f *FS) Open(name string) (vfs.File, error) { return f.FS.Open(f.where(name)) }
+func (f *logFS) Open(name string) (vfs.File, error) { return f.FS.Open(f.where(name)) }
 
 // Remove implements vfs.FS.
-func (f *FS) Remove(name string) error { return f.FS.Remove(f.where(name)) }
+func (f *logFS) Remove(name string) error { return f.FS.Remove(f.where(name)) }
 
 // Stat implements vfs.FS.
-func (f *FS) Stat(name string) (fs.FileInfo, error) { return f.FS.Stat(f.where(name)) }
+func (f *logFS) Stat(name string) (fs.FileInfo, error) { return f.FS.Stat(f.where(name)) }
 
 // Lstat implements vfs.FS.
-func (f *FS) Lstat(name string) (fs.FileInfo, error) { return f.FS.Lstat(f.where(name)) }
+func (f *logFS) Lstat(name string) (fs.FileInfo, error) { return f.FS.Lstat(f.where(name)) }
 
 // Link implements vfs.FS. Between the directories it makes a copy.
-func (f *FS) Link(oldname, newname string) error {
+func (f *logFS) Link(oldname, newname string) error {
 	from, to := f.where(oldname), f.target(newname)
 	if f.sameSide(from, to) {
 		return f.FS.Link(from, to)
@@ -84,11 +84,11 @@ func (f *FS) Link(oldname, newname string) error {
 }
 
 // SyncFile implements vfs.FileSyncer.
-func (f *FS) SyncFile(name string) error { return vfs.SyncFile(f.FS, f.where(name)) }
+func (f *logFS) SyncFile(name string) error { return vfs.SyncFile(f.FS, f.where(name)) }
 
 // Rename implements vfs.FS. Between the directories it makes a copy, which appears at once, and
 // removes the original: after a crash both may be there.
-func (f *FS) Rename(oldname, newname string) error {
+func (f *logFS) Rename(oldname, newname string) error {
 	from, to := f.where(oldname), f.target(newname)
 	if f.sameSide(from, to) {
 		return f.FS.Rename(from, to)
@@ -100,13 +100,13 @@ func (f *FS) Rename(oldname, newname string) error {
 }
 
 // target returns the path of a file that is to be made.
-func (f *FS) target(name string) string {
+func (f *logFS) target(name string) string {
 	path, _, _ := f.paths(name)
 	return path
 }
 
 // sameSide reports whether both files are in the directory of the logs, or neither.
-func (f *FS) sameSide(a, b string) bool {
+func (f *logFS) sameSide(a, b string) bool {
 	return (filepath.Dir(a) == f.logs) == (filepath.Dir(b) == f.logs)
 }
 
@@ -114,7 +114,7 @@ func (f *FS) sameSide(a, b string) bool {
 const tempSuffix = ".copying"
 
 // copy makes a durable copy that replaces to at once.
-func (f *FS) copy(from, to string) (err error) {
+func (f *logFS) copy(from, to string) (err error) {
 	src, err := f.FS.Open(from)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (f *FS) copy(from, to string) (err error) {
 }
 
 // List implements vfs.FS: the directory of the database has the logs too.
-func (f *FS) List(dir string) ([]string, error) {
+func (f *logFS) List(dir string) ([]string, error) {
 	names, err := f.FS.List(dir)
 	if err != nil || !f.active.Load() || filepath.Clean(dir) != f.dir {
 		return names, err
@@ -164,7 +164,7 @@ func logsIn(fsys vfs.FS, dir string) (logs []string, err error) {
 }
 
 // SyncDir implements vfs.FS. With the directory of the database it syncs that of the logs.
-func (f *FS) SyncDir(dir string) error {
+func (f *logFS) SyncDir(dir string) error {
 	if f.active.Load() && filepath.Clean(dir) == f.dir {
 		if err := f.FS.SyncDir(f.logs); err != nil {
 			return err

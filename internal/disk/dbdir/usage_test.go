@@ -1,4 +1,4 @@
-package usage
+package dbdir
 
 import (
 	"path/filepath"
