@@ -59,6 +59,6 @@ func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 func (m *Memtable) enter(s *splice, t *target, e *groupEntry) {
 	e.filter.set() // before the entry is visible
 	s.link(m, e.node, e.height, t)
-	s.noteRank(m, e.node, e.height)
+	s.addRank(m, e.node, e.height)
 	m.raise(e.height)
 }

@@ -104,9 +104,9 @@ func (s *splice) findInRanks(m *Memtable, t *target, height int) {
 	}
 }
 
-// noteRank adds the linked node to s.ranks. s.ranks begins with the first search in a
+// addRank adds the linked node to s.ranks. s.ranks begins with the first search in a
 // memtable that has at least firstGuide entries.
-func (s *splice) noteRank(m *Memtable, node uint32, height int) {
+func (s *splice) addRank(m *Memtable, node uint32, height int) {
 	r := s.ranks
 	switch {
 	case r == nil:

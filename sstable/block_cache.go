@@ -78,8 +78,8 @@ func (c *BlockCache) count(b *Block, n int64) {
 	}
 }
 
-// noteKept is called for each block that is made for the cache.
-func (c *BlockCache) noteKept(b *Block) {
+// register counts a block that is made for the cache, and its memory as memory that is read at random.
+func (c *BlockCache) register(b *Block) {
 	c.count(b, 1)
 	hugepages.Note(b.data)
 	hugepages.Note(restBytes(b.rest))
@@ -101,7 +101,7 @@ func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, bytewise bool,
 			return Block{}, cache.Passed, nil
 		}
 		kept := c.form(slot, raw, kind, sc, bytewise)
-		c.noteKept(&kept)
+		c.register(&kept)
 		return kept, kept.memBytes(), nil
 	})
 	switch {
@@ -157,11 +157,11 @@ func (c *BlockCache) unpack(slot *cache.Slot[Block], b *Block, sc *scratch, byte
 	case c.cache.Hot(slot):
 		kept := *plain
 		kept.data, kept.packable = owned(kept.data), true
-		c.noteKept(&kept)
+		c.register(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())
 	case bytewise && b.kind != slicedKind && !b.whole && slot.Warm():
 		kept := c.sliced(b, plain, sc)
-		c.noteKept(&kept)
+		c.register(&kept)
 		c.cache.Replace(slot, b, kept, kept.memBytes())
 	}
 	return plain, nil

@@ -78,7 +78,7 @@ func putInSlices(t *testing.T, r *Reader, c *BlockCache) (inSlices int) {
 				kept = fitted(data, slicedKind)
 				inSlices++
 			}
-			c.noteKept(&kept)
+			c.register(&kept)
 			return kept, kept.memBytes(), nil
 		})
 		require.NoError(t, err)

@@ -132,7 +132,7 @@ func (g *Group) GetLog(index uint64, l *raft.Log) error {
 		}
 		err = g.s.fail(err)
 	}
-	return fmt.Errorf("read entry %d of group %d: %w", index, g.id, g.s.noteRead(err))
+	return fmt.Errorf("read entry %d of group %d: %w", index, g.id, g.s.failIfDamaged(err))
 }
 
 // has reports whether the log has an entry, whether entries are being deleted, and how many deletions were begun. The
@@ -301,7 +301,7 @@ func (g *Group) Get(key []byte) ([]byte, error) {
 	case errors.Is(err, db.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read a value of group %d: %w", g.id, g.s.noteRead(err))
+		return nil, fmt.Errorf("read a value of group %d: %w", g.id, g.s.failIfDamaged(err))
 	}
 	return v, nil
 }

@@ -131,7 +131,7 @@ func (s *Store) Groups() (ids []kv.GroupID, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.noteRead(it.Close())) }()
+	defer func() { err = errors.Join(err, s.failIfDamaged(it.Close())) }()
 	for ok := it.First(); ok; {
 		id, err := parseGroup(it.Key())
 		if err != nil {
@@ -192,18 +192,19 @@ func (s *Store) apply(b *db.Batch, wo *db.WriteOptions) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	return s.noteWrite(s.db.Apply(b, wo))
+	return s.failUnlessRefused(s.db.Apply(b, wo))
 }
 
-func (s *Store) noteWrite(err error) error {
+// failUnlessRefused fails the store if a write failed and was not merely refused, and returns err.
+func (s *Store) failUnlessRefused(err error) error {
 	if err == nil || errors.Is(err, db.ErrTooLarge) || errors.Is(err, db.ErrClosed) {
 		return err
 	}
 	return s.fail(err)
 }
 
-// noteRead fails the store if a read found damage.
-func (s *Store) noteRead(err error) error {
+// failIfDamaged fails the store if a read found damage, and returns err.
+func (s *Store) failIfDamaged(err error) error {
 	if errors.Is(err, db.ErrCorruption) {
 		return s.fail(err)
 	}
@@ -233,7 +234,7 @@ func (s *Store) deleteRange(start, limit []byte) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	return s.noteWrite(s.db.DeleteRange(context.Background(), start, limit, db.Buffered))
+	return s.failUnlessRefused(s.db.DeleteRange(context.Background(), start, limit, db.Buffered))
 }
 
 func appendGroup(dst []byte, id kv.GroupID) []byte {

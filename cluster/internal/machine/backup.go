@@ -29,7 +29,7 @@ func (m *Machine) Frozen(ctx context.Context, f func(ctx context.Context, d *db.
 	// Tables that are flushed are shared with the next backup; those that would be made of the log are not.
 	frozen := filepath.Join(dir, "state")
 	if _, err := st.db.Checkpoint(ctx, frozen, &db.CheckpointOptions{Flush: true}); err != nil {
-		return m.noteRead(err)
+		return m.failIfDamaged(err)
 	}
 	d, err := db.Open(frozen, &db.Options{FS: m.fs, ReadOnly: true, Cache: db.CacheOptions{Size: -1}})
 	if err != nil {

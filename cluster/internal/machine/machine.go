@@ -268,8 +268,8 @@ func (m *Machine) fail(err error) error {
 	return err
 }
 
-// noteRead fails the machine if a read found damage, and returns err.
-func (m *Machine) noteRead(err error) error {
+// failIfDamaged fails the machine if a read found damage, and returns err.
+func (m *Machine) failIfDamaged(err error) error {
 	if errors.Is(err, db.ErrCorruption) {
 		return m.fail(err)
 	}

@@ -28,7 +28,7 @@ func (m *Machine) View(f func(r kv.Reader) error) error {
 	defer st.release()
 	s, clock, err := st.snapshot()
 	if err != nil {
-		return m.noteRead(err)
+		return m.failIfDamaged(err)
 	}
 	defer func() { _ = s.Close() }()
 	r := readers.Get().(*reader)
@@ -77,12 +77,12 @@ func (r *reader) Get(key []byte) (kv.Value, bool, error) {
 	case errors.Is(err, db.ErrNotFound):
 		return kv.Value{}, false, nil
 	case err != nil:
-		return kv.Value{}, false, r.m.noteRead(err)
+		return kv.Value{}, false, r.m.failIfDamaged(err)
 	}
 	r.data = data
 	v, err := parseValue(data[from:len(data):len(data)])
 	if err != nil {
-		return kv.Value{}, false, r.m.noteRead(err)
+		return kv.Value{}, false, r.m.failIfDamaged(err)
 	}
 	if expired(v, r.now) {
 		return kv.Value{}, false, nil
@@ -100,7 +100,7 @@ func (r *reader) Scan(slotNum uint16, start, limit []byte, reverse bool, f func(
 	if err != nil {
 		return err
 	}
-	defer func() { err = r.m.noteRead(errors.Join(err, it.Close())) }()
+	defer func() { err = r.m.failIfDamaged(errors.Join(err, it.Close())) }()
 	move, next := it.First, it.Next
 	if reverse {
 		move, next = it.Last, it.Prev
@@ -205,9 +205,9 @@ func (m *Machine) walk(o *db.IterOptions, f func(dbKey, value []byte) (bool, err
 	defer st.release()
 	it, err := st.db.NewIterator(o)
 	if err != nil {
-		return m.noteRead(err)
+		return m.failIfDamaged(err)
 	}
-	defer func() { err = m.noteRead(errors.Join(err, it.Close())) }()
+	defer func() { err = m.failIfDamaged(errors.Join(err, it.Close())) }()
 	for it.Next() {
 		if more, err := f(it.Key(), it.Value()); err != nil || !more {
 			return err

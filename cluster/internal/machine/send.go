@@ -47,7 +47,7 @@ func (m *Machine) checkpoint(ctx context.Context) (c *sending, err error) {
 		err = c.inspect()
 	}
 	if err != nil {
-		return nil, errors.Join(m.noteRead(err), c.remove(), removeAll(m.fs, c.dir+".checkpoint"))
+		return nil, errors.Join(m.failIfDamaged(err), c.remove(), removeAll(m.fs, c.dir+".checkpoint"))
 	}
 	return c, nil
 }
@@ -68,7 +68,7 @@ func (c *sending) inspect() error {
 
 func (c *sending) send(ctx context.Context, w io.Writer) error {
 	h := header{files: uint32(len(c.files)), index: c.at.index, term: c.at.term, bytes: c.bytes}
-	return c.m.noteRead(newSender(ctx, w, c.m.o.BytesPerSecond).send(c.m.fs, c.dir, c.files, h))
+	return c.m.failIfDamaged(newSender(ctx, w, c.m.o.BytesPerSecond).send(c.m.fs, c.dir, c.files, h))
 }
 
 func (c *sending) remove() error { return removeAll(c.m.fs, c.dir) }

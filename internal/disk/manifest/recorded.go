@@ -175,8 +175,8 @@ func decodePrefixes(list []byte) (prefixes [][]byte, err error) {
 	return prefixes, nil
 }
 
-// noteTime makes the present time the one to record, if values of the database expire.
-func (s *Set) noteTime() {
+// advanceTime makes the present time the one to record, if values of the database expire.
+func (s *Set) advanceTime() {
 	if s.opts.Clock != nil && (s.recorded.Time > 0 || len(s.recorded.Prefixes) > 0) {
 		s.recorded.Time = max(s.recorded.Time, s.opts.Clock())
 	}

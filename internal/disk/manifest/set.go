@@ -264,7 +264,7 @@ func (s *Set) prepare(edit *Edit) (*Version, error) {
 	edit.LastSeq = Num(max(s.lastSeq, edit.LastSeq.Value))
 	edit.PrevLogNum = Num(0)
 	edit.NextFileNum = Num(s.nextFileNum.Load())
-	s.noteTime()
+	s.advanceTime()
 	edit.CompactPointers = s.recorded.appendPointer(edit.CompactPointers)
 	next, err := s.current.Load().Apply(edit)
 	if err == nil {
@@ -317,7 +317,7 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	if s.opts.LogsElsewhere {
 		comparer = base.LogDirPrefix + comparer
 	}
-	s.noteTime()
+	s.advanceTime()
 	state := Snapshot{Version: v, LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), Recorded: s.recorded}
 	snapshot := state.edit(comparer)
 	f, err := s.opts.FS.Create(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))

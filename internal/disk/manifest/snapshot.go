@@ -28,7 +28,7 @@ type Snapshot struct {
 func (s *Set) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteTime()
+	s.advanceTime()
 	return Snapshot{Version: s.RefCurrent(), LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), Recorded: s.recorded}
 }
 
@@ -36,7 +36,7 @@ func (s *Set) Snapshot() Snapshot {
 func (s *Set) SnapshotOf(v *Version, lastSeq uint64) Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteTime()
+	s.advanceTime()
 	next := s.nextFileNum.Load()
 	v.Files(func(_ int, f *FileMeta) { next = max(next, f.Num+1) })
 	return Snapshot{Version: v, LastSeq: lastSeq, NextFileNum: next, Recorded: s.recorded}

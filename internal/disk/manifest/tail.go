@@ -104,12 +104,12 @@ func (t *Tail) readWhole() (*Reading, error) {
 		Version: v, LogNum: st.LogNum, PrevLogNum: st.PrevLogNum, LastSeq: st.LastSeq, Recorded: st.Recorded,
 		ByGoLevelDB: st.ByGoLevelDB, nextFileNum: l.nextFileNum(),
 	}
-	v.Files(func(_ int, f *FileMeta) { r.noteTable(f) })
+	v.Files(func(_ int, f *FileMeta) { r.raiseLastSeq(f) })
 	return r, nil
 }
 
-// noteTable takes the sequence numbers of a table's bounds.
-func (r *Reading) noteTable(f *FileMeta) {
+// raiseLastSeq makes LastSeq at least the sequence numbers of a table's bounds.
+func (r *Reading) raiseLastSeq(f *FileMeta) {
 	r.LastSeq = max(r.LastSeq, base.Trailer(f.Smallest)>>8, base.Trailer(f.Largest)>>8)
 }
 
@@ -178,7 +178,7 @@ func (r *Reading) note(e *Edit) {
 	r.LastSeq = max(r.LastSeq, e.LastSeq.Value)
 	r.ByGoLevelDB = r.ByGoLevelDB && !e.PrevLogNum.Set
 	for _, a := range e.Added {
-		r.noteTable(a.File)
+		r.raiseLastSeq(a.File)
 	}
 	r.Recorded.Note(e)
 }
@@ -252,7 +252,7 @@ func (u *Unread) measureWhole(o *SetOptions) error {
 	}
 	r := Reading{LastSeq: st.LastSeq}
 	for _, f := range l.tables {
-		r.noteTable(f)
+		r.raiseLastSeq(f)
 	}
 	u.Bytes, u.LastSeq, u.LogNum = st.Size, r.LastSeq, st.LogNum
 	return nil

@@ -92,7 +92,7 @@ func (f *Finder) findMeasured(lookup *sstable.Lookup, key []byte, at *At) ([]byt
 // open returns the value of key for readers, ErrNotFound if it has expired.
 func (f *Finder) open(key, value []byte, at *At) ([]byte, error) {
 	opened, ends, alive, err := f.expiry.OpenUntil(key, value, at.time())
-	at.noteEnd(ends)
+	at.lowerEnds(ends)
 	if err == nil && !alive {
 		f.expiry.CountHidden(1)
 		return nil, base.ErrNotFound

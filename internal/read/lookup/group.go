@@ -87,7 +87,7 @@ func (f *Finder) openAll(keys, values [][]byte, at *At) ([][]byte, error) {
 			continue
 		}
 		opened, ends, alive, err := f.expiry.OpenUntil(keys[i], value, now)
-		at.noteEnd(ends)
+		at.lowerEnds(ends)
 		if err != nil {
 			return nil, err
 		}

@@ -69,8 +69,8 @@ type At struct {
 	Ends *uint64
 }
 
-// noteEnd takes the time at which a value expires.
-func (a *At) noteEnd(ends uint64) {
+// lowerEnds records the time at which a value that was read expires, if it is the earliest.
+func (a *At) lowerEnds(ends uint64) {
 	if a != nil && a.Ends != nil {
 		*a.Ends = expiry.Earlier(*a.Ends, ends)
 	}

@@ -161,7 +161,7 @@ func TestEveryOptionIsInTheLottery(t *testing.T) {
 	}
 	for i := range 200 {
 		o, _ := Set(2, i)
-		noteDrawn(drawn, "", reflect.ValueOf(*o))
+		recordDrawn(drawn, "", reflect.ValueOf(*o))
 	}
 	require.Contains(t, drawn, "Memtables.Size", "groups are walked")
 	for name, ok := range drawn {
@@ -169,12 +169,12 @@ func TestEveryOptionIsInTheLottery(t *testing.T) {
 	}
 }
 
-// noteDrawn notes which fields of v, and of the groups in it, are set.
-func noteDrawn(drawn map[string]bool, group string, v reflect.Value) {
+// recordDrawn records which fields of v, and of the groups in it, are set.
+func recordDrawn(drawn map[string]bool, group string, v reflect.Value) {
 	for i := range v.NumField() {
 		name := group + v.Type().Field(i).Name
 		if f := v.Field(i); f.Kind() == reflect.Struct {
-			noteDrawn(drawn, name+".", f)
+			recordDrawn(drawn, name+".", f)
 		} else {
 			drawn[name] = drawn[name] || !f.IsZero()
 		}

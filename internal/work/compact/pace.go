@@ -45,7 +45,7 @@ func (p *pacer) step() {
 	p.taken, p.given = taken, given
 	done := p.job.done
 	done.read.Add(read)
-	p.job.noteGrowth(done.written.Add(written))
+	p.job.logGrowth(done.written.Add(written))
 	if read+written > 0 {
 		p.s.pace(p.ctx, read+written)
 	}
@@ -59,8 +59,8 @@ const (
 	growthFree   = 64 << 20
 )
 
-// noteGrowth logs that the merge has written far more bytes than its inputs have, if that is so.
-func (j *mergeJob) noteGrowth(written uint64) {
+// logGrowth logs that the merge has written far more bytes than its inputs have, if that is so.
+func (j *mergeJob) logGrowth(written uint64) {
 	if written < growthFree || written/growthFactor < j.c.InputBytes() || j.grown.Swap(true) {
 		return
 	}

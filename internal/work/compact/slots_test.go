@@ -128,9 +128,9 @@ func TestAMergeThatWritesFarMoreThanItReadsSaysSo(t *testing.T) {
 	c := st.claimFiles(0, 6)
 	defer st.done(c, nil)
 	j := st.newMergeJob(t.Context(), c)
-	j.noteGrowth(growthFree - 1)
+	j.logGrowth(growthFree - 1)
 	require.False(t, j.grown.Load())
-	j.noteGrowth(growthFree)
+	j.logGrowth(growthFree)
 	require.True(t, j.grown.Load())
 	require.Equal(t, file.Name(), tableNames(c))
 }

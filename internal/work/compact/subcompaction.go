@@ -36,7 +36,7 @@ type mergeJob struct {
 	filter    jobFilter
 	pieces    []mergePiece
 	stopped   atomic.Bool // a piece has failed, so others need not continue
-	grown     atomic.Bool // see noteGrowth
+	grown     atomic.Bool // see logGrowth
 
 	// Guarded by Scheduler.mu.
 	next   int   // the first piece that has not begun

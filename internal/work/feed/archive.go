@@ -86,15 +86,15 @@ func (a *Archive) NoteFailed(logged, last, manifest uint64) error {
 	}
 	s.logged, s.last = logged, last
 	e := Event{Manifest: manifest}
-	err := e.write(a.o.FS, a.notePath(s))
+	err := e.write(a.o.FS, a.failurePath(s))
 	if err == nil {
 		err = a.o.FS.SyncDir(a.dir)
 	}
 	return errors.Wrap(base.NoSpace(err), "sievedb: recording a failed write for DB.Changes")
 }
 
-// notePath returns the path of the note that NoteFailed writes about a log.
-func (a *Archive) notePath(s segment) string {
+// failurePath returns the path of the note that NoteFailed writes about a log.
+func (a *Archive) failurePath(s segment) string {
 	s.pending = true
 	return filepath.Join(a.dir, s.name())
 }
@@ -102,7 +102,7 @@ func (a *Archive) notePath(s segment) string {
 // removeNote removes the note of NoteFailed about a log. It is called once the log has its name in the archive. If a
 // crash leaves the note, nothing depends on it.
 func (a *Archive) removeNote(s segment) error {
-	if err := a.o.FS.Remove(a.notePath(s)); !errors.Is(err, fs.ErrNotExist) {
+	if err := a.o.FS.Remove(a.failurePath(s)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -403,8 +403,8 @@ func (h *hints) hintFor(path string, position uint64) (offset int64) {
 	return offset
 }
 
-// noteHint implements Source.
-func (h *hints) noteHint(path string, position uint64, offset int64) {
+// recordHint implements Source.
+func (h *hints) recordHint(path string, position uint64, offset int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last[h.next%len(h.last)] = hint{path, position, offset}

@@ -25,8 +25,8 @@ type Source interface {
 	settle()
 	// hintFor returns an offset in a log at or before the record that follows a position.
 	hintFor(path string, position uint64) (offset int64)
-	// noteHint records the offset at which the record after a position begins.
-	noteHint(path string, position uint64, offset int64)
+	// recordHint records the offset at which the record after a position begins.
+	recordHint(path string, position uint64, offset int64)
 }
 
 // ReaderOptions configure a Reader.
@@ -335,7 +335,7 @@ func (r *Reader) takeEvent() *Change {
 // Close ends the reading. It notes where it ended, so that a later Reader from the same position begins there.
 func (r *Reader) Close() error {
 	if r.log != nil && r.seg != nil && !r.failed {
-		r.src.noteHint(r.seg.path, r.position, r.log.End())
+		r.src.recordHint(r.seg.path, r.position, r.log.End())
 	}
 	return r.end()
 }
