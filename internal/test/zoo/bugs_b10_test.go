@@ -81,9 +81,9 @@ var bugsFromB10 = []bug{
 	{
 		id: "B12b", what: "a repair puts old entries above newer ones", seen: "LevelDB's repair",
 		plant: []patch{{
-			file: "internal/work/repair/merge.go",
-			old:  "case !found || seq > newest:",
-			new:  "case !found || seq != newest:",
+			file: "internal/work/repair/gaps.go",
+			old:  "case !n.found || seq > n.seq && (n.seq > 0 || seq > n.limit):",
+			new:  "case !n.found || seq != n.seq:",
 		}},
 		caught: []catch{{
 			pkg: "db", test: "TestRepairDropsEntriesOlderThanTheLevelsThatStay",

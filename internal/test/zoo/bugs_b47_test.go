@@ -68,7 +68,7 @@ var bugsFromB47 = []bug{
 		plant: []patch{{
 			file: "backup/create.go",
 			old:  "f.identity = hex.EncodeToString(id[:])",
-			new:  "f.identity = fmt.Sprintf(\"%064x\", f.size+0*int64(id[0]))",
+			new:  "for i := range id {\n\t\tid[i] = byte(f.size >> (8 * (i % 8)))\n\t}\n\tf.identity = hex.EncodeToString(id[:])",
 		}},
 		caught: []catch{{
 			pkg: "backup", test: "TestTablesThatDifferOnlyInValuesAreNotConfused",
@@ -243,7 +243,7 @@ var bugsFromB47 = []bug{
 		id: "B44b", what: "a change that was recorded before a crash is yielded, although it was not made", seen: "outbox rows of transactions that did not commit",
 		plant: []patch{{
 			file: "internal/work/feed/open.go",
-			old:  "	case r.LastSeq < s.last:\n		return false, false\n",
+			old:  "	case r.LastSeq < s.last:\n		return false, false, nil\n",
 			new:  "",
 		}, {
 			file: "internal/work/feed/open.go",
