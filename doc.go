@@ -33,7 +33,6 @@
 //   - [github.com/sievedb/sievedb/metrics] writes the figures of a store for Prometheus and expvar.
 //   - [github.com/sievedb/sievedb/console] is a web page about a store.
 //   - [github.com/sievedb/sievedb/report] has the types of metrics and reports.
-//   - [github.com/sievedb/sievedb/resources] has what several stores of a process share.
 //   - [github.com/sievedb/sievedb/sstable] reads and writes tables, the sorted files on disk.
 //   - [github.com/sievedb/sievedb/memtable] is the sorted run in memory.
 //   - [github.com/sievedb/sievedb/vfs] is the file system that the store uses: the operating

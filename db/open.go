@@ -37,7 +37,7 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	if now.full.ReadOnly = now.full.ReadOnly || follow; now.full.ReadOnly && now.passed.FS == nil {
 		now.full.FS = vfs.NewOSForReading(now.full.FileMode)
 	}
-	part, err := now.full.Resources.Join()
+	part, err := now.full.Resources.join()
 	if err != nil {
 		return nil, err
 	}

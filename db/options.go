@@ -177,7 +177,7 @@ func (o *Options) withDefaults() Options {
 	if c.Filters.Policy == nil {
 		c.Filters.Policy = defaultFilter
 	}
-	shared := c.Resources.Limits()
+	shared := c.Resources.limits()
 	c.Cache.ChargeTables = c.Cache.ChargeTables || shared.MaxStores > 0
 	setDefault(&c.Cache.Size, shared.CacheBytes)
 	setDefault(&c.Cache.MaxOpenFiles, shared.MaxOpenFiles)

@@ -239,7 +239,7 @@ func TestErrorsComeFromOneRoom(t *testing.T) {
 // A program that opens a store links neither a network nor a reporter of crashes: they would be half of a small
 // program. The whole of cockroachdb/errors imports both, so internal/base/errors uses two of its packages.
 func TestStoresDoNotLinkTheNetwork(t *testing.T) {
-	packages := []string{"./db", "./sstable", "./backup", "./metrics", "./report", "./resources", "./vfs"}
+	packages := []string{"./db", "./sstable", "./backup", "./metrics", "./report", "./vfs"}
 	heavy := regexp.MustCompile(`^(net|net/http|crypto/tls|os/exec|text/template|html/template|testing|github\.com/getsentry/.*|` +
 		`github\.com/cockroachdb/errors)$`)
 	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
