@@ -5,7 +5,6 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -34,7 +33,7 @@ func (d *DB) NewBulkTransaction() (*BulkTransaction, error) {
 	if err := d.loadable(); err != nil {
 		return nil, err
 	}
-	writes, err := d.bulk.NewTransaction("bulk transaction", tracking.Caller(), d.options().Memtables.Size)
+	writes, err := d.bulk.NewTransaction("bulk transaction", callSite(), d.options().Memtables.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/internal/write/bulk"
@@ -83,7 +82,7 @@ type DB struct {
 	compactor *compact.Scheduler
 
 	closed        closedFlag
-	listenerCalls tracking.ListenerCalls
+	listenerCalls listenerCalls
 	stop          stop
 
 	commit *commit.Committer
@@ -93,7 +92,7 @@ type DB struct {
 	txns      transactions
 	counters  dbCounters
 	snapshots lookup.Snapshots
-	opened    tracking.OpenList
+	opened    openList
 	leftovers leftovers
 
 	report OpenReport // set by Open

@@ -4,7 +4,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -86,4 +85,4 @@ func (o *Options) logFilter(info FilterInfo) {
 }
 
 // notify calls a function of the listener if it is set.
-func notify[T any](d *DB, f func(T), what T) { tracking.Call(&d.listenerCalls, f, what) }
+func notify[T any](d *DB, f func(T), what T) { callListener(&d.listenerCalls, f, what) }

@@ -3,7 +3,6 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -59,7 +58,7 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 		it.cursor.AddMemtable(m.Memtable)
 	}
 	it.cursor.Open((*scan.Options)(o))
-	d.opened.Add(it, tracking.Iterator, d.opts.TrackOpen)
+	d.opened.Add(it, openIterator, d.opts.TrackOpen)
 	return it, nil
 }
 
@@ -150,7 +149,7 @@ func (i *Iterator) Clone(o *IterOptions) (*Iterator, error) {
 	if !i.cursor.Clone(&c.cursor, (*scan.Options)(o)) {
 		return nil, ErrClosed
 	}
-	i.db.opened.Add(c, tracking.Iterator, i.db.opts.TrackOpen)
+	i.db.opened.Add(c, openIterator, i.db.opts.TrackOpen)
 	i.txn.follow(c)
 	return c, nil
 }
@@ -162,7 +161,7 @@ func (i *Iterator) Close() error {
 	}
 	if !i.cursor.Closed() {
 		i.cursor.Close()
-		i.db.opened.Remove(i, tracking.Iterator)
+		i.db.opened.Remove(i, openIterator)
 		i.txn.forget(i)
 	}
 	if err := i.cursor.Err(); err != ErrClosed { // which only says that the iterator is closed

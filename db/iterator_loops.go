@@ -79,7 +79,7 @@ func (n *Namespace) Backward(o *IterOptions) (iter.Seq2[[]byte, []byte], func() 
 	return loop(n, o, (*Iterator).Backward)
 }
 
-// loop is All of a reader. It is not inlined, so that stack traces name it: see tracking.Caller.
+// loop is All of a reader. It is not inlined, so that stack traces name it: see callSite.
 //
 //go:noinline
 func loop(r Reader, o *IterOptions, walk func(*Iterator) iter.Seq2[[]byte, []byte]) (iter.Seq2[[]byte, []byte], func() error) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -182,10 +181,10 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 // Calls from listeners are recognized by the number of their goroutine, which the runtime does not
 // promise to show.
 func TestGoroutinesHaveNumbers(t *testing.T) {
-	own := tracking.GoroutineID()
+	own := goroutineID()
 	require.NotZero(t, own)
-	require.Equal(t, own, tracking.GoroutineID())
+	require.Equal(t, own, goroutineID())
 	other := make(chan uint64)
-	go func() { other <- tracking.GoroutineID() }()
+	go func() { other <- goroutineID() }()
 	require.NotContains(t, []uint64{0, own}, <-other)
 }

@@ -3,7 +3,6 @@ package db
 import (
 	"time"
 
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 )
 
@@ -33,7 +32,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 	if err := d.loadable(); err != nil {
 		return nil, err
 	}
-	l, err := d.bulk.NewLoader("load", tracking.Caller())
+	l, err := d.bulk.NewLoader("load", callSite())
 	if err != nil {
 		return nil, err
 	}

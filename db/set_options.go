@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/settings"
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
@@ -79,10 +78,10 @@ func (d *DB) SetOptions(o *Options) error {
 		return err
 	}
 	next := newOptionsNow(o)
-	other := settings.Changed(d.Options(), next.passed, changeable...)
+	other := changedFields(d.Options(), next.passed, changeable...)
 	// What Open was passed is no change, and neither is an explicit default.
-	other = settings.Common(other, settings.Changed(d.inForce.options.Load().passed, next.passed))
-	if other = settings.Common(other, settings.Changed(*d.options(), next.full)); other != nil {
+	other = commonNames(other, changedFields(d.inForce.options.Load().passed, next.passed))
+	if other = commonNames(other, changedFields(*d.options(), next.full)); other != nil {
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
 			strings.Join(other, " and Options."))
 	}

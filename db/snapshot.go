@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/read/lookup"
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -24,7 +23,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 		return &Snapshot{}
 	}
 	s := &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.scans.Expiry)}
-	d.opened.Add(s, tracking.Snapshot, d.opts.TrackOpen)
+	d.opened.Add(s, openSnapshot, d.opts.TrackOpen)
 	return s
 }
 
@@ -106,7 +105,7 @@ func (s *Snapshot) Close() error {
 		return ErrClosed
 	}
 	s.db.closeSnapshot(&s.at)
-	s.db.opened.Remove(s, tracking.Snapshot)
+	s.db.opened.Remove(s, openSnapshot)
 	return nil
 }
 

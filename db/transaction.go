@@ -6,7 +6,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/tracking"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
@@ -62,7 +61,7 @@ func (d *DB) NewTransaction(o *TransactionOptions) *Transaction {
 	if !t.readOnly {
 		t.snapshot.at.Ends = &t.reads.Ends
 	}
-	d.opened.Add(t, tracking.Transaction, d.opts.TrackOpen)
+	d.opened.Add(t, openTransaction, d.opts.TrackOpen)
 	return t
 }
 
@@ -311,5 +310,5 @@ func (t *Transaction) finish(how string) {
 	t.db.closeSnapshot(&t.snapshot.at)
 	t.snapshot.closed.Store(true)
 	t.snapshot = nil
-	t.db.opened.Remove(t, tracking.Transaction)
+	t.db.opened.Remove(t, openTransaction)
 }

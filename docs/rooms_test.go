@@ -190,6 +190,29 @@ func TestRoomsImportWhatTheTableSays(t *testing.T) {
 // testRooms begins the names of the rooms that only tests import.
 const testRooms = "internal/test/"
 
+// A directory below internal is a group, and has the rooms of that group. Those of internal/test are named on the page.
+func TestRoomsAreInTheDirectoryOfTheirGroup(t *testing.T) {
+	all := rooms(t)
+	for name, r := range all {
+		if below, internal := strings.CutPrefix(name, "internal/"); internal {
+			group, _, _ := strings.Cut(below, "/")
+			require.Equal(t, r.group, group, "%s is in the directory of another group", name)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(root, "internal"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.True(t, e.IsDir(), "internal/%s belongs to no group", e.Name())
+		require.Contains(t, append(groups(t), "test"), e.Name(), "internal/%s is not a group", e.Name())
+	}
+	section := between(t, read(t, architecture), "\n## The ladder\n", "\n## ")
+	entries, err = os.ReadDir(filepath.Join(root, testRooms))
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.Regexp(t, `\b`+e.Name()+`\b`, section, "%s%s is not on the page", testRooms, e.Name())
+	}
+}
+
 // Only tests, and rooms that only tests import, import internal/test. This holds in the nested modules too.
 func TestRoomsForTestsAreImportedByTestsOnly(t *testing.T) {
 	files := 0

@@ -1,12 +1,4 @@
-// Package settings compares two values of a struct with settings field by field, to find out which
-// ones a caller has changed.
-//
-// Structs are compared by their fields. Pointers, maps and channels are the same if they are
-// identical, functions if they have the same code, and interfaces if they hold values of one type that
-// are the same. Slices are the same if their elements are: an empty one is the same as nil. So
-// settings that were copied and passed on are the same, whatever they contain, and no code of theirs is
-// called.
-package settings
+package db
 
 import (
 	"reflect"
@@ -14,16 +6,22 @@ import (
 	"strings"
 )
 
-// Changed returns the names of the exported fields in which a and b, two structs of one type, differ. The
+// changedFields returns the names of the exported fields in which a and b, two structs of one type, differ. The
 // name of a field of a nested struct has the names of both, with a dot between them. Structs that
 // an interface holds are not taken apart. Fields whose name, or the name of their struct with a dot,
 // is among ignored are left out.
-func Changed(a, b any, ignored ...string) []string {
-	return changed(reflect.ValueOf(a), reflect.ValueOf(b), "", ignored)
+//
+// Structs are compared by their fields. Pointers, maps and channels are the same if they are
+// identical, functions if they have the same code, and interfaces if they hold values of one type that
+// are the same. Slices are the same if their elements are: an empty one is the same as nil. So
+// settings that were copied and passed on are the same, whatever they contain, and no code of theirs is
+// called.
+func changedFields(a, b any, ignored ...string) []string {
+	return changedBelow(reflect.ValueOf(a), reflect.ValueOf(b), "", ignored)
 }
 
-// Common returns the names that are in both lists, nil if there are none.
-func Common(a, b []string) (common []string) {
+// commonNames returns the names that are in both lists, nil if there are none.
+func commonNames(a, b []string) (common []string) {
 	for _, name := range a {
 		if slices.Contains(b, name) {
 			common = append(common, name)
@@ -32,14 +30,14 @@ func Common(a, b []string) (common []string) {
 	return common
 }
 
-func changed(a, b reflect.Value, prefix string, ignored []string) (names []string) {
+func changedBelow(a, b reflect.Value, prefix string, ignored []string) (names []string) {
 	for i := range a.NumField() {
 		name := prefix + a.Type().Field(i).Name
 		switch {
 		case isAmong(name, ignored):
 		case a.Field(i).Kind() == reflect.Struct:
-			names = append(names, changed(a.Field(i), b.Field(i), name+".", ignored)...)
-		case !same(a.Field(i), b.Field(i)):
+			names = append(names, changedBelow(a.Field(i), b.Field(i), name+".", ignored)...)
+		case !sameSetting(a.Field(i), b.Field(i)):
 			names = append(names, name)
 		}
 	}
@@ -56,14 +54,14 @@ func isAmong(name string, list []string) bool {
 	return false
 }
 
-// same reports whether two values of one type are the same.
-func same(a, b reflect.Value) bool {
+// sameSetting reports whether two values of one type are the same.
+func sameSetting(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Interface:
 		if a.IsNil() || b.IsNil() {
 			return a.IsNil() == b.IsNil()
 		}
-		return a.Elem().Type() == b.Elem().Type() && same(a.Elem(), b.Elem())
+		return a.Elem().Type() == b.Elem().Type() && sameSetting(a.Elem(), b.Elem())
 	case reflect.Func, reflect.Map:
 		return a.UnsafePointer() == b.UnsafePointer()
 	case reflect.Slice:
@@ -72,7 +70,7 @@ func same(a, b reflect.Value) bool {
 		return sameElements(a, b)
 	case reflect.Struct:
 		for i := range a.NumField() {
-			if !same(a.Field(i), b.Field(i)) {
+			if !sameSetting(a.Field(i), b.Field(i)) {
 				return false
 			}
 		}
@@ -83,7 +81,7 @@ func same(a, b reflect.Value) bool {
 
 func sameElements(a, b reflect.Value) bool {
 	for i := range a.Len() {
-		if !same(a.Index(i), b.Index(i)) {
+		if !sameSetting(a.Index(i), b.Index(i)) {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-package tracking
+package db
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 // itself. So the goroutines in such a callback are recorded, and calls that would wait return
 // ErrInListener there.
 
-// ListenerCalls records the goroutines that run a callback of the listener.
-type ListenerCalls struct {
+// listenerCalls records the goroutines that run a callback of the listener.
+type listenerCalls struct {
 	running atomic.Int32 // how many; hot paths stop here while it is 0
 	mu      sync.Mutex
 	depth   map[uint64]int // by goroutine; mu guards it
 }
 
-func (c *ListenerCalls) enter(goroutine uint64) {
+func (c *listenerCalls) enter(goroutine uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.depth == nil {
@@ -30,7 +30,7 @@ func (c *ListenerCalls) enter(goroutine uint64) {
 	c.running.Add(1)
 }
 
-func (c *ListenerCalls) leave(goroutine uint64) {
+func (c *listenerCalls) leave(goroutine uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.depth[goroutine]--; c.depth[goroutine] == 0 {
@@ -40,21 +40,21 @@ func (c *ListenerCalls) leave(goroutine uint64) {
 }
 
 // InThisGoroutine reports whether the caller was called from a callback of the listener.
-func (c *ListenerCalls) InThisGoroutine() bool { return c.running.Load() != 0 && c.look() }
+func (c *listenerCalls) InThisGoroutine() bool { return c.running.Load() != 0 && c.look() }
 
-func (c *ListenerCalls) look() bool {
-	id := GoroutineID()
+func (c *listenerCalls) look() bool {
+	id := goroutineID()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return id != 0 && c.depth[id] > 0
 }
 
-// Call calls a callback of the listener, if it is set.
-func Call[T any](c *ListenerCalls, f func(T), what T) {
+// callListener calls a callback of the listener, if it is set.
+func callListener[T any](c *listenerCalls, f func(T), what T) {
 	if f == nil {
 		return
 	}
-	id := GoroutineID()
+	id := goroutineID()
 	c.enter(id)
 	defer c.leave(id)
 	f(what)
@@ -62,18 +62,18 @@ func Call[T any](c *ListenerCalls, f func(T), what T) {
 
 // During calls work, in which the calling goroutine counts as one that runs a callback of the
 // listener, and returns its error.
-func (c *ListenerCalls) During(work func() error) error {
-	id := GoroutineID()
+func (c *listenerCalls) During(work func() error) error {
+	id := goroutineID()
 	c.enter(id)
 	defer c.leave(id)
 	return work()
 }
 
-// GoroutineID returns the ID of the current goroutine, which is 1 or more. The runtime reports it
+// goroutineID returns the ID of the current goroutine, which is 1 or more. The runtime reports it
 // only in the first line of a stack trace: "goroutine 7 [running]:". A call takes about a
 // microsecond. If a later runtime writes that line in another form, the result is 0. Then no call
 // is refused, and a call that waits for itself hangs.
-func GoroutineID() uint64 {
+func goroutineID() uint64 {
 	var buf [64]byte
 	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
 	number, _, _ := bytes.Cut(line, []byte(" "))

@@ -1,4 +1,4 @@
-package tracking
+package db
 
 import (
 	"fmt"
@@ -9,34 +9,34 @@ import (
 	"sync"
 )
 
-// OpenList records the iterators and snapshots that are open, so that Close can
+// openList records the iterators and snapshots that are open, so that Close can
 // name the forgotten ones: each of them keeps files and versions alive. The place
 // of opening is recorded only with Options.TrackOpen, because walking a stack
 // costs more than many lookups do.
-type OpenList struct {
+type openList struct {
 	mu      sync.Mutex
-	open    [numKinds]int
+	open    [numOpenKinds]int
 	tracked map[any]string // by iterator or snapshot: its kind and where it was opened
 }
 
-// Kind distinguishes the entries of an OpenList, which counts each kind separately.
-type Kind int
+// openKind distinguishes the entries of an openList, which counts each kind separately.
+type openKind int
 
 const (
-	Iterator Kind = iota
-	Snapshot
-	Transaction
-	numKinds
+	openIterator openKind = iota
+	openSnapshot
+	openTransaction
+	numOpenKinds
 )
 
-func (k Kind) String() string { return [...]string{"iterator", "snapshot", "transaction"}[k] }
+func (k openKind) String() string { return [...]string{"iterator", "snapshot", "transaction"}[k] }
 
 // Add records x, an iterator, a snapshot or a transaction that the caller's caller opens. If track is true,
 // it also records where.
-func (l *OpenList) Add(x any, kind Kind, track bool) {
+func (l *openList) Add(x any, kind openKind, track bool) {
 	var where string
 	if track {
-		where = fmt.Sprintf("%s opened at %s", kind, Caller())
+		where = fmt.Sprintf("%s opened at %s", kind, callSite())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *OpenList) Add(x any, kind Kind, track bool) {
 }
 
 // Remove forgets x, which Add recorded.
-func (l *OpenList) Remove(x any, kind Kind) {
+func (l *openList) Remove(x any, kind openKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[kind]--
@@ -58,17 +58,17 @@ func (l *OpenList) Remove(x any, kind Kind) {
 }
 
 // Counts returns the numbers of open iterators, snapshots and transactions.
-func (l *OpenList) Counts() (iterators, snapshots, transactions int) {
+func (l *openList) Counts() (iterators, snapshots, transactions int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open[Iterator], l.open[Snapshot], l.open[Transaction]
+	return l.open[openIterator], l.open[openSnapshot], l.open[openTransaction]
 }
 
 // String lists the open iterators, snapshots and transactions. It returns "" if there are none.
-func (l *OpenList) String() string {
+func (l *openList) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	iterators, snapshots, transactions := l.open[Iterator], l.open[Snapshot], l.open[Transaction]
+	iterators, snapshots, transactions := l.open[openIterator], l.open[openSnapshot], l.open[openTransaction]
 	if iterators == 0 && snapshots == 0 && transactions == 0 {
 		return ""
 	}
@@ -93,9 +93,9 @@ var openers = []string{
 	"sievedb/db.(*Namespace)", "sievedb/db.namespaceReader", "sievedb/db.loop",
 }
 
-// Caller returns the file and line of the first stack frame, starting with the caller's caller,
+// callSite returns the file and line of the first stack frame, starting with the caller's caller,
 // that is not in one of the openers.
-func Caller() string {
+func callSite() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {

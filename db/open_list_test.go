@@ -1,4 +1,4 @@
-package tracking
+package db
 
 import (
 	"testing"
@@ -7,28 +7,28 @@ import (
 )
 
 func TestOpenIteratorsAndSnapshotsAreListed(t *testing.T) {
-	var l OpenList
+	var l openList
 	require.Empty(t, l.String())
 	one, other := new(int), new(int)
-	l.Add(one, Iterator, true)
-	l.Add(other, Snapshot, false)
+	l.Add(one, openIterator, true)
+	l.Add(other, openSnapshot, false)
 	require.Regexp(t, `^1 iterators and 1 snapshots open: iterator opened at .*:\d+$`, l.String())
 	iterators, snapshots, _ := l.Counts()
 	require.Equal(t, []int{1, 1}, []int{iterators, snapshots})
-	l.Remove(one, Iterator)
+	l.Remove(one, openIterator)
 	require.Equal(t, "0 iterators and 1 snapshots open", l.String())
-	l.Remove(other, Snapshot)
+	l.Remove(other, openSnapshot)
 	require.Empty(t, l.String())
 }
 
 func TestAListenersGoroutineIsRecognized(t *testing.T) {
-	var c ListenerCalls
+	var c listenerCalls
 	require.False(t, c.InThisGoroutine())
-	Call(&c, nil, 0)
+	callListener(&c, nil, 0)
 	called := false
-	Call(&c, func(n int) {
+	callListener(&c, func(n int) {
 		called = n == 7 && c.InThisGoroutine()
-		Call(&c, func(int) { called = called && c.InThisGoroutine() }, 0)
+		callListener(&c, func(int) { called = called && c.InThisGoroutine() }, 0)
 		elsewhere := make(chan bool)
 		go func() { elsewhere <- c.InThisGoroutine() }()
 		called = called && !<-elsewhere && c.InThisGoroutine()
