@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -51,7 +52,7 @@ func requireKeys(t *testing.T, fsys vfs.FS, want ...string) {
 	for _, k := range want {
 		all[k] = k
 	}
-	require.Equal(t, all, contentsOf(t, fsys))
+	require.Equal(t, all, storetest.ContentsOf(t, fsys))
 }
 
 // without returns files without those of a kind that keep does not have.

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/repair"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -118,24 +119,6 @@ func written(t testing.TB, fsys vfs.FS) map[string]string {
 	return all
 }
 
-func contentsOf(t testing.TB, fsys vfs.FS) map[string]string {
-	t.Helper()
-	o := smallOptions(fsys)
-	o.ReadOnly = true
-	d, err := db.Open("db", o)
-	require.NoError(t, err)
-	defer d.Close()
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	defer it.Close()
-	all := map[string]string{}
-	for key, value := range it.All() {
-		all[string(key)] = string(value)
-	}
-	require.NoError(t, it.Err())
-	return all
-}
-
 func repaired(t testing.TB, fsys vfs.FS) *db.RepairReport {
 	t.Helper()
 	report, err := db.RepairWithReport("db", smallOptions(fsys))
@@ -172,7 +155,7 @@ func TestRepairKeepsTablesThatAMissingOneReplaced(t *testing.T) {
 	_, err = db.Open("db", smallOptions(copied))
 	require.ErrorIs(t, err, db.ErrCorruption)
 	report := repaired(t, copied)
-	require.Len(t, contentsOf(t, copied), 1000)
+	require.Len(t, storetest.ContentsOf(t, copied), 1000)
 	require.True(t, report.MayResurrect)
 	require.EqualValues(t, 1000, report.EntriesFilled)
 	require.Contains(t, report.String(), "deleted keys")
@@ -227,7 +210,7 @@ func TestRepairOfALiveCopyKeepsEveryKeyOfItsFiles(t *testing.T) {
 		if report.EntriesFilled > 0 {
 			filled++
 		}
-		got := contentsOf(t, copied)
+		got := storetest.ContentsOf(t, copied)
 		for k, v := range want {
 			if !deleted[k] {
 				require.Contains(t, got, k, "run %d: %s", run, report)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -55,7 +56,7 @@ func TestRepairReportSaysWhatIsLost(t *testing.T) {
 		writeAll(t, mem, "db/"+name, data)
 		report := repaired(t, mem)
 		require.True(t, report.Incomplete)
-		require.EqualValues(t, 2000-len(contentsOf(t, mem)), report.EntriesLost)
+		require.EqualValues(t, 2000-len(storetest.ContentsOf(t, mem)), report.EntriesLost)
 		require.Len(t, report.Ranges, 1)
 		require.Negative(t, bytes.Compare(report.Ranges[0].First, report.Ranges[0].Last))
 		require.Contains(t, report.String(), fmt.Sprintf("\n%d entries are lost; keys in 1 ranges may be missing or old\n", report.EntriesLost))
@@ -149,5 +150,5 @@ func TestRepairGoesOnAfterOneBlockInAnotherOrder(t *testing.T) {
 	mem := dirOf(t, files)
 	report := repaired(t, mem)
 	require.True(t, report.Incomplete)
-	require.Greater(t, len(contentsOf(t, mem)), 1800)
+	require.Greater(t, len(storetest.ContentsOf(t, mem)), 1800)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -90,7 +91,7 @@ func TestRepairUsesTheNewerMANIFESTAfterAPartialRestore(t *testing.T) {
 			r := makeRestored(t, later)
 			mem := dirOf(t, r.new, r.old)
 			report := repaired(t, mem)
-			require.Equal(t, r.model, contentsOf(t, mem), "%s", report)
+			require.Equal(t, r.model, storetest.ContentsOf(t, mem), "%s", report)
 			require.False(t, report.MayResurrect, "%s", report)
 			require.NotContains(t, r.old, report.Manifest)
 		})
@@ -115,7 +116,7 @@ func TestRepairUsesUnnamedTablesIfOperationsAreMissing(t *testing.T) {
 	require.ErrorContains(t, err, "are missing")
 	report := repaired(t, mem)
 	require.True(t, report.MayResurrect)
-	got := contentsOf(t, mem)
+	got := storetest.ContentsOf(t, mem)
 	require.Len(t, got, len(r.model), "%s", report)
 	for k := 800; k < 900; k++ { // keys that no old file has; others may have an old value
 		require.Equal(t, r.model[string(key(k))], got[string(key(k))])
@@ -143,5 +144,5 @@ func TestRepairIgnoresANewerMANIFESTThatWasNeverInForce(t *testing.T) {
 	report, err := db.RepairWithReport("db", smallOptions(healthy))
 	require.NoError(t, err)
 	require.True(t, report.Healthy, "%s", report)
-	require.Equal(t, map[string]string{"a": "1"}, contentsOf(t, healthy))
+	require.Equal(t, map[string]string{"a": "1"}, storetest.ContentsOf(t, healthy))
 }

@@ -1,4 +1,4 @@
-package db
+package replay_test
 
 import (
 	"bytes"
@@ -11,11 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -24,48 +27,36 @@ import (
 func closedWithKeysInTheLog(t testing.TB, n int) (im damage.Image, log string) {
 	t.Helper()
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{FS: mem})
+	d := storetest.MustOpen(t, &db.Options{FS: mem})
 	for i := range n {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
 	}
 	require.NoError(t, d.Close())
-	return imageOf(t, mem), namesOf(t, mem, base.FileLog)[0]
-}
-
-func imageOf(t testing.TB, fsys vfs.FS) damage.Image {
-	im, err := damage.Load(copyFS(t, fsys), "db", func(name string) bool { return name == base.LockName })
-	require.NoError(t, err)
-	return im
-}
-
-func fsOf(t testing.TB, im damage.Image) *vfs.Mem {
-	mem, err := im.FS("db")
-	require.NoError(t, err)
-	return mem
+	return fixture.Image(t, mem), fixture.Names(t, mem, base.FileLog)[0]
 }
 
 func TestACleanCloseIsReportedOnceAndReadOnlyOpensKeepItsMark(t *testing.T) {
 	im, log := closedWithKeysInTheLog(t, 5)
-	mem := fsOf(t, im)
+	mem := fixture.ImageFS(t, im)
 	for range 2 {
-		d := mustOpen(t, &Options{FS: mem, ReadOnly: true})
+		d := storetest.MustOpen(t, &db.Options{FS: mem, ReadOnly: true})
 		require.True(t, d.OpenReport().ClosedCleanly)
-		requireValue(t, d, testKey(4), testValue(4))
+		storetest.RequireValue(t, d, fixture.Key(4), fixture.Value(4))
 		require.NoError(t, d.Close())
-		require.Equal(t, im, imageOf(t, mem))
+		require.Equal(t, im, fixture.Image(t, mem))
 	}
-	d := mustOpen(t, &Options{FS: mem})
+	d := storetest.MustOpen(t, &db.Options{FS: mem})
 	require.True(t, d.OpenReport().ClosedCleanly)
 	require.Equal(t, "clean", d.OpenReport().Logs[0].Tail)
-	require.NotContains(t, imageOf(t, mem), base.ClosedName, "the store is open for writing")
-	require.NotContains(t, imageOf(t, mem), log)
-	killed := copyFS(t, mem)
+	require.NotContains(t, fixture.Image(t, mem), base.ClosedName, "the store is open for writing")
+	require.NotContains(t, fixture.Image(t, mem), log)
+	killed := fixture.CopyFS(t, mem)
 	require.NoError(t, d.Close())
 
-	d = mustOpen(t, &Options{FS: killed})
+	d = storetest.MustOpen(t, &db.Options{FS: killed})
 	require.False(t, d.OpenReport().ClosedCleanly)
 	require.NoError(t, d.Close())
-	require.NoError(t, Destroy("db", &Options{FS: killed}))
+	require.NoError(t, db.Destroy("db", &db.Options{FS: killed}))
 	_, err := killed.Stat("db")
 	require.Error(t, err, "nothing is left")
 }
@@ -74,14 +65,14 @@ func TestACleanCloseIsReportedOnceAndReadOnlyOpensKeepItsMark(t *testing.T) {
 func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 	im, log := closedWithKeysInTheLog(t, 5)
 	whole := im[log]
-	ends := recordEnds(whole)
+	ends := fixture.RecordEnds(whole)
 	last := ends[len(ends)-2]
 	zeros := bytes.Clone(whole)
 	clear(zeros[last:])
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-1] ^= 0x81 // two bits, because a single one is never taken for a crash
 	other := bytes.Clone(whole)
-	copy(other[last:], logBytes(t, putBatch(5, testKey(4), bytes.ToUpper(testValue(4)))))
+	copy(other[last:], fixture.Log(t, fixture.Batch(5, string(bytes.ToUpper(fixture.Value(4))), string(fixture.Key(4)))))
 	for _, c := range []struct {
 		name   string
 		log    []byte
@@ -99,52 +90,46 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			damaged := im.With(log, c.log)
 			for _, readOnly := range []bool{false, true} {
-				_, err := Open("db", &Options{FS: fsOf(t, damaged), ReadOnly: readOnly})
-				var fault *CorruptionError
+				_, err := db.Open("db", &db.Options{FS: fixture.ImageFS(t, damaged), ReadOnly: readOnly})
+				var fault *db.CorruptionError
 				require.ErrorAs(t, err, &fault)
-				require.ErrorIs(t, err, ErrCorruption)
+				require.ErrorIs(t, err, db.ErrCorruption)
 				require.Equal(t, filepath.Join("db", log), fault.File)
 				require.Equal(t, c.offset, fault.Offset)
 				require.ErrorContains(t, err, c.says)
 				require.ErrorContains(t, err, "when the database was closed")
 				require.ErrorContains(t, err, "Options.Salvage")
 			}
-			for _, mode := range []Salvage{SalvagePrefix, SalvageAll} {
-				mem := fsOf(t, damaged)
-				d := mustOpen(t, &Options{FS: mem, Salvage: mode})
+			for _, mode := range []db.Salvage{db.SalvagePrefix, db.SalvageAll} {
+				mem := fixture.ImageFS(t, damaged)
+				d := storetest.MustOpen(t, &db.Options{FS: mem, Salvage: mode})
 				report := d.OpenReport()
 				require.Equal(t, "damaged", report.Logs[0].Tail)
 				require.NotEmpty(t, report.Logs[0].Reason)
-				require.Equal(t, c.log, readFile(t, mem, filepath.Join("db", report.Logs[0].SetAside)))
+				require.Equal(t, c.log, fixture.ReadFile(t, mem, filepath.Join("db", report.Logs[0].SetAside)))
 				for i := range 5 {
-					_, err := d.Get(testKey(i))
-					require.Equal(t, i >= c.keys, err == ErrNotFound, "key %d: %v", i, err)
+					_, err := d.Get(fixture.Key(i))
+					require.Equal(t, i >= c.keys, err == db.ErrNotFound, "key %d: %v", i, err)
 				}
 				require.NoError(t, d.Close())
 			}
-			require.NoError(t, openAndClose(fsOf(t, damaged.With(base.ClosedName, nil))),
+			require.NoError(t, openAndClose(fixture.ImageFS(t, damaged.With(base.ClosedName, nil))),
 				"without the mark, a crash may have left this log")
 
-			mem := fsOf(t, damaged)
-			report, err := RepairWithReport("db", &Options{FS: mem})
+			mem := fixture.ImageFS(t, damaged)
+			report, err := db.RepairWithReport("db", &db.Options{FS: mem})
 			require.NoError(t, err)
 			require.False(t, report.Healthy)
 			require.NoError(t, openAndClose(mem), "a repaired database opens")
-			report, err = RepairWithReport("db", &Options{FS: mem})
+			report, err = db.RepairWithReport("db", &db.Options{FS: mem})
 			require.NoError(t, err)
 			require.True(t, report.Healthy, report.String())
 		})
 	}
 }
 
-func putBatch(seq uint64, key, value []byte) []byte {
-	var b Batch
-	b.Put(key, value)
-	return b.content.Record(seq)
-}
-
 func openAndClose(fsys vfs.FS) error {
-	d, err := Open("db", &Options{FS: fsys})
+	d, err := db.Open("db", &db.Options{FS: fsys})
 	if err != nil {
 		return err
 	}
@@ -153,22 +138,22 @@ func openAndClose(fsys vfs.FS) error {
 
 func TestAMissingLogOfAClosedDatabaseIsCorruption(t *testing.T) {
 	im, log := closedWithKeysInTheLog(t, 5)
-	_, err := Open("db", &Options{FS: fsOf(t, im.With(log, nil))})
-	require.ErrorIs(t, err, ErrCorruption)
+	_, err := db.Open("db", &db.Options{FS: fixture.ImageFS(t, im.With(log, nil))})
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, log)
 
-	d := mustOpen(t, &Options{FS: fsOf(t, im.With(log, nil)), Salvage: SalvageAll})
+	d := storetest.MustOpen(t, &db.Options{FS: fixture.ImageFS(t, im.With(log, nil)), Salvage: db.SalvageAll})
 	require.Equal(t, log, d.OpenReport().MissingLog)
 	require.NoError(t, d.Close())
 
-	mem := fsOf(t, im.With(log, nil))
-	report, err := RepairWithReport("db", &Options{FS: mem})
+	mem := fixture.ImageFS(t, im.With(log, nil))
+	report, err := db.RepairWithReport("db", &db.Options{FS: mem})
 	require.NoError(t, err)
-	require.Equal(t, FileMissing, fateOf(t, report, log).Fate)
+	require.Equal(t, db.FileMissing, storetest.FateOf(t, report, log).Fate)
 	require.NoError(t, openAndClose(mem))
 
 	empty, log := closedWithKeysInTheLog(t, 0)
-	require.NoError(t, openAndClose(fsOf(t, empty.With(log, nil))), "the log had no records")
+	require.NoError(t, openAndClose(fixture.ImageFS(t, empty.With(log, nil))), "the log had no records")
 }
 
 // An intact database must open, whatever is in a CLOSED that does not describe it. In each case the
@@ -178,7 +163,7 @@ func TestAStaleOrDamagedCloseMarkDoesNotPreventOpen(t *testing.T) {
 	_, num, _ := base.ParseFileName(log)
 	whole, mark := im[log], im[base.ClosedName]
 	torn := whole[:len(whole)-3]
-	longer := append(bytes.Clone(whole), logBytes(t, putBatch(6, []byte("more"), nil))...)
+	longer := append(bytes.Clone(whole), fixture.Log(t, fixture.Batch(6, "", "more"))...)
 	flip := func(b []byte, at int) []byte {
 		b = bytes.Clone(b)
 		b[at] ^= 1
@@ -193,7 +178,7 @@ func TestAStaleOrDamagedCloseMarkDoesNotPreventOpen(t *testing.T) {
 		"a mark of a megabyte": im.With(log, torn).With(base.ClosedName, make([]byte, 1<<20)),
 		"records after the marked end, the last one torn": im.With(log, longer[:len(longer)-3]),
 		"a newer log with records":                        im.With(log, torn).With(base.FileName(base.FileLog, num+1), longer[len(whole):]),
-		"another edit in the MANIFEST":                    im.With(log, torn).With(manifestName, append(bytes.Clone(im[manifestName]), logBytes(t, edit)...)),
+		"another edit in the MANIFEST":                    im.With(log, torn).With(manifestName, append(bytes.Clone(im[manifestName]), fixture.Log(t, edit)...)),
 		"another MANIFEST with the same edits":            im.With(log, torn).With(manifestName, nil).With("MANIFEST-000009", im[manifestName]).With(base.CurrentName, []byte("MANIFEST-000009\n")),
 		"a mark of a log that is not needed": im.With(log, torn).With(base.ClosedName, func() []byte {
 			m, err := manifest.DecodeCloseMark(mark)
@@ -208,13 +193,13 @@ func TestAStaleOrDamagedCloseMarkDoesNotPreventOpen(t *testing.T) {
 	}
 	for name, c := range cases {
 		for _, readOnly := range []bool{false, true} {
-			d, err := Open("db", &Options{FS: fsOf(t, c), ReadOnly: readOnly})
+			d, err := db.Open("db", &db.Options{FS: fixture.ImageFS(t, c), ReadOnly: readOnly})
 			require.NoError(t, err, name)
 			require.False(t, d.OpenReport().ClosedCleanly, name)
-			requireValue(t, d, testKey(3), testValue(3))
+			storetest.RequireValue(t, d, fixture.Key(3), fixture.Value(3))
 			require.NoError(t, d.Close())
 		}
-		report, err := RepairWithReport("db", &Options{FS: fsOf(t, c)})
+		report, err := db.RepairWithReport("db", &db.Options{FS: fixture.ImageFS(t, c)})
 		require.NoError(t, err, name)
 		require.NotEmpty(t, report.Files)
 	}
@@ -225,10 +210,10 @@ func TestADirectoryNamedCLOSEDIsLeftAlone(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll(filepath.Join("db", base.ClosedName, "kept")))
 	for range 2 {
-		d := mustOpen(t, &Options{FS: mem})
-		require.NoError(t, d.Put(testKey(0), testValue(0), nil))
+		d := storetest.MustOpen(t, &db.Options{FS: mem})
+		require.NoError(t, d.Put(fixture.Key(0), fixture.Value(0), nil))
 		require.ErrorContains(t, d.Close(), "all data is safe")
-		require.Empty(t, namesOf(t, mem, base.FileTemp))
+		require.Empty(t, fixture.Names(t, mem, base.FileTemp))
 	}
 	_, err := mem.Stat(filepath.Join("db", base.ClosedName, "kept"))
 	require.NoError(t, err)
@@ -239,12 +224,12 @@ func TestADirectoryNamedCLOSEDIsLeftAlone(t *testing.T) {
 func TestTheMarkOfADestroyedDatabaseDoesNotHarmTheNext(t *testing.T) {
 	old, log := closedWithKeysInTheLog(t, 5)
 	for _, n := range []int{4, 5, 6} {
-		mem := fsOf(t, damage.Image{base.ClosedName: old[base.ClosedName]})
-		d := mustOpen(t, &Options{FS: mem})
+		mem := fixture.ImageFS(t, damage.Image{base.ClosedName: old[base.ClosedName]})
+		d := storetest.MustOpen(t, &db.Options{FS: mem})
 		for i := range n {
-			require.NoError(t, d.Put(testKey(i), testValue(i), Sync))
+			require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.Sync))
 		}
-		killed := imageOf(t, mem.Crash()) // which restores files whose removal was not synced
+		killed := fixture.Image(t, mem.Crash()) // which restores files whose removal was not synced
 		require.NoError(t, d.Close())
 		require.Equal(t, old[base.CurrentName], killed[base.CurrentName])
 		name := strings.TrimSpace(string(old[base.CurrentName]))
@@ -252,7 +237,7 @@ func TestTheMarkOfADestroyedDatabaseDoesNotHarmTheNext(t *testing.T) {
 		require.NotContains(t, killed, base.ClosedName)
 		size := min(len(old[log]), len(killed[log])-3)
 		require.Positive(t, size)
-		require.NoError(t, openAndClose(fsOf(t, killed.With(log, killed[log][:size]))), "%d keys", n)
+		require.NoError(t, openAndClose(fixture.ImageFS(t, killed.With(log, killed[log][:size]))), "%d keys", n)
 	}
 }
 
@@ -267,29 +252,29 @@ func TestNoMarkIsWrittenAfterAFailure(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, cause), func(t *testing.T) {
 				mem := vfs.NewMem()
 				var armed, failed atomic.Bool
-				d, err := Open("db", &Options{Limits: LimitOptions{ManifestSize: 4 << 10},
+				d, err := db.Open("db", &db.Options{Limits: db.LimitOptions{ManifestSize: 4 << 10},
 					FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 						switch {
 						case armed.Load() && fault(op):
 							failed.Store(true)
-						case failed.Load() && op.Kind == wrap.OpCreate && isTable(op.Name): // a retried flush may clear the error
+						case failed.Load() && op.Kind == wrap.OpCreate && fixture.IsTable(op.Name): // a retried flush may clear the error
 						default:
 							return nil
 						}
 						return &wrap.Fault{Err: cause}
 					})})
 				require.NoError(t, err)
-				require.NoError(t, d.Put(testKey(0), testValue(0), nil))
+				require.NoError(t, d.Put(fixture.Key(0), fixture.Value(0), nil))
 				armed.Store(true)
 				for i := 0; err == nil; i++ {
 					require.Less(t, i, 1000)
-					if err = d.Put(testKey(1), testValue(1), nil); err == nil {
+					if err = d.Put(fixture.Key(1), fixture.Value(1), nil); err == nil {
 						err = d.Flush()
 					}
 				}
 				armed.Store(false) // the disk works again, but the store does not
 				_ = d.Close()
-				require.NotContains(t, imageOf(t, mem), base.ClosedName)
+				require.NotContains(t, fixture.Image(t, mem), base.ClosedName)
 				require.NoError(t, openAndClose(mem))
 			})
 		}
@@ -303,14 +288,14 @@ func TestAFailureToWriteTheCloseMarkLosesNoData(t *testing.T) {
 		mem := vfs.NewMem()
 		var seen atomic.Int64
 		var closing atomic.Bool
-		d, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		d, err := db.Open("db", &db.Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			if closing.Load() && op.Kind != wrap.OpClose && seen.Add(1) == n+1 {
 				return &wrap.Fault{}
 			}
 			return nil
 		})})
 		require.NoError(t, err)
-		require.NoError(t, d.Put(testKey(0), testValue(0), Sync))
+		require.NoError(t, d.Put(fixture.Key(0), fixture.Value(0), db.Sync))
 		closing.Store(true)
 		err = d.Close()
 		if seen.Load() <= n {
@@ -321,8 +306,8 @@ func TestAFailureToWriteTheCloseMarkLosesNoData(t *testing.T) {
 			require.ErrorIs(t, err, wrap.ErrInjected)
 			reported++
 		}
-		again := mustOpen(t, &Options{FS: mem})
-		requireValue(t, again, testKey(0), testValue(0))
+		again := storetest.MustOpen(t, &db.Options{FS: mem})
+		storetest.RequireValue(t, again, fixture.Key(0), fixture.Value(0))
 		require.NoError(t, again.Close())
 	}
 	require.Greater(t, reported, 5)
@@ -331,15 +316,17 @@ func TestAFailureToWriteTheCloseMarkLosesNoData(t *testing.T) {
 // The power is cut at every operation while a store is opened and closed three times. Whatever mark
 // is on the disk then, each state opens with the synced writes.
 func TestCrashesAroundCloseMarksDoNotPreventOpen(t *testing.T) {
-	options := func(fsys vfs.FS) *Options { return &Options{FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}} }
+	options := func(fsys vfs.FS) *db.Options {
+		return &db.Options{FS: fsys, Memtables: db.MemtableOptions{Size: 4 << 10}}
+	}
 	r := recorder.New(recorder.Image{})
 	synced := map[int]int{} // operation number: keys that are durable from then on
 	for life := range 3 {
-		d, err := Open("db", options(checkOrder(r)))
+		d, err := db.Open("db", options(fixture.CheckOrder(r)))
 		require.NoError(t, err)
 		require.Equal(t, life > 0, d.OpenReport().ClosedCleanly)
 		for i := range 3 {
-			require.NoError(t, d.Put(testKey(3*life+i), testValue(3*life+i), &WriteOptions{NoSync: i != 1}))
+			require.NoError(t, d.Put(fixture.Key(3*life+i), fixture.Value(3*life+i), &db.WriteOptions{NoSync: i != 1}))
 			if i == 1 {
 				synced[r.Len()] = 3*life + 2
 			}
@@ -360,7 +347,7 @@ func TestCrashesAroundCloseMarksDoNotPreventOpen(t *testing.T) {
 		for _, readOnly := range []bool{true, false} {
 			o := options(s.Mem())
 			o.ReadOnly = readOnly
-			d, err := Open("db", o)
+			d, err := db.Open("db", o)
 			if err != nil && readOnly && least == 0 {
 				continue // there may be no database yet
 			}
@@ -368,7 +355,7 @@ func TestCrashesAroundCloseMarksDoNotPreventOpen(t *testing.T) {
 				return err
 			}
 			for i := range least {
-				if _, err := d.Get(testKey(i)); err != nil {
+				if _, err := d.Get(fixture.Key(i)); err != nil {
 					return fmt.Errorf("key %d of %d: %w", i, least, err)
 				}
 			}

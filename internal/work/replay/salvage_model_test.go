@@ -1,4 +1,4 @@
-package db
+package replay_test
 
 import (
 	"bytes"
@@ -10,10 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -26,7 +30,7 @@ type modelLog struct {
 
 type modelRecord struct {
 	from, to int // bytes of the log
-	apply    func(contents)
+	apply    func(fixture.Contents)
 }
 
 // randomLog makes a log whose first operation has the number seq, and returns the number after its
@@ -34,31 +38,31 @@ type modelRecord struct {
 func randomLog(t *testing.T, rnd *rand.Rand, num, seq uint64) (*modelLog, uint64) {
 	l := &modelLog{name: base.FileName(base.FileLog, num)}
 	var batches [][]byte
-	var applies []func(contents)
+	var applies []func(fixture.Contents)
 	for range rnd.IntN(40) {
-		var b Batch
-		var ops []func(contents)
+		var b batch.Batch
+		var ops []func(fixture.Contents)
 		for i := range 1 + rnd.IntN(3) {
-			key := testKey(rnd.IntN(30))
+			key := fixture.Key(rnd.IntN(30))
 			if rnd.IntN(4) == 0 {
-				b.Delete(key)
-				ops = append(ops, func(c contents) { delete(c, string(key)) })
+				b.Add(base.KindDelete, key, nil)
+				ops = append(ops, func(c fixture.Contents) { delete(c, string(key)) })
 				continue
 			}
 			sizes := []int{0, 20, 300, 5000, 70_000}
 			value := fmt.Sprintf("%d.%d.", seq, i) + strings.Repeat(string(rune('a'+rnd.IntN(26))), rnd.IntN(1+sizes[rnd.IntN(len(sizes))]))
-			b.Put(key, []byte(value))
-			ops = append(ops, func(c contents) { c[string(key)] = value })
+			b.Add(base.KindSet, key, []byte(value))
+			ops = append(ops, func(c fixture.Contents) { c[string(key)] = value })
 		}
-		batches = append(batches, bytes.Clone(b.content.Record(seq)))
+		batches = append(batches, bytes.Clone(b.Record(seq)))
 		seq += uint64(len(ops))
-		applies = append(applies, func(c contents) {
+		applies = append(applies, func(c fixture.Contents) {
 			for _, op := range ops {
 				op(c)
 			}
 		})
 	}
-	l.data = logBytes(t, batches...)
+	l.data = fixture.Log(t, batches...)
 	r := wal.NewReader(bytes.NewReader(l.data), int64(len(l.data)), wal.ReaderOptions{})
 	for i, apply := range applies {
 		_, err := r.Next()
@@ -106,11 +110,11 @@ func (l *modelLog) survives(r modelRecord, now []byte) bool {
 
 // wantSalvaged returns the contents that a salvage must find, given the tail that it reported for
 // each log.
-func wantSalvaged(t testing.TB, mode Salvage, logs []*modelLog, now repairDir, reports []LogReport) contents {
+func wantSalvaged(t testing.TB, mode db.Salvage, logs []*modelLog, now fixture.Dir, reports []db.LogReport) fixture.Contents {
 	t.Helper()
-	c := contents{}
+	c := fixture.Contents{}
 	ended := false
-	byName := map[string]LogReport{}
+	byName := map[string]db.LogReport{}
 	for _, r := range reports {
 		byName[r.Name] = r
 	}
@@ -124,7 +128,7 @@ func wantSalvaged(t testing.TB, mode Salvage, logs []*modelLog, now repairDir, r
 		}
 		for _, r := range l.records {
 			alive := l.survives(r, b)
-			if !alive && mode == SalvagePrefix && rep.Tail == "damaged" {
+			if !alive && mode == db.SalvagePrefix && rep.Tail == "damaged" {
 				ended = true
 			}
 			if rep.Tail == "torn" {
@@ -135,7 +139,7 @@ func wantSalvaged(t testing.TB, mode Salvage, logs []*modelLog, now repairDir, r
 				records++
 			}
 		}
-		ended = ended || mode == SalvagePrefix && rep.Tail == "damaged"
+		ended = ended || mode == db.SalvagePrefix && rep.Tail == "damaged"
 		require.Equal(t, records, rep.Records, "%s %+v", l.name, rep)
 	}
 	return c
@@ -153,16 +157,16 @@ func TestSalvageOfRandomDamageIsExact(t *testing.T) {
 	for range 15 {
 		logs, whole := randomLogs(t, rnd)
 		for range 3 {
-			now := whole.clone()
+			now := whole.Clone()
 			for _, l := range logs {
 				if rnd.IntN(2) == 0 {
 					now[l.name] = damageBytes(rnd, l.data)
 				}
 			}
-			for _, mode := range []Salvage{SalvageNothing, SalvagePrefix, SalvageAll} {
+			for _, mode := range []db.Salvage{db.SalvageNothing, db.SalvagePrefix, db.SalvageAll} {
 				requireExactSalvage(t, rnd, mode, logs, now)
 			}
-			all := contents{}
+			all := fixture.Contents{}
 			for _, l := range logs {
 				for _, r := range l.records {
 					if l.survives(r, now[l.name]) {
@@ -170,15 +174,15 @@ func TestSalvageOfRandomDamageIsExact(t *testing.T) {
 					}
 				}
 			}
-			got, rep, _ := now.repaired(t)
+			got, rep, _ := storetest.Repaired(t, now)
 			require.Equal(t, all, got, "%s", rep)
 		}
 	}
 }
 
 // randomLogs makes a database that has only one to three logs.
-func randomLogs(t *testing.T, rnd *rand.Rand) (logs []*modelLog, whole repairDir) {
-	whole = repairDir{}
+func randomLogs(t *testing.T, rnd *rand.Rand) (logs []*modelLog, whole fixture.Dir) {
+	whole = fixture.Dir{}
 	seq := uint64(1)
 	for i := range 1 + rnd.Uint64N(3) {
 		var l *modelLog
@@ -186,52 +190,52 @@ func randomLogs(t *testing.T, rnd *rand.Rand) (logs []*modelLog, whole repairDir
 		logs = append(logs, l)
 		whole[l.name] = l.data
 	}
-	whole.addManifest(t, 2, &manifest.Edit{
+	whole.AddManifest(t, 2, &manifest.Edit{
 		LogNum: manifest.Num(3), PrevLogNum: manifest.Num(0), NextFileNum: manifest.Num(10), LastSeq: manifest.Num(0),
 	})
 	return logs, whole
 }
 
-func requireExactSalvage(t *testing.T, rnd *rand.Rand, mode Salvage, logs []*modelLog, now repairDir) {
+func requireExactSalvage(t *testing.T, rnd *rand.Rand, mode db.Salvage, logs []*modelLog, now fixture.Dir) {
 	t.Helper()
-	o := testOptions(now.fs(t))
+	o := storetest.Options(now.FS(t))
 	o.Salvage, o.ReadOnly = mode, true
-	d, err := Open("db", o)
-	if mode == SalvageNothing && err != nil {
-		require.ErrorIs(t, err, ErrCorruption)
+	d, err := db.Open("db", o)
+	if mode == db.SalvageNothing && err != nil {
+		require.ErrorIs(t, err, db.ErrCorruption)
 		return
 	}
 	require.NoError(t, err)
 	want := wantSalvaged(t, mode, logs, now, d.OpenReport().Logs)
-	require.Equal(t, want, contentsIn(t, d))
+	require.Equal(t, want, storetest.Contents(t, d))
 	require.NoError(t, d.Close())
 
 	o.ReadOnly = false
-	mem := now.fs(t)
+	mem := now.FS(t)
 	if rnd.IntN(2) == 0 {
 		mem = interrupted(rnd, o, mem)
 	}
 	o.FS = mem
-	d, err = Open("db", o)
+	d, err = db.Open("db", o)
 	require.NoError(t, err)
-	require.Equal(t, want, contentsIn(t, d))
-	require.NoError(t, d.Put([]byte("after"), nil, Sync))
+	require.Equal(t, want, storetest.Contents(t, d))
+	require.NoError(t, d.Put([]byte("after"), nil, db.Sync))
 	want["after"] = ""
-	crashed := testOptions(mem.Crash())
+	crashed := storetest.Options(mem.Crash())
 	require.NoError(t, d.Close())
 	for _, crashed.ReadOnly = range []bool{true, false} {
-		d, err := Open("db", crashed)
+		d, err := db.Open("db", crashed)
 		require.NoError(t, err)
-		require.Equal(t, want, contentsIn(t, d))
+		require.Equal(t, want, storetest.Contents(t, d))
 		require.NoError(t, d.Close())
 	}
 }
 
 // interrupted opens the database on a disk that fails from a random operation on, and returns the
 // disk after a crash of the process or of the machine.
-func interrupted(rnd *rand.Rand, o *Options, mem *vfs.Mem) *vfs.Mem {
+func interrupted(rnd *rand.Rand, o *db.Options, mem *vfs.Mem) *vfs.Mem {
 	o.FS = wrap.NewFaulty(mem, wrap.FailFrom(rnd.Uint64N(60), nil))
-	if d, err := Open("db", o); err == nil {
+	if d, err := db.Open("db", o); err == nil {
 		_ = d.Close()
 	}
 	if rnd.IntN(2) == 0 {

@@ -1,4 +1,4 @@
-package db
+package replay_test
 
 import (
 	"bytes"
@@ -8,10 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -20,18 +23,18 @@ import (
 func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, manifestName string, loaded []string) {
 	t.Helper()
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{FS: mem})
-	require.NoError(t, d.Put([]byte("before"), []byte("v"), Sync))
+	d := storetest.MustOpen(t, &db.Options{FS: mem})
+	require.NoError(t, d.Put([]byte("before"), []byte("v"), db.Sync))
 	for i := range loads {
-		before := namesOf(t, mem, base.FileTable)
+		before := fixture.Names(t, mem, base.FileTable)
 		l, err := d.NewLoader()
 		require.NoError(t, err)
 		for k := range 10 {
-			require.NoError(t, l.Put(testKey(10*i+k), testValue(10*i+k)))
+			require.NoError(t, l.Put(fixture.Key(10*i+k), fixture.Value(10*i+k)))
 		}
 		require.NoError(t, l.Commit())
 		loaded = nil
-		for _, name := range namesOf(t, mem, base.FileTable) {
+		for _, name := range fixture.Names(t, mem, base.FileTable) {
 			if !strings.Contains(strings.Join(before, " "), name) {
 				loaded = append(loaded, name)
 			}
@@ -39,10 +42,10 @@ func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, ma
 	}
 	if closed {
 		require.NoError(t, d.Close())
-		im = imageOf(t, mem)
+		im = fixture.Image(t, mem)
 	} else {
-		require.NoError(t, strayFilesWhenIdle(d, mem)) // otherwise the log before the load may still exist
-		im = imageOf(t, mem)
+		require.NoError(t, storetest.StrayFilesWhenIdle(d, mem)) // otherwise the log before the load may still exist
+		im = fixture.Image(t, mem)
 		require.NoError(t, d.Close())
 	}
 	return im, strings.TrimSpace(string(im[base.CurrentName])), loaded
@@ -60,13 +63,13 @@ func TestAManifestThatLostItsEndAfterACleanCloseIsCorruption(t *testing.T) {
 			if bytes.Equal(damaged, whole) {
 				continue // it ends with a zero
 			}
-			mem := fsOf(t, im.With(name, damaged))
-			for _, o := range []*Options{{FS: mem, ReadOnly: true}, {FS: mem}, {FS: mem, Salvage: SalvageAll}} {
-				_, err := Open("db", o)
-				require.ErrorIs(t, err, ErrCorruption, "%s at %d of %d", what, n, len(whole))
+			mem := fixture.ImageFS(t, im.With(name, damaged))
+			for _, o := range []*db.Options{{FS: mem, ReadOnly: true}, {FS: mem}, {FS: mem, Salvage: db.SalvageAll}} {
+				_, err := db.Open("db", o)
+				require.ErrorIs(t, err, db.ErrCorruption, "%s at %d of %d", what, n, len(whole))
 				require.Contains(t, err.Error(), name)
 			}
-			require.Equal(t, im.With(name, damaged), imageOf(t, mem), "nothing is changed")
+			require.Equal(t, im.With(name, damaged), fixture.Image(t, mem), "nothing is changed")
 		}
 	}
 }
@@ -75,18 +78,18 @@ func TestAManifestThatLostItsEndAfterACleanCloseIsCorruption(t *testing.T) {
 func TestRepairRestoresTheTablesOfLostEdits(t *testing.T) {
 	im, name, loaded := closedAfterALoad(t, 2, true)
 	whole := im[name]
-	ends := recordEnds(whole)
+	ends := fixture.RecordEnds(whole)
 	for n := ends[0]; n < len(whole); n++ {
-		mem := fsOf(t, im.With(name, whole[:n]))
-		report, err := RepairWithReport("db", &Options{FS: mem})
+		mem := fixture.ImageFS(t, im.With(name, whole[:n]))
+		report, err := db.RepairWithReport("db", &db.Options{FS: mem})
 		require.NoError(t, err)
 		require.False(t, report.Healthy)
 		if n >= ends[len(ends)-2] {
-			require.NotEqual(t, FileUnused, fateOf(t, report, loaded[0]).Fate, "at %d", n)
+			require.NotEqual(t, db.FileUnused, storetest.FateOf(t, report, loaded[0]).Fate, "at %d", n)
 		}
-		d := openTest(t, &Options{FS: mem})
+		d := storetest.Open(t, &db.Options{FS: mem})
 		for k := range 20 {
-			requireValue(t, d, testKey(k), testValue(k))
+			storetest.RequireValue(t, d, fixture.Key(k), fixture.Value(k))
 		}
 	}
 }
@@ -96,7 +99,7 @@ func keptTable(t testing.TB, fsys vfs.FS, name string, data []byte) bool {
 	t.Helper()
 	for _, path := range []string{filepath.Join("db", name), filepath.Join("db", manifest.LostDir, name)} {
 		if _, err := fsys.Stat(path); err == nil {
-			return bytes.Equal(data, readFile(t, fsys, path))
+			return bytes.Equal(data, fixture.ReadFile(t, fsys, path))
 		}
 	}
 	return false
@@ -114,12 +117,12 @@ func TestTablesOfAManifestThatLostItsEndAreNotDeleted(t *testing.T) {
 			for _, damaged := range [][]byte{
 				whole[:n], append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...), append(bytes.Clone(whole[:n]), 0),
 			} {
-				mem := fsOf(t, im.With(name, damaged))
+				mem := fixture.ImageFS(t, im.With(name, damaged))
 				for range 2 { // the second open has no doubt any more
-					d, err := Open("db", &Options{FS: mem})
+					d, err := db.Open("db", &db.Options{FS: mem})
 					if err != nil {
-						require.ErrorIs(t, err, ErrCorruption)
-						require.Equal(t, im.With(name, damaged), imageOf(t, mem))
+						require.ErrorIs(t, err, db.ErrCorruption)
+						require.Equal(t, im.With(name, damaged), fixture.Image(t, mem))
 						break
 					}
 					opened++
@@ -138,10 +141,10 @@ func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
 	im = im.With(name, im[name][:len(im[name])-3])
 	failed := 0
 	for n := uint64(0); ; n++ {
-		mem := fsOf(t, im)
+		mem := fixture.ImageFS(t, im)
 		moved, over := false, false
 		var ops uint64
-		d, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		d, err := db.Open("db", &db.Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			moved = moved || op.Kind == wrap.OpRename && strings.Contains(op.NewName, manifest.LostDir)
 			if moved && !over && op.NewName == "" { // renames move tables back, or replace CURRENT
 				if ops++; ops == n+1 {
@@ -159,10 +162,10 @@ func TestAnOpenThatFailsMovesTablesBack(t *testing.T) {
 			}
 			continue
 		}
-		if !bytes.Equal(readFile(t, mem, "db/CURRENT"), im[base.CurrentName]) {
+		if !bytes.Equal(fixture.ReadFile(t, mem, "db/CURRENT"), im[base.CurrentName]) {
 			continue // it is uncertain whether the new MANIFEST is in force
 		}
-		require.Equal(t, im, imageOf(t, mem))
+		require.Equal(t, im, fixture.Image(t, mem))
 		failed++
 	}
 	require.Greater(t, failed, 3)
@@ -175,8 +178,8 @@ func TestFilesLeftByAnOrdinaryKillAreRemoved(t *testing.T) {
 	table := im[loaded[0]]
 	strays := []string{"000900.ldb", "000901.ldb", "000902.sst"}
 	im = im.With(strays[0], table).With(strays[1], table[:len(table)/2]).With(strays[2], []byte{})
-	mem := fsOf(t, im)
-	d := mustOpen(t, &Options{FS: mem})
+	mem := fixture.ImageFS(t, im)
+	d := storetest.MustOpen(t, &db.Options{FS: mem})
 	require.Empty(t, d.OpenReport().TablesSetAside)
 	require.NoError(t, d.Close())
 	for _, stray := range strays {
@@ -193,8 +196,8 @@ func TestFilesLeftByAnOrdinaryKillAreRemoved(t *testing.T) {
 		"a log is missing":   im.With(onlyLog(t, im), nil),
 		"another's MANIFEST": im.With(name, foreignManifest(t, im[name])),
 	} {
-		mem := fsOf(t, doubtful)
-		d := mustOpen(t, &Options{FS: mem})
+		mem := fixture.ImageFS(t, doubtful)
+		d := storetest.MustOpen(t, &db.Options{FS: mem})
 		require.GreaterOrEqual(t, len(d.OpenReport().TablesSetAside), len(strays), what)
 		require.NoError(t, d.Close())
 		for _, stray := range strays {
@@ -207,7 +210,7 @@ func onlyLog(t testing.TB, im damage.Image) string {
 	t.Helper()
 	var logs []string
 	for name := range im {
-		if kindName(name) == "log" {
+		if fixture.KindName(name) == "log" {
 			logs = append(logs, name)
 		}
 	}
@@ -219,43 +222,43 @@ func onlyLog(t testing.TB, im damage.Image) string {
 // numbers.
 func foreignManifest(t testing.TB, ours []byte) []byte {
 	snapshot := &manifest.Edit{Comparer: base.Bytewise.Name}
-	out := logBytes(t, snapshot.Encode(nil))
+	out := fixture.Log(t, snapshot.Encode(nil))
 	return append(out, ours...)
 }
 
 // A table that an edit removed is deleted, even if the MANIFEST has lost its end.
 func TestATableThatAnEditRemovedIsDeletedDespiteALostEnd(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem})
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
+	d := storetest.Open(t, &db.Options{FS: mem})
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
 	require.NoError(t, d.Flush())
-	dead := namesOf(t, mem, base.FileTable)[0]
-	data := readFile(t, mem, filepath.Join("db", dead))
-	require.NoError(t, d.Put([]byte("k"), []byte("w"), Sync))
+	dead := fixture.Names(t, mem, base.FileTable)[0]
+	data := fixture.ReadFile(t, mem, filepath.Join("db", dead))
+	require.NoError(t, d.Put([]byte("k"), []byte("w"), db.Sync))
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, strayFilesWhenIdle(d, mem))
-	im := imageOf(t, mem)
+	require.NoError(t, storetest.StrayFilesWhenIdle(d, mem))
+	im := fixture.Image(t, mem)
 	require.NotContains(t, im, dead)
 	name := strings.TrimSpace(string(im[base.CurrentName]))
 	im = im.With(dead, data).With("000900.ldb", data).With(name, append(bytes.Clone(im[name]), 1, 2, 3))
-	after := fsOf(t, im)
-	again := openTest(t, &Options{FS: after})
+	after := fixture.ImageFS(t, im)
+	again := storetest.Open(t, &db.Options{FS: after})
 	require.Equal(t, []string{filepath.Join(manifest.LostDir, "000900.ldb")}, again.OpenReport().TablesSetAside)
 	require.False(t, keptTable(t, after, dead, data))
-	requireValue(t, again, []byte("k"), []byte("w"))
+	storetest.RequireValue(t, again, []byte("k"), []byte("w"))
 }
 
 // The bug: CURRENT could name an older MANIFEST, of which a copy remained, although CLOSED vouched
 // for a newer one. Open trusted CURRENT and removed the newer MANIFEST and its tables.
 func TestACurrentThatNamesAnOlderManifestThanWasClosedIsCorruption(t *testing.T) {
 	old, oldName, _ := closedAfterALoad(t, 1, true)
-	mem := fsOf(t, old)
-	d := mustOpen(t, &Options{FS: mem})
-	fill(t, d, 100, 110)
+	mem := fixture.ImageFS(t, old)
+	d := storetest.MustOpen(t, &db.Options{FS: mem})
+	storetest.Fill(t, d, 100, 110)
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
-	im := imageOf(t, mem)
+	im := fixture.Image(t, mem)
 	name := strings.TrimSpace(string(im[base.CurrentName]))
 	require.NotEqual(t, name, oldName)
 	im = im.With(oldName, old[oldName]).With(base.CurrentName, old[base.CurrentName])
@@ -264,17 +267,17 @@ func TestACurrentThatNamesAnOlderManifestThanWasClosedIsCorruption(t *testing.T)
 			im = im.With(file, data)
 		}
 	}
-	mem = fsOf(t, im)
-	_, err := Open("db", &Options{FS: mem})
-	require.ErrorIs(t, err, ErrCorruption)
+	mem = fixture.ImageFS(t, im)
+	_, err := db.Open("db", &db.Options{FS: mem})
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, oldName)
 	require.ErrorContains(t, err, name)
-	require.Equal(t, im, imageOf(t, mem))
-	_, err = RepairWithReport("db", &Options{FS: mem})
+	require.Equal(t, im, fixture.Image(t, mem))
+	_, err = db.RepairWithReport("db", &db.Options{FS: mem})
 	require.NoError(t, err)
-	d = openTest(t, &Options{FS: mem})
+	d = storetest.Open(t, &db.Options{FS: mem})
 	for k := range 10 {
-		requireValue(t, d, testKey(k), testValue(k))
-		requireValue(t, d, testKey(100+k), testValue(100+k))
+		storetest.RequireValue(t, d, fixture.Key(k), fixture.Value(k))
+		storetest.RequireValue(t, d, fixture.Key(100+k), fixture.Value(100+k))
 	}
 }

@@ -1,4 +1,4 @@
-package db
+package replay_test
 
 import (
 	"io/fs"
@@ -8,9 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,42 +21,42 @@ import (
 func damagedLog(t *testing.T) *vfs.Mem {
 	killed, log, data := killedWithKeysInTheLog(t, 20)
 	data[len(data)*21/40] ^= 1
-	writeFile(t, killed, log, data)
+	fixture.WriteFile(t, killed, log, data)
 	return killed
 }
 
 func TestSalvageOpensADamagedLogAsFarAsTheModeSays(t *testing.T) {
-	_, err := Open("db", &Options{FS: damagedLog(t)})
-	require.ErrorIs(t, err, ErrCorruption)
+	_, err := db.Open("db", &db.Options{FS: damagedLog(t)})
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "numbered 11 to 11 cannot be read")
 	require.ErrorContains(t, err, "Options.Salvage")
 
 	cases := []struct {
 		name    string
-		mode    Salvage
+		mode    db.Salvage
 		missing func(i int) bool
 	}{
-		{"the prefix", SalvagePrefix, func(i int) bool { return i >= 10 }},
-		{"all that can be read", SalvageAll, func(i int) bool { return i == 10 }},
+		{"the prefix", db.SalvagePrefix, func(i int) bool { return i >= 10 }},
+		{"all that can be read", db.SalvageAll, func(i int) bool { return i == 10 }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			fs := damagedLog(t)
-			log := namesOf(t, fs, base.FileLog)[0]
-			original := readFile(t, fs, filepath.Join("db", log))
-			d := mustOpen(t, &Options{FS: fs, Salvage: c.mode})
+			log := fixture.Names(t, fs, base.FileLog)[0]
+			original := fixture.ReadFile(t, fs, filepath.Join("db", log))
+			d := storetest.MustOpen(t, &db.Options{FS: fs, Salvage: c.mode})
 			for i := range 20 {
-				_, err := d.Get(testKey(i))
-				require.Equal(t, c.missing(i), err == ErrNotFound, "key %d: %v", i, err)
+				_, err := d.Get(fixture.Key(i))
+				require.Equal(t, c.missing(i), err == db.ErrNotFound, "key %d: %v", i, err)
 			}
 			report := d.OpenReport().Logs[0]
 			require.Equal(t, "damaged", report.Tail)
 			require.Positive(t, report.BytesSkipped)
 			require.NotEmpty(t, report.Reason)
-			require.Equal(t, original, readFile(t, fs, filepath.Join("db", report.SetAside)), "the whole log is kept")
+			require.Equal(t, original, fixture.ReadFile(t, fs, filepath.Join("db", report.SetAside)), "the whole log is kept")
 			require.NoError(t, d.Put([]byte("after"), nil, nil))
 			require.NoError(t, d.Close())
-			d = mustOpen(t, &Options{FS: fs})
+			d = storetest.MustOpen(t, &db.Options{FS: fs})
 			_, err := d.Get([]byte("after"))
 			require.NoError(t, err)
 			require.NoError(t, d.Close())
@@ -63,31 +66,29 @@ func TestSalvageOpensADamagedLogAsFarAsTheModeSays(t *testing.T) {
 
 func TestSalvageOfAPrefixLeavesLaterLogsUnread(t *testing.T) {
 	fs := damagedLog(t)
-	log := namesOf(t, fs, base.FileLog)[0]
+	log := fixture.Names(t, fs, base.FileLog)[0]
 	_, num, _ := base.ParseFileName(log)
-	var b Batch
-	b.Put([]byte("later"), nil)
 	for i := range uint64(2) {
-		writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1+i)), logBytes(t, b.content.Record(21)))
+		fixture.WriteFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1+i)), fixture.Log(t, fixture.Batch(21, "", "later")))
 	}
-	d := openTest(t, &Options{FS: fs, Salvage: SalvagePrefix})
+	d := storetest.Open(t, &db.Options{FS: fs, Salvage: db.SalvagePrefix})
 	_, err := d.Get([]byte("later"))
-	require.Equal(t, ErrNotFound, err)
+	require.Equal(t, db.ErrNotFound, err)
 	reports := d.OpenReport().Logs
 	require.Len(t, reports, 3)
 	for _, r := range reports[1:] {
 		require.Equal(t, "not read", r.Tail)
-		require.NotEmpty(t, readFile(t, fs, filepath.Join("db", r.SetAside)))
+		require.NotEmpty(t, fixture.ReadFile(t, fs, filepath.Join("db", r.SetAside)))
 	}
 }
 
 func TestTheDroppedEndOfATornLogIsKept(t *testing.T) {
 	killed, log, data := killedWithKeysInTheLog(t, 3)
-	writeFile(t, killed, log, data[:len(data)-5])
-	d := openTest(t, &Options{FS: killed})
+	fixture.WriteFile(t, killed, log, data[:len(data)-5])
+	d := storetest.Open(t, &db.Options{FS: killed})
 	report := d.OpenReport().Logs[0]
 	require.Equal(t, "torn", report.Tail)
-	kept := readFile(t, killed, filepath.Join("db", report.SetAside))
+	kept := fixture.ReadFile(t, killed, filepath.Join("db", report.SetAside))
 	require.EqualValues(t, report.BytesDropped, len(kept))
 	require.Equal(t, data[len(data)-5-len(kept):len(data)-5], kept)
 }
@@ -96,16 +97,14 @@ func TestTheDroppedEndOfATornLogIsKept(t *testing.T) {
 // remove the end of the older log. The newer one still counts, and the gap is reported.
 func TestAGapBetweenLogsIsReportedAndTheNewerLogApplied(t *testing.T) {
 	fs := damagedLog(t) // the damage is cut off below
-	name := namesOf(t, fs, base.FileLog)[0]
+	name := fixture.Names(t, fs, base.FileLog)[0]
 	_, num, _ := base.ParseFileName(name)
-	data := readFile(t, fs, filepath.Join("db", name))
-	writeFile(t, fs, filepath.Join("db", name), data[:len(data)/2-20])
-	var b Batch
-	b.Put([]byte("later"), []byte("v"))
-	writeFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), logBytes(t, b.content.Record(21)))
-	d := openTest(t, &Options{FS: fs})
-	requireValue(t, d, []byte("later"), []byte("v"))
-	requireValue(t, d, testKey(5), testValue(5))
+	data := fixture.ReadFile(t, fs, filepath.Join("db", name))
+	fixture.WriteFile(t, fs, filepath.Join("db", name), data[:len(data)/2-20])
+	fixture.WriteFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), fixture.Log(t, fixture.Batch(21, "v", "later")))
+	d := storetest.Open(t, &db.Options{FS: fs})
+	storetest.RequireValue(t, d, []byte("later"), []byte("v"))
+	storetest.RequireValue(t, d, fixture.Key(5), fixture.Value(5))
 	require.Positive(t, d.OpenReport().Logs[1].GapBefore)
 }
 
@@ -113,17 +112,17 @@ func TestAGapBetweenLogsIsReportedAndTheNewerLogApplied(t *testing.T) {
 // was in force, and the log was removed even if that failed.
 func TestALogThatCannotBeSetAsideIsNotDeleted(t *testing.T) {
 	mem := damagedLog(t)
-	log := filepath.Join("db", namesOf(t, mem, base.FileLog)[0])
-	original := readFile(t, mem, log)
+	log := filepath.Join("db", fixture.Names(t, mem, base.FileLog)[0])
+	original := fixture.ReadFile(t, mem, log)
 	refuse := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, manifest.LostDir) {
 			return &wrap.Fault{}
 		}
 		return nil
 	})
-	_, err := Open("db", &Options{FS: refuse, Salvage: SalvageAll})
+	_, err := db.Open("db", &db.Options{FS: refuse, Salvage: db.SalvageAll})
 	require.ErrorIs(t, err, wrap.ErrInjected)
-	require.Equal(t, original, readFile(t, mem, log))
+	require.Equal(t, original, fixture.ReadFile(t, mem, log))
 	_, err = mem.Stat(filepath.Join("db", manifest.LostDir))
 	require.ErrorIs(t, err, fs.ErrNotExist, "a failed Open leaves no files")
 }
@@ -131,25 +130,25 @@ func TestALogThatCannotBeSetAsideIsNotDeleted(t *testing.T) {
 // The bug: an existing file of that name in lost/ was overwritten.
 func TestSettingAsideOverwritesNothing(t *testing.T) {
 	mem := damagedLog(t)
-	name := namesOf(t, mem, base.FileLog)[0] + ".from-0"
+	name := fixture.Names(t, mem, base.FileLog)[0] + ".from-0"
 	require.NoError(t, mem.MkdirAll(filepath.Join("db", manifest.LostDir)))
-	writeFile(t, mem, filepath.Join("db", manifest.LostDir, name), []byte("from before"))
-	d := openTest(t, &Options{FS: mem, Salvage: SalvageAll})
+	fixture.WriteFile(t, mem, filepath.Join("db", manifest.LostDir, name), []byte("from before"))
+	d := storetest.Open(t, &db.Options{FS: mem, Salvage: db.SalvageAll})
 	require.NotEqual(t, filepath.Join(manifest.LostDir, name), d.OpenReport().Logs[0].SetAside)
-	require.Equal(t, "from before", string(readFile(t, mem, filepath.Join("db", manifest.LostDir, name))))
+	require.Equal(t, "from before", string(fixture.ReadFile(t, mem, filepath.Join("db", manifest.LostDir, name))))
 }
 
 // damagedFourth returns a database whose only log has keys 0 to 29 with values of 2000 bytes, of
 // which the fourth is damaged, and the log's name.
-func damagedFourth(t *testing.T) (d repairDir, log string) {
+func damagedFourth(t *testing.T) (d fixture.Dir, log string) {
 	t.Helper()
 	var records [][]byte
 	for i := range 30 {
-		records = append(records, numbered(uint64(1+i), strings.Repeat("v", 2000), string(testKey(i))))
+		records = append(records, fixture.Batch(uint64(1+i), strings.Repeat("v", 2000), string(fixture.Key(i))))
 	}
 	log = base.FileName(base.FileLog, 3)
-	d = repairDir{log: logBytes(t, records...)}
-	d.addManifest(t, 2, hostileEdit())
+	d = fixture.Dir{log: fixture.Log(t, records...)}
+	d.AddManifest(t, 2, fixture.EmptyEdit())
 	d[log][7000] ^= 1
 	return d, log
 }
@@ -159,17 +158,17 @@ func damagedFourth(t *testing.T) (d repairDir, log string) {
 func TestSalvageReadsAndReportsRecordsAfterALaterHole(t *testing.T) {
 	d, log := damagedFourth(t)
 	clear(d[log][40_000:44_000])
-	_, err := Open("db", &Options{FS: d.fs(t)})
-	require.ErrorIs(t, err, ErrCorruption)
-	db := openTest(t, &Options{FS: d.fs(t), Salvage: SalvageAll})
+	_, err := db.Open("db", &db.Options{FS: d.FS(t)})
+	require.ErrorIs(t, err, db.ErrCorruption)
+	store := storetest.Open(t, &db.Options{FS: d.FS(t), Salvage: db.SalvageAll})
 	var missing []int
 	for i := range 30 {
-		if _, err := db.Get(testKey(i)); err == ErrNotFound {
+		if _, err := store.Get(fixture.Key(i)); err == db.ErrNotFound {
 			missing = append(missing, i)
 		}
 	}
 	require.Equal(t, []int{3, 19, 20, 21}, missing)
-	rep := db.OpenReport().Logs[0]
+	rep := store.OpenReport().Logs[0]
 	require.EqualValues(t, 26, rep.Records)
 	require.Greater(t, rep.BytesSkipped, int64(4*2000))
 	require.Less(t, rep.BytesSkipped, int64(5*2100))
@@ -179,8 +178,8 @@ func TestSalvageCountsATornEndAfterDamage(t *testing.T) {
 	d, log := damagedFourth(t)
 	whole := len(d[log])
 	d[log] = d[log][:whole-100]
-	db := openTest(t, &Options{FS: d.fs(t), Salvage: SalvageAll})
-	rep := db.OpenReport().Logs[0]
+	store := storetest.Open(t, &db.Options{FS: d.FS(t), Salvage: db.SalvageAll})
+	rep := store.OpenReport().Logs[0]
 	require.EqualValues(t, 28, rep.Records)
 	require.Greater(t, rep.BytesSkipped, int64(2000+1900))
 }
@@ -190,15 +189,15 @@ func TestSalvageCountsATornEndAfterDamage(t *testing.T) {
 func TestSalvageLosesNothingBecauseOfAReadError(t *testing.T) {
 	var records [][]byte
 	for i := range 6 { // each longer than a block, so that it is read twice
-		records = append(records, numbered(uint64(1+i), string(make([]byte, 40_000)), string(testKey(i))))
+		records = append(records, fixture.Batch(uint64(1+i), string(make([]byte, 40_000)), string(fixture.Key(i))))
 	}
 	log := base.FileName(base.FileLog, 3)
-	d := repairDir{log: logBytes(t, records...)}
-	d.addManifest(t, 2, hostileEdit())
+	d := fixture.Dir{log: fixture.Log(t, records...)}
+	d.AddManifest(t, 2, fixture.EmptyEdit())
 	d[log][50_000] ^= 1
 	for at, opened := 0, false; !opened; at++ {
 		reads := 0
-		fsys := wrap.NewFaulty(d.fs(t), func(op wrap.Op) *wrap.Fault {
+		fsys := wrap.NewFaulty(d.FS(t), func(op wrap.Op) *wrap.Fault {
 			if op.Kind == wrap.OpRead && strings.HasSuffix(op.Name, log) {
 				if reads++; reads == at+1 {
 					return &wrap.Fault{}
@@ -206,13 +205,13 @@ func TestSalvageLosesNothingBecauseOfAReadError(t *testing.T) {
 			}
 			return nil
 		})
-		db, err := Open("db", &Options{FS: fsys, Salvage: SalvageAll, ReadOnly: true})
+		store, err := db.Open("db", &db.Options{FS: fsys, Salvage: db.SalvageAll, ReadOnly: true})
 		if opened = reads <= at; !opened {
 			require.ErrorIs(t, err, wrap.ErrInjected, "read %d of the log", at)
 			continue
 		}
 		require.NoError(t, err)
-		require.EqualValues(t, 5, db.OpenReport().Logs[0].Records)
-		require.NoError(t, db.Close())
+		require.EqualValues(t, 5, store.OpenReport().Logs[0].Records)
+		require.NoError(t, store.Close())
 	}
 }

@@ -1,4 +1,4 @@
-package db
+package repair_test
 
 import (
 	"bytes"
@@ -12,10 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/repair"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -23,40 +26,40 @@ import (
 )
 
 // brokenStores returns directories that a repair has much to do with.
-func brokenStores(t testing.TB) map[string]repairDir {
+func brokenStores(t testing.TB) map[string]fixture.Dir {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase, o.Tables.Compression = 4<<10, 4<<10, 8<<10, NoCompression
-	d := mustOpen(t, o)
+	o := storetest.Options(mem)
+	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase, o.Tables.Compression = 4<<10, 4<<10, 8<<10, db.NoCompression
+	d := storetest.MustOpen(t, o)
 	for i := range 180 {
-		require.NoError(t, d.Put(testKey(i*7%120), fmt.Appendf(nil, "value%0100d", i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i*7%120), fmt.Appendf(nil, "value%0100d", i), db.NoSync))
 		if i%9 == 0 {
-			require.NoError(t, d.Delete(testKey(i%60), NoSync))
+			require.NoError(t, d.Delete(fixture.Key(i%60), db.NoSync))
 		}
 	}
-	settle(t, d)
+	storetest.Settle(t, d)
 	for i := range 20 {
-		require.NoError(t, d.Put(testKey(i*3), testValue(i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i*3), fixture.Value(i), db.NoSync))
 	}
 	require.NoError(t, d.Close())
-	files := readDir(t, mem, "db")
-	require.GreaterOrEqual(t, len(files.tables()), 3)
-	manifestName, log := files.only(base.FileManifest)[0], files.only(base.FileLog)[0]
+	files := fixture.ReadDir(t, mem, "db")
+	require.GreaterOrEqual(t, len(files.Tables()), 3)
+	manifestName, log := files.Only(base.FileManifest)[0], files.Only(base.FileLog)[0]
 
-	stores := map[string]repairDir{}
-	for name, damage := range map[string]func(repairDir){
-		"torn log":           func(d repairDir) { d[log] = d[log][:len(d[log])-1] },
-		"CURRENT missing":    func(d repairDir) { delete(d, "CURRENT") },
-		"CURRENT garbled":    func(d repairDir) { d["CURRENT"] = []byte("MANI") },
-		"MANIFEST damaged":   func(d repairDir) { d[manifestName][40] ^= 1 },
-		"nothing but tables": func(d repairDir) { delete(d, manifestName); delete(d, "CURRENT"); delete(d, log) },
-		"table and log damaged": func(d repairDir) {
-			table := d.tables()[0]
+	stores := map[string]fixture.Dir{}
+	for name, damage := range map[string]func(fixture.Dir){
+		"torn log":           func(d fixture.Dir) { d[log] = d[log][:len(d[log])-1] },
+		"CURRENT missing":    func(d fixture.Dir) { delete(d, "CURRENT") },
+		"CURRENT garbled":    func(d fixture.Dir) { d["CURRENT"] = []byte("MANI") },
+		"MANIFEST damaged":   func(d fixture.Dir) { d[manifestName][40] ^= 1 },
+		"nothing but tables": func(d fixture.Dir) { delete(d, manifestName); delete(d, "CURRENT"); delete(d, log) },
+		"table and log damaged": func(d fixture.Dir) {
+			table := d.Tables()[0]
 			d[table][len(d[table])/3] ^= 1
 			d[log][len(d[log])/2] ^= 1
 		},
 	} {
-		stores[name] = files.clone()
+		stores[name] = files.Clone()
 		damage(stores[name])
 	}
 	return stores
@@ -69,9 +72,9 @@ func mutates(k wrap.OpKind) bool {
 
 // eachFault calls run for every operation of a repair that changes something, and for one in
 // seventeen of the others.
-func (d repairDir) eachFault(t *testing.T, run func(n uint64, op wrap.Op)) {
+func eachFault(t *testing.T, d fixture.Dir, run func(n uint64, op wrap.Op)) {
 	var ops []wrap.Op
-	require.NoError(t, Repair("db", testOptions(wrap.NewFaulty(d.fs(t), func(op wrap.Op) *wrap.Fault {
+	require.NoError(t, db.Repair("db", storetest.Options(wrap.NewFaulty(d.FS(t), func(op wrap.Op) *wrap.Fault {
 		ops = append(ops, op)
 		return nil
 	}))))
@@ -82,8 +85,8 @@ func (d repairDir) eachFault(t *testing.T, run func(n uint64, op wrap.Op)) {
 	}
 }
 
-// requireSurvives requires that after has the bytes of all files except CURRENT.
-func (d repairDir) requireSurvives(t *testing.T, after repairDir, where string) {
+// requireSurvives requires that after has the bytes of all files of d except CURRENT.
+func requireSurvives(t *testing.T, d, after fixture.Dir, where string) {
 	t.Helper()
 	sums := map[uint32]bool{}
 	for _, b := range after {
@@ -99,35 +102,35 @@ func (d repairDir) requireSurvives(t *testing.T, after repairDir, where string) 
 func TestRepairCanBeRepeatedAfterAFailureAnywhere(t *testing.T) {
 	for name, d := range brokenStores(t) {
 		t.Run(name, func(t *testing.T) {
-			want, _, _ := d.repaired(t)
+			want, _, _ := storetest.Repaired(t, d)
 			require.NotEmpty(t, want)
-			d.eachFault(t, func(n uint64, op wrap.Op) {
+			eachFault(t, d, func(n uint64, op wrap.Op) {
 				for kind, hook := range map[string]func(wrap.Op) *wrap.Fault{
 					"once": wrap.FailNth(n, wrap.ErrInjected), "from": wrap.FailFrom(n, wrap.ErrInjected),
 				} {
 					where := fmt.Sprintf("%s %d, %s of %s", kind, n, op.Kind, op.Name)
-					mem := d.fs(t)
-					err := Repair("db", testOptions(wrap.NewFaulty(mem, hook)))
+					mem := d.FS(t)
+					err := db.Repair("db", storetest.Options(wrap.NewFaulty(mem, hook)))
 					if err != nil {
 						require.ErrorIs(t, err, wrap.ErrInjected, where)
 					}
-					after := readDir(t, mem, "db")
-					d.requireSurvives(t, after, where)
-					if kind == "once" && err != nil && len(after.only(base.FileManifest)) == len(d.only(base.FileManifest)) && !hasLost(after) {
-						requireSameFiles(t, d, after) // the repair has removed the files that it made
+					after := fixture.ReadDir(t, mem, "db")
+					requireSurvives(t, d, after, where)
+					if kind == "once" && err != nil && len(after.Only(base.FileManifest)) == len(d.Only(base.FileManifest)) && !hasLost(after) {
+						d.RequireSame(t, after) // the repair has removed the files that it made
 					}
 					if err != nil {
-						mustRepair(t, mem)
+						storetest.MustRepair(t, mem)
 					}
-					require.Equal(t, want, contentsOf(t, mem), where)
-					d.requireSurvives(t, readDir(t, mem, "db"), where)
+					require.Equal(t, want, storetest.ContentsOf(t, mem), where)
+					requireSurvives(t, d, fixture.ReadDir(t, mem, "db"), where)
 				}
 			})
 		})
 	}
 }
 
-func hasLost(d repairDir) bool {
+func hasLost(d fixture.Dir) bool {
 	for name := range d {
 		if strings.HasPrefix(name, manifest.LostDir+"/") {
 			return true
@@ -139,32 +142,32 @@ func hasLost(d repairDir) bool {
 func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 	for name, d := range brokenStores(t) {
 		t.Run(name, func(t *testing.T) {
-			want, whole, _ := d.repaired(t)
-			d.eachFault(t, func(n uint64, op wrap.Op) {
+			want, whole, _ := storetest.Repaired(t, d)
+			eachFault(t, d, func(n uint64, op wrap.Op) {
 				where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
-				mem := d.fs(t)
+				mem := d.FS(t)
 				var powerLost, killed *vfs.Mem // the files after a power cut, and after a kill
-				err := Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				err := db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if op.Index == n {
-						powerLost, killed = mem.Crash(), readDir(t, mem, "db").fs(t)
+						powerLost, killed = mem.Crash(), fixture.ReadDir(t, mem, "db").FS(t)
 					}
 					return nil
 				})))
 				require.NoError(t, err)
 				for _, left := range []*vfs.Mem{powerLost, killed} {
-					files := readDir(t, left, "db")
-					d.requireSurvives(t, files, where)
+					files := fixture.ReadDir(t, left, "db")
+					requireSurvives(t, d, files, where)
 					if name != "table and log damaged" { // an Open shows less of that one
-						requireRefusedOrEqual(t, files.fs(t), want, where)
+						requireRefusedOrEqual(t, files.FS(t), want, where)
 					}
-					again := mustRepair(t, left)
+					again := storetest.MustRepair(t, left)
 					if !again.Healthy { // else CURRENT was switched already
 						require.Equal(t, whole.Incomplete, again.Incomplete, "%s\n%s", where, again)
 						require.GreaterOrEqual(t, again.EntriesLost, whole.EntriesLost, where)
 						require.GreaterOrEqual(t, again.BytesLost, whole.BytesLost, where)
 					}
-					require.Equal(t, want, contentsOf(t, left), where)
-					d.requireSurvives(t, readDir(t, left, "db"), where)
+					require.Equal(t, want, storetest.ContentsOf(t, left), where)
+					requireSurvives(t, d, fixture.ReadDir(t, left, "db"), where)
 				}
 			})
 		})
@@ -175,37 +178,37 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 // as on a full disk, the third one used the MANIFEST of the first, and said that nothing is lost.
 func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
 	d := brokenStores(t)["table and log damaged"]
-	want, whole, _ := d.repaired(t)
+	want, whole, _ := storetest.Repaired(t, d)
 	require.True(t, whole.Incomplete)
-	mem := d.fs(t)
-	require.ErrorIs(t, Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	mem := d.FS(t)
+	require.ErrorIs(t, db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRename && filepath.Base(op.NewName) == base.CurrentName {
 			return &wrap.Fault{Err: wrap.ErrInjected}
 		}
 		return nil
 	}))), wrap.ErrInjected)
-	first := readDir(t, mem, "db")
-	first.eachFault(t, func(n uint64, op wrap.Op) {
+	first := fixture.ReadDir(t, mem, "db")
+	eachFault(t, first, func(n uint64, op wrap.Op) {
 		where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
-		full := first.fs(t)
-		if Repair("db", testOptions(wrap.NewFaulty(full, wrap.FailFrom(n, wrap.ErrInjected)))) == nil {
+		full := first.FS(t)
+		if db.Repair("db", storetest.Options(wrap.NewFaulty(full, wrap.FailFrom(n, wrap.ErrInjected)))) == nil {
 			return // the repair was complete
 		}
-		crashed := first.fs(t)
+		crashed := first.FS(t)
 		var killed *vfs.Mem
-		require.NoError(t, Repair("db", testOptions(wrap.NewFaulty(crashed, func(op wrap.Op) *wrap.Fault {
+		require.NoError(t, db.Repair("db", storetest.Options(wrap.NewFaulty(crashed, func(op wrap.Op) *wrap.Fault {
 			if op.Index == n {
-				killed = readDir(t, crashed, "db").fs(t)
+				killed = fixture.ReadDir(t, crashed, "db").FS(t)
 			}
 			return nil
 		}))))
 		for _, left := range []*vfs.Mem{full, killed} {
-			if third := mustRepair(t, left); !third.Healthy { // else CURRENT was switched already
+			if third := storetest.MustRepair(t, left); !third.Healthy { // else CURRENT was switched already
 				require.True(t, third.Incomplete, "%s\n%s", where, third)
 				require.GreaterOrEqual(t, third.EntriesLost, whole.EntriesLost, where)
 				require.GreaterOrEqual(t, third.BytesLost, whole.BytesLost, where)
 			}
-			require.Equal(t, want, contentsOf(t, left), where)
+			require.Equal(t, want, storetest.ContentsOf(t, left), where)
 		}
 	})
 }
@@ -214,9 +217,9 @@ func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
 // be written later.
 func TestAFailedRepairLeavesNoNoteAboutAMANIFESTThatIsGone(t *testing.T) {
 	d := brokenStores(t)["table and log damaged"]
-	mem := d.fs(t)
+	mem := d.FS(t)
 	failed := ""
-	require.ErrorIs(t, Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	require.ErrorIs(t, db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if kind, _, _ := base.ParseFileName(filepath.Base(op.Name)); op.Kind != wrap.OpSync || kind != base.FileManifest {
 			return nil
 		}
@@ -224,19 +227,19 @@ func TestAFailedRepairLeavesNoNoteAboutAMANIFESTThatIsGone(t *testing.T) {
 		return &wrap.Fault{Err: wrap.ErrInjected}
 	}))), wrap.ErrInjected)
 	require.NotEmpty(t, failed)
-	requireSameFiles(t, d, readDir(t, mem, "db"))
+	d.RequireSame(t, fixture.ReadDir(t, mem, "db"))
 }
 
 // requireRefusedOrEqual opens the files that an interrupted repair leaves, for writing.
-func requireRefusedOrEqual(t *testing.T, mem *vfs.Mem, want contents, where string) {
+func requireRefusedOrEqual(t *testing.T, mem *vfs.Mem, want fixture.Contents, where string) {
 	t.Helper()
-	d, err := Open("db", testOptions(mem))
+	d, err := db.Open("db", storetest.Options(mem))
 	if err != nil {
-		require.ErrorIs(t, err, ErrCorruption, where)
+		require.ErrorIs(t, err, db.ErrCorruption, where)
 		return
 	}
 	require.NoError(t, d.Close())
-	require.Equal(t, want, contentsOf(t, mem), where)
+	require.Equal(t, want, storetest.ContentsOf(t, mem), where)
 }
 
 // history records when each value was written and when each key was deleted.
@@ -247,48 +250,48 @@ type history struct {
 	last    uint64
 }
 
-func randomStore(t *testing.T, rnd *rand.Rand) (repairDir, *history) {
+func randomStore(t *testing.T, rnd *rand.Rand) (fixture.Dir, *history) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 4<<10, 4<<10, 8<<10
 	o.Tables.BlockSize = 64 << rnd.IntN(5)
-	o.Tables.Compression = Compression(rnd.IntN(4))
+	o.Tables.Compression = db.Compression(rnd.IntN(4))
 	o.Limits.ManifestSize = 4 << 10
-	d := mustOpen(t, o)
+	d := storetest.MustOpen(t, o)
 	h := &history{when: map[string]uint64{}, deleted: map[string][]uint64{}, keys: map[string]map[string]bool{}}
 	for range 300 + rnd.IntN(1500) {
 		h.last++
-		key := testKey(rnd.IntN(150))
+		key := fixture.Key(rnd.IntN(150))
 		switch rnd.IntN(30) {
 		default:
 			value := fmt.Sprintf("value%d.%0*d", h.last, rnd.IntN(200), 0)
-			require.NoError(t, d.Put(key, []byte(value), NoSync))
+			require.NoError(t, d.Put(key, []byte(value), db.NoSync))
 			h.when[value] = h.last
 			if h.keys[string(key)] == nil {
 				h.keys[string(key)] = map[string]bool{}
 			}
 			h.keys[string(key)][value] = true
 		case 0, 1, 2, 3:
-			require.NoError(t, d.Delete(key, NoSync))
+			require.NoError(t, d.Delete(key, db.NoSync))
 			h.deleted[string(key)] = append(h.deleted[string(key)], h.last)
 		case 4:
 			if rnd.IntN(8) == 0 {
 				require.NoError(t, d.Close())
-				d = mustOpen(t, o)
+				d = storetest.MustOpen(t, o)
 			}
 		}
 	}
 	if rnd.IntN(2) == 0 {
-		settle(t, d)
+		storetest.Settle(t, d)
 	}
 	require.NoError(t, d.Close())
-	return readDir(t, mem, "db"), h
+	return fixture.ReadDir(t, mem, "db"), h
 }
 
 // damageOne breaks a random file and returns its name.
-func (d repairDir) damageOne(rnd *rand.Rand) string {
+func damageOne(d fixture.Dir, rnd *rand.Rand) string {
 	kinds := [][]base.FileKind{{base.FileTable}, {base.FileLog}, {base.FileManifest}, {base.FileCurrent}, {base.FileTable}}
-	names := d.only(kinds[rnd.IntN(len(kinds))]...)
+	names := d.Only(kinds[rnd.IntN(len(kinds))]...)
 	if len(names) == 0 {
 		return ""
 	}
@@ -319,28 +322,28 @@ func TestRepairOfRandomDamageRestoresTheNewestSurvivingVersions(t *testing.T) {
 	for range 6 {
 		files, h := randomStore(t, rnd)
 		for range 15 {
-			d := files.clone()
+			d := files.Clone()
 			var touched []string
 			for range 1 + rnd.IntN(4) {
-				touched = append(touched, d.damageOne(rnd))
+				touched = append(touched, damageOne(d, rnd))
 			}
-			untouched := d.clone()
+			untouched := d.Clone()
 			for _, name := range touched {
 				delete(untouched, name)
 			}
-			if len(d.only(repair.DatabaseKinds...)) == 0 {
+			if len(d.Only(repair.DatabaseKinds...)) == 0 {
 				continue
 			}
-			sure := untouched.versions(t)
-			if len(sure) == 0 && d.requireHopeless(t) {
+			sure := untouched.Versions(t)
+			if len(sure) == 0 && requireHopeless(t, d) {
 				continue
 			}
-			got, rep, _ := d.repaired(t)
+			got, rep, _ := storetest.Repaired(t, d)
 			for key, value := range got {
 				require.True(t, h.keys[key][value], "a value that was never written for its key")
 			}
 			for key, all := range sure {
-				newest := slices.MaxFunc(all, func(a, b version) int { return int(int64(a.seq) - int64(b.seq)) })
+				newest := slices.MaxFunc(all, func(a, b fixture.Version) int { return int(int64(a.Seq) - int64(b.Seq)) })
 				h.requireNotOlder(t, key, newest, got, rep)
 			}
 		}
@@ -349,39 +352,39 @@ func TestRepairOfRandomDamageRestoresTheNewestSurvivingVersions(t *testing.T) {
 
 // requireHopeless reports whether nothing in the directory can be read, so that a repair fails. It
 // requires that such a repair changes nothing.
-func (d repairDir) requireHopeless(t *testing.T) bool {
+func requireHopeless(t *testing.T, d fixture.Dir) bool {
 	t.Helper()
-	mem := d.fs(t)
-	err := Repair("db", testOptions(mem))
+	mem := d.FS(t)
+	err := db.Repair("db", storetest.Options(mem))
 	if err == nil {
 		return false
 	}
-	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "none of its tables, logs and MANIFESTs can be read")
-	require.Equal(t, d, readDir(t, mem, "db"))
+	require.Equal(t, d, fixture.ReadDir(t, mem, "db"))
 	return true
 }
 
 // requireNotOlder compares the value that was found for a key with a version in an untouched file.
 // Sequence numbers count the operations.
-func (h *history) requireNotOlder(t *testing.T, key string, sure version, got contents, rep *RepairReport) {
+func (h *history) requireNotOlder(t *testing.T, key string, sure fixture.Version, got fixture.Contents, rep *db.RepairReport) {
 	t.Helper()
 	value, found := got[key]
 	if found {
-		require.GreaterOrEqual(t, h.when[value], sure.seq, "an older version than one that survived\n%s", rep)
+		require.GreaterOrEqual(t, h.when[value], sure.Seq, "an older version than one that survived\n%s", rep)
 		return
 	}
 	deleted := h.deleted[key]
-	require.True(t, len(deleted) > 0 && deleted[len(deleted)-1] >= sure.seq, "a version that survived is not found\n%s", rep)
+	require.True(t, len(deleted) > 0 && deleted[len(deleted)-1] >= sure.Seq, "a version that survived is not found\n%s", rep)
 }
 
 // A new MANIFEST that cannot be removed again needs its tables.
 func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
 	d := brokenStores(t)["MANIFEST damaged"]
-	want, _, _ := d.repaired(t)
-	mem := d.fs(t)
+	want, _, _ := storetest.Repaired(t, d)
+	mem := d.FS(t)
 	written := false
-	err := Repair("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	err := db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		kind, _, _ := base.ParseFileName(filepath.Base(op.Name))
 		written = written || op.Kind == wrap.OpCreate && kind == base.FileManifest
 		if written && (op.Kind == wrap.OpSyncDir || op.Kind == wrap.OpRemove && kind == base.FileManifest) {
@@ -390,11 +393,11 @@ func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
 		return nil
 	})))
 	require.ErrorIs(t, err, wrap.ErrInjected)
-	left := readDir(t, mem, "db")
-	require.Greater(t, len(left.only(base.FileManifest)), len(d.only(base.FileManifest)))
-	require.Greater(t, len(left.tables()), len(d.tables()))
-	mustRepair(t, mem)
-	require.Equal(t, want, contentsOf(t, mem))
+	left := fixture.ReadDir(t, mem, "db")
+	require.Greater(t, len(left.Only(base.FileManifest)), len(d.Only(base.FileManifest)))
+	require.Greater(t, len(left.Tables()), len(d.Tables()))
+	storetest.MustRepair(t, mem)
+	require.Equal(t, want, storetest.ContentsOf(t, mem))
 }
 
 // Tables with matching checksums and malformed contents must not survive unchanged if they would
@@ -403,32 +406,32 @@ func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 6))
-	var entries []craftedEntry
+	var entries []fixture.Entry
 	for i := range 60 {
-		entries = append(entries, put(string(testKey(i)), uint64(i+1), string(testValue(i))))
+		entries = append(entries, fixture.Put(string(fixture.Key(i)), uint64(i+1), string(fixture.Value(i))))
 	}
-	forge, err := damage.NewForge(craftTable(t, entries...))
+	forge, err := damage.NewForge(fixture.Table(t, entries...))
 	require.NoError(t, err)
 	repaired := 0
 	for range 150 {
 		table, changed := forge.Build(rnd, forge.Sites())
-		files := repairDir{
+		files := fixture.Dir{
 			"000005.ldb": table,
-			"000006.ldb": craftTable(t, put(string(testKey(3)), 900, "newest")),
+			"000006.ldb": fixture.Table(t, fixture.Put(string(fixture.Key(3)), 900, "newest")),
 		}
-		mem := files.fs(t)
-		want, ok := newestOf(t, mem, "000005.ldb", testKey(3), 900, "newest")
-		err := Repair("db", testOptions(mem))
-		if errors.Is(err, ErrNewer) || err != nil && strings.Contains(err.Error(), "has another comparer") {
-			requireSameFiles(t, files, readDir(t, mem, "db"))
+		mem := files.FS(t)
+		want, ok := newestOf(t, mem, "000005.ldb", fixture.Key(3), 900, "newest")
+		err := db.Repair("db", storetest.Options(mem))
+		if errors.Is(err, db.ErrNewer) || err != nil && strings.Contains(err.Error(), "has another comparer") {
+			files.RequireSame(t, fixture.ReadDir(t, mem, "db"))
 			continue
 		}
 		require.NoError(t, err, "%q", changed)
 		repaired++
-		got, found := contentsOf(t, mem)[string(testKey(3))]
+		got, found := storetest.ContentsOf(t, mem)[string(fixture.Key(3))]
 		require.Equal(t, ok, found, "%q", changed)
 		require.Equal(t, want, got, "%q", changed)
-		require.NoError(t, Repair("db", testOptions(mem)), "%q", changed)
+		require.NoError(t, db.Repair("db", storetest.Options(mem)), "%q", changed)
 	}
 	require.Positive(t, repaired)
 }
@@ -457,8 +460,8 @@ func newestOf(t *testing.T, fsys vfs.FS, table string, key []byte, seq uint64, v
 // must leave a database that opens.
 func FuzzRepair(f *testing.F) {
 	for _, d := range brokenStores(f) {
-		table := d.tables()[0]
-		log, manifestName := d.only(base.FileLog), d.only(base.FileManifest)
+		table := d.Tables()[0]
+		log, manifestName := d.Only(base.FileLog), d.Only(base.FileManifest)
 		f.Add(d[table], d[append(log, "none")[0]], d[append(manifestName, "none")[0]], d["CURRENT"])
 	}
 	f.Fuzz(func(t *testing.T, table, log, manifestBytes, current []byte) {
@@ -466,16 +469,16 @@ func FuzzRepair(f *testing.F) {
 		if bytes.Contains(manifestBytes, []byte("parator")) && !bytes.Contains(manifestBytes, []byte(base.Bytewise.Name)) {
 			return // it may name another comparer, which is refused
 		}
-		mem := repairDir{
+		mem := fixture.Dir{
 			"000005.ldb": table, "000007.log": log, "MANIFEST-000004": manifestBytes, "CURRENT": current,
-			"000006.ldb": craftTable(t, put("key", 1, "value")),
-		}.fs(t)
-		err := Repair("db", testOptions(mem))
-		if errors.Is(err, ErrNewer) {
+			"000006.ldb": fixture.Table(t, fixture.Put("key", 1, "value")),
+		}.FS(t)
+		err := db.Repair("db", storetest.Options(mem))
+		if errors.Is(err, db.ErrNewer) {
 			return
 		}
 		require.NoError(t, err)
-		d, err := Open("db", testOptions(mem))
+		d, err := db.Open("db", storetest.Options(mem))
 		require.NoError(t, err)
 		it, err := d.NewIterator(nil)
 		require.NoError(t, err)

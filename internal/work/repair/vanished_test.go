@@ -1,10 +1,12 @@
-package db
+package repair_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -20,6 +22,6 @@ func (v vanishing) List(dir string) ([]string, error) {
 // with "file does not exist" for a table that was removed by then, instead of with ErrLocked.
 func TestRepairOfAnOpenStoreReturnsErrLockedWhileTablesVanish(t *testing.T) {
 	mem := vfs.NewMem()
-	openTest(t, testOptions(mem))
-	require.ErrorIs(t, Repair("db", testOptions(vanishing{mem})), ErrLocked)
+	storetest.Open(t, storetest.Options(mem))
+	require.ErrorIs(t, db.Repair("db", storetest.Options(vanishing{mem})), db.ErrLocked)
 }

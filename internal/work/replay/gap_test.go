@@ -1,4 +1,4 @@
-package db
+package replay_test
 
 import (
 	"bytes"
@@ -10,10 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,30 +25,29 @@ import (
 func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upTo []int) {
 	t.Helper()
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{Memtables: MemtableOptions{Size: 4 << 10, MaxWaiting: 3},
+	d := storetest.MustOpen(t, &db.Options{Memtables: db.MemtableOptions{Size: 4 << 10, MaxWaiting: 3},
 		FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if op.Kind == wrap.OpCreate && isTable(op.Name) {
+			if op.Kind == wrap.OpCreate && fixture.IsTable(op.Name) {
 				return &wrap.Fault{}
 			}
 			return nil
 		})})
-	log := d.state().Mem.LogNum
 	n := 0
-	for ; ; n++ {
-		require.NoError(t, d.Put(testKey(n), testValue(n), Sync))
-		if now := d.state().Mem.LogNum; now != log {
-			logs, upTo = append(logs, base.FileName(base.FileLog, log)), append(upTo, n)
-			if log = now; len(logs) == 2 {
-				break
-			}
+	for ; len(upTo) < 2; n++ {
+		require.NoError(t, d.Put(fixture.Key(n), fixture.Value(n), db.Sync))
+		if d.Metrics().Memtables.Count > len(upTo)+1 { // it began a memtable, and with it a log
+			upTo = append(upTo, n)
 		}
 	}
-	logs, upTo = append(logs, base.FileName(base.FileLog, log)), append(upTo, n+1)
+	upTo = append(upTo, n)
+	logs = fixture.Names(t, mem, base.FileLog)
+	slices.Sort(logs)
+	logs = logs[:len(upTo)] // another one may be ready for the next memtable
 	if closed {
 		require.NoError(t, d.Close())
-		return imageOf(t, mem), logs, upTo
+		return fixture.Image(t, mem), logs, upTo
 	}
-	im = imageOf(t, mem)
+	im = fixture.Image(t, mem)
 	require.NoError(t, d.Close())
 	return im, logs, upTo
 }
@@ -57,25 +59,25 @@ func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
 		im, logs, upTo := severalLogs(t, closed)
 		for i, log := range logs[:2] {
 			whole := im[log]
-			ends := recordEnds(whole)
+			ends := fixture.RecordEnds(whole)
 			for name, damaged := range map[string][]byte{
 				"missing": nil, "empty": {}, "cut between records": whole[:ends[len(ends)/2]], "cut in the last record": whole[:len(whole)-2],
-				"cut after the preamble": whole[:preambleSize], "zeros": make([]byte, len(whole)),
+				"cut after the preamble": whole[:fixture.PreambleSize], "zeros": make([]byte, len(whole)),
 				"zeros at its end": append(bytes.Clone(whole[:ends[3]]), make([]byte, len(whole)-ends[3])...),
 			} {
 				t.Run(fmt.Sprintf("closed=%v, log %d, %s", closed, i, name), func(t *testing.T) {
 					harmed := im.With(log, damaged)
-					mem := fsOf(t, harmed)
+					mem := fixture.ImageFS(t, harmed)
 					for _, readOnly := range []bool{true, false} {
-						_, err := Open("db", &Options{FS: mem, ReadOnly: readOnly})
-						require.ErrorIs(t, err, ErrCorruption)
+						_, err := db.Open("db", &db.Options{FS: mem, ReadOnly: readOnly})
+						require.ErrorIs(t, err, db.ErrCorruption)
 					}
-					require.Equal(t, harmed, imageOf(t, mem))
+					require.Equal(t, harmed, fixture.Image(t, mem))
 					if i == 0 && damaged == nil {
 						return // the MANIFEST names the log, and nothing is left to salvage
 					}
 					requireSalvage(t, harmed, i, upTo)
-					report, err := RepairWithReport("db", &Options{FS: mem})
+					report, err := db.RepairWithReport("db", &db.Options{FS: mem})
 					require.NoError(t, err)
 					require.False(t, report.Healthy)
 					require.NoError(t, openAndClose(mem))
@@ -88,16 +90,16 @@ func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
 // requireSalvage opens a database that has lost operations of log i. SalvagePrefix shows the earlier
 // operations, and SalvageAll the later ones as well.
 func requireSalvage(t *testing.T, im damage.Image, i int, upTo []int) {
-	for _, mode := range []Salvage{SalvagePrefix, SalvageAll} {
-		d := openTest(t, &Options{FS: fsOf(t, im), Salvage: mode})
+	for _, mode := range []db.Salvage{db.SalvagePrefix, db.SalvageAll} {
+		d := storetest.Open(t, &db.Options{FS: fixture.ImageFS(t, im), Salvage: mode})
 		var missing uint64
 		for k := range upTo[2] {
-			_, err := d.Get(testKey(k))
+			_, err := d.Get(fixture.Key(k))
 			switch {
-			case i > 0 && k < upTo[i-1], mode == SalvageAll && k >= upTo[i]:
+			case i > 0 && k < upTo[i-1], mode == db.SalvageAll && k >= upTo[i]:
 				require.NoError(t, err)
-			case mode == SalvagePrefix && k >= upTo[i]:
-				require.ErrorIs(t, err, ErrNotFound)
+			case mode == db.SalvagePrefix && k >= upTo[i]:
+				require.ErrorIs(t, err, db.ErrNotFound)
 			}
 			if err != nil {
 				missing++
@@ -115,26 +117,26 @@ func requireSalvage(t *testing.T, im damage.Image, i int, upTo []int) {
 // The error names the missing operations, the existing logs and the remedy.
 func TestTheErrorForALostLogNamesItsOperations(t *testing.T) {
 	im, logs, upTo := severalLogs(t, false)
-	_, err := Open("db", &Options{FS: fsOf(t, im.With(logs[1], nil))})
+	_, err := db.Open("db", &db.Options{FS: fixture.ImageFS(t, im.With(logs[1], nil))})
 	require.ErrorContains(t, err, fmt.Sprintf("operations %d to %d are missing", upTo[0]+1, upTo[1]))
 	require.ErrorContains(t, err, logs[0]+", "+logs[2])
 	require.ErrorContains(t, err, "Options.Salvage")
-	var fault *CorruptionError
+	var fault *db.CorruptionError
 	require.ErrorAs(t, err, &fault)
 	require.Equal(t, filepath.Join("db", logs[2]), fault.File)
 
 	// The last two logs are empty, so no preamble says what is missing.
 	closed, logs, _ := severalLogs(t, true)
-	_, err = Open("db", &Options{FS: fsOf(t, closed.With(logs[1], nil).With(logs[2], []byte{}))})
-	require.ErrorIs(t, err, ErrCorruption)
+	_, err = db.Open("db", &db.Options{FS: fixture.ImageFS(t, closed.With(logs[1], nil).With(logs[2], []byte{}))})
+	require.ErrorIs(t, err, db.ErrCorruption)
 	closedEmpty := emptyNewestLog(t)
 	for _, log := range []string{onlyFilledLog(closedEmpty)} {
-		_, err = Open("db", &Options{FS: fsOf(t, closedEmpty.With(log, []byte{}))})
-		require.ErrorIs(t, err, ErrCorruption)
+		_, err = db.Open("db", &db.Options{FS: fixture.ImageFS(t, closedEmpty.With(log, []byte{}))})
+		require.ErrorIs(t, err, db.ErrCorruption)
 		require.ErrorContains(t, err, "operations 1 to 1 are missing: the database was closed with them")
-		d := openTest(t, &Options{FS: fsOf(t, closedEmpty.With(log, []byte{})), Salvage: SalvageAll})
+		d := storetest.Open(t, &db.Options{FS: fixture.ImageFS(t, closedEmpty.With(log, []byte{})), Salvage: db.SalvageAll})
 		require.Equal(t, uint64(0), d.Metrics().LastSequence)
-		report, err := RepairWithReport("db", &Options{FS: fsOf(t, closedEmpty.With(log, []byte{}))})
+		report, err := db.RepairWithReport("db", &db.Options{FS: fixture.ImageFS(t, closedEmpty.With(log, []byte{}))})
 		require.NoError(t, err)
 		require.False(t, report.Healthy)
 	}
@@ -143,21 +145,21 @@ func TestTheErrorForALostLogNamesItsOperations(t *testing.T) {
 // emptyNewestLog returns a closed database whose one put is in the older of two logs.
 func emptyNewestLog(t testing.TB) damage.Image {
 	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{Memtables: MemtableOptions{MaxWaiting: 3}, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpCreate && isTable(op.Name) {
+	d := storetest.MustOpen(t, &db.Options{Memtables: db.MemtableOptions{MaxWaiting: 3}, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && fixture.IsTable(op.Name) {
 			return &wrap.Fault{}
 		}
 		return nil
 	})})
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
 	require.Error(t, d.Flush())
 	require.NoError(t, d.Close())
-	return imageOf(t, mem)
+	return fixture.Image(t, mem)
 }
 
 func onlyFilledLog(im damage.Image) string {
 	for name, data := range im {
-		if kindName(name) == "log" && len(data) > 0 {
+		if fixture.KindName(name) == "log" && len(data) > 0 {
 			return name
 		}
 	}
@@ -171,22 +173,22 @@ func TestAGapBeforeALogOfAnotherProgramIsReported(t *testing.T) {
 	records := func(log string) [][]byte {
 		var out [][]byte
 		whole := im[log]
-		from := preambleSize
-		for _, end := range recordEnds(whole) {
+		from := fixture.PreambleSize
+		for _, end := range fixture.RecordEnds(whole) {
 			out = append(out, whole[from+7:end])
 			from = end
 		}
 		return out
 	}
 	for name, first := range map[string][][]byte{"nothing": nil, "an empty batch": {batchOfNothing(uint64(upTo[1] + 1))}} {
-		foreign := im.With(logs[1], nil).With(logs[2], logBytes(t, slices.Concat(first, records(logs[2]))...))
-		d := openTest(t, &Options{FS: fsOf(t, foreign)})
+		foreign := im.With(logs[1], nil).With(logs[2], fixture.Log(t, slices.Concat(first, records(logs[2]))...))
+		d := storetest.Open(t, &db.Options{FS: fixture.ImageFS(t, foreign)})
 		gaps := d.OpenReport().Logs
 		require.Len(t, gaps, 2, name)
 		if first == nil {
 			require.EqualValues(t, upTo[1]-upTo[0], gaps[1].GapBefore)
 		}
-		requireValue(t, d, testKey(upTo[2]-1), testValue(upTo[2]-1))
+		storetest.RequireValue(t, d, fixture.Key(upTo[2]-1), fixture.Value(upTo[2]-1))
 	}
 }
 
@@ -200,15 +202,15 @@ func batchOfNothing(seq uint64) []byte {
 // with later writes. The next log's preamble counts the load among the earlier operations.
 func TestALostEditOfALoadShowsInTheNextLog(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem})
-	l := newLoader(t, d)
+	d := storetest.Open(t, &db.Options{FS: mem})
+	l := storetest.NewLoader(t, d)
 	require.NoError(t, l.Put([]byte("loaded"), nil))
 	require.NoError(t, l.Commit())
-	require.NoError(t, d.Put([]byte("after"), nil, Sync))
-	im := imageOf(t, mem)
+	require.NoError(t, d.Put([]byte("after"), nil, db.Sync))
+	im := fixture.Image(t, mem)
 	name := strings.TrimSpace(string(im[base.CurrentName]))
-	ends := recordEnds(im[name])
-	_, err := Open("db", &Options{FS: fsOf(t, im.With(name, im[name][:ends[len(ends)-2]]))})
-	require.ErrorIs(t, err, ErrCorruption)
+	ends := fixture.RecordEnds(im[name])
+	_, err := db.Open("db", &db.Options{FS: fixture.ImageFS(t, im.With(name, im[name][:ends[len(ends)-2]]))})
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "are missing")
 }
