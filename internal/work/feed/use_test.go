@@ -1,4 +1,4 @@
-package db
+package feed_test
 
 import (
 	"context"
@@ -14,21 +14,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // A loop's body may do what it likes: write, begin other loops, use an earlier change, close the database, or panic.
 func TestTheBodyOfALoopOverChanges(t *testing.T) {
-	d := openTest(t, changesOptions(vfs.NewMem()))
-	putAll(t, d, "a", "1", "b", "2", "c", "3")
+	d := storetest.Open(t, changesOptions(vfs.NewMem()))
+	storetest.PutAll(t, d, "a", "1", "b", "2", "c", "3")
 	require.NoError(t, d.SyncLog())
 	var keys []string
-	var earlier Change
-	for c, err := range d.Changes(background, 0, nil) {
+	var earlier db.Change
+	for c, err := range d.Changes(context.Background(), 0, nil) {
 		require.NoError(t, err)
 		keys = append(keys, changedKeys(t, c)...)
 		require.Equal(t, []string{"a", "b", "c"}, keysOf(t, d, 0, nil)[:3])
-		putAll(t, d, "in the loop", "4")
+		storetest.PutAll(t, d, "in the loop", "4")
 		require.NoError(t, d.Flush())
 		for range earlier.Entries() { // not valid any more: anything but a panic
 			_ = earlier.Tables()
@@ -36,45 +39,45 @@ func TestTheBodyOfALoopOverChanges(t *testing.T) {
 		earlier = c
 	}
 	require.Equal(t, []string{"a", "b", "c"}, keys, "the loop ends at the last change of its beginning")
-	for range d.Changes(background, 0, nil) {
+	for range d.Changes(context.Background(), 0, nil) {
 		break
 	}
 	require.Panics(t, func() {
-		for range d.Changes(background, 0, &ChangeOptions{Wait: true}) {
+		for range d.Changes(context.Background(), 0, &db.ChangeOptions{Wait: true}) {
 			panic("in the body")
 		}
 	})
-	require.Empty(t, Change{}.Tables())
-	for range (Change{}).Entries() {
+	require.Empty(t, db.Change{}.Tables())
+	for range (db.Change{}).Entries() {
 		t.Fatal("an empty change has entries")
 	}
 	count := 0
 	var err error
-	for _, err = range d.Changes(background, 0, &ChangeOptions{Wait: true}) {
+	for _, err = range d.Changes(context.Background(), 0, &db.ChangeOptions{Wait: true}) {
 		if count++; count == 1 {
 			require.NoError(t, d.Close())
 		}
 	}
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, db.ErrClosed)
 	require.Equal(t, 2, count)
 }
 
 func TestPositionsOfCarelessUsers(t *testing.T) {
-	d := openTest(t, changesOptions(vfs.NewMem()))
-	var b Batch
+	d := storetest.Open(t, changesOptions(vfs.NewMem()))
+	var b db.Batch
 	for i := range 5 {
-		b.Put(testKey(i), nil)
+		b.Put(fixture.Key(i), nil)
 	}
-	require.NoError(t, d.Apply(&b, Sync))
+	require.NoError(t, d.Apply(&b, db.Sync))
 	require.Len(t, keysOf(t, d, 3, nil), 5, "a position in the middle of a batch is followed by the whole batch")
 	for _, since := range []uint64{6, 1 << 56, math.MaxUint64} {
-		require.ErrorIs(t, firstError(d.Changes(background, since, nil)), ErrChangesAhead)
-		require.ErrorIs(t, d.WaitForChange(background, since), ErrChangesAhead)
-		require.ErrorIs(t, d.SetCursor("c", since), ErrChangesAhead)
+		require.ErrorIs(t, fixture.FirstError(d.Changes(context.Background(), since, nil)), db.ErrChangesAhead)
+		require.ErrorIs(t, d.WaitForChange(context.Background(), since), db.ErrChangesAhead)
+		require.ErrorIs(t, d.SetCursor("c", since), db.ErrChangesAhead)
 	}
 	require.Error(t, d.SetCursor("", 0))
 	require.Error(t, d.SetCursor(strings.Repeat("x", 1001), 0))
-	require.ErrorContains(t, firstError(openTest(t, testOptions(vfs.NewMem())).Changes(background, 0, nil)), "set Options.Changes")
+	require.ErrorContains(t, fixture.FirstError(storetest.Open(t, storetest.Options(vfs.NewMem())).Changes(context.Background(), 0, nil)), "set Options.Changes")
 }
 
 // Prefixes and times to live, from the log and from tables.
@@ -85,18 +88,18 @@ func TestChangesUnderAPrefixWithTimesToLive(t *testing.T) {
 	var now atomic.Int64
 	now.Store(1e9)
 	o.Expiry.Clock = func() time.Time { return time.Unix(now.Load(), 0) }
-	d := openTest(t, o)
-	require.NoError(t, d.Put([]byte("t/ever"), []byte("v"), Sync))
-	require.NoError(t, d.PutTTL([]byte("t/short"), []byte("v"), time.Minute, Sync))
-	require.NoError(t, d.Put([]byte("other"), []byte("v"), Sync))
+	d := storetest.Open(t, o)
+	require.NoError(t, d.Put([]byte("t/ever"), []byte("v"), db.Sync))
+	require.NoError(t, d.PutTTL([]byte("t/short"), []byte("v"), time.Minute, db.Sync))
+	require.NoError(t, d.Put([]byte("other"), []byte("v"), db.Sync))
 	l, err := d.NewLoader()
 	require.NoError(t, err)
 	require.NoError(t, l.PutTTL([]byte("t/loaded"), []byte("v"), time.Minute))
 	require.NoError(t, l.Commit())
 	require.NoError(t, d.Flush())
-	prefix := &ChangeOptions{Prefix: []byte("t/")}
+	prefix := &db.ChangeOptions{Prefix: []byte("t/")}
 	ttls := map[string]time.Duration{}
-	for c, err := range d.Changes(background, 0, prefix) {
+	for c, err := range d.Changes(context.Background(), 0, prefix) {
 		require.NoError(t, err)
 		for e, err := range c.Entries() {
 			require.NoError(t, err)
@@ -113,44 +116,44 @@ func TestChangesUnderAPrefixWithTimesToLive(t *testing.T) {
 // A copy begins with a checkpoint and continues with the changes after its number.
 func TestACheckpointIsTheBeginningOfACopy(t *testing.T) {
 	fsys := vfs.NewMem()
-	d := openTest(t, changesOptions(fsys))
-	fill(t, d, 0, 300)
+	d := storetest.Open(t, changesOptions(fsys))
+	storetest.Fill(t, d, 0, 300)
 	require.NoError(t, d.Flush()) // otherwise the copy may have all logs, and so the whole history
 	require.NoError(t, d.SetCursor("copy", 0))
-	info, err := d.Checkpoint(background, "copy", nil)
+	info, err := d.Checkpoint(context.Background(), "copy", nil)
 	require.NoError(t, err)
-	fill(t, d, 200, 500)
-	require.NoError(t, d.DeleteRange(background, testKey(100), testKey(150), nil))
+	storetest.Fill(t, d, 200, 500)
+	require.NoError(t, d.DeleteRange(context.Background(), fixture.Key(100), fixture.Key(150), nil))
 	require.NoError(t, d.SyncLog())
 
 	_, err = fsys.Stat("copy/changes")
 	require.Error(t, err, "a checkpoint has no history")
-	copied, err := Open("copy", changesOptions(fsys))
+	copied, err := db.Open("copy", changesOptions(fsys))
 	require.NoError(t, err)
 	defer copied.Close()
-	require.ErrorIs(t, firstError(copied.Changes(background, 0, nil)), ErrChangesGone)
+	require.ErrorIs(t, fixture.FirstError(copied.Changes(context.Background(), 0, nil)), db.ErrChangesGone)
 	cursors, err := copied.Cursors()
 	require.NoError(t, err)
 	require.Empty(t, cursors)
 	r := newReplica()
-	r.position, r.content = info.Seq, everything(t, copied)
+	r.position, r.content = info.Seq, storetest.Contents(t, copied)
 	requireFollows(t, r, d, nil)
 }
 
 // A reader of unsynced changes is ahead of what a power cut leaves.
 func TestAPowerCutLeavesAReaderAhead(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, changesOptions(mem))
-	require.NoError(t, d.Put([]byte("a"), nil, Sync))
-	require.NoError(t, d.Put([]byte("b"), nil, NoSync))
-	require.NoError(t, d.Put([]byte("c"), nil, Buffered))
+	d := storetest.Open(t, changesOptions(mem))
+	require.NoError(t, d.Put([]byte("a"), nil, db.Sync))
+	require.NoError(t, d.Put([]byte("b"), nil, db.NoSync))
+	require.NoError(t, d.Put([]byte("c"), nil, db.Buffered))
 	require.Equal(t, []string{"a"}, keysOf(t, d, 0, nil))
-	require.Equal(t, []string{"a", "b", "c"}, keysOf(t, d, 0, &ChangeOptions{Unsynced: true}))
+	require.Equal(t, []string{"a", "b", "c"}, keysOf(t, d, 0, &db.ChangeOptions{Unsynced: true}))
 	oldest, last, err := d.ChangePositions()
 	require.NoError(t, err)
 	require.Equal(t, [2]uint64{0, 1}, [2]uint64{oldest, last})
-	crashed := openTest(t, changesOptions(mem.Crash()))
-	require.ErrorIs(t, firstError(crashed.Changes(background, 3, nil)), ErrChangesAhead)
+	crashed := storetest.Open(t, changesOptions(mem.Crash()))
+	require.ErrorIs(t, fixture.FirstError(crashed.Changes(context.Background(), 3, nil)), db.ErrChangesAhead)
 	require.Equal(t, []string{"a"}, keysOf(t, crashed, 0, nil))
 	require.Empty(t, keysOf(t, d, 3, nil), "a position that is visible but not durable is not ahead")
 }
@@ -162,27 +165,27 @@ func TestOpeningsThatEndTheHistory(t *testing.T) {
 		gone    bool
 	}{
 		"nothing written": {func(t *testing.T, mem *vfs.Mem) {
-			d := mustOpen(t, testOptions(mem))
-			require.NoError(t, d.Compact(background, nil, nil))
+			d := storetest.MustOpen(t, storetest.Options(mem))
+			require.NoError(t, d.Compact(context.Background(), nil, nil))
 			require.NoError(t, d.Close())
 		}, false},
 		"written": {func(t *testing.T, mem *vfs.Mem) {
-			d := mustOpen(t, testOptions(mem))
-			putAll(t, d, "x", "1")
+			d := storetest.MustOpen(t, storetest.Options(mem))
+			storetest.PutAll(t, d, "x", "1")
 			require.NoError(t, d.Flush())
-			putAll(t, d, "y", "1")
+			storetest.PutAll(t, d, "y", "1")
 			require.NoError(t, d.Close())
 		}, true},
 		"written, in one log": {func(t *testing.T, mem *vfs.Mem) { // its log continues where the history ends
-			d := mustOpen(t, testOptions(mem))
-			putAll(t, d, "x", "1")
+			d := storetest.MustOpen(t, storetest.Options(mem))
+			storetest.PutAll(t, d, "x", "1")
 			require.NoError(t, d.Close())
 		}, false},
 		"repaired": {func(t *testing.T, mem *vfs.Mem) {
 			removeAll(t, mem, "db", func(name string) bool { return strings.HasPrefix(name, "MANIFEST") })
-			require.NoError(t, Repair("db", testOptions(mem)))
+			require.NoError(t, db.Repair("db", storetest.Options(mem)))
 		}, true},
-		"repaired, without need": {func(t *testing.T, mem *vfs.Mem) { require.NoError(t, Repair("db", testOptions(mem))) }, false},
+		"repaired, without need": {func(t *testing.T, mem *vfs.Mem) { require.NoError(t, db.Repair("db", storetest.Options(mem))) }, false},
 		"directory removed":      {func(t *testing.T, mem *vfs.Mem) { removeAll(t, mem, "db/changes", func(string) bool { return true }) }, true},
 		"logs removed": {func(t *testing.T, mem *vfs.Mem) {
 			removeAll(t, mem, "db/changes", func(name string) bool { return strings.HasSuffix(name, ".log") })
@@ -195,27 +198,27 @@ func TestOpeningsThatEndTheHistory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
-			d := mustOpen(t, changesOptions(mem))
-			fill(t, d, 0, 300)
+			d := storetest.MustOpen(t, changesOptions(mem))
+			storetest.Fill(t, d, 0, 300)
 			require.NoError(t, d.SetCursor("c", 0))
 			require.NoError(t, d.Flush())
 			require.NoError(t, d.Close())
 			c.between(t, mem)
-			d = openTest(t, changesOptions(mem))
+			d = storetest.Open(t, changesOptions(mem))
 			r := newReplica()
 			err := r.follow(d, nil)
 			if c.gone {
-				var gone *ChangesGoneError
+				var gone *db.ChangesGoneError
 				require.ErrorAs(t, err, &gone)
 				require.Equal(t, uint64(0), gone.Since)
-				require.NoError(t, firstError(d.Changes(background, gone.Oldest, nil)))
-				require.ErrorIs(t, d.SetCursor("c", 0), ErrChangesGone)
+				require.NoError(t, fixture.FirstError(d.Changes(context.Background(), gone.Oldest, nil)))
+				require.ErrorIs(t, d.SetCursor("c", 0), db.ErrChangesGone)
 			} else {
 				require.NoError(t, err)
 				requireFollows(t, r, d, nil)
 			}
 			require.NoError(t, d.Close())
-			require.NoError(t, Destroy("db", testOptions(mem)))
+			require.NoError(t, db.Destroy("db", storetest.Options(mem)))
 			_, err = mem.Stat("db/changes")
 			require.Error(t, err)
 		})
@@ -238,7 +241,7 @@ func removeAll(t *testing.T, mem *vfs.Mem, dir string, which func(string) bool) 
 func TestManyReadersAtOnce(t *testing.T) {
 	o := changesOptions(vfs.NewMem())
 	o.Changes.Bytes = 40 << 10
-	d := mustOpen(t, o)
+	d := storetest.MustOpen(t, o)
 	require.NoError(t, d.SetCursor("all", 0))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -248,7 +251,7 @@ func TestManyReadersAtOnce(t *testing.T) {
 	var ended atomic.Int64
 	for i := range copies {
 		copies[i] = newReplica()
-		readers.Go(func() { errs[i] = copies[i].follow(d, &ChangeOptions{Wait: i%3 < 2, Unsynced: i%2 == 0}) })
+		readers.Go(func() { errs[i] = copies[i].follow(d, &db.ChangeOptions{Wait: i%3 < 2, Unsynced: i%2 == 0}) })
 	}
 	for i := range 2 { // that are slow, or begin anywhere
 		readers.Go(func() {
@@ -258,7 +261,7 @@ func TestManyReadersAtOnce(t *testing.T) {
 				if err != nil {
 					return
 				}
-				for c, err := range d.Changes(ctx, rnd.Uint64N(last+1), &ChangeOptions{Prefix: []byte("key1")}) {
+				for c, err := range d.Changes(ctx, rnd.Uint64N(last+1), &db.ChangeOptions{Prefix: []byte("key1")}) {
 					if err == nil {
 						_ = changedKeys(t, c)
 					}
@@ -282,8 +285,8 @@ func TestManyReadersAtOnce(t *testing.T) {
 	}
 	writers.Wait()
 	require.NoError(t, d.SyncLog())
-	want := contentOfIterator(t, d)
-	last := d.finder.VisibleSeq.Load()
+	want := storetest.Contents(t, d)
+	last := d.Metrics().LastSequence
 	all := newReplica()
 	requireFollows(t, all, d, nil)
 	cancel()
@@ -294,9 +297,9 @@ func TestManyReadersAtOnce(t *testing.T) {
 			require.NoError(t, errs[i])
 			continue
 		}
-		require.ErrorIs(t, errs[i], ErrClosed)
+		require.ErrorIs(t, errs[i], db.ErrClosed)
 		if r.position == last {
-			require.Equal(t, want, string(contentText(r.content)))
+			require.Equal(t, want, r.content)
 		}
 	}
 	require.Positive(t, ended.Load())

@@ -1,6 +1,7 @@
-package db
+package feed_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,17 +12,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // changesCrashOptions has the smallest sizes, and the logs elsewhere for every third seed.
-func changesCrashOptions(fsys vfs.FS, seed uint64) *Options {
-	o := &Options{
-		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}, Tables: TableOptions{Size: 4 << 10, BlockSize: 512},
-		Compaction: CompactionOptions{MaxLevelBase: 16 << 10, L0Trigger: 2}, Limits: LimitOptions{ManifestSize: 4 << 10},
-		Changes: ChangeRetention{Bytes: 1 << 40},
+func changesCrashOptions(fsys vfs.FS, seed uint64) *db.Options {
+	o := &db.Options{
+		FS: fsys, Memtables: db.MemtableOptions{Size: 4 << 10}, Tables: db.TableOptions{Size: 4 << 10, BlockSize: 512},
+		Compaction: db.CompactionOptions{MaxLevelBase: 16 << 10, L0Trigger: 2}, Limits: db.LimitOptions{ManifestSize: 4 << 10},
+		Changes: db.ChangeRetention{Bytes: 1 << 40},
 	}
 	if seed%3 == 0 {
 		o.LogDir = "logs"
@@ -40,21 +45,21 @@ type seen struct {
 // taken back, and from where it is the feed leads to what was recovered. It is only refused where a load, an ingest or a
 // deleted range was being recorded.
 func TestCrashAtEveryOperationWithAFeed(t *testing.T) {
-	skipInShortRace(t)
+	fixture.SkipInShortRace(t)
 	total, limit := 300, 300
-	if sampled() {
+	if fixture.Sampled() {
 		total, limit = 200, 60
 	}
-	if *crashLimit > 0 {
-		limit = *crashLimit
+	if *cuts.Limit > 0 {
+		limit = *cuts.Limit
 	}
-	testSeeds(t, func(t *testing.T, seed uint64) {
+	cuts.Seeds(t, func(t *testing.T, seed uint64) {
 		r := recorder.New(recorder.Image{})
 		c := &changer{fsys: r, rnd: rand.New(rand.NewPCG(seed, 18))}
 		var history []seen
 		copied := newReplica()
 		for range 2 {
-			d, err := Open("db", changesCrashOptions(r, seed))
+			d, err := db.Open("db", changesCrashOptions(r, seed))
 			require.NoError(t, err)
 			for range total / 2 {
 				c.change(t, d)
@@ -65,25 +70,25 @@ func TestCrashAtEveryOperationWithAFeed(t *testing.T) {
 		}
 		trace := r.Trace()
 		var followed, gone atomic.Int64
-		models := crashModels(t)
+		models := cuts.Models(t)
 		if !slices.Contains(models, recorder.M5) {
 			models = append(models, recorder.M5) // a log moves between two directories
 		}
-		_, err := eachState(trace, models, seed, limit, func(s recorder.State, cut int, m recorder.Model) error {
+		_, err := cuts.EachState(trace, models, seed, limit, func(s recorder.State, cut int, m recorder.Model) error {
 			at, _ := slices.BinarySearchFunc(history, cut+1, func(h seen, n int) int { return h.ops - n })
 			from := newReplica()
 			if at > 0 {
 				from = history[at-1].copy.clone()
 			}
 			err := followAfterCrash(s.Mem(), seed, from)
-			if errors.Is(err, ErrChangesGone) && at < len(history) && history[at].edits {
+			if errors.Is(err, db.ErrChangesGone) && at < len(history) && history[at].edits {
 				gone.Add(1)
 				return nil
 			}
 			followed.Add(1)
 			return err
 		})
-		requireNoFailure(t, err)
+		cuts.RequireNoFailure(t, err)
 		t.Logf("seed %d: %d operations, %d feeds continued, %d refused", seed, len(trace.Ops), followed.Load(), gone.Load())
 		require.Less(t, 20*gone.Load(), followed.Load()+20)
 	})
@@ -91,7 +96,7 @@ func TestCrashAtEveryOperationWithAFeed(t *testing.T) {
 
 // followAfterCrash opens a store and compares it with a copy that follows its feed, now and after a few more changes.
 func followAfterCrash(mem *vfs.Mem, seed uint64, from *replica) error {
-	d, err := Open("db", changesCrashOptions(mem, seed))
+	d, err := db.Open("db", changesCrashOptions(mem, seed))
 	if err != nil {
 		return err
 	}
@@ -100,20 +105,21 @@ func followAfterCrash(mem *vfs.Mem, seed uint64, from *replica) error {
 		if err := from.follow(d, nil); err != nil {
 			return fmt.Errorf("from position %d: %w", from.position, err)
 		}
-		entries, err := dump(d)
-		if err != nil {
-			return err
-		}
-		if len(entries) != len(from.content) {
-			return fmt.Errorf("the copy has %d entries, the store %d", len(from.content), len(entries))
-		}
-		for _, e := range entries {
-			if from.content[e.Key] != e.Value {
-				return fmt.Errorf("the copy has a different value of %q", e.Key)
+		n := 0
+		entries, failed := d.All(nil)
+		for key, value := range entries {
+			if n++; from.content[string(key)] != string(value) {
+				return fmt.Errorf("the copy has a different value of %q", key)
 			}
 		}
+		if err := failed(); err != nil {
+			return err
+		}
+		if n != len(from.content) {
+			return fmt.Errorf("the copy has %d entries, the store %d", len(from.content), n)
+		}
 		for i := range 20 {
-			if err := d.Put(testKey(i), testValue(int(seed%1000)), nil); err != nil {
+			if err := d.Put(fixture.Key(i), fixture.Value(int(seed%1000)), nil); err != nil {
 				return err
 			}
 		}
@@ -124,7 +130,7 @@ func followAfterCrash(mem *vfs.Mem, seed uint64, from *replica) error {
 // Each operation of a run fails once, or from there on. What the feed yields then leads to the content of the store, now
 // and after it was opened again, or the feed says that it is not there any more.
 func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
-	skipInShortRace(t)
+	fixture.SkipInShortRace(t)
 	run := func(failAt uint64, forGood, full bool) (ops uint64, restart bool) {
 		mem := vfs.NewMem()
 		var armed atomic.Bool
@@ -142,41 +148,41 @@ func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
 			return nil
 		})
 		o := changesCrashOptions(fsys, 1)
-		d, err := Open("db", o)
+		d, err := db.Open("db", o)
 		require.NoError(t, err)
 		for i := range 200 {
-			require.NoError(t, d.Put(testKey(i), testValue(i), nil))
+			require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), nil))
 		}
 		copied := newReplica()
 		require.NoError(t, copied.follow(d, nil))
 		copied.failed = true
 		armed.Store(true)
-		_ = d.DeleteRange(background, testKey(20), testKey(150), nil)
+		_ = d.DeleteRange(context.Background(), fixture.Key(20), fixture.Key(150), nil)
 		if l, err := d.NewLoader(); err == nil {
-			_ = l.Put(testKey(30), []byte("loaded"))
+			_ = l.Put(fixture.Key(30), []byte("loaded"))
 			_ = l.Commit()
 		}
 		for i := range 30 {
-			_ = d.Put(testKey(i), testValue(1000+i), nil)
+			_ = d.Put(fixture.Key(i), fixture.Value(1000+i), nil)
 		}
 		_ = d.Flush()
 		armed.Store(false)
-		for readable(d) != nil && d.commit.Err() == nil { // a table is being opened that a compaction needs, and this has failed
+		for readable(d) != nil && d.SyncLog() == nil { // a table is being opened that a compaction needs, and this has failed
 		}
 		_ = copied.follow(d, nil)
 		for i := range 30 {
-			_ = d.Put(testKey(i), testValue(2000+i), nil)
+			_ = d.Put(fixture.Key(i), fixture.Value(2000+i), nil)
 		}
 		live := copied.clone()
-		if err := live.follow(d, nil); err == nil && d.commit.Err() == nil {
-			require.Equal(t, string(contentText(live.content)), contentOfIterator(t, d), "operation %d", failAt)
+		if err := live.follow(d, nil); err == nil && d.SyncLog() == nil {
+			require.Equal(t, live.content, storetest.Contents(t, d), "operation %d", failAt)
 		} else if err != nil {
-			require.ErrorIs(t, err, ErrChangesGone, "operation %d", failAt)
+			require.ErrorIs(t, err, db.ErrChangesGone, "operation %d", failAt)
 			restart = true
 		}
 		_ = d.Close()
 		err = followAfterCrash(mem.Kill(), 1, copied)
-		if errors.Is(err, ErrChangesGone) {
+		if errors.Is(err, db.ErrChangesGone) {
 			return at.Load(), true
 		}
 		require.NoError(t, err, "operation %d, permanently %v", failAt, forGood)
@@ -198,7 +204,7 @@ func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
 }
 
 // readable returns the error of reading everything.
-func readable(d *DB) error {
+func readable(d *db.DB) error {
 	entries, failed := d.All(nil)
 	for range entries {
 	}

@@ -1,10 +1,9 @@
-package db
+package feed_test
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -13,38 +12,31 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// firstError runs a loop and returns its error.
-func firstError(changes iter.Seq2[Change, error]) error {
-	for _, err := range changes {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // replica is a copy of a database that only changes by its feed.
 type replica struct {
 	position uint64
 	content  map[string]string
-	kinds    map[ChangeKind]int
+	kinds    map[db.ChangeKind]int
 	// failed says that writes failed, so that some numbers are used by no change.
 	failed bool
 }
 
 func newReplica() *replica {
-	return &replica{content: map[string]string{}, kinds: map[ChangeKind]int{}}
+	return &replica{content: map[string]string{}, kinds: map[db.ChangeKind]int{}}
 }
 
 func (r *replica) clone() *replica {
-	return &replica{r.position, maps.Clone(r.content), map[ChangeKind]int{}, r.failed}
+	return &replica{r.position, maps.Clone(r.content), map[db.ChangeKind]int{}, r.failed}
 }
 
 // follow applies the changes since the replica's position.
-func (r *replica) follow(d *DB, o *ChangeOptions) error {
+func (r *replica) follow(d *db.DB, o *db.ChangeOptions) error {
 	for c, err := range d.Changes(context.Background(), r.position, o) {
 		if err != nil {
 			return err
@@ -60,18 +52,18 @@ func (r *replica) follow(d *DB, o *ChangeOptions) error {
 	return nil
 }
 
-func (r *replica) apply(c Change) error {
+func (r *replica) apply(c db.Change) error {
 	r.kinds[c.Kind]++
 	for e, err := range c.Entries() {
 		if err != nil {
 			return err
 		}
 		switch e.Kind {
-		case EntryPut:
+		case db.EntryPut:
 			r.content[string(e.Key)] = string(e.Value)
-		case EntryDelete:
+		case db.EntryDelete:
 			delete(r.content, string(e.Key))
-		case EntryDeleteRange:
+		case db.EntryDeleteRange:
 			maps.DeleteFunc(r.content, func(key, _ string) bool {
 				return (e.Key == nil || key >= string(e.Key)) && (e.Value == nil || key < string(e.Value))
 			})
@@ -80,21 +72,14 @@ func (r *replica) apply(c Change) error {
 	return nil
 }
 
-func requireFollows(t testing.TB, r *replica, d *DB, o *ChangeOptions) {
+func requireFollows(t testing.TB, r *replica, d *db.DB, o *db.ChangeOptions) {
 	t.Helper()
 	require.NoError(t, r.follow(d, o))
-	require.Equal(t, string(contentText(r.content)), contentOfIterator(t, d))
+	require.Equal(t, r.content, storetest.Contents(t, d))
 }
 
-func contentText(content map[string]string) (text []byte) {
-	for _, key := range slices.Sorted(maps.Keys(content)) {
-		text = fmt.Appendf(text, "%s=%s\n", key, content[key])
-	}
-	return text
-}
-
-func changesOptions(fsys vfs.FS) *Options {
-	o := testOptions(fsys)
+func changesOptions(fsys vfs.FS) *db.Options {
+	o := storetest.Options(fsys)
 	o.Changes.Bytes = 1 << 40
 	return o
 }
@@ -114,8 +99,8 @@ func (c *changer) value() []byte {
 	return fmt.Appendf(nil, "%d %s", c.n, strings.Repeat("v", c.rnd.IntN(300)))
 }
 
-func (c *changer) durability() *WriteOptions {
-	return []*WriteOptions{nil, NoSync, Buffered}[c.rnd.IntN(3)]
+func (c *changer) durability() *db.WriteOptions {
+	return []*db.WriteOptions{nil, db.NoSync, db.Buffered}[c.rnd.IntN(3)]
 }
 
 // sorted returns ascending keys, each once.
@@ -127,7 +112,7 @@ func (c *changer) sorted() (keys []string) {
 	return slices.Compact(keys)
 }
 
-func (c *changer) change(t testing.TB, d *DB) {
+func (c *changer) change(t testing.TB, d *db.DB) {
 	kind := c.rnd.IntN(60)
 	c.edits = kind >= 2 && kind <= 4
 	switch kind {
@@ -140,7 +125,7 @@ func (c *changer) change(t testing.TB, d *DB) {
 		if bytes.Compare(from, to) > 0 {
 			from, to = to, from
 		}
-		var b Batch
+		var b db.Batch
 		b.Put(c.key(), c.value())
 		b.DeleteRange(from, to)
 		if c.rnd.IntN(4) == 0 {
@@ -160,26 +145,30 @@ func (c *changer) change(t testing.TB, d *DB) {
 			}
 		}
 		if c.rnd.IntN(3) == 0 {
-			require.NoError(t, d.Put(c.key(), c.value(), NoSync))
+			require.NoError(t, d.Put(c.key(), c.value(), db.NoSync))
 		}
 		require.NoError(t, l.Commit())
 	case 4:
 		var paths []string
 		for range 1 + c.rnd.IntN(3) {
-			var entries []madeEntry
+			var entries []fixture.Entry
 			for _, key := range c.sorted() {
 				for seq := uint64(1 + c.rnd.IntN(2)); seq > 0; seq-- {
-					entries = append(entries, madeEntry{key, seq, string(c.value())})
+					entries = append(entries, fixture.Put(key, seq, string(c.value())))
 				}
 			}
 			c.tables++
-			paths = append(paths, makeTable(t, c.fsys, fmt.Sprintf("in/%d", c.tables), entries))
+			path := fmt.Sprintf("in/%d", c.tables)
+			require.NoError(t, c.fsys.MkdirAll("in"))
+			fixture.WriteFile(t, c.fsys, path, fixture.Table(t, entries...))
+			paths = append(paths, path)
 		}
-		mustIngest(t, d, paths...)
+		_, err := d.Ingest(t.Context(), paths, nil)
+		require.NoError(t, err)
 	case 5:
-		require.NoError(t, d.Put([]byte("large"), bytes.Repeat([]byte{byte(c.n)}, largeWrite), c.durability()))
+		require.NoError(t, d.Put([]byte("large"), bytes.Repeat([]byte{byte(c.n)}, 1<<20), c.durability()))
 	case 6, 7, 8:
-		var b Batch
+		var b db.Batch
 		for range c.rnd.IntN(50) {
 			if c.rnd.IntN(4) == 0 {
 				b.Delete(c.key())
@@ -202,7 +191,7 @@ func TestACopyThatFollowsTheFeedIsEqual(t *testing.T) {
 	c := &changer{fsys: fsys, rnd: rand.New(rand.NewPCG(18, 4))}
 	r := newReplica()
 	var earlier []*replica
-	d := mustOpen(t, changesOptions(fsys))
+	d := storetest.MustOpen(t, changesOptions(fsys))
 	changes := 1500
 	if testing.Short() {
 		changes = 400 // each of the copies reads all that come after it
@@ -210,12 +199,12 @@ func TestACopyThatFollowsTheFeedIsEqual(t *testing.T) {
 	for i := range changes {
 		c.change(t, d)
 		if c.rnd.IntN(20) == 0 {
-			requireFollows(t, r, d, &ChangeOptions{Unsynced: true})
+			requireFollows(t, r, d, &db.ChangeOptions{Unsynced: true})
 			earlier = append(earlier, r.clone())
 		}
 		if c.rnd.IntN(300) == 0 || i == changes/2 {
 			require.NoError(t, d.Close())
-			d = mustOpen(t, changesOptions(fsys))
+			d = storetest.MustOpen(t, changesOptions(fsys))
 		}
 	}
 	require.NoError(t, d.SyncLog())
@@ -223,21 +212,21 @@ func TestACopyThatFollowsTheFeedIsEqual(t *testing.T) {
 		requireFollows(t, r, d, nil)
 	}
 	if !testing.Short() { // a short history may lack some
-		for _, kind := range []ChangeKind{ChangeBatch, ChangeLoad, ChangeIngest, ChangeDeleteRange} {
+		for _, kind := range []db.ChangeKind{db.ChangeBatch, db.ChangeLoad, db.ChangeIngest, db.ChangeDeleteRange} {
 			require.Positive(t, r.kinds[kind], kind)
 		}
 	}
-	require.Zero(t, r.kinds[ChangeSkipped])
+	require.Zero(t, r.kinds[db.ChangeSkipped])
 	oldest, last, err := d.ChangePositions()
 	require.NoError(t, err)
 	require.Zero(t, oldest)
-	require.Equal(t, d.finder.VisibleSeq.Load(), last)
+	require.Equal(t, d.Metrics().LastSequence, last)
 	require.NoError(t, d.Close())
 
 	// The same from a database that is not open for writing.
-	o := testOptions(fsys)
+	o := storetest.Options(fsys)
 	o.ReadOnly = true
-	d = openTest(t, o)
+	d = storetest.Open(t, o)
 	for _, r := range []*replica{newReplica(), earlier[len(earlier)/2]} {
 		r.position, r.content = 0, map[string]string{}
 		requireFollows(t, r, d, nil)

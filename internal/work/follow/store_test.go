@@ -1,7 +1,8 @@
-package db
+package follow_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,88 +16,66 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// mustFollow opens a follower, which the end of the test closes.
-func mustFollow(t *testing.T, o *Options) *DB {
-	t.Helper()
-	f, err := OpenFollower("db", o)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			require.ErrorIs(t, err, ErrClosed)
-		}
-	})
-	return f
-}
-
-// everything returns all entries of d.
-func everything(t *testing.T, d *DB) map[string]string {
-	t.Helper()
-	content := map[string]string{}
-	all, failed := d.All(nil)
-	for k, v := range all {
-		content[string(k)] = string(v)
-	}
-	require.NoError(t, failed())
-	return content
-}
-
 func TestAFollowerShowsWhatTheWriterWrote(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d := mustOpen(t, o)
-	putAll(t, d, "a", "1", "b", "1")
-	f := mustFollow(t, o)
-	requireContent(t, f, "a", "1", "b", "1")
-	putAll(t, d, "a", "2")
-	requireContent(t, f, "a", "1", "b", "1")
+	o := storetest.Options(vfs.NewMem())
+	d := storetest.MustOpen(t, o)
+	storetest.PutAll(t, d, "a", "1", "b", "1")
+	f := storetest.MustFollow(t, o)
+	storetest.RequireContent(t, f, "a", "1", "b", "1")
+	storetest.PutAll(t, d, "a", "2")
+	storetest.RequireContent(t, f, "a", "1", "b", "1")
 	lag, err := f.Lag()
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), lag.Operations)
 	require.Positive(t, lag.Bytes)
 	require.Positive(t, lag.Time)
 	require.NoError(t, f.Refresh(t.Context()))
-	requireContent(t, f, "a", "2", "b", "1")
+	storetest.RequireContent(t, f, "a", "2", "b", "1")
 	lag, err = f.Lag()
 	require.NoError(t, err)
-	require.Equal(t, Lag{Seq: 3}, lag)
+	require.Equal(t, db.Lag{Seq: 3}, lag)
 
 	snapshot := f.NewSnapshot()
 	defer snapshot.Close()
 	require.NoError(t, d.Delete([]byte("b"), nil))
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	putAll(t, d, "c", "3")
+	storetest.PutAll(t, d, "c", "3")
 	require.NoError(t, d.Compact(t.Context(), nil, nil)) // the tables of the snapshot are removed
 	require.NoError(t, f.Refresh(t.Context()))
-	requireContent(t, f, "a", "2", "b", "", "c", "3")
+	storetest.RequireContent(t, f, "a", "2", "b", "", "c", "3")
 	value, err := snapshot.Get([]byte("b"))
 	require.NoError(t, err)
 	require.Equal(t, "1", string(value))
 
 	require.NoError(t, d.Close())
-	d = openTest(t, o)
-	putAll(t, d, "d", "4")
+	d = storetest.Open(t, o)
+	storetest.PutAll(t, d, "d", "4")
 	require.NoError(t, f.Refresh(t.Context()))
-	requireContent(t, f, "a", "2", "b", "", "c", "3", "d", "4")
-	require.ErrorIs(t, f.Put([]byte("a"), nil, nil), ErrReadOnly)
+	storetest.RequireContent(t, f, "a", "2", "b", "", "c", "3", "d", "4")
+	require.ErrorIs(t, f.Put([]byte("a"), nil, nil), db.ErrReadOnly)
 }
 
 // A follower is refreshed now and then while a writer does all that it can, and must equal what the
 // writer had at the follower's sequence number.
 func TestAFollowerAgreesWithAModel(t *testing.T) {
 	rounds := uint64(12)
-	if sampled() {
+	if fixture.Sampled() {
 		rounds = 3
 	}
 	for seed := range rounds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 18))
-			o := testOptions(vfs.NewMem())
+			o := storetest.Options(vfs.NewMem())
 			o.Memtables.Size, o.Limits.ManifestSize = 8<<10, 4<<10
 			w := newFollowedWriter(t, o, rnd)
-			f := mustFollow(t, o)
+			f := storetest.MustFollow(t, o)
 			for range 400 {
 				w.step()
 				if rnd.IntN(3) == 0 {
@@ -112,21 +91,21 @@ func TestAFollowerAgreesWithAModel(t *testing.T) {
 // followedWriter writes, and notes the content after each write.
 type followedWriter struct {
 	t    *testing.T
-	o    *Options
+	o    *db.Options
 	rnd  *rand.Rand
-	d    *DB
+	d    *db.DB
 	now  map[string]string
 	past map[uint64]map[string]string // by sequence number
 }
 
-func newFollowedWriter(t *testing.T, o *Options, rnd *rand.Rand) *followedWriter {
+func newFollowedWriter(t *testing.T, o *db.Options, rnd *rand.Rand) *followedWriter {
 	w := &followedWriter{t: t, o: o, rnd: rnd, now: map[string]string{}, past: map[uint64]map[string]string{}}
-	w.d = mustOpen(t, o)
+	w.d = storetest.MustOpen(t, o)
 	w.note()
 	return w
 }
 
-func (w *followedWriter) note() { w.past[w.d.finder.VisibleSeq.Load()] = maps.Clone(w.now) }
+func (w *followedWriter) note() { w.past[w.d.Metrics().LastSequence] = maps.Clone(w.now) }
 
 func (w *followedWriter) key() string { return fmt.Sprintf("%03d", w.rnd.IntN(200)) }
 
@@ -139,7 +118,7 @@ func (w *followedWriter) step() {
 		require.NoError(t, w.d.Flush())
 	case 2:
 		require.NoError(t, w.d.Close())
-		w.d = mustOpen(t, w.o)
+		w.d = storetest.MustOpen(t, w.o)
 	case 3:
 		a, b := w.key(), w.key()
 		a, b = min(a, b), max(a, b)
@@ -165,7 +144,7 @@ func (w *followedWriter) load() {
 }
 
 func (w *followedWriter) apply() {
-	var b Batch
+	var b db.Batch
 	for range 1 + w.rnd.IntN(10) {
 		key, value := w.key(), fmt.Sprintf("%0*d", 1+w.rnd.IntN(300), w.rnd.Uint32())
 		if w.rnd.IntN(4) == 0 {
@@ -180,44 +159,44 @@ func (w *followedWriter) apply() {
 }
 
 // check refreshes f and compares it with what the writer had, and has.
-func (w *followedWriter) check(f *DB) {
+func (w *followedWriter) check(f *db.DB) {
 	require.NoError(w.t, f.Refresh(w.t.Context()))
 	lag, err := f.Lag()
 	require.NoError(w.t, err)
 	require.Zero(w.t, lag.Operations) // but a compaction may have added an edit
 	want, ok := w.past[lag.Seq]
 	require.True(w.t, ok, "%d is within a batch", lag.Seq)
-	require.Equal(w.t, want, everything(w.t, f))
+	require.Equal(w.t, want, storetest.Contents(w.t, f))
 	require.Equal(w.t, w.now, want)
 }
 
 // Lag gives the error of Refresh when a smaller database has the place of the one that is followed.
 func TestLagOfADatabaseThatWasCreatedAgain(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d := mustOpen(t, o)
-	putAll(t, d, "a", "1", "b", "1", "c", "1")
-	f := mustFollow(t, o)
+	o := storetest.Options(vfs.NewMem())
+	d := storetest.MustOpen(t, o)
+	storetest.PutAll(t, d, "a", "1", "b", "1", "c", "1")
+	f := storetest.MustFollow(t, o)
 	require.NoError(t, d.Close())
-	require.NoError(t, Destroy("db", o))
-	d = openTest(t, o)
-	putAll(t, d, "a", "new")
+	require.NoError(t, db.Destroy("db", o))
+	d = storetest.Open(t, o)
+	storetest.PutAll(t, d, "a", "new")
 	_, err := f.Lag()
 	require.ErrorContains(t, err, "the last operation is number 1 now, but it was 3: the database was restored, repaired or replaced")
 	require.Equal(t, err.Error(), f.Refresh(t.Context()).Error())
-	requireContent(t, f, "a", "1", "b", "1", "c", "1")
+	storetest.RequireContent(t, f, "a", "1", "b", "1", "c", "1")
 }
 
 func TestAFollowerOfNothing(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	_, err := OpenFollower("db", o)
+	o := storetest.Options(vfs.NewMem())
+	_, err := db.OpenFollower("db", o)
 	require.ErrorContains(t, err, "there is no database")
 	require.NoError(t, o.FS.MkdirAll("db"))
-	_, err = OpenFollower("db", o)
+	_, err = db.OpenFollower("db", o)
 	require.ErrorContains(t, err, "there is no database")
 	names, err := o.FS.List("db")
 	require.NoError(t, err)
 	require.Empty(t, names)
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	require.ErrorContains(t, d.Refresh(t.Context()), "not a follower")
 	_, err = d.Lag()
 	require.ErrorContains(t, err, "not a follower")
@@ -226,9 +205,9 @@ func TestAFollowerOfNothing(t *testing.T) {
 // Readers of a follower that is refreshed all the time see whole batches and loads only, in their order,
 // while the writer flushes, compacts, loads and deletes ranges.
 func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.Memtables.Size, o.Limits.ManifestSize = 16<<10, 4<<10
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	const keys = 8
 	names := make([][]byte, keys)
 	for i := range names {
@@ -243,7 +222,7 @@ func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
 			}
 			return errors.Join(err, l.Commit())
 		}
-		var b Batch
+		var b db.Batch
 		for _, name := range names {
 			b.Put(name, value)
 		}
@@ -252,12 +231,12 @@ func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
 		case 20:
 			err = errors.Join(err, d.Flush())
 		case 70:
-			err = errors.Join(err, d.Compact(background, nil, nil))
+			err = errors.Join(err, d.Compact(context.Background(), nil, nil))
 		}
 		return err
 	}
 	require.NoError(t, write(0))
-	f := mustFollow(t, o)
+	f := storetest.MustFollow(t, o)
 	done := make(chan struct{})
 	var group sync.WaitGroup
 	failures := make(chan error, 8)
@@ -276,7 +255,7 @@ func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
 			}
 		})
 	}
-	try(func() error { return f.Refresh(background) })
+	try(func() error { return f.Refresh(context.Background()) })
 	for range 2 {
 		last := ""
 		try(func() error {
@@ -289,7 +268,7 @@ func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
 		})
 	}
 	rounds := 1200
-	if sampled() {
+	if fixture.Sampled() {
 		rounds = 400
 	}
 	for i := 1; i <= rounds; i++ {
@@ -305,7 +284,7 @@ func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
 }
 
 // wholeBatch reads all names in several ways, and returns the number of the batch that wrote them.
-func wholeBatch(f *DB, names [][]byte) (shown string, err error) {
+func wholeBatch(f *db.DB, names [][]byte) (shown string, err error) {
 	note := func(how string, value []byte) {
 		if number := string(value[:min(8, len(value))]); number < shown {
 			err = errors.Join(err, fmt.Errorf("%s shows %s after %s", how, number, shown))
@@ -361,43 +340,43 @@ func wholeBatch(f *DB, names [][]byte) (shown string, err error) {
 
 func TestAFollowerRefreshesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := testOptions(vfs.NewMem())
-		d := openTest(t, o)
-		putAll(t, d, "a", "1")
+		o := storetest.Options(vfs.NewMem())
+		d := storetest.Open(t, o)
+		storetest.PutAll(t, d, "a", "1")
 		failed := make(chan error, 10)
 		follow := *o
 		follow.FollowInterval = time.Second
-		follow.EventListener = &EventListener{BackgroundError: func(err error) { failed <- err }}
-		f := mustFollow(t, &follow)
-		putAll(t, d, "a", "2")
-		requireContent(t, f, "a", "1")
+		follow.EventListener = &db.EventListener{BackgroundError: func(err error) { failed <- err }}
+		f := storetest.MustFollow(t, &follow)
+		storetest.PutAll(t, d, "a", "2")
+		storetest.RequireContent(t, f, "a", "1")
 		<-time.After(1100 * time.Millisecond)
-		requireContent(t, f, "a", "2")
+		storetest.RequireContent(t, f, "a", "2")
 
-		current := filepath.Join(d.files.Path, base.CurrentName)
+		current := filepath.Join("db", base.CurrentName)
 		require.NoError(t, o.FS.Rename(current, current+".away"))
 		<-time.After(5 * time.Second)
 		require.Len(t, failed, 1, "the first error of a series")
-		requireContent(t, f, "a", "2")
+		storetest.RequireContent(t, f, "a", "2")
 		require.NoError(t, o.FS.Rename(current+".away", current))
-		putAll(t, d, "a", "3")
+		storetest.PutAll(t, d, "a", "3")
 		<-time.After(2 * time.Second)
-		requireContent(t, f, "a", "3")
+		storetest.RequireContent(t, f, "a", "3")
 		require.NoError(t, f.Close())
 		require.NoError(t, d.Close())
 	})
 }
 
 func TestClosingAFollowerWhileItIsUsed(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d := openTest(t, o)
-	putAll(t, d, "a", "1")
+	o := storetest.Options(vfs.NewMem())
+	d := storetest.Open(t, o)
+	storetest.PutAll(t, d, "a", "1")
 	require.NoError(t, d.Flush())
 	for range 20 {
-		f := mustFollow(t, o)
+		f := storetest.MustFollow(t, o)
 		var group sync.WaitGroup
 		for _, use := range []func() error{
-			func() error { return f.Refresh(background) },
+			func() error { return f.Refresh(context.Background()) },
 			func() error { _, err := f.Get([]byte("a")); return err },
 			func() error { _, err := f.Lag(); return err },
 			func() error { _, err := f.MultiGet([][]byte{[]byte("a")}); return err },
@@ -405,7 +384,7 @@ func TestClosingAFollowerWhileItIsUsed(t *testing.T) {
 			group.Go(func() {
 				for {
 					if err := use(); err != nil {
-						assert.Equal(t, ErrClosed, err)
+						assert.Equal(t, db.ErrClosed, err)
 						return
 					}
 				}
@@ -420,43 +399,43 @@ func TestClosingAFollowerWhileItIsUsed(t *testing.T) {
 
 // The logs are in another directory, and move while the follower reads.
 func TestAFollowerFindsTheLogs(t *testing.T) {
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.LogDir = "logs"
-	d := mustOpen(t, o)
-	putAll(t, d, "a", "1")
+	d := storetest.MustOpen(t, o)
+	storetest.PutAll(t, d, "a", "1")
 	follow := *o
 	follow.LogDir = ""
-	f := mustFollow(t, &follow)
-	requireContent(t, f, "a", "1")
+	f := storetest.MustFollow(t, &follow)
+	storetest.RequireContent(t, f, "a", "1")
 	for i, dir := range []string{"db", "other", "db"} {
 		require.NoError(t, d.Close())
 		o.LogDir = dir
-		d = mustOpen(t, o)
-		putAll(t, d, "a", dir)
+		d = storetest.MustOpen(t, o)
+		storetest.PutAll(t, d, "a", dir)
 		require.NoError(t, f.Refresh(t.Context()), "%d", i)
-		requireContent(t, f, "a", dir)
+		storetest.RequireContent(t, f, "a", dir)
 	}
 	require.NoError(t, d.Close())
 }
 
 // A table that was removed can be read by all that was begun before, in any way.
 func TestReadersOfRemovedTables(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d := openTest(t, o)
-	putAll(t, d, "a", "1", "b", "1")
+	o := storetest.Options(vfs.NewMem())
+	d := storetest.Open(t, o)
+	storetest.PutAll(t, d, "a", "1", "b", "1")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	f := mustFollow(t, o)
+	f := storetest.MustFollow(t, o)
 	it, err := f.NewIterator(nil)
 	require.NoError(t, err)
-	putAll(t, d, "a", "2")
+	storetest.PutAll(t, d, "a", "2")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireContent(t, f, "a", "1", "b", "1")
+	storetest.RequireContent(t, f, "a", "1", "b", "1")
 	require.NoError(t, f.Refresh(t.Context()))
 	require.True(t, it.First())
 	require.Equal(t, "1", string(it.Value()))
 	require.NoError(t, it.Close())
-	requireContent(t, f, "a", "2", "b", "1")
-	requireNoFaults(t, f)
+	storetest.RequireContent(t, f, "a", "2", "b", "1")
+	storetest.RequireNoFaults(t, f)
 	e, err := f.Explain([]byte("a"))
 	require.NoError(t, err)
 	require.True(t, e.Found)

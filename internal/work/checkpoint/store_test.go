@@ -1,4 +1,4 @@
-package db
+package checkpoint_test
 
 import (
 	"context"
@@ -14,18 +14,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-func checkpointTo(t testing.TB, d *DB, dir string) CheckpointInfo {
-	t.Helper()
-	info, err := d.Checkpoint(background, dir, nil)
-	require.NoError(t, err)
-	return info
-}
 
 // A checkpoint has the state of its moment, whatever is in tables, full logs and the newest log. Later
 // writes to either database do not change the other.
@@ -33,32 +29,32 @@ func TestACheckpointHasTheStateOfItsMoment(t *testing.T) {
 	for name, logDir := range map[string]string{"one directory": "", "logs elsewhere": "logs"} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
-			o := testOptions(mem)
+			o := storetest.Options(mem)
 			o.LogDir = logDir
-			d := openTest(t, o)
+			d := storetest.Open(t, o)
 			model := map[string]string{}
 			for round := range 6 {
 				for i := range 300 {
 					key, value := fmt.Sprintf("key%04d", (i*7+round*100)%700), fmt.Sprintf("%d-%d", round, i)
-					require.NoError(t, d.Put([]byte(key), []byte(value), &WriteOptions{NoSync: i%2 == 0, Buffered: i%3 == 0}))
+					require.NoError(t, d.Put([]byte(key), []byte(value), &db.WriteOptions{NoSync: i%2 == 0, Buffered: i%3 == 0}))
 					model[key] = value
 				}
 				key := fmt.Sprintf("key%04d", round)
-				require.NoError(t, d.Delete([]byte(key), NoSync))
+				require.NoError(t, d.Delete([]byte(key), db.NoSync))
 				delete(model, key)
 				dir := fmt.Sprintf("copies/%d", round)
-				info := checkpointTo(t, d, dir)
-				require.Equal(t, d.finder.VisibleSeq.Load(), info.Seq)
+				info := storetest.CheckpointTo(t, d, dir)
+				require.Equal(t, d.Metrics().LastSequence, info.Seq)
 				require.NoError(t, d.Put([]byte("later"), nil, nil))
 				after := mem.Crash() // it is durable
 				require.NoError(t, d.Delete([]byte("later"), nil))
 				for _, fsys := range []*vfs.Mem{mem, after} {
-					c, err := Open(dir, &Options{FS: fsys})
+					c, err := db.Open(dir, &db.Options{FS: fsys})
 					require.NoError(t, err)
 					require.True(t, c.OpenReport().ClosedCleanly)
 					require.Equal(t, model, mapOf(t, c))
 					require.NoError(t, c.Put([]byte("only in the copy"), nil, nil))
-					require.NoError(t, c.Compact(background, nil, nil))
+					require.NoError(t, c.Compact(context.Background(), nil, nil))
 					require.NoError(t, c.Close())
 				}
 				require.Equal(t, model, mapOf(t, d))
@@ -67,7 +63,7 @@ func TestACheckpointHasTheStateOfItsMoment(t *testing.T) {
 	}
 }
 
-func mapOf(t testing.TB, d *DB) map[string]string {
+func mapOf(t testing.TB, d *db.DB) map[string]string {
 	t.Helper()
 	got := map[string]string{}
 	it, err := d.NewIterator(nil)
@@ -83,19 +79,19 @@ func mapOf(t testing.TB, d *DB) map[string]string {
 // writes: those before the call, and none after it.
 func TestCheckpointsDuringWrites(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	o.Memtables.Size = 16 << 10
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	var done atomic.Bool
 	var group sync.WaitGroup
 	var written [3]atomic.Int64
 	for w := range written {
 		group.Go(func() {
 			for i := int64(0); !done.Load(); i++ {
-				var b Batch
+				var b db.Batch
 				b.Put(fmt.Appendf(nil, "w%d/%08d", w, i), make([]byte, 100))
 				b.Put(fmt.Appendf(nil, "newest/%d", w), fmt.Appendf(nil, "%d", i))
-				if d.Apply(&b, &WriteOptions{NoSync: i%5 > 0, Buffered: i%2 == 0}) != nil {
+				if d.Apply(&b, &db.WriteOptions{NoSync: i%5 > 0, Buffered: i%2 == 0}) != nil {
 					return
 				}
 				written[w].Store(i + 1)
@@ -103,7 +99,7 @@ func TestCheckpointsDuringWrites(t *testing.T) {
 		})
 	}
 	rounds := 60
-	if sampled() {
+	if fixture.Sampled() {
 		rounds = 12
 	}
 	for n := range rounds {
@@ -112,14 +108,14 @@ func TestCheckpointsDuringWrites(t *testing.T) {
 			least[w] = written[w].Load()
 		}
 		dir := fmt.Sprintf("copies/%d", n)
-		_, err := d.Checkpoint(background, dir, &CheckpointOptions{Flush: n%4 == 0})
+		_, err := d.Checkpoint(context.Background(), dir, &db.CheckpointOptions{Flush: n%4 == 0})
 		require.NoError(t, err)
-		c, err := Open(dir, &Options{FS: mem})
+		c, err := db.Open(dir, &db.Options{FS: mem})
 		require.NoError(t, err)
 		for w := range written {
 			most := written[w].Load() + 1
 			count := int64(0)
-			entries, failed := c.All(PrefixBounds(fmt.Appendf(nil, "w%d/", w)))
+			entries, failed := c.All(db.PrefixBounds(fmt.Appendf(nil, "w%d/", w)))
 			for range entries {
 				count++
 			}
@@ -133,7 +129,7 @@ func TestCheckpointsDuringWrites(t *testing.T) {
 			}
 		}
 		require.NoError(t, c.Close())
-		require.NoError(t, Destroy(dir, &Options{FS: mem}))
+		require.NoError(t, db.Destroy(dir, &db.Options{FS: mem}))
 	}
 	done.Store(true)
 	group.Wait()
@@ -164,13 +160,15 @@ func (f *copyFaults) fault(op wrap.Op) *wrap.Fault {
 }
 
 // storeToCopy returns a store with tables and two logs.
-func storeToCopy(t *testing.T, mem *vfs.Mem, f *copyFaults) *DB {
+func storeToCopy(t *testing.T, mem *vfs.Mem, f *copyFaults) *db.DB {
 	t.Helper()
-	d := openTest(t, testOptions(wrap.NewFaulty(mem, f.fault)))
-	t.Cleanup(mustPause(t, d))
-	fill(t, d, 0, 200)
+	d := storetest.Open(t, storetest.Options(wrap.NewFaulty(mem, f.fault)))
+	resume, err := d.PauseCompactions(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(resume)
+	storetest.Fill(t, d, 0, 200)
 	require.NoError(t, d.Flush())
-	fill(t, d, 100, 300)
+	storetest.Fill(t, d, 100, 300)
 	return d
 }
 
@@ -179,7 +177,7 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 	counting := &copyFaults{at: -1}
 	d := storeToCopy(t, vfs.NewMem(), counting)
 	counting.active.Store(true)
-	checkpointTo(t, d, "copies/one")
+	storetest.CheckpointTo(t, d, "copies/one")
 	total := counting.next.Load()
 	require.Greater(t, total, int64(20))
 	for at := range total {
@@ -190,7 +188,7 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 			d := storeToCopy(t, mem, f)
 			want := mapOf(t, d)
 			f.active.Store(true)
-			_, err := d.Checkpoint(background, "copies/one", nil)
+			_, err := d.Checkpoint(context.Background(), "copies/one", nil)
 			f.active.Store(false)
 			kind := wrap.OpKind(f.kind.Load())
 			_, there := mem.Stat("copies/one")
@@ -209,9 +207,9 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 					_, left := mem.Stat("copies/one.checkpoint")
 					require.ErrorIs(t, left, fs.ErrNotExist, "operation %d, %v", at, kind)
 				}
-				checkpointTo(t, d, "copies/one")
+				storetest.CheckpointTo(t, d, "copies/one")
 			}
-			c, err := Open("copies/one", &Options{FS: mem})
+			c, err := db.Open("copies/one", &db.Options{FS: mem})
 			require.NoError(t, err)
 			require.Equal(t, want, mapOf(t, c))
 			require.NoError(t, c.Close())
@@ -222,7 +220,7 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 // A symbolic link leads into the database's directory, where the checkpoint would be taken for a part of it.
 func TestACheckpointThroughALinkIntoTheDatabaseIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	d, err := Open(filepath.Join(dir, "db"), &Options{LogDir: filepath.Join(dir, "logs")})
+	d, err := db.Open(filepath.Join(dir, "db"), &db.Options{LogDir: filepath.Join(dir, "logs")})
 	require.NoError(t, err)
 	defer d.Close()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "db", "changes"), 0o700))
@@ -231,41 +229,41 @@ func TestACheckpointThroughALinkIntoTheDatabaseIsRefused(t *testing.T) {
 		if err := os.Symlink(filepath.Join(dir, target), link); err != nil {
 			t.Skip("no symbolic links:", err)
 		}
-		_, err = d.Checkpoint(background, filepath.Join(link, "copy"), nil)
+		_, err = d.Checkpoint(context.Background(), filepath.Join(link, "copy"), nil)
 		require.ErrorContains(t, err, "which belongs to the database; choose a directory outside", target)
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "elsewhere"), 0o700))
 	require.NoError(t, os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "db", "out")))
-	checkpointTo(t, d, filepath.Join(dir, "db", "out", "copy")) // a link out of it
+	storetest.CheckpointTo(t, d, filepath.Join(dir, "db", "out", "copy")) // a link out of it
 }
 
 func TestCheckpointsThatAreRefused(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
-	fill(t, d, 0, 100)
+	d := storetest.Open(t, storetest.Options(mem))
+	storetest.Fill(t, d, 0, 100)
 	var none context.Context
 	_, err := d.Checkpoint(none, "copy", nil)
 	require.ErrorContains(t, err, "Checkpoint: the context is nil")
 	for _, dir := range []string{"db", "db/copy", "db/LOGDIR", "db/../db/000100.ldb"} {
-		_, err = d.Checkpoint(background, dir, nil)
+		_, err = d.Checkpoint(context.Background(), dir, nil)
 		require.ErrorContains(t, err, "within db, which belongs to the database; choose a directory outside", dir)
 	}
 	require.NoError(t, mem.MkdirAll("there"))
-	_, err = d.Checkpoint(background, "there", nil)
+	_, err = d.Checkpoint(context.Background(), "there", nil)
 	require.ErrorIs(t, err, fs.ErrExist)
-	ctx, cancel := context.WithCancel(background)
+	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = d.Checkpoint(ctx, "copy", nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, vfs.MkdirAllSynced(mem, "taken.checkpoint"))
-	writeFile(t, mem, filepath.Join("taken.checkpoint", "notes.txt"), nil)
-	_, err = d.Checkpoint(background, "taken", nil)
+	fixture.WriteFile(t, mem, filepath.Join("taken.checkpoint", "notes.txt"), nil)
+	_, err = d.Checkpoint(context.Background(), "taken", nil)
 	require.ErrorContains(t, err, "taken.checkpoint exists, and is not what an interrupted checkpoint left; move it away")
 	require.NoError(t, mem.Remove(filepath.Join("taken.checkpoint", "notes.txt")))
 	lock, err := mem.Lock(filepath.Join("taken.checkpoint", base.LockName), false)
 	require.NoError(t, err)
-	_, err = d.Checkpoint(background, "taken", nil)
-	require.ErrorIs(t, err, ErrLocked)
+	_, err = d.Checkpoint(context.Background(), "taken", nil)
+	require.ErrorIs(t, err, db.ErrLocked)
 	require.NoError(t, lock.Close())
 	for _, dir := range []string{"copy", "copy.checkpoint"} {
 		_, err = mem.Stat(dir)
@@ -276,38 +274,38 @@ func TestCheckpointsThatAreRefused(t *testing.T) {
 // The bug: the temporary directory was emptied whatever it was.
 func TestACheckpointSparesOtherDirectories(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
-	fill(t, d, 0, 10)
-	checkpointTo(t, d, "copy.checkpoint")
-	_, err := d.Checkpoint(background, "copy", nil)
+	d := storetest.Open(t, storetest.Options(mem))
+	storetest.Fill(t, d, 0, 10)
+	storetest.CheckpointTo(t, d, "copy.checkpoint")
+	_, err := d.Checkpoint(context.Background(), "copy", nil)
 	require.ErrorContains(t, err, "copy.checkpoint exists, and is not what an interrupted checkpoint left; move it away")
-	c, err := Open("copy.checkpoint", testOptions(mem))
+	c, err := db.Open("copy.checkpoint", storetest.Options(mem))
 	require.NoError(t, err)
 	require.Equal(t, mapOf(t, d), mapOf(t, c))
 	require.NoError(t, c.Close())
 
 	require.NoError(t, mem.MkdirAll("other.checkpoint"))
-	writeFile(t, mem, filepath.Join("other.checkpoint", base.FileName(base.FileTemp, 0)), []byte("that one"))
-	writeFile(t, mem, filepath.Join("other.checkpoint", base.CurrentName), nil)
-	_, err = d.Checkpoint(background, "other", nil)
+	fixture.WriteFile(t, mem, filepath.Join("other.checkpoint", base.FileName(base.FileTemp, 0)), []byte("that one"))
+	fixture.WriteFile(t, mem, filepath.Join("other.checkpoint", base.CurrentName), nil)
+	_, err = d.Checkpoint(context.Background(), "other", nil)
 	require.ErrorContains(t, err, "is of an interrupted checkpoint to another directory; remove it")
 
 	dir := t.TempDir()
-	o := &Options{Memtables: MemtableOptions{Size: 64 << 10}}
-	real, err := Open(filepath.Join(dir, "db"), o)
+	o := &db.Options{Memtables: db.MemtableOptions{Size: 64 << 10}}
+	real, err := db.Open(filepath.Join(dir, "db"), o)
 	require.NoError(t, err)
 	defer real.Close()
 	require.NoError(t, real.Put([]byte("a"), []byte("1"), nil))
 	linked := filepath.Join(dir, "linked")
-	_, err = real.Checkpoint(background, linked, nil)
+	_, err = real.Checkpoint(context.Background(), linked, nil)
 	require.NoError(t, err)
 	if err := os.Symlink(linked, filepath.Join(dir, "new.checkpoint")); err != nil {
 		require.ErrorIs(t, err, fs.ErrPermission, "Windows does not let everybody make links")
 		return
 	}
-	_, err = real.Checkpoint(background, filepath.Join(dir, "new"), nil)
+	_, err = real.Checkpoint(context.Background(), filepath.Join(dir, "new"), nil)
 	require.ErrorContains(t, err, "it is a symbolic link, want a directory")
-	c, err = Open(linked, &Options{ErrorIfMissing: true})
+	c, err = db.Open(linked, &db.Options{ErrorIfMissing: true})
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 }
@@ -315,35 +313,43 @@ func TestACheckpointSparesOtherDirectories(t *testing.T) {
 // A read-only store can be copied too. What its logs have is in tables of the copy: the logs may be
 // damaged, or of another engine whose MANIFEST says other things about them.
 func TestACheckpointOfAReadOnlyStore(t *testing.T) {
-	mem := vfs.NewMem()
-	g := newGate()
-	d := mustOpen(t, testOptions(wrap.NewFaulty(mem, g.hook)))
-	fill(t, d, 0, 200)
+	fsys := fixture.NewFailing()
+	mem := fsys.Mem
+	d := storetest.MustOpen(t, storetest.Options(fsys))
+	storetest.Fill(t, d, 0, 200)
 	require.NoError(t, d.Flush())
-	fill(t, d, 100, 300)
-	g.closed.Store(true)
+	storetest.Fill(t, d, 100, 300)
+	arrived, open := make(chan struct{}, 100), make(chan struct{})
+	fsys.On(func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && fixture.IsTable(op.Name) {
+			arrived <- struct{}{}
+			<-open
+		}
+		return nil
+	})
 	flushed := make(chan error)
 	go func() { flushed <- d.Flush() }()
-	<-g.arrived
-	fill(t, d, 250, 350)
+	<-arrived
+	fsys.Heal()
+	storetest.Fill(t, d, 250, 350)
 	require.NoError(t, d.SyncLog())
 	want := mapOf(t, d)
 	crashed := mem.Crash() // with two logs
-	close(g.open)
+	close(open)
 	require.NoError(t, <-flushed)
 	require.NoError(t, d.Close())
 	for _, mem := range []*vfs.Mem{mem, crashed} {
-		o := testOptions(mem)
+		o := storetest.Options(mem)
 		o.ReadOnly = true
-		d := openTest(t, o)
-		info := checkpointTo(t, d, "copy")
-		require.Equal(t, d.finder.VisibleSeq.Load(), info.Seq)
+		d := storetest.Open(t, o)
+		info := storetest.CheckpointTo(t, d, "copy")
+		require.Equal(t, d.Metrics().LastSequence, info.Seq)
 		require.Equal(t, d.Metrics().Total().Bytes, info.BytesLinked, "only tables")
 		require.Zero(t, info.Logs)
 		if mem == crashed {
 			require.Positive(t, info.BytesCopied)
 		}
-		c, err := Open("copy", &Options{FS: mem.Crash(), ErrorIfMissing: true})
+		c, err := db.Open("copy", &db.Options{FS: mem.Crash(), ErrorIfMissing: true})
 		require.NoError(t, err)
 		require.Equal(t, want, mapOf(t, c))
 		require.NoError(t, c.Close())
@@ -353,30 +359,31 @@ func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 func TestDirIsTheDirectoryOfTheStore(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	d, err := Open("fruit", nil)
+	d, err := db.Open("fruit", nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	require.True(t, filepath.IsAbs(d.Dir()))
 	require.Equal(t, "fruit", filepath.Base(d.Dir()))
-	require.Empty(t, (*DB)(nil).Dir())
-	require.Empty(t, new(DB).Dir())
+	require.Empty(t, (*db.DB)(nil).Dir())
+	require.Empty(t, new(db.DB).Dir())
 }
 
 // Tables are linked: a checkpoint writes no more than the newest log and a few small files.
 func TestACheckpointCopiesNoTables(t *testing.T) {
 	mem := vfs.NewMem()
 	counting := wrap.NewCounting(mem)
-	o := testOptions(counting)
+	o := storetest.Options(counting)
 	o.Memtables.Size = 64 << 10
-	d := openTest(t, o)
-	fill(t, d, 0, 20000)
-	settle(t, d)
+	d := storetest.Open(t, o)
+	storetest.Fill(t, d, 0, 20000)
+	storetest.Settle(t, d)
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
-	hold := mustPause(t, d)
-	defer hold()
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
+	resume, err := d.PauseCompactions(t.Context())
+	require.NoError(t, err)
+	defer resume()
 	before := counting.Snapshot()
-	info := checkpointTo(t, d, "copy")
+	info := storetest.CheckpointTo(t, d, "copy")
 	moved := counting.Snapshot().Sub(before).Total
 	require.Greater(t, info.Tables, 10)
 	require.Greater(t, info.BytesLinked, uint64(500<<10))
@@ -388,18 +395,18 @@ func TestACheckpointCopiesNoTables(t *testing.T) {
 // Where the file system cannot link, everything is copied.
 func TestACheckpointWithoutLinks(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	d := storetest.Open(t, storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind != wrap.OpLink {
 			return nil
 		}
 		return &wrap.Fault{Err: syscall.EXDEV}
 	})))
-	fill(t, d, 0, 3000)
-	info := checkpointTo(t, d, "copy")
+	storetest.Fill(t, d, 0, 3000)
+	info := storetest.CheckpointTo(t, d, "copy")
 	require.Zero(t, info.BytesLinked)
 	require.Positive(t, info.Tables)
 	want := mapOf(t, d)
-	c, err := Open("copy", &Options{FS: mem.Crash()})
+	c, err := db.Open("copy", &db.Options{FS: mem.Crash()})
 	require.NoError(t, err)
 	require.Equal(t, want, mapOf(t, c))
 	require.NoError(t, c.Close())
@@ -409,8 +416,8 @@ func TestACheckpointWithoutLinks(t *testing.T) {
 // damage that Options.Salvage had skipped.
 func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	mem := vfs.NewMem()
-	d := mustOpen(t, testOptions(mem))
-	fill(t, d, 0, 50)
+	d := storetest.MustOpen(t, storetest.Options(mem))
+	storetest.Fill(t, d, 0, 50)
 	want := mapOf(t, d)
 	require.NoError(t, d.SyncLog())
 	mem = mem.Crash()
@@ -422,27 +429,27 @@ func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	}
 	require.NoError(t, manifest.WriteFile(mem, "db", 91, e))
 	require.NoError(t, manifest.SetCurrent(mem, "db", 91))
-	writeFile(t, mem, filepath.Join("db", base.FileName(base.FileLog, 90)), nil)
-	copied := func(dir string, o *Options) map[string]string {
+	fixture.WriteFile(t, mem, filepath.Join("db", base.FileName(base.FileLog, 90)), nil)
+	copied := func(dir string, o *db.Options) map[string]string {
 		o.ReadOnly = true
-		d := openTest(t, o)
+		d := storetest.Open(t, o)
 		shown := mapOf(t, d)
-		checkpointTo(t, d, dir)
-		c, err := Open(dir, &Options{FS: mem, ErrorIfMissing: true})
+		storetest.CheckpointTo(t, d, dir)
+		c, err := db.Open(dir, &db.Options{FS: mem, ErrorIfMissing: true})
 		require.NoError(t, err)
 		require.Equal(t, shown, mapOf(t, c))
 		require.NoError(t, c.Close())
 		return shown
 	}
-	require.Equal(t, want, copied("copy", testOptions(mem)))
+	require.Equal(t, want, copied("copy", storetest.Options(mem)))
 
 	path := filepath.Join("db", base.FileName(base.FileLog, st.LogNum))
-	log := []byte(readFile(t, mem, path))
+	log := []byte(fixture.ReadFile(t, mem, path))
 	log[len(log)/2]++
 	require.NoError(t, mem.Remove(path))
-	writeFile(t, mem, path, log)
-	o := testOptions(mem)
-	o.Salvage = SalvageAll
+	fixture.WriteFile(t, mem, path, log)
+	o := storetest.Options(mem)
+	o.Salvage = db.SalvageAll
 	require.Less(t, len(copied("salvaged", o)), len(want))
 }
 
@@ -450,42 +457,42 @@ func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 // since.
 func TestACheckpointOfAFollower(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := openTest(t, o)
-	fill(t, d, 0, 200)
+	o := storetest.Options(mem)
+	d := storetest.Open(t, o)
+	storetest.Fill(t, d, 0, 200)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	fill(t, d, 100, 300)
-	f := mustFollow(t, o)
+	storetest.Fill(t, d, 100, 300)
+	f := storetest.MustFollow(t, o)
 	want := mapOf(t, f)
-	fill(t, d, 0, 400)
+	storetest.Fill(t, d, 0, 400)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	info := checkpointTo(t, f, "copy")
+	info := storetest.CheckpointTo(t, f, "copy")
 	require.Positive(t, info.BytesCopied)
 	require.Zero(t, info.Logs)
-	c, err := Open("copy", &Options{FS: mem, ErrorIfMissing: true})
+	c, err := db.Open("copy", &db.Options{FS: mem, ErrorIfMissing: true})
 	require.NoError(t, err)
 	require.Equal(t, want, mapOf(t, c))
-	requireNoFaults(t, c)
+	storetest.RequireNoFaults(t, c)
 	require.NoError(t, c.Close())
-	require.Equal(t, info.Seq, f.finder.VisibleSeq.Load())
+	require.Equal(t, info.Seq, f.Metrics().LastSequence)
 }
 
 // The directory was replaced under the follower: files of the same names are of another database.
 func TestACheckpointOfAFollowerHasItsOwnTables(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	fillWith := func(value string) {
-		d := mustOpen(t, o)
-		putAll(t, d, "a", value)
+		d := storetest.MustOpen(t, o)
+		storetest.PutAll(t, d, "a", value)
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Close())
 	}
 	fillWith("old")
-	f := mustFollow(t, o)
-	require.NoError(t, Destroy("db", o))
+	f := storetest.MustFollow(t, o)
+	require.NoError(t, db.Destroy("db", o))
 	fillWith("new")
-	checkpointTo(t, f, "copy")
-	c, err := Open("copy", &Options{FS: mem, ErrorIfMissing: true})
+	storetest.CheckpointTo(t, f, "copy")
+	c, err := db.Open("copy", &db.Options{FS: mem, ErrorIfMissing: true})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "old"}, mapOf(t, c))
 	require.NoError(t, c.Close())

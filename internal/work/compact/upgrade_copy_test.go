@@ -1,7 +1,8 @@
-package db
+package compact_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,9 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -48,7 +53,7 @@ func sideBySide(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func()) {
 // stepByStep returns a file system in which, after begin, the second sync of a directory, which is
 // that of the first step below level 0, waits until a table of the next step is created, unless one
 // already is.
-func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
+func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*db.DB)) {
 	var begun atomic.Bool
 	var synced, before atomic.Int64 // tables of level 0 and of the first step below it
 	next := make(chan struct{})
@@ -66,7 +71,7 @@ func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 		}
 		return nil
 	})
-	return gated, func(d *DB) {
+	return gated, func(d *db.DB) {
 		before.Store(int64(tablesOfSteps(t, d)))
 		begun.Store(true)
 	}
@@ -74,52 +79,52 @@ func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*DB)) {
 
 // tablesOfSteps returns how many tables the first upgrade steps of all levels have together. It
 // requires more tables than that, which make another step.
-func tablesOfSteps(t *testing.T, d *DB) (tables int) {
-	waitUntilIdle(d) // the last flush may still be running
-	v := d.state().Version
-	for level := range v.Levels {
-		if level == 0 { // level 0 is one step
-			tables += len(v.Levels[0].Files)
+func tablesOfSteps(t *testing.T, d *db.DB) (tables int) {
+	storetest.WaitUntilIdle(d) // the last flush may still be running
+	all, err := d.Tables()
+	require.NoError(t, err)
+	most := compact.UpgradeStepTables * d.Options().Tables.Size
+	var step, looked [db.NumLevels]int64 // bytes
+	for _, f := range all {
+		if looked[f.Level] > most {
 			continue
 		}
-		step, looked := int64(0), int64(0)
-		for _, f := range v.Levels[level].Files {
-			if step == 0 || step+int64(f.Size) <= compact.UpgradeStepTables*d.opts.Tables.Size {
-				step += int64(f.Size)
-				tables++
-			}
-			if looked += int64(f.Size); looked > compact.UpgradeStepTables*d.opts.Tables.Size {
-				break
-			}
+		if f.Level == 0 || step[f.Level] == 0 || step[f.Level]+int64(f.Bytes) <= most { // level 0 is one step
+			step[f.Level] += int64(f.Bytes)
+			tables++
+		}
+		if f.Level > 0 {
+			looked[f.Level] += int64(f.Bytes)
 		}
 	}
-	require.Less(t, tables, v.NumFiles())
+	require.Less(t, tables, len(all))
 	return tables
 }
 
 // smallTables returns options of a store of many small tables with small filters, which compacts
 // only on request.
-func smallTables(fsys vfs.FS) *Options {
-	o := crashOptions(fsys, 0)
-	o.Compaction.L0Trigger, o.Filters.Policy = 100, filter.NewBloomPolicy(4)
-	o.Tables.Compression, o.Limits.ManifestSize = NoCompression, 1<<20
-	return o
+func smallTables(fsys vfs.FS) *db.Options {
+	return &db.Options{
+		FS: fsys, Memtables: db.MemtableOptions{Size: 4 << 10}, Tables: db.TableOptions{Size: 4 << 10, BlockSize: 512, Compression: db.NoCompression},
+		Compaction: db.CompactionOptions{MaxLevelBase: 16 << 10, L0Trigger: 100},
+		Cache:      db.CacheOptions{Size: 64 << 10, MaxOpenFiles: 20}, Filters: db.FilterOptions{Policy: filter.NewBloomPolicy(4)},
+	}
 }
 
 // longValue returns values of which some hundred fill more tables than one step has.
-func longValue(i int) []byte { return append(testValue(i), make([]byte, 1100)...) }
+func longValue(i int) []byte { return append(fixture.Value(i), make([]byte, 1100)...) }
 
 // twiceFilled returns a store with tables of the same keys in level 0
 // and on a level below.
-func twiceFilled(t *testing.T, fsys vfs.FS, keys int) *DB {
-	d, err := Open("db", smallTables(fsys)) // an order checker would hide the files' ShareFrom
+func twiceFilled(t *testing.T, fsys vfs.FS, keys int) *db.DB {
+	d, err := db.Open("db", smallTables(fsys)) // an order checker would hide the files' ShareFrom
 	require.NoError(t, err)
 	for i := range keys {
-		require.NoError(t, d.Put(testKey(i), longValue(i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i), longValue(i), db.NoSync))
 	}
-	require.NoError(t, d.Compact(background, nil, nil))
+	require.NoError(t, d.Compact(context.Background(), nil, nil))
 	for i := 0; i < keys; i += 2 {
-		require.NoError(t, d.Put(testKey(i), []byte("newer"), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i), []byte("newer"), db.NoSync))
 		if i%(keys/4) == keys/4-2 {
 			require.NoError(t, d.Flush())
 		}
@@ -127,13 +132,13 @@ func twiceFilled(t *testing.T, fsys vfs.FS, keys int) *DB {
 	return d
 }
 
-func checkTwiceFilled(d *DB, keys int) error {
+func checkTwiceFilled(d *db.DB, keys int) error {
 	for i := range keys {
 		want := longValue(i)
 		if i%2 == 0 {
 			want = []byte("newer")
 		}
-		if got, err := d.Get(testKey(i)); err != nil || !bytes.Equal(got, want) {
+		if got, err := d.Get(fixture.Key(i)); err != nil || !bytes.Equal(got, want) {
 			return errors.Join(fmt.Errorf("key %d is %q, want %q", i, got, want), err)
 		}
 	}
@@ -173,7 +178,7 @@ func TestCrashAtEveryOperationOfConcurrentTableCopies(t *testing.T) {
 	t.Run("copied", func(t *testing.T) {
 		r := recorder.New(recorder.Image{})
 		gated, begin := sideBySide(t, r)
-		crashSideBySide(t, r, gated, func(*DB) { begin() })
+		crashSideBySide(t, r, gated, func(*db.DB) { begin() })
 	})
 	t.Run("one step while another is placed", func(t *testing.T) {
 		r := recorder.New(recorder.Image{})
@@ -184,23 +189,23 @@ func TestCrashAtEveryOperationOfConcurrentTableCopies(t *testing.T) {
 		r := recorder.New(recorder.Image{})
 		gated, begin := sideBySide(t, r)
 		sharing := &sharingFS{FS: gated}
-		crashSideBySide(t, r, sharing, func(*DB) { begin() })
+		crashSideBySide(t, r, sharing, func(*db.DB) { begin() })
 		require.Positive(t, sharing.shared.Load())
 	})
 }
 
 // crashSideBySide upgrades a store on fsys, which writes to r, and judges the files after each cut.
-func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB)) {
+func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*db.DB)) {
 	const keys = 80
 	d := twiceFilled(t, fsys, keys)
-	shape := shapeOfLevels(d)
+	shape := shapeOfLevels(t, d)
 	require.Greater(t, len(shape[0]), 3)
 	from := len(r.Trace().Ops)
 	begin(d)
-	report, err := d.UpgradeFilters(background, filter.NewBloomPolicy(20), nil)
+	report, err := d.UpgradeFilters(context.Background(), filter.NewBloomPolicy(20), nil)
 	require.NoError(t, err)
 	require.Equal(t, report.Tables, report.Upgraded)
-	require.Equal(t, shape, shapeOfLevels(d))
+	require.Equal(t, shape, shapeOfLevels(t, d))
 	require.NoError(t, d.Close())
 
 	var again, upgraded atomic.Int64
@@ -211,30 +216,30 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*DB))
 		mem := s.Image.Mem()
 		o := smallTables(mem)
 		o.Filters.Policy = filter.NewBloomPolicy(20)
-		d, err := Open("db", o)
+		d, err := db.Open("db", o)
 		if err != nil {
-			if m == recorder.M4 && errors.Is(err, ErrCorruption) {
+			if m == recorder.M4 && errors.Is(err, db.ErrCorruption) {
 				return nil
 			}
 			return err
 		}
 		err = checkTwiceFilled(d, keys)
 		if cut%3 != 0 { // the second upgrade takes as long again
-			return errors.Join(err, strayFilesWhenIdle(d, mem), d.Close())
+			return errors.Join(err, storetest.StrayFilesWhenIdle(d, mem), d.Close())
 		}
-		if r, uerr := d.UpgradeFilters(background, nil, nil); uerr != nil || r.Damaged > 0 {
+		if r, uerr := d.UpgradeFilters(context.Background(), nil, nil); uerr != nil || r.Damaged > 0 {
 			err = errors.Join(err, fmt.Errorf("upgraded again: %+v: %w", r, uerr))
 		} else if again.Add(1); r.Current > 0 {
 			upgraded.Add(1)
 		}
-		return errors.Join(err, checkTwiceFilled(d, keys), strayFilesWhenIdle(d, mem), d.Close())
+		return errors.Join(err, checkTwiceFilled(d, keys), storetest.StrayFilesWhenIdle(d, mem), d.Close())
 	}
 	limit := 0
-	if sampled() {
+	if fixture.Sampled() {
 		limit = 200
 	}
-	n, err := eachState(r.Trace(), crashModels(t), 1, limit, judge)
-	requireNoFailure(t, err)
+	n, err := cuts.EachState(r.Trace(), cuts.Models(t), 1, limit, judge)
+	cuts.RequireNoFailure(t, err)
 	require.Less(t, upgraded.Load(), again.Load(), "cuts before the first edit")
 	require.Positive(t, upgraded.Load(), "cuts after it")
 	t.Logf("%d tables, %d states, in %d of them some tables were upgraded", report.Tables, n, upgraded.Load())
@@ -257,9 +262,9 @@ func TestACopyThatFailsEndsTheOthers(t *testing.T) {
 	defer func() { require.NoError(t, d.Close()) }()
 	begin()
 	failing.Store(true)
-	r, err := d.UpgradeFilters(background, filter.NewBloomPolicy(20), nil)
+	r, err := d.UpgradeFilters(context.Background(), filter.NewBloomPolicy(20), nil)
 	require.ErrorIs(t, err, failed)
 	require.Zero(t, r.Upgraded)
-	require.NoError(t, strayFilesWhenIdle(d, mem))
+	require.NoError(t, storetest.StrayFilesWhenIdle(d, mem))
 	require.NoError(t, checkTwiceFilled(d, keys))
 }
