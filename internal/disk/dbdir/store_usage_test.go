@@ -1,4 +1,4 @@
-package db
+package dbdir_test
 
 import (
 	"io/fs"
@@ -7,31 +7,34 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // Every file of the directory counts once, where it belongs.
 func TestDiskUsageCountsEachFileOnce(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
-	fill(t, d, 0, 2000)
-	settle(t, d)
+	d := storetest.Open(t, storetest.Options(mem))
+	storetest.Fill(t, d, 0, 2000)
+	storetest.Settle(t, d)
 	snapshot, err := d.NewIterator(nil) // keeps the tables of this moment
 	require.NoError(t, err)
-	fill(t, d, 0, 500)
+	storetest.Fill(t, d, 0, 500)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	fill(t, d, 0, 3)
+	storetest.Fill(t, d, 0, 3)
 	require.NoError(t, d.SyncLog())
 	require.NoError(t, vfs.MkdirAllSynced(mem, filepath.Join("db", base.LostDir)))
-	writeFile(t, mem, filepath.Join("db", base.LostDir, "000007.ldb"), make([]byte, 777))
-	writeFile(t, mem, filepath.Join("db", "notes.txt"), make([]byte, 55))
+	fixture.WriteFile(t, mem, filepath.Join("db", base.LostDir, "000007.ldb"), make([]byte, 777))
+	fixture.WriteFile(t, mem, filepath.Join("db", "notes.txt"), make([]byte, 55))
 
-	waitUntilIdle(d)
-	var u DiskUsage
-	eventually(t, func() bool { // files are removed in the background
+	storetest.WaitUntilIdle(d)
+	var u db.DiskUsage
+	fixture.Eventually(t, func() bool { // files are removed in the background
 		u, err = d.DiskUsage()
 		require.NoError(t, err)
 		return u.Total == sizeOfFiles(t, mem)+777
@@ -45,7 +48,7 @@ func TestDiskUsageCountsEachFileOnce(t *testing.T) {
 	require.Equal(t, u.Total, u.Tables+u.UnlistedTables+u.Logs+u.Manifest+u.Lost+u.Other)
 
 	require.NoError(t, snapshot.Close())
-	eventually(t, func() bool {
+	fixture.Eventually(t, func() bool {
 		u, err = d.DiskUsage()
 		require.NoError(t, err)
 		return u.UnlistedTables == 0
@@ -73,10 +76,10 @@ func sizeOfFiles(t *testing.T, mem *vfs.Mem) (total uint64) {
 // A program may have put a file where Repair makes a directory.
 func TestDiskUsageWithAFileNamedLost(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
+	d := storetest.Open(t, storetest.Options(mem))
 	before, err := d.DiskUsage()
 	require.NoError(t, err)
-	writeFile(t, mem, filepath.Join("db", base.LostDir), make([]byte, 5))
+	fixture.WriteFile(t, mem, filepath.Join("db", base.LostDir), make([]byte, 5))
 	after, err := d.DiskUsage()
 	require.NoError(t, err)
 	require.Equal(t, before.Other+5, after.Other)
@@ -87,13 +90,13 @@ func TestDiskUsageReturnsErrorsOfTheFileSystem(t *testing.T) {
 	mem := vfs.NewMem()
 	failing := false
 	fail := wrap.OpKind(0)
-	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	o := storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if failing && op.Kind == fail {
 			return &wrap.Fault{}
 		}
 		return nil
 	}))
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	for _, fail = range []wrap.OpKind{wrap.OpList, wrap.OpStat} {
 		failing = true
 		_, err := d.DiskUsage()
@@ -101,34 +104,4 @@ func TestDiskUsageReturnsErrorsOfTheFileSystem(t *testing.T) {
 		require.ErrorIs(t, err, wrap.ErrInjected, "%v", fail)
 		require.ErrorContains(t, err, "sievedb: DiskUsage: ")
 	}
-}
-
-// What is only in memory counts in EstimateSize, and moves to the tables with the flush.
-func TestEstimatesIncludeMemtables(t *testing.T) {
-	d := openTest(t, &Options{FS: vfs.NewMem()})
-	fill(t, d, 0, 4000)
-	all, err := d.EstimateSize(nil, nil)
-	require.NoError(t, err)
-	require.Zero(t, all.Tables)
-	require.InEpsilon(t, d.state().Mem.Size(), all.Memtables, 0.3)
-	tenth, err := d.EstimateSize(testKey(1000), testKey(1400))
-	require.NoError(t, err)
-	require.InEpsilon(t, float64(all.Memtables)/10, tenth.Memtables, 0.4)
-	onDisk, err := d.ApproximateSize(nil, nil)
-	require.NoError(t, err)
-	require.Zero(t, onDisk)
-
-	require.NoError(t, d.Flush())
-	after, err := d.EstimateSize(nil, nil)
-	require.NoError(t, err)
-	require.Zero(t, after.Memtables)
-	require.InEpsilon(t, d.Metrics().Total().Bytes, after.Tables, 0.1)
-	require.NoError(t, d.Put(testKey(5000), make([]byte, 5000), NoSync))
-	one, err := d.EstimateSize(testKey(5000), nil)
-	require.NoError(t, err)
-	require.Zero(t, one.Tables)
-	require.InEpsilon(t, 5000, one.Memtables, 0.02)
-	none, err := d.EstimateSize(testKey(9), testKey(5))
-	require.NoError(t, err)
-	require.Zero(t, none)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package db
+package dbdir_test
 
 import (
 	"os"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,16 +20,16 @@ func TestALinkToTheOwnDirectoryBringsTheLogsBack(t *testing.T) {
 	dir, link, logs := filepath.Join(root, "db"), filepath.Join(root, "link"), filepath.Join(root, "logs")
 	putIn(t, vfs.OS, dir, logs, "a")
 	require.NoError(t, os.Symlink(dir, link))
-	o := testOptions(nil)
+	o := storetest.Options(nil)
 	o.LogDir = link
-	require.NoError(t, Repair(dir, o))
+	require.NoError(t, db.Repair(dir, o))
 	putIn(t, vfs.OS, dir, link, "b")
 	require.NotEmpty(t, logsOf(t, vfs.OS, dir))
 	requireKeys(t, vfs.OS, link, "a", "b")
 
 	putIn(t, vfs.OS, dir, logs)
 	removeDir(t, vfs.OS, logs)
-	report, err := RepairWithReport(dir, o)
+	report, err := db.RepairWithReport(dir, o)
 	require.NoError(t, err)
 	require.Equal(t, logs, report.LogsAbandoned)
 
@@ -43,9 +45,9 @@ func TestALinkThatLeadsNowhereIsNoLogDirectory(t *testing.T) {
 	root := t.TempDir()
 	link := filepath.Join(root, "link")
 	require.NoError(t, os.Symlink(filepath.Join(root, "nowhere"), link))
-	o := testOptions(nil)
+	o := storetest.Options(nil)
 	o.LogDir = link
-	_, err := Open(filepath.Join(root, "new", "deep"), o)
+	_, err := db.Open(filepath.Join(root, "new", "deep"), o)
 	require.ErrorContains(t, err, "sievedb: creating the directory "+link)
 	names, err := vfs.OS.List(root)
 	require.NoError(t, err)

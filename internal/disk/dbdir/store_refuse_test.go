@@ -1,4 +1,4 @@
-package db
+package dbdir_test
 
 import (
 	"io/fs"
@@ -10,20 +10,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // putIn opens the database in dir with its logs in logDir, puts keys, and closes it.
 func putIn(t *testing.T, fsys vfs.FS, dir, logDir string, keys ...string) {
 	t.Helper()
-	o := testOptions(fsys)
+	o := storetest.Options(fsys)
 	o.LogDir = logDir
-	d, err := Open(dir, o)
+	d, err := db.Open(dir, o)
 	require.NoError(t, err)
 	for _, key := range keys {
-		require.NoError(t, d.Put([]byte(key), []byte(dir), Sync))
+		require.NoError(t, d.Put([]byte(key), []byte(dir), db.Sync))
 	}
 	require.NoError(t, d.Close())
 }
@@ -31,9 +34,9 @@ func putIn(t *testing.T, fsys vfs.FS, dir, logDir string, keys ...string) {
 // requireKeys opens the database in dir where it recorded its logs. It has exactly those keys.
 func requireKeys(t *testing.T, fsys vfs.FS, dir string, keys ...string) {
 	t.Helper()
-	d, err := Open(dir, testOptions(fsys))
+	d, err := db.Open(dir, storetest.Options(fsys))
 	require.NoError(t, err)
-	have := everything(t, d)
+	have := storetest.Contents(t, d)
 	require.NoError(t, d.Close())
 	for _, key := range keys {
 		require.Contains(t, have, key)
@@ -46,7 +49,7 @@ func copyFiles(t *testing.T, fsys vfs.FS, from, to string) {
 	t.Helper()
 	require.NoError(t, vfs.MkdirAllSynced(fsys, to))
 	for name, data := range treeOf(t, fsys, from) {
-		writeFile(t, fsys, filepath.Join(to, name), []byte(data))
+		fixture.WriteFile(t, fsys, filepath.Join(to, name), []byte(data))
 	}
 	require.NoError(t, fsys.SyncDir(to))
 }
@@ -63,8 +66,8 @@ func removeDir(t *testing.T, fsys vfs.FS, dir string) {
 }
 
 // withOwnLogDir returns options that bring the logs of the database in "db" back.
-func withOwnLogDir(fsys vfs.FS) *Options {
-	o := testOptions(fsys)
+func withOwnLogDir(fsys vfs.FS) *db.Options {
+	o := storetest.Options(fsys)
 	o.LogDir = "db"
 	return o
 }
@@ -75,9 +78,9 @@ func TestADatabaseIsNoLogDirectory(t *testing.T) {
 	mem := vfs.NewMem()
 	putIn(t, mem, "second", "second logs", "b")
 	before := treeOf(t, mem, "second")
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	o.LogDir = "second"
-	_, err := Open("db", o)
+	_, err := db.Open("db", o)
 	require.ErrorContains(t, err, "sievedb: Options.LogDir, second, has a database of its own")
 	require.Equal(t, before, treeOf(t, mem, "second"))
 	_, err = mem.Stat("db")
@@ -89,7 +92,7 @@ func TestADatabaseIsNoLogDirectory(t *testing.T) {
 // and then its log. Here it does so at every operation of the other one.
 func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
 	step := uint64(1)
-	if sampled() {
+	if fixture.Sampled() {
 		step = 3
 	}
 	race := func(at uint64, earlier ...string) (ops uint64) {
@@ -102,21 +105,21 @@ func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
 			if op.Index != at {
 				return nil
 			}
-			d, err := Open("db", withLogDir(mem))
+			d, err := db.Open("db", withLogDir(mem))
 			if err == nil {
 				intruded = true
-				require.NoError(t, d.Put([]byte("a"), nil, Sync))
+				require.NoError(t, d.Put([]byte("a"), nil, db.Sync))
 				require.NoError(t, d.Close())
 			}
 			return nil
 		})
-		d, err := Open("second", withLogDir(hook))
+		d, err := db.Open("second", withLogDir(hook))
 		if intruded {
 			require.ErrorContains(t, err, "sievedb: Options.LogDir, logs, has ", "operation %d", at)
 			requireKeys(t, mem, "db", "a")
 		} else {
 			require.NoError(t, err, "operation %d", at)
-			require.NoError(t, d.Put([]byte("b"), nil, Sync))
+			require.NoError(t, d.Put([]byte("b"), nil, db.Sync))
 			require.NoError(t, d.Close())
 			earlier = append(earlier, "b")
 		}
@@ -135,15 +138,15 @@ func TestALogDirectoryIsNoDatabase(t *testing.T) {
 	mem := vfs.NewMem()
 	mem = putAndCrash(t, withLogDir(mem), mem, "a")
 	before := treeOf(t, mem, "logs")
-	for name, use := range map[string]func(o *Options) error{
-		"Open":         func(o *Options) error { _, err := Open("logs", o); return err },
-		"OpenFollower": func(o *Options) error { _, err := OpenFollower("logs", o); return err },
-		"Repair":       func(o *Options) error { return Repair("logs", o) },
-		"Destroy":      func(o *Options) error { return Destroy("logs", o) },
-		"with LogDir":  func(o *Options) error { o.LogDir = "elsewhere"; _, err := Open("logs", o); return err },
-		"read-only":    func(o *Options) error { o.ReadOnly = true; _, err := Open("logs", o); return err },
+	for name, use := range map[string]func(o *db.Options) error{
+		"Open":         func(o *db.Options) error { _, err := db.Open("logs", o); return err },
+		"OpenFollower": func(o *db.Options) error { _, err := db.OpenFollower("logs", o); return err },
+		"Repair":       func(o *db.Options) error { return db.Repair("logs", o) },
+		"Destroy":      func(o *db.Options) error { return db.Destroy("logs", o) },
+		"with LogDir":  func(o *db.Options) error { o.LogDir = "elsewhere"; _, err := db.Open("logs", o); return err },
+		"read-only":    func(o *db.Options) error { o.ReadOnly = true; _, err := db.Open("logs", o); return err },
 	} {
-		require.ErrorContains(t, use(testOptions(mem)), "sievedb: logs has the logs of the database in db, as its file LOGS says", name)
+		require.ErrorContains(t, use(storetest.Options(mem)), "sievedb: logs has the logs of the database in db, as its file LOGS says", name)
 		require.Equal(t, before, treeOf(t, mem, "logs"), name)
 	}
 	requireKeys(t, mem, "db", "a")
@@ -168,11 +171,11 @@ func TestAFailedRepairAbandonsNoLogs(t *testing.T) {
 				}
 				return nil
 			})
-			require.Error(t, Repair("db", withOwnLogDir(fsys)))
+			require.Error(t, db.Repair("db", withOwnLogDir(fsys)))
 			require.Equal(t, before, treeOf(t, mem, "db"))
 			if name == "unreadable" {
 				full = false
-				require.ErrorIs(t, Repair("db", withOwnLogDir(fsys)), syscall.EIO)
+				require.ErrorIs(t, db.Repair("db", withOwnLogDir(fsys)), syscall.EIO)
 			}
 			requireKeys(t, mem, "db", "a") // the device is back
 		})
@@ -182,18 +185,20 @@ func TestAFailedRepairAbandonsNoLogs(t *testing.T) {
 // The bug: without LOGDIR and LOGS, Open and Repair refused the database, whatever LogDir was.
 func TestRepairWithoutMarks(t *testing.T) {
 	start := vfs.NewMem()
-	d := mustOpen(t, withLogDir(start))
-	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), Sync))
+	d := storetest.MustOpen(t, withLogDir(start))
+	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), db.Sync))
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), Sync))
+	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), db.Sync))
 	start = start.Crash()
 	require.NoError(t, d.Close())
 	for name, prepare := range map[string]func(t *testing.T, mem *vfs.Mem){
 		"missing": func(*testing.T, *vfs.Mem) {},
-		"damaged": func(t *testing.T, mem *vfs.Mem) { writeFile(t, mem, filepath.Join("db", "LOGDIR"), []byte("x")) },
+		"damaged": func(t *testing.T, mem *vfs.Mem) {
+			fixture.WriteFile(t, mem, filepath.Join("db", "LOGDIR"), []byte("x"))
+		},
 		"logs moved by hand": func(t *testing.T, mem *vfs.Mem) {
 			for _, log := range logsOf(t, start, "logs") {
-				writeFile(t, mem, filepath.Join("db", log), readFile(t, start, filepath.Join("logs", log)))
+				fixture.WriteFile(t, mem, filepath.Join("db", log), fixture.ReadFile(t, start, filepath.Join("logs", log)))
 			}
 		},
 	} {
@@ -203,12 +208,12 @@ func TestRepairWithoutMarks(t *testing.T) {
 			require.NoError(t, mem.Remove(filepath.Join("db", "LOGDIR")))
 			prepare(t, mem)
 			for _, logDir := range []string{"", "db", "logs"} {
-				o := testOptions(mem)
+				o := storetest.Options(mem)
 				o.LogDir = logDir
-				_, err := Open("db", o)
+				_, err := db.Open("db", o)
 				require.ErrorContains(t, err, "repair the database with its own directory as Options.LogDir")
 			}
-			report, err := RepairWithReport("db", withOwnLogDir(mem))
+			report, err := db.RepairWithReport("db", withOwnLogDir(mem))
 			require.NoError(t, err)
 			require.Equal(t, "unknown", report.LogsAbandoned)
 			if name == "logs moved by hand" {
@@ -223,7 +228,7 @@ func TestRepairWithoutMarks(t *testing.T) {
 	plain := vfs.NewMem()
 	putIn(t, plain, "db", "", "a")
 	before := treeOf(t, plain, "db")
-	report, err := RepairWithReport("db", withOwnLogDir(plain))
+	report, err := db.RepairWithReport("db", withOwnLogDir(plain))
 	require.NoError(t, err)
 	require.Empty(t, report.LogsAbandoned)
 	require.Equal(t, before, treeOf(t, plain, "db"), "a sound database does not change")
@@ -232,10 +237,10 @@ func TestRepairWithoutMarks(t *testing.T) {
 // A repair without the logs fails at any operation. Either it has no effect, or a second one completes it.
 func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
 	start := vfs.NewMem()
-	d := mustOpen(t, withLogDir(start))
-	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), Sync))
+	d := storetest.MustOpen(t, withLogDir(start))
+	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), db.Sync))
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), Sync))
+	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), db.Sync))
 	start = start.Crash()
 	require.NoError(t, d.Close())
 	repair := func(mem *vfs.Mem, fault func(wrap.Op) *wrap.Fault) (uint64, error) {
@@ -245,7 +250,7 @@ func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
 			}
 			return fault(op)
 		})
-		err := Repair("db", withOwnLogDir(fsys))
+		err := db.Repair("db", withOwnLogDir(fsys))
 		return fsys.Ops(), err
 	}
 	ops, err := repair(start.Crash(), func(wrap.Op) *wrap.Fault { return nil })
@@ -286,12 +291,12 @@ func TestDestroyFindsTheRecordedLogs(t *testing.T) {
 		}
 		return nil
 	})
-	require.ErrorIs(t, Destroy("db", testOptions(unreadable)), syscall.EIO)
+	require.ErrorIs(t, db.Destroy("db", storetest.Options(unreadable)), syscall.EIO)
 	requireKeys(t, mem, "db", "a")
 
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	o.LogDir = "second logs"
-	require.NoError(t, Destroy("db", o))
+	require.NoError(t, db.Destroy("db", o))
 	for _, dir := range []string{"db", "logs"} {
 		_, err := mem.Stat(dir)
 		require.ErrorIs(t, err, fs.ErrNotExist, dir)
@@ -310,18 +315,18 @@ func TestDestroyKeepsTheLogsOfAMovedDatabase(t *testing.T) {
 	copyFiles(t, mem, "moved", "copy")
 	before := treeOf(t, mem, "copy")
 	for _, logDir := range []string{"", "copy", "none"} {
-		o := testOptions(mem)
+		o := storetest.Options(mem)
 		o.LogDir = logDir
-		require.ErrorContains(t, Destroy("copy", o), "nothing was removed")
+		require.ErrorContains(t, db.Destroy("copy", o), "nothing was removed")
 		require.Equal(t, before, treeOf(t, mem, "copy"))
 	}
 	undecided := mem.Crash()
 	require.NoError(t, undecided.Remove(filepath.Join("copy", "LOGDIR")))
-	require.NoError(t, Destroy("copy", testOptions(undecided)))
+	require.NoError(t, db.Destroy("copy", storetest.Options(undecided)))
 	requireKeys(t, undecided, "moved", "a")
-	require.NoError(t, Destroy("moved", testOptions(undecided)), "it was opened there")
+	require.NoError(t, db.Destroy("moved", storetest.Options(undecided)), "it was opened there")
 
-	require.NoError(t, Destroy("copy", withLogDir(mem)))
+	require.NoError(t, db.Destroy("copy", withLogDir(mem)))
 	_, err := mem.Stat("logs")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -330,7 +335,7 @@ func TestDestroyKeepsTheLogsOfAMovedDatabase(t *testing.T) {
 func TestAFailedOpenLeavesNoDirectories(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, vfs.MkdirAllSynced(mem, "there"))
-	writeFile(t, mem, "file", nil)
+	fixture.WriteFile(t, mem, "file", nil)
 	for name, c := range map[string]struct {
 		logDir string
 		fail   func(op wrap.Op) bool
@@ -343,14 +348,14 @@ func TestAFailedOpenLeavesNoDirectories(t *testing.T) {
 		"the MANIFEST": {fail: func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && strings.Contains(op.Name, "MANIFEST") }},
 		"CURRENT":      {logDir: "logs", fail: func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && strings.HasSuffix(op.Name, ".dbtmp") }},
 	} {
-		o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		o := storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			if c.fail == nil || !c.fail(op) {
 				return nil
 			}
 			return &wrap.Fault{Err: syscall.EIO}
 		}))
 		o.LogDir = c.logDir
-		_, err := Open(filepath.Join("new", "deep"), o)
+		_, err := db.Open(filepath.Join("new", "deep"), o)
 		require.Error(t, err, name)
 		if c.fail == nil {
 			require.ErrorContains(t, err, "sievedb: ", name)
@@ -371,29 +376,29 @@ func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
 	putIn(t, mem, "db", "logs", "a1")
 	copyFiles(t, mem, "logs", "old")
 	mem = putAndCrash(t, withLogDir(mem), mem, "a2")
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	o.LogDir = "old"
 	before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "old")}
 	for _, readOnly := range []bool{false, true} {
 		o.ReadOnly = readOnly
-		_, err := Open("db", o)
-		require.ErrorIs(t, err, ErrCorruption)
+		_, err := db.Open("db", o)
+		require.ErrorIs(t, err, db.ErrCorruption)
 		require.ErrorContains(t, err, "it has an older copy of them; pass the directory with the newest logs")
 		require.Equal(t, before, [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "old")})
 	}
 	lost, salvaged := mem.Crash(), mem.Crash()
 	requireKeys(t, mem, "db", "a1", "a2")
 
-	o = testOptions(salvaged)
-	o.LogDir, o.Salvage = "old", SalvageAll
-	d := mustOpen(t, o)
-	requireContent(t, d, "a1", "db")
+	o = storetest.Options(salvaged)
+	o.LogDir, o.Salvage = "old", db.SalvageAll
+	d := storetest.MustOpen(t, o)
+	storetest.RequireContent(t, d, "a1", "db")
 	require.NotEmpty(t, d.OpenReport().MissingLog)
 	require.NoError(t, d.Close())
 
-	o = testOptions(lost)
+	o = storetest.Options(lost)
 	o.LogDir = "old"
-	report, err := RepairWithReport("db", o)
+	report, err := db.RepairWithReport("db", o)
 	require.NoError(t, err)
 	require.False(t, report.Healthy)
 	putIn(t, lost, "db", "old")
@@ -403,9 +408,9 @@ func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
 // The bug: a database with such a comparer was created, and never opened again.
 func TestAComparerIsNotNamedLikeTheMark(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	o.Comparer = &Comparer{Name: base.LogDirPrefix + "mine", Compare: BytewiseComparer.Compare}
-	_, err := Open("db", o)
+	o := storetest.Options(mem)
+	o.Comparer = &db.Comparer{Name: base.LogDirPrefix + "mine", Compare: db.BytewiseComparer.Compare}
+	_, err := db.Open("db", o)
 	require.ErrorContains(t, err, `that does not begin with "sievedb.LogDir:"`)
 	_, err = mem.Stat("db")
 	require.ErrorIs(t, err, fs.ErrNotExist)

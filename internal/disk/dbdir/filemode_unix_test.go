@@ -1,6 +1,6 @@
 //go:build unix
 
-package db
+package dbdir_test
 
 import (
 	"io/fs"
@@ -9,9 +9,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/stretchr/testify/require"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
 // modesBelow returns the permissions of a directory and of everything in it.
@@ -42,18 +45,18 @@ func damageLog(t *testing.T, dir string) {
 
 // useEverything makes the store write every kind of file that it has, including those in lost/ and
 // those of a repair.
-func useEverything(t *testing.T, dir string, o *Options) {
-	o.Salvage = SalvageAll
+func useEverything(t *testing.T, dir string, o *db.Options) {
+	o.Salvage = db.SalvageAll
 	for range 2 {
-		d, err := Open(dir, o)
+		d, err := db.Open(dir, o)
 		require.NoError(t, err)
-		fill(t, d, 0, 100)
+		storetest.Fill(t, d, 0, 100)
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		fill(t, d, 100, 120)
+		storetest.Fill(t, d, 100, 120)
 		require.NoError(t, d.Close())
 		damageLog(t, dir)
 	}
-	require.NoError(t, Repair(dir, o))
+	require.NoError(t, db.Repair(dir, o))
 }
 
 func TestNewFilesHaveTheConfiguredMode(t *testing.T) {
@@ -70,7 +73,7 @@ func TestNewFilesHaveTheConfiguredMode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			defer syscall.Umask(syscall.Umask(int(c.umask)))
 			dir := filepath.Join(t.TempDir(), "parent", "db")
-			o := testOptions(nil)
+			o := storetest.Options(nil)
 			o.FileMode = c.mode
 			useEverything(t, dir, o)
 			kinds := map[base.FileKind]bool{}
@@ -99,9 +102,9 @@ func TestNewFilesHaveTheConfiguredMode(t *testing.T) {
 func TestTheModeOfExistingFilesIsNotChanged(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "db")
-	d, err := Open(dir, testOptions(nil))
+	d, err := db.Open(dir, storetest.Options(nil))
 	require.NoError(t, err)
-	fill(t, d, 0, 100)
+	storetest.Fill(t, d, 0, 100)
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
 	before, err := os.ReadDir(dir)
@@ -114,11 +117,11 @@ func TestTheModeOfExistingFilesIsNotChanged(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	o := testOptions(nil)
+	o := storetest.Options(nil)
 	o.FileMode = 0o666
-	d, err = Open(dir, o)
+	d, err = db.Open(dir, o)
 	require.NoError(t, err)
-	fill(t, d, 100, 110)
+	storetest.Fill(t, d, 100, 110)
 	require.NoError(t, d.Close())
 	same, made := 0, 0
 	for name, mode := range modesBelow(t, dir) {

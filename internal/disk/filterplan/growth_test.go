@@ -1,4 +1,4 @@
-package db
+package filterplan_test
 
 import (
 	"fmt"
@@ -8,8 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/disk/filterplan"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -26,19 +30,19 @@ type growth struct {
 
 // growUnderBudget fills a store with n keys in random order, under a budget of ten bits per key. From
 // 10,000 keys on, it measures the store whenever it has grown by half.
-func growUnderBudget(t testing.TB, n, probes int, seen func(growth)) *DB {
-	o := budgetOptions(vfs.NewMem())
+func growUnderBudget(t testing.TB, n, probes int, seen func(growth)) *db.DB {
+	o := storetest.BudgetOptions(vfs.NewMem())
 	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 32<<10, 32<<10, 32<<10
 	o.Filters.Budget = int64(n) * 10 / 8
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	next := 10000
 	for i := range n {
-		require.NoError(t, d.Put(budgetKey(2*i), []byte("value"), NoSync))
+		require.NoError(t, d.Put(storetest.BudgetKey(2*i), []byte("value"), db.NoSync))
 		if i%200 == 199 { // before the memtable is full, so that the levels do not depend on time
-			settle(t, d)
+			storetest.Settle(t, d)
 		}
 		if i+1 == next || i+1 == n {
-			settle(t, d)
+			storetest.Settle(t, d)
 			seen(measureGrowth(t, d, i+1, probes))
 			next = next * 3 / 2
 		}
@@ -46,11 +50,11 @@ func growUnderBudget(t testing.TB, n, probes int, seen func(growth)) *DB {
 	return d
 }
 
-func measureGrowth(t testing.TB, d *DB, keys, probes int) growth {
-	reads, bytes := wasted(t, d, probes)
+func measureGrowth(t testing.TB, d *db.DB, keys, probes int) growth {
+	reads, bytes := storetest.Wasted(t, d, probes)
 	r, err := d.Filters(t.Context(), 0)
 	require.NoError(t, err)
-	loads, same := make([]filter.LevelLoad, NumLevels), make([]float64, NumLevels)
+	loads, same := make([]filter.LevelLoad, db.NumLevels), make([]float64, db.NumLevels)
 	var levels []string
 	for _, l := range r.Levels {
 		loads[l.Level] = filter.LevelLoad{Keys: float64(l.Keys), Weight: 1}
@@ -60,11 +64,15 @@ func measureGrowth(t testing.TB, d *DB, keys, probes int) growth {
 		same[l.Level] = 8 * float64(bytes) / float64(keys)
 		levels = append(levels, fmt.Sprintf("level %d %.1f", l.Level, l.BitsPerKey))
 	}
-	plan := d.opts.filterPlanOptions()
+	o := d.Options()
+	plan := filterplan.Options{
+		Filter: o.Filters.Policy, Budget: o.Filters.Budget, WriteBufferSize: o.Memtables.Size, MaxLevelBase: o.Compaction.MaxLevelBase,
+		L0CompactionTrigger: 4, // the default
+	}
 	curve := plan.Curve()
-	best := curve.Allocate(loads, 8*float64(d.opts.Filters.Budget))
+	best := curve.Allocate(loads, 8*float64(o.Filters.Budget))
 	return growth{
-		keys: keys, memory: float64(bytes) / float64(d.opts.Filters.Budget),
+		keys: keys, memory: float64(bytes) / float64(o.Filters.Budget),
 		wasted: reads, optimum: curve.Wasted(loads, best), uniform: curve.Wasted(loads, same),
 		levels: strings.Join(levels, ", "),
 	}
@@ -77,7 +85,7 @@ func (g growth) String() string {
 
 // Tables that were written while the store was small have bits that later tables need.
 func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
-	skipInShortRace(t)
+	fixture.SkipInShortRace(t)
 	const probes = 20000
 	var last growth
 	d := growUnderBudget(t, 110000, probes, func(g growth) {
@@ -89,28 +97,29 @@ func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
 	})
 	require.Greater(t, last.memory, 0.9, "the budget is used")
 	require.Less(t, last.wasted, 0.7*last.uniform)
-	requireNoFaults(t, d)
+	storetest.RequireNoFaults(t, d)
 }
 
 // The bug: a busy writer leaves many tables on level 0, and the compaction of them counted them twice,
 // among its outputs and among the tables that level 0 keeps.
 func TestTablesThatLeaveLevel0FreeTheirPartOfTheBudget(t *testing.T) {
 	const n, tables = 6000, 20
-	o := budgetOptions(vfs.NewMem())
+	o := storetest.BudgetOptions(vfs.NewMem())
 	o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 64<<10, 64<<10, 64<<10
 	o.Filters.Budget, o.Compaction.L0Trigger = n*10/8, 2
-	d := openTest(t, o)
-	release := d.compactor.Hold() // no compaction begins meanwhile
+	d := storetest.Open(t, o)
+	resume, err := d.PauseCompactions(t.Context())
+	require.NoError(t, err)
 	for i := range n {
-		require.NoError(t, d.Put(budgetKey(2*i), []byte("value"), NoSync))
+		require.NoError(t, d.Put(storetest.BudgetKey(2*i), []byte("value"), db.NoSync))
 		if (i+1)%(n/tables) == 0 {
 			require.NoError(t, d.Flush())
 		}
 	}
 	require.Equal(t, tables, d.Metrics().Levels[0].Tables)
-	release()
-	settle(t, d)
-	levels := filtersOf(t, d, 1).Levels
+	resume()
+	storetest.Settle(t, d)
+	levels := storetest.Filters(t, d, 1).Levels
 	require.Len(t, levels, 1)
 	require.EqualValues(t, n, levels[0].Keys)
 	require.Greater(t, levels[0].BitsPerKey, 7.0, "of ten bits, some are reserved for two tables on level 0")
@@ -130,11 +139,11 @@ func TestRangeFiltersCountTowardsTheBudget(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			o := budgetOptions(vfs.NewMem())
+			o := storetest.BudgetOptions(vfs.NewMem())
 			o.Memtables.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 64<<10, 64<<10, 64<<10
 			o.Filters.Budget = c.budget
 			o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewGrafite(rangefilter.FixedPrefix(0), rangefilter.BigEndian(8), 10)}
-			d := grown(t, o, n)
+			d := storetest.Grown(t, o, n)
 			checkRanges := func() {
 				_, err := d.Tables()
 				require.NoError(t, err)
@@ -149,7 +158,7 @@ func TestRangeFiltersCountTowardsTheBudget(t *testing.T) {
 			require.NoError(t, err)
 			checkRanges()
 			require.NoError(t, d.Close())
-			d = openTest(t, o)
+			d = storetest.Open(t, o)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			checkRanges()
 		})

@@ -1,4 +1,4 @@
-package db
+package tables_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -15,19 +17,19 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 	const n = 3000
 	seed := testseed.Statistical(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.Cache.Size = 150 << 10 // the store has 370 KB
 	o.Tables.BlockSize = 4 << 10
-	d := openTest(t, o)
-	fill(t, d, 0, n)
-	settle(t, d)
+	d := storetest.Open(t, o)
+	storetest.Fill(t, d, 0, n)
+	storetest.Settle(t, d)
 	s := d.NewSnapshot()
 	defer s.Close()
 	var dst []byte
 	var held, wanted [100][]byte // the caller owns what Get returned, so it must not change
 	for j := range 30_000 {
 		i := rnd.IntN(n)
-		key, want := testKey(i), testValue(i)
+		key, want := fixture.Key(i), fixture.Value(i)
 		got, err := d.Get(key)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -41,7 +43,7 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "before"+string(want), string(dst))
 		other := rnd.IntN(2 * n)
-		has, err := reader.Has(testKey(other))
+		has, err := reader.Has(fixture.Key(other))
 		require.NoError(t, err)
 		require.Equal(t, other < n, has)
 	}
@@ -53,16 +55,16 @@ func TestReadsThroughAFullCacheAgree(t *testing.T) {
 }
 
 func TestCompactionsDoNotFillTheBlockCache(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
 	for range 3 {
-		fill(t, d, 0, 2000)
+		storetest.Fill(t, d, 0, 2000)
 	}
-	settle(t, d)
+	storetest.Settle(t, d)
 	require.NoError(t, d.Compact(context.Background(), nil, nil))
 	m := d.Metrics()
 	require.NotZero(t, m.Compactions.Count)
 	require.Zero(t, m.Cache.Blocks)
 	require.Zero(t, m.Cache.Bytes)
-	requireValue(t, d, testKey(7), testValue(7))
+	storetest.RequireValue(t, d, fixture.Key(7), fixture.Value(7))
 	require.NotZero(t, d.Metrics().Cache.Blocks, "a lookup fills the cache")
 }

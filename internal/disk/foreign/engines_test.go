@@ -1,4 +1,4 @@
-package db
+package foreign_test
 
 import (
 	"io/fs"
@@ -11,7 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/foreigntest"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,7 +25,7 @@ func filesIn(t testing.TB, fsys vfs.FS) foreigntest.Files {
 	require.NoError(t, err)
 	files := foreigntest.Files{}
 	for _, name := range names {
-		files[name] = string(readFile(t, fsys, filepath.Join("db", name)))
+		files[name] = string(fixture.ReadFile(t, fsys, filepath.Join("db", name)))
 	}
 	return files
 }
@@ -30,23 +33,23 @@ func filesIn(t testing.TB, fsys vfs.FS) foreigntest.Files {
 // The bug: other engines' databases were opened and converted, or refused with the advice to repair
 // them. A repair moved their tables away, and Destroy removed them.
 func TestOtherEnginesDirectoriesAreRefusedAndLeftAlone(t *testing.T) {
-	calls := map[string]func(o *Options) error{
-		"open":    func(o *Options) error { _, err := Open("db", o); return err },
-		"repair":  func(o *Options) error { return Repair("db", o) },
-		"destroy": func(o *Options) error { return Destroy("db", o) },
-		"read": func(o *Options) error {
+	calls := map[string]func(o *db.Options) error{
+		"open":    func(o *db.Options) error { _, err := db.Open("db", o); return err },
+		"repair":  func(o *db.Options) error { return db.Repair("db", o) },
+		"destroy": func(o *db.Options) error { return db.Destroy("db", o) },
+		"read": func(o *db.Options) error {
 			o.ReadOnly = true
-			_, err := Open("db", o)
+			_, err := db.Open("db", o)
 			return err
 		},
-		"open what exists": func(o *Options) error {
+		"open what exists": func(o *db.Options) error {
 			o.ErrorIfMissing = true
-			_, err := Open("db", o)
+			_, err := db.Open("db", o)
 			return err
 		},
-		"salvage": func(o *Options) error {
-			o.Salvage = SalvageAll
-			_, err := Open("db", o)
+		"salvage": func(o *db.Options) error {
+			o.Salvage = db.SalvageAll
+			_, err := db.Open("db", o)
 			return err
 		},
 	}
@@ -55,9 +58,9 @@ func TestOtherEnginesDirectoriesAreRefusedAndLeftAlone(t *testing.T) {
 			t.Run(d.Name+"/"+call, func(t *testing.T) {
 				mem := vfs.NewMem()
 				require.NoError(t, d.Files.Write(mem, "db"))
-				err := calls[call](&Options{FS: mem})
-				require.ErrorIs(t, err, ErrForeign)
-				require.NotErrorIs(t, err, ErrCorruption)
+				err := calls[call](&db.Options{FS: mem})
+				require.ErrorIs(t, err, db.ErrForeign)
+				require.NotErrorIs(t, err, db.ErrCorruption)
 				require.ErrorContains(t, err, "db holds a database of "+d.Engine)
 				require.NotContains(t, strings.ToLower(err.Error()), "repair")
 				require.Equal(t, d.Files, filesIn(t, mem))
@@ -75,9 +78,9 @@ func TestADatabaseOfOneFileIsRecognized(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(c.content), 0o600))
-		_, openErr := Open(path, nil)
-		_, readErr := Open(path, &Options{ReadOnly: true})
-		for _, err := range []error{openErr, readErr, Repair(path, nil), Destroy(path, nil)} {
+		_, openErr := db.Open(path, nil)
+		_, readErr := db.Open(path, &db.Options{ReadOnly: true})
+		for _, err := range []error{openErr, readErr, db.Repair(path, nil), db.Destroy(path, nil)} {
 			require.ErrorContains(t, err, path+" "+c.words)
 		}
 		got, err := os.ReadFile(path)
@@ -92,8 +95,8 @@ func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 	for _, lost := range []string{"", "CURRENT", "MANIFEST"} {
 		t.Run("without "+lost, func(t *testing.T) {
 			mem := vfs.NewMem()
-			d := mustOpen(t, testOptions(mem))
-			fill(t, d, 0, 2000)
+			d := storetest.MustOpen(t, storetest.Options(mem))
+			storetest.Fill(t, d, 0, 2000)
 			require.NoError(t, d.Flush())
 			require.NoError(t, d.Close())
 			names, err := mem.List("db")
@@ -106,18 +109,18 @@ func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 			strays := foreigntest.Strays()
 			require.NoError(t, strays.Write(mem, "db"))
 			if lost != "" {
-				_, err := Open("db", testOptions(mem))
-				require.ErrorIs(t, err, ErrCorruption)
+				_, err := db.Open("db", storetest.Options(mem))
+				require.ErrorIs(t, err, db.ErrCorruption)
 				require.ErrorContains(t, err, "Repair can rebuild")
 			}
-			require.NoError(t, Repair("db", testOptions(mem)))
-			d = mustOpen(t, testOptions(mem))
+			require.NoError(t, db.Repair("db", storetest.Options(mem)))
+			d = storetest.MustOpen(t, storetest.Options(mem))
 			for i := range 2000 {
-				requireValue(t, d, testKey(i), testValue(i))
+				storetest.RequireValue(t, d, fixture.Key(i), fixture.Value(i))
 			}
 			require.NoError(t, d.Close())
 			require.Subset(t, namesIn(t, mem), slices.Sorted(maps.Keys(strays)))
-			require.NoError(t, Destroy("db", testOptions(mem)))
+			require.NoError(t, db.Destroy("db", storetest.Options(mem)))
 			_, err = mem.Stat("db/CURRENT")
 			require.ErrorIs(t, err, fs.ErrNotExist)
 		})
@@ -145,8 +148,8 @@ func TestARepairThatReadsNothingMovesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			require.NoError(t, files.Write(mem, "db"))
-			report, err := RepairWithReport("db", &Options{FS: mem})
-			require.ErrorIs(t, err, ErrCorruption)
+			report, err := db.RepairWithReport("db", &db.Options{FS: mem})
+			require.ErrorIs(t, err, db.ErrCorruption)
 			require.ErrorContains(t, err, "nothing was moved")
 			require.Nil(t, report)
 			require.Equal(t, files, filesIn(t, mem))
@@ -155,5 +158,5 @@ func TestARepairThatReadsNothingMovesNothing(t *testing.T) {
 	// One readable record is enough.
 	mem := vfs.NewMem()
 	require.NoError(t, foreigntest.Files{"MANIFEST-000002": foreigntest.EmptyManifest(), "000004.log": rubbish}.Write(mem, "db"))
-	require.NoError(t, Repair("db", &Options{FS: mem}))
+	require.NoError(t, db.Repair("db", &db.Options{FS: mem}))
 }

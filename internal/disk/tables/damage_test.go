@@ -1,4 +1,4 @@
-package db
+package tables_test
 
 import (
 	"os"
@@ -7,7 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
 // Another program truncates a table, or a disk loses its bytes, while the database is open. With mmap
@@ -28,30 +31,31 @@ func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			d, err := Open(dir, &Options{
-				Tables: TableOptions{BlockSize: 512, Compression: NoCompression}, Cache: CacheOptions{Size: 8 << 10},
+			d, err := db.Open(dir, &db.Options{
+				Tables: db.TableOptions{BlockSize: 512, Compression: db.NoCompression}, Cache: db.CacheOptions{Size: 8 << 10},
 			})
 			require.NoError(t, err)
 			defer d.Close()
-			fill(t, d, 0, keys)
+			storetest.Fill(t, d, 0, keys)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
-			requireValue(t, d, testKey(0), testValue(0)) // the table is open now
+			storetest.RequireValue(t, d, fixture.Key(0), fixture.Value(0)) // the table is open now
 
-			files := d.state().Version.Levels[NumLevels-1].Files
-			require.Len(t, files, 1)
-			f, err := os.OpenFile(filepath.Join(dir, base.FileName(base.FileTable, files[0].Num)), os.O_RDWR, 0)
+			files, err := d.Tables()
 			require.NoError(t, err)
-			require.NoError(t, c.harm(f, int64(files[0].Size)))
+			require.Len(t, files, 1)
+			f, err := os.OpenFile(filepath.Join(dir, base.FileName(base.FileTable, files[0].FileNum)), os.O_RDWR, 0)
+			require.NoError(t, err)
+			require.NoError(t, c.harm(f, int64(files[0].Bytes)))
 			require.NoError(t, f.Close())
 
 			errs := 0
 			for i := range keys {
-				got, err := d.Get(testKey(i))
+				got, err := d.Get(fixture.Key(i))
 				if err == nil {
-					require.Equal(t, string(testValue(i)), string(got))
+					require.Equal(t, string(fixture.Value(i)), string(got))
 					continue
 				}
-				require.ErrorIs(t, err, ErrCorruption)
+				require.ErrorIs(t, err, db.ErrCorruption)
 				errs++
 			}
 			require.Greater(t, errs, keys/3)
@@ -59,11 +63,11 @@ func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
 			require.NoError(t, err)
 			n := 0
 			for k := range it.All() {
-				require.Equal(t, string(testKey(n)), string(k))
+				require.Equal(t, string(fixture.Key(n)), string(k))
 				n++
 			}
 			require.Less(t, n, keys)
-			require.ErrorIs(t, it.Close(), ErrCorruption)
+			require.ErrorIs(t, it.Close(), db.ErrCorruption)
 		})
 	}
 }

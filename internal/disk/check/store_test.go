@@ -1,4 +1,4 @@
-package db
+package check_test
 
 import (
 	"encoding/binary"
@@ -7,18 +7,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestCheckFindsNoFaultInAnIntactDatabase(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, 3000)
-	require.NoError(t, d.Delete(testKey(5), NoSync))
-	settle(t, d)
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
+	storetest.Fill(t, d, 0, 3000)
+	require.NoError(t, d.Delete(fixture.Key(5), db.NoSync))
+	storetest.Settle(t, d)
 	report, err := d.Check(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, report.Faults)
@@ -39,31 +42,31 @@ func TestCheckFindsNoFaultInAnIntactDatabase(t *testing.T) {
 }
 
 func TestCheckReportsFaults(t *testing.T) {
-	build := func(o *Options) *DB {
-		d := mustOpen(t, o)
-		fill(t, d, 0, 100)
-		settle(t, d)
+	build := func(o *db.Options) *db.DB {
+		d := storetest.MustOpen(t, o)
+		storetest.Fill(t, d, 0, 100)
+		storetest.Settle(t, d)
 		require.NoError(t, d.Close())
 		return nil
 	}
 	t.Run("a damaged block", func(t *testing.T) {
 		mem := vfs.NewMem()
-		o := testOptions(mem)
+		o := storetest.Options(mem)
 		build(o)
-		table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
-		data := readFile(t, mem, table)
+		table := filepath.Join("db", fixture.Names(t, mem, base.FileTable)[0])
+		data := fixture.ReadFile(t, mem, table)
 		data[10] ^= 1
-		writeFile(t, mem, table, data)
-		report, err := openTest(t, o).Check(t.Context())
+		fixture.WriteFile(t, mem, table, data)
+		report, err := storetest.Open(t, o).Check(t.Context())
 		require.NoError(t, err)
 		require.Len(t, report.Faults, 1)
 		require.Contains(t, report.Faults[0], filepath.Base(table))
 	})
 	t.Run("a filter that denies stored keys", func(t *testing.T) {
-		o := testOptions(vfs.NewMem())
-		o.Filters.Policy = never
+		o := storetest.Options(vfs.NewMem())
+		o.Filters.Policy = fixture.Never
 		build(o)
-		report, err := openTest(t, o).Check(t.Context())
+		report, err := storetest.Open(t, o).Check(t.Context())
 		require.NoError(t, err)
 		require.NotEmpty(t, report.Faults)
 		require.Contains(t, report.Faults[0], "filter denies")
@@ -77,33 +80,33 @@ func TestCheckQueriesEveryFilterOfATable(t *testing.T) {
 	bloom := filter.NewBloomPolicy(10)
 	for name, c := range map[string]struct {
 		change func(block []byte) // of LevelDB's filter
-		reopen func(*Options)
+		reopen func(*db.Options)
 		fault  string
 	}{
-		"the second filter": {clearFilter, nil, bloomName},
+		"the second filter": {clearFilter, nil, fixture.BloomName},
 		"a second filter, of block ranges": {func(block []byte) {
 			block[len(block)-1] = 11
 			clearFilter(block)
-		}, nil, bloomName},
-		"without Options.Filters.Policy": {clearFilter, func(o *Options) { o.Filters.Policy = filter.None }, bloomName},
+		}, nil, fixture.BloomName},
+		"without Options.Filters.Policy": {clearFilter, func(o *db.Options) { o.Filters.Policy = filter.None }, fixture.BloomName},
 		"no fault if all filters match":  {func([]byte) {}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
-			o := testOptions(mem)
-			o.Filters.RangePolicies = []rangefilter.Policy{prefixOfTen}
-			fillUnder(t, o, nil, 0, 500)
-			table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
-			data := readFile(t, mem, table)
-			at, size := filterBlockOf(t, data, bloom)
+			o := storetest.Options(mem)
+			o.Filters.RangePolicies = []rangefilter.Policy{fixture.PrefixOfTen}
+			storetest.FillUnder(t, o, nil, 0, 500)
+			table := filepath.Join("db", fixture.Names(t, mem, base.FileTable)[0])
+			data := fixture.ReadFile(t, mem, table)
+			at, size := fixture.FilterBlock(t, data, bloom)
 			c.change(data[at : at+size])
 			binary.LittleEndian.PutUint32(data[at+size+1:], util.MaskCRC(util.CRC32C(data[at:at+size+1])))
-			writeFile(t, mem, table, data)
+			fixture.WriteFile(t, mem, table, data)
 			o.Filters.RangePolicies = nil
 			if c.reopen != nil {
 				c.reopen(o)
 			}
-			report, err := openTest(t, o).Check(t.Context())
+			report, err := storetest.Open(t, o).Check(t.Context())
 			require.NoError(t, err)
 			if c.fault == "" {
 				require.Empty(t, report.Faults)

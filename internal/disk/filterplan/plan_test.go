@@ -1,18 +1,20 @@
-package db
+package filterplan_test
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/filter"
 )
 
 func TestAPlanHasAllKeysAndUsesTheMemory(t *testing.T) {
 	for _, keys := range []uint64{1, 1000, 100000, 1e6, 1e9, 1e12} {
 		for _, bits := range []uint64{0, 1, 10, 20, 50} {
 			t.Run(fmt.Sprintf("%d keys, %d bits", keys, bits), func(t *testing.T) {
-				var o *Options
+				var o *db.Options
 				p, err := o.PlanFilters(keys, 116, keys*bits/8)
 				require.NoError(t, err)
 				var sum, uniform, solved, last float64
@@ -48,7 +50,7 @@ func TestAPlanHasAllKeysAndUsesTheMemory(t *testing.T) {
 
 func TestPlansOfLargeDatabasesHalveTheWastedReads(t *testing.T) {
 	for _, keys := range []uint64{1e8, 1e10, 1e12} {
-		p, err := (&Options{}).PlanFilters(keys, 116, keys*10/8)
+		p, err := (&db.Options{}).PlanFilters(keys, 116, keys*10/8)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(p.Levels), 4)
 		require.LessOrEqual(t, p.At.Solved.Miss, p.At.Uniform.Miss/2, "%d keys", keys)
@@ -58,7 +60,7 @@ func TestPlansOfLargeDatabasesHalveTheWastedReads(t *testing.T) {
 // Without filters, a lookup reads a block in each run; with perfect ones, it reads only the block that
 // it needs. Both results are known without the plan.
 func TestAPlanWithoutFiltersReadsEveryRun(t *testing.T) {
-	p, err := (&Options{}).PlanFilters(1e9, 116, 0)
+	p, err := (&db.Options{}).PlanFilters(1e9, 116, 0)
 	require.NoError(t, err)
 	runs := 0.0
 	for _, l := range p.Levels {
@@ -73,14 +75,14 @@ func TestAPlanWithoutFiltersReadsEveryRun(t *testing.T) {
 func TestInvalidPlansAreRefused(t *testing.T) {
 	cases := []struct {
 		name        string
-		o           *Options
+		o           *db.Options
 		keys, entry uint64
 	}{
 		{"no keys", nil, 0, 100},
 		{"more keys than sequence numbers", nil, 1 << 60, 100},
 		{"empty entries", nil, 1000, 0},
-		{"no filters", &Options{Filters: FilterOptions{Policy: filter.None}}, 1000, 100},
-		{"filters without bits", &Options{Filters: FilterOptions{Policy: filter.FusePolicy{}}}, 1000, 100},
+		{"no filters", &db.Options{Filters: db.FilterOptions{Policy: filter.None}}, 1000, 100},
+		{"filters without bits", &db.Options{Filters: db.FilterOptions{Policy: filter.FusePolicy{}}}, 1000, 100},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package db
+package dbdir_test
 
 import (
 	"sync/atomic"
@@ -7,8 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,27 +20,27 @@ import (
 func TestTheReserveIsMadeAgainAfterALaterDeleteRange(t *testing.T) {
 	var full atomic.Bool
 	mem := vfs.NewMem()
-	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	o := storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if full.Load() && op.Kind == wrap.OpWrite {
 			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil
 	}))
 	o.Limits.DiskReserve = 1000
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	there := func() bool {
 		_, err := mem.Stat(d.Dir() + "/" + dbdir.ReserveName)
 		return err == nil
 	}
-	require.NoError(t, d.Put(testKey(1), testValue(1), nil))
+	require.NoError(t, d.Put(fixture.Key(1), fixture.Value(1), nil))
 	require.NoError(t, d.Flush())
 	require.True(t, there())
 	full.Store(true)
-	require.ErrorIs(t, d.DeleteRange(t.Context(), nil, nil, nil), ErrNoSpace)
+	require.ErrorIs(t, d.DeleteRange(t.Context(), nil, nil, nil), db.ErrNoSpace)
 	require.False(t, there())
 	full.Store(false)
 	require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
-	require.NoError(t, d.Put(testKey(2), testValue(2), nil))
+	require.NoError(t, d.Put(fixture.Key(2), fixture.Value(2), nil))
 	require.NoError(t, d.Flush())
-	eventually(t, there) // in the background
+	fixture.Eventually(t, there) // in the background
 }

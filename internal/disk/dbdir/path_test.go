@@ -1,4 +1,4 @@
-package db
+package dbdir_test
 
 import (
 	"fmt"
@@ -9,7 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,17 +21,17 @@ import (
 func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 	homes := []string{t.TempDir(), t.TempDir()}
 	value := func(i, home int) []byte { return fmt.Appendf(nil, "%d of home %d", i, home) }
-	var stores []*DB
+	var stores []*db.DB
 	for _, home := range homes {
 		t.Chdir(home)
-		o := testOptions(vfs.OS)
-		d, err := Open("db", o)
+		o := storetest.Options(vfs.OS)
+		d, err := db.Open("db", o)
 		require.NoError(t, err)
 		stores = append(stores, d)
 	}
 	for i := range 2000 {
 		for home, d := range stores {
-			require.NoError(t, d.Put(testKey(i), value(i, home), NoSync))
+			require.NoError(t, d.Put(fixture.Key(i), value(i, home), db.NoSync))
 		}
 	}
 	for home, d := range stores {
@@ -42,19 +45,19 @@ func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 	}
 	for home, path := range homes {
 		t.Chdir(path)
-		d, err := Open("db", testOptions(vfs.OS))
+		d, err := db.Open("db", storetest.Options(vfs.OS))
 		require.NoError(t, err)
 		require.True(t, d.OpenReport().ClosedCleanly)
 		for i := range 2000 {
-			requireValue(t, d, testKey(i), value(i, home))
+			storetest.RequireValue(t, d, fixture.Key(i), value(i, home))
 		}
 		require.NoError(t, d.Close())
-		report, err := RepairWithReport("db", testOptions(vfs.OS))
+		report, err := db.RepairWithReport("db", storetest.Options(vfs.OS))
 		require.NoError(t, err)
 		require.True(t, report.Healthy)
 		require.True(t, filepath.IsAbs(report.Dir))
 	}
-	require.NoError(t, Destroy("db", nil))
+	require.NoError(t, db.Destroy("db", nil))
 	require.NoDirExists(t, filepath.Join(homes[1], "db"))
 	require.DirExists(t, filepath.Join(homes[0], "db"))
 }
@@ -62,9 +65,9 @@ func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 // The bug: an empty path was reported as "list : no such file or directory".
 func TestAnEmptyPathIsReported(t *testing.T) {
 	for _, fsys := range []vfs.FS{nil, vfs.NewMem()} {
-		o := &Options{FS: fsys}
-		_, err := Open("", o)
-		for _, err := range []error{err, Repair("", o), Destroy("", o)} {
+		o := &db.Options{FS: fsys}
+		_, err := db.Open("", o)
+		for _, err := range []error{err, db.Repair("", o), db.Destroy("", o)} {
 			require.ErrorContains(t, err, "the path is empty; pass the path of the database directory")
 		}
 	}
@@ -89,7 +92,7 @@ func TestTheNameOfALinkedDirectoryIsMadeDurable(t *testing.T) {
 		}
 		return nil
 	})
-	d, err := Open(link, &Options{FS: fsys})
+	d, err := db.Open(link, &db.Options{FS: fsys})
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	for _, dir := range []string{"disk", "app", "disk/data"} {
