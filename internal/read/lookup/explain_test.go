@@ -1,4 +1,4 @@
-package db
+package lookup_test
 
 import (
 	"bytes"
@@ -12,59 +12,48 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// bytesDuring returns how many bytes of each part of the tables f read.
-func (w *tableWatch) bytesDuring(f func()) map[string]uint64 {
-	w.during(f)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	parts := map[string]uint64{}
-	for _, r := range w.reads {
-		parts[r.part] += uint64(r.bytes)
-	}
-	return parts
-}
-
-// twoTables makes and reopens a database of two tables: the even keys below 4000 on the last level, and
-// six keys above it. It also returns the watch on its reads.
-func twoTables(t *testing.T, change func(o *Options)) (*DB, *tableWatch) {
-	w := watchTables(t)
-	o := w.options(nil)
+func twoTables(t *testing.T, change func(o *db.Options)) (*db.DB, *fixture.TableWatch) {
+	w := fixture.WatchTables(t)
+	o := storetest.WatchedOptions(w, nil)
 	o.Cache.Size, o.Memtables.Size, o.Tables.Size = 8<<20, 1<<20, 1<<20
 	change(o)
-	d := mustOpen(t, o)
+	d := storetest.MustOpen(t, o)
 	for i := 0; i < 4000; i += 2 {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	for i := range 6 {
-		require.NoError(t, d.Put(testKey(i*700+1), testValue(i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i*700+1), fixture.Value(i), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
-	return openTest(t, o), w
+	return storetest.Open(t, o), w
 }
 
 func TestAnExplanationCountsTheBytesRead(t *testing.T) {
-	for name, change := range map[string]func(o *Options){
-		"cached blocks":     func(o *Options) {},
-		"no cache":          func(o *Options) { o.Cache.Size = -1 },
-		"compressed":        func(o *Options) { o.Tables.Compression = SnappyCompression },
-		"LevelDB's filters": func(o *Options) { o.Filters.Policy = filter.NewBloomPolicy(10) },
-		"no filters":        func(o *Options) { o.Filters.Policy = filter.None },
+	for name, change := range map[string]func(o *db.Options){
+		"cached blocks":     func(o *db.Options) {},
+		"no cache":          func(o *db.Options) { o.Cache.Size = -1 },
+		"compressed":        func(o *db.Options) { o.Tables.Compression = db.SnappyCompression },
+		"LevelDB's filters": func(o *db.Options) { o.Filters.Policy = filter.NewBloomPolicy(10) },
+		"no filters":        func(o *db.Options) { o.Filters.Policy = filter.None },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, w := twoTables(t, change)
 			opened := uint64(0)
 			for i := range 300 {
-				var x *Explanation
-				parts := w.bytesDuring(func() {
+				var x *db.Explanation
+				parts := w.BytesDuring(func() {
 					var err error
-					x, err = d.Explain(testKey(i * 13))
+					x, err = d.Explain(fixture.Key(i * 13))
 					require.NoError(t, err)
 				})
 				var all, data uint64
@@ -87,9 +76,9 @@ func TestAnExplanationCountsTheBytesRead(t *testing.T) {
 }
 
 // requireStepsAddUp checks the invariants of every explanation.
-func requireStepsAddUp(t *testing.T, x *Explanation) {
+func requireStepsAddUp(t *testing.T, x *db.Explanation) {
 	t.Helper()
-	var sum Explanation
+	var sum db.Explanation
 	var took time.Duration
 	for _, s := range x.Steps {
 		sum.BytesRead += s.BytesRead
@@ -116,8 +105,8 @@ func requireStepsAddUp(t *testing.T, x *Explanation) {
 }
 
 func TestASecondExplanationReadsNothing(t *testing.T) {
-	d, _ := twoTables(t, func(o *Options) {})
-	key := testKey(2000)
+	d, _ := twoTables(t, func(o *db.Options) {})
+	key := fixture.Key(2000)
 	first, err := d.Explain(key)
 	require.NoError(t, err)
 	again, err := d.Explain(key)
@@ -133,8 +122,8 @@ func TestASecondExplanationReadsNothing(t *testing.T) {
 }
 
 func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
-	d, _ := twoTables(t, func(o *Options) {})
-	key := testKey(2000)
+	d, _ := twoTables(t, func(o *db.Options) {})
+	key := fixture.Key(2000)
 	x, err := d.Explain(key)
 	require.NoError(t, err)
 	for i := range x.Steps {
@@ -145,11 +134,11 @@ func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
 			clear(s.Largest)
 		}
 	}
-	requireValue(t, d, key, testValue(2000))
+	storetest.RequireValue(t, d, key, fixture.Value(2000))
 	again, err := d.Explain(key)
 	require.NoError(t, err)
-	require.Equal(t, testKey(0), again.Steps[2].Smallest)
-	require.Equal(t, testKey(3998), again.Steps[2].Largest)
+	require.Equal(t, fixture.Key(0), again.Steps[2].Smallest)
+	require.Equal(t, fixture.Key(3998), again.Steps[2].Largest)
 }
 
 // The bug: Explain named memtables by a field that the writer sets concurrently when a memtable is
@@ -157,17 +146,17 @@ func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
 func TestAnExplanationDistinguishesMemtables(t *testing.T) {
 	var held atomic.Bool
 	written := make(chan struct{})
-	d := openTest(t, testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+	d := storetest.Open(t, storetest.Options(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if held.Load() && op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") {
 			<-written
 		}
 		return nil
 	})))
 	held.Store(true)
-	require.NoError(t, d.Put(testKey(0), nil, NoSync))
+	require.NoError(t, d.Put(fixture.Key(0), nil, db.NoSync))
 	// The value does not fit, so the memtable is flushed.
-	require.NoError(t, d.Put(testKey(1), make([]byte, d.opts.Memtables.Size), NoSync))
-	x, err := d.Explain(testKey(2))
+	require.NoError(t, d.Put(fixture.Key(1), make([]byte, d.Options().Memtables.Size), db.NoSync))
+	x, err := d.Explain(fixture.Key(2))
 	close(written)
 	require.NoError(t, err)
 	require.Len(t, x.Steps, 2)
@@ -178,17 +167,17 @@ func TestAnExplanationDistinguishesMemtables(t *testing.T) {
 	defer group.Wait()
 	for range 100 { // for the race detector
 		group.Go(func() {
-			if _, err := d.Explain(testKey(3)); err != nil {
+			if _, err := d.Explain(fixture.Key(3)); err != nil {
 				t.Error(err)
 			}
 		})
-		require.NoError(t, d.Put(testKey(1), nil, NoSync))
+		require.NoError(t, d.Put(fixture.Key(1), nil, db.NoSync))
 		require.NoError(t, d.Flush())
 	}
 }
 
 func TestAnExplanationPrintsAsReadableText(t *testing.T) {
-	d, _ := twoTables(t, func(o *Options) {})
+	d, _ := twoTables(t, func(o *db.Options) {})
 	// Times vary, and sizes depend on the tables' encoding.
 	times := regexp.MustCompile(`[0-9.]+(ns|µs|ms|s)\b`)
 	text := func(key []byte) string {
@@ -208,17 +197,17 @@ func TestAnExplanationPrintsAsReadableText(t *testing.T) {
 		fmt.Sprintf("level 0 table %06d     filter: absent by sievedb.CacheLineBloom not here, T\n"+
 			"                         %d bytes, keys \"key000001\" to \"key003501\"\n", upper.FileNum, upper.Bytes) +
 		"                         filter T\n"
-	x, err := d.Explain(testKey(2000))
+	x, err := d.Explain(fixture.Key(2000))
 	require.NoError(t, err)
 	n := x.Steps[2].BlockBytes
 
 	require.Equal(t, above+header("maybe", "found")+
 		fmt.Sprintf("                         filter T, index from memory T, data block from cache (%d bytes in the file) T\n", n)+
-		"found: 0 disk reads (0 bytes), 1 saved by filters, 0 wasted; T\n", text(testKey(2000)))
+		"found: 0 disk reads (0 bytes), 1 saved by filters, 0 wasted; T\n", text(fixture.Key(2000)))
 	require.Equal(t, above+header("absent", "not here")+
 		"                         filter T\n"+
-		"not found: 0 disk reads (0 bytes), 2 saved by filters, 0 wasted; T\n", text(testKey(2003)))
-	require.NoError(t, d.Delete(testKey(2000), NoSync))
+		"not found: 0 disk reads (0 bytes), 2 saved by filters, 0 wasted; T\n", text(fixture.Key(2003)))
+	require.NoError(t, d.Delete(fixture.Key(2000), db.NoSync))
 	require.Equal(t, "memtable                 filter: maybe   found, T\n"+
-		"deleted: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; T\n", text(testKey(2000)))
+		"deleted: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; T\n", text(fixture.Key(2000)))
 }

@@ -1,4 +1,4 @@
-package db
+package scan_test
 
 import (
 	"fmt"
@@ -9,16 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // The bug: Next of a fresh iterator returned false without an error, so the loop that LevelDB's ports
 // accept, "for it.Next() { … }", visited nothing.
 func TestAFreshIteratorIsBeforeTheFirstKey(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
 	for i := range 3 {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
 	}
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -28,7 +31,7 @@ func TestAFreshIteratorIsBeforeTheFirstKey(t *testing.T) {
 	for it.Next() {
 		seen = append(seen, string(it.Key()))
 	}
-	require.Equal(t, []string{string(testKey(0)), string(testKey(1)), string(testKey(2))}, seen)
+	require.Equal(t, []string{string(fixture.Key(0)), string(fixture.Key(1)), string(fixture.Key(2))}, seen)
 	require.False(t, it.Next(), "it stays after the last key")
 	for it.Prev() {
 		seen = seen[:len(seen)-1]
@@ -74,19 +77,19 @@ func (m *positionModel) position() position {
 // positionMoves are all movements. Each moves the model and returns the iterator's result.
 var positionMoves = []struct {
 	name string
-	move func(m *positionModel, it *Iterator, target int) bool
+	move func(m *positionModel, it *db.Iterator, target int) bool
 }{
-	{"First", func(m *positionModel, it *Iterator, _ int) bool { m.at = 0; return it.First() }},
-	{"Last", func(m *positionModel, it *Iterator, _ int) bool { m.at = len(m.keys) - 1; return it.Last() }},
-	{"Next", func(m *positionModel, it *Iterator, _ int) bool { m.at = min(m.at+1, len(m.keys)); return it.Next() }},
-	{"Prev", func(m *positionModel, it *Iterator, _ int) bool { m.at = max(m.at-1, -1); return it.Prev() }},
-	{"SeekGE", func(m *positionModel, it *Iterator, target int) bool {
+	{"First", func(m *positionModel, it *db.Iterator, _ int) bool { m.at = 0; return it.First() }},
+	{"Last", func(m *positionModel, it *db.Iterator, _ int) bool { m.at = len(m.keys) - 1; return it.Last() }},
+	{"Next", func(m *positionModel, it *db.Iterator, _ int) bool { m.at = min(m.at+1, len(m.keys)); return it.Next() }},
+	{"Prev", func(m *positionModel, it *db.Iterator, _ int) bool { m.at = max(m.at-1, -1); return it.Prev() }},
+	{"SeekGE", func(m *positionModel, it *db.Iterator, target int) bool {
 		m.at = sort.SearchInts(m.keys, target)
-		return it.SeekGE(testKey(target))
+		return it.SeekGE(fixture.Key(target))
 	}},
-	{"SeekLT", func(m *positionModel, it *Iterator, target int) bool {
+	{"SeekLT", func(m *positionModel, it *db.Iterator, target int) bool {
 		m.at = sort.SearchInts(m.keys, target) - 1
-		return it.SeekLT(testKey(target))
+		return it.SeekLT(fixture.Key(target))
 	}},
 }
 
@@ -136,7 +139,7 @@ func TestIteratorPositionsAgreeWithASortedSlice(t *testing.T) {
 	}
 }
 
-func requirePosition(t *testing.T, m *positionModel, it *Iterator, ok bool, what string) {
+func requirePosition(t *testing.T, m *positionModel, it *db.Iterator, ok bool, what string) {
 	t.Helper()
 	require.Equal(t, m.at >= 0 && m.at < len(m.keys), ok, what)
 	require.Equal(t, ok, it.Valid(), what)
@@ -145,24 +148,24 @@ func requirePosition(t *testing.T, m *positionModel, it *Iterator, ok bool, what
 		require.Nil(t, it.Key(), what)
 		return
 	}
-	require.Equal(t, string(testKey(m.keys[m.at])), string(it.Key()), what)
-	require.Equal(t, string(testValue(m.keys[m.at])), string(it.Value()), what)
+	require.Equal(t, string(fixture.Key(m.keys[m.at])), string(it.Key()), what)
+	require.Equal(t, string(fixture.Value(m.keys[m.at])), string(it.Value()), what)
 }
 
 // newPositions returns an iterator over a store with n keys, 3, 5, 7 and so on, and its model. The
 // store also has overwritten versions and tombstones.
-func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*Iterator, *positionModel) {
-	d := openTest(t, testOptions(vfs.NewMem()))
+func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*db.Iterator, *positionModel) {
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
 	m := &positionModel{at: -1}
 	for i := range n + 1 {
 		key := 3 + 2*i
-		require.NoError(t, d.Put(testKey(key), []byte("overwritten"), NoSync))
+		require.NoError(t, d.Put(fixture.Key(key), []byte("overwritten"), db.NoSync))
 		if where == "tables" || where == "both" && rnd.IntN(2) == 0 {
 			require.NoError(t, d.Flush())
 		}
-		require.NoError(t, d.Delete(testKey(key), NoSync))
+		require.NoError(t, d.Delete(fixture.Key(key), db.NoSync))
 		if i < n {
-			require.NoError(t, d.Put(testKey(key), testValue(key), NoSync))
+			require.NoError(t, d.Put(fixture.Key(key), fixture.Value(key), db.NoSync))
 			m.keys = append(m.keys, key)
 		}
 	}
@@ -170,18 +173,18 @@ func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*I
 		require.NoError(t, d.Flush())
 	}
 	low, high := 2+rnd.IntN(n+1), 3+n+rnd.IntN(n+2)
-	o := &IterOptions{}
+	o := &db.IterOptions{}
 	switch bounds {
 	case "lower":
-		o.LowerBound, high = testKey(low), 1<<20
+		o.LowerBound, high = fixture.Key(low), 1<<20
 	case "upper":
-		o.UpperBound, low = testKey(high), 0
+		o.UpperBound, low = fixture.Key(high), 0
 	case "both":
-		o.LowerBound, o.UpperBound = testKey(low), testKey(high)
+		o.LowerBound, o.UpperBound = fixture.Key(low), fixture.Key(high)
 	case "empty":
-		o.LowerBound, o.UpperBound, high = testKey(low), testKey(low), low
+		o.LowerBound, o.UpperBound, high = fixture.Key(low), fixture.Key(low), low
 	case "wrong order":
-		o.LowerBound, o.UpperBound, high = testKey(high), testKey(low), low
+		o.LowerBound, o.UpperBound, high = fixture.Key(high), fixture.Key(low), low
 	default:
 		low, high = 0, 1<<20
 	}
@@ -195,7 +198,7 @@ func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*I
 	s := d.NewSnapshot()
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	for i := range 2*n + 8 {
-		require.NoError(t, d.Put(testKey(i), []byte("too new"), NoSync))
+		require.NoError(t, d.Put(fixture.Key(i), []byte("too new"), db.NoSync))
 	}
 	it, err := s.NewIterator(o)
 	require.NoError(t, err)
@@ -205,21 +208,21 @@ func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*I
 // An iterator that failed stays invalid, whatever movement follows.
 func TestAnIteratorThatFailedStaysInvalid(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := mustOpen(t, o)
-	fill(t, d, 0, 900)
+	o := storetest.Options(mem)
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, 900)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close())
-	for _, begin := range []func(*Iterator) bool{(*Iterator).Next, (*Iterator).Last} {
+	for _, begin := range []func(*db.Iterator) bool{(*db.Iterator).Next, (*db.Iterator).Last} {
 		failing := false
 		o.ReadOnly, o.Cache.Size = true, 4<<10
 		o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if failing && isTable(op.Name) && op.Kind == wrap.OpRead {
+			if failing && fixture.IsTable(op.Name) && op.Kind == wrap.OpRead {
 				return &wrap.Fault{}
 			}
 			return nil
 		})
-		d := mustOpen(t, o)
+		d := storetest.MustOpen(t, o)
 		it, err := d.NewIterator(nil)
 		require.NoError(t, err)
 		failing = true

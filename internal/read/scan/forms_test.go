@@ -1,4 +1,4 @@
-package db
+package scan_test
 
 import (
 	"fmt"
@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -29,7 +31,7 @@ type formModel struct {
 	keysOnly     bool
 }
 
-func newFormModel(values map[string]string, o *IterOptions) *formModel {
+func newFormModel(values map[string]string, o *db.IterOptions) *formModel {
 	m := &formModel{values: values, keysOnly: o.KeysOnly}
 	m.setBounds(o.LowerBound, o.UpperBound)
 	return m
@@ -54,7 +56,7 @@ func (m *formModel) position() position {
 
 // form is an iterator with its model.
 type form struct {
-	it *Iterator
+	it *db.Iterator
 	m  *formModel
 }
 
@@ -80,8 +82,8 @@ func (f *form) requireValue(t *testing.T, key, value []byte) {
 }
 
 // randomBounds are narrow or wide, one-sided or missing, empty, or in the wrong order.
-func randomBounds(rnd *rand.Rand) *IterOptions {
-	o := &IterOptions{KeysOnly: rnd.IntN(2) == 0, NoFillCache: rnd.IntN(2) == 0}
+func randomBounds(rnd *rand.Rand) *db.IterOptions {
+	o := &db.IterOptions{KeysOnly: rnd.IntN(2) == 0, NoFillCache: rnd.IntN(2) == 0}
 	low := rnd.IntN(formKeys)
 	high := low + rnd.IntN([]int{3, 30, formKeys}[rnd.IntN(3)])
 	if rnd.IntN(10) == 0 {
@@ -94,7 +96,7 @@ func randomBounds(rnd *rand.Rand) *IterOptions {
 		o.UpperBound = []byte(formKey(high))
 	}
 	if rnd.IntN(8) == 0 { // a filter of prefixes applies
-		prefix := PrefixBounds([]byte(formKey(low)[:6]))
+		prefix := db.PrefixBounds([]byte(formKey(low)[:6]))
 		o.LowerBound, o.UpperBound = prefix.LowerBound, prefix.UpperBound
 	}
 	return o
@@ -165,16 +167,16 @@ func TestIteratorFormsAgreeWithASortedSlice(t *testing.T) {
 
 // formStore is a database whose keys are plain, or in a namespace with others before and after it.
 type formStore struct {
-	d       *DB
-	ns      *Namespace // nil: plain
+	d       *db.DB
+	ns      *db.Namespace // nil: plain
 	rnd     *rand.Rand
 	outside map[string]string
 }
 
 func newFormStore(t *testing.T, rnd *rand.Rand, named bool) *formStore {
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(6), 10)}
-	s := &formStore{d: openTest(t, o), rnd: rnd, outside: map[string]string{}}
+	s := &formStore{d: storetest.Open(t, o), rnd: rnd, outside: map[string]string{}}
 	if !named {
 		return s
 	}
@@ -183,14 +185,14 @@ func newFormStore(t *testing.T, rnd *rand.Rand, named bool) *formStore {
 		s.ns, err = s.d.Namespace(name)
 		require.NoError(t, err)
 		for n := range formKeys {
-			require.NoError(t, s.ns.Put([]byte(formKey(n)), []byte("of another namespace"), NoSync))
+			require.NoError(t, s.ns.Put([]byte(formKey(n)), []byte("of another namespace"), db.NoSync))
 		}
 	}
 	require.NoError(t, s.ns.Drop(t.Context()))
 	s.ns, err = s.d.Namespace("forms")
 	require.NoError(t, err)
 	for n := range formKeys {
-		require.NoError(t, s.ns.Delete([]byte(formKey(n)), NoSync))
+		require.NoError(t, s.ns.Delete([]byte(formKey(n)), db.NoSync))
 	}
 	return s
 }
@@ -201,12 +203,12 @@ type formWriter interface {
 	del(key []byte) error
 }
 
-type formDB struct{ d *DB }
+type formDB struct{ d *db.DB }
 
-func (w formDB) put(key, value []byte) error { return w.d.Put(key, value, NoSync) }
-func (w formDB) del(key []byte) error        { return w.d.Delete(key, NoSync) }
+func (w formDB) put(key, value []byte) error { return w.d.Put(key, value, db.NoSync) }
+func (w formDB) del(key []byte) error        { return w.d.Delete(key, db.NoSync) }
 
-type formTx struct{ t *Transaction }
+type formTx struct{ t *db.Transaction }
 
 func (w formTx) put(key, value []byte) error { return w.t.Put(key, value) }
 func (w formTx) del(key []byte) error        { return w.t.Delete(key) }
@@ -218,7 +220,7 @@ func (s *formStore) write(t *testing.T, n int) {
 	case 0:
 		require.NoError(t, s.d.Flush())
 	case 1:
-		settle(t, s.d)
+		storetest.Settle(t, s.d)
 	}
 }
 
@@ -240,7 +242,7 @@ func (s *formStore) writeTo(t *testing.T, w formWriter, values map[string]string
 }
 
 // reader returns what an iterator is made from, and what it shows of the keys. end ends it.
-func (s *formStore) reader(t *testing.T, of string) (r Reader, values map[string]string, end func()) {
+func (s *formStore) reader(t *testing.T, of string) (r db.Reader, values map[string]string, end func()) {
 	values = maps.Clone(s.outside)
 	switch of {
 	case "snapshot":
@@ -248,7 +250,7 @@ func (s *formStore) reader(t *testing.T, of string) (r Reader, values map[string
 		s.write(t, 10)
 		return snapshot, values, func() { require.NoError(t, snapshot.Close()) }
 	case "transaction", "ended transaction", "read-only transaction", "namespace in a transaction":
-		tx := s.d.NewTransaction(&TransactionOptions{ReadOnly: of == "read-only transaction"})
+		tx := s.d.NewTransaction(&db.TransactionOptions{ReadOnly: of == "read-only transaction"})
 		if of != "read-only transaction" {
 			s.writeTo(t, formTx{tx}, values, 30)
 		}
@@ -303,8 +305,8 @@ func (s *formStore) walk(t *testing.T, of string, visits map[string]int) {
 // clone returns a clone, with the same options or others, which begins before its first key.
 func (s *formStore) clone(t *testing.T, f *form, visits map[string]int) *form {
 	t.Helper()
-	var o *IterOptions
-	m := newFormModel(f.m.values, &IterOptions{LowerBound: f.m.lower, UpperBound: f.m.upper, KeysOnly: f.m.keysOnly})
+	var o *db.IterOptions
+	m := newFormModel(f.m.values, &db.IterOptions{LowerBound: f.m.lower, UpperBound: f.m.upper, KeysOnly: f.m.keysOnly})
 	if s.rnd.IntN(2) == 0 {
 		o = randomBounds(s.rnd)
 		m = newFormModel(f.m.values, o)
@@ -320,7 +322,7 @@ func (s *formStore) clone(t *testing.T, f *form, visits map[string]int) *form {
 }
 
 // loops walks by All and Backward of r and of an iterator of it.
-func (s *formStore) loops(t *testing.T, r Reader, values map[string]string, visits map[string]int) {
+func (s *formStore) loops(t *testing.T, r db.Reader, values map[string]string, visits map[string]int) {
 	t.Helper()
 	o := randomBounds(s.rnd)
 	f := &form{m: newFormModel(values, o)}

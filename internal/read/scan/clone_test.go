@@ -1,4 +1,4 @@
-package db
+package scan_test
 
 import (
 	"fmt"
@@ -8,9 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -18,22 +21,22 @@ import (
 // its first bounds left out, and reads no table outside of the present ones.
 func TestSetBoundsChoosesTablesAndFiltersAgain(t *testing.T) {
 	const tables, groups = 8, 200
-	d, reads := openTables(t, testOptions(vfs.NewMem()), prefixOfTen)
+	d, reads := openTables(t, storetest.Options(vfs.NewMem()), fixture.PrefixOfTen)
 	fillHoles(t, d, tables, groups)
 	for i := range 100 { // a table of its own
-		require.NoError(t, d.Put(fmt.Appendf(nil, "hrp%04d", i), testValue(i), NoSync))
+		require.NoError(t, d.Put(fmt.Appendf(nil, "hrp%04d", i), fixture.Value(i), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	it, err := d.NewIterator(group(1)) // a hole
 	require.NoError(t, err)
-	scan := func(o *IterOptions) (keys, read int) {
+	scan := func(o *db.IterOptions) (keys, read int) {
 		it.SetBounds(o.LowerBound, o.UpperBound)
-		reads.take()
+		reads.Take()
 		for it.Next() {
 			keys++
 		}
 		require.NoError(t, it.Err())
-		_, read = reads.take()
+		_, read = reads.Take()
 		return keys, read
 	}
 	keys, read := scan(group(4))
@@ -41,11 +44,11 @@ func TestSetBoundsChoosesTablesAndFiltersAgain(t *testing.T) {
 	require.GreaterOrEqual(t, read, tables)
 	keys, read = scan(group(5))
 	require.Zero(t, keys+read, "the range filters rule out all tables")
-	keys, _ = scan(PrefixBounds([]byte("hrp")))
+	keys, _ = scan(db.PrefixBounds([]byte("hrp")))
 	require.Equal(t, 100, keys)
-	keys, _ = scan(&IterOptions{})
+	keys, _ = scan(&db.IterOptions{})
 	require.Equal(t, 100+10*tables*groups/2, keys)
-	keys, read = scan(PrefixBounds([]byte("i")))
+	keys, read = scan(db.PrefixBounds([]byte("i")))
 	require.Zero(t, keys+read, "after all tables")
 	require.NoError(t, it.Close())
 }
@@ -56,10 +59,10 @@ func TestAClonesMomentStays(t *testing.T) {
 	for _, of := range []string{"DB", "snapshot", "transaction"} {
 		t.Run(of, func(t *testing.T) {
 			counting := wrap.NewCounting(vfs.NewMem())
-			d := openTest(t, testOptions(counting))
-			fill(t, d, 0, 900)
-			settle(t, d)
-			var r Reader = d
+			d := storetest.Open(t, storetest.Options(counting))
+			storetest.Fill(t, d, 0, 900)
+			storetest.Settle(t, d)
+			var r db.Reader = d
 			end := func() error { return nil }
 			switch of {
 			case "snapshot":
@@ -67,29 +70,29 @@ func TestAClonesMomentStays(t *testing.T) {
 				r, end = s, s.Close
 			case "transaction":
 				tx := d.NewTransaction(nil)
-				require.NoError(t, tx.Put(testKey(5), []byte("own")))
+				require.NoError(t, tx.Put(fixture.Key(5), []byte("own")))
 				r, end = tx, tx.Close
 			}
 			it, err := r.NewIterator(nil)
 			require.NoError(t, err)
 			require.NoError(t, end())
-			fill(t, d, 900, 1000)
+			storetest.Fill(t, d, 900, 1000)
 			require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
 			clone, err := it.Clone(nil)
 			require.NoError(t, err)
 			require.NoError(t, it.Close())
 			_, err = it.Clone(nil)
-			require.Equal(t, ErrClosed, err)
+			require.Equal(t, db.ErrClosed, err)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
-			require.Len(t, walk(t, clone, false), 900)
-			require.Len(t, walk(t, clone, true), 900)
-			require.True(t, clone.SeekGE(testKey(5)))
+			require.Len(t, storetest.Walk(t, clone, false), 900)
+			require.Len(t, storetest.Walk(t, clone, true), 900)
+			require.True(t, clone.SeekGE(fixture.Key(5)))
 			if of == "transaction" {
 				require.Equal(t, "own", string(clone.Value()))
 			}
-			require.NotEmpty(t, namesOf(t, counting, base.FileTable), "the clone keeps them")
+			require.NotEmpty(t, fixture.Names(t, counting, base.FileTable), "the clone keeps them")
 			require.NoError(t, clone.Close())
-			eventually(t, func() bool { return len(namesOf(t, counting, base.FileTable)) == 0 })
+			fixture.Eventually(t, func() bool { return len(fixture.Names(t, counting, base.FileTable)) == 0 })
 			require.Zero(t, d.Metrics().OpenIterators)
 		})
 	}
@@ -97,21 +100,21 @@ func TestAClonesMomentStays(t *testing.T) {
 
 // Clones are used by goroutines of their own, while others write and compact.
 func TestClonesWalkConcurrently(t *testing.T) {
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(6), 10)}
-	d := openTest(t, o)
-	fill(t, d, 0, 900)
+	d := storetest.Open(t, o)
+	storetest.Fill(t, d, 0, 900)
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	var group sync.WaitGroup
 	var wrong atomic.Uint64
 	for g := range 4 {
-		clone, err := it.Clone(&IterOptions{KeysOnly: g%2 == 0})
+		clone, err := it.Clone(&db.IterOptions{KeysOnly: g%2 == 0})
 		require.NoError(t, err)
 		group.Go(func() {
 			for round := range 10 {
 				from := 90 * round
-				clone.SetBounds(testKey(from), testKey(from+90))
+				clone.SetBounds(fixture.Key(from), fixture.Key(from+90))
 				n := 0
 				for range clone.Backward() {
 					n++
@@ -126,12 +129,12 @@ func TestClonesWalkConcurrently(t *testing.T) {
 		})
 	}
 	group.Go(func() {
-		if len(walk(t, it, false)) != 900 {
+		if len(storetest.Walk(t, it, false)) != 900 {
 			wrong.Add(1)
 		}
 	})
 	for i := range 900 {
-		require.NoError(t, d.Delete(testKey(i), NoSync))
+		require.NoError(t, d.Delete(fixture.Key(i), db.NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	group.Wait()
@@ -142,36 +145,36 @@ func TestClonesWalkConcurrently(t *testing.T) {
 // An iterator that failed stays so with other bounds. A clone of it reads again.
 func TestAFailureOutlastsSetBoundsAndNotClone(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := mustOpen(t, o)
-	fill(t, d, 0, 900)
+	o := storetest.Options(mem)
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, 900)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close())
 	failing := false
 	o.ReadOnly, o.Cache.Size = true, 4<<10
 	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if failing && isTable(op.Name) && op.Kind == wrap.OpRead {
+		if failing && fixture.IsTable(op.Name) && op.Kind == wrap.OpRead {
 			return &wrap.Fault{}
 		}
 		return nil
 	})
-	d = mustOpen(t, o)
+	d = storetest.MustOpen(t, o)
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	failing = true
 	require.False(t, it.Next())
 	failing = false
-	it.SetBounds(nil, testKey(10))
+	it.SetBounds(nil, fixture.Key(10))
 	require.False(t, it.First())
 	require.ErrorIs(t, it.Err(), wrap.ErrInjected)
 	clone, err := it.Clone(nil)
 	require.NoError(t, err)
-	require.Len(t, walk(t, clone, false), 900)
+	require.Len(t, storetest.Walk(t, clone, false), 900)
 	require.NoError(t, clone.Close())
 	require.ErrorIs(t, it.Close(), wrap.ErrInjected)
 
 	clone, err = it.Clone(nil)
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 	require.Nil(t, clone)
 	it.SetBounds(nil, nil)
 	require.False(t, it.Next())

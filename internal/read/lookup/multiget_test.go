@@ -1,4 +1,4 @@
-package db
+package lookup_test
 
 import (
 	"bytes"
@@ -12,7 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -31,7 +34,7 @@ func requireMultiGet(t *testing.T, from interface {
 		require.Equal(t, string(want), string(values[i]), "key %q", key)
 		got, err := from.Get(key)
 		if !stored {
-			require.Equal(t, ErrNotFound, err)
+			require.Equal(t, db.ErrNotFound, err)
 			continue
 		}
 		require.NoError(t, err)
@@ -42,17 +45,17 @@ func requireMultiGet(t *testing.T, from interface {
 // multiGetModel is a store with the entries that it must have, now and in a snapshot.
 type multiGetModel struct {
 	*testing.T
-	d        *DB
+	d        *db.DB
 	rnd      *rand.Rand
 	now      map[string][]byte
-	snapshot *Snapshot // nil before the first one
+	snapshot *db.Snapshot // nil before the first one
 	then     map[string][]byte
 }
 
 // key returns one of 900 keys, of which one is empty.
 func (m *multiGetModel) key() []byte {
 	if n := m.rnd.IntN(900); n > 0 {
-		return testKey(n)
+		return fixture.Key(n)
 	}
 	return []byte{}
 }
@@ -62,14 +65,14 @@ func (m *multiGetModel) write(fill byte) {
 	k := m.key()
 	switch m.rnd.IntN(8) {
 	case 0:
-		require.NoError(m, m.d.Delete(k, NoSync))
+		require.NoError(m, m.d.Delete(k, db.NoSync))
 		delete(m.now, string(k))
 	case 1:
-		require.NoError(m, m.d.Put(k, nil, NoSync))
+		require.NoError(m, m.d.Put(k, nil, db.NoSync))
 		m.now[string(k)] = []byte{}
 	default:
 		m.now[string(k)] = bytes.Repeat([]byte{fill}, m.rnd.IntN(300))
-		require.NoError(m, m.d.Put(k, m.now[string(k)], NoSync))
+		require.NoError(m, m.d.Put(k, m.now[string(k)], db.NoSync))
 	}
 }
 
@@ -113,14 +116,14 @@ func (m *multiGetModel) closeSnapshot() {
 // Keys are everywhere: in the memtable, in one that waits, in level 0 and below, with tombstones
 // above them and snapshots from before.
 func TestMultiGetAgreesWithAModelOnEveryRun(t *testing.T) {
-	for _, compression := range []Compression{SnappyCompression, NoCompression} {
+	for _, compression := range []db.Compression{db.SnappyCompression, db.NoCompression} {
 		for _, cacheSize := range []int64{-1, 20 << 10, 8 << 20} {
 			t.Run(fmt.Sprintf("compression %d, cache of %d bytes", compression, cacheSize), func(t *testing.T) {
 				seed := rand.Uint64()
 				t.Logf("seed %d", seed)
-				o := testOptions(vfs.NewMem())
+				o := storetest.Options(vfs.NewMem())
 				o.Cache.Size, o.Tables.Compression, o.Cache.MaxOpenFiles = cacheSize, compression, 10
-				m := &multiGetModel{T: t, d: openTest(t, o), rnd: rand.New(rand.NewPCG(seed, 0)), now: map[string][]byte{}}
+				m := &multiGetModel{T: t, d: storetest.Open(t, o), rnd: rand.New(rand.NewPCG(seed, 0)), now: map[string][]byte{}}
 				for round := range 60 {
 					for range 40 {
 						m.write(byte(round))
@@ -143,13 +146,13 @@ func sortKeys(keys [][]byte) {
 }
 
 func TestMultiGetOfSpecialCases(t *testing.T) {
-	d := mustOpen(t, testOptions(vfs.NewMem()))
+	d := storetest.MustOpen(t, storetest.Options(vfs.NewMem()))
 	values, err := d.MultiGet(nil)
 	require.NoError(t, err)
 	require.Empty(t, values)
-	require.NoError(t, d.Put(nil, []byte("of the empty key"), NoSync))
-	require.NoError(t, d.Put([]byte("empty"), nil, NoSync))
-	require.NoError(t, d.Put([]byte("huge"), make([]byte, 100_000), NoSync))
+	require.NoError(t, d.Put(nil, []byte("of the empty key"), db.NoSync))
+	require.NoError(t, d.Put([]byte("empty"), nil, db.NoSync))
+	require.NoError(t, d.Put([]byte("huge"), make([]byte, 100_000), db.NoSync))
 	for range 2 {
 		values, err = d.MultiGet([][]byte{[]byte("empty"), nil, []byte("gone"), []byte("huge"), []byte("empty"), nil})
 		require.NoError(t, err)
@@ -164,21 +167,21 @@ func TestMultiGetOfSpecialCases(t *testing.T) {
 	s := d.NewSnapshot()
 	require.NoError(t, s.Close())
 	_, err = s.MultiGet([][]byte{nil})
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 	require.NoError(t, d.Close())
 	_, err = d.MultiGet([][]byte{nil})
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 }
 
 // MultiGet counts what Gets would have counted, except for shared blocks.
 func TestMultiGetCountsAsGetsDo(t *testing.T) {
-	w := watchTables(t)
-	d := filledLevels(t, w.options(nil), 4000)
+	w := fixture.WatchTables(t)
+	d := storetest.FilledLevels(t, storetest.WatchedOptions(w, nil), 4000)
 	var keys [][]byte
 	for i := range 4000 {
-		keys = append(keys, testKey(i))
+		keys = append(keys, fixture.Key(i))
 	}
-	sums := func(look func()) (LevelMetrics, *Metrics) {
+	sums := func(look func()) (db.LevelMetrics, *db.Metrics) {
 		before := d.Metrics()
 		look()
 		after := d.Metrics()
@@ -201,12 +204,12 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 	one, m1 := sums(func() {
 		for _, key := range keys {
 			_, err := d.Get(key)
-			require.True(t, err == nil || err == ErrNotFound)
+			require.True(t, err == nil || err == db.ErrNotFound)
 		}
 	})
 	parts := map[string]int{}
 	many, m2 := sums(func() {
-		parts = w.during(func() {
+		parts = w.During(func() {
 			_, err := d.MultiGet(keys)
 			require.NoError(t, err)
 		})
@@ -224,31 +227,31 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 // A damaged block fails the MultiGets that need it, and no others.
 func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := mustOpen(t, o)
-	fill(t, d, 0, 2000)
+	o := storetest.Options(mem)
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close())
-	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
-	data := readFile(t, mem, table)
+	table := filepath.Join("db", fixture.Names(t, mem, base.FileTable)[0])
+	data := fixture.ReadFile(t, mem, table)
 	data[40] ^= 1
-	writeFile(t, mem, table, data)
-	o = testOptions(mem) // with a new order checker, which has not seen the intact block
+	fixture.WriteFile(t, mem, table, data)
+	o = storetest.Options(mem) // with a new order checker, which has not seen the intact block
 	o.Cache.Size = -1
-	d = openTest(t, o)
+	d = storetest.Open(t, o)
 	var broken, whole [][]byte
 	for i := range 2000 {
-		if _, err := d.Get(testKey(i)); err != nil {
-			require.ErrorIs(t, err, ErrCorruption)
-			broken = append(broken, testKey(i))
+		if _, err := d.Get(fixture.Key(i)); err != nil {
+			require.ErrorIs(t, err, db.ErrCorruption)
+			broken = append(broken, fixture.Key(i))
 		} else {
-			whole = append(whole, testKey(i))
+			whole = append(whole, fixture.Key(i))
 		}
 	}
 	require.NotEmpty(t, broken)
 	require.NotEmpty(t, whole)
 	values, err := d.MultiGet(append(whole[:50:50], broken[0]))
-	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.Nil(t, values)
 	values, err = d.MultiGet(whole)
 	require.NoError(t, err)
@@ -259,19 +262,19 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 // run, and tables are closed.
 func TestMultiGetSeesOneMoment(t *testing.T) {
 	const keys, rounds = 100, 400
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent, o.Cache.Size = 10, 2, 8<<10
-	d := openTest(t, o)
+	d := storetest.Open(t, o)
 	var queried [][]byte
 	for i := range keys {
-		queried = append(queried, testKey(i*37%keys))
+		queried = append(queried, fixture.Key(i*37%keys))
 	}
 	write := func(round int) error {
-		var b Batch
+		var b db.Batch
 		for i := range keys {
-			b.Put(testKey(i), fmt.Appendf(nil, "%040d", round))
+			b.Put(fixture.Key(i), fmt.Appendf(nil, "%040d", round))
 		}
-		return d.Apply(&b, NoSync)
+		return d.Apply(&b, db.NoSync)
 	}
 	require.NoError(t, write(0))
 	var readers sync.WaitGroup

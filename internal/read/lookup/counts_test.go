@@ -1,4 +1,4 @@
-package db
+package lookup_test
 
 import (
 	"path/filepath"
@@ -7,38 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// manyTables returns a store with tables on several levels, level0 of them in level 0. Some of
-// these have tombstones. Keys are testKeys below 4,000.
-func manyTables(t *testing.T, o *Options, level0 int) *DB {
-	require.NoError(t, filledLevels(t, o, 2000).Close())
-	o.Compaction.L0Trigger = 100
-	o.Memtables.Size = 1 << 20
-	d := openTest(t, o)
-	for table := range level0 {
-		for i := table; i < 4000; i += 13 + table {
-			if i%3 == 0 {
-				require.NoError(t, d.Delete(testKey(i), NoSync))
-			} else {
-				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-			}
-		}
-		require.NoError(t, d.Flush())
-	}
-	settle(t, d)
-	return d
-}
-
 // explained calls Explain for the first keys and returns the Metrics that the same lookups should
 // cause.
-func explained(t *testing.T, d *DB, keys int) *Metrics {
-	m := &Metrics{}
+func explained(t *testing.T, d *db.DB, keys int) *db.Metrics {
+	m := &db.Metrics{}
 	for i := range keys {
-		x, err := d.Explain(testKey(i))
+		x, err := d.Explain(fixture.Key(i))
 		require.NoError(t, err)
 		m.Lookups.Count++
 		if x.Found {
@@ -84,27 +66,27 @@ func explained(t *testing.T, d *DB, keys int) *Metrics {
 }
 
 func TestGetsCountWhatExplainReports(t *testing.T) {
-	skipInShortRace(t)
-	for name, change := range map[string]func(o *Options){
-		"blocks in the cache":  func(o *Options) {},
-		"no cache":             func(o *Options) { o.Cache.Size = -1 },
-		"many false positives": func(o *Options) { o.Filters.Policy = filter.NewCacheLineBloomPolicy(2) },
-		"LevelDB's filters":    func(o *Options) { o.Filters.Policy = filter.NewBloomPolicy(4) },
-		"no filters":           func(o *Options) { o.Filters.Policy = filter.None },
+	fixture.SkipInShortRace(t)
+	for name, change := range map[string]func(o *db.Options){
+		"blocks in the cache":  func(o *db.Options) {},
+		"no cache":             func(o *db.Options) { o.Cache.Size = -1 },
+		"many false positives": func(o *db.Options) { o.Filters.Policy = filter.NewCacheLineBloomPolicy(2) },
+		"LevelDB's filters":    func(o *db.Options) { o.Filters.Policy = filter.NewBloomPolicy(4) },
+		"no filters":           func(o *db.Options) { o.Filters.Policy = filter.None },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := testOptions(vfs.NewMem())
+			o := storetest.Options(vfs.NewMem())
 			o.Cache.Size = 64 << 20
 			change(o)
-			d := manyTables(t, o, 6) // more tables than the path counters distinguish
+			d := storetest.ManyTables(t, o, 6) // more tables than the path counters distinguish
 			for i := 0; i < 4000; i += 31 {
-				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+				require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
 			}
 			explained(t, d, 5000) // fills the cache
 			want := explained(t, d, 5000)
 			for i := range 5000 {
-				if _, err := d.Get(testKey(i)); err != nil {
-					require.Equal(t, ErrNotFound, err)
+				if _, err := d.Get(fixture.Key(i)); err != nil {
+					require.Equal(t, db.ErrNotFound, err)
 				}
 			}
 			got := d.Metrics()
@@ -129,29 +111,29 @@ func TestGetsCountWhatExplainReports(t *testing.T) {
 // A Get that fails is counted, and so are the filters that denied its key before.
 func TestFailedGetsAreCounted(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := manyTables(t, o, 3)
+	o := storetest.Options(mem)
+	d := storetest.ManyTables(t, o, 3)
 	require.NoError(t, d.Close())
-	tables := namesOf(t, mem, base.FileTable)
+	tables := fixture.Names(t, mem, base.FileTable)
 	for _, name := range tables {
 		path := filepath.Join("db", name)
-		data := readFile(t, mem, path)
+		data := fixture.ReadFile(t, mem, path)
 		data[40] ^= 1
-		writeFile(t, mem, path, data)
+		fixture.WriteFile(t, mem, path, data)
 	}
-	o = testOptions(mem)
+	o = storetest.Options(mem)
 	o.Compaction.L0Trigger = 100
-	d = openTest(t, o)
+	d = storetest.Open(t, o)
 	failed := 0
 	for i := range 4000 {
 		before := d.Metrics()
-		_, err := d.Get(testKey(i))
+		_, err := d.Get(fixture.Key(i))
 		after := d.Metrics()
 		require.Equal(t, before.Lookups.Count+1, after.Lookups.Count)
-		if err == nil || err == ErrNotFound {
+		if err == nil || err == db.ErrNotFound {
 			continue
 		}
-		require.ErrorIs(t, err, ErrCorruption)
+		require.ErrorIs(t, err, db.ErrCorruption)
 		require.Equal(t, before.Lookups.Found, after.Lookups.Found)
 		failed++
 		if after.Total().FilterNegatives > before.Total().FilterNegatives {
@@ -162,9 +144,9 @@ func TestFailedGetsAreCounted(t *testing.T) {
 }
 
 func TestConcurrentLookupsLoseNoCount(t *testing.T) {
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.Cache.Size = 64 << 20
-	d := manyTables(t, o, 3)
+	d := storetest.ManyTables(t, o, 3)
 	explained(t, d, 1000)
 	want := explained(t, d, 1000)
 	const readers = 8
@@ -172,7 +154,7 @@ func TestConcurrentLookupsLoseNoCount(t *testing.T) {
 	for range readers {
 		wg.Go(func() {
 			for i := range 1000 {
-				_, _ = d.GetTo(nil, testKey(i))
+				_, _ = d.GetTo(nil, fixture.Key(i))
 			}
 		})
 	}

@@ -1,81 +1,29 @@
-package db
+package scan_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/tables"
-	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// tableReads counts the opens of each table and the reads of all tables.
-type tableReads struct {
-	mu     sync.Mutex
-	opened map[string]int
-	reads  int
-}
-
-func (r *tableReads) record(op wrap.Op) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case !isTable(op.Name):
-	case op.Kind == wrap.OpOpen:
-		r.opened[op.Name]++
-	case op.Kind == wrap.OpRead:
-		r.reads++
-	}
-}
-
-// take returns the number of opened tables and of reads since the last call.
-func (r *tableReads) take() (opened, reads int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	opened, reads = len(r.opened), r.reads
-	r.opened, r.reads = map[string]int{}, 0
-	return opened, reads
-}
-
-// openCounting opens a database with o until the test ends, and counts the reads of its tables.
-func openCounting(t *testing.T, o *Options) (*DB, *tableReads) {
-	t.Helper()
-	counting := wrap.NewCounting(o.FS)
-	counted := *o
-	counted.FS = counting
-	d := openTest(t, &counted)
-	r := &tableReads{opened: map[string]int{}}
-	counting.Observe(r.record)
-	return d, r
-}
-
-func walk(t testing.TB, it *Iterator, backward bool) (keys []string) {
-	t.Helper()
-	begin, step := it.First, it.Next
-	if backward {
-		begin, step = it.Last, it.Prev
-	}
-	for ok := begin(); ok; ok = step() {
-		keys = append(keys, string(it.Key()))
-	}
-	require.NoError(t, it.Err())
-	return keys
-}
-
 func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 	const n = 3000
-	o := testOptions(vfs.NewMem())
-	d := mustOpen(t, o)
-	fill(t, d, 0, n)
+	o := storetest.Options(vfs.NewMem())
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, n)
 	require.NoError(t, d.Compact(t.Context(), nil, nil)) // one level
-	tables := d.Metrics().Levels[NumLevels-1].Tables
+	tables := d.Metrics().Levels[db.NumLevels-1].Tables
 	require.Greater(t, tables, 10)
-	files := d.state().Version.Levels[NumLevels-1].Files
+	files, err := d.Tables()
+	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	user := func(ikey []byte) []byte { return ikey[:len(ikey)-8] }
 	cases := []struct {
 		name         string
 		lower, upper []byte
@@ -83,10 +31,10 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 		keys         int // at least; -1 means none
 		blocks       int // of data that may be read
 	}{
-		{"ten keys within a table", testKey(1000), testKey(1010), 1, 10, 5},
-		{"up to the first key of a table, which is excluded", user(files[3].Smallest), user(files[4].Smallest), 1, 10, 100},
-		{"from the last key of a table", user(files[3].Largest), user(files[4].Largest), 2, 10, 100},
-		{"nothing between two keys", append(testKey(1000), 0), testKey(1001), 1, -1, 2},
+		{"ten keys within a table", fixture.Key(1000), fixture.Key(1010), 1, 10, 5},
+		{"up to the first key of a table, which is excluded", files[3].Smallest, files[4].Smallest, 1, 10, 100},
+		{"from the last key of a table", files[3].Largest, files[4].Largest, 2, 10, 100},
+		{"nothing between two keys", append(fixture.Key(1000), 0), fixture.Key(1001), 1, -1, 2},
 		{"after all keys", []byte("z"), nil, 0, -1, 0},
 		{"before all keys", nil, []byte("a"), 0, -1, 0},
 		{"empty", []byte("m"), []byte("a"), 0, -1, 0},
@@ -94,19 +42,19 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 	for _, c := range cases {
 		for _, backward := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, backward=%t", c.name, backward), func(t *testing.T) {
-				d, seen := openCounting(t, o)
-				it, err := d.NewIterator(&IterOptions{LowerBound: c.lower, UpperBound: c.upper})
+				d, seen := storetest.OpenCounting(t, o)
+				it, err := d.NewIterator(&db.IterOptions{LowerBound: c.lower, UpperBound: c.upper})
 				require.NoError(t, err)
-				opened, _ := seen.take()
+				opened, _ := seen.Take()
 				require.Zero(t, opened, "a new iterator opens no table")
-				keys := walk(t, it, backward)
+				keys := storetest.Walk(t, it, backward)
 				if c.keys < 0 {
 					require.Empty(t, keys)
 				} else {
 					require.GreaterOrEqual(t, len(keys), c.keys)
 				}
 				require.NoError(t, it.Close())
-				opened, reads := seen.take()
+				opened, reads := seen.Take()
 				require.LessOrEqual(t, opened, c.tables)
 				const toOpen = 4 // footer, metaindex, filter, index
 				require.LessOrEqual(t, reads, toOpen*c.tables+c.blocks)
@@ -120,23 +68,23 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 func TestTombstonesAreSkippedInLinearReads(t *testing.T) {
 	const n, live = 100_000, 100
 	key := func(i int) []byte { return fmt.Appendf(nil, "key%09d", i) }
-	o := &Options{
-		FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 1 << 20}, Cache: CacheOptions{Size: 1},
-		Compaction: CompactionOptions{L0Trigger: 100},
+	o := &db.Options{
+		FS: vfs.NewMem(), Memtables: db.MemtableOptions{Size: 1 << 20}, Cache: db.CacheOptions{Size: 1},
+		Compaction: db.CompactionOptions{L0Trigger: 100},
 	}
-	d := mustOpen(t, o)
+	d := storetest.MustOpen(t, o)
 	for i := range n + live {
-		require.NoError(t, d.Put(key(i), []byte("value"), NoSync))
+		require.NoError(t, d.Put(key(i), []byte("value"), db.NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	snapshot := d.NewSnapshot() // otherwise compactions would drop the values and tombstones
 	for i := range n {
-		require.NoError(t, d.Delete(key(i), NoSync))
+		require.NoError(t, d.Delete(key(i), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	require.NoError(t, snapshot.Close())
 	require.NoError(t, d.Close())
-	d, seen := openCounting(t, o)
+	d, seen := storetest.OpenCounting(t, o)
 	var bytes uint64
 	for _, l := range d.Metrics().Levels {
 		bytes += l.Bytes
@@ -154,10 +102,10 @@ func TestTombstonesAreSkippedInLinearReads(t *testing.T) {
 		"SeekLT": func() bool { return !it.SeekLT(key(n)) && it.First() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen.take()
+			seen.Take()
 			require.True(t, move())
 			require.Equal(t, string(key(n)), string(it.Key()))
-			_, reads := seen.take()
+			_, reads := seen.Take()
 			require.LessOrEqual(t, reads, 3*blocks)
 		})
 	}
@@ -165,21 +113,21 @@ func TestTombstonesAreSkippedInLinearReads(t *testing.T) {
 
 func TestOnlyLongWalksReadAhead(t *testing.T) {
 	const n = 20_000
-	o := testOptions(vfs.NewMem())
-	o.Tables.BlockSize, o.Tables.Size, o.Tables.Compression = 4<<10, 8<<20, NoCompression
+	o := storetest.Options(vfs.NewMem())
+	o.Tables.BlockSize, o.Tables.Size, o.Tables.Compression = 4<<10, 8<<20, db.NoCompression
 	o.Cache.Size = 64 << 10
-	d := mustOpen(t, o)
-	fill(t, d, 0, n)
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, n)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close())
-	d, seen := openCounting(t, o)
-	blocks := int(d.Metrics().Levels[NumLevels-1].Bytes) / (4 << 10)
+	d, seen := storetest.OpenCounting(t, o)
+	blocks := int(d.Metrics().Levels[db.NumLevels-1].Bytes) / (4 << 10)
 	for _, backward := range []bool{false, true} {
 		t.Run(fmt.Sprintf("backward=%t", backward), func(t *testing.T) {
 			it, err := d.NewIterator(nil)
 			require.NoError(t, err)
-			require.Len(t, walk(t, it, backward), n)
-			_, reads := seen.take()
+			require.Len(t, storetest.Walk(t, it, backward), n)
+			_, reads := seen.Take()
 			require.Less(t, reads, blocks/10)
 			require.NoError(t, it.Close())
 		})
@@ -187,16 +135,16 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 	t.Run("seeks with ten steps", func(t *testing.T) {
 		it, err := d.NewIterator(nil)
 		require.NoError(t, err)
-		require.Len(t, walk(t, it, false), n, "a long walk does not affect later seeks")
+		require.Len(t, storetest.Walk(t, it, false), n, "a long walk does not affect later seeks")
 		for i := range 100 {
 			i = i * 7919 % (n - 11)
-			seen.take()
-			require.True(t, it.SeekGE(testKey(i)))
+			seen.Take()
+			require.True(t, it.SeekGE(fixture.Key(i)))
 			for j := range 10 {
 				require.True(t, it.Next())
-				require.Equal(t, string(testKey(i+j+1)), string(it.Key()))
+				require.Equal(t, string(fixture.Key(i+j+1)), string(it.Key()))
 			}
-			_, reads := seen.take()
+			_, reads := seen.Take()
 			require.LessOrEqual(t, reads, 2)
 		}
 		require.NoError(t, it.Close())
@@ -206,8 +154,8 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 // A walk in order leaves the contents of a full cache alone and fills a cache with room.
 func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	const n = 5000 // some 600 KB
-	o := testOptions(vfs.NewMem())
-	o.Tables.Compression = NoCompression
+	o := storetest.Options(vfs.NewMem())
+	o.Tables.Compression = db.NoCompression
 	for _, c := range []struct {
 		name string
 		size int64
@@ -215,28 +163,28 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	}{{"full", 100 << 10, true}, {"with room", 8 << 20, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			o.FS, o.Cache.Size = vfs.NewMem(), c.size
-			d := mustOpen(t, o)
-			fill(t, d, 0, n)
+			d := storetest.MustOpen(t, o)
+			storetest.Fill(t, d, 0, n)
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			require.NoError(t, d.Close())
-			d, seen := openCounting(t, o)
+			d, seen := storetest.OpenCounting(t, o)
 			hot := func() (reads int) {
-				seen.take()
+				seen.Take()
 				for range 3 {
 					for i := range 200 {
-						requireValue(t, d, testKey(i), testValue(i))
+						storetest.RequireValue(t, d, fixture.Key(i), fixture.Value(i))
 					}
 				}
-				_, reads = seen.take()
+				_, reads = seen.Take()
 				return reads
 			}
 			hot()
 			it, err := d.NewIterator(nil)
 			require.NoError(t, err)
-			require.Len(t, walk(t, it, false), n)
+			require.Len(t, storetest.Walk(t, it, false), n)
 			require.Zero(t, hot())
-			require.Len(t, walk(t, it, true), n)
-			_, reads := seen.take()
+			require.Len(t, storetest.Walk(t, it, true), n)
+			_, reads := seen.Take()
 			require.Equal(t, c.full, reads > 0)
 			require.NoError(t, it.Close())
 		})
@@ -247,31 +195,31 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 // stays whole.
 func TestAWalkThatDoesNotFitFillsLittleOfTheCache(t *testing.T) {
 	const n, size = 5000, 1 << 20 // some 600 KB
-	o := testOptions(vfs.NewMem())
-	o.Tables.Compression = NoCompression
-	d := mustOpen(t, o)
-	fill(t, d, 0, n)
+	o := storetest.Options(vfs.NewMem())
+	o.Tables.Compression = db.NoCompression
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, n)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.Greater(t, d.Metrics().Total().Bytes, uint64(size/2))
 	require.NoError(t, d.Close())
 	o.Cache.Size = size
 	for _, backward := range []bool{false, true} {
 		t.Run(fmt.Sprintf("backward=%t", backward), func(t *testing.T) {
-			d, seen := openCounting(t, o)
+			d, seen := storetest.OpenCounting(t, o)
 			it, err := d.NewIterator(nil)
 			require.NoError(t, err)
-			require.Len(t, walk(t, it, backward), n)
+			require.Len(t, storetest.Walk(t, it, backward), n)
 			require.NoError(t, it.Close())
 			require.Greater(t, d.Metrics().Cache.Bytes, int64(size/tables.KeptShare))
 			require.Less(t, d.Metrics().Cache.Bytes, int64(size/tables.KeptShare*3/2))
 
-			it, err = d.NewIterator(&IterOptions{LowerBound: testKey(n / 4), UpperBound: testKey(n * 3 / 4)})
+			it, err = d.NewIterator(&db.IterOptions{LowerBound: fixture.Key(n / 4), UpperBound: fixture.Key(n * 3 / 4)})
 			require.NoError(t, err)
-			require.Len(t, walk(t, it, backward), n/2)
-			_, reads := seen.take()
+			require.Len(t, storetest.Walk(t, it, backward), n/2)
+			_, reads := seen.Take()
 			require.Positive(t, reads)
-			require.Len(t, walk(t, it, backward), n/2)
-			_, reads = seen.take()
+			require.Len(t, storetest.Walk(t, it, backward), n/2)
+			_, reads = seen.Take()
 			require.Zero(t, reads, "the cache has all of it")
 			require.NoError(t, it.Close())
 		})

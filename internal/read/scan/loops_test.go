@@ -1,4 +1,4 @@
-package db
+package scan_test
 
 import (
 	"iter"
@@ -9,12 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // loopsOf returns the calls of All and Backward of everything that has them.
-func loopsOf(t *testing.T, d *DB) map[string]func(*IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
+func loopsOf(t *testing.T, d *db.DB) map[string]func(*db.IterOptions) (iter.Seq2[[]byte, []byte], func() error) {
 	t.Helper()
 	s, tx := d.NewSnapshot(), d.NewTransaction(nil)
 	t.Cleanup(func() {
@@ -23,7 +26,7 @@ func loopsOf(t *testing.T, d *DB) map[string]func(*IterOptions) (iter.Seq2[[]byt
 	})
 	n, err := d.Namespace("n")
 	require.NoError(t, err)
-	return map[string]func(*IterOptions) (iter.Seq2[[]byte, []byte], func() error){
+	return map[string]func(*db.IterOptions) (iter.Seq2[[]byte, []byte], func() error){
 		"DB.All": d.All, "DB.Backward": d.Backward, "Snapshot.All": s.All, "Snapshot.Backward": s.Backward,
 		"Transaction.All": tx.All, "Transaction.Backward": tx.Backward, "Namespace.All": n.All, "Namespace.Backward": n.Backward,
 		"In.All": n.In(tx).All, "In.Backward": n.In(s).Backward,
@@ -32,12 +35,12 @@ func loopsOf(t *testing.T, d *DB) map[string]func(*IterOptions) (iter.Seq2[[]byt
 
 // A loop closes its iterator however it is left, and one that never begins has none.
 func TestLoopsLeaveNoIteratorOpen(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, 900)
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
+	storetest.Fill(t, d, 0, 900)
 	n, err := d.Namespace("n")
 	require.NoError(t, err)
-	require.NoError(t, n.Put([]byte("key"), []byte("value"), NoSync))
-	settle(t, d)
+	require.NoError(t, n.Put([]byte("key"), []byte("value"), db.NoSync))
+	storetest.Settle(t, d)
 	ways := map[string]func(entries iter.Seq2[[]byte, []byte]) (rounds int){
 		"not at all": func(iter.Seq2[[]byte, []byte]) int { return 1 },
 		"to the end": func(entries iter.Seq2[[]byte, []byte]) (rounds int) {
@@ -103,15 +106,15 @@ func TestLoopsLeaveNoIteratorOpen(t *testing.T) {
 // that is closed during the loop. The first error stays.
 func TestLoopsReturnTheirError(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := mustOpen(t, o)
-	fill(t, d, 0, 900)
+	o := storetest.Options(mem)
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, 900)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close())
 	reads, fail := 0, 0
 	o.ReadOnly, o.Cache.Size = true, 4<<10
 	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if isTable(op.Name) && op.Kind == wrap.OpRead {
+		if fixture.IsTable(op.Name) && op.Kind == wrap.OpRead {
 			if reads++; reads == fail {
 				return &wrap.Fault{}
 			}
@@ -122,7 +125,7 @@ func TestLoopsReturnTheirError(t *testing.T) {
 		failures, most := 0, 1
 		for fail = 0; fail <= most; fail++ { // with 0, no read fails
 			reads = 0
-			d = mustOpen(t, o)
+			d = storetest.MustOpen(t, o)
 			entries, failed := d.All(nil)
 			if backward {
 				entries, failed = d.Backward(nil)
@@ -149,7 +152,7 @@ func TestLoopsReturnTheirError(t *testing.T) {
 	}
 
 	fail = 0
-	d = mustOpen(t, o)
+	d = storetest.MustOpen(t, o)
 	loops := loopsOf(t, d)
 	entries, failed := d.All(nil)
 	n := 0
@@ -159,32 +162,32 @@ func TestLoopsReturnTheirError(t *testing.T) {
 		}
 	}
 	require.Equal(t, 5, n)
-	require.Equal(t, ErrClosed, failed())
+	require.Equal(t, db.ErrClosed, failed())
 	for name, all := range loops {
 		entries, failed := all(nil)
 		for range entries {
 			require.Fail(t, name)
 		}
-		require.Equal(t, ErrClosed, failed(), name)
+		require.Equal(t, db.ErrClosed, failed(), name)
 	}
 }
 
 // Each loop shows the database at its beginning, and loops of one sequence can be within each other.
 func TestEachLoopShowsItsBeginning(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	entries, failed := d.All(PrefixBounds([]byte("key")))
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
+	entries, failed := d.All(db.PrefixBounds([]byte("key")))
 	for want := range 4 {
 		var seen []string
 		for key := range entries {
 			seen = append(seen, string(key))
-			require.NoError(t, d.Put(testKey(want), testValue(want), NoSync), "not shown")
+			require.NoError(t, d.Put(fixture.Key(want), fixture.Value(want), db.NoSync), "not shown")
 			within := 0
 			for range entries {
 				within++
 			}
 			require.Equal(t, want+1, within)
 		}
-		require.NoError(t, d.Put(testKey(want), testValue(want), NoSync))
+		require.NoError(t, d.Put(fixture.Key(want), fixture.Value(want), db.NoSync))
 		require.Len(t, seen, want)
 		require.True(t, slices.IsSorted(seen))
 	}
@@ -193,13 +196,13 @@ func TestEachLoopShowsItsBeginning(t *testing.T) {
 
 // Close names the line of the caller, not one of the library, for a clone and a loop too.
 func TestTheOriginOfClonesAndLoopsIsReported(t *testing.T) {
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	o.TrackOpen = true
-	d := mustOpen(t, o)
-	require.NoError(t, d.Put([]byte("key"), nil, NoSync))
+	d := storetest.MustOpen(t, o)
+	require.NoError(t, d.Put([]byte("key"), nil, db.NoSync))
 	n, err := d.Namespace("n")
 	require.NoError(t, err)
-	require.NoError(t, n.Put([]byte("key"), nil, NoSync))
+	require.NoError(t, n.Put([]byte("key"), nil, db.NoSync))
 	it, err := n.NewIterator(nil)
 	require.NoError(t, err)
 	clone, err := it.Clone(nil)

@@ -1,4 +1,4 @@
-package db
+package latency_test
 
 import (
 	"errors"
@@ -9,8 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -41,16 +44,16 @@ func slowFS(fsys vfs.FS) vfs.FS {
 // Each call that waits for the disk is measured, with the time that the disk needed.
 func TestLatencyOfSyncedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := openTest(t, testOptions(slowFS(vfs.NewMem())))
+		d := storetest.Open(t, storetest.Options(slowFS(vfs.NewMem())))
 		before := d.Metrics().Latency
 		require.Zero(t, before)
-		require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
-		require.NoError(t, d.Delete(testKey(1), nil))
-		var b Batch
-		b.Put(testKey(2), testValue(2))
-		require.NoError(t, d.Apply(&b, Sync))
-		require.NoError(t, d.Put(testKey(3), make([]byte, largeWrite), Sync))
-		require.NoError(t, d.Put(testKey(4), testValue(4), NoSync))
+		require.NoError(t, d.Put(fixture.Key(1), fixture.Value(1), db.Sync))
+		require.NoError(t, d.Delete(fixture.Key(1), nil))
+		var b db.Batch
+		b.Put(fixture.Key(2), fixture.Value(2))
+		require.NoError(t, d.Apply(&b, db.Sync))
+		require.NoError(t, d.Put(fixture.Key(3), make([]byte, 1<<20), db.Sync))
+		require.NoError(t, d.Put(fixture.Key(4), fixture.Value(4), db.NoSync))
 		require.NoError(t, d.SyncLog())
 		m := d.Metrics()
 		l := m.Latency
@@ -70,25 +73,25 @@ func TestLatencyOfSyncedWrites(t *testing.T) {
 
 // One unsynced write in LatencySample is measured, alone or in a batch.
 func TestLatencyOfUnsyncedWrites(t *testing.T) {
-	const n = 10 * LatencySample
-	for name, put := range map[string]func(*DB, int) error{
-		"Put": func(d *DB, i int) error { return d.Put(testKey(i), testValue(i), NoSync) },
-		"Apply": func(d *DB, i int) error {
-			var b Batch
-			b.Put(testKey(i), testValue(i))
-			return d.Apply(&b, NoSync)
+	const n = 10 * db.LatencySample
+	for name, put := range map[string]func(*db.DB, int) error{
+		"Put": func(d *db.DB, i int) error { return d.Put(fixture.Key(i), fixture.Value(i), db.NoSync) },
+		"Apply": func(d *db.DB, i int) error {
+			var b db.Batch
+			b.Put(fixture.Key(i), fixture.Value(i))
+			return d.Apply(&b, db.NoSync)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := testOptions(slowFS(vfs.NewMem()))
+				o := storetest.Options(slowFS(vfs.NewMem()))
 				o.Memtables.Size = 1 << 20
-				d := openTest(t, o)
+				d := storetest.Open(t, o)
 				for i := range n {
 					require.NoError(t, put(d, i))
 				}
 				l := d.Metrics().Latency
-				require.InDelta(t, n/LatencySample, l.Put.Count, 2)
+				require.InDelta(t, n/db.LatencySample, l.Put.Count, 2)
 				require.Equal(t, l.Put.Count, l.Commit.Count)
 				require.GreaterOrEqual(t, l.Commit.Sum, time.Duration(l.Commit.Count)*slowWrite)
 				require.Zero(t, l.SyncedPut)
@@ -100,39 +103,39 @@ func TestLatencyOfUnsyncedWrites(t *testing.T) {
 
 // One lookup in LatencySample is measured, wherever its answer comes from.
 func TestLatencyOfLookups(t *testing.T) {
-	const n = 20 * LatencySample
+	const n = 20 * db.LatencySample
 	for _, c := range []struct {
 		name     string
 		inTables bool
-		get      func(*DB, int) error
+		get      func(*db.DB, int) error
 		reads    time.Duration
 	}{
-		{"Get from the memtable", false, func(d *DB, i int) error { _, err := d.Get(testKey(i)); return err }, 0},
-		{"Get from tables", true, func(d *DB, i int) error { _, err := d.Get(testKey(i)); return err }, 1},
-		{"GetTo", true, func(d *DB, i int) error { _, err := d.GetTo(nil, testKey(i)); return err }, 1},
-		{"Has", true, func(d *DB, i int) error { _, err := d.Has(testKey(i)); return err }, 1},
-		{"Snapshot", true, func(d *DB, i int) error {
+		{"Get from the memtable", false, func(d *db.DB, i int) error { _, err := d.Get(fixture.Key(i)); return err }, 0},
+		{"Get from tables", true, func(d *db.DB, i int) error { _, err := d.Get(fixture.Key(i)); return err }, 1},
+		{"GetTo", true, func(d *db.DB, i int) error { _, err := d.GetTo(nil, fixture.Key(i)); return err }, 1},
+		{"Has", true, func(d *db.DB, i int) error { _, err := d.Has(fixture.Key(i)); return err }, 1},
+		{"Snapshot", true, func(d *db.DB, i int) error {
 			s := d.NewSnapshot()
-			_, err := s.Get(testKey(i))
+			_, err := s.Get(fixture.Key(i))
 			return errors.Join(err, s.Close())
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := testOptions(slowFS(vfs.NewMem()))
+				o := storetest.Options(slowFS(vfs.NewMem()))
 				o.Cache.Size = -1 // each lookup reads one block
 				o.Memtables.Size = 1 << 20
-				d := openTest(t, o)
-				fill(t, d, 0, 100)
+				d := storetest.Open(t, o)
+				storetest.Fill(t, d, 0, 100)
 				if c.inTables {
-					settle(t, d)
+					storetest.Settle(t, d)
 					require.NoError(t, c.get(d, 0)) // opens the table
 				}
 				for i := range n {
 					require.NoError(t, c.get(d, i%100))
 				}
 				l := d.Metrics().Latency.Get
-				require.InDelta(t, n/LatencySample, l.Count, 2)
+				require.InDelta(t, n/db.LatencySample, l.Count, 2)
 				require.Equal(t, time.Duration(l.Count)*c.reads*slowRead, l.Sum)
 				require.NoError(t, d.Close())
 			})
@@ -142,13 +145,13 @@ func TestLatencyOfLookups(t *testing.T) {
 
 // Absent keys are measured like present ones.
 func TestLatencyOfAbsentKeys(t *testing.T) {
-	const n = 20 * LatencySample
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, 100)
-	settle(t, d)
+	const n = 20 * db.LatencySample
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
+	storetest.Fill(t, d, 0, 100)
+	storetest.Settle(t, d)
 	for i := range n {
-		_, err := d.Get(testKey(1000 + i))
-		require.Equal(t, ErrNotFound, err)
+		_, err := d.Get(fixture.Key(1000 + i))
+		require.Equal(t, db.ErrNotFound, err)
 	}
-	require.InDelta(t, n/LatencySample, d.Metrics().Latency.Get.Count, 2)
+	require.InDelta(t, n/db.LatencySample, d.Metrics().Latency.Get.Count, 2)
 }

@@ -1,15 +1,16 @@
-package db
+package scan_test
 
 import (
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,29 +18,29 @@ import (
 // only by Close, and does not move on.
 func TestAnIteratorThatCannotReadReportsIt(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	o.Compaction.L0Trigger = 100
-	d := mustOpen(t, o)
-	fill(t, d, 0, 900)
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, 900)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	for i := range 300 { // a run above
-		require.NoError(t, d.Put(testKey(3*i), testValue(3*i), NoSync))
+		require.NoError(t, d.Put(fixture.Key(3*i), fixture.Value(3*i), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
 
 	var forward []string
 	for i := range 900 {
-		forward = append(forward, string(testKey(i)))
+		forward = append(forward, string(fixture.Key(i)))
 	}
 	backward := slices.Clone(forward)
 	slices.Reverse(backward)
 	walks := map[string]struct {
-		begin, step func(*Iterator) bool
+		begin, step func(*db.Iterator) bool
 		want        []string
 	}{
-		"forward":  {(*Iterator).First, (*Iterator).Next, forward},
-		"backward": {(*Iterator).Last, (*Iterator).Prev, backward},
+		"forward":  {(*db.Iterator).First, (*db.Iterator).Next, forward},
+		"backward": {(*db.Iterator).Last, (*db.Iterator).Prev, backward},
 	}
 	for name, walk := range walks {
 		t.Run(name, func(t *testing.T) {
@@ -48,12 +49,12 @@ func TestAnIteratorThatCannotReadReportsIt(t *testing.T) {
 				var done atomic.Uint64
 				o.ReadOnly, o.Cache.Size = true, 4<<10
 				o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					if isTable(op.Name) && op.Kind == wrap.OpRead && done.Add(1) == fail {
+					if fixture.IsTable(op.Name) && op.Kind == wrap.OpRead && done.Add(1) == fail {
 						return &wrap.Fault{}
 					}
 					return nil
 				})
-				d := mustOpen(t, o)
+				d := storetest.MustOpen(t, o)
 				it, err := d.NewIterator(nil)
 				if err == nil {
 					seen := []string{}
@@ -85,21 +86,21 @@ func TestAnIteratorThatCannotReadReportsIt(t *testing.T) {
 // The bug: the file of the table that a walk had come from stayed open permanently.
 func TestAWalkToATableThatCannotBeOpenedLeavesNoFileOpen(t *testing.T) {
 	mem := vfs.NewMem()
-	o := testOptions(mem)
-	d := mustOpen(t, o)
-	fill(t, d, 0, 900)
+	o := storetest.Options(mem)
+	d := storetest.MustOpen(t, o)
+	storetest.Fill(t, d, 0, 900)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close())
 
 	var opened atomic.Uint64
 	counting := wrap.NewCounting(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if isTable(op.Name) && op.Kind == wrap.OpOpen && opened.Add(1) > 1 {
+		if fixture.IsTable(op.Name) && op.Kind == wrap.OpOpen && opened.Add(1) > 1 {
 			return &wrap.Fault{}
 		}
 		return nil
 	}))
 	o.FS = counting
-	d = mustOpen(t, o)
+	d = storetest.MustOpen(t, o)
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	require.True(t, it.First())
@@ -109,9 +110,4 @@ func TestAWalkToATableThatCannotBeOpenedLeavesNoFileOpen(t *testing.T) {
 	require.ErrorIs(t, it.Close(), wrap.ErrInjected)
 	require.NoError(t, d.Close())
 	require.Zero(t, counting.Snapshot().Total.OpenFiles)
-}
-
-func isTable(path string) bool {
-	kind, _, ok := base.ParseFileName(filepath.Base(path))
-	return ok && kind == base.FileTable
 }

@@ -1,11 +1,14 @@
-package db
+package scan_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/read/scan"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -15,19 +18,19 @@ func TestIteratorsFindChangesOfTheirMemory(t *testing.T) {
 	if !scan.Guarded {
 		t.Skip("needs -race or -tags sievedb_guard")
 	}
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, 10)
+	d := storetest.Open(t, storetest.Options(vfs.NewMem()))
+	storetest.Fill(t, d, 0, 10)
 	for _, flushed := range []bool{false, true} {
 		if flushed {
 			require.NoError(t, d.Flush())
 		}
-		for name, move := range map[string]func(it *Iterator) bool{
-			"Next": (*Iterator).Next, "Prev": (*Iterator).Prev, "First": (*Iterator).First, "Last": (*Iterator).Last,
-			"SeekGE": func(it *Iterator) bool { return it.SeekGE(testKey(4)) }, "SeekLT": func(it *Iterator) bool { return it.SeekLT(testKey(4)) },
-			"SetBounds": func(it *Iterator) bool { it.SetBounds(nil, nil); return it.First() },
-			"Close":     func(it *Iterator) bool { return it.Close() == nil },
+		for name, move := range map[string]func(it *db.Iterator) bool{
+			"Next": (*db.Iterator).Next, "Prev": (*db.Iterator).Prev, "First": (*db.Iterator).First, "Last": (*db.Iterator).Last,
+			"SeekGE": func(it *db.Iterator) bool { return it.SeekGE(fixture.Key(4)) }, "SeekLT": func(it *db.Iterator) bool { return it.SeekLT(fixture.Key(4)) },
+			"SetBounds": func(it *db.Iterator) bool { it.SetBounds(nil, nil); return it.First() },
+			"Close":     func(it *db.Iterator) bool { return it.Close() == nil },
 		} {
-			for _, begin := range []func(it *Iterator) bool{(*Iterator).First, (*Iterator).Last} {
+			for _, begin := range []func(it *db.Iterator) bool{(*db.Iterator).First, (*db.Iterator).Last} {
 				it, err := d.NewIterator(nil)
 				require.NoError(t, err)
 				require.True(t, begin(it) && it.Valid())
@@ -40,8 +43,11 @@ func TestIteratorsFindChangesOfTheirMemory(t *testing.T) {
 			}
 		}
 	}
-	failed := errorOfLoop(d.All(nil))
-	require.NoError(t, failed)
+	all, failed := d.All(nil)
+	for range all {
+		break
+	}
+	require.NoError(t, failed())
 	entries, failure := d.Backward(nil)
 	for _, value := range entries {
 		value[0] ^= 1

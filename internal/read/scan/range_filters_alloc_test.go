@@ -1,21 +1,24 @@
 //go:build !race
 
-package db
+package scan_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestRangeFiltersAddNoAllocations(t *testing.T) {
 	allocs := func(ranges ...rangefilter.Policy) (bounded, unbounded float64) {
-		d, _ := openTables(t, testOptions(vfs.NewMem()), ranges...)
+		d, _ := openTables(t, storetest.Options(vfs.NewMem()), ranges...)
 		fillHoles(t, d, 3, 20)
-		scan := func(o *IterOptions) func() {
+		scan := func(o *db.IterOptions) func() {
 			return func() {
 				it, err := d.NewIterator(o)
 				if err != nil || it.SeekGE([]byte("grp0000005")) != (o.UpperBound == nil) || it.Close() != nil {
@@ -23,10 +26,10 @@ func TestRangeFiltersAddNoAllocations(t *testing.T) {
 				}
 			}
 		}
-		return testing.AllocsPerRun(100, scan(group(5))), testing.AllocsPerRun(100, scan(&IterOptions{}))
+		return testing.AllocsPerRun(100, scan(group(5))), testing.AllocsPerRun(100, scan(&db.IterOptions{}))
 	}
 	bounded, unbounded := allocs()
-	filteredBounded, filteredUnbounded := allocs(prefixOfTen, rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(7), 16))
+	filteredBounded, filteredUnbounded := allocs(fixture.PrefixOfTen, rangefilter.NewGrafite(rangefilter.FixedPrefix(3), rangefilter.Decimal(7), 16))
 	require.LessOrEqual(t, filteredBounded, bounded)
 	require.InDelta(t, unbounded, filteredUnbounded, 0.5)
 }

@@ -1,4 +1,4 @@
-package db
+package scan_test
 
 import (
 	"bytes"
@@ -8,25 +8,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-var prefixOfTen = rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 10)
-
 // openTables opens a database that compacts nothing automatically.
-func openTables(t *testing.T, o *Options, ranges ...rangefilter.Policy) (*DB, *tableReads) {
+func openTables(t *testing.T, o *db.Options, ranges ...rangefilter.Policy) (*db.DB, *fixture.TableReads) {
 	o.Filters.RangePolicies, o.Cache.Size, o.Compaction.L0Trigger, o.Memtables.Size = ranges, -1, 100, 1<<20
-	return openCounting(t, o)
+	return storetest.OpenCounting(t, o)
 }
 
 // fillHoles writes tables that all have keys of the same prefixes, grp0000000 and up, but only of
 // every second one.
-func fillHoles(t *testing.T, d *DB, tables, groups int) {
+func fillHoles(t *testing.T, d *db.DB, tables, groups int) {
 	for i := range tables {
 		for g := 0; g < groups; g += 2 {
 			for j := range 10 {
-				require.NoError(t, d.Put(fmt.Appendf(nil, "grp%07d/%04d", g, 10*i+j), testValue(g), NoSync))
+				require.NoError(t, d.Put(fmt.Appendf(nil, "grp%07d/%04d", g, 10*i+j), fixture.Value(g), db.NoSync))
 			}
 		}
 		require.NoError(t, d.Flush())
@@ -34,7 +35,7 @@ func fillHoles(t *testing.T, d *DB, tables, groups int) {
 }
 
 // group returns the bounds of a group's keys.
-func group(g int) *IterOptions { return PrefixBounds(fmt.Appendf(nil, "grp%07d", g)) }
+func group(g int) *db.IterOptions { return db.PrefixBounds(fmt.Appendf(nil, "grp%07d", g)) }
 
 func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 	const tables, groups = 8, 200
@@ -44,23 +45,23 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 		reads  int // of a scan of an absent group
 	}{
 		{"without range filters, a block of each table", nil, tables},
-		{"with a prefix filter, none", []rangefilter.Policy{prefixOfTen}, 0},
+		{"with a prefix filter, none", []rangefilter.Policy{fixture.PrefixOfTen}, 0},
 		{"with a filter of paths, a block of each table", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20)}, tables},
-		{"with two filters, of which one applies, none", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20), prefixOfTen}, 0},
+		{"with two filters, of which one applies, none", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 20), fixture.PrefixOfTen}, 0},
 		{"with prefixes longer than the bounds, a block of each table", []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(11), 20)}, tables},
 	} {
 		for _, backward := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, backward=%v", c.claim, backward), func(t *testing.T) {
-				o := testOptions(vfs.NewMem())
+				o := storetest.Options(vfs.NewMem())
 				d, reads := openTables(t, o, c.ranges...)
 				fillHoles(t, d, tables, groups)
 				scan := func(g int) (keys, read int) {
 					it, err := d.NewIterator(group(g))
 					require.NoError(t, err)
-					reads.take()
-					n := len(walk(t, it, backward))
+					reads.Take()
+					n := len(storetest.Walk(t, it, backward))
 					require.NoError(t, it.Close())
-					_, read = reads.take()
+					_, read = reads.Take()
 					return n, read
 				}
 				scan(100) // opens the tables
@@ -89,32 +90,32 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 
 // A table that has only a tombstone in the range hides the value below.
 func TestATombstoneIsNotSkipped(t *testing.T) {
-	options := testOptions(vfs.NewMem())
+	options := storetest.Options(vfs.NewMem())
 	options.Tables.Size = 2 << 20 // so that the tombstones are too few for a compaction
-	d, _ := openTables(t, options, prefixOfTen)
+	d, _ := openTables(t, options, fixture.PrefixOfTen)
 	fillHoles(t, d, 1, 10)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	for j := range 10 {
-		require.NoError(t, d.Delete(fmt.Appendf(nil, "grp%07d/%04d", 4, j), NoSync))
+		require.NoError(t, d.Delete(fmt.Appendf(nil, "grp%07d/%04d", 4, j), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	for _, backward := range []bool{false, true} {
 		it, err := d.NewIterator(group(4))
 		require.NoError(t, err)
-		require.Empty(t, walk(t, it, backward))
+		require.Empty(t, storetest.Walk(t, it, backward))
 		require.NoError(t, it.Close())
 	}
 	require.Positive(t, d.Metrics().Levels[0].RangeTruePositives)
 }
 
 func TestIteratorsWithoutBothBoundsQueryNoRangeFilter(t *testing.T) {
-	d, _ := openTables(t, testOptions(vfs.NewMem()), prefixOfTen)
+	d, _ := openTables(t, storetest.Options(vfs.NewMem()), fixture.PrefixOfTen)
 	fillHoles(t, d, 2, 20)
-	for _, o := range []*IterOptions{nil, {LowerBound: []byte("grp0000003")}, {UpperBound: []byte("grp0000003")}} {
+	for _, o := range []*db.IterOptions{nil, {LowerBound: []byte("grp0000003")}, {UpperBound: []byte("grp0000003")}} {
 		for _, backward := range []bool{false, true} {
 			it, err := d.NewIterator(o)
 			require.NoError(t, err)
-			walk(t, it, backward)
+			storetest.Walk(t, it, backward)
 			require.NoError(t, it.Close())
 		}
 	}
@@ -128,7 +129,7 @@ func TestPrefixBoundsHoldAllKeysWithThePrefix(t *testing.T) {
 		{"\xff\xff", "\xff\xff", "none"},
 		{"", "", "none"},
 	} {
-		o := PrefixBounds([]byte(c.prefix))
+		o := db.PrefixBounds([]byte(c.prefix))
 		require.Equal(t, c.lower, string(o.LowerBound))
 		require.NotNil(t, o.LowerBound)
 		require.Equal(t, c.upper == "none", o.UpperBound == nil)
@@ -139,33 +140,33 @@ func TestPrefixBoundsHoldAllKeysWithThePrefix(t *testing.T) {
 }
 
 func TestInvalidRangeFiltersAreRefused(t *testing.T) {
-	other := *BytewiseComparer
+	other := *db.BytewiseComparer
 	for _, c := range []struct {
 		claim string
-		o     Options
+		o     db.Options
 		want  string
 	}{
-		{"nil", Options{Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen, nil}}}, "Options.Filters.RangePolicies[1] is nil"},
-		{"two of one name", Options{
-			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen, rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 3)}},
+		{"nil", db.Options{Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen, nil}}}, "Options.Filters.RangePolicies[1] is nil"},
+		{"two of one name", db.Options{
+			Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen, rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 3)}},
 		}, "one name"},
-		{"five policies", Options{Filters: FilterOptions{RangePolicies: make([]rangefilter.Policy, 5)}}, "at most 4"},
-		{"an order other than that of bytes", Options{
-			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}}, Comparer: &other,
+		{"five policies", db.Options{Filters: db.FilterOptions{RangePolicies: make([]rangefilter.Policy, 5)}}, "at most 4"},
+		{"an order other than that of bytes", db.Options{
+			Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen}}, Comparer: &other,
 		}, "order of bytes"},
 	} {
 		require.ErrorContains(t, c.o.Validate(), c.want, c.claim)
 	}
-	require.NoError(t, (&Options{Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}}}).Validate())
+	require.NoError(t, (&db.Options{Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{fixture.PrefixOfTen}}}).Validate())
 }
 
 func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
-	o := testOptions(vfs.NewMem())
+	o := storetest.Options(vfs.NewMem())
 	d, _ := openTables(t, o)
 	fillHoles(t, d, 3, 20)
 	require.NoError(t, d.Close())
-	d, _ = openTables(t, o, prefixOfTen)
-	dry, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{DryRun: true})
+	d, _ = openTables(t, o, fixture.PrefixOfTen)
+	dry, err := d.UpgradeFilters(t.Context(), nil, &db.UpgradeOptions{DryRun: true})
 	require.NoError(t, err)
 	require.Equal(t, 3, dry.Upgraded)
 	done, err := d.UpgradeFilters(t.Context(), nil, nil)
@@ -177,7 +178,7 @@ func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
 	require.Equal(t, 3, again.Current)
 	it, err := d.NewIterator(group(5))
 	require.NoError(t, err)
-	require.Empty(t, walk(t, it, false))
+	require.Empty(t, storetest.Walk(t, it, false))
 	require.NoError(t, it.Close())
 	require.EqualValues(t, 3, d.Metrics().Total().RangeNegatives)
 	report, err := d.Check(t.Context())
@@ -197,13 +198,13 @@ func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
 	}{
 		{"more bits for numbers", []rangefilter.Policy{number(10)}, []rangefilter.Policy{number(16)}, 3},
 		{"fewer bits for numbers", []rangefilter.Policy{number(16)}, []rangefilter.Policy{number(15)}, 3},
-		{"other bits for one of two", []rangefilter.Policy{number(10), prefixOfTen},
+		{"other bits for one of two", []rangefilter.Policy{number(10), fixture.PrefixOfTen},
 			[]rangefilter.Policy{number(10), rangefilter.NewPrefix(rangefilter.FixedPrefix(10), 20)}, 3},
-		{"the same", []rangefilter.Policy{number(10), prefixOfTen}, []rangefilter.Policy{prefixOfTen, number(10)}, 0},
+		{"the same", []rangefilter.Policy{number(10), fixture.PrefixOfTen}, []rangefilter.Policy{fixture.PrefixOfTen, number(10)}, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			o := testOptions(vfs.NewMem())
+			o := storetest.Options(vfs.NewMem())
 			d, _ := openTables(t, o, c.old...)
 			fillHoles(t, d, 3, 20)
 			require.NoError(t, d.Close())
@@ -227,10 +228,10 @@ func TestIteratorsReturnTheSameWithAndWithoutRangeFilters(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for _, ranges := range rangeFilterKinds {
 		rnd := rand.New(rand.NewPCG(seed, 7))
-		plain := testOptions(vfs.NewMem())
-		filtered := testOptions(vfs.NewMem())
+		plain := storetest.Options(vfs.NewMem())
+		filtered := storetest.Options(vfs.NewMem())
 		filtered.Filters.RangePolicies = ranges
-		p := pairOfStores{t: t, rnd: rnd, plain: openTest(t, plain), filtered: openTest(t, filtered)}
+		p := pairOfStores{t: t, rnd: rnd, plain: storetest.Open(t, plain), filtered: storetest.Open(t, filtered)}
 		for range 12 {
 			p.write(60)
 			p.compare(200)
@@ -254,8 +255,8 @@ var rangeFilterKinds = [][]rangefilter.Policy{
 type pairOfStores struct {
 	t               *testing.T
 	rnd             *rand.Rand
-	plain, filtered *DB
-	snapshots       [2][]*Snapshot
+	plain, filtered *db.DB
+	snapshots       [2][]*db.Snapshot
 }
 
 // key returns one of some hundred keys of one to four bytes, including edge cases.
@@ -271,15 +272,15 @@ func (p *pairOfStores) key() []byte {
 func (p *pairOfStores) write(n int) {
 	for range n {
 		k, deletes := p.key(), p.rnd.IntN(3) == 0
-		for _, d := range []*DB{p.plain, p.filtered} {
+		for _, d := range []*db.DB{p.plain, p.filtered} {
 			if deletes {
-				require.NoError(p.t, d.Delete(k, NoSync))
+				require.NoError(p.t, d.Delete(k, db.NoSync))
 			} else {
-				require.NoError(p.t, d.Put(k, testValue(len(k)), NoSync))
+				require.NoError(p.t, d.Put(k, fixture.Value(len(k)), db.NoSync))
 			}
 		}
 	}
-	for i, d := range []*DB{p.plain, p.filtered} {
+	for i, d := range []*db.DB{p.plain, p.filtered} {
 		p.snapshots[i] = append(p.snapshots[i], d.NewSnapshot())
 		require.NoError(p.t, d.Flush())
 	}
@@ -288,16 +289,16 @@ func (p *pairOfStores) write(n int) {
 // compare makes the same movements with iterators of the same bounds.
 func (p *pairOfStores) compare(iterators int) {
 	for range iterators {
-		o := &IterOptions{LowerBound: p.key(), UpperBound: p.key()}
+		o := &db.IterOptions{LowerBound: p.key(), UpperBound: p.key()}
 		if p.rnd.IntN(3) > 0 {
 			o.UpperBound = append(bytes.Clone(o.LowerBound), p.key()[:1]...)
 			if n := len(o.LowerBound); p.rnd.IntN(2) == 0 && o.LowerBound[n-1] < 0xff {
-				o = PrefixBounds(o.LowerBound)
+				o = db.PrefixBounds(o.LowerBound)
 			}
 		}
 		snapshot := p.rnd.IntN(len(p.snapshots[0]) + 1)
-		var its [2]*Iterator
-		for i, d := range []*DB{p.plain, p.filtered} {
+		var its [2]*db.Iterator
+		for i, d := range []*db.DB{p.plain, p.filtered} {
 			var err error
 			if snapshot < len(p.snapshots[i]) {
 				its[i], err = p.snapshots[i][snapshot].NewIterator(o)
@@ -313,7 +314,7 @@ func (p *pairOfStores) compare(iterators int) {
 	}
 }
 
-func (p *pairOfStores) move(its [2]*Iterator, o *IterOptions) {
+func (p *pairOfStores) move(its [2]*db.Iterator, o *db.IterOptions) {
 	path := ""
 	for range 12 {
 		step, key := p.rnd.IntN(8), p.key()
@@ -342,13 +343,13 @@ func (p *pairOfStores) close() {
 }
 
 func TestFilterReportsIncludeRangeFilters(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d, _ := openTables(t, o, prefixOfTen)
+	o := storetest.Options(vfs.NewMem())
+	d, _ := openTables(t, o, fixture.PrefixOfTen)
 	fillHoles(t, d, 3, 20)
 	for g := range 19 {
 		it, err := d.NewIterator(group(g))
 		require.NoError(t, err)
-		walk(t, it, false)
+		storetest.Walk(t, it, false)
 		require.NoError(t, it.Close())
 	}
 	report, err := d.Filters(t.Context(), 0)
@@ -356,9 +357,9 @@ func TestFilterReportsIncludeRangeFilters(t *testing.T) {
 	for _, table := range report.Tables {
 		require.Len(t, table.Ranges, 1)
 		r := table.Ranges[0]
-		require.Equal(t, prefixOfTen.Name(), r.Policy)
+		require.Equal(t, fixture.PrefixOfTen.Name(), r.Policy)
 		require.Equal(t, "asked", r.State)
-		require.Equal(t, VerdictGood, r.Verdict)
+		require.Equal(t, db.VerdictGood, r.Verdict)
 		require.Contains(t, r.Detail, "queried 57 times on the level: 27 tables skipped")
 		require.InEpsilon(t, 8*float64(r.Bytes)/float64(table.Keys), r.BitsPerKey, 1e-9)
 		require.Positive(t, table.Ranges[0].Bytes)
@@ -375,8 +376,8 @@ func TestFilterReportsIncludeRangeFilters(t *testing.T) {
 	d, _ = openTables(t, o)
 	report, err = d.Filters(t.Context(), 1)
 	require.NoError(t, err)
-	require.Equal(t, prefixOfTen.Name(), report.Tables[0].Ranges[0].Policy)
+	require.Equal(t, fixture.PrefixOfTen.Name(), report.Tables[0].Ranges[0].Policy)
 	require.Contains(t, report.Tables[0].Ranges[0].State, "no policy of that name")
 	require.Zero(t, report.Levels[0].RangeBytes)
-	require.Equal(t, VerdictGood, report.Tables[0].Verdict, "point filters are not affected")
+	require.Equal(t, db.VerdictGood, report.Tables[0].Verdict, "point filters are not affected")
 }
