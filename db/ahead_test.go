@@ -28,7 +28,7 @@ func openAheadAndWait(t *testing.T, o *Options) (*DB, OpenAheadInfo) {
 func TestLookupsReadOnlyDataBlocksOfTablesOpenedAhead(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		w := watchTables(t)
-		o := w.options(nil)
+		o := watchedOptions(w, nil)
 		require.NoError(t, filledLevels(t, o, 4000).Close())
 		o.ReadOnly = readOnly
 		d, info := openAheadAndWait(t, o)
@@ -39,7 +39,7 @@ func TestLookupsReadOnlyDataBlocksOfTablesOpenedAhead(t *testing.T) {
 		require.NoError(t, info.Err)
 		indexBytes := m.Tables.IndexBytes
 
-		parts := w.during(func() {
+		parts := w.During(func() {
 			for i := range 8000 {
 				_, err := d.Get(testKey(i))
 				require.Equal(t, i%2 == 0, err == nil)
@@ -55,11 +55,11 @@ func TestLookupsReadOnlyDataBlocksOfTablesOpenedAhead(t *testing.T) {
 
 func TestWithoutTheOptionNoTableIsOpenedAhead(t *testing.T) {
 	w := watchTables(t)
-	o := w.options(nil)
+	o := watchedOptions(w, nil)
 	require.NoError(t, filledLevels(t, o, 4000).Close())
 	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("TablesOpenedAhead was called") }}
 	var d *DB
-	require.Empty(t, w.during(func() { d = openTest(t, o) }))
+	require.Empty(t, w.During(func() { d = openTest(t, o) }))
 	require.Zero(t, d.Metrics().Tables.Openings)
 	require.NoError(t, d.Close())
 }

@@ -23,14 +23,19 @@ func boundaryStore(t *testing.T) (d *DB, first, second uint64) {
 		}
 		require.NoError(t, d.Compact(t.Context(), []byte(table[:1]), nil))
 	}
-	nums := lastLevelNums(d)
+	nums := lastLevelNums(t, d)
 	require.Len(t, nums, 2)
 	return d, nums[0], nums[1]
 }
 
-func lastLevelNums(d *DB) (nums []uint64) {
-	for _, f := range d.state().Version.Levels[NumLevels-1].Files {
-		nums = append(nums, f.Num)
+func lastLevelNums(t *testing.T, d *DB) (nums []uint64) {
+	t.Helper()
+	files, err := d.Tables()
+	require.NoError(t, err)
+	for _, f := range files {
+		if f.Level == NumLevels-1 {
+			nums = append(nums, f.FileNum)
+		}
 	}
 	return nums
 }
@@ -59,7 +64,7 @@ func TestCompactExcludesItsLimit(t *testing.T) {
 		t.Run(fmt.Sprintf("from %q to %q", c.start, c.limit), func(t *testing.T) {
 			d, first, second := boundaryStore(t)
 			require.NoError(t, d.Compact(t.Context(), bound(c.start), bound(c.limit)))
-			after := lastLevelNums(d)
+			after := lastLevelNums(t, d)
 			require.Equal(t, !c.first, slices.Contains(after, first), "the first table stays")
 			require.Equal(t, !c.second, slices.Contains(after, second), "the second table stays")
 			for _, key := range "cdfmnp" {
@@ -83,8 +88,10 @@ func TestCompactOfAnEmptyRangeDoesNothing(t *testing.T) {
 
 func TestApproximateSizeExcludesItsLimit(t *testing.T) {
 	d, _, _ := boundaryStore(t)
-	files := d.state().Version.Levels[NumLevels-1].Files
-	first, second := files[0].Size, files[1].Size
+	files, err := d.Tables()
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	first, second := files[0].Bytes, files[1].Bytes
 	for _, c := range []struct {
 		start, limit string // "" means no bound
 		want         uint64

@@ -43,6 +43,13 @@ func filledForClosing(t *testing.T, fsys vfs.FS) {
 	require.NoError(t, d.Close())
 }
 
+// keepingChanges returns options of a store that keeps its history.
+func keepingChanges(fsys vfs.FS) *Options {
+	o := testOptions(fsys)
+	o.Changes.Bytes = 1 << 40
+	return o
+}
+
 // Close waits for callers that write tables, as it does for background work. Once Close has released
 // the directory, another store may be opened there, and its files get the same numbers.
 func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
@@ -392,12 +399,12 @@ func TestCloseDuringAllOtherCalls(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	mem := vfs.NewMem()
-	d := mustOpen(t, changesOptions(mem))
+	d := mustOpen(t, keepingChanges(mem))
 	fill(t, d, 0, closingKeys)
 	require.NoError(t, d.Close())
 	for round := range *closingRounds {
 		var over atomic.Bool
-		o := changesOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		o := keepingChanges(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			given := strings.HasPrefix(op.Name, "in") && op.NewName == "" // the test makes tables to ingest there
 			if over.Load() && changesFiles(op.Kind) && !given {
 				t.Errorf("%v of %s after Close", op.Kind, op.Name)
@@ -421,11 +428,11 @@ func TestCloseDuringAllOtherCalls(t *testing.T) {
 			require.Regexp(t, "closed (with|during a load)", err.Error())
 		}
 		over.Store(true)
-		next := mustOpen(t, changesOptions(mem)) // while the last calls return
+		next := mustOpen(t, keepingChanges(mem)) // while the last calls return
 		require.NoError(t, next.Close())
 		group.Wait()
 	}
-	d = openTest(t, changesOptions(mem))
+	d = openTest(t, keepingChanges(mem))
 	for k := range closingKeys {
 		requireValue(t, d, testKey(k), testValue(k))
 	}

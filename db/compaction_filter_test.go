@@ -39,43 +39,6 @@ func filterOptions(filter func(key, value []byte) ([]byte, bool)) *Options {
 	return o
 }
 
-func putAll(t testing.TB, d *DB, pairs ...string) {
-	t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		require.NoError(t, d.Put([]byte(pairs[i]), []byte(pairs[i+1]), NoSync))
-	}
-}
-
-// requireContent requires what Get, MultiGet and an iterator show, "" for an absent key.
-func requireContent(t testing.TB, r interface {
-	Get(key []byte) ([]byte, error)
-	NewIterator(o *IterOptions) (*Iterator, error)
-}, pairs ...string) {
-	t.Helper()
-	want := map[string]string{}
-	for i := 0; i < len(pairs); i += 2 {
-		got, err := r.Get([]byte(pairs[i]))
-		if pairs[i+1] == "" {
-			require.Equal(t, ErrNotFound, err, pairs[i])
-			continue
-		}
-		require.NoError(t, err, pairs[i])
-		require.Equal(t, pairs[i+1], string(got), pairs[i])
-		want[pairs[i]] = pairs[i+1]
-	}
-	it, err := r.NewIterator(nil)
-	require.NoError(t, err)
-	defer it.Close()
-	for key, value := range it.All() {
-		if v, ok := want[string(key)]; ok {
-			require.Equal(t, v, string(value), string(key))
-			delete(want, string(key))
-		}
-	}
-	require.NoError(t, it.Err())
-	require.Empty(t, want, "the iterator shows all of them")
-}
-
 func TestACompactionFilterDropsAndReplacesValues(t *testing.T) {
 	d := openTest(t, filterOptions(testFilter))
 	putAll(t, d, "a", "drop 1", "b", "raise 1", "c", "keep 1")
@@ -301,22 +264,7 @@ type frozenView struct {
 		NewIterator(o *IterOptions) (*Iterator, error)
 		Close() error
 	}
-	content string
-}
-
-// contentOfIterator returns all entries as text.
-func contentOfIterator(t testing.TB, r interface {
-	NewIterator(o *IterOptions) (*Iterator, error)
-}) string {
-	t.Helper()
-	it, err := r.NewIterator(nil)
-	require.NoError(t, err)
-	var b strings.Builder
-	for key, value := range it.All() {
-		fmt.Fprintf(&b, "%s=%s\n", key, value)
-	}
-	require.NoError(t, it.Close())
-	return b.String()
+	content contents
 }
 
 // A reader of the store sees each value as it was written or as the filter left it, and once it has
@@ -360,7 +308,7 @@ func (m *filterModel) step(i int) {
 		m.get(m.key())
 	case op < 94:
 		s := m.d.NewSnapshot()
-		m.frozen = append(m.frozen, frozenView{reader: s, content: contentOfIterator(t, s)})
+		m.frozen = append(m.frozen, frozenView{reader: s, content: contentsIn(t, s)})
 	case op < 97 && len(m.frozen) > 0:
 		m.thaw(m.rnd.IntN(len(m.frozen)))
 	case op == 97:
@@ -397,7 +345,7 @@ func (m *filterModel) get(key []byte) {
 // thaw compares a snapshot with what it showed first, and closes it.
 func (m *filterModel) thaw(i int) {
 	f := m.frozen[i]
-	require.Equal(m.t, f.content, contentOfIterator(m.t, f.reader))
+	require.Equal(m.t, f.content, contentsIn(m.t, f.reader))
 	require.NoError(m.t, f.reader.Close())
 	m.frozen = append(m.frozen[:i], m.frozen[i+1:]...)
 }
@@ -445,7 +393,7 @@ func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 	}()
 	for d.Metrics().Compactions.ValuesDropped < 2000 {
 		s := d.NewSnapshot()
-		first := contentOfIterator(t, s)
+		first := contentsIn(t, s)
 		for i := range 20 {
 			key := testKey(i * 50)
 			value, err := s.Get(key)
@@ -454,7 +402,7 @@ func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 				require.Contains(t, first, fmt.Sprintf("%s=%s\n", key, value))
 			}
 		}
-		require.Equal(t, first, contentOfIterator(t, s))
+		require.Equal(t, first, contentsIn(t, s))
 		require.NoError(t, s.Close())
 	}
 	close(stop)
@@ -483,7 +431,7 @@ func TestCompactFiltersTablesThatAnUpgradeCopies(t *testing.T) {
 	require.NoError(t, d.Compact(t.Context(), nil, nil)) // to the last level
 	require.NoError(t, d.Close())
 	active.Store(true)
-	o.Filters.Policy = constantPolicy{true} // the table needs other filters
+	o.Filters.Policy = always // the table needs other filters
 	d = openTest(t, o)
 	defer mustPause(t, d)()
 	putAll(t, d, "y", "1", "z", "1")

@@ -3,15 +3,9 @@ package db
 import (
 	"bytes"
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"iter"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,35 +23,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// The defaults suit every run of the tests; docs/reliability-runs.md describes the long runs.
-var (
-	crashStates = flag.String("crash.states", "M0,M1,M2", "crash models to build, M0 to M5, separated by commas")
-	crashSeeds  = flag.Int("crash.seeds", 1, "number of workloads, each with its own seed")
-	crashSeed   = flag.Uint64("crash.seed", 0, "first seed; 0 chooses a random one")
-	crashLimit  = flag.Int("crash.limit", 0,
-		"recoveries to run for each seed, spread over all cuts; 0 means all, or as many as the build affords")
-)
-
-func crashModels(t testing.TB) (models []recorder.Model) {
-	for _, s := range strings.Split(*crashStates, ",") {
-		m, err := recorder.ParseModel(s)
-		require.NoError(t, err)
-		models = append(models, m)
-	}
-	return models
-}
-
-// testSeeds runs f as a subtest for each seed that the flags choose.
-func testSeeds(t *testing.T, f func(t *testing.T, seed uint64)) {
-	first := *crashSeed
-	if first == 0 {
-		first = rand.Uint64N(1 << 40)
-	}
-	for i := range uint64(*crashSeeds) {
-		t.Run(fmt.Sprintf("seed=%d", first+i), func(t *testing.T) { f(t, first+i) })
-	}
-}
 
 // crashOptions returns options with the smallest sizes, so that a short run flushes, compacts and
 // starts MANIFESTs often, and each recovery is quick. The seed chooses among three shapes of store.
@@ -361,112 +326,6 @@ func dump(d *DB) ([]oracle.Entry, error) {
 		return nil, err
 	}
 	return entries, it.Close()
-}
-
-// eachState calls judge, on all processors, for every state of the models at every cut, or for about
-// limit of them if limit is not 0. It returns the number of states and the first failure.
-//
-//race:apart
-func eachState(trace *recorder.Trace, models []recorder.Model, seed uint64, limit int, judge func(s recorder.State, cut int, m recorder.Model) error) (int, error) {
-	stride := uint64(1)
-	if limit > 0 {
-		stride = max(1, uint64(len(trace.Ops)*len(models))/uint64(limit))
-	}
-	j := judging{trace: trace, seed: seed, judge: judge}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the stores are small and soon dropped
-	var group sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		group.Go(func() {
-			c := trace.Cursor()
-			for cut := 0; cut <= len(trace.Ops); cut++ {
-				c.Seek(cut)
-				if cut%workers != w {
-					continue
-				}
-				for i, m := range models {
-					if (uint64(cut/workers)*uint64(len(models))+uint64(i))%stride != seed%stride {
-						continue
-					}
-					if !j.all(c.States(m, seed), cut, m) {
-						return
-					}
-				}
-			}
-		})
-	}
-	group.Wait()
-	if f := j.failed.Load(); f != nil {
-		return int(j.states.Load()), f
-	}
-	return int(j.states.Load()), nil
-}
-
-// judging is the state that the workers of eachState share.
-type judging struct {
-	trace  *recorder.Trace
-	seed   uint64
-	judge  func(s recorder.State, cut int, m recorder.Model) error
-	states atomic.Int64 // judged
-	failed atomic.Pointer[crashFailure]
-}
-
-// all judges the states of a model at a cut. It returns false if a state was judged wrong, here or by
-// another worker.
-func (j *judging) all(states iter.Seq[recorder.State], cut int, m recorder.Model) bool {
-	for s := range states {
-		if j.failed.Load() != nil {
-			return false
-		}
-		j.states.Add(1)
-		if err := j.judge(s, cut, m); err != nil {
-			j.failed.CompareAndSwap(nil, &crashFailure{j.seed, cut, m, s, j.trace.At(cut), err})
-			return false
-		}
-	}
-	return true
-}
-
-// crashFailure is a state that was judged wrong.
-type crashFailure struct {
-	seed  uint64
-	cut   int
-	model recorder.Model
-	state recorder.State
-	at    string
-	err   error
-}
-
-// Error identifies the state and says why it is wrong.
-func (f *crashFailure) Error() string {
-	return fmt.Sprintf("seed %d, %v, %s %s: %v", f.seed, f.model, f.at, f.state.Detail, f.err)
-}
-
-// requireNoFailure fails the test with the failed state. A trace depends on how the goroutines ran, so
-// the files themselves are kept: opening them shows the failure again.
-func requireNoFailure(t testing.TB, err error) {
-	t.Helper()
-	var f *crashFailure
-	if errors.As(err, &f) {
-		require.NoError(t, err, "the disk is "+f.keep())
-	}
-	require.NoError(t, err)
-}
-
-func (f *crashFailure) keep() string {
-	dir, err := os.MkdirTemp("", "sievedb-crash-")
-	for _, d := range f.state.Dirs {
-		_ = os.MkdirAll(filepath.Join(dir, d), 0o700)
-	}
-	for _, file := range f.state.Files {
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file.Path), file.Data, 0o600)
-		}
-	}
-	if err != nil {
-		return "lost: " + err.Error()
-	}
-	return "kept in " + dir
 }
 
 // manifestRolls counts the MANIFESTs that a run started, except for those that its opens wrote.

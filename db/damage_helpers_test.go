@@ -2,7 +2,6 @@ package db
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -172,30 +170,6 @@ func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
 	}
 }
 
-// preambleSize is the size of the preamble of a log, which has two chunks.
-const preambleSize = 2*7 + batch.HeaderLen
-
-// recordEnds returns the offsets of the ends of the log's records. A record has one chunk or several.
-// A preamble counts as a part of the first one.
-func recordEnds(log []byte) (ends []int) {
-	at := 0
-	if len(log) > preambleSize && log[4] == batch.PreambleSeqLen && log[6] == 2 {
-		at = preambleSize
-	}
-	for at+7 <= len(log) {
-		if left := 32<<10 - at%(32<<10); left < 7 {
-			at += left
-			continue
-		}
-		kind := log[at+6]
-		at += 7 + int(binary.LittleEndian.Uint16(log[at+4:]))
-		if kind == 1 || kind == 4 {
-			ends = append(ends, at)
-		}
-	}
-	return ends
-}
-
 // wholeRecords returns how many of the log's first records are unchanged in damaged, and whether it
 // has unchanged records after the first changed one.
 func (v *victim) wholeRecords(damaged []byte) (n int, more bool) {
@@ -214,21 +188,6 @@ func (v *victim) wholeRecords(damaged []byte) (n int, more bool) {
 		start = end
 	}
 	return n, more
-}
-
-// kindName returns the name of a file's kind for the tallies.
-func kindName(name string) string {
-	switch kind, _, _ := base.ParseFileName(name); kind {
-	case base.FileTable:
-		return "tables"
-	case base.FileLog:
-		return "log"
-	case base.FileManifest:
-		return "MANIFEST"
-	case base.FileClosed:
-		return "CLOSED"
-	}
-	return "CURRENT"
 }
 
 // tallies counts outcomes by kind of file.

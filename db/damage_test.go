@@ -151,21 +151,6 @@ func TestEveryFlippedBitOfAFilterChangesNoAnswer(t *testing.T) {
 	require.Greater(t, flips, 500)
 }
 
-// filterBlockOf returns the offset and size of a table's filter block of that policy.
-func filterBlockOf(t testing.TB, table []byte, p filter.Policy) (at, size int) {
-	t.Helper()
-	foot := table[len(table)-48:]
-	off, n := binary.Uvarint(foot)
-	length, _ := binary.Uvarint(foot[n:])
-	meta := table[off : off+length]
-	name := append([]byte("filter."), p.Name()...)
-	i := bytes.Index(meta, name)
-	require.Positive(t, i)
-	o, n := binary.Uvarint(meta[i+len(name):])
-	s, _ := binary.Uvarint(meta[i+len(name)+n:])
-	return int(o), int(s)
-}
-
 // Two bits anywhere are flipped. The checksum of a short block detects every pair, but two damaged
 // places mislead code that relies on one of them.
 //

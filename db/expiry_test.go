@@ -325,7 +325,7 @@ func TestWrongUsesOfPutTTLAreRefused(t *testing.T) {
 
 	_, err := Open("x", &Options{FS: vfs.NewMem(), Expiry: ExpiryOptions{Namespaces: []string{""}}})
 	refused("Options.Expiry.Namespaces: sievedb: Namespace: the name is empty", err)
-	_, err = Open("x", &Options{FS: vfs.NewMem(), Filters: FilterOptions{Policy: constantPolicy{true}}, Expiry: ExpiryOptions{Prefixes: [][]byte{nil}},
+	_, err = Open("x", &Options{FS: vfs.NewMem(), Filters: FilterOptions{Policy: always}, Expiry: ExpiryOptions{Prefixes: [][]byte{nil}},
 		Comparer: &Comparer{Name: "inexact", Compare: bytes.Compare, InexactEqual: true}})
 	refused("leave Options.Expiry.Prefixes empty", err)
 }
@@ -565,7 +565,7 @@ func TestTablesRecordWhenTheirValuesExpire(t *testing.T) {
 	_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{})
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
-	o.Filters.Policy = constantPolicy{true}
+	o.Filters.Policy = always
 	d = mustOpen(t, o)
 	requireExpiry(want)
 	report, err := d.UpgradeFilters(t.Context(), nil, nil)

@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/vfs"
@@ -157,51 +153,6 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 		if err != nil {
 			return fmt.Errorf("opened without the fault: %w", err)
 		}
-	}
-	return nil
-}
-
-// strayFilesWhenIdle waits until unneeded files are removed. That happens after the work that made
-// them unneeded, on a busy machine long after.
-func strayFilesWhenIdle(d *DB, fsys vfs.FS) error {
-	for start := time.Now(); ; {
-		err := strayFiles(d, fsys)
-		if err == nil || time.Since(start) > time.Minute || !d.commit.Pause(time.Millisecond) {
-			return err
-		}
-	}
-}
-
-// strayFiles returns an error if there are files that the idle store does not need.
-func strayFiles(d *DB, fsys vfs.FS) error {
-	d.leftovers.obsolete.Remove()
-	live := map[uint64]bool{}
-	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
-	names, err := fsys.List("db")
-	if err != nil {
-		return err
-	}
-	logs, manifests := 0, 0
-	for _, name := range names {
-		kind, num, ok := base.ParseFileName(filepath.Base(name))
-		if !ok {
-			continue
-		}
-		switch kind {
-		case base.FileTable:
-			if !live[num] {
-				return fmt.Errorf("%s was not removed although no level has it", name)
-			}
-		case base.FileLog:
-			logs++
-		case base.FileManifest:
-			manifests++
-		case base.FileTemp:
-			return fmt.Errorf("%s was not removed", name)
-		}
-	}
-	if logs != 1 || manifests != 1 {
-		return fmt.Errorf("an idle store should have one log and one MANIFEST, but its files are %q", names)
 	}
 	return nil
 }

@@ -352,19 +352,11 @@ func TestFiltersOfTheOldNameAreIgnoredIfOptionsForbidThem(t *testing.T) {
 	require.ErrorContains(t, err, "filter.None")
 }
 
-// renamed is the Bloom filter policy under another name.
-type renamed struct {
-	filter.BloomPolicy
-	name string
-}
-
-func (p renamed) Name() string { return p.name }
-
 func TestUnknownFiltersAreCountedByName(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger = 100 // each flush stays a table
 	for i, name := range []string{"rocksdb.BuiltinBloomFilter", "test.Mine", "test.Mine"} {
-		o.Filters.Policy = renamed{name: name}
+		o.Filters.Policy = renamed{As: name}
 		d := mustOpen(t, o)
 		fill(t, d, 100*i, 100*i+100)
 		require.NoError(t, d.Flush())

@@ -16,33 +16,11 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// logBytes returns a log of the records.
-func logBytes(t testing.TB, records ...[]byte) []byte {
-	t.Helper()
-	mem := vfs.NewMem()
-	f, err := mem.Create("log")
-	require.NoError(t, err)
-	w := wal.NewWriter(f)
-	for _, r := range records {
-		require.NoError(t, w.WriteRecord(r))
-	}
-	require.NoError(t, w.Close())
-	return readFile(t, mem, "log")
-}
-
-// hostileEdit returns the edit of a database with log 3 and no tables.
-func hostileEdit() *manifest.Edit {
-	return &manifest.Edit{
-		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), NextFileNum: manifest.Num(10), LastSeq: manifest.Num(5),
-	}
-}
 
 // hostileImage returns a database of these edits, with more files.
 func hostileImage(t testing.TB, records [][]byte, more damage.Image) damage.Image {

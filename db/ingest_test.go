@@ -267,14 +267,16 @@ func TestTablesThatCannotBeIngested(t *testing.T) {
 // lying is the policy of a store's filters whose filter denies every key.
 type lying struct{}
 
-func (lying) Name() string                   { return filter.NewCacheLineBloomPolicy(10).Name() }
-func (lying) NewGenerator() filter.Generator { return &lyingGenerator{} }
+func (lying) Name() string { return filter.NewCacheLineBloomPolicy(10).Name() }
+func (lying) NewGenerator() filter.Generator {
+	return &lyingGenerator{filter.NewCacheLineBloomPolicy(10).NewGenerator()}
+}
 func (lying) KeyMayMatch(key, f []byte) bool { return true }
 func (l lying) CreateFilter(dst []byte, keys [][]byte) []byte {
 	return filter.NewCacheLineBloomPolicy(10).CreateFilter(dst, [][]byte{[]byte("another key")})
 }
 
-type lyingGenerator struct{ constantGenerator }
+type lyingGenerator struct{ filter.Generator }
 
 func (g *lyingGenerator) AppendFilter(dst []byte) []byte { return lying{}.CreateFilter(dst, nil) }
 func (g *lyingGenerator) AppendChecked(dst []byte) ([]byte, int) {

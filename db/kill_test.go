@@ -9,10 +9,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/fixture"
 )
 
 var (
@@ -29,12 +30,7 @@ func TestMain(m *testing.M) {
 	if task := os.Getenv(killTaskEnv); task != "" {
 		writeUntilKilled(task)
 	}
-	code := m.Run()
-	if v := brokenOrder.violations; len(v) > 0 {
-		fmt.Println("order of operations:", strings.Join(v, "\n"))
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(fixture.Run(m))
 }
 
 // A child process writes with four writers, syncing one batch in sixteen, and is killed repeatedly

@@ -141,7 +141,7 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 		}
 		return nil
 	}))
-	o.Filters.Policy = renamed{filter.NewBloomPolicy(10), "test.unknown"}
+	o.Filters.Policy = renamed{BloomPolicy: filter.NewBloomPolicy(10), As: "test.unknown"}
 	d := mustOpen(t, o)
 	fill(t, d, 0, 100)
 	require.NoError(t, d.Flush())

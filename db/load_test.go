@@ -22,13 +22,6 @@ func loadKeys(t testing.TB, l *Loader, from, to, shift int) {
 	}
 }
 
-func newLoader(t testing.TB, d *DB) *Loader {
-	t.Helper()
-	l, err := d.NewLoader()
-	require.NoError(t, err)
-	return l
-}
-
 // filesOf counts the files of a kind in the database's directory.
 func filesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (n int) {
 	t.Helper()

@@ -37,7 +37,7 @@ func requireNewer(t *testing.T, err error, found string) {
 // what it could not read.
 func TestADirectoryOfANewerVersionIsLeftAlone(t *testing.T) {
 	files, _ := sampleStore(t)
-	current, log := files.only(base.FileManifest)[0], files.only(base.FileLog)[0]
+	current, log := files.Only(base.FileManifest)[0], files.Only(base.FileLog)[0]
 	appendTo := func(name string, b []byte) func(repairDir) {
 		return func(d repairDir) { d[name] = append(bytes.Clone(d[name]), b...) }
 	}
@@ -55,9 +55,9 @@ func TestADirectoryOfANewerVersionIsLeftAlone(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := files.clone()
+			d := files.Clone()
 			c.make(d)
-			o := testOptions(d.fs(t))
+			o := testOptions(d.FS(t))
 			_, err := Open("db", o)
 			requireNewer(t, err, c.found)
 			requireNewer(t, Repair("db", o), c.found)
@@ -71,7 +71,7 @@ func TestADirectoryOfANewerVersionIsLeftAlone(t *testing.T) {
 			o.ReadOnly = true
 			_, err = Open("db", o)
 			requireNewer(t, err, c.found)
-			requireSameFiles(t, d, readDir(t, o.FS, "db"))
+			d.RequireSame(t, readDir(t, o.FS, "db"))
 		})
 	}
 }
@@ -107,14 +107,14 @@ func withNewerBlock(t *testing.T, table []byte) {
 
 func TestATableOfANewerVersionIsReportedAndKept(t *testing.T) {
 	files, model := sampleStore(t)
-	name := files.only(base.FileTable)[0]
-	d := files.clone()
+	name := files.Only(base.FileTable)[0]
+	d := files.Clone()
 	d[name] = bytes.Clone(d[name])
 	withNewerBlock(t, d[name])
-	o := testOptions(d.fs(t))
+	o := testOptions(d.FS(t))
 
 	requireNewer(t, Repair("db", o), "compression kind 9")
-	requireSameFiles(t, d, readDir(t, o.FS, "db"))
+	d.RequireSame(t, readDir(t, o.FS, "db"))
 
 	store := mustOpen(t, o)
 	report, err := store.Check(t.Context())
@@ -149,7 +149,7 @@ func TestATableOfANewerVersionIsReportedAndKept(t *testing.T) {
 // The cursors of a newer version were dropped and overwritten, and with them went the changes that they kept.
 func TestChangesOfANewerVersionAreKept(t *testing.T) {
 	files, _ := sampleStore(t)
-	o := testOptions(files.fs(t))
+	o := testOptions(files.FS(t))
 	o.Changes = ChangeRetention{Bytes: 1 << 20}
 	d := mustOpen(t, o)
 	_, last, err := d.ChangePositions()

@@ -17,43 +17,6 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// writeFile and readFile are for tests that change a database's files.
-func writeFile(t testing.TB, fsys vfs.FS, name string, data []byte) {
-	t.Helper()
-	f, err := vfs.Replace(fsys, name)
-	require.NoError(t, err)
-	_, err = f.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, f.Sync())
-	require.NoError(t, f.Close())
-}
-
-func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	f, err := fsys.Open(name)
-	require.NoError(t, err)
-	defer f.Close()
-	size, err := f.Size()
-	require.NoError(t, err)
-	b := make([]byte, size)
-	n, _ := f.ReadAt(b, 0)
-	require.Equal(t, len(b), n)
-	return b
-}
-
-// namesOf returns the names of the files of that kind.
-func namesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (names []string) {
-	t.Helper()
-	all, err := fsys.List("db")
-	require.NoError(t, err)
-	for _, name := range all {
-		if k, _, ok := base.ParseFileName(name); ok && k == kind {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 func TestOpenCreatesADatabaseUnlessOptionsForbidIt(t *testing.T) {
 	mem := vfs.NewMem()
 	_, err := Open("db", &Options{FS: mem, ErrorIfMissing: true})

@@ -78,7 +78,7 @@ func bombListener(b *bomb) *EventListener {
 var bombs = map[string]func(o *Options, b *bomb){
 	"comparer": func(o *Options, b *bomb) { o.Comparer = bombComparer(b) },
 	"filter policy": func(o *Options, b *bomb) {
-		o.Filters.Policy = bombPolicy{renamed{filter.NewBloomPolicy(10), "test.bomb"}, b}
+		o.Filters.Policy = bombPolicy{renamed{BloomPolicy: filter.NewBloomPolicy(10), As: "test.bomb"}, b}
 	},
 	"file system": func(o *Options, b *bomb) {
 		o.FS = wrap.NewFaulty(o.FS, func(wrap.Op) *wrap.Fault { b.tick(); return nil })

@@ -79,25 +79,3 @@ func TestAReadOnlyOpenDropsOnlyInvisibleVersions(t *testing.T) {
 		})
 	}
 }
-
-// The bug: a log that was written with a large Memtables.Size and replayed with a small one made a
-// table of level 0 for every few KiB: thousands of them from a log of 8 MiB.
-func TestALogReplayedWithASmallWriteBufferMakesFewTables(t *testing.T) {
-	const keys, valueSize = 20_000, 400
-	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 20}})
-	for i := range keys {
-		require.NoError(t, d.Put(testKey(i*7919%keys), make([]byte, valueSize), NoSync))
-	}
-	for _, buffer := range []int{4 << 10, 64 << 10, 32 << 20} {
-		o := &Options{FS: copyFS(t, mem), Memtables: MemtableOptions{Size: buffer}, Compaction: CompactionOptions{L0Trigger: 100}}
-		r := mustOpen(t, o)
-		require.EqualValues(t, keys, r.OpenReport().Logs[0].Entries)
-		tables := r.Metrics().Levels[0].Tables
-		require.LessOrEqual(t, tables, 4, "a write buffer of %d bytes", buffer)
-		for i := 0; i < keys; i += 997 {
-			requireValue(t, r, testKey(i), make([]byte, valueSize))
-		}
-		require.NoError(t, r.Close())
-	}
-}

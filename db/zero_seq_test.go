@@ -20,18 +20,18 @@ func entriesOf(t testing.TB, d *DB, key string) []string {
 	t.Helper()
 	var all []version
 	files := readDir(t, d.files.FS, d.files.Path)
-	for name := range files.live(t) {
+	for name := range files.Live(t) {
 		v := versions{}
-		v.addTable(t, files[name])
+		v.AddTable(t, files[name])
 		all = append(all, v[key]...)
 	}
-	slices.SortFunc(all, func(a, b version) int { return int(int64(b.seq) - int64(a.seq)) })
+	slices.SortFunc(all, func(a, b version) int { return int(int64(b.Seq) - int64(a.Seq)) })
 	var out []string
 	for _, e := range all {
-		if e.kind == base.KindDelete {
-			e.value = "deleted" + e.value // which is empty
+		if e.Kind == base.KindDelete {
+			e.Value = "deleted" + e.Value // which is empty
 		}
-		out = append(out, fmt.Sprintf("%d %s", e.seq, e.value))
+		out = append(out, fmt.Sprintf("%d %s", e.Seq, e.Value))
 	}
 	return out
 }
@@ -127,9 +127,9 @@ func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 
 	files := readDir(t, o.FS, "db")
 	delete(files, base.CurrentName)
-	table := files[files.tables()[0]]
+	table := files[files.Tables()[0]]
 	table[len(table)-1] ^= 1 // its footer, so its entries go to another table
-	o.FS = checkOrder(files.fs(t))
+	o.FS = checkOrder(files.FS(t))
 	rep, err := RepairWithReport("db", o)
 	require.NoError(t, err)
 	require.EqualValues(t, 50, rep.LastSequence)
@@ -160,7 +160,7 @@ func TestRepairPrefersTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
 		"both damaged":      {"000005.ldb": cut(older), "000009.ldb": cut(later)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, rep, _ := d.repaired(t)
+			got, rep, _ := repaired(t, d)
 			require.Equal(t, want, got)
 			require.Zero(t, rep.EntriesConflicting)
 		})
@@ -185,9 +185,9 @@ func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	d = mustOpen(t, o) // its MANIFEST lists none of the earlier tables
 	require.NoError(t, d.Close())
 	files := readDir(t, o.FS, "db")
-	oldest := slices.Min(before.tables())
+	oldest := slices.Min(before.Tables())
 	files["000900.ldb"] = before[oldest] // as if it had been written later
-	got, rep, _ := files.repaired(t)
+	got, rep, _ := repaired(t, files)
 	require.Equal(t, contents{"k": "value 1"}, got, "%s", rep)
 	require.Equal(t, FileUnused, fateOf(t, rep, "000900.ldb").Fate)
 }
@@ -236,15 +236,15 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 	removed = slices.DeleteFunc(removed, func(num uint64) bool { return !inputs[num] })
 	require.Len(t, removed, 4)
 	for i := range len(removed) + 1 {
-		remaining := after.clone()
+		remaining := after.Clone()
 		for _, num := range removed[i:] {
 			name := base.FileName(base.FileTable, num)
 			remaining[name] = before[name]
 		}
-		for _, name := range remaining.only(base.FileManifest, base.FileCurrent) {
+		for _, name := range remaining.Only(base.FileManifest, base.FileCurrent) {
 			delete(remaining, name)
 		}
-		got, rep, _ := remaining.repaired(t)
+		got, rep, _ := repaired(t, remaining)
 		require.Equal(t, want, got, "%d of %d were removed: %s", i, len(removed), rep)
 	}
 	for _, f := range d.set.Current().Levels[manifest.NumLevels-1].Files {

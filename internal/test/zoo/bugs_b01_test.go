@@ -16,7 +16,7 @@ var bugsFromB1 = []bug{
 			new:  "if err := error(nil); err != nil {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix",
+			pkg: "internal/work/replay", test: "TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix",
 			sees: "order of operations",
 		}, {
 			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M0 -crash.seed 1 -crash.limit 2000",
@@ -77,7 +77,7 @@ var bugsFromB1 = []bug{
 			pkg: "internal/disk/wal", test: "TestNothingIsAppendedAfterAFailedAppend",
 			sees: "Both arguments must be pointers",
 		}, {
-			pkg: "db", test: "TestAFailedLogEndsWritesButNotReads",
+			pkg: "internal/work/replay", test: "TestAFailedLogEndsWritesButNotReads",
 			sees: "vfs: injected fault",
 		}},
 	},
@@ -92,7 +92,7 @@ var bugsFromB1 = []bug{
 			pkg: "internal/disk/wal", test: "TestTruncatedLogsReturnTheirCompleteRecords",
 			sees: "Not same:",
 		}, {
-			pkg: "db", test: "TestATornLogIsTheEndOfTheLog",
+			pkg: "internal/work/replay", test: "TestATornLogIsTheEndOfTheLog",
 			sees: "past the end of the log",
 		}},
 	},
@@ -107,7 +107,7 @@ var bugsFromB1 = []bug{
 			pkg: "internal/disk/wal", test: "TestEveryFlippedBitIsDetected",
 			sees: "Target error should be in err chain",
 		}, {
-			pkg: "db", test: "TestDamageInsideALogIsCorruptionWithItsOffset",
+			pkg: "internal/work/replay", test: "TestDamageInsideALogIsCorruptionWithItsOffset",
 			sees: "Expected error with \"sievedb: corruption\"",
 		}},
 	},
@@ -158,7 +158,7 @@ var bugsFromB1 = []bug{
 			new:  "if false {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix",
+			pkg: "internal/work/replay", test: "TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix",
 			sees: "order of operations: rule 2:",
 		}, {
 			pkg: "db", test: "TestCrashAtEveryOperation", args: "-crash.states M0 -crash.seed 1 -crash.limit 4000",
@@ -197,7 +197,7 @@ var bugsFromB1 = []bug{
 			new:  "_ = f",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestNumbersOfUnlistedFilesAreNotReused",
+			pkg: "internal/work/replay", test: "TestNumbersOfUnlistedFilesAreNotReused",
 			sees: "is not greater than",
 		}},
 	},

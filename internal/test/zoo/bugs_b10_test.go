@@ -74,7 +74,7 @@ var bugsFromB10 = []bug{
 			new:  "rising = rising && level0[i-1].Num > level0[i].Num",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestRepairFixesALevelZeroInTheWrongOrder",
+			pkg: "internal/work/repair", test: "TestRepairFixesALevelZeroInTheWrongOrder",
 			sees: "Not equal:",
 		}},
 	},
@@ -86,7 +86,7 @@ var bugsFromB10 = []bug{
 			new:  "case !n.found || seq != n.seq:",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestRepairDropsEntriesOlderThanTheLevelsThatStay",
+			pkg: "internal/work/repair", test: "TestRepairDropsEntriesOlderThanTheLevelsThatStay",
 			sees: "Not equal:",
 		}},
 	},
@@ -200,7 +200,7 @@ func mappedRead(f *os.File, p []byte, off int64) (int, error) {
 `,
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestATableThatChangesUnderAnOpenDatabaseIsAnError",
+			pkg: "internal/disk/tables", test: "TestATableThatChangesUnderAnOpenDatabaseIsAnError",
 			sees: "fatal error: fault",
 		}},
 	},

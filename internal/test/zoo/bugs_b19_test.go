@@ -170,7 +170,7 @@ var bugsFromB19 = []bug{
 			new:  "		if err := top.it.Err(); err != nil && m.reverse {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestAnIteratorThatCannotReadReportsIt",
+			pkg: "internal/read/scan", test: "TestAnIteratorThatCannotReadReportsIt",
 			sees: "the walk ended cleanly",
 		}},
 	},
@@ -260,7 +260,7 @@ var bugsFromB19 = []bug{
 			new:  "	\"bytes\"\n	\"encoding/binary\"\n",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestAFailedWriteIsInvisibleUntilTheNextOpenDecides",
+			pkg: "internal/work/replay", test: "TestAFailedWriteIsInvisibleUntilTheNextOpenDecides",
 			sees: `expected: "old"`,
 		}},
 	},

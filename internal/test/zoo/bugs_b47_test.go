@@ -23,7 +23,7 @@ var bugsFromB47 = []bug{
 			new:  "Full: i < len(nums)",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestACheckpointHasTheStateOfItsMoment",
+			pkg: "internal/work/checkpoint", test: "TestACheckpointHasTheStateOfItsMoment",
 			sees: "one_directory",
 		}},
 	},
@@ -191,7 +191,7 @@ var bugsFromB47 = []bug{
 			new:  "	one := p.paths[filepath.Base(name)]",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestReadersOfRemovedTables",
+			pkg: "internal/work/follow", test: "TestReadersOfRemovedTables",
 			sees: "does not exist",
 		}},
 	},
@@ -203,7 +203,7 @@ var bugsFromB47 = []bug{
 			new:  "",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestAFollowerShowsWhatTheWriterWrote",
+			pkg: "internal/work/follow", test: "TestAFollowerShowsWhatTheWriterWrote",
 			sees: "sievedb: not found",
 		}},
 	},
@@ -275,7 +275,7 @@ var bugsFromB47 = []bug{
 			new:  "		r.limit = limit",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestTheFeedHasNoWriteThatFailed",
+			pkg: "internal/work/feed", test: "TestTheFeedHasNoWriteThatFailed",
 			sees: "failed",
 		}},
 	},
@@ -287,7 +287,7 @@ var bugsFromB47 = []bug{
 			new:  "	return nil",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestAMissingPastIsNoEnd",
+			pkg: "internal/work/feed", test: "TestAMissingPastIsNoEnd",
 			sees: "in chain but got nil",
 		}},
 	},
@@ -467,7 +467,7 @@ var bugsFromB47 = []bug{
 			new:  "	if s.opts.LogsElsewhere && s.opts.Dir == \"\" {",
 		}},
 		caught: []catch{{
-			pkg: "db", test: "TestLogsMoveAndComeBack",
+			pkg: "internal/disk/logdir", test: "TestLogsMoveAndComeBack",
 			sees: "sievedb.LogDir:leveldb.BytewiseComparator",
 		}},
 	},
