@@ -37,3 +37,17 @@ func TestSumIsOneLine(t *testing.T) {
 		"expired: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; 0s\n"+
 		"deleted: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; 2 reads (9 bytes) to open tables; 0s\n", b.String())
 }
+
+func TestTextOfAnExplanation(t *testing.T) {
+	x := Explanation{Found: true, Duration: 9, Steps: []ExplainStep{
+		{Run: "memtable", Level: -1, Filter: "none", Duration: 1},
+		{Run: "table", Level: 2, FileNum: 7, Bytes: 500, Smallest: []byte("a"), Largest: []byte("z"), Filter: "maybe", FilterPolicy: "test.P", Found: true, Duration: 8,
+			IndexSearched: true, BlockFromDisk: true, BlockBytes: 90, BytesRead: 90},
+	}}
+	require.Equal(t, `memtable                 filter: none    not here, 1ns
+level 2 table 000007     filter: maybe by test.P found, 8ns
+                         500 bytes, keys "a" to "z"
+                         filter 0s, index from memory 0s, data block from disk (90 bytes) 0s
+found: 0 disk reads (0 bytes), 0 saved by filters, 0 wasted; 9ns
+`, x.String())
+}

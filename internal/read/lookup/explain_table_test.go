@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
@@ -40,4 +41,19 @@ func TestMemtableNames(t *testing.T) {
 	require.Equal(t, report.ExplainStep{Run: "memtable", Level: -1, Filter: "none"}, explainMemtable(0, false, true, false))
 	require.Equal(t, report.ExplainStep{Run: "immutable memtable", Level: -1, Filter: "absent"}, explainMemtable(1, true, true, false))
 	require.Equal(t, report.ExplainStep{Run: "immutable memtable", Level: -1, Filter: "maybe", Found: true}, explainMemtable(2, true, false, true))
+}
+
+func TestAnExplanationAddsUpItsSteps(t *testing.T) {
+	steps := []Step{
+		{Run: "memtable", Filter: "absent"},
+		{Run: "table", Filter: "absent", Opened: true, OpeningReads: 2, OpeningBytes: 900},
+		{Run: "table", Filter: "maybe", IndexRead: true, BlockFromDisk: true, BytesRead: 4070},
+		{Run: "table", Filter: "maybe", BlockFromDisk: true, BytesRead: 4000, Found: true},
+	}
+	x := Explanation(steps, base.KindSet, 5)
+	require.Equal(t, []any{true, false, 3, uint64(8070), 2, uint64(900)}, []any{x.Found, x.Deleted, int(x.DiskReads), x.BytesRead, int(x.OpeningReads), x.OpeningBytes})
+	require.EqualValues(t, 1, x.ReadsSaved)
+	require.EqualValues(t, 1, x.ReadsWasted)
+	require.True(t, Explanation(steps, base.KindDelete, 5).Deleted)
+	require.Equal(t, []Step{}, Explanation(nil, base.KindDelete, 5).Steps, "not null as JSON")
 }
