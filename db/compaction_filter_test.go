@@ -399,7 +399,7 @@ func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 			value, err := s.Get(key)
 			if err != ErrNotFound {
 				require.NoError(t, err)
-				require.Contains(t, first, fmt.Sprintf("%s=%s\n", key, value))
+				require.Equal(t, first[string(key)], string(value))
 			}
 		}
 		require.Equal(t, first, contentsIn(t, s))

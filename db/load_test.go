@@ -190,8 +190,9 @@ func TestALoadThatEndedAcceptsNothing(t *testing.T) {
 func TestAForgottenLoaderIsReportedAndBlocksNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
-	forget := func() { loadKeys(t, newLoader(t, d), 0, 500, 0) }
-	forget()
+	forgotten, err := d.NewLoader()
+	require.NoError(t, err)
+	loadKeys(t, forgotten, 0, 500, 0)
 	l := newLoader(t, d)
 	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
 	require.NoError(t, l.Commit())

@@ -99,3 +99,26 @@ func TestNamesSeeksOncePerNamespace(t *testing.T) {
 	require.NoError(t, Names(r, nil, func(name string) bool { got = append(got, name); return false }))
 	require.Len(t, got, 1)
 }
+
+func TestBoundsInANamespaceHaveItsPrefix(t *testing.T) {
+	prefix := AppendPrefix(nil, "a")
+	for _, c := range []struct{ prefix, lower, upper, start, limit []byte }{
+		{nil, nil, nil, nil, nil},
+		{nil, []byte("b"), []byte("c"), []byte("b"), []byte("c")},
+		{nil, []byte{}, nil, []byte{}, nil},
+		{prefix, nil, nil, prefix, After(prefix)},
+		{prefix, []byte("b"), nil, inNamespace(prefix, "b"), After(prefix)},
+		{prefix, nil, []byte("c"), prefix, inNamespace(prefix, "c")},
+	} {
+		_, start, limit := CopyBounds(nil, c.prefix, c.lower, c.upper)
+		require.Equal(t, c.start, start)
+		require.Equal(t, c.limit, limit)
+		require.Equal(t, c.lower == nil && c.prefix == nil, start == nil)
+	}
+	require.Equal(t, [][]byte{[]byte("x"), prefix}, Prefixes([][]byte{[]byte("x")}, []string{"a"}))
+}
+
+// inNamespace returns a key of a namespace.
+func inNamespace(prefix []byte, key string) []byte {
+	return append(prefix[:len(prefix):len(prefix)], key...)
+}

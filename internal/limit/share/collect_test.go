@@ -2,6 +2,7 @@ package share
 
 import (
 	"math"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,4 +27,12 @@ func TestAGarbageCollectionIsRequestedOnlyIfItIsCheap(t *testing.T) {
 	require.NotEqual(t, uint64(math.MaxUint64), readMetric("/gc/gogc:percent"))
 	require.Less(t, readMetric("/gc/scan/heap:bytes"), uint64(1<<40))
 	require.Equal(t, uint64(math.MaxUint64), readMetric("/no/such:thing"))
+}
+
+func TestAFlushOfHugeMemtablesCollects(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	require.True(t, Flushed(math.MaxInt))
+	require.False(t, Flushed(0), "the heap of the test has pointers")
+	debug.SetGCPercent(-1)
+	require.False(t, Flushed(math.MaxInt))
 }

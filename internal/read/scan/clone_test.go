@@ -1,7 +1,6 @@
 package scan_test
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,42 +15,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// With new bounds the tables and the range filters are chosen again: an iterator comes to tables that
-// its first bounds left out, and reads no table outside of the present ones.
-func TestSetBoundsChoosesTablesAndFiltersAgain(t *testing.T) {
-	const tables, groups = 8, 200
-	d, reads := openTables(t, storetest.Options(vfs.NewMem()), fixture.PrefixOfTen)
-	fillHoles(t, d, tables, groups)
-	for i := range 100 { // a table of its own
-		require.NoError(t, d.Put(fmt.Appendf(nil, "hrp%04d", i), fixture.Value(i), db.NoSync))
-	}
-	require.NoError(t, d.Flush())
-	it, err := d.NewIterator(group(1)) // a hole
-	require.NoError(t, err)
-	scan := func(o *db.IterOptions) (keys, read int) {
-		it.SetBounds(o.LowerBound, o.UpperBound)
-		reads.Take()
-		for it.Next() {
-			keys++
-		}
-		require.NoError(t, it.Err())
-		_, read = reads.Take()
-		return keys, read
-	}
-	keys, read := scan(group(4))
-	require.Equal(t, 10*tables, keys)
-	require.GreaterOrEqual(t, read, tables)
-	keys, read = scan(group(5))
-	require.Zero(t, keys+read, "the range filters rule out all tables")
-	keys, _ = scan(db.PrefixBounds([]byte("hrp")))
-	require.Equal(t, 100, keys)
-	keys, _ = scan(&db.IterOptions{})
-	require.Equal(t, 100+10*tables*groups/2, keys)
-	keys, read = scan(db.PrefixBounds([]byte("i")))
-	require.Zero(t, keys+read, "after all tables")
-	require.NoError(t, it.Close())
-}
 
 // A clone shows the moment of its iterator, keeps the files of that moment by itself, and outlives the
 // iterator, the snapshot and the transaction.

@@ -66,13 +66,18 @@ func Settle(t testing.TB, d *db.DB) {
 	t.Helper()
 	require.NoError(t, d.Flush())
 	fixture.Eventually(t, func() bool {
-		// A compaction that has just ended may not have chosen the next one. SetOptions does so before it returns.
-		o := d.Options()
+		// SetOptions starts what is due before it returns. It has ended already if one more is counted.
+		before, o := compactions(d.Metrics()), d.Options()
 		require.NoError(t, d.SetOptions(&o))
 		m := d.Metrics()
 		require.NoError(t, m.BackgroundError)
-		return len(m.Compactions.Running) == 0
+		return len(m.Compactions.Running) == 0 && compactions(m) == before
 	})
+}
+
+// compactions returns how many compactions have ended, of all kinds.
+func compactions(m *db.Metrics) uint64 {
+	return m.Compactions.Count + m.Compactions.TrivialMoves + m.Expiry.TablesDropped
 }
 
 // RequireValue requires that Get returns want.

@@ -80,7 +80,7 @@ func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
 					report, err := db.RepairWithReport("db", &db.Options{FS: mem})
 					require.NoError(t, err)
 					require.False(t, report.Healthy)
-					require.NoError(t, openAndClose(mem))
+					require.NoError(t, storetest.MustOpen(t, &db.Options{FS: mem}).Close())
 				})
 			}
 		}

@@ -1,4 +1,4 @@
-package lookup_test
+package counters_test
 
 import (
 	"path/filepath"

@@ -1,6 +1,6 @@
 //go:build !race
 
-package scan_test
+package tables_test
 
 import (
 	"testing"

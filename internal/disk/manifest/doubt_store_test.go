@@ -1,4 +1,4 @@
-package replay_test
+package manifest_test
 
 import (
 	"bytes"
