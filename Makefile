@@ -41,15 +41,17 @@ SERVER      := ./cluster/...
 # reach LEAST % of the statements of each.
 CORE         = $(filter-out docs cmd/internal/% internal/test/%,$(shell $(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' ./... | sed -n 's,^github.com/sievedb/sievedb/,,p'))
 LEAST       ?= 90
+# The tests of a room alone must reach this much of it.
+ROOM_LEAST  ?= 80
 
-.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit race race-all platforms wine fuzz soak bench peers sizes release-test
+.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit coverage race race-all platforms wine fuzz soak bench peers sizes release-test
 
 test:
 	@bash .ci/steps setup format vet cluster-short+lint+prose unit-short
 	@echo "all checks passed; make test-all has the long ones"
 
 # The tests in full with their coverage, again under the race detector, and builds for other systems.
-test-all: setup format vet lint prose build-all wasm unit race-all
+test-all: setup format vet lint prose build-all wasm unit coverage race-all
 	@echo "all checks passed"
 
 # Other engines to compare with, and a browser for tests to look at a page with, where the
@@ -107,6 +109,12 @@ unit:
 	@$(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out ./... $(SERVER),$(EVERYTHING))
 	@$(GO) test -timeout $(PATIENCE) -p 1 $(SERVER)
 	@cd $(STANDIN) && $(GO) test ./...
+
+# What the tests of each room reach of it alone, in their short form. Rooms without tests reach nothing.
+coverage:
+	@{ $(GO) list -f '{{if not (or .TestGoFiles .XTestGoFiles)}}{{.ImportPath}} coverage: 0.0% of statements{{end}}' $(CORE:%=./%); \
+		$(GO) test -short -timeout $(PATIENCE) -cover $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(CORE:%=./%)); } | \
+		awk -v least=$(ROOM_LEAST) -v prefix=github.com/sievedb/sievedb/ -f .ci/rooms.awk .ci/rooms.except -
 
 # The race detector slows tests about tenfold, so they run in their short form, and only those that use goroutines:
 # go run ./internal/test/choose -why race ./db prints them with the reasons. make race-all runs the others too.
