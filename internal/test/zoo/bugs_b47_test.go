@@ -467,7 +467,7 @@ var bugsFromB47 = []bug{
 			new:  "	if s.opts.LogsElsewhere && s.opts.Dir == \"\" {",
 		}},
 		caught: []catch{{
-			pkg: "internal/disk/logdir", test: "TestLogsMoveAndComeBack",
+			pkg: "internal/disk/dbdir", test: "TestLogsMoveAndComeBack",
 			sees: "sievedb.LogDir:leveldb.BytewiseComparator",
 		}},
 	},
