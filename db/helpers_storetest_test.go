@@ -7,7 +7,7 @@ import (
 
 func init() {
 	db.SetHelpers(
-		storetest.Options, storetest.MustOpen, storetest.Open, storetest.NewLoader, storetest.WatchedOptions,
+		storetest.Options, storetest.MustOpen, storetest.Open, storetest.MustFollow, storetest.NewLoader, storetest.WatchedOptions,
 		storetest.Walk, storetest.CheckpointTo, storetest.BudgetOptions, storetest.Grown, storetest.Fill,
 		storetest.FilledLevels, storetest.PutAll, storetest.Settle, storetest.WaitUntilIdle,
 		storetest.StrayFilesWhenIdle, storetest.RequireValue, storetest.RequireNoFaults, storetest.RequireContent,

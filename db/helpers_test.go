@@ -74,6 +74,7 @@ type (
 var (
 	testOptions        func(fsys vfs.FS) *Options
 	mustOpen, openTest func(t testing.TB, o *Options) *DB
+	mustFollow         func(t testing.TB, o *Options) *DB
 	newLoader          func(t testing.TB, d *DB) *Loader
 	watchedOptions     func(w *fixture.TableWatch, policy filter.Policy) *Options
 	walk               func(t testing.TB, it *Iterator, backward bool) []string
@@ -98,7 +99,7 @@ var (
 // SetHelpers sets these variables, in their order.
 func SetHelpers(functions ...any) {
 	for i, v := range []any{
-		&testOptions, &mustOpen, &openTest, &newLoader, &watchedOptions, &walk, &checkpointTo, &budgetOptions, &grown, &fill, &filledLevels,
+		&testOptions, &mustOpen, &openTest, &mustFollow, &newLoader, &watchedOptions, &walk, &checkpointTo, &budgetOptions, &grown, &fill, &filledLevels,
 		&putAll, &settle, &waitUntilIdle, &strayFilesWhenIdle,
 		&requireValue, &requireNoFaults, &requireContent, &contentsIn, &sampleStore, &fateOf, &repaired,
 	} {
