@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/work/replay"
 	"github.com/sievedb/sievedb/internal/write/commit"
 )
@@ -35,11 +35,11 @@ type ChangeKind uint8
 
 // The kinds of changes. More may be added.
 const (
-	ChangeBatch       = ChangeKind(feed.Batch)       // a batch, or several that were logged together
-	ChangeLoad        = ChangeKind(feed.Load)        // a load
-	ChangeIngest      = ChangeKind(feed.Ingest)      // an ingest
-	ChangeDeleteRange = ChangeKind(feed.DeleteRange) // a batch that deletes ranges; one that deletes few keys is a ChangeBatch
-	ChangeSkipped     = ChangeKind(feed.Skipped)     // changes without an entry under ChangeOptions.Prefix
+	ChangeBatch       = ChangeKind(changes.Batch)       // a batch, or several that were logged together
+	ChangeLoad        = ChangeKind(changes.Load)        // a load
+	ChangeIngest      = ChangeKind(changes.Ingest)      // an ingest
+	ChangeDeleteRange = ChangeKind(changes.DeleteRange) // a batch that deletes ranges; one that deletes few keys is a ChangeBatch
+	ChangeSkipped     = ChangeKind(changes.Skipped)     // changes without an entry under ChangeOptions.Prefix
 )
 
 // String returns the kind in words.
@@ -65,7 +65,7 @@ type Change struct {
 	// First and Last are its sequence numbers. Last is the position to continue from.
 	First, Last uint64
 
-	change *feed.Change
+	change *changes.Change
 	prefix []byte
 }
 
@@ -149,7 +149,7 @@ func (d *DB) Changes(ctx context.Context, since uint64, o *ChangeOptions) iter.S
 			err = ErrInListener // it would wait for the writer that called the listener
 		}
 		if err == nil {
-			err = d.changeLoop(since, o).Run(ctx, d.changeHost(), func(c *feed.Change) bool {
+			err = d.changeLoop(since, o).Run(ctx, d.changeHost(), func(c *changes.Change) bool {
 				return yield(Change{ChangeKind(c.Kind), c.First, c.Last, c, o.Prefix}, nil)
 			})
 		}
@@ -159,12 +159,12 @@ func (d *DB) Changes(ctx context.Context, since uint64, o *ChangeOptions) iter.S
 	}
 }
 
-func (d *DB) changeLoop(since uint64, o *ChangeOptions) *feed.Loop {
-	l := &feed.Loop{Source: d.feeds.found, Since: since, Unsynced: o.Unsynced, Wait: o.Wait}
+func (d *DB) changeLoop(since uint64, o *ChangeOptions) *changes.Loop {
+	l := &changes.Loop{Source: d.feeds.found, Since: since, Unsynced: o.Unsynced, Wait: o.Wait}
 	if d.feeds.kept != nil {
 		l.Source = d.feeds.kept
 	}
-	l.ReaderOptions = feed.ReaderOptions{FS: d.files.FS, Cmp: d.opts.Comparer, Expiry: d.scans.Expiry, Prefix: o.Prefix}
+	l.ReaderOptions = changes.ReaderOptions{FS: d.files.FS, Cmp: d.opts.Comparer, Expiry: d.scans.Expiry, Prefix: o.Prefix}
 	return l
 }
 
@@ -183,8 +183,8 @@ func (d *DB) changesUsable(ctx context.Context, method string) error {
 
 // feeds are where changes are read. One of the two is nil, and both are in a store that keeps none.
 type feeds struct {
-	kept  *feed.Archive   // keeps logs, as Options.Changes says
-	found *feed.Directory // finds the changes of a database that is not open for writing here
+	kept  *changes.Archive   // keeps logs, as Options.Changes says
+	found *changes.Directory // finds the changes of a database that is not open for writing here
 }
 
 // changeHost is what a reader of changes sees of the store.
@@ -309,21 +309,21 @@ func (d *DB) retireLog(num uint64) {
 }
 
 // planChanges compares the kept changes with what was recovered.
-func (d *DB) planChanges(r *replay.Replayer, files manifest.DirFiles, state manifest.State) (*feed.Plan, error) {
+func (d *DB) planChanges(r *replay.Replayer, files manifest.DirFiles, state manifest.State) (*changes.Plan, error) {
 	keep := d.opts.Changes
 	if keep == (ChangeRetention{}) {
 		return nil, nil
 	}
 	var err error
-	d.feeds.kept, err = feed.New(feed.Options{FS: d.files.FS, Dir: d.files.Path, Logger: d.opts.Logger, Bytes: uint64(keep.Bytes), Age: keep.Age})
+	d.feeds.kept, err = changes.New(changes.Options{FS: d.files.FS, Dir: d.files.Path, Logger: d.opts.Logger, Bytes: uint64(keep.Bytes), Age: keep.Age})
 	if err != nil {
 		return nil, err
 	}
-	return d.feeds.kept.Examine(feed.NewRecovered(files, state, r.LastSeq(), r.Salvaged()))
+	return d.feeds.kept.Examine(changes.NewRecovered(files, state, r.LastSeq(), r.Salvaged()))
 }
 
 // keepChanges moves the recovered logs to the kept ones. The history continues in log num.
-func (d *DB) keepChanges(plan *feed.Plan, num uint64) {
+func (d *DB) keepChanges(plan *changes.Plan, num uint64) {
 	if plan == nil {
 		return
 	}
@@ -337,10 +337,10 @@ func (d *DB) keepChanges(plan *feed.Plan, num uint64) {
 var (
 	// ErrChangesGone says that changes after a position are not kept any more. The error is a
 	// *ChangesGoneError, which has the oldest position.
-	ErrChangesGone = feed.ErrGone
+	ErrChangesGone = changes.ErrGone
 	// ErrChangesAhead says that a position is beyond the last change of the database.
-	ErrChangesAhead = feed.ErrAhead
+	ErrChangesAhead = changes.ErrAhead
 )
 
 // ChangesGoneError says which position is the oldest one, and why. Fields: Since, Oldest, Why.
-type ChangesGoneError = feed.GoneError
+type ChangesGoneError = changes.GoneError

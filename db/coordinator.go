@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sievedb/sievedb/internal/disk/tables"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/commit"
 )
@@ -21,7 +21,7 @@ func (d *DB) newCoordinator() *bulk.Coordinator {
 		Lead:         d.lead,
 		IgnoreLevel0: d.commit.IgnoreLevel0,
 		Apply:        d.applyEdit,
-		Changes:      func() *feed.Archive { return d.feeds.kept },
+		Changes:      func() *changes.Archive { return d.feeds.kept },
 		WrittenSince: d.writtenSince,
 		Keys:         d.visitKeys,
 		InListener:   d.listenerCalls.InThisGoroutine,

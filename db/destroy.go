@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/foreign"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/work/checkpoint"
-	"github.com/sievedb/sievedb/internal/work/feed"
 )
 
 // Destroy removes the database in dir: the files whose names belong to the format, and the
@@ -59,7 +59,7 @@ func Destroy(dir string, opts *Options) error {
 	if _, err := home.FS.Lstat(filepath.Join(dir, dbdir.ReserveName)); err == nil {
 		remove(dbdir.ReserveName)
 	}
-	failed = errors.Join(failed, feed.Destroy(home.FS, dir), checkpoint.RemoveOwn(home.FS, dir))
+	failed = errors.Join(failed, changes.Destroy(home.FS, dir), checkpoint.RemoveOwn(home.FS, dir))
 	if failed != nil {
 		return errors.Join(failed, home.Close())
 	}

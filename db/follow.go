@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/lookup"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
@@ -45,7 +45,7 @@ func (d *DB) newFollower() {
 		},
 	})
 	d.files.FS, d.set = d.follower.FS(), d.follower.Set()
-	d.feeds.found = feed.NewDirectory(d.files.FS, d.files.Path, d.findLogs)
+	d.feeds.found = changes.NewDirectory(d.files.FS, d.files.Path, d.findLogs)
 }
 
 // findLogs returns the file system that shows the logs, which may have moved.

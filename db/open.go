@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/lookup"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -81,7 +81,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 		d.newFollower()
 	}
 	if d.opts.ReadOnly && !follow {
-		d.feeds.found = feed.NewDirectory(d.files.FS, d.files.Path, nil)
+		d.feeds.found = changes.NewDirectory(d.files.FS, d.files.Path, nil)
 	}
 	d.commit = d.newCommitter()
 	if !d.opts.ReadOnly {

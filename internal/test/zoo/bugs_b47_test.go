@@ -222,72 +222,72 @@ var bugsFromB47 = []bug{
 	{
 		id: "B44a", what: "a reader of changes goes from one log to the next although numbers are missing", seen: "binlog readers that skip a removed file",
 		plant: []patch{{
-			file: "internal/work/feed/archive.go",
+			file: "internal/work/changes/archive.go",
 			old:  "s.last <= position && i+1 < len(segments)",
 			new:  "s.last < s.first",
 		}, {
-			file: "internal/work/feed/reader.go",
+			file: "internal/work/changes/reader.go",
 			old:  "	if b.Seq > r.position+1 {",
 			new:  "	if b.Seq > base.MaxSeq {",
 		}, {
-			file: "internal/work/feed/reader.go",
+			file: "internal/work/changes/reader.go",
 			old:  "	if s.logged == unknown && r.position < s.last {",
 			new:  "	if s.logged == unknown && r.position < s.first {",
 		}},
 		caught: []catch{{
-			pkg: "internal/work/feed", test: "TestADirectoryWithoutThePast",
+			pkg: "internal/work/changes", test: "TestADirectoryWithoutThePast",
 			sees: "An error is expected but got nil",
 		}},
 	},
 	{
 		id: "B44b", what: "a change that was recorded before a crash is yielded, although it was not made", seen: "outbox rows of transactions that did not commit",
 		plant: []patch{{
-			file: "internal/work/feed/open.go",
+			file: "internal/work/changes/open.go",
 			old:  "	case r.LastSeq < s.last:\n		return false, false, nil\n",
 			new:  "",
 		}, {
-			file: "internal/work/feed/open.go",
+			file: "internal/work/changes/open.go",
 			old:  "restart || end != nil && *end != r.LastSeq",
 			new:  "restart && end != nil",
 		}},
 		caught: []catch{{
-			pkg: "internal/work/feed", test: "TestAKillBeforeAChangeIsRenamed", part: "not_made",
+			pkg: "internal/work/changes", test: "TestAKillBeforeAChangeIsRenamed", part: "not_made",
 			sees: ".load",
 		}},
 	},
 	{
 		id: "B44c", what: "what a cursor needs is removed", seen: "retention that does not look at replication slots",
 		plant: []patch{{
-			file: "internal/work/feed/archive.go",
+			file: "internal/work/changes/archive.go",
 			old:  "		if s.keptFor(at) {",
 			new:  "		if s.keptFor(at) && !tooMuch {",
 		}},
 		caught: []catch{{
-			pkg: "internal/work/feed", test: "TestACursorKeepsItsChanges",
+			pkg: "internal/work/changes", test: "TestACursorKeepsItsChanges",
 			sees: "not there any more",
 		}},
 	},
 	{
 		id: "B44d", what: "a waiting reader gets the record of a write that failed", seen: "followers of a log that a full disk ended",
 		plant: []patch{{
-			file: "internal/work/feed/reader.go",
+			file: "internal/work/changes/reader.go",
 			old:  "		r.limit, r.stale = limit, true",
 			new:  "		r.limit = limit",
 		}},
 		caught: []catch{{
-			pkg: "internal/work/feed", test: "TestTheFeedHasNoWriteThatFailed",
+			pkg: "internal/work/changes", test: "TestTheFeedHasNoWriteThatFailed",
 			sees: "failed",
 		}},
 	},
 	{
 		id: "B44e", what: "a reader without the past gets an empty history and no error", seen: "change streams that end where their log was removed",
 		plant: []patch{{
-			file: "internal/work/feed/directory.go",
+			file: "internal/work/changes/directory.go",
 			old:  "	return &GoneError{position, limit, \"no log has them: \" + whyGone}",
 			new:  "	return nil",
 		}},
 		caught: []catch{{
-			pkg: "internal/work/feed", test: "TestAMissingPastIsNoEnd",
+			pkg: "internal/work/changes", test: "TestAMissingPastIsNoEnd",
 			sees: "in chain but got nil",
 		}},
 	},

@@ -7,14 +7,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/read/lookup"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
 // change is what the leader installs.
 type change struct {
-	kind     feed.Kind
-	event    feed.Event           // for readers of changes
+	kind     changes.Kind
+	event    changes.Event        // for readers of changes
 	edit     *manifest.Edit       // with the last sequence number
 	written  []*manifest.FileMeta // the tables that it adds
 	untraced txn.Change           // what transactions cannot find by sequence numbers
@@ -57,14 +57,14 @@ func (c *Coordinator) named(f func() ([]*manifest.FileMeta, error)) (files []*ma
 }
 
 // record records, for readers of changes, a change that is about to be made. It returns nil if nobody wants that.
-func (c *Coordinator) record(ch change, seq uint64) (*feed.Pending, error) {
+func (c *Coordinator) record(ch change, seq uint64) (*changes.Pending, error) {
 	archive := c.Changes()
 	if archive == nil {
 		return nil, nil
 	}
 	ch.event.Manifest = c.Set.ManifestNum()
 	var added []string
-	if ch.kind != feed.DeleteRange {
+	if ch.kind != changes.DeleteRange {
 		for _, f := range c.inOrder(ch.written) {
 			added = append(added, c.Dir.File(base.FileTable, f.Num))
 		}

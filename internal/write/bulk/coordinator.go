@@ -13,7 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/lookup"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -55,7 +55,7 @@ type Options struct {
 	// it removes written, the tables that were written for the edit, once it is certain that the edit is not in force.
 	Apply func(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error
 	// Changes returns the archive of changes, or nil.
-	Changes func() *feed.Archive
+	Changes func() *changes.Archive
 	// WrittenSince reports whether a table may have entries above a sequence number that was visible once.
 	WrittenSince func(f *manifest.FileMeta, seq uint64) bool
 	// Keys calls visit with each visible key of a span until it returns false. The key is valid during the call.

@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/report"
 )
 
@@ -27,7 +27,7 @@ import (
 type ingest struct {
 	*Coordinator
 	ctx    context.Context
-	kind   feed.Kind
+	kind   changes.Kind
 	copies bool     // of the files, and no links
 	tables []*table // by their keys, once they are checked
 
@@ -43,7 +43,7 @@ type ingest struct {
 // an error there is nothing of them.
 func (c *Coordinator) Ingest(ctx context.Context, paths []string, copies bool) (report.Ingest, error) {
 	start := time.Now()
-	j := &ingest{Coordinator: c, ctx: ctx, kind: feed.Ingest, copies: copies}
+	j := &ingest{Coordinator: c, ctx: ctx, kind: changes.Ingest, copies: copies}
 	defer j.end()
 	err := j.take(paths)
 	if err == nil {
@@ -62,7 +62,7 @@ func (c *Coordinator) Ingest(ctx context.Context, paths []string, copies bool) (
 // adopt adds the tables of a load, which have temporary names. Each has one version of a key, and later ones have
 // precedence. They are not checked. They belong to the job, which removes them after an error.
 func (c *Coordinator) adopt(files []*manifest.FileMeta) (report.Ingest, error) {
-	j := &ingest{Coordinator: c, ctx: context.Background(), kind: feed.Load}
+	j := &ingest{Coordinator: c, ctx: context.Background(), kind: changes.Load}
 	defer j.end()
 	for i, f := range files {
 		seqs := f.Seqs.Load()

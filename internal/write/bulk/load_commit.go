@@ -7,7 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/report"
 )
 
@@ -116,7 +116,7 @@ func (l *Loader) install(leader Leader, info *report.LoadInfo) error {
 		last = l.tx.last
 	}
 	edit := &manifest.Edit{LastSeq: manifest.Num(last), Added: l.c.Compactor.Place(files)}
-	if err := l.c.install(leader, change{kind: feed.Load, edit: edit, written: files}); err != nil {
+	if err := l.c.install(leader, change{kind: changes.Load, edit: edit, written: files}); err != nil {
 		return errors.Wrap(err, "sievedb: load")
 	}
 	for _, a := range edit.Added {

@@ -9,7 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
@@ -255,7 +255,7 @@ func (j *deletion) apply(l Leader) error {
 	})
 	v.Unref()
 	j.info.TablesDropped, j.info.TablesCovered = len(edit.Deleted), len(j.covered)
-	ch := change{kind: feed.DeleteRange, event: j.event(), edit: edit, written: named, untraced: txn.Change{Gone: j.spans.hulls(gone)}}
+	ch := change{kind: changes.DeleteRange, event: j.event(), edit: edit, written: named, untraced: txn.Change{Gone: j.spans.hulls(gone)}}
 	if err := j.Coordinator.install(l, ch); err != nil {
 		return err
 	}
@@ -266,9 +266,9 @@ func (j *deletion) apply(l Leader) error {
 }
 
 // event describes the deletion for readers of changes.
-func (j *deletion) event() (e feed.Event) {
+func (j *deletion) event() (e changes.Event) {
 	for _, s := range j.spans.list {
-		e.Ranges = append(e.Ranges, feed.Range{Start: s.Start, Limit: s.Limit})
+		e.Ranges = append(e.Ranges, changes.Range{Start: s.Start, Limit: s.Limit})
 	}
 	if len(j.own) > 0 {
 		b := batch.Batch{}

@@ -10,7 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 )
 
 func spanKey(n int) []byte { return fmt.Appendf(nil, "%03d", n) }
@@ -80,7 +80,7 @@ func TestEmptySpans(t *testing.T) {
 
 func TestReadersOfChangesSeeTheSpansAndTheWritesOfADeletion(t *testing.T) {
 	j := &deletion{spans: NewSpans(base.Bytewise, []Span{{spanKey(5), nil}, {nil, spanKey(2)}})}
-	want := feed.Event{Ranges: []feed.Range{{Limit: spanKey(2)}, {Start: spanKey(5)}}}
+	want := changes.Event{Ranges: []changes.Range{{Limit: spanKey(2)}, {Start: spanKey(5)}}}
 	require.Equal(t, want, j.event())
 
 	var own batch.Batch

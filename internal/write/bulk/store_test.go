@@ -19,7 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
-	"github.com/sievedb/sievedb/internal/work/feed"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
@@ -103,7 +103,7 @@ func newStore(t *testing.T) *store {
 		Lead:         s.lead,
 		IgnoreLevel0: func() func() { _ = s.call("ignore level 0"); return func() { _ = s.call("respect level 0") } },
 		Apply:        s.apply,
-		Changes:      func() *feed.Archive { return nil },
+		Changes:      func() *changes.Archive { return nil },
 		WrittenSince: func(f *manifest.FileMeta, seq uint64) bool { return f.Seqs.Load().Largest > seq },
 		InListener:   func() bool { return false },
 		Background:   s.background.Go,

@@ -1,4 +1,4 @@
-package feed_test
+package changes_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package feed
+package changes
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-// Package feed yields the changes of a database in the order in which they were made, from its logs.
+// Package changes yields the changes of a database in the order in which they were made, from its logs.
 //
 // # Segments
 //
@@ -38,4 +38,4 @@
 // A Reader needs no lock: it reads files that only grow. For the store that writes them, the Archive
 // has the index in memory. A follower, or a store that was opened read-only, lists the directory
 // instead (Directory). The caller limits how far a Reader goes: to what is durable, or to what is visible.
-package feed
+package changes
