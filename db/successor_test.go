@@ -18,10 +18,20 @@ func fillUntil(t *testing.T, d *DB, n int, ok func() bool) int {
 	return n
 }
 
+// fillUntilSuccessor puts entries until the memtable is ready that replaces the active one, and returns their number.
+func fillUntilSuccessor(t *testing.T, d *DB) int {
+	mem := d.state().Mem
+	n := fillUntil(t, d, 0, func() bool { return mem.Available() < mem.Capacity()/4 })
+	require.NoError(t, d.Put(testKey(n), testValue(n), NoSync)) // this one begins it
+	eventually(t, func() bool { return d.commit.Status().SpareMemory > 0 })
+	require.Same(t, mem, d.state().Mem)
+	return n + 1
+}
+
 // The memtable that waits until the active one is full counts, once, and is within the limit.
 func TestMetricsCountTheMemtableThatIsMadeAhead(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	n := fillUntil(t, d, 0, func() bool { return d.commit.Status().SpareMemory > 0 })
+	n := fillUntilSuccessor(t, d)
 	m := d.Metrics().Memtables
 	require.Greater(t, m.Bytes, d.state().Mem.Memory())
 	require.LessOrEqual(t, m.Bytes, m.Limit)
@@ -35,7 +45,7 @@ func TestAnUnusedSuccessorLeavesNoFiles(t *testing.T) {
 	counting := wrap.NewCounting(vfs.NewMem())
 	o := testOptions(counting)
 	d := mustOpen(t, o)
-	n := fillUntil(t, d, 0, func() bool { return d.commit.Status().SpareMemory > 0 })
+	n := fillUntilSuccessor(t, d)
 	require.NoError(t, d.Close())
 	require.Len(t, namesOf(t, counting, base.FileLog), 1)
 	require.Zero(t, counting.Snapshot().Of(base.FileLog).OpenFiles)
