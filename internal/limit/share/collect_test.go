@@ -31,8 +31,8 @@ func TestAGarbageCollectionIsRequestedOnlyIfItIsCheap(t *testing.T) {
 
 func TestAFlushOfHugeMemtablesCollects(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	require.True(t, Flushed(math.MaxInt))
-	require.False(t, Flushed(0), "the heap of the test has pointers")
+	require.True(t, collectFlushed(math.MaxInt))
+	require.False(t, collectFlushed(0), "the heap of the test has pointers")
 	debug.SetGCPercent(-1)
-	require.False(t, Flushed(math.MaxInt))
+	require.False(t, collectFlushed(math.MaxInt))
 }

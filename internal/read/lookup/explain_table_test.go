@@ -44,16 +44,16 @@ func TestMemtableNames(t *testing.T) {
 }
 
 func TestAnExplanationAddsUpItsSteps(t *testing.T) {
-	steps := []Step{
+	steps := []report.ExplainStep{
 		{Run: "memtable", Filter: "absent"},
 		{Run: "table", Filter: "absent", Opened: true, OpeningReads: 2, OpeningBytes: 900},
 		{Run: "table", Filter: "maybe", IndexRead: true, BlockFromDisk: true, BytesRead: 4070},
 		{Run: "table", Filter: "maybe", BlockFromDisk: true, BytesRead: 4000, Found: true},
 	}
-	x := Explanation(steps, base.KindSet, 5)
+	x := (&Explained{Steps: steps, Kind: base.KindSet}).Explanation()
 	require.Equal(t, []any{true, false, 3, uint64(8070), 2, uint64(900)}, []any{x.Found, x.Deleted, int(x.DiskReads), x.BytesRead, int(x.OpeningReads), x.OpeningBytes})
 	require.EqualValues(t, 1, x.ReadsSaved)
 	require.EqualValues(t, 1, x.ReadsWasted)
-	require.True(t, Explanation(steps, base.KindDelete, 5).Deleted)
-	require.Equal(t, []Step{}, Explanation(nil, base.KindDelete, 5).Steps, "not null as JSON")
+	require.True(t, (&Explained{Steps: steps, Kind: base.KindDelete}).Explanation().Deleted)
+	require.Equal(t, []report.ExplainStep{}, (&Explained{}).Explanation().Steps, "not null as JSON")
 }
