@@ -31,10 +31,10 @@ type Restored struct {
 // fs.ErrNotExist and says which points can be restored; Windows returns them.
 //
 // The best backup is found unless its ID is given. If the database has several histories, as after a restore, the
-// newest one that has the point is restored; the ID of a backup chooses another one. It is needed if a newer one
-// may have the point but is damaged there, or if the newest one began more than a day after now. Sequence numbers in the
-// restored database are not those of the original. A database with another comparer than the default one
-// needs RestoreOptions.Comparer.
+// newest one that has the point is restored; the ID of a backup chooses another one. It is needed if a newer one may
+// have the point but is damaged there, or if the newest one began more than a day after now. Sequence numbers in the
+// restored database are not those of the original. A database with another comparer than the default one needs
+// RestoreOptions.Comparer.
 //
 // The changes are applied in the directory with the suffix ".restore", in which no engine finds a database before all
 // is complete. Otherwise all is as Restore says.
@@ -153,8 +153,8 @@ func (s *restoring) applyChanges(current file) error {
 }
 
 // enveloped returns the prefixes under which values expire according to the segments, and which the backup has not
-// recorded. A segment may begin before one of them was added. So those under which a value has no envelope are left out:
-// they were added after the target.
+// recorded. A segment may begin before one of them was added. So those under which a value has no envelope are left
+// out: they were added after the target.
 func (s *restoring) enveloped(d *db.DB) ([][]byte, error) {
 	var noted [][]byte
 	for _, h := range s.replay.segments {
@@ -192,8 +192,8 @@ func (s *restoring) hasPlain(d *db.DB, prefix []byte) (plain bool, err error) {
 	return plain, errors.CombineErrors(err, errors.CombineErrors(it.Err(), it.Close()))
 }
 
-// recordPrefixes makes the database record expiry prefixes, in addition to those of the backup. Its clock stands still, so
-// that the time of the database does not depend on when it is restored.
+// recordPrefixes makes the database record expiry prefixes, in addition to those of the backup. Its clock stands still,
+// so that the time of the database does not depend on when it is restored.
 func (s *restoring) recordPrefixes(prefixes [][]byte) error {
 	d, err := db.Open(s.temp, &db.Options{
 		FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true,

@@ -69,11 +69,11 @@ type Change struct {
 	prefix []byte
 }
 
-// Entries yields the writes of the change: deleted ranges first, then puts and deletions, for a batch in its
-// order, for a load or an ingest in the order of the keys, and for a bulk transaction with tables, which is a
-// ChangeLoad, in the order of its tables, so a key may come more than once. Applied in this order they have the effect of the
-// change. TTL is what remains of the time to live at this moment; a value that has expired is an EntryDelete.
-// ChangeOptions.Prefix applies to puts and deletions. The slices are valid until the next entry and must not be modified. An error, which
+// Entries yields the writes of the change: deleted ranges first, then puts and deletions, for a batch in its order, for
+// a load or an ingest in the order of the keys, and for a bulk transaction with tables, which is a ChangeLoad, in the
+// order of its tables, so a key may come more than once. Applied in this order they have the effect of the change. TTL
+// is what remains of the time to live at this moment; a value that has expired is an EntryDelete. ChangeOptions.Prefix
+// applies to puts and deletions. The slices are valid until the next entry and must not be modified. An error, which
 // comes last, says that the files of the change cannot be read: ErrChangesGone if they are not kept any more.
 func (c Change) Entries() iter.Seq2[BatchEntry, error] {
 	return func(yield func(BatchEntry, error) bool) {
@@ -88,9 +88,9 @@ func (c Change) Entries() iter.Seq2[BatchEntry, error] {
 	}
 }
 
-// Tables returns the paths of the tables with the entries of a load or an ingest, in the order of their keys. Those of a
-// bulk transaction may overlap, and later ones have precedence, as for DB.Ingest.
-// They stay as long as the change is kept.
+// Tables returns the paths of the tables with the entries of a load or an ingest, in the order of their keys. Those of
+// a bulk transaction may overlap, and later ones have precedence, as for DB.Ingest. They stay as long as the change is
+// kept.
 func (c Change) Tables() []string {
 	if c.change == nil {
 		return nil
@@ -124,13 +124,15 @@ type ChangeOptions struct {
 	Wait bool
 }
 
-// Changes yields the changes after the position since, which is the sequence number of a change, in the order
-// in which they were made. If since is in the middle of a change, that change comes first. ChangePositions returns the positions there are; 0 is that of an empty database.
-// nil options mean the defaults. The loop ends at the last change, with an error, or when its body breaks.
+// Changes yields the changes after the position since, which is the sequence number of a change, in the order in which
+// they were made. If since is in the middle of a change, that change comes first. ChangePositions returns the positions
+// there are; 0 is that of an empty database. nil options mean the defaults. The loop ends at the last change, with an
+// error, or when its body breaks.
 //
-// An error is yielded with an empty Change. It is ErrChangesGone, a *ChangesGoneError, if changes after since
-// are not kept any more: no change is left out without it. It is ErrChangesAhead if the database has not come as
-// far as since. If ctx is done the error is that of ctx, ErrClosed if the database is closed, and ErrInListener as EventListener says.
+// An error is yielded with an empty Change. It is ErrChangesGone, a *ChangesGoneError, if changes after since are not
+// kept any more: no change is left out without it. It is ErrChangesAhead if the database has not come as far as since.
+// If ctx is done the error is that of ctx, ErrClosed if the database is closed, and ErrInListener as EventListener
+// says.
 //
 // A database that is open for writing needs Options.Changes. A follower and a database that was opened read-only
 // yield what the directory has: with a writer that keeps nothing, such as LevelDB, that is the logs that were not
@@ -244,12 +246,12 @@ func (d *DB) ChangePositions() (oldest, last uint64, err error) {
 	return min(oldest, last), last, err
 }
 
-// SetCursor records, durably, that a reader of the given name has come to a position: what is after it is kept, whatever
-// Options.Changes says, until the cursor is set again or dropped. A cursor that is not moved fills the disk. The name
-// has 1 to 1000 bytes. The position is one from which Changes can yield, up to the last visible change, durable or not;
-// it may be before that of the cursor as long as that is kept. Otherwise the errors are ErrChangesGone and
-// ErrChangesAhead, and ErrReadOnly for a store that does not write. It needs Options.Changes, and cursors do not outlive an
-// opening for writing without it. When the history restarts, a cursor from before stays, and keeps nothing.
+// SetCursor records, durably, that a reader of the given name has come to a position: what is after it is kept,
+// whatever Options.Changes says, until the cursor is set again or dropped. A cursor that is not moved fills the disk.
+// The name has 1 to 1000 bytes. The position is one from which Changes can yield, up to the last visible change,
+// durable or not; it may be before that of the cursor as long as that is kept. Otherwise the errors are ErrChangesGone
+// and ErrChangesAhead, and ErrReadOnly for a store that does not write. It needs Options.Changes, and cursors do not
+// outlive an opening for writing without it. When the history restarts, a cursor from before stays, and keeps nothing.
 func (d *DB) SetCursor(name string, position uint64) error {
 	if err := d.cursorsUsable("SetCursor"); err != nil {
 		return err

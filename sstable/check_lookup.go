@@ -7,13 +7,13 @@ import (
 
 // CheckLookup returns an error unless a lookup of the current entry's key, with its sequence number, finds it. It
 // searches only for the first and the last entry of each restart interval, in the block that the iterator holds, and
-// returns nil for the others. If all of them are found and the keys of the whole table ascend, the others are found too:
-// a lookup chooses the block, and then the interval, by comparing keys with the separators of the index and with the keys
-// at restart points, so what lies between two keys that lead to an interval also leads there. The filters are different:
-// see FilterSet.Denies. The iterator must be Valid. lk is memory that the call may use.
+// returns nil for the others. If all of them are found and the keys of the whole table ascend, the others are found
+// too: a lookup chooses the block, and then the interval, by comparing keys with the separators of the index and with
+// the keys at restart points, so what lies between two keys that lead to an interval also leads there. The filters are
+// different: see FilterSet.Denies. The iterator must be Valid. lk is memory that the call may use.
 //
-// A search for each entry would begin at the restart point each time, which takes a time quadratic in the size of a block
-// that has only one.
+// A search for each entry would begin at the restart point each time, which takes a time quadratic in the size of a
+// block that has only one.
 func (it *Iter) CheckLookup(lk *Lookup) error {
 	d := &it.data
 	if d.pos != d.block.restart(d.restart) && d.cur.valueEnd != d.limit {
@@ -46,10 +46,10 @@ var (
 	errNotFoundAgain = errors.Sentinel("a lookup does not find a key of the table")
 )
 
-// indexLeadsHere reports whether a lookup comes to the block that the iterator is on. It may begin in an earlier one, and
-// goes on as long as the separators have its user key: see index.continues. Then the entries of the blocks before this
-// one are all before the target, because the keys ascend, and need no search: a table can have any number of such keys.
-// The separators ascend too, so those between two with the same user key have it as well.
+// indexLeadsHere reports whether a lookup comes to the block that the iterator is on. It may begin in an earlier one,
+// and goes on as long as the separators have its user key: see index.continues. Then the entries of the blocks before
+// this one are all before the target, because the keys ascend, and need no search: a table can have any number of such
+// keys. The separators ascend too, so those between two with the same user key have it as well.
 func (it *Iter) indexLeadsHere(lk *Lookup) bool {
 	i := it.ix.find(it.r.cmp, lk.userKey, lk.trailer)
 	return i == it.at || i < it.at && it.ix.continues(it.r.cmp, i, lk.userKey) && it.ix.continues(it.r.cmp, it.at-1, lk.userKey)

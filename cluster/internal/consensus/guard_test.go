@@ -87,8 +87,9 @@ func (h *stallHandler) Handle(_ context.Context, r slog.Record) error {
 }
 
 // A leader's main loop stalls when it is about to append an entry, a change of the configuration. The others no longer
-// hear it and elect a successor, whose heartbeats reach it. If they change its term there and then, it appends its entry with
-// the term of the successor, and two nodes have different entries with the same index and term: raft takes them for equal.
+// hear it and elect a successor, whose heartbeats reach it. If they change its term there and then, it appends its
+// entry with the term of the successor, and two nodes have different entries with the same index and term: raft takes
+// them for equal.
 func TestADeposedLeaderAppendsNothingInTheTermOfItsSuccessor(t *testing.T) {
 	handlers := map[string]*stallHandler{}
 	c := startCluster(t, 3, func(o *Options) {
@@ -132,8 +133,8 @@ func TestADeposedLeaderAppendsNothingInTheTermOfItsSuccessor(t *testing.T) {
 	}
 }
 
-// sendSnapshot writes entries and takes snapshots until a successor of a leader that is cut off sends it a snapshot. Messages
-// with entries from before would repair the log. It returns the index of the last snapshot.
+// sendSnapshot writes entries and takes snapshots until a successor of a leader that is cut off sends it a snapshot.
+// Messages with entries from before would repair the log. It returns the index of the last snapshot.
 func (c *cluster) sendSnapshot(old *node) (index uint64) {
 	c.t.Helper()
 	opened := func() (count int) {
@@ -144,7 +145,8 @@ func (c *cluster) sendSnapshot(old *node) (index uint64) {
 		}
 		return count
 	}
-	// One that was elected after the snapshot believes that the other log continues where its own ends, and sends entries.
+	// One that was elected after the snapshot believes that the other log continues where its own ends, and sends
+	// entries.
 	for attempt := 0; attempt < 20 && opened() == 0; attempt++ {
 		c.propose("a", old)
 		for _, n := range c.nodes {
@@ -163,8 +165,9 @@ func (c *cluster) sendSnapshot(old *node) (index uint64) {
 }
 
 // hashicorp/raft #697. A leader without quorum has appended entries that are not committed. Its successor commits fewer
-// entries, takes a snapshot and drops its log. When they can talk again, the follower's log conflicts at the index of the
-// snapshot. It installs the snapshot, rejects what follows because its last entry has another term, gets the snapshot again, and so on.
+// entries, takes a snapshot and drops its log. When they can talk again, the follower's log conflicts at the index of
+// the snapshot. It installs the snapshot, rejects what follows because its last entry has another term, gets the
+// snapshot again, and so on.
 func TestASnapshotReplacesALogThatConflicts(t *testing.T) {
 	c, old := patientLeader(t, func(o *Options) {
 		o.TrailingLogs, o.Timing.RPC = 1, 100*time.Millisecond
@@ -263,8 +266,8 @@ func patientLeader(t *testing.T, change func(*Options)) (*cluster, *node) {
 	return c, a
 }
 
-// deposed runs a case in which a leader is replaced and a client reads there, and returns the error of the read. The case
-// reports whether that leader still believes that it leads. On a busy machine it may have lost its place before.
+// deposed runs a case in which a leader is replaced and a client reads there, and returns the error of the read. The
+// case reports whether that leader still believes that it leads. On a busy machine it may have lost its place before.
 func deposed(t *testing.T, run func() (read error, leads bool)) error {
 	t.Helper()
 	for range 20 {
@@ -295,9 +298,9 @@ func TestANonvoterDoesNotConfirmALeader(t *testing.T) {
 	require.Error(t, deposed(t, func() (error, bool) { return readWithANonvoter(t) }), "a stale read")
 }
 
-// Acknowledgements are on their way to the leader when it is cut off. The others elect a successor that acknowledges
-// a write. Then a client reads at the old leader, and the old acknowledgements arrive, as they do at a process that was paused.
-// It returns the result of the read, and whether the old leader still believes that it leads.
+// Acknowledgements are on their way to the leader when it is cut off. The others elect a successor that acknowledges a
+// write. Then a client reads at the old leader, and the old acknowledgements arrive, as they do at a process that was
+// paused. It returns the result of the read, and whether the old leader still believes that it leads.
 func readWithOldAcknowledgements(t *testing.T) (read error, leads bool) {
 	c, a := patientLeader(t, nil)
 	c.proposeAt(a, "old")

@@ -18,9 +18,9 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 )
 
-// patient is the node that keeps its leaderships for lease although it hears nothing, as a process does whose timers stop
-// while it is paused. Then only the verification of reads is between it and stale ones. It is not the first node, which would wait as
-// long before it elects itself.
+// patient is the node that keeps its leaderships for lease although it hears nothing, as a process does whose timers
+// stop while it is paused. Then only the verification of reads is between it and stale ones. It is not the first node,
+// which would wait as long before it elects itself.
 const (
 	patient = kv.NodeID("n2")
 	lease   = 10 * heartbeat
@@ -49,9 +49,9 @@ func (c *testCluster) spread() *member {
 	return m
 }
 
-// oldAcknowledgements does to the patient leader what a pause does to a process: requests and the acknowledgements of its
-// followers wait in its sockets while the others elect a successor and serve writes. Then it continues with the requests, and
-// the acknowledgements arrive.
+// oldAcknowledgements does to the patient leader what a pause does to a process: requests and the acknowledgements of
+// its followers wait in its sockets while the others elect a successor and serve writes. Then it continues with the
+// requests, and the acknowledgements arrive.
 func oldAcknowledgements(c *testCluster, _ *rand.Rand) (string, error) {
 	m := c.spread()
 	time.Sleep(heartbeat / 2) // clients find it
@@ -190,13 +190,13 @@ func (o opening) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return o.SnapshotStore.Open(id)
 }
 
-// livelock is how many snapshots a replica restores, one after the other, before it counts as one that never follows the log
-// again. Without a fault one suffices, or two if the leader changes.
+// livelock is how many snapshots a replica restores, one after the other, before it counts as one that never follows
+// the log again. Without a fault one suffices, or two if the leader changes.
 const livelock = 10
 
-// A leader is isolated that has many entries which are not committed. The others commit fewer, and shorten their
-// logs. The old leader must not restore snapshots for ever. Each has all that is applied at the sender, so it would not do
-// to see whether writes arrive.
+// A leader is isolated that has many entries which are not committed. The others commit fewer, and shorten their logs.
+// The old leader must not restore snapshots for ever. Each has all that is applied at the sender, so it would not do to
+// see whether writes arrive.
 func TestAReplicaDoesNotRestoreSnapshotsForEver(t *testing.T) {
 	t.Parallel()
 	const group = 1 // the map of the cluster is in group 0, and grows by itself
@@ -244,8 +244,9 @@ func TestAReplicaDoesNotRestoreSnapshotsForEver(t *testing.T) {
 		})
 		return err == nil && found
 	}
-	// Messages with entries from before the snapshot would repair the log. A leader that was elected after the snapshots
-	// believes that the other log continues where its own ends, and sends entries, until there is another snapshot.
+	// Messages with entries from before the snapshot would repair the log. A leader that was elected after the
+	// snapshots believes that the other log continues where its own ends, and sends entries, until there is another
+	// snapshot.
 	before := opened.Load()
 	for attempt := 0; attempt < 20 && opened.Load() == before; attempt++ {
 		put(fmt.Sprint("committed ", attempt))

@@ -76,8 +76,8 @@ package wire
 // is worth nothing in another TLS connection. Proofs are compared in constant time. The dialer proves first.
 //
 // This is TLS 1.3's handshake with an external key and Diffie-Hellman (psk_dhe_ke), of which Noise's NNpsk0 is a
-// sibling: fresh keys of both sides, a hash of all that was said, and a proof of each side that covers it. Replays fail since
-// both sides choose a key. What was recorded stays secret if the secret becomes known later. Who only listens
+// sibling: fresh keys of both sides, a hash of all that was said, and a proof of each side that covers it. Replays fail
+// since both sides choose a key. What was recorded stays secret if the secret becomes known later. Who only listens
 // cannot test guesses of the secret; who answers in the place of a node can, so it must not be guessable.
 //
 // A key that a group shares says only "one of us", and TLS 1.3 with such a key fell to the Selfie attack (Drucker and
@@ -109,9 +109,9 @@ package wire
 //
 //	length (2), of what follows | sealed bytes
 //
-// They are sealed by AES-256-GCM. The nonce is 4 zeros and the number (8) of the record in its direction, from 0;
-// the length is the additional data. After each 2^20 records, the next key is HKDF-Expand(key, "sieved peer next
-// key"). A record has at least one byte, and at most 65519. So records that were altered, repeated, reordered, left out,
-// sent back or cut are errors. The end of a connection between records is not told apart from a cut there: calls,
-// streams and messages of raft each know where they end. Encryption comes free: AES-GCM takes from 0.3 to 0.7 of the time
-// of a MAC alone, HMAC-SHA256; see BenchmarkSeal.
+// They are sealed by AES-256-GCM. The nonce is 4 zeros and the number (8) of the record in its direction, from 0; the
+// length is the additional data. After each 2^20 records, the next key is HKDF-Expand(key, "sieved peer next key"). A
+// record has at least one byte, and at most 65519. So records that were altered, repeated, reordered, left out, sent
+// back or cut are errors. The end of a connection between records is not told apart from a cut there: calls, streams
+// and messages of raft each know where they end. Encryption comes free: AES-GCM takes from 0.3 to 0.7 of the time of a
+// MAC alone, HMAC-SHA256; see BenchmarkSeal.

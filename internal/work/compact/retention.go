@@ -9,7 +9,8 @@ import (
 )
 
 // retention decides which entries a merge keeps. Its fields are fixed while the merge runs, and its methods depend on
-// nothing else. They are called for each entry, newest first for each key, in this order: stratum, considers, judge, fate.
+// nothing else. They are called for each entry, newest first for each key, in this order: stratum, considers, judge,
+// fate.
 type retention struct {
 	// visible are the sequence numbers at which readers read, in ascending order, at least one. They divide history
 	// into strata: stratum i has the entries that are visible at visible[i] but not at visible[i-1]. Of the entries of
@@ -55,7 +56,8 @@ const (
 	valueAsked // Tuning.Filter decides
 )
 
-// judge decides about the value of an entry that is considered. expires is expiry.Never for a value that does not expire.
+// judge decides about the value of an entry that is considered. expires is expiry.Never for a value that does not
+// expire.
 func (r *retention) judge(seq, expires uint64) verdict {
 	seen, now := seq < r.unseen, r.now
 	if seen {

@@ -18,17 +18,17 @@ const interruptedName = "REPAIRING"
 // maxInterrupted bounds the size of the file, in bytes.
 const maxInterrupted = 4 << 10
 
-// interrupted says what a repair gives up. It has no keys. The file has an array of them as JSON: that of the repair that
-// is running and, before it, that of the interrupted repair whose MANIFEST it uses. If it is interrupted too, before its
-// own MANIFEST is complete, the next one uses that MANIFEST again.
+// interrupted says what a repair gives up. It has no keys. The file has an array of them as JSON: that of the repair
+// that is running and, before it, that of the interrupted repair whose MANIFEST it uses. If it is interrupted too,
+// before its own MANIFEST is complete, the next one uses that MANIFEST again.
 type interrupted struct {
 	Manifest               string // that the repair writes
 	EntriesLost, BytesLost uint64
 	MayResurrect           bool
 }
 
-// decodeInterrupted reads the file, and returns what the repair gave up that wrote the MANIFEST of that name. A file that
-// makes no sense is ignored: it only adds to a report.
+// decodeInterrupted reads the file, and returns what the repair gave up that wrote the MANIFEST of that name. A file
+// that makes no sense is ignored: it only adds to a report.
 func decodeInterrupted(b []byte, manifestName string) (i interrupted, ok bool) {
 	var all []interrupted
 	if len(b) > maxInterrupted || json.Unmarshal(b, &all) != nil {
@@ -117,8 +117,8 @@ func (r *Repairer) begin(manifestName string) error {
 	return err
 }
 
-// end removes the note, and lost/ if nothing else is in it. A note that stays does no harm, for it names a MANIFEST that
-// CURRENT names.
+// end removes the note, and lost/ if nothing else is in it. A note that stays does no harm, for it names a MANIFEST
+// that CURRENT names.
 func (r *Repairer) end() error {
 	removed := false
 	for _, name := range []string{r.newInterruptedPath(), r.interruptedPath()} {

@@ -43,8 +43,8 @@ func (c *Committer) handOverLoop(buffered <-chan struct{}) {
 	}
 }
 
-// HandOver writes the log's buffer to the operating system. It is base.ErrClosed for a closed store, and nil if writes have
-// ended for another reason.
+// HandOver writes the log's buffer to the operating system. It is base.ErrClosed for a closed store, and nil if writes
+// have ended for another reason.
 func (c *Committer) HandOver() error {
 	refused := true
 	err := c.Lead(context.Background(), func(l *Leader) error {

@@ -156,8 +156,8 @@ func (c *Committer) Open(v *manifest.Version) {
 // state returns the current read state, nil before the recovery.
 func (c *Committer) state() *lookup.State { return c.o.Current.State.Load() }
 
-// Install makes a new read state current: change gets a copy of the present one. It runs under the Committer's lock, and
-// must call no method but Retire.
+// Install makes a new read state current: change gets a copy of the present one. It runs under the Committer's lock,
+// and must call no method but Retire.
 func (c *Committer) Install(change func(s *lookup.State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

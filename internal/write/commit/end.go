@@ -127,8 +127,8 @@ func (c *Committer) leaderPanicked(value any) {
 // Ending returns a channel that is closed when writing begins to end.
 func (c *Committer) Ending() <-chan struct{} { return c.ending }
 
-// BeginEnd begins the end of writing, after Refuse or Freeze: what waits stops, and the background work sees Ending. It is
-// called once.
+// BeginEnd begins the end of writing, after Refuse or Freeze: what waits stops, and the background work sees Ending. It
+// is called once.
 func (c *Committer) BeginEnd() {
 	close(c.ending)
 	c.Wake()
@@ -148,8 +148,8 @@ type LogEnd struct {
 	LastSeq uint64 // the last number of a write that did not fail
 }
 
-// CloseLog makes the writes durable and closes the log, after Shut. It removes the log that was made in advance. Each step
-// is made even if an earlier one failed.
+// CloseLog makes the writes durable and closes the log, after Shut. It removes the log that was made in advance. Each
+// step is made even if an earlier one failed.
 func (c *Committer) CloseLog() (LogEnd, error) {
 	l := &c.log
 	err := errors.CombineErrors(

@@ -20,8 +20,8 @@ func (c *Committer) Rotate() (waiting []*lookup.Memtable, err error) {
 	return c.state().Imm, err
 }
 
-// WaitFlushed waits until these memtables are tables, or the last attempt at a flush has failed. Later ones are not waited
-// for.
+// WaitFlushed waits until these memtables are tables, or the last attempt at a flush has failed. Later ones are not
+// waited for.
 func (c *Committer) WaitFlushed(waiting []*lookup.Memtable) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,9 +57,9 @@ func (c *Committer) waitForMemtables() error {
 	return nil
 }
 
-// NextToFlush waits for an immutable memtable. It returns the oldest one, and the number of
-// the oldest log that is needed after its flush. It returns nil when writes have ended. Only one goroutine calls it, and
-// then Retire in the edit of the flush, if that succeeds, and EndFlush.
+// NextToFlush waits for an immutable memtable. It returns the oldest one, and the number of the oldest log that is
+// needed after its flush. It returns nil when writes have ended. Only one goroutine calls it, and then Retire in the
+// edit of the flush, if that succeeds, and EndFlush.
 func (c *Committer) NextToFlush() (mem *lookup.Memtable, nextLog uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,8 +79,8 @@ func (c *Committer) NextToFlush() (mem *lookup.Memtable, nextLog uint64) {
 	}
 }
 
-// Retire removes the memtable that NextToFlush returned from s, whose version has its table, after a flush that took that
-// long. Only the function that Install calls may call it.
+// Retire removes the memtable that NextToFlush returned from s, whose version has its table, after a flush that took
+// that long. Only the function that Install calls may call it.
 func (c *Committer) Retire(s *lookup.State, took time.Duration) {
 	last := len(s.Imm) - 1
 	mem := s.Imm[last]

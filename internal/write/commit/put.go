@@ -69,8 +69,8 @@ func (c *Committer) putLarge(kind base.Kind, key, value []byte, d Durability) er
 	return err
 }
 
-// Apply commits a batch, which must not change meanwhile. It is not written if check, which may be nil, returns an error:
-// then Apply returns that error as it is. An empty batch with OnDisk makes all earlier writes durable.
+// Apply commits a batch, which must not change meanwhile. It is not written if check, which may be nil, returns an
+// error: then Apply returns that error as it is. An empty batch with OnDisk makes all earlier writes durable.
 func (c *Committer) Apply(b *batch.Batch, d Durability, check txn.Check) error {
 	if err := b.Refused(); err != nil {
 		return err
@@ -158,8 +158,8 @@ func (c *Committer) commitGroup() error {
 // Leader is what only the leader may do. It is for the function that Lead calls, until that returns.
 type Leader struct{ c *Committer }
 
-// Lead calls f while no writer writes, in the order of the queue. If ctx is done before its turn, it returns the error of
-// ctx. If writes have ended, it returns the reason. In both cases f is not called.
+// Lead calls f while no writer writes, in the order of the queue. If ctx is done before its turn, it returns the error
+// of ctx. If writes have ended, it returns the reason. In both cases f is not called.
 func (c *Committer) Lead(ctx context.Context, f func(l *Leader) error) error {
 	return c.run(&request{ctx: ctx, alone: func() error {
 		if err := c.ready(); err != nil {
@@ -175,8 +175,8 @@ func (l *Leader) LastSeq() uint64 { return l.c.log.lastSeq }
 // Logged returns the last sequence number of a write or an edit that did not fail.
 func (l *Leader) Logged() uint64 { return l.c.log.logged }
 
-// Advance makes seq the last and the visible sequence number, after an edit with entries up to it is in force, or may be:
-// otherwise the next opening could find later writes hidden. durable says that it is in force.
+// Advance makes seq the last and the visible sequence number, after an edit with entries up to it is in force, or may
+// be: otherwise the next opening could find later writes hidden. durable says that it is in force.
 func (l *Leader) Advance(seq uint64, durable bool) {
 	c := l.c
 	c.log.lastSeq = seq
@@ -189,8 +189,8 @@ func (l *Leader) Advance(seq uint64, durable bool) {
 	}
 }
 
-// Flush makes the active memtable immutable and waits until all memtables are tables. It also works while compactions are
-// paused.
+// Flush makes the active memtable immutable and waits until all memtables are tables. It also works while compactions
+// are paused.
 func (l *Leader) Flush() error {
 	end := l.c.FlushInPause()
 	err := l.c.rotate(0)

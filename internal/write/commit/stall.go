@@ -19,16 +19,16 @@ func (c *Committer) updateThrottle(s *lookup.State) {
 	c.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm))
 }
 
-// IgnoreLevel0 makes writers not wait for room in level 0 until end is called: what the caller is about to do may keep the
-// compaction that would make it from running, and waits for the writers.
+// IgnoreLevel0 makes writers not wait for room in level 0 until end is called: what the caller is about to do may keep
+// the compaction that would make it from running, and waits for the writers.
 func (c *Committer) IgnoreLevel0() (end func()) {
 	c.crowded.Add(1)
 	c.Wake()
 	return func() { c.crowded.Add(-1) }
 }
 
-// FlushInPause makes a flush not wait for room in level 0 until end is called, if compactions are paused or the disk has
-// no space for them: only they would make it.
+// FlushInPause makes a flush not wait for room in level 0 until end is called, if compactions are paused or the disk
+// has no space for them: only they would make it.
 func (c *Committer) FlushInPause() (end func()) {
 	c.inPause.Add(1)
 	c.Wake() // a writer may wait already, as the leader

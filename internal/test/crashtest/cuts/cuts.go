@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/disk/outfile"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 )
 
@@ -151,7 +152,7 @@ func (f *Failure) keep() string {
 	}
 	for _, file := range f.state.Files {
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file.Path), file.Data, 0o600)
+			err = outfile.Write(filepath.Join(dir, file.Path), file.Data, 0o600)
 		}
 	}
 	if err != nil {
