@@ -207,7 +207,7 @@ var bugsFromB19 = []bug{
 		plant: []patch{{
 			file: "db/recovery.go",
 			old:  "err = d.set.Begin(&manifest.Edit{",
-			new: "files, _ = manifest.ListDir(d.fs, d.dir)\n\tfor _, f := range files.All {\n\t\tif f.Kind == base.FileLog && f.Num < logNum {\n\t\t\t" +
+			new: "files, _ = manifest.ListDir(d.files.FS, d.files.Path)\n\tfor _, f := range files.All {\n\t\tif f.Kind == base.FileLog && f.Num < logNum {\n\t\t\t" +
 				"d.files.Remove(d.files.File(f.Kind, f.Num))\n\t\t}\n\t}\n\terr = d.set.Begin(&manifest.Edit{",
 		}},
 		caught: []catch{{
