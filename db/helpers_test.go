@@ -39,7 +39,7 @@ var (
 	watchTables = fixture.WatchTables
 	shortened   = fixture.ShortReads
 
-	crashLimit, crashSeed       = cuts.Limit, cuts.Seed
+	crashLimit                  = cuts.Limit
 	crashModels, testSeeds      = cuts.Models, cuts.Seeds
 	eachState, requireNoFailure = cuts.EachState, cuts.RequireNoFailure
 
