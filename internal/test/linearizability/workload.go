@@ -119,6 +119,8 @@ func (r *run) runAndCut(disk *vfs.Mem, goal int64) ([]porcupine.Operation, *vfs.
 
 // work opens the database, has all clients work until they are done or stopped,
 // and closes it. meanwhile, if not nil, runs concurrently.
+//
+//race:long
 func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, error) {
 	// A write to a file lets other goroutines run: on two processors an operation in memory would
 	// seldom be interrupted otherwise.

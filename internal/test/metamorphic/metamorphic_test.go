@@ -32,6 +32,16 @@ func TestOptionsDoNotChangeAnswers(t *testing.T) {
 		*seeds = max(2, defaultSeeds/10)
 	}
 	t.Logf("seeds %d to %d, %d operations, %d option sets", first, first+uint64(*seeds)-1, *ops, *sets)
+	t.Logf("%d operations answered", answerSeeds(t, first))
+	if !t.Failed() {
+		require.Empty(t, storeGoroutines(), "goroutines of closed stores")
+	}
+}
+
+// answerSeeds runs all seeds from first on, and returns the number of operations that were answered.
+//
+//race:apart
+func answerSeeds(t *testing.T, first uint64) int64 {
 	var workers sync.WaitGroup
 	var next, done atomic.Int64
 	for range runtime.GOMAXPROCS(0) {
@@ -44,10 +54,7 @@ func TestOptionsDoNotChangeAnswers(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d operations answered", done.Load())
-	if !t.Failed() {
-		require.Empty(t, storeGoroutines(), "goroutines of closed stores")
-	}
+	return done.Load()
 }
 
 // storeGoroutines returns the stacks of the goroutines that package db runs. One

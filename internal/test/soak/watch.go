@@ -17,6 +17,8 @@ const (
 
 // watch measures the directory, writes a line a minute, and ends the process if nothing is done for
 // too long: a writer that waits forever reports no stall. It returns the function that ends it.
+//
+//race:long
 func (r *run) watch() (end func()) {
 	done := make(chan struct{})
 	var watching sync.WaitGroup

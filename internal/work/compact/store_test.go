@@ -52,6 +52,8 @@ type storeOptions struct {
 }
 
 // newTestStore returns a store whose tables are so small that some hundred entries fill several.
+//
+//race:apart
 func newTestStore(t testing.TB, change func(o *storeOptions)) *testStore {
 	t.Helper()
 	st := &testStore{t: t, ended: make(chan struct{}, 1000)}
