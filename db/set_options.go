@@ -74,22 +74,26 @@ func (d *DB) SetOptions(o *Options) error {
 	if d == nil || d.closed.Load() {
 		return ErrClosed
 	}
-	if err := o.Validate(); err != nil {
+	now, passed := d.Options(), d.inForce.options.Load().passed
+	asked := o.copied()
+	if asked.LogDir == now.LogDir { // what Options returned is no change, and is checked as what Open was passed
+		asked.LogDir = passed.LogDir
+	}
+	if asked.ReadOnly == now.ReadOnly {
+		asked.ReadOnly = passed.ReadOnly
+	}
+	if err := asked.Validate(); err != nil {
 		return err
 	}
-	next := newOptionsNow(o)
-	other := changedFields(d.Options(), next.passed, changeable...)
-	// What Open was passed is no change, and neither is an explicit default.
-	other = commonNames(other, changedFields(d.inForce.options.Load().passed, next.passed))
-	if other = commonNames(other, changedFields(*d.options(), next.full)); other != nil {
+	next := newOptionsNow(&asked)
+	other := changedFields(passed, next.passed, changeable...)
+	if other = commonNames(other, changedFields(*d.options(), next.full)); other != nil { // an explicit default is no change
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
 			strings.Join(other, " and Options."))
 	}
 	d.inForce.mu.Lock()
 	defer d.inForce.mu.Unlock()
-	passed := d.inForce.options.Load().passed // these two do not change, whether o has what was passed or what Options returns
-	next.passed.LogDir, next.passed.ReadOnly = passed.LogDir, passed.ReadOnly
-	next.full.LogDir, next.full.ReadOnly = d.opts.LogDir, d.opts.ReadOnly
+	next.full.ReadOnly = d.opts.ReadOnly
 	d.inForce.options.Store(next)
 	d.leaveSnappyOut()
 	full := d.options()

@@ -157,6 +157,21 @@ func TestOptionsHaveTheStateOfTheStore(t *testing.T) {
 	require.False(t, (*DB)(nil).IsFollower())
 }
 
+// The bug: ReadOnly, which Options returns then, is refused together with ErrorIfExists.
+func TestOptionsCanBeSetAfterSetReadOnlyOfADatabaseThatOpenHasCreated(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.ErrorIfExists = true
+	d := mustOpen(t, o)
+	require.NoError(t, d.SetReadOnly())
+	now := d.Options()
+	now.Cache.Size = 1 << 20
+	require.NoError(t, d.SetOptions(&now))
+	require.Equal(t, now, d.Options())
+	now.LogDir = "elsewhere"
+	require.ErrorContains(t, d.SetOptions(&now), "Options.LogDir cannot be changed")
+	require.NoError(t, d.Close())
+}
+
 // The bug: what Open was passed, and what Options returned, shared slices with the options in force.
 func TestOptionsShareNothingWithTheStore(t *testing.T) {
 	o := testOptions(vfs.NewMem())
