@@ -4,6 +4,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"io"
 	"path/filepath"
 	"strings"
@@ -67,5 +69,22 @@ func TestVerbsThatWriteKeepTheChangesOfADatabaseThatKeepsThem(t *testing.T) {
 	code, stdout, stderr := tool(t, "archive", dir, repo)
 	require.Equal(t, exitOK, code, stderr)
 	require.Contains(t, stdout, "2 changes in ")
+	require.NotContains(t, stdout, "begins")
+}
+
+// The bug: serve --allow-write opened the database without its changes, so the next archive began another history.
+func TestServeThatMayWriteKeepsTheChanges(t *testing.T) {
+	dir, repo := newDatabase(t), filepath.Join(t.TempDir(), "repo")
+	code, _, stderr := tool(t, "archive", dir, repo)
+	require.Equal(t, exitOK, code, stderr)
+	code, _, stderr = tool(t, "put", dir, "fig", "one")
+	require.Equal(t, exitOK, code, stderr)
+	ctx, cancel := context.WithCancel(t.Context())
+	var errs bytes.Buffer
+	args := []string{"serve", "--allow-write", "--address", "127.0.0.1:0", dir}
+	require.Equal(t, exitOK, run(ctx, args, strings.NewReader(""), &cancelingWriter{cancel: cancel}, &errs), errs.String())
+	code, stdout, stderr := tool(t, "archive", dir, repo)
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, stdout, "1 changes in ")
 	require.NotContains(t, stdout, "begins")
 }

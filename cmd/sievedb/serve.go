@@ -27,6 +27,9 @@ func (a *app) serve(args []string, f *serveFlags) error {
 	if err := a.addExpiry(f.o.DB); err != nil {
 		return err
 	}
+	if f.o.AllowWrite && keepsChanges(args[0]) {
+		f.o.DB.Changes = allChanges
+	}
 	f.o.Out = flushingWriter{a}
 	err := console.Serve(a.ctx, args[0], &f.o)
 	if errors.Is(err, context.Canceled) {
