@@ -88,3 +88,24 @@ func TestServeThatMayWriteKeepsTheChanges(t *testing.T) {
 	require.Contains(t, stdout, "1 changes in ")
 	require.NotContains(t, stdout, "begins")
 }
+
+// The bugs: --stop made a database keep changes that had kept none, and said nothing if the repository was another one,
+// for which the database then kept its changes for ever.
+func TestStopArchivingStopsSomethingOrSaysSo(t *testing.T) {
+	dir, home := newDatabase(t), t.TempDir()
+	repo, other := filepath.Join(home, "repo"), filepath.Join(home, "other")
+	code, _, stderr := tool(t, "archive", "--stop", dir, repo)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "keeps no changes for "+repo)
+	require.NoDirExists(t, filepath.Join(dir, "changes"))
+
+	code, _, stderr = tool(t, "archive", dir, repo)
+	require.Equal(t, exitOK, code, stderr)
+	code, _, stderr = tool(t, "archive", "--stop", dir, other)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "keeps no changes for "+other)
+	code, _, stderr = tool(t, "archive", "--stop", dir, repo)
+	require.Equal(t, exitOK, code, stderr)
+	code, _, _ = tool(t, "archive", "--stop", dir, repo)
+	require.Equal(t, exitFailed, code)
+}

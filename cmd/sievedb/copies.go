@@ -130,10 +130,10 @@ func (a *app) archive(args []string, database string, stop bool) error {
 	if err != nil {
 		return err
 	}
+	if stop {
+		return a.stopArchiving(args[0], args[1], repo)
+	}
 	return a.open(args[0], &db.Options{ErrorIfMissing: true, Changes: allChanges}, func(store *db.DB) error {
-		if stop {
-			return repo.StopArchiving(a.ctx, store)
-		}
 		o := &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: database}}
 		stop := a.waiting("archiving")
 		info, err := repo.Archive(a.ctx, store, o)
@@ -148,6 +148,29 @@ func (a *app) archive(args []string, database string, stop bool) error {
 			a.out.printf("%d changes in %d segments of %d bytes; 'restore --at' reaches sequence %d\n",
 				info.Changes, info.Segments, info.Bytes, info.Last)
 		})
+	})
+}
+
+// stopArchiving lets a database keep no more changes for a repository. One that keeps none does not begin to. If nothing
+// was stopped, the name of the repository may be wrong, and the changes for the right one would fill the disk.
+func (a *app) stopArchiving(dir, name string, repo *backup.Repository) error {
+	nothing := fmt.Errorf("sievedb: %s keeps no changes for %s", dir, name)
+	if !keepsChanges(dir) {
+		return a.read(dir, func(*db.DB) error { return nothing })
+	}
+	return a.write(dir, func(store *db.DB) error {
+		before, err := store.Cursors()
+		if err != nil {
+			return err
+		}
+		if err := repo.StopArchiving(a.ctx, store); err != nil {
+			return err
+		}
+		after, err := store.Cursors()
+		if err == nil && len(after) == len(before) {
+			err = nothing
+		}
+		return err
 	})
 }
 
