@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,4 +109,19 @@ func TestStopArchivingStopsSomethingOrSaysSo(t *testing.T) {
 	require.Equal(t, exitOK, code, stderr)
 	code, _, _ = tool(t, "archive", "--stop", dir, repo)
 	require.Equal(t, exitFailed, code)
+}
+
+// The bug: verbs kept all changes, so those of a database that only verbs write filled the disk, even after --stop.
+func TestVerbsKeepAsManyChangesAsThereAre(t *testing.T) {
+	dir := t.TempDir()
+	require.False(t, keepsChanges(dir))
+	require.EqualValues(t, 1<<30, keptChanges(dir).Bytes)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "changes"), 0o700))
+	require.True(t, keepsChanges(dir))
+	for i, name := range []string{"one", "two"} {
+		path := filepath.Join(dir, "changes", name)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Truncate(path, 900<<20)) // sparse
+		require.EqualValues(t, []int64{1 << 30, 1800 << 20}[i], keptChanges(dir).Bytes)
+	}
 }

@@ -133,7 +133,7 @@ func (a *app) archive(args []string, database string, stop bool) error {
 	if stop {
 		return a.stopArchiving(args[0], args[1], repo)
 	}
-	return a.open(args[0], &db.Options{ErrorIfMissing: true, Changes: allChanges}, func(store *db.DB) error {
+	return a.open(args[0], &db.Options{ErrorIfMissing: true, Changes: keptChanges(args[0])}, func(store *db.DB) error {
 		o := &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: database}}
 		stop := a.waiting("archiving")
 		info, err := repo.Archive(a.ctx, store, o)

@@ -42,7 +42,7 @@ func (a *app) open(dir string, o *db.Options, f func(*db.DB) error) (err error) 
 		return err
 	}
 	if !o.ReadOnly && o.Changes == (db.ChangeRetention{}) && keepsChanges(dir) {
-		o.Changes = allChanges
+		o.Changes = keptChanges(dir)
 	}
 	store, cleanup, err := a.openStore(dir, o)
 	if err != nil {
@@ -58,15 +58,32 @@ func (a *app) open(dir string, o *db.Options, f func(*db.DB) error) (err error) 
 	return f(store)
 }
 
-// allChanges removes no change: the program that owns the database knows how many it wants.
-var allChanges = db.ChangeRetention{Bytes: 1 << 60}
+// leastChanges is how many bytes of changes a verb that writes leaves, besides what cursors need.
+const leastChanges = 1 << 30
+
+// keptChanges lets a verb that writes keep as many changes as there are, and at least leastChanges: the program that
+// owns the database knows how many it wants. There may be none, so each verb must not add to them for ever.
+func keptChanges(dir string) db.ChangeRetention {
+	kept := db.ChangeRetention{Bytes: leastChanges}
+	total := int64(0)
+	entries, _ := os.ReadDir(changesDir(dir)) // without it, the minimum
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+	}
+	kept.Bytes = max(kept.Bytes, total)
+	return kept
+}
 
 // keepsChanges reports whether a database has a subdirectory of changes. Their history would restart if a verb
 // wrote without keeping its changes, and readers and archives of the database could not continue.
 func keepsChanges(dir string) bool {
-	info, err := os.Lstat(filepath.Join(dir, "changes"))
+	info, err := os.Lstat(changesDir(dir))
 	return err == nil && info.IsDir()
 }
+
+func changesDir(dir string) string { return filepath.Join(dir, "changes") }
 
 // addExpiry adds the prefixes of --expiry to the options.
 func (a *app) addExpiry(o *db.Options) error {

@@ -28,7 +28,7 @@ func (a *app) serve(args []string, f *serveFlags) error {
 		return err
 	}
 	if f.o.AllowWrite && keepsChanges(args[0]) {
-		f.o.DB.Changes = allChanges
+		f.o.DB.Changes = keptChanges(args[0])
 	}
 	f.o.Out = flushingWriter{a}
 	err := console.Serve(a.ctx, args[0], &f.o)
