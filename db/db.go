@@ -143,7 +143,7 @@ func (d *DB) Flush() error {
 		return err
 	}
 	d.compactor.EndBurst()
-	if len(waiting) == 0 { // else the compaction that the burst delayed includes their tables
+	if len(d.state().Imm) == 0 { // else the end of a flush starts the compaction that the burst delayed
 		d.compactor.Schedule()
 	}
 	return d.commit.WaitFlushed(waiting)
