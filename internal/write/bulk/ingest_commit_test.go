@@ -163,6 +163,7 @@ func TestAnIngestLinksATableAfterAllWhenTheSnapshotIsClosed(t *testing.T) {
 		s, _, info := ingestWithSnapshot(t, func(s *store, at *lookup.At) { s.snapshots.Close(at) })
 		require.Equal(t, 1, info.Linked)
 		require.Zero(t, info.Rewritten)
+		require.EqualValues(t, 3, info.Seq, "the number of a rewriting that was given up is not used")
 		require.Len(t, s.untracedSince(0).Came, 1)
 	})
 }

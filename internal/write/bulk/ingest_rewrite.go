@@ -60,7 +60,9 @@ func (j *ingest) rewriteGroup(tables []*table) (err error) {
 	defer m.close()
 	if err = m.mergeTo(out); err == errDrained {
 		out.discard()
-		j.runs = j.runs[:len(j.runs)-1]
+		if j.runs = j.runs[:len(j.runs)-1]; len(j.runs) == 0 {
+			j.seq = 0 // no entry has it: the store need not advance so far
+		}
 	}
 	if err != nil {
 		return err
