@@ -28,7 +28,7 @@ func (m *measured) StoreLogs(logs []*raft.Log) error {
 // Raft counts the entries of a message. Those of a follower that was away may be long, and a log store refuses batches
 // that are too large.
 func TestLongEntriesReachAFollowerInSeveralMessages(t *testing.T) {
-	c := startCluster(t, 3, nil)
+	c := startCluster(t, 3, func(o *Options) { o.Timing.RPC = patience }) // for 16 MiB
 	back := c.followers()[0]
 	require.NoError(t, back.Close())
 	var want []string
