@@ -33,6 +33,26 @@ func BenchmarkSeekForward(all *testing.B) {
 	}
 }
 
+// walkStore holds keys of 16 digits, settled in several levels or as one run, with values that compress to half.
+func walkStore(b *testing.B, keys int, o *Options, one bool) *DB {
+	d, err := Open(b.TempDir(), o)
+	require.NoError(b, err)
+	rnd := rand.New(rand.NewPCG(7, 7))
+	value := make([]byte, 100)
+	for _, n := range rnd.Perm(keys) {
+		for i := range 50 {
+			value[i] = byte(rnd.Uint32())
+		}
+		copy(value[50:], value[:50])
+		require.NoError(b, d.Put(fmt.Appendf(nil, "%016d", 2*n), value, NoSync))
+	}
+	settle(b, d)
+	if one {
+		require.NoError(b, d.Compact(b.Context(), nil, nil))
+	}
+	return d
+}
+
 func benchmarkSeekForward(b *testing.B, d *DB, keys, ahead int, way string) {
 	it, err := d.NewIterator(nil)
 	require.NoError(b, err)

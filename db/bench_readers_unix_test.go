@@ -17,7 +17,7 @@ import (
 // (Wall-clock time would show the same on a machine with a core for each reader.)
 func BenchmarkReaders(b *testing.B) {
 	const n = 100_000
-	d := benchStore(b, n, true)
+	d := benchStore(b, n)
 	for _, hit := range []bool{true, false} {
 		keys := benchKeys(n, !hit)
 		for _, writing := range []bool{false, true} {

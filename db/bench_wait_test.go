@@ -1,10 +1,11 @@
 package db
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkWaitForALargeTransaction commits a transaction of a million puts while another goroutine writes one key at a
@@ -14,7 +15,7 @@ func BenchmarkWaitForALargeTransaction(b *testing.B) {
 	for _, way := range []string{"transaction", "batches"} {
 		b.Run(way, func(b *testing.B) {
 			d, err := Open(b.TempDir(), nil)
-			must0(b, err)
+			require.NoError(b, err)
 			defer d.Close()
 			var took, longest time.Duration
 			for range b.N {
@@ -57,14 +58,10 @@ func writeMillion(b *testing.B, d *DB, whole bool, puts int) (took time.Duration
 		tx := d.NewTransaction(nil)
 		tx.SetWriteOptions(NoSync)
 		for i := range size {
-			if err := tx.Put(fmt.Appendf(nil, "key%016d", uint64(from+i)*0x9E3779B97F4A7C15), value); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, tx.Put(fmt.Appendf(nil, "key%016d", uint64(from+i)*0x9E3779B97F4A7C15), value))
 		}
 		begun := time.Now()
-		if err := tx.Commit(); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, tx.Commit())
 		took += time.Since(begun)
 	}
 	return took
@@ -87,36 +84,29 @@ func BenchmarkDeleteRangeOfInterleavedSeries(b *testing.B) {
 func deleteInterleaved(b *testing.B, entries int, compacted bool) {
 	b.StopTimer()
 	d, err := Open(b.TempDir(), nil)
-	must0(b, err)
+	require.NoError(b, err)
 	for i := range 2 * entries {
-		must0(b, d.Put(fmt.Appendf(nil, "%c/%016d", "ab"[i%2], i/2), []byte("a value of 24 bytes here"), NoSync))
+		require.NoError(b, d.Put(fmt.Appendf(nil, "%c/%016d", "ab"[i%2], i/2), []byte("a value of 24 bytes here"), NoSync))
 	}
 	if compacted {
-		must0(b, d.Compact(context.Background(), nil, nil))
+		require.NoError(b, d.Compact(background, nil, nil))
 	}
-	must0(b, d.Flush())
+	require.NoError(b, d.Flush())
 	waitUntilIdle(d)
 	before := diskMB(b, d)
 	b.StartTimer()
-	must0(b, d.DeleteRange(context.Background(), []byte("a/"), fmt.Appendf(nil, "a/%016d", entries/2), nil))
+	require.NoError(b, d.DeleteRange(background, []byte("a/"), fmt.Appendf(nil, "a/%016d", entries/2), nil))
 	b.StopTimer()
 	after := diskMB(b, d)
-	must0(b, d.Compact(context.Background(), nil, nil))
+	require.NoError(b, d.Compact(background, nil, nil))
 	b.ReportMetric(before, "MB-before")
 	b.ReportMetric(after, "MB-after")
 	b.ReportMetric(diskMB(b, d), "MB-compacted")
-	must0(b, d.Close())
-}
-
-func must0(b *testing.B, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, d.Close())
 }
 
 func diskMB(b *testing.B, d *DB) float64 {
 	u, err := d.DiskUsage()
-	must0(b, err)
+	require.NoError(b, err)
 	return float64(u.Tables+u.UnlistedTables+u.Logs) / 1e6
 }

@@ -1,12 +1,9 @@
 package db
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -52,19 +49,4 @@ func TestSyncedWritersDoNotTakeTurns(t *testing.T) {
 		putTogether(t, d, writers, n, Sync)
 		return d.Metrics().Writes.LogSyncs-before <= n/12
 	})
-}
-
-func BenchmarkSyncedWriters(b *testing.B) {
-	for _, writers := range []int{1, 2, 4, 16, 64} {
-		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
-			d, err := Open("db", &Options{FS: slowSyncs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 64 << 20}})
-			require.NoError(b, err)
-			defer d.Close()
-			b.ResetTimer()
-			putTogether(b, d, writers, b.N, Sync)
-			b.StopTimer()
-			m := d.Metrics()
-			b.ReportMetric(float64(m.Writes.Batches)/float64(max(1, m.Writes.LogSyncs)), "writes/sync")
-		})
-	}
 }

@@ -9,7 +9,9 @@ import (
 // ErrNotFound.
 func (d *DB) Get(key []byte) ([]byte, error) { return d.get(key, nil) }
 
-// get is Get as of a moment, nil for now.
+// get is Get as of a moment, nil for now. It remembers no keys of earlier false positives: with an eighth of the data in
+// the block cache, that would save one read in 7,000 lookups of absent keys, because the cache has the block of the first
+// wasted read.
 func (d *DB) get(key []byte, at *lookup.At) ([]byte, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
