@@ -3,7 +3,6 @@ package db_test
 import (
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/sievedb/sievedb/db"
@@ -43,14 +42,10 @@ func invalidate(ns *db.Namespace, key []byte) error { return ns.Delete(key, db.N
 func Example_cookbookCache() {
 	expiry := db.ExpiryOptions{Namespaces: []string{"cache"}}
 	store, err := db.Open("example", &db.Options{FS: vfs.NewMem(), Expiry: expiry})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer store.Close()
 	ns, err := store.Namespace("cache")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 
 	source := "sunny"
 	load := func() ([]byte, error) {

@@ -3,7 +3,6 @@ package db_test
 import (
 	"encoding/binary"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/sievedb/sievedb/db"
@@ -55,9 +54,7 @@ func addOnce(store *db.DB, key []byte, request string, delta uint64) error {
 func Example_cookbookCounter() {
 	expiry := db.ExpiryOptions{Prefixes: [][]byte{[]byte("request/")}}
 	store, err := db.Open("example", &db.Options{FS: vfs.NewMem(), Expiry: expiry})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer store.Close()
 
 	visits := []byte("visits")

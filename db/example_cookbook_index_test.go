@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log"
 
 	"github.com/sievedb/sievedb/db"
 )
@@ -103,9 +102,7 @@ func Example_cookbookIndex() {
 	defer store.Close()
 
 	p, err := openPeople(store)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	must(p.put(person{ID: "17", Name: "Anna", City: "Graz"}))
 	must(p.put(person{ID: "18", Name: "Ben", City: "Linz"}))
 	must(p.put(person{ID: "17", Name: "Anna", City: "Linz"})) // she moves

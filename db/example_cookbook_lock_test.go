@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log"
 	"sync/atomic"
 	"time"
 
@@ -89,15 +88,11 @@ func Example_cookbookLock() {
 	clock := func() time.Time { return time.Date(2030, 1, 1, 12, 0, int(passed.Load()), 0, time.UTC) }
 	expiry := db.ExpiryOptions{Namespaces: []string{"locks"}, Clock: clock}
 	store, err := db.Open("example", &db.Options{FS: vfs.NewMem(), Expiry: expiry})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer store.Close()
 
 	l, err := openLocks(store)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	anna, _, err := l.acquire("printer", time.Minute)
 	fmt.Println("anna:", anna, err)
 	_, ok, err := l.acquire("printer", time.Minute)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log"
 
 	"github.com/sievedb/sievedb/db"
 )
@@ -100,17 +99,13 @@ func Example_cookbookQueue() {
 	defer store.Close()
 
 	q, err := openQueue(store, "mails")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	must(q.push([]byte("to anna"), []byte("to ben")))
 	for {
 		ok, err := q.take(func(t *db.Transaction, number uint64, entry []byte) error {
 			return t.Put(fmt.Appendf(nil, "outbox/%d", number), entry)
 		})
-		if err != nil {
-			log.Fatal(err)
-		}
+		must(err)
 		if !ok {
 			break
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log"
 	"math"
 	"time"
 
@@ -53,9 +52,7 @@ func Example_cookbookSeries() {
 	store := openMem()
 	defer store.Close()
 	ns, err := store.Namespace("points")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var b db.Batch

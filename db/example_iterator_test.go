@@ -2,22 +2,15 @@ package db_test
 
 import (
 	"fmt"
-	"log"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // orders returns a store with a few orders of two users.
 func orders() *db.DB {
-	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := openMem()
 	for _, key := range []string{"order/anna/1", "order/anna/2", "order/bert/1", "user/anna"} {
-		if err := store.Put([]byte(key), []byte("of "+key), nil); err != nil {
-			log.Fatal(err)
-		}
+		must(store.Put([]byte(key), []byte("of "+key), nil))
 	}
 	return store
 }
@@ -30,9 +23,7 @@ func ExampleDB_All() {
 	for key, value := range entries {
 		fmt.Printf("%s: %s\n", key, value)
 	}
-	if err := failed(); err != nil {
-		log.Fatal(err)
-	}
+	must(failed())
 	// Output:
 	// order/anna/1: of order/anna/1
 	// order/anna/2: of order/anna/2
@@ -44,9 +35,7 @@ func ExampleIterator_SetBounds() {
 	store := orders()
 	defer store.Close()
 	it, err := store.NewIterator(&db.IterOptions{KeysOnly: true})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer it.Close()
 	for _, user := range []string{"anna", "bert"} {
 		bounds := db.PrefixBounds([]byte("order/" + user + "/"))
@@ -55,9 +44,7 @@ func ExampleIterator_SetBounds() {
 			fmt.Printf("%s\n", it.Key())
 		}
 	}
-	if err := it.Err(); err != nil {
-		log.Fatal(err)
-	}
+	must(it.Err())
 	// Output:
 	// order/anna/2
 	// order/bert/1
@@ -68,24 +55,16 @@ func ExampleIterator_Clone() {
 	store := orders()
 	defer store.Close()
 	it, err := store.NewIterator(db.PrefixBounds([]byte("order/anna/")))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer it.Close()
-	if err := store.Delete([]byte("order/anna/1"), nil); err != nil {
-		log.Fatal(err)
-	}
+	must(store.Delete([]byte("order/anna/1"), nil))
 	clone, err := it.Clone(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer clone.Close()
 	for key := range clone.Backward() {
 		fmt.Printf("%s\n", key)
 	}
-	if err := clone.Err(); err != nil {
-		log.Fatal(err)
-	}
+	must(clone.Err())
 	// Output:
 	// order/anna/2
 	// order/anna/1

@@ -293,34 +293,22 @@ func ExampleDB_Metrics() {
 func ExamplePrefixBounds() {
 	customer := rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 10)
 	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{customer}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	must(err)
 	defer store.Close()
 	for c := 0; c < 1000; c += 2 {
 		for n := range 3 {
-			_ = store.Put(fmt.Appendf(nil, "customer%04d/order%d", c, n), []byte("…"), db.NoSync)
+			must(store.Put(fmt.Appendf(nil, "customer%04d/order%d", c, n), []byte("…"), db.NoSync))
 		}
 	}
-	if err := store.Flush(); err != nil {
-		fmt.Println(err)
-		return
-	}
+	must(store.Flush())
 	for _, c := range []string{"customer0500/", "customer0501/"} {
 		it, err := store.NewIterator(db.PrefixBounds([]byte(c)))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		must(err)
 		orders := 0
 		for range it.All() {
 			orders++
 		}
-		if err := it.Close(); err != nil {
-			fmt.Println(err)
-			return
-		}
+		must(it.Close())
 		m := store.Metrics().Total()
 		fmt.Println(c, orders, "orders, tables skipped:", m.RangeNegatives, "of", m.RangeChecks)
 	}
@@ -330,26 +318,17 @@ func ExamplePrefixBounds() {
 }
 
 func ExampleDB_NewLoader() {
-	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := openMem()
 	defer store.Close()
 	l, err := store.NewLoader()
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer l.Close()                                         // discards what is not committed
 	for _, animal := range []string{"ant", "bee", "crab"} { // in the order of keys
-		if err := l.Put([]byte(animal), []byte("legs")); err != nil {
-			log.Fatal(err)
-		}
+		must(l.Put([]byte(animal), []byte("legs")))
 	}
 	_, err = store.Get([]byte("bee"))
 	fmt.Println("before:", err)
-	if err := l.Commit(); err != nil {
-		log.Fatal(err)
-	}
+	must(l.Commit())
 	value, err := store.Get([]byte("bee"))
 	fmt.Printf("after: %s, %v\n", value, err)
 	// Output:
@@ -363,14 +342,10 @@ func ExampleBatch_MarshalBinary() {
 	writes.Put([]byte("apple"), []byte("red"))
 	writes.Delete([]byte("pear"))
 	data, err := writes.MarshalBinary()
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 
 	var received db.Batch
-	if err := received.UnmarshalBinary(data); err != nil {
-		panic(err)
-	}
+	must(received.UnmarshalBinary(data))
 	for i, entry := range received.All() {
 		fmt.Printf("%d: %s, delete: %t\n", i, entry.Key, entry.Kind == db.EntryDelete)
 	}
@@ -387,19 +362,13 @@ func ExampleComparer() {
 		Compare: func(a, b []byte) int { return bytes.Compare(b, a) },
 	}
 	store, err := db.Open("example", &db.Options{FS: vfs.NewMem(), Comparer: descending})
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	defer store.Close()
 	for _, key := range []string{"a", "b", "c"} {
-		if err := store.Put([]byte(key), nil, db.NoSync); err != nil {
-			panic(err)
-		}
+		must(store.Put([]byte(key), nil, db.NoSync))
 	}
 	it, err := store.NewIterator(nil)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
 		fmt.Printf("%s ", it.Key())
@@ -411,16 +380,11 @@ func ExampleComparer() {
 // A CorruptionError says where the damage is.
 func ExampleCorruptionError() {
 	fsys := vfs.NewMem()
-	if err := fsys.MkdirAll("example"); err != nil {
-		panic(err)
-	}
+	must(fsys.MkdirAll("example"))
 	file, err := fsys.Create("example/CURRENT")
-	if err != nil {
-		panic(err)
-	}
-	if _, err := file.Write([]byte("no name\n")); err != nil {
-		panic(err)
-	}
+	must(err)
+	_, err = file.Write([]byte("no name\n"))
+	must(err)
 	store, err := db.Open("example", &db.Options{FS: fsys})
 	if err == nil {
 		panic(store.Close())

@@ -3,19 +3,14 @@ package db_test
 import (
 	"errors"
 	"fmt"
-	"log"
 	"strconv"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // A transfer between two accounts: both change, or none.
 func ExampleDB_Update() {
-	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := openMem()
 	defer store.Close()
 	balance := func(t *db.Transaction, name string) (int, error) {
 		value, err := t.Get([]byte(name))
@@ -46,12 +41,10 @@ func ExampleDB_Update() {
 			return t.Put([]byte(to), []byte(strconv.Itoa(b+amount)))
 		})
 	}
-	if err := store.Put([]byte("alice"), []byte("100"), nil); err != nil {
-		log.Fatal(err)
-	}
+	must(store.Put([]byte("alice"), []byte("100"), nil))
 	fmt.Println(transfer("alice", "bob", 30))
 	fmt.Println(transfer("alice", "bob", 80))
-	err = store.View(func(t *db.Transaction) error {
+	must(store.View(func(t *db.Transaction) error {
 		a, err := balance(t, "alice")
 		if err != nil {
 			return err
@@ -59,10 +52,7 @@ func ExampleDB_Update() {
 		b, err := balance(t, "bob")
 		fmt.Println("alice:", a, "bob:", b)
 		return err
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	// Output:
 	// <nil>
 	// alice has only 70
@@ -71,16 +61,11 @@ func ExampleDB_Update() {
 
 // A lock that one of several programs' goroutines gets.
 func ExampleDB_CompareAndSwap() {
-	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := openMem()
 	defer store.Close()
 	for _, name := range []string{"anna", "ben"} {
 		swapped, err := store.CompareAndSwap([]byte("owner"), nil, []byte(name), nil)
-		if err != nil {
-			log.Fatal(err)
-		}
+		must(err)
 		fmt.Println(name, swapped)
 	}
 	// Output:
@@ -90,24 +75,17 @@ func ExampleDB_CompareAndSwap() {
 
 // A counter that many goroutines may increment.
 func ExampleDB_Modify() {
-	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := openMem()
 	defer store.Close()
 	for range 3 {
 		err := store.Modify([]byte("visits"), func(old []byte) ([]byte, error) {
 			n, _ := strconv.Atoi(string(old)) // old is nil at first
 			return []byte(strconv.Itoa(n + 1)), nil
 		}, db.NoSync)
-		if err != nil {
-			log.Fatal(err)
-		}
+		must(err)
 	}
 	visits, err := store.Get([]byte("visits"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	fmt.Printf("%s visits\n", visits)
 	// Output:
 	// 3 visits
@@ -115,22 +93,15 @@ func ExampleDB_Modify() {
 
 // A transaction that is not one function, and a conflict.
 func ExampleDB_NewTransaction() {
-	store, err := db.Open("db", &db.Options{FS: vfs.NewMem()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := openMem()
 	defer store.Close()
 	t := store.NewTransaction(nil)
 	defer t.Close() // does nothing after Commit
 	if _, err := t.Get([]byte("seat 7A")); errors.Is(err, db.ErrNotFound) {
-		if err := t.Put([]byte("seat 7A"), []byte("me")); err != nil {
-			log.Fatal(err)
-		}
+		must(t.Put([]byte("seat 7A"), []byte("me")))
 	}
 	// Meanwhile another client takes the seat.
-	if err := store.Put([]byte("seat 7A"), []byte("you"), nil); err != nil {
-		log.Fatal(err)
-	}
+	must(store.Put([]byte("seat 7A"), []byte("you"), nil))
 	fmt.Println("conflict:", errors.Is(t.Commit(), db.ErrConflict))
 	// Output:
 	// conflict: true
