@@ -91,29 +91,6 @@ func TestPutOfALoaderAllocatesNothing(t *testing.T) {
 	require.NoError(t, l.Commit())
 }
 
-func TestIteratorStepsAllocateNothing(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.Cache.Size = 8 << 20
-	d := openTest(t, o)
-	fill(t, d, 0, 4000)
-	settle(t, d)
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	defer it.Close()
-	require.True(t, it.First())
-	for it.Next() {
-	}
-	walk := func(first, step func() bool) float64 {
-		return testing.AllocsPerRun(5, func() {
-			for ok := first(); ok; ok = step() {
-			}
-		}) / 4000
-	}
-	// The remaining allocations are for opening one table after another.
-	require.Less(t, walk(it.First, it.Next), 0.2)
-	require.Less(t, walk(it.Last, it.Prev), 0.2)
-}
-
 func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 	const n = 4000
 	o := testOptions(vfs.NewMem())

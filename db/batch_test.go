@@ -2,34 +2,39 @@ package db
 
 import (
 	"bytes"
+	"encoding/hex"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 //make:portable
 //make:wasm
 func TestBatchBytesAreLevelDBs(t *testing.T) {
-	var b Batch
-	b.Put([]byte("k"), []byte("value"))
-	b.Delete([]byte("gone"))
-	b.Put(nil, nil)
 	text, err := os.ReadFile("testdata/batch.hex")
 	require.NoError(t, err)
 	var want []byte
 	for line := range strings.Lines(string(text)) {
-		hex, _, _ := strings.Cut(line, "#")
-		for _, field := range strings.Fields(hex) {
-			require.Len(t, field, 2)
-			want = append(want, byte(strings.IndexByte("0123456789abcdef", field[0])<<4|strings.IndexByte("0123456789abcdef", field[1])))
-		}
+		digits, _, _ := strings.Cut(line, "#")
+		field, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+		require.NoError(t, err, line)
+		want = append(want, field...)
 	}
+	var b, read Batch
+	b.Put([]byte("k"), []byte("value"))
+	b.Delete([]byte("gone"))
+	b.Put(nil, nil)
 	require.Equal(t, want, b.content.Record(258))
-	require.Equal(t, 3, b.Len())
+	require.NoError(t, read.UnmarshalBinary(want))
+	require.Equal(t, batchEntries(&b), batchEntries(&read))
+	r, err := batch.NewReader(want)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{258, 3}, []uint64{r.Seq, uint64(r.Count)})
 }
 
 func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
