@@ -20,6 +20,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -85,30 +86,13 @@ func collect(t *testing.T, fsys vfs.FS, dir string, files map[string][]byte) {
 			collect(t, fsys, at, files)
 			continue
 		}
-		files[strings.TrimPrefix(at, "/golden/")] = readFile(t, fsys, at)
+		files[strings.TrimPrefix(at, "/golden/")] = fixture.ReadFile(t, fsys, at)
 	}
-}
-
-func readFile(t *testing.T, fsys vfs.FS, name string) []byte {
-	f, err := fsys.Open(name)
-	require.NoError(t, err)
-	defer f.Close()
-	size, err := f.Size()
-	require.NoError(t, err)
-	b := make([]byte, size)
-	_, err = vfs.ReadFull(f, b, 0)
-	require.NoError(t, err)
-	return b
 }
 
 func writeFile(t *testing.T, fsys vfs.FS, name string, content []byte) {
 	require.NoError(t, fsys.MkdirAll(path.Dir(name)))
-	f, err := vfs.Replace(fsys, name)
-	require.NoError(t, err)
-	_, err = f.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, f.Sync())
-	require.NoError(t, f.Close())
+	fixture.WriteFile(t, fsys, name, content)
 }
 
 // load returns a file system with the files of the feature.

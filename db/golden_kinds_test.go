@@ -1,14 +1,11 @@
 package db_test
 
 import (
-	"bytes"
 	"compress/flate"
 	"compress/zlib"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -20,9 +17,11 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/sstable"
-	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -254,14 +253,14 @@ func describeRanges(t *testing.T, fsys vfs.FS, o *db.Options) string {
 }
 
 func toZlib(t *testing.T, fsys vfs.FS) {
-	recode(t, fsys, 2, func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil })
+	recode(t, fsys, codec.Zlib, func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil })
 }
 
 func toDeflate(t *testing.T, fsys vfs.FS) {
-	recode(t, fsys, 4, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.DefaultCompression) })
+	recode(t, fsys, codec.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.DefaultCompression) })
 }
 
-// recode compresses the data blocks of all tables as Mojang's LevelDB did, which SieveDB only reads, and writes a
+// recode compresses the blocks of all tables as Mojang's LevelDB did, which SieveDB only reads, and writes a
 // MANIFEST with their new sizes.
 func recode(t *testing.T, fsys vfs.FS, kind byte, compressor func(io.Writer) (io.WriteCloser, error)) {
 	d, err := db.Open("/golden/db", &db.Options{FS: fsys})
@@ -275,7 +274,7 @@ func recode(t *testing.T, fsys vfs.FS, kind byte, compressor func(io.Writer) (io
 	}
 	set.Current().Files(func(level int, f *manifest.FileMeta) {
 		name := path.Join("/golden/db", f.Name())
-		table := compressed(t, readFile(t, fsys, name), kind, compressor)
+		table := tabletest.Recoded(t, fixture.ReadFile(t, fsys, name), kind, compressor)
 		writeFile(t, fsys, name, table)
 		again := manifest.NewFileMeta(f.Num, uint64(len(table)), f.Smallest, f.Largest)
 		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: again})
@@ -287,65 +286,4 @@ func recode(t *testing.T, fsys vfs.FS, kind byte, compressor func(io.Writer) (io
 	require.NoError(t, manifest.SetCurrent(fsys, "/golden/db", num))
 	require.NoError(t, fsys.Remove(path.Join("/golden/db", state.ManifestName)))
 	require.NoError(t, fsys.Remove("/golden/db/CLOSED"))
-}
-
-// memTable is a table in memory.
-type memTable struct{ *bytes.Reader }
-
-func (memTable) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
-func (memTable) Sync() error               { return nil }
-func (memTable) Close() error              { return nil }
-func (m memTable) Size() (int64, error)    { return m.Reader.Size(), nil }
-
-// compressed returns a table with the data blocks of another one, compressed.
-func compressed(t *testing.T, table []byte, kind byte, compressor func(io.Writer) (io.WriteCloser, error)) []byte {
-	file, size := memTable{bytes.NewReader(table)}, uint64(len(table))
-	_, at, err := sstable.DecodeFooter(table[size-48:], size)
-	require.NoError(t, err)
-	index, _, err := sstable.ReadBlock(file, size, at)
-	require.NoError(t, err)
-	var out []byte
-	add := func(block []byte, kind byte) (handle []byte) {
-		handle = binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(out))), uint64(len(block)))
-		begin := len(out)
-		out = append(append(out, block...), kind)
-		out = util.AppendFixed32(out, util.MaskCRC(util.CRC32C(out[begin:])))
-		return handle
-	}
-	handles := map[string][]byte{}
-	_, err = sstable.EachEntry(index, func(key, value []byte) error {
-		h, _, err := sstable.DecodeHandle(value)
-		require.NoError(t, err)
-		data, _, err := sstable.ReadBlock(file, size, h)
-		require.NoError(t, err)
-		var packed bytes.Buffer
-		w, err := compressor(&packed)
-		require.NoError(t, err)
-		_, err = w.Write(data)
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
-		handles[string(key)] = add(packed.Bytes(), kind)
-		return nil
-	})
-	require.NoError(t, err)
-	footer := append(add(rawBlockOf(nil), 0), add(rawBlockOf(handles), 0)...)
-	out = append(out, append(footer, make([]byte, 40-len(footer))...)...)
-	return binary.LittleEndian.AppendUint64(out, 0xdb4775248b80fb57)
-}
-
-// rawBlockOf returns a block with those entries.
-func rawBlockOf(entries map[string][]byte) []byte {
-	var b, restarts []byte
-	for _, key := range slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
-		return base.CompareInternal(base.Bytewise, []byte(a), []byte(b))
-	}) {
-		restarts = util.AppendFixed32(restarts, uint32(len(b)))
-		b = binary.AppendUvarint(append(b, 0), uint64(len(key)))
-		b = binary.AppendUvarint(b, uint64(len(entries[key])))
-		b = append(append(b, key...), entries[key]...)
-	}
-	if len(restarts) == 0 {
-		restarts = util.AppendFixed32(restarts, 0)
-	}
-	return util.AppendFixed32(append(b, restarts...), uint32(len(restarts)/4))
 }

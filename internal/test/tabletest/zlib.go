@@ -3,6 +3,7 @@ package tabletest
 import (
 	"bytes"
 	"compress/zlib"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,11 @@ import (
 // Zlib returns a table with the same entries whose blocks are stored with zlib, as in a Minecraft world. It has no
 // filter.
 func Zlib(t *testing.T, table []byte) []byte {
+	return Recoded(t, table, codec.Zlib, func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil })
+}
+
+// Recoded is Zlib for blocks of that kind, which compressor compresses.
+func Recoded(t *testing.T, table []byte, kind byte, compressor func(io.Writer) (io.WriteCloser, error)) []byte {
 	mem := vfs.NewMem()
 	f, err := mem.Create("table")
 	require.NoError(t, err)
@@ -32,12 +38,13 @@ func Zlib(t *testing.T, table []byte) []byte {
 	put := func(block []byte) codec.Handle {
 		h := codec.Handle{Offset: uint64(len(file))}
 		var stream bytes.Buffer
-		w := zlib.NewWriter(&stream)
-		_, err := w.Write(block)
+		w, err := compressor(&stream)
+		require.NoError(t, err)
+		_, err = w.Write(block)
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
 		h.Size = uint64(stream.Len())
-		file = append(append(file, stream.Bytes()...), codec.Zlib)
+		file = append(append(file, stream.Bytes()...), kind)
 		file = util.AppendFixed32(file, util.MaskCRC(util.CRC32C(file[h.Offset:])))
 		return h
 	}
