@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,13 +15,6 @@ import (
 // all writes that were acknowledged before it, or not at all. Once it was made, it is there. The store
 // itself recovers as usual, and what an unfinished checkpoint left makes way for the next one.
 func TestCrashAtEveryOperationOfCheckpoints(t *testing.T) {
-	limit := 1500
-	if sampled() {
-		limit = 120
-	}
-	if *crashLimit > 0 {
-		limit = *crashLimit
-	}
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150, checkpoints: true}
 		r := recorder.New(recorder.Image{})
@@ -30,8 +22,7 @@ func TestCrashAtEveryOperationOfCheckpoints(t *testing.T) {
 		require.Greater(t, len(w.copies), 3)
 		trace := r.Trace()
 		j := &crashJudge{seed: seed, history: w.history(t, trace)}
-		start := time.Now()
-		_, err := eachState(trace, crashModels(t), seed, limit, func(s recorder.State, cut int, m recorder.Model) error {
+		j.judgeAll(t, "crash of checkpoints", trace, cutsToTry(1500, 120), func(s recorder.State, cut int, m recorder.Model) error {
 			for _, c := range w.copies {
 				if err := j.judgeCopy(s, c, cut); err != nil {
 					return fmt.Errorf("%s: %w", c.dir, err)
@@ -39,8 +30,6 @@ func TestCrashAtEveryOperationOfCheckpoints(t *testing.T) {
 			}
 			return j.judge(s, cut, m)
 		})
-		requireNoFailure(t, err)
-		logRate(t, "crash of checkpoints", j, start)
 	})
 }
 

@@ -81,8 +81,6 @@ type crashWorkload struct {
 	// some machines most of them, so the store is reopened and written again until there are as many.
 	// opened counts the opens.
 	fewest, opened int
-	// wrap, if not nil, wraps the recorder for the store.
-	wrap func(vfs.FS) vfs.FS
 	// buffered makes most of the batches that are not synced Buffered ones.
 	buffered bool
 	// upgrades keeps upgrading the filters of tables; upgraded counts the upgraded tables.
@@ -106,13 +104,9 @@ type crashCopy struct {
 //race:long
 func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens int) {
 	w.batches = map[[2]int]*oracle.Batch{}
-	var fsys vfs.FS = r
-	if w.wrap != nil {
-		fsys = w.wrap(r)
-	}
 	for round := 0; round < opens || r.Len() < w.fewest; round++ {
 		w.opened++
-		o := crashOptions(fsys, w.seed)
+		o := crashOptions(r, w.seed)
 		if len(w.logDirs) > 0 {
 			o.LogDir = w.logDirs[round%len(w.logDirs)]
 		}
@@ -337,6 +331,26 @@ func manifestRolls(trace *recorder.Trace, opens int) int {
 		}
 	}
 	return n
+}
+
+// cutsToTry returns the flag -crash.limit, or else the number of recoveries of a full run or of a sampled one.
+func cutsToTry(full, inSample int) int {
+	switch {
+	case *crashLimit > 0:
+		return *crashLimit
+	case sampled():
+		return inSample
+	}
+	return full
+}
+
+// judgeAll calls judge for the states of a trace.
+func (j *crashJudge) judgeAll(t *testing.T, what string, trace *recorder.Trace, limit int,
+	judge func(s recorder.State, cut int, m recorder.Model) error) {
+	start := time.Now()
+	n, err := eachState(trace, crashModels(t), j.seed, limit, judge)
+	requireNoFailure(t, err)
+	logRate(t, fmt.Sprintf("%s, seed %d, %d states", what, j.seed, n), j, start)
 }
 
 func logRate(t testing.TB, what string, j *crashJudge, start time.Time) {

@@ -17,8 +17,6 @@ import (
 type crashJudge struct {
 	seed    uint64
 	history *oracle.History
-	// wrap, if not nil, wraps the disk for the store.
-	wrap    func(vfs.FS) vfs.FS
 	repeats crashRepeats
 
 	recoveries atomic.Int64 // opens of a state that a cut left
@@ -32,11 +30,7 @@ type crashJudge struct {
 // all the others.
 func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
 	n := j.opens.Add(1)
-	var fsys vfs.FS = mem
-	if j.wrap != nil {
-		fsys = j.wrap(fsys)
-	}
-	checker := order.New(fsys)
+	checker := order.New(mem)
 	o := crashOptions(checker, j.seed)
 	if n%8 != 0 {
 		o.Compaction.L0Trigger = 100
@@ -119,11 +113,7 @@ func (j *crashJudge) judgeDisk(mem *vfs.Mem, cut int, keepsAll bool) error {
 // the compactions that follow it and Close.
 func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model) error {
 	r := recorder.New(s.Image)
-	var fsys vfs.FS = r
-	if j.wrap != nil {
-		fsys = j.wrap(fsys)
-	}
-	o := crashOptions(fsys, j.seed)
+	o := crashOptions(r, j.seed)
 	if len(j.logDirs) > 0 {
 		o.LogDir = j.logDirs[cut%len(j.logDirs)]
 	}

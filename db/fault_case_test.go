@@ -51,8 +51,6 @@ type faultCase struct {
 	seed    uint64
 	scale   int      // of the workload
 	logDirs []string // see faultRun
-	// wrap, if not nil, wraps the failing file system for the store.
-	wrap func(vfs.FS) vfs.FS
 }
 
 // secondFault fails one more operation, distance operations after the first.
@@ -96,11 +94,7 @@ func (c faultCase) run() error {
 		}
 		return f
 	})
-	var fsys vfs.FS = faulty
-	if c.wrap != nil {
-		fsys = c.wrap(fsys)
-	}
-	checker := order.New(fsys)
+	checker := order.New(faulty)
 	r := newFaultRun(c.seed, c.scale)
 	r.logDirs = c.logDirs
 	r.readsMustWork = c.kind.space && (c.then == nil || c.then.kind.space)
@@ -122,39 +116,10 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 	if n := counting.Snapshot().Total.OpenFiles; n != 0 {
 		return fmt.Errorf("%d files are open after Close", n)
 	}
-	var before map[int]string
-	for range 2 {
-		d, err := Open("db", crashOptions(mem, 0))
-		if err != nil {
-			return fmt.Errorf("open without the fault: %w", err)
-		}
-		r.readsMustWork = true
-		err = r.readAll(d)
-		now := map[int]string{}
-		for pair := range numFaultPairs {
-			v, _ := d.Get(pairKey(pair, "a"))
-			now[pair] = string(v)
-		}
-		if err == nil && before != nil {
-			for pair := range numFaultPairs {
-				if before[pair] != now[pair] {
-					err = fmt.Errorf("pair %d was %q at the first open, is %q at the second", pair, before[pair], now[pair])
-				}
-			}
-		}
-		before = now
+	return r.opensAlike(mem, func(d *DB) (vfs.FS, error) {
 		waitUntilIdle(d)
-		if err == nil {
-			err = strayFilesWhenIdle(d, d.files.FS)
-		}
-		if cerr := d.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return fmt.Errorf("opened without the fault: %w", err)
-		}
-	}
-	return nil
+		return mem, strayFilesWhenIdle(d, d.files.FS)
+	})
 }
 
 // The defaults suit every run of the tests; docs/reliability-runs.md describes the long runs.

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -207,6 +208,35 @@ func (r *faultRun) readAll(d *DB) error {
 			}
 		case string(got) != found[string(a)]:
 			return fmt.Errorf("Get of %s is %q, the iterator shows %q", a, got, found[string(a)])
+		}
+	}
+	return nil
+}
+
+// opensAlike opens the files without failures, twice. The second time it must show what it showed first. next returns the
+// files of the next opening; the store is still open.
+func (r *faultRun) opensAlike(fsys vfs.FS, next func(d *DB) (vfs.FS, error)) error {
+	r.readsMustWork = true
+	var shown map[int]string
+	for range 2 {
+		d, err := Open("db", crashOptions(fsys, 0))
+		if err != nil {
+			return fmt.Errorf("open without the fault: %w", err)
+		}
+		err = r.readAll(d)
+		now := map[int]string{}
+		for pair := range numFaultPairs {
+			v, _ := d.Get(pairKey(pair, "a"))
+			now[pair] = string(v)
+			if err == nil && shown != nil && shown[pair] != now[pair] {
+				err = fmt.Errorf("pair %d was %q at the first open, is %q at the second", pair, shown[pair], now[pair])
+			}
+		}
+		shown = now
+		left, nextErr := next(d)
+		fsys = left
+		if err = errors.Join(err, nextErr, d.Close()); err != nil {
+			return fmt.Errorf("opened without the fault: %w", err)
 		}
 	}
 	return nil
