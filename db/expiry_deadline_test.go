@@ -68,8 +68,7 @@ func TestReadsReturnTheTimeThatRemains(t *testing.T) {
 
 // The bug: a lease that was renewed by CompareAndSwap or Modify never ended.
 func TestModifyAndCompareAndSwapKeepWhenAValueExpires(t *testing.T) {
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
+	c, d := expiringStore(t)
 	key := []byte("t/a")
 	putTTL(t, d, "t/a", "1", time.Minute)
 	c.move(time.Second)
@@ -136,8 +135,7 @@ func TestATransactionConflictsIfAValueThatItReadHasExpired(t *testing.T) {
 	}
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
-			c := newTestClock()
-			d := openTest(t, expiryOptions(c))
+			c, d := expiringStore(t)
 			putAll(t, d, "u", "1")
 			for _, passed := range []time.Duration{0, time.Second - time.Millisecond, time.Second, time.Hour} {
 				putTTL(t, d, "t/lock", "mine", time.Second)
@@ -163,8 +161,7 @@ func TestATransactionConflictsIfAValueThatItReadHasExpired(t *testing.T) {
 			require.NoError(t, tx.Commit())
 		})
 	}
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
+	c, d := expiringStore(t)
 	putTTL(t, d, "t/lock", "mine", time.Second)
 	calls := 0
 	require.NoError(t, d.Update(func(tx *Transaction) error {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // expiringDatabase makes a database with values that expire under t/, of which t/b and t/d have, partly in the log.
@@ -54,11 +53,9 @@ func TestADatabaseRemembersWhichValuesExpire(t *testing.T) {
 		without := asked(o)
 		readOnly := *without
 		readOnly.ReadOnly = true
-		d := mustOpen(t, &readOnly)
-		requireContent(t, d, content...)
-		require.NoError(t, d.Close())
+		requireShown(t, &readOnly, content...)
 		for range 2 {
-			d = mustOpen(t, without)
+			d := mustOpen(t, without)
 			requireContent(t, d, content...)
 			putAll(t, d, "t/f", "7")
 			putTTL(t, d, "t/g", "8", time.Hour)
@@ -79,9 +76,7 @@ func TestADatabaseRemembersWhichValuesExpire(t *testing.T) {
 			require.NoError(t, d.Close())
 		}
 		c.move(time.Hour)
-		d = mustOpen(t, without)
-		requireContent(t, d, "t/a", "", "t/c", "3", "t/e", "", "t/f", "7", "t/g", "", "u", "4")
-		require.NoError(t, d.Close())
+		requireShown(t, without, "t/a", "", "t/c", "3", "t/e", "", "t/f", "7", "t/g", "", "u", "4")
 	}
 }
 
@@ -218,13 +213,9 @@ func TestADatabaseOfAnEarlierVersionNeedsTheOptionOnce(t *testing.T) {
 		}
 		readOnly := *o
 		readOnly.ReadOnly = true
-		d := mustOpen(t, &readOnly)
-		requireContent(t, d, "t/a", "1", "t/b", "", "t/c", "3", "t/d", "", "t/e", "6", "u", "4")
-		require.NoError(t, d.Close())
+		requireShown(t, &readOnly, "t/a", "1", "t/b", "", "t/c", "3", "t/d", "", "t/e", "6", "u", "4")
 		require.NoError(t, mustOpen(t, o).Close())
-		d = mustOpen(t, asked(o))
-		requireContent(t, d, "t/a", "1", "t/b", "", "t/c", "3", "t/d", "", "t/e", "6", "u", "4")
-		require.NoError(t, d.Close())
+		requireShown(t, asked(o), "t/a", "1", "t/b", "", "t/c", "3", "t/d", "", "t/e", "6", "u", "4")
 	}
 }
 
@@ -267,7 +258,9 @@ func TestRepairKeepsWhichValuesExpire(t *testing.T) {
 			require.NoError(t, o.FS.Remove(filepath.Join("db", "CURRENT")))
 		}
 		if damage == "MANIFEST" {
-			removeKind(t, o.FS, base.FileManifest)
+			for _, name := range namesOf(t, o.FS, base.FileManifest) {
+				require.NoError(t, o.FS.Remove(filepath.Join("db", name)))
+			}
 		}
 		report, err := RepairWithReport("db", asked(o))
 		require.NoError(t, err)
@@ -277,19 +270,6 @@ func TestRepairKeepsWhichValuesExpire(t *testing.T) {
 			require.ErrorContains(t, err, "its MANIFEST does not say under which prefixes")
 			require.NoError(t, mustOpen(t, o).Close())
 		}
-		d = mustOpen(t, asked(o))
-		requireContent(t, d, content...)
-		require.NoError(t, d.Close())
-	}
-}
-
-func removeKind(t *testing.T, fsys vfs.FS, which base.FileKind) {
-	t.Helper()
-	names, err := fsys.List("db")
-	require.NoError(t, err)
-	for _, name := range names {
-		if kind, _, ok := base.ParseFileName(name); ok && kind == which {
-			require.NoError(t, fsys.Remove(filepath.Join("db", name)))
-		}
+		requireShown(t, asked(o), content...)
 	}
 }

