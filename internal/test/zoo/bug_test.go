@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // bug is one bug and who catches it.
@@ -17,7 +18,7 @@ type bug struct {
 	caught     []catch // each of these tests must fail
 }
 
-// patch replaces text of one file. The old text is in the file exactly once.
+// patch replaces whole lines of one file, with the line breaks around them. The old text is in the file exactly once.
 type patch struct {
 	file     string // from the module's root, with slashes
 	old, new string
@@ -27,15 +28,11 @@ type patch struct {
 type catch struct {
 	pkg, test string // the package's folder from the module's root
 	part      string // of the test: a pattern of subtests; all where it is empty
-	// args are flags that keep the test short.
-	args string
-	// sees is what the test's output must hold: a test that fails for another
-	// reason has seen nothing. Where it begins with "panic:" or "fatal error:", the
-	// test is to die of that; otherwise it may not.
-	sees string
+	args      string // flags
+	sees      string // what the test's output must hold
 }
 
-func (b *bug) number() string { return strings.TrimRight(b.id, "abcdefgh") }
+func (b *bug) number() string { return strings.TrimRightFunc(b.id, unicode.IsLower) }
 
 func (c catch) command() string {
 	return strings.TrimSpace(fmt.Sprintf("go test -run '%s' ./%s %s", c.pattern(), c.pkg, c.args))
@@ -60,7 +57,7 @@ func (p patch) find(text string) (span, error) {
 		return span{from, from + len(p.old)}, nil
 	default:
 		return span{}, fmt.Errorf("%s has the text that the bug replaces %d times, want it once; "+
-			"the code has changed: bring the bug up to date. The text is\n%s", p.file, n, p.old)
+			"the code has changed: bring the bug up to date. The text is\n%s", p.file, n, strings.Trim(p.old, "\n"))
 	}
 }
 

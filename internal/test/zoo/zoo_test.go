@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
@@ -45,6 +46,29 @@ func TestEachClassicBugIsInTheZoo(t *testing.T) {
 	}
 }
 
+// It runs in every short run, so that a change of the code or of a test brings the bugs up to date.
+func TestTheBugsFitTheCodeAndTheTests(t *testing.T) {
+	tests := map[string]string{} // the test files of each package
+	for _, b := range bugs {
+		_, err := apply(b.plant, readSource(t))
+		require.NoError(t, err, "bug %s", b.id)
+		for _, c := range b.caught {
+			if tests[c.pkg] == "" {
+				files, err := filepath.Glob(filepath.Join(root(t), c.pkg, "*_test.go"))
+				require.NoError(t, err)
+				for _, file := range files {
+					text, err := os.ReadFile(file)
+					require.NoError(t, err)
+					tests[c.pkg] += string(text)
+				}
+			}
+			if !strings.Contains(tests[c.pkg], "\nfunc "+c.test+"(") {
+				t.Errorf("bug %s: package %s has no %s", b.id, c.pkg, c.test)
+			}
+		}
+	}
+}
+
 // Patches that do not overlap are compiled together: a run of the go command
 // costs more than a package.
 func TestEveryBugCanBePlanted(t *testing.T) {
@@ -54,8 +78,6 @@ func TestEveryBugCanBePlanted(t *testing.T) {
 	read := readSource(t)
 	var rounds [][]patch
 	for _, b := range bugs {
-		_, err := apply(b.plant, read)
-		require.NoError(t, err, "bug %s", b.id)
 		fits := slices.IndexFunc(rounds, func(round []patch) bool {
 			_, err := apply(slices.Concat(round, b.plant), read)
 			return !errors.Is(err, errOverlap)
