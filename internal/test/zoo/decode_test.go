@@ -19,7 +19,7 @@ import (
 var files embed.FS
 
 // bugs are all bugs, in the order of their numbers.
-var bugs = append(load(), bugsFromB47...)
+var bugs = load()
 
 func load() []bug {
 	list, err := files.ReadDir("bugs")
