@@ -1,7 +1,6 @@
 package backup_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -15,23 +14,16 @@ import (
 // A backup takes so long that Prune has removed the segments after its state: it joins no stream, so none are missing.
 func TestASlowBackupJoinsNoStream(t *testing.T) {
 	storage := backuptest.NewMem()
-	l := newTimeline(t, vfs.NewMem(), storage)
-	l.put("key", "value")
-	l.archive()
-	slow := false
-	s := &backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
-		if op.Kind != backuptest.OpCreate || !strings.HasPrefix(op.Name, "objects/") || slow {
-			return nil
-		}
-		slow = true
+	l := newArchivedTimeline(t, vfs.NewMem(), storage)
+	s := once(t, storage, backuptest.OpCreate, "objects/", func() error {
 		for range 2 {
 			l.put("key", "changed")
 			l.put("key", "again")
 			l.archive()
 			l.create()
 		}
-		return second(l.repo.Prune(background, backup.Policy{KeepLast: 1}))
-	}}
+		return prune(1)(l.repo)
+	})
 	l.put("other", "value")
 	info := create(t, backup.Open(s), l.d, nil)
 	require.Empty(t, info.Stream)
@@ -44,29 +36,18 @@ func TestASlowBackupJoinsNoStream(t *testing.T) {
 // Nothing continues after that segment.
 func TestASegmentOfAnAbandonedWriter(t *testing.T) {
 	storage := backuptest.NewMem()
-	l := newTimeline(t, vfs.NewMem(), storage)
-	l.put("key", "value")
-	l.archive()
+	l := newArchivedTimeline(t, vfs.NewMem(), storage)
 	l.load([]string{"loaded"}, "value")
 	wrong := backup.Open(storage)
 	wrong.SetNow(func() time.Time { return time.Now().Add(2 * backup.AbandonedAfter) })
-	pruned := false
-	s := &backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
-		if op.Kind != backuptest.OpCreate || !strings.HasPrefix(op.Name, "segments/") || pruned {
-			return nil
-		}
-		pruned = true
-		return second(wrong.Prune(background, backup.Policy{KeepLast: 1}))
-	}}
+	s := once(t, storage, backuptest.OpCreate, "segments/", func() error { return prune(1)(wrong) })
 	info, err := backup.Open(s).Archive(background, l.d, nil)
 	require.NoError(t, err)
 	require.NotNil(t, info.Backup, "another stream")
 	l.put("key", "after")
 	require.Nil(t, l.archive().Backup)
 	l.requireAll(info.Backup.Sequence, l.d.Metrics().LastSequence)
-	report, err := l.repo.Verify(background)
-	require.NoError(t, err)
-	require.Len(t, report.Faults, 1, "the segment has no tables")
+	oneFault(t, l.repo, "the segment has no tables")
 }
 
 // A stream that began while the clock was wrong by years and was pruned does not keep changes of the database.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/vfs"
@@ -86,8 +85,7 @@ func (a *archived) requireSound(what string) {
 	require.Equal(a.t, a.states[end], a.at(backup.Point{Sequence: end}), what)
 	verifyClean(a.t, a.repo)
 	a.repo.SetNow(func() time.Time { return time.Now().Add(2 * backup.AbandonedAfter) })
-	_, err := a.repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(a.t, err)
+	keepLast(a.t, a.repo, 1)
 	require.Empty(a.t, a.storage.Names("running/"))
 	require.Len(a.t, a.storage.Names("streams/"), 1, what)
 	require.Equal(a.t, a.states[end], a.at(backup.Point{Sequence: end}), what)
@@ -104,22 +102,11 @@ func TestAnErrorOfTheStorageAtEveryOperationOfArchive(t *testing.T) {
 			}
 			f := &faults{at: at, sticky: at%2 == 0, late: at%3 == 0, err: errors.New("no answer")}
 			a := original.clone()
-			s := &backuptest.Hooked{Storage: a.storage, Before: func(backuptest.Op) error { return nil }}
 			skipped := false
-			hook := func(op backuptest.Op) error {
-				if f.next() {
-					// A table is stored again if the backup that may have it cannot be read.
-					skipped = !f.sticky && op.Kind == backuptest.OpOpen && strings.HasPrefix(op.Name, "backups/")
-					return f.err
-				}
-				return nil
-			}
-			if f.late {
-				s.After = hook
-			} else {
-				s.Before = hook
-			}
-			err := a.run(a.mem, backup.Open(s))
+			err := a.run(a.mem, backup.Open(f.storage(a.storage, func(op backuptest.Op) {
+				// A table is stored again if the backup that may have it cannot be read.
+				skipped = !f.sticky && op.Kind == backuptest.OpOpen && strings.HasPrefix(op.Name, "backups/")
+			})))
 			if f.n <= at {
 				require.NoError(t, err)
 				require.Greater(t, at, int64(10))
@@ -143,12 +130,7 @@ func TestAnErrorAtEveryFileOperationOfArchive(t *testing.T) {
 		}
 		f := &faults{at: at, sticky: at%2 == 0, err: syscall.EIO}
 		a := original.clone()
-		_ = a.run(wrap.NewFaulty(a.mem, func(wrap.Op) *wrap.Fault {
-			if f.next() {
-				return &wrap.Fault{Err: f.err}
-			}
-			return nil
-		}), a.repo)
+		_ = a.run(f.fs(a.mem), a.repo)
 		if f.n <= at {
 			break
 		}
@@ -167,14 +149,8 @@ func TestAnErrorAtEveryFileOperationOfRestoreAt(t *testing.T) {
 		}
 		mem := vfs.NewMem()
 		f := &faults{at: at, sticky: at%2 == 0, err: syscall.EIO}
-		_, err := a.repo.RestoreAt(background, "", backup.Point{Sequence: end}, "restored", &backup.RestoreOptions{
-			FS: wrap.NewFaulty(mem, func(wrap.Op) *wrap.Fault {
-				if f.next() {
-					return &wrap.Fault{Err: f.err}
-				}
-				return nil
-			}),
-		})
+		o := &backup.RestoreOptions{FS: f.fs(mem)}
+		_, err := a.repo.RestoreAt(background, "", backup.Point{Sequence: end}, "restored", o)
 		if f.n <= at {
 			require.NoError(t, err)
 			break
@@ -243,8 +219,7 @@ func recordArchives(t *testing.T) *archives {
 	h.dest = made{dest: "restored", want: maps.Clone(h.states[last]), end: r.Len()}
 	h.create()
 	h.pruned = r.Len()
-	_, err = h.repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, h.repo, 1)
 	h.delete("key2")
 	h.archive()
 	require.NoError(t, h.d.Close())

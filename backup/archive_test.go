@@ -40,6 +40,14 @@ func newTimeline(t testing.TB, fsys vfs.FS, storage backup.Storage) *timeline {
 	return l
 }
 
+// newArchivedTimeline returns a timeline with a value of "key", whose stream has begun.
+func newArchivedTimeline(t testing.TB, fsys vfs.FS, storage backup.Storage) *timeline {
+	l := newTimeline(t, fsys, storage)
+	l.put("key", "value")
+	l.archive()
+	return l
+}
+
 // options are those of the database. Little is kept without a cursor.
 func (l *timeline) options(fsys vfs.FS) *db.Options {
 	o := smallOptions(fsys)
@@ -239,8 +247,7 @@ func TestEveryStateOfAHistoryCanBeRestored(t *testing.T) {
 			l.create()
 		case 4:
 			if i > steps/2 {
-				_, err := l.repo.Prune(background, backup.Policy{KeepLast: 1})
-				require.NoError(t, err)
+				keepLast(t, l.repo, 1)
 			}
 		}
 	}

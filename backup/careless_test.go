@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -45,11 +46,7 @@ func TestADatabaseWithTheNameOfAnUnfinishedRestoreStays(t *testing.T) {
 	unfinished := func(dir, marker string) {
 		require.NoError(t, mem.MkdirAll(dir))
 		for name, text := range map[string]string{"000000.dbtmp": marker, "CURRENT": "text", "LOCK": ""} {
-			f, err := mem.Create(dir + "/" + name)
-			require.NoError(t, err)
-			_, err = f.Write([]byte(text))
-			require.NoError(t, err)
-			require.NoError(t, f.Close())
+			fixture.WriteFile(t, mem, dir+"/"+name, []byte(text))
 		}
 	}
 	unfinished("y.restore", "zzz")
@@ -77,8 +74,7 @@ func TestADatabaseWithTheNameOfACheckpointStays(t *testing.T) {
 	d := database(t, "db", smallOptions(mem))
 	info := create(t, repo, d, nil)
 	dir := "db.backup-" + info.ID
-	_, err := repo.Restore(background, "", dir, &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
+	restore(t, repo, "", dir, mem)
 	for _, parent := range []string{".", ""} {
 		create(t, repo, d, &backup.CreateOptions{CheckpointParent: parent})
 	}
@@ -245,8 +241,7 @@ func TestARepositoryInADatabaseIsRefused(t *testing.T) {
 		_, err := repo.Restore(background, info.ID, dir, &backup.RestoreOptions{FS: mem})
 		require.ErrorContains(t, err, "choose directories apart", dir)
 	}
-	_, err := repo.Restore(background, info.ID, "repo2", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
+	restore(t, repo, info.ID, "repo2", mem)
 }
 
 // The bug: a repository in the directory of the logs was accepted if the database had recorded that directory, and Open
@@ -317,12 +312,9 @@ func TestRestoreDuringPrune(t *testing.T) {
 	d := database(t, "db", smallOptions(vfs.NewMem()))
 	want := create(t, repo, d, nil)
 	other := create(t, repo, d, &backup.CreateOptions{Database: "other"})
-	r := backup.Open(&backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
-		if op.Kind == backuptest.OpOpen && op.Name == "backups/"+other.ID {
-			storage.Replace(op.Name, nil)
-		}
-		return nil
-	}})
+	r := backup.Open(once(t, storage, backuptest.OpOpen, "backups/"+other.ID, func() error {
+		return storage.Delete(background, "backups/"+other.ID)
+	}))
 	got, err := r.Restore(background, "", "x", &backup.RestoreOptions{FS: vfs.NewMem()})
 	require.NoError(t, err)
 	require.Equal(t, want, got)

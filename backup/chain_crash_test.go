@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,6 +19,11 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
+)
+
+var (
+	chainRounds = flag.Int("chain.rounds", 50, "backups of the tests of chains")
+	chainSeed   = flag.Uint64("chain.seed", 0, "their seed; 0: choose one")
 )
 
 // entry is a value of a model, with the time at which it expires; 0 if it does not.
@@ -201,8 +207,7 @@ func (c *chain) disturb() {
 			c.dir += "'"
 		}
 		id := c.ids[c.rnd.IntN(len(c.ids))]
-		_, err := c.repo(0).Restore(background, id, c.dir, &backup.RestoreOptions{FS: c.disk})
-		require.NoError(t, err)
+		restore(t, c.repo(0), id, c.dir, c.disk)
 		c.model = maps.Clone(c.kept[id])
 	case 7: // it is made from nothing under the same name
 		require.NoError(t, c.d.Close())
@@ -246,8 +251,10 @@ func (c *chain) backup() {
 		require.NoError(c.t, err)
 		source = follower
 	}
-	_, err := c.repo(c.fail()).Create(background, source, &backup.CreateOptions{Flush: c.rnd.IntN(4) == 0})
-	if err != nil {
+	info, err := c.repo(c.fail()).Create(background, source, &backup.CreateOptions{Flush: c.rnd.IntN(4) == 0})
+	if err == nil {
+		require.Equal(c.t, source.Metrics().LastSequence, info.Sequence)
+	} else {
 		require.ErrorIs(c.t, err, errDead)
 		c.cut()
 	}
@@ -294,8 +301,7 @@ func (c *chain) cut() {
 }
 
 func (c *chain) list() (ids []string) {
-	all, err := c.repo(0).List(background)
-	require.NoError(c.t, err)
+	all := list(c.t, c.repo(0))
 	for _, i := range all {
 		ids = append(ids, i.ID)
 	}
@@ -304,8 +310,7 @@ func (c *chain) list() (ids []string) {
 
 func (c *chain) restored(id string) map[string]string {
 	mem := vfs.NewMem()
-	_, err := c.repo(0).Restore(background, id, "restored", &backup.RestoreOptions{FS: mem})
-	require.NoError(c.t, err)
+	restore(c.t, c.repo(0), id, "restored", mem)
 	o := c.options(mem.Crash())
 	o.ErrorIfMissing = true
 	d := open(c.t, "restored", o)
@@ -356,8 +361,7 @@ func TestChainsOfBackupsSurviveCrashes(t *testing.T) {
 	c.hours.Add(10 * int64(backup.AbandonedAfter/time.Hour))
 	for range 2 {
 		create(t, c.repo(0), c.d, nil)
-		_, err := c.repo(0).Prune(background, backup.Policy{KeepLast: 1})
-		require.NoError(t, err)
+		keepLast(t, c.repo(0), 1)
 	}
 	report := verifyClean(t, c.repo(0))
 	require.Equal(t, 1, report.Backups)

@@ -1,11 +1,8 @@
 package backup_test
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
-	"maps"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,86 +12,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-var (
-	chainRounds = flag.Int("chain.rounds", 50, "backups of the tests of chains")
-	chainSeed   = flag.Uint64("chain.seed", 0, "their seed; 0: choose one")
-)
-
-// change writes, deletes and compacts at random, in the store and in a model.
-func change(t *testing.T, d *db.DB, rnd *rand.Rand, model map[string]string) {
-	t.Helper()
-	key := func() string { return fmt.Sprintf("key%04d", rnd.IntN(800)) }
-	for range rnd.IntN(300) {
-		switch k := key(); rnd.IntN(40) {
-		case 0:
-			start, limit := k, key()
-			if start > limit {
-				start, limit = limit, start
-			}
-			require.NoError(t, d.DeleteRange(background, []byte(start), []byte(limit), nil))
-			maps.DeleteFunc(model, func(k, _ string) bool { return k >= start && k < limit })
-		case 1, 2, 3, 4, 5:
-			require.NoError(t, d.Delete([]byte(k), db.NoSync))
-			delete(model, k)
-		default:
-			model[k] = fmt.Sprintf("%x%090d", rnd.Uint64(), rnd.IntN(9))
-			put(t, d, k, model[k])
-		}
-	}
-	switch rnd.IntN(4) {
-	case 0:
-		require.NoError(t, d.Flush())
-	case 1:
-		require.NoError(t, d.Compact(background, nil, nil))
-	}
-}
-
-// Each backup of a chain has the state of its moment, whatever was written, deleted, compacted, backed
-// up and pruned later. Restored databases continue chains of their own.
-func TestChainsOfBackupsAgreeWithAModel(t *testing.T) {
-	seed, rounds := *chainSeed, *chainRounds
-	if seed == 0 {
-		seed = rand.Uint64() >> 1
-	}
-	if testing.Short() {
-		rounds = min(rounds, 12)
-	}
-	t.Logf("-chain.seed=%d -chain.rounds=%d", seed, rounds)
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	repo := backup.Open(backuptest.NewMem())
-	models := map[string]map[string]string{}
-	ids := []string{}
-	mem := vfs.NewMem()
-	d, model := open(t, "db", smallOptions(mem)), map[string]string{}
-	for round := range rounds {
-		change(t, d, rnd, model)
-		info := create(t, repo, d, &backup.CreateOptions{Flush: rnd.IntN(3) == 0})
-		models[info.ID], ids = maps.Clone(model), append(ids, info.ID)
-		require.Equal(t, d.Metrics().LastSequence, info.Sequence)
-		switch rnd.IntN(5) {
-		case 0:
-			report, err := repo.Prune(background, backup.Policy{KeepLast: 1 + rnd.IntN(8)})
-			require.NoError(t, err)
-			require.Zero(t, report.Waiting)
-			ids = ids[len(ids)-len(report.Kept):]
-		case 1: // continue from an older one
-			require.NoError(t, d.Close())
-			dir, id := fmt.Sprint("db", round), ids[rnd.IntN(len(ids))]
-			_, err := repo.Restore(background, id, dir, &backup.RestoreOptions{FS: mem})
-			require.NoError(t, err)
-			d, model = open(t, dir, smallOptions(mem)), maps.Clone(models[id])
-		}
-	}
-	all, err := repo.List(background)
-	require.NoError(t, err)
-	require.Len(t, all, len(ids))
-	for i, id := range ids {
-		require.Equal(t, id, all[i].ID)
-		require.Equal(t, models[id], restored(t, repo, id))
-	}
-	verifyClean(t, repo)
-}
 
 // Badger's issue 521: a key that was deleted before the last backup of a chain came back in a restored
 // database, since the chain's backups were merged. Here deletions, before and after they are compacted
@@ -123,8 +40,7 @@ func TestADeletedKeyDoesNotComeBack(t *testing.T) {
 	require.Equal(t, "written again", restored(t, repo, again.ID)["key000100"])
 
 	// Nor does it after a restored database was written to, compacted, and backed up.
-	_, err := repo.Restore(background, deleted.ID, "other", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
+	restore(t, repo, deleted.ID, "other", mem)
 	other := open(t, "other", smallOptions(mem))
 	fill(t, other, 1000, 1500, "more")
 	require.NoError(t, other.Compact(background, nil, nil))
@@ -161,8 +77,7 @@ func TestTablesThatDifferOnlyInValuesAreNotConfused(t *testing.T) {
 	// history continues from the first backup.
 	history := func(value string) (files map[string]string, want map[string]string, info backup.Info) {
 		require.NoError(t, db.Destroy("db", o))
-		_, err := repo.Restore(background, base.ID, "db", &backup.RestoreOptions{FS: mem})
-		require.NoError(t, err)
+		restore(t, repo, base.ID, "db", mem)
 		d := open(t, "db", o)
 		fill(t, d, 0, 50, value)
 		require.NoError(t, d.Flush())
@@ -210,12 +125,10 @@ func TestDatabasesShareARepository(t *testing.T) {
 	_, err := repo.Restore(background, "", "none", &backup.RestoreOptions{FS: mem})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, `no backup of a database named ""`)
-	all, err := repo.List(background)
-	require.NoError(t, err)
+	all := list(t, repo)
 	require.Equal(t, []backup.Info{infoA, infoB}, all)
 
 	// Each of them keeps its newest backup.
-	report, err := repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	report := keepLast(t, repo, 1)
 	require.Equal(t, all, report.Kept)
 }

@@ -27,8 +27,7 @@ func TestABackupIsNewerThanThoseBeforeIt(t *testing.T) {
 		put(t, d, "key", string(rune('a'+i)))
 		create(t, repo, d, nil)
 		require.Equal(t, string(rune('a'+i)), restored(t, repo, "")["key"])
-		report, err := repo.Prune(background, backup.Policy{KeepLast: 2})
-		require.NoError(t, err)
+		report := keepLast(t, repo, 2)
 		require.Equal(t, string(rune('a'+i)), restored(t, repo, report.Kept[len(report.Kept)-1].ID)["key"])
 	}
 }
@@ -48,8 +47,7 @@ func TestABackupOfTheFutureDoesNotCount(t *testing.T) {
 	require.Less(t, info.ID, future.ID)
 	_, err := repo.Restore(background, "", "x", &backup.RestoreOptions{FS: vfs.NewMem()})
 	require.ErrorContains(t, err, future.ID+", the newest backup, is dated after now; compare the clocks")
-	report, err := repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	report := keepLast(t, repo, 1)
 	require.Equal(t, []backup.Info{info, future}, report.Kept)
 	require.Empty(t, storage.Names("running/"))
 	require.Equal(t, "later", restored(t, repo, info.ID)["key"])

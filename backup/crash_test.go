@@ -53,8 +53,7 @@ func (h *history) backup() string {
 
 func (h *history) restore(id, dest string) {
 	i := slices.IndexFunc(h.made, func(m made) bool { return m.id == id })
-	_, err := h.repo.Restore(background, id, dest, &backup.RestoreOptions{FS: h.fs})
-	require.NoError(h.t, err)
+	restore(h.t, h.repo, id, dest, h.fs)
 	h.made = append(h.made, made{dest: dest, want: h.made[i].want, end: h.fs.Len()})
 }
 
@@ -71,8 +70,7 @@ func record(t *testing.T) *history {
 	h.write(150, 160, "third")
 	last := h.backup()
 	begin := h.fs.Len()
-	_, err := h.repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, h.repo, 1)
 	for i := range h.made {
 		if id := h.made[i].id; id != "" && id != last {
 			h.made[i].pruned = begin
@@ -155,12 +153,8 @@ func read(fsys vfs.FS, dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	got := map[string]string{}
-	entries, failed := d.All(nil)
-	for key, value := range entries {
-		got[string(key)] = string(value)
-	}
-	return got, errors.Join(failed(), d.Close())
+	got, err := entries(d)
+	return got, errors.Join(err, d.Close())
 }
 
 // goOn makes a backup after the power cut, restores it and prunes.

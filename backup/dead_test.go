@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -47,8 +48,7 @@ func TestPruneRemovesTheObjectsOfAKilledBackup(t *testing.T) {
 		repo := backup.Open(newDir(t, mem, "repo"))
 		dry, err := repo.Prune(background, backup.Policy{KeepLast: 1, DryRun: true})
 		require.NoError(t, err)
-		report, err := repo.Prune(background, backup.Policy{KeepLast: 1})
-		require.NoError(t, err)
+		report := keepLast(t, repo, 1)
 		require.Equal(t, [2]int{2, 0}, [2]int{report.Objects, report.Waiting})
 		require.Equal(t, [2]int64{2, report.Bytes}, [2]int64{int64(dry.Objects), dry.Bytes})
 		for _, dir := range []string{"objects", "running", "tmp", "condemned", "waits"} {
@@ -66,8 +66,7 @@ func TestPruneKeepsTheObjectsOfARunningBackup(t *testing.T) {
 	create(t, backup.Open(newDir(t, wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpLink && strings.HasPrefix(filepath.ToSlash(op.NewName), "repo/objects/") {
 			pruned++
-			report, err := backup.Open(newDir(t, mem, "repo")).Prune(background, backup.Policy{KeepLast: 1})
-			require.NoError(t, err)
+			report := keepLast(t, backup.Open(newDir(t, mem, "repo")), 1)
 			require.Zero(t, report.Objects)
 		}
 		return nil
@@ -82,8 +81,7 @@ func TestPruneKeepsTheObjectsOfARunningBackup(t *testing.T) {
 			require.NoError(t, mem.Remove("db/backup/"+name)) // as on another machine
 		}
 	}
-	report, err := backup.Open(newDir(t, mem, "repo")).Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	report := keepLast(t, backup.Open(newDir(t, mem, "repo")), 1)
 	require.Zero(t, report.Objects)
 	require.NotEmpty(t, files(t, mem, "repo/objects"))
 }
@@ -112,15 +110,10 @@ func TestAnAnnouncementCannotNameAnotherFileThanALockOfABackup(t *testing.T) {
 	info := create(t, repo, d, nil)
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	f, err := mem.Create("other.lock")
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	f, err = mem.Create("repo/running/" + info.ID)
-	require.NoError(t, err)
-	_, err = fmt.Fprintf(f, "database \"\"\nhost %q\nlock \"other.lock\"\n", host)
-	require.NoError(t, errors.Join(err, f.Close()))
-	_, err = repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	fixture.WriteFile(t, mem, "other.lock", nil)
+	text := fmt.Appendf(nil, "database \"\"\nhost %q\nlock \"other.lock\"\n", host)
+	fixture.WriteFile(t, mem, "repo/running/"+info.ID, text)
+	keepLast(t, repo, 1)
 	require.NotContains(t, locked, "other.lock")
 	require.Len(t, files(t, mem, "repo/running"), 1)
 }
@@ -177,8 +170,7 @@ func TestPruneFreesTheObjectsOfABackupThatFilledTheDisk(t *testing.T) {
 	before := len(files(t, mem, "repo/objects"))
 	require.Greater(t, before, 2)
 	disk.limit.Store(disk.full.Load()) // other programs use the rest
-	report, err := repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	report := keepLast(t, repo, 1)
 	require.Equal(t, before, report.Objects)
 	require.Empty(t, files(t, mem, "repo/objects"))
 }

@@ -33,6 +33,33 @@ func (f *faults) next() bool {
 	return n == f.at || f.sticky && n > f.at
 }
 
+// fs returns a file system whose operations fail so.
+func (f *faults) fs(fsys vfs.FS) vfs.FS {
+	return wrap.NewFaulty(fsys, func(wrap.Op) *wrap.Fault {
+		if f.next() {
+			return &wrap.Fault{Err: f.err}
+		}
+		return nil
+	})
+}
+
+// storage returns a storage whose operations fail so. noted is called with those, if it is not nil.
+func (f *faults) storage(s backup.Storage, noted func(backuptest.Op)) backup.Storage {
+	hook := func(op backuptest.Op) error {
+		if !f.next() {
+			return nil
+		}
+		if noted != nil {
+			noted(op)
+		}
+		return f.err
+	}
+	if f.late {
+		return &backuptest.Hooked{Storage: s, After: hook}
+	}
+	return &backuptest.Hooked{Storage: s, Before: hook}
+}
+
 // place is a repository of two backups, and a store to back up again.
 type place struct {
 	storage *backuptest.Mem
@@ -109,8 +136,7 @@ func (p *place) requireSound(t *testing.T, name, what string) {
 	t.Helper()
 	repo := backup.Open(p.storage)
 	verifyClean(t, repo)
-	all, err := repo.List(background)
-	require.NoError(t, err, what)
+	all := list(t, repo)
 	require.NotEmpty(t, all)
 	for _, i := range all {
 		if i.ID != p.ids[0] && i.ID != p.ids[1] { // the failed call has made it nevertheless
@@ -138,20 +164,7 @@ func TestAnErrorAtEveryOperationOfAStorage(t *testing.T) {
 				}
 				f := &faults{at: at, sticky: at%2 == 0, late: at%3 == 0, err: errors.New("no answer")}
 				p := original.clone()
-				before, after := func(backuptest.Op) error { return nil }, func(backuptest.Op) error { return nil }
-				hook := func(backuptest.Op) error {
-					if f.next() {
-						return f.err
-					}
-					return nil
-				}
-				if f.late {
-					after = hook
-				} else {
-					before = hook
-				}
-				r := backup.Open(&backuptest.Hooked{Storage: p.storage, Before: before, After: after})
-				err := call(p, r, p.mem)
+				err := call(p, backup.Open(f.storage(p.storage, nil)), p.mem)
 				if f.n <= at {
 					require.NoError(t, err)
 					return
@@ -181,12 +194,7 @@ func TestAnErrorAtEveryFileOperation(t *testing.T) {
 					f.err = syscall.ENOSPC
 				}
 				p := original.clone()
-				err := calls[name](p, backup.Open(p.storage), wrap.NewFaulty(p.mem, func(wrap.Op) *wrap.Fault {
-					if f.next() {
-						return &wrap.Fault{Err: f.err}
-					}
-					return nil
-				}))
+				err := calls[name](p, backup.Open(p.storage), f.fs(p.mem))
 				if f.n <= at {
 					require.NoError(t, err)
 					return
@@ -239,8 +247,7 @@ func second[T any](_ T, err error) error { return err }
 func TestEveryDamagedObjectIsFound(t *testing.T) {
 	p := newPlace(t)
 	r := backup.Open(p.storage)
-	all, err := r.List(background)
-	require.NoError(t, err)
+	all := list(t, r)
 	both, skip := 0, 0
 	for name, content := range p.storage.Objects() {
 		if skip++; testing.Short() && skip%4 != 0 && !bytes.Contains(content, []byte("key000000")) {
@@ -262,10 +269,7 @@ func TestEveryDamagedObjectIsFound(t *testing.T) {
 				continue
 			}
 			p.storage.Replace(name, damage)
-			report, err := r.Verify(background)
-			require.NoError(t, err)
-			require.Len(t, report.Faults, 1, "%s: %s", name, what)
-			fault := report.Faults[0]
+			fault := oneFault(t, r, "%s: %s", name, what)
 			require.Equal(t, name, fault.Object)
 			require.Contains(t, fault.String(), name+": ")
 			both += len(fault.Backups) - 1
@@ -306,7 +310,6 @@ func TestPruneKeepsEverythingIfABackupIsDamaged(t *testing.T) {
 	d := open(t, "db", &db.Options{FS: p.mem, ReadOnly: true})
 	require.Equal(t, p.want, restored(t, r, create(t, r, d, nil).ID))
 	require.NoError(t, p.storage.Delete(background, name))
-	_, err = r.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, r, 1)
 	verifyClean(t, r)
 }

@@ -3,12 +3,14 @@ package backup_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -53,21 +55,31 @@ func fill(t testing.TB, d *db.DB, from, to int, value string) {
 // contents returns all keys and values.
 func contents(t testing.TB, d *db.DB) map[string]string {
 	t.Helper()
+	got, err := entries(d)
+	require.NoError(t, err)
+	return got
+}
+
+func entries(d *db.DB) (map[string]string, error) {
 	got := map[string]string{}
-	entries, failed := d.All(nil)
-	for key, value := range entries {
+	all, failed := d.All(nil)
+	for key, value := range all {
 		got[string(key)] = string(value)
 	}
-	require.NoError(t, failed())
-	return got
+	return got, failed()
+}
+
+func restore(t testing.TB, r *backup.Repository, id, dir string, fsys vfs.FS) {
+	t.Helper()
+	_, err := r.Restore(background, id, dir, &backup.RestoreOptions{FS: fsys})
+	require.NoError(t, err)
 }
 
 // restored restores a backup and returns what the database contains.
 func restored(t testing.TB, r *backup.Repository, id string) map[string]string {
 	t.Helper()
 	mem := vfs.NewMem()
-	_, err := r.Restore(background, id, "restored", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
+	restore(t, r, id, "restored", mem)
 	d := open(t, "restored", &db.Options{FS: mem.Crash(), ErrorIfMissing: true})
 	report, err := d.Check(background)
 	require.NoError(t, err)
@@ -75,6 +87,53 @@ func restored(t testing.TB, r *backup.Repository, id string) map[string]string {
 	got := contents(t, d)
 	require.NoError(t, d.Close())
 	return got
+}
+
+// beforeNth returns a storage that calls do before the nth operation of that kind whose name begins with prefix.
+func beforeNth(s backup.Storage, kind backuptest.OpKind, prefix string, nth int, do func() error) *backuptest.Hooked {
+	seen := 0
+	return &backuptest.Hooked{Storage: s, Before: func(op backuptest.Op) error {
+		if op.Kind == kind && strings.HasPrefix(op.Name, prefix) {
+			if seen++; seen == nth {
+				return do()
+			}
+		}
+		return nil
+	}}
+}
+
+// once is beforeNth for the first operation. The test fails if there is none.
+func once(t testing.TB, s backup.Storage, kind backuptest.OpKind, prefix string, do func() error) *backuptest.Hooked {
+	done := false
+	t.Cleanup(func() { require.True(t, done, "no %s of %s", kind, prefix) })
+	return beforeNth(s, kind, prefix, 1, func() error {
+		done = true
+		return do()
+	})
+}
+
+// keepLast prunes all but the newest backups.
+func keepLast(t testing.TB, r *backup.Repository, n int) backup.PruneReport {
+	t.Helper()
+	report, err := r.Prune(background, backup.Policy{KeepLast: n})
+	require.NoError(t, err)
+	return report
+}
+
+func list(t testing.TB, r *backup.Repository) []backup.Info {
+	t.Helper()
+	all, err := r.List(background)
+	require.NoError(t, err)
+	return all
+}
+
+// oneFault returns what Verify finds, which must be one fault.
+func oneFault(t testing.TB, r *backup.Repository, what ...any) backup.Fault {
+	t.Helper()
+	report, err := r.Verify(background)
+	require.NoError(t, err)
+	require.Len(t, report.Faults, 1, what...)
+	return report.Faults[0]
 }
 
 func verifyClean(t testing.TB, r *backup.Repository) backup.VerifyReport {

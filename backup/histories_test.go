@@ -3,7 +3,6 @@ package backup_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 func TestSegmentsArePrunedWhileTheyAreRead(t *testing.T) {
 	for name, call := range map[string]func(l *timeline, r *backup.Repository){
 		"Prune": func(l *timeline, r *backup.Repository) {
-			require.NoError(l.t, second(r.Prune(background, backup.Policy{KeepLast: 1})))
+			keepLast(l.t, r, 1)
 		},
 		"RestoreAt": func(l *timeline, r *backup.Repository) {
 			o := &backup.RestoreOptions{FS: vfs.NewMem()}
@@ -39,9 +38,7 @@ func TestSegmentsArePrunedWhileTheyAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			storage := backuptest.NewMem()
-			l := newTimeline(t, vfs.NewMem(), storage)
-			l.put("key", "value")
-			l.archive()
+			l := newArchivedTimeline(t, vfs.NewMem(), storage)
 			for i := range 8 {
 				l.put("key", fmt.Sprint(i))
 				l.archive()
@@ -49,16 +46,7 @@ func TestSegmentsArePrunedWhileTheyAreRead(t *testing.T) {
 			l.create()
 			l.put("key", "last")
 			l.archive()
-			pruned := false
-			s := &backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
-				if op.Kind != backuptest.OpOpen || !strings.HasPrefix(op.Name, "segments/") || pruned {
-					return nil
-				}
-				pruned = true
-				return second(l.repo.Prune(background, backup.Policy{KeepLast: 1}))
-			}}
-			call(l, backup.Open(s))
-			require.True(t, pruned)
+			call(l, backup.Open(once(t, storage, backuptest.OpOpen, "segments/", func() error { return prune(1)(l.repo) })))
 			verifyClean(t, l.repo)
 		})
 	}
@@ -147,14 +135,10 @@ func TestALaterTimeIsNoEarlierState(t *testing.T) {
 	l := newTimeline(t, vfs.NewMem(), storage)
 	l.put("key", "0")
 	l.archive()
-	during := false
-	s := &backuptest.Hooked{Storage: storage, Before: func(op backuptest.Op) error {
-		if op.Kind == backuptest.OpCreate && strings.HasPrefix(op.Name, "objects/") && !during {
-			during = true
-			l.put("key", "1")
-		}
+	s := once(t, storage, backuptest.OpCreate, "objects/", func() error {
+		l.put("key", "1")
 		return nil
-	}}
+	})
 	l.put("other", "0")
 	info := create(t, backup.Open(s), l.d, nil)
 	require.Less(t, info.Sequence, l.d.Metrics().LastSequence)

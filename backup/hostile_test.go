@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -15,6 +14,8 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -25,21 +26,9 @@ func damageTables(t *testing.T, mem *vfs.Mem, dir string) (damaged int) {
 		if !strings.HasSuffix(name, ".ldb") {
 			continue
 		}
-		f, err := mem.Open(name)
-		require.NoError(t, err)
-		size, err := f.Size()
-		require.NoError(t, err)
-		content := make([]byte, size)
-		_, err = f.ReadAt(content, 0)
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
+		content := fixture.ReadFile(t, mem, name)
 		content[100] ^= 1
-		require.NoError(t, mem.Remove(name))
-		f, err = mem.Create(name)
-		require.NoError(t, err)
-		_, err = f.Write(content)
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
+		fixture.WriteFile(t, mem, name, content)
 		damaged++
 	}
 	return damaged
@@ -64,8 +53,7 @@ func TestADamagedTableIsNotTakenForAnUndamagedOne(t *testing.T) {
 		require.NoError(t, d.Close())
 	}
 	require.Equal(t, want, restored(t, repo, ""))
-	all, err := repo.List(background)
-	require.NoError(t, err)
+	all := list(t, repo)
 	require.Less(t, all[3].BytesStored, all[2].BytesStored/10, "they are recognized now")
 }
 
@@ -135,8 +123,7 @@ func TestForgedListsAreRefused(t *testing.T) {
 	repo := backup.Open(p.storage)
 	names := strings.Join(p.storage.Names("objects/"), "\n")
 	p.storage.Replace("condemned/"+id, []byte(names+"\n"+names+"\nend\n"))
-	_, err := repo.Prune(background, backup.Policy{KeepLast: 2})
-	require.NoError(t, err)
+	keepLast(t, repo, 2)
 	require.Equal(t, 2, verifyClean(t, repo).Backups)
 }
 
@@ -169,21 +156,18 @@ func TestHolesAreNotReadIntoMemory(t *testing.T) {
 			hole := filepath.Join(dir, name, id)
 			require.NoError(t, os.WriteFile(hole, []byte(head), 0o600))
 			require.NoError(t, os.Truncate(hole, 1<<30))
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
+			before := damage.Allocated()
 			_, err := repo.Prune(background, backup.Policy{KeepLast: 1})
-			runtime.ReadMemStats(&after)
 			require.ErrorIs(t, err, db.ErrCorruption)
 			require.ErrorContains(t, err, "it has a line of more than 65536 bytes")
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
+			require.Less(t, damage.Allocated()-before, uint64(8<<20))
 			require.NoError(t, os.Remove(hole))
 		}
 	}
 	d := database(t, filepath.Join(t.TempDir(), "db"), nil)
 	_, err := repo.Create(background, d, &backup.CreateOptions{Database: strings.Repeat("\x00", 4<<10)})
 	require.NoError(t, err)
-	_, err = repo.List(background)
-	require.NoError(t, err)
+	list(t, repo)
 	_, err = repo.Create(background, d, &backup.CreateOptions{Database: strings.Repeat("x", 4<<10+1)})
 	require.ErrorContains(t, err, "has 4097 bytes; at most 4096 are supported")
 }

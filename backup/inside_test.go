@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -49,9 +50,7 @@ func TestAWrongParentOfCheckpointsIsRefusedAndNotMade(t *testing.T) {
 	o := smallOptions(mem)
 	o.LogDir = "logs"
 	d := open(t, "db", o)
-	f, err := mem.Create("file")
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	fixture.WriteFile(t, mem, "file", nil)
 	for parent, want := range map[string]string{
 		"db": "belongs to the database", "db/sub": "belongs to the database", "logs/sub/sub": "belongs to the database",
 		"file": "which is a file; choose a directory",

@@ -102,8 +102,7 @@ type machine struct {
 
 func newMachine(t *testing.T, repo *backup.Repository, id string) *machine {
 	mem := vfs.NewMem()
-	_, err := repo.Restore(background, id, "db", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
+	restore(t, repo, id, "db", mem)
 	return &machine{open(t, "db", smallOptions(mem)), map[string]map[string]string{}}
 }
 
@@ -164,8 +163,7 @@ func runMachines(t *testing.T, rnd *rand.Rand) {
 	interleave(rnd, death, runs...)
 
 	verifyClean(t, repo)
-	all, err := repo.List(background)
-	require.NoError(t, err)
+	all := list(t, repo)
 	newest := base.ID
 	for _, m := range machines {
 		for id := range m.made {
@@ -197,12 +195,8 @@ func (m *machine) run(t *testing.T, a *actor, storage backup.Storage, n int, see
 		if err := m.d.Put(fmt.Appendf(nil, "key%06d", at), fmt.Appendf(nil, "machine %d, %d", n, i), db.NoSync); err != nil {
 			t.Error(err)
 		}
-		want := map[string]string{}
-		entries, failed := m.d.All(nil)
-		for key, value := range entries {
-			want[string(key)] = string(value)
-		}
-		a.errorless(t, failed())
+		want, err := entries(m.d)
+		a.errorless(t, err)
 		info, err := r.Create(background, m.d, &backup.CreateOptions{Flush: rnd.IntN(2) == 0})
 		a.errorless(t, err)
 		if info.ID != "" {
@@ -215,16 +209,13 @@ func (m *machine) run(t *testing.T, a *actor, storage backup.Storage, n int, see
 func requireTidy(t *testing.T, repo *backup.Repository, storage *backuptest.Mem) {
 	t.Helper()
 	repo.SetNow(func() time.Time { return time.Now().Add(backup.AbandonedAfter + time.Hour) })
-	_, err := repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, repo, 1)
 	// The backup that remains may need a condemned object, if it began before that was condemned. The
 	// next one stores it again.
 	mem := vfs.NewMem()
-	_, err = repo.Restore(background, "", "db", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
+	restore(t, repo, "", "db", mem)
 	create(t, repo, open(t, "db", smallOptions(mem)), nil)
-	_, err = repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, repo, 1)
 	report := verifyClean(t, repo)
 	require.Equal(t, 1, report.Backups)
 	require.Len(t, storage.Names("objects/"), report.Objects)

@@ -1,7 +1,6 @@
 package backup_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,17 +24,12 @@ func pauseAt(t *testing.T, s backup.Storage, kind backuptest.OpKind, prefix stri
 	call func(r *backup.Repository) error,
 ) *paused {
 	p := &paused{t, make(chan struct{}), make(chan struct{}), make(chan error, 1)}
-	seen := 0
 	go func() {
-		p.result <- call(backup.Open(&backuptest.Hooked{Storage: s, Before: func(op backuptest.Op) error {
-			if op.Kind == kind && strings.HasPrefix(op.Name, prefix) {
-				if seen++; seen == nth {
-					close(p.reached)
-					<-p.resume
-				}
-			}
+		p.result <- call(backup.Open(beforeNth(s, kind, prefix, nth, func() error {
+			close(p.reached)
+			<-p.resume
 			return nil
-		}}))
+		})))
 	}()
 	select {
 	case <-p.reached:
@@ -73,8 +67,7 @@ func TestCondemnedObjectsAreNotPardoned(t *testing.T) {
 	create(t, repo, d, nil)
 	create(t, repo, other, nil)
 	first := pauseAt(t, storage, backuptest.OpCreate, "backups/", 1, again)
-	report, err := repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	report := keepLast(t, repo, 1)
 	require.Positive(t, report.Waiting, "the running backup may use the objects")
 	first.finish()
 	verifyClean(t, repo)

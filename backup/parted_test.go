@@ -29,8 +29,7 @@ func TestACopyOfAnIdleDatabaseDoesNotContinueItsStream(t *testing.T) {
 	l.archive() // a segment without changes
 	l.create()
 	names := storage.Names("segments/")
-	_, err := l.repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, l.repo, 1)
 	require.Equal(t, names[1:], storage.Names("segments/"), "the newest one with changes stays")
 	original, other := l.copyOf(mem), c.copyOf(c.fs.(*vfs.Mem))
 	require.NoError(t, l.d.Close())
@@ -51,9 +50,7 @@ func TestACopyOfAnIdleDatabaseDoesNotContinueItsStream(t *testing.T) {
 // A backup joins a stream whose other backups Prune is just removing. What is archived after it can be restored.
 func TestABackupJoinsAStreamDuringPrune(t *testing.T) {
 	storage := backuptest.NewMem()
-	l := newTimeline(t, vfs.NewMem(), storage)
-	l.put("key", "value")
-	l.archive()
+	l := newArchivedTimeline(t, vfs.NewMem(), storage)
 	l.put("key", "second")
 	l.archive()
 	during, ready, commit := false, make(chan struct{}), make(chan struct{})
@@ -86,8 +83,7 @@ func TestABackupJoinsAStreamDuringPrune(t *testing.T) {
 		return nil
 	}}
 	require.NoError(t, storage.Delete(background, storage.Names("backups/")[0]))
-	_, err := backup.Open(s).Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, backup.Open(s), 1)
 	require.NotEmpty(t, joined.Stream)
 	l.requireAll(joined.Sequence, l.d.Metrics().LastSequence)
 	verifyClean(t, l.repo)

@@ -94,8 +94,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	require.Len(t, dry.Kept, 2)
 	require.Len(t, dry.Removed, 3)
 	require.Positive(t, dry.Objects)
-	report, err := repo.Prune(background, backup.Policy{KeepLast: 2})
-	require.NoError(t, err)
+	report := keepLast(t, repo, 2)
 	require.Equal(t, dry, report)
 	bytes := int64(0)
 	for name, content := range before {

@@ -22,17 +22,14 @@ func TestDamagedStreamsAreFound(t *testing.T) {
 		flipped := append([]byte{}, content...)
 		flipped[at] ^= 1 << (at % 8)
 		storage.Replace(name, flipped)
-		report, err := l.repo.Verify(background)
-		require.NoError(t, err)
-		require.Len(t, report.Faults, 1, at)
-		require.Equal(t, name, report.Faults[0].Object)
+		fault := oneFault(t, l.repo, at)
+		require.Equal(t, name, fault.Object)
 	}
 	_, err := l.repo.Archive(background, l.d, nil)
 	require.Error(t, err)
-	report, err := l.repo.Verify(background)
-	require.NoError(t, err)
-	require.Contains(t, report.Faults[0].String(), "delete the object, and Archive begins another stream")
-	require.NotContains(t, report.Faults[0].String(), "needed by")
+	fault := oneFault(t, l.repo)
+	require.Contains(t, fault.String(), "delete the object, and Archive begins another stream")
+	require.NotContains(t, fault.String(), "needed by")
 	storage.Replace(name, nil)
 	require.NotNil(t, l.archive().Backup)
 	verifyClean(t, l.repo)
@@ -41,9 +38,7 @@ func TestDamagedStreamsAreFound(t *testing.T) {
 // Segments that are missing before a backup are a fault, also if no segment follows.
 func TestMissingSegmentsBeforeABackupAreFound(t *testing.T) {
 	storage := backuptest.NewMem()
-	l := newTimeline(t, vfs.NewMem(), storage)
-	l.put("key", "value")
-	l.archive()
+	l := newArchivedTimeline(t, vfs.NewMem(), storage)
 	for _, value := range []string{"second", "third"} {
 		l.put("key", value)
 		l.archive()
@@ -54,11 +49,9 @@ func TestMissingSegmentsBeforeABackupAreFound(t *testing.T) {
 	require.Len(t, names, 2)
 	for i := range names {
 		storage.Replace(names[len(names)-1-i], nil)
-		report, err := l.repo.Verify(background)
-		require.NoError(t, err)
-		require.Len(t, report.Faults, 1)
-		require.Contains(t, report.Faults[0].String(), newest.ID)
-		require.Contains(t, report.Faults[0].String(), "are missing")
+		fault := oneFault(t, l.repo)
+		require.Contains(t, fault.String(), newest.ID)
+		require.Contains(t, fault.String(), "are missing")
 	}
 	_, err := l.tryAt("", backup.Point{Sequence: 2})
 	require.ErrorContains(t, err, "what can be is stream")

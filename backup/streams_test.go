@@ -114,9 +114,7 @@ func TestAnotherHistoryBeginsANewStream(t *testing.T) {
 // Prune keeps the segments after the oldest kept backup, with their tables, and removes the others.
 func TestPruneKeepsTheSegmentsAfterTheOldestBackup(t *testing.T) {
 	storage := backuptest.NewMem()
-	l := newTimeline(t, vfs.NewMem(), storage)
-	l.put("key", "value")
-	l.archive()
+	l := newArchivedTimeline(t, vfs.NewMem(), storage)
 	l.load([]string{"loaded"}, "before")
 	l.archive()
 	kept := l.create()
@@ -131,16 +129,14 @@ func TestPruneKeepsTheSegmentsAfterTheOldestBackup(t *testing.T) {
 
 	dry, err := l.repo.Prune(background, backup.Policy{KeepLast: 2, DryRun: true})
 	require.NoError(t, err)
-	report, err := l.repo.Prune(background, backup.Policy{KeepLast: 2})
-	require.NoError(t, err)
+	report := keepLast(t, l.repo, 2)
 	require.Equal(t, 1, report.Segments)
 	require.Equal(t, dry, report)
 	require.Len(t, storage.Names("segments/"), segments-1)
 	l.requireAll(kept.Sequence, last)
 	verifyClean(t, l.repo)
 
-	_, err = l.repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, l.repo, 1)
 	l.requireAll(newest.Sequence, last)
 	require.Len(t, storage.Names("segments/"), 1)
 	_, err = l.tryAt("", backup.Point{Sequence: newest.Sequence - 1})
@@ -148,8 +144,7 @@ func TestPruneKeepsTheSegmentsAfterTheOldestBackup(t *testing.T) {
 
 	// Without a backup the stream ends, and Archive begins another one.
 	require.NoError(t, storage.Delete(background, "backups/"+newest.ID))
-	_, err = l.repo.Prune(background, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
+	keepLast(t, l.repo, 1)
 	require.Empty(t, storage.Names("segments/"))
 	require.Empty(t, storage.Names("streams/"))
 	require.Empty(t, storage.Names("objects/"))
@@ -161,9 +156,7 @@ func TestPruneKeepsTheSegmentsAfterTheOldestBackup(t *testing.T) {
 // object.
 func TestDamagedSegmentsAreFound(t *testing.T) {
 	storage := backuptest.NewMem()
-	l := newTimeline(t, vfs.NewMem(), storage)
-	l.put("key", "value")
-	l.archive()
+	l := newArchivedTimeline(t, vfs.NewMem(), storage)
 	for i := range 3 {
 		l.load([]string{fmt.Sprint("loaded", i)}, strings.Repeat("value", i))
 		l.deleteRange("key", "keyz", "own", "value")
@@ -179,12 +172,10 @@ func TestDamagedSegmentsAreFound(t *testing.T) {
 			flipped[at] ^= 1 << (at % 8)
 			for _, damage := range [][]byte{flipped, content[:at], append(append([]byte{}, content...), 'x')} {
 				storage.Replace(name, damage)
-				report, err := l.repo.Verify(background)
-				require.NoError(t, err)
-				require.Len(t, report.Faults, 1, "%s at %d: %q", name, at, damage)
-				require.Equal(t, name, report.Faults[0].Object)
-				require.Contains(t, report.Faults[0].String(), name)
-				_, err = l.tryAt("", backup.Point{Sequence: last})
+				fault := oneFault(t, l.repo, "%s at %d: %q", name, at, damage)
+				require.Equal(t, name, fault.Object)
+				require.Contains(t, fault.String(), name)
+				_, err := l.tryAt("", backup.Point{Sequence: last})
 				require.Error(t, err)
 			}
 		}
@@ -198,10 +189,8 @@ func TestDamagedSegmentsAreFound(t *testing.T) {
 	// One that is missing.
 	content := storage.Objects()[names[1]]
 	require.NoError(t, storage.Delete(background, names[1]))
-	report, err := l.repo.Verify(background)
-	require.NoError(t, err)
-	require.Len(t, report.Faults, 1)
-	_, err = l.tryAt("", backup.Point{Sequence: last})
+	oneFault(t, l.repo)
+	_, err := l.tryAt("", backup.Point{Sequence: last})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	storage.Replace(names[1], content)
 	// Two that were exchanged.
@@ -303,9 +292,7 @@ func TestArchiveAndRestoreAtRefuseWrongCalls(t *testing.T) {
 // restored.
 func TestArchiveCreateAndPruneAtTheSameTime(t *testing.T) {
 	storage := backuptest.NewMem()
-	l := newTimeline(t, vfs.NewMem(), storage)
-	l.put("key", "value")
-	l.archive()
+	l := newArchivedTimeline(t, vfs.NewMem(), storage)
 	rounds := 30
 	if testing.Short() {
 		rounds = 10
@@ -365,9 +352,7 @@ func TestArchivesAndPrunesInAnyOrder(t *testing.T) {
 func runArchivers(t *testing.T, rnd *rand.Rand) {
 	storage := backuptest.NewMem()
 	mem := vfs.NewMem()
-	l := newTimeline(t, mem, storage)
-	l.put("key", "value")
-	l.archive()
+	l := newArchivedTimeline(t, mem, storage)
 	lines := []*timeline{l, l.copyOf(mem)}
 	type result struct {
 		stream string
@@ -409,8 +394,7 @@ func runArchivers(t *testing.T, rnd *rand.Rand) {
 	}
 	interleave(rnd, death, runs...)
 	verifyClean(t, l.repo)
-	all, err := l.repo.List(background)
-	require.NoError(t, err)
+	all := list(t, l.repo)
 	for i, r := range results {
 		for _, info := range all {
 			if info.Stream == r.stream && r.stream != "" && info.Sequence <= r.last {
