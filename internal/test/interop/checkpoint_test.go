@@ -54,9 +54,7 @@ func TestTheOthersContinueFromACheckpoint(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "only in the original", string(value))
 		require.NoError(t, d.Close())
-		s.openExisting(SieveDB{})
-		s.verify()
-		s.close()
+		s.check(SieveDB{})
 		s.dir = original
 	})
 }

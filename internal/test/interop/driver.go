@@ -268,17 +268,11 @@ func (d *Driver) Property(name string) (string, error) {
 
 // TableReads returns the reads of tables since the last call.
 func (d *Driver) TableReads() (uint64, error) {
-	reads, _, err := d.Counters()
-	return reads, err
-}
-
-// Counters returns the reads of tables and the filter probes since the last call.
-func (d *Driver) Counters() (reads, probes uint64, err error) {
 	r, err := d.call('N', nil)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	return r.number64(), r.number64(), nil
+	return r.number64(), nil
 }
 
 // RunHeld runs the background work that Options.HoldBackground kept back.

@@ -57,104 +57,46 @@ func filterSession(t *testing.T, writer Engine, o Options) *session {
 	return s
 }
 
+// The others use SieveDB's filters under LevelDB's name and ignore those under its own, but find all keys (absentReads
+// checks them).
 func TestOurFiltersSpareTheOthersReadsOfAbsentKeys(t *testing.T) {
-	with10Bits := Options{BloomBits: 10, TableSize: 256 << 10}
-	without := Options{TableSize: 256 << 10}
-	readers := []struct {
-		name   string
-		engine func(testing.TB) Engine
-		opts   Options
-	}{
-		{"leveldb", func(t testing.TB) Engine { return levelDB(t) }, Options{BloomBits: 10}},
-		// goleveldb uses SieveDB's filter only if its policy has LevelDB's name.
-		{"goleveldb", func(testing.TB) Engine { return GoLevelDB{} }, Options{BloomBits: 10, StandardFilterName: true}},
-	}
-	for _, r := range readers {
-		t.Run(r.name, func(t *testing.T) {
-			e := r.engine(t)
-			bare := absentReads(t, filterSession(t, SieveDB{}, without), e, r.opts)
-			ours := absentReads(t, filterSession(t, SieveDB{}, with10Bits), e, r.opts)
-			theirs := absentReads(t, filterSession(t, e, with(r.opts, func(o *Options) { o.TableSize = with10Bits.TableSize })), e, r.opts)
-			t.Logf("%s, reads for 100 lookups of absent keys: %.2f of our tables without a filter, %.2f with our filter, "+
-				"%.2f of its own tables with its own", r.name, bare, ours, theirs)
-			require.Greater(t, bare, 95.0, "without a filter nearly every lookup reads a block")
-			require.Less(t, ours, 2.0, "a 10-bit filter passes about 1 %%")
-		})
-	}
-}
-
-// The others ignore a filter under a name of SieveDB, but find all keys (absentReads checks them).
-// If LevelDB's filter exists as well, they use that.
-func TestTheOthersPassOverOurFilters(t *testing.T) {
-	readers := []struct {
-		name   string
-		engine func(testing.TB) Engine
-		opts   Options
-	}{
-		{"leveldb", func(t testing.TB) Engine { return levelDB(t) }, Options{BloomBits: 10, Paranoid: true}},
-		{"goleveldb", func(testing.TB) Engine { return GoLevelDB{} }, Options{BloomBits: 10, Paranoid: true, StandardFilterName: true}},
-		{"sievedb", func(testing.TB) Engine { return SieveDB{} }, Options{BloomBits: 10}},
-	}
-	kinds := []struct {
+	const few, many = "one in fifty lookups reads a block, or fewer", "nearly every lookup reads a block"
+	type answers struct{ leveldb, goleveldb, standardName, sievedb string } // "": not looked at
+	only := func(kind FilterKind) Options { return Options{BloomBits: 10, FilterKind: kind} }
+	for _, c := range []struct {
 		name string
-		kind FilterKind
+		opts Options
+		want answers
 	}{
-		{"cache lines alone", CacheLineFilter}, {"LevelDB's alone", LevelDBFilter}, {"both", BothFilters},
-		{"binary fuse alone", FuseFilter}, {"binary fuse and LevelDB's", FuseAndLevelDBFilters},
-	}
-	for _, k := range kinds {
-		for _, r := range readers {
-			t.Run(k.name+", read by "+r.name, func(t *testing.T) {
-				o := Options{BloomBits: 10, TableSize: 256 << 10, FilterKind: k.kind}
-				reads := absentReads(t, filterSession(t, SieveDB{}, o), r.engine(t), r.opts)
+		{"no filter", Options{}, answers{leveldb: many, standardName: many}},
+		{"cache lines alone", only(CacheLineFilter), answers{leveldb: many, standardName: many, sievedb: few}},
+		{"LevelDB's alone", only(LevelDBFilter), answers{leveldb: few, standardName: few, sievedb: few}},
+		// goleveldb looks for leveldb.BuiltinBloomFilter, without the 2.
+		{"both", only(BothFilters), answers{leveldb: few, goleveldb: many, standardName: few, sievedb: few}},
+		{"both under both names", Options{BloomBits: 10, BothFilterNames: true}, answers{leveldb: few, goleveldb: few}},
+		{"binary fuse alone", only(FuseFilter), answers{leveldb: many, standardName: many, sievedb: few}},
+		{"binary fuse and LevelDB's", only(FuseAndLevelDBFilters), answers{leveldb: few, standardName: few, sievedb: few}},
+	} {
+		c.opts.TableSize = 256 << 10
+		read := func(reader, want string, engine func(testing.TB) Engine, o Options) {
+			if want == "" {
+				return
+			}
+			t.Run(c.name+", read by "+reader, func(t *testing.T) {
+				o.BloomBits, o.Paranoid = 10, true
+				reads := absentReads(t, filterSession(t, SieveDB{}, c.opts), engine(t), o)
 				t.Logf("%.2f reads for 100 lookups of absent keys", reads)
-				if (k.kind == CacheLineFilter || k.kind == FuseFilter) && r.name != "sievedb" {
-					require.Greater(t, reads, 95.0, "it is ignored")
+				if want == many {
+					require.Greater(t, reads, 95.0, want)
 				} else {
-					require.Less(t, reads, 2.0)
+					require.Less(t, reads, 2.0, want)
 				}
 			})
 		}
+		goleveldb := func(testing.TB) Engine { return GoLevelDB{} }
+		read("leveldb", c.want.leveldb, func(t testing.TB) Engine { return levelDB(t) }, Options{})
+		read("goleveldb", c.want.goleveldb, goleveldb, Options{})
+		read("goleveldb with LevelDB's name", c.want.standardName, goleveldb, Options{StandardFilterName: true})
+		read("sievedb", c.want.sievedb, func(testing.TB) Engine { return SieveDB{} }, Options{})
 	}
-}
-
-func TestGoLevelDBPassesOverOurFilterUnderItsStandardName(t *testing.T) {
-	s := filterSession(t, SieveDB{}, Options{BloomBits: 10})
-	reads := absentReads(t, s, GoLevelDB{}, Options{BloomBits: 10})
-	require.Greater(t, reads, 95.0, "goleveldb looks for leveldb.BuiltinBloomFilter, without the 2")
-}
-
-// With Options.Filters.ForGoleveldb the same filter is listed under both names:
-// goleveldb uses it without changes, LevelDB still does, and neither loses a key.
-func TestAFilterUnderBothNamesServesBoth(t *testing.T) {
-	o := Options{BloomBits: 10, BothFilterNames: true}
-	readers := map[string]func(testing.TB) Engine{
-		"goleveldb": func(testing.TB) Engine { return GoLevelDB{} },
-		"leveldb":   func(t testing.TB) Engine { return levelDB(t) },
-	}
-	for name, engine := range readers {
-		t.Run(name, func(t *testing.T) {
-			reads := absentReads(t, filterSession(t, SieveDB{}, o), engine(t), Options{BloomBits: 10})
-			t.Logf("%.2f reads for 100 lookups of absent keys", reads)
-			require.Less(t, reads, 2.0)
-		})
-	}
-}
-
-func TestLevelDBAsksOurFilterBeforeItReads(t *testing.T) {
-	s := filterSession(t, SieveDB{}, Options{BloomBits: 10})
-	d, err := levelDB(t).OpenDriver(s.dir, Options{BloomBits: 10, MustExist: true, Paranoid: true})
-	require.NoError(t, err)
-	_, _, err = d.Counters()
-	require.NoError(t, err)
-	absent := make([][]byte, absentLookups)
-	for i := range absent {
-		absent[i] = s.bytes(16)
-	}
-	_, err = d.Get(absent)
-	require.NoError(t, err)
-	_, probes, err := d.Counters()
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, probes, uint64(absentLookups*95/100))
-	require.NoError(t, d.Close())
 }

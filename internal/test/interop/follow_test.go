@@ -149,7 +149,7 @@ func (f *followed) check(e Engine, round int) {
 	refreshed := f.reader.Refresh(t.Context())
 	require.NoError(t, refreshed, "%s, round %d", e.Name(), round)
 	f.refreshes++
-	entries, err := sieveView{f.reader}.Scan(false)
+	entries, err := sieveView(f.reader).Scan(false)
 	require.NoError(t, err)
 	shown := 0
 	for _, entry := range entries {

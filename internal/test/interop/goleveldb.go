@@ -31,7 +31,7 @@ func (GoLevelDB) Open(dir string, o Options) (DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	return &goleveldbDB{goleveldbView{d}, d, counted, dir}, nil
+	return &goleveldbDB{goleveldbView(d), d, counted, dir}, nil
 }
 
 // Repair runs goleveldb's RecoverFile on the closed database in dir.
@@ -74,7 +74,7 @@ type standardName struct{ filter.Filter }
 func (standardName) Name() string { return "leveldb.BuiltinBloomFilter2" }
 
 type goleveldbDB struct {
-	goleveldbView
+	view
 	d     *leveldb.DB
 	files *countedStorage
 	dir   string
@@ -97,7 +97,7 @@ func (g *goleveldbDB) Snapshot() (Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goleveldbSnapshot{goleveldbView{s}, s}, nil
+	return goleveldbSnapshot{goleveldbView(s), s}, nil
 }
 
 // Flush flushes: a transaction begins with that.
@@ -146,54 +146,20 @@ type goleveldbReader interface {
 	NewIterator(slice *util.Range, ro *opt.ReadOptions) iterator.Iterator
 }
 
-type goleveldbView struct{ r goleveldbReader }
-
-func (v goleveldbView) Get(keys [][]byte) ([][]byte, error) {
-	values := make([][]byte, len(keys))
-	for i, key := range keys {
-		value, err := v.r.Get(key, nil)
-		if err == nil {
-			values[i] = append([]byte{}, value...)
-		} else if !errors.Is(err, leveldb.ErrNotFound) {
-			return nil, err
-		}
-	}
-	return values, nil
-}
-
-func (v goleveldbView) Scan(backward bool) ([]Entry, error) {
-	it := v.r.NewIterator(nil, nil)
-	defer it.Release()
-	var entries []Entry
-	start, step := it.First, it.Next
-	if backward {
-		start, step = it.Last, it.Prev
-	}
-	for ok := start(); ok; ok = step() {
-		entries = append(entries, copyEntry(it.Key(), it.Value()))
-	}
-	return entries, it.Error()
-}
-
-func (v goleveldbView) Seek(keys [][]byte) ([]*Entry, error) {
-	it := v.r.NewIterator(nil, nil)
-	defer it.Release()
-	entries := make([]*Entry, len(keys))
-	for i, key := range keys {
-		if it.Seek(key) {
-			e := copyEntry(it.Key(), it.Value())
-			entries[i] = &e
-		}
-	}
-	return entries, it.Error()
-}
-
-func copyEntry(key, value []byte) Entry {
-	return Entry{append([]byte{}, key...), append([]byte{}, value...)}
+// goleveldbView reads the database or a snapshot.
+func goleveldbView(r goleveldbReader) view {
+	get := func(key []byte) ([]byte, error) { return r.Get(key, nil) }
+	return view{get, leveldb.ErrNotFound, func() (cursor, func() error, error) {
+		it := r.NewIterator(nil, nil)
+		return it, func() error {
+			defer it.Release()
+			return it.Error()
+		}, nil
+	}}
 }
 
 type goleveldbSnapshot struct {
-	goleveldbView
+	view
 	s *leveldb.Snapshot
 }
 

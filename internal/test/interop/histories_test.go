@@ -207,7 +207,7 @@ func (h *history) verifyAgreement(d *db.DB) {
 	}
 	snapshot := d.NewSnapshot()
 	defer snapshot.Close()
-	require.NoError(t, model.Check(sieveView{snapshot}), "a snapshot")
+	require.NoError(t, model.Check(sieveView(snapshot)), "a snapshot")
 	values, err := d.MultiGet(keys)
 	require.NoError(t, err)
 	seen, err := snapshot.MultiGet(keys)

@@ -58,9 +58,7 @@ func TestTheOthersReadIngestedTables(t *testing.T) {
 		s.compact()
 		s.verify()
 		s.close()
-		s.openExisting(SieveDB{})
-		s.verify()
-		s.close()
+		s.check(SieveDB{})
 	})
 }
 

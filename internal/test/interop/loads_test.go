@@ -37,20 +37,26 @@ func (s *session) load(from, to int) {
 // A load has a sequence number far above all earlier ones. The other engines continue from it,
 // whether or not writes in the log followed it, and they drop no later record of the log.
 func TestTheOthersGoOnFromALoad(t *testing.T) {
-	ends := map[string]func(*session){
+	exchangeAfter(t, func(s *session) {
+		for i := range 1000 {
+			s.put(fmt.Sprintf("key%05d", i*2), string(s.bytes(60)))
+		}
+		s.load(3000, 4000) // meets nothing
+		s.load(500, 2500)  // meets much
+	})
+}
+
+// exchangeAfter lets each other engine continue from what was done, after a Close, a kill, and a kill with more in the log.
+func exchangeAfter(t *testing.T, do func(s *session)) {
+	for name, end := range map[string]func(*session){
 		"closed":                      func(s *session) { s.close() },
 		"killed":                      func(s *session) { s.kill() },
-		"killed, with a log after it": func(s *session) { s.put("key00100", "written after the load"); s.put("z", ""); s.kill() },
-	}
-	for name, end := range ends {
+		"killed, with a log after it": func(s *session) { s.put("key00100", "written after it"); s.put("z", ""); s.kill() },
+	} {
 		t.Run(name, func(t *testing.T) {
 			forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
-				s := newSession(t, SieveDB{}, Options{BloomBits: 10, WriteBufferSize: 32 << 10, TableSize: 16 << 10, LevelBase: 64 << 10, ReuseLogs: reuse})
-				for i := range 1000 {
-					s.put(fmt.Sprintf("key%05d", i*2), string(s.bytes(60)))
-				}
-				s.load(3000, 4000) // meets nothing
-				s.load(500, 2500)  // meets much
+				s := newSession(t, SieveDB{}, tiny(reuse))
+				do(s)
 				s.verify()
 				end(s)
 				s.exchange(SieveDB{}, other)
@@ -77,28 +83,15 @@ func (s *session) deleteRange(from, to int) {
 // A deleted range is removed tables and tombstones in tables. The other engines continue from it like
 // from a load, with and without a snapshot that keeps the tables of the range.
 func TestTheOthersGoOnFromADeletedRange(t *testing.T) {
-	ends := map[string]func(*session){
-		"closed":                      func(s *session) { s.close() },
-		"killed":                      func(s *session) { s.kill() },
-		"killed, with a log after it": func(s *session) { s.put("key00100", "written after it"); s.put("z", ""); s.kill() },
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
-				s := newSession(t, SieveDB{}, Options{BloomBits: 10, WriteBufferSize: 32 << 10, TableSize: 16 << 10, LevelBase: 64 << 10, ReuseLogs: reuse})
-				for i := range 4000 {
-					s.put(fmt.Sprintf("key%05d", i), string(s.bytes(60)))
-				}
-				s.deleteRange(100, 1900) // tables lie in it
-				s.put("key00500", "written again")
-				s.deleteRange(450, 510) // none does
-				snapshot := s.db.(*sieveDB).d.NewSnapshot()
-				s.deleteRange(2000, 3900)
-				require.NoError(t, snapshot.Close())
-				s.verify()
-				end(s)
-				s.exchange(SieveDB{}, other)
-			})
-		})
-	}
+	exchangeAfter(t, func(s *session) {
+		for i := range 4000 {
+			s.put(fmt.Sprintf("key%05d", i), string(s.bytes(60)))
+		}
+		s.deleteRange(100, 1900) // tables lie in it
+		s.put("key00500", "written again")
+		s.deleteRange(450, 510) // none does
+		snapshot := s.db.(*sieveDB).d.NewSnapshot()
+		s.deleteRange(2000, 3900)
+		require.NoError(t, snapshot.Close())
+	})
 }

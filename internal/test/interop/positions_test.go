@@ -11,24 +11,8 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// mover is what the iterators of SieveDB and goleveldb have in common; Seek is SieveDB's SeekGE.
-type mover interface {
-	First() bool
-	Last() bool
-	Seek(key []byte) bool
-	Next() bool
-	Prev() bool
-	Valid() bool
-	Key() []byte
-	Value() []byte
-}
-
-type sieveMover struct{ *db.Iterator }
-
-func (m sieveMover) Seek(key []byte) bool { return m.SeekGE(key) }
-
 // movesOf returns what each of some random movements showed. A seed stands for the movements.
-func movesOf(seed uint64, it mover) (shown []string) {
+func movesOf(seed uint64, it cursor) (shown []string) {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	for range 300 {
 		var name string
@@ -80,7 +64,7 @@ func TestIteratorPositionsAreThoseOfGoLevelDB(t *testing.T) {
 				for seed := range uint64(seeds) {
 					it, err := s.db.(*sieveDB).d.NewIterator(&db.IterOptions{LowerBound: bounds.Start, UpperBound: bounds.Limit})
 					require.NoError(t, err)
-					want = append(want, movesOf(seed, sieveMover{it}))
+					want = append(want, movesOf(seed, sieveCursor{it}))
 					require.NoError(t, it.Close())
 				}
 			}

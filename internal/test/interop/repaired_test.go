@@ -27,9 +27,7 @@ func TestTheMarkOfACloseDoesNotRefuseWhatAnotherEngineRepaired(t *testing.T) {
 						require.True(t, s.reopened())
 						s.verify()
 						s.close()
-						s.openExisting(other)
-						s.verify()
-						s.close()
+						s.check(other)
 					})
 				}
 			}

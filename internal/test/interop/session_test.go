@@ -105,6 +105,14 @@ func (s *session) verify() {
 	require.NoError(s.t, s.model.Check(s.db), "%s reads", s.engine.Name())
 }
 
+// check opens the database with an engine, verifies what it reads, and closes it.
+func (s *session) check(e Engine) {
+	s.t.Helper()
+	s.openExisting(e)
+	s.verify()
+	s.close()
+}
+
 // bytes returns n random bytes.
 func (s *session) bytes(n int) []byte {
 	b := make([]byte, n)
@@ -152,10 +160,6 @@ func (s *session) exchange(writer, reader Engine) {
 	s.verify()
 	s.kill()
 
-	s.openExisting(reader)
-	s.verify()
-	s.close()
-	s.openExisting(writer)
-	s.verify()
-	s.close()
+	s.check(reader)
+	s.check(writer)
 }

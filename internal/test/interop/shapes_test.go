@@ -15,6 +15,11 @@ var small = Options{
 	BloomBits: 10, WriteBufferSize: 64 << 10, BlockSize: 1 << 10, TableSize: 32 << 10, LevelBase: 64 << 10,
 }
 
+// tiny options make several levels out of a hundred kilobytes.
+func tiny(reuseLogs bool) Options {
+	return Options{BloomBits: 10, WriteBufferSize: 32 << 10, TableSize: 16 << 10, LevelBase: 64 << 10, ReuseLogs: reuseLogs}
+}
+
 func with(o Options, change func(*Options)) Options {
 	change(&o)
 	return o

@@ -26,7 +26,7 @@ func (SieveDB) Open(dir string, o Options) (DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sieveDB{sieveView{d}, d, dir, 0}, nil
+	return &sieveDB{sieveView(d), d, dir, 0}, nil
 }
 
 func sieveOptions(o Options) (*db.Options, error) {
@@ -74,7 +74,7 @@ func sieveFilter(o Options) filter.Policy {
 }
 
 type sieveDB struct {
-	sieveView
+	view
 	d     *db.DB
 	dir   string
 	reads uint64
@@ -94,7 +94,7 @@ func (s *sieveDB) Write(ops []Op, sync bool) error {
 
 func (s *sieveDB) Snapshot() (Snapshot, error) {
 	snapshot := s.d.NewSnapshot()
-	return sieveSnapshot{sieveView{snapshot}, snapshot}, nil
+	return sieveSnapshot{sieveView(snapshot), snapshot}, nil
 }
 
 func (s *sieveDB) Flush() error { return s.d.Flush() }
@@ -133,53 +133,23 @@ type sieveReader interface {
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 }
 
-type sieveView struct{ r sieveReader }
+type sieveCursor struct{ *db.Iterator }
 
-func (v sieveView) Get(keys [][]byte) ([][]byte, error) {
-	values := make([][]byte, len(keys))
-	for i, key := range keys {
-		value, err := v.r.Get(key)
-		if err == nil {
-			values[i] = append([]byte{}, value...)
-		} else if !errors.Is(err, db.ErrNotFound) {
-			return nil, err
+func (c sieveCursor) Seek(key []byte) bool { return c.SeekGE(key) }
+
+// sieveView reads the store or a snapshot.
+func sieveView(r sieveReader) view {
+	return view{r.Get, db.ErrNotFound, func() (cursor, func() error, error) {
+		it, err := r.NewIterator(nil)
+		if err != nil {
+			return nil, nil, err
 		}
-	}
-	return values, nil
-}
-
-func (v sieveView) Scan(backward bool) (entries []Entry, err error) {
-	it, err := v.r.NewIterator(nil)
-	if err != nil {
-		return nil, err
-	}
-	start, step := it.First, it.Next
-	if backward {
-		start, step = it.Last, it.Prev
-	}
-	for ok := start(); ok; ok = step() {
-		entries = append(entries, copyEntry(it.Key(), it.Value()))
-	}
-	return entries, it.Close()
-}
-
-func (v sieveView) Seek(keys [][]byte) ([]*Entry, error) {
-	it, err := v.r.NewIterator(nil)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]*Entry, len(keys))
-	for i, key := range keys {
-		if it.SeekGE(key) {
-			e := copyEntry(it.Key(), it.Value())
-			entries[i] = &e
-		}
-	}
-	return entries, it.Close()
+		return sieveCursor{it}, it.Close, nil
+	}}
 }
 
 type sieveSnapshot struct {
-	sieveView
+	view
 	s *db.Snapshot
 }
 

@@ -284,9 +284,7 @@ func TestEveryLevelPopulatedByLevelDB(t *testing.T) {
 	}
 	s.kill()
 	left := s.dir
-	s.openExisting(SieveDB{})
-	s.verify()
-	s.close()
+	s.check(SieveDB{})
 	s.dir = copyOf(t, left)
 	s.exchange(theLevelDB, SieveDB{})
 	s.exchange(GoLevelDB{}, SieveDB{})
@@ -366,9 +364,7 @@ func TestLevelDBAppendsToOurLogAndManifest(t *testing.T) {
 		s.change()
 		s.close()
 	}
-	s.openExisting(SieveDB{})
-	s.verify()
-	s.close()
+	s.check(SieveDB{})
 }
 
 func TestWeAndTheOthersLockEachOtherOut(t *testing.T) {
@@ -383,9 +379,7 @@ func TestWeAndTheOthersLockEachOtherOut(t *testing.T) {
 		s.put("k2", "v")
 		s.verify()
 		s.close()
-		s.openExisting(second)
-		s.verify()
-		s.close()
+		s.check(second)
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 // it, through snapshots too, write over it, compact it, and hand it back.
 func TestTheOthersGoOnFromSequenceNumberZero(t *testing.T) {
 	forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
-		s := newSession(t, SieveDB{}, Options{BloomBits: 10, WriteBufferSize: 32 << 10, TableSize: 16 << 10, LevelBase: 64 << 10, ReuseLogs: reuse})
+		s := newSession(t, SieveDB{}, tiny(reuse))
 		for i := range 3000 {
 			s.put(fmt.Sprintf("key%05d", i*7%3000), string(s.bytes(60)))
 		}

@@ -28,7 +28,7 @@
 //   'S'  take a snapshot -> id u32            'R'  release it: id u32
 //   'C'  compact: twice (bounded 1 byte, string)
 //   'P'  property: name -> string
-//   'N'  counters -> reads of tables u64, filter probes u64; both begin again at 0
+//   'N'  counter -> reads of tables u64, which begins again at 0
 //   'B'  run the background work that was held back (open's background=held)
 //   'V'  repair the database: what 'O' takes; nothing is open after it
 //   'Q'  close the database, reply, end
@@ -104,7 +104,6 @@ void PutString(std::string* out, const Slice& s) {
 }
 
 std::atomic<uint64_t> table_reads(0);
-std::atomic<uint64_t> filter_probes(0);
 
 // CountedFile counts the reads of a table file.
 class CountedFile : public leveldb::RandomAccessFile {
@@ -159,24 +158,6 @@ class DriverEnv : public leveldb::EnvWrapper {
   std::deque<std::pair<void (*)(void*), void*> > held_;
 };
 
-// CountedPolicy is LevelDB's own policy with its probes counted.
-class CountedPolicy : public leveldb::FilterPolicy {
- public:
-  explicit CountedPolicy(int bits_per_key) : policy_(leveldb::NewBloomFilterPolicy(bits_per_key)) {}
-  ~CountedPolicy() override { delete policy_; }
-  const char* Name() const override { return policy_->Name(); }
-  void CreateFilter(const Slice* keys, int n, std::string* dst) const override {
-    policy_->CreateFilter(keys, n, dst);
-  }
-  bool KeyMayMatch(const Slice& key, const Slice& filter) const override {
-    filter_probes++;
-    return policy_->KeyMayMatch(key, filter);
-  }
-
- private:
-  const leveldb::FilterPolicy* policy_;
-};
-
 // NamedComparator orders bytewise, or the other way round, under a name of its own.
 class NamedComparator : public leveldb::Comparator {
  public:
@@ -212,7 +193,7 @@ class Driver {
       else if (name == "create_if_missing") o.create_if_missing = number != 0;
       else if (name == "paranoid_checks") o.paranoid_checks = number != 0;
       else if (name == "verify_checksums") read_.verify_checksums = number != 0;
-      else if (name == "bloom_bits") o.filter_policy = new CountedPolicy(static_cast<int>(number));
+      else if (name == "bloom_bits") o.filter_policy = leveldb::NewBloomFilterPolicy(static_cast<int>(number));
       else if (name == "compression") o.compression = CompressionOf(value);
       else if (name == "write_buffer_size") o.write_buffer_size = number;
       else if (name == "block_size") o.block_size = number;
@@ -259,7 +240,6 @@ class Driver {
       }
       case 'N':
         PutNumber(out, table_reads.exchange(0), 8);
-        PutNumber(out, filter_probes.exchange(0), 8);
         return Status::OK();
       case 'B':
         env_.RunHeld();

@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -224,12 +225,7 @@ func (m *maker) listing() string {
 	for _, key := range m.model.Keys() {
 		fmt.Fprintf(&b, "put %s %s\n", text([]byte(key)), text(m.model.Value(key)))
 	}
-	var deleted []string
-	for key := range m.deleted {
-		deleted = append(deleted, key)
-	}
-	slices.Sort(deleted)
-	for _, key := range deleted {
+	for _, key := range slices.Sorted(maps.Keys(m.deleted)) {
 		fmt.Fprintf(&b, "del %s\n", text([]byte(key)))
 	}
 	return b.String()
