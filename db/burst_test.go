@@ -37,7 +37,7 @@ func TestFlushOfNothingEndsABurst(t *testing.T) {
 			require.NoError(t, d.Put(testKey(1), testValue(i), NoSync))
 			require.NoError(t, d.Flush())
 		}
-		d.compactor.NoteFull()
+		d.compactor.BeginBurst()
 		release()
 		require.NoError(t, d.Flush())
 		synctest.Wait()

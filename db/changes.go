@@ -290,7 +290,7 @@ func (d *DB) commitChanges() *commit.Changes {
 	}
 	return &commit.Changes{
 		SwitchLog:  d.feeds.kept.SwitchLog,
-		KeepFailed: func(logged, last uint64) error { return d.feeds.kept.NoteFailed(logged, last, d.set.ManifestNum()) },
+		KeepFailed: func(logged, last uint64) error { return d.feeds.kept.RecordFailed(logged, last, d.set.ManifestNum()) },
 		Wake: func() {
 			if d.feeds.kept.Watched() {
 				d.feeds.kept.Wake()

@@ -81,8 +81,8 @@ func (c *BlockCache) count(b *Block, n int64) {
 // register counts a block that is made for the cache, and its memory as memory that is read at random.
 func (c *BlockCache) register(b *Block) {
 	c.count(b, 1)
-	hugepages.Note(b.data)
-	hugepages.Note(restBytes(b.rest))
+	hugepages.Count(b.data)
+	hugepages.Count(restBytes(b.rest))
 }
 
 // load returns the block of slot. If it is in the cache by now, or another goroutine

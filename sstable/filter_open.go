@@ -42,7 +42,7 @@ func (r *Reader) openFilter() error {
 			return true
 		}
 		r.filter = f
-		hugepages.Note(f.data)
+		hugepages.Count(f.data)
 		r.status = FilterStatus{State: FilterPerBlock, Policy: name, Damaged: r.status.Damaged, Err: r.status.Err}
 		if f.whole {
 			r.status.State = FilterWholeTable

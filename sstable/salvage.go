@@ -49,7 +49,7 @@ type SalvageGap struct {
 	After, Before []byte
 }
 
-func (s *SalvageReport) note(err error) {
+func (s *SalvageReport) record(err error) {
 	if s.Err == nil {
 		s.Err = err
 	}
@@ -89,14 +89,14 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 			err = s.checkBounds()
 		}
 	case onlyIO(err) == nil:
-		s.rep.note(err)
+		s.rep.record(err)
 		s.rep.IndexLost = true
 		err = s.byChecksum(uint64(size))
 	}
 	if err == errKeysUnfold {
 		err = nil
 		err := base.Corruptf(dataPart, -1, "the keys expand to more than %d bytes; the remaining ones are not read", maxSalvageKeys(size))
-		s.rep.note(base.InFile(err, o.Name, -1))
+		s.rep.record(base.InFile(err, o.Name, -1))
 		s.beginGap()
 	}
 	s.endGap(nil)
@@ -156,7 +156,7 @@ func (s *salvager) open() (*index, error) {
 		return nil, ioErr
 	}
 	if err != nil {
-		s.rep.note(err)
+		s.rep.record(err)
 	}
 	s.filters = filters
 	s.rep.Properties, _, err = r.CheckProperties()
@@ -164,7 +164,7 @@ func (s *salvager) open() (*index, error) {
 		return nil, ioErr
 	}
 	if err != nil {
-		s.rep.note(err)
+		s.rep.record(err)
 	}
 	stored, err := r.readStoredIndex()
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *salvager) checkBounds() error {
 		return ioErr
 	}
 	if err != nil {
-		s.rep.note(err)
+		s.rep.record(err)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (s *salvager) block(it *Iter, i int) error {
 	}
 	if !it.failed() {
 		if s.prev != nil && base.CompareInternal(it.r.cmp, s.prev, it.ix.separator(i)) > 0 {
-			s.rep.note(s.located(h, "its last entry sorts after its separator in the index"))
+			s.rep.record(s.located(h, "its last entry sorts after its separator in the index"))
 		}
 		s.rep.Blocks++
 		return nil
@@ -246,7 +246,7 @@ func (s *salvager) located(h handle, detail string) error {
 }
 
 func (s *salvager) loseBlock(h handle, err error) {
-	s.rep.note(err)
+	s.rep.record(err)
 	s.beginGap()
 	s.rep.BlocksLost++
 	s.rep.BytesLost += h.Size + blockTrailerLen
@@ -260,12 +260,12 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 	h := ix.block(i)
 	switch cmp := s.r.cmp; {
 	case s.prev != nil && base.CompareInternal(cmp, s.prev, ikey) >= 0:
-		s.rep.note(s.located(h, "an entry does not sort after the previous one"))
+		s.rep.record(s.located(h, "an entry does not sort after the previous one"))
 	case first && i > 0 && base.CompareInternal(cmp, ix.separator(i-1), ikey) >= 0:
-		s.rep.note(s.located(h, "its first entry does not sort after the separator of the previous block"))
+		s.rep.record(s.located(h, "its first entry does not sort after the separator of the previous block"))
 	default:
 		if name, denied := s.filters.Denies(base.UserKey(ikey), h.Offset); denied {
-			s.rep.note(s.located(h, "the filter "+strconv.Quote(name)+" denies a key that the block holds"))
+			s.rep.record(s.located(h, "the filter "+strconv.Quote(name)+" denies a key that the block holds"))
 		}
 	}
 }
@@ -344,7 +344,7 @@ func (s *salvager) unlistedBlock(h handle, size uint64) (isData bool, err error)
 	data, err := s.r.readBlock(h, dataPart)
 	if err != nil {
 		if errors.Is(err, base.ErrNewer) {
-			s.rep.note(err)
+			s.rep.record(err)
 		}
 		return false, onlyIO(err)
 	}

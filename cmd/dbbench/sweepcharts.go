@@ -119,7 +119,7 @@ func (out *sweep) ratesChart(c *chart.Chart, x, y chart.Axis, t *tableRates, flo
 	if floor >= y.Low {
 		bloom, _ := findSweepKind("bloom")
 		c.Level(bloom.series, "floor", floor)
-		c.Note(bloom.series, floor, rateText(floor)+" share a 32-bit hash")
+		c.Annotate(bloom.series, floor, rateText(floor)+" share a 32-bit hash")
 	}
 	for _, k := range out.measuredKinds() {
 		var measured, predicted []chart.Point

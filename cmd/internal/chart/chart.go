@@ -81,8 +81,8 @@ func (c *Chart) Level(s Series, style string, y float64) {
 	c.segment("line "+style+" "+s.Class(), c.x.from, c.x.to, c.y.at(y), c.y.at(y))
 }
 
-// Note writes a text below a level, at the right end of the plot.
-func (c *Chart) Note(s Series, y float64, note string) {
+// Annotate writes a text below a level, at the right end of the plot.
+func (c *Chart) Annotate(s Series, y float64, note string) {
 	c.text(c.x.to-4, c.y.at(y)+lineHeight+2, "note end "+s.Class(), note)
 }
 

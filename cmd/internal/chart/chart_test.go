@@ -124,7 +124,7 @@ func sampleChart() *Chart {
 		c.End(s, 1000, fmt.Sprintf("series %d", s))
 	}
 	c.Level(1, "floor", 2)
-	c.Note(1, 2, "a note")
+	c.Annotate(1, 2, "a note")
 	c.Name(2, Point{X: 5, Y: 10}, "a point")
 	c.RowName(30, "a row")
 	c.Lollipop(3, 4, 40, "a value")

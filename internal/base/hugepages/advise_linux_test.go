@@ -44,7 +44,7 @@ func TestFreedMemoryIsNotAdvised(t *testing.T) {
 	Done(arena)
 	require.Zero(t, advised(t, start, end))
 
-	Note(arena) // as if the arena's memory had blocks of a cache
+	Count(arena) // as if the arena's memory had blocks of a cache
 	for busy := true; busy; {
 		heap.mu.Lock()
 		busy = heap.working
@@ -54,7 +54,7 @@ func TestFreedMemoryIsNotAdvised(t *testing.T) {
 	pieces := make([][]byte, 4000)
 	for i := range pieces {
 		pieces[i] = make([]byte, 4096)
-		Note(pieces[i])
+		Count(pieces[i])
 	}
 	for busy := true; busy; {
 		heap.mu.Lock()

@@ -26,7 +26,7 @@ import (
 // size differs, some requests are missing or have no effect.
 const size = 2 << 20
 
-// enough is the number of bytes of a large page that must have been noted before it is requested:
+// enough is the number of bytes of a large page that must have been counted before it is requested:
 // the remaining bytes may be memory that was not in use and is allocated for the page.
 const enough = size / 2
 
@@ -64,47 +64,47 @@ func within(start, end uintptr) (from, to uintptr) {
 	return to - (to-start)&^(size-1), to
 }
 
-// heap tracks the noted bytes of the process's heap.
+// heap tracks the counted bytes of the process's heap.
 var heap = tracker{collapse: collapse}
 
-// Note says that b will be in use for long and be read at random. When half of a large page has
-// been noted, a separate goroutine moves it onto one, which takes about a millisecond. b may be
+// Count counts b as memory that will be in use for long and be read at random. When half of a large
+// page has been counted, a separate goroutine moves it onto one, which takes about a millisecond. b may be
 // anywhere in Go's heap and need not outlive the call. A call takes about ten nanoseconds, with a
 // lock.
-func Note(b []byte) {
+func Count(b []byte) {
 	if len(b) == 0 || !canCollapse() {
 		return
 	}
 	start := uintptr(unsafe.Pointer(&b[0]))
 	for end := start + uintptr(len(b)); start < end; {
 		n := min(end, start&^(size-1)+size) - start
-		heap.note(start/size, int(n))
+		heap.count(start/size, int(n))
 		start += n
 	}
 }
 
-// tracker counts the noted bytes in each large page of the address space. It does not subtract
+// tracker adds up the counted bytes in each large page of the address space. It does not subtract
 // freed memory: the allocator reuses it for another object of the same size.
 type tracker struct {
 	collapse func(page uintptr)
 
 	mu      sync.Mutex
-	noted   map[uintptr]int // bytes, by page number; a page with enough bytes was requested
+	counted map[uintptr]int // bytes, by page number; a page with enough bytes was requested
 	waiting []uintptr       // pages to collapse
 	working bool            // a goroutine collapses the waiting pages
 }
 
-func (t *tracker) note(page uintptr, n int) {
+func (t *tracker) count(page uintptr, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.noted[page]
+	before := t.counted[page]
 	if before >= enough {
 		return
 	}
-	if t.noted == nil {
-		t.noted = make(map[uintptr]int)
+	if t.counted == nil {
+		t.counted = make(map[uintptr]int)
 	}
-	t.noted[page] = before + n
+	t.counted[page] = before + n
 	if before+n < enough {
 		return
 	}

@@ -52,30 +52,30 @@ func recordingTracker() (t *tracker, pages func() []uintptr) {
 	}
 }
 
-func TestPageIsCollapsedOnceHalfIsNoted(t *testing.T) {
+func TestPageIsCollapsedOnceHalfIsCounted(t *testing.T) {
 	tr, pages := recordingTracker()
 	for range 255 {
-		tr.note(7, 4096)
-		tr.note(9, 4096)
+		tr.count(7, 4096)
+		tr.count(9, 4096)
 	}
 	require.Empty(t, pages())
-	tr.note(9, 4096)
+	tr.count(9, 4096)
 	require.Equal(t, []uintptr{9}, pages())
 	for range 2000 {
-		tr.note(9, 4096)
+		tr.count(9, 4096)
 	}
 	require.Equal(t, []uintptr{9}, pages())
-	tr.note(7, 4096)
+	tr.count(7, 4096)
 	require.Equal(t, []uintptr{9, 7}, pages())
 }
 
-func TestConcurrentNotesCollapseEachPageOnce(t *testing.T) {
+func TestConcurrentCountsCollapseEachPageOnce(t *testing.T) {
 	tr, pages := recordingTracker()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for i := range 4000 {
-				tr.note(uintptr(i%50), size/100)
+				tr.count(uintptr(i%50), size/100)
 			}
 		})
 	}
@@ -89,21 +89,21 @@ func TestConcurrentNotesCollapseEachPageOnce(t *testing.T) {
 	}
 }
 
-// TestMemoryIsUnchanged notes and advises real memory.
+// TestMemoryIsUnchanged counts and advises real memory.
 func TestMemoryIsUnchanged(t *testing.T) {
 	arena := make([]byte, 5*size)
 	Want(arena)
 	Want(nil)
 	Done(arena)
 	Done(nil)
-	Note(nil)
+	Count(nil)
 	pieces := make([][]byte, 4000)
 	for i := range pieces {
 		pieces[i] = make([]byte, 2300)
 		for j := range pieces[i] {
 			pieces[i][j] = byte(i)
 		}
-		Note(pieces[i])
+		Count(pieces[i])
 	}
 	for busy := true; busy; {
 		heap.mu.Lock()

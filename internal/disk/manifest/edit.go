@@ -206,7 +206,7 @@ func (d *editDecoder) pointer() (level int, key []byte) {
 	if d.err != nil {
 		return level, key
 	}
-	if err := new(Recorded).note(level, key); errors.Is(err, base.ErrNewer) {
+	if err := new(Recorded).apply(level, key); errors.Is(err, base.ErrNewer) {
 		d.err = err
 	} else if err != nil {
 		d.fail("%v", err)

@@ -141,7 +141,7 @@ func (l *loading) read(fs vfs.FS, path string, limit int64, take func(record []b
 func (l *loading) collectNumbers() func(record []byte) error {
 	var e Edit
 	deletions := editVisitor{pointer: func(level int, key []byte) {
-		_ = l.recorded.note(level, key) // decodeEdit has checked it
+		_ = l.recorded.apply(level, key) // decodeEdit has checked it
 	}, deleted: func(level int, num uint64) {
 		if bits := l.levels[num]; bits&(1<<level) != 0 {
 			l.count--

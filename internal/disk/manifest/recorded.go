@@ -89,9 +89,9 @@ func (r *Recorded) appendPointer(to []CompactPointer) []CompactPointer {
 // AddTo makes e record r, for WriteFile. A Set adds what it records by itself.
 func (r *Recorded) AddTo(e *Edit) { e.CompactPointers = r.appendPointer(e.CompactPointers) }
 
-// note takes what a pointer records, if it is one that does. Those of later edits replace what is there,
+// apply takes what a pointer records, if it is one that does. Those of later edits replace what is there,
 // but the time never goes back. It returns why the record cannot be used.
-func (r *Recorded) note(level int, key []byte) error {
+func (r *Recorded) apply(level int, key []byte) error {
 	if level != recordedLevel {
 		return nil
 	}
@@ -112,16 +112,16 @@ func (r *Recorded) note(level int, key []byte) error {
 	return err
 }
 
-// Note takes what an edit records; see note. DecodeEdit has checked that.
-func (r *Recorded) Note(e *Edit) {
+// Apply takes what an edit records; see apply. DecodeEdit has checked that.
+func (r *Recorded) Apply(e *Edit) {
 	for _, p := range e.CompactPointers {
-		_ = r.note(p.Level, p.Key)
+		_ = r.apply(p.Level, p.Key)
 	}
 }
 
 // Recorded returns what p records about the database; ok is false if p is another pointer.
 func (p CompactPointer) Recorded() (r Recorded, ok bool) {
-	err := r.note(p.Level, p.Key)
+	err := r.apply(p.Level, p.Key)
 	return r, err == nil && (r.Time > 0 || len(r.Prefixes) > 0 || len(r.optional) > 0)
 }
 

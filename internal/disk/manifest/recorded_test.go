@@ -26,7 +26,7 @@ func TestTheBytesOfARecord(t *testing.T) {
 	e, err := DecodeEdit(raw)
 	require.NoError(t, err)
 	var r Recorded
-	r.Note(e)
+	r.Apply(e)
 	require.Equal(t, Recorded{Time: 1_700_000_000_000, Prefixes: [][]byte{[]byte("cache/"), []byte("session/")}}, r)
 	var again Edit
 	r.AddTo(&again)
@@ -80,7 +80,7 @@ func TestARecordOfAnEarlierVersionHasUnknownPrefixes(t *testing.T) {
 	p := CompactPointer{Level: recordedLevel, Key: base.AppendInternalKey(nil, user, 0, base.KindDelete)}
 	var r Recorded
 	require.False(t, r.PrefixesUnknown())
-	require.NoError(t, r.note(p.Level, p.Key))
+	require.NoError(t, r.apply(p.Level, p.Key))
 	require.Equal(t, Recorded{Time: 77}, r)
 	require.True(t, r.PrefixesUnknown())
 	r.Prefixes = [][]byte{{}}
@@ -91,7 +91,7 @@ func TestARecordOfAnEarlierVersionHasUnknownPrefixes(t *testing.T) {
 		{Level: 5, Key: recordedPointer(field(3)).Key},
 	} {
 		var none Recorded
-		require.NoError(t, none.note(other.Level, other.Key))
+		require.NoError(t, none.apply(other.Level, other.Key))
 		require.Equal(t, Recorded{}, none, "LevelDB's own pointers")
 	}
 }
@@ -101,7 +101,7 @@ func TestUnknownFieldsOfARecordAreRefusedOrKept(t *testing.T) {
 	kept := append(field(firstOptional, 1, 2, 3), field(1000)...)
 	var r Recorded
 	p := recordedPointer(append(field(recordedTime, 9, 0, 0, 0, 0, 0, 0, 0), kept...))
-	require.NoError(t, r.note(p.Level, p.Key))
+	require.NoError(t, r.apply(p.Level, p.Key))
 	require.EqualValues(t, 9, r.Time)
 	require.Equal(t, []CompactPointer{p}, r.appendPointer(nil))
 
@@ -140,7 +140,7 @@ func FuzzDecodeRecorded(f *testing.F) {
 		}
 		var again Recorded
 		for _, p := range r.appendPointer(nil) {
-			require.NoError(t, again.note(p.Level, p.Key))
+			require.NoError(t, again.apply(p.Level, p.Key))
 		}
 		require.Equal(t, r, again, "what is accepted is written back")
 	})

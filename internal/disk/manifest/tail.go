@@ -153,7 +153,7 @@ func (t *Tail) readEdits(have *Reading) (r *Reading, fresh bool, err error) {
 		if err != nil {
 			return nil, false, base.InFile(err, path, t.log.Offset())
 		}
-		next.note(e)
+		next.apply(e)
 		edits = append(edits, e)
 	}
 	if len(edits) == 0 {
@@ -165,8 +165,8 @@ func (t *Tail) readEdits(have *Reading) (r *Reading, fresh bool, err error) {
 	return &next, false, nil
 }
 
-// note takes the numbers of an edit.
-func (r *Reading) note(e *Edit) {
+// apply takes the numbers of an edit.
+func (r *Reading) apply(e *Edit) {
 	for _, n := range []struct {
 		into *uint64
 		from OptionalNum
@@ -180,7 +180,7 @@ func (r *Reading) note(e *Edit) {
 	for _, a := range e.Added {
 		r.raiseLastSeq(a.File)
 	}
-	r.Recorded.Note(e)
+	r.Recorded.Apply(e)
 }
 
 // Discard releases a reading that is not published.
@@ -239,7 +239,7 @@ func (t *Tail) Unread() (u Unread, err error) {
 			return u, err
 		}
 		if e, err := DecodeEdit(record); err == nil {
-			r.note(e)
+			r.apply(e)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type Throttle struct {
 	limit atomic.Pointer[writeLimit] // nil if writes are not limited
 	owed  time.Duration              // used by the leader only; slept off once it is worth a timer
 	// flushRate is a running mean of flush speed, in arena bytes per second, or 0 if it is
-	// not known yet. Only Update and NoteFlush use it, and only one of them runs at a time.
+	// not known yet. Only Update and ObserveFlush use it, and only one of them runs at a time.
 	flushRate float64
 
 	waiting atomic.Pointer[writeLimit] // the limit the leader is sleeping for, nil if it is not
@@ -106,9 +106,9 @@ func (t *Throttle) Update(level0, memtables int) {
 	t.limit.Store(limit)
 }
 
-// NoteFlush records that the flush of a memtable of size bytes took that long. A memtable
+// ObserveFlush records that the flush of a memtable of size bytes took that long. A memtable
 // less than half full is ignored, since a sync dominates the duration of its flush.
-func (t *Throttle) NoteFlush(size, capacity int, took time.Duration) {
+func (t *Throttle) ObserveFlush(size, capacity int, took time.Duration) {
 	if size < capacity/2 {
 		return
 	}

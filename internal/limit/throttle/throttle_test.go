@@ -30,8 +30,8 @@ func TestWriteLimitFollowsTheBacklog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			th := New(Options{Limits: Limits{L0SlowdownTrigger: 100, L0StopTrigger: 110, MaxMemtables: 2}})
 			if c.flushRate > 0 {
-				th.NoteFlush(int(c.flushRate), int(c.flushRate), time.Second)
-				th.NoteFlush(int(c.flushRate)/3, int(c.flushRate), time.Hour) // half empty: ignored
+				th.ObserveFlush(int(c.flushRate), int(c.flushRate), time.Second)
+				th.ObserveFlush(int(c.flushRate)/3, int(c.flushRate), time.Hour) // half empty: ignored
 			}
 			th.Update(c.tables, c.queued)
 			limit := th.limit.Load()

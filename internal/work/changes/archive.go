@@ -73,11 +73,11 @@ func (a *Archive) SwitchLog(logged, last, num uint64) {
 	a.beginLocked(last+1, num)
 }
 
-// NoteFailed records durably that the records of the active log after the number logged, up to last, are those of
+// RecordFailed records durably that the records of the active log after the number logged, up to last, are those of
 // failed writes. Later the name of the log in the archive has these numbers. The note is for a crash before that: when
 // the database no longer needs the log, nothing else says which of its records count. manifest is the number of the
 // MANIFEST.
-func (a *Archive) NoteFailed(logged, last, manifest uint64) error {
+func (a *Archive) RecordFailed(logged, last, manifest uint64) error {
 	a.mu.Lock()
 	s := *a.active()
 	a.mu.Unlock()
@@ -93,13 +93,13 @@ func (a *Archive) NoteFailed(logged, last, manifest uint64) error {
 	return errors.Wrap(base.NoSpace(err), "sievedb: recording a failed write for DB.Changes")
 }
 
-// failurePath returns the path of the note that NoteFailed writes about a log.
+// failurePath returns the path of the note that RecordFailed writes about a log.
 func (a *Archive) failurePath(s segment) string {
 	s.pending = true
 	return filepath.Join(a.dir, s.name())
 }
 
-// removeNote removes the note of NoteFailed about a log. It is called once the log has its name in the archive. If a
+// removeNote removes the note of RecordFailed about a log. It is called once the log has its name in the archive. If a
 // crash leaves the note, nothing depends on it.
 func (a *Archive) removeNote(s segment) error {
 	if err := a.o.FS.Remove(a.failurePath(s)); !errors.Is(err, fs.ErrNotExist) {

@@ -265,7 +265,7 @@ func TestRecordsOfWritesThatFailed(t *testing.T) {
 		require.NoError(t, s.open())
 		s.put("a")
 		s.write(2, "failed", "f")
-		require.NoError(t, s.a.NoteFailed(1, 4, s.manifest))
+		require.NoError(t, s.a.RecordFailed(1, 4, s.manifest))
 		stuck = !moved
 		require.Equal(t, moved, s.flushWith(4) == nil)
 		s.put("b")
@@ -283,7 +283,7 @@ func TestANoteFromBeforeAnotherOpening(t *testing.T) {
 		s := opened(t)
 		s.put("a")
 		s.write(2, "failed")
-		require.NoError(t, s.a.NoteFailed(1, 2, s.manifest))
+		require.NoError(t, s.a.RecordFailed(1, 2, s.manifest))
 		s.seq = 2
 		s.manifest, s.logNum = manifest, s.num+1 // killed before the log moved
 		require.NoError(t, s.open())
@@ -297,11 +297,11 @@ func TestANoteFromBeforeAnotherOpening(t *testing.T) {
 	s := opened(t)
 	s.put("a")
 	s.write(2, "failed")
-	require.NoError(t, s.a.NoteFailed(1, 2, s.manifest))
+	require.NoError(t, s.a.RecordFailed(1, 2, s.manifest))
 	s.seq = 2 // killed before the flush: the log is replayed with its last record
 	require.NoError(t, s.open())
 	s.requireRead(0, "a", "failed")
-	require.NoError(t, s.a.NoteFailed(2, 2, s.manifest)) // nothing failed
+	require.NoError(t, s.a.RecordFailed(2, 2, s.manifest)) // nothing failed
 	require.Equal(t, []string{"1-2.log"}, s.names())
 }
 
@@ -670,7 +670,7 @@ func TestAnArchiveThatCannotBeWritten(t *testing.T) {
 	s.put("b")
 	require.NoError(t, s.load(Load, Event{}, "l"))
 	require.NoError(t, s.flush())
-	require.NoError(t, s.a.NoteFailed(1, 2, 3))
+	require.NoError(t, s.a.RecordFailed(1, 2, 3))
 	_, err := s.read(0)
 	require.ErrorContains(t, err, "no changes are kept since the database was opened")
 	_, err = s.a.Oldest()
@@ -691,7 +691,7 @@ func TestAnErrorAtEachOperation(t *testing.T) {
 			return
 		}
 		_ = s.a.SetCursor("c", 105, s.seq)
-		_ = s.a.NoteFailed(s.seq, s.seq+2, s.manifest)
+		_ = s.a.RecordFailed(s.seq, s.seq+2, s.manifest)
 		_ = s.flushWith(s.seq + 2)
 		_ = s.a.DropCursor("c")
 	}

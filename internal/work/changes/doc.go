@@ -9,7 +9,7 @@
 //
 //	11-20.log       the records of the numbers 11 to 20
 //	21-28-30.log    the last record ends at 28; 29 and 30 were used by writes that failed
-//	21-28-30.log.pending  says so before the log has that name (NoteFailed)
+//	21-28-30.log.pending  says so before the log has that name (RecordFailed)
 //	31-300.load     a load, which the log does not have; .ingest and .delete are the other kinds
 //
 // Each segment begins where the one before ends. The chain ends with the logs that are still

@@ -43,7 +43,7 @@ func NewRecovered(files manifest.DirFiles, state manifest.State, lastSeq uint64,
 type Plan struct {
 	keep   []*segment // the chain up to LastSeq; logs that have not been moved yet are live
 	remove []*segment // the oldest first
-	notes  []*segment // of NoteFailed
+	notes  []*segment // of RecordFailed
 	names  []string   // of the subdirectory
 	last   uint64
 }
@@ -188,7 +188,7 @@ func (a *Archive) scanLogs(p *Plan, r Recovered) (logs []*segment, err error) {
 	return logs, nil
 }
 
-// applyNote sets the last numbers of a log to those of its note (NoteFailed).
+// applyNote sets the last numbers of a log to those of its note (RecordFailed).
 func (a *Archive) applyNote(p *Plan, s *segment, manifest uint64) error {
 	for _, n := range p.notes {
 		if n.first != s.first || s.last < n.logged || s.last > n.last {

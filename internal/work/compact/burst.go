@@ -20,7 +20,7 @@ type burst struct {
 	watching bool      // a goroutine waits for the end
 }
 
-func (b *burst) note() { b.full = time.Now() }
+func (b *burst) begin() { b.full = time.Now() }
 
 func (b *burst) end() { b.full = time.Time{} }
 
@@ -39,11 +39,11 @@ func (t *Tuning) burstTrigger() int {
 	return max(t.L0Trigger, min(2*t.L0Trigger, t.L0SlowdownTrigger*2/3))
 }
 
-// NoteFull records that a memtable has become full.
-func (s *Scheduler) NoteFull() {
+// BeginBurst records that a memtable has become full: a burst of writes begins, or goes on.
+func (s *Scheduler) BeginBurst() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.burst.note()
+	s.burst.begin()
 }
 
 // EndBurst ends a burst of writes. The next Schedule starts compactions that waited for that.

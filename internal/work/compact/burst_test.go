@@ -19,7 +19,7 @@ func TestTheBurstTriggerIsBelowTheSlowdown(t *testing.T) {
 
 // fillMemtable flushes a memtable that has become full.
 func (st *testStore) fillMemtable() {
-	st.NoteFull()
+	st.BeginBurst()
 	st.flush(numbered(0, 10)...)
 	synctest.Wait()
 }

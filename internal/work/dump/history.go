@@ -44,7 +44,7 @@ func ReadState(fsys vfs.FS, dir string) (s State, err error) {
 		if e.Comparer != "" {
 			s.Comparer = e.Comparer
 		}
-		s.Recorded.Note(e)
+		s.Recorded.Apply(e)
 		if e.LogNum.Set {
 			logNum = e.LogNum
 		}

@@ -158,7 +158,7 @@ func (r *Repairer) candidates(state manifest.State) (logs []*manifestLog, err er
 		}
 		if log.otherComparer == nil {
 			for _, e := range log.edits {
-				recorded.Note(e)
+				recorded.Apply(e)
 			}
 			log.recorded = recorded
 			logs = append(logs, log)

@@ -34,7 +34,7 @@ func (c *Coordinator) install(l Leader, ch change) error {
 		return err
 	}
 	err = c.Apply(ch.edit, ch.written, func(s *lookup.State) {
-		c.Untraced.Note(seq, ch.untraced, c.Snapshots.Oldest(&c.Current.VisibleSeq))
+		c.Untraced.Add(seq, ch.untraced, c.Snapshots.Oldest(&c.Current.VisibleSeq))
 		c.Snapshots.Show(c.Current, s, seq)
 	})
 	uncertain := manifest.IsUncertain(err)

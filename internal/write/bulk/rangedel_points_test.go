@@ -68,7 +68,7 @@ func writes(b *batch.Batch) (all []string) {
 
 // commit is a write of another.
 func (s *pointStore) commit(key string) {
-	s.recent.NoteKey(s.current.VisibleSeq.Load(), []byte(key))
+	s.recent.AddKey(s.current.VisibleSeq.Load(), []byte(key))
 	s.current.VisibleSeq.Add(1)
 }
 

@@ -225,7 +225,7 @@ func (s *store) put(value string, numbers ...int) {
 		key := tabletest.Key(n)
 		require.True(s.t, s.finder.State.Load().Mem.Add(s.lastSeq, base.KindSet, key, []byte(value)))
 		if s.recent.Watched() {
-			s.recent.NoteKey(s.finder.VisibleSeq.Load(), key)
+			s.recent.AddKey(s.finder.VisibleSeq.Load(), key)
 		}
 		s.finder.VisibleSeq.Store(s.lastSeq)
 	}

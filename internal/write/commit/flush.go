@@ -84,7 +84,7 @@ func (c *Committer) NextToFlush() (mem *lookup.Memtable, nextLog uint64) {
 func (c *Committer) Retire(s *lookup.State, took time.Duration) {
 	last := len(s.Imm) - 1
 	mem := s.Imm[last]
-	c.throttle.NoteFlush(mem.Size(), mem.Capacity(), took)
+	c.throttle.ObserveFlush(mem.Size(), mem.Capacity(), took)
 	mem.Grant.Release()
 	s.Imm = append([]*lookup.Memtable(nil), s.Imm[:last]...) // the old array would keep the memtable in memory
 	c.flushErr = nil                                         // a write that finds room from here on must not return the old error

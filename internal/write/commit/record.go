@@ -106,9 +106,9 @@ func (c *Committer) commit(r *record) error {
 func (c *Committer) remember(r *record, bytes []byte) {
 	last := c.o.Current.VisibleSeq.Load()
 	if r.group == nil {
-		c.o.Recent.NoteKey(last, r.key)
+		c.o.Recent.AddKey(last, r.key)
 	} else {
-		c.o.Recent.Note(last, bytes)
+		c.o.Recent.Add(last, bytes)
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *fakeStore) Write(check Check) error {
 // commit is a commit of others.
 func (s *fakeStore) commit(key string) {
 	if s.recent.Watched() {
-		s.recent.NoteKey(s.visible, []byte(key))
+		s.recent.AddKey(s.visible, []byte(key))
 	}
 	s.visible++
 }

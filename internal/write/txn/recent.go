@@ -51,12 +51,12 @@ func (r *Recent) Begin() { r.watchers.Add(1) }
 // End ends one Begin.
 func (r *Recent) End() { r.watchers.Add(-1) }
 
-// Watched reports whether commits must be noted. It may say so a commit too long.
+// Watched reports whether commits must be added. It may say so a commit too long.
 func (r *Recent) Watched() bool { return r.watchers.Load() > 0 || r.recording }
 
-// Note records the keys of a log record that the leader commits. Its sequence numbers follow
+// Add records the keys of a log record that the leader commits. Its sequence numbers follow
 // last, that of the newest commit before.
-func (r *Recent) Note(last uint64, record []byte) {
+func (r *Recent) Add(last uint64, record []byte) {
 	if !r.ready(last) {
 		return
 	}
@@ -70,14 +70,14 @@ func (r *Recent) Note(last uint64, record []byte) {
 		if !ok {
 			return
 		}
-		r.add(key)
+		r.appendKey(key)
 	}
 }
 
-// NoteKey is Note for a commit of one key.
-func (r *Recent) NoteKey(last uint64, key []byte) {
+// AddKey is Add for a commit of one key.
+func (r *Recent) AddKey(last uint64, key []byte) {
 	if r.ready(last) {
-		r.add(key)
+		r.appendKey(key)
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *Recent) ready(last uint64) bool {
 	return true
 }
 
-func (r *Recent) add(key []byte) {
+func (r *Recent) appendKey(key []byte) {
 	r.young.keys = binary.LittleEndian.AppendUint32(r.young.keys, uint32(len(key)))
 	r.young.keys = append(r.young.keys, key...)
 }

@@ -23,7 +23,7 @@ func TestRecentCommits(t *testing.T) {
 	var r Recent
 	note := func(seq uint64, n int) {
 		if r.Watched() {
-			r.Note(seq-1, batch.AppendRecord(nil, seq, base.KindSet, key(n), []byte("v")))
+			r.Add(seq-1, batch.AppendRecord(nil, seq, base.KindSet, key(n), []byte("v")))
 		}
 	}
 	note(1, 1)
@@ -40,7 +40,7 @@ func TestRecentCommits(t *testing.T) {
 	require.True(t, r.Conflict(reads(3), 2))
 	require.False(t, r.Conflict(reads(3), 3), "it is not above the horizon")
 
-	r.NoteKey(3, key(4))
+	r.AddKey(3, key(4))
 	require.True(t, r.Conflict(reads(4), 3))
 
 	r.Forget(10) // a load
@@ -67,7 +67,7 @@ func TestRecentCommitsAreBounded(t *testing.T) {
 	long := bytes.Repeat([]byte("k"), 1000)
 	const n = 10_000
 	for seq := uint64(1); seq <= n; seq++ {
-		r.NoteKey(seq-1, append(long, key(int(seq%1000))...))
+		r.AddKey(seq-1, append(long, key(int(seq%1000))...))
 		require.LessOrEqual(t, len(r.old.keys)+len(r.young.keys), 2*(maxYoung+2000))
 	}
 	require.False(t, r.Covers(1, n))
@@ -103,7 +103,7 @@ func TestTheNumberOfRecentCommitsIsBounded(t *testing.T) {
 	defer r.End()
 	const n = 10 * maxCommits
 	for seq := uint64(1); seq <= n; seq++ {
-		r.NoteKey(seq-1, nil)
+		r.AddKey(seq-1, nil)
 		require.LessOrEqual(t, len(r.old.marks)+len(r.young.marks), 2*maxCommits)
 	}
 	require.True(t, r.Covers(n-maxCommits, n))

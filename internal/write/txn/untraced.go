@@ -34,10 +34,10 @@ type numbered struct {
 // grow without a bound.
 const maxUntraced = 4096
 
-// Note adds a change that will be visible at seq. The caller, the leader of the commit queue, calls it
+// Add adds a change that will be visible at seq. The caller, the leader of the commit queue, calls it
 // when the change is certain to be made, and before seq is visible. No transaction that is open or
 // begins later has a start below oldest.
-func (u *Untraced) Note(seq uint64, c Change, oldest uint64) {
+func (u *Untraced) Add(seq uint64, c Change, oldest uint64) {
 	n := len(c.Gone) + len(c.Came)
 	if n == 0 {
 		return

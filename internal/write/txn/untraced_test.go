@@ -16,9 +16,9 @@ func oneRange(from, to int) []Range { return []Range{{Lower: key(from), Upper: k
 func TestChangesWithoutNumbersAreThoseBetweenTheStartAndTheHorizon(t *testing.T) {
 	var u Untraced
 	require.Zero(t, u.Last())
-	u.Note(10, Change{Gone: oneRange(1, 2)}, 5)
-	u.Note(12, Change{}, 5)
-	u.Note(20, Change{Came: oneRange(3, 4)}, 5)
+	u.Add(10, Change{Gone: oneRange(1, 2)}, 5)
+	u.Add(12, Change{}, 5)
+	u.Add(20, Change{Came: oneRange(3, 4)}, 5)
 	require.EqualValues(t, 20, u.Last())
 	for _, test := range []struct {
 		start, horizon uint64
@@ -35,7 +35,7 @@ func TestChangesWithoutNumbersAreThoseBetweenTheStartAndTheHorizon(t *testing.T)
 		require.True(t, known)
 		require.Equal(t, test.want, got, "%d to %d", test.start, test.horizon)
 	}
-	u.Note(30, Change{Gone: oneRange(5, 6)}, 10) // nothing that is open is older than 10
+	u.Add(30, Change{Gone: oneRange(5, 6)}, 10) // nothing that is open is older than 10
 	require.Len(t, u.changes, 2)
 	_, known := u.Between(10, 30)
 	require.True(t, known)
@@ -46,7 +46,7 @@ func TestForgottenChangesMayHaveChangedAll(t *testing.T) {
 	var u Untraced
 	const n = 3 * maxUntraced
 	for seq := range uint64(n) {
-		u.Note(seq+2, Change{Came: oneRange(1, 2)}, 1)
+		u.Add(seq+2, Change{Came: oneRange(1, 2)}, 1)
 		require.LessOrEqual(t, len(u.changes), maxUntraced)
 	}
 	_, known := u.Between(1, n+1)
