@@ -35,19 +35,6 @@ func measureQueries(b *testing.B, asked int, ask func(i int) bool) {
 	b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
 }
 
-// measureProbes does the same for a probe and a power of two of hashes, without a function
-// call between the loop and the probe.
-func measureProbes(b *testing.B, probe Probe, hashes []uint64) {
-	i, yes := 0, 0
-	for b.Loop() {
-		if probe.HashMayMatch(hashes[i]) {
-			yes++
-		}
-		i = (i + 1) & (len(hashes) - 1)
-	}
-	b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
-}
-
 // hashesOf returns p's hashes of keys.
 func hashesOf(p HashPolicy, keys [][]byte) []uint64 {
 	hashes := make([]uint64, len(keys))
@@ -55,86 +42,6 @@ func hashesOf(p HashPolicy, keys [][]byte) []uint64 {
 		hashes[i] = p.KeyHash(key)
 	}
 	return hashes
-}
-
-// BenchmarkQuery queries a filter of 10 bits per key for keys that are in it and for keys
-// that are not, with a precomputed hash (part=probe) and without (part=hash+probe). A
-// filter of 1,677,721 keys has 2 MB.
-func BenchmarkQuery(b *testing.B) {
-	const asked = 1 << 16
-	for _, n := range []int{18_000, 1_677_721} {
-		p := NewBloomPolicy(10)
-		keys, absent := benchKeys(n, 1), benchKeys(asked, 2)
-		filter := p.CreateFilter(nil, keys)
-		array, k := filter[:len(filter)-1], int(filter[len(filter)-1])
-		probe := p.NewProbe(filter)
-		rng := rand.New(rand.NewPCG(7, 3))
-		present := benchKeys(asked, 4) // new memory, so that these keys are as close together as the absent ones
-		for i := range present {
-			copy(present[i], keys[rng.IntN(n)])
-		}
-		for _, set := range []struct {
-			name string
-			keys [][]byte
-		}{{"absent", absent}, {"present", present}} {
-			hashes := hashesOf(p, set.keys)
-			run := func(part, form string, ask func(i int) bool) {
-				b.Run(fmt.Sprintf("keys=%d/%s/part=%s/form=%s", n, set.name, part, form), func(b *testing.B) {
-					b.ReportAllocs()
-					measureQueries(b, asked, ask)
-				})
-			}
-			run("probe", "plain", func(i int) bool { return plainMayMatch(array, k, uint32(hashes[i])) })
-			run("probe", "pairs", func(i int) bool { return probe.HashMayMatch(hashes[i]) })
-			run("hash+probe", "plain", func(i int) bool { return p.KeyMayMatch(set.keys[i], filter) })
-			run("hash+probe", "pairs", func(i int) bool { return probe.HashMayMatch(p.KeyHash(set.keys[i])) })
-			lines := NewCacheLineBloomPolicy(10)
-			lineProbe, lineHashes := lines.NewProbe(lines.CreateFilter(nil, keys)), hashesOf(lines, set.keys)
-			run("probe", "cache-line", func(i int) bool { return lineProbe.HashMayMatch(lineHashes[i]) })
-			run("hash+probe", "cache-line", func(i int) bool { return lineProbe.HashMayMatch(lines.KeyHash(set.keys[i])) })
-		}
-	}
-}
-
-// BenchmarkBuild makes filters of 16-byte keys; the metric is the time per key.
-func BenchmarkBuild(b *testing.B) {
-	for _, n := range []int{36, 18_000, 1_677_721} {
-		keys := benchKeys(n, 1)
-		for _, p := range []BloomPolicy{NewBloomPolicy(10), NewBloomPolicy(16), NewCacheLineBloomPolicy(10)} {
-			perKey := func(b *testing.B) {
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
-			}
-			b.Run(fmt.Sprintf("keys=%d/%s/bits=%d/list", n, p.Name(), p.BitsPerKey()), func(b *testing.B) {
-				b.ReportAllocs()
-				var dst []byte
-				for b.Loop() {
-					dst = p.CreateFilter(dst[:0], keys)
-				}
-				perKey(b)
-			})
-			b.Run(fmt.Sprintf("keys=%d/%s/bits=%d/generator", n, p.Name(), p.BitsPerKey()), func(b *testing.B) {
-				b.ReportAllocs()
-				var dst []byte
-				g := p.NewGenerator()
-				for b.Loop() {
-					for _, key := range keys {
-						g.Add(key)
-					}
-					dst = g.AppendFilter(dst[:0])
-				}
-				perKey(b)
-			})
-		}
-	}
-}
-
-func BenchmarkNewProbe(b *testing.B) {
-	p := NewBloomPolicy(10)
-	filter := p.CreateFilter(nil, benchKeys(1000, 1))
-	b.ReportAllocs()
-	for b.Loop() {
-		benchBool = p.NewProbe(filter) != nil
-	}
 }
 
 // giveTails changes each 16-byte key to one of 15 bytes. The tail bytes are all below 0x80
@@ -211,49 +118,5 @@ func BenchmarkSmallFilter(b *testing.B) {
 		run("key", func(i int) bool { return p.KeyMayMatch(set.keys[i], filter) })
 		run("direct", func(i int) bool { return p.HashMayMatchFilter(hashes[i], filter) })
 		run("legacy", func(i int) bool { return legacyBloom{}.HashMayMatchFilter(hashes[i]|hashes[i]<<32, filter) })
-	}
-}
-
-// BenchmarkFuse compares binary fuse filters with cache lines at three sizes: queries with a
-// precomputed hash, and making a filter, including the hashing.
-func BenchmarkFuse(b *testing.B) {
-	const asked = 1 << 16
-	for _, n := range []int{18_000, 1_000_000, 10_000_000} {
-		keys := benchKeys(n, 1)
-		rng := rand.New(rand.NewPCG(7, 3))
-		absent, present := make([]uint64, asked), make([]uint64, asked)
-		for i := range absent {
-			absent[i], present[i] = rng.Uint64(), FusePolicy{}.KeyHash(keys[rng.IntN(n)])
-		}
-		for _, p := range []interface {
-			HashPolicy
-			GeneratorPolicy
-		}{FusePolicy{}, NewCacheLineBloomPolicy(10)} {
-			g := p.NewGenerator()
-			var filter []byte
-			build := func() {
-				for _, key := range keys {
-					g.Add(key)
-				}
-				filter = g.AppendFilter(filter[:0])
-			}
-			build()
-			b.Run(fmt.Sprintf("keys=%d/%s/part=build", n, p.Name()), func(b *testing.B) {
-				for b.Loop() {
-					build()
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
-				b.ReportMetric(8*float64(len(filter))/float64(n), "bits/key")
-			})
-			probe := p.NewProbe(filter)
-			for _, set := range []struct {
-				name   string
-				hashes []uint64
-			}{{"absent", absent}, {"present", present}} {
-				b.Run(fmt.Sprintf("keys=%d/%s/part=probe/%s", n, p.Name(), set.name), func(b *testing.B) {
-					measureProbes(b, probe, set.hashes)
-				})
-			}
-		}
 	}
 }

@@ -20,6 +20,13 @@ func le32Keys(start, n int) [][]byte {
 	return keys
 }
 
+// addAll adds the keys to a generator.
+func addAll(g Generator, keys [][]byte) {
+	for _, key := range keys {
+		g.Add(key)
+	}
+}
+
 func words(s ...string) [][]byte {
 	keys := make([][]byte, len(s))
 	for i := range s {
@@ -175,9 +182,7 @@ func TestCreateFilterAppends(t *testing.T) {
 	})
 	t.Run("a generator does the same", func(t *testing.T) {
 		g := p.NewGenerator()
-		for _, key := range keys {
-			g.Add(key)
-		}
+		addAll(g, keys)
 		room := bytes.Repeat([]byte{0xee}, 4+len(filter)+3)
 		got := g.AppendFilter(room[:4])
 		require.Equal(t, append([]byte{0xee, 0xee, 0xee, 0xee}, filter...), got)

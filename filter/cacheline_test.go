@@ -6,8 +6,9 @@ import (
 	"math/bits"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 // linePlaces returns the line, and the bits within it, of a key with this hash, as
@@ -150,9 +151,7 @@ func TestMalformedCacheLineFiltersRuleNothingOut(t *testing.T) {
 // Every lost bit of a filter is noticed.
 func TestCountDeniedNoticesEveryLostCacheLineBit(t *testing.T) {
 	g := NewCacheLineBloomPolicy(10).NewGenerator().(*cacheLineGenerator)
-	for _, key := range le32Keys(0, 200) {
-		g.Add(key)
-	}
+	addAll(g, le32Keys(0, 200))
 	hashes := g.hashes
 	filter, denied := g.AppendChecked([]byte("front"))
 	require.Zero(t, denied)

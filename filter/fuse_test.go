@@ -8,8 +8,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 // fusePlaces returns the slots and the fingerprint of a key with this hash, as specified
@@ -173,9 +174,7 @@ func TestFuseFilterDependsOnlyOnTheSetOfKeys(t *testing.T) {
 			rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 			require.Equal(t, want, p.CreateFilter(nil, keys), "whatever the order and duplicates")
 			g := p.NewGenerator()
-			for _, key := range keys {
-				g.Add(key)
-			}
+			addAll(g, keys)
 			require.Equal(t, append([]byte("front"), want...), g.AppendFilter([]byte("front")))
 		}
 	}
@@ -185,9 +184,7 @@ func TestFuseFilterDependsOnlyOnTheSetOfKeys(t *testing.T) {
 // Every lost byte of a slot that a key uses is noticed.
 func TestCountDeniedNoticesEveryLostFuseByte(t *testing.T) {
 	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
-	for _, key := range le32Keys(0, 200) {
-		g.Add(key)
-	}
+	addAll(g, le32Keys(0, 200))
 	hashes := slices.Clone(g.hashes)
 	filter := g.AppendFilter(nil)
 	slots := len(filter) - 3

@@ -86,9 +86,7 @@ func checkGoldenFilter(t *testing.T, fields []string) {
 	keys := goldenKeys(t, fields[2], n)
 	require.Equal(t, want, p.CreateFilter(nil, keys), claim)
 	g := p.NewGenerator()
-	for _, key := range keys {
-		g.Add(key)
-	}
+	addAll(g, keys)
 	require.Equal(t, want, g.AppendFilter(nil), claim)
 	for _, key := range keys {
 		require.True(t, mayMatch(t, p, key, want), claim)
