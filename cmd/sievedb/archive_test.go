@@ -19,13 +19,8 @@ import (
 func TestWhatAKilledProgramWroteIsArchivedAndRestored(t *testing.T) {
 	home := t.TempDir()
 	dir, repo := filepath.Join(home, "db"), filepath.Join(home, "repo")
-	must := func(args ...string) string {
-		code, stdout, stderr := tool(t, args...)
-		require.Equal(t, exitOK, code, "%s: %s", args, stderr)
-		return stdout
-	}
-	must("create", dir)
-	first := must("archive", dir, repo)
+	works(t, "create", dir)
+	first := works(t, "archive", dir, repo)
 	require.Contains(t, first, "with which 'restore --at' begins")
 	require.Contains(t, first, "reaches sequence 0")
 
@@ -35,40 +30,35 @@ func TestWhatAKilledProgramWroteIsArchivedAndRestored(t *testing.T) {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err, stderr)
 	require.Equal(t, "second\n", line)
-	code, _, locked := tool(t, "archive", dir, repo)
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, locked, "another process")
+	require.Contains(t, fails(t, exitFailed, "archive", dir, repo), "another process")
 	require.NoError(t, program.Process.Kill())
 	require.Error(t, program.Wait())
 
-	require.Contains(t, must("archive", dir, repo), "2 changes in ")
-	must("put", dir, "pear", "third")
-	require.Contains(t, must("archive", "--json", dir, repo), `"last": 3`)
-	require.Contains(t, must("archive", dir, repo), "0 changes in ")
-	require.Equal(t, 1, strings.Count(must("backups", repo), "restore --at:"), "one history, in spite of the kill and of 'put'")
+	require.Contains(t, works(t, "archive", dir, repo), "2 changes in ")
+	works(t, "put", dir, "pear", "third")
+	require.Contains(t, works(t, "archive", "--json", dir, repo), `"last": 3`)
+	require.Contains(t, works(t, "archive", dir, repo), "0 changes in ")
+	require.Equal(t, 1, strings.Count(works(t, "backups", repo), "restore --at:"), "one history, in spite of the kill and of 'put'")
 	for at, want := range map[string]string{"1": "first\n", "2": "second\n", "3": "third\n"} {
 		dest := filepath.Join(home, "at-"+at)
-		must("restore", "--at", at, repo, dest)
-		require.Equal(t, want, must("get", dest, "pear"))
+		works(t, "restore", "--at", at, repo, dest)
+		require.Equal(t, want, works(t, "get", dest, "pear"))
 	}
-	require.Contains(t, must("verify", repo), "; 0 faults\n")
+	require.Contains(t, works(t, "verify", repo), "; 0 faults\n")
 
-	must("archive", "--stop", dir, repo)
-	must("put", dir, "pear", "fourth")
-	require.Contains(t, must("archive", dir, repo), "with which 'restore --at' begins", "another history")
+	works(t, "archive", "--stop", dir, repo)
+	works(t, "put", dir, "pear", "fourth")
+	require.Contains(t, works(t, "archive", dir, repo), "with which 'restore --at' begins", "another history")
 }
 
 // A verb that writes restarted the history of changes.
 func TestVerbsThatWriteKeepTheChangesOfADatabaseThatKeepsThem(t *testing.T) {
 	dir, repo := newDatabase(t), filepath.Join(t.TempDir(), "repo")
-	code, _, stderr := tool(t, "archive", dir, repo)
-	require.Equal(t, exitOK, code, stderr)
+	works(t, "archive", dir, repo)
 	for _, args := range [][]string{{"put", dir, "fig", "one"}, {"delete", dir, "fig"}, {"compact", dir}, {"flush", dir}} {
-		code, _, stderr := tool(t, args...)
-		require.Equal(t, exitOK, code, "%s: %s", args, stderr)
+		works(t, args...)
 	}
-	code, stdout, stderr := tool(t, "archive", dir, repo)
-	require.Equal(t, exitOK, code, stderr)
+	stdout := works(t, "archive", dir, repo)
 	require.Contains(t, stdout, "2 changes in ")
 	require.NotContains(t, stdout, "begins")
 }
@@ -76,16 +66,13 @@ func TestVerbsThatWriteKeepTheChangesOfADatabaseThatKeepsThem(t *testing.T) {
 // The bug: serve --allow-write opened the database without its changes, so the next archive began another history.
 func TestServeThatMayWriteKeepsTheChanges(t *testing.T) {
 	dir, repo := newDatabase(t), filepath.Join(t.TempDir(), "repo")
-	code, _, stderr := tool(t, "archive", dir, repo)
-	require.Equal(t, exitOK, code, stderr)
-	code, _, stderr = tool(t, "put", dir, "fig", "one")
-	require.Equal(t, exitOK, code, stderr)
+	works(t, "archive", dir, repo)
+	works(t, "put", dir, "fig", "one")
 	ctx, cancel := context.WithCancel(t.Context())
 	var errs bytes.Buffer
 	args := []string{"serve", "--allow-write", "--address", "127.0.0.1:0", dir}
 	require.Equal(t, exitOK, run(ctx, args, strings.NewReader(""), &cancelingWriter{cancel: cancel}, &errs), errs.String())
-	code, stdout, stderr := tool(t, "archive", dir, repo)
-	require.Equal(t, exitOK, code, stderr)
+	stdout := works(t, "archive", dir, repo)
 	require.Contains(t, stdout, "1 changes in ")
 	require.NotContains(t, stdout, "begins")
 }
@@ -95,20 +82,13 @@ func TestServeThatMayWriteKeepsTheChanges(t *testing.T) {
 func TestStopArchivingStopsSomethingOrSaysSo(t *testing.T) {
 	dir, home := newDatabase(t), t.TempDir()
 	repo, other := filepath.Join(home, "repo"), filepath.Join(home, "other")
-	code, _, stderr := tool(t, "archive", "--stop", dir, repo)
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "keeps no changes for "+repo)
+	require.Contains(t, fails(t, exitFailed, "archive", "--stop", dir, repo), "keeps no changes for "+repo)
 	require.NoDirExists(t, filepath.Join(dir, "changes"))
 
-	code, _, stderr = tool(t, "archive", dir, repo)
-	require.Equal(t, exitOK, code, stderr)
-	code, _, stderr = tool(t, "archive", "--stop", dir, other)
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "keeps no changes for "+other)
-	code, _, stderr = tool(t, "archive", "--stop", dir, repo)
-	require.Equal(t, exitOK, code, stderr)
-	code, _, _ = tool(t, "archive", "--stop", dir, repo)
-	require.Equal(t, exitFailed, code)
+	works(t, "archive", dir, repo)
+	require.Contains(t, fails(t, exitFailed, "archive", "--stop", dir, other), "keeps no changes for "+other)
+	works(t, "archive", "--stop", dir, repo)
+	fails(t, exitFailed, "archive", "--stop", dir, repo)
 }
 
 // The bug: verbs kept all changes, so those of a database that only verbs write filled the disk, even after --stop.

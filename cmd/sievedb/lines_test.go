@@ -17,9 +17,7 @@ func TestAResumedImportCountsLinesOfTheFile(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "lines"), filepath.Join(t.TempDir(), "db")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("k\tv\n", 3000)+"wrong\n"), 0o600))
 	for _, words := range [][]string{{"import", dir, path}, {"import", dir, path, "--resume"}} {
-		code, _, stderr := tool(t, words...)
-		require.Equal(t, exitFailed, code)
-		require.Contains(t, stderr, "import: line 3001: ", words)
+		require.Contains(t, fails(t, exitFailed, words...), "import: line 3001: ", words)
 	}
 }
 
@@ -27,14 +25,14 @@ func TestAResumedImportCountsLinesOfTheFile(t *testing.T) {
 func TestImportsDoWithoutAState(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "lines"), filepath.Join(t.TempDir(), "db")
 	require.NoError(t, os.WriteFile(path, []byte("wrong\n"), 0o600))
-	code, _, _ := tool(t, "import", dir, path)
-	require.Equal(t, exitFailed, code)
+	fails(t, exitFailed, "import", dir, path)
 	require.NoFileExists(t, path+stateSuffix)
+	fails(t, exitFailed, "import", dir, dir)
+	require.NoFileExists(t, dir+stateSuffix)
 
 	require.NoError(t, os.Mkdir(path+stateSuffix, 0o700)) // in the way of the state
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("k\tv\n", 3000)+"wrong\n"), 0o600))
-	code, _, stderr := tool(t, "import", dir, path)
-	require.Equal(t, exitFailed, code)
+	stderr := fails(t, exitFailed, "import", dir, path)
 	require.Contains(t, stderr, "an interrupted import cannot be resumed, but repeated")
 	require.Contains(t, stderr, "the same input can be imported again")
 }

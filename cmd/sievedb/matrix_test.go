@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/util"
 )
 
 // matrixArgs are what follows the directory for verbs that need it.
@@ -91,7 +90,11 @@ func tryVerb(t *testing.T, program, state string, v *verb) {
 		require.NoError(t, err)
 		defer store.Close()
 	}
-	before := contents(t, dir)
+	unchanged := reads && state != "open" // the writer may compact meanwhile
+	var before map[string]uint32
+	if unchanged {
+		before = filesOf(t, dir)
+	}
 	args := append([]string{v.name(), dir}, matrixArgs(t, v)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -106,7 +109,7 @@ func tryVerb(t *testing.T, program, state string, v *verb) {
 	case exitFaults:
 		switch {
 		case v.name() == "check" && state == "without CURRENT":
-		case v.name() == "properties" && state == "open": // a table that is being written
+		case state == "open" && (v.name() == "properties" || v.name() == "dump"): // a table that is being written
 		default:
 			require.Equal(t, "damaged", state)
 		}
@@ -124,20 +127,7 @@ func tryVerb(t *testing.T, program, state string, v *verb) {
 	if state == "damaged" && (v.name() == "check" || v.name() == "dump") {
 		require.Equal(t, exitFaults, code)
 	}
-	if reads && state != "open" { // the writer may compact meanwhile
-		require.Equal(t, before, contents(t, dir), "%s changed the directory", v.name())
+	if unchanged {
+		require.Equal(t, before, filesOf(t, dir), "%s changed the directory", v.name())
 	}
-}
-
-// contents returns a checksum of each file.
-func contents(t *testing.T, dir string) map[string]uint32 {
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	all := map[string]uint32{}
-	for _, e := range entries {
-		if b, err := os.ReadFile(filepath.Join(dir, e.Name())); err == nil {
-			all[e.Name()] = util.CRC32C(b)
-		}
-	}
-	return all
 }

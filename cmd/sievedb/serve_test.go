@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,15 +53,6 @@ func TestServeWithExpiry(t *testing.T) {
 	require.Contains(t, <-out.answer, `"Value":{"Text":"value"`)
 }
 
-func TestServeWithoutADatabase(t *testing.T) {
-	for _, flag := range []string{"--show-keys", "--allow-write"} {
-		var stderr bytes.Buffer
-		args := []string{"serve", flag, filepath.Join(t.TempDir(), "none")}
-		require.Equal(t, exitFailed, run(context.Background(), args, strings.NewReader(""), io.Discard, &stderr))
-		require.Contains(t, stderr.String(), "'sievedb create' makes one")
-	}
-}
-
 // askingWriter asks the page whose address is written for its keys, and then cancels a context.
 type askingWriter struct {
 	cancel func()
@@ -94,18 +84,4 @@ type cancelingWriter struct {
 func (w *cancelingWriter) Write(text []byte) (int, error) {
 	w.cancel()
 	return w.Buffer.Write(text)
-}
-
-// serve ignored --expiry, so the page showed envelopes as parts of values.
-func TestServeKnowsValuesThatExpire(t *testing.T) {
-	dir := t.TempDir()
-	store, err := db.Open(dir, &db.Options{Expiry: db.ExpiryOptions{Prefixes: [][]byte{[]byte("s/")}}})
-	require.NoError(t, err)
-	require.NoError(t, store.Close())
-	f := &serveFlags{}
-	f.o.Address = "no address"
-	a := &app{ctx: t.Context(), out: &output{}}
-	a.flags.expiry = []string{"s/"}
-	require.ErrorContains(t, a.serve([]string{dir}, f), "cannot listen")
-	require.Equal(t, [][]byte{[]byte("s/")}, f.o.DB.Expiry.Prefixes)
 }

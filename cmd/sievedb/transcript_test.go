@@ -26,6 +26,7 @@ var rewrite = flag.Bool("transcripts.rewrite", false, "write the present output 
 //	$ put db key - < "standard input" gives it standard input
 //	@golden NAME DIR                  copies a golden database
 //	@open DIR, @close                 open a database as another process would, with a write
+//	@mkdir DIR                        makes an empty directory
 //	@flip FILE OFFSET, @cut FILE SIZE, @remove FILE   damage files
 //
 // What a command prints follows it: standard output, then standard error with "! ", then the exit code
@@ -178,6 +179,8 @@ func (s *script) step(words []string) {
 	case "close":
 		require.NoError(s.t, s.store.Close())
 		s.store = nil
+	case "mkdir":
+		require.NoError(s.t, os.Mkdir(words[1], 0o700))
 	case "remove":
 		require.NoError(s.t, os.Remove(words[1]))
 	case "flip", "cut":

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,19 +96,4 @@ func TestLinesOfJSON(t *testing.T) {
 		require.Equal(t, c.key, string(key))
 		require.Equal(t, c.value, string(value))
 	}
-}
-
-// After a full disk or damage, the message did not say that a part is left, and how to continue it.
-func TestAFailedExportNamesItsPart(t *testing.T) {
-	dir, path := newDatabase(t), filepath.Join(t.TempDir(), "export")
-	tables, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
-	require.NoError(t, err)
-	require.Len(t, tables, 1)
-	content, err := os.ReadFile(tables[0])
-	require.NoError(t, err)
-	content[3] ^= 1
-	require.NoError(t, os.WriteFile(tables[0], content, 0o600))
-	code, _, stderr := tool(t, "export", dir, path)
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, path+partialSuffix+" has what was exported; --resume continues it")
 }
