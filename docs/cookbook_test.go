@@ -18,7 +18,7 @@ func TestCookbookSnippetsAreInExamples(t *testing.T) {
 	for _, name := range files {
 		code += read(t, path.Join("db", filepath.Base(name)))
 	}
-	recipes := pages(t)[path.Join(root, "docs/cookbook.md")]
+	recipes := pages(t)["docs/cookbook.md"]
 	require.Len(t, recipes, 7)
 	for _, s := range recipes {
 		require.Contains(t, code, "\n"+strings.TrimSpace(s)+"\n")

@@ -4,7 +4,6 @@
 package docs_test
 
 import (
-	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -21,22 +20,19 @@ const root = ".."
 
 // documents returns the Markdown files of the repository, by their path from the root.
 func documents(t *testing.T) (names []string) {
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".md") {
-			names = append(names, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
-		}
-		return err
-	}))
+	for _, f := range filesThatEnd(t, ".md") {
+		names = append(names, f.name)
+	}
 	require.Greater(t, len(names), 70)
 	return names
 }
 
 // Table rows and images cannot be wrapped. All other lines have at most 120 columns, code too.
 func TestMarkdownLinesAreShort(t *testing.T) {
-	for _, name := range documents(t) {
-		for i, line := range strings.Split(read(t, name), "\n") {
+	for _, f := range filesThatEnd(t, ".md") {
+		for i, line := range strings.Split(f.text, "\n") {
 			if !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "![") {
-				require.LessOrEqual(t, utf8.RuneCountInString(line), 120, "%s:%d", name, i+1)
+				require.LessOrEqual(t, utf8.RuneCountInString(line), 120, "%s:%d", f.name, i+1)
 			}
 		}
 	}
@@ -151,14 +147,9 @@ var testName = regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
 // testSources returns the text of all test files.
 func testSources(t *testing.T) string {
 	var sources strings.Builder
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		sources.Write(text)
-		return err
-	}))
+	for _, f := range filesThatEnd(t, "_test.go") {
+		sources.WriteString(f.text)
+	}
 	return sources.String()
 }
 
@@ -177,20 +168,16 @@ func TestNamedTestsExist(t *testing.T) {
 func TestExamplesNameTheVariableStore(t *testing.T) {
 	opened := regexp.MustCompile(`(\S+), \w+ :?= db\.Open\(`)
 	examples := 0
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		slashed := filepath.ToSlash(name)
-		copied := strings.HasSuffix(slashed, ".md") || strings.HasSuffix(slashed, "/example_test.go") ||
-			strings.HasSuffix(slashed, "/doc.go") || strings.HasPrefix(slashed, root+"/cmd/")
-		if err != nil || d.IsDir() || !copied {
-			return err
+	for _, f := range filesThatEnd(t, "") {
+		base := path.Base(f.name)
+		if !strings.HasSuffix(base, ".md") && base != "example_test.go" && base != "doc.go" && !strings.HasPrefix(f.name, "cmd/") {
+			continue
 		}
-		text, err := os.ReadFile(name)
-		for _, m := range opened.FindAllStringSubmatch(string(text), -1) {
-			require.Contains(t, []string{"store", "s.store"}, m[1], "%s: %s", slashed, m[0])
+		for _, m := range opened.FindAllStringSubmatch(f.text, -1) {
+			require.Contains(t, []string{"store", "s.store"}, m[1], "%s: %s", f.name, m[0])
 			examples++
 		}
-		return err
-	}))
+	}
 	require.Greater(t, examples, 10, "calls of db.Open")
 }
 

@@ -2,10 +2,9 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"go/types"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -16,16 +15,12 @@ import (
 
 // typeComments returns the comments of the types that a package declares, with one space between words.
 func typeComments(t *testing.T, dir string) map[string]string {
-	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-	require.NoError(t, err)
 	all := map[string]string{}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+	for _, f := range goFiles(t) {
+		if path.Dir(f.name) != dir || f.isTest() {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
-		require.NoError(t, err)
-		ast.Inspect(file, func(n ast.Node) bool {
+		ast.Inspect(f.File, func(n ast.Node) bool {
 			if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.TYPE && !decl.Lparen.IsValid() {
 				decl.Specs[0].(*ast.TypeSpec).Doc = decl.Doc
 			}

@@ -2,10 +2,6 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -59,26 +55,18 @@ func logCall(node ast.Node) (message string, r logRecord, ok bool) {
 // logRecords returns the records of the code. Calls with one message are one record.
 func logRecords(t *testing.T) map[string]logRecord {
 	all := map[string]logRecord{}
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if d.IsDir() && name == filepath.Join(root, "cluster") {
-			return filepath.SkipDir // a server's own log, for people
+	for _, f := range goFiles(t) {
+		if f.isTest() || strings.HasPrefix(f.name, "cluster/") { // a server's own log, for people
+			continue
 		}
-		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(file, func(node ast.Node) bool {
+		ast.Inspect(f.File, func(node ast.Node) bool {
 			if message, r, ok := logCall(node); ok {
 				r.attributes = slices.Compact(slices.Sorted(slices.Values(append(r.attributes, all[message].attributes...))))
 				all[message] = r
 			}
 			return true
 		})
-		return nil
-	}))
+	}
 	return all
 }
 

@@ -2,11 +2,7 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -19,23 +15,16 @@ import (
 
 // eachTest calls f with each test of the repository, its directory from the root, and its file.
 func eachTest(t *testing.T, f func(dir, file string, test *ast.FuncDecl)) {
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") {
-			return err
+	for _, source := range goFiles(t) {
+		if !source.isTest() {
+			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, name)
-		rel = filepath.ToSlash(rel)
-		for _, decl := range file.Decls {
+		for _, decl := range source.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") && fn.Name.Name != "TestMain" {
-				f(path.Dir(rel), rel, fn)
+				f(path.Dir(source.name), source.name, fn)
 			}
 		}
-		return err
-	}))
+	}
 }
 
 // startsGoroutines reports whether the text of a test has a go statement or a call of Go or t.Parallel.
@@ -71,11 +60,8 @@ func racing(t *testing.T) map[string]bool {
 	}
 	chosen := map[string]bool{}
 	for base, patterns := range map[string][]string{".": patterns, standIn: {"./..."}} {
-		cmd := exec.Command("go", append([]string{"run", "./internal/test/choose", "-C", base, "-why", "race"}, patterns...)...)
-		cmd.Dir, cmd.Stderr = root, os.Stderr
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		for line := range strings.Lines(string(out)) {
+		args := append([]string{"run", "./internal/test/choose", "-C", base, "-why", "race"}, patterns...)
+		for line := range strings.Lines(run(t, root, nil, "go", args...)) {
 			dir, rest, _ := strings.Cut(line, " ")
 			test, _, ok := strings.Cut(rest, ": ")
 			require.True(t, ok, line)
@@ -87,12 +73,9 @@ func racing(t *testing.T) map[string]bool {
 
 // runsPrograms reports whether tests in a directory build programs and run them, in which the race detector is not.
 func runsPrograms(t *testing.T, dir string) bool {
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*_test.go"))
-	require.NoError(t, err)
-	return slices.ContainsFunc(files, func(name string) bool {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		return regexp.MustCompile(`exec\.Command(Context)?\([^"\n]*"go"|/processtest"`).Match(text)
+	runs := regexp.MustCompile(`exec\.Command(Context)?\([^"\n]*"go"|/processtest"`)
+	return slices.ContainsFunc(filesThatEnd(t, "_test.go"), func(f file) bool {
+		return path.Dir(f.name) == dir && runs.MatchString(f.text)
 	})
 }
 
@@ -201,14 +184,14 @@ var namedPage = regexp.MustCompile(`//.*?([A-Za-z0-9_./-]+\.md)\b`)
 // The bug: a comment named a page that is not in the repository. Those of doc/ are LevelDB's, and table_format.md too.
 func TestPagesThatCommentsNameExist(t *testing.T) {
 	pages, found := documents(t), 0
-	eachFile(t, ".go", func(name string, text []byte) {
-		for _, m := range namedPage.FindAllStringSubmatch(string(text), -1) {
+	for _, f := range filesThatEnd(t, ".go") {
+		for _, m := range namedPage.FindAllStringSubmatch(f.text, -1) {
 			if page := path.Clean(m[1]); !strings.HasPrefix(page, "doc/") && page != "table_format.md" {
 				require.True(t, slices.ContainsFunc(pages, func(p string) bool { return strings.HasSuffix("/"+p, "/"+strings.TrimPrefix(page, "../")) }),
-					"%s names %s, which does not exist", name, m[1])
+					"%s names %s, which does not exist", f.name, m[1])
 				found++
 			}
 		}
-	})
+	}
 	require.Greater(t, found, 20)
 }

@@ -2,10 +2,7 @@ package docs_test
 
 import (
 	"encoding/json"
-	"io/fs"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,34 +28,19 @@ type goMod struct {
 // edit runs a go command that prints a file as JSON, and decodes its output into to.
 func edit(t *testing.T, to any, args ...string) {
 	t.Helper()
-	cmd := exec.Command("go", args...)
-	cmd.Dir = root
-	text, err := cmd.Output()
-	require.NoError(t, err, "go %s", strings.Join(args, " "))
-	require.NoError(t, json.Unmarshal(text, to))
+	require.NoError(t, json.Unmarshal([]byte(run(t, root, nil, "go", args...)), to))
 }
 
 // modules returns the go.mod of each module of the repository, by its folder.
 func modules(t *testing.T) map[string]goMod {
 	all := map[string]goMod{}
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, f := range filesThatEnd(t, "go.mod") {
+		if path.Base(f.name) == "go.mod" {
+			var m goMod
+			edit(t, &m, "mod", "edit", "-json", f.name)
+			all[path.Dir(f.name)] = m
 		}
-		if d.IsDir() && name != root && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir
-		}
-		if d.IsDir() || d.Name() != "go.mod" {
-			return nil
-		}
-		file, err := filepath.Rel(root, name)
-		require.NoError(t, err)
-		file = filepath.ToSlash(file)
-		var m goMod
-		edit(t, &m, "mod", "edit", "-json", file)
-		all[path.Dir(file)] = m
-		return nil
-	}))
+	}
 	require.Contains(t, all, ".")
 	require.Greater(t, len(all), 1, "nested modules")
 	return all
@@ -93,16 +75,16 @@ var neededGo = regexp.MustCompile(`(\w+)\s+needs?\s+(Go\s+1\.\d+)`)
 // Several pages say which version SieveDB needs. Only linters and etcd's client need another one.
 func TestPagesSayTheSameGoVersion(t *testing.T) {
 	found := 0
-	eachFile(t, ".md", func(name string, text []byte) {
-		for _, m := range neededGo.FindAllStringSubmatch(string(text), -1) {
+	for _, f := range filesThatEnd(t, ".md") {
+		for _, m := range neededGo.FindAllStringSubmatch(f.text, -1) {
 			want := "Go 1.25"
 			if slices.Contains([]string{"linters", "client"}, m[1]) {
 				want = "Go 1.26"
 			}
-			require.Equal(t, want, strings.Join(strings.Fields(m[2]), " "), "%s: %s", name, m[0])
+			require.Equal(t, want, strings.Join(strings.Fields(m[2]), " "), "%s: %s", f.name, m[0])
 			found++
 		}
-	})
+	}
 	require.Greater(t, found, 4)
 }
 

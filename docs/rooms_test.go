@@ -2,16 +2,11 @@ package docs_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"go/parser"
-	"go/token"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -124,28 +119,17 @@ func roomOf(path string) string {
 // listed returns the rooms of the library's and the commands' modules, with the rooms that each
 // imports outside its tests.
 func listed(t *testing.T) map[string][]string {
-	args := []string{"list", "-json=ImportPath,Imports,GoFiles", "./...", "./testdata"} // ... does not match testdata
+	args := []string{"-json=ImportPath,Imports,GoFiles", "./...", "./testdata"} // ... does not match testdata
 	for dir := range modules(t) {
 		if strings.HasPrefix(dir, "cmd/") {
 			args = append(args, "./"+dir+"/...")
 		}
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = root
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
 	packages := map[string][]string{}
-	for d := json.NewDecoder(out); ; {
-		var p struct {
-			ImportPath       string
-			Imports, GoFiles []string
-		}
-		if err := d.Decode(&p); err == io.EOF {
-			break
-		} else {
-			require.NoError(t, err)
-		}
+	for _, p := range list[struct {
+		ImportPath       string
+		Imports, GoFiles []string
+	}](t, args...) {
 		if len(p.GoFiles) == 0 {
 			continue
 		}
@@ -159,7 +143,6 @@ func listed(t *testing.T) map[string][]string {
 		slices.Sort(imports)
 		packages[name] = slices.Compact(imports)
 	}
-	require.NoError(t, cmd.Wait())
 	return packages
 }
 
@@ -215,34 +198,20 @@ func TestRoomsAreInTheDirectoryOfTheirGroup(t *testing.T) {
 
 // Only tests, and rooms that only tests import, import internal/test. This holds in the nested modules too.
 func TestRoomsForTestsAreImportedByTestsOnly(t *testing.T) {
-	files := 0
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		rel := strings.TrimPrefix(filepath.ToSlash(name), root+"/")
-		if err != nil || d.IsDir() || !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") ||
-			strings.HasPrefix(rel, testRooms) {
-			return err
+	for _, f := range goFiles(t) {
+		if f.isTest() || strings.HasPrefix(f.name, testRooms) {
+			continue
 		}
-		files++
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
+		for _, i := range f.Imports {
+			require.False(t, strings.HasPrefix(i.Path.Value, `"`+module+testRooms), "%s imports %s", f.name, i.Path.Value)
 		}
-		for _, i := range file.Imports {
-			require.False(t, strings.HasPrefix(i.Path.Value, `"`+module+testRooms), "%s imports %s", rel, i.Path.Value)
-		}
-		return nil
-	}))
-	require.Greater(t, files, 300, "files that are not tests")
+	}
 }
 
 // Only internal/base/errors imports cockroachdb/errors, and its importers do not import package errors too.
 func TestErrorsComeFromOneRoom(t *testing.T) {
-	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...", "./cmd/sievedb/...")
-	cmd.Dir = root
-	out, err := cmd.Output()
-	require.NoError(t, err)
 	users := 0
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(run(t, root, nil, "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...", "./cmd/sievedb/...")) {
 		fields := strings.Fields(line)
 		name := strings.TrimPrefix(fields[0], module)
 		if name == "internal/base/errors" {
@@ -266,12 +235,8 @@ func TestStoresDoNotLinkTheNetwork(t *testing.T) {
 	heavy := regexp.MustCompile(`^(net|net/http|crypto/tls|os/exec|text/template|html/template|testing|github\.com/getsentry/.*|` +
 		`github\.com/cockroachdb/errors)$`)
 	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
-		cmd := exec.Command("go", append([]string{"list", "-deps", "-f", "{{.ImportPath}}"}, packages...)...)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		listed := strings.Fields(string(out))
+		env := []string{"GOOS=" + system, "GOARCH=amd64", "CGO_ENABLED=0"}
+		listed := strings.Fields(run(t, root, env, "go", append([]string{"list", "-deps"}, packages...)...))
 		require.Contains(t, listed, module+"internal/base/errors")
 		for _, path := range listed {
 			require.False(t, heavy.MatchString(path), "%s: a program that opens a store links %s", system, path)
@@ -282,25 +247,15 @@ func TestStoresDoNotLinkTheNetwork(t *testing.T) {
 // A package has at most 8,200 lines without tests, so that one person can know it. The write path of db fills most of
 // the limit, and is to become a package of its own.
 func TestNoRoomIsTooLarge(t *testing.T) {
-	files := `{{$dir := .Dir}}{{.ImportPath}}{{range .GoFiles}} {{$dir}}/{{.}}{{end}}` +
-		`{{range .IgnoredGoFiles}} {{$dir}}/{{.}}{{end}}`
-	cmd := exec.Command("go", "list", "-f", files, "./...")
-	cmd.Dir = ".."
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	rooms := 0
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		lines := 0
-		for _, name := range fields[1:] {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			text, err := os.ReadFile(name)
-			require.NoError(t, err)
-			lines += strings.Count(string(text), "\n")
+	lines := map[string]int{} // by folder
+	for _, f := range filesThatEnd(t, ".go") {
+		if !strings.HasSuffix(f.name, "_test.go") {
+			lines[path.Dir(f.name)] += strings.Count(f.text, "\n")
 		}
-		require.LessOrEqual(t, lines, 8200, fields[0])
+	}
+	rooms := 0
+	for _, p := range strings.Fields(run(t, root, nil, "go", "list", "./...")) {
+		require.LessOrEqual(t, lines[path.Clean(strings.TrimPrefix(p+"/", module))], 8200, p)
 		rooms++
 	}
 	require.Greater(t, rooms, 20)

@@ -5,11 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -214,32 +210,14 @@ func mayBeLong(name *ast.Ident) bool {
 // Functions nest at most four levels, in tests five, and have a cyclomatic complexity of at most 20, in tests 30. Tests
 // have at most 80 lines, and structs at most 25 fields, those of embedded structs included.
 func TestCodeKeepsTheLimitsOfShape(t *testing.T) {
-	fset := token.NewFileSet()
-	files, structs := map[string]*ast.File{}, declared{}
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && name != root && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir
-		}
-		if d.IsDir() || filepath.Ext(name) != ".go" {
-			return nil
-		}
-		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, name)
-		rel = filepath.ToSlash(rel)
-		files[rel] = f
-		structs.add(rel, f)
-		return err
-	}))
-	require.Greater(t, len(files), 500, "Go files of the repository")
+	files, structs := map[string]bool{}, declared{}
+	for _, f := range goFiles(t) {
+		files[f.name] = true
+		structs.add(f.name, f.File)
+	}
 	var over []string
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		over = append(over, violations(fset, name, files[name], structs)...)
+	for _, f := range goFiles(t) {
+		over = append(over, violations(positions, f.name, f.File, structs)...)
 	}
 	for name := range branching {
 		file, _, _ := strings.Cut(name, " ")
@@ -309,19 +287,14 @@ func TestLimitsOfShapeAreMeasured(t *testing.T) {
 // At most one line of Go in a hundred has more than 120 columns, with tabs of four columns.
 func TestGoLinesAreShort(t *testing.T) {
 	lines, long := 0, 0
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		for line := range strings.Lines(string(text)) {
+	for _, f := range filesThatEnd(t, ".go") {
+		for line := range strings.Lines(f.text) {
 			lines++
-			if utf8.RuneCountInString(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) > 120 {
+			if utf8.RuneCountInString(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")) > 120 {
 				long++
 			}
 		}
-		return err
-	}))
+	}
 	require.Greater(t, lines, 50_000)
 	require.LessOrEqual(t, long*100, lines, "%d of %d lines", long, lines)
 }
@@ -329,16 +302,11 @@ func TestGoLinesAreShort(t *testing.T) {
 // A package comment is at most a page. Formats are in docs/format.md, layouts next to their code.
 func TestPackageCommentsAreShort(t *testing.T) {
 	comments := 0
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.PackageClauseOnly)
-		if err == nil && file.Doc != nil {
+	for _, f := range goFiles(t) {
+		if f.Doc != nil {
 			comments++
-			require.LessOrEqual(t, strings.Count(file.Doc.Text(), "\n"), 70, name)
+			require.LessOrEqual(t, strings.Count(f.Doc.Text(), "\n"), 70, f.name)
 		}
-		return err
-	}))
+	}
 	require.Greater(t, comments, 40)
 }

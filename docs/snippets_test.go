@@ -1,8 +1,6 @@
 package docs_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -12,12 +10,8 @@ import (
 	"go/token"
 	"go/types"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,29 +29,12 @@ type snippet struct{ where, code string }
 // pages returns the Go snippets of every Markdown file, by file.
 func pages(t *testing.T) map[string][]string {
 	all := map[string][]string{}
-	eachFile(t, ".md", func(name string, text []byte) {
-		for _, m := range goBlock.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\r\n", "\n"), -1) {
-			all[name] = append(all[name], m[1])
+	for _, f := range filesThatEnd(t, ".md") {
+		for _, m := range goBlock.FindAllStringSubmatch(f.text, -1) {
+			all[f.name] = append(all[f.name], m[1])
 		}
-	})
+	}
 	return all
-}
-
-// eachFile calls f for each file of the repository whose name has this end.
-func eachFile(t *testing.T, end string, f func(name string, text []byte)) {
-	require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != root {
-			return fs.SkipDir
-		}
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, end) {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		if err == nil {
-			f(filepath.ToSlash(name), text)
-		}
-		return err
-	}))
 }
 
 // A line of an indented block that only Go has: a declaration, or a call that is a statement.
@@ -65,17 +42,14 @@ var goLine = regexp.MustCompile(`(?m)^\s*([\w, ]+ := |(\w+\.)*\w+\(.*\)$|func \w
 
 // comments returns the Go snippets in the doc comments of all packages, and of what they declare.
 func comments(t *testing.T) (all []snippet) {
-	fset := token.NewFileSet()
-	eachFile(t, ".go", func(name string, text []byte) {
-		if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
-			return
+	for _, f := range goFiles(t) {
+		if f.isTest() || strings.Contains(f.name, "/testdata/") {
+			continue
 		}
-		file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, group := range file.Comments {
-			all = append(all, inComment(fset.Position(group.Pos()).String(), group.Text())...)
+		for _, group := range f.Comments {
+			all = append(all, inComment(positions.Position(group.Pos()).String(), group.Text())...)
 		}
-	})
+	}
 	return all
 }
 
@@ -116,19 +90,9 @@ func imported(t *testing.T, all []snippet) []string {
 
 // exportData returns an importer that reads the export data of these packages from the build cache.
 func exportData(t *testing.T, fset *token.FileSet, packages ...string) types.Importer {
-	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
-	list := exec.Command("go", append(args, packages...)...)
-	list.Dir = root
-	out, err := list.Output()
-	require.NoError(t, err)
 	files := map[string]string{}
-	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
-		var pkg struct{ ImportPath, Export string }
-		err := decoder.Decode(&pkg)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
+	args := append([]string{"-deps", "-export", "-json=ImportPath,Export"}, packages...)
+	for _, pkg := range list[struct{ ImportPath, Export string }](t, args...) {
 		files[pkg.ImportPath] = pkg.Export
 	}
 	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
@@ -213,11 +177,11 @@ var indentedBlock = regexp.MustCompile(`(?m)(?:^\n|\A)((?:^    .*\n(?:\n    .*\n
 
 // Code in an indented block is not compiled.
 func TestGoOnPagesIsInBlocksOfGo(t *testing.T) {
-	eachFile(t, ".md", func(name string, text []byte) {
-		for _, m := range indentedBlock.FindAllStringSubmatch(string(text), -1) {
-			assert.NotRegexp(t, goLine, m[1], "%s: begin Go with ```go", name)
+	for _, f := range filesThatEnd(t, ".md") {
+		for _, m := range indentedBlock.FindAllStringSubmatch(f.text, -1) {
+			assert.NotRegexp(t, goLine, m[1], "%s: begin Go with ```go", f.name)
 		}
-	})
+	}
 	require.Regexp(t, goLine, indentedBlock.FindStringSubmatch("Text:\n\n    a := 1\n\n    b()\n")[1])
 	for _, line := range []string{"x.y.Register(sieve.New(store, nil))", "func main() {", "import \"fmt\"", "\ta, err := f(1)"} {
 		require.Regexp(t, goLine, line)
@@ -228,7 +192,7 @@ func TestGoOnPagesIsInBlocksOfGo(t *testing.T) {
 // Every snippet of the tour is part of an example.
 func TestTourSnippetsAreInExamples(t *testing.T) {
 	examples := read(t, "db/example_tour_test.go")
-	tour := pages(t)[path.Join(root, "docs/getting-started.md")]
+	tour := pages(t)["docs/getting-started.md"]
 	require.Greater(t, len(tour), 7)
 	for _, s := range tour {
 		indented := "\t" + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n\t")
