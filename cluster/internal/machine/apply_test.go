@@ -93,9 +93,6 @@ func TestDeleteAllIsInOrderWithTheOtherEntriesOfItsBatch(t *testing.T) {
 		command(t, 41, 1, 1, 1, put("before", "1")), deleteAll(42, 1), command(t, 43, 1, 1, 1, put("after", "2")),
 	}))
 	require.Len(t, content(t, m), 1)
-	n, err := m.Count(context.Background(), 0, kv.SlotCount-1)
-	require.NoError(t, err)
-	require.Equal(t, uint64(1), n)
 }
 
 func TestAMachineWithABadEntryHasFailed(t *testing.T) {
@@ -158,6 +155,28 @@ func TestAMachineWhoseDiskFailsHasFailed(t *testing.T) {
 	_ = m.Close()
 }
 
+// Barriers have indexes that the machine does not see. raft counts them when it takes a snapshot and cuts the log.
+func TestASnapshotAtABarrierIsDurable(t *testing.T) {
+	mem := vfs.NewMem()
+	m := open(t, mem)
+	fill(t, m, 1, 3)
+	s, err := m.Snapshot()
+	require.NoError(t, err)
+	defer s.Release()
+	to, err := m.Snapshots().Create(1, 20, 2, raft.Configuration{}, 0, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Persist(to))
+	require.NoError(t, to.Close())
+	m = open(t, mem.Crash())
+	defer closeMachine(t, m)
+	list, err := m.Snapshots().List()
+	require.NoError(t, err)
+	require.Equal(t, to.ID(), list[0].ID)
+	require.Equal(t, []uint64{20, 2}, []uint64{list[0].Index, list[0].Term})
+	require.NoError(t, m.WaitApplied(t.Context(), 20))
+	require.Nil(t, m.Apply(simple(t, 19)), "it is skipped")
+}
+
 // The state equals a model after each kill and power cut, and the log is replayed from there.
 func TestRandomEntriesWithKillsMatchAModel(t *testing.T) {
 	seed := rand.Uint64()
@@ -217,8 +236,6 @@ func TestWaitersAreWokenByTheirIndex(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, m.WaitApplied(short, 7), context.DeadlineExceeded)
 	require.Empty(t, m.waiters.queue)
-	m.Passed(7)
-	require.NoError(t, m.WaitApplied(ctx, 7))
 	go func() { results <- m.WaitApplied(ctx, 100) }()
 	closeMachine(t, m)
 	require.ErrorIs(t, <-results, kv.ErrClosed)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -46,6 +47,19 @@ func TestAStateIsTheSameAfterItsStream(t *testing.T) {
 	a.Apply(configuration(301, "n1", "n2"))
 	require.NoError(t, install(b, stream(t, a)))
 	require.Equal(t, content(t, a), content(t, b))
+	require.Equal(t, a.at(), b.at())
+
+	a.StoreConfiguration(302, raft.Configuration{}) // and as raft sends it
+	meta, from, err := a.Snapshots().Open(presentID)
+	require.NoError(t, err)
+	to, err := b.Snapshots().Create(1, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex, nil)
+	require.NoError(t, err)
+	n, err := io.Copy(to, from)
+	require.NoError(t, errors.Join(err, from.Close(), to.Close()))
+	require.Equal(t, meta.Size, n)
+	_, received, err := b.Snapshots().Open(to.ID())
+	require.NoError(t, err)
+	require.NoError(t, b.Restore(received))
 	require.Equal(t, a.at(), b.at())
 	closeMachine(t, a)
 	closeMachine(t, b)
@@ -303,7 +317,7 @@ func TestADamagedTableIsNotSent(t *testing.T) {
 		require.NoError(t, err)
 		fill(t, m, 1, 3000)
 		require.NoError(t, m.WithDB(func(d *db.DB) error { return d.Flush() }))
-		state := filepath.Join("replica", stateOf(&node{m: m}))
+		state := filepath.Join("replica", m.present.name)
 		closeMachine(t, m)
 		names, err := o.FS.List(state)
 		require.NoError(t, err)
