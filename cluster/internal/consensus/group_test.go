@@ -334,9 +334,6 @@ func TestServersJoinAndLeave(t *testing.T) {
 
 	require.NoError(t, leader.AddVoter(ctx, d.id, d.o.Address))
 	require.Contains(t, leader.Configuration(), Server{ID: d.id, Address: d.o.Address, Voter: true})
-	require.NoError(t, leader.DemoteVoter(ctx, d.id))
-	require.Contains(t, leader.Configuration(), Server{ID: d.id, Address: d.o.Address})
-	require.NoError(t, leader.AddVoter(ctx, d.id, d.o.Address))
 
 	require.NoError(t, leader.TransferLeadership(ctx, d.id))
 	require.Equal(t, d, c.leader())

@@ -46,11 +46,6 @@ func (g *Group) AddVoter(ctx context.Context, id, address string) error {
 	})
 }
 
-// DemoteVoter takes a server's vote. It stays in the group.
-func (g *Group) DemoteVoter(ctx context.Context, id string) error {
-	return g.change(ctx, func(r *raft.Raft) raft.Future { return r.DemoteVoter(raft.ServerID(id), 0, 0) })
-}
-
 // RemoveServer removes a server. A leader may remove itself: it steps down when that is committed.
 func (g *Group) RemoveServer(ctx context.Context, id string) error {
 	return g.change(ctx, func(r *raft.Raft) raft.Future { return r.RemoveServer(raft.ServerID(id), 0, 0) })

@@ -60,9 +60,6 @@ var (
 
 func newGroup(s *Store, id kv.GroupID) *Group { return &Group{s: s, id: id} }
 
-// ID returns the group's number.
-func (g *Group) ID() kv.GroupID { return g.id }
-
 func (g *Group) logKey(index uint64) []byte {
 	key := appendGroup(make([]byte, 0, logKeyLen), g.id)
 	return binary.BigEndian.AppendUint64(append(key, logTag), index)
@@ -252,7 +249,7 @@ func (g *Group) DeleteRange(lowest, highest uint64) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("delete entries of group %d: %w", g.id, err)
-	case g.last == 0: // DropGroup deleted all
+	case g.last == 0: // another deletion took all
 	case lowest > g.first:
 		g.last = lowest - 1
 		g.durable = min(g.durable, g.last)

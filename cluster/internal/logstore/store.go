@@ -89,7 +89,16 @@ func (s *Store) dbOptions(o Options) *db.Options {
 }
 
 // load reads which groups there are, and where their logs begin and end.
-func (s *Store) load() (err error) {
+func (s *Store) load() error {
+	return s.eachGroup(func(id kv.GroupID, it *db.Iterator) error {
+		g := newGroup(s, id)
+		s.groups[id] = g
+		return g.load(it)
+	})
+}
+
+// eachGroup calls f for each group that has an entry or a value, ascending, with an iterator at its first key.
+func (s *Store) eachGroup(f func(id kv.GroupID, it *db.Iterator) error) (err error) {
 	it, err := s.db.NewIterator(&db.IterOptions{KeysOnly: true})
 	if err != nil {
 		return err
@@ -100,11 +109,9 @@ func (s *Store) load() (err error) {
 		if err != nil {
 			return err
 		}
-		g := newGroup(s, id)
-		if err := g.load(it); err != nil {
+		if err := f(id, it); err != nil {
 			return err
 		}
-		s.groups[id] = g
 		if id == math.MaxUint32 {
 			break
 		}
@@ -127,47 +134,11 @@ func (s *Store) Group(id kv.GroupID) *Group {
 
 // Groups returns the groups that have an entry or a value, ascending.
 func (s *Store) Groups() (ids []kv.GroupID, err error) {
-	it, err := s.db.NewIterator(&db.IterOptions{KeysOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.failIfDamaged(it.Close())) }()
-	for ok := it.First(); ok; {
-		id, err := parseGroup(it.Key())
-		if err != nil {
-			return nil, err
-		}
+	err = s.eachGroup(func(id kv.GroupID, _ *db.Iterator) error {
 		ids = append(ids, id)
-		if id == math.MaxUint32 {
-			break
-		}
-		ok = it.SeekGE(appendGroup(nil, id+1))
-	}
-	return ids, nil
-}
-
-// DropGroup deletes all that the store has of a group. It is durable. The group's raft must have ended.
-func (s *Store) DropGroup(id kv.GroupID) error {
-	g := s.Group(id)
-	g.storing.Lock()
-	defer g.storing.Unlock()
-	if err := g.WaitDurable(context.Background(), math.MaxUint64); err != nil { // the writer must not add to it
-		return err
-	}
-	var limit []byte
-	if id < math.MaxUint32 {
-		limit = appendGroup(nil, id+1)
-	}
-	var b db.Batch
-	b.DeleteRange(appendGroup(nil, id), limit)
-	if err := s.apply(&b, db.Sync); err != nil {
-		return fmt.Errorf("drop the log of group %d: %w", id, err)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.first, g.last, g.durable = 0, 0, 0
-	g.deletions++
-	return nil
+		return nil
+	})
+	return ids, s.failIfDamaged(err)
 }
 
 // DB returns the database, for its metrics and for backups.

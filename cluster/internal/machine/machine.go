@@ -301,16 +301,11 @@ func (m *Machine) Configuration() (raft.Configuration, uint64) {
 	return at.configuration.Clone(), at.configIndex
 }
 
-// WaitApplied waits until the entry with an index is applied, or Passed was called with it. It returns the error of the
-// machine if it fails or is closed.
+// WaitApplied waits until the entry with an index is applied. It returns the error of the machine if it fails or is
+// closed.
 func (m *Machine) WaitApplied(ctx context.Context, index uint64) error {
 	return m.waiters.wait(ctx, index)
 }
-
-// Passed reports that raft has shown the machine all entries up to index that it shows to a machine.
-// Barriers and the first entry of a leader are not among them, so WaitApplied would wait for the index
-// of one until the next command. A caller knows it when raft.Barrier returns.
-func (m *Machine) Passed(index uint64) { m.waiters.advance(index) }
 
 // WithDB calls f with the database, also if the machine has failed. The state stays in place until f returns; f must not
 // write or close it.

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -174,26 +173,6 @@ func (m *Machine) ExpiredBefore(now int64, limit int, f func(key []byte, at int6
 		}
 		return f(key, at), nil
 	})
-}
-
-// Count returns the number of keys in the slots from first to last that have not expired. It reads them all.
-func (m *Machine) Count(ctx context.Context, first, last uint16) (n uint64, err error) {
-	now, seen := m.Clock(), 0
-	o := &db.IterOptions{LowerBound: layout.AppendKey(nil, first, nil), UpperBound: afterSlot(last), NoFillCache: true}
-	err = m.walk(o, func(_, value []byte) (bool, error) {
-		if seen++; seen%1024 == 0 && ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		v, err := parseValue(value)
-		if err == nil && !expired(v, now) {
-			n++
-		}
-		return true, err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, ctx.Err()
 }
 
 // walk calls f for keys of the present state until it returns false or an error.

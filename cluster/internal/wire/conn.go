@@ -43,9 +43,6 @@ func (c *replayedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// NetConn returns the connection below, a *tls.Conn if there is TLS.
-func (c *replayedConn) NetConn() net.Conn { return c.Conn }
-
 // connSet is connections that are closed together.
 type connSet struct {
 	mu     sync.Mutex
