@@ -14,20 +14,30 @@ import (
 // change is what the leader installs.
 type change struct {
 	kind     changes.Kind
-	event    changes.Event        // for readers of changes
-	edit     *manifest.Edit       // with the last sequence number
-	written  []*manifest.FileMeta // the tables that it adds
-	untraced txn.Change           // what transactions cannot find by sequence numbers
+	event    changes.Event  // for readers of changes
+	edit     *manifest.Edit // with the last sequence number and what it deletes; install adds the tables
+	untraced txn.Change     // what transactions cannot find by sequence numbers
+
+	// name gives the tables that the change adds their final names. After an error none is left. Nil: there are none.
+	name func() ([]*manifest.FileMeta, error)
+	// above says how many of the tables, the last ones, lie above the others and go to level 0.
+	above int
+	// written are the tables, once they have their names.
+	written []*manifest.FileMeta
 }
 
-// install makes a change visible and durable, or nothing of it. Only the leader calls it.
+// install names the tables of a change, and makes it visible and durable, or nothing of it. Only the leader calls it,
+// under a Hold of the compactions.
 //
 // Snapshots get the number and the version at one moment, other readers the number first: a lookup loads the
 // version first, so with the new one, which may lack tables, it never has an old number, which would hide the
 // tombstones, or show an old entry of a key. What has no trace is noted when the edit is certain, and before it is
 // visible; see Transaction.Commit of db.
-func (c *Coordinator) install(l Leader, ch change) error {
+func (c *Coordinator) install(l Leader, ch *change) error {
 	seq := ch.edit.LastSeq.Value
+	if err := c.name(ch); err != nil {
+		return err
+	}
 	pending, err := c.record(ch, seq)
 	if err != nil {
 		c.remove(ch.written, base.FileTable)
@@ -49,15 +59,27 @@ func (c *Coordinator) install(l Leader, ch change) error {
 	return err
 }
 
-// named calls f, which gives tables their final names, while no edit is written. A crash during an edit leaves its
-// record cut off, and a repair then uses all tables that the edit may have added. So none may be half-way to its name.
-func (c *Coordinator) named(f func() ([]*manifest.FileMeta, error)) (files []*manifest.FileMeta, err error) {
-	err = c.Set.Between(func() error { files, err = f(); return err })
-	return files, err
+// name names the tables of a change while no edit is written, and chooses their levels. A crash during an edit leaves
+// its record cut off, and a repair then uses all tables that the edit may have added. So no change may be half-way
+// through its names.
+func (c *Coordinator) name(ch *change) error {
+	if ch.name == nil {
+		return nil
+	}
+	err := c.Set.Between(func() (err error) { ch.written, err = ch.name(); return err })
+	if err != nil {
+		return err
+	}
+	placed := len(ch.written) - ch.above
+	ch.edit.Added = c.Compactor.Place(ch.written[:placed])
+	for _, f := range ch.written[placed:] {
+		ch.edit.Added = append(ch.edit.Added, manifest.LevelFile{Level: 0, File: f})
+	}
+	return nil
 }
 
 // record records, for readers of changes, a change that is about to be made. It returns nil if nobody wants that.
-func (c *Coordinator) record(ch change, seq uint64) (*changes.Pending, error) {
+func (c *Coordinator) record(ch *change, seq uint64) (*changes.Pending, error) {
 	archive := c.Changes()
 	if archive == nil {
 		return nil, nil

@@ -2,6 +2,10 @@ package bulk
 
 import (
 	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,6 +107,51 @@ func TestAnEditThatMayBeInForceAdvancesTheNumbers(t *testing.T) {
 	require.Empty(t, s.loads)
 }
 
+// A crash during an edit must not find some of the tables of another change with their names: a repair uses them.
+func TestTablesAreNamedWhileNoEditIsWritten(t *testing.T) {
+	for name, change := range map[string]func(s *store) error{
+		"a load": func(s *store) error {
+			l, err := s.NewLoader("load", "here")
+			require.NoError(s.t, err)
+			add(s.t, l, 300)
+			_, err = l.Commit()
+			return err
+		},
+		"an ingest": func(s *store) error {
+			_, err := s.Ingest(s.t.Context(), []string{s.makeTable("in", "linked", 4_000), s.makeTable("in too", "rewritten", 1)}, false)
+			return err
+		},
+		"a deletion": func(s *store) error {
+			own := []Entry{{Kind: base.KindSet, Key: tabletest.Key(500), Value: []byte("own")}}
+			_, err := s.DeleteTables(s.t.Context(), span(10, 2_990), own)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := loaded(t)
+			var edit sync.WaitGroup
+			var written atomic.Bool
+			named := 0
+			s.fault = func(op wrap.Op) *wrap.Fault {
+				if op.Kind != wrap.OpRename || !strings.HasSuffix(op.NewName, ".ldb") {
+					return nil
+				}
+				if named++; named == 1 {
+					edit.Go(func() { _ = s.Set.Between(func() error { written.Store(true); return nil }) })
+				}
+				for range 1_000 { // that an edit is not written has no end to wait for
+					runtime.Gosched()
+				}
+				require.False(t, written.Load(), "after %d names", named)
+				return nil
+			}
+			require.NoError(t, change(s))
+			edit.Wait()
+			require.Greater(t, named, 1)
+		})
+	}
+}
+
 func TestAChangeWithoutNumbersIsNotedForTransactions(t *testing.T) {
 	s := newStore(t)
 	s.put("old", 1)
@@ -110,7 +159,7 @@ func TestAChangeWithoutNumbersIsNotedForTransactions(t *testing.T) {
 	at := s.snapshots.Open(&s.finder.Current, nil)
 	defer s.snapshots.Close(&at)
 	s.led.Lock()
-	err := s.Coordinator.install(leader{s}, change{
+	err := s.Coordinator.install(leader{s}, &change{
 		edit:     &manifest.Edit{LastSeq: manifest.Num(7)},
 		untraced: txn.Change{Gone: []txn.Range{{Lower: tabletest.Key(3), Upper: tabletest.Key(4)}}},
 	})

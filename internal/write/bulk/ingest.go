@@ -35,7 +35,7 @@ type ingest struct {
 	tries   int             // how often the job has led
 	unpin   func()          // ends Snapshots.Pin; nil before the first attempt to install
 	drained <-chan struct{} // closed when no snapshot requires a rewriting any more; nil: none does
-	runs    []*run          // of rewritten entries
+	runs    runs            // of rewritten entries
 	info    report.Ingest
 }
 
@@ -86,17 +86,10 @@ func (j *ingest) end() {
 	if j.unpin != nil {
 		j.unpin()
 	}
-	j.discardRuns()
+	j.runs.discard()
 	for _, t := range j.tables {
 		j.drop(t)
 	}
-}
-
-func (j *ingest) discardRuns() {
-	for _, r := range j.runs {
-		r.discard()
-	}
-	j.runs = nil
 }
 
 // drop removes the temporary file of t.

@@ -195,7 +195,7 @@ func (j *ingest) overtaken(last uint64) bool {
 		return false
 	}
 	j.seq = 0
-	j.discardRuns()
+	j.runs.discard()
 	for _, t := range j.tables {
 		t.written = false
 	}
@@ -219,16 +219,14 @@ func (j *ingest) unchanged() error {
 	return nil
 }
 
-// apply names the tables and installs the edit. last is the last number that was assigned, and seq is at
-// least that of all entries. Snapshots of after the installation have the number after seq.
+// apply installs the tables. last is the last number that was assigned, and seq is at least that of all entries.
+// Snapshots of after the installation have the number after seq.
 func (j *ingest) apply(l Leader, last, seq uint64) error {
 	info := report.Ingest{Seq: seq + 1}
-	files, err := j.named(func() ([]*manifest.FileMeta, error) { return j.name(&info) })
-	if err != nil {
-		return err
+	ch := &change{
+		kind: j.kind, edit: &manifest.Edit{LastSeq: manifest.Num(seq + 1)},
+		name: func() ([]*manifest.FileMeta, error) { return j.name(&info) },
 	}
-	edit := &manifest.Edit{LastSeq: manifest.Num(seq + 1), Added: j.Compactor.Place(files)}
-	ch := change{kind: j.kind, edit: edit, written: files}
 	for _, t := range j.tables {
 		if !t.rewrite && t.minSeq <= last {
 			ch.untraced.Came = append(ch.untraced.Came, txn.RangeOf(t.meta))
@@ -237,7 +235,7 @@ func (j *ingest) apply(l Leader, last, seq uint64) error {
 	if err := j.Coordinator.install(l, ch); err != nil {
 		return err
 	}
-	for _, a := range edit.Added {
+	for _, a := range ch.edit.Added {
 		info.Tables[a.Level]++
 	}
 	for _, t := range j.tables {
@@ -275,15 +273,13 @@ func (j *ingest) name(info *report.Ingest) (files []*manifest.FileMeta, err erro
 			info.BytesCopied += t.meta.Size
 		}
 	}
-	for _, r := range j.runs {
-		written, err := r.name()
-		if err != nil {
-			return files, err
-		}
-		for _, f := range written {
-			info.BytesRewritten += f.Size
-		}
-		files = append(files, written...)
+	written, err := j.Coordinator.rename(j.runs.take(), base.FileTable, false)
+	for _, f := range written {
+		info.BytesRewritten += f.Size
 	}
-	return files, j.Dir.FS.SyncDir(j.Dir.Path)
+	files = append(files, written...)
+	if err == nil && len(written) < len(files) { // rename has synced the names that it gave
+		err = j.Dir.FS.SyncDir(j.Dir.Path)
+	}
+	return files, err
 }

@@ -54,8 +54,7 @@ func (j *ingest) rewriteGroup(tables []*table) (err error) {
 			return err
 		}
 	}
-	out := j.newRun(j.seq, 0)
-	j.runs = append(j.runs, out)
+	out := j.runs.add(j.newRun(j.seq, 0))
 	m := merger{ingest: j, waiting: tables}
 	defer m.close()
 	if err = m.mergeTo(out); err == errDrained {

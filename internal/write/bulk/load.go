@@ -92,14 +92,12 @@ func (l *Loader) add(kind base.Kind, key, value []byte) error {
 		return err
 	}
 	defer l.mu.Unlock()
-	returned := false
-	defer func() {
-		if !returned {
-			l.panickedLocked(recover())
-		}
-	}()
-	err := l.run.add(kind, key, value)
-	returned = true
+	return l.writeLocked(func() error { return l.run.add(kind, key, value) })
+}
+
+// writeLocked calls f, which writes tables. An error or a panic ends the load. l.mu is held.
+func (l *Loader) writeLocked(f func() error) error {
+	err := l.guardLocked(f)
 	if err != nil {
 		err = base.NoSpace(errors.Wrap(err, "sievedb: load"))
 		l.endLocked(err)
@@ -165,7 +163,19 @@ func (l *Loader) endLocked(err error) {
 	l.c.loads = slices.DeleteFunc(l.c.loads, func(other *Loader) bool { return other == l })
 }
 
-// panickedLocked ends a load whose call panicked with value, and continues the panic.
+// guardLocked calls f. If that panics, the load ends, and the panic continues. l.mu is held.
+func (l *Loader) guardLocked(f func() error) error {
+	returned := false
+	defer func() {
+		if !returned {
+			l.panickedLocked(recover())
+		}
+	}()
+	err := f()
+	returned = true
+	return err
+}
+
 func (l *Loader) panickedLocked(value any) {
 	err := base.NewPanicError(l.c.Cmp, "a load", value)
 	if l.err == nil {

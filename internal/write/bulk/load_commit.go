@@ -25,22 +25,18 @@ func (l *Loader) Commit() (*report.LoadInfo, error) {
 		l.endLocked(base.ErrClosed)
 		return nil, nil
 	}
-	returned := false
-	defer func() {
-		if !returned {
-			l.panickedLocked(recover())
-		}
-	}()
 	start := time.Now()
 	info := &report.LoadInfo{Entries: l.run.entries}
-	err := base.NoSpace(l.commit(info))
-	info.Duration, info.Err = time.Since(start), err
-	if err != nil {
-		l.endLocked(err)
-	} else {
-		l.endLocked(base.ErrClosed)
-	}
-	returned = true
+	err := l.guardLocked(func() error {
+		err := base.NoSpace(l.commit(info))
+		info.Duration, info.Err = time.Since(start), err
+		if err != nil {
+			l.endLocked(err)
+		} else {
+			l.endLocked(base.ErrClosed)
+		}
+		return err
+	})
 	return info, err
 }
 
@@ -107,19 +103,18 @@ func (l *Loader) install(leader Leader, info *report.LoadInfo) error {
 	// Meanwhile no compaction begins: one that does not know these tables might write across
 	// them. Nor does an upgrade of filters, whose copies of level 0 would get higher numbers.
 	defer l.c.Compactor.Hold()()
-	files, err := l.c.named(func() ([]*manifest.FileMeta, error) { return l.rename(base.FileTable) })
-	if err != nil {
-		return errors.Wrap(err, "sievedb: load")
-	}
 	last := l.run.seq
 	if l.tx != nil {
 		last = l.tx.last
 	}
-	edit := &manifest.Edit{LastSeq: manifest.Num(last), Added: l.c.Compactor.Place(files)}
-	if err := l.c.install(leader, change{kind: changes.Load, edit: edit, written: files}); err != nil {
+	ch := &change{
+		kind: changes.Load, edit: &manifest.Edit{LastSeq: manifest.Num(last)},
+		name: func() ([]*manifest.FileMeta, error) { return l.rename(base.FileTable) },
+	}
+	if err := l.c.install(leader, ch); err != nil {
 		return errors.Wrap(err, "sievedb: load")
 	}
-	for _, a := range edit.Added {
+	for _, a := range ch.edit.Added {
 		info.Tables[a.Level]++
 		info.Bytes += a.File.Size
 	}

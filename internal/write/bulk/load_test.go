@@ -273,9 +273,9 @@ func TestALoadWithoutEntriesInstallsNothing(t *testing.T) {
 			requireEnded(t, s, l, base.ErrClosed)
 		})
 	}
-	s, l := newLoad(t)
+	s := newStore(t)
 	next := s.Set.NextFileNum()
-	files, err := l.run.name()
+	files, err := s.rename(nil, base.FileTable, false)
 	require.NoError(t, err)
 	require.Empty(t, files)
 	require.Equal(t, next, s.Set.NextFileNum())

@@ -123,7 +123,7 @@ func (t *Transaction) makeRoom(need int) error {
 	}
 	if keep && (old.Capacity() >= t.size || copied+need+memtable.Slack > capacity) {
 		if old.Size() >= t.size/2 || copied+need+memtable.Slack > t.size {
-			if err := t.spillLocked(); err != nil {
+			if err := t.l.writeLocked(t.writeTable); err != nil {
 				return err
 			}
 			keep, capacity = false, t.size
@@ -154,22 +154,7 @@ func (t *Transaction) copyFrom(old *memtable.Memtable) {
 	}
 }
 
-// spillLocked writes the memtable to a table. After an error the load has ended. l.mu is held.
-func (t *Transaction) spillLocked() (err error) {
-	returned := false
-	defer func() {
-		if !returned {
-			t.l.panickedLocked(recover())
-		}
-	}()
-	if err = t.writeTable(); err != nil {
-		err = base.NoSpace(errors.Wrap(err, "sievedb: load"))
-		t.l.endLocked(err)
-	}
-	returned = true
-	return err
-}
-
+// writeTable writes the memtable to a table.
 func (t *Transaction) writeTable() error {
 	run := t.l.run
 	for ikey, value := range t.newest() {
@@ -212,7 +197,7 @@ func (t *Transaction) Commit() (*report.LoadInfo, error) {
 		if t.mem == nil || t.mem.Len() == 0 {
 			return nil
 		}
-		err := t.spillLocked()
+		err := t.l.writeLocked(t.writeTable)
 		t.mem = nil
 		return err
 	})

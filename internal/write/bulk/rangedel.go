@@ -90,7 +90,7 @@ type deletion struct {
 	dropAll bool              // no snapshot needs a table
 	drop    map[*manifest.FileMeta]bool
 	covered map[uint64]bool // tables that could be removed, except for a snapshot or a compaction
-	runs    []*run
+	runs    runs
 	undo    []func()
 	info    Deletion
 }
@@ -114,9 +114,7 @@ func (j *deletion) run() error {
 
 // end releases what the job holds.
 func (j *deletion) end() {
-	for _, r := range j.runs {
-		r.discard()
-	}
+	j.runs.discard()
 	for _, f := range slices.Backward(j.undo) {
 		f()
 	}
@@ -158,13 +156,6 @@ func (j *deletion) removable(v *manifest.Version) (files []*manifest.FileMeta) {
 	return files
 }
 
-// begin returns a run, which end discards.
-func (j *deletion) begin(seq, leastSize uint64) *run {
-	r := j.newRun(seq, leastSize)
-	j.runs = append(j.runs, r)
-	return r
-}
-
 // writeTombstones writes a tombstone for each live key of the tables of v that are to be read and
 // that are not removed.
 func (j *deletion) writeTombstones(seq uint64, v *manifest.Version, read func(*manifest.FileMeta) bool) error {
@@ -180,7 +171,7 @@ func (j *deletion) writeTombstones(seq uint64, v *manifest.Version, read func(*m
 			}
 		}
 	}
-	out := j.begin(seq, 0)
+	out := j.runs.add(j.newRun(seq, 0))
 	err := j.live(j.runsOf(files), func(key []byte) error {
 		j.info.Tombstones++
 		return wrapDeletion(out.add(base.KindDelete, key, nil))
@@ -204,7 +195,7 @@ func (j *deletion) install(l Leader) error {
 	if err := j.lateTables(); err != nil {
 		return err
 	}
-	own := j.begin(j.seq+2, math.MaxInt64)
+	own := j.runs.add(j.newRun(j.seq+2, math.MaxInt64))
 	for _, e := range j.own {
 		if err := own.add(e.Kind, e.Key, e.Value); err != nil {
 			return wrapDeletion(err)
@@ -237,13 +228,9 @@ func (j *deletion) lateTables() error {
 
 func wrapDeletion(err error) error { return errors.Wrap(err, "sievedb: the deletion of a range") }
 
-// apply names the tables and installs the edit.
+// apply installs the edit. The tables of all runs but the first lie above the first one's.
 func (j *deletion) apply(l Leader) error {
 	edit := &manifest.Edit{LastSeq: manifest.Num(j.seq + deletionNumbers - 1)}
-	named, err := j.name(edit)
-	if err != nil {
-		return err
-	}
 	var gone []*manifest.FileMeta
 	v := j.refVersion()
 	v.Files(func(level int, f *manifest.FileMeta) {
@@ -255,7 +242,13 @@ func (j *deletion) apply(l Leader) error {
 	})
 	v.Unref()
 	j.info.TablesDropped, j.info.TablesCovered = len(edit.Deleted), len(j.covered)
-	ch := change{kind: changes.DeleteRange, event: j.event(), edit: edit, written: named, untraced: txn.Change{Gone: j.spans.hulls(gone)}}
+	first := j.runs[0].take()
+	rest := j.runs.take()
+	ch := &change{
+		kind: changes.DeleteRange, event: j.event(), edit: edit, untraced: txn.Change{Gone: j.spans.hulls(gone)},
+		name:  func() ([]*manifest.FileMeta, error) { return j.rename(append(first, rest...), base.FileTable, false) },
+		above: len(rest),
+	}
 	if err := j.Coordinator.install(l, ch); err != nil {
 		return err
 	}
@@ -278,25 +271,4 @@ func (j *deletion) event() (e changes.Event) {
 		e.Own = b.Record(1)
 	}
 	return e
-}
-
-// name names the tables and puts them into the edit. Those of all runs but the first are above
-// the first one's, so they go to level 0.
-func (j *deletion) name(edit *manifest.Edit) (named []*manifest.FileMeta, err error) {
-	for i, r := range j.runs {
-		files, err := r.name()
-		if err != nil {
-			j.remove(named, base.FileTable)
-			return nil, err
-		}
-		named = append(named, files...)
-		if i == 0 {
-			edit.Added = j.Compactor.Place(files)
-			continue
-		}
-		for _, f := range files {
-			edit.Added = append(edit.Added, manifest.LevelFile{Level: 0, File: f})
-		}
-	}
-	return named, nil
 }

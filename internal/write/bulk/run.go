@@ -80,16 +80,35 @@ func (r *run) take() (files []*manifest.FileMeta) {
 	return files
 }
 
-// name gives the finished tables their final names, durably, and returns them: they do not belong to the run any
-// more. After an error there is no file of them.
-func (r *run) name() ([]*manifest.FileMeta, error) {
-	return r.c.rename(r.take(), base.FileTable, false)
-}
-
 // discard removes the tables that the run has.
 func (r *run) discard() {
 	_ = r.syncs.Wait() // the files are durable or will be removed
 	r.out.Abandon()
+}
+
+// runs are those of one job.
+type runs []*run
+
+// add adds a run and returns it.
+func (rs *runs) add(r *run) *run {
+	*rs = append(*rs, r)
+	return r
+}
+
+// take returns the finished tables in the order of the runs, which do not have them any more.
+func (rs runs) take() (files []*manifest.FileMeta) {
+	for _, r := range rs {
+		files = append(files, r.take()...)
+	}
+	return files
+}
+
+// discard discards the runs.
+func (rs *runs) discard() {
+	for _, r := range *rs {
+		r.discard()
+	}
+	*rs = nil
 }
 
 // rename gives tables with temporary names others, of a kind, durably. The numbers are taken now because in level 0
