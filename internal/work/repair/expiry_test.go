@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -25,13 +26,13 @@ func expiring(fsys vfs.FS, prefixes ...string) *db.Options {
 }
 
 // session opens a database, uses it, closes it and returns its files.
-func session(t *testing.T, o *db.Options, use func(d *db.DB)) map[string][]byte {
+func session(t *testing.T, o *db.Options, use func(d *db.DB)) fixture.Dir {
 	t.Helper()
 	d, err := db.Open("db", o)
 	require.NoError(t, err)
 	use(d)
 	require.NoError(t, d.Close())
-	return snapshotOf(t, o.FS)
+	return fixture.ReadDir(t, o.FS, "db")
 }
 
 func putAll(t *testing.T, d *db.DB, ttl time.Duration, keys ...string) {
@@ -55,17 +56,6 @@ func requireKeys(t *testing.T, fsys vfs.FS, want ...string) {
 	require.Equal(t, all, storetest.ContentsOf(t, fsys))
 }
 
-// without returns files without those of a kind that keep does not have.
-func without(files map[string][]byte, kind base.FileKind, keep map[string][]byte) map[string][]byte {
-	rest := map[string][]byte{}
-	for name, data := range files {
-		if k, _, _ := base.ParseFileName(name); k != kind || keep[name] != nil {
-			rest[name] = data
-		}
-	}
-	return rest
-}
-
 func TestRepairUsesThePrefixesOfTheNewerMANIFEST(t *testing.T) {
 	mem := vfs.NewMem()
 	old := session(t, expiring(mem, "s/"), func(d *db.DB) { putAll(t, d, 0, "a", "s/a") })
@@ -74,7 +64,7 @@ func TestRepairUsesThePrefixesOfTheNewerMANIFEST(t *testing.T) {
 		require.NoError(t, d.Flush())
 		putAll(t, d, 0, "t/b", "b")
 	})
-	mem = dirOf(t, later, old)
+	mem = later.With(old).FS(t)
 	report := repaired(t, mem)
 	require.NotContains(t, old, report.Manifest)
 	o := expiring(mem)
@@ -102,7 +92,7 @@ func TestRepairUsesThePrefixesOfAnOlderMANIFESTIfTheNewerRecordsNone(t *testing.
 		putAll(t, d, 0, "a", "t/a")
 		require.NoError(t, d.Flush())
 	})
-	mem = dirOf(t, files)
+	mem = files.FS(t)
 	set, state, err := manifest.Load(manifest.SetOptions{FS: mem, Dir: "db", Cmp: base.Bytewise})
 	require.NoError(t, err)
 	e := &manifest.Edit{Comparer: base.Bytewise.Name, LogNum: manifest.Num(state.LogNum), NextFileNum: manifest.Num(902),
@@ -128,7 +118,7 @@ func TestRepairSaysThatPrefixesAreUnknownIfOnlyUnnamedTablesShowThem(t *testing.
 			require.NoError(t, d.Flush())
 			putAll(t, d, 0, "b")
 		})
-		mem = dirOf(t, without(later, base.FileManifest, old), old)
+		mem = later.Without(base.FileManifest).With(old).FS(t)
 		repaired(t, mem)
 		_, err := db.Open("db", expiring(mem))
 		require.ErrorContains(t, err, "does not say under which prefixes")
@@ -160,14 +150,11 @@ func TestRepairGivesValuesThatReturnAnEnvelope(t *testing.T) {
 		putAll(t, d, 0, "t/", "t/99")
 		require.NoError(t, d.Flush())
 	})
-	missing := tableOf(t, last)
-	for name, data := range first { // a copy that has them, because they were copied first
-		if kind, _, _ := base.ParseFileName(name); kind == base.FileTable {
-			last[name] = data
-		}
+	delete(last, last.Tables()[0])
+	for _, name := range first.Tables() { // a copy that has them, because they were copied first
+		last[name] = first[name]
 	}
-	delete(last, missing)
-	mem = dirOf(t, last)
+	mem = last.FS(t)
 	report := repaired(t, mem)
 	require.EqualValues(t, len(keys), report.EntriesFilled, "%s", report)
 	requireKeys(t, mem, keys...)

@@ -29,29 +29,6 @@ func smallOptions(fsys vfs.FS) *db.Options {
 	}
 }
 
-// contentOf reads a file and closes it.
-func contentOf(t testing.TB, f vfs.File) []byte {
-	t.Helper()
-	defer f.Close()
-	size, err := f.Size()
-	require.NoError(t, err)
-	b := make([]byte, size)
-	_, err = vfs.ReadFull(f, b, 0)
-	require.NoError(t, err)
-	return b
-}
-
-func writeAll(t testing.TB, fsys vfs.FS, path string, data []byte) {
-	t.Helper()
-	f, err := vfs.Replace(fsys, path)
-	require.NoError(t, err)
-	_, err = f.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, f.Sync())
-	require.NoError(t, f.Close())
-	require.NoError(t, fsys.SyncDir(filepath.Dir(path)))
-}
-
 // copyByName copies the files of the directory "db" as cp, tar and rsync do: it lists the names, and copies
 // file by file in their order. before is called before each file, which it may remove.
 func copyByName(t testing.TB, from vfs.FS, before func(name string)) *vfs.Mem {
@@ -73,7 +50,10 @@ func copyByName(t testing.TB, from vfs.FS, before func(name string)) *vfs.Mem {
 			continue // just removed
 		}
 		require.NoError(t, err)
-		writeAll(t, to, path, contentOf(t, f))
+		size, err := f.Size()
+		require.NoError(t, err)
+		require.NoError(t, vfs.Copy(to, f, size, path))
+		require.NoError(t, f.Close())
 	}
 	return to
 }

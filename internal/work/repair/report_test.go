@@ -9,51 +9,40 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// flushedStore returns the files of a closed database with keys in a table.
-func flushedStore(t *testing.T, o *db.Options, keys int) map[string][]byte {
+// flushedStore returns the files of a closed database with 2000 keys in a table.
+func flushedStore(t *testing.T, o *db.Options) fixture.Dir {
 	t.Helper()
 	mem := vfs.NewMem()
 	o.FS = mem
 	d, err := db.Open("db", o)
 	require.NoError(t, err)
-	for i := range keys {
+	for i := range 2000 {
 		require.NoError(t, d.Put(fmt.Appendf(nil, "k%d", i), make([]byte, 50), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
-	return snapshotOf(t, mem)
-}
-
-func tableOf(t *testing.T, files map[string][]byte) string {
-	t.Helper()
-	for name := range files {
-		if kind, _, _ := base.ParseFileName(name); kind == base.FileTable {
-			return name
-		}
-	}
-	require.Fail(t, "there is no table")
-	return ""
+	return fixture.ReadDir(t, mem, "db")
 }
 
 func TestRepairReportSaysWhatIsLost(t *testing.T) {
-	files := flushedStore(t, &db.Options{}, 2000)
+	files := flushedStore(t, &db.Options{})
 	t.Run("nothing", func(t *testing.T) {
-		mem := dirOf(t, files)
-		require.NoError(t, mem.Remove("db/CURRENT"))
+		mem := files.Without(base.FileCurrent).FS(t)
 		report := repaired(t, mem)
 		require.False(t, report.Incomplete, "%s", report)
 		require.Contains(t, report.String(), "\nnothing was lost\n")
 	})
 	t.Run("a block", func(t *testing.T) {
-		mem := dirOf(t, files)
-		name := tableOf(t, files)
-		data := bytes.Clone(files[name])
-		data[len(data)/2] ^= 1
-		writeAll(t, mem, "db/"+name, data)
+		damaged := files.Clone()
+		table := damaged[damaged.Tables()[0]]
+		table[len(table)/2] ^= 1
+		mem := damaged.FS(t)
 		report := repaired(t, mem)
 		require.True(t, report.Incomplete)
 		require.EqualValues(t, 2000-len(storetest.ContentsOf(t, mem)), report.EntriesLost)
@@ -62,28 +51,25 @@ func TestRepairReportSaysWhatIsLost(t *testing.T) {
 		require.Contains(t, report.String(), fmt.Sprintf("\n%d entries are lost; keys in 1 ranges may be missing or old\n", report.EntriesLost))
 	})
 	t.Run("a table", func(t *testing.T) {
-		mem := dirOf(t, files)
-		name := tableOf(t, files)
-		require.NoError(t, mem.Remove("db/"+name))
-		report := repaired(t, mem)
+		report := repaired(t, files.Without(base.FileTable).FS(t))
 		require.True(t, report.Incomplete)
-		require.EqualValues(t, len(files[name]), report.BytesLost)
+		require.EqualValues(t, len(files[files.Tables()[0]]), report.BytesLost)
 		require.Equal(t, []db.RepairedRange{{First: []byte("k0"), Last: []byte("k999")}}, report.Ranges)
 	})
 }
 
 func TestPlanRepairWritesNothing(t *testing.T) {
-	files := flushedStore(t, &db.Options{}, 2000)
-	name := tableOf(t, files)
+	files := flushedStore(t, &db.Options{})
+	name := files.Tables()[0]
 	files[name][len(files[name])/2] ^= 1
-	mem := dirOf(t, files)
-	plan, err := db.PlanRepair("db", smallOptions(mem))
+	mem := files.FS(t)
+	plan, err := db.PlanRepair("db", smallOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		require.False(t, mutates(op.Kind) && op.Kind != wrap.OpLock, "%v of %s", op.Kind, op.Name)
+		return nil
+	})))
 	require.NoError(t, err)
 	require.True(t, plan.DryRun)
-	require.Equal(t, files, snapshotOf(t, mem))
-	names, err := mem.List("db")
-	require.NoError(t, err)
-	require.Len(t, names, len(files), "nothing was added")
+	files.RequireSame(t, fixture.ReadDir(t, mem, "db"))
 	report := repaired(t, mem)
 	require.Equal(t, report.EntriesLost, plan.EntriesLost)
 	require.Equal(t, report.Ranges, plan.Ranges)
@@ -91,7 +77,7 @@ func TestPlanRepairWritesNothing(t *testing.T) {
 
 // A plan took the lock of a writer, so a disk that cannot be written had none.
 func TestAPlanLocksLikeAReader(t *testing.T) {
-	mem := dirOf(t, flushedStore(t, &db.Options{}, 2000))
+	mem := flushedStore(t, &db.Options{}).FS(t)
 	o := smallOptions(mem)
 	o.ReadOnly = true
 	reader, err := db.Open("db", o)
@@ -113,16 +99,11 @@ func TestAPlanLocksLikeAReader(t *testing.T) {
 // of its keys.
 func TestRepairStopsAtTablesInAnotherOrder(t *testing.T) {
 	reverse := &db.Comparer{Name: "test.reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
-	files := flushedStore(t, &db.Options{Comparer: reverse}, 2000)
-	for name := range files {
-		if kind, _, _ := base.ParseFileName(name); kind == base.FileManifest || name == base.CurrentName {
-			delete(files, name)
-		}
-	}
-	mem := dirOf(t, files)
+	files := flushedStore(t, &db.Options{Comparer: reverse}).Without(base.FileManifest, base.FileCurrent)
+	mem := files.FS(t)
 	err := db.Repair("db", &db.Options{FS: mem})
 	require.ErrorContains(t, err, "Options.Comparer")
-	require.Equal(t, files, snapshotOf(t, mem))
+	files.RequireSame(t, fixture.ReadDir(t, mem, "db"))
 	_, err = db.PlanRepair("db", &db.Options{FS: mem})
 	require.ErrorContains(t, err, "Options.Comparer")
 	require.NoError(t, db.Repair("db", &db.Options{FS: mem, Comparer: reverse}))
@@ -141,13 +122,7 @@ func TestRepairGoesOnAfterOneBlockInAnotherOrder(t *testing.T) {
 		return k
 	}
 	other := &db.Comparer{Name: db.BytewiseComparer.Name, Compare: func(a, b []byte) int { return bytes.Compare(moved(a), moved(b)) }}
-	files := flushedStore(t, &db.Options{Comparer: other}, 2000)
-	for name := range files {
-		if kind, _, _ := base.ParseFileName(name); kind == base.FileManifest || name == base.CurrentName {
-			delete(files, name)
-		}
-	}
-	mem := dirOf(t, files)
+	mem := flushedStore(t, &db.Options{Comparer: other}).Without(base.FileManifest, base.FileCurrent).FS(t)
 	report := repaired(t, mem)
 	require.True(t, report.Incomplete)
 	require.Greater(t, len(storetest.ContentsOf(t, mem)), 1800)

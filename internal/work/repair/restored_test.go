@@ -2,47 +2,20 @@ package repair_test
 
 import (
 	"fmt"
-	"maps"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// snapshotOf returns the files of the directory "db".
-func snapshotOf(t testing.TB, fsys vfs.FS) map[string][]byte {
-	t.Helper()
-	files := map[string][]byte{}
-	names, err := fsys.List("db")
-	require.NoError(t, err)
-	for _, name := range names {
-		if f, err := fsys.Open(filepath.Join("db", name)); err == nil && name != base.LockName && name != "lost" {
-			files[name] = contentOf(t, f)
-		}
-	}
-	return files
-}
-
-func dirOf(t testing.TB, files ...map[string][]byte) *vfs.Mem {
-	t.Helper()
-	mem := vfs.NewMem()
-	require.NoError(t, vfs.MkdirAllSynced(mem, "db"))
-	for _, some := range files {
-		for name, data := range some {
-			writeAll(t, mem, filepath.Join("db", name), data)
-		}
-	}
-	return mem
-}
-
 // restored has the files of a database at two moments, and its content at the second.
 type restored struct {
-	old, new map[string][]byte
+	old, new fixture.Dir
 	model    map[string]string
 }
 
@@ -65,9 +38,9 @@ func makeRestored(t testing.TB, later func(d *db.DB, put func(from, to int))) re
 		require.NoError(t, d.Close())
 	}
 	session(func(_ *db.DB, put func(from, to int)) { put(0, 800) })
-	r.old = snapshotOf(t, mem)
+	r.old = fixture.ReadDir(t, mem, "db")
 	session(later)
-	r.new = snapshotOf(t, mem)
+	r.new = fixture.ReadDir(t, mem, "db")
 	return r
 }
 
@@ -89,7 +62,7 @@ func TestRepairUsesTheNewerMANIFESTAfterAPartialRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := makeRestored(t, later)
-			mem := dirOf(t, r.new, r.old)
+			mem := r.new.With(r.old).FS(t)
 			report := repaired(t, mem)
 			require.Equal(t, r.model, storetest.ContentsOf(t, mem), "%s", report)
 			require.False(t, report.MayResurrect, "%s", report)
@@ -105,13 +78,7 @@ func TestRepairUsesUnnamedTablesIfOperationsAreMissing(t *testing.T) {
 		require.NoError(t, d.Flush())
 		put(100, 130)
 	})
-	both := maps.Clone(r.new)
-	for name := range both {
-		if kind, _, _ := base.ParseFileName(name); kind == base.FileManifest && r.old[name] == nil {
-			delete(both, name)
-		}
-	}
-	mem := dirOf(t, both, r.old)
+	mem := r.new.Without(base.FileManifest).With(r.old).FS(t)
 	_, err := db.Open("db", smallOptions(mem))
 	require.ErrorContains(t, err, "are missing")
 	report := repaired(t, mem)
@@ -134,13 +101,9 @@ func TestRepairIgnoresANewerMANIFESTThatWasNeverInForce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
 	require.NoError(t, d.Close())
-	files := snapshotOf(t, mem)
-	for name, data := range files {
-		if kind, _, _ := base.ParseFileName(name); kind == base.FileManifest {
-			files[base.FileName(base.FileManifest, 900)] = data
-		}
-	}
-	healthy := dirOf(t, files)
+	files := fixture.ReadDir(t, mem, "db")
+	files[base.FileName(base.FileManifest, 900)] = files[files.Only(base.FileManifest)[0]]
+	healthy := files.FS(t)
 	report, err := db.RepairWithReport("db", smallOptions(healthy))
 	require.NoError(t, err)
 	require.True(t, report.Healthy, "%s", report)
