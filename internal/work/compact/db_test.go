@@ -4,113 +4,69 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
-	"github.com/sievedb/sievedb/internal/test/crashtest/order"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // These tests look at compactions through a store.
 
-// options returns options with small sizes, so that a few thousand keys fill several levels. What is not written is not
-// compressed, so that sizes follow from the entries.
+// options returns those of storetest without compression, so that sizes follow from the entries.
 func options(fs vfs.FS) *db.Options {
-	return &db.Options{
-		FS: fs, Memtables: db.MemtableOptions{Size: 16 << 10},
-		Tables:     db.TableOptions{Size: 8 << 10, BlockSize: 512, Compression: db.NoCompression},
-		Compaction: db.CompactionOptions{MaxLevelBase: 32 << 10},
-		Cache:      db.CacheOptions{Size: 256 << 10},
-	}
-}
-
-// open opens a store whose operations are checked for their order.
-func open(t *testing.T, o *db.Options) *db.DB {
-	t.Helper()
-	checked := *o
-	if _, ok := o.FS.(*order.FS); !ok {
-		checked.FS = order.NewReporting(o.FS, func(v string) { t.Error(v) })
-	}
-	d, err := db.Open("db", &checked)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = d.Close() })
-	return d
-}
-
-func key(i int) []byte   { return fmt.Appendf(nil, "key%06d", i) }
-func value(i int) []byte { return fmt.Appendf(nil, "value%06d%089d", i, i) }
-
-func fill(t *testing.T, d *db.DB, from, to int) {
-	t.Helper()
-	for i := from; i < to; i++ {
-		require.NoError(t, d.Put(key(i), value(i), db.NoSync))
-	}
-}
-
-func requireValue(t *testing.T, d *db.DB, key, want []byte) {
-	t.Helper()
-	got, err := d.Get(key)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
-}
-
-// eventually waits for a condition that background work fulfils. It asserts nothing about the time.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Minute) // only a store that hangs reaches it
-	for !condition() {
-		require.True(t, time.Now().Before(deadline), "the condition was never fulfilled")
-		runtime.Gosched()
-	}
+	o := storetest.Options(fs)
+	o.Tables.Compression = db.NoCompression
+	return o
 }
 
 // A tombstone that a compaction drops too early brings back the value below it (LevelDB issue 184).
 func TestADeletedKeyStaysDeletedWhileADeeperLevelHoldsIt(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.Compaction.L0Trigger = 2
-	d := open(t, o)
-	fill(t, d, 0, 2000)
+	d := storetest.Open(t, o)
+	storetest.Fill(t, d, 0, 2000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	for range 2 { // two tables are merged, one would be moved
-		require.NoError(t, d.Delete(key(7), db.NoSync))
-		require.NoError(t, d.Put(key(8), value(8), db.NoSync))
+		require.NoError(t, d.Delete(fixture.Key(7), db.NoSync))
+		require.NoError(t, d.Put(fixture.Key(8), fixture.Value(8), db.NoSync))
 		require.NoError(t, d.Flush())
 	}
-	eventually(t, func() bool { return d.Metrics().Levels[0].Tables == 0 })
+	fixture.Eventually(t, func() bool { return d.Metrics().Levels[0].Tables == 0 })
 	require.NotZero(t, d.Metrics().Levels[db.NumLevels-1].Tables)
-	_, err := d.Get(key(7))
+	_, err := d.Get(fixture.Key(7))
 	require.Equal(t, db.ErrNotFound, err)
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	defer it.Close()
-	require.True(t, it.SeekGE(key(7)))
-	require.Equal(t, string(key(8)), string(it.Key()))
+	require.True(t, it.SeekGE(fixture.Key(7)))
+	require.Equal(t, string(fixture.Key(8)), string(it.Key()))
 }
 
 // While a snapshot shows a deleted key, both the value and the tombstone stay.
 func TestADeletedKeyStaysDeletedWhileASnapshotShowsIt(t *testing.T) {
-	d := open(t, options(vfs.NewMem()))
-	require.NoError(t, d.Put(key(7), value(7), db.NoSync))
-	require.NoError(t, d.Put(key(8), value(8), db.NoSync))
+	d := storetest.Open(t, options(vfs.NewMem()))
+	require.NoError(t, d.Put(fixture.Key(7), fixture.Value(7), db.NoSync))
+	require.NoError(t, d.Put(fixture.Key(8), fixture.Value(8), db.NoSync))
 	s := d.NewSnapshot()
 	defer s.Close()
-	require.NoError(t, d.Delete(key(7), db.NoSync))
+	require.NoError(t, d.Delete(fixture.Key(7), db.NoSync))
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	_, err := d.Get(key(7))
+	_, err := d.Get(fixture.Key(7))
 	require.Equal(t, db.ErrNotFound, err)
-	got, err := s.Get(key(7))
+	got, err := s.Get(fixture.Key(7))
 	require.NoError(t, err)
-	require.Equal(t, string(value(7)), string(got))
+	require.Equal(t, string(fixture.Value(7)), string(got))
 }
 
 // A retry would fail again and keep a processor and a disk busy for ever (basho/eleveldb issue 23).
@@ -118,9 +74,9 @@ func TestACompactionThatFindsCorruptionIsNotRetried(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
 	o.Compaction.L0Trigger = 100
-	d := open(t, o)
+	d := storetest.Open(t, o)
 	for range 2 {
-		fill(t, d, 0, 50)
+		storetest.Fill(t, d, 0, 50)
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.Close())
@@ -133,44 +89,26 @@ func TestACompactionThatFindsCorruptionIsNotRetried(t *testing.T) {
 			met.Add(1)
 		}
 	}}
-	d = open(t, o)
-	eventually(t, func() bool { return d.Metrics().BackgroundError != nil })
+	d = storetest.Open(t, o)
+	fixture.Eventually(t, func() bool { return d.Metrics().BackgroundError != nil })
 	for i := range 3 {
-		fill(t, d, 100*i+100, 100*i+150)
+		storetest.Fill(t, d, 100*i+100, 100*i+150)
 		require.NoError(t, d.Flush())
-		eventually(t, func() bool { m := d.Metrics(); return len(m.Compactions.Running) == 0 })
+		fixture.Eventually(t, func() bool { m := d.Metrics(); return len(m.Compactions.Running) == 0 })
 	}
 	require.EqualValues(t, 1, met.Load(), "compactions that found the damage")
 	require.ErrorIs(t, d.Metrics().BackgroundError, db.ErrCorruption)
-	requireValue(t, d, key(49), value(49)) // in the intact table with the same keys
-	requireValue(t, d, key(120), value(120))
+	storetest.RequireValue(t, d, fixture.Key(49), fixture.Value(49)) // in the intact table with the same keys
+	storetest.RequireValue(t, d, fixture.Key(120), fixture.Value(120))
 }
 
 // damageOldestTable changes a byte of the first data block of the table with the smallest number.
 func damageOldestTable(t *testing.T, mem *vfs.Mem) {
 	t.Helper()
-	names, err := mem.List("db")
-	require.NoError(t, err)
-	oldest := ""
-	for _, name := range names {
-		if strings.HasSuffix(name, ".ldb") && (oldest == "" || name < oldest) {
-			oldest = filepath.Join("db", name)
-		}
-	}
-	file, err := mem.Open(oldest)
-	require.NoError(t, err)
-	size, err := file.Size()
-	require.NoError(t, err)
-	data := make([]byte, size)
-	_, err = file.ReadAt(data, 0)
-	require.NoError(t, errors.Join(err, file.Close()))
-	data = bytes.Clone(data)
+	oldest := filepath.Join("db", slices.Min(fixture.Names(t, mem, base.FileTable)))
+	data := fixture.ReadFile(t, mem, oldest)
 	data[10] ^= 1
-	require.NoError(t, mem.Remove(oldest))
-	file, err = mem.Create(oldest)
-	require.NoError(t, err)
-	_, err = file.Write(data)
-	require.NoError(t, errors.Join(err, file.Sync(), file.Close(), mem.SyncDir("db")))
+	fixture.WriteFile(t, mem, oldest, data)
 }
 
 // tableCount counts the tables that are being written.
@@ -201,7 +139,7 @@ func TestMergesUseNoMoreThanTheirSlots(t *testing.T) {
 	o := options(wrap.NewFaulty(vfs.NewMem(), c.hook))
 	o.Tables.Size, o.Compaction.MaxConcurrent = 4<<10, slots
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 1000, 2000
-	d := open(t, o)
+	d := storetest.Open(t, o)
 	done := make(chan error)
 	for i := range 3 {
 		go func() { done <- writeAndCompact(d, rand.New(rand.NewPCG(7, uint64(i)))) }()
@@ -221,9 +159,9 @@ func TestMergesUseNoMoreThanTheirSlots(t *testing.T) {
 func writeAndCompact(d *db.DB, rnd *rand.Rand) error {
 	for n := range 3000 {
 		k := rnd.IntN(3000)
-		err := d.Put(key(k), value(k), db.NoSync)
+		err := d.Put(fixture.Key(k), fixture.Value(k), db.NoSync)
 		if err == nil && n%500 == 0 {
-			err = d.Compact(context.Background(), key(k), key(k+1000))
+			err = d.Compact(context.Background(), fixture.Key(k), fixture.Key(k+1000))
 		}
 		if err != nil {
 			return err
@@ -245,9 +183,9 @@ func TestPiecesAreMergedConcurrentlyAndAFlushWaitsForNone(t *testing.T) {
 	}))
 	o.Tables.Size, o.Compaction.MaxConcurrent = 4<<10, 3
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
-	d := open(t, o)
+	d := storetest.Open(t, o)
 	for range 2 {
-		fill(t, d, 0, 2000)
+		storetest.Fill(t, d, 0, 2000)
 		require.NoError(t, d.Flush())
 	}
 	closed.Store(true)
@@ -257,14 +195,14 @@ func TestPiecesAreMergedConcurrentlyAndAFlushWaitsForNone(t *testing.T) {
 		<-arrived
 	}
 	closed.Store(false) // the blocked pieces stay blocked
-	fill(t, d, 5000, 5100)
+	storetest.Fill(t, d, 5000, 5100)
 	require.NoError(t, d.Flush())
 	require.Zero(t, d.Metrics().Compactions.Count)
 	close(proceed)
 	require.NoError(t, <-done)
 	require.GreaterOrEqual(t, d.Metrics().Compactions.Subcompactions, d.Metrics().Compactions.Count+2)
 	for k := range 2000 {
-		requireValue(t, d, key(k), value(k))
+		storetest.RequireValue(t, d, fixture.Key(k), fixture.Value(k))
 	}
 }
 
@@ -272,13 +210,13 @@ func TestPiecesAreMergedConcurrentlyAndAFlushWaitsForNone(t *testing.T) {
 func TestCompactCallsTheFilterForMovedTables(t *testing.T) {
 	o := options(vfs.NewMem())
 	o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { return bytes.ToUpper(value), string(value) != "gone" }
-	d := open(t, o)
+	d := storetest.Open(t, o)
 	require.NoError(t, d.Put([]byte("a"), []byte("gone"), db.NoSync))
 	require.NoError(t, d.Put([]byte("b"), []byte("stays"), db.NoSync))
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.EqualValues(t, 1, d.Metrics().Compactions.TrivialMoves)
-	requireValue(t, d, []byte("b"), []byte("STAYS"))
+	storetest.RequireValue(t, d, []byte("b"), []byte("STAYS"))
 	_, err := d.Get([]byte("a"))
 	require.Equal(t, db.ErrNotFound, err)
 }
