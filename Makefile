@@ -23,6 +23,11 @@ TAGS         = $(shell sh cmd/peerbench/tags.sh)
 PEERS_FLAGS ?= --num=200000 --rounds=1
 # What one package may take. The default, 10 minutes, is too short for db with the race detector.
 PATIENCE    ?= 40m
+# make vet has checked the tests too. Without -vet=off, go test checks each package again with all that it imports, and
+# once more with the race detector.
+TEST         = $(GO) test -vet=off -timeout $(PATIENCE)
+# A program with the race detector waits a second before it exits, for races of goroutines that have not ended.
+TEST_RACE    = GORACE=atexit_sleep_ms=20 $(TEST) -race -short
 # Prints what go test runs of some packages: for the kind race the tests that use goroutines, for another kind those
 # with that kind in a line //make:KIND above them. So no list of tests is kept here.
 CHOOSE      := $(GO) run ./internal/test/choose
@@ -44,7 +49,7 @@ LEAST       ?= 90
 # The tests of a room alone must reach this much of it.
 ROOM_LEAST  ?= 80
 
-.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit coverage race race-all platforms wine fuzz soak bench peers sizes release-test
+.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit coverage race unit-race cluster-race race-all platforms wine fuzz soak bench peers sizes release-test
 
 test:
 	@bash .ci/steps setup format vet cluster-short+lint+prose unit-short
@@ -90,43 +95,47 @@ wasm:
 
 # The tests of all modules but LEFT_OUT; those that try everything try part of it.
 unit-short:
-	$(GO) test -short -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
-	cd $(STANDIN) && $(GO) test -short ./...
+	$(TEST) -short -tags '$(TAGS)' $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
+	cd $(STANDIN) && $(TEST) -short ./...
 
 cluster-short:
-	$(GO) test -short -timeout $(PATIENCE) -p 1 $(SERVER)
+	$(TEST) -short -p 1 $(SERVER)
 
 # The tests that try every operation, sync and bit, in full: no change may fail them.
 gates:
-	@tests=$$($(CHOOSE) gates ./...) && $(GO) test -timeout $(PATIENCE) $$tests
+	@tests=$$($(CHOOSE) gates ./...) && $(TEST) $$tests
 
 # Packages without tests are left out: to report on them, go needs a tool that
 # downloaded toolchains lack. The coverage is that of the first module.
 unit:
-	@$(GO) test -timeout $(PATIENCE) -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
+	@$(TEST) -coverprofile=coverage.out -coverpkg=$$(echo $(CORE:%=./%) | tr ' ' ,) \
 		$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
 	@awk -v least=$(LEAST) -v packages="$(CORE)" -f .ci/coverage.awk coverage.out
-	@$(GO) test -timeout $(PATIENCE) -tags '$(TAGS)' $(filter-out ./... $(SERVER),$(EVERYTHING))
-	@$(GO) test -timeout $(PATIENCE) -p 1 $(SERVER)
-	@cd $(STANDIN) && $(GO) test ./...
+	@$(TEST) -tags '$(TAGS)' $(filter-out ./... $(SERVER),$(EVERYTHING))
+	@$(TEST) -p 1 $(SERVER)
+	@cd $(STANDIN) && $(TEST) ./...
 
 # What the tests of each room reach of it alone, in their short form. Rooms without tests reach nothing.
 coverage:
 	@{ $(GO) list -f '{{if not (or .TestGoFiles .XTestGoFiles)}}{{.ImportPath}} coverage: 0.0% of statements{{end}}' $(CORE:%=./%); \
-		$(GO) test -short -timeout $(PATIENCE) -cover $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(CORE:%=./%)); } | \
+		$(TEST) -short -cover $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(CORE:%=./%)); } | \
 		awk -v least=$(ROOM_LEAST) -v prefix=github.com/sievedb/sievedb/ -f .ci/rooms.awk .ci/rooms.except -
 
 # The race detector slows tests about tenfold, so they run in their short form, and only those that use goroutines:
 # go run ./internal/test/choose -why race ./db prints them with the reasons. make race-all runs the others too.
-race:
-	@tests=$$($(CHOOSE) race $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))) && $(GO) test -race -short -timeout $(PATIENCE) $$tests
-	@tests=$$($(CHOOSE) race $(SERVER)) && $(GO) test -race -short -timeout $(PATIENCE) -p 1 $$tests
-	@tests=$$($(CHOOSE) -C $(STANDIN) race ./...) && cd $(STANDIN) && $(GO) test -race -short -timeout $(PATIENCE) $$tests
+race: unit-race cluster-race
+
+unit-race:
+	@tests=$$($(CHOOSE) race $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))) && $(TEST_RACE) $$tests
+	@tests=$$($(CHOOSE) -C $(STANDIN) race ./...) && cd $(STANDIN) && $(TEST_RACE) $$tests
+
+cluster-race:
+	@tests=$$($(CHOOSE) race $(SERVER)) && $(TEST_RACE) -p 1 $$tests
 
 race-all:
-	$(GO) test -race -short -timeout $(PATIENCE) $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
-	$(GO) test -race -short -timeout $(PATIENCE) -p 1 $(SERVER)
-	cd $(STANDIN) && $(GO) test -race -short -timeout $(PATIENCE) ./...
+	$(TEST_RACE) $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
+	$(TEST_RACE) -p 1 $(SERVER)
+	cd $(STANDIN) && $(TEST_RACE) ./...
 
 # All systems and word sizes that are supported compile. Then the tests on a 32-bit machine, on one whose bytes run the
 # other way, and on one that fuses multiplications. amd64 runs 386 itself; the others are emulated and take about half
