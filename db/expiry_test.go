@@ -47,7 +47,9 @@ func expiringStore(t *testing.T) (*testClock, *DB) {
 // requireShown opens a database, requires its content, and closes it.
 func requireShown(t *testing.T, o *Options, pairs ...string) {
 	t.Helper()
-	requireShown(t, o, pairs...)
+	d := mustOpen(t, o)
+	requireContent(t, d, pairs...)
+	require.NoError(t, d.Close())
 }
 
 func putTTL(t testing.TB, d *DB, key, value string, ttl time.Duration) {
