@@ -253,19 +253,7 @@ func TestNoCallFromACompactionFilterHangs(t *testing.T) {
 }
 
 // filterModel is a map of the writes, and of the values that readers have seen filtered.
-type filterModel struct {
-	*modelRun
-	frozen []frozenView
-}
-
-// frozenView is a snapshot or iterator with what it showed when it was opened.
-type frozenView struct {
-	reader interface {
-		NewIterator(o *IterOptions) (*Iterator, error)
-		Close() error
-	}
-	content contents
-}
+type filterModel struct{ *modelRun }
 
 // A reader of the store sees each value as it was written or as the filter left it, and once it has
 // seen the latter, never again the former. A snapshot shows the same from its opening to its closing.
@@ -283,7 +271,7 @@ func TestACompactionFilterAgreesWithAModel(t *testing.T) {
 			require.NoError(t, run.d.Close())
 			run.opts.Compaction.Filter = testFilter
 			run.d = mustOpen(t, run.opts)
-			m := &filterModel{modelRun: run}
+			m := &filterModel{run}
 			for i := range 3000 {
 				m.step(i)
 			}
@@ -308,17 +296,14 @@ func (m *filterModel) step(i int) {
 		m.get(m.key())
 	case op < 94:
 		s := m.d.NewSnapshot()
-		m.frozen = append(m.frozen, frozenView{reader: s, content: contentsIn(t, s)})
-	case op < 97 && len(m.frozen) > 0:
-		m.thaw(m.rnd.IntN(len(m.frozen)))
+		m.views = append(m.views, modelView{snapshot: s, model: contentsIn(t, s)})
+	case op < 97 && len(m.views) > 0:
+		m.closeView(m.rnd.IntN(len(m.views)))
 	case op == 97:
 		require.NoError(t, m.d.Flush())
 	case op == 98 && m.rnd.IntN(3) == 0:
 		require.NoError(t, m.d.Compact(t.Context(), m.key(), nil))
 	case op == 99 && m.rnd.IntN(3) == 0:
-		for len(m.frozen) > 0 {
-			m.thaw(0)
-		}
 		m.reopen()
 	}
 }
@@ -342,18 +327,8 @@ func (m *filterModel) get(key []byte) {
 	}
 }
 
-// thaw compares a snapshot with what it showed first, and closes it.
-func (m *filterModel) thaw(i int) {
-	f := m.frozen[i]
-	require.Equal(m.t, f.content, contentsIn(m.t, f.reader))
-	require.NoError(m.t, f.reader.Close())
-	m.frozen = append(m.frozen[:i], m.frozen[i+1:]...)
-}
-
 func (m *filterModel) end() {
-	for len(m.frozen) > 0 {
-		m.thaw(0)
-	}
+	m.closeViews()
 	require.NoError(m.t, m.d.Compact(m.t.Context(), nil, nil))
 	want := map[string]string{}
 	for key, written := range m.model {

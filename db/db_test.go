@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"testing"
 
@@ -39,14 +41,16 @@ type modelRun struct {
 	opts  *Options
 	d     *DB
 	model map[string]string
-	snaps []modelSnapshot
+	views []modelView
 	// resume ends the present pause of compactions; nil: there is none.
 	resume func()
 }
 
-type modelSnapshot struct {
-	*Snapshot
-	model map[string]string
+// modelView is a reader of one moment, with what it shows.
+type modelView struct {
+	snapshot *Snapshot // or
+	iterator *Iterator
+	model    map[string]string
 }
 
 func newModelRun(t *testing.T, seed uint64) *modelRun {
@@ -91,7 +95,7 @@ func (m *modelRun) run(ops int) {
 		case op < 85:
 			checkGet(m.t, m.d, m.key(), m.model)
 		case op < 90:
-			m.snapshot()
+			m.openOrCloseViews()
 		case op < 92:
 			it, err := m.d.NewIterator(m.bounds())
 			require.NoError(m.t, err)
@@ -116,7 +120,7 @@ func (m *modelRun) run(ops int) {
 			m.pauseOrResume()
 		}
 	}
-	m.closeSnapshots(0)
+	m.closeViews()
 	require.NoError(m.t, m.d.Compact(context.Background(), nil, nil))
 	it, err := m.d.NewIterator(nil)
 	require.NoError(m.t, err)
@@ -160,30 +164,50 @@ func (m *modelRun) batch() {
 	require.NoError(m.t, m.d.Apply(&b, NoSync))
 }
 
-func (m *modelRun) snapshot() {
-	if len(m.snaps) > 3 {
-		s := m.snaps[m.rnd.IntN(len(m.snaps))]
-		for range 5 {
-			checkGet(m.t, s, m.key(), s.model)
-		}
-		it, err := s.NewIterator(m.bounds())
-		require.NoError(m.t, err)
-		checkIterator(m.t, it, m.rnd, s.model)
-		m.closeSnapshots(2)
+// openOrCloseViews opens a view, or closes two of four.
+func (m *modelRun) openOrCloseViews() {
+	if len(m.views) < 4 {
+		m.newView(m.model)
 		return
 	}
-	frozen := make(map[string]string, len(m.model))
-	for k, v := range m.model {
-		frozen[k] = v
+	for range 2 {
+		m.closeView(m.rnd.IntN(len(m.views)))
 	}
-	m.snaps = append(m.snaps, modelSnapshot{m.d.NewSnapshot(), frozen})
 }
 
-func (m *modelRun) closeSnapshots(keep int) {
-	for len(m.snaps) > keep {
-		i := m.rnd.IntN(len(m.snaps))
-		require.NoError(m.t, m.snaps[i].Close())
-		m.snaps = append(m.snaps[:i], m.snaps[i+1:]...)
+// newView opens a snapshot or an iterator that shows model, within the bounds of the iterator.
+func (m *modelRun) newView(model map[string]string) {
+	v := modelView{model: maps.Clone(model)}
+	if m.rnd.IntN(2) == 0 {
+		v.snapshot = m.d.NewSnapshot()
+	} else {
+		var err error
+		v.iterator, err = m.d.NewIterator(m.bounds())
+		require.NoError(m.t, err)
+	}
+	m.views = append(m.views, v)
+}
+
+// closeView compares a view with what it should show, and closes it.
+func (m *modelRun) closeView(i int) {
+	v := m.views[i]
+	m.views = slices.Delete(m.views, i, i+1)
+	if v.snapshot == nil {
+		checkIterator(m.t, v.iterator, m.rnd, v.model)
+		return
+	}
+	for range 5 {
+		checkGet(m.t, v.snapshot, m.key(), v.model)
+	}
+	it, err := v.snapshot.NewIterator(m.bounds())
+	require.NoError(m.t, err)
+	checkIterator(m.t, it, m.rnd, v.model)
+	require.NoError(m.t, v.snapshot.Close())
+}
+
+func (m *modelRun) closeViews() {
+	for len(m.views) > 0 {
+		m.closeView(0)
 	}
 }
 
@@ -198,10 +222,14 @@ func (m *modelRun) bounds() *IterOptions {
 	return o
 }
 
-func (m *modelRun) reopen() {
-	m.closeSnapshots(0)
+func (m *modelRun) close() {
+	m.closeViews()
 	require.NoError(m.t, m.d.Close())
 	m.resume = nil // Close needs no end of the pause
+}
+
+func (m *modelRun) reopen() {
+	m.close()
 	m.d = mustOpen(m.t, m.opts)
 }
 

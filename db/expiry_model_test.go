@@ -2,39 +2,27 @@ package db
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // expiryModel runs random operations on a store and on a map with times, and moves the clock.
 type expiryModel struct {
-	t     *testing.T
-	rnd   *rand.Rand
+	*modelRun
 	clock *testClock
-	opts  *Options
-	d     *DB
 	time  int64 // the latest that the store has seen
-	model map[string]timedValue
-	views []expiryView
+	timed map[string]timedValue
 	n     int
 }
 
 type timedValue struct {
 	value   string
 	expires int64 // 0: never
-}
-
-// expiryView is a reader of one moment, with what it shows.
-type expiryView struct {
-	snapshot *Snapshot // or
-	iterator *Iterator
-	model    map[string]string
 }
 
 // A value is shown until its time and never again, by lookups and iterators in both directions,
@@ -59,12 +47,10 @@ func TestExpiryAgreesWithAModel(t *testing.T) {
 }
 
 func newExpiryModel(t *testing.T, seed uint64) *expiryModel {
-	m := &expiryModel{t: t, rnd: rand.New(rand.NewPCG(seed, 8)), clock: newTestClock(), model: map[string]timedValue{}}
-	m.opts = testOptions(vfs.NewMem())
-	m.opts.Expiry = ExpiryOptions{Prefixes: [][]byte{[]byte("t/"), []byte("s")}, Clock: m.clock.now}
-	m.opts.Compaction.MaxConcurrent = 1 + m.rnd.IntN(3)
+	m := &expiryModel{modelRun: newModelRun(t, seed), clock: newTestClock(), timed: map[string]timedValue{}}
+	m.close()
+	m.opts.Expiry = ExpiryOptions{Prefixes: [][]byte{[]byte("k1"), []byte("k2"), []byte("k3"), []byte("k5")}, Clock: m.clock.now}
 	m.opts.Compaction.L0Trigger = 1 + m.rnd.IntN(4)
-	m.opts.Memtables.Size = 4<<10 + m.rnd.IntN(12<<10)
 	if m.rnd.IntN(2) == 0 {
 		m.opts.Compaction.Filter = func(_, value []byte) ([]byte, bool) { return append([]byte{}, value...), true }
 	}
@@ -83,23 +69,19 @@ func (m *expiryModel) see() {
 	m.time = max(m.time, m.clock.ms.Load())
 }
 
-func (m *expiryModel) key() string {
-	return fmt.Sprintf("%s%d", []string{"t/", "t/", "s", "u"}[m.rnd.IntN(4)], m.rnd.IntN(150))
-}
-
 // write draws a write and records it. A ttl of 0 means Put, a negative one Delete.
 func (m *expiryModel) write() (key, value string, ttl time.Duration) {
 	m.n++
-	key, value = m.key(), fmt.Sprintf("%d%s", m.n, strings.Repeat("v", m.rnd.IntN(60)))
+	key, value = string(m.key()), fmt.Sprintf("%d%s", m.n, strings.Repeat("v", m.rnd.IntN(60)))
 	switch op := m.rnd.IntN(10); {
 	case op == 0:
-		delete(m.model, key)
+		delete(m.timed, key)
 		return key, "", -1
-	case op < 4 || key[0] == 'u':
-		m.model[key] = timedValue{value: value}
+	case op < 3 || !m.d.scans.Expiry.Under([]byte(key)):
+		m.timed[key] = timedValue{value: value}
 	default:
 		ttl = time.Duration(1+m.rnd.IntN(400)) * time.Millisecond
-		m.model[key] = timedValue{value, m.time + ttl.Milliseconds()}
+		m.timed[key] = timedValue{value, m.time + ttl.Milliseconds()}
 	}
 	return key, value, ttl
 }
@@ -107,7 +89,7 @@ func (m *expiryModel) write() (key, value string, ttl time.Duration) {
 // alive returns what is visible now.
 func (m *expiryModel) alive() map[string]string {
 	shown := map[string]string{}
-	for key, v := range m.model {
+	for key, v := range m.timed {
 		if v.expires == 0 || m.time < v.expires {
 			shown[key] = v.value
 		}
@@ -126,7 +108,7 @@ func (m *expiryModel) step() {
 	case op < 72:
 		m.moveClock()
 	case op < 77:
-		m.newView()
+		m.newView(m.alive())
 	case op < 82 && len(m.views) > 0:
 		m.closeView(m.rnd.IntN(len(m.views)))
 	case op < 84:
@@ -136,7 +118,7 @@ func (m *expiryModel) step() {
 	case op < 88:
 		require.NoError(m.t, m.d.Flush())
 	case op < 90:
-		require.NoError(m.t, m.d.Compact(m.t.Context(), []byte(m.key()), nil))
+		require.NoError(m.t, m.d.Compact(m.t.Context(), m.key(), nil))
 	case op < 92:
 		m.load()
 	case op == 92:
@@ -192,21 +174,17 @@ func (m *expiryModel) batch() {
 
 // deleteRange deletes a range, and writes into it, in one batch.
 func (m *expiryModel) deleteRange() {
-	start, limit := m.key(), m.key()
+	start, limit := string(m.key()), string(m.key())
 	if start > limit {
 		start, limit = limit, start
 	}
-	for key := range m.model {
-		if key >= start && key < limit {
-			delete(m.model, key)
-		}
-	}
+	maps.DeleteFunc(m.timed, func(key string, _ timedValue) bool { return key >= start && key < limit })
 	var b Batch
 	b.DeleteRange([]byte(start), []byte(limit))
 	if m.rnd.IntN(2) == 0 {
-		b.Put([]byte("t/5"), []byte("put"))
-		b.PutTTL([]byte("t/6"), []byte("put for a second"), time.Second)
-		m.model["t/5"], m.model["t/6"] = timedValue{value: "put"}, timedValue{"put for a second", m.time + 1000}
+		b.Put([]byte("k15"), []byte("put"))
+		b.PutTTL([]byte("k16"), []byte("put for a second"), time.Second)
+		m.timed["k15"], m.timed["k16"] = timedValue{value: "put"}, timedValue{"put for a second", m.time + 1000}
 	}
 	require.NoError(m.t, m.d.Apply(&b, NoSync))
 }
@@ -214,9 +192,9 @@ func (m *expiryModel) deleteRange() {
 func (m *expiryModel) get() {
 	alive, keys := m.alive(), make([][]byte, m.rnd.IntN(40))
 	for i := range keys {
-		keys[i] = []byte(m.key())
+		keys[i] = m.key()
 	}
-	checkGet(m.t, m.d, []byte(m.key()), alive)
+	checkGet(m.t, m.d, m.key(), alive)
 	values, err := m.d.MultiGet(keys)
 	require.NoError(m.t, err)
 	for i, key := range keys {
@@ -224,7 +202,7 @@ func (m *expiryModel) get() {
 		require.Equal(m.t, ok, values[i] != nil, "key %s", key)
 		require.Equal(m.t, want, string(values[i]))
 	}
-	x, err := m.d.Explain([]byte(m.key()))
+	x, err := m.d.Explain(m.key())
 	require.NoError(m.t, err)
 	require.False(m.t, x.Found && x.Expired)
 }
@@ -241,68 +219,26 @@ func (m *expiryModel) moveClock() {
 	m.see()
 }
 
-func (m *expiryModel) bounds() *IterOptions {
-	o := &IterOptions{}
-	if m.rnd.IntN(2) == 0 {
-		o.LowerBound = []byte(m.key())
-	}
-	if m.rnd.IntN(2) == 0 {
-		o.UpperBound = []byte(m.key())
-	}
-	return o
-}
-
-func (m *expiryModel) newView() {
-	v := expiryView{model: m.alive()}
-	if m.rnd.IntN(2) == 0 {
-		v.snapshot = m.d.NewSnapshot()
-	} else {
-		var err error
-		v.iterator, err = m.d.NewIterator(m.bounds())
-		require.NoError(m.t, err)
-	}
-	m.views = append(m.views, v)
-}
-
-func (m *expiryModel) closeView(i int) {
-	v := m.views[i]
-	m.views = append(m.views[:i], m.views[i+1:]...)
-	if v.snapshot == nil {
-		checkIterator(m.t, v.iterator, m.rnd, v.model)
-		return
-	}
-	for range 5 {
-		checkGet(m.t, v.snapshot, []byte(m.key()), v.model)
-	}
-	it, err := v.snapshot.NewIterator(m.bounds())
-	require.NoError(m.t, err)
-	checkIterator(m.t, it, m.rnd, v.model)
-	require.NoError(m.t, v.snapshot.Close())
-}
-
 func (m *expiryModel) load() {
 	l, err := m.d.NewLoader()
 	require.NoError(m.t, err)
 	for i := range 3 * (1 + m.rnd.IntN(5)) {
 		m.n++
-		key, value := fmt.Sprintf("t/%d", 1000+i), fmt.Sprint(m.n)
+		key, value := fmt.Sprintf("k3%02d", 10+i), fmt.Sprint(m.n)
 		if i%3 == 0 {
 			require.NoError(m.t, l.Put([]byte(key), []byte(value)))
-			m.model[key] = timedValue{value: value}
+			m.timed[key] = timedValue{value: value}
 			continue
 		}
 		require.NoError(m.t, l.PutTTL([]byte(key), []byte(value), 100*time.Millisecond))
-		m.model[key] = timedValue{value, m.time + 100}
+		m.timed[key] = timedValue{value, m.time + 100}
 	}
 	require.NoError(m.t, l.Commit())
 }
 
 // reopen opens the store again, sometimes with a clock that was set back meanwhile.
 func (m *expiryModel) reopen() {
-	for len(m.views) > 0 {
-		m.closeView(0)
-	}
-	require.NoError(m.t, m.d.Close())
+	m.close()
 	m.clock.move(time.Duration(m.rnd.IntN(400)-300) * time.Millisecond)
 	m.open()
 }
