@@ -53,18 +53,12 @@ func TestLookupsReadOnlyDataBlocksOfTablesOpenedAhead(t *testing.T) {
 	}
 }
 
-func TestWithoutTheOptionNoTableIsOpenedAhead(t *testing.T) {
+func TestNoTableIsOpenedAheadWithoutTheOptionOrWithoutTables(t *testing.T) {
 	w := watchTables(t)
 	o := watchedOptions(w, nil)
 	require.NoError(t, filledLevels(t, o, 4000).Close())
 	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("TablesOpenedAhead was called") }}
-	var d *DB
-	require.Empty(t, w.During(func() { d = openTest(t, o) }))
-	require.Zero(t, d.Metrics().Tables.Openings)
-	require.NoError(t, d.Close())
-}
-
-func TestOpenAheadOfAnEmptyDatabaseReportsNoTables(t *testing.T) {
+	require.Empty(t, w.During(func() { require.Zero(t, openTest(t, o).Metrics().Tables.Openings) }))
 	_, info := openAheadAndWait(t, testOptions(vfs.NewMem()))
 	require.Zero(t, info.Tables+info.Failed)
 }

@@ -14,12 +14,18 @@ import (
 
 // The race detector allocates too, so these tests run without it.
 
-func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
+// cachedStore returns a store of n keys whose blocks are in the cache once they were read.
+func cachedStore(t *testing.T, n int) *DB {
 	o := testOptions(vfs.NewMem())
 	o.Cache.Size = 8 << 20
 	d := openTest(t, o)
-	fill(t, d, 0, 4000)
+	fill(t, d, 0, n)
 	settle(t, d)
+	return d
+}
+
+func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
+	d := cachedStore(t, 4000)
 	for i := range 4000 {
 		_, err := d.Get(testKey(i))
 		require.NoError(t, err)
@@ -93,11 +99,7 @@ func TestPutOfALoaderAllocatesNothing(t *testing.T) {
 
 func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 	const n = 4000
-	o := testOptions(vfs.NewMem())
-	o.Cache.Size = 8 << 20
-	d := openTest(t, o)
-	fill(t, d, 0, n)
-	settle(t, d)
+	d := cachedStore(t, n)
 	fill(t, d, 0, 20) // a memtable
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -170,9 +172,7 @@ func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 // A transaction that has written nothing reads like the DB. One that may write keeps a copy of each
 // key, in chunks of memory.
 func TestTransactionAllocations(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, 100)
-	settle(t, d)
+	d := cachedStore(t, 100)
 	key, buf := testKey(50), make([]byte, 0, 1000)
 	for _, readOnly := range []bool{true, false} {
 		tx := d.NewTransaction(&TransactionOptions{ReadOnly: readOnly})

@@ -2,7 +2,6 @@ package db
 
 import (
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,11 +9,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-func requireIdle(t testing.TB, d *DB) {
-	t.Helper()
-	eventually(t, func() bool { return idle(d) })
-}
 
 // corruptStore returns the options of a store whose level 0 has two overlapping tables, the older
 // one damaged.
@@ -34,34 +28,6 @@ func corruptStore(t testing.TB) *Options {
 	return o
 }
 
-func TestACorruptInputIsTriedOnceAndSeenInMetrics(t *testing.T) {
-	o := corruptStore(t)
-	var failures, begun atomic.Int32
-	o.EventListener = &EventListener{
-		CompactionBegin: func(CompactionInfo) { begun.Add(1) },
-		CompactionEnd: func(i CompactionInfo) {
-			if i.Err != nil {
-				failures.Add(1)
-			}
-		},
-	}
-	d := openTest(t, o)
-	eventually(t, func() bool { return d.Metrics().Compactions.TablesSetAside == 2 })
-	for i := range 10 {
-		fill(t, d, 1000*i+5000, 1000*i+5100)
-		require.NoError(t, d.Flush())
-	}
-	requireIdle(t, d)
-	require.EqualValues(t, 1, failures.Load())
-	require.EqualValues(t, begun.Load(), failures.Load(),
-		"level 0 is compacted in order: no table overtakes those set aside")
-	m := d.Metrics()
-	require.Equal(t, 2, m.Compactions.TablesSetAside)
-	require.ErrorIs(t, m.BackgroundError, ErrCorruption)
-	requireValue(t, d, testKey(120), testValue(120)) // in the intact table that was set aside with it
-	requireValue(t, d, testKey(5050), testValue(5050))
-}
-
 // The bug: while tables of level 0 are set aside, level 0 never empties. A successful compaction
 // elsewhere cleared the error, and writers waited for ever.
 func TestWritersFailIfCorruptionBlocksLevelZero(t *testing.T) {
@@ -69,7 +35,7 @@ func TestWritersFailIfCorruptionBlocksLevelZero(t *testing.T) {
 	o.Compaction.L0Slowdown, o.Compaction.L0Stop = 3, 4
 	d := openTest(t, o)
 	eventually(t, func() bool { return d.Metrics().Compactions.TablesSetAside == 2 })
-	requireIdle(t, d)
+	eventually(t, func() bool { return idle(d) })
 	require.NoError(t, d.Put(testKey(900), nil, NoSync))
 	require.NoError(t, d.Compact(t.Context(), testKey(900), nil)) // a success elsewhere
 	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)

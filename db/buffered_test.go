@@ -2,16 +2,14 @@ package db
 
 import (
 	"context"
-	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -95,48 +93,25 @@ func TestBufferedWritesShareSystemCalls(t *testing.T) {
 	})
 }
 
-// A hand-over runs in the background, so it has no caller to return an error to.
-func TestAFailedHandOverIsReported(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		errno syscall.Errno
-	}{
-		{"an error ends the writes", syscall.EIO},
-		{"a full disk loses nothing, and writes continue", syscall.ENOSPC},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var failing atomic.Bool
-			mem := vfs.NewMem()
-			faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-				kind, _, _ := base.ParseFileName(filepath.Base(op.Name))
-				if failing.Load() && op.Kind == wrap.OpWrite && kind == base.FileLog {
-					return &wrap.Fault{Err: c.errno}
-				}
-				return nil
-			})
-			o := testOptions(faulty)
-			reported := make(chan error, 1)
-			o.EventListener = &EventListener{BackgroundError: func(err error) {
-				select {
-				case reported <- err:
-				default: // one is enough
-				}
-			}}
-			d := openTest(t, o)
-			failing.Store(true)
-			require.NoError(t, d.Put(testKey(0), testValue(0), Buffered))
-			require.ErrorIs(t, <-reported, c.errno)
-			failing.Store(false)
-			err := d.Put(testKey(1), testValue(1), Buffered)
-			requireValue(t, d, testKey(0), testValue(0))
-			if c.errno == syscall.EIO {
-				require.ErrorIs(t, err, ErrReadOnly)
-				require.ErrorIs(t, err, c.errno)
-				return
-			}
-			require.NoError(t, err)
-			require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
-			require.Equal(t, 3, survivors(t, d, mem, 3))
-		})
-	}
+// A hand-over runs in the background, so it has no caller to return an error to. A full disk loses nothing, and writes
+// continue.
+func TestAHandOverToAFullDiskIsReported(t *testing.T) {
+	fs := fixture.NewFailing()
+	o := testOptions(fs)
+	reported := make(chan error, 1)
+	o.EventListener = &EventListener{BackgroundError: func(err error) {
+		select {
+		case reported <- err:
+		default: // one is enough
+		}
+	}}
+	d := openTest(t, o)
+	fs.Fail(wrap.OpWrite, ".log", syscall.ENOSPC)
+	require.NoError(t, d.Put(testKey(0), testValue(0), Buffered))
+	require.ErrorIs(t, <-reported, syscall.ENOSPC)
+	fs.Heal()
+	require.NoError(t, d.Put(testKey(1), testValue(1), Buffered))
+	requireValue(t, d, testKey(0), testValue(0))
+	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
+	require.Equal(t, 3, survivors(t, d, fs.Mem, 3))
 }

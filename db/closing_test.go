@@ -162,44 +162,6 @@ func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
 	}
 }
 
-// openTableFiles returns the number of files of tables that are open.
-func openTableFiles(c *wrap.Counting) int64 {
-	return c.Snapshot().Of(base.FileTable, base.FileOldTable, base.FileTemp).OpenFiles
-}
-
-// storeForOpenIterators returns a store with tables, and the counts of its files.
-func storeForOpenIterators(t *testing.T) (*DB, *wrap.Counting) {
-	mem := vfs.NewMem()
-	filledForClosing(t, mem)
-	counting := wrap.NewCounting(mem)
-	return mustOpen(t, closingOptions(counting)), counting
-}
-
-func TestCloseClosesTheTablesOfOpenIterators(t *testing.T) {
-	d, counting := storeForOpenIterators(t)
-	s := d.NewSnapshot()
-	fromSnapshot, err := s.NewIterator(nil)
-	require.NoError(t, err)
-	ownBuffers, err := d.NewIterator(&IterOptions{NoFillCache: true})
-	require.NoError(t, err)
-	iters := []*Iterator{fromSnapshot, ownBuffers}
-	for _, it := range iters {
-		require.True(t, it.First())
-	}
-	require.GreaterOrEqual(t, openTableFiles(counting), int64(3))
-	require.ErrorContains(t, d.Close(), "2 iterators and 1 snapshots")
-	require.Zero(t, openTableFiles(counting))
-	reads := counting.Snapshot().Total.Reads
-	for _, it := range iters {
-		require.False(t, it.Last())
-		require.Equal(t, ErrClosed, it.Err())
-		require.NoError(t, it.Close())
-	}
-	require.NoError(t, s.Close())
-	require.Zero(t, openTableFiles(counting), "a file is closed once")
-	require.Equal(t, reads, counting.Snapshot().Total.Reads)
-}
-
 // walkUntilAnError reads all keys again and again. It reports to started once.
 func walkUntilAnError(it *Iterator, started chan<- struct{}) error {
 	defer it.Close()
@@ -215,7 +177,10 @@ func walkUntilAnError(it *Iterator, started chan<- struct{}) error {
 
 func TestCloseDuringReadsOfIteratorsClosesAllTables(t *testing.T) {
 	for range 10 {
-		d, counting := storeForOpenIterators(t)
+		mem := vfs.NewMem()
+		filledForClosing(t, mem)
+		counting := wrap.NewCounting(mem)
+		d := mustOpen(t, closingOptions(counting))
 		started, results := make(chan struct{}), make(chan error, 8)
 		for range cap(results) {
 			it, err := d.NewIterator(&IterOptions{NoFillCache: true})
@@ -229,7 +194,7 @@ func TestCloseDuringReadsOfIteratorsClosesAllTables(t *testing.T) {
 		for range cap(results) {
 			require.Equal(t, ErrClosed, <-results)
 		}
-		require.Zero(t, openTableFiles(counting))
+		require.Zero(t, counting.Snapshot().Of(base.FileTable, base.FileOldTable, base.FileTemp).OpenFiles)
 	}
 }
 

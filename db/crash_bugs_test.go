@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -44,17 +45,13 @@ func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 // was durable, the second attempt found the directory and assumed that its name was durable. A power
 // cut then removed the database with all its synced writes.
 func TestADatabaseIsDurableAfterAFailedAttemptToCreateIt(t *testing.T) {
-	mem := vfs.NewMem()
-	_, err := Open("db", &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpSyncDir {
-			return &wrap.Fault{Err: syscall.ENOSPC}
-		}
-		return nil
-	})})
+	fs := fixture.NewFailing()
+	fs.Fail(wrap.OpSyncDir, "", syscall.ENOSPC)
+	_, err := Open("db", &Options{FS: fs})
 	require.ErrorIs(t, err, ErrNoSpace)
-	d := openTest(t, testOptions(mem))
+	d := openTest(t, testOptions(fs.Mem))
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
-	requireValue(t, openTest(t, testOptions(mem.Crash())), []byte("k"), []byte("v"))
+	requireValue(t, openTest(t, testOptions(fs.Mem.Crash())), []byte("k"), []byte("v"))
 }
 
 // The bug: an edit that was recorded just before another one failed at the sync of the MANIFEST also

@@ -88,11 +88,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 	return err
 }
 
-// judgeOnly recovers one state and checks nothing more.
-func (j *crashJudge) judgeOnly(s recorder.State, cut int, keepsAll bool) error {
-	return j.judgeDisk(s.Mem(), cut, keepsAll)
-}
-
+// judgeDisk recovers one state and checks nothing more.
 func (j *crashJudge) judgeDisk(mem *vfs.Mem, cut int, keepsAll bool) error {
 	j.recoveries.Add(1)
 	d, _, err := j.open(mem)
@@ -143,7 +139,7 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 					}
 					last = n.Image
 				}
-				if err := j.judgeOnly(n, cut, model.KeepsAll()); err != nil {
+				if err := j.judgeDisk(n.Mem(), cut, model.KeepsAll()); err != nil {
 					return fmt.Errorf("in its recovery %v, %s %s: %w", m, trace.At(nested), n.Detail, err)
 				}
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -352,30 +351,6 @@ func TestFiltersOfTheOldNameAreIgnoredIfOptionsForbidThem(t *testing.T) {
 	require.ErrorContains(t, err, "filter.None")
 }
 
-func TestUnknownFiltersAreCountedByName(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.Compaction.L0Trigger = 100 // each flush stays a table
-	for i, name := range []string{"rocksdb.BuiltinBloomFilter", "test.Mine", "test.Mine"} {
-		o.Filters.Policy = renamed{As: name}
-		d := mustOpen(t, o)
-		fill(t, d, 100*i, 100*i+100)
-		require.NoError(t, d.Flush())
-		require.NoError(t, d.Close())
-	}
-	o.Filters.Policy = nil
-	d := openTest(t, o)
-	for i := range 300 {
-		requireValue(t, d, testKey(i), testValue(i))
-	}
-	m := d.Metrics()
-	require.Equal(t, map[string]int{"rocksdb.BuiltinBloomFilter": 1, "test.Mine": 2}, m.Tables.UnknownFilters)
-	require.Equal(t, 3, m.Tables.WithUnknownFilter)
-	require.Zero(t, m.Total().FilterChecks)
-
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Nil(t, d.Metrics().Tables.UnknownFilters, "a compaction gives the tables known filters")
-}
-
 func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 	keys, absent := binaryKeys(rand.New(rand.NewPCG(6, 6)), 3000, 7)
 	for _, listed := range []bool{false, true} {
@@ -448,29 +423,4 @@ func TestFiltersWrittenUnderTheOldNameServeEveryDialect(t *testing.T) {
 		require.Greater(t, float64(m.FilterNegatives), 0.95*float64(m.FilterChecks-m.FilterTruePositives))
 		require.NoError(t, d.Close())
 	}
-}
-
-func TestAnUnknownComparatorIsNamed(t *testing.T) {
-	// The first edit of a database of a browser's IndexedDB.
-	mem := vfs.NewMem()
-	require.NoError(t, mem.MkdirAll("db"))
-	f, err := mem.Create(filepath.Join("db", "MANIFEST-000001"))
-	require.NoError(t, err)
-	w := wal.NewWriter(f)
-	require.NoError(t, w.WriteRecord([]byte("\x01\x08idb_cmp1\x02\x00\x03\x02\x04\x00"))) // comparator, log, next file, last sequence
-	require.NoError(t, w.Close())
-	writeFile(t, mem, filepath.Join("db", "CURRENT"), []byte("MANIFEST-000001\n"))
-
-	_, err = Open("db", &Options{FS: mem})
-	require.ErrorContains(t, err, `created with comparer "idb_cmp1"`)
-	require.ErrorContains(t, err, `opened with comparer "leveldb.BytewiseComparator"`)
-	require.ErrorContains(t, err, "set Options.Comparer to a comparer of that name")
-	require.NotErrorIs(t, err, ErrCorruption)
-	names, err := mem.List("db")
-	require.NoError(t, err)
-	require.Subset(t, []string{"CURRENT", "LOCK", "MANIFEST-000001"}, names, "only the lock was written")
-
-	d := openTest(t, &Options{FS: mem, Comparer: &Comparer{Name: "idb_cmp1", Compare: BytewiseComparer.Compare}})
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
-	requireValue(t, d, []byte("k"), []byte("v"))
 }

@@ -1,8 +1,8 @@
 package db
 
 import (
+	"bytes"
 	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -13,41 +13,30 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
-	"github.com/sievedb/sievedb/vfs"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 )
 
 // The bug: after a full disk the preamble of the next log had a number below the last sequence number
 // of the MANIFEST, which counts the writes that failed. goleveldb treats such a record as damage, and
 // its strict mode refused the database.
 func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
-	var full atomic.Bool
-	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if full.Load() && op.Kind == wrap.OpWrite {
-			return &wrap.Fault{Err: syscall.ENOSPC}
-		}
-		return nil
-	})})
+	fs := fixture.NewFailing()
+	d := openTest(t, &Options{FS: fs})
 	require.NoError(t, d.Put([]byte("before"), nil, Sync))
-	full.Store(true)
+	fs.Fail(wrap.OpWrite, "", syscall.ENOSPC)
 	b := &Batch{}
 	for i := range 10 {
 		b.Put(testKey(i), nil)
 	}
 	require.ErrorIs(t, d.Apply(b, Sync), ErrNoSpace)
-	full.Store(false)
+	fs.Heal()
 	eventually(t, func() bool { return d.Put([]byte("after"), nil, Sync) == nil })
 
-	im := imageOf(t, mem)
-	left := fsOf(t, im)
+	left := fsOf(t, imageOf(t, fs.Mem))
 	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: d.opts.Comparer, MaxTables: 100})
 	require.NoError(t, err)
-	f, err := left.Open(filepath.Join("db", base.FileName(base.FileLog, d.state().Mem.LogNum)))
-	require.NoError(t, err)
-	defer f.Close()
-	size, err := f.Size()
-	require.NoError(t, err)
-	log := wal.NewReader(f, size, wal.ReaderOptions{})
+	file := readFile(t, left, filepath.Join("db", base.FileName(base.FileLog, d.state().Mem.LogNum)))
+	log := wal.NewReader(bytes.NewReader(file), int64(len(file)), wal.ReaderOptions{})
 	record, err := log.Next()
 	require.NoError(t, err)
 	last, ok := batch.ReadPreamble(log, record)

@@ -213,7 +213,9 @@ func TestGoldenDatabasesNeedTheirComparer(t *testing.T) {
 			dir := g.copy(t)
 			before := goldenFiles(t, dir)
 			_, err := Open(dir, nil)
-			require.ErrorContains(t, err, cmp.Name)
+			require.ErrorContains(t, err, fmt.Sprintf("created with comparer %q", cmp.Name))
+			require.ErrorContains(t, err, "set Options.Comparer to a comparer of that name")
+			require.NotErrorIs(t, err, ErrCorruption)
 			require.Equal(t, before, goldenFiles(t, dir))
 		})
 	}
