@@ -2,7 +2,11 @@ package db
 
 import (
 	"bytes"
+	"encoding"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -73,4 +77,152 @@ func TestABatchLargerThanTheWriteBufferFits(t *testing.T) {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
 	requireValue(t, d, []byte("big"), big)
+}
+
+var (
+	_ encoding.BinaryAppender    = (*Batch)(nil)
+	_ encoding.BinaryMarshaler   = (*Batch)(nil)
+	_ encoding.BinaryUnmarshaler = (*Batch)(nil)
+)
+
+func batchEntries(b *Batch) (all []BatchEntry) {
+	for i, e := range b.All() {
+		if i != len(all) {
+			return nil
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func someBatch() (*Batch, []BatchEntry) {
+	var b Batch
+	b.Put([]byte("a"), []byte("1"))
+	b.Delete([]byte("b"))
+	b.Put(nil, nil)
+	return &b, []BatchEntry{
+		{Kind: EntryPut, Key: []byte("a"), Value: []byte("1")}, {Kind: EntryDelete, Key: []byte("b")}, {Kind: EntryPut, Key: []byte{}, Value: []byte{}},
+	}
+}
+
+func TestABatchIsIteratedAndAppendedInTheOrderOfItsWrites(t *testing.T) {
+	b, want := someBatch()
+	other, more := someBatch()
+	require.Empty(t, batchEntries(nil))
+	n := 0
+	for range b.All() {
+		b.Put([]byte("more"), nil)
+		n++
+	}
+	require.Equal(t, len(want), n, "entries that the loop adds are not visited")
+	require.Equal(t, 2*len(want), b.Len())
+
+	b, _ = someBatch()
+	b.Append(other)
+	b.Append(nil)
+	require.Equal(t, append(want, more...), batchEntries(b))
+	d := openTest(t, testOptions(vfs.NewMem()))
+	require.NoError(t, d.Apply(b, nil))
+	requireValue(t, d, []byte("a"), []byte("1"))
+	var tooLarge Batch
+	tooLarge.Put(make([]byte, MaxKeySize+1), nil)
+	b.Append(&tooLarge)
+	require.ErrorIs(t, d.Apply(b, nil), ErrTooLarge)
+}
+
+func TestMarshalBinaryReturnsALogRecord(t *testing.T) {
+	b, want := someBatch()
+	record := b.content.Record(0) // see TestBatchBytesAreLevelDBs
+	data, err := b.MarshalBinary()
+	require.NoError(t, err)
+	require.Equal(t, record, data)
+	binary.LittleEndian.PutUint64(data, math.MaxUint64) // the sequence number is ignored
+	var read Batch
+	require.NoError(t, read.UnmarshalBinary(data))
+	clear(data)
+	require.Equal(t, want, batchEntries(&read), "UnmarshalBinary copies the bytes")
+	prefixed, err := read.AppendBinary([]byte("prefix"))
+	require.NoError(t, err)
+	require.Equal(t, append([]byte("prefix"), record...), prefixed)
+	require.ErrorIs(t, read.UnmarshalBinary(prefixed), ErrCorruption)
+	require.Equal(t, want, batchEntries(&read), "the batch is unchanged")
+}
+
+// The size in memory of a batch of many small entries exceeds the limit long before its log record
+// does.
+func TestABatchTooLargeInMemoryIsRefusedEverywhere(t *testing.T) {
+	var b Batch
+	b.Delete([]byte("k"))
+	data, err := b.MarshalBinary()
+	require.NoError(t, err)
+	entry, entries := data[batch.HeaderLen:], int(MaxBatchSize/b.content.MemSize())+1
+	data = append(data[:batch.HeaderLen:batch.HeaderLen], bytes.Repeat(entry, entries)...)
+	binary.LittleEndian.PutUint32(data[8:], uint32(entries))
+	require.Less(t, len(data), MaxBatchSize/8)
+	require.ErrorIs(t, b.UnmarshalBinary(data), ErrTooLarge)
+	require.Equal(t, 1, b.Len(), "the batch is unchanged")
+
+	for b.content.MemSize() <= MaxBatchSize {
+		b.Append(&b)
+	}
+	_, err = b.MarshalBinary()
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.ErrorIs(t, openTest(t, testOptions(vfs.NewMem())).Apply(&b, nil), ErrTooLarge)
+}
+
+// FuzzBatchBytes checks that accepted bytes are a batch that Put and Delete could have built.
+func FuzzBatchBytes(f *testing.F) {
+	b, _ := someBatch()
+	data, err := b.MarshalBinary()
+	require.NoError(f, err)
+	f.Add(data)
+	f.Add(data[:len(data)-1])
+	f.Add([]byte("00000000\x03\x00\x00\x00\x01\x010\x00\x00\x00\x00\x80\x00")) // a length encoded in two bytes instead of one
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var b Batch
+		if err := b.UnmarshalBinary(data); err != nil {
+			require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, ErrTooLarge), err)
+			require.Zero(t, b.Len())
+			return
+		}
+		require.Len(t, batchEntries(&b), b.Len())
+		var again Batch
+		for _, e := range b.All() {
+			if e.Kind == EntryDelete {
+				again.Delete(e.Key)
+			} else {
+				again.Put(e.Key, e.Value)
+			}
+		}
+		made, err := again.MarshalBinary()
+		require.NoError(t, err)
+		require.Equal(t, again.content.MemSize(), b.content.MemSize())
+		require.LessOrEqual(t, again.Size(), b.Size())
+		var twice Batch
+		require.NoError(t, twice.UnmarshalBinary(made))
+		require.Equal(t, batchEntries(&b), batchEntries(&twice))
+	})
+}
+
+func TestEntriesAreTheBatchsOwnBytes(t *testing.T) {
+	b, _ := someBatch()
+	data, err := b.MarshalBinary()
+	require.NoError(t, err)
+	entries, err := b.Entries()
+	require.NoError(t, err)
+	require.Equal(t, data[12:], entries)
+	require.Equal(t, len(entries), cap(entries), "appending must not change the batch")
+	again, err := b.Entries()
+	require.NoError(t, err)
+	require.Same(t, &entries[0], &again[0])
+	var empty Batch
+	empty.Grow(100)
+	empty.Grow(-1)
+	require.Zero(t, empty.Len()+empty.Size())
+	none, err := empty.Entries()
+	require.NoError(t, err)
+	require.Nil(t, none)
+	b.DeleteRange(nil, nil)
+	_, err = b.Entries()
+	require.ErrorContains(t, err, "DeleteRange")
 }

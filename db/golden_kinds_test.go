@@ -21,7 +21,6 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
-	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -73,7 +72,9 @@ var changesFeature = feature{
 			require.NoError(t, l.Put(fmt.Appendf(nil, "load/%02d", i), []byte("loaded")))
 		}
 		require.NoError(t, l.Commit())
-		ingested := sstableOf(t, fsys, "ingest/1", "ingest/2")
+		const ingested = "/golden/made.ldb"
+		table := fixture.Table(t, fixture.Put("ingest/1", 1, "ingested"), fixture.Put("ingest/2", 1, "ingested"))
+		fixture.WriteFile(t, fsys, ingested, table)
 		_, err = d.Ingest(background, []string{ingested}, nil)
 		require.NoError(t, err)
 		require.NoError(t, fsys.Remove(ingested))
@@ -105,21 +106,6 @@ var changesFeature = feature{
 		require.Equal(t, texts[0], texts[1], "after opening it for writing")
 		return texts[0] + contentOf(t, "/golden/db", o)
 	},
-}
-
-// sstableOf writes a table with those keys, and returns its path.
-func sstableOf(t *testing.T, fsys vfs.FS, keys ...string) string {
-	const name = "/golden/made.ldb"
-	f, err := fsys.Create(name)
-	require.NoError(t, err)
-	w := sstable.NewWriter(f, sstable.WriterOptions{})
-	for _, k := range keys {
-		require.NoError(t, w.Add(sstable.Key{User: []byte(k), Seq: 1}.Append(nil), []byte("ingested")))
-	}
-	_, err = w.Finish()
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	return name
 }
 
 var namespaceFeature = feature{
