@@ -72,13 +72,6 @@ func TestBufferedWritesAreHandedOver(t *testing.T) {
 	}
 }
 
-func TestAMemtableSwitchHandsOverBufferedWrites(t *testing.T) {
-	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
-	putBuffered(t, d, 0, 1000) // the memtable has 16 KiB
-	require.Greater(t, survivors(t, d, mem, 1000), 800)
-}
-
 // In a bubble, no time passes during the writes, so only a full buffer is written.
 func TestBufferedWritesShareSystemCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

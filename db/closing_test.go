@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -159,42 +158,6 @@ func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
 			require.ErrorIs(t, <-result, ErrClosed)
 			require.LessOrEqual(t, opened.Load(), int64(1), "tables that were opened")
 		})
-	}
-}
-
-// walkUntilAnError reads all keys again and again. It reports to started once.
-func walkUntilAnError(it *Iterator, started chan<- struct{}) error {
-	defer it.Close()
-	for n := 0; it.First(); n++ {
-		for it.Next() {
-		}
-		if n == 0 {
-			started <- struct{}{}
-		}
-	}
-	return it.Err()
-}
-
-func TestCloseDuringReadsOfIteratorsClosesAllTables(t *testing.T) {
-	for range 10 {
-		mem := vfs.NewMem()
-		filledForClosing(t, mem)
-		counting := wrap.NewCounting(mem)
-		d := mustOpen(t, closingOptions(counting))
-		started, results := make(chan struct{}), make(chan error, 8)
-		for range cap(results) {
-			it, err := d.NewIterator(&IterOptions{NoFillCache: true})
-			require.NoError(t, err)
-			go func() { results <- walkUntilAnError(it, started) }()
-		}
-		for range cap(results) {
-			<-started
-		}
-		_ = d.Close() // it names the iterators that are not closed yet
-		for range cap(results) {
-			require.Equal(t, ErrClosed, <-results)
-		}
-		require.Zero(t, counting.Snapshot().Of(base.FileTable, base.FileOldTable, base.FileTemp).OpenFiles)
 	}
 }
 

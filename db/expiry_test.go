@@ -220,8 +220,7 @@ func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
 	}, NoSync))
 	requireContent(t, d, "t/d", "new")
 
-	l, err := d.NewLoader()
-	require.NoError(t, err)
+	l := newLoader(t, d)
 	require.NoError(t, l.Put([]byte("t/l1"), []byte("6")))
 	require.NoError(t, l.PutTTL([]byte("t/l2"), []byte("7"), time.Second))
 	require.NoError(t, l.Put([]byte("x"), []byte("8")))
@@ -257,8 +256,7 @@ func TestWrongUsesOfPutTTLAreRefused(t *testing.T) {
 		"must be positive":        func(l *Loader) error { return l.PutTTL([]byte("t/l3"), nil, 0) },
 		"Options.Expiry.Prefixes": func(l *Loader) error { return l.PutTTL([]byte("x"), nil, time.Second) },
 	} {
-		l, err := d.NewLoader()
-		require.NoError(t, err)
+		l := newLoader(t, d)
 		refused(want, put(l))
 		refused(want, l.Put([]byte("t/z"), nil)) // the load has ended
 		refused(want, l.Commit())

@@ -23,10 +23,7 @@ func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 		}
 		t.Run(dir.Name(), func(t *testing.T) {
 			g := loadGolden(t, dir.Name())
-			o := &Options{ReadOnly: true, Comparer: g.cmp}
-			d, err := Open(g.copy(t), o)
-			require.NoError(t, err)
-			defer d.Close()
+			d := g.open(t, g.copy(t), Options{ReadOnly: true})
 			r, err := d.Filters(t.Context(), 1000)
 			require.NoError(t, err)
 			infos, err := d.Tables()
@@ -77,9 +74,7 @@ func TestFilterReportsOfBlockRangeFilters(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := vfs.NewMem()
 			foreignDB(t, fsys, c.policy, c.perBlock, c.keys)
-			d, err := Open("db", &Options{FS: fsys, ReadOnly: true})
-			require.NoError(t, err)
-			defer d.Close()
+			d := openTest(t, &Options{FS: fsys, ReadOnly: true})
 			r, err := d.Filters(t.Context(), 4000)
 			require.NoError(t, err)
 			require.Len(t, r.Tables, 4)
@@ -98,32 +93,12 @@ func TestFilterReportsOfBlockRangeFilters(t *testing.T) {
 	}
 }
 
-func TestABudgetOnDirectoriesOfOtherPrograms(t *testing.T) {
-	for _, name := range []string{"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "goleveldb-filter"} {
-		t.Run(name, func(t *testing.T) {
-			g := loadGolden(t, name)
-			dir := g.copy(t)
-			d, err := Open(dir, &Options{Comparer: g.cmp, Filters: FilterOptions{Budget: 1 << 20}})
-			require.NoError(t, err)
-			require.NoError(t, d.Compact(t.Context(), nil, nil))
-			g.requireHeldBy(t, d)
-			r, err := d.Filters(t.Context(), 100)
-			require.NoError(t, err)
-			for _, f := range r.Tables {
-				require.Greater(t, f.BitsPerKey, 15.0, "the budget has room")
-			}
-			require.NoError(t, d.Close())
-		})
-	}
-}
-
 //make:portable
-func TestGoldenDatabasesAreUpgraded(t *testing.T) {
+func TestGoldenDatabasesGetTheFiltersOfTheOptions(t *testing.T) {
 	for _, name := range []string{"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "leveldb-1.17-signed-filter", "goleveldb-filter"} {
-		t.Run(name, func(t *testing.T) {
-			g := loadGolden(t, name)
-			d, err := Open(g.copy(t), nil)
-			require.NoError(t, err)
+		g := loadGolden(t, name)
+		t.Run(name+", by UpgradeFilters", func(t *testing.T) {
+			d := g.open(t, g.copy(t), Options{})
 			r, err := d.UpgradeFilters(background, nil, nil)
 			require.NoError(t, err)
 			require.Positive(t, r.Tables)
@@ -136,7 +111,16 @@ func TestGoldenDatabasesAreUpgraded(t *testing.T) {
 				require.Equal(t, filter.NewCacheLineBloomPolicy(10).Name(), f.Policy)
 			}
 			g.requireHeldBy(t, d)
-			require.NoError(t, d.Close())
+		})
+		t.Run(name+", by Compact, with a budget", func(t *testing.T) {
+			d := g.open(t, g.copy(t), Options{Filters: FilterOptions{Budget: 1 << 20}})
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
+			g.requireHeldBy(t, d)
+			filters, err := d.Filters(t.Context(), 100)
+			require.NoError(t, err)
+			for _, f := range filters.Tables {
+				require.Greater(t, f.BitsPerKey, 15.0, "the budget has room")
+			}
 		})
 	}
 }

@@ -102,6 +102,16 @@ func goldenFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
+// open opens the database in a directory with its comparer. The end of the test closes it.
+func (g *golden) open(t *testing.T, dir string, o Options) *DB {
+	t.Helper()
+	o.Comparer = g.cmp
+	d, err := Open(dir, &o)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
 // requireHeldBy requires that d has the listed entries, in every way to read them.
 func (g *golden) requireHeldBy(t *testing.T, d *DB) {
 	t.Helper()
@@ -171,26 +181,23 @@ func TestGoldenDatabases(t *testing.T) {
 func (g *golden) readOnly(t *testing.T, policy filter.Policy) {
 	dir := g.copy(t)
 	before := goldenFiles(t, dir)
-	d, err := Open(dir, &Options{Comparer: g.cmp, Filters: FilterOptions{Policy: policy}, ReadOnly: true})
-	require.NoError(t, err)
+	d := g.open(t, dir, Options{Filters: FilterOptions{Policy: policy}, ReadOnly: true})
 	g.requireHeldBy(t, d)
 	require.NoError(t, d.Close())
 	require.Equal(t, before, goldenFiles(t, dir), "reading must not change a byte")
 }
 
 func (g *golden) readAndWritten(t *testing.T, policy filter.Policy) {
-	o := &Options{Comparer: g.cmp, Filters: FilterOptions{Policy: policy}, ErrorIfMissing: true}
+	o := Options{Filters: FilterOptions{Policy: policy}, ErrorIfMissing: true}
 	dir := g.copy(t)
-	d, err := Open(dir, o)
-	require.NoError(t, err)
+	d := g.open(t, dir, o)
 	g.requireHeldBy(t, d)
 	for _, e := range g.entries {
 		require.NoError(t, d.Put([]byte(e.key+" ours"), []byte("ours"), NoSync))
 	}
 	require.NoError(t, d.Close())
 
-	d, err = Open(dir, o)
-	require.NoError(t, err)
+	d = g.open(t, dir, o)
 	for _, e := range g.entries {
 		requireValue(t, d, []byte(e.key+" ours"), []byte("ours"))
 		require.NoError(t, d.Delete([]byte(e.key+" ours"), NoSync))
@@ -199,8 +206,7 @@ func (g *golden) readAndWritten(t *testing.T, policy filter.Policy) {
 	g.requireHeldBy(t, d)
 	require.NoError(t, d.Close())
 
-	d, err = Open(dir, o)
-	require.NoError(t, err)
+	d = g.open(t, dir, o)
 	g.requireHeldBy(t, d)
 	require.NoError(t, d.Close())
 }
@@ -230,9 +236,8 @@ func TestGoldenLevelsAreKept(t *testing.T) {
 		"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "leveldb-1.23-uncompressed", "leveldb-1.23-sst-names", "leveldb-main-zstd",
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := Open(loadGolden(t, name).copy(t), &Options{ReadOnly: true})
-			require.NoError(t, err)
-			defer d.Close()
+			g := loadGolden(t, name)
+			d := g.open(t, g.copy(t), Options{ReadOnly: true})
 			for level := range 3 {
 				require.Equal(t, 1, d.Metrics().Levels[level].Tables, "level %d", level)
 			}
