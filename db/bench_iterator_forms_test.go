@@ -16,27 +16,24 @@ import (
 func BenchmarkSeekForward(all *testing.B) {
 	const keys = 300_000
 	for _, one := range []bool{true, false} {
-		var d *DB // opened by the first benchmark that runs
-		for _, ahead := range []int{1, 3, 10, 30, 100, 1000, 10_000} {
-			for _, way := range []string{"seek", "next", "elsewhere"} {
-				all.Run(fmt.Sprintf("one=%t/ahead=%d/way=%s", one, ahead, way), func(b *testing.B) {
-					if d == nil {
-						d = walkStore(all, keys, &Options{Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 256 << 20}}, one)
-					}
-					benchmarkSeekForward(b, d, keys, ahead, way)
-				})
+		all.Run(fmt.Sprintf("one=%t", one), func(all *testing.B) {
+			d := walkStore(all, keys, one)
+			for _, ahead := range []int{1, 3, 10, 30, 100, 1000, 10_000} {
+				for _, way := range []string{"seek", "next", "elsewhere"} {
+					all.Run(fmt.Sprintf("ahead=%d/way=%s", ahead, way), func(b *testing.B) {
+						benchmarkSeekForward(b, d, keys, ahead, way)
+					})
+				}
 			}
-		}
-		if d != nil {
-			require.NoError(all, d.Close())
-		}
+		})
 	}
 }
 
 // walkStore holds keys of 16 digits, settled in several levels or as one run, with values that compress to half.
-func walkStore(b *testing.B, keys int, o *Options, one bool) *DB {
-	d, err := Open(b.TempDir(), o)
+func walkStore(b *testing.B, keys int, one bool) *DB {
+	d, err := Open(b.TempDir(), &Options{Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 256 << 20}})
 	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	rnd := rand.New(rand.NewPCG(7, 7))
 	value := make([]byte, 100)
 	for _, n := range rnd.Perm(keys) {
@@ -85,17 +82,9 @@ func benchmarkSeekForward(b *testing.B, d *DB, keys, ahead int, way string) {
 // iterator for each, with one whose bounds are set again, with clones, and by DB.All.
 func BenchmarkManyRanges(all *testing.B) {
 	const keys = 300_000
-	var d *DB
+	d := walkStore(all, keys, false)
 	for _, way := range []string{"new", "set bounds", "clone", "all"} {
-		all.Run("way="+way, func(b *testing.B) {
-			if d == nil {
-				d = walkStore(all, keys, &Options{Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 256 << 20}}, false)
-			}
-			benchmarkManyRanges(b, d, keys, way)
-		})
-	}
-	if d != nil {
-		require.NoError(all, d.Close())
+		all.Run("way="+way, func(b *testing.B) { benchmarkManyRanges(b, d, keys, way) })
 	}
 }
 
