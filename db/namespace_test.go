@@ -134,7 +134,7 @@ func requireNamespace(t *testing.T, rnd *rand.Rand, n *Namespace, model map[stri
 		}
 		it, err := r.NewIterator(nil)
 		require.NoError(t, err)
-		requireAll(t, it, model)
+		requireWalks(t, it, model)
 		keys := slices.Sorted(maps.Keys(model))
 		for range 5 {
 			requireStepFrom(t, rnd, it, keys)
