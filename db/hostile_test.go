@@ -193,7 +193,7 @@ func TestHostileCurrentsAreRefused(t *testing.T) {
 		"", "\n", "MANIFEST-000002", "MANIFEST-000002\r\n", "MANIFEST-000002\n\n", "MANIFEST-000002\n\x00", " MANIFEST-000002\n", "MANIFEST-000002 \n",
 		"MANIFEST-2\n", "MANIFEST-0000002\n", "MANIFEST-+00002\n", "MANIFEST--00002\n", "manifest-000002\n", "MANIFEST-00000x\n", "MANIFEST-000009\n",
 		"MANIFEST-9223372036854775807\n", "MANIFEST-18446744073709551618\n", "./MANIFEST-000002\n", "../db/MANIFEST-000002\n", "/db/MANIFEST-000002\n",
-		"000003.log\n", "CURRENT\n", strings.Repeat("M", 1<<20) + "\n", "MANIFEST-000002\nMANIFEST-000002\n", "\xef\xbb\xbfMANIFEST-000002\n",
+		"000003.log\n", "CURRENT\n", "MANIFEST-\n", strings.Repeat("M", 1<<20) + "\n", "MANIFEST-000002\nMANIFEST-000002\n", "\xef\xbb\xbfMANIFEST-000002\n",
 	} {
 		im := hostileImage(t, records, damage.Image{"CURRENT": []byte(current)})
 		err := openHostile(t, im, Options{})

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -117,75 +116,6 @@ func TestALoadOverridesWritesBeforeItsCommit(t *testing.T) {
 	require.Empty(t, report.Faults)
 }
 
-func TestALoadAcceptsOnlyAscendingKeys(t *testing.T) {
-	backwards := &Comparer{Name: "test.backwards", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
-	cases := []struct {
-		name string
-		cmp  *Comparer
-		add  func(l *Loader) error
-		want string
-	}{
-		{"the same key twice", nil, func(l *Loader) error { return l.Put([]byte("m"), nil) }, "has the key of the one before it"},
-		{"a deletion of the key before", nil, func(l *Loader) error { return l.Delete([]byte("m")) }, "has the key of the one before it"},
-		{"a lesser key", nil, func(l *Loader) error { return l.Put([]byte("a"), nil) }, "sorts before"},
-		{"the empty key", nil, func(l *Loader) error { return l.Put(nil, nil) }, "sorts before"},
-		{"a key that the comparer puts before", backwards, func(l *Loader) error { return l.Put([]byte("z"), nil) }, `comparer "test.backwards"`},
-		{"a key that the comparer puts after", backwards, func(l *Loader) error { return l.Put([]byte("a"), nil) }, ""},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			o := testOptions(vfs.NewMem())
-			o.Comparer = c.cmp
-			d := openTest(t, o)
-			l := newLoader(t, d)
-			require.NoError(t, l.Put([]byte("m"), []byte("v")))
-			err := c.add(l)
-			if c.want == "" {
-				require.NoError(t, err)
-				require.NoError(t, l.Commit())
-				requireValue(t, d, []byte("m"), []byte("v"))
-				return
-			}
-			require.ErrorContains(t, err, c.want)
-			require.Equal(t, err, l.Put([]byte("zz"), nil), "the first error stays")
-			require.Equal(t, err, l.Commit())
-			require.NoError(t, l.Close())
-			_, err = d.Get([]byte("m"))
-			require.Equal(t, ErrNotFound, err)
-			require.Zero(t, filesOf(t, o.FS, base.FileTemp))
-			again := newLoader(t, d)
-			require.NoError(t, again.Put([]byte("a"), []byte("v")))
-			require.NoError(t, again.Commit())
-			requireValue(t, d, []byte("a"), []byte("v"))
-		})
-	}
-}
-
-func TestALoadThatEndedAcceptsNothing(t *testing.T) {
-	ends := map[string]func(l *Loader) error{"Commit": (*Loader).Commit, "Close": (*Loader).Close}
-	for name, end := range ends {
-		for _, entries := range []int{0, 500} {
-			t.Run(fmt.Sprintf("%s with %d entries", name, entries), func(t *testing.T) {
-				o := testOptions(vfs.NewMem())
-				d := openTest(t, o)
-				l := newLoader(t, d)
-				loadKeys(t, l, 0, entries, 0)
-				require.NoError(t, end(l))
-				require.Equal(t, ErrClosed, l.Put([]byte("z"), nil))
-				require.Equal(t, ErrClosed, l.Delete([]byte("z")))
-				require.Equal(t, ErrClosed, l.Commit())
-				require.NoError(t, l.Close())
-				require.Zero(t, filesOf(t, o.FS, base.FileTemp))
-				if name == "Close" || entries == 0 {
-					require.Zero(t, filesOf(t, o.FS, base.FileTable))
-					require.Zero(t, d.Metrics().LastSequence)
-				}
-				require.NoError(t, newLoader(t, d).Close())
-			})
-		}
-	}
-}
-
 // A Loader that was forgotten without Close must not block NewLoader for ever.
 func TestAForgottenLoaderIsReportedAndBlocksNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem())
@@ -202,32 +132,6 @@ func TestAForgottenLoaderIsReportedAndBlocksNothing(t *testing.T) {
 	d = openTest(t, o)
 	require.NoError(t, newLoader(t, d).Close())
 	requireValue(t, d, testKey(1), testValue(1))
-}
-
-func TestCloseEndsALoadInProgress(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d := mustOpen(t, o)
-	l := newLoader(t, d)
-	loadKeys(t, l, 0, 500, 0)
-	require.Positive(t, filesOf(t, o.FS, base.FileTemp))
-	require.ErrorContains(t, d.Close(), "closed during a load")
-	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
-	require.Equal(t, ErrClosed, l.Put([]byte("z"), nil))
-	require.Equal(t, ErrClosed, l.Commit())
-	require.NoError(t, l.Close())
-	_, err := d.NewLoader()
-	require.Equal(t, ErrClosed, err)
-	d = openTest(t, o)
-	require.True(t, d.OpenReport().ClosedCleanly)
-	require.Zero(t, d.Metrics().Total().Tables)
-}
-
-func TestAReadOnlyDatabaseAcceptsNoLoad(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	require.NoError(t, mustOpen(t, o).Close())
-	o.ReadOnly = true
-	_, err := openTest(t, o).NewLoader()
-	require.ErrorIs(t, err, ErrReadOnly)
 }
 
 // A crash leaves a load's files under temporary names. Open removes them, and Repair does not use

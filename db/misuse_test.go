@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"io/fs"
 	"iter"
 	"testing"
 
@@ -22,12 +23,13 @@ func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 		require.NotNil(t, d.Metrics())
 		require.Zero(t, d.OpenReport().Logs)
 		s := d.NewSnapshot()
-		for method, err := range errorsOfSnapshot(s) {
+		for method, err := range errorsOfReader(s) {
 			require.Equal(t, ErrClosed, err, "snapshot of a %s DB: %s", name, method)
 		}
+		require.Equal(t, ErrClosed, s.Close(), name)
 	}
 	for name, s := range map[string]*Snapshot{"nil": nil, "zero": {}} {
-		for method, err := range errorsOfSnapshot(s) {
+		for method, err := range errorsOfReader(s) {
 			require.Equal(t, ErrClosed, err, "%s Snapshot: %s", name, method)
 		}
 		require.Equal(t, ErrClosed, s.Close(), name)
@@ -118,18 +120,6 @@ func errorsOfDB(d *DB) map[string]error {
 	return of
 }
 
-func errorsOfSnapshot(s *Snapshot) map[string]error {
-	key, of := []byte("key"), map[string]error{}
-	_, of["Get"] = s.Get(key)
-	_, of["GetTo"] = s.GetTo(nil, key)
-	_, of["Has"] = s.Has(key)
-	_, of["MultiGet"] = s.MultiGet([][]byte{key})
-	_, of["NewIterator"] = s.NewIterator(nil)
-	of["All"], of["Backward"] = errorOfLoop(s.All(nil)), errorOfLoop(s.Backward(nil))
-	_, of["GetWith"] = s.GetWith(nil, key, &GetOptions{NoFillCache: true})
-	return of
-}
-
 // errorsOfReader returns what the methods of a Reader return.
 func errorsOfReader(r Reader) map[string]error {
 	key, of := []byte("key"), map[string]error{}
@@ -161,13 +151,16 @@ func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 		call func() error
 		want string
 	}{
-		"Apply of a nil batch":       {func() error { return d.Apply(nil, nil) }, "the batch is nil"},
-		"Compact, nil context":       {func() error { return d.Compact(none, nil, nil) }, "Compact: the context is nil"},
-		"Check, nil context":         {func() error { _, err := d.Check(none); return err }, "Check: the context is nil"},
-		"Filters, nil context":       {func() error { _, err := d.Filters(none, 0); return err }, "Filters: the context is nil"},
-		"UpgradeFilters, nil":        {func() error { _, err := d.UpgradeFilters(none, nil, nil); return err }, "UpgradeFilters: the context is nil"},
-		"Filters, negative number":   {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
-		"Compact, start after limit": {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is after limit"},
+		"Apply of a nil batch":           {func() error { return d.Apply(nil, nil) }, "the batch is nil"},
+		"Compact, nil context":           {func() error { return d.Compact(none, nil, nil) }, "Compact: the context is nil"},
+		"DeleteRange, nil context":       {func() error { return d.DeleteRange(none, nil, nil, nil) }, "the context is nil"},
+		"PauseCompactions, nil":          {func() error { _, err := d.PauseCompactions(none); return err }, "PauseCompactions: the context is nil"},
+		"Check, nil context":             {func() error { _, err := d.Check(none); return err }, "Check: the context is nil"},
+		"Filters, nil context":           {func() error { _, err := d.Filters(none, 0); return err }, "Filters: the context is nil"},
+		"UpgradeFilters, nil":            {func() error { _, err := d.UpgradeFilters(none, nil, nil); return err }, "UpgradeFilters: the context is nil"},
+		"Filters, negative number":       {func() error { _, err := d.Filters(t.Context(), -1); return err }, "-1 probes"},
+		"Compact, start after limit":     {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is after limit"},
+		"DeleteRange, start after limit": {func() error { return d.DeleteRange(t.Context(), []byte("b"), []byte("a"), nil) }, "start is after limit"},
 		"UpgradeFilters, negative rate": {func() error {
 			_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{BytesPerSecond: -1})
 			return err
@@ -191,31 +184,36 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"a filter policy without a name":     {Options{Filters: FilterOptions{Policy: renamed{}}}, "without a Name"},
-		"read-only and only if it is new":    {Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
-		"a negative write buffer":            {Options{Memtables: MemtableOptions{Size: -1}}, "Memtables.Size is -1"},
-		"a negative number of compactions":   {Options{Compaction: CompactionOptions{MaxConcurrent: -1}}, "Compaction.MaxConcurrent is -1"},
-		"more reads wasted than are made":    {Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2"},
-		"a negative budget":                  {Options{Filters: FilterOptions{Budget: -5}}, "Filters.Budget is -5"},
-		"a stop before the slowdown":         {Options{Compaction: CompactionOptions{L0Slowdown: 20, L0Stop: 20}}, "Compaction.L0Stop is 20"},
-		"no such compression":                {Options{Tables: TableOptions{Compression: -1}}, "Compression is -1"},
-		"fewer open files than a store uses": {Options{Cache: CacheOptions{MaxOpenFiles: 1}}, "Cache.MaxOpenFiles is 1"},
+		"a filter policy without a name":       {Options{Filters: FilterOptions{Policy: renamed{}}}, "without a Name"},
+		"read-only and only if it is new":      {Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
+		"only if it exists and if it does not": {Options{ErrorIfMissing: true, ErrorIfExists: true}, "Options.ErrorIfMissing"},
+		"a comparer without a function":        {Options{Comparer: &Comparer{Name: "no function"}}, "Options.Comparer"},
+		"a negative write buffer":              {Options{Memtables: MemtableOptions{Size: -1}}, "Options.Memtables.Size is -1"},
+		"a tiny write buffer":                  {Options{Memtables: MemtableOptions{Size: 100}}, "Options.Memtables.Size"},
+		"a negative number of memtables":       {Options{Memtables: MemtableOptions{MaxWaiting: -1}}, "Options.Memtables.MaxWaiting"},
+		"too large a block":                    {Options{Tables: TableOptions{BlockSize: 8 << 20}}, "Options.Tables.BlockSize"},
+		"a negative restart interval":          {Options{Tables: TableOptions{RestartInterval: -1}}, "Options.Tables.RestartInterval"},
+		"too small a table":                    {Options{Tables: TableOptions{Size: 1}}, "Options.Tables.Size"},
+		"no such compression":                  {Options{Tables: TableOptions{Compression: -1}}, "Options.Tables.Compression is -1"},
+		"a later compression":                  {Options{Tables: TableOptions{Compression: 9}}, "Options.Tables.Compression"},
+		"a negative number of compactions":     {Options{Compaction: CompactionOptions{MaxConcurrent: -1}}, "Compaction.MaxConcurrent is -1"},
+		"too many compactions":                 {Options{Compaction: CompactionOptions{MaxConcurrent: 65}}, "Options.Compaction.MaxConcurrent"},
+		"a negative trigger":                   {Options{Compaction: CompactionOptions{L0Trigger: -4}}, "Options.Compaction.L0Trigger"},
+		"a slowdown before the trigger":        {Options{Compaction: CompactionOptions{L0Trigger: 8, L0Slowdown: 7}}, "Options.Compaction.L0Slowdown"},
+		"a stop before the slowdown":           {Options{Compaction: CompactionOptions{L0Slowdown: 20, L0Stop: 20}}, "Options.Compaction.L0Stop is 20"},
+		"too small a level":                    {Options{Compaction: CompactionOptions{MaxLevelBase: 1}}, "Options.Compaction.MaxLevelBase"},
+		"more reads wasted than are made":      {Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2"},
+		"a negative budget":                    {Options{Filters: FilterOptions{Budget: -5}}, "Filters.Budget is -5"},
+		"fewer open files than a store uses":   {Options{Cache: CacheOptions{MaxOpenFiles: 1}}, "Options.Cache.MaxOpenFiles is 1"},
+		"a negative size of the MANIFEST":      {Options{Limits: LimitOptions{ManifestSize: -1}}, "Options.Limits.ManifestSize"},
+		"a MANIFEST that cannot be read":       {Options{Limits: LimitOptions{ManifestSize: 1 << 20, ManifestRead: 1 << 20}}, "Options.Limits.ManifestRead"},
 	} {
 		require.ErrorContains(t, c.o.Validate(), c.want, name)
 		c.o.FS = vfs.NewMem()
 		_, err := Open("db", &c.o)
 		require.ErrorContains(t, err, c.want, name)
+		_, err = c.o.FS.Stat("db")
+		require.ErrorIs(t, err, fs.ErrNotExist, "%s: nothing was created", name)
 	}
-}
-
-func TestSnapshotsOfAZeroAndAClosedDB(t *testing.T) {
-	closed := mustOpen(t, testOptions(vfs.NewMem()))
-	require.NoError(t, closed.Close())
-	for name, d := range map[string]*DB{"nil": nil, "zero": {}, "closed": closed} {
-		s := d.NewSnapshot()
-		for method, err := range errorsOfSnapshot(s) {
-			require.Equal(t, ErrClosed, err, "%s, %s", name, method)
-		}
-		require.Equal(t, ErrClosed, s.Close(), name)
-	}
+	require.NoError(t, (*Options)(nil).Validate())
 }

@@ -180,24 +180,13 @@ func TestMisusedNamespaces(t *testing.T) {
 	require.NoError(t, d.Close())
 	var none *Namespace
 	for name, n := range map[string]*Namespace{"nil": none, "zero": {}, "of a closed DB": open} {
-		_, err := n.Get(nil)
-		require.Equal(t, ErrClosed, err, name)
-		_, err = n.GetTo(nil, nil)
-		require.Equal(t, ErrClosed, err, name)
-		_, err = n.Has(nil)
-		require.Equal(t, ErrClosed, err, name)
-		_, err = n.MultiGet([][]byte{{}})
-		require.Equal(t, ErrClosed, err, name)
-		_, err = n.NewIterator(nil)
-		require.Equal(t, ErrClosed, err, name)
-		_, err = n.GetWith(nil, nil, nil)
-		require.Equal(t, ErrClosed, err, name)
-		require.Equal(t, ErrClosed, errorOfLoop(n.All(nil)), name)
-		require.Equal(t, ErrClosed, errorOfLoop(n.Backward(nil)), name)
+		for method, err := range errorsOfReader(n) {
+			require.Equal(t, ErrClosed, err, "%s: %s", name, method)
+		}
 		require.Equal(t, ErrClosed, n.Put(nil, nil, nil), name)
 		require.Equal(t, ErrClosed, n.Delete(nil, nil), name)
 		require.Equal(t, ErrClosed, n.Drop(t.Context()), name)
-		_, err = n.Namespace("b")
+		_, err := n.Namespace("b")
 		require.Equal(t, ErrClosed, err, name)
 		_, err = n.Namespaces()
 		require.Equal(t, ErrClosed, err, name)

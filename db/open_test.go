@@ -129,38 +129,6 @@ func TestBuiltInFiltersAreRefusedIfEqualKeysMayDiffer(t *testing.T) {
 	requireValue(t, d, []byte("kEY"), []byte("v"))
 }
 
-func TestOptionsOutOfRangeAreNamed(t *testing.T) {
-	cases := map[string]Options{
-		"Memtables.Size":           {Memtables: MemtableOptions{Size: 100}},
-		"Tables.BlockSize":         {Tables: TableOptions{BlockSize: 8 << 20}},
-		"Tables.RestartInterval":   {Tables: TableOptions{RestartInterval: -1}},
-		"Tables.Size":              {Tables: TableOptions{Size: 1}},
-		"Tables.Compression":       {Tables: TableOptions{Compression: 9}},
-		"Cache.MaxOpenFiles":       {Cache: CacheOptions{MaxOpenFiles: 3}},
-		"Compaction.MaxConcurrent": {Compaction: CompactionOptions{MaxConcurrent: 65}},
-		"Memtables.MaxWaiting":     {Memtables: MemtableOptions{MaxWaiting: -1}},
-		"Compaction.L0Trigger":     {Compaction: CompactionOptions{L0Trigger: -4}},
-		"Compaction.L0Slowdown":    {Compaction: CompactionOptions{L0Trigger: 8, L0Slowdown: 7}},
-		"Compaction.L0Stop":        {Compaction: CompactionOptions{L0Slowdown: 20, L0Stop: 20}},
-		"Compaction.MaxLevelBase":  {Compaction: CompactionOptions{MaxLevelBase: 1}},
-		"Limits.ManifestSize":      {Limits: LimitOptions{ManifestSize: -1}},
-		"Limits.ManifestRead":      {Limits: LimitOptions{ManifestSize: 1 << 20, ManifestRead: 1 << 20}},
-		"Comparer":                 {Comparer: &Comparer{Name: "no function"}},
-		"ErrorIfMissing":           {ErrorIfMissing: true, ErrorIfExists: true},
-	}
-	for field, o := range cases {
-		t.Run(field, func(t *testing.T) {
-			o.FS = vfs.NewMem()
-			_, err := Open("db", &o)
-			require.ErrorContains(t, err, "Options."+field)
-			_, err = o.FS.Stat("db")
-			require.ErrorIs(t, err, fs.ErrNotExist, "nothing was created")
-		})
-	}
-	var zero *Options
-	require.NoError(t, zero.Validate())
-}
-
 func TestInvalidFileModesAreRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o400, 0o200, 0o066, 0o1600, fs.ModeSetuid | 0o600, fs.ModeDir | 0o700} {
 		o := &Options{FS: vfs.NewMem(), FileMode: mode}
@@ -171,40 +139,6 @@ func TestInvalidFileModesAreRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0, 0o600, 0o640, 0o644, 0o666, 0o777} {
 		require.NoError(t, (&Options{FileMode: mode}).Validate())
 	}
-}
-
-func TestADamagedCurrentIsReported(t *testing.T) {
-	cases := map[string]string{
-		"empty":              "",
-		"without newline":    "MANIFEST-000001",
-		"the name twice":     "MANIFEST-000001\nMANIFEST-000001\n",
-		"another file":       "000001.log\n",
-		"a path":             "../MANIFEST-000001\n",
-		"no number":          "MANIFEST-\n",
-		"a missing MANIFEST": "MANIFEST-999999\n",
-		"far too long":       string(bytes.Repeat([]byte("x"), 1<<16)),
-	}
-	for name, content := range cases {
-		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem()
-			require.NoError(t, mustOpen(t, &Options{FS: mem}).Close())
-			writeFile(t, mem, filepath.Join("db", "CURRENT"), []byte(content))
-			_, err := Open("db", &Options{FS: mem})
-			require.ErrorIs(t, err, ErrCorruption)
-			require.ErrorContains(t, err, "CURRENT")
-		})
-	}
-}
-
-func TestAMissingCurrentDoesNotMakeANewDatabase(t *testing.T) {
-	mem := vfs.NewMem()
-	d := mustOpen(t, &Options{FS: mem})
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
-	require.NoError(t, d.Close())
-	require.NoError(t, mem.Remove(filepath.Join("db", "CURRENT")))
-	_, err := Open("db", &Options{FS: mem})
-	require.ErrorIs(t, err, ErrCorruption)
-	require.ErrorContains(t, err, "Repair")
 }
 
 func TestMissingAndShortTablesAreReportedByOpen(t *testing.T) {
@@ -228,72 +162,6 @@ func TestMissingAndShortTablesAreReportedByOpen(t *testing.T) {
 	}
 }
 
-func TestAnUnknownCompressionIsReportedWithItsNumber(t *testing.T) {
-	mem := vfs.NewMem()
-	o := testOptions(mem)
-	o.Tables.Compression = NoCompression
-	d := mustOpen(t, o)
-	fill(t, d, 0, 50)
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.Close())
-	table := filepath.Join("db", namesOf(t, mem, base.FileTable)[0])
-	restampFirstBlock(t, mem, table, 77)
-	d = openTest(t, o)
-	_, err := d.Get(testKey(0))
-	require.ErrorIs(t, err, ErrNewer)
-	require.NotErrorIs(t, err, ErrCorruption)
-	require.ErrorContains(t, err, "77")
-	require.ErrorContains(t, err, filepath.Base(table))
-}
-
-func TestAllMethodsReturnErrClosedAfterClose(t *testing.T) {
-	d := mustOpen(t, &Options{FS: vfs.NewMem()})
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	require.True(t, it.First())
-	s := d.NewSnapshot()
-	require.ErrorContains(t, d.Close(), "1 iterators and 1 snapshots open")
-
-	_, err = d.Get([]byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = d.GetTo(nil, []byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = d.Has([]byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	require.ErrorIs(t, d.Put(nil, nil, nil), ErrClosed)
-	require.ErrorIs(t, d.Delete(nil, nil), ErrClosed)
-	require.ErrorIs(t, d.Apply(&Batch{}, nil), ErrClosed)
-	require.ErrorIs(t, d.Flush(), ErrClosed)
-	require.ErrorIs(t, d.Compact(t.Context(), nil, nil), ErrClosed)
-	_, err = d.ApproximateSize(nil, nil)
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = d.Explain([]byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = d.NewIterator(nil)
-	require.ErrorIs(t, err, ErrClosed)
-	require.NotNil(t, d.Metrics())
-	require.ErrorIs(t, d.Close(), ErrClosed)
-
-	require.False(t, it.Next())
-	require.False(t, it.Valid())
-	require.ErrorIs(t, it.Err(), ErrClosed)
-	require.NoError(t, it.Close())
-	require.NoError(t, it.Close())
-	_, err = s.Get([]byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = s.GetTo(nil, []byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = s.Has([]byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = d.NewSnapshot().Get([]byte("k"))
-	require.ErrorIs(t, err, ErrClosed)
-	require.NoError(t, s.Close())
-	require.ErrorIs(t, s.Close(), ErrClosed)
-	_, err = s.NewIterator(nil)
-	require.ErrorIs(t, err, ErrClosed)
-}
-
 func TestReadOnlyChangesNothing(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
@@ -310,18 +178,8 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	for i := range 600 {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	n := 0
-	for range it.All() {
-		n++
-	}
-	require.Equal(t, 600, n)
-	require.NoError(t, it.Close())
-	require.ErrorIs(t, d.Put([]byte("k"), nil, nil), ErrReadOnly)
-	require.ErrorIs(t, d.Delete([]byte("k"), nil), ErrReadOnly)
-	require.ErrorIs(t, d.Flush(), ErrReadOnly)
-	require.ErrorIs(t, d.Compact(t.Context(), nil, nil), ErrReadOnly)
+	require.Len(t, contentsIn(t, d), 600)
+	requireReadOnly(t, d)
 	require.NoError(t, d.Close())
 	after, err := mem.List("db")
 	require.NoError(t, err)
@@ -377,15 +235,6 @@ func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
 	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
 }
 
-func TestAMissingLogIsReported(t *testing.T) {
-	mem := vfs.NewMem()
-	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
-	log := namesOf(t, mem, base.FileLog)[0]
-	require.NoError(t, mem.Remove(filepath.Join("db", log)))
-	d := openTest(t, testOptions(mem))
-	require.Equal(t, log, d.OpenReport().MissingLog)
-}
-
 // A MANIFEST that is cut exactly after an edit looks whole. The bug: the store opened in the state
 // of that edit, without later tables, and replayed the newest log on top of it.
 func TestAManifestCutAfterAnEditIsCorruption(t *testing.T) {
@@ -423,6 +272,12 @@ func TestCloseNamesOpenIteratorsAndSnapshots(t *testing.T) {
 	require.ErrorContains(t, err, "iterator opened at ")
 	require.ErrorContains(t, err, "snapshot opened at ")
 	require.Equal(t, 2, strings.Count(err.Error(), "open_test.go:"), "%v", err)
+	require.False(t, it.Next())
+	require.Equal(t, ErrClosed, it.Err())
 	require.NoError(t, it.Close())
+	require.NoError(t, it.Close())
+	_, err = s.Get([]byte("k"))
+	require.Equal(t, ErrClosed, err)
 	require.NoError(t, s.Close())
+	require.Equal(t, ErrClosed, s.Close())
 }

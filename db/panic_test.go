@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -222,17 +221,4 @@ func requireBoomReported(t *testing.T, r *panicRun, at int64) {
 		}
 	}
 	require.True(t, reported, "call %d panicked, but no caller got the panic; errors: %v", at, r.errs)
-}
-
-// The bug: a panic in an edit of the MANIFEST was reported as the uncertain edit that it left, if
-// another goroutine found that edit while the panic was unwinding.
-func TestAPanicIsReportedBeforeItsConsequences(t *testing.T) {
-	d := mustOpen(t, testOptions(vfs.NewMem()))
-	d.commit.Fail(errors.New("an edit is uncertain"))
-	d.commit.Fail(base.NewPanicError(nil, "a test", boom))
-	d.commit.Fail(errors.New("another consequence"))
-	var p *PanicError
-	require.ErrorAs(t, d.Put([]byte("k"), nil, nil), &p)
-	require.Equal(t, boom, p.Value)
-	require.ErrorAs(t, d.Close(), &p)
 }

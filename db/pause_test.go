@@ -1,7 +1,6 @@
 package db
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -157,19 +156,4 @@ func TestTheEndOfAPauseWakesWriters(t *testing.T) {
 		err, _ := failed.Load().(error)
 		require.ErrorIs(t, err, ErrCorruption) // see corruptStore
 	})
-}
-
-// Only stores that compact can be paused.
-func TestPausesThatAreRefused(t *testing.T) {
-	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
-	var none context.Context
-	_, err := d.PauseCompactions(none)
-	require.ErrorContains(t, err, "PauseCompactions: the context is nil")
-	require.NoError(t, d.Close())
-	o := testOptions(mem)
-	o.ReadOnly = true
-	d = openTest(t, o)
-	_, err = d.PauseCompactions(t.Context())
-	require.ErrorIs(t, err, ErrReadOnly)
 }

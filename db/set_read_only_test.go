@@ -56,7 +56,10 @@ func TestNothingIsWrittenAfterSetReadOnly(t *testing.T) {
 	requireValue(t, d, []byte("last"), []byte("1"))
 	requireValue(t, d, testKey(7), testValue(7))
 	require.True(t, it.First())
-	requireReadOnly(t, d, loader)
+	requireReadOnly(t, d)
+	require.ErrorIs(t, loader.Put([]byte("zz"), nil), ErrReadOnly)
+	_, err = d.Checkpoint(background, "/copy", nil)
+	require.ErrorIs(t, err, ErrReadOnly)
 	require.NoError(t, d.Metrics().BackgroundError)
 	require.NoError(t, it.Close())
 	require.NoError(t, d.Close())
@@ -68,19 +71,20 @@ func TestNothingIsWrittenAfterSetReadOnly(t *testing.T) {
 	requireValue(t, d, testKey(499), testValue(499))
 }
 
-func requireReadOnly(t *testing.T, d *DB, l *Loader) {
+// requireReadOnly requires that all calls that write are refused.
+func requireReadOnly(t *testing.T, d *DB) {
 	t.Helper()
 	for name, err := range map[string]error{
 		"Put": d.Put([]byte("k"), nil, nil), "Put without sync": d.Put([]byte("k"), nil, NoSync),
 		"a large Put": d.Put([]byte("k"), make([]byte, 2<<20), nil), "SyncLog": d.SyncLog(), "Flush": d.Flush(),
 		"Compact": d.Compact(background, nil, nil), "DeleteRange": d.DeleteRange(background, nil, nil, nil),
 		"Update":      d.Update(func(tx *Transaction) error { return tx.Put([]byte("k"), nil) }),
-		"Loader":      l.Put([]byte("zz"), nil),
+		"Apply":       d.Apply(new(Batch), Sync),
+		"Delete":      d.Delete([]byte("k"), nil),
 		"a commit":    func() error { _, err := d.NewLoader(); return err }(),
 		"pause":       func() error { _, err := d.PauseCompactions(background); return err }(),
 		"filters":     func() error { _, err := d.UpgradeFilters(background, nil, nil); return err }(),
 		"ingest":      func() error { _, err := d.Ingest(background, []string{"a"}, nil); return err }(),
-		"checkpoint":  func() error { _, err := d.Checkpoint(background, "/copy", nil); return err }(),
 		"transaction": func() error { _, err := d.NewBulkTransaction(); return err }(),
 	} {
 		require.ErrorIs(t, err, ErrReadOnly, name)

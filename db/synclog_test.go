@@ -284,15 +284,3 @@ func TestConcurrentSyncLogsKeepEarlierWrites(t *testing.T) {
 	}
 	group.Wait()
 }
-
-func TestSyncLogIsRefusedIfWritesAre(t *testing.T) {
-	mem := vfs.NewMem()
-	d := mustOpen(t, testOptions(mem))
-	require.NoError(t, d.Close())
-	require.Equal(t, ErrClosed, d.SyncLog())
-	o := testOptions(mem)
-	o.ReadOnly = true
-	d = openTest(t, o)
-	require.Equal(t, ErrReadOnly, d.SyncLog())
-	require.Equal(t, ErrReadOnly, d.Apply(new(Batch), Sync))
-}

@@ -295,20 +295,9 @@ func TestMisusedTransactions(t *testing.T) {
 	for name, tx := range map[string]*Transaction{
 		"nil": none, "zero": {}, "ended": ended, "of a nil DB": noDB.NewTransaction(nil), "of a closed DB": d.NewTransaction(nil), "at Close": forgotten,
 	} {
-		_, err := tx.Get([]byte("b"))
-		require.Equal(t, ErrClosed, err, name)
-		_, err = tx.GetTo(nil, []byte("b"))
-		require.Equal(t, ErrClosed, err, name)
-		_, err = tx.Has([]byte("b"))
-		require.Equal(t, ErrClosed, err, name)
-		_, err = tx.MultiGet([][]byte{[]byte("b")})
-		require.Equal(t, ErrClosed, err, name)
-		_, err = tx.NewIterator(nil)
-		require.Equal(t, ErrClosed, err, name)
-		_, err = tx.GetWith(nil, []byte("b"), nil)
-		require.Equal(t, ErrClosed, err, name)
-		require.Equal(t, ErrClosed, errorOfLoop(tx.All(nil)), name)
-		require.Equal(t, ErrClosed, errorOfLoop(tx.Backward(nil)), name)
+		for method, err := range errorsOfReader(tx) {
+			require.Equal(t, ErrClosed, err, "%s: %s", name, method)
+		}
 		if tx != forgotten {
 			require.Equal(t, ErrClosed, tx.Put(nil, nil), name)
 			require.Equal(t, ErrClosed, tx.Delete(nil), name)
