@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 )
 
 // killTaskEnv is set in the environment of the kill test's child process, to its task.
@@ -34,43 +36,21 @@ func (t killTask) String() string {
 	return string(text)
 }
 
-func (t *killTask) isBuffered(n int, sync bool) bool { return t.Buffered && !sync && n%8 != 0 }
+func (t *killTask) isBuffered(b *oracle.Batch) bool { return t.Buffered && !b.Sync && b.Number%8 != 0 }
 
-// killWrite is one write of a batch.
-type killWrite struct {
-	key, value string
-	delete     bool
-}
-
-// sharedKey is written by all writers; each other key is written by one of them.
-const sharedKey = "shared"
-
-// killBatch returns batch number n of a writer and whether it is synced, which depend on seed: a
-// put, a deletion, or several writes together with the shared key. No value is written twice.
-func killBatch(seed uint64, writer, n int) (writes []killWrite, sync bool) {
+// killBatch returns batch number n of a writer, which depends on seed: a single put of the marker, or several writes
+// of the writer's own keys together with it. No value is written twice.
+func killBatch(seed uint64, writer, n int) *oracle.Batch {
 	rnd := rand.New(rand.NewPCG(seed+uint64(writer), uint64(n)))
-	own := func(i int, del bool) killWrite {
-		w := killWrite{key: fmt.Sprintf("key%03d/%d", rnd.IntN(150), writer), delete: del}
-		if !del {
-			w.value = fmt.Sprintf("%d %d %d", writer, n, i) + strings.Repeat(".", rnd.IntN(200)*rnd.IntN(2)*(1+rnd.IntN(20)/19*15))
+	b := &oracle.Batch{Writer: writer, Number: n, Sync: rnd.IntN(16) == 0}
+	for i := range max(0, rnd.IntN(10)-3) {
+		op := oracle.Op{Key: fmt.Sprintf("%d/key%03d", writer, rnd.IntN(150)), Delete: rnd.IntN(3) == 0}
+		if !op.Delete {
+			op.Value = fmt.Sprintf("%d %d %d", writer, n, i) + strings.Repeat(".", rnd.IntN(200)*rnd.IntN(2)*(1+rnd.IntN(20)/19*15))
 		}
-		return w
+		b.Ops = append(b.Ops, op)
 	}
-	switch kind := rnd.IntN(10); {
-	case kind < 4:
-		writes = append(writes, own(0, false))
-	case kind < 6:
-		writes = append(writes, own(0, true))
-	default:
-		for i := range 1 + rnd.IntN(7) {
-			writes = append(writes, own(i, i > 0 && rnd.IntN(3) == 0))
-		}
-		// These come last, because a deletion may have hit the key of the first write. The shared value
-		// alone shows that this batch was applied.
-		writes = append(writes, killWrite{key: sharedKey, value: fmt.Sprintf("%d %d", writer, n)},
-			killWrite{key: fmt.Sprintf("last/%d", writer), value: fmt.Sprintf("%d %d", writer, n)})
-	}
-	return writes, rnd.IntN(16) == 0
+	return b
 }
 
 // writeUntilKilled opens the database and writes with all writers concurrently. Each prints when it is
@@ -115,21 +95,20 @@ func writeUntilKilled(text string) {
 	writers.Wait()
 }
 
-// applyKillBatch uses Put or Delete for a batch of one write.
+// applyKillBatch uses Put for a batch of one write.
 func applyKillBatch(d *DB, task *killTask, writer, n int) error {
-	writes, sync := killBatch(task.Seed, writer, n)
-	wo := &WriteOptions{NoSync: !sync, Buffered: task.isBuffered(n, sync)}
-	if first := writes[0]; len(writes) == 1 && first.delete {
-		return d.Delete([]byte(first.key), wo)
-	} else if len(writes) == 1 {
-		return d.Put([]byte(first.key), []byte(first.value), wo)
+	batch := killBatch(task.Seed, writer, n)
+	wo := &WriteOptions{NoSync: !batch.Sync, Buffered: task.isBuffered(batch)}
+	writes := batch.All()
+	if len(writes) == 1 {
+		return d.Put([]byte(writes[0].Key), []byte(writes[0].Value), wo)
 	}
 	var b Batch
 	for _, w := range writes {
-		if w.delete {
-			b.Delete([]byte(w.key))
+		if w.Delete {
+			b.Delete([]byte(w.Key))
 		} else {
-			b.Put([]byte(w.key), []byte(w.value))
+			b.Put([]byte(w.Key), []byte(w.Value))
 		}
 	}
 	if n%3 == 0 {
