@@ -107,6 +107,9 @@ func SetHelpers(functions ...any) {
 	}
 }
 
+// second returns the error of a call with another result.
+func second[T any](_ T, err error) error { return err }
+
 // largeWrite is the size from which a Put makes no batch; package commit says why.
 const largeWrite = 1 << 20
 

@@ -220,8 +220,6 @@ func TestReadersAcceptLinksToFiles(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 func requireNoLinks(t *testing.T, dir string) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)

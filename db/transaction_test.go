@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -144,13 +145,61 @@ func requireStep(t *testing.T, rnd *rand.Rand, it *Iterator, keys []string) {
 	}
 }
 
-// readBy moves an iterator of tx with f and closes it.
-func readBy(t *testing.T, tx *Transaction, o *IterOptions, f func(it *Iterator)) {
-	t.Helper()
-	it, err := tx.NewIterator(o)
-	require.NoError(t, err)
-	f(it)
-	require.NoError(t, it.Close())
+// moves returns a function that moves an iterator with these bounds, "" for none, and closes it, unless the last word
+// is "open". After "!" comes a move to no key, after "clone=" the bounds of a clone that moves from there on.
+func moves(lower, upper, all string) func(*testing.T, *Transaction) {
+	return func(t *testing.T, tx *Transaction) {
+		it, err := tx.NewIterator(&IterOptions{LowerBound: boundOf(lower), UpperBound: boundOf(upper)})
+		require.NoError(t, err)
+		all, open := strings.CutSuffix(all, "open")
+		for _, move := range strings.Fields(all) {
+			if bounds, ok := strings.CutPrefix(move, "clone="); ok {
+				lower, upper, _ := strings.Cut(bounds, "-")
+				clone, err := it.Clone(&IterOptions{LowerBound: boundOf(lower), UpperBound: boundOf(upper), KeysOnly: true})
+				require.NoError(t, err)
+				require.NoError(t, it.Close())
+				it = clone
+				continue
+			}
+			move, none := strings.CutPrefix(move, "!")
+			require.Equal(t, !none, moveBy(it, move), move)
+		}
+		if open {
+			t.Cleanup(func() { _ = it.Close() })
+			return
+		}
+		require.NoError(t, it.Close())
+	}
+}
+
+func boundOf(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
+}
+
+func moveBy(it *Iterator, move string) bool {
+	move, key, _ := strings.Cut(move, "=")
+	switch move {
+	case "first":
+		return it.First()
+	case "last":
+		return it.Last()
+	case "next":
+		return it.Next()
+	case "prev":
+		return it.Prev()
+	case "ge":
+		return it.SeekGE(boundOf(key))
+	case "lt":
+		return it.SeekLT(boundOf(key))
+	case "bounds":
+		lower, upper, _ := strings.Cut(key, "-")
+		it.SetBounds(boundOf(lower), boundOf(upper))
+		return true
+	}
+	panic(move)
 }
 
 // What a transaction reads, what is then committed by others, and whether it conflicts. The
@@ -165,174 +214,59 @@ var conflictCases = []struct {
 	{"a key that is deleted", func(t *testing.T, tx *Transaction) { get(t, tx, "c") }, "C", true},
 	{"another key", func(t *testing.T, tx *Transaction) { get(t, tx, "c") }, "abde", false},
 	{"an absent key that is put", func(t *testing.T, tx *Transaction) { get(t, tx, "d") }, "d", true},
-	{"Has", func(t *testing.T, tx *Transaction) {
-		_, err := tx.Has([]byte("c"))
-		require.NoError(t, err)
-	}, "c", true},
-	{"GetTo", func(t *testing.T, tx *Transaction) {
-		_, err := tx.GetTo(nil, []byte("c"))
-		require.NoError(t, err)
+	{"Has", func(t *testing.T, tx *Transaction) { require.NoError(t, second(tx.Has([]byte("c")))) }, "c", true},
+	{"GetTo", func(t *testing.T, tx *Transaction) { require.NoError(t, second(tx.GetTo(nil, []byte("c")))) }, "c", true},
+	{"GetWith", func(t *testing.T, tx *Transaction) {
+		require.NoError(t, second(tx.GetWith(nil, []byte("c"), &GetOptions{NoFillCache: true})))
 	}, "c", true},
 	{"MultiGet", func(t *testing.T, tx *Transaction) {
-		_, err := tx.MultiGet([][]byte{[]byte("a"), []byte("d")})
-		require.NoError(t, err)
+		require.NoError(t, second(tx.MultiGet([][]byte{[]byte("a"), []byte("d")})))
 	}, "d", true},
 	{"nothing", func(*testing.T, *Transaction) {}, "abcdefghi", false},
 	{"its own writes", func(t *testing.T, tx *Transaction) {
 		require.NoError(t, tx.Put([]byte("c"), []byte("own")))
 		get(t, tx, "c")
 	}, "c", false},
-	{"a phantom in a range", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{LowerBound: []byte("c"), UpperBound: []byte("f")}, func(it *Iterator) {
-			require.True(t, it.First() && it.Next() && !it.Next())
-		})
-	}, "d", true},
-	{"a phantom at the end of a range", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{LowerBound: []byte("c"), UpperBound: []byte("f")}, func(it *Iterator) {
-			require.True(t, it.First() && it.Next() && !it.Next())
-		})
-	}, "e", true},
-	{"keys outside of a range", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{LowerBound: []byte("c"), UpperBound: []byte("f")}, func(it *Iterator) {
-			require.True(t, it.First() && it.Next() && !it.Next())
-		})
-	}, "bfgA", false},
-	{"an empty range that is filled", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, PrefixBounds([]byte("d")), func(it *Iterator) { require.False(t, it.First()) })
-	}, "d", true},
-	{"keys after the one where it stopped", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.First() && it.Next()) })
-	}, "dghz", false},
-	{"a key before the one where it stopped", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.First() && it.Next()) })
-	}, "b", true},
-	{"backward, a phantom", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.Last() && it.Prev()) })
-	}, "h", true},
-	{"backward, a key after the last", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.Last()) })
-	}, "z", true},
-	{"backward, before where it stopped", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.Last() && it.Prev()) })
-	}, "af", false},
-	{"SeekLT does not read its key", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekLT([]byte("e"))) })
-	}, "be", false},
-	{"SeekLT reads up to its key", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekLT([]byte("e"))) })
-	}, "d", true},
-	{"SeekGE reads from its key", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekGE([]byte("d"))) })
-	}, "d", true},
-	{"SeekGE to the end", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.False(t, it.SeekGE([]byte("k"))) })
-	}, "z", true},
-	{"a turn back reads both ways", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekGE([]byte("e")) && it.Next() && it.Prev() && it.Prev()) })
-	}, "d", true},
-	{"a turn forward reads both ways", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekLT([]byte("e")) && it.Next() && it.Next()) })
-	}, "f", true},
-	{"between two seeks", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekGE([]byte("a")) && it.SeekGE([]byte("g"))) })
-	}, "bcdef", false},
-	{"an iterator that was not moved", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(*Iterator) {})
-	}, "abc", false},
-	{"an iterator that is still open", func(t *testing.T, tx *Transaction) {
-		it, err := tx.NewIterator(nil)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = it.Close() })
-		require.True(t, it.First() && it.Next())
-	}, "b", true},
-	{"before new bounds", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{UpperBound: []byte("d")}, func(it *Iterator) {
-			require.True(t, it.First() && it.Next())
-			it.SetBounds([]byte("g"), nil)
-		})
-	}, "b", true},
-	{"outside of new bounds, which are not walked", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{UpperBound: []byte("d")}, func(it *Iterator) {
-			require.True(t, it.First() && it.Next())
-			it.SetBounds([]byte("g"), nil)
-		})
-	}, "defgz", false},
-	{"to the end of new bounds", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
-			it.SetBounds([]byte("d"), []byte("h"))
-			require.Equal(t, 2, steps(it.Next))
-		})
-	}, "h", false},
-	{"a phantom within new bounds", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
-			it.SetBounds([]byte("d"), []byte("h"))
-			require.True(t, it.Last() && it.Prev() && !it.Prev())
-		})
-	}, "d", true},
-	{"a phantom at the end of new bounds", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
-			it.SetBounds([]byte("d"), []byte("h"))
-			require.Equal(t, 2, steps(it.Next))
-		})
-	}, "g", true},
-	{"before new bounds, of which all is walked backward", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
-			it.SetBounds([]byte("d"), []byte("h"))
-			require.True(t, it.Last() && it.Prev() && !it.Prev())
-		})
-	}, "ac", false},
-	{"by a clone", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{UpperBound: []byte("b")}, func(it *Iterator) {
-			clone, err := it.Clone(&IterOptions{LowerBound: []byte("d"), KeysOnly: true})
-			require.NoError(t, err)
-			require.True(t, clone.SeekGE([]byte("d")) && clone.Next())
-			require.NoError(t, clone.Close())
-		})
-	}, "f", true},
-	{"by a clone that is still open", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, &IterOptions{LowerBound: []byte("d")}, func(it *Iterator) {
-			clone, err := it.Clone(nil)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = clone.Close() })
-			require.True(t, clone.Last())
-		})
-	}, "k", true},
-	{"outside of a clone's bounds", func(t *testing.T, tx *Transaction) {
-		readBy(t, tx, nil, func(it *Iterator) {
-			clone, err := it.Clone(&IterOptions{LowerBound: []byte("d"), UpperBound: []byte("f")})
-			require.NoError(t, err)
-			require.True(t, clone.Next() && !clone.Next())
-			require.NoError(t, clone.Close())
-		})
-	}, "cfz", false},
-	{"All, to its end", func(t *testing.T, tx *Transaction) {
-		require.Equal(t, 5, rounds(t, tx.All, 9))
-	}, "z", true},
-	{"All, where it was left", func(t *testing.T, tx *Transaction) {
-		require.Equal(t, 2, rounds(t, tx.All, 2))
-	}, "b", true},
+	{"a phantom in a range", moves("c", "f", "first next !next"), "d", true},
+	{"a phantom at the end of a range", moves("c", "f", "first next !next"), "e", true},
+	{"keys outside of a range", moves("c", "f", "first next !next"), "bfgA", false},
+	{"an empty range that is filled", moves("d", "e", "!first"), "d", true},
+	{"keys after the one where it stopped", moves("", "", "first next"), "dghz", false},
+	{"a key before the one where it stopped", moves("", "", "first next"), "b", true},
+	{"backward, a phantom", moves("", "", "last prev"), "h", true},
+	{"backward, a key after the last", moves("", "", "last"), "z", true},
+	{"backward, before where it stopped", moves("", "", "last prev"), "af", false},
+	{"SeekLT does not read its key", moves("", "", "lt=e"), "be", false},
+	{"SeekLT reads up to its key", moves("", "", "lt=e"), "d", true},
+	{"SeekLT of the empty key reads nothing", moves("", "", "!lt="), "abc", false},
+	{"SeekGE reads from its key", moves("", "", "ge=d"), "d", true},
+	{"SeekGE to the end", moves("", "", "!ge=k"), "z", true},
+	{"a turn back reads both ways", moves("", "", "ge=e next prev prev"), "d", true},
+	{"a turn forward reads both ways", moves("", "", "lt=e next next"), "f", true},
+	{"between two seeks", moves("", "", "ge=a ge=g"), "bcdef", false},
+	{"an iterator that was not moved", moves("", "", ""), "abc", false},
+	{"an iterator that is still open", moves("", "", "first next open"), "b", true},
+	{"before new bounds", moves("", "d", "first next bounds=g-"), "b", true},
+	{"outside of new bounds, which are not walked", moves("", "d", "first next bounds=g-"), "defgz", false},
+	{"to the end of new bounds", moves("", "b", "bounds=d-h next next !next"), "h", false},
+	{"a phantom within new bounds", moves("", "b", "bounds=d-h last prev !prev"), "d", true},
+	{"a phantom at the end of new bounds", moves("", "b", "bounds=d-h next next !next"), "g", true},
+	{"before new bounds, of which all is walked backward", moves("", "b", "bounds=d-h last prev !prev"), "ac", false},
+	{"by a clone", moves("", "b", "clone=d- ge=d next"), "f", true},
+	{"by a clone that is still open", moves("d", "", "clone=d- last open"), "k", true},
+	{"outside of a clone's bounds", moves("", "", "clone=d-f next !next"), "cfz", false},
+	{"All, to its end", func(t *testing.T, tx *Transaction) { require.Equal(t, 5, rounds(t, tx.All, 9)) }, "z", true},
+	{"All, where it was left", func(t *testing.T, tx *Transaction) { require.Equal(t, 2, rounds(t, tx.All, 2)) }, "b", true},
 	{"All, after where it was left", func(t *testing.T, tx *Transaction) {
 		require.Equal(t, 2, rounds(t, tx.All, 2))
 	}, "defgz", false},
 	{"Backward, before where it was left", func(t *testing.T, tx *Transaction) {
 		require.Equal(t, 2, rounds(t, tx.Backward, 2))
 	}, "abef", false},
-	{"GetWith", func(t *testing.T, tx *Transaction) {
-		_, err := tx.GetWith(nil, []byte("c"), &GetOptions{NoFillCache: true})
-		require.NoError(t, err)
-	}, "c", true},
 	{"a range over a deletion of its own", func(t *testing.T, tx *Transaction) {
 		require.NoError(t, tx.Delete([]byte("c")))
-		readBy(t, tx, nil, func(it *Iterator) { require.True(t, it.SeekGE([]byte("b"))) })
+		moves("", "", "ge=b")(t, tx)
 	}, "d", true},
-}
-
-// steps returns how many steps succeed until one does not.
-func steps(step func() bool) (n int) {
-	for step() {
-		n++
-	}
-	return n
 }
 
 // rounds returns how many rounds a loop over the database goes, at most most.
@@ -449,19 +383,4 @@ func TestALargeWriteConflicts(t *testing.T) {
 	require.NoError(t, tx.Put([]byte("b"), nil))
 	require.NoError(t, d.Put([]byte("a"), make([]byte, largeWrite), NoSync))
 	require.Equal(t, ErrConflict, tx.Commit())
-}
-
-// SeekLT of nil is before all keys, and reads none.
-func TestSeekLTOfNilReadsNothing(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	putAll(t, d, "a", "1")
-	tx := d.NewTransaction(nil)
-	defer tx.Close()
-	it, err := tx.NewIterator(nil)
-	require.NoError(t, err)
-	require.False(t, it.SeekLT(nil))
-	require.NoError(t, it.Close())
-	require.NoError(t, tx.Put([]byte("x"), nil))
-	putAll(t, d, "a", "2")
-	require.NoError(t, tx.Commit())
 }
