@@ -110,6 +110,23 @@ func SetHelpers(functions ...any) {
 // second returns the error of a call with another result.
 func second[T any](_ T, err error) error { return err }
 
+// openDir opens a database in any directory.
+func openDir(t testing.TB, dir string, o *Options) *DB {
+	t.Helper()
+	d, err := Open(dir, o)
+	require.NoError(t, err)
+	return d
+}
+
+// requireAbsent requires that Get finds none of the keys.
+func requireAbsent(t testing.TB, r readable, keys ...[]byte) {
+	t.Helper()
+	for _, key := range keys {
+		_, err := r.Get(key)
+		require.Equal(t, ErrNotFound, err, "%q", key)
+	}
+}
+
 // largeWrite is the size from which a Put makes no batch; package commit says why.
 const largeWrite = 1 << 20
 

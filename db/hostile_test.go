@@ -324,8 +324,7 @@ func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 			b.Put(testKey(i), nil)
 		}
 		require.ErrorContains(t, d.Apply(&b, nil), "out of sequence numbers")
-		_, err = d.Get(testKey(0))
-		require.Equal(t, ErrNotFound, err)
+		requireAbsent(t, d, testKey(0))
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Close())
 	}

@@ -29,8 +29,7 @@ func newLinkedDir(t *testing.T) *linkedDir {
 	l := &linkedDir{dir: filepath.Join(root, "db"), outside: filepath.Join(root, "outside"), names: map[base.FileKind]string{}}
 	require.NoError(t, os.Mkdir(l.outside, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "victim"), []byte("precious"), 0o600))
-	d, err := Open(l.dir, testOptions(nil))
-	require.NoError(t, err)
+	d := openDir(t, l.dir, testOptions(nil))
 	fill(t, d, 0, 100)
 	require.NoError(t, d.Flush())
 	fill(t, d, 100, 120)
@@ -201,9 +200,7 @@ func TestReadersAcceptLinksToFiles(t *testing.T) {
 			count++
 		}
 		require.GreaterOrEqual(t, count, 100)
-		report, err := d.Check(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, report.Faults)
+		requireNoFaults(t, d)
 		require.ErrorIs(t, d.Put([]byte("a"), nil, nil), ErrReadOnly)
 		_, err = d.DiskUsage()
 		require.NoError(t, err)
@@ -277,8 +274,7 @@ func TestARepairThatCannotUseLostChangesNothing(t *testing.T) {
 func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
 	o := &Options{Changes: ChangeRetention{Bytes: 1 << 30}}
 	other := filepath.Join(t.TempDir(), "other")
-	d, err := Open(other, o)
-	require.NoError(t, err)
+	d := openDir(t, other, o)
 	require.NoError(t, d.SetCursor("reader", 0))
 	require.NoError(t, d.Close())
 	cursors := filepath.Join(other, "changes", "CURSORS")
@@ -290,8 +286,7 @@ func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
-			d, err := Open(dir, nil)
-			require.NoError(t, err)
+			d := openDir(t, dir, nil)
 			require.NoError(t, d.Put([]byte("a"), nil, Sync))
 			require.NoError(t, d.Close())
 			require.NoError(t, put(filepath.Join(dir, "changes")))

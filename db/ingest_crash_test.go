@@ -28,8 +28,7 @@ func (w *ingestWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 	w.batches = map[[2]int]*oracle.Batch{}
 	rnd := rand.New(rand.NewPCG(w.seed, 11))
 	for range opens {
-		d, err := Open("db", crashOptions(r, w.seed))
-		require.NoError(t, err)
+		d := openDir(t, "db", crashOptions(r, w.seed))
 		for end := len(w.order) + total/opens; len(w.order) < end; {
 			for range rnd.IntN(30) {
 				b := w.batch(rnd, 0, len(w.order)+1)
@@ -211,9 +210,7 @@ func TestAnErrorAtEveryOperationOfAnIngest(t *testing.T) {
 			require.Equal(t, want, got, "operation %d, %v: %v", n, failed, err)
 		}
 		require.Zero(t, filesOf(t, mem, base.FileTemp), "operation %d, %v", n, failed)
-		report, cerr := d.Check(background)
-		require.NoError(t, cerr)
-		require.Empty(t, report.Faults)
+		requireNoFaults(t, d)
 		require.NoError(t, d.Close())
 	}
 }

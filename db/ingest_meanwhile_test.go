@@ -35,8 +35,7 @@ func TestSnapshotsIteratorsAndTransactionsOfBeforeDoNotSeeAnIngest(t *testing.T)
 				s = d.NewSnapshot()
 			case "transaction":
 				tx = d.NewTransaction(nil)
-				_, err := tx.Get(testKey(105))
-				require.Equal(t, ErrNotFound, err)
+				requireAbsent(t, tx, testKey(105))
 			}
 			info := mustIngest(t, d, makeTable(t, o.FS, "in/a", keysFrom(100, 110, 0, "a")))
 			require.Equal(t, open == "iterator", info.Linked == 1, "an iterator pins what it reads")
@@ -44,12 +43,10 @@ func TestSnapshotsIteratorsAndTransactionsOfBeforeDoNotSeeAnIngest(t *testing.T)
 			require.False(t, it.SeekGE(testKey(100)))
 			switch open {
 			case "snapshot":
-				_, err := s.Get(testKey(105))
-				require.Equal(t, ErrNotFound, err)
+				requireAbsent(t, s, testKey(105))
 				require.NoError(t, s.Close())
 			case "transaction":
-				_, err := tx.Get(testKey(106))
-				require.Equal(t, ErrNotFound, err)
+				requireAbsent(t, tx, testKey(106))
 				require.NoError(t, tx.Put([]byte("x"), nil))
 				require.Equal(t, ErrConflict, tx.Commit())
 			}
@@ -88,17 +85,15 @@ func TestTransactionsThatBeginDuringAnIngestConflict(t *testing.T) {
 	require.Equal(t, 1, mustIngest(t, d, path).Linked)
 	require.NotNil(t, tx)
 	requireValue(t, d, testKey(105), []byte("a"))
-	_, err := s.Get(testKey(105))
-	require.Equal(t, ErrNotFound, err)
-	_, err = tx.Get(testKey(106))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, s, testKey(105))
+	requireAbsent(t, tx, testKey(106))
 	require.NoError(t, tx.Put([]byte("x"), nil))
 	require.Equal(t, ErrConflict, tx.Commit())
 	require.NoError(t, s.Close())
 
 	// After the ingest, transactions that pin their state commit, although nothing was written since.
 	defer d.snapshots.Pin()()
-	_, err = d.CompareAndSwap([]byte("y"), nil, []byte("v"), NoSync)
+	_, err := d.CompareAndSwap([]byte("y"), nil, []byte("v"), NoSync)
 	require.NoError(t, err)
 }
 
@@ -166,7 +161,7 @@ func TestRangeDeletionsAndIngestsAtTheSameTime(t *testing.T) {
 		}
 		require.Contains(t, []int{0, 6}, found)
 		require.NoError(t, d.DeleteRange(background, nil, nil, nil))
-		requireEntries(t, d.NewIterator, map[string]string{})
+		require.Equal(t, map[string]string{}, contentsIn(t, d))
 	}
 }
 
@@ -200,21 +195,21 @@ func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
 		for _, i := range rnd.Perm(len(loads)) {
 			require.NoError(t, loads[i].Commit())
 			maps.Copy(want, content[i])
-			requireEntries(t, d.NewIterator, want)
+			require.Equal(t, want, contentsIn(t, d))
 			require.NoError(t, d.Put(testKey(3), []byte(fmt.Sprint("after ", i)), NoSync))
 			want[string(testKey(3))] = fmt.Sprint("after ", i)
 		}
 		if s != nil {
-			requireEntries(t, s.NewIterator, earlier)
+			require.Equal(t, earlier, contentsIn(t, s))
 			require.NoError(t, s.Close())
 		}
 		require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 		require.EqualValues(t, len(loads), d.Metrics().Loads.Count)
 		require.NoError(t, d.Compact(background, nil, nil))
-		requireEntries(t, d.NewIterator, want)
+		require.Equal(t, want, contentsIn(t, d))
 		require.NoError(t, d.Close())
 		d = openTest(t, o)
-		requireEntries(t, d.NewIterator, want)
+		require.Equal(t, want, contentsIn(t, d))
 	}
 }
 
@@ -270,8 +265,7 @@ func TestAnIngestWaitsForTheDeletionOfARange(t *testing.T) {
 	armed.Store(true)
 	require.NoError(t, d.DeleteRange(background, testKey(10), nil, nil))
 	require.False(t, armed.Load())
-	_, err := d.Get(testKey(505))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, testKey(505))
 	require.Equal(t, 1, mustIngest(t, d, path).Linked)
 	requireValue(t, d, testKey(505), []byte("a"))
 }

@@ -88,20 +88,6 @@ func mustIngest(t testing.TB, d *DB, paths ...string) IngestInfo {
 	return info
 }
 
-// requireEntries compares the keys of a store with those of a model.
-func requireEntries(t testing.TB, newIterator func(*IterOptions) (*Iterator, error), want map[string]string) {
-	t.Helper()
-	it, err := newIterator(nil)
-	require.NoError(t, err)
-	got := map[string]string{}
-	for k, v := range it.All() {
-		got[string(k)] = string(v)
-	}
-	require.NoError(t, it.Err())
-	require.NoError(t, it.Close())
-	require.Equal(t, want, got)
-}
-
 func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	var events []IngestInfo
@@ -141,9 +127,7 @@ func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	d = openTest(t, o)
 	requireValue(t, d, testKey(920), []byte("later"))
 	requireValue(t, d, testKey(5), []byte("a"))
-	report, err := d.Check(background)
-	require.NoError(t, err)
-	require.Empty(t, report.Faults)
+	requireNoFaults(t, d)
 	_, err = o.FS.Stat(b)
 	require.NoError(t, err)
 }
@@ -167,8 +151,7 @@ func TestTablesThatOverlapAreRewrittenAndTheLastOneHasPrecedence(t *testing.T) {
 	requireValue(t, d, testKey(22), []byte("first"))
 	requireValue(t, d, testKey(310), []byte("third"))
 	requireValue(t, d, testKey(400), []byte("fourth"))
-	_, err := d.Get(testKey(21))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, testKey(21))
 	require.Less(t, info.Seq, uint64(1<<33), "the number of a table that was rewritten does not count")
 
 	metrics := d.Metrics().Ingests
@@ -286,14 +269,13 @@ func (g *lyingGenerator) AppendChecked(dst []byte) ([]byte, int) {
 func TestSymbolicLinksAndOtherFileSystems(t *testing.T) {
 	dir := t.TempDir()
 	o := testOptions(nil)
-	d, err := Open(filepath.Join(dir, "db"), o)
-	require.NoError(t, err)
+	d := openDir(t, filepath.Join(dir, "db"), o)
 	defer d.Close()
 	a := makeTable(t, vfs.OS, filepath.Join(dir, "in", "a"), keysFrom(0, 10, 1, "a"))
 	b := makeTable(t, vfs.OS, filepath.Join(dir, "in", "b"), keysFrom(20, 30, 1, "b"))
 	link := filepath.Join(dir, "in", "link")
 	if os.Symlink(a, link) == nil {
-		_, err = d.Ingest(background, []string{link}, nil)
+		_, err := d.Ingest(background, []string{link}, nil)
 		require.ErrorContains(t, err, "it is a symbolic link; name the file that it points to")
 	}
 	info, err := d.Ingest(background, []string{a}, &IngestOptions{Copy: true})
@@ -357,7 +339,7 @@ func TestATableThatChangesBeforeItIsRewrittenIsRefused(t *testing.T) {
 	_, err = d.Ingest(background, []string{path}, nil)
 	require.ErrorContains(t, err, "it was changed while it was checked")
 	require.GreaterOrEqual(t, opened, 3)
-	requireEntries(t, d.NewIterator, map[string]string{string(testKey(5)): "old"})
+	require.Equal(t, map[string]string{string(testKey(5)): "old"}, contentsIn(t, d))
 }
 
 func TestSequenceNumbersOfTablesNeverUseUpTheStores(t *testing.T) {
@@ -400,8 +382,7 @@ func TestIngestedValuesUnderExpiryHaveEnvelopes(t *testing.T) {
 	mustIngest(t, d, makeTable(t, o.FS, "in/sealed", []madeEntry{{"r", 1, "plain"}, {"s/a", 1, seal(0, "kept")}, {"s/b", 1, seal(999_999, "gone")}}))
 	requireValue(t, d, []byte("r"), []byte("plain"))
 	requireValue(t, d, []byte("s/a"), []byte("kept"))
-	_, err = d.Get([]byte("s/b"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, []byte("s/b"))
 
 	// Properties that say that a table has expired as a whole are compared with the values.
 	lie := func(o *sstable.WriterOptions) {

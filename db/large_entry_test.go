@@ -80,8 +80,7 @@ func TestALargeValueIsWrittenWithinThreeTimesItsSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := largeOptions()
 			o.Tables.Compression = c.compression
-			d, err := Open(t.TempDir(), o)
-			require.NoError(t, err)
+			d := openDir(t, t.TempDir(), o)
 			fill(t, d, 0, 100)
 			value := largeValue(largeSize, c.compresses)
 			held, before := heapInUse(), damage.Allocated()

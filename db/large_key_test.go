@@ -16,8 +16,7 @@ import (
 
 func TestTheLongestKeyIsWrittenAndFound(t *testing.T) {
 	dir := t.TempDir()
-	d, err := Open(dir, largeOptions())
-	require.NoError(t, err)
+	d := openDir(t, dir, largeOptions())
 	key := func(last byte) []byte { return append(bytes.Repeat([]byte("k"), MaxKeySize-1), last) }
 	for i := range byte(8) {
 		require.NoError(t, d.Put(key('a'+i), []byte{i}, NoSync))
@@ -28,8 +27,7 @@ func TestTheLongestKeyIsWrittenAndFound(t *testing.T) {
 	require.NoError(t, d.Apply(&b, Sync))
 	require.NoError(t, d.Close())
 	for round := range 2 {
-		d, err = Open(dir, largeOptions())
-		require.NoError(t, err)
+		d = openDir(t, dir, largeOptions())
 		for i := range byte(8) {
 			got, err := d.Get(key('a' + i))
 			if i == 2 {
@@ -42,7 +40,7 @@ func TestTheLongestKeyIsWrittenAndFound(t *testing.T) {
 		if round == 0 {
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 		}
-		_, err = d.Check(t.Context())
+		_, err := d.Check(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, d.Close())
 	}
@@ -51,8 +49,7 @@ func TestTheLongestKeyIsWrittenAndFound(t *testing.T) {
 // LevelDB and goleveldb write longer keys than SieveDB.
 func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 	dir := t.TempDir()
-	d, err := Open(dir, largeOptions())
-	require.NoError(t, err)
+	d := openDir(t, dir, largeOptions())
 	fill(t, d, 0, 100)
 	held := heapInUse()
 	const keyLen = 12 << 20
@@ -62,8 +59,7 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 	require.NoError(t, d.Close())
 	writeUnchecked(t, dir, last, key('a'), key('b'))
 	for round := range 2 {
-		d, err = Open(dir, largeOptions())
-		require.NoError(t, err)
+		d = openDir(t, dir, largeOptions())
 		it, err := d.NewIterator(nil)
 		require.NoError(t, err)
 		require.True(t, it.SeekGE(key('a')))

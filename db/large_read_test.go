@@ -28,8 +28,7 @@ func allocatedBy(t *testing.T, what string, f func()) float64 {
 // largeAmongSmall opens a store with one large value among small ones.
 func largeAmongSmall(t *testing.T, dir string, compresses bool) (*DB, []byte) {
 	t.Helper()
-	d, err := Open(dir, largeOptions())
-	require.NoError(t, err)
+	d := openDir(t, dir, largeOptions())
 	fill(t, d, 0, 2000)
 	value := largeValue(largeSize, compresses)
 	require.NoError(t, d.Put([]byte("key001000large"), value, NoSync))
@@ -110,8 +109,7 @@ func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 	dir := t.TempDir()
 	o := largeOptions()
 	o.Memtables.Size = 64 << 20 // all of it stays in the log
-	d, err := Open(dir, o)
-	require.NoError(t, err)
+	d := openDir(t, dir, o)
 	fill(t, d, 0, 1000)
 	value := largeValue(largeSize, true)
 	require.NoError(t, d.Put([]byte("large"), value, NoSync))
@@ -122,8 +120,7 @@ func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 
 	held := heapInUse()
 	require.LessOrEqual(t, allocatedBy(t, "recovery", func() {
-		d, err = Open(crashed, largeOptions())
-		require.NoError(t, err)
+		d = openDir(t, crashed, largeOptions())
 	}), 5.5, "the record, whose length is not known in advance, the memtable, and the compressed block")
 	require.LessOrEqual(t, heapInUse(), held+largeSlack)
 	requireSameLarge(t, d, value)
@@ -133,8 +130,7 @@ func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 		require.NoError(t, Repair(broken, largeOptions()))
 	}), 9.0)
 	require.LessOrEqual(t, heapInUse(), held+largeSlack)
-	d, err = Open(broken, largeOptions())
-	require.NoError(t, err)
+	d = openDir(t, broken, largeOptions())
 	requireSameLarge(t, d, value)
 	require.NoError(t, d.Close())
 }

@@ -14,8 +14,7 @@ import (
 
 // The bug: the memtable that was made for a large value stayed in memory until the next write.
 func TestAnOversizedMemtableIsFlushedAutomatically(t *testing.T) {
-	d, err := Open(t.TempDir(), largeOptions())
-	require.NoError(t, err)
+	d := openDir(t, t.TempDir(), largeOptions())
 	usual := d.state().Mem.Capacity()
 	for round := range uint64(3) {
 		require.NoError(t, d.Put([]byte("large"), make([]byte, 8<<20), NoSync))
@@ -44,8 +43,7 @@ func largeNumberOf(t *testing.T, value []byte) uint64 {
 func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 	dir := t.TempDir()
 	o := &Options{Memtables: MemtableOptions{Size: 64 << 10}, Tables: TableOptions{Size: 1 << 20}}
-	d, err := Open(dir, o)
-	require.NoError(t, err)
+	d := openDir(t, dir, o)
 	const rounds = 40
 	large := []byte("large")
 	require.NoError(t, d.Put(large, largeNumbered(0), nil))
@@ -83,16 +81,14 @@ func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 	}
 	group.Wait()
 	require.NoError(t, d.Close())
-	d, err = Open(dir, o)
-	require.NoError(t, err)
+	d = openDir(t, dir, o)
 	got, err := d.Get(large)
 	require.NoError(t, err)
 	require.EqualValues(t, rounds, largeNumberOf(t, got))
 	require.NoError(t, d.Close())
 
 	require.ErrorIs(t, d.Put(large, got, nil), ErrClosed)
-	readOnly, err := Open(dir, &Options{ReadOnly: true})
-	require.NoError(t, err)
+	readOnly := openDir(t, dir, &Options{ReadOnly: true})
 	require.ErrorIs(t, readOnly.Put(large, got, nil), ErrReadOnly)
 	require.NoError(t, readOnly.Close())
 }
@@ -113,7 +109,6 @@ func TestAFailedLargeWriteIsThereEntirelyOrNotAtAll(t *testing.T) {
 		got, err := again.Get([]byte("large"))
 		require.NoError(t, err)
 		require.Contains(t, []uint64{1, 2}, largeNumberOf(t, got))
-		_, err = again.Get(bytes.Repeat([]byte("k"), MaxKeySize))
-		require.Equal(t, ErrNotFound, err)
+		requireAbsent(t, again, bytes.Repeat([]byte("k"), MaxKeySize))
 	}
 }

@@ -31,8 +31,7 @@ func (w *loadWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 	w.batches = map[[2]int]*oracle.Batch{}
 	rnd := rand.New(rand.NewPCG(w.seed, 9))
 	for range opens {
-		d, err := Open("db", crashOptions(r, w.seed))
-		require.NoError(t, err)
+		d := openDir(t, "db", crashOptions(r, w.seed))
 		for end := len(w.order) + total/opens; len(w.order) < end; {
 			w.load(t, r, d, rnd)
 		}
@@ -173,11 +172,9 @@ func TestWritesAfterAFailedLoadAreKept(t *testing.T) {
 	// Once there is space, nothing of the load is left.
 	require.NoError(t, d.Flush())
 	eventually(t, func() bool { return filesOf(t, mem, base.FileTable) == 2 })
-	_, err = d.Get([]byte("l"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, []byte("l"))
 	require.NoError(t, d.Close())
 	d = openTest(t, testOptions(mem))
 	requireValue(t, d, []byte("k"), []byte("after"))
-	_, err = d.Get([]byte("l"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, []byte("l"))
 }

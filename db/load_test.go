@@ -42,8 +42,7 @@ func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	d := openTest(t, o)
 	l := newLoader(t, d)
 	loadKeys(t, l, 0, n, 0)
-	_, err := d.Get(testKey(1))
-	require.Equal(t, ErrNotFound, err, "nothing is visible before Commit")
+	requireAbsent(t, d, testKey(1))
 	require.NoError(t, l.Commit())
 	for i := range n {
 		requireValue(t, d, testKey(i), testValue(i))
@@ -93,8 +92,7 @@ func TestALoadOverridesWritesBeforeItsCommit(t *testing.T) {
 				requireValue(t, d, testKey(i), testValue(i+1000))
 			}
 		}
-		_, err := d.Get(testKey(n))
-		require.Equal(t, ErrNotFound, err)
+		requireAbsent(t, d, testKey(n))
 	}
 	check()
 	old, err := before.Get(testKey(200))
@@ -111,9 +109,7 @@ func TestALoadOverridesWritesBeforeItsCommit(t *testing.T) {
 	old, err = before.Get(testKey(400))
 	require.NoError(t, err)
 	require.Equal(t, string(testValue(400)), string(old), "after a compaction too")
-	report, err := d.Check(context.Background())
-	require.NoError(t, err)
-	require.Empty(t, report.Faults)
+	requireNoFaults(t, d)
 }
 
 // A Loader that was forgotten without Close must not block NewLoader for ever.
@@ -156,8 +152,7 @@ func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 			}
 			d = openTest(t, o)
 			requireValue(t, d, []byte("a"), []byte("kept"))
-			_, err := d.Get(testKey(0))
-			require.Equal(t, ErrNotFound, err)
+			requireAbsent(t, d, testKey(0))
 			require.Zero(t, filesOf(t, after, base.FileTemp))
 			require.Less(t, d.Metrics().LastSequence, uint64(10))
 		})

@@ -74,9 +74,8 @@ func TestOpenRefusesADirectoryInUse(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"in memory": vfs.NewMem(), "on disk": nil} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
-			d, err := Open(dir, &Options{FS: fsys})
-			require.NoError(t, err)
-			_, err = Open(dir, &Options{FS: fsys})
+			d := openDir(t, dir, &Options{FS: fsys})
+			_, err := Open(dir, &Options{FS: fsys})
 			require.ErrorIs(t, err, ErrLocked)
 			_, err = Open(dir, &Options{FS: fsys, ReadOnly: true})
 			require.ErrorIs(t, err, ErrLocked)

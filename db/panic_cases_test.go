@@ -20,13 +20,12 @@ func TestOpenNamesAComparerThatPanics(t *testing.T) {
 	b := &bomb{}
 	o := testOptions(nil)
 	o.FS, o.Comparer = vfs.NewMem(), bombComparer(b)
-	d, err := Open("db", o)
-	require.NoError(t, err)
+	d := openDir(t, "db", o)
 	fill(t, d, 0, 20)
 	require.NoError(t, d.Close())
 	b.calls.Store(0)
 	b.at.Store(1)
-	_, err = Open("db", o)
+	_, err := Open("db", o)
 	var p *PanicError
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, boom, p.Value)
@@ -42,8 +41,7 @@ func TestOpenNamesAComparerThatPanics(t *testing.T) {
 	require.ErrorContains(t, err, `the comparer "test.bomb" panicked during Repair`)
 	b.disarm()
 	require.NoError(t, Repair("db", o), "the directory is not locked")
-	d, err = Open("db", o)
-	require.NoError(t, err)
+	d = openDir(t, "db", o)
 	defer d.Close()
 	for i := range 20 {
 		requireValue(t, d, testKey(i), testValue(i))
@@ -56,8 +54,7 @@ func TestWritersCommittedWithOneThatPanicsGetAnError(t *testing.T) {
 	o := testOptions(nil)
 	o.FS, o.Comparer = vfs.NewMem(), bombComparer(b)
 	o.Memtables.Size = 1 << 20 // no flush begins: the comparer would panic there, and no writer would
-	d, err := Open("db", o)
-	require.NoError(t, err)
+	d := openDir(t, "db", o)
 	fill(t, d, 0, 100)
 	b.at.Store(b.calls.Load() + 500)
 	var panics, ended atomic.Int64
@@ -97,8 +94,7 @@ func TestAListenerThatEndsItsGoroutineEndsTheWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(nil)
 			o.FS, o.EventListener, o.Compaction.L0Trigger = vfs.NewMem(), l, 1
-			d, err := Open("db", o)
-			require.NoError(t, err)
+			d := openDir(t, "db", o)
 			require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
 			within(t, "Flush or Close", func() {
 				_ = d.Flush() // the table may be complete before the listener ends
@@ -128,8 +124,7 @@ func TestNothingIsWrittenToALogAfterAPanic(t *testing.T) {
 		}
 		return nil
 	})
-	d, err := Open("db", o)
-	require.NoError(t, err)
+	d := openDir(t, "db", o)
 	require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
 	armed.Store(true)
 	require.PanicsWithValue(t, boom, func() { _ = d.Put(testKey(2), testValue(2), Sync) })
@@ -141,8 +136,7 @@ func TestNothingIsWrittenToALogAfterAPanic(t *testing.T) {
 	require.ErrorContains(t, d.Close(), boom)
 	require.Equal(t, before, writes.Load())
 	o.FS = mem
-	d, err = Open("db", o)
-	require.NoError(t, err)
+	d = openDir(t, "db", o)
 	defer d.Close()
 	requireValue(t, d, testKey(1), testValue(1))
 }

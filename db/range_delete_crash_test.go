@@ -24,8 +24,7 @@ func (w *rangeWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 	w.batches = map[[2]int]*oracle.Batch{}
 	rnd := rand.New(rand.NewPCG(w.seed, 10))
 	for range opens {
-		d, err := Open("db", crashOptions(r, w.seed))
-		require.NoError(t, err)
+		d := openDir(t, "db", crashOptions(r, w.seed))
 		for end := len(w.order) + total/opens; len(w.order) < end; {
 			for range 19 {
 				b := w.batch(rnd, 0, len(w.order)+1)

@@ -72,8 +72,7 @@ func TestWritesDuringADeletionAreDeleted(t *testing.T) {
 			require.False(t, it.First())
 			require.NoError(t, it.Close())
 			for _, key := range []string{"key000150", "key005000", "key005000+", "key000700"} {
-				_, err := d.Get([]byte(key))
-				require.Equal(t, ErrNotFound, err, key)
+				requireAbsent(t, d, []byte(key))
 			}
 			require.NoError(t, d.Put(testKey(5000), []byte("after"), NoSync))
 			requireValue(t, d, testKey(5000), []byte("after"))
@@ -97,8 +96,7 @@ func TestADeletionDuringALoad(t *testing.T) {
 	requireValue(t, d, testKey(4_005), []byte("loaded"))
 	requireValue(t, d, testKey(4_006), testValue(4_006))
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-	_, err = d.Get(testKey(150))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, testKey(150))
 }
 
 // A store that closes does not wait for the keys of a range.
@@ -171,8 +169,7 @@ func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
 	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
 	require.NotZero(t, d.txns.untraced.Last())
 	for _, key := range []string{"m", "n"} {
-		_, err := d.Get([]byte(key))
-		require.Equal(t, ErrNotFound, err, key)
+		requireAbsent(t, d, []byte(key))
 	}
 	requireValue(t, d, []byte("a"), []byte("outside"))
 }
@@ -316,8 +313,7 @@ func TestACopyMadeDuringADeletionStillHidesWhatItHid(t *testing.T) {
 	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
 	require.NoError(t, <-copied)
 	for _, key := range []string{"m", "n", "nn"} {
-		_, err := d.Get([]byte(key))
-		require.Equal(t, ErrNotFound, err, key)
+		requireAbsent(t, d, []byte(key))
 	}
 }
 
@@ -338,7 +334,6 @@ func TestATableThatIsRemovedLaterStillHidesWhatItHid(t *testing.T) {
 	require.NoError(t, s.Close())
 	eventually(t, func() bool { return !d.bulk.Waiting() })
 	for _, key := range []string{"m", "n"} {
-		_, err := d.Get([]byte(key))
-		require.Equal(t, ErrNotFound, err, key)
+		requireAbsent(t, d, []byte(key))
 	}
 }

@@ -44,9 +44,7 @@ func TestADeletedRangeFreesItsTables(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, i < 100 || i >= 9_900, has, "key %d", i)
 	}
-	report, err := d.Check(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, report.Faults)
+	requireNoFaults(t, d)
 }
 
 // Tables that a snapshot needs stay until it is closed.

@@ -121,9 +121,7 @@ func TestCompactEndsWithItsContext(t *testing.T) {
 		require.Zero(t, usage.UnlistedTables, "what it had written is removed")
 		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 0 })
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		report, err := d.Check(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, report.Faults)
+		requireNoFaults(t, d)
 	})
 }
 

@@ -90,8 +90,7 @@ func TestALargeDatabaseHasAReserveByDefault(t *testing.T) {
 		info, err := o.FS.Stat(reserve)
 		return err == nil && info.Size() == want
 	}
-	d, err := Open("db", o)
-	require.NoError(t, err)
+	d := openDir(t, "db", o)
 	n := 0
 	write := func() error { n++; return d.Put(fmt.Appendf(nil, "key%09d", n), make([]byte, 64<<10), NoSync) }
 	for range 100 {
@@ -99,7 +98,7 @@ func TestALargeDatabaseHasAReserveByDefault(t *testing.T) {
 	}
 	require.NoError(t, d.Flush())
 	waitUntilIdle(d)
-	_, err = o.FS.Stat(reserve)
+	_, err := o.FS.Stat(reserve)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	for range 250 {
 		require.NoError(t, write())

@@ -31,8 +31,7 @@ func TestManyStoresStayWithinOneMemoryBound(t *testing.T) {
 	before := int64(heapInUse())
 	var all []*DB
 	for i := range stores {
-		d, err := Open(filepath.Join(dir, fmt.Sprint(i)), &Options{FS: vfs.OS, Resources: r})
-		require.NoError(t, err)
+		d := openDir(t, filepath.Join(dir, fmt.Sprint(i)), &Options{FS: vfs.OS, Resources: r})
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		all = append(all, d)
 	}

@@ -105,8 +105,7 @@ func TestInvalidOptionsChangeNothing(t *testing.T) {
 func TestOptionsInForceAreThoseThatWerePassed(t *testing.T) {
 	policies := []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
 	o := &Options{FS: vfs.NewMem(), Filters: FilterOptions{RangePolicies: policies}}
-	d, err := Open("db", o)
-	require.NoError(t, err)
+	d := openDir(t, "db", o)
 	defer d.Close()
 	policies[0] = nil
 	require.NotNil(t, d.Options().Filters.RangePolicies[0])
@@ -200,8 +199,7 @@ func TestOptionsShareNothingWithTheStore(t *testing.T) {
 
 // A default is not changed by its own value, and an empty list not by nil.
 func TestExplicitDefaultsAreNoChange(t *testing.T) {
-	d, err := Open(t.TempDir(), nil)
-	require.NoError(t, err)
+	d := openDir(t, t.TempDir(), nil)
 	defer d.Close()
 	require.NoError(t, d.SetOptions(&Options{
 		FS: vfs.OS, FileMode: 0o600, Comparer: BytewiseComparer, Filters: FilterOptions{Policy: defaultFilter},
@@ -474,7 +472,5 @@ func TestOptionsChangeDuringAllOtherCalls(t *testing.T) {
 	}
 	done.Store(true)
 	group.Wait()
-	report, err := d.Check(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, report.Faults)
+	requireNoFaults(t, d)
 }

@@ -16,8 +16,7 @@ import (
 func TestFilesThatOthersHaveOpenDoNotStopTheWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	o := &Options{}
-	d, err := Open(dir, o)
-	require.NoError(t, err)
+	d := openDir(t, dir, o)
 	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
 	require.NoError(t, d.Close())
 	names, err := vfs.OS.List(dir)
@@ -30,8 +29,7 @@ func TestFilesThatOthersHaveOpenDoNotStopTheWriter(t *testing.T) {
 		require.NoError(t, err)
 		defer f.Close()
 	}
-	d, err = Open(dir, o)
-	require.NoError(t, err)
+	d = openDir(t, dir, o)
 	require.NoError(t, d.Put([]byte("b"), []byte("1"), nil))
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	requireContent(t, d, "a", "1", "b", "1")
@@ -41,8 +39,7 @@ func TestFilesThatOthersHaveOpenDoNotStopTheWriter(t *testing.T) {
 func TestAFollowerInADirectoryDoesNotStopTheWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	o := &Options{}
-	d, err := Open(dir, o)
-	require.NoError(t, err)
+	d := openDir(t, dir, o)
 	require.NoError(t, d.Put([]byte("a"), []byte("0"), nil))
 	f, err := OpenFollower(dir, o)
 	require.NoError(t, err)
@@ -56,8 +53,7 @@ func TestAFollowerInADirectoryDoesNotStopTheWriter(t *testing.T) {
 		require.NoError(t, f.Refresh(t.Context()))
 		requireContent(t, f, "a", value)
 		require.NoError(t, d.Close())
-		d, err = Open(dir, o)
-		require.NoError(t, err)
+		d = openDir(t, dir, o)
 	}
 	require.NoError(t, f.Close())
 	require.NoError(t, d.Close())

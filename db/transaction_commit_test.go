@@ -186,8 +186,7 @@ func TestUpdateGivesUp(t *testing.T) {
 	require.Equal(t, 100, calls)
 	require.True(t, d.txns.turns.Take(1, nil), "the next one can have its turn")
 	d.txns.turns.End()
-	_, err = d.Get([]byte("b"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, []byte("b"))
 }
 
 // An Update within an Update does not wait for it for ever.
@@ -228,8 +227,7 @@ func TestAFailedUpdateWritesNothing(t *testing.T) {
 		})
 	})
 	require.Equal(t, failed, d.Modify([]byte("a"), func([]byte) ([]byte, error) { return []byte("b"), failed }, nil))
-	_, err := d.Get([]byte("a"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, []byte("a"))
 	require.Zero(t, d.Metrics().OpenTransactions)
 }
 
@@ -256,8 +254,7 @@ func TestCompareAndSwap(t *testing.T) {
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.swapped, swapped, c.name)
 		if c.then == nil {
-			_, err := d.Get(key)
-			require.Equal(t, ErrNotFound, err, c.name)
+			requireAbsent(t, d, key)
 		} else {
 			requireValue(t, d, key, c.then)
 		}

@@ -75,8 +75,7 @@ func TestNoTransactionBringsADeletedKeyBack(t *testing.T) {
 	for _, tx := range <-began {
 		require.Equal(t, ErrConflict, tx.Commit())
 	}
-	_, err := d.Get(testKey(1))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, testKey(1))
 }
 
 // rewriters begins transactions that write the value of key again, until it has none. It returns the
@@ -124,6 +123,5 @@ func TestACommitInAListenerIsRefusedAndEndsTheTransaction(t *testing.T) {
 	require.Equal(t, ErrClosed, <-results)
 	require.Equal(t, ErrClosed, tx.Close())
 	require.Zero(t, d.Metrics().OpenTransactions)
-	_, err := d.Get([]byte("a"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, d, []byte("a"))
 }

@@ -28,7 +28,7 @@ func TestTheFunctionOfUpdateCannotEndTheTransaction(t *testing.T) {
 			})
 			require.ErrorContains(t, err, "in the function of Update")
 			require.Equal(t, 1, calls)
-			requireEntries(t, d.NewIterator, map[string]string{})
+			require.Equal(t, map[string]string{}, contentsIn(t, d))
 			err = d.View(func(tx *Transaction) error { _ = end(tx); return nil })
 			require.ErrorContains(t, err, "Transaction."+method+" in the function of View")
 		}
@@ -95,7 +95,7 @@ func TestWrongWritesOfATransactionFailAtOnce(t *testing.T) {
 		require.ErrorContains(t, wrong(tx), want)
 		require.ErrorContains(t, tx.Commit(), want, "a part would be missing")
 	}
-	requireEntries(t, d.NewIterator, map[string]string{})
+	require.Equal(t, map[string]string{}, contentsIn(t, d))
 	noPrefix := openTest(t, testOptions(vfs.NewMem()))
 	require.ErrorContains(t, noPrefix.NewTransaction(nil).PutTTL([]byte("a"), nil, time.Hour), "add a prefix")
 }
@@ -119,9 +119,9 @@ func TestANamespaceInATransactionWrites(t *testing.T) {
 		require.Equal(t, "1", string(value))
 		return err
 	}))
-	requireEntries(t, n.NewIterator, map[string]string{"b": "1", "e": "2"})
+	require.Equal(t, map[string]string{"b": "1", "e": "2"}, contentsIn(t, n))
 	require.NoError(t, d.Update(func(tx *Transaction) error { return n.In(tx).DeleteRange(nil, nil) }))
-	requireEntries(t, n.NewIterator, map[string]string{})
+	require.Equal(t, map[string]string{}, contentsIn(t, n))
 	requireValue(t, d, []byte("z"), []byte("outside"))
 	s := d.NewSnapshot()
 	defer s.Close()

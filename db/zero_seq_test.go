@@ -51,8 +51,7 @@ func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 	compact()
 	requireEntries("a", "1 1") // the snapshot of the empty database must not see it
 	requireEntries("b", "2 2")
-	_, err := empty.Get([]byte("a"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, empty, []byte("a"))
 	require.NoError(t, empty.Close())
 
 	edge := d.NewSnapshot() // shows sequence number 2 but not 3
@@ -68,10 +67,8 @@ func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 		require.NoError(t, err, key)
 		require.Equal(t, want, string(got))
 	}
-	_, err = edge.Get([]byte("c"))
-	require.Equal(t, ErrNotFound, err)
-	_, err = d.Get([]byte("a"))
-	require.Equal(t, ErrNotFound, err)
+	requireAbsent(t, edge, []byte("c"))
+	requireAbsent(t, d, []byte("a"))
 	later := d.NewSnapshot()
 	defer later.Close()
 	require.NoError(t, edge.Close())
@@ -84,9 +81,7 @@ func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 	got, err := later.Get([]byte("c"))
 	require.NoError(t, err)
 	require.Equal(t, "3", string(got))
-	report, err := d.Check(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, report.Faults)
+	requireNoFaults(t, d)
 }
 
 // Tables record the sequence numbers that their entries had, through compactions, filter upgrades
