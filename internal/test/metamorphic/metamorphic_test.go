@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,25 +58,8 @@ func answerSeeds(t *testing.T, first uint64) int64 {
 	return done.Load()
 }
 
-// storeGoroutines returns the stacks of the goroutines that package db runs. One
-// that has said that it is done may take a moment to go.
-func storeGoroutines() []string {
-	var left []string
-	for range 1000 {
-		left = left[:0]
-		stacks := make([]byte, 1<<20)
-		for _, g := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-			if strings.Contains(g, "sievedb/db.") {
-				left = append(left, g)
-			}
-		}
-		if len(left) == 0 {
-			break
-		}
-		runtime.Gosched()
-	}
-	return left
-}
+// storeGoroutines returns the stacks of the goroutines that package db runs.
+func storeGoroutines() []string { return fixture.Goroutines("sievedb/db.") }
 
 // report fails the test where the outcome has differences, and keeps the
 // history.

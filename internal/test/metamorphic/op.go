@@ -3,6 +3,7 @@ package metamorphic
 import (
 	"fmt"
 	"hash/fnv"
+	"reflect"
 	"strings"
 )
 
@@ -80,84 +81,55 @@ type Step struct {
 	Key, Limit []byte
 }
 
+// String returns the kind, and those fields that are set. A slot 0 is not shown.
 func (o *Op) String() string {
 	var b strings.Builder
 	b.WriteString(o.Kind.String())
-	switch o.Kind {
-	case Put:
-		fmt.Fprintf(&b, " %q = %s for %d ms", o.Key, show(o.Value), o.TTL)
-	case Delete:
-		fmt.Fprintf(&b, " %q", o.Key)
-	case Apply, NewLoad, Ingest:
-		b.WriteString(describeWrites(o.Batch))
-	case Get, Has, GetTTL:
-		fmt.Fprintf(&b, " %q of snapshot %d", o.Key, o.Slot)
-	case MultiGet:
-		fmt.Fprintf(&b, " %q of snapshot %d", o.Keys, o.Slot)
-	case NewSnapshot, CloseSnapshot, CloseIterator:
-		fmt.Fprintf(&b, " %d", o.Slot)
-	case NewIterator:
-		fmt.Fprintf(&b, " %d of snapshot %d from %s to %s, only keys: %t", o.Slot, o.Of, bound(o.Key), bound(o.Limit), o.KeysOnly)
-	case CloneIterator:
-		fmt.Fprintf(&b, " %d of %d", o.Slot, o.Of)
-		if !o.Same {
-			fmt.Fprintf(&b, " from %s to %s, only keys: %t", bound(o.Key), bound(o.Limit), o.KeysOnly)
-		}
-	case Loop:
-		fmt.Fprintf(&b, " over snapshot %d from %s to %s, only keys: %t, %d rounds", o.Of, bound(o.Key), bound(o.Limit), o.KeysOnly, o.Count)
-	case Move:
-		fmt.Fprintf(&b, " %d:%s", o.Slot, describeMoves(o.Moves))
-	case Swap:
-		fmt.Fprintf(&b, " by %s %q = %s for %d ms", swapNames[o.Of], o.Key, show(o.Value), o.TTL)
-	case Tick:
-		fmt.Fprintf(&b, " %d ms", o.Of)
-	case Upgrade, Tune:
-		fmt.Fprintf(&b, " to number %d", o.Of)
-	case Contend:
-		fmt.Fprintf(&b, " for %q with %d writes, or from %s to %s", o.Keys, len(o.Batch), bound(o.Key), bound(o.Limit))
-	case Compact, DeleteRange:
-		fmt.Fprintf(&b, " from %s to %s", bound(o.Key), bound(o.Limit))
+	if o.Kind == Swap {
+		fmt.Fprintf(&b, " by %s", swapNames[o.Of])
 	}
-	if o.Sync {
-		b.WriteString(", synced")
-	}
-	if o.Buffered {
-		b.WriteString(", buffered")
-	}
-	return b.String()
-}
-
-func describeWrites(batch []Write) string {
-	var b strings.Builder
-	for _, w := range batch {
-		if w.Delete {
-			fmt.Fprintf(&b, " delete %q", w.Key)
-		} else {
-			fmt.Fprintf(&b, " %q = %s for %d ms", w.Key, show(w.Value), w.TTL)
+	v := reflect.ValueOf(*o)
+	for i := 1; i < v.NumField(); i++ {
+		if f := v.Field(i); !f.IsZero() {
+			fmt.Fprintf(&b, " %s %s", v.Type().Field(i).Name, describeField(f.Interface()))
 		}
 	}
 	return b.String()
 }
 
-func describeMoves(moves []Step) string {
-	var b strings.Builder
-	for _, s := range moves {
-		fmt.Fprintf(&b, " %s", s.Move)
-		if s.Key != nil {
-			fmt.Fprintf(&b, " %q", s.Key)
-		}
-		if s.Move == "setbounds" {
-			fmt.Fprintf(&b, " to %s", bound(s.Limit))
-		}
+func describeField(field any) string {
+	switch f := field.(type) {
+	case []byte:
+		return show(f)
+	case [][]byte:
+		return fmt.Sprintf("%q", f)
+	case []Write:
+		return describeAll(f, func(w Write) string {
+			if w.Delete {
+				return fmt.Sprintf("delete %q", w.Key)
+			}
+			return fmt.Sprintf("%q = %s for %d ms", w.Key, show(w.Value), w.TTL)
+		})
+	case []Step:
+		return describeAll(f, func(s Step) string {
+			text := s.Move
+			for _, key := range [][]byte{s.Key, s.Limit} {
+				if key != nil {
+					text += fmt.Sprintf(" %q", key)
+				}
+			}
+			return text
+		})
 	}
-	return b.String()
+	return fmt.Sprint(field)
 }
 
-func bound(key []byte) string {
-	if key == nil {
-		return "the end"
+func describeAll[T any](all []T, one func(T) string) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = one(all[i])
 	}
-	return fmt.Sprintf("%q", key)
+	return strings.Join(texts, ", ")
 }
 
 // show abbreviates a value: its beginning, its length and a hash.

@@ -230,6 +230,9 @@ func (s *subject) put(o *Op) error {
 }
 
 func (s *subject) apply(o *Op) error {
+	if n := len(o.Batch); n > 0 && n%3 == 0 {
+		return s.update(o)
+	}
 	var b db.Batch
 	for _, w := range o.Batch {
 		switch {
@@ -241,10 +244,32 @@ func (s *subject) apply(o *Op) error {
 			b.Put(w.Key, w.Value)
 		}
 	}
-	if n := len(o.Batch); n > 0 && n%3 == 0 {
-		return s.update(o)
-	}
 	return s.store.Apply(&b, o.writeOptions())
+}
+
+// writer is what loads and transactions have in common.
+type writer interface {
+	Put(key, value []byte) error
+	PutTTL(key, value []byte, ttl time.Duration) error
+	Delete(key []byte) error
+}
+
+func writeAll(to writer, writes []Write) error {
+	for _, w := range writes {
+		var err error
+		switch {
+		case w.Delete:
+			err = to.Delete(w.Key)
+		case w.TTL > 0:
+			err = to.PutTTL(w.Key, w.Value, w.ttl())
+		default:
+			err = to.Put(w.Key, w.Value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // update is apply by a transaction that walks from the first key to the last before it writes.
@@ -263,20 +288,7 @@ func (s *subject) update(o *Op) error {
 		if err := it.Close(); err != nil {
 			return err
 		}
-		for _, w := range o.Batch {
-			switch {
-			case w.Delete:
-				err = t.Delete(w.Key)
-			case w.TTL > 0:
-				err = t.PutTTL(w.Key, w.Value, w.ttl())
-			default:
-				err = t.Put(w.Key, w.Value)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return writeAll(t, o.Batch)
 	})
 }
 
@@ -287,20 +299,7 @@ func (s *subject) load(writes []Write) error {
 		return err
 	}
 	s.loader = l
-	for _, w := range writes {
-		switch {
-		case w.Delete:
-			err = l.Delete(w.Key)
-		case w.TTL > 0:
-			err = l.PutTTL(w.Key, w.Value, w.ttl())
-		default:
-			err = l.Put(w.Key, w.Value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeAll(l, writes)
 }
 
 // view returns a snapshot, or the store for -1.

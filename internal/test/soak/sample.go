@@ -4,8 +4,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
+
+	"github.com/sievedb/sievedb/internal/test/fixture"
 )
 
 // sample is the resources of this process after a session, and the size of the directory if the
@@ -38,21 +38,7 @@ func descriptors() int64 {
 	return 0
 }
 
-// goroutinesOfTheStore returns the stacks of those that package db started. One
-// that has said that it is done may take a moment to go, so they are looked at
-// until they are none, or often enough.
+// goroutinesOfTheStore returns the stacks of those that package db started.
 func goroutinesOfTheStore() []string {
-	var left []string
-	for range 1000 {
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		left = slices.DeleteFunc(strings.Split(string(stacks), "\n\n"), func(g string) bool {
-			return !strings.Contains(g, "created by github.com/sievedb/sievedb/db.")
-		})
-		if len(left) == 0 {
-			break
-		}
-		runtime.Gosched()
-	}
-	return left
+	return fixture.Goroutines("created by github.com/sievedb/sievedb/db.")
 }
