@@ -32,7 +32,7 @@ func openLines(fault string) func(vfs.FS) (Store, error) {
 		case "allocates":
 			sink = make([]byte, 65<<20)
 		}
-		b, err := readFile(fsys, "db/kv")
+		b, err := ReadFile(fsys, "db/kv")
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ var sink []byte
 func (s *lines) Get(key []byte) ([]byte, error) {
 	if s.fault == "reads forever" {
 		for {
-			if _, err := readFile(s.fsys, "db/kv"); err != nil {
+			if _, err := ReadFile(s.fsys, "db/kv"); err != nil {
 				return nil, err
 			}
 		}

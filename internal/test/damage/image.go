@@ -24,14 +24,15 @@ func Load(fsys vfs.FS, dir string, skip func(name string) bool) (Image, error) {
 		if skip != nil && skip(name) {
 			continue
 		}
-		if im[name], err = readFile(fsys, filepath.Join(dir, name)); err != nil {
+		if im[name], err = ReadFile(fsys, filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}
 	return im, nil
 }
 
-func readFile(fsys vfs.FS, path string) ([]byte, error) {
+// ReadFile returns the content of a file.
+func ReadFile(fsys vfs.FS, path string) ([]byte, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
 		return nil, err
@@ -82,15 +83,16 @@ func (im Image) FS(dir string) (*vfs.Mem, error) {
 		return nil, err
 	}
 	for name, b := range im {
-		if err := writeFile(m, filepath.Join(dir, name), b); err != nil {
+		if err := WriteFile(m, filepath.Join(dir, name), b); err != nil {
 			return nil, err
 		}
 	}
 	return m, m.SyncDir(dir)
 }
 
-func writeFile(fsys vfs.FS, path string, b []byte) error {
-	f, err := fsys.Create(path)
+// WriteFile makes a file, or replaces it, and syncs it, but not its directory.
+func WriteFile(fsys vfs.FS, path string, b []byte) error {
+	f, err := vfs.Replace(fsys, path)
 	if err != nil {
 		return err
 	}

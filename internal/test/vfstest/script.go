@@ -1,6 +1,7 @@
 package vfstest
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,7 @@ func (s Script) OK(errs ...error) {
 }
 
 // Tree returns the content of every file below dir, by path. The content of a directory is "/".
-func Tree(t *testing.T, m *vfs.Mem, dir string) map[string]string {
+func Tree(t *testing.T, m vfs.FS, dir string) map[string]string {
 	all := map[string]string{}
 	names, err := m.List(dir)
 	require.NoError(t, err)
@@ -52,9 +53,7 @@ func Tree(t *testing.T, m *vfs.Mem, dir string) map[string]string {
 		require.NoError(t, err)
 		if info.IsDir() {
 			all[path[2:]] = "/"
-			for k, v := range Tree(t, m, path) {
-				all[k] = v
-			}
+			maps.Copy(all, Tree(t, m, path))
 			continue
 		}
 		f, err := m.Open(path)

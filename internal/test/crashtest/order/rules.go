@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
 // checkEditLocked checks rule 1.
@@ -220,16 +221,16 @@ func (c *FS) inForceLocked(dirPath string) (states []*state, replaced bool) {
 // readState reads CURRENT and its MANIFEST, which have not changed since the directory was found. It
 // returns nil if one of them cannot be read, because then no file is needed.
 func (c *FS) readState(dirPath string) *state {
-	current, ok := c.readFile(filepath.Join(dirPath, base.CurrentName))
-	if !ok {
+	current, err := damage.ReadFile(c.fs, filepath.Join(dirPath, base.CurrentName))
+	if err != nil {
 		return nil
 	}
 	name := strings.TrimSuffix(string(current), "\n")
 	if kind, _, ok := base.ParseFileName(name); !ok || kind != base.FileManifest {
 		return nil
 	}
-	data, ok := c.readFile(filepath.Join(dirPath, name))
-	if !ok {
+	data, err := damage.ReadFile(c.fs, filepath.Join(dirPath, name))
+	if err != nil {
 		return nil
 	}
 	s := newState()
@@ -244,21 +245,6 @@ func (c *FS) readState(dirPath string) *state {
 			s.apply(e)
 		}
 	}
-}
-
-func (c *FS) readFile(name string) ([]byte, bool) {
-	f, err := c.fs.Open(name)
-	if err != nil {
-		return nil, false
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, false
-	}
-	data := make([]byte, size)
-	n, _ := f.ReadAt(data, 0)
-	return data, n == len(data)
 }
 
 // editLog decodes the edits of a MANIFEST as they are written. Its state has only the synced edits.

@@ -2,8 +2,6 @@ package recorder
 
 import (
 	"fmt"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,39 +20,6 @@ func TestConformance(t *testing.T) {
 		require.NoError(t, r.MkdirAll("dir"))
 		return r, "dir"
 	})
-}
-
-// contents returns the content of a file system; directories end in a slash.
-func contents(t *testing.T, fsys vfs.FS, dir string) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	names, err := fsys.List(dir)
-	require.NoError(t, err)
-	for _, name := range names {
-		path := filepath.ToSlash(filepath.Join(dir, name))
-		info, err := fsys.Stat(path)
-		require.NoError(t, err)
-		if info.IsDir() {
-			found[path+"/"] = ""
-			maps.Copy(found, contents(t, fsys, path))
-			continue
-		}
-		f, err := fsys.Open(path)
-		require.NoError(t, err)
-		b := make([]byte, info.Size())
-		_, err = f.ReadAt(b, 0)
-		require.NoError(t, errUnlessEmpty(b, err))
-		require.NoError(t, f.Close())
-		found[path] = string(b)
-	}
-	return found
-}
-
-func errUnlessEmpty(b []byte, err error) error {
-	if len(b) == 0 {
-		return nil
-	}
-	return err
 }
 
 func put(t *testing.T, fsys vfs.FS, name string, sync bool, parts ...string) {
@@ -94,8 +59,8 @@ func script(t *testing.T, r *FS) (least, most map[int]map[string]string) {
 	}
 	for _, step := range steps {
 		require.NoError(t, step())
-		least[r.Len()] = contents(t, r.Mem().Crash(), ".")
-		most[r.Len()] = contents(t, r.Mem(), ".")
+		least[r.Len()] = vfstest.Tree(t, r.Mem().Crash(), ".")
+		most[r.Len()] = vfstest.Tree(t, r.Mem(), ".")
 	}
 	return least, most
 }
@@ -112,7 +77,7 @@ func TestM0AndM1AgreeWithTheFileSystem(t *testing.T) {
 			}
 			states := slices.Collect(c.States(model, 1))
 			require.Len(t, states, 1)
-			require.Equal(t, want[c.Cut()], contents(t, states[0].Mem(), "."), "%v at %s", model, r.Trace().At(c.Cut()))
+			require.Equal(t, want[c.Cut()], vfstest.Tree(t, states[0].Mem(), "."), "%v at %s", model, r.Trace().At(c.Cut()))
 			compared++
 		}
 	}
@@ -126,12 +91,12 @@ func TestARecordingContinuesFromAnImage(t *testing.T) {
 	c.Seek(first.Len())
 	image := slices.Collect(c.States(M1, 1))[0].Image
 	second := New(image)
-	require.Equal(t, most[first.Len()], contents(t, second, "."))
+	require.Equal(t, most[first.Len()], vfstest.Tree(t, second, "."))
 	put(t, second, "a/new", true, "x")
 	c = second.Trace().Cursor()
-	require.Equal(t, most[first.Len()], contents(t, slices.Collect(c.States(M0, 1))[0].Mem(), "."), "an image is durable")
+	require.Equal(t, most[first.Len()], vfstest.Tree(t, slices.Collect(c.States(M0, 1))[0].Mem(), "."), "an image is durable")
 	c.Seek(second.Len())
-	require.Equal(t, most[first.Len()], contents(t, slices.Collect(c.States(M0, 1))[0].Mem(), "."), "an unsynced name is not durable")
+	require.Equal(t, most[first.Len()], vfstest.Tree(t, slices.Collect(c.States(M0, 1))[0].Mem(), "."), "an unsynced name is not durable")
 }
 
 func TestTornStatesCutTheLastUnsyncedWriteAtSectors(t *testing.T) {
@@ -236,7 +201,7 @@ func TestTheTraceHasTheOrderOfConcurrentOperations(t *testing.T) {
 	group.Wait()
 	c := r.Trace().Cursor()
 	c.Seek(r.Len())
-	require.Equal(t, contents(t, r.Mem(), "."), contents(t, slices.Collect(c.States(M1, 0))[0].Mem(), "."))
+	require.Equal(t, vfstest.Tree(t, r.Mem(), "."), vfstest.Tree(t, slices.Collect(c.States(M1, 0))[0].Mem(), "."))
 }
 
 func TestModelsAreNamed(t *testing.T) {
