@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
 // This file measures the cost of a query and of a key in filters of 2 and 16 MB, and with the flag
@@ -179,9 +181,9 @@ func MakeFilter(b *testing.B, kinds []Kind) {
 			runtime.ReadMemStats(&before)
 			took := time.Duration(0)
 			kind.Begin(n).fill(n, func(step func()) {
-				start := cpuTime()
+				start := damage.CPUTime()
 				step()
-				took += cpuTime() - start
+				took += damage.CPUTime() - start
 			})
 			runtime.ReadMemStats(&after)
 			best, memory = min(best, took), after.TotalAlloc-before.TotalAlloc

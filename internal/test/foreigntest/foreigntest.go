@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -54,12 +55,7 @@ func Manifest(edits ...string) string {
 		must(w.WriteRecord([]byte(e)))
 	}
 	must(w.Close())
-	f, err = mem.Open("m")
-	must(err)
-	size, err := f.Size()
-	must(err)
-	b := make([]byte, size)
-	_, err = vfs.ReadFull(f, b, 0)
+	b, err := damage.ReadFile(mem, "m")
 	must(err)
 	return string(b)
 }
@@ -137,17 +133,7 @@ func (files Files) Write(fsys vfs.FS, dir string) error {
 		return err
 	}
 	for name, content := range files {
-		f, err := vfs.Replace(fsys, filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if _, err := f.Write([]byte(content)); err != nil {
-			return err
-		}
-		if err := f.Sync(); err != nil {
-			return err
-		}
-		if err := f.Close(); err != nil {
+		if err := damage.WriteFile(fsys, filepath.Join(dir, name), []byte(content)); err != nil {
 			return err
 		}
 	}

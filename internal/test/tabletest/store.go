@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -76,17 +77,7 @@ func (s *Store) Version() *manifest.Version {
 // Flip changes one byte of a table's file at an offset.
 func (s *Store) Flip(f *manifest.FileMeta, offset int) {
 	path := s.Dir.File(base.FileTable, f.Num)
-	r, err := s.FS.Open(path)
-	require.NoError(s.t, err)
-	data := make([]byte, f.Size)
-	_, err = r.ReadAt(data, 0)
-	require.NoError(s.t, err)
-	require.NoError(s.t, r.Close())
+	data := fixture.ReadFile(s.t, s.FS, path)
 	data[offset] ^= 1
-	require.NoError(s.t, s.FS.Remove(path))
-	w, err := s.FS.Create(path)
-	require.NoError(s.t, err)
-	_, err = w.Write(data)
-	require.NoError(s.t, err)
-	require.NoError(s.t, w.Close())
+	fixture.WriteFile(s.t, s.FS, path, data)
 }
