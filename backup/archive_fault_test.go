@@ -96,10 +96,7 @@ func (a *archived) requireSound(what string) {
 func TestAnErrorOfTheStorageAtEveryOperationOfArchive(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		original := newArchived(t, begun)
-		for at := int64(0); ; at++ {
-			if testing.Short() && at%7 != 0 {
-				continue
-			}
+		for at := range operations(7) {
 			f := &faults{at: at, sticky: at%2 == 0, late: at%3 == 0, err: errors.New("no answer")}
 			a := original.clone()
 			skipped := false

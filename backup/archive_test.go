@@ -198,6 +198,17 @@ func (l *timeline) tryAt(id string, p backup.Point) (map[string]string, error) {
 	return got, nil
 }
 
+// again restores the state after a change to another directory, and returns a timeline that continues from it.
+func (l *timeline) again(n uint64) *timeline {
+	l.t.Helper()
+	_, err := l.repo.RestoreAt(background, "", backup.Point{Sequence: n}, "again", &backup.RestoreOptions{FS: l.fs})
+	require.NoError(l.t, err)
+	c := *l
+	c.dir, c.model = "again", maps.Clone(l.states[n])
+	c.open()
+	return &c
+}
+
 // requireAll restores each state from a number on, up to last, and one between each two.
 func (l *timeline) requireAll(first, last uint64) {
 	l.t.Helper()

@@ -20,8 +20,7 @@ func at(repo *backup.Repository, d time.Duration) {
 // After the clock was set back, the next backup was the older one: Prune removed it, and Restore chose the
 // other one.
 func TestABackupIsNewerThanThoseBeforeIt(t *testing.T) {
-	repo := backup.Open(backuptest.NewMem())
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	_, repo, d := newRepo(t)
 	for i, hours := range []int{0, 20, 3, 3, 22, 1} {
 		at(repo, time.Duration(hours)*time.Hour)
 		put(t, d, "key", string(rune('a'+i)))
@@ -35,9 +34,7 @@ func TestABackupIsNewerThanThoseBeforeIt(t *testing.T) {
 // A backup that was made while a clock was years ahead would stay the newest one, and each later one would
 // be pruned.
 func TestABackupOfTheFutureDoesNotCount(t *testing.T) {
-	storage := backuptest.NewMem()
-	repo := backup.Open(storage)
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	storage, repo, d := newRepo(t)
 	at(repo, 40*365*24*time.Hour)
 	future := create(t, repo, d, nil)
 	storage.Replace("running/"+future.ID, []byte("it died")) // and one that died

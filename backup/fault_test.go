@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -31,6 +32,17 @@ type faults struct {
 func (f *faults) next() bool {
 	n := atomic.AddInt64(&f.n, 1) - 1
 	return n == f.at || f.sticky && n > f.at
+}
+
+// operations yields the operations at which a call is to fail, without an end. In short runs it yields one in stride.
+func operations(stride int64) iter.Seq[int64] {
+	if !testing.Short() {
+		stride = 1
+	}
+	return func(yield func(int64) bool) {
+		for at := int64(0); yield(at); at += stride {
+		}
+	}
 }
 
 // fs returns a file system whose operations fail so.
@@ -158,10 +170,7 @@ func TestAnErrorAtEveryOperationOfAStorage(t *testing.T) {
 	original := newPlace(t)
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			for at := int64(0); ; at++ {
-				if testing.Short() && at%11 != 0 {
-					continue
-				}
+			for at := range operations(11) {
 				f := &faults{at: at, sticky: at%2 == 0, late: at%3 == 0, err: errors.New("no answer")}
 				p := original.clone()
 				err := call(p, backup.Open(f.storage(p.storage, nil)), p.mem)
@@ -185,10 +194,7 @@ func TestAnErrorAtEveryFileOperation(t *testing.T) {
 	original := newPlace(t)
 	for _, name := range []string{"Create", "Restore"} {
 		t.Run(name, func(t *testing.T) {
-			for at := int64(0); ; at++ {
-				if testing.Short() && at%17 != 0 {
-					continue
-				}
+			for at := range operations(17) {
 				f := &faults{at: at, sticky: at%2 == 0, err: syscall.EIO}
 				if at%3 == 0 {
 					f.err = syscall.ENOSPC

@@ -33,6 +33,13 @@ func open(t testing.TB, dir string, o *db.Options) *db.DB {
 	return d
 }
 
+// newRepo returns an empty repository in memory, and a database.
+func newRepo(t testing.TB) (*backuptest.Mem, *backup.Repository, *db.DB) {
+	t.Helper()
+	storage := backuptest.NewMem()
+	return storage, backup.Open(storage), open(t, "db", smallOptions(vfs.NewMem()))
+}
+
 func create(t testing.TB, r *backup.Repository, d *db.DB, o *backup.CreateOptions) backup.Info {
 	t.Helper()
 	info, err := r.Create(background, d, o)

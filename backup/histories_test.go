@@ -64,11 +64,7 @@ func TestRestoreAtDoesNotTakeAnOlderHistory(t *testing.T) {
 		l.archive()
 	}
 	require.NoError(t, l.d.Close())
-	_, err := l.repo.RestoreAt(background, "", backup.Point{Sequence: 1}, "again", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
-	again := *l
-	again.dir, again.model = "again", map[string]string{"key": "first"}
-	again.open()
+	again := l.again(1)
 	again.put("key", "another second")
 	info := again.archive()
 	again.put("key", "another third")
@@ -124,7 +120,7 @@ func TestRestoreAtDoesNotTakeAnOlderHistory(t *testing.T) {
 	require.Equal(t, other.model, other.at(backup.Point{Sequence: 1}), "there is no other history")
 	require.NoError(t, other.repo.StopArchiving(background, other.d))
 	other.archive()
-	_, err = other.tryAt("", backup.Point{Sequence: 1})
+	_, err := other.tryAt("", backup.Point{Sequence: 1})
 	require.ErrorContains(t, err, "is dated after now")
 	require.NoError(t, second(other.tryAt(future.ID, backup.Point{Sequence: 1})))
 }

@@ -59,9 +59,7 @@ func TestADamagedTableIsNotTakenForAnUndamagedOne(t *testing.T) {
 
 // What Verify advises against a damaged object helps: once it is deleted, the next backup stores it again.
 func TestADeletedObjectIsStoredAgain(t *testing.T) {
-	storage := backuptest.NewMem()
-	repo := backup.Open(storage)
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	storage, repo, d := newRepo(t)
 	fill(t, d, 0, 200, "value")
 	require.NoError(t, d.Compact(background, nil, nil))
 	first := create(t, repo, d, nil)

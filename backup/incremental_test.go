@@ -66,9 +66,7 @@ func TestASecondBackupReadsAndWritesLittle(t *testing.T) {
 
 // Other machines may have stored a table in the meantime: it is not stored twice.
 func TestAnObjectIsStoredOnce(t *testing.T) {
-	storage := backuptest.NewMem()
-	repo := backup.Open(storage)
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	storage, repo, d := newRepo(t)
 	fill(t, d, 0, 1000, "value")
 	first := create(t, repo, d, &backup.CreateOptions{Flush: true})
 	require.Equal(t, first.Bytes, first.BytesStored)

@@ -131,9 +131,7 @@ func TestBackupsAndPrunesInAnyOrder(t *testing.T) {
 }
 
 func runMachines(t *testing.T, rnd *rand.Rand) {
-	storage := backuptest.NewMem()
-	repo := backup.Open(storage)
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	storage, repo, d := newRepo(t)
 	fill(t, d, 0, 300, "base")
 	base := create(t, repo, d, &backup.CreateOptions{Flush: true})
 	for i := range rnd.IntN(3) {

@@ -72,10 +72,7 @@ func TestAFullDiskAtEveryOperationOfARepository(t *testing.T) {
 	writing := []wrap.OpKind{wrap.OpCreate, wrap.OpWrite, wrap.OpSync, wrap.OpLink, wrap.OpMkdirAll, wrap.OpSyncDir, wrap.OpRemove}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			for at := int64(0); ; at++ {
-				if testing.Short() && at%17 > 0 {
-					continue
-				}
+			for at := range operations(17) {
 				p, mem := original.clone(), start.Kill()
 				f := &faults{at: at, sticky: at%2 == 0, err: syscall.ENOSPC}
 				stays := false // an unfinished object, because it cannot be removed

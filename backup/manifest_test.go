@@ -13,8 +13,6 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/test/backuptest"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // example is the manifest in docs/backup.md.
@@ -91,9 +89,7 @@ func FuzzManifest(f *testing.F) {
 
 // Another storage, and one of a later version, is left alone.
 func TestOtherStoragesAreRefused(t *testing.T) {
-	storage := backuptest.NewMem()
-	repo := backup.Open(storage)
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	storage, repo, d := newRepo(t)
 	_, err := repo.List(background)
 	require.ErrorContains(t, err, "the first backup makes one")
 	storage.Replace("photos/1.jpg", []byte("x"))
@@ -112,8 +108,7 @@ func TestOtherStoragesAreRefused(t *testing.T) {
 }
 
 func TestMisuseIsRefused(t *testing.T) {
-	repo := backup.Open(backuptest.NewMem())
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	_, repo, d := newRepo(t)
 	info := create(t, repo, d, nil)
 	var none context.Context
 	for want, err := range map[string]error{

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
-	"github.com/sievedb/sievedb/vfs"
 )
 
 // infosAt returns backups at those times, given as "day hour" of 2026, optionally with a database. A plus means that a stream
@@ -79,9 +78,7 @@ func TestPoliciesThatKeepNothingAreRefused(t *testing.T) {
 
 // A dry run reports exactly what the run then does.
 func TestADryRunChangesNothing(t *testing.T) {
-	storage := backuptest.NewMem()
-	repo := backup.Open(storage)
-	d := open(t, "db", smallOptions(vfs.NewMem()))
+	storage, repo, d := newRepo(t)
 	for i := range 5 {
 		fill(t, d, 50*i, 50*i+100, fmt.Sprint("value", i))
 		require.NoError(t, d.Compact(background, nil, nil))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -22,13 +23,7 @@ import (
 // copyOf returns the same database at another place, as a copied directory or an image is.
 func (l *timeline) copyOf(mem *vfs.Mem) *timeline {
 	c := *l
-	c.fs, c.model, c.states = mem.Kill(), map[string]string{}, map[uint64]map[string]string{}
-	for k, v := range l.model {
-		c.model[k] = v
-	}
-	for n, s := range l.states {
-		c.states[n] = s
-	}
+	c.fs, c.model, c.states = mem.Kill(), maps.Clone(l.model), maps.Clone(l.states)
 	c.open()
 	return &c
 }
@@ -83,11 +78,7 @@ func TestAnotherHistoryBeginsANewStream(t *testing.T) {
 	old := l.archive().Last
 	require.NoError(t, l.d.Close())
 
-	_, err := l.repo.RestoreAt(background, "", backup.Point{Sequence: first.Last}, "again", &backup.RestoreOptions{FS: mem})
-	require.NoError(t, err)
-	again := *l
-	again.dir, again.model = "again", map[string]string{"key": "first"}
-	again.open()
+	again := l.again(first.Last)
 	again.put("key", "another second")
 	require.NotNil(t, again.archive().Backup)
 	again.put("key", "another third")
