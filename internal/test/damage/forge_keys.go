@@ -27,11 +27,7 @@ func (b block) reshaped(rnd *rand.Rand, what string) block {
 		b.entries = append(b.entries, more...)
 		return b
 	}
-	order := make([]int, len(keys))
-	for i := range order {
-		order[i] = i
-	}
-	b.encode(order, keys, values, interval)
+	b.encode(inOrder(keys), keys, values, interval)
 	return b
 }
 

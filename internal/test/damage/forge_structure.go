@@ -130,10 +130,7 @@ func (b *block) restructure(rnd *rand.Rand) string {
 	at := func() int { return rnd.IntN(max(1, n)) }
 	interval := []int{1, 2, 16, 1 << 30}[rnd.IntN(4)]
 	values := func(i int) []byte { return b.entries[i].value }
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
+	order := inOrder(keys)
 	what := "other restart points"
 	way := rnd.IntN(9)
 	switch {
@@ -188,11 +185,7 @@ func (b *block) unfold(rnd *rand.Rand, keys [][]byte) string {
 	value := b.entries[0].value
 	b.kind = byte(rnd.IntN(3))
 	keys = append(keys[:rnd.IntN(len(keys)+1)], long)
-	order := make([]int, len(keys))
-	for i := range order {
-		order[i] = i
-	}
-	b.encode(order, keys, func(int) []byte { return value }, 1<<30)
+	b.encode(inOrder(keys), keys, func(int) []byte { return value }, 1<<30)
 	size := 0
 	for i := range b.entries {
 		size += b.entries[i].size()
@@ -225,16 +218,11 @@ func (b *block) addNames(rnd *rand.Rand) {
 	prefix := append([]byte(begin), make([]byte, 1<<rnd.IntN(13))...)
 	keys, value := b.keys(), b.entries[0].value
 	old := slices.Clone(b.entries)
-	order := make([]int, len(keys))
-	for i := range order {
-		order[i] = i
-	}
 	for range rnd.IntN(300) {
-		order = append(order, len(keys))
 		keys = append(keys, prefix)
 	}
 	b.kind = byte(rnd.IntN(3))
-	b.encode(order, keys, func(i int) []byte {
+	b.encode(inOrder(keys), keys, func(i int) []byte {
 		if i < len(old) {
 			return old[i].value
 		}
@@ -250,6 +238,15 @@ func (b *block) keys() (keys [][]byte) {
 		keys = append(keys, slices.Clone(key))
 	}
 	return keys
+}
+
+// inOrder returns the indexes of all keys, for encode.
+func inOrder(keys [][]byte) []int {
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
+	}
+	return order
 }
 
 // encode replaces the entries of the block by those keys and values, in that order, with a restart

@@ -3,6 +3,7 @@ package order
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -19,18 +20,23 @@ func (c *FS) checkEditLocked(manifestName string, edit *manifest.Edit) {
 	}
 	d := c.dirLocked(filepath.Dir(manifestName))
 	for _, a := range edit.Added {
-		name := a.File.Name()
-		now, durable := d.get(name)
-		switch {
-		case now == nil:
-			c.violatedLocked(1, "an edit in %s adds %s, which was removed", manifestName, name)
-		case !now.whole():
-			c.violatedLocked(1, "an edit in %s adds %s, but only %d of its %d bytes are synced",
-				manifestName, name, now.synced, now.written)
-		case durable != now:
-			c.violatedLocked(1, "an edit in %s adds %s, whose name is not durable", manifestName, name)
+		if fault := d.fault(a.File.Name()); fault != "" {
+			c.violatedLocked(1, "an edit in %s adds %s, %s", manifestName, a.File.Name(), fault)
 		}
 	}
+}
+
+// fault says why a file may be missing or incomplete after a power cut. It returns an empty string if it may not.
+func (d *dir) fault(name string) string {
+	switch now, durable := d.get(name); {
+	case now == nil:
+		return "which does not exist"
+	case !now.whole():
+		return fmt.Sprintf("but only %d of its %d bytes are synced", now.synced, now.written)
+	case durable != now:
+		return "whose name is not durable"
+	}
+	return ""
 }
 
 // checkLogSyncLocked checks rule 2.
@@ -72,15 +78,8 @@ func (c *FS) checkCurrentLocked(d *dir, from string, tmp *file) {
 		return
 	}
 	name := strings.TrimSuffix(string(tmp.data), "\n")
-	now, durable := d.get(name)
-	switch {
-	case now == nil:
-		c.violatedLocked(3, "CURRENT is changed to name %s, which does not exist", name)
-	case !now.whole():
-		c.violatedLocked(3, "CURRENT is changed to name %s, but only %d of its %d bytes are synced",
-			name, now.synced, now.written)
-	case durable != now:
-		c.violatedLocked(3, "CURRENT is changed to name %s, whose name is not durable", name)
+	if fault := d.fault(name); fault != "" {
+		c.violatedLocked(3, "CURRENT is changed to name %s, %s", name, fault)
 	}
 }
 
@@ -95,16 +94,12 @@ func (c *FS) checkClosedLocked(d *dir, from string, tmp *file) {
 	}
 	for at, kind := range map[int]base.FileKind{8: base.FileLog, 28: base.FileManifest} {
 		name := base.FileName(kind, binary.LittleEndian.Uint64(tmp.data[at:]))
-		now, durable := d.get(name)
-		switch {
-		case now == nil:
-			c.violatedLocked(7, "CLOSED names %s, which does not exist", name)
-		case now.open:
-			c.violatedLocked(7, "CLOSED names %s, which is open for writing", name)
-		case !now.whole():
-			c.violatedLocked(7, "CLOSED names %s, but only %d of its %d bytes are synced", name, now.synced, now.written)
-		case durable != now:
-			c.violatedLocked(7, "CLOSED names %s, whose name is not durable", name)
+		fault := d.fault(name)
+		if now, _ := d.get(name); now != nil && now.open {
+			fault = "which is open for writing"
+		}
+		if fault != "" {
+			c.violatedLocked(7, "CLOSED names %s, %s", name, fault)
 		}
 	}
 }
@@ -116,14 +111,13 @@ func (c *FS) checkDirLocked(path string) {
 		return
 	}
 	for name := range d.entries {
-		switch now, durable := d.get(name); {
+		now, _ := d.get(name)
+		switch fault := d.fault(name); {
 		case now == nil:
 		case now.open:
 			c.violatedLocked(8, "%s is renamed while %s is open for writing", path, name)
-		case !now.whole():
-			c.violatedLocked(8, "%s is renamed, but only %d of the %d bytes of %s are synced", path, now.synced, now.written, name)
-		case durable != now:
-			c.violatedLocked(8, "%s is renamed with %s, whose name is not durable", path, name)
+		case fault != "":
+			c.violatedLocked(8, "%s is renamed with %s, %s", path, name, fault)
 		}
 	}
 }
