@@ -38,8 +38,7 @@ func TestBackupsOfAnotherEnginesDatabase(t *testing.T) {
 			r.dir, r.model = filepath.Join(t.TempDir(), "restored"), s.model
 			_, err = repo.Restore(t.Context(), info.ID, r.dir, nil)
 			require.NoError(t, err)
-			r.openExisting(other)
-			r.verify()
+			r.continueWith(other)
 			r.compact()
 			r.verify()
 			r.close()

@@ -37,8 +37,7 @@ func TestTheOthersContinueFromACheckpoint(t *testing.T) {
 		require.Positive(t, info.BytesLinked)
 		require.NoError(t, d.Put([]byte("key"), []byte("only in the original"), nil))
 
-		s.openExisting(other)
-		s.verify()
+		s.continueWith(other)
 		s.put("copy", "only in the copy")
 		s.delete("key00700")
 		s.compact()

@@ -77,8 +77,7 @@ func TestAnotherEnginesWritesMakeTheMarkOfACloseMeanNothing(t *testing.T) {
 				mark = markOf(t, s.dir)
 
 				s.opts.ReuseLogs = reuse
-				s.openExisting(other)
-				s.verify()
+				s.continueWith(other)
 				s.change()
 				leave(s)
 				require.Equal(t, mark, markOf(t, s.dir), "%s leaves CLOSED alone", other.Name())

@@ -54,8 +54,7 @@ func TestGoLevelDBLosesKeysOfALevelDB117DirectoryAndWeDoNot(t *testing.T) {
 	require.Greater(t, lost, model.Len()*9/10)
 
 	s := &session{t: t, dir: dir, model: model, opts: Options{BloomBits: 10}}
-	s.openExisting(SieveDB{})
-	s.verify()
+	s.continueWith(SieveDB{})
 	for _, key := range append([]string{}, model.Keys()...) { // every table is rewritten
 		s.write(Put([]byte(key), model.Value(key)))
 	}

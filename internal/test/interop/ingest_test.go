@@ -50,8 +50,7 @@ func TestTheOthersReadIngestedTables(t *testing.T) {
 		s.model.Apply([]Op{Put([]byte("key01000"), []byte("later"))})
 		require.NoError(t, d.Close())
 
-		s.openExisting(other)
-		s.verify()
+		s.continueWith(other)
 		s.put("key05001", "of the other")
 		s.delete("key01001")
 		s.verify()

@@ -20,8 +20,7 @@ func TestTheMarkOfACloseDoesNotRefuseWhatAnotherEngineRepaired(t *testing.T) {
 						require.NoError(t, other.(Repairer).Repair(s.dir, Options{}))
 						s.opts.ReuseLogs = reuse
 						s.takeTurn(other, turn)
-						s.openExisting(SieveDB{})
-						s.verify()
+						s.continueWith(SieveDB{})
 						s.put("after", "v")
 						s.close()
 						require.True(t, s.reopened())

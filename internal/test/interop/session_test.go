@@ -105,11 +105,17 @@ func (s *session) verify() {
 	require.NoError(s.t, s.model.Check(s.db), "%s reads", s.engine.Name())
 }
 
-// check opens the database with an engine, verifies what it reads, and closes it.
-func (s *session) check(e Engine) {
+// continueWith opens the database with an engine and verifies what it reads.
+func (s *session) continueWith(e Engine) {
 	s.t.Helper()
 	s.openExisting(e)
 	s.verify()
+}
+
+// check opens the database with an engine, verifies what it reads, and closes it.
+func (s *session) check(e Engine) {
+	s.t.Helper()
+	s.continueWith(e)
 	s.close()
 }
 
@@ -146,16 +152,14 @@ func (s *session) change() {
 // checks, changes, compacts and closes it, and back again.
 func (s *session) exchange(writer, reader Engine) {
 	s.t.Helper()
-	s.openExisting(reader)
-	s.verify()
+	s.continueWith(reader)
 	s.change()
 	s.verify()
 	s.compact()
 	s.verify()
 	s.close()
 
-	s.openExisting(writer)
-	s.verify()
+	s.continueWith(writer)
 	s.change()
 	s.verify()
 	s.kill()

@@ -38,8 +38,7 @@ func mergeFirstTable(s *session) {
 
 func TestADeletedKeyThatLevelDBSplitOverTablesStaysDeleted(t *testing.T) {
 	s := splitKey(t)
-	s.openExisting(SieveDB{})
-	s.verify()
+	s.continueWith(SieveDB{})
 	mergeFirstTable(s)
 	s.verify()
 	s.compact()
@@ -55,8 +54,7 @@ func TestTheOthersBringADeletedKeyBackThatLevelDBSplitOverTables(t *testing.T) {
 	for _, o := range others {
 		t.Run(o.name, func(t *testing.T) {
 			s := &session{t: t, dir: copyOf(t, s.dir), model: s.model.Clone(), rng: s.rng}
-			s.openExisting(o.engine(t))
-			s.verify()
+			s.continueWith(o.engine(t))
 			mergeFirstTable(s)
 			values, err := s.db.Get([][]byte{[]byte("k")})
 			require.NoError(t, err)

@@ -19,8 +19,7 @@ func TestTheOthersGoOnFromSequenceNumberZero(t *testing.T) {
 		s.verify()
 		s.close()
 
-		s.openExisting(other)
-		s.verify()
+		s.continueWith(other)
 		snapshot, err := s.db.Snapshot()
 		require.NoError(t, err)
 		before := s.model.Clone()
