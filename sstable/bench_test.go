@@ -7,10 +7,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // benchEntries returns n entries with random 16-byte keys and 100-byte values that
@@ -123,8 +124,7 @@ func BenchmarkIterate(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/forward=%v", name, forward), func(b *testing.B) {
 				r, _ := openTable(b, data, ReaderOptions{Cache: newCache()})
-				it, err := r.NewIter(o)
-				require.NoError(b, err)
+				it := newIter(b, r, o)
 				start, move := it.First, it.Next
 				if !forward {
 					start, move = it.Last, it.Prev
@@ -147,8 +147,7 @@ func BenchmarkIterate(b *testing.B) {
 func BenchmarkSeekCached(b *testing.B) {
 	es := benchEntries(100_000)
 	r, _ := openTable(b, buildTable(b, WriterOptions{Compression: Snappy}, es), ReaderOptions{Cache: newCache()})
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(b, err)
+	it := newIter(b, r, IterOptions{})
 	for ok := it.First(); ok; ok = it.Next() {
 	}
 	rnd := rand.New(rand.NewPCG(2, 2))

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // roomFor returns a cache with room for a part of the decoded blocks of a table.
@@ -86,11 +87,7 @@ func TestSmallCachesAgreeWithTheModel(t *testing.T) {
 					}
 				}
 				lk.Release()
-				itertest.Run(t, shape.cmp, es, seed, func() base.Iterator {
-					it, err := r.NewIter(IterOptions{NoFillCache: rnd.IntN(2) == 0, ReadAhead: rnd.IntN(2) * 700})
-					require.NoError(t, err)
-					return it
-				})
+				itertest.Run(t, shape.cmp, es, seed, iters(t, r, IterOptions{NoFillCache: rnd.IntN(2) == 0, ReadAhead: rnd.IntN(2) * 700}))
 				checkBlockCache(t, c, r)
 			})
 		}
@@ -212,8 +209,7 @@ func TestABlockUsedOftenIsKeptDecompressed(t *testing.T) {
 					checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
 					continue
 				}
-				it, err := r.NewIter(IterOptions{})
-				require.NoError(t, err)
+				it := newIter(t, r, IterOptions{})
 				require.True(t, it.SeekGE(e.Key))
 				require.Equal(t, e.Value, it.Value())
 				require.NoError(t, it.Close())
@@ -246,10 +242,6 @@ func TestValuesAreValidUntilTheirLookupIsReleased(t *testing.T) {
 }
 
 func TestALookupOfACompressedBlockAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Log("allocations are not counted under the race detector")
-		return
-	}
 	r, _, es := packedTable(t)
 	_, b, _ := packedEntry(t, r, es)
 	sc := new(scratch)
@@ -259,14 +251,10 @@ func TestALookupOfACompressedBlockAllocatesNothing(t *testing.T) {
 		}
 	}
 	unpack()
-	require.Zero(t, testing.AllocsPerRun(100, unpack))
+	requireAllocs(t, 0, 100, unpack)
 }
 
 func TestAMissAllocatesOnlyKeptMemory(t *testing.T) {
-	if raceEnabled {
-		t.Log("allocations are not counted under the race detector")
-		return
-	}
 	es := benchEntries(20_000)
 	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
 	for _, tc := range []struct {
@@ -296,7 +284,7 @@ func TestAMissAllocatesOnlyKeptMemory(t *testing.T) {
 			for range 2000 {
 				lookup()
 			}
-			require.LessOrEqual(t, testing.AllocsPerRun(2000, lookup), tc.allocs+0.1)
+			requireAllocs(t, tc.allocs+0.1, 2000, lookup)
 			require.Greater(t, misses, 3000)
 		})
 	}

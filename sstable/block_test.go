@@ -7,11 +7,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
 )
 
 func buildBlock(interval int, es entries) []byte {
@@ -341,9 +342,7 @@ func FuzzBlock(f *testing.F) {
 // The probability of a false alarm is negligible: one lookup in 40 fails (97 of 3,770), so in
 // at least one block in 40 some lookup fails; in none of 2,000 blocks, once in 10^21 runs.
 func TestAllSearchesAgreeOnMutatedBlocks(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
+	rnd := newRand(t)
 	accepted, refused := 0, 0
 	blocks := 4000
 	if testing.Short() {

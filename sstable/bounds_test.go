@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 // unmarked returns a sound table without the mark of its first and last key, like those
@@ -14,9 +15,7 @@ import (
 func unmarked(t testing.TB, o WriterOptions, es entries) []byte {
 	var file bytes.Buffer
 	w := NewWriter(&file, o)
-	for _, e := range es {
-		require.NoError(t, w.Add(e.Key, e.Value))
-	}
+	addAll(t, w, es)
 	require.NoError(t, w.finishDataBlock())
 	if w.hasPending {
 		w.indexPending(nil)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/base/codec"
 )
 
 func identityOf(t *testing.T, data []byte) ([32]byte, bool) {
@@ -103,10 +102,7 @@ func TestTablesWithoutAHashHaveNoIdentity(t *testing.T) {
 func TestDamageToAnIdentityIsAnError(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, plainEntries(500, 100))
 	id, _ := identityOf(t, data)
-	foot, err := codec.DecodeFooter(data[len(data)-footerLen:], uint64(len(data)))
-	require.NoError(t, err)
-	meta, err := decodeMetaindex(decodeStored(t, data[foot.Metaindex.Offset:foot.Metaindex.End()]))
-	require.NoError(t, err)
+	foot, meta := tailOf(t, data)
 	read := func(i int) bool {
 		at := uint64(i)
 		return at >= meta.properties.Offset && at < foot.Metaindex.End() || at >= uint64(len(data)-footerLen)

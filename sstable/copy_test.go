@@ -62,11 +62,7 @@ func TestACopyDiffersOnlyInItsFilters(t *testing.T) {
 					require.Equal(t, f.filter, gotFilters.filters[i].filter, f.policy.Name())
 				}
 				require.Equal(t, want.bounds, got.bounds)
-				itertest.Run(t, shape.cmp, es, seed, func() base.Iterator {
-					it, err := got.NewIter(IterOptions{})
-					require.NoError(t, err)
-					return it
-				})
+				itertest.Run(t, shape.cmp, es, seed, iters(t, got, IterOptions{}))
 				for range 300 {
 					checkGet(t, got, shape.cmp, es, randomUser(rnd, es), randomSeq(rnd))
 				}
@@ -94,31 +90,19 @@ func TestDamagedTablesAreNotCopied(t *testing.T) {
 
 // Blocks with correct checksums but in the wrong order are rejected as well.
 func TestBlocksOutOfOrderAreNotCopied(t *testing.T) {
-	key := func(user string) []byte { return ikey(user, 1, base.KindSet) }
 	for name, tc := range map[string]struct {
-		blocks     [][]string
-		separators []string
+		first, second []string
+		separators    []string
 	}{
-		"keys that descend between blocks":     {[][]string{{"b"}, {"a"}}, []string{"b", "c"}},
-		"a key after its separator":            {[][]string{{"a", "c"}, {"d"}}, []string{"b", "d"}},
-		"a key before the separator before it": {[][]string{{"a"}, {"b"}}, []string{"b", "c"}},
+		"keys that descend between blocks":     {[]string{"b"}, []string{"a"}, []string{"b", "c"}},
+		"a key after its separator":            {[]string{"a", "c"}, []string{"d"}, []string{"b", "d"}},
+		"a key before the separator before it": {[]string{"a"}, []string{"b"}, []string{"b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			w := NewWriter(&out, WriterOptions{})
-			for i, users := range tc.blocks {
-				b := blockWriter{interval: 16}
-				for _, user := range users {
-					b.add(key(user), nil)
-				}
-				h, err := w.writeBlock(b.finish(), NoCompression)
-				require.NoError(t, err)
-				w.index.add(key(tc.separators[i]), h.Append(nil))
-			}
-			_, err := w.Finish()
-			require.NoError(t, err)
-			r, _ := openTable(t, out.Bytes(), ReaderOptions{})
-			_, err = copied(r, WriterOptions{})
+			separators := versionsOf(tc.separators...)
+			data := tableOf(t, []entries{versionsOf(tc.first...), versionsOf(tc.second...)}, [][]byte{separators[0].Key, separators[1].Key})
+			r, _ := openTable(t, data, ReaderOptions{})
+			_, err := copied(r, WriterOptions{})
 			require.ErrorIs(t, err, base.ErrCorruption)
 		})
 	}
@@ -162,8 +146,7 @@ func TestACopyThatSharesBlocksIsTheSame(t *testing.T) {
 		f := &sharingFile{unit: unit}
 		w := NewWriter(f, o)
 		require.NoError(t, w.CopyBlocks(r, nil))
-		_, err := w.Finish()
-		require.NoError(t, err)
+		finish(t, w)
 		require.Equal(t, want, f.Bytes(), "in units of %d bytes", unit)
 		require.EqualValues(t, len(want), w.Size())
 		require.Equal(t, int64(props.DataBytes)/unit*unit, f.shared)
@@ -183,19 +166,13 @@ func TestBlocksWithGapsAreNotShared(t *testing.T) {
 		_, err = w.writeBlock([]byte("something else"), NoCompression)
 		require.NoError(t, err)
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
+	finish(t, w)
 	r, _ := openTable(t, out.Bytes(), ReaderOptions{})
 	f := &sharingFile{unit: 1}
 	w = NewWriter(f, WriterOptions{})
 	require.NoError(t, w.CopyBlocks(r, nil))
-	_, err = w.Finish()
-	require.NoError(t, err)
+	finish(t, w)
 	require.Zero(t, f.shared)
 	got, _ := openTable(t, f.Bytes(), ReaderOptions{})
-	itertest.Run(t, base.Bytewise, []itertest.Entry{{Key: ikey("a", 1, base.KindSet)}, {Key: ikey("b", 1, base.KindSet)}}, 1, func() base.Iterator {
-		it, err := got.NewIter(IterOptions{})
-		require.NoError(t, err)
-		return it
-	})
+	itertest.Run(t, base.Bytewise, []itertest.Entry{{Key: ikey("a", 1, base.KindSet)}, {Key: ikey("b", 1, base.KindSet)}}, 1, iters(t, got, IterOptions{}))
 }

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
-	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
 )
 
 // zlibStream and deflateStream compress b as other stores do.
@@ -81,8 +81,7 @@ func TestMinecraftBlocksAreRead(t *testing.T) {
 				for i := range 25 {
 					checkGet(t, r, base.Bytewise, es, fmt.Appendf(nil, "key%08d", i), base.MaxSeq)
 				}
-				it, err := r.NewIter(IterOptions{ReadAhead: 1 << 10, NoFillCache: true})
-				require.NoError(t, err)
+				it := newIter(t, r, IterOptions{ReadAhead: 1 << 10, NoFillCache: true})
 				n := 0
 				for ok := it.First(); ok; ok = it.Next() {
 					require.Equal(t, string(es[n].Value), string(it.Value()))
@@ -201,12 +200,8 @@ func recompressed(t testing.TB, table []byte, kind Compression) []byte {
 		stream = zlibStream
 	}
 	var file []byte
-	put := func(block []byte) handle {
-		h := handle{Offset: uint64(len(file))}
-		file = append(file, stream(t, block)...)
-		h.Size = uint64(len(file)) - h.Offset
-		file = append(file, byte(kind))
-		file = util.AppendFixed32(file, util.MaskCRC(util.CRC32C(file[h.Offset:])))
+	put := func(block []byte) (h handle) {
+		file, h = appendStored(file, stream(t, block), kind)
 		return h
 	}
 	index := blockWriter{interval: 1}

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // Copying a table whose first data block is empty panicked: it compared the last key copied,
@@ -53,11 +54,7 @@ func TestEmptyDataBlocksAreReadByAll(t *testing.T) {
 // requireEntries reads a table in every way, and compares its entries with want.
 func requireEntries(t *testing.T, r *Reader, want entries) {
 	t.Helper()
-	itertest.Run(t, base.Bytewise, want, 1, func() base.Iterator {
-		it, err := r.NewIter(IterOptions{})
-		require.NoError(t, err)
-		return it
-	})
+	itertest.Run(t, base.Bytewise, want, 1, iters(t, r, IterOptions{}))
 	for i := range 7 {
 		checkGet(t, r, base.Bytewise, want, fmt.Appendf(nil, "key%08d", i), base.MaxSeq)
 	}

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 // forgetful is a policy whose filters deny one of their keys.
@@ -36,38 +37,11 @@ func TestAFilterThatDeniesAKeyOfItsTableIsNotWritten(t *testing.T) {
 		p := forgetful{lost: string(base.UserKey(lost[0].Key))}
 		var file bytes.Buffer
 		w := NewWriter(&file, WriterOptions{Filter: p})
-		for _, e := range es {
-			require.NoError(t, w.Add(e.Key, e.Value))
-		}
+		addAll(t, w, es)
 		_, err := w.Finish()
 		require.ErrorContains(t, err, `the new filter "test.Forgetful" denies 1 of its 300 keys`)
 		require.NotContains(t, err.Error(), p.lost, "keys stay out of errors")
 		_, again := w.Finish()
 		require.Equal(t, err, again, "the first error sticks")
-	}
-}
-
-// The writer with and without probing the filter with its keys, which prevents B21.
-func BenchmarkWriterFilterProbe(b *testing.B) {
-	es := plainEntries(20_000, 100)
-	for _, c := range []struct {
-		name string
-		p    filter.Policy
-	}{{"probe=no", unchecked(bloom)}, {"probe=yes", bloom}} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			var file bytes.Buffer
-			for b.Loop() {
-				file.Reset()
-				w := NewWriter(&file, WriterOptions{Filter: c.p, Compression: Snappy})
-				for _, e := range es {
-					_ = w.Add(e.Key, e.Value)
-				}
-				if _, err := w.Finish(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(es)), "ns/key")
-		})
 	}
 }

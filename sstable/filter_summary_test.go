@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -8,17 +9,18 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
 func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
 	const n = 2000
 	r := figuresTable(t, filter.NewDualBloomPolicy(10), n)
-	blocks, bytes, err := r.DataBlocks()
+	blocks, size, err := r.DataBlocks()
 	require.NoError(t, err)
 	p, ok := r.Properties()
 	require.True(t, ok)
 	require.EqualValues(t, p.DataBlocks, blocks)
-	require.Equal(t, p.DataBytes, bytes)
+	require.Equal(t, p.DataBytes, size)
 	require.Greater(t, blocks, 20)
 	for _, want := range []int{0, 1, 7, blocks, 10 * blocks} {
 		var offsets []uint64
@@ -36,7 +38,7 @@ func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
 		require.Len(t, offsets, min(want, blocks))
 		require.True(t, entries == n == (want >= blocks))
 		if want == 7 {
-			require.Greater(t, offsets[6], bytes*3/4)
+			require.Greater(t, offsets[6], size*3/4)
 		}
 	}
 	require.ErrorIs(t, r.SampleBlocks(3, func(uint64, []byte) error { return errTail }), errTail)
@@ -72,7 +74,7 @@ func TestSetFilterChangesTheNextTablesFilter(t *testing.T) {
 		bits int
 		size uint64
 	}{{10, 100 * 10 / 8}, {20, 100 * 20 / 8}, {0, 0}, {5, 100 * 5 / 8}, {5, 100 * 5 / 8}} {
-		f := &bytesFile{}
+		f := new(bytes.Buffer)
 		if w == nil {
 			w = NewWriter(f, WriterOptions{Filter: filter.NewBloomPolicy(3)})
 		} else {
@@ -86,34 +88,22 @@ func TestSetFilterChangesTheNextTablesFilter(t *testing.T) {
 		}
 		require.EqualValues(t, 100, w.Entries())
 		require.Panics(t, func() { w.SetFilter(p) })
-		_, err := w.Finish()
-		require.NoError(t, err)
+		finish(t, w)
 		require.InDelta(t, c.size, w.FilterSize(), 20)
-		r, err := Open(&memFile{data: f.data}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}})
+		r, err := Open(&memFile{data: f.Bytes()}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}})
 		require.NoError(t, err)
 		require.InDelta(t, c.size, r.FilterSummary().Bytes, 20)
 		require.NoError(t, r.Close())
 	}
 }
 
-type bytesFile struct{ data []byte }
-
-func (f *bytesFile) Write(p []byte) (int, error) {
-	f.data = append(f.data, p...)
-	return len(p), nil
-}
-
 // figuresTable has n keys, a few dozen per block.
 func figuresTable(t *testing.T, p filter.Policy, n int) *Reader {
-	f := &bytesFile{}
-	w := NewWriter(f, WriterOptions{Filter: p, BlockSize: 1024})
-	for i := range n {
-		require.NoError(t, w.Add(base.AppendInternalKey(nil, fmt.Appendf(nil, "key%06d", i), 1, base.KindSet), []byte("value")))
+	es := make(entries, n)
+	for i := range es {
+		es[i] = itertest.Entry{Key: ikey(fmt.Sprintf("key%06d", i), 1, base.KindSet), Value: []byte("value")}
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
-	r, err := Open(&memFile{data: f.data}, ReaderOptions{Policies: filter.Kinds(filter.NewDualBloomPolicy(10))})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	data := buildTable(t, WriterOptions{Filter: p, BlockSize: 1024}, es)
+	r, _ := openTable(t, data, ReaderOptions{Policies: filter.Kinds(filter.NewDualBloomPolicy(10))})
 	return r
 }

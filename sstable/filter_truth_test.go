@@ -7,9 +7,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 var truthKeys = flag.Uint64("truth.keys", 10_000_000, "how many keys of each filter kind must be admitted")
@@ -67,8 +68,7 @@ func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, probed uin
 			t.Fatal(err)
 		}
 	})
-	_, err := w.Finish()
-	require.NoError(t, err)
+	finish(t, w)
 	r, err := Open(&memFile{data: file.Bytes()}, ReaderOptions{Policies: []filter.Policy{p}})
 	require.NoError(t, err)
 	defer r.Close()

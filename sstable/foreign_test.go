@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/util"
 )
 
 func TestForeignPartsOfATableAreFound(t *testing.T) {
@@ -39,9 +38,7 @@ func TestTheComparerOfForeignPropertiesIsCompared(t *testing.T) {
 		properties, meta := blockWriter{interval: 1}, metaEntries{}
 		properties.add([]byte(comparerProperty), []byte(name))
 		add := func(block []byte) (h handle) {
-			h = handle{Offset: uint64(len(file.data)), Size: uint64(len(block))}
-			file.data = append(append(file.data, block...), byte(NoCompression))
-			file.data = util.AppendFixed32(file.data, util.MaskCRC(util.CRC32C(file.data[h.Offset:])))
+			file.data, h = appendStored(file.data, block, NoCompression)
 			return h
 		}
 		h := add(properties.finish())

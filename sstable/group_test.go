@@ -4,9 +4,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 // randomAsks returns at most 12 lookups that the table's filter does not rule out.
@@ -40,9 +41,7 @@ func requireGetOf(t *testing.T, g *Group, a *Ask) {
 // A group returns the results of Get: for tables with each kind of filter and with none,
 // with a cache and without one, in any order of the lookups.
 func TestAGroupReturnsTheResultsOfGet(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := newRand(t)
 	es := trickyEntries(rnd, base.Bytewise, 800)
 	tables := map[string][]byte{
 		"whole-table filter": buildTable(t, WriterOptions{Filter: lines, BlockSize: 300}, es),
@@ -77,9 +76,7 @@ func TestAGroupReturnsTheResultsOfGet(t *testing.T) {
 // A lookup that shares its block with no other decodes only the slice that it needs. Lookups
 // that share a block decode it once.
 func TestAGroupDecodesSlicesOfUnsharedBlocks(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := newRand(t)
 	es := trickyEntries(rnd, base.Bytewise, 400)
 	c := newCache()
 	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 2000, BlockRestartInterval: 4}, es), ReaderOptions{Cache: c})

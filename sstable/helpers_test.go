@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/util"
 )
 
 // memFile is a table file in memory that records every range read.
@@ -154,9 +155,7 @@ func buildTable(t testing.TB, o WriterOptions, es entries) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w := NewWriter(&file, o)
-	for _, e := range es {
-		require.NoError(t, w.Add(e.Key, e.Value))
-	}
+	addAll(t, w, es)
 	p, err := w.Finish()
 	require.NoError(t, err)
 	require.Equal(t, uint64(len(es)), p.Entries)
@@ -190,6 +189,58 @@ func openFile(t testing.TB, f *memFile, o ReaderOptions) (*Reader, *memFile) {
 		require.Equal(t, 1, f.closed, "the file must be closed once when the table is")
 	})
 	return r, f
+}
+
+// newIter returns an iterator over a table.
+func newIter(t testing.TB, r *Reader, o IterOptions) *Iter {
+	t.Helper()
+	it, err := r.NewIter(o)
+	require.NoError(t, err)
+	return it
+}
+
+// iters returns new iterators over a table to itertest.Run.
+func iters(t testing.TB, r *Reader, o IterOptions) func() base.Iterator {
+	return func() base.Iterator { return newIter(t, r, o) }
+}
+
+// addAll adds the entries to a new table.
+func addAll(t testing.TB, w *Writer, es entries) {
+	t.Helper()
+	for _, e := range es {
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+}
+
+// finish ends a new table.
+func finish(t testing.TB, w *Writer) {
+	t.Helper()
+	_, err := w.Finish()
+	require.NoError(t, err)
+}
+
+// appendStored appends the stored bytes of a block and its trailer to a file, and returns the block's handle.
+func appendStored(file, stored []byte, kind Compression) ([]byte, handle) {
+	h := handle{Offset: uint64(len(file)), Size: uint64(len(stored))}
+	file = append(append(file, stored...), byte(kind))
+	return util.AppendFixed32(file, util.MaskCRC(util.CRC32C(file[h.Offset:]))), h
+}
+
+// newRand returns random numbers of a new seed, which it logs.
+func newRand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// requireAllocs requires that a call of f allocates at most so often. The race detector allocates too: with it, f only
+// runs.
+func requireAllocs(t testing.TB, most float64, runs int, f func()) {
+	t.Helper()
+	if allocs := testing.AllocsPerRun(runs, f); !raceEnabled {
+		require.LessOrEqual(t, allocs, most)
+	}
 }
 
 func get(r *Reader, user string, seq uint64) (Result, error) {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
 )
 
 // laidOut writes a table with one data block for each entry, with a filter, and with the
@@ -82,8 +83,7 @@ func TestAnIndexMustListEachByteOnce(t *testing.T) {
 	})
 	t.Run("in order, with bytes between", func(t *testing.T) {
 		r, _ := openTable(t, laidOut(t, es, NoCompression, listed(0, 2)), ReaderOptions{})
-		it, err := r.NewIter(IterOptions{})
-		require.NoError(t, err)
+		it := newIter(t, r, IterOptions{})
 		require.NoError(t, it.Close())
 	})
 }

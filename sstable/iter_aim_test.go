@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sort"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,8 +17,7 @@ import (
 func aimedTables(t *testing.T) (its []*Iter, files []*memFile, es entries) {
 	packed, _, es := packedTable(t)
 	add := func(r *Reader, f *memFile) *Reader {
-		it, err := r.NewIter(IterOptions{})
-		require.NoError(t, err)
+		it := newIter(t, r, IterOptions{})
 		t.Cleanup(func() { require.NoError(t, it.Close()) })
 		its, files = append(its, it), append(files, f)
 		return r
@@ -36,9 +34,7 @@ func aimedTables(t *testing.T) (its []*Iter, files []*memFile, es entries) {
 }
 
 func TestAimedSeeksAgreeWithASortedSlice(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 9))
+	rnd := newRand(t)
 	its, files, es := aimedTables(t)
 	targets := [][]byte{ikey("", base.MaxSeq, base.KindSeek), ikey("\xff\xff\xff", base.MaxSeq, base.KindSeek)}
 	for range 3000 {
@@ -81,8 +77,7 @@ func TestSeeksThroughAFullCacheAllocateOnlyKeptMemory(t *testing.T) {
 		c.cache = cache.NewWithForms(capacity, func(b *Block) bool { return b.packable }, func(*Block) { left++ })
 		r, _ := openTable(t, data, ReaderOptions{Cache: c})
 		var stats IterStats
-		it, err := r.NewIter(IterOptions{Stats: &stats})
-		require.NoError(t, err)
+		it := newIter(t, r, IterOptions{Stats: &stats})
 		rnd := rand.New(rand.NewPCG(5, 5))
 		its, target := []*Iter{it}, []byte(nil)
 		seeks := func(n int) {

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
 )
 
 // withMetaindex returns the table with the keys of its metaindex renamed, and the keys.
@@ -26,17 +26,11 @@ func withMetaindex(t *testing.T, data []byte, rename func(key string) string) (t
 		return nil
 	}))
 	table = append(table, data[:r.foot.Metaindex.Offset]...)
-	add := func(stored []byte) (h handle) {
-		h = handle{Offset: uint64(len(table)), Size: uint64(len(stored))}
-		table = append(append(table, stored...), byte(NoCompression))
-		table = util.AppendFixed32(table, util.MaskCRC(util.CRC32C(table[h.Offset:])))
-		return h
-	}
 	var foot footer
-	foot.Metaindex = add(meta.block())
+	table, foot.Metaindex = appendStored(table, meta.block(), NoCompression)
 	index, err := r.readBlock(r.foot.Index, indexPart)
 	require.NoError(t, err)
-	foot.Index = add(index)
+	table, foot.Index = appendStored(table, index, NoCompression)
 	return foot.Append(table), keys
 }
 
@@ -87,7 +81,7 @@ func TestReservedNamesAreNotFilterPolicies(t *testing.T) {
 	for name, reserved := range map[string]bool{
 		"sievedb.properties": true, "sievedb.range.": true, "sievedb.range.x": true, "sievedb.properties2": false, "sievedb.range": false, "": false,
 	} {
-		p := filter.Policy(namedPolicy{constPolicy{answer: true}, name})
+		p := filter.Policy(renamedPolicy{constPolicy{answer: true}, name})
 		err := CheckFilterNames([]filter.Policy{p, nil})
 		require.Equal(t, reserved, err != nil, "%q", name)
 		w := NewWriter(new(strings.Builder), WriterOptions{Filter: p})
@@ -96,10 +90,3 @@ func TestReservedNamesAreNotFilterPolicies(t *testing.T) {
 		require.Equal(t, reserved, err != nil, "%q", name)
 	}
 }
-
-type namedPolicy struct {
-	constPolicy
-	name string
-}
-
-func (p namedPolicy) Name() string { return p.name }

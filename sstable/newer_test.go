@@ -1,14 +1,12 @@
 package sstable
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/util"
 )
 
 // requireNewer checks that err says what a newer version wrote, and where.
@@ -39,8 +37,7 @@ func TestAnUnknownCompressionIsNewer(t *testing.T) {
 	r, _ := openTable(t, data, ReaderOptions{Cache: newCache(), Name: "000003.ldb"})
 	_, err := get(r, "key00000000", base.MaxSeq)
 	requireNewer(t, err, dataPart, "compression kind 9 is unknown")
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{})
 	require.False(t, it.First())
 	requireNewer(t, it.Err(), dataPart, "compression kind 9 is unknown")
 	require.Error(t, it.Close())
@@ -67,8 +64,7 @@ func TestAnEntryOfAReservedKindIsNewer(t *testing.T) {
 		_, err := get(r, key, base.MaxSeq)
 		requireNewer(t, err, dataPart, "unknown kind 2")
 	}
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{})
 	require.False(t, it.First())
 	requireNewer(t, it.Err(), dataPart, "unknown kind 2")
 	require.Error(t, it.Close())
@@ -77,19 +73,13 @@ func TestAnEntryOfAReservedKindIsNewer(t *testing.T) {
 
 // withMeta returns a table of one block whose metaindex has one more entry.
 func withMeta(key string) []byte {
-	var file bytes.Buffer
-	add := func(block []byte) handle {
-		h := handle{Offset: uint64(file.Len()), Size: uint64(len(block))}
-		stored := append(bytes.Clone(block), byte(NoCompression))
-		file.Write(util.AppendFixed32(stored, util.MaskCRC(util.CRC32C(stored))))
-		return h
-	}
-	data := add(buildBlock(2, plainEntries(5, 10)))
+	file, data := appendStored(nil, buildBlock(2, plainEntries(5, 10)), NoCompression)
 	index := blockWriter{interval: 1}
-	index.add(base.AppendInternalKey(nil, []byte("zz"), 1, base.KindSet), data.Append(nil))
-	meta := metaEntries{key: data.Append(nil)}
-	foot := footer{Metaindex: add(meta.block()), Index: add(index.finish())}
-	return foot.Append(file.Bytes())
+	index.add(ikey("zz", 1, base.KindSet), data.Append(nil))
+	var foot footer
+	file, foot.Metaindex = appendStored(file, metaEntries{key: data.Append(nil)}.block(), NoCompression)
+	file, foot.Index = appendStored(file, index.finish(), NoCompression)
+	return foot.Append(file)
 }
 
 // A table that needs something else than its data blocks, such as deleted ranges, would be misread.
@@ -101,7 +91,7 @@ func TestATableThatRequiresSomethingUnknownIsRefused(t *testing.T) {
 
 	_, err = Open(&memFile{data: withMeta("filter.sievedb.later")}, ReaderOptions{Policies: []filter.Policy{bloom}, Name: "000003.ldb"})
 	require.NoError(t, err, "an unknown filter is ignored")
-	require.ErrorContains(t, CheckFilterNames([]filter.Policy{namedPolicy{name: "sievedb.required.x"}}), "are reserved")
+	require.ErrorContains(t, CheckFilterNames([]filter.Policy{renamedPolicy{name: "sievedb.required.x"}}), "are reserved")
 }
 
 func TestATableWithALaterMagicIsNewer(t *testing.T) {

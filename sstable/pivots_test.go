@@ -2,38 +2,25 @@ package sstable
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 func TestGetsWithPivotsAgreeWithTheModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
+	rnd := newRand(t)
 	for _, interval := range []int{1, 2, 5, 16} {
 		t.Run(fmt.Sprintf("interval %d", interval), func(t *testing.T) {
 			for range 20 {
 				es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(200))
 				o := WriterOptions{BlockSize: 50 + rnd.IntN(800), BlockRestartInterval: interval, Compression: Compression(rnd.IntN(2))}
 				r, _ := openTable(t, buildTable(t, o, es), ReaderOptions{Cache: NewBlockCache(1 << 20)})
-				var lk Lookup
 				for range 600 {
-					user, seq := randomUser(rnd, es), randomSeq(rnd)
-					lk.Init(user, seq)
-					got, err := r.Get(&lk)
-					require.NoError(t, err)
-					value, trailer, ok := modelGet(base.Bytewise, es, user, seq)
-					require.Equal(t, ok, got.Found)
-					if ok {
-						require.Equal(t, trailer, got.Trailer)
-						require.Equal(t, string(value), string(got.Value))
-					}
+					checkGet(t, r, base.Bytewise, es, randomUser(rnd, es), randomSeq(rnd))
 				}
-				lk.Release()
 			}
 		})
 	}

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -36,7 +37,7 @@ func TestATableHasARangeFilterOfEachPolicy(t *testing.T) {
 	require.Empty(t, rangeHandles(t, buildTable(t, WriterOptions{RangeFilters: []rangefilter.Policy{ofTen}}, nil)), "an empty table has none")
 
 	r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
-	requireSortedMetaindex(t, r)
+	requireSortedMetaindex(t, data)
 	require.Equal(t, lines.Name(), r.FilterStatus().Policy)
 	_, consulted := asksRange(r, "key0000009", "key000000:")
 	require.False(t, consulted, "no range policy is known")
@@ -192,16 +193,12 @@ func TestCopiesAndReusedWritersMakeTheSameRangeFilters(t *testing.T) {
 	var file bytes.Buffer
 	w := NewWriter(&file, o)
 	require.NoError(t, w.CopyBlocks(r, nil))
-	_, err := w.Finish()
-	require.NoError(t, err)
+	finish(t, w)
 	require.Equal(t, want, file.Bytes())
 	file.Reset()
 	w.Reset(&file)
-	for _, e := range es {
-		require.NoError(t, w.Add(e.Key, e.Value))
-	}
-	_, err = w.Finish()
-	require.NoError(t, err)
+	addAll(t, w, es)
+	finish(t, w)
 	require.Equal(t, want, file.Bytes())
 }
 

@@ -26,8 +26,7 @@ func TestBlocksBeyondTheBoundsAreNotReadAhead(t *testing.T) {
 			t.Run(fmt.Sprintf("NoFillCache=%t,ReadAhead=%d,forward=%t", o.NoFillCache, o.ReadAhead, forward), func(t *testing.T) {
 				r, f := openTable(t, data, ReaderOptions{Cache: newCache()})
 				o.Lower, o.Upper = lower, upper
-				it, err := r.NewIter(o)
-				require.NoError(t, err)
+				it := newIter(t, r, o)
 				f.takeReads()
 				begin, step := func() bool { return it.SeekGE(es[3000].Key) }, it.Next
 				if !forward {
@@ -58,8 +57,7 @@ func TestAFailedReadIsReportedAtItsBlock(t *testing.T) {
 		for _, forward := range []bool{true, false} {
 			t.Run(fmt.Sprintf("NoFillCache=%t,forward=%t", o.NoFillCache, forward), func(t *testing.T) {
 				r, f := openTable(t, data, ReaderOptions{Cache: newCache()})
-				it, err := r.NewIter(o)
-				require.NoError(t, err)
+				it := newIter(t, r, o)
 				ix := r.index.Load()
 				bad := ix.n / 2
 				f.bad = blockSpan{offset: ix.offsets[bad], size: uint64(ix.sizes[bad])}

@@ -1,14 +1,14 @@
 package sstable
 
 import (
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 func openBare(t *testing.T, es entries) (*Reader, *memFile) {
@@ -61,8 +61,7 @@ func TestCloseFileLeavesReferencesOnlyWhatIsInMemory(t *testing.T) {
 	r, err := Open(f, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache(), Released: func(*Reader) { released++ }})
 	require.NoError(t, err)
 	checkGet(t, r, base.Bytewise, es, base.UserKey(es[0].Key), base.MaxSeq)
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{})
 	require.True(t, it.First())
 	r.CloseFile()
 	r.CloseFile()
@@ -88,8 +87,7 @@ func TestCloseFileLeavesReferencesOnlyWhatIsInMemory(t *testing.T) {
 func TestIteratorsAndReferencesKeepTheFileOpen(t *testing.T) {
 	es := plainEntries(1000, 100)
 	r, f := openBare(t, es)
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{})
 	require.True(t, r.Ref())
 	require.NoError(t, r.Close())
 	n := 0
@@ -111,9 +109,7 @@ func TestConcurrentReadersReadTheIndexAndEachBlockOnce(t *testing.T) {
 	f.takeReads()
 	var wg sync.WaitGroup
 	for g := range 8 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range es {
 				e := es[(i*7+g*100)%len(es)]
 				res, err := get(r, string(base.UserKey(e.Key)), base.MaxSeq)
@@ -122,7 +118,7 @@ func TestConcurrentReadersReadTheIndexAndEachBlockOnce(t *testing.T) {
 					return
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	seen := map[uint64]bool{}
@@ -140,9 +136,7 @@ func TestCloseWhileReading(t *testing.T) {
 		var wg sync.WaitGroup
 		started := make(chan struct{}, 4)
 		for g := range 4 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				started <- struct{}{}
 				for i := range es {
 					res, err := get(r, string(base.UserKey(es[(i+g*500)%len(es)].Key)), base.MaxSeq)
@@ -154,47 +148,12 @@ func TestCloseWhileReading(t *testing.T) {
 						return
 					}
 				}
-			}()
+			})
 		}
 		<-started
 		runtime.Gosched()
 		require.NoError(t, r.Close())
 		wg.Wait()
 		require.Equal(t, 1, f.closed)
-	}
-}
-
-// hashCounter is a Bloom policy that counts hashes.
-type hashCounter struct {
-	filter.HashPolicy
-	name   string
-	hashes *int
-}
-
-func (p hashCounter) Name() string { return p.name }
-func (p hashCounter) KeyHash(key []byte) uint64 {
-	*p.hashes++
-	return p.HashPolicy.KeyHash(key)
-}
-
-func TestLookupHashesOnceForAllTables(t *testing.T) {
-	var hashes [2]int
-	var hp filter.HashPolicy = bloom
-	policies := []filter.Policy{hashCounter{hp, "one", &hashes[0]}, hashCounter{hp, "two", &hashes[1]}}
-	var readers []*Reader
-	for i := range 6 {
-		es := plainEntries(100+i, 10)
-		r, _ := openTable(t, buildTable(t, WriterOptions{Filter: policies[i%2]}, es), ReaderOptions{Policies: policies, Cache: newCache()})
-		readers = append(readers, r)
-	}
-	for n := 1; n < 4; n++ {
-		var lk Lookup
-		lk.Init(fmt.Appendf(nil, "key%08d", 2*n), base.MaxSeq)
-		for _, r := range readers {
-			res, err := r.Get(&lk)
-			require.NoError(t, err)
-			require.True(t, res.Found)
-		}
-		require.Equal(t, [2]int{n, n}, hashes)
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
-	"github.com/stretchr/testify/require"
 )
 
 // These tests count reads from the file: saving them is the purpose of the store.
@@ -257,18 +258,14 @@ func TestReadAheadReadsSeveralBlocksTogether(t *testing.T) {
 		c := newCache()
 		r, f := openInPieces(t, data, ReaderOptions{Cache: c})
 		var stats IterStats
-		it, err := r.NewIter(IterOptions{ReadAhead: 64 << 10, NoFillCache: true, Stats: &stats})
-		require.NoError(t, err)
+		it := newIter(t, r, IterOptions{ReadAhead: 64 << 10, NoFillCache: true, Stats: &stats})
 		f.takeReads()
-		n := 0
-		if forward {
-			for ok := it.First(); ok; ok = it.Next() {
-				n++
-			}
-		} else {
-			for ok := it.Last(); ok; ok = it.Prev() {
-				n++
-			}
+		n, begin, step := 0, it.First, it.Next
+		if !forward {
+			begin, step = it.Last, it.Prev
+		}
+		for ok := begin(); ok; ok = step() {
+			n++
 		}
 		require.NoError(t, it.Close())
 		require.Equal(t, len(es), n)
@@ -293,8 +290,7 @@ func TestIteratorsFillTheCacheUnlessNoFillCache(t *testing.T) {
 	r, f := openTable(t, data, ReaderOptions{Cache: newCache()})
 	walk := func(o IterOptions) (s IterStats) {
 		o.Stats = &s
-		it, err := r.NewIter(o)
-		require.NoError(t, err)
+		it := newIter(t, r, o)
 		for ok := it.First(); ok; ok = it.Next() {
 		}
 		require.NoError(t, it.Close())
@@ -342,10 +338,6 @@ func TestFilterStatusSaysWhyNoneIsUsed(t *testing.T) {
 }
 
 func TestGetHitAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Log("allocations are not counted under the race detector")
-		return
-	}
 	es := plainEntries(5000, 100)
 	for _, shape := range []tableShape{
 		{base.Bytewise, 4096, 16, Snappy, bloom},
@@ -366,7 +358,7 @@ func TestGetHitAllocatesNothing(t *testing.T) {
 			}
 		}
 		lookups()
-		require.Zero(t, testing.AllocsPerRun(10, lookups))
+		requireAllocs(t, 0, 10, lookups)
 	}
 	// Also if keys must be rebuilt, or with a custom comparer.
 	tricky := sortEntries(reverseOrder, plainEntries(500, 20))
@@ -380,18 +372,13 @@ func TestGetHitAllocatesNothing(t *testing.T) {
 		}
 	}
 	lookup()
-	require.Zero(t, testing.AllocsPerRun(100, lookup))
+	requireAllocs(t, 0, 100, lookup)
 }
 
 func TestIterationAllocatesNothingPerStep(t *testing.T) {
-	if raceEnabled {
-		t.Log("allocations are not counted under the race detector")
-		return
-	}
 	r, _ := openTable(t, buildTable(t, WriterOptions{Compression: Snappy}, plainEntries(5000, 100)), ReaderOptions{Cache: newCache()})
 	for _, o := range []IterOptions{{}, {NoFillCache: true, ReadAhead: 32 << 10}} {
-		it, err := r.NewIter(o)
-		require.NoError(t, err)
+		it := newIter(t, r, o)
 		walk := func() {
 			for ok := it.First(); ok; ok = it.Next() {
 			}
@@ -399,7 +386,7 @@ func TestIterationAllocatesNothingPerStep(t *testing.T) {
 			}
 		}
 		walk()
-		require.Zero(t, testing.AllocsPerRun(3, walk))
+		requireAllocs(t, 0, 3, walk)
 		require.NoError(t, it.Close())
 	}
 }

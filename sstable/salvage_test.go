@@ -7,11 +7,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 func salvageAll(t testing.TB, data []byte, o ReaderOptions) (entries, SalvageReport) {
@@ -226,33 +227,41 @@ func TestSalvageFindsFaultsThatMisleadLookups(t *testing.T) {
 // numbers, and whose index has the keys of those entries as separators.
 func tableOfBlocks(t *testing.T, blocks [][]int, separators []int, es entries) []byte {
 	t.Helper()
+	contents, keys := make([]entries, len(blocks)), make([][]byte, len(separators))
+	for i, numbers := range blocks {
+		for _, n := range numbers {
+			contents[i] = append(contents[i], es[n])
+		}
+		keys[i] = es[separators[i]].Key
+	}
+	return tableOf(t, contents, keys)
+}
+
+// tableOf makes a table with these data blocks and separators.
+func tableOf(t *testing.T, blocks []entries, separators [][]byte) []byte {
+	t.Helper()
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{})
-	for i, numbers := range blocks {
-		b := blockWriter{interval: 16}
-		for _, n := range numbers {
-			b.add(es[n].Key, es[n].Value)
-		}
-		h, err := w.writeBlock(b.finish(), NoCompression)
+	for i, es := range blocks {
+		h, err := w.writeBlock(buildBlock(16, es), NoCompression)
 		require.NoError(t, err)
-		w.index.add(es[separators[i]].Key, h.Append(nil))
+		w.index.add(separators[i], h.Append(nil))
 	}
 	require.NoError(t, w.finishTail(nil))
 	return file.Bytes()
 }
 
+// versionsOf returns an entry without a value for each user key.
+func versionsOf(users ...string) (es entries) {
+	for _, user := range users {
+		es = append(es, itertest.Entry{Key: ikey(user, 1, base.KindSet)})
+	}
+	return es
+}
+
 func TestSalvageReadsABlockListedTwiceOnce(t *testing.T) {
-	es := plainEntries(60, 20)
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{})
-	b := blockWriter{interval: 16}
-	b.add(es[1].Key, es[1].Value)
-	h, err := w.writeBlock(b.finish(), NoCompression)
-	require.NoError(t, err)
-	w.index.add(es[1].Key, h.Append(nil))
-	w.index.add(es[2].Key, h.Append(nil))
-	require.NoError(t, w.finishTail(nil))
-	got, rep := salvageAll(t, file.Bytes(), ReaderOptions{})
+	data := laidOut(t, plainEntries(1, 20), NoCompression, func(b []handle) []handle { return repeated(b[0], 2) })
+	got, rep := salvageAll(t, data, ReaderOptions{})
 	require.Len(t, got, 1)
 	require.ErrorContains(t, rep.Err, "data block 1 begins at offset 0")
 }
@@ -269,9 +278,7 @@ func TestSalvageChecksTheMarkOfTheFirstAndLastKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var file bytes.Buffer
 			w := NewWriter(&file, WriterOptions{Filter: bloom})
-			for _, e := range es {
-				require.NoError(t, w.Add(e.Key, e.Value))
-			}
+			addAll(t, w, es)
 			require.NoError(t, w.finishDataBlock())
 			w.indexPending(nil)
 			filters, err := w.filterBlocks()
@@ -345,8 +352,7 @@ func FuzzSalvage(f *testing.F) {
 			// A Reader reads the same entries from a sound table.
 			r, err := Open(&memFile{data: data}, ReaderOptions{})
 			require.NoError(t, err)
-			it, err := r.NewIter(IterOptions{})
-			require.NoError(t, err)
+			it := newIter(t, r, IterOptions{})
 			n := 0
 			for ok := it.First(); ok; ok = it.Next() {
 				n++

@@ -7,14 +7,14 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/hugepages"
 	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/sievedb/sievedb/internal/test/testseed"
-	"github.com/stretchr/testify/require"
 )
 
 // slicedBlock returns a block of the entries, whole and in slices.
@@ -27,9 +27,7 @@ func slicedBlock(t testing.TB, interval int, es entries) (plain, sliced Block) {
 }
 
 func TestSlicesAgreeWithTheirBlock(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 7))
+	rnd := newRand(t)
 	for _, interval := range []int{1, 2, 16} {
 		t.Run(fmt.Sprintf("interval %d", interval), func(t *testing.T) {
 			r := &Reader{cmp: base.Bytewise}
@@ -87,9 +85,7 @@ func putInSlices(t *testing.T, r *Reader, c *BlockCache) (inSlices int) {
 }
 
 func TestTablesInSlicesAgreeWithTheModel(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 7))
+	rnd := newRand(t)
 	for range 20 {
 		es := trickyEntries(rnd, base.Bytewise, 300)
 		c := newCache()
@@ -103,8 +99,7 @@ func TestTablesInSlicesAgreeWithTheModel(t *testing.T) {
 		}
 		itertest.Run(t, base.Bytewise, es, rnd.Uint64(), func() base.Iterator {
 			require.Positive(t, putInSlices(t, r, c))
-			it, err := r.NewIter(IterOptions{})
-			require.NoError(t, err)
+			it := newIter(t, r, IterOptions{})
 			return it
 		})
 		for range 10 {
@@ -128,9 +123,7 @@ func TestALookupDecodesOneSlice(t *testing.T) {
 		require.Equal(t, e.Value, res.Value)
 		require.EqualValues(t, 1, lk.scratch.block.numRestarts)
 		require.Less(t, len(lk.scratch.block.data), 16*140, "entry %d", i)
-		if !raceEnabled {
-			require.Zero(t, testing.AllocsPerRun(10, func() { _, err = r.getInSlices(&sliced, nil, 0, &lk, &res) }))
-		}
+		requireAllocs(t, 0, 10, func() { _, err = r.getInSlices(&sliced, nil, 0, &lk, &res) })
 		lk.Release()
 	}
 }
@@ -160,9 +153,7 @@ func TestBlocksThatCannotBeSlicedAreLeftWhole(t *testing.T) {
 }
 
 func TestPiecesWasteLittleMemory(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 7))
+	rnd := newRand(t)
 	data := make([]byte, 40<<10)
 	for i := range data {
 		data[i] = byte(rnd.Uint32())

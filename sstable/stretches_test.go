@@ -6,8 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 func TestStretchesDivideATableByKeys(t *testing.T) {
@@ -50,8 +51,7 @@ func TestFirstBeginsAtTheBlockOfTheLowerBound(t *testing.T) {
 	require.NoError(t, r.LoadIndex())
 	for _, i := range []int{0, 1, 500, 999} {
 		lower := base.UserKey(es[i].Key)
-		it, err := r.NewIter(IterOptions{Lower: lower})
-		require.NoError(t, err)
+		it := newIter(t, r, IterOptions{Lower: lower})
 		f.takeReads()
 		require.True(t, it.First())
 		for bytes.Compare(base.UserKey(it.Key()), lower) < 0 {
@@ -61,15 +61,13 @@ func TestFirstBeginsAtTheBlockOfTheLowerBound(t *testing.T) {
 		require.Len(t, f.takeReads(), 1, "blocks read for entry %d", i)
 		require.NoError(t, it.Close())
 	}
-	it, err := r.NewIter(IterOptions{Lower: []byte{0xff}})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{Lower: []byte{0xff}})
 	require.False(t, it.First())
 	require.NoError(t, it.Close())
 }
 
 // CheckRemainder accepts a block only if its remaining keys are in order.
 func TestTheRemainderOfABlockIsChecked(t *testing.T) {
-	key := func(user string) []byte { return ikey(user, 1, base.KindSet) }
 	for name, tc := range map[string]struct {
 		users []string
 		ok    bool
@@ -82,23 +80,12 @@ func TestTheRemainderOfABlockIsChecked(t *testing.T) {
 		"all keys after the separator": {[]string{"f"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			w := NewWriter(&out, WriterOptions{})
-			b := blockWriter{interval: 16}
-			for _, user := range tc.users {
-				b.add(key(user), nil)
-			}
-			h, err := w.writeBlock(b.finish(), NoCompression)
-			require.NoError(t, err)
-			w.index.add(key("e"), h.Append(nil))
-			_, err = w.Finish()
-			require.NoError(t, err)
-			r, _ := openTable(t, out.Bytes(), ReaderOptions{})
-			it, err := r.NewIter(IterOptions{})
-			require.NoError(t, err)
+			data := tableOf(t, []entries{versionsOf(tc.users...)}, [][]byte{ikey("e", 1, base.KindSet)})
+			r, _ := openTable(t, data, ReaderOptions{})
+			it := newIter(t, r, IterOptions{})
 			defer it.Close()
 			require.True(t, it.First())
-			if err = it.CheckRemainder(); tc.ok {
+			if err := it.CheckRemainder(); tc.ok {
 				require.NoError(t, err)
 			} else {
 				require.ErrorIs(t, err, base.ErrCorruption)

@@ -8,10 +8,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // tableShape is one way to write a table.
@@ -58,11 +59,7 @@ func TestTableIteratorConforms(t *testing.T) {
 			} {
 				t.Run(fmt.Sprintf("%v/%d entries/%s", shape, n, name), func(t *testing.T) {
 					r, _ := openTable(t, data, ReaderOptions{Comparer: shape.cmp, Cache: newCache(), Policies: shape.policies()})
-					itertest.Run(t, shape.cmp, es, seed, func() base.Iterator {
-						it, err := r.NewIter(o)
-						require.NoError(t, err)
-						return it
-					})
+					itertest.Run(t, shape.cmp, es, seed, iters(t, r, o))
 				})
 			}
 		}
@@ -70,9 +67,7 @@ func TestTableIteratorConforms(t *testing.T) {
 }
 
 func TestGetAgreesWithTheModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 5))
+	rnd := newRand(t)
 	for _, shape := range tableShapes {
 		for _, cached := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%v/cached %v", shape, cached), func(t *testing.T) {
@@ -153,10 +148,9 @@ func TestWriterRejectsBadEntries(t *testing.T) {
 	}
 	t.Run("use after Finish", func(t *testing.T) {
 		w := NewWriter(io.Discard, WriterOptions{})
-		_, err := w.Finish()
-		require.NoError(t, err)
+		finish(t, w)
 		require.Error(t, w.Add(a1, nil))
-		_, err = w.Finish()
+		_, err := w.Finish()
 		require.Error(t, err)
 	})
 }
@@ -211,8 +205,7 @@ func TestWriterWritesInLargePieces(t *testing.T) {
 		require.NoError(t, w.Add(e.Key, e.Value))
 		require.GreaterOrEqual(t, w.EstimatedSize(), w.Size())
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
+	finish(t, w)
 	for _, n := range sizes[:len(sizes)-1] {
 		require.GreaterOrEqual(t, n, writeBufferBytes)
 	}
@@ -290,11 +283,8 @@ func TestForeignIndexWithSharedPrefixesIsRead(t *testing.T) {
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{BlockSize: 200, Filter: bloom})
 	w.index.interval = 16
-	for _, e := range es {
-		require.NoError(t, w.Add(e.Key, e.Value))
-	}
-	_, err := w.Finish()
-	require.NoError(t, err)
+	addAll(t, w, es)
+	finish(t, w)
 	r, _ := openTable(t, file.Bytes(), ReaderOptions{Cache: newCache(), Policies: []filter.Policy{bloom}})
 	for _, e := range es {
 		checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
@@ -315,11 +305,8 @@ func TestGreatestSequenceFindsAKeyThatIsASeparator(t *testing.T) {
 		Name: "test.LongSeparator", Compare: bytes.Compare,
 		Separator: func(dst, _, b []byte) []byte { return append(dst, b[:1]...) },
 	}})
-	for _, e := range es {
-		require.NoError(t, w.Add(e.Key, e.Value))
-	}
-	_, err := w.Finish()
-	require.NoError(t, err)
+	addAll(t, w, es)
+	finish(t, w)
 	r, _ := openTable(t, file.Bytes(), ReaderOptions{Cache: newCache()})
 	for _, e := range es {
 		checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)

@@ -82,8 +82,7 @@ var walks = map[string]func(t *testing.T, r *Reader, last []byte) (keys uint64, 
 
 func walkKeys(t *testing.T, r *Reader, start, move func(*Iter) bool) (keys uint64, err error) {
 	t.Helper()
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{})
 	for ok := start(it); ok; ok = move(it) {
 		keys += uint64(len(it.Key()))
 	}
@@ -161,8 +160,7 @@ func TestAWriterKeepsWithinTheBoundsOfReaders(t *testing.T) {
 		es = sortEntries(base.Bytewise, es)
 		data := buildTable(t, o, es)
 		r, _ := openTable(t, data, ReaderOptions{Cache: newCache(), Name: "x"})
-		it, err := r.NewIter(IterOptions{})
-		require.NoError(t, err)
+		it := newIter(t, r, IterOptions{})
 		i, restarts := 0, 0
 		for ok := it.First(); ok; ok = it.Next() {
 			require.True(t, bytes.Equal(es[i].Key, it.Key()))
@@ -196,8 +194,7 @@ func TestKeysOfMoreThan64MiBAreWrittenAndRead(t *testing.T) {
 	r, err := Open(&memFile{data: data}, ReaderOptions{})
 	require.NoError(t, err)
 	defer r.Close()
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{})
 	require.True(t, it.First() && it.Next())
 	require.True(t, bytes.Equal(long, it.Key()))
 	require.True(t, it.Prev() && it.Next())

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
-	"github.com/sievedb/sievedb/util"
-	"github.com/stretchr/testify/require"
 )
 
 // hexFile reads annotated hex: bytes in hexadecimal and, after # on each line, their
@@ -38,12 +38,6 @@ func decodeStored(t *testing.T, stored []byte) []byte {
 	return data
 }
 
-// storeRaw appends the trailer of an uncompressed block to a block.
-func storeRaw(block []byte) []byte {
-	b := append(bytes.Clone(block), byte(NoCompression))
-	return util.AppendFixed32(b, util.MaskCRC(util.CRC32C(b)))
-}
-
 func TestBlockVectorDecodesAndEncodesBack(t *testing.T) {
 	want := entries{
 		{Key: ikey("bat", 300, base.KindSet), Value: []byte("wing")},
@@ -65,7 +59,8 @@ func TestBlockVectorDecodesAndEncodesBack(t *testing.T) {
 	for _, e := range want {
 		w.add(e.Key, e.Value)
 	}
-	require.Equal(t, hex.Dump(stored), hex.Dump(storeRaw(w.finish())))
+	again, _ := appendStored(nil, w.finish(), NoCompression)
+	require.Equal(t, hex.Dump(stored), hex.Dump(again))
 }
 
 // insectsAndCat is the table whose tail the vectors show: three data blocks of
@@ -81,40 +76,42 @@ func insectsAndCat() entries {
 }
 
 func TestTheWriterWritesTheTailVectors(t *testing.T) {
-	file := buildTable(t, WriterOptions{Filter: bloom}, insectsAndCat())
-	foot, err := codec.DecodeFooter(file[len(file)-footerLen:], uint64(len(file)))
-	require.NoError(t, err)
-	stored := func(h handle) []byte { return file[h.Offset:h.End()] }
-	meta, err := decodeMetaindex(decodeStored(t, stored(foot.Metaindex)))
-	require.NoError(t, err)
-
-	require.Equal(t, hex.Dump(hexFile(t, "filter_block.hex")), hex.Dump(stored(meta.filters[bloom.Name()])))
-	require.Equal(t, hex.Dump(hexFile(t, "metaindex.hex")), hex.Dump(stored(foot.Metaindex)))
-	require.Equal(t, hex.Dump(hexFile(t, "footer.hex")), hex.Dump(file[len(file)-footerLen:]))
-}
-
-// The same table with both filters.
-func TestVectorsOfATableWithTwoFilters(t *testing.T) {
-	file := buildTable(t, WriterOptions{Filter: dual}, insectsAndCat())
-	foot, err := codec.DecodeFooter(file[len(file)-footerLen:], uint64(len(file)))
-	require.NoError(t, err)
-	stored := func(h handle) []byte { return file[h.Offset:h.End()] }
-	meta, err := decodeMetaindex(decodeStored(t, stored(foot.Metaindex)))
-	require.NoError(t, err)
-	require.Equal(t, hex.Dump(hexFile(t, "filter_block_lines.hex")), hex.Dump(stored(meta.filters[lines.Name()])))
-	require.Equal(t, hex.Dump(hexFile(t, "filter_block.hex")), hex.Dump(stored(meta.filters[bloom.Name()])))
-	require.Equal(t, hex.Dump(hexFile(t, "metaindex_two_filters.hex")), hex.Dump(stored(foot.Metaindex)))
-
-	requireDogDenied(t, "filter_block_lines.hex", lines)
-}
-
-// And with a binary fuse filter.
-func TestVectorOfABinaryFuseFilterBlock(t *testing.T) {
 	fuse := filter.FusePolicy{}
-	file := buildTable(t, WriterOptions{Filter: fuse}, insectsAndCat())
-	h := filterHandles(t, file)[fuse.Name()]
-	require.Equal(t, hex.Dump(hexFile(t, "filter_block_fuse.hex")), hex.Dump(file[h.Offset:h.End()]))
-	requireDogDenied(t, "filter_block_fuse.hex", fuse)
+	for name, c := range map[string]struct {
+		policy    filter.Policy
+		filters   map[filter.Policy]string
+		metaindex string // "" if there is no vector
+	}{
+		"LevelDB's filter":     {bloom, map[filter.Policy]string{bloom: "filter_block.hex"}, "metaindex.hex"},
+		"two filters":          {dual, map[filter.Policy]string{lines: "filter_block_lines.hex", bloom: "filter_block.hex"}, "metaindex_two_filters.hex"},
+		"a binary fuse filter": {fuse, map[filter.Policy]string{fuse: "filter_block_fuse.hex"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := buildTable(t, WriterOptions{Filter: c.policy}, insectsAndCat())
+			foot, meta := tailOf(t, file)
+			for p, vector := range c.filters {
+				h := meta.filters[p.Name()]
+				require.Equal(t, hex.Dump(hexFile(t, vector)), hex.Dump(file[h.Offset:h.End()]))
+				requireDogDenied(t, vector, p)
+			}
+			if c.metaindex != "" {
+				require.Equal(t, hex.Dump(hexFile(t, c.metaindex)), hex.Dump(file[foot.Metaindex.Offset:foot.Metaindex.End()]))
+			}
+			if name == "LevelDB's filter" {
+				require.Equal(t, hex.Dump(hexFile(t, "footer.hex")), hex.Dump(file[len(file)-footerLen:]))
+			}
+		})
+	}
+}
+
+// tailOf decodes the footer and the metaindex of a table.
+func tailOf(t *testing.T, file []byte) (foot footer, m metaindex) {
+	t.Helper()
+	foot, err := codec.DecodeFooter(file[len(file)-footerLen:], uint64(len(file)))
+	require.NoError(t, err)
+	m, err = decodeMetaindex(decodeStored(t, file[foot.Metaindex.Offset:foot.Metaindex.End()]))
+	require.NoError(t, err)
+	return foot, m
 }
 
 // requireDogDenied requires that a filter block of the insects and the cat passes them and no dog.
@@ -149,45 +146,29 @@ func TestMetaindexVectorDecodes(t *testing.T) {
 	require.Equal(t, makeBounds(ikey("ant", 1, base.KindSet), ikey("cat", 3, base.KindSet)), got.bounds)
 }
 
-// The same keys at the same offsets in both layouts of a filter block.
-func TestFilterBlockVectorsDecode(t *testing.T) {
+// LevelDB's layout has a filter for each 2 KiB. That of one filter is in TestTheWriterWritesTheTailVectors.
+func TestFilterBlockVectorOfLevelDBDecodes(t *testing.T) {
 	offsets := map[string]uint64{"ant": 0, "bee": 5028, "cat": 10056}
 
-	t.Run("one filter for the table", func(t *testing.T) {
-		f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block.hex")), bloom, 0, 10057)
-		require.NoError(t, err)
-		require.True(t, f.whole)
-		for user := range offsets {
-			var lk Lookup
-			lk.Init([]byte(user), base.MaxSeq)
-			require.True(t, f.mayContain(&lk), user)
-		}
+	f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_leveldb.hex")), bloom, 0, 10057)
+	require.NoError(t, err)
+	require.False(t, f.whole)
+	for user, home := range offsets {
 		var lk Lookup
-		lk.Init([]byte("dog"), base.MaxSeq)
-		require.False(t, f.mayContain(&lk))
-	})
-
-	t.Run("a filter for each 2 KiB, by LevelDB", func(t *testing.T) {
-		f, err := newFilterBlock(decodeStored(t, hexFile(t, "filter_block_leveldb.hex")), bloom, 0, 10057)
-		require.NoError(t, err)
-		require.False(t, f.whole)
-		for user, home := range offsets {
-			var lk Lookup
-			lk.Init([]byte(user), base.MaxSeq)
-			for other, offset := range offsets {
-				may, consulted := f.mayContainAt(&lk, offset)
-				require.True(t, consulted)
-				require.Equal(t, offset == home, may, "%s probed in the block of %s", user, other)
-			}
-			may, consulted := f.mayContainAt(&lk, 2048)
-			require.True(t, !consulted && may, "an empty filter denies nothing")
-			may, consulted = f.mayContainAt(&lk, 7<<11)
-			require.True(t, !consulted && may, "after the last filter nothing is denied")
+		lk.Init([]byte(user), base.MaxSeq)
+		for other, offset := range offsets {
+			may, consulted := f.mayContainAt(&lk, offset)
+			require.True(t, consulted)
+			require.Equal(t, offset == home, may, "%s probed in the block of %s", user, other)
 		}
-		// Our policy makes the same bytes as LevelDB from the same keys.
-		want := bloom.CreateFilter(nil, [][]byte{[]byte("ant")})
-		want = bloom.CreateFilter(want, [][]byte{[]byte("bee")})
-		want = bloom.CreateFilter(want, [][]byte{[]byte("cat")})
-		require.Equal(t, hex.Dump(want), hex.Dump(f.data[:f.arrayStart]))
-	})
+		may, consulted := f.mayContainAt(&lk, 2048)
+		require.True(t, !consulted && may, "an empty filter denies nothing")
+		may, consulted = f.mayContainAt(&lk, 7<<11)
+		require.True(t, !consulted && may, "after the last filter nothing is denied")
+	}
+	// Our policy makes the same bytes as LevelDB from the same keys.
+	want := bloom.CreateFilter(nil, [][]byte{[]byte("ant")})
+	want = bloom.CreateFilter(want, [][]byte{[]byte("bee")})
+	want = bloom.CreateFilter(want, [][]byte{[]byte("cat")})
+	require.Equal(t, hex.Dump(want), hex.Dump(f.data[:f.arrayStart]))
 }

@@ -7,8 +7,9 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // The race detector allocates too, so allocations are counted without it.
@@ -37,8 +38,7 @@ func TestALargeEntryIsNotCopied(t *testing.T) {
 			// A copy of the value would be 24 MiB.
 			require.LessOrEqual(t, float64(took), c.times*size+10<<20)
 			require.NoError(t, w.Add(ikey("c", 1, base.KindSet), []byte("small")))
-			_, err := w.Finish()
-			require.NoError(t, err)
+			finish(t, w)
 			require.Less(t, w.MemoryKept(), uint64(2<<20))
 		})
 	}

@@ -2,17 +2,17 @@ package sstable
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
-	"github.com/stretchr/testify/require"
 )
 
 // mixed returns n bytes that Snappy and Zstandard shrink by about the given share.
@@ -83,8 +83,7 @@ func TestATableWithLargeEntriesIsReadBack(t *testing.T) {
 				o := WriterOptions{Compression: kind, BlockSize: blockSize, Filter: filter.NewDualBloomPolicy(10)}
 				data := buildTable(t, o, es)
 				r, _ := openTable(t, data, ReaderOptions{Policies: filter.Kinds(o.Filter), Cache: newCache()})
-				it, err := r.NewIter(IterOptions{})
-				require.NoError(t, err)
+				it := newIter(t, r, IterOptions{})
 				i := 0
 				for ok := it.First(); ok; ok = it.Next() {
 					require.True(t, bytes.Equal(es[i].Key, it.Key()))
@@ -124,34 +123,21 @@ func TestAWriterKeepsNoLargeBuffers(t *testing.T) {
 	for i := range 4 {
 		require.NoError(t, w.Add(long(i), nil))
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
+	finish(t, w)
 	require.Greater(t, w.MemoryKept(), uint64(24<<20), "the index has the keys")
 	w.Reset(io.Discard)
 	require.Less(t, w.MemoryKept(), uint64(4*maxKept))
 	require.Nil(t, w.index.buf)
 	require.NoError(t, w.Add(ikey("a", 1, base.KindSet), nil))
-	_, err = w.Finish()
-	require.NoError(t, err)
-}
-
-// failsAfter is a writer that fails after that many bytes.
-type failsAfter struct{ left int }
-
-func (f *failsAfter) Write(p []byte) (int, error) {
-	n := min(len(p), f.left)
-	if f.left -= n; n < len(p) {
-		return n, errors.New("broken")
-	}
-	return n, nil
+	finish(t, w)
 }
 
 func TestAFailureWithinALargeBlockSticks(t *testing.T) {
 	for _, left := range []int{0, 100, 2 << 20, 4<<20 + 5} {
-		w := NewWriter(&failsAfter{left: left}, WriterOptions{})
+		w := NewWriter(&failingWriter{room: left}, WriterOptions{})
 		require.NoError(t, w.Add(ikey("a", 1, base.KindSet), []byte("small")))
 		err := w.Add(ikey("b", 1, base.KindSet), make([]byte, 5<<20))
-		require.ErrorContains(t, err, "broken")
+		require.ErrorIs(t, err, errDiskFull)
 		require.Equal(t, err, w.Add(ikey("c", 1, base.KindSet), nil))
 		_, finish := w.Finish()
 		require.Equal(t, err, finish)
@@ -169,8 +155,7 @@ func allocated() uint64 {
 func TestNoLongKeyStaysInAnIteratorsMemory(t *testing.T) {
 	es := largeEntries()
 	r, _ := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{})
-	it, err := r.NewIter(IterOptions{})
-	require.NoError(t, err)
+	it := newIter(t, r, IterOptions{})
 	require.True(t, it.Last())
 	require.GreaterOrEqual(t, cap(it.data.key), largeEntry)
 	require.NoError(t, it.Close())

@@ -6,9 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/stretchr/testify/require"
 )
 
 func TestAResetWriterWritesTheSameAsANewOne(t *testing.T) {
@@ -37,11 +38,8 @@ func TestAResetWriterWritesTheSameAsANewOne(t *testing.T) {
 					w.Reset(&file)
 				}
 				file.Reset()
-				for _, e := range es {
-					require.NoError(t, w.Add(e.Key, e.Value))
-				}
-				_, err := w.Finish()
-				require.NoError(t, err)
+				addAll(t, w, es)
+				finish(t, w)
 				require.True(t, bytes.Equal(buildTable(t, c.options, es), file.Bytes()), "round %d", round)
 				if len(es) > 0 {
 					require.Equal(t, es[0].Key, w.Smallest())
@@ -58,9 +56,6 @@ func TestAnUnfinishedWriterIsNotReset(t *testing.T) {
 }
 
 func TestAResetWriterAllocatesHardlyAnyMemory(t *testing.T) {
-	if raceEnabled {
-		return // the race detector allocates on its own
-	}
 	es := plainEntries(2000, 50)
 	w := NewWriter(io.Discard, WriterOptions{Filter: filter.NewDualBloomPolicy(10), Compression: Snappy})
 	write := func() {
@@ -71,5 +66,5 @@ func TestAResetWriterAllocatesHardlyAnyMemory(t *testing.T) {
 	}
 	write()
 	const handful = 50 // for the tail of the file; entries and blocks need none
-	require.Less(t, testing.AllocsPerRun(10, func() { w.Reset(io.Discard); write() }), float64(handful))
+	requireAllocs(t, handful, 10, func() { w.Reset(io.Discard); write() })
 }

@@ -216,7 +216,7 @@ func joined(kept, live []*segment, limit uint64) []*segment {
 	return all
 }
 
-// loggedOf returns the last number in a log that counts. Records after the number of a note (RecordFailed) do not count.
+// loggedOf returns the last number in a log that counts. Records after the number of a note of RecordFailed do not.
 func loggedOf(s *segment, kept []*segment) uint64 {
 	for _, n := range kept {
 		if n.kind == Batch && n.pending && n.first == s.first && n.last == s.last {
