@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -28,12 +29,8 @@ func openTable(t *testing.T, o sstable.WriterOptions, n, keyLen, valueLen int) *
 	_, err := w.Finish()
 	require.NoError(t, err)
 	fs := vfs.NewMem()
-	f, err := fs.Create("t")
-	require.NoError(t, err)
-	_, err = f.Write(file.Bytes())
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	f, err = fs.Open("t")
+	fixture.WriteFile(t, fs, "t", file.Bytes())
+	f, err := fs.Open("t")
 	require.NoError(t, err)
 	r, err := sstable.Open(f, sstable.ReaderOptions{
 		Policies: []filter.Policy{filter.NewBloomPolicy(10)}, Cache: sstable.NewBlockCache(1 << 20), Name: "t",

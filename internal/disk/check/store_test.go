@@ -54,9 +54,7 @@ func TestCheckReportsFaults(t *testing.T) {
 		o := storetest.Options(mem)
 		build(o)
 		table := filepath.Join("db", fixture.Names(t, mem, base.FileTable)[0])
-		data := fixture.ReadFile(t, mem, table)
-		data[10] ^= 1
-		fixture.WriteFile(t, mem, table, data)
+		fixture.ChangeFile(t, mem, table, func(data []byte) { data[10] ^= 1 })
 		report, err := storetest.Open(t, o).Check(t.Context())
 		require.NoError(t, err)
 		require.Len(t, report.Faults, 1)

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/foreigntest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -22,9 +23,7 @@ func with(t *testing.T, names ...string) *vfs.Mem {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("db"))
 	for _, name := range names {
-		f, err := mem.Create(filepath.Join("db", name))
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
+		fixture.WriteFile(t, mem, filepath.Join("db", name), nil)
 	}
 	return mem
 }
@@ -164,11 +163,8 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 		}
 	}
 	mem := with(t)
-	unreadable := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpSyncDir {
-			return &wrap.Fault{Err: fs.ErrPermission}
-		}
-		return nil
-	})
+	unreadable := wrap.NewFaulty(mem, wrap.FailIf(fs.ErrPermission, func(op wrap.Op) bool {
+		return op.Kind == wrap.OpSyncDir
+	}))
 	require.NoError(t, decide(unreadable, false))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/vfstest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -28,27 +29,18 @@ func active(fsys vfs.FS, dir, logs string) *logFS {
 
 func put(t *testing.T, fsys vfs.FS, name, content string) {
 	t.Helper()
-	f, err := fsys.Create(name)
-	require.NoError(t, err)
-	_, err = f.Write([]byte(content))
-	require.NoError(t, err)
-	require.NoError(t, f.Sync())
-	require.NoError(t, f.Close())
+	fixture.WriteFile(t, fsys, name, []byte(content))
 }
 
 func content(t *testing.T, fsys vfs.FS, name string) string {
 	t.Helper()
-	f, err := fsys.Open(name)
-	require.NoError(t, err)
-	defer f.Close()
-	return vfstest.Content(t, f)
+	return string(fixture.ReadFile(t, fsys, name))
 }
 
 // tree returns the files of a directory with their contents.
 func tree(t *testing.T, fsys vfs.FS, dir string) map[string]string {
 	t.Helper()
-	names, err := fsys.List(dir)
-	require.NoError(t, err)
+	names := fixture.List(t, fsys, dir)
 	files := map[string]string{}
 	for _, name := range names {
 		files[name] = content(t, fsys, filepath.Join(dir, name))
@@ -85,8 +77,7 @@ func TestLogsAreInTheirDirectory(t *testing.T) {
 	require.Equal(t, map[string]string{"000004.ldb": "four", "MANIFEST-000002": "two", "3.log": "not a log's name"}, tree(t, mem, "/db"))
 	require.Equal(t, map[string]string{"000003.log": "three"}, tree(t, mem, "/logs"))
 	put(t, mem, "/logs/notes.txt", "of another program")
-	names, err := f.List("/db")
-	require.NoError(t, err)
+	names := fixture.List(t, f, "/db")
 	require.Equal(t, []string{"000003.log", "000004.ldb", "3.log", "MANIFEST-000002"}, names)
 	require.Equal(t, "three", content(t, f, "/db/000003.log"))
 	info, err := f.Stat("/db/000003.log")
@@ -107,8 +98,7 @@ func TestEarlierLogsStayWhereTheyAre(t *testing.T) {
 	require.Equal(t, "seven", content(t, f, "/db/000007.log"))
 	_, err := f.Create("/db/000007.log")
 	require.ErrorIs(t, err, fs.ErrExist)
-	names, err := f.List("/db")
-	require.NoError(t, err)
+	names := fixture.List(t, f, "/db")
 	require.Equal(t, []string{"000007.log"}, names)
 	require.NoError(t, f.Rename("/db/000007.log", "/db/lost-000007.log"))
 	require.Equal(t, "seven", content(t, mem, "/db/lost-000007.log"))
@@ -136,8 +126,7 @@ func TestMovesBetweenTheDirectoriesAreWhole(t *testing.T) {
 		counted := wrap.NewFaulty(fsys, nil)
 		require.NoError(t, active(counted, "/db", "/logs").Rename(c.old, c.new))
 		require.Equal(t, big, content(t, fsys, c.to))
-		_, err := fsys.Stat(c.at)
-		require.ErrorIs(t, err, fs.ErrNotExist)
+		fixture.RequireNone(t, fsys, c.at)
 		for n := range counted.Ops() {
 			mem, fsys := start()
 			f := active(wrap.NewFaulty(fsys, wrap.FailFrom(n, nil)), "/db", "/logs")
@@ -166,8 +155,7 @@ func TestLogsComeBack(t *testing.T) {
 	put(t, f, "/db/000005.log", "five")
 	require.Equal(t, map[string]string{"000005.log": "five"}, tree(t, mem, "/db"))
 	require.Equal(t, "three", content(t, f, "/db/000003.log"))
-	names, err := f.List("/db")
-	require.NoError(t, err)
+	names := fixture.List(t, f, "/db")
 	require.Equal(t, []string{"000003.log", "000005.log"}, names)
 	require.NoError(t, f.Remove("/db/000003.log"))
 	require.Empty(t, tree(t, mem, "/logs"))
@@ -178,8 +166,7 @@ func TestAnInactiveFSChangesNothing(t *testing.T) {
 	mem, f := twoDirs(t)
 	put(t, f, "/db/000003.log", "three")
 	f.active.Store(false)
-	names, err := f.List("/db")
-	require.NoError(t, err)
+	names := fixture.List(t, f, "/db")
 	require.Empty(t, names)
 	put(t, f, "/db/000004.log", "four")
 	require.Equal(t, map[string]string{"000004.log": "four"}, tree(t, mem, "/db"))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -25,12 +26,9 @@ func moved(t *testing.T) *vfs.Mem {
 
 // failing returns a file system whose operations on a directory fail.
 func failing(mem *vfs.Mem, dir string, err error) vfs.FS {
-	return wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Name == dir || filepath.Dir(op.Name) == dir {
-			return &wrap.Fault{Err: err}
-		}
-		return nil
-	})
+	return wrap.NewFaulty(mem, wrap.FailIf(err, func(op wrap.Op) bool {
+		return op.Name == dir || filepath.Dir(op.Name) == dir
+	}))
 }
 
 func TestADirectoryOfADatabaseIsRefused(t *testing.T) {
@@ -164,8 +162,7 @@ func TestAFailedBeginLeavesNoDirectories(t *testing.T) {
 		require.NoError(t, err)
 		armed = true
 		require.ErrorIs(t, p.Begin(), syscall.EIO)
-		_, err = mem.Stat("/new")
-		require.ErrorIs(t, err, fs.ErrNotExist, "%v", kind)
+		fixture.RequireNone(t, mem, "/new")
 		require.NoError(t, p.Close())
 	}
 }

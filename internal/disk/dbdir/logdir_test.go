@@ -1,7 +1,6 @@
 package dbdir
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -117,15 +117,11 @@ func TestDirectoriesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mem, _ := twoDirs(t)
+			mem := moved(t)
 			for _, dir := range []string{"/empty", "/second", "/strays"} {
 				require.NoError(t, vfs.MkdirAllSynced(mem, dir))
 			}
 			put(t, mem, "/strays/000007.log", "seven")
-			p := find(t, mem, "/db", "/logs")
-			require.NoError(t, p.Begin())
-			put(t, p.FS, "/db/000003.log", "three")
-			require.NoError(t, p.Close())
 			if c.prepare != nil {
 				c.prepare(t, mem)
 			}
@@ -137,21 +133,17 @@ func TestDirectoriesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 
 // Both directories may be moved, one at a time. A LOGDIR that is written by hand works too.
 func TestDirectoriesMayMove(t *testing.T) {
-	mem, _ := twoDirs(t)
-	p := find(t, mem, "/db", "/logs")
-	require.NoError(t, p.Begin())
-	put(t, p.FS, "/db/000003.log", "three")
-	require.NoError(t, p.Close())
-	moved := vfs.NewMem()
-	copyTree(t, mem, "/db", moved, "/new/db")
-	copyTree(t, mem, "/logs", moved, "/new/logs")
-	_, err := findLogs(moved, "/new/db", "")
+	mem := moved(t)
+	there := vfs.NewMem()
+	copyTree(t, mem, "/db", there, "/new/db")
+	copyTree(t, mem, "/logs", there, "/new/logs")
+	_, err := findLogs(there, "/new/db", "")
 	require.ErrorContains(t, err, "/logs does not have the logs")
-	p = find(t, moved, "/new/db", "/new/logs")
+	p := find(t, there, "/new/db", "/new/logs")
 	require.Equal(t, "three", content(t, p.FS, "/new/db/000003.log"))
 	require.NoError(t, p.Begin())
 	require.NoError(t, p.Close())
-	require.Equal(t, "three", content(t, find(t, moved, "/new/db", "").FS, "/new/db/000003.log"))
+	require.Equal(t, "three", content(t, find(t, there, "/new/db", "").FS, "/new/db/000003.log"))
 
 	require.NoError(t, mem.Remove("/db/LOGDIR"))
 	put(t, mem, "/db/LOGDIR", content(t, mem, "/logs/LOGS"))
@@ -164,14 +156,10 @@ func TestDirectoriesMayMove(t *testing.T) {
 
 // A copy of both directories is a database of its own.
 func TestACopyWithItsLogs(t *testing.T) {
-	mem, _ := twoDirs(t)
-	p := find(t, mem, "/db", "/logs")
-	require.NoError(t, p.Begin())
-	put(t, p.FS, "/db/000003.log", "three")
-	require.NoError(t, p.Close())
+	mem := moved(t)
 	copyTree(t, mem, "/db", mem, "/copy/db")
 	copyTree(t, mem, "/logs", mem, "/copy/logs")
-	p = find(t, mem, "/copy/db", "/copy/logs")
+	p := find(t, mem, "/copy/db", "/copy/logs")
 	require.NoError(t, p.Begin())
 	require.NoError(t, p.FS.Remove("/copy/db/000003.log"))
 	require.NoError(t, p.Close())
@@ -288,8 +276,7 @@ func TestDestroyRemovesTheMarks(t *testing.T) {
 	begin(t, mem, "/db", "/logs")
 	require.NoError(t, find(t, mem, "/db", "").Destroy())
 	require.Empty(t, tree(t, mem, "/db"))
-	_, err := mem.Stat("/logs")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	fixture.RequireNone(t, mem, "/logs")
 	begin(t, mem, "/db", "/logs")
 	require.NoError(t, logsHere(mem, "/db").Destroy())
 	require.Empty(t, tree(t, mem, "/db"))

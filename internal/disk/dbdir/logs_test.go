@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -22,29 +23,15 @@ func elsewhere(t *testing.T) *vfs.Mem {
 	require.NoError(t, err)
 	require.NoError(t, d.Lock())
 	require.NoError(t, d.Logs.Begin())
-	f, err := d.FS.Create("db/000003.log")
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	fixture.WriteFile(t, d.FS, "db/000003.log", nil)
 	require.NoError(t, d.Close())
-	require.Equal(t, []string{"000003.log", "LOCK", "LOGS"}, list(t, mem, "logs"))
+	require.Equal(t, []string{"000003.log", "LOCK", "LOGS"}, fixture.List(t, mem, "logs"))
 	return mem
-}
-
-func list(t *testing.T, fsys vfs.FS, dir string) []string {
-	t.Helper()
-	names, err := fsys.List(dir)
-	require.NoError(t, err)
-	return names
 }
 
 // unreadable returns a file system on which the directory of the logs cannot be read.
 func unreadable(mem *vfs.Mem, err error) vfs.FS {
-	return wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if strings.HasPrefix(op.Name, "logs") {
-			return &wrap.Fault{Err: err}
-		}
-		return nil
-	})
+	return wrap.NewFaulty(mem, wrap.FailIf(err, func(op wrap.Op) bool { return strings.HasPrefix(op.Name, "logs") }))
 }
 
 func TestARepairLeavesOutLostLogs(t *testing.T) {
@@ -62,9 +49,7 @@ func TestARepairLeavesOutLostLogs(t *testing.T) {
 		"never elsewhere": {prepare: withoutMark},
 		"damaged mark": {recorded: true, abandoned: "unknown", prepare: func(t *testing.T, mem *vfs.Mem) vfs.FS {
 			withoutMark(t, mem)
-			f, err := mem.Create("db/LOGDIR")
-			require.NoError(t, err)
-			require.NoError(t, f.Close())
+			fixture.WriteFile(t, mem, "db/LOGDIR", nil)
 			return mem
 		}},
 	} {
@@ -82,12 +67,12 @@ func TestARepairLeavesOutLostLogs(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			before := list(t, mem, "db")
+			before := fixture.List(t, mem, "db")
 			require.NoError(t, d.LockToRepair())
 			require.Equal(t, c.found, d.Logs.Found())
 			require.True(t, d.Logs.Marked())
 			require.NoError(t, d.Abandon())
-			require.Equal(t, before, list(t, mem, "db"), "nothing is recorded before the repair succeeds")
+			require.Equal(t, before, fixture.List(t, mem, "db"), "nothing is recorded before the repair succeeds")
 
 			require.NoError(t, d.FindOrAbandonLogs())
 			require.NoError(t, d.LockToRepair())
@@ -158,13 +143,12 @@ func TestWhichLogsAreDestroyed(t *testing.T) {
 				require.NoError(t, d.FS.Remove("db/000003.log"))
 			}
 			require.NoError(t, d.Remove())
-			require.Equal(t, []string{"CURRENT"}, list(t, mem, "db"))
+			require.Equal(t, []string{"CURRENT"}, fixture.List(t, mem, "db"))
 			if c.left != nil {
-				require.Equal(t, c.left, list(t, mem, "logs"))
+				require.Equal(t, c.left, fixture.List(t, mem, "logs"))
 				return
 			}
-			_, err = mem.Stat("logs")
-			require.ErrorIs(t, err, fs.ErrNotExist)
+			fixture.RequireNone(t, mem, "logs")
 		})
 	}
 	mem := elsewhere(t)
@@ -173,18 +157,7 @@ func TestWhichLogsAreDestroyed(t *testing.T) {
 	require.NoError(t, mem.Rename("LOGDIR", "moved/LOGDIR"))
 	d := open(t, "moved", Options{FS: mem})
 	require.ErrorContains(t, d.LockToDestroy(), "nothing was removed")
-	require.Equal(t, []string{"LOGDIR"}, list(t, mem, "moved"))
-}
-
-func TestADirectoryOfLogsIsRefused(t *testing.T) {
-	mem := elsewhere(t)
-	before := list(t, mem, "logs")
-	d := open(t, "logs", Options{FS: mem})
-	_, err := d.Prepare()
-	for _, err := range []error{err, d.Lock(), d.LockToRepair(), d.LockToDestroy()} {
-		require.ErrorContains(t, err, "logs has the logs of the database in db")
-		require.Equal(t, before, list(t, mem, "logs"))
-	}
+	require.Equal(t, []string{"LOGDIR"}, fixture.List(t, mem, "moved"))
 }
 
 // What Prepare made is removed if the opening fails, but only while it is empty.
@@ -195,12 +168,9 @@ func TestDirectoriesOfAFailedOpeningAreRemoved(t *testing.T) {
 		left bool
 	}{"the lock": {fail: wrap.OpLock}, "afterwards": {fail: wrap.OpSize}, "with files": {fail: wrap.OpSize, left: true}} {
 		mem := vfs.NewMem()
-		d := open(t, "new/deep", Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if op.Kind == c.fail {
-				return &wrap.Fault{Err: failed}
-			}
-			return nil
-		})})
+		d := open(t, "new/deep", Options{FS: wrap.NewFaulty(mem, wrap.FailIf(failed, func(op wrap.Op) bool {
+			return op.Kind == c.fail
+		}))})
 		created, err := d.Prepare()
 		require.NoError(t, err)
 		require.True(t, created)
@@ -209,16 +179,13 @@ func TestDirectoriesOfAFailedOpeningAreRemoved(t *testing.T) {
 		} else {
 			require.NoError(t, err)
 			if c.left {
-				f, err := mem.Create("new/notes.txt")
-				require.NoError(t, err)
-				require.NoError(t, f.Close())
+				fixture.WriteFile(t, mem, "new/notes.txt", nil)
 			}
 			require.NoError(t, d.Abandon())
 		}
 		_, err = mem.Stat("new")
 		require.Equal(t, !c.left, errors.Is(err, fs.ErrNotExist), name)
-		_, err = mem.Stat("new/deep")
-		require.ErrorIs(t, err, fs.ErrNotExist, name)
+		fixture.RequireNone(t, mem, "new/deep")
 	}
 	d := open(t, "db", Options{FS: vfs.NewMem()})
 	require.NoError(t, d.Close(), "nothing is locked")

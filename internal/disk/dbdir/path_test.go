@@ -52,8 +52,7 @@ func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 			storetest.RequireValue(t, d, fixture.Key(i), value(i, home))
 		}
 		require.NoError(t, d.Close())
-		report, err := db.RepairWithReport("db", storetest.Options(vfs.OS))
-		require.NoError(t, err)
+		report := storetest.RepairWith(t, "db", storetest.Options(vfs.OS))
 		require.True(t, report.Healthy)
 		require.True(t, filepath.IsAbs(report.Dir))
 	}

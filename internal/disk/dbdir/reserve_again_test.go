@@ -20,12 +20,9 @@ import (
 func TestTheReserveIsMadeAgainAfterALaterDeleteRange(t *testing.T) {
 	var full atomic.Bool
 	mem := vfs.NewMem()
-	o := storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if full.Load() && op.Kind == wrap.OpWrite {
-			return &wrap.Fault{Err: syscall.ENOSPC}
-		}
-		return nil
-	}))
+	o := storetest.Options(wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOSPC, func(op wrap.Op) bool {
+		return full.Load() && op.Kind == wrap.OpWrite
+	})))
 	o.Limits.DiskReserve = 1000
 	d := storetest.Open(t, o)
 	there := func() bool {

@@ -14,12 +14,9 @@ import (
 func TestAReserveIsMadeFreedAndMadeAgain(t *testing.T) {
 	full := false
 	mem := vfs.NewMem()
-	fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if full && op.Kind == wrap.OpWrite {
-			return &wrap.Fault{Err: syscall.ENOSPC}
-		}
-		return nil
-	})
+	fsys := wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOSPC, func(op wrap.Op) bool {
+		return full && op.Kind == wrap.OpWrite
+	}))
 	require.NoError(t, mem.MkdirAll("db"))
 	size := func() int64 {
 		info, err := mem.Stat("db/RESERVE")
@@ -71,8 +68,7 @@ func TestAReserveIsMadeFreedAndMadeAgain(t *testing.T) {
 
 // By default there is a reserve while the tables are large against it.
 func TestTheDefaultReserveFollowsTheTables(t *testing.T) {
-	mem := vfs.NewMem()
-	require.NoError(t, mem.MkdirAll("db"))
+	mem := with(t)
 	running := func() bool { return false }
 	r := ReserveFor(mem, "db", 0, 24<<20)
 	require.Equal(t, int64(25<<20), r.Size())
@@ -91,8 +87,7 @@ func TestTheDefaultReserveFollowsTheTables(t *testing.T) {
 
 // An attempt fills what is left of the disk, so each next one comes later.
 func TestFailedReservesAreTriedLessOften(t *testing.T) {
-	mem := vfs.NewMem()
-	require.NoError(t, mem.MkdirAll("db"))
+	mem := with(t)
 	r := ReserveFor(wrap.NewFaulty(mem, wrap.FailFrom(0, syscall.ENOSPC)), "db", 100, 0)
 	var attempts []int
 	for i := range 40 {
@@ -116,8 +111,7 @@ func (d *smallDisk) FreeBytes(string) (uint64, error) { return d.free, nil }
 
 // An attempt to make the reserve used the rest of a disk for a moment, in which other writes failed.
 func TestAReserveIsNotMadeOnADiskThatIsNearlyFull(t *testing.T) {
-	mem := vfs.NewMem()
-	require.NoError(t, mem.MkdirAll("db"))
+	mem := with(t)
 	disk := &smallDisk{FS: wrap.NewFaulty(mem, wrap.FailFrom(0, syscall.EIO)), free: 199}
 	r := ReserveFor(disk, "db", 100, 0)
 	running := func() bool { return false }

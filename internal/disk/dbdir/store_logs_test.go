@@ -1,7 +1,6 @@
 package dbdir_test
 
 import (
-	"io/fs"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,10 +17,10 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// withLogDir returns options with the logs in "logs".
-func withLogDir(fsys vfs.FS) *db.Options {
+// logsIn returns options with the logs in another directory.
+func logsIn(fsys vfs.FS, dir string) *db.Options {
 	o := storetest.Options(fsys)
-	o.LogDir = "logs"
+	o.LogDir = dir
 	return o
 }
 
@@ -35,11 +34,23 @@ func putAndCrash(t *testing.T, o *db.Options, mem *vfs.Mem, key string) *vfs.Mem
 	return after
 }
 
+// oldAndNew returns the files after a loss of power: a table has the key "old", and a log in "logs" has "new".
+func oldAndNew(t *testing.T) *vfs.Mem {
+	t.Helper()
+	mem := vfs.NewMem()
+	d := storetest.MustOpen(t, logsIn(mem, "logs"))
+	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), db.Sync))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), db.Sync))
+	after := mem.Crash()
+	require.NoError(t, d.Close())
+	return after
+}
+
 // logsOf returns the names of the logs in a directory.
 func logsOf(t *testing.T, fsys vfs.FS, dir string) (logs []string) {
 	t.Helper()
-	names, err := fsys.List(dir)
-	require.NoError(t, err)
+	names := fixture.List(t, fsys, dir)
 	for _, name := range names {
 		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileLog {
 			logs = append(logs, name)
@@ -55,8 +66,7 @@ func comparerInManifest(t *testing.T, fsys vfs.FS) string {
 	require.ErrorContains(t, err, "comparer")
 	plain := "leveldb.BytewiseComparator"
 	require.ErrorContains(t, err, plain)
-	names, err := fsys.List("db")
-	require.NoError(t, err)
+	names := fixture.List(t, fsys, "db")
 	for _, name := range names {
 		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileManifest && strings.Contains(string(fixture.ReadFile(t, fsys, filepath.Join("db", name))), base.LogDirPrefix+plain) {
 			return base.LogDirPrefix + plain
@@ -72,7 +82,7 @@ func TestLogsMoveAndComeBack(t *testing.T) {
 	mem = putAndCrash(t, storetest.Options(mem), mem, "a")
 	require.NotEmpty(t, logsOf(t, mem, "db"))
 
-	mem = putAndCrash(t, withLogDir(mem), mem, "b")
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "b")
 	require.Len(t, logsOf(t, mem, "logs"), 1)
 	require.Equal(t, base.LogDirPrefix+"leveldb.BytewiseComparator", comparerInManifest(t, mem))
 
@@ -80,8 +90,7 @@ func TestLogsMoveAndComeBack(t *testing.T) {
 	mem = putAndCrash(t, storetest.Options(mem), mem, "c")
 	require.NotEqual(t, before, logsOf(t, mem, "logs"))
 
-	back := storetest.Options(mem)
-	back.LogDir = "db"
+	back := logsIn(mem, "db")
 	d := storetest.MustOpen(t, back)
 	storetest.RequireContent(t, d, "a", "in the log", "b", "in the log", "c", "in the log")
 	require.NoError(t, d.Put([]byte("d"), []byte("back"), db.Sync))
@@ -92,11 +101,9 @@ func TestLogsMoveAndComeBack(t *testing.T) {
 	mem = mem.Crash()
 	require.Len(t, logsOf(t, mem, "db"), 1)
 	require.Equal(t, "leveldb.BytewiseComparator", comparerInManifest(t, mem))
-	left, err := mem.List("logs")
-	require.NoError(t, err)
+	left := fixture.List(t, mem, "logs")
 	require.Empty(t, left)
-	names, err := mem.List("db")
-	require.NoError(t, err)
+	names := fixture.List(t, mem, "db")
 	require.NotContains(t, names, "LOGDIR")
 	d = storetest.Open(t, storetest.Options(mem))
 	storetest.RequireContent(t, d, "a", "in the log", "b", "in the log", "c", "in the log", "d", "back")
@@ -106,24 +113,21 @@ func TestLogsMoveAndComeBack(t *testing.T) {
 func TestLogsDoNotMoveToASecondDirectoryDirectly(t *testing.T) {
 	for _, byHand := range []bool{false, true} {
 		mem := vfs.NewMem()
-		mem = putAndCrash(t, withLogDir(mem), mem, "a")
-		second := storetest.Options(mem)
-		second.LogDir = "second"
+		mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
+		second := logsIn(mem, "second")
 		before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")}
 		_, err := db.Open("db", second)
 		require.ErrorContains(t, err, "second, does not have the logs of the database in db, which are in logs; to move them")
 		_, err = db.RepairWithReport("db", second)
 		require.ErrorContains(t, err, "which are in logs; to move them")
 		require.Equal(t, before, [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")})
-		_, err = mem.Stat("second")
-		require.ErrorIs(t, err, fs.ErrNotExist)
+		fixture.RequireNone(t, mem, "second")
 
 		if byHand {
 			copyFiles(t, mem, "logs", "second")
 			removeDir(t, mem, "logs")
 		} else {
-			back := storetest.Options(mem)
-			back.LogDir = "db"
+			back := logsIn(mem, "db")
 			mem = putAndCrash(t, back, mem, "b")
 			second.FS = fixture.CheckOrder(mem)
 		}
@@ -140,7 +144,7 @@ func TestLogsDoNotMoveToASecondDirectoryDirectly(t *testing.T) {
 // A store with its logs elsewhere is read-only without a change, and counts its logs.
 func TestAReadOnlyStoreWithItsLogsElsewhere(t *testing.T) {
 	mem := vfs.NewMem()
-	mem = putAndCrash(t, withLogDir(mem), mem, "a")
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
 	before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")}
 	o := storetest.Options(mem)
 	o.ReadOnly = true
@@ -159,8 +163,7 @@ func TestAReadOnlyStoreWithItsLogsElsewhere(t *testing.T) {
 func treeOf(t *testing.T, fsys vfs.FS, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	names, err := fsys.List(dir)
-	require.NoError(t, err)
+	names := fixture.List(t, fsys, dir)
 	for _, name := range names {
 		if info, err := fsys.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() && name != base.LockName {
 			files[name] = string(fixture.ReadFile(t, fsys, filepath.Join(dir, name)))
@@ -172,20 +175,13 @@ func treeOf(t *testing.T, fsys vfs.FS, dir string) map[string]string {
 // Without its logs a database is refused and stays as it is. Repair continues without them only if it is
 // asked to, and says so.
 func TestADatabaseWithoutItsLogs(t *testing.T) {
-	mem := vfs.NewMem()
-	d := storetest.MustOpen(t, withLogDir(mem))
-	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), db.Sync))
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), db.Sync))
-	mem = mem.Crash()
-	require.NoError(t, d.Close())
+	mem := oldAndNew(t)
 	for name := range treeOf(t, mem, "logs") {
 		require.NoError(t, mem.Remove(filepath.Join("logs", name)))
 	}
 	before := treeOf(t, mem, "db")
 	for _, logDir := range []string{"", "logs", "elsewhere", "db"} {
-		o := storetest.Options(mem)
-		o.LogDir = logDir
+		o := logsIn(mem, logDir)
 		_, err := db.Open("db", o)
 		require.ErrorContains(t, err, "does not have the logs of the database in db")
 		if logDir != "db" {
@@ -194,14 +190,11 @@ func TestADatabaseWithoutItsLogs(t *testing.T) {
 		}
 		require.Equal(t, before, treeOf(t, mem, "db"))
 	}
-	o := storetest.Options(mem)
-	o.LogDir = "db"
-	report, err := db.RepairWithReport("db", o)
-	require.NoError(t, err)
+	o := logsIn(mem, "db")
+	report := storetest.RepairWith(t, "db", o)
 	require.Equal(t, "logs", report.LogsAbandoned)
 	for _, logDir := range []string{"", "logs"} {
-		o := storetest.Options(mem)
-		o.LogDir = logDir
+		o := logsIn(mem, logDir)
 		d := storetest.MustOpen(t, o)
 		storetest.RequireContent(t, d, "old", "in a table")
 		require.NoError(t, d.Close())
@@ -211,25 +204,24 @@ func TestADatabaseWithoutItsLogs(t *testing.T) {
 // If LOGDIR is lost, the MANIFEST shows that logs are missing.
 func TestADatabaseWithoutItsMark(t *testing.T) {
 	mem := vfs.NewMem()
-	mem = putAndCrash(t, withLogDir(mem), mem, "a")
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
 	require.NoError(t, mem.Remove(filepath.Join("db", "LOGDIR")))
 	_, err := db.Open("db", storetest.Options(mem))
 	require.ErrorContains(t, err, "the file LOGDIR, which says where, is missing")
 	require.ErrorContains(t, db.Repair("db", storetest.Options(mem)), "the file LOGDIR, which says where, is missing")
-	_, err = db.Open("db", withLogDir(mem))
+	_, err = db.Open("db", logsIn(mem, "logs"))
 	require.ErrorContains(t, err, "write LOGDIR again as a copy of LOGS")
 	fixture.WriteFile(t, mem, filepath.Join("db", "LOGDIR"), fixture.ReadFile(t, mem, filepath.Join("logs", "LOGS")))
-	storetest.RequireContent(t, storetest.Open(t, withLogDir(mem)), "a", "in the log")
+	storetest.RequireContent(t, storetest.Open(t, logsIn(mem, "logs")), "a", "in the log")
 }
 
 // Repair reads the logs wherever they are. What it does not need goes to lost, next to the tables.
 func TestRepairReadsLogsElsewhere(t *testing.T) {
 	mem := vfs.NewMem()
-	mem = putAndCrash(t, withLogDir(mem), mem, "a")
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
 	require.NoError(t, mem.Remove(filepath.Join("db", base.CurrentName)))
 	log := logsOf(t, mem, "logs")[0]
-	report, err := db.RepairWithReport("db", storetest.Options(mem))
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, "db", storetest.Options(mem))
 	require.Empty(t, report.LogsAbandoned)
 	require.False(t, report.Healthy)
 	require.Contains(t, treeOf(t, mem, filepath.Join("db", base.LostDir)), log)
@@ -239,19 +231,17 @@ func TestRepairReadsLogsElsewhere(t *testing.T) {
 
 func TestDestroyRemovesLogsElsewhere(t *testing.T) {
 	mem := vfs.NewMem()
-	mem = putAndCrash(t, withLogDir(mem), mem, "a")
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
 	fixture.WriteFile(t, mem, filepath.Join("logs", "notes.txt"), nil)
 	require.NoError(t, db.Destroy("db", storetest.Options(mem)))
-	_, err := mem.Stat("db")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	fixture.RequireNone(t, mem, "db")
 	require.Equal(t, map[string]string{"notes.txt": ""}, treeOf(t, mem, "logs"))
 
 	// The logs may be gone.
-	mem = putAndCrash(t, withLogDir(mem), mem, "a")
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
 	require.NoError(t, mem.Remove(filepath.Join("logs", "LOGS")))
 	require.NoError(t, db.Destroy("db", storetest.Options(mem)))
-	_, err = mem.Stat("db")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	fixture.RequireNone(t, mem, "db")
 	require.Len(t, logsOf(t, mem, "logs"), 1, "their owner is unknown")
 }
 
@@ -273,12 +263,7 @@ func TestAFailedOpenMovesNoLogs(t *testing.T) {
 		mem = putAndCrash(t, storetest.Options(mem), mem, "a")
 		require.NoError(t, vfs.MkdirAllSynced(mem, "logs"))
 		before := treeOf(t, mem, "db")
-		_, err := db.Open("db", withLogDir(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if !fault(op) {
-				return nil
-			}
-			return &wrap.Fault{Err: syscall.ENOSPC}
-		})))
+		_, err := db.Open("db", logsIn(wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOSPC, fault)), "logs"))
 		require.ErrorIs(t, err, db.ErrNoSpace, name)
 		require.Equal(t, before, treeOf(t, mem, "db"), name)
 		require.Empty(t, treeOf(t, mem, "logs"), name)
@@ -286,28 +271,18 @@ func TestAFailedOpenMovesNoLogs(t *testing.T) {
 	mem := vfs.NewMem()
 	mem = putAndCrash(t, storetest.Options(mem), mem, "a")
 	before := treeOf(t, mem, "db")
-	o := withLogDir(mem)
+	o := logsIn(mem, "logs")
 	o.Comparer = &db.Comparer{Name: "other", Compare: db.BytewiseComparer.Compare}
 	_, err := db.Open("db", o)
 	require.ErrorContains(t, err, "comparer")
 	require.Equal(t, before, treeOf(t, mem, "db"))
-	_, err = mem.Stat("logs")
-	require.ErrorIs(t, err, fs.ErrNotExist)
-}
-
-func TestEachDatabaseHasALogDirectoryOfItsOwn(t *testing.T) {
-	mem := vfs.NewMem()
-	storetest.Open(t, withLogDir(mem))
-	_, err := db.Open("second", withLogDir(mem))
-	require.ErrorContains(t, err, "logs, has the logs of another database, that in db")
-	_, err = mem.Stat("second")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	fixture.RequireNone(t, mem, "logs")
 }
 
 // Rotated logs are removed in the other directory as usual.
 func TestLogsElsewhereAreRemovedAfterFlushes(t *testing.T) {
 	mem := vfs.NewMem()
-	d := storetest.Open(t, withLogDir(mem))
+	d := storetest.Open(t, logsIn(mem, "logs"))
 	for i := range 5 {
 		storetest.Fill(t, d, 100*i, 100*i+100)
 		require.NoError(t, d.Flush())

@@ -21,8 +21,7 @@ import (
 // putIn opens the database in dir with its logs in logDir, puts keys, and closes it.
 func putIn(t *testing.T, fsys vfs.FS, dir, logDir string, keys ...string) {
 	t.Helper()
-	o := storetest.Options(fsys)
-	o.LogDir = logDir
+	o := logsIn(fsys, logDir)
 	d, err := db.Open(dir, o)
 	require.NoError(t, err)
 	for _, key := range keys {
@@ -57,19 +56,11 @@ func copyFiles(t *testing.T, fsys vfs.FS, from, to string) {
 // removeDir removes a directory of files.
 func removeDir(t *testing.T, fsys vfs.FS, dir string) {
 	t.Helper()
-	names, err := fsys.List(dir)
-	require.NoError(t, err)
+	names := fixture.List(t, fsys, dir)
 	for _, name := range names {
 		require.NoError(t, fsys.Remove(filepath.Join(dir, name)))
 	}
 	require.NoError(t, fsys.Remove(dir))
-}
-
-// withOwnLogDir returns options that bring the logs of the database in "db" back.
-func withOwnLogDir(fsys vfs.FS) *db.Options {
-	o := storetest.Options(fsys)
-	o.LogDir = "db"
-	return o
 }
 
 // The bug: a database whose own logs were elsewhere had no log and no LOGS in its directory, so another
@@ -78,13 +69,11 @@ func TestADatabaseIsNoLogDirectory(t *testing.T) {
 	mem := vfs.NewMem()
 	putIn(t, mem, "second", "second logs", "b")
 	before := treeOf(t, mem, "second")
-	o := storetest.Options(mem)
-	o.LogDir = "second"
+	o := logsIn(mem, "second")
 	_, err := db.Open("db", o)
 	require.ErrorContains(t, err, "sievedb: Options.LogDir, second, has a database of its own")
 	require.Equal(t, before, treeOf(t, mem, "second"))
-	_, err = mem.Stat("db")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	fixture.RequireNone(t, mem, "db")
 	requireKeys(t, mem, "second", "b")
 }
 
@@ -105,7 +94,7 @@ func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
 			if op.Index != at {
 				return nil
 			}
-			d, err := db.Open("db", withLogDir(mem))
+			d, err := db.Open("db", logsIn(mem, "logs"))
 			if err == nil {
 				intruded = true
 				require.NoError(t, d.Put([]byte("a"), nil, db.Sync))
@@ -113,7 +102,7 @@ func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
 			}
 			return nil
 		})
-		d, err := db.Open("second", withLogDir(hook))
+		d, err := db.Open("second", logsIn(hook, "logs"))
 		if intruded {
 			require.ErrorContains(t, err, "sievedb: Options.LogDir, logs, has ", "operation %d", at)
 			requireKeys(t, mem, "db", "a")
@@ -136,7 +125,7 @@ func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
 // The bug: Repair made the log directory a database, and Destroy removed the logs.
 func TestALogDirectoryIsNoDatabase(t *testing.T) {
 	mem := vfs.NewMem()
-	mem = putAndCrash(t, withLogDir(mem), mem, "a")
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
 	before := treeOf(t, mem, "logs")
 	for name, use := range map[string]func(o *db.Options) error{
 		"Open":         func(o *db.Options) error { _, err := db.Open("logs", o); return err },
@@ -156,7 +145,7 @@ func TestALogDirectoryIsNoDatabase(t *testing.T) {
 // not be read counted as lost.
 func TestAFailedRepairAbandonsNoLogs(t *testing.T) {
 	start := vfs.NewMem()
-	start = putAndCrash(t, withLogDir(start), start, "a")
+	start = putAndCrash(t, logsIn(start, "logs"), start, "a")
 	for name, away := range map[string]error{"unreadable": syscall.EIO, "missing": fs.ErrNotExist} {
 		t.Run(name, func(t *testing.T) {
 			mem := start.Crash()
@@ -171,11 +160,11 @@ func TestAFailedRepairAbandonsNoLogs(t *testing.T) {
 				}
 				return nil
 			})
-			require.Error(t, db.Repair("db", withOwnLogDir(fsys)))
+			require.Error(t, db.Repair("db", logsIn(fsys, "db")))
 			require.Equal(t, before, treeOf(t, mem, "db"))
 			if name == "unreadable" {
 				full = false
-				require.ErrorIs(t, db.Repair("db", withOwnLogDir(fsys)), syscall.EIO)
+				require.ErrorIs(t, db.Repair("db", logsIn(fsys, "db")), syscall.EIO)
 			}
 			requireKeys(t, mem, "db", "a") // the device is back
 		})
@@ -184,13 +173,7 @@ func TestAFailedRepairAbandonsNoLogs(t *testing.T) {
 
 // The bug: without LOGDIR and LOGS, Open and Repair refused the database, whatever LogDir was.
 func TestRepairWithoutMarks(t *testing.T) {
-	start := vfs.NewMem()
-	d := storetest.MustOpen(t, withLogDir(start))
-	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), db.Sync))
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), db.Sync))
-	start = start.Crash()
-	require.NoError(t, d.Close())
+	start := oldAndNew(t)
 	for name, prepare := range map[string]func(t *testing.T, mem *vfs.Mem){
 		"missing": func(*testing.T, *vfs.Mem) {},
 		"damaged": func(t *testing.T, mem *vfs.Mem) {
@@ -208,13 +191,11 @@ func TestRepairWithoutMarks(t *testing.T) {
 			require.NoError(t, mem.Remove(filepath.Join("db", "LOGDIR")))
 			prepare(t, mem)
 			for _, logDir := range []string{"", "db", "logs"} {
-				o := storetest.Options(mem)
-				o.LogDir = logDir
+				o := logsIn(mem, logDir)
 				_, err := db.Open("db", o)
 				require.ErrorContains(t, err, "repair the database with its own directory as Options.LogDir")
 			}
-			report, err := db.RepairWithReport("db", withOwnLogDir(mem))
-			require.NoError(t, err)
+			report := storetest.RepairWith(t, "db", logsIn(mem, "db"))
 			require.Equal(t, "unknown", report.LogsAbandoned)
 			if name == "logs moved by hand" {
 				requireKeys(t, mem, "db", "old", "new")
@@ -228,21 +209,14 @@ func TestRepairWithoutMarks(t *testing.T) {
 	plain := vfs.NewMem()
 	putIn(t, plain, "db", "", "a")
 	before := treeOf(t, plain, "db")
-	report, err := db.RepairWithReport("db", withOwnLogDir(plain))
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, "db", logsIn(plain, "db"))
 	require.Empty(t, report.LogsAbandoned)
 	require.Equal(t, before, treeOf(t, plain, "db"), "a sound database does not change")
 }
 
 // A repair without the logs fails at any operation. Either it has no effect, or a second one completes it.
 func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
-	start := vfs.NewMem()
-	d := storetest.MustOpen(t, withLogDir(start))
-	require.NoError(t, d.Put([]byte("old"), []byte("in a table"), db.Sync))
-	require.NoError(t, d.Flush())
-	require.NoError(t, d.Put([]byte("new"), []byte("in the log"), db.Sync))
-	start = start.Crash()
-	require.NoError(t, d.Close())
+	start := oldAndNew(t)
 	repair := func(mem *vfs.Mem, fault func(wrap.Op) *wrap.Fault) (uint64, error) {
 		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 			if op.Name == "logs" || filepath.Dir(op.Name) == "logs" {
@@ -250,7 +224,7 @@ func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
 			}
 			return fault(op)
 		})
-		err := db.Repair("db", withOwnLogDir(fsys))
+		err := db.Repair("db", logsIn(fsys, "db"))
 		return fsys.Ops(), err
 	}
 	ops, err := repair(start.Crash(), func(wrap.Op) *wrap.Fault { return nil })
@@ -285,21 +259,16 @@ func TestDestroyFindsTheRecordedLogs(t *testing.T) {
 	mem := vfs.NewMem()
 	putIn(t, mem, "db", "logs", "a")
 	putIn(t, mem, "second", "second logs", "b")
-	unreadable := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if strings.HasPrefix(op.Name, "logs") {
-			return &wrap.Fault{Err: syscall.EIO}
-		}
-		return nil
-	})
+	unreadable := wrap.NewFaulty(mem, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool {
+		return strings.HasPrefix(op.Name, "logs")
+	}))
 	require.ErrorIs(t, db.Destroy("db", storetest.Options(unreadable)), syscall.EIO)
 	requireKeys(t, mem, "db", "a")
 
-	o := storetest.Options(mem)
-	o.LogDir = "second logs"
+	o := logsIn(mem, "second logs")
 	require.NoError(t, db.Destroy("db", o))
 	for _, dir := range []string{"db", "logs"} {
-		_, err := mem.Stat(dir)
-		require.ErrorIs(t, err, fs.ErrNotExist, dir)
+		fixture.RequireNone(t, mem, dir)
 	}
 	requireKeys(t, mem, "second", "b")
 	putIn(t, mem, "db", "logs")
@@ -315,8 +284,7 @@ func TestDestroyKeepsTheLogsOfAMovedDatabase(t *testing.T) {
 	copyFiles(t, mem, "moved", "copy")
 	before := treeOf(t, mem, "copy")
 	for _, logDir := range []string{"", "copy", "none"} {
-		o := storetest.Options(mem)
-		o.LogDir = logDir
+		o := logsIn(mem, logDir)
 		require.ErrorContains(t, db.Destroy("copy", o), "nothing was removed")
 		require.Equal(t, before, treeOf(t, mem, "copy"))
 	}
@@ -326,9 +294,8 @@ func TestDestroyKeepsTheLogsOfAMovedDatabase(t *testing.T) {
 	requireKeys(t, undecided, "moved", "a")
 	require.NoError(t, db.Destroy("moved", storetest.Options(undecided)), "it was opened there")
 
-	require.NoError(t, db.Destroy("copy", withLogDir(mem)))
-	_, err := mem.Stat("logs")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, db.Destroy("copy", logsIn(mem, "logs")))
+	fixture.RequireNone(t, mem, "logs")
 }
 
 // The bug: an opening that failed left the directories that it had made.
@@ -360,11 +327,9 @@ func TestAFailedOpenLeavesNoDirectories(t *testing.T) {
 		if c.fail == nil {
 			require.ErrorContains(t, err, "sievedb: ", name)
 		}
-		names, err := mem.List(".")
-		require.NoError(t, err)
+		names := fixture.List(t, mem, ".")
 		require.Equal(t, []string{"file", "there"}, names, name)
-		names, err = mem.List("there")
-		require.NoError(t, err)
+		names = fixture.List(t, mem, "there")
 		require.Empty(t, names, name)
 	}
 }
@@ -375,9 +340,8 @@ func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
 	putIn(t, mem, "db", "logs", "a1")
 	copyFiles(t, mem, "logs", "old")
-	mem = putAndCrash(t, withLogDir(mem), mem, "a2")
-	o := storetest.Options(mem)
-	o.LogDir = "old"
+	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a2")
+	o := logsIn(mem, "old")
 	before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "old")}
 	for _, readOnly := range []bool{false, true} {
 		o.ReadOnly = readOnly
@@ -396,10 +360,8 @@ func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
 	require.NotEmpty(t, d.OpenReport().MissingLog)
 	require.NoError(t, d.Close())
 
-	o = storetest.Options(lost)
-	o.LogDir = "old"
-	report, err := db.RepairWithReport("db", o)
-	require.NoError(t, err)
+	o = logsIn(lost, "old")
+	report := storetest.RepairWith(t, "db", o)
 	require.False(t, report.Healthy)
 	putIn(t, lost, "db", "old")
 	requireKeys(t, lost, "db", "a1")
@@ -412,6 +374,5 @@ func TestAComparerIsNotNamedLikeTheMark(t *testing.T) {
 	o.Comparer = &db.Comparer{Name: base.LogDirPrefix + "mine", Compare: db.BytewiseComparer.Compare}
 	_, err := db.Open("db", o)
 	require.ErrorContains(t, err, `that does not begin with "sievedb.LogDir:"`)
-	_, err = mem.Stat("db")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	fixture.RequireNone(t, mem, "db")
 }

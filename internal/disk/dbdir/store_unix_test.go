@@ -20,8 +20,7 @@ func TestALinkToTheOwnDirectoryBringsTheLogsBack(t *testing.T) {
 	dir, link, logs := filepath.Join(root, "db"), filepath.Join(root, "link"), filepath.Join(root, "logs")
 	putIn(t, vfs.OS, dir, logs, "a")
 	require.NoError(t, os.Symlink(dir, link))
-	o := storetest.Options(nil)
-	o.LogDir = link
+	o := logsIn(nil, link)
 	require.NoError(t, db.Repair(dir, o))
 	putIn(t, vfs.OS, dir, link, "b")
 	require.NotEmpty(t, logsOf(t, vfs.OS, dir))
@@ -29,8 +28,7 @@ func TestALinkToTheOwnDirectoryBringsTheLogsBack(t *testing.T) {
 
 	putIn(t, vfs.OS, dir, logs)
 	removeDir(t, vfs.OS, logs)
-	report, err := db.RepairWithReport(dir, o)
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, dir, o)
 	require.Equal(t, logs, report.LogsAbandoned)
 
 	later := filepath.Join(root, "later")
@@ -45,8 +43,7 @@ func TestALinkThatLeadsNowhereIsNoLogDirectory(t *testing.T) {
 	root := t.TempDir()
 	link := filepath.Join(root, "link")
 	require.NoError(t, os.Symlink(filepath.Join(root, "nowhere"), link))
-	o := storetest.Options(nil)
-	o.LogDir = link
+	o := logsIn(nil, link)
 	_, err := db.Open(filepath.Join(root, "new", "deep"), o)
 	require.ErrorContains(t, err, "sievedb: creating the directory "+link)
 	names, err := vfs.OS.List(root)

@@ -58,8 +58,7 @@ func TestDiskUsageCountsEachFileOnce(t *testing.T) {
 // sizeOfFiles adds up the sizes of the files in the database's directory, without that of lost files.
 func sizeOfFiles(t *testing.T, mem *vfs.Mem) (total uint64) {
 	t.Helper()
-	names, err := mem.List("db")
-	require.NoError(t, err)
+	names := fixture.List(t, mem, "db")
 	for _, name := range names {
 		info, err := mem.Stat(filepath.Join("db", name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -90,12 +89,9 @@ func TestDiskUsageReturnsErrorsOfTheFileSystem(t *testing.T) {
 	mem := vfs.NewMem()
 	failing := false
 	fail := wrap.OpKind(0)
-	o := storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if failing && op.Kind == fail {
-			return &wrap.Fault{}
-		}
-		return nil
-	}))
+	o := storetest.Options(wrap.NewFaulty(mem, wrap.FailIf(nil, func(op wrap.Op) bool {
+		return failing && op.Kind == fail
+	})))
 	d := storetest.Open(t, o)
 	for _, fail = range []wrap.OpKind{wrap.OpList, wrap.OpStat} {
 		failing = true

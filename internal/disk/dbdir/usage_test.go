@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -22,11 +23,7 @@ func directory(t *testing.T) *vfs.Mem {
 		"000006.dbtmp", "unknown", filepath.Join(base.LostDir, "000007.ldb"), filepath.Join(base.LostDir, "000008.log"),
 		filepath.Join(base.ChangesDir, "1-2.log"),
 	} {
-		f, err := mem.Create(filepath.Join("db", name))
-		require.NoError(t, err)
-		_, err = f.Write(make([]byte, 1<<i))
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
+		fixture.WriteFile(t, mem, filepath.Join("db", name), make([]byte, 1<<i))
 	}
 	return mem
 }

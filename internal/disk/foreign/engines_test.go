@@ -1,7 +1,6 @@
 package foreign_test
 
 import (
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,8 +20,7 @@ import (
 // filesIn returns the files of the directory "db", including LOCK.
 func filesIn(t testing.TB, fsys vfs.FS) foreigntest.Files {
 	t.Helper()
-	names, err := fsys.List("db")
-	require.NoError(t, err)
+	names := fixture.List(t, fsys, "db")
 	files := foreigntest.Files{}
 	for _, name := range names {
 		files[name] = string(fixture.ReadFile(t, fsys, filepath.Join("db", name)))
@@ -99,8 +97,7 @@ func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 			storetest.Fill(t, d, 0, 2000)
 			require.NoError(t, d.Flush())
 			require.NoError(t, d.Close())
-			names, err := mem.List("db")
-			require.NoError(t, err)
+			names := fixture.List(t, mem, "db")
 			for _, name := range names {
 				if lost != "" && strings.HasPrefix(name, lost) {
 					require.NoError(t, mem.Remove(filepath.Join("db", name)))
@@ -121,8 +118,7 @@ func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 			require.NoError(t, d.Close())
 			require.Subset(t, namesIn(t, mem), slices.Sorted(maps.Keys(strays)))
 			require.NoError(t, db.Destroy("db", storetest.Options(mem)))
-			_, err = mem.Stat("db/CURRENT")
-			require.ErrorIs(t, err, fs.ErrNotExist)
+			fixture.RequireNone(t, mem, "db/CURRENT")
 		})
 	}
 }
@@ -130,8 +126,7 @@ func TestStrayFilesOfOtherEnginesDoNotMatter(t *testing.T) {
 // namesIn returns the names in the directory "db".
 func namesIn(t testing.TB, fsys vfs.FS) []string {
 	t.Helper()
-	names, err := fsys.List("db")
-	require.NoError(t, err)
+	names := fixture.List(t, fsys, "db")
 	return names
 }
 

@@ -2,9 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"encoding/hex"
-	"os"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -17,15 +14,7 @@ import (
 )
 
 func TestCloseMarkVector(t *testing.T) {
-	text, err := os.ReadFile("testdata/closed.hex")
-	require.NoError(t, err)
-	var want []byte
-	for line := range strings.Lines(string(text)) {
-		digits, _, _ := strings.Cut(line, "#")
-		b, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
-		require.NoError(t, err, line)
-		want = append(want, b...)
-	}
+	want := hexVector(t, "testdata/closed.hex")
 	mark := CloseMark{Log: FileMark{12, 70000, 0x04030201}, Manifest: FileMark{11, 300, 0x08070605}, Begin: 0x0c0b0a09, LastSeq: 1000}
 	require.Equal(t, want, mark.Encode())
 	got, err := DecodeCloseMark(want)

@@ -117,12 +117,10 @@ func TestDamageToTheLastRecordOfAClosedLogIsCorruption(t *testing.T) {
 				"without the mark, a crash may have left this log")
 
 			mem := fixture.ImageFS(t, damaged)
-			report, err := db.RepairWithReport("db", &db.Options{FS: mem})
-			require.NoError(t, err)
+			report := storetest.RepairWith(t, "db", &db.Options{FS: mem})
 			require.False(t, report.Healthy)
 			require.NoError(t, openAndClose(mem), "a repaired database opens")
-			report, err = db.RepairWithReport("db", &db.Options{FS: mem})
-			require.NoError(t, err)
+			report = storetest.RepairWith(t, "db", &db.Options{FS: mem})
 			require.True(t, report.Healthy, report.String())
 		})
 	}
@@ -147,8 +145,7 @@ func TestAMissingLogOfAClosedDatabaseIsCorruption(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	mem := fixture.ImageFS(t, im.With(log, nil))
-	report, err := db.RepairWithReport("db", &db.Options{FS: mem})
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, "db", &db.Options{FS: mem})
 	require.Equal(t, db.FileMissing, storetest.FateOf(t, report, log).Fate)
 	require.NoError(t, openAndClose(mem))
 
@@ -288,12 +285,9 @@ func TestAFailureToWriteTheCloseMarkLosesNoData(t *testing.T) {
 		mem := vfs.NewMem()
 		var seen atomic.Int64
 		var closing atomic.Bool
-		d, err := db.Open("db", &db.Options{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if closing.Load() && op.Kind != wrap.OpClose && seen.Add(1) == n+1 {
-				return &wrap.Fault{}
-			}
-			return nil
-		})})
+		d, err := db.Open("db", &db.Options{FS: wrap.NewFaulty(mem, wrap.FailIf(nil, func(op wrap.Op) bool {
+			return closing.Load() && op.Kind != wrap.OpClose && seen.Add(1) == n+1
+		}))})
 		require.NoError(t, err)
 		require.NoError(t, d.Put(fixture.Key(0), fixture.Value(0), db.Sync))
 		closing.Store(true)

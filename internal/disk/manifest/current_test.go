@@ -21,16 +21,7 @@ func TestCurrentVectorRoundTrips(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("db"))
 	require.NoError(t, writeCurrent(mem, "db", 11))
-	f, err := mem.Open(filepath.Join("db", "CURRENT"))
-	require.NoError(t, err)
-	defer f.Close()
-	size, err := f.Size()
-	require.NoError(t, err)
-	require.EqualValues(t, len(want), size)
-	got := make([]byte, size)
-	_, err = f.ReadAt(got, 0)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
+	require.Equal(t, string(want), string(readFile(t, mem, filepath.Join("db", "CURRENT"))))
 
 	again, err := readCurrent(mem, "db")
 	require.NoError(t, err)
@@ -70,12 +61,7 @@ func TestCurrentIsNotReplacedAfterAFailedStep(t *testing.T) {
 		mem := vfs.NewMem()
 		require.NoError(t, mem.MkdirAll("db"))
 		require.NoError(t, writeCurrent(mem, "db", 11))
-		err := writeCurrent(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if op.Kind != kind {
-				return nil
-			}
-			return &wrap.Fault{Err: failed}
-		}), "db", 12)
+		err := writeCurrent(wrap.NewFaulty(mem, wrap.FailIf(failed, func(op wrap.Op) bool { return op.Kind == kind })), "db", 12)
 		require.ErrorIs(t, err, failed, kind)
 		require.False(t, IsUncertain(err))
 		name, err := readCurrent(mem, "db")

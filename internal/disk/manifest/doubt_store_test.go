@@ -81,8 +81,7 @@ func TestRepairRestoresTheTablesOfLostEdits(t *testing.T) {
 	ends := fixture.RecordEnds(whole)
 	for n := ends[0]; n < len(whole); n++ {
 		mem := fixture.ImageFS(t, im.With(name, whole[:n]))
-		report, err := db.RepairWithReport("db", &db.Options{FS: mem})
-		require.NoError(t, err)
+		report := storetest.RepairWith(t, "db", &db.Options{FS: mem})
 		require.False(t, report.Healthy)
 		if n >= ends[len(ends)-2] {
 			require.NotEqual(t, db.FileUnused, storetest.FateOf(t, report, loaded[0]).Fate, "at %d", n)
@@ -273,8 +272,7 @@ func TestACurrentThatNamesAnOlderManifestThanWasClosedIsCorruption(t *testing.T)
 	require.ErrorContains(t, err, oldName)
 	require.ErrorContains(t, err, name)
 	require.Equal(t, im, fixture.Image(t, mem))
-	_, err = db.RepairWithReport("db", &db.Options{FS: mem})
-	require.NoError(t, err)
+	_ = storetest.RepairWith(t, "db", &db.Options{FS: mem})
 	d = storetest.Open(t, &db.Options{FS: mem})
 	for k := range 10 {
 		storetest.RequireValue(t, d, fixture.Key(k), fixture.Value(k))

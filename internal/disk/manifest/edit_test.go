@@ -2,12 +2,14 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/hex"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 func ikey(user string, seq uint64) []byte {
@@ -20,15 +22,10 @@ func hexVector(t *testing.T, path string) []byte {
 	require.NoError(t, err)
 	var b []byte
 	for line := range strings.Lines(string(text)) {
-		hex, _, _ := strings.Cut(line, "#")
-		for _, field := range strings.Fields(hex) {
-			require.Len(t, field, 2, "line %q", line)
-			var v byte
-			for _, c := range []byte(field) {
-				v = v<<4 | byte(strings.IndexByte("0123456789abcdef", c))
-			}
-			b = append(b, v)
-		}
+		digits, _, _ := strings.Cut(line, "#")
+		bytes, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
+		require.NoError(t, err, line)
+		b = append(b, bytes...)
 	}
 	return b
 }

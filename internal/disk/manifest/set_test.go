@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/vfstest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -29,6 +30,23 @@ func beginSet(t *testing.T, o SetOptions) *Set {
 func files(v *Version) (nums []uint64) {
 	v.Files(func(_ int, f *FileMeta) { nums = append(nums, f.Num) })
 	return nums
+}
+
+func readFile(t *testing.T, fsys vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fsys.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	return []byte(vfstest.Content(t, f))
+}
+
+func writeFile(t *testing.T, fsys vfs.FS, path string, data []byte) {
+	t.Helper()
+	f, err := vfs.Replace(fsys, path)
+	require.NoError(t, err)
+	_, err = f.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 }
 
 func TestAppliedEditsAreLoaded(t *testing.T) {
@@ -123,20 +141,8 @@ func TestOnlyACutLastEditIsDropped(t *testing.T) {
 		require.NoError(t, s.Apply(&Edit{Added: []LevelFile{{0, file(n, "a", "b", 1)}}}, nil))
 	}
 	path := filepath.Join("db", base.FileName(base.FileManifest, s.ManifestNum()))
-	f, err := mem.Open(path)
-	require.NoError(t, err)
-	size, err := f.Size()
-	require.NoError(t, err)
-	whole := make([]byte, size)
-	_, err = f.ReadAt(whole, 0)
-	require.NoError(t, err)
-	put := func(b []byte) {
-		w, err := vfs.Replace(mem, path)
-		require.NoError(t, err)
-		_, err = w.Write(b)
-		require.NoError(t, err)
-	}
-	put(whole[:size-1])
+	whole := readFile(t, mem, path)
+	writeFile(t, mem, path, whole[:len(whole)-1])
 	again, st, err := Load(testSet(mem))
 	require.NoError(t, err)
 	require.Len(t, files(again.Current()), 2)
@@ -145,7 +151,7 @@ func TestOnlyACutLastEditIsDropped(t *testing.T) {
 	for i := range whole {
 		flipped := append([]byte(nil), whole...)
 		flipped[i] ^= 1 << (i % 8)
-		put(flipped)
+		writeFile(t, mem, path, flipped)
 		_, _, err := Load(testSet(mem))
 		require.ErrorIs(t, err, base.ErrCorruption, "byte %d", i)
 	}

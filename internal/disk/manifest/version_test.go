@@ -6,8 +6,9 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // file describes a table of the given user keys, with sequence number 1 unless a test sets others.
@@ -93,12 +94,6 @@ func TestOverlappingBoundsAreInclusive(t *testing.T) {
 		0: {file(9, "a", "m", 1), file(8, "k", "z", 1)},
 		1: {file(1, "a", "c", 1), file(2, "e", "g", 1), file(3, "i", "k", 1)},
 	})
-	nums := func(files []*FileMeta) (n []uint64) {
-		for _, f := range files {
-			n = append(n, f.Num)
-		}
-		return n
-	}
 	for _, c := range []struct {
 		level        int
 		start, limit string
@@ -112,11 +107,11 @@ func TestOverlappingBoundsAreInclusive(t *testing.T) {
 		{0, "a", "b", []uint64{9}},
 	} {
 		t.Run(fmt.Sprintf("level %d from %s to %s", c.level, c.start, c.limit), func(t *testing.T) {
-			require.Equal(t, c.want, nums(v.Overlapping(c.level, []byte(c.start), []byte(c.limit))))
+			require.Equal(t, c.want, numsOf(v.Overlapping(c.level, []byte(c.start), []byte(c.limit))))
 		})
 	}
-	require.Equal(t, []uint64{1, 2, 3}, nums(v.Overlapping(1, nil, nil)))
-	require.Equal(t, []uint64{9, 8}, nums(v.Overlapping(0, nil, nil)), "level 0 newest first")
+	require.Equal(t, []uint64{1, 2, 3}, numsOf(v.Overlapping(1, nil, nil)))
+	require.Equal(t, []uint64{9, 8}, numsOf(v.Overlapping(0, nil, nil)), "level 0 newest first")
 }
 
 func TestWithinExcludesTheLimit(t *testing.T) {
@@ -141,17 +136,18 @@ func TestWithinExcludesTheLimit(t *testing.T) {
 		{2, "", "k", []uint64{4}}, {2, "", "k\x00", []uint64{4, 5, 6}}, {2, "k", "l", []uint64{4, 5, 6}}, {2, "k", "k", []uint64{4}},
 	} {
 		t.Run(fmt.Sprintf("level %d from %q to %q", c.level, c.start, c.limit), func(t *testing.T) {
-			var start, limit []byte
-			if c.start != "" {
-				start = []byte(c.start)
-			}
-			if c.limit != "" {
-				limit = []byte(c.limit)
-			}
-			require.Equal(t, c.want, numsOf(v.Within(c.level, start, limit)))
+			require.Equal(t, c.want, numsOf(v.Within(c.level, bound(c.start), bound(c.limit))))
 		})
 	}
 	require.Equal(t, []uint64{1, 2, 3}, numsOf(v.Within(1, nil, nil)), "the version is unchanged")
+}
+
+// bound returns a bound, nil for "".
+func bound(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
 }
 
 func TestOverlapsUser(t *testing.T) {
@@ -164,12 +160,6 @@ func TestOverlapsUser(t *testing.T) {
 		{"a", "e", false}, {"a", "f", true}, {"", "e", false}, {"", "f", true},
 		{"m", "z", true}, {"n", "z", false}, {"m", "", true}, {"n", "", false},
 	} {
-		bound := func(s string) []byte {
-			if s == "" {
-				return nil
-			}
-			return []byte(s)
-		}
 		require.Equal(t, c.want, f.OverlapsUser(base.Bytewise, bound(c.start), bound(c.limit)), "%+v", c)
 	}
 }

@@ -59,8 +59,7 @@ func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
 				errs++
 			}
 			require.Greater(t, errs, keys/3)
-			it, err := d.NewIterator(nil)
-			require.NoError(t, err)
+			it := storetest.Iter(t, d, nil)
 			n := 0
 			for k := range it.All() {
 				require.Equal(t, string(fixture.Key(n)), string(k))

@@ -56,8 +56,7 @@ func TestABoundedScanInAHoleReadsNoBlock(t *testing.T) {
 				d, reads := openTables(t, o, c.ranges...)
 				fillHoles(t, d, tables, groups)
 				scan := func(g int) (keys, read int) {
-					it, err := d.NewIterator(group(g))
-					require.NoError(t, err)
+					it := storetest.Iter(t, d, group(g))
 					reads.Take()
 					n := len(storetest.Walk(t, it, backward))
 					require.NoError(t, it.Close())
@@ -100,8 +99,7 @@ func TestATombstoneIsNotSkipped(t *testing.T) {
 	}
 	require.NoError(t, d.Flush())
 	for _, backward := range []bool{false, true} {
-		it, err := d.NewIterator(group(4))
-		require.NoError(t, err)
+		it := storetest.Iter(t, d, group(4))
 		require.Empty(t, storetest.Walk(t, it, backward))
 		require.NoError(t, it.Close())
 	}
@@ -113,8 +111,7 @@ func TestIteratorsWithoutBothBoundsQueryNoRangeFilter(t *testing.T) {
 	fillHoles(t, d, 2, 20)
 	for _, o := range []*db.IterOptions{nil, {LowerBound: []byte("grp0000003")}, {UpperBound: []byte("grp0000003")}} {
 		for _, backward := range []bool{false, true} {
-			it, err := d.NewIterator(o)
-			require.NoError(t, err)
+			it := storetest.Iter(t, d, o)
 			storetest.Walk(t, it, backward)
 			require.NoError(t, it.Close())
 		}
@@ -176,8 +173,7 @@ func TestUpgradeFiltersGivesTablesTheRangeFilters(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 0, again.Upgraded)
 	require.Equal(t, 3, again.Current)
-	it, err := d.NewIterator(group(5))
-	require.NoError(t, err)
+	it := storetest.Iter(t, d, group(5))
 	require.Empty(t, storetest.Walk(t, it, false))
 	require.NoError(t, it.Close())
 	require.EqualValues(t, 3, d.Metrics().Total().RangeNegatives)
@@ -347,8 +343,7 @@ func TestFilterReportsIncludeRangeFilters(t *testing.T) {
 	d, _ := openTables(t, o, fixture.PrefixOfTen)
 	fillHoles(t, d, 3, 20)
 	for g := range 19 {
-		it, err := d.NewIterator(group(g))
-		require.NoError(t, err)
+		it := storetest.Iter(t, d, group(g))
 		storetest.Walk(t, it, false)
 		require.NoError(t, it.Close())
 	}

@@ -52,16 +52,13 @@ func TestEachTableUsesTheBestOfItsFilters(t *testing.T) {
 				require.Equal(t, 1, m.Tables.WithoutFilter)
 			}
 			for i := 0; i < 700; i += 100 {
-				x, err := d.Explain(fixture.Key(i))
-				require.NoError(t, err)
+				x := storetest.Explain(t, d, fixture.Key(i))
 				step := x.Steps[len(x.Steps)-1]
 				require.True(t, step.Found)
 				require.Equal(t, step.Filter == "none", step.FilterPolicy == "")
 				require.Contains(t, x.String(), step.FilterPolicy)
 			}
-			report, err := d.Check(t.Context())
-			require.NoError(t, err)
-			require.Empty(t, report.Faults)
+			storetest.RequireNoFaults(t, d)
 		})
 	}
 }

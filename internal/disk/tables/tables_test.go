@@ -91,7 +91,8 @@ func TestMergedRunsAreInOrder(t *testing.T) {
 	})
 }
 
-func TestAStrictMergeRejectsDifferingTwins(t *testing.T) {
+// mergeOfTwins returns a strict merge of ten keys, of which one has two values.
+func mergeOfTwins(t *testing.T) *MergingIter {
 	s := newShelf(t, 100)
 	a, b := numbered(0, 10, 1), numbered(5, 6, 1)
 	b[0].Value = []byte("another")
@@ -101,6 +102,11 @@ func TestAStrictMergeRejectsDifferingTwins(t *testing.T) {
 	}
 	it.Init(base.Bytewise)
 	it.SetStrict()
+	return it
+}
+
+func TestAStrictMergeRejectsDifferingTwins(t *testing.T) {
+	it := mergeOfTwins(t)
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		n++
@@ -115,15 +121,7 @@ func TestAStrictMergeRejectsDifferingTwins(t *testing.T) {
 // A step to another key that meets differing twins moves the iterator to its end: the caller, which
 // takes that for a step that was not possible, calls Next.
 func TestNextAfterNextDistinctHasFailed(t *testing.T) {
-	s := newShelf(t, 100)
-	a, b := numbered(0, 10, 1), numbered(5, 6, 1)
-	b[0].Value = []byte("another")
-	it := new(MergingIter)
-	for _, entries := range [][]itertest.Entry{a, b} {
-		it.Add(NewLevelIter(s.cache, base.Bytewise, s.write(t, entries, 100), sstable.IterOptions{}))
-	}
-	it.Init(base.Bytewise)
-	it.SetStrict()
+	it := mergeOfTwins(t)
 	require.True(t, it.First() && it.Next())
 	quick := 0
 	for it.NextDistinct() {

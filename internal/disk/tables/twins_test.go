@@ -58,8 +58,7 @@ func TestTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 		func(it *db.Iterator) bool { return it.First() && it.SeekGE([]byte("b")) },
 		func(it *db.Iterator) bool { return it.SeekLT([]byte("c")) },
 	} {
-		it, err := d.NewIterator(nil)
-		require.NoError(t, err)
+		it := storetest.Iter(t, d, nil)
 		require.False(t, move(it))
 		require.ErrorIs(t, it.Close(), db.ErrCorruption)
 	}
@@ -75,8 +74,7 @@ func TestStepsToUnequalTwinsAreCorruption(t *testing.T) {
 		3: {fixture.Put("a", 1, "1"), fixture.Put("aa", 2, "2"), fixture.Put("ab", 3, "3"), fixture.Put("b", 4, "4"), fixture.Put("c", 5, "5")},
 		4: {fixture.Put("b", 4, "another"), fixture.Put("d", 6, "6")},
 	}).FS(t)))
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
+	it := storetest.Iter(t, d, nil)
 	n := 0
 	for it.Next() {
 		n++
@@ -86,7 +84,7 @@ func TestStepsToUnequalTwinsAreCorruption(t *testing.T) {
 	require.False(t, it.Next())
 	require.False(t, it.Prev())
 	require.ErrorIs(t, it.Close(), db.ErrCorruption)
-	err = d.Update(func(tx *db.Transaction) error { return tx.DeleteRange(nil, nil) })
+	err := d.Update(func(tx *db.Transaction) error { return tx.DeleteRange(nil, nil) })
 	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorIs(t, d.DeleteRange(t.Context(), []byte("aa"), []byte("bb"), nil), db.ErrCorruption)
 }
@@ -95,8 +93,7 @@ func TestStepsToUnequalTwinsAreCorruption(t *testing.T) {
 // each of them is intact by itself. Check reported them, and compactions failed.
 func TestRepairKeepsOneOfTwoUnequalTwins(t *testing.T) {
 	fsys := fixture.UnequalTwins(t).FS(t)
-	report, err := db.RepairWithReport("db", storetest.Options(fsys))
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, "db", storetest.Options(fsys))
 	require.False(t, report.Healthy)
 	require.EqualValues(t, 1, report.EntriesConflicting)
 	d := storetest.Open(t, storetest.Options(fsys))

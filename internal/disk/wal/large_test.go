@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"testing"
@@ -28,10 +27,7 @@ func TestRecordsOfSeveralPiecesAreReadBack(t *testing.T) {
 	require.EqualValues(t, f.Len(), w.Size())
 	got, err := readAll(open(f.Bytes(), ReaderOptions{}))
 	require.Equal(t, io.EOF, err)
-	require.Len(t, got, len(records))
-	for i := range records {
-		require.True(t, bytes.Equal(records[i], got[i]), "record %d", i)
-	}
+	requireRecords(t, records, got)
 }
 
 // failsLater is a File whose Writes fail after the first left ones.

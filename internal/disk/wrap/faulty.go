@@ -45,18 +45,18 @@ func NewFaulty(fsys vfs.FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: f
 
 // FailNth returns a hook that fails only operation n, with err.
 func FailNth(n uint64, err error) func(Op) *Fault {
-	return func(op Op) *Fault {
-		if op.Index != n {
-			return nil
-		}
-		return &Fault{Err: err}
-	}
+	return FailIf(err, func(op Op) bool { return op.Index == n })
 }
 
 // FailFrom returns a hook that fails operation n and all later ones with err.
 func FailFrom(n uint64, err error) func(Op) *Fault {
+	return FailIf(err, func(op Op) bool { return op.Index >= n })
+}
+
+// FailIf returns a hook that fails the operations for which chosen returns true with err.
+func FailIf(err error, chosen func(Op) bool) func(Op) *Fault {
 	return func(op Op) *Fault {
-		if op.Index < n {
+		if !chosen(op) {
 			return nil
 		}
 		return &Fault{Err: err}

@@ -137,12 +137,7 @@ func TestFailedOperationIsNotDone(t *testing.T) {
 
 func TestFailedSyncMakesNothingDurable(t *testing.T) {
 	mem := vfs.NewMem()
-	faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpSync {
-			return &wrap.Fault{Err: syscall.EIO}
-		}
-		return nil
-	})
+	faulty := wrap.NewFaulty(mem, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool { return op.Kind == wrap.OpSync }))
 	f, err := faulty.Create("a")
 	require.NoError(t, err)
 	_, err = f.Write([]byte("abc"))
@@ -154,12 +149,7 @@ func TestFailedSyncMakesNothingDurable(t *testing.T) {
 
 func TestFailedCloseStillClosesTheFile(t *testing.T) {
 	cnt := wrap.NewCounting(vfs.NewMem())
-	faulty := wrap.NewFaulty(cnt, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpClose {
-			return &wrap.Fault{Err: syscall.EIO}
-		}
-		return nil
-	})
+	faulty := wrap.NewFaulty(cnt, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool { return op.Kind == wrap.OpClose }))
 	f, err := faulty.Create("a")
 	require.NoError(t, err)
 	require.ErrorIs(t, f.Close(), syscall.EIO)
