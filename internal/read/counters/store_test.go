@@ -20,8 +20,7 @@ import (
 func explained(t *testing.T, d *db.DB, keys int) *db.Metrics {
 	m := &db.Metrics{}
 	for i := range keys {
-		x, err := d.Explain(fixture.Key(i))
-		require.NoError(t, err)
+		x := storetest.Explain(t, d, fixture.Key(i))
 		m.Lookups.Count++
 		if x.Found {
 			m.Lookups.Found++
@@ -117,9 +116,7 @@ func TestFailedGetsAreCounted(t *testing.T) {
 	tables := fixture.Names(t, mem, base.FileTable)
 	for _, name := range tables {
 		path := filepath.Join("db", name)
-		data := fixture.ReadFile(t, mem, path)
-		data[40] ^= 1
-		fixture.WriteFile(t, mem, path, data)
+		fixture.ChangeFile(t, mem, path, func(data []byte) { data[40] ^= 1 })
 	}
 	o = storetest.Options(mem)
 	o.Compaction.L0Trigger = 100

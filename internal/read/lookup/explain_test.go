@@ -52,9 +52,7 @@ func TestAnExplanationCountsTheBytesRead(t *testing.T) {
 			for i := range 300 {
 				var x *db.Explanation
 				parts := w.BytesDuring(func() {
-					var err error
-					x, err = d.Explain(fixture.Key(i * 13))
-					require.NoError(t, err)
+					x = storetest.Explain(t, d, fixture.Key(i*13))
 				})
 				var all, data uint64
 				for _, n := range parts {
@@ -107,10 +105,8 @@ func requireStepsAddUp(t *testing.T, x *db.Explanation) {
 func TestASecondExplanationReadsNothing(t *testing.T) {
 	d, _ := twoTables(t, func(o *db.Options) {})
 	key := fixture.Key(2000)
-	first, err := d.Explain(key)
-	require.NoError(t, err)
-	again, err := d.Explain(key)
-	require.NoError(t, err)
+	first := storetest.Explain(t, d, key)
+	again := storetest.Explain(t, d, key)
 	require.Len(t, first.Steps, 3, "a memtable and two tables")
 	was, is := first.Steps[2], again.Steps[2]
 	require.True(t, was.Opened && was.IndexSearched && was.BlockFromDisk && !was.BlockFromCache)
@@ -124,8 +120,7 @@ func TestASecondExplanationReadsNothing(t *testing.T) {
 func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
 	d, _ := twoTables(t, func(o *db.Options) {})
 	key := fixture.Key(2000)
-	x, err := d.Explain(key)
-	require.NoError(t, err)
+	x := storetest.Explain(t, d, key)
 	for i := range x.Steps {
 		if s := &x.Steps[i]; s.Run == "table" {
 			require.LessOrEqual(t, bytes.Compare(s.Smallest, key), 0)
@@ -135,8 +130,7 @@ func TestAnExplanationOwnsItsKeyRanges(t *testing.T) {
 		}
 	}
 	storetest.RequireValue(t, d, key, fixture.Value(2000))
-	again, err := d.Explain(key)
-	require.NoError(t, err)
+	again := storetest.Explain(t, d, key)
 	require.Equal(t, fixture.Key(0), again.Steps[2].Smallest)
 	require.Equal(t, fixture.Key(3998), again.Steps[2].Largest)
 }
@@ -181,8 +175,7 @@ func TestAnExplanationPrintsAsReadableText(t *testing.T) {
 	// Times vary, and sizes depend on the tables' encoding.
 	times := regexp.MustCompile(`[0-9.]+(ns|µs|ms|s)\b`)
 	text := func(key []byte) string {
-		x, err := d.Explain(key)
-		require.NoError(t, err)
+		x := storetest.Explain(t, d, key)
 		return times.ReplaceAllString(x.String(), "T")
 	}
 	tables, err := d.Tables()
@@ -197,8 +190,7 @@ func TestAnExplanationPrintsAsReadableText(t *testing.T) {
 		fmt.Sprintf("level 0 table %06d     filter: absent by sievedb.CacheLineBloom not here, T\n"+
 			"                         %d bytes, keys \"key000001\" to \"key003501\"\n", upper.FileNum, upper.Bytes) +
 		"                         filter T\n"
-	x, err := d.Explain(fixture.Key(2000))
-	require.NoError(t, err)
+	x := storetest.Explain(t, d, fixture.Key(2000))
 	n := x.Steps[2].BlockBytes
 
 	require.Equal(t, above+header("maybe", "found")+

@@ -39,8 +39,7 @@ func TestATableWhoseFilterMatchesTheKeyCostsOneBlock(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for i := 0; i < 4000; i += 37 {
-		x, err := d.Explain(fixture.Key(2 * i))
-		require.NoError(t, err)
+		x := storetest.Explain(t, d, fixture.Key(2*i))
 		parts := w.During(func() {
 			_, err := d.Get(fixture.Key(2 * i))
 			require.NoError(t, err)
@@ -147,16 +146,14 @@ func TestExplainReportsWhatGetDoes(t *testing.T) {
 	w := fixture.WatchTables(t)
 	d := storetest.FilledLevels(t, storetest.WatchedOptions(w, nil), 4000)
 	require.NoError(t, d.Delete(fixture.Key(0), db.NoSync))
-	x, err := d.Explain(fixture.Key(0))
-	require.NoError(t, err)
+	x := storetest.Explain(t, d, fixture.Key(0))
 	require.True(t, x.Deleted)
 	require.Equal(t, "memtable", x.Steps[0].Run)
 
 	var read, saved, wasted int
 	for i := 1; i < 2000; i++ {
 		parts := w.During(func() {
-			x, err := d.Explain(fixture.Key(i))
-			require.NoError(t, err)
+			x := storetest.Explain(t, d, fixture.Key(i))
 			require.Equal(t, i%2 == 0, x.Found)
 			require.Contains(t, x.String(), fmt.Sprintf(": %d disk read", x.DiskReads))
 			read += x.DiskReads

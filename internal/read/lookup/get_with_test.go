@@ -73,15 +73,10 @@ func TestGetWithNoFillCacheLeavesTheCacheAlone(t *testing.T) {
 func TestGetWithVerifiesChecksums(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)
-	d := storetest.MustOpen(t, o)
-	storetest.Fill(t, d, 0, 5)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Close())
+	storetest.Compacted(t, o, 5)
 	table := filepath.Join("db", fixture.Names(t, mem, base.FileTable)[0])
-	data := fixture.ReadFile(t, mem, table)
-	data[20] ^= 0x40 // in the first data block
-	fixture.WriteFile(t, mem, table, data)
-	d = storetest.MustOpen(t, o)
+	fixture.ChangeFile(t, mem, table, func(data []byte) { data[20] ^= 0x40 }) // in the first data block
+	d := storetest.MustOpen(t, o)
 	for _, o := range []*db.GetOptions{nil, {NoFillCache: true}} {
 		_, err := d.GetWith(nil, fixture.Key(0), o)
 		require.ErrorIs(t, err, db.ErrCorruption)

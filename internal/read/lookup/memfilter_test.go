@@ -36,8 +36,7 @@ func TestMemtableFiltersSaveSearches(t *testing.T) {
 	require.Less(t, m.Lookups.MemtableSearches, uint64(n+n/20), "the filter denies nearly all of the absent keys")
 
 	step := func(key []byte) db.ExplainStep {
-		x, err := d.Explain(key)
-		require.NoError(t, err)
+		x := storetest.Explain(t, d, key)
 		require.Len(t, x.Steps, 1)
 		return x.Steps[0]
 	}
@@ -51,8 +50,7 @@ func TestMemtableFiltersSaveSearches(t *testing.T) {
 	}
 	require.Greater(t, denied, 80)
 	require.NoError(t, d.Flush())
-	x, err := d.Explain(fixture.Key(1))
-	require.NoError(t, err)
+	x := storetest.Explain(t, d, fixture.Key(1))
 	require.Equal(t, "none", x.Steps[0].Filter, "an empty memtable needs no filter")
 }
 
@@ -78,8 +76,7 @@ func TestMemtablesOfInexactComparersAreSearched(t *testing.T) {
 	d := storetest.Open(t, o)
 	require.NoError(t, d.Put([]byte("Key"), []byte("v"), db.NoSync))
 	storetest.RequireValue(t, d, []byte("kEY"), []byte("v"))
-	x, err := d.Explain([]byte("kEY"))
-	require.NoError(t, err)
+	x := storetest.Explain(t, d, []byte("kEY"))
 	require.Equal(t, "none", x.Steps[0].Filter)
 	require.NoError(t, d.Flush())
 	storetest.RequireValue(t, d, []byte("keY"), []byte("v"))

@@ -228,17 +228,12 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)
-	d := storetest.MustOpen(t, o)
-	storetest.Fill(t, d, 0, 2000)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Close())
+	storetest.Compacted(t, o, 2000)
 	table := filepath.Join("db", fixture.Names(t, mem, base.FileTable)[0])
-	data := fixture.ReadFile(t, mem, table)
-	data[40] ^= 1
-	fixture.WriteFile(t, mem, table, data)
+	fixture.ChangeFile(t, mem, table, func(data []byte) { data[40] ^= 1 })
 	o = storetest.Options(mem) // with a new order checker, which has not seen the intact block
 	o.Cache.Size = -1
-	d = storetest.Open(t, o)
+	d := storetest.Open(t, o)
 	var broken, whole [][]byte
 	for i := range 2000 {
 		if _, err := d.Get(fixture.Key(i)); err != nil {

@@ -27,8 +27,7 @@ func TestLevelZeroIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
 		require.NoError(t, d.Flush())
 	}
 	steps := func() int {
-		x, err := d.Explain([]byte("a"))
-		require.NoError(t, err)
+		x := storetest.Explain(t, d, []byte("a"))
 		require.True(t, x.Found)
 		return len(x.Steps)
 	}
@@ -56,8 +55,7 @@ func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 	steps := func(d *db.DB) int {
-		x, err := d.Explain(key(5))
-		require.NoError(t, err)
+		x := storetest.Explain(t, d, key(5))
 		require.True(t, x.Found)
 		return len(x.Steps)
 	}
@@ -130,9 +128,7 @@ func TestTheLaterTableCountsForTwinsWithoutSequenceNumbers(t *testing.T) {
 	want := fixture.Contents{"a": "new", "b": "new", "c": "c", "d": "new"}
 	d := storetest.Open(t, storetest.Options(files.FS(t)))
 	storetest.RequireAllAgree(t, d, want, "e")
-	report, err := d.Check(context.Background())
-	require.NoError(t, err)
-	require.Empty(t, report.Faults)
+	storetest.RequireNoFaults(t, d)
 	require.NoError(t, d.Compact(context.Background(), nil, nil))
 	storetest.RequireAllAgree(t, d, want, "e")
 }

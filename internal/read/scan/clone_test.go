@@ -36,8 +36,7 @@ func TestAClonesMomentStays(t *testing.T) {
 				require.NoError(t, tx.Put(fixture.Key(5), []byte("own")))
 				r, end = tx, tx.Close
 			}
-			it, err := r.NewIterator(nil)
-			require.NoError(t, err)
+			it := storetest.Iter(t, r, nil)
 			require.NoError(t, end())
 			storetest.Fill(t, d, 900, 1000)
 			require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
@@ -67,8 +66,7 @@ func TestClonesWalkConcurrently(t *testing.T) {
 	o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(6), 10)}
 	d := storetest.Open(t, o)
 	storetest.Fill(t, d, 0, 900)
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
+	it := storetest.Iter(t, d, nil)
 	var group sync.WaitGroup
 	var wrong atomic.Uint64
 	for g := range 4 {
@@ -109,21 +107,14 @@ func TestClonesWalkConcurrently(t *testing.T) {
 func TestAFailureOutlastsSetBoundsAndNotClone(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)
-	d := storetest.MustOpen(t, o)
-	storetest.Fill(t, d, 0, 900)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Close())
+	storetest.Compacted(t, o, 900)
 	failing := false
 	o.ReadOnly, o.Cache.Size = true, 4<<10
-	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if failing && fixture.IsTable(op.Name) && op.Kind == wrap.OpRead {
-			return &wrap.Fault{}
-		}
-		return nil
-	})
-	d = storetest.MustOpen(t, o)
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
+	o.FS = wrap.NewFaulty(mem, wrap.FailIf(nil, func(op wrap.Op) bool {
+		return failing && fixture.IsTable(op.Name) && op.Kind == wrap.OpRead
+	}))
+	d := storetest.MustOpen(t, o)
+	it := storetest.Iter(t, d, nil)
 	failing = true
 	require.False(t, it.Next())
 	failing = false

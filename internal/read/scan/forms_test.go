@@ -268,8 +268,7 @@ func (s *formStore) reader(t *testing.T, of string) (r db.Reader, values map[str
 func (s *formStore) walk(t *testing.T, of string, visits map[string]int) {
 	r, values, end := s.reader(t, of)
 	o := randomBounds(s.rnd)
-	it, err := r.NewIterator(o)
-	require.NoError(t, err)
+	it := storetest.Iter(t, r, o)
 	forms := []*form{{it, newFormModel(values, o)}}
 	if of == "ended transaction" {
 		end()
@@ -330,8 +329,7 @@ func (s *formStore) loops(t *testing.T, r db.Reader, values map[string]string, v
 	slices.Reverse(backward)
 	entries, failed := r.All(o)
 	reversed, failedBack := r.Backward(o)
-	it, err := r.NewIterator(o)
-	require.NoError(t, err)
+	it := storetest.Iter(t, r, o)
 	for _, c := range []struct {
 		name    string
 		entries func(yield func(key, value []byte) bool)

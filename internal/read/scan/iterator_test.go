@@ -48,12 +48,9 @@ func TestAnIteratorThatCannotReadReportsIt(t *testing.T) {
 			for fail := uint64(0); fail <= reads; fail++ { // with 0, no read fails
 				var done atomic.Uint64
 				o.ReadOnly, o.Cache.Size = true, 4<<10
-				o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					if fixture.IsTable(op.Name) && op.Kind == wrap.OpRead && done.Add(1) == fail {
-						return &wrap.Fault{}
-					}
-					return nil
-				})
+				o.FS = wrap.NewFaulty(mem, wrap.FailIf(nil, func(op wrap.Op) bool {
+					return fixture.IsTable(op.Name) && op.Kind == wrap.OpRead && done.Add(1) == fail
+				}))
 				d := storetest.MustOpen(t, o)
 				it, err := d.NewIterator(nil)
 				if err == nil {
@@ -87,22 +84,15 @@ func TestAnIteratorThatCannotReadReportsIt(t *testing.T) {
 func TestAWalkToATableThatCannotBeOpenedLeavesNoFileOpen(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)
-	d := storetest.MustOpen(t, o)
-	storetest.Fill(t, d, 0, 900)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Close())
+	storetest.Compacted(t, o, 900)
 
 	var opened atomic.Uint64
-	counting := wrap.NewCounting(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if fixture.IsTable(op.Name) && op.Kind == wrap.OpOpen && opened.Add(1) > 1 {
-			return &wrap.Fault{}
-		}
-		return nil
-	}))
+	counting := wrap.NewCounting(wrap.NewFaulty(mem, wrap.FailIf(nil, func(op wrap.Op) bool {
+		return fixture.IsTable(op.Name) && op.Kind == wrap.OpOpen && opened.Add(1) > 1
+	})))
 	o.FS = counting
-	d = storetest.MustOpen(t, o)
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
+	d := storetest.MustOpen(t, o)
+	it := storetest.Iter(t, d, nil)
 	require.True(t, it.First())
 	for it.Next() {
 	}

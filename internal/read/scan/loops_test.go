@@ -107,10 +107,7 @@ func TestLoopsLeaveNoIteratorOpen(t *testing.T) {
 func TestLoopsReturnTheirError(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)
-	d := storetest.MustOpen(t, o)
-	storetest.Fill(t, d, 0, 900)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Close())
+	storetest.Compacted(t, o, 900)
 	reads, fail := 0, 0
 	o.ReadOnly, o.Cache.Size = true, 4<<10
 	o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
@@ -125,7 +122,7 @@ func TestLoopsReturnTheirError(t *testing.T) {
 		failures, most := 0, 1
 		for fail = 0; fail <= most; fail++ { // with 0, no read fails
 			reads = 0
-			d = storetest.MustOpen(t, o)
+			d := storetest.MustOpen(t, o)
 			entries, failed := d.All(nil)
 			if backward {
 				entries, failed = d.Backward(nil)
@@ -152,7 +149,7 @@ func TestLoopsReturnTheirError(t *testing.T) {
 	}
 
 	fail = 0
-	d = storetest.MustOpen(t, o)
+	d := storetest.MustOpen(t, o)
 	loops := loopsOf(t, d)
 	entries, failed := d.All(nil)
 	n := 0
@@ -203,8 +200,7 @@ func TestTheOriginOfClonesAndLoopsIsReported(t *testing.T) {
 	n, err := d.Namespace("n")
 	require.NoError(t, err)
 	require.NoError(t, n.Put([]byte("key"), nil, db.NoSync))
-	it, err := n.NewIterator(nil)
-	require.NoError(t, err)
+	it := storetest.Iter(t, n, nil)
 	clone, err := it.Clone(nil)
 	require.NoError(t, err)
 	for range must(n.In(d).All(nil)) {

@@ -31,8 +31,7 @@ func TestIteratorsFindChangesOfTheirMemory(t *testing.T) {
 			"Close":     func(it *db.Iterator) bool { return it.Close() == nil },
 		} {
 			for _, begin := range []func(it *db.Iterator) bool{(*db.Iterator).First, (*db.Iterator).Last} {
-				it, err := d.NewIterator(nil)
-				require.NoError(t, err)
+				it := storetest.Iter(t, d, nil)
 				require.True(t, begin(it) && it.Valid())
 				value := it.Value()
 				value[0] ^= 1

@@ -23,8 +23,7 @@ func TestAFreshIteratorIsBeforeTheFirstKey(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
 	}
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
+	it := storetest.Iter(t, d, nil)
 	require.False(t, it.Valid())
 	require.False(t, it.Prev(), "no key is before it")
 	var seen []string
@@ -191,8 +190,7 @@ func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*d
 	first := sort.SearchInts(m.keys, low)
 	m.keys = m.keys[first:max(first, sort.SearchInts(m.keys, high))]
 	if rnd.IntN(2) == 0 {
-		it, err := d.NewIterator(o)
-		require.NoError(t, err)
+		it := storetest.Iter(t, d, o)
 		return it, m
 	}
 	s := d.NewSnapshot()
@@ -200,8 +198,7 @@ func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*d
 	for i := range 2*n + 8 {
 		require.NoError(t, d.Put(fixture.Key(i), []byte("too new"), db.NoSync))
 	}
-	it, err := s.NewIterator(o)
-	require.NoError(t, err)
+	it := storetest.Iter(t, s, o)
 	return it, m
 }
 
@@ -209,22 +206,15 @@ func newPositions(t *testing.T, rnd *rand.Rand, n int, where, bounds string) (*d
 func TestAnIteratorThatFailedStaysInvalid(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)
-	d := storetest.MustOpen(t, o)
-	storetest.Fill(t, d, 0, 900)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Close())
+	storetest.Compacted(t, o, 900)
 	for _, begin := range []func(*db.Iterator) bool{(*db.Iterator).Next, (*db.Iterator).Last} {
 		failing := false
 		o.ReadOnly, o.Cache.Size = true, 4<<10
-		o.FS = wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if failing && fixture.IsTable(op.Name) && op.Kind == wrap.OpRead {
-				return &wrap.Fault{}
-			}
-			return nil
-		})
+		o.FS = wrap.NewFaulty(mem, wrap.FailIf(nil, func(op wrap.Op) bool {
+			return failing && fixture.IsTable(op.Name) && op.Kind == wrap.OpRead
+		}))
 		d := storetest.MustOpen(t, o)
-		it, err := d.NewIterator(nil)
-		require.NoError(t, err)
+		it := storetest.Iter(t, d, nil)
 		failing = true
 		require.False(t, begin(it))
 		failing = false

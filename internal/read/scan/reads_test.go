@@ -43,8 +43,7 @@ func TestTablesAndBlocksOutsideTheBoundsAreNotRead(t *testing.T) {
 		for _, backward := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, backward=%t", c.name, backward), func(t *testing.T) {
 				d, seen := storetest.OpenCounting(t, o)
-				it, err := d.NewIterator(&db.IterOptions{LowerBound: c.lower, UpperBound: c.upper})
-				require.NoError(t, err)
+				it := storetest.Iter(t, d, &db.IterOptions{LowerBound: c.lower, UpperBound: c.upper})
 				opened, _ := seen.Take()
 				require.Zero(t, opened, "a new iterator opens no table")
 				keys := storetest.Walk(t, it, backward)
@@ -92,8 +91,7 @@ func TestTombstonesAreSkippedInLinearReads(t *testing.T) {
 	blocks := int(bytes) / 1000 // blocks have 4 KiB before Snappy compresses them
 	require.Less(t, blocks, 3000)
 
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
+	it := storetest.Iter(t, d, nil)
 	defer func() { require.NoError(t, it.Close()) }()
 	for name, move := range map[string]func() bool{
 		"First":  it.First,
@@ -116,16 +114,12 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 	o := storetest.Options(vfs.NewMem())
 	o.Tables.BlockSize, o.Tables.Size, o.Tables.Compression = 4<<10, 8<<20, db.NoCompression
 	o.Cache.Size = 64 << 10
-	d := storetest.MustOpen(t, o)
-	storetest.Fill(t, d, 0, n)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Close())
+	storetest.Compacted(t, o, n)
 	d, seen := storetest.OpenCounting(t, o)
 	blocks := int(d.Metrics().Levels[db.NumLevels-1].Bytes) / (4 << 10)
 	for _, backward := range []bool{false, true} {
 		t.Run(fmt.Sprintf("backward=%t", backward), func(t *testing.T) {
-			it, err := d.NewIterator(nil)
-			require.NoError(t, err)
+			it := storetest.Iter(t, d, nil)
 			require.Len(t, storetest.Walk(t, it, backward), n)
 			_, reads := seen.Take()
 			require.Less(t, reads, blocks/10)
@@ -133,8 +127,7 @@ func TestOnlyLongWalksReadAhead(t *testing.T) {
 		})
 	}
 	t.Run("seeks with ten steps", func(t *testing.T) {
-		it, err := d.NewIterator(nil)
-		require.NoError(t, err)
+		it := storetest.Iter(t, d, nil)
 		require.Len(t, storetest.Walk(t, it, false), n, "a long walk does not affect later seeks")
 		for i := range 100 {
 			i = i * 7919 % (n - 11)
@@ -163,10 +156,7 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	}{{"full", 100 << 10, true}, {"with room", 8 << 20, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			o.FS, o.Cache.Size = vfs.NewMem(), c.size
-			d := storetest.MustOpen(t, o)
-			storetest.Fill(t, d, 0, n)
-			require.NoError(t, d.Compact(t.Context(), nil, nil))
-			require.NoError(t, d.Close())
+			storetest.Compacted(t, o, n)
 			d, seen := storetest.OpenCounting(t, o)
 			hot := func() (reads int) {
 				seen.Take()
@@ -179,8 +169,7 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 				return reads
 			}
 			hot()
-			it, err := d.NewIterator(nil)
-			require.NoError(t, err)
+			it := storetest.Iter(t, d, nil)
 			require.Len(t, storetest.Walk(t, it, false), n)
 			require.Zero(t, hot())
 			require.Len(t, storetest.Walk(t, it, true), n)
@@ -206,15 +195,13 @@ func TestAWalkThatDoesNotFitFillsLittleOfTheCache(t *testing.T) {
 	for _, backward := range []bool{false, true} {
 		t.Run(fmt.Sprintf("backward=%t", backward), func(t *testing.T) {
 			d, seen := storetest.OpenCounting(t, o)
-			it, err := d.NewIterator(nil)
-			require.NoError(t, err)
+			it := storetest.Iter(t, d, nil)
 			require.Len(t, storetest.Walk(t, it, backward), n)
 			require.NoError(t, it.Close())
 			require.Greater(t, d.Metrics().Cache.Bytes, int64(size/tables.KeptShare))
 			require.Less(t, d.Metrics().Cache.Bytes, int64(size/tables.KeptShare*3/2))
 
-			it, err = d.NewIterator(&db.IterOptions{LowerBound: fixture.Key(n / 4), UpperBound: fixture.Key(n * 3 / 4)})
-			require.NoError(t, err)
+			it = storetest.Iter(t, d, &db.IterOptions{LowerBound: fixture.Key(n / 4), UpperBound: fixture.Key(n * 3 / 4)})
 			require.Len(t, storetest.Walk(t, it, backward), n/2)
 			_, reads := seen.Take()
 			require.Positive(t, reads)

@@ -61,8 +61,7 @@ func TestSeeksFromTheCurrentPositionAgreeWithTheKeys(t *testing.T) {
 				keys = append(keys, i)
 			}
 		}
-		it, err := d.NewIterator(&bounds)
-		require.NoError(t, err)
+		it := storetest.Iter(t, d, &bounds)
 		seekAround(t, it, rnd, keys, n)
 		require.NoError(t, it.Close())
 	}
