@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -43,11 +44,11 @@ var (
 	crashModels, testSeeds      = cuts.Models, cuts.Seeds
 	eachState, requireNoFailure = cuts.EachState, cuts.RequireNoFailure
 
-	sampled, skipInShortRace = fixture.Sampled, fixture.SkipInShortRace
+	sampled, skipInShortRace = race.Sampled, race.SkipInShort
 )
 
 const (
-	raceEnabled = fixture.RaceEnabled
+	raceEnabled = race.Enabled
 	bloomName   = fixture.BloomName
 )
 

@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 func TestTheFilterHasNoFalseNegatives(t *testing.T) {
@@ -69,9 +71,7 @@ func TestConcurrentWritersLoseNoBits(t *testing.T) {
 }
 
 func TestTheFilterHasTheDocumentedFalsePositiveRate(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("has one goroutine; runs without -short or without -race")
-	}
+	race.SkipInShort(t)
 	cases := []struct {
 		name      string
 		valueSize int

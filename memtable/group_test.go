@@ -6,8 +6,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 // groups cuts n keys into groups of all sizes up to GroupSize.
@@ -104,9 +106,7 @@ func TestGroupsOfSeveralWriters(t *testing.T) {
 }
 
 func TestAddGroupAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		return // the race detector allocates on its own
-	}
+	race.SkipAllocations(t)
 	m := New(base.Bytewise, 4<<20)
 	var ins Inserter
 	group := make([]Entry, GroupSize)

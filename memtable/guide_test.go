@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 // guidedKeys are kinds of keys. They differ in the common prefix of a guide, in how soon
@@ -49,9 +50,7 @@ var guidedKeys = []struct {
 }
 
 func TestGuidedSearchesFindAllEntries(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("has one goroutine; runs without -short or without -race")
-	}
+	race.SkipInShort(t)
 	rnd := newRand(t)
 	for _, shape := range guidedKeys {
 		t.Run(shape.name, func(t *testing.T) {

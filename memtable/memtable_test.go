@@ -7,8 +7,10 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 func TestEmptyMemtable(t *testing.T) {
@@ -249,10 +251,7 @@ func TestHeights(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
-		t.Log("the race detector allocates on its own")
-		return
-	}
+	race.SkipAllocations(t)
 	for _, cmp := range comparers[:2] {
 		t.Run(cmp.Name, func(t *testing.T) {
 			m := New(cmp, 1<<20)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 var truthKeys = flag.Uint64("truth.keys", 10_000_000, "how many keys of each filter kind must be admitted")
@@ -24,7 +25,7 @@ func TestFiltersHaveNoFalseNegatives(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	keys := *truthKeys
-	if raceEnabled {
+	if race.Enabled {
 		keys = min(keys, 100_000)
 	} else if testing.Short() {
 		keys = min(keys, 1_000_000)

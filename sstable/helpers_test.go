@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -238,7 +239,7 @@ func newRand(t testing.TB) *rand.Rand {
 // runs.
 func requireAllocs(t testing.TB, most float64, runs int, f func()) {
 	t.Helper()
-	if allocs := testing.AllocsPerRun(runs, f); !raceEnabled {
+	if allocs := testing.AllocsPerRun(runs, f); !race.Enabled {
 		require.LessOrEqual(t, allocs, most)
 	}
 }

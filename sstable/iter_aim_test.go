@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/limit/cache"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 // aimedTables returns iterators over tables of the same entries, whose blocks are cached in
@@ -64,10 +65,7 @@ func TestAimedSeeksAgreeWithASortedSlice(t *testing.T) {
 
 // Seeks through a full cache allocate only the blocks that it keeps.
 func TestSeeksThroughAFullCacheAllocateOnlyKeptMemory(t *testing.T) {
-	if raceEnabled {
-		t.Log("allocations are not counted under the race detector")
-		return
-	}
+	race.SkipAllocations(t)
 	es := benchEntries(20_000)
 	data := buildTable(t, WriterOptions{Compression: Snappy}, es)
 	for _, part := range []float64{0, 0.1, 0.5} {

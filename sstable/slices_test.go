@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/hugepages"
 	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/internal/test/itertest"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 )
 
@@ -174,10 +175,7 @@ func TestPiecesWasteLittleMemory(t *testing.T) {
 // allocates when a garbage collection begins, and the first block makes the list of size
 // classes, so the test uses the median of many blocks.
 func TestTheSizeOfABlockIsItsMemory(t *testing.T) {
-	if raceEnabled {
-		t.Log("the race detector allocates too")
-		return
-	}
+	race.SkipAllocations(t)
 	data := make([]byte, 40<<10)
 	for _, n := range []int{1, 100, 1000, 2430, 2431, 4000, 10_000, 33_000} {
 		const blocks = 201

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -81,7 +82,7 @@ func TestADatabaseIsNoLogDirectory(t *testing.T) {
 // and then its log. Here it does so at every operation of the other one.
 func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
 	step := uint64(1)
-	if fixture.Sampled() {
+	if race.Sampled() {
 		step = 3
 	}
 	race := func(at uint64, earlier ...string) (ops uint64) {

@@ -10,12 +10,13 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	const n, probes = 100300, 60000 // the last 300 keys are on level 0
 	uniform := storetest.Grown(t, storetest.BudgetOptions(vfs.NewMem()), n)
 	require.GreaterOrEqual(t, storetest.OccupiedLevels(uniform), 4)
@@ -45,7 +46,7 @@ func logLevels(t *testing.T, d *db.DB) {
 }
 
 func TestWastedReadsStayBelowTheBound(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	const n, probes, bound = 30300, 60000, 0.03
 	for _, c := range []struct {
 		name   string
@@ -67,7 +68,7 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 
 // Tables that compactions move without rewriting them keep the filters that they had on level 0.
 func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	o := storetest.BudgetOptions(vfs.NewMem())
 	o.Memtables.Size, o.Tables.Size, o.Filters.Budget = 64<<10, 64<<10, 24<<10
 	d := storetest.Open(t, o)
@@ -95,7 +96,7 @@ func TestABudgetBoundsTheFiltersOfTablesThatAreNeverRewritten(t *testing.T) {
 }
 
 func TestABudgetCountsExistingTables(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	fsys := vfs.NewMem()
 	o := storetest.BudgetOptions(fsys)
 	o.Tables.Size = 64 << 10

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -25,7 +25,7 @@ func bitsOfLevels(t *testing.T, d *db.DB) map[int]float64 {
 }
 
 func TestTheDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	o := storetest.BudgetOptions(vfs.NewMem())
 	o.Filters.Policy = nil
 	d := storetest.Grown(t, o, 30300)

@@ -12,7 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
-	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -85,7 +85,7 @@ func (g growth) String() string {
 
 // Tables that were written while the store was small have bits that later tables need.
 func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	const probes = 20000
 	var last growth
 	d := growUnderBudget(t, 110000, probes, func(g growth) {

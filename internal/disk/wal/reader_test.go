@@ -9,6 +9,8 @@ import (
 	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 func TestRandomRecordsRoundTrip(t *testing.T) {
@@ -312,10 +314,7 @@ func TestReadsWithoutProgressAreAnError(t *testing.T) {
 }
 
 func TestReadingAllocatesNothingPerRecord(t *testing.T) {
-	if raceEnabled {
-		t.Log("allocations are not counted under the race detector")
-		return
-	}
+	race.SkipAllocations(t)
 	var records [][]byte
 	for range 20_000 {
 		records = append(records, make([]byte, 130))

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 // smallLog has records around the end of a block, an empty one, and one full of zeros, in which a
@@ -30,9 +32,7 @@ func wholeBefore(ends []int64, cut int) (n int) {
 }
 
 func TestTruncatedLogsReturnTheirCompleteRecords(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("has one goroutine; runs without -short or without -race")
-	}
+	race.SkipInShort(t)
 	rnd := newRand(t)
 	small := [][]byte{random(rnd, 40), {}, make([]byte, 700), random(rnd, 300), {}, random(rnd, 1), random(rnd, 600)}
 	log, ends := encode(t, small...)
@@ -84,9 +84,7 @@ func checkCut(t *testing.T, records [][]byte, log []byte, ends []int64, cut int)
 // A record that is cut at a sector and followed by zeros is what a crash leaves if the size of the
 // file was written before its data.
 func TestTruncatedLogsFilledWithZerosAreAccepted(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("has one goroutine; runs without -short or without -race")
-	}
+	race.SkipInShort(t)
 	records, log, ends := smallLog(t, newRand(t))
 	for cut := 0; cut < len(log); cut += sectorSize {
 		for _, zeros := range []int{1, 6, 7, 100, sectorSize, blockSize, 3*blockSize + 5} {
@@ -165,9 +163,7 @@ func checkFlip(t *testing.T, records [][]byte, ends []int64, log []byte, bit int
 }
 
 func TestEveryFlippedBitIsDetected(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("has one goroutine; runs without -short or without -race")
-	}
+	race.SkipInShort(t)
 	rnd := newRand(t)
 	for _, c := range []struct {
 		name  string
@@ -199,9 +195,7 @@ func TestEveryFlippedBitIsDetected(t *testing.T) {
 // LevelDB's paranoid mode treats a damaged length that points past the end of the file as a torn
 // tail, and drops acknowledged records.
 func TestFlippedBitsAreDetectedInALogOfSeveralBlocks(t *testing.T) {
-	if raceEnabled && testing.Short() {
-		t.Skip("has one goroutine; runs without -short or without -race")
-	}
+	race.SkipInShort(t)
 	rnd := newRand(t)
 	records, log, ends := smallLog(t, rnd)
 	var bits []int

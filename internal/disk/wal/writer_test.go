@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 func TestEachRecordIsOneWrite(t *testing.T) {
@@ -218,10 +220,7 @@ func (discard) Sync() error                 { return nil }
 func (discard) Close() error                { return nil }
 
 func TestWritingAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Log("allocations are not counted under the race detector")
-		return
-	}
+	race.SkipAllocations(t)
 	w := NewWriter(discard{})
 	record, big := make([]byte, 130), make([]byte, 3*blockSize)
 	parts := [][]byte{record[:12], record, nil, record}

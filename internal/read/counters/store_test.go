@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -65,7 +66,7 @@ func explained(t *testing.T, d *db.DB, keys int) *db.Metrics {
 }
 
 func TestGetsCountWhatExplainReports(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	for name, change := range map[string]func(o *db.Options){
 		"blocks in the cache":  func(o *db.Options) {},
 		"no cache":             func(o *db.Options) { o.Cache.Size = -1 },

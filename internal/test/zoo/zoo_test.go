@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 var (
@@ -124,7 +126,7 @@ func chosen(t *testing.T) []bug {
 
 func TestEachPlantedBugIsCaught(t *testing.T) {
 	bugs := chosen(t)
-	if (raceEnabled || testing.Short()) && !*all {
+	if (race.Enabled || testing.Short()) && !*all {
 		bugs = bugs[:1] // the others are planted by the run without the detector
 	}
 	start := time.Now()

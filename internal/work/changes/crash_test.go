@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -45,9 +46,9 @@ type seen struct {
 // taken back, and from where it is the feed leads to what was recovered. It is only refused where a load, an ingest or a
 // deleted range was being recorded.
 func TestCrashAtEveryOperationWithAFeed(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	total, limit := 300, 300
-	if fixture.Sampled() {
+	if race.Sampled() {
 		total, limit = 200, 60
 	}
 	if *cuts.Limit > 0 {
@@ -130,7 +131,7 @@ func followAfterCrash(mem *vfs.Mem, seed uint64, from *replica) error {
 // Each operation of a run fails once, or from there on. What the feed yields then leads to the content of the store, now
 // and after it was opened again, or the feed says that it is not there any more.
 func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	run := func(failAt uint64, forGood, full bool) (ops uint64, restart bool) {
 		mem := vfs.NewMem()
 		var armed atomic.Bool

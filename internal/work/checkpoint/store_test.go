@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -99,7 +100,7 @@ func TestCheckpointsDuringWrites(t *testing.T) {
 		})
 	}
 	rounds := 60
-	if fixture.Sampled() {
+	if race.Sampled() {
 		rounds = 12
 	}
 	for n := range rounds {

@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/cuts"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/compact"
 	"github.com/sievedb/sievedb/vfs"
@@ -235,7 +236,7 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*db.D
 		return errors.Join(err, checkTwiceFilled(d, keys), storetest.StrayFilesWhenIdle(d, mem), d.Close())
 	}
 	limit := 0
-	if fixture.Sampled() {
+	if race.Sampled() {
 		limit = 200
 	}
 	n, err := cuts.EachState(r.Trace(), cuts.Models(t), 1, limit, judge)

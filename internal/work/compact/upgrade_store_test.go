@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -320,7 +321,7 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 	require.NoError(t, d.Close())
 	const none = 1 << 62
 	steps, errs, skipped := uint64(none), 0, uint64(40)
-	if fixture.Sampled() {
+	if race.Sampled() {
 		skipped = 10
 	}
 	for at := uint64(none); at <= steps; at += 1 + at/skipped { // from 1 on

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -48,7 +49,7 @@ func reportStore(t *testing.T, fsys vfs.FS, policy filter.Policy, n int, key fun
 }
 
 func TestFilterReportsDistinguishGoodFiltersFromBadOnes(t *testing.T) {
-	fixture.SkipInShortRace(t)
+	race.SkipInShort(t)
 	const n, many = 20000, 100000 // only keys that differ in several words collide in LevelDB's hash
 	cases := []struct {
 		name      string

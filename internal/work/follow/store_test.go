@@ -18,7 +18,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -66,7 +66,7 @@ func TestAFollowerShowsWhatTheWriterWrote(t *testing.T) {
 // writer had at the follower's sequence number.
 func TestAFollowerAgreesWithAModel(t *testing.T) {
 	rounds := uint64(12)
-	if fixture.Sampled() {
+	if race.Sampled() {
 		rounds = 3
 	}
 	for seed := range rounds {
@@ -268,7 +268,7 @@ func TestReadersOfAFollowerSeeWholeBatches(t *testing.T) {
 		})
 	}
 	rounds := 1200
-	if fixture.Sampled() {
+	if race.Sampled() {
 		rounds = 400
 	}
 	for i := 1; i <= rounds; i++ {

@@ -1,6 +1,0 @@
-//go:build linux && race
-
-package zoo
-
-// raceEnabled shortens the zoo: the planted code is built without the detector.
-const raceEnabled = true
