@@ -18,7 +18,6 @@ import (
 type config struct {
 	Num       int      `json:"num"`
 	Reads     int      `json:"reads"` // lookups of a reading workload; -1: the number of keys
-	ColdReads int      `json:"cold_reads"`
 	Engines   []string `json:"engines"`
 	Workloads []string `json:"workloads"`
 	Rounds    int      `json:"rounds"`
@@ -73,8 +72,7 @@ func (f bytesFlag) Set(s string) error {
 // flag.ErrHelp.
 func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config, error) {
 	c := &config{}
-	c.CacheBytes, c.BackgroundJobs = 64<<20, 2
-	writeBuffer := int64(16 << 20)
+	c.CacheBytes = 64 << 20
 	var engines, workloads, threads, writers, scale, scaleWorkloads string
 	fs := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -82,7 +80,6 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.IntVar(&c.Num, "num", 1_000_000, "number of `keys`")
 	fs.IntVar(&c.Reads, "reads", -1,
 		"`lookups` of a reading workload; scans read ten times as many entries; -1: the number of keys")
-	fs.IntVar(&c.ColdReads, "cold-reads", 2000, "`lookups` of coldrandom; coldmissing makes ten times as many")
 	fs.StringVar(&engines, "engines", strings.Join(engineNames(drivers), ","), "comma-separated `engines`")
 	fs.StringVar(&workloads, "workloads", "all", "comma-separated `workloads`, in this order; all: every one")
 	fs.IntVar(&c.Rounds, "rounds", 3, "number of `times` to repeat each measurement")
@@ -96,10 +93,7 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 		"comma-separated `parts` of --scale; fill is always done")
 	fs.StringVar(&c.KeyShape, "key-shape", counterKeys, "`kind` of keys, which have 16 bytes: counter or random")
 	fs.IntVar(&c.ValueSize, "value-size", 100, "`bytes` per value, half compressible")
-	fs.IntVar(&c.FilterBits, "filter-bits", 10, "filter `bits` per key; 0: no filters")
-	fs.StringVar(&c.Compression, "compression", engine.Snappy, "`kind` of compression: none, snappy or zstd")
 	fs.Var(bytesFlag{&c.CacheBytes}, "cache", "`bytes` of block cache, with an optional unit such as in 64MiB")
-	fs.Var(bytesFlag{&writeBuffer}, "write-buffer", "`bytes` per memtable, with an optional unit such as in 16MiB")
 	fs.IntVar(&c.OpenFiles, "open-files", 0,
 		"maximum number of open `tables`, in engines with such a setting; 0: each engine's default")
 	fs.StringVar(&c.dir, "dir", "", "`folder` for the databases, which are removed; default: a temporary one")
@@ -124,7 +118,7 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q; every setting is a flag, see peerbench --help", fs.Arg(0))
 	}
-	c.Engines, c.Workloads, c.WriteBufferSize = bench.SplitList(engines), bench.SplitList(workloads), int(min(writeBuffer, math.MaxInt32))
+	c.Engines, c.Workloads = bench.SplitList(engines), bench.SplitList(workloads)
 	if slices.Equal(c.Workloads, []string{"all"}) {
 		c.Workloads = workloadNames()
 	}
@@ -180,13 +174,10 @@ func (c *config) validate(drivers []engine.Driver) error {
 	ranges := []bounded{
 		{"num", int64(c.Num), 100, 1 << 30},
 		{"reads", int64(c.Reads), 100, 1 << 30},
-		{"cold-reads", int64(c.ColdReads), 1, 1 << 30},
 		{"rounds", int64(c.Rounds), 1, 1000},
 		{"value-size", int64(c.ValueSize), 1, 1 << 20},
-		{"filter-bits", int64(c.FilterBits), 0, 50},
 		{"open-files", int64(c.OpenFiles), 0, 1 << 20},
 		{"cache", c.CacheBytes, 1 << 20, 1 << 40},
-		{"write-buffer", int64(c.WriteBufferSize), 1 << 20, 1 << 30},
 	}
 	for _, n := range c.Threads {
 		ranges = append(ranges, bounded{"threads", int64(n), 1, 1024})
@@ -204,9 +195,6 @@ func (c *config) validate(drivers []engine.Driver) error {
 	}
 	if c.KeyShape != counterKeys && c.KeyShape != randomKeys {
 		return fmt.Errorf("--key-shape is %q; it must be counter or random", c.KeyShape)
-	}
-	if !slices.Contains([]string{engine.None, engine.Snappy, engine.Zstd}, c.Compression) {
-		return fmt.Errorf("--compression is %q; it must be none, snappy or zstd", c.Compression)
 	}
 	if len(c.Engines) == 0 || len(c.Workloads) == 0 || len(c.Threads) == 0 || len(c.Writers) == 0 {
 		return errors.New("--engines, --workloads, --threads and --writers must not be empty")
@@ -266,7 +254,7 @@ func (c *config) String() string {
 	if c.OpenFiles > 0 {
 		of += fmt.Sprintf("; %s open tables", bench.Grouped(uint64(c.OpenFiles)))
 	}
-	return fmt.Sprintf("%s keys of %d bytes (%s), values of %d bytes, half compressible. %d filter bits, %s, %s of block cache, %s of write buffer, %d background jobs. %s%s.",
-		sizesText(sizes), keySize, c.KeyShape, c.ValueSize, c.FilterBits, c.Compression,
-		bench.SizeText(uint64(c.CacheBytes)), bench.SizeText(uint64(c.WriteBufferSize)), c.BackgroundJobs, bench.Counted(uint64(c.Rounds), "round"), of)
+	return fmt.Sprintf("%s keys of %d bytes (%s), values of %d bytes, half compressible. %d filter bits, snappy, %s of block cache, %s of write buffer, %d background jobs. %s%s.",
+		sizesText(sizes), keySize, c.KeyShape, c.ValueSize, engine.FilterBits,
+		bench.SizeText(uint64(c.CacheBytes)), bench.SizeText(engine.WriteBufferSize), engine.BackgroundJobs, bench.Counted(uint64(c.Rounds), "round"), of)
 }

@@ -101,7 +101,7 @@ func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 			engines = append(engines, name)
 		}
 	}
-	status, table, progress := peerbench(t, "--num=2000", "--rounds=1", "--threads=1,2", "--writers=1,4", "--open-files=500", "--cold-reads=100", "--engines="+strings.Join(engines, ","),
+	status, table, progress := peerbench(t, "--num=2000", "--rounds=1", "--threads=1,2", "--writers=1,4", "--open-files=500", "--engines="+strings.Join(engines, ","),
 		"--json="+at("run.json"), "--markdown="+at("run.md"), "--svg="+at("run"), "--summary="+at("summary.md"))
 	require.Equal(t, exitOK, status, progress)
 
@@ -188,7 +188,7 @@ func TestAnEngineThatLiesIsNoticed(t *testing.T) {
 func TestWrongCommandLinesAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"--num=1"}, {"--engines=oracle"}, {"--engines="}, {"--workloads=fillslow"}, {"--threads=0"}, {"--threads=x"}, {"--reads=-2"}, {"--engines=bbolt,bbolt"}, {"--scale=10"}, {"--scale=1000,x"}, {"--scale=1000", "--scale-workloads=read"}, {"--writers=0"}, {"--writers="},
-		{"--key-shape=round"}, {"--compression=lzw"}, {"--cache=1"}, {"--cache=64XB"}, {"--open-files=-1"}, {"--rounds=0"}, {"stray"},
+		{"--key-shape=round"}, {"--cache=1"}, {"--cache=64XB"}, {"--open-files=-1"}, {"--rounds=0"}, {"stray"},
 	} {
 		status, _, message := peerbench(t, args...)
 		require.Equal(t, exitUsage, status, args)

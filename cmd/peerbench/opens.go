@@ -41,7 +41,7 @@ func (q *request) open(d engine.Driver) (*result, error) {
 // logKeys returns the number of keys in a log whose memtable is nearly full, but not yet flushed.
 // A quarter of the write buffer is left for the memtable's overhead.
 func logKeys(c *config) int {
-	return min(c.WriteBufferSize/4*3/(keySize+c.ValueSize), c.Num)
+	return min(engine.WriteBufferSize/4*3/(keySize+c.ValueSize), c.Num)
 }
 
 // abandon does not close the engine: the process exits.

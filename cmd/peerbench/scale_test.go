@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
 // scaleSample returns a report of two sizes with three openings, of one engine also lazily, a fill
@@ -91,7 +89,7 @@ func TestTheScaleChartShowsOneSizeOrSeveral(t *testing.T) {
 }
 
 func TestALogIsNearlyFullAndHasAtMostAllKeys(t *testing.T) {
-	cfg := &config{Num: 1_000_000, ValueSize: 100, Options: engine.Options{WriteBufferSize: 16 << 20}}
+	cfg := &config{Num: 1_000_000, ValueSize: 100}
 	require.InDelta(t, 12<<20, logKeys(cfg)*116, 116)
 	require.Equal(t, 5000, logKeys(cfg.atSize(5000)))
 }

@@ -49,11 +49,11 @@ func synced(c *config, writers int) int {
 	return min(max(c.Num/200, 20)*min(writers, 10), c.Num)
 }
 
-func coldReads(c *config, _ int) int { return min(c.ColdReads, c.Num) }
+func coldReads(c *config, _ int) int { return min(2000, c.Num) }
 
 // coldMisses is larger than coldReads: with filters one in a hundred lookups reads a block, and two
 // dozen reads are too few to measure.
-func coldMisses(c *config, _ int) int { return min(10*c.ColdReads, c.Num) }
+func coldMisses(c *config, _ int) int { return min(20_000, c.Num) }
 
 var workloads = []workload{
 	{name: "fillseq", about: "puts in key order to an empty database", settles: true, ops: keys, make: fillSeq, left: all},

@@ -22,11 +22,11 @@ type badgerEngine struct {
 func openBadger(dir string, o Options) (Engine, error) {
 	b := &badgerEngine{options: badger.DefaultOptions(dir).
 		WithLogger(silent{}).
-		WithMemTableSize(int64(o.WriteBufferSize)).
+		WithMemTableSize(WriteBufferSize).
 		WithBlockCacheSize(o.CacheBytes).
-		WithNumCompactors(max(o.BackgroundJobs, 2)).
-		WithCompression(map[string]options.CompressionType{None: options.None, Snappy: options.Snappy, Zstd: options.ZSTD}[o.Compression]).
-		WithBloomFalsePositive(falsePositiveRate(o.FilterBits)).
+		WithNumCompactors(BackgroundJobs).
+		WithCompression(options.Snappy).
+		WithBloomFalsePositive(falsePositiveRate()).
 		WithChecksumVerificationMode(options.OnBlockRead).
 		WithDetectConflicts(false).
 		WithMetricsEnabled(false).
@@ -34,14 +34,8 @@ func openBadger(dir string, o Options) (Engine, error) {
 	return b, b.open()
 }
 
-// falsePositiveRate returns the rate of a bloom filter with this number of bits per key and the best
-// number of probes. For 0 bits it returns 0, which means no filter in Badger.
-func falsePositiveRate(bitsPerKey int) float64 {
-	if bitsPerKey == 0 {
-		return 0
-	}
-	return math.Exp(-float64(bitsPerKey) * math.Ln2 * math.Ln2)
-}
+// falsePositiveRate returns the rate of a bloom filter with FilterBits and the best number of probes.
+func falsePositiveRate() float64 { return math.Exp(-FilterBits * math.Ln2 * math.Ln2) }
 
 func (b *badgerEngine) open() (err error) {
 	b.db, err = badger.Open(b.options)

@@ -10,13 +10,16 @@ import (
 	"strings"
 )
 
-// Options are the settings of an engine. An engine ignores settings that it does not have.
+// The settings that all engines have in all runs, if they have such a setting. Compression is Snappy.
+const (
+	FilterBits      = 10 // of a bloom filter, per key
+	WriteBufferSize = 16 << 20
+	BackgroundJobs  = 2
+)
+
+// Options are the settings that runs differ in. An engine ignores settings that it does not have.
 type Options struct {
-	FilterBits      int    `json:"filter_bits"` // of a bloom filter, per key; 0: no filter
-	Compression     string `json:"compression"` // None, Snappy or Zstd
-	CacheBytes      int64  `json:"cache_bytes"` // of the block cache
-	WriteBufferSize int    `json:"write_buffer_bytes"`
-	BackgroundJobs  int    `json:"background_jobs"`
+	CacheBytes int64 `json:"cache_bytes"` // of the block cache
 	// OpenFiles is the maximum number of open tables; 0: the engine's default. Badger and bbolt ignore
 	// it.
 	OpenFiles int `json:"open_files"`
@@ -27,13 +30,6 @@ type Options struct {
 	// not with the database.
 	OpenLazily bool `json:"open_lazily"`
 }
-
-// The values of Options.Compression.
-const (
-	None   = "none"
-	Snappy = "snappy"
-	Zstd   = "zstd"
-)
 
 // An Engine is an open store. Get, Put, Delete and NewIterator may be called concurrently, the other
 // methods may not.

@@ -25,16 +25,11 @@ type goleveldb struct {
 func openGoleveldb(dir string, o Options) (Engine, error) {
 	g := &goleveldb{dir: dir, write: &opt.WriteOptions{Sync: o.Sync}, options: &opt.Options{
 		BlockCacheCapacity:     int(o.CacheBytes),
-		WriteBuffer:            o.WriteBufferSize,
+		WriteBuffer:            WriteBufferSize,
 		OpenFilesCacheCapacity: o.OpenFiles,
 		Compression:            opt.SnappyCompression,
+		Filter:                 filter.NewBloomFilter(FilterBits),
 	}}
-	if o.Compression == None {
-		g.options.Compression = opt.NoCompression
-	}
-	if o.FilterBits > 0 {
-		g.options.Filter = filter.NewBloomFilter(o.FilterBits)
-	}
 	return g, g.open()
 }
 

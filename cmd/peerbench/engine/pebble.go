@@ -25,21 +25,15 @@ func openPebble(dir string, o Options) (Engine, error) {
 	cache := pebble.NewCache(o.CacheBytes)
 	options := &pebble.Options{
 		Cache:                      cache,
-		MemTableSize:               uint64(o.WriteBufferSize),
+		MemTableSize:               WriteBufferSize,
 		MaxOpenFiles:               o.OpenFiles,
-		CompactionConcurrencyRange: func() (lower, upper int) { return 1, o.BackgroundJobs },
+		CompactionConcurrencyRange: func() (lower, upper int) { return 1, BackgroundJobs },
 		FormatMajorVersion:         pebble.FormatNewest,
 		Logger:                     silent{},
 	}
-	compression := map[string]*sstable.CompressionProfile{
-		None: sstable.NoCompression, Snappy: sstable.SnappyCompression, Zstd: sstable.ZstdCompression,
-	}[o.Compression]
 	for i := range options.Levels {
-		options.Levels[i].Compression = func() *sstable.CompressionProfile { return compression }
-		options.Levels[i].FilterPolicy = pebble.NoFilterPolicy
-		if o.FilterBits > 0 {
-			options.Levels[i].FilterPolicy = bloom.FilterPolicy(o.FilterBits)
-		}
+		options.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
+		options.Levels[i].FilterPolicy = bloom.FilterPolicy(FilterBits)
 	}
 	d, err := pebble.Open(dir, options)
 	if err != nil {

@@ -34,17 +34,12 @@ type sieve struct {
 func openSieve(dir string, o Options) (Engine, error) {
 	opened := make(chan struct{})
 	options := &db.Options{
-		Filters:       db.FilterOptions{Policy: filter.None},
+		Filters:       db.FilterOptions{Policy: filter.NewDualBloomPolicy(FilterBits)},
 		Cache:         db.CacheOptions{Size: max(o.CacheBytes, 1), OpenAhead: !o.OpenLazily, MaxOpenFiles: o.OpenFiles},
-		Memtables:     db.MemtableOptions{Size: o.WriteBufferSize},
-		Compaction:    db.CompactionOptions{MaxConcurrent: o.BackgroundJobs},
+		Memtables:     db.MemtableOptions{Size: WriteBufferSize},
+		Compaction:    db.CompactionOptions{MaxConcurrent: BackgroundJobs},
 		EventListener: &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
-		Tables: db.TableOptions{Compression: map[string]db.Compression{
-			None: db.NoCompression, Snappy: db.SnappyCompression, Zstd: db.ZstdCompression,
-		}[o.Compression]},
-	}
-	if o.FilterBits > 0 {
-		options.Filters.Policy = filter.NewDualBloomPolicy(o.FilterBits)
+		Tables:        db.TableOptions{Compression: db.SnappyCompression},
 	}
 	store, err := db.Open(dir, options)
 	if err != nil {

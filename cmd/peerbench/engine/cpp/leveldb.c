@@ -35,7 +35,7 @@ store *open_leveldb(const char *dir, settings with, char **error) {
 	leveldb_options_set_create_if_missing(o, 1);
 	leveldb_options_set_write_buffer_size(o, with.write_buffer_bytes);
 	leveldb_options_set_cache(o, leveldb_cache_create_lru(with.cache_bytes));
-	leveldb_options_set_compression(o, with.compression ? leveldb_snappy_compression : leveldb_no_compression);
+	leveldb_options_set_compression(o, leveldb_snappy_compression);
 	if (with.filter_bits > 0) leveldb_options_set_filter_policy(o, leveldb_filterpolicy_create_bloom(with.filter_bits));
 	if (with.open_files > 0) leveldb_options_set_max_open_files(o, with.open_files);
 	return new_store(dir, o, with.sync, error);

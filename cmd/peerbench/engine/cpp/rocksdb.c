@@ -38,7 +38,7 @@ store *open_rocksdb(const char *dir, settings with, char **error) {
 	rocksdb_options_set_create_if_missing(o, 1);
 	rocksdb_options_set_write_buffer_size(o, with.write_buffer_bytes);
 	rocksdb_options_set_max_background_jobs(o, with.background_jobs);
-	rocksdb_options_set_compression(o, with.compression);
+	rocksdb_options_set_compression(o, rocksdb_snappy_compression);
 	rocksdb_block_based_options_set_block_cache(table, rocksdb_cache_create_lru(with.cache_bytes));
 	if (with.filter_bits > 0) rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(with.filter_bits));
 	rocksdb_options_set_block_based_table_factory(o, table);

@@ -48,11 +48,10 @@ func opener(open func(dir *C.char, s C.settings, err **C.char) *C.store) func(st
 		name := C.CString(dir)
 		defer C.free(unsafe.Pointer(name))
 		with := C.settings{
-			filter_bits:        C.int(o.FilterBits),
-			compression:        map[string]C.int{engine.None: 0, engine.Snappy: 1, engine.Zstd: 7}[o.Compression],
+			filter_bits:        engine.FilterBits,
 			cache_bytes:        C.size_t(o.CacheBytes),
-			write_buffer_bytes: C.size_t(o.WriteBufferSize),
-			background_jobs:    C.int(o.BackgroundJobs),
+			write_buffer_bytes: engine.WriteBufferSize,
+			background_jobs:    engine.BackgroundJobs,
 			open_files:         C.int(o.OpenFiles),
 		}
 		if o.Sync {

@@ -17,7 +17,7 @@ typedef struct {
 } place;
 
 typedef struct {
-	int filter_bits, compression; // compression as the libraries number it: 0 none, 1 Snappy, 7 Zstandard
+	int filter_bits;
 	size_t cache_bytes, write_buffer_bytes;
 	int background_jobs, sync, open_files; // open_files 0: the library's default
 } settings;
