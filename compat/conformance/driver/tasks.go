@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,17 +26,7 @@ func (backwards) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) - len(b)
 	}
-	return -compare(a, b)
-}
-
-func compare(a, b []byte) int {
-	switch {
-	case string(a) < string(b):
-		return -1
-	case string(a) > string(b):
-		return 1
-	}
-	return 0
+	return -bytes.Compare(a, b)
 }
 
 func (backwards) Separator(dst, a, b []byte) []byte { return nil }

@@ -20,24 +20,14 @@ func TestOnlyTheOwnerCanReadNewFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "parent", "db")
 	for range 2 { // the second opening moves the log into a table
 		db, err := leveldb.OpenFile(dir, nil)
-		if err == nil {
-			err = db.Put([]byte("key"), []byte("value"), nil)
-		}
-		if err == nil {
-			err = db.Close()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, db.Put([]byte("key"), []byte("value"), nil))
+		must(t, db.Close())
 	}
 	stor, err := storage.OpenFile(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	makeFiles(t, stor)
-	if err := stor.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, makeFiles(stor, append(made, made...)))
+	must(t, stor.Close())
 	n := 0
 	err = filepath.WalkDir(filepath.Dir(dir), func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -64,30 +54,26 @@ var made = []storage.FileDesc{
 	{Type: storage.TypeTable, Num: 103}, {Type: storage.TypeTemp, Num: 104},
 }
 
-// makeFiles makes a file of each kind, twice, and CURRENT.
-func makeFiles(t *testing.T, stor storage.Storage) {
-	for _, fd := range append(made, made...) {
+// makeFiles makes these files and CURRENT, and returns the first error.
+func makeFiles(stor storage.Storage, fds []storage.FileDesc) error {
+	for _, fd := range fds {
 		w, err := stor.Create(fd)
-		if err == nil {
-			_, err = w.Write([]byte("text"))
-		}
-		if err == nil {
-			err = w.Close()
-		}
 		if err != nil {
-			t.Fatal(err)
+			return err
+		}
+		if _, err := w.Write([]byte("text")); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
 		}
 	}
-	if err := stor.SetMeta(made[0]); err != nil {
-		t.Fatal(err)
-	}
+	return stor.SetMeta(made[0])
 }
 
 func TestNoFileIsWrittenThroughALink(t *testing.T) {
 	victim := filepath.Join(t.TempDir(), "victim")
-	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(victim, []byte("precious"), 0o600))
 	names := []string{"LOG", "LOCK", "CURRENT", "CURRENT.bak", "CURRENT.101"}
 	for _, fd := range made {
 		names = append(names, fd.String())
@@ -122,27 +108,13 @@ func writeAround(dir, link, victim string) error {
 		return err
 	}
 	defer stor.Close()
-	for _, fd := range made {
-		w, err := stor.Create(fd)
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write([]byte("text")); err != nil {
-			return err
-		}
-		if err := w.Close(); err != nil {
-			return err
-		}
-	}
-	return stor.SetMeta(made[0])
+	return makeFiles(stor, made)
 }
 
 // A pipe with the name of the log of messages was waited for.
 func TestAPipeIsNoLogOfMessages(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, "LOG"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(filepath.Join(dir, "LOG"), 0o600))
 	stor, err := storage.OpenFile(dir, false)
 	if err == nil {
 		_ = stor.Close()

@@ -192,9 +192,7 @@ func TestRecoverWithoutCurrent(t *testing.T) {
 	d, err = leveldb.RecoverFile(dir, nil)
 	must(t, err)
 	defer d.Close()
-	if n := count(t, d); n != 100 {
-		t.Errorf("%d keys", n)
-	}
+	equal(t, 100, count(t, d))
 }
 
 // A storage of a program keeps the files of which Recover has no use.
@@ -217,9 +215,7 @@ func TestRecoverAStorage(t *testing.T) {
 	d, err = leveldb.Recover(stor, nil)
 	must(t, err)
 	defer d.Close()
-	if n := count(t, d); n != 100 {
-		t.Errorf("%d keys", n)
-	}
+	equal(t, 100, count(t, d))
 }
 
 func TestATransactionExcludesWriters(t *testing.T) {
@@ -375,9 +371,7 @@ func TestCurrentIsFoundByReaders(t *testing.T) {
 			for _, readOnly := range []bool{true, false} {
 				d, err := leveldb.OpenFile(dir, &opt.Options{ReadOnly: readOnly, ErrorIfMissing: true})
 				must(t, err)
-				if n := count(t, d); n != 100 {
-					t.Errorf("read-only %t: %d keys", readOnly, n)
-				}
+				equal(t, 100, count(t, d))
 				must(t, d.Close())
 				if after, err := os.ReadDir(dir); readOnly && fmt.Sprint(after) != fmt.Sprint(before) {
 					t.Errorf("%v, before %v, %v", after, before, err)
@@ -475,9 +469,7 @@ func TestAReadOnlyStorageIsNotWritten(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := count(t, open(t, stor, &opt.Options{ReadOnly: true})); n != 100 {
-		t.Errorf("%d keys", n)
-	}
+	equal(t, 100, count(t, open(t, stor, &opt.Options{ReadOnly: true})))
 	if after, err := os.ReadDir(dir); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("%v, before %v, %v", after, before, err)
 	}
@@ -507,9 +499,7 @@ func TestAStorageThatCannotReadCurrent(t *testing.T) {
 	if _, err := leveldb.Open(&metaStorage{stor, damage}, nil); !errors.IsCorrupted(err) {
 		t.Errorf("damaged: %v", err)
 	}
-	if n := count(t, open(t, stor, nil)); n != 100 {
-		t.Errorf("%d keys", n)
-	}
+	equal(t, 100, count(t, open(t, stor, nil)))
 }
 
 // Recover works on a program's Storage over a directory whose CURRENT is damaged.
@@ -531,9 +521,7 @@ func TestRecoverAStorageWithADamagedCurrent(t *testing.T) {
 	d, err = leveldb.Recover(stor, nil)
 	must(t, err)
 	defer d.Close()
-	if n := count(t, d); n != 100 {
-		t.Errorf("%d keys", n)
-	}
+	equal(t, 100, count(t, d))
 }
 
 // Close in the middle of OpenTransaction leaves no writer waiting.
