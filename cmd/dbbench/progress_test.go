@@ -45,7 +45,11 @@ func TestProgressShowsOnTerminalsOnly(t *testing.T) {
 	p.close()
 	require.Empty(t, out.String())
 
-	p = startProgress(&out, true, "x", 10, 0)
-	p.done.Add(10)
-	p.close() // also if nothing was drawn
+	synctest.Test(t, func(t *testing.T) {
+		p := startProgress(&out, true, "x", 10, 0)
+		p.done.Add(5)
+		time.Sleep(drawGap + drawGap/2)
+		p.close()
+		require.Equal(t, "\r\x1b[Kx: 50 % done, about 1 s left\r\x1b[K", out.String())
+	})
 }
