@@ -77,20 +77,6 @@ func TestServeThatMayWriteKeepsTheChanges(t *testing.T) {
 	require.NotContains(t, stdout, "begins")
 }
 
-// The bugs: --stop made a database keep changes that had kept none, and said nothing if the repository was another one,
-// for which the database then kept its changes for ever.
-func TestStopArchivingStopsSomethingOrSaysSo(t *testing.T) {
-	dir, home := newDatabase(t), t.TempDir()
-	repo, other := filepath.Join(home, "repo"), filepath.Join(home, "other")
-	require.Contains(t, fails(t, exitFailed, "archive", "--stop", dir, repo), "keeps no changes for "+repo)
-	require.NoDirExists(t, filepath.Join(dir, "changes"))
-
-	works(t, "archive", dir, repo)
-	require.Contains(t, fails(t, exitFailed, "archive", "--stop", dir, other), "keeps no changes for "+other)
-	works(t, "archive", "--stop", dir, repo)
-	fails(t, exitFailed, "archive", "--stop", dir, repo)
-}
-
 // The bug: verbs kept all changes, so those of a database that only verbs write filled the disk, even after --stop.
 func TestVerbsKeepAsManyChangesAsThereAre(t *testing.T) {
 	dir := t.TempDir()

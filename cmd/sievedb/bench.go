@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -173,11 +174,4 @@ func (b *bencher) run(name string) (r benched, err error) {
 }
 
 // workloadNames are for the help.
-func workloadNames() string {
-	var names []string
-	for name := range workloads {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
+func workloadNames() string { return strings.Join(slices.Sorted(maps.Keys(workloads)), ", ") }

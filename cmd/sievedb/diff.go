@@ -282,12 +282,7 @@ func (d *differ) versions(newer, older *versions, bounds *db.IterOptions) error 
 
 // sortedKeys returns the keys of both maps in order.
 func sortedKeys(x, y map[string][]byte) []string {
-	all := map[string]bool{}
-	for key := range x {
-		all[key] = true
-	}
-	for key := range y {
-		all[key] = true
-	}
+	all := maps.Clone(x)
+	maps.Copy(all, y)
 	return slices.Sorted(maps.Keys(all))
 }

@@ -14,21 +14,6 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// follow and changes ignored --expiry: they printed envelopes as parts of values, and expired values.
-func TestFollowersKnowValuesThatExpire(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "db")
-	o := &db.Options{Expiry: db.ExpiryOptions{Prefixes: [][]byte{[]byte("s/")}}}
-	store, err := db.Open(dir, o)
-	require.NoError(t, err)
-	defer store.Close()
-	require.NoError(t, store.PutTTL([]byte("s/a"), []byte("lives"), time.Hour, nil))
-	for _, words := range [][]string{{"follow", "-n", "1", "--key", "s/a"}, {"changes", "--prefix", "s/"}} {
-		require.Contains(t, works(t, append(words, dir, "--json", "--expiry", "s/")...), `"lives"`, words)
-	}
-	stderr := fails(t, exitUsage, "follow", "-n", "1", "--hex", "--expiry", "zz", dir)
-	require.Contains(t, stderr, "expiry: it is not hexadecimal")
-}
-
 // A value that expires without a write is a change that follow prints. On a slow machine a value can end before follow has
 // seen it, so it is put again, to live longer each time; follow ends after the first one that it saw.
 func TestFollowPrintsExpiry(t *testing.T) {
