@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"io"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +47,7 @@ func TestFlagsThatChangeTheReportDropItsPromises(t *testing.T) {
 }
 
 func TestWrongFlagsAreExplained(t *testing.T) {
-	tests := []struct{ name, arg, want string }{
+	tests := []struct{ name, args, want string }{
 		{"an unknown workload lists those that exist", "--benchmarks=fillseq,nope", `--benchmarks has unknown workload "nope"; want one of: fillseq, fillrandom, fillsync`},
 		{"an unknown flag", "--nope", "flag provided but not defined: -nope; see dbbench --help"},
 		{"an argument that is no flag", "nope", `unexpected argument "nope"`},
@@ -63,15 +65,23 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		{"absent keys without stored ones", "--absent=x", "--absent needs --keys"},
 		{"a bad duration", "--duration=-1", "want a number of seconds"},
 		{"an option that the store refuses", "--write_buffer_size=1", "Options.Memtables.Size is 1; it must be from 4096"},
+		{"bits that are not a number", "--bits=4..many", `"4..many" is not a number of bits or a range; want numbers from 1 to`},
+		{"no bits", "--bits=,", "no number given; want bits per key such as 10, 8,12 or 4..20"},
+		{"a reversed range", "--bits=20..4", `the range "20..4" is reversed; want 4..20`},
+		{"zero bits", "--bits=0..4", `"0..4" is not a number of bits`},
+		{"more bits than filters have", "--bits=1000000", `"1000000" is not a number of bits`},
+		{"an unknown kind", "--filters=bloom,xor", `unknown kind "xor"; want some of: none, bloom, cacheline, fuse`},
+		{"no kind", "--filters=", "no kind given; want some of:"},
+		{"another workload", "--benchmarks=fillseq --html=x.html", "--html is for filtersweep, which --benchmarks does not name; add it there"},
+		{"a chart of no report", "--benchmarks=fillseq --svg=x.svg", "--svg is for filterreads, which --benchmarks does not name; add it there"},
+		{"an existing database", "--use_existing_db --db=x --bits=4", "filtersweep, which creates its own stores; omit --use_existing_db"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseConfig([]string{tt.arg}, io.Discard)
-			require.ErrorContains(t, err, tt.want)
 			var stdout, stderr bytes.Buffer
-			require.Equal(t, exitUsage, run(t.Context(), []string{tt.arg}, &stdout, &stderr))
+			require.Equal(t, exitUsage, run(t.Context(), strings.Fields(tt.args), &stdout, &stderr))
 			require.Empty(t, stdout.String())
-			require.Contains(t, stderr.String(), "dbbench: ")
+			require.Regexp(t, "^dbbench: .*"+regexp.QuoteMeta(tt.want), stderr.String())
 		})
 	}
 }

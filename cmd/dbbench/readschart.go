@@ -17,6 +17,13 @@ func (r *report) writeSVG(name string) error {
 	return outfile.Write(name, r.bars().File(), 0o644)
 }
 
+func cacheText(bytes int64) string {
+	if bytes == 0 {
+		return "no block cache"
+	}
+	return "a block cache of " + bench.SizeText(uint64(bytes))
+}
+
 func (r *report) bars() *chart.Bars {
 	noun := "keys"
 	if r.Words {
@@ -34,10 +41,7 @@ func (r *report) bars() *chart.Bars {
 			Max:    longest,
 		}
 	}
-	cache := "no block cache"
-	if r.CacheBytes > 0 {
-		cache = "a block cache of " + bench.SizeText(uint64(r.CacheBytes))
-	}
+	cache := cacheText(r.CacheBytes)
 	if len(r.Peers) > 0 {
 		return r.peerBars(cache)
 	}

@@ -47,7 +47,8 @@ type check struct {
 }
 
 func (r *report) setShape(m *db.Metrics) {
-	r.Shape, r.Levels = levelsText(m), levelShapes(m)
+	r.Levels = levelShapes(m)
+	r.Shape = levelsText(r.Levels)
 }
 
 func levelShapes(m *db.Metrics) (shapes []levelShape) {

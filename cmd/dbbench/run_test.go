@@ -266,11 +266,12 @@ func TestDefaultRunKeepsItsPromises(t *testing.T) {
 }
 
 func TestAFileThatCannotBeWrittenFailsBeforeTheRun(t *testing.T) {
-	for _, flag := range []string{"--json", "--memprofile"} {
+	for _, flag := range []string{"--json", "--memprofile", "--html"} {
 		var stdout, stderr bytes.Buffer
-		args := []string{"--num=100", "--benchmarks=fillseq", flag + "=" + filepath.Join(t.TempDir(), "none", "file")}
+		name := filepath.Join(t.TempDir(), "none", "file")
+		args := []string{"--num=100", "--bits=4", "--filters=bloom", "--benchmarks=fillseq,filtersweep", flag + "=" + name}
 		require.Equal(t, exitFailed, run(t.Context(), args, &stdout, &stderr))
 		require.Empty(t, stdout.String())
-		require.Contains(t, stderr.String(), "dbbench: ")
+		require.Contains(t, stderr.String(), name)
 	}
 }

@@ -31,34 +31,6 @@ func TestBitsAreNumbersAndRanges(t *testing.T) {
 	}
 }
 
-func TestWrongSweepFlagsAreExplained(t *testing.T) {
-	cases := []struct{ name, args, want string }{
-		{"bits that are not a number", "--bits=4..many", `"4..many" is not a number of bits or a range; want numbers from 1 to`},
-		{"no bits", "--bits=,", "no number given; want bits per key such as 10, 8,12 or 4..20"},
-		{"a reversed range", "--bits=20..4", `the range "20..4" is reversed; want 4..20`},
-		{"zero bits", "--bits=0..4", `"0..4" is not a number of bits`},
-		{"more bits than filters have", "--bits=1000000", `"1000000" is not a number of bits`},
-		{"an unknown kind", "--filters=bloom,xor", `unknown kind "xor"; want some of: none, bloom, cacheline, fuse`},
-		{"no kind", "--filters=", "no kind given; want some of:"},
-		{"another workload", "--benchmarks=fillseq --html=x.html", "--html is for filtersweep, which --benchmarks does not name; add it there"},
-		{"a chart of no report", "--benchmarks=fillseq --svg=x.svg", "--svg is for filterreads, which --benchmarks does not name; add it there"},
-		{"an existing database", "--use_existing_db --db=x --bits=4", "filtersweep, which creates its own stores; omit --use_existing_db"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, exitUsage, run(t.Context(), strings.Fields(c.args), &stdout, &stderr))
-			require.Contains(t, stderr.String(), c.want)
-			require.Empty(t, stdout.String())
-		})
-	}
-	var stdout, stderr bytes.Buffer
-	page := filepath.Join(t.TempDir(), "missing", "page.html")
-	require.Equal(t, exitFailed, run(t.Context(), []string{"--num=100", "--bits=4", "--filters=bloom", "--html=" + page}, &stdout, &stderr))
-	require.Contains(t, stderr.String(), page)
-	require.Empty(t, stdout.String(), "fails before the sweep")
-}
-
 func TestSweepFlagsSelectTheSweep(t *testing.T) {
 	cfg, err := parseConfig([]string{"--filters=fuse,none", "--bits=8"}, nil)
 	require.NoError(t, err)

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -43,18 +42,10 @@ type tile struct {
 
 // writeHTML writes the page of --html.
 func (out *sweep) writeHTML(cfg *config) error {
-	if dir := filepath.Dir(cfg.HTML); dir != "." {
-		if _, err := os.Stat(dir); err != nil {
-			return fmt.Errorf("--html: %w", err)
-		}
-	}
-	f, err := outfile.Create(cfg.HTML, 0o644)
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	err = sweepPage.Execute(f, out.page(cfg, time.Now()))
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
+	var text bytes.Buffer
+	err := sweepPage.Execute(&text, out.page(cfg, time.Now()))
+	if err == nil {
+		err = outfile.Write(cfg.HTML, text.Bytes(), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)
@@ -94,17 +85,9 @@ func (out *sweep) tiles() (tiles []tile) {
 
 // storeText describes the store of the lookups.
 func (out *sweep) storeText() string {
-	var parts []string
-	for _, l := range out.Levels {
-		parts = append(parts, fmt.Sprintf("level %d: %s, %s", l.Level, bench.Counted(uint64(l.Tables), "table"), bench.SizeText(l.Bytes)))
-	}
-	cache := "no block cache"
-	if out.CacheBytes > 0 {
-		cache = "a block cache of " + bench.SizeText(uint64(out.CacheBytes))
-	}
 	return fmt.Sprintf("A store of the real keys with values of %d bytes, in levels as in a large store (%s), all tables open, %s. "+
 		"Reads are counted at the file system; the operating system’s cache serves them, so reads from a device take far longer.",
-		out.ValueSize, strings.Join(parts, "; "), cache)
+		out.ValueSize, levelsText(out.Levels), cacheText(out.CacheBytes))
 }
 
 // sweepHeads are the headings of the columns of rows.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"runtime/metrics"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
@@ -23,27 +25,18 @@ func (s *session) once(ctx context.Context, name string, do func(context.Context
 		begin: func(*thread) (step, func() error, error) {
 			return func(int) error { return do(ctx) }, nil, nil
 		}})
-	r.Note = levelsText(s.store.Metrics())
+	r.Note = levelsText(levelShapes(s.store.Metrics()))
 	s.addResult(r)
 	return err
 }
 
-// levelsText describes the levels that have tables.
-func levelsText(m *db.Metrics) string {
-	text := ""
-	for i, l := range m.Levels {
-		if l.Tables == 0 {
-			continue
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprintf("level %d: %s of %s", i, bench.Counted(uint64(l.Tables), "table"), bench.SizeText(l.Bytes))
+// levelsText describes levels.
+func levelsText(levels []levelShape) string {
+	var parts []string
+	for _, l := range levels {
+		parts = append(parts, fmt.Sprintf("level %d: %s of %s", l.Level, bench.Counted(uint64(l.Tables), "table"), bench.SizeText(l.Bytes)))
 	}
-	if text == "" {
-		return "no tables"
-	}
-	return text
+	return cmp.Or(strings.Join(parts, ", "), "no tables")
 }
 
 func printStats(_ context.Context, s *session, _ string) error {
