@@ -3,6 +3,7 @@ package docs_test
 import (
 	"archive/zip"
 	"bytes"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -284,29 +285,9 @@ func installCommands(t *testing.T, env []string) {
 }
 
 // onGoleveldb is a program on goleveldb. It prints the result of a write.
-const onGoleveldb = `package main
-
-import (
-	"fmt"
-	"os"
-
-	"github.com/syndtr/goleveldb/leveldb"
-)
-
-func main() {
-	dir, err := os.MkdirTemp("", "app")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	db, err := leveldb.OpenFile(dir, nil)
-	if err != nil {
-		panic(err)
-	}
-	defer db.Close()
-	fmt.Println(db.Put([]byte("k"), []byte("v"), nil))
-}
-`
+//
+//go:embed testdata/on-goleveldb.go.txt
+var onGoleveldb string
 
 func replaceGoleveldb(t *testing.T, env []string) {
 	dir := userProgram(t, env, onGoleveldb)

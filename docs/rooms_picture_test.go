@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	_ "embed"
 	"fmt"
 	"path"
 	"slices"
@@ -23,33 +24,10 @@ const (
 	letterWidth  = 7 // of the names of rooms, at least
 )
 
-const picturePrefix = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" role="img" aria-labelledby="title desc">
-  <title id="title">The rooms of SieveDB by group</title>
-  <desc id="desc">A ladder of groups. From the top: %[3]s. A room imports only rooms of its own group and of groups below it.</desc>
-  <!-- A test draws this picture from the table of rooms in architecture.md: go test ./docs -run TestRooms -rooms.rewrite -->
-  <style>
-    text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
-    .page { fill: #ffffff; }
-    .step { fill: #f6f8fa; stroke: #d1d9e0; }
-    .group { font-size: 17px; font-weight: 600; }
-    .note { font-size: 12px; fill: #59636e; }
-    .name { font-size: 13px; font-weight: 600; text-anchor: middle; }
-    .dir { font-size: 11px; font-weight: 400; fill: #59636e; }
-    .command { fill: #fff1e5; stroke: #bc4c00; }
-    .public { fill: #ddf4ff; stroke: #0969da; }
-    .internal { fill: #ffffff; stroke: #818b98; }
-    @media (prefers-color-scheme: dark) {
-      text { fill: #f0f6fc; }
-      .page { fill: #0d1117; }
-      .step { fill: #151b23; stroke: #3d444d; }
-      .note, .dir { fill: #9198a1; }
-      .command { fill: #3d2008; stroke: #f0883e; }
-      .public { fill: #0c2d4f; stroke: #4493f8; }
-      .internal { fill: #212830; stroke: #656c76; }
-    }
-  </style>
-  <rect class="page" width="%[1]d" height="%[2]d" rx="8"/>
-`
+// picturePrefix is what a picture begins with: a format of its width, its height and its groups.
+//
+//go:embed testdata/rooms-prefix.svg
+var picturePrefix string
 
 // drawRooms returns the picture: a step for each of the groups, which are listed from the lowest on.
 func drawRooms(t *testing.T, order []string, all map[string]room) string {

@@ -56,7 +56,7 @@ func (out *sweep) writeHTML(cfg *config) error {
 func (out *sweep) page(cfg *config, now time.Time) *page {
 	p := &page{
 		Noun: out.noun + "s", Advice: unbroken(out.advice()), Store: out.storeText(), Tiles: out.tiles(), Peers: out.peerFigures(),
-		Rates: out.rateFigures(), Heads: sweepHeads, Rows: out.rows(), Conditions: out.conditions(cfg, now), ChartCSS: chart.CSS,
+		Rates: out.rateFigures(), Heads: sweepHeads, Rows: out.rows(), Conditions: out.conditions(cfg, now), ChartCSS: template.CSS(chart.CSS),
 	}
 	p.Intro = fmt.Sprintf("%s stored and %s absent %s, and %s of generated keys with %s of each; %s, on %s.",
 		bench.Grouped(uint64(out.Shapes[0].Stored)), bench.Grouped(uint64(out.Shapes[0].Absent)), p.Noun,

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	_ "embed"
 	"fmt"
 	"html"
 	"regexp"
@@ -18,34 +19,9 @@ const NumSeries = 8
 func (s Series) Class() string { return fmt.Sprintf("s%d", int(s)%NumSeries) }
 
 // CSS is the style of all drawings. A page that includes it can use its colours.
-const CSS = `:root {
-  --card: #ffffff; --ink: #1b1f24; --soft: #57606a; --rule: #d5dae0; --grid: #e6e9ed;
-  --s0: #6b7280; --s1: #c2410c; --s2: #0969a8; --s3: #067a5b; --s4: #7c3aad; --s5: #b4233c; --s6: #7a5c00; --s7: #0e7490;
-}
-@media screen and (prefers-color-scheme: dark) {
-  :root {
-    --card: #161b22; --ink: #e6e9ee; --soft: #9aa5b1; --rule: #333b45; --grid: #252c35;
-    --s0: #a3adb8; --s1: #ff9d5c; --s2: #62b5f4; --s3: #45cfa3; --s4: #c99bf0; --s5: #ff8a95; --s6: #d9b84a; --s7: #4fd0e0;
-  }
-}
-.s0 { --c: var(--s0); } .s1 { --c: var(--s1); } .s2 { --c: var(--s2); } .s3 { --c: var(--s3); }
-.s4 { --c: var(--s4); } .s5 { --c: var(--s5); } .s6 { --c: var(--s6); } .s7 { --c: var(--s7); }
-.plot text { font-size: 12px; fill: var(--ink); font-variant-numeric: tabular-nums; }
-.plot .heading { font-size: 16px; font-weight: 600; } .plot .panel { font-weight: 600; }
-.plot .tick, .plot .axisname, .plot .remark { fill: var(--soft); } .plot .note { fill: var(--c); }
-.plot .middle { text-anchor: middle; } .plot .end { text-anchor: end; }
-.plot .strong { font-weight: 600; } .plot .label { fill: var(--c); font-weight: 600; }
-.plot .label, .plot .note { paint-order: stroke; stroke: var(--card); stroke-width: 3px; stroke-linejoin: round; }
-.plot .ground { fill: var(--card); } .plot .bar { fill: var(--c); }
-.plot .grid { stroke: var(--grid); stroke-width: 1; } .plot .axis, .plot .tickmark { stroke: var(--rule); stroke-width: 1; }
-.plot .line { fill: none; stroke: var(--c); stroke-width: 1.6; stroke-linejoin: round; }
-.plot .predicted { stroke-width: 1.4; opacity: .6; }
-.plot .dashed, .plot .dash1 { stroke-dasharray: 6 4; } .plot .floor { stroke-dasharray: 1.5 3.5; stroke-width: 1.8; }
-.plot .dash2 { stroke-dasharray: 2 3; } .plot .dash3 { stroke-dasharray: 9 3 2 3; } .plot .dash4 { stroke-dasharray: 12 5; }
-.plot .band { fill: var(--c); opacity: .22; }
-.plot .interval { stroke: var(--c); stroke-width: 1.5; } .plot .stem { stroke: var(--c); stroke-width: 1.5; opacity: .4; }
-.plot .mark { fill: var(--c); } .plot .hollow { fill: none; stroke: var(--c); stroke-width: 1; }
-`
+//
+//go:embed style.css
+var CSS string
 
 // fileCSS is added in a file, since no page sets the font.
 const fileCSS = `.plot { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", Arial, sans-serif; }
