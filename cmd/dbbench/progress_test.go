@@ -46,10 +46,9 @@ func TestProgressShowsOnTerminalsOnly(t *testing.T) {
 	require.Empty(t, out.String())
 
 	synctest.Test(t, func(t *testing.T) {
-		p := startProgress(&out, true, "x", 10, 0)
-		p.done.Add(5)
+		p := startProgress(&out, true, "x", 10, 4*drawGap)
 		time.Sleep(drawGap + drawGap/2)
 		p.close()
-		require.Equal(t, "\r\x1b[Kx: 50 % done, about 1 s left\r\x1b[K", out.String())
+		require.Equal(t, "\r\x1b[Kx: 25 % done, about 1 s left\r\x1b[K", out.String())
 	})
 }
