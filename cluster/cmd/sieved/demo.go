@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sievedb/sievedb/cluster/internal/process"
 )
 
 // demo is the story of sieved demo. Each step prints what it found.
 type demo struct {
 	out     io.Writer
 	began   time.Time
-	nodes   []*process
+	nodes   []*process.Node
 	traffic *traffic
 }
 
@@ -42,7 +44,7 @@ func runDemo(ctx context.Context, out io.Writer, phase time.Duration, keep bool)
 	d := &demo{out: out, began: time.Now()}
 	defer func() {
 		for _, p := range d.nodes {
-			p.kill()
+			p.Kill()
 		}
 		if keep {
 			d.say("The directories of the nodes are in %s.", dir)
@@ -72,14 +74,14 @@ func (d *demo) say(format string, args ...any) {
 // explain adds the ends of the nodes' logs to an error.
 func (d *demo) explain(err error) error {
 	for _, p := range d.nodes {
-		fmt.Fprintf(d.out, "\nThe last lines of node %s:\n%s", p.id, p.lastLines(8))
+		fmt.Fprintf(d.out, "\nThe last lines of node %s:\n%s", p.ID, p.LastLines(8))
 	}
 	return err
 }
 
 func (d *demo) addrs() (addrs []string) {
 	for _, p := range d.nodes {
-		addrs = append(addrs, p.addr)
+		addrs = append(addrs, p.Addr)
 	}
 	return addrs
 }
@@ -87,21 +89,21 @@ func (d *demo) addrs() (addrs []string) {
 // start starts three nodes and waits until each group has three replicas.
 func (d *demo) start(ctx context.Context, dir string) error {
 	for i := range 3 {
-		p, err := newProcess(dir, fmt.Sprint(i+1))
+		p, err := newNode(dir, fmt.Sprint(i+1))
 		if err != nil {
 			return err
 		}
 		if i > 0 {
-			p.join = d.nodes[0].addr
+			p.Args = append(p.Args, "--join", d.nodes[0].Addr)
 		}
-		if err := p.start(); err != nil {
+		if err := p.Start(); err != nil {
 			return err
 		}
 		d.nodes = append(d.nodes, p)
-		if err := p.waitReady(ctx); err != nil {
+		if err := waitReady(ctx, p); err != nil {
 			return err
 		}
-		d.say("Node %s answers at %s (process %d).", p.id, p.addr, p.pid())
+		d.say("Node %s answers at %s (process %d).", p.ID, p.Addr, p.Pid())
 	}
 	leads, err := waitReplicated(ctx, d.nodes[0], 3)
 	if err != nil {
@@ -128,8 +130,8 @@ func (d *demo) killAndVerify(ctx context.Context, phase time.Duration) error {
 		return err
 	}
 	killed := time.Now()
-	victim.kill()
-	d.say("SIGKILL to node %s, which leads %d of 4 groups.", victim.id, leads)
+	victim.Kill()
+	d.say("SIGKILL to node %s, which leads %d of 4 groups.", victim.ID, leads)
 	gap, err := d.traffic.waitAllGroups(ctx, killed)
 	if err != nil {
 		return err
@@ -150,15 +152,15 @@ func (d *demo) killAndVerify(ctx context.Context, phase time.Duration) error {
 }
 
 // restart starts the killed node again, and reads everything from its own replicas.
-func (d *demo) restart(ctx context.Context, victim *process, acknowledged map[string]string) error {
+func (d *demo) restart(ctx context.Context, victim *process.Node, acknowledged map[string]string) error {
 	began := time.Now()
-	if err := victim.start(); err != nil {
+	if err := victim.Start(); err != nil {
 		return err
 	}
-	if err := victim.waitReady(ctx); err != nil {
+	if err := waitReady(ctx, victim); err != nil {
 		return err
 	}
-	d.say("Node %s is started again, with what its directory has. It answers after %.2f s.", victim.id, time.Since(began).Seconds())
+	d.say("Node %s is started again, with what its directory has. It answers after %.2f s.", victim.ID, time.Since(began).Seconds())
 	if err := waitCopied(ctx, victim, acknowledged); err != nil {
 		return err
 	}
@@ -167,14 +169,14 @@ func (d *demo) restart(ctx context.Context, victim *process, acknowledged map[st
 }
 
 // busiest returns the node that leads most groups, and how many these are.
-func (d *demo) busiest(ctx context.Context) (victim *process, leads int, err error) {
+func (d *demo) busiest(ctx context.Context) (victim *process.Node, leads int, err error) {
 	all, err := leaders(ctx, d.nodes[0])
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, p := range d.nodes {
-		if victim == nil || all[p.id] > leads {
-			victim, leads = p, all[p.id]
+		if victim == nil || all[p.ID] > leads {
+			victim, leads = p, all[p.ID]
 		}
 	}
 	return victim, leads, nil

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/sievedb/sievedb/cluster/internal/process"
 )
 
 const writers = 8
@@ -27,13 +30,8 @@ type traffic struct {
 	newest       [writers]time.Time // when the last write of each writer that was acknowledged began
 }
 
-// silence keeps the messages of go-redis about connections that end out of the story.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
 func startTraffic(ctx context.Context, addrs []string) *traffic {
-	redis.SetLogger(silence{})
+	logging.Disable() // of connections that end
 	log.SetOutput(io.Discard)
 	ctx, cancel := context.WithCancel(ctx)
 	t := &traffic{
@@ -200,8 +198,8 @@ func inBatches(all map[string]string, f func(keys []string) error) error {
 }
 
 // waitCopied waits until a node answers reads of all keys from its own replicas.
-func waitCopied(ctx context.Context, p *process, want map[string]string) error {
-	c := p.client()
+func waitCopied(ctx context.Context, p *process.Node, want map[string]string) error {
+	c := p.Client()
 	defer func() { _ = c.Close() }()
 	return retry(ctx, "the restarted node to catch up", func() error {
 		conn := c.Conn()

@@ -8,18 +8,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
 
-// silence drops the messages of go-redis about connections that end.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
 func TestGoRedisUsesACluster(t *testing.T) {
-	redis.SetLogger(silence{})
+	logging.Disable() // of connections that end
 	for protocol := 2; protocol <= 3; protocol++ {
 		t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
 			cluster := theCluster(t)

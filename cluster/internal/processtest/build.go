@@ -5,29 +5,34 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
-// sieved is the path of the program that Run has built.
-var sieved string
-
-// Run builds sieved, runs the tests and returns their exit code. finish is called after them; it may be nil.
-func Run(m *testing.M, finish func()) int {
-	dir, err := os.MkdirTemp("", "sieved-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "processtest:", err)
-		return 1
+// sieved builds the program, unless it did before, and returns its path.
+var sieved = sync.OnceValues(func() (path string, err error) {
+	if built, err = os.MkdirTemp("", "sieved-test-"); err != nil {
+		return "", err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	sieved = filepath.Join(dir, "sieved")
-	build := exec.Command("go", "build", "-o", sieved, "github.com/sievedb/sievedb/cluster/cmd/sieved")
+	path = filepath.Join(built, "sieved")
+	build := exec.Command("go", "build", "-o", path, "github.com/sievedb/sievedb/cluster/cmd/sieved")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "processtest: build sieved: %v\n%s", err, out)
-		return 1
+		return "", fmt.Errorf("build sieved: %w\n%s", err, out)
 	}
+	return path, nil
+})
+
+var built string // the directory of the program
+
+// Run runs the tests and returns their exit code. Then it removes sieved, which the first cluster builds. finish is
+// called after the tests; it may be nil.
+func Run(m *testing.M, finish func()) int {
 	code := m.Run()
 	if finish != nil {
 		finish()
+	}
+	if built != "" {
+		_ = os.RemoveAll(built)
 	}
 	return code
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sievedb/sievedb/cluster/internal/process"
 )
 
 // patience bounds each wait. A busy machine is slow, and a wait that succeeds is short.
@@ -20,7 +23,12 @@ type Options struct {
 	Groups int
 	// Args are further arguments of each process. Without them, elections begin after half a second.
 	Args []string
+	// Logs is the directory of the logs. Without one, Close removes them.
+	Logs string
 }
+
+// Node is a node of a cluster.
+type Node = process.Node
 
 // Cluster is nodes on this machine.
 type Cluster struct {
@@ -72,9 +80,12 @@ func (c *Cluster) Add(args ...string) (*Node, error) {
 	if len(c.Nodes) > 0 {
 		args = append(args, "--join", c.Nodes[0].Addr)
 	}
-	n, err := newNode(c.dir, fmt.Sprint(len(c.Nodes)+1), args)
+	n, err := newNode(c.dir, fmt.Sprint(len(c.Nodes)+1), args...)
 	if err != nil {
 		return nil, err
+	}
+	if c.o.Logs != "" {
+		n.Log = filepath.Join(c.o.Logs, filepath.Base(n.Log))
 	}
 	c.Nodes = append(c.Nodes, n)
 	if err := n.Start(); err != nil {
@@ -86,12 +97,25 @@ func (c *Cluster) Add(args ...string) (*Node, error) {
 	})
 }
 
+func newNode(dir, id string, args ...string) (*Node, error) {
+	program, err := sieved()
+	if err != nil {
+		return nil, err
+	}
+	n, err := process.New(program, dir, id, args...)
+	if err != nil {
+		return nil, err
+	}
+	n.HTTP, err = process.FreeAddress()
+	return n, err
+}
+
 // Continue starts a node on a directory that another process left, and ends it with the test.
 func Continue(t testing.TB, dir, id string) *Node {
 	t.Helper()
-	n, err := newNode(t.TempDir(), id, nil)
+	n, err := newNode(t.TempDir(), id)
 	if err == nil {
-		n.setDir(dir)
+		n.Dir = dir
 		err = n.Start()
 	}
 	if err != nil {
@@ -100,7 +124,7 @@ func Continue(t testing.TB, dir, id string) *Node {
 	t.Cleanup(func() {
 		n.Kill()
 		if t.Failed() {
-			t.Logf("the last lines of node %s:\n%s", n.ID, n.lastLines(15))
+			t.Logf("the last lines of node %s:\n%s", n.ID, n.LastLines(15))
 		}
 	})
 	return n
@@ -111,7 +135,7 @@ func (c *Cluster) Close(show bool, print func(...any)) {
 	for _, n := range c.Nodes {
 		n.Kill()
 		if show {
-			print(fmt.Sprintf("the last lines of node %s:\n%s", n.ID, n.lastLines(15)))
+			print(fmt.Sprintf("the last lines of node %s:\n%s", n.ID, n.LastLines(15)))
 		}
 	}
 	_ = os.RemoveAll(c.dir)
@@ -165,7 +189,7 @@ func (c *Cluster) Settle() error {
 	})
 }
 
-func (c *Cluster) check(groups []Group) error {
+func (c *Cluster) check(groups []process.Group) error {
 	want := min(3, len(c.Nodes)) // replicas
 	leads := map[string]int{}
 	for _, n := range c.Running() {
@@ -186,11 +210,11 @@ func (c *Cluster) check(groups []Group) error {
 }
 
 // Group returns the group of a slot, as the first running node that answers knows it. It has a leader that runs.
-func (c *Cluster) Group(slot int) (found Group, err error) {
+func (c *Cluster) Group(slot int) (found process.Group, err error) {
 	err = Wait("a leader", func(ctx context.Context) error {
 		err := errors.New("no node runs")
 		for _, n := range c.Running() {
-			var groups []Group
+			var groups []process.Group
 			if groups, err = n.Groups(ctx); err != nil {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/slot"
@@ -42,13 +43,8 @@ type load struct {
 	writes       [groups]int           // acknowledged
 }
 
-// silence drops the messages of go-redis about connections that end.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
 func startLoad(t *testing.T, addrs []string) *load {
-	redis.SetLogger(silence{})
+	logging.Disable() // of connections that end
 	l := &load{t: t, acknowledged: map[string]string{}, failures: map[string]int{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.client = redis.NewClusterClient(&redis.ClusterOptions{

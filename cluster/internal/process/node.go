@@ -1,4 +1,6 @@
-package processtest
+// Package process runs nodes of sieved as processes on loopback addresses: for sieved demo and for tests. A process
+// ends when this one does, also by a panic: it stops when its standard input ends.
+package process
 
 import (
 	"bytes"
@@ -11,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,36 +25,27 @@ import (
 // Node is a node of a cluster. Its directory and address remain when its process ends.
 type Node struct {
 	ID, Addr, Dir string
+	// HTTP is the address of /readyz and /healthz. Without one, the process does not serve them.
+	HTTP string
+	// Program is sieved, and Args are its further arguments.
+	Program string
+	Args    []string
+	// Log is the file that gets the output.
+	Log string
 
-	http  string // address of /readyz and /healthz
-	args  []string
-	log   string
 	cmd   *exec.Cmd // nil while the process does not run
 	stdin io.Closer // its end stops the process
 }
 
-func newNode(dir, id string, args []string) (n *Node, err error) {
-	n = &Node{ID: id, Dir: filepath.Join(dir, "node-"+id), log: filepath.Join(dir, "node-"+id+".log")}
-	if n.Addr, err = freeAddress(); err != nil {
-		return nil, err
-	}
-	if n.http, err = freeAddress(); err != nil {
-		return nil, err
-	}
-	n.args = append([]string{
-		"--id", id, "--dir", n.Dir, "--listen", n.Addr, "--metrics", n.http, "--stop-with-parent", "--disk-reserve", "1",
-	}, args...)
-	return n, nil
+// New returns a node with an address and with a directory and a log in dir.
+func New(program, dir, id string, args ...string) (*Node, error) {
+	addr, err := FreeAddress()
+	dir = filepath.Join(dir, "node-"+id)
+	return &Node{ID: id, Addr: addr, Dir: dir, Program: program, Args: args, Log: dir + ".log"}, err
 }
 
-// setDir makes another directory that of the node.
-func (n *Node) setDir(dir string) {
-	n.Dir = dir
-	n.args[slices.Index(n.args, "--dir")+1] = dir
-}
-
-// freeAddress returns an address whose port is free. It stays so unless another program happens to get it.
-func freeAddress() (string, error) {
+// FreeAddress returns an address whose port is free. It stays so unless another program happens to get it.
+func FreeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -63,12 +55,16 @@ func freeAddress() (string, error) {
 
 // Start starts the process. It does not wait until the node answers.
 func (n *Node) Start() error {
-	log, err := outfile.Append(n.log, 0o600)
+	log, err := outfile.Append(n.Log, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(sieved, n.args...)
+	args := []string{"--id", n.ID, "--dir", n.Dir, "--listen", n.Addr, "--stop-with-parent", "--disk-reserve", "1"}
+	if n.HTTP != "" {
+		args = append(args, "--metrics", n.HTTP)
+	}
+	cmd := exec.Command(n.Program, append(args, n.Args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if n.stdin, err = cmd.StdinPipe(); err != nil {
 		return err
@@ -83,6 +79,12 @@ func (n *Node) Start() error {
 // Running reports whether the process was started and not ended by Kill or Stop.
 func (n *Node) Running() bool { return n.cmd != nil }
 
+// Pid returns the number of the process.
+func (n *Node) Pid() int { return n.cmd.Process.Pid }
+
+// Signal sends a signal to the process.
+func (n *Node) Signal(s os.Signal) error { return n.cmd.Process.Signal(s) }
+
 // Kill ends the process as a crash does.
 func (n *Node) Kill() {
 	if n.cmd == nil {
@@ -96,7 +98,7 @@ func (n *Node) Kill() {
 
 // Stop ends the process with SIGTERM, and returns an error if it does not end well within a minute.
 func (n *Node) Stop() error {
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := n.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	return n.Wait()
@@ -139,7 +141,7 @@ func (n *Node) Well(ctx context.Context) error {
 }
 
 func (n *Node) get(ctx context.Context, path string) (ok bool, text string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.http+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+path, nil)
 	if err != nil {
 		return false, "", err
 	}
@@ -153,15 +155,15 @@ func (n *Node) get(ctx context.Context, path string) (ok bool, text string, err 
 
 // LogText returns what the node has logged.
 func (n *Node) LogText() string {
-	text, err := os.ReadFile(n.log)
+	text, err := os.ReadFile(n.Log)
 	if err != nil {
 		return err.Error()
 	}
 	return string(text)
 }
 
-// lastLines returns the end of the log.
-func (n *Node) lastLines(count int) string {
+// LastLines returns the end of the log.
+func (n *Node) LastLines(count int) string {
 	lines := bytes.SplitAfter([]byte(n.LogText()), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-count-1):], nil))
 }
