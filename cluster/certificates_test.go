@@ -2,15 +2,9 @@ package cluster
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,66 +13,33 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
 // certifier is a CA that gives each node a certificate of its own.
 type certifier struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	file string
-	pool *x509.CertPool
+	*nettest.CA
+	t         *testing.T
+	dir, file string
 }
 
 func newCertifier(t *testing.T) *certifier {
-	c := &certifier{t: t, dir: t.TempDir(), pool: x509.NewCertPool()}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the CA"}, NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-	}
-	c.cert, c.key = c.sign(template, template, nil)
-	c.file = c.write("ca.pem", "CERTIFICATE", c.cert.Raw)
-	c.pool.AddCert(c.cert)
+	c := &certifier{CA: nettest.NewCA(t), t: t, dir: t.TempDir()}
+	c.file = c.write("ca.pem", c.PEM)
 	return c
 }
 
-func (c *certifier) sign(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(c.t, err)
-	if signer == nil {
-		signer = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	require.NoError(c.t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(c.t, err)
-	return cert, key
-}
-
-func (c *certifier) write(name, kind string, der []byte) string {
+func (c *certifier) write(name string, text []byte) string {
 	name = filepath.Join(c.dir, name)
-	require.NoError(c.t, os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	require.NoError(c.t, os.WriteFile(name, text, 0o600))
 	return name
 }
 
 // node returns the files of a new certificate for 127.0.0.1. change may be nil.
 func (c *certifier) node(name string, change func(*x509.Certificate)) SecurityOptions {
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	if change != nil {
-		change(template)
-	}
-	cert, key := c.sign(template, c.cert, c.key)
-	der, err := x509.MarshalECPrivateKey(key)
-	require.NoError(c.t, err)
-	return SecurityOptions{
-		CertFile: c.write(name+".pem", "CERTIFICATE", cert.Raw), KeyFile: c.write(name+".key", "EC PRIVATE KEY", der), CAFile: c.file,
-	}
+	cert, key := c.Node(c.t, name, change)
+	return SecurityOptions{CertFile: c.write(name+".pem", cert), KeyFile: c.write(name+".key", key), CAFile: c.file}
 }
 
 // startWithTLS starts three nodes, each with a certificate of its own.
@@ -91,7 +52,7 @@ func startWithTLS(t *testing.T, ctx context.Context, ca *certifier) (nodes []*No
 		}
 		nodes = append(nodes, start(t, o))
 	}
-	client := redis.NewClient(&redis.Options{Addr: nodes[0].Addr(), TLSConfig: &tls.Config{RootCAs: ca.pool}})
+	client := redis.NewClient(&redis.Options{Addr: nodes[0].Addr(), TLSConfig: &tls.Config{RootCAs: ca.Pool}})
 	defer func() { require.NoError(t, client.Close()) }()
 	waitForVoters(t, ctx, client, 3)
 	return nodes
@@ -122,7 +83,7 @@ func TestNodesUseCertificatesOfTheirOwn(t *testing.T) {
 	wrong, err := Start(ctx, o)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, wrong.Close()) }()
-	client := redis.NewClient(&redis.Options{Addr: wrong.Addr(), TLSConfig: &tls.Config{RootCAs: ca.pool}, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: wrong.Addr(), TLSConfig: &tls.Config{RootCAs: ca.Pool}, MaxRetries: -1})
 	defer func() { require.NoError(t, client.Close()) }()
 	require.ErrorContains(t, client.Ping(ctx).Err(), "127.9.9.9")
 }

@@ -28,7 +28,7 @@ type certificates struct {
 func newCertificates(t *testing.T) certificates {
 	t.Helper()
 	ca := newCertifier(t)
-	c := certificates{files: ca.node("node", nil), pool: ca.pool}
+	c := certificates{files: ca.node("node", nil), pool: ca.Pool}
 	var err error
 	c.node, err = tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	require.NoError(t, err)

@@ -3,22 +3,11 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,47 +41,7 @@ func start(t *testing.T, o Options) *Node {
 	return n
 }
 
-func TestClientsOfRedisClusterWriteThroughTheFailureOfANode(t *testing.T) {
-	ctx := within(t)
-	first := start(t, fast("1"))
-	var addrs []string
-	nodes := []*Node{first}
-	for _, id := range []string{"2", "3"} {
-		o := fast(id)
-		o.Network.Join = []string{first.Addr()}
-		nodes = append(nodes, start(t, o))
-	}
-	for _, n := range nodes {
-		addrs = append(addrs, n.Addr())
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	defer func() { require.NoError(t, client.Close()) }()
-	waitForReplicas(t, ctx, nodes[0], 3)
-	require.NoError(t, client.Set(ctx, "{a}1", "one", 0).Err())
-	require.NoError(t, first.Close())
-	for i := range 100 {
-		key := fmt.Sprint("key-", i)
-		require.Eventually(t, func() bool {
-			err := client.Set(ctx, key, i, 0).Err()
-			if err != nil {
-				client.ReloadState(ctx)
-			}
-			return err == nil
-		}, time.Minute, 10*time.Millisecond, key)
-	}
-	require.Equal(t, "one", client.Get(ctx, "{a}1").Val())
-	require.Equal(t, "99", client.Get(ctx, "key-99").Val())
-	require.NoError(t, client.MSet(ctx, "{b}1", 1, "{b}2", 2).Err())
-	require.Equal(t, []any{"1", "2"}, client.MGet(ctx, "{b}1", "{b}2").Val())
-}
-
-// waitForReplicas waits until each group has a number of voters.
-func waitForReplicas(t testing.TB, ctx context.Context, n *Node, want int) {
-	c := redis.NewClient(&redis.Options{Addr: n.Addr()})
-	defer func() { require.NoError(t, c.Close()) }()
-	waitForVoters(t, ctx, c, want)
-}
-
+// waitForVoters waits until each group has a number of replicas.
 func waitForVoters(t testing.TB, ctx context.Context, c *redis.Client, want int) {
 	require.Eventually(t, func() bool {
 		rows, err := c.Do(ctx, "RAFT.GROUPS").Slice()
@@ -137,7 +86,7 @@ func TestWithoutASecretOnlyLoopbackIsListenedOn(t *testing.T) {
 }
 
 func TestANodeSaysWhoMayActAsANode(t *testing.T) {
-	security, _ := authority(t)
+	security := newCertifier(t).node("1", nil)
 	for want, change := range map[string]func(*Options){
 		"each user of this machine may act as a node": func(*Options) {},
 		"anyone who reaches this address may act as":  func(o *Options) { o.Security.Insecure = true },
@@ -208,39 +157,10 @@ func TestFiguresAreServedUnderKnownHostsOnly(t *testing.T) {
 	}
 }
 
-// authority writes a certificate of a new CA for 127.0.0.1, its key, and the CA's own certificate.
-func authority(t *testing.T) (s SecurityOptions, ca *x509.CertPool) {
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		name = filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return name
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "sieved"}, NotAfter: time.Now().Add(time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	ca = x509.NewCertPool()
-	ca.AddCert(cert)
-	s.CertFile = write("cert.pem", "CERTIFICATE", der)
-	s.CAFile = s.CertFile
-	s.KeyFile = write("key.pem", "EC PRIVATE KEY", keyDER)
-	return s, ca
-}
-
 func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
 	ctx := within(t)
-	security, ca := authority(t)
+	ca := newCertifier(t)
+	security := ca.node("1", nil)
 	security.Secret, security.Password = "0123456789abcdef", "open sesame"
 	o := fast("1")
 	o.Security, o.Shape.Groups = security, 1
@@ -249,11 +169,11 @@ func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
 	o.Security, o.Network.Join = security, []string{first.Addr()}
 	second := start(t, o)
 
-	stranger := redis.NewClient(&redis.Options{Addr: first.Addr(), TLSConfig: &tls.Config{RootCAs: ca}})
+	stranger := redis.NewClient(&redis.Options{Addr: first.Addr(), TLSConfig: &tls.Config{RootCAs: ca.Pool}})
 	defer func() { require.NoError(t, stranger.Close()) }()
 	require.ErrorContains(t, stranger.Get(ctx, "a").Err(), "NOAUTH")
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{second.Addr()}, Password: security.Password, TLSConfig: &tls.Config{RootCAs: ca},
+		Addrs: []string{second.Addr()}, Password: security.Password, TLSConfig: &tls.Config{RootCAs: ca.Pool},
 	})
 	defer func() { require.NoError(t, client.Close()) }()
 	// On a busy machine the group can be without a leader for a moment.

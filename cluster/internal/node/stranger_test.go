@@ -1,87 +1,16 @@
 package node
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
-
-// imposter listens at the address of a dead node and passes all that arrives on to a node, without the secret.
-type imposter struct {
-	net.Listener
-	work sync.WaitGroup
-
-	mu    sync.Mutex
-	to    string
-	seen  bytes.Buffer
-	conns []net.Conn
-}
-
-func newImposter(t *testing.T, addr, to string) *imposter {
-	ln, err := net.Listen("tcp", addr)
-	require.NoError(t, err)
-	i := &imposter{Listener: ln, to: to}
-	i.work.Add(1)
-	go i.accept()
-	return i
-}
-
-func (i *imposter) accept() {
-	defer i.work.Done()
-	for {
-		one, err := i.Accept()
-		if err != nil {
-			return
-		}
-		i.mu.Lock()
-		to := i.to
-		i.mu.Unlock()
-		other, err := net.Dial("tcp", to)
-		if err != nil {
-			one.Close()
-			continue
-		}
-		i.mu.Lock()
-		i.conns = append(i.conns, one, other)
-		i.mu.Unlock()
-		i.work.Add(2)
-		go i.pass(one, other)
-		go i.pass(other, one)
-	}
-}
-
-func (i *imposter) pass(to, from net.Conn) {
-	defer i.work.Done()
-	defer to.Close()
-	b := make([]byte, 1<<16)
-	for {
-		n, err := from.Read(b)
-		i.mu.Lock()
-		i.seen.Write(b[:n])
-		i.mu.Unlock()
-		if _, err2 := to.Write(b[:n]); err != nil || err2 != nil {
-			return
-		}
-	}
-}
-
-func (i *imposter) end() {
-	i.Close()
-	i.mu.Lock()
-	for _, c := range i.conns {
-		c.Close()
-	}
-	i.mu.Unlock()
-	i.work.Wait()
-}
 
 // Raft of the nodes that live dials the dead one again and again: none of these streams may reach a replica.
 func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
@@ -94,8 +23,7 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	f.write("a", value)
 	addr := f.nodes["3"].Addr()
 	f.crash("3")
-	i := newImposter(t, addr, f.nodes["1"].Addr())
-	defer i.end()
+	stranger := nettest.NewRelay(t, addr, f.nodes["1"].Addr())
 	member, found := f.nodes["1"].atlas.chart().Find("3")
 	require.True(t, found)
 	for dialer, says := range map[kv.NodeID]string{"1": "came back", "2": "where node 1.1 is"} {
@@ -125,9 +53,7 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 		}
 		return errors.New("nobody leads")
 	})
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	require.False(t, bytes.Contains(i.seen.Bytes(), []byte(value)))
+	require.False(t, stranger.Saw(value))
 }
 
 // Raft refuses two servers with one address, and the replicas of the dead node never moved.

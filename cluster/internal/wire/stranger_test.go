@@ -8,103 +8,21 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
 func accept(*hello) (byte, Peer) { return statusAccepted, Peer{"y", 3} }
 
 var testHello = hello{kind: kindRaft, group: 7, from: Peer{"x", 1}, to: Peer{"y", 3}, addr: "y:1"}
 
-// stranger listens at an address that a node had, and passes what arrives on to a node. It does not know the secret.
-type stranger struct {
-	net.Listener
-	to   *Listener
-	work sync.WaitGroup
-
-	mu    sync.Mutex
-	seen  [2]bytes.Buffer // from dialers, and from the node
-	alter func(fromDialer bool, b []byte)
-	conns []net.Conn
-}
-
-func newStranger(t *testing.T, to *Listener) *stranger {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &stranger{Listener: ln, to: to, alter: func(bool, []byte) {}}
-	s.work.Add(1)
-	go s.accept()
-	t.Cleanup(func() {
-		s.Close()
-		s.mu.Lock()
-		for _, c := range s.conns {
-			c.Close()
-		}
-		s.mu.Unlock()
-		s.work.Wait()
-	})
-	return s
-}
-
-func (s *stranger) accept() {
-	defer s.work.Done()
-	for {
-		dialer, err := s.Accept()
-		if err != nil {
-			return
-		}
-		node, err := net.Dial("tcp", s.to.Addr().String())
-		if err != nil {
-			dialer.Close()
-			return
-		}
-		s.mu.Lock()
-		s.conns = append(s.conns, dialer, node)
-		s.mu.Unlock()
-		s.work.Add(2)
-		go s.pass(node, dialer, true)
-		go s.pass(dialer, node, false)
-	}
-}
-
-func (s *stranger) pass(to, from net.Conn, fromDialer bool) {
-	defer s.work.Done()
-	defer to.Close()
-	b := make([]byte, 1<<16)
-	for {
-		n, err := from.Read(b)
-		s.mu.Lock()
-		if fromDialer {
-			s.seen[0].Write(b[:n])
-		} else {
-			s.seen[1].Write(b[:n])
-		}
-		s.alter(fromDialer, b[:n])
-		s.mu.Unlock()
-		if _, err2 := to.Write(b[:n]); err != nil || err2 != nil {
-			return
-		}
-	}
-}
-
-func (s *stranger) saw(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return bytes.Contains(s.seen[0].Bytes(), []byte(text)) || bytes.Contains(s.seen[1].Bytes(), []byte(text))
-}
-
-// send sends bytes on all connections of the stranger, as if the other side had.
-func (s *stranger) send(b []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.conns {
-		c.Write(b)
-	}
+func newStranger(t *testing.T, to *Listener) *nettest.Relay {
+	return nettest.NewRelay(t, "127.0.0.1:0", to.Addr().String())
 }
 
 func frameOf(kind byte, payload string) []byte {
@@ -168,12 +86,12 @@ func testStranger(t *testing.T, reflect bool, options ...func(*Options)) {
 	requireRefused(err)
 	_, err = dialer.CallStream(t.Context(), dead, "state", nil)
 	requireRefused(err)
-	s.send(frameOf(frameStream, `{"method":"state"}`))
+	s.Send(frameOf(frameStream, `{"method":"state"}`))
 	if reflect { // the dialer may know only the address
 		_, err = dialer.CallStream(t.Context(), At(dead.Addr), "state", nil)
 		requireRefused(err)
 	}
-	require.False(t, s.saw("the state"))
+	require.False(t, s.Saw("the state"))
 }
 
 // With a secret, a node that joins by an address talks to the node that answers in the end, and to nobody between.
@@ -186,17 +104,15 @@ func TestARelayOfAJoinReadsAndChangesNothing(t *testing.T) {
 	require.NoError(t, joiner.Call(t.Context(), At(s.Addr().String()), "join", "who asks", &answer))
 	require.Equal(t, "the map", answer)
 	for _, text := range []string{"the map", "who asks", "join"} {
-		require.False(t, s.saw(text), "the stranger has read %q", text)
+		require.False(t, s.Saw(text), "the stranger has read %q", text)
 	}
 	for _, fromDialer := range []bool{true, false} {
 		joiner.pool.drop()
-		s.mu.Lock()
-		s.alter = func(is bool, b []byte) {
+		s.Alter(func(is bool, b []byte) {
 			if is == fromDialer && len(b) > 0 {
 				b[len(b)-1] ^= 1
 			}
-		}
-		s.mu.Unlock()
+		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		require.Error(t, joiner.Call(ctx, At(s.Addr().String()), "join", "who asks", &answer))
 		require.NoError(t, ctx.Err(), "it ends at once")
@@ -296,10 +212,7 @@ func TestAHandshakeCannotBeReplayed(t *testing.T) {
 	a.Handle("count", func(context.Context, json.RawMessage) (any, error) { return 1, nil })
 	s := newStranger(t, a)
 	require.NoError(t, b.Call(t.Context(), At(s.Addr().String()), "count", nil, nil))
-	s.mu.Lock()
-	recorded := bytes.Clone(s.seen[0].Bytes())
-	answers := bytes.Clone(s.seen[1].Bytes())
-	s.mu.Unlock()
+	recorded, answers := s.Seen()
 	a.Handle("count", func(context.Context, json.RawMessage) (any, error) {
 		t.Error("the call was replayed")
 		return 1, nil

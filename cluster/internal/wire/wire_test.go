@@ -2,18 +2,13 @@ package wire
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -23,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
 var testSecret = []byte("a secret of the tests")
@@ -51,53 +47,22 @@ func listen(t *testing.T, change ...func(*Options)) *Listener {
 func withSecret(o *Options) { o.Secret = testSecret }
 
 // authority is a CA of the tests.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-}
+type authority struct{ *nettest.CA }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t *testing.T) authority { return authority{nettest.NewCA(t)} }
+
+func (a authority) node(t *testing.T) tls.Certificate {
 	t.Helper()
-	a := &authority{pool: x509.NewCertPool()}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.cert, a.key = sign(t, template, template, nil)
-	a.pool.AddCert(a.cert)
-	return a
+	cert, err := tls.X509KeyPair(a.Node(t, "node", nil))
+	require.NoError(t, err)
+	return cert
 }
 
-func sign(t *testing.T, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	if signer == nil {
-		signer = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert, key
-}
-
-func (a *authority) node(t *testing.T) tls.Certificate {
-	t.Helper()
-	cert, key := sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, a.key)
-	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
-}
-
-func (a *authority) options(t *testing.T) func(*Options) {
+func (a authority) options(t *testing.T) func(*Options) {
 	cert := a.node(t)
 	return func(o *Options) {
-		o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: a.pool}
-		o.PeerTLS = &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: a.pool}
+		o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: a.Pool}
+		o.PeerTLS = &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: a.Pool}
 	}
 }
 
@@ -134,7 +99,7 @@ func TestOneAddressServesClientsGroupsAndCalls(t *testing.T) {
 			client, err := net.Dial("tcp", addr)
 			require.NoError(t, err)
 			if b.o.PeerTLS != nil { // without a certificate of its own
-				client = tls.Client(client, &tls.Config{RootCAs: ca.pool, ServerName: "127.0.0.1"})
+				client = tls.Client(client, &tls.Config{RootCAs: ca.Pool, ServerName: "127.0.0.1"})
 			}
 			defer client.Close()
 			go client.Write([]byte("*1\r\n$4\r\nPING\r\n"))
@@ -445,7 +410,7 @@ func TestAStreamThatIsCutIsAnError(t *testing.T) {
 // client does the TLS handshake of a client without a certificate.
 func (a *authority) client(t *testing.T, conn net.Conn) net.Conn {
 	t.Helper()
-	c := tls.Client(conn, &tls.Config{RootCAs: a.pool, ServerName: "127.0.0.1"})
+	c := tls.Client(conn, &tls.Config{RootCAs: a.Pool, ServerName: "127.0.0.1"})
 	require.NoError(t, c.Handshake())
 	return c
 }
