@@ -242,27 +242,6 @@ func TestWaitersAreWokenByTheirIndex(t *testing.T) {
 	require.ErrorIs(t, m.Close(), kv.ErrClosed)
 }
 
-// BenchmarkApplyBatch applies batches of 64 entries with values of 116 bytes.
-func BenchmarkApplyBatch(b *testing.B) {
-	m, err := Open(Options{Dir: b.TempDir()})
-	require.NoError(b, err)
-	logs := make([]*raft.Log, 64)
-	for i := range logs {
-		logs[i] = command(b, 0, 1, 1, 1, put(fmt.Sprintf("key-%d", i), string(make([]byte, 116))))
-	}
-	index := uint64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, l := range logs {
-			index++
-			l.Index = index
-		}
-		m.ApplyBatch(logs)
-	}
-	b.ReportMetric(float64(index)/b.Elapsed().Seconds(), "entries/s")
-	require.NoError(b, m.Close())
-}
-
 // DeleteAll removes tables as a whole, in one step with its entry's index.
 func TestDeleteAllOfTablesIsAtomicWithItsIndex(t *testing.T) {
 	var logs []*raft.Log

@@ -111,14 +111,6 @@ type settled struct{}
 
 func (settled) Wait(context.Context) error { return nil }
 
-func TestAcknowledgementsBeforeTheCommitAreFoundOnAFakeCluster(t *testing.T) {
-	t.Parallel()
-	_, err := runOnFakes(t, func(c kv.Cluster) kv.Cluster {
-		return wrapped{c, func(g kv.Group) kv.Group { return eager{g} }}
-	})
-	require.ErrorContains(t, err, "no order explains")
-}
-
 // liar promises that nothing was done when the outcome is unknown.
 type liar struct{ kv.Group }
 

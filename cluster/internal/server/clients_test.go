@@ -6,7 +6,6 @@ import (
 	"fmt"
 	osexec "os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -93,52 +92,6 @@ func goRedisServer(t *testing.T, c *redis.Client) {
 	require.Contains(t, c.Info(ctx, "server").Val(), "redis_mode:cluster")
 	require.NoError(t, c.FlushDB(ctx).Err())
 	require.Zero(t, c.DBSize(ctx).Val())
-}
-
-func TestTheClusterClientOfGoRedisFindsTheLeaders(t *testing.T) {
-	for _, readonly := range []bool{false, true} {
-		w, addrA, addrB := twoNodes(t)
-		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addrA}, ReadOnly: readonly, MaxRedirects: 8})
-		ctx := t.Context()
-		for i := range 100 {
-			require.NoError(t, c.Set(ctx, fmt.Sprint(i), i, 0).Err())
-		}
-		// Both leaders move: the client learns about that from MOVED.
-		w.SetLeader(0, "b")
-		w.SetLeader(1, "a")
-		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i := range 100 {
-				p.Incr(ctx, fmt.Sprint(i))
-			}
-			return nil
-		})
-		require.NoError(t, err)
-		for i := range 100 {
-			require.Equal(t, fmt.Sprint(i+1), c.Get(ctx, fmt.Sprint(i)).Val())
-		}
-		_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.Incr(ctx, "{foo}")
-			p.Incr(ctx, "{foo}")
-			return nil
-		})
-		require.NoError(t, err)
-		require.NoError(t, c.Watch(ctx, func(tx *redis.Tx) error { return tx.Get(ctx, "{foo}").Err() }, "{foo}"))
-		goRedisElection(t, w, c)
-		require.NotEqual(t, addrA, addrB)
-		require.NoError(t, c.Close())
-	}
-}
-
-// While a group has no leader, the client retries CLUSTERDOWN.
-func goRedisElection(t *testing.T, w *kvtest.World, c *redis.ClusterClient) {
-	w.SetLeader(1, "")
-	var group sync.WaitGroup
-	group.Go(func() {
-		time.Sleep(30 * time.Millisecond) // the client meets the group without its leader
-		w.SetLeader(1, "b")
-	})
-	require.NoError(t, c.Incr(t.Context(), "{foo}").Err())
-	group.Wait()
 }
 
 func TestGoRedisGetsUnknownOutcomesAsErrors(t *testing.T) {

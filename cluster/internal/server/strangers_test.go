@@ -129,17 +129,6 @@ func TestClientsThatConnectAtOnceHaveTimeToAuthenticate(t *testing.T) {
 	require.Equal(t, "+OK", last.reply())
 }
 
-func TestAConnectionThatIsOneTooManyIsToldSo(t *testing.T) {
-	s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 1})
-	first := dial(t, "tcp", addr)
-	require.Equal(t, "+PONG", first.do("PING"))
-	second := dial(t, "tcp", addr)
-	require.Equal(t, "-ERR max number of clients reached", second.reply())
-	require.True(t, second.closed())
-	require.Equal(t, "+PONG", first.do("PING"))
-	require.EqualValues(t, 1, s.Stats().Rejected)
-}
-
 // 50 strangers with half a request held all of 50 places.
 func TestStrangersWithHalfARequestGiveWayToClients(t *testing.T) {
 	s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 3})

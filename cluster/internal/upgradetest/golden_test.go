@@ -2,7 +2,6 @@ package upgradetest
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -177,30 +176,6 @@ func TestSievedContinuesAGoldenNode(t *testing.T) {
 	require.EqualValues(t, len(goldenKeys()), c.DBSize(ctx).Val())
 	require.NoError(t, c.Incr(ctx, "counter").Err())
 	require.NoError(t, n.Stop(), n.LogText())
-}
-
-func TestTheIdentityOfAGoldenNodeIsRead(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(copied(t, memberDir), "node.json"))
-	require.NoError(t, err)
-	var id struct {
-		Format, Incarnation int
-		Cluster, ID         string
-		Hosted              []int
-		Map                 struct {
-			Groups, Replicas int
-			Cluster          string
-			Nodes            []struct{ ID, Addr string }
-		}
-	}
-	require.NoError(t, json.Unmarshal(text, &id))
-	require.Equal(t, 1, id.Format)
-	require.Equal(t, "2", id.ID)
-	require.Equal(t, 1, id.Incarnation)
-	require.Equal(t, []int{0, 1, 2, 3}, id.Hosted)
-	require.Equal(t, groups, id.Map.Groups)
-	require.Len(t, id.Map.Nodes, 3)
-	require.NotEmpty(t, id.Cluster)
-	require.Equal(t, id.Cluster, id.Map.Cluster)
 }
 
 // The log of a member has all entries, and its states with the rest of the log have all keys.

@@ -217,38 +217,3 @@ func BenchmarkSeal(b *testing.B) {
 		})
 	}
 }
-
-// What the records cost a message and its answer over the loopback device, as an entry of a follower has them.
-func BenchmarkRoundTrip(b *testing.B) {
-	for _, size := range []int{200, 16 << 10, 256 << 10} {
-		for _, secured := range []bool{false, true} {
-			b.Run(fmt.Sprintf("size=%d/records=%t", size, secured), func(b *testing.B) {
-				one, two, rawOne, rawTwo := pair(b)
-				var from, to net.Conn = rawOne, rawTwo
-				if secured {
-					from, to = one, two
-				}
-				message, answer := make([]byte, size), make([]byte, 50)
-				go answerEach(to, size, make([]byte, len(answer)))
-				b.SetBytes(int64(size))
-				b.ReportAllocs()
-				for b.Loop() {
-					from.Write(message)
-					_, err := io.ReadFull(from, answer)
-					require.NoError(b, err)
-				}
-			})
-		}
-	}
-}
-
-// answerEach answers each message of a size until the connection ends.
-func answerEach(conn net.Conn, size int, answer []byte) {
-	got := make([]byte, size)
-	for {
-		if _, err := io.ReadFull(conn, got); err != nil {
-			return
-		}
-		conn.Write(answer)
-	}
-}
