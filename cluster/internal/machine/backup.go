@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -25,7 +26,7 @@ func (m *Machine) Frozen(ctx context.Context, f func(ctx context.Context, d *db.
 	if err := vfs.MkdirAllSynced(m.fs, dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, removeAll(m.fs, dir)) }()
+	defer func() { err = errors.Join(err, files.RemoveAll(m.fs, dir)) }()
 	// Tables that are flushed are shared with the next backup; those that would be made of the log are not.
 	frozen := filepath.Join(dir, "state")
 	if _, err := st.db.Checkpoint(ctx, frozen, &db.CheckpointOptions{Flush: true}); err != nil {

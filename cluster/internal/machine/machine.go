@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/layout"
 	"github.com/sievedb/sievedb/db"
@@ -125,7 +126,7 @@ func (m *Machine) openPresent() (*state, error) {
 
 // create makes an empty state. A crash may have left one that was not in use.
 func (m *Machine) create(p pointer) (*state, error) {
-	if err := removeAll(m.fs, m.path(p.name)); err != nil {
+	if err := files.RemoveAll(m.fs, m.path(p.name)); err != nil {
 		return nil, err
 	}
 	if err := vfs.MkdirAllSynced(m.fs, m.path(p.name)); err != nil {
@@ -162,7 +163,7 @@ func (m *Machine) removeLeftovers(p pointer) (states int, err error) {
 		if p.name == "" || name == p.name {
 			continue
 		}
-		if err := removeAll(m.fs, m.path(name)); err != nil {
+		if err := files.RemoveAll(m.fs, m.path(name)); err != nil {
 			m.logger.Warn("an old state could not be removed", "dir", name, "err", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -61,23 +62,11 @@ func parsePointer(b []byte) (pointer, error) {
 
 // readPointer reads STATE of a directory.
 func readPointer(fsys vfs.FS, dir string) (p pointer, err error) {
-	f, err := fsys.Open(filepath.Join(dir, pointerName))
+	b, err := files.Read(fsys, filepath.Join(dir, pointerName), maxPointerLen)
 	if errors.Is(err, fs.ErrNotExist) {
 		return pointer{}, nil
 	}
 	if err != nil {
-		return pointer{}, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	size, err := f.Size()
-	if err != nil {
-		return pointer{}, err
-	}
-	if size > maxPointerLen {
-		return pointer{}, fmt.Errorf("%s has %d bytes, at most %d are expected", pointerName, size, maxPointerLen)
-	}
-	b := make([]byte, size)
-	if _, err := vfs.ReadFull(f, b, 0); err != nil {
 		return pointer{}, err
 	}
 	return parsePointer(b)
@@ -85,51 +74,5 @@ func readPointer(fsys vfs.FS, dir string) (p pointer, err error) {
 
 // writePointer replaces STATE. If maybe is true after an error, STATE may have been replaced.
 func writePointer(fsys vfs.FS, dir string, p pointer) (maybe bool, err error) {
-	temp := filepath.Join(dir, pointerTemp)
-	if err := writeFile(fsys, temp, []byte(p.String())); err != nil {
-		return false, err
-	}
-	if err := fsys.Rename(temp, filepath.Join(dir, pointerName)); err != nil {
-		return true, err
-	}
-	return true, fsys.SyncDir(dir)
-}
-
-// writeFile makes a file with durable bytes. It replaces one that a crash left.
-func writeFile(fsys vfs.FS, name string, b []byte) error {
-	f, err := vfs.Replace(fsys, name)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// removeAll removes a directory and what it contains. A missing one is no error.
-func removeAll(fsys vfs.FS, dir string) error {
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		info, err := fsys.Lstat(path)
-		if err != nil {
-			return err
-		}
-		if info.IsDir() {
-			err = removeAll(fsys, path)
-		} else {
-			err = fsys.Remove(path)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return fsys.Remove(dir)
+	return files.Replace(fsys, filepath.Join(dir, pointerName), filepath.Join(dir, pointerTemp), []byte(p.String()))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
@@ -72,7 +73,7 @@ func (in *incoming) cancel() error {
 	return in.remove()
 }
 
-func (in *incoming) remove() error { return removeAll(in.m.fs, in.m.path(in.name)) }
+func (in *incoming) remove() error { return files.RemoveAll(in.m.fs, in.m.path(in.name)) }
 
 // setIncoming replaces the state that was received and not restored.
 func (m *Machine) setIncoming(in *incoming) {
@@ -154,7 +155,7 @@ func (m *Machine) InstallState(ctx context.Context, r io.Reader) error {
 	name := m.newName(statePrefix)
 	h, err := receive(ctx, m.fs, m.path(name), r)
 	if err != nil {
-		return errors.Join(fmt.Errorf("receive a state: %w", err), removeAll(m.fs, m.path(name)))
+		return errors.Join(fmt.Errorf("receive a state: %w", err), files.RemoveAll(m.fs, m.path(name)))
 	}
 	return m.install(name, position{index: h.index, term: h.term}, false)
 }
@@ -169,7 +170,7 @@ func (m *Machine) install(name string, at position, forward bool) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("restore a state: %w", err), removeAll(m.fs, m.path(name)))
+		return errors.Join(fmt.Errorf("restore a state: %w", err), files.RemoveAll(m.fs, m.path(name)))
 	}
 	if err := m.replace(st, forward); err != nil {
 		return fmt.Errorf("restore a state: %w", err)
@@ -190,14 +191,14 @@ func (m *Machine) replace(st *state, forward bool) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	if err := m.checkReplace(st.at.Load().index, forward); err != nil {
-		return errors.Join(err, st.db.Close(), removeAll(m.fs, m.path(st.name)))
+		return errors.Join(err, st.db.Close(), files.RemoveAll(m.fs, m.path(st.name)))
 	}
 	if maybe, err := writePointer(m.fs, m.o.Dir, pointer{name: st.name}); err != nil {
 		err = errors.Join(err, st.db.Close())
 		if maybe { // either state may be in force: Open finds out
 			return m.fail(err)
 		}
-		return errors.Join(err, removeAll(m.fs, m.path(st.name)))
+		return errors.Join(err, files.RemoveAll(m.fs, m.path(st.name)))
 	}
 	m.mu.Lock()
 	old := m.present
@@ -226,7 +227,7 @@ func (m *Machine) retire(st *state) {
 	go func() {
 		defer m.retired.Done()
 		<-st.unused
-		err := errors.Join(st.db.Close(), removeAll(m.fs, m.path(st.name)))
+		err := errors.Join(st.db.Close(), files.RemoveAll(m.fs, m.path(st.name)))
 		if err != nil {
 			m.logger.Warn("an old state could not be closed and removed", "dir", st.name, "err", err)
 		}

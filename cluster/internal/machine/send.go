@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -47,7 +48,7 @@ func (m *Machine) checkpoint(ctx context.Context) (c *sending, err error) {
 		err = c.inspect()
 	}
 	if err != nil {
-		return nil, errors.Join(m.failIfDamaged(err), c.remove(), removeAll(m.fs, c.dir+".checkpoint"))
+		return nil, errors.Join(m.failIfDamaged(err), c.remove(), files.RemoveAll(m.fs, c.dir+".checkpoint"))
 	}
 	return c, nil
 }
@@ -71,7 +72,7 @@ func (c *sending) send(ctx context.Context, w io.Writer) error {
 	return c.m.failIfDamaged(newSender(ctx, w, c.m.o.BytesPerSecond).send(c.m.fs, c.dir, c.files, h))
 }
 
-func (c *sending) remove() error { return removeAll(c.m.fs, c.dir) }
+func (c *sending) remove() error { return files.RemoveAll(c.m.fs, c.dir) }
 
 // reader returns a reader of the stream. Its Close removes the checkpoint.
 func (c *sending) reader() *presentReader {

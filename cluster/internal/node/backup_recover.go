@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/logstore"
 	"github.com/sievedb/sievedb/cluster/internal/machine"
@@ -102,7 +103,7 @@ type recovering struct {
 
 func (r *recovering) run(ctx context.Context, oldLog bool) (groups []RecoveredGroup, err error) {
 	if oldLog { // of an earlier incarnation: the states are newer
-		if err := removeAll(r.FS, logDir(r.Dir)); err != nil {
+		if err := files.RemoveAll(r.FS, logDir(r.Dir)); err != nil {
 			return nil, err
 		}
 	}

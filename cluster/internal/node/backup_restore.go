@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/layout"
 	"github.com/sievedb/sievedb/cluster/internal/machine"
@@ -122,14 +123,7 @@ func refuseUnfinished(fsys vfs.FS, dir string) error {
 }
 
 func writeUnfinished(fsys vfs.FS, dir, text string) error {
-	f, err := vfs.Replace(fsys, unfinishedFile(dir))
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write([]byte(text)); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := files.Write(fsys, unfinishedFile(dir), []byte(text)); err != nil {
 		return err
 	}
 	return fsys.SyncDir(dir)
@@ -166,7 +160,7 @@ func beginRestore(fsys vfs.FS, dir string) error {
 		if name == filepath.Base(unfinishedFile(dir)) {
 			continue
 		}
-		if err := removeAll(fsys, filepath.Join(dir, name)); err != nil {
+		if err := files.RemoveAll(fsys, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/db"
@@ -196,11 +197,11 @@ func newGroupDir(dir string, group kv.GroupID) string { return groupDir(dir, gro
 
 func (n *Node) replaceStateFrom(ctx context.Context, from wire.Target, group kv.GroupID) error {
 	fresh := newGroupDir(n.o.Dir, group)
-	if err := removeAll(n.o.FS, fresh); err != nil {
+	if err := files.RemoveAll(n.o.FS, fresh); err != nil {
 		return err
 	}
 	if err := n.fetchState(ctx, from, group, fresh); err != nil {
-		return errors.Join(err, removeAll(n.o.FS, fresh))
+		return errors.Join(err, files.RemoveAll(n.o.FS, fresh))
 	}
 	if err := n.moveAside(groupDir(n.o.Dir, group)); err != nil {
 		return err

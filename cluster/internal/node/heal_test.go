@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
@@ -127,7 +128,7 @@ func TestANodeThatLostItsLogJoinsAgain(t *testing.T) {
 	f.settled(3)
 	written := f.writeSome("log", 20)
 	f.crash("3")
-	require.NoError(t, removeAll(f.disks["3"], "node/log"))
+	require.NoError(t, files.RemoveAll(f.disks["3"], "node/log"))
 	n := f.start("3")
 	f.eventually(func() error {
 		if n.self().Incarnation != 2 {
@@ -145,7 +146,7 @@ func TestTheOnlyNodeDoesNotStartWithoutItsLog(t *testing.T) {
 	f.settled(1)
 	f.writeSome("log", 5)
 	f.crash("1")
-	require.NoError(t, removeAll(f.disks["1"], "node/log"))
+	require.NoError(t, files.RemoveAll(f.disks["1"], "node/log"))
 	_, err := Start(f.ctx, f.options("1"))
 	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "restore a backup")

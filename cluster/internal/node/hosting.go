@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/machine"
 	"github.com/sievedb/sievedb/cluster/internal/replica"
@@ -355,7 +356,7 @@ func (n *Node) drop(p *place) error {
 		return err
 	}
 	for _, dir := range []string{newGroupDir(n.o.Dir, p.id), groupDir(n.o.Dir, p.id)} {
-		if err := removeAll(n.o.FS, dir); err != nil {
+		if err := files.RemoveAll(n.o.FS, dir); err != nil {
 			return err
 		}
 	}
@@ -370,21 +371,25 @@ func (n *Node) handoverTimeout() time.Duration {
 // HandOver gives all leaderships of this node to other nodes, as far as these answer in time. A server calls it
 // before it closes the connections of its clients, so that these learn who leads.
 func (n *Node) HandOver() {
-	ctx, cancel := context.WithTimeout(context.Background(), n.handoverTimeout())
+	n.giveAway(context.Background(), "a leadership was not handed over", func(string) bool { return true })
+}
+
+// giveAway gives all leaderships of this node to other nodes that may have one, as far as these answer in time. It logs
+// what failed.
+func (n *Node) giveAway(ctx context.Context, failed string, may func(to string) bool) {
+	ctx, cancel := context.WithTimeout(ctx, n.handoverTimeout())
 	defer cancel()
 	var transfers sync.WaitGroup
 	for _, h := range n.running() {
 		to := n.successor(h)
-		if to == "" {
+		if to == "" || !may(to) {
 			continue
 		}
-		transfers.Add(1)
-		go func() {
-			defer transfers.Done()
+		transfers.Go(func() {
 			if err := h.log.TransferLeadership(ctx, to); err != nil {
-				n.o.Logger.Warn("a leadership was not handed over", "group", h.id, "err", err)
+				n.o.Logger.Warn(failed, "group", h.id, "err", err)
 			}
-		}()
+		})
 	}
 	transfers.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -36,23 +37,11 @@ func identityFile(dir string) string { return filepath.Join(dir, "node.json") }
 
 // readIdentity returns nil if the directory has none.
 func readIdentity(fsys vfs.FS, dir string) (*identity, error) {
-	f, err := fsys.Open(identityFile(dir))
+	text, err := files.Read(fsys, identityFile(dir), 64<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	if size > 64<<20 {
-		return nil, fmt.Errorf("%s has %d bytes, at most 64 MiB are expected", identityFile(dir), size)
-	}
-	text := make([]byte, size)
-	if _, err := vfs.ReadFull(f, text, 0); err != nil {
 		return nil, err
 	}
 	id, err := parseIdentity(text)
@@ -83,46 +72,6 @@ func (id *identity) write(fsys vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	temporary := identityFile(dir) + ".new"
-	if err := fsys.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := fsys.Create(temporary)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(temporary, identityFile(dir)); err != nil {
-		return err
-	}
-	return fsys.SyncDir(dir)
-}
-
-// removeAll removes a directory with all that it contains.
-func removeAll(fsys vfs.FS, dir string) error {
-	info, err := fsys.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		names, err := fsys.List(dir)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if err := removeAll(fsys, filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-	}
-	return fsys.Remove(dir)
+	_, err = files.Replace(fsys, identityFile(dir), identityFile(dir)+".new", append(text, '\n'))
+	return err
 }

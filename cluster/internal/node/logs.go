@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/logstore"
 	"github.com/sievedb/sievedb/db"
@@ -79,7 +80,7 @@ func (n *Node) moveAside(dir string) error {
 		return nil
 	}
 	aside := dir + ".damaged"
-	if err := removeAll(n.o.FS, aside); err != nil {
+	if err := files.RemoveAll(n.o.FS, aside); err != nil {
 		return err
 	}
 	if err := n.o.FS.Rename(dir, aside); err != nil {

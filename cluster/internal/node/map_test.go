@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -118,7 +119,7 @@ func TestAnIdentityIsReadAsItWasWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	require.NoError(t, removeAll(mem, "d"))
+	require.NoError(t, files.RemoveAll(mem, "d"))
 	_, err = mem.Lstat("d")
 	require.Error(t, err)
 }

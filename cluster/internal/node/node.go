@@ -3,12 +3,10 @@ package node
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,22 +92,15 @@ func (n *Node) start(ctx context.Context) error {
 	var running context.Context
 	running, n.stop = context.WithCancel(context.Background())
 	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop} {
-		n.work.Add(1)
-		go func() {
-			defer n.work.Done()
-			loop(running)
-		}()
+		n.work.Go(func() { loop(running) })
 	}
 	return nil
 }
 
 // openDir creates the directory if needed, and locks it.
 func (n *Node) openDir() (err error) {
-	if err := vfs.MkdirAllSynced(n.o.FS, n.o.Dir); err != nil {
+	if n.lock, err = lockDir(n.o.FS, n.o.Dir); err != nil {
 		return err
-	}
-	if n.lock, err = n.o.FS.Lock(filepath.Join(n.o.Dir, "LOCK"), false); err != nil {
-		return fmt.Errorf("the directory of the node: %w", err)
 	}
 	if err := refuseUnfinished(n.o.FS, n.o.Dir); err != nil {
 		return err
@@ -152,12 +143,9 @@ func (n *Node) refuseTwins(ctx context.Context) error {
 
 // create makes this node the first of a new cluster.
 func (n *Node) create() error {
-	var name [8]byte
-	_, _ = rand.Read(name[:]) // never fails
 	member := Member{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone, Incarnation: 1}
 	m := &Map{
-		Version: 1, Cluster: hex.EncodeToString(name[:]), Groups: n.o.Groups, Replicas: n.o.Replicas,
-		Nodes: []Member{member},
+		Version: 1, Cluster: newClusterID(), Groups: n.o.Groups, Replicas: n.o.Replicas, Nodes: []Member{member},
 	}
 	n.atlas.learn(m)
 	n.wire.SetIdentity(m.Cluster, 1)

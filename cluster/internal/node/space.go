@@ -1,9 +1,6 @@
 package node
 
-import (
-	"context"
-	"sync"
-)
+import "context"
 
 // spaceLoop looks at the free space of the disk. While there is little, the node refuses writes with
 // kv.ErrNoSpace and gives its leaderships to nodes that have space. What remains is a reserve: replicas of
@@ -32,21 +29,7 @@ func (n *Node) spaceLoop(ctx context.Context) {
 
 // yieldLeaderships gives leaderships to nodes that have space, if there are some.
 func (n *Node) yieldLeaderships(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, n.handoverTimeout())
-	defer cancel()
-	var transfers sync.WaitGroup
-	for _, h := range n.running() {
-		to := n.successor(h)
-		if to == "" || n.atlas.age(nodeOf(to)) > n.callTimeout()*4 {
-			continue
-		}
-		transfers.Add(1)
-		go func() {
-			defer transfers.Done()
-			if err := h.log.TransferLeadership(ctx, to); err != nil {
-				n.o.Logger.Warn("a full node could not give a leadership away", "group", h.id, "err", err)
-			}
-		}()
-	}
-	transfers.Wait()
+	n.giveAway(ctx, "a full node could not give a leadership away", func(to string) bool {
+		return n.atlas.age(nodeOf(to)) <= n.callTimeout()*4
+	})
 }
