@@ -24,14 +24,7 @@ import (
 // have the puts 0 to upTo[i]-1. Nothing was flushed.
 func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upTo []int) {
 	t.Helper()
-	mem := vfs.NewMem()
-	d := storetest.MustOpen(t, &db.Options{Memtables: db.MemtableOptions{Size: 4 << 10, MaxWaiting: 3},
-		FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if op.Kind == wrap.OpCreate && fixture.IsTable(op.Name) {
-				return &wrap.Fault{}
-			}
-			return nil
-		})})
+	mem, d := withoutTables(t, 4<<10)
 	n := 0
 	for ; len(upTo) < 2; n++ {
 		require.NoError(t, d.Put(fixture.Key(n), fixture.Value(n), db.Sync))
@@ -50,6 +43,14 @@ func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upT
 	im = fixture.Image(t, mem)
 	require.NoError(t, d.Close())
 	return im, logs, upTo
+}
+
+// withoutTables opens a database with small memtables that cannot be flushed.
+func withoutTables(t testing.TB, memtable int) (*vfs.Mem, *db.DB) {
+	t.Helper()
+	fsys := fixture.NewFailing()
+	fsys.Fail(wrap.OpCreate, ".ldb", wrap.ErrInjected)
+	return fsys.Mem, storetest.MustOpen(t, &db.Options{Memtables: db.MemtableOptions{Size: memtable, MaxWaiting: 3}, FS: fsys})
 }
 
 // The bug: a log that was removed, emptied or truncated was not noticed, even after a clean Close,
@@ -129,41 +130,22 @@ func TestTheErrorForALostLogNamesItsOperations(t *testing.T) {
 	closed, logs, _ := severalLogs(t, true)
 	_, err = db.Open("db", &db.Options{FS: fixture.ImageFS(t, closed.With(logs[1], nil).With(logs[2], []byte{}))})
 	require.ErrorIs(t, err, db.ErrCorruption)
-	closedEmpty := emptyNewestLog(t)
-	for _, log := range []string{onlyFilledLog(closedEmpty)} {
-		_, err = db.Open("db", &db.Options{FS: fixture.ImageFS(t, closedEmpty.With(log, []byte{}))})
-		require.ErrorIs(t, err, db.ErrCorruption)
-		require.ErrorContains(t, err, "operations 1 to 1 are missing: the database was closed with them")
-		d := storetest.Open(t, &db.Options{FS: fixture.ImageFS(t, closedEmpty.With(log, []byte{})), Salvage: db.SalvageAll})
-		require.Equal(t, uint64(0), d.Metrics().LastSequence)
-		report, err := db.RepairWithReport("db", &db.Options{FS: fixture.ImageFS(t, closedEmpty.With(log, []byte{}))})
-		require.NoError(t, err)
-		require.False(t, report.Healthy)
-	}
-}
 
-// emptyNewestLog returns a closed database whose one put is in the older of two logs.
-func emptyNewestLog(t testing.TB) damage.Image {
-	mem := vfs.NewMem()
-	d := storetest.MustOpen(t, &db.Options{Memtables: db.MemtableOptions{MaxWaiting: 3}, FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpCreate && fixture.IsTable(op.Name) {
-			return &wrap.Fault{}
-		}
-		return nil
-	})})
+	// The only operation is in the older of two logs.
+	mem, d := withoutTables(t, 0)
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
 	require.Error(t, d.Flush())
 	require.NoError(t, d.Close())
-	return fixture.Image(t, mem)
-}
-
-func onlyFilledLog(im damage.Image) string {
-	for name, data := range im {
-		if fixture.KindName(name) == "log" && len(data) > 0 {
-			return name
-		}
-	}
-	return ""
+	older := slices.Min(fixture.Names(t, mem, base.FileLog))
+	emptied := fixture.Image(t, mem).With(older, []byte{})
+	_, err = db.Open("db", &db.Options{FS: fixture.ImageFS(t, emptied)})
+	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorContains(t, err, "operations 1 to 1 are missing: the database was closed with them")
+	d = storetest.Open(t, &db.Options{FS: fixture.ImageFS(t, emptied), Salvage: db.SalvageAll})
+	require.Equal(t, uint64(0), d.Metrics().LastSequence)
+	report, err := db.RepairWithReport("db", &db.Options{FS: fixture.ImageFS(t, emptied)})
+	require.NoError(t, err)
+	require.False(t, report.Healthy)
 }
 
 // Other programs write no preamble, and do not sync a log before they begin the next one. An empty

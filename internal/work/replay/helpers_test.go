@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -115,26 +116,13 @@ func (r *database) log(t *testing.T, num uint64, parts ...func(*testing.T, *wal.
 // read returns the bytes of a file below the directory.
 func (r *database) read(t *testing.T, name string) []byte {
 	t.Helper()
-	f, err := r.dir.FS.Open(filepath.Join(r.dir.Path, name))
-	require.NoError(t, err)
-	defer f.Close()
-	size, err := f.Size()
-	require.NoError(t, err)
-	b := make([]byte, size)
-	_, err = vfs.ReadFull(f, b, 0)
-	require.NoError(t, err)
-	return b
+	return fixture.ReadFile(t, r.dir.FS, filepath.Join(r.dir.Path, name))
 }
 
 // replace overwrites a file with b.
 func (r *database) replace(t *testing.T, name string, b []byte) {
 	t.Helper()
-	path := filepath.Join(r.dir.Path, name)
-	require.NoError(t, r.dir.FS.Remove(path))
-	f, err := r.dir.FS.Create(path)
-	require.NoError(t, err)
-	_, err = f.Write(b)
-	require.NoError(t, errors.CombineErrors(err, f.Close()))
+	fixture.WriteFile(t, r.dir.FS, filepath.Join(r.dir.Path, name), b)
 }
 
 // open returns a Replayer of the directory.

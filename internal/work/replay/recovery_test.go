@@ -13,7 +13,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
@@ -174,24 +173,9 @@ func TestOnlyTheNewestLogWithRecordsMayEndInGarbage(t *testing.T) {
 //
 //make:portable
 func TestLogRecordsBelowTheManifestsLastSequenceAreKept(t *testing.T) {
-	mem := vfs.NewMem()
-	require.NoError(t, mem.MkdirAll("db"))
-	writeLogFile := func(name string, records ...[]byte) {
-		f, err := mem.Create(filepath.Join("db", name))
-		require.NoError(t, err)
-		w := wal.NewWriter(f)
-		for _, r := range records {
-			require.NoError(t, w.WriteRecord(r))
-		}
-		require.NoError(t, w.Close())
-	}
-	writeLogFile("000003.log", fixture.Batch(5, "v", "k"))
-	edit := manifest.Edit{
-		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), NextFileNum: manifest.Num(4), LastSeq: manifest.Num(1000),
-	}
-	writeLogFile("MANIFEST-000002", edit.Encode(nil))
-	fixture.WriteFile(t, mem, filepath.Join("db", "CURRENT"), []byte("MANIFEST-000002\n"))
-	d := storetest.Open(t, &db.Options{FS: mem})
+	files := fixture.Dir{"000003.log": fixture.Log(t, fixture.Batch(5, "v", "k"))}
+	files.AddManifest(t, 2, &manifest.Edit{LogNum: manifest.Num(3), NextFileNum: manifest.Num(4), LastSeq: manifest.Num(1000)})
+	d := storetest.Open(t, &db.Options{FS: files.FS(t)})
 	storetest.RequireValue(t, d, []byte("k"), []byte("v"))
 	require.EqualValues(t, 1000, d.Metrics().LastSequence, "numbers never decrease")
 }
@@ -287,17 +271,17 @@ func TestNumbersOfUnlistedFilesAreNotReused(t *testing.T) {
 func TestAFailedWriteIsInvisibleUntilTheNextOpenDecides(t *testing.T) {
 	for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {
 		t.Run(op.String(), func(t *testing.T) {
-			var fail atomic.Bool
-			mem := vfs.NewMem()
-			d := storetest.MustOpen(t, storetest.Options(wrap.NewFaulty(mem, func(o wrap.Op) *wrap.Fault {
-				if fail.Load() && o.Kind == op && filepath.Ext(o.Name) == ".log" {
+			fsys := fixture.NewFailing()
+			mem := fsys.Mem
+			d := storetest.MustOpen(t, storetest.Options(fsys))
+			key := []byte("k")
+			require.NoError(t, d.Put(key, []byte("old"), db.Sync))
+			fsys.On(func(o wrap.Op) *wrap.Fault {
+				if o.Kind == op && filepath.Ext(o.Name) == ".log" {
 					return &wrap.Fault{Short: o.Length}
 				}
 				return nil
-			})))
-			key := []byte("k")
-			require.NoError(t, d.Put(key, []byte("old"), db.Sync))
-			fail.Store(true)
+			})
 			require.ErrorIs(t, d.Put(key, []byte("new"), db.Sync), wrap.ErrInjected)
 			storetest.RequireValue(t, d, key, []byte("old"))
 			it, err := d.NewIterator(nil)

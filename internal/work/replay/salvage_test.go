@@ -25,45 +25,6 @@ func damagedLog(t *testing.T) *vfs.Mem {
 	return killed
 }
 
-func TestSalvageOpensADamagedLogAsFarAsTheModeSays(t *testing.T) {
-	_, err := db.Open("db", &db.Options{FS: damagedLog(t)})
-	require.ErrorIs(t, err, db.ErrCorruption)
-	require.ErrorContains(t, err, "numbered 11 to 11 cannot be read")
-	require.ErrorContains(t, err, "Options.Salvage")
-
-	cases := []struct {
-		name    string
-		mode    db.Salvage
-		missing func(i int) bool
-	}{
-		{"the prefix", db.SalvagePrefix, func(i int) bool { return i >= 10 }},
-		{"all that can be read", db.SalvageAll, func(i int) bool { return i == 10 }},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			fs := damagedLog(t)
-			log := fixture.Names(t, fs, base.FileLog)[0]
-			original := fixture.ReadFile(t, fs, filepath.Join("db", log))
-			d := storetest.MustOpen(t, &db.Options{FS: fs, Salvage: c.mode})
-			for i := range 20 {
-				_, err := d.Get(fixture.Key(i))
-				require.Equal(t, c.missing(i), err == db.ErrNotFound, "key %d: %v", i, err)
-			}
-			report := d.OpenReport().Logs[0]
-			require.Equal(t, "damaged", report.Tail)
-			require.Positive(t, report.BytesSkipped)
-			require.NotEmpty(t, report.Reason)
-			require.Equal(t, original, fixture.ReadFile(t, fs, filepath.Join("db", report.SetAside)), "the whole log is kept")
-			require.NoError(t, d.Put([]byte("after"), nil, nil))
-			require.NoError(t, d.Close())
-			d = storetest.MustOpen(t, &db.Options{FS: fs})
-			_, err := d.Get([]byte("after"))
-			require.NoError(t, err)
-			require.NoError(t, d.Close())
-		})
-	}
-}
-
 func TestSalvageOfAPrefixLeavesLaterLogsUnread(t *testing.T) {
 	fs := damagedLog(t)
 	log := fixture.Names(t, fs, base.FileLog)[0]
@@ -80,32 +41,6 @@ func TestSalvageOfAPrefixLeavesLaterLogsUnread(t *testing.T) {
 		require.Equal(t, "not read", r.Tail)
 		require.NotEmpty(t, fixture.ReadFile(t, fs, filepath.Join("db", r.SetAside)))
 	}
-}
-
-func TestTheDroppedEndOfATornLogIsKept(t *testing.T) {
-	killed, log, data := killedWithKeysInTheLog(t, 3)
-	fixture.WriteFile(t, killed, log, data[:len(data)-5])
-	d := storetest.Open(t, &db.Options{FS: killed})
-	report := d.OpenReport().Logs[0]
-	require.Equal(t, "torn", report.Tail)
-	kept := fixture.ReadFile(t, killed, filepath.Join("db", report.SetAside))
-	require.EqualValues(t, report.BytesDropped, len(kept))
-	require.Equal(t, data[len(data)-5-len(kept):len(data)-5], kept)
-}
-
-// LevelDB and goleveldb do not sync a log before they begin the next one, so a power loss may
-// remove the end of the older log. The newer one still counts, and the gap is reported.
-func TestAGapBetweenLogsIsReportedAndTheNewerLogApplied(t *testing.T) {
-	fs := damagedLog(t) // the damage is cut off below
-	name := fixture.Names(t, fs, base.FileLog)[0]
-	_, num, _ := base.ParseFileName(name)
-	data := fixture.ReadFile(t, fs, filepath.Join("db", name))
-	fixture.WriteFile(t, fs, filepath.Join("db", name), data[:len(data)/2-20])
-	fixture.WriteFile(t, fs, filepath.Join("db", base.FileName(base.FileLog, num+1)), fixture.Log(t, fixture.Batch(21, "v", "later")))
-	d := storetest.Open(t, &db.Options{FS: fs})
-	storetest.RequireValue(t, d, []byte("later"), []byte("v"))
-	storetest.RequireValue(t, d, fixture.Key(5), fixture.Value(5))
-	require.Positive(t, d.OpenReport().Logs[1].GapBefore)
 }
 
 // The bug: bytes that could not be kept were deleted. They were set aside only after the new state
