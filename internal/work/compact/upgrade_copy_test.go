@@ -245,27 +245,3 @@ func crashSideBySide(t *testing.T, r *recorder.FS, fsys vfs.FS, begin func(*db.D
 	require.Positive(t, upgraded.Load(), "cuts after it")
 	t.Logf("%d tables, %d states, in %d of them some tables were upgraded", report.Tables, n, upgraded.Load())
 }
-
-// A copy that fails ends the concurrent ones, and no copy remains.
-func TestACopyThatFailsEndsTheOthers(t *testing.T) {
-	failed := errors.New("injected")
-	mem := vfs.NewMem()
-	var failing atomic.Bool
-	gated, begin := sideBySide(t, mem)
-	fsys := wrap.NewFaulty(gated, func(op wrap.Op) *wrap.Fault {
-		if filepath.Ext(op.Name) == ".ldb" && op.Kind == wrap.OpWrite && failing.CompareAndSwap(true, false) {
-			return &wrap.Fault{Err: failed}
-		}
-		return nil
-	})
-	const keys = 80
-	d := twiceFilled(t, fsys, keys)
-	defer func() { require.NoError(t, d.Close()) }()
-	begin()
-	failing.Store(true)
-	r, err := d.UpgradeFilters(context.Background(), filter.NewBloomPolicy(20), nil)
-	require.ErrorIs(t, err, failed)
-	require.Zero(t, r.Upgraded)
-	require.NoError(t, storetest.StrayFilesWhenIdle(d, mem))
-	require.NoError(t, checkTwiceFilled(d, keys))
-}

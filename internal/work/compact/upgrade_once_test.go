@@ -2,7 +2,6 @@ package compact_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +9,6 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
-	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -49,43 +47,4 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 			require.Equal(t, r.Tables, r.Current)
 		})
 	}
-}
-
-// LevelDB's tables do not record how many keys they have, but that is not needed to remove their
-// filters.
-func TestTablesLoseTheirFiltersOnce(t *testing.T) {
-	o := storetest.Options(vfs.NewMem())
-	o.Filters.Policy = filter.None
-	d := overwritten(t, o, filter.NewBloomPolicy(10))
-	first, err := d.UpgradeFilters(context.Background(), nil, nil)
-	require.NoError(t, err)
-	require.Equal(t, first.Tables, first.Upgraded)
-	second, err := d.UpgradeFilters(context.Background(), nil, nil)
-	require.NoError(t, err)
-	require.Zero(t, second.Upgraded)
-}
-
-// An upgrade notices damage to the data of a table only when it copies the table.
-func TestADamagedTableIsNotInTheFiguresOfAnUpgrade(t *testing.T) {
-	mem := vfs.NewMem()
-	o := storetest.Options(mem)
-	o.Filters.Policy = filter.NewBloomPolicy(10)
-	d := storetest.Open(t, o)
-	for i := range 100 {
-		require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
-	}
-	require.NoError(t, d.Flush())
-	tables, err := d.Tables()
-	require.NoError(t, err)
-	name := filepath.Join("db", tables[0].Name)
-	require.NoError(t, d.Close())
-	data := fixture.ReadFile(t, mem, name)
-	data[100] ^= 1
-	fixture.WriteFile(t, mem, name, data)
-	o.Filters.Policy = filter.FusePolicy{}
-	d = storetest.Open(t, o)
-	r, err := d.UpgradeFilters(context.Background(), nil, nil)
-	require.ErrorIs(t, err, db.ErrCorruption)
-	r.Duration = 0
-	require.Equal(t, db.UpgradeReport{Tables: 1, Damaged: 1}, r)
 }

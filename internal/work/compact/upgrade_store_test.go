@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -159,77 +158,6 @@ func TestBetterFiltersAreExpectedToWasteLess(t *testing.T) {
 	}
 }
 
-// The bug: the report had 0.0 wasted reads before and after if all tables had their filters already.
-func TestUpgradeReportsIncludeWastedReadsOfCurrentTables(t *testing.T) {
-	o := storetest.Options(vfs.NewMem())
-	d := overwritten(t, o, filter.NewCacheLineBloomPolicy(4))
-	policy := filter.NewCacheLineBloomPolicy(10)
-	first, err := d.UpgradeFilters(context.Background(), policy, nil)
-	require.NoError(t, err)
-	require.Positive(t, first.Upgraded)
-	for _, dry := range []bool{true, false} {
-		again, err := d.UpgradeFilters(context.Background(), policy, &db.UpgradeOptions{DryRun: dry})
-		require.NoError(t, err)
-		require.Zero(t, again.Upgraded)
-		require.Positive(t, again.WastedReadsBefore)
-		require.Equal(t, again.WastedReadsBefore, again.WastedReadsAfter)
-	}
-}
-
-func TestAnInterruptedUpgradeIsContinued(t *testing.T) {
-	o := storetest.Options(vfs.NewMem())
-	d := overwritten(t, o, filter.NewBloomPolicy(10))
-	ctx, cancel := context.WithCancel(context.Background())
-	var first db.UpgradeReport
-	_, err := d.UpgradeFilters(ctx, nil, &db.UpgradeOptions{
-		BytesPerSecond: 1, // after the first step it would wait for hours
-		Progress:       func(r db.UpgradeReport) { first = r; cancel() },
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	require.Positive(t, first.Upgraded)
-	require.Less(t, first.Upgraded, first.Tables)
-	require.NoError(t, d.Close())
-	d = storetest.Open(t, o)
-	second, err := d.UpgradeFilters(context.Background(), nil, nil)
-	require.NoError(t, err)
-	require.Positive(t, second.Current)
-	require.Positive(t, second.Upgraded)
-	storetest.Settle(t, d)
-	third, err := d.UpgradeFilters(context.Background(), nil, nil)
-	require.NoError(t, err)
-	require.Zero(t, third.Upgraded)
-}
-
-func TestAClosingStoreEndsAnUpgrade(t *testing.T) {
-	o := storetest.Options(vfs.NewMem())
-	d := overwritten(t, o, filter.NewBloomPolicy(10))
-	closing := make(chan error)
-	_, err := d.UpgradeFilters(context.Background(), nil, &db.UpgradeOptions{
-		BytesPerSecond: 1,
-		Progress:       func(db.UpgradeReport) { go func() { closing <- d.Close() }() },
-	})
-	require.ErrorIs(t, err, db.ErrClosed)
-	require.NoError(t, <-closing)
-}
-
-func TestUpgradesThatAreRefused(t *testing.T) {
-	o := storetest.Options(vfs.NewMem())
-	d := storetest.Open(t, o)
-	_, err := d.UpgradeFilters(context.Background(), fixture.Never, nil)
-	require.ErrorContains(t, err, "would not read filters")
-	_, err = d.UpgradeFilters(context.Background(), nil, &db.UpgradeOptions{BytesPerSecond: -1})
-	require.ErrorContains(t, err, "bytes per second")
-	require.NoError(t, d.Close())
-	_, err = d.UpgradeFilters(context.Background(), nil, nil)
-	require.ErrorIs(t, err, db.ErrClosed)
-	o.ReadOnly = true
-	d = storetest.Open(t, o)
-	_, err = d.UpgradeFilters(context.Background(), nil, nil)
-	require.ErrorIs(t, err, db.ErrReadOnly)
-	_, err = d.UpgradeFilters(context.Background(), nil, &db.UpgradeOptions{DryRun: true})
-	require.NoError(t, err)
-}
-
 // Reads, writes, flushes and compactions continue while tables are upgraded, back and forth.
 func TestUpgradesConcurrentWithWritersAndReaders(t *testing.T) {
 	o := storetest.Options(vfs.NewMem())
@@ -268,44 +196,6 @@ func TestUpgradesConcurrentWithWritersAndReaders(t *testing.T) {
 	report, err := d.Check(context.Background())
 	require.NoError(t, err)
 	require.Empty(t, report.Faults)
-	require.NoError(t, storetest.StrayFilesWhenIdle(d, o.FS))
-}
-
-func TestUpgradesLeaveDamagedTablesUnchanged(t *testing.T) {
-	mem := vfs.NewMem()
-	o := storetest.Options(mem)
-	d := overwritten(t, o, filter.NewBloomPolicy(10))
-	var names []string // one of level 0, one of another
-	tables, err := d.Tables()
-	require.NoError(t, err)
-	of := [db.NumLevels]int{}
-	for _, f := range tables {
-		if of[f.Level]++; of[f.Level] == 2 {
-			names = append(names, filepath.Join("db", f.Name))
-		}
-	}
-	require.Greater(t, len(names), 1)
-	require.NoError(t, d.Close())
-	for _, name := range names {
-		data := fixture.ReadFile(t, mem, name)
-		data[100] ^= 1
-		fixture.WriteFile(t, mem, name, data)
-	}
-	d = storetest.Open(t, o)
-	shape := shapeOfLevels(t, d)
-	r, err := d.UpgradeFilters(context.Background(), nil, nil)
-	require.ErrorIs(t, err, db.ErrCorruption)
-	require.Equal(t, len(names), r.Damaged)
-	require.Positive(t, r.Upgraded)
-	require.Equal(t, shape, shapeOfLevels(t, d))
-	left := map[string]bool{}
-	tables, _ = d.Tables() // the damaged ones may not open
-	for _, f := range tables {
-		left[filepath.Join("db", f.Name)] = true
-	}
-	for _, name := range names {
-		require.True(t, left[name], "%s stays", name)
-	}
 	require.NoError(t, storetest.StrayFilesWhenIdle(d, o.FS))
 }
 

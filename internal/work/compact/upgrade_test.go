@@ -69,11 +69,15 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 	require.Equal(t, upper, st.content(0))
 	require.Equal(t, lower, st.content(6))
 	require.Empty(t, st.strayTables())
-	again, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{})
-	require.NoError(t, err)
-	require.Zero(t, again.Upgraded)
-	require.Equal(t, again.Tables, again.Current)
-	require.InDelta(t, done.WastedReadsAfter, again.WastedReadsBefore, 1e-9)
+	require.Positive(t, done.WastedReadsAfter)
+	for _, dry := range []bool{true, false} {
+		again, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{DryRun: dry})
+		require.NoError(t, err)
+		require.Zero(t, again.Upgraded)
+		require.Equal(t, again.Tables, again.Current)
+		require.InDelta(t, done.WastedReadsAfter, again.WastedReadsBefore, 1e-9)
+		require.Equal(t, again.WastedReadsBefore, again.WastedReadsAfter)
+	}
 	for _, f := range st.files(6) {
 		require.Less(t, f.Origin(), f.Num, "a copy knows its original")
 	}
@@ -95,7 +99,8 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An upgrade within a rate waits between its steps, with no table claimed. It ends with its context, or the store.
+// An upgrade within a rate waits between its steps, with no table claimed. It ends with its context, or the store. The
+// next one continues.
 func TestASlowUpgradeIsInterrupted(t *testing.T) {
 	for name, c := range map[string]struct {
 		interrupt func(st *testStore, cancel func())
@@ -122,6 +127,12 @@ func TestASlowUpgradeIsInterrupted(t *testing.T) {
 				require.ErrorIs(t, <-ends, c.want)
 				require.Positive(t, report.Upgraded)
 				require.Less(t, report.Upgraded, report.Tables)
+				rest, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{})
+				if c.want == context.Canceled {
+					require.NoError(t, err)
+					require.Equal(t, report.Upgraded, rest.Current)
+					require.Equal(t, rest.Tables, rest.Current+rest.Upgraded)
+				}
 			})
 		})
 	}
@@ -139,6 +150,16 @@ func TestUpgradesLeaveDamagedTablesUnchanged(t *testing.T) {
 	require.Equal(t, len(shape)-3, r.Upgraded)
 	require.Equal(t, shape, st.shape())
 	require.Empty(t, st.strayTables())
+}
+
+// An upgrade notices damage to the data of a table only when it copies the table.
+func TestADamagedTableIsNotInTheFiguresOfAnUpgrade(t *testing.T) {
+	st := newTestStore(t, nil)
+	st.damage(st.put(0, numbered(0, 100)...))
+	r, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{})
+	require.ErrorIs(t, err, base.ErrCorruption)
+	r.Duration = 0
+	require.Equal(t, UpgradeReport{Tables: 1, Damaged: 1}, r)
 }
 
 // Tables that a compaction has set aside are not upgraded, and the report has the reason. The bug: if they were a whole
