@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,11 +22,8 @@ func TestOnlyWhatABackupLeftIsRemoved(t *testing.T) {
 				mem := vfs.NewMem()
 				dir := "db/backup/" + name
 				require.NoError(t, mem.MkdirAll(dir))
-				for _, file := range []string{dir + "/CURRENT", dir + LockSuffix} {
-					f, err := mem.Create(file)
-					require.NoError(t, err)
-					require.NoError(t, f.Close())
-				}
+				fixture.WriteFile(t, mem, dir+"/CURRENT", nil)
+				fixture.WriteFile(t, mem, dir+LockSuffix, nil)
 				require.NoError(t, remove(mem, "db"))
 				_, err := mem.Stat(dir + "/CURRENT")
 				require.Equal(t, left, err != nil)

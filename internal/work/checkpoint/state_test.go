@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,13 +22,9 @@ func newSet(t *testing.T, fsys vfs.FS) *manifest.Set {
 	return set
 }
 
-func writeLog(t *testing.T, fsys vfs.FS, num uint64, content string) {
+func writeLog(t *testing.T, fsys vfs.FS, num uint64) {
 	t.Helper()
-	f, err := fsys.Create("db/" + base.FileName(base.FileLog, num))
-	require.NoError(t, err)
-	_, err = f.Write([]byte(content))
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	fixture.WriteFile(t, fsys, "db/"+base.FileName(base.FileLog, num), []byte("log"))
 }
 
 // flush records that logs below num are not needed, as a flush does, and removes one.
@@ -69,7 +66,7 @@ func TestAFlushDuringTakeIsNoticed(t *testing.T) {
 			require.NoError(t, vfs.MkdirAllSynced(mem, "db"))
 			set := newSet(t, mem)
 			for _, num := range []uint64{5, 8, 11} {
-				writeLog(t, mem, num, "log")
+				writeLog(t, mem, num)
 			}
 			calls := 0
 			s, err := Take(mem, "db", set, func() []uint64 { calls++; return flushed(set, mem, calls-1) })
@@ -94,7 +91,7 @@ func TestAMissingLogIsAnError(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, vfs.MkdirAllSynced(mem, "db"))
 	set := newSet(t, mem)
-	writeLog(t, mem, 5, "log")
+	writeLog(t, mem, 5)
 	_, err := Take(mem, "db", set, func() []uint64 { return []uint64{5, 8} })
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }

@@ -33,7 +33,7 @@ func TestACheckpointHasTheStateOfItsMoment(t *testing.T) {
 			o := storetest.Options(mem)
 			o.LogDir = logDir
 			d := storetest.Open(t, o)
-			model := map[string]string{}
+			model := fixture.Contents{}
 			for round := range 6 {
 				for i := range 300 {
 					key, value := fmt.Sprintf("key%04d", (i*7+round*100)%700), fmt.Sprintf("%d-%d", round, i)
@@ -53,27 +53,25 @@ func TestACheckpointHasTheStateOfItsMoment(t *testing.T) {
 					c, err := db.Open(dir, &db.Options{FS: fsys})
 					require.NoError(t, err)
 					require.True(t, c.OpenReport().ClosedCleanly)
-					require.Equal(t, model, mapOf(t, c))
+					require.Equal(t, model, storetest.Contents(t, c))
 					require.NoError(t, c.Put([]byte("only in the copy"), nil, nil))
 					require.NoError(t, c.Compact(context.Background(), nil, nil))
 					require.NoError(t, c.Close())
 				}
-				require.Equal(t, model, mapOf(t, d))
+				require.Equal(t, model, storetest.Contents(t, d))
 			}
 		})
 	}
 }
 
-func mapOf(t testing.TB, d *db.DB) map[string]string {
+// requireCopy requires that a copy in dir opens and has these contents.
+func requireCopy(t *testing.T, fsys vfs.FS, dir string, want fixture.Contents) {
 	t.Helper()
-	got := map[string]string{}
-	it, err := d.NewIterator(nil)
+	c, err := db.Open(dir, &db.Options{FS: fsys, ErrorIfMissing: true})
 	require.NoError(t, err)
-	for ok := it.First(); ok; ok = it.Next() {
-		got[string(it.Key())] = string(it.Value())
-	}
-	require.NoError(t, it.Close())
-	return got
+	require.Equal(t, want, storetest.Contents(t, c))
+	storetest.RequireNoFaults(t, c)
+	require.NoError(t, c.Close())
 }
 
 // With writers, flushes and compactions at the same time, each checkpoint has a prefix of each writer's
@@ -187,7 +185,7 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 			f := &copyFaults{at: at, sticky: sticky}
 			f.kind.Store(-1)
 			d := storeToCopy(t, mem, f)
-			want := mapOf(t, d)
+			want := storetest.Contents(t, d)
 			f.active.Store(true)
 			_, err := d.Checkpoint(context.Background(), "copies/one", nil)
 			f.active.Store(false)
@@ -210,10 +208,7 @@ func TestAnErrorAtEveryOperationOfACheckpoint(t *testing.T) {
 				}
 				storetest.CheckpointTo(t, d, "copies/one")
 			}
-			c, err := db.Open("copies/one", &db.Options{FS: mem})
-			require.NoError(t, err)
-			require.Equal(t, want, mapOf(t, c))
-			require.NoError(t, c.Close())
+			requireCopy(t, mem, "copies/one", want)
 		}
 	}
 }
@@ -280,10 +275,7 @@ func TestACheckpointSparesOtherDirectories(t *testing.T) {
 	storetest.CheckpointTo(t, d, "copy.checkpoint")
 	_, err := d.Checkpoint(context.Background(), "copy", nil)
 	require.ErrorContains(t, err, "copy.checkpoint exists, and is not what an interrupted checkpoint left; move it away")
-	c, err := db.Open("copy.checkpoint", storetest.Options(mem))
-	require.NoError(t, err)
-	require.Equal(t, mapOf(t, d), mapOf(t, c))
-	require.NoError(t, c.Close())
+	requireCopy(t, mem, "copy.checkpoint", storetest.Contents(t, d))
 
 	require.NoError(t, mem.MkdirAll("other.checkpoint"))
 	fixture.WriteFile(t, mem, filepath.Join("other.checkpoint", base.FileName(base.FileTemp, 0)), []byte("that one"))
@@ -306,9 +298,7 @@ func TestACheckpointSparesOtherDirectories(t *testing.T) {
 	}
 	_, err = real.Checkpoint(context.Background(), filepath.Join(dir, "new"), nil)
 	require.ErrorContains(t, err, "it is a symbolic link, want a directory")
-	c, err = db.Open(linked, &db.Options{ErrorIfMissing: true})
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
+	requireCopy(t, nil, linked, fixture.Contents{"a": "1"})
 }
 
 // A read-only store can be copied too. What its logs have is in tables of the copy: the logs may be
@@ -334,7 +324,7 @@ func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 	fsys.Heal()
 	storetest.Fill(t, d, 250, 350)
 	require.NoError(t, d.SyncLog())
-	want := mapOf(t, d)
+	want := storetest.Contents(t, d)
 	crashed := mem.Crash() // with two logs
 	close(open)
 	require.NoError(t, <-flushed)
@@ -350,10 +340,7 @@ func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 		if mem == crashed {
 			require.Positive(t, info.BytesCopied)
 		}
-		c, err := db.Open("copy", &db.Options{FS: mem.Crash(), ErrorIfMissing: true})
-		require.NoError(t, err)
-		require.Equal(t, want, mapOf(t, c))
-		require.NoError(t, c.Close())
+		requireCopy(t, mem.Crash(), "copy", want)
 	}
 }
 
@@ -395,22 +382,14 @@ func TestACheckpointCopiesNoTables(t *testing.T) {
 
 // Where the file system cannot link, everything is copied.
 func TestACheckpointWithoutLinks(t *testing.T) {
-	mem := vfs.NewMem()
-	d := storetest.Open(t, storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind != wrap.OpLink {
-			return nil
-		}
-		return &wrap.Fault{Err: syscall.EXDEV}
-	})))
+	fsys := fixture.NewFailing()
+	fsys.Fail(wrap.OpLink, "", syscall.EXDEV)
+	d := storetest.Open(t, storetest.Options(fsys))
 	storetest.Fill(t, d, 0, 3000)
 	info := storetest.CheckpointTo(t, d, "copy")
 	require.Zero(t, info.BytesLinked)
 	require.Positive(t, info.Tables)
-	want := mapOf(t, d)
-	c, err := db.Open("copy", &db.Options{FS: mem.Crash()})
-	require.NoError(t, err)
-	require.Equal(t, want, mapOf(t, c))
-	require.NoError(t, c.Close())
+	requireCopy(t, fsys.Mem.Crash(), "copy", storetest.Contents(t, d))
 }
 
 // The bugs: the copy had no log that an old LevelDB's MANIFEST needs besides its newest one, and the
@@ -419,7 +398,7 @@ func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	mem := vfs.NewMem()
 	d := storetest.MustOpen(t, storetest.Options(mem))
 	storetest.Fill(t, d, 0, 50)
-	want := mapOf(t, d)
+	want := storetest.Contents(t, d)
 	require.NoError(t, d.SyncLog())
 	mem = mem.Crash()
 	require.NoError(t, d.Close())
@@ -431,15 +410,12 @@ func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	require.NoError(t, manifest.WriteFile(mem, "db", 91, e))
 	require.NoError(t, manifest.SetCurrent(mem, "db", 91))
 	fixture.WriteFile(t, mem, filepath.Join("db", base.FileName(base.FileLog, 90)), nil)
-	copied := func(dir string, o *db.Options) map[string]string {
+	copied := func(dir string, o *db.Options) fixture.Contents {
 		o.ReadOnly = true
 		d := storetest.Open(t, o)
-		shown := mapOf(t, d)
+		shown := storetest.Contents(t, d)
 		storetest.CheckpointTo(t, d, dir)
-		c, err := db.Open(dir, &db.Options{FS: mem, ErrorIfMissing: true})
-		require.NoError(t, err)
-		require.Equal(t, shown, mapOf(t, c))
-		require.NoError(t, c.Close())
+		requireCopy(t, mem, dir, shown)
 		return shown
 	}
 	require.Equal(t, want, copied("copy", storetest.Options(mem)))
@@ -447,7 +423,6 @@ func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	path := filepath.Join("db", base.FileName(base.FileLog, st.LogNum))
 	log := []byte(fixture.ReadFile(t, mem, path))
 	log[len(log)/2]++
-	require.NoError(t, mem.Remove(path))
 	fixture.WriteFile(t, mem, path, log)
 	o := storetest.Options(mem)
 	o.Salvage = db.SalvageAll
@@ -464,17 +439,13 @@ func TestACheckpointOfAFollower(t *testing.T) {
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	storetest.Fill(t, d, 100, 300)
 	f := storetest.MustFollow(t, o)
-	want := mapOf(t, f)
+	want := storetest.Contents(t, f)
 	storetest.Fill(t, d, 0, 400)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	info := storetest.CheckpointTo(t, f, "copy")
 	require.Positive(t, info.BytesCopied)
 	require.Zero(t, info.Logs)
-	c, err := db.Open("copy", &db.Options{FS: mem, ErrorIfMissing: true})
-	require.NoError(t, err)
-	require.Equal(t, want, mapOf(t, c))
-	storetest.RequireNoFaults(t, c)
-	require.NoError(t, c.Close())
+	requireCopy(t, mem, "copy", want)
 	require.Equal(t, info.Seq, f.Metrics().LastSequence)
 }
 
@@ -493,8 +464,5 @@ func TestACheckpointOfAFollowerHasItsOwnTables(t *testing.T) {
 	require.NoError(t, db.Destroy("db", o))
 	fillWith("new")
 	storetest.CheckpointTo(t, f, "copy")
-	c, err := db.Open("copy", &db.Options{FS: mem, ErrorIfMissing: true})
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"a": "old"}, mapOf(t, c))
-	require.NoError(t, c.Close())
+	requireCopy(t, mem, "copy", fixture.Contents{"a": "old"})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -51,11 +52,7 @@ func write(t testing.TB, name string, content []byte) vfs.FS {
 	t.Helper()
 	fsys := vfs.NewMem()
 	require.NoError(t, fsys.MkdirAll("db"))
-	f, err := fsys.Create(filepath.Join("db", name))
-	require.NoError(t, err)
-	_, err = f.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	fixture.WriteFile(t, fsys, filepath.Join("db", name), content)
 	return fsys
 }
 

@@ -1,12 +1,14 @@
-package dump
+package dump_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,26 +23,13 @@ func TestAHoleBeforeReadableRecordsIsAFault(t *testing.T) {
 	}
 	killed := mem.Kill()
 	require.NoError(t, d.Close())
-	names, err := killed.List("db")
-	require.NoError(t, err)
-	path := "db/" + names[slices.IndexFunc(names, func(name string) bool { return KindOf(name) == Log })]
-	f, err := killed.Open(path)
-	require.NoError(t, err)
-	size, err := f.Size()
-	require.NoError(t, err)
-	log := make([]byte, size)
-	_, err = vfs.ReadFull(f, log, 0)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	path := "db/" + fixture.Names(t, killed, base.FileLog)[0]
+	log := fixture.ReadFile(t, killed, path)
 	clear(log[50<<10 : 120<<10])
-	w, err := vfs.Replace(killed, path)
-	require.NoError(t, err)
-	_, err = w.Write(log)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
+	fixture.WriteFile(t, killed, path, log)
 
 	fault := ""
-	sum, err := File(killed, path, Options{}, func(i *Item) error {
+	sum, err := dump.File(killed, path, dump.Options{}, func(i *dump.Item) error {
 		if i.Fault != "" {
 			fault = i.Fault
 		}

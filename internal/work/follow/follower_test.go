@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -91,13 +91,7 @@ func TestHalfOfARecordIsLeftForLater(t *testing.T) {
 		path := filepath.Join(dir, base.FileName(base.FileLog, 11))
 		d.newLog(12)
 		d.write(12, 2, 3, 4)
-		whole, err := d.fs.Open(filepath.Join(dir, base.FileName(base.FileLog, 12)))
-		require.NoError(t, err)
-		size, err := whole.Size()
-		require.NoError(t, err)
-		bytes := make([]byte, size)
-		_, err = vfs.ReadFull(whole, bytes, 0)
-		require.NoError(t, errors.CombineErrors(err, whole.Close()))
+		bytes := fixture.ReadFile(t, d.fs, filepath.Join(dir, base.FileName(base.FileLog, 12)))
 		d.remove(base.FileLog, 12)
 		f, err := d.fs.Create(path)
 		require.NoError(t, err)
@@ -111,7 +105,7 @@ func TestHalfOfARecordIsLeftForLater(t *testing.T) {
 		require.NoError(t, f.Close())
 		lag := d.lag()
 		require.Equal(t, uint64(3), lag.Operations)
-		require.Equal(t, size, lag.Bytes)
+		require.EqualValues(t, len(bytes), lag.Bytes)
 		d.mustRefresh()
 		d.requireView(4, nil, []uint64{1, 2, 3, 4})
 	})
@@ -523,14 +517,9 @@ func TestANewManifestNeedsNoOtherFiles(t *testing.T) {
 // goleveldb removes an empty log without an edit.
 func TestALogOfGoleveldbMayBeMissing(t *testing.T) {
 	run(t, func(d *database) {
-		record := (&manifest.Edit{
+		require.NoError(t, manifest.WriteFile(d.fs, dir, 60, &manifest.Edit{
 			Comparer: base.Bytewise.Name, LogNum: manifest.Num(10), NextFileNum: manifest.Num(50), LastSeq: manifest.Num(0),
-		}).Encode(nil)
-		f, err := d.fs.Create(filepath.Join(dir, base.FileName(base.FileManifest, 60)))
-		require.NoError(t, err)
-		w := wal.NewWriter(f)
-		require.NoError(t, w.WriteRecord(record))
-		require.NoError(t, w.Close())
+		}))
 		require.NoError(t, manifest.SetCurrent(d.fs, dir, 60))
 		d.remove(base.FileLog, 10)
 		d.newLog(12)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -20,8 +20,8 @@ func FuzzRefresh(f *testing.F) {
 	}
 	key := base.AppendInternalKey(nil, []byte("k"), 3, base.KindSet)
 	added := manifest.Edit{LogNum: manifest.Num(3), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, 5, key, key)}}}
-	edits := records(f, snapshot.Encode(nil), added.Encode(nil))
-	log := records(f, recordOf(1, 2), recordOf(4), recordOf(5, 6))
+	edits := fixture.Log(f, snapshot.Encode(nil), added.Encode(nil))
+	log := fixture.Log(f, recordOf(1, 2), recordOf(4), recordOf(5, 6))
 	f.Add(edits, log, uint16(len(edits)), uint16(len(log)))
 	f.Add(edits, log, uint16(60), uint16(30))
 	f.Add(edits[:60], log, uint16(60), uint16(0))
@@ -64,24 +64,4 @@ func FuzzRefresh(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// records returns a log of records.
-func records(f *testing.F, content ...[]byte) []byte {
-	mem := vfs.NewMem()
-	file, err := mem.Create("log")
-	if err != nil {
-		f.Fatal(err)
-	}
-	w := wal.NewWriter(file)
-	for _, record := range content {
-		if err := w.WriteRecord(record); err != nil {
-			f.Fatal(err)
-		}
-	}
-	b := make([]byte, w.Size())
-	if _, err := vfs.ReadFull(file, b, 0); err != nil {
-		f.Fatal(err)
-	}
-	return b
 }

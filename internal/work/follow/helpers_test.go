@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -87,11 +88,7 @@ func (d *database) added(num, seq uint64) manifest.LevelFile {
 func deleted(num uint64) manifest.DeletedFile { return manifest.DeletedFile{Level: 1, Num: num} }
 
 func (d *database) create(name string) {
-	f, err := d.fs.Create(filepath.Join(dir, name))
-	require.NoError(d.t, err)
-	_, err = f.Write([]byte("table"))
-	require.NoError(d.t, err)
-	require.NoError(d.t, f.Close())
+	fixture.WriteFile(d.t, d.fs, filepath.Join(dir, name), []byte("table"))
 }
 
 func (d *database) remove(kind base.FileKind, num uint64) {
