@@ -15,6 +15,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -112,22 +113,27 @@ func TestRetentionByAgeAfterAWrongClock(t *testing.T) {
 	s.requireRead(6, "a", "a", "a", ".delete ..")
 }
 
+// noMoves is a hook under which no file can be moved.
+func noMoves(op wrap.Op) *wrap.Fault {
+	if op.Kind == wrap.OpLink || op.Kind == wrap.OpRename {
+		return &wrap.Fault{Err: syscall.ENOSPC}
+	}
+	return nil
+}
+
 // The move of a log fails once, for lack of space or because of a network. The next flush moves it too, and what is
 // kept does not grow from then on.
 func TestALogThatCannotBeMovedIsMovedLater(t *testing.T) {
-	stuck := false
-	s := newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if stuck && (op.Kind == wrap.OpLink || op.Kind == wrap.OpRename) {
-			return &wrap.Fault{Err: syscall.ENOSPC}
-		}
-		return nil
-	}))
+	fsys := fixture.NewFailing()
+	s := newStore(t, fsys)
 	s.o.Bytes = 250
 	require.NoError(t, s.open())
 	for i := range 8 {
 		s.put(fmt.Sprint(i) + strings.Repeat("k", 50))
-		if stuck = i == 2 || i == 3; stuck {
+		if i == 2 || i == 3 {
+			fsys.On(noMoves)
 			require.ErrorIs(t, s.flush(), syscall.ENOSPC)
+			fsys.Heal()
 			continue
 		}
 		require.NoError(t, s.flush())
@@ -255,22 +261,19 @@ func TestACursorFromBeforeARestartKeepsNothing(t *testing.T) {
 // Numbers of writes that failed are no change, and their records are not read: before the log moves, and after.
 func TestRecordsOfWritesThatFailed(t *testing.T) {
 	for _, moved := range []bool{true, false} {
-		var stuck bool
-		s := newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-			if stuck && (op.Kind == wrap.OpLink || op.Kind == wrap.OpRename) {
-				return &wrap.Fault{}
-			}
-			return nil
-		}))
+		fsys := fixture.NewFailing()
+		s := newStore(t, fsys)
 		require.NoError(t, s.open())
 		s.put("a")
 		s.write(2, "failed", "f")
 		require.NoError(t, s.a.RecordFailed(1, 4, s.manifest))
-		stuck = !moved
+		if !moved {
+			fsys.On(noMoves)
+		}
 		require.Equal(t, moved, s.flushWith(4) == nil)
 		s.put("b")
 		s.requireRead(0, "a", "b")
-		stuck = false
+		fsys.Heal()
 		require.NoError(t, s.open())
 		s.requireRead(0, "a", "b")
 		require.Equal(t, []string{"1-1-4.log", "5-5.log"}, s.names())
@@ -338,17 +341,12 @@ func TestARecordOfAChangeThatWasNotMade(t *testing.T) {
 		"another record of that kind": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			stuck := false
-			s := newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-				if stuck && op.Kind == wrap.OpRemove && strings.HasSuffix(op.Name, ".pending") {
-					return &wrap.Fault{}
-				}
-				return nil
-			}))
+			fsys := fixture.NewFailing()
+			s := newStore(t, fsys)
 			require.NoError(t, s.open())
 			s.put("a")
 			require.NoError(t, s.flush())
-			stuck = true
+			fsys.Fail(wrap.OpRemove, ".pending", wrap.ErrInjected)
 			kinds := []Kind{DeleteRange}
 			if next == nil {
 				kinds = append(kinds, Ingest)
@@ -369,7 +367,7 @@ func TestARecordOfAChangeThatWasNotMade(t *testing.T) {
 			if next != nil && err != nil {
 				require.ErrorIs(t, err, ErrGone)
 			}
-			stuck = false
+			fsys.Heal()
 			require.NoError(t, s.open())
 			got, err = s.read(0)
 			require.NotContains(t, strings.Join(got, " "), ".delete")
@@ -404,7 +402,7 @@ func TestAKillBeforeAChangeIsRenamed(t *testing.T) {
 			if c.damage != "" {
 				require.NoError(t, s.fsys.Remove(filepath.Join("db/changes", c.damage)))
 				if c.damage[0] == '2' {
-					create(t, s.fsys, filepath.Join("db/changes", c.damage), nil)
+					fixture.WriteFile(t, s.fsys, filepath.Join("db/changes", c.damage), nil)
 				}
 			}
 			s.seq, s.manifest = c.seq, c.manifest
@@ -447,16 +445,6 @@ func TestAKillBeforeTheLogInFrontOfALoadIsMoved(t *testing.T) {
 	require.Equal(t, []string{"000501.ldb", "1-1.log", "103-103.log", "2-2.log", "3-102.load"}, s.names())
 }
 
-func create(t testing.TB, fsys vfs.FS, path string, content []byte) {
-	t.Helper()
-	f, err := vfs.Replace(fsys, path)
-	require.NoError(t, err)
-	_, err = f.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, f.Sync())
-	require.NoError(t, f.Close())
-}
-
 // Where numbers are missing, and where that is not certain, the history restarts.
 func TestWhenTheHistoryRestarts(t *testing.T) {
 	logs := []string{"1-3.log", "104-105.log", "306-306.log"}
@@ -464,20 +452,26 @@ func TestWhenTheHistoryRestarts(t *testing.T) {
 		change func(*testing.T, *store, *Recovered)
 		oldest uint64
 	}{
-		"nothing":         {func(*testing.T, *store, *Recovered) {}, 0},
-		"salvaged":        {func(_ *testing.T, _ *store, r *Recovered) { r.Salvaged = true }, 306},
-		"more numbers":    {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq++ }, 307},
-		"fewer numbers":   {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq-- }, 305},
-		"oldest removed":  {remove(logs[0]), 3},
-		"one removed":     {remove(logs[1]), 105},
-		"newest removed":  {remove(logs[2]), 306},
-		"load removed":    {remove("4-103.load"), 103},
-		"load damaged":    {func(t *testing.T, s *store, _ *Recovered) { create(t, s.fsys, "db/changes/4-103.load", []byte("?")) }, 103},
+		"nothing":        {func(*testing.T, *store, *Recovered) {}, 0},
+		"salvaged":       {func(_ *testing.T, _ *store, r *Recovered) { r.Salvaged = true }, 306},
+		"more numbers":   {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq++ }, 307},
+		"fewer numbers":  {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq-- }, 305},
+		"oldest removed": {remove(logs[0]), 3},
+		"one removed":    {remove(logs[1]), 105},
+		"newest removed": {remove(logs[2]), 306},
+		"load removed":   {remove("4-103.load"), 103},
+		"load damaged": {func(t *testing.T, s *store, _ *Recovered) {
+			fixture.WriteFile(t, s.fsys, "db/changes/4-103.load", []byte("?"))
+		}, 103},
 		"table removed":   {remove("000501.ldb"), 103},
 		"renamed":         {rename(logs[1], "104-106.log"), 105}, // it overlaps the next one
 		"renamed, hidden": {rename(logs[1], "0104-105.log"), 105},
-		"one beyond":      {func(t *testing.T, s *store, _ *Recovered) { create(t, s.fsys, "db/changes/307-400.log", nil) }, 306},
-		"one far away":    {func(t *testing.T, s *store, _ *Recovered) { create(t, s.fsys, "db/changes/500-600.log", nil) }, 306},
+		"one beyond": {func(t *testing.T, s *store, _ *Recovered) {
+			fixture.WriteFile(t, s.fsys, "db/changes/307-400.log", nil)
+		}, 306},
+		"one far away": {func(t *testing.T, s *store, _ *Recovered) {
+			fixture.WriteFile(t, s.fsys, "db/changes/500-600.log", nil)
+		}, 306},
 		"a directory": {func(t *testing.T, s *store, _ *Recovered) {
 			require.NoError(t, s.fsys.Remove("db/changes/1-3.log"))
 			require.NoError(t, s.fsys.MkdirAll("db/changes/1-3.log"))
@@ -561,7 +555,7 @@ func (s *store) copyBack(first uint64, keys ...string) {
 func TestStrayFilesAreRemoved(t *testing.T) {
 	s := filled(t, vfs.NewMem())
 	for _, name := range []string{"1-3.log.copying", "CURSORS.tmp", "000099.ldb", "notes.txt"} {
-		create(t, s.fsys, "db/changes/"+name, []byte("x"))
+		fixture.WriteFile(t, s.fsys, "db/changes/"+name, []byte("x"))
 	}
 	require.NoError(t, s.open())
 	require.Equal(t, []string{
@@ -571,9 +565,9 @@ func TestStrayFilesAreRemoved(t *testing.T) {
 
 func TestDestroy(t *testing.T) {
 	s := filled(t, vfs.NewMem())
-	create(t, s.fsys, "db/changes/1-3.log.copying", nil)
+	fixture.WriteFile(t, s.fsys, "db/changes/1-3.log.copying", nil)
 	require.NoError(t, s.a.SetCursor("c", s.seq, s.seq))
-	create(t, s.fsys, "db/changes/notes.txt", nil)
+	fixture.WriteFile(t, s.fsys, "db/changes/notes.txt", nil)
 	require.NoError(t, Destroy(s.fsys, "db"))
 	require.Equal(t, []string{"notes.txt"}, s.names())
 	require.NoError(t, s.fsys.Remove("db/changes/notes.txt"))
@@ -595,7 +589,7 @@ func TestDamagedCursorsAreDropped(t *testing.T) {
 	s := opened(t)
 	require.NoError(t, s.a.SetCursor("c", 0, 0))
 	for _, content := range []string{"", "sievedb cursors 2\n0 \"c\"\ncrc32c 00000000\n", cursorsTitle + "\n0 \"c\"\ncrc32c 00000000\n", cursorsTitle + "\nx \"c\"\n\n", cursorsTitle + "\n0 'c\n\n"} {
-		create(t, s.fsys, "db/changes/CURSORS", []byte(content))
+		fixture.WriteFile(t, s.fsys, "db/changes/CURSORS", []byte(content))
 		require.NoError(t, s.open(), content)
 		require.Empty(t, s.a.Cursors())
 	}
@@ -610,20 +604,14 @@ func TestCursorsOfALaterVersionAreKept(t *testing.T) {
 	require.NoError(t, s.a.SetCursor("c", 0, 0))
 	body := "sievedb cursors 2\nsomething new\n"
 	later := fmt.Sprintf("%scrc32c %08x\n", body, util.CRC32C([]byte(body)))
-	create(t, s.fsys, "db/changes/CURSORS", []byte(later))
+	fixture.WriteFile(t, s.fsys, "db/changes/CURSORS", []byte(later))
 	err := s.open()
 	require.ErrorIs(t, err, base.ErrNewer)
 	require.NotErrorIs(t, err, base.ErrCorruption)
 	require.ErrorContains(t, err, "version 2")
-	f, err := s.fsys.Open("db/changes/CURSORS")
-	require.NoError(t, err)
-	defer f.Close()
-	b := make([]byte, len(later))
-	_, err = f.ReadAt(b, 0)
-	require.NoError(t, err)
-	require.Equal(t, later, string(b))
+	require.Equal(t, later, string(fixture.ReadFile(t, s.fsys, "db/changes/CURSORS")))
 
-	create(t, s.fsys, "db/changes/CURSORS", []byte(body))
+	fixture.WriteFile(t, s.fsys, "db/changes/CURSORS", []byte(body))
 	_, err = readCursors(largeFS{s.fsys}, "db/changes")
 	require.ErrorIs(t, err, base.ErrNewer, "too large to read")
 }
@@ -633,7 +621,7 @@ func TestAChangeOfALaterVersionIsKept(t *testing.T) {
 	s := opened(t)
 	event := (&Event{}).encode()
 	event[0] = 2
-	create(t, s.fsys, "db/changes/1-9.delete", logOf(t, event))
+	fixture.WriteFile(t, s.fsys, "db/changes/1-9.delete", fixture.Log(t, event))
 	names := s.names()
 	require.ErrorIs(t, s.open(), base.ErrNewer)
 	require.Equal(t, names, s.names())
@@ -656,16 +644,11 @@ func (largeFile) Size() (int64, error) { return maxCursorFile + 1, nil }
 
 // The subdirectory cannot be used: nothing is kept, which each reader gets to know, and the database works.
 func TestAnArchiveThatCannotBeWritten(t *testing.T) {
-	stuck := false
-	s := newStore(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if stuck && op.Kind == wrap.OpSyncDir && op.Name == "db/changes" {
-			return &wrap.Fault{Err: syscall.EROFS}
-		}
-		return nil
-	}))
+	fsys := fixture.NewFailing()
+	s := newStore(t, fsys)
 	require.NoError(t, s.open())
 	s.put("a")
-	stuck = true
+	fsys.Fail(wrap.OpSyncDir, "db/changes", syscall.EROFS)
 	require.ErrorIs(t, s.open(), syscall.EROFS)
 	s.put("b")
 	require.NoError(t, s.load(Load, Event{}, "l"))
@@ -676,7 +659,7 @@ func TestAnArchiveThatCannotBeWritten(t *testing.T) {
 	_, err = s.a.Oldest()
 	require.ErrorIs(t, err, syscall.EROFS)
 	require.ErrorIs(t, s.a.SetCursor("c", 0, s.seq), syscall.EROFS)
-	stuck = false
+	fsys.Heal()
 	require.NoError(t, s.open())
 	s.requireGone(0, s.seq)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -44,13 +45,9 @@ func quiet(t *testing.T, r *recorder.FS, fsys vfs.FS) map[int]store {
 // The power fails at each operation and leaves a random part of the changes of each directory, in any order. A log that
 // was being moved to the archive was in neither directory, and the history restarted although nothing was in progress.
 func TestAPowerCutWhileLogsMoveDoesNotEndTheHistory(t *testing.T) {
-	noLinks := func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpLink {
-			return &wrap.Fault{}
-		}
-		return nil
-	}
-	quiet(t, recorder.New(recorder.Image{}), wrap.NewFaulty(vfs.NewMem(), noLinks)) // it works without links, too
+	noLinks := fixture.NewFailing()
+	noLinks.Fail(wrap.OpLink, "", wrap.ErrInjected)
+	quiet(t, recorder.New(recorder.Image{}), noLinks) // it works without links, too
 	r := recorder.New(recorder.Image{})
 	states := quiet(t, r, r)
 	trace := r.Trace()

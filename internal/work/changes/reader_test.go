@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math"
@@ -20,8 +19,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -159,10 +158,10 @@ func TestFilesThatOthersChanged(t *testing.T) {
 		"a log removed":   {remove("1-3.log"), 3, ErrGone},
 		"a load removed":  {remove("4-103.load"), 103, ErrGone},
 		"a table removed": {remove("000501.ldb"), 103, ErrGone},
-		"a log cut":       {func(t *testing.T, s *store, _ *Recovered) { create(t, s.fsys, "db/changes/1-3.log", nil) }, 0, base.ErrCorruption},
-		"a load damaged":  {func(t *testing.T, s *store, _ *Recovered) { create(t, s.fsys, "db/changes/4-103.load", nil) }, 0, base.ErrCorruption},
+		"a log cut":       {func(t *testing.T, s *store, _ *Recovered) { fixture.WriteFile(t, s.fsys, "db/changes/1-3.log", nil) }, 0, base.ErrCorruption},
+		"a load damaged":  {func(t *testing.T, s *store, _ *Recovered) { fixture.WriteFile(t, s.fsys, "db/changes/4-103.load", nil) }, 0, base.ErrCorruption},
 		"a table damaged": {func(t *testing.T, s *store, _ *Recovered) {
-			create(t, s.fsys, "db/changes/000501.ldb", make([]byte, 100))
+			fixture.WriteFile(t, s.fsys, "db/changes/000501.ldb", make([]byte, 100))
 		}, 0, base.ErrCorruption},
 		"another log": {func(t *testing.T, s *store, _ *Recovered) {
 			require.NoError(t, s.fsys.Remove("db/changes/1-3.log"))
@@ -419,19 +418,19 @@ func FuzzCursors(f *testing.F) {
 
 // FuzzHistory reads a directory with a hostile log and a hostile file of a change. What is yielded is in order.
 func FuzzHistory(f *testing.F) {
-	good := logOf(f, recordOf(1, "a", "b"), recordOf(3, "c"))
+	good := fixture.Log(f, recordOf(1, "a", "b"), recordOf(3, "c"))
 	e := Event{Ranges: []Range{{}}, Own: recordOf(1, "x"), Tables: []string{"000007.ldb"}}
-	f.Add(good, logOf(f, e.encode()))
-	f.Add(logOf(f, recordOf(1, "a"), recordOf(1, "b"), recordOf(math.MaxUint64, "c")), []byte{})
-	f.Add(logOf(f, []byte("no batch"), nil), logOf(f, []byte("no event")))
+	f.Add(good, fixture.Log(f, e.encode()))
+	f.Add(fixture.Log(f, recordOf(1, "a"), recordOf(1, "b"), recordOf(math.MaxUint64, "c")), []byte{})
+	f.Add(fixture.Log(f, []byte("no batch"), nil), fixture.Log(f, []byte("no event")))
 	f.Add(good[:len(good)-2], bytes.Repeat([]byte{0}, 50))
 	f.Fuzz(func(t *testing.T, log, event []byte) {
 		for _, name := range []string{"db/changes/1-3.log", "db/000001.log"} {
 			mem := vfs.NewMem()
 			require.NoError(t, mem.MkdirAll("db/changes"))
-			create(t, mem, name, log)
-			create(t, mem, "db/changes/4-9.delete", event)
-			create(t, mem, "db/000002.log", logOf(t, log))
+			fixture.WriteFile(t, mem, name, log)
+			fixture.WriteFile(t, mem, "db/changes/4-9.delete", event)
+			fixture.WriteFile(t, mem, "db/000002.log", fixture.Log(t, log))
 			a, err := New(Options{FS: mem, Dir: "db", Logger: slog.New(slog.DiscardHandler)})
 			require.NoError(t, err)
 			plan, err := a.Examine(Recovered{LastSeq: 9, Logs: []uint64{1, 2}})
@@ -457,26 +456,4 @@ func FuzzHistory(f *testing.F) {
 			}
 		}
 	})
-}
-
-// logOf returns a log with these records.
-func logOf(t testing.TB, records ...[]byte) []byte {
-	t.Helper()
-	mem := vfs.NewMem()
-	file, err := mem.Create("log")
-	require.NoError(t, err)
-	w := wal.NewWriter(file)
-	for _, r := range records {
-		require.NoError(t, w.WriteRecord(r))
-	}
-	require.NoError(t, w.Close())
-	file, err = mem.Open("log")
-	require.NoError(t, err)
-	defer file.Close()
-	size, err := file.Size()
-	require.NoError(t, err)
-	b := make([]byte, size)
-	_, err = vfs.ReadFull(file, b, 0)
-	require.True(t, err == nil || err == io.EOF, err)
-	return b
 }

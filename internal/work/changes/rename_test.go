@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -123,22 +124,16 @@ func TestGapsAreReportedWhileTheDirectoryChanges(t *testing.T) {
 
 // A file that cannot be opened because too many are open is not gone.
 func TestAFileThatCannotBeOpenedIsNotGone(t *testing.T) {
-	full := false
-	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if full && op.Kind == wrap.OpOpen && filepath.Ext(op.Name) == ".load" {
-			return &wrap.Fault{Err: syscall.EMFILE}
-		}
-		return nil
-	})
+	fsys := fixture.NewFailing()
 	s := filled(t, fsys)
 	d := NewDirectory(fsys, "db", nil)
-	full = true
+	fsys.Fail(wrap.OpOpen, ".load", syscall.EMFILE)
 	_, err := readAll(d, fsys, 3, s.seq, nil)
 	require.ErrorIs(t, err, syscall.EMFILE)
 	require.NotErrorIs(t, err, ErrGone)
 	_, err = d.Oldest(s.seq)
 	require.ErrorIs(t, err, syscall.EMFILE)
-	full = false
+	fsys.Heal()
 	got, err := readAll(d, fsys, 3, s.seq, nil)
 	require.NoError(t, err)
 	require.Equal(t, filledChanges[2:], got)
