@@ -100,7 +100,7 @@ func (d *DB) adoptExpiry(recorded manifest.Recorded) (added [][]byte, err error)
 }
 
 func (d *DB) setExpiry(p *expiry.Policy) {
-	d.scans.Expiry, d.scans.Expiry = p, p
+	d.scans.Expiry = p
 	d.finder.SetExpiry(p)
 }
 

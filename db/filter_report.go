@@ -29,11 +29,10 @@ func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 	}
 	s := d.finder.Ref()
 	defer s.Version.Unref()
-	found, err := filterreport.Examine(ctx, s.Version, filterreport.Options{
+	return filterreport.Examine(ctx, s.Version, filterreport.Options{
 		Cache: d.tables, Comparer: d.opts.Comparer, Closed: d.closed.Load, Probes: probes,
 		Counts: filterCounts(d.lookupTotals()), SampledOneIn: counters.SampledOneIn,
 	})
-	return found.Public(), err
 }
 
 // filterCounts returns what a report on filters needs of the store's counters.

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -53,8 +54,9 @@ func (c *Counts) rangeChecks() (n uint64) {
 
 // Examine reports on the filters of all tables of v. The error means that the store was closed or
 // ctx is done; the report then has the tables examined so far.
-func Examine(ctx context.Context, v *manifest.Version, o Options) (*Report, error) {
-	report := &Report{}
+func Examine(ctx context.Context, v *manifest.Version, o Options) (*report.FilterReport, error) {
+	e := examination{Options: o}
+	e.report = &report.FilterReport{Tables: []report.TableFilterReport{}, Levels: []report.LevelFilterReport{}} // lists in JSON too
 	var err error
 	v.Files(func(level int, f *manifest.FileMeta) {
 		if err == nil {
@@ -63,48 +65,57 @@ func Examine(ctx context.Context, v *manifest.Version, o Options) (*Report, erro
 		if err != nil {
 			return
 		}
-		t := o.table(level, f)
+		t, keys := e.table(level, f)
 		if o.Closed() {
 			err = base.ErrClosed
 			return
 		}
-		t.Advice = Advice(t.Verdict)
-		report.add(t)
+		t.Advice = t.Verdict.Advice()
+		e.add(&t, keys)
 	})
-	report.sumUp(o.Counts)
-	return report, err
+	e.sumUp()
+	return e.report, err
 }
 
-// table reports on one table.
-func (o *Options) table(level int, f *manifest.FileMeta) Table {
-	t := Table{Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, Figures: Figures{Predicted: -1}}
-	t.Lookups = o.sampled(&tables.Of(f).Sampled)
-	if o.Probes <= 0 && tables.Of(f).Peek() == nil {
-		t.Layout, t.Verdict = "not open", Unopened
-		return t
+// examination is a call of Examine.
+type examination struct {
+	Options
+	report *report.FilterReport
+	keys   uint64 // of the last level's tables
+}
+
+// table reports on one table. keys is the number of its keys, 0 if that is unknown.
+func (e *examination) table(level int, f *manifest.FileMeta) (t report.TableFilterReport, keys uint64) {
+	t = report.TableFilterReport{
+		Level: level, FileNum: f.Num, Name: f.Name(), Bytes: f.Size, FilterFigures: report.FilterFigures{Predicted: -1},
 	}
-	r, err := o.Cache.Ref(f)
+	t.Lookups = e.sampled(&tables.Of(f).Sampled)
+	if e.Probes <= 0 && tables.Of(f).Peek() == nil {
+		t.Layout, t.Verdict = "not open", report.VerdictUnopened
+		return t, 0
+	}
+	r, err := e.Cache.Ref(f)
 	if err != nil {
-		t.Layout, t.Verdict, t.Detail = "the table cannot be opened", Damaged, err.Error()
-		return t
+		t.Layout, t.Verdict, t.Detail = "the table cannot be opened", report.VerdictDamaged, err.Error()
+		return t, 0
 	}
 	defer r.Unref()
 	status := r.FilterStatus()
 	t.Policy, t.Layout = status.Policy, status.State.String()
-	if blocks, bytes, ok := dataBlocks(r, o.Probes > 0); ok && blocks > 0 {
+	if blocks, bytes, ok := dataBlocks(r, e.Probes > 0); ok && blocks > 0 {
 		t.BlockBytes = float64(bytes) / float64(blocks)
 	}
 	figures := r.FilterSummary()
-	t.Figures = Figures{FilterBytes: figures.Bytes, Keys: figures.Keys, Predicted: figures.Predicted}
-	t.setBitsPerKey()
-	t.Lookups.setSaved(t.BlockBytes, t.FilterBytes)
-	t.keys = tables.Keys(r, f)
-	t.Ranges = rangeReports(r, t.keys, level, o.Counts)
-	if o.Probes > 0 {
-		err = probeTable(o.Comparer, r, o.Probes, &t.Probes)
+	t.FilterFigures = report.FilterFigures{FilterBytes: figures.Bytes, Keys: figures.Keys, Predicted: figures.Predicted}
+	setBitsPerKey(&t.FilterFigures)
+	setSaved(&t.Lookups, t.BlockBytes, t.FilterBytes)
+	keys = tables.Keys(r, f)
+	t.Ranges = rangeReports(r, keys, level, e.Counts)
+	if e.Probes > 0 {
+		err = probeTable(e.Comparer, r, e.Probes, &t.Probes)
 	}
-	t.Verdict, t.Detail = judge(&t, status, figures.HashBits, o.Counts, err)
-	return t
+	t.Verdict, t.Detail = judge(&t, status, figures.HashBits, e.Counts, err)
+	return t, keys
 }
 
 // dataBlocks returns the number of a table's data blocks and their bytes. ok is false if they
@@ -121,25 +132,46 @@ func dataBlocks(r *sstable.Reader, mayRead bool) (blocks, bytes uint64, ok bool)
 }
 
 // sampled returns the estimated number of lookups that a table's samples represent.
-func (o *Options) sampled(s *tables.SampledVerdicts) Lookups {
-	return Lookups{
+func (o *Options) sampled(s *tables.SampledVerdicts) report.FilterLookups {
+	return report.FilterLookups{
 		Negatives:      s.Negatives.Load() * o.SampledOneIn,
 		TruePositives:  s.TruePositives.Load() * o.SampledOneIn,
 		FalsePositives: s.FalsePositives.Load() * o.SampledOneIn,
 	}
 }
 
-func (f *Figures) setBitsPerKey() {
+// lookupsOf returns the value of that many results, if a block has blockBytes and the filters
+// filterBytes.
+func lookupsOf(v Verdicts, blockBytes float64, filterBytes uint64) report.FilterLookups {
+	l := report.FilterLookups{Negatives: v.Negatives, TruePositives: v.TruePositives, FalsePositives: v.FalsePositives}
+	setSaved(&l, blockBytes, filterBytes)
+	return l
+}
+
+// setSaved sets the fields for the reads that negatives saved, if a block has blockBytes.
+func setSaved(l *report.FilterLookups, blockBytes float64, filterBytes uint64) {
+	saved := float64(l.Negatives) * blockBytes
+	l.BytesSaved = uint64(saved)
+	if filterBytes > 0 {
+		l.ReadsPerByte, l.BytesPerByte = float64(l.Negatives)/float64(filterBytes), saved/float64(filterBytes)
+	}
+}
+
+func setBitsPerKey(f *report.FilterFigures) {
 	if f.Keys > 0 {
 		f.BitsPerKey = 8 * float64(f.FilterBytes) / float64(f.Keys)
 	}
 }
 
-func (r *Report) add(t Table) {
-	r.Tables = append(r.Tables, t)
+// add adds a table, which has that many keys.
+func (e *examination) add(t *report.TableFilterReport, keys uint64) {
+	r := e.report
+	r.Tables = append(r.Tables, *t)
 	if n := len(r.Levels); n == 0 || r.Levels[n-1].Level != t.Level {
-		r.Levels = append(r.Levels, Level{Level: t.Level, Verdicts: map[string]int{}})
+		r.Levels = append(r.Levels, report.LevelFilterReport{Level: t.Level, Verdicts: map[report.FilterVerdict]int{}})
+		e.keys = 0
 	}
+	e.keys += keys
 	l := &r.Levels[len(r.Levels)-1]
 	l.Tables++
 	l.FilterBytes += t.FilterBytes
@@ -148,17 +180,17 @@ func (r *Report) add(t Table) {
 	l.Probes.Passed += t.Probes.Passed
 	l.Probes.Stored += t.Probes.Stored
 	l.Probes.Denied += t.Probes.Denied
-	l.addRanges(&t)
+	addRanges(l, t, e.keys)
 	l.Verdicts[t.Verdict]++
 }
 
 // sumUp computes the totals of the levels.
-func (r *Report) sumUp(c *Counts) {
-	for i := range r.Levels {
-		l := &r.Levels[i]
-		l.setBitsPerKey()
-		l.Predicted = r.predicted(l.Level)
-		from, block := &c.Levels[l.Level], r.blockBytes(l.Level)
+func (e *examination) sumUp() {
+	for i := range e.report.Levels {
+		l := &e.report.Levels[i]
+		setBitsPerKey(&l.FilterFigures)
+		l.Predicted = predicted(e.report, l.Level)
+		from, block := &e.Counts.Levels[l.Level], blockBytes(e.report, l.Level)
 		l.Lookups = lookupsOf(from.Keys, block, l.FilterBytes)
 		l.Ranges = lookupsOf(from.Ranges, block, l.RangeBytes)
 	}
@@ -166,7 +198,7 @@ func (r *Report) sumUp(c *Counts) {
 
 // predicted returns the mean of the predictions for a level's tables, weighted by the probes of
 // each or, without any, by its keys. It is negative if there are none.
-func (r *Report) predicted(level int) float64 {
+func predicted(r *report.FilterReport, level int) float64 {
 	var sum, weights float64
 	for _, t := range r.Tables {
 		if t.Level != level || t.Predicted < 0 {
@@ -185,7 +217,7 @@ func (r *Report) predicted(level int) float64 {
 }
 
 // blockBytes returns the mean size of a data block over a level's tables.
-func (r *Report) blockBytes(level int) float64 {
+func blockBytes(r *report.FilterReport, level int) float64 {
 	var sum, tables float64
 	for _, t := range r.Tables {
 		if t.Level == level && t.BlockBytes > 0 {

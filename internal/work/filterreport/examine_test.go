@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
+	"github.com/sievedb/sievedb/report"
 )
 
 func optionsOf(s *tabletest.Store, probes int) Options {
@@ -30,11 +31,11 @@ func even(n int) (numbers []int) {
 func TestFiltersAreJudgedByTheirAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy  filter.Policy
-		verdict string
+		verdict report.FilterVerdict
 	}{
-		"ten bits":  {filter.NewCacheLineBloomPolicy(10), Good},
-		"a bit":     {filter.NewCacheLineBloomPolicy(1), Saturated},
-		"no filter": {filter.None, Off},
+		"ten bits":  {filter.NewCacheLineBloomPolicy(10), report.VerdictGood},
+		"a bit":     {filter.NewCacheLineBloomPolicy(1), report.VerdictSaturated},
+		"no filter": {filter.None, report.VerdictOff},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tabletest.New(t, c.policy)
@@ -43,19 +44,19 @@ func TestFiltersAreJudgedByTheirAnswers(t *testing.T) {
 			tables.Of(f).Sampled.Negatives.Add(2)
 			o := optionsOf(s, 1000)
 			o.Counts.Levels[1].Keys = Verdicts{Negatives: 300, FalsePositives: 3}
-			report, err := Examine(t.Context(), s.Version(), o)
+			got, err := Examine(t.Context(), s.Version(), o)
 			require.NoError(t, err)
-			require.Len(t, report.Tables, 2)
-			first := report.Tables[0]
+			require.Len(t, got.Tables, 2)
+			first := got.Tables[0]
 			require.Equal(t, c.verdict, first.Verdict, first.Detail)
 			require.NotEmpty(t, first.Advice)
 			require.Zero(t, first.Probes.Denied)
 			require.EqualValues(t, 1000, first.Probes.Stored)
 			require.InDelta(t, 1000, first.Probes.Absent, 0, "there are enough gaps")
 			require.EqualValues(t, 256, first.Lookups.Negatives)
-			require.Equal(t, map[string]int{c.verdict: 1}, report.Levels[0].Verdicts)
-			require.EqualValues(t, 300, report.Levels[0].Lookups.Negatives)
-			require.InEpsilon(t, 300*first.BlockBytes, report.Levels[0].Lookups.BytesSaved, 0.01)
+			require.Equal(t, map[report.FilterVerdict]int{c.verdict: 1}, got.Levels[0].Verdicts)
+			require.EqualValues(t, 300, got.Levels[0].Lookups.Negatives)
+			require.InEpsilon(t, 300*first.BlockBytes, got.Levels[0].Lookups.BytesSaved, 0.01)
 		})
 	}
 }
@@ -63,9 +64,9 @@ func TestFiltersAreJudgedByTheirAnswers(t *testing.T) {
 func TestWithoutProbesNothingIsOpened(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
 	f := s.Add(1, 7, "value", even(10)...)
-	report, err := Examine(t.Context(), s.Version(), optionsOf(s, 0))
+	got, err := Examine(t.Context(), s.Version(), optionsOf(s, 0))
 	require.NoError(t, err)
-	require.Equal(t, Unopened, report.Tables[0].Verdict)
+	require.Equal(t, report.VerdictUnopened, got.Tables[0].Verdict)
 	require.Nil(t, tables.Of(f).Peek())
 }
 
@@ -74,23 +75,23 @@ func TestUnreachedLevelIsNeverQueried(t *testing.T) {
 	s.Add(1, 7, "value", even(1000)...)
 	o := optionsOf(s, 100)
 	o.Counts.Gets = minLookups
-	report, err := Examine(t.Context(), s.Version(), o)
+	got, err := Examine(t.Context(), s.Version(), o)
 	require.NoError(t, err)
-	require.Equal(t, NeverQueried, report.Tables[0].Verdict)
+	require.Equal(t, report.VerdictNeverQueried, got.Tables[0].Verdict)
 }
 
 func TestDamagedTableIsReportedButNotAClosedStore(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
 	s.Flip(s.Add(1, 7, "value", even(10)...), 5)
-	report, err := Examine(t.Context(), s.Version(), optionsOf(s, 100))
+	got, err := Examine(t.Context(), s.Version(), optionsOf(s, 100))
 	require.NoError(t, err)
-	require.Equal(t, Damaged, report.Tables[0].Verdict)
+	require.Equal(t, report.VerdictDamaged, got.Tables[0].Verdict)
 
 	o := optionsOf(s, 100)
 	o.Closed = func() bool { return true }
-	report, err = Examine(t.Context(), s.Version(), o)
+	got, err = Examine(t.Context(), s.Version(), o)
 	require.ErrorIs(t, err, base.ErrClosed)
-	require.Empty(t, report.Tables)
+	require.Empty(t, got.Tables)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

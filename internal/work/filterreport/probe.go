@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -22,7 +23,7 @@ const fewGaps = 16
 
 // probeTable queries the filter of r for about probes keys that the table has and as many that it
 // does not have. The error means that the table could not be read.
-func probeTable(cmp *base.Comparer, r *sstable.Reader, probes int, into *Probes) error {
+func probeTable(cmp *base.Comparer, r *sstable.Reader, probes int, into *report.FilterProbes) error {
 	filters, damage := r.AllFilters()
 	p := prober{
 		cmp: cmp, r: r, filters: filters, into: into,
@@ -51,7 +52,7 @@ func probeTable(cmp *base.Comparer, r *sstable.Reader, probes int, into *Probes)
 
 // sample restarts the queries, for keys of that many blocks.
 func (p *prober) sample(blocks int) error {
-	*p.into, p.last = Probes{}, nil
+	*p.into, p.last = report.FilterProbes{}, nil
 	return p.r.SampleBlocks(blocks, p.entry)
 }
 
@@ -59,7 +60,7 @@ type prober struct {
 	cmp     *base.Comparer
 	r       *sstable.Reader
 	filters sstable.FilterSet
-	into    *Probes
+	into    *report.FilterProbes
 	want    uint64
 	rnd     *rand.Rand
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -12,18 +13,18 @@ import (
 const rangeAsked = "asked"
 
 // rangeReports reports on the range filters of a table with that many keys.
-func rangeReports(r *sstable.Reader, keys uint64, level int, c *Counts) (reports []Range) {
+func rangeReports(r *sstable.Reader, keys uint64, level int, c *Counts) (reports []report.RangeFilterReport) {
 	for _, f := range r.RangeFilters() {
-		report := Range{Policy: f.Policy, Bytes: f.Bytes, State: rangeAsked}
+		one := report.RangeFilterReport{Policy: f.Policy, Bytes: f.Bytes, State: rangeAsked}
 		if f.Err != nil {
-			report.State = f.Err.Error()
+			one.State = f.Err.Error()
 		}
 		if keys > 0 {
-			report.BitsPerKey = 8 * float64(f.Bytes) / float64(keys)
+			one.BitsPerKey = 8 * float64(f.Bytes) / float64(keys)
 		}
-		report.Verdict, report.Detail = judgeRanges(f.Err, &c.Levels[level].Ranges, c.rangeChecks())
-		report.Advice = Advice(report.Verdict)
-		reports = append(reports, report)
+		one.Verdict, one.Detail = judgeRanges(f.Err, &c.Levels[level].Ranges, c.rangeChecks())
+		one.Advice = one.Verdict.Advice()
+		reports = append(reports, one)
 	}
 	return reports
 }
@@ -39,34 +40,33 @@ const (
 
 // judgeRanges returns the verdict on a range filter of a level, and the figures for it. unusable is
 // why it is not used; checks is how often the range filters of all levels were queried.
-func judgeRanges(unusable error, l *Verdicts, checks uint64) (verdict, detail string) {
+func judgeRanges(unusable error, l *Verdicts, checks uint64) (verdict report.FilterVerdict, detail string) {
 	did := fmt.Sprintf("queried %d times on the level: %d tables skipped, %d with keys in the range, %d without",
 		l.checks(), l.Negatives, l.TruePositives, l.FalsePositives)
 	empty := l.Negatives + l.FalsePositives
 	switch {
 	case errors.Is(unusable, base.ErrCorruption):
-		return Damaged, unusable.Error()
+		return report.VerdictDamaged, unusable.Error()
 	case unusable != nil:
-		return RangeUnknown, unusable.Error()
+		return report.VerdictRangeUnknown, unusable.Error()
 	case l.checks() == 0 && checks < minRangeChecks:
-		return RangeNotQueried, ""
+		return report.VerdictRangeNotQueried, ""
 	case l.checks() == 0:
-		return RangeNeverQueried, fmt.Sprintf("iterators queried %d times on other levels", checks)
+		return report.VerdictRangeNeverQueried, fmt.Sprintf("iterators queried %d times on other levels", checks)
 	case empty >= minEmptyTables && l.FalsePositives > empty/2:
-		return RangeMatchesEmpty, did
+		return report.VerdictRangeMatchesEmpty, did
 	}
-	return Good, did
+	return report.VerdictGood, did
 }
 
-// addRanges adds the size of a table's usable range filters, and its keys.
-func (l *Level) addRanges(t *Table) {
+// addRanges adds the size of a table's usable range filters. keys are those of all tables so far.
+func addRanges(l *report.LevelFilterReport, t *report.TableFilterReport, keys uint64) {
 	for _, f := range t.Ranges {
 		if f.State == rangeAsked {
 			l.RangeBytes += f.Bytes
 		}
 	}
-	l.keys += t.keys
-	if l.keys > 0 {
-		l.RangeBitsPerKey = 8 * float64(l.RangeBytes) / float64(l.keys)
+	if keys > 0 {
+		l.RangeBitsPerKey = 8 * float64(l.RangeBytes) / float64(keys)
 	}
 }
