@@ -27,12 +27,11 @@ var writes = map[string]func(s *store, i int) error{
 func TestAFailedWriteEndsTheWritesAndIsInvisible(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
-			on := new(atomic.Bool)
-			s := open(t, config{hook: failing(on, syscall.EIO, kindOf(wrap.OpWrite))})
+			s := open(t, config{})
 			require.NoError(t, s.put(0, OnDisk))
-			on.Store(true)
+			s.faults.On(failing(syscall.EIO, kindOf(wrap.OpWrite)))
 			require.ErrorIs(t, write(s, 1), syscall.EIO)
-			on.Store(false)
+			s.faults.Heal()
 			require.Len(t, s.causes, 1)
 			for _, again := range writes {
 				err := again(s, 2)
@@ -51,19 +50,18 @@ func TestAFailedWriteEndsTheWritesAndIsInvisible(t *testing.T) {
 }
 
 func TestAFailedSyncEndsTheWritesOfItsGroup(t *testing.T) {
-	on := new(atomic.Bool)
-	s := open(t, config{hook: failing(on, syscall.EIO, kindOf(wrap.OpSync))})
+	s := open(t, config{})
 	require.NoError(t, s.put(0, WithSystem))
 	release := s.hold()
 	first := s.begin(1, func() error { return s.put(1, WithSystem) })
 	second := s.begin(2, func() error { return s.put(2, OnDisk) })
 	sync := s.begin(3, func() error { return s.Apply(batchOf(), OnDisk, nil) })
-	on.Store(true)
+	s.faults.On(failing(syscall.EIO, kindOf(wrap.OpSync)))
 	release()
 	for _, r := range []<-chan error{first, second, sync} {
 		require.ErrorIs(t, <-r, syscall.EIO)
 	}
-	on.Store(false)
+	s.faults.Heal()
 	s.requireKeys(0, 1)
 	require.EqualValues(t, 10, s.Synced())
 	require.ErrorIs(t, s.Apply(batchOf(), OnDisk, nil), base.ErrReadOnly, "a later sync would prove nothing")
@@ -71,9 +69,8 @@ func TestAFailedSyncEndsTheWritesOfItsGroup(t *testing.T) {
 }
 
 func TestAnEmptySyncThatFailsEndsTheWrites(t *testing.T) {
-	on := new(atomic.Bool)
-	s := open(t, config{hook: failing(on, syscall.EIO, kindOf(wrap.OpSync))})
-	on.Store(true)
+	s := open(t, config{})
+	s.faults.On(failing(syscall.EIO, kindOf(wrap.OpSync)))
 	require.NoError(t, s.Apply(batchOf(), OnDisk, nil), "there is nothing to sync")
 	require.NoError(t, s.put(0, WithSystem))
 	require.ErrorIs(t, s.Apply(batchOf(), OnDisk, nil), syscall.EIO)

@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -18,11 +17,10 @@ import (
 func TestAFullDiskEndsALogButNotTheWrites(t *testing.T) {
 	for name, kind := range map[string]wrap.OpKind{"write": wrap.OpWrite, "sync": wrap.OpSync} {
 		t.Run(name, func(t *testing.T) {
-			on := new(atomic.Bool)
-			s := open(t, config{hook: failing(on, syscall.ENOSPC, kindOf(kind, wrap.OpCreate))})
+			s := open(t, config{})
 			s.flushAlways()
 			require.NoError(t, s.put(0, WithSystem))
-			on.Store(true)
+			s.faults.On(failing(syscall.ENOSPC, kindOf(kind, wrap.OpCreate)))
 			require.ErrorIs(t, s.put(1, OnDisk), base.ErrNoSpace)
 			require.ErrorIs(t, s.put(1, OnDisk), base.ErrNoSpace, "there is still no log")
 			require.ErrorIs(t, s.Apply(batchOf(), OnDisk, nil), base.ErrNoSpace)
@@ -30,7 +28,7 @@ func TestAFullDiskEndsALogButNotTheWrites(t *testing.T) {
 			require.Len(t, s.disk, 1, "it is reported once")
 			require.ErrorIs(t, s.disk[0], base.ErrNoSpace)
 			s.requireKeys(0, 1)
-			on.Store(false)
+			s.faults.Heal()
 			require.NoError(t, s.put(1, OnDisk))
 			s.requireKeys(0, 2)
 			require.NotEqualValues(t, 1, s.state().Mem.LogNum)
@@ -42,12 +40,11 @@ func TestAFullDiskEndsALogButNotTheWrites(t *testing.T) {
 
 // The new log is there, but the memtable of the old one is not a table yet: no write is accepted.
 func TestNoWriteIsAcceptedBeforeTheOldLogIsUnnecessary(t *testing.T) {
-	on := new(atomic.Bool)
-	s := open(t, config{hook: failing(on, syscall.ENOSPC, kindOf(wrap.OpWrite))})
+	s := open(t, config{})
 	require.NoError(t, s.put(0, WithSystem))
-	on.Store(true)
+	s.faults.On(failing(syscall.ENOSPC, kindOf(wrap.OpWrite)))
 	require.ErrorIs(t, s.put(1, WithSystem), base.ErrNoSpace)
-	on.Store(false)
+	s.faults.Heal()
 	s.EndFlush(syscall.ENOSPC)
 	for range 2 {
 		require.ErrorIs(t, s.put(1, WithSystem), base.ErrNoSpace, "the flush fails")
@@ -62,12 +59,11 @@ func TestNoWriteIsAcceptedBeforeTheOldLogIsUnnecessary(t *testing.T) {
 }
 
 func TestAFailureEndsTheWritesOfAFullDiskToo(t *testing.T) {
-	on := new(atomic.Bool)
-	s := open(t, config{hook: failing(on, syscall.ENOSPC, kindOf(wrap.OpWrite))})
+	s := open(t, config{})
 	require.NoError(t, s.put(0, WithSystem))
-	on.Store(true)
+	s.faults.On(failing(syscall.ENOSPC, kindOf(wrap.OpWrite)))
 	require.ErrorIs(t, s.put(1, WithSystem), base.ErrNoSpace)
-	on.Store(false)
+	s.faults.Heal()
 	failure := errors.New("a failure")
 	s.Fail(failure)
 	require.ErrorIs(t, s.put(1, WithSystem), failure)
@@ -77,8 +73,7 @@ func TestAFailureEndsTheWritesOfAFullDiskToo(t *testing.T) {
 
 // The history learns which numbers a log has before the store can do without the log, and of the next one.
 func TestChangesFollowTheLogs(t *testing.T) {
-	on := new(atomic.Bool)
-	s := open(t, config{hook: failing(on, syscall.ENOSPC, kindOf(wrap.OpWrite))})
+	s := open(t, config{})
 	var wakes, failed int
 	var switches [][3]uint64
 	refused := errors.New("refused")
@@ -101,9 +96,9 @@ func TestChangesFollowTheLogs(t *testing.T) {
 	require.Equal(t, [][3]uint64{{11, 11, 2}}, switches)
 	require.Equal(t, 2, wakes, "the old log is synced")
 	require.NoError(t, s.put(1, WithSystem))
-	on.Store(true)
+	s.faults.On(failing(syscall.ENOSPC, kindOf(wrap.OpWrite)))
 	require.ErrorIs(t, s.put(2, WithSystem), base.ErrNoSpace)
-	on.Store(false)
+	s.faults.Heal()
 	s.flush()
 	require.Equal(t, refused, s.put(2, WithSystem))
 	require.Len(t, switches, 1)

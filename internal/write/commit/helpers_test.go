@@ -23,6 +23,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -31,8 +32,8 @@ import (
 type store struct {
 	*Committer
 	t       testing.TB
-	fs      vfs.FS
-	mem     *vfs.Mem
+	faults  *fixture.Failing
+	mem     *vfs.Mem // below the faults
 	current lookup.Current
 	recent  txn.Recent
 	latency latency.Set
@@ -59,8 +60,10 @@ type config struct {
 
 // open returns a Committer that is ready, and shuts it when the test ends.
 func open(t testing.TB, c config) *store {
-	s := &store{t: t, mem: vfs.NewMem()}
-	s.fs = wrap.NewFaulty(s.mem, c.hook)
+	s := &store{t: t, faults: fixture.NewFailing()}
+	if s.mem = s.faults.Mem; c.hook != nil {
+		s.faults.On(c.hook)
+	}
 	require.NoError(t, s.mem.MkdirAll("dir"))
 	require.NoError(t, s.mem.SyncDir("."))
 	if c.limits == (Limits{}) {
@@ -97,7 +100,7 @@ func (s *store) options(c config) Options {
 		f()
 	}
 	return Options{
-		Cmp: c.cmp, Dir: tables.Directory{FS: s.fs, Path: "dir", Logger: slog.New(slog.DiscardHandler)},
+		Cmp: c.cmp, Dir: tables.Directory{FS: s.faults, Path: "dir", Logger: slog.New(slog.DiscardHandler)},
 		NewFileNum: s.newNum, Limits: c.limits, Current: &s.current, Recent: &s.recent, Latency: &s.latency,
 		Compactions: Compactions{
 			Full:   func() { locked(func() { s.full++ }) },
@@ -316,7 +319,7 @@ func (s *store) hold() (release func()) {
 func (s *store) begin(n int, f func() error) (result <-chan error) {
 	c := make(chan error, 1)
 	go func() { c <- f() }()
-	eventually(s.t, func() bool { return s.waiting() == n })
+	fixture.Eventually(s.t, func() bool { return s.waiting() == n })
 	return c
 }
 
@@ -327,25 +330,10 @@ func (s *store) waiting() int {
 	return len(s.queue.waiting)
 }
 
-// eventually waits for a condition that another goroutine fulfils. It asserts nothing about the time.
-func eventually(t testing.TB, condition func() bool) {
-	t.Helper()
-	deadline := time.After(5 * time.Minute) // only a store that hangs reaches it
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			require.Fail(t, "the condition was never fulfilled")
-		}
-	}
-}
-
-// failing returns a hook that fails the operations that when chooses, while on is set.
-func failing(on *atomic.Bool, err error, when func(op wrap.Op) bool) func(op wrap.Op) *wrap.Fault {
+// failing returns a hook that fails the operations that when chooses.
+func failing(err error, when func(op wrap.Op) bool) func(op wrap.Op) *wrap.Fault {
 	return func(op wrap.Op) *wrap.Fault {
-		if on.Load() && when(op) {
+		if when(op) {
 			return &wrap.Fault{Err: err}
 		}
 		return nil

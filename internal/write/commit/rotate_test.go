@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/share"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 )
 
 // logs returns the numbers of the logs.
@@ -83,9 +84,8 @@ func isLogOf(kind wrap.OpKind, num uint64) func(op wrap.Op) bool {
 func TestASuccessorThatCouldNotBeMadeIsMadeWhenItIsNeeded(t *testing.T) {
 	for name, kinds := range map[string][]wrap.OpKind{"create": {wrap.OpCreate}, "the sync of the directory": {wrap.OpSyncDir}} {
 		t.Run(name, func(t *testing.T) {
-			on := new(atomic.Bool)
-			s := open(t, config{hook: failing(on, nil, kindOf(kinds...))})
-			on.Store(true)
+			s := open(t, config{})
+			s.faults.On(failing(nil, kindOf(kinds...)))
 			n := s.fillUntil(0, func() bool { return s.log.next != nil })
 			<-s.log.next.done
 			require.ErrorIs(t, s.log.next.err, wrap.ErrInjected)
@@ -98,7 +98,7 @@ func TestASuccessorThatCouldNotBeMadeIsMadeWhenItIsNeeded(t *testing.T) {
 			require.NoError(t, s.Err())
 			require.EqualValues(t, 1, s.state().Mem.LogNum)
 			require.Equal(t, []uint64{1}, s.logs())
-			on.Store(false)
+			s.faults.Heal()
 			n = s.fillUntil(n, func() bool { return s.state().Mem.LogNum != 1 })
 			s.requireKeys(0, n)
 			require.NoError(t, s.shut())
@@ -112,13 +112,12 @@ func TestASuccessorThatCouldNotBeMadeIsMadeWhenItIsNeeded(t *testing.T) {
 func TestAFailedRotationEndsTheWrites(t *testing.T) {
 	for name, kind := range map[string]wrap.OpKind{"sync": wrap.OpSync, "close": wrap.OpClose} {
 		t.Run(name, func(t *testing.T) {
-			on := new(atomic.Bool)
-			s := open(t, config{hook: failing(on, syscall.EIO, isLogOf(kind, 1))})
+			s := open(t, config{})
 			require.NoError(t, s.put(0, WithSystem))
-			on.Store(true)
+			s.faults.On(failing(syscall.EIO, isLogOf(kind, 1)))
 			_, err := s.Rotate()
 			require.ErrorIs(t, err, syscall.EIO)
-			on.Store(false)
+			s.faults.Heal()
 			require.ErrorIs(t, s.put(1, WithSystem), base.ErrReadOnly)
 			require.Equal(t, []uint64{1}, s.logs())
 			s.requireKeys(0, 1)
@@ -309,7 +308,7 @@ func TestAnotherStoreGetsTheMemoryThatItAsksFor(t *testing.T) {
 	for range 8 { // more than there is
 		other.Take(100<<10, 50<<10, false)
 	}
-	eventually(t, func() bool { return len(s.state().Imm) == 1 })
+	fixture.Eventually(t, func() bool { return len(s.state().Imm) == 1 })
 	s.requireKeys(0, 1)
 	require.NoError(t, s.shut())
 	<-served

@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 )
 
 // fillUp rotates until the next rotation would have to wait for a flush, and returns how many keys it has written.
@@ -34,7 +34,7 @@ func (s *store) stalledRotation(reason string) (result <-chan error) {
 		_, err := s.Rotate()
 		c <- err
 	}()
-	eventually(s.t, func() bool { return s.Status().Stall == reason })
+	fixture.Eventually(s.t, func() bool { return s.Status().Stall == reason })
 	return c
 }
 
@@ -139,7 +139,7 @@ func TestAFlushInAPauseDoesNotWaitForLevel0(t *testing.T) {
 	require.ErrorIs(t, err, base.ErrNoSpace)
 	done := make(chan error, 1)
 	go func() { done <- s.Lead(t.Context(), (*Leader).Flush) }()
-	eventually(t, func() bool { return len(s.state().Imm) == 1 })
+	fixture.Eventually(t, func() bool { return len(s.state().Imm) == 1 })
 	s.flush()
 	require.NoError(t, <-done)
 	require.Zero(t, s.inPause.Load())
@@ -150,12 +150,12 @@ func TestALeaderThatFlushesGetsItsError(t *testing.T) {
 	require.NoError(t, s.put(0, WithSystem))
 	done := make(chan error, 1)
 	go func() { done <- s.Lead(t.Context(), (*Leader).Flush) }()
-	eventually(t, func() bool { return len(s.state().Imm) == 1 })
+	fixture.Eventually(t, func() bool { return len(s.state().Imm) == 1 })
 	s.EndFlush(syscall.EIO)
 	require.ErrorIs(t, <-done, syscall.EIO)
 	s.ForgetFlushError()
 	go func() { done <- s.Lead(t.Context(), (*Leader).Flush) }()
-	eventually(t, func() bool { return s.queue.state.Load() != idle })
+	fixture.Eventually(t, func() bool { return s.queue.state.Load() != idle })
 	s.Fail(errors.New("a failure"))
 	require.ErrorIs(t, <-done, base.ErrReadOnly)
 }
@@ -255,10 +255,9 @@ func TestBufferedWritesReachTheSystem(t *testing.T) {
 
 func TestBufferedWritesThatCannotBeWrittenEndTheWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		on := new(atomic.Bool)
-		s := open(t, config{hook: failing(on, syscall.EIO, kindOf(wrap.OpWrite))})
+		s := open(t, config{})
 		require.NoError(t, s.put(0, InBuffer))
-		on.Store(true)
+		s.faults.On(failing(syscall.EIO, kindOf(wrap.OpWrite)))
 		time.Sleep(2 * bufferedFor)
 		synctest.Wait()
 		require.ErrorIs(t, s.Err(), syscall.EIO)
