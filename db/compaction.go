@@ -94,10 +94,10 @@ func (d *DB) newCompactor() *compact.Scheduler {
 		NewWriter:  d.newTableWriter,
 		Tuning:     d.tuning(o), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
 		Slots: d.share.Slots(), MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During, Expiry: d.scans.Expiry,
-		Begin: func(i compact.Info) { notify(d, o.EventListener.CompactionBegin, CompactionInfo(i)) },
-		End: func(i compact.Info) {
+		Begin: func(i CompactionInfo) { notify(d, o.EventListener.CompactionBegin, i) },
+		End: func(i CompactionInfo) {
 			d.share.Trim(d.writers.spares)
-			notify(d, o.EventListener.CompactionEnd, CompactionInfo(i))
+			notify(d, o.EventListener.CompactionEnd, i)
 		},
 		Guard:  d.commit.Guard,
 		Fail:   d.commit.Fail,

@@ -79,7 +79,7 @@ func (d *DB) Metrics() *Metrics {
 	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
 	m.Cache.TableBytes = blocks.Charged
 	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
-	status, running := d.compactor.Status(), d.runningCompactions()
+	status, running := d.compactor.Status(), d.compactor.Running()
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
 	m.Compactions.Running = running
 	for _, err := range []error{d.commit.Failure(), w.FlushErr, status.Err, status.ParkedErr} {
@@ -145,12 +145,4 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 			}
 		}
 	})
-}
-
-// runningCompactions returns the compactions that are running.
-func (d *DB) runningCompactions() (all []RunningCompaction) {
-	for _, c := range d.compactor.Running() {
-		all = append(all, RunningCompaction(c))
-	}
-	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/report"
 )
 
 // work is what uses tables or makes them. Scheduler.mu guards it.
@@ -41,17 +42,6 @@ func (w *work) end(c *manifest.Compaction, claimed bool) {
 // claims reports whether tables are claimed that will be released. Others are set aside.
 func (w *work) claims() bool { return len(w.running) > 0 || w.reserved > 0 }
 
-// Running describes a compaction that has begun and not ended.
-type Running struct {
-	Reason                  string
-	InputLevel, OutputLevel int
-	InputTables             int
-	InputBytes              uint64
-	// BytesRead and BytesWritten are those of finished steps of 64 KiB of entries.
-	BytesRead, BytesWritten uint64
-	Duration                time.Duration // so far
-}
-
 // progress is what a running compaction has done.
 type progress struct {
 	began         time.Time
@@ -59,13 +49,13 @@ type progress struct {
 }
 
 // Running returns the compactions that are running, in the order in which they began.
-func (s *Scheduler) Running() []Running {
+func (s *Scheduler) Running() []report.RunningCompaction {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []Running
+	var all []report.RunningCompaction
 	for _, c := range s.work.running {
 		p := s.work.progress[c]
-		all = append(all, Running{
+		all = append(all, report.RunningCompaction{
 			Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
 			InputTables: len(c.Inputs) + len(c.Overlaps), InputBytes: c.InputBytes(),
 			BytesRead: p.read.Load(), BytesWritten: p.written.Load(), Duration: time.Since(p.began),

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -16,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -102,18 +102,7 @@ type Tuning struct {
 
 // Info describes a compaction. BytesWritten, OutputTables, Subcompactions, ValuesDropped,
 // ValuesExpired, Duration and Err are set at its end.
-type Info struct {
-	Reason                    string
-	InputLevel, OutputLevel   int
-	InputTables, OutputTables int
-	BytesRead, BytesWritten   uint64
-	TrivialMove               bool
-	Subcompactions            int    // 0 for a TrivialMove
-	ValuesDropped             uint64 // by Tuning.Filter
-	ValuesExpired             uint64
-	Duration                  time.Duration
-	Err                       error
-}
+type Info = report.CompactionInfo
 
 // Counters are the totals of the compactions that a Scheduler has run.
 type Counters struct {
