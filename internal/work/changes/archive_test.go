@@ -452,26 +452,20 @@ func TestWhenTheHistoryRestarts(t *testing.T) {
 		change func(*testing.T, *store, *Recovered)
 		oldest uint64
 	}{
-		"nothing":        {func(*testing.T, *store, *Recovered) {}, 0},
-		"salvaged":       {func(_ *testing.T, _ *store, r *Recovered) { r.Salvaged = true }, 306},
-		"more numbers":   {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq++ }, 307},
-		"fewer numbers":  {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq-- }, 305},
-		"oldest removed": {remove(logs[0]), 3},
-		"one removed":    {remove(logs[1]), 105},
-		"newest removed": {remove(logs[2]), 306},
-		"load removed":   {remove("4-103.load"), 103},
-		"load damaged": {func(t *testing.T, s *store, _ *Recovered) {
-			fixture.WriteFile(t, s.fsys, "db/changes/4-103.load", []byte("?"))
-		}, 103},
+		"nothing":         {func(*testing.T, *store, *Recovered) {}, 0},
+		"salvaged":        {func(_ *testing.T, _ *store, r *Recovered) { r.Salvaged = true }, 306},
+		"more numbers":    {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq++ }, 307},
+		"fewer numbers":   {func(_ *testing.T, _ *store, r *Recovered) { r.LastSeq-- }, 305},
+		"oldest removed":  {remove(logs[0]), 3},
+		"one removed":     {remove(logs[1]), 105},
+		"newest removed":  {remove(logs[2]), 306},
+		"load removed":    {remove("4-103.load"), 103},
+		"load damaged":    {overwrite("4-103.load", 1), 103},
 		"table removed":   {remove("000501.ldb"), 103},
 		"renamed":         {rename(logs[1], "104-106.log"), 105}, // it overlaps the next one
 		"renamed, hidden": {rename(logs[1], "0104-105.log"), 105},
-		"one beyond": {func(t *testing.T, s *store, _ *Recovered) {
-			fixture.WriteFile(t, s.fsys, "db/changes/307-400.log", nil)
-		}, 306},
-		"one far away": {func(t *testing.T, s *store, _ *Recovered) {
-			fixture.WriteFile(t, s.fsys, "db/changes/500-600.log", nil)
-		}, 306},
+		"one beyond":      {overwrite("307-400.log", 0), 306},
+		"one far away":    {overwrite("500-600.log", 0), 306},
 		"a directory": {func(t *testing.T, s *store, _ *Recovered) {
 			require.NoError(t, s.fsys.Remove("db/changes/1-3.log"))
 			require.NoError(t, s.fsys.MkdirAll("db/changes/1-3.log"))
@@ -534,6 +528,13 @@ func TestWhenTheHistoryRestarts(t *testing.T) {
 func remove(name string) func(*testing.T, *store, *Recovered) {
 	return func(t *testing.T, s *store, _ *Recovered) {
 		require.NoError(t, s.fsys.Remove(filepath.Join("db/changes", name)))
+	}
+}
+
+// overwrite makes a file of that many zeros.
+func overwrite(name string, size int) func(*testing.T, *store, *Recovered) {
+	return func(t *testing.T, s *store, _ *Recovered) {
+		fixture.WriteFile(t, s.fsys, filepath.Join("db/changes", name), make([]byte, size))
 	}
 }
 

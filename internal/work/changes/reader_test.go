@@ -158,11 +158,9 @@ func TestFilesThatOthersChanged(t *testing.T) {
 		"a log removed":   {remove("1-3.log"), 3, ErrGone},
 		"a load removed":  {remove("4-103.load"), 103, ErrGone},
 		"a table removed": {remove("000501.ldb"), 103, ErrGone},
-		"a log cut":       {func(t *testing.T, s *store, _ *Recovered) { fixture.WriteFile(t, s.fsys, "db/changes/1-3.log", nil) }, 0, base.ErrCorruption},
-		"a load damaged":  {func(t *testing.T, s *store, _ *Recovered) { fixture.WriteFile(t, s.fsys, "db/changes/4-103.load", nil) }, 0, base.ErrCorruption},
-		"a table damaged": {func(t *testing.T, s *store, _ *Recovered) {
-			fixture.WriteFile(t, s.fsys, "db/changes/000501.ldb", make([]byte, 100))
-		}, 0, base.ErrCorruption},
+		"a log cut":       {overwrite("1-3.log", 0), 0, base.ErrCorruption},
+		"a load damaged":  {overwrite("4-103.load", 0), 0, base.ErrCorruption},
+		"a table damaged": {overwrite("000501.ldb", 100), 0, base.ErrCorruption},
 		"another log": {func(t *testing.T, s *store, _ *Recovered) {
 			require.NoError(t, s.fsys.Remove("db/changes/1-3.log"))
 			require.NoError(t, s.fsys.Rename("db/changes/104-105.log", "db/changes/1-3.log"))

@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -357,10 +358,8 @@ func (st *testStore) strayTables() (stray []string) {
 	defer v.Unref()
 	live := map[string]bool{}
 	v.Files(func(_ int, f *manifest.FileMeta) { live[f.Name()] = true })
-	names, err := st.dir.FS.List("db")
-	require.NoError(st.t, err)
-	for _, name := range names {
-		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileTable && !live[name] {
+	for _, name := range fixture.Names(st.t, st.dir.FS, base.FileTable) {
+		if !live[name] {
 			stray = append(stray, name)
 		}
 	}
@@ -371,15 +370,7 @@ func (st *testStore) strayTables() (stray []string) {
 func (st *testStore) damage(f *manifest.FileMeta) {
 	st.t.Helper()
 	path := st.dir.File(base.FileTable, f.Num)
-	data := make([]byte, f.Size)
-	file, err := st.dir.FS.Open(path)
-	require.NoError(st.t, err)
-	_, err = file.ReadAt(data, 0)
-	require.NoError(st.t, errors.Join(err, file.Close()))
+	data := fixture.ReadFile(st.t, st.dir.FS, path)
 	data[20] ^= 1
-	require.NoError(st.t, st.dir.FS.Remove(path))
-	file, err = st.dir.FS.Create(path)
-	require.NoError(st.t, err)
-	_, err = file.Write(data)
-	require.NoError(st.t, errors.Join(err, file.Close()))
+	fixture.WriteFile(st.t, st.dir.FS, path, data)
 }

@@ -70,14 +70,30 @@ func mutates(k wrap.OpKind) bool {
 	return slices.Contains([]wrap.OpKind{wrap.OpCreate, wrap.OpRemove, wrap.OpRename, wrap.OpMkdirAll, wrap.OpSyncDir, wrap.OpLock, wrap.OpWrite, wrap.OpSync}, k)
 }
 
+// repairUnder repairs a database while hook is called before each operation.
+func repairUnder(fsys vfs.FS, hook func(op wrap.Op) *wrap.Fault) error {
+	return db.Repair("db", storetest.Options(wrap.NewFaulty(fsys, hook)))
+}
+
+// repairWatched repairs a database, and calls watch before the nth operation.
+func repairWatched(t *testing.T, fsys vfs.FS, n uint64, watch func()) {
+	t.Helper()
+	require.NoError(t, repairUnder(fsys, func(op wrap.Op) *wrap.Fault {
+		if op.Index == n {
+			watch()
+		}
+		return nil
+	}))
+}
+
 // eachFault calls run for every operation of a repair that changes something, and for one in
 // seventeen of the others.
 func eachFault(t *testing.T, d fixture.Dir, run func(n uint64, op wrap.Op)) {
 	var ops []wrap.Op
-	require.NoError(t, db.Repair("db", storetest.Options(wrap.NewFaulty(d.FS(t), func(op wrap.Op) *wrap.Fault {
+	require.NoError(t, repairUnder(d.FS(t), func(op wrap.Op) *wrap.Fault {
 		ops = append(ops, op)
 		return nil
-	}))))
+	}))
 	for n, op := range ops {
 		if mutates(op.Kind) || n%17 == 0 {
 			run(uint64(n), op)
@@ -110,7 +126,7 @@ func TestRepairCanBeRepeatedAfterAFailureAnywhere(t *testing.T) {
 				} {
 					where := fmt.Sprintf("%s %d, %s of %s", kind, n, op.Kind, op.Name)
 					mem := d.FS(t)
-					err := db.Repair("db", storetest.Options(wrap.NewFaulty(mem, hook)))
+					err := repairUnder(mem, hook)
 					if err != nil {
 						require.ErrorIs(t, err, wrap.ErrInjected, where)
 					}
@@ -147,13 +163,7 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 				where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
 				mem := d.FS(t)
 				var powerLost, killed *vfs.Mem // the files after a power cut, and after a kill
-				err := db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					if op.Index == n {
-						powerLost, killed = mem.Crash(), fixture.ReadDir(t, mem, "db").FS(t)
-					}
-					return nil
-				})))
-				require.NoError(t, err)
+				repairWatched(t, mem, n, func() { powerLost, killed = mem.Crash(), fixture.ReadDir(t, mem, "db").FS(t) })
 				for _, left := range []*vfs.Mem{powerLost, killed} {
 					files := fixture.ReadDir(t, left, "db")
 					requireSurvives(t, d, files, where)
@@ -181,27 +191,22 @@ func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
 	want, whole, _ := storetest.Repaired(t, d)
 	require.True(t, whole.Incomplete)
 	mem := d.FS(t)
-	require.ErrorIs(t, db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	require.ErrorIs(t, repairUnder(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRename && filepath.Base(op.NewName) == base.CurrentName {
 			return &wrap.Fault{Err: wrap.ErrInjected}
 		}
 		return nil
-	}))), wrap.ErrInjected)
+	}), wrap.ErrInjected)
 	first := fixture.ReadDir(t, mem, "db")
 	eachFault(t, first, func(n uint64, op wrap.Op) {
 		where := fmt.Sprintf("before operation %d, %s of %s", n, op.Kind, op.Name)
 		full := first.FS(t)
-		if db.Repair("db", storetest.Options(wrap.NewFaulty(full, wrap.FailFrom(n, wrap.ErrInjected)))) == nil {
+		if repairUnder(full, wrap.FailFrom(n, wrap.ErrInjected)) == nil {
 			return // the repair was complete
 		}
 		crashed := first.FS(t)
 		var killed *vfs.Mem
-		require.NoError(t, db.Repair("db", storetest.Options(wrap.NewFaulty(crashed, func(op wrap.Op) *wrap.Fault {
-			if op.Index == n {
-				killed = fixture.ReadDir(t, crashed, "db").FS(t)
-			}
-			return nil
-		}))))
+		repairWatched(t, crashed, n, func() { killed = fixture.ReadDir(t, crashed, "db").FS(t) })
 		for _, left := range []*vfs.Mem{full, killed} {
 			if third := storetest.MustRepair(t, left); !third.Healthy { // else CURRENT was switched already
 				require.True(t, third.Incomplete, "%s\n%s", where, third)
@@ -219,13 +224,13 @@ func TestAFailedRepairLeavesNoNoteAboutAMANIFESTThatIsGone(t *testing.T) {
 	d := brokenStores(t)["table and log damaged"]
 	mem := d.FS(t)
 	failed := ""
-	require.ErrorIs(t, db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	require.ErrorIs(t, repairUnder(mem, func(op wrap.Op) *wrap.Fault {
 		if kind, _, _ := base.ParseFileName(filepath.Base(op.Name)); op.Kind != wrap.OpSync || kind != base.FileManifest {
 			return nil
 		}
 		failed = op.Name
 		return &wrap.Fault{Err: wrap.ErrInjected}
-	}))), wrap.ErrInjected)
+	}), wrap.ErrInjected)
 	require.NotEmpty(t, failed)
 	d.RequireSame(t, fixture.ReadDir(t, mem, "db"))
 }
@@ -384,14 +389,14 @@ func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
 	want, _, _ := storetest.Repaired(t, d)
 	mem := d.FS(t)
 	written := false
-	err := db.Repair("db", storetest.Options(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	err := repairUnder(mem, func(op wrap.Op) *wrap.Fault {
 		kind, _, _ := base.ParseFileName(filepath.Base(op.Name))
 		written = written || op.Kind == wrap.OpCreate && kind == base.FileManifest
 		if written && (op.Kind == wrap.OpSyncDir || op.Kind == wrap.OpRemove && kind == base.FileManifest) {
 			return &wrap.Fault{}
 		}
 		return nil
-	})))
+	})
 	require.ErrorIs(t, err, wrap.ErrInjected)
 	left := fixture.ReadDir(t, mem, "db")
 	require.Greater(t, len(left.Only(base.FileManifest)), len(d.Only(base.FileManifest)))

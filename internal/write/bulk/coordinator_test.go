@@ -107,6 +107,29 @@ func TestAnEditThatMayBeInForceAdvancesTheNumbers(t *testing.T) {
 	require.Empty(t, s.loads)
 }
 
+// namesDuring returns how many tables f names, and requires that an edit that is begun with the first of them has to
+// wait for the last one.
+func (s *store) namesDuring(f func(s *store) error) (named int) {
+	var edit sync.WaitGroup
+	var written atomic.Bool
+	s.fault = func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpRename || !strings.HasSuffix(op.NewName, ".ldb") {
+			return nil
+		}
+		if named++; named == 1 {
+			edit.Go(func() { _ = s.Set.Between(func() error { written.Store(true); return nil }) })
+		}
+		for range 1_000 { // that an edit is not written has no end to wait for
+			runtime.Gosched()
+		}
+		require.False(s.t, written.Load(), "after %d names", named)
+		return nil
+	}
+	require.NoError(s.t, f(s))
+	edit.Wait()
+	return named
+}
+
 // A crash during an edit must not find some of the tables of another change with their names: a repair uses them.
 func TestTablesAreNamedWhileNoEditIsWritten(t *testing.T) {
 	for name, change := range map[string]func(s *store) error{
@@ -128,26 +151,7 @@ func TestTablesAreNamedWhileNoEditIsWritten(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := loaded(t)
-			var edit sync.WaitGroup
-			var written atomic.Bool
-			named := 0
-			s.fault = func(op wrap.Op) *wrap.Fault {
-				if op.Kind != wrap.OpRename || !strings.HasSuffix(op.NewName, ".ldb") {
-					return nil
-				}
-				if named++; named == 1 {
-					edit.Go(func() { _ = s.Set.Between(func() error { written.Store(true); return nil }) })
-				}
-				for range 1_000 { // that an edit is not written has no end to wait for
-					runtime.Gosched()
-				}
-				require.False(t, written.Load(), "after %d names", named)
-				return nil
-			}
-			require.NoError(t, change(s))
-			edit.Wait()
-			require.Greater(t, named, 1)
+			require.Greater(t, loaded(t).namesDuring(change), 1)
 		})
 	}
 }
