@@ -1,6 +1,7 @@
 package db
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -191,14 +192,7 @@ func (t *Transaction) forget(it *Iterator) {
 	if t == nil {
 		return
 	}
-	for i, other := range t.walking {
-		if other == it {
-			last := len(t.walking) - 1
-			t.walking[i], t.walking[last] = t.walking[last], nil
-			t.walking = t.walking[:last]
-			break
-		}
-	}
+	t.walking = slices.DeleteFunc(t.walking, func(other *Iterator) bool { return other == it })
 	it.txn = nil
 	it.cursor.Forget()
 }

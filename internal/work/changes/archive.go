@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -358,7 +359,7 @@ func (a *Archive) settle() {
 
 // findIn finds the segment with the change after position in a chain whose last log may grow.
 func findIn(segments []*segment, position uint64) (*segment, error) {
-	i, found := slices.BinarySearchFunc(segments, position+1, func(s *segment, first uint64) int { return cmpUint(s.first, first) })
+	i, found := slices.BinarySearchFunc(segments, position+1, func(s *segment, first uint64) int { return cmp.Compare(s.first, first) })
 	if !found {
 		i--
 	}

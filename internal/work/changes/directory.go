@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -164,7 +165,7 @@ func (d *Directory) segments(limit uint64) ([]*segment, error) {
 		}
 		kept = append(kept, s)
 	}
-	slices.SortFunc(kept, func(a, b *segment) int { return cmpUint(a.first, b.first) })
+	slices.SortFunc(kept, func(a, b *segment) int { return cmp.Compare(a.first, b.first) })
 	d.mu.Lock()
 	d.kept = slices.DeleteFunc(slices.Clone(kept), func(s *segment) bool { return s.pending })
 	d.stale = false
@@ -199,7 +200,7 @@ func joined(kept, live []*segment, limit uint64) []*segment {
 			all = append(all, s)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *segment) int { return cmpUint(a.first, b.first) })
+	slices.SortStableFunc(all, func(a, b *segment) int { return cmp.Compare(a.first, b.first) })
 	all = slices.DeleteFunc(all, func(s *segment) bool {
 		if !s.pending {
 			return false

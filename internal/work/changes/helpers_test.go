@@ -15,7 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wal"
-	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -152,19 +152,15 @@ func (s *store) load(kind Kind, e Event, keys ...string) error {
 func (s *store) table(keys ...string) string {
 	s.tables++
 	path := filepath.Join("db", fmt.Sprintf("%06d.sst", 500+s.tables))
-	f, err := s.fsys.Create(path)
-	require.NoError(s.t, err)
-	w := sstable.NewWriter(f, sstable.WriterOptions{})
+	var entries []fixture.Entry
 	for _, key := range keys {
-		kind := base.KindSet
-		if strings.HasPrefix(key, "-") {
-			kind = base.KindDelete
+		if deleted, ok := strings.CutPrefix(key, "-"); ok {
+			entries = append(entries, fixture.Del(deleted, s.seq+100))
+		} else {
+			entries = append(entries, fixture.Put(key, s.seq+100, "value of "+key))
 		}
-		require.NoError(s.t, w.Add(base.AppendInternalKey(nil, []byte(strings.TrimPrefix(key, "-")), s.seq+100, kind), []byte("value of "+key)))
 	}
-	_, err = w.Finish()
-	require.NoError(s.t, err)
-	require.NoError(s.t, f.Close())
+	fixture.WriteFile(s.t, s.fsys, path, fixture.Table(s.t, entries...))
 	return path
 }
 

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -99,7 +100,7 @@ func (a *Archive) Examine(r Recovered) (*Plan, error) {
 			p.remove = append(p.remove, s)
 		}
 	}
-	slices.SortFunc(p.remove, func(a, b *segment) int { return cmpUint(a.first, b.first) })
+	slices.SortFunc(p.remove, func(a, b *segment) int { return cmp.Compare(a.first, b.first) })
 	return p, nil
 }
 

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -103,7 +104,7 @@ func parseName(name string) (s *segment, ok bool) {
 
 // chain returns the newest segments that follow one another without a gap.
 func chain(segments []*segment) []*segment {
-	slices.SortFunc(segments, func(a, b *segment) int { return cmpUint(a.first, b.first) })
+	slices.SortFunc(segments, func(a, b *segment) int { return cmp.Compare(a.first, b.first) })
 	begin := max(len(segments)-1, 0)
 	for begin > 0 && segments[begin-1].last+1 == segments[begin].first {
 		begin--
@@ -114,16 +115,6 @@ func chain(segments []*segment) []*segment {
 // overlaps reports whether a number is in both segments.
 func (s *segment) overlaps(other *segment) bool {
 	return s.first <= other.last && other.first <= s.last
-}
-
-func cmpUint(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // GoneError says that the changes after a position cannot be read.

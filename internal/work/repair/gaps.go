@@ -9,7 +9,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -375,12 +374,7 @@ type cursor struct {
 }
 
 func (r *Repairer) newCursor(runs []*run) *cursor {
-	chains := r.chains(slices.Clone(runs))
-	children := make([]base.Iterator, len(chains))
-	for i, c := range chains {
-		children[i] = r.newChainIter(c)
-	}
-	return &cursor{it: tables.NewMergingIter(r.cmp, children), cmp: r.cmp}
+	return &cursor{it: r.newMergingIter(r.chains(slices.Clone(runs))), cmp: r.cmp}
 }
 
 // newest returns the number of the newest version of key.

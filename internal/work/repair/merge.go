@@ -200,11 +200,7 @@ func (r *Repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run,
 }
 
 func (r *Repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc) ([]*run, error) {
-	children := make([]base.Iterator, len(chains))
-	for i, c := range chains {
-		children[i] = r.newChainIter(c)
-	}
-	it := tables.NewMergingIter(r.cmp, children)
+	it := r.newMergingIter(chains)
 	runs, err := r.writeRuns(it, targetSize, keep)
 	if cerr := it.Close(); err == nil {
 		err = cerr
@@ -275,6 +271,15 @@ type chainIter struct {
 
 func (r *Repairer) newChainIter(runs []*run) *chainIter {
 	return &chainIter{Iterator: tables.NewMergingIter(r.cmp, nil), r: r, runs: runs}
+}
+
+// newMergingIter returns an iterator over the entries of all chains.
+func (r *Repairer) newMergingIter(chains [][]*run) *tables.MergingIter {
+	children := make([]base.Iterator, len(chains))
+	for i, c := range chains {
+		children[i] = r.newChainIter(c)
+	}
+	return tables.NewMergingIter(r.cmp, children)
 }
 
 // present returns the run of the current entry.

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -241,15 +242,7 @@ func (r *Repairer) ofKind(kinds ...base.FileKind) []dirFile {
 			out = append(out, f)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b dirFile) int {
-		switch {
-		case a.Num < b.Num:
-			return -1
-		case a.Num > b.Num:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b dirFile) int { return cmp.Compare(a.Num, b.Num) })
 	return out
 }
 

@@ -1,10 +1,5 @@
 package repair
 
-import (
-	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/tables"
-)
-
 // conflicting returns the live tables that have different values for the same key and sequence
 // number. A compaction of two such tables would fail, and a lookup returns either value. If there are
 // more runs than can be merged at the same time, it returns no tables; Check reports them.
@@ -17,11 +12,7 @@ func (r *Repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, 
 	if len(chains) < 2 || len(chains) > r.maxFanIn {
 		return nil, nil
 	}
-	children := make([]base.Iterator, len(chains))
-	for i, c := range chains {
-		children[i] = r.newChainIter(c)
-	}
-	it := tables.NewMergingIter(r.cmp, children)
+	it := r.newMergingIter(chains)
 	found := map[*foundTable]bool{}
 	for ok := it.First(); ok; ok = it.Next() {
 		if a, b, differ := it.DifferingTwins(); differ {

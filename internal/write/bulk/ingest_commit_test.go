@@ -12,10 +12,10 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/report"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // fromTo returns a table with a range of keys and of sequence numbers.
@@ -90,15 +90,11 @@ func TestWhichTablesStayAsTheyAre(t *testing.T) {
 
 // makeTable writes a table outside of the store and returns its path. All entries have the sequence number 1.
 func (s *store) makeTable(path, value string, keys ...int) string {
-	file, err := s.fs.Create(path)
-	require.NoError(s.t, err)
-	w := sstable.NewWriter(file, sstable.WriterOptions{Comparer: base.Bytewise})
+	var entries []fixture.Entry
 	for _, n := range keys {
-		require.NoError(s.t, w.Add(base.AppendInternalKey(nil, tabletest.Key(n), 1, base.KindSet), []byte(value)))
+		entries = append(entries, fixture.Put(string(tabletest.Key(n)), 1, value))
 	}
-	_, err = w.Finish()
-	require.NoError(s.t, err)
-	require.NoError(s.t, file.Close())
+	fixture.WriteFile(s.t, s.fs, path, fixture.Table(s.t, entries...))
 	return path
 }
 
