@@ -228,9 +228,11 @@ func TestARestoredNodeAndTheOldClusterDoNotTalk(t *testing.T) {
 	require.Len(t, n.atlas.chart().Nodes, 1)
 	restored.has("a", "new")
 	f.has("a", "old")
-	got, err := read(f.ctx, f.nodes["1"], "c", true)
-	require.NoError(t, err)
-	require.Empty(t, got)
+	f.eventually(func() error {
+		got, err := read(f.ctx, f.nodes["1"], "c", true)
+		require.Empty(t, got)
+		return err
+	})
 }
 
 // failing returns an error from one operation on, without which it counts them.

@@ -21,6 +21,7 @@ func TestGoRedisUsesTheServer(t *testing.T) {
 			node := kvtest.New(4)
 			c := redis.NewClient(&redis.Options{
 				Addr: start(t, node, Options{Password: "secret"}), Protocol: protocol, Password: "secret", ClientName: "test",
+				ReadTimeout: time.Minute,
 			})
 			defer c.Close()
 			goRedisStrings(t, c)
@@ -96,7 +97,9 @@ func goRedisServer(t *testing.T, c *redis.Client) {
 
 func TestGoRedisGetsUnknownOutcomesAsErrors(t *testing.T) {
 	node := kvtest.New(1)
-	c := redis.NewClient(&redis.Options{Addr: start(t, node, Options{WriteTimeout: 20 * time.Millisecond}), MaxRetries: 3})
+	c := redis.NewClient(&redis.Options{
+		Addr: start(t, node, Options{WriteTimeout: shortTimeout}), MaxRetries: 3, ReadTimeout: time.Minute,
+	})
 	defer c.Close()
 	node.World().Hold(0)
 	err := c.Incr(t.Context(), "n").Err()

@@ -47,7 +47,7 @@ func TestFailuresGetTheErrorsThatClientsKnow(t *testing.T) {
 
 func TestAWriteThatIsNotConfirmedInTimeIsUnknown(t *testing.T) {
 	node := kvtest.New(1)
-	addr := start(t, node, Options{WriteTimeout: 50 * time.Millisecond})
+	addr := start(t, node, Options{WriteTimeout: shortTimeout})
 	p := dial(t, "tcp", addr)
 	node.World().Hold(0)
 	p.send(encode("SET", "a", "1") + encode("INCR", "a") + encode("PING"))

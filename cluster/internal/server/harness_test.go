@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,9 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
 )
 
+// shortTimeout is for what a test lets time out. A busy machine must begin it earlier.
+const shortTimeout = 500 * time.Millisecond
+
 // start serves a node until the end of the test, and returns its address.
 func start(t testing.TB, node *kvtest.Node, o Options) string {
 	t.Helper()
@@ -33,12 +37,16 @@ func startServer(t testing.TB, node *kvtest.Node, o Options) (*Server, string) {
 	return prepare(t, node, o, func(*Server) {})
 }
 
-// prepare is startServer for a server that is changed before it serves.
+// prepare is startServer for a server that is changed before it serves. The timeouts are what a busy machine needs,
+// unless the test sets its own.
 func prepare(t testing.TB, node *kvtest.Node, o Options, change func(*Server)) (*Server, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	node.SetAddr(l.Addr().String())
+	for _, timeout := range []*time.Duration{&o.WriteTimeout, &o.ReadTimeout, &o.SendTimeout, &o.AuthTimeout, &o.RequestTimeout} {
+		*timeout = cmp.Or(*timeout, time.Minute)
+	}
 	s := New(node, o)
 	change(s)
 	done := make(chan error, 1)

@@ -140,7 +140,7 @@ func TestRequestsOfBrowsersEndTheConnection(t *testing.T) {
 // A client that never reads stops its own connection when the reply fills the socket, and no other.
 func TestAClientThatReadsNothingUsesLittleMemory(t *testing.T) {
 	node := kvtest.New(1)
-	s, addr := startServer(t, node, Options{SendTimeout: 300 * time.Millisecond})
+	s, addr := startServer(t, node, Options{SendTimeout: time.Second})
 	other := dial(t, "tcp", addr)
 	require.Equal(t, "+OK", other.args("SET", "k", strings.Repeat("x", 1<<20)))
 

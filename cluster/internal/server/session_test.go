@@ -66,7 +66,7 @@ func TestAnAbortedTransactionChangesNothing(t *testing.T) {
 
 func TestTransactionsWaitForTheirCommit(t *testing.T) {
 	node := kvtest.New(1)
-	p := dial(t, "tcp", start(t, node, Options{WriteTimeout: 50 * time.Millisecond}))
+	p := dial(t, "tcp", start(t, node, Options{WriteTimeout: shortTimeout}))
 	node.World().Hold(0)
 	p.send(encode("MULTI") + encode("SET", "k", "1") + encode("WAIT", "0", "0") + encode("EXEC"))
 	require.Equal(t, "+OK", p.reply())
