@@ -244,7 +244,7 @@ func TestNoCallFromACompactionFilterHangs(t *testing.T) {
 	d := openTest(t, o)
 	p.d.Store(d)
 	within(t, "a call from the filter", func() {
-		fill(t, d, 0, 500)
+		fill(t, d, 0, 50)
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 	})
 	require.Positive(t, p.calls.Load())

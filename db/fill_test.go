@@ -301,4 +301,7 @@ func runFills(t *testing.T, disk fillDisk, count int) {
 }
 
 // TestFillsOfARealDisk uses this disk if it cannot mount a real one.
-func TestFillsOfASimulatedDisk(t *testing.T) { runFills(t, simulatedDisk(), 2) }
+func TestFillsOfASimulatedDisk(t *testing.T) {
+	skipInShortRace(t) // the real one is filled by the same goroutines
+	runFills(t, simulatedDisk(), 2)
+}

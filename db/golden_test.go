@@ -156,6 +156,7 @@ func (g *golden) requireHeldBy(t *testing.T, d *DB) {
 
 //make:portable
 func TestGoldenDatabases(t *testing.T) {
+	skipInShortRace(t)
 	list, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)
 	databases := 0

@@ -256,7 +256,11 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 // All values of a MultiGet are of one moment, while a writer changes them together, compactions
 // run, and tables are closed.
 func TestMultiGetSeesOneMoment(t *testing.T) {
-	const keys, rounds = 100, 400
+	const keys = 100
+	rounds := 400
+	if fixture.Sampled() {
+		rounds = 150
+	}
 	o := storetest.Options(vfs.NewMem())
 	o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent, o.Cache.Size = 10, 2, 8<<10
 	d := storetest.Open(t, o)
