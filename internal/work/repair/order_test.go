@@ -49,6 +49,7 @@ func TestRepairFixesALevelZeroInTheWrongOrder(t *testing.T) {
 	storetest.RequireValue(t, before, []byte("a"), []byte("new")) // our lookups do not rely on the order that LevelDB's repair leaves
 	require.NoError(t, before.Close())
 	got, rep, after := storetest.Repaired(t, d)
+	require.False(t, rep.Healthy, "lookups hide the wrong order, so the report must not: %s", rep)
 	require.Equal(t, fixture.Contents{"a": "new", "b": "new", "q": "below"}, got)
 	require.Equal(t, "MANIFEST-000020", rep.Manifest)
 	require.False(t, rep.MayResurrect)
