@@ -241,7 +241,7 @@ func TestAManifestCutAfterAnEditIsCorruption(t *testing.T) {
 	d := openTest(t, testOptions(mem))
 	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
 	require.NoError(t, d.Flush())
-	waitUntilIdle(d) // the old log is removed
+	require.NoError(t, strayFilesWhenIdle(d, mem)) // the old log is removed
 	require.NoError(t, d.Put([]byte("b"), []byte("2"), nil))
 	killed := copyFS(t, mem)
 	path := filepath.Join("db", namesOf(t, killed, base.FileManifest)[0])
