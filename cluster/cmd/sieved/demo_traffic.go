@@ -43,11 +43,7 @@ func startTraffic(ctx context.Context, addrs []string) *traffic {
 		}),
 	}
 	for w := range writers {
-		t.group.Add(1)
-		go func() {
-			defer t.group.Done()
-			t.write(ctx, w)
-		}()
+		t.group.Go(func() { t.write(ctx, w) })
 	}
 	return t
 }

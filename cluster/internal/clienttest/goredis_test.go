@@ -104,9 +104,7 @@ func (g *goRedis) transactions() {
 	ctx, key := g.t.Context(), g.key("t", 1)
 	var group sync.WaitGroup
 	for range 4 {
-		group.Add(1)
-		go func() {
-			defer group.Done()
+		group.Go(func() {
 			for done := 0; done < 10; {
 				err := g.c.Watch(ctx, func(tx *redis.Tx) error {
 					n, err := tx.Get(ctx, key).Int()
@@ -127,7 +125,7 @@ func (g *goRedis) transactions() {
 					return
 				}
 			}
-		}()
+		})
 	}
 	group.Wait()
 	require.Equal(g.t, []any{"40", "40"}, g.c.MGet(ctx, key, g.key("t", 2)).Val())

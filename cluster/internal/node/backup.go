@@ -120,9 +120,7 @@ func (n *Node) backUpGroups(ctx context.Context, b *Backup) error {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, backupConcurrency)
 	for i := range b.Groups {
-		work.Add(1)
-		go func() {
-			defer work.Done()
+		work.Go(func() {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
@@ -136,7 +134,7 @@ func (n *Node) backUpGroups(ctx context.Context, b *Backup) error {
 			}
 			b.Groups[i] = g
 			n.backups.step()
-		}()
+		})
 	}
 	work.Wait()
 	return context.Cause(ctx)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,13 +25,13 @@ func TestTheLastReplicasBecomeAClusterOfTheirOwn(t *testing.T) {
 	f.crash("3")
 	survivor := f.disks["3"]
 
-	counting := &failing{FS: survivor.(*vfs.Mem).Crash()}
-	groups, err := Recover(f.ctx, recoverOf(counting, "3"))
+	var count atomic.Int64
+	groups, err := Recover(f.ctx, recoverOf(failing(survivor.(*vfs.Mem).Crash(), &count, 0), "3"))
 	require.NoError(t, err)
 	require.Len(t, groups, 4)
-	for limit := 1; limit <= counting.count; limit += 1 + counting.count/8 { // interrupted, and with the power cut
+	for limit := int64(1); limit <= count.Load(); limit += 1 + count.Load()/8 { // interrupted, and with the power cut
 		disk := survivor.(*vfs.Mem).Crash()
-		_, err = Recover(f.ctx, recoverOf(&failing{FS: disk, limit: limit}, "3"))
+		_, err = Recover(f.ctx, recoverOf(failing(disk, new(atomic.Int64), limit), "3"))
 		require.Error(t, err)
 		disk = disk.Crash()
 		if existsIn(disk, "node/UNFINISHED") {

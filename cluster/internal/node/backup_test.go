@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -127,10 +129,7 @@ func TestABackupOfAClusterThatIsWrittenToIsRestoredAsANewCluster(t *testing.T) {
 	s := repositoryIn(t, vfs.NewMem())
 	f := newFleet(t, 4)
 	f.o.Backups = s
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.start(id)
-	}
-	f.settled(3)
+	f.startThree()
 	before := f.writeSome("before", 20)
 	writes := writePairs(f)
 	f.eventually(func() error {
@@ -195,10 +194,7 @@ func TestARestoredNodeAndTheOldClusterDoNotTalk(t *testing.T) {
 	s := repositoryIn(t, vfs.NewMem())
 	f := newFleet(t, 1)
 	f.o.Backups = s
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.start(id)
-	}
-	f.settled(3)
+	f.startThree()
 	f.write("a", "old")
 	_, err := f.nodes["1"].Backup(f.ctx)
 	require.NoError(t, err)
@@ -235,52 +231,17 @@ func TestARestoredNodeAndTheOldClusterDoNotTalk(t *testing.T) {
 	})
 }
 
-// failing returns an error from one operation on, without which it counts them.
-type failing struct {
-	vfs.FS
-	mu    sync.Mutex
-	count int
-	limit int
-}
-
-var errInjected = errors.New("injected")
-
-func (f *failing) step() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.count++
-	if f.limit > 0 && f.count >= f.limit {
-		return errInjected
-	}
-	return nil
-}
-
-func (f *failing) Create(name string) (vfs.File, error) {
-	if err := f.step(); err != nil {
-		return nil, err
-	}
-	return f.FS.Create(name)
-}
-
-func (f *failing) Rename(from, to string) error {
-	if err := f.step(); err != nil {
-		return err
-	}
-	return f.FS.Rename(from, to)
-}
-
-func (f *failing) Remove(name string) error {
-	if err := f.step(); err != nil {
-		return err
-	}
-	return f.FS.Remove(name)
-}
-
-func (f *failing) SyncDir(dir string) error {
-	if err := f.step(); err != nil {
-		return err
-	}
-	return f.FS.SyncDir(dir)
+// failing returns a file system that counts how often names change. From limit on that fails, unless limit is 0.
+func failing(fsys vfs.FS, count *atomic.Int64, limit int64) vfs.FS {
+	return wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
+		switch op.Kind {
+		case wrap.OpCreate, wrap.OpRename, wrap.OpRemove, wrap.OpSyncDir:
+			if n := count.Add(1); limit > 0 && n >= limit {
+				return &wrap.Fault{}
+			}
+		}
+		return nil
+	})
 }
 
 func TestAnInterruptedRestoreDoesNotStartAndCanBeRepeated(t *testing.T) {
@@ -292,19 +253,20 @@ func TestAnInterruptedRestoreDoesNotStartAndCanBeRepeated(t *testing.T) {
 	_, err := f.nodes["1"].Backup(f.ctx)
 	require.NoError(t, err)
 
-	counting := &failing{FS: vfs.NewMem()}
-	_, err = RestoreBackup(f.ctx, s, restoreTo(counting, "1"))
+	var count atomic.Int64
+	complete := vfs.NewMem()
+	_, err = RestoreBackup(f.ctx, s, restoreTo(failing(complete, &count, 0), "1"))
 	require.NoError(t, err)
-	require.Greater(t, counting.count, 60)
+	require.Greater(t, count.Load(), int64(60))
 	start := func(disk vfs.FS) (*Node, error) {
 		o := f.o
 		o.ID, o.FS = "1", disk
 		o.Space.Free = func(string) (int64, error) { return 1 << 40, nil }
 		return Start(f.ctx, o)
 	}
-	for limit := 1; limit <= counting.count; limit += 13 {
+	for limit := int64(1); limit <= count.Load(); limit += 13 {
 		disk := vfs.NewMem()
-		_, err := RestoreBackup(f.ctx, s, restoreTo(&failing{FS: disk, limit: limit}, "1"))
+		_, err := RestoreBackup(f.ctx, s, restoreTo(failing(disk, new(atomic.Int64), limit), "1"))
 		require.Error(t, err)
 		disk = disk.Crash() // and the power is cut
 		if _, statErr := disk.Lstat("node/node.json"); statErr == nil || existsIn(disk, "node/group-0000") {
@@ -326,7 +288,7 @@ func TestAnInterruptedRestoreDoesNotStartAndCanBeRepeated(t *testing.T) {
 		}
 		require.NoError(t, n.Close())
 	}
-	_, err = RestoreBackup(f.ctx, s, restoreTo(counting.FS, "1"))
+	_, err = RestoreBackup(f.ctx, s, restoreTo(complete, "1"))
 	require.ErrorContains(t, err, "choose a directory that is empty", "a complete node was overwritten")
 }
 
@@ -341,9 +303,9 @@ func TestABackupIsCompleteOrNotListed(t *testing.T) {
 	f.o.Backups = repositoryIn(t, disk)
 	n := f.start("1")
 	f.writeSome("kept", 4)
-	n.o.Backups = repositoryIn(t, &failing{FS: disk, limit: 25})
+	n.o.Backups = repositoryIn(t, failing(disk, new(atomic.Int64), 25))
 	_, err := n.Backup(f.ctx)
-	require.ErrorIs(t, err, errInjected)
+	require.ErrorIs(t, err, wrap.ErrInjected)
 	all, err := ListBackups(f.ctx, f.o.Backups)
 	require.NoError(t, err)
 	require.Empty(t, all)

@@ -88,6 +88,15 @@ func (f *fleet) start(id kv.NodeID) *Node {
 	return n
 }
 
+// startThree starts the nodes 1, 2 and 3, and waits until they have all replicas.
+func (f *fleet) startThree() {
+	f.t.Helper()
+	for _, id := range []kv.NodeID{"1", "2", "3"} {
+		f.start(id)
+	}
+	f.settled(3)
+}
+
 func (f *fleet) options(id kv.NodeID) Options {
 	o := f.o
 	o.ID = id
@@ -255,10 +264,7 @@ func (f *fleet) leads() map[kv.NodeID]int {
 // threeNodes starts nodes 1, 2 and 3.
 func threeNodes(t *testing.T, groups int) *fleet {
 	f := newFleet(t, groups)
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.start(id)
-	}
-	f.settled(3)
+	f.startThree()
 	return f
 }
 

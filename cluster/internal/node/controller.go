@@ -167,9 +167,7 @@ func (n *Node) askAll(ctx context.Context, m *Map) []*statusReply {
 	replies := make([]*statusReply, len(m.Nodes))
 	var asking sync.WaitGroup
 	for i, member := range m.Nodes {
-		asking.Add(1)
-		go func() {
-			defer asking.Done()
+		asking.Go(func() {
 			to := member.target()
 			if member.ID == n.o.ID {
 				to.Addr = n.addr
@@ -178,7 +176,7 @@ func (n *Node) askAll(ctx context.Context, m *Map) []*statusReply {
 			if err := n.call(ctx, to, "status", struct{}{}, &r); err == nil {
 				replies[i] = &r
 			}
-		}()
+		})
 	}
 	asking.Wait()
 	return replies
@@ -190,9 +188,7 @@ func (n *Node) carryOut(ctx context.Context, s situation, actions []action) {
 	defer cancel()
 	var acting sync.WaitGroup
 	for _, a := range actions {
-		acting.Add(1)
-		go func() {
-			defer acting.Done()
+		acting.Go(func() {
 			err := n.act(ctx, s, a)
 			log := n.o.Logger.With("action", a.Kind, "group", a.Group, "server", a.Server)
 			if err != nil {
@@ -200,7 +196,7 @@ func (n *Node) carryOut(ctx context.Context, s situation, actions []action) {
 			} else {
 				log.Info("a step of the placement is done")
 			}
-		}()
+		})
 	}
 	acting.Wait()
 }

@@ -122,10 +122,7 @@ func TestANodeWithADamagedLogJoinsAgain(t *testing.T) {
 // A node whose log is lost has forgotten what it voted and acknowledged, so it may not vote as what it was.
 func TestANodeThatLostItsLogJoinsAgain(t *testing.T) {
 	f := newFleet(t, 1)
-	f.start("1")
-	f.start("2")
-	f.start("3")
-	f.settled(3)
+	f.startThree()
 	written := f.writeSome("log", 20)
 	f.crash("3")
 	require.NoError(t, files.RemoveAll(f.disks["3"], "node/log"))

@@ -91,13 +91,11 @@ func (n *Node) openPlaces() {
 		if !p.hosted {
 			continue
 		}
-		opening.Add(1)
-		go func() {
-			defer opening.Done()
+		opening.Go(func() {
 			p.lifecycle.Lock()
 			defer p.lifecycle.Unlock()
 			n.open(p)
-		}()
+		})
 	}
 	opening.Wait()
 }

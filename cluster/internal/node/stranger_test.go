@@ -16,10 +16,7 @@ import (
 func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	const value = "a value that only nodes may see"
 	f := newFleet(t, 1)
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.start(id)
-	}
-	f.settled(3)
+	f.startThree()
 	f.write("a", value)
 	addr := f.nodes["3"].Addr()
 	f.crash("3")
@@ -59,10 +56,7 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 // Raft refuses two servers with one address, and the replicas of the dead node never moved.
 func TestANodeAtTheAddressOfADeadOneReplacesIt(t *testing.T) {
 	f := newFleet(t, 1)
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.start(id)
-	}
-	f.settled(3)
+	f.startThree()
 	f.write("a", "1")
 	addr := f.nodes["3"].Addr()
 	f.crash("3")

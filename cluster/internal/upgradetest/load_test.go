@@ -55,11 +55,7 @@ func startLoad(t *testing.T, addrs []string) *load {
 		l.last[group] = time.Now()
 	}
 	for writer := range 2 * groups {
-		l.work.Add(1)
-		go func() {
-			defer l.work.Done()
-			l.write(writer)
-		}()
+		l.work.Go(func() { l.write(writer) })
 	}
 	t.Cleanup(func() { l.stop(); _ = l.client.Close() })
 	return l

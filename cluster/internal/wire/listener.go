@@ -245,11 +245,7 @@ func (l *Listener) accept() {
 			conn.Close()
 			return
 		}
-		l.wg.Add(1)
-		go func() {
-			defer l.wg.Done()
-			l.serve(conn, entry)
-		}()
+		l.wg.Go(func() { l.serve(conn, entry) })
 	}
 }
 
