@@ -22,14 +22,14 @@ type storeModel struct {
 	o                              *Options
 	d                              *DB
 	now                            contents
-	views                          []modelView
+	views                          []storeView
 	values, tables                 int
 	linked, rewritten, conflicting int
 	dropped                        uint64 // not 0 if a deletion of a range removed tables
 }
 
-// modelView is a snapshot or an iterator, and what it shows.
-type modelView struct {
+// storeView is a snapshot or an iterator, and what it shows.
+type storeView struct {
 	s    *Snapshot
 	it   *Iterator
 	then contents
@@ -281,7 +281,7 @@ func (m *storeModel) ingest() {
 }
 
 func (m *storeModel) view() {
-	v := modelView{s: m.d.NewSnapshot(), then: maps.Clone(m.now)}
+	v := storeView{s: m.d.NewSnapshot(), then: maps.Clone(m.now)}
 	if m.rnd.IntN(2) == 0 { // an iterator does not keep a table from being linked
 		it, err := v.s.NewIterator(nil)
 		require.NoError(m.t, err)
@@ -311,7 +311,7 @@ func (m *storeModel) closeViews() {
 	}
 }
 
-func (v modelView) compare(t *testing.T) {
+func (v storeView) compare(t *testing.T) {
 	t.Helper()
 	if v.s != nil {
 		requireAll(t, v.s, v.then)

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -258,7 +259,7 @@ func TestMultiGetOfADamagedBlockIsCorruption(t *testing.T) {
 func TestMultiGetSeesOneMoment(t *testing.T) {
 	const keys = 100
 	rounds := 400
-	if fixture.Sampled() {
+	if race.Sampled() {
 		rounds = 150
 	}
 	o := storetest.Options(vfs.NewMem())

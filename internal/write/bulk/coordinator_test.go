@@ -132,28 +132,29 @@ func (s *store) namesDuring(f func(s *store) error) (named int) {
 
 // A crash during an edit must not find some of the tables of another change with their names: a repair uses them.
 func TestTablesAreNamedWhileNoEditIsWritten(t *testing.T) {
+	own := []Entry{{Kind: base.KindSet, Key: tabletest.Key(500), Value: []byte("own")}}
 	for name, change := range map[string]func(s *store) error{
-		"a load": func(s *store) error {
-			l, err := s.NewLoader("load", "here")
-			require.NoError(s.t, err)
-			add(s.t, l, 300)
-			_, err = l.Commit()
-			return err
-		},
+		"a load": loadHere,
 		"an ingest": func(s *store) error {
 			_, err := s.Ingest(s.t.Context(), []string{s.makeTable("in", "linked", 4_000), s.makeTable("in too", "rewritten", 1)}, false)
 			return err
 		},
 		"a deletion": func(s *store) error {
-			own := []Entry{{Kind: base.KindSet, Key: tabletest.Key(500), Value: []byte("own")}}
 			_, err := s.DeleteTables(s.t.Context(), span(10, 2_990), own)
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.Greater(t, loaded(t).namesDuring(change), 1)
-		})
+		t.Run(name, func(t *testing.T) { require.Greater(t, loaded(t).namesDuring(change), 1) })
 	}
+}
+
+// loadHere loads several tables.
+func loadHere(s *store) error {
+	l, err := s.NewLoader("load", "here")
+	require.NoError(s.t, err)
+	add(s.t, l, 300)
+	_, err = l.Commit()
+	return err
 }
 
 func TestAChangeWithoutNumbersIsNotedForTransactions(t *testing.T) {
