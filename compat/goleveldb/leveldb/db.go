@@ -25,6 +25,7 @@ type DB struct {
 	// gate is held by writers, shared, and by a transaction, exclusively.
 	gate        sync.RWMutex
 	transaction atomic.Pointer[Transaction]
+	opening     sync.Mutex // held while a transaction is being opened, and while Close looks for it
 	readOnly    atomic.Bool
 	closed      atomic.Bool
 
@@ -180,7 +181,10 @@ func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return ErrClosed
 	}
-	if t := db.transaction.Load(); t != nil {
+	db.opening.Lock() // a transaction that is being opened is there, or will find the database closed
+	t := db.transaction.Load()
+	db.opening.Unlock()
+	if t != nil {
 		t.Discard()
 	}
 	err := convertClose(db.store.Close())

@@ -31,20 +31,30 @@ func (db *DB) OpenTransaction() (*Transaction, error) {
 		db.gate.Unlock()
 		return nil, err
 	}
-	bulk, err := db.store.NewBulkTransaction()
+	t, err := db.beginTransaction()
 	if err != nil {
 		db.gate.Unlock()
 		return nil, convert(err)
+	}
+	return t, nil
+}
+
+// beginTransaction begins a transaction that Close finds. db.gate is held.
+func (db *DB) beginTransaction() (*Transaction, error) {
+	db.opening.Lock()
+	defer db.opening.Unlock()
+	if db.closed.Load() {
+		return nil, ErrClosed
+	}
+	bulk, err := db.store.NewBulkTransaction()
+	if err != nil {
+		return nil, err
 	}
 	t := &Transaction{d: db, t: bulk}
 	if db.o.GetNoSync() {
 		t.t.SetWriteOptions(noSync)
 	}
 	db.transaction.Store(t)
-	if db.closed.Load() { // Close may have looked for t too early
-		t.Discard()
-		return nil, ErrClosed
-	}
 	return t, nil
 }
 
