@@ -17,6 +17,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -63,19 +64,19 @@ func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
 			mem := vfs.NewMem()
 			filledForClosing(t, mem)
 			synctest.Test(t, func(t *testing.T) {
-				g := newGate()
+				g := fixture.NewGate()
 				var released atomic.Bool // the directory
 				d := mustOpen(t, closingOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 					if released.Load() && op.Kind != wrap.OpClose {
 						t.Errorf("%v of %s after Close", op.Kind, op.Name)
 					}
-					return g.hook(op)
+					return g.Hook(op)
 				})))
-				g.closed.Store(true)
+				g.Closed.Store(true)
 				called := make(chan error, 1)
 				go func() { called <- call(d) }()
 				synctest.Wait()
-				require.NotEmpty(t, g.arrived)
+				require.NotEmpty(t, g.Arrived)
 				go func() {
 					if err := d.Close(); err != nil {
 						t.Error(err)
@@ -86,7 +87,7 @@ func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
 				if released.Load() {
 					t.Error("Close released the directory while a table was being written")
 				}
-				close(g.open)
+				close(g.Open)
 				require.ErrorIs(t, <-called, ErrClosed)
 				synctest.Wait()
 				require.True(t, released.Load())
@@ -374,23 +375,4 @@ func changesFiles(kind wrap.OpKind) bool {
 		return true
 	}
 	return false
-}
-
-// gate blocks the creation of tables while it is closed.
-type gate struct {
-	closed  atomic.Bool
-	arrived chan struct{}
-	open    chan struct{}
-}
-
-func newGate() *gate { return &gate{arrived: make(chan struct{}, 100), open: make(chan struct{})} }
-
-func (g *gate) fs() vfs.FS { return wrap.NewFaulty(vfs.NewMem(), g.hook) }
-
-func (g *gate) hook(op wrap.Op) *wrap.Fault {
-	if op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".ldb" && g.closed.Load() {
-		g.arrived <- struct{}{}
-		<-g.open
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -181,12 +182,12 @@ func TestCompactCallsTheFilterForValuesThatAnEarlierCompactionKept(t *testing.T)
 // The result of the filter is not installed before the MANIFEST is synced. A snapshot that is opened
 // meanwhile sees the values as they were.
 func TestASnapshotOpenedBeforeAFilteredCompactionIsInstalledKeepsItsView(t *testing.T) {
-	g := newGate()
+	g := fixture.NewGate()
 	o := filterOptions(testFilter)
 	o.FS = wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileManifest && op.Kind == wrap.OpSync && g.closed.Load() {
-			g.arrived <- struct{}{}
-			<-g.open
+		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileManifest && op.Kind == wrap.OpSync && g.Closed.Load() {
+			g.Arrived <- struct{}{}
+			<-g.Open
 		}
 		return nil
 	})
@@ -196,12 +197,12 @@ func TestASnapshotOpenedBeforeAFilteredCompactionIsInstalledKeepsItsView(t *test
 	putAll(t, d, "a", "drop 1")
 	require.NoError(t, d.Flush()) // two tables are merged; one would be moved first
 	done := make(chan error)
-	g.closed.Store(true)
+	g.Closed.Store(true)
 	go func() { done <- d.Compact(context.Background(), nil, nil) }()
-	<-g.arrived
+	<-g.Arrived
 	s := d.NewSnapshot()
 	defer s.Close()
-	close(g.open)
+	close(g.Open)
 	require.NoError(t, <-done)
 	requireContent(t, s, "a", "drop 1", "b", "raise 1")
 	requireContent(t, d, "a", "", "b", "RAISE 1")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -465,21 +466,21 @@ func TestASnapshotDoesNotKeepWhatHadExpiredForIt(t *testing.T) {
 func TestAMergeUsesTheTimeOfItsBeginning(t *testing.T) {
 	c := newTestClock()
 	o := expiryOptions(c)
-	g := newGate()
-	o.FS = g.fs()
+	g := fixture.NewGate()
+	o.FS = g.FS()
 	d := openTest(t, o)
 	putAll(t, d, "t/a", "1") // begins a table, which waits at the gate
 	putTTL(t, d, "t/b", "2", time.Second)
 	require.NoError(t, d.Flush())
 	done := make(chan error)
-	g.closed.Store(true)
+	g.Closed.Store(true)
 	go func() { done <- d.Compact(t.Context(), nil, nil) }()
-	<-g.arrived
+	<-g.Arrived
 	s := d.NewSnapshot()
 	defer s.Close()
 	c.move(time.Second)
 	requireContent(t, d, "t/a", "1", "t/b", "")
-	close(g.open)
+	close(g.Open)
 	require.NoError(t, <-done)
 	requireContent(t, s, "t/a", "1", "t/b", "2")
 	requireContent(t, d, "t/a", "1", "t/b", "")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/limit/throttle"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -109,11 +110,11 @@ func TestCallsDuringAPauseWithAFullLevel0(t *testing.T) {
 // meanwhile filled it, and Compact waited for the end of the pause.
 func TestCompactIsNotStoppedByAFlushThatFillsLevel0(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		d := openTest(t, pausedOptions(g.fs()))
+		g := fixture.NewGate()
+		d := openTest(t, pausedOptions(g.FS()))
 		resume := mustPause(t, d)
 		flushTables(t, d, 3)
-		g.closed.Store(true)
+		g.Closed.Store(true)
 		var written atomic.Int64
 		var stop, done atomic.Bool
 		go keepPutting(d, &written, &stop)
@@ -121,8 +122,8 @@ func TestCompactIsNotStoppedByAFlushThatFillsLevel0(t *testing.T) {
 		go func() { require.NoError(t, d.Compact(background, nil, nil)); done.Store(true) }()
 		time.Sleep(time.Minute)
 		stop.Store(true)
-		g.closed.Store(false)
-		close(g.open)
+		g.Closed.Store(false)
+		close(g.Open)
 		time.Sleep(time.Hour)
 		require.True(t, done.Load())
 		resume()

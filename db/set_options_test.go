@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -394,13 +395,13 @@ func TestRaisedLimitsWakeWriters(t *testing.T) {
 // More slots are used as soon as they are granted.
 func TestARaisedConcurrencyStartsCompactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		o := testOptions(g.fs())
+		g := fixture.NewGate()
+		o := testOptions(g.FS())
 		d := openTest(t, o)
 		fill(t, d, 0, 3000)
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 		resume := mustPause(t, d)
-		g.closed.Store(true)
+		g.Closed.Store(true)
 		ends := make(chan error, 2)
 		for i := range 2 { // of disjoint ranges
 			go func() { ends <- d.compactor.Compact(t.Context(), testKey(1500*i), testKey(1500*i+1000)) }()
@@ -412,7 +413,7 @@ func TestARaisedConcurrencyStartsCompactions(t *testing.T) {
 		require.Equal(t, 2, d.compactor.Status().Slots)
 		tune(t, d, func(o *Options) { o.Compaction.MaxConcurrent = 1 })
 		require.Equal(t, 2, d.compactor.Status().Slots, "what runs continues")
-		close(g.open)
+		close(g.Open)
 		require.NoError(t, <-ends)
 		require.NoError(t, <-ends)
 		resume()

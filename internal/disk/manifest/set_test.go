@@ -10,7 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
-	"github.com/sievedb/sievedb/internal/test/vfstest"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -34,19 +34,14 @@ func files(v *Version) (nums []uint64) {
 
 func readFile(t *testing.T, fsys vfs.FS, path string) []byte {
 	t.Helper()
-	f, err := fsys.Open(path)
+	b, err := damage.ReadFile(fsys, path)
 	require.NoError(t, err)
-	defer f.Close()
-	return []byte(vfstest.Content(t, f))
+	return b
 }
 
 func writeFile(t *testing.T, fsys vfs.FS, path string, data []byte) {
 	t.Helper()
-	f, err := vfs.Replace(fsys, path)
-	require.NoError(t, err)
-	_, err = f.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
+	require.NoError(t, damage.WriteFile(fsys, path, data))
 }
 
 func TestAppliedEditsAreLoaded(t *testing.T) {

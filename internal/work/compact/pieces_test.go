@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -151,42 +151,23 @@ func TestPiecesAreOfSimilarSizeAndOpenOnlyTheirTables(t *testing.T) {
 	}
 }
 
-// gate blocks the creation of tables while it is closed.
-type gate struct {
-	closed  atomic.Bool
-	arrived chan struct{}
-	open    chan struct{}
-}
-
-func newGate() *gate { return &gate{arrived: make(chan struct{}, 100), open: make(chan struct{})} }
-
-func (g *gate) fs() vfs.FS { return wrap.NewFaulty(vfs.NewMem(), g.hook) }
-
-func (g *gate) hook(op wrap.Op) *wrap.Fault {
-	if op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".ldb" && g.closed.Load() {
-		g.arrived <- struct{}{}
-		<-g.open
-	}
-	return nil
-}
-
 // Each slot is used by a piece that waits for its disk. What is asked for meanwhile waits for a slot.
 func TestPiecesAreMergedConcurrently(t *testing.T) {
-	g := newGate()
-	st := piecesStore(t, g.fs(), 3)
+	g := fixture.NewGate()
+	st := piecesStore(t, g.FS(), 3)
 	for range 2 {
 		st.put(0, numbered(0, 1000)...)
 	}
 	resume, err := st.Pause(t.Context()) // no other compaction begins
 	require.NoError(t, err)
 	defer resume()
-	g.closed.Store(true)
+	g.Closed.Store(true)
 	done := make(chan error)
 	go func() { done <- st.compactLevel(context.Background(), 0, nil, nil) }()
 	for range 3 {
-		<-g.arrived
+		<-g.Arrived
 	}
-	g.closed.Store(false) // the blocked pieces stay blocked
+	g.Closed.Store(false) // the blocked pieces stay blocked
 	require.Equal(t, 3, st.Status().Slots)
 	running := st.Running()
 	require.Len(t, running, 1)
@@ -201,7 +182,7 @@ func TestPiecesAreMergedConcurrently(t *testing.T) {
 		waiting <- c
 	}()
 	st.settled(func() bool { return st.slots.claimers == 1 })
-	close(g.open)
+	close(g.Open)
 	require.NoError(t, <-done)
 	c := <-waiting
 	require.NotNil(t, c)
@@ -215,16 +196,16 @@ func TestPiecesAreMergedConcurrently(t *testing.T) {
 
 // Two compactions without a common table run concurrently.
 func TestDisjointCompactionsRunConcurrently(t *testing.T) {
-	g := newGate()
-	st := piecesStore(t, g.fs(), 2)
+	g := fixture.NewGate()
+	st := piecesStore(t, g.FS(), 2)
 	for i := range 2 {
 		st.put(6, numbered(1000*i, 1000*i+400)...)
 		st.put(5, numbered(1000*i, 1000*i+400)...)
 	}
-	g.closed.Store(true)
+	g.Closed.Store(true)
 	st.Schedule() // nothing should stay in level 5, since both fit into one level
-	<-g.arrived
-	<-g.arrived
+	<-g.Arrived
+	<-g.Arrived
 	st.Scheduler.mu.Lock()
 	require.Equal(t, 2, st.slots.used)
 	require.Len(t, st.work.running, 2)
@@ -232,8 +213,8 @@ func TestDisjointCompactionsRunConcurrently(t *testing.T) {
 		require.NotContains(t, st.work.running[1].AllInputs(), f)
 	}
 	st.Scheduler.mu.Unlock()
-	g.closed.Store(false)
-	close(g.open)
+	g.Closed.Store(false)
+	close(g.Open)
 	st.idle()
 	require.Len(t, st.content(6), 800)
 }
@@ -269,10 +250,10 @@ func TestAFailureOfOnePieceEndsTheOthers(t *testing.T) {
 
 // The other pieces need not write tables that will be discarded.
 func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
-	g := newGate()
+	g := fixture.NewGate()
 	var arrivals, creations atomic.Int64
-	st := piecesStore(t, wrap.NewFaulty(g.fs(), func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpCreate && g.closed.Load() {
+	st := piecesStore(t, wrap.NewFaulty(g.FS(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpCreate && g.Closed.Load() {
 			if arrivals.Add(1) == 1 {
 				return &wrap.Fault{Err: syscall.EIO}
 			}
@@ -288,13 +269,13 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 		st.put(0, slices.Clone(small)...)
 	}
 	c := st.claimFiles(0, 6)
-	g.closed.Store(true)
+	g.Closed.Store(true)
 	done := make(chan error)
 	go func() { done <- st.compactClaimed(context.Background(), c) }()
-	<-g.arrived
-	<-g.arrived
+	<-g.Arrived
+	<-g.Arrived
 	st.settled(func() bool { return st.slots.used == 2 }) // the failed piece has released its slot
-	close(g.open)
+	close(g.Open)
 	require.ErrorIs(t, <-done, syscall.EIO)
 	some := creations.Swap(0)
 	require.Empty(t, st.strayTables())
@@ -303,19 +284,19 @@ func TestPiecesEndSoonOnceOneHasFailed(t *testing.T) {
 }
 
 func TestCloseEndsAllPieces(t *testing.T) {
-	g := newGate()
-	st := piecesStore(t, g.fs(), 3)
+	g := fixture.NewGate()
+	st := piecesStore(t, g.FS(), 3)
 	for range 2 {
 		st.put(0, numbered(0, 9000)...)
 	}
-	g.closed.Store(true)
+	g.Closed.Store(true)
 	st.Tune(func() Tuning { o := *st.tuning.Load(); o.L0Trigger = 2; return o }())
 	for range 3 {
-		<-g.arrived
+		<-g.Arrived
 	}
 	st.Close()
-	g.closed.Store(false)
-	close(g.open)
+	g.Closed.Store(false)
+	close(g.Open)
 	st.Wait()
 	require.Zero(t, st.Counters().Compactions, "each piece has more entries than it merges between its checks for Close")
 	require.Zero(t, st.Status().Slots)

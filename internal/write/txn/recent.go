@@ -51,7 +51,7 @@ func (r *Recent) Begin() { r.watchers.Add(1) }
 // End ends one Begin.
 func (r *Recent) End() { r.watchers.Add(-1) }
 
-// Watched reports whether commits must be added. It may say so a commit too long.
+// Watched reports whether commits must be recorded. It may say so a commit too long.
 func (r *Recent) Watched() bool { return r.watchers.Load() > 0 || r.recording }
 
 // Add records the keys of a log record that the leader commits. Its sequence numbers follow
