@@ -52,7 +52,7 @@ ROOM_LEAST  ?= 80
 .PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit coverage race unit-race cluster-race race-all platforms wine fuzz soak bench peers sizes release-test
 
 test:
-	@bash .ci/steps setup format vet cluster-short+lint+prose unit-short
+	@bash .ci/steps setup format vet cluster-short+lint+prose+unit-short
 	@echo "all checks passed; make test-all has the long ones"
 
 # The tests in full with their coverage, again under the race detector, and builds for other systems.

@@ -166,7 +166,7 @@ func TestASweepOfOneFilterHasAPage(t *testing.T) {
 // machines without a browser.
 func TestThePageInABrowser(t *testing.T) {
 	binary := browsertest.Find(t)
-	page, _ := smallSweep(t, "--num=8000")
+	page, _ := smallSweep(t, "--num=1000")
 	for _, b := range []struct {
 		width, height int
 		dark          bool
