@@ -261,7 +261,7 @@ type filterModel struct{ *modelRun }
 // Afterwards Compact leaves only filtered values.
 func TestACompactionFilterAgreesWithAModel(t *testing.T) {
 	rounds := 8
-	if raceEnabled {
+	if raceEnabled || testing.Short() {
 		rounds = 3
 	}
 	for round := range rounds {

@@ -23,7 +23,7 @@ import (
 //make:wasm
 func TestAgreesWithAMap(t *testing.T) {
 	rounds := 6
-	if raceEnabled {
+	if raceEnabled || testing.Short() {
 		rounds = 2
 	}
 	for round := range rounds {

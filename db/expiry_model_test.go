@@ -30,7 +30,7 @@ type timedValue struct {
 // transactions and iterators show what had not expired when they were opened.
 func TestExpiryAgreesWithAModel(t *testing.T) {
 	rounds := 10
-	if raceEnabled {
+	if raceEnabled || testing.Short() {
 		rounds = 3
 	}
 	for round := range rounds {

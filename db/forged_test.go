@@ -33,8 +33,11 @@ var (
 func TestForgedDatabases(t *testing.T) {
 	sources := forgedSources(t)
 	n := *forgeDatabases
-	if raceEnabled {
+	switch {
+	case raceEnabled:
 		n = min(n, 100)
+	case testing.Short():
+		n = min(n, 1000)
 	}
 	counts := map[string]int{}
 	for i := *forgeFirst; i < *forgeFirst+n; i++ {

@@ -47,7 +47,11 @@ func runReserve(t *testing.T, disk fillDisk) {
 		return info.Size()
 	}
 	half := fillKey(fillKeys / 2)
-	for round := range 2 {
+	rounds := 2
+	if raceEnabled {
+		rounds = 1
+	}
+	for round := range rounds {
 		eventually(t, func() bool {
 			if size() == o.Limits.DiskReserve {
 				return true
