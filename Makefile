@@ -206,7 +206,7 @@ sizes:
 
 # Follows docs/releasing.md with this checkout as v0.1.0, and uses the modules as a user does.
 release-test:
-	@$(GO) test -run TestARelease -release -timeout 1h ./docs
+	@$(GO) test -timeout 1h -run TestARelease ./docs -release
 
 # SieveDB and its peers under the same workloads: docs/performance.md. The second program has
 # compat/goleveldb in goleveldb's place.
