@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sievedb/sievedb/db"
@@ -336,7 +335,7 @@ func (c *creation) makeParent() error {
 		return vfs.MkdirAllSynced(c.fs, c.parent)
 	}
 	err := vfs.MkdirPlain(c.fs, c.parent)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+	if base.IsWriteRefused(err) {
 		err = errors.Wrap(err, "the checkpoint of a backup is made in the database's directory; CheckpointParent, or "+
 			"--checkpoint-parent of sievedb backup, names another one")
 	}

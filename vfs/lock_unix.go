@@ -117,7 +117,7 @@ func openLockFile(name string, shared bool, mode fs.FileMode) (*os.File, error) 
 		return f, withoutPath(err)
 	}
 	f, err = openPlain("lock", name, os.O_RDWR|os.O_CREATE, mode)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+	if base.IsWriteRefused(err) {
 		return nil, nil
 	}
 	return f, withoutPath(err)

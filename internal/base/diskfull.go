@@ -22,3 +22,5 @@ func isDiskFull(err error) bool {
 	}
 	return runtime.GOOS == "windows" && (errors.Is(err, windowsDiskFull) || errors.Is(err, windowsHandleDiskFull))
 }
+
+func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }

@@ -30,3 +30,12 @@ func TestNoSpaceRecognizesAFullDisk(t *testing.T) {
 		require.Equal(t, other, NoSpace(other))
 	}
 }
+
+func TestARefusedWriteIsOneWithoutPermissionOrOfAReadOnlyFileSystem(t *testing.T) {
+	for _, refused := range []error{syscall.EACCES, syscall.EPERM, &fs.PathError{Op: "mkdir", Path: "d", Err: syscall.EROFS}} {
+		require.True(t, IsWriteRefused(errors.Wrap(refused, "context")))
+	}
+	for _, other := range []error{nil, syscall.EIO, syscall.ENOSPC, fs.ErrNotExist} {
+		require.False(t, IsWriteRefused(other))
+	}
+}
