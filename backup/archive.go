@@ -403,9 +403,12 @@ func (a *archiver) newStreamID(ctx context.Context) (string, error) {
 // dropOld drops the cursors of the database for earlier streams.
 func (a *archiver) dropOld(ctx context.Context, old []cursor, name string) error {
 	for _, c := range old {
+		if c.name == name {
+			continue
+		}
 		s, err := a.stream(ctx, c.stream)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || c.name == name: // usable drops those that no stream has
+		case errors.Is(err, fs.ErrNotExist): // usable drops those that no stream has
 			continue
 		case err != nil:
 			return err
