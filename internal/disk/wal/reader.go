@@ -22,6 +22,10 @@ type ReaderOptions struct {
 	// and for a MANIFEST (see the package comment). It has no effect together with Last, which
 	// accepts more.
 	AllowTornEnd bool
+	// Live says that a program may be appending to the log through memory, so that the file is longer than its records
+	// and bytes appear in an order that a read does not see: a block of zeros is the end for now, whatever follows it, and
+	// bytes that do not decode are read once more before they are judged.
+	Live bool
 	// Plausible reports whether a complete record with a valid checksum, which the look-ahead
 	// found after bytes that do not decode, can be a later record of this log. A value may
 	// contain a copy of a log, and a disk block may still contain another file: the checksum
@@ -99,6 +103,10 @@ func (r *Reader) Next() ([]byte, error) {
 		return nil, r.err
 	}
 	record, bad, err := r.readRecord()
+	if bad != nil && r.o.Live && !r.atZeros(bad) {
+		r.pos, r.block.off = r.end, -1
+		record, bad, err = r.readRecord()
+	}
 	switch {
 	case err != nil:
 		r.err = err
@@ -111,6 +119,15 @@ func (r *Reader) Next() ([]byte, error) {
 		return record, nil
 	}
 	return nil, r.err
+}
+
+// atZeros reports whether the bytes at a bad chunk are zero up to the end of their block, or of the log.
+func (r *Reader) atZeros(bad *fault) bool {
+	if r.asm.open || r.block.off < 0 || bad.at < r.block.off {
+		return false
+	}
+	rest := bad.at - r.block.off
+	return rest >= int64(len(r.block.data)) || allZero(r.block.data[rest:])
 }
 
 // End returns the position in bytes after the last good record.

@@ -71,6 +71,9 @@ func (r *Reader) judge(bad *fault) error {
 		begin = r.asm.start
 	}
 	r.tail = Tail{Offset: r.end, Resume: -1}
+	if r.o.Live && r.atZeros(bad) {
+		return io.EOF
+	}
 	if !inside {
 		zeros, err := r.zerosToEnd(bad.at)
 		if err != nil {

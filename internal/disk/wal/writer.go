@@ -20,6 +20,9 @@ type File interface {
 // concurrently with other calls; see vfs.EarlyWriter.
 type earlyWriter interface{ StartWriting(off, n int64) }
 
+// cutter is a File whose length may be greater than what was written to it; see vfs.LogFile.
+type cutter interface{ Cut() error }
+
 // earlyBytes is how many bytes are appended without a Sync before the device is asked to write
 // them. The first sync of a log of 16 MiB took 12 to 30 ms without early writing, and 0.5 to 4 ms
 // with 256 KiB or 1 MiB here. Each request is a system call that allocates space on the device and
@@ -52,6 +55,7 @@ type Writer struct {
 	synced int64
 	begun  int64       // the device has been asked to write up to here
 	early  earlyWriter // nil if file is none
+	mapped cutter      // nil if file is none: a Write costs no system call, and each record has one of its own
 	err    error       // first failure; nothing is written or synced once it is set
 
 	beginning atomic.Bool    // a goroutine is asking the device to write
@@ -67,7 +71,8 @@ type Writer struct {
 // log is never appended to: its tail may be torn, and records after a torn tail read as damage.
 func NewWriter(f File) *Writer {
 	early, _ := f.(earlyWriter)
-	return &Writer{file: f, early: early}
+	mapped, _ := f.(cutter)
+	return &Writer{file: f, early: early, mapped: mapped}
 }
 
 // WriteRecord appends p as one record, together with buffered records: in one call of the file's
@@ -82,7 +87,7 @@ func (w *Writer) WriteRecord(p []byte) error { return w.WriteRecordParts(p) }
 // Flush, Sync or Close writes it, or a BufferRecord that finds 64 KiB gathered. An error may be
 // about records that were buffered before.
 func (w *Writer) BufferRecord(p []byte) error {
-	if err := w.add(p); err != nil || len(w.buf) < maxBuffered {
+	if err := w.add(p); err != nil || len(w.buf) < maxBuffered && w.mapped == nil {
 		return err
 	}
 	return w.Flush()
@@ -103,6 +108,9 @@ func (w *Writer) BufferSplit(first, last []byte) error {
 		head := len(w.buf)
 		w.buf = append(appendChunkHeader(w.buf, len(part), chunkKind(i == 0, i == 1)), part...)
 		sealChunk(w.buf[head:])
+	}
+	if w.mapped != nil {
+		return w.Flush()
 	}
 	return nil
 }
@@ -189,6 +197,13 @@ func (w *Writer) frame(parts [][]byte, remaining int) error {
 	if room < headerSize {
 		buf = append(buf, make([]byte, headerSize-1)[:room]...)
 		room = blockSize
+		if w.mapped != nil { // the record's own Write begins with its header
+			w.buf = buf
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			buf = w.buf
+		}
 	}
 	var from []byte // remainder of the part being copied
 	for begins := true; begins || remaining > 0; begins = false {
@@ -238,6 +253,24 @@ func (w *Writer) Sync() error {
 	w.synced, w.begun = w.size, w.size
 	return nil
 }
+
+// Finish is Sync for a log that takes no more records. If the file is longer than its records, it ends behind them
+// afterwards: zeros before another log would look like records that a crash has lost.
+func (w *Writer) Finish() error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if w.mapped != nil {
+		if err := w.mapped.Cut(); err != nil {
+			w.err = errors.Wrapf(err, "cutting the log at offset %d", w.size)
+			return w.err
+		}
+	}
+	return w.Sync() // of the length, too
+}
+
+// Unfinished reports whether Finish has something to do.
+func (w *Writer) Unfinished() bool { return w.Unsynced() > 0 || w.mapped != nil && w.size > 0 }
 
 // Size returns the number of bytes appended to the log: those of the file, including an append
 // that failed half-way, and the buffered ones.
