@@ -84,7 +84,7 @@ func (d *DB) takeState() (s *checkpoint.State, err error) {
 		if d.opts.ReadOnly {
 			s = d.takeView()
 		} else if err = l.HandOver(); err == nil {
-			s, err = checkpoint.Take(d.files.FS, d.files.Path, d.set, func() []uint64 { return d.state().Logs() })
+			s, err = checkpoint.Take(d.files.FS, d.files.Path, d.set, func() []uint64 { return d.state().Logs() }, l.LogSize())
 		}
 		if err != nil {
 			return err

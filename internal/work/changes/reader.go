@@ -246,7 +246,7 @@ func (r *Reader) openSegment(s *segment) (err error) {
 		r.file = nil
 		return err
 	}
-	r.log, r.size, r.read = wal.NewReader(r.file, 0, wal.ReaderOptions{Last: true}), 0, 0
+	r.log, r.size, r.read = wal.NewReader(r.file, 0, wal.ReaderOptions{Last: true, Live: true}), 0, 0
 	r.log.Continue(r.src.hintFor(s.path, r.position), 0)
 	r.seg = s
 	return nil
@@ -254,15 +254,15 @@ func (r *Reader) openSegment(s *segment) (err error) {
 
 // record returns the next change of a log, or nil at its present end.
 func (r *Reader) record() (*Change, error) {
-	for r.seg.logged == unknown || r.position < r.seg.logged {
+	for looked := false; r.seg.logged == unknown || r.position < r.seg.logged; {
 		record, err := r.log.Next()
 		if err == io.EOF {
 			size, err := r.file.Size()
 			if err != nil {
 				return nil, err
 			}
-			if size > r.size {
-				r.size = size
+			if size > r.size || !looked { // records may replace zeros
+				r.size, looked = size, true
 				r.log.Continue(0, size)
 				continue
 			}

@@ -47,12 +47,13 @@ func (s *State) Release() (err error) {
 }
 
 // Take returns the state of an open store between two writes. fsys shows the logs as files of dir, and
-// logs returns the numbers of those of the memtables, the oldest first.
-func Take(fsys vfs.FS, dir string, set *manifest.Set, logs func() []uint64) (*State, error) {
+// logs returns the numbers of those of the memtables, the oldest first. newest is how many bytes the last one has: its
+// file may be longer.
+func Take(fsys vfs.FS, dir string, set *manifest.Set, logs func() []uint64, newest int64) (*State, error) {
 	for {
 		s := &State{Snapshot: set.Snapshot()}
 		nums := logs()
-		err := s.open(fsys, dir, nums)
+		err := s.open(fsys, dir, nums, newest)
 		flushed := set.LogNum() != s.LogNum // and a log may be missing
 		if err == nil && !flushed {
 			s.LogNum = nums[0]
@@ -82,8 +83,8 @@ func (s *State) Entries() (n int) {
 	return n
 }
 
-// open opens the logs. All but the last one are full.
-func (s *State) open(fsys vfs.FS, dir string, nums []uint64) error {
+// open opens the logs. All but the last one are full, and that one has newest bytes.
+func (s *State) open(fsys vfs.FS, dir string, nums []uint64, newest int64) error {
 	for i, num := range nums {
 		f, err := fsys.Open(filepath.Join(dir, base.FileName(base.FileLog, num)))
 		if err != nil {
@@ -92,6 +93,9 @@ func (s *State) open(fsys vfs.FS, dir string, nums []uint64) error {
 		s.Logs = append(s.Logs, Log{Num: num, File: f, Full: i < len(nums)-1})
 		if s.Logs[i].Size, err = f.Size(); err != nil {
 			return err
+		}
+		if !s.Logs[i].Full {
+			s.Logs[i].Size = min(s.Logs[i].Size, newest)
 		}
 	}
 	return nil

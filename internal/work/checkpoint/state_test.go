@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"io/fs"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,7 +70,7 @@ func TestAFlushDuringTakeIsNoticed(t *testing.T) {
 				writeLog(t, mem, num)
 			}
 			calls := 0
-			s, err := Take(mem, "db", set, func() []uint64 { calls++; return flushed(set, mem, calls-1) })
+			s, err := Take(mem, "db", set, func() []uint64 { calls++; return flushed(set, mem, calls-1) }, math.MaxInt64)
 			require.NoError(t, err)
 			require.Greater(t, calls, 1)
 			require.Equal(t, set.LogNum(), s.LogNum)
@@ -92,6 +93,6 @@ func TestAMissingLogIsAnError(t *testing.T) {
 	require.NoError(t, vfs.MkdirAllSynced(mem, "db"))
 	set := newSet(t, mem)
 	writeLog(t, mem, 5)
-	_, err := Take(mem, "db", set, func() []uint64 { return []uint64{5, 8} })
+	_, err := Take(mem, "db", set, func() []uint64 { return []uint64{5, 8} }, math.MaxInt64)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }

@@ -103,7 +103,7 @@ func (s logSet) unread(num uint64, path string) (bytes int64, last uint64, err e
 	if err != nil || size <= from {
 		return 0, 0, err
 	}
-	log := wal.NewReader(file, 0, wal.ReaderOptions{Last: true})
+	log := wal.NewReader(file, 0, wal.ReaderOptions{Last: true, Live: true})
 	log.Continue(from, size)
 	for {
 		record, err := log.Next()

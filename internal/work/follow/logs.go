@@ -94,7 +94,7 @@ func closeLogs(logs []*logTail, keep ...[]*logTail) {
 
 // rewind makes reading continue at off.
 func (l *logTail) rewind(off int64) {
-	l.log = wal.NewReader(l.file, 0, wal.ReaderOptions{Last: true})
+	l.log = wal.NewReader(l.file, 0, wal.ReaderOptions{Last: true, Live: true})
 	l.log.Continue(off, 0)
 }
 

@@ -89,9 +89,19 @@ func (c *Committer) syncLog() error {
 }
 
 // fsync syncs the log once. Only the leader calls it.
-func (c *Committer) fsync() error {
+func (c *Committer) fsync() error { return c.syncBy(c.log.w.Sync) }
+
+// finishLog syncs a log that takes no more records. Only the leader calls it.
+func (c *Committer) finishLog() error {
+	if !c.log.w.Unfinished() {
+		return nil
+	}
+	return c.syncBy(c.log.w.Finish)
+}
+
+func (c *Committer) syncBy(sync func() error) error {
 	began := latency.Now()
-	if err := c.log.w.Sync(); err != nil {
+	if err := sync(); err != nil {
 		return err
 	}
 	c.synced.Store(c.log.lastSeq)
@@ -112,8 +122,8 @@ func (c *Committer) wakeReaders() {
 func (l *logState) close(failed bool) error {
 	// The content of a log that a full disk ended cannot be made durable any more.
 	err := l.full
-	if err == nil && l.w.Unsynced() > 0 && !failed { // after a failure the file is not touched again
-		err = l.w.Sync()
+	if err == nil && l.w.Unfinished() && !failed { // after a failure the file is not touched again
+		err = l.w.Finish()
 	}
 	return errors.CombineErrors(err, l.w.Close())
 }

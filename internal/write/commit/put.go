@@ -172,6 +172,9 @@ func (c *Committer) Lead(ctx context.Context, f func(l *Leader) error) error {
 // LastSeq returns the last sequence number assigned, even to a write that failed.
 func (l *Leader) LastSeq() uint64 { return l.c.log.lastSeq }
 
+// LogSize returns how many bytes of the log have records. Its file may be longer.
+func (l *Leader) LogSize() int64 { return l.c.log.w.Size() }
+
 // Logged returns the last sequence number of a write or an edit that did not fail.
 func (l *Leader) Logged() uint64 { return l.c.log.logged }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // rotate makes the memtable immutable, for the background to flush, and starts a new one with a new log and room for at
@@ -29,10 +30,8 @@ func (c *Committer) rotate(memSize uint64) error {
 	}
 	// The old log must be durable before anything in the new one is: a power cut
 	// would otherwise leave a hole in the history (LevelDB issues 193 and 1081).
-	if c.log.w.Unsynced() > 0 {
-		if err := c.fsync(); err != nil {
-			return c.rotationFailed(next, errors.Wrap(err, "sievedb: syncing the full log"))
-		}
+	if err := c.finishLog(); err != nil {
+		return c.rotationFailed(next, errors.Wrap(err, "sievedb: syncing the full log"))
 	}
 	if err := c.log.w.Close(); err != nil {
 		return c.rotationFailed(next, errors.Wrap(err, "sievedb: closing the full log"))
@@ -91,7 +90,7 @@ func (c *Committer) newMemtable(logNum, memSize uint64) *lookup.Memtable {
 func (c *Committer) CreateLog(num uint64) (*wal.Writer, error) {
 	dir := &c.o.Dir
 	path := dir.File(base.FileLog, num)
-	f, err := dir.FS.Create(path)
+	f, err := vfs.CreateLog(dir.FS, path)
 	if err != nil {
 		return nil, err
 	}
