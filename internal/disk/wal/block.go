@@ -1,6 +1,8 @@
 package wal
 
 import (
+	"io"
+
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -26,11 +28,20 @@ func (r *Reader) load(off int64) error {
 		r.block.data = make([]byte, n)
 	}
 	r.block.data = r.block.data[:n]
-	if _, err := vfs.ReadFull(r.src, r.block.data, off); err != nil {
+	if err := r.readFull(r.block.data, off); err != nil {
 		return err
 	}
 	r.block.off = off
 	return nil
+}
+
+// readFull fills p with the bytes at off.
+func (r *Reader) readFull(p []byte, off int64) error {
+	n, err := vfs.ReadFull(r.src, p, off)
+	if err == io.ErrUnexpectedEOF {
+		r.short = off + int64(n)
+	}
+	return err
 }
 
 // maskedCRC returns the masked checksum of data[i:j].

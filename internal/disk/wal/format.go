@@ -62,6 +62,8 @@ type fault struct {
 	unknown bool
 	// newer: the kind of the chunk is unknown, and its checksum is valid.
 	newer bool
+	// pending: the log is Live, and the header of the chunk is not written yet.
+	pending bool
 	// whole: the chunks are valid, but the record is longer than the limit of the reader. No
 	// crash explains that.
 	whole bool

@@ -32,9 +32,11 @@ func FuzzReader(f *testing.F) {
 	clear(log[ends[0] : ends[0]+600])
 	f.Add(log, byte(1))
 	f.Add(hostileLog(1000), byte(1))
+	f.Add(unfinished(f, short, []byte("a record"), 5, 2000), byte(1))
+	f.Add(unfinished(f, short, []byte("a record"), 5, 2000), byte(33))
 
 	f.Fuzz(func(t *testing.T, log []byte, mode byte) {
-		o := ReaderOptions{Last: mode&1 != 0, AllowTornEnd: mode&2 != 0}
+		o := ReaderOptions{Last: mode&1 != 0, AllowTornEnd: mode&2 != 0, Live: mode&32 != 0}
 		if mode&4 != 0 {
 			o.Plausible = func(p []byte, lost int64) bool { return lost > 0 && len(p)%2 == 0 }
 		}
@@ -53,7 +55,7 @@ func FuzzReader(f *testing.F) {
 			got, err := readAll(r)
 			records = append(records, got...)
 			tail := r.Tail()
-			checkTail(t, tail, int64(len(log)), end)
+			checkTail(t, tail, log, end)
 			if err == io.EOF {
 				require.NotEqual(t, TailDamaged, tail.Kind)
 			} else {
@@ -74,9 +76,9 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// checkTail checks that a tail of a log of the given size is consistent and does not begin before
-// end.
-func checkTail(t *testing.T, tail Tail, size, end int64) {
+// checkTail checks that a tail of a log is consistent and does not begin before end.
+func checkTail(t *testing.T, tail Tail, log []byte, end int64) {
+	size := int64(len(log))
 	require.GreaterOrEqual(t, tail.Offset, end)
 	require.LessOrEqual(t, tail.Offset, size)
 	if tail.Kind == TailClean {
@@ -84,7 +86,7 @@ func checkTail(t *testing.T, tail Tail, size, end int64) {
 		require.Equal(t, int64(-1), tail.Resume)
 		return
 	}
-	require.Equal(t, size-tail.Offset, tail.Dropped)
+	require.Equal(t, int64(usedLen(log[tail.Offset:])), tail.Dropped)
 	require.NotEmpty(t, tail.Reason)
 	if tail.Kind == TailTorn {
 		require.Equal(t, int64(-1), tail.Resume)
@@ -119,5 +121,29 @@ func FuzzRoundTrip(f *testing.F) {
 		got, err = readAll(open(log[:short], ReaderOptions{Last: true}))
 		require.Same(t, io.EOF, err)
 		requireRecords(t, records[:wholeBefore(ends, short)], got)
+	})
+}
+
+// FuzzUnfinished appends a record to a log through memory and is killed: any bytes of the record may be there, except
+// its header. The log ends before it, for a reader of the newest log and for one that follows the writer.
+func FuzzUnfinished(f *testing.F) {
+	whole, _ := encode(f, []byte("a copy"))
+	f.Add(uint16(10), whole, uint16(0xffff), uint16(0), uint16(4096))
+	f.Add(uint16(blockSize-100), bytes.Repeat([]byte{1}, 300), uint16(50), uint16(20), uint16(0))
+	f.Add(uint16(blockSize-headerSize-headerSize), []byte("x"), uint16(3), uint16(0), uint16(100))
+	f.Fuzz(func(t *testing.T, before uint16, value []byte, body, hole, reserved uint16) {
+		first := bytes.Repeat([]byte{7}, int(before))
+		log, _ := encode(t, first)
+		killed := unfinished(t, log, value, int(body), len(log)+int(reserved))
+		if at := len(log) + int(hole); at < len(killed) { // a copy need not be in order
+			clear(killed[at:min(len(killed), at+100)])
+		}
+		for _, o := range []ReaderOptions{{Last: true}, {Last: true, Live: true}} {
+			r := open(killed, o)
+			got, err := readAll(r)
+			require.Same(t, io.EOF, err)
+			requireRecords(t, [][]byte{first}, got)
+			checkTail(t, r.Tail(), killed, int64(len(log)))
+		}
 	})
 }

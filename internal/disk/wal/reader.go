@@ -22,9 +22,10 @@ type ReaderOptions struct {
 	// and for a MANIFEST (see the package comment). It has no effect together with Last, which
 	// accepts more.
 	AllowTornEnd bool
-	// Live says that a program may be appending to the log through memory, so that the file is longer than its records
-	// and bytes appear in an order that a read does not see: a block of zeros is the end for now, whatever follows it, and
-	// bytes that do not decode are read once more before they are judged.
+	// Live says that a program may be appending to the log now, perhaps through memory: the file is then longer than
+	// its records, and a header appears after the bytes that it covers. A header that is not there yet is the end for
+	// now, whatever follows it, and costs one short read, however many zeros there are. Continue looks again. Bytes that
+	// do not decode are read once more before they are judged. See "Logs that grow" in the package comment.
 	Live bool
 	// Plausible reports whether a complete record with a valid checksum, which the look-ahead
 	// found after bytes that do not decode, can be a later record of this log. A value may
@@ -56,6 +57,7 @@ type Reader struct {
 	split  bool  // of the last good record; see Split
 	tail   Tail
 	err    error // why reading ended
+	short  int64 // where the file ended in the last read that found less than it should
 
 	// flipBudget is how many bytes flippedBit may still examine. Without a limit, a log of many
 	// bad chunks would make it expensive.
@@ -99,39 +101,61 @@ func (r *Reader) Continue(off, size int64) {
 // An error of the io.ReaderAt is returned unchanged, as is io.ErrUnexpectedEOF if the file is
 // shorter than its size. Every later call returns the same result, until Skip succeeds.
 func (r *Reader) Next() ([]byte, error) {
-	if r.err != nil {
-		return nil, r.err
+	for r.err == nil {
+		record, err := r.next()
+		if err == io.ErrUnexpectedEOF && r.wasCut() {
+			continue
+		}
+		r.err = err
+		return record, err
 	}
+	return nil, r.err
+}
+
+// next reads the record at r.pos, or judges why there is none.
+func (r *Reader) next() ([]byte, error) {
 	record, bad, err := r.readRecord()
-	if bad != nil && r.o.Live && !r.atZeros(bad) {
+	if r.o.Live && bad != nil && !bad.pending {
 		r.pos, r.block.off = r.end, -1
 		record, bad, err = r.readRecord()
 	}
 	switch {
 	case err != nil:
-		r.err = err
+		return nil, err
 	case bad != nil && bad.newer:
 		r.tail = Tail{Kind: TailNewer, Offset: r.end, Dropped: r.size - r.end, Resume: -1, Reason: bad.why}
-		r.err = base.Newerf("log record", bad.at, "%s, but its checksum is valid", bad.why)
+		return nil, base.Newerf("log record", bad.at, "%s, but its checksum is valid", bad.why)
 	case bad != nil:
-		r.err = r.judge(bad)
-	default:
-		return record, nil
+		return nil, r.judge(bad)
 	}
-	return nil, r.err
+	return record, nil
 }
 
-// atZeros reports whether the bytes at a bad chunk are zero up to the end of their block, or of the log.
-func (r *Reader) atZeros(bad *fault) bool {
-	if r.asm.open || r.block.off < 0 || bad.at < r.block.off {
+// wasCut is called when a read has found less than the size. If the log is Live, its writer has finished it and removed
+// the zeros behind its last record: the reader then continues with what is left.
+func (r *Reader) wasCut() bool {
+	if !r.o.Live || r.short < r.end || r.short >= r.size {
 		return false
 	}
-	rest := bad.at - r.block.off
-	return rest >= int64(len(r.block.data)) || allZero(r.block.data[rest:])
+	r.pos, r.size, r.block.off = r.end, r.short, -1
+	return true
 }
 
 // End returns the position in bytes after the last good record.
 func (r *Reader) End() int64 { return r.end }
+
+// Ahead estimates how many bytes of records follow End: the rest of the file, or less if the block that was read last
+// ends with zeros, as the last one of a log does whose space was reserved.
+func (r *Reader) Ahead() int64 {
+	if r.block.off < 0 || r.end < r.block.off {
+		return r.size - r.end
+	}
+	used := r.block.off + int64(usedLen(r.block.data))
+	if used == r.block.off+blockSize {
+		return r.size - r.end
+	}
+	return max(0, used-r.end)
+}
 
 // Offset returns the position in bytes at which the last returned record begins. It is undefined
 // before the first record.
@@ -220,12 +244,18 @@ func (r *Reader) chunkAt(off int64) (c chunk, bad *fault, err error) {
 	if off == r.size {
 		return c, &fault{at: off, cut: true, why: "the log ends inside a record"}, nil
 	}
+	if bad, err := r.pendingAt(off); bad != nil || err != nil {
+		return c, bad, err
+	}
 	if err := r.load(off); err != nil {
 		return c, nil, err
 	}
 	at := int(off - r.block.off)
 	b := r.block.data[at:]
 	n, bad := payloadLen(b, blockSize-at)
+	if r.o.Live && len(b) >= headerSize && b[headerSize-1] == kindZero {
+		return c, notYet(off), nil
+	}
 	if bad == nil {
 		stored, sum := util.Fixed32(b), r.block.maskedCRC(at+headerSize-1, at+headerSize+n)
 		if sum != stored {
@@ -239,6 +269,27 @@ func (r *Reader) chunkAt(off int64) (c chunk, bad *fault, err error) {
 		return c, bad, nil
 	}
 	return r.block.chunk(at, n), nil, nil
+}
+
+// pendingAt is for a chunk whose block is not in memory. If the log is Live, it reads the header alone and returns a
+// fault if that is not there yet. So zeros cost no more than that. And the block is read after the header, by another
+// call: of a chunk whose header was seen, the bytes that it covers were stored before, so they are read.
+func (r *Reader) pendingAt(off int64) (*fault, error) {
+	if !r.o.Live || off-off%blockSize == r.block.off || r.size-off < headerSize {
+		return nil, nil
+	}
+	var head [headerSize]byte
+	if err := r.readFull(head[:], off); err != nil {
+		return nil, err
+	}
+	if head[headerSize-1] == kindZero {
+		return notYet(off), nil
+	}
+	return nil, nil
+}
+
+func notYet(off int64) *fault {
+	return &fault{at: off, pending: true, why: "the header of a chunk is not written yet"}
 }
 
 // assembly joins chunks to records. Its buffer is reused for each record of more than one chunk,

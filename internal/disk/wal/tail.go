@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // TailKind classifies the bytes after the last good record of a log by their appearance.
@@ -16,8 +17,8 @@ const (
 	TailClean TailKind = iota
 	// TailTorn means that bytes follow that do not decode, and no later record.
 	TailTorn
-	// TailHole means that a later record follows after at least a sector of zeros, as left by a
-	// power cut if later pages were written before earlier ones.
+	// TailHole means that a later record follows after at least a sector of zeros, or after a chunk
+	// whose header is zeros, as left by a power cut if later pages were written before earlier ones.
 	TailHole
 	// TailDamaged means that a later record follows after bytes that were written and have
 	// changed, or that a record is longer than the limit.
@@ -49,7 +50,8 @@ type Tail struct {
 	Kind TailKind
 	// Offset is the end of the last good record.
 	Offset int64
-	// Dropped is the number of bytes lost if the log ends at Offset. It is 0 for a clean tail.
+	// Dropped is the number of bytes lost if the log ends at Offset, without the zeros that end the file. It is 0 for a
+	// clean tail.
 	Dropped int64
 	// Resume is where the next readable record begins, -1 if there is none. Skip continues there.
 	Resume int64
@@ -71,7 +73,7 @@ func (r *Reader) judge(bad *fault) error {
 		begin = r.asm.start
 	}
 	r.tail = Tail{Offset: r.end, Resume: -1}
-	if r.o.Live && r.atZeros(bad) {
+	if bad.pending {
 		return io.EOF
 	}
 	if !inside {
@@ -96,7 +98,15 @@ func (r *Reader) judge(bad *fault) error {
 		return err
 	}
 	unwritten := edge || found.zeroSector
-	r.tail.Dropped = r.size - r.end
+	headless, err := r.isHeadless(bad.at)
+	if err != nil {
+		return err
+	}
+	used, err := r.usedSize(r.end)
+	if err != nil {
+		return err
+	}
+	r.tail.Dropped = used - r.end
 	r.tail.Resume = found.at
 	r.tail.BitFlip = flipped
 	r.tail.Reason = bad.why
@@ -105,7 +115,7 @@ func (r *Reader) judge(bad *fault) error {
 		r.tail.Kind = TailDamaged
 	case found.at < 0:
 		r.tail.Kind = TailTorn
-	case unwritten && !flipped:
+	case (unwritten || headless) && !flipped:
 		r.tail.Kind = TailHole
 	default:
 		r.tail.Kind = TailDamaged
@@ -162,7 +172,7 @@ func (r *Reader) corruption(begin int64, bad *fault) error {
 		detail += "; raise the limit, restore a copy, or salvage the log"
 	default:
 		detail += fmt.Sprintf("; no record can be read in the last %d bytes of a log that must be complete: "+
-			"restore a copy, or salvage the log", r.size-r.end)
+			"restore a copy, or salvage the log", r.tail.Dropped)
 	}
 	return base.Corruptf("log record", begin, "%s", detail)
 }
@@ -225,6 +235,70 @@ func (r *Reader) isZero(from, to int64) (bool, error) {
 		return false, err
 	}
 	return allZero(r.block.data[from-r.block.off : to-r.block.off]), nil
+}
+
+// isHeadless reports whether the header of the chunk at off was not written, although the bytes behind it may have
+// been: a log that is appended through memory gets the header of a record last. If the header is in two sectors, the
+// device may have one of them as it was before. The first one is what unwrittenFrom finds.
+func (r *Reader) isHeadless(off int64) (bool, error) {
+	if r.size-off < headerSize {
+		return false, nil
+	}
+	if err := r.load(off); err != nil {
+		return false, err
+	}
+	head := r.block.data[off-r.block.off:][:headerSize]
+	inFirst := sectorSize - off%sectorSize
+	return allZero(head) || inFirst < headerSize && allZero(head[inFirst:]), nil
+}
+
+// usedSize returns the size of the log without the zeros that end it, at least from.
+func (r *Reader) usedSize(from int64) (int64, error) {
+	for end := r.size; end > from; {
+		begin := max(from, (end-1)-(end-1)%blockSize)
+		if err := r.load(begin); err != nil {
+			return 0, err
+		}
+		if n := usedLen(r.block.data[begin-r.block.off : end-r.block.off]); n > 0 {
+			return begin + int64(n), nil
+		}
+		end = begin
+	}
+	return from, nil
+}
+
+// usedLen returns the length of b without the zeros that end it.
+func usedLen(b []byte) int {
+	for n := len(b); n > 0; n-- {
+		if b[n-1] != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// UsedSize returns the size of a log of size bytes without the zeros that end it.
+func UsedSize(r io.ReaderAt, size int64) (int64, error) {
+	return NewReader(r, size, ReaderOptions{}).usedSize(0)
+}
+
+// IsBlank reports whether the first size bytes of r are zeros: a log whose space was reserved, and that never got a
+// record.
+func IsBlank(r io.ReaderAt, size int64) (bool, error) {
+	buf := make([]byte, min(size, sectorSize)) // usually not blank
+	for off := int64(0); off < size; off += int64(len(buf)) {
+		if off > 0 && len(buf) < blockSize {
+			buf = make([]byte, blockSize)
+		}
+		buf = buf[:min(int64(len(buf)), size-off)]
+		if _, err := vfs.ReadFull(r, buf, off); err != nil {
+			return false, err
+		}
+		if !allZero(buf) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func allZero(b []byte) bool {
