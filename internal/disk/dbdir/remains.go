@@ -17,7 +17,14 @@ import (
 func refuseRemains(fsys vfs.FS, dir string, files manifest.DirFiles) error {
 	closed := slices.ContainsFunc(files.All, func(f manifest.DirFile) bool { return f.Kind == base.FileClosed })
 	for _, f := range files.All {
-		remains := f.Kind == base.FileTable || f.Kind == base.FileOldTable || f.Kind == base.FileLog && f.Size > 0
+		remains := f.Kind == base.FileTable || f.Kind == base.FileOldTable
+		if f.Kind == base.FileLog {
+			blank, err := manifest.IsBlankLog(fsys, dir, f, 0)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			remains = !blank && err == nil
+		}
 		if f.Kind == base.FileManifest {
 			several, err := manifest.HasSeveralEdits(fsys, filepath.Join(dir, base.FileName(f.Kind, f.Num)), f.Size)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,8 @@ import (
 // The MANIFEST shows whether the mark is stale. LevelDB and goleveldb leave CLOSED alone, but every
 // program that writes to a database starts its own MANIFEST, appends an edit to the current one, or
 // appends records to the log. So the mark is stale if the current MANIFEST has another number or is
-// longer, or if the log is longer.
+// longer, or if the log is longer. Zeros do not count: no program writes them to a log, and a power cut can show
+// space that was reserved.
 //
 // If the MANIFEST has the same number, is not longer, and differs, it either lost its end or belongs
 // to another database: LevelDB's destruction leaves CLOSED, and a new database in the same directory
@@ -200,8 +201,18 @@ func FindCloseMark(
 		stale = "its log is not needed any more"
 	}
 	for _, f := range files {
-		if f.Kind == base.FileLog &&
-			(f.Num > found.Log.Num && f.Size > 0 || f.Num == found.Log.Num && uint64(f.Size) > found.Log.Size) {
+		if f.Kind != base.FileLog || f.Num < found.Log.Num || stale != "" {
+			continue
+		}
+		from := uint64(0)
+		if f.Num == found.Log.Num {
+			from = found.Log.Size
+		}
+		blank, err := IsBlankLog(fsys, dir, f, int64(min(from, math.MaxInt64)))
+		if err != nil {
+			return nil, "", err
+		}
+		if !blank {
 			stale = "a log has grown since then"
 		}
 	}
@@ -275,6 +286,18 @@ func (m *CloseMark) compareManifest(fsys vfs.FS, dir string, state State) (stale
 		"when the database was closed: edits are lost; restore the file from a copy, "+
 		"or run Repair to rebuild it from the tables", state.Size, m.Manifest.Size)
 	return "", base.InFile(fault, filepath.Join(dir, marked), -1)
+}
+
+// Clip returns the size of a log without the zeros after those bytes that it had when the database was closed. A later
+// log had none.
+func (m *CloseMark) Clip(log DirFile) int64 {
+	switch {
+	case log.Num == m.Log.Num:
+		return min(log.Size, int64(min(m.Log.Size, math.MaxInt64)))
+	case log.Num > m.Log.Num:
+		return 0
+	}
+	return log.Size
 }
 
 // Missing returns the corruption for a missing log that was not empty.

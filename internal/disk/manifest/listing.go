@@ -1,10 +1,12 @@
 package manifest
 
 import (
+	"io"
 	"io/fs"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -43,6 +45,22 @@ func ListDir(fsys vfs.FS, dir string) (DirFiles, error) {
 		}
 	}
 	return files, nil
+}
+
+// IsBlankLog reports whether a log in dir has nothing but zeros from an offset on: space that was reserved and not used.
+func IsBlankLog(fsys vfs.FS, dir string, log DirFile, from int64) (bool, error) {
+	left := log.Size - from
+	if left <= 0 {
+		return true, nil
+	}
+	path := filepath.Join(dir, base.FileName(log.Kind, log.Num))
+	f, err := fsys.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	blank, err := wal.IsBlank(io.NewSectionReader(f, from, left), left)
+	return blank, base.InFile(err, path, -1)
 }
 
 // StatOwn describes a file of the directory. It refuses a symbolic link with the name of a file

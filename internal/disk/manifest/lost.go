@@ -28,9 +28,9 @@ func FreeName(fsys vfs.FS, dir, name string) (string, error) {
 
 const copyBufferSize = 32 << 10
 
-// CopyFrom copies the bytes of a file from offset on to a new file, which it syncs (but not its name),
-// and returns their number.
-func CopyFrom(fsys vfs.FS, from, to string, offset int64) (n int64, err error) {
+// CopyFrom copies the bytes of a file from offset on, up to end or its end, to a new file, which it syncs (but not its
+// name), and returns their number.
+func CopyFrom(fsys vfs.FS, from, to string, offset, end int64) (n int64, err error) {
 	src, err := fsys.Open(from)
 	if err != nil {
 		return 0, err
@@ -40,6 +40,7 @@ func CopyFrom(fsys vfs.FS, from, to string, offset int64) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	size = min(size, end)
 	dst, err := fsys.Create(to)
 	if err != nil {
 		return 0, err

@@ -2,6 +2,7 @@ package repair
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -207,7 +208,7 @@ func (m *mover) move(files []*File) error {
 // it, LevelDB creates a database and removes the tables.
 func (m *mover) copyCurrent() (*File, error) {
 	line := &File{Name: base.CurrentName, Fate: rewritten, Level: -1, LostName: m.free(base.CurrentName)}
-	n, err := manifest.CopyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0)
+	n, err := manifest.CopyFrom(m.r.fs, m.r.path(base.CurrentName), filepath.Join(m.lost, line.LostName), 0, math.MaxInt64)
 	line.Bytes = uint64(n)
 	if err == nil {
 		err = m.r.fs.SyncDir(m.lost)

@@ -131,7 +131,7 @@ func (r *Repairer) compareClosed(mark *manifest.CloseMark, l *foundLog) error {
 		return err
 	}
 	defer file.Close()
-	err = mark.Check(file, l.Size)
+	err = mark.Check(file, mark.Clip(manifest.DirFile{Num: l.Num, Size: l.Size}))
 	if errors.Is(err, base.ErrCorruption) {
 		l.clean, l.line.Damage = false, base.InFile(err, r.path(l.name), -1).Error()
 		return nil

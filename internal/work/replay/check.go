@@ -123,5 +123,8 @@ func (r *Replayer) checkClosed() (doubt string, err error) {
 		r.dir.Logger.Error("salvaging the other logs, because one is missing", "err", err)
 	}
 	r.mark = mark
+	for i, f := range r.logs {
+		r.logs[i].Size = mark.Clip(f)
+	}
 	return "", nil
 }

@@ -121,14 +121,19 @@ func (r *Replayer) Finish() ([]manifest.LevelFile, error) {
 	return r.tables, r.setAsideTables()
 }
 
-// replay reads the logs. The newest log with records may have a torn tail. An older one may too if
+// replay reads the logs. The newest log with records may have a torn tail. A later one that is empty or
+// has only zeros was prepared, and nothing was written to it. An older one may have a torn tail too if
 // LevelDB or goleveldb wrote it, because they do not sync a log before they start the next. In a log
 // of SieveDB, a torn tail shows as a gap before the next log, whose preamble names the operation
-// before it. Every log of a database that was closed is complete.
+// before it; zeros behind its records show nothing. Every log of a database that was closed is complete.
 func (r *Replayer) replay() error {
 	last := len(r.logs) - 1
-	for last > 0 && r.logs[last].Size == 0 {
-		last--
+	for ; last > 0; last-- {
+		if blank, err := r.isBlank(r.logs[last]); err != nil {
+			return err
+		} else if !blank {
+			break
+		}
 	}
 	for i, f := range r.logs {
 		if r.ended {
@@ -144,6 +149,11 @@ func (r *Replayer) replay() error {
 	return nil
 }
 
+// isBlank reports whether nothing was written to a log: it is empty, or its space was reserved.
+func (r *Replayer) isBlank(f manifest.DirFile) (bool, error) {
+	return manifest.IsBlankLog(r.dir.FS, r.dir.Path, f, 0)
+}
+
 func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	name := base.FileName(base.FileLog, f.Num)
 	path := filepath.Join(r.dir.Path, name)
@@ -154,6 +164,7 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 	defer file.Close()
 	report := logFindings{logReport: logReport{Name: name}}
 	expected := uint64(0)  // the sequence number of the next record; 0 means any
+	first := uint64(0)     // the number after those of earlier logs, according to the preamble; 0 means unknown
 	undecoded := uint64(0) // bytes of later records that Salvage has skipped
 	log := wal.NewReader(file, f.Size, wal.ReaderOptions{
 		Last: last && r.mark == nil, AllowTornEnd: r.mark == nil,
@@ -167,15 +178,16 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 			if r.passEnd(log, &report) {
 				continue
 			}
-			break
-		}
-		if err != nil {
-			if record, err = r.salvage(log, err, expected, &report); err == nil && record == nil {
+			if record, err = r.passHole(log, file, max(first, expected), &report); record == nil && err == nil {
+				break
+			}
+		} else if err != nil {
+			if record, err = r.salvage(log, err, max(first, expected), &report); err == nil && record == nil {
 				break
 			}
 		}
 		if last, ok := batch.ReadPreamble(log, record); err == nil && ok {
-			report.bySieveDB = true
+			report.bySieveDB, first = true, last+1
 			if err = r.checkGap(last, &report); err == nil {
 				if r.ended {
 					report.BytesSkipped = f.Size
@@ -216,12 +228,12 @@ func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 	switch {
 	case report.Reason != "": // Salvage has skipped something
 		report.Tail = "damaged"
-		err = r.setAside(f, 0, &report.logReport)
+		_, err = r.setAside(f, 0, &report.logReport)
 	default:
 		report.Tail, report.Reason = tail.Kind.String(), tail.Reason
 		report.BytesDropped += tail.Dropped
 		if tail.Dropped > 0 {
-			err = r.setAside(f, tail.Offset, &report.logReport)
+			_, err = r.setAside(f, tail.Offset, &report.logReport)
 			r.dir.Logger.Warn("the end of a log was cut by a crash", "log", report.Name, "offset", tail.Offset,
 				"dropped", tail.Dropped, "tail", report.Tail, "reason", tail.Reason)
 		}

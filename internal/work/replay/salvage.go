@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -42,10 +43,9 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 		}
 		resumed = record
 		h, err := batch.NewReader(record)
-		if err == nil && r.nothingMissing(h.Seq, expected, report) {
+		if err == nil && r.nothingMissing(h.Seq, expected, tail, report) {
 			report.BytesDropped += tail.Resume - tail.Offset
-			r.dir.Logger.Warn("a record was appended after a torn one; no operation is missing between them", "log", report.Name,
-				"offset", tail.Offset, "dropped", tail.Resume-tail.Offset)
+			r.noteAppended(tail, tail.Resume-tail.Offset, report)
 			return record, nil
 		}
 		if err == nil && h.Seq > expected && expected > 0 {
@@ -69,15 +69,45 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 // continues a log of another program without a gap. LevelDB with reuse_logs appends after the torn end
 // that a crash left and continues with the number of the torn write, which was never acknowledged. A
 // record that was complete once and is damaged now leaves a gap. SieveDB never appends to a log that
-// was read, so in its logs such bytes are damage.
-func (r *Replayer) nothingMissing(seq, expected uint64, report *logFindings) bool {
-	if report.bySieveDB || r.mark != nil {
+// was read, so in its logs such bytes are damage, unless they are a hole: LevelDB also appends to a log
+// of SieveDB, behind the space that was reserved when it was killed.
+func (r *Replayer) nothingMissing(seq, expected uint64, tail wal.Tail, report *logFindings) bool {
+	if report.bySieveDB && tail.Kind != wal.TailHole || r.mark != nil {
 		return false
 	}
 	if expected == 0 && r.logSeq > 0 {
 		expected = r.logSeq + 1 // after the previous log
 	}
 	return expected > 0 && seq == expected
+}
+
+func (r *Replayer) noteAppended(tail wal.Tail, dropped int64, report *logFindings) {
+	r.dir.Logger.Warn("a record was appended after a torn one; no operation is missing between them", "log", report.Name,
+		"offset", tail.Offset, "dropped", dropped)
+}
+
+// passHole is called at the end of the newest log. If that is a hole, and no operation is missing between the records
+// around it, it is no end, and passHole returns the record after it; see nothingMissing. Otherwise it returns nil.
+func (r *Replayer) passHole(log *wal.Reader, file vfs.File, expected uint64, report *logFindings) ([]byte, error) {
+	tail := log.Tail()
+	if !log.Skip() {
+		return nil, nil
+	}
+	record, err := log.Next()
+	if err != nil {
+		return nil, err
+	}
+	h, err := batch.NewReader(record)
+	if err != nil || !r.nothingMissing(h.Seq, expected, tail, report) {
+		return nil, nil
+	}
+	gap := tail.Resume - tail.Offset
+	blank, err := wal.IsBlank(io.NewSectionReader(file, tail.Offset, gap), gap)
+	if err == nil && !blank {
+		report.BytesDropped += gap
+		r.noteAppended(tail, gap, report)
+	}
+	return record, err
 }
 
 // passEnd reports whether reading continues with the next record after the end that the reader found.
@@ -130,37 +160,47 @@ func (r *Replayer) pass(cause error, report *logFindings) error {
 
 // skipLog reports a log that comes after the damage at which SalvagePrefix ended.
 func (r *Replayer) skipLog(f manifest.DirFile) error {
-	if f.Size == 0 {
-		return nil
+	if blank, err := r.isBlank(f); blank || err != nil {
+		return err
 	}
-	report := logReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read", BytesSkipped: f.Size}
-	err := r.setAside(f, 0, &report)
+	report := logReport{Name: base.FileName(base.FileLog, f.Num), Tail: "not read"}
+	used, err := r.setAside(f, 0, &report)
+	report.BytesSkipped = used
 	r.report.Logs = append(r.report.Logs, report)
 	return err
 }
 
-// setAside copies the bytes of f from the given offset on to lost/, durably and under an unused name.
-// It is called while the log is still needed, so bytes that cannot be copied are not dropped.
-func (r *Replayer) setAside(f manifest.DirFile, from int64, report *logReport) error {
-	if r.opts.ReadOnly {
-		return nil
+// setAside copies the bytes of f from the given offset on to lost/, durably and under an unused name, and returns the
+// size of f, both without the zeros that end it, unless CLOSED says that they were something else. It is called while the log is still needed, so bytes that cannot be
+// copied are not dropped. A read-only replay copies nothing.
+func (r *Replayer) setAside(f manifest.DirFile, from int64, report *logReport) (used int64, err error) {
+	src, err := r.dir.FS.Open(r.dir.File(base.FileLog, f.Num))
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	if used = f.Size; r.mark == nil {
+		used, err = wal.UsedSize(src, f.Size)
+	}
+	if err != nil || r.opts.ReadOnly {
+		return used, err
 	}
 	lost := filepath.Join(r.dir.Path, manifest.LostDir)
 	if err := vfs.MkdirPlain(r.dir.FS, lost); err != nil {
-		return err
+		return used, err
 	}
 	unique, err := manifest.FreeName(r.dir.FS, lost, fmt.Sprintf("%s.from-%d", base.FileName(base.FileLog, f.Num), from))
 	if err != nil {
-		return err
+		return used, err
 	}
 	to := filepath.Join(lost, unique)
 	r.kept = append(r.kept, to)
-	if _, err := manifest.CopyFrom(r.dir.FS, r.dir.File(base.FileLog, f.Num), to, from); err != nil {
-		return err
+	if _, err := manifest.CopyFrom(r.dir.FS, r.dir.File(base.FileLog, f.Num), to, from, used); err != nil {
+		return used, err
 	}
 	report.SetAside = filepath.Join(manifest.LostDir, unique)
 	if err := r.dir.FS.SyncDir(lost); err != nil {
-		return err
+		return used, err
 	}
-	return r.dir.FS.SyncDir(r.dir.Path)
+	return used, r.dir.FS.SyncDir(r.dir.Path)
 }
