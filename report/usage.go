@@ -10,6 +10,10 @@ type DiskUsage struct {
 	UnlistedTables uint64
 	// Logs has the logs of the memtables. A log that is prepared for later is included.
 	Logs uint64
+	// LogsReserved is the part of Logs that has no records yet: zeros. On some file systems an open database reserves
+	// the space of its log in steps, of 64 KiB at first and of 4 MiB at most. Close gives it back; after the process was
+	// killed, the next opening does.
+	LogsReserved uint64
 	// Manifest is the MANIFEST, and older ones.
 	Manifest uint64
 	// Lost are the files that Repair has set aside. They are not used any more.

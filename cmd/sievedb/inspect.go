@@ -236,7 +236,7 @@ func (a *app) size(args []string, r *rangeFlags) error {
 		}
 		return a.out.result(u, func() {
 			a.out.pairs("tables", size(u.Tables), "unlisted tables", size(u.UnlistedTables), "logs", size(u.Logs),
-				"manifest", size(u.Manifest), "lost", size(u.Lost), "changes", size(u.Changes), "other", size(u.Other), "total", size(u.Total))
+				"reserved in logs", size(u.LogsReserved), "manifest", size(u.Manifest), "lost", size(u.Lost), "changes", size(u.Changes), "other", size(u.Other), "total", size(u.Total))
 		})
 	})
 }

@@ -1,11 +1,13 @@
 package dbdir
 
 import (
+	"io"
 	"io/fs"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -28,7 +30,15 @@ func Measure(fsys vfs.FS, dir string, listed func(table uint64) bool) (u report.
 		if err != nil {
 			return u, err
 		}
-		*field(&u, name, listed) += size
+		to := field(&u, name, listed)
+		*to += size
+		if to == &u.Logs && size > 0 {
+			reserved, err := reservedIn(fsys, filepath.Join(dir, name), size)
+			if err != nil {
+				return u, err
+			}
+			u.LogsReserved += reserved
+		}
 	}
 	u.Total = u.Tables + u.UnlistedTables + u.Logs + u.Manifest + u.Lost + u.Changes + u.Other
 	return u, nil
@@ -49,6 +59,26 @@ func field(u *report.DiskUsage, name string, listed func(table uint64) bool) *ui
 		return &u.UnlistedTables
 	}
 	return &u.Other
+}
+
+// reservedIn returns how many bytes at the end of a log are zeros. A log that is removed or cut meanwhile has none.
+func reservedIn(fsys vfs.FS, path string, size uint64) (uint64, error) {
+	f, err := fsys.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, errors.Wrapf(err, "sievedb: DiskUsage: opening %s", path)
+	}
+	used, err := wal.UsedSize(f, int64(size))
+	err = errors.CombineErrors(err, f.Close())
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return 0, nil
+	case err != nil:
+		return 0, errors.Wrapf(err, "sievedb: DiskUsage: reading %s", path)
+	}
+	return size - uint64(used), nil
 }
 
 // sizeOf adds up the sizes of the files in a directory.

@@ -25,6 +25,7 @@ func directory(t *testing.T) *vfs.Mem {
 	} {
 		fixture.WriteFile(t, mem, filepath.Join("db", name), make([]byte, 1<<i))
 	}
+	fixture.ChangeFile(t, mem, filepath.Join("db", "000004.log"), func(data []byte) { data[4] = 1 }) // three bytes are reserved
 	return mem
 }
 
@@ -34,7 +35,7 @@ func TestMeasureSortsFilesByWhatTheyAreFor(t *testing.T) {
 	u, err := Measure(directory(t), "db", listed)
 	require.NoError(t, err)
 	require.Equal(t, report.DiskUsage{
-		Tables: 1<<0 + 1<<2, UnlistedTables: 1<<1 + 1<<9, Logs: 1 << 3, Manifest: 1 << 4, Lost: 1<<11 + 1<<12, Changes: 1 << 13,
+		Tables: 1<<0 + 1<<2, UnlistedTables: 1<<1 + 1<<9, Logs: 1 << 3, LogsReserved: 1<<3 - 5, Manifest: 1 << 4, Lost: 1<<11 + 1<<12, Changes: 1 << 13,
 		Other: 1<<5 + 1<<6 + 1<<7 + 1<<8 + 1<<10, Total: 1<<14 - 1,
 	}, u)
 }

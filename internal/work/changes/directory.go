@@ -273,7 +273,7 @@ func firstNumber(fsys vfs.FS, path string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	log := wal.NewReader(f, size, wal.ReaderOptions{Last: true})
+	log := wal.NewReader(f, size, wal.ReaderOptions{Last: true, Live: true})
 	for {
 		record, err := log.Next()
 		if err == io.EOF {

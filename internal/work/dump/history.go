@@ -134,12 +134,33 @@ func History(fsys vfs.FS, dir string, fn func(ikey, value []byte) error) (State,
 			return s, base.InFile(err, path, -1)
 		}
 	}
+	newest, err := newestWritten(fsys, dir, s.Logs)
+	if err != nil {
+		return s, err
+	}
 	for i, name := range s.Logs {
-		if err := logEntries(fsys, filepath.Join(dir, name), i == len(s.Logs)-1, &s, fn); err != nil {
+		if err := logEntries(fsys, filepath.Join(dir, name), i >= newest, &s, fn); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
+}
+
+// newestWritten returns the index of the last log that has more than reserved space.
+func newestWritten(fsys vfs.FS, dir string, logs []string) (int, error) {
+	newest := len(logs) - 1
+	for ; newest > 0; newest-- {
+		_, num, _ := base.ParseFileName(logs[newest])
+		info, err := fsys.Stat(filepath.Join(dir, logs[newest]))
+		if err != nil {
+			return 0, err
+		}
+		blank, err := manifest.IsBlankLog(fsys, dir, manifest.DirFile{Kind: base.FileLog, Num: num, Size: info.Size()}, 0)
+		if !blank || err != nil {
+			return newest, err
+		}
+	}
+	return newest, nil
 }
 
 // tableEntries calls fn with the entries of a table. Unlike an iterator, it does not check their order,

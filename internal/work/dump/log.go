@@ -39,16 +39,24 @@ func (d *dumper) records(o wal.ReaderOptions, fn func(r *wal.Reader, record []by
 func (d *dumper) tail(r *wal.Reader) error {
 	t := r.Tail()
 	if t.Kind == wal.TailClean {
-		if end := r.End(); end < d.size {
-			return d.begin("unwritten zeros", end, d.size-end).end()
-		}
+		return d.zeros(r.End())
+	}
+	if err := d.lostRecords(t); err != nil || t.Resume >= 0 {
+		return err
+	}
+	return d.zeros(t.Offset + t.Dropped)
+}
+
+// zeros emits the space from an offset on that was reserved and not used, if there is any.
+func (d *dumper) zeros(from int64) error {
+	if from >= d.size {
 		return nil
 	}
-	return d.lostRecords(t)
+	return d.begin("unwritten zeros", from, d.size-from).end()
 }
 
 func (d *dumper) lostRecords(t wal.Tail) error {
-	end := d.size
+	end := t.Offset + t.Dropped // zeros may follow
 	if t.Resume >= 0 {
 		end = t.Resume
 	}

@@ -115,7 +115,7 @@ func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) er
 				break
 			}
 			if err == nil {
-				err = f.add(l, record, max(last, r.LastSeq), last, apart, size)
+				err = f.add(l, record, max(last, r.LastSeq), last, apart)
 			}
 			if err != nil {
 				l.rewind(before)
@@ -127,10 +127,10 @@ func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) er
 	return nil
 }
 
-// add adds a record of a log, which has size bytes, to its memtables. known is the last operation that the version or a
-// log has, last the last one in a log.
-func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool, size int64) error {
-	unread := uint64(size-l.log.End()) + uint64(len(record))
+// add adds a record of a log to its memtables. known is the last operation that the version or a log has, last the last
+// one in a log.
+func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool) error {
+	unread := uint64(l.log.Ahead()) + uint64(len(record))
 	next, memSize, err := batch.Check(record)
 	if err != nil {
 		return err
@@ -189,7 +189,8 @@ const (
 	minHidden = 8
 )
 
-// begin begins a memtable with a batch of memSize bytes. unread is the number of bytes of the log after the batch.
+// begin begins a memtable with a batch of memSize bytes. unread is about the number of bytes of the batch and of the
+// records after it; space that is only reserved does not count.
 func (l *logTail) begin(f *Follower, memSize, unread uint64) {
 	size := min(max(minMemtable, entryGrowth*unread), maxBegin)
 	switch n := len(l.mems); {
