@@ -50,6 +50,9 @@ type Options struct {
 	// Paranoid asks for every check that the engine has: paranoid_checks and
 	// verify_checksums of LevelDB, StrictAll of goleveldb.
 	Paranoid bool
+	// ReservedLogs says that SieveDB was killed, so its newest log may have reserved space behind its records. Then
+	// goleveldb cannot have StrictJournal, which takes zeros for damage.
+	ReservedLogs bool
 	// NoBlockCache makes every read of a data block a read of the file.
 	NoBlockCache bool
 

@@ -62,6 +62,9 @@ func goleveldbOptions(o Options) *opt.Options {
 	}
 	if o.Paranoid {
 		options.Strict = opt.StrictAll
+		if o.ReservedLogs {
+			options.Strict &^= opt.StrictJournal
+		}
 	}
 	return options
 }

@@ -15,7 +15,8 @@ type session struct {
 	dir    string
 	opts   Options
 	engine Engine
-	db     DB // nil: closed
+	db     DB   // nil: closed
+	killed bool // SieveDB was killed, and no engine has opened the database since
 	model  *Model
 	rng    *rand.Rand
 }
@@ -39,14 +40,15 @@ func (s *session) open(e Engine, o Options) {
 	s.t.Helper()
 	d, err := e.Open(s.dir, o)
 	require.NoError(s.t, err, "%s opens", e.Name())
-	s.db, s.engine, s.opts = d, e, o
+	o.ReservedLogs = false
+	s.db, s.engine, s.opts, s.killed = d, e, o, false
 }
 
 // openExisting opens the database with another engine, or again, with every check on.
 func (s *session) openExisting(e Engine) {
 	s.t.Helper()
 	o := s.opts
-	o.MustExist, o.Paranoid = true, true
+	o.MustExist, o.Paranoid, o.ReservedLogs = true, true, s.killed
 	s.open(e, o)
 }
 
@@ -64,7 +66,7 @@ func (s *session) kill() {
 	d := s.db
 	s.db = nil
 	require.NoError(s.t, d.Kill(left))
-	s.dir = left
+	s.dir, s.killed = left, s.engine.Name() == SieveDB{}.Name()
 }
 
 func (s *session) write(ops ...Op) {
