@@ -96,3 +96,21 @@ func TestAMissingLogIsAnError(t *testing.T) {
 	_, err := Take(mem, "db", set, func() []uint64 { return []uint64{5, 8} }, math.MaxInt64)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// The file of the newest log may be longer than its records, and more records may come.
+func TestTheNewestLogIsTakenUpToItsRecords(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, vfs.MkdirAllSynced(mem, "db"))
+	set := newSet(t, mem)
+	writeLog(t, mem, 5)
+	writeLog(t, mem, 6)
+	whole, err := mem.Stat("db/000005.log")
+	require.NoError(t, err)
+	for _, newest := range []int64{0, 3, math.MaxInt64} {
+		s, err := Take(mem, "db", set, func() []uint64 { return []uint64{5, 6} }, newest)
+		require.NoError(t, err)
+		require.Equal(t, whole.Size(), s.Logs[0].Size)
+		require.Equal(t, min(newest, whole.Size()), s.Logs[1].Size)
+		require.NoError(t, s.Release())
+	}
+}

@@ -1,6 +1,7 @@
 package dump_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -159,6 +160,14 @@ func TestUnwrittenZerosAndLostRecords(t *testing.T) {
 	got, sum := lines(t, write(t, "000005.log", append(f.bytes, make([]byte, 100)...)), "db/000005.log", dump.Options{})
 	require.Zero(t, sum.Faults)
 	require.Contains(t, got[len(got)-1], "+100 unwritten zeros")
+	// A process was killed while it appended a record through memory: the first header is zeros.
+	unfinished := append(bytes.Clone(f.bytes), make([]byte, 5000)...)
+	copy(unfinished[len(f.bytes)+7:], "the bytes of a record")
+	got, sum = lines(t, write(t, "000005.log", unfinished), "db/000005.log", dump.Options{})
+	require.Zero(t, sum.Faults)
+	require.True(t, sum.Torn)
+	require.Contains(t, got[len(got)-2], "+28 lost bytes end of the log=torn")
+	require.Contains(t, got[len(got)-1], "+4972 unwritten zeros")
 	f.bytes[30] ^= 1
 	got, sum = lines(t, write(t, "000005.log", f.bytes), "db/000005.log", dump.Options{Entries: true})
 	require.Equal(t, uint64(1), sum.Faults)

@@ -1,0 +1,66 @@
+package changes
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// The logs of an open database have megabytes of zeros behind their records. A reader that waits at the end of a log
+// sees what is appended, also when the log was cut and another one follows.
+func TestReservedSpaceIsTheEndOfALogForNow(t *testing.T) {
+	mem := vfs.NewMem()
+	fsys := fixture.NewReserved(mem, 4<<20)
+	s := newStore(t, fsys)
+	require.NoError(t, s.open())
+	for name, src := range map[string]Source{"archive": s.a, "directory": NewDirectory(fsys, "db", nil)} {
+		r := NewReader(src, s.seq, ReaderOptions{FS: fsys, Cmp: base.Bytewise})
+		next := func(want string) {
+			t.Helper()
+			c, err := r.Next(s.seq)
+			require.NoError(t, err, name)
+			require.NotNil(t, c, name)
+			text, err := textOf(c, nil)
+			require.NoError(t, err)
+			require.Equal(t, want, text, name)
+			c, err = r.Next(s.seq)
+			require.NoError(t, err)
+			require.Nil(t, c)
+		}
+		fsys.Read.Store(0)
+		for i := range 20 {
+			key := fmt.Sprintf("key%d", i)
+			s.put(key)
+			next(key)
+		}
+		s.put("last")
+		fsys.Zeros.Store(0) // a rotation cuts the log, and nobody has looked since
+		require.NoError(t, s.flush())
+		next("last")
+		fsys.Zeros.Store(4 << 20)
+		s.put("in the next log")
+		next("in the next log")
+		require.Less(t, fsys.Read.Load(), int64(1<<20), "%s: reserved space is not read", name)
+		require.NoError(t, r.Close())
+	}
+}
+
+// A log that a kill has left with reserved space is kept with it.
+func TestALogWithReservedSpaceIsKept(t *testing.T) {
+	s := opened(t)
+	s.put("a")
+	s.put("b", "c")
+	path := filepath.Join("db", base.FileName(base.FileLog, s.num))
+	fixture.WriteFile(t, s.fsys, path, append(fixture.ReadFile(t, s.fsys, path), make([]byte, 64<<10)...))
+	require.NoError(t, s.open())
+	s.put("d")
+	got, err := readAll(s.a, s.fsys, 0, s.seq, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b c", "d"}, got)
+}

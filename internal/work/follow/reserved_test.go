@@ -1,0 +1,52 @@
+package follow
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+)
+
+// A writer that appends through memory reserves megabytes behind its last record. A follower reads the records, and
+// the zeros cost it neither reads nor memory.
+func TestAFollowerDoesNotReadReservedSpace(t *testing.T) {
+	run(t, func(d *database) {
+		const reserved = 4 << 20
+		fsys := fixture.NewReserved(d.fs, reserved)
+		d.Follower = d.newFollower(fsys)
+		d.mustRefresh()
+		require.Less(t, fsys.Read.Load(), int64(100<<10))
+		d.requireView(0, nil, nil)
+		require.Zero(t, d.lag())
+		d.write(10, 1, 2)
+		lag := d.lag()
+		require.EqualValues(t, 2, lag.Operations)
+		require.Less(t, lag.Bytes, int64(1000))
+		d.mustRefresh()
+		d.requireView(2, nil, []uint64{1, 2})
+		require.Less(t, d.view.Memtables[0].Capacity(), 16<<10, "reserved space is no reason for a large memtable")
+
+		fsys.Read.Store(0)
+		for range 100 {
+			d.mustRefresh()
+		}
+		require.LessOrEqual(t, fsys.Read.Load(), int64(100*7))
+
+		d.write(10, 3)
+		d.newLog(11)
+		d.mustRefresh()
+		d.requireView(3, nil, []uint64{1, 2, 3})
+		fsys.Zeros.Store(0) // the writer has cut the log
+		d.mustRefresh()
+		d.write(11, 4)
+		fsys.Zeros.Store(reserved)
+		d.mustRefresh()
+		d.requireView(4, nil, []uint64{1, 2, 3, 4})
+		d.apply(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{d.added(20, 3)}})
+		d.write(11, 5)
+		d.mustRefresh()
+		d.requireView(5, []uint64{20}, []uint64{4, 5})
+	})
+}
