@@ -21,7 +21,11 @@ func (r *Reader) lookAhead(off int64) (finding, error) {
 		if err := r.load(off); err != nil {
 			return found, err
 		}
-		r.searchBlock(int(off-r.block.off), &found)
+		if at := int(off - r.block.off); at == 0 && len(r.block.data) == blockSize && allZero(r.block.data) {
+			found.zeroSector, r.asm.open = true, false
+		} else {
+			r.searchBlock(at, &found)
+		}
 		off = blockEnd(off)
 	}
 	return found, nil

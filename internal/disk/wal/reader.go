@@ -161,6 +161,23 @@ func (r *Reader) Ahead() int64 {
 // before the first record.
 func (r *Reader) Offset() int64 { return r.offset }
 
+// FindAppended is for a Live log that has grown and at whose end Next has returned io.EOF. It reports whether a complete
+// record follows a header that is not there, and Skip leads to it: LevelDB with reuse_logs appends so, behind the space
+// that a killed SieveDB has reserved. It reads all that follows. The caller checks that the record continues the log
+// without a gap.
+func (r *Reader) FindAppended() (bool, error) {
+	if !r.o.Live || r.err != io.EOF || r.tail.Kind != TailClean {
+		return false, nil
+	}
+	r.block.off = -1
+	found, err := r.lookAhead(min(skipTrailer(r.end), r.size))
+	if err == io.ErrUnexpectedEOF { // the writer has cut it
+		return false, nil
+	}
+	r.tail.Resume = found.at
+	return found.at >= 0, err
+}
+
 // Split reports whether the last returned record was divided before the end of a block. Only
 // Writer.BufferSplit divides records there.
 func (r *Reader) Split() bool { return r.split }

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 
@@ -301,11 +302,13 @@ func IsBlank(r io.ReaderAt, size int64) (bool, error) {
 	return true, nil
 }
 
+var zeroBlock [blockSize]byte
+
 func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
+	for ; len(b) > blockSize; b = b[blockSize:] {
+		if !bytes.Equal(b[:blockSize], zeroBlock[:]) {
 			return false
 		}
 	}
-	return true
+	return bytes.Equal(b, zeroBlock[:len(b)])
 }

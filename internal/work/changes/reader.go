@@ -56,6 +56,7 @@ type Reader struct {
 	file   vfs.File
 	log    *wal.Reader
 	size   int64
+	looked int64 // the size up to which appended has looked
 	change Change
 }
 
@@ -246,9 +247,8 @@ func (r *Reader) openSegment(s *segment) (err error) {
 		r.file = nil
 		return err
 	}
-	r.log, r.size, r.read = wal.NewReader(r.file, 0, wal.ReaderOptions{Last: true, Live: true}), 0, 0
-	r.log.Continue(r.src.hintFor(s.path, r.position), 0)
-	r.seg = s
+	r.beginLog(r.src.hintFor(s.path, r.position))
+	r.seg, r.read, r.looked = s, 0, 0
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (r *Reader) record() (*Change, error) {
 				continue
 			}
 			if r.seg.logged == unknown {
-				return nil, nil
+				return r.appended(size)
 			}
 			err = base.Corruptf("log", r.log.End(), "it ends with number %d, but it had records up to %d", r.position, r.seg.logged)
 			return nil, base.InFile(err, r.seg.path, -1)
@@ -281,6 +281,42 @@ func (r *Reader) record() (*Change, error) {
 		}
 	}
 	return nil, nil
+}
+
+// appended returns the next change if another program has appended it behind the space that a killed writer has
+// reserved; see wal.Reader.FindAppended. size is that of the log, which is at its end.
+func (r *Reader) appended(size int64) (*Change, error) {
+	if size <= r.looked {
+		return nil, nil
+	}
+	r.looked = size
+	end, next := r.log.End(), r.read+1
+	if r.read == 0 {
+		next = r.position + 1
+	}
+	found, err := r.log.FindAppended()
+	if err != nil {
+		return nil, base.InFile(err, r.seg.path, -1)
+	}
+	if !found {
+		return nil, nil
+	}
+	r.log.Skip()
+	record, err := r.log.Next()
+	if err == nil {
+		if b, err := batch.NewReader(record); err == nil && b.Seq == next {
+			c, err := r.take(record)
+			return c, base.InFile(err, r.seg.path, r.log.Offset())
+		}
+	}
+	r.beginLog(end)
+	return nil, nil
+}
+
+// beginLog makes reading continue at an offset of the open log.
+func (r *Reader) beginLog(off int64) {
+	r.log, r.size = wal.NewReader(r.file, 0, wal.ReaderOptions{Last: true, Live: true}), 0
+	r.log.Continue(off, 0)
 }
 
 // take returns a record as a change. It returns nil if the record is empty, before the position, or of a failed write.

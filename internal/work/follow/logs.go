@@ -28,6 +28,8 @@ type logTail struct {
 	file vfs.File // open, so that it can be read after its removal
 	log  *wal.Reader
 	last uint64 // the last operation that was read from it, 0 for none
+	// looked is the size up to which appended has looked.
+	looked int64
 	// mems are the entries that were read, the oldest first. Readers have the first published ones.
 	mems      []*memtable.Memtable
 	published int
@@ -112,7 +114,9 @@ func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) er
 			before := l.log.End()
 			record, err := l.log.Next()
 			if err == io.EOF {
-				break
+				if record, err = l.appended(size, max(last, r.LastSeq)+1); record == nil && err == nil {
+					break
+				}
 			}
 			if err == nil {
 				err = f.add(l, record, max(last, r.LastSeq), last, apart)
@@ -125,6 +129,32 @@ func (f *Follower) readLogs(r *manifest.Reading, logs []*logTail, apart bool) er
 		}
 	}
 	return nil
+}
+
+// appended returns the record with the number next if another program has appended it behind the space that a killed
+// writer has reserved; see wal.Reader.FindAppended. Otherwise it returns nil. size is that of the log, which is at its
+// end.
+func (l *logTail) appended(size int64, next uint64) ([]byte, error) {
+	if size <= l.looked {
+		return nil, nil
+	}
+	l.looked = size
+	end := l.log.End()
+	if found, err := l.log.FindAppended(); !found || err != nil {
+		return nil, err
+	}
+	l.log.Skip()
+	record, err := l.log.Next()
+	if err == nil {
+		if b, err := batch.NewReader(record); err == nil && b.Seq == next {
+			return record, nil
+		}
+	}
+	l.rewind(end)
+	if err == io.EOF {
+		err = nil
+	}
+	return nil, err
 }
 
 // add adds a record of a log to its memtables. known is the last operation that the version or a log has, last the last
