@@ -183,14 +183,14 @@ func (a *app) stats(args []string) error {
 	})
 }
 
-// printOpening prints how a database opened.
+// printOpening prints how a database opened. Space that the log of an open database has reserved does not count.
 func (a *app) printOpening(last uint64, r *db.OpenReport, usage db.DiskUsage) {
 	manifest := r.Manifest
 	if r.ManifestBytesDropped > 0 {
 		manifest += fmt.Sprintf(" (%d bytes of a torn last edit dropped)", r.ManifestBytesDropped)
 	}
 	pairs := []any{"last sequence", last, "manifest", manifest, "closed cleanly", yesNo(r.ClosedCleanly),
-		"log bytes", size(usage.Logs), "total bytes", size(usage.Total)}
+		"log bytes", size(usage.Logs - usage.LogsReserved), "total bytes", size(usage.Total - usage.LogsReserved)}
 	if r.MissingLog != "" {
 		pairs = append(pairs, "missing log", a.out.style(styleFault, r.MissingLog))
 	}

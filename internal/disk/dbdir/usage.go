@@ -61,7 +61,10 @@ func field(u *report.DiskUsage, name string, listed func(table uint64) bool) *ui
 	return &u.Other
 }
 
-// reservedIn returns how many bytes at the end of a log are zeros. A log that is removed or cut meanwhile has none.
+// minReserved is how many zeros at the end of a log count as reserved: a record may end with some.
+const minReserved = 4 << 10
+
+// reservedIn returns how many bytes at the end of a log are reserved. A log that is removed or cut meanwhile has none.
 func reservedIn(fsys vfs.FS, path string, size uint64) (uint64, error) {
 	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +81,10 @@ func reservedIn(fsys vfs.FS, path string, size uint64) (uint64, error) {
 	case err != nil:
 		return 0, errors.Wrapf(err, "sievedb: DiskUsage: reading %s", path)
 	}
-	return size - uint64(used), nil
+	if reserved := size - uint64(used); reserved >= minReserved {
+		return reserved, nil
+	}
+	return 0, nil
 }
 
 // sizeOf adds up the sizes of the files in a directory.

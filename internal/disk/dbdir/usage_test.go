@@ -25,7 +25,6 @@ func directory(t *testing.T) *vfs.Mem {
 	} {
 		fixture.WriteFile(t, mem, filepath.Join("db", name), make([]byte, 1<<i))
 	}
-	fixture.ChangeFile(t, mem, filepath.Join("db", "000004.log"), func(data []byte) { data[4] = 1 }) // three bytes are reserved
 	return mem
 }
 
@@ -35,9 +34,22 @@ func TestMeasureSortsFilesByWhatTheyAreFor(t *testing.T) {
 	u, err := Measure(directory(t), "db", listed)
 	require.NoError(t, err)
 	require.Equal(t, report.DiskUsage{
-		Tables: 1<<0 + 1<<2, UnlistedTables: 1<<1 + 1<<9, Logs: 1 << 3, LogsReserved: 1<<3 - 5, Manifest: 1 << 4, Lost: 1<<11 + 1<<12, Changes: 1 << 13,
+		Tables: 1<<0 + 1<<2, UnlistedTables: 1<<1 + 1<<9, Logs: 1 << 3, Manifest: 1 << 4, Lost: 1<<11 + 1<<12, Changes: 1 << 13,
 		Other: 1<<5 + 1<<6 + 1<<7 + 1<<8 + 1<<10, Total: 1<<14 - 1,
 	}, u)
+}
+
+// An open database reserves space behind the records of its log. A few zeros are the end of a record.
+func TestMeasureTellsReservedSpaceFromRecords(t *testing.T) {
+	mem := directory(t)
+	for zeros, reserved := range map[int]uint64{10: 0, 64 << 10: 64 << 10} {
+		fixture.WriteFile(t, mem, filepath.Join("db", "000004.log"), append([]byte("records"), make([]byte, zeros)...))
+		u, err := Measure(mem, "db", listed)
+		require.NoError(t, err)
+		require.EqualValues(t, 7+zeros, u.Logs)
+		require.Equal(t, reserved, u.LogsReserved)
+		require.EqualValues(t, 1<<14-1-8+7+zeros, u.Total)
+	}
 }
 
 // A file that goes between the listing and the question for its size does not count; any other error is

@@ -43,36 +43,14 @@
 // missing. And if one changed bit explains the bytes that do not decode, it is damage even if a
 // value full of zeros is there, unless that bit would be the only one of its sector.
 //
-// The third row is about logs that are appended through memory (vfs.LogFile). The header of a record
-// is stored after its other bytes, even those of its later chunks. So a killed process leaves whole
-// records, then perhaps seven zeros with any part of one record behind them, then zeros. If that part
-// contains a copy of a record, it is found, but nothing has changed since it was written. After a
-// power cut the device may have the page of the header as it was before, and later pages as they were
-// at the end. If the header is in two sectors, it is enough that its part in one of them is zeros.
+// The third row is about logs that are appended through memory (vfs.LogFile): the header of a record is
+// stored last, so a killed process may leave seven zeros with any part of one record behind them, which
+// may contain a copy of another. A power cut may leave the sector of the header, or of a part, as before.
 //
 // In a log that is not the newest, every tail but a clean one is corruption: its writer synced it
 // before it began the next. ReaderOptions.AllowTornEnd accepts a cut there, for logs of writers
 // that do not sync at that point, and for a MANIFEST. A caller that knows that there was no crash
 // leaves ReaderOptions.Last unset for the newest log too.
-//
-// # Logs that grow
-//
-// ReaderOptions.Live is for a log to which a writer, often in another process, appends meanwhile. If
-// the writer appends through memory, the length of the file says nothing: zeros follow the last
-// record, and records replace them. The order of the writer's stores makes reading safe: a header
-// that is there covers bytes that are there. So
-//
-//   - if the last byte of a header, its kind, is zero, the record is not there yet. That is the end for
-//     now, even if its later chunks can be read. Nothing behind it is read, however long the zeros are;
-//   - the header of the first record of a block is read first, by a call of its own. Of a later
-//     record, the header may be read after the writer has stored it, and the bytes behind it, on a
-//     machine that reorders loads, before. Then the checksum is wrong. So whatever does not decode is
-//     read once more, with its header first, and only then judged as above;
-//   - a file that is shorter than its size was cut by its writer, which had finished the log. Its end
-//     is where the read ended.
-//
-// An end of a Live log is therefore not final: Continue looks again. If the writer was killed, what it
-// was writing stays the end until the database is opened.
 //
 // # The cost of the look-ahead
 //

@@ -25,7 +25,7 @@ type ReaderOptions struct {
 	// Live says that a program may be appending to the log now, perhaps through memory: the file is then longer than
 	// its records, and a header appears after the bytes that it covers. A header that is not there yet is the end for
 	// now, whatever follows it, and costs one short read, however many zeros there are. Continue looks again. Bytes that
-	// do not decode are read once more before they are judged. See "Logs that grow" in the package comment.
+	// do not decode are read once more before they are judged. See live.go.
 	Live bool
 	// Plausible reports whether a complete record with a valid checksum, which the look-ahead
 	// found after bytes that do not decode, can be a later record of this log. A value may
@@ -131,52 +131,12 @@ func (r *Reader) next() ([]byte, error) {
 	return record, nil
 }
 
-// wasCut is called when a read has found less than the size. If the log is Live, its writer has finished it and removed
-// the zeros behind its last record: the reader then continues with what is left.
-func (r *Reader) wasCut() bool {
-	if !r.o.Live || r.short < r.end || r.short >= r.size {
-		return false
-	}
-	r.pos, r.size, r.block.off = r.end, r.short, -1
-	return true
-}
-
 // End returns the position in bytes after the last good record.
 func (r *Reader) End() int64 { return r.end }
-
-// Ahead estimates how many bytes of records follow End: the rest of the file, or less if the block that was read last
-// ends with zeros, as the last one of a log does whose space was reserved.
-func (r *Reader) Ahead() int64 {
-	if r.block.off < 0 || r.end < r.block.off {
-		return r.size - r.end
-	}
-	used := r.block.off + int64(usedLen(r.block.data))
-	if used == r.block.off+blockSize {
-		return r.size - r.end
-	}
-	return max(0, used-r.end)
-}
 
 // Offset returns the position in bytes at which the last returned record begins. It is undefined
 // before the first record.
 func (r *Reader) Offset() int64 { return r.offset }
-
-// FindAppended is for a Live log that has grown and at whose end Next has returned io.EOF. It reports whether a complete
-// record follows a header that is not there, and Skip leads to it: LevelDB with reuse_logs appends so, behind the space
-// that a killed SieveDB has reserved. It reads all that follows. The caller checks that the record continues the log
-// without a gap.
-func (r *Reader) FindAppended() (bool, error) {
-	if !r.o.Live || r.err != io.EOF || r.tail.Kind != TailClean {
-		return false, nil
-	}
-	r.block.off = -1
-	found, err := r.lookAhead(min(skipTrailer(r.end), r.size))
-	if err == io.ErrUnexpectedEOF { // the writer has cut it
-		return false, nil
-	}
-	r.tail.Resume = found.at
-	return found.at >= 0, err
-}
 
 // Split reports whether the last returned record was divided before the end of a block. Only
 // Writer.BufferSplit divides records there.
@@ -286,27 +246,6 @@ func (r *Reader) chunkAt(off int64) (c chunk, bad *fault, err error) {
 		return c, bad, nil
 	}
 	return r.block.chunk(at, n), nil, nil
-}
-
-// pendingAt is for a chunk whose block is not in memory. If the log is Live, it reads the header alone and returns a
-// fault if that is not there yet. So zeros cost no more than that. And the block is read after the header, by another
-// call: of a chunk whose header was seen, the bytes that it covers were stored before, so they are read.
-func (r *Reader) pendingAt(off int64) (*fault, error) {
-	if !r.o.Live || off-off%blockSize == r.block.off || r.size-off < headerSize {
-		return nil, nil
-	}
-	var head [headerSize]byte
-	if err := r.readFull(head[:], off); err != nil {
-		return nil, err
-	}
-	if head[headerSize-1] == kindZero {
-		return notYet(off), nil
-	}
-	return nil, nil
-}
-
-func notYet(off int64) *fault {
-	return &fault{at: off, pending: true, why: "the header of a chunk is not written yet"}
 }
 
 // assembly joins chunks to records. Its buffer is reused for each record of more than one chunk,

@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,9 +31,7 @@ func (s *session) reopened() bool {
 func (s *session) tearLog() {
 	s.t.Helper()
 	log := newest(s.t, s.dir, "*.log")
-	data, err := os.ReadFile(log)
-	require.NoError(s.t, err)
-	require.NoError(s.t, os.Truncate(log, int64(len(bytes.TrimRight(data, "\x00")))-2))
+	require.NoError(s.t, os.Truncate(log, recordsOf(s.t, log)-2))
 }
 
 // forEachOther runs a test with each other engine, and with LevelDB once more as

@@ -47,9 +47,18 @@ func killedInWrite(t *testing.T, value []byte) (dir string, model *Model) {
 // logOf returns the records of the newest log, without reserved space. Their last byte is not zero.
 func logOf(t *testing.T, dir string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(newest(t, dir, "*.log"))
+	log := newest(t, dir, "*.log")
+	data, err := os.ReadFile(log)
 	require.NoError(t, err)
-	return bytes.TrimRight(data, "\x00")
+	return data[:recordsOf(t, log)]
+}
+
+// recordsOf returns how many bytes of a log are records. Their last byte is not zero.
+func recordsOf(t *testing.T, log string) int64 {
+	t.Helper()
+	data, err := os.ReadFile(log)
+	require.NoError(t, err)
+	return int64(len(bytes.TrimRight(data, "\x00")))
 }
 
 // What each engine says about a log of a SieveDB that was killed: "" if it opens the database and reads all that was
