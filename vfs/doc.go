@@ -23,11 +23,15 @@
 // whose bytes were synced but whose name was not is lost. A name can be durable without the
 // bytes: the file then exists but is short or empty.
 //
-// Nothing else changes the disk. There is no truncation, no write at an offset, and no
-// opening for appending, because the store never writes into a file that already exists. A
-// File may implement EarlyWriter, Sharer and CacheFollower. A wrapper that hides them is
-// correct: all bytes then go through Write, and the table above still holds. Bytes shared by
-// a Sharer count as written.
+// Almost nothing else changes the disk. There is no write at an offset and no opening for
+// appending, because the store never writes into a file that already exists. The only
+// truncation is that of a LogFile, which may have zeros after its bytes while it is open: Cut
+// and Close remove them, durably after the next File.Sync. Until then, and after a power cut,
+// such a file ends with zeros, and it may have zeros in any pages written since the last Sync.
+//
+// A File may implement EarlyWriter, Sharer, CacheFollower and LogFile. A wrapper that hides
+// them is correct: all bytes then go through Write, and the table above still holds. Bytes
+// shared by a Sharer count as written.
 //
 // # Names and errors
 //

@@ -1,9 +1,13 @@
 package vfs
 
 import (
+	"encoding/binary"
 	"io"
+	"io/fs"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -11,26 +15,34 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// The file systems on which a store to a mapped page cannot fail for lack of space once fallocate has reserved it, by
-// the magic numbers of statfs(2). On those that copy on write (Btrfs, ZFS), on network file systems, FUSE and overlays
-// of any of them, reserved space is no promise.
+// The file systems on which a store to a mapped page cannot fail for lack of space after fallocate has reserved it, by
+// the magic numbers of statfs(2). On those that copy on write (Btrfs, ZFS, F2FS), on network file systems, FUSE and
+// overlays of any of them, reserved space is no promise.
 const (
 	magicExt4  = 0xEF53 // and ext2 and ext3, which refuse fallocate
 	magicXFS   = 0x58465342
 	magicTmpfs = 0x01021994
 )
 
-// The steps in which a log is reserved. They double, so that a store that writes little uses little.
+// A log is reserved in steps, in bytes. They double, so that a store that writes little uses little.
 const (
 	minReserve = 64 << 10
 	maxReserve = 4 << 20
 )
 
-// errCut is the error of a Write after Cut.
-var errCut = errors.Sentinel("the log was cut: it takes no more bytes")
+// headStore is the number of bytes that storeHeadLast stores last: the head and the byte after it.
+const headStore = 8
 
-// errLogFault is the error of a Write to a page that the kernel cannot provide.
-var errLogFault = errors.Sentinel("the mapped log cannot be written: another program has cut it, or the device fails")
+var (
+	// errLogCut is the error of a Write after Cut.
+	errLogCut = errors.Sentinel("the log was cut: it accepts no more bytes")
+
+	// errLogFault is the error of a Write to a page that the kernel cannot provide.
+	errLogFault = errors.Sentinel("the mapped log cannot be written: another program truncated it, or the device failed")
+
+	// errLogShort is the error if the file has lost bytes that were written.
+	errLogShort = errors.Sentinel("the log is shorter than what was written to it: another program truncated it")
+)
 
 // CreateLog implements LogCreator.
 func (o osFS) CreateLog(name string) (File, error) {
@@ -38,22 +50,17 @@ func (o osFS) CreateLog(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain := f.(*osFile)
-	if !keepsReserved(plain.f) {
-		return plain, nil
+	file := f.(*osFile)
+	if !keepsReserved(file.f) {
+		return file, nil
 	}
-	return &mappedLog{osFile: plain}, nil
+	return &mappedLog{file: file, step: minReserve}, nil
 }
 
 // keepsReserved reports whether f is on a file system of the list.
 func keepsReserved(f *os.File) bool {
 	var s syscall.Statfs_t
-	var statErr error
-	conn, err := f.SyscallConn()
-	if err == nil {
-		err = conn.Control(func(fd uintptr) { statErr = syscall.Fstatfs(int(fd), &s) })
-	}
-	if err != nil || statErr != nil {
+	if err := onDescriptor(f, func(fd int) error { return syscall.Fstatfs(fd, &s) }); err != nil {
 		return false
 	}
 	switch uint32(s.Type) {
@@ -63,16 +70,46 @@ func keepsReserved(f *os.File) bool {
 	return false
 }
 
+// onDescriptor calls f with the descriptor of file, again if a signal interrupts it. It returns fs.ErrClosed after Close.
+func onDescriptor(file *os.File, f func(fd int) error) error {
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var callErr error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if callErr = f(int(fd)); callErr != syscall.EINTR {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return fs.ErrClosed
+	}
+	return callErr
+}
+
 // mappedLog is a LogFile that copies into the page cache. Its space is reserved before it is mapped: otherwise a full
-// disk would end the process with SIGBUS. A fault that comes all the same, because the device fails or somebody cuts
-// the file, is an error of Write.
+// disk would end the process with SIGBUS. A fault that happens all the same, because the device fails or another program
+// truncates the file, is an error of Write.
+//
+// What cannot be reserved or mapped, because the file system, a limit of the process (RLIMIT_FSIZE, RLIMIT_AS) or a
+// security policy refuses it, is appended by write(2) from then on. Write then returns the error that it would return
+// without a mapping, if any.
+//
+// A child process does not inherit the mapping: exec removes it.
 type mappedLog struct {
-	*osFile
-	size     atomic.Int64 // bytes written
-	reserved int64        // length of the file
-	window   []byte       // maps the file's bytes from windowAt to reserved
+	file *osFile
+	size atomic.Int64 // bytes written
+
+	mu       sync.Mutex // guards what follows, and keeps the window mapped during a Write
+	reserved int64      // the file is reserved up to here, and as long
+	step     int64      // how much to reserve next
+	window   []byte     // maps the file's bytes from windowAt to reserved
 	windowAt int64
-	plain    bool  // the file system cannot reserve: Write is write(2)
+	plain    bool // Write is write(2), and the file has no reserved space
+	closed   bool
 	err      error // no more Writes
 }
 
@@ -80,94 +117,123 @@ var _ LogFile = (*mappedLog)(nil)
 
 // Size implements File.
 func (m *mappedLog) Size() (int64, error) {
-	if _, err := m.osFile.Size(); err != nil { // of a closed file
+	if _, err := m.file.Size(); err != nil { // closed
 		return 0, err
 	}
 	return m.size.Load(), nil
 }
 
-// ReadAt implements File.
+// ReadAt implements File. What was stored in the mapping is read from the same page cache.
 func (m *mappedLog) ReadAt(p []byte, off int64) (int, error) {
-	left := m.size.Load() - off
-	if off < 0 || left >= int64(len(p)) {
-		return m.osFile.ReadAt(p, off)
-	}
-	n, err := m.osFile.ReadAt(p[:max(left, 0)], off)
-	if err == nil {
-		err = io.EOF
+	written := m.size.Load() - off
+	n, err := m.file.ReadAt(p, off)
+	if int64(n) > written && n > 0 {
+		return int(max(written, 0)), io.EOF
 	}
 	return n, err
 }
 
 // Write implements File.
 func (m *mappedLog) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.err != nil {
 		return 0, m.err
-	}
-	size := m.size.Load()
-	if err := m.reserve(size + int64(len(p))); err != nil {
-		return 0, err
-	}
-	if m.plain {
-		n, err := m.osFile.Write(p)
-		m.size.Add(int64(n))
-		return n, err
 	}
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if err := storeHeadLast(m.window[size-m.windowAt:][:len(p)], p); err != nil {
-		m.err = pathError("write", m.f.Name(), err)
+	size := m.size.Load()
+	n := max(len(p), headStore)
+	if end := size + int64(n); end > m.reserved && !m.plain {
+		if err := m.reserve(end); err != nil {
+			return 0, err
+		}
+	}
+	if m.plain {
+		n, err := m.file.Write(p)
+		m.size.Store(size + int64(n))
+		return n, err
+	}
+	dst := m.window[size-m.windowAt:][:n]
+	if fault := storeHeadLast(dst, p); fault != nil {
+		m.err = m.failed("write", errLogFault)
+		if !isFaultIn(dst, fault) {
+			panic(fault)
+		}
 		return 0, m.err
 	}
-	m.size.Add(int64(len(p)))
+	m.size.Store(size + int64(len(p)))
 	return len(p), nil
 }
 
-// reserve makes sure that the file is reserved and mapped up to end.
+func (m *mappedLog) failed(op string, err error) error { return pathError(op, m.file.f.Name(), err) }
+
+// reserve reserves and maps the file up to end at least, or leaves it to write(2).
 func (m *mappedLog) reserve(end int64) error {
-	if end <= m.reserved || m.plain {
-		return nil
+	if err := m.checkLength(m.reserved); err != nil { // otherwise fallocate would fill the gap with zeros
+		m.err = m.failed("write", err)
+		return m.err
 	}
-	from := m.reserved
-	step := min(max(from, minReserve), maxReserve)
-	err := m.allocate(from, max(step, end-from))
-	if err == syscall.ENOSPC && end-from < step { // the least that is needed
-		err = m.allocate(from, end-from)
+	page := int64(os.Getpagesize())
+	need := (end - m.reserved + page - 1) / page * page
+	err := m.allocate(max(m.step, need))
+	if isFull(err) && need < m.step {
+		m.step = minReserve
+		err = m.allocate(need)
 	}
 	switch {
-	case from == 0 && (err == syscall.EOPNOTSUPP || err == syscall.ENOSYS):
-		m.plain = true
-		return nil
-	case err != nil:
-		return pathError("reserve space for", m.f.Name(), err)
+	case err == nil:
+		m.step = min(2*m.step, maxReserve)
+		err = m.remap()
+	case isFull(err):
+		return m.failed("reserve space for", err)
+	case err == syscall.EIO:
+		m.err = m.failed("reserve space for", err)
+		return m.err
 	}
-	return m.remap()
+	if err != nil {
+		m.err = m.usePlain()
+	}
+	return m.err
 }
 
-// allocate reserves n bytes from off on, rounded up to whole pages, and makes the file as long.
-func (m *mappedLog) allocate(off, n int64) error {
-	page := int64(os.Getpagesize())
-	n = (n + page - 1) / page * page
-	conn, err := m.f.SyscallConn()
+func isFull(err error) bool { return err == syscall.ENOSPC || err == syscall.EDQUOT }
+
+// allocate reserves the next n bytes, whole pages, and makes the file longer by them. After an error it keeps none: ext4
+// may have reserved some of them, which a full disk needs for something else.
+func (m *mappedLog) allocate(n int64) error {
+	err := onDescriptor(m.file.f, func(fd int) error { return syscall.Fallocate(fd, 0, m.reserved, n) })
 	if err != nil {
+		_ = m.shorten(m.reserved)
 		return err
 	}
-	var callErr error
-	err = conn.Control(func(fd uintptr) {
-		for {
-			if callErr = syscall.Fallocate(int(fd), 0, off, n); callErr != syscall.EINTR {
-				return
-			}
-		}
-	})
-	if err == nil {
-		err = callErr
-	}
-	if err == nil {
-		m.reserved = off + n
+	m.reserved += n
+	return nil
+}
+
+// checkLength returns an error if the file is shorter than want.
+func (m *mappedLog) checkLength(want int64) error {
+	length, err := m.file.Size()
+	if err == nil && length < want {
+		err = errLogShort
 	}
 	return err
+}
+
+// shorten makes the file end at the given length. It never makes the file longer: the zeros would hide that it has lost
+// bytes.
+func (m *mappedLog) shorten(end int64) error {
+	length, err := m.file.Size()
+	switch {
+	case err != nil:
+		return err
+	case length < end:
+		return errLogShort
+	case length == end:
+		return nil
+	}
+	return m.file.f.Truncate(end)
 }
 
 // remap maps the file from the page of the next byte to the end of what is reserved.
@@ -176,24 +242,11 @@ func (m *mappedLog) remap() error {
 		return err
 	}
 	size := m.size.Load()
-	at := size - size%int64(os.Getpagesize())
-	conn, err := m.f.SyscallConn()
-	if err != nil {
+	m.windowAt = size - size%int64(os.Getpagesize())
+	return onDescriptor(m.file.f, func(fd int) (err error) {
+		m.window, err = syscall.Mmap(fd, m.windowAt, int(m.reserved-m.windowAt), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 		return err
-	}
-	var callErr error
-	err = conn.Control(func(fd uintptr) {
-		m.window, callErr = syscall.Mmap(int(fd), at, int(m.reserved-at), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	})
-	if err == nil {
-		err = callErr
-	}
-	if err != nil {
-		m.err = pathError("map", m.f.Name(), err)
-		return m.err
-	}
-	m.windowAt = at
-	return nil
 }
 
 func (m *mappedLog) unmap() error {
@@ -202,57 +255,131 @@ func (m *mappedLog) unmap() error {
 	}
 	err := syscall.Munmap(m.window)
 	m.window = nil
+	return err
+}
+
+// usePlain gives up the mapping and what is reserved: Write becomes write(2).
+func (m *mappedLog) usePlain() error {
+	m.plain = true
+	err := m.giveBack()
+	if err == nil {
+		_, err = m.file.f.Seek(m.size.Load(), io.SeekStart)
+	}
 	if err != nil {
-		return pathError("unmap", m.f.Name(), err)
+		return m.failed("write", err)
 	}
 	return nil
 }
 
-// Sync implements File. The length of the file rarely changes, so fdatasync has no metadata to write.
-func (m *mappedLog) Sync() error { return renamed("sync", syncData(m.f)) }
-
-// Cut implements LogFile.
-func (m *mappedLog) Cut() error {
-	if m.err == nil {
-		m.err = pathError("write", m.f.Name(), errCut)
-	}
+// giveBack unmaps the file and makes it end after the bytes written.
+func (m *mappedLog) giveBack() error {
 	err := m.unmap()
-	if size := m.size.Load(); m.reserved > size {
-		if terr := m.f.Truncate(size); terr != nil {
-			return errors.Join(err, renamed("cut", terr))
-		}
-		m.reserved = size
+	if m.reserved > 0 {
+		err = errors.Join(err, m.shorten(m.size.Load()))
+		m.reserved = 0
 	}
 	return err
 }
 
-// Close implements File.
-func (m *mappedLog) Close() error { return errors.Join(m.Cut(), m.osFile.Close()) }
-
-// storeHeadLast copies src to dst, which is as long and mapped, and the last byte of the head after all others. It
-// returns an error if the memory cannot be written.
-func storeHeadLast(dst, src []byte) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if value := recover(); value != nil {
-			if _, ok := value.(interface{ Addr() uintptr }); !ok {
-				panic(value)
-			}
-			err = errLogFault
-		}
-	}()
-	head := min(LogHead, len(src))
-	copy(dst[head:], src[head:])
-	copy(dst[:head-1], src[:head-1])
-	storeByte(&dst[head-1], src[head-1])
+// Sync implements File. The length of the file rarely changes, so fdatasync has no metadata to write. That the file has
+// all bytes is checked because a store after the end of a file that another program truncated succeeds if it is in the
+// last page.
+func (m *mappedLog) Sync() error {
+	size := m.size.Load()
+	err := onDescriptor(m.file.f, syscall.Fdatasync)
+	if err == nil {
+		err = m.checkLength(size)
+	}
+	if err != nil {
+		return m.failed("sync", err)
+	}
 	return nil
 }
 
-// storeByte stores b at p after all stores before it, also as other processors see it. p is in a page of its own
-// alignment: the aligned word around it is in the same page.
-func storeByte(p *byte, b byte) {
-	word := (*[4]byte)(unsafe.Pointer(uintptr(unsafe.Pointer(p)) &^ 3))
-	value := *word
-	value[uintptr(unsafe.Pointer(p))&3] = b
-	atomic.StoreUint32((*uint32)(unsafe.Pointer(word)), *(*uint32)(unsafe.Pointer(&value)))
+// Cut implements LogFile.
+func (m *mappedLog) Cut() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cut()
+}
+
+func (m *mappedLog) cut() error {
+	if m.closed {
+		return m.failed("cut", fs.ErrClosed)
+	}
+	if m.err == nil {
+		m.err = m.failed("write", errLogCut)
+	}
+	if err := m.giveBack(); err != nil {
+		return m.failed("cut", err)
+	}
+	return nil
+}
+
+// Close implements File.
+func (m *mappedLog) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return m.failed("close", fs.ErrClosed)
+	}
+	err := m.cut()
+	m.closed, m.err = true, m.failed("write", fs.ErrClosed)
+	return errors.Join(err, m.file.Close())
+}
+
+// storeHeadLast copies src to the beginning of dst, which is mapped, zero, and at least headStore bytes long. It stores
+// the first headStore bytes after all others. If the memory cannot be written, or src cannot be read, it returns the
+// value of the panic.
+func storeHeadLast(dst, src []byte) (fault any) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { fault = recover() }()
+	storeBody(dst, src)
+	storeFence()
+	storeHead(dst, src)
+	return nil
+}
+
+// storeBody stores what follows the head.
+func storeBody(dst, src []byte) {
+	if len(src) > headStore {
+		copy(dst[headStore:], src[headStore:])
+	}
+	dst[0] = 0 // as it was: if the head is in two pages, both can be written now, and storing it does not stop between them
+}
+
+// storeFence makes other processors see the stores before it before those after it, and keeps the compiler from moving
+// any across. An amd64 processor keeps stores in their order. On others, a store with release order and a load with
+// acquire order after it are a barrier (Arm's manual calls that barrier-ordered-before).
+func storeFence() {
+	var word atomic.Uint32
+	if runtime.GOARCH != "amd64" {
+		word.Store(0)
+	}
+	word.Load()
+}
+
+// storeHead stores the first headStore bytes. On amd64, arm64 and the other 64-bit machines that allow unaligned access
+// it is one instruction, and a signal is handled before or after it. Where it is several, or where the processor may be
+// interrupted within it (Arm permits that if it crosses 16 bytes), a process that is killed just then leaves a part of
+// the head, and the checksum in it shows that.
+//
+// The bytes after a src that is shorter are still zero.
+func storeHead(dst, src []byte) {
+	var first [headStore]byte
+	if len(src) < headStore {
+		copy(first[:], src)
+		src = first[:]
+	}
+	binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(src))
+}
+
+// isFaultIn reports whether the value of a panic is that of a fault in mem. A fault in the caller's bytes is the caller's.
+func isFaultIn(mem []byte, value any) bool {
+	fault, ok := value.(interface{ Addr() uintptr })
+	if !ok {
+		return false
+	}
+	begin := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	return fault.Addr()-begin < uintptr(len(mem))
 }

@@ -2,22 +2,53 @@ package vfs
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 func newMappedLog(t testing.TB) (m *mappedLog, path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "log")
+	return mappedLogIn(t, t.TempDir())
+}
+
+func mappedLogIn(t testing.TB, dir string) (m *mappedLog, path string) {
+	t.Helper()
+	path = filepath.Join(dir, "log")
 	f, err := CreateLog(OS, path)
 	require.NoError(t, err)
 	m, ok := f.(*mappedLog)
-	require.True(t, ok, "the file system of the temporary directory is not one of those that keep what they reserve")
+	if !ok {
+		_ = f.Close()
+		t.Skip("NO MAPPED LOG: the file system of the temporary directory is not one of those that keep what they reserve")
+	}
 	t.Cleanup(func() { _ = m.Close() })
 	return m, path
+}
+
+func appendTo(t testing.TB, f File, n int, b byte) {
+	t.Helper()
+	got, err := f.Write(bytes.Repeat([]byte{b}, n))
+	require.NoError(t, err)
+	require.Equal(t, n, got)
+}
+
+func lengthOf(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
 }
 
 func TestAMappedLogHasWhatWasWrittenAndThenZeros(t *testing.T) {
@@ -34,6 +65,7 @@ func TestAMappedLogHasWhatWasWrittenAndThenZeros(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(got, want))
 	require.Empty(t, bytes.TrimRight(got[len(want):], "\x00"))
+	require.False(t, m.plain)
 	require.NoError(t, m.Sync())
 	require.NoError(t, m.Close())
 	got, err = os.ReadFile(path)
@@ -41,15 +73,286 @@ func TestAMappedLogHasWhatWasWrittenAndThenZeros(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestAMappedLogThatWasCutIsAnError(t *testing.T) {
+func TestAMappedLogShowsOnlyWhatWasWritten(t *testing.T) {
 	m, path := newMappedLog(t)
-	_, err := m.Write([]byte("a"))
+	appendTo(t, m, 10, 'a')
+	size, err := m.Size()
 	require.NoError(t, err)
-	require.NoError(t, os.Truncate(path, 0))
-	_, err = m.Write(make([]byte, 100))
-	require.ErrorIs(t, err, errLogFault)
-	_, err = m.Write([]byte("b"))
-	require.ErrorIs(t, err, errLogFault)
+	require.EqualValues(t, 10, size)
+	require.EqualValues(t, minReserve, lengthOf(t, path))
+	for _, c := range []struct {
+		offset int64
+		length int
+		n      int
+		err    error
+	}{
+		{0, 10, 10, nil}, {3, 7, 7, nil}, {0, 11, 10, io.EOF}, {9, 2, 1, io.EOF}, {10, 1, 0, io.EOF},
+		{11, 1, 0, io.EOF}, {minReserve + 1, 1, 0, io.EOF}, {10, 0, 0, nil}, {20, 0, 0, nil},
+	} {
+		n, err := m.ReadAt(make([]byte, c.length), c.offset)
+		require.Equal(t, c.err, err, "%+v", c)
+		require.Equal(t, c.n, n, "%+v", c)
+	}
+	_, err = m.ReadAt(make([]byte, 1), -1)
+	require.Error(t, err)
+	require.NotEqual(t, io.EOF, err)
+}
+
+// Every store makes a log, and many write little.
+func TestASmallLogReservesLittleAndACutOneNothing(t *testing.T) {
+	for _, size := range []int{0, 1, 7, 8, 9, 4095, 4096, 4097, minReserve, minReserve + 1, 1 << 20} {
+		m, path := newMappedLog(t)
+		for left := size; left > 0; {
+			n := min(left, 1000)
+			appendTo(t, m, n, 'x')
+			left -= n
+		}
+		require.LessOrEqual(t, lengthOf(t, path), int64(max(minReserve, 4*size)), "of %d bytes", size)
+		if size == 0 {
+			require.Zero(t, lengthOf(t, path))
+		}
+		require.NoError(t, m.Cut())
+		require.EqualValues(t, size, lengthOf(t, path))
+		require.NoError(t, m.Sync())
+		require.NoError(t, m.Cut(), "again")
+		require.NoError(t, m.Close())
+		require.EqualValues(t, size, lengthOf(t, path))
+		var s syscall.Stat_t
+		require.NoError(t, syscall.Stat(path, &s))
+		require.LessOrEqual(t, s.Blocks*512, int64(size+8192), "the reserved blocks are free again")
+	}
+}
+
+func TestACutLogAcceptsNoMore(t *testing.T) {
+	m, path := newMappedLog(t)
+	appendTo(t, m, 100, 'x')
+	require.NoError(t, m.Cut())
+	n, err := m.Write([]byte("y"))
+	require.ErrorIs(t, err, errLogCut)
+	require.ErrorContains(t, err, path)
+	require.Zero(t, n)
+	size, err := m.Size()
+	require.NoError(t, err)
+	require.EqualValues(t, 100, size)
+	require.NoError(t, m.Close())
+}
+
+func TestAClosedMappedLogFailsAllOperations(t *testing.T) {
+	for _, n := range []int{0, 10} {
+		m, path := newMappedLog(t)
+		appendTo(t, m, n, 'x')
+		require.NoError(t, m.Close())
+		_, err := m.Write([]byte("x"))
+		require.ErrorIs(t, err, fs.ErrClosed)
+		_, err = m.ReadAt(make([]byte, 1), 0)
+		require.ErrorIs(t, err, fs.ErrClosed)
+		_, err = m.Size()
+		require.ErrorIs(t, err, fs.ErrClosed)
+		for op, f := range map[string]func() error{"sync": m.Sync, "cut": m.Cut, "close": m.Close} {
+			require.ErrorIs(t, f(), fs.ErrClosed, op)
+			require.ErrorContains(t, f(), op)
+			require.ErrorContains(t, f(), path)
+		}
+		m.StartWriting(0, 10)
+	}
+}
+
+func TestClosedMappedLogsLeaveNoMappings(t *testing.T) {
+	mappings := func(path string) int {
+		maps, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		return strings.Count(string(maps), path)
+	}
+	m, path := newMappedLog(t)
+	require.Zero(t, mappings(path))
+	for range 100 { // in several steps
+		appendTo(t, m, 10_000, 'x')
+		require.Equal(t, 1, mappings(path))
+	}
+	require.NoError(t, m.Cut())
+	require.Zero(t, mappings(path))
+	require.NoError(t, m.Close())
+}
+
+func TestSyncsReadsAndSizesRunDuringWritesOfAMappedLog(t *testing.T) {
+	m, _ := newMappedLog(t)
+	done := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		b := make([]byte, 100)
+		for {
+			select {
+			case <-done:
+				ended <- nil
+				return
+			default:
+			}
+			size, err := m.Size()
+			if err == nil && size >= 100 {
+				_, err = m.ReadAt(b, size-100)
+			}
+			if err == nil && !bytes.Equal(b, bytes.Repeat([]byte{'x'}, 100)) && size > 0 {
+				err = fmt.Errorf("read %x", b)
+			}
+			if err == nil {
+				err = m.Sync()
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for range 8000 {
+		appendTo(t, m, 100, 'x')
+	}
+	close(done)
+	require.NoError(t, <-ended)
+}
+
+// A log that another program truncates: the process survives, and the writer gets an error that lasts.
+func TestAMappedLogThatWasTruncatedIsAnError(t *testing.T) {
+	page := os.Getpagesize()
+	for _, c := range []struct {
+		name              string
+		before, to, write int
+	}{
+		{"before the first page", 1, 0, 100},
+		{"before the page of the next byte", 5 * page, page, 100},
+		{"within a Write of several pages", 10, 4 * page, 8 * page},
+		{"within the last page of a Write", 10, 4 * page, 4*page + 100},
+		{"within the reserved space, before a long Write", 100, minReserve / 2, minReserve - 200},
+		{"before the next reservation", 100, page, minReserve + 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, path := newMappedLog(t)
+			appendTo(t, m, c.before, 'a')
+			require.NoError(t, os.Truncate(path, int64(c.to)))
+			n, err := m.Write(bytes.Repeat([]byte{'b'}, c.write))
+			require.Zero(t, n)
+			require.True(t, base.IsNoSpace(err) == false)
+			require.ErrorContains(t, err, path)
+			require.ErrorContains(t, err, "another program truncated it")
+			_, again := m.Write([]byte("c"))
+			require.Equal(t, err, again)
+			size, err := m.Size()
+			require.NoError(t, err)
+			require.EqualValues(t, c.before, size)
+			if c.to > c.before {
+				require.NoError(t, m.Sync(), "the written bytes are there")
+				require.NoError(t, m.Close())
+				require.EqualValues(t, c.before, lengthOf(t, path))
+				return
+			}
+			require.ErrorIs(t, m.Sync(), errLogShort)
+			require.ErrorIs(t, m.Close(), errLogShort)
+			require.EqualValues(t, c.to, lengthOf(t, path), "no zeros hide that bytes are lost")
+		})
+	}
+}
+
+// In the last page, stores after the end of the file succeed.
+func TestSyncReportsBytesThatATruncationLost(t *testing.T) {
+	m, path := newMappedLog(t)
+	appendTo(t, m, 100, 'a')
+	require.NoError(t, os.Truncate(path, 50))
+	appendTo(t, m, 100, 'b')
+	require.ErrorIs(t, m.Sync(), errLogShort)
+}
+
+// A fault in the caller's own memory is not a fault of the log.
+func TestAFaultInTheWrittenBytesIsAPanic(t *testing.T) {
+	m, _ := newMappedLog(t)
+	page := os.Getpagesize()
+	mem, err := syscall.Mmap(-1, 0, page, syscall.PROT_NONE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Munmap(mem)) }()
+	require.Panics(t, func() { _, _ = m.Write(mem) })
+	_, err = m.Write([]byte("a"))
+	require.Error(t, err, "there may be bytes of the first Write after it")
+}
+
+// limitTask is set in the environment of a process that sets a limit for itself.
+const limitTask = "SIEVEDB_LOG_LIMIT"
+
+// A limit of the process does not end writes earlier than it would end write(2).
+func TestALogThatCannotBeMappedIsWritten(t *testing.T) {
+	newMappedLog(t)
+	switch os.Getenv(limitTask) {
+	case "address space":
+		checkAddressSpaceLimit(t)
+		return
+	case "file size":
+		checkFileSizeLimit(t)
+		return
+	}
+	for _, limit := range []string{"address space", "file size"} {
+		t.Run(limit, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestALogThatCannotBeMappedIsWritten$", "-test.v")
+			cmd.Env = append(os.Environ(), limitTask+"="+limit)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), "PASS")
+		})
+	}
+}
+
+func checkAddressSpaceLimit(t *testing.T) {
+	const big, free = 40 << 20, 32 << 20 // the runtime of Go needs some
+	p, err := syscall.Mmap(-1, 0, big, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Munmap(p)) }()
+	m, path := newMappedLog(t)
+	appendTo(t, m, 100, 'a')
+	appendTo(t, m, 1000, 'b')
+	used := fieldOf(t, "/proc/self/statm", 0) * uint64(os.Getpagesize())
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: used + free, Max: unix.RLIM_INFINITY}))
+	got, err := m.Write(p)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}))
+	require.NoError(t, err)
+	require.Equal(t, big, got)
+	require.True(t, m.plain)
+	appendTo(t, m, 100, 'd')
+	require.EqualValues(t, 1200+big, lengthOf(t, path))
+	require.NoError(t, m.Sync())
+	require.NoError(t, m.Close())
+	checkContent(t, path, "a", 100, "b", 1000, "\x00", big, "d", 100)
+}
+
+func checkFileSizeLimit(t *testing.T) {
+	const limit = 150_000 // not a whole number of pages
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: unix.RLIM_INFINITY}))
+	m, path := newMappedLog(t)
+	appendTo(t, m, 100_000, 'a')
+	require.False(t, m.plain)
+	appendTo(t, m, 49_999, 'b')
+	require.True(t, m.plain)
+	n, err := m.Write([]byte("cd"))
+	require.ErrorIs(t, err, syscall.EFBIG)
+	require.Equal(t, 1, n)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}))
+	require.NoError(t, m.Close())
+	checkContent(t, path, "a", 100_000, "b", 49_999, "c", 1)
+}
+
+// checkContent compares a file with texts and how often each is repeated.
+func checkContent(t *testing.T, path string, parts ...any) {
+	t.Helper()
+	var want []byte
+	for i := 0; i < len(parts); i += 2 {
+		want = append(want, strings.Repeat(parts[i].(string), parts[i+1].(int))...)
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got), "%d bytes instead of %d", len(got), len(want))
+}
+
+func fieldOf(t *testing.T, path string, i int) (n uint64) {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, err = fmt.Sscan(strings.Fields(string(b))[i], &n)
+	require.NoError(t, err)
+	return n
 }
 
 func BenchmarkLogWrite(b *testing.B) {

@@ -4,7 +4,10 @@ package vfs
 
 import "syscall"
 
-var _ EarlyWriter = (*osFile)(nil)
+var (
+	_ EarlyWriter = (*osFile)(nil)
+	_ EarlyWriter = (*mappedLog)(nil)
+)
 
 // StartWriting implements EarlyWriter. The kernel keeps errors of the device for the next
 // fsync: without one of its waiting flags, this call does not consume them. (Package syscall
@@ -17,3 +20,6 @@ func (o *osFile) StartWriting(off, n int64) {
 	const rangeWrite = 2 // SYNC_FILE_RANGE_WRITE of sync_file_range(2)
 	_ = conn.Control(func(fd uintptr) { _ = syscall.SyncFileRange(int(fd), off, n, rangeWrite) })
 }
+
+// StartWriting implements EarlyWriter.
+func (m *mappedLog) StartWriting(off, n int64) { m.file.StartWriting(off, n) }
