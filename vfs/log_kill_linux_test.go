@@ -336,7 +336,7 @@ func waitForTrap(t *testing.T, pid int, resume func(pid int) error) {
 func TestTheHeadIsStoredAfterTheBody(t *testing.T) {
 	r := newRecords(7, 600)
 	rnd := rand.New(rand.NewPCG(7, 7))
-	for i := range 60 {
+	for i := range 20 {
 		first, second := r.at(i), r.at(i+1)
 		log := make([]byte, 2000)
 		storeBody(log, first)

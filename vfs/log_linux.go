@@ -25,9 +25,16 @@ const (
 )
 
 // A log is reserved in steps, in bytes. They double, so that a store that writes little uses little.
+//
+// On ext4, beside other load, a record of 130 bytes took 1,750 to 1,900 ns of CPU time by write(2) and 300 ns with steps
+// of up to 1, 4 or 16 MiB. A record and its Sync took 225 µs instead of 244. Two things that did not pay:
+//
+//   - Faults ahead of the stores (MADV_POPULATE_WRITE): 290 to 310 ns, and a Sync writes the zeros too.
+//   - Zeros written ahead, so that a Sync converts no unwritten extents: 265 µs, and each Sync wrote 64 KiB to the device
+//     instead of 4, since the page cache keeps what was written at once in large folios and a store dirties all of one.
 const (
 	minReserve = 64 << 10
-	maxReserve = 4 << 20
+	maxReserve = 1 << 20
 )
 
 // headStore is the number of bytes that storeHeadLast stores last: the head and the byte after it.

@@ -355,28 +355,57 @@ func fieldOf(t *testing.T, path string, i int) (n uint64) {
 	return n
 }
 
+// benchLogs calls f with a file that is appended by write(2) and with a mapped one.
+func benchLogs(b *testing.B, f func(b *testing.B, create func() File)) {
+	for _, how := range []string{"write", "mapped"} {
+		b.Run(how, func(b *testing.B) {
+			n := 0
+			f(b, func() File {
+				n++
+				dir := filepath.Join(b.TempDir(), fmt.Sprint(n))
+				require.NoError(b, os.Mkdir(dir, 0o700))
+				if how == "mapped" {
+					m, _ := mappedLogIn(b, dir)
+					return m
+				}
+				f, err := OS.Create(filepath.Join(dir, "log"))
+				require.NoError(b, err)
+				return f
+			})
+		})
+	}
+}
+
+// A new log begins after 32 MiB.
 func BenchmarkLogWrite(b *testing.B) {
 	p := bytes.Repeat([]byte("x"), 130)
-	b.Run("mapped", func(b *testing.B) {
-		m, _ := newMappedLog(b)
-		b.SetBytes(130)
+	benchLogs(b, func(b *testing.B, create func() File) {
+		b.SetBytes(int64(len(p)))
+		f, left := create(), 32<<20
 		for b.Loop() {
-			if m.size.Load() > 32<<20 {
+			if left -= len(p); left < 0 {
 				b.StopTimer()
-				m.Close()
-				m, _ = newMappedLog(b)
+				require.NoError(b, f.Close())
+				f, left = create(), 32<<20
 				b.StartTimer()
 			}
-			if _, err := m.Write(p); err != nil {
+			if _, err := f.Write(p); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
-	b.Run("write", func(b *testing.B) {
-		f, err := OS.Create(filepath.Join(b.TempDir(), "log"))
-		require.NoError(b, err)
+}
+
+func BenchmarkLogSync(b *testing.B) {
+	p := bytes.Repeat([]byte("x"), 130)
+	benchLogs(b, func(b *testing.B, create func() File) {
+		f := create()
 		for b.Loop() {
-			if _, err := f.Write(p); err != nil {
+			_, err := f.Write(p)
+			if err == nil {
+				err = f.Sync()
+			}
+			if err != nil {
 				b.Fatal(err)
 			}
 		}
