@@ -32,8 +32,9 @@ func newMem(root *memNode) *Mem { return &Mem{root: root, locks: make(map[*memNo
 
 // Crash returns the file system that a power cut at this moment would leave in the worst case:
 // each directory has the entries of its last SyncDir, and each file the bytes of its last Sync.
-// It has no locks. The receiver and its open files are unaffected. The two share the bytes
-// without copying them.
+// A log of CreateLog is as long as at its last Sync, too: the zeros that were reserved then follow
+// its bytes, even if a Cut has removed them since. The result has no locks. The receiver and its
+// open files are unaffected. The two share the bytes without copying them.
 func (m *Mem) Crash() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -41,8 +42,9 @@ func (m *Mem) Crash() *Mem {
 }
 
 // Kill returns the file system that the death of the process at this moment would leave: all
-// names and bytes, which are then durable. It is one moment for all files, even if they are
-// being written concurrently. The result has no locks. The receiver is unaffected.
+// names and bytes, and the zeros that are reserved behind the bytes of logs, all of them durable
+// then. It is one moment for all files, even if they are being written concurrently. The result
+// has no locks. The receiver is unaffected.
 func (m *Mem) Kill() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -3,6 +3,7 @@ package vfs_test
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/test/vfstest"
@@ -173,6 +174,68 @@ func TestCrashReturnsAnIndependentFileSystem(t *testing.T) {
 	require.Empty(t, vfstest.Tree(t, m, "."))
 	require.Equal(t, map[string]string{"log": "durable, not synced, written later"}, vfstest.Tree(t, m.Crash(), "."),
 		"the removal was not synced")
+}
+
+// shape describes a file: its bytes, and how many KiB of zeros follow.
+func shape(t *testing.T, m *vfs.Mem, name string) string {
+	t.Helper()
+	f, err := m.Open(name)
+	require.NoError(t, err)
+	got := vfstest.Content(t, f)
+	require.NoError(t, f.Close())
+	data := strings.TrimRight(got, "\x00")
+	return fmt.Sprintf("%s+%dK", data, (len(got)-len(data)+1023)>>10)
+}
+
+// The zeros that are reserved behind the records of a log are there after a kill. After a power cut the log is as long
+// as at its last Sync, and the records after it are zeros.
+func TestWhatRemainsOfALog(t *testing.T) {
+	m := vfs.NewMem()
+	f, err := m.CreateLog("log")
+	require.NoError(t, err)
+	s := vfstest.Script{T: t, Mem: m}
+	s.OK(m.SyncDir("."))
+	log := f.(vfs.LogFile)
+	for _, c := range []struct {
+		step          func() error
+		killed, crash string
+	}{
+		{func() error { return nil }, "+0K", "+0K"},
+		{func() error { s.Append(f, "one"); return nil }, "one+64K", "+0K"},
+		{f.Sync, "one+64K", "one+64K"},
+		{func() error { s.Append(f, "two"); return nil }, "onetwo+64K", "one+64K"},
+		{func() error { s.Append(f, strings.Repeat("x", 60<<10)); return nil }, "", "one+64K"},
+		{func() error { s.Append(f, strings.Repeat("x", 5<<10)); return nil }, "", "one+64K"},
+		{log.Cut, "", "one+64K"},
+		{f.Sync, "", ""},
+	} {
+		s.OK(c.step())
+		if c.killed != "" {
+			require.Equal(t, c.killed, shape(t, m.Kill(), "log"))
+			require.Equal(t, c.killed, shape(t, m.Kill().Crash(), "log"), "it is durable")
+		}
+		if c.crash != "" {
+			require.Equal(t, c.crash, shape(t, m.Crash(), "log"))
+		}
+	}
+	want := "onetwo" + strings.Repeat("x", 65<<10) + "+0K"
+	require.Equal(t, want, shape(t, m.Kill(), "log"))
+	require.Equal(t, want, shape(t, m.Crash(), "log"))
+	s.OK(f.Close())
+}
+
+func TestAReservedLogTakesNoMemory(t *testing.T) {
+	m := vfs.NewMem()
+	s := vfstest.Script{T: t, Mem: m}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range 500 {
+		f, err := m.CreateLog(fmt.Sprint(i))
+		s.OK(err)
+		s.Append(f, "a record")
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "500 logs of 64 KiB")
 }
 
 func TestCrashInheritsNoLock(t *testing.T) {

@@ -19,9 +19,12 @@ type memNode struct {
 	// data is a file's bytes. It only grows: bytes below len(data) never change, so that
 	// readers and survivors may retain a slice of them.
 	data []byte
-	// synced is the length of data at the last Sync.
-	synced  int
-	modTime time.Time
+	// reserved is the length of the file if it is greater than that of data: the rest reads as zeros.
+	reserved int64
+	// synced and syncedReserved are the length of data, and reserved, at the last Sync.
+	synced         int
+	syncedReserved int64
+	modTime        time.Time
 }
 
 func newMemFile() *memNode { return &memNode{modTime: time.Now()} }
@@ -43,7 +46,10 @@ func (n *memNode) survivor(seen map[*memNode]*memNode) *memNode {
 		n.mu.RLock()
 		defer n.mu.RUnlock()
 		// Limit the capacity too: the original continues writing after synced.
-		s := &memNode{data: n.data[:n.synced:n.synced], synced: n.synced, modTime: n.modTime}
+		s := &memNode{
+			data: n.data[:n.synced:n.synced], reserved: n.syncedReserved,
+			synced: n.synced, syncedReserved: n.syncedReserved, modTime: n.modTime,
+		}
 		seen[n] = s
 		return s
 	}
@@ -67,7 +73,8 @@ func (n *memNode) twin(seen map[*memNode]*memNode) *memNode {
 	}
 	if !n.isDir() {
 		n.mu.RLock()
-		t := &memNode{data: n.data[:len(n.data):len(n.data)], synced: len(n.data), modTime: n.modTime}
+		t := &memNode{data: n.data[:len(n.data):len(n.data)], reserved: n.reserved, modTime: n.modTime}
+		t.syncLocked()
 		seen[n] = t
 		return t
 	}
@@ -80,12 +87,23 @@ func (n *memNode) twin(seen map[*memNode]*memNode) *memNode {
 	return t
 }
 
-// bytes returns the file's content, which the caller must not change.
-func (n *memNode) bytes() []byte {
+// written returns the bytes that were written to the file, which the caller must not change, and their number.
+func (n *memNode) written() (data []byte, length int64) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.data
+	return n.data, int64(len(n.data))
 }
+
+// content is written, but length is that of the file, which may be greater: the rest is zeros.
+func (n *memNode) content() (data []byte, length int64) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.data, n.lengthLocked()
+}
+
+func (n *memNode) lengthLocked() int64 { return max(int64(len(n.data)), n.reserved) }
+
+func (n *memNode) syncLocked() { n.synced, n.syncedReserved = len(n.data), n.reserved }
 
 func (n *memNode) info(name string) fs.FileInfo {
 	if n.isDir() {
@@ -93,7 +111,7 @@ func (n *memNode) info(name string) fs.FileInfo {
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return memInfo{name: name, mode: DefaultFileMode, size: int64(len(n.data)), modTime: n.modTime, node: n}
+	return memInfo{name: name, mode: DefaultFileMode, size: n.lengthLocked(), modTime: n.modTime, node: n}
 }
 
 // memFile is an open file of a Mem.
@@ -115,6 +133,11 @@ func (f *memFile) usable(op string, writing bool) error {
 }
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	return f.readAt(p, off, (*memNode).content)
+}
+
+// readAt is ReadAt of what the function shows of the file.
+func (f *memFile) readAt(p []byte, off int64, show func(*memNode) (data []byte, length int64)) (int, error) {
 	if err := f.usable("read", false); err != nil {
 		return 0, err
 	}
@@ -124,11 +147,12 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	data := f.node.bytes()
-	if off >= int64(len(data)) {
+	data, length := show(f.node)
+	if off >= length {
 		return 0, io.EOF
 	}
-	n := copy(p, data[off:])
+	n := int(min(int64(len(p)), length-off))
+	clear(p[copy(p[:n], data[min(off, int64(len(data))):]):n])
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -154,7 +178,7 @@ func (f *memFile) Sync() error {
 	n := f.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.synced = len(n.data)
+	n.syncLocked()
 	return nil
 }
 
@@ -169,7 +193,8 @@ func (f *memFile) Size() (int64, error) {
 	if err := f.usable("size", false); err != nil {
 		return 0, err
 	}
-	return int64(len(f.node.bytes())), nil
+	_, size := f.node.content()
+	return size, nil
 }
 
 // memInfo implements fs.FileInfo.

@@ -50,6 +50,6 @@ func (m *Mem) SyncFile(name string) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.synced = len(n.data)
+	n.syncLocked()
 	return nil
 }

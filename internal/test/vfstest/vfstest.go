@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -16,9 +17,10 @@ import (
 )
 
 // Run checks a file system against the contract of vfs.FS and vfs.File. It calls fresh for each claim;
-// fresh returns a new file system and an empty directory in it.
+// fresh returns a new file system and an empty directory in it. The logs of a vfs.LogCreator are checked too, as those of
+// any other file system, which are plain files.
 func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
-	for _, c := range claims {
+	for _, c := range slices.Concat(claims, logClaims) {
 		t.Run(c.name, func(t *testing.T) {
 			fsys, dir := fresh(t)
 			c.check(t, &env{FS: fsys, dir: dir})
@@ -84,10 +86,13 @@ func (e *env) list(t *testing.T) []string {
 	return names
 }
 
-var claims = []struct {
+// claim is something that holds for every file system.
+type claim struct {
 	name  string
 	check func(t *testing.T, e *env)
-}{
+}
+
+var claims = []claim{
 	{"writes append and are read back", func(t *testing.T, e *env) {
 		f, err := e.Create(e.path("a"))
 		require.NoError(t, err)
