@@ -65,8 +65,15 @@ func (c *Counting) bucketOf(name string) *bucket {
 func (c *Counting) Abs(name string) (string, error) { return c.fs.Abs(name) }
 
 // Create implements FS.
-func (c *Counting) Create(name string) (vfs.File, error) {
-	f, err := c.fs.Create(name)
+func (c *Counting) Create(name string) (vfs.File, error) { return c.create(name, c.fs.Create) }
+
+// CreateLog implements vfs.LogCreator. It counts as Create does.
+func (c *Counting) CreateLog(name string) (vfs.File, error) {
+	return c.create(name, func(name string) (vfs.File, error) { return vfs.CreateLog(c.fs, name) })
+}
+
+func (c *Counting) create(name string, create func(string) (vfs.File, error)) (vfs.File, error) {
+	f, err := create(name)
 	b := c.bucketOf(name)
 	if err == nil {
 		b.creates.Add(1)
@@ -92,7 +99,11 @@ func (c *Counting) opened(f vfs.File, err error, b *bucket, op Op) (vfs.File, er
 	}
 	b.openFiles.Add(1)
 	c.observe(op)
-	return &countingFile{c: c, f: f, b: b, name: op.Name}, nil
+	file := &countingFile{c: c, f: f, b: b, name: op.Name}
+	if l, ok := f.(vfs.LogFile); ok {
+		return countingLog{file, l}, nil
+	}
+	return file, nil
 }
 
 // Remove implements FS.
@@ -218,5 +229,18 @@ func (f *countingFile) Close() error {
 		f.b.openFiles.Add(-1) // a failed Close closes the file too; see vfs.File
 	}
 	f.c.observe(Op{Kind: OpClose, Name: f.name, Err: err})
+	return err
+}
+
+// countingLog is a countingFile over a vfs.LogFile. It observes Cut, which counts for nothing.
+type countingLog struct {
+	*countingFile
+	log vfs.LogFile
+}
+
+// Cut implements vfs.LogFile.
+func (l countingLog) Cut() error {
+	err := l.log.Cut()
+	l.c.observe(Op{Kind: OpCut, Name: l.name, Err: err})
 	return err
 }

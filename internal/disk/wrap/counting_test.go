@@ -152,6 +152,11 @@ func TestObserverSeesEachOperation(t *testing.T) {
 	_, gone := cnt.Open("d/a")
 	require.Error(t, gone)
 	require.NoError(t, cnt.Remove("d/b"))
+	f, err = cnt.CreateLog("d/log")
+	require.NoError(t, err)
+	_, err = f.Write([]byte("abc"))
+	require.NoError(t, err)
+	require.NoError(t, f.(vfs.LogFile).Cut())
 
 	require.Equal(t, []wrap.Op{
 		{Kind: wrap.OpMkdirAll, Name: "d"},
@@ -170,11 +175,14 @@ func TestObserverSeesEachOperation(t *testing.T) {
 		{Kind: wrap.OpLock, Name: "d/LOCK"},
 		{Kind: wrap.OpOpen, Name: "d/a", Err: gone},
 		{Kind: wrap.OpRemove, Name: "d/b"},
+		{Kind: wrap.OpCreate, Name: "d/log"},
+		{Kind: wrap.OpWrite, Name: "d/log", Offset: 0, Length: 3, N: 3},
+		{Kind: wrap.OpCut, Name: "d/log"},
 	}, seen)
 
 	cnt.Observe(nil)
 	require.NoError(t, cnt.SyncDir("d"))
-	require.Len(t, seen, 16, "no more calls after Observe(nil)")
+	require.Len(t, seen, 19, "no more calls after Observe(nil)")
 }
 
 func TestCountingFromManyGoroutines(t *testing.T) {

@@ -1,10 +1,12 @@
 package wrap
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -18,7 +20,8 @@ type Fault struct {
 	// returned without wrapping, as at the end of a file.
 	Err error
 	// Short is how many bytes a Write appends, or a ReadAt reads, before it fails. A Short above
-	// the length of the operation means its length.
+	// the length of the operation means its length. The first vfs.LogHead bytes of a Write to a
+	// vfs.LogFile that is cut short are zeros, because they are stored last.
 	Short int
 	// Quiet makes a ReadAt return its Short bytes without an error. io.ReaderAt does not allow
 	// that, but a broken layer below may do it. Err has no effect then. Operations other than
@@ -41,6 +44,10 @@ type Faulty struct {
 //
 // An operation that fails is not done, with two exceptions: Fault.Short, and Close, which closes the
 // file and then fails, like close(2).
+//
+// Before a Write makes a vfs.LogFile longer than its reserved space, the hook is called for OpReserve.
+// If that fails for lack of space, as by base.IsNoSpace, it is called once more, for the least that is
+// needed. If the file below reserves in other steps, these are still those of the hook.
 func NewFaulty(fsys vfs.FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: fsys, hook: hook} }
 
 // FailNth returns a hook that fails only operation n, with err.
@@ -92,6 +99,19 @@ func (y *Faulty) Abs(name string) (string, error) { return y.fs.Abs(name) }
 
 // Create implements FS.
 func (y *Faulty) Create(name string) (vfs.File, error) { return y.open(OpCreate, name, y.fs.Create) }
+
+// CreateLog implements vfs.LogCreator.
+func (y *Faulty) CreateLog(name string) (vfs.File, error) {
+	f, err := y.open(OpCreate, name, func(name string) (vfs.File, error) { return vfs.CreateLog(y.fs, name) })
+	if err != nil {
+		return nil, err
+	}
+	file := f.(*faultyFile)
+	if l, ok := file.f.(vfs.LogFile); ok {
+		return &faultyLog{faultyFile: file, log: l}, nil
+	}
+	return file, nil
+}
 
 // Open implements FS.
 func (y *Faulty) Open(name string) (vfs.File, error) { return y.open(OpOpen, name, y.fs.Open) }
@@ -245,4 +265,59 @@ func (f *faultyFile) Close() error {
 		return fault
 	}
 	return err
+}
+
+// faultyLog is a faultyFile over a vfs.LogFile.
+type faultyLog struct {
+	*faultyFile
+	log      vfs.LogFile
+	reserved int64 // length of the file; used by Write alone
+}
+
+func (l *faultyLog) Write(p []byte) (int, error) {
+	if err := l.reserve(l.written.Load() + int64(len(p))); err != nil {
+		return 0, err
+	}
+	limit, fault := l.y.begin(Op{Kind: OpWrite, Name: l.name, Offset: l.written.Load(), Length: len(p)})
+	if fault == nil || limit == len(p) && limit > 0 {
+		n, err := l.append(p)
+		return n, errors.CombineErrors(fault, err)
+	}
+	torn := bytes.Clone(p[:limit])
+	clear(torn[:min(limit, vfs.LogHead)])
+	if limit == 0 {
+		return 0, fault
+	}
+	n, _ := l.append(torn)
+	return n, fault
+}
+
+// reserve calls the hook if the file needs more space for end bytes.
+func (l *faultyLog) reserve(end int64) error {
+	to, least := base.LogReserve(l.reserved, end), base.LeastLogReserve(end)
+	if to == l.reserved {
+		return nil
+	}
+	err := l.beginReserve(to)
+	if base.IsNoSpace(err) && least < to {
+		to = least
+		err = l.beginReserve(to)
+	}
+	if err == nil {
+		l.reserved = to
+	}
+	return err
+}
+
+func (l *faultyLog) beginReserve(to int64) error {
+	_, err := l.y.begin(Op{Kind: OpReserve, Name: l.name, Offset: l.reserved, Length: int(to - l.reserved)})
+	return err
+}
+
+// Cut implements vfs.LogFile.
+func (l *faultyLog) Cut() error {
+	if _, err := l.y.begin(Op{Kind: OpCut, Name: l.name}); err != nil {
+		return err
+	}
+	return l.log.Cut()
 }

@@ -39,6 +39,14 @@ func everyOperation(fsys, fallback vfs.FS) []error {
 	if err == nil {
 		note(r.Close())
 	}
+	log, err := vfs.CreateLog(fsys, "d/log")
+	note(err)
+	if err == nil {
+		_, err = log.Write([]byte("abc"))
+		note(err)
+		note(log.(vfs.LogFile).Cut())
+		note(log.Close())
+	}
 	note(fsys.Link("d/a", "d/b"))
 	note(fsys.Rename("d/a", "d/c"))
 	note(fsys.SyncDir("d"))
@@ -69,7 +77,7 @@ func TestOperationIndexesCountFromZero(t *testing.T) {
 		require.EqualValues(t, i, op.Index)
 		kinds[op.Kind] = true
 	}
-	require.Len(t, kinds, 15, "the hook is called for every kind of operation")
+	require.Len(t, kinds, 17, "the hook is called for every kind of operation")
 	require.EqualValues(t, len(seen), faulty.Ops())
 	require.Equal(t, wrap.Op{Index: 2, Kind: wrap.OpWrite, Name: "d/a", Offset: 0, Length: 3}, seen[2])
 }
@@ -235,4 +243,111 @@ func TestShortReadReturnsItsBytesAndFails(t *testing.T) {
 			require.NoError(t, f.Close())
 		})
 	}
+}
+
+// logOf returns a log of a Faulty over a Mem, and the operations that its hook saw. hook may be nil.
+func logOf(t *testing.T, hook func(op wrap.Op) *wrap.Fault) (log vfs.LogFile, mem *vfs.Mem, seen *[]wrap.Op) {
+	t.Helper()
+	mem, seen = vfs.NewMem(), &[]wrap.Op{}
+	faulty := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		*seen = append(*seen, op)
+		if hook == nil {
+			return nil
+		}
+		return hook(op)
+	})
+	f, err := faulty.CreateLog("log")
+	require.NoError(t, err)
+	return f.(vfs.LogFile), mem, seen
+}
+
+func TestTheHookSeesHowALogIsReserved(t *testing.T) {
+	log, mem, seen := logOf(t, nil)
+	for _, n := range []int{10, 64<<10 - 10, 1, 300 << 10} {
+		_, err := log.Write(make([]byte, n))
+		require.NoError(t, err)
+		info, err := mem.Stat("log")
+		require.NoError(t, err)
+		last := (*seen)[len(*seen)-2]
+		if n != 64<<10-10 {
+			require.Equal(t, wrap.OpReserve, last.Kind)
+			require.Equal(t, info.Size(), last.Offset+int64(last.Length))
+		}
+	}
+	require.NoError(t, log.Cut())
+	require.NoError(t, log.Close())
+	require.Equal(t, []wrap.Op{
+		{Index: 0, Kind: wrap.OpCreate, Name: "log"},
+		{Index: 1, Kind: wrap.OpReserve, Name: "log", Length: 64 << 10},
+		{Index: 2, Kind: wrap.OpWrite, Name: "log", Length: 10},
+		{Index: 3, Kind: wrap.OpWrite, Name: "log", Offset: 10, Length: 64<<10 - 10},
+		{Index: 4, Kind: wrap.OpReserve, Name: "log", Offset: 64 << 10, Length: 64 << 10},
+		{Index: 5, Kind: wrap.OpWrite, Name: "log", Offset: 64 << 10, Length: 1},
+		{Index: 6, Kind: wrap.OpReserve, Name: "log", Offset: 128 << 10, Length: 240 << 10},
+		{Index: 7, Kind: wrap.OpWrite, Name: "log", Offset: 64<<10 + 1, Length: 300 << 10},
+		{Index: 8, Kind: wrap.OpCut, Name: "log"},
+		{Index: 9, Kind: wrap.OpClose, Name: "log"},
+	}, *seen)
+}
+
+func TestAFailedReservationAppendsNothing(t *testing.T) {
+	for _, c := range []struct {
+		cause    error
+		attempts []int // lengths
+	}{
+		{syscall.EIO, []int{64 << 10}},
+		{syscall.ENOSPC, []int{64 << 10, 4 << 10}},
+	} {
+		full := true
+		log, mem, seen := logOf(t, func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpReserve && full {
+				return &wrap.Fault{Err: c.cause, Short: 3}
+			}
+			return nil
+		})
+		n, err := log.Write([]byte("0123456789"))
+		require.ErrorIs(t, err, c.cause)
+		require.Equal(t, "reserve space for log: "+c.cause.Error(), err.Error())
+		require.Zero(t, n)
+		require.Equal(t, map[string]string{"log": ""}, vfstest.Tree(t, mem, "."))
+		var attempts []int
+		for _, op := range (*seen)[1:] {
+			attempts = append(attempts, op.Length)
+		}
+		require.Equal(t, c.attempts, attempts, "without space, the least is tried")
+		full = false
+		_, err = log.Write([]byte("0123456789"))
+		require.NoError(t, err)
+		require.Equal(t, "0123456789", vfstest.Content(t, log))
+	}
+}
+
+// The bytes of a record are stored before its head.
+func TestAShortWriteToALogHasNoHead(t *testing.T) {
+	for short, want := range map[int]string{
+		0: "", 3: "\x00\x00\x00", 9: "\x00\x00\x00\x00\x00\x00\x0078", 10: "0123456789", 99: "0123456789",
+	} {
+		log, _, _ := logOf(t, func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpWrite {
+				return &wrap.Fault{Err: syscall.EIO, Short: short}
+			}
+			return nil
+		})
+		n, err := log.Write([]byte("0123456789"))
+		require.ErrorIs(t, err, syscall.EIO)
+		require.Equal(t, len(want), n)
+		require.Equal(t, want, vfstest.Content(t, log))
+	}
+}
+
+func TestAFailedCutLeavesTheZeros(t *testing.T) {
+	log, mem, _ := logOf(t, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool { return op.Kind == wrap.OpCut }))
+	_, err := log.Write([]byte("a"))
+	require.NoError(t, err)
+	err = log.Cut()
+	require.ErrorIs(t, err, syscall.EIO)
+	require.Equal(t, "cut log: "+syscall.EIO.Error(), err.Error())
+	info, err := mem.Stat("log")
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<10, info.Size())
 }

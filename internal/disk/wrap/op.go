@@ -11,7 +11,8 @@ import (
 // OpKind is the kind of an operation of FS or File.
 type OpKind uint8
 
-// The kinds of operation. Closing a lock is not an operation. OpStat includes Lstat.
+// The kinds of operation. Closing a lock is not an operation. OpStat includes Lstat, and OpCreate CreateLog. OpReserve is
+// the part of a Write to a vfs.LogFile that makes the file longer; only a Faulty knows it.
 const (
 	OpCreate OpKind = iota
 	OpOpen
@@ -28,12 +29,15 @@ const (
 	OpSync
 	OpSize
 	OpClose
+	OpReserve
+	OpCut
 	numOpKinds
 )
 
 var opNames = [numOpKinds]string{
 	"create", "open", "remove", "rename", "link", "list", "stat", "mkdir",
 	"sync directory", "lock", "read", "write", "sync", "size", "close",
+	"reserve space for", "cut",
 }
 
 // String returns the name of the operation in errors.
@@ -54,9 +58,9 @@ type Op struct {
 	Name string
 	// NewName is the new name of Rename and Link, otherwise empty.
 	NewName string
-	// Offset is where a read or write begins, in bytes.
+	// Offset is where a read or write begins, in bytes. For OpReserve it is the length of the file before.
 	Offset int64
-	// Length is the number of bytes that a read or write was called with.
+	// Length is the number of bytes that a read or write was called with, or that OpReserve adds.
 	Length int
 	// N is the number of bytes read or written, Err the result of the operation. Both are zero
 	// in a call of Faulty's hook, which precedes the operation.
