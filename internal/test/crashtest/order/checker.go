@@ -96,6 +96,9 @@ type file struct {
 	written, synced int64
 	failed          string // the first append or sync that failed
 	open            bool   // for writing
+	// reserved says that zeros may follow the bytes of a log, also after a power cut. cut is set once it ends behind its
+	// bytes; a Sync makes that durable.
+	reserved, cut bool
 
 	kind base.FileKind
 	data []byte // the bytes written, of CURRENT or a temporary file
@@ -103,7 +106,17 @@ type file struct {
 	edits editLog
 }
 
-func (f *file) whole() bool { return f == found || f != nil && f.failed == "" && f.synced == f.written }
+func (f *file) whole() bool {
+	return f == found || f != nil && f.failed == "" && f.synced == f.written && !f.reserved
+}
+
+// syncedTo notes a sync of the first bytes, which began when the end of the file was as cut says.
+func (f *file) syncedTo(covered int64, cut bool) {
+	f.synced = max(f.synced, covered)
+	if cut {
+		f.reserved = false
+	}
+}
 
 // Abs implements vfs.FS.
 func (c *FS) Abs(name string) (string, error) { return c.fs.Abs(name) }
@@ -114,6 +127,23 @@ func (c *FS) Create(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.created(name, f), nil
+}
+
+// CreateLog implements vfs.LogCreator.
+func (c *FS) CreateLog(name string) (vfs.File, error) {
+	f, err := vfs.CreateLog(c.fs, name)
+	if err != nil {
+		return nil, err
+	}
+	file := c.created(name, f)
+	if l, ok := f.(vfs.LogFile); ok {
+		return &checkedLog{file, l}, nil
+	}
+	return file, nil
+}
+
+func (c *FS) created(name string, f vfs.File) *checkedFile {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kind, _, ok := base.ParseFileName(filepath.Base(name))
@@ -123,7 +153,7 @@ func (c *FS) Create(name string) (vfs.File, error) {
 	d := c.dirLocked(filepath.Dir(name))
 	node := &file{name: name, kind: kind, open: true}
 	d.set(filepath.Base(name), node)
-	return &checkedFile{File: f, c: c, node: node}, nil
+	return &checkedFile{File: f, c: c, node: node}
 }
 
 // Open implements vfs.FS.
@@ -186,9 +216,9 @@ func (c *FS) Link(oldname, newname string) error {
 func (c *FS) SyncFile(name string) error {
 	c.mu.Lock()
 	node, _ := c.dirLocked(filepath.Dir(name)).get(filepath.Base(name))
-	covered := int64(0)
+	covered, cut := int64(0), false
 	if node != nil {
-		covered = node.written
+		covered, cut = node.written, node.cut
 	}
 	c.mu.Unlock()
 	if err := vfs.SyncFile(c.fs, name); err != nil {
@@ -197,7 +227,7 @@ func (c *FS) SyncFile(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if node != nil && node != found {
-		node.synced = max(node.synced, covered)
+		node.syncedTo(covered, cut)
 	}
 	return nil
 }
@@ -285,7 +315,7 @@ func (f *checkedFile) Write(p []byte) (int, error) {
 func (f *checkedFile) Sync() error {
 	f.c.beforeTouch(f.node, "sync")
 	f.c.mu.Lock()
-	covered := f.node.written
+	covered, cut := f.node.written, f.node.cut
 	f.c.mu.Unlock()
 	err := f.File.Sync()
 	f.c.mu.Lock()
@@ -296,7 +326,7 @@ func (f *checkedFile) Sync() error {
 		}
 		return err
 	}
-	f.node.synced = max(f.node.synced, covered)
+	f.node.syncedTo(covered, cut)
 	f.node.edits.synced(covered)
 	if f.node.kind == base.FileLog && covered > 0 {
 		f.c.checkLogSyncLocked(f.node)
@@ -320,5 +350,43 @@ func (f *checkedFile) Close() error {
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
 	f.node.open = false
+	return err
+}
+
+// checkedLog is a handle from CreateLog that is a vfs.LogFile.
+type checkedLog struct {
+	*checkedFile
+	log vfs.LogFile
+}
+
+func (l *checkedLog) Write(p []byte) (int, error) {
+	l.c.mu.Lock()
+	l.node.reserved = l.node.reserved || len(p) > 0 && l.node.open && !l.node.cut
+	l.c.mu.Unlock()
+	return l.checkedFile.Write(p)
+}
+
+// Cut implements vfs.LogFile.
+func (l *checkedLog) Cut() error {
+	l.c.beforeTouch(l.node, "cut")
+	err := l.log.Cut()
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	switch {
+	case err == nil:
+		l.node.cut = true
+	case l.node.failed == "" && l.node.open:
+		l.node.failed = "cut"
+	}
+	return err
+}
+
+func (l *checkedLog) Close() error {
+	err := l.checkedFile.Close()
+	if err == nil {
+		l.c.mu.Lock()
+		defer l.c.mu.Unlock()
+		l.node.cut = true
+	}
 	return err
 }

@@ -46,6 +46,19 @@ func (s *store) file(name, content string, sync bool) vfs.File {
 	return f
 }
 
+// log makes a log with one record by CreateLog and does the steps with it.
+func (s *store) log(num uint64, steps ...func(l vfs.LogFile) error) vfs.File {
+	f, err := s.CreateLog(s.path(base.FileLog, num))
+	require.NoError(s, err)
+	_, err = f.Write([]byte("x"))
+	require.NoError(s, err)
+	s.syncDir()
+	for _, step := range steps {
+		require.NoError(s, step(f.(vfs.LogFile)))
+	}
+	return f
+}
+
 func (s *store) table(num uint64, sync bool) {
 	require.NoError(s, s.file(s.path(base.FileTable, num), strings.Repeat("t", 100), sync).Close())
 }
@@ -91,6 +104,11 @@ func (s *store) closed(sync, syncLog, closeManifest bool) {
 		require.NoError(s, log.Sync())
 	}
 	require.NoError(s, log.Close())
+	s.mark(sync, closeManifest)
+}
+
+// mark makes CLOSED for them.
+func (s *store) mark(sync, closeManifest bool) {
 	if closeManifest {
 		require.NoError(s, s.manifest.Close())
 	}
@@ -161,6 +179,32 @@ var brokenRules = []struct {
 		s.syncDir()
 		require.NoError(s, f.Sync())
 	}},
+	{"an older log was cut, then synced", 0, func(s *store) {
+		s.log(4, vfs.LogFile.Cut, vfs.LogFile.Sync)
+		s.log(5, vfs.LogFile.Sync)
+	}},
+	{"an older log was synced, but not cut", 2, func(s *store) {
+		s.log(4, vfs.LogFile.Sync)
+		s.log(5, vfs.LogFile.Sync)
+	}},
+	{"an older log was cut after its sync", 2, func(s *store) {
+		s.log(4, vfs.LogFile.Sync, vfs.LogFile.Cut)
+		s.log(5, vfs.LogFile.Sync)
+	}},
+	{"an older log was cut by its Close, after its sync", 2, func(s *store) {
+		s.log(4, vfs.LogFile.Sync, vfs.LogFile.Close)
+		s.log(5, vfs.LogFile.Sync)
+	}},
+	{"an older log was cut and synced by name", 0, func(s *store) {
+		s.log(4, vfs.LogFile.Close)
+		require.NoError(s, s.SyncFile(s.path(base.FileLog, 4)))
+		s.log(5, vfs.LogFile.Sync)
+	}},
+	{"an older log of zeros is not needed", 0, func(s *store) {
+		s.log(4, vfs.LogFile.Sync)
+		s.edit(true, &manifest.Edit{LogNum: manifest.Num(5)})
+		s.log(5, vfs.LogFile.Sync)
+	}},
 	{"an older log was not synced and is not needed", 0, func(s *store) {
 		s.file(s.path(base.FileLog, 4), "x", false)
 		f := s.file(s.path(base.FileLog, 5), "x", false)
@@ -222,6 +266,14 @@ var brokenRules = []struct {
 	{"CLOSED names a complete log and MANIFEST", 0, func(s *store) { s.closed(true, true, true) }},
 	{"CLOSED's bytes are not synced", 7, func(s *store) { s.closed(false, true, true) }},
 	{"CLOSED names a log that is not synced", 7, func(s *store) { s.closed(true, false, true) }},
+	{"CLOSED names a log that may have zeros", 7, func(s *store) {
+		s.log(4, vfs.LogFile.Sync, vfs.LogFile.Close)
+		s.mark(true, true)
+	}},
+	{"CLOSED names a log that was cut and synced", 0, func(s *store) {
+		s.log(4, vfs.LogFile.Cut, vfs.LogFile.Sync, vfs.LogFile.Close)
+		s.mark(true, true)
+	}},
 	{"CLOSED names a MANIFEST that is open", 7, func(s *store) { s.closed(true, true, false) }},
 	{"a file is written after its Close", 6, func(s *store) {
 		f := s.file(s.path(base.FileLog, 4), "x", false)
@@ -270,6 +322,16 @@ func TestWritesToAFailedFileAreReported(t *testing.T) {
 			require.Contains(t, s.Violations()[before], "rule 5: ")
 		})
 	}
+}
+
+func TestALogIsNotTouchedAfterAFailedCut(t *testing.T) {
+	s := open(t, wrap.NewFaulty(vfs.NewMem(), wrap.FailIf(nil, func(op wrap.Op) bool { return op.Kind == wrap.OpCut })))
+	f := s.log(4)
+	require.Error(t, f.(vfs.LogFile).Cut())
+	require.Empty(t, s.Violations())
+	require.NoError(t, f.Sync())
+	require.Len(t, s.Violations(), 1)
+	require.Contains(t, s.Violations()[0], "rule 5: sync of db/000004.log after a failed cut")
 }
 
 func TestExistingFilesAreProtectedToo(t *testing.T) {

@@ -10,17 +10,18 @@
 //     are synced, and the name of the table is durable.
 //  2. When a log is synced, which is what a synced write waits for, its name is
 //     durable, and so is every byte of the older logs that the MANIFEST in force
-//     still needs.
+//     still needs, and their end: a power cut leaves no reserved zeros behind them.
 //  3. When a file is renamed to CURRENT, its bytes are synced, and the bytes and
 //     the name of the MANIFEST that it names are durable.
 //  4. No table, log or MANIFEST is removed while a MANIFEST needs it that a power
 //     cut may put in force: the one that the durable CURRENT names, or the one that
 //     CURRENT names now.
-//  5. Nothing is appended to a file after a failed append or sync, and no failed
+//  5. Nothing is appended to a file after a failed append, sync or cut, and no failed
 //     sync is retried.
 //  6. Nothing is written to a file after its Close.
 //  7. When a file is renamed to CLOSED, its bytes are synced. The bytes and names of
-//     the log and the MANIFEST that it names are durable, and both files are closed.
+//     the log and the MANIFEST that it names are durable, as is the end of the log, and
+//     both files are closed.
 //  8. When a directory is renamed, its files are synced and closed, and their names durable.
 //
 // Rules 2 and 4 are not for directories whose names end in ".checkpoint": no writer waits for their

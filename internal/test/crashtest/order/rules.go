@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -31,6 +32,8 @@ func (d *dir) fault(name string) string {
 	switch now, durable := d.get(name); {
 	case now == nil:
 		return "which does not exist"
+	case now.reserved && now.synced == now.written:
+		return "but reserved zeros may follow its bytes"
 	case !now.whole():
 		return fmt.Sprintf("but only %d of its %d bytes are synced", now.synced, now.written)
 	case durable != now:
@@ -54,16 +57,16 @@ func (c *FS) checkLogSyncLocked(log *file) {
 	_, num, _ := base.ParseFileName(filepath.Base(log.name))
 	for name, older := range d.entries {
 		kind, n, ok := base.ParseFileName(name)
-		if !ok || older == nil || older == found || kind != base.FileLog || n >= num || older.written == older.synced {
+		if !ok || older == nil || older == found || kind != base.FileLog || n >= num {
+			continue
+		}
+		if older.written == older.synced && !older.reserved {
 			continue
 		}
 		states, _ := c.inForceLocked(dirPath)
-		for _, m := range states {
-			if m.needsLog(n) {
-				c.violatedLocked(2, "%s is synced while %s, an older log, has %d bytes that are not",
-					log.name, older.name, older.written-older.synced)
-				break
-			}
+		if slices.ContainsFunc(states, func(s *state) bool { return s.needsLog(n) }) {
+			c.violatedLocked(2, "%s is synced while %s, an older log, has %d bytes that are not, or zeros behind them: %v",
+				log.name, older.name, older.written-older.synced, older.reserved)
 		}
 	}
 }

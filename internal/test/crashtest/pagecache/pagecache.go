@@ -130,14 +130,32 @@ func (c *FS) Abs(name string) (string, error) { return c.mem.Abs(name) }
 
 // Create implements vfs.FS.
 func (c *FS) Create(name string) (vfs.File, error) {
-	f, err := c.mem.Create(name)
+	f, err := c.create(name, c.mem.Create)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// CreateLog implements vfs.LogCreator. What is reserved is durable as soon as a Sync of the log succeeds, as the length
+// of a file of Create is.
+func (c *FS) CreateLog(name string) (vfs.File, error) {
+	f, err := c.create(name, c.mem.CreateLog)
+	if err != nil {
+		return nil, err
+	}
+	return logFile{f}, nil
+}
+
+func (c *FS) create(name string, create func(name string) (vfs.File, error)) (*file, error) {
+	f, err := create(name)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.lost, filepath.Clean(name))
-	return &file{File: f, c: c, name: name}, nil
+	return &file{File: f, c: c, name: name, create: create}, nil
 }
 
 // Rename implements vfs.FS.
@@ -192,9 +210,17 @@ type file struct {
 	vfs.File
 	c    *FS
 	name string
+	// create makes a file of the same kind in the file system below.
+	create func(name string) (vfs.File, error)
 
 	synced int64
 }
+
+// logFile is a file that is a vfs.LogFile.
+type logFile struct{ *file }
+
+// Cut implements vfs.LogFile.
+func (l logFile) Cut() error { return l.File.(vfs.LogFile).Cut() }
 
 func (f *file) Sync() error {
 	err := f.c.begin(wrap.Op{Kind: wrap.OpSync, Name: f.name})
@@ -227,7 +253,8 @@ func (f *file) revert() {
 	data := make([]byte, f.synced)
 	_, _ = f.ReadAt(data, 0)
 	must(f.File.Close())
-	again, err := vfs.Replace(f.c.mem, f.name)
+	must(f.c.mem.Remove(f.name))
+	again, err := f.create(f.name)
 	must(err)
 	_, err = again.Write(data)
 	must(err)

@@ -2,6 +2,7 @@ package pagecache
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,33 @@ func TestPagesAfterAFailedSync(t *testing.T) {
 		Reverted: {"one", "one", "onethree", "one"},
 	}
 	for model, want := range cases {
+		t.Run(model.String()+" log", func(t *testing.T) {
+			c := New(model, func(n int, _ wrap.Op) error {
+				if n == 2 {
+					return errors.New("injected")
+				}
+				return nil
+			})
+			f, err := c.CreateLog("log")
+			require.NoError(t, err)
+			shown := func(fsys vfs.FS) string { return strings.TrimRight(read(t, fsys), "\x00") }
+			_, _ = f.Write([]byte("one"))
+			require.NoError(t, f.Sync())
+			require.NoError(t, c.SyncDir("."))
+			_, _ = f.Write([]byte("two"))
+			require.Error(t, f.Sync())
+			require.Equal(t, want.cached, shown(c))
+			require.Equal(t, want.disk, shown(c.Crash()))
+			require.Len(t, read(t, c.Crash()), 64<<10)
+			_, _ = f.Write([]byte("three"))
+			require.NoError(t, f.(vfs.LogFile).Cut())
+			require.NoError(t, f.Sync(), "its success proves nothing")
+			require.Equal(t, want.cachedLater, read(t, c))
+			if model != Reverted { // the name of the file made anew is not durable
+				require.Equal(t, want.diskLater, read(t, c.Crash()))
+			}
+			require.NoError(t, f.Close())
+		})
 		t.Run(model.String(), func(t *testing.T) {
 			cause := errors.New("injected")
 			c := New(model, func(n int, _ wrap.Op) error {

@@ -5,6 +5,7 @@ import (
 	iofs "io/fs"
 	"sync"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -24,17 +25,20 @@ type FS struct {
 type Op struct {
 	Kind          wrap.OpKind
 	Name, NewName string
-	// Offset and Length are those of a write, in bytes.
+	// Offset and Length are those of a write, in bytes. A reservation adds Length zeros at Offset.
 	Offset, Length int
 
-	file int // of a create, write or sync: the index of the file created, or byName
+	file int // of a create, write, reservation, cut or sync: the index of the file created, or byName
 }
 
 // byName says that a sync is of the file that has the name.
 const byName = -1
 
-// recordedFile has all bytes written to a created file. It only grows, so states may share its bytes.
-type recordedFile struct{ data []byte }
+// recordedFile is a created file.
+type recordedFile struct {
+	data     []byte // all bytes written; it only grows, so states may share its bytes
+	reserved int    // the length of a log of CreateLog, with the zeros behind data; 0 after a cut
+}
 
 // New returns an FS with the files and directories of start, all of them durable. The zero Image is an
 // empty disk.
@@ -77,9 +81,26 @@ func (r *FS) Abs(name string) (string, error) { return r.mem.Abs(name) }
 
 // Create implements vfs.FS.
 func (r *FS) Create(name string) (vfs.File, error) {
+	f, err := r.create(name, r.mem.Create)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// CreateLog implements vfs.LogCreator.
+func (r *FS) CreateLog(name string) (vfs.File, error) {
+	f, err := r.create(name, r.mem.CreateLog)
+	if err != nil {
+		return nil, err
+	}
+	return &recordingLog{f}, nil
+}
+
+func (r *FS) create(name string, create func(name string) (vfs.File, error)) (*recordingFile, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.mem.Create(name)
+	f, err := create(name)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +178,10 @@ type recordingFile struct {
 func (f *recordingFile) Write(p []byte) (int, error) {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
+	return f.writeLocked(p)
+}
+
+func (f *recordingFile) writeLocked(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	if n > 0 {
 		file := f.r.files[f.id]
@@ -168,4 +193,38 @@ func (f *recordingFile) Write(p []byte) (int, error) {
 
 func (f *recordingFile) Sync() error {
 	return f.r.record(Op{Kind: wrap.OpSync, Name: f.name, file: f.id}, f.File.Sync)
+}
+
+// recordingLog is a vfs.LogFile. Its reservations and its end are operations of their own.
+type recordingLog struct{ *recordingFile }
+
+func (l *recordingLog) Write(p []byte) (int, error) {
+	l.r.mu.Lock()
+	defer l.r.mu.Unlock()
+	file := l.r.files[l.id]
+	from := file.reserved
+	if to := int(base.LogReserve(int64(from), int64(len(file.data)+len(p)))); to > from {
+		l.r.ops = append(l.r.ops, Op{Kind: wrap.OpReserve, Name: l.name, Offset: from, Length: to - from, file: l.id})
+		file.reserved = to
+	}
+	return l.writeLocked(p)
+}
+
+// Cut implements vfs.LogFile.
+func (l *recordingLog) Cut() error { return l.end(l.File.(vfs.LogFile).Cut) }
+
+func (l *recordingLog) Close() error { return l.end(l.File.Close) }
+
+// end does an operation that removes the zeros behind the bytes.
+func (l *recordingLog) end(do func() error) error {
+	l.r.mu.Lock()
+	defer l.r.mu.Unlock()
+	if err := do(); err != nil {
+		return err
+	}
+	if file := l.r.files[l.id]; file.reserved > 0 {
+		file.reserved = 0
+		l.r.ops = append(l.r.ops, Op{Kind: wrap.OpCut, Name: l.name, file: l.id})
+	}
+	return nil
 }

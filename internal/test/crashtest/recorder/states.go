@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Model determines which unsynced bytes and names are on the disk after the cut; see the package
@@ -66,8 +69,29 @@ func (c *Cursor) States(model Model, seed uint64) iter.Seq[State] {
 		if model == M5 {
 			b.syncedOnly = rnd.IntN(2) == 0
 		}
-		yield(State{Image: b.image(c.root)})
+		if yield(State{Image: b.image(c.root)}) && model == M1 {
+			c.headlessState(rnd, yield)
+		}
 	}
+}
+
+// headlessState yields what the death of the process in the next operation leaves, if that is a write to a log: a part of
+// its bytes behind the head of a record, which is stored last.
+func (c *Cursor) headlessState(rnd *rand.Rand, yield func(State) bool) {
+	if c.cut == len(c.trace.Ops) || c.trace.Ops[c.cut].Kind != wrap.OpWrite {
+		return
+	}
+	op := c.trace.Ops[c.cut]
+	n := c.files[op.file]
+	if !n.log || n.reserved == 0 || op.Length <= vfs.LogHead {
+		return
+	}
+	body := op.Length - vfs.LogHead
+	from := rnd.IntN(body)
+	to := from + 1 + rnd.IntN(body-from)
+	from, to = op.Offset+vfs.LogHead+from, op.Offset+vfs.LogHead+to
+	b := builder{model: M1, torn: n, headless: n.data[from:to:to], headlessAt: from}
+	yield(State{Image: b.image(c.root), Detail: fmt.Sprintf("%q has stored its bytes %d to %d, but not its head", op, from, to)})
 }
 
 // tornStates yields the states of M2. There are none if everything is synced.
@@ -113,8 +137,10 @@ type builder struct {
 	model      Model
 	rnd        *rand.Rand
 	syncedOnly bool
-	torn       *node // for M2, the file that ends at tornEnd
+	torn       *node // for M2, the file that ends at tornEnd, and for M1, the one with headless
 	tornEnd    int
+	headless   []byte // of a write to a log, at headlessAt
+	headlessAt int
 
 	out  Image
 	made map[*node][]byte // a file with two names has one content
@@ -172,21 +198,37 @@ func (b *builder) entries(dir *node) map[string]*node {
 func (b *builder) content(n *node) []byte {
 	switch {
 	case b.model == M0 || b.syncedOnly:
-		return n.data[:n.synced:n.synced]
+		return zerosTo(n.data[:n.synced:n.synced], n.syncedReserved)
+	case n == b.torn && b.headless != nil:
+		data := zerosTo(n.data[:n.written:n.written], n.reserved)
+		copy(data[b.headlessAt:], b.headless)
+		return data
+	case n == b.torn && n.log:
+		return zerosTo(n.data[:b.tornEnd:b.tornEnd], max(n.written, n.reserved))
 	case n == b.torn:
 		return n.data[:b.tornEnd:b.tornEnd]
 	case b.model == M3 || b.model == M4:
-		if n.written > n.synced {
+		if n.written > n.synced || n.reserved != n.syncedReserved {
 			return b.pages(n)
 		}
 	}
-	return n.data[:n.written:n.written]
+	return zerosTo(n.data[:n.written:n.written], n.reserved)
+}
+
+// zerosTo returns data with zeros up to that length. It shares the bytes of data if there are none.
+func zerosTo(data []byte, length int) []byte {
+	if length <= len(data) {
+		return data
+	}
+	longer := make([]byte, length)
+	copy(longer, data)
+	return longer
 }
 
 // pages returns the synced bytes and a random part of the later pages. The file may have its full
 // length although its last pages were not written.
 func (b *builder) pages(n *node) []byte {
-	data := make([]byte, n.written)
+	data := make([]byte, max(n.written, n.reserved, n.syncedReserved))
 	copy(data, n.data[:n.synced])
 	end := n.synced
 	for from := n.synced; from < n.written; {
@@ -195,14 +237,36 @@ func (b *builder) pages(n *node) []byte {
 			copy(data[from:to], n.data[from:to])
 			end = to
 		} else if b.model == M4 {
-			for i := from; i < to; i++ {
-				data[i] = byte(b.rnd.Uint32())
-			}
+			b.garbage(data[from:to])
 		}
 		from = to
 	}
 	if b.rnd.IntN(2) == 0 {
 		end = n.written
 	}
+	if n.log {
+		end = b.logEnd(n, data, end)
+	}
 	return data[:end]
+}
+
+// logEnd returns where a log ends: anywhere between end and its reserved length. Its length of the last sync is durable,
+// unless it was cut since. Under M4 the reserved space may have garbage.
+func (b *builder) logEnd(n *node, data []byte, end int) int {
+	if n.reserved >= n.syncedReserved {
+		end = max(end, n.syncedReserved)
+	}
+	if b.model == M4 && n.written < len(data) && b.rnd.IntN(4) == 0 {
+		b.garbage(data[n.written:min(n.written+pageSize, len(data))])
+	}
+	if b.rnd.IntN(2) == 0 {
+		end = len(data)
+	}
+	return end
+}
+
+func (b *builder) garbage(p []byte) {
+	for i := range p {
+		p[i] = byte(b.rnd.Uint32())
+	}
 }

@@ -24,6 +24,8 @@ func (o Op) String() string {
 		return fmt.Sprintf("%v %s to %s", o.Kind, o.Name, o.NewName)
 	case wrap.OpWrite:
 		return fmt.Sprintf("%v %d bytes at %d of %s", o.Kind, o.Length, o.Offset, o.Name)
+	case wrap.OpReserve:
+		return fmt.Sprintf("reserve %d bytes at %d of %s", o.Length, o.Offset, o.Name)
 	}
 	return fmt.Sprintf("%v %s", o.Kind, o.Name)
 }
@@ -60,6 +62,11 @@ type node struct {
 	written, synced int    // the number of bytes written and durable at the cut
 	lastWrite       int    // the last operation that wrote to the file, -1 if there is none
 	lastOffset      int    // the offset of that write
+
+	// reserved is the length of a log of CreateLog, with zeros behind the bytes written, and 0 once it is cut.
+	// syncedReserved is what it was at the last sync.
+	log                      bool
+	reserved, syncedReserved int
 }
 
 // change is one unsynced change of a directory. Each name in it gets the node, or is removed if the
@@ -158,7 +165,12 @@ func (c *Cursor) Next() bool {
 		n.lastWrite, n.lastOffset, n.written = c.cut-1, op.Offset, op.Offset+op.Length
 	case wrap.OpSync:
 		n := c.synced(op)
-		n.synced = n.written
+		n.synced, n.syncedReserved = n.written, n.reserved
+	case wrap.OpReserve:
+		n := c.files[op.file]
+		n.log, n.reserved = true, op.Offset+op.Length
+	case wrap.OpCut:
+		c.files[op.file].reserved = 0
 	case wrap.OpRemove:
 		dir, name := c.parent(op.Name)
 		dir.apply(change{name: nil})
