@@ -72,11 +72,12 @@ func TestBufferedWritesAreHandedOver(t *testing.T) {
 	}
 }
 
-// In a bubble, no time passes during the writes, so only a full buffer is written.
+// In a bubble, no time passes during the writes, so only a full buffer is written. A log that is appended through memory
+// needs no system calls, so its writes are not held back.
 func TestBufferedWritesShareSystemCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
-		fsys := wrap.NewCounting(vfs.NewMem())
+		fsys := wrap.NewCounting(fixture.PlainLogs(vfs.NewMem()))
 		o := testOptions(fsys)
 		o.Memtables.Size = 4 << 20
 		d := openTest(t, o)
@@ -89,7 +90,7 @@ func TestBufferedWritesShareSystemCalls(t *testing.T) {
 // A hand-over runs in the background, so it has no caller to return an error to. A full disk loses nothing, and writes
 // continue.
 func TestAHandOverToAFullDiskIsReported(t *testing.T) {
-	fs := fixture.NewFailing()
+	fs := fixture.NewFailingPlain() // otherwise the Put reports it
 	o := testOptions(fs)
 	reported := make(chan error, 1)
 	o.EventListener = &EventListener{BackgroundError: func(err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/crashtest/pagecache"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -26,7 +27,7 @@ func TestAFailureOfEverySync(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		count := pagecache.New(pagecache.Clean, func(int, wrap.Op) error { return nil })
 		r := newFaultRun(seed, 1)
-		require.NoError(t, r.workload(count))
+		require.NoError(t, r.workload(fixture.LogsOf(seed, count)))
 		total, step := count.Syncs(), 1
 		require.Greater(t, total, 60)
 		if sampled() {
@@ -85,7 +86,7 @@ func (c syncCase) run() error {
 // use writes synced batches until the failure shows or all are written. After a failed sync of a log
 // or the MANIFEST, no write may be accepted. over is called before the store is opened again.
 func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over func()) error {
-	checker := order.New(disk)
+	checker := order.New(fixture.LogsOf(c.seed, disk))
 	r := newFaultRun(c.seed, 1)
 	d, err := Open("db", crashOptions(checker, 0))
 	if err == nil {

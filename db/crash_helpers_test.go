@@ -21,6 +21,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -106,7 +107,7 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 	w.batches = map[[2]int]*oracle.Batch{}
 	for round := 0; round < opens || r.Len() < w.fewest; round++ {
 		w.opened++
-		o := crashOptions(r, w.seed)
+		o := crashOptions(fixture.LogsOf(w.seed, r), w.seed)
 		if len(w.logDirs) > 0 {
 			o.LogDir = w.logDirs[round%len(w.logDirs)]
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -111,7 +112,7 @@ func (j *crashJudge) judgeDisk(mem *vfs.Mem, cut int, keepsAll bool) error {
 // the compactions that follow it and Close.
 func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model) error {
 	r := recorder.New(s.Image)
-	o := crashOptions(r, j.seed)
+	o := crashOptions(fixture.LogsOf(j.seed, r), j.seed)
 	if len(j.logDirs) > 0 {
 		o.LogDir = j.logDirs[cut%len(j.logDirs)]
 	}

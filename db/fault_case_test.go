@@ -17,6 +17,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -36,7 +37,8 @@ var faultKinds = []faultKind{
 
 func noSpaceFault(op wrap.Op) *wrap.Fault {
 	switch op.Kind {
-	case wrap.OpCreate, wrap.OpWrite, wrap.OpSync, wrap.OpSyncDir, wrap.OpMkdirAll, wrap.OpLink, wrap.OpRename, wrap.OpLock:
+	case wrap.OpCreate, wrap.OpWrite, wrap.OpSync, wrap.OpSyncDir, wrap.OpMkdirAll, wrap.OpLink, wrap.OpRename, wrap.OpLock,
+		wrap.OpReserve, wrap.OpCut:
 		return &wrap.Fault{Err: syscall.ENOSPC, Short: op.Length / 2}
 	}
 	return nil
@@ -84,7 +86,7 @@ func (c faultCase) fault(op wrap.Op) *wrap.Fault {
 // run runs the workload with the failures, then opens the remaining files without them.
 func (c faultCase) run() error {
 	mem := vfs.NewMem()
-	counting := wrap.NewCounting(mem)
+	counting := wrap.NewCounting(fixture.LogsOf(c.seed, mem))
 	var hit atomic.Bool
 	var failedOp atomic.Value
 	faulty := wrap.NewFaulty(counting, func(op wrap.Op) *wrap.Fault {
@@ -131,7 +133,7 @@ var (
 // faultWorkload returns the scale of a workload with more than fault.ops operations, and their number.
 func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
 	for scale = 1; ; scale++ {
-		counter := wrap.NewFaulty(vfs.NewMem(), nil)
+		counter := wrap.NewFaulty(fixture.LogsOf(seed, vfs.NewMem()), nil)
 		r := newFaultRun(seed, scale)
 		r.readsMustWork = true
 		require.NoError(t, r.workload(counter))

@@ -44,7 +44,8 @@ type fillDisk struct {
 }
 
 // simulatedDisk returns a disk in memory. As on a real one, removing a file frees its space, and a
-// write that does not fit is cut short.
+// write that does not fit is cut short. The reserved space of a log counts until it is cut, and a write
+// within it needs none.
 func simulatedDisk() fillDisk { return simulatedDiskOf(fillDiskSize) }
 
 func simulatedDiskOf(size int64) fillDisk {
@@ -63,10 +64,17 @@ func simulatedDiskOf(size int64) fillDisk {
 		return sum
 	}
 	full := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind != wrap.OpWrite {
+		need := int64(op.Length)
+		switch op.Kind {
+		case wrap.OpWrite:
+			if info, err := mem.Stat(op.Name); err == nil {
+				need = op.Offset + need - info.Size()
+			}
+		case wrap.OpReserve:
+		default:
 			return nil
 		}
-		if space := size - used(); space < int64(op.Length) {
+		if space := size - used(); need > max(0, space) {
 			return &wrap.Fault{Err: syscall.ENOSPC, Short: int(max(0, space))}
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -37,7 +38,7 @@ const noOperation = 1 << 62
 func newFullDisk(seed, from, cutAt uint64) *fullDisk {
 	f := &fullDisk{mem: vfs.NewMem(), run: newFaultRun(seed, 1)}
 	f.run.readsMustWork = true
-	f.counting = wrap.NewCounting(f.mem)
+	f.counting = wrap.NewCounting(fixture.LogsOf(seed, f.mem))
 	f.checker = order.New(wrap.NewFaulty(f.counting, func(op wrap.Op) *wrap.Fault {
 		if op.Index == cutAt {
 			f.model = f.run.model.cut(func() { f.image = f.mem.Crash() })
@@ -210,7 +211,7 @@ func TestOpenOnAFullDiskSuggestsReadOnly(t *testing.T) {
 	require.NoError(t, d.Close())
 	full := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		switch op.Kind {
-		case wrap.OpWrite, wrap.OpCreate, wrap.OpSync, wrap.OpMkdirAll:
+		case wrap.OpWrite, wrap.OpCreate, wrap.OpSync, wrap.OpMkdirAll, wrap.OpReserve:
 			return &wrap.Fault{Err: syscall.ENOSPC}
 		}
 		return nil

@@ -56,11 +56,15 @@ type config struct {
 	limits Limits
 	cmp    *base.Comparer
 	change func(*Options)
+	plain  bool // the logs are plain files
 }
 
 // open returns a Committer that is ready, and shuts it when the test ends.
 func open(t testing.TB, c config) *store {
 	s := &store{t: t, faults: fixture.NewFailing()}
+	if c.plain {
+		s.faults = fixture.NewFailingPlain()
+	}
 	if s.mem = s.faults.Mem; c.hook != nil {
 		s.faults.On(c.hook)
 	}

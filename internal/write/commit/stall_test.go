@@ -230,7 +230,7 @@ func TestWritersAreSlowedWhileTheLastMemtableFills(t *testing.T) {
 
 func TestBufferedWritesReachTheSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, config{})
+		s := open(t, config{plain: true}) // otherwise it reaches the system at once
 		for i := range 10 {
 			require.NoError(t, s.put(i, InBuffer))
 		}
@@ -255,7 +255,7 @@ func TestBufferedWritesReachTheSystem(t *testing.T) {
 
 func TestBufferedWritesThatCannotBeWrittenEndTheWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, config{})
+		s := open(t, config{plain: true}) // otherwise it reaches the system at once
 		require.NoError(t, s.put(0, InBuffer))
 		s.faults.On(failing(syscall.EIO, kindOf(wrap.OpWrite)))
 		time.Sleep(2 * bufferedFor)
