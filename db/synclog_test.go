@@ -27,6 +27,8 @@ type logSyncs struct {
 	n atomic.Int64
 }
 
+func (l *logSyncs) CreateLog(name string) (vfs.File, error) { return vfs.CreateLog(l.FS, name) }
+
 func newLogSyncs(fsys vfs.FS) *logSyncs {
 	counting := wrap.NewCounting(fsys)
 	l := &logSyncs{FS: counting}

@@ -92,6 +92,8 @@ type armedFS struct {
 	arm func()
 }
 
+func (a armedFS) CreateLog(name string) (vfs.File, error) { return vfs.CreateLog(a.FS, name) }
+
 func deleteMiddle(t *testing.T, d *DB, fs vfs.FS) {
 	before := d.txns.untraced.Last()
 	fs.(armedFS).arm()

@@ -52,11 +52,29 @@ func (f *logFS) where(name string) string {
 
 // Create implements vfs.FS.
 func (f *logFS) Create(name string) (vfs.File, error) {
-	at := f.where(name)
-	if path, _, _ := f.paths(name); at != path {
-		return nil, &fs.PathError{Op: "create", Path: at, Err: fs.ErrExist}
+	at, err := f.free(name)
+	if err != nil {
+		return nil, err
 	}
 	return f.FS.Create(at)
+}
+
+// CreateLog implements vfs.LogCreator.
+func (f *logFS) CreateLog(name string) (vfs.File, error) {
+	at, err := f.free(name)
+	if err != nil {
+		return nil, err
+	}
+	return vfs.CreateLog(f.FS, at)
+}
+
+// free returns where a file is created. It fails if the file is elsewhere from another time.
+func (f *logFS) free(name string) (string, error) {
+	at := f.where(name)
+	if path, _, _ := f.paths(name); at != path {
+		return "", &fs.PathError{Op: "create", Path: at, Err: fs.ErrExist}
+	}
+	return at, nil
 }
 
 // Open implements vfs.FS.

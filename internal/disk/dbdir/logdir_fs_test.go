@@ -171,3 +171,19 @@ func TestAnInactiveFSChangesNothing(t *testing.T) {
 	put(t, f, "/db/000004.log", "four")
 	require.Equal(t, map[string]string{"000004.log": "four"}, tree(t, mem, "/db"))
 }
+
+// A store whose logs are elsewhere appended to them by a system call each.
+func TestLogsElsewhereAreLogFiles(t *testing.T) {
+	mem, f := twoDirs(t)
+	log, err := vfs.CreateLog(f, "/db/000001.log")
+	require.NoError(t, err)
+	require.Implements(t, (*vfs.LogFile)(nil), log)
+	_, err = log.Write([]byte("x"))
+	require.NoError(t, err)
+	info, err := mem.Stat("/logs/000001.log")
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<10, info.Size())
+	_, err = vfs.CreateLog(f, "/db/000001.log")
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.NoError(t, log.Close())
+}

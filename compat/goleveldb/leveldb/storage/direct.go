@@ -88,6 +88,9 @@ func (d directFS) Remove(name string) error {
 	return d.FS.Remove(name)
 }
 
+// CreateLog implements vfs.LogCreator.
+func (d directFS) CreateLog(name string) (vfs.File, error) { return vfs.CreateLog(d.FS, name) }
+
 // SyncFile implements vfs.FileSyncer.
 func (d directFS) SyncFile(name string) error { return vfs.SyncFile(d.FS, name) }
 
