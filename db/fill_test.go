@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -49,40 +50,65 @@ type fillDisk struct {
 func simulatedDisk() fillDisk { return simulatedDiskOf(fillDiskSize) }
 
 func simulatedDiskOf(size int64) fillDisk {
-	mem := vfs.NewMem()
-	var ballast atomic.Int64
-	used := func() int64 {
-		sum := ballast.Load()
-		for _, dir := range []string{"db", filepath.Join("db", manifest.LostDir)} {
-			names, _ := mem.List(dir)
-			for _, name := range names {
-				if info, err := mem.Stat(filepath.Join(dir, name)); err == nil {
-					sum += info.Size()
-				}
-			}
-		}
-		return sum
-	}
-	full := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		need := int64(op.Length)
-		switch op.Kind {
-		case wrap.OpWrite:
-			if info, err := mem.Stat(op.Name); err == nil {
-				need = op.Offset + need - info.Size()
-			}
-		case wrap.OpReserve:
-		default:
-			return nil
-		}
-		if space := size - used(); need > max(0, space) {
-			return &wrap.Fault{Err: syscall.ENOSPC, Short: int(max(0, space))}
-		}
-		return nil
-	})
+	d := &sizedDisk{mem: vfs.NewMem(), size: size, reserved: map[string]int64{}}
+	full := wrap.NewFaulty(d.mem, d.fault)
 	return fillDisk{fs: full, dir: "db", ballast: func(sizeBytes int) error {
-		ballast.Store(int64(sizeBytes))
+		d.ballast.Store(int64(sizeBytes))
 		return nil
 	}}
+}
+
+// sizedDisk is a disk in memory of that size.
+type sizedDisk struct {
+	mem     *vfs.Mem
+	size    int64
+	ballast atomic.Int64
+
+	mu       sync.Mutex
+	reserved map[string]int64 // the length of each log; on a nearly full disk it is less than that of its file in mem
+}
+
+// length returns the space that a file takes.
+func (d *sizedDisk) length(name string) int64 {
+	info, err := d.mem.Stat(name)
+	if err != nil {
+		return 0
+	}
+	if to, ok := d.reserved[filepath.Base(name)]; ok {
+		return min(info.Size(), to)
+	}
+	return info.Size()
+}
+
+func (d *sizedDisk) used() int64 {
+	sum := d.ballast.Load()
+	for _, dir := range []string{"db", filepath.Join("db", manifest.LostDir)} {
+		names, _ := d.mem.List(dir)
+		for _, name := range names {
+			sum += d.length(filepath.Join(dir, name))
+		}
+	}
+	return sum
+}
+
+func (d *sizedDisk) fault(op wrap.Op) *wrap.Fault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	need := int64(op.Length)
+	switch op.Kind {
+	case wrap.OpWrite:
+		need += op.Offset - d.length(op.Name)
+	case wrap.OpReserve:
+	default:
+		return nil
+	}
+	if space := d.size - d.used(); need > max(0, space) {
+		return &wrap.Fault{Err: syscall.ENOSPC, Short: int(max(0, space))}
+	}
+	if op.Kind == wrap.OpReserve {
+		d.reserved[filepath.Base(op.Name)] = op.Offset + int64(op.Length)
+	}
+	return nil
 }
 
 // fillRun fills a disk repeatedly with one database.

@@ -421,7 +421,7 @@ func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	require.Equal(t, want, copied("copy", storetest.Options(mem)))
 
 	path := filepath.Join("db", base.FileName(base.FileLog, st.LogNum))
-	log := []byte(fixture.ReadFile(t, mem, path))
+	log := fixture.ReadLog(t, mem, path)
 	log[len(log)/2]++
 	fixture.WriteFile(t, mem, path, log)
 	o := storetest.Options(mem)

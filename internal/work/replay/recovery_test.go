@@ -85,7 +85,9 @@ func killedWithKeysInTheLog(t *testing.T, n int) (killed *vfs.Mem, log string, d
 	}
 	killed = fixture.CopyFS(t, mem)
 	log = filepath.Join("db", fixture.Names(t, killed, base.FileLog)[0])
-	return killed, log, fixture.ReadFile(t, killed, log)
+	data = fixture.ReadLog(t, killed, log)
+	fixture.WriteFile(t, killed, log, data)
+	return killed, log, data
 }
 
 //make:portable
