@@ -21,7 +21,7 @@ import (
 )
 
 // severalLogs returns a database that needs three logs, their names, and upTo: the first i+1 logs
-// have the puts 0 to upTo[i]-1. Nothing was flushed.
+// have the puts 0 to upTo[i]-1. Nothing was flushed. No zeros follow the records.
 func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upTo []int) {
 	t.Helper()
 	mem, d := withoutTables(t, 4<<10)
@@ -41,6 +41,8 @@ func severalLogs(t testing.TB, closed bool) (im damage.Image, logs []string, upT
 		return fixture.Image(t, mem), logs, upTo
 	}
 	im = fixture.Image(t, mem)
+	newest := logs[len(logs)-1]
+	im[newest] = fixture.ReadLog(t, mem, filepath.Join("db", newest))
 	require.NoError(t, d.Close())
 	return im, logs, upTo
 }
