@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -112,7 +113,11 @@ func runLogChild(how, dir, seedText string) {
 	}
 	for i, p := range all {
 		if how == "step" && i == 1 {
-			must(unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTRAP)) // the tracer begins here
+			// The tracer begins here. For the scheduler, the goroutine does not leave its processor meanwhile.
+			_, _, errno := syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(unix.Gettid()), uintptr(unix.SIGTRAP))
+			if errno != 0 {
+				panic(errno)
+			}
 		}
 		_, err := f.Write(p)
 		must(err)
@@ -246,11 +251,28 @@ func TestAKillAtAnyInstructionLeavesWholeRecords(t *testing.T) {
 	if testing.Short() {
 		wanted = 12
 	}
+	runtime.LockOSThread() // the tracer is a thread
+	for range 20 {
+		if stepWriter(t, wanted) {
+			return
+		}
+	}
+	require.Fail(t, "each writer waited for one of its threads that do not run")
+}
+
+// stuckAfter is how long an instruction may take before the writer is stuck. On a busy machine, the scheduler of
+// the child may have decided, before its threads were stopped, that another of them continues.
+const stuckAfter = 5 * time.Second
+
+// stepWriter reports whether a new child could be stepped until it had written that many records.
+func stepWriter(t *testing.T, wanted int) bool {
 	const seed = 33
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	require.NoError(t, err)
 	count, err := acknowledged(dir)
 	require.NoError(t, err)
-	pid := traceLogChild(t, dir, seed)
+	pid, end := traceLogChild(t, dir, seed)
+	defer end()
 	f, err := os.Open(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	defer f.Close()
@@ -270,16 +292,18 @@ func TestAKillAtAnyInstructionLeavesWholeRecords(t *testing.T) {
 			partial++
 		}
 		require.NoError(t, syscall.PtraceSingleStep(pid))
-		waitForTrap(t, pid, syscall.PtraceSingleStep)
+		if !waitForTrap(t, pid, syscall.PtraceSingleStep) {
+			return false
+		}
 	}
 	t.Logf("%d instructions for %d records; after %d of them a record was there in part", steps, n, partial)
 	require.Greater(t, partial, n, "the test has looked while records were being stored")
+	return true
 }
 
 // traceLogChild starts a child and stops it before its second record. All threads but the first remain stopped: while it
-// is stepped, the scheduler would find that it has run for too long.
-func traceLogChild(t *testing.T, dir string, seed uint64) (pid int) {
-	runtime.LockOSThread() // the tracer is a thread
+// is stepped, the scheduler would find that it has run for too long. The caller calls end.
+func traceLogChild(t *testing.T, dir string, seed uint64) (pid int, end func()) {
 	cmd := logChildCommand("step", dir, seed)
 	cmd.Env = append(cmd.Env, "GOGC=off", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
@@ -288,16 +312,18 @@ func traceLogChild(t *testing.T, dir string, seed uint64) (pid int) {
 	}
 	pid = cmd.Process.Pid
 	threads := []int{pid}
-	t.Cleanup(func() {
+	end = func() {
 		_ = cmd.Process.Kill()
 		for _, tid := range slices.Backward(threads) { // the first ends last
 			_, _ = syscall.Wait4(tid, nil, syscall.WALL, nil)
 		}
-	})
+	}
 	resume := func(pid int) error { return syscall.PtraceCont(pid, 0) }
-	waitForTrap(t, pid, resume) // of exec
+	for !waitForTrap(t, pid, resume) { // of exec
+	}
 	require.NoError(t, resume(pid))
-	waitForTrap(t, pid, resume) // of the child itself
+	for !waitForTrap(t, pid, resume) { // of the child itself
+	}
 	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	require.NoError(t, err)
 	for _, task := range tasks {
@@ -311,23 +337,31 @@ func traceLogChild(t *testing.T, dir string, seed uint64) (pid int) {
 		_, err = syscall.Wait4(tid, nil, syscall.WALL, nil)
 		require.NoError(t, err)
 	}
-	return pid
+	return pid, end
 }
 
 // waitForTrap waits until the traced thread stops with SIGTRAP. It resumes the thread without other signals: those of the
-// Go scheduler.
-func waitForTrap(t *testing.T, pid int, resume func(pid int) error) {
+// Go scheduler. It returns false if the thread is stuck.
+func waitForTrap(t *testing.T, pid int, resume func(pid int) error) bool {
+	began := time.Now()
 	for {
 		var ws syscall.WaitStatus
-		_, err := syscall.Wait4(pid, &ws, 0, nil)
+		stopped, err := syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
 		if err == syscall.EINTR {
 			continue
 		}
 		require.NoError(t, err)
+		if stopped == 0 {
+			if time.Since(began) > stuckAfter {
+				return false
+			}
+			runtime.Gosched()
+			continue
+		}
 		require.True(t, ws.Stopped(), "the writer ended: %v", ws)
 		switch sig := ws.StopSignal(); sig {
 		case syscall.SIGTRAP:
-			return
+			return true
 		case syscall.SIGURG, syscall.SIGCHLD:
 			require.NoError(t, resume(pid))
 		default:

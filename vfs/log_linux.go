@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
@@ -22,19 +23,6 @@ const (
 	magicExt4  = 0xEF53 // and ext2 and ext3, which refuse fallocate
 	magicXFS   = 0x58465342
 	magicTmpfs = 0x01021994
-)
-
-// A log is reserved in steps, in bytes. They double, so that a store that writes little uses little.
-//
-// On ext4, beside other load, a record of 130 bytes took 1,750 to 1,900 ns of CPU time by write(2) and 300 ns with steps
-// of up to 1, 4 or 16 MiB. A record and its Sync took 225 µs instead of 244. Two things that did not pay:
-//
-//   - Faults ahead of the stores (MADV_POPULATE_WRITE): 290 to 310 ns, and a Sync writes the zeros too.
-//   - Zeros written ahead, so that a Sync converts no unwritten extents: 265 µs, and each Sync wrote 64 KiB to the device
-//     instead of 4, since the page cache keeps what was written at once in large folios and a store dirties all of one.
-const (
-	minReserve = 64 << 10
-	maxReserve = 1 << 20
 )
 
 // headStore is the number of bytes that storeHeadLast stores last: the head and the byte after it.
@@ -61,7 +49,7 @@ func (o osFS) CreateLog(name string) (File, error) {
 	if !keepsReserved(file.f) {
 		return file, nil
 	}
-	return &mappedLog{file: file, step: minReserve}, nil
+	return &mappedLog{file: file}, nil
 }
 
 // keepsReserved reports whether f is on a file system of the list.
@@ -112,7 +100,6 @@ type mappedLog struct {
 
 	mu       sync.Mutex // guards what follows, and keeps the window mapped during a Write
 	reserved int64      // the file is reserved up to here, and as long
-	step     int64      // how much to reserve next
 	window   []byte     // maps the file's bytes from windowAt to reserved
 	windowAt int64
 	plain    bool // Write is write(2), and the file has no reserved space
@@ -176,22 +163,26 @@ func (m *mappedLog) Write(p []byte) (int, error) {
 
 func (m *mappedLog) failed(op string, err error) error { return pathError(op, m.file.f.Name(), err) }
 
-// reserve reserves and maps the file up to end at least, or leaves it to write(2).
+// reserve reserves and maps the file up to end at least, in the steps of base.LogReserve, or leaves it to write(2).
+//
+// On ext4, beside other load, a record of 130 bytes took 1,750 to 1,900 ns of CPU time by write(2) and 300 ns with steps
+// of up to 1, 4 or 16 MiB. A record and its Sync took 225 µs instead of 244. Two things that did not pay:
+//
+//   - Faults ahead of the stores (MADV_POPULATE_WRITE): 290 to 310 ns, and a Sync writes the zeros too.
+//   - Zeros written ahead, so that a Sync converts no unwritten extents: 265 µs, and each Sync wrote 64 KiB to the device
+//     instead of 4, since the page cache keeps what was written at once in large folios and a store dirties all of one.
 func (m *mappedLog) reserve(end int64) error {
 	if err := m.checkLength(m.reserved); err != nil { // otherwise fallocate would fill the gap with zeros
 		m.err = m.failed("write", err)
 		return m.err
 	}
-	page := int64(os.Getpagesize())
-	need := (end - m.reserved + page - 1) / page * page
-	err := m.allocate(max(m.step, need))
-	if isFull(err) && need < m.step {
-		m.step = minReserve
-		err = m.allocate(need)
+	to, least := base.LogReserve(m.reserved, end), base.LeastLogReserve(end)
+	err := m.allocate(to)
+	if isFull(err) && least < to {
+		err = m.allocate(least)
 	}
 	switch {
 	case err == nil:
-		m.step = min(2*m.step, maxReserve)
 		err = m.remap()
 	case isFull(err):
 		return m.failed("reserve space for", err)
@@ -207,15 +198,15 @@ func (m *mappedLog) reserve(end int64) error {
 
 func isFull(err error) bool { return err == syscall.ENOSPC || err == syscall.EDQUOT }
 
-// allocate reserves the next n bytes, whole pages, and makes the file longer by them. After an error it keeps none: ext4
+// allocate reserves the file up to a length, and makes it as long. After an error it keeps none: ext4
 // may have reserved some of them, which a full disk needs for something else.
-func (m *mappedLog) allocate(n int64) error {
-	err := onDescriptor(m.file.f, func(fd int) error { return syscall.Fallocate(fd, 0, m.reserved, n) })
+func (m *mappedLog) allocate(to int64) error {
+	err := onDescriptor(m.file.f, func(fd int) error { return syscall.Fallocate(fd, 0, m.reserved, to-m.reserved) })
 	if err != nil {
 		_ = m.shorten(m.reserved)
 		return err
 	}
-	m.reserved += n
+	m.reserved = to
 	return nil
 }
 

@@ -18,6 +18,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
+// minReserve is the first step of base.LogReserve.
+const minReserve = 64 << 10
+
 func newMappedLog(t testing.TB) (m *mappedLog, path string) {
 	t.Helper()
 	return mappedLogIn(t, t.TempDir())

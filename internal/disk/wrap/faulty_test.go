@@ -296,7 +296,7 @@ func TestAFailedReservationAppendsNothing(t *testing.T) {
 		attempts []int // lengths
 	}{
 		{syscall.EIO, []int{64 << 10}},
-		{syscall.ENOSPC, []int{64 << 10, 4 << 10}},
+		{syscall.ENOSPC, []int{64 << 10, 32 << 10}},
 	} {
 		full := true
 		log, mem, seen := logOf(t, func(op wrap.Op) *wrap.Fault {
