@@ -283,7 +283,7 @@ func TestTheHookSeesHowALogIsReserved(t *testing.T) {
 		{Index: 3, Kind: wrap.OpWrite, Name: "log", Offset: 10, Length: 64<<10 - 10},
 		{Index: 4, Kind: wrap.OpReserve, Name: "log", Offset: 64 << 10, Length: 64 << 10},
 		{Index: 5, Kind: wrap.OpWrite, Name: "log", Offset: 64 << 10, Length: 1},
-		{Index: 6, Kind: wrap.OpReserve, Name: "log", Offset: 128 << 10, Length: 240 << 10},
+		{Index: 6, Kind: wrap.OpReserve, Name: "log", Offset: 128 << 10, Length: 256 << 10},
 		{Index: 7, Kind: wrap.OpWrite, Name: "log", Offset: 64<<10 + 1, Length: 300 << 10},
 		{Index: 8, Kind: wrap.OpCut, Name: "log"},
 		{Index: 9, Kind: wrap.OpClose, Name: "log"},
