@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -74,7 +75,9 @@ func newVictims(t testing.TB, shape damageShape) map[string]*victim {
 func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	v := &victim{shape: shape, closed: closed}
 	mem := vfs.NewMem()
-	o := shape.options(mem, false)
+	// Each byte of the files is changed in turn, so the log has none that is only reserved; package wal and replay have
+	// tests of those.
+	o := shape.options(fixture.PlainLogs(mem), false)
 	o.Memtables.Size = 256 << 10
 	d := openTest(t, o)
 	model := map[string]string{}
