@@ -27,6 +27,8 @@ type LogCreator interface {
 // later Writes fail.
 type LogFile interface {
 	File
+	// WriteParts is Write for the concatenation of parts. It returns the number of bytes appended.
+	WriteParts(parts ...[]byte) (int, error)
 	// Cut makes the file end after the last byte written. Sync makes that durable. After Cut, Write fails. A second
 	// Cut does nothing. Close cuts the file too. Cut must not be concurrent with Write.
 	Cut() error

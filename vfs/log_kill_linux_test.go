@@ -119,7 +119,11 @@ func runLogChild(how, dir, seedText string) {
 				panic(errno)
 			}
 		}
-		_, err := f.Write(p)
+		parts := [][]byte{p}
+		if i%2 == 1 { // the step from the head to the body is not that of a part
+			parts = [][]byte{p[:LogHead], p[LogHead : LogHead+len(p[LogHead:])/3], p[LogHead+len(p[LogHead:])/3:]}
+		}
+		_, err := f.(LogFile).WriteParts(parts...)
 		must(err)
 		count.Store(uint64(i + 1))
 	}
@@ -378,8 +382,9 @@ func TestTheHeadIsStoredAfterTheBody(t *testing.T) {
 	for i := range 20 {
 		first, second := r.at(i), r.at(i+1)
 		log := make([]byte, 2000)
-		storeBody(log, first)
-		storeHead(log, first)
+		var head [headStore]byte
+		storeBody(log, [][]byte{first}, &head)
+		storeHead(log, &head)
 		rest := log[len(first):]
 		for _, at := range rnd.Perm(max(len(second)-headStore, 0)) {
 			n, _ := wholeRecords(t, r, log, i)
@@ -389,9 +394,9 @@ func TestTheHeadIsStoredAfterTheBody(t *testing.T) {
 		n, _ := wholeRecords(t, r, log, i)
 		require.Equal(t, i+1, n)
 		before := bytes.Clone(rest)
-		storeBody(rest, second)
+		storeBody(rest, [][]byte{second[:3], second[3:LogHead], second[LogHead:]}, &head)
 		require.Equal(t, before, rest, "storeBody stores exactly what follows the head")
-		storeHead(rest, second)
+		storeHead(rest, &head)
 		n, more := wholeRecords(t, r, log, i)
 		require.Equal(t, i+2, n)
 		require.False(t, more)
@@ -402,7 +407,7 @@ func TestAHeadShorterThanItsStoreIsFollowedByZeros(t *testing.T) {
 	for n := 1; n <= 2*headStore; n++ {
 		src := bytes.Repeat([]byte{0xff}, n)
 		dst := make([]byte, 3*headStore)
-		require.Nil(t, storeHeadLast(dst, src))
+		require.Nil(t, storeHeadLast(dst, [][]byte{src}))
 		require.Equal(t, append(src, make([]byte, len(dst)-n)...), dst)
 	}
 }

@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"encoding/binary"
 	"io"
 	"io/fs"
 	"os"
@@ -128,37 +127,55 @@ func (m *mappedLog) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // Write implements File.
-func (m *mappedLog) Write(p []byte) (int, error) {
+func (m *mappedLog) Write(p []byte) (int, error) { return m.WriteParts(p) }
+
+// WriteParts implements LogFile.
+func (m *mappedLog) WriteParts(parts ...[]byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {
 		return 0, m.err
 	}
-	if len(p) == 0 {
+	total := 0
+	for _, p := range parts {
+		total += len(p)
+	}
+	if total == 0 {
 		return 0, nil
 	}
 	size := m.size.Load()
-	n := max(len(p), headStore)
+	n := max(total, headStore)
 	if end := size + int64(n); end > m.reserved && !m.plain {
 		if err := m.reserve(end); err != nil {
 			return 0, err
 		}
 	}
 	if m.plain {
-		n, err := m.file.Write(p)
-		m.size.Store(size + int64(n))
-		return n, err
+		return m.writePlain(parts)
 	}
 	dst := m.window[size-m.windowAt:][:n]
-	if fault := storeHeadLast(dst, p); fault != nil {
+	if fault := storeHeadLast(dst, parts); fault != nil {
 		m.err = m.failed("write", errLogFault)
 		if !isFaultIn(dst, fault) {
 			panic(fault)
 		}
 		return 0, m.err
 	}
-	m.size.Store(size + int64(len(p)))
-	return len(p), nil
+	m.size.Store(size + int64(total))
+	return total, nil
+}
+
+// writePlain appends parts by write(2).
+func (m *mappedLog) writePlain(parts [][]byte) (written int, err error) {
+	for _, p := range parts {
+		n, err := m.file.Write(p)
+		written += n
+		m.size.Add(int64(n))
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
 }
 
 func (m *mappedLog) failed(op string, err error) error { return pathError(op, m.file.f.Name(), err) }
@@ -326,22 +343,28 @@ func (m *mappedLog) Close() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// storeHeadLast copies src to the beginning of dst, which is mapped, zero, and at least headStore bytes long. It stores
-// the first headStore bytes after all others. If the memory cannot be written, or src cannot be read, it returns the
-// value of the panic.
-func storeHeadLast(dst, src []byte) (fault any) {
+// storeHeadLast copies src, in parts, to the beginning of dst, which is mapped, zero, and at least headStore bytes long.
+// It stores the first headStore bytes after all others. If the memory cannot be written, or src cannot be read, it
+// returns the value of the panic.
+func storeHeadLast(dst []byte, src [][]byte) (fault any) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { fault = recover() }()
-	storeBody(dst, src)
+	var head [headStore]byte // the bytes after a src that is shorter are zero, as they are in dst
+	storeBody(dst, src, &head)
 	storeFence()
-	storeHead(dst, src)
+	storeHead(dst, &head)
 	return nil
 }
 
-// storeBody stores what follows the head.
-func storeBody(dst, src []byte) {
-	if len(src) > headStore {
-		copy(dst[headStore:], src[headStore:])
+// storeBody stores what follows the head, which it copies to head.
+func storeBody(dst []byte, src [][]byte, head *[headStore]byte) {
+	at := 0
+	for _, p := range src {
+		if at < headStore {
+			n := copy(head[at:], p)
+			at, p = at+n, p[n:]
+		}
+		at += copy(dst[at:], p)
 	}
 	dst[0] = 0 // as it was: if the head is in two pages, both can be written now, and storing it does not stop between them
 }
@@ -361,20 +384,12 @@ func storeFence() {
 // detector or without optimizations, PutUint64 would be eight. A signal is handled before or after it. On other machines
 // it may be several, and Arm lets a processor be interrupted within an instruction whose bytes cross a multiple of 16. A
 // process that is killed just then leaves a part of the head, and the checksum in it shows that.
-//
-// The bytes after a src that is shorter are still zero.
-func storeHead(dst, src []byte) {
-	if len(src) < headStore {
-		var first [headStore]byte
-		copy(first[:], src)
-		src = first[:]
-	}
-	head := binary.LittleEndian.Uint64(src)
+func storeHead(dst []byte, head *[headStore]byte) {
 	if runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" {
-		*(*uint64)(unsafe.Pointer((*[headStore]byte)(dst))) = head
+		*(*uint64)(unsafe.Pointer((*[headStore]byte)(dst))) = *(*uint64)(unsafe.Pointer(head))
 		return
 	}
-	binary.LittleEndian.PutUint64(dst, head)
+	copy(dst, head[:])
 }
 
 // isFaultIn reports whether the value of a panic is that of a fault in mem. A fault in the caller's bytes is the caller's.

@@ -45,7 +45,10 @@ func (l *memLog) Size() (int64, error) {
 }
 
 // Write implements File.
-func (l *memLog) Write(p []byte) (int, error) {
+func (l *memLog) Write(p []byte) (int, error) { return l.WriteParts(p) }
+
+// WriteParts implements LogFile.
+func (l *memLog) WriteParts(parts ...[]byte) (written int, err error) {
 	if err := l.usable("write", true); err != nil {
 		return 0, err
 	}
@@ -55,10 +58,13 @@ func (l *memLog) Write(p []byte) (int, error) {
 	n := l.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.data = append(n.data, p...)
+	for _, p := range parts {
+		n.data = append(n.data, p...)
+		written += len(p)
+	}
 	n.reserved = base.LogReserve(n.reserved, int64(len(n.data)))
 	n.modTime = time.Now()
-	return len(p), nil
+	return written, nil
 }
 
 // Cut implements LogFile.

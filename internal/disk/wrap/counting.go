@@ -203,11 +203,16 @@ func (f *countingFile) ReadAt(p []byte, off int64) (int, error) {
 
 func (f *countingFile) Write(p []byte) (int, error) {
 	n, err := f.f.Write(p)
+	f.wrote(len(p), n, err)
+	return n, err
+}
+
+// wrote counts a Write of length bytes, of which n were written.
+func (f *countingFile) wrote(length, n int, err error) {
 	f.b.writes.Add(1)
 	f.b.writeBytes.Add(uint64(n))
 	end := f.written.Add(int64(n))
-	f.c.observe(Op{Kind: OpWrite, Name: f.name, Offset: end - int64(n), Length: len(p), N: n, Err: err})
-	return n, err
+	f.c.observe(Op{Kind: OpWrite, Name: f.name, Offset: end - int64(n), Length: length, N: n, Err: err})
 }
 
 func (f *countingFile) Sync() error {
@@ -236,6 +241,17 @@ func (f *countingFile) Close() error {
 type countingLog struct {
 	*countingFile
 	log vfs.LogFile
+}
+
+// WriteParts implements vfs.LogFile. It counts as one Write.
+func (l countingLog) WriteParts(parts ...[]byte) (int, error) {
+	n, err := l.log.WriteParts(parts...)
+	length := 0
+	for _, p := range parts {
+		length += len(p)
+	}
+	l.wrote(length, n, err)
+	return n, err
 }
 
 // Cut implements vfs.LogFile.

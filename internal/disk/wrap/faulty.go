@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
+	"slices"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -313,6 +314,9 @@ func (l *faultyLog) beginReserve(to int64) error {
 	_, err := l.y.begin(Op{Kind: OpReserve, Name: l.name, Offset: l.reserved, Length: int(to - l.reserved)})
 	return err
 }
+
+// WriteParts implements vfs.LogFile.
+func (l *faultyLog) WriteParts(parts ...[]byte) (int, error) { return l.Write(slices.Concat(parts...)) }
 
 // Cut implements vfs.LogFile.
 func (l *faultyLog) Cut() error {

@@ -75,6 +75,13 @@ var logClaims = []claim{
 		n, err := f.Write(nil)
 		require.NoError(t, err)
 		require.Zero(t, n)
+		if l, ok := f.(vfs.LogFile); ok {
+			for _, parts := range [][][]byte{nil, {nil}, {{}, nil}} {
+				n, err = l.WriteParts(parts...)
+				require.NoError(t, err)
+				require.Zero(t, n)
+			}
+		}
 		require.Zero(t, e.requireLog(t, "log", ""))
 		require.NoError(t, f.Sync())
 		require.NoError(t, cut())
@@ -92,7 +99,9 @@ var logClaims = []claim{
 		_, err = f.Size()
 		require.ErrorIs(t, err, fs.ErrClosed)
 		require.ErrorIs(t, f.Sync(), fs.ErrClosed)
-		if _, ok := f.(vfs.LogFile); ok {
+		if l, ok := f.(vfs.LogFile); ok {
+			_, err = l.WriteParts([]byte("x"), []byte("y"))
+			require.ErrorIs(t, err, fs.ErrClosed)
 			require.ErrorIs(t, cut(), fs.ErrClosed)
 			require.ErrorContains(t, cut(), e.path("log"))
 		}
@@ -137,7 +146,13 @@ func checkLog(t *testing.T, e *env) {
 			size = 300 << 10
 		}
 		p := record(i, size)
-		n, err := f.Write(p)
+		write := f.Write
+		if l, ok := f.(vfs.LogFile); ok && i%3 == 0 {
+			write = func(p []byte) (int, error) {
+				return l.WriteParts(p[:size/5], nil, p[size/5:size/3], p[size/3:])
+			}
+		}
+		n, err := write(p)
 		require.NoError(t, err)
 		require.Equal(t, size, n)
 		want = append(want, p...)

@@ -366,6 +366,11 @@ func (l *checkedLog) Write(p []byte) (int, error) {
 	return l.checkedFile.Write(p)
 }
 
+// WriteParts implements vfs.LogFile.
+func (l *checkedLog) WriteParts(parts ...[]byte) (int, error) {
+	return l.Write(slices.Concat(parts...))
+}
+
 // Cut implements vfs.LogFile.
 func (l *checkedLog) Cut() error {
 	l.c.beforeTouch(l.node, "cut")

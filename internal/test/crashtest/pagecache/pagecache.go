@@ -219,6 +219,11 @@ type file struct {
 // logFile is a file that is a vfs.LogFile.
 type logFile struct{ *file }
 
+// WriteParts implements vfs.LogFile.
+func (l logFile) WriteParts(parts ...[]byte) (int, error) {
+	return l.File.(vfs.LogFile).WriteParts(parts...)
+}
+
 // Cut implements vfs.LogFile.
 func (l logFile) Cut() error { return l.File.(vfs.LogFile).Cut() }
 

@@ -3,6 +3,7 @@ package recorder
 import (
 	"io"
 	iofs "io/fs"
+	"slices"
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -208,6 +209,11 @@ func (l *recordingLog) Write(p []byte) (int, error) {
 		file.reserved = to
 	}
 	return l.writeLocked(p)
+}
+
+// WriteParts implements vfs.LogFile.
+func (l *recordingLog) WriteParts(parts ...[]byte) (int, error) {
+	return l.Write(slices.Concat(parts...))
 }
 
 // Cut implements vfs.LogFile.
