@@ -226,6 +226,7 @@ func TestAMappedLogThatWasTruncatedIsAnError(t *testing.T) {
 		{"within the last page of a Write", 10, 4 * page, 4*page + 100},
 		{"within the reserved space, before a long Write", 100, minReserve / 2, minReserve - 200},
 		{"before the next reservation", 100, page, minReserve + 100},
+		{"before zeros are written ahead", aheadStep + 10, aheadStep + page, 100},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, path := newMappedLog(t)
@@ -252,6 +253,42 @@ func TestAMappedLogThatWasTruncatedIsAnError(t *testing.T) {
 			require.EqualValues(t, c.to, lengthOf(t, path), "no zeros hide that bytes are lost")
 		})
 	}
+}
+
+// Each Sync would have to write the zeros, too.
+func TestZerosAreWrittenAheadOnlyOfALogThatIsRarelySynced(t *testing.T) {
+	m, path := newMappedLog(t)
+	var want []byte
+	write := func(n int) {
+		appendTo(t, m, n, byte(len(want)%255+1))
+		want = append(want, bytes.Repeat([]byte{byte(len(want)%255 + 1)}, n)...)
+		require.LessOrEqual(t, m.zeroed, m.reserved)
+	}
+	for range 3 * aheadStep / 1000 {
+		write(1000)
+		require.NoError(t, m.Sync())
+		require.Zero(t, m.zeroed)
+	}
+	for m.size.Load()-m.synced.Load() < aheadStep {
+		require.Zero(t, m.zeroed)
+		write(777)
+	}
+	for i := range 1000 {
+		write(1 + i%700)
+		require.GreaterOrEqual(t, m.zeroed, m.size.Load())
+		require.LessOrEqual(t, m.zeroed, m.size.Load()+2*aheadStep)
+	}
+	write(5 << 20)
+	require.NoError(t, m.Sync())
+	for zeroed := m.zeroed; m.size.Load() < zeroed+1000; {
+		write(1000)
+		require.NoError(t, m.Sync())
+		require.Equal(t, zeroed, m.zeroed)
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(got, want))
+	require.Len(t, bytes.TrimRight(got, "\x00"), len(want))
 }
 
 // In the last page, stores after the end of the file succeed.
