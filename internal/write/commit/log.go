@@ -63,7 +63,9 @@ func (c *Committer) writeLog(count uint64, parts [][]byte, d Durability) error {
 	c.counters.logBytes.Add(uint64(l.w.Size() - before))
 	switch d {
 	case InBuffer:
-		c.announceBuffered()
+		if c.log.w.Buffered() > 0 {
+			c.announceBuffered()
+		}
 	case OnDisk:
 		if err := c.fsync(); err != nil {
 			return c.logFailed(errors.Wrap(err, "sievedb: syncing the log"))
