@@ -49,21 +49,36 @@ func (r *Reader) wasCut() bool {
 	return true
 }
 
-// FindAppended is for a Live log that has grown and at whose end Next has returned io.EOF. It reports whether a complete
-// record follows a header that is not there, and Skip leads to it: LevelDB with reuse_logs appends so, behind the space
-// that a killed SieveDB has reserved. It reads all that follows. The caller checks that the record continues the log
-// without a gap.
-func (r *Reader) FindAppended() (bool, error) {
-	if !r.o.Live || r.err != io.EOF || r.tail.Kind != TailClean {
+// FindAppended looks for what another program has appended behind the space that a killed SieveDB has reserved, as LevelDB
+// with reuse_logs does. It is for a Live log that has grown, and for a log whose tail is a hole, at whose end Next has
+// returned io.EOF or a *base.CorruptionError. If accept takes the first complete record that begins a block, Skip leads
+// to it. accept decides whether it continues the log without a gap.
+//
+// Reserved space ends with a block, and each later block of a record that was not finished begins with the header of a
+// chunk. So a copy of a log, in a value of that record, is not mistaken for a record.
+func (r *Reader) FindAppended(accept func(record []byte) bool) (bool, error) {
+	if r.err == nil || r.tail.Kind != TailHole && !(r.o.Live && r.tail.Kind == TailClean) {
 		return false, nil
 	}
+	end, offset, split := r.end, r.offset, r.split
+	defer func() { r.end, r.offset, r.split = end, offset, split }()
 	r.block.off = -1
-	found, err := r.lookAhead(min(skipTrailer(r.end), r.size))
-	if err == io.ErrUnexpectedEOF { // the writer has cut it
-		return false, nil
+	for off := blockEnd(end); off < r.size; off += blockSize {
+		r.pos = off
+		record, bad, err := r.readRecord()
+		switch {
+		case err == io.ErrUnexpectedEOF && r.o.Live: // the writer has cut it
+			return false, nil
+		case err != nil:
+			return false, err
+		case bad == nil && accept(record):
+			r.tail.Resume = off
+			return true, nil
+		case bad == nil:
+			return false, nil
+		}
 	}
-	r.tail.Resume = found.at
-	return found.at >= 0, err
+	return false, nil
 }
 
 // Ahead estimates how many bytes of records follow End: the rest of the file, or less if the block that was read last

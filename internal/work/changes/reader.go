@@ -290,11 +290,14 @@ func (r *Reader) appended(size int64) (*Change, error) {
 		return nil, nil
 	}
 	r.looked = size
-	end, next := r.log.End(), r.read+1
+	next := r.read + 1
 	if r.read == 0 {
 		next = r.position + 1
 	}
-	found, err := r.log.FindAppended()
+	found, err := r.log.FindAppended(func(record []byte) bool {
+		b, err := batch.NewReader(record)
+		return err == nil && b.Seq == next
+	})
 	if err != nil {
 		return nil, base.InFile(err, r.seg.path, -1)
 	}
@@ -303,14 +306,11 @@ func (r *Reader) appended(size int64) (*Change, error) {
 	}
 	r.log.Skip()
 	record, err := r.log.Next()
-	if err == nil {
-		if b, err := batch.NewReader(record); err == nil && b.Seq == next {
-			c, err := r.take(record)
-			return c, base.InFile(err, r.seg.path, r.log.Offset())
-		}
+	if err != nil {
+		return nil, base.InFile(err, r.seg.path, r.log.End())
 	}
-	r.beginLog(end)
-	return nil, nil
+	c, err := r.take(record)
+	return c, base.InFile(err, r.seg.path, r.log.Offset())
 }
 
 // beginLog makes reading continue at an offset of the open log.

@@ -76,18 +76,46 @@ func TestADirectoryHasWhatWasAppendedBehindReservedSpace(t *testing.T) {
 	require.NoError(t, err)
 	d := NewDirectory(s.fsys, "db", nil)
 	r := NewReader(d, 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise})
-	for i, gap := range []int{0, 70 << 10, 0, 64 << 10} {
-		seq := uint64(i + 1)
-		_, err := f.Write(append(make([]byte, gap), fixture.Log(t, recordOf(seq, "key"))...))
+	size := 0
+	appendAt := func(block int, record []byte) {
+		t.Helper()
+		b := append(make([]byte, max(0, block<<15-size)), fixture.Log(t, record)...)
+		_, err := f.Write(b)
 		require.NoError(t, err)
+		size += len(b)
+	}
+	for i, block := range []int{0, 3, 0, 5} {
+		seq := uint64(i + 1)
+		appendAt(block, recordOf(seq, "key"))
 		c, err := r.Next(seq)
 		require.NoError(t, err)
 		require.NotNil(t, c)
 		require.Equal(t, seq, c.Last)
 	}
-	_, err = f.Write(append(make([]byte, 64<<10), fixture.Log(t, recordOf(6, "behind a hole"))...))
-	require.NoError(t, err)
+	appendAt(7, recordOf(6, "behind a hole"))
 	_, err = r.Next(6)
+	require.ErrorIs(t, err, ErrGone)
+	require.NoError(t, r.Close())
+	require.NoError(t, f.Close())
+}
+
+// A value may contain a copy of a log. While such a value is written, or if the writer is killed, the copy is no change.
+func TestACopyOfALogInAnUnfinishedRecordIsNoChange(t *testing.T) {
+	s := newStore(t, vfs.NewMem())
+	f, err := s.fsys.Create(filepath.Join("db", base.FileName(base.FileLog, 5)))
+	require.NoError(t, err)
+	first := fixture.Log(t, recordOf(1, "key"))
+	_, err = f.Write(first)
+	require.NoError(t, err)
+	r := NewReader(NewDirectory(s.fsys, "db", nil), 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise})
+	c, err := r.Next(1)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, c.Last)
+	unfinished := fixture.Log(t, recordOf(2, string(fixture.Log(t, recordOf(2, "copied")))))
+	clear(unfinished[:7])
+	_, err = f.Write(append(unfinished, make([]byte, 64<<10)...))
+	require.NoError(t, err)
+	_, err = r.Next(2)
 	require.ErrorIs(t, err, ErrGone)
 	require.NoError(t, r.Close())
 	require.NoError(t, f.Close())

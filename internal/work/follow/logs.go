@@ -139,22 +139,15 @@ func (l *logTail) appended(size int64, next uint64) ([]byte, error) {
 		return nil, nil
 	}
 	l.looked = size
-	end := l.log.End()
-	if found, err := l.log.FindAppended(); !found || err != nil {
+	found, err := l.log.FindAppended(func(record []byte) bool {
+		b, err := batch.NewReader(record)
+		return err == nil && b.Seq == next
+	})
+	if !found || err != nil {
 		return nil, err
 	}
 	l.log.Skip()
-	record, err := l.log.Next()
-	if err == nil {
-		if b, err := batch.NewReader(record); err == nil && b.Seq == next {
-			return record, nil
-		}
-	}
-	l.rewind(end)
-	if err == io.EOF {
-		err = nil
-	}
-	return nil, err
+	return l.log.Next()
 }
 
 // add adds a record of a log to its memtables. known is the last operation that the version or a log has, last the last

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 )
@@ -67,14 +68,44 @@ func TestAFollowerReadsWhatWasAppendedBehindReservedSpace(t *testing.T) {
 			require.NoError(t, err)
 			d.mustRefresh()
 		}
-		appendTo(append(fixture.Log(t, recordOf(3)), make([]byte, 70<<10)...))
+		first := fixture.Log(t, recordOf(3))
+		appendTo(append(first, make([]byte, 96<<10-len(first))...))
 		d.requireView(3, nil, []uint64{1, 2, 3})
 		appendTo(fixture.Log(t, recordOf(4, 5)))
 		d.requireView(5, nil, []uint64{1, 2, 3, 4, 5})
 		appendTo(fixture.Log(t, recordOf(6)))
 		d.requireView(6, nil, []uint64{1, 2, 3, 4, 5, 6})
-		appendTo(append(make([]byte, 64<<10), fixture.Log(t, recordOf(9))...)) // 7 and 8 are lost: a hole
+		size, err := f.Size()
+		require.NoError(t, err)
+		appendTo(append(make([]byte, 128<<10-size), fixture.Log(t, recordOf(9))...)) // 7 and 8 are lost: a hole
 		d.requireView(6, nil, []uint64{1, 2, 3, 4, 5, 6})
+		require.NoError(t, f.Close())
+	})
+}
+
+// A value may contain a copy of a log. While such a value is written, or if the writer is killed, the copy is no record.
+func TestAFollowerDoesNotReadACopyOfALogInAnUnfinishedRecord(t *testing.T) {
+	run(t, func(d *database) {
+		d.write(10, 1, 2)
+		d.mustRefresh()
+		copied := fixture.Log(t, recordOf(3))
+		value := append(append(make([]byte, 1000), copied...), make([]byte, 100)...)
+		unfinished := fixture.Log(t, batch.AppendRecord(nil, 3, base.KindSet, keyOf(4), value))
+		clear(unfinished[:7])
+		f, err := d.fs.Create(filepath.Join(dir, base.FileName(base.FileLog, 11)))
+		require.NoError(t, err)
+		_, err = f.Write(append(unfinished, make([]byte, 128<<10-len(unfinished))...))
+		require.NoError(t, err)
+		d.mustRefresh()
+		d.requireView(2, nil, []uint64{1, 2})
+		_, err = f.Write(make([]byte, 64<<10)) // more is reserved
+		require.NoError(t, err)
+		d.mustRefresh()
+		d.requireView(2, nil, []uint64{1, 2})
+		_, err = f.Write(fixture.Log(t, recordOf(3))) // by LevelDB
+		require.NoError(t, err)
+		d.mustRefresh()
+		d.requireView(3, nil, []uint64{1, 2, 3})
 		require.NoError(t, f.Close())
 	})
 }

@@ -12,7 +12,11 @@ type (
 type logFindings struct {
 	logReport
 	bySieveDB bool // it begins with SieveDB's preamble
+	appended  bool // another program has appended to it since
 }
+
+// onlySieveDB reports whether no other program has written to the log, as far as is known.
+func (f *logFindings) onlySieveDB() bool { return f.bySieveDB && !f.appended }
 
 // Salvaged reports whether something damaged was skipped, or a log was missing.
 func (r *Replayer) Salvaged() bool {

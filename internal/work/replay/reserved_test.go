@@ -114,6 +114,21 @@ func TestAnUnfinishedRecordIsTheEndOfTheNewestLog(t *testing.T) {
 	}
 }
 
+// A value may contain a copy of a log. If the process is killed while it writes such a value, the copy is a part of the
+// unfinished record, not a record that another program has appended.
+func TestACopyOfALogInAnUnfinishedRecordIsNotRead(t *testing.T) {
+	im, logs, upTo := severalLogs(t, false)
+	n := upTo[2]
+	copied := fixture.Log(t, fixture.Batch(uint64(n+1), "value", "unfinished"))
+	for _, before := range []int{0, 1000, 40 << 10} {
+		value := string(make([]byte, before)) + string(copied) + string(fixture.Value(0))
+		size := len(im[logs[2]])
+		more := fixture.Log(t, make([]byte, size-7), fixture.Batch(uint64(n+1), value, string(fixture.Key(n))))[size:]
+		clear(more[:7])
+		requirePuts(t, im.With(logs[2], withZeros(append(bytes.Clone(im[logs[2]]), more...), 64<<10)), n)
+	}
+}
+
 // LevelDB with reuse_logs appends to the log of a killed SieveDB, behind the space that was reserved. Its operations
 // follow without a gap, so the zeros are no hole. After a power cut, something may be missing: then they are.
 func TestRecordsThatWereAppendedBehindReservedSpaceAreRead(t *testing.T) {

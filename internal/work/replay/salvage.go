@@ -33,6 +33,15 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 	if !errors.As(cause, &fault) {
 		return nil, cause // the read failed, so the bytes are unknown
 	}
+	if found, err := r.findAppended(log, expected, report); err != nil {
+		return nil, err
+	} else if found {
+		tail := log.Tail()
+		report.BytesDropped += tail.Resume - tail.Offset
+		r.noteAppended(tail, tail.Resume-tail.Offset, report)
+		log.Skip()
+		return log.Next()
+	}
 	tail := log.Tail()
 	var resumed []byte
 	lost := ""
@@ -43,7 +52,7 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 		}
 		resumed = record
 		h, err := batch.NewReader(record)
-		if err == nil && r.nothingMissing(h.Seq, expected, tail, report) {
+		if err == nil && !report.onlySieveDB() && r.nothingMissing(h.Seq, expected) {
 			report.BytesDropped += tail.Resume - tail.Offset
 			r.noteAppended(tail, tail.Resume-tail.Offset, report)
 			return record, nil
@@ -69,10 +78,9 @@ func (r *Replayer) salvage(log *wal.Reader, cause error, expected uint64, report
 // continues a log of another program without a gap. LevelDB with reuse_logs appends after the torn end
 // that a crash left and continues with the number of the torn write, which was never acknowledged. A
 // record that was complete once and is damaged now leaves a gap. SieveDB never appends to a log that
-// was read, so in its logs such bytes are damage, unless they are a hole: LevelDB also appends to a log
-// of SieveDB, behind the space that was reserved when it was killed.
-func (r *Replayer) nothingMissing(seq, expected uint64, tail wal.Tail, report *logFindings) bool {
-	if report.bySieveDB && tail.Kind != wal.TailHole || r.mark != nil {
+// was read, so in its logs such bytes are damage, unless findAppended finds a record behind them.
+func (r *Replayer) nothingMissing(seq, expected uint64) bool {
+	if r.mark != nil {
 		return false
 	}
 	if expected == 0 && r.logSeq > 0 {
@@ -81,14 +89,33 @@ func (r *Replayer) nothingMissing(seq, expected uint64, tail wal.Tail, report *l
 	return expected > 0 && seq == expected
 }
 
+// findAppended looks for what LevelDB has appended to a log of SieveDB, behind the space that was reserved when that was
+// killed. The log is then no longer SieveDB's alone: LevelDB may append to it again, anywhere.
+func (r *Replayer) findAppended(log *wal.Reader, expected uint64, report *logFindings) (bool, error) {
+	if !report.onlySieveDB() {
+		return false, nil
+	}
+	found, err := log.FindAppended(func(record []byte) bool {
+		h, err := batch.NewReader(record)
+		return err == nil && r.nothingMissing(h.Seq, expected)
+	})
+	report.appended = found
+	return found, err
+}
+
 func (r *Replayer) noteAppended(tail wal.Tail, dropped int64, report *logFindings) {
 	r.dir.Logger.Warn("a record was appended after a torn one; no operation is missing between them", "log", report.Name,
 		"offset", tail.Offset, "dropped", dropped)
 }
 
 // passHole is called at the end of the newest log. If that is a hole, and no operation is missing between the records
-// around it, it is no end, and passHole returns the record after it; see nothingMissing. Otherwise it returns nil.
+// around it, it is no end, and passHole returns the record after it. Otherwise it returns nil.
 func (r *Replayer) passHole(log *wal.Reader, file vfs.File, expected uint64, report *logFindings) ([]byte, error) {
+	if report.onlySieveDB() {
+		if found, err := r.findAppended(log, expected, report); !found || err != nil {
+			return nil, err
+		}
+	}
 	tail := log.Tail()
 	if !log.Skip() {
 		return nil, nil
@@ -98,7 +125,7 @@ func (r *Replayer) passHole(log *wal.Reader, file vfs.File, expected uint64, rep
 		return nil, err
 	}
 	h, err := batch.NewReader(record)
-	if err != nil || !r.nothingMissing(h.Seq, expected, tail, report) {
+	if err != nil || !r.nothingMissing(h.Seq, expected) {
 		return nil, nil
 	}
 	gap := tail.Resume - tail.Offset
