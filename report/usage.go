@@ -10,9 +10,9 @@ type DiskUsage struct {
 	UnlistedTables uint64
 	// Logs has the logs of the memtables. A log that is prepared for later is included.
 	Logs uint64
-	// LogsReserved is the part of Logs that has no records yet: zeros, if there are 4 KiB of them. On some file systems an open database reserves
-	// the space of its log in steps, of 64 KiB at first and of 4 MiB at most. Close gives it back; after the process was
-	// killed, the next opening does.
+	// LogsReserved is the part of Logs that has no records yet: zeros, if there are 4 KiB of them. On some file systems
+	// an open database reserves the space of its log in steps, of 64 KiB at first and of 1 MiB at most. Close gives it
+	// back; after the process was killed, the next opening does.
 	LogsReserved uint64
 	// Manifest is the MANIFEST, and older ones.
 	Manifest uint64

@@ -198,8 +198,8 @@ func (r *Replayer) skipLog(f manifest.DirFile) error {
 }
 
 // setAside copies the bytes of f from the given offset on to lost/, durably and under an unused name, and returns the
-// size of f, both without the zeros that end it, unless CLOSED says that they were something else. It is called while the log is still needed, so bytes that cannot be
-// copied are not dropped. A read-only replay copies nothing.
+// size of f, both without the zeros that end it, unless CLOSED says that they were something else. It is called while
+// the log is still needed, so bytes that cannot be copied are not dropped. A read-only replay copies nothing.
 func (r *Replayer) setAside(f manifest.DirFile, from int64, report *logReport) (used int64, err error) {
 	src, err := r.dir.FS.Open(r.dir.File(base.FileLog, f.Num))
 	if err != nil {
