@@ -145,7 +145,8 @@ func TestRecordsThatWereAppendedBehindReservedSpaceAreRead(t *testing.T) {
 	for name, whole := range map[string][]byte{"zeros": pad(im[logs[2]]), "an unfinished record": pad(unfinished(t, im[logs[2]], uint64(n+1)))} {
 		t.Run(name, func(t *testing.T) {
 			appended := im.With(logs[2], append(bytes.Clone(whole), more(n)...))
-			requirePuts(t, appended, n+3)
+			first := requirePuts(t, appended, n+3)
+			require.Less(t, first.Logs[2].BytesDropped, int64(300), "reserved space is no loss")
 			_, num, _ := base.ParseFileName(logs[2])
 			later := appended.With(base.FileName(base.FileLog, num+1), more(n+3)) // it is not the newest
 			report := requirePuts(t, later, n+6)

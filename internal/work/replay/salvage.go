@@ -129,10 +129,10 @@ func (r *Replayer) passHole(log *wal.Reader, file vfs.File, expected uint64, rep
 		return nil, nil
 	}
 	gap := tail.Resume - tail.Offset
-	blank, err := wal.IsBlank(io.NewSectionReader(file, tail.Offset, gap), gap)
-	if err == nil && !blank {
-		report.BytesDropped += gap
-		r.noteAppended(tail, gap, report)
+	dropped, err := wal.UsedSize(io.NewSectionReader(file, tail.Offset, gap), gap)
+	if dropped > 0 {
+		report.BytesDropped += dropped
+		r.noteAppended(tail, dropped, report)
 	}
 	return record, err
 }
