@@ -15,7 +15,8 @@ type LogCreator interface {
 
 // A LogFile is a File whose length on the disk may be greater than what was written to it: the rest is zeros, and after
 // a failed or interrupted Write also bytes of that Write. Size, ReadAt and Sync of this handle know only what was
-// written. Others that open the file see all of it, until Cut or Close removes what follows the written bytes.
+// written. Others that open the file see all of it, until Cut or Close removes what follows the written bytes. A Write
+// may change neither the file's length nor its modification time.
 //
 // The bytes of a Write belong to the operating system when Write returns: they survive the death of the process. The
 // first LogHead bytes of a Write are stored after all others, in one piece with the byte after them. If the process dies
