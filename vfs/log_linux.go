@@ -435,12 +435,14 @@ func storeHead(dst []byte, head *[headStore]byte) {
 	copy(dst, head[:])
 }
 
-// isFaultIn reports whether the value of a panic is that of a fault in mem. A fault in the caller's bytes is the caller's.
+// isFaultIn reports whether the value of a panic is that of a fault in mem, which is mapped. A fault in the caller's bytes
+// is the caller's. Some processors, such as those of s390x, tell only the page, and nothing else is in it.
 func isFaultIn(mem []byte, value any) bool {
 	fault, ok := value.(interface{ Addr() uintptr })
 	if !ok {
 		return false
 	}
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
-	return fault.Addr()-begin < uintptr(len(mem))
+	page := begin &^ (uintptr(os.Getpagesize()) - 1)
+	return fault.Addr()-page < begin-page+uintptr(len(mem))
 }

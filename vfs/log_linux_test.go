@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -310,6 +311,25 @@ func TestAFaultInTheWrittenBytesIsAPanic(t *testing.T) {
 	require.Panics(t, func() { _, _ = m.Write(mem) })
 	_, err = m.Write([]byte("a"))
 	require.Error(t, err, "there may be bytes of the first Write after it")
+}
+
+type faultAt uintptr
+
+func (f faultAt) Addr() uintptr { return uintptr(f) }
+
+func TestAFaultIsThatOfTheLogIfOnlyItsPageIsKnown(t *testing.T) {
+	page := uintptr(os.Getpagesize())
+	window, err := syscall.Mmap(-1, 0, int(2*page), syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Munmap(window)) }()
+	begin := uintptr(unsafe.Pointer(&window[0]))
+	dst := window[100 : page+100]
+	for addr, want := range map[uintptr]bool{
+		begin - 1: false, begin: true, begin + 100: true, begin + page: true, begin + page + 99: true, begin + page + 100: false, 0: false,
+	} {
+		require.Equal(t, want, isFaultIn(dst, faultAt(addr)), "%#x", addr-begin)
+	}
+	require.False(t, isFaultIn(dst, "a panic"))
 }
 
 // limitTask is set in the environment of a process that sets a limit for itself.
