@@ -24,8 +24,11 @@ type LogCreator interface {
 // at once may leave some of them, and the reader has to find that by a checksum. After a power cut, any of the pages
 // that were written since the last Sync may be zeros.
 //
-// A Write that fails for lack of space has appended nothing, and a later one may succeed. After any other failure, all
-// later Writes fail.
+// A Write that fails for lack of space and has appended nothing leaves the file as it was, and a later one may succeed.
+// After any other failure, all later Writes fail.
+//
+// A file whose space cannot be reserved any more is appended by write(2). It has no zeros then, and if the process dies
+// during a Write, any beginning of it may be there.
 type LogFile interface {
 	File
 	// WriteParts is Write for the concatenation of parts. It returns the number of bytes appended.

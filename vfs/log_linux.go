@@ -172,13 +172,16 @@ func (m *mappedLog) WriteParts(parts ...[]byte) (int, error) {
 	return total, nil
 }
 
-// writePlain appends parts by write(2).
+// writePlain appends parts by write(2). A failure is final, unless the disk was full before the first byte.
 func (m *mappedLog) writePlain(parts [][]byte) (written int, err error) {
 	for _, p := range parts {
 		n, err := m.file.Write(p)
 		written += n
 		m.size.Add(int64(n))
 		if err != nil {
+			if written > 0 || !base.IsNoSpace(err) {
+				m.err = err
+			}
 			return written, err
 		}
 	}

@@ -332,6 +332,22 @@ func TestAFaultIsThatOfTheLogIfOnlyItsPageIsKnown(t *testing.T) {
 	require.False(t, isFaultIn(dst, "a panic"))
 }
 
+// Without a mapping, a Write may be cut short (see checkFileSizeLimit), and nothing may follow its bytes.
+func TestAFailedWriteEndsALogWithoutAMapping(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	require.NoError(t, err)
+	m := &mappedLog{file: &osFile{f: full}, plain: true}
+	for range 2 {
+		_, err = m.Write([]byte("a"))
+		require.True(t, base.IsNoSpace(err))
+	}
+	require.NoError(t, m.err)
+	require.NoError(t, full.Close())
+	_, err = m.Write([]byte("a"))
+	require.Error(t, err)
+	require.Equal(t, err, m.err)
+}
+
 // limitTask is set in the environment of a process that sets a limit for itself.
 const limitTask = "SIEVEDB_LOG_LIMIT"
 
@@ -391,6 +407,8 @@ func checkFileSizeLimit(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EFBIG)
 	require.Equal(t, 1, n)
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}))
+	_, err = m.Write([]byte("e"))
+	require.ErrorIs(t, err, syscall.EFBIG, "the error is final")
 	require.NoError(t, m.Close())
 	checkContent(t, path, "a", 100_000, "b", 49_999, "c", 1)
 }
