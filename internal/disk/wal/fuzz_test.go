@@ -34,6 +34,10 @@ func FuzzReader(f *testing.F) {
 	f.Add(hostileLog(1000), byte(1))
 	f.Add(unfinished(f, short, []byte("a record"), 5, 2000), byte(1))
 	f.Add(unfinished(f, short, []byte("a record"), 5, 2000), byte(33))
+	appended := unfinished(f, short, []byte("a record"), 5, 2000)
+	appended = append(append(appended, make([]byte, blockSize-len(appended))...), short...)
+	f.Add(appended, byte(65))
+	f.Add(appended, byte(97))
 
 	f.Fuzz(func(t *testing.T, log []byte, mode byte) {
 		o := ReaderOptions{Last: mode&1 != 0, AllowTornEnd: mode&2 != 0, Live: mode&32 != 0}
@@ -61,10 +65,24 @@ func FuzzReader(f *testing.F) {
 			} else {
 				require.ErrorIs(t, err, base.ErrCorruption)
 			}
+			found := false
+			if mode&64 != 0 {
+				found, err = r.FindAppended(func([]byte) bool { return true })
+				require.NoError(t, err)
+				require.Equal(t, tail.Offset, r.End())
+				tail = r.Tail()
+			}
 			if !r.Skip() {
+				require.False(t, found)
 				break
 			}
-			end = tail.Resume
+			if end = tail.Resume; found {
+				require.Zero(t, end%blockSize)
+				record, err := r.Next()
+				require.NoError(t, err)
+				records = append(records, bytes.Clone(record))
+				end = r.End()
+			}
 		}
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20+16*len(log)))
