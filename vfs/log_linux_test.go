@@ -157,7 +157,9 @@ func TestAClosedMappedLogFailsAllOperations(t *testing.T) {
 			require.ErrorContains(t, f(), op)
 			require.ErrorContains(t, f(), path)
 		}
-		m.StartWriting(0, 10)
+		if early, ok := File(m).(EarlyWriter); ok { // not on arm
+			early.StartWriting(0, 10)
+		}
 	}
 }
 
