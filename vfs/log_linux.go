@@ -249,13 +249,19 @@ func (m *mappedLog) zeroAhead(size, end int64) error {
 
 func isFull(err error) bool { return err == syscall.ENOSPC || err == syscall.EDQUOT }
 
+// allocateStep is the number of bytes that one fallocate reserves. On tmpfs, some kernels undo it at any signal, and
+// onDescriptor begins again: what takes longer than the time between two signals of a profiler would never end.
+const allocateStep = 4 << 20
+
 // allocate reserves the file up to a length, and makes it as long. After an error it keeps none: ext4
 // may have reserved some of them, which a full disk needs for something else.
 func (m *mappedLog) allocate(to int64) error {
-	err := onDescriptor(m.file.f, func(fd int) error { return syscall.Fallocate(fd, 0, m.reserved, to-m.reserved) })
-	if err != nil {
-		_ = m.shorten(m.reserved)
-		return err
+	for at := m.reserved; at < to; at += allocateStep {
+		n := min(allocateStep, to-at)
+		if err := onDescriptor(m.file.f, func(fd int) error { return syscall.Fallocate(fd, 0, at, n) }); err != nil {
+			_ = m.shorten(m.reserved)
+			return err
+		}
 	}
 	m.reserved = to
 	return nil
