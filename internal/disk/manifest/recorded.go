@@ -27,7 +27,7 @@ import (
 //	  2  expiry prefixes  each length-prefixed, ascending; none begins with another
 //
 // A reader must stop at a tag below firstOptional that it does not know. It copies other unknown fields to
-// the edits that it writes.
+// the edits that it writes. Those from firstOptional on that this version knows are options; see Options.
 type Recorded struct {
 	// Time is the latest time that the store has seen, in milliseconds since 1970; 0 if no edit recorded
 	// it, which is the case if no value ever had an envelope.

@@ -178,6 +178,20 @@ func TestACloseMarkShowsItsFiles(t *testing.T) {
 	}
 }
 
+func TestTheRecordOfADatabaseShowsEachOption(t *testing.T) {
+	o := manifest.Options{ChangeAge: 60e9, Compression: 3, BlockSize: 1 << 13, Filters: []manifest.NamedFilter{{Name: "mine"}}}
+	r := (&manifest.Recorded{Prefixes: [][]byte{[]byte("t/")}}).WithOptions(&o)
+	e := fixture.EmptyEdit()
+	r.AddTo(e)
+	got, sum := lines(t, write(t, "MANIFEST-000001", fixture.Log(t, e.Encode(nil))), "db/MANIFEST-000001", dump.Options{})
+	require.Zero(t, sum.Faults)
+	require.Contains(t, strings.Join(got, "\n"), ` recorded expiry prefix="t/" Changes.Age=1m0s Tables.Compression=zstd Tables.BlockSize=8192 Filters.Policy=mine`)
+
+	later := bytes.Replace(e.Encode(nil), []byte{66, 1, 3}, []byte{66, 1, 9}, 1)
+	got, _ = lines(t, write(t, "MANIFEST-000001", fixture.Log(t, later)), "db/MANIFEST-000001", dump.Options{})
+	require.Contains(t, strings.Join(got, "\n"), `field 66 of a later version="\t"`)
+}
+
 func TestAFileOfAnUnknownNameNeedsItsKind(t *testing.T) {
 	fsys := write(t, "backup.bin", smallTable(t))
 	_, err := dump.File(fsys, "db/backup.bin", dump.Options{}, nil)

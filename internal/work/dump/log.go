@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -159,11 +160,7 @@ func (d *dumper) manifest() error {
 func (d *dumper) editFiles(e *manifest.Edit, offset, size int64) error {
 	for _, p := range e.CompactPointers {
 		if r, ok := p.Recorded(); ok {
-			d.begin("recorded", offset, size).add("time", r.Time)
-			for _, prefix := range r.Prefixes {
-				d.add("expiry prefix", prefix)
-			}
-			if err := d.end(); err != nil {
+			if err := d.recorded(&r, offset, size); err != nil {
 				return err
 			}
 			continue
@@ -185,6 +182,25 @@ func (d *dumper) editFiles(e *manifest.Edit, offset, size int64) error {
 		}
 	}
 	return nil
+}
+
+// recorded emits what an edit records about the database as a whole.
+func (d *dumper) recorded(r *manifest.Recorded, offset, size int64) error {
+	d.begin("recorded", offset, size)
+	if r.Time > 0 {
+		d.add("time", r.Time)
+	}
+	for _, prefix := range r.Prefixes {
+		d.add("expiry prefix", prefix)
+	}
+	o, unreadable := r.Options()
+	for _, option := range o.List() {
+		d.add(option.Name, option.Text)
+	}
+	for _, u := range unreadable {
+		d.add(fmt.Sprintf("field %d of a later version", u.Tag), u.Payload)
+	}
+	return d.end()
 }
 
 // internalKey adds the user key with its sequence number and kind, or the bytes if they are not an
