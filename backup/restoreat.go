@@ -122,6 +122,7 @@ func (s *restoring) applyChanges(current file) error {
 	}
 	d, err := db.Open(s.temp, &db.Options{
 		FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true, Expiry: db.ExpiryOptions{Raw: true},
+		KeepRecord: true, Changes: db.ChangeRetention{Bytes: -1}, // its owner's record stays, and its history begins later
 	})
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (s *restoring) hasPlain(d *db.DB, prefix []byte) (plain bool, err error) {
 // so that the time of the database does not depend on when it is restored.
 func (s *restoring) recordPrefixes(prefixes [][]byte) error {
 	d, err := db.Open(s.temp, &db.Options{
-		FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true,
+		FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true, KeepRecord: true, Changes: db.ChangeRetention{Bytes: -1},
 		Expiry: db.ExpiryOptions{Prefixes: prefixes, Clock: func() time.Time { return time.UnixMilli(0) }},
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func TestCopiesOfADatabaseHaveStreamsOfTheirOwn(t *testing.T) {
 	require.Nil(t, l.archive().Backup)
 }
 
-// A database that was restored, or written without Options.Changes, begins a new stream; its numbers may be those of
+// A database that was restored, or written by an opening that keeps no changes, begins a new stream; its numbers may be those of
 // the old one.
 func TestAnotherHistoryBeginsANewStream(t *testing.T) {
 	mem := vfs.NewMem()
@@ -89,7 +89,7 @@ func TestAnotherHistoryBeginsANewStream(t *testing.T) {
 	require.Equal(t, map[string]string{"key": "second"}, got)
 
 	o := l.options(mem)
-	o.Changes = db.ChangeRetention{}
+	o.KeepRecord, o.Changes.Bytes = true, -1
 	d := open(t, "db", o)
 	loader, err := d.NewLoader()
 	require.NoError(t, err)

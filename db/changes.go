@@ -17,11 +17,14 @@ import (
 )
 
 // ChangeRetention says how much of the past is kept for DB.Changes: logs after their flush, and the tables of
-// loads and ingests, in the subdirectory "changes" of the database. The zero value keeps nothing, and Changes
-// is refused. What a cursor needs is kept in any case; see DB.SetCursor.
+// loads and ingests, in the subdirectory "changes" of the database. What a cursor needs is kept in any case; see
+// DB.SetCursor.
+//
+// The database records what it keeps. The zero value is what it has recorded, so an opening that forgets the option
+// does not end the history. Without a record it keeps nothing, and Changes is refused.
 type ChangeRetention struct {
 	// Bytes bounds what is kept. The oldest logs are removed first, one at a time. 0: no limit but
-	// Age.
+	// Age. Negative: nothing is kept from now on, and Open removes the history with its cursors.
 	Bytes int64
 
 	// Age is how long a log is kept after its flush, or after its last write if the database was opened again since.
@@ -187,6 +190,7 @@ func (d *DB) changesUsable(ctx context.Context, method string) error {
 type feeds struct {
 	kept  *changes.Archive   // keeps logs, as Options.Changes says
 	found *changes.Directory // finds the changes of a database that is not open for writing here
+	ended bool               // this opening ends the history, which is removed
 }
 
 // changeHost is what a reader of changes sees of the store.
@@ -251,7 +255,7 @@ func (d *DB) ChangePositions() (oldest, last uint64, err error) {
 // The name has 1 to 1000 bytes. The position is one from which Changes can yield, up to the last visible change,
 // durable or not; it may be before that of the cursor as long as that is kept. Otherwise the errors are ErrChangesGone
 // and ErrChangesAhead, and ErrReadOnly for a store that does not write. It needs Options.Changes, and cursors do not
-// outlive an opening for writing without it. When the history restarts, a cursor from before stays, and keeps nothing.
+// outlive its end. When the history restarts, a cursor from before stays, and keeps nothing.
 func (d *DB) SetCursor(name string, position uint64) error {
 	if err := d.cursorsUsable("SetCursor"); err != nil {
 		return err
@@ -326,6 +330,11 @@ func (d *DB) planChanges(r *replay.Replayer, files manifest.DirFiles, state mani
 
 // keepChanges moves the recovered logs to the kept ones. The history continues in log num.
 func (d *DB) keepChanges(plan *changes.Plan, num uint64) {
+	if d.feeds.ended {
+		if err := changes.Destroy(d.files.FS, d.files.Path); err != nil {
+			d.opts.Logger.Warn("cannot remove an unneeded file of the change feed", "err", err)
+		}
+	}
 	if plan == nil {
 		return
 	}

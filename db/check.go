@@ -15,7 +15,7 @@ import (
 // or that denies a key of its table, is a fault, and so are damaged properties. Check continues after a damaged table. Then
 // it merges all sound tables to find entries that several of them contain with different
 // values. What Open found to be lost in the logs (OpenReport.Losses) is a fault too, until the database
-// is opened again after Open has written its new state. A fault that says "written by a newer version"
+// is opened again after Open has written its new state, and so is a recorded option that cannot be read. A fault that says "written by a newer version"
 // (ErrNewer) is no damage: use that version, and do not repair. The error says what kept Check from
 // reading; faults are not errors.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
@@ -31,7 +31,7 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 		Cache: d.tables, Comparer: d.opts.Comparer, Policies: d.opts.checkPolicies(), Closed: d.closed.Load,
 	})
 	if report != nil {
-		report.Faults = append(slices.Clone(d.report.Losses), report.Faults...)
+		report.Faults = append(append(slices.Clone(d.report.Losses), d.recordFaults()...), report.Faults...)
 	}
 	return (*CheckReport)(report), err
 }

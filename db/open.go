@@ -163,6 +163,7 @@ func (d *DB) open(created bool) error {
 	if err != nil {
 		return err
 	}
+	d.adoptOptions(&state)
 	d.newWorkers()
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped

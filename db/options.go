@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -125,6 +126,12 @@ type Options struct {
 	// FollowInterval makes a follower call Refresh by itself, this long after the end of each call. It
 	// has an effect on OpenFollower only. Default: 0, which leaves Refresh to the program; at most a day.
 	FollowInterval time.Duration
+
+	// KeepRecord leaves the options that the database has recorded as they are, whatever this opening has. It is for
+	// tools that open the database of another program, once, with the options of RecordedOptions or with others.
+	// Prefixes of Expiry are recorded in any case. Default: an opening for writing records its options, and
+	// OpenReport.OptionsChanged has those that were otherwise before.
+	KeepRecord bool
 
 	// ErrorIfMissing refuses to create a database. Default: create it.
 	ErrorIfMissing bool
@@ -252,7 +259,7 @@ func (o *Options) Validate() error {
 		{"Compaction.L0Slowdown", int64(c.Compaction.L0Slowdown), int64(c.Compaction.L0Trigger), 1 << 16},
 		{"Compaction.L0Stop", int64(c.Compaction.L0Stop), int64(c.Compaction.L0Slowdown) + 1, 1<<16 + 1},
 		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
-		{"Changes.Bytes", c.Changes.Bytes, 0, 1 << 60},
+		{"Changes.Bytes", c.Changes.Bytes, math.MinInt64, maxChangeBytes},
 		{"Changes.Age", int64(c.Changes.Age), 0, math.MaxInt64},
 		{"FollowInterval", int64(c.FollowInterval), 0, int64(24 * time.Hour)},
 		{"Compaction.MaxBytesPerSecond", c.Compaction.MaxBytesPerSecond, 0, 1 << 50},
@@ -294,6 +301,9 @@ func (o *Options) validateFilter() error {
 	for _, p := range kinds {
 		if p.Name() == "" {
 			return errors.New("sievedb: Options.Filters.Policy has a policy without a Name; the name identifies its filters")
+		}
+		if n := len(p.Name()); n > manifest.MaxFilterName {
+			return errors.Newf("sievedb: Options.Filters.Policy has a policy with a Name of %d bytes; at most %d are supported", n, manifest.MaxFilterName)
 		}
 	}
 	if err := sstable.CheckFilterNames(kinds); err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -18,6 +19,9 @@ func (o *Options) validateRangeFilters() error {
 		}
 		if p.Name() == "" {
 			return errors.Newf("sievedb: Options.Filters.RangePolicies[%d] has no Name; the name identifies its filters", i)
+		}
+		if n := len(p.Name()); n > manifest.MaxFilterName {
+			return errors.Newf("sievedb: Options.Filters.RangePolicies[%d] has a Name of %d bytes; at most %d are supported", i, n, manifest.MaxFilterName)
 		}
 		names = append(names, p.Name())
 	}

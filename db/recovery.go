@@ -35,6 +35,7 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State, prefixes [][
 	}
 	found := r.Report()
 	found.Created, found.Manifest, found.ManifestBytesDropped = d.report.Created, d.report.Manifest, d.report.ManifestBytesDropped
+	found.OptionsChanged = d.report.OptionsChanged
 	d.report = found
 	return nil
 }

@@ -37,6 +37,10 @@ type (
 	// FilterTruePositives, FilterFalsePositives, RangeChecks, RangeNegatives, RangeTruePositives,
 	// RangeFalsePositives, IndexReads, BlocksFromCache, BlocksFromDisk, BytesFromDisk.
 	LevelMetrics = report.LevelMetrics
+	// OptionChange is an option that differs from the recorded one. Fields: Option, Recorded, Opened.
+	OptionChange = report.OptionChange
+	// RecordedOption is an option that a database has recorded. Fields: Option, Value.
+	RecordedOption = report.RecordedOption
 	// CheckpointInfo describes a checkpoint that was made. Fields: Seq, Tables, Logs, BytesLinked, BytesCopied.
 	CheckpointInfo = report.Checkpoint
 	// IngestInfo describes tables that were ingested. Fields: Seq, Linked, Copied, Rewritten, Entries, BytesLinked,
@@ -121,7 +125,7 @@ type (
 	// FilterVerdict says in words how well a filter works. Methods: Advice.
 	FilterVerdict = report.FilterVerdict
 	// OpenReport describes what Open found and did. Fields: Created, Manifest, ManifestBytesDropped, ClosedCleanly,
-	// MissingLog, Losses, Logs, FilesRemoved, TablesSetAside.
+	// MissingLog, OptionsChanged, Losses, Logs, FilesRemoved, TablesSetAside.
 	OpenReport = report.OpenReport
 	// LogReport describes the content of one log. Fields: Name, Records, Entries, Tail, BytesDropped, Reason,
 	// GapBefore, BytesSkipped, RecordsSkipped, SetAside.

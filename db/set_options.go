@@ -31,13 +31,14 @@ type optionsNow struct{ passed, full Options }
 func (d *DB) options() *Options { return &d.inForce.options.Load().full }
 
 // Options returns a copy of the options in force: those of Open or of the last SetOptions, in which
-// the zero value of a field means its default. Two fields have the state of the store instead of what
+// the zero value of a field means its default. Three fields have the state of the store instead of what
 // was passed:
 //
 //   - LogDir is the directory of the logs, absolute, or empty if it is that of the database. Of a
 //     follower it is the one that OpenFollower found, even if the logs have been moved since.
 //   - ReadOnly is set in a follower too, and after SetReadOnly. A failure that ended all writes does
 //     not set it: Metrics.BackgroundError has that.
+//   - Changes is what is kept, which the database may have recorded before.
 //
 // It may be called at any time. Of a nil or zero DB it returns the zero Options.
 func (d *DB) Options() Options {
@@ -47,6 +48,7 @@ func (d *DB) Options() Options {
 	o := d.inForce.options.Load().passed.copied()
 	o.LogDir = d.dir.Logs.Dir()
 	o.ReadOnly = d.opts.ReadOnly || d.commit.Frozen()
+	o.Changes = d.opts.Changes
 	return o
 }
 
@@ -58,8 +60,8 @@ func (d *DB) Options() Options {
 //
 // Cache.Size, Cache.MaxOpenFiles and all fields of Compaction, Memtables and Tables can be changed.
 // Defaults that depend on them follow. The options are checked as Open checks them. If one is out of
-// range, or another field than these was changed, the error names it and nothing changes. The options
-// are not stored in the database: the next Open gets its own.
+// range, or another field than these was changed, the error names it and nothing changes. The database
+// records Tables with the next table that is written, for RecordedOptions; the next Open gets its own options.
 //
 // A smaller cache, and a smaller number of open tables, are in force when SetOptions returns. Limits of
 // level 0 and of waiting memtables apply to the next write, and wake writers that wait. Compactions that
@@ -82,6 +84,9 @@ func (d *DB) SetOptions(o *Options) error {
 	if asked.ReadOnly == now.ReadOnly {
 		asked.ReadOnly = passed.ReadOnly
 	}
+	if asked.Changes == now.Changes {
+		asked.Changes = passed.Changes
+	}
 	if err := asked.Validate(); err != nil {
 		return err
 	}
@@ -95,6 +100,7 @@ func (d *DB) SetOptions(o *Options) error {
 	defer d.inForce.mu.Unlock()
 	next.full.ReadOnly = d.opts.ReadOnly
 	d.inForce.options.Store(next)
+	d.recordOptions()
 	d.leaveSnappyOut()
 	full := d.options()
 	d.tables.Blocks().SetCapacity(full.Cache.Size)

@@ -15,6 +15,10 @@ type OpenReport struct {
 	// MissingLog is the log that the MANIFEST names if it does not exist: writes that had not
 	// reached a table are lost then. "" normally.
 	MissingLog string
+	// OptionsChanged lists the options that the database recorded when it was last opened for writing and that this
+	// opening has otherwise, by the names of their fields in Options. Options.KeepRecord says which ones are recorded
+	// now. It is empty for a new database.
+	OptionsChanged []OptionChange
 	// Losses says what is known to be lost: entries of a missing log, operations that are missing
 	// before a log, and what Options.Salvage skipped. DB.Check reports them as faults. The end of a
 	// log that a crash cut, and a missing log of goleveldb, which removes logs that have nothing
@@ -29,6 +33,12 @@ type OpenReport struct {
 	// places below the directory. They may be deleted if nothing is missing.
 	TablesSetAside []string
 }
+
+// OptionChange is an option that differs from what a database has recorded. An empty value means the default.
+type OptionChange struct{ Option, Recorded, Opened string }
+
+// RecordedOption is an option that a database has recorded, by the name of its field in Options, with its value in words.
+type RecordedOption struct{ Option, Value string }
 
 // LogReport describes the content of one log.
 type LogReport struct {

@@ -2,11 +2,14 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
+	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/util"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Recorded is what a MANIFEST records about the database as a whole. Each edit has all of it, unless it
@@ -173,6 +176,35 @@ func decodePrefixes(list []byte) (prefixes [][]byte, err error) {
 		return nil, errors.New("the list of expiry prefixes is empty")
 	}
 	return prefixes, nil
+}
+
+// ReadRecorded returns what the MANIFEST in force records about the database, and the name of the comparer as it is
+// recorded. After an error the results are those of the edits before. It needs no lock: a program may write the database.
+func ReadRecorded(fsys vfs.FS, dir string, readLimit int64) (r Recorded, comparer string, err error) {
+	var name string
+	var failed error
+	for { // an opening for writing removes the MANIFEST once CURRENT names a newer one
+		before := name
+		if name, err = readCurrent(fsys, dir); err != nil {
+			return r, comparer, err
+		}
+		if name == before {
+			return r, comparer, failed
+		}
+		r, comparer = Recorded{}, ""
+		var l loading
+		_, failed = l.read(fsys, filepath.Join(dir, name), readLimit, func(record []byte) error {
+			e, err := DecodeEdit(record)
+			if err == nil {
+				r.Apply(e)
+				comparer = cmp.Or(e.Comparer, comparer)
+			}
+			return err
+		})
+		if failed == nil {
+			return r, comparer, nil
+		}
+	}
 }
 
 // advanceTime makes the present time the one to record, if values of the database expire.

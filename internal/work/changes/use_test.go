@@ -158,26 +158,33 @@ func TestAPowerCutLeavesAReaderAhead(t *testing.T) {
 	require.Empty(t, keysOf(t, d, 3, nil), "a position that is visible but not durable is not ahead")
 }
 
-// An opening without the option, and one that salvages, end the history, unless nothing was written.
+// keepingNone returns options for an opening that keeps no changes, whatever the database has recorded.
+func keepingNone(mem *vfs.Mem) *db.Options {
+	o := storetest.Options(mem)
+	o.KeepRecord, o.Changes.Bytes = true, -1
+	return o
+}
+
+// An opening that keeps no changes, and one that salvages, end the history, unless nothing was written.
 func TestOpeningsThatEndTheHistory(t *testing.T) {
 	for name, c := range map[string]struct {
 		between func(*testing.T, *vfs.Mem)
 		gone    bool
 	}{
 		"nothing written": {func(t *testing.T, mem *vfs.Mem) {
-			d := storetest.MustOpen(t, storetest.Options(mem))
+			d := storetest.MustOpen(t, keepingNone(mem))
 			require.NoError(t, d.Compact(context.Background(), nil, nil))
 			require.NoError(t, d.Close())
 		}, false},
 		"written": {func(t *testing.T, mem *vfs.Mem) {
-			d := storetest.MustOpen(t, storetest.Options(mem))
+			d := storetest.MustOpen(t, keepingNone(mem))
 			storetest.PutAll(t, d, "x", "1")
 			require.NoError(t, d.Flush())
 			storetest.PutAll(t, d, "y", "1")
 			require.NoError(t, d.Close())
 		}, true},
 		"written, in one log": {func(t *testing.T, mem *vfs.Mem) { // its log continues where the history ends
-			d := storetest.MustOpen(t, storetest.Options(mem))
+			d := storetest.MustOpen(t, keepingNone(mem))
 			storetest.PutAll(t, d, "x", "1")
 			require.NoError(t, d.Close())
 		}, false},

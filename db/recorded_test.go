@@ -1,0 +1,284 @@
+package db
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// everyOption returns options with another value than the default for everything that a database records.
+func everyOption(fsys vfs.FS) *Options {
+	o := testOptions(fsys)
+	o.FileMode = 0o640
+	o.Filters = FilterOptions{
+		Policy: filter.Several(filter.NewCacheLineBloomPolicy(12), filter.NewBloomPolicy(12)), Budget: 1 << 20, ForGoleveldb: true,
+		RangePolicies: []rangefilter.Policy{
+			rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 9), rangefilter.NewGrafite(rangefilter.FixedPrefix(2), rangefilter.BigEndian(4), 16),
+		},
+	}
+	o.Tables = TableOptions{
+		Size: 64 << 10, BlockSize: 1 << 10, RestartInterval: 8, Compression: ZstdCompression,
+		LevelCompression: []Compression{NoCompression, DefaultCompression, SnappyCompression},
+	}
+	o.Changes = ChangeRetention{Bytes: 1 << 20, Age: time.Hour}
+	o.Limits.DiskReserve = -1
+	return o
+}
+
+// manifestsOf returns the paths of the MANIFESTs.
+func manifestsOf(t *testing.T, fsys vfs.FS) (paths []string) {
+	t.Helper()
+	names, err := fsys.List("db")
+	require.NoError(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "MANIFEST") {
+			paths = append(paths, filepath.Join("db", name))
+		}
+	}
+	require.NotEmpty(t, paths)
+	return paths
+}
+
+// recordedIn returns the recorded options of a database.
+func recordedIn(t *testing.T, fsys vfs.FS, dir string) *Recorded {
+	t.Helper()
+	r, err := RecordedOptions(dir, &Options{FS: fsys})
+	require.NoError(t, err)
+	return r
+}
+
+func TestADatabaseRecordsTheOptionsOfItsOpening(t *testing.T) {
+	mem := vfs.NewMem()
+	o := everyOption(mem)
+	d := mustOpen(t, o)
+	fill(t, d, 0, 500)
+	r := recordedIn(t, mem.Crash(), "db")
+	require.Equal(t, o.toRecord(), r.Options.toRecord())
+	require.Empty(t, r.Missing)
+	require.Equal(t, BytewiseComparer.Name, r.Comparer)
+	require.Equal(t, RecordedOption{Option: "Changes.Bytes", Value: "1048576"}, r.List[0])
+	require.NoError(t, d.Flush())
+	checkpointTo(t, d, "copy")
+	f := mustFollow(t, &Options{FS: mem})
+	checkpointTo(t, f, "copy of a follower")
+	require.NoError(t, f.Close())
+	require.NoError(t, d.Close())
+
+	again, err := Open("db", &r.Options)
+	require.NoError(t, err)
+	require.Empty(t, again.OpenReport().OptionsChanged, "they open the database as it was")
+	requireNoFaults(t, again)
+	require.NoError(t, again.Close())
+	for _, dir := range []string{"db", "copy", "copy of a follower"} {
+		require.Equal(t, o.toRecord(), recordedIn(t, mem, dir).Options.toRecord(), dir)
+	}
+}
+
+// Repair keeps the record as long as a MANIFEST has it, and the record itself is no reason to repair.
+func TestARepairKeepsTheRecordedOptions(t *testing.T) {
+	mem := vfs.NewMem()
+	o := everyOption(mem)
+	d := mustOpen(t, o)
+	fill(t, d, 0, 500)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	require.NoError(t, mem.Remove("db/CURRENT"))
+	report, err := RepairWithReport("db", &Options{FS: mem})
+	require.NoError(t, err)
+	require.False(t, report.Healthy)
+	require.Equal(t, o.toRecord(), recordedIn(t, mem, "db").Options.toRecord())
+}
+
+func TestDefaultsAreNotRecorded(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{FS: mem})
+	putAll(t, d, "k", "v")
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	for _, path := range manifestsOf(t, mem) {
+		require.NotContains(t, string(readFile(t, mem, path)), "sievedb.state")
+	}
+	r := recordedIn(t, mem, "db")
+	require.Empty(t, r.List)
+	require.Equal(t, Options{FS: mem, KeepRecord: true}, r.Options)
+}
+
+func TestAnOpeningSaysWhichOptionsWereOtherwise(t *testing.T) {
+	mem := vfs.NewMem()
+	o := everyOption(mem)
+	d := mustOpen(t, o)
+	require.Empty(t, d.OpenReport().OptionsChanged, "a new database")
+	require.NoError(t, d.Close())
+
+	d = mustOpen(t, &Options{FS: mem, KeepRecord: true, Tables: o.Tables, Filters: o.Filters})
+	require.Equal(t, []OptionChange{
+		{Option: "FileMode", Recorded: "0640", Opened: ""}, {Option: "Limits.DiskReserve", Recorded: "-1", Opened: ""},
+	}, d.OpenReport().OptionsChanged)
+	require.NoError(t, d.Close())
+	require.Equal(t, o.toRecord(), recordedIn(t, mem, "db").Options.toRecord(), "KeepRecord")
+
+	readOnly := mustOpen(t, &Options{FS: mem, ReadOnly: true, Tables: o.Tables, FileMode: o.FileMode, Limits: o.Limits})
+	require.Len(t, readOnly.OpenReport().OptionsChanged, 4, "the filters")
+	require.NoError(t, readOnly.Close())
+
+	d = mustOpen(t, &Options{FS: mem})
+	changed := d.OpenReport().OptionsChanged
+	require.Contains(t, changed, OptionChange{Option: "Tables.Compression", Recorded: "zstd", Opened: ""})
+	require.Len(t, changed, 11, "all but the retention of changes, which holds")
+	require.NoError(t, d.Close())
+	require.Equal(t, []RecordedOption{{Option: "Changes.Bytes", Value: "1048576"}, {Option: "Changes.Age", Value: "1h0m0s"}}, recordedIn(t, mem, "db").List)
+
+	d = mustOpen(t, &Options{FS: mem, Tables: TableOptions{Compression: NoCompression}})
+	require.Equal(t, []OptionChange{{Option: "Tables.Compression", Recorded: "", Opened: "none"}}, d.OpenReport().OptionsChanged)
+	require.NoError(t, d.Close())
+}
+
+// The bug: one opening without Options.Changes, as of a tool for one key, ended the history.
+func TestAnOpeningWithoutTheOptionKeepsTheHistoryOfChanges(t *testing.T) {
+	mem := vfs.NewMem()
+	keep := ChangeRetention{Bytes: 1 << 20, Age: time.Hour}
+	d := mustOpen(t, &Options{FS: mem, Changes: keep})
+	putAll(t, d, "a", "1", "b", "2")
+	require.NoError(t, d.SetCursor("reader", 1))
+	require.NoError(t, d.Close())
+	for range 2 {
+		d = mustOpen(t, &Options{FS: mem})
+		require.Equal(t, keep, d.Options().Changes)
+		o := d.Options()
+		require.NoError(t, d.SetOptions(&o), "what Options returned is no change")
+		putAll(t, d, "c", "3")
+		require.NoError(t, d.Flush())
+		require.NoError(t, d.Close())
+	}
+	require.NoError(t, mustOpen(t, &Options{FS: mem, KeepRecord: true}).Close())
+	d = mustOpen(t, &Options{FS: mem})
+	oldest, last, err := d.ChangePositions()
+	require.NoError(t, err)
+	require.Equal(t, [2]uint64{0, 4}, [2]uint64{oldest, last})
+	cursors, err := d.Cursors()
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{"reader": 1}, cursors)
+	require.NoError(t, d.Close())
+	require.Equal(t, keep, recordedIn(t, mem.Crash(), "db").Options.Changes)
+}
+
+func TestANegativeRetentionEndsTheHistory(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{FS: mem, Changes: ChangeRetention{Bytes: 1 << 20}})
+	putAll(t, d, "a", "1")
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+
+	d = mustOpen(t, &Options{FS: mem, KeepRecord: true, Changes: ChangeRetention{Bytes: -1}})
+	require.ErrorContains(t, second(d.Cursors()), "the database keeps no changes")
+	require.NoError(t, d.Close())
+	require.EqualValues(t, 1<<20, recordedIn(t, mem, "db").Options.Changes.Bytes, "only this opening keeps none")
+	require.NotEmpty(t, second2(mem.List("db/changes")))
+
+	d = mustOpen(t, &Options{FS: mem, Changes: ChangeRetention{Bytes: -1}})
+	require.Equal(t, []OptionChange{{Option: "Changes.Bytes", Recorded: "1048576", Opened: ""}}, d.OpenReport().OptionsChanged)
+	require.Equal(t, ChangeRetention{}, d.Options().Changes)
+	require.NoError(t, d.Close())
+	require.Empty(t, recordedIn(t, mem, "db").List)
+	_, err := mem.Stat("db/changes")
+	require.Error(t, err)
+	d = mustOpen(t, &Options{FS: mem})
+	require.ErrorContains(t, second(d.Cursors()), "the database keeps no changes")
+	require.NoError(t, d.Close())
+}
+
+// second2 returns the first result of a call whose error does not matter.
+func second2[T any](v T, _ error) T { return v }
+
+func TestSetOptionsIsRecordedWithTheNextTable(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{FS: mem})
+	o := d.Options()
+	o.Tables.Compression = ZstdCompression
+	require.NoError(t, d.SetOptions(&o))
+	require.Empty(t, recordedIn(t, mem.Crash(), "db").List, "no table has it")
+	putAll(t, d, "k", "v")
+	require.NoError(t, d.Flush())
+	require.Equal(t, []RecordedOption{{Option: "Tables.Compression", Value: "zstd"}}, recordedIn(t, mem.Crash(), "db").List)
+	require.NoError(t, d.Close())
+}
+
+// rangePolicyOfTheProgram is one that RecordedOptions cannot make.
+type rangePolicyOfTheProgram struct{ rangefilter.Prefix }
+
+func (rangePolicyOfTheProgram) Name() string { return "test.ranges" }
+
+func TestWhatOnlyTheProgramHasIsMissing(t *testing.T) {
+	mem := vfs.NewMem()
+	own := renamed{BloomPolicy: filter.NewBloomPolicy(10), As: "test.policy"}
+	ranges := rangePolicyOfTheProgram{rangefilter.NewPrefix(rangefilter.FixedPrefix(1), 10)}
+	filters := FilterOptions{Policy: filter.Several(own, filter.FusePolicy{}), RangePolicies: []rangefilter.Policy{ranges}}
+	require.NoError(t, mustOpen(t, &Options{FS: mem, Filters: filters}).Close())
+	r := recordedIn(t, mem, "db")
+	require.Equal(t, []RecordedOption{{Option: "Filters.Policy", Value: "test.policy"}, {Option: "Filters.RangePolicies", Value: "test.ranges"}}, r.Missing)
+	require.Equal(t, filter.Policy(filter.FusePolicy{}), r.Options.Filters.Policy)
+
+	r, err := RecordedOptions("db", &Options{FS: mem, Filters: filters})
+	require.NoError(t, err)
+	require.Empty(t, r.Missing)
+	require.Equal(t, (&Options{Filters: filters}).toRecord(), r.Options.toRecord())
+
+	require.NoError(t, openDir(t, "other", &Options{FS: mem, Comparer: reversedOrder, Filters: FilterOptions{Policy: filter.None}}).Close())
+	r = recordedIn(t, mem, "other")
+	require.Equal(t, []RecordedOption{{Option: "Comparer", Value: reversedOrder.Name}}, r.Missing)
+	require.Equal(t, filter.None, r.Options.Filters.Policy)
+}
+
+func TestTheRecordSaysWhereTheLogsAre(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{FS: mem, LogDir: "logs"})
+	want := d.Options().LogDir
+	require.NoError(t, d.Close())
+	r := recordedIn(t, mem, "db")
+	require.Equal(t, want, r.LogDir)
+	require.Equal(t, BytewiseComparer.Name, r.Comparer)
+	require.Empty(t, r.Options.LogDir, "Open finds it")
+}
+
+// An option whose value a later version wrote is neither dropped nor mistaken for the default.
+func TestARecordedValueThatIsUnknownIsReported(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mustOpen(t, &Options{FS: mem}).Close())
+	set, _, err := manifest.Load(manifest.SetOptions{FS: mem, Dir: "db", Cmp: BytewiseComparer})
+	require.NoError(t, err)
+	set.RecordOptions(&manifest.Options{LevelCompression: []manifest.Compression{3}, MaxWastedReads: 7})
+	require.NoError(t, set.Begin(&manifest.Edit{}, nil))
+	require.NoError(t, set.Close())
+	r := recordedIn(t, mem, "db")
+	require.Equal(t, []RecordedOption{{Option: "Filters.MaxWastedReads", Value: "a value that a later version wrote"}}, r.Missing)
+	d := mustOpen(t, &Options{FS: mem, ReadOnly: true})
+	report, err := d.Check(background)
+	require.NoError(t, err)
+	require.Len(t, report.Faults, 1)
+	require.Contains(t, report.Faults[0], "has recorded Options.Filters.MaxWastedReads in a form that this version does not know")
+	require.NoError(t, d.Close())
+	d = mustOpen(t, &Options{FS: mem})
+	requireNoFaults(t, d)
+	require.NoError(t, d.Close())
+}
+
+func TestRecordedOptionsNeedADatabase(t *testing.T) {
+	mem := vfs.NewMem()
+	_, err := RecordedOptions("db", &Options{FS: mem})
+	require.ErrorContains(t, err, "there is no database")
+	require.NoError(t, mustOpen(t, everyOption(mem)).Close())
+	for _, path := range manifestsOf(t, mem) {
+		writeFile(t, mem, path, append(readFile(t, mem, path), "damage that no crash leaves"...))
+	}
+	r, err := RecordedOptions("db", &Options{FS: mem})
+	require.ErrorIs(t, err, ErrCorruption)
+	require.Equal(t, ZstdCompression, r.Options.Tables.Compression, "what was recorded before the damage")
+}
