@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
+	"github.com/sievedb/sievedb/internal/disk/foreign"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -66,6 +67,11 @@ func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 		return nil, err
 	}
 	kept, comparer, err := manifest.ReadRecorded(given.FS, home.Path, full.Limits.ManifestRead)
+	if base.IsUnreadable(err) { // as in Open: the names of the files may not show the engine
+		if ferr := foreign.RefuseDir(given.FS, home.Path, full.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
+			return nil, ferr
+		}
+	}
 	if err != nil && !errors.Is(err, ErrCorruption) {
 		return nil, err
 	}
@@ -80,6 +86,11 @@ func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 		r.List = append(r.List, RecordedOption{Option: option.Name, Value: option.Text})
 	}
 	r.setOptions(&recorded)
+	if err := r.Options.Validate(); err != nil { // of a later version, or wrong under a right checksum
+		given.FS, given.KeepRecord = r.Options.FS, true
+		r.Options = given
+		r.missing("all options", err.Error())
+	}
 	for _, u := range unreadable {
 		if u.Name == "" {
 			u.Name = "an option of a later version"

@@ -24,7 +24,7 @@ func TestWhatAKilledProgramWroteIsArchivedAndRestored(t *testing.T) {
 	require.Contains(t, first, "with which 'restore --at' begins")
 	require.Contains(t, first, "reaches sequence 0")
 
-	program, stdin, stdout, stderr := start(t, "shell", dir)
+	program, stdin, stdout, stderr := start(t, "shell", "--write", dir)
 	_, err := io.WriteString(stdin, "put pear first\nput pear second\nget pear\n")
 	require.NoError(t, err)
 	line, err := bufio.NewReader(stdout).ReadString('\n')

@@ -133,7 +133,7 @@ func (a *app) archive(args []string, database string, stop bool) error {
 	if stop {
 		return a.stopArchiving(args[0], args[1], repo)
 	}
-	return a.open(args[0], &db.Options{ErrorIfMissing: true, Changes: keptChanges(args[0])}, func(store *db.DB) error {
+	return a.archived(args[0], func(store *db.DB) error {
 		o := &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: database}}
 		stop := a.waiting("archiving")
 		info, err := repo.Archive(a.ctx, store, o)
@@ -149,6 +149,15 @@ func (a *app) archive(args []string, database string, stop bool) error {
 				info.Changes, info.Segments, info.Bytes, info.Last)
 		})
 	})
+}
+
+// archived is write for a database that keeps its changes from now on, if it does not yet.
+func (a *app) archived(dir string, f func(*db.DB) error) error {
+	o := &db.Options{ErrorIfMissing: true}
+	if r, err := db.RecordedOptions(dir, nil); err == nil && r.Options.Changes == (db.ChangeRetention{}) {
+		o.Changes = keptChanges(dir)
+	}
+	return a.open(dir, o, f)
 }
 
 // stopArchiving lets a database keep no more changes for a repository. One that keeps none does not begin to. If nothing

@@ -18,7 +18,17 @@ func (a *app) filterVerbs() []*verb {
 	var probes int
 	var plan planFlags
 	var upgrade upgradeFlags
+	var endChanges, yes bool
 	return []*verb{
+		{use: "options DIR", group: groupInspect, min: 1, max: 1, short: "Print the options that a database has recorded",
+			long: "Print the options that a database has recorded: those of the last program that opened it for writing, as far as they\n" +
+				"decide what files look like and what is kept. Defaults are left out. Verbs that write use them; flags override them\n" +
+				"for one run. --end-changes lets the database keep no more changes.",
+			flags: func(f *pflag.FlagSet) {
+				f.BoolVar(&endChanges, "end-changes", false, "remove the history of changes and its cursors, and keep none from now on")
+				f.BoolVar(&yes, "yes", false, "do it")
+			},
+			run: func(args []string) error { return a.options(args, endChanges, yes) }},
 		{use: "filters DIR", group: groupInspect, min: 1, max: 1, short: "Measure the filter of each table, and say what to do about it",
 			long: "Measure the filter of each table with absent keys, compare the rate of false positives with the\nexpected one, and say what to do about it.",
 			flags: func(f *pflag.FlagSet) {

@@ -107,12 +107,14 @@ func (a *app) printEntry(e entry, alone bool) error {
 type putFlags struct{ ttl time.Duration }
 
 func (p *putFlags) add(f *pflag.FlagSet) {
-	f.DurationVar(&p.ttl, "ttl", 0, "let the value expire after this time; needs --expiry")
+	f.DurationVar(&p.ttl, "ttl", 0, "let the value expire after this time; needs a recorded prefix or --expiry")
 }
 
 func (a *app) put(args []string, p *putFlags) error {
 	if p.ttl != 0 && len(a.flags.expiry) == 0 && a.session == nil {
-		return misuse("--ttl needs --expiry with a prefix of the key")
+		if r, err := db.RecordedOptions(args[0], nil); err == nil && len(r.ExpiryPrefixes) == 0 {
+			return misuse("--ttl needs a prefix of the key under which values expire: the database has recorded none, so name one with --expiry")
+		}
 	}
 	key, err := a.bytes(args, 1)
 	if err != nil {

@@ -111,11 +111,14 @@ func (a *app) repair(args []string, flags *tableFlags, dryRun bool) error {
 		return err
 	}
 	o := &db.Options{Filters: db.FilterOptions{RangePolicies: policies}}
-	if err := a.addCompression(o); err != nil {
-		return err
-	}
 	if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("sievedb: there is no database in %s: the directory does not exist", args[0])
+	}
+	if err := a.asRecorded(args[0], o); err != nil {
+		return err
+	}
+	if _, err := db.RecordedOptions(args[0], nil); err != nil {
+		a.notice("not all options that the database has recorded can be read, so new tables may have the tool's defaults: %v", err)
 	}
 	a.dir = "" // the advice to repair would lead in a circle
 	stop := a.waiting("repairing")

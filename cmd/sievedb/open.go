@@ -38,10 +38,10 @@ func (a *app) open(dir string, o *db.Options, f func(*db.DB) error) (err error) 
 	if a.session != nil && a.session.dir == dir {
 		return f(a.session.store)
 	}
-	if err := errors.Join(a.addExpiry(o), a.addCompression(o)); err != nil {
+	if err := errors.Join(a.addExpiry(o), a.asRecorded(dir, o)); err != nil {
 		return err
 	}
-	if !o.ReadOnly && o.Changes == (db.ChangeRetention{}) && keepsChanges(dir) {
+	if !o.ReadOnly && o.Changes == (db.ChangeRetention{}) && keepsUnrecorded(dir) {
 		o.Changes = keptChanges(dir)
 	}
 	store, cleanup, err := a.openStore(dir, o)
@@ -76,6 +76,16 @@ func keptChanges(dir string) db.ChangeRetention {
 	return kept
 }
 
+// keepsUnrecorded reports whether a database has changes although it has not recorded how many it keeps, as an earlier
+// version wrote it. Otherwise Open keeps them as they are recorded.
+func keepsUnrecorded(dir string) bool {
+	if !keepsChanges(dir) {
+		return false
+	}
+	r, err := db.RecordedOptions(dir, nil)
+	return err == nil && r.Options.Changes == (db.ChangeRetention{})
+}
+
 // keepsChanges reports whether a database has a subdirectory of changes. Their history would restart if a verb
 // wrote without keeping its changes, and readers and archives of the database could not continue.
 func keepsChanges(dir string) bool {
@@ -97,15 +107,15 @@ func (a *app) addExpiry(o *db.Options) error {
 	return nil
 }
 
-// writers are the verbs that write tables into a database, and so have --compression.
+// writers are the verbs that may write tables into a database, and so have recordFlags.
 var writers = map[string]bool{
 	"put": true, "delete": true, "compact": true, "create": true, "flush": true, "repair": true, "upgrade-filters": true,
-	"import": true, "load": true, "ingest": true, "shell": true,
+	"import": true, "load": true, "ingest": true, "shell": true, "archive": true, "serve": true,
 }
 
 // addCompression sets the compression of --compression in the options.
 func (a *app) addCompression(o *db.Options) error {
-	switch word := a.flags.compression; word {
+	switch word := a.flags.record.compression; word {
 	case "":
 	case "snappy":
 		o.Tables.Compression = db.SnappyCompression

@@ -42,7 +42,7 @@ type globals struct {
 	quiet                  bool
 	comparer               string
 	expiry                 []string
-	compression            string // of verbs that write
+	record                 recordFlags // of verbs that write
 }
 
 // verb is one word of the tool.
@@ -163,6 +163,8 @@ func (a *app) advise(err error, code int) {
 	case a.dir == "":
 	case a.isDamaged(err):
 		a.say("to rebuild the database from its readable parts, copy the directory, then run 'sievedb repair %s'", a.dir)
+	case errors.Is(err, db.ErrReadOnly) && a.session != nil:
+		a.say("'sievedb shell --write' opens a database for writing")
 	case errors.Is(err, db.ErrLocked):
 		a.say("another process has the database open; end it, or use a verb that only reads")
 	}
@@ -275,8 +277,7 @@ func (a *app) command(v *verb) *cobra.Command {
 		v.flags(cmd.Flags())
 	}
 	if writers[strings.Fields(v.use)[0]] {
-		cmd.Flags().StringVar(&a.flags.compression, "compression", "",
-			"of new tables: snappy, zstd, none (default: snappy, unless existing tables have none)")
+		a.flags.record.add(cmd.Flags())
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if n := len(args); n < v.min || v.max >= 0 && n > v.max {

@@ -27,7 +27,12 @@ func (a *app) serve(args []string, f *serveFlags) error {
 	if err := a.addExpiry(f.o.DB); err != nil {
 		return err
 	}
-	if f.o.AllowWrite && keepsChanges(args[0]) {
+	f.o.DB.ReadOnly = !f.o.AllowWrite
+	if err := a.asRecorded(args[0], f.o.DB); err != nil {
+		return err
+	}
+	f.o.DB.ReadOnly = false
+	if f.o.AllowWrite && keepsUnrecorded(args[0]) {
 		f.o.DB.Changes = keptChanges(args[0])
 	}
 	f.o.Out = flushingWriter{a}

@@ -27,11 +27,11 @@ type session struct {
 }
 
 type shellFlags struct {
-	readOnly, noHistory bool
+	write, noHistory bool
 }
 
 func (s *shellFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&s.readOnly, "read-only", false, "refuse to write; another process may have the database open")
+	f.BoolVarP(&s.write, "write", "w", false, "open the database for writing; without it, another process may have it open")
 	f.BoolVar(&s.noHistory, "no-history", false, "neither read nor write the history of lines")
 }
 
@@ -47,7 +47,7 @@ func (a *app) shell(args []string, flags *shellFlags) error {
 		defer close()
 		return a.shellLines(in)
 	}
-	if flags.readOnly {
+	if !flags.write {
 		return a.readKeys(args[0], run)
 	}
 	return a.write(args[0], run)
@@ -233,7 +233,7 @@ func (noInput) Read([]byte) (int, error) {
 }
 
 // openFlags are flags about opening the database, which a shell has done.
-var openFlags = []string{"expiry", "comparer", "ranges", "bits", "compression"}
+var openFlags = []string{"expiry", "comparer", "ranges", "bits", "compression", "ignore-record"}
 
 // inShell refuses verbs and flags that need the database opened for them.
 func (a *app) inShell(v *verb, flags *pflag.FlagSet) error {

@@ -28,19 +28,24 @@ type upgradeFlags struct {
 	filter string
 	rate   float64
 	dryRun bool
+	given  *pflag.FlagSet
 }
 
 func (u *upgradeFlags) add(f *pflag.FlagSet) {
 	u.tableFlags.add(f)
-	f.StringVar(&u.filter, "filter", "both", "both (cacheline and leveldb), cacheline, leveldb, or fuse (ignores --bits)")
+	f.StringVar(&u.filter, "filter", "", "both (cacheline and leveldb), cacheline, leveldb, or fuse (default: as recorded, or both)")
+	u.given = f
 	f.Float64Var(&u.rate, "rate", 0, "copy at most this many MiB a second (0: no limit)")
 	f.BoolVarP(&u.dryRun, "dry-run", "n", false, "change nothing, and report what would be done")
 }
 
 // options checks the flags.
 func (u *upgradeFlags) options() (open *db.Options, o *db.UpgradeOptions, err error) {
+	if u.filter == "" && u.given.Changed("bits") {
+		u.filter = "both"
+	}
 	kind, ok := filterKinds[u.filter]
-	if !ok {
+	if !ok && u.filter != "" {
 		return nil, nil, misuse("--filter %q; want one of %s", u.filter, strings.Join(slices.Sorted(maps.Keys(filterKinds)), ", "))
 	}
 	policies, err := u.policies()
@@ -53,8 +58,11 @@ func (u *upgradeFlags) options() (open *db.Options, o *db.UpgradeOptions, err er
 	o = &db.UpgradeOptions{DryRun: u.dryRun, BytesPerSecond: int64(math.Ceil(u.rate * (1 << 20)))}
 	// Tables that compactions write meanwhile get the same filters.
 	open = &db.Options{
-		Filters:  db.FilterOptions{Policy: kind(u.bits), RangePolicies: policies},
+		Filters:  db.FilterOptions{RangePolicies: policies},
 		ReadOnly: u.dryRun, ErrorIfMissing: true,
+	}
+	if ok {
+		open.Filters.Policy = kind(u.bits)
 	}
 	return open, o, nil
 }
