@@ -3,6 +3,7 @@ package db
 import (
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -109,6 +112,36 @@ func TestDefaultsAreNotRecorded(t *testing.T) {
 	r := recordedIn(t, mem, "db")
 	require.Empty(t, r.List)
 	require.Equal(t, Options{FS: mem, KeepRecord: true}, r.Options)
+}
+
+// The record is in edits that are written anyway.
+func TestRecordingOptionsCostsNoFileAccess(t *testing.T) {
+	accesses := func(o *Options) (counts map[wrap.OpKind]int) {
+		fsys := fixture.NewFailing()
+		counts = map[wrap.OpKind]int{}
+		var mu sync.Mutex
+		fsys.On(func(op wrap.Op) *wrap.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if op.Kind == wrap.OpSync || op.Kind == wrap.OpSyncDir || op.Kind == wrap.OpCreate || op.Kind == wrap.OpRename {
+				counts[op.Kind]++
+			}
+			return nil
+		})
+		for range 2 {
+			o.FS = fsys
+			d := mustOpen(t, o)
+			putAll(t, d, "k", "v")
+			require.NoError(t, d.Flush())
+			require.NoError(t, d.Close())
+		}
+		return counts
+	}
+	o := everyOption(nil)
+	o.Changes, o.Limits, o.FileMode = ChangeRetention{}, LimitOptions{}, 0
+	plain := accesses(&Options{Memtables: o.Memtables})
+	require.Positive(t, plain[wrap.OpSync])
+	require.Equal(t, plain, accesses(o))
 }
 
 func TestAnOpeningSaysWhichOptionsWereOtherwise(t *testing.T) {
@@ -267,6 +300,24 @@ func TestARecordedValueThatIsUnknownIsReported(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = mustOpen(t, &Options{FS: mem})
 	requireNoFaults(t, d)
+	require.NoError(t, d.Close())
+}
+
+// Options that this version does not accept, under a right checksum, do not keep a tool from reading.
+func TestRecordedOptionsThatAreOutOfRangeAreMissing(t *testing.T) {
+	mem := vfs.NewMem()
+	require.NoError(t, mustOpen(t, &Options{FS: mem}).Close())
+	set, _, err := manifest.Load(manifest.SetOptions{FS: mem, Dir: "db", Cmp: BytewiseComparer})
+	require.NoError(t, err)
+	set.RecordOptions(&manifest.Options{TableSize: 1, ChangeBytes: -5, Compression: 3})
+	require.NoError(t, set.Begin(&manifest.Edit{}, nil))
+	require.NoError(t, set.Close())
+	r := recordedIn(t, mem, "db")
+	require.Equal(t, Options{FS: mem, KeepRecord: true}, r.Options)
+	require.Len(t, r.Missing, 1)
+	require.Contains(t, r.Missing[0].Value, "Options.Tables.Size is 1")
+	d := mustOpen(t, &Options{FS: mem})
+	require.Equal(t, ChangeRetention{}, d.Options().Changes)
 	require.NoError(t, d.Close())
 }
 

@@ -148,6 +148,7 @@ func TestEveryOptionIsInTheLottery(t *testing.T) {
 		"ErrorIfMissing":     true, "ErrorIfExists": true, // concern the opening alone
 		"Salvage":        true,                      // concerns damaged files alone
 		"FollowInterval": true,                      // concerns followers alone
+		"KeepRecord":     true,                      // concerns RecordedOptions alone
 		"Changes.Bytes":  true, "Changes.Age": true, // the histories have no reader of changes; db has tests of their own
 	}
 	for i := range 200 {
