@@ -3,6 +3,7 @@ package manifest
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/sievedb/sievedb/internal/base"
 )
@@ -191,9 +192,7 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 
 func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 	if level == 0 {
-		files := v.Levels[0].Files
-		oldest := files[len(files)-1]
-		return v.build(0, s.BaseLevel, []*FileMeta{oldest}, "level 0 has too many tables", o)
+		return v.pickLevel0(s.BaseLevel, o)
 	}
 	var best *Compaction
 	bestRatio := 0.0
@@ -212,6 +211,79 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 	}
 	return best
 }
+
+// Small tables, as a program leaves that opens the store for one write at a time, are merged with each other and with
+// their neighbours below. Otherwise each would move down on its own, and their number would grow without end.
+
+// smallInputs limits the bytes that are merged together for that.
+func (o PickOptions) smallInputs() uint64 { return o.TableSize / 16 }
+
+// oldestOfLevel0 returns the oldest table of level 0, and the next ones if all of them together are small.
+func (v *Version) oldestOfLevel0(o PickOptions) []*FileMeta {
+	files := v.Levels[0].Files
+	i, size := len(files)-1, files[len(files)-1].Size
+	for ; i > 0 && !files[i-1].Compacting && size+files[i-1].Size <= o.smallInputs(); i-- {
+		size += files[i-1].Size
+	}
+	return files[i:]
+}
+
+// pickLevel0 returns a compaction of the oldest table of level 0, or of several small ones if all that is merged with them
+// is small too: between their keys there may be large tables.
+func (v *Version) pickLevel0(outputLevel int, o PickOptions) *Compaction {
+	for seed := v.oldestOfLevel0(o); ; seed = seed[1:] {
+		c := v.build(0, outputLevel, seed, "level 0 has too many tables", o)
+		switch {
+		case len(seed) == 1 && c == nil:
+			return nil
+		case len(seed) == 1, c != nil && c.InputBytes() <= o.smallInputs():
+			c.joinNeighbours(o)
+			return c
+		}
+	}
+}
+
+// joinNeighbours adds tables of the output level that are next to the range of c, as long as the inputs are small.
+func (c *Compaction) joinNeighbours(o PickOptions) {
+	v := c.Version
+	start, limit := v.userRange(c.AllInputs())
+	for _, f := range v.neighbours(c.OutputLevel, start, limit) {
+		lo, hi := v.userRange([]*FileMeta{f})
+		if v.Cmp.Compare(start, lo) < 0 {
+			lo = start
+		}
+		if v.Cmp.Compare(limit, hi) > 0 {
+			hi = limit
+		}
+		joined, lo, hi := v.closure(c.OutputLevel, lo, hi)
+		if totalSize(c.Inputs)+totalSize(joined) > o.smallInputs() || anyCompacting(joined) || meetsSpan(v.Cmp, o.outputSpans(c.OutputLevel), lo, hi) {
+			continue
+		}
+		c.Overlaps, start, limit = joined, lo, hi
+	}
+	if c.OutputLevel+1 < NumLevels {
+		c.Grandparents = v.Overlapping(c.OutputLevel+1, start, limit)
+	}
+}
+
+// neighbours returns up to neighboursToJoin tables of a level on each side of [start, limit], the nearest first.
+func (v *Version) neighbours(level int, start, limit []byte) (files []*FileMeta) {
+	all := v.Levels[level].Files
+	after := sort.Search(len(all), func(i int) bool { return v.Cmp.Compare(base.UserKey(all[i].Smallest), limit) > 0 })
+	before := sort.Search(len(all), func(i int) bool { return v.Cmp.Compare(base.UserKey(all[i].Largest), start) >= 0 })
+	for n := range neighboursToJoin {
+		if i := before - 1 - n; i >= 0 {
+			files = append(files, all[i])
+		}
+		if i := after + n; i < len(all) {
+			files = append(files, all[i])
+		}
+	}
+	return files
+}
+
+// neighboursToJoin bounds the work of a choice. Each compaction of level 0 brings fewer tables.
+const neighboursToJoin = 8
 
 // PickFiles returns the compaction of files into outputLevel, or of as many of the first ones as are
 // needed for maxBytes. It returns nil if files is empty. The files must be adjacent on level and in

@@ -49,6 +49,36 @@ func TestShapeSizesLevelsFromTheLastOneUp(t *testing.T) {
 	}
 }
 
+// A program that opens the store for one write each time leaves a table with each run.
+func TestSmallTablesOfLevel0AreMergedWithEachOtherAndTheirNeighbours(t *testing.T) {
+	o := PickOptions{L0Trigger: 2, MaxLevelBase: 10_000, TableSize: 1600} // 100 bytes are small
+	levels := map[int][]*FileMeta{
+		0: {file(1, "g", "g", 20), file(2, "m", "m", 20), file(3, "r", "r", 90), file(4, "s", "s", 10)},
+		6: {file(10, "a", "b", 30), file(11, "c", "d", 1000), file(12, "e", "f", 10), file(13, "h", "l", 15), file(14, "n", "o", 20), file(15, "p", "q", 90)},
+	}
+	c := newVersion(t, levels).Pick(o)
+	require.Equal(t, []uint64{2, 1}, numsOf(c.Inputs), "the third one would be too much")
+	require.Equal(t, []uint64{12, 13, 14}, numsOf(c.Overlaps), "neighbours as long as all are small")
+	require.LessOrEqual(t, c.InputBytes(), o.smallInputs())
+
+	o.Running = []*Compaction{{Version: c.Version, OutputLevel: 6, Inputs: []*FileMeta{file(20, "n", "n", 1)}}}
+	require.Equal(t, []uint64{12, 13}, numsOf(c.Version.Pick(o).Overlaps), "not what another compaction may write")
+	o.Running = nil
+	levels[6][2].Compacting = true
+	require.Equal(t, []uint64{13, 14}, numsOf(newVersion(t, levels).Pick(o).Overlaps))
+
+	o.TableSize = 100
+	c = newVersion(t, levels).Pick(o)
+	require.Equal(t, []uint64{1}, numsOf(c.Inputs), "large tables are taken one by one")
+	require.True(t, c.TrivialMove())
+
+	o.TableSize = 1600
+	levels[6][3].Size = 1000
+	c = newVersion(t, levels).Pick(o)
+	require.Equal(t, []uint64{1}, numsOf(c.Inputs), "a large table is between their keys")
+	require.True(t, c.TrivialMove(), "and its neighbours are in a compaction, or large")
+}
+
 func TestPickTakesAllOverlappingTablesOfLevel0(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		0: {file(1, "a", "c", 1), file(2, "c", "f", 1), file(3, "f", "h", 1), file(4, "x", "z", 1)},

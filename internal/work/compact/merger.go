@@ -86,7 +86,7 @@ func (m *merger) entry(ikey, value []byte) error {
 // stopReason returns why the merge must stop, or nil.
 func (m *merger) stopReason() error {
 	switch {
-	case m.s.state.isClosed():
+	case m.s.state.isClosed() && !m.job.finishes:
 		return base.ErrClosed
 	case m.job.ctx.Err() != nil:
 		return m.job.ctx.Err()

@@ -32,6 +32,8 @@ type mergeJob struct {
 	bits filterplan.Bits
 	// tableSize is Tuning.TableSize at the beginning.
 	tableSize uint64
+	// finishes says that the merge goes on while the Scheduler closes: it is automatic and small, and calls no filter.
+	finishes  bool
 	retention retention
 	filter    jobFilter
 	pieces    []mergePiece
@@ -58,7 +60,12 @@ func (j *mergeJob) begin() {
 	// entry that got number 0. If the inputs' order is unknown, that is not certain.
 	j.retention.holdsOldest = c.HoldsOldest() && s.inputsInOrder(c)
 	j.beginFilter()
+	j.finishes = j.ctx.Done() == nil && c.InputBytes() <= maxFinished && s.tuning.Load().Filter == nil
 }
+
+// maxFinished is the largest input of a compaction that Close waits for, in bytes: some milliseconds. Otherwise a program
+// that opens the store for one write and closes it would leave one more table each time, and never compact them.
+const maxFinished = 1 << 20
 
 // end ends the job; see newMergeJob.
 func (j *mergeJob) end() {
