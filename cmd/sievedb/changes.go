@@ -47,11 +47,10 @@ func (a *app) changes(args []string, flags *changesFlags) error {
 	case flags.count < 0:
 		return misuse("--count is %d; want 0 or more", flags.count)
 	}
-	store, err := a.follower(args[0])
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+	return a.followed(args[0], func(store *db.DB, _ bool) error { return a.changesOf(store, prefix, flags) })
+}
+
+func (a *app) changesOf(store *db.DB, prefix []byte, flags *changesFlags) (err error) {
 	since := uint64(max(flags.since, 0))
 	if flags.since < 0 {
 		if since, _, err = store.ChangePositions(); err != nil {

@@ -53,6 +53,7 @@ type differ struct {
 	flags *diffFlags
 	count map[string]int
 	ended bool // by --limit
+	lost  bool // entries that the files had
 }
 
 // note prints a difference. It returns false after the last one that is wanted.
@@ -113,9 +114,12 @@ func (a *app) diff(args []string, flags *diffFlags) error {
 	}
 	a.notice("%d added, %d removed, %d changed%s", d.count[added], d.count[removed], d.count[changed], end)
 	if len(d.count) > 0 {
-		return ended(exitDifferent)
+		err = ended(exitDifferent)
 	}
-	return nil
+	if d.lost {
+		err = withLosses(err)
+	}
+	return err
 }
 
 // stores compares two databases in one pass over both.
@@ -188,10 +192,15 @@ func (d *differ) sequences(dir string, bounds *db.IterOptions) error {
 	if d.flags.toSeq >= 0 && to < from {
 		return misuse("--to-seq %d is before --from-seq %d", to, from)
 	}
+	var err error
 	if name := customComparer(dir); name != "" {
-		if err := d.a.byBytes(dir, name); err != nil {
-			return err
-		}
+		err = d.a.byBytes(dir, name)
+	} else {
+		_, d.lost, err = d.a.probe(dir, db.Options{ErrorIfMissing: true, Expiry: db.ExpiryOptions{Raw: true}})
+		err = explainMissing(dir, err)
+	}
+	if err != nil {
+		return err
 	}
 	temp, err := os.MkdirTemp("", "sievedb-diff-")
 	if err != nil {

@@ -11,7 +11,7 @@ const (
 	exitFailed      = 1   // the verb could not be done
 	exitUsage       = 2   // the words or flags are wrong
 	exitNotFound    = 3   // get, has, explain: the key has no value
-	exitFaults      = 4   // check, verify, dump, properties: there are faults; repair: something is lost
+	exitFaults      = 4   // the database is damaged or something is lost; verify: the repository is damaged
 	exitDifferent   = 5   // diff: there are differences
 	exitInterrupted = 130 // Ctrl-C or SIGTERM, as shells number it
 	exitBrokenPipe  = 141 // the reader of the output closed it, as head does
@@ -22,7 +22,7 @@ const exitTopic = `  0    done
   1    failed; the message on standard error says why
   2    wrong usage: nothing was done
   3    get, has, explain: the key has no value
-  4    check, verify, dump, properties: faults were found; repair: something is lost
+  4    every verb: the database is damaged, or entries are lost; verify: the backups are
   5    diff: differences were found
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP
   141  the reader of the output closed it, as '| head' does`

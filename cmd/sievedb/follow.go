@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,32 +47,36 @@ func (a *app) follow(args []string, flags *followFlags) error {
 	case flags.key != "" && flags.prefix != "":
 		return misuse("--key and --prefix cannot be used together")
 	}
-	store, err := a.follower(args[0])
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	if flags.key != "" || flags.prefix != "" {
-		return a.followEntries(store, flags)
-	}
-	return a.followFigures(store, flags)
+	return a.followed(args[0], func(store *db.DB, inUse bool) error {
+		if !inUse {
+			a.notice("no process has the database open for writing now")
+		}
+		if flags.key != "" || flags.prefix != "" {
+			return a.followEntries(store, flags)
+		}
+		return a.followFigures(store, flags)
+	})
 }
 
 // eachMoment calls look at once and after each interval, with the store moved forward, until look
-// returns false or the verb is interrupted.
+// returns false or the verb is interrupted. What cannot be read may be readable later, so it ends eachMoment only if it
+// is damage at the last look.
 func (a *app) eachMoment(store *db.DB, interval time.Duration, look func() (more bool, err error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	failed := ""
 	for {
-		err := store.Refresh(a.ctx)
-		if err != nil && err.Error() != failed && a.ctx.Err() == nil {
-			a.notice("the database cannot be read at present: %v", err)
-			failed = err.Error()
+		unread := store.Refresh(a.ctx)
+		if unread != nil && unread.Error() != failed && a.ctx.Err() == nil {
+			a.say("the database cannot be read at present: %v", unread)
+			failed = unread.Error()
 		}
 		more, err := look()
 		if err == nil {
 			err = a.out.w.Flush()
+		}
+		if err == nil && !more && errors.Is(unread, db.ErrCorruption) {
+			return ended(exitFaults)
 		}
 		if !more || err != nil {
 			return err

@@ -308,9 +308,6 @@ func (a *app) check(args []string, flags *tableFlags) error {
 		}
 		return a.out.result(r, func() { a.printCheck(r) })
 	})
-	if errors.Is(err, db.ErrCorruption) { // it cannot be opened
-		return &failure{exitFaults, err}
-	}
 	if err != nil {
 		return err
 	}

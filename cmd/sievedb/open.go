@@ -55,7 +55,11 @@ func (a *app) open(dir string, o *db.Options, f func(*db.DB) error) (err error) 
 			}
 		}
 	}()
-	return f(store)
+	lost := a.tellLosses(store)
+	if err = f(store); lost && o.ReadOnly {
+		err = withLosses(err)
+	}
+	return err
 }
 
 // leastChanges is how many bytes of changes a verb that writes leaves, besides what cursors need.
@@ -129,21 +133,29 @@ func (a *app) addCompression(o *db.Options) error {
 	return nil
 }
 
-// follower opens a database that another process may have open, for verbs that wait for its writes.
-func (a *app) follower(dir string) (*db.DB, error) {
+// followed runs f on a database that another process may have open, for verbs that wait for its writes.
+func (a *app) followed(dir string, f func(store *db.DB, inUse bool) error) error {
 	a.dir = dir
 	o := &db.Options{ErrorIfMissing: true}
 	if err := a.addExpiry(o); err != nil {
-		return nil, err
+		return err
 	}
-	store, err := db.OpenFollower(dir, o)
+	inUse, lost, err := a.probe(dir, *o)
+	var store *db.DB
 	if err == nil {
-		return store, nil
+		store, err = db.OpenFollower(dir, o)
 	}
-	if name := customComparer(dir); name != "" {
-		return nil, readableOnly(dir, name)
+	if err != nil {
+		if name := customComparer(dir); name != "" {
+			return readableOnly(dir, name)
+		}
+		return explainMissing(dir, err)
 	}
-	return nil, explainMissing(dir, err)
+	defer store.Close()
+	if err = f(store, inUse); lost {
+		err = withLosses(err)
+	}
+	return err
 }
 
 // explainMissing returns what opening the database says about a directory or file that is missing, which

@@ -129,6 +129,9 @@ func (h *helpOutput) Write(p []byte) (int, error) {
 // report prints an error with advice, and returns the exit code.
 func (a *app) report(err error) int {
 	code := codeOf(err)
+	if code == exitFailed && a.dir != "" && a.isDamaged(err) {
+		code = exitFaults
+	}
 	switch {
 	case err == nil || code == exitBrokenPipe || isResult(err):
 	case a.ctx.Err() != nil && errors.Is(err, a.ctx.Err()):
