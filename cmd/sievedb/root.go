@@ -90,6 +90,9 @@ Tables are aligned on a terminal, and separated by tabs in a pipe. --json prints
 one object, or one for each line for verbs that print many. Colour and progress appear
 only on a terminal.`
 
+// globalHint stands in the help of a verb for the flags of all verbs.
+const globalHint = "'sievedb help' lists the flags of all verbs, such as --json and --quiet."
+
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
@@ -211,6 +214,9 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(&helpOutput{a})
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("sievedb {{.Version}}\n")
+	before, globals, _ := strings.Cut(root.UsageTemplate(), "{{if .HasAvailableInheritedFlags}}")
+	_, after, _ := strings.Cut(globals, "{{end}}")
+	root.SetUsageTemplate(before + "{{if .HasAvailableInheritedFlags}}\n\n" + globalHint + "{{end}}" + after)
 	root.SetHelpTemplate("{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}\n\n{{end}}{{.UsageString}}")
 	root.AddGroup(groups...)
 	root.SetHelpCommandGroupID(groupOther)
