@@ -9,25 +9,19 @@ import (
 	"iter"
 )
 
-// bytes reads argument i; nil where there is none.
-func (a *app) bytes(args []string, i int) ([]byte, error) {
-	if i >= len(args) {
-		return nil, nil
-	}
-	b, err := a.out.enc.argument([]byte(args[i]))
-	if err != nil {
-		return nil, misuse("argument %d: %w", i+1, err)
-	}
-	return b, nil
-}
-
 // maxStdin is how much of standard input one value can be.
 const maxStdin = 512 << 20
 
-// value reads argument i, or all of standard input if that is "-".
+// value reads the value of argument i, or all of standard input if that is "-". Text is never quoted there: it may be a
+// file.
 func (a *app) value(args []string, i int) ([]byte, error) {
+	enc := a.out.format.value
 	if args[i] != "-" {
-		return a.bytes(args, i)
+		b, err := enc.decode([]byte(args[i]))
+		if err != nil {
+			return nil, misuse("argument %d: %w", i+1, err)
+		}
+		return b, nil
 	}
 	in := a.input()
 	defer in.Close()
@@ -35,13 +29,10 @@ func (a *app) value(args []string, i int) ([]byte, error) {
 	if err == nil && len(b) > maxStdin {
 		err = fmt.Errorf("sievedb: standard input is longer than a value can be, %d bytes", maxStdin)
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || enc == encText || enc == encRaw {
+		return b, err
 	}
-	if a.out.enc == encHex || a.out.enc == encBase64 {
-		b = bytes.TrimSpace(b)
-	}
-	out, err := a.out.enc.argument(b)
+	out, err := enc.decode(bytes.TrimSpace(b))
 	if err != nil {
 		return nil, misuse("standard input: %w", err)
 	}
@@ -56,7 +47,7 @@ func (a *app) keys(args []string, from int) iter.Seq2[[]byte, error] {
 				if !a.lineKeys(yield) {
 					return
 				}
-			} else if key, err := a.bytes(args, i); !yield(key, err) || err != nil {
+			} else if key, err := a.keyArg(args, i); !yield(key, err) || err != nil {
 				return
 			}
 		}
@@ -68,7 +59,7 @@ func (a *app) lineKeys(yield func([]byte, error) bool) bool {
 	for line, err := range a.lines() {
 		key := line.text
 		if err == nil {
-			if key, err = a.out.enc.decode(line.text); err != nil {
+			if key, err = a.key(line.text); err != nil {
 				err = fmt.Errorf("sievedb: line %d: %w", line.number, err)
 			}
 		}

@@ -37,7 +37,7 @@ var changeNames = map[db.ChangeKind]string{
 
 // changes prints what was written, in the order in which it was. It disturbs no writer.
 func (a *app) changes(args []string, flags *changesFlags) error {
-	prefix, err := a.flagBytes("prefix", flags.prefix)
+	prefix, err := a.flagKey("prefix", flags.prefix)
 	if err != nil {
 		return err
 	}
@@ -87,14 +87,14 @@ func (a *app) printChange(c db.Change) error {
 		if err != nil {
 			return err
 		}
-		line := changeEntry{Sequence: c.Last, Change: changeNames[c.Kind], Write: "put", Key: e.Key, Value: e.Value}
+		line := changeEntry{Sequence: c.Last, Change: changeNames[c.Kind], Write: "put", Key: a.bare(e.Key), Value: e.Value}
 		switch e.Kind {
 		case db.EntryDelete:
 			line.Write = "delete"
 		case db.EntryDeleteRange:
 			line.Write = "deleteRange"
 		}
-		if err := a.out.item(line, func() { a.out.streamed("", line.Sequence, line.Change, line.Write, line.Key, line.Value) }); err != nil {
+		if err := a.out.item(line, func() { a.out.streamed("", line.Sequence, line.Change, line.Write, line.Key, valueCell(line.Value)) }); err != nil {
 			return err
 		}
 	}

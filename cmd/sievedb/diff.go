@@ -58,6 +58,7 @@ type differ struct {
 
 // note prints a difference. It returns false after the last one that is wanted.
 func (d *differ) note(c change) (more bool, err error) {
+	c.Key = d.a.bare(c.Key)
 	d.count[c.Change]++
 	style := map[string]string{added: styleGood, removed: styleFault}[c.Change]
 	out := d.a.out
@@ -69,10 +70,10 @@ func (d *differ) note(c change) (more bool, err error) {
 		}{c.Change, c.Key}
 	}
 	err = out.item(value, func() {
-		line := changeSigns[c.Change] + " " + out.text(c.Key)
+		line := changeSigns[c.Change] + " " + out.key(c.Key)
 		for _, v := range [][]byte{c.Old, c.New} {
 			if v != nil && !d.flags.keysOnly {
-				line += "\t" + out.text(v)
+				line += "\t" + out.value(v)
 			}
 		}
 		out.printf("%s\n", out.style(style, line))

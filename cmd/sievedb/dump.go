@@ -55,7 +55,7 @@ func (a *app) dump(args []string, flags *dumpFlags) error {
 			if err := a.ctx.Err(); err != nil {
 				return err
 			}
-			return a.out.item(dumpItem{path, a.out.enc, i}, func() { a.printItem(i) })
+			return a.out.item(dumpItem{path, a.out.format, i}, func() { a.printItem(i) })
 		})
 		if errors.Is(err, fs.ErrNotExist) && !slices.Contains(args, path) {
 			a.notice("%s was removed meanwhile: another process has the database open", path)
@@ -123,14 +123,14 @@ func (a *app) printItem(i *dump.Item) {
 
 // dumpItem is an item as a line of JSON: an object with the fields of the file in it.
 type dumpItem struct {
-	path string
-	enc  encoding
-	item *dump.Item
+	path   string
+	format format
+	item   *dump.Item
 }
 
 // MarshalJSON implements json.Marshaler.
 func (d dumpItem) MarshalJSON() ([]byte, error) {
-	e := jsonEncoder{enc: d.enc}
+	e := jsonEncoder{format: d.format}
 	first := true
 	e.put("{")
 	e.named("file", d.path, &first)

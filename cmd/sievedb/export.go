@@ -114,7 +114,7 @@ func openPartial(name string, resume bool) (*os.File, error) {
 
 // exportTo writes the entries within bounds. done is the number of entries that the file has already.
 func (a *app) exportTo(store *db.DB, w *bufio.Writer, format string, bounds *db.IterOptions, done uint64) (uint64, error) {
-	var out entryWriter = &jsonLines{w, a.out.enc}
+	var out entryWriter = &jsonLines{w, a.out.format}
 	if format == formBinary {
 		frames := &frames{w: w, count: done}
 		if done == 0 {
@@ -130,7 +130,7 @@ func (a *app) exportTo(store *db.DB, w *bufio.Writer, format string, bounds *db.
 	err := a.each(store, bounds, false, func(key, value []byte) (bool, error) {
 		done++
 		p.add(1, uint64(len(key)+len(value)))
-		return true, out.add(key, value)
+		return true, out.add(a.bare(key), value)
 	})
 	if err != nil {
 		return done, err
@@ -173,7 +173,7 @@ func (a *app) resumeExport(store *db.DB, f *os.File, format string, bounds *db.I
 	if count == 0 {
 		return 0, errors.Join(f.Truncate(0), rewind(f, 0))
 	}
-	if after := append(bytes.Clone(last), 0); bytes.Compare(after, bounds.LowerBound) > 0 {
+	if after := append(a.whole(last), 0); bytes.Compare(after, bounds.LowerBound) > 0 {
 		bounds.LowerBound = after
 	}
 	return count, errors.Join(f.Truncate(end), rewind(f, end))

@@ -124,7 +124,7 @@ func (a *app) followEntries(store *db.DB, flags *followFlags) error {
 	if flags.key != "" {
 		prefix, name = flags.key, "key"
 	}
-	start, err := a.flagBytes(name, prefix)
+	start, err := a.flagKey(name, prefix)
 	if err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func (a *app) importGroups(store *db.DB, in groupReader, state *importState) err
 		}
 		batch.Reset()
 		for _, e := range g.entries {
-			batch.Put(e.Key, e.Value)
+			batch.Put(a.whole(e.Key), e.Value)
 		}
 		if err := store.Apply(&batch, db.NoSync); err != nil {
 			return err

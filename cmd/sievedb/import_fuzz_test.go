@@ -26,9 +26,9 @@ func FuzzJSONLines(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(line))
-		for _, enc := range []encoding{encText, encHex, encBase64} {
+		for _, enc := range []encoding{encText, encHex, encBase64, encNamespace} {
 			var b bytes.Buffer
-			w := &jsonLines{w: bufio.NewWriter(&b), enc: enc}
+			w := &jsonLines{w: bufio.NewWriter(&b), format: format{enc, encText}}
 			require.NoError(t, w.add(key, value))
 			require.NoError(t, w.finish())
 			k, v, err := parseJSONLine(bytes.TrimSuffix(b.Bytes(), []byte("\n")))

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) inspectVerbs() []*verb {
-	var ranges rangeFlags
+	var sizes sizeFlags
 	var check tableFlags
 	var dumping dumpFlags
 	var diff diffFlags
@@ -26,9 +26,13 @@ func (a *app) inspectVerbs() []*verb {
 	return []*verb{
 		{use: "stats DIR", group: groupInspect, min: 1, max: 1, run: a.stats, short: "Print what a database consists of",
 			long: "Print the tables of each level, the sizes of files, and how the directory opened: the MANIFEST,\nthe logs, and what a crash or damage has cost."},
-		{use: "size DIR [FROM [TO]]", group: groupInspect, min: 1, max: 3, flags: ranges.add, short: "Print the size of a database or of a range of keys",
-			long: "Print the bytes of each kind of file. With a range, estimate the bytes of its keys in tables and memory.",
-			run:  func(args []string) error { return a.size(args, &ranges) }},
+		{use: "size DIR [FROM [TO]]", group: groupInspect, min: 1, max: 3, flags: sizes.add, short: "Print the size of a database or of a range of keys",
+			aliases: []string{"sizes"},
+			long: "Print the bytes of each kind of file. With a range, estimate the bytes of its keys in tables and memory.\n" +
+				"--by-prefix reads all entries, and prints the prefixes that use the most, with the bytes of their keys and values before\n" +
+				"compression, and the largest value of each. A namespace is printed as [name].",
+			example: "  sievedb size db\n  sievedb size db --by-prefix --depth 2",
+			run:     func(args []string) error { return a.size(args, &sizes) }},
 		{use: "tables DIR", group: groupInspect, min: 1, max: 1, run: a.tables, short: "List the tables with their filters"},
 		{use: "explain DIR KEY", group: groupInspect, min: 2, max: 2, run: a.explain, short: "Show each step of a lookup",
 			long: "Show each run that a lookup of KEY consults, its filter's answer, and what is read. The exit code is 3\nif the key has no value."},
@@ -217,7 +221,10 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-func (a *app) size(args []string, r *rangeFlags) error {
+func (a *app) size(args []string, r *sizeFlags) error {
+	if r.byPrefix {
+		return a.prefixes(args, r)
+	}
 	return a.read(args[0], func(store *db.DB) error {
 		bounds, err := r.bounds(a, args)
 		if err != nil {
@@ -268,7 +275,7 @@ func known(n int64) string {
 }
 
 func (a *app) explain(args []string) error {
-	key, err := a.bytes(args, 1)
+	key, err := a.keyArg(args, 1)
 	if err != nil {
 		return err
 	}

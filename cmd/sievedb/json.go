@@ -22,15 +22,16 @@ import (
 //     are "keyHex", and with --base64 always "keyBase64". nil bytes, which are no bound, are null.
 //   - A duration in a field "time" is a number "timeNanos".
 //   - Errors and types with a String method are strings. Numbers that JSON does not have are null.
-func appendJSON(dst []byte, v any, enc encoding) []byte {
-	e := jsonEncoder{dst: dst, enc: enc}
+//   - Keys in the form of namespaces are "keyNamespaced". The names of fields say which bytes are values.
+func appendJSON(dst []byte, v any, f format) []byte {
+	e := jsonEncoder{dst: dst, format: f}
 	e.value(reflect.ValueOf(v))
 	return e.dst
 }
 
 type jsonEncoder struct {
-	dst []byte
-	enc encoding
+	dst    []byte
+	format format
 }
 
 func (e *jsonEncoder) put(s string) { e.dst = append(e.dst, s...) }
@@ -111,7 +112,7 @@ func (e *jsonEncoder) special(v reflect.Value) bool {
 	case size:
 		e.put(fmt.Sprint(uint64(x)))
 	case []byte:
-		_, text := e.bytes(x)
+		_, text := e.bytes(x, e.format.key)
 		e.put(text)
 	case json.Marshaler: // time.Time, too
 		e.plain(v)
@@ -129,15 +130,18 @@ func (e *jsonEncoder) special(v reflect.Value) bool {
 }
 
 // bytes returns how the name of a field of bytes ends, and their JSON.
-func (e *jsonEncoder) bytes(b []byte) (suffix, text string) {
-	sub := jsonEncoder{enc: e.enc}
+func (e *jsonEncoder) bytes(b []byte, enc encoding) (suffix, text string) {
+	sub := jsonEncoder{}
 	switch {
 	case b == nil:
 		return "", "null"
-	case e.enc == encHex:
+	case enc == encHex:
 		suffix = "Hex"
 		sub.string(hex.EncodeToString(b))
-	case e.enc == encBase64 || !utf8.Valid(b):
+	case enc == encNamespace && len(b) > 0 && (b[0] == 0 || b[0] == '['):
+		suffix = "Namespaced"
+		sub.string(namespaced(b))
+	case enc == encBase64 || !utf8.Valid(b):
 		suffix = "Base64"
 		sub.string(base64.StdEncoding.EncodeToString(b))
 	default:
@@ -177,7 +181,11 @@ func (e *jsonEncoder) fields(v reflect.Value, first *bool) {
 func (e *jsonEncoder) named(name string, value any, first *bool) {
 	switch x := value.(type) {
 	case []byte:
-		suffix, text := e.bytes(x)
+		enc := e.format.key
+		if name == "value" || name == "old" || name == "new" {
+			enc = e.format.value
+		}
+		suffix, text := e.bytes(x, enc)
 		e.name(name+suffix, first)
 		e.put(text)
 	case time.Duration:

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,19 +14,28 @@ import (
 func (a *app) keyVerbs() []*verb {
 	var put putFlags
 	var scan scanFlags
+	var deletion deleteRangeFlags
 	return []*verb{
 		{use: "get DIR KEY...", group: groupKeys, min: 2, max: -1, run: a.get,
 			short: "Print the value of a key",
 			long: "Print the value of a key. With several keys, and with \"-\" for the lines of standard input,\n" +
 				"print each key, a tab and its value. The exit code is 3 if a key has no value.",
 			example: "  sievedb get db user:1\n  sievedb get --raw db photo > photo.jpg\n  sievedb get --hex db 00ff\n  cut -f1 list | sievedb get db -"},
-		{use: "put DIR KEY VALUE", group: groupKeys, min: 3, max: 3, run: func(args []string) error { return a.put(args, &put) },
-			short: "Write a value, synced",
-			long:  "Write a value under a key, synced: it survives a power cut. The value \"-\" is all of standard input.",
-			flags: put.add, example: "  sievedb put db user:1 Ada\n  sievedb put db photo - < photo.jpg"},
+		{use: "put DIR KEY VALUE [KEY VALUE]...", group: groupKeys, min: 2, max: -1, run: func(args []string) error { return a.put(args, &put) },
+			short: "Write values, synced",
+			long: "Write values under keys, all or none, synced: they survive a power cut. The value \"-\" is all of standard input.\n" +
+				"'put DIR -' reads lines of a key, a tab and a value, as 'scan' prints them; 'import' is for many.",
+			flags: put.add, example: "  sievedb put db user:1 Ada user:2 Grace\n  sievedb put db photo - < photo.jpg\n  sievedb scan old --prefix user: | sievedb put db -"},
 		{use: "delete DIR KEY...", group: groupKeys, min: 2, max: -1, run: a.delete,
 			short: "Delete keys, synced",
 			long:  "Delete keys, all in one batch, synced. \"-\" stands for the lines of standard input. A key\nwithout a value is no error."},
+		{use: "delete-range DIR [FROM [TO]]", group: groupKeys, min: 1, max: 3, flags: deletion.add, short: "Delete all keys of a range, synced",
+			long: "Delete the keys from FROM up to TO (excluded), or with a prefix, all at once. It counts them and asks first; without a\n" +
+				"terminal it needs --yes.",
+			example: "  sievedb delete-range db --prefix session: --dry-run\n  sievedb delete-range db --namespace users --all",
+			run:     func(args []string) error { return a.deleteRange(args, &deletion) }},
+		{use: "namespaces DIR", group: groupKeys, min: 1, max: 1, run: a.namespaces, short: "List the namespaces that have keys",
+			long: "List the names of the namespaces that have keys, or with --namespace of those within that one."},
 		{use: "has DIR KEY...", group: groupKeys, min: 2, max: -1, run: a.has,
 			short: "Report whether keys have values",
 			long:  "Report whether keys have values, without reading the values where possible. The exit code is 3\nif a key has none."},
@@ -60,6 +70,7 @@ func (a *app) get(args []string) error {
 				return err
 			}
 			value, err := store.Get(key)
+			key = a.bare(key)
 			switch {
 			case errors.Is(err, db.ErrNotFound) && alone && !a.out.json:
 				return &failure{exitNotFound, errors.New("sievedb: key not found")}
@@ -68,7 +79,7 @@ func (a *app) get(args []string) error {
 				if a.out.json {
 					err = a.out.item(missing{Key: key}, nil)
 				} else {
-					a.notice("key not found: %s", a.out.text(key))
+					a.notice("key not found: %s", a.out.key(key))
 					err = nil
 				}
 			case err == nil:
@@ -94,12 +105,12 @@ func (a *app) get(args []string) error {
 func (a *app) printEntry(e entry, alone bool) error {
 	return a.out.item(e, func() {
 		switch {
-		case alone && a.out.enc == encRaw:
+		case alone && a.out.format.value == encRaw:
 			_, _ = a.out.w.Write(e.Value)
 		case alone:
-			a.out.printf("%s\n", a.out.text(e.Value))
+			a.out.printf("%s\n", a.out.value(e.Value))
 		default:
-			a.out.printf("%s\t%s\n", a.out.text(e.Key), a.out.text(e.Value))
+			a.out.printf("%s\t%s\n", a.out.key(e.Key), a.out.value(e.Value))
 		}
 	})
 }
@@ -110,31 +121,75 @@ func (p *putFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&p.ttl, "ttl", 0, "let the value expire after this time; needs a recorded prefix or --expiry")
 }
 
+// put writes the values of one batch: none, or all of them.
 func (a *app) put(args []string, p *putFlags) error {
 	if p.ttl != 0 && len(a.flags.expiry) == 0 && a.session == nil {
 		if r, err := db.RecordedOptions(args[0], nil); err == nil && len(r.ExpiryPrefixes) == 0 {
 			return misuse("--ttl needs a prefix of the key under which values expire: the database has recorded none, so name one with --expiry")
 		}
 	}
-	key, err := a.bytes(args, 1)
-	if err != nil {
-		return err
+	if len(args)%2 == 0 && !(len(args) == 2 && args[1] == "-") {
+		return misuse("the last key, argument %d, has no value", len(args))
 	}
-	value, err := a.value(args, 2)
-	if err != nil {
-		return err
+	var batch db.Batch
+	size := 0
+	for e, err := range a.pairs(args) {
+		if err != nil {
+			return err
+		}
+		size += len(e.Value)
+		if p.ttl != 0 {
+			batch.PutTTL(e.Key, e.Value, p.ttl)
+		} else {
+			batch.Put(e.Key, e.Value)
+		}
 	}
 	return a.write(args[0], func(store *db.DB) error {
-		if p.ttl != 0 {
-			err = store.PutTTL(key, value, p.ttl, db.Sync)
-		} else {
-			err = store.Put(key, value, db.Sync)
+		err := store.Apply(&batch, db.Sync)
+		if len(args) == 3 {
+			key, _ := a.keyArg(args, 1) // it was decoded before
+			return a.done(err, struct {
+				Key   []byte
+				Bytes int
+			}{a.bare(key), size})
 		}
-		return a.done(err, struct {
-			Key   []byte
-			Bytes int
-		}{key, len(value)})
+		return a.done(err, struct{ Keys, Bytes int }{batch.Len(), size})
 	})
+}
+
+// pairs are the keys and values of the arguments after the directory; a lone "-" stands for lines as scan prints them.
+func (a *app) pairs(args []string) iter.Seq2[entry, error] {
+	if len(args) == 2 {
+		return a.linePairs
+	}
+	return func(yield func(entry, error) bool) {
+		for i := 1; i < len(args); i += 2 {
+			key, err := a.keyArg(args, i)
+			var value []byte
+			if err == nil {
+				value, err = a.value(args, i+1)
+			}
+			if !yield(entry{key, value}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// linePairs yields the keys and values in the lines of standard input.
+func (a *app) linePairs(yield func(entry, error) bool) {
+	for line, err := range a.lines() {
+		var e entry
+		if err == nil {
+			if e.Key, e.Value, err = a.parseLine(line.text); err != nil {
+				err = fmt.Errorf("sievedb: line %d: %w", line.number, err)
+			}
+		}
+		e.Key = a.whole(e.Key)
+		if !yield(e, err) || err != nil {
+			return
+		}
+	}
 }
 
 // done ends a verb that prints nothing but JSON.
@@ -169,10 +224,11 @@ func (a *app) has(args []string) error {
 			if err != nil {
 				return err
 			}
+			key = a.bare(key)
 			if !found {
 				code = exitNotFound
 			}
-			if err := a.out.item(missing{key, found}, func() { a.out.printf("%s\t%t\n", a.out.text(key), found) }); err != nil {
+			if err := a.out.item(missing{key, found}, func() { a.out.printf("%s\t%t\n", a.out.key(key), found) }); err != nil {
 				return err
 			}
 		}
@@ -212,8 +268,9 @@ func (a *app) scan(args []string, s *scanFlags) error {
 		n := 0
 		return a.each(store, bounds, s.reverse, func(key, value []byte) (more bool, err error) {
 			n++
+			key = a.bare(key)
 			if s.keysOnly {
-				err = a.out.item(keyOnly{key}, func() { a.out.printf("%s\n", a.out.text(key)) })
+				err = a.out.item(keyOnly{key}, func() { a.out.printf("%s\n", a.out.key(key)) })
 			} else {
 				err = a.printEntry(entry{key, nonNil(value)}, false)
 			}
@@ -253,7 +310,7 @@ func (a *app) each(store db.Reader, bounds *db.IterOptions, reverse bool, f func
 }
 
 // count has the result of the verb of that name.
-type counted struct {
+type countResult struct {
 	Keys       uint64
 	KeyBytes   size
 	ValueBytes size
@@ -265,7 +322,7 @@ func (a *app) count(args []string, s *scanFlags) error {
 		if err != nil {
 			return err
 		}
-		var c counted
+		var c countResult
 		p := a.progress("counting", "key", 0)
 		err = a.each(store, bounds, false, func(key, value []byte) (bool, error) {
 			c.Keys++

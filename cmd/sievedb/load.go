@@ -68,7 +68,7 @@ func (a *app) loadLines(l *db.Loader) (n int, err error) {
 			err = a.ctx.Err()
 		}
 		if err == nil {
-			err = l.Put(key, value)
+			err = l.Put(a.whole(key), value)
 		}
 		if err != nil {
 			return n, fmt.Errorf("sievedb: line %d: %w", n, err)
@@ -78,7 +78,7 @@ func (a *app) loadLines(l *db.Loader) (n int, err error) {
 	return n, nil
 }
 
-var errLine = errors.New("want a key, a tab and a value, each as it is or quoted as in Go, or both encoded with --hex or --base64")
+var errLine = errors.New("want a key, a tab and a value, as 'scan' prints them with the same flags")
 
 // parseLine takes a line apart, without its end.
 func (a *app) parseLine(line []byte) (key, value []byte, err error) {
@@ -86,8 +86,8 @@ func (a *app) parseLine(line []byte) (key, value []byte, err error) {
 	if !ok {
 		return nil, nil, errLine
 	}
-	if key, err = a.out.enc.decode(first); err == nil {
-		value, err = a.out.enc.decode(second)
+	if key, err = a.out.format.key.decode(first); err == nil {
+		value, err = a.out.format.value.decode(second)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errLine, err)

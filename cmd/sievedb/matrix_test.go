@@ -32,6 +32,8 @@ func matrixArgs(t *testing.T, v *verb) []string {
 		return []string{"--count", "1"}
 	case "serve":
 		return []string{"--address", "127.0.0.1:0"}
+	case "delete-range":
+		return []string{"--prefix", "key0000", "--yes"}
 	case "destroy":
 		return []string{"--yes"}
 	case "dump":
@@ -45,7 +47,7 @@ func matrixArgs(t *testing.T, v *verb) []string {
 }
 
 // onlyRead are the verbs that must not change a byte of the directory.
-const onlyRead = " get has scan count stats size tables properties explain filters check dump diff follow changes serve checkpoint backup export "
+const onlyRead = " get has scan count namespaces stats size tables properties explain filters check dump diff follow changes serve checkpoint backup export "
 
 // No verb panics, hangs, or fails without a message on any directory: of SieveDB, LevelDB and goleveldb,
 // sound, damaged, without CURRENT, and open elsewhere. Verbs that read change nothing.

@@ -113,7 +113,7 @@ func (a *app) addExpiry(o *db.Options) error {
 
 // writers are the verbs that may write tables into a database, and so have recordFlags.
 var writers = map[string]bool{
-	"put": true, "delete": true, "compact": true, "create": true, "flush": true, "repair": true, "upgrade-filters": true,
+	"put": true, "delete": true, "delete-range": true, "compact": true, "create": true, "flush": true, "repair": true, "upgrade-filters": true,
 	"import": true, "load": true, "ingest": true, "shell": true, "archive": true, "serve": true,
 }
 
@@ -267,7 +267,7 @@ func (r *rangeFlags) bounds(a *app, args []string) (*db.IterOptions, error) {
 		if r.from != "" || r.to != "" {
 			return nil, misuse("--prefix cannot be used with --from or --to")
 		}
-		prefix, err := a.flagBytes("prefix", r.prefix)
+		prefix, err := a.flagKey("prefix", r.prefix)
 		if err != nil {
 			return nil, err
 		}
@@ -278,18 +278,18 @@ func (r *rangeFlags) bounds(a *app, args []string) (*db.IterOptions, error) {
 		if word == "" {
 			continue
 		}
-		b, err := a.flagBytes([]string{"from", "to"}[i], word)
+		b, err := a.flagKey([]string{"from", "to"}[i], word)
 		if err != nil {
 			return nil, err
 		}
 		bounds[i] = b
 	}
-	return &db.IterOptions{LowerBound: bounds[0], UpperBound: bounds[1]}, nil
+	return a.within(bounds[0], bounds[1]), nil
 }
 
 // flagBytes decodes the value of a flag.
 func (a *app) flagBytes(name, word string) ([]byte, error) {
-	b, err := a.out.enc.argument([]byte(word))
+	b, err := a.out.format.key.decode([]byte(word))
 	if err != nil {
 		return nil, misuse("%s: %w", name, err)
 	}

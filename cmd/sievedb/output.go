@@ -15,11 +15,15 @@ import (
 // output prints the results of all verbs: aligned for people, plain for pipes, or as JSON.
 type output struct {
 	w      *bufio.Writer
-	enc    encoding
+	format format
+	prefix []byte // of --namespace: keys are given and printed without it
 	json   bool
 	people bool // standard output is a terminal
 	color  bool
 }
+
+// valueCell is a value in a table, whose other bytes are keys.
+type valueCell []byte
 
 // size is a number of bytes: people read it with a unit, programs as it is.
 type size uint64
@@ -31,7 +35,7 @@ func (o *output) result(value any, text func()) error {
 		return o.w.Flush()
 	}
 	var b bytes.Buffer
-	if err := json.Indent(&b, appendJSON(nil, value, o.enc), "", "  "); err != nil {
+	if err := json.Indent(&b, appendJSON(nil, value, o.format), "", "  "); err != nil {
 		return err
 	}
 	b.WriteByte('\n')
@@ -43,7 +47,7 @@ func (o *output) result(value any, text func()) error {
 // error of the output, item returns it.
 func (o *output) item(value any, text func()) error {
 	if o.json {
-		_, _ = o.w.Write(append(appendJSON(nil, value, o.enc), '\n'))
+		_, _ = o.w.Write(append(appendJSON(nil, value, o.format), '\n'))
 	} else {
 		text()
 	}
@@ -53,8 +57,11 @@ func (o *output) item(value any, text func()) error {
 
 func (o *output) printf(format string, args ...any) { fmt.Fprintf(o.w, format, args...) }
 
-// text returns bytes as they are printed.
-func (o *output) text(b []byte) string { return o.enc.text(b) }
+// key returns a key as it is printed.
+func (o *output) key(b []byte) string { return o.format.key.text(b) }
+
+// value returns a value as it is printed.
+func (o *output) value(b []byte) string { return o.format.value.text(b) }
 
 // The colours, as few as possible: a heading, a fault, and what is good.
 const (
@@ -74,7 +81,9 @@ func (o *output) style(style, text string) string {
 func (o *output) cell(v any) string {
 	switch v := v.(type) {
 	case []byte:
-		return o.text(v)
+		return o.key(v)
+	case valueCell:
+		return o.value(v)
 	case size:
 		if o.people {
 			return bench.SizeText(uint64(v))
@@ -186,3 +195,19 @@ func (o *output) pairs(pairs ...any) {
 		}
 	}
 }
+
+// sizeText is a number of bytes as people read it.
+func sizeText(n uint64) string { return bench.SizeText(n) }
+
+// counted is a number with its noun.
+func counted(n uint64, noun string) string { return bench.Counted(n, noun) }
+
+// share is a part of all in percent.
+func share(part, all uint64) string {
+	if all == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(all))
+}
+
+func nonNilSlice[T any](list []T) []T { return append([]T{}, list...) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type app struct {
 // globals are the flags of all verbs.
 type globals struct {
 	json, hex, base64, raw bool
+	keyFormat, valueFormat string   // words of encodings; "": those of the flags above
+	namespace              []string // each in the one before it
 	color                  string
 	quiet                  bool
 	comparer               string
@@ -54,6 +57,7 @@ type verb struct {
 	flags            func(*pflag.FlagSet)
 	run              func(args []string) error
 	noDir            bool // the first argument is not a database
+	aliases          []string
 	notInShell       string
 }
 
@@ -81,10 +85,10 @@ const rootLong = `sievedb inspects and changes a database directory of SieveDB, 
 Verbs that only read change nothing. If another process has the database open, they
 show what it has written so far.
 
-Keys and values are arguments as they are, or encoded with --hex or --base64. A key that
-begins with a dash follows "--". The word "-" stands for standard input. Output shows
-bytes as they are if they are text, otherwise quoted as in Go; --hex and --base64 encode
-all of them, and --raw prints the bytes themselves.
+Keys and values are read as they are printed: text as it is, or quoted as in Go if it has
+control characters, is not UTF-8, begins with a quotation mark or is empty. --key-format and
+--value-format choose other forms; --hex, --base64 and --raw do so for both. A key that
+begins with a dash follows "--". The word "-" stands for standard input.
 
 Tables are aligned on a terminal, and separated by tabs in a pipe. --json prints JSON:
 one object, or one for each line for verbs that print many. Colour and progress appear
@@ -222,12 +226,15 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	f := root.PersistentFlags()
-	f.BoolVar(&a.flags.json, "json", false, "print JSON")
-	f.BoolVar(&a.flags.hex, "hex", false, "read and print keys and values in hexadecimal")
-	f.BoolVar(&a.flags.base64, "base64", false, "read and print keys and values in base64")
-	f.BoolVar(&a.flags.raw, "raw", false, "print keys and values as the bytes that they are")
-	f.StringVar(&a.flags.color, "color", "auto", "use colour: auto, always or never")
-	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print no progress and no notices")
+	f.BoolVar(&a.flags.json, "json", a.flags.json, "print JSON")
+	f.BoolVar(&a.flags.hex, "hex", a.flags.hex, "read and print keys and values in hexadecimal")
+	f.BoolVar(&a.flags.base64, "base64", a.flags.base64, "read and print keys and values in base64")
+	f.BoolVar(&a.flags.raw, "raw", a.flags.raw, "read and print keys and values as the bytes that they are")
+	f.StringVar(&a.flags.keyFormat, "key-format", a.flags.keyFormat, "of keys: text, hex, base64, raw, json, namespace ([name]key)")
+	f.StringVar(&a.flags.valueFormat, "value-format", a.flags.valueFormat, "of values: text, hex, base64, raw, json")
+	f.StringArrayVar(&a.flags.namespace, "namespace", a.flags.namespace, "of the keys that are given and printed; repeated: one within the other")
+	f.StringVar(&a.flags.color, "color", cmp.Or(a.flags.color, "auto"), "use colour: auto, always or never")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", a.flags.quiet, "print no progress and no notices")
 	f.StringVar(&a.flags.comparer, "comparer", "", "bytes: read a database of a custom comparer in the order of its keys' bytes")
 	f.StringArrayVar(&a.flags.expiry, "expiry", nil, "prefix of keys whose values may expire, as in Options.Expiry.Prefixes; repeatable")
 	for _, v := range a.verbs() {
@@ -276,7 +283,7 @@ func (a *app) verbs() (all []*verb) {
 func (a *app) command(v *verb) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: v.use + " [flags]", DisableFlagsInUseLine: true,
-		Short: v.short, Long: v.long, Example: v.example, GroupID: v.group,
+		Short: v.short, Long: v.long, Example: v.example, GroupID: v.group, Aliases: v.aliases,
 		ValidArgsFunction: completePaths,
 	}
 	if v.long == "" {
@@ -316,20 +323,9 @@ func (a *app) command(v *verb) *cobra.Command {
 
 // begin checks the flags of all verbs and makes the output.
 func (a *app) begin(v *verb, args []string) error {
-	enc := encText
-	for _, e := range []struct {
-		set bool
-		enc encoding
-	}{{a.flags.hex, encHex}, {a.flags.base64, encBase64}, {a.flags.raw, encRaw}} {
-		if e.set && enc != encText {
-			return errors.New("only one of --hex, --base64 and --raw can be used")
-		}
-		if e.set {
-			enc = e.enc
-		}
-	}
-	if a.flags.raw && a.flags.json {
-		return errors.New("--raw and --json cannot be used together; JSON shows bytes with --hex or --base64")
+	format, prefix, err := a.flags.format()
+	if err != nil {
+		return err
 	}
 	if a.flags.comparer != "" && a.flags.comparer != "bytes" {
 		return fmt.Errorf("--comparer %q; want bytes", a.flags.comparer)
@@ -346,7 +342,7 @@ func (a *app) begin(v *verb, args []string) error {
 	default:
 		return fmt.Errorf("--color %q; want auto, always or never", a.flags.color)
 	}
-	a.out = &output{w: bufio.NewWriterSize(a.stdout, 64<<10), enc: enc, json: a.flags.json, people: people, color: color}
+	a.out = &output{w: bufio.NewWriterSize(a.stdout, 64<<10), format: format, prefix: prefix, json: a.flags.json, people: people, color: color}
 	if !v.noDir && len(args) > 0 {
 		a.dir = args[0]
 	}
@@ -356,7 +352,9 @@ func (a *app) begin(v *verb, args []string) error {
 // flagWords are the values of flags that have few.
 var flagWords = map[string][]string{
 	"color": {"auto", "always", "never"}, "comparer": {"bytes"}, "filter": slices.Sorted(maps.Keys(filterKinds)),
-	"format": {formAuto, formJSON, formBinary, formLines}, "type": {"table", "log", "manifest", "current", "closed"},
+	"format": {formAuto, formJSON, formBinary, formLines}, "key-format": slices.Sorted(maps.Keys(encodings)),
+	"value-format": slices.DeleteFunc(slices.Sorted(maps.Keys(encodings)), func(word string) bool { return word == "namespace" }),
+	"type":         {"table", "log", "manifest", "current", "closed"},
 }
 
 func completeFlags(cmd *cobra.Command) {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -24,6 +25,8 @@ import (
 type session struct {
 	dir   string
 	store *db.DB
+	flags globals                                          // of the shell, which its verbs have unless they have their own
+	ask   func(question string) (answer string, err error) // nil without a terminal
 }
 
 type shellFlags struct {
@@ -38,7 +41,12 @@ func (s *shellFlags) add(f *pflag.FlagSet) {
 // shell reads verbs, one in each line, and runs them on one open database.
 func (a *app) shell(args []string, flags *shellFlags) error {
 	run := func(store *db.DB) error {
-		a.session = &session{dir: args[0], store: store}
+		g := &a.flags
+		inherited := globals{
+			json: g.json, hex: g.hex, base64: g.base64, raw: g.raw, keyFormat: g.keyFormat, valueFormat: g.valueFormat,
+			namespace: g.namespace, color: g.color, quiet: g.quiet,
+		}
+		a.session = &session{dir: args[0], store: store, flags: inherited}
 		defer func() { a.session = nil }()
 		in, close, err := a.shellInput(flags)
 		if err != nil {
@@ -219,7 +227,7 @@ func (a *app) shellVerb(words []string, own *interrupts) int {
 		defer stop()
 	}
 	_ = a.session.store.Refresh(ctx) // a follower shows what was written meanwhile; another store needs no refresh
-	b := &app{ctx: ctx, stdin: noInput{}, stdout: a.stdout, stderr: a.stderr, now: a.now, session: a.session}
+	b := &app{ctx: ctx, stdin: noInput{}, stdout: a.stdout, stderr: a.stderr, now: a.now, session: a.session, flags: a.session.flags}
 	return b.run(b.withDir(words))
 }
 
@@ -269,8 +277,8 @@ func (a *app) withDir(words []string) []string {
 	return words
 }
 
-// splitWords divides a line at spaces. Words in quotation marks are as in Go, so that any byte can be
-// typed: "a\x00b". Words in single quotes are as they are.
+// splitWords divides a line at spaces. Words in quotation marks are as in Go, so that any byte can be typed: "a\x00b". If
+// a verb would read the word as quoted, or as standard input, it stays quoted. Words in single quotes are as they are.
 func splitWords(line string) (words []string, err error) {
 	for {
 		line = strings.TrimLeft(line, " \t\r")
@@ -305,6 +313,9 @@ func quotedWord(line string) (word, rest string, err error) {
 			return line[1:end], line[end+1:], nil
 		case line[end] == line[0]:
 			b, err := encText.decode([]byte(line[:end+1]))
+			if string(b) == "-" || bytes.HasPrefix(b, []byte{'"'}) {
+				b = strconv.AppendQuote(nil, string(b))
+			}
 			return string(b), line[end+1:], err
 		}
 	}

@@ -50,7 +50,7 @@ func TestWordsOfTheShell(t *testing.T) {
 func TestTabCompletesVerbsAndFlags(t *testing.T) {
 	a := &app{}
 	for line, want := range map[string]string{
-		"sc": "scan ", "upg": "upgrade-filters ", "ex": "ex", "exi": "exit", "scan --rev": "scan --reverse ", "zzz": "zzz", "scan --k": "scan --keys-only ",
+		"sc": "scan ", "upg": "upgrade-filters ", "ex": "ex", "exi": "exit", "scan --rev": "scan --reverse ", "zzz": "zzz", "scan --ke": "scan --key", "scan --keys": "scan --keys-only ",
 	} {
 		got, pos, ok := a.complete(line, len(line), '\t')
 		require.True(t, ok)

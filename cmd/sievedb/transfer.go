@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,12 +43,12 @@ type entryWriter interface {
 }
 
 type jsonLines struct {
-	w   *bufio.Writer
-	enc encoding
+	w      *bufio.Writer
+	format format
 }
 
 func (j *jsonLines) add(key, value []byte) error {
-	_, err := j.w.Write(append(appendJSON(nil, entry{key, nonNil(value)}, j.enc), '\n'))
+	_, err := j.w.Write(append(appendJSON(nil, entry{key, nonNil(value)}, j.format), '\n'))
 	return err
 }
 
@@ -251,8 +249,8 @@ func (l *lineReader) next() (g group, err error) {
 
 // jsonEntry is a line of JSON as export, scan and get print it.
 type jsonEntry struct {
-	Key, KeyBase64, KeyHex       *string
-	Value, ValueBase64, ValueHex *string
+	Key, KeyBase64, KeyHex, KeyNamespaced *string
+	Value, ValueBase64, ValueHex          *string
 }
 
 var errJSONLine = errors.New(`want {"key": …, "value": …}, each as text or as keyBase64, keyHex, valueBase64, valueHex`)
@@ -270,23 +268,26 @@ func parseJSONLine(line []byte) (key, value []byte, err error) {
 	if _, more := d.Token(); more != io.EOF {
 		return nil, nil, errJSONLine
 	}
-	if key, err = oneOf(e.Key, e.KeyBase64, e.KeyHex); err == nil {
-		value, err = oneOf(e.Value, e.ValueBase64, e.ValueHex)
+	if key, err = oneOf(e.Key, e.KeyBase64, e.KeyHex, e.KeyNamespaced); err == nil {
+		value, err = oneOf(e.Value, e.ValueBase64, e.ValueHex, nil)
 	}
 	return key, value, err
 }
 
 // oneOf returns the bytes of the one form that is set.
-func oneOf(text, base, hexadecimal *string) ([]byte, error) {
-	switch {
-	case text != nil && base == nil && hexadecimal == nil:
-		return []byte(*text), nil
-	case text == nil && base != nil && hexadecimal == nil:
-		return base64.StdEncoding.DecodeString(*base)
-	case text == nil && base == nil && hexadecimal != nil:
-		return hex.DecodeString(*hexadecimal)
+func oneOf(forms ...*string) (b []byte, err error) {
+	err = errJSONLine
+	for i, form := range forms {
+		switch {
+		case form == nil:
+		case err == nil || b != nil: // a second one
+			return nil, errJSONLine
+		default:
+			b, err = []encoding{encRaw, encBase64, encHex, encNamespace}[i].decode([]byte(*form))
+			b = nonNil(b)
+		}
 	}
-	return nil, errJSONLine
+	return b, err
 }
 
 // The forms of entries in files.

@@ -21,6 +21,10 @@ func (v *verb) onDir(dir string) []string {
 		args = append(args, "--yes")
 	case "diff":
 		return append(args, dir, dir)
+	case "put":
+		return append(args, dir, "key", "value")
+	case "delete-range":
+		args = append(args, "--all", "--yes")
 	}
 	return append(append(args, dir), []string{"key", "value"}[:v.min-1]...)
 }

@@ -30,10 +30,16 @@ func SizeText(n uint64) string {
 
 // Counted formats n with its noun, in the plural unless n is 1.
 func Counted(n uint64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ey"):
+		noun = noun[:len(noun)-1] + "ies"
+	case strings.HasSuffix(noun, "x"):
+		noun += "es"
+	default:
+		noun += "s"
 	}
-	return Grouped(n) + " " + noun + "s"
+	return Grouped(n) + " " + noun
 }
 
 // SplitList splits s at commas, trims spaces, and drops empty parts.

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+type deleteRangeFlags struct {
+	rangeFlags
+	all, yes, dryRun bool
+}
+
+func (d *deleteRangeFlags) add(f *pflag.FlagSet) {
+	d.rangeFlags.add(f)
+	f.BoolVar(&d.all, "all", false, "delete all keys of the database or of --namespace")
+	f.BoolVar(&d.yes, "yes", false, "neither count nor ask")
+	f.BoolVarP(&d.dryRun, "dry-run", "n", false, "delete nothing, and count the keys")
+}
+
+// deletedRange is the result of 'delete-range'.
+type deletedRange struct {
+	Deleted bool
+	Keys    *uint64 // null: not counted
+	Bytes   size    // about, of the tables and memory
+}
+
+// deleteRange deletes all keys of a range. It counts them and asks first: a wrong bound must not cost a database.
+func (a *app) deleteRange(args []string, flags *deleteRangeFlags) error {
+	bounds, err := flags.bounds(a, args)
+	if err != nil {
+		return err
+	}
+	given := len(args) > 1 || flags.rangeFlags != (rangeFlags{})
+	switch {
+	case given && flags.all:
+		return misuse("--all cannot be used with a range")
+	case !given && !flags.all:
+		return misuse("give a range or a --prefix; --all deletes all keys")
+	case flags.dryRun:
+		return a.read(args[0], func(store *db.DB) error { return a.deleteWithin(store, bounds, flags) })
+	case !flags.yes && !a.canAsk():
+		return misuse("nothing was deleted: without a terminal to ask on, --yes is needed")
+	}
+	return a.write(args[0], func(store *db.DB) error { return a.deleteWithin(store, bounds, flags) })
+}
+
+func (a *app) deleteWithin(store *db.DB, bounds *db.IterOptions, flags *deleteRangeFlags) error {
+	e, err := store.EstimateSize(bounds.LowerBound, bounds.UpperBound)
+	if err != nil {
+		return err
+	}
+	result := deletedRange{Deleted: !flags.dryRun, Bytes: size(e.Tables + e.Memtables)}
+	what := "all keys of the range"
+	if !flags.yes || flags.dryRun {
+		n, err := a.countKeys(store, bounds)
+		if err != nil {
+			return err
+		}
+		result.Keys, what = &n, counted(n, "key")
+	}
+	what += ", about " + sizeText(uint64(result.Bytes))
+	done := "would be deleted; run it without --dry-run to do it"
+	if !flags.dryRun {
+		done = "deleted"
+		if !flags.yes {
+			err = a.confirm("This deletes "+what+".", "yes", "deleted")
+		}
+		if err == nil {
+			err = store.DeleteRange(a.ctx, bounds.LowerBound, bounds.UpperBound, db.Sync)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.out.result(result, func() { a.out.printf("%s: %s\n", what, done) })
+}
+
+// countKeys counts the keys within bounds.
+func (a *app) countKeys(store *db.DB, bounds *db.IterOptions) (n uint64, err error) {
+	p := a.progress("counting", "key", 0)
+	defer p.close()
+	keys := *bounds
+	keys.KeysOnly = true
+	err = a.each(store, &keys, false, func(key, _ []byte) (bool, error) {
+		n++
+		p.add(1, uint64(len(key)))
+		return true, nil
+	})
+	return n, err
+}
+
+// canAsk reports whether a person can answer a question.
+func (a *app) canAsk() bool { return a.session != nil && a.session.ask != nil || isTerminal(a.stdin) }
+
+// confirm asks for a word. done says what has not happened without it.
+func (a *app) confirm(question, word, done string) error {
+	if !a.canAsk() {
+		return misuse("nothing was %s: without a terminal to ask on, --yes is needed", done)
+	}
+	question += fmt.Sprintf(" Type %s to go on: ", word)
+	answer, err := a.ask(question)
+	if err == nil && strings.TrimSpace(answer) != word {
+		err = misuse("nothing was %s: the answer was not %q", done, word)
+	}
+	return err
+}
+
+// ask returns a line that is typed on the terminal.
+func (a *app) ask(question string) (string, error) {
+	if a.session != nil && a.session.ask != nil {
+		return a.session.ask(question)
+	}
+	fmt.Fprint(a.stderr, question)
+	for line, err := range a.lines() {
+		return string(line.text), err
+	}
+	return "", nil
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+)
+
+func TestDeleteRangeAsksWithTheCount(t *testing.T) {
+	for answer, left := range map[string]uint64{"no": 3, "": 3, "yes": 1} {
+		dir := newDatabase(t)
+		store, err := db.Open(dir, nil)
+		require.NoError(t, err)
+		asked := ""
+		s := &session{dir: dir, store: store, ask: func(question string) (string, error) {
+			asked = question
+			return answer + "\n", nil
+		}}
+		var stdout, stderr bytes.Buffer
+		a := &app{ctx: t.Context(), stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, session: s}
+		code := a.run([]string{"delete-range", dir, "a", "q"})
+		require.Contains(t, asked, "This deletes 2 keys")
+		require.Equal(t, map[bool]int{true: exitOK, false: exitUsage}[left == 1], code, "%s: %s", answer, stderr.String())
+		n := uint64(0)
+		entries, end := store.All(nil)
+		for range entries {
+			n++
+		}
+		require.NoError(t, end())
+		require.Equal(t, left, n, "answer %q", answer)
+		require.NoError(t, store.Close())
+	}
+}
+
+// A prefix whose keys are few is not lost among those with many keys, and only those that are printed are in memory.
+func TestTheLargestPrefixesAreKept(t *testing.T) {
+	top := topPrefixes{limit: 2}
+	for i := range 1000 {
+		p := prefixUsage{Prefix: []byte{byte(i), byte(i >> 8)}}
+		p.add([]byte("k"), make([]byte, (i*7919)%1000))
+		top.add(&p)
+		require.LessOrEqual(t, len(top.list), 200)
+	}
+	top.sort()
+	require.Len(t, top.list, 2)
+	require.Equal(t, 1000, top.count)
+	require.Equal(t, []uint64{1000, 999}, []uint64{top.list[0].bytes(), top.list[1].bytes()})
+}
