@@ -73,7 +73,7 @@ func TestServeThatMayWriteKeepsTheChanges(t *testing.T) {
 	args := []string{"serve", "--allow-write", "--address", "127.0.0.1:0", dir}
 	require.Equal(t, exitOK, run(ctx, args, strings.NewReader(""), &cancelingWriter{cancel: cancel}, &errs), errs.String())
 	stdout := works(t, "archive", dir, repo)
-	require.Contains(t, stdout, "1 changes in ")
+	require.Contains(t, stdout, "1 change in ")
 	require.NotContains(t, stdout, "begins")
 }
 

@@ -118,7 +118,7 @@ func (a *app) bench(args []string, flags *benchFlags) error {
 		return err
 	}
 	return a.out.result(struct{ Workloads []benched }{results}, func() {
-		t := a.out.table("workload", "operations", "per second", "µs each", "bytes per second", "blocks read", "reads saved by filters")
+		t := a.out.table("workload", "operations", "per second", "µs each", "bytes per second", "+blocks read", "+reads saved by filters")
 		for _, r := range results {
 			t.row(r.Workload, r.Operations, fmt.Sprintf("%.0f", r.PerSecond), fmt.Sprintf("%.3f", r.MicrosPerOp), r.BytesPerSecond, r.BlocksRead, r.ReadsSaved)
 		}
@@ -134,7 +134,7 @@ func (b *bencher) run(name string) (r benched, err error) {
 			return r, err
 		}
 	}
-	p := b.a.progress(name, "operation", uint64(b.flags.num))
+	p := b.a.progressTo(name, "operation", uint64(b.flags.num))
 	defer p.close()
 	before := b.store.Metrics().Total()
 	began := b.a.now()

@@ -57,13 +57,11 @@ func (a *app) changesOf(store *db.DB, prefix []byte, flags *changesFlags) (err e
 			return err
 		}
 	}
-	if !a.out.json {
-		a.out.streamed(styleHead, "sequence", "change", "write", "key", "value")
-	}
+	table := a.out.stream("#sequence", 12, "+change", 12, "write", 11, "~key", 0, "~value", 0)
 	n := 0
 	for c, err := range store.Changes(a.ctx, since, &db.ChangeOptions{Prefix: prefix, Wait: flags.follow}) {
 		if err == nil {
-			err = a.printChange(c)
+			err = a.printChange(c, table)
 		}
 		var gone *db.ChangesGoneError
 		if errors.As(err, &gone) {
@@ -82,7 +80,7 @@ func (a *app) changesOf(store *db.DB, prefix []byte, flags *changesFlags) (err e
 	return nil
 }
 
-func (a *app) printChange(c db.Change) error {
+func (a *app) printChange(c db.Change, table *stream) error {
 	for e, err := range c.Entries() {
 		if err != nil {
 			return err
@@ -94,7 +92,7 @@ func (a *app) printChange(c db.Change) error {
 		case db.EntryDeleteRange:
 			line.Write = "deleteRange"
 		}
-		if err := a.out.item(line, func() { a.out.streamed("", line.Sequence, line.Change, line.Write, line.Key, valueCell(line.Value)) }); err != nil {
+		if err := a.out.item(line, func() { table.row(line.Sequence, line.Change, line.Write, line.Key, valueCell(line.Value)) }); err != nil {
 			return err
 		}
 	}

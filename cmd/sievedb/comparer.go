@@ -98,7 +98,7 @@ func (a *app) copyByBytes(dir, temp string) (*db.DB, error) {
 		return nil, err
 	}
 	defer all.close()
-	p := a.progress("copying", "entry", 0)
+	p := a.progress("copying", "entry")
 	state, err := a.history(dir, func(key []byte, v version) error {
 		p.add(1, uint64(len(key)+len(v.value)))
 		return all.offer(key, v)

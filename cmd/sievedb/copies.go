@@ -39,7 +39,7 @@ func (a *app) copyVerbs() []*verb {
 		{use: "archive DIR REPO", group: groupCopies, min: 2, max: 2, short: "Store what was written since the last time, for 'restore --at'",
 			long: "Store in the repository REPO what was written since the last call, so that 'restore --at' reaches every change up to\n" +
 				"now. The first call stores a backup, and from then on the database keeps its changes for the next call: --stop ends\n" +
-				"that. No other process may have DIR open; a program that keeps it open archives by itself (KeepArchiving).",
+				"that. No other process may have DIR open; a program that keeps it open archives by itself.",
 			example: "  sievedb archive db repo\n  sievedb backups repo\n  sievedb restore repo copy --at 1000",
 			flags: func(f *pflag.FlagSet) {
 				f.StringVar(&archive.database, "database", "", "the name of the database, if the repository has several")
@@ -80,15 +80,15 @@ func (a *app) copyVerbs() []*verb {
 
 func (a *app) checkpoint(args []string, flushFirst bool) error {
 	return a.read(args[0], func(store *db.DB) error {
-		stop := a.waiting("making a checkpoint")
+		stop := a.waiting("making a checkpoint", nil)
 		info, err := store.Checkpoint(a.ctx, args[1], &db.CheckpointOptions{Flush: flushFirst})
 		stop()
 		if err != nil {
 			return err
 		}
 		return a.out.result(info, func() {
-			a.out.printf("%d tables and %d logs; %d bytes linked, %d copied; last sequence %d\n",
-				info.Tables, info.Logs, info.BytesLinked, info.BytesCopied, info.Seq)
+			a.out.prose("%s and %s; %s linked, %s copied; last sequence %d", a.out.count(uint64(info.Tables), "table"),
+				a.out.count(uint64(info.Logs), "log"), a.out.bytes(uint64(info.BytesLinked)), a.out.bytes(uint64(info.BytesCopied)), info.Seq)
 		})
 	})
 }
@@ -108,13 +108,13 @@ func (a *app) makeBackup(args []string, o *backup.CreateOptions) error {
 		return err
 	}
 	return a.read(args[0], func(store *db.DB) error {
-		stop := a.waiting("storing a backup")
+		stop := a.waiting("storing a backup", nil)
 		info, err := repo.Create(a.ctx, store, o)
 		stop()
 		if info.ID != "" {
 			perr := a.out.result(info, func() {
-				a.out.printf("%s: %d files of %d bytes, of which %d were new; last sequence %d\n",
-					info.ID, info.Files, info.Bytes, info.BytesStored, info.Sequence)
+				a.out.prose("%s: %s of %s, of which %s were new; last sequence %d", info.ID, a.out.count(uint64(info.Files), "file"),
+					a.out.bytes(uint64(info.Bytes)), a.out.bytes(uint64(info.BytesStored)), info.Sequence)
 			})
 			if err == nil {
 				err = perr
@@ -135,7 +135,7 @@ func (a *app) archive(args []string, database string, stop bool) error {
 	}
 	return a.archived(args[0], func(store *db.DB) error {
 		o := &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: database}}
-		stop := a.waiting("archiving")
+		stop := a.waiting("archiving", nil)
 		info, err := repo.Archive(a.ctx, store, o)
 		stop()
 		if err != nil {
@@ -143,10 +143,10 @@ func (a *app) archive(args []string, database string, stop bool) error {
 		}
 		return a.out.result(info, func() {
 			if info.Backup != nil {
-				a.out.printf("%s: a backup of %d bytes, with which 'restore --at' begins\n", info.Backup.ID, info.Backup.Bytes)
+				a.out.prose("%s: a backup of %s, with which 'restore --at' begins", info.Backup.ID, a.out.bytes(uint64(info.Backup.Bytes)))
 			}
-			a.out.printf("%d changes in %d segments of %d bytes; 'restore --at' reaches sequence %d\n",
-				info.Changes, info.Segments, info.Bytes, info.Last)
+			a.out.prose("%s in %s of %s; 'restore --at' reaches sequence %d", a.out.count(uint64(info.Changes), "change"),
+				a.out.count(uint64(info.Segments), "segment"), a.out.bytes(uint64(info.Bytes)), info.Last)
 		})
 	})
 }
@@ -216,7 +216,7 @@ func (a *app) listBackups(args []string) error {
 }
 
 func (a *app) printBackups(infos []backup.Info) {
-	t := a.out.table("id", "database", "time", "sequence", "files", "bytes", "new bytes", "made by")
+	t := a.out.table("id", "database", "+time", "sequence", "files", "bytes", "+new bytes", "+made by")
 	for _, i := range infos {
 		t.row(i.ID, fmt.Sprintf("%q", i.Database), i.Time.Format(time.RFC3339), i.Sequence, i.Files, size(i.Bytes), size(i.BytesStored), i.Engine)
 	}
@@ -228,14 +228,14 @@ func (a *app) restore(args []string, id, database string) error {
 	if err != nil {
 		return err
 	}
-	stop := a.waiting("restoring")
+	stop := a.waiting("restoring", nil)
 	info, err := repo.Restore(a.ctx, id, args[1], &backup.RestoreOptions{Database: database})
 	stop()
 	if err != nil {
 		return err
 	}
 	return a.out.result(info, func() {
-		a.out.printf("%s: %d files of %d bytes; last sequence %d\n", info.ID, info.Files, info.Bytes, info.Sequence)
+		a.out.prose("%s: %s of %s; last sequence %d", info.ID, a.out.count(uint64(info.Files), "file"), a.out.bytes(uint64(info.Bytes)), info.Sequence)
 	})
 }
 
@@ -244,7 +244,7 @@ func (a *app) verify(args []string) error {
 	if err != nil {
 		return err
 	}
-	stop := a.waiting("verifying")
+	stop := a.waiting("verifying", nil)
 	r, err := repo.Verify(a.ctx)
 	stop()
 	if err != nil {
@@ -254,7 +254,8 @@ func (a *app) verify(args []string) error {
 		for _, f := range r.Faults {
 			a.out.printf("%s\n", a.out.style(styleFault, f.String()))
 		}
-		a.out.printf("%d backups, %d objects, %d bytes read; %d faults\n", r.Backups, r.Objects, r.Bytes, len(r.Faults))
+		a.out.prose("%s, %s, %s read; %s", a.out.count(uint64(r.Backups), "backup"), a.out.count(uint64(r.Objects), "object"),
+			a.out.bytes(uint64(r.Bytes)), a.out.count(uint64(len(r.Faults)), "fault"))
 	})
 	if err == nil && len(r.Faults) > 0 {
 		return ended(exitFaults)
@@ -267,7 +268,7 @@ func (a *app) prune(args []string, policy backup.Policy) error {
 	if err != nil {
 		return err
 	}
-	stop := a.waiting("pruning")
+	stop := a.waiting("pruning", nil)
 	r, err := repo.Prune(a.ctx, policy)
 	stop()
 	if err != nil {
@@ -279,10 +280,10 @@ func (a *app) prune(args []string, policy backup.Policy) error {
 		if policy.DryRun {
 			done = "would be removed; run it without --dry-run to do it"
 		}
-		a.out.printf("%d backups kept; the %d above with %d objects of %d bytes %s\n",
-			len(r.Kept), len(r.Removed), r.Objects, r.Bytes, done)
+		a.out.prose("%s kept; the %d above with %s of %s %s", a.out.count(uint64(len(r.Kept)), "backup"), len(r.Removed),
+			a.out.count(uint64(r.Objects), "object"), a.out.bytes(uint64(r.Bytes)), done)
 		if r.Waiting > 0 {
-			a.out.printf("%d further objects wait until a running backup ends; a prune after that removes them\n", r.Waiting)
+			a.out.prose("objects that wait until a running backup ends: %d; a prune after that removes them", r.Waiting)
 		}
 	})
 }

@@ -81,13 +81,13 @@ func (a *app) deleteWithin(store *db.DB, bounds *db.IterOptions, flags *deleteRa
 
 // countKeys counts the keys within bounds.
 func (a *app) countKeys(store *db.DB, bounds *db.IterOptions) (n uint64, err error) {
-	p := a.progress("counting", "key", 0)
+	p := a.progressOver("counting", "key", store, bounds)
 	defer p.close()
 	keys := *bounds
 	keys.KeysOnly = true
 	err = a.each(store, &keys, false, func(key, _ []byte) (bool, error) {
 		n++
-		p.add(1, uint64(len(key)))
+		p.entry(key, nil)
 		return true, nil
 	})
 	return n, err

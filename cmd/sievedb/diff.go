@@ -136,7 +136,7 @@ func (d *differ) stores(one, two *db.DB, bounds *db.IterOptions) (err error) {
 		return err
 	}
 	defer y.Close()
-	p := d.a.progress("comparing", "key", 0)
+	p := d.a.progressOver("comparing", "key", one, bounds)
 	defer p.close()
 	x.First()
 	y.First()
@@ -146,6 +146,9 @@ func (d *differ) stores(one, two *db.DB, bounds *db.IterOptions) (err error) {
 		}
 		if x.Err() != nil || y.Err() != nil {
 			break
+		}
+		if x.Valid() {
+			p.key = x.Key()
 		}
 		more, err = d.step(x, y)
 	}

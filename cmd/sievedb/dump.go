@@ -118,7 +118,11 @@ func (a *app) printItem(i *dump.Item) {
 	case i.Fault != "":
 		line.WriteString("  " + a.out.style(styleFault, "DAMAGED: "+i.Fault))
 	}
-	a.out.printf("%s\n", line.String())
+	text := line.String()
+	if a.out.people {
+		text = wrapped(text, a.out.width, 4)
+	}
+	a.out.printf("%s\n", text)
 }
 
 // dumpItem is an item as a line of JSON: an object with the fields of the file in it.

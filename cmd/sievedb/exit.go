@@ -22,7 +22,7 @@ const exitTopic = `  0    done
   1    failed; the message on standard error says why
   2    wrong usage: nothing was done
   3    get, has, explain: the key has no value
-  4    every verb: the database is damaged, or entries are lost; verify: the backups are
+  4    the database is damaged or entries are lost; verify: the backup is
   5    diff: differences were found
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP
   141  the reader of the output closed it, as '| head' does`

@@ -100,7 +100,7 @@ func (a *app) exportFile(store *db.DB, path string, flags *exportFlags, bounds *
 		return err
 	}
 	result := exported{path, count, store.Metrics().LastSequence}
-	return a.out.result(result, func() { a.out.printf("%d entries exported to %s\n", result.Entries, path) })
+	return a.out.result(result, func() { a.out.prose("%s exported to %s", a.out.count(result.Entries, "entry"), path) })
 }
 
 // openPartial makes the file of an unfinished export, or opens that of an interrupted one: another user may have put it
@@ -124,12 +124,12 @@ func (a *app) exportTo(store *db.DB, w *bufio.Writer, format string, bounds *db.
 		}
 		out = frames
 	}
-	p := a.progress("exporting", "entry", 0)
+	p := a.progressOver("exporting", "entry", store, bounds)
 	defer p.close()
 	p.done = done
 	err := a.each(store, bounds, false, func(key, value []byte) (bool, error) {
 		done++
-		p.add(1, uint64(len(key)+len(value)))
+		p.entry(key, value)
 		return true, out.add(a.bare(key), value)
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func (a *app) filters(args []string, probes int, flags *tableFlags) error {
 	}
 	o := &db.Options{ReadOnly: true, ErrorIfMissing: true, Filters: db.FilterOptions{RangePolicies: policies}}
 	return a.open(args[0], o, func(store *db.DB) error {
-		stop := a.waiting("probing filters")
+		stop := a.waiting("probing filters", nil)
 		r, err := store.Filters(a.ctx, probes)
 		stop()
 		if err != nil {
@@ -69,7 +69,7 @@ func (a *app) filters(args []string, probes int, flags *tableFlags) error {
 }
 
 func (a *app) printFilters(r *db.FilterReport) {
-	t := a.out.table("level", "table", "filter", "filter bytes", "bits a key", "predicted", "measured", "from", "to", "pays after", "verdict")
+	t := a.out.table("level", "table", "+~filter", "+filter bytes", "bits a key", "predicted", "measured", "+from", "+to", "+pays after", "~verdict")
 	for i := range r.Tables {
 		f := &r.Tables[i]
 		t.row(append(append([]any{f.Level, f.Name, policyName(f)}, figures(&f.FilterFigures, f.Probes)...),
@@ -88,7 +88,7 @@ func (a *app) printFilters(r *db.FilterReport) {
 
 // printRanges prints the range filters, if there are any, and their results for iterators.
 func (a *app) printRanges(r *db.FilterReport) {
-	t := a.out.table("level", "table", "range filter", "bytes", "bits a key", "verdict")
+	t := a.out.table("level", "table", "~range filter", "bytes", "bits a key", "~verdict")
 	for i := range r.Tables {
 		for _, f := range r.Tables[i].Ranges {
 			t.row(r.Tables[i].Level, r.Tables[i].Name, plainName(f.Policy), size(f.Bytes), figure(f.BitsPerKey), withDetail(f.Verdict, f.Detail))
@@ -99,7 +99,7 @@ func (a *app) printRanges(r *db.FilterReport) {
 			t.row(l.Level, fmt.Sprintf("all %d", l.Tables), "", size(l.RangeBytes), figure(l.RangeBitsPerKey), "")
 		}
 	}
-	if len(t.rows) > 1 {
+	if len(t.rows) > 0 {
 		a.out.printf("\n")
 		t.print()
 	}
@@ -183,11 +183,12 @@ func (a *app) printAdvice(r *db.FilterReport) {
 	}
 	a.out.printf("\n")
 	for _, v := range slices.Sorted(maps.Keys(all)) {
-		a.out.printf("%s (%d): %s\n", v, all[v], v.Advice())
+		a.out.prose("%s (%d): %s", v, all[v], inVerbs(v.Advice()))
 	}
 	if len(r.Tables) > 0 {
-		a.out.printf("\npredicted, measured: false-positive rate of the table's filter; each false positive wastes a block read\n" +
-			"from, to: interval of the true rate with 95 %% confidence; ?: unknown, as with few keys\n" +
-			"pays after: lookups of absent keys that save reading as many bytes as the filter has\n")
+		a.out.printf("\n")
+		a.out.prose("predicted, measured: false-positive rate of the table's filter; each false positive wastes a block read")
+		a.out.prose("from, to: interval of the true rate with 95 %% confidence; ?: unknown, as with few keys")
+		a.out.prose("pays after: lookups of absent keys that save reading as many bytes as the filter has")
 	}
 }

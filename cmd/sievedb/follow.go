@@ -92,9 +92,7 @@ func (a *app) eachMoment(store *db.DB, interval time.Duration, look func() (more
 func (a *app) followFigures(store *db.DB, flags *followFlags) error {
 	var last sample
 	n := 0
-	if !a.out.json {
-		a.out.streamed(styleHead, "time", "last sequence", "operations", "per second", "tables", "bytes", "pending")
-	}
+	table := a.out.stream("time", 8, "#last sequence", 14, "#operations", 10, "#per second", 10, "#tables", 6, "#bytes", 10, "#pending", 7)
 	return a.eachMoment(store, flags.interval, func() (bool, error) {
 		m := store.Metrics()
 		total := m.Total()
@@ -108,7 +106,7 @@ func (a *app) followFigures(store *db.DB, flags *followFlags) error {
 		}
 		last = s
 		err := a.out.item(s, func() {
-			a.out.streamed("", s.Time.Format(time.TimeOnly), s.LastSequence, s.Operations, fmt.Sprintf("%.0f", s.PerSecond), s.Tables, s.Bytes, s.Pending)
+			table.row(s.Time.Format(time.TimeOnly), s.LastSequence, s.Operations, fmt.Sprintf("%.0f", s.PerSecond), s.Tables, s.Bytes, s.Pending)
 		})
 		return flags.count == 0 || n < flags.count, err
 	})

@@ -4,6 +4,8 @@ go 1.25.0
 
 require (
 	github.com/sievedb/sievedb v0.0.0
+	github.com/mattn/go-runewidth v0.0.31
+	github.com/peterh/liner v1.2.2
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.12.1
@@ -11,6 +13,7 @@ require (
 )
 
 require (
+	github.com/clipperhouse/uax29/v2 v2.2.0 // indirect
 	github.com/cockroachdb/errors v1.14.0 // indirect
 	github.com/cockroachdb/redact v1.1.5 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect

@@ -167,21 +167,24 @@ func (a *app) importFrom(dir string, r *bufio.Reader, state *importState) error 
 			switch {
 			case serr != nil || state.Entries == 0:
 			case state.path != "":
-				a.say("%d entries are imported; --resume continues after them", state.Entries)
+				a.say("imported so far: %s; --resume continues after them", a.out.count(state.Entries, "entry"))
 			default:
-				a.say("%d entries are imported; the same input can be imported again", state.Entries)
+				a.say("imported so far: %s; the same input can be imported again", a.out.count(state.Entries, "entry"))
 			}
 			return err
 		}
 		if err := errors.Join(store.SyncLog(), state.remove()); err != nil {
 			return err
 		}
-		return a.out.result(struct{ Entries uint64 }{state.Entries}, func() { a.out.printf("%d entries imported\n", state.Entries) })
+		return a.out.result(struct{ Entries uint64 }{state.Entries}, func() { a.out.prose("%s imported", a.out.count(state.Entries, "entry")) })
 	})
 }
 
 func (a *app) importGroups(store *db.DB, in groupReader, state *importState) error {
-	p := a.progress("importing", "entry", 0)
+	p := a.progress("importing", "entry")
+	if state.Size > 0 {
+		p.part = func() float64 { return float64(state.Offset) / float64(state.Size) }
+	}
 	defer p.close()
 	p.done = state.Entries
 	saved := state.Offset

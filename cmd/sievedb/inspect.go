@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 
@@ -48,7 +50,7 @@ func (a *app) inspectVerbs() []*verb {
 				"MANIFESTs and CLOSED; --all adds tables and logs. It opens no database and changes nothing. The exit code is 4 if\nthere are damaged parts; the torn end of a log is none.",
 			example: "  sievedb dump db\n  sievedb dump --entries db/000005.ldb\n  sievedb dump --all --json db",
 			run:     func(args []string) error { return a.dump(args, &dumping) }},
-		{use: "diff DIR [DIR2]", group: groupInspect, min: 1, max: 2, flags: diff.add, short: "Print the differences of two databases, or of two sequence numbers",
+		{use: "diff DIR [DIR2]", group: groupInspect, min: 1, max: 2, flags: diff.add, short: "Print the differences of databases, or of sequence numbers",
 			long: "Print what DIR2 has added (+), removed (-) and changed (~) against DIR. With --from-seq, print what has changed in DIR\n" +
 				"since that sequence number, as far as its files still have it: a compaction drops old versions. The exit code is 5\nif there are differences.",
 			example: "  sievedb diff backup db\n  sievedb diff db --from-seq 1000 --keys-only",
@@ -59,7 +61,7 @@ func (a *app) inspectVerbs() []*verb {
 			example:    "  sievedb follow db --interval 10s\n  sievedb follow db --prefix user:",
 			run:        func(args []string) error { return a.follow(args, &follow) }},
 		{use: "changes DIR", group: groupInspect, min: 1, max: 1, flags: changes.add, short: "Print what was written, in its order",
-			long: "Print the writes that the directory still has, one on each line, oldest first: those in logs that were not flushed, and\nthose that Options.Changes keeps. " +
+			long: "Print the writes that the directory still has, one on each line, oldest first: those in logs that were not flushed, and\nthose that are kept for readers. " +
 				"It does not disturb a writer.",
 			notInShell: "the shell has the database open itself",
 			example:    "  sievedb changes db --since 1000\n  sievedb changes db --follow --json",
@@ -103,8 +105,8 @@ func (a *app) properties(args []string) error {
 		}
 	}
 	err = a.out.result(struct{ Tables []tableProperties }{append([]tableProperties{}, all...)}, func() {
-		t := a.out.table("table", "entries", "deletions", "filter keys", "raw key bytes", "raw value bytes", "data blocks", "data bytes",
-			"smallest seq", "largest seq", "fault")
+		t := a.out.table("table", "entries", "+deletions", "+filter keys", "raw key bytes", "raw value bytes", "+data blocks", "data bytes",
+			"+smallest seq", "+largest seq", "~fault")
 		for _, p := range all {
 			fault := ""
 			if p.Fault != nil {
@@ -191,7 +193,7 @@ func (a *app) stats(args []string) error {
 func (a *app) printOpening(last uint64, r *db.OpenReport, usage db.DiskUsage) {
 	manifest := r.Manifest
 	if r.ManifestBytesDropped > 0 {
-		manifest += fmt.Sprintf(" (%d bytes of a torn last edit dropped)", r.ManifestBytesDropped)
+		manifest += fmt.Sprintf(" (%s of a torn last edit dropped)", a.out.bytes(uint64(r.ManifestBytesDropped)))
 	}
 	pairs := []any{"last sequence", last, "manifest", manifest, "closed cleanly", yesNo(r.ClosedCleanly),
 		"log bytes", size(usage.Logs - usage.LogsReserved), "total bytes", size(usage.Total - usage.LogsReserved)}
@@ -202,12 +204,12 @@ func (a *app) printOpening(last uint64, r *db.OpenReport, usage db.DiskUsage) {
 		pairs = append(pairs, "bytes in lost/", size(usage.Lost))
 	}
 	for _, l := range r.Logs {
-		text := fmt.Sprintf("%d records, %d entries, end %s", l.Records, l.Entries, l.Tail)
+		text := fmt.Sprintf("%s, %s, end %s", a.out.count(l.Records, "record"), a.out.count(l.Entries, "entry"), l.Tail)
 		if l.BytesDropped > 0 {
-			text += fmt.Sprintf(", %d bytes dropped: %s", l.BytesDropped, l.Reason)
+			text += fmt.Sprintf(", %s dropped: %s", a.out.bytes(uint64(l.BytesDropped)), l.Reason)
 		}
 		if l.GapBefore > 0 {
-			text += fmt.Sprintf(", %d operations missing before it", l.GapBefore)
+			text += fmt.Sprintf(", %s missing before it", a.out.count(l.GapBefore, "operation"))
 		}
 		pairs = append(pairs, l.Name, text)
 	}
@@ -255,7 +257,7 @@ func (a *app) tables(args []string) error {
 			infos = []db.TableInfo{}
 		}
 		perr := a.out.result(struct{ Tables []db.TableInfo }{infos}, func() {
-			t := a.out.table("level", "table", "bytes", "entries", "deletions", "filter", "policy", "filter bytes", "smallest", "largest")
+			t := a.out.table("level", "table", "bytes", "entries", "+deletions", "+filter", "+policy", "+filter bytes", "~smallest", "~largest")
 			for _, i := range infos {
 				t.row(i.Level, i.Name, size(i.Bytes), known(i.Entries), known(i.Deletions), i.Filter, plainName(i.FilterPolicy),
 					size(i.FilterBytes), i.Smallest, i.Largest)
@@ -288,7 +290,7 @@ func (a *app) explain(args []string) error {
 		if !x.Found {
 			code = exitNotFound
 		}
-		return a.out.result(x, func() { a.out.printf("%s", x.String()) })
+		return a.out.result(x, func() { a.printLines(x.String()) })
 	})
 	if err != nil {
 		return err
@@ -296,15 +298,26 @@ func (a *app) explain(args []string) error {
 	return ended(code)
 }
 
+// printLines prints the lines of a report.
+func (a *app) printLines(text string) {
+	if a.out.people {
+		text = forPeople(text)
+	}
+	for line := range strings.Lines(text) {
+		a.out.prose("%s", strings.TrimSuffix(line, "\n"))
+	}
+}
+
 func (a *app) check(args []string, flags *tableFlags) error {
 	policies, err := flags.policies()
 	if err != nil {
 		return err
 	}
-	o := &db.Options{ReadOnly: true, ErrorIfMissing: true, Filters: db.FilterOptions{RangePolicies: policies}}
+	var read atomic.Uint64
+	o := &db.Options{FS: countingFS{files, &read}, ReadOnly: true, ErrorIfMissing: true, Filters: db.FilterOptions{RangePolicies: policies}}
 	code := exitOK
 	err = a.open(args[0], o, func(store *db.DB) error {
-		stop := a.waiting("checking")
+		stop := a.waiting("checking", checking(store, &read))
 		r, err := store.Check(a.ctx)
 		stop()
 		if err != nil {
@@ -326,11 +339,11 @@ func (a *app) printCheck(r *db.CheckReport) {
 		a.out.printf("%s\n", a.out.style(styleFault, f))
 	}
 	if r.Twins > 0 {
-		a.out.printf("%d entries are in two tables, as another program's repair leaves them; a compaction drops one of each\n", r.Twins)
+		a.out.prose("%s in two tables, as another program's repair leaves them; a compaction drops one of each", a.out.count(uint64(r.Twins), "entry"))
 	}
-	verdict := fmt.Sprintf("%d faults", len(r.Faults))
+	verdict := a.out.count(uint64(len(r.Faults)), "fault")
 	if len(r.Faults) == 0 {
 		verdict = a.out.style(styleGood, verdict)
 	}
-	a.out.printf("%d tables, %d entries, %d bytes read; %s\n", r.Tables, r.Entries, r.Bytes, verdict)
+	a.out.printf("%s, %s, %s read; %s\n", a.out.count(uint64(r.Tables), "table"), a.out.count(r.Entries, "entry"), a.out.bytes(r.Bytes), verdict)
 }

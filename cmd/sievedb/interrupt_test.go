@@ -129,7 +129,7 @@ func TestImportsContinue(t *testing.T) {
 		damaged := bytes.Clone(content)
 		damaged[len(damaged)*2/3] = '\n'
 		require.NoError(t, os.WriteFile(path, damaged, 0o600))
-		require.Contains(t, fails(t, exitFailed, "import", copied, path), "entries are imported; --resume continues after them")
+		require.Contains(t, fails(t, exitFailed, "import", copied, path), "entries; --resume continues after them")
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		other := filepath.Join(home, "other")
 		require.Contains(t, fails(t, exitFailed, "import", other, path, "--resume"), "is of another import")

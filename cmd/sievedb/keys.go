@@ -323,12 +323,12 @@ func (a *app) count(args []string, s *scanFlags) error {
 			return err
 		}
 		var c countResult
-		p := a.progress("counting", "key", 0)
+		p := a.progressOver("counting", "key", store, bounds)
 		err = a.each(store, bounds, false, func(key, value []byte) (bool, error) {
 			c.Keys++
 			c.KeyBytes += size(len(key))
 			c.ValueBytes += size(len(value))
-			p.add(1, uint64(len(key)+len(value)))
+			p.entry(key, value)
 			return true, nil
 		})
 		p.close()

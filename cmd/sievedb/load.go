@@ -50,13 +50,13 @@ func (a *app) load(args []string) error {
 		if err != nil {
 			return err
 		}
-		return a.out.result(struct{ Entries int }{n}, func() { a.out.printf("%d entries loaded\n", n) })
+		return a.out.result(struct{ Entries int }{n}, func() { a.out.prose("%s loaded", a.out.count(uint64(n), "entry")) })
 	})
 }
 
 // loadLines returns how many lines there were.
 func (a *app) loadLines(l *db.Loader) (n int, err error) {
-	p := a.progress("loading", "entry", 0)
+	p := a.progress("loading", "entry")
 	defer p.close()
 	for line, err := range a.lines() {
 		if err != nil {
@@ -110,15 +110,15 @@ func (a *app) ingest(args []string, copyTables bool) error {
 		}
 	}
 	return a.open(args[0], &db.Options{}, func(store *db.DB) error {
-		stop := a.waiting("adding tables")
+		stop := a.waiting("adding tables", nil)
 		info, err := store.Ingest(a.ctx, paths, &db.IngestOptions{Copy: copyTables})
 		stop()
 		if err != nil {
 			return err
 		}
 		return a.out.result(info, func() {
-			a.out.printf("%d entries; %d tables linked, %d copied, %d rewritten; last sequence %d\n",
-				info.Entries, info.Linked, info.Copied, info.Rewritten, info.Seq)
+			a.out.prose("%s; %s linked, %d copied, %d rewritten; last sequence %d", a.out.count(uint64(info.Entries), "entry"),
+				a.out.count(uint64(info.Linked), "table"), info.Copied, info.Rewritten, info.Seq)
 		})
 	})
 }

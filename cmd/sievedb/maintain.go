@@ -67,10 +67,7 @@ func (a *app) compact(args []string, r *rangeFlags, flags *tableFlags) error {
 			return err
 		}
 		before := store.Metrics().Total()
-		stop := a.watch("compacting", "compaction", func() (uint64, uint64) {
-			c := store.Metrics().Compactions
-			return c.Count + c.TrivialMoves, c.BytesWritten
-		})
+		stop := a.waiting("compacting", compacting(store, bounds))
 		err = store.Compact(a.ctx, bounds.LowerBound, bounds.UpperBound)
 		stop()
 		if err != nil {
@@ -82,14 +79,14 @@ func (a *app) compact(args []string, r *rangeFlags, flags *tableFlags) error {
 			BytesBefore, BytesAfter   size
 		}{before.Tables, after.Tables, size(before.Bytes), size(after.Bytes)}
 		return a.out.result(value, func() {
-			a.out.printf("%d tables of %d bytes became %d of %d\n", before.Tables, before.Bytes, after.Tables, after.Bytes)
+			a.out.prose("%s of %s became %d of %s", a.out.count(uint64(before.Tables), "table"), a.out.bytes(before.Bytes), after.Tables, a.out.bytes(after.Bytes))
 		})
 	})
 }
 
 func (a *app) flush(args []string) error {
 	return a.write(args[0], func(store *db.DB) error {
-		stop := a.waiting("flushing")
+		stop := a.waiting("flushing", nil)
 		err := store.Flush()
 		stop()
 		if err != nil {
@@ -100,7 +97,7 @@ func (a *app) flush(args []string) error {
 			Tables int
 			Bytes  size
 		}{total.Tables, size(total.Bytes)}, func() {
-			a.out.printf("everything is in %d tables of %d bytes\n", total.Tables, total.Bytes)
+			a.out.prose("everything is in %s of %s", a.out.count(uint64(total.Tables), "table"), a.out.bytes(total.Bytes))
 		})
 	})
 }
@@ -121,7 +118,7 @@ func (a *app) repair(args []string, flags *tableFlags, dryRun bool) error {
 		a.notice("not all options that the database has recorded can be read, so new tables may have the tool's defaults: %v", err)
 	}
 	a.dir = "" // the advice to repair would lead in a circle
-	stop := a.waiting("repairing")
+	stop := a.waiting("repairing", nil)
 	repair := db.RepairWithReport
 	if dryRun {
 		repair = db.PlanRepair
@@ -144,15 +141,14 @@ func (a *app) repair(args []string, flags *tableFlags, dryRun bool) error {
 // printRepair prints the report, and at its end the key ranges, which the report's text does not have.
 func (a *app) printRepair(report *db.RepairReport) {
 	text := strings.TrimSuffix(report.String(), "\n")
-	a.out.printf("%s", text)
 	for i, k := range report.Ranges {
 		sep := "; "
 		if i == 0 {
 			sep = ": "
 		}
-		a.out.printf("%s%s to %s", sep, a.out.cell(k.First), a.out.cell(k.Last))
+		text += sep + a.out.cell(k.First) + " to " + a.out.cell(k.Last)
 	}
-	a.out.printf("\n")
+	a.printLines(text)
 }
 
 // destroy removes a database. A wrong path must not cost one, so it asks for the name.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
@@ -19,6 +19,8 @@ type output struct {
 	prefix []byte // of --namespace: keys are given and printed without it
 	json   bool
 	people bool // standard output is a terminal
+	width  int  // of the terminal, in columns; 0: not known
+	record bool // --record
 	color  bool
 }
 
@@ -89,6 +91,8 @@ func (o *output) cell(v any) string {
 			return bench.SizeText(uint64(v))
 		}
 		return strconv.FormatUint(uint64(v), 10)
+	case time.Duration:
+		return durationText(v)
 	case float64:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	case string:
@@ -97,107 +101,38 @@ func (o *output) cell(v any) string {
 	return fmt.Sprint(v)
 }
 
-// table is a table with one line of heads.
-type table struct {
-	o    *output
-	rows [][]string
-}
-
-func (o *output) table(heads ...string) *table { return &table{o: o, rows: [][]string{heads}} }
-
-func (t *table) row(cells ...any) {
-	row := make([]string, len(cells))
-	for i, c := range cells {
-		row[i] = t.o.cell(c)
-	}
-	t.rows = append(t.rows, row)
-}
-
-// print prints the table: with tabs in a pipe, otherwise aligned, with numbers to the right.
-func (t *table) print() {
-	widths, numbers := t.columns()
-	for n, row := range t.rows {
-		var line strings.Builder
-		for i, cell := range row {
-			if !t.o.people {
-				if i > 0 {
-					line.WriteByte('\t')
-				}
-				line.WriteString(cell)
-				continue
-			}
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if numbers[i] {
-				line.WriteString(pad + cell + "  ")
-			} else {
-				line.WriteString(cell + pad + "  ")
-			}
-		}
-		text := strings.TrimRight(line.String(), " ")
-		if n == 0 {
-			text = t.o.style(styleHead, text)
-		}
-		t.o.printf("%s\n", text)
-	}
-}
-
-// columns returns the width of each column and whether all of its cells are numbers.
-func (t *table) columns() (widths []int, numbers []bool) {
-	widths, numbers = make([]int, len(t.rows[0])), make([]bool, len(t.rows[0]))
-	for i := range numbers {
-		numbers[i] = true
-	}
-	for n, row := range t.rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-			numbers[i] = numbers[i] && (n == 0 || isNumber(cell))
-		}
-	}
-	return widths, numbers
-}
-
-// isNumber reports whether a cell lines up with numbers: it is one, with or without a unit, or empty.
-func isNumber(cell string) bool {
-	word, _, _ := strings.Cut(cell, " ")
-	word = strings.TrimSuffix(strings.TrimLeft(word, "-+"), "%")
-	_, err := strconv.ParseFloat(strings.ReplaceAll(word, ",", ""), 64)
-	return err == nil || cell == "" || cell == "?" || cell == "-"
-}
-
-// streamed prints a row of a table that has no end, whose widths cannot be known.
-func (o *output) streamed(style string, cells ...any) {
-	row := make([]string, len(cells))
-	for i, c := range cells {
-		row[i] = o.cell(c)
-		if o.people {
-			row[i] = fmt.Sprintf("%13s", row[i])
-		}
-	}
-	sep := "\t"
-	if o.people {
-		sep = "  "
-	}
-	o.printf("%s\n", o.style(style, strings.Join(row, sep)))
-}
-
-// pairs prints names with their values.
-func (o *output) pairs(pairs ...any) {
-	width := 0
-	for i := 0; i < len(pairs); i += 2 {
-		width = max(width, utf8.RuneCountInString(pairs[i].(string)))
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		name := pairs[i].(string)
-		if o.people {
-			o.printf("%s%s  %s\n", o.style(styleHead, name), strings.Repeat(" ", width-utf8.RuneCountInString(name)), o.cell(pairs[i+1]))
-		} else {
-			o.printf("%s\t%s\n", name, o.cell(pairs[i+1]))
-		}
-	}
-}
-
 // sizeText is a number of bytes as people read it.
 func sizeText(n uint64) string { return bench.SizeText(n) }
+
+// bytes is a number of bytes in a sentence: exact for programs.
+func (o *output) bytes(n uint64) string {
+	if o.people {
+		return sizeText(n)
+	}
+	return strconv.FormatUint(n, 10) + " bytes"
+}
+
+// durationText is a duration with about three digits.
+func durationText(d time.Duration) string {
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= 100*unit {
+			return d.Round(unit).String()
+		}
+		if d >= unit {
+			return d.Round(unit / 100).String()
+		}
+	}
+	return d.String()
+}
+
+// count is a number with its noun in a sentence.
+func (o *output) count(n uint64, noun string) string {
+	text := counted(n, noun)
+	if !o.people {
+		text = strings.ReplaceAll(text, ",", "")
+	}
+	return text
+}
 
 // counted is a number with its noun.
 func counted(n uint64, noun string) string { return bench.Counted(n, noun) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -46,38 +45,39 @@ func (a *app) plan(flags *planFlags) error {
 		return &failure{exitUsage, err}
 	}
 	return a.out.result(p, func() {
-		a.out.printf("%d keys of %d bytes with values of %d: %s before compression\n\n",
-			keys, keySize, valueSize, bytesText(float64(keys)*float64(keySize+valueSize)))
+		a.out.prose("%d keys of %d bytes with values of %d: %s before compression\n",
+			keys, keySize, valueSize, planBytes(float64(keys)*float64(keySize+valueSize)))
 		a.printPlan(p)
 	})
 }
 
 func (a *app) printPlan(p *db.FilterPlan) {
-	a.out.printf("blocks read by 1,000 lookups of absent or present keys, with the same bits on every level, or divided by the budget:\n")
-	t := a.out.table("filters", "bits a key", "absent, same", "absent, budget", "present, same", "present, budget")
+	a.out.prose("blocks read by 1,000 lookups of absent or present keys, with the same bits on every level, or divided by the budget:")
+	t := a.out.table("filters", "bits", "absent, same", "absent, budget", "present, same", "present, budget")
 	for _, m := range p.Curve {
-		memory := bytesText(m.Bytes)
+		memory := planBytes(m.Bytes)
 		if !a.out.people {
 			memory = fmt.Sprintf("%.0f", m.Bytes)
 		}
 		t.row(memory, m.BitsPerKey, 1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit)
 	}
 	t.print()
-	a.out.printf("\nwith %s of filters, by level:\n\n", bytesText(p.At.Bytes))
-	t = a.out.table("level", "keys", "runs", "same bits", "false positives", "budget bits", "false positives")
+	a.out.printf("\nwith %s of filters, by level:\n\n", planBytes(p.At.Bytes))
+	t = a.out.table("level", "keys", "+runs", "same bits", "false positives", "budget bits", "false positives")
 	for _, l := range p.Levels {
 		t.row(l.Level, fmt.Sprintf("%.0f", l.Keys), fmt.Sprintf("%.0f", l.Runs),
 			l.UniformBits, fmt.Sprintf("%.4f %%", 100*l.UniformRate), l.SolvedBits, fmt.Sprintf("%.4f %%", 100*l.SolvedRate))
 	}
 	t.print()
 	m := p.At
+	a.out.printf("\n")
 	if m.Bytes < 1 {
-		a.out.printf("\n1,000 absent keys read %.1f blocks; Options.Filters.Policy: filter.None\n", 1000*m.Uniform.Miss)
+		a.out.prose("1,000 absent keys read %.1f blocks without filters", 1000*m.Uniform.Miss)
 		return
 	}
-	a.out.printf("\n1,000 absent keys read %.1f blocks with the same bits, %.1f with the budget; 1,000 present keys read %.1f and %.1f\n"+
-		"Options.Filters.Budget: %.0f (bytes) or Options.Filters.MaxWastedReads: %.3g (for each absent key) makes the store do this\n",
-		1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit, m.Bytes, m.Solved.Miss)
+	a.out.prose("1,000 absent keys read %.1f blocks with the same bits, %.1f with the budget; 1,000 present keys read %.1f and %.1f",
+		1000*m.Uniform.Miss, 1000*m.Solved.Miss, 1000*m.Uniform.Hit, 1000*m.Solved.Hit)
+	a.out.prose("a program gets this with a filter budget of %.0f bytes, or of at most %.3g wasted reads for each absent key", m.Bytes, m.Solved.Miss)
 }
 
 // parseCount reads a whole number, also as 1e9 or with a suffix of 1000s: 200k, 1M, 5G, 1T.
@@ -106,15 +106,5 @@ func parseNumber(name, text, bare string, unit float64) (uint64, error) {
 	return uint64(n), nil
 }
 
-// bytesText is a size as people read it. Unlike bench.SizeText, it covers estimates of any size.
-func bytesText(n float64) string {
-	if n < 1<<30 {
-		return bench.SizeText(uint64(n))
-	}
-	unit := -1
-	for n >= 1024 && unit < 4 {
-		n /= 1024
-		unit++
-	}
-	return fmt.Sprintf("%.1f %s", n, []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit])
-}
+// planBytes is an estimate of bytes as people read it.
+func planBytes(n float64) string { return sizeText(uint64(min(n, 1<<63))) }

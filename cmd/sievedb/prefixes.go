@@ -85,11 +85,11 @@ func (a *app) prefixes(args []string, s *sizeFlags) error {
 		top := topPrefixes{limit: s.limit}
 		var all, none prefixUsage
 		var current *prefixUsage
-		p := a.progress("reading", "key", 0)
+		p := a.progressOver("reading", "key", store, bounds)
 		err = a.each(store, bounds, false, func(key, value []byte) (bool, error) {
+			p.entry(key, value)
 			key = a.bare(key)
 			all.add(key, value)
-			p.add(1, uint64(len(key)+len(value)))
 			n := s.prefixLen(key)
 			if n == 0 {
 				none.add(key, value)
@@ -149,12 +149,12 @@ func (a *app) printPrefixes(top *topPrefixes, all *prefixUsage) error {
 		KeyBytes, ValueBytes size
 	}{nonNilSlice(top.list), top.count, all.Keys, all.KeyBytes, all.ValueBytes}
 	return a.out.result(value, func() {
-		t := a.out.table("prefix", "keys", "bytes", "share", "largest value", "its key")
+		t := a.out.table("~prefix", "keys", "bytes", "share", "+largest value", "~its key")
 		for _, p := range top.list {
 			t.row(a.keyText(p.Prefix), p.Keys, size(p.bytes()), share(p.bytes(), all.bytes()), p.LargestValue, a.keyText(p.LargestKey))
 		}
 		if rest := top.count - len(top.list); rest > 0 {
-			a.notice("%s; --limit 0 prints all", counted(uint64(rest), "more prefix"))
+			a.notice("%s; --limit 0 prints all", a.out.count(uint64(rest), "more prefix"))
 		}
 		t.row("all", all.Keys, size(all.bytes()), share(all.bytes(), all.bytes()), all.LargestValue, a.keyText(all.LargestKey))
 		t.print()

@@ -29,13 +29,13 @@ func (a *app) restoreAt(args []string, at, id, database string) error {
 	if err != nil {
 		return err
 	}
-	stop := a.waiting("restoring")
+	stop := a.waiting("restoring", nil)
 	r, err := repo.RestoreAt(a.ctx, id, p, args[1], &backup.RestoreOptions{Database: database})
 	stop()
 	if err != nil {
 		return err
 	}
 	return a.out.result(r, func() {
-		a.out.printf("%s and %d changes of %d segments; last sequence %d\n", r.Backup.ID, r.Changes, r.Segments, r.Sequence)
+		a.out.prose("%s and %s of %s; last sequence %d", r.Backup.ID, a.out.count(uint64(r.Changes), "change"), a.out.count(uint64(r.Segments), "segment"), r.Sequence)
 	})
 }

@@ -42,6 +42,7 @@ type globals struct {
 	keyFormat, valueFormat string   // words of encodings; "": those of the flags above
 	namespace              []string // each in the one before it
 	color                  string
+	records                bool
 	quiet                  bool
 	comparer               string
 	expiry                 []string
@@ -153,7 +154,7 @@ func (a *app) report(err error) int {
 
 // withName begins every message with the name of the tool.
 func withName(text string) string {
-	text = strings.ReplaceAll(text, ": sievedb: ", ": ") // of an error that another one wraps
+	text = strings.ReplaceAll(inVerbs(text), ": sievedb: ", ": ") // of an error that another one wraps
 	if strings.HasPrefix(text, "sievedb: ") {
 		return text
 	}
@@ -199,7 +200,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sievedb",
 		Short: "Inspect and change a database of SieveDB, LevelDB or goleveldb",
-		Long:  rootLong,
+		Long:  paragraphs(rootLong),
 		Args: func(root *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownVerb(root, args[0])
@@ -220,6 +221,7 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("sievedb {{.Version}}\n")
 	before, globals, _ := strings.Cut(root.UsageTemplate(), "{{if .HasAvailableInheritedFlags}}")
 	_, after, _ := strings.Cut(globals, "{{end}}")
+	before = strings.ReplaceAll(before, ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", defaultWidth))
 	root.SetUsageTemplate(before + "{{if .HasAvailableInheritedFlags}}\n\n" + globalHint + "{{end}}" + after)
 	root.SetHelpTemplate("{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}\n\n{{end}}{{.UsageString}}")
 	root.AddGroup(groups...)
@@ -233,10 +235,11 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.flags.keyFormat, "key-format", a.flags.keyFormat, "of keys: text, hex, base64, raw, json, namespace ([name]key)")
 	f.StringVar(&a.flags.valueFormat, "value-format", a.flags.valueFormat, "of values: text, hex, base64, raw, json")
 	f.StringArrayVar(&a.flags.namespace, "namespace", a.flags.namespace, "of the keys that are given and printed; repeated: one within the other")
+	f.BoolVar(&a.flags.records, "record", a.flags.records, "print tables as records: a line for each column, none left out or cut")
 	f.StringVar(&a.flags.color, "color", cmp.Or(a.flags.color, "auto"), "use colour: auto, always or never")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", a.flags.quiet, "print no progress and no notices")
 	f.StringVar(&a.flags.comparer, "comparer", "", "bytes: read a database of a custom comparer in the order of its keys' bytes")
-	f.StringArrayVar(&a.flags.expiry, "expiry", nil, "prefix of keys whose values may expire, as in Options.Expiry.Prefixes; repeatable")
+	f.StringArrayVar(&a.flags.expiry, "expiry", nil, "prefix of keys whose values may expire; repeatable")
 	for _, v := range a.verbs() {
 		root.AddCommand(a.command(v))
 	}
@@ -283,7 +286,7 @@ func (a *app) verbs() (all []*verb) {
 func (a *app) command(v *verb) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: v.use + " [flags]", DisableFlagsInUseLine: true,
-		Short: v.short, Long: v.long, Example: v.example, GroupID: v.group, Aliases: v.aliases,
+		Short: v.short, Long: paragraphs(v.long), Example: v.example, GroupID: v.group, Aliases: v.aliases,
 		ValidArgsFunction: completePaths,
 	}
 	if v.long == "" {
@@ -330,7 +333,8 @@ func (a *app) begin(v *verb, args []string) error {
 	if a.flags.comparer != "" && a.flags.comparer != "bytes" {
 		return fmt.Errorf("--comparer %q; want bytes", a.flags.comparer)
 	}
-	people := isTerminal(a.stdout)
+	width := terminalWidth(a.stdout)
+	people := width > 0
 	color := people
 	switch a.flags.color {
 	case "auto":
@@ -342,7 +346,7 @@ func (a *app) begin(v *verb, args []string) error {
 	default:
 		return fmt.Errorf("--color %q; want auto, always or never", a.flags.color)
 	}
-	a.out = &output{w: bufio.NewWriterSize(a.stdout, 64<<10), format: format, prefix: prefix, json: a.flags.json, people: people, color: color}
+	a.out = &output{w: bufio.NewWriterSize(a.stdout, 64<<10), format: format, prefix: prefix, json: a.flags.json, people: people, width: width, record: a.flags.records, color: color}
 	if !v.noDir && len(args) > 0 {
 		a.dir = args[0]
 	}

@@ -44,7 +44,7 @@ func (a *app) shell(args []string, flags *shellFlags) error {
 		g := &a.flags
 		inherited := globals{
 			json: g.json, hex: g.hex, base64: g.base64, raw: g.raw, keyFormat: g.keyFormat, valueFormat: g.valueFormat,
-			namespace: g.namespace, color: g.color, quiet: g.quiet,
+			namespace: g.namespace, color: g.color, quiet: g.quiet, records: g.records,
 		}
 		a.session = &session{dir: args[0], store: store, flags: inherited}
 		defer func() { a.session = nil }()

@@ -14,16 +14,17 @@ import (
 func TestProgressIsForTerminalsOnly(t *testing.T) {
 	var b strings.Builder
 	now := time.Unix(1000, 0)
-	p := (&app{stderr: &b, now: time.Now}).progress("counting", "key", 10)
+	p := (&app{stderr: &b, now: time.Now}).progressTo("counting", "key", 10)
 	p.add(1, 1)
 	p.close()
 	require.Empty(t, b.String())
-	p = &progress{w: &b, name: "counting", unit: "key", total: 2000, began: now, now: func() time.Time { return now }}
+	p = &progress{w: &b, name: "exporting", unit: "entry", began: now, now: func() time.Time { return now }}
+	p.part = func() float64 { return float64(p.done) / 2000 }
 	p.add(64, 100)
 	require.Empty(t, b.String(), "short work shows nothing")
 	now = now.Add(time.Second)
 	p.add(936, 1<<20)
-	require.Contains(t, b.String(), "counting: 1,000 keys of 2,000 (50 %), 1.0 MiB, 1.0 MiB/s")
+	require.Contains(t, b.String(), "exporting: 50 %, 1,000 entries, 1.0 MiB, 1.0 MiB/s")
 	p.close()
 	require.True(t, strings.HasSuffix(b.String(), "\r\x1b[K"), "the line is removed")
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
@@ -27,6 +28,7 @@ var rewrite = flag.Bool("transcripts.rewrite", false, "write the present output 
 //	@golden NAME DIR                  copies a golden database
 //	@open DIR, @close                 open a database as another process would, with a write
 //	@mkdir DIR                        makes an empty directory
+//	@terminal WIDTH                   prints as on a terminal of this width, 0 for none
 //	@flip FILE OFFSET, @cut FILE SIZE, @remove FILE   damage files
 //
 // What a command prints follows it: standard output, then standard error with "! ", then the exit code
@@ -46,6 +48,7 @@ func TestTranscripts(t *testing.T) {
 			temp, err := filepath.EvalSymlinks(t.TempDir())
 			require.NoError(t, err)
 			t.Chdir(temp)
+			t.Setenv("NO_COLOR", "1")
 			s := &script{t: t, golden: golden, temp: temp}
 			got := s.run(string(want))
 			if *rewrite {
@@ -85,7 +88,7 @@ func TestHelp(t *testing.T) {
 		require.Empty(t, stderr)
 		fmt.Fprintf(&all, "$ %s\n%s\n", strings.Join(args, " "), stdout)
 		for line := range strings.Lines(stdout) {
-			require.LessOrEqual(t, len(line), 125, "%s: a line is too long for a terminal", args)
+			require.LessOrEqual(t, runewidth.StringWidth(strings.TrimSuffix(line, "\n")), 80, "%s: a line is too long for a terminal: %s", args, line)
 		}
 	}
 	const path = "testdata/help"
@@ -111,7 +114,17 @@ type script struct {
 	golden string
 	temp   string
 	store  *db.DB
+	width  int // of the terminal; 0: none
 }
+
+// wideBuffer is a terminal in memory.
+type wideBuffer struct {
+	bytes.Buffer
+	width int
+}
+
+// Width makes terminalWidth take it for a terminal, unless it is 0.
+func (w *wideBuffer) Width() int { return w.width }
 
 func (s *script) run(text string) string {
 	var out strings.Builder
@@ -143,7 +156,7 @@ func (s *script) command(line string) string {
 	}
 	words, err := splitWords(line)
 	require.NoError(s.t, err, line)
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := wideBuffer{width: s.width}, bytes.Buffer{}
 	code := run(s.t.Context(), words, strings.NewReader(stdin), &stdout, &stderr)
 	out := stdout.String()
 	if out != "" && !strings.HasSuffix(out, "\n") {
@@ -179,6 +192,10 @@ func (s *script) step(words []string) {
 	case "close":
 		require.NoError(s.t, s.store.Close())
 		s.store = nil
+	case "terminal":
+		var err error
+		s.width, err = strconv.Atoi(words[1])
+		require.NoError(s.t, err)
 	case "mkdir":
 		require.NoError(s.t, os.Mkdir(words[1], 0o700))
 	case "remove":

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -74,7 +73,7 @@ func (a *app) upgradeFilters(args []string, flags *upgradeFlags) error {
 		return err
 	}
 	return a.open(args[0], open, func(store *db.DB) error {
-		p := a.progress("upgrading filters", "table", uint64(store.Metrics().Total().Tables))
+		p := a.progressTo("upgrading filters", "table", uint64(store.Metrics().Total().Tables))
 		o.Progress = func(r db.UpgradeReport) {
 			p.done, p.bytes = uint64(r.Upgraded+r.Current+r.Damaged), r.Bytes
 			p.add(0, 0)
@@ -104,7 +103,7 @@ func (a *app) printUpgrade(r *db.UpgradeReport, dryRun bool, err error) {
 	a.out.pairs("tables", tables, copied, size(r.Bytes),
 		"their filters before", size(r.FilterBytesBefore), "their filters after", size(r.FilterBytesAfter),
 		"expected wasted disk reads for 1,000 absent keys", fmt.Sprintf("%.1f before, %.1f after", 1000*r.WastedReadsBefore, 1000*r.WastedReadsAfter),
-		"time", r.Duration.Round(time.Millisecond))
+		"time", r.Duration)
 	if dryRun && r.Upgraded > 0 {
 		a.out.printf("nothing was changed; run the same command without --dry-run to do it\n")
 	}

@@ -25,7 +25,11 @@ func SizeText(n uint64) string {
 	case n < 1<<30:
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	f, unit := float64(n)/(1<<30), 0
+	for ; f >= 1024 && unit < 3; unit++ {
+		f /= 1024
+	}
+	return fmt.Sprintf("%.1f %s", f, [...]string{"GiB", "TiB", "PiB", "EiB"}[unit])
 }
 
 // Counted formats n with its noun, in the plural unless n is 1.
