@@ -100,7 +100,7 @@ func TestTheHistoryIsWrittenThroughNoLink(t *testing.T) {
 	name := filepath.Join(home, "sievedb", "history")
 	h := openHistory()
 	require.NoError(t, os.Symlink(victim, name))
-	h.Add("get a")
+	h.add("get a")
 	requirePrecious(t, victim)
 	require.Nil(t, openHistory())
 }

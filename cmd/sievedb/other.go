@@ -10,9 +10,9 @@ func (a *app) otherVerbs() []*verb {
 	var shell shellFlags
 	return []*verb{
 		{use: "shell DIR", group: groupOther, min: 1, max: 1, flags: shell.add, short: "Run verbs on one open database, with history and completion",
-			long: "Read verbs, one in each line, and run them on one open database. The verbs need no directory: 'get KEY'. Words in\n" +
-				"quotation marks are as in Go: \"a\\x00b\". Without a terminal, lines are read from standard input, and the first verb\n" +
-				"that fails ends the shell. Lines are kept in sievedb/history in $XDG_STATE_HOME or ~/.local/state.",
+			long: "Read verbs, one in each line, and run them on one open database. The verbs need no directory: 'get KEY'; 'help' in the\n" +
+				"shell says more. Without a terminal, lines are read from standard input, and the first verb that fails ends the shell.\n" +
+				"Lines are kept in sievedb/history in $XDG_STATE_HOME or ~/.local/state.",
 			notInShell: "this is one already",
 			run:        func(args []string) error { return a.shell(args, &shell) }},
 		{use: "bench [PARENT]", group: groupOther, noDir: true, max: 1, flags: bench.add, short: "Measure reads and writes of a new database",

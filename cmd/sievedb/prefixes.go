@@ -11,6 +11,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base/keyspace"
 )
 
+// defaultSeparators end the parts of keys.
+const defaultSeparators = ":/|"
+
 type sizeFlags struct {
 	rangeFlags
 	byPrefix   bool
@@ -23,7 +26,7 @@ type sizeFlags struct {
 func (s *sizeFlags) add(f *pflag.FlagSet) {
 	s.rangeFlags.add(f)
 	f.BoolVar(&s.byPrefix, "by-prefix", false, "read all entries, and print what each prefix of keys uses")
-	f.StringVar(&s.separators, "separators", ":/|", "each of these characters ends a part of a prefix")
+	f.StringVar(&s.separators, "separators", defaultSeparators, "each of these characters ends a part of a prefix")
 	f.IntVar(&s.depth, "depth", 1, "how many parts a prefix has; a namespace is one")
 	f.IntVar(&s.length, "prefix-length", 0, "take so many bytes for the prefix of a key, instead of parts")
 	f.IntVarP(&s.limit, "limit", "n", 20, "print at most this many prefixes (0: all)")

@@ -170,7 +170,11 @@ func (a *app) say(format string, args ...any) {
 func (a *app) advise(err error, code int) {
 	switch {
 	case code == exitUsage && !a.started:
-		a.say("'sievedb help' lists the verbs, and 'sievedb VERB --help' explains one")
+		if a.session != nil {
+			a.say("'help' lists the verbs, and 'help VERB' explains one")
+		} else {
+			a.say("'sievedb help' lists the verbs, and 'sievedb VERB --help' explains one")
+		}
 	case a.dir == "":
 	case a.isDamaged(err):
 		a.say("to rebuild the database from its readable parts, copy the directory, then run 'sievedb repair %s'", a.dir)
@@ -219,6 +223,9 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(&helpOutput{a})
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("sievedb {{.Version}}\n")
+	if a.session != nil {
+		a.shellHelp(root)
+	}
 	before, globals, _ := strings.Cut(root.UsageTemplate(), "{{if .HasAvailableInheritedFlags}}")
 	_, after, _ := strings.Cut(globals, "{{end}}")
 	before = strings.ReplaceAll(before, ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", defaultWidth))
@@ -284,9 +291,16 @@ func (a *app) verbs() (all []*verb) {
 }
 
 func (a *app) command(v *verb) *cobra.Command {
+	use, example := v.use, v.example
+	if a.session != nil {
+		example = "" // it has the directory, and what only another shell understands
+		if !v.noDir {
+			use = strings.Replace(use, " DIR", "", 1)
+		}
+	}
 	cmd := &cobra.Command{
-		Use: v.use + " [flags]", DisableFlagsInUseLine: true,
-		Short: v.short, Long: paragraphs(v.long), Example: v.example, GroupID: v.group, Aliases: v.aliases,
+		Use: use + " [flags]", DisableFlagsInUseLine: true, Hidden: a.session != nil && v.notInShell != "",
+		Short: v.short, Long: paragraphs(v.long), Example: example, GroupID: v.group, Aliases: v.aliases,
 		ValidArgsFunction: completePaths,
 	}
 	if v.long == "" {
@@ -300,7 +314,10 @@ func (a *app) command(v *verb) *cobra.Command {
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if n := len(args); n < v.min || v.max >= 0 && n > v.max {
-			return fmt.Errorf("usage: sievedb %s", v.use)
+			if a.session != nil {
+				return fmt.Errorf("usage: %s", use)
+			}
+			return fmt.Errorf("usage: sievedb %s", use)
 		}
 		return nil
 	}

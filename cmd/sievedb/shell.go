@@ -9,16 +9,15 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/peterh/liner"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/disk/outfile"
 )
 
 // session is the database that a shell has open.
@@ -27,15 +26,17 @@ type session struct {
 	store *db.DB
 	flags globals                                          // of the shell, which its verbs have unless they have their own
 	ask   func(question string) (answer string, err error) // nil without a terminal
+	pager bool
 }
 
 type shellFlags struct {
-	write, noHistory bool
+	write, noHistory, noPager bool
 }
 
 func (s *shellFlags) add(f *pflag.FlagSet) {
 	f.BoolVarP(&s.write, "write", "w", false, "open the database for writing; without it, another process may have it open")
 	f.BoolVar(&s.noHistory, "no-history", false, "neither read nor write the history of lines")
+	f.BoolVar(&s.noPager, "no-pager", false, "print long output without a pager")
 }
 
 // shell reads verbs, one in each line, and runs them on one open database.
@@ -67,46 +68,22 @@ type lineSource interface{ ReadLine() (string, error) }
 // shellInput returns the lines of a terminal, with history and completion, or of a pipe.
 func (a *app) shellInput(flags *shellFlags) (lineSource, func(), error) {
 	in, ok := a.stdin.(*os.File)
-	if !ok || !isTerminal(in) || !isTerminal(a.stdout) {
+	if !ok || in != os.Stdin || a.stdout != io.Writer(os.Stdout) || !isTerminal(in) || !isTerminal(a.stdout) {
 		input := a.input()
 		return &pipeLines{bufio.NewReader(input)}, func() { _ = input.Close() }, nil
 	}
-	t := &prompt{ctx: a.ctx, in: in, out: a.stdout.(*os.File)}
-	t.Terminal = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{&keyboard{r: in}, a.stdout}, "sievedb> ")
-	t.AutoCompleteCallback = a.complete
+	p := newPrompt(a)
 	if !flags.noHistory {
-		if h := openHistory(); h != nil {
-			t.History = h
+		if p.history = openHistory(); p.history != nil {
+			for _, line := range p.history.lines {
+				p.state.AppendHistory(line)
+			}
 		}
 	}
-	a.out.printf("sievedb %s on %s; help lists the verbs, which need no directory here, and Ctrl-D ends the shell\n", buildInfo().Version, a.session.dir)
-	return t, func() {}, a.out.w.Flush()
-}
-
-// keyboard reads keys, and makes Ctrl-C erase the line: the terminal would take it for the end of
-// the input.
-type keyboard struct {
-	r       io.Reader
-	waiting []byte
-}
-
-// Read implements io.Reader.
-func (k *keyboard) Read(p []byte) (int, error) {
-	if len(k.waiting) == 0 {
-		var b [256]byte
-		n, err := k.r.Read(b[:])
-		if n == 0 {
-			return 0, err
-		}
-		const ctrlC, ctrlE, ctrlU = "\x03", "\x05", "\x15"
-		k.waiting = bytes.ReplaceAll(b[:n], []byte(ctrlC), []byte(ctrlE+ctrlU))
-	}
-	n := copy(p, k.waiting)
-	k.waiting = k.waiting[n:]
-	return n, nil
+	a.session.ask = p.ask
+	a.session.pager = !flags.noPager
+	a.out.printf("sievedb %s on %s; help explains the keys and verbs, and Ctrl-D ends the shell\n", buildInfo().Version, a.session.dir)
+	return p, p.close, a.out.w.Flush()
 }
 
 type pipeLines struct{ r *bufio.Reader }
@@ -120,25 +97,64 @@ func (p *pipeLines) ReadLine() (string, error) {
 	return strings.TrimSuffix(line, "\n"), err
 }
 
-// prompt reads lines from a terminal. The terminal is in raw mode only while a line is typed, so that
-// Ctrl-C interrupts a verb that runs.
+// prompt reads lines from a terminal, with history, search and completion.
 type prompt struct {
-	*term.Terminal
-	ctx     context.Context // its end, as at SIGTERM, ends the waiting for a line
-	in, out *os.File
+	state   *liner.State
+	ctx     context.Context   // its end, as at SIGTERM, ends the waiting for a line
+	history *history          // nil: none
+	before  liner.ModeApplier // the mode of the terminal without the prompt
 }
 
-// ReadLine implements lineSource.
+func newPrompt(a *app) *prompt {
+	before, err := liner.TerminalMode()
+	p := &prompt{state: liner.NewLiner(), ctx: a.ctx}
+	if err == nil {
+		p.before = before
+	}
+	p.state.SetCtrlCAborts(true)
+	p.state.SetTabCompletionStyle(liner.TabPrints)
+	p.state.SetWordCompleter(a.complete)
+	return p
+}
+
+// ReadLine implements lineSource. Ctrl-C gives up the line.
 func (p *prompt) ReadLine() (string, error) {
-	state, err := term.MakeRaw(int(p.in.Fd()))
-	if err != nil {
-		return "", err
+	line, err := orEnd(p.ctx, func() (string, error) { return p.state.Prompt("sievedb> ") })
+	switch {
+	case errors.Is(err, liner.ErrPromptAborted):
+		return "", nil
+	case err == nil && p.history != nil:
+		p.history.add(line)
 	}
-	defer func() { _ = term.Restore(int(p.in.Fd()), state) }()
-	if width, height, err := term.GetSize(int(p.out.Fd())); err == nil && width > 0 && height > 0 {
-		_ = p.SetSize(width, height)
+	if err == nil && strings.TrimSpace(line) != "" {
+		p.state.AppendHistory(line)
 	}
-	return orEnd(p.ctx, p.Terminal.ReadLine)
+	return line, err
+}
+
+// ask asks a question between two lines.
+func (p *prompt) ask(question string) (string, error) {
+	answer, err := orEnd(p.ctx, func() (string, error) { return p.state.Prompt(question) })
+	if errors.Is(err, liner.ErrPromptAborted) || err == io.EOF {
+		return "", nil
+	}
+	return answer, err
+}
+
+func (p *prompt) close() { _ = p.state.Close() }
+
+// outside runs f with the terminal as other programs expect it.
+func (p *prompt) outside(f func()) {
+	if p.before == nil {
+		f()
+		return
+	}
+	during, err := liner.TerminalMode()
+	_ = p.before.ApplyMode() // a terminal that cannot be set stays as it is
+	f()
+	if err == nil {
+		_ = during.ApplyMode()
+	}
 }
 
 // orEnd returns what read returns, or the error of ctx when that ends first. Then read is left waiting.
@@ -163,7 +179,7 @@ func orEnd(ctx context.Context, read func() (string, error)) (string, error) {
 // shellLines runs the lines. A verb that fails does not end the shell on a terminal; in a pipe, where
 // no person can react, it does.
 func (a *app) shellLines(in lineSource) error {
-	_, people := in.(*prompt)
+	terminal, people := in.(*prompt)
 	var own *interrupts
 	if people {
 		own = ownInterrupts()
@@ -187,7 +203,7 @@ func (a *app) shellLines(in lineSource) error {
 		if err != nil {
 			a.say("%v", err)
 		} else {
-			code = a.shellVerb(words, own)
+			code = a.shellVerb(words, own, terminal)
 		}
 		if code != exitOK && !people {
 			a.say("line %d of the input ended with exit code %d; later lines were not run", n, code)
@@ -218,17 +234,29 @@ func (i *interrupts) during(ctx context.Context) (verb context.Context, stop fun
 	}
 }
 
-// shellVerb runs one verb, on a terminal with a Ctrl-C of its own, and returns its exit code.
-func (a *app) shellVerb(words []string, own *interrupts) int {
-	ctx := a.ctx
-	if own != nil {
-		var stop func()
-		ctx, stop = own.during(a.ctx)
-		defer stop()
+// shellVerb runs one verb, on a terminal with a Ctrl-C of its own and a pager, and returns its exit code.
+func (a *app) shellVerb(words []string, own *interrupts, terminal *prompt) (code int) {
+	b := &app{ctx: a.ctx, stdin: noInput{}, stdout: a.stdout, stderr: a.stderr, now: a.now, session: a.session, flags: a.session.flags}
+	run := func() {
+		if own != nil {
+			var stop func()
+			b.ctx, stop = own.during(a.ctx)
+			defer stop()
+		}
+		_ = a.session.store.Refresh(b.ctx) // a follower shows what was written meanwhile; another store needs no refresh
+		code = b.run(b.withDir(words))
 	}
-	_ = a.session.store.Refresh(ctx) // a follower shows what was written meanwhile; another store needs no refresh
-	b := &app{ctx: ctx, stdin: noInput{}, stdout: a.stdout, stderr: a.stderr, now: a.now, session: a.session, flags: a.session.flags}
-	return b.run(b.withDir(words))
+	if at := a.verbAt(words); terminal == nil || !a.session.pager || at >= len(words) || !pages[words[at]] {
+		run()
+		return code
+	}
+	terminal.outside(func() {
+		p := newPager(a.stdout)
+		b.stdout = p
+		run()
+		p.close()
+	})
+	return code
 }
 
 // noInput is the standard input of verbs in a shell, whose own input has its lines. As an empty one,
@@ -262,19 +290,35 @@ func (a *app) inShell(v *verb, flags *pflag.FlagSet) error {
 
 // withDir adds the directory of the session after the verb, unless the verb has none.
 func (a *app) withDir(words []string) []string {
-	at := 0
-	for at < len(words) && strings.HasPrefix(words[at], "-") {
-		if w := words[at]; w == "--color" || w == "--comparer" || w == "--expiry" {
-			at++ // the word after it is its value
-		}
-		at++
-	}
-	for _, v := range a.verbs() {
-		if at < len(words) && strings.Fields(v.use)[0] == words[at] && !v.noDir {
-			return slices.Insert(words, at+1, a.session.dir)
+	at := a.verbAt(words)
+	if at < len(words) {
+		if v := a.verbNamed(words[at]); v != nil && !v.noDir {
+			return slices.Insert(slices.Clone(words), at+1, a.session.dir)
 		}
 	}
 	return words
+}
+
+// verbAt returns where the verb is in a line, which may begin with flags of all verbs.
+func (a *app) verbAt(words []string) (at int) {
+	flags := a.root().PersistentFlags()
+	for ; at < len(words) && strings.HasPrefix(words[at], "-"); at++ {
+		f := flags.Lookup(strings.TrimPrefix(words[at], "--"))
+		if f != nil && f.NoOptDefVal == "" { // the word after it is its value
+			at++
+		}
+	}
+	return at
+}
+
+// verbNamed returns the verb with a name; nil if there is none.
+func (a *app) verbNamed(name string) *verb {
+	for _, v := range a.verbs() {
+		if strings.Fields(v.use)[0] == name || slices.Contains(v.aliases, name) {
+			return v
+		}
+	}
+	return nil
 }
 
 // splitWords divides a line at spaces. Words in quotation marks are as in Go, so that any byte can be typed: "a\x00b". If
@@ -322,116 +366,20 @@ func quotedWord(line string) (word, rest string, err error) {
 	return "", "", fmt.Errorf("the quotation mark %c has no end", line[0])
 }
 
-// complete completes the verb and the flags of a line at Tab.
-func (a *app) complete(line string, pos int, key rune) (string, int, bool) {
-	if key != '\t' {
-		return "", 0, false
-	}
-	begin := strings.LastIndexByte(line[:pos], ' ') + 1
-	word := line[begin:pos]
-	var matches []string
-	for _, c := range a.completions(line[:begin]) {
-		if strings.HasPrefix(c, word) {
-			matches = append(matches, c)
-		}
-	}
-	if len(matches) == 0 {
-		return line, pos, true
-	}
-	common := matches[0]
-	for _, m := range matches[1:] {
-		for !strings.HasPrefix(m, common) {
-			common = common[:len(common)-1]
-		}
-	}
-	if len(matches) == 1 {
-		common += " "
-	}
-	return line[:begin] + common + line[pos:], begin + len(common), true
+const shellLong = `A shell runs verbs on one open database, which they do not name: 'get KEY'.
+
+Tab completes verbs, flags, keys and paths; a second Tab lists what there is. Arrow keys and Ctrl-R find earlier lines,
+Ctrl-C gives up a line or ends a verb, Ctrl-D or 'exit' ends the shell. Words in quotation marks are as in Go:
+"a\x00b". Words in single quotes are as they are. Output that is longer than the terminal goes through $PAGER, or less.
+
+Verbs have the flags about keys and output that were given to 'sievedb shell', unless they have their own.`
+
+// shellHelp makes the help that of a shell: its keys, and verbs without the directory.
+func (a *app) shellHelp(root *cobra.Command) {
+	root.Use, root.Long = "VERB [flags]", paragraphs(shellLong)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetUsageTemplate(strings.NewReplacer(
+		"{{.UseLine}}", "{{.Use}}", "{{if .HasAvailableSubCommands}}\n  {{.CommandPath}} [command]{{end}}", "",
+		`Use "{{.CommandPath}} [command] --help" for more information about a command.`, "'help VERB' explains a verb.",
+	).Replace(root.UsageTemplate()))
 }
-
-// completions returns what may follow the beginning of a line: verbs, or flags of its verb.
-func (a *app) completions(before string) (all []string) {
-	words := strings.Fields(before)
-	b := &app{session: a.session}
-	root := b.root()
-	for _, cmd := range root.Commands() {
-		if len(words) == 0 {
-			all = append(all, cmd.Name())
-			continue
-		}
-		if cmd.Name() != words[0] {
-			continue
-		}
-		for _, set := range []*pflag.FlagSet{cmd.Flags(), root.PersistentFlags()} {
-			set.VisitAll(func(f *pflag.Flag) { all = append(all, "--"+f.Name) })
-		}
-	}
-	if len(words) == 0 {
-		all = append(all, "help", "exit", "quit")
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// history keeps the lines of shells in a file, the newest last. It is a term.History.
-type history struct {
-	path  string
-	lines []string
-}
-
-// maxHistory is how many lines are kept, and maxHistoryBytes is larger than every file of them.
-const (
-	maxHistory      = 1000
-	maxHistoryBytes = 256 << 20
-)
-
-// openHistory reads the history of the user; nil if there is no place for one.
-func openHistory() *history {
-	dir := os.Getenv("XDG_STATE_HOME")
-	if dir == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return nil
-		}
-		dir = filepath.Join(home, ".local", "state")
-	}
-	dir = filepath.Join(dir, "sievedb")
-	if err := os.MkdirAll(dir, 0o700); err != nil { // the lines have keys and values
-		return nil
-	}
-	h := &history{path: filepath.Join(dir, "history")}
-	b, err := outfile.ReadOwn(h.path, maxHistoryBytes)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil // such as the history of another user, whose HOME root has
-	}
-	h.lines = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-	if len(b) == 0 {
-		h.lines = nil
-	}
-	if n := len(h.lines); n > maxHistory {
-		h.lines = h.lines[n-maxHistory:]
-		_ = outfile.Replace(h.path, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600) // a longer file does no harm
-	}
-	return h
-}
-
-// Add implements term.History.
-func (h *history) Add(line string) {
-	if strings.TrimSpace(line) == "" || strings.Contains(line, "\n") || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
-		return
-	}
-	h.lines = append(h.lines, line)
-	f, err := outfile.Append(h.path, 0o600)
-	if err != nil {
-		return // the history of this shell still works
-	}
-	_, _ = f.WriteString(line + "\n")
-	_ = f.Close()
-}
-
-// Len implements term.History.
-func (h *history) Len() int { return len(h.lines) }
-
-// At implements term.History.
-func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }

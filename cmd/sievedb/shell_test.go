@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 func TestProgressIsForTerminalsOnly(t *testing.T) {
@@ -48,18 +53,94 @@ func TestWordsOfTheShell(t *testing.T) {
 	}
 }
 
-func TestTabCompletesVerbsAndFlags(t *testing.T) {
-	a := &app{}
-	for line, want := range map[string]string{
-		"sc": "scan ", "upg": "upgrade-filters ", "ex": "ex", "exi": "exit", "scan --rev": "scan --reverse ", "zzz": "zzz", "scan --ke": "scan --key", "scan --keys": "scan --keys-only ",
+// offered completes the end of a line of a shell.
+func offered(s *session, line string) []string {
+	_, candidates, _ := (&app{ctx: context.Background(), session: s}).complete(line, len([]rune(line)))
+	return candidates
+}
+
+func TestTabOffersVerbsFlagsAndTheirValues(t *testing.T) {
+	s := &session{}
+	for line, want := range map[string][]string{
+		"sc": {"scan "}, "exi": {"exit "}, "scan --rev": {"--reverse "}, "zzz": nil, "scan --ke": {"--key-format ", "--keys-only "}, "rep": nil,
+		"help sc": {"scan "}, "export --format b": {"binary "}, "--key-format he": {"hex "}, "--json sc": {"scan "}, "put k v": nil,
 	} {
-		got, pos, ok := a.complete(line, len(line), '\t')
-		require.True(t, ok)
-		require.Equal(t, want, got)
-		require.Equal(t, len(want), pos)
+		require.Equal(t, want, offered(s, line), line)
 	}
-	_, _, ok := a.complete("s", 1, 'c')
-	require.False(t, ok)
+	head, candidates, tail := (&app{session: s}).complete("sc --limit 3", 2)
+	require.Equal(t, []any{"", []string{"scan "}, " --limit 3"}, []any{head, candidates, tail})
+}
+
+// Keys are offered up to their next separator, like directories, and quoted if they need it.
+func TestTabOffersKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	store, err := db.Open(dir, nil)
+	require.NoError(t, err)
+	defer store.Close()
+	users, err := store.Namespace("users")
+	require.NoError(t, err)
+	for i := range 300 {
+		require.NoError(t, store.Put(fmt.Appendf(nil, "user:%03d:name", i), nil, db.NoSync))
+		require.NoError(t, store.Put(fmt.Appendf(nil, "n%03d", i), nil, db.NoSync))
+	}
+	for _, key := range []string{"uplift", "two words", "tab\tand", "order/1", "\xff"} {
+		require.NoError(t, store.Put([]byte(key), nil, db.NoSync))
+	}
+	require.NoError(t, users.Put([]byte("anna"), nil, db.NoSync))
+	s := &session{dir: dir, store: store}
+	for line, want := range map[string][]string{
+		"get u": {"uplift ", "user:"}, "scan --prefix u": {"uplift ", "user:"}, "get user:00": nil, "put up": {"uplift "}, "put k v tw": nil,
+		"put k v o": {"order/"}, "get order/": {"order/1 "}, `get "t`: {`"tab\tand" `, `"two words" `}, `get "two w`: {`"two words" `}, "delete a upl": {"uplift "},
+		"get user:299:": {"user:299:name "}, "explain up": {"uplift "}, "delete-range or": {"order/"}, `get "\xf`: nil, `get "\xff`: {`"\xff" `},
+	} {
+		if line == "get user:00" {
+			want = []string{"user:000:", "user:001:", "user:002:", "user:003:", "user:004:", "user:005:", "user:006:", "user:007:", "user:008:", "user:009:"}
+		}
+		require.Equal(t, want, offered(s, line), line)
+	}
+	require.Len(t, offered(s, "get n"), maxCandidates)
+	s.flags.keyFormat = "hex"
+	require.Equal(t, []string{"75706c696674 "}, offered(s, "get 7570"))
+	s.flags = globals{namespace: []string{"users"}}
+	require.Equal(t, []string{"anna "}, offered(s, "get "))
+}
+
+// What is longer than the terminal is high goes through the pager, all of it.
+func TestLongOutputGoesThroughThePager(t *testing.T) {
+	for lines, paged := range map[int]bool{3: false, 9: false, 10: true, 1000: true} {
+		var out, pages bytes.Buffer
+		p := newPager(&out)
+		p.width, p.height, p.begin = 80, 10, func(io.Writer) (io.WriteCloser, func() error, error) {
+			return struct {
+				io.Writer
+				io.Closer
+			}{&pages, io.NopCloser(nil)}, func() error { return nil }, nil
+		}
+		text := strings.Repeat("line\n", lines)
+		for line := range strings.Lines(text) {
+			_, err := p.Write([]byte(line))
+			require.NoError(t, err)
+		}
+		p.close()
+		if paged {
+			require.Equal(t, text, pages.String())
+			require.Empty(t, out.String())
+		} else {
+			require.Equal(t, text, out.String())
+			require.Empty(t, pages.String())
+		}
+	}
+}
+
+func TestTheHelpOfAShellIsItsOwn(t *testing.T) {
+	dir := newDatabase(t)
+	var stdout bytes.Buffer
+	code := run(t.Context(), []string{"shell", dir}, strings.NewReader("help\nhelp get\n"), &stdout, io.Discard)
+	require.Equal(t, exitOK, code)
+	require.Contains(t, stdout.String(), "Ctrl-R")
+	require.Contains(t, stdout.String(), "Usage:\n  get KEY... [flags]")
+	require.NotContains(t, stdout.String(), "DIR")
+	require.NotContains(t, stdout.String(), "  repair ")
 }
 
 func TestShellsOfOtherProgramsComplete(t *testing.T) {
@@ -74,19 +155,17 @@ func TestHistoryIsKept(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", home)
 	h := openHistory()
 	for _, line := range []string{"get a", "get a", " ", "get b"} {
-		h.Add(line)
+		h.add(line)
 	}
 	h = openHistory()
-	require.Equal(t, 2, h.Len())
-	require.Equal(t, "get b", h.At(0))
-	require.Equal(t, "get a", h.At(1))
+	require.Equal(t, []string{"get a", "get b"}, h.lines)
 	info, err := os.Stat(filepath.Join(home, "sievedb", "history"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "keys may be secret")
 	for range maxHistory {
-		h.Add("x" + time.Now().String())
+		h.add("x" + time.Now().String())
 	}
-	require.Equal(t, maxHistory, openHistory().Len())
+	require.Len(t, openHistory().lines, maxHistory)
 }
 
 // SIGTERM did not end a shell that waited for a line on a terminal.
