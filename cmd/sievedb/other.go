@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 func (a *app) otherVerbs() []*verb {
@@ -23,6 +24,11 @@ func (a *app) otherVerbs() []*verb {
 	}
 }
 
+// commit is that of a checkout that the go command does not stamp, such as a worktree of git; the linker sets it:
+//
+//	go build -ldflags "-X main.commit=$(git rev-parse HEAD)"
+var commit string
+
 // build says what the tool was built from.
 type build struct {
 	Version, Revision, Go, System string
@@ -30,7 +36,7 @@ type build struct {
 }
 
 func buildInfo() build {
-	b := build{Version: "unknown", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: "unknown", Revision: commit, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -47,6 +53,21 @@ func buildInfo() build {
 		}
 	}
 	return b
+}
+
+// text returns the version with the commit, unless the version names it already or is that of a release.
+func (b *build) text() string {
+	switch {
+	case b.Revision == "" && b.Version == "(devel)":
+		return b.Version + ", of an unknown commit"
+	case b.Revision == "" || strings.Contains(b.Version, b.Revision[:min(12, len(b.Revision))]):
+		return b.Version
+	}
+	text := b.Version + ", commit " + b.Revision
+	if b.Modified {
+		text += " with changes"
+	}
+	return text
 }
 
 func (a *app) version([]string) error {

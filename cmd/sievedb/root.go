@@ -201,6 +201,7 @@ func (a *app) isDamaged(err error) bool {
 }
 
 func (a *app) root() *cobra.Command {
+	version := buildInfo()
 	root := &cobra.Command{
 		Use:   "sievedb",
 		Short: "Inspect and change a database of SieveDB, LevelDB or goleveldb",
@@ -214,7 +215,7 @@ func (a *app) root() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, _ []string) error { a.started = true; return cmd.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		Version:           buildInfo().Version,
+		Version:           version.text(),
 		DisableAutoGenTag: true,
 
 		SuggestionsMinimumDistance: 2, // transposed or missing letters
