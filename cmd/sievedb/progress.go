@@ -46,16 +46,20 @@ func (a *app) progressTo(name, unit string, total uint64) *progress {
 // in tables and memory.
 func (a *app) progressOver(name, unit string, store *db.DB, bounds *db.IterOptions) *progress {
 	p := a.progress(name, unit)
-	if p.w == nil {
-		return p
+	if p.w != nil {
+		p.part = passed(store, bounds, p)
 	}
+	return p
+}
+
+// passed returns which part of the bytes within bounds is before the last key of p.
+func passed(store *db.DB, bounds *db.IterOptions, p *progress) func() float64 {
 	bytes := func(limit []byte) float64 {
 		e, _ := store.EstimateSize(bounds.LowerBound, limit) // the work itself reports the error
 		return float64(e.Tables + e.Memtables)
 	}
 	all := bytes(bounds.UpperBound)
-	p.part = func() float64 { return bytes(p.key) / max(all, 1) }
-	return p
+	return func() float64 { return bytes(p.key) / max(all, 1) }
 }
 
 // entry counts an entry of work over entries.
