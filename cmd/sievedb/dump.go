@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/work/dump"
 )
 
@@ -66,10 +67,30 @@ func (a *app) dump(args []string, flags *dumpFlags) error {
 		}
 		damaged = damaged || sum.Faults > 0
 	}
+	for _, path := range args {
+		if flags.all && !damaged && a.damagedLog(path) {
+			damaged = true
+		}
+	}
 	if damaged {
 		return ended(exitFaults)
 	}
 	return nil
+}
+
+// damagedLog says what is wrong with a directory whose files seem sound one by one: that the end of a log is damage and
+// not what a crash left, only the rest of the directory shows.
+func (a *app) damagedLog(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	_, lost, err := a.probe(path, db.Options{ErrorIfMissing: true, Expiry: db.ExpiryOptions{Raw: true}})
+	if errors.Is(err, db.ErrCorruption) {
+		a.say("%s", strings.TrimPrefix(inVerbs(err.Error()), "sievedb: "))
+		return true
+	}
+	return lost
 }
 
 // dumpPaths returns the files to print: of a directory CURRENT, the MANIFESTs and CLOSED, or all.

@@ -47,7 +47,7 @@ func (a *app) inspectVerbs() []*verb {
 			run: func(args []string) error { return a.check(args, &check) }},
 		{use: "dump PATH...", group: groupInspect, noDir: true, min: 1, max: -1, flags: dumping.add, short: "Print every field of tables, logs, MANIFEST and CURRENT",
 			long: "Print every part of files with its offset and fields, and mark damaged parts. Of a directory it prints CURRENT, the\n" +
-				"MANIFESTs and CLOSED; --all adds tables and logs. It opens no database and changes nothing. The exit code is 4 if\nthere are damaged parts; the torn end of a log is none.",
+				"MANIFESTs and CLOSED; --all adds tables and logs. It changes nothing. The exit code is 4 if\nthere are damaged parts; the torn end of a log is none, unless the database was closed after it.",
 			example: "  sievedb dump db\n  sievedb dump --entries db/000005.ldb\n  sievedb dump --all --json db",
 			run:     func(args []string) error { return a.dump(args, &dumping) }},
 		{use: "diff DIR [DIR2]", group: groupInspect, min: 1, max: 2, flags: diff.add, short: "Print the differences of databases, or of sequence numbers",
