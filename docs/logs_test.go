@@ -17,6 +17,7 @@ var withoutLogs = map[string]string{
 	"backup.unmovable":                   "it notes the files of a restore",
 	"cluster/internal/logstore.slowDisk": "it holds up the syncs of all files",
 	"cluster/internal/node.flipping":     "it is for reads of tables",
+	"cmd/sievedb.countingFS":             "it is for databases that are only read",
 	"compat/goleveldb/leveldb.storageFS": "the files are those of a Storage of the caller",
 	"db.noLogs":                          "it discards what is written to logs",
 	"internal/disk/dbdir.smallDisk":      "it is for a reserve of space, which is no log",
