@@ -35,6 +35,8 @@ type shellFlags struct {
 
 func (s *shellFlags) add(f *pflag.FlagSet) {
 	f.BoolVarP(&s.write, "write", "w", false, "open the database for writing; without it, another process may have it open")
+	f.Bool("read-only", true, "as without --write")
+	_ = f.MarkHidden("read-only") // of scripts for earlier versions; it exists
 	f.BoolVar(&s.noHistory, "no-history", false, "neither read nor write the history of lines")
 	f.BoolVar(&s.noPager, "no-pager", false, "print long output without a pager")
 }
