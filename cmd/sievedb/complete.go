@@ -193,8 +193,8 @@ func (a *app) keyCandidates(word string) (candidates []string) {
 	return candidates
 }
 
-// shellWord returns a key as a word of a shell's line. A word that is not whole has no quotation mark at its end, so that
-// more can be typed.
+// shellWord returns a key as a word of a shell's line. A word that is not whole has no quotation mark at its end, so
+// that more can be typed.
 func shellWord(enc encoding, key []byte, word string, whole bool) string {
 	text := enc.text(key)
 	if enc == encText && text == string(key) && (strings.ContainsAny(text, " '#") || strings.HasPrefix(word, "\"")) {

@@ -30,8 +30,9 @@ func withLosses(err error) error {
 	return err
 }
 
-// probe opens and closes a database as verbs that read do. That reads its logs to their ends: a follower takes damage at
-// the end of a log for a write in progress. inUse says that another process has the database open, which has read them.
+// probe opens and closes a database as verbs that read do. That reads its logs to their ends: a follower takes damage
+// at the end of a log for a write in progress. inUse says that another process has the database open, which has read
+// them.
 func (a *app) probe(dir string, o db.Options) (inUse, lost bool, err error) {
 	o.ReadOnly = true
 	store, err := db.Open(dir, &o)

@@ -15,7 +15,8 @@ var pages = map[string]bool{
 	"namespaces": true, "size": true, "sizes": true, "explain": true, "plan": true, "stats": true, "backups": true, "check": true,
 }
 
-// pager passes what is written to it to the terminal, or to the user's pager once it is longer than the terminal is high.
+// pager passes what is written to it to the terminal, or to the user's pager once it is longer than the terminal is
+// high.
 type pager struct {
 	out           io.Writer
 	width, height int

@@ -71,8 +71,8 @@ func (s *sizeFlags) prefixLen(key []byte) int {
 	return end
 }
 
-// prefixes prints which prefixes of keys use the most space. Keys with the same prefix are neighbours, so that only those
-// that are printed, and the present one, are in memory.
+// prefixes prints which prefixes of keys use the most space. Keys with the same prefix are neighbours, so that only
+// those that are printed, and the present one, are in memory.
 func (a *app) prefixes(args []string, s *sizeFlags) error {
 	switch {
 	case s.depth < 1:

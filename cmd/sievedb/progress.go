@@ -105,8 +105,8 @@ func (p *progress) close() {
 	}
 }
 
-// waiting shows for how long work runs, and how much of it is done if part is not nil, until stop is called. It calls part
-// in another goroutine.
+// waiting shows for how long work runs, and how much of it is done if part is not nil, until stop is called. It calls
+// part in another goroutine.
 func (a *app) waiting(name string, part func() float64) (stop func()) {
 	p := a.progress(name, "")
 	p.part = part
@@ -130,8 +130,8 @@ func (a *app) waiting(name string, part func() float64) (stop func()) {
 	return func() { close(end); <-ended; p.close() }
 }
 
-// compacting returns how much of a compaction of a range is done. It is an estimate: each level is merged into the next one
-// that has tables, and levels that do not overlap move without being read.
+// compacting returns how much of a compaction of a range is done. It is an estimate: each level is merged into the next
+// one that has tables, and levels that do not overlap move without being read.
 func compacting(store *db.DB, bounds *db.IterOptions) func() float64 {
 	before := store.Metrics()
 	share := 1.0
@@ -150,7 +150,8 @@ func compacting(store *db.DB, bounds *db.IterOptions) func() float64 {
 	}
 }
 
-// checking returns how much of a check is done. Each table is read once for itself, and once more to compare it with others.
+// checking returns how much of a check is done. Each table is read once for itself, and once more to compare it with
+// others.
 func checking(store *db.DB, read *atomic.Uint64) func() float64 {
 	all, before := 2*store.Metrics().Total().Bytes, read.Load()
 	return func() float64 { return min(0.99, float64(read.Load()-before)/float64(max(all, 1))) }

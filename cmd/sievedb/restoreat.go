@@ -36,6 +36,7 @@ func (a *app) restoreAt(args []string, at, id, database string) error {
 		return err
 	}
 	return a.out.result(r, func() {
-		a.out.prose("%s and %s of %s; last sequence %d", r.Backup.ID, a.out.count(uint64(r.Changes), "change"), a.out.count(uint64(r.Segments), "segment"), r.Sequence)
+		a.out.prose("%s and %s of %s; last sequence %d", r.Backup.ID, a.out.count(uint64(r.Changes), "change"),
+			a.out.count(uint64(r.Segments), "segment"), r.Sequence)
 	})
 }

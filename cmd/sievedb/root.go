@@ -364,7 +364,10 @@ func (a *app) begin(v *verb, args []string) error {
 	default:
 		return fmt.Errorf("--color %q; want auto, always or never", a.flags.color)
 	}
-	a.out = &output{w: bufio.NewWriterSize(a.stdout, 64<<10), format: format, prefix: prefix, json: a.flags.json, people: people, width: width, record: a.flags.records, color: color}
+	a.out = &output{
+		w: bufio.NewWriterSize(a.stdout, 64<<10), format: format, prefix: prefix, json: a.flags.json,
+		people: people, width: width, record: a.flags.records, color: color,
+	}
 	if !v.noDir && len(args) > 0 {
 		a.dir = args[0]
 	}

@@ -323,8 +323,9 @@ func (a *app) verbNamed(name string) *verb {
 	return nil
 }
 
-// splitWords divides a line at spaces. Words in quotation marks are as in Go, so that any byte can be typed: "a\x00b". If
-// a verb would read the word as quoted, or as standard input, it stays quoted. Words in single quotes are as they are.
+// splitWords divides a line at spaces. Words in quotation marks are as in Go, so that any byte can be typed: "a\x00b".
+// If a verb would read the word as quoted, or as standard input, it stays quoted. Words in single quotes are as they
+// are.
 func splitWords(line string) (words []string, err error) {
 	for {
 		line = strings.TrimLeft(line, " \t\r")

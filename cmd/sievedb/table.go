@@ -63,8 +63,8 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// print prints the table: as records, with tabs in a pipe, otherwise aligned, with numbers to the right, and not wider than
-// the terminal.
+// print prints the table: as records, with tabs in a pipe, otherwise aligned, with numbers to the right, and not wider
+// than the terminal.
 func (t *table) print() {
 	heads := make([]string, len(t.columns))
 	for i, c := range t.columns {
