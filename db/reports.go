@@ -99,6 +99,8 @@ type (
 	// Explanation describes one lookup. Fields: Found, Deleted, Expired, Steps, DiskReads, ReadsSaved, ReadsWasted,
 	// BytesRead, OpeningReads, OpeningBytes, Duration.
 	Explanation = report.Explanation
+	// SlowLookup is a lookup that took long. Fields: Time, Key, KeyBytes, Explanation.
+	SlowLookup = report.SlowLookup
 	// ExplainStep is one run of an Explanation. Fields: Run, Level, FileNum, Bytes, Smallest, Largest, Filter,
 	// FilterPolicy, Found, Opened, OpeningReads, OpeningBytes, IndexSearched, IndexRead, IndexBytes, BlockFromCache,
 	// BlockFromDisk, BlockBytes, BytesRead, Duration, OpenTime, FilterTime, IndexTime, SearchTime.

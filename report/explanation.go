@@ -26,6 +26,17 @@ type Explanation struct {
 	Duration time.Duration
 }
 
+// SlowLookup is a lookup that took long, explained as it happened.
+type SlowLookup struct {
+	// Time is when it began.
+	Time time.Time
+	// Key is a copy of the first KiB of the key, KeyBytes the length of the whole.
+	Key      []byte
+	KeyBytes int
+	// Explanation has no key ranges.
+	Explanation *Explanation
+}
+
 // ExplainStep is one run of an Explanation.
 type ExplainStep struct {
 	// Run is "memtable", "immutable memtable" or "table".

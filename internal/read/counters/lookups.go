@@ -29,7 +29,7 @@ type Stripe struct {
 	absent, found [numPaths]atomic.Uint64
 
 	gets, getsFound, memtableSearches, memtableHits atomic.Uint64
-	// due is 1 if the next lookup is to be measured; see TakeDue.
+	// due says whether the next lookup is to be measured or recorded; see TakeDue.
 	due atomic.Uint32
 
 	levels [manifest.NumLevels]levelCounters
@@ -143,10 +143,24 @@ func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) uint64 {
 // SetDue makes the next lookup of the stripe one to be measured. It is called at the end of each
 // sample, so that the choice costs the other lookups one load. What is recorded at a sample does
 // not delay the lookup that is measured.
-func (c *Stripe) SetDue() { c.due.Store(1) }
+func (c *Stripe) SetDue() { c.due.Store(DueMeasure) }
 
-// TakeDue reports whether the lookup that begins is to be measured.
-func (c *Stripe) TakeDue() bool { return c.due.Load() != 0 && c.due.CompareAndSwap(1, 0) }
+// SetDueRecord makes the next lookup of the stripe one to be recorded.
+func (c *Stripe) SetDueRecord() { c.due.Store(DueRecord) }
+
+// What TakeDue returns for a lookup that is not like the others.
+const (
+	DueMeasure = 1 // it is to be measured
+	DueRecord  = 2 // it is to be explained and recorded
+)
+
+// TakeDue says what is to be done with the lookup that begins, usually nothing: 0.
+func (c *Stripe) TakeDue() uint32 {
+	if c.due.Load() == 0 {
+		return 0
+	}
+	return c.due.Swap(0)
+}
 
 // CountNegatives counts the tables that filters ruled out, by level.
 func (c *Stripe) CountNegatives(p Path) {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -15,7 +17,8 @@ type Explained struct {
 	Expired  bool      // there is a value that has expired
 	Duration time.Duration
 
-	value []byte
+	value  []byte
+	counts *counters.Stripe // counts the lookup as Find does; nil: it does not count
 }
 
 // Explain looks key up as Get does and records each step. It fills the caches in the same way,
@@ -95,11 +98,15 @@ func (x *Explained) find(f *Finder, lookup *sstable.Lookup, key []byte, at *At) 
 		found := false
 		if !ruledOut {
 			x.value, x.Kind, found = m.Get(key, seq)
+			if x.counts != nil {
+				x.counts.CountMemtable(found)
+			}
 		}
 		step := explainMemtable(i, filtered, ruledOut, found)
 		step.Duration = time.Since(began)
 		x.Steps = append(x.Steps, step)
 		if found {
+			x.countAnswer(s, lookup, nil)
 			return nil
 		}
 	}
@@ -119,6 +126,7 @@ func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) er
 			return f.openError(s, err)
 		}
 		x.Steps = append(x.Steps, step)
+		x.countTable(&step, res)
 		if res.Found {
 			if err := t.takeNewer(res.Trailer, res.Value, table); err != nil {
 				return err
@@ -129,5 +137,33 @@ func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) er
 		f.learnOrder(s.Version, lookup.UserKey())
 	}
 	x.Kind, x.value = t.kind, t.value
+	if t.found {
+		x.countAnswer(s, lookup, t.answer)
+	} else if x.counts != nil && x.counts.CountAbsent(0) {
+		x.counts.SampleTables(s.Version, lookup, nil)
+	}
 	return nil
+}
+
+// countTable counts the result of a table.
+func (x *Explained) countTable(step *report.ExplainStep, res sstable.Result) {
+	switch {
+	case x.counts == nil:
+	case !step.IndexSearched:
+		x.counts.CountDenied(step.Level, 1)
+	default:
+		res.IndexRead, res.BytesRead = step.IndexRead, uint32(step.BytesRead)
+		x.counts.CountRead(step.Level, &res)
+	}
+}
+
+// countAnswer counts a lookup that a memtable, or the table answer, has answered.
+func (x *Explained) countAnswer(s *State, lookup *sstable.Lookup, answer *manifest.FileMeta) {
+	switch {
+	case x.counts == nil || !counters.IsSample(x.counts.CountAnswer(0, x.Kind)):
+	case answer != nil:
+		x.counts.SampleTables(s.Version, lookup, answer)
+	default:
+		x.counts.SetDue()
+	}
 }

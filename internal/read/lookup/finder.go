@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -22,6 +23,7 @@ type Finder struct {
 	closed       func() bool
 	maxOpenFiles func() int
 	measured     func(time.Duration)
+	recorder     atomic.Pointer[recorder] // nil unless somebody asks for the slowest lookups; see recorder
 }
 
 // Options are what a Finder needs.
@@ -60,8 +62,8 @@ const maxAttempts = 1000
 // declares the lookup, releases it in any case.
 func (f *Finder) Find(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error) {
 	c := f.counts.Own()
-	if c.TakeDue() {
-		return f.findMeasured(lookup, key, at)
+	if due := c.TakeDue(); due != 0 {
+		return f.findDue(due, lookup, key, at, c)
 	}
 	for attempt := 0; ; attempt++ {
 		value, kind, err := f.findOnce(lookup, key, at, c)
@@ -81,11 +83,21 @@ func (f *Finder) Find(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error
 	}
 }
 
-// findMeasured is Find and reports how long it took.
-func (f *Finder) findMeasured(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error) {
+// findDue is Find for a lookup that is chosen to be measured or recorded.
+func (f *Finder) findDue(due uint32, lookup *sstable.Lookup, key []byte, at *At, c *counters.Stripe) ([]byte, error) {
+	r := f.recorder.Load()
+	if due == counters.DueRecord {
+		if r == nil {
+			return f.Find(lookup, key, at)
+		}
+		return f.findRecorded(r, lookup, key, at)
+	}
 	start := time.Now()
 	value, err := f.Find(lookup, key, at)
 	f.measured(time.Since(start))
+	if r != nil && !f.isOver(r, start) {
+		c.SetDueRecord()
+	}
 	return value, err
 }
 

@@ -133,6 +133,18 @@ func (l *Snapshots) OldestUnpinned() (seq uint64, ok bool) {
 	return l.open[0].seq, true
 }
 
+// Unpinned returns the sequence numbers of the snapshots that read the current state, ascending and without
+// repetitions.
+func (l *Snapshots) Unpinned() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seqs := make([]uint64, 0, len(l.open))
+	for _, m := range l.open {
+		seqs = append(seqs, m.seq)
+	}
+	return slices.Compact(seqs)
+}
+
 // OldestTime returns the time of the oldest snapshot, or that of p. Snapshots that pin their state
 // count: a transaction must find entries that were written since.
 func (l *Snapshots) OldestTime(p *expiry.Policy) uint64 {
