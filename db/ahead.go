@@ -1,7 +1,10 @@
 package db
 
 import (
+	"context"
 	"time"
+
+	"github.com/sievedb/sievedb/internal/disk/tables"
 )
 
 // openTablesAhead begins openAhead if the options say so.
@@ -22,28 +25,57 @@ func (d *DB) openAhead() {
 
 // openAll is the work of openAhead.
 func (d *DB) openAll() {
+	info, ended := d.openUntil(d.commit.Ending(), false)
+	if ended {
+		return
+	}
+	if info.Failed > 0 {
+		d.opts.Logger.Warn("tables could not be opened ahead of lookups", "tables", info.Failed, "first", info.Err)
+	}
+	notify(d, d.opts.EventListener.TablesOpenedAhead, info)
+}
+
+// openUntil opens tables while there is room for them, until end is closed. If closed is set, those that are not open.
+func (d *DB) openUntil(end <-chan struct{}, closed bool) (info OpenAheadInfo, ended bool) {
 	s := d.finder.Ref()
 	defer s.Version.Unref()
 	began := time.Now()
-	var info OpenAheadInfo
+	defer func() { info.Duration = time.Since(began) }()
 	for _, level := range s.Version.Levels {
 		for _, f := range level.Files {
+			if closed && tables.Of(f).Peek() != nil {
+				continue
+			}
 			if !d.tables.HasRoom() {
-				break
+				return info, false
 			}
 			select {
-			case <-d.commit.Ending():
-				return
+			case <-end:
+				return info, true
 			default:
 			}
 			countOpened(&info, d.tables.OpenWhole(f))
 		}
 	}
-	info.Duration = time.Since(began)
-	if info.Failed > 0 {
-		d.opts.Logger.Warn("tables could not be opened ahead of lookups", "tables", info.Failed, "first", info.Err)
+	return info, false
+}
+
+// OpenTables opens the tables that are not open, until all or Options.Cache.MaxOpenFiles are, as Options.Cache.OpenAhead
+// does after Open. It is for programs that show filters before lookups need them, of tables that were written or
+// found since. A table that cannot be opened is counted, and is no error. If ctx is done, it returns its error, with
+// what was opened.
+func (d *DB) OpenTables(ctx context.Context) (OpenAheadInfo, error) {
+	switch {
+	case d == nil || d.closed.Load():
+		return OpenAheadInfo{}, ErrClosed
+	case ctx == nil:
+		return OpenAheadInfo{}, errNilContext("OpenTables")
 	}
-	notify(d, d.opts.EventListener.TablesOpenedAhead, info)
+	info, ended := d.openUntil(ctx.Done(), true)
+	if ended {
+		return info, ctx.Err()
+	}
+	return info, nil
 }
 
 func countOpened(i *OpenAheadInfo, err error) {

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -86,6 +87,32 @@ func TestOpenAheadOpensTheNewestTablesUpToMaxOpenFiles(t *testing.T) {
 	for i, f := range d.state().Version.Levels[0].Files {
 		require.Equal(t, i < 10, tables.Of(f).Peek() != nil, "table %d of level 0", i)
 	}
+}
+
+// Tables that were written after Open are opened on request, and those that are open cost nothing.
+func TestOpenTablesOpensThoseThatAreNotOpen(t *testing.T) {
+	w := watchTables(t)
+	d := filledLevels(t, watchedOptions(w, nil), 4000)
+	info, err := d.OpenTables(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, info.Tables)
+	require.Equal(t, d.Metrics().Total().Tables, d.Metrics().Tables.Open)
+	require.Empty(t, w.During(func() { info, err = d.OpenTables(t.Context()) }))
+	require.Zero(t, info.Tables+info.Failed)
+	require.NoError(t, d.Put(testKey(1), nil, NoSync))
+	require.NoError(t, d.Flush())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = d.OpenTables(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	info, err = d.OpenTables(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, info.Tables)
+	_, err = d.OpenTables(nil) //nolint:staticcheck // the mistake that is tested
+	require.ErrorContains(t, err, "OpenTables: the context is nil")
+	require.NoError(t, d.Close())
+	_, err = d.OpenTables(t.Context())
+	require.Equal(t, ErrClosed, err)
 }
 
 func TestATableThatCannotBeOpenedAheadFailsOnlyItsOwnLookups(t *testing.T) {

@@ -148,6 +148,14 @@ func (d *DB) followLoop() {
 	}
 }
 
+// followFailure returns why a follower does not show what the writer has written.
+func (d *DB) followFailure() error {
+	if d.follower == nil {
+		return nil
+	}
+	return d.follower.Failure()
+}
+
 // endFollowing closes the files of the writer.
 func (d *DB) endFollowing() error {
 	if d.follower == nil {

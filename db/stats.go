@@ -82,7 +82,7 @@ func (d *DB) Metrics() *Metrics {
 	status, running := d.compactor.Status(), d.compactor.Running()
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
 	m.Compactions.Running = running
-	for _, err := range []error{d.commit.Failure(), w.FlushErr, status.Err, status.ParkedErr} {
+	for _, err := range []error{d.commit.Failure(), w.FlushErr, status.Err, status.ParkedErr, d.followFailure()} {
 		if m.BackgroundError == nil {
 			m.BackgroundError = err
 		}

@@ -43,8 +43,9 @@ type Metrics struct {
 
 	// BackgroundError is the error that ended writes or, if none did, that of the last flush
 	// or compaction, which is being retried, or else the corruption because of which tables
-	// were set aside. It is nil if there is none. The first success of the same kind of work, also by
-	// Flush or Compact, ends the error of a flush or compaction, and so does it if no compaction is due any more.
+	// were set aside. Of a follower it is the error of the last Refresh. It is nil if there is none. The
+	// first success of the same kind of work, also by Flush or Compact, ends the error of a flush or
+	// compaction, and so does it if no compaction is due any more.
 	BackgroundError error
 }
 

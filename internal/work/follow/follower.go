@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -44,6 +45,8 @@ type View struct {
 type Follower struct {
 	o    Options
 	pins *pins
+
+	failure atomic.Pointer[error] // of the last Refresh that ended by itself; nil if it succeeded
 
 	mu       sync.Mutex // held by Refresh and Lag
 	tail     *manifest.Tail
@@ -122,7 +125,22 @@ func (f *Follower) Refresh(ctx context.Context, publish func(View)) error {
 	if f.closed {
 		return base.ErrClosed
 	}
-	return f.step(func(s *step) error { return s.run(ctx, publish) })
+	err := f.step(func(s *step) error { return s.run(ctx, publish) })
+	switch {
+	case err == nil:
+		f.failure.Store(nil)
+	case ctx.Err() == nil && err != base.ErrClosed:
+		f.failure.Store(&err)
+	}
+	return err
+}
+
+// Failure returns the error of the last Refresh, nil if it succeeded. One whose context was done does not count.
+func (f *Follower) Failure() error {
+	if err := f.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // step calls do with a new step, unless an earlier one has panicked.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -357,11 +358,13 @@ func TestAFollowerRefreshesByItself(t *testing.T) {
 		require.NoError(t, o.FS.Rename(current, current+".away"))
 		<-time.After(5 * time.Second)
 		require.Len(t, failed, 1, "the first error of a series")
+		require.ErrorIs(t, f.Metrics().BackgroundError, fs.ErrNotExist, "it was said once, and nowhere while it lasted")
 		storetest.RequireContent(t, f, "a", "2")
 		require.NoError(t, o.FS.Rename(current+".away", current))
 		storetest.PutAll(t, d, "a", "3")
 		<-time.After(2 * time.Second)
 		storetest.RequireContent(t, f, "a", "3")
+		require.NoError(t, f.Metrics().BackgroundError)
 		require.NoError(t, f.Close())
 		require.NoError(t, d.Close())
 	})
