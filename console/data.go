@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"encoding/hex"
 	"net/http"
 	"strconv"
@@ -66,7 +65,10 @@ type keyRange struct{ Smallest, Largest *shown }
 
 // explain explains the lookup of a key.
 func (h *handler) explain(r *http.Request) (*explained, error) {
-	var in struct{ Key input }
+	var in struct {
+		Key input
+		At  string // the sequence number of a snapshot, "" for now: a number in JSON has 53 bits
+	}
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (h *handler) explain(r *http.Request) (*explained, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := h.store.Explain(key)
+	x, err := h.explainAt(key, in.At)
 	if err != nil {
 		return nil, err
 	}
@@ -162,41 +164,4 @@ func collect(ctx context.Context, it *db.Iterator, prefix, after []byte) (*page,
 		last = append(last[:0], it.Key()...)
 	}
 	return p, it.Err()
-}
-
-// write changes the store for those who have the token.
-func (h *handler) write(r *http.Request) (struct{ Done string }, error) {
-	var done struct{ Done string }
-	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if subtle.ConstantTimeCompare([]byte(token), []byte(h.o.WriteToken)) != 1 {
-		return done, failure{http.StatusForbidden, "the token is wrong; the command that serves the page has printed it"}
-	}
-	var in struct {
-		Action     string
-		Key, Value input
-	}
-	if err := read(r, &in); err != nil {
-		return done, err
-	}
-	key, err := in.Key.bytes()
-	if err != nil {
-		return done, err
-	}
-	value, err := in.Value.bytes()
-	if err != nil {
-		return done, err
-	}
-	switch in.Action {
-	case "put":
-		done.Done, err = "written and synced", h.store.Put(key, value, db.Sync)
-	case "delete":
-		done.Done, err = "deleted and synced", h.store.Delete(key, db.Sync)
-	case "flush":
-		done.Done, err = "flushed", h.store.Flush()
-	case "compact":
-		done.Done, err = "compacted", h.store.Compact(r.Context(), nil, nil)
-	default:
-		err = failure{http.StatusBadRequest, "want the action put, delete, flush or compact"}
-	}
-	return done, err
 }

@@ -48,7 +48,14 @@ type handler struct {
 	status  shared
 	tables  shared
 	curve   shared
+	slow    shared
+	seen    activity
 	probing sync.Mutex // held while filters are probed
+
+	// alone says that the store is open for this page only. Then the page may open its tables and hold a snapshot.
+	alone bool
+	found finding
+	held  hold
 }
 
 // Handler returns a handler of the page about a store, for any path: mount it with
@@ -57,11 +64,14 @@ type handler struct {
 // the figures that are still known.
 //
 // A WriteToken of less than 16 bytes is ignored, so that no request can change the store.
-func Handler(store *db.DB, o *Options) http.Handler {
+func Handler(store *db.DB, o *Options) http.Handler { return newHandler(store, o).routes() }
+
+func newHandler(store *db.DB, o *Options) *handler {
 	h := &handler{
 		store: store, opened: time.Now(),
 		status: shared{lasts: 250 * time.Millisecond, most: 3 * time.Second},
 		tables: shared{lasts: time.Second, most: time.Minute}, curve: shared{lasts: time.Second, most: time.Minute},
+		slow: shared{lasts: time.Second, most: recordSlow / 2},
 	}
 	if o != nil {
 		h.o = *o
@@ -72,6 +82,11 @@ func Handler(store *db.DB, o *Options) http.Handler {
 	if len(h.o.WriteToken) < minTokenLength {
 		h.o.WriteToken = ""
 	}
+	return h
+}
+
+// routes returns the handler of all requests.
+func (h *handler) routes() http.Handler {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // the directory is part of the program
@@ -81,9 +96,13 @@ func Handler(store *db.DB, o *Options) http.Handler {
 	mux.HandleFunc("GET /api/status", h.serveShared(&h.status, h.readStatus))
 	mux.HandleFunc("GET /api/tables", h.serveShared(&h.tables, h.readTables))
 	mux.HandleFunc("GET /api/plan", h.serveShared(&h.curve, h.plan))
+	mux.HandleFunc("GET /api/slow", h.serveShared(&h.slow, h.readSlow))
 	mux.HandleFunc("GET /metrics", h.serveMetrics)
 	mux.HandleFunc("POST /api/explain", answer(h.explain))
 	mux.HandleFunc("POST /api/filters", answer(h.probe))
+	if h.alone {
+		mux.HandleFunc("POST /api/hold", answer(h.hold))
+	}
 	if h.o.ShowKeys {
 		mux.HandleFunc("POST /api/keys", answer(h.keys))
 	}
@@ -231,6 +250,13 @@ func (h *handler) serveShared(s *shared, make func(context.Context) (any, error)
 		}
 		writeJSON(w, text)
 	}
+}
+
+// size returns the size of the answer in bytes.
+func (s *shared) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.text)
 }
 
 // drop makes the next request get a new answer.

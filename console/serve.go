@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb/db"
@@ -26,7 +28,7 @@ type ServeOptions struct {
 	// AllowWrite opens the database for writing, so that no other program may have it open. Serve
 	// prints a new random token, without which the page changes nothing.
 	AllowWrite bool
-	// ShowKeys and Hosts are those of Options.
+	// ShowKeys and Hosts are those of Options. A host name in Address is one of Hosts.
 	ShowKeys bool
 	Hosts    []string
 	// Refresh is the interval at which a database of another process is read. Default: half a second.
@@ -35,11 +37,17 @@ type ServeOptions struct {
 	DB *db.Options
 	// Out receives the address of the page and the token. Default: nothing is printed.
 	Out io.Writer
+	// Err receives what is wrong with the database, when its page is served all the same. Default: Out.
+	Err io.Writer
 }
 
 // Serve opens the database in dir, which must exist, and serves its page until ctx is done. Unless
 // AllowWrite is set it follows the database: it takes no lock and writes no byte, so another program
 // may have it open. Where followers are not supported, no other program may have it open.
+//
+// A follower cannot distinguish the end of a damaged log from one that is being written. So if no program has the
+// database open, Serve reads its logs before as Open does. If they are damaged, it reports that to Err and on the page,
+// serves what can be read, and at the end returns the error, which is ErrCorruption.
 //
 // A page of a follower shows what the files say: levels, tables, filters, the age of what is shown. The
 // lookups and writes of the other program are counted there, not here.
@@ -51,6 +59,7 @@ func Serve(ctx context.Context, dir string, o *ServeOptions) (err error) {
 	if out == nil {
 		out = io.Discard
 	}
+	found := o.examine(dir)
 	store, err := o.open(dir)
 	if err != nil {
 		return err
@@ -61,7 +70,7 @@ func Serve(ctx context.Context, dir string, o *ServeOptions) (err error) {
 		return err
 	}
 	defer listener.Close() // again, after serve
-	page := &Options{Title: dir, Hosts: o.Hosts, ShowKeys: o.ShowKeys}
+	page := &Options{Title: dir, Hosts: append(slices.Clone(o.Hosts), nameIn(o.Address)...), ShowKeys: o.ShowKeys}
 	if o.AllowWrite {
 		page.WriteToken = rand.Text()
 	}
@@ -73,16 +82,64 @@ func Serve(ctx context.Context, dir string, o *ServeOptions) (err error) {
 			return err
 		}
 	}
-	return serve(ctx, listener, Handler(store, page))
+	if found.damage != nil {
+		to := o.Err
+		if to == nil {
+			to = out
+		}
+		if _, err := fmt.Fprintf(to, "the page shows what can be read, but the database is damaged: %v\n", found.damage); err != nil {
+			return err
+		}
+	}
+	h := newHandler(store, page)
+	h.alone, h.found = true, found
+	defer h.release()
+	return errors.CombineErrors(serve(ctx, listener, h.routes()), found.damage)
 }
 
-// open opens the database as the options say.
-func (o *ServeOptions) open(dir string) (*db.DB, error) {
+// finding is what is known about a directory before it is followed.
+type finding struct {
+	idle   bool  // no program had the database open
+	damage error // of its logs
+}
+
+// examine opens the directory as a reader for a moment, unless a program has it open.
+func (o *ServeOptions) examine(dir string) (found finding) {
+	if o.AllowWrite {
+		return found // Open will say it
+	}
+	options := o.options()
+	options.ReadOnly = true
+	store, err := db.Open(dir, &options)
+	switch {
+	case errors.Is(err, db.ErrCorruption):
+		return finding{idle: true, damage: err}
+	case err != nil: // if it is not locked, the follower meets the same error
+		return found
+	}
+	found.idle = true
+	if losses := store.OpenReport().Losses; len(losses) > 0 {
+		found.damage = errors.Wrap(db.ErrCorruption, strings.Join(losses, "; "))
+	}
+	if err := store.Close(); err != nil && found.damage == nil {
+		found.damage = err
+	}
+	return found
+}
+
+// options returns the options for opening an existing database.
+func (o *ServeOptions) options() db.Options {
 	options := db.Options{}
 	if o.DB != nil {
 		options = *o.DB
 	}
 	options.ErrorIfMissing = true
+	return options
+}
+
+// open opens the database as the options say.
+func (o *ServeOptions) open(dir string) (*db.DB, error) {
+	options := o.options()
 	if o.AllowWrite {
 		return db.Open(dir, &options)
 	}
@@ -95,6 +152,15 @@ func (o *ServeOptions) open(dir string) (*db.DB, error) {
 	}
 	options.ReadOnly, options.FollowInterval = true, 0
 	return db.Open(dir, &options)
+}
+
+// nameIn returns the host of an address if it is a name.
+func nameIn(address string) []string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "" || net.ParseIP(host) != nil {
+		return nil
+	}
+	return []string{host}
 }
 
 // listen listens on the address, if it is a loopback address or others are allowed.

@@ -1,12 +1,15 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/report"
 )
 
 // serveFor runs Serve until the test ends, and returns the address of the page and what was printed after it.
@@ -80,6 +84,88 @@ func TestServeFollowsALiveDirectory(t *testing.T) {
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "<title>SieveDB console</title>")
+}
+
+// An idle directory is not "followed", and a damaged log is said and shown: a follower takes its end for one that is
+// being written, and the page showed a truncated store and two calm words.
+func TestServeSaysWhatItFoundOfTheDirectory(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("followers are not supported")
+	}
+	dir := t.TempDir()
+	store, err := db.Open(dir, nil)
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, store.Put([]byte("key"), []byte("value"), nil))
+	}
+	var s status
+	url, _ := serveFor(t, dir, ServeOptions{})
+	require.NoError(t, getJSON(url+"api/status", &s))
+	require.False(t, s.Idle, "this program has it open")
+	require.NoError(t, store.Close())
+
+	s = status{}
+	url, _ = serveFor(t, dir, ServeOptions{})
+	require.NoError(t, getJSON(url+"api/status", &s))
+	require.True(t, s.Idle)
+	require.EqualValues(t, -1, s.Quiet)
+	require.Empty(t, s.Damage)
+
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+	log, err := os.ReadFile(logs[0])
+	require.NoError(t, err)
+	log[len(bytes.TrimRight(log, "\x00"))-1] ^= 1
+	require.NoError(t, os.WriteFile(logs[0], log, 0o600))
+	ctx, cancel := context.WithCancel(context.Background())
+	printed, said, ended := make(lineWriter, 10), make(lineWriter, 10), make(chan error, 1)
+	go func() { ended <- Serve(ctx, dir, &ServeOptions{Address: "127.0.0.1:0", Out: printed, Err: said}) }()
+	url = regexp.MustCompile(`http://\S+`).FindString(<-printed)
+	require.Regexp(t, "^the page shows what can be read, but the database is damaged: .*000001.log", <-said)
+	s = status{}
+	require.NoError(t, getJSON(url+"api/status", &s))
+	require.EqualValues(t, 2, s.Metrics.LastSequence)
+	require.Contains(t, s.Damage, "000001.log")
+	cancel()
+	require.ErrorIs(t, <-ended, db.ErrCorruption)
+}
+
+// The page of a directory has its filters in memory: nobody looks anything up there, and all tables were grey.
+func TestServeOpensTheTables(t *testing.T) {
+	dir := t.TempDir()
+	store, err := db.Open(dir, nil)
+	require.NoError(t, err)
+	require.NoError(t, store.Put([]byte("key"), nil, nil))
+	require.NoError(t, store.Flush())
+	require.NoError(t, store.Close())
+	url, _ := serveFor(t, dir, ServeOptions{})
+	var tables report.FilterReport
+	require.NoError(t, getJSON(url+"api/tables", &tables))
+	require.Len(t, tables.Tables, 1)
+	require.Positive(t, tables.Tables[0].FilterBytes)
+	require.NotEqual(t, report.VerdictUnopened, tables.Tables[0].Verdict)
+
+	files, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(files[0], 0o600))
+	table, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	table[len(table)-1] ^= 1
+	require.NoError(t, os.WriteFile(files[0], table, 0o600))
+	url, _ = serveFor(t, dir, ServeOptions{})
+	require.NoError(t, getJSON(url+"api/tables", &tables))
+	var s status
+	require.NoError(t, getJSON(url+"api/status", &s))
+	require.Contains(t, s.Unopened, filepath.Base(files[0]))
+}
+
+// The name in the address is one under which the page is served.
+func TestServeKnowsTheNameOfItsAddress(t *testing.T) {
+	require.Equal(t, []string{"db.example.com"}, nameIn("db.example.com:7433"))
+	for _, address := range []string{"", ":7433", "127.0.0.1:7433", "[::1]:7433", "nonsense"} {
+		require.Empty(t, nameIn(address), address)
+	}
 }
 
 // With AllowWrite the database is open for writing, and the printed token allows it.

@@ -3,6 +3,9 @@ package console
 import (
 	"context"
 	"net/http"
+	runtimemetrics "runtime/metrics"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/db"
@@ -18,14 +21,26 @@ type status struct {
 	Seconds float64 // since the handler was made; rates are differences over it
 	Metrics report.Metrics
 	Error   string // Metrics.BackgroundError
-	Lag     *report.Lag
-	LagFail string
+	// Damage says what is wrong with the logs of the directory, Unopened why tables could not be opened.
+	Damage, Unopened string
+	Lag              *report.Lag
+	LagFail          string
+	// Idle says that no program had the directory open when it was opened. Quiet is the time in seconds since a change
+	// was last seen, -1 if none was.
+	Idle  bool
+	Quiet float64
 	// L0Slowdown and L0Stop are the numbers of tables in level 0 that slow and stop writes, 0 if the
 	// options do not set them.
 	L0Slowdown, L0Stop int
+	FiltersOff         bool // by Options.Filters.Policy
 	// Sample is the number of lookups for each one that LatencyMetrics measured.
-	Sample          int
+	Sample int
+	// Snapshots are the sequence numbers of the moments that can be explained, Held that of the page's own snapshot.
+	Snapshots       []uint64
+	Held            uint64
+	Process         process
 	ShowKeys, Write bool
+	Hold            bool // a snapshot can be held
 }
 
 func (h *handler) readStatus(context.Context) (any, error) {
@@ -37,11 +52,24 @@ func (h *handler) readStatus(context.Context) (any, error) {
 	s := status{
 		Title: h.o.Title, Mode: "store", Seconds: time.Since(h.opened).Seconds(), Metrics: *h.store.Metrics(),
 		L0Slowdown: o.Compaction.L0Slowdown, L0Stop: o.Compaction.L0Stop, Sample: report.LatencySample,
-		ShowKeys: h.o.ShowKeys, Write: h.o.WriteToken != "",
+		FiltersOff: o.Filters.Policy == filter.None, Idle: h.found.idle, Snapshots: h.store.OpenSnapshots(), Held: h.held.sequence(),
+		ShowKeys: h.o.ShowKeys, Write: h.o.WriteToken != "", Hold: h.alone,
+	}
+	if s.Held > 0 {
+		s.Snapshots = slices.Compact(slices.Sorted(slices.Values(append(s.Snapshots, s.Held))))
+	}
+	s.Quiet = h.seen.quiet(&s.Metrics, time.Now())
+	s.Process = readProcess()
+	for _, kept := range []*shared{&h.tables, &h.curve, &h.slow} {
+		s.Process.Page += kept.size()
 	}
 	if err := s.Metrics.BackgroundError; err != nil {
 		s.Error, s.Metrics.BackgroundError = err.Error(), nil
 	}
+	if h.found.damage != nil {
+		s.Damage = h.found.damage.Error()
+	}
+	s.Unopened, _ = h.seen.unopened.Load().(string)
 	switch {
 	case h.store.IsFollower():
 		s.Mode = "follower"
@@ -56,8 +84,88 @@ func (h *handler) readStatus(context.Context) (any, error) {
 	return s, nil
 }
 
-// readTables describes all tables by what is known without opening one.
-func (h *handler) readTables(ctx context.Context) (any, error) { return h.store.Filters(ctx, 0) }
+// activity notices changes of the store. Its methods are called under the locks of the shared answers.
+type activity struct {
+	began    bool
+	changed  time.Time // zero: never
+	sequence uint64
+	tables   [report.NumLevels]int
+	unopened atomic.Value // a string: why tables could not be opened
+}
+
+// quiet returns the seconds since a change was last seen, -1 if none was.
+func (a *activity) quiet(m *report.Metrics, now time.Time) float64 {
+	var tables [report.NumLevels]int
+	for i := range m.Levels {
+		tables[i] = m.Levels[i].Tables
+	}
+	if a.began && (m.LastSequence != a.sequence || tables != a.tables) {
+		a.changed = now
+	}
+	a.began, a.sequence, a.tables = true, m.LastSequence, tables
+	if a.changed.IsZero() {
+		return -1
+	}
+	return now.Sub(a.changed).Seconds()
+}
+
+// process has figures of the whole program, in bytes. The store is a part of it, and the page a small one.
+type process struct {
+	Heap, Total uint64 // objects of Go; all memory that Go has from the system
+	Page        int    // the answers that the page's handler keeps
+}
+
+func readProcess() process {
+	samples := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	runtimemetrics.Read(samples)
+	return process{Heap: samples[0].Value.Uint64(), Total: samples[1].Value.Uint64() - samples[2].Value.Uint64()}
+}
+
+// openTime bounds the opening of tables for one list. The next list continues.
+const openTime = 2 * time.Second
+
+// readTables describes all tables by what is known without opening one. If the store is open for the page, tables are
+// opened before: nobody else looks anything up in them.
+func (h *handler) readTables(ctx context.Context) (any, error) {
+	if h.alone {
+		some, cancel := context.WithTimeout(ctx, openTime)
+		defer cancel()
+		info, err := h.store.OpenTables(some)
+		if errors.Is(err, db.ErrClosed) {
+			return nil, err
+		}
+		unopened := ""
+		if info.Failed > 0 {
+			unopened = info.Err.Error()
+		}
+		h.seen.unopened.Store(unopened)
+	}
+	return h.store.Filters(ctx, 0)
+}
+
+// recordSlow is how long slow lookups are recorded after a page has asked for them.
+const recordSlow = 20 * time.Second
+
+// slowLookup is one of the slowest lookups. Its key is nil without Options.ShowKeys.
+type slowLookup struct {
+	At          float64 // seconds since the handler was made, as status.Seconds
+	Key         *shown
+	KeyBytes    int
+	Explanation explained
+}
+
+// readSlow returns the slowest lookups, and has them recorded while pages ask.
+func (h *handler) readSlow(context.Context) (any, error) {
+	all := []slowLookup{}
+	for _, s := range h.store.SlowLookups(recordSlow) {
+		slow := slowLookup{At: s.Time.Sub(h.opened).Seconds(), KeyBytes: s.KeyBytes, Explanation: explained{Explanation: *s.Explanation}}
+		if h.o.ShowKeys {
+			slow.Key = show(s.Key)
+		}
+		all = append(all, slow)
+	}
+	return all, nil
+}
 
 // mostProbes is a number of probes that measures one in a thousand.
 const mostProbes = 20000
