@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -56,6 +57,59 @@ return await until(() => document.querySelector(".step:nth-child(2)") && documen
 	return p, store, server.URL
 }
 
+// view is a size of the window and a scheme.
+type view struct {
+	name          string
+	width, height int
+	dark          bool
+}
+
+var views = []view{{"light screen", 1280, 900, false}, {"dark screen", 1280, 900, true}, {"dark phone", 390, 844, true}, {"light phone", 320, 600, false}}
+
+// showView changes the window to a view, and waits until the page has adapted.
+func showView(t *testing.T, p *browsertest.Tab, v view) {
+	t.Helper()
+	p.SetDark(v.dark)
+	p.Resize(v.width, v.height)
+	var drawn bool
+	do(p, fmt.Sprintf("const width = %d;", v.width)+`return await until(() => { const s = document.querySelector(".boxes"), c = document.querySelector("#curve svg[role=img]");
+return innerWidth === width && s && s.getBoundingClientRect().right <= innerWidth && (!c || c.viewBox.baseVal.width <= innerWidth); })`, &drawn) // the curve is requested again
+	require.True(t, drawn, v.name)
+}
+
+// requireLegible requires that the page can be read and used as it is now, and returns what it has.
+func requireLegible(t *testing.T, p *browsertest.Tab, v view) (l look) {
+	t.Helper()
+	p.Run(lookScript, &l)
+	require.LessOrEqual(t, l.Width, l.Inner, "%s: the page scrolls sideways", v.name)
+	require.Empty(t, l.Outside, "%s: outside of the window or of its drawing", v.name)
+	require.Empty(t, l.Overlapping, v.name)
+	require.Empty(t, l.Unnamed, "%s: without a name", v.name)
+	require.Empty(t, l.Faint, "%s: low contrast", v.name)
+	require.Empty(t, l.Tiny, "%s: too small", v.name)
+	for i := 1; i < len(l.Headings); i++ {
+		require.LessOrEqual(t, l.Headings[i], l.Headings[i-1]+1, "%s: heading %d skips a rank", v.name, i)
+	}
+	requireAxe(t, p, v)
+	return l
+}
+
+// requireAxe requires that axe-core finds nothing, if SIEVEDB_AXE names its script, axe.min.js of the npm package axe-core.
+func requireAxe(t *testing.T, p *browsertest.Tab, v view) {
+	t.Helper()
+	file := os.Getenv("SIEVEDB_AXE")
+	if file == "" {
+		return
+	}
+	script, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var has bool
+	p.Run(string(script)+"; true", &has)
+	var found []string
+	do(p, `const r = await axe.run(); return r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target + " " + n.failureSummary))`, &found)
+	require.Empty(t, found, v.name)
+}
+
 // The page is legible and complete in both schemes, on a screen and on a phone; controls have names, and
 // it requests nothing from elsewhere.
 func TestPageInABrowser(t *testing.T) {
@@ -64,33 +118,15 @@ func TestPageInABrowser(t *testing.T) {
 	}
 	t.Parallel()
 	p, _, url := openPage(t)
-	for _, c := range []struct {
-		name          string
-		width, height int
-		dark          bool
-	}{{"light screen", 1280, 900, false}, {"dark screen", 1280, 900, true}, {"dark phone", 390, 844, true}, {"light phone", 320, 600, false}} {
-		p.SetDark(c.dark)
-		p.Resize(c.width, c.height)
-		var drawn bool
-		do(p, fmt.Sprintf("const width = %d;", c.width)+`return await until(() => { const s = document.querySelector(".boxes"); return innerWidth === width && s && s.getBoundingClientRect().right <= innerWidth && document.querySelector("#curve svg[role=img]").viewBox.baseVal.width <= innerWidth; })`, &drawn) // the curve is requested again
-		require.True(t, drawn, c.name)
-		var l look
-		p.Run(lookScript, &l)
-		require.Equal(t, []string{"now", "levels", "filters", "work", "memory", "latency", "explain", "card", "budget", "keys", "change"}, l.Sections, c.name)
-		require.LessOrEqual(t, l.Width, l.Inner, "%s: the page scrolls sideways", c.name)
-		require.Empty(t, l.Outside, "%s: outside of the window or of its drawing", c.name)
-		require.Empty(t, l.Overlapping, c.name)
-		require.Empty(t, l.Unnamed, "%s: without a name", c.name)
-		require.Empty(t, l.Faint, "%s: low contrast", c.name)
-		require.Empty(t, l.Tiny, "%s: too small", c.name)
-		require.Equal(t, 2, l.Boxes, c.name)
-		require.Equal(t, 8, l.Tiles, c.name)
-		require.Positive(t, l.Charts, c.name)
-		for i := 1; i < len(l.Headings); i++ {
-			require.LessOrEqual(t, l.Headings[i], l.Headings[i-1]+1, "%s: heading %d skips a rank", c.name, i)
-		}
+	for _, v := range views {
+		showView(t, p, v)
+		l := requireLegible(t, p, v)
+		require.Equal(t, []string{"now", "levels", "filters", "work", "memory", "latency", "slow", "explain", "card", "budget", "keys", "change"}, l.Sections, v.name)
+		require.Equal(t, 2, l.Boxes, v.name)
+		require.Equal(t, 8, l.Tiles, v.name)
+		require.Positive(t, l.Charts, v.name)
 		brightness := meanBrightness(p.Screenshot())
-		require.Equal(t, c.dark, brightness < 0.35, "%s: mean brightness %.2f", c.name, brightness)
+		require.Equal(t, v.dark, brightness < 0.35, "%s: mean brightness %.2f", v.name, brightness)
 	}
 	var space float64
 	p.Run(`document.querySelector("#entries button").getBoundingClientRect().top - document.querySelector("#entries .scroll").getBoundingClientRect().bottom`, &space)
@@ -255,6 +291,7 @@ return await until(() => document.querySelector("#entries td")?.textContent.star
 await until(() => document.querySelector("#changed").textContent); return document.querySelector("#changed").textContent`, &text)
 	require.Contains(t, text, "token is wrong")
 	do(p, `const f = document.querySelector("#change-form"); f.token.value = "`+testToken+`"; f.requestSubmit();
+await until(() => document.querySelector("#ask").open); document.querySelector("#ask-yes").click();
 await until(() => document.querySelector("#changed").textContent.includes("synced")); return document.querySelector("#changed").textContent`, &text)
 	require.Equal(t, "written and synced", text)
 	found, err := store.Has([]byte("k"))

@@ -40,7 +40,7 @@ type status struct {
 	Held            uint64
 	Process         process
 	ShowKeys, Write bool
-	Hold            bool // a snapshot can be held
+	Alone           bool // the store is open for the page only, which can hold a snapshot
 }
 
 func (h *handler) readStatus(context.Context) (any, error) {
@@ -53,7 +53,7 @@ func (h *handler) readStatus(context.Context) (any, error) {
 		Title: h.o.Title, Mode: "store", Seconds: time.Since(h.opened).Seconds(), Metrics: *h.store.Metrics(),
 		L0Slowdown: o.Compaction.L0Slowdown, L0Stop: o.Compaction.L0Stop, Sample: report.LatencySample,
 		FiltersOff: o.Filters.Policy == filter.None, Idle: h.found.idle, Snapshots: h.store.OpenSnapshots(), Held: h.held.sequence(),
-		ShowKeys: h.o.ShowKeys, Write: h.o.WriteToken != "", Hold: h.alone,
+		ShowKeys: h.o.ShowKeys, Write: h.o.WriteToken != "", Alone: h.alone,
 	}
 	if s.Held > 0 {
 		s.Snapshots = slices.Compact(slices.Sorted(slices.Values(append(s.Snapshots, s.Held))))

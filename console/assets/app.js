@@ -2,13 +2,16 @@
 
 import {count, counted, duration} from "./format.js";
 import {find, make} from "./draw.js";
-import {drawLatency, drawMemory, drawRates, drawSieve, drawWork, noteChanges} from "./live.js";
+import {drawAlerts, showAlerts} from "./alerts.js";
+import {drawLatency} from "./latency.js";
+import {drawMemory, drawRates, drawSieve, drawWork, noteChanges} from "./live.js";
+import {drawSlow} from "./slow.js";
 import {drawLevels} from "./levels.js";
 import {drawExplanation} from "./explain.js";
 import {drawCurve, drawReport, redrawReport} from "./card.js";
 
-const every = 1000, tablesEvery = 2000, curveEvery = 10000, patience = 10000; // milliseconds
-let last = null, paused = false, timer = 0, tables = null, levels = null, seen = "", tablesAt = 0, curveSeen = "", curveAt = 0;
+const every = 1000, tablesEvery = 2000, slowEvery = 3000, curveEvery = 10000, patience = 10000; // milliseconds
+let last = null, paused = false, timer = 0, tables = null, levels = null, seen = "", tablesAt = 0, slowAt = 0, curveSeen = "", curveAt = 0;
 
 // ask returns the JSON of an answer, or throws the error in it.
 async function ask(path, body, headers = {}) {
@@ -25,43 +28,51 @@ const report = async (path, body) => {
   return {tables: r.tables ?? [], levels: r.levels ?? []};
 };
 
-const modes = {store: ["open for writing", "good"], "read-only": ["read-only", ""], follower: ["following another program", "good"]};
+const seconds = n => duration(n * 1e9);
+
+// modeOf returns in a few words what the page shows, and their look.
+function modeOf(s) {
+  if (s.Damage || s.Error) return ["needs attention", "bad"];
+  if (s.Mode === "store") return ["open for writing", "good"];
+  if (s.Mode === "read-only") return ["read-only", ""];
+  if (s.Quiet > 60) return [`following, no write for ${seconds(s.Quiet)}`, ""];
+  return s.Idle && s.Quiet < 0 ? ["no program has it open", ""] : ["following another program", "good"];
+}
 
 function drawHead(s) {
+  const following = s.Mode === "follower", idle = s.Idle && s.Quiet < 0;
   find("title").textContent = s.Title;
   document.title = `${s.Title} – SieveDB`;
-  const [text, look] = modes[s.Mode];
+  const [text, look] = modeOf(s);
   find("mode").textContent = text;
   find("mode").className = `chip ${look}`;
-  const lag = s.Lag ? s.Lag.Operations ? `, ${counted(s.Lag.Operations, "operation")} and ${duration(s.Lag.Time)} late` : ", up to date" : "";
+  const lag = s.Lag && !s.Damage && !s.Error ? s.Lag.Operations ? `, ${counted(s.Lag.Operations, "operation")} and ${duration(s.Lag.Time)} late` : idle ? "" : ", up to date" : "";
   find("sequence").textContent = `sequence number ${s.Metrics.LastSequence.toLocaleString("en")}${lag}`; // no count: loads skip numbers
   find("sequence").hidden = false;
-  const following = s.Mode === "follower";
-  find("now-hint").textContent = following ? "What the files say. Lookups, writes and compactions are counted in the program that does them; it can mount this page itself." : "";
+  find("now-hint").textContent = !following ? "" : idle ? "What the files say. No program had the directory open when this page began, and nothing has changed since."
+    : "What the files say. Lookups, writes and compactions are counted in the program that does them; it can mount this page itself.";
   for (const e of document.querySelectorAll("[data-own]")) e.hidden = following;
-  for (const [id, on] of [["keys", s.ShowKeys], ["change", s.Write], ["filters", !following], ["latency", !following]]) {
+  for (const [id, on] of [["keys", s.ShowKeys], ["change", s.Write], ["filters", !following], ["latency", !following], ["slow", !following]]) {
     find(id).hidden = !on;
     document.querySelector(`nav a[href="#${id}"]`).hidden = !on;
   }
+  drawMoments(s);
 }
 
-// Alerts are replaced only if they change, so that screen readers say each of them once.
-let alerted = "";
-function drawAlerts(list) {
-  const text = JSON.stringify(list);
-  if (text === alerted) return;
-  alerted = text;
-  find("alerts").replaceChildren(...list.map(([look, line]) => make("p", {class: `alert ${look}`}, line)));
-}
+const nameOf = sequence => `operation ${sequence.toLocaleString("en")}`;
 
-function alertsOf(s) {
-  const list = [], t = s.Metrics.Tables, without = t.WithoutFilter + t.WithUnknownFilter + t.WithDamagedFilter;
-  if (s.Error) list.push(["bad", s.Error]);
-  if (s.LagFail) list.push(["bad", s.LagFail]);
-  if (s.Metrics.Stalls.CurrentReason) list.push(["warm", `Writes wait: ${s.Metrics.Stalls.CurrentReason}.`]);
-  if (s.Metrics.Compactions.TablesSetAside) list.push(["bad", `${counted(s.Metrics.Compactions.TablesSetAside, "table")} set aside because of corruption. Run sievedb check.`]);
-  if (without) list.push(["warm", `${counted(without, "open table")} without a usable filter: every lookup in their range reads them. Run sievedb upgrade-filters.`]);
-  return list;
+// drawMoments lists the moments as of which a key can be explained.
+let moments = "";
+function drawMoments(s) {
+  const list = s.Snapshots ?? [], text = JSON.stringify([list, s.Held, s.Alone]);
+  if (text === moments) return;
+  moments = text;
+  const select = find("explain-at"), chosen = select.value;
+  select.replaceChildren(make("option", {value: ""}, "now"), ...list.map(n => make("option", {value: n}, `${s.Held === n ? "the held moment" : "a snapshot"}, ${nameOf(n)}`)));
+  select.value = list.some(n => String(n) === chosen) ? chosen : "";
+  find("hold").hidden = !s.Alone;
+  find("hold").textContent = s.Held ? "Release the moment" : "Hold this moment";
+  find("held").textContent = s.Held ? `The moment of ${nameOf(s.Held)} is held for ten minutes at most.` : "";
 }
 
 // fingerprint changes when tables do.
@@ -71,19 +82,20 @@ async function tick() {
   try {
     const s = await ask("api/status");
     drawHead(s);
-    drawAlerts(alertsOf(s));
+    drawAlerts(s);
     drawRates(last, s);
     noteChanges(last, s);
     drawSieve(s.Metrics);
     drawWork(s);
-    drawMemory(s.Metrics);
+    drawMemory(s);
     drawLatency(s);
     last = s;
     await refreshTables(s);
+    await refreshSlow(s);
   } catch (e) {
     find("mode").textContent = "not connected";
     find("mode").className = "chip bad";
-    drawAlerts([["bad", `The store does not answer: ${e.message}. The page tries again.`]]);
+    showAlerts([["bad", `The store does not answer: ${e.message}. The page tries again.`]]);
     last = null;
   }
   schedule();
@@ -103,6 +115,12 @@ async function refreshTables(s) {
     await refreshCurve();
     curveSeen = print;
   }
+}
+
+async function refreshSlow(s) {
+  if (s.Mode === "follower" || Date.now() - slowAt < slowEvery) return;
+  slowAt = Date.now();
+  drawSlow(await ask("api/slow"), s.Seconds);
 }
 
 async function refreshCurve() {
@@ -156,7 +174,18 @@ function onSubmit(id, target, run) {
 
 const key = (form, name) => ({Text: form.get(name), Hex: form.get("hex") === "on"});
 
-onSubmit("explain-form", "explanation", async form => drawExplanation(await ask("api/explain", {Key: key(form, "key")})));
+onSubmit("explain-form", "explanation", async form => {
+  const at = form.get("at");
+  drawExplanation(await ask("api/explain", {Key: key(form, "key"), At: at}), at && nameOf(Number(at)));
+});
+
+find("hold").addEventListener("click", () => attempt(find("hold"), "held", async () => {
+  const {Held} = await ask("api/hold", {Hold: !last?.Held});
+  if (!last) return; // the next second shows it
+  [last.Held, last.Snapshots] = [Held, [...(last.Snapshots ?? []).filter(n => n !== last.Held), ...Held ? [Held] : []]];
+  drawMoments(last);
+  find("explain-at").value = Held || "";
+}));
 
 onSubmit("card-form", "report", async form => {
   find("report").replaceChildren(make("p", {class: "empty"}, "Measuring …"));
@@ -181,9 +210,28 @@ async function list(prefix, after) {
     : make("p", {class: "empty"}, page.Stopped ? "None so far: the search stopped after two seconds." : "There is no such key."), page.Next ? make("p", {class: "space"}, next) : "");
 }
 
+// A change is asked about first: the store says what is there now, and what the change does to it.
+let asked = null; // the change that the dialog is about
+
 onSubmit("change-form", "changed", async form => {
-  const done = await ask("api/write", {Action: form.get("action"), Key: key(form, "key"), Value: key(form, "value")}, {Authorization: `Bearer ${form.get("token")}`});
-  find("changed").textContent = done.Done;
+  const change = {Action: form.get("action"), Key: key(form, "key"), Value: key(form, "value")}, headers = {Authorization: `Bearer ${form.get("token")}`};
+  const {Question: q} = await ask("api/write", {...change, Ask: true}, headers);
+  asked = [change, headers];
+  find("changed").textContent = "";
+  find("ask-title").textContent = q.Title;
+  find("ask-effect").textContent = q.Effect;
+  find("ask-yes").textContent = q.Button;
+  find("ask").showModal();
+  find("ask-no").focus();
+});
+
+find("ask-no").addEventListener("click", () => find("ask").close());
+find("ask").addEventListener("close", () => { if (asked) find("changed").textContent = "Nothing was changed."; asked = null; });
+find("ask-yes").addEventListener("click", () => {
+  const [change, headers] = asked;
+  asked = null;
+  find("ask").close();
+  attempt(document.querySelector("#change-form button"), "changed", async () => { find("changed").textContent = (await ask("api/write", change, headers)).Done; });
 });
 
 tick();

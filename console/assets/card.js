@@ -1,7 +1,7 @@
 // The report card of the filters, and the curve of their memory.
 
 import {bytes, count, counted, percent} from "./format.js";
-import {find, make, swatch, table} from "./draw.js";
+import {find, labels, make, swatch, table} from "./draw.js";
 import {look} from "./levels.js";
 
 const left = 74, right = 20;
@@ -19,10 +19,8 @@ function rates(levels) {
   const all = levels.flatMap(l => [l.predicted, l.probes.low, l.probes.high, l.probes.rate]).filter(r => r > 0);
   const [x, ticks] = logScale(Math.max(1e-6, Math.min(...all, .01)), Math.min(1, Math.max(...all, .02)), left, width - right);
   const svg = make("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measured and predicted false-positive rates by level; the table below has the numbers"});
-  for (const t of ticks) {
-    svg.append(make("line", {class: "axis", x1: x(t), x2: x(t), y1: 4, y2: height - 28}),
-      make("text", {class: "soft", x: x(t), y: height - 10, "text-anchor": x(t) > width - 40 ? "end" : "middle"}, percent(t)));
-  }
+  for (const t of ticks) svg.append(make("line", {class: "axis", x1: x(t), x2: x(t), y1: 4, y2: height - 28}));
+  svg.append(...labels(ticks, x, percent, height - 10, left - 20, width));
   levels.forEach((l, i) => {
     const y = i * row + 22;
     svg.append(make("text", {x: 0, y: y + 4}, `Level ${l.level}`));
@@ -81,7 +79,7 @@ export function drawCurve(p) {
   for (const t of ticks) {
     svg.append(make("line", {class: "axis", x1: left, x2: width - right, y1: y(t), y2: y(t)}), make("text", {class: "soft", x: left - 8, y: y(t) + 4, "text-anchor": "end"}, count(t) === "0" ? String(t) : count(t)));
   }
-  for (let b = 0; b <= bits; b += 4) svg.append(make("text", {class: "soft", x: x(b), y: bottom + 18, "text-anchor": "middle"}, b));
+  svg.append(...labels(Array.from({length: Math.floor(bits / 4) + 1}, (_, i) => 4 * i), x, String, bottom + 18, left - 8, width));
   svg.append(make("text", {class: "soft", x: (left + width) / 2, y: height - 8, "text-anchor": "middle"}, "bits of filter for each key"));
   const line = (get, look) => svg.append(make("path", {class: look, d: "M" + points.map(c => `${x(c.BitsPerKey).toFixed(1)} ${y(1000 * get(c)).toFixed(1)}`).join("L")}));
   line(c => c.Uniform.Miss, "curve-line ink-idle");

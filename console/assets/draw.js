@@ -18,17 +18,48 @@ export function swatch(ink, hatched) {
     make("rect", {width: 16, height: 12, rx: 2, class: hatched ? "box hatched" : "swatch"}));
 }
 
-// spark draws the last values of a rate.
-export function spark(values, ink, slots) {
-  const top = Math.max(...values, 1e-9), height = 42, width = 240;
-  const at = values.map((v, i) => [width * (slots - values.length + i) / (slots - 1), height - 2 - (height - 6) * v / top]);
+const spans = [30, 60, 120]; // seconds that a small chart can show
+export const longest = spans[spans.length - 1];
+
+// spark draws the last values of a rate, [[seconds, value], …], with what its height and its width mean.
+export function spark(values, ink, text) {
+  const height = 42, width = 240, now = values.length ? values[values.length - 1][0] : 0;
+  const span = spans.find(s => !values.length || now - values[0][0] <= s) ?? longest;
+  const top = Math.max(...values.map(v => v[1]), 1e-9);
   const svg = make("svg", {class: `spark ink-${ink}`, viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", height, "aria-hidden": "true"});
-  if (at.length > 1) {
-    const line = at.map(p => p.map(n => n.toFixed(1)).join(" ")).join("L");
-    svg.append(make("path", {class: "area", d: `M${line}L${width} ${height}L${at[0][0].toFixed(1)} ${height}Z`}),
+  const at = values.map(([t, v]) => [t, (width * (1 - (now - t) / span)).toFixed(1), (height - 2 - (height - 6) * v / top).toFixed(1)]);
+  for (const part of parts(at, 10)) {
+    if (part.length < 2) continue;
+    const line = part.map(([, x, y]) => `${x} ${y}`).join("L");
+    svg.append(make("path", {class: "area", d: `M${line}L${part[part.length - 1][1]} ${height}L${part[0][1]} ${height}Z`}),
       make("path", {class: "line", d: `M${line}`, "vector-effect": "non-scaling-stroke"}));
   }
-  return svg;
+  return [svg, make("p", {class: "tile-scale"}, make("span", {}, `last ${span < 120 ? `${span} s` : `${span / 60} min`}`), make("span", {}, values.length ? `top ${text(top < 1e-6 ? 0 : top)}` : ""))];
+}
+
+// parts divides points, the first of whose numbers is a time, where nothing is known for longer than patience.
+export function parts(points, patience) {
+  const list = [];
+  points.forEach((p, i) => {
+    if (!i || p[0] - points[i - 1][0] > patience) list.push([]);
+    list[list.length - 1].push(p);
+  });
+  return list;
+}
+
+// labels draws texts at ticks below or beside an axis, and leaves out those that would touch the one before.
+// x is their position, and from and to are the ends of the axis.
+export function labels(ticks, x, text, y, from, to) {
+  const list = [];
+  let free = -Infinity;
+  for (const t of ticks) {
+    const words = text(t), wide = 7.2 * words.length;
+    const begin = Math.max(from, Math.min(to - wide, x(t) - wide / 2));
+    if (begin < free) continue;
+    free = begin + wide + 8;
+    list.push(make("text", {class: "soft", x: begin + wide / 2, y, "text-anchor": "middle"}, words));
+  }
+  return list;
 }
 
 // stacked draws parts of a whole in one bar: [[part, ink], …].

@@ -51,7 +51,10 @@ function times(step, longest) {
   return svg;
 }
 
-export function drawExplanation(x) {
+export const drawExplanation = (x, moment) => find("explanation").replaceChildren(...explanation(x, moment));
+
+// explanation returns the drawing of a lookup as elements.
+export function explanation(x, moment = "") {
   const answer = x.Found ? "Found" : x.Deleted ? "Deleted" : x.Expired ? "Expired" : "Not found";
   const longest = Math.max(...x.Steps.map(s => s.Duration), 1);
   const steps = x.Steps.map((step, i) => {
@@ -63,9 +66,9 @@ export function drawExplanation(x) {
       make("div", {}, make("div", {class: "pieces"}, ...pieces(step)), times(step, longest), make("p", {class: "soft"}, duration(step.Duration))));
   });
   const opened = x.OpeningReads ? `; ${counted(x.OpeningReads, "read")} to open tables (${bytes(x.OpeningBytes)}), once for all lookups` : "";
-  find("explanation").replaceChildren(
-    make("p", {class: "verdict"}, make("strong", {}, answer), ` in ${duration(x.Duration)}: ${counted(x.DiskReads, "disk read")} (${bytes(x.BytesRead)}), ` +
+  return [
+    make("p", {class: "verdict"}, make("strong", {}, answer), moment && ` as of ${moment}`, ` in ${duration(x.Duration)}: ${counted(x.DiskReads, "disk read")} (${bytes(x.BytesRead)}), ` +
       `${x.ReadsSaved} saved by filters, ${x.ReadsWasted} wasted${opened}.`),
     make("ul", {class: "legend"}, ...parts.map(([, ink, name]) => make("li", {}, swatch(ink), name))),
-    make("ol", {class: "steps"}, ...steps));
+    make("ol", {class: "steps"}, ...steps)];
 }

@@ -1,12 +1,11 @@
-// What changes from second to second: rates, background work, memory, latencies.
+// What changes from second to second: rates, background work, memory.
 
 import {bytes, count, counted, duration, percent, rate} from "./format.js";
-import {find, make, spark, stacked, swatch} from "./draw.js";
+import {find, longest, make, spark, stacked, swatch} from "./draw.js";
 
-const slots = 120; // seconds that the small charts show
-const history = new Map();
+const history = new Map(); // of the tiles, by their names
 
-const total = (m, field) => m.Levels.reduce((sum, l) => sum + l[field], 0);
+export const total = (m, field) => m.Levels.reduce((sum, l) => sum + l[field], 0);
 
 // The tiles: a name, a color, the count whose rate is shown, a second line, and the unit of the count.
 // With the unit "now" or "bytes now" the number itself is shown.
@@ -50,18 +49,25 @@ function rates(then, now, tiles) {
 
 const suffixes = {ms: " ms/s", now: "", "bytes now": ""};
 
+let latest = null; // the rates of the last two answers that differed
+
+// drawRates draws the tiles. An answer that is the one before, or the first after a pause, has no rates; then the tiles
+// keep what they show.
 export function drawRates(then, now) {
   const tiles = tilesOf(now.Mode), list = find("tiles");
-  const of = then && now.Seconds > then.Seconds ? rates(then, now, tiles) : null;
+  const fresh = then && now.Seconds > then.Seconds;
+  if (fresh) latest = rates(then, now, tiles);
+  else if (list.children.length) return;
+  const of = latest;
   list.replaceChildren(...tiles.map(([name, ink, , note, unit]) => {
-    const values = history.get(name) ?? [];
+    const values = history.get(name) ?? [], suffix = suffixes[unit] ?? "/s";
     history.set(name, values);
-    if (of) values.push(of[name]);
-    if (values.length > slots) values.shift();
-    const value = !of ? "–" : unit?.startsWith("bytes") ? bytes(of[name]) : unit === "now" ? count(of[name]) : rate(of[name]);
+    if (fresh) values.push([now.Seconds, of[name]]);
+    while (values.length && values[0][0] < now.Seconds - longest) values.shift();
+    const number = n => unit?.startsWith("bytes") ? bytes(n) : unit === "now" ? count(n) : rate(n);
     return make("li", {}, make("p", {class: "tile-name"}, name),
-      make("p", {class: "tile-value"}, value, make("small", {}, suffixes[unit] ?? "/s")),
-      make("p", {class: "tile-note"}, of ? note(of, now) : ""), spark(values, ink, Math.max(30, values.length)));
+      make("p", {class: "tile-value"}, of ? number(of[name]) : "–", make("small", {}, suffix)),
+      make("p", {class: "tile-note"}, of ? note(of, now) : ""), ...spark(values, ink, n => number(n) + suffix));
   }));
 }
 
@@ -123,57 +129,19 @@ export function drawWork(s) {
   make("p", {class: "hint"}, s.L0Stop ? `Level 0 has ${counted(m.Levels[0].Tables, "table")}; writes are slowed from ${s.L0Slowdown} on and stop at ${s.L0Stop}.` : ""));
 }
 
-export function drawMemory(m) {
+// drawMemory draws the memory of the store, and apart from it that of the program and of this page.
+export function drawMemory(s) {
+  const m = s.Metrics, other = s.Mode === "follower" && !s.Idle;
   const parts = [["Memtables", m.Memtables.Bytes, "violet", ` of ${bytes(m.Memtables.Limit)}`], ["Block cache", m.Cache.Bytes, "accent", ` of ${bytes(m.Cache.Capacity)}`],
     ["Filters", m.Tables.FilterBytes, "good", ""], ["Range filters", m.Tables.RangeFilterBytes, "teal", ""], ["Indexes", m.Tables.IndexBytes, "amber", ""]];
-  const whole = parts.reduce((sum, p) => sum + p[1], 0);
+  const whole = parts.reduce((sum, p) => sum + p[1], 0), entry = (name, value, ink, note) =>
+    make("div", {}, make("dt", {}, ink && swatch(ink), name), make("dd", {}, value, note && make("small", {}, note)));
+  find("memory-hint").textContent = !s.Alone ? "What the store uses of the program's memory."
+    : `What this console uses to read the directory.${other ? " The program that writes it has memory of its own, which cannot be seen from here." : ""}`;
   find("memory-bar").replaceChildren(stacked(parts.map(p => [p[1], p[2]]), Math.max(whole, 1), 22, `Memory: ${parts.map(p => `${p[0]} ${bytes(p[1])}`).join(", ")}`));
-  find("memory-figures").replaceChildren(...parts.map(([name, n, ink, limit]) =>
-    make("div", {}, make("dt", {}, swatch(ink), name), make("dd", {}, bytes(n), make("small", {}, limit)))),
-  make("div", {}, make("dt", {}, "Together"), make("dd", {}, bytes(whole))),
-  make("div", {}, make("dt", {}, "Open"), make("dd", {}, `${counted(m.Tables.Open, "table")}, ${counted(m.OpenIterators, "iterator")}, ${counted(m.OpenSnapshots, "snapshot")}`)));
-}
-
-// quantile is the end of the bucket in which a part q of the durations ends.
-function quantile(h, q) {
-  let rank = Math.max(1, Math.ceil(q * h.Count));
-  for (const b of h.Buckets) {
-    if (b.Count >= rank) return b.To;
-    rank -= b.Count;
-  }
-  return 0;
-}
-
-// shortDuration is that of a power of ten.
-const shortDuration = ns => duration(ns).replace(/\.0+ /, " ");
-
-const names = [["Get", "Get"], ["Put", "Put without sync"], ["SyncedPut", "Put with sync"], ["Commit", "Commit of a group"], ["SyncedCommit", "Commit with sync"], ["Fsync", "Fsync of the log"]];
-
-function histogram(h, title) {
-  const width = 320, height = 120, base = 92, steps = 2; // bars for each doubling
-  const low = Math.floor(Math.log2(Math.max(1, h.Buckets[0].From))), high = Math.ceil(Math.log2(h.Buckets[h.Buckets.length - 1].To));
-  const bars = new Array(Math.max(1, high - low) * steps).fill(0);
-  for (const b of h.Buckets) bars[Math.max(0, Math.min(bars.length - 1, Math.floor((Math.log2(Math.max(1, b.From)) - low) * steps)))] += b.Count;
-  const x = ns => width * (Math.log2(ns) - low) / (bars.length / steps), top = Math.max(...bars), each = width / bars.length;
-  const p50 = quantile(h, .5), p99 = quantile(h, .99), max = quantile(h, 1);
-  const text = `median ${duration(p50)}, 99 % within ${duration(p99)}, longest ${duration(max)}`;
-  const svg = make("svg", {viewBox: `0 0 ${width} ${height}`, class: "ink-accent", role: "img", "aria-label": `${title}: ${text}, of ${count(h.Count)} measured`});
-  bars.forEach((n, i) => { if (n) svg.append(make("rect", {class: "bar", x: i * each + .5, width: each - 1, y: base - 74 * n / top - 1, height: 74 * n / top + 1, rx: 1})); });
-  svg.append(make("line", {class: "axis", x1: 0, x2: width, y1: base, y2: base}));
-  for (let ns = 10 ** Math.ceil(low * Math.LOG10E / Math.LOG2E - 1e-9); x(ns) <= width; ns *= 10) {
-    svg.append(make("line", {class: "axis", x1: x(ns), x2: x(ns), y1: base, y2: base + 4}),
-      make("text", {class: "soft", x: x(ns), y: base + 17, "text-anchor": x(ns) < 20 ? "start" : x(ns) > width - 24 ? "end" : "middle"}, shortDuration(ns)));
-  }
-  for (const [ns, name] of [[p50, "50 %"], [p99, "99 %"]]) {
-    const right = x(ns) > width - 40;
-    svg.append(make("line", {class: "mark", x1: x(ns), x2: x(ns), y1: name === "50 %" ? 14 : 2, y2: base}),
-      make("text", {x: x(ns) + (right ? -4 : 4), y: name === "50 %" ? 24 : 11, "text-anchor": right ? "end" : "start"}, name));
-  }
-  return make("figure", {}, make("h3", {}, title), svg, make("p", {class: "hint"}, `${text}; ${count(h.Count)} measured`));
-}
-
-export function drawLatency(s) {
-  const drawn = names.filter(([field]) => s.Metrics.Latency[field].Count).map(([field, title]) => histogram(s.Metrics.Latency[field], title));
-  find("latency-hint").textContent = `Durations on a logarithmic scale. Of calls without a sync, one in ${s.Sample} is measured.`;
-  find("histograms").replaceChildren(...drawn.length ? drawn : [make("p", {class: "empty"}, "Nothing has been measured yet.")]);
+  find("memory-figures").replaceChildren(...parts.map(([name, n, ink, limit]) => entry(name, bytes(n), ink, limit)), entry("Together", bytes(whole)),
+    entry("Open", `${counted(m.Tables.Open, "table")}, ${counted(m.OpenIterators, "iterator")}, ${counted(m.OpenSnapshots, "snapshot")}`));
+  find("process-title").textContent = s.Alone ? "The console's process" : "The whole program";
+  find("process-figures").replaceChildren(entry("Memory that Go has from the system", bytes(s.Process.Total)), entry("Objects in its heap", bytes(s.Process.Heap)),
+    entry("Answers that this page keeps", bytes(s.Process.Page)));
 }
