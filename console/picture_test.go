@@ -2,13 +2,19 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
 	"image/png"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +39,7 @@ func TestPicture(t *testing.T) {
 	}
 	binary := browsertest.Find(t)
 	o := &db.Options{}
-	o.Memtables.Size, o.Cache.Size = 1<<20, 4<<20
+	o.Memtables.Size, o.Cache.Size, o.Tables.Size, o.Compaction.MaxLevelBase = 1<<20, 4<<20, 256<<10, 2<<20
 	store, err := db.Open(t.TempDir(), o)
 	require.NoError(t, err)
 	use := startUsing(t, store, 150_000)
@@ -60,9 +66,30 @@ return document.documentElement.scrollHeight`, &whole)
 	}
 	f, err := os.Create(*picture)
 	require.NoError(t, err)
-	require.NoError(t, png.Encode(f, p.Screenshot()))
+	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(f, fewColors(p.Screenshot())))
 	require.NoError(t, f.Close())
 	require.Empty(t, p.Console)
+}
+
+// fewColors returns the picture with the 256 colors that it has most often, which makes its file small.
+func fewColors(m image.Image) image.Image {
+	count := map[color.RGBA]int{}
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(m.At(x, y)).(color.RGBA) }
+	for y := m.Bounds().Min.Y; y < m.Bounds().Max.Y; y++ {
+		for x := m.Bounds().Min.X; x < m.Bounds().Max.X; x++ {
+			count[at(x, y)]++
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	})
+	var colors color.Palette
+	for _, c := range all[:min(len(all), 256)] {
+		colors = append(colors, c)
+	}
+	few := image.NewPaletted(m.Bounds(), colors)
+	draw.Draw(few, few.Bounds(), m, m.Bounds().Min, draw.Src)
+	return few
 }
 
 // startUsing fills a store, and reads and writes it until the returned function is called, which closes it.

@@ -65,10 +65,12 @@ export function explanation(x, moment = "") {
         step.FilterPolicy && make("p", {class: "soft"}, step.FilterPolicy), range && make("p", {class: "soft mono"}, range)),
       make("div", {}, make("div", {class: "pieces"}, ...pieces(step)), times(step, longest), make("p", {class: "soft"}, duration(step.Duration))));
   });
+  const rest = x.Duration - x.Steps.reduce((sum, s) => sum + s.Duration, 0), outside = rest > x.Duration / 3 && rest > 5000
+    ? ` ${duration(rest)} were spent outside of these steps: the program or the machine did something else.` : "";
   const opened = x.OpeningReads ? `; ${counted(x.OpeningReads, "read")} to open tables (${bytes(x.OpeningBytes)}), once for all lookups` : "";
   return [
     make("p", {class: "verdict"}, make("strong", {}, answer), moment && ` as of ${moment}`, ` in ${duration(x.Duration)}: ${counted(x.DiskReads, "disk read")} (${bytes(x.BytesRead)}), ` +
-      `${x.ReadsSaved} saved by filters, ${x.ReadsWasted} wasted${opened}.`),
+      `${x.ReadsSaved} saved by filters, ${x.ReadsWasted} wasted${opened}.${outside}`),
     make("ul", {class: "legend"}, ...parts.map(([, ink, name]) => make("li", {}, swatch(ink), name))),
     make("ol", {class: "steps"}, ...steps)];
 }
