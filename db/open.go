@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
+	"time"
 )
 
 // Open opens the database in the directory dir. It creates the database unless
@@ -76,6 +77,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
+	d.counters.opened = time.Now()
 	d.files = tables.Directory{FS: d.dir.FS, Path: d.dir.Path, Logger: d.opts.Logger}
 	if follow {
 		d.newFollower()

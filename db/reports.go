@@ -25,7 +25,7 @@ type (
 	//   - Expiry: Hidden, ValuesDropped, TablesDropped, Time
 	//   - Loads: Count, Tables, Bytes
 	//   - Ingests: Count, Linked, Copied, Rewritten, BytesLinked, BytesWritten
-	//   - Stalls: Count, Duration, ByReason, CurrentReason
+	//   - Stalls: Count, Duration, ByReason, CurrentReason, L0Slowdown, L0Stop
 	//   - Latency: Get, Put, SyncedPut, Commit, SyncedCommit, Fsync
 	//   - Memtables: Count, Bytes, Limit
 	//   - Cache: Capacity, Bytes, Blocks, CompressedBlocks, CompressedBytes, TableBytes
@@ -62,7 +62,8 @@ type (
 	ExpiryMetrics = report.ExpiryMetrics
 	// LoadMetrics count loads. Fields: Count, Tables, Bytes.
 	LoadMetrics = report.LoadMetrics
-	// StallMetrics count waits of writers for flush or compaction. Fields: Count, Duration, ByReason, CurrentReason.
+	// StallMetrics count waits of writers for flush or compaction. Fields: Count, Duration, ByReason, CurrentReason,
+	// L0Slowdown, L0Stop.
 	StallMetrics = report.StallMetrics
 	// StallTotal sums up the waits of writers for one reason. Fields: Count, Duration, Longest.
 	StallTotal = report.StallTotal

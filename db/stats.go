@@ -2,6 +2,7 @@ package db
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
@@ -13,6 +14,8 @@ import (
 
 // dbCounters are the store's counters, except for those of lookups and of the write path.
 type dbCounters struct {
+	opened time.Time
+
 	latency latency.Set
 	ranges  *counters.Ranges // of iterators that use range filters; nil: none do
 
@@ -63,9 +66,11 @@ func (d *DB) Metrics() *Metrics {
 		Tables:       TableMetrics{Obsolete: d.leftovers.obsolete.Count()},
 		Latency:      d.counters.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),
+		Opened:       d.counters.opened,
 	}
 	m.Expiry = ExpiryMetrics{Hidden: d.scans.Expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.scans.Expiry.Time()}
 	m.Stalls = stallMetrics(&w)
+	m.Stalls.L0Slowdown, m.Stalls.L0Stop = o.Compaction.L0Slowdown, o.Compaction.L0Stop
 	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()
 	d.lookupTotals().Fill(m)
 	m.Memtables.Bytes = w.SpareMemory

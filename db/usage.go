@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // DiskUsage returns the sizes of the files in the database's directory, by what they are for. It
@@ -18,6 +19,15 @@ func (d *DB) DiskUsage() (DiskUsage, error) {
 	listed := map[uint64]bool{}
 	s.Version.Files(func(_ int, f *manifest.FileMeta) { listed[f.Num] = true })
 	return dbdir.Measure(d.files.FS, d.files.Path, func(num uint64) bool { return listed[num] })
+}
+
+// FreeBytes returns how many bytes may still be written to the file system that holds the directory. known is false if
+// that cannot be found out, and on a closed DB.
+func (d *DB) FreeBytes() (n uint64, known bool) {
+	if d == nil || d.closed.Load() {
+		return 0, false
+	}
+	return vfs.FreeBytes(d.opts.FS, d.files.Path)
 }
 
 // ApproximateSize returns about how many bytes on disk the tables use for keys from start to

@@ -1,17 +1,21 @@
 package metrics
 
 import (
+	"fmt"
 	"maps"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sievedb/sievedb/report"
 )
 
 // families is the list of all families.
-var families = slices.Concat(levelFamilies, workFamilies, stallFamilies, memoryFamilies, stateFamilies, followerFamilies)
+var families = slices.Concat(levelFamilies, workFamilies, stallFamilies, memoryFamilies, diskFamilies, stateFamilies, followerFamilies)
 
 func counter(name, help string, get func(m *report.Metrics) uint64) Family {
 	return Family{Name: name, Help: help, Kind: Counter, read: func(s *Snapshot, e emitter) { e.add(float64(get(s.Metrics))) }}
@@ -106,12 +110,21 @@ var workFamilies = []Family{
 	counter("sievedb_ingest_written_bytes_total", "Bytes that ingests wrote.", func(m *report.Metrics) uint64 { return m.Ingests.BytesWritten }),
 }
 
-// stalls is a family with a value for each reason for which writes have waited.
+// reasons returns all reasons for which writes may wait, in their order: a rate needs the zero before the first wait.
+func reasons(s *Snapshot) []string {
+	all := append(report.StallReasons(), slices.Collect(maps.Keys(s.Metrics.Stalls.ByReason))...)
+	if now := s.Metrics.Stalls.CurrentReason; now != "" {
+		all = append(all, now)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// stalls is a family with a value for each reason for which writes may wait.
 func stalls(kind Kind, name, help string, get func(report.StallTotal) float64) Family {
 	return Family{Name: name, Help: help, Kind: kind, Labels: []string{"reason"}, read: func(s *Snapshot, e emitter) {
-		by := s.Metrics.Stalls.ByReason
-		for _, reason := range slices.Sorted(maps.Keys(by)) {
-			e.add(get(by[reason]), reason)
+		for _, reason := range reasons(s) {
+			e.add(get(s.Metrics.Stalls.ByReason[reason]), reason)
 		}
 	}}
 }
@@ -124,14 +137,16 @@ var stallFamilies = []Family{
 	stalls(Counter, "sievedb_stalls_by_reason_total", "Waits of writes by reason.", func(t report.StallTotal) float64 { return float64(t.Count) }),
 	stalls(Counter, "sievedb_stall_seconds_by_reason_total", "Duration of the waits by reason.", func(t report.StallTotal) float64 { return t.Duration.Seconds() }),
 	stalls(Gauge, "sievedb_stall_longest_seconds", "Longest wait by reason.", func(t report.StallTotal) float64 { return t.Longest.Seconds() }),
-	{Name: "sievedb_stalled", Help: "1 for the reason for which writes wait now.", Kind: Gauge, Labels: []string{"reason"}, read: func(s *Snapshot, e emitter) {
-		if reason := s.Metrics.Stalls.CurrentReason; reason != "" {
-			e.add(1, reason)
+	{Name: "sievedb_stalled", Help: "1 for the reason for which writes wait now, 0 for others.", Kind: Gauge, Labels: []string{"reason"}, read: func(s *Snapshot, e emitter) {
+		for _, reason := range reasons(s) {
+			e.add(flag(reason == s.Metrics.Stalls.CurrentReason), reason)
 		}
 	}},
+	gauge("sievedb_level0_slowdown_tables", "Tables of level 0 from which writes are slowed.", func(m *report.Metrics) int { return m.Stalls.L0Slowdown }),
+	gauge("sievedb_level0_stop_tables", "Tables of level 0 at which writes stop.", func(m *report.Metrics) int { return m.Stalls.L0Stop }),
 	{
 		Name: "sievedb_operation_seconds", Kind: Histogram, Labels: []string{"operation"},
-		Help: "Duration of operations. Of get, put and commit, one in 128 is measured.",
+		Help: fmt.Sprintf("Duration of operations. Of get, put and commit, one in %d is measured, so the count is not their number.", report.LatencySample),
 		read: func(s *Snapshot, e emitter) {
 			for _, h := range s.Metrics.Latency.Named() {
 				e(Value{Labels: []string{strings.ReplaceAll(h.Name, " ", "_")}, Histogram: h.LatencyHistogram})
@@ -188,22 +203,87 @@ var memoryFamilies = []Family{
 	named("sievedb_tables_with_unknown_filter", "Open tables whose filter is unknown, by policy.", func(t *report.TableMetrics) map[string]int { return t.UnknownFilters }),
 }
 
+// disk is a family of stores whose files can be measured.
+func disk(name, help string, labels []string, emit func(u *report.DiskUsage, e emitter)) Family {
+	return Family{Name: name, Help: help, Kind: Gauge, Labels: labels, read: func(s *Snapshot, e emitter) {
+		if s.Disk != nil {
+			emit(s.Disk, e)
+		}
+	}}
+}
+
+var diskFamilies = []Family{
+	disk("sievedb_disk_bytes", "Size of the files in the directory.", nil, func(u *report.DiskUsage, e emitter) { e.add(float64(u.Total)) }),
+	disk("sievedb_disk_part_bytes", "Size of the files in the directory, by what they are for.", []string{"part"}, func(u *report.DiskUsage, e emitter) {
+		e.add(float64(u.Tables), "tables")
+		e.add(float64(u.UnlistedTables), "unlisted_tables")
+		e.add(float64(u.Logs), "logs")
+		e.add(float64(u.Manifest), "manifest")
+		e.add(float64(u.Lost), "lost")
+		e.add(float64(u.Changes), "changes")
+		e.add(float64(u.Other), "other")
+	}),
+	disk("sievedb_log_reserved_bytes", "Part of the logs that has no records yet.", nil, func(u *report.DiskUsage, e emitter) { e.add(float64(u.LogsReserved)) }),
+	{Name: "sievedb_disk_free_bytes", Help: "Bytes that may still be written to the file system of the directory.", Kind: Gauge, read: func(s *Snapshot, e emitter) {
+		if s.Free != nil {
+			e.add(float64(*s.Free))
+		}
+	}},
+}
+
+// flag is the value of a gauge for a condition.
+func flag(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// seconds returns a time in seconds since 1970.
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) / float64(time.Second) }
+
+// timestamp is a family of a time, which has no value while the time is zero.
+func timestamp(name, help string, get func(m *report.Metrics) time.Time) Family {
+	return Family{Name: name, Help: help, Kind: Gauge, read: func(s *Snapshot, e emitter) {
+		if t := get(s.Metrics); !t.IsZero() {
+			e.add(seconds(t))
+		}
+	}}
+}
+
+// build returns the version of this module and that of Go in the program.
+var build = sync.OnceValues(func() (version, goVersion string) {
+	version = "unknown"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return version, runtime.Version()
+	}
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path == "github.com/sievedb/sievedb" && m.Version != "" {
+			version = m.Version
+		}
+	}
+	return version, info.GoVersion
+})
+
 var stateFamilies = []Family{
+	{Name: "sievedb_build_info", Help: "1, with the version of SieveDB, and that of Go.", Kind: Gauge, Labels: []string{"version", "goversion"}, read: func(_ *Snapshot, e emitter) {
+		version, goVersion := build()
+		e.add(1, version, goVersion)
+	}},
+	timestamp("sievedb_opened_timestamp_seconds", "When the store was opened, in seconds since 1970.", func(m *report.Metrics) time.Time { return m.Opened }),
+	{Name: "sievedb_uptime_seconds", Help: "Time since the store was opened.", Kind: Gauge, read: func(s *Snapshot, e emitter) {
+		if !s.Metrics.Opened.IsZero() && !s.Time.IsZero() {
+			e.add(s.Time.Sub(s.Metrics.Opened).Seconds())
+		}
+	}},
 	gauge("sievedb_last_sequence", "Sequence number of the newest visible write.", func(m *report.Metrics) uint64 { return m.LastSequence }),
 	gauge("sievedb_open_iterators", "Iterators that were not closed.", func(m *report.Metrics) int { return m.OpenIterators }),
 	gauge("sievedb_open_snapshots", "Snapshots that were not closed.", func(m *report.Metrics) int { return m.OpenSnapshots }),
 	gauge("sievedb_open_transactions", "Transactions that were not closed.", func(m *report.Metrics) int { return m.OpenTransactions }),
-	gauge("sievedb_background_error", "1 if writes have ended, background work fails, or tables are corrupt.", func(m *report.Metrics) int {
-		if m.BackgroundError != nil {
-			return 1
-		}
-		return 0
-	}),
-	{Name: "sievedb_expiry_time_seconds", Help: "Time of the store by which values expire, in seconds since 1970.", Kind: Gauge, read: func(s *Snapshot, e emitter) {
-		if t := s.Metrics.Expiry.Time; !t.IsZero() {
-			e.add(float64(t.UnixNano()) / float64(time.Second))
-		}
-	}},
+	gauge("sievedb_background_error", "1 if writes have ended, background work fails, or tables are corrupt.", func(m *report.Metrics) int { return int(flag(m.BackgroundError != nil)) }),
+	timestamp("sievedb_expiry_timestamp_seconds", "Time of the store by which values expire, in seconds since 1970.", func(m *report.Metrics) time.Time { return m.Expiry.Time }),
+	timestamp("sievedb_expiry_time_seconds", "The former name of sievedb_expiry_timestamp_seconds.", func(m *report.Metrics) time.Time { return m.Expiry.Time }),
 }
 
 // lag is a family of followers whose lag is known.

@@ -68,6 +68,9 @@ func filled() (Snapshot, map[float64]string) {
 	s := Snapshot{Metrics: new(report.Metrics), Follower: true, Lag: new(report.Lag)}
 	f.fill(reflect.ValueOf(s.Metrics).Elem(), "Metrics")
 	f.fill(reflect.ValueOf(s.Lag).Elem(), "Lag")
+	s.Disk, s.Free, s.Time = new(report.DiskUsage), new(uint64), s.Metrics.Opened.Add(time.Hour)
+	f.fill(reflect.ValueOf(s.Disk).Elem(), "Disk")
+	f.fill(reflect.ValueOf(s.Free).Elem(), "Free")
 	s.Metrics.BackgroundError = errors.New("the disk is full")
 	s.Metrics.Compactions.Running = make([]report.RunningCompaction, 3)
 	return s, f.values
@@ -93,12 +96,52 @@ func TestEveryFigureIsExported(t *testing.T) {
 func TestNamesFollowTheConventions(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Families() {
-		require.Regexp(t, `^sievedb_[a-z_]+$`, f.Name)
+		require.Regexp(t, `^sievedb_[a-z0-9_]+$`, f.Name)
 		require.False(t, seen[f.Name], "%s: there are two", f.Name)
 		seen[f.Name] = true
 		require.Equal(t, f.Kind == Counter, strings.HasSuffix(f.Name, "_total"), f.Name)
 		require.Regexp(t, `^[A-Z1].*\.$`, f.Help, f.Name)
 		require.NotContains(t, f.Help, "\\", f.Name)
+		if strings.Contains(f.Help, "since 1970") {
+			require.Regexp(t, `_timestamp_seconds$`, f.Name)
+		}
+	}
+}
+
+// A rate over the first wait for a reason needs the zero before it, and so does an alert on its absence.
+func TestStallReasonsAreExportedBeforeTheirFirstWait(t *testing.T) {
+	var text bytes.Buffer
+	require.NoError(t, WriteText(&text, Snapshot{Metrics: &report.Metrics{}}))
+	for _, reason := range report.StallReasons() {
+		for _, name := range []string{"sievedb_stalls_by_reason_total", "sievedb_stall_seconds_by_reason_total", "sievedb_stall_longest_seconds", "sievedb_stalled"} {
+			require.Contains(t, text.String(), "\n"+name+`{reason="`+reason+"\"} 0\n")
+		}
+	}
+	text.Reset()
+	require.NoError(t, WriteText(&text, Snapshot{Metrics: &report.Metrics{Stalls: report.StallMetrics{CurrentReason: report.StopLevel0}}}))
+	require.Contains(t, text.String(), "\nsievedb_stalled{reason=\"level 0 is full\"} 1\n")
+	require.Contains(t, text.String(), "\nsievedb_stalled{reason=\"level 0 has many tables\"} 0\n")
+}
+
+// A store in a directory has its size, its free space, its age and its limits.
+func TestFiguresOfTheDirectory(t *testing.T) {
+	o := &db.Options{}
+	o.Compaction.L0Slowdown, o.Compaction.L0Stop = 21, 31
+	store, err := db.Open(t.TempDir(), o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	require.NoError(t, store.Put([]byte("key"), []byte("value"), nil))
+	var text bytes.Buffer
+	require.NoError(t, WriteText(&text, Read(store, false)))
+	for _, line := range []string{
+		`sievedb_disk_bytes [1-9]`, `sievedb_disk_part_bytes\{part="logs"\} [1-9]`, `sievedb_log_reserved_bytes \d`,
+		`sievedb_opened_timestamp_seconds [1-9]`, `sievedb_uptime_seconds [\d.e-]+`, `sievedb_build_info\{version="[^"]+",goversion="go1[^"]+"\} 1`,
+		`sievedb_level0_slowdown_tables 21`, `sievedb_level0_stop_tables 31`,
+	} {
+		require.Regexp(t, `(?m)^`+line, text.String())
+	}
+	if _, known := store.FreeBytes(); known {
+		require.Regexp(t, `(?m)^sievedb_disk_free_bytes [1-9]`, text.String())
 	}
 }
 

@@ -89,6 +89,23 @@ type StallMetrics struct {
 	ByReason map[string]StallTotal
 	// CurrentReason says what writers are waiting for now, "" if they are not.
 	CurrentReason string
+	// L0Slowdown and L0Stop are the numbers of tables of level 0 from which writes are slowed and stopped.
+	L0Slowdown, L0Stop int
+}
+
+// The reasons for which writes wait. Slowed writes and stopped writes have different ones.
+const (
+	SlowLevel0    = "level 0 has many tables"
+	SlowMemtables = "the last memtable fills"
+	StopLevel0    = "level 0 is full"
+	StopPaused    = "level 0 is full, and compactions are paused"
+	StopMemtables = "memtables wait for their flush"
+	StopMemory    = "the store's part of the shared memory waits for its flush"
+)
+
+// StallReasons returns all reasons that StallMetrics may have.
+func StallReasons() []string {
+	return []string{SlowLevel0, SlowMemtables, StopLevel0, StopPaused, StopMemtables, StopMemory}
 }
 
 // StallTotal sums up the waits of writers for one reason. Nearly all of one wait is that of

@@ -1,5 +1,7 @@
 package report
 
+import "time"
+
 // NumLevels is the number of levels, LevelDB's seven.
 const NumLevels = 7
 
@@ -36,6 +38,8 @@ type Metrics struct {
 	// Tables describes the open tables, their filters and their indexes.
 	Tables TableMetrics
 
+	// Opened is when the store was opened.
+	Opened time.Time
 	// LastSequence is the sequence number of the newest visible write.
 	LastSequence uint64
 	// OpenIterators, OpenSnapshots and OpenTransactions count those that were not closed yet.

@@ -32,7 +32,8 @@ type Options struct {
 }
 
 // Collector is a prometheus.Collector of one store. It keeps nothing: each collection reads the
-// counters of the store, which takes microseconds, and all values are of that moment.
+// counters of the store and lists its directory, which takes microseconds, and about one more for each
+// file. All values are of that moment.
 type Collector struct {
 	source   metrics.Source
 	follower bool

@@ -79,7 +79,9 @@ func TestTextAgreesWithTheCollector(t *testing.T) {
 		require.NotNil(t, g, f.GetName())
 		require.Equal(t, f.GetType(), g.GetType())
 		require.Equal(t, f.GetHelp(), g.GetHelp())
-		require.Equal(t, textOf(t, f), textOf(t, g))
+		if f.GetName() != "sievedb_uptime_seconds" { // each was read at its moment
+			require.Equal(t, textOf(t, f), textOf(t, g))
+		}
 	}
 }
 

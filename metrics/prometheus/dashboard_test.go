@@ -25,6 +25,8 @@ type dashboardPanel struct {
 	ID          int
 	Type, Title string
 	GridPos     struct{ H, W, X, Y int }
+	Collapsed   bool
+	Panels      []dashboardPanel // of a collapsed row
 	FieldConfig struct {
 		Defaults struct{ Unit string }
 	}
@@ -38,6 +40,14 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
+// all returns the rows and the panels, also those of collapsed rows.
+func (d *dashboard) all() (all []dashboardPanel) {
+	for _, p := range d.Panels {
+		all = append(append(all, p), p.Panels...)
+	}
+	return all
+}
+
 // expressions returns all queries of the dashboard.
 func (d *dashboard) expressions() (all []string) {
 	for _, v := range d.Templating.List {
@@ -45,7 +55,7 @@ func (d *dashboard) expressions() (all []string) {
 			all = append(all, v.Definition)
 		}
 	}
-	for _, p := range d.Panels {
+	for _, p := range d.all() {
 		for _, target := range p.Targets {
 			all = append(all, target.Expr)
 		}
@@ -56,7 +66,7 @@ func (d *dashboard) expressions() (all []string) {
 var (
 	metricName = regexp.MustCompile(`\bsievedb_\w+`)
 	selector   = regexp.MustCompile(`\b(sievedb_\w+)\{([^}]*)\}`)
-	matcher    = regexp.MustCompile(`(\w+)=~?"([^"]*)"`)
+	matcher    = regexp.MustCompile(`([$\w]+)=~?"([^"]*)"`)
 	grouping   = regexp.MustCompile(`\bby \(([^)]*)\)`)
 	legend     = regexp.MustCompile(`\{\{(\w+)\}\}`)
 )
@@ -95,13 +105,16 @@ func TestDashboardShowsWhatIsExported(t *testing.T) {
 		}
 	}
 	for _, f := range metrics.Families() {
-		require.True(t, shown[f.Name], "%s is not on the dashboard", f.Name)
+		require.Equal(t, !strings.HasPrefix(f.Help, "The former name of"), shown[f.Name], "%s", f.Name)
 	}
 }
 
 // The values in the selectors of the dashboard are values that the labels have.
 func TestDashboardSelectsExistingLabels(t *testing.T) {
-	known := map[string][]string{"result": {"negative", "true_positive", "false_positive"}, "source": {"cache", "disk"}}
+	known := map[string][]string{
+		"result": {"negative", "true_positive", "false_positive"}, "source": {"cache", "disk"}, "level": {"0", "1", "2", "3", "4", "5", "6"},
+		"part": {"tables", "unlisted_tables", "logs", "manifest", "lost", "changes", "other", "filter", "range_filter", "index"},
+	}
 	s := metrics.Snapshot{Metrics: openUsed(t).Metrics()}
 	for _, f := range metrics.Families() {
 		for _, v := range f.Values(s) {
@@ -117,8 +130,8 @@ func TestDashboardSelectsExistingLabels(t *testing.T) {
 	for _, e := range d.expressions() {
 		for _, s := range selector.FindAllStringSubmatch(e, -1) {
 			for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
-				if m[1] == "instance" {
-					require.Equal(t, "$instance", m[2], e)
+				if own := map[string]string{"instance": "$instance", "$label": "$store"}[m[1]]; own != "" {
+					require.Equal(t, own, m[2], e)
 					continue
 				}
 				require.Contains(t, series()[s[1]].Labels, m[1], e)
@@ -135,19 +148,16 @@ func TestDashboardSelectsExistingLabels(t *testing.T) {
 // Panels have a title, a unit and a place of their own, and legends show labels that the query keeps.
 func TestDashboardIsWellFormed(t *testing.T) {
 	d := readDashboard(t)
-	taken, ids := map[[2]int]string{}, map[int]bool{}
+	ids := map[int]bool{}
 	for _, p := range d.Panels {
+		requireRoom(t, p.Panels)
+		require.Equal(t, p.Collapsed, len(p.Panels) > 0, p.Title)
+	}
+	requireRoom(t, d.Panels)
+	for _, p := range d.all() {
 		require.NotEmpty(t, p.Title)
 		require.False(t, ids[p.ID], p.Title)
 		ids[p.ID] = true
-		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
-		for x := range p.GridPos.W {
-			for y := range p.GridPos.H {
-				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
-				require.Empty(t, taken[at], "%s covers another panel", p.Title)
-				taken[at] = p.Title
-			}
-		}
 		if p.Type == "row" {
 			continue
 		}
@@ -163,4 +173,37 @@ func TestDashboardIsWellFormed(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(ids), 30)
+}
+
+// requireRoom requires that panels that are shown together do not cover each other.
+func requireRoom(t *testing.T, panels []dashboardPanel) {
+	t.Helper()
+	taken := map[[2]int]string{}
+	for _, p := range panels {
+		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				require.Empty(t, taken[at], "%s covers another panel", p.Title)
+				taken[at] = p.Title
+			}
+		}
+	}
+}
+
+// The rows that are not looked at first are collapsed, and each query can be limited to one store.
+func TestDashboardHasAVariableForTheStore(t *testing.T) {
+	d := readDashboard(t)
+	open := 0
+	for _, p := range d.Panels {
+		if p.Type == "row" && !p.Collapsed {
+			open++
+		}
+	}
+	require.Equal(t, 2, open)
+	for _, p := range d.all() {
+		for _, target := range p.Targets {
+			require.Equal(t, strings.Count(target.Expr, "sievedb_"), strings.Count(target.Expr, `{instance=~"$instance",$label=~"$store"`), target.Expr)
+		}
+	}
 }

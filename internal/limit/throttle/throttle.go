@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sievedb/sievedb/report"
 )
 
 // Throttle slows writers down gradually when flushes and compactions cannot keep up, to avoid
@@ -65,14 +67,14 @@ type writeLimit struct {
 	reason       string
 }
 
-// The reasons for which writes wait. Slowed writes and stopped writes have different ones.
+// The reasons for which writes wait.
 const (
-	SlowLevel0    = "level 0 has many tables"
-	SlowMemtables = "the last memtable fills"
-	StopLevel0    = "level 0 is full"
-	StopPaused    = "level 0 is full, and compactions are paused"
-	StopMemtables = "memtables wait for their flush"
-	StopMemory    = "the store's part of the shared memory waits for its flush"
+	SlowLevel0    = report.SlowLevel0
+	SlowMemtables = report.SlowMemtables
+	StopLevel0    = report.StopLevel0
+	StopPaused    = report.StopPaused
+	StopMemtables = report.StopMemtables
+	StopMemory    = report.StopMemory
 )
 
 const (
