@@ -153,6 +153,25 @@ func requirePeers(t *testing.T, out *sweep) {
 	}
 }
 
+// The page has a table of contents that leads to each section, no bars on a logarithmic axis, and captions that say what
+// is seen.
+func TestThePageLeadsItsReaders(t *testing.T) {
+	page, _ := smallSweep(t, "--num=1000")
+	bytes, err := os.ReadFile(page)
+	require.NoError(t, err)
+	text := string(bytes)
+	links := regexp.MustCompile(`<a href="#(\w+)">`).FindAllStringSubmatch(text, -1)
+	sections := regexp.MustCompile(`<section id="(\w+)">\n<h2>`).FindAllStringSubmatch(text, -1)
+	require.Len(t, links, 4)
+	require.Len(t, sections, len(links))
+	for i := range links {
+		require.Equal(t, links[i][1], sections[i][1])
+	}
+	require.NotContains(t, text, `class="stem`)
+	require.Regexp(t, `<figcaption>With SieveDB&#39;s default, a lookup reads [\d.]+ blocks; with .* times as many`, text)
+	require.NotContains(t, text, "The axis is logarithmic.")
+}
+
 func TestASweepOfOneFilterHasAPage(t *testing.T) {
 	for _, args := range [][]string{{"--filters=none"}, {"--filters=fuse"}, {"--filters=bloom", "--bits=12"}} {
 		page, _ := smallSweep(t, append(args, "--num=500")...)

@@ -103,12 +103,13 @@ func (out *sweep) rateFigures() []figure {
 	c := chart.New("rates-real", fmt.Sprintf("Absent %s that pass, in tables of %s keys", real.Shape,
 		bench.Grouped(uint64(real.Small.TableKeys))), out.describeRates(&real.Small))
 	out.ratesChart(c, x, y, &real.Small, 0)
-	figures := []figure{newFigure(c, "Lines: predicted by theory. Marks: measured, with 95 % confidence intervals.")}
+	figures := []figure{newFigure(c, "Lower is better, and further left needs less memory. The marks are measured, with intervals that have the true rate "+
+		"95 times in 100; the lines are what theory predicts. Marks on their line: the filter works as it should.")}
 	c = chart.New("rates-worst", fmt.Sprintf("The same for keys of shape %s, in one table of %s", worst.Shape,
 		bench.Grouped(uint64(worst.Large.TableKeys))), out.describeRates(&worst.Large))
 	out.ratesChart(c, x, y, &worst.Large, worst.Large.SameHash)
-	return append(figures, newFigure(c, "Of the generated shapes, this one has the most absent keys with the 32-bit hash of a stored key. "+
-		"More bits cannot distinguish those keys."))
+	return append(figures, newFigure(c, "Marks far above their line show a filter that fails for such keys: they are absent, but have the 32-bit hash of a stored "+
+		"key, and more bits cannot distinguish them. Of the generated shapes, this one has the most."))
 }
 
 // ratesChart draws the rates of each kind of filter in tables of one size, and the share of absent keys that no
@@ -187,6 +188,7 @@ func (out *sweep) levelFigure(id, title string, pass func(*storeRun) *passRun) f
 		x.Ticks = slices.DeleteFunc(x.Ticks, func(chart.Tick) bool { n++; return n%2 == 0 })
 	}
 	c.SetAxes(x, chart.Axis{Low: 0, High: 1})
+	c.Columns()
 	var parts []string
 	for row := range rows {
 		y := c.Top + 4 + float64(row)*(group+12)
@@ -198,16 +200,39 @@ func (out *sweep) levelFigure(id, title string, pass func(*storeRun) *passRun) f
 		c.RowName(y+group/2, name)
 		for i, r := range out.Peers {
 			text := r.named() + " " + digits3(value(pass(r)))
-			c.Lollipop(peerSeries[i], value(pass(r)), y+float64(i*rowHeight)+7, text)
+			c.Dot(peerSeries[i], value(pass(r)), y+float64(i*rowHeight)+7, text)
 			if row == rows-1 {
 				parts = append(parts, text)
 			}
 		}
 	}
 	c.Desc = "Disk reads per lookup on all levels: " + strings.Join(parts, "; ") + "."
-	caption := "The axis is logarithmic."
-	if out.CacheBytes == 0 {
-		caption += " There is no block cache, so every access to a block is a read."
+	return newFigure(c, out.peersCaption(pass))
+}
+
+// peersCaption says in a sentence what the chart of the peers shows, and how to read it.
+func (out *sweep) peersCaption(pass func(*storeRun) *passRun) string {
+	own, rest := out.Peers[len(out.Peers)-1], out.Peers[:len(out.Peers)-1]
+	reads := pass(own).readsPerGet()
+	var others []string
+	for _, r := range rest {
+		more := pass(r).readsPerGet() / reads
+		switch {
+		case more >= 1.05 && more < 1e6:
+			others = append(others, fmt.Sprintf("%s %s times as many", r.named(), digits3(more)))
+		case more > 0.95 && more < 1.05:
+			others = append(others, r.named()+" about as many")
+		case more <= 0.95:
+			others = append(others, r.named()+" fewer")
+		}
 	}
-	return newFigure(c, caption)
+	text := fmt.Sprintf("With %s, a lookup reads %s blocks", own.named(), digits3(reads))
+	if reads > 0 && len(others) > 0 {
+		text += "; with " + strings.Join(others, ", with ")
+	}
+	text += ". Further left is better, and equal steps to the right multiply the reads."
+	if out.CacheBytes == 0 {
+		text += " There is no block cache, so every access to a block is a read."
+	}
+	return text
 }

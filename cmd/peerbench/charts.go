@@ -19,9 +19,10 @@ import (
 type page struct {
 	lines  []string
 	tables []table
+	others *table // other engines' fills, for the chart of sizes; nil: none
 }
 
-func (rep *report) page() *page { return &page{rep.lines(), rep.tables()} }
+func (rep *report) page() *page { return &page{lines: rep.lines(), tables: rep.tables()} }
 
 // The files of --svg are its value with these endings.
 const (
@@ -40,7 +41,7 @@ func (p *page) drawings() map[string][]byte {
 		all[costSVG] = b.File()
 	}
 	if c := p.scale(); c != nil {
-		all[scaleSVG] = c.File(append(p.lines, p.notes()...)...)
+		all[scaleSVG] = c.File(slices.Concat(p.othersRemark(), p.lines, p.notes())...)
 	}
 	return all
 }
@@ -241,6 +242,9 @@ func (p *page) scale() *chart.Chart {
 			sizes, values = append(sizes, at.X), append(values, at.Y)
 		}
 	}
+	for _, o := range p.otherFills() {
+		sizes, values = append(sizes, o.X), append(values, o.Y)
+	}
 	c := chart.New("scale", "Time per operation, by the number of keys", "")
 	c.Width, c.Height, c.Right = 880, 420, 150
 	if engines > 1 { // longer names, and more of them
@@ -261,9 +265,36 @@ func (p *page) scale() *chart.Chart {
 		c.End(series, last.Y, name)
 		parts = append(parts, fmt.Sprintf("%s: from %s to %s", name, short(l.points[0].Y), short(last.Y)))
 	}
+	if others := p.otherFills(); len(others) > 0 {
+		c.Others(1, others) // the color of the fills
+		for _, o := range others {
+			parts = append(parts, fmt.Sprintf("%s, %s keys filled: %s", o.Name, count(o.X), short(o.Y)))
+		}
+	}
 	c.Desc = fmt.Sprintf("Microseconds per operation with %s to %s keys. %s.",
 		count(slices.Min(sizes)), count(slices.Max(sizes)), strings.Join(parts, "; "))
 	return c
+}
+
+// otherFills returns the time per operation of other engines' fills.
+func (p *page) otherFills() (points []chart.NamedPoint) {
+	if p.others == nil {
+		return nil
+	}
+	for row, cells := range p.others.rows {
+		at := chart.NamedPoint{X: parsedCell(cells[0]), Y: 1e6 / p.others.value(row, settledOpsColumn), Name: cells[1]}
+		if !math.IsNaN(at.X) && !math.IsNaN(at.Y) && at.Name != ourTitle {
+			points = append(points, at)
+		}
+	}
+	return points
+}
+
+func (p *page) othersRemark() []string {
+	if len(p.otherFills()) == 0 {
+		return nil
+	}
+	return []string{"Lines: SieveDB. Rings: the same fill, settled, by other engines, one round; † may lose unsynced writes when the process is killed."}
 }
 
 // digits formats a value of an axis without trailing zeros.

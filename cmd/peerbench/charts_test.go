@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cmd/internal/chart"
 )
 
 // requireRedrawn requires that dir has the charts of a run, and that --from draws the same ones from
@@ -55,6 +57,20 @@ func TestAPageCanHaveARunAndSizes(t *testing.T) {
 	require.Equal(t, []*page{one, two}, readTables(text))
 	require.Empty(t, readTables("**a table**\n\n| engine | ops/s |\n"), "no marks")
 	require.Empty(t, readTables(markBegin+"**a table**"), "no end")
+}
+
+// The chart of sizes shows other engines where there are figures of them.
+func TestTheChartOfSizesHasOtherEngines(t *testing.T) {
+	text := scaleBegin + scaleSample().page().markdown() + scaleEnd + "\n" + othersBegin + "\n| keys | engine | ops/s, settled |\n| --: | --- | --: |\n" +
+		"| 2,000 | " + ourTitle + " | 100,000 |\n| 2,000 | Pebble † | 50,000 |\n| 2,000 | RocksDB | n/a |\n\n" + othersEnd + "\n"
+	pages := readTables(text)
+	require.Len(t, pages, 1)
+	require.Equal(t, []chart.NamedPoint{{X: 2000, Y: 20, Name: "Pebble †"}}, pages[0].otherFills())
+	drawn := string(pages[0].drawings()[scaleSVG])
+	require.Contains(t, drawn, ">Pebble †</text>")
+	require.Contains(t, drawn, "Rings: the same fill")
+	require.Contains(t, drawn, "Pebble †, 2,000 keys filled: 20")
+	require.NotContains(t, string(scaleSample().page().drawings()[scaleSVG]), "Rings")
 }
 
 // docs/performance.md says how to draw them again.

@@ -69,11 +69,28 @@ func readTables(text string) (pages []*page) {
 	for _, marks := range [][2]string{{markBegin, markEnd}, {scaleBegin, scaleEnd}} {
 		_, after, begins := strings.Cut(text, marks[0])
 		part, _, ends := strings.Cut(after, marks[1])
-		if p := readPage(part); begins && ends && len(p.tables) > 0 {
-			pages = append(pages, p)
+		p := readPage(part)
+		if !begins || !ends || len(p.tables) == 0 {
+			continue
 		}
+		if marks[0] == scaleBegin {
+			p.others = readOthers(text)
+		}
+		pages = append(pages, p)
 	}
 	return pages
+}
+
+// readOthers reads the table of other engines' fills, nil if the page has none.
+func readOthers(text string) *table {
+	_, after, begins := strings.Cut(text, othersBegin)
+	part, _, ends := strings.Cut(after, othersEnd)
+	if !begins || !ends {
+		return nil
+	}
+	t := &table{}
+	t.readRows(strings.TrimSpace(part))
+	return t
 }
 
 // readPage parses the output of markdown.

@@ -111,10 +111,14 @@ func (t *table) markdown() string {
 
 // The marks between which a page has the last run, the last run of --scale, and a summary.
 const (
-	markBegin    = "<!-- peerbench: begin -->\n"
-	markEnd      = "<!-- peerbench: end -->"
-	scaleBegin   = "<!-- peerscale: begin -->\n"
-	scaleEnd     = "<!-- peerscale: end -->"
+	markBegin  = "<!-- peerbench: begin -->\n"
+	markEnd    = "<!-- peerbench: end -->"
+	scaleBegin = "<!-- peerscale: begin -->\n"
+	scaleEnd   = "<!-- peerscale: end -->"
+	// Between these is a table of other engines, with their fills of one number of keys: runs that were not repeated
+	// with the last one, and that the program does not write.
+	othersBegin  = "<!-- peerothers: begin -->\n"
+	othersEnd    = "<!-- peerothers: end -->"
 	summaryBegin = "<!-- peersummary: begin -->\n"
 	summaryEnd   = "<!-- peersummary: end -->"
 )

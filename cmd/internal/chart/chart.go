@@ -144,17 +144,54 @@ func (c *Chart) Name(s Series, p Point, name string) {
 	}
 }
 
+// NamedPoint is a value with a name.
+type NamedPoint struct {
+	X, Y float64
+	Name string
+}
+
+// Others draws values that belong to a series without being part of its line, as rings, with their names on the right:
+// as near to the rings as the other names allow. The points have the same X.
+func (c *Chart) Others(s Series, points []NamedPoint) {
+	points = slices.SortedFunc(slices.Values(points), func(a, b NamedPoint) int { return cmp.Compare(b.Y, a.Y) }) // from the top
+	if len(points) == 0 {
+		return
+	}
+	first, last, high := c.y.at(points[0].Y), c.y.at(points[len(points)-1].Y), lineHeight*float64(len(points)-1)
+	free := first
+	if high > last-first { // there is no room at the rings, so the names are around the middle of them
+		free = (first+last)/2 - high/2
+	}
+	for _, p := range points {
+		x, y := c.x.at(p.X), c.y.at(p.Y)
+		at := free
+		if high <= last-first {
+			at = max(y, free)
+		}
+		free = at + lineHeight
+		fmt.Fprintf(&c.body, `<circle class="hollow %s" cx="%.1f" cy="%.1f" r="4"/>`, s.Class(), x, y)
+		c.text(x+12, at+4, "label "+s.Class(), p.Name)
+	}
+}
+
 // RowName writes the name of a row to the left of the plot, at the length y.
 func (c *Chart) RowName(y float64, name string) { c.text(c.Left-8, y+4, "end", name) }
 
-// Lollipop draws a value in a row at the length y, with its name on its right.
-func (c *Chart) Lollipop(s Series, value, y float64, name string) {
+// Columns draws a line up from each tick of the horizontal axis.
+func (c *Chart) Columns() {
+	for _, t := range c.x.Ticks {
+		c.segment("grid", c.x.at(t.At), c.x.at(t.At), c.y.from, c.y.to)
+	}
+}
+
+// Dot draws a value in a row at the length y, with its name on its right. A bar from the beginning of a logarithmic
+// axis would have a length that means nothing. A value of 0 is at the beginning of the axis.
+func (c *Chart) Dot(s Series, value, y float64, name string) {
 	x := c.x.at(value)
 	if value == 0 {
 		x = c.x.from
 	}
-	c.segment("stem "+s.Class(), c.x.from, x, y, y)
-	c.body.WriteString(mark(s, x, y, 3.2))
+	c.body.WriteString(mark(s, x, y, 3.6))
 	c.text(x+9, y+4, "label "+s.Class(), name)
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,7 +129,8 @@ func sampleChart() *Chart {
 	c.Annotate(1, 2, "a note")
 	c.Name(2, Point{X: 5, Y: 10}, "a point")
 	c.RowName(30, "a row")
-	c.Lollipop(3, 4, 40, "a value")
+	c.Columns()
+	c.Dot(3, 4, 40, "a value")
 	return c
 }
 
@@ -203,4 +206,23 @@ func TestTextIsWrappedBetweenWords(t *testing.T) {
 	require.Len(t, lines, 3)
 	require.Equal(t, strings.Fields(text), strings.Fields(strings.Join(lines, " ")))
 	require.Equal(t, []string{"a", "longest", "word"}, wrap("a longest word", 5))
+}
+
+// The names of rings that are close to each other are apart.
+func TestNamesOfOthersDoNotTouch(t *testing.T) {
+	c := New("id", "title", "desc")
+	c.SetAxes(Axis{Low: 0, High: 10}, Axis{Low: 0, High: 100})
+	c.Others(2, []NamedPoint{{5, 50, "b"}, {5, 49, "c"}, {5, 51, "a"}})
+	svg := c.SVG()
+	require.Equal(t, 3, strings.Count(svg, `class="hollow s2"`))
+	var at []float64
+	for _, m := range regexp.MustCompile(`<text class="label s2" x="[\d.]+" y="([\d.]+)">([abc])`).FindAllStringSubmatch(svg, -1) {
+		y, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		require.Equal(t, string(rune('a'+len(at))), m[2], "from the top")
+		at = append(at, y)
+	}
+	require.Len(t, at, 3)
+	require.InDelta(t, lineHeight, at[1]-at[0], 0.2)
+	require.InDelta(t, lineHeight, at[2]-at[1], 0.2)
 }
