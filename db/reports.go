@@ -31,7 +31,7 @@ type (
 	//   - Cache: Capacity, Bytes, Blocks, CompressedBlocks, CompressedBytes, TableBytes
 	//   - Tables: Open, Obsolete, Openings, OpeningReads, OpeningBytes, FilterBytes, RangeFilterBytes, IndexBytes,
 	//     WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter, UnknownFilters, FilterPolicies
-	//   - LastSequence, OpenIterators, OpenSnapshots, OpenTransactions, BackgroundError
+	//   - Opened, LastSequence, OpenIterators, OpenSnapshots, OpenTransactions, BackgroundError
 	Metrics = report.Metrics
 	// LevelMetrics describes one level. Fields: Tables, Bytes, Reads, FilterChecks, FilterNegatives,
 	// FilterTruePositives, FilterFalsePositives, RangeChecks, RangeNegatives, RangeTruePositives,
