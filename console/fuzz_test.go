@@ -20,7 +20,7 @@ func FuzzBodies(f *testing.F) {
 	for i, body := range []string{
 		`{"Key":{"Text":"a"}}`, `{"Key":{"Text":"6 1","Hex":true}}`, `{"Prefix":{"Text":"k"},"After":"6b30"}`, `{"After":"6"}`,
 		`{"Action":"put","Key":{"Text":"a"},"Value":{"Text":"1"}}`, `{"Action":"delete","Key":{"Text":"a"}}`,
-		`{"Action":"flush"}`, `{"Action":"compact"} {}`, `{"Action":"put"}}`, `[]`, `{"Key":{"Text":"\ud800"}}`, ``, `null`,
+		`{"Key":{"Text":"a"},"At":"4"}`, `{"Hold":true}`, `{"Action":"delete","Key":{"Text":"a"},"Ask":true}`, `{"Action":"flush"}`, `{"Action":"compact"} {}`, `{"Action":"put"}}`, `[]`, `{"Key":{"Text":"\ud800"}}`, ``, `null`,
 	} {
 		f.Add(byte(i), body)
 	}
@@ -30,9 +30,12 @@ func FuzzBodies(f *testing.F) {
 	for _, key := range []string{"a", "k00", "k01", "\xff"} {
 		require.NoError(f, store.Put([]byte(key), []byte("value"), db.NoSync))
 	}
-	h := Handler(store, &Options{ShowKeys: true, WriteToken: token})
+	page := newHandler(store, &Options{ShowKeys: true, WriteToken: token})
+	page.alone = true
+	f.Cleanup(page.release) // before the store is closed
+	h := page.routes()
 	f.Fuzz(func(t *testing.T, which byte, body string) {
-		path := []string{"/api/explain", "/api/keys", "/api/write"}[which%3]
+		path := []string{"/api/explain", "/api/keys", "/api/write", "/api/hold"}[which%4]
 		before := store.Metrics().LastSequence
 		r := httptest.NewRequest("POST", "http://127.0.0.1"+path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")

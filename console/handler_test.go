@@ -55,9 +55,13 @@ func request(t *testing.T, h http.Handler, method, path, body string, into any) 
 	h.ServeHTTP(w, r)
 	if into != nil {
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), into))
+		require.NoError(t, decode(w, into))
 	}
 	return w
+}
+
+func decode(w *httptest.ResponseRecorder, into any) error {
+	return json.Unmarshal(w.Body.Bytes(), into)
 }
 
 // errorOf returns the error in an answer.

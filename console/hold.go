@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -79,6 +80,15 @@ func (h *handler) explainAt(key []byte, moment string) (*report.Explanation, err
 	if err != nil {
 		return nil, failure{http.StatusBadRequest, "want the sequence number of a snapshot"}
 	}
+	x, err := h.explainHeld(key, sequence)
+	if err != nil && sequence != h.held.sequence() && !slices.Contains(h.store.OpenSnapshots(), sequence) {
+		return nil, failure{http.StatusNotFound, "no snapshot of this moment is open any more"}
+	}
+	return x, err
+}
+
+// explainHeld explains a key as of the page's snapshot, if it has the sequence number, or of another open one.
+func (h *handler) explainHeld(key []byte, sequence uint64) (*report.Explanation, error) {
 	h.held.mu.Lock()
 	snapshot := h.held.snapshot
 	h.held.mu.Unlock()

@@ -1,9 +1,11 @@
 package lookup_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -48,6 +50,27 @@ func TestRecordedLookupsCountLikeOthers(t *testing.T) {
 	}
 	require.NoError(t, d.Close())
 	require.Empty(t, d.SlowLookups(time.Hour))
+}
+
+// Lookups of several goroutines are all counted while they are recorded and somebody asks for the slowest.
+func TestConcurrentLookupsAreRecorded(t *testing.T) {
+	d := storetest.FilledLevels(t, storetest.WatchedOptions(fixture.WatchTables(t), nil), 4000)
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for i := range 4000 {
+				_, err := d.Get(fixture.Key(2*i%4000 + g%2))
+				assert.Equal(t, g%2 == 0, err == nil)
+				if i%100 == 0 {
+					d.SlowLookups(time.Hour)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.EqualValues(t, 16000, d.Metrics().Lookups.Count)
+	require.EqualValues(t, 8000, d.Metrics().Lookups.Found)
+	require.NotEmpty(t, d.SlowLookups(time.Hour))
 }
 
 // A snapshot explains a key as it was, and so does its sequence number while it is open.
