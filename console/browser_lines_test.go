@@ -19,13 +19,17 @@ import (
 // usedUp is a script for a paused page: it fills the parts that time fills, with more than they usually have to hold.
 // durations from 10 ns to 100 s, rates, alerts.
 const usedUp = `document.querySelector("#pause").click();
-const live = await import("./live.js"), latency = await import("./latency.js"), alerts = await import("./alerts.js"), card = await import("./card.js");
+const live = await import("./live.js"), latency = await import("./latency.js"), alerts = await import("./alerts.js"),
+card = await import("./card.js");
 const s = await (await fetch("api/status")).json();
 const bucket = (i, n) => ({From: 10 ** i, To: 10 ** i * 1.06, Count: n});
 const latencies = n => ({Count: 11 * n, Buckets: Array.from({length: 11}, (_, i) => bucket(i + 1, n))});
-const at = (seconds, n) => { const c = structuredClone(s); c.Seconds = seconds; for (const name of Object.keys(c.Metrics.Latency)) c.Metrics.Latency[name] = latencies(n); c.Metrics.Lookups.Count += 1000 * n; return c; };
+const at = (seconds, n) => { const c = structuredClone(s); c.Seconds = seconds;
+for (const name of Object.keys(c.Metrics.Latency)) c.Metrics.Latency[name] = latencies(n);
+c.Metrics.Lookups.Count += 1000 * n; return c; };
 let before = null;
-for (let i = 0; i <= 120; i += 5) { const c = at(1e4 + i, i + 1); live.drawRates(before, c); latency.drawLatency(c); before = c; }
+for (let i = 0; i <= 120; i += 5) { const c = at(1e4 + i, i + 1); live.drawRates(before, c); latency.drawLatency(c);
+before = c; }
 const plan = await (await fetch("api/plan")).json();
 plan.Curve.push({...plan.Curve[plan.Curve.length - 1], BitsPerKey: 200});
 card.drawCurve(plan);
@@ -41,23 +45,29 @@ func TestAFullPageIsLegible(t *testing.T) {
 	var ok bool
 	recordSlowLookups(t, store, p)
 	var text string
-	do(p, usedUp+`alerts.drawAlerts({...at(1e4, 1), Damage: "corruption in 000003.log", Unopened: "corruption in 000005.ldb"});
+	do(p, usedUp+`alerts.drawAlerts({...at(1e4, 1), Damage: "corruption in 000003.log",
+Unopened: "corruption in 000005.ldb"});
 return document.querySelector("#alerts .bad").textContent`, &text)
 	require.Equal(t, "The database is damaged. The page shows what can be read. corruption in 000003.log", text)
 	for _, v := range views {
 		p.SetDark(v.dark)
 		p.Resize(v.width, v.height)
-		do(p, `await until(() => innerWidth === `+fmt.Sprint(v.width)+`); document.querySelectorAll("#slowest details")[0].open = true; return true`, &ok)
+		do(p, `await until(() => innerWidth === `+fmt.Sprint(v.width)+`);
+document.querySelectorAll("#slowest details")[0].open = true; return true`, &ok)
 		showView(t, p, v)
 		requireLegible(t, p, v)
 
 		// The dialog names the key and the effect, and is legible too.
-		do(p, `const f = document.querySelector("#change-form"); f.token.value = "`+testToken+`"; f.action.value = "delete"; f.key.value = "key0150"; f.requestSubmit();
-await until(() => document.querySelector("#ask").open); return document.querySelector("#ask-title").textContent + " " + document.querySelector("#ask-effect").textContent`, &text)
+		do(p, `const f = document.querySelector("#change-form");
+f.token.value = "`+testToken+`"; f.action.value = "delete"; f.key.value = "key0150"; f.requestSubmit();
+await until(() => document.querySelector("#ask").open);
+return document.querySelector("#ask-title").textContent + " " + document.querySelector("#ask-effect").textContent`, &text)
 		require.Equal(t, `Delete the key "key0150" (7 bytes)? Its value of 100 bytes is lost.`, text)
 		requireAxe(t, p, v)
-		do(p, `const d = document.querySelector("#ask"), b = d.getBoundingClientRect(); const inside = b.left >= 0 && b.right <= innerWidth; document.querySelector("#ask-no").click();
-await until(() => document.querySelector("#changed").textContent); return inside && !d.open && document.querySelector("#changed").textContent == "Nothing was changed."`, &ok)
+		do(p, `const d = document.querySelector("#ask"), b = d.getBoundingClientRect(); const inside = b.left >= 0 &&
+b.right <= innerWidth; document.querySelector("#ask-no").click();
+await until(() => document.querySelector("#changed").textContent); return inside && !d.open &&
+document.querySelector("#changed").textContent == "Nothing was changed."`, &ok)
 		require.True(t, ok, v.name)
 	}
 	found, err := store.Has([]byte("key0150"))
@@ -82,8 +92,10 @@ func recordSlowLookups(t *testing.T, store *db.DB, p *browsertest.Tab) {
 		}
 	}()
 	var text string
-	do(p, `await until(() => document.querySelector("#slowest summary")); document.querySelector("#slowest summary").click();
-await until(() => document.querySelector("#slowest .step")); return document.querySelector("#slowest summary").textContent + "|" + document.querySelector("#slowest .verdict").textContent`, &text)
+	do(p, `await until(() => document.querySelector("#slowest summary"));
+document.querySelector("#slowest summary").click();
+await until(() => document.querySelector("#slowest .step"));
+return document.querySelector("#slowest summary").textContent + "|" + document.querySelector("#slowest .verdict").textContent`, &text)
 	close(stop)
 	<-ended
 	require.Regexp(t, `^[\d.]+ .?s for key\d{4}x?: (found|absent), .* ago\|(Found|Not found) in [\d.]+ .?s: `, text)
@@ -101,7 +113,8 @@ func TestLatenciesOfTheLastMinute(t *testing.T) {
 		Points, Minutes      int
 	}
 	do(p, usedUp+`const figure = document.querySelector("#histograms figure");
-return {Legend: document.querySelector("#latency-legend").textContent, Hint: figure.querySelector(".hint").textContent, Course: figure.querySelectorAll("svg")[1].getAttribute("aria-label"),
+return {Legend: document.querySelector("#latency-legend").textContent,
+Hint: figure.querySelector(".hint").textContent, Course: figure.querySelectorAll("svg")[1].getAttribute("aria-label"),
   Points: figure.querySelector(".curve-line").getAttribute("d").split("L").length}`, &got)
 	require.Equal(t, "last minutesince the opening", got.Legend)
 	require.Contains(t, got.Hint, "Last minute: median 1.06 ms, 99 % within 106 s, longest 106 s; 660 measured")
@@ -122,7 +135,8 @@ func TestTilesKeepTheirLastValue(t *testing.T) {
 live.drawRates(before, before);
 const Same = first();
 live.drawRates(null, at(1e4 + 121, 500));
-return {Before, Same, First: first(), Scale: [...document.querySelectorAll(".tile-scale")].map(e => [...e.children].map(c => c.textContent).join(", ")).join("; ")}`, &got)
+return {Before, Same, First: first(),
+Scale: [...document.querySelectorAll(".tile-scale")].map(e => [...e.children].map(c => c.textContent).join(", ")).join("; ")}`, &got)
 	require.Equal(t, "1,000/s", got.Before)
 	require.Equal(t, got.Before, got.Same, "the same answer again")
 	require.Equal(t, got.Before, got.First, "the first answer after a pause")
@@ -138,15 +152,20 @@ func TestAlertsInWords(t *testing.T) {
 	p, _, _ := openPage(t)
 	var got []string
 	do(p, usedUp+`const then = at(0, 1), all = [];
-const say = change => { const now = structuredClone(then); now.Seconds = 10; change(now, now.Metrics); all.push(alerts.rateAlerts(then, now).map(a => a[1]).join("|")); };
+const say = change => { const now = structuredClone(then); now.Seconds = 10; change(now, now.Metrics);
+all.push(alerts.rateAlerts(then, now).map(a => a[1]).join("|")); };
 say(() => {});
-say((s, m) => { s.FiltersOff = true; m.Lookups.Count += 86710; m.Levels[6].Reads += 288100; m.Levels[6].BlocksFromDisk += 100; m.Levels[6].BlocksFromCache += 288000; });
+say((s, m) => { s.FiltersOff = true; m.Lookups.Count += 86710; m.Levels[6].Reads += 288100;
+m.Levels[6].BlocksFromDisk += 100; m.Levels[6].BlocksFromCache += 288000; });
 say((s, m) => { m.Lookups.Count += 1000; m.Levels[6].Reads += 900; m.Levels[6].BlocksFromCache += 1000; });
 say((s, m) => { m.Levels[6].FilterFalsePositives += 1000; m.Levels[6].FilterNegatives += 9000; });
-say((s, m) => { m.Levels[6].BlocksFromDisk += 9000; m.Levels[6].BlocksFromCache += 1000; m.Cache.Bytes = m.Cache.Capacity = 2 ** 23; });
-say((s, m) => { m.Stalls.Duration += 4e9; m.Stalls.ByReason = {"level 0 is full": {Duration: 4e9}, "other": {Duration: 1}}; });
+say((s, m) => { m.Levels[6].BlocksFromDisk += 9000; m.Levels[6].BlocksFromCache += 1000;
+m.Cache.Bytes = m.Cache.Capacity = 2 ** 23; });
+say((s, m) => { m.Stalls.Duration += 4e9; m.Stalls.ByReason = {"level 0 is full": {Duration: 4e9},
+"other": {Duration: 1}}; });
 say((s, m) => { m.Tables.Openings += 200; m.Tables.Open = 1; });
-const held = structuredClone(then), m = held.Metrics; m.Levels[0].Tables = 25; m.Compactions.Pauses = 1; m.Tables.WithoutFilter = 2;
+const held = structuredClone(then), m = held.Metrics; m.Levels[0].Tables = 25; m.Compactions.Pauses = 1;
+m.Tables.WithoutFilter = 2;
 all.push(alerts.stateAlerts(held).map(a => a[1]).join("|"));
 return all`, &got)
 	require.Equal(t, []string{
@@ -175,8 +194,10 @@ func TestExplainingAtASnapshot(t *testing.T) {
 	require.NoError(t, store.Delete([]byte("key0150"), nil))
 	var text string
 	do(p, `const select = document.querySelector("#explain-at");
-await until(() => select.options.length == 2); select.selectedIndex = 1; document.querySelector("#explain-form").requestSubmit();
-await until(() => document.querySelector("#explanation .verdict").textContent.includes("as of")); const then = document.querySelector("#explanation .verdict").textContent;
+await until(() => select.options.length == 2); select.selectedIndex = 1;
+document.querySelector("#explain-form").requestSubmit();
+await until(() => document.querySelector("#explanation .verdict").textContent.includes("as of"));
+const then = document.querySelector("#explanation .verdict").textContent;
 select.selectedIndex = 0; document.querySelector("#explain-form").requestSubmit();
 await until(() => !document.querySelector("#explanation .verdict").textContent.includes("as of"));
 return select.options[1].textContent + "|" + then + "|" + document.querySelector("#explanation .verdict").textContent + document.querySelector("#hold").hidden`, &text)
@@ -210,8 +231,10 @@ func TestPageOfADirectory(t *testing.T) {
 	p := browsertest.Open(t, binary, 1280, 900, false)
 	p.Visit(url)
 	var text string
-	do(p, `await until(() => document.querySelector(".boxes rect") && document.querySelector("#curve svg") && document.querySelector("#hold:not([hidden])"));
-return ["#mode", "#legend", "#memory-hint", "#process-title", "#alerts"].map(q => document.querySelector(q).textContent).join("|")`, &text)
+	do(p, `await until(() => document.querySelector(".boxes rect") && document.querySelector("#curve svg") &&
+document.querySelector("#hold:not([hidden])"));
+return ["#mode", "#legend", "#memory-hint", "#process-title",
+"#alerts"].map(q => document.querySelector(q).textContent).join("|")`, &text)
 	require.Equal(t, "no program has it open|good (1)|What this console uses to read the directory.|The console's process|", text)
 	for _, v := range views {
 		showView(t, p, v)
@@ -223,8 +246,11 @@ return select.options[1].textContent + "|" + document.querySelector("#hold").tex
 	require.Equal(t, "the held moment, operation 1,000|Release the moment|The moment of operation 1,000 is held for ten minutes at most.", text)
 
 	write(1000)
-	do(p, `document.querySelector("#explain-key").value = "key01500"; document.querySelector("#explain-form").requestSubmit();
-await until(() => document.querySelector("#mode").textContent.startsWith("following") && document.querySelectorAll(".boxes rect").length == 2 && !document.querySelector("#legend").textContent.includes("opened"));
+	do(p, `document.querySelector("#explain-key").value = "key01500";
+document.querySelector("#explain-form").requestSubmit();
+await until(() => document.querySelector("#mode").textContent.startsWith("following") &&
+document.querySelectorAll(".boxes rect").length == 2 &&
+!document.querySelector("#legend").textContent.includes("opened"));
 await until(() => document.querySelector("#explanation .verdict"));
 const then = document.querySelector("#explanation .verdict").textContent; document.querySelector("#hold").click();
 await until(() => document.querySelector("#explain-at").options.length == 1);
@@ -235,7 +261,8 @@ return document.querySelector("#mode").textContent + "|" + document.querySelecto
 	logs, err := filepath.Glob(filepath.Join(dir, "CURRENT"))
 	require.NoError(t, err)
 	require.NoError(t, os.Rename(logs[0], logs[0]+".away"))
-	do(p, `await until(() => document.querySelector("#mode").textContent == "needs attention"); return document.querySelector("#alerts .bad").textContent`, &text)
+	do(p, `await until(() => document.querySelector("#mode").textContent == "needs attention");
+return document.querySelector("#alerts .bad").textContent`, &text)
 	require.Contains(t, text, "CURRENT")
 	require.NoError(t, os.Rename(logs[0]+".away", logs[0]))
 }
@@ -256,6 +283,7 @@ func TestMemoryOfThePageIsApart(t *testing.T) {
 	p.Visit(server.URL + "/")
 	var text string
 	do(p, `await until(() => document.querySelector("#process-figures dd"));
-return ["#memory-hint", "#process-title", "#process-figures"].map(q => document.querySelector(q).textContent).join("|")`, &text)
+return ["#memory-hint", "#process-title",
+"#process-figures"].map(q => document.querySelector(q).textContent).join("|")`, &text)
 	require.Regexp(t, `^What the store uses of the program's memory.\|The whole program\|Memory that Go has from the system[\d.]+ MiBObjects in its heap[\d.]+ [KM]iBAnswers that this page keeps[\d.]+ (B|KiB)$`, text)
 }

@@ -33,7 +33,8 @@ type look struct {
 var lookScript string
 
 // until waits in the page until a condition holds.
-const until = `const until = async f => { for (let i = 0; i < 1000 && !f(); i++) await new Promise(r => setTimeout(r, 20)); return Boolean(f()); };`
+const until = `const until = async f => { for (let i = 0; i < 1000 && !f(); i++) await new Promise(r => setTimeout(r,
+20)); return Boolean(f()); };`
 
 func do(p *browsertest.Tab, body string, into any) {
 	p.Run("(async () => { "+until+body+" })()", into)
@@ -49,9 +50,11 @@ func openPage(t *testing.T) (*browsertest.Tab, *db.DB, string) {
 	p.Visit(server.URL + "/")
 	var filled bool
 	do(p, `
-const form = (id, field, value) => { if (field) document.querySelector(field).value = value; document.querySelector(id).requestSubmit(); };
+const form = (id, field, value) => { if (field) document.querySelector(field).value = value;
+document.querySelector(id).requestSubmit(); };
 form("#explain-form", "#explain-key", "key0150"); form("#card-form"); form("#keys-form", "#keys-prefix", "key0");
-return await until(() => document.querySelector(".step:nth-child(2)") && document.querySelector("#report table") && document.querySelector("#entries td") &&
+return await until(() => document.querySelector(".step:nth-child(2)") && document.querySelector("#report table") &&
+document.querySelector("#entries td") &&
   document.querySelector("#curve svg") && document.querySelectorAll(".tiles .line").length == 8)`, &filled)
 	require.True(t, filled, "the page shows all its parts; complaints: %v", p.Console)
 	return p, store, server.URL
@@ -73,7 +76,8 @@ func showView(t *testing.T, p *browsertest.Tab, v view) {
 	p.Resize(v.width, v.height)
 	var drawn bool
 	do(p, fmt.Sprintf("const width = %d;", v.width)+`return await until(() => { const s = document.querySelector(".boxes"), c = document.querySelector("#curve svg[role=img]");
-return innerWidth === width && s && s.getBoundingClientRect().right <= innerWidth && (!c || c.viewBox.baseVal.width <= innerWidth); })`, &drawn) // the curve is requested again
+return innerWidth === width && s && s.getBoundingClientRect().right <= innerWidth &&
+(!c || c.viewBox.baseVal.width <= innerWidth); })`, &drawn) // the curve is requested again
 	require.True(t, drawn, v.name)
 }
 
@@ -106,7 +110,8 @@ func requireAxe(t *testing.T, p *browsertest.Tab, v view) {
 	var has bool
 	p.Run(string(script)+"; true", &has)
 	var found []string
-	do(p, `const r = await axe.run(); return r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target + " " + n.failureSummary))`, &found)
+	do(p, `const r = await axe.run();
+return r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target + " " + n.failureSummary))`, &found)
 	require.Empty(t, found, v.name)
 }
 
@@ -166,31 +171,38 @@ func TestPageOfAnEmptyStore(t *testing.T) {
 	p.Visit(server.URL + "/")
 	var text string
 	do(p, `document.querySelector("#card-form").requestSubmit();
-await until(() => document.querySelector("#report .empty")?.textContent.includes("no table") && document.querySelector("#curve .empty") && document.querySelector("#tables .empty"));
+await until(() => document.querySelector("#report .empty")?.textContent.includes("no table") &&
+document.querySelector("#curve .empty") && document.querySelector("#tables .empty"));
 document.querySelector("#explain-form").requestSubmit();
 await until(() => document.querySelector("#explanation .verdict"));
-return ["#alerts", "#tables", "#sieve", "#running", "#histograms", "#explanation .verdict", "#report", "#curve"].map(q => document.querySelector(q).textContent).join("|")`, &text)
+return ["#alerts", "#tables", "#sieve", "#running", "#histograms", "#explanation .verdict", "#report",
+"#curve"].map(q => document.querySelector(q).textContent).join("|")`, &text)
 	require.Regexp(t, `^\|There is no table yet.*\|No lookup has met.*\|None at the moment.\|Nothing has been measured yet.\|Not found in .*\|There is no table yet.*\|No open table`, text)
 	require.Empty(t, p.Console)
 
 	// A failed request for the tables is repeated although nothing has changed since. Time passes faster here.
-	p.Run(`(() => { const began = Date.now(), now = Date.now.bind(Date), ask = window.fetch, wait = window.setTimeout; let failed = 0;
+	p.Run(`(() => { const began = Date.now(), now = Date.now.bind(Date), ask = window.fetch, wait = window.setTimeout;
+let failed = 0;
 window.setTimeout = (f, ms) => wait(f, ms < 1000 ? ms : ms / 20);
 Date.now = () => began + 20 * (now() - began);
-window.fetch = (path, request) => path == "api/tables" && !failed++ ? Promise.reject(new Error("once")) : ask(path, request); return true })()`, new(bool))
+window.fetch = (path, request) => path == "api/tables" && !failed++ ? Promise.reject(new Error("once")) : ask(path,
+request); return true })()`, new(bool))
 	require.NoError(t, store.Put([]byte("key"), nil, db.NoSync))
 	require.NoError(t, store.Flush())
 	_, err = store.Has([]byte("key"))
 	require.NoError(t, err)
 	var drawn bool
-	do(p, `return await until(() => document.querySelector(".boxes rect") && document.querySelector("#curve svg"))`, &drawn)
+	do(p, `return await until(() => document.querySelector(".boxes rect") &&
+document.querySelector("#curve svg"))`, &drawn)
 	require.True(t, drawn)
 
 	// If the program hangs, old figures are not shown as if they were new.
 	do(p, `const whole = AbortSignal.timeout.bind(AbortSignal);
 AbortSignal.timeout = ms => whole(ms / 100);
-window.fetch = (path, request) => new Promise((_, fail) => request.signal.addEventListener("abort", () => fail(request.signal.reason))); // no answer
-await until(() => document.querySelector("#alerts .bad")); return document.querySelector("#mode").textContent + ": " + document.querySelector("#alerts").textContent`, &text)
+window.fetch = (path, request) => new Promise((_, fail) => request.signal.addEventListener("abort",
+() => fail(request.signal.reason))); // no answer
+await until(() => document.querySelector("#alerts .bad"));
+return document.querySelector("#mode").textContent + ": " + document.querySelector("#alerts").textContent`, &text)
 	require.Regexp(t, "^not connected: The store does not answer: .*timed out", text)
 }
 
@@ -209,11 +221,14 @@ func TestDrawingManyTables(t *testing.T) {
 	}
 	do(p, `document.querySelector("#pause").click();
 const m = await import("./levels.js");
-const tables = Array.from({length: 10000}, (_, i) => ({level: 6, fileNum: i, name: i + ".ldb", bytes: 2e6, verdict: i == 5000 ? "damaged" : "good", lookups: {}}));
+const tables = Array.from({length: 10000}, (_, i) => ({level: 6, fileNum: i, name: i + ".ldb", bytes: 2e6,
+verdict: i == 5000 ? "damaged" : "good", lookups: {}}));
 m.drawLevels({tables}, {Levels: [{}, {}, {}, {}, {}, {}, {Bytes: 2e10}]});
-const boxes = [...document.querySelectorAll(".boxes rect")], bad = boxes.findIndex(b => b.classList.contains("hatched"));
+const boxes = [...document.querySelectorAll(".boxes rect")],
+bad = boxes.findIndex(b => b.classList.contains("hatched"));
 m.choose(bad);
-return {Boxes: boxes.length, Bad: bad, Legend: document.querySelector("#legend").textContent, Detail: document.querySelector("#table-detail").textContent,
+return {Boxes: boxes.length, Bad: bad, Legend: document.querySelector("#legend").textContent,
+Detail: document.querySelector("#table-detail").textContent,
   Wide: boxes.every(b => b.getBoundingClientRect().width >= 3)}`, &drawn)
 	require.Equal(t, 3334, drawn.Boxes)
 	require.Equal(t, 5000/3, drawn.Bad)
@@ -223,9 +238,12 @@ return {Boxes: boxes.length, Bad: bad, Legend: document.querySelector("#legend")
 
 	var texts []string
 	do(p, `const f = await import("./format.js");
-return [f.bytes(0), f.bytes(1023), f.bytes(1536), f.bytes(5e9), f.count(999999), f.count(1234567), f.rate(0.5), f.rate(12345), f.duration(999), f.duration(1500), f.duration(2.5e9),
-  f.bytes(2 ** 20 - 1), f.duration(999.9), f.duration(999999), f.duration(119e9), f.duration(12e10), f.duration(7e12), f.duration(5e14),
-  f.percent(0), f.percent(.0000123), f.percent(.0123), f.percent(.5), f.percent(1), f.percent(NaN), f.counted(1, "key"), f.counted(2, "key")]`, &texts)
+return [f.bytes(0), f.bytes(1023), f.bytes(1536), f.bytes(5e9), f.count(999999), f.count(1234567), f.rate(0.5),
+f.rate(12345), f.duration(999), f.duration(1500), f.duration(2.5e9),
+  f.bytes(2 ** 20 - 1), f.duration(999.9), f.duration(999999), f.duration(119e9), f.duration(12e10), f.duration(7e12),
+f.duration(5e14),
+  f.percent(0), f.percent(.0000123), f.percent(.0123), f.percent(.5), f.percent(1), f.percent(NaN), f.counted(1,
+"key"), f.counted(2, "key")]`, &texts)
 	require.Equal(t, []string{"0 B", "1023 B", "1.5 KiB", "4.7 GiB", "999,999", "1.23 M", "0.5", "12,345", "999 ns", "1.50 µs", "2.50 s",
 		"1.0 MiB", "1.00 µs", "1.00 ms", "119 s", "2.00 min", "117 min", "5.79 days",
 		"0 %", "0.0012 %", "1.2 %", "50.0 %", "100 %", "unknown", "1 key", "2 keys"}, texts)
@@ -248,7 +266,8 @@ func TestUsingThePage(t *testing.T) {
 	for range 2 { // from level 0 to level 6, and to its only table
 		p.Press("Tab", 9)
 	}
-	p.Run(`document.querySelectorAll(".boxes")[1].focus(), document.querySelector("#table-detail").textContent`, &text)
+	p.Run(`document.querySelectorAll(".boxes")[1].focus(),
+document.querySelector("#table-detail").textContent`, &text)
 	require.Contains(t, text, "Level 6")
 	p.Press("ArrowLeft", 37)
 	p.Press("End", 35)
@@ -287,12 +306,15 @@ return await until(() => document.querySelector("#entries td")?.textContent.star
 	p.Run(`document.querySelectorAll("#entries img, #entries b").length == 0`, &ok)
 	require.True(t, ok)
 	require.Empty(t, p.Console)
-	do(p, `const f = document.querySelector("#change-form"); f.token.value = "wrong"; f.key.value = "k"; f.requestSubmit();
-await until(() => document.querySelector("#changed").textContent); return document.querySelector("#changed").textContent`, &text)
+	do(p, `const f = document.querySelector("#change-form"); f.token.value = "wrong"; f.key.value = "k";
+f.requestSubmit();
+await until(() => document.querySelector("#changed").textContent);
+return document.querySelector("#changed").textContent`, &text)
 	require.Contains(t, text, "token is wrong")
 	do(p, `const f = document.querySelector("#change-form"); f.token.value = "`+testToken+`"; f.requestSubmit();
 await until(() => document.querySelector("#ask").open); document.querySelector("#ask-yes").click();
-await until(() => document.querySelector("#changed").textContent.includes("synced")); return document.querySelector("#changed").textContent`, &text)
+await until(() => document.querySelector("#changed").textContent.includes("synced"));
+return document.querySelector("#changed").textContent`, &text)
 	require.Equal(t, "written and synced", text)
 	found, err := store.Has([]byte("k"))
 	require.NoError(t, err)
@@ -308,7 +330,8 @@ func useKeys(t *testing.T, p *browsertest.Tab) {
 	t.Helper()
 	var text string
 	do(p, `document.querySelector("#keys-prefix").value = "key"; document.querySelector("#keys-form").requestSubmit();
-const next = () => document.querySelector("#entries button"), first = () => document.querySelector("#entries td")?.textContent;
+const next = () => document.querySelector("#entries button"),
+first = () => document.querySelector("#entries td")?.textContent;
 await until(() => first() == "key0000" && next());
 next().click();
 await until(() => first() == "key0050");
@@ -321,12 +344,15 @@ func seeClosed(t *testing.T, p *browsertest.Tab) {
 	t.Helper()
 	var text string
 	do(p, `document.querySelector("#entries button").click();
-await until(() => document.querySelector("#entries .alert")); return document.querySelector("#entries").textContent`, &text)
+await until(() => document.querySelector("#entries .alert"));
+return document.querySelector("#entries").textContent`, &text)
 	require.Contains(t, text, "closed")
 	do(p, `document.querySelector("#pause").click();
-await until(() => document.querySelector("#alerts .bad")); return document.querySelector("#mode").textContent + document.querySelector("#alerts").textContent`, &text)
+await until(() => document.querySelector("#alerts .bad"));
+return document.querySelector("#mode").textContent + document.querySelector("#alerts").textContent`, &text)
 	require.Regexp(t, "^not connected.*closed", text)
 	do(p, `document.querySelector("#explain-form").requestSubmit();
-await until(() => document.querySelector("#explanation .alert")); return document.querySelector("#explanation").textContent`, &text)
+await until(() => document.querySelector("#explanation .alert"));
+return document.querySelector("#explanation").textContent`, &text)
 	require.Contains(t, text, "closed")
 }
