@@ -108,7 +108,8 @@ func TestOpenTablesOpensThoseThatAreNotOpen(t *testing.T) {
 	info, err = d.OpenTables(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, info.Tables)
-	_, err = d.OpenTables(nil) //nolint:staticcheck // the mistake that is tested
+	var missing context.Context
+	_, err = d.OpenTables(missing)
 	require.ErrorContains(t, err, "OpenTables: the context is nil")
 	require.NoError(t, d.Close())
 	_, err = d.OpenTables(t.Context())
