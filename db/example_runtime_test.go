@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -107,7 +108,7 @@ func ExampleDB_EstimateSize() {
 	store := openMem()
 	defer store.Close()
 	for _, user := range []string{"anna", "bert"} {
-		must(store.Put([]byte("user/"+user+"/photo"), make([]byte, 100_000), nil))
+		must(store.Put([]byte("user/"+user+"/photo"), bytes.Repeat([]byte("p"), 100_000), nil))
 	}
 	bounds := db.PrefixBounds([]byte("user/anna/"))
 	size, err := store.EstimateSize(bounds.LowerBound, bounds.UpperBound)
@@ -115,7 +116,7 @@ func ExampleDB_EstimateSize() {
 	usage, err := store.DiskUsage()
 	must(err)
 	fmt.Printf("anna: %d KB in memory, %d in tables\n", size.Memtables/1000, size.Tables)
-	fmt.Printf("logs: %d KB, tables: %d\n", usage.Logs/1000, usage.Tables)
+	fmt.Printf("logs: %d KB, tables: %d\n", (usage.Logs-usage.LogsReserved)/1000, usage.Tables)
 	// Output:
 	// anna: 100 KB in memory, 0 in tables
 	// logs: 200 KB, tables: 0
