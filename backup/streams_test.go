@@ -67,8 +67,8 @@ func TestCopiesOfADatabaseHaveStreamsOfTheirOwn(t *testing.T) {
 	require.Nil(t, l.archive().Backup)
 }
 
-// A database that was restored, or written by an opening that keeps no changes, begins a new stream; its numbers may be those of
-// the old one.
+// A database that was restored, or written by an opening that keeps no changes, begins a new stream; its numbers may be
+// those of the old one.
 func TestAnotherHistoryBeginsANewStream(t *testing.T) {
 	mem := vfs.NewMem()
 	l := newTimeline(t, mem, backuptest.NewMem())

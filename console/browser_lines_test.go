@@ -205,8 +205,8 @@ return select.options[1].textContent + "|" + then + "|" + document.querySelector
 	require.Empty(t, p.Console)
 }
 
-// The page of a directory: its filters are there at once, its memory is called the console's, a moment can be held, and an idle
-// directory is called idle until something changes.
+// The page of a directory: its filters are there at once, its memory is called the console's, a moment can be held, and
+// an idle directory is called idle until something changes.
 func TestPageOfADirectory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it needs a browser")

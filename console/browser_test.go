@@ -98,7 +98,8 @@ func requireLegible(t *testing.T, p *browsertest.Tab, v view) (l look) {
 	return l
 }
 
-// requireAxe requires that axe-core finds nothing, if SIEVEDB_AXE names its script, axe.min.js of the npm package axe-core.
+// requireAxe requires that axe-core finds nothing, if SIEVEDB_AXE names its script, axe.min.js of the npm package
+// axe-core.
 func requireAxe(t *testing.T, p *browsertest.Tab, v view) {
 	t.Helper()
 	file := os.Getenv("SIEVEDB_AXE")

@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Whatever the body of a request is, the answer is JSON, and says what is wrong with the request and not that the server
-// failed. A body that is not one JSON value changes nothing.
+// Whatever the body of a request is, the answer is JSON, and says what is wrong with the request and not that the
+// server failed. A body that is not one JSON value changes nothing.
 func FuzzBodies(f *testing.F) {
 	const token = "0123456789abcdef0123456789abcdef"
 	for i, body := range []string{

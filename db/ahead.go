@@ -60,10 +60,10 @@ func (d *DB) openUntil(end <-chan struct{}, closed bool) (info OpenAheadInfo, en
 	return info, false
 }
 
-// OpenTables opens the tables that are not open, until all or Options.Cache.MaxOpenFiles are, as Options.Cache.OpenAhead
-// does after Open. It is for programs that show filters before lookups need them, of tables that were written or
-// found since. A table that cannot be opened is counted, and is no error. If ctx is done, it returns its error, with
-// what was opened.
+// OpenTables opens the tables that are not open, until all or Options.Cache.MaxOpenFiles are, as
+// Options.Cache.OpenAhead does after Open. It is for programs that show filters before lookups need them, of tables
+// that were written or found since. A table that cannot be opened is counted, and is no error. If ctx is done, it
+// returns its error, with what was opened.
 func (d *DB) OpenTables(ctx context.Context) (OpenAheadInfo, error) {
 	switch {
 	case d == nil || d.closed.Load():

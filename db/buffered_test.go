@@ -72,8 +72,8 @@ func TestBufferedWritesAreHandedOver(t *testing.T) {
 	}
 }
 
-// In a bubble, no time passes during the writes, so only a full buffer is written. A log that is appended through memory
-// needs no system calls, so its writes are not held back.
+// In a bubble, no time passes during the writes, so only a full buffer is written. A log that is appended through
+// memory needs no system calls, so its writes are not held back.
 func TestBufferedWritesShareSystemCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000

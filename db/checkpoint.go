@@ -24,14 +24,14 @@ type CheckpointOptions struct {
 // cannot link, they are copied. Writers wait while the state is noted, which is less than a new log
 // takes.
 //
-// When it returns nil, dir is durable and complete. After an error or a crash it does not exist; a
-// directory with its name and ".checkpoint" may remain, which the next call for dir removes. If another user owns that
-// directory or can write in it, the error matches vfs.ErrNotOwn. nil
-// options mean the defaults. If ctx is done, it returns the error of ctx. It works on a read-only
-// store and on a follower too: they write what the logs have as tables. So a follower can copy a database
-// that LevelDB or goleveldb has open. dir must not be within the database's directories, also not through a symbolic
-// link; only package backup makes checkpoints in the subdirectory "backup". A closed store returns ErrClosed, and a call from a function of the EventListener
-// ErrInListener. It may be called from any goroutine, several times at once for different directories.
+// When it returns nil, dir is durable and complete. After an error or a crash it does not exist; a directory with its
+// name and ".checkpoint" may remain, which the next call for dir removes. If another user owns that directory or can
+// write in it, the error matches vfs.ErrNotOwn. nil options mean the defaults. If ctx is done, it returns the error of
+// ctx. It works on a read-only store and on a follower too: they write what the logs have as tables. So a follower can
+// copy a database that LevelDB or goleveldb has open. dir must not be within the database's directories, also not
+// through a symbolic link; only package backup makes checkpoints in the subdirectory "backup". A closed store returns
+// ErrClosed, and a call from a function of the EventListener ErrInListener. It may be called from any goroutine,
+// several times at once for different directories.
 func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (CheckpointInfo, error) {
 	switch {
 	case d == nil || d.closed.Load():

@@ -56,8 +56,8 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	return d, dbdir.ExplainLink(err, now.full.ReadOnly)
 }
 
-// openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the disk
-// is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
+// openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the
+// disk is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
 func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed *bool) (*DB, error) {
 	d := &DB{opts: now.full, stop: stop{closing: make(chan struct{})}, txns: transactions{turns: txn.NewTurns()}}
 	d.inForce.options.Store(now)

@@ -43,14 +43,14 @@ type Recorded struct {
 //   - Changes
 //   - FileMode and Limits.DiskReserve
 //
-// It is for tools that open the database of another program, such as the command sievedb. A program that owns a database
-// passes its own options to Open.
+// It is for tools that open the database of another program, such as the command sievedb. A program that owns a
+// database passes its own options to Open.
 //
 // o has what a database cannot record: the file system, and comparers and policies that are not those of SieveDB, which
 // are used if the database has recorded their names. Everything that is recorded replaces what o has. nil means the
 // defaults. RecordedOptions takes no lock and changes nothing; the database may be open. The errors are those of a
-// read-only Open. If the MANIFEST is damaged, the error is ErrCorruption, and the result has what was recorded before the
-// damage.
+// read-only Open. If the MANIFEST is damaged, the error is ErrCorruption, and the result has what was recorded before
+// the damage.
 func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 	given := o.copied()
 	if given.FS == nil {
@@ -237,8 +237,8 @@ func recordedRetention(r *manifest.Options) ChangeRetention {
 	return keep
 }
 
-// adoptOptions decides which changes the store keeps, compares its options with those that the directory has recorded, and
-// makes the next edit record them.
+// adoptOptions decides which changes the store keeps, compares its options with those that the directory has recorded,
+// and makes the next edit record them.
 func (d *DB) adoptOptions(state *manifest.State) {
 	recorded, _ := state.Recorded.Options()
 	if d.opts.Changes == (ChangeRetention{}) && !d.opts.ReadOnly {

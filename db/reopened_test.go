@@ -9,8 +9,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: Close stopped the compaction that the opening had begun, so a program that was run for one write each time left
-// a table with each run, and in the end had hundreds.
+// The bug: Close stopped the compaction that the opening had begun, so a program that was run for one write each time
+// left a table with each run, and in the end had hundreds.
 func TestProgramsThatRunForOneWriteLeaveFewFiles(t *testing.T) {
 	for _, keys := range []int{1, 10, 1000} {
 		o := &Options{FS: vfs.NewMem(), Changes: ChangeRetention{Bytes: 1}}

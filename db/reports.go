@@ -147,8 +147,8 @@ type (
 	RepairedRange = report.RepairedRange
 	// FileFate is the fate of a file in a repair.
 	FileFate = report.FileFate
-	// DiskUsage has the sizes of a database's files. Fields: Tables, UnlistedTables, Logs, LogsReserved, Manifest, Lost,
-	// Changes, Other, Total.
+	// DiskUsage has the sizes of a database's files. Fields: Tables, UnlistedTables, Logs, LogsReserved, Manifest,
+	// Lost, Changes, Other, Total.
 	DiskUsage = report.DiskUsage
 	// SizeEstimate says about how many bytes the entries of a range use. Fields: Tables, Memtables.
 	SizeEstimate = report.SizeEstimate

@@ -75,8 +75,9 @@ type sized interface {
 	FreeBytes() (n uint64, known bool)
 }
 
-// Read reads a store. It lists its directory, which costs about a microsecond for each file. With follower set it calls Lag, which reads what was added to the files of the
-// database; use it for a DB of db.OpenFollower. A nil source has no figures.
+// Read reads a store. It lists its directory, which costs about a microsecond for each file. With follower set it calls
+// Lag, which reads what was added to the files of the database; use it for a DB of db.OpenFollower. A nil source has no
+// figures.
 func Read(source Source, follower bool) Snapshot {
 	s := Snapshot{Metrics: &report.Metrics{}, Follower: follower, Time: time.Now()}
 	if source != nil {

@@ -37,7 +37,8 @@ type OpenReport struct {
 // OptionChange is an option that differs from what a database has recorded. An empty value means the default.
 type OptionChange struct{ Option, Recorded, Opened string }
 
-// RecordedOption is an option that a database has recorded, by the name of its field in Options, with its value in words.
+// RecordedOption is an option that a database has recorded, by the name of its field in Options, with its value in
+// words.
 type RecordedOption struct{ Option, Value string }
 
 // LogReport describes the content of one log.

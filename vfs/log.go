@@ -5,9 +5,9 @@ package vfs
 // what it reserves: ext4, XFS and tmpfs. Mem implements it too. A wrapper that hides it, and every other file system,
 // loses only the speed.
 //
-// OS does not implement it on other systems. A store to mapped memory has no error to return, so the space must be there
-// for certain: APFS and ZFS copy on write whatever was reserved, UFS reserves by writing zeros, and for Windows no
-// promise is documented.
+// OS does not implement it on other systems. A store to mapped memory has no error to return, so the space must be
+// there for certain: APFS and ZFS copy on write whatever was reserved, UFS reserves by writing zeros, and for Windows
+// no promise is documented.
 type LogCreator interface {
 	// CreateLog is Create for a file of many short appends, such as a write-ahead log. The File need not be a LogFile.
 	CreateLog(name string) (File, error)
@@ -19,10 +19,10 @@ type LogCreator interface {
 // may change neither the file's length nor its modification time.
 //
 // The bytes of a Write belong to the operating system when Write returns: they survive the death of the process. The
-// first LogHead bytes of a Write are stored after all others, in one piece with the byte after them. If the process dies
-// during a Write, these eight bytes are still zero, or all of the Write is there. Machines that cannot store eight bytes
-// at once may leave some of them, and the reader has to find that by a checksum. After a power cut, any of the pages
-// that were written since the last Sync may be zeros.
+// first LogHead bytes of a Write are stored after all others, in one piece with the byte after them. If the process
+// dies during a Write, these eight bytes are still zero, or all of the Write is there. Machines that cannot store eight
+// bytes at once may leave some of them, and the reader has to find that by a checksum. After a power cut, any of the
+// pages that were written since the last Sync may be zeros.
 //
 // A Write that fails for lack of space and has appended nothing leaves the file as it was, and a later one may succeed.
 // After any other failure, all later Writes fail.

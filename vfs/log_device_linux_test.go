@@ -253,8 +253,8 @@ func attachLoop(t *testing.T, image string) (loop int, device string) {
 	}
 }
 
-// shutdown makes the file system refuse all writes, as after a failure of its journal. It is EXT4_IOC_SHUTDOWN without a
-// flush of the journal.
+// shutdown makes the file system refuse all writes, as after a failure of its journal. It is EXT4_IOC_SHUTDOWN without
+// a flush of the journal.
 func (d *loopDisk) shutdown(t *testing.T) {
 	const shutdown, noFlush = 0x8004587d, 2
 	flags := uint32(noFlush)

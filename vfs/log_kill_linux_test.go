@@ -244,8 +244,8 @@ func waitForByte(t *testing.T, path string, off int64, ended chan struct{}) {
 	require.NoError(t, f.Close())
 }
 
-// A tracer executes the writer one machine instruction at a time, and looks at the file after each of them: that is what
-// a kill there would leave.
+// A tracer executes the writer one machine instruction at a time, and looks at the file after each of them: that is
+// what a kill there would leave.
 func TestAKillAtAnyInstructionLeavesWholeRecords(t *testing.T) {
 	newMappedLog(t) // or the test shows nothing
 	if race.Enabled {
@@ -305,8 +305,8 @@ func stepWriter(t *testing.T, wanted int) bool {
 	return true
 }
 
-// traceLogChild starts a child and stops it before its second record. All threads but the first remain stopped: while it
-// is stepped, the scheduler would find that it has run for too long. The caller calls end.
+// traceLogChild starts a child and stops it before its second record. All threads but the first remain stopped: while
+// it is stepped, the scheduler would find that it has run for too long. The caller calls end.
 func traceLogChild(t *testing.T, dir string, seed uint64) (pid int, end func()) {
 	cmd := logChildCommand("step", dir, seed)
 	cmd.Env = append(cmd.Env, "GOGC=off", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
@@ -344,8 +344,8 @@ func traceLogChild(t *testing.T, dir string, seed uint64) (pid int, end func()) 
 	return pid, end
 }
 
-// waitForTrap waits until the traced thread stops with SIGTRAP. It resumes the thread without other signals: those of the
-// Go scheduler. It returns false if the thread is stuck.
+// waitForTrap waits until the traced thread stops with SIGTRAP. It resumes the thread without other signals: those of
+// the Go scheduler. It returns false if the thread is stuck.
 func waitForTrap(t *testing.T, pid int, resume func(pid int) error) bool {
 	began := time.Now()
 	for {

@@ -64,7 +64,8 @@ func keepsReserved(f *os.File) bool {
 	return false
 }
 
-// onDescriptor calls f with the descriptor of file, again if a signal interrupts it. It returns fs.ErrClosed after Close.
+// onDescriptor calls f with the descriptor of file, again if a signal interrupts it. It returns fs.ErrClosed after
+// Close.
 func onDescriptor(file *os.File, f func(fd int) error) error {
 	conn, err := file.SyscallConn()
 	if err != nil {
@@ -85,8 +86,8 @@ func onDescriptor(file *os.File, f func(fd int) error) error {
 }
 
 // mappedLog is a LogFile that copies into the page cache. Its space is reserved before it is mapped: otherwise a full
-// disk would end the process with SIGBUS. A fault that happens all the same, because the device fails or another program
-// truncates the file, is an error of Write.
+// disk would end the process with SIGBUS. A fault that happens all the same, because the device fails or another
+// program truncates the file, is an error of Write.
 //
 // What cannot be reserved or mapped, because the file system, a limit of the process (RLIMIT_FSIZE, RLIMIT_AS) or a
 // security policy refuses it, is appended by write(2) from then on. Write then returns the error that it would return
@@ -103,7 +104,7 @@ type mappedLog struct {
 	window   []byte     // maps the file's bytes from windowAt to reserved
 	windowAt int64
 	zeroed   int64 // zeros have been written up to here, or beyond size if that is more; see zeroAhead
-	plain    bool // Write is write(2), and the file has no reserved space
+	plain    bool  // Write is write(2), and the file has no reserved space
 	closed   bool
 	err      error // no more Writes
 }
@@ -192,9 +193,9 @@ func (m *mappedLog) failed(op string, err error) error { return pathError(op, m.
 
 // reserve reserves and maps the file up to end at least, in the steps of base.LogReserve, or leaves it to write(2).
 //
-// On ext4, beside other load, a record of 130 bytes took 1,750 to 1,900 ns of CPU time by write(2) and 300 ns with steps
-// of up to 1, 4 or 16 MiB; see zeroAhead for the rest. A record and its Sync took 225 µs instead of 244. Faults ahead of
-// the stores (MADV_POPULATE_WRITE) did not pay: 290 to 310 ns, and a Sync writes the zeros too.
+// On ext4, beside other load, a record of 130 bytes took 1,750 to 1,900 ns of CPU time by write(2) and 300 ns with
+// steps of up to 1, 4 or 16 MiB; see zeroAhead for the rest. A record and its Sync took 225 µs instead of 244. Faults
+// ahead of the stores (MADV_POPULATE_WRITE) did not pay: 290 to 310 ns, and a Sync writes the zeros too.
 func (m *mappedLog) reserve(end int64) error {
 	if err := m.checkLength(m.reserved); err != nil { // otherwise fallocate would fill the gap with zeros
 		m.err = m.failed("write", err)
@@ -225,12 +226,14 @@ const aheadStep = 64 << 10
 
 var aheadZeros [aheadStep]byte
 
-// zeroAhead writes zeros over the reserved zeros where the next bytes will be stored. The page cache takes 64 KiB at once
-// for little more than one page, and keeps them together, so that one fault maps them: on ext4 (Linux 6.18) a record of
+// zeroAhead writes zeros over the reserved zeros where the next bytes will be stored. The page cache takes 64 KiB at
+// once for little more than one page, and keeps them together, so that one fault maps them: on ext4 (Linux 6.18) a
+// record of
 // 130 bytes takes 85 ns of CPU time instead of 290, and a write(2) for each 64 KiB of records 115.
 //
 // A Sync has to write these zeros, and all 64 KiB for each record afterwards. So this begins when as much has been
-// written without a Sync: a store that syncs each write never comes here. If it fails, the stores still have their space.
+// written without a Sync: a store that syncs each write never comes here. If it fails, the stores still have their
+// space.
 func (m *mappedLog) zeroAhead(size, end int64) error {
 	if err := m.checkLength(m.reserved); err != nil { // otherwise the file would become longer again
 		m.err = m.failed("write", err)
@@ -267,9 +270,9 @@ func (m *mappedLog) allocate(to int64) error {
 	return nil
 }
 
-// length returns the length of the file. After fstat(2), Linux 6.13 and later give the next change of the file a time of
-// its own, and a Sync has to write the inode, too: 234 µs for a record and its Sync instead of 160. A seek asks for no
-// times. It moves the place where write(2) appends to the end of the file, where it is.
+// length returns the length of the file. After fstat(2), Linux 6.13 and later give the next change of the file a time
+// of its own, and a Sync has to write the inode, too: 234 µs for a record and its Sync instead of 160. A seek asks for
+// no times. It moves the place where write(2) appends to the end of the file, where it is.
 func (m *mappedLog) length() (length int64, err error) {
 	err = onDescriptor(m.file.f, func(fd int) (err error) {
 		length, err = syscall.Seek(fd, 0, io.SeekEnd)
@@ -395,9 +398,9 @@ func (m *mappedLog) Close() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// storeHeadLast copies src, in parts, to the beginning of dst, which is mapped, zero, and at least headStore bytes long.
-// It stores the first headStore bytes after all others. If the memory cannot be written, or src cannot be read, it
-// returns the value of the panic.
+// storeHeadLast copies src, in parts, to the beginning of dst, which is mapped, zero, and at least headStore bytes
+// long. It stores the first headStore bytes after all others. If the memory cannot be written, or src cannot be read,
+// it returns the value of the panic.
 func storeHeadLast(dst []byte, src [][]byte) (fault any) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { fault = recover() }()
@@ -433,9 +436,9 @@ func storeFence() {
 }
 
 // storeHead stores the first headStore bytes. On amd64 and arm64 it is one instruction, in every build: with the race
-// detector or without optimizations, PutUint64 would be eight. A signal is handled before or after it. On other machines
-// it may be several, and Arm lets a processor be interrupted within an instruction whose bytes cross a multiple of 16. A
-// process that is killed just then leaves a part of the head, and the checksum in it shows that.
+// detector or without optimizations, PutUint64 would be eight. A signal is handled before or after it. On other
+// machines it may be several, and Arm lets a processor be interrupted within an instruction whose bytes cross a
+// multiple of 16. A process that is killed just then leaves a part of the head, and the checksum in it shows that.
 func storeHead(dst []byte, head *[headStore]byte) {
 	if runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" {
 		*(*uint64)(unsafe.Pointer((*[headStore]byte)(dst))) = *(*uint64)(unsafe.Pointer(head))
@@ -444,8 +447,8 @@ func storeHead(dst []byte, head *[headStore]byte) {
 	copy(dst, head[:])
 }
 
-// isFaultIn reports whether the value of a panic is that of a fault in mem, which is mapped. A fault in the caller's bytes
-// is the caller's. Some processors, such as those of s390x, tell only the page, and nothing else is in it.
+// isFaultIn reports whether the value of a panic is that of a fault in mem, which is mapped. A fault in the caller's
+// bytes is the caller's. Some processors, such as those of s390x, tell only the page, and nothing else is in it.
 func isFaultIn(mem []byte, value any) bool {
 	fault, ok := value.(interface{ Addr() uintptr })
 	if !ok {

@@ -153,8 +153,8 @@ func requirePeers(t *testing.T, out *sweep) {
 	}
 }
 
-// The page has a table of contents that leads to each section, no bars on a logarithmic axis, and captions that say what
-// is seen.
+// The page has a table of contents that leads to each section, no bars on a logarithmic axis, and captions that say
+// what is seen.
 func TestThePageLeadsItsReaders(t *testing.T) {
 	page, _ := smallSweep(t, "--num=1000")
 	bytes, err := os.ReadFile(page)

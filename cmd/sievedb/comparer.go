@@ -20,7 +20,8 @@ const (
 	logsElsewhere = "sievedb.LogDir:"
 )
 
-// files is the file system of what reads files without opening the database: as with Options.ReadOnly, they may be links.
+// files is the file system of what reads files without opening the database: as with Options.ReadOnly, they may be
+// links.
 var files = vfs.NewOSForReading(vfs.DefaultFileMode)
 
 // knownComparers are custom comparers that are read in the order of bytes without --comparer, with

@@ -160,8 +160,8 @@ func (a *app) archived(dir string, f func(*db.DB) error) error {
 	return a.open(dir, o, f)
 }
 
-// stopArchiving lets a database keep no more changes for a repository. One that keeps none does not begin to. If nothing
-// was stopped, the name of the repository may be wrong, and the changes for the right one would fill the disk.
+// stopArchiving lets a database keep no more changes for a repository. One that keeps none does not begin to. If
+// nothing was stopped, the name of the repository may be wrong, and the changes for the right one would fill the disk.
 func (a *app) stopArchiving(dir, name string, repo *backup.Repository) error {
 	nothing := fmt.Errorf("sievedb: %s keeps no changes for %s", dir, name)
 	if !keepsChanges(dir) {

@@ -26,8 +26,8 @@ func (c *cancelAfter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Without input or at the first Ctrl-C, every verb that reads standard input ends. With a terminal for input, Ctrl-C had
-// no effect on a load.
+// Without input or at the first Ctrl-C, every verb that reads standard input ends. With a terminal for input, Ctrl-C
+// had no effect on a load.
 func TestVerbsThatReadInputCanBeInterrupted(t *testing.T) {
 	loaded := filepath.Join(t.TempDir(), "loaded")
 	for _, args := range [][]string{

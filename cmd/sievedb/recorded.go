@@ -21,8 +21,9 @@ func (r *recordFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&r.ignore, "ignore-record", false, "write tables with the defaults of this tool, whatever the database has recorded")
 }
 
-// asRecorded completes options with those that the database in dir has recorded. What o has already comes from flags, and
-// is in force for this verb alone: the record stays. A database that does not exist yet records what it is made with.
+// asRecorded completes options with those that the database in dir has recorded. What o has already comes from flags,
+// and is in force for this verb alone: the record stays. A database that does not exist yet records what it is made
+// with.
 func (a *app) asRecorded(dir string, o *db.Options) error {
 	r, err := db.RecordedOptions(dir, nil)
 	if r == nil || err != nil && o.ReadOnly {

@@ -60,8 +60,8 @@ func newStoreOfEveryOption(t *testing.T, change func(*db.Options)) (dir string) 
 	return dir
 }
 
-// requireAsRecorded fails if a database is not as newStoreOfEveryOption made it, option by option. Its history of changes
-// begins with the first one.
+// requireAsRecorded fails if a database is not as newStoreOfEveryOption made it, option by option. Its history of
+// changes begins with the first one.
 func requireAsRecorded(t *testing.T, dir string, before *db.Recorded) {
 	t.Helper()
 	r, err := db.RecordedOptions(dir, nil)

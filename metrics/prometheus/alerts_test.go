@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The rules name exported series and their labels, and each alert has a case in which it fires and one in which it does not.
+// The rules name exported series and their labels, and each alert has a case in which it fires and one in which it does
+// not.
 func TestAlertsNameWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("alerts/sievedb.yml")
 	require.NoError(t, err)

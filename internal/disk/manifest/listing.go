@@ -47,7 +47,8 @@ func ListDir(fsys vfs.FS, dir string) (DirFiles, error) {
 	return files, nil
 }
 
-// IsBlankLog reports whether a log in dir has nothing but zeros from an offset on: space that was reserved and not used.
+// IsBlankLog reports whether a log in dir has nothing but zeros from an offset on: space that was reserved and not
+// used.
 func IsBlankLog(fsys vfs.FS, dir string, log DirFile, from int64) (bool, error) {
 	left := log.Size - from
 	if left <= 0 {

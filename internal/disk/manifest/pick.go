@@ -228,8 +228,8 @@ func (v *Version) oldestOfLevel0(o PickOptions) []*FileMeta {
 	return files[i:]
 }
 
-// pickLevel0 returns a compaction of the oldest table of level 0, or of several small ones if all that is merged with them
-// is small too: between their keys there may be large tables.
+// pickLevel0 returns a compaction of the oldest table of level 0, or of several small ones if all that is merged with
+// them is small too: between their keys there may be large tables.
 func (v *Version) pickLevel0(outputLevel int, o PickOptions) *Compaction {
 	for seed := v.oldestOfLevel0(o); ; seed = seed[1:] {
 		c := v.build(0, outputLevel, seed, "level 0 has too many tables", o)

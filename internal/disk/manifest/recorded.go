@@ -179,7 +179,8 @@ func decodePrefixes(list []byte) (prefixes [][]byte, err error) {
 }
 
 // ReadRecorded returns what the MANIFEST in force records about the database, and the name of the comparer as it is
-// recorded. After an error the results are those of the edits before. It needs no lock: a program may write the database.
+// recorded. After an error the results are those of the edits before. It needs no lock: a program may write the
+// database.
 func ReadRecorded(fsys vfs.FS, dir string, readLimit int64) (r Recorded, comparer string, err error) {
 	var name string
 	var failed error

@@ -3,8 +3,8 @@ package wal
 import "io"
 
 // ReaderOptions.Live is for a log to which a writer, often in another process, appends meanwhile. If the writer appends
-// through memory, the length of the file says nothing: zeros follow the last record, and records replace them. The order
-// of the writer's stores makes reading safe: a header that is there covers bytes that are there. So
+// through memory, the length of the file says nothing: zeros follow the last record, and records replace them. The
+// order of the writer's stores makes reading safe: a header that is there covers bytes that are there. So
 //
 //   - if the last byte of a header, its kind, is zero, the record is not there yet. That is the end for now, even if its
 //     later chunks can be read. Nothing behind it is read, however long the zeros are;
@@ -15,8 +15,8 @@ import "io"
 //   - a file that is shorter than its size was cut by its writer, which had finished the log. Its end is where the read
 //     ended.
 //
-// An end of a Live log is therefore not final: Continue looks again. If the writer was killed, what it was writing stays
-// the end until the database is opened.
+// An end of a Live log is therefore not final: Continue looks again. If the writer was killed, what it was writing
+// stays the end until the database is opened.
 
 // pendingAt is for a chunk whose block is not in memory. If the log is Live, it reads the header alone and returns a
 // fault if that is not there yet. So zeros cost no more than that. And the block is read after the header, by another
@@ -49,10 +49,10 @@ func (r *Reader) wasCut() bool {
 	return true
 }
 
-// FindAppended looks for what another program has appended behind the space that a killed SieveDB has reserved, as LevelDB
-// with reuse_logs does. It is for a Live log that has grown, and for a log whose tail is a hole, at whose end Next has
-// returned io.EOF or a *base.CorruptionError. If accept takes the first complete record that begins a block, Skip leads
-// to it. accept decides whether it continues the log without a gap.
+// FindAppended looks for what another program has appended behind the space that a killed SieveDB has reserved, as
+// LevelDB with reuse_logs does. It is for a Live log that has grown, and for a log whose tail is a hole, at whose end
+// Next has returned io.EOF or a *base.CorruptionError. If accept takes the first complete record that begins a block,
+// Skip leads to it. accept decides whether it continues the log without a gap.
 //
 // Reserved space ends with a block, and each later block of a record that was not finished begins with the header of a
 // chunk. So a copy of a log, in a value of that record, is not mistaken for a record.

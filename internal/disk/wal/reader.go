@@ -24,8 +24,8 @@ type ReaderOptions struct {
 	AllowTornEnd bool
 	// Live says that a program may be appending to the log now, perhaps through memory: the file is then longer than
 	// its records, and a header appears after the bytes that it covers. A header that is not there yet is the end for
-	// now, whatever follows it, and costs one short read, however many zeros there are. Continue looks again. Bytes that
-	// do not decode are read once more before they are judged. See live.go.
+	// now, whatever follows it, and costs one short read, however many zeros there are. Continue looks again. Bytes
+	// that do not decode are read once more before they are judged. See live.go.
 	Live bool
 	// Plausible reports whether a complete record with a valid checksum, which the look-ahead
 	// found after bytes that do not decode, can be a later record of this log. A value may

@@ -11,8 +11,8 @@ import (
 // OpKind is the kind of an operation of FS or File.
 type OpKind uint8
 
-// The kinds of operation. Closing a lock is not an operation. OpStat includes Lstat, and OpCreate CreateLog. OpReserve is
-// the part of a Write to a vfs.LogFile that makes the file longer; only a Faulty knows it.
+// The kinds of operation. Closing a lock is not an operation. OpStat includes Lstat, and OpCreate CreateLog. OpReserve
+// is the part of a Write to a vfs.LogFile that makes the file longer; only a Faulty knows it.
 const (
 	OpCreate OpKind = iota
 	OpOpen

@@ -17,9 +17,10 @@ const (
 	logHeader = 7
 )
 
-// killedInWrite returns a directory as a SieveDB leaves it that is killed while it appends the record of one Put through
-// memory: all bytes of the record are in the log except the first header. after is the record's value, and model what
-// the database has without it. The log has reserved space behind it, and before names how many bytes of records.
+// killedInWrite returns a directory as a SieveDB leaves it that is killed while it appends the record of one Put
+// through memory: all bytes of the record are in the log except the first header. after is the record's value, and
+// model what the database has without it. The log has reserved space behind it, and before names how many bytes of
+// records.
 func killedInWrite(t *testing.T, value []byte) (dir string, model *Model) {
 	t.Helper()
 	s := newSession(t, SieveDB{}, Options{})

@@ -179,8 +179,8 @@ func checkLog(t *testing.T, e *env) {
 	require.Equal(t, string(want), e.read(t, "log"))
 }
 
-// checkLogReaders is for the race detector, too. A record whose head is there is whole when it is read once more: a read
-// may meet the bytes of a Write in any order.
+// checkLogReaders is for the race detector, too. A record whose head is there is whole when it is read once more: a
+// read may meet the bytes of a Write in any order.
 func checkLogReaders(t *testing.T, e *env) {
 	const records, size = 2000, 100
 	f, _ := e.createLog(t, "log")

@@ -16,9 +16,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Run checks a file system against the contract of vfs.FS and vfs.File. It calls fresh for each claim;
-// fresh returns a new file system and an empty directory in it. The logs of a vfs.LogCreator are checked too, as those of
-// any other file system, which are plain files.
+// Run checks a file system against the contract of vfs.FS and vfs.File. It calls fresh for each claim; fresh returns a
+// new file system and an empty directory in it. The logs of a vfs.LogCreator are checked too, as those of any other
+// file system, which are plain files.
 func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
 	for _, c := range slices.Concat(claims, logClaims) {
 		t.Run(c.name, func(t *testing.T) {

@@ -99,7 +99,8 @@ func TestADirectoryHasWhatWasAppendedBehindReservedSpace(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// A value may contain a copy of a log. While such a value is written, or if the writer is killed, the copy is no change.
+// A value may contain a copy of a log. While such a value is written, or if the writer is killed, the copy is no
+// change.
 func TestACopyOfALogInAnUnfinishedRecordIsNoChange(t *testing.T) {
 	s := newStore(t, vfs.NewMem())
 	f, err := s.fsys.Create(filepath.Join("db", base.FileName(base.FileLog, 5)))

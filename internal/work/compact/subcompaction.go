@@ -63,8 +63,9 @@ func (j *mergeJob) begin() {
 	j.finishes = j.ctx.Done() == nil && c.InputBytes() <= maxFinished && s.tuning.Load().Filter == nil
 }
 
-// maxFinished is the largest input of a compaction that Close waits for, in bytes: some milliseconds. Otherwise a program
-// that opens the store for one write and closes it would leave one more table each time, and never compact them.
+// maxFinished is the largest input of a compaction that Close waits for, in bytes: some milliseconds. Otherwise a
+// program that opens the store for one write and closes it would leave one more table each time, and never compact
+// them.
 const maxFinished = 1 << 20
 
 // end ends the job; see newMergeJob.
@@ -92,7 +93,8 @@ type mergePiece struct {
 	out          *tables.Writer // nil until the piece begins
 }
 
-// mergeTables merges the inputs to new tables. It returns them in order, and the number of pieces. The caller has a slot.
+// mergeTables merges the inputs to new tables. It returns them in order, and the number of pieces. The caller has a
+// slot.
 func (j *mergeJob) mergeTables() (files []*manifest.FileMeta, pieces int, err error) {
 	splits, err := j.s.splitKeys(j.c)
 	if err != nil {

@@ -83,7 +83,8 @@ func TestAFollowerReadsWhatWasAppendedBehindReservedSpace(t *testing.T) {
 	})
 }
 
-// A value may contain a copy of a log. While such a value is written, or if the writer is killed, the copy is no record.
+// A value may contain a copy of a log. While such a value is written, or if the writer is killed, the copy is no
+// record.
 func TestAFollowerDoesNotReadACopyOfALogInAnUnfinishedRecord(t *testing.T) {
 	run(t, func(d *database) {
 		d.write(10, 1, 2)

@@ -23,5 +23,6 @@ func (r *Replayer) Salvaged() bool {
 	return r.salvaged || r.ended || r.report.MissingLog != "" || r.shift > 0
 }
 
-// Report returns what the replay has found and done so far: the part of the report on an opening that is about logs and files.
+// Report returns what the replay has found and done so far: the part of the report on an opening that is about logs and
+// files.
 func (r *Replayer) Report() report.OpenReport { return r.report }

@@ -89,8 +89,8 @@ func (r *Replayer) nothingMissing(seq, expected uint64) bool {
 	return expected > 0 && seq == expected
 }
 
-// findAppended looks for what LevelDB has appended to a log of SieveDB, behind the space that was reserved when that was
-// killed. The log is then no longer SieveDB's alone: LevelDB may append to it again, anywhere.
+// findAppended looks for what LevelDB has appended to a log of SieveDB, behind the space that was reserved when that
+// was killed. The log is then no longer SieveDB's alone: LevelDB may append to it again, anywhere.
 func (r *Replayer) findAppended(log *wal.Reader, expected uint64, report *logFindings) (bool, error) {
 	if !report.onlySieveDB() {
 		return false, nil

@@ -96,8 +96,8 @@ type file struct {
 	written, synced int64
 	failed          string // the first append or sync that failed
 	open            bool   // for writing
-	// reserved says that zeros may follow the bytes of a log, also after a power cut. cut is set once it ends behind its
-	// bytes; a Sync makes that durable.
+	// reserved says that zeros may follow the bytes of a log, also after a power cut. cut is set once it ends behind
+	// its bytes; a Sync makes that durable.
 	reserved, cut bool
 
 	kind base.FileKind

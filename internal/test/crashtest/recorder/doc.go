@@ -33,9 +33,9 @@
 // A log of CreateLog is longer than its records. Its reservations and its end, by Cut or Close, are operations of their
 // own, and in a state it is as long as at the cut or, where only synced bytes are there, at its last sync. Under M2 the
 // bytes that are cut off a write to it are zeros. Under M3 and M4 it has any length between that of its pages and that
-// of its reservation, but not less than at the last sync unless it was cut since. M1 has a second state where a write to
-// a log is next: the process died in it, so some of the bytes behind the head of the record are there, and the head is
-// zeros. That state, too, has every acknowledged write.
+// of its reservation, but not less than at the last sync unless it was cut since. M1 has a second state where a write
+// to a log is next: the process died in it, so some of the bytes behind the head of the record are there, and the head
+// is zeros. That state, too, has every acknowledged write.
 //
 // # Order under concurrency
 //

@@ -75,8 +75,8 @@ func (c *Cursor) States(model Model, seed uint64) iter.Seq[State] {
 	}
 }
 
-// headlessState yields what the death of the process in the next operation leaves, if that is a write to a log: a part of
-// its bytes behind the head of a record, which is stored last.
+// headlessState yields what the death of the process in the next operation leaves, if that is a write to a log: a part
+// of its bytes behind the head of a record, which is stored last.
 func (c *Cursor) headlessState(rnd *rand.Rand, yield func(State) bool) {
 	if c.cut == len(c.trace.Ops) || c.trace.Ops[c.cut].Kind != wrap.OpWrite {
 		return
@@ -250,8 +250,8 @@ func (b *builder) pages(n *node) []byte {
 	return data[:end]
 }
 
-// logEnd returns where a log ends: anywhere between end and its reserved length. Its length of the last sync is durable,
-// unless it was cut since. Under M4 the reserved space may have garbage.
+// logEnd returns where a log ends: anywhere between end and its reserved length. Its length of the last sync is
+// durable, unless it was cut since. Under M4 the reserved space may have garbage.
 func (b *builder) logEnd(n *node, data []byte, end int) int {
 	if n.reserved >= n.syncedReserved {
 		end = max(end, n.syncedReserved)
