@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -12,10 +14,12 @@ import (
 type deleteRangeFlags struct {
 	rangeFlags
 	all, yes, dryRun bool
+	given            *pflag.FlagSet
 }
 
 func (d *deleteRangeFlags) add(f *pflag.FlagSet) {
 	d.rangeFlags.add(f)
+	d.given = f
 	f.BoolVar(&d.all, "all", false, "delete all keys of the database or of --namespace")
 	f.BoolVar(&d.yes, "yes", false, "neither count nor ask")
 	f.BoolVarP(&d.dryRun, "dry-run", "n", false, "delete nothing, and count the keys")
@@ -30,6 +34,9 @@ type deletedRange struct {
 
 // deleteRange deletes all keys of a range. It counts them and asks first: a wrong bound must not cost a database.
 func (a *app) deleteRange(args []string, flags *deleteRangeFlags) error {
+	if err := flags.refuseEmpty(args); err != nil {
+		return err
+	}
 	bounds, err := flags.bounds(a, args)
 	if err != nil {
 		return err
@@ -38,7 +45,7 @@ func (a *app) deleteRange(args []string, flags *deleteRangeFlags) error {
 	switch {
 	case given && flags.all:
 		return misuse("--all cannot be used with a range")
-	case !given && !flags.all:
+	case (!given || a.isEverything(bounds)) && !flags.all:
 		return misuse("give a range or a --prefix; --all deletes all keys")
 	case flags.dryRun:
 		return a.read(args[0], func(store *db.DB) error { return a.deleteWithin(store, bounds, flags) })
@@ -46,6 +53,27 @@ func (a *app) deleteRange(args []string, flags *deleteRangeFlags) error {
 		return misuse("nothing was deleted: without a terminal to ask on, --yes is needed")
 	}
 	return a.write(args[0], func(store *db.DB) error { return a.deleteWithin(store, bounds, flags) })
+}
+
+// refuseEmpty refuses bounds of no characters. Other verbs take them for no bound; here they are most likely a variable
+// of a script that is not set, and without the bound the script would delete too much.
+func (d *deleteRangeFlags) refuseEmpty(args []string) error {
+	if len(args) > 1 && slices.Contains(args[1:], "") {
+		return misuse("nothing was deleted: a bound is empty; --from or --to alone gives a range with one bound")
+	}
+	for _, name := range []string{"from", "to", "prefix"} {
+		if f := d.given.Lookup(name); f.Changed && f.Value.String() == "" {
+			return misuse("nothing was deleted: --%s is empty; leave it out if there is none", name)
+		}
+	}
+	return nil
+}
+
+// isEverything reports whether bounds exclude no key of the database or of --namespace.
+func (a *app) isEverything(bounds *db.IterOptions) bool {
+	all := a.within(nil, nil)
+	return bytes.Equal(bounds.LowerBound, all.LowerBound) && bytes.Equal(bounds.UpperBound, all.UpperBound) &&
+		(bounds.UpperBound == nil) == (all.UpperBound == nil)
 }
 
 func (a *app) deleteWithin(store *db.DB, bounds *db.IterOptions, flags *deleteRangeFlags) error {

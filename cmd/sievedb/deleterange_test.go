@@ -50,3 +50,21 @@ func TestTheLargestPrefixesAreKept(t *testing.T) {
 	require.Equal(t, 1000, top.count)
 	require.Equal(t, []uint64{1000, 999}, []uint64{top.list[0].bytes(), top.list[1].bytes()})
 }
+
+// Empty bounds were no bounds: a script whose variable was not set deleted everything.
+func TestDeleteRangeRefusesEmptyBounds(t *testing.T) {
+	dir := newDatabase(t)
+	works(t, "put", dir, "--namespace", "users", "anna", "tea")
+	before := works(t, "scan", dir)
+	for _, args := range [][]string{
+		{"", ""}, {"a", ""}, {""}, {"--prefix", ""}, {"--prefix", "", "--from", "a"}, {"--from", "a", "--to", ""}, {"--from", "", "--to", "q"},
+		{"--prefix", `""`}, {"--from", `""`}, {"--namespace", "users", "--prefix", `""`}, {"--namespace", "users", "--from", `""`},
+	} {
+		require.NotEmpty(t, fails(t, exitUsage, append([]string{"delete-range", dir, "--yes"}, args...)...), args)
+		require.Equal(t, before, works(t, "scan", dir), args)
+	}
+	works(t, "delete-range", dir, "--yes", "--to", `""`) // no key is below the empty one
+	require.Equal(t, before, works(t, "scan", dir))
+	works(t, "delete-range", dir, "--yes", "--from", "pear")
+	require.NotContains(t, works(t, "scan", dir), "pear")
+}
