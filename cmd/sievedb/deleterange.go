@@ -77,6 +77,9 @@ func (a *app) isEverything(bounds *db.IterOptions) bool {
 }
 
 func (a *app) deleteWithin(store *db.DB, bounds *db.IterOptions, flags *deleteRangeFlags) error {
+	if o := store.Options(); !flags.dryRun && (o.ReadOnly || store.IsFollower()) {
+		return db.ErrReadOnly // of a shell; nobody needs to be asked
+	}
 	e, err := store.EstimateSize(bounds.LowerBound, bounds.UpperBound)
 	if err != nil {
 		return err

@@ -68,3 +68,16 @@ func TestDeleteRangeRefusesEmptyBounds(t *testing.T) {
 	works(t, "delete-range", dir, "--yes", "--from", "pear")
 	require.NotContains(t, works(t, "scan", dir), "pear")
 }
+
+// The question was asked, and its answer then refused.
+func TestDeleteRangeDoesNotAskWhereNothingCanBeWritten(t *testing.T) {
+	dir := newDatabase(t)
+	store, err := db.Open(dir, &db.Options{ReadOnly: true})
+	require.NoError(t, err)
+	defer store.Close()
+	s := &session{dir: dir, store: store, ask: func(string) (string, error) { panic("asked") }}
+	var stderr bytes.Buffer
+	a := &app{ctx: t.Context(), stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &stderr, session: s}
+	require.Equal(t, exitFailed, a.run([]string{"delete-range", dir, "a", "q"}))
+	require.Contains(t, stderr.String(), "shell --write")
+}
