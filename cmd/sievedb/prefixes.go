@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -63,7 +64,8 @@ func (s *sizeFlags) prefixLen(key []byte) int {
 		if name, n, ok := keyspace.Name(key[end:]); ok && keyspace.CheckName(name) == nil {
 			end += n
 		} else if i := bytes.IndexAny(key[end:], s.separators); i >= 0 {
-			end += i + 1
+			_, n := utf8.DecodeRune(key[end+i:])
+			end += i + n
 		} else {
 			break
 		}
@@ -71,8 +73,8 @@ func (s *sizeFlags) prefixLen(key []byte) int {
 	return end
 }
 
-// prefixes prints which prefixes of keys use the most space. Keys with the same prefix are neighbours, so that only
-// those that are printed, and the present one, are in memory.
+// prefixes prints which prefixes of keys use the most space. Between keys with the same prefix are only keys with longer
+// ones, so that those that are printed, and the prefixes of the present key, are all that is in memory.
 func (a *app) prefixes(args []string, s *sizeFlags) error {
 	switch {
 	case s.depth < 1:
@@ -87,7 +89,7 @@ func (a *app) prefixes(args []string, s *sizeFlags) error {
 		}
 		top := topPrefixes{limit: s.limit}
 		var all, none prefixUsage
-		var current *prefixUsage
+		var open []*prefixUsage // each begins with the one before it
 		p := a.progressOver("reading", "key", store, bounds)
 		err = a.each(store, bounds, false, func(key, value []byte) (bool, error) {
 			p.entry(key, value)
@@ -98,18 +100,23 @@ func (a *app) prefixes(args []string, s *sizeFlags) error {
 				none.add(key, value)
 				return true, nil
 			}
-			if current == nil || !bytes.Equal(current.Prefix, key[:n]) {
-				top.add(current)
-				current = &prefixUsage{Prefix: bytes.Clone(key[:n])}
+			for len(open) > 0 && !bytes.HasPrefix(key, open[len(open)-1].Prefix) {
+				top.add(open[len(open)-1])
+				open = open[:len(open)-1]
 			}
-			current.add(key, value)
+			if len(open) == 0 || len(open[len(open)-1].Prefix) != n {
+				open = append(open, &prefixUsage{Prefix: bytes.Clone(key[:n])})
+			}
+			open[len(open)-1].add(key, value)
 			return true, nil
 		})
 		p.close()
 		if err != nil {
 			return err
 		}
-		top.add(current)
+		for _, p := range open {
+			top.add(p)
+		}
 		if none.Keys > 0 {
 			top.add(&none)
 		}
@@ -125,9 +132,6 @@ type topPrefixes struct {
 }
 
 func (t *topPrefixes) add(p *prefixUsage) {
-	if p == nil {
-		return
-	}
 	t.count++
 	t.list = append(t.list, *p)
 	if t.limit > 0 && len(t.list) >= 2*t.limit+100 {
