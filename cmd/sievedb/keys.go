@@ -131,6 +131,10 @@ func (a *app) put(args []string, p *putFlags) error {
 	if len(args)%2 == 0 && !(len(args) == 2 && args[1] == "-") {
 		return misuse("the last key, argument %d, has no value", len(args))
 	}
+	if n := fromStdin(args); n > 1 {
+		return misuse("nothing was written: standard input is given as the value of %d keys, but can be that of one; "+
+			"'put DIR -' reads lines of keys and values", n)
+	}
 	var batch db.Batch
 	size := 0
 	for e, err := range a.pairs(args) {
@@ -155,6 +159,16 @@ func (a *app) put(args []string, p *putFlags) error {
 		}
 		return a.done(err, struct{ Keys, Bytes int }{batch.Len(), size})
 	})
+}
+
+// fromStdin returns how many values of the arguments are standard input.
+func fromStdin(args []string) (n int) {
+	for i := 2; i < len(args); i += 2 {
+		if args[i] == "-" {
+			n++
+		}
+	}
+	return n
 }
 
 // pairs are the keys and values of the arguments after the directory; a lone "-" stands for lines as scan prints them.
