@@ -298,16 +298,29 @@ const (
 	formLines  = "lines"
 )
 
-// detectForm returns the form of a file by its first bytes.
+// detectForm returns the form of a file by its beginning.
 func detectForm(r *bufio.Reader) string {
-	head, _ := r.Peek(len(exportMagic)) // a read error shows again when the file is read
+	head, _ := r.Peek(len(exportMagic) + 2) // a read error shows again when the file is read
 	switch {
-	case string(head) == exportMagic:
+	case bytes.HasPrefix(head, []byte(exportMagic)) && (len(head) <= 9 || head[9] == 0): // of the version; lines have no such byte
 		return formBinary
-	case len(head) > 0 && head[0] == '{':
+	case len(head) > 0 && head[0] == '{' && !isScanned(r):
 		return formJSON
 	}
 	return formLines
+}
+
+// isScanned reports whether a file that begins with a brace has lines as scan prints them, whose first key does: a tab
+// ends it, which JSON has at most between its parts.
+func isScanned(r *bufio.Reader) bool {
+	for n := 1; ; n = r.Buffered() + 1 {
+		_, err := r.Peek(n)
+		text, _ := r.Peek(r.Buffered())
+		line, _, whole := bytes.Cut(text, []byte("\n"))
+		if whole || err != nil { // the end of the file, or a line that is longer than the buffer
+			return bytes.IndexByte(line, '\t') >= 0 && !json.Valid(line)
+		}
+	}
 }
 
 // groups returns a reader of a file in the given form, from byte at on, before which are some entries.

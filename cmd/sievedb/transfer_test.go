@@ -3,7 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/hex"
 	"io"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,5 +98,21 @@ func TestLinesOfJSON(t *testing.T) {
 		require.NoError(t, err, c.line)
 		require.Equal(t, c.key, string(key))
 		require.Equal(t, c.value, string(value))
+	}
+}
+
+// A file of lines whose first key begins with a brace, or with the magic of the binary form, was taken for another form.
+func TestLinesAreImportedWhateverTheirFirstKey(t *testing.T) {
+	for _, key := range []string{`{"id":1}`, `{`, "sieveEXP", "sieveEXPort", "\xff"} {
+		for _, flags := range [][]string{nil, {"--key-format", "json"}, {"--key-format", "json", "--value-format", "json"}} {
+			from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+			works(t, "create", from)
+			works(t, "put", from, "--hex", hex.EncodeToString([]byte(key)), "ff7b")
+			lines := works(t, append([]string{"scan", from}, flags...)...)
+			var stderr bytes.Buffer
+			code := run(t.Context(), append([]string{"import", to}, flags...), strings.NewReader(lines), &bytes.Buffer{}, &stderr)
+			require.Equal(t, exitOK, code, "%q %v: %s", key, flags, stderr.String())
+			require.Equal(t, works(t, "scan", from), works(t, "scan", to), "%q %v", key, flags)
+		}
 	}
 }
