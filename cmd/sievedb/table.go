@@ -175,7 +175,7 @@ func (t *table) line(shown []int, cells []string) string {
 // padded returns a cell of this width, cut if it is longer.
 func padded(cell string, width int, number bool) string {
 	cell = cutText(cell, width)
-	pad := strings.Repeat(" ", width-runewidth.StringWidth(cell))
+	pad := strings.Repeat(" ", max(0, width-runewidth.StringWidth(cell)))
 	if number {
 		return pad + cell
 	}
@@ -187,8 +187,9 @@ func cutText(text string, width int) string {
 	if runewidth.StringWidth(text) <= width {
 		return text
 	}
-	left := max(width-1, 0) * 2 / 5
-	head := runewidth.Truncate(text, width-1-left, "")
+	dots := runewidth.StringWidth("…") // two columns in an east-asian locale
+	left := max(width-dots, 0) * 2 / 5
+	head := runewidth.Truncate(text, width-dots-left, "")
 	tail := len(text)
 	for {
 		r, n := utf8.DecodeLastRuneInString(text[:tail])

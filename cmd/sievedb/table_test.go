@@ -92,3 +92,21 @@ func TestNoMessageSpeaksOfGo(t *testing.T) {
 		}
 	}
 }
+
+// In an east-asian locale the dots of a cut cell have two columns, which made its table panic.
+func TestCellsAreCutInEveryLocale(t *testing.T) {
+	before := runewidth.DefaultCondition.EastAsianWidth
+	t.Cleanup(func() { runewidth.DefaultCondition.EastAsianWidth = before })
+	runewidth.DefaultCondition.EastAsianWidth = true
+	for width := 2; width < 40; width++ {
+		require.LessOrEqual(t, runewidth.StringWidth(cutText("customers/2026/東京/000017", width)), width)
+	}
+	text := printed(output{people: true, width: 30}, func(o *output) {
+		tab := o.table("~key", "~other")
+		tab.row(strings.Repeat("k", 50), "é—“…”±"+strings.Repeat("東", 20))
+		tab.print()
+	})
+	for line := range strings.Lines(text) {
+		require.LessOrEqual(t, runewidth.StringWidth(strings.TrimSuffix(line, "\n")), 30)
+	}
+}
