@@ -128,7 +128,7 @@ func (e encoding) decode(b []byte) (out []byte, err error) {
 			return b, nil
 		}
 		s, err := strconv.Unquote(string(b))
-		if err != nil {
+		if err != nil || !utf8.Valid(b) { // Unquote would replace bytes without a word
 			return nil, errQuote
 		}
 		return []byte(s), nil
@@ -155,7 +155,7 @@ func decodeNamespaced(b []byte) ([]byte, error) {
 		name, rest, ok := strings.Cut(text[1:], "]")
 		if strings.HasPrefix(name, `"`) {
 			quoted, err := strconv.QuotedPrefix(text[1:])
-			if err != nil {
+			if err != nil || !utf8.ValidString(quoted) {
 				return nil, errNamespace
 			}
 			name, _ = strconv.Unquote(quoted) // QuotedPrefix has checked it

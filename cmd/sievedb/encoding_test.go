@@ -76,3 +76,13 @@ func FuzzForms(f *testing.F) {
 		}
 	})
 }
+
+// The bytes of quoted text that is not UTF-8 were replaced.
+func TestQuotedTextIsUTF8(t *testing.T) {
+	for _, e := range []encoding{encText, encNamespace} {
+		_, err := e.decode([]byte("\"a\xff\""))
+		require.Error(t, err)
+	}
+	_, err := encNamespace.decode([]byte("[\"a\xff\"]k"))
+	require.Error(t, err)
+}
