@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mattn/go-runewidth"
+
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -13,6 +15,7 @@ import (
 // progress shows on a terminal how far long work is.
 type progress struct {
 	w            io.Writer // nil: it shows nothing
+	width        int       // of the terminal, in columns
 	name, unit   string
 	part         func() float64 // of the work that is done, from 0 to 1; nil: not known. It is called for each line
 	key          []byte         // the last one, for part
@@ -30,7 +33,7 @@ const (
 func (a *app) progress(name, unit string) *progress {
 	p := &progress{name: name, unit: unit, now: a.now}
 	if isTerminal(a.stderr) && !a.flags.quiet {
-		p.w, p.began = a.stderr, a.now()
+		p.w, p.width, p.began = a.stderr, terminalWidth(a.stderr), a.now()
 	}
 	return p
 }
@@ -80,7 +83,11 @@ func (p *progress) add(n, bytes uint64) {
 		return
 	}
 	p.drawn = now
-	fmt.Fprintf(p.w, "\r\x1b[K%s", p.line(now))
+	line := p.line(now)
+	if p.width > 0 { // a line that wraps would stay
+		line = runewidth.Truncate(line, p.width-1, "")
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
 }
 
 func (p *progress) line(now time.Time) string {

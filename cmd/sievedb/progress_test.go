@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,4 +70,13 @@ func TestTheProgressOverEntriesIsThatOfTheirBytes(t *testing.T) {
 	require.IsIncreasing(t, parts)
 	require.Less(t, parts[0], 0.4)
 	require.Greater(t, parts[len(parts)-1], 0.7)
+}
+
+// A line that was wider than the terminal wrapped, and each one stayed.
+func TestProgressHasOneLine(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1e9, 0)
+	p := &progress{w: &out, width: 20, name: "exporting", unit: "entry", began: now, now: func() time.Time { return now.Add(time.Minute) }}
+	p.add(64, 1<<30)
+	require.Equal(t, "\r\x1b[Kexporting: 64 entri", out.String())
 }
