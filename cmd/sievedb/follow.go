@@ -133,11 +133,11 @@ func (a *app) followEntries(store *db.DB, flags *followFlags) error {
 	d := &differ{a: a, flags: &diffFlags{limit: flags.count}, count: map[string]int{}}
 	seen, seq := map[string][]byte{}, uint64(0)
 	return a.eachMoment(store, flags.interval, func() (bool, error) {
-		now := store.Metrics().LastSequence
-		if now == seq && len(seen) > 0 && len(a.flags.expiry) == 0 { // values expire without a write
+		m := store.Metrics()
+		if m.LastSequence == seq && len(seen) > 0 && m.Expiry.Time.IsZero() { // values expire without a write
 			return true, nil
 		}
-		seq = now
+		seq = m.LastSequence
 		next := map[string][]byte{}
 		err := a.each(store, &db.IterOptions{LowerBound: bounds.LowerBound, UpperBound: bounds.UpperBound}, false, func(key, value []byte) (bool, error) {
 			if len(next) == maxFollowed {
