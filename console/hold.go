@@ -81,7 +81,7 @@ func (h *handler) explainAt(key []byte, moment string) (*report.Explanation, err
 		return nil, failure{http.StatusBadRequest, "want the sequence number of a snapshot"}
 	}
 	x, err := h.explainHeld(key, sequence)
-	if err != nil && sequence != h.held.sequence() && !slices.Contains(h.store.OpenSnapshots(), sequence) {
+	if held := h.held.sequence(); err != nil && (held == 0 || sequence != held) && !slices.Contains(h.store.OpenSnapshots(), sequence) {
 		return nil, failure{http.StatusNotFound, "no snapshot of this moment is open any more"}
 	}
 	return x, err

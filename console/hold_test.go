@@ -45,6 +45,7 @@ func TestHoldingAMoment(t *testing.T) {
 	require.Contains(t, errorOf(t, w), "no snapshot of this moment")
 	require.Equal(t, http.StatusBadRequest, request(t, h, "POST", "/api/explain", `{"Key":{"Text":"a"},"At":"x"}`, nil).Code)
 	request(t, h, "POST", "/api/hold", `{"Hold":false}`, &held)
+	require.Equal(t, http.StatusNotFound, request(t, h, "POST", "/api/explain", `{"Key":{"Text":"a"},"At":"0"}`, nil).Code)
 	require.Zero(t, held.Held)
 	require.Zero(t, store.Metrics().OpenSnapshots)
 }
