@@ -85,20 +85,19 @@ func (a *app) deleteWithin(store *db.DB, bounds *db.IterOptions, flags *deleteRa
 		return err
 	}
 	result := deletedRange{Deleted: !flags.dryRun, Bytes: size(e.Tables + e.Memtables)}
-	what := "all keys of the range"
+	keys := "all keys of the range"
 	if !flags.yes || flags.dryRun {
 		n, err := a.countKeys(store, bounds)
 		if err != nil {
 			return err
 		}
-		result.Keys, what = &n, counted(n, "key")
+		result.Keys, keys = &n, a.out.count(n, "key")
 	}
-	what += ", about " + sizeText(uint64(result.Bytes))
 	done := "would be deleted; run it without --dry-run to do it"
 	if !flags.dryRun {
 		done = "deleted"
 		if !flags.yes {
-			err = a.confirm("This deletes "+what+".", "yes", "deleted")
+			err = a.confirm(fmt.Sprintf("This deletes %s, about %s.", keys, sizeText(uint64(result.Bytes))), "yes", "deleted")
 		}
 		if err == nil {
 			err = store.DeleteRange(a.ctx, bounds.LowerBound, bounds.UpperBound, db.Sync)
@@ -107,7 +106,7 @@ func (a *app) deleteWithin(store *db.DB, bounds *db.IterOptions, flags *deleteRa
 			return err
 		}
 	}
-	return a.out.result(result, func() { a.out.printf("%s: %s\n", what, done) })
+	return a.out.result(result, func() { a.out.prose("%s, about %s: %s", keys, a.out.bytes(uint64(result.Bytes)), done) })
 }
 
 // countKeys counts the keys within bounds.
