@@ -86,6 +86,10 @@ func requireAsRecorded(t *testing.T, dir string, before *db.Recorded) {
 		require.NoError(t, err)
 		require.EqualValues(t, 5, cursors["reader"])
 	}
+	require.NoError(t, store.Close())
+	o.ReadOnly = true // a compaction would remove tables between their list and their reading
+	store, err = db.Open(dir, &o)
+	require.NoError(t, err)
 	tables, err := store.Tables()
 	require.NoError(t, err)
 	require.NotEmpty(t, tables)
