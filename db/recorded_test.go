@@ -244,6 +244,34 @@ func TestSetOptionsIsRecordedWithTheNextTable(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// The bug: an edit without a record left that of an edit before it in the same MANIFEST, so options that were set back
+// to the defaults stayed recorded.
+func TestOptionsThatAreSetBackToTheDefaultsAreNotRecordedAnyMore(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, &Options{FS: mem, Tables: TableOptions{Compression: ZstdCompression}})
+	require.Len(t, recordedIn(t, mem.Crash(), "db").List, 1)
+	o := d.Options()
+	o.Tables.Compression = DefaultCompression
+	require.NoError(t, d.SetOptions(&o))
+	for _, key := range []string{"k", "l"} {
+		putAll(t, d, key, "v")
+		require.NoError(t, d.Flush())
+		require.Empty(t, recordedIn(t, mem.Crash(), "db").List)
+	}
+	f := mustFollow(t, &Options{FS: mem})
+	require.Empty(t, f.OpenReport().OptionsChanged)
+	require.NoError(t, f.Close())
+	requireNoFaults(t, d)
+	require.NoError(t, d.Close())
+
+	d = mustOpen(t, &Options{FS: mem, KeepRecord: true})
+	require.Empty(t, d.OpenReport().OptionsChanged)
+	require.NoError(t, d.Close())
+	for _, path := range manifestsOf(t, mem) {
+		require.NotContains(t, string(readFile(t, mem, path)), "sievedb.state", "a new MANIFEST needs none")
+	}
+}
+
 // rangePolicyOfTheProgram is one that RecordedOptions cannot make.
 type rangePolicyOfTheProgram struct{ rangefilter.Prefix }
 

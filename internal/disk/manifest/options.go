@@ -295,5 +295,7 @@ func rawFields(b []byte) (fields []UnreadableOption) {
 func (s *Set) RecordOptions(o *Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.recorded = s.recorded.WithOptions(o)
+	before := s.recorded
+	s.recorded = before.WithOptions(o)
+	s.unrecorded = s.unrecorded || !before.isZero() && s.recorded.isZero()
 }

@@ -97,6 +97,14 @@ func TestTheNextEditRecordsOtherOptions(t *testing.T) {
 	s.RecordOptions(&Options{BlockSize: 64})
 	require.NoError(t, s.Apply(&Edit{}, nil))
 	require.Equal(t, Options{BlockSize: 64}, recorded())
+	for range 2 { // defaults have no field, but the edit before has one
+		s.RecordOptions(&Options{})
+		require.NoError(t, s.Apply(&Edit{}, nil))
+		require.Equal(t, Options{}, recorded())
+	}
+	nothing, ok := recordedNothing().Recorded()
+	require.True(t, ok)
+	require.True(t, nothing.isZero())
 	require.NoError(t, s.Close())
 }
 

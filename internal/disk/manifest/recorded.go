@@ -13,7 +13,7 @@ import (
 )
 
 // Recorded is what a MANIFEST records about the database as a whole. Each edit has all of it, unless it
-// is zero. Its slices are never changed.
+// is zero and no edit before it in the MANIFEST had more. Its slices are never changed.
 //
 // LevelDB and goleveldb must be able to read the MANIFEST and should keep what it records, so it is a
 // compact pointer of the last level: a compaction from there has nowhere to go, so LevelDB copies the
@@ -86,8 +86,18 @@ func (r *Recorded) appendPointer(to []CompactPointer) []CompactPointer {
 	if len(key) == len(recordedPrefix) {
 		return to
 	}
-	return append(to, CompactPointer{Level: recordedLevel, Key: base.AppendInternalKey(nil, key, 0, base.KindDelete)})
+	return append(to, pointerTo(key))
 }
+
+func pointerTo(key []byte) CompactPointer {
+	return CompactPointer{Level: recordedLevel, Key: base.AppendInternalKey(nil, key, 0, base.KindDelete)}
+}
+
+// recordedNothing is the pointer of a record without fields. It replaces what an earlier edit of the MANIFEST recorded,
+// which an edit without a record leaves.
+func recordedNothing() CompactPointer { return pointerTo([]byte(recordedPrefix)) }
+
+func (r *Recorded) isZero() bool { return r.Time == 0 && len(r.Prefixes) == 0 && len(r.optional) == 0 }
 
 // AddTo makes e record r, for WriteFile. A Set adds what it records by itself.
 func (r *Recorded) AddTo(e *Edit) { e.CompactPointers = r.appendPointer(e.CompactPointers) }
@@ -125,7 +135,8 @@ func (r *Recorded) Apply(e *Edit) {
 // Recorded returns what p records about the database; ok is false if p is another pointer.
 func (p CompactPointer) Recorded() (r Recorded, ok bool) {
 	err := r.apply(p.Level, p.Key)
-	return r, err == nil && (r.Time > 0 || len(r.Prefixes) > 0 || len(r.optional) > 0)
+	nothing := recordedNothing()
+	return r, err == nil && (!r.isZero() || p.Level == nothing.Level && bytes.Equal(p.Key, nothing.Key))
 }
 
 // decodeRecorded decodes the fields of a record. The result shares no memory with them.

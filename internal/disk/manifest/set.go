@@ -61,6 +61,7 @@ type Set struct {
 	logNum         uint64
 	lastSeq        uint64 // as recorded
 	recorded       Recorded
+	unrecorded     bool // recorded became zero, but an edit of the current MANIFEST may have recorded something
 	buf            []byte
 	// full is the error of a full disk, after which the current MANIFEST accepts no edits. The
 	// next edit goes to a new MANIFEST.
@@ -266,6 +267,9 @@ func (s *Set) prepare(edit *Edit) (*Version, error) {
 	edit.NextFileNum = Num(s.nextFileNum.Load())
 	s.advanceTime()
 	edit.CompactPointers = s.recorded.appendPointer(edit.CompactPointers)
+	if s.unrecorded && s.recorded.isZero() {
+		edit.CompactPointers = append(edit.CompactPointers, recordedNothing())
+	}
 	next, err := s.current.Load().Apply(edit)
 	if err == nil {
 		s.logNum, s.lastSeq = edit.LogNum.Value, edit.LastSeq.Value
@@ -300,7 +304,7 @@ func (s *Set) newManifest(v *Version) error {
 		return err
 	}
 	oldNum, old := s.manifestNum, s.log
-	s.log, s.manifestNum, s.snapshotSize, s.full = log, num, log.Size(), nil
+	s.log, s.manifestNum, s.snapshotSize, s.full, s.unrecorded = log, num, log.Size(), nil, false
 	s.firstRecordSum = util.CRC32C(s.buf) // createManifest left the snapshot in buf
 	if old == nil {
 		return nil
