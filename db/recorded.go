@@ -79,7 +79,7 @@ func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 	r.Options = o.copied()
 	r.Options.KeepRecord = true
 	if r.Comparer != full.Comparer.Name && r.Comparer != "" {
-		r.missing("Comparer", r.Comparer)
+		r.missing("Comparer", manifest.PlainName(r.Comparer))
 	}
 	recorded, unreadable := kept.Options()
 	for _, option := range recorded.List() {
@@ -139,7 +139,7 @@ func (r *Recorded) policy(recorded []manifest.NamedFilter, given filter.Policy) 
 			}
 		}
 		if err != nil {
-			r.missing("Filters.Policy", named.Name)
+			r.missing("Filters.Policy", manifest.PlainName(named.Name))
 			continue
 		}
 		policies = append(policies, p)
@@ -168,7 +168,7 @@ func (r *Recorded) rangePolicy(named manifest.NamedFilter, given []rangefilter.P
 			return own
 		}
 	}
-	r.missing("Filters.RangePolicies", named.Name)
+	r.missing("Filters.RangePolicies", manifest.PlainName(named.Name))
 	return nil
 }
 

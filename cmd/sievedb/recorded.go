@@ -122,9 +122,9 @@ func (a *app) options(args []string, endChanges, yes bool) error {
 
 func (a *app) printRecorded(r *recordedResult) {
 	t := a.out.table("option", "recorded")
-	t.row("Comparer", r.Comparer)
+	t.row("Comparer", plainName(r.Comparer))
 	if r.LogDir != "" {
-		t.row("LogDir", r.LogDir)
+		t.row("LogDir", plainName(r.LogDir))
 	}
 	for _, prefix := range r.ExpiryPrefixes {
 		t.row("Expiry.Prefixes", prefix)

@@ -236,6 +236,25 @@ func TestFiltersThatTheToolLacksAreNotDroppedInSilence(t *testing.T) {
 	require.Equal(t, recorded, r)
 }
 
+// hostilePolicy has a name that clears the screen.
+type hostilePolicy struct{ filter.BloomPolicy }
+
+func (hostilePolicy) Name() string { return "\x1b[2Jpolicy" }
+
+func TestRecordedNamesDoNotCommandATerminal(t *testing.T) {
+	order := *db.BytewiseComparer
+	order.Name = "\x1b]0;order"
+	dir := newStoreOfEveryOption(t, func(o *db.Options) {
+		o.Filters.Policy, o.Filters.RangePolicies, o.Comparer = hostilePolicy{}, nil, &order
+	})
+	for _, args := range [][]string{{"options", dir}, {"put", dir, "a", "b"}, {"dump", dir}} {
+		_, stdout, stderr := tool(t, args...)
+		require.NotContains(t, stdout+stderr, "\x1b", args[0])
+		require.NotEmpty(t, stdout+stderr)
+	}
+	require.Contains(t, works(t, "options", dir), `"\x1b[2Jpolicy"`)
+}
+
 func TestOnlyAnExplicitWordEndsTheHistoryOfChanges(t *testing.T) {
 	dir := newStoreOfEveryOption(t, nil)
 	require.Contains(t, fails(t, exitUsage, "options", dir, "--end-changes"), "nothing was changed: add --yes to do it")

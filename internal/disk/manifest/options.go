@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sievedb/sievedb/util"
 )
@@ -41,6 +44,22 @@ type Compression uint8
 type NamedFilter struct {
 	Name string
 	Bits uint32
+}
+
+// String returns the name, and the bits after a colon if the policy says them.
+func (f NamedFilter) String() string {
+	if f.Bits > 0 {
+		return fmt.Sprintf("%s:%d", PlainName(f.Name), f.Bits)
+	}
+	return PlainName(f.Name)
+}
+
+// PlainName returns a recorded name as it is, or quoted if it has what a terminal would obey or cannot show.
+func PlainName(name string) string {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // NoFilters is the name in Options.Filters of a database whose tables have no filters.
@@ -177,9 +196,7 @@ func names(tag uint32, name string, of func(*Options) *[]NamedFilter) optionFiel
 		func(o *Options) string {
 			words := make([]string, len(*of(o)))
 			for i, f := range *of(o) {
-				if words[i] = f.Name; f.Bits > 0 {
-					words[i] = fmt.Sprintf("%s:%d", f.Name, f.Bits)
-				}
+				words[i] = f.String()
 			}
 			return strings.Join(words, ", ")
 		},

@@ -108,6 +108,12 @@ func TestTheNextEditRecordsOtherOptions(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// A terminal obeys control characters, and a name from a file may have them.
+func TestNamesOfFiltersArePlainOrQuoted(t *testing.T) {
+	o := Options{Filters: []NamedFilter{{"plain.name:1", 9}, {"\x1b[2Jname", 9}, {"\xff", 0}}}
+	require.Equal(t, []Option{{"Filters.Policy", `plain.name:1:9, "\x1b[2Jname":9, "\xff"`}}, o.List())
+}
+
 func FuzzRecordedOptions(f *testing.F) {
 	all := allOptions()
 	seed := new(Recorded).WithOptions(&all)
