@@ -3,6 +3,7 @@ package lookup
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,8 @@ const (
 	mostRecorded = 16 // of each period
 	// mostKeyBytes bounds the memory of a recorded key.
 	mostKeyBytes = 1 << 10
+	// longestRecord is a century and more, and the sum with the present time does not overflow.
+	longestRecord = math.MaxInt64 / 2
 )
 
 var recorderOrigin = time.Now()
@@ -45,7 +48,7 @@ func (f *Finder) Slowest(record time.Duration) []report.SlowLookup {
 			return f.Slowest(record)
 		}
 	}
-	r.until.Store(int64(time.Since(recorderOrigin) + record))
+	r.until.Store(int64(time.Since(recorderOrigin) + min(record, longestRecord)))
 	return r.slowest()
 }
 

@@ -1,6 +1,7 @@
 package lookup_test
 
 import (
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -71,6 +72,17 @@ func TestConcurrentLookupsAreRecorded(t *testing.T) {
 	require.EqualValues(t, 16000, d.Metrics().Lookups.Count)
 	require.EqualValues(t, 8000, d.Metrics().Lookups.Found)
 	require.NotEmpty(t, d.SlowLookups(time.Hour))
+}
+
+// The bug: the longest duration, for a program that records as long as it runs, ended the recording at once.
+func TestLookupsAreRecordedForAsLongAsOneAsks(t *testing.T) {
+	d := storetest.FilledLevels(t, storetest.WatchedOptions(fixture.WatchTables(t), nil), 4000)
+	require.Empty(t, d.SlowLookups(math.MaxInt64))
+	for i := range 4000 {
+		_, err := d.Get(fixture.Key(2 * i % 4000))
+		require.NoError(t, err)
+	}
+	require.NotEmpty(t, d.SlowLookups(math.MaxInt64))
 }
 
 // A snapshot explains a key as it was, and so does its sequence number while it is open.
