@@ -19,6 +19,7 @@ type merger struct {
 	cutter *manifest.OutputCutter
 	below  [manifest.NumLevels]int
 	work   int // since merger looked whether it must stop
+	looks  int // how often it did
 
 	ikey    []byte // of the previous entry, nil before the first
 	stratum int    // of the previous entry; see retention
@@ -30,12 +31,15 @@ type merger struct {
 const (
 	lookWork  = 256 << 10
 	entryWork = 128
+	// maxFinishedLooks bounds what a merge does that Close waits for: a few bytes of a table can stand for very many.
+	maxFinishedLooks = 16 * maxFinished / lookWork
 )
 
 // entry processes the next entry of the merged order.
 func (m *merger) entry(ikey, value []byte) error {
 	if m.work += len(ikey) + len(value) + entryWork; m.work >= lookWork {
 		m.work = 0
+		m.looks++
 		if err := m.stopReason(); err != nil {
 			return err
 		}
@@ -86,7 +90,7 @@ func (m *merger) entry(ikey, value []byte) error {
 // stopReason returns why the merge must stop, or nil.
 func (m *merger) stopReason() error {
 	switch {
-	case m.s.state.isClosed() && !m.job.finishes:
+	case m.s.state.isClosed() && (!m.job.finishes || m.looks > maxFinishedLooks):
 		return base.ErrClosed
 	case m.job.ctx.Err() != nil:
 		return m.job.ctx.Err()

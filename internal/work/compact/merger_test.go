@@ -256,6 +256,22 @@ func TestAMergeStopsForAReason(t *testing.T) {
 	}
 }
 
+// Close waits for a merge of small tables, unless they have far more in them than their size says.
+func TestAMergeThatCloseWaitsForIsShort(t *testing.T) {
+	st := newTestStore(t, nil)
+	c := &manifest.Compaction{Version: st.set.Current(), OutputLevel: 6}
+	job := &mergeJob{s: st.Scheduler, ctx: t.Context(), finishes: true, retention: retention{visible: []uint64{1000}}}
+	m := merger{s: st.Scheduler, cmp: base.Bytewise.Compare, c: c, job: job, piece: &mergePiece{}}
+	key := func(seq uint64) []byte { return base.AppendInternalKey(nil, []byte("k"), seq, base.KindSet) }
+	m.ikey, m.stratum = key(1000), job.retention.stratum(1000)
+	st.Close()
+	value := make([]byte, lookWork)
+	for n := range uint64(maxFinishedLooks) { // older versions of one key are dropped
+		require.NoError(t, m.entry(key(999-n), value))
+	}
+	require.Equal(t, base.ErrClosed, m.entry(key(1), value))
+}
+
 // The value that a filter returns has a limit, which is lower under a prefix of expiry.
 func TestAFilterThatReturnsTooMuchFailsTheCompaction(t *testing.T) {
 	policy := expiry.New([][]byte{[]byte("t/")}, func() time.Time { return time.UnixMilli(1) })
