@@ -91,3 +91,13 @@ func TestVerbsKeepAsManyChangesAsThereAre(t *testing.T) {
 		require.EqualValues(t, []int64{1 << 30, 1800 << 20}[i], keptChanges(dir).Bytes)
 	}
 }
+
+// With a flag about tables, archive left the record as it was: the next opening ended the history that it had begun.
+func TestTheFirstArchiveRecordsThatChangesAreKept(t *testing.T) {
+	dir, repo := newDatabase(t), filepath.Join(t.TempDir(), "repo")
+	require.Contains(t, fails(t, exitUsage, "archive", "--compression", "none", dir, repo), "use the first 'archive' without")
+	works(t, "archive", dir, repo)
+	works(t, "put", dir, "fig", "one")
+	works(t, "archive", "--compression", "none", dir, repo)
+	require.Contains(t, works(t, "options", dir), "Changes.Bytes")
+}

@@ -32,6 +32,10 @@ func (a *app) asRecorded(dir string, o *db.Options) error {
 	given := *o
 	// Changes are given by archive alone, which makes the database keep them from now on.
 	o.KeepRecord = given.Changes == (db.ChangeRetention{}) || a.flags.record != (recordFlags{})
+	if given.Changes != (db.ChangeRetention{}) && o.KeepRecord && r.Options.Changes == (db.ChangeRetention{}) {
+		return misuse("the database would keep changes without having recorded it, and the next opening would end them: " +
+			"use the first 'archive' without --compression and --ignore-record")
+	}
 	if a.flags.record.ignore {
 		return a.addCompression(o)
 	}
