@@ -66,7 +66,7 @@ func (h *handler) write(r *http.Request) (a answered, err error) {
 
 var errUnknownAction = failure{http.StatusBadRequest, "want the action put, delete, flush or compact"}
 
-// question returns the question before an action. It says what is there now: whoever asked may have mistyped the key.
+// question returns the question before an action, with what is there now: the key that was typed may be a wrong one.
 func (h *handler) question(action string, key, value []byte) (*question, error) {
 	name := fmt.Sprintf("the key \"%s\" (%s)", show(key).Text, plural(len(key), "byte"))
 	if len(key) == 0 {
