@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal makes a terminal of 80 columns: what is written to keys is typed there.
+// openTerminal makes a terminal of 80 columns: what is written to keys is typed there. Reads of keys obey deadlines,
+// which they would not after File.Fd.
 func openTerminal(t *testing.T) (keys, terminal *os.File) {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -23,13 +24,29 @@ func openTerminal(t *testing.T) (keys, terminal *os.File) {
 		t.Skipf("there are no terminals: %v", err)
 	}
 	t.Cleanup(func() { keys.Close() })
-	require.NoError(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
+	var n int
+	control(t, keys, func(fd int) (err error) {
+		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
+			n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		}
+		return err
+	})
 	terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
+	control(t, terminal, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+	})
 	return keys, terminal
+}
+
+// control calls f with the descriptor of a file.
+func control(t *testing.T, file *os.File, f func(fd int) error) {
+	t.Helper()
+	conn, err := file.SyscallConn()
+	require.NoError(t, err)
+	var failed error
+	require.NoError(t, conn.Control(func(fd uintptr) { failed = f(int(fd)) }))
+	require.NoError(t, failed)
 }
 
 // typist types on a terminal and waits for what appears there.
@@ -85,7 +102,9 @@ func TestAShellOnATerminal(t *testing.T) {
 	p.wait("user:22")
 	p.enter("1\r")
 	p.wait("Ada\r\n")
-	p.enter("get nothing\x03")
+	p.enter("get nothing")
+	p.wait("get nothing") // a Ctrl-C before the line is read would be a signal, and the terminal would drop what it holds
+	p.enter("\x03")
 	p.wait("sievedb> ")
 	p.enter("\x12us")
 	p.wait("get user:1")
