@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/raft"
 
@@ -39,16 +40,107 @@ func (g *Group) unique(id, address string) raft.ServerAddress {
 	return raft.ServerAddress(address)
 }
 
-// AddVoter adds a server with a vote, or gives one to a nonvoter.
+// AddVoter gives a vote to a server. One that is in the configuration without a vote must answer. It fails with
+// ErrNoLiveQuorum if the group would have no quorum that answers; see changeQuorum.
 func (g *Group) AddVoter(ctx context.Context, id, address string) error {
-	return g.change(ctx, func(r *raft.Raft) raft.Future {
+	promote := func(servers []raft.Server) []raft.Server {
+		for i := range servers {
+			if string(servers[i].ID) == id {
+				servers[i].Suffrage = raft.Voter
+				return servers
+			}
+		}
+		return append(servers, raft.Server{ID: raft.ServerID(id), Suffrage: raft.Voter})
+	}
+	return g.changeQuorum(ctx, promote, func(r *raft.Raft) raft.Future {
 		return r.AddVoter(raft.ServerID(id), g.unique(id, address), 0, 0)
 	})
 }
 
-// RemoveServer removes a server. A leader may remove itself: it steps down when that is committed.
+// RemoveServer removes a server. A leader may remove itself: it steps down when that is committed. It fails with
+// ErrNoLiveQuorum if the servers that remain would have no quorum that answers; see changeQuorum.
 func (g *Group) RemoveServer(ctx context.Context, id string) error {
-	return g.change(ctx, func(r *raft.Raft) raft.Future { return r.RemoveServer(raft.ServerID(id), 0, 0) })
+	remove := func(servers []raft.Server) []raft.Server {
+		return slices.DeleteFunc(servers, func(s raft.Server) bool { return string(s.ID) == id })
+	}
+	return g.changeQuorum(ctx, remove, func(r *raft.Raft) raft.Future { return r.RemoveServer(raft.ServerID(id), 0, 0) })
+}
+
+// ErrNoLiveQuorum is the error of a change after which too few voters would answer: no write would succeed until others
+// return.
+var ErrNoLiveQuorum = errors.New("too few of the voters that the group would have answer its leader now")
+
+// changeQuorum makes a change of the servers after which another majority decides. What a plan knows of the servers is
+// always old, so this leader first asks those that the group would have: a majority of their voters must acknowledge it,
+// in its present term, after the call. after returns the servers after the change; it owns its argument.
+func (g *Group) changeQuorum(ctx context.Context, after func([]raft.Server) []raft.Server, begin func(*raft.Raft) raft.Future) error {
+	lead := g.leading.current()
+	if !lead.Leading {
+		return g.notLeader()
+	}
+	now := g.members()
+	next := after(slices.Clone(now))
+	if !sameVoters(now, next) && hasVoter(next) { // raft refuses a group without voters by itself
+		if err := g.answered(ctx, next, lead.Term); err != nil {
+			return fmt.Errorf("change the servers of group %d: %w", g.o.Group, err)
+		}
+	}
+	if g.leading.current().Term != lead.Term {
+		return g.notLeader()
+	}
+	if !slices.Equal(now, g.members()) {
+		return fmt.Errorf("change the servers of group %d: another change came first", g.o.Group)
+	}
+	return g.change(ctx, begin)
+}
+
+func (g *Group) members() []raft.Server {
+	return g.raft.Load().GetConfiguration().Configuration().Servers
+}
+
+func hasVoter(servers []raft.Server) bool {
+	return slices.ContainsFunc(servers, func(s raft.Server) bool { return s.Suffrage == raft.Voter })
+}
+
+func sameVoters(a, b []raft.Server) bool {
+	voters := func(all []raft.Server) (ids []raft.ServerID) {
+		for _, s := range all {
+			if s.Suffrage == raft.Voter {
+				ids = append(ids, s.ID)
+			}
+		}
+		return ids
+	}
+	return slices.Equal(voters(a), voters(b))
+}
+
+// answered waits until a majority of the voters among servers has acknowledged this server as the leader of term, with
+// answers to what was sent after the call. The present voters are asked at once, others answer the next heartbeat.
+func (g *Group) answered(ctx context.Context, servers []raft.Server, term uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, g.patience())
+	defer cancel()
+	self, acks := raft.ServerID(g.o.ID), g.trans.acks
+	since := acks.tick()
+	number := acks.tick()
+	for {
+		ok, acked := acks.quorum(servers, self, term, since)
+		if ok {
+			return nil
+		}
+		now, changed := g.leading.watch()
+		if !now.Leading || now.Term != term {
+			return g.notLeader()
+		}
+		g.confirms.ask(g.members(), term, number, true)
+		select {
+		case <-acked:
+		case <-changed:
+		case <-ctx.Done():
+			return ErrNoLiveQuorum
+		case <-g.dead:
+			return kv.ErrClosed
+		}
+	}
 }
 
 // change changes the configuration and waits until that is committed. Its errors mean the same as those of a
@@ -76,6 +168,10 @@ func (g *Group) change(ctx context.Context, begin func(*raft.Raft) raft.Future) 
 // chooses the voter that has most of the log.
 func (g *Group) TransferLeadership(ctx context.Context, id string) error {
 	begin := func(r *raft.Raft) raft.Future { return r.LeadershipTransfer() }
+	lead := g.leading.current()
+	if !lead.Leading {
+		return g.notLeader()
+	}
 	if id != "" {
 		var to *Server
 		for _, s := range g.Configuration() {
@@ -86,6 +182,11 @@ func (g *Group) TransferLeadership(ctx context.Context, id string) error {
 		}
 		if to == nil {
 			return fmt.Errorf("transfer the leadership of group %d to %s: it is not a voter of the group", g.o.Group, id)
+		}
+		// Raft would refuse writes until it has given up a server that does not answer.
+		target := []raft.Server{{ID: raft.ServerID(id), Suffrage: raft.Voter}}
+		if err := g.answered(ctx, target, lead.Term); err != nil {
+			return fmt.Errorf("transfer the leadership of group %d to %s: %w", g.o.Group, id, err)
 		}
 		begin = func(r *raft.Raft) raft.Future {
 			return r.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address))

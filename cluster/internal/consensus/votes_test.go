@@ -21,7 +21,8 @@ func missedChange(t *testing.T) (elected, isCase bool) {
 	c.net.isolate(missed.id)
 	fresh := c.listen()
 	c.start(fresh)
-	if leader.AddVoter(within(t, patience), fresh.id, fresh.o.Address) != nil ||
+	if leader.AddNonvoter(within(t, patience), fresh.id, fresh.o.Address) != nil ||
+		leader.AddVoter(within(t, patience), fresh.id, fresh.o.Address) != nil ||
 		leader.RemoveServer(within(t, patience), replaced.id) != nil {
 		return false, false
 	}
