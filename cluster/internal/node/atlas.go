@@ -32,13 +32,16 @@ type atlas struct {
 	started time.Time
 
 	mu       sync.Mutex
-	current  *Map // immutable; nil until the node has joined
+	awake    time.Time // since when this process runs without having stood still
+	ran      time.Time // when it last did
+	current  *Map      // immutable; nil until the node has joined
 	groups   map[kv.GroupID]groupNews
 	contacts map[kv.NodeID]contact
 }
 
 func newAtlas() *atlas {
-	return &atlas{started: time.Now(), groups: map[kv.GroupID]groupNews{}, contacts: map[kv.NodeID]contact{}}
+	now := time.Now()
+	return &atlas{started: now, awake: now, ran: now, groups: map[kv.GroupID]groupNews{}, contacts: map[kv.NodeID]contact{}}
 }
 
 // chart returns the newest map, to be read only.
@@ -97,6 +100,26 @@ func (a *atlas) age(id kv.NodeID) time.Duration {
 		return time.Since(c.at)
 	}
 	return time.Since(a.started)
+}
+
+// pulse notes that this process runs, which it does more often than each patience. If it did not for longer than that,
+// it stood still, as a machine that was suspended does: silence during that time says nothing of others.
+func (a *atlas) pulse(now time.Time, patience time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Sub(a.ran) > patience {
+		a.awake = now
+	}
+	a.ran = now
+}
+
+// silence is for how long this process has listened to a node in vain: the age of its last sign of life, without the
+// time before this process last stood still.
+func (a *atlas) silence(id kv.NodeID) time.Duration {
+	age := a.age(id)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return min(age, time.Since(a.awake))
 }
 
 func (a *atlas) full(id kv.NodeID) bool {

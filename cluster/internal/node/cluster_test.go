@@ -375,7 +375,9 @@ func TestPlansAreMadeWithTheMapOfTheGroup(t *testing.T) {
 			n.atlas.mu.Lock()
 			n.atlas.current = old
 			n.atlas.mu.Unlock()
-			require.Len(t, n.survey(f.ctx).Map.Nodes, 3)
+			s, err := n.survey(f.ctx, false)
+			require.NoError(t, err)
+			require.Len(t, s.Map.Nodes, 3)
 			return nil
 		}
 		return errors.New("no node leads")

@@ -32,11 +32,22 @@ type leadStatus struct {
 	groupSituation
 }
 
-// onStatus answers the leader of group 0, which plans.
-func (n *Node) onStatus(context.Context, struct{}) (statusReply, error) {
+// statusRequest asks a node for its status.
+type statusRequest struct {
+	// Confirm asks the node to find out by a majority of each group whether it leads, and to leave out the others. A
+	// node that was paused may believe in a leadership that has ended.
+	Confirm bool `json:"confirm,omitempty"`
+}
+
+// onStatus answers the leader of group 0, which plans, and the overview.
+func (n *Node) onStatus(ctx context.Context, r statusRequest) (statusReply, error) {
+	leads := n.leadStatuses
+	if r.Confirm {
+		leads = n.confirmedLeads
+	}
 	s := statusReply{
 		Member: n.self(), Process: n.process, Full: n.full.Load(),
-		Replicas: map[kv.GroupID]replicaStatus{}, Groups: map[kv.GroupID]leadStatus{},
+		Replicas: map[kv.GroupID]replicaStatus{}, Groups: leads(ctx),
 	}
 	for _, p := range n.places {
 		if !p.isHosted() {
@@ -47,13 +58,59 @@ func (n *Node) onStatus(context.Context, struct{}) (statusReply, error) {
 			r.Failed = p.failure()
 		} else {
 			r.Applied = h.applied()
-			if lead, leads := h.lead(); leads {
-				s.Groups[p.id] = lead
-			}
 		}
 		s.Replicas[p.id] = r
 	}
 	return s, nil
+}
+
+// leadStatuses returns the groups that this node leads, or believes to lead.
+func (n *Node) leadStatuses(context.Context) map[kv.GroupID]leadStatus {
+	all := map[kv.GroupID]leadStatus{}
+	for _, h := range n.running() {
+		if lead, leads := h.lead(); leads {
+			all[h.id] = lead
+		}
+	}
+	return all
+}
+
+// confirmedLeads returns the groups of which a majority says that this node leads them.
+func (n *Node) confirmedLeads(ctx context.Context) map[kv.GroupID]leadStatus {
+	ctx, cancel := context.WithTimeout(ctx, n.callTimeout()/2) // the caller waits for the others that long
+	defer cancel()
+	all := map[kv.GroupID]leadStatus{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for _, h := range n.running() {
+		asking.Go(func() {
+			term, err := h.confirmLeadership(ctx)
+			lead, leads := h.lead()
+			if err == nil && leads && lead.Term == term {
+				mu.Lock()
+				all[h.id] = lead
+				mu.Unlock()
+			}
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+// confirmLeadership returns the term in which this node led the group at some moment during the call. A majority has
+// said so. Whoever still leads in that term afterwards has led in it all the time, because no term begins twice.
+func (h *hosted) confirmLeadership(ctx context.Context) (term uint64, err error) {
+	before := h.log.Leadership()
+	if !before.Leading {
+		return 0, &kv.NotLeaderError{Group: h.id}
+	}
+	if err := h.replica.View(ctx, false, func(kv.Reader) error { return nil }); err != nil {
+		return 0, err
+	}
+	if now := h.log.Leadership(); !now.Leading || now.Term != before.Term {
+		return 0, &kv.NotLeaderError{Group: h.id}
+	}
+	return before.Term, nil
 }
 
 // failure says why the replica does not work.
@@ -104,14 +161,28 @@ func (n *Node) placementLoop(ctx context.Context) {
 			before, calm = nil, 0
 			return
 		}
-		s := n.survey(ctx)
+		s, err := n.survey(ctx, false)
+		if err != nil {
+			n.o.Logger.Debug("the placement could not be planned", "err", err)
+			return
+		}
 		if answering := s.answering(); maps.Equal(before, answering) {
 			calm++
 		} else {
 			before, calm = answering, 0
 		}
 		s.Calm = calm >= calmPlans
-		n.carryOut(ctx, s, plan(s))
+		if len(plan(s)) == 0 {
+			return
+		}
+		// Something has to be done: what is done follows from what majorities say now.
+		confirmed, err := n.survey(ctx, true)
+		if err != nil {
+			n.o.Logger.Debug("the placement could not be planned", "err", err)
+			return
+		}
+		confirmed.Calm = s.Calm
+		n.carryOut(ctx, confirmed, plan(confirmed))
 	})
 }
 
@@ -127,22 +198,23 @@ func (s *situation) answering() map[kv.NodeID]bool {
 	return all
 }
 
-// survey asks all nodes for their status. This node leads group 0, whose state has the newest map; another map may lack
-// servers that have joined since, and they would be removed.
-func (n *Node) survey(ctx context.Context) situation {
-	fresh := n.refreshMap()
+// survey reads the map and asks all nodes for their status, after which it is certain that this node led group 0 when
+// it began. With confirm, groups are left out whose leader is not confirmed by a majority.
+func (n *Node) survey(ctx context.Context, confirm bool) (situation, error) {
+	basis, m, err := n.mandate(ctx)
+	if err != nil {
+		return situation{}, err
+	}
 	s := situation{
-		Map: n.atlas.chart(), Age: map[kv.NodeID]time.Duration{}, Full: map[kv.NodeID]bool{},
+		Map: m, Basis: basis, Age: map[kv.NodeID]time.Duration{}, Full: map[kv.NodeID]bool{},
 		Groups: map[kv.GroupID]groupSituation{}, Hosted: map[kv.NodeID]map[kv.GroupID]replicaStatus{},
 		DeadAfter: n.o.Timing.DeadAfter, MaxMoves: 4,
 	}
-	if !fresh {
-		return s // for which nothing is planned
-	}
-	replies := n.askAll(ctx, s.Map)
+	replies := n.askAll(ctx, s.Map, statusRequest{Confirm: confirm})
+	n.pulse() // before silence counts
 	terms := map[kv.GroupID]uint64{}
 	for i, member := range s.Map.Nodes {
-		s.Age[member.ID] = n.atlas.age(member.ID)
+		s.Age[member.ID] = n.atlas.silence(member.ID)
 		r := replies[i]
 		if r == nil || r.Member.ID != member.ID || r.Member.Incarnation != member.Incarnation {
 			continue
@@ -157,11 +229,11 @@ func (n *Node) survey(ctx context.Context) situation {
 			}
 		}
 	}
-	return s
+	return s, nil
 }
 
 // askAll returns the status of each node of a map, nil for those that do not answer in time.
-func (n *Node) askAll(ctx context.Context, m *Map) []*statusReply {
+func (n *Node) askAll(ctx context.Context, m *Map, r statusRequest) []*statusReply {
 	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
 	defer cancel()
 	replies := make([]*statusReply, len(m.Nodes))
@@ -172,9 +244,9 @@ func (n *Node) askAll(ctx context.Context, m *Map) []*statusReply {
 			if member.ID == n.o.ID {
 				to.Addr = n.addr
 			}
-			var r statusReply
-			if err := n.call(ctx, to, "status", struct{}{}, &r); err == nil {
-				replies[i] = &r
+			var reply statusReply
+			if err := n.call(ctx, to, "status", r, &reply); err == nil {
+				replies[i] = &reply
 			}
 		})
 	}
@@ -207,11 +279,11 @@ func (n *Node) act(ctx context.Context, s situation, a action) error {
 		if !found {
 			return fmt.Errorf("node %s is not in the map", nodeOf(a.Server))
 		}
-		return n.call(ctx, member.target(), name, hostRequest{a.Group, a.Server}, &struct{}{})
+		return n.call(ctx, member.target(), name, hostRequest{a.Group, a.Server, s.Basis, s.Groups[a.Group].Leader}, &struct{}{})
 	}
 	switch a.Kind {
 	case actForget:
-		return n.forget(ctx, nodeOf(a.Server))
+		return n.forget(ctx, s, nodeOf(a.Server))
 	case actHost, actDrop:
 		return onNode(string(a.Kind))
 	case actAdd:
@@ -223,7 +295,8 @@ func (n *Node) act(ctx context.Context, s situation, a action) error {
 	if !found {
 		return fmt.Errorf("%w: the leader of the group is not in the map", kv.ErrNoQuorum)
 	}
-	return n.call(ctx, lead.target(), "change", changeRequest{a.Kind, a.Group, a.Server, member.Addr, s.Groups[a.Group].Servers}, &struct{}{})
+	r := changeRequest{a.Kind, a.Group, a.Server, member.Addr, s.Groups[a.Group].Servers, &s.Basis}
+	return n.call(ctx, lead.target(), "change", r, &struct{}{})
 }
 
 // changeRequest asks the leader of a group to change it.
@@ -234,9 +307,19 @@ type changeRequest struct {
 	Addr   string     `json:"addr"`
 	// Servers is the configuration on which the plan is based. Another one is not changed.
 	Servers []server `json:"servers"`
+	// Mandate is that of the plan; nil: an operator wants the transfer of a leadership.
+	Mandate *mandate `json:"mandate"`
 }
 
 func (n *Node) onChange(ctx context.Context, r changeRequest) (struct{}, error) {
+	switch {
+	case r.Mandate == nil && r.Kind != actTransfer:
+		return struct{}{}, errOldPlan
+	case r.Mandate != nil:
+		if err := n.permit(ctx, *r.Mandate); err != nil {
+			return struct{}{}, err
+		}
+	}
 	h, err := n.hostedGroup(r.Group)
 	if err != nil {
 		return struct{}{}, n.notLeader(r.Group)

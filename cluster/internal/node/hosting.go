@@ -262,14 +262,17 @@ func (n *Node) addrOf(server string) (string, error) {
 	return "", fmt.Errorf("server %s is not in the map of the cluster", server)
 }
 
-// hostRequest asks a node to open an empty replica.
+// hostRequest asks a node to open an empty replica, or to delete one.
 type hostRequest struct {
-	Group  kv.GroupID `json:"group"`
-	Server string     `json:"server"`
+	Group   kv.GroupID `json:"group"`
+	Server  string     `json:"server"`
+	Mandate mandate    `json:"mandate"`
+	// Leader is the server that leads the group. A replica that left it may know nobody.
+	Leader string `json:"leader"`
 }
 
 // onHost opens a replica of a group, which waits for its leader.
-func (n *Node) onHost(_ context.Context, r hostRequest) (struct{}, error) {
+func (n *Node) onHost(ctx context.Context, r hostRequest) (struct{}, error) {
 	p := n.place(r.Group)
 	switch {
 	case p == nil:
@@ -281,6 +284,9 @@ func (n *Node) onHost(_ context.Context, r hostRequest) (struct{}, error) {
 	}
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
+	if err := n.permit(ctx, r.Mandate); err != nil {
+		return struct{}{}, err
+	}
 	if n.closing.Load() {
 		return struct{}{}, kv.ErrClosed
 	}
@@ -320,28 +326,53 @@ func (n *Node) setHosted(p *place, yes bool) error {
 	return nil
 }
 
-// onDrop deletes a replica that the group does not have any more. It asks the leader once more, because
-// the request may be old.
+// onDrop deletes a replica that the group does not have any more, as the leader of the group says and a majority of it
+// confirms. All is asked while the lifecycle is locked: the group can get the replica back only after onHost, which
+// waits for that.
 func (n *Node) onDrop(ctx context.Context, r hostRequest) (struct{}, error) {
 	p := n.place(r.Group)
 	if p == nil {
 		return struct{}{}, nil
 	}
-	var c configurationReply
-	if err := n.callLeaderOnce(ctx, r.Group, "configuration", groupRequest{r.Group}, &c); err != nil {
-		return struct{}{}, err
-	}
-	self := n.self().Server()
-	if slices.ContainsFunc(c.Servers, func(s server) bool { return s.ID == self }) {
-		return struct{}{}, errChanged
-	}
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
+	self := n.self().Server()
+	if r.Server != self {
+		return struct{}{}, errChanged
+	}
+	if err := n.permit(ctx, r.Mandate); err != nil {
+		return struct{}{}, err
+	}
+	servers, err := n.configurationOf(ctx, r.Group, r.Leader)
+	if err != nil {
+		return struct{}{}, err
+	}
+	if slices.ContainsFunc(servers, func(s server) bool { return s.ID == self }) {
+		return struct{}{}, errChanged
+	}
 	if !p.isHosted() {
 		return struct{}{}, nil
 	}
 	n.o.Logger.Info("a replica leaves this node", "group", r.Group)
 	return struct{}{}, n.drop(p)
+}
+
+// configurationOf asks the leader of a group for its configuration, which is committed: a majority of the group says so.
+func (n *Node) configurationOf(ctx context.Context, group kv.GroupID, leader string) ([]server, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*n.callTimeout())
+	defer cancel()
+	to := n.atlas.target(leader)
+	if to.ID == n.o.ID {
+		to.Addr = n.addr // the map may have another one from before
+	}
+	var c configurationReply
+	if err := n.call(ctx, to, "configuration", groupRequest{group}, &c); err != nil {
+		return nil, err
+	}
+	if len(c.Servers) == 0 {
+		return nil, fmt.Errorf("the leader of group %d knows no servers of it", group)
+	}
+	return c.Servers, nil
 }
 
 // drop deletes a replica's state and the entries of its log. Its votes remain: if the group returns, it must not

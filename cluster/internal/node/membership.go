@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -90,7 +91,7 @@ func (n *Node) answers(ctx context.Context, addr string, id kv.NodeID, process s
 	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
 	defer cancel()
 	var s statusReply
-	err := n.call(ctx, wire.Target{Peer: wire.Peer{ID: id}, Addr: addr}, "status", struct{}{}, &s)
+	err := n.call(ctx, wire.Target{Peer: wire.Peer{ID: id}, Addr: addr}, "status", statusRequest{}, &s)
 	// If the ID is this node's own, the other process refuses the connection of a twin.
 	return err == nil && s.Member.ID == id && s.Process != process || id == n.o.ID && errors.Is(err, wire.ErrTwin)
 }
@@ -198,11 +199,22 @@ func (n *Node) onLeave(ctx context.Context, r leaveRequest) (struct{}, error) {
 	return struct{}{}, err
 }
 
-// forget removes an empty node from the map.
-func (n *Node) forget(ctx context.Context, id kv.NodeID) error {
+// forget removes an empty node from the map, if that is still the one of the plan. A node that did not answer may have
+// replicas, of which the survey does not know if a deposed leader spoke for a group. So all leaders are asked, and what
+// they say is confirmed by majorities.
+func (n *Node) forget(ctx context.Context, s situation, id kv.NodeID) error {
+	for group := range kv.GroupID(s.Map.Groups) {
+		servers, err := n.configurationOf(ctx, group, s.Groups[group].Leader)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(servers, func(s server) bool { return nodeOf(s.ID) == id }) {
+			return errChanged
+		}
+	}
 	_, err := n.changeMap(ctx, func(m *Map) (*Map, error) {
-		if member, found := m.Find(id); !found || !member.Leaving {
-			return m, nil
+		if m.Version != s.Basis.Version {
+			return nil, errOldPlan
 		}
 		return m.without(id), nil
 	})

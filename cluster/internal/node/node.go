@@ -91,7 +91,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var running context.Context
 	running, n.stop = context.WithCancel(context.Background())
-	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop} {
+	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop} {
 		n.work.Go(func() { loop(running) })
 	}
 	return nil
@@ -232,6 +232,13 @@ func (n *Node) every(ctx context.Context, interval time.Duration, f func()) {
 		}
 	}
 }
+
+// pulseLoop notices that this process stood still.
+func (n *Node) pulseLoop(ctx context.Context) {
+	n.every(ctx, min(n.o.Timing.Gossip, n.o.Timing.DeadAfter/4), n.pulse)
+}
+
+func (n *Node) pulse() { n.atlas.pulse(time.Now(), n.o.Timing.DeadAfter/2) }
 
 func (n *Node) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

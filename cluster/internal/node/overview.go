@@ -64,7 +64,7 @@ func (n *Node) Overview(ctx context.Context) Overview {
 		Node: string(n.o.ID), Cluster: m.Cluster, MapVersion: m.Version, Replicas: m.Replicas, Problems: n.Health().Problems,
 		At: time.Now(),
 	}
-	replies := n.askAll(ctx, m)
+	replies := n.askAll(ctx, m, statusRequest{})
 	answers := map[kv.NodeID]*statusReply{}
 	for i, member := range m.Nodes {
 		r := replies[i]

@@ -11,6 +11,8 @@ import (
 // situation is all that a plan depends on.
 type situation struct {
 	Map *Map
+	// Basis is the mandate of the plan.
+	Basis mandate
 	// Age is how long ago this node last heard from, or of, each node.
 	Age map[kv.NodeID]time.Duration
 	// Full has the nodes whose disk is full.
@@ -24,7 +26,7 @@ type situation struct {
 	// Calm reports that the same nodes have answered for a while. Leaders are balanced only then, because each
 	// transfer stops writes for a moment.
 	Calm bool
-	// MaxMoves bounds the number of groups that get a new replica at a time.
+	// MaxMoves bounds the number of groups that get a new replica at a time, and that of those that lose one.
 	MaxMoves int
 }
 
@@ -121,8 +123,9 @@ func plan(s situation) []action {
 // planner has the counts that one plan updates as it goes.
 type planner struct {
 	situation
-	load  map[kv.NodeID]int // replicas of each node
-	moves int               // groups that are getting a replica
+	load   map[kv.NodeID]int // replicas of each node
+	moves  int               // groups that are getting a replica
+	losses int               // groups that lose one by this plan
 }
 
 // wait is the step of a group that needs none now, and no other.
@@ -178,7 +181,7 @@ func (p *planner) repair(group kv.GroupID) (action, bool) {
 	}
 	for _, s := range g.Servers {
 		if !p.Map.hasServer(s.ID) { // a node that was removed, or lost its log: it will not return
-			return step(actRemove, s.ID)
+			return p.remove(group, s)
 		}
 	}
 	for _, s := range g.Servers {
@@ -190,11 +193,11 @@ func (p *planner) repair(group kv.GroupID) (action, bool) {
 	for _, s := range g.Servers {
 		switch {
 		case !s.Voter && !p.stays(s.ID):
-			return step(actRemove, s.ID)
+			return p.remove(group, s)
 		case !s.Voter && p.isCurrent(group, s.ID):
 			return step(actPromote, s.ID)
 		case !s.Voter && p.Full[nodeOf(s.ID)]: // it would never catch up, and others would wait for it
-			return step(actRemove, s.ID)
+			return p.remove(group, s)
 		case !s.Voter:
 			return wait()
 		case p.stays(s.ID):
@@ -210,12 +213,33 @@ func (p *planner) repair(group kv.GroupID) (action, bool) {
 	return p.shrink(group, staying)
 }
 
-// shrink removes a server that the group does not need. A leader is replaced first.
+// remove removes a server, unless too many groups lose one already or the voters that remain and answer would be no
+// majority. The leader of the group checks the latter once more.
+func (p *planner) remove(group kv.GroupID, server server) (action, bool) {
+	remain, live := 0, 0
+	for _, s := range voters(p.Groups[group].Servers) {
+		switch {
+		case s.ID == server.ID:
+		case p.working(group, s.ID):
+			remain, live = remain+1, live+1
+		default:
+			remain++
+		}
+	}
+	if p.losses >= p.MaxMoves || server.Voter && live <= remain/2 {
+		return wait()
+	}
+	p.losses++
+	p.load[nodeOf(server.ID)]--
+	return action{actRemove, group, server.ID}, true
+}
+
+// shrink removes a server that the group does not need, first one that does not work. A leader is replaced first.
 func (p *planner) shrink(group kv.GroupID, staying int) (action, bool) {
 	g := p.Groups[group]
 	surplus := ""
 	for _, s := range g.Servers {
-		if !p.stays(s.ID) {
+		if !p.stays(s.ID) && (surplus == "" || !p.working(group, s.ID)) {
 			surplus = s.ID
 		}
 	}
@@ -226,8 +250,7 @@ func (p *planner) shrink(group kv.GroupID, staying int) (action, bool) {
 	case surplus == "":
 		return action{}, false
 	case surplus != g.Leader:
-		p.load[nodeOf(surplus)]--
-		return action{actRemove, group, surplus}, true
+		return p.remove(group, server{surplus, true})
 	}
 	for _, s := range g.Servers {
 		if s.ID != surplus && p.mayLead(group, s) {

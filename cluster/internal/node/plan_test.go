@@ -342,3 +342,49 @@ func TestRandomClustersSettle(t *testing.T) {
 		}
 	}
 }
+
+// A node that an operator removes has votes that a group needs while another node is silent.
+func TestAServerStaysWhileTheOthersWouldHaveNoMajorityThatWorks(t *testing.T) {
+	m := newModel(t, 4, members("1", "2", "3")...)
+	m.settle()
+	m.die("2", time.Second)
+	leaving, _ := m.s.Map.Find("3")
+	leaving.Leaving = true
+	m.s.Map = m.s.Map.with(leaving)
+	for range 20 {
+		for _, a := range plan(m.s) {
+			require.NotEqual(t, actRemove, a.Kind, "%+v", a)
+			m.apply(a)
+		}
+	}
+}
+
+func TestAServerThatDoesNotWorkIsRemovedFirst(t *testing.T) {
+	m := newModel(t, 1, members("1", "2", "3", "4", "5")...)
+	m.s.Groups[0] = groupSituation{Leader: "1.1", Commit: 10}
+	for _, id := range []string{"1.1", "2.1", "3.1", "4.1", "5.1"} {
+		g := m.s.Groups[0]
+		g.Servers = append(g.Servers, server{id, true})
+		m.s.Groups[0] = g
+		m.host(0, id)
+	}
+	m.die("2", time.Hour)
+	leaving, _ := m.s.Map.Find("5")
+	leaving.Leaving = true
+	m.s.Map = m.s.Map.with(leaving)
+	require.Equal(t, []action{{actRemove, 0, "2.1"}}, plan(m.s))
+}
+
+func TestFewGroupsLoseAReplicaAtATime(t *testing.T) {
+	m := newModel(t, 64, members("1", "2", "3")...)
+	m.settle()
+	m.die("3", 0)
+	m.s.Age = map[kv.NodeID]time.Duration{}
+	m.join(Member{ID: "3", Incarnation: 2})
+	actions := plan(m.s)
+	require.Len(t, actions, m.s.MaxMoves)
+	for _, a := range actions {
+		require.Equal(t, actRemove, a.Kind)
+	}
+	m.settle()
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
@@ -15,13 +16,15 @@ import (
 var (
 	errNotHosted = errors.New("this node has no working replica of the group")
 	errChanged   = errors.New("the group has changed meanwhile")
+	errOldPlan   = errors.New("the plan is not the newest: its maker leads group 0 no more, or the map has changed")
 )
 
 // wireErrors are the errors of this package that callers on other nodes recognize, by their codes, which
 // never change.
 var wireErrors = map[string]error{
 	"other-cluster": errOtherCluster, "removed": errRemoved, "id-in-use": errIDInUse,
-	"not-hosted": errNotHosted, "changed": errChanged,
+	"not-hosted": errNotHosted, "changed": errChanged, "old-plan": errOldPlan,
+	"no-live-quorum": consensus.ErrNoLiveQuorum,
 }
 
 // handler answers a control call.
@@ -63,6 +66,7 @@ func (n *Node) listen() (err error) {
 	handle(n, "host", n.onHost)
 	handle(n, "drop", n.onDrop)
 	handle(n, "change", n.onChange)
+	handle(n, "mandate", n.onMandate)
 	handle(n, "backup", n.onBackup)
 	for name, h := range n.handlers {
 		n.wire.Handle(name, func(ctx context.Context, request json.RawMessage) (any, error) {

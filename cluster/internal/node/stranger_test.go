@@ -28,7 +28,7 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 		var status statusReply
 		var err error
 		for !errors.Is(err, wire.ErrRefused) { // the pool may have connections to the dead node
-			err = n.call(f.ctx, member.target(), "status", struct{}{}, &status)
+			err = n.call(f.ctx, member.target(), "status", statusRequest{}, &status)
 			require.Error(t, err, "node 1 has answered for node 3")
 		}
 		require.ErrorContains(t, err, says)
@@ -42,7 +42,7 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	f.eventually(func() error { // the leader has looked since
 		for _, n := range f.nodes {
 			if g := n.replica(0); g != nil && g.Leading() {
-				if s := n.survey(f.ctx); s.answering()["3"] || !s.answering()["2"] {
+				if s, err := n.survey(f.ctx, false); err != nil || s.answering()["3"] || !s.answering()["2"] {
 					return fmt.Errorf("answering: %v", s.answering())
 				}
 				return nil
