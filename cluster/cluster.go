@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/node"
 	"github.com/sievedb/sievedb/cluster/internal/server"
@@ -16,16 +15,38 @@ type Node struct {
 	node   *node.Node
 	server *server.Server
 
-	removed chan struct{} // closed when the node was removed from the cluster
-	stop    chan struct{}
-	work    sync.WaitGroup
-	once    sync.Once
-	err     error // of Close
+	work sync.WaitGroup
+	once sync.Once
+	err  error // of Close
 }
 
-// Start opens the directory of a node, which creates a cluster, joins one, or continues where it stopped, and
-// serves clients. ctx bounds the start: a node that joins waits until another one answers. The node runs
-// until Close.
+// Errors after which an operator has to act: starting the node again does not help.
+var (
+	// ErrNoNode is returned by Start if the directory is empty or does not exist and Network.Join is empty. Its file system
+	// may not be mounted. Create makes the first node of a new cluster.
+	ErrNoNode = node.ErrNoNode
+	// ErrRemoved says that an operator has removed the node from its cluster. With an empty directory it can join again.
+	ErrRemoved = node.ErrRemoved
+	// ErrForked says that nodes of another cluster look for this node, which is the only one of a cluster that Create has
+	// made: probably the directory of the old node was lost.
+	ErrForked = node.ErrForked
+)
+
+// Create makes the directory of the first node of a new cluster, which must be empty or not exist. Start starts that
+// node then, and further ones with Network.Join. Of the options, ID and Dir are required; Shape, FS, Zone and
+// Network.Advertise are used.
+func Create(o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	no := o.identityOptions()
+	no.Advertise = o.Network.Advertise
+	return node.Create(no)
+}
+
+// Start opens the directory of a node, which joins a cluster or continues where it stopped, and serves clients. It
+// never creates a cluster: see Create. ctx bounds the start: a node that joins waits until another one answers. The
+// node runs until Close.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -41,37 +62,13 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	o.Security.explain(no.Logger, inner.Addr())
-	n := &Node{
-		node: inner, server: server.New(inner, o.serverOptions(bounds)),
-		removed: make(chan struct{}), stop: make(chan struct{}),
-	}
-	n.work.Add(2)
-	go n.serve()
-	go n.watchRemoval()
+	n := &Node{node: inner, server: server.New(inner, o.serverOptions(bounds))}
+	n.work.Go(n.serve)
 	return n, nil
 }
 
 func (n *Node) serve() {
-	defer n.work.Done()
 	_ = n.server.Serve(n.node.Clients()) // its error is that it was closed
-}
-
-// watchRemoval closes removed when the map of the cluster does not have the node any more.
-func (n *Node) watchRemoval() {
-	defer n.work.Done()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			if n.node.Health().Removed {
-				close(n.removed)
-				return
-			}
-		case <-n.stop:
-			return
-		}
-	}
 }
 
 // Addr returns the address of the node for clients and other nodes.
@@ -80,9 +77,12 @@ func (n *Node) Addr() string { return n.node.Addr() }
 // Ready waits until the node knows the leader of every slot, so that it can answer or redirect all clients.
 func (n *Node) Ready(ctx context.Context) error { return n.node.Ready(ctx) }
 
-// Removed returns a channel that is closed when an operator has removed the node from its cluster, and its replicas
-// have moved to other nodes. It should then be closed.
-func (n *Node) Removed() <-chan struct{} { return n.removed }
+// Done returns a channel that is closed when the node cannot go on, and should be closed. Err says why.
+func (n *Node) Done() <-chan struct{} { return n.node.Done() }
+
+// Err returns nil before Done is closed. Then it is ErrRemoved, after the replicas of a removed node have moved to other
+// nodes, or ErrForked.
+func (n *Node) Err() error { return n.node.Err() }
 
 // Health is the state of a node.
 type Health struct {
@@ -105,7 +105,6 @@ func (n *Node) Health() Health {
 // what has arrived, and then closes the connections. Later calls return the same error.
 func (n *Node) Close() error {
 	n.once.Do(func() {
-		close(n.stop)
 		n.node.HandOver()
 		n.err = errors.Join(n.server.Close(), n.node.Close())
 		n.work.Wait()

@@ -32,8 +32,16 @@ func fast(id string) Options {
 	}
 }
 
+// create makes the directory of a node that joins no other, unless there is one.
+func create(t testing.TB, o Options) {
+	if _, err := o.FS.Lstat(o.Dir + "/node.json"); err != nil && len(o.Network.Join) == 0 {
+		require.NoError(t, Create(o))
+	}
+}
+
 // start starts a node that is closed at the end of the test.
 func start(t *testing.T, o Options) *Node {
+	create(t, o)
 	n, err := Start(within(t), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close()) })
@@ -81,6 +89,7 @@ func TestOptionsOutOfTheirBoundsAreNamed(t *testing.T) {
 func TestWithoutASecretOnlyLoopbackIsListenedOn(t *testing.T) {
 	o := fast("1")
 	o.Network.Listen = "0.0.0.0:0"
+	create(t, o)
 	_, err := Start(within(t), o)
 	require.ErrorContains(t, err, "loopback")
 }
@@ -97,6 +106,7 @@ func TestANodeSaysWhoMayActAsANode(t *testing.T) {
 		o := fast("1")
 		o.Shape.Groups, o.Logger = 1, slog.New(slog.NewTextHandler(&log, nil))
 		change(&o)
+		create(t, o)
 		n, err := Start(within(t), o)
 		require.NoError(t, err)
 		require.NoError(t, n.Close())

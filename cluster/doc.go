@@ -1,7 +1,11 @@
 // Package cluster runs a node of a replicated and sharded store that speaks Redis's protocol. The command
 // sieved is this package with flags; programs can also run nodes in their own process:
 //
-//	node, err := cluster.Start(ctx, cluster.Options{ID: "1", Dir: "d1"})
+//	o := cluster.Options{ID: "1", Dir: "d1"}
+//	if err := cluster.Create(o); err != nil { // once, for the first node of a new cluster
+//		log.Fatal(err)
+//	}
+//	node, err := cluster.Start(ctx, o)
 //	if err != nil {
 //		log.Fatal(err)
 //	}

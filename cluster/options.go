@@ -13,14 +13,14 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Options configure Start. ID and Dir are required; the zero value of every other field is its default.
+// Options configure Create and Start. ID and Dir are required; the zero value of every other field is its default.
 type Options struct {
 	// ID is the name of the node for all time: 1 to 64 letters, digits, "-" and "_". No two nodes of a
 	// cluster may have the same.
 	ID string
 
-	// Dir is the directory of the node. It is created if it does not exist. A node that starts on a
-	// directory that is not empty continues as what it was.
+	// Dir is the directory of the node. Create makes that of the first node of a cluster; that of a node that joins is created
+	// if it does not exist. A node that starts on a directory that is not empty continues as what it was.
 	Dir string
 
 	// FS is the file system. Default: the operating system's.
@@ -33,7 +33,7 @@ type Options struct {
 	// Network says where the node listens, and how it finds the others.
 	Network NetworkOptions
 
-	// Shape describes a new cluster. It has no effect on a node that joins or continues.
+	// Shape describes the cluster that Create makes. It has no effect on Start.
 	Shape ShapeOptions
 
 	// Security says who may connect.
@@ -64,16 +64,16 @@ type NetworkOptions struct {
 	// Listen is the address for clients and other nodes. Default: 127.0.0.1:7001. Port 0 is any free one.
 	Listen string
 
-	// Advertise is the address that clients and other nodes use for this node. Default: that of Listen, which
-	// must then be one that they can reach.
+	// Advertise is the address that clients and other nodes use for this node. Default: that of Listen, which must then be one
+	// that they can reach, and not every address of the machine.
 	Advertise string
 
-	// Join has addresses of nodes of the cluster, of which one must answer. Without it, a node with an empty
-	// directory creates a cluster. It has no effect on a node whose directory is not empty.
+	// Join has addresses of nodes of the cluster, of which one must answer. Without it, a node whose directory is empty does
+	// not start. It has no effect on a node whose directory is not empty, unless all nodes have new addresses.
 	Join []string
 }
 
-// ShapeOptions describe a new cluster.
+// ShapeOptions describe the cluster that Create makes.
 type ShapeOptions struct {
 	// Groups is the number of groups among which the slots are divided: 1, 4, 16 or 64. It never changes.
 	// Each has a leader of its own, so more groups use more nodes and processors. Default: 4.
@@ -212,6 +212,13 @@ func (o *Options) Validate() error {
 		}
 	}
 	return o.Security.validate()
+}
+
+// identityOptions returns what a new node needs to know of itself.
+func (o *Options) identityOptions() node.Options {
+	return node.Options{
+		ID: kv.NodeID(o.ID), Dir: o.Dir, FS: o.FS, Zone: o.Zone, Groups: o.Shape.Groups, Replicas: o.Shape.Replicas, Logger: o.logger(),
+	}
 }
 
 // nodeOptions returns what the node needs.

@@ -20,11 +20,15 @@ import (
 func testNode(t *testing.T, ctx context.Context, dir, repository string) *cluster.Node {
 	storage, err := backup.NewDir(nil, repository)
 	require.NoError(t, err)
-	n, err := cluster.Start(ctx, cluster.Options{
+	o := cluster.Options{
 		ID: "1", Dir: dir, Network: cluster.NetworkOptions{Listen: "127.0.0.1:0"}, Disk: cluster.DiskOptions{Reserve: 1},
 		Timing:   cluster.TimingOptions{Heartbeat: 200 * time.Millisecond, Gossip: 50 * time.Millisecond},
 		Security: cluster.SecurityOptions{Password: "open sesame", Secret: "0123456789abcdef"}, Backups: storage,
-	})
+	}
+	if _, err := os.Stat(dir); err != nil {
+		require.NoError(t, cluster.Create(o))
+	}
+	n, err := cluster.Start(ctx, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close()) })
 	require.NoError(t, n.Ready(ctx))

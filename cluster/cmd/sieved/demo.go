@@ -95,6 +95,8 @@ func (d *demo) start(ctx context.Context, dir string) error {
 		}
 		if i > 0 {
 			p.Args = append(p.Args, "--join", d.nodes[0].Addr)
+		} else if err := p.Init(ctx, "--groups", "4"); err != nil {
+			return err
 		}
 		if err := p.Start(); err != nil {
 			return err

@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/sievedb/sievedb/cluster"
 )
 
 func main() {
@@ -24,9 +26,22 @@ func main() {
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "sieved:", err)
-		os.Exit(1)
 	}
-	if err != nil {
-		os.Exit(130)
+	os.Exit(exitCode(err))
+}
+
+// exitCode is what the program exits with. docs/cluster.md names those after which a service manager must not start the
+// node again.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, cluster.ErrRemoved):
+		return 3
+	case errors.Is(err, cluster.ErrNoNode), errors.Is(err, cluster.ErrForked):
+		return 4
+	case errors.Is(err, context.Canceled):
+		return 130
 	}
+	return 1
 }

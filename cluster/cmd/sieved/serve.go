@@ -34,8 +34,9 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sieved --id ID --dir DIR --listen ADDRESS",
 		Short: "A replicated and sharded server that speaks Redis's protocol",
-		Long: `sieved runs one node of a cluster. The first node is started without --join and creates the cluster:
+		Long: `sieved runs one node of a cluster. 'sieved init' makes the first node of a new cluster, once; others join it:
 
+  sieved init --id 1 --dir d1
   sieved --id 1 --dir d1 --listen 127.0.0.1:7001
   sieved --id 2 --dir d2 --listen 127.0.0.1:7002 --join 127.0.0.1:7001
   sieved --id 3 --dir d3 --listen 127.0.0.1:7003 --join 127.0.0.1:7001
@@ -51,7 +52,7 @@ nodes say to each other, and nothing that clients say.`,
 		},
 	}
 	s.addFlags(root)
-	root.AddCommand(demoCommand(), versionCommand())
+	root.AddCommand(initCommand(), demoCommand(), versionCommand())
 	root.AddCommand(backupCommands()...)
 	return root
 }
@@ -62,10 +63,8 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.Dir, "dir", "", "directory of the node (required)")
 	f.StringVar(&o.Zone, "zone", "", "zone of the node; replicas of a group are in different zones if possible")
 	f.StringVar(&o.Network.Listen, "listen", "127.0.0.1:7001", "address for clients and other nodes; without a secret and TLS each local user may act as a node")
-	f.StringVar(&o.Network.Advertise, "advertise", "", "address that others use for this node (default: that of --listen)")
-	f.StringSliceVar(&o.Network.Join, "join", nil, "addresses of nodes of the cluster to join; without it, a new node creates a cluster")
-	f.IntVar(&o.Shape.Groups, "groups", 0, "groups of a new cluster: 1, 4, 16 or 64 (default 4)")
-	f.IntVar(&o.Shape.Replicas, "replicas", 0, "replicas of each group in a new cluster (default 3)")
+	f.StringVar(&o.Network.Advertise, "advertise", "", "address that others use for this node (default: that of --listen, which must not be 0.0.0.0 then)")
+	f.StringSliceVar(&o.Network.Join, "join", nil, "addresses of nodes of the cluster; a node whose directory is empty joins it")
 	f.StringVar(&s.passwordFile, "password-file", "", "file with the password that clients give to AUTH; it needs --secret-file or TLS")
 	f.StringVar(&s.secretFile, "secret-file", "", "file with the secret that the nodes share, at least 16 bytes: it authenticates and encrypts their connections")
 	f.StringVar(&o.Security.CertFile, "tls-cert", "", "file with the certificate of this node (PEM)")
@@ -201,7 +200,7 @@ func run(ctx context.Context, s *settings, node *cluster.Node, logger *slog.Logg
 	case <-ctx.Done():
 		logger.Info("the node stops")
 		return nil
-	case <-node.Removed():
-		return errors.New("this node was removed from the cluster; its directory is not needed any more")
+	case <-node.Done():
+		return node.Err()
 	}
 }

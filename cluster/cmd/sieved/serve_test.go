@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster"
 )
 
 // asCommand makes the test program act as sieved, so that the demonstration can start it again.
@@ -43,7 +47,10 @@ func run1(t *testing.T, ctx context.Context, args ...string) (string, error) {
 }
 
 func TestAPortAloneMeansLoopback(t *testing.T) {
-	out, err := run1(t, context.Background(), "--id", "1", "--dir", t.TempDir(), "--listen", ":0", "--stop-with-parent")
+	dir := t.TempDir()
+	_, err := run1(t, context.Background(), "init", "--id", "1", "--dir", dir, "--groups", "1")
+	require.NoError(t, err)
+	out, err := run1(t, context.Background(), "--id", "1", "--dir", dir, "--listen", ":0", "--stop-with-parent")
 	if err != nil {
 		require.ErrorIs(t, err, context.Canceled) // it was stopped while it started
 	}
@@ -59,7 +66,7 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		"Password needs Secret or TLS": {"--id", "1", "--dir", t.TempDir(), "--password-file", password},
 		"Options.ID":                   {"--dir", t.TempDir()},
 		"Options.Dir":                  {"--id", "1"},
-		"Options.Shape.Groups is 5":    {"--id", "1", "--dir", t.TempDir(), "--groups", "5"},
+		"Options.Shape.Groups is 5":    {"init", "--id", "1", "--dir", t.TempDir(), "--groups", "5"},
 		"--log-format":                 {"--id", "1", "--dir", t.TempDir(), "--log-format", "xml"},
 		"is empty":                     {"--id", "1", "--dir", t.TempDir(), "--password-file", empty},
 		"unknown command":              {"begin"},
@@ -73,4 +80,33 @@ func TestVersionIsPrinted(t *testing.T) {
 	out, err := run1(t, context.Background(), "version")
 	require.NoError(t, err)
 	require.Regexp(t, `^sieved \S+, go\S+, \w+/\w+\n$`, out)
+}
+
+func TestOnlyInitCreatesACluster(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d1")
+	_, err := run1(t, context.Background(), "--id", "1", "--dir", dir, "--listen", "127.0.0.1:0")
+	require.ErrorIs(t, err, cluster.ErrNoNode)
+	require.ErrorContains(t, err, "sieved init --id 1 --dir "+dir)
+	require.NoDirExists(t, dir)
+	out, err := run1(t, context.Background(), "init", "--id", "1", "--dir", dir, "--groups", "16")
+	require.NoError(t, err)
+	require.Contains(t, out, "16 groups with 3 replicas each")
+	require.Contains(t, out, "sieved --id 1 --dir "+dir+" --listen HOST:PORT")
+	require.Contains(t, out, "--join HOST:PORT")
+	_, err = run1(t, context.Background(), "init", "--id", "1", "--dir", dir)
+	require.ErrorContains(t, err, "node.json")
+}
+
+// The unit in docs/cluster.md does not start a node again after 3 and 4.
+func TestExitCodesSayWhetherANodeMayBeStartedAgain(t *testing.T) {
+	for want, err := range map[int]error{
+		0: nil, 1: errors.New("the address is in use"), 3: fmt.Errorf("node 1: %w", cluster.ErrRemoved),
+		4: fmt.Errorf("node 1: %w", cluster.ErrForked), 130: context.Canceled,
+	} {
+		require.Equal(t, want, exitCode(err))
+	}
+	require.Equal(t, 4, exitCode(cluster.ErrNoNode))
+	text, err := os.ReadFile("../../../docs/cluster.md")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "RestartPreventExitStatus=3 4\n")
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -155,10 +157,15 @@ func startSieved(program, dir string, nodes, groups int) (*servers, error) {
 	s := &servers{connect: func() (session, error) { return newRespSession(addrs[0], groups), nil }}
 	for i, addr := range addrs {
 		id := fmt.Sprintf("n%d", i+1)
-		args := []string{"--id", id, "--dir", filepath.Join(dir, id), "--listen", addr, "--groups", strconv.Itoa(groups),
-			"--replicas", strconv.Itoa(nodes)}
+		place := []string{"--id", id, "--dir", filepath.Join(dir, id)}
+		args := append(slices.Clone(place), "--listen", addr)
 		if i > 0 {
 			args = append(args, "--join", addrs[0])
+		} else {
+			create := append([]string{"init", "--groups", strconv.Itoa(groups), "--replicas", strconv.Itoa(nodes)}, place...)
+			if out, err := exec.Command(program, create...).CombinedOutput(); err != nil {
+				return s, fmt.Errorf("%s init: %w\n%s", program, err, out)
+			}
 		}
 		if err := s.launch(dir, id, program, args...); err != nil {
 			return s, err

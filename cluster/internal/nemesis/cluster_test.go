@@ -153,7 +153,13 @@ func (c *testCluster) start(m *member, replicas int) error {
 	m.host = c.net.host(m.addr)
 	ctx, cancel := context.WithTimeout(context.Background(), recovery)
 	defer cancel()
-	n, err := node.Start(ctx, c.options(m, replicas))
+	o := c.options(m, replicas)
+	if len(o.Join) == 0 { // the first one
+		if err := node.Create(o); err != nil {
+			return err
+		}
+	}
+	n, err := node.Start(ctx, o)
 	if err != nil {
 		m.host.down()
 		return fmt.Errorf("start of %s: %w", m.id, err)

@@ -32,7 +32,7 @@ type processes struct {
 func newProcesses(t *testing.T, dir string) *processes {
 	t.Helper()
 	c := &processes{processtest.Start(t, processtest.Options{
-		Groups: processGroups, Args: []string{"--heartbeat", heartbeat.String(), "--gossip", "100ms", "--replicas", "3"}, Logs: dir,
+		Groups: processGroups, Args: []string{"--heartbeat", heartbeat.String(), "--gossip", "100ms"}, Logs: dir,
 	}), t}
 	for group := range processGroups {
 		require.NoError(t, processtest.Wait("three voters", func(ctx context.Context) error {

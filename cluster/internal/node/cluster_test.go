@@ -82,7 +82,11 @@ func (f *fleet) freeBytes(id kv.NodeID) *atomic.Int64 {
 
 // start starts a node: the first one creates the cluster, others join or continue.
 func (f *fleet) start(id kv.NodeID) *Node {
-	n, err := Start(f.ctx, f.options(id))
+	o := f.options(id)
+	if _, err := o.FS.Lstat(identityFile(o.Dir)); err != nil && len(o.Join) == 0 {
+		require.NoError(f.t, Create(o))
+	}
+	n, err := Start(f.ctx, o)
 	require.NoError(f.t, err)
 	f.nodes[id] = n
 	return n

@@ -61,7 +61,7 @@ func (n *Node) learn(m *Map) {
 		return
 	}
 	n.o.Logger.Info("the cluster has a new map", "version", m.Version, "nodes", len(m.Nodes))
-	if err := n.changeIdentity(func(id *identity) { id.Map = m }); err != nil {
+	if err := n.changeIdentity(func(id *identity) { id.Map, id.Alone = m, id.Alone && len(m.Nodes) < 2 }); err != nil {
 		n.o.Logger.Error("the map of the cluster could not be kept", "err", err)
 	}
 }

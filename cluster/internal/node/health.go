@@ -33,6 +33,9 @@ func (n *Node) Health() Health {
 	if _, found := m.Find(n.o.ID); !found {
 		h.Removed, h.Ready = true, false
 		problem("this node was removed from the cluster")
+	} else if err := n.Err(); err != nil {
+		h.Ready = false
+		problem("%v", err)
 	}
 	if h.Full {
 		problem("the disk is full: this node refuses writes")
@@ -74,7 +77,7 @@ func (n *Node) Ready(ctx context.Context) error {
 			return nil
 		}
 		if h.Removed {
-			return errRemoved
+			return n.removed()
 		}
 		if err := n.sleep(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("the node is not ready, %q: %w", h.Problems, errors.Join(kv.ErrNoQuorum, err))

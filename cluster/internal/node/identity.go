@@ -20,6 +20,8 @@ type identity struct {
 	Incarnation uint64    `json:"incarnation"`
 	// Bootstrap is set while the first node of a cluster creates its groups.
 	Bootstrap bool `json:"bootstrap,omitempty"`
+	// Alone is set by Create, until the map has another node for the first time.
+	Alone bool `json:"alone,omitempty"`
 	// OldLog is set while the directory of the log has that of an earlier incarnation.
 	OldLog bool `json:"old_log,omitempty"`
 	// Log is set once the directory of the log of this incarnation exists.

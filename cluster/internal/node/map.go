@@ -122,7 +122,7 @@ type joinRequest struct {
 // Errors of join requests.
 var (
 	errOtherCluster = errors.New("this node belongs to another cluster")
-	errRemoved      = errors.New("this node was removed from the cluster; to return it needs an empty directory")
+	errNeeded       = errors.New("the cluster needs the data that the node of this ID had")
 	errIDInUse      = errors.New("another node has this ID and answers")
 )
 
@@ -136,7 +136,7 @@ func (m *Map) admit(r joinRequest, answers func(addr string) bool) (*Map, Member
 	case r.Cluster != "" && r.Cluster != m.Cluster:
 		return nil, Member{}, errOtherCluster
 	case !found && (r.Incarnation > 0 || r.Cluster != ""): // it was a node of this cluster
-		return nil, Member{}, errRemoved
+		return nil, Member{}, ErrRemoved
 	case !found:
 		member := Member{ID: r.ID, Addr: r.Addr, Zone: r.Zone, Incarnation: m.Gone + 1}
 		return m.with(member), member, nil

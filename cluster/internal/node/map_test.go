@@ -33,8 +33,8 @@ func TestJoinRequestsAreAnsweredByWhatTheMapKnows(t *testing.T) {
 		"one of two with one directory":      {joinRequest{Cluster: "c", ID: "3", Addr: "h4:1", Incarnation: 4}, true, Member{}, errIDInUse},
 		"an earlier incarnation":             {joinRequest{Cluster: "c", ID: "3", Addr: "h3:1", Incarnation: 3}, false, Member{}, errIDInUse},
 		"a node of another cluster":          {joinRequest{Cluster: "d", ID: "2", Addr: "h2:1"}, false, Member{}, errOtherCluster},
-		"a node that was removed":            {joinRequest{Cluster: "c", ID: "2", Addr: "h2:1", Incarnation: 1}, false, Member{}, errRemoved},
-		"a removed node without its log":     {joinRequest{Cluster: "c", ID: "2", Addr: "h2:1"}, false, Member{}, errRemoved},
+		"a node that was removed":            {joinRequest{Cluster: "c", ID: "2", Addr: "h2:1", Incarnation: 1}, false, Member{}, ErrRemoved},
+		"a removed node without its log":     {joinRequest{Cluster: "c", ID: "2", Addr: "h2:1"}, false, Member{}, ErrRemoved},
 		"the same node, unchanged":           {joinRequest{Cluster: "c", ID: "3", Addr: "h3:1", Zone: "a", Incarnation: 4}, false, testMap().Nodes[1], nil},
 		"a known node with the same address": {joinRequest{ID: "1", Addr: "h1:1"}, false, Member{ID: "1", Addr: "h1:1", Incarnation: 2}, nil},
 	} {

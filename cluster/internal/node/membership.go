@@ -62,7 +62,7 @@ func (n *Node) storeFirstMap(ctx context.Context, m *Map) error {
 			_, err := group.MetaCAS(ctx, mapName, nil, m.encode()) // if it is there, this node stored it earlier
 			if err == nil {
 				n.refreshMap()
-				return nil
+				return n.placeAgain(ctx)
 			}
 			n.o.Logger.Warn("the first map could not be stored", "err", err)
 		}
@@ -72,9 +72,28 @@ func (n *Node) storeFirstMap(ctx context.Context, m *Map) error {
 	}
 }
 
+// placeAgain corrects the stored map, if an earlier start stored it with another address or zone of this node.
+func (n *Node) placeAgain(ctx context.Context) error {
+	self := n.self()
+	_, err := n.changeMap(ctx, func(m *Map) (*Map, error) {
+		known, found := m.Find(self.ID)
+		if !found || known.Addr == self.Addr && known.Zone == self.Zone {
+			return m, nil
+		}
+		known.Addr, known.Zone = self.Addr, self.Zone
+		return m.with(known), nil
+	})
+	return err
+}
+
 // onJoin gives a node its place in the map, or asks the leader of group 0 to.
 func (n *Node) onJoin(ctx context.Context, r joinRequest) (joined, error) {
 	var member Member
+	if r.Incarnation == 0 {
+		if err := n.spare(ctx, r.ID); err != nil {
+			return joined{}, err
+		}
+	}
 	m, err := n.changeMap(ctx, func(m *Map) (next *Map, err error) {
 		next, member, err = m.admit(r, func(addr string) bool { return n.answers(ctx, addr, r.ID, r.Process) })
 		return next, err
@@ -84,6 +103,30 @@ func (n *Node) onJoin(ctx context.Context, r joinRequest) (joined, error) {
 	}
 	n.atlas.hear(member.ID, contact{at: time.Now()})
 	return joined{m, member}, nil
+}
+
+// spare returns an error if groups need what a known node had before it lost its directory or its log: if they have no
+// leader now without it. To admit it as another server would make that final, and perhaps its directory is only
+// not mounted.
+func (n *Node) spare(ctx context.Context, id kv.NodeID) error {
+	s, err := n.survey(ctx, true)
+	if err != nil {
+		return err
+	}
+	if _, known := s.Map.Find(id); !known {
+		return nil
+	}
+	var without []kv.GroupID
+	for group := range kv.GroupID(s.Map.Groups) {
+		if g, found := s.Groups[group]; !found || nodeOf(g.Leader) == id {
+			without = append(without, group)
+		}
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: without it, the groups %v have no leader now. Is the file system of its directory not mounted? If "+
+		"they stay without one, start it with its old directory; if that is lost, start it with another ID", errNeeded, without)
 }
 
 // answers reports whether a node with an ID, but another process, answers at an address.
@@ -98,8 +141,8 @@ func (n *Node) answers(ctx context.Context, addr string, id kv.NodeID, process s
 
 // join asks the nodes of Join, one after the other, until one gives this node a place.
 func (n *Node) join(ctx context.Context, r joinRequest) (joined, error) {
+	var last error // what was logged
 	for {
-		var last error
 		for _, addr := range n.o.Join {
 			j, err := n.askToJoin(ctx, addr, r)
 			if err == nil {
@@ -108,8 +151,10 @@ func (n *Node) join(ctx context.Context, r joinRequest) (joined, error) {
 			if isRefusal(err) {
 				return joined{}, fmt.Errorf("node %s cannot join through %s: %w", r.ID, addr, err)
 			}
+			if last == nil || last.Error() != err.Error() {
+				n.o.Logger.Warn("a node does not let this one join yet", "addr", addr, "err", err)
+			}
 			last = err
-			n.o.Logger.Info("a node does not let this one join yet", "addr", addr, "err", err)
 		}
 		if err := n.sleep(ctx, n.o.Timing.Gossip/2); err != nil {
 			return joined{}, fmt.Errorf("no node of %v lets this one join: %w", n.o.Join, errors.Join(last, err))
@@ -118,7 +163,7 @@ func (n *Node) join(ctx context.Context, r joinRequest) (joined, error) {
 }
 
 func isRefusal(err error) bool {
-	return errors.Is(err, errOtherCluster) || errors.Is(err, errRemoved) || errors.Is(err, errIDInUse) ||
+	return errors.Is(err, errOtherCluster) || errors.Is(err, ErrRemoved) || errors.Is(err, errIDInUse) ||
 		errors.Is(err, wire.ErrTwin)
 }
 

@@ -39,11 +39,14 @@ type Node struct {
 	failures chan struct{} // wakes the healer
 	backups  backups
 
-	mu       sync.Mutex // guards identity
+	done chan struct{} // closed when the node cannot go on
+
+	mu       sync.Mutex // guards the following
 	identity *identity
+	ended    error // why done is closed
 }
 
-// Start opens a node's directory and joins, creates or continues a cluster. ctx bounds the start, not the
+// Start opens a node's directory and joins a cluster, or continues as a node of one. ctx bounds the start, not the
 // node's life.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fillDefaults()
@@ -52,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n := &Node{
 		o: o, process: rand.Text(), handlers: map[string]handler{}, atlas: newAtlas(), ready: make(chan struct{}), started: time.Now(),
-		failures: make(chan struct{}, 1),
+		failures: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(err, n.release())
@@ -91,7 +94,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var running context.Context
 	running, n.stop = context.WithCancel(context.Background())
-	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop} {
+	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval} {
 		n.work.Go(func() { loop(running) })
 	}
 	return nil
@@ -99,6 +102,9 @@ func (n *Node) start(ctx context.Context) error {
 
 // openDir creates the directory if needed, and locks it.
 func (n *Node) openDir() (err error) {
+	if err := refuseMissing(&n.o); err != nil {
+		return err
+	}
 	if n.lock, err = lockDir(n.o.FS, n.o.Dir); err != nil {
 		return err
 	}
@@ -109,17 +115,20 @@ func (n *Node) openDir() (err error) {
 	if err == nil && n.identity != nil && n.identity.ID != n.o.ID {
 		err = fmt.Errorf("%s belongs to node %s, not to node %s", n.o.Dir, n.identity.ID, n.o.ID)
 	}
+	if err == nil && n.identity != nil {
+		err = n.refuseRemoved()
+	}
 	return err
 }
 
-// findIdentity reads who this node is, or creates a cluster, or joins one.
+// findIdentity reads who this node is, or joins a cluster.
 func (n *Node) findIdentity(ctx context.Context) error {
-	switch {
-	case n.identity != nil:
+	if n.identity != nil {
+		if err := n.placeFirst(); err != nil {
+			return err
+		}
 		n.atlas.learn(n.identity.Map)
 		return n.refuseTwins(ctx)
-	case len(n.o.Join) == 0:
-		return n.create()
 	}
 	j, err := n.join(ctx, joinRequest{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone, Process: n.process})
 	if err != nil {
@@ -139,21 +148,6 @@ func (n *Node) refuseTwins(ctx context.Context) error {
 		return fmt.Errorf("%w at %s, and this node has the same directory or a copy of it", errIDInUse, known.Addr)
 	}
 	return nil
-}
-
-// create makes this node the first of a new cluster.
-func (n *Node) create() error {
-	member := Member{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone, Incarnation: 1}
-	m := &Map{
-		Version: 1, Cluster: newClusterID(), Groups: n.o.Groups, Replicas: n.o.Replicas, Nodes: []Member{member},
-	}
-	n.atlas.learn(m)
-	n.wire.SetIdentity(m.Cluster, 1)
-	n.identity = &identity{Cluster: m.Cluster, ID: n.o.ID, Incarnation: 1, Bootstrap: true, Map: m}
-	for group := range kv.GroupID(n.o.Groups) {
-		n.identity.Hosted = append(n.identity.Hosted, group)
-	}
-	return n.identity.write(n.o.FS, n.o.Dir)
 }
 
 // changeIdentity changes what the node knows about itself, and makes that durable.

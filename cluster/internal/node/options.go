@@ -24,9 +24,9 @@ type Options struct {
 	// Listen is the address of the listener, Advertise the one that others use for it. Default of the
 	// latter: the listener's own.
 	Listen, Advertise string
-	// Join has addresses of nodes of the cluster; empty: create one.
+	// Join has addresses of nodes of the cluster. A node whose directory is empty needs one.
 	Join []string
-	// Groups and Replicas are for a new cluster.
+	// Groups and Replicas are those of the cluster that Create makes.
 	Groups, Replicas int
 
 	TLS, PeerTLS *tls.Config
@@ -137,4 +137,25 @@ func (o *Options) validate() error {
 		return fmt.Errorf("the number of replicas is %d; it must be from 1 to 9", o.Replicas)
 	}
 	return nil
+}
+
+// address returns the address that others use for a node. Those of a listener at all addresses of a machine are none
+// that others could use.
+func (o *Options) address(listener net.Addr) (string, error) {
+	flag, addr := "--advertise", o.Advertise
+	if addr == "" {
+		flag, addr = "--listen", listener.String()
+	}
+	host, port, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: the address for clients and other nodes: %w", flag, err)
+	case host == "" || ip != nil && ip.IsUnspecified():
+		return "", fmt.Errorf("%s is %s, every address of this machine, which clients and other nodes cannot use: "+
+			"say by --advertise HOST:PORT which one they should use", flag, addr)
+	case port == "0":
+		return "", fmt.Errorf("%s is %s: clients and other nodes need a port", flag, addr)
+	}
+	return addr, nil
 }

@@ -22,7 +22,7 @@ var (
 // wireErrors are the errors of this package that callers on other nodes recognize, by their codes, which
 // never change.
 var wireErrors = map[string]error{
-	"other-cluster": errOtherCluster, "removed": errRemoved, "id-in-use": errIDInUse,
+	"other-cluster": errOtherCluster, "removed": ErrRemoved, "id-in-use": errIDInUse, "needed": errNeeded,
 	"not-hosted": errNotHosted, "changed": errChanged, "old-plan": errOldPlan,
 	"no-live-quorum": consensus.ErrNoLiveQuorum,
 }
@@ -49,14 +49,13 @@ func (n *Node) listen() (err error) {
 		ID: n.o.ID, Incarnation: n.self().Incarnation, Owner: n.owner,
 		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
 		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
-		MaxHandshakes: n.o.MaxHandshakes,
+		MaxHandshakes: n.o.MaxHandshakes, Foreign: n.onForeign,
 	})
 	if err != nil {
 		return err
 	}
-	n.addr = n.o.Advertise
-	if n.addr == "" {
-		n.addr = n.wire.Addr().String()
+	if n.addr, err = n.o.address(n.wire.Addr()); err != nil {
+		return err
 	}
 	handle(n, "gossip", n.onGossip)
 	handle(n, "join", n.onJoin)

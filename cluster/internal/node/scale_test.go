@@ -96,6 +96,9 @@ func (t *trio) start(id kv.NodeID) *Node {
 	for _, n := range t.nodes {
 		o.Join = append(o.Join, n.Addr())
 	}
+	if _, err := os.Lstat(identityFile(o.Dir)); err != nil && len(o.Join) == 0 {
+		require.NoError(t.b, Create(o))
+	}
 	n, err := Start(context.Background(), o)
 	require.NoError(t.b, err)
 	t.nodes[id] = n

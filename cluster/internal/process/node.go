@@ -53,6 +53,15 @@ func FreeAddress() (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
+// Init makes the node's directory, as that of the first node of a new cluster.
+func (n *Node) Init(ctx context.Context, args ...string) error {
+	args = append([]string{"init", "--id", n.ID, "--dir", n.Dir}, args...)
+	if out, err := exec.CommandContext(ctx, n.Program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s init: %w\n%s", n.Program, err, out)
+	}
+	return nil
+}
+
 // Start starts the process. It does not wait until the node answers.
 func (n *Node) Start() error {
 	log, err := outfile.Append(n.Log, 0o600)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ type Options struct {
 	Nodes int
 	// Groups is the number of groups. Default: 4.
 	Groups int
+	// Replicas is the number of replicas of each group. Default: 3.
+	Replicas int
 	// Args are further arguments of each process. Without them, elections begin after half a second.
 	Args []string
 	// Logs is the directory of the logs. Without one, Close removes them.
@@ -58,6 +61,9 @@ func New(o Options) (*Cluster, error) {
 	if o.Groups == 0 {
 		o.Groups = 4
 	}
+	if o.Replicas == 0 {
+		o.Replicas = 3
+	}
 	if o.Args == nil {
 		o.Args = []string{"--heartbeat", "500ms", "--gossip", "200ms"}
 	}
@@ -76,7 +82,7 @@ func New(o Options) (*Cluster, error) {
 
 // Add starts a further node, and waits until it answers.
 func (c *Cluster) Add(args ...string) (*Node, error) {
-	args = append(append([]string{"--groups", fmt.Sprint(c.o.Groups)}, c.o.Args...), args...)
+	args = append(slices.Clone(c.o.Args), args...)
 	if len(c.Nodes) > 0 {
 		args = append(args, "--join", c.Nodes[0].Addr)
 	}
@@ -86,6 +92,12 @@ func (c *Cluster) Add(args ...string) (*Node, error) {
 	}
 	if c.o.Logs != "" {
 		n.Log = filepath.Join(c.o.Logs, filepath.Base(n.Log))
+	}
+	if len(c.Nodes) == 0 {
+		err := n.Init(context.Background(), "--groups", fmt.Sprint(c.o.Groups), "--replicas", fmt.Sprint(c.o.Replicas))
+		if err != nil {
+			return nil, err
+		}
 	}
 	c.Nodes = append(c.Nodes, n)
 	if err := n.Start(); err != nil {

@@ -49,6 +49,10 @@ type Options struct {
 	// one that has begun, for so long. Default 30 s.
 	StallTimeout time.Duration
 
+	// Foreign is called when a node of another cluster has proved its right to connect and wants this one, by its ID. It must
+	// not block. nil: nothing is called.
+	Foreign func(from Peer)
+
 	// Errors are further errors that keep their identity across the wire, by code.
 	Errors map[string]error
 
@@ -356,6 +360,10 @@ func (l *Listener) judge(h *hello) (byte, Peer, *Stream) {
 	case h.process == l.process:
 		return statusSelf, l.self, nil
 	case h.cluster != l.cluster && !joins:
+		if l.o.Foreign != nil && h.to.ID == l.self.ID && l.cluster != (clusterSum{}) {
+			from := h.from
+			l.wg.Go(func() { l.o.Foreign(from) })
+		}
 		return statusCluster, l.self, nil
 	case h.from.ID == l.self.ID:
 		return statusTwin, l.self, nil

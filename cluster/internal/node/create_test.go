@@ -1,0 +1,143 @@
+package node
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/files"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// A first node whose directory was not mounted created another cluster at its address.
+func TestAnEmptyDirectoryWithoutJoinIsNoCluster(t *testing.T) {
+	f := newFleet(t, 1)
+	o := f.options("1")
+	_, err := Start(f.ctx, o)
+	require.ErrorIs(t, err, ErrNoNode)
+	require.ErrorContains(t, err, "sieved init")
+	require.ErrorContains(t, err, "--join")
+	require.ErrorContains(t, err, "not mounted")
+	_, err = o.FS.Lstat(o.Dir)
+	require.Error(t, err, "nothing is written where a file system may be missing")
+	require.NoError(t, o.FS.MkdirAll(o.Dir))
+	_, err = Start(f.ctx, o)
+	require.ErrorIs(t, err, ErrNoNode)
+}
+
+func TestACreatedDirectoryIsThatOfTheFirstNode(t *testing.T) {
+	f := newFleet(t, 4)
+	o := f.options("1")
+	require.NoError(t, Create(o))
+	require.ErrorContains(t, Create(o), "node.json")
+	f.start("1")
+	f.settled(1)
+	m := f.nodes["1"].atlas.chart()
+	require.Equal(t, f.nodes["1"].Addr(), m.Nodes[0].Addr)
+	require.Equal(t, 4, m.Groups)
+	f.crash("1")
+	f.start("1") // at another port
+	f.write("a", "b")
+}
+
+func TestADirectoryThatIsNotEmptyIsNotCreated(t *testing.T) {
+	f := newFleet(t, 1)
+	o := f.options("1")
+	require.NoError(t, o.FS.MkdirAll(o.Dir+"/lost+found"))
+	require.NoError(t, o.FS.MkdirAll(o.Dir+"/group-0000"))
+	require.ErrorContains(t, Create(o), "group-0000")
+	o.Join = []string{"127.0.0.1:1"}
+	_, err := Start(f.ctx, o)
+	require.ErrorIs(t, err, ErrNoNode, "the data of a node that has lost its name")
+	require.NoError(t, files.RemoveAll(o.FS, o.Dir+"/group-0000"))
+	require.NoError(t, Create(o), "a new file system has lost+found")
+}
+
+// The old node 1 is down. What 'init' made at its address has its ID and no data.
+func TestANewClusterAtTheAddressOfAnOldOneStops(t *testing.T) {
+	f := threeNodes(t, 1)
+	addr := f.nodes["1"].Addr()
+	f.crash("1")
+	empty := newFleet(t, 1)
+	empty.within = true
+	o := empty.options("1")
+	o.Listen = addr
+	require.NoError(t, Create(o))
+	forked, err := Start(empty.ctx, o)
+	require.NoError(t, err)
+	empty.nodes["1"] = forked
+	select {
+	case <-forked.Done():
+	case <-f.ctx.Done():
+	}
+	require.ErrorIs(t, forked.Err(), ErrForked)
+	require.False(t, forked.Health().Ready)
+}
+
+// Old nodes of another cluster must not stop one that works.
+func TestANodeThatHasHadOthersIgnoresForeignOnes(t *testing.T) {
+	f := newFleet(t, 1)
+	f.start("1")
+	f.start("2")
+	f.settled(2)
+	for _, n := range f.nodes {
+		n.onForeign(wire.Peer{ID: "3", Incarnation: 1})
+		require.NoError(t, n.Err())
+	}
+}
+
+func TestARemovedNodeSaysSoAtEachStart(t *testing.T) {
+	f := threeNodes(t, 1)
+	_, err := f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("1")})
+	require.NoError(t, err)
+	removed := f.nodes["1"]
+	select {
+	case <-removed.Done():
+	case <-f.ctx.Done():
+	}
+	require.ErrorIs(t, removed.Err(), ErrRemoved)
+	f.crash("1")
+	_, err = Start(f.ctx, f.options("1"))
+	require.ErrorIs(t, err, ErrRemoved)
+	require.ErrorContains(t, err, "delete node and start it with --join")
+	f.disks["1"] = vfs.NewMem()
+	f.start("1")
+	f.settled(3)
+}
+
+// With one voter of a group down and the directory of another one not mounted, the group has no majority. It would never
+// have one again if the third node came back as another server.
+func TestANodeWhoseDataAreNeededDoesNotJoinEmpty(t *testing.T) {
+	f := threeNodes(t, 1)
+	n, _ := f.planner()
+	require.NoError(t, n.spare(f.ctx, "9"), "a node that is new")
+	for id := range f.nodes {
+		if id != n.o.ID {
+			require.NoError(t, n.spare(f.ctx, id))
+		}
+	}
+	require.ErrorIs(t, n.spare(f.ctx, n.o.ID), errNeeded)
+}
+
+func TestTheAddressOfANodeIsOneThatOthersCanUse(t *testing.T) {
+	for _, c := range []struct{ listen, advertise, want, err string }{
+		{"127.0.0.1:7001", "", "127.0.0.1:7001", ""},
+		{"[::]:7001", "node-a:7001", "node-a:7001", ""},
+		{"[::]:7001", "", "", "--advertise HOST:PORT"},
+		{"0.0.0.0:7001", "", "", "--advertise HOST:PORT"},
+		{"127.0.0.1:7001", "0.0.0.0:7001", "", "--advertise is 0.0.0.0:7001"},
+		{"127.0.0.1:7001", ":7001", "", "--advertise is :7001"},
+		{"127.0.0.1:7001", "node-a", "", "missing port"},
+		{"127.0.0.1:7001", "node-a:0", "", "need a port"},
+	} {
+		addr, err := net.ResolveTCPAddr("tcp", c.listen)
+		require.NoError(t, err)
+		got, err := (&Options{Advertise: c.advertise}).address(addr)
+		require.Equal(t, c.want, got)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err)
+		}
+	}
+}
