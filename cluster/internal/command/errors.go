@@ -68,6 +68,8 @@ func Failure(err error, slot uint16, writes bool) string {
 		return "UNKNOWN the outcome of this write is unknown: it was not confirmed in time, and may appear later"
 	case isTimeout(err):
 		return "CLUSTERDOWN the read was not confirmed by enough replicas in time"
+	case errors.Is(err, kv.ErrDeposed):
+		return "TRYAGAIN the leadership of the slot changed before the answer was confirmed; nothing was done"
 	case errors.Is(err, kv.ErrNoQuorum):
 		return "CLUSTERDOWN too few replicas of the slot can be reached; nothing was done"
 	case errors.Is(err, kv.ErrStale):

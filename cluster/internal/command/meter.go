@@ -19,6 +19,8 @@ const (
 type meter struct {
 	ctx  context.Context
 	name string // of the command
+	// save returns a function that forgets what was found since. It is called before each group.
+	save func() (forget func())
 
 	work int // since the last look
 	err  error

@@ -62,7 +62,7 @@ func (n *Node) led() (ranges []ledRange) {
 }
 
 // each calls f for the slots in [from, to] that this node leads, ascending, until f returns false or the meter ends. A
-// group that another node leads by now is skipped.
+// group that another node leads by now is skipped. f may see the slots of a group again, after m.save's function.
 func (n *Node) each(m *meter, from, to int, f func(r kv.Reader, slot uint16) (bool, error)) error {
 	more := true
 	for _, led := range n.led() {
@@ -70,7 +70,10 @@ func (n *Node) each(m *meter, from, to int, f func(r kv.Reader, slot uint16) (bo
 		if !more || first > last {
 			continue
 		}
+		forget, before := m.save(), more
 		err := led.group.View(m.ctx, false, func(r kv.Reader) (err error) {
+			forget() // what an earlier call has found
+			more = before
 			for s := first; s <= last && more && err == nil; s++ {
 				more, err = f(r, uint16(s))
 				err = errors.Join(err, m.look())
@@ -96,6 +99,7 @@ func (c *Call) fails(err error, m mark) bool {
 
 func (n *Node) dbsize(ctx context.Context, c *Call) {
 	keys, work := int64(0), meter{ctx: ctx, name: "DBSIZE"}
+	work.save = func() func() { before := keys; return func() { keys = before } }
 	count := func([]byte, kv.Value) bool {
 		keys++
 		return work.spend(keyWork)
@@ -115,6 +119,10 @@ func (n *Node) keys(ctx context.Context, c *Call) {
 	}
 	m, found, tooLong := c.Reply.mark(), 0, false
 	pattern, work := newGlob(c.Args[1]), meter{ctx: ctx, name: "KEYS"}
+	work.save = func() func() {
+		length, before := c.Reply.mark(), found
+		return func() { c.Reply.undo(length); found, tooLong = before, false }
+	}
 	collect := func(key []byte, _ kv.Value) bool {
 		if pattern.match(key) {
 			c.Reply.Bulk(key)
@@ -147,6 +155,7 @@ func (n *Node) randomkey(ctx context.Context, c *Call) {
 		return len(candidates) == 0, err
 	}
 	from, work := rand.IntN(kv.SlotCount), meter{ctx: ctx, name: "RANDOMKEY"}
+	work.save = func() func() { return func() { candidates = nil } }
 	err := n.each(&work, from, kv.SlotCount-1, firstKeys)
 	if err == nil && len(candidates) == 0 {
 		err = n.each(&work, 0, from-1, firstKeys)

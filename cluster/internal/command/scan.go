@@ -92,6 +92,14 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 		start = append(append(make([]byte, 0, len(after)+1), after...), 0) // the next possible key
 	}
 	next := uint64(0)
+	page.work.save = func() func() {
+		before, length, from := page, c.Reply.mark(), start
+		return func() {
+			c.Reply.undo(length)
+			page.restore(&before)
+			start, next = from, 0
+		}
+	}
 	err = n.each(&page.work, slot, kv.SlotCount-1, func(r kv.Reader, s uint16) (bool, error) {
 		if page.full() {
 			next = uint64(s)
@@ -117,6 +125,11 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 	c.Reply.Array(2)
 	c.Reply.Text(strconv.FormatUint(next, 10))
 	c.Reply.Bytes = append(c.Reply.Bytes, keys...)
+}
+
+// restore forgets what was read since a page was as before.
+func (p *scanPage) restore(before *scanPage) {
+	p.examined, p.found, p.slots, p.bytes, p.stopped = before.examined, before.found, before.slots, before.bytes, before.stopped
 }
 
 func (p *scanPage) parseOptions() bool {

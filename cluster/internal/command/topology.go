@@ -262,6 +262,7 @@ func (n *Node) countKeysInSlot(ctx context.Context, c *Call) {
 		return
 	}
 	keys, work := int64(0), meter{ctx: ctx, name: "CLUSTER COUNTKEYSINSLOT"}
+	work.save = func() func() { return func() { keys = 0 } }
 	err := n.each(&work, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
 		return true, r.Scan(slot, nil, nil, false, func([]byte, kv.Value) bool {
 			keys++
@@ -288,6 +289,7 @@ func (n *Node) getKeysInSlot(ctx context.Context, c *Call) {
 	}
 	m, found, tooLong := c.Reply.mark(), int64(0), false
 	work := meter{ctx: ctx, name: "CLUSTER GETKEYSINSLOT"}
+	work.save = func() func() { return func() { c.Reply.undo(m); found, tooLong = 0, false } }
 	err := n.each(&work, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
 		return true, r.Scan(slot, nil, nil, false, func(key []byte, _ kv.Value) bool {
 			if found == limit || tooLong {

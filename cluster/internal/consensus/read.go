@@ -24,6 +24,7 @@ type reads struct {
 // round is one verification. A call may join only before it begins: a round proves who led when it began.
 type round struct {
 	done  chan struct{} // closed after the fields below are set
+	term  uint64        // in which this server leads
 	index uint64
 	err   error
 }
@@ -39,17 +40,37 @@ func newReads(g *Group) *reads {
 // call. The index is of an entry that the state machine sees. It fails with a *kv.NotLeaderError if this server does
 // not lead, and with kv.ErrNoQuorum if ctx ends before that is known.
 func (g *Group) ReadIndex(ctx context.Context) (uint64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("%w: %w", kv.ErrNoQuorum, err)
+	r, err := g.reads.wait(ctx)
+	if err != nil {
+		return 0, err
 	}
-	r := g.reads.join()
+	return r.index, nil
+}
+
+// Confirm returns nil if this server still led in a term after the call began: until then, no other server has led in a
+// later term. So what the leader of that term knew before the call was not outdated by writes of a successor. It fails with
+// kv.ErrDeposed if this server leads in another term by now, and otherwise as ReadIndex does.
+func (g *Group) Confirm(ctx context.Context, term uint64) error {
+	r, err := g.reads.wait(ctx)
+	if err == nil && r.term != term {
+		err = kv.ErrDeposed
+	}
+	return err
+}
+
+// wait returns a round that began after the call, and was confirmed.
+func (r *reads) wait(ctx context.Context) (*round, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", kv.ErrNoQuorum, err)
+	}
+	now := r.join()
 	select {
-	case <-r.done:
-		return r.index, r.err
+	case <-now.done:
+		return now, now.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: %w", kv.ErrNoQuorum, context.Cause(ctx))
-	case <-g.dead:
-		return 0, kv.ErrClosed
+		return nil, fmt.Errorf("%w: %w", kv.ErrNoQuorum, context.Cause(ctx))
+	case <-r.g.dead:
+		return nil, kv.ErrClosed
 	}
 }
 
@@ -79,17 +100,16 @@ func (r *reads) run() {
 		r.next = nil // who comes from here on is too late for this round
 		r.mu.Unlock()
 		if now != nil {
-			now.index, now.err = r.verify()
+			now.term, now.index, now.err = r.verify()
 			close(now.done)
 		}
 	}
 }
 
-// verify returns the read index if this server leads now.
-func (r *reads) verify() (uint64, error) {
-	term, err := r.ready()
-	if err != nil {
-		return 0, err
+// verify returns the read index, and the term, if this server leads now.
+func (r *reads) verify() (term, index uint64, err error) {
+	if term, err = r.ready(); err != nil {
+		return 0, 0, err
 	}
 	since := r.g.trans.acks.tick()
 	engine := r.g.raft.Load()
@@ -97,12 +117,13 @@ func (r *reads) verify() (uint64, error) {
 	commit := r.g.logs.announced(engine.CommitIndex())
 	servers := engine.GetConfiguration().Configuration().Servers
 	if err := r.confirm(servers, term, since); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if now := r.g.leading.current(); !now.Leading || now.Term != term {
-		return 0, r.g.notLeader()
+		return 0, 0, r.g.notLeader()
 	}
-	return r.visible(commit)
+	index, err = r.visible(commit)
+	return term, index, err
 }
 
 // ready waits until this leader has committed an entry of its term: before, it does not know what is committed.

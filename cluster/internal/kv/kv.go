@@ -66,13 +66,14 @@ type Group interface {
 	// Pending for the commit. Evaluations of a group happen one at a time, in the order of the log.
 	// f must not block, and must not keep the Tx. It is called once at most, and has ended when Update returns. If f returns an error, nothing is replicated and
 	// Update returns it. If f wrote nothing, the Pending waits until what f has read is
-	// committed and this node is known to lead: the result is linearizable.
+	// committed, and this node is known to lead in the term in which f was evaluated: the result is linearizable.
+	// If it leads in another term by then, the Pending fails with ErrDeposed, and f may be evaluated again.
 	Update(ctx context.Context, f func(tx Tx) error) (Pending, error)
 
 	// View evaluates f on the committed state. It is linearizable unless stale is true; then this
 	// replica answers from what it has, if it has heard from a leader within the bound that the node
-	// promises, and otherwise fails with ErrStale. f is called once at most, and has ended when View returns.
-	// What it found counts only if View returns nil.
+	// promises, and otherwise fails with ErrStale. f may be called a second time, and has ended when View returns.
+	// What its last call found counts, and only if View returns nil.
 	View(ctx context.Context, stale bool, f func(r Reader) error) error
 
 	// Watch begins to watch keys for changes. It is dirty at once if this node does not lead.
@@ -90,7 +91,7 @@ type Pending interface {
 type Watch interface {
 	// Dirty reports, within the function of an Update, whether a key may have changed since Watch.
 	Dirty() bool
-	// Close ends it.
+	// Close ends it. From then on it is dirty.
 	Close()
 }
 
@@ -98,6 +99,8 @@ type Watch interface {
 var (
 	// ErrUnknown: the outcome of a write is not known. It may appear later.
 	ErrUnknown = errors.New("the outcome of the write is unknown: it was sent to the other replicas, but not confirmed in time")
+	// ErrDeposed: the leadership was lost between the evaluation and its confirmation; nothing was done.
+	ErrDeposed = errors.New("the leadership of this slot changed before the answer was confirmed")
 	// ErrNoQuorum: too few replicas can be reached; nothing was done.
 	ErrNoQuorum = errors.New("too few replicas of this slot can be reached")
 	// ErrStale: a replica has not heard from a leader for too long to answer stale reads.

@@ -16,14 +16,17 @@
 // # Reads
 //
 // A linearizable read notes the index of the last committed entry, has a majority confirm that this
-// node still leads, and waits until that entry is applied (Raft's dissertation, section 6.4). A read in the
-// middle of writes (Update without writes) is confirmed in the same way after its evaluation.
+// node still leads, and waits until that entry is applied (Raft's dissertation, section 6.4).
+//
+// A command that could have written, and has not, was evaluated on what this leadership has on its way, and not on the
+// committed state. So it is confirmed after its evaluation, in the term of its evaluation: a node that was deposed and leads
+// again would answer without the writes of its successor.
 //
 // # Time
 //
 // Keys expire by a clock that the log carries: each entry has the leader's time, which never goes back
 // within the log. A leader that finds a key expired by its own clock, but not by the log's, proposes an
-// entry without writes first. So all replicas, and all later leaders, agree that the key has expired.
+// entry without writes, and a read is evaluated again after it. So all replicas, and all later leaders, agree that the key has expired.
 //
 // # Locks
 //

@@ -240,6 +240,20 @@ func (l *line) ReadIndex(context.Context) (uint64, error) {
 	return l.index, l.verified
 }
 
+func (l *line) Confirm(_ context.Context, term uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.verified != nil:
+		return l.verified
+	case !l.leads:
+		return &kv.NotLeaderError{}
+	case l.term != term:
+		return kv.ErrDeposed
+	}
+	return nil
+}
+
 func (l *line) Term() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,21 +14,21 @@ func (r *Replica) MetaGet(name string) ([]byte, error) { return r.state.Meta(nam
 // MetaCAS stores new under a name if old is there (nil: nothing), and reports whether it did. The name must not
 // be one that the state uses. Clients cannot reach these.
 func (r *Replica) MetaCAS(ctx context.Context, name string, old, new []byte) (swapped bool, err error) {
-	p, err := r.proposeMeta(ctx, name, old, new)
-	if err != nil || p == nil {
+	p, swapped, err := r.proposeMeta(ctx, name, old, new)
+	if err != nil {
 		return false, err
 	}
-	return true, p.Wait(ctx)
+	return swapped, p.Wait(ctx)
 }
 
-// proposeMeta returns nil if old is not there.
-func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte) (*pending, error) {
+// proposeMeta proposes nothing if old is not there. That has to be confirmed too: a deposed leader does not know.
+func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte) (p kv.Pending, swapped bool, err error) {
 	if r.o.Full() {
-		return nil, kv.ErrNoSpace
+		return nil, false, kv.ErrNoSpace
 	}
 	lead, err := r.lockLeadership(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer r.mu.Unlock()
 	key := string(layout.Meta(name))
@@ -36,14 +36,17 @@ func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte)
 	present := w.value.Data
 	if !newer {
 		if present, err = r.state.Meta(name); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if (present == nil) != (old == nil) || !bytes.Equal(present, old) {
-		return nil, nil
+		return r.confirmLocked(lead), false, nil
 	}
 	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock())}
 	t.batch.Put([]byte(key), new)
 	t.note([]byte(key), written{value: kv.Value{Data: append([]byte{}, new...)}})
-	return r.proposeLocked(lead, t)
+	if p, err = r.proposeLocked(lead, t); err != nil {
+		return nil, false, err
+	}
+	return p, true, nil
 }

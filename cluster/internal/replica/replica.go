@@ -42,6 +42,9 @@ type Log interface {
 	// ReadIndex returns the index up to which the state must be applied for a linearizable read that began
 	// before the call.
 	ReadIndex(ctx context.Context) (uint64, error)
+	// Confirm returns nil if this node still led in a term when the call began. It fails with kv.ErrDeposed if it leads
+	// in another one by now.
+	Confirm(ctx context.Context, term uint64) error
 	// Term is the present term.
 	Term() uint64
 	// Leads reports whether this node believes that it leads.

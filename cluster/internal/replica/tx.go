@@ -19,6 +19,7 @@ type tx struct {
 	emptied bool
 	batch   db.Batch
 	wrote   bool
+	expired bool // a key was met that has expired by now, but not yet by the clock of the log
 	scratch []byte
 	encoded []byte
 	err     error // of a read
@@ -46,7 +47,16 @@ func (t *tx) find(dbKey []byte) (w written, newer bool) {
 	return written{deleted: true}, t.lead.overlay.emptied != 0
 }
 
-func (t *tx) live(v kv.Value) bool { return v.ExpireAt == 0 || v.ExpireAt > t.now }
+// live reports whether a value has not expired. The clock of this node may be ahead of that of the log: then the answer
+// counts only if the log gets the time of the transaction, even if nothing is written. Otherwise the key could
+// return with a leader whose clock is behind.
+func (t *tx) live(v kv.Value) bool {
+	if v.ExpireAt == 0 || v.ExpireAt > t.now {
+		return true
+	}
+	t.expired = t.expired || v.ExpireAt > t.lead.clock
+	return false
+}
 
 func (t *tx) Get(key []byte) (kv.Value, bool, error) {
 	v, ok, err := t.unexpired(key)

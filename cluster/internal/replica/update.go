@@ -64,8 +64,8 @@ func (r *Replica) update(ctx context.Context, f func(t *tx) error) (kv.Pending, 
 	if err != nil {
 		return nil, err
 	}
-	if !t.wrote {
-		return &confirmed{r: r, after: lead.last}, nil
+	if !t.wrote && !t.expired {
+		return r.confirmLocked(lead), nil
 	}
 	return r.proposeLocked(lead, t)
 }
@@ -196,22 +196,31 @@ func (r *Replica) outcome(err error) error {
 	return r.definite(err)
 }
 
-// confirmed is the Pending of an Update that wrote nothing.
+// confirmed is the Pending of an evaluation that wrote nothing.
 type confirmed struct {
 	r     *Replica
+	term  uint64   // of the evaluation
 	after *pending // what was read may be its write
 }
 
-// Wait implements kv.Pending. A write that was read must be committed. And this node must still lead
-// after the evaluation, or others may have committed writes that it had not seen.
+// confirmLocked returns the Pending of an evaluation in a leadership that wrote nothing.
+func (r *Replica) confirmLocked(lead *leadership) *confirmed {
+	return &confirmed{r: r, term: lead.chain.Term, after: lead.last}
+}
+
+// Wait implements kv.Pending. A write that was read must be committed. And this node must still lead, in the same term,
+// after the evaluation. Otherwise others may have committed writes that it had not seen: that it leads again, in
+// a later term, says nothing about an evaluation in an earlier one.
 func (c *confirmed) Wait(ctx context.Context) error {
 	if c.after != nil {
 		if err := c.after.Wait(ctx); err != nil {
+			if ctx.Err() == nil && c.r.log.Leads() && c.r.ctx.Err() == nil {
+				return kv.ErrDeposed // what was read is lost, or was committed too late to be sure
+			}
 			return notDone(err)
 		}
 	}
-	_, err := c.r.log.ReadIndex(ctx)
-	return notDone(c.r.definite(err))
+	return notDone(c.r.definite(c.r.log.Confirm(ctx, c.term)))
 }
 
 // notDone turns the error of a read into one that does not speak of an unknown outcome.

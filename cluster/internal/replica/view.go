@@ -31,7 +31,12 @@ func (r *Replica) View(ctx context.Context, stale bool, f func(r kv.Reader) erro
 	if err != nil || !expired {
 		return err
 	}
-	return notDone(r.advanceClock(ctx, now))
+	if err := r.advanceClock(ctx, now); err != nil {
+		return notDone(err)
+	}
+	// Entries before that of the clock may be evaluated by an earlier time, and write what this view has not seen: one
+	// that was on its way, or that of a leader in between whose clock is behind. So the first answer does not count.
+	return r.sound(r.state.View(f))
 }
 
 // viewStale answers from the applied state, by the clock of its newest entry.
@@ -46,7 +51,7 @@ func (r *Replica) viewStale(f func(r kv.Reader) error) error {
 }
 
 // viewAt shows f the state by the clock of this node. expired reports that f has met a key that has expired by
-// this clock and not by that of the log. The answer counts once the log has that time as well.
+// this clock and not by that of the log. Then the log must get that time, and f be called again.
 func (r *Replica) viewAt(f func(r kv.Reader) error) (now int64, expired bool, err error) {
 	v := view{now: max(r.o.Clock(), r.state.Clock())}
 	err = r.state.View(func(base kv.Reader) error {

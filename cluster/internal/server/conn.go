@@ -63,8 +63,10 @@ type conn struct {
 // inFlight is a write whose commit is not known.
 type inFlight struct {
 	pending    kv.Pending
-	slot       uint16
-	start, end int // its reply in out
+	group      kv.Group
+	request    request
+	execution  *execution // of EXEC; otherwise nil
+	start, end int        // its reply in out
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
@@ -145,30 +147,38 @@ func (c *conn) serve() {
 }
 
 // call returns a call of a command whose reply follows those in out.
-func (c *conn) call(args [][]byte) *command.Call {
-	return &command.Call{Args: args, Reply: &c.out, Limits: c.limits()}
+func (c *conn) call(args [][]byte) *command.Call { return c.callTo(&c.out, args) }
+
+func (c *conn) callTo(reply *command.Reply, args [][]byte) *command.Call {
+	return &command.Call{Args: args, Reply: reply, Limits: c.limits()}
 }
 
 func (c *conn) limits() command.Limits {
 	return command.Limits{MaxValue: c.server.options.MaxValue, MaxReply: c.server.options.MaxReply}
 }
 
-// settle waits for the writes in flight, and replaces the replies of those that failed by errors.
+// settle waits for the writes in flight, and replaces the replies of those that failed by errors. A command that wrote
+// nothing, and whose leadership has changed, is evaluated again.
 func (c *conn) settle() {
 	if c.writeCtx == nil {
 		return
 	}
 	var kept []byte // the replies up to copied, once a write has failed
 	copied, failed := 0, false
-	for _, w := range c.inFlight {
+	for i, w := range c.inFlight {
 		err := w.pending.Wait(c.writeCtx)
 		if err == nil {
 			continue
 		}
 		failed = true
 		kept = append(kept, c.out.Bytes[copied:w.start]...)
-		reply := command.Reply{Bytes: kept}
-		reply.Error(c.failure(err, w.slot, true))
+		reply := command.Reply{Bytes: kept, RESP3: c.out.RESP3}
+		if errors.Is(err, kv.ErrDeposed) && c.noneDone(c.inFlight[i+1:]) {
+			err = c.repeat(w, &reply)
+		}
+		if err != nil {
+			reply.Error(c.failure(err, w.request.slot, true))
+		}
 		kept, copied = reply.Bytes, w.end
 	}
 	if failed {
@@ -178,6 +188,50 @@ func (c *conn) settle() {
 	c.writeCtx = nil
 	clear(c.inFlight)
 	c.inFlight = c.inFlight[:0]
+}
+
+// noneDone waits for writes, and reports whether none of them was done. Otherwise a command before them cannot be
+// evaluated any more: it would see what came after it.
+func (c *conn) noneDone(writes []inFlight) bool {
+	for _, w := range writes {
+		if err := w.pending.Wait(c.writeCtx); err == nil || errors.Is(err, kv.ErrUnknown) {
+			return false
+		}
+	}
+	return true
+}
+
+// repeat evaluates a command again that has written nothing, until it has ended in the term of its evaluation. It appends
+// the reply unless it returns an error.
+func (c *conn) repeat(w inFlight, reply *command.Reply) error {
+	start := len(reply.Bytes)
+	for {
+		pending, err := c.evaluate(w, reply)
+		if err == nil {
+			err = pending.Wait(c.writeCtx)
+		}
+		if err == nil {
+			return nil
+		}
+		reply.Bytes = reply.Bytes[:start]
+		if !errors.Is(err, kv.ErrDeposed) || c.writeCtx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) evaluate(w inFlight, reply *command.Reply) (kv.Pending, error) {
+	if w.execution == nil {
+		return c.update(w.group, w.request, reply)
+	}
+	if w.execution.transaction.hasUnkeyed() {
+		return nil, kv.ErrDeposed // their replies are given, and not repeated
+	}
+	pending, err := w.execution.propose(w.group)
+	if err == nil {
+		w.execution.replyTo(reply)
+	}
+	return pending, err
 }
 
 // send completes what is in progress and sends the replies.

@@ -61,20 +61,20 @@ func (c *conn) keyed(r request) {
 		return
 	}
 	c.flushReads()
-	call := c.call(r.args)
-	c.update(g, r.slot, func(tx kv.Tx) error { return r.command.Evaluate(call, tx) })
-}
-
-// update evaluates f, which appends one reply to out, and adds the commit to those in flight.
-func (c *conn) update(g kv.Group, slot uint16, f func(tx kv.Tx) error) {
 	start := len(c.out.Bytes)
-	pending, err := g.Update(c.writing(), f)
+	pending, err := c.update(g, r, &c.out)
 	if err != nil {
 		c.out.Bytes = c.out.Bytes[:start]
-		c.out.Error(c.failure(err, slot, true))
+		c.out.Error(c.failure(err, r.slot, true))
 		return
 	}
-	c.inFlight = append(c.inFlight, inFlight{pending: pending, slot: slot, start: start, end: len(c.out.Bytes)})
+	c.inFlight = append(c.inFlight, inFlight{pending: pending, group: g, request: r, start: start, end: len(c.out.Bytes)})
+}
+
+// update evaluates a command of kind Writes, which appends its reply.
+func (c *conn) update(g kv.Group, r request, reply *command.Reply) (kv.Pending, error) {
+	call := c.callTo(reply, r.args)
+	return g.Update(c.writing(), func(tx kv.Tx) error { return r.command.Evaluate(call, tx) })
 }
 
 // read adds a read to the batch. The writes before it are waited for, so that it sees them.
@@ -116,6 +116,7 @@ func (c *conn) view(list []request) (done int, err error) {
 	start := len(c.out.Bytes)
 	call := c.call(nil)
 	err = c.reads.group.View(ctx, c.session.readonly, func(r kv.Reader) error {
+		done, c.out.Bytes = 0, c.out.Bytes[:start]
 		for done < len(list) && len(c.out.Bytes)-start < maxCollected {
 			call.Args = list[done].args
 			if err := list[done].command.Read(call, r); err != nil {

@@ -149,11 +149,8 @@ func (c *conn) enqueue(r request) {
 	c.out.Status("QUEUED")
 }
 
-// The reasons for which EXEC does nothing.
-var (
-	errDirty    = errors.New("a watched key has changed")
-	errTooLarge = errors.New("EXECABORT Transaction discarded because its replies or its values are too large")
-)
+// errTooLarge is a reason for which EXEC does nothing.
+var errTooLarge = errors.New("EXECABORT Transaction discarded because its replies or its values are too large")
 
 func exec(c *conn, _ request) {
 	t := c.session.transaction
@@ -172,7 +169,7 @@ func exec(c *conn, _ request) {
 		c.out.Error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
-	e := &execution{conn: c, transaction: &t, keyed: make([]command.Reply, len(t.queue))}
+	e := &execution{conn: c, transaction: &t, keyed: make([]command.Reply, len(t.queue)), watches: t.watches}
 	switch {
 	case !keyed:
 		e.reply()
@@ -212,6 +209,8 @@ type execution struct {
 	conn        *conn
 	transaction *transaction
 	keyed       []command.Reply
+	watches     []kv.Watch // also after they are closed: then they are dirty
+	dirty       bool       // a watched key has changed, so nothing is evaluated
 }
 
 func (e *execution) view(slot uint16) {
@@ -244,11 +243,24 @@ func (e *execution) update(slot uint16) {
 		c.settle() // they may need it, and would move the replies in flight
 	}
 	start := len(c.out.Bytes)
-	pending, err := g.Update(c.writing(), func(tx kv.Tx) error {
-		for _, w := range e.transaction.watches {
-			if w.Dirty() {
-				return errDirty
-			}
+	pending, err := e.propose(g)
+	if err != nil {
+		c.out.Error(e.failure(err, slot, true))
+		return
+	}
+	e.reply()
+	w := inFlight{pending: pending, group: g, request: request{slot: slot}, execution: e, start: start, end: len(c.out.Bytes)}
+	c.inFlight = append(c.inFlight, w)
+}
+
+// propose evaluates the keyed commands, unless a watched key has changed. That counts once it is confirmed too: it says
+// that another client has written.
+func (e *execution) propose(g kv.Group) (kv.Pending, error) {
+	c := e.conn
+	return g.Update(c.writing(), func(tx kv.Tx) error {
+		e.dirty = slices.ContainsFunc(e.watches, kv.Watch.Dirty)
+		if e.dirty {
+			return nil
 		}
 		bounded := &boundedTx{Tx: tx, left: c.server.options.MaxRequest + c.server.options.MaxValue}
 		return e.each(func(q request, call *command.Call) error {
@@ -258,15 +270,6 @@ func (e *execution) update(slot uint16) {
 			return bounded.err()
 		})
 	})
-	switch {
-	case errors.Is(err, errDirty):
-		c.out.NullArray()
-	case err != nil:
-		c.out.Error(e.failure(err, slot, true))
-	default:
-		e.reply()
-		c.inFlight = append(c.inFlight, inFlight{pending: pending, slot: slot, start: start, end: len(c.out.Bytes)})
-	}
 }
 
 func (e *execution) failure(err error, slot uint16, writes bool) string {
@@ -300,12 +303,21 @@ func (e *execution) reply() {
 	c := e.conn
 	c.executing = true
 	defer func() { c.executing = false }()
-	c.out.Array(len(e.transaction.queue))
+	e.replyTo(&c.out)
+}
+
+// replyTo appends the replies to some others. It is the connection's own reply unless all commands are keyed.
+func (e *execution) replyTo(reply *command.Reply) {
+	if e.dirty {
+		reply.NullArray()
+		return
+	}
+	reply.Array(len(e.transaction.queue))
 	for i, q := range e.transaction.queue {
 		if q.keyed {
-			c.out.Bytes = append(c.out.Bytes, e.keyed[i].Bytes...)
+			reply.Bytes = append(reply.Bytes, e.keyed[i].Bytes...)
 		} else {
-			sessionCommands[q.command.Name](c, q)
+			sessionCommands[q.command.Name](e.conn, q)
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (w *watch) Dirty() bool {
 	return w.lost || w.touchAll != w.state.touchAll
 }
 
-func (w *watch) Close() {}
+func (w *watch) Close() { w.lost = true }
 
 // table is a sorted map for each slot.
 type table struct {
