@@ -122,8 +122,8 @@ type TimingOptions struct {
 	// nodes for them. Default: 5 min.
 	DeadAfter time.Duration
 
-	// StaleBound is how old the answers may be that clients get after READONLY. A replica that has not
-	// heard from a leader for as long refuses to answer. Default: 10 s.
+	// StaleBound is how old the answers may be that clients get after READONLY. A replica refuses to answer if its
+	// last question that the leader has answered is older. Default: 10 s.
 	StaleBound time.Duration
 
 	// Write and Read are how long a write may wait for its commit, and a read until it is known to be

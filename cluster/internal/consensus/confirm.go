@@ -37,6 +37,10 @@ type Stream interface {
 //	dialer    length (1) | server ID     once
 //	dialer    number (8)                 for each question
 //	listener  number (8) | term (8)      for each, in order
+//
+// If the greatest bit of the number is set, the dialer asks for the read index of a leader, and gets that instead of the
+// term. A server that does not lead closes the connection. See inquiry. The handshake (wire.Version) refuses nodes that know
+// questions of one kind only: they would answer with their term.
 type confirms struct {
 	g *Group
 	// voter is nil while raft is replaced: the new one can vote before it is known here.
@@ -108,15 +112,28 @@ func (c *confirms) answer(conn net.Conn) {
 		if _, err := io.ReadFull(conn, b[:8]); err != nil {
 			return
 		}
-		r := c.voter.Load()
-		if r == nil {
+		answer, ok := c.answerTo(binary.BigEndian.Uint64(b[:8]))
+		if !ok {
 			return
 		}
-		binary.BigEndian.PutUint64(b[8:], r.CurrentTerm())
+		binary.BigEndian.PutUint64(b[8:], answer)
 		if _, err := conn.Write(b[:]); err != nil {
 			return
 		}
 	}
+}
+
+// answerTo returns the answer to the question of a number, if there is one.
+func (c *confirms) answerTo(number uint64) (answer uint64, ok bool) {
+	if number&asksIndex != 0 {
+		index, err := c.answerIndex()
+		return index, err == nil
+	}
+	r := c.voter.Load()
+	if r == nil {
+		return 0, false
+	}
+	return r.CurrentTerm(), true
 }
 
 // ask sends a question to as many other voters as a majority needs, the fastest first. With all, it sends it to each
@@ -237,7 +254,7 @@ func (c *confirms) retryLocked(p *peer) {
 // dial connects to a peer and reads its answers.
 func (c *confirms) dial(p *peer, addr string) {
 	defer c.g.wg.Done()
-	conn, err := c.connect(p.id, addr)
+	conn, err := c.connect(c.g.ctx, p.id, addr)
 	c.mu.Lock()
 	p.dialing = false
 	if c.peers[p.id] != p && err == nil { // it was forgotten meanwhile
@@ -256,8 +273,8 @@ func (c *confirms) dial(p *peer, addr string) {
 	c.read(p, conn)
 }
 
-func (c *confirms) connect(id raft.ServerID, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.o.Timing.RPC)
+func (c *confirms) connect(ctx context.Context, id raft.ServerID, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.g.o.Timing.RPC)
 	defer cancel()
 	conn, err := c.g.o.Stream.DialConfirm(ctx, string(id), c.g.o.present(string(id), addr))
 	if err != nil {

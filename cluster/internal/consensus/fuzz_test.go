@@ -86,7 +86,7 @@ func scripted(f *testing.F, s *scripts, got func(raft.RPC)) *transport {
 	o := &Options{ID: "me", Stream: s, Timing: Timing{RPC: time.Minute}, Logger: slog.New(slog.DiscardHandler)}
 	t := newTransport(o, newLogStore(raft.NewInmemStore(), func() bool { return false }))
 	t.ctx = context.Background()
-	t.heard, t.installed = func(uint64, uint64) {}, func(uint64) {}
+	t.installed = func(uint64) {}
 	t.settled = func() uint64 { return 5 }
 	t.servers = func() []raft.Server { return []raft.Server{{ID: "me"}, {ID: "other", Suffrage: raft.Nonvoter}} }
 	t.start()

@@ -27,6 +27,7 @@ type Group struct {
 	leading  *leadership
 	reads    *reads
 	confirms *confirms
+	inquiry  *inquiry
 	props    *proposals
 	failed   atomic.Pointer[raft.Future] // the shutdown of fail
 	dead     chan struct{}               // closed when raft has ended
@@ -35,10 +36,6 @@ type Group struct {
 
 	// command is the index of the newest command that the state machine is known to have applied.
 	command atomic.Uint64
-
-	heardMu     sync.Mutex
-	heardCommit uint64
-	heardAt     time.Time
 }
 
 // Start starts the member with the state in its stores.
@@ -61,13 +58,13 @@ func Start(o Options) (*Group, error) {
 	g.trans = newTransport(&o, g.logs)
 	g.trans.ctx = g.ctx
 	g.trans.servers = func() []raft.Server { return g.raft.Load().GetConfiguration().Configuration().Servers }
-	g.trans.settled, g.trans.installed, g.trans.heard = g.settled, g.installed, g.heard
+	g.trans.settled, g.trans.installed = g.settled, g.installed
 	if err := g.newRaft(); err != nil {
 		g.cancel()
 		g.trans.close()
 		return nil, fmt.Errorf("group %d: %w", o.Group, err)
 	}
-	g.confirms = newConfirms(g)
+	g.confirms, g.inquiry = newConfirms(g), &inquiry{g: g}
 	g.reads = newReads(g)
 	g.props = newProposals(g)
 	g.leading.start(g)
@@ -329,30 +326,12 @@ func (g *Group) Term() uint64 { return g.raft.Load().CurrentTerm() }
 func (g *Group) Leadership() Leadership { return g.leading.current() }
 
 // LastContact returns when this server last heard from a leader; now, if it leads. Votes count as contact too, so it is
-// for operators. Freshness is for stale reads.
+// for operators. AskReadIndex is for stale reads.
 func (g *Group) LastContact() time.Time {
 	if g.IsLeader() {
 		return time.Now()
 	}
 	return g.raft.Load().LastContact()
-}
-
-func (g *Group) heard(term, commit uint64) {
-	now := time.Now()
-	if term < g.Term() {
-		return
-	}
-	g.heardMu.Lock()
-	g.heardCommit, g.heardAt = commit, now
-	g.heardMu.Unlock()
-}
-
-// Freshness returns the commit index that the leader last announced, and when that arrived: a replica that has
-// applied all up to commit answers as of that time at least. Time on the way is not counted.
-func (g *Group) Freshness() (commit uint64, at time.Time) {
-	g.heardMu.Lock()
-	defer g.heardMu.Unlock()
-	return g.heardCommit, g.heardAt
 }
 
 // Stats is the state of a member, for operators.

@@ -42,7 +42,6 @@ func TestHeartbeatsGoThroughTheMainLoop(t *testing.T) {
 	o, err := n.o.withDefaults()
 	require.NoError(t, err)
 	trans := newTransport(&o, newLogStore(o.Logs, func() bool { return false }))
-	trans.heard = func(uint64, uint64) {}
 	trans.start()
 	defer trans.close()
 	trans.SetHeartbeatHandler(func(raft.RPC) { t.Error("a heartbeat arrived at the handler") })

@@ -36,8 +36,6 @@ type transport struct {
 	settled func() uint64
 	// installed is called after raft has installed a snapshot, before the leader learns of it.
 	installed func(index uint64)
-	// heard is called for each message of a leader that has its commit index.
-	heard func(term, commit uint64)
 }
 
 func newTransport(o *Options, logs *logStore) *transport {
@@ -165,9 +163,6 @@ func (t *transport) pump() {
 				t.install(rpc, m)
 				continue
 			case *raft.AppendEntriesRequest:
-				if m.LeaderCommitIndex > 0 {
-					t.heard(m.Term, m.LeaderCommitIndex)
-				}
 				// The other leader will count what this server has stored as the leader it was. What raft may still store as
 				// a leader after this, the other one cannot have.
 				if err := t.logs.waitAll(t.ctx); err != nil {

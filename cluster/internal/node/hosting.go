@@ -192,7 +192,7 @@ func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
 	}
 	r := replica.Start(replica.Options{
 		Group: group, State: groupState{state}, Log: log, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
-		StaleBound: n.o.Timing.StaleBound, MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
+		StaleBound: n.o.Timing.StaleBound, AskTimeout: n.o.Timing.Heartbeat, MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
 	})
 	return &hosted{id: group, server: n.self().Server(), state: state, log: log, replica: r}, nil
 }
@@ -213,7 +213,7 @@ func (n *Node) openLog(group kv.GroupID, state *machine.Machine) (*raftLog, erro
 	}
 	store := raftStore{logGroup}
 	self := n.self()
-	log := newRaftLog(store, state)
+	log := newRaftLog()
 	o := consensus.Options{
 		Group: group, ID: self.Server(), Address: n.addr,
 		Logs: store, Stable: store, FSM: state, Snapshots: state.Snapshots(), Stream: n.wire.Group(group),

@@ -6,34 +6,23 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/hashicorp/raft"
 
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
-	"github.com/sievedb/sievedb/cluster/internal/machine"
 	"github.com/sievedb/sievedb/cluster/internal/replica"
 )
 
 // raftLog is the replica.Log of a group.
 type raftLog struct {
 	*consensus.Group
-	store raft.LogStore
-	state *machine.Machine
-
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of the leadership
-	fresh   time.Time     // the applied state has all that was committed then
-	passed  uint64        // the state has all entries up to this one that it sees
 	failed  error         // why raft has ended
 }
 
 var _ replica.Log = (*raftLog)(nil)
 
-func newRaftLog(store raft.LogStore, state *machine.Machine) *raftLog {
-	return &raftLog{store: store, state: state, changed: make(chan struct{})}
-}
+func newRaftLog() *raftLog { return &raftLog{changed: make(chan struct{})} }
 
 // Propose implements replica.Log.
 func (l *raftLog) Propose(data []byte) (replica.Future, error) {
@@ -63,37 +52,6 @@ func (l *raftLog) Term() uint64 {
 func (l *raftLog) Leader() string {
 	id, _ := l.Group.Leader()
 	return id
-}
-
-// LastContact implements replica.Log. A message of the leader counts once all that it announced as committed is
-// applied here, because only then stale reads are no older than the message.
-func (l *raftLog) LastContact() time.Time {
-	commit, at := l.Freshness()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if at.After(l.fresh) && l.hasLocked(commit) {
-		l.fresh = at
-	}
-	return l.fresh
-}
-
-// hasLocked reports whether the state has all entries up to an index. Raft does not pass some of its own entries to the
-// state, such as the first one of a leader. So the entries in the log after the last applied one are checked: the state
-// lacks nothing if all of them are such entries.
-func (l *raftLog) hasLocked(index uint64) bool {
-	applied, _ := l.state.Applied()
-	l.passed = max(l.passed, applied)
-	if index > l.passed+100 {
-		return false // it lags; reading the log would not pay
-	}
-	for i := l.passed + 1; i <= index; i++ {
-		var entry raft.Log
-		if l.store.GetLog(i, &entry) != nil || entry.Type == raft.LogCommand || entry.Type == raft.LogConfiguration {
-			return false
-		}
-		l.passed = i
-	}
-	return true
 }
 
 // LeadershipChanged implements replica.Log.

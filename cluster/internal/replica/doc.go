@@ -22,6 +22,9 @@
 // committed state. So it is confirmed after its evaluation, in the term of its evaluation: a node that was deposed and leads
 // again would answer without the writes of its successor.
 //
+// A stale read is answered from the applied state, if that is new enough: see freshness. Nobody asks for that before a client
+// reads so.
+//
 // # Time
 //
 // Keys expire by a clock that the log carries: each entry has the leader's time, which never goes back

@@ -167,7 +167,9 @@ type line struct {
 	index    uint64
 	waiting  []*proposal
 	changed  chan struct{}
-	heard    time.Time
+	asked    int           // how often the leader was asked
+	answers  chan struct{} // its answers wait for it; nil: they do not
+	silent   error         // of AskReadIndex
 }
 
 type proposal struct {
@@ -180,7 +182,7 @@ type proposal struct {
 }
 
 func newLine(s *memory) *line {
-	return &line{state: s, term: 1, leads: true, leader: "1", changed: make(chan struct{}), heard: time.Now()}
+	return &line{state: s, term: 1, leads: true, leader: "1", changed: make(chan struct{})}
 }
 
 func (l *line) Propose(data []byte) (Future, error) {
@@ -272,10 +274,19 @@ func (l *line) Leader() string {
 	return l.leader
 }
 
-func (l *line) LastContact() time.Time {
+func (l *line) AskReadIndex(ctx context.Context) (uint64, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.heard
+	l.asked++
+	index, err, answers := l.index, l.silent, l.answers
+	l.mu.Unlock()
+	if answers != nil {
+		select {
+		case <-answers:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return index, err
 }
 
 func (l *line) LeadershipChanged() <-chan struct{} {
@@ -309,6 +320,7 @@ type rig struct {
 	log   *line
 	mu    sync.Mutex
 	clock int64
+	since time.Duration // Options.Elapsed
 }
 
 func newRig(t *testing.T) *rig {
@@ -322,6 +334,12 @@ func newRig(t *testing.T) *rig {
 			defer g.mu.Unlock()
 			return g.clock
 		},
+		Elapsed: func() time.Duration {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return g.since
+		},
+		StaleBound: 4 * time.Second,
 	})
 	t.Cleanup(func() {
 		g.log.lead(false, kv.ErrUnknown)
@@ -334,6 +352,13 @@ func (g *rig) at(ms int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.clock = ms
+}
+
+// pass lets time pass for Options.Elapsed.
+func (g *rig) pass(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.since += d
 }
 
 // put proposes a write.

@@ -51,8 +51,8 @@ type Log interface {
 	Leads() bool
 	// Leader is the identity of the leader, or "".
 	Leader() string
-	// LastContact is when a leader was heard last.
-	LastContact() time.Time
+	// AskReadIndex asks the leader, which may be another node, for its ReadIndex.
+	AskReadIndex(ctx context.Context) (uint64, error)
 	// LeadershipChanged returns a channel that is closed at the next change of the leadership.
 	LeadershipChanged() <-chan struct{}
 }
@@ -67,8 +67,12 @@ type Options struct {
 	Addr func(id string) string
 	// Clock returns the time in milliseconds since 1970. Default: the system's.
 	Clock func() int64
-	// StaleBound is how long ago a leader may have been heard for a stale read. Default: 10 s.
+	// StaleBound is how old the answer of a stale read may be. Default: 10 s.
 	StaleBound time.Duration
+	// AskTimeout bounds a question to the leader about stale reads. Default: 1 s.
+	AskTimeout time.Duration
+	// Elapsed is the time since some moment, in which the suspension of the machine counts. Default: the system's.
+	Elapsed func() time.Duration
 	// MaxInFlight and MaxInFlightBytes bound the writes on their way. Default: 8192, 64 MiB.
 	MaxInFlight, MaxInFlightBytes int
 	// EstablishTimeout bounds the first entry of a leadership. Default: 10 s.
@@ -87,6 +91,12 @@ func (o *Options) fillDefaults() {
 	}
 	if o.StaleBound == 0 {
 		o.StaleBound = 10 * time.Second
+	}
+	if o.AskTimeout == 0 {
+		o.AskTimeout = time.Second
+	}
+	if o.Elapsed == nil {
+		o.Elapsed = elapsed
 	}
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 8192
@@ -116,6 +126,8 @@ type Replica struct {
 	group sync.WaitGroup
 	queue chan *pending // in the order of the log
 	epoch uint32        // of the last attempt to begin a leadership; establishLoop uses it
+
+	fresh freshness
 
 	mu sync.Mutex
 	// lead is the present leadership once it is established; nil if there is none.
@@ -154,6 +166,7 @@ func (r *Replica) Leading() bool {
 // first, so that none of them waits.
 func (r *Replica) Close() {
 	r.stop()
+	r.fresh.close()
 	r.mu.Lock()
 	r.resignLocked()
 	r.mu.Unlock()

@@ -15,10 +15,14 @@ func (r *Replica) View(ctx context.Context, stale bool, f func(r kv.Reader) erro
 	// A node that believes it leads may have been paused for long, and may have lost the leadership since. Only the
 	// other nodes know how old its state is.
 	if stale && !r.log.Leads() {
-		return r.viewStale(f)
+		return r.viewStale(ctx, f)
 	}
 	if !r.log.Leads() {
 		return r.notLeader()
+	}
+	var began time.Duration
+	if stale {
+		began = r.o.Elapsed()
 	}
 	index, err := r.log.ReadIndex(ctx)
 	if err != nil {
@@ -26,6 +30,9 @@ func (r *Replica) View(ctx context.Context, stale bool, f func(r kv.Reader) erro
 	}
 	if err := r.state.WaitApplied(ctx, index); err != nil {
 		return notDone(r.definite(err))
+	}
+	if stale {
+		r.fresh.note(began) // such reads go on if this node loses the majority
 	}
 	now, expired, err := r.viewAt(f)
 	if err != nil || !expired {
@@ -36,17 +43,6 @@ func (r *Replica) View(ctx context.Context, stale bool, f func(r kv.Reader) erro
 	}
 	// Entries before that of the clock may be evaluated by an earlier time, and write what this view has not seen: one
 	// that was on its way, or that of a leader in between whose clock is behind. So the first answer does not count.
-	return r.sound(r.state.View(f))
-}
-
-// viewStale answers from the applied state, by the clock of its newest entry.
-func (r *Replica) viewStale(f func(r kv.Reader) error) error {
-	if r.ctx.Err() != nil {
-		return kv.ErrClosed
-	}
-	if time.Since(r.log.LastContact()) > r.o.StaleBound {
-		return kv.ErrStale
-	}
 	return r.sound(r.state.View(f))
 }
 
