@@ -126,9 +126,9 @@ type TimingOptions struct {
 	// last question that the leader has answered is older. Default: 10 s.
 	StaleBound time.Duration
 
-	// Write and Read are how long a write may wait for its commit, and a read until it is known to be
-	// linearizable. After the first, the client gets an error that says that the outcome is
-	// unknown. Default: 5 s each.
+	// Write and Read are how long a write may take until its commit, and a read of keys. After the first, the client gets
+	// an error that says that the outcome is unknown. It should be less than the time after which clients repeat requests,
+	// or their writes count twice. Default: 2 s each.
 	Write, Read time.Duration
 }
 

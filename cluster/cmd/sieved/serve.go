@@ -77,6 +77,7 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.Timing.Heartbeat, "heartbeat", 0, "time without a leader after which an election begins (default 1s)")
 	f.DurationVar(&o.Timing.Gossip, "gossip", 0, "time between exchanges of news with other nodes (default 1s)")
 	f.DurationVar(&o.Timing.DeadAfter, "dead-after", 0, "time after which a silent node is replaced (default 5m)")
+	f.DurationVar(&o.Timing.Write, "reply-timeout", 0, "time after which a write is reported as UNKNOWN, and a read fails; less than the read timeout of the clients (default 2s)")
 	f.DurationVar(&o.Timing.StaleBound, "stale-bound", 0, "largest age of reads after READONLY (default 10s)")
 	f.IntVar(&o.Limits.MaxClients, "max-clients", 0, "connections of clients (default 10000, fewer if the process may open few files)")
 	f.IntVar(&o.Limits.MaxUnauthenticated, "max-unauthenticated", 0, "further connections before AUTH; the oldest is closed (default 512)")
@@ -128,6 +129,7 @@ func readSecret(flag, file string) (string, error) {
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, s *settings, stdin io.Reader, stderr io.Writer) (err error) {
 	o := s.options
+	o.Timing.Read = o.Timing.Write
 	if o.Logger, err = s.logger(stderr); err != nil {
 		return err
 	}

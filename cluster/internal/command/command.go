@@ -117,6 +117,12 @@ var (
 	ErrLongKey   = errors.New("ERR the key is too long: at most 1048512 bytes are supported")
 )
 
+// KeyCount returns the number of keys among the arguments.
+func (c *Command) KeyCount(args [][]byte) (n int) {
+	_ = c.Keys(args, func([]byte) error { n++; return nil }) // the function never fails
+	return n
+}
+
 // Slot returns the slot of all keys among the arguments; found is false if there are none.
 func (c *Command) Slot(args [][]byte) (of uint16, found bool, err error) {
 	err = c.Keys(args, func(key []byte) error {

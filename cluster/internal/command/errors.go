@@ -49,6 +49,12 @@ func Moved(slot uint16, addr string) string {
 	return fmt.Sprintf("MOVED %d %s:%s", slot, host, port)
 }
 
+// TooManyKeys returns the error of a command with more keys than it may have.
+func TooManyKeys(keys, most int) string {
+	return fmt.Sprintf("ERR the command has %d keys, and at most %d are possible, because others wait for it: "+
+		"send several commands", keys, most)
+}
+
 // NoLeader returns the error of a slot that has no leader now.
 func NoLeader(slot uint16) string {
 	return fmt.Sprintf("CLUSTERDOWN slot %d has no leader now, retry later", slot)
@@ -76,6 +82,10 @@ func Failure(err error, slot uint16, writes bool) string {
 		return "CLUSTERDOWN this replica has not heard from a leader for too long to answer READONLY reads"
 	case errors.Is(err, kv.ErrBusy):
 		return "TRYAGAIN too many writes wait for their replication; nothing was done"
+	case errors.Is(err, kv.ErrLate):
+		return "TRYAGAIN other commands of the slot's group took until the time of this one was over; nothing was done"
+	case errors.Is(err, kv.ErrTooLong):
+		return "ERR the command takes longer than a node gives it; nothing was done: use fewer keys at a time"
 	case errors.Is(err, kv.ErrNoSpace):
 		return "MISCONF the disk of this node is full, writes are refused until it has space; nothing was done"
 	case errors.Is(err, kv.ErrClosed):

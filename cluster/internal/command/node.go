@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -80,6 +81,9 @@ func (n *Node) each(m *meter, from, to int, f func(r kv.Reader, slot uint16) (bo
 			}
 			return err
 		})
+		if errors.Is(err, kv.ErrTooLong) {
+			err = cmp.Or(m.look(), err) // which has better advice
+		}
 		if notLeader := new(kv.NotLeaderError); err != nil && !errors.As(err, &notLeader) {
 			return err
 		}

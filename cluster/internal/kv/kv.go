@@ -107,6 +107,10 @@ var (
 	ErrStale = errors.New("this replica has not heard from a leader for too long")
 	// ErrBusy: too many writes wait; nothing was done.
 	ErrBusy = errors.New("too many writes wait for their replication")
+	// ErrLate: other commands of the group took until the time of this one was over; nothing was done.
+	ErrLate = errors.New("other commands of this slot's group took until the time of this one was over")
+	// ErrTooLong: the command takes longer than it may; nothing was done.
+	ErrTooLong = errors.New("the command takes longer than a node gives it")
 	// ErrNoSpace: the disk of this node is full; nothing was done.
 	ErrNoSpace = errors.New("the disk is full")
 	// ErrClosed: the node is stopping; nothing was done.

@@ -34,5 +34,6 @@
 // # Locks
 //
 // mu guards the leadership with its overlay and watches. It is held during evaluations, so these must not
-// wait for anything but the disk. No other lock is taken under it but those of the state.
+// wait for anything but the disk, and end after Options.MaxEvaluation. Commands wait for it until their time is over, because
+// the disk may be slow. No other lock is taken under it but those of the state.
 package replica

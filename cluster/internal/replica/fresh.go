@@ -43,7 +43,7 @@ func (r *Replica) viewStale(ctx context.Context, f func(r kv.Reader) error) erro
 	if !ok {
 		return kv.ErrStale
 	}
-	if err := r.sound(r.state.View(f)); err != nil {
+	if err := r.viewApplied(ctx, f); err != nil {
 		return err
 	}
 	if r.o.Elapsed()-asOf > r.o.StaleBound {

@@ -127,7 +127,12 @@ func (r *Replica) resignLocked() {
 // error mu is not locked.
 func (r *Replica) lockLeadership(ctx context.Context) (*leadership, error) {
 	for {
-		r.mu.Lock()
+		if r.mu.LockContext(ctx) != nil {
+			if r.ctx.Err() != nil {
+				return nil, kv.ErrClosed
+			}
+			return nil, kv.ErrLate
+		}
 		if r.lead != nil && r.log.Leads() && r.lead.chain.Term == r.log.Term() {
 			return r.lead, nil
 		}

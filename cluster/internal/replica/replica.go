@@ -75,6 +75,8 @@ type Options struct {
 	Elapsed func() time.Duration
 	// MaxInFlight and MaxInFlightBytes bound the writes on their way. Default: 8192, 64 MiB.
 	MaxInFlight, MaxInFlightBytes int
+	// MaxEvaluation is how long the evaluation of one command may keep others of the group waiting. Default: 1 s.
+	MaxEvaluation time.Duration
 	// EstablishTimeout bounds the first entry of a leadership. Default: 10 s.
 	EstablishTimeout time.Duration
 	// SweepEvery is the time between searches for expired keys. Default: 250 ms.
@@ -104,6 +106,9 @@ func (o *Options) fillDefaults() {
 	if o.MaxInFlightBytes == 0 {
 		o.MaxInFlightBytes = 64 << 20
 	}
+	if o.MaxEvaluation == 0 {
+		o.MaxEvaluation = time.Second
+	}
 	if o.EstablishTimeout == 0 {
 		o.EstablishTimeout = 10 * time.Second
 	}
@@ -129,7 +134,7 @@ type Replica struct {
 
 	fresh freshness
 
-	mu sync.Mutex
+	mu *mutex
 	// lead is the present leadership once it is established; nil if there is none.
 	lead *leadership
 	// changed is closed, and replaced, when lead changes.
@@ -142,7 +147,7 @@ type Replica struct {
 // Start begins to serve a group. Close ends it; the log and the state stay open.
 func Start(o Options) *Replica {
 	o.fillDefaults()
-	r := &Replica{o: o, state: o.State, log: o.Log, changed: make(chan struct{})}
+	r := &Replica{o: o, state: o.State, log: o.Log, mu: newMutex(), changed: make(chan struct{})}
 	r.queue = make(chan *pending, o.MaxInFlight+2)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.group.Add(3)

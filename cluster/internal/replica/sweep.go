@@ -51,7 +51,7 @@ func (r *Replica) sweep() (more bool, err error) {
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
-	p, err := r.update(r.ctx, func(t *tx) error { return removeExpired(t, found) })
+	p, err := r.update(r.ctx, 0, func(t *tx) error { return removeExpired(t, found) })
 	if err != nil {
 		return false, err
 	}

@@ -23,6 +23,7 @@ type tx struct {
 	scratch []byte
 	encoded []byte
 	err     error // of a read
+	work    work
 }
 
 func (t *tx) Now() int64 { return t.now }
@@ -60,8 +61,12 @@ func (t *tx) live(v kv.Value) bool {
 
 func (t *tx) Get(key []byte) (kv.Value, bool, error) {
 	v, ok, err := t.unexpired(key)
+	if err == nil {
+		err = t.work.spend(len(v.Data))
+	}
 	if err != nil {
 		t.err = err
+		return kv.Value{}, false, err
 	}
 	if !ok || !t.live(v) {
 		return kv.Value{}, false, err
@@ -84,7 +89,7 @@ func (t *tx) Scan(slotNum uint16, start, limit []byte, reverse bool, f func(key 
 	for !m.done && len(m.newer) > 0 {
 		m.showNewer()
 	}
-	return nil
+	return t.err
 }
 
 // merge shows the keys of the state and newer ones in one order.
@@ -113,9 +118,18 @@ func (m *merge) next(key []byte, v kv.Value) bool {
 		}
 	}
 	if !m.done && m.live(v) {
-		m.done = !m.f(key, v)
+		m.show(key, v)
 	}
 	return !m.done
+}
+
+// show shows a key to f, unless the time of the transaction is over.
+func (m *merge) show(key []byte, v kv.Value) {
+	if err := m.work.spend(len(v.Data)); err != nil {
+		m.err, m.done = err, true
+		return
+	}
+	m.done = !m.f(key, v)
 }
 
 func (m *merge) showNewer() {
@@ -123,11 +137,14 @@ func (m *merge) showNewer() {
 	m.newer = m.newer[1:]
 	m.scratch = layout.AppendKey(m.scratch[:0], m.slot, key)
 	if w, newer := m.find(m.scratch); newer && !w.deleted && m.live(w.value) {
-		m.done = !m.f(key, w.value)
+		m.show(key, w.value)
 	}
 }
 
 func (t *tx) Put(key []byte, v kv.Value) {
+	if !t.spend(len(v.Data)) {
+		return
+	}
 	t.wrote = true
 	dbKey := t.dbKey(key)
 	t.encoded = layout.AppendValue(t.encoded[:0], v)
@@ -139,7 +156,19 @@ func (t *tx) Put(key []byte, v kv.Value) {
 	}
 }
 
+// spend returns false once the time of the transaction is over. Then it fails.
+func (t *tx) spend(length int) bool {
+	err := t.work.spend(length)
+	if err != nil {
+		t.err = err
+	}
+	return err == nil
+}
+
 func (t *tx) Delete(key []byte) {
+	if !t.spend(0) {
+		return
+	}
 	t.wrote = true
 	dbKey := t.dbKey(key)
 	t.batch.Delete(dbKey)

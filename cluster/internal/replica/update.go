@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/layout"
@@ -38,10 +39,11 @@ func (p *pending) Wait(ctx context.Context) error {
 
 // Update implements kv.Group.
 func (r *Replica) Update(ctx context.Context, f func(tx kv.Tx) error) (kv.Pending, error) {
-	return r.update(ctx, func(t *tx) error { return f(t) })
+	return r.update(ctx, r.o.MaxEvaluation, func(t *tx) error { return f(t) })
 }
 
-func (r *Replica) update(ctx context.Context, f func(t *tx) error) (kv.Pending, error) {
+// update is Update. limit is how long f may take; 0: until ctx ends.
+func (r *Replica) update(ctx context.Context, limit time.Duration, f func(t *tx) error) (kv.Pending, error) {
 	if r.o.Full() {
 		return nil, kv.ErrNoSpace
 	}
@@ -53,7 +55,7 @@ func (r *Replica) update(ctx context.Context, f func(t *tx) error) (kv.Pending, 
 	if lead.inFlight >= r.o.MaxInFlight || lead.bytes >= r.o.MaxInFlightBytes {
 		return nil, kv.ErrBusy
 	}
-	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock())}
+	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock()), work: work{ctx: ctx, limit: limit}}
 	err = r.sound(r.state.View(func(base kv.Reader) error {
 		t.base = base
 		return f(t)

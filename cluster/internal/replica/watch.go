@@ -42,7 +42,7 @@ func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, unde
 		return nil, nil, err
 	}
 	defer r.mu.Unlock()
-	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock())}
+	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock()), work: work{ctx: ctx, limit: r.o.MaxEvaluation}}
 	w = &watch{r: r, lead: lead}
 	err = r.state.View(func(base kv.Reader) error {
 		t.base = base

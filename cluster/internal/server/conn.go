@@ -37,6 +37,9 @@ type conn struct {
 	out      command.Reply
 	inFlight []inFlight
 	reads    readBatch
+	// arrived is when the connection turned to the requests that it has received. Their time counts from then on, so that
+	// a client that sent several need not wait for the time of each. It is zero before the first of them.
+	arrived time.Time
 	// writeCtx bounds the writes in flight. It is nil if none was begun since settle.
 	writeCtx    context.Context
 	cancelWrite context.CancelFunc
@@ -246,6 +249,9 @@ func (c *conn) write() error {
 	if len(c.out.Bytes) == 0 {
 		return nil
 	}
+	if !c.late() {
+		c.arrived = time.Time{} // the client may take its time for these replies
+	}
 	_ = c.nc.SetWriteDeadline(time.Now().Add(c.server.options.SendTimeout))
 	_, err := c.nc.Write(c.out.Bytes)
 	if cap(c.out.Bytes) > idleReplies {
@@ -258,13 +264,30 @@ func (c *conn) write() error {
 // writing returns the context of the writes in flight.
 func (c *conn) writing() context.Context {
 	if c.writeCtx == nil {
-		c.writeCtx, c.cancelWrite = context.WithTimeout(c.server.ctx, c.server.options.WriteTimeout)
+		c.writeCtx, c.cancelWrite = context.WithDeadline(c.server.ctx, c.begin().Add(c.server.options.WriteTimeout))
 	}
 	return c.writeCtx
 }
 
 func (c *conn) reading() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.server.ctx, c.server.options.ReadTimeout)
+	return context.WithDeadline(c.server.ctx, c.begin().Add(c.server.options.ReadTimeout))
+}
+
+// late reports whether the time of the present requests is over, and not for long. Those that follow at once fail too.
+func (c *conn) late() bool {
+	if c.arrived.IsZero() {
+		return false
+	}
+	over := time.Since(c.arrived) - max(c.server.options.WriteTimeout, c.server.options.ReadTimeout)
+	return 0 <= over && over < time.Second
+}
+
+// begin returns when the connection turned to the present requests.
+func (c *conn) begin() time.Time {
+	if c.arrived.IsZero() {
+		c.arrived = time.Now()
+	}
+	return c.arrived
 }
 
 // failure returns the error that a client gets if a group fails.

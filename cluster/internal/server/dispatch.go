@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/command"
 )
@@ -34,6 +35,12 @@ func (c *conn) dispatch(args [][]byte) {
 	if r.slot, r.keyed, err = cmd.Slot(args); err != nil {
 		c.flushReads()
 		c.refuse(err.Error())
+		return
+	}
+	// One that has few arguments has few keys.
+	if most := c.server.options.MaxKeys; r.keyed && len(args) > most && cmd.KeyCount(args) > most {
+		c.flushReads()
+		c.refuse(command.TooManyKeys(cmd.KeyCount(args), most))
 		return
 	}
 	switch {
@@ -95,13 +102,14 @@ func (c *conn) unkeyed(r request) {
 	case command.OfNode:
 		// The command may read or write every group, so the writes before it must be done.
 		c.settle()
-		timeout := c.server.options.ReadTimeout
+		timeout := c.server.options.ScanTimeout
 		if slices.Contains(r.command.Flags, "write") {
 			timeout = c.server.options.WriteTimeout
 		}
 		ctx, cancel := context.WithTimeout(c.server.ctx, timeout)
 		defer cancel()
 		c.server.node.Run(ctx, r.command, c.call(r.args))
+		c.arrived = time.Time{} // what follows has its own time
 	case command.OfOperator:
 		c.settle()
 		result, err := c.server.cluster.Operate(c.server.ctx, r.args)

@@ -11,11 +11,14 @@ type Options struct {
 	// Password is what clients must give by AUTH or HELLO before other commands; "" means that
 	// they need none. The name of the user is "default".
 	Password string
-	// WriteTimeout is how long a write may wait for its commit; then the client gets the error
-	// UNKNOWN. In a pipeline it counts from the first write that is waited for. Default 5 s.
+	// WriteTimeout is how long a write may take until its commit; then the client gets the error UNKNOWN, or another one if
+	// it has not begun. In a pipeline it counts from the moment at which the connection turns to what has arrived. It
+	// should be less than the time after which clients send a request again. Default 2 s.
 	WriteTimeout time.Duration
-	// ReadTimeout is how long a read may wait until it is known to be linearizable. Default 5 s.
+	// ReadTimeout is how long a read of keys may take. It counts as WriteTimeout does. Default 2 s.
 	ReadTimeout time.Duration
+	// ScanTimeout is how long a command may take that reads all keys of the node, such as KEYS. Default 5 s.
+	ScanTimeout time.Duration
 	// SendTimeout is how long a client may take to accept replies before it is disconnected. Default 60 s.
 	SendTimeout time.Duration
 	// IdleTimeout is how long a client may send nothing; 0 is without limit, as in Redis.
@@ -44,6 +47,8 @@ type Options struct {
 	MaxValue int
 	// MaxReply is the length of the longest reply, in bytes. Default 128 MiB.
 	MaxReply int
+	// MaxKeys is the largest number of keys of a command. Default 10,000.
+	MaxKeys int
 	// Logger gets warnings. Default: none.
 	Logger *slog.Logger
 
@@ -52,6 +57,11 @@ type Options struct {
 
 const (
 	redisMaxValue = 512 << 20
+	// DefaultTimeout is the default of WriteTimeout and ReadTimeout. Clients that repeat requests do so after 3 s
+	// (go-redis) or later. An election takes about as long, but a node that does not lead says so at once.
+	DefaultTimeout = 2 * time.Second
+	// DefaultMaxKeys is the default of MaxKeys. DEL of as many keys takes about 70 ms.
+	DefaultMaxKeys = 10_000
 	// DefaultMaxClients is the default of MaxClients, DefaultMaxUnauthenticated that of MaxUnauthenticated.
 	DefaultMaxClients         = 10_000
 	DefaultMaxUnauthenticated = 512
@@ -68,8 +78,9 @@ func (o Options) withDefaults() Options {
 			*n = def
 		}
 	}
-	duration(&o.WriteTimeout, 5*time.Second)
-	duration(&o.ReadTimeout, 5*time.Second)
+	duration(&o.WriteTimeout, DefaultTimeout)
+	duration(&o.ReadTimeout, DefaultTimeout)
+	duration(&o.ScanTimeout, 5*time.Second)
 	duration(&o.SendTimeout, time.Minute)
 	duration(&o.AuthTimeout, 10*time.Second)
 	duration(&o.RequestTimeout, 30*time.Second)
@@ -79,6 +90,7 @@ func (o Options) withDefaults() Options {
 	number(&o.MaxRequest, 64<<20)
 	number(&o.MaxValue, o.MaxRequest)
 	number(&o.MaxReply, 128<<20)
+	number(&o.MaxKeys, DefaultMaxKeys)
 	o.MaxValue = min(o.MaxValue, redisMaxValue)
 	if o.RequestBytes <= 0 {
 		o.RequestBytes = max(256<<20, 2*int64(o.MaxRequest))

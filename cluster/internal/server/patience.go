@@ -80,6 +80,10 @@ func (p *patience) due(q *requests, o *Options, large bool, now func() time.Time
 func (c *conn) fill() error {
 	p, o, now := &c.patience, &c.server.options, c.server.now
 	p.wait(c.in, o, now)
+	// If the buffer was full, more had arrived: the rest of a pipeline, whose time is over too.
+	if !c.in.filled || !c.late() {
+		c.arrived = time.Time{}
+	}
 	for {
 		if err := c.reserve(); err != nil {
 			return err

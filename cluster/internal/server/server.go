@@ -167,7 +167,7 @@ func (s *Server) Close() error {
 		s.conns.Wait()
 		close(done)
 	}()
-	patience := time.NewTimer(max(s.options.WriteTimeout, s.options.ReadTimeout) + time.Second)
+	patience := time.NewTimer(max(s.options.WriteTimeout, s.options.ReadTimeout, s.options.ScanTimeout) + time.Second)
 	defer patience.Stop()
 	select {
 	case <-done:

@@ -133,6 +133,7 @@ func (c *conn) login(user, password []byte) string {
 		}
 		c.settle() // the replies before must not wait for longer than their time
 		c.pause(wait)
+		c.arrived = time.Time{}
 	}
 	if !right {
 		c.server.stats.wrongPasswords.Add(1)
@@ -140,6 +141,7 @@ func (c *conn) login(user, password []byte) string {
 		c.quit = c.quit || c.guesses >= maxGuesses
 		c.settle()
 		c.pause(time.Duration(c.guesses) * guessDelay)
+		c.arrived = time.Time{}
 		return wrongPassword
 	}
 	if !c.server.admit(c) {

@@ -2,7 +2,6 @@ package kvtest
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -87,8 +86,11 @@ func (g *group) Update(ctx context.Context, f func(tx kv.Tx) error) (kv.Pending,
 	s := g.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := errors.Join(ctx.Err(), s.faults.Update); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, kv.ErrLate
+	}
+	if s.faults.Update != nil {
+		return nil, s.faults.Update
 	}
 	if err := g.notLeader(); err != nil {
 		return nil, err

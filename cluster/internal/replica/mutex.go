@@ -1,0 +1,52 @@
+package replica
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// mutex is a lock for which one can wait until a context ends. As a sync.Mutex in its normal mode, it goes to whoever is
+// first when it is unlocked: to hand it over to the one that has waited longest would leave it unused until that goroutine
+// runs, and commands take microseconds.
+type mutex struct {
+	locked  atomic.Bool
+	waiting atomic.Int32
+	wake    chan struct{} // has room for one; a goroutine that takes it tries again
+}
+
+func newMutex() *mutex { return &mutex{wake: make(chan struct{}, 1)} }
+
+// Lock implements sync.Locker.
+func (m *mutex) Lock() { _ = m.LockContext(context.Background()) }
+
+// LockContext locks m, or returns the error of ctx.
+func (m *mutex) LockContext(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if m.locked.CompareAndSwap(false, true) {
+		return nil
+	}
+	m.waiting.Add(1)
+	defer m.waiting.Add(-1)
+	for !m.locked.CompareAndSwap(false, true) {
+		select {
+		case <-m.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Unlock implements sync.Locker. A goroutine that begins to wait after the look at waiting tries to lock before it sleeps.
+func (m *mutex) Unlock() {
+	m.locked.Store(false)
+	if m.waiting.Load() == 0 {
+		return
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
