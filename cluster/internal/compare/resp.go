@@ -190,7 +190,7 @@ func ping(addr string) error {
 	return err
 }
 
-// replicated asks sieved for its groups: group, first and last slot, leader, replicas.
+// replicated asks sieved for its groups: each has a line of names with their values, such as leader and voters.
 func replicated(addr string, nodes int) error {
 	c, err := dialResp(addr)
 	if err != nil {
@@ -202,26 +202,13 @@ func replicated(addr string, nodes int) error {
 		return fmt.Errorf("RAFT.GROUPS: %s: %w", line, errors.Join(err, errors.New("no list")))
 	}
 	rows, _ := strconv.Atoi(line[1:])
-	for range rows {
-		var fields [6]string
-		for i := range fields { // *5 :group :first :last $leader *replicas
-			text, err := c.r.ReadString('\n')
-			if err != nil {
-				return err
-			}
-			if fields[i] = strings.TrimSpace(text); strings.HasPrefix(fields[i], "$") {
-				if fields[i], err = c.r.ReadString('\n'); err != nil {
-					return err
-				}
-			}
+	for range 2 * rows { // the length of each line, and the line
+		text, err := c.r.ReadString('\n')
+		if err != nil {
+			return err
 		}
-		replicas, _ := strconv.Atoi(strings.TrimPrefix(fields[5], "*"))
-		for range 2 * replicas {
-			if _, err := c.r.ReadString('\n'); err != nil {
-				return err
-			}
-		}
-		if strings.TrimSpace(fields[4]) == "" || replicas != nodes {
+		_, voters, isRow := strings.Cut(strings.TrimSpace(text), "voters=")
+		if isRow && (strings.Contains(text, "leader= ") || strings.Count(voters, ",")+1 != nodes) {
 			return errors.New("a group has no leader, or too few replicas")
 		}
 	}

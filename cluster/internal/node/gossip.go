@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
 
@@ -18,6 +19,8 @@ type gossip struct {
 	// Signs has how long ago the sender heard of each node. The receiver subtracts that from a time before
 	// the call, so signs of life never seem younger than they are, however often they are passed on.
 	Signs map[kv.NodeID]sign `json:"signs"`
+	// Figures are the sender's. Overviews show them when it has fallen silent.
+	Figures *overview.Figures `json:"figures,omitempty"`
 }
 
 type sign struct {
@@ -105,6 +108,8 @@ func (n *Node) news() gossip {
 	g := gossip{
 		From: n.self(), Map: n.atlas.chart(), Groups: n.atlas.allGroups(), Signs: map[kv.NodeID]sign{},
 	}
+	figures := n.figures()
+	g.Figures = &figures
 	g.Cluster = n.clusterName()
 	for _, h := range n.running() {
 		if news, leads := h.news(); leads {
@@ -121,6 +126,7 @@ func (n *Node) news() gossip {
 // hearNews learns what another node says. at is a time before it said that.
 func (n *Node) hearNews(g gossip, at time.Time) {
 	n.learn(g.Map)
+	n.recollections.noteFigures(g.From.ID, g.Figures, at)
 	for group, news := range g.Groups {
 		n.atlas.learnGroup(group, news)
 	}
@@ -145,6 +151,7 @@ func (n *Node) onGossip(_ context.Context, theirs gossip) (gossip, error) {
 	m := n.atlas.chart()
 	if known, found := m.Find(theirs.From.ID); found && known.Incarnation == theirs.From.Incarnation {
 		n.atlas.hear(theirs.From.ID, contact{time.Now(), theirs.Signs[theirs.From.ID].Full})
+		n.recollections.noteFigures(theirs.From.ID, theirs.Figures, time.Now())
 	}
 	return ours, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 )
 
 // Health is how a node and its groups are.
@@ -43,10 +44,11 @@ func (n *Node) Health() Health {
 	if err := n.logs.err(); err != nil {
 		problem("the log of the node failed: %v", err)
 	}
+	var leaderless []kv.GroupID
 	for _, p := range n.places {
 		if n.leader(p.id) == "" {
 			h.Ready = false
-			problem("group %d has no known leader", p.id)
+			leaderless = append(leaderless, p.id)
 		}
 		if !p.isHosted() {
 			continue
@@ -58,6 +60,9 @@ func (n *Node) Health() Health {
 		} else if r.replica.Leading() {
 			h.Leads++
 		}
+	}
+	if len(leaderless) > 0 {
+		problem("no leader is known of %s", overview.GroupsText(leaderless))
 	}
 	for _, member := range m.Nodes {
 		if n.isUp(member.ID) {

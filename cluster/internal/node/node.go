@@ -39,6 +39,9 @@ type Node struct {
 	failures chan struct{} // wakes the healer
 	backups  backups
 
+	vitals        vitals
+	recollections recollections
+
 	done chan struct{} // closed when the node cannot go on
 
 	mu       sync.Mutex // guards the following
@@ -94,7 +97,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var running context.Context
 	running, n.stop = context.WithCancel(context.Background())
-	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval} {
+	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval, n.measureLoop} {
 		n.work.Go(func() { loop(running) })
 	}
 	return nil

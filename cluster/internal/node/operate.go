@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -26,6 +27,7 @@ type operation struct {
 
 // operations are those of RAFT.HELP, in its order.
 var operations = []operation{
+	{"RAFT.OVERVIEW", (*Node).operateOverview},
 	{"RAFT.NODES", (*Node).operateNodes},
 	{"RAFT.GROUPS", (*Node).operateGroups},
 	{"RAFT.STATUS group", (*Node).operateStatus},
@@ -64,42 +66,33 @@ func (n *Node) Operate(ctx context.Context, args [][]byte) (any, error) {
 	return nil, errors.New("unknown command; RAFT.HELP lists those that operate the cluster")
 }
 
-// operateNodes returns id, address, zone, incarnation, state and milliseconds since the last sign of life of
-// each node.
-func (n *Node) operateNodes(context.Context, []string) (any, error) {
-	var rows []any
-	for _, m := range n.atlas.chart().Nodes {
-		age := n.atlas.age(m.ID)
-		if m.ID == n.o.ID {
-			age = 0
-		}
-		rows = append(rows, []any{string(m.ID), m.Addr, m.Zone, int64(m.Incarnation), n.stateOf(m), age.Milliseconds()})
+// operateOverview returns an overview.Overview as JSON.
+func (n *Node) operateOverview(ctx context.Context, _ []string) (any, error) {
+	return json.Marshal(n.Overview(ctx))
+}
+
+// operateNodes returns a line of names with their values for each node.
+func (n *Node) operateNodes(ctx context.Context, _ []string) (any, error) {
+	rows := []any{}
+	for _, m := range n.Overview(ctx).Nodes {
+		rows = append(rows, fmt.Sprintf(
+			"node=%s state=%s addr=%s zone=%s incarnation=%d silent_ms=%d leads=%d replicas=%d",
+			m.ID, m.State, m.Addr, m.Zone, m.Incarnation, m.SilentMs, m.Leads, m.Replicas))
 	}
 	return rows, nil
 }
 
-func (n *Node) stateOf(m Member) string {
-	switch {
-	case m.Leaving:
-		return "leaving"
-	case !n.isUp(m.ID):
-		return "down"
-	case m.ID == n.o.ID && n.full.Load() || n.atlas.full(m.ID):
-		return "full"
-	}
-	return "up"
-}
-
-// operateGroups returns group, first and last slot, leader and replicas of each group.
+// operateGroups returns a line of names with their values for each group, as this node knows it without asking others.
 func (n *Node) operateGroups(context.Context, []string) (any, error) {
 	_, ranges := n.Map()
 	rows := make([]any, 0, len(ranges))
 	for _, r := range ranges {
-		var replicas []any
+		var voters []string
 		for _, id := range r.Replicas {
-			replicas = append(replicas, string(id))
+			voters = append(voters, string(id))
 		}
-		rows = append(rows, []any{int64(r.Group), int64(r.First), int64(r.Last), string(r.Leader), replicas})
+		rows = append(rows, fmt.Sprintf("group=%d first=%d last=%d leader=%s voters=%s",
+			r.Group, r.First, r.Last, r.Leader, strings.Join(voters, ",")))
 	}
 	return rows, nil
 }

@@ -2,127 +2,250 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/db"
 )
 
-// Overview is the cluster as this node sees it now, for people.
-type Overview struct {
-	Node, Cluster string
-	MapVersion    uint64
-	Replicas      int // that each group should have
-	Problems      []string
-	Nodes         []NodeOverview
-	Groups        []GroupOverview
-	At            time.Time
+// viewReply is what a node says for an overview.
+type viewReply struct {
+	Status  statusReply             `json:"status"`
+	Figures overview.Figures        `json:"figures"`
+	Logs    map[kv.GroupID]logState `json:"logs"` // of the replicas that work
 }
 
-// NodeOverview is a node of the cluster.
-type NodeOverview struct {
-	ID, Addr, Zone string
-	// State is up, down, full or leaving.
-	State string
-	// Silent is the number of milliseconds since the last sign of life.
-	Silent int64
-	// Answered reports whether it has answered just now; if not, its replicas are not known.
-	Answered bool
-	Leads    int
+// logState is where the log of a replica is.
+type logState struct {
+	Last      uint64 `json:"last"`
+	Commit    uint64 `json:"commit"`
+	Leader    string `json:"leader"`
+	ContactMs int64  `json:"contact_ms"` // since a message of the leader
 }
 
-// GroupOverview is a group with its replicas.
-type GroupOverview struct {
-	Group       kv.GroupID
-	First, Last uint16
-	Leader      string // a node; "" if none is known
-	Term        uint64
-	// Commit is the index of the last committed entry; 0 if the leader has not answered.
-	Commit   uint64
-	Replicas []ReplicaOverview
-	// Local reports whether this node has a working replica, whose database can be looked at.
-	Local bool
-}
-
-// ReplicaOverview is a replica of a group.
-type ReplicaOverview struct {
-	Node  string
-	Voter bool
-	// Known reports whether its node has answered. Lag is then the number of entries that it has applied less
-	// than the leader.
-	Known  bool
-	Lag    uint64
-	Failed string // why it does not work
-}
-
-// Overview asks all nodes how they are. Those that do not answer in time are shown as far as they are known.
-func (n *Node) Overview(ctx context.Context) Overview {
-	m := n.atlas.chart()
-	o := Overview{
-		Node: string(n.o.ID), Cluster: m.Cluster, MapVersion: m.Version, Replicas: m.Replicas, Problems: n.Health().Problems,
-		At: time.Now(),
+// onView answers a node that makes an overview.
+func (n *Node) onView(ctx context.Context, _ struct{}) (viewReply, error) {
+	status, err := n.onStatus(ctx, statusRequest{})
+	if err != nil {
+		return viewReply{}, err
 	}
-	replies := n.askAll(ctx, m, statusRequest{})
-	answers := map[kv.NodeID]*statusReply{}
-	for i, member := range m.Nodes {
-		r := replies[i]
-		if r != nil && r.Member.Server() == member.Server() {
-			answers[member.ID] = r
-		}
-		age := n.atlas.age(member.ID)
-		if member.ID == n.o.ID {
-			age = 0
-		}
-		o.Nodes = append(o.Nodes, NodeOverview{
-			ID: string(member.ID), Addr: member.Addr, Zone: member.Zone, State: n.stateOf(member), Silent: age.Milliseconds(),
-			Answered: answers[member.ID] != nil,
+	v := viewReply{Status: status, Figures: n.figures(), Logs: map[kv.GroupID]logState{}}
+	for _, h := range n.running() {
+		s := h.log.Stats()
+		v.Logs[h.id] = logState{s.LastIndex, s.CommitIndex, s.Leader, min(time.Since(s.LastContact),
+			time.Since(n.started)).Milliseconds()}
+	}
+	return v, nil
+}
+
+// sight is what came of asking a node for an overview.
+type sight struct {
+	view *viewReply // nil: none
+	why  string     // then
+	took time.Duration
+}
+
+// lookAround asks all nodes of a map at the same time, and waits for a heartbeat at most: one that is silent for longer
+// would soon lose its leaderships.
+func (n *Node) lookAround(ctx context.Context, m *Map) map[kv.NodeID]sight {
+	patience := max(n.o.Timing.Heartbeat, 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var mu sync.Mutex
+	sights := map[kv.NodeID]sight{}
+	var asking sync.WaitGroup
+	for _, member := range m.Nodes {
+		asking.Go(func() {
+			s := n.askForView(ctx, member, patience)
+			mu.Lock()
+			defer mu.Unlock()
+			sights[member.ID] = s
 		})
 	}
+	asking.Wait()
+	return sights
+}
+
+func (n *Node) askForView(ctx context.Context, member Member, patience time.Duration) sight {
+	to := member.target()
+	if member.ID == n.o.ID {
+		to.Addr = n.addr
+	}
+	begin := time.Now()
+	var v viewReply
+	err := n.call(ctx, to, "view", struct{}{}, &v)
+	if err != nil && ctx.Err() == nil { // an idle connection may be of a process that has ended
+		err = n.call(ctx, to, "view", struct{}{}, &v)
+	}
+	switch {
+	case err != nil:
+		return sight{why: whySilent(err, patience)}
+	case v.Status.Member.Server() != member.Server():
+		return sight{why: "another incarnation of the node answers"}
+	}
+	n.atlas.hear(member.ID, contact{time.Now(), v.Status.Full})
+	n.recollections.noteView(member.ID, &v, begin)
+	return sight{view: &v, took: time.Since(begin)}
+}
+
+// whySilent says in a few words why a node has not answered.
+func whySilent(err error, patience time.Duration) string {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("no answer in %v", patience)
+	case errors.Is(err, kv.ErrClosed):
+		return "it starts or stops"
+	case errors.Is(err, wire.ErrTwin):
+		return "another node has its address or ID"
+	}
+	return err.Error()
+}
+
+// Overview asks all nodes how they are. Of those that do not answer within a heartbeat, it shows what they said last.
+func (n *Node) Overview(ctx context.Context) overview.Overview {
+	m := n.atlas.chart()
+	_, member := m.Find(n.o.ID)
+	o := overview.Overview{
+		Node: string(n.o.ID), Cluster: m.Cluster, MapVersion: m.Version, Replicas: m.Replicas, Removed: !member,
+		HeartbeatMs: n.o.Timing.Heartbeat.Milliseconds(), DeadAfterMs: n.o.Timing.DeadAfter.Milliseconds(),
+	}
+	sights := n.lookAround(ctx, m)
+	n.recollections.keep(m)
+	o.At = time.Now()
+	for _, member := range m.Nodes {
+		o.Took = max(o.Took, sights[member.ID].took)
+		o.Nodes = append(o.Nodes, n.describeNode(member, sights[member.ID], o.At))
+	}
 	for group := range kv.GroupID(m.Groups) {
-		g := n.overviewOf(group, m, answers)
-		for i := range o.Nodes {
-			if o.Nodes[i].ID == g.Leader {
-				o.Nodes[i].Leads++
+		o.Groups = append(o.Groups, n.describeGroup(group, m, sights, o.At))
+	}
+	for i := range o.Nodes {
+		node := &o.Nodes[i]
+		for _, g := range o.Groups {
+			if g.Leader == node.ID {
+				node.Leads++
+			}
+			for _, r := range g.Replicas {
+				if r.Node == node.ID {
+					node.Replicas++
+				}
 			}
 		}
-		o.Groups = append(o.Groups, g)
+	}
+	o.Findings = overview.Findings(&o)
+	return o
+}
+
+func (n *Node) describeNode(member Member, s sight, now time.Time) overview.Node {
+	o := overview.Node{
+		ID: string(member.ID), Addr: member.Addr, Zone: member.Zone, Incarnation: member.Incarnation,
+		Answered: s.view != nil, Why: s.why, State: overview.Up,
+	}
+	if s.view == nil {
+		o.SilentMs = n.atlas.age(member.ID).Milliseconds()
+	}
+	switch {
+	case s.view == nil:
+		o.State = overview.Silent
+	case member.Leaving:
+		o.State = overview.Leaving
+	case s.view.Status.Full:
+		o.State = overview.Full
+	}
+	if c := n.recollections.of(member.ID); c.figures != nil {
+		o.Figures, o.FiguresAgeMs = c.figures, max(0, now.Sub(c.figuresAt).Milliseconds())
+		if s.view != nil {
+			o.FiguresAgeMs = 0
+		}
 	}
 	return o
 }
 
-func (n *Node) overviewOf(group kv.GroupID, m *Map, answers map[kv.NodeID]*statusReply) GroupOverview {
-	g := GroupOverview{Group: group, Local: n.replica(group) != nil}
+func (n *Node) describeGroup(group kv.GroupID, m *Map, sights map[kv.NodeID]sight, now time.Time) overview.Group {
+	g := overview.Group{Group: group, Local: n.replica(group) != nil}
 	g.First, g.Last = slot.Range(group, m.Groups)
 	leader, servers := n.leader(group), n.servers(group)
-	for _, r := range answers {
-		if lead, leads := r.Groups[group]; leads && lead.Term > g.Term {
+	for _, s := range sights {
+		if s.view == nil {
+			continue
+		}
+		if lead, leads := s.view.Status.Groups[group]; leads && lead.Term > g.Term {
 			g.Term, g.Commit, leader, servers = lead.Term, lead.Commit, lead.Leader, lead.Servers
 		}
 	}
-	g.Leader = string(nodeOf(leader))
-	first := uint64(0)
-	if r := answers[nodeOf(leader)]; r != nil {
-		first = r.Replicas[group].Applied
+	if sights[nodeOf(leader)].view != nil {
+		g.Leader = string(nodeOf(leader))
 	}
+	silence := int64(-1)
 	for _, s := range servers {
 		if !m.hasServer(s.ID) {
-			continue // of an earlier incarnation: it does not exist any more
+			if s.Voter {
+				g.Gone++ // of an earlier incarnation: it does not exist any more
+			}
+			continue
 		}
-		replica := ReplicaOverview{Node: string(nodeOf(s.ID)), Voter: s.Voter}
-		if r := answers[nodeOf(s.ID)]; r != nil {
-			status, hosted := r.Replicas[group]
-			replica.Known, replica.Failed = first > 0, status.Failed
-			if !hosted {
-				replica.Failed = "it does not exist yet"
-			} else if status.Applied < first {
-				replica.Lag = first - status.Applied
+		id := nodeOf(s.ID)
+		g.Replicas = append(g.Replicas, n.describeReplica(group, id, s.Voter, sights[id].view, now))
+		if v := sights[id].view; v != nil {
+			log, works := v.Logs[group]
+			g.Commit = max(g.Commit, log.Commit)
+			if works && (silence < 0 || log.ContactMs < silence) {
+				silence = log.ContactMs
 			}
 		}
-		g.Replicas = append(g.Replicas, replica)
 	}
+	if g.Leader == "" {
+		g.LeaderlessMs = max(0, silence)
+	}
+	lags(&g)
 	return g
+}
+
+func (n *Node) describeReplica(group kv.GroupID, id kv.NodeID, voter bool, v *viewReply, now time.Time) overview.Replica {
+	r := overview.Replica{Node: string(id), Voter: voter, Known: v != nil}
+	if v == nil {
+		c := n.recollections.of(id)
+		if v = c.view; v == nil {
+			return r
+		}
+		r.AgeMs = now.Sub(c.viewAt).Milliseconds()
+	}
+	status, hosted := v.Status.Replicas[group]
+	r.Applied, r.Last = status.Applied, v.Logs[group].Last
+	r.Failed, r.Absent = status.Failed, !hosted
+	return r
+}
+
+// lags compares the replicas of a group with its leader, or with the one that has most.
+func lags(g *overview.Group) {
+	first := uint64(0)
+	for _, r := range g.Replicas {
+		if r.Works() && r.Node == g.Leader {
+			first = r.Applied
+			break
+		}
+		if r.Known && g.Leader == "" {
+			first = max(first, r.Applied)
+		}
+	}
+	for i := range g.Replicas {
+		if r := &g.Replicas[i]; r.Known && r.Applied < first {
+			r.Lag = first - r.Applied
+		}
+	}
 }
 
 // WithState calls f with the database of a local replica, which stays open until f returns. f must not write.

@@ -61,6 +61,7 @@ func (n *Node) listen() (err error) {
 	handle(n, "join", n.onJoin)
 	handle(n, "leave", n.onLeave)
 	handle(n, "status", n.onStatus)
+	handle(n, "view", n.onView)
 	handle(n, "configuration", n.onConfiguration)
 	handle(n, "host", n.onHost)
 	handle(n, "drop", n.onDrop)

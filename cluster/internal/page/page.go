@@ -21,29 +21,22 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/node"
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/console"
 	"github.com/sievedb/sievedb/db"
 )
 
 // Source is what the page shows; *node.Node implements it.
 type Source interface {
-	Overview(ctx context.Context) node.Overview
+	Overview(ctx context.Context) overview.Overview
 	// WithState calls f with the database of a local replica, which stays open until f returns.
 	WithState(group kv.GroupID, f func(*db.DB) error) error
 }
 
 var _ Source = (*node.Node)(nil)
-
-// restFactor bounds the cost of the overview, for which all nodes answer: an answer is used for so many times the time
-// that it took, and at least for atLeast.
-const (
-	restFactor = 20
-	atLeast    = 900 * time.Millisecond
-)
 
 // maxBody bounds requests. Those of the console have a key at most.
 const maxBody = 4 << 20
@@ -65,10 +58,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type handler struct {
 	source Source
 	hosts  []string
-
-	overview sync.Mutex // guards text and until, also while the nodes answer
-	text     []byte
-	until    time.Time
+	looks  *overview.Shared
 
 	mu       sync.Mutex
 	consoles map[kv.GroupID]mounted
@@ -82,7 +72,7 @@ type mounted struct {
 
 // Handler returns the handler of the page. hosts are further names under which it is requested, without ports.
 func Handler(s Source, hosts ...string) http.Handler {
-	h := &handler{source: s, hosts: hosts, consoles: map[kv.GroupID]mounted{}}
+	h := &handler{source: s, hosts: hosts, looks: overview.Share(s.Overview), consoles: map[kv.GroupID]mounted{}}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // the directory is part of the program
@@ -136,30 +126,13 @@ func KnowsHost(host string, hosts []string) bool {
 
 // serveOverview answers with an overview that all requests within some time share.
 func (h *handler) serveOverview(w http.ResponseWriter, r *http.Request) {
-	text, err := h.latest(r.Context())
+	text, err := json.Marshal(h.looks.Get(r.Context()))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text) // fails only if the page has gone
-}
-
-func (h *handler) latest(ctx context.Context) ([]byte, error) {
-	h.overview.Lock()
-	defer h.overview.Unlock()
-	begin := time.Now()
-	if begin.Before(h.until) {
-		return h.text, nil
-	}
-	// Others wait for the answer, so the end of this request does not end it.
-	text, err := json.Marshal(h.source.Overview(context.WithoutCancel(ctx)))
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	h.text, h.until = text, begin.Add(max(atLeast, min(restFactor*now.Sub(begin), 5*time.Second)))
-	return text, nil
 }
 
 // serveConsole passes a request on to the console of a group's database. The state of a group may be replaced, and then

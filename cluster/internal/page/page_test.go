@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,18 +19,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
-	"github.com/sievedb/sievedb/cluster/internal/node"
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/browsertest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// fakeSource is a cluster of four nodes, of which one is down.
+// fakeSource is a cluster of four nodes, of which one is silent, unless state is another one.
 type fakeSource struct {
 	asked atomic.Int64
 	store *db.DB // of group 1; replaced by tests
 	users atomic.Int64
+	state atomic.Pointer[func() overview.Overview]
 }
 
 func newFake(t *testing.T) *fakeSource {
@@ -44,29 +46,51 @@ func openStore(t *testing.T) *db.DB {
 	return store
 }
 
-func (f *fakeSource) Overview(context.Context) node.Overview {
+func (f *fakeSource) Overview(context.Context) overview.Overview {
 	asked := uint64(f.asked.Add(1))
-	o := node.Overview{
-		Node: "1", Cluster: "c0ffee", Replicas: 3, At: time.Unix(1e9, 0).Add(time.Duration(asked) * time.Second),
-		Problems: []string{"node 4 was not heard of for 9s <b>"},
+	o := cluster(4, 16, "4")
+	if state := f.state.Load(); state != nil {
+		o = (*state)()
 	}
-	for _, id := range []string{"1", "2", "3", "4"} {
-		n := node.NodeOverview{ID: id, Addr: "node-" + id + ".example.internal:7001", Zone: "rack-" + id, State: "up", Answered: true, Leads: 4}
-		if id == "4" {
-			n.State, n.Answered, n.Silent, n.Leads = "down", false, 9000, 0
+	o.At = time.Unix(1e9, 0).Add(time.Duration(asked) * time.Second)
+	for i := range o.Groups {
+		if g := &o.Groups[i]; g.Leader != "" {
+			g.Commit = 100000 + asked*uint64(40+i)
+		}
+	}
+	o.Findings = overview.Findings(&o)
+	return o
+}
+
+// cluster is an overview of three replicas of each group on some nodes, of which some are silent.
+func cluster(nodes, groups int, silent ...string) overview.Overview {
+	o := overview.Overview{Node: "1", Cluster: "c0ffee", Replicas: 3, HeartbeatMs: 1000, DeadAfterMs: 300_000}
+	for i := range nodes {
+		n := overview.Node{
+			ID: fmt.Sprint(i + 1), Addr: fmt.Sprintf("node-%d.example.internal:7001", i+1), Zone: fmt.Sprintf("rack-%d", i+1), State: overview.Up,
+			Answered: true, Replicas: 3 * groups / nodes, Figures: &overview.Figures{
+				Version: "v1.2.0", UptimeSeconds: 300_000, DiskUsedBytes: 3 << 30, DiskFreeBytes: 120 << 30, DiskReserveBytes: 256 << 20,
+				MemoryBytes: 700 << 20, FsyncP99Us: 2100, CommandsPerSecond: 12345,
+			},
+		}
+		if slices.Contains(silent, n.ID) {
+			n.State, n.Answered, n.SilentMs, n.Why, n.FiguresAgeMs = overview.Silent, false, 3000, "no answer in <b>1s</b>", 3500
 		}
 		o.Nodes = append(o.Nodes, n)
 	}
-	for group := range kv.GroupID(16) {
-		leader := 1 + int(group)%3
-		g := node.GroupOverview{Group: group, Leader: fmt.Sprint(leader), Term: 7, Commit: 100000 + asked*uint64(40+group), Local: group == 1}
-		g.First, g.Last = slot.Range(group, 16)
-		if group == 9 {
-			g.Leader = ""
-		}
+	for group := range kv.GroupID(groups) {
+		first := int(group) % 3
+		g := overview.Group{Group: group, Leader: fmt.Sprint(1 + first), Term: 7, Commit: 100000, Local: group == 1}
+		g.First, g.Last = slot.Range(group, groups)
 		for i := range 3 {
-			id := 1 + (leader-1+i)%4
-			r := node.ReplicaOverview{Node: fmt.Sprint(id), Voter: id != 4, Known: id != 4}
+			id := fmt.Sprint(1 + (first+i)%nodes)
+			r := overview.Replica{Node: id, Voter: id != "4", Known: true, Applied: 100000, Last: 100000}
+			if slices.Contains(silent, id) {
+				r.Known, r.AgeMs = false, 3000
+				if g.Leader == id {
+					g.Leader = ""
+				}
+			}
 			switch {
 			case group == 5 && i == 1:
 				r.Lag = 12345
@@ -74,6 +98,9 @@ func (f *fakeSource) Overview(context.Context) node.Overview {
 				r.Failed = "the checksum of a block is wrong"
 			}
 			g.Replicas = append(g.Replicas, r)
+		}
+		if group == 9 {
+			g.Leader = ""
 		}
 		o.Groups = append(o.Groups, g)
 	}
@@ -162,7 +189,7 @@ func TestManyPagesShareOneLookAtTheCluster(t *testing.T) {
 		_, text := request(t, server, "GET", "/api/cluster", nil)
 		require.True(t, json.Valid([]byte(text)))
 	}
-	require.LessOrEqual(t, f.asked.Load(), 1+int64(time.Since(begin)/atLeast)+1)
+	require.LessOrEqual(t, f.asked.Load(), 1+int64(time.Since(begin)/(900*time.Millisecond))+1)
 }
 
 // A state that is replaced waits for its users, so it must not be held for a client that does not read its answer.
@@ -251,44 +278,113 @@ return {Width: document.documentElement.scrollWidth, Inner: innerWidth, Faint: f
   Bold: document.querySelectorAll("b").length, Strip: document.querySelector("#strip svg").getAttribute("aria-label"), Alerts: document.querySelector("#alerts").textContent};
 })()`
 
-func TestThePageIsLegibleEverywhere(t *testing.T) {
-	server := serve(t, newFake(t))
+// open shows the page of a cluster in a browser, once it has drawn some answers.
+func open(t *testing.T, f *fakeSource) (*browsertest.Tab, *httptest.Server) {
+	server := serve(t, f)
 	p := browsertest.Open(t, browsertest.Find(t), 1280, 1000, false)
 	p.Visit(server.URL + "/")
-	var drawn bool
-	p.Run(`(async () => { for (let i = 0; i < 1000; i++) { if (document.querySelector(".chart .line")) return true; await new Promise(r => setTimeout(r, 20)); } return false; })()`, &drawn)
-	require.True(t, drawn, "the page draws itself; complaints: %v", p.Console)
-	for _, c := range []struct {
-		name          string
-		width, height int
-		dark          bool
-	}{{"light-screen", 1280, 1000, false}, {"dark-screen", 1280, 1000, true}, {"dark-phone", 390, 844, true}, {"light-phone", 320, 700, false}} {
-		p.SetDark(c.dark)
-		p.Resize(c.width, c.height)
-		var l look
+	waitFor(t, p, `document.querySelector(".chart .line")`)
+	return p, server
+}
+
+// waitFor waits until a condition holds in the page, which asks at once instead of once a second.
+func waitFor(t *testing.T, p *browsertest.Tab, condition string) {
+	t.Helper()
+	var holds bool
+	p.Run(`(async () => { for (let i = 0; i < 1000; i++) { if (`+condition+`) return true; document.dispatchEvent(new Event("visibilitychange")); await new Promise(r => setTimeout(r, 20)); } return false; })()`, &holds)
+	var text string
+	if !holds {
+		p.Run(`document.body.innerText`, &text)
+	}
+	require.True(t, holds, "%s; complaints: %v; the page: %s", condition, p.Console, text)
+}
+
+// views are sizes of the window in both schemes.
+var views = []struct {
+	name          string
+	width, height int
+	dark          bool
+}{{"light-screen", 1280, 1000, false}, {"dark-screen", 1280, 1000, true}, {"dark-phone", 390, 844, true}, {"light-phone", 320, 700, false}}
+
+// requireLegible requires that the page can be read in all views, and returns the last look.
+func requireLegible(t *testing.T, p *browsertest.Tab, name string) (l look) {
+	t.Helper()
+	for _, v := range views {
+		p.SetDark(v.dark)
+		p.Resize(v.width, v.height)
+		l = look{}
 		p.Run(lookScript, &l)
-		require.LessOrEqual(t, l.Width, l.Inner, "%s: the page scrolls sideways", c.name)
-		require.Empty(t, l.Outside, "%s: outside of the window", c.name)
-		require.Empty(t, l.Unnamed, "%s: without a name", c.name)
-		require.Empty(t, l.Faint, "%s: low contrast", c.name)
-		require.Equal(t, 16, l.Cards)
-		require.Equal(t, 4, l.Nodes)
+		require.LessOrEqual(t, l.Width, l.Inner, "%s: the page scrolls sideways", v.name)
+		require.Empty(t, l.Outside, "%s: outside of the window", v.name)
+		require.Empty(t, l.Unnamed, "%s: without a name", v.name)
+		require.Empty(t, l.Faint, "%s: low contrast", v.name)
 		require.Zero(t, l.Bold)
-		require.Contains(t, l.Alerts, "<b>")
-		require.Contains(t, l.Strip, "slots 0 to 1023: node 1; slots 1024 to 2047: node 2")
-		require.Contains(t, l.Strip, "slots 9216 to 10239: no leader")
 		for i, h := range l.Headings {
-			require.True(t, i == 0 && h == 1 || i > 0 && h <= l.Headings[i-1]+1, "%s: headings %v", c.name, l.Headings)
+			require.True(t, i == 0 && h == 1 || i > 0 && h <= l.Headings[i-1]+1, "%s: headings %v", v.name, l.Headings)
 		}
 		if dir := os.Getenv("PAGE_TEST_SHOTS"); dir != "" {
-			f, err := os.Create(dir + "/" + c.name + ".png")
+			f, err := os.Create(dir + "/" + name + "-" + v.name + ".png")
 			require.NoError(t, err)
 			require.NoError(t, png.Encode(f, p.Screenshot()))
 			require.NoError(t, f.Close())
 		}
 	}
+	return l
+}
+
+func TestThePageIsLegibleEverywhere(t *testing.T) {
+	p, server := open(t, newFake(t))
+	l := requireLegible(t, p, "four-nodes")
+	require.Equal(t, 16, l.Cards)
+	require.Equal(t, 4, l.Nodes)
+	require.Contains(t, l.Alerts, "<b>")
+	require.Contains(t, l.Strip, "slots 0 to 1023: node 1; slots 1024 to 2047: node 2")
+	require.Contains(t, l.Strip, "slots 9216 to 10239: no leader")
 	for _, url := range p.Requests {
 		require.True(t, strings.HasPrefix(url, server.URL), "the page requested %s", url)
 	}
 	require.Empty(t, p.Console)
+}
+
+// The page had 64 banners, all red, and its numbers became dashes.
+func TestThePageSaysWhatALostMajorityMeansAndKeepsItsNumbers(t *testing.T) {
+	f := newFake(t)
+	become := func(leader string, silent ...string) {
+		state := func() overview.Overview {
+			o := cluster(3, 64, silent...)
+			for i := range o.Groups {
+				o.Groups[i].Leader = leader
+				for j := range o.Groups[i].Replicas { // without the faults of groups 5 and 6
+					o.Groups[i].Replicas[j].Lag, o.Groups[i].Replicas[j].Failed = 0, ""
+				}
+			}
+			return o
+		}
+		f.state.Store(&state)
+	}
+	become("1")
+	p, server := open(t, f)
+	waitFor(t, p, `document.querySelector("#mode").textContent === "live" && !document.querySelector(".alert")`)
+
+	become("1", "2")
+	waitFor(t, p, `document.querySelectorAll(".alert").length === 1 && document.querySelector(".alert.warning")`)
+	waitFor(t, p, `document.querySelector("#mode").classList.contains("warm") && !document.querySelector(".chip.bad, .alert.critical")`)
+	require.Contains(t, requireLegible(t, p, "one-of-three").Alerts, "reads and writes continue, but one more would stop them")
+
+	become("", "2", "3")
+	waitFor(t, p, `document.querySelectorAll(".alert").length === 1 && document.querySelector(".alert.critical")`)
+	waitFor(t, p, `[...document.querySelectorAll(".rate")].every(e => /writes\/s \d+ s ago/.test(e.textContent))`)
+	var text string
+	p.Run(`document.body.innerText`, &text)
+	require.NotContains(t, text, "– ")
+	require.Contains(t, text, "at 100,000, 3 s ago", "what a silent replica had")
+	require.Contains(t, text, "these figures are from 4 s ago")
+	l := requireLegible(t, p, "two-of-three")
+	require.Contains(t, l.Alerts, "No reads and no writes: 2 of 3 nodes are silent")
+	require.Contains(t, l.Alerts, "Start node 2 or 3")
+	require.Contains(t, l.Alerts, "sieved recover --id 1")
+
+	server.Close()
+	waitFor(t, p, `/Node 1, which serves this page, does not answer. What follows is from \d+/.test(document.querySelector("#alerts").textContent)`)
+	require.Contains(t, requireLegible(t, p, "no-answer").Alerts, "No reads and no writes")
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -200,8 +201,29 @@ func (n *Node) Groups(ctx context.Context) ([]Group, error) {
 	return groups, nil
 }
 
+// parse reads a row: a line of names with their values. Builds of before had a list of five.
 func (g *Group) parse(row any) error {
-	fields, _ := row.([]any)
+	if fields, list := row.([]any); list {
+		return g.parseList(fields)
+	}
+	line, _ := row.(string)
+	values := map[string]string{}
+	for _, field := range strings.Fields(line) {
+		name, value, _ := strings.Cut(field, "=")
+		values[name] = value
+	}
+	for name, to := range map[string]*int{"group": &g.Number, "first": &g.First, "last": &g.Last} {
+		var err error
+		if *to, err = strconv.Atoi(values[name]); err != nil {
+			return fmt.Errorf("RAFT.GROUPS has a row of another form: %v", row)
+		}
+	}
+	g.Leader = values["leader"]
+	g.Replicas = strings.FieldsFunc(values["voters"], func(r rune) bool { return r == ',' })
+	return nil
+}
+
+func (g *Group) parseList(fields []any) error {
 	if len(fields) != 5 {
 		return fmt.Errorf("RAFT.GROUPS has a row of %d fields, want 5", len(fields))
 	}
@@ -211,7 +233,7 @@ func (g *Group) parse(row any) error {
 	leader, ok4 := fields[3].(string)
 	replicas, _ := fields[4].([]any)
 	if !ok1 || !ok2 || !ok3 || !ok4 {
-		return fmt.Errorf("RAFT.GROUPS has a row of another form: %v", row)
+		return fmt.Errorf("RAFT.GROUPS has a row of another form: %v", fields)
 	}
 	g.Number, g.First, g.Last, g.Leader = int(number), int(first), int(last), leader
 	for _, id := range replicas {

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/overview"
+	"github.com/sievedb/sievedb/report"
+)
+
+// look waits until an overview of a node meets a condition.
+func (f *fleet) look(n *Node, condition func(o overview.Overview) bool) (o overview.Overview) {
+	f.t.Helper()
+	f.eventually(func() error {
+		if o = n.Overview(f.ctx); !condition(o) {
+			text, err := json.Marshal(o)
+			require.NoError(f.t, err)
+			return errors.New(string(text))
+		}
+		return nil
+	})
+	return o
+}
+
+func worst(severity overview.Severity) func(o overview.Overview) bool {
+	return func(o overview.Overview) bool { return overview.Worst(o.Findings) == severity }
+}
+
+func TestAnOverviewShowsWhatSilentNodesSaidLast(t *testing.T) {
+	f := threeNodes(t, 4)
+	f.nodes["1"].SetClients(func() (int64, int64) { return 1, 7 })
+	f.writeSome("some", 20)
+	well := f.look(f.nodes["1"], func(o overview.Overview) bool { return len(o.Findings) == 0 && o.Answering() == 3 && o.Led() == 4 })
+	for _, node := range well.Nodes {
+		require.True(t, node.Answered)
+		require.Equal(t, overview.Up, node.State)
+		require.Equal(t, 4, node.Replicas)
+		require.NotEmpty(t, node.Figures.Version)
+		require.Equal(t, int64(1<<40), node.Figures.DiskFreeBytes)
+		require.Equal(t, int64(256<<20), node.Figures.DiskReserveBytes)
+		require.Positive(t, node.Figures.MemoryBytes)
+		require.Equal(t, node.ID == "1", node.Figures.Clients == 7)
+	}
+	for _, g := range well.Groups {
+		require.Len(t, g.Replicas, 3)
+		for _, r := range g.Replicas {
+			require.True(t, r.Works() && r.Voter)
+			require.Positive(t, r.Applied)
+			require.GreaterOrEqual(t, r.Last, r.Applied)
+		}
+	}
+
+	f.crash("3")
+	one := f.look(f.nodes["1"], func(o overview.Overview) bool { return worst(overview.Warning)(o) && o.Led() == 4 })
+	dead := one.Nodes[2]
+	require.Equal(t, overview.Silent, dead.State)
+	require.Equal(t, "connection refused", dead.Why)
+	require.Equal(t, well.Nodes[2].Figures.Version, dead.Figures.Version)
+	require.Positive(t, dead.FiguresAgeMs)
+	require.Equal(t, overview.KindSilent, one.Findings[0].Kind)
+
+	f.crash("2")
+	two := f.look(f.nodes["1"], func(o overview.Overview) bool { return worst(overview.Critical)(o) && o.Led() == 0 })
+	require.Len(t, two.Findings, 1, "one for all groups")
+	require.Contains(t, two.Findings[0].Text, "No reads and no writes: 2 of 3 nodes are silent")
+	require.Contains(t, two.Findings[0].Next, "sieved recover --id 1")
+	for i, g := range two.Groups {
+		require.GreaterOrEqual(t, g.Commit, well.Groups[i].Commit)
+		for _, r := range g.Replicas {
+			require.Positive(t, r.Applied, "also that of a silent one")
+			require.Equal(t, r.Node == "1", r.AgeMs == 0)
+		}
+	}
+}
+
+// mute is a connection whose reads give nothing while quiet is set, as those of a process that is paused.
+type mute struct {
+	net.Conn
+	quiet *atomic.Bool
+}
+
+func (m mute) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	for m.quiet.Load() && err == nil {
+		n, err = m.Conn.Read(p) // what came is lost
+	}
+	return n, err
+}
+
+func TestAPausedNodeIsSilentAfterAHeartbeat(t *testing.T) {
+	f := newFleet(t, 1)
+	f.start("1")
+	var quiet atomic.Bool
+	f.o.Accepted = func(c net.Conn) net.Conn { return mute{c, &quiet} }
+	f.start("2")
+	f.settled(2)
+	f.look(f.nodes["1"], func(o overview.Overview) bool { return o.Answering() == 2 })
+	quiet.Store(true)
+	begin := time.Now()
+	o := f.nodes["1"].Overview(f.ctx)
+	require.Equal(t, 1, o.Answering())
+	require.Contains(t, o.Nodes[1].Why, "no answer in")
+	require.GreaterOrEqual(t, time.Since(begin), f.o.Timing.Heartbeat)
+	require.Equal(t, overview.KindNoMajority, o.Findings[0].Kind)
+	quiet.Store(false)
+	f.look(f.nodes["1"], func(o overview.Overview) bool { return o.Answering() == 2 && o.Led() == 1 })
+}
+
+func TestOperatorsGetLabelledLinesAndJSON(t *testing.T) {
+	f := newFleet(t, 1)
+	n := f.start("1")
+	f.settled(1)
+	ask := func(words ...string) any {
+		var args [][]byte
+		for _, w := range words {
+			args = append(args, []byte(w))
+		}
+		reply, err := n.Operate(f.ctx, args)
+		require.NoError(t, err)
+		return reply
+	}
+	nodes := ask("RAFT.NODES").([]any)
+	require.Len(t, nodes, 1)
+	require.Equal(t, "node=1 state=up addr="+n.Addr()+" zone= incarnation=1 silent_ms=0 leads=1 replicas=1", nodes[0])
+	require.Equal(t, []any{"group=0 first=0 last=16383 leader=1 voters=1"}, ask("RAFT.GROUPS"))
+	var o overview.Overview
+	require.NoError(t, json.Unmarshal(ask("RAFT.OVERVIEW").([]byte), &o))
+	require.Equal(t, "1", o.Nodes[0].ID)
+	require.Equal(t, overview.KindFewNodes, o.Findings[0].Kind)
+	require.Contains(t, ask("RAFT.STATUS", "0").([]byte), byte(':'))
+	require.True(t, strings.HasPrefix(string(ask("RAFT.STATUS", "0").([]byte)), "group:0"))
+}
+
+func TestRatesAreOfTheLastSeconds(t *testing.T) {
+	var v vitals
+	at := time.Now()
+	for second := range 30 {
+		first := v.since(sample{at: at.Add(time.Duration(second) * time.Second), commands: int64(second)})
+		age := time.Duration(second-int(first.commands)) * time.Second
+		require.LessOrEqual(t, age, sampleWindow+sampleEvery)
+		require.True(t, second < 11 && first.commands == 0 || age >= sampleWindow-sampleEvery, "%d: %v", second, age)
+	}
+	require.LessOrEqual(t, len(v.samples), int(sampleWindow/sampleEvery)+2)
+
+	old := report.LatencyHistogram{Count: 3, Buckets: []report.LatencyBucket{{From: 1, To: 2, Count: 2},
+		{From: 100, To: 110, Count: 1}}}
+	now := report.LatencyHistogram{Count: 5, Buckets: []report.LatencyBucket{{From: 1, To: 2, Count: 4},
+		{From: 100, To: 110, Count: 1}}}
+	recent := newer(&now, &old)
+	require.Equal(t, uint64(2), recent.Count)
+	require.Equal(t, time.Duration(1), recent.Quantile(1), "the slow one was before")
+	again := newer(&old, &now)
+	require.Equal(t, old, again, "another database has begun to count anew")
+}
