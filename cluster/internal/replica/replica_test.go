@@ -310,6 +310,39 @@ func TestAWatchWaitsForWritesOnTheirWay(t *testing.T) {
 	})
 }
 
+// FLUSHALL made the watches of all keys dirty, also of absent ones, and so did the sweep that removed an expired key.
+func TestAWatchOfAnAbsentKeyOutlivesWhatDeletesIt(t *testing.T) {
+	flush := func(g *rig) {
+		p, err := g.Update(g.t.Context(), func(tx kv.Tx) error { tx.DeleteAll(); return nil })
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context()))
+	}
+	for name, c := range map[string]struct {
+		change func(g *rig)
+		dirty  bool
+	}{
+		"a flush":                  {flush, false},
+		"a sweep":                  {func(g *rig) { _, err := g.sweep(); require.NoError(t, err) }, false},
+		"a write":                  {func(g *rig) { g.mustPut("expired", "1") }, true},
+		"a write before a flush":   {func(g *rig) { g.mustPut("absent", "1"); flush(g) }, true},
+		"a flush and then a write": {func(g *rig) { flush(g); g.mustPut("absent", "1") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t)
+			require.NoError(t, g.put("expired", "0", 5000).Wait(t.Context()))
+			g.at(6000)
+			w, err := g.Watch(t.Context(), [][]byte{[]byte("absent"), []byte("expired")})
+			require.NoError(t, err)
+			c.change(g)
+			var dirty bool
+			_, err = g.Update(t.Context(), func(kv.Tx) error { dirty = w.Dirty(); return nil })
+			require.NoError(t, err)
+			require.Equal(t, c.dirty, dirty)
+			w.Close()
+		})
+	}
+}
+
 // The clock of the log decides. A leader whose clock is ahead makes its time that of the log before it says that
 // a key has expired; one whose clock is late hides it all the same.
 func TestTheLogDecidesWhatHasExpired(t *testing.T) {

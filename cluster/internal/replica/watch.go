@@ -16,8 +16,9 @@ type watch struct {
 	finished bool
 }
 
-// watches has the watches of each key. A watch begins and ends in one leadership.
-type watches map[string]map[*watch]struct{}
+// watches has the watches of each key, and for each whether the key existed when it began. A watch begins and ends in
+// one leadership.
+type watches map[string]map[*watch]bool
 
 // Watch implements kv.Group. It waits for writes of the keys that are on their way: a read after it sees what is
 // committed, and a write that it neither sees nor notices would be lost.
@@ -44,6 +45,7 @@ func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, unde
 	defer r.mu.Unlock()
 	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock()), work: work{ctx: ctx, limit: r.o.MaxEvaluation}}
 	w = &watch{r: r, lead: lead}
+	existed := map[string]bool{}
 	err = r.state.View(func(base kv.Reader) error {
 		t.base = base
 		for _, key := range keys {
@@ -59,6 +61,7 @@ func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, unde
 				underway = lead.last
 			}
 			w.keys = append(w.keys, string(dbKey))
+			existed[string(dbKey)] = ok
 		}
 		return nil
 	})
@@ -67,9 +70,9 @@ func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, unde
 	}
 	for _, key := range w.keys {
 		if lead.watches[key] == nil {
-			lead.watches[key] = map[*watch]struct{}{}
+			lead.watches[key] = map[*watch]bool{}
 		}
-		lead.watches[key][w] = struct{}{}
+		lead.watches[key][w] = existed[key]
 	}
 	return w, underway, nil
 }
@@ -93,25 +96,32 @@ func (w *watch) Close() {
 	}
 }
 
-// dirty notes what a transaction writes.
+// dirty notes what a transaction writes. To delete a key that did not exist when a watch began changes nothing for that
+// watch: if the key was written since, the watch is dirty already. Such deletions are those of FLUSHALL, which touches
+// only keys that exist, as in Redis, and those of a sweep, which also removes keys that a watch has seen as expired.
 func (ws watches) dirty(t *tx) {
 	if len(ws) == 0 {
 		return
 	}
 	if t.emptied {
-		ws.dirtyAll()
-	}
-	for key := range t.writes {
-		for w := range ws[key] {
-			w.changed = true
+		for _, all := range ws {
+			touch(all, true)
 		}
+	}
+	for key, written := range t.writes {
+		touch(ws[key], written.deleted)
+	}
+}
+
+// touch makes the watches of a key dirty.
+func touch(all map[*watch]bool, deleted bool) {
+	for w, existed := range all {
+		w.changed = w.changed || existed || !deleted
 	}
 }
 
 func (ws watches) dirtyAll() {
 	for _, all := range ws {
-		for w := range all {
-			w.changed = true
-		}
+		touch(all, false)
 	}
 }

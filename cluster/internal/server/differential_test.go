@@ -291,6 +291,30 @@ func TestRepliesInRESP3AreThoseOfRedis(t *testing.T) {
 	require.True(t, ours.closed())
 }
 
+// FLUSHALL and FLUSHDB touch only the watched keys that exist, as in Redis.
+func TestFlushesTouchTheWatchesThatTheyTouchInRedis(t *testing.T) {
+	socket, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	addr := start(t, kvtest.New(1), Options{})
+	for _, flush := range []string{"FLUSHALL", "FLUSHDB ASYNC"} {
+		for _, before := range []string{"DEL {t}k", "SET {t}k 1"} {
+			var replies []string
+			for _, at := range [][2]string{{"unix", socket}, {"tcp", addr}} {
+				p, other := dial(t, at[0], at[1]), dial(t, at[0], at[1])
+				other.do(before)
+				p.do("WATCH {t}k {t}absent")
+				require.Equal(t, "+OK", other.do(flush))
+				p.do("MULTI")
+				p.do("GET {t}k")
+				replies = append(replies, p.do("EXEC"))
+			}
+			require.Equal(t, replies[0], replies[1], "%s, %s", before, flush)
+		}
+	}
+}
+
 // Arity, flags and keys of each command are those of the real Redis.
 func TestTheTableIsThatOfRedis(t *testing.T) {
 	socket, ok := startRedis(t)

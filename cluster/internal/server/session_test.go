@@ -24,7 +24,9 @@ func TestWatchedKeysAbortATransaction(t *testing.T) {
 		{"no change", "SET k 0", "GET k", "[:1]"},
 		{"a change of another key", "SET k 0", "SET other 1", "[:1]"},
 		{"a flush", "SET k 0", "FLUSHALL", "nil"},
+		{"a flush without the key", "SET other 0", "FLUSHDB", "[:1]"},
 	} {
+		p.do("DEL k")
 		require.Equal(t, "+OK", p.do(c.before))
 		require.Equal(t, "+OK", p.do("WATCH k"))
 		other.do(c.after)
@@ -32,6 +34,7 @@ func TestWatchedKeysAbortATransaction(t *testing.T) {
 		require.Equal(t, "+QUEUED", p.do("INCR k"))
 		require.Equal(t, c.want, p.do("EXEC"), c.name)
 	}
+	p.do("SET k 0")
 	p.do("WATCH k")
 	other.do("SET k 1")
 	require.Equal(t, "+OK", p.do("UNWATCH"))

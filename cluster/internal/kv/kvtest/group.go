@@ -23,7 +23,7 @@ type state struct {
 	held              bool
 	faults            Faults
 	changes           map[string]int // of each key, so that watches notice
-	touchAll          int
+	drops             int            // the same for all keys
 }
 
 func newState(id kv.GroupID, leader kv.NodeID) *state {
@@ -105,9 +105,6 @@ func (g *group) Update(ctx context.Context, f func(tx kv.Tx) error) (kv.Pending,
 	for _, key := range t.changed {
 		s.changes[key]++
 	}
-	if t.changedAll {
-		s.touchAll++
-	}
 	p := &pending{writes: t.writes, done: make(chan struct{})}
 	if s.held {
 		s.pending = append(s.pending, p)
@@ -145,7 +142,7 @@ func (g *group) Watch(_ context.Context, keys [][]byte) (kv.Watch, error) {
 		return nil, s.faults.Watch
 	}
 	// Reads do not see what is on its way, so a watch that begins now could miss it.
-	w := &watch{state: s, changes: map[string]int{}, touchAll: s.touchAll, lost: g.notLeader() != nil || len(s.pending) > 0}
+	w := &watch{state: s, changes: map[string]int{}, drops: s.drops, lost: g.notLeader() != nil || len(s.pending) > 0}
 	for _, key := range keys {
 		w.changes[string(key)] = s.changes[string(key)]
 	}
@@ -153,10 +150,10 @@ func (g *group) Watch(_ context.Context, keys [][]byte) (kv.Watch, error) {
 }
 
 type watch struct {
-	state    *state
-	changes  map[string]int
-	touchAll int
-	lost     bool
+	state   *state
+	changes map[string]int
+	drops   int
+	lost    bool
 }
 
 // Dirty is called within an Update, so mu is held.
@@ -166,7 +163,7 @@ func (w *watch) Dirty() bool {
 			return true
 		}
 	}
-	return w.lost || w.touchAll != w.state.touchAll
+	return w.lost || w.drops != w.state.drops
 }
 
 func (w *watch) Close() { w.lost = true }
@@ -276,11 +273,10 @@ func (r *reader) Scan(of uint16, start, limit []byte, reverse bool, f func(key [
 // tx implements kv.Tx. It writes to the newest state at once, and remembers how to undo that.
 type tx struct {
 	reader
-	state      *state
-	writes     []func(*table)
-	undo       []func()
-	changed    []string
-	changedAll bool
+	state   *state
+	writes  []func(*table)
+	undo    []func()
+	changed []string
 }
 
 func (t *tx) do(write func(*table)) {
@@ -319,6 +315,8 @@ func (t *tx) DeleteAll() {
 	all := t.table
 	before := all.slots
 	t.undo = append(t.undo, func() { all.slots = before })
-	t.changedAll = true
+	for _, s := range before { // those that exist, as in Redis
+		t.changed = append(t.changed, s.keys...)
+	}
 	t.do(func(t *table) { t.slots = map[uint16]*sorted{} })
 }

@@ -121,7 +121,7 @@ func (w *World) Drop(group kv.GroupID, err error) {
 	}
 	s.pending = nil
 	s.newest = s.committed.clone()
-	s.touchAll++
+	s.drops++
 }
 
 func (w *World) addr(id kv.NodeID) string {
