@@ -63,6 +63,9 @@ type Command struct {
 	// First, Last and Step give the positions of keys. First is 0 if there are none; a negative Last
 	// counts from the end.
 	First, Last, Step int
+	// Container says that the key is that of a subcommand, such as OBJECT ENCODING. COMMAND INFO then gives no positions,
+	// as in Redis, and a subcommand such as HELP has no key.
+	Container bool
 	// Group and Summary are for COMMAND DOCS.
 	Group, Summary string
 
@@ -147,5 +150,5 @@ func (c *Command) Evaluate(call *Call, tx kv.Tx) error {
 	return c.write(call, tx)
 }
 
-// Read evaluates a command of kind Reads.
+// Read evaluates a command of kind Reads. r may be nil for a Container without a key.
 func (c *Command) Read(call *Call, r kv.Reader) error { return c.read(call, r) }

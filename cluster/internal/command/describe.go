@@ -65,9 +65,13 @@ func (c *Command) describe(p *Reply) {
 	for _, f := range c.Flags {
 		p.Status(f)
 	}
-	p.Int(int64(c.First))
-	p.Int(int64(c.Last))
-	p.Int(int64(c.Step))
+	first, last, step := c.First, c.Last, c.Step
+	if c.Container {
+		first, last, step = 0, 0, 0
+	}
+	p.Int(int64(first))
+	p.Int(int64(last))
+	p.Int(int64(step))
 	p.Set(0)
 	p.Array(0)
 	p.Array(0)

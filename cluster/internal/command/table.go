@@ -77,6 +77,17 @@ func writing(name string, arity int, flagWords string, last int, write func(*Cal
 		Summary: summary, write: write}
 }
 
+func withKeysFrom(first int, c Command) Command {
+	c.First = first
+	return c
+}
+
+// containing makes a command a container, whose subcommands may have a key.
+func containing(c Command) Command {
+	c.Container = true
+	return withKeysFrom(2, c)
+}
+
 func inPairs(c Command) Command {
 	c.Step = 2
 	return c
@@ -104,6 +115,7 @@ func stringCommands() []Command {
 		reading("strlen", 2, reads+" fast", 1, strlen, "Returns the length of a value"),
 		reading("getrange", 4, reads, 1, getrange, "Returns a part of a value"),
 		reading("substr", 4, reads, 1, getrange, "Returns a part of a value"),
+		reading("lcs", -3, reads, 2, lcs, "Finds the longest common subsequence of two values"),
 		writing("setrange", 4, writes, 1, setrange, "Overwrites a part of a value"),
 		writing("cas", 4, writes+" fast", 1, cas, "Sets a value if the key has a given one"),
 	}
@@ -113,6 +125,10 @@ func bitmapCommands() []Command {
 	return []Command{
 		writing("setbit", 4, writes, 1, setbit, "Sets a bit of a value and returns the one before"),
 		reading("getbit", 3, reads+" fast", 1, getbit, "Returns a bit of a value"),
+		reading("bitpos", -3, reads, 1, bitpos, "Finds the first bit that is set or clear"),
+		withKeysFrom(2, writing("bitop", -4, writes, -1, bitop, "Stores a combination of the bits of values")),
+		writing("bitfield", -2, writes, 1, bitfield, "Reads and changes numbers within a value"),
+		reading("bitfield_ro", -2, reads+" fast", 1, bitfieldReadOnly, "Reads numbers within a value"),
 		reading("bitcount", -2, reads, 1, bitcount, "Counts the ones among the bits of a value"),
 	}
 }
@@ -127,6 +143,10 @@ func keyCommands() []Command {
 		writing("rename", 3, deletes, 2, rename(false), "Renames a key"),
 		writing("renamenx", 3, deletes+" fast", 2, rename(true), "Renames a key if the new name is absent"),
 		writing("copy", -3, writes, 2, copyKey, "Copies the value of a key to another"),
+		reading("dump", 2, reads, 1, dump, "Returns a value in the form that RESTORE accepts"),
+		writing("restore", -4, writes, 1, restore, "Sets a value that DUMP has returned"),
+		containing(reading("object", -2, "", 2, object, "Describes how Redis would store a value")),
+		containing(reading("memory", -2, "", 2, memory, "Returns how large a key is")),
 		reading("range", -3, reads, 2, scanRange(false), "Returns the keys between two bounds within a slot"),
 		reading("revrange", -3, reads, 2, scanRange(true), "Returns the keys between two bounds, descending"),
 	}

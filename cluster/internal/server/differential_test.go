@@ -101,7 +101,18 @@ func (g generator) wellFormed() []string {
 		return list
 	}
 	one := func(s ...string) []string { return s }
-	switch g.IntN(12) {
+	switch g.IntN(16) {
+	case 12:
+		return with("BITPOS", one(g.key(), g.pick("0", "1", "1", "0", "2", "x")), g.words(2, g.number),
+			g.words(1, func() string { return g.pick("BIT", "byte", "x") }))
+	case 13:
+		return with("BITOP", one(g.pick("AND", "or", "Xor", "NOT", "bad"), g.key(), g.key()), g.words(2, g.key))
+	case 14:
+		return with(g.pick("BITFIELD", "BITFIELD", "bitfield_ro"), one(g.key()), g.fields())
+	case 15:
+		return with(g.pick("LCS", "LCS", "OBJECT ENCODING", "OBJECT FREQ", "RESTORE"), one(g.key(), g.key()), g.words(4, func() string {
+			return g.pick("IDX", "len", "WITHMATCHLEN", "MINMATCHLEN", "2", "x", "ABSTTL", "REPLACE", "IDLETIME", "FREQ", "300", "-1")
+		}))
 	case 0:
 		return with("SET", one(g.key(), g.value()), g.setOptions())
 	case 1:
@@ -145,6 +156,25 @@ func (g generator) wellFormed() []string {
 		}
 		return one(name, g.key())
 	}
+}
+
+// fields are operations of BITFIELD.
+func (g generator) fields() (list []string) {
+	for range g.IntN(4) {
+		typ := g.pick("i", "u") + g.pick("1", "2", "3", "8", "13", "16", "31", "32", "63", "64", "i65", "0", "")
+		at := g.pick("", "", "#") + g.pick("0", "1", "2", "7", "8", "13", "100", "-1", "x", "4294967296", "9223372036854775807")
+		switch g.IntN(5) {
+		case 0:
+			list = append(list, "GET", typ, at)
+		case 1:
+			list = append(list, "set", typ, at, g.number())
+		case 2, 3:
+			list = append(list, "INCRBY", typ, at, g.number())
+		default:
+			list = append(list, "OVERFLOW", g.pick("wrap", "SAT", "FAIL", "FAIL", "bad"))
+		}
+	}
+	return list
 }
 
 // placed are requests with a position in a value.
@@ -235,7 +265,7 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 			seen[strings.ToUpper(r[0])]++
 		}
 	}
-	for _, name := range []string{"SET", "GETEX", "MSETNX", "INCRBYFLOAT", "SETRANGE", "BITCOUNT", "COPY", "EXPIRE", "RENAME", "EXEC"} {
+	for _, name := range []string{"BITPOS", "BITOP", "BITFIELD", "LCS", "SET", "GETEX", "MSETNX", "INCRBYFLOAT", "SETRANGE", "BITCOUNT", "COPY", "EXPIRE", "RENAME", "EXEC"} {
 		require.Positive(t, seen[name], name)
 	}
 }
@@ -289,6 +319,42 @@ func TestRepliesInRESP3AreThoseOfRedis(t *testing.T) {
 		require.Equal(t, theirs.do(line), ours.do(line), line)
 	}
 	require.True(t, ours.closed())
+}
+
+// What DUMP returns, RESTORE of the other accepts, with integers, long values, and values that Redis compresses.
+func TestDumpsGoToRedisAndBack(t *testing.T) {
+	socket, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	theirs, ours := dial(t, "unix", socket), dial(t, "tcp", start(t, kvtest.New(1), Options{}))
+	random := make([]byte, 70_000)
+	for i := range random {
+		random[i] = byte(rand.IntN(256))
+	}
+	values := []string{"", "x", "0", "-1", "127", "128", "-129", "32767", "-32769", "2147483647", "-2147483648", "2147483648", "007",
+		strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 20_000), strings.Repeat("abcdefgh", 5000) + "x",
+		string(random[:100]), string(random), string(random[:3000]) + string(random[:3000])}
+	for _, value := range values {
+		for _, c := range [][2]*peer{{theirs, ours}, {ours, theirs}} {
+			require.Equal(t, "+OK", c[0].args("SET", "k", value))
+			require.Equal(t, "+OK", c[1].args("RESTORE", "k", "0", c[0].do("DUMP k"), "REPLACE"))
+			require.Equal(t, value, c[1].do("GET k"))
+		}
+	}
+	require.Equal(t, ":1", theirs.do("RPUSH {k}list a"))
+	require.Contains(t, ours.args("RESTORE", "{k}list", "0", theirs.do("DUMP {k}list")), "not a string")
+	good := theirs.do("DUMP k")
+	broken := []byte(good)
+	broken[5] ^= 1
+	for _, p := range []*peer{theirs, ours} {
+		require.Equal(t, "+OK", p.args("RESTORE", "k", "1000000", good, "REPLACE"))
+		require.True(t, sameTime(":1000000", p.do("PTTL k")))
+		require.Equal(t, "-BUSYKEY Target key name already exists.", p.args("RESTORE", "k", "0", "x"))
+		require.Equal(t, "-ERR DUMP payload version or checksum are wrong", p.args("RESTORE", "k", "0", string(broken), "REPLACE"))
+		require.Equal(t, "+OK", p.args("RESTORE", "k", "1000", good, "REPLACE", "ABSTTL"), "it has expired")
+		require.Equal(t, ":0", p.do("EXISTS k"))
+	}
 }
 
 // FLUSHALL and FLUSHDB touch only the watched keys that exist, as in Redis.

@@ -46,7 +46,7 @@ func (c *conn) dispatch(args [][]byte) {
 	switch {
 	case c.session.multi && !immediate[cmd.Name]:
 		c.enqueue(r)
-	case cmd.Kind == command.Reads || cmd.Kind == command.Writes:
+	case r.keyed && (cmd.Kind == command.Reads || cmd.Kind == command.Writes):
 		c.keyed(r)
 	default:
 		c.flushReads()
@@ -119,6 +119,15 @@ func (c *conn) unkeyed(r request) {
 		}
 		c.out.Any(result)
 	default:
-		sessionCommands[r.command.Name](c, r)
+		c.local(r)
 	}
+}
+
+// local evaluates a command that needs no state of a group.
+func (c *conn) local(r request) {
+	if f, ok := sessionCommands[r.command.Name]; ok {
+		f(c, r)
+		return
+	}
+	_ = r.command.Read(c.call(r.args), nil) // a container without a key, which only a reader could make fail
 }

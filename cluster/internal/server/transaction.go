@@ -317,7 +317,7 @@ func (e *execution) replyTo(reply *command.Reply) {
 		if q.keyed {
 			reply.Bytes = append(reply.Bytes, e.keyed[i].Bytes...)
 		} else {
-			sessionCommands[q.command.Name](e.conn, q)
+			e.conn.local(q)
 		}
 	}
 }

@@ -1,0 +1,165 @@
+package command
+
+import (
+	"math/bits"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv"
+)
+
+func bitpos(c *Call, r kv.Reader) error {
+	bit, ok := c.integer(2)
+	if !ok {
+		return nil
+	}
+	if bit != 0 && bit != 1 {
+		c.Reply.Error("ERR The bit argument must be 1 or 0.")
+		return nil
+	}
+	v, found, err := r.Get(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !found { // Redis does not look at the other arguments then: it is an endless row of zeros
+		c.Reply.Int(-bit)
+		return nil
+	}
+	first, last, ok := c.bitposRange(int64(len(v.Data)))
+	if !ok {
+		return nil
+	}
+	at := findBit(v.Data, byte(bit), first, last)
+	if at < 0 && bit == 0 && len(c.Args) < 5 && first <= last {
+		at = int64(len(v.Data)) * 8 // zeros follow, if no end was given
+	}
+	c.Reply.Int(at)
+	return nil
+}
+
+// bitposRange parses the optional start, end and unit of BITPOS, and returns positions of bits.
+func (c *Call) bitposRange(length int64) (first, last int64, ok bool) {
+	if len(c.Args) == 3 {
+		return 0, length*8 - 1, true
+	}
+	if len(c.Args) > 6 {
+		c.Reply.Error(errSyntax)
+		return 0, 0, false
+	}
+	start, ok := c.integer(3)
+	if !ok {
+		return 0, 0, false
+	}
+	inBits := len(c.Args) == 6 && c.is(5, "bit")
+	if len(c.Args) == 6 && !inBits && !c.is(5, "byte") {
+		c.Reply.Error(errSyntax)
+		return 0, 0, false
+	}
+	end := length - 1
+	if len(c.Args) > 4 {
+		if end, ok = c.integer(4); !ok {
+			return 0, 0, false
+		}
+	}
+	if inBits {
+		length *= 8
+	}
+	if start < 0 {
+		start = max(0, start+length)
+	}
+	if end < 0 {
+		end = max(0, end+length)
+	}
+	first, last = start, min(end, length-1)
+	if inBits || first > last {
+		return first, last, true
+	}
+	return first * 8, last*8 + 7, true
+}
+
+// findBit returns the position of the first bit in [first, last] that is bit, or -1.
+func findBit(data []byte, bit byte, first, last int64) int64 {
+	flip := byte(0xff) * (1 - bit) // then the first one is looked for
+	for i := first >> 3; first <= last && i <= last>>3; i++ {
+		b := data[i] ^ flip
+		if i == first>>3 {
+			b &= 0xff >> (first & 7)
+		}
+		if b == 0 {
+			continue
+		}
+		if at := i*8 + int64(bits.LeadingZeros8(b)); at <= last {
+			return at
+		}
+		return -1
+	}
+	return -1
+}
+
+// bitOperations are those of BITOP on two bytes.
+var bitOperations = map[string]func(a, b byte) byte{
+	"and": func(a, b byte) byte { return a & b },
+	"or":  func(a, b byte) byte { return a | b },
+	"xor": func(a, b byte) byte { return a ^ b },
+}
+
+func bitop(c *Call, tx kv.Tx) error {
+	not := c.is(1, "not")
+	combine := bitOperations[string(lowerASCII(c.Args[1]))]
+	switch {
+	case combine == nil && !not:
+		c.Reply.Error(errSyntax)
+		return nil
+	case not && len(c.Args) != 4:
+		c.Reply.Error("ERR BITOP NOT must be called with a single source key.")
+		return nil
+	}
+	var result []byte
+	for i, key := range c.Args[3:] {
+		v, _, err := tx.Get(key)
+		if err != nil {
+			return err
+		}
+		result = combineBytes(result, v.Data, i == 0, combine)
+	}
+	for i := 0; not && i < len(result); i++ {
+		result[i] = ^result[i]
+	}
+	if len(result) > 0 {
+		tx.Put(c.Args[2], kv.Value{Data: result})
+	} else if _, found, err := tx.Get(c.Args[2]); err != nil {
+		return err
+	} else if found {
+		tx.Delete(c.Args[2])
+	}
+	c.Reply.Int(int64(len(result)))
+	return nil
+}
+
+// combineBytes returns a, combined with b. The shorter one continues with zeros. It may change a.
+func combineBytes(a, b []byte, isFirst bool, combine func(a, b byte) byte) []byte {
+	if isFirst {
+		return append(a, b...)
+	}
+	if more := len(b) - len(a); more > 0 {
+		a = append(a, make([]byte, more)...)
+	}
+	for i := range a {
+		other := byte(0)
+		if i < len(b) {
+			other = b[i]
+		}
+		a[i] = combine(a[i], other)
+	}
+	return a
+}
+
+// lowerASCII returns a short word in lower case.
+func lowerASCII(word []byte) []byte {
+	lower := make([]byte, min(len(word), maxName))
+	for i := range lower {
+		lower[i] = word[i]
+		if 'A' <= word[i] && word[i] <= 'Z' {
+			lower[i] += 'a' - 'A'
+		}
+	}
+	return lower
+}
