@@ -2,6 +2,8 @@ package wire
 
 import (
 	"container/list"
+	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -41,6 +43,31 @@ func (c *replayedConn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return c.Conn.Read(p)
+}
+
+// CloseWrite ends what is sent, if the connection can do that alone.
+func (c *replayedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// The bounds of a farewell.
+const (
+	farewellTime  = time.Second
+	farewellBytes = 1 << 20
+)
+
+// farewell sends a text to a client whose connection is closed next. It discards what the client is still sending: to
+// close a connection with unread bytes resets it, and the client might not get the text.
+func farewell(conn net.Conn, text string) {
+	conn.SetDeadline(time.Now().Add(farewellTime))
+	if _, err := io.WriteString(conn, text); err != nil {
+		return
+	}
+	_ = (&replayedConn{Conn: conn}).CloseWrite()
+	_, _ = io.CopyN(io.Discard, conn, farewellBytes)
 }
 
 // connSet is connections that are closed together.

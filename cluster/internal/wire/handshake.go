@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 )
 
 // The statuses by which a listener answers. Those from statusGroup on, and statusAccepted, come with its name.
@@ -285,7 +286,11 @@ func readHello(conn net.Conn, first []byte) (hello, []byte, error) {
 	// The magic first: a client that begins with 0x00 by mistake should not wait for the deadline.
 	for _, until := range []int{len(magic), len(magic) + 1, prefixSize} {
 		if n < until {
-			if _, err := io.ReadFull(conn, sent[n:until]); err != nil {
+			_, err := io.ReadFull(conn, sent[n:until])
+			if errors.Is(err, os.ErrDeadlineExceeded) && until == len(magic) { // peers send all at once
+				return hello{}, nil, errMagic
+			}
+			if err != nil {
 				return hello{}, nil, err
 			}
 			n = until

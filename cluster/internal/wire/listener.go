@@ -42,8 +42,8 @@ type Options struct {
 
 	// HandshakeTimeout bounds the time until a connection is authenticated. Default 5 s.
 	HandshakeTimeout time.Duration
-	// MaxHandshakes is how many connections may be in the handshake at a time; if there are more, the one that
-	// has waited longest is closed, unless it has only just come. Default 512.
+	// MaxHandshakes is how many connections may be in the handshake at a time. If there are more, the one that has waited
+	// longest is handed over as a client if it was silent, and otherwise closed, unless it has only just come. Default 512.
 	MaxHandshakes int
 	// StallTimeout ends a call's connection if the other side takes no byte of a message, or sends none of
 	// one that has begun, for so long. Default 30 s.
@@ -249,6 +249,7 @@ func (l *Listener) accept() {
 			conn.Close()
 			return
 		}
+		conn.SetDeadline(time.Now().Add(l.o.HandshakeTimeout)) // here, so that it cannot undo that of enter
 		l.wg.Go(func() { l.serve(conn, entry) })
 	}
 }
@@ -279,15 +280,16 @@ func (l *Listener) serve(raw net.Conn, entry *list.Element) {
 }
 
 // enter counts a connection among those in the handshake. If there are too many, it waits until one leaves, or until
-// the oldest one has had its time, and closes that. New connections wait in the system's queue until then. enter
-// returns false if the listener is closed. Only accept calls it.
+// the oldest one has had its time, and lets that one's time end: it is a client if it has sent nothing, such as one of
+// a pool that opens its connections in advance, and is closed otherwise. New connections wait in the system's queue until
+// then. enter returns false if the listener is closed. Only accept calls it.
 func (l *Listener) enter(conn net.Conn) (*list.Element, bool) {
 	grace := handshakeGrace(l.o.MaxHandshakes, l.o.TLS != nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.pending.Len()+l.handing >= l.o.MaxHandshakes && !l.isClosed() {
 		if oldest := l.pending.Front(); oldest != nil && l.ticks-oldest.Value.(pendingConn).since >= grace {
-			l.pending.Remove(oldest).(pendingConn).Close()
+			l.pending.Remove(oldest).(pendingConn).SetReadDeadline(time.Unix(1, 0))
 			continue
 		}
 		l.mu.Unlock()
@@ -310,7 +312,6 @@ func (l *Listener) leave(e *list.Element) {
 // handshake finds out what a connection is for. The function that it returns hands it over, and calls left when the
 // connection no longer counts among those in the handshake.
 func (l *Listener) handshake(raw net.Conn) (func(left func()), error) {
-	raw.SetDeadline(time.Now().Add(l.o.HandshakeTimeout))
 	conn := raw
 	if l.o.TLS != nil {
 		t := tls.Server(raw, l.o.TLS)
@@ -337,6 +338,9 @@ func (l *Listener) handshake(raw net.Conn) (func(left func()), error) {
 		status, self, s = l.judge(h)
 		return status, self
 	})
+	if errors.Is(err, errMagic) {
+		farewell(conn, "-ERR Protocol error: the first byte is 0x00, with which only nodes of a cluster begin\r\n")
+	}
 	if err != nil {
 		return nil, err
 	}
