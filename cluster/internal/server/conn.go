@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type conn struct {
 	session session
 	info    clientInfo
 	quit    bool // close after the replies are sent
+	failed  bool // it quits because of an error, which the client should get
 	// executing is set while EXEC collects replies: the writes in flight must stay as they are.
 	executing bool
 
@@ -109,9 +111,17 @@ func (c *conn) reserve() error {
 	if c.memory.set(int64(c.in.memory() + c.session.queueBytes + c.session.watchBytes)) {
 		return nil
 	}
-	c.out.Errorf("TRYAGAIN the requests that clients are sending to this node exceed %d bytes together", c.memory.budget.limit)
-	_ = c.write()
+	c.fail(fmt.Sprintf("TRYAGAIN the requests that clients are sending to this node exceed %d bytes together", c.memory.budget.limit))
+	if c.write() == nil {
+		c.farewell()
+	}
 	return errNoMemory
+}
+
+// fail replies with an error after which the connection cannot be used.
+func (c *conn) fail(text string) {
+	c.out.Error(text)
+	c.quit, c.failed = true, true
 }
 
 var errNoMemory = errors.New("the requests of all clients exceed their bound")
@@ -126,8 +136,7 @@ func (c *conn) serve() {
 		case err != nil:
 			c.server.stats.protocolErrors.Add(1)
 			c.flushReads()
-			c.out.Error("ERR " + err.Error())
-			c.quit = true
+			c.fail("ERR " + err.Error())
 		case args == nil:
 			if c.send() != nil || c.fill() != nil {
 				return
@@ -146,7 +155,9 @@ func (c *conn) serve() {
 			}
 		}
 	}
-	_ = c.send()
+	if c.send() == nil && c.failed {
+		c.farewell()
+	}
 }
 
 // call returns a call of a command whose reply follows those in out.

@@ -119,9 +119,13 @@ func (p *peer) reply() string {
 	return s
 }
 
-// closed reports whether the server closes the connection without further replies.
+// closed reports whether the server closes the connection without a further reply, unless that is the error of a
+// connection that has no place.
 func (p *peer) closed() bool {
-	_, err := p.r.ReadByte()
+	reply, err := readReply(p.r)
+	if reply == "-"+tooManyClients {
+		_, err = p.r.ReadByte()
+	}
 	return err != nil
 }
 

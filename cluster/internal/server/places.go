@@ -7,7 +7,7 @@ import (
 )
 
 // MaxRejecting is how many connections at a time get an error because there are too many. Each uses a descriptor until
-// the error is sent, so further ones are closed without an error.
+// the client has the error, so further ones are closed without an error.
 const MaxRejecting = 64
 
 // places are the connections of a server. They are guarded by the server's mu.
@@ -86,8 +86,9 @@ func (s *Server) evict() {
 		s.places.admitted--
 	}
 	delete(s.places.all, old)
-	old.hangUp()
 	s.stats.evicted.Add(1)
+	old.hungUp.Do(func() { close(old.gone) })
+	s.dismiss(old.nc)
 }
 
 // know is called when a connection without a password has completed its first request.
@@ -149,15 +150,18 @@ const tooManyClients = "ERR max number of clients reached"
 // reject closes a connection that is one too many. It needs mu.
 func (s *Server) reject(nc net.Conn) {
 	s.stats.rejected.Add(1)
+	s.dismiss(nc)
+}
+
+// dismiss closes a connection that has no place, with an error. It needs mu.
+func (s *Server) dismiss(nc net.Conn) {
 	if s.places.rejecting >= MaxRejecting {
 		nc.Close()
 		return
 	}
 	s.places.rejecting++
 	s.conns.Go(func() {
-		_ = nc.SetDeadline(time.Now().Add(time.Second))
-		_, _ = nc.Write([]byte("-" + tooManyClients + "\r\n"))
-		nc.Close()
+		dismiss(nc)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.places.rejecting--

@@ -185,3 +185,30 @@ func isProtocol(err error) bool {
 	var p errProtocol
 	return errors.As(err, &p)
 }
+
+// A client that sent a request of 64 MiB was reset before it could read the error, because it reads only afterwards.
+func TestAClientGetsTheErrorOfARequestThatIsTooLong(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		raw  string
+		want string
+	}{
+		"a long string":  {Options{MaxRequest: 1 << 20}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n", "invalid bulk length"},
+		"no protocol":    {Options{}, "*1\r\nx", "expected '$'"},
+		"without memory": {Options{RequestBytes: 8 << 10}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n", "-TRYAGAIN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, addr := startServer(t, kvtest.New(1), c.o)
+			p := dial(t, "tcp", addr)
+			p.send(c.raw)
+			for range 20 { // 20 MB, which fit into no buffer; send fails if the connection is reset
+				p.send(strings.Repeat("x", 1_000_000))
+			}
+			require.Contains(t, p.reply(), c.want)
+			require.True(t, p.closed())
+			require.NoError(t, p.nc.Close())
+			require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
+			require.Zero(t, s.Stats().RequestBytes)
+		})
+	}
+}

@@ -128,7 +128,7 @@ func (c *conn) login(user, password []byte) string {
 			break
 		}
 		if left -= wait; left < 0 {
-			c.quit = true
+			c.quit, c.failed = true, true
 			return tooManyWrong
 		}
 		c.settle() // the replies before must not wait for longer than their time
@@ -145,7 +145,7 @@ func (c *conn) login(user, password []byte) string {
 		return wrongPassword
 	}
 	if !c.server.admit(c) {
-		c.quit = true
+		c.quit, c.failed = true, true
 		return tooManyClients
 	}
 	c.setAuthenticated(true)
