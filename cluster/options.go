@@ -156,10 +156,12 @@ type LimitOptions struct {
 	// MaxRequest is the length of the longest request in bytes. Default: 64 MiB.
 	MaxRequest int
 
-	// RequestBytes bounds the memory of what all clients together have sent of unfinished requests, have queued by
-	// MULTI, and watch, beyond 4 KiB for each connection. A client whose request exceeds it gets an error, and its
-	// connection is closed. Default: 256 MiB, or twice MaxRequest if that is more.
-	RequestBytes int64
+	// ClientBytes bounds the memory of all clients together: of unfinished requests, queues of MULTI, watched keys, and
+	// replies that are not read yet, beyond 8 KiB for each connection. If it is used up, clients that need more wait for up
+	// to 5 s and then get an error. Meanwhile the client with the most unread replies, which has read none for 2 s, is
+	// closed, or else the one with the largest unfinished request, of which nothing came for 5 s. Default: a quarter of the
+	// memory of the machine, of the control group, or of GOMEMLIMIT, whichever is less; at least 64 MiB.
+	ClientBytes int64
 
 	// TransferBytesPerSecond bounds the transfer of each state to another node. Default: no bound.
 	TransferBytesPerSecond int64
@@ -202,7 +204,7 @@ func (o *Options) Validate() error {
 		{"Limits.AuthTimeout", int64(o.Limits.AuthTimeout), int64(time.Millisecond), 1 << 62},
 		{"Limits.RequestTimeout", int64(o.Limits.RequestTimeout), int64(time.Millisecond), 1 << 62},
 		{"Limits.IdleTimeout", int64(o.Limits.IdleTimeout), int64(time.Millisecond), 1 << 62},
-		{"Limits.RequestBytes", o.Limits.RequestBytes, 1 << 20, 1 << 50},
+		{"Limits.ClientBytes", o.Limits.ClientBytes, 1 << 20, 1 << 50},
 		{"Limits.MaxRequest", int64(o.Limits.MaxRequest), 1 << 10, 512 << 20},
 		{"Limits.TransferBytesPerSecond", o.Limits.TransferBytesPerSecond, 1 << 10, 1 << 50},
 		{"Limits.SnapshotEntries", int64(o.Limits.SnapshotEntries), 16, 1 << 40},
@@ -259,7 +261,7 @@ func (o *Options) serverOptions(bounds connections) server.Options {
 		Password: o.Security.Password, WriteTimeout: o.Timing.Write, ReadTimeout: o.Timing.Read,
 		AuthTimeout: o.Limits.AuthTimeout, RequestTimeout: o.Limits.RequestTimeout, IdleTimeout: o.Limits.IdleTimeout,
 		MaxClients: bounds.clients, MaxUnauthenticated: bounds.unauthenticated,
-		MaxRequest: o.Limits.MaxRequest, RequestBytes: o.Limits.RequestBytes, Logger: o.logger(),
+		MaxRequest: o.Limits.MaxRequest, ClientBytes: o.clientBytes(), Logger: o.logger(),
 	}
 }
 

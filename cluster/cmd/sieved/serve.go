@@ -84,7 +84,7 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.Limits.AuthTimeout, "auth-timeout", 0, "time for AUTH (default 10s)")
 	f.DurationVar(&o.Limits.RequestTimeout, "request-timeout", 0, "time for the rest of a request (default 30s, and 1s per 16 KiB)")
 	f.DurationVar(&o.Limits.IdleTimeout, "idle-timeout", 0, "time that a client may be silent between requests (default: no limit)")
-	f.Int64Var(&o.Limits.RequestBytes, "request-bytes", 0, "bytes of unfinished requests and of queues of all clients (default 256 MiB)")
+	f.Int64Var(&o.Limits.ClientBytes, "client-bytes", 0, "bytes of unfinished requests and unread replies of all clients (default: a quarter of the memory)")
 	f.StringVar(&s.metrics, "metrics", "", "address for HTTP: /healthz, /readyz and /metrics")
 	f.StringSliceVar(&s.metricsHosts, "metrics-host", nil,
 		"further host names under which --metrics is requested (always: IP addresses, localhost, this machine's name, those of --metrics, --advertise and --listen)")

@@ -9,10 +9,11 @@ func dump(c *Call, r kv.Reader) error {
 	if err != nil {
 		return err
 	}
-	if found {
-		c.Reply.Bulk(appendDump(make([]byte, 0, len(v.Data)+32), v.Data))
-	} else {
+	switch {
+	case !found:
 		c.Reply.Null()
+	case c.Reply.Fits(len(v.Data) + longestHeader):
+		c.Reply.Bulk(appendDump(make([]byte, 0, len(v.Data)+longestHeader), v.Data))
 	}
 	return nil
 }

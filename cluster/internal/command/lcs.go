@@ -113,6 +113,9 @@ func lcs(c *Call, r kv.Reader) error {
 		c.Reply.Error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
 		return nil
 	}
+	if !c.Reply.Borrow((len(a.Data) + 1) * (len(b.Data) + 1) * lcsCell) {
+		return nil
+	}
 	t := newLCSTable(a.Data, b.Data)
 	length := int64(t.at(len(a.Data), len(b.Data)))
 	if o.length {

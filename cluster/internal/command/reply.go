@@ -14,7 +14,57 @@ type Reply struct {
 	Bytes []byte
 	// RESP3 selects the protocol.
 	RESP3 bool
+	// Grant asks for memory of so many bytes in all before long strings are appended; nil: it is always there. If it
+	// returns false, Missing is set to what was asked for, and the reply is not complete.
+	Grant   func(bytes int) bool
+	Missing int
+
+	granted int
 }
+
+// grantAtOnce is the least that Grant is asked for.
+const grantAtOnce = 512
+
+// Fits makes room for n more bytes, and returns false if there is no memory for them.
+func (p *Reply) Fits(n int) bool {
+	if need := len(p.Bytes) + n + longestHeader; p.Grant != nil && need > p.granted {
+		return p.grow(need)
+	}
+	return true
+}
+
+// longestHeader is more than what a string has around it.
+const longestHeader = 32
+
+func (p *Reply) grow(need int) bool {
+	switch size := max(need, 2*p.granted, grantAtOnce); {
+	case p.Missing > 0:
+		return false
+	case p.Grant(size):
+		p.granted = size
+	case p.Grant(need):
+		p.granted = need
+	default:
+		p.Missing = need
+		return false
+	}
+	if cap(p.Bytes) < p.granted {
+		p.Bytes = append(make([]byte, 0, p.granted), p.Bytes...)
+	}
+	return true
+}
+
+// Borrow is Fits for n bytes that are not part of the reply. They are given back by the next Release.
+func (p *Reply) Borrow(n int) bool {
+	if p.Grant == nil || p.Grant(max(p.granted, len(p.Bytes))+n) {
+		return true
+	}
+	p.Missing = max(p.granted, len(p.Bytes)) + n
+	return false
+}
+
+// Release makes what was granted the capacity of Bytes, and forgets what is missing.
+func (p *Reply) Release() { p.granted, p.Missing = cap(p.Bytes), 0 }
 
 // OK appends the status OK.
 func (p *Reply) OK() { p.Bytes = redcon.AppendOK(p.Bytes) }
@@ -43,13 +93,20 @@ func (p *Reply) Flag(b bool) {
 }
 
 // Bulk appends a string of bytes.
-func (p *Reply) Bulk(b []byte) { p.Bytes = redcon.AppendBulk(p.Bytes, b) }
+func (p *Reply) Bulk(b []byte) {
+	if p.Fits(len(b)) {
+		p.Bytes = redcon.AppendBulk(p.Bytes, b)
+	}
+}
 
 // Text appends a string.
 func (p *Reply) Text(s string) { p.Bytes = redcon.AppendBulkString(p.Bytes, s) }
 
 // Verbatim appends a text that is meant to be read by people, such as INFO.
 func (p *Reply) Verbatim(s string) {
+	if !p.Fits(len(s)) {
+		return
+	}
 	if !p.RESP3 {
 		p.Text(s)
 		return

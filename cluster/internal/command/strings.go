@@ -201,8 +201,12 @@ func mget(c *Call, r kv.Reader) error {
 	return nil
 }
 
-// tooLong replaces the reply since m by an error if it exceeds the limit.
+// tooLong replaces the reply since m by an error if it exceeds the limit. It also returns true if there is no memory for
+// the reply.
 func (c *Call) tooLong(m mark) bool {
+	if c.Reply.Missing > 0 {
+		return true
+	}
 	if c.Reply.since(m) <= c.Limits.MaxReply {
 		return false
 	}

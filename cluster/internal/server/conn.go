@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -47,7 +46,7 @@ type conn struct {
 	cancelWrite context.CancelFunc
 
 	patience patience
-	memory   charge
+	memory   memory
 	guesses  int           // wrong passwords
 	isNew    bool          // it has not completed a request, and needs no password
 	gone     chan struct{} // closed when the connection has to end
@@ -76,7 +75,8 @@ type inFlight struct {
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
 	c := &conn{server: s, nc: nc, in: newRequests(nc, s.options.MaxRequest), gone: make(chan struct{})}
-	c.memory.budget = &s.requests
+	c.memory.budget = &s.memory
+	c.out.Grant = c.grant
 	c.isNew = s.options.Password == ""
 	c.setAuthenticated(c.isNew)
 	c.info.init(id, nc)
@@ -106,29 +106,15 @@ func (c *conn) hangUp() {
 	c.nc.Close()
 }
 
-// reserve takes the memory for the next fill out of what all requests may use together.
-func (c *conn) reserve() error {
-	if c.memory.set(int64(c.in.memory() + c.session.queueBytes + c.session.watchBytes)) {
-		return nil
-	}
-	c.fail(fmt.Sprintf("TRYAGAIN the requests that clients are sending to this node exceed %d bytes together", c.memory.budget.limit))
-	if c.write() == nil {
-		c.farewell()
-	}
-	return errNoMemory
-}
-
 // fail replies with an error after which the connection cannot be used.
 func (c *conn) fail(text string) {
 	c.out.Error(text)
 	c.quit, c.failed = true, true
 }
 
-var errNoMemory = errors.New("the requests of all clients exceed their bound")
-
 func (c *conn) serve() {
 	defer c.nc.Close()
-	defer c.memory.set(0)
+	defer c.memory.force(0)
 	defer c.session.end()
 	for !c.quit {
 		args, err := c.in.Next(c.session.authenticated)
@@ -147,6 +133,9 @@ func (c *conn) serve() {
 				c.server.know(c)
 			}
 			c.dispatch(args)
+			if cap(c.out.Bytes) > max(c.memory.replies, idleReplies) {
+				c.account()
+			}
 			if len(c.inFlight) < maxInFlight && len(c.out.Bytes) < maxCollected {
 				continue
 			}
@@ -245,6 +234,7 @@ func (c *conn) evaluate(w inFlight, reply *command.Reply) (kv.Pending, error) {
 	if err == nil {
 		w.execution.replyTo(reply)
 	}
+	c.memory.lent = 0
 	return pending, err
 }
 
@@ -264,9 +254,10 @@ func (c *conn) write() error {
 		c.arrived = time.Time{} // the client may take its time for these replies
 	}
 	_ = c.nc.SetWriteDeadline(time.Now().Add(c.server.options.SendTimeout))
-	_, err := c.nc.Write(c.out.Bytes)
+	err := c.transmit(c.out.Bytes)
 	if cap(c.out.Bytes) > idleReplies {
 		c.out.Bytes = nil
+		c.account()
 	}
 	c.out.Bytes = c.out.Bytes[:0]
 	return err

@@ -98,10 +98,18 @@ func (c *conn) unknown(args [][]byte) {
 
 // unkeyed evaluates a command that does not work on the keys of one slot.
 func (c *conn) unkeyed(r request) {
+	if r.command.Kind == command.OfNode || r.command.Kind == command.OfOperator {
+		c.settle() // the command may read or write every group, so the writes before it must be done
+	}
+	start := len(c.out.Bytes)
+	defer func() {
+		if c.out.Missing > 0 {
+			c.undo(start)
+			c.out.Error(errNoRoom.Error())
+		}
+	}()
 	switch r.command.Kind {
 	case command.OfNode:
-		// The command may read or write every group, so the writes before it must be done.
-		c.settle()
 		timeout := c.server.options.ScanTimeout
 		if slices.Contains(r.command.Flags, "write") {
 			timeout = c.server.options.WriteTimeout
@@ -111,7 +119,6 @@ func (c *conn) unkeyed(r request) {
 		c.server.node.Run(ctx, r.command, c.call(r.args))
 		c.arrived = time.Time{} // what follows has its own time
 	case command.OfOperator:
-		c.settle()
 		result, err := c.server.cluster.Operate(c.server.ctx, r.args)
 		if err != nil {
 			c.out.Error(c.failure(err, r.slot, true))

@@ -32,7 +32,8 @@ func (c *conn) farewell() {
 		longest, most = strangersTime, strangersBytes
 	}
 	c.in.release()
-	c.memory.set(0)
+	c.out.Bytes = nil
+	c.memory.force(0)
 	closeWrite(c.nc)
 	part := make([]byte, farewellPart)
 	for end := time.Now().Add(longest); most > 0; {

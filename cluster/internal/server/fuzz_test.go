@@ -78,7 +78,7 @@ func FuzzSession(f *testing.F) {
 			if !strings.Contains(lower, "post") && !strings.Contains(lower, "host:") { // these get no reply
 				require.EqualValues(t, stats.Commands+stats.ProtocolErrors, len(replies), "%q", out)
 			}
-			require.Zero(t, stats.Clients+stats.Unauthenticated+int(stats.RequestBytes))
+			require.Zero(t, stats.Clients+stats.Unauthenticated+int(stats.ClientBytes))
 			require.Zero(t, s.places.admitted)
 			if password != "" && !bytes.Contains(raw, []byte(password)) {
 				for _, reply := range replies {

@@ -26,14 +26,15 @@ var sections = []struct {
 	{"clients", func(s *Server) string {
 		counts := s.Stats()
 		return fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\nunauthenticated_clients:%d\r\n"+
-			"request_bytes:%d\r\n", counts.Clients, s.options.MaxClients, counts.Unauthenticated, counts.RequestBytes)
+			"client_bytes:%d\r\nmaxmemory_clients:%d\r\n", counts.Clients, s.options.MaxClients, counts.Unauthenticated,
+			counts.ClientBytes, s.memory.limit)
 	}},
 	{"stats", func(s *Server) string {
 		counts := s.Stats()
 		return fmt.Sprintf("# Stats\r\ntotal_connections_received:%d\r\ntotal_commands_processed:%d\r\n"+
 			"rejected_connections:%d\r\nprotocol_errors:%d\r\nevicted_connections:%d\r\ntimed_out_connections:%d\r\n"+
-			"acl_access_denied_auth:%d\r\n", counts.Connections, counts.Commands, counts.Rejected, counts.ProtocolErrors,
-			counts.Evicted, counts.TimedOut, counts.WrongPasswords)
+			"acl_access_denied_auth:%d\r\nevicted_clients:%d\r\nclient_memory_waits:%d\r\n", counts.Connections, counts.Commands, counts.Rejected, counts.ProtocolErrors,
+			counts.Evicted, counts.TimedOut, counts.WrongPasswords, counts.Shed, counts.MemoryWaits)
 	}},
 	{"cluster", func(*Server) string { return "# Cluster\r\ncluster_enabled:1\r\n" }},
 }

@@ -61,20 +61,47 @@ func (c *conn) keyed(r request) {
 		return
 	}
 	c.flushReads()
+	for c.begins(g, r) {
+	}
+}
+
+// begins evaluates a command of kind Writes, and adds the commit to those in flight. It returns true if the command has to
+// be evaluated again: there was no memory for its reply, but there is now.
+func (c *conn) begins(g kv.Group, r request) (again bool) {
 	start := len(c.out.Bytes)
 	pending, err := c.update(g, r, &c.out)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoRoom):
+		missing := c.undo(start)
+		if c.send() != nil {
+			c.quit = true
+			return false
+		}
+		if c.enlarge(missing) {
+			return true
+		}
+		c.out.Error(errNoRoom.Error())
+	case err != nil:
 		c.out.Bytes = c.out.Bytes[:start]
 		c.out.Error(c.failure(err, r.slot, true))
-		return
+	default:
+		c.inFlight = append(c.inFlight, inFlight{pending: pending, group: g, request: r, start: start, end: len(c.out.Bytes)})
 	}
-	c.inFlight = append(c.inFlight, inFlight{pending: pending, group: g, request: r, start: start, end: len(c.out.Bytes)})
+	return false
 }
 
 // update evaluates a command of kind Writes, which appends its reply.
 func (c *conn) update(g kv.Group, r request, reply *command.Reply) (kv.Pending, error) {
 	call := c.callTo(reply, r.args)
-	return g.Update(c.writing(), func(tx kv.Tx) error { return r.command.Evaluate(call, tx) })
+	return g.Update(c.writing(), func(tx kv.Tx) error {
+		if err := r.command.Evaluate(call, tx); err != nil {
+			return err
+		}
+		if reply.Missing > 0 {
+			return errNoRoom
+		}
+		return nil
+	})
 }
 
 // read adds a read to the batch. The writes before it are waited for, so that it sees them.
@@ -93,7 +120,7 @@ func (c *conn) read(g kv.Group, r request) {
 func (c *conn) flushReads() {
 	list := c.reads.list
 	for len(list) > 0 && !c.quit {
-		done, err := c.view(list)
+		done, missing, err := c.view(list)
 		if err != nil {
 			for _, r := range list {
 				c.out.Error(c.failure(err, r.slot, false))
@@ -103,24 +130,35 @@ func (c *conn) flushReads() {
 		list = list[done:]
 		if len(list) > 0 && c.write() != nil {
 			c.quit = true
+			break
+		}
+		if missing > 0 && !c.enlarge(missing) {
+			c.out.Error(errNoRoom.Error())
+			list = list[1:]
 		}
 	}
 	clear(c.reads.list)
 	c.reads.list = c.reads.list[:0]
 }
 
-// view evaluates the first of some reads, as many as maxCollected permits.
-func (c *conn) view(list []request) (done int, err error) {
+// view evaluates the first of some reads, as many as maxCollected permits. missing is how much memory the reply of the
+// next one needs, if there is too little; otherwise it is 0.
+func (c *conn) view(list []request) (done, missing int, err error) {
 	ctx, cancel := c.reading()
 	defer cancel()
 	start := len(c.out.Bytes)
 	call := c.call(nil)
 	err = c.reads.group.View(ctx, c.session.readonly, func(r kv.Reader) error {
-		done, c.out.Bytes = 0, c.out.Bytes[:start]
+		done, missing, c.out.Bytes = 0, 0, c.out.Bytes[:start]
 		for done < len(list) && len(c.out.Bytes)-start < maxCollected {
+			at := len(c.out.Bytes)
 			call.Args = list[done].args
 			if err := list[done].command.Read(call, r); err != nil {
 				return err
+			}
+			if c.out.Missing > 0 {
+				missing = c.undo(at)
+				return nil
 			}
 			done++
 		}
@@ -129,5 +167,5 @@ func (c *conn) view(list []request) (done int, err error) {
 	if err != nil {
 		c.out.Bytes = c.out.Bytes[:start]
 	}
-	return done, err
+	return done, missing, err
 }

@@ -35,10 +35,11 @@ type Options struct {
 	// closed. For their first second, they may use free places of clients too. Default 512. Without a password there
 	// are none.
 	MaxUnauthenticated int
-	// RequestBytes bounds the memory of all requests that are sent in part or queued by MULTI, and of watched keys,
-	// beyond 4 KiB for each connection. A request that exceeds it gets an error, and the connection is closed. Default:
-	// 256 MiB, or twice MaxRequest if that is more.
-	RequestBytes int64
+	// ClientBytes bounds the memory of all clients together: of requests that are sent in part or queued by MULTI, of
+	// watched keys, and of replies that are not read, beyond 8 KiB for each connection. If it is used up, clients that need
+	// more wait, and the one that has stalled with the most is closed. After 5 s, a request gets an error, and if it is
+	// incomplete, its connection is closed. Default: 256 MiB, or what the longest request and reply need if that is more.
+	ClientBytes int64
 	// MaxRequest is the length of the longest request, and of the longest queue of MULTI, in bytes.
 	// Default 64 MiB.
 	MaxRequest int
@@ -52,7 +53,7 @@ type Options struct {
 	// Logger gets warnings. Default: none.
 	Logger *slog.Logger
 
-	idleShrink time.Duration // tests set it
+	idleShrink, roomTime time.Duration // tests set them
 }
 
 const (
@@ -85,6 +86,7 @@ func (o Options) withDefaults() Options {
 	duration(&o.AuthTimeout, 10*time.Second)
 	duration(&o.RequestTimeout, 30*time.Second)
 	duration(&o.idleShrink, idleShrink)
+	duration(&o.roomTime, roomTime)
 	number(&o.MaxClients, DefaultMaxClients)
 	number(&o.MaxUnauthenticated, DefaultMaxUnauthenticated)
 	number(&o.MaxRequest, 64<<20)
@@ -92,8 +94,8 @@ func (o Options) withDefaults() Options {
 	number(&o.MaxReply, 128<<20)
 	number(&o.MaxKeys, DefaultMaxKeys)
 	o.MaxValue = min(o.MaxValue, redisMaxValue)
-	if o.RequestBytes <= 0 {
-		o.RequestBytes = max(256<<20, 2*int64(o.MaxRequest))
+	if o.ClientBytes <= 0 {
+		o.ClientBytes = max(256<<20, 2*int64(o.MaxRequest+o.MaxReply))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -91,7 +91,7 @@ func (c *conn) fill() error {
 		if at, _ := p.due(c.in, o, c.large(), now); !at.IsZero() && (p.armed.IsZero() || at.Before(p.armed)) {
 			c.setDeadline(at)
 		}
-		err := c.in.fill()
+		err := c.receive()
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.isInterrupted() {
 			return err
 		}

@@ -195,7 +195,7 @@ func TestAClientGetsTheErrorOfARequestThatIsTooLong(t *testing.T) {
 	}{
 		"a long string":  {Options{MaxRequest: 1 << 20}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n", "invalid bulk length"},
 		"no protocol":    {Options{}, "*1\r\nx", "expected '$'"},
-		"without memory": {Options{RequestBytes: 8 << 10}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n", "-TRYAGAIN"},
+		"without memory": {Options{ClientBytes: 8 << 10}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n", "-TRYAGAIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, addr := startServer(t, kvtest.New(1), c.o)
@@ -208,7 +208,7 @@ func TestAClientGetsTheErrorOfARequestThatIsTooLong(t *testing.T) {
 			require.True(t, p.closed())
 			require.NoError(t, p.nc.Close())
 			require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
-			require.Zero(t, s.Stats().RequestBytes)
+			require.Zero(t, s.Stats().ClientBytes)
 		})
 	}
 }

@@ -6,7 +6,7 @@
 // that follow each other are evaluated by one kv.Group.View, after the writes before them are committed.
 //
 // A client can make the server hold one request, one queue of MULTI, one reply and a mebibyte of further
-// replies; see Options. The requests and queues of all clients have a bound together. A reply that is not accepted in
+// replies; see Options. What all clients make it hold has a bound together, see budget. A reply that is not accepted in
 // time ends the connection, and so does a request that is not completed in time.
 //
 // If there is a password, a connection that has not given it has little: a place among MaxUnauthenticated, which it
@@ -39,8 +39,8 @@ type Server struct {
 	conns  sync.WaitGroup
 	stats  stats
 
-	guesses  guesses
-	requests budget // of the memory of requests
+	guesses guesses
+	memory  budget // of all clients
 	// now and pause are the clock. Tests replace them.
 	now   func() time.Time
 	pause func(d time.Duration, gone <-chan struct{})
@@ -55,21 +55,24 @@ type Server struct {
 // stats are counted for INFO and for Stats.
 type stats struct {
 	connections, rejected, commands, protocolErrors, nextID atomic.Int64
-	evicted, timedOut, wrongPasswords                       atomic.Int64
+	evicted, timedOut, wrongPasswords, memoryWaits, shed    atomic.Int64
 }
 
 // Stats are counts of what a Server did.
 type Stats struct {
-	Clients         int   // connected now
-	Unauthenticated int   // of these, those that have to authenticate
-	Connections     int64 // accepted since the start
-	Rejected        int64 // because of MaxClients
-	Evicted         int64 // strangers, for newer connections; see places
-	TimedOut        int64 // because of AuthTimeout, RequestTimeout or IdleTimeout
-	WrongPasswords  int64
-	Commands        int64
-	ProtocolErrors  int64
-	RequestBytes    int64 // now; see RequestBytes of Options
+	Clients          int   // connected now
+	Unauthenticated  int   // of these, those that have to authenticate
+	Connections      int64 // accepted since the start
+	Rejected         int64 // because of MaxClients
+	Evicted          int64 // strangers, for newer connections; see places
+	TimedOut         int64 // because of AuthTimeout, RequestTimeout or IdleTimeout
+	WrongPasswords   int64
+	Commands         int64
+	ProtocolErrors   int64
+	ClientBytes      int64 // now; see ClientBytes of Options
+	ClientBytesLimit int64
+	MemoryWaits      int64 // of connections, for ClientBytes
+	Shed             int64 // clients that were closed for ClientBytes
 }
 
 // New returns a Server of a node's clients.
@@ -79,7 +82,7 @@ func New(cluster kv.Cluster, o Options) *Server {
 	return &Server{
 		cluster: cluster, node: command.NewNode(cluster), options: o, started: time.Now(),
 		ctx: ctx, cancel: cancel, listeners: map[net.Listener]bool{}, places: places{all: map[*conn]bool{}},
-		guesses: guesses{logger: o.Logger}, requests: budget{limit: o.RequestBytes}, now: time.Now, pause: pause,
+		guesses: guesses{logger: o.Logger}, memory: budget{limit: o.ClientBytes}, now: time.Now, pause: pause,
 	}
 }
 
@@ -97,7 +100,7 @@ func (s *Server) Stats() Stats {
 		Connections:     s.stats.connections.Load(), Rejected: s.stats.rejected.Load(), Evicted: s.stats.evicted.Load(),
 		TimedOut: s.stats.timedOut.Load(), WrongPasswords: s.stats.wrongPasswords.Load(),
 		Commands: s.stats.commands.Load(), ProtocolErrors: s.stats.protocolErrors.Load(),
-		RequestBytes: s.requests.used.Load(),
+		ClientBytes: s.memory.used.Load(), ClientBytesLimit: s.memory.limit, MemoryWaits: s.stats.memoryWaits.Load(), Shed: s.stats.shed.Load(),
 	}
 }
 

@@ -192,7 +192,7 @@ func TestHalfARequestDoesNotHoldAPlaceForGood(t *testing.T) {
 			require.True(t, p.closed())
 			require.EqualValues(t, 1, s.Stats().TimedOut)
 			require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
-			require.Zero(t, s.Stats().RequestBytes)
+			require.Zero(t, s.Stats().ClientBytes)
 		})
 	}
 }
@@ -245,19 +245,19 @@ func TestAClientThatSendsManyRequestsCostsFewDeadlines(t *testing.T) {
 	s, out := c.session(Options{})
 	require.Equal(t, 1000, strings.Count(out, "+OK"))
 	require.LessOrEqual(t, c.deadlines, 10)
-	require.Zero(t, s.Stats().RequestBytes)
+	require.Zero(t, s.Stats().ClientBytes)
 }
 
 // 1,500 half requests held 390 MB.
 func TestTheRequestsOfAllClientsAreBoundedTogether(t *testing.T) {
-	s, addr := startServer(t, kvtest.New(1), Options{RequestBytes: 100_000})
+	s, addr := startServer(t, kvtest.New(1), Options{ClientBytes: 100_000, roomTime: time.Millisecond})
 	half := fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000\r\n%s", strings.Repeat("x", 50_000))
 	first := dial(t, "tcp", addr)
 	first.send(half)
-	require.Eventually(t, func() bool { return s.Stats().RequestBytes > 50_000 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Stats().ClientBytes > 50_000 }, time.Minute, time.Millisecond)
 	second := dial(t, "tcp", addr)
 	_, _ = io.WriteString(second.nc, half)
-	require.True(t, strings.HasPrefix(second.reply(), "-TRYAGAIN the requests that clients are sending to this node exceed 100000"))
+	require.True(t, strings.HasPrefix(second.reply(), "-TRYAGAIN the requests and replies of clients of this node exceed 100000"))
 	first.send(strings.Repeat("x", 10_000) + "\r\n")
 	require.Equal(t, "+OK", first.reply())
 	require.Equal(t, "+PONG", first.do("PING"))
@@ -279,7 +279,7 @@ func TestTheRequestsOfAllClientsAreBoundedTogether(t *testing.T) {
 		require.NoError(t, p.nc.Close())
 	}
 	require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
-	require.Zero(t, s.Stats().RequestBytes, "everything is given back")
+	require.Zero(t, s.Stats().ClientBytes, "everything is given back")
 }
 
 func TestIdleConnectionsGiveLargeBuffersBack(t *testing.T) {
@@ -287,7 +287,7 @@ func TestIdleConnectionsGiveLargeBuffersBack(t *testing.T) {
 	p := dial(t, "tcp", addr)
 	require.Equal(t, "+OK", p.do("SET k "+strings.Repeat("x", 200_000)))
 	require.Len(t, p.do("GET k"), 200_000)
-	require.Eventually(t, func() bool { return s.Stats().RequestBytes == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return s.Stats().ClientBytes == 0 }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, "+PONG", p.do("PING"))
 }
 

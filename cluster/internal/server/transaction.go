@@ -169,6 +169,10 @@ func exec(c *conn, _ request) {
 		c.out.Error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
+	defer func() {
+		c.memory.lent = 0
+		c.account()
+	}()
 	e := &execution{conn: c, transaction: &t, keyed: make([]command.Reply, len(t.queue)), watches: t.watches}
 	switch {
 	case !keyed:
@@ -273,7 +277,7 @@ func (e *execution) propose(g kv.Group) (kv.Pending, error) {
 }
 
 func (e *execution) failure(err error, slot uint16, writes bool) string {
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errNoRoom) {
 		return err.Error()
 	}
 	return e.conn.failure(err, slot, writes)
@@ -282,8 +286,9 @@ func (e *execution) failure(err error, slot uint16, writes bool) string {
 // each evaluates the keyed commands.
 func (e *execution) each(evaluate func(q request, call *command.Call) error) error {
 	bytes := 0
+	e.conn.memory.lent = 0 // of an earlier call
 	for i, q := range e.transaction.queue {
-		e.keyed[i] = command.Reply{RESP3: e.conn.out.RESP3}
+		e.keyed[i] = command.Reply{RESP3: e.conn.out.RESP3, Grant: e.grant()}
 		if !q.keyed {
 			continue
 		}
@@ -291,11 +296,29 @@ func (e *execution) each(evaluate func(q request, call *command.Call) error) err
 		if err := evaluate(q, call); err != nil {
 			return err
 		}
+		if e.keyed[i].Missing > 0 {
+			return errNoRoom
+		}
 		if bytes += len(e.keyed[i].Bytes); bytes > e.conn.server.options.MaxReply {
 			return errTooLarge
 		}
 	}
 	return nil
+}
+
+// grant returns the Grant of a further reply.
+func (e *execution) grant() func(bytes int) bool {
+	c, had := e.conn, 0
+	return func(bytes int) bool {
+		more := bytes - had
+		c.memory.lent += more
+		if !c.memory.set(c.held(c.memory.replies)) {
+			c.memory.lent -= more
+			return false
+		}
+		had = bytes
+		return true
+	}
 }
 
 // reply appends the replies of all commands in their order.

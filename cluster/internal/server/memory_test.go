@@ -1,0 +1,194 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+)
+
+// memoryRig is a server whose clients' connections have no buffers: what a client has not read, the server holds.
+type memoryRig struct {
+	t     *testing.T
+	s     *Server
+	clock *testClock
+	log   syncBuffer
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func newMemoryRig(t *testing.T, o Options) *memoryRig {
+	rig := &memoryRig{t: t, clock: &testClock{now: time.Now()}}
+	o.Logger = slog.New(slog.NewTextHandler(&rig.log, nil))
+	rig.s = New(kvtest.New(1), o)
+	rig.s.now = rig.clock.Now
+	t.Cleanup(func() { require.NoError(t, rig.s.Close()) })
+	return rig
+}
+
+func (rig *memoryRig) connect() *peer {
+	ours, theirs := net.Pipe()
+	rig.s.accept(theirs)
+	rig.t.Cleanup(func() { ours.Close() })
+	return &peer{t: rig.t, nc: ours, r: bufio.NewReader(ours)}
+}
+
+// until waits for what other goroutines do.
+func (rig *memoryRig) until(condition func(s Stats) bool) {
+	rig.t.Helper()
+	require.Eventually(rig.t, func() bool { return condition(rig.s.Stats()) }, 20*time.Second, time.Millisecond, "%s", rig.log.String())
+	require.LessOrEqual(rig.t, rig.s.Stats().ClientBytes, rig.s.memory.limit)
+}
+
+// Sixteen clients that did not read their replies took a node to 1.5 GB.
+func TestOfClientsThatDoNotReadTheLargestIsClosed(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 4 << 20, roomTime: time.Minute})
+	writer := rig.connect()
+	for key, size := range map[string]int{"{k}1": 1000 << 10, "{k}2": 1100 << 10, "{k}3": 10} {
+		require.Equal(t, "+OK", writer.args("SET", key, strings.Repeat("x", size)))
+	}
+	require.NoError(t, writer.nc.Close())
+	rig.until(func(s Stats) bool { return s.Clients == 0 && s.ClientBytes == 0 })
+	var silent []*peer
+	for i, key := range []string{"{k}1", "{k}2", "{k}1"} {
+		p := rig.connect()
+		p.send(encode("GET", key))
+		rig.until(func(s Stats) bool { return s.ClientBytes > int64(i+1)*990<<10 })
+		silent = append(silent, p)
+	}
+	last := rig.connect()
+	last.send(encode("GET", "{k}1"))
+	rig.until(func(s Stats) bool { return s.MemoryWaits == 1 })
+	small := rig.connect()
+	require.Equal(t, strings.Repeat("x", 10), small.do("GET {k}3"), "those that need little go on")
+	require.Zero(t, rig.s.Stats().Shed, "the clients had no time to read")
+
+	rig.clock.pause(stalledReplies, nil)
+	require.Len(t, last.reply(), 1000<<10)
+	rig.until(func(s Stats) bool { return s.Shed == 1 })
+	require.Contains(t, rig.log.String(), "closed a client, because the memory for clients is used up")
+	require.Contains(t, rig.log.String(), "it does not read its replies")
+	_, err := io.ReadAll(silent[1].nc)
+	require.NoError(t, err)
+	require.Len(t, silent[0].reply(), 1000<<10, "one is enough")
+	require.Len(t, silent[2].reply(), 1000<<10)
+	for _, p := range append(silent, last, small) {
+		require.NoError(t, p.nc.Close())
+	}
+	rig.until(func(s Stats) bool { return s.Clients == 0 })
+	require.Zero(t, rig.s.Stats().ClientBytes, "everything is given back")
+}
+
+// Sixteen clients with half a request of 60 MiB each held them for as long as they liked.
+func TestOfClientsWithHalfARequestTheLargestIsClosed(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 1 << 20, MaxRequest: 1 << 19, roomTime: time.Minute})
+	half := func(size int) *peer {
+		p := rig.connect()
+		p.send(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s", 400<<10, strings.Repeat("x", size)))
+		return p
+	}
+	large := half(300 << 10)
+	rig.until(func(s Stats) bool { return s.ClientBytes > 500<<10 })
+	little := half(150 << 10)
+	rig.until(func(s Stats) bool { return s.ClientBytes > 700<<10 })
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(little.nc, strings.Repeat("x", 250<<10)+"\r\n")
+		done <- err
+	}()
+	rig.until(func(s Stats) bool { return s.MemoryWaits == 1 })
+	require.Equal(t, "+PONG", rig.connect().do("PING"))
+	require.Zero(t, rig.s.Stats().Shed)
+
+	rig.clock.pause(stalledRequest, nil)
+	require.NoError(t, <-done)
+	require.Equal(t, "+OK", little.reply())
+	require.True(t, large.closed())
+	require.EqualValues(t, 1, rig.s.Stats().Shed)
+	require.Contains(t, rig.log.String(), "it does not send the rest of a request")
+}
+
+// A client that reads again, or whose memory another one gives back, is served.
+func TestAReplyWaitsForMemory(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 2 << 20, roomTime: time.Minute})
+	a, b := rig.connect(), rig.connect()
+	long := strings.Repeat("x", 1200<<10)
+	require.Equal(t, "+OK", a.args("SET", "k", long[:500<<10]))
+	require.Equal(t, ":1228800", a.args("APPEND", "k", long[500<<10:]))
+	rig.clock.pause(time.Hour, nil)
+	a.send(encode("GET", "k"))
+	rig.until(func(s Stats) bool { return s.ClientBytes > 1100<<10 })
+	for i, request := range [][]string{{"GET", "k"}, {"SET", "k", "short", "GET"}} {
+		b.send(encode(request...))
+		rig.until(func(s Stats) bool { return s.MemoryWaits == int64(i)+1 })
+		require.Equal(t, long, a.reply())
+		require.Equal(t, long, b.reply())
+		if i == 0 {
+			a.send(encode("GET", "k"))
+			rig.until(func(s Stats) bool { return s.ClientBytes > 1100<<10 })
+		}
+	}
+	require.Equal(t, "short", b.do("GET k"))
+	require.Zero(t, rig.s.Stats().Shed)
+}
+
+// A reply for which there never is memory is an error, and the command has written nothing.
+func TestAReplyWithoutMemoryIsAnError(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 1 << 20})
+	p := rig.connect()
+	part := strings.Repeat("x", 400<<10)
+	for _, key := range []string{"{k}1", "{k}2", "{k}3"} {
+		require.Equal(t, "+OK", p.args("SET", key, part))
+	}
+	for _, request := range []string{"MGET {k}1 {k}2 {k}3", "RANGE {k} {k}z"} {
+		require.Equal(t, "-"+errNoRoom.Error(), p.do(request))
+	}
+	require.Equal(t, "+OK", p.do("MULTI"))
+	for _, request := range []string{"SET {k}1 new", "GET {k}2", "GET {k}3", "GET {k}2"} {
+		require.Equal(t, "+QUEUED", p.do(request))
+	}
+	require.Equal(t, "-"+errNoRoom.Error(), p.do("EXEC"))
+	require.Equal(t, part, p.do("GET {k}1"))
+	require.Equal(t, ":3", p.do("APPEND {k}4 abc"))
+	require.Equal(t, "-"+errNoRoom.Error(), p.do("LCS {k}1 {k}4"))
+	require.Equal(t, "+PONG", p.do("PING"))
+	require.LessOrEqual(t, rig.s.Stats().ClientBytes, int64(1<<20))
+}
+
+// The keys of a reply are counted, and not only long values.
+func TestRepliesOfManyKeysAreCounted(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 8 << 20})
+	p := rig.connect()
+	for i := range 100 {
+		p.do(fmt.Sprintf("SET {k}%d%s 1", i, strings.Repeat("x", 1000)))
+	}
+	q := rig.connect()
+	before := rig.s.Stats().ClientBytes
+	q.send(encode("KEYS", "*"))
+	rig.until(func(s Stats) bool { return s.ClientBytes > before+90_000 })
+}
