@@ -61,6 +61,9 @@ func (c *conn) keyed(r request) {
 		return
 	}
 	c.flushReads()
+	if size := longest(r.args); size > largeValue {
+		c.server.large.note(r.command, r.args, size)
+	}
 	for c.begins(g, r) {
 	}
 }
@@ -120,7 +123,13 @@ func (c *conn) read(g kv.Group, r request) {
 func (c *conn) flushReads() {
 	list := c.reads.list
 	for len(list) > 0 && !c.quit {
+		if values := c.server.large.expect(list[0]); values > 0 && !c.borrow(values) {
+			c.out.Error(errNoRoom.Error())
+			list = list[1:]
+			continue
+		}
 		done, missing, err := c.view(list)
+		c.giveBack()
 		if err != nil {
 			for _, r := range list {
 				c.out.Error(c.failure(err, r.slot, false))
@@ -151,10 +160,16 @@ func (c *conn) view(list []request) (done, missing int, err error) {
 	err = c.reads.group.View(ctx, c.session.readonly, func(r kv.Reader) error {
 		done, missing, c.out.Bytes = 0, 0, c.out.Bytes[:start]
 		for done < len(list) && len(c.out.Bytes)-start < maxCollected {
+			if done > 0 && c.server.large.expect(list[done]) > 0 {
+				return nil // it needs a View of its own, with memory for it
+			}
 			at := len(c.out.Bytes)
 			call.Args = list[done].args
 			if err := list[done].command.Read(call, r); err != nil {
 				return err
+			}
+			if size := max(len(c.out.Bytes), c.out.Missing) - at; size > largeValue {
+				c.server.large.note(list[done].command, list[done].args, size)
 			}
 			if c.out.Missing > 0 {
 				missing = c.undo(at)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/command"
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
 )
 
@@ -67,9 +68,9 @@ func (rig *memoryRig) until(condition func(s Stats) bool) {
 
 // Sixteen clients that did not read their replies took a node to 1.5 GB.
 func TestOfClientsThatDoNotReadTheLargestIsClosed(t *testing.T) {
-	rig := newMemoryRig(t, Options{ClientBytes: 4 << 20, roomTime: time.Minute})
+	rig := newMemoryRig(t, Options{ClientBytes: 3584 << 10, roomTime: time.Minute})
 	writer := rig.connect()
-	for key, size := range map[string]int{"{k}1": 1000 << 10, "{k}2": 1100 << 10, "{k}3": 10} {
+	for key, size := range map[string]int{"{k}1": 900 << 10, "{k}2": 1000 << 10, "{k}3": 10} {
 		require.Equal(t, "+OK", writer.args("SET", key, strings.Repeat("x", size)))
 	}
 	require.NoError(t, writer.nc.Close())
@@ -78,7 +79,7 @@ func TestOfClientsThatDoNotReadTheLargestIsClosed(t *testing.T) {
 	for i, key := range []string{"{k}1", "{k}2", "{k}1"} {
 		p := rig.connect()
 		p.send(encode("GET", key))
-		rig.until(func(s Stats) bool { return s.ClientBytes > int64(i+1)*990<<10 })
+		rig.until(func(s Stats) bool { return s.ClientBytes > int64(i+1)*890<<10 })
 		silent = append(silent, p)
 	}
 	last := rig.connect()
@@ -89,14 +90,14 @@ func TestOfClientsThatDoNotReadTheLargestIsClosed(t *testing.T) {
 	require.Zero(t, rig.s.Stats().Shed, "the clients had no time to read")
 
 	rig.clock.pause(stalledReplies, nil)
-	require.Len(t, last.reply(), 1000<<10)
+	require.Len(t, last.reply(), 900<<10)
 	rig.until(func(s Stats) bool { return s.Shed == 1 })
 	require.Contains(t, rig.log.String(), "closed a client, because the memory for clients is used up")
 	require.Contains(t, rig.log.String(), "it does not read its replies")
 	_, err := io.ReadAll(silent[1].nc)
 	require.NoError(t, err)
-	require.Len(t, silent[0].reply(), 1000<<10, "one is enough")
-	require.Len(t, silent[2].reply(), 1000<<10)
+	require.Len(t, silent[0].reply(), 900<<10, "one is enough")
+	require.Len(t, silent[2].reply(), 900<<10)
 	for _, p := range append(silent, last, small) {
 		require.NoError(t, p.nc.Close())
 	}
@@ -191,4 +192,30 @@ func TestRepliesOfManyKeysAreCounted(t *testing.T) {
 	before := rig.s.Stats().ClientBytes
 	q.send(encode("KEYS", "*"))
 	rig.until(func(s Stats) bool { return s.ClientBytes > before+90_000 })
+}
+
+// A thousand clients that asked for one long value at once used the memory for a thousand copies, although few of them
+// could have their reply. The first read of a key is free, as nobody knows its length.
+func TestAReadOfALongValueTakesItsMemoryFirst(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 16 << 20, roomTime: time.Millisecond})
+	p := rig.connect()
+	long := strings.Repeat("x", 4<<20)
+	require.Equal(t, "+OK", p.args("SET", "k", long))
+	require.Equal(t, "+OK", p.do("SET short 1"))
+	r := request{args: [][]byte{[]byte("GET"), []byte("k")}}
+	r.command, _ = command.Lookup([]byte("get"))
+	require.Equal(t, 4<<20, rig.s.large.expect(r))
+	require.NoError(t, p.nc.Close())
+	rig.until(func(s Stats) bool { return s.Clients == 0 })
+	p, q := rig.connect(), rig.connect()
+	require.Equal(t, long, p.do("GET k"))
+	q.send(encode("GET", "k")) // it is not read
+	rig.until(func(s Stats) bool { return s.ClientBytes > 3<<20 && s.ClientBytes < 5<<20 })
+	require.Equal(t, "-"+errNoRoom.Error(), p.do("GET k"), "4 MiB for the reply, and 8 to read it")
+	require.Equal(t, ":1", p.do("EXISTS short"))
+	require.Equal(t, long, q.reply())
+	for i := range maxLargeKeys + 10 {
+		rig.s.large.note(r.command, [][]byte{nil, []byte(fmt.Sprint(i))}, largeValue)
+	}
+	require.Len(t, rig.s.large.sizes, maxLargeKeys)
 }

@@ -41,6 +41,7 @@ type Server struct {
 
 	guesses guesses
 	memory  budget // of all clients
+	large   largeKeys
 	// now and pause are the clock. Tests replace them.
 	now   func() time.Time
 	pause func(d time.Duration, gone <-chan struct{})
