@@ -99,7 +99,7 @@ func (a *app) printRanges(r *db.FilterReport) {
 			t.row(l.Level, fmt.Sprintf("all %d", l.Tables), "", size(l.RangeBytes), figure(l.RangeBitsPerKey), "")
 		}
 	}
-	if len(t.rows) > 0 {
+	if len(t.Rows) > 0 {
 		a.out.printf("\n")
 		t.print()
 	}

@@ -7,50 +7,27 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/sievedb/sievedb/internal/tools/columns"
 )
 
-// column is a column of a table. Its head begins with "+" if narrow terminals can do without it, then with "~" if its
-// cells can be cut there, such as keys, or with "#" if they are numbers of a stream.
-type column struct {
-	head       string
-	extra, cut bool
-	number     bool // all cells are numbers
-	width      int
-}
+// metric measures texts as a terminal shows them.
+var metric = columns.Metric{Width: runewidth.StringWidth, Head: func(text string, width int) string {
+	return runewidth.Truncate(text, width, "")
+}}
 
-// minCut is how much of a cell that can be cut stays before other columns are left out, in columns of a terminal.
-const minCut = 12
-
-func newColumn(head string) *column {
-	c := &column{}
-	head, c.extra = strings.CutPrefix(head, "+")
-	head, c.cut = strings.CutPrefix(head, "~")
-	c.head, c.number = strings.CutPrefix(head, "#")
-	return c
-}
-
-// least is the width that the column needs.
-func (c *column) least() int {
-	if c.cut {
-		return min(c.width, minCut)
-	}
-	return c.width
-}
-
-// table is a table with one line of heads.
+// table is a table with one line of heads. Those have marks: see columns.NewColumn.
 type table struct {
-	o       *output
-	columns []*column
-	rows    [][]string
+	o *output
+	columns.Table
 }
 
 func (o *output) table(heads ...string) *table {
-	t := &table{o: o}
+	t := &table{o: o, Table: columns.Table{Metric: metric}}
 	for _, head := range heads {
-		t.columns = append(t.columns, newColumn(head))
+		t.Columns = append(t.Columns, columns.NewColumn(head))
 	}
 	return t
 }
@@ -60,42 +37,33 @@ func (t *table) row(cells ...any) {
 	for i, c := range cells {
 		row[i] = t.o.cell(c)
 	}
-	t.rows = append(t.rows, row)
+	t.Rows = append(t.Rows, row)
 }
 
 // print prints the table: as records, with tabs in a pipe, otherwise aligned, with numbers to the right, and not wider
 // than the terminal.
 func (t *table) print() {
-	heads := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		heads[i] = c.head
-	}
+	heads := t.Heads()
 	switch {
 	case t.o.record:
-		for n, row := range t.rows {
+		for n, row := range t.Rows {
 			t.o.recordOf(n, heads, row)
 		}
 		return
 	case !t.o.people:
 		t.o.printf("%s\n", t.o.style(styleHead, strings.Join(heads, "\t")))
-		for _, row := range t.rows {
+		for _, row := range t.Rows {
 			t.o.printf("%s\n", strings.Join(row, "\t"))
 		}
 		return
 	}
-	t.measure()
-	shown := t.fit()
-	t.o.printf("%s\n", t.o.style(styleHead, t.line(shown, heads)))
-	for _, row := range t.rows {
-		t.o.printf("%s\n", t.line(shown, row))
+	t.Measure()
+	shown := t.Fit(t.o.width)
+	t.o.printf("%s\n", t.o.style(styleHead, t.Line(shown, heads)))
+	for _, row := range t.Rows {
+		t.o.printf("%s\n", t.Line(shown, row))
 	}
-	if len(shown) < len(t.columns) {
-		var hidden []string
-		for i, c := range t.columns {
-			if !slices.Contains(shown, i) {
-				hidden = append(hidden, c.head)
-			}
-		}
+	if hidden := t.Hidden(shown); len(hidden) > 0 {
 		t.o.prose("not shown: %s; --record prints all", strings.Join(hidden, ", "))
 	}
 }
@@ -112,106 +80,13 @@ func (o *output) recordOf(n int, names, row []string) {
 	o.pairs(pairs...)
 }
 
-// measure sets the natural widths of the columns.
-func (t *table) measure() {
-	for i, c := range t.columns {
-		c.width, c.number = runewidth.StringWidth(c.head), true
-		for _, row := range t.rows {
-			c.width = max(c.width, runewidth.StringWidth(row[i]))
-			c.number = c.number && isNumber(row[i])
-		}
-	}
-}
-
-// fit returns the columns that fit into the terminal, and sets the widths of those that are cut.
-func (t *table) fit() (shown []int) {
-	for i := range t.columns {
-		shown = append(shown, i)
-	}
-	room := func() int { // what is left if all columns are as narrow as they can be
-		left := t.o.width - 2*(len(shown)-1)
-		for _, i := range shown {
-			left -= t.columns[i].least()
-		}
-		return left
-	}
-	if t.o.width == 0 {
-		return shown
-	}
-	for n := len(shown) - 1; n >= 0 && room() < 0; n-- {
-		if t.columns[shown[n]].extra {
-			shown = slices.Delete(shown, n, n+1)
-		}
-	}
-	left := max(room(), 0)
-	for n, cuts := 0, t.cuts(shown); n < len(cuts); n++ { // the narrowest first, so that wide ones get what it leaves
-		c := cuts[n]
-		more := min(c.width-c.least(), left/(len(cuts)-n))
-		c.width, left = c.least()+more, left-more
-	}
-	return shown
-}
-
-// cuts returns the columns of shown that can be cut, the narrowest first.
-func (t *table) cuts(shown []int) (cuts []*column) {
-	for _, i := range shown {
-		if t.columns[i].cut {
-			cuts = append(cuts, t.columns[i])
-		}
-	}
-	slices.SortStableFunc(cuts, func(a, b *column) int { return a.width - b.width })
-	return cuts
-}
-
-// line returns the cells of the columns in shown.
-func (t *table) line(shown []int, cells []string) string {
-	var line strings.Builder
-	for _, i := range shown {
-		line.WriteString(padded(cells[i], t.columns[i].width, t.columns[i].number) + "  ")
-	}
-	return strings.TrimRight(line.String(), " ")
-}
-
-// padded returns a cell of this width, cut if it is longer.
-func padded(cell string, width int, number bool) string {
-	cell = cutText(cell, width)
-	pad := strings.Repeat(" ", max(0, width-runewidth.StringWidth(cell)))
-	if number {
-		return pad + cell
-	}
-	return cell + pad
-}
-
-// cutText leaves out the middle of a text that is wider than width: keys often differ at their ends.
-func cutText(text string, width int) string {
-	if runewidth.StringWidth(text) <= width {
-		return text
-	}
-	dots := runewidth.StringWidth("…") // two columns in an east-asian locale
-	left := max(width-dots, 0) * 2 / 5
-	head := runewidth.Truncate(text, width-dots-left, "")
-	tail := len(text)
-	for {
-		r, n := utf8.DecodeLastRuneInString(text[:tail])
-		if left -= runewidth.RuneWidth(r); n == 0 || left < 0 {
-			return head + "…" + text[tail:]
-		}
-		tail -= n
-	}
-}
-
-// isNumber reports whether a cell lines up with numbers: it is one, with or without a unit, or empty.
-func isNumber(cell string) bool {
-	word, _, _ := strings.Cut(cell, " ")
-	word = strings.TrimSuffix(strings.TrimLeft(word, "-+"), "%")
-	_, err := strconv.ParseFloat(strings.ReplaceAll(word, ",", ""), 64)
-	return err == nil || cell == "" || cell == "?" || cell == "-"
-}
+// cutText leaves out the middle of a text that is wider than width.
+func cutText(text string, width int) string { return metric.Cut(text, width) }
 
 // stream is a table that has no end, so that the widths of its columns are given: 0 for those that share what is left.
 type stream struct {
 	o       *output
-	columns []*column
+	columns []*columns.Column
 	shown   []int
 	rows    int
 }
@@ -219,19 +94,19 @@ type stream struct {
 // stream begins a table and prints its heads. Each width belongs to the head before it.
 func (o *output) stream(headsAndWidths ...any) *stream {
 	s := &stream{o: o}
-	t := &table{o: o}
+	t := columns.Table{Metric: metric}
 	for i := 0; i < len(headsAndWidths); i += 2 {
-		c := newColumn(headsAndWidths[i].(string))
-		if c.width = headsAndWidths[i+1].(int); c.width == 0 {
-			c.cut, c.width = true, 1<<10
+		c := columns.NewColumn(headsAndWidths[i].(string))
+		if c.Width = headsAndWidths[i+1].(int); c.Width == 0 {
+			c.Cut, c.Width = true, 1<<10
 		}
-		t.columns = append(t.columns, c)
+		t.Columns = append(t.Columns, c)
 	}
-	s.columns, s.shown = t.columns, t.fit()
+	s.columns, s.shown = t.Columns, t.Fit(o.width)
 	if !o.record && !o.json {
 		var heads []any
 		for _, c := range s.columns {
-			heads = append(heads, c.head)
+			heads = append(heads, c.Head)
 		}
 		o.printf("%s\n", o.style(styleHead, s.line(heads)))
 	}
@@ -246,7 +121,7 @@ func (s *stream) row(cells ...any) {
 	}
 	var names, texts []string
 	for i, c := range cells {
-		names, texts = append(names, s.columns[i].head), append(texts, s.o.cell(c))
+		names, texts = append(names, s.columns[i].Head), append(texts, s.o.cell(c))
 	}
 	s.o.recordOf(s.rows, names, texts)
 	s.rows++
@@ -257,11 +132,11 @@ func (s *stream) line(cells []any) string {
 	for i, c := range cells {
 		text := s.o.cell(c)
 		if s.o.people && slices.Contains(s.shown, i) {
-			width := s.columns[i].width
-			if s.columns[i].number { // a number is never cut
+			width := s.columns[i].Width
+			if s.columns[i].Number { // a number is never cut
 				width = max(width, runewidth.StringWidth(text))
 			}
-			text = padded(text, width, s.columns[i].number)
+			text = metric.Pad(text, width, s.columns[i].Number)
 		} else if s.o.people {
 			continue
 		}
@@ -290,7 +165,7 @@ func (o *output) pairs(pairs ...any) {
 			o.printf("%s\t%s\n", name, value)
 			continue
 		}
-		text := wrapped(padded(name, width, false)+"  "+value, o.width, width+2)
+		text := wrapped(metric.Pad(name, width, false)+"  "+value, o.width, width+2)
 		o.printf("%s%s\n", o.style(styleHead, name), text[len(name):])
 	}
 }
@@ -319,44 +194,8 @@ func forPeople(text string) string {
 	})
 }
 
-// isUnit reports whether a word is one of a number before it.
-func isUnit(word string) bool {
-	switch strings.TrimRight(word, ",;:)") {
-	case "B", "KiB", "MiB", "GiB", "TiB", "%":
-		return true
-	}
-	return false
-}
-
 // wrapped breaks a line at spaces so that it is not wider than width, if that is known. What follows is indented.
-func wrapped(text string, width, indent int) string {
-	if width == 0 || runewidth.StringWidth(text) <= width {
-		return text
-	}
-	indent = min(indent, width/3)
-	var out strings.Builder
-	at := 0
-	words := strings.Split(text, " ")
-	for i := 0; i < len(words); i++ {
-		word := words[i]
-		for i+1 < len(words) && isUnit(words[i+1]) {
-			i++
-			word += " " + words[i]
-		}
-		n := runewidth.StringWidth(word)
-		switch {
-		case at > indent && at+1+n > width:
-			out.WriteString("\n" + strings.Repeat(" ", indent))
-			at = indent
-		case i > 0:
-			out.WriteByte(' ')
-			at++
-		}
-		out.WriteString(word)
-		at += n
-	}
-	return out.String()
-}
+func wrapped(text string, width, indent int) string { return metric.Wrap(text, width, indent) }
 
 // paragraphs breaks a text of the help at the usual width. Its own line ends within a paragraph do not count.
 func paragraphs(text string) string {
