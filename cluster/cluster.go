@@ -63,6 +63,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	o.Security.explain(no.Logger, inner.Addr())
 	n := &Node{node: inner, server: server.New(inner, o.serverOptions(bounds))}
+	inner.SetClients(func() (commands, clients int64) {
+		s := n.server.Stats()
+		return s.Commands, int64(s.Clients)
+	})
 	n.work.Go(n.serve)
 	return n, nil
 }

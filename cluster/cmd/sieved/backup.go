@@ -27,22 +27,30 @@ func backupCommands() []*cobra.Command {
 // remote is a node that a command talks to, as a client.
 type remote struct {
 	addr, passwordFile, caFile string
+	timeout                    time.Duration // of an answer; 0: none, because a backup may take hours
 }
 
 func (r *remote) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.addr, "node", "127.0.0.1:7001", "address of any node of the cluster")
+	r.addSecrets(cmd)
+}
+
+func (r *remote) addSecrets(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&r.addr, "node", "127.0.0.1:7001", "address of any node of the cluster")
 	f.StringVar(&r.passwordFile, "password-file", "", "file with the password of clients")
 	f.StringVar(&r.caFile, "tls-ca", "", "file with the certificates of the cluster's CA (PEM); the cluster uses TLS")
 }
 
-// client connects without a limit of time for answers: a backup may take hours.
+// client connects to the node.
 func (r *remote) client() (*redis.Client, error) {
 	password, err := readSecret("password-file", r.passwordFile)
 	if err != nil {
 		return nil, err
 	}
 	o := &redis.Options{Addr: r.addr, Password: password, ReadTimeout: -1, MaxRetries: -1, DialTimeout: 5 * time.Second}
+	if r.timeout > 0 {
+		o.ReadTimeout, o.WriteTimeout, o.DialerRetries = r.timeout, r.timeout, 1
+	}
 	if r.caFile == "" {
 		return redis.NewClient(o), nil
 	}

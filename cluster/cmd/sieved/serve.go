@@ -54,6 +54,7 @@ nodes say to each other, and nothing that clients say.`,
 	s.addFlags(root)
 	root.AddCommand(initCommand(), demoCommand(), versionCommand())
 	root.AddCommand(backupCommands()...)
+	root.AddCommand(lookCommands()...)
 	return root
 }
 

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 )
 
 func versionCommand() *cobra.Command {
@@ -18,18 +19,4 @@ func versionCommand() *cobra.Command {
 }
 
 // version returns the module's version, or the commit that the program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return "development"
-}
+func version() string { return overview.Version() }
