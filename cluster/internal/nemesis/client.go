@@ -35,6 +35,8 @@ type client struct {
 	dial    dialer
 	nodes   func() []string
 	history *History
+	stays   func() string // the node that it always asks; "": it follows redirections
+	pause   func() bool   // waits while clients are paused, and reports whether they were
 
 	conns   map[string]*conn
 	leaders map[string]string // of each tag, as far as a reply has shown it
@@ -60,6 +62,11 @@ func (c *client) drop(addr string) {
 // target returns the node to ask. Sometimes it is not the leader: a deposed leader that still
 // answers is what these tests look for.
 func (c *client) target(tag string) string {
+	if c.stays != nil {
+		if addr := c.stays(); addr != "" {
+			return addr
+		}
+	}
 	if leader := c.leaders[tag]; leader != "" && c.rnd.IntN(8) > 0 {
 		return leader
 	}
@@ -77,7 +84,7 @@ func (c *client) send(ctx context.Context, addr string, requests ...[]string) (r
 		if err != nil {
 			return nil, false, err
 		}
-		cn = &conn{nc: nc, r: bufio.NewReader(nc)}
+		cn = &conn{nc: nc, r: bufio.NewReader(nc), between: c.sleepWalk}
 		c.conns[addr] = cn
 	}
 	replies, sent, err = cn.call(time.Now().Add(replyTimeout), requests...)
@@ -85,6 +92,15 @@ func (c *client) send(ctx context.Context, addr string, requests ...[]string) (r
 		c.drop(addr)
 	}
 	return replies, sent, err
+}
+
+// sleepWalk waits while clients are paused. Then half of them notice that their deadline has passed, although the reply may be
+// there; the others have slept with their timers, as in a machine that was suspended, and wait for it.
+func (c *client) sleepWalk() (deadline time.Time) {
+	if c.pause != nil && c.pause() && c.rnd.IntN(2) == 0 {
+		return time.Now().Add(replyTimeout)
+	}
+	return deadline
 }
 
 // promises are the first words of errors that promise that nothing was done.
@@ -175,6 +191,39 @@ func (c *client) one(ctx context.Context, addr string, in input) ([]answer, fate
 	return []answer{cmd.answer(replies[0])}, done
 }
 
+// longKeys is how many keys the first command of a pipeline deletes. They do not exist, but each is looked for.
+const longKeys = 400
+
+// pipeline sends a long command on one tag and commands on another at once, and records each of the latter. They are
+// evaluated in order, and wait for the end of the first one. It does not follow redirections.
+func (c *client) pipeline(ctx context.Context, first, tag string, commands []command) {
+	requests := [][]string{{"DEL"}}
+	for key := range longKeys {
+		requests[0] = append(requests[0], keyOf(first, width+key))
+	}
+	for _, cmd := range commands {
+		requests = append(requests, cmd.args(tag))
+	}
+	begin, addr := c.history.now(), c.target(tag)
+	replies, sent, err := c.send(ctx, addr, requests...)
+	if err != nil && !sent {
+		c.history.count(func(n *Counts) { n.NotDone++ })
+		return
+	}
+	for i, cmd := range commands {
+		in := input{tag, []command{cmd}}
+		switch {
+		case err != nil:
+			c.recordUnknown(begin, in)
+		case replies[i+1].err == "":
+			c.leaders[tag] = addr
+			c.record(begin, in, output{answers: []answer{cmd.answer(replies[i+1])}})
+		case c.judge(tag, replies[i+1].err) == unknown:
+			c.recordUnknown(begin, in)
+		}
+	}
+}
+
 // transaction sends an operation within MULTI and EXEC.
 func (c *client) transaction(ctx context.Context, addr string, in input) ([]answer, fate) {
 	requests := [][]string{{"MULTI"}}
@@ -248,7 +297,7 @@ func (c *client) watched(ctx context.Context, tag string, read, write command) {
 // answer returns the model's form of a reply.
 func (c command) answer(r reply) answer {
 	switch c.verb {
-	case doGet, doSet, doSetMort, doSetNX:
+	case doGet, doSet, doSetMort, doSetNX, doSetXX:
 		if r.null {
 			return absent
 		}

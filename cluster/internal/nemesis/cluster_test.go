@@ -44,6 +44,7 @@ type testCluster struct {
 	added   int // so that no name is used twice
 	flipped []flipped
 	zombies sync.WaitGroup // killed nodes that still end
+	clients *Workload
 }
 
 // plant is what is wrong with the nodes of a cluster, so that the tests must find it. The zero value is nothing.
@@ -52,6 +53,8 @@ type plant struct {
 	raft func(m *member, o *consensus.Options) // of each group
 	// trailing is how many entries a log keeps before a snapshot. 0: 20.
 	trailing uint64
+	// stale bounds the age of stale reads. 0: the default of nodes.
+	stale time.Duration
 }
 
 // member is a node. Its disk and address remain when it is killed.
@@ -134,7 +137,8 @@ func (c *testCluster) options(m *member, replicas int) node.Options {
 		Space:  node.SpaceOptions{Reserve: 1, Free: m.disk.free},
 		Timing: node.TimingOptions{
 			Heartbeat: heartbeat, Election: heartbeat, Gossip: 100 * time.Millisecond,
-			Clock: func() int64 { return time.Now().UnixMilli() + skew.Load() },
+			Clock:      func() int64 { return time.Now().UnixMilli() + skew.Load() },
+			StaleBound: c.plant.stale,
 		},
 		Log:    node.LogOptions{SnapshotThreshold: 100, TrailingLogs: cmp.Or(c.plant.trailing, 20)},
 		Logger: slog.New(slog.NewTextHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", m.id),
@@ -229,6 +233,9 @@ func (c *testCluster) abandon() {
 
 // dialer implements victim.
 func (c *testCluster) dialer() dialer { return c.net.dialClient }
+
+// serve implements victim.
+func (c *testCluster) serve(w *Workload) { c.clients = w }
 
 // addrs implements victim.
 func (c *testCluster) addrs() (all []string) {

@@ -152,7 +152,10 @@ func killAll(c *testCluster, rnd *rand.Rand) (string, error) {
 
 // snapshots shortens all logs while a node is cut off, so that it needs a snapshot.
 func snapshots(c *testCluster, rnd *rand.Rand) (string, error) {
-	m := c.anyMember(rnd)
+	return snapshotsWithout(c, rnd, c.anyMember(rnd))
+}
+
+func snapshotsWithout(c *testCluster, rnd *rand.Rand, m *member) (string, error) {
 	c.net.cutLinks(both([]*member{m}, c.others(m))...)
 	deadline := time.Now().Add(outage(rnd))
 	taken := 0
@@ -244,6 +247,45 @@ func clocks(c *testCluster, rnd *rand.Rand) (string, error) {
 	return "", nil
 }
 
+// pauseClients stops all clients for longer than their deadlines, with their requests on the way, while a leader is isolated
+// or not. Then they continue with what has arrived meanwhile.
+func pauseClients(c *testCluster, rnd *rand.Rand) (string, error) {
+	resume := c.clients.Pause()
+	defer resume()
+	what := "nothing else"
+	if rnd.IntN(2) == 0 {
+		what = "a leader was isolated"
+		m := c.anyLeader(rnd)
+		cutFor(c, rnd, both([]*member{m}, c.others(m)))
+	}
+	time.Sleep(replyTimeout + heartbeat/2)
+	return what, nil
+}
+
+// failDuringHealing lets another node fail while one heals, of which the log is damaged or the data is old.
+func failDuringHealing(c *testCluster, rnd *rand.Rand) (what string, err error) {
+	c.waitReplicas(len(c.members))
+	m := c.anyLeader(rnd)
+	if rnd.IntN(2) == 0 {
+		what, _, err = damage(c, rnd, m, "log")
+	} else {
+		m = c.anyMember(rnd)
+		what, err = snapshotsWithout(c, rnd, m)
+	}
+	if err != nil {
+		return what, err
+	}
+	time.Sleep(time.Duration(rnd.IntN(int(heartbeat)))) // it heals
+	other := c.others(m)[rnd.IntN(len(c.members)-1)]
+	if rnd.IntN(2) == 0 {
+		cutFor(c, rnd, both([]*member{other}, c.others(other)))
+		return fmt.Sprintf("%s; then %s was isolated", what, other.id), nil
+	}
+	c.kill(other, rnd.IntN(2) == 0)
+	time.Sleep(outage(rnd))
+	return fmt.Sprintf("%s; then %s was killed", what, other.id), c.start(other, 0)
+}
+
 // threeNodeFaults are those that a cluster of three nodes survives.
 var threeNodeFaults = []fault[*testCluster]{
 	{"the leader is isolated", isolateLeader},
@@ -260,6 +302,7 @@ var threeNodeFaults = []fault[*testCluster]{
 	{"bits flip", bitFlips},
 	{"a disk is full", fullDisk},
 	{"clocks jump", clocks},
+	{"clients are paused", pauseClients},
 }
 
 // killTwo ends two of five nodes: the others continue.

@@ -49,6 +49,7 @@ func artifacts(t *testing.T) string {
 
 var kindNames = map[string]kind{
 	"registers": registers, "lists": lists, "counters": counters, "maps": maps, "mortals": mortals, "optimists": optimists,
+	"conditions": conditions, "pipelines": pipelines,
 }
 
 // chosenKinds are those of the flag.

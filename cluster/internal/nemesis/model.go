@@ -28,6 +28,7 @@ const (
 	doSet     verb = "SET"
 	doSetMort verb = "SET PX" // SET with a time to live
 	doSetNX   verb = "SET NX"
+	doSetXX   verb = "SET XX"
 	doDel     verb = "DEL"
 	doCAS     verb = "CAS"
 	doAppend  verb = "APPEND"
@@ -57,6 +58,8 @@ func (c command) args(tag string) []string {
 		return []string{"SET", key, c.arg, "PX", mortalMillis}
 	case doSetNX:
 		return []string{"SET", key, c.arg, "NX"}
+	case doSetXX:
+		return []string{"SET", key, c.arg, "XX"}
 	case doCAS:
 		return []string{"CAS", key, c.old, c.arg}
 	}
@@ -116,6 +119,12 @@ func (s content) step(c command, seen *answer) (content, answer) {
 		return s, "=OK"
 	case doSetNX:
 		if old != "" {
+			return s, absent
+		}
+		s[c.key] = "=" + c.arg
+		return s, "=OK"
+	case doSetXX:
+		if old == "" {
 			return s, absent
 		}
 		s[c.key] = "=" + c.arg

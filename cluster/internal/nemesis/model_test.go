@@ -31,7 +31,7 @@ func TestTheModelDistinguishesGoodFromBadHistories(t *testing.T) {
 	appended := func(v string) command { return command{verb: doAppend, arg: v} }
 	mortal := command{verb: doSetMort, arg: "a"}
 	incr, del, scan := command{verb: doIncr}, command{verb: doDel}, command{verb: doRange}
-	setNX := command{verb: doSetNX, arg: "n"}
+	setNX, setXX := command{verb: doSetNX, arg: "n"}, command{verb: doSetXX, arg: "x"}
 	for _, c := range []struct {
 		name    string
 		history []porcupine.Operation
@@ -54,6 +54,9 @@ func TestTheModelDistinguishesGoodFromBadHistories(t *testing.T) {
 		{"a deleted key returns", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 4, del, ":1"), op(5, 6, get(0), "=a")}, porcupine.Illegal},
 		{"SET NX finds a key", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 4, setNX, absent), op(5, 6, get(0), "=a")}, porcupine.Ok},
 		{"SET NX overwrites a key", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 4, setNX, ok)}, porcupine.Illegal},
+		{"SET XX finds a key", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 4, setXX, ok), op(5, 6, get(0), "=x")}, porcupine.Ok},
+		{"SET XX finds none", []porcupine.Operation{op(1, 2, setXX, absent), op(3, 4, get(0), absent)}, porcupine.Ok},
+		{"SET XX misses a key", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 4, setXX, absent)}, porcupine.Illegal},
 		{"a range sees half of a transaction", []porcupine.Operation{
 			txn(1, 2, []command{set(0, "a"), set(1, "b")}, ok, ok), op(3, 4, scan, "0=a"),
 		}, porcupine.Illegal},

@@ -17,6 +17,8 @@ type victim interface {
 	addrs() []string
 	// waitWrites waits until all groups take writes.
 	waitWrites()
+	// serve is called with the clients before they begin.
+	serve(w *Workload)
 }
 
 // fault breaks something, waits, and repairs it. It returns what it did.
@@ -41,6 +43,7 @@ func runLoad[V victim](t *testing.T, c V, w *Workload, faults []fault[V]) *Histo
 	w.Seed = s
 	w.Dial = c.dialer()
 	w.Know(c.addrs())
+	c.serve(w)
 	w.Start()
 	begin := time.Now()
 	for round := 0; *longer > 0 && time.Since(begin) < *longer || *longer == 0 && round < *rounds; round++ {
@@ -82,7 +85,9 @@ func TestThreeNodesStayLinearizable(t *testing.T) {
 func TestADamagedLogIsReplacedFromOtherNodes(t *testing.T) {
 	t.Parallel()
 	dir := artifacts(t)
-	mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, []fault[*testCluster]{{"bits of a log flip", flipLog}})
+	mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, []fault[*testCluster]{
+		{"bits of a log flip", flipLog}, {"a node fails while another one heals", failDuringHealing},
+	})
 }
 
 func TestFiveNodesStayLinearizable(t *testing.T) {

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) { os.Exit(processtest.Run(m, nil)) }
 // processes is a cluster of three programs.
 type processes struct {
 	*processtest.Cluster
-	t *testing.T
+	t       *testing.T
+	clients *Workload
 }
 
 // newProcesses starts three nodes and waits until all groups have three replicas that vote.
@@ -33,7 +34,7 @@ func newProcesses(t *testing.T, dir string) *processes {
 	t.Helper()
 	c := &processes{processtest.Start(t, processtest.Options{
 		Groups: processGroups, Args: []string{"--heartbeat", heartbeat.String(), "--gossip", "100ms"}, Logs: dir,
-	}), t}
+	}), t, nil}
 	for group := range processGroups {
 		require.NoError(t, processtest.Wait("three voters", func(ctx context.Context) error {
 			status, err := c.Nodes[0].Do(ctx, "RAFT.STATUS", group)
@@ -48,6 +49,9 @@ func newProcesses(t *testing.T, dir string) *processes {
 
 // dialer implements victim.
 func (c *processes) dialer() dialer { return dialTCP }
+
+// serve implements victim.
+func (c *processes) serve(w *Workload) { c.clients = w }
 
 // addrs implements victim.
 func (c *processes) addrs() []string { return c.Addrs() }

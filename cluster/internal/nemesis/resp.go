@@ -25,6 +25,8 @@ type reply struct {
 type conn struct {
 	nc net.Conn
 	r  *bufio.Reader
+	// between is called between the requests and the replies; nil: nothing is. It returns a new deadline, or a zero time.
+	between func() time.Time
 }
 
 // dialer opens connections to nodes.
@@ -50,6 +52,13 @@ func (c *conn) call(deadline time.Time, requests ...[]string) (replies []reply, 
 	}
 	if _, err := c.nc.Write(out); err != nil {
 		return nil, true, err
+	}
+	if c.between != nil {
+		if later := c.between(); !later.IsZero() {
+			if err := c.nc.SetDeadline(later); err != nil {
+				return nil, true, err
+			}
+		}
 	}
 	for range requests {
 		r, err := c.read(0)

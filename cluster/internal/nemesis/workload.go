@@ -35,6 +35,8 @@ type Workload struct {
 	all   []tag
 	now   []tag // those that clients use
 	nodes []string
+	stay  string        // the node that every other client asks, whatever it answers
+	awake chan struct{} // closed when clients continue; nil: they are not paused
 }
 
 // kind is what clients do with a tag.
@@ -46,10 +48,12 @@ const (
 	counters
 	maps
 	mortals
-	optimists // transactions that watch what they have read
+	optimists  // transactions that watch what they have read
+	conditions // commands that often write nothing, so that they end without an entry of the log
+	pipelines  // conditions behind a long command on another tag, in one pipeline
 )
 
-var allKinds = []kind{registers, lists, counters, maps, mortals, optimists}
+var allKinds = []kind{registers, lists, counters, maps, mortals, optimists, conditions, pipelines}
 
 type tag struct {
 	name string
@@ -72,10 +76,15 @@ func (w *Workload) Start() {
 	ctx, w.stop = context.WithCancel(context.Background())
 	for id := range w.Clients {
 		c := newClient(id, rand.New(rand.NewPCG(w.Seed, uint64(id))), w.History, w.Dial, w.known)
+		if id%2 == 1 {
+			c.stays = w.stays
+		}
+		c.pause = w.paused
 		w.running.Go(func() {
 			defer c.close()
 			for ctx.Err() == nil {
 				w.next(context.Background(), c)
+				w.paused()
 				time.Sleep(time.Duration(c.rnd.ExpFloat64() * float64(w.Think)))
 			}
 		})
@@ -108,6 +117,47 @@ func (w *Workload) known() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.nodes
+}
+
+// Stay lets every other client ask one node only, as if it did not get the news that another one leads, until it is called
+// with "".
+func (w *Workload) Stay(addr string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stay = addr
+}
+
+func (w *Workload) stays() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stay
+}
+
+// Pause stops all clients where they are, also those whose requests are on their way, until the function that it returns is
+// called.
+func (w *Workload) Pause() (resume func()) {
+	awake := make(chan struct{})
+	w.mu.Lock()
+	w.awake = awake
+	w.mu.Unlock()
+	return func() {
+		w.mu.Lock()
+		w.awake = nil
+		w.mu.Unlock()
+		close(awake)
+	}
+}
+
+// paused waits while clients are paused, and reports whether they were.
+func (w *Workload) paused() bool {
+	w.mu.Lock()
+	awake := w.awake
+	w.mu.Unlock()
+	if awake == nil {
+		return false
+	}
+	<-awake
+	return true
 }
 
 // Stop lets the clients end their commands and waits for that.
@@ -146,7 +196,33 @@ func (w *Workload) next(ctx context.Context, c *client) {
 	case optimists:
 		read, write := c.rnd.IntN(width), c.rnd.IntN(width)
 		c.watched(ctx, t.name, command{verb: doGet, key: read}, command{verb: doSet, key: write, arg: w.value()})
+	case conditions:
+		c.do(ctx, input{t.name, []command{w.condition(c.rnd)}}, c.one)
+	case pipelines:
+		commands := make([]command, 1+c.rnd.IntN(4))
+		for i := range commands {
+			commands[i] = w.condition(c.rnd)
+		}
+		c.pipeline(ctx, w.pick(c.rnd).name, t.name, commands)
 	}
+}
+
+// condition returns a command whose effect depends on whether its key exists. Half of them write nothing.
+func (w *Workload) condition(rnd *rand.Rand) command {
+	cmd := command{key: rnd.IntN(width), verb: doGet}
+	switch p := rnd.IntN(16); {
+	case p < 3:
+		cmd.verb, cmd.arg = doSet, w.value()
+	case p < 6:
+		cmd.verb = doDel
+	case p < 9:
+		cmd.verb, cmd.arg = doSetNX, w.value()
+	case p < 12:
+		cmd.verb, cmd.arg = doSetXX, w.value()
+	case p < 14:
+		cmd.verb, cmd.old, cmd.arg = doCAS, w.value(), w.value() // which the key never had
+	}
+	return cmd
 }
 
 func (w *Workload) register(ctx context.Context, c *client, tag string) {
