@@ -15,6 +15,11 @@
 //   - Unknown: the error is UNKNOWN, or the connection broke or was silent. A write may take effect at any
 //     later time, or never. A read says nothing.
 //
+// # Ages of stale reads
+//
+// Answers after READONLY are not in the history. One client writes ascending numbers to a key, and an answer is too old if
+// a later number than its own had been acknowledged longer than the bound before the question was sent.
+//
 // # How searches stay short
 //
 // Keys belong to tags, and a tag is a partition of the history: its keys share a slot, and no command uses two

@@ -1,0 +1,59 @@
+package nemesis
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStalenessFindsAnswersThatAreTooOld(t *testing.T) {
+	s := staleness{bound: time.Second, acked: map[int]time.Time{}}
+	start := time.Now()
+	s.acked[1], s.acked[3], s.last = start, start.Add(time.Minute), 3
+	s.judge(start.Add(time.Minute+time.Second), reply{text: "1"})
+	require.Equal(t, staleCounts{Answers: 1, Oldest: time.Second}, s.counts, "3 was acknowledged within the bound")
+	s.judge(start.Add(time.Minute+2*time.Second), reply{text: "3"})
+	s.judge(start.Add(time.Hour), reply{text: "2"})
+	s.judge(start.Add(time.Hour), reply{err: "STALE"})
+	require.Equal(t, staleCounts{Answers: 2, Refused: 1, Oldest: time.Second}, s.counts, "the newest, and one of unknown outcome")
+	s.judge(start.Add(time.Minute+2*time.Second), reply{text: "1"})
+	require.Equal(t, 1, s.counts.TooOld)
+	s.judge(start.Add(2*time.Second), reply{null: true})
+	require.Equal(t, 2, s.counts.TooOld, "the absent key is older than 1")
+}
+
+// staleBound is shorter than messages are late.
+const staleBound = heartbeat
+
+// lateMessages delays what others send to a node, and returns the ages of the stale answers.
+func lateMessages(t *testing.T, p plant) staleCounts {
+	t.Helper()
+	p.stale = staleBound
+	c := newCluster(t, 3, 3, artifacts(t), p)
+	s := &staleness{bound: staleBound, key: probeKey(1, groups), dial: c.dialer(), nodes: c.addrs}
+	s.begin()
+	m := c.others(c.leader(1))[0]
+	time.Sleep(heartbeat) // answers are young
+	c.net.slowLinks(4*staleBound, between(c.others(m), []*member{m})...)
+	time.Sleep(8 * staleBound)
+	c.net.heal(false)
+	time.Sleep(heartbeat)
+	counts := s.end()
+	t.Log(counts)
+	c.abandon()
+	return counts
+}
+
+func TestStaleAnswersKeepTheirBoundWhenMessagesAreLate(t *testing.T) {
+	t.Parallel()
+	requireVerdict(t, countsLateAsFresh, func() error {
+		counts := lateMessages(t, plant{})
+		require.Positive(t, counts.Answers)
+		if counts.TooOld > 0 {
+			return fmt.Errorf("answers are older than %s: %s", staleBound, counts)
+		}
+		return nil
+	})
+}
