@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/node"
 	"github.com/sievedb/sievedb/metrics"
@@ -40,7 +41,7 @@ func family(out *bufio.Writer, name, kind, help string) {
 }
 
 func (n *Node) writeNode(out *bufio.Writer) {
-	h, clients := n.node.Health(), n.server.Stats()
+	h, clients, scrub := n.node.Health(), n.server.Stats(), n.node.Scrubbed()
 	for _, f := range []struct {
 		name, kind, help string
 		value            int64
@@ -63,10 +64,23 @@ func (n *Node) writeNode(out *bufio.Writer) {
 		{"sieved_protocol_errors_total", "counter", "Connections that broke the protocol.", clients.ProtocolErrors},
 		{"sieved_nodes", "gauge", "Nodes of the cluster.", int64(h.Nodes)},
 		{"sieved_nodes_up", "gauge", "Nodes that were heard of lately.", int64(h.NodesUp)},
+		{"sieved_scrub_bytes_total", "counter", "Bytes of tables and logs that the scrub has read.", int64(scrub.Bytes)},
+		{"sieved_scrub_passes_total", "counter", "Times that the scrub has read all files.", int64(scrub.Passes)},
+		{"sieved_scrub_last_pass_timestamp_seconds", "gauge", "When the scrub had read all files, 0 if it has not yet.", seconds(scrub.LastPass)},
+		{"sieved_scrub_damages_found_total", "counter", "Damaged files that the scrub has found.", int64(scrub.Found)},
+		{"sieved_scrub_damages_healed_total", "counter", "Damaged files that were replaced since.", int64(scrub.Healed)},
 	} {
 		family(out, f.name, f.kind, f.help)
 		fmt.Fprintf(out, "%s %d\n", f.name, f.value)
 	}
+}
+
+// seconds returns a time as Prometheus has it.
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
 }
 
 func number(yes bool) int64 {

@@ -166,6 +166,11 @@ type LimitOptions struct {
 	// TransferBytesPerSecond bounds the transfer of each state to another node. Default: no bound.
 	TransferBytesPerSecond int64
 
+	// ScrubBytesPerSecond bounds how fast the node reads its own tables and logs to find damage while other replicas are
+	// sound, from which it then heals. Default: as fast as all of them take a week, from 64 KiB to 4 MiB a second. -1
+	// turns it off.
+	ScrubBytesPerSecond int64
+
 	// SnapshotEntries is the number of entries after which the log of a group is shortened. About as many
 	// remain, so that a replica that was away for a moment does not need a whole state. Default: 8192.
 	SnapshotEntries uint64
@@ -207,6 +212,7 @@ func (o *Options) Validate() error {
 		{"Limits.ClientBytes", o.Limits.ClientBytes, 1 << 20, 1 << 50},
 		{"Limits.MaxRequest", int64(o.Limits.MaxRequest), 1 << 10, 512 << 20},
 		{"Limits.TransferBytesPerSecond", o.Limits.TransferBytesPerSecond, 1 << 10, 1 << 50},
+		{"Limits.ScrubBytesPerSecond", o.Limits.ScrubBytesPerSecond, -1, 1 << 50},
 		{"Limits.SnapshotEntries", int64(o.Limits.SnapshotEntries), 16, 1 << 40},
 	} {
 		if r.value != 0 && (r.value < r.low || r.value > r.high) {
@@ -251,6 +257,7 @@ func (o *Options) nodeOptions() (node.Options, error) {
 			SnapshotThreshold: o.Limits.SnapshotEntries, TrailingLogs: o.Limits.SnapshotEntries,
 			BytesPerSecond: o.Limits.TransferBytesPerSecond,
 		},
+		Scrub:   node.ScrubOptions{BytesPerSecond: o.Limits.ScrubBytesPerSecond},
 		Backups: o.Backups, Logger: o.logger(),
 	}
 	return no, nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -86,6 +87,7 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.Limits.RequestTimeout, "request-timeout", 0, "time for the rest of a request (default 30s, and 1s per 16 KiB)")
 	f.DurationVar(&o.Limits.IdleTimeout, "idle-timeout", 0, "time that a client may be silent between requests (default: no limit)")
 	f.Int64Var(&o.Limits.ClientBytes, "client-bytes", 0, "bytes of unfinished requests and unread replies of all clients (default: a quarter of the memory)")
+	f.Func("scrub-rate", "bytes per second of its files that the node reads to find damage; 0: none (default: all in a week)", s.setScrub)
 	f.StringVar(&s.metrics, "metrics", "", "address for HTTP: /healthz, /readyz and /metrics")
 	f.StringSliceVar(&s.metricsHosts, "metrics-host", nil,
 		"further host names under which --metrics is requested (always: IP addresses, localhost, this machine's name, those of --metrics, --advertise and --listen)")
@@ -95,6 +97,21 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "log more")
 	f.BoolVar(&s.stopWithParent, "stop-with-parent", false, "stop at the end of standard input")
 	_ = f.MarkHidden("stop-with-parent")
+}
+
+// setScrub sets --scrub-rate, of which 0 turns the scrub off.
+func (s *settings) setScrub(text string) error {
+	rate, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return err
+	case rate < 0:
+		return errors.New("it is negative")
+	case rate == 0:
+		rate = -1
+	}
+	s.options.Limits.ScrubBytesPerSecond = rate
+	return nil
 }
 
 func (s *settings) logger(w io.Writer) (*slog.Logger, error) {

@@ -76,6 +76,16 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
+func TestAScrubRateOfZeroTurnsTheScrubOff(t *testing.T) {
+	for text, want := range map[string]int64{"0": -1, "1000": 1000} {
+		var s settings
+		require.NoError(t, s.setScrub(text))
+		require.Equal(t, want, s.options.Limits.ScrubBytesPerSecond)
+	}
+	require.Error(t, new(settings).setScrub("-1"))
+	require.Error(t, new(settings).setScrub("fast"))
+}
+
 func TestVersionIsPrinted(t *testing.T) {
 	out, err := run1(t, context.Background(), "version")
 	require.NoError(t, err)

@@ -182,6 +182,10 @@ func (s *Store) failIfDamaged(err error) error {
 	return err
 }
 
+// Damaged fails the store because of damage that was found in its files, as a read does that finds it. err must match
+// db.ErrCorruption.
+func (s *Store) Damaged(err error) { _ = s.failIfDamaged(err) }
+
 // fail records the first failure and returns err.
 func (s *Store) fail(err error) error {
 	s.mu.Lock()

@@ -277,6 +277,17 @@ func (m *Machine) failIfDamaged(err error) error {
 	return err
 }
 
+// Damaged fails the machine because of damage that was found in the files of its state, as a read does that finds it. err
+// must match db.ErrCorruption.
+func (m *Machine) Damaged(err error) { _ = m.failIfDamaged(err) }
+
+// StateDir returns the directory of the present state's database. Another state may take its place at any time.
+func (m *Machine) StateDir() string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.path(m.present.name)
+}
+
 // at returns the position of the present state.
 func (m *Machine) at() *position {
 	m.mu.RLock()

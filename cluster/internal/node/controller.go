@@ -57,7 +57,7 @@ func (n *Node) onStatus(ctx context.Context, r statusRequest) (statusReply, erro
 		if h := p.get(); h == nil {
 			r.Failed = p.failure()
 		} else {
-			r.Applied = h.applied()
+			r.Applied, r.Damaged = h.applied(), n.scrub.damaged(p)
 		}
 		s.Replicas[p.id] = r
 	}

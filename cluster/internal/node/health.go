@@ -44,6 +44,9 @@ func (n *Node) Health() Health {
 	if err := n.logs.err(); err != nil {
 		problem("the log of the node failed: %v", err)
 	}
+	for _, text := range n.scrub.problems() {
+		problem("%s", text)
+	}
 	var leaderless []kv.GroupID
 	for _, p := range n.places {
 		if n.leader(p.id) == "" {

@@ -80,6 +80,14 @@ func (n *Node) infoPersistence(line func(string, any)) {
 	}
 	line("log_status", log)
 	n.infoBackup(line)
+	s := n.Scrubbed()
+	line("scrub_bytes", s.Bytes)
+	line("scrub_passes", s.Passes)
+	if !s.LastPass.IsZero() {
+		line("scrub_last_pass_age_seconds", int64(time.Since(s.LastPass).Seconds()))
+	}
+	line("scrub_damages_found", s.Found)
+	line("scrub_damages_healed", s.Healed)
 }
 
 func (n *Node) infoReplication(line func(string, any)) {

@@ -125,14 +125,19 @@ func (l *logs) group(group kv.GroupID) (*logstore.Group, error) {
 	return l.store.Group(group), nil
 }
 
-// database returns the store's database, nil while it is closed.
-func (l *logs) database() *db.DB {
+// get returns the store, nil while it is closed.
+func (l *logs) get() *logstore.Store {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.store == nil {
-		return nil
+	return l.store
+}
+
+// database returns the store's database, nil while it is closed.
+func (l *logs) database() *db.DB {
+	if store := l.get(); store != nil {
+		return store.DB()
 	}
-	return l.store.DB()
+	return nil
 }
 
 // clear deletes the entries of a group. Its votes remain.

@@ -38,6 +38,7 @@ type Node struct {
 	stop     context.CancelFunc
 	failures chan struct{} // wakes the healer
 	backups  backups
+	scrub    scrubber
 
 	vitals        vitals
 	recollections recollections
@@ -97,7 +98,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var running context.Context
 	running, n.stop = context.WithCancel(context.Background())
-	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval, n.measureLoop} {
+	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval, n.measureLoop, n.scrubLoop, n.scrubHealLoop} {
 		n.work.Go(func() { loop(running) })
 	}
 	return nil

@@ -48,6 +48,7 @@ type Options struct {
 	Space  SpaceOptions
 	Timing TimingOptions
 	Log    LogOptions
+	Scrub  ScrubOptions
 
 	Logger *slog.Logger // required
 }
@@ -91,6 +92,15 @@ type LogOptions struct {
 	BytesPerSecond int64
 }
 
+// ScrubOptions say how fast the node reads its own files to find damage.
+type ScrubOptions struct {
+	// BytesPerSecond bounds the reading. 0: as much as reads everything in a week, from 64 KiB to 4 MiB; below 0: nothing is
+	// read.
+	BytesPerSecond int64
+	// Every is the shortest time between the beginnings of two passes over all files. Default: 1 h.
+	Every time.Duration
+}
+
 // MaxGroups is the largest number of groups.
 const MaxGroups = 64
 
@@ -123,6 +133,7 @@ func (o *Options) fillDefaults() {
 	}
 	setDefault(&o.Log.SnapshotThreshold, 8192)
 	setDefault(&o.Log.TrailingLogs, 10240)
+	setDefault(&o.Scrub.Every, time.Hour)
 }
 
 func (o *Options) validate() error {

@@ -50,6 +50,8 @@ type replicaStatus struct {
 	Applied uint64 `json:"applied"`
 	// Failed is why the replica does not work, or "".
 	Failed string `json:"failed,omitempty"`
+	// Damaged reports that the scrub has found damage in files of the replica, and that it still works.
+	Damaged bool `json:"damaged,omitempty"`
 }
 
 // voters returns the servers that have a vote.

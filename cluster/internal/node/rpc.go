@@ -22,7 +22,7 @@ var (
 // wireErrors are the errors of this package that callers on other nodes recognize, by their codes, which
 // never change.
 var wireErrors = map[string]error{
-	"other-cluster": errOtherCluster, "removed": ErrRemoved, "id-in-use": errIDInUse, "needed": errNeeded,
+	"other-cluster": errOtherCluster, "removed": ErrRemoved, "id-in-use": errIDInUse, "needed": errNeeded, "no-spare": errNoSpare,
 	"not-hosted": errNotHosted, "changed": errChanged, "old-plan": errOldPlan,
 	"no-live-quorum": consensus.ErrNoLiveQuorum,
 }
@@ -68,6 +68,7 @@ func (n *Node) listen() (err error) {
 	handle(n, "change", n.onChange)
 	handle(n, "mandate", n.onMandate)
 	handle(n, "backup", n.onBackup)
+	handle(n, "spare", n.onSpare)
 	for name, h := range n.handlers {
 		n.wire.Handle(name, func(ctx context.Context, request json.RawMessage) (any, error) {
 			if !n.isReady() {
