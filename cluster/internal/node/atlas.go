@@ -37,11 +37,19 @@ type atlas struct {
 	current  *Map      // immutable; nil until the node has joined
 	groups   map[kv.GroupID]groupNews
 	contacts map[kv.NodeID]contact
+	moved    map[kv.NodeID]move
+}
+
+// move is an address that a node has told this one, other than that in the map.
+type move struct {
+	incarnation uint64
+	from, to    string
 }
 
 func newAtlas() *atlas {
 	now := time.Now()
-	return &atlas{started: now, awake: now, ran: now, groups: map[kv.GroupID]groupNews{}, contacts: map[kv.NodeID]contact{}}
+	return &atlas{started: now, awake: now, ran: now, groups: map[kv.GroupID]groupNews{}, contacts: map[kv.NodeID]contact{},
+		moved: map[kv.NodeID]move{}}
 }
 
 // chart returns the newest map, to be read only.
@@ -134,6 +142,36 @@ func (a *atlas) allContacts() map[kv.NodeID]contact {
 	return maps.Clone(a.contacts)
 }
 
+// greet notes the address that a node says it has. The map learns it from the leader of group 0; but if a majority of
+// nodes have new addresses at the same time, they elect no leader before they know those. A wrong address harms
+// nobody: who dials names the node that must be there, in the handshake, and another one refuses.
+func (a *atlas) greet(from Member) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current == nil || from.Addr == "" {
+		return
+	}
+	known, found := a.current.Find(from.ID)
+	if !found || known.Incarnation != from.Incarnation {
+		return
+	}
+	delete(a.moved, from.ID)
+	if known.Addr != from.Addr {
+		a.moved[from.ID] = move{from.Incarnation, known.Addr, from.Addr}
+	}
+}
+
+// locate is where calls to a node of the map go. What the node itself has said counts until the map has another address
+// than when it said that.
+func (a *atlas) locate(m Member) wire.Target {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if to, moved := a.moved[m.ID]; moved && to.incarnation == m.Incarnation && to.from == m.Addr {
+		m.Addr = to.to
+	}
+	return m.target()
+}
+
 // addr returns the address of a server of raft, or "". A server of an earlier incarnation has none: it
 // does not exist any more.
 func (a *atlas) addr(server string) string { return a.target(server).Addr }
@@ -145,7 +183,7 @@ func (a *atlas) target(server string) wire.Target {
 		return wire.Target{}
 	}
 	member, _ := m.Find(nodeOf(server))
-	return member.target()
+	return a.locate(member)
 }
 
 // owner returns the node that has an address, or "". If several have it, as after a reuse, it is none of them.

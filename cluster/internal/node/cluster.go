@@ -42,7 +42,7 @@ func (n *Node) Map() ([]kv.NodeInfo, []kv.SlotRange) {
 	m := n.atlas.chart()
 	nodes := make([]kv.NodeInfo, 0, len(m.Nodes))
 	for _, member := range m.Nodes {
-		nodes = append(nodes, kv.NodeInfo{ID: member.ID, Addr: member.Addr, Zone: member.Zone, Up: n.isUp(member.ID)})
+		nodes = append(nodes, kv.NodeInfo{ID: member.ID, Addr: n.atlas.locate(member).Addr, Zone: member.Zone, Up: n.isUp(member.ID)})
 	}
 	ranges := make([]kv.SlotRange, 0, m.Groups)
 	for group := range kv.GroupID(m.Groups) {

@@ -367,6 +367,31 @@ func TestANodeWithACopyOfTheDirectoryOfAnotherDoesNotStart(t *testing.T) {
 	require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
 }
 
+// Raft dialed the addresses of the map, which only an elected leader can change.
+func TestNodesFindEachOtherThoughAllHaveNewAddresses(t *testing.T) {
+	f := threeNodes(t, 1)
+	f.write("a", "b")
+	before := f.nodes["1"].atlas.chart()
+	for _, id := range []kv.NodeID{"1", "2", "3"} {
+		f.crash(id)
+	}
+	for _, id := range []kv.NodeID{"1", "2", "3"} {
+		f.start(id)
+		old, _ := before.Find(id)
+		require.NotEqual(t, old.Addr, f.nodes[id].Addr())
+	}
+	f.settled(3)
+	f.has("a", "b")
+	f.eventually(func() error {
+		for id, n := range f.nodes {
+			if known, _ := f.nodes["1"].atlas.chart().Find(id); known.Addr != n.Addr() {
+				return fmt.Errorf("the map has the address %s of node %s", known.Addr, id)
+			}
+		}
+		return nil
+	})
+}
+
 // A new leader of group 0 may know an old map, such as that of its node.json, without the servers that have joined since.
 func TestPlansAreMadeWithTheMapOfTheGroup(t *testing.T) {
 	f := threeNodes(t, 1)

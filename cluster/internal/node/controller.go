@@ -240,7 +240,7 @@ func (n *Node) askAll(ctx context.Context, m *Map, r statusRequest) []*statusRep
 	var asking sync.WaitGroup
 	for i, member := range m.Nodes {
 		asking.Go(func() {
-			to := member.target()
+			to := n.atlas.locate(member)
 			if member.ID == n.o.ID {
 				to.Addr = n.addr
 			}
@@ -279,7 +279,7 @@ func (n *Node) act(ctx context.Context, s situation, a action) error {
 		if !found {
 			return fmt.Errorf("node %s is not in the map", nodeOf(a.Server))
 		}
-		return n.call(ctx, member.target(), name, hostRequest{a.Group, a.Server, s.Basis, s.Groups[a.Group].Leader}, &struct{}{})
+		return n.call(ctx, n.atlas.locate(member), name, hostRequest{a.Group, a.Server, s.Basis, s.Groups[a.Group].Leader}, &struct{}{})
 	}
 	switch a.Kind {
 	case actForget:
@@ -296,7 +296,7 @@ func (n *Node) act(ctx context.Context, s situation, a action) error {
 		return fmt.Errorf("%w: the leader of the group is not in the map", kv.ErrNoQuorum)
 	}
 	r := changeRequest{a.Kind, a.Group, a.Server, member.Addr, s.Groups[a.Group].Servers, &s.Basis}
-	return n.call(ctx, lead.target(), "change", r, &struct{}{})
+	return n.call(ctx, n.atlas.locate(lead), "change", r, &struct{}{})
 }
 
 // changeRequest asks the leader of a group to change it.

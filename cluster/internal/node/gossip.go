@@ -75,7 +75,7 @@ func (n *Node) partner() wire.Target {
 	if m := n.atlas.chart(); m != nil {
 		for _, member := range m.Nodes {
 			if member.ID != n.o.ID {
-				all = append(all, member.target())
+				all = append(all, n.atlas.locate(member))
 			}
 		}
 	}
@@ -100,6 +100,7 @@ func (n *Node) exchange(ctx context.Context, partner wire.Target) {
 		n.o.Logger.Debug("an exchange of news failed", "node", partner.String(), "err", err)
 		return
 	}
+	n.atlas.greet(theirs.From)
 	n.hearNews(theirs, before)
 }
 
@@ -145,6 +146,7 @@ func (n *Node) onGossip(_ context.Context, theirs gossip) (gossip, error) {
 	}
 	ours := n.news()
 	n.learn(theirs.Map)
+	n.atlas.greet(theirs.From)
 	for group, news := range theirs.Groups {
 		n.atlas.learnGroup(group, news)
 	}

@@ -149,3 +149,19 @@ func FuzzParseIdentity(f *testing.F) {
 		}
 	})
 }
+
+func TestAnAddressThatANodeSaysCountsUntilTheMapHasAnother(t *testing.T) {
+	a := newAtlas()
+	m := (&Map{Version: 1, Cluster: "c", Groups: 1, Replicas: 3}).with(Member{ID: "1", Addr: "old:1", Incarnation: 2})
+	require.True(t, a.learn(m))
+	a.greet(Member{ID: "1", Addr: "other:1", Incarnation: 1})
+	a.greet(Member{ID: "9", Addr: "stranger:1", Incarnation: 1})
+	require.Equal(t, "old:1", a.addr("1.2"), "what another incarnation says does not count")
+	a.greet(Member{ID: "1", Addr: "new:1", Incarnation: 2})
+	require.Equal(t, "new:1", a.addr("1.2"))
+	require.Empty(t, a.addr("1.1"))
+	require.True(t, a.learn(m.with(Member{ID: "1", Addr: "newest:1", Incarnation: 2})))
+	require.Equal(t, "newest:1", a.addr("1.2"))
+	a.greet(Member{ID: "1", Addr: "newest:1", Incarnation: 2})
+	require.Empty(t, a.moved)
+}
