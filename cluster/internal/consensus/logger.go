@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -35,6 +36,10 @@ func (l *logger) Log(level hclog.Level, msg string, args ...any) {
 	plain := make([]any, len(args))
 	for i, a := range args {
 		plain[i] = a
+		var logged interface{ Logged() bool }
+		if err, ok := a.(error); ok && errors.As(err, &logged) {
+			to = slog.LevelDebug // raft tries again and again, and what lies below says it once
+		}
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
 			plain[i] = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
 		}

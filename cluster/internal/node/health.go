@@ -67,6 +67,7 @@ func (n *Node) Health() Health {
 	if len(leaderless) > 0 {
 		problem("no leader is known of %s", overview.GroupsText(leaderless))
 	}
+	h.Problems = append(h.Problems, n.wire.OtherVersions()...)
 	for _, member := range m.Nodes {
 		if n.isUp(member.ID) {
 			h.NodesUp++

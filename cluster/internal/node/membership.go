@@ -164,7 +164,7 @@ func (n *Node) join(ctx context.Context, r joinRequest) (joined, error) {
 
 func isRefusal(err error) bool {
 	return errors.Is(err, errOtherCluster) || errors.Is(err, ErrRemoved) || errors.Is(err, errIDInUse) ||
-		errors.Is(err, wire.ErrTwin)
+		errors.Is(err, wire.ErrTwin) || errors.Is(err, wire.ErrVersion)
 }
 
 // askToJoin asks a node, and those to which it redirects.

@@ -101,6 +101,7 @@ func (n *Node) start(ctx context.Context) error {
 	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval, n.measureLoop, n.scrubLoop, n.scrubHealLoop} {
 		n.work.Go(func() { loop(running) })
 	}
+	n.wire.Loaded()
 	return nil
 }
 

@@ -50,6 +50,7 @@ func (n *Node) listen() (err error) {
 		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
 		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
 		MaxHandshakes: n.o.MaxHandshakes, Foreign: n.onForeign,
+		Loading: "LOADING this node is starting, or waits until another node lets it join",
 	})
 	if err != nil {
 		return err

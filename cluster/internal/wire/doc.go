@@ -36,7 +36,7 @@
 // A connection has one call at a time. A stream without 'E' at its end was cut, and its reader gets an error.
 package wire
 
-// The handshake of peers, version 2.
+// The handshake of peers, version 3.
 //
 // The dialing node speaks first. Numbers are big-endian. Within TLS, if that is used:
 //

@@ -82,16 +82,6 @@ func statusError(status byte, h *hello, listener Peer) error {
 	return fmt.Errorf("%w: %s", ErrRefused, text)
 }
 
-// versionError is the refusal of a node of another version. theirs is 0 if it did not say which: version 1 does not.
-func versionError(theirs byte) error {
-	other := "an older version"
-	if theirs != 0 {
-		other = fmt.Sprintf("version %d", theirs)
-	}
-	return fmt.Errorf("%w: the other node speaks %s of the protocol between nodes and this one version %d: stop all nodes, "+
-		"and start them again with the same version of sieved", ErrRefused, other, Version)
-}
-
 // session is the keys of a handshake with a secret.
 type session struct {
 	prk  []byte // pseudorandom, of the secret and of the Diffie-Hellman
@@ -186,7 +176,7 @@ func greet(conn net.Conn, h hello, secret []byte) (net.Conn, error) {
 	}
 	switch status := challenge[0]; {
 	case status == statusVersion:
-		return nil, versionError(readVersion(conn))
+		return nil, &versionError{nodeName(h.to, h.addr), readVersion(conn)}
 	case status == statusProve && private == nil:
 		return nil, fmt.Errorf("%w: the other node has a secret and this one has none", ErrRefused)
 	case status == statusProve:
@@ -254,12 +244,6 @@ func judgeAnswer(status byte, h *hello, listener Peer) error {
 	return nil
 }
 
-func readVersion(conn net.Conn) byte {
-	var theirs [1]byte
-	_, _ = io.ReadFull(conn, theirs[:]) // version 1 sends none
-	return theirs[0]
-}
-
 // readPeer reads the name of the listener, and returns its bytes too.
 func readPeer(conn net.Conn) (Peer, []byte, error) {
 	raw := make([]byte, 1, peerSize+255)
@@ -312,15 +296,6 @@ func readHello(conn net.Conn, first []byte) (hello, []byte, error) {
 	}
 	h, err := parseBody(sent[prefixSize:])
 	return h, sent, err
-}
-
-func refuseVersion(conn net.Conn, theirs byte) error {
-	if _, err := conn.Write([]byte{statusVersion, Version}); err != nil {
-		return err
-	}
-	// If bytes of the dialer are left unread, closing resets the connection, and it may not get the answer.
-	_, _ = conn.Read(make([]byte, 4<<10))
-	return versionError(theirs)
 }
 
 // admit does the listener's part of the handshake, after first, the bytes that were read already. It returns the

@@ -12,12 +12,17 @@ import (
 )
 
 // Version is the version of everything that travels between nodes: the handshake and the records of this package,
-// its frames, the methods of control calls with their JSON, what the streams of raft and of confirmations carry, and
-// the stream of a state. Nodes of different versions refuse each other in the handshake, and both name the two versions
-// in their logs. It must be raised by each change of any of these that a node of the version before would misread or
-// could not answer; not for what that node can ignore, as a new field of JSON that it does not need, or a new
-// method that callers may find missing. The bytes up to the version itself never change.
-const Version = 2
+// its frames, the methods of control calls with their JSON, gossip and the map among them, what the streams of raft and
+// of confirmations carry, and the streams of states and backups. It is one number: a node speaks one version, and nodes
+// of different versions refuse each other in the handshake. Both name the other node and the two versions in their
+// logs. It must be raised by each change of any of these that a node of the version before would misread or could not
+// answer; not for what that node can ignore, as a new field of JSON that it does not need, or a new method that callers
+// may find missing. The bytes up to the version itself never change, nor does the place of the dialer's name after it.
+//
+//	1  until the handshake named both nodes
+//	2  until requests of a plan had its mandate
+//	3  now
+const Version = 3
 
 // The bytes of the handshake. They cross the wire and never change within a version.
 const (

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -39,6 +40,10 @@ type Options struct {
 	// Cluster is the ID of the node's cluster; "": it has none until SetIdentity.
 	Cluster string
 	Logger  *slog.Logger
+
+	// Loading is what clients are answered until Loaded is called, an error of Redis's protocol without its end of line; "":
+	// they wait.
+	Loading string
 
 	// HandshakeTimeout bounds the time until a connection is authenticated. Default 5 s.
 	HandshakeTimeout time.Duration
@@ -126,6 +131,7 @@ type Listener struct {
 	once    sync.Once
 	ticks   int               // for which accept has waited; see enter
 	process [processSize]byte // of this Listener and no other
+	loaded  atomic.Bool
 
 	mu       sync.Mutex
 	cluster  clusterSum
@@ -134,6 +140,7 @@ type Listener struct {
 	handlers map[string]handler
 	pending  list.List // of pendingConn; the oldest is in front
 	refusals refusals
+	versions versions
 	handing  int // connections that have left pending and wait for room where they are accepted
 }
 
@@ -331,6 +338,9 @@ func (l *Listener) handshake(raw net.Conn) (func(left func()), error) {
 		return nil, err
 	}
 	if first[0] != magic[0] {
+		if l.o.Loading != "" && !l.loaded.Load() {
+			return func(left func()) { left(); l.answerLoading(conn) }, nil
+		}
 		return func(left func()) { l.serveClient(&replayedConn{Conn: conn, first: first}, left) }, nil
 	}
 	var s *Stream
@@ -401,6 +411,17 @@ func (l *Listener) serveClient(conn net.Conn, left func()) {
 	l.clients.put(conn, l.ctx.Done(), left)
 }
 
+// Loaded ends Options.Loading.
+func (l *Listener) Loaded() { l.loaded.Store(true) }
+
+// answerLoading answers the request of a client, of which a part has arrived, and closes the connection. The deadline
+// is that of the handshake.
+func (l *Listener) answerLoading(conn net.Conn) {
+	_, _ = conn.Write([]byte("-" + l.o.Loading + "\r\n"))
+	_, _ = conn.Read(make([]byte, 4<<10)) // closing with unread bytes resets the connection, and the answer may be lost
+	conn.Close()
+}
+
 // dialPeer connects to another node and does the handshake.
 func (l *Listener) dialPeer(ctx context.Context, to Target, kind byte, group kv.GroupID) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -416,6 +437,7 @@ func (l *Listener) dialPeer(ctx context.Context, to Target, kind byte, group kv.
 	conn, err := l.greetPeer(ctx, raw, to, kind, group)
 	if err != nil {
 		raw.Close()
+		l.noteVersion(err, true, to.Addr)
 		return nil, fmt.Errorf("connect to node %s: %w", to, err)
 	}
 	return conn, nil

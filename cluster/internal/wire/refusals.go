@@ -8,6 +8,9 @@ import (
 )
 
 func (l *Listener) logRefusal(raw net.Conn, err error) {
+	if l.noteVersion(err, false, raw.RemoteAddr().String()) {
+		return
+	}
 	attrs := []any{"remote", raw.RemoteAddr().String(), "error", err}
 	if !errors.Is(err, ErrRefused) || errors.Is(err, ErrSelf) { // clients that went away, scanners of ports, --join
 		l.o.Logger.Debug("refused a connection", attrs...)

@@ -2,7 +2,7 @@ package wire
 
 import (
 	"bytes"
-	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -36,12 +36,12 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 		o.Logger, o.Secret = slog.New(slog.NewTextHandler(&log, nil)), []byte("a secret of nodes")
 	})
 	began := time.Now()
-	for range 100 { // each has another version of the protocol
+	for range 100 { // each has a wrong proof
 		conn, err := net.Dial("tcp", l.Addr().String())
 		require.NoError(t, err)
-		_, err = fmt.Fprintf(conn, "%s\x01", magic)
+		_, err = conn.Write(append(testHello.append(nil), make([]byte, proofSize)...))
 		require.NoError(t, err)
-		_, err = conn.Read(make([]byte, 1))
+		_, err = io.ReadAll(conn)
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -319,7 +320,7 @@ func TestNodesOfOtherVersionsAreNamedAtBothEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []byte{statusVersion, Version}, answer, "version 1 reads the first byte only")
 	require.NoError(t, l.Close())
-	require.Contains(t, log.String(), "the other node speaks version 1 of the protocol between nodes and this one version 2")
+	require.Contains(t, log.String(), "the other node speaks version 1 and this node version 3: upgrade the other node")
 
 	for text, answer := range map[string][]byte{
 		"an older version": {statusVersion}, "version 9": {statusVersion, 9}, // version 1 sends one byte
@@ -330,10 +331,52 @@ func TestNodesOfOtherVersionsAreNamedAtBothEnds(t *testing.T) {
 			b.Write(answer)
 			b.Close()
 		}()
-		_, err := greet(quietWriter{a}, hello{kind: kindControl, from: Peer{ID: "x"}}, testSecret)
+		_, err := greet(quietWriter{a}, hello{kind: kindControl, from: Peer{ID: "x"}, to: Peer{ID: "y"}}, testSecret)
 		require.ErrorIs(t, err, ErrRefused)
-		require.ErrorContains(t, err, "speaks "+text+" of the protocol between nodes and this one version 2")
+		require.ErrorIs(t, err, ErrVersion)
+		require.ErrorContains(t, err, "node y speaks "+text+" and this node version 3: upgrade ")
 	}
+}
+
+// Raft tries again each second, and an operator needs one line for each node.
+func TestANodeOfAnotherVersionIsNamedOnce(t *testing.T) {
+	var log bytes.Buffer
+	l := listen(t, withSecret, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for _, theirs := range []byte{Version - 1, Version + 1, Version - 1, Version + 1} {
+		h := hello{kind: kindRaft, from: Peer{ID: "n2", Incarnation: 7}, to: Peer{ID: "n1"}, addr: "127.0.0.1:1"}
+		sent := h.append(nil)
+		sent[len(magic)] = theirs
+		answer, err := io.ReadAll(dialRaw(t, l, sent))
+		require.NoError(t, err)
+		require.Equal(t, []byte{statusVersion, Version}, answer)
+	}
+	require.NoError(t, l.Close())
+	require.Equal(t, 1, strings.Count(log.String(), "node n2 speaks version 2 and this node version 3: upgrade node n2;"), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "node n2 speaks version 4 and this node version 3: upgrade this node;"), log.String())
+	require.Empty(t, l.OtherVersions(), "strangers cannot plant problems")
+
+	var v versions
+	now := time.Now()
+	require.True(t, v.meet(versionError{"node 1", 2}, true, now))
+	require.False(t, v.meet(versionError{"node 1", 2}, true, now.Add(versionAgain-1)))
+	require.True(t, v.meet(versionError{"node 1", 2}, true, now.Add(versionAgain)))
+	for i := range 2 * maxVersions {
+		v.meet(versionError{fmt.Sprint(i), 2}, false, now)
+	}
+	require.Len(t, v.seen, maxVersions)
+}
+
+// A client of a node that starts, or waits until another one lets it join, waited as long.
+func TestClientsGetAnAnswerWhileANodeIsLoading(t *testing.T) {
+	l := listen(t, func(o *Options) { o.Loading = "LOADING not yet" })
+	answer, err := io.ReadAll(dialRaw(t, l, []byte("PING\r\n")))
+	require.NoError(t, err)
+	require.Equal(t, "-LOADING not yet\r\n", string(answer))
+	l.Loaded()
+	dialRaw(t, l, []byte("PING\r\n"))
+	conn, err := l.Clients().Accept()
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
 }
 
 // quietWriter does not mind that the other end of a pipe reads only a part.
