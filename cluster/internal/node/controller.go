@@ -312,20 +312,20 @@ type changeRequest struct {
 }
 
 func (n *Node) onChange(ctx context.Context, r changeRequest) (struct{}, error) {
-	switch {
-	case r.Mandate == nil && r.Kind != actTransfer:
-		return struct{}{}, errOldPlan
-	case r.Mandate != nil:
-		if err := n.permit(ctx, *r.Mandate); err != nil {
-			return struct{}{}, err
-		}
-	}
 	h, err := n.hostedGroup(r.Group)
 	if err != nil {
 		return struct{}{}, n.notLeader(r.Group)
 	}
 	h.changing.Lock() // raft has no compare-and-swap of configurations
 	defer h.changing.Unlock()
+	switch {
+	case r.Mandate == nil && r.Kind != actTransfer:
+		return struct{}{}, errOldPlan
+	case r.Mandate != nil: // asked now: the change before may have taken its time
+		if err := n.permit(ctx, *r.Mandate); err != nil {
+			return struct{}{}, err
+		}
+	}
 	if !h.log.Leads() {
 		return struct{}{}, n.notLeader(r.Group)
 	}

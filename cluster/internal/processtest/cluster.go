@@ -26,6 +26,8 @@ type Options struct {
 	Replicas int
 	// Args are further arguments of each process. Without them, elections begin after half a second.
 	Args []string
+	// Program is an earlier build of sieved. Default: this one. It may be from before the verb init.
+	Program string
 	// Logs is the directory of the logs. Without one, Close removes them.
 	Logs string
 }
@@ -90,12 +92,15 @@ func (c *Cluster) Add(args ...string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.o.Program != "" {
+		n.Program = c.o.Program
+	}
 	if c.o.Logs != "" {
 		n.Log = filepath.Join(c.o.Logs, filepath.Base(n.Log))
 	}
 	if len(c.Nodes) == 0 {
 		err := n.Init(context.Background(), "--groups", fmt.Sprint(c.o.Groups), "--replicas", fmt.Sprint(c.o.Replicas))
-		if err != nil {
+		if err != nil && c.o.Program == "" {
 			return nil, err
 		}
 	}
@@ -107,6 +112,12 @@ func (c *Cluster) Add(args ...string) (*Node, error) {
 		_, err := n.Groups(ctx)
 		return err
 	})
+}
+
+// Upgrade has a node that is stopped be started as this version of the program.
+func Upgrade(n *Node) (err error) {
+	n.Program, err = sieved()
+	return err
 }
 
 func newNode(dir, id string, args ...string) (*Node, error) {
