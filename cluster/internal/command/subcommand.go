@@ -1,6 +1,17 @@
 package command
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
+
+// Containers returns the subcommands of the containers that this package evaluates, with their arities.
+func Containers() map[string]map[string]int {
+	return map[string]map[string]int{
+		"cluster": maps.Clone(clusterArities), "command": maps.Clone(describeArities),
+		"object": maps.Clone(objectArities), "memory": maps.Clone(memoryArities),
+	}
+}
 
 // Subcommand returns the name of a subcommand, such as KEYSLOT of CLUSTER, in lower case. arities has the
 // number of arguments of each, with both names, as Command.Arity. If the call names none of them

@@ -214,7 +214,9 @@ func serverCommands() []Command {
 	return []Command{
 		{Name: "info", Arity: -1, Flags: flags("loading stale"), Summary: "Describes the node"},
 		{Name: "command", Arity: -1, Flags: flags("loading stale"), Summary: "Describes the commands"},
-		{Name: "config", Arity: -2, Summary: "Returns settings"},
+		{Name: "config", Arity: -2, Summary: "Returns and changes settings"},
+		{Name: "slowlog", Arity: -2, Summary: "Returns the commands that took long"},
+		{Name: "latency", Arity: -2, Summary: "Returns how long commands took"},
 		{Name: "time", Arity: 1, Flags: flags(light), Summary: "Returns the clock of this node"},
 		{Name: "cluster", Kind: OfNode, Arity: -2, Summary: "Describes the cluster"},
 		{Name: "explain", Kind: OfOperator, Arity: 2, Flags: flags(reads), First: 1, Last: 1, Step: 1,

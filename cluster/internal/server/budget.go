@@ -16,7 +16,7 @@ import (
 // as buffers grow by doubling, and a part of the budget is for those that need little. A client that has stalled
 // while it holds memory loses its connection meanwhile, the largest first. A client that waits in vain gets an error.
 type budget struct {
-	limit int64
+	limit atomic.Int64
 	used  atomic.Int64
 
 	waiting atomic.Int32 // connections that wait for memory
@@ -45,9 +45,9 @@ func (b *budget) fits(n int64) bool { return n <= b.most(n) }
 
 func (b *budget) most(n int64) int64 {
 	if n > smallCharge {
-		return b.limit - b.limit/smallPart
+		return b.limit.Load() / smallPart * (smallPart - 1)
 	}
-	return b.limit
+	return b.limit.Load()
 }
 
 // set makes the charge n bytes, and returns false without a change if the budget has too little left.
@@ -207,7 +207,7 @@ func (c *conn) reserve() error {
 	if c.room(c.held(c.memory.replies)) {
 		return nil
 	}
-	c.fail(fmt.Sprintf("TRYAGAIN the requests and replies of clients of this node exceed %d bytes together", c.memory.budget.limit))
+	c.fail(fmt.Sprintf("TRYAGAIN the requests and replies of clients of this node exceed %d bytes together", c.memory.budget.limit.Load()))
 	if c.write() == nil {
 		c.farewell()
 	}
@@ -299,6 +299,6 @@ func (s *Server) relieve() {
 	slow.memory.shed = true
 	s.stats.shed.Add(1)
 	s.options.Logger.Warn("closed a client, because the memory for clients is used up", "remote", slow.info.addr,
-		"reason", reason, "bytes", most, slog.Int64("limit", s.memory.limit))
+		"reason", reason, "bytes", most, slog.Int64("limit", s.memory.limit.Load()))
 	slow.hangUp()
 }

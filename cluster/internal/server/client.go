@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -9,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/sievedb/sievedb/cluster/internal/command"
 )
 
 // clientInfo is what CLIENT LIST shows of a connection. Its methods may be called by any goroutine.
@@ -22,21 +21,42 @@ type clientInfo struct {
 	mu sync.Mutex
 	// These are guarded by mu.
 	name     string
-	last     *command.Command
-	lastUse  time.Time
+	last     request // only its command, and the name in full
+	lastName string
+	lastUse  time.Duration // elapsed
 	library  string
 	libraryV string
+	sizes    clientSizes
 }
 
-func (i *clientInfo) init(id int64, nc net.Conn) {
-	i.id, i.since, i.lastUse = id, time.Now(), time.Now()
+// clientSizes are what a connection had when it began with its last command.
+type clientSizes struct {
+	queued      int // commands of MULTI; -1: none
+	request     int // bytes
+	free, queue int // bytes of the buffer for requests, and of the queue
+	resp        int
+	readonly    bool
+}
+
+func (i *clientInfo) init(id int64, nc net.Conn, now time.Duration) {
+	i.id, i.since, i.lastUse = id, time.Now(), now
+	i.sizes = clientSizes{queued: -1, resp: 2}
 	i.addr, i.local = nc.RemoteAddr().String(), nc.LocalAddr().String()
 }
 
-func (i *clientInfo) use(cmd *command.Command) {
+// use is called when a command begins.
+func (i *clientInfo) use(r request, c *conn) {
+	sizes := clientSizes{queued: -1, request: c.in.last, free: len(c.in.buf) - c.in.end, queue: c.session.queueBytes, resp: c.protocol(),
+		readonly: c.session.readonly}
+	if c.session.multi {
+		sizes.queued = len(c.session.queue)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.last, i.lastUse = cmd, time.Now()
+	i.last, i.lastUse, i.sizes = request{command: r.command}, r.begun, sizes
+	if containers[r.command.Name] != nil {
+		i.lastName = fullName(r.command, r.args)
+	}
 }
 
 func (i *clientInfo) setName(name string) {
@@ -52,15 +72,32 @@ func (i *clientInfo) getName() string {
 }
 
 // line is a line of CLIENT LIST.
-func (i *clientInfo) line() string {
+func (c *conn) line() string {
+	i, now := &c.info, c.server.elapsed()
+	unsent, held := c.memory.unsent.Load(), c.memory.read()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	last := "NULL"
-	if i.last != nil {
-		last = i.last.Name
+	if cmd := i.last.command; cmd != nil {
+		if last = cmd.Name; containers[cmd.Name] != nil {
+			last = i.lastName
+		}
 	}
-	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=0 name=%s age=%d idle=%d flags=N db=0 cmd=%s user=default lib-name=%s lib-ver=%s\n",
-		i.id, i.addr, i.local, i.name, int(time.Since(i.since).Seconds()), int(time.Since(i.lastUse).Seconds()), last,
+	z, flags, events, pieces := i.sizes, "", "r", 0
+	if z.queued >= 0 {
+		flags += "x"
+	}
+	if z.readonly {
+		flags += "r"
+	}
+	if unsent > 0 {
+		events, pieces = "w", 1
+	}
+	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=0 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
+		"qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=%s cmd=%s user=default "+
+		"redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+		i.id, i.addr, i.local, i.name, int(time.Since(i.since).Seconds()), int((now - i.lastUse).Seconds()), cmp.Or(flags, "N"),
+		z.queued, z.request, z.free, z.request, z.queue, initialBuffer, pieces, unsent, held+2*freeMemory, events, last, z.resp,
 		i.library, i.libraryV)
 }
 
@@ -73,7 +110,7 @@ func validName(name []byte) bool {
 
 var clientArities = map[string]int{
 	"id": 2, "info": 2, "list": -2, "getname": 2, "setname": 3, "setinfo": 4, "no-evict": 3, "no-touch": 3, "reply": 3,
-	"help": 2,
+	"kill": -3, "getredir": 2, "help": 2,
 }
 
 func client(c *conn, r request) {
@@ -85,7 +122,7 @@ func client(c *conn, r request) {
 	case "id":
 		c.out.Int(c.info.id)
 	case "info":
-		c.out.Verbatim(c.info.line())
+		c.out.Verbatim(c.line())
 	case "list":
 		c.listClients(r.args[2:])
 	case "getname":
@@ -106,13 +143,15 @@ func client(c *conn, r request) {
 	case "no-evict", "no-touch":
 		c.onOff(r.args[2])
 	case "reply":
-		if isWord(r.args[2], "on") {
-			c.out.OK()
-		} else {
-			c.out.Error("ERR only CLIENT REPLY ON is supported")
-		}
+		c.setReply(r.args[2])
+	case "kill":
+		c.kill(r.args[2:])
+	case "getredir":
+		c.out.Int(-1)
 	case "help":
-		c.call(r.args).Help("CLIENT", "GETNAME", "ID", "INFO", "LIST [ID <id> ...]", "SETINFO <option> <value>", "SETNAME <name>")
+		c.call(r.args).Help("CLIENT", "GETNAME", "GETREDIR", "ID", "INFO",
+			"KILL <ip:port>", "KILL <option> <value> [<option> <value> ...]: ADDR, LADDR, ID, TYPE, USER, SKIPME, MAXAGE",
+			"LIST [ID <id> ...] [TYPE <type>]", "NO-EVICT (ON|OFF)", "NO-TOUCH (ON|OFF)", "REPLY (ON|OFF|SKIP)", "SETINFO <option> <value>", "SETNAME <name>")
 	}
 }
 
@@ -139,32 +178,66 @@ func (c *conn) setInfo(option, value []byte) {
 	}
 }
 
-func (c *conn) listClients(args [][]byte) {
-	wanted := map[int64]bool{}
+// setReply is CLIENT REPLY. Replies before it are sent, if there are to be any.
+func (c *conn) setReply(arg []byte) {
+	on, off, next := isWord(arg, "on"), isWord(arg, "off"), isWord(arg, "skip")
 	switch {
-	case len(args) == 0:
-	case len(args) == 2 && isWord(args[0], "type"): // all clients are of the type normal
-		if !isWord(args[1], "normal") {
-			c.out.Verbatim("")
-			return
-		}
-	case len(args) >= 2 && isWord(args[0], "id"):
-		for _, arg := range args[1:] {
-			id, err := strconv.ParseInt(string(arg), 10, 64)
-			if err != nil {
-				c.out.Error("ERR Invalid client ID")
-				return
-			}
-			wanted[id] = true
-		}
-	default:
+	case !on && !off && !next:
 		c.out.Error("ERR syntax error")
 		return
+	case c.executing && !on:
+		c.out.Error("ERR CLIENT REPLY OFF and SKIP are not allowed inside a transaction")
+		return
+	case c.executing:
+		c.out.OK()
+		return
+	}
+	if c.send() != nil {
+		c.quit = true
+		return
+	}
+	switch {
+	case on:
+		c.session.silent, c.session.skip = false, skipNone
+		c.out.OK()
+	case off:
+		c.session.silent = true
+	case !c.session.silent:
+		c.session.skip = skipNext
+	}
+}
+
+func (c *conn) listClients(args [][]byte) {
+	wanted := map[int64]bool{}
+	normal := true
+	for len(args) > 0 {
+		switch {
+		case len(args) >= 2 && isWord(args[0], "type"):
+			if !clientTypes[strings.ToLower(string(args[1]))] {
+				c.out.Errorf("ERR Unknown client type '%.128s'", args[1])
+				return
+			}
+			normal = isWord(args[1], "normal") // all clients are of this type
+			args = args[2:]
+		case len(args) >= 2 && isWord(args[0], "id"):
+			for _, arg := range args[1:] {
+				id, err := strconv.ParseInt(string(arg), 10, 64)
+				if err != nil {
+					c.out.Error("ERR Invalid client ID")
+					return
+				}
+				wanted[id] = true
+			}
+			args = nil
+		default:
+			c.out.Error("ERR syntax error")
+			return
+		}
 	}
 	var lines strings.Builder
 	for _, other := range c.server.connected() {
-		if len(wanted) == 0 || wanted[other.info.id] {
-			lines.WriteString(other.info.line())
+		if normal && (len(wanted) == 0 || wanted[other.info.id]) {
+			lines.WriteString(other.line())
 		}
 	}
 	c.out.Verbatim(lines.String())
@@ -178,6 +251,6 @@ func (s *Server) connected() []*conn {
 	for c := range s.places.all {
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *conn) int { return int(a.info.id - b.info.id) })
+	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.info.id, b.info.id) })
 	return list
 }

@@ -79,7 +79,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 	c.out.Grant = c.grant
 	c.isNew = s.options.Password == ""
 	c.setAuthenticated(c.isNew)
-	c.info.init(id, nc)
+	c.info.init(id, nc, s.elapsed())
 	return c
 }
 
@@ -170,6 +170,7 @@ func (c *conn) settle() {
 	copied, failed := 0, false
 	for i, w := range c.inFlight {
 		err := w.pending.Wait(c.writeCtx)
+		c.observe(w.request, c.server.elapsed())
 		if err == nil {
 			continue
 		}
@@ -247,6 +248,9 @@ func (c *conn) send() error {
 
 // write sends out, which must be settled.
 func (c *conn) write() error {
+	if c.session.silent {
+		c.out.Bytes = c.out.Bytes[:0]
+	}
 	if len(c.out.Bytes) == 0 {
 		return nil
 	}

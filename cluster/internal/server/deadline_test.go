@@ -47,6 +47,9 @@ func TestCommandsWithTooManyKeysAreRefusedAsAWhole(t *testing.T) {
 		tried++
 		request := func(keys int) []string {
 			args := []string{cmd.Name}
+			if cmd.First == 2 { // BITOP, whose first argument is an operation
+				args = append(args, "OR")
+			}
 			for i := range keys {
 				args = append(args, fmt.Sprintf("{k}%d", i))
 				for range cmd.Step - 1 {

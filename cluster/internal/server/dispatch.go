@@ -13,6 +13,22 @@ import (
 // dispatch evaluates a request, or queues it within MULTI. Its reply is in out, or will be after the
 // replies in out.
 func (c *conn) dispatch(args [][]byte) {
+	if c.session.skip != skipNext || c.send() != nil {
+		c.execute(args)
+		return
+	}
+	c.session.skip = skipThis
+	c.execute(args)
+	if c.session.skip == skipThis {
+		c.flushReads()
+		c.settle()
+		c.out.Bytes = c.out.Bytes[:0] // only its reply is there
+		c.session.skip = skipNone
+	}
+}
+
+// execute is dispatch without CLIENT REPLY SKIP.
+func (c *conn) execute(args [][]byte) {
 	c.server.stats.commands.Add(1)
 	cmd, ok := command.Find(args[0])
 	if !ok {
@@ -20,7 +36,8 @@ func (c *conn) dispatch(args [][]byte) {
 		c.unknown(args)
 		return
 	}
-	c.info.use(cmd)
+	r := request{command: cmd, args: args, begun: c.server.elapsed()}
+	c.info.use(r, c)
 	if text := c.refuses(cmd, args); text != "" {
 		c.flushReads()
 		if cmd.Name == "exec" {
@@ -30,7 +47,6 @@ func (c *conn) dispatch(args [][]byte) {
 		c.refuse(text)
 		return
 	}
-	r := request{command: cmd, args: args}
 	var err error
 	if r.slot, r.keyed, err = cmd.Slot(args); err != nil {
 		c.flushReads()
@@ -50,7 +66,11 @@ func (c *conn) dispatch(args [][]byte) {
 		c.keyed(r)
 	default:
 		c.flushReads()
+		c.session.deferred = false
 		c.unkeyed(r)
+		if !c.session.deferred {
+			c.observe(r, c.server.elapsed())
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/command"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -19,7 +20,8 @@ type request struct {
 	command *command.Command
 	args    [][]byte
 	slot    uint16
-	keyed   bool // slot is that of its keys
+	keyed   bool          // slot is that of its keys
+	begun   time.Duration // when the server began with it; see elapsed
 }
 
 // redirected returns the error of a slot that another node serves, or "" if err is another one.
@@ -135,6 +137,10 @@ func (c *conn) flushReads() {
 				c.out.Error(c.failure(err, r.slot, false))
 			}
 			break
+		}
+		end := c.server.elapsed()
+		for _, r := range list[:done] {
+			c.observe(r, end)
 		}
 		list = list[done:]
 		if len(list) > 0 && c.write() != nil {

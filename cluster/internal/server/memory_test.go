@@ -63,7 +63,7 @@ func (rig *memoryRig) connect() *peer {
 func (rig *memoryRig) until(condition func(s Stats) bool) {
 	rig.t.Helper()
 	require.Eventually(rig.t, func() bool { return condition(rig.s.Stats()) }, 20*time.Second, time.Millisecond, "%s", rig.log.String())
-	require.LessOrEqual(rig.t, rig.s.Stats().ClientBytes, rig.s.memory.limit)
+	require.LessOrEqual(rig.t, rig.s.Stats().ClientBytes, rig.s.memory.limit.Load())
 }
 
 // Sixteen clients that did not read their replies took a node to 1.5 GB.

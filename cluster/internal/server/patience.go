@@ -18,15 +18,16 @@ const (
 // one request after another should not cost each time. So a deadline is set only if it is earlier than the present one.
 // When that has passed, the connection checks what is really due.
 type patience struct {
-	since time.Time // when the client connected, until it is authenticated; then zero
-	armed time.Time // the deadline that is set; zero: none
-	fills int       // waits so far
-	quiet int       // fills when a look at large buffers was ordered; 0: none is ordered
+	idleTimeout time.Duration // of the present wait; 0: none
+	since       time.Time     // when the client connected, until it is authenticated; then zero
+	armed       time.Time     // the deadline that is set; zero: none
+	fills       int           // waits so far
+	quiet       int           // fills when a look at large buffers was ordered; 0: none is ordered
 
 	// begun is when the incomplete request was first waited for, and request its number.
 	begun   time.Time
 	request int
-	// idle is when the wait for a request began. It is set only if there is an IdleTimeout.
+	// idle is when the wait for a request began. It is set only if there is an idleTimeout.
 	idle time.Time
 }
 
@@ -38,14 +39,14 @@ var (
 )
 
 // wait begins a wait.
-func (p *patience) wait(q *requests, o *Options, now func() time.Time) {
+func (p *patience) wait(q *requests, now func() time.Time) {
 	p.fills++
 	switch partial := q.unread() > 0; {
 	case partial && (p.begun.IsZero() || p.request != q.completed):
 		p.begun, p.request = now(), q.completed
 	case !partial:
 		p.begun = time.Time{}
-		if o.IdleTimeout > 0 {
+		if p.idleTimeout > 0 {
 			p.idle = now()
 		}
 	}
@@ -66,8 +67,8 @@ func (p *patience) due(q *requests, o *Options, large bool, now func() time.Time
 	case !p.begun.IsZero():
 		extra := time.Duration(q.unread()) * time.Second / minRequestRate
 		earliest(p.begun.Add(o.RequestTimeout+extra), errSlowRequest)
-	case o.IdleTimeout > 0:
-		earliest(p.idle.Add(o.IdleTimeout), errIdle)
+	case p.idleTimeout > 0:
+		earliest(p.idle.Add(p.idleTimeout), errIdle)
 	}
 	if large && p.quiet == 0 {
 		p.quiet = p.fills
@@ -79,7 +80,8 @@ func (p *patience) due(q *requests, o *Options, large bool, now func() time.Time
 // fill waits for requests. It returns an error when the connection has to end.
 func (c *conn) fill() error {
 	p, o, now := &c.patience, &c.server.options, c.server.now
-	p.wait(c.in, o, now)
+	p.idleTimeout = time.Duration(c.server.live.idleTimeout.Load())
+	p.wait(c.in, now)
 	// If the buffer was full, more had arrived: the rest of a pipeline, whose time is over too.
 	if !c.in.filled || !c.late() {
 		c.arrived = time.Time{}

@@ -33,7 +33,7 @@ func (s *Server) accept(nc net.Conn) {
 	switch {
 	case s.closing:
 		nc.Close()
-	case s.options.Password == "" && s.places.admitted >= s.options.MaxClients && s.places.strangers.Len() == 0:
+	case s.options.Password == "" && s.places.admitted >= int(s.live.maxClients.Load()) && s.places.strangers.Len() == 0:
 		s.reject(nc)
 	default:
 		s.makeRoom()
@@ -68,10 +68,10 @@ func (s *Server) isFull() bool {
 	p, o := &s.places, &s.options
 	switch strangers := p.strangers.Len(); {
 	case o.Password == "":
-		return p.admitted >= o.MaxClients
+		return p.admitted >= int(s.live.maxClients.Load())
 	case strangers < o.MaxUnauthenticated:
 		return false
-	case strangers+p.admitted >= o.MaxUnauthenticated+o.MaxClients:
+	case strangers+p.admitted >= o.MaxUnauthenticated+int(s.live.maxClients.Load()):
 		return true
 	}
 	return s.now().Sub(p.strangers.Front().Value.(*conn).since) >= newcomer
@@ -79,16 +79,24 @@ func (s *Server) isFull() bool {
 
 // evict closes the oldest stranger. It needs mu.
 func (s *Server) evict() {
-	old := s.places.strangers.Remove(s.places.strangers.Front()).(*conn)
-	old.stranger = nil
-	if old.admitted {
-		old.admitted = false
-		s.places.admitted--
-	}
-	delete(s.places.all, old)
+	old := s.places.strangers.Front().Value.(*conn)
+	s.remove(old)
 	s.stats.evicted.Add(1)
 	old.hungUp.Do(func() { close(old.gone) })
 	s.dismiss(old.nc)
+}
+
+// remove takes the place of a connection. It needs mu.
+func (s *Server) remove(c *conn) {
+	if c.stranger != nil {
+		s.places.strangers.Remove(c.stranger)
+		c.stranger = nil
+	}
+	if c.admitted {
+		c.admitted = false
+		s.places.admitted--
+	}
+	delete(s.places.all, c)
 }
 
 // know is called when a connection without a password has completed its first request.
@@ -111,7 +119,7 @@ func (s *Server) admit(c *conn) bool {
 		return true
 	case c.stranger == nil:
 		return false
-	case s.places.admitted >= s.options.MaxClients:
+	case s.places.admitted >= int(s.live.maxClients.Load()):
 		s.stats.rejected.Add(1)
 		return false
 	}
@@ -136,13 +144,7 @@ func (s *Server) expel(c *conn) {
 func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.places.all, c)
-	if c.admitted {
-		s.places.admitted--
-	}
-	if c.stranger != nil {
-		s.places.strangers.Remove(c.stranger)
-	}
+	s.remove(c)
 }
 
 const tooManyClients = "ERR max number of clients reached"

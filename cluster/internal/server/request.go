@@ -38,6 +38,7 @@ type requests struct {
 	start, end int    // buf[start:end] is unread; the request in progress begins at start
 	filled     bool
 	completed  int // requests so far
+	last       int // bytes of the last one
 	// authenticated says that the client may send long requests.
 	authenticated bool
 
@@ -164,6 +165,7 @@ func (q *requests) longestLine() int {
 // done ends the request in progress.
 func (q *requests) done() {
 	q.completed++
+	q.last = q.next
 	q.start += q.next
 	q.next, q.left, q.bulk, q.spans = 0, -1, -1, q.spans[:0]
 }

@@ -39,9 +39,14 @@ type Server struct {
 	conns  sync.WaitGroup
 	stats  stats
 
-	guesses guesses
-	memory  budget // of all clients
-	large   largeKeys
+	guesses  guesses
+	live     live
+	commands commandStats
+	slow     slowLog
+	events   latencyEvents
+	base     atomic.Pointer[Stats] // when CONFIG RESETSTAT was called; INFO counts from then on
+	memory   budget                // of all clients
+	large    largeKeys
 	// now and pause are the clock. Tests replace them.
 	now   func() time.Time
 	pause func(d time.Duration, gone <-chan struct{})
@@ -80,10 +85,24 @@ type Stats struct {
 func New(cluster kv.Cluster, o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	o = o.withDefaults()
-	return &Server{
+	s := &Server{
 		cluster: cluster, node: command.NewNode(cluster), options: o, started: time.Now(),
 		ctx: ctx, cancel: cancel, listeners: map[net.Listener]bool{}, places: places{all: map[*conn]bool{}},
-		guesses: guesses{logger: o.Logger}, memory: budget{limit: o.ClientBytes}, now: time.Now, pause: pause,
+		guesses: guesses{logger: o.Logger}, now: time.Now, pause: pause,
+		commands: newCommandStats(), slow: slowLog{most: defaultSlowMost},
+	}
+	s.memory.limit.Store(o.ClientBytes)
+	s.live.init(&s.options)
+	s.base.Store(&Stats{})
+	return s
+}
+
+// resetStats makes the counts of INFO and LATENCY HISTOGRAM begin at 0. Those of Stats go on.
+func (s *Server) resetStats() {
+	now := s.Stats()
+	s.base.Store(&now)
+	for _, stat := range s.commands {
+		stat.reset()
 	}
 }
 
@@ -101,7 +120,7 @@ func (s *Server) Stats() Stats {
 		Connections:     s.stats.connections.Load(), Rejected: s.stats.rejected.Load(), Evicted: s.stats.evicted.Load(),
 		TimedOut: s.stats.timedOut.Load(), WrongPasswords: s.stats.wrongPasswords.Load(),
 		Commands: s.stats.commands.Load(), ProtocolErrors: s.stats.protocolErrors.Load(),
-		ClientBytes: s.memory.used.Load(), ClientBytesLimit: s.memory.limit, MemoryWaits: s.stats.memoryWaits.Load(), Shed: s.stats.shed.Load(),
+		ClientBytes: s.memory.used.Load(), ClientBytesLimit: s.memory.limit.Load(), MemoryWaits: s.stats.memoryWaits.Load(), Shed: s.stats.shed.Load(),
 	}
 }
 

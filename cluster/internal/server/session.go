@@ -12,9 +12,22 @@ import (
 // session is what a client has set for its connection.
 type session struct {
 	authenticated bool
-	readonly      bool
+	// deferred says that the command in progress is counted when its commit is known.
+	deferred bool
+	silent   bool // CLIENT REPLY OFF: nothing is sent
+	skip     skip
+	readonly bool
 	transaction
 }
+
+// skip is the state of CLIENT REPLY SKIP, which lets the command after it have no reply.
+type skip byte
+
+const (
+	skipNone skip = iota
+	skipNext
+	skipThis
+)
 
 // end releases what the session holds in groups.
 func (s *session) end() { s.unwatch() }
@@ -27,7 +40,7 @@ func init() { // the functions use dispatch, which uses the map
 		"ping": ping, "echo": echo, "quit": quit, "reset": reset, "hello": hello, "auth": auth, "select": selectDatabase,
 		"client": client, "readonly": readonly(true), "readwrite": readonly(false), "asking": asking, "wait": wait,
 		"multi": multi, "exec": exec, "discard": discard, "watch": watch, "unwatch": unwatch,
-		"info": info, "command": describe, "config": config, "time": clock,
+		"info": info, "command": describe, "config": config, "slowlog": slowlog, "latency": latency, "time": clock,
 	}
 }
 

@@ -290,5 +290,5 @@ func TestInfoHasTheSectionsOfTheServerAndOfTheNode(t *testing.T) {
 	require.Equal(t, "# Raft\r\nraft_groups:4\r\n", p.do("INFO raft"))
 	require.NotContains(t, p.do("INFO clients stats"), "raft_groups")
 	require.Contains(t, p.do("CLIENT LIST"), "cmd=client")
-	require.Equal(t, p.do("CLIENT LIST"), p.do("CLIENT INFO"))
+	require.Contains(t, p.do("CLIENT INFO"), "cmd=client|info")
 }

@@ -204,7 +204,7 @@ func TestPatienceIsMeasuredPerRequest(t *testing.T) {
 	q.authenticated = true
 	var p patience
 	due := func() (time.Duration, error) {
-		p.wait(q, &o, clock.Now)
+		p.wait(q, clock.Now)
 		at, why := p.due(q, &o, false, clock.Now)
 		return at.Sub(clock.Now()), why
 	}

@@ -152,7 +152,7 @@ func (c *conn) enqueue(r request) {
 // errTooLarge is a reason for which EXEC does nothing.
 var errTooLarge = errors.New("EXECABORT Transaction discarded because its replies or its values are too large")
 
-func exec(c *conn, _ request) {
+func exec(c *conn, r request) {
 	t := c.session.transaction
 	if !t.multi {
 		c.out.Error("ERR EXEC without MULTI")
@@ -173,7 +173,7 @@ func exec(c *conn, _ request) {
 		c.memory.lent = 0
 		c.account()
 	}()
-	e := &execution{conn: c, transaction: &t, keyed: make([]command.Reply, len(t.queue)), watches: t.watches}
+	e := &execution{conn: c, request: r, transaction: &t, keyed: make([]command.Reply, len(t.queue)), watches: t.watches}
 	switch {
 	case !keyed:
 		e.reply()
@@ -211,6 +211,7 @@ func (t *transaction) hasUnkeyed() bool {
 // follow when it is known that the transaction is done, so that an aborted one changes nothing.
 type execution struct {
 	conn        *conn
+	request     request // EXEC
 	transaction *transaction
 	keyed       []command.Reply
 	watches     []kv.Watch // also after they are closed: then they are dirty
@@ -253,7 +254,8 @@ func (e *execution) update(slot uint16) {
 		return
 	}
 	e.reply()
-	w := inFlight{pending: pending, group: g, request: request{slot: slot}, execution: e, start: start, end: len(c.out.Bytes)}
+	e.request.slot, c.session.deferred = slot, true
+	w := inFlight{pending: pending, group: g, request: e.request, execution: e, start: start, end: len(c.out.Bytes)}
 	c.inFlight = append(c.inFlight, w)
 }
 
