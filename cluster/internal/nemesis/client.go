@@ -104,7 +104,7 @@ func (c *client) sleepWalk() (deadline time.Time) {
 }
 
 // promises are the first words of errors that promise that nothing was done.
-var promises = map[string]bool{"MOVED": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "EXECABORT": true, "MISCONF": true}
+var promises = map[string]bool{"MOVED": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "LOADING": true, "EXECABORT": true, "MISCONF": true}
 
 // judge notes an error reply and returns what it says about its command.
 func (c *client) judge(tag, text string) fate {

@@ -9,8 +9,8 @@
 // # What is known of an outcome
 //
 //   - Done: the reply is what the model must explain.
-//   - Not done: the connection was refused, or the error promises it: MOVED, CLUSTERDOWN, TRYAGAIN,
-//     EXECABORT, MISCONF. The command is not in the history. If it has an effect all the same, a later
+//   - Not done: the connection was refused, or the error promises it: MOVED, CLUSTERDOWN, LOADING,
+//     TRYAGAIN, EXECABORT, MISCONF. The command is not in the history. If it has an effect all the same, a later
 //     read has a value that nothing wrote, since no value is written twice.
 //   - Unknown: the error is UNKNOWN, or the connection broke or was silent. A write may take effect at any
 //     later time, or never. A read says nothing.

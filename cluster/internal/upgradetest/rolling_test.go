@@ -45,7 +45,7 @@ func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 // mayFail reports whether a client may get an error while a leadership moves.
 func mayFail(text string) bool {
 	for _, part := range []string{
-		"UNKNOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "EOF", "connection refused", "connection reset", "broken pipe",
+		"UNKNOWN", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "MOVED", "EOF", "connection refused", "connection reset", "broken pipe",
 		"i/o timeout",
 	} {
 		if strings.Contains(text, part) {
