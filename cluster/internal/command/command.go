@@ -66,6 +66,8 @@ type Command struct {
 	// Container says that the key is that of a subcommand, such as OBJECT ENCODING. COMMAND INFO then gives no positions,
 	// as in Redis, and a subcommand such as HELP has no key.
 	Container bool
+	// Index numbers the commands from 0, those of operators included.
+	Index int
 	// Group and Summary are for COMMAND DOCS.
 	Group, Summary string
 

@@ -17,6 +17,9 @@ const operatorPrefix = "raft."
 var anyOperator = &Command{Name: "raft.*", Kind: OfOperator, Arity: -1, Flags: []string{"admin"}, Group: "server",
 	Summary: "Operates the cluster"}
 
+// AnyOperator returns the command that stands for all commands with the prefix RAFT.
+func AnyOperator() *Command { return anyOperator }
+
 // Find returns the command of a name, or the one for all operators' commands with the prefix RAFT.
 func Find(name []byte) (*Command, bool) {
 	if c, ok := Lookup(name); ok {
@@ -45,6 +48,12 @@ var commands = func() map[string]*Command {
 	add("connection", connectionCommands())
 	add("transactions", transactionCommands())
 	add("server", serverCommands())
+	i := 0
+	for _, c := range all {
+		c.Index = i
+		i++
+	}
+	anyOperator.Index = i
 	return all
 }()
 

@@ -54,7 +54,7 @@ func (i *clientInfo) use(r request, c *conn) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.last, i.lastUse, i.sizes = request{command: r.command}, r.begun, sizes
-	if containers[r.command.Name] != nil {
+	if c.server.commands.byIndex[r.command.Index] == nil {
 		i.lastName = fullName(r.command, r.args)
 	}
 }

@@ -56,7 +56,7 @@ func (s *Server) commandStats() string {
 	var b strings.Builder
 	b.WriteString("# Commandstats\r\n")
 	for _, name := range s.commands.called() {
-		stat := s.commands[name]
+		stat := s.commands.byName[name]
 		calls, micros := stat.calls(), stat.micros.Load()
 		fmt.Fprintf(&b, "cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f\r\n", name, calls, micros, float64(micros)/float64(max(calls, 1)))
 	}

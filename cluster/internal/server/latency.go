@@ -147,7 +147,7 @@ func (s *Server) diagnose() string {
 
 // histograms is LATENCY HISTOGRAM: for each command, the calls up to each power of two of microseconds.
 func (c *conn) histograms(names [][]byte) {
-	all := c.server.commands
+	all := &c.server.commands
 	var list []string
 	for _, name := range names {
 		lower := strings.ToLower(string(name[:min(len(name), 64)]))
@@ -162,7 +162,7 @@ func (c *conn) histograms(names [][]byte) {
 	}
 	c.out.Map(len(list))
 	for _, name := range list {
-		stat := all[name]
+		stat := all.byName[name]
 		var bounds, counts []int64
 		sum := int64(0)
 		for i := range stat.buckets {

@@ -101,7 +101,7 @@ func New(cluster kv.Cluster, o Options) *Server {
 func (s *Server) resetStats() {
 	now := s.Stats()
 	s.base.Store(&now)
-	for _, stat := range s.commands {
+	for _, stat := range s.commands.byName {
 		stat.reset()
 	}
 }

@@ -52,19 +52,33 @@ func init() {
 	}
 }
 
-// commandStats are those of all commands, by name; those of subcommands have a name such as client|list. It is not
-// changed after newCommandStats.
-type commandStats map[string]*commandStat
+// commandStats are those of all commands. They are not changed after newCommandStats.
+type commandStats struct {
+	byName  map[string]*commandStat // also client|list
+	byIndex []*commandStat          // nil for containers
+}
 
 func newCommandStats() commandStats {
-	all := commandStats{"raft.*": {}}
-	for _, c := range command.All() {
-		all[c.Name] = &commandStat{}
+	list := append(command.All(), command.AnyOperator())
+	s := commandStats{byName: map[string]*commandStat{}, byIndex: make([]*commandStat, len(list))}
+	for _, c := range list {
+		s.byName[c.Name] = &commandStat{}
+		if containers[c.Name] == nil {
+			s.byIndex[c.Index] = s.byName[c.Name]
+		}
 		for sub := range containers[c.Name] {
-			all[c.Name+"|"+sub] = &commandStat{}
+			s.byName[c.Name+"|"+sub] = &commandStat{}
 		}
 	}
-	return all
+	return s
+}
+
+// of returns the figures of a command.
+func (s *commandStats) of(r request) *commandStat {
+	if stat := s.byIndex[r.command.Index]; stat != nil {
+		return stat
+	}
+	return s.byName[fullName(r.command, r.args)]
 }
 
 // fullName returns the name of a command, with that of its subcommand.
@@ -79,8 +93,8 @@ func fullName(cmd *command.Command, args [][]byte) string {
 }
 
 // called returns the names of the commands that were called, sorted.
-func (s commandStats) called() (names []string) {
-	for name, stat := range s {
+func (s *commandStats) called() (names []string) {
+	for name, stat := range s.byName {
 		if stat.calls() > 0 {
 			names = append(names, name)
 		}
@@ -95,7 +109,7 @@ func (s *Server) elapsed() time.Duration { return time.Since(s.started) }
 // observe is called when the reply of a command is complete, while its arguments are still valid.
 func (c *conn) observe(r request, end time.Duration) {
 	s, d := c.server, end-r.begun
-	s.commands[fullName(r.command, r.args)].add(d)
+	s.commands.of(r).add(d)
 	if slower := s.live.slowerThan.Load(); slower >= 0 && d.Microseconds() >= slower {
 		s.slow.add(c, r, d)
 	}
