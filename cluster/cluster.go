@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/cluster/internal/node"
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/cluster/internal/server"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -14,6 +15,7 @@ import (
 type Node struct {
 	node   *node.Node
 	server *server.Server
+	looks  *overview.Shared // for the metrics
 
 	work sync.WaitGroup
 	once sync.Once
@@ -62,7 +64,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	o.Security.explain(no.Logger, inner.Addr())
-	n := &Node{node: inner, server: server.New(inner, o.serverOptions(bounds))}
+	n := &Node{node: inner, server: server.New(inner, o.serverOptions(bounds)), looks: overview.Share(inner.Overview)}
 	inner.SetClients(func() (commands, clients int64) {
 		s := n.server.Stats()
 		return s.Commands, int64(s.Clients)

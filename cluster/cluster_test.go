@@ -136,7 +136,7 @@ func TestFiguresAreServed(t *testing.T) {
 	require.Equal(t, "ok: 1 groups, leads 1\n", get("/healthz"))
 	get("/readyz")
 	text := get("/metrics")
-	require.Contains(t, text, "\nsieved_group_leads{group=\"0\"} 1\n")
+	require.Contains(t, text, "\nsieved_groups_led 1\n")
 	heads := map[string]bool{}
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "# TYPE ") {

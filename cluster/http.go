@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/sievedb/sievedb/cluster/internal/page"
 	"github.com/sievedb/sievedb/metrics"
@@ -12,7 +15,8 @@ import (
 //
 //   - /healthz: 200 while the node runs, with its problems as text;
 //   - /readyz: 200 if the node can answer or redirect clients for all slots, otherwise 503;
-//   - /metrics: figures in the text format of Prometheus.
+//   - /metrics: figures in the text format of Prometheus, some hundred. /metrics?groups=all has those of each group
+//     instead of sums, /metrics?group=7 only those of group 7; group may be repeated.
 //
 // It does not authenticate anyone, and shows no keys and values: serve it on an address for operators. Requests must
 // name no host, an IP address, localhost, or one of hosts (without ports), so that web sites cannot read it.
@@ -26,9 +30,14 @@ func (n *Node) Handler(hosts ...string) http.Handler {
 		}
 		n.writeHealth(w, status)
 	})
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		o, err := metricsOptions(r.URL.Query())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 		w.Header().Set("Content-Type", metrics.TextType)
-		_ = n.WriteMetrics(w) // an error is of the connection
+		_ = n.WriteMetrics(w, o) // an error is of the connection
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -41,6 +50,25 @@ func (n *Node) Handler(hosts ...string) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// metricsOptions reads the query of /metrics.
+func metricsOptions(query url.Values) (*MetricsOptions, error) {
+	var o MetricsOptions
+	for name, values := range query {
+		for _, value := range values {
+			number, err := strconv.ParseUint(value, 10, 16)
+			switch {
+			case name == "groups" && value == "all":
+				o.AllGroups = true
+			case name == "group" && err == nil:
+				o.Groups = append(o.Groups, int(number))
+			default:
+				return nil, errors.New("use /metrics, /metrics?groups=all, or /metrics?group=7, where group may be repeated")
+			}
+		}
+	}
+	return &o, nil
 }
 
 func (n *Node) writeHealth(w http.ResponseWriter, status int) {

@@ -43,15 +43,7 @@ const TextType = "text/plain; version=0.0.4; charset=utf-8"
 func WriteText(w io.Writer, s Snapshot, labels ...string) error {
 	t := textWriter{Writer: bufio.NewWriter(w), common: labels}
 	for i := range families {
-		f := &families[i]
-		values := f.Values(s)
-		if len(values) == 0 {
-			continue
-		}
-		t.WriteString("# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n")
-		for _, v := range values {
-			t.value(f, v)
-		}
+		t.family(&families[i], families[i].Values(s))
 	}
 	return t.Flush()
 }
@@ -60,6 +52,17 @@ func WriteText(w io.Writer, s Snapshot, labels ...string) error {
 type textWriter struct {
 	*bufio.Writer
 	common []string
+}
+
+// family writes a family with its head, unless it has no values.
+func (t textWriter) family(f *Family, values []Value) {
+	if len(values) == 0 {
+		return
+	}
+	t.WriteString("# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n")
+	for _, v := range values {
+		t.value(f, v)
+	}
 }
 
 func (t textWriter) value(f *Family, v Value) {

@@ -109,7 +109,7 @@ func (n *Node) news() gossip {
 	g := gossip{
 		From: n.self(), Map: n.atlas.chart(), Groups: n.atlas.allGroups(), Signs: map[kv.NodeID]sign{},
 	}
-	figures := n.figures()
+	figures := n.Figures()
 	g.Figures = &figures
 	g.Cluster = n.clusterName()
 	for _, h := range n.running() {

@@ -38,7 +38,7 @@ func (n *Node) onView(ctx context.Context, _ struct{}) (viewReply, error) {
 	if err != nil {
 		return viewReply{}, err
 	}
-	v := viewReply{Status: status, Figures: n.figures(), Logs: map[kv.GroupID]logState{}}
+	v := viewReply{Status: status, Figures: n.Figures(), Logs: map[kv.GroupID]logState{}}
 	for _, h := range n.running() {
 		s := h.log.Stats()
 		v.Logs[h.id] = logState{s.LastIndex, s.CommitIndex, s.Leader, min(time.Since(s.LastContact),

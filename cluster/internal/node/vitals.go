@@ -44,8 +44,8 @@ func (n *Node) SetClients(counts func() (commands, clients int64)) {
 	n.vitals.clients = counts
 }
 
-// figures returns what the node says about itself.
-func (n *Node) figures() overview.Figures {
+// Figures returns what the node says about itself.
+func (n *Node) Figures() overview.Figures {
 	v := &n.vitals
 	v.mu.Lock()
 	defer v.mu.Unlock()
