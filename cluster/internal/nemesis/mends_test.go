@@ -9,10 +9,10 @@ import (
 // Faults that nodes still have. A test of one requires that the nemesis finds it; once it is mended, the test requires that
 // nothing is found, and a test with the mend taken out takes the place of the first.
 const (
-	confirmsInAnotherTerm = true // what is evaluated in a term is confirmed in any later one
-	plansOnOldMaps        = true // a deposed leader of group 0 removes voters of which it does not know
-	countsLateAsFresh     = true // a message that arrives late makes stale reads fresh
-	createsUnasked        = true // a node without its directory creates a cluster
+	confirmsInAnotherTerm = false // what is evaluated in a term is confirmed in any later one
+	plansOnOldMaps        = false // a deposed leader of group 0 removes voters of which it does not know
+	countsLateAsFresh     = false // a message that arrives late makes stale reads fresh
+	createsUnasked        = false // a node without its directory creates a cluster
 )
 
 // mostTries is how often a test is repeated that does not always find a fault.

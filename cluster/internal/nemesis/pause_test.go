@@ -33,7 +33,7 @@ var (
 func newReplaceable(t *testing.T, dir string) *processes {
 	t.Helper()
 	c := &processes{processtest.Start(t, processtest.Options{Groups: processGroups, Logs: dir, Args: []string{
-		"--heartbeat", "500ms", "--gossip", "20ms", "--replicas", "3", "--dead-after", deadAfter.String(),
+		"--heartbeat", "500ms", "--gossip", "20ms", "--dead-after", deadAfter.String(),
 	}}), t, nil}
 	c.waitVoters("")
 	return c

@@ -181,7 +181,7 @@ func TestANodeWithAReplicaIsNotForgotten(t *testing.T) {
 // The plan was right when it was made: then another voter died.
 func TestTheLeaderOfAGroupKeepsAVoterThatTheGroupNeeds(t *testing.T) {
 	f := calm(t, 1, "1", "2", "3")
-	n, s := f.planner()
+	_, s := f.planner()
 	var others []string
 	for _, voter := range s.Groups[0].Servers {
 		if voter.ID != s.Groups[0].Leader {
@@ -189,7 +189,15 @@ func TestTheLeaderOfAGroupKeepsAVoterThatTheGroupNeeds(t *testing.T) {
 		}
 	}
 	f.crash(nodeOf(others[0]))
-	require.ErrorIs(t, n.act(f.ctx, s, action{actRemove, 0, others[1]}), consensus.ErrNoLiveQuorum)
+	f.eventually(func() error { // on a busy machine the group may get another leader now
+		n, s := f.planner()
+		err := n.act(f.ctx, s, action{actRemove, 0, others[1]})
+		require.Error(t, err)
+		if !errors.Is(err, consensus.ErrNoLiveQuorum) {
+			return err
+		}
+		return nil
+	})
 	f.write("after", "the refusal")
 }
 
