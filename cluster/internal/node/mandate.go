@@ -20,36 +20,46 @@ type mandate struct {
 	Addr  string    `json:"addr"`
 }
 
-// mandate returns that of a plan which this node makes now, and the map for it. A majority of group 0 has said that this
-// node leads it, and the map has all changes that were made before the call.
+// mandate returns that of a plan which this node makes now, and the map for it.
 func (n *Node) mandate(ctx context.Context) (mandate, *Map, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
 	defer cancel()
-	h, err := n.hostedGroup(0)
-	if err != nil {
-		return mandate{}, nil, n.notLeader(0)
-	}
-	term, err := h.confirmLeadership(ctx)
+	_, m, term, err := n.readMap(ctx)
 	if err != nil {
 		return mandate{}, nil, err
 	}
-	text, err := h.replica.MetaGet(mapName)
+	n.learn(m)
+	return mandate{term, m.Version, n.o.ID, n.addr}, m, nil
+}
+
+// readMap returns the map that group 0 stores, which this node leads in term: a majority has said so, and the map has all
+// changes that were made before the call.
+func (n *Node) readMap(ctx context.Context) (text []byte, m *Map, term uint64, err error) {
+	h, err := n.hostedGroup(0)
+	if err != nil {
+		return nil, nil, 0, n.notLeader(0)
+	}
+	if term, err = h.confirmLeadership(ctx); err != nil {
+		if isElsewhere(err) {
+			err = n.notLeader(0)
+		}
+		return nil, nil, 0, err
+	}
+	text, err = h.replica.MetaGet(mapName)
 	if err == nil && text == nil {
 		err = fmt.Errorf("%w: the cluster has no map yet", kv.ErrNoQuorum)
 	}
 	if err != nil {
-		return mandate{}, nil, err
+		return nil, nil, 0, err
 	}
-	m, err := parseMap(text)
-	if err != nil {
-		return mandate{}, nil, err
+	if m, err = parseMap(text); err != nil {
+		return nil, nil, 0, err
 	}
 	// The map must be one of this term, not what a successor has changed.
 	if now := h.log.Leadership(); !now.Leading || now.Term != term {
-		return mandate{}, nil, n.notLeader(0)
+		return nil, nil, 0, n.notLeader(0)
 	}
-	n.learn(m)
-	return mandate{term, m.Version, n.o.ID, n.addr}, m, nil
+	return text, m, term, nil
 }
 
 // permit returns an error unless a mandate is the newest one.

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,4 +216,42 @@ func TestSilenceDoesNotCountWhileTheProcessStoodStill(t *testing.T) {
 	a.pulse(begin, 30*time.Second)
 	require.LessOrEqual(t, a.silence("2"), time.Since(begin))
 	require.GreaterOrEqual(t, a.age("2"), time.Hour)
+}
+
+// droppedConn loses what is written while the network is cut.
+type droppedConn struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+func (c droppedConn) Write(p []byte) (int, error) {
+	if c.cut.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// A leader of group 0 that has just lost the others believes in its map for a moment.
+func TestWhatALeaderSaysOfTheMapIsConfirmed(t *testing.T) {
+	f := newFleet(t, 1)
+	var cut atomic.Bool
+	f.o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		return droppedConn{conn, &cut}, err
+	}
+	f.o.Accepted = func(conn net.Conn) net.Conn { return droppedConn{conn, &cut} }
+	f.startThree()
+	n, _ := f.planner()
+	self := n.self()
+	cut.Store(true)
+	t.Cleanup(func() { cut.Store(false) })
+	ctx, cancel := context.WithTimeout(f.ctx, 2*n.callTimeout())
+	defer cancel()
+	same := joinRequest{Cluster: n.clusterName(), ID: self.ID, Addr: self.Addr, Incarnation: self.Incarnation, Process: n.process}
+	_, err := n.onJoin(ctx, same)
+	require.Error(t, err, "nothing changes, but it does not know that")
+	_, err = n.onLeave(ctx, leaveRequest{"9"})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "has no node 9")
 }

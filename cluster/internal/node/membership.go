@@ -21,27 +21,21 @@ type joined struct {
 }
 
 // changeMap replaces the map by what change makes of it. It must run on the leader of group 0. change may be
-// called again, with a newer map.
+// called again, with a newer map. What it says of a map counts although nothing changes, so the map is read as by a
+// linearizable read: a deposed leader would refuse a node by an old one, or say that all is done.
 func (n *Node) changeMap(ctx context.Context, change func(m *Map) (*Map, error)) (*Map, error) {
 	for {
-		group := n.replica(0)
-		if group == nil || !group.Leading() {
-			return nil, n.notLeader(0)
-		}
-		old, err := group.MetaGet(mapName)
-		if err != nil {
-			return nil, err
-		}
-		if old == nil {
-			return nil, fmt.Errorf("%w: the cluster has no map yet", kv.ErrNoQuorum)
-		}
-		m, err := parseMap(old)
+		old, m, _, err := n.readMap(ctx)
 		if err != nil {
 			return nil, err
 		}
 		changed, err := change(m)
 		if err != nil || changed == m {
 			return m, err
+		}
+		group := n.replica(0)
+		if group == nil {
+			return nil, n.notLeader(0)
 		}
 		swapped, err := group.MetaCAS(ctx, mapName, old, changed.encode())
 		if err != nil {
