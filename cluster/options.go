@@ -126,10 +126,13 @@ type TimingOptions struct {
 	// last question that the leader has answered is older. Default: 10 s.
 	StaleBound time.Duration
 
-	// Write and Read are how long a write may take until its commit, and a read of keys. After the first, the client gets
-	// an error that says that the outcome is unknown. It should be less than the time after which clients repeat requests,
-	// or their writes count twice. Default: 2 s each.
+	// Write and Read are how long a write may take until its commit, and a read of keys. After the first, the client
+	// gets an error that says that the outcome is unknown. It should be less than the time after which clients repeat
+	// requests, or their writes count twice. Default: 2 s each.
 	Write, Read time.Duration
+
+	// OnceFor is how long the reply of a request with an ID (ONCE) is kept. Default: 10 min.
+	OnceFor time.Duration
 }
 
 // LimitOptions bound what clients and transfers may use.
@@ -204,6 +207,7 @@ func (o *Options) Validate() error {
 		{"Timing.StaleBound", int64(o.Timing.StaleBound), int64(time.Millisecond), 1 << 62},
 		{"Timing.Write", int64(o.Timing.Write), int64(time.Millisecond), 1 << 62},
 		{"Timing.Read", int64(o.Timing.Read), int64(time.Millisecond), 1 << 62},
+		{"Timing.OnceFor", int64(o.Timing.OnceFor), int64(time.Second), 1 << 55},
 		{"Limits.MaxClients", int64(o.Limits.MaxClients), 1, 1 << 30},
 		{"Limits.MaxUnauthenticated", int64(o.Limits.MaxUnauthenticated), 1, 1 << 30},
 		{"Limits.AuthTimeout", int64(o.Limits.AuthTimeout), int64(time.Millisecond), 1 << 62},
@@ -265,7 +269,8 @@ func (o *Options) nodeOptions() (node.Options, error) {
 
 func (o *Options) serverOptions(bounds connections) server.Options {
 	return server.Options{
-		Password: o.Security.Password, WriteTimeout: o.Timing.Write, ReadTimeout: o.Timing.Read,
+		Password:     o.Security.Password,
+		WriteTimeout: o.Timing.Write, ReadTimeout: o.Timing.Read, OnceFor: o.Timing.OnceFor,
 		AuthTimeout: o.Limits.AuthTimeout, RequestTimeout: o.Limits.RequestTimeout, IdleTimeout: o.Limits.IdleTimeout,
 		MaxClients: bounds.clients, MaxUnauthenticated: bounds.unauthenticated,
 		MaxRequest: o.Limits.MaxRequest, ClientBytes: o.clientBytes(), Logger: o.logger(),

@@ -80,6 +80,7 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.Timing.Gossip, "gossip", 0, "time between exchanges of news with other nodes (default 1s)")
 	f.DurationVar(&o.Timing.DeadAfter, "dead-after", 0, "time after which a silent node is replaced (default 5m)")
 	f.DurationVar(&o.Timing.Write, "reply-timeout", 0, "time after which a write is reported as UNKNOWN, and a read fails; less than the read timeout of the clients (default 2s)")
+	f.DurationVar(&o.Timing.OnceFor, "once-for", 0, "time for which the reply of a request with an ID (ONCE) is kept (default 10m)")
 	f.DurationVar(&o.Timing.StaleBound, "stale-bound", 0, "largest age of reads after READONLY (default 10s)")
 	f.IntVar(&o.Limits.MaxClients, "max-clients", 0, "connections of clients (default 10000, fewer if the process may open few files)")
 	f.IntVar(&o.Limits.MaxUnauthenticated, "max-unauthenticated", 0, "further connections before AUTH; the oldest is closed (default 512)")

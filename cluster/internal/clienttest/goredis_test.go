@@ -26,6 +26,7 @@ func TestGoRedisUsesACluster(t *testing.T) {
 			})
 			defer func() { require.NoError(t, g.c.Close()) }()
 			g.strings()
+			g.once()
 			g.expiry()
 			g.pipelines()
 			g.transactions()
@@ -66,6 +67,22 @@ func (g *goRedis) strings() {
 		require.EqualValues(g.t, 3, hello.(map[any]any)["proto"])
 	} else {
 		require.Contains(g.t, hello, int64(2))
+	}
+}
+
+// once sends requests twice, as docs/redis-commands.md says and by a command whose keys the client does not know.
+func (g *goRedis) once() {
+	ctx := g.t.Context()
+	for i := range 20 {
+		key, id := g.key(fmt.Sprint("once", i), 1), fmt.Sprint("id", i)
+		for range 3 {
+			cmd := redis.NewCmd(ctx, "ONCE", id, "INCR", key)
+			cmd.SetFirstKeyPos(3)
+			require.NoError(g.t, g.c.Process(ctx, cmd))
+			require.EqualValues(g.t, 1, cmd.Val())
+			require.EqualValues(g.t, 1, g.c.Do(ctx, "ONCE", id, "INCR", key).Val())
+		}
+		require.Equal(g.t, "1", g.c.Get(ctx, key).Val())
 	}
 }
 

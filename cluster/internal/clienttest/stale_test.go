@@ -13,14 +13,16 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
 
-// The bug: a follower was paused for longer than --stale-bound. When it continued, it took what lay in its sockets for news
-// of the leader, and answered READONLY reads without what was acknowledged during the pause.
+// The bug: a follower was paused for longer than --stale-bound. When it continued, it took what lay in its sockets
+// for news of the leader, and answered READONLY reads without what was acknowledged during the pause.
 func TestAFollowerThatWasPausedAnswersNothingThatIsTooOld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a pause takes seconds")
 	}
 	const bound = time.Second
-	c := processtest.Start(t, processtest.Options{Groups: 1, Args: []string{"--heartbeat", "500ms", "--gossip", "200ms", "--stale-bound", bound.String()}})
+	c := processtest.Start(t, processtest.Options{
+		Groups: 1, Args: []string{"--heartbeat", "500ms", "--gossip", "200ms", "--stale-bound", bound.String()},
+	})
 	g, err := c.Group(0)
 	require.NoError(t, err)
 	leader, follower := c.Node(g.Leader), c.Nodes[0]

@@ -14,6 +14,7 @@ package command
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/layout"
@@ -26,6 +27,8 @@ type Limits struct {
 	MaxValue int
 	// MaxReply is the length of the longest reply, in bytes. Commands that would exceed it fail.
 	MaxReply int
+	// OnceFor is how long the reply of ONCE is kept. Default 10 min.
+	OnceFor time.Duration
 }
 
 // Call is a command with its arguments. It is used by one goroutine at a time.
@@ -71,6 +74,8 @@ type Command struct {
 	// Group and Summary are for COMMAND DOCS.
 	Group, Summary string
 
+	prefixed bool // another command follows, which has the keys: ONCE
+
 	read  func(c *Call, r kv.Reader) error
 	write func(c *Call, tx kv.Tx) error
 }
@@ -101,6 +106,12 @@ func (c *Command) Accepts(argCount int) bool {
 
 // Keys calls f with each key among the arguments.
 func (c *Command) Keys(args [][]byte, f func(key []byte) error) error {
+	if c.prefixed {
+		if cmd, inner, ok := nested(args); ok {
+			return cmd.Keys(inner, f)
+		}
+		return nil
+	}
 	if c.First == 0 {
 		return nil
 	}

@@ -109,7 +109,7 @@ func (c *Call) keysOf(args [][]byte) {
 	case cmd.First == 0:
 		c.Reply.Error("ERR The command has no key arguments")
 		return
-	case !cmd.Accepts(len(args)):
+	case cmd.Refuses(args) != "":
 		c.Reply.Error("ERR Invalid number of arguments specified for command")
 		return
 	}

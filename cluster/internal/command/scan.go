@@ -129,7 +129,8 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 
 // restore forgets what was read since a page was as before.
 func (p *scanPage) restore(before *scanPage) {
-	p.examined, p.found, p.slots, p.bytes, p.stopped = before.examined, before.found, before.slots, before.bytes, before.stopped
+	p.examined, p.found, p.slots, p.bytes = before.examined, before.found, before.slots, before.bytes
+	p.stopped = before.stopped
 }
 
 func (p *scanPage) parseOptions() bool {

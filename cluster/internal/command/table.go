@@ -126,8 +126,16 @@ func stringCommands() []Command {
 		reading("substr", 4, reads, 1, getrange, "Returns a part of a value"),
 		reading("lcs", -3, reads, 2, lcs, "Finds the longest common subsequence of two values"),
 		writing("setrange", 4, writes, 1, setrange, "Overwrites a part of a value"),
+		onceCommand(),
 		writing("cas", 4, writes+" fast", 1, cas, "Sets a value if the key has a given one"),
 	}
+}
+
+// onceCommand has the position of the first key of most commands. COMMAND GETKEYS knows that of all.
+func onceCommand() Command {
+	c := writing("once", -3, writes+" movablekeys", oncePrefix+1, nil, "Evaluates a command once for each ID")
+	c.First, c.prefixed = oncePrefix+1, true
+	return c
 }
 
 func bitmapCommands() []Command {

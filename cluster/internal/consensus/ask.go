@@ -32,9 +32,9 @@ const asksIndex = 1 << 63
 // errAnswer says that a server answered another question.
 var errAnswer = errors.New("a server answered another question than the last one")
 
-// AskReadIndex returns the read index of the leader, as ReadIndex does there: a state machine that has applied it has all
-// writes that were acknowledged before the call, wherever that was. It fails if the leader is not known, does not answer before
-// ctx ends, or does not lead any more. One question is asked at a time.
+// AskReadIndex returns the read index of the leader, as ReadIndex does there: a state machine that has applied it has
+// all writes that were acknowledged before the call, wherever that was. It fails if the leader is not known, does not
+// answer before ctx ends, or does not lead any more. One question is asked at a time.
 func (g *Group) AskReadIndex(ctx context.Context) (uint64, error) {
 	q := g.inquiry
 	q.mu.Lock()

@@ -38,9 +38,9 @@ type Stream interface {
 //	dialer    number (8)                 for each question
 //	listener  number (8) | term (8)      for each, in order
 //
-// If the greatest bit of the number is set, the dialer asks for the read index of a leader, and gets that instead of the
-// term. A server that does not lead closes the connection. See inquiry. The handshake (wire.Version) refuses nodes that know
-// questions of one kind only: they would answer with their term.
+// If the greatest bit of the number is set, the dialer asks for the read index of a leader, and gets that instead of
+// the term. A server that does not lead closes the connection. See inquiry. The handshake (wire.Version) refuses
+// nodes that know questions of one kind only: they would answer with their term.
 type confirms struct {
 	g *Group
 	// voter is nil while raft is replaced: the new one can vote before it is known here.

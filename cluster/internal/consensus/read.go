@@ -47,9 +47,9 @@ func (g *Group) ReadIndex(ctx context.Context) (uint64, error) {
 	return r.index, nil
 }
 
-// Confirm returns nil if this server still led in a term after the call began: until then, no other server has led in a
-// later term. So what the leader of that term knew before the call was not outdated by writes of a successor. It fails with
-// kv.ErrDeposed if this server leads in another term by now, and otherwise as ReadIndex does.
+// Confirm returns nil if this server still led in a term after the call began: until then, no other server has led in
+// a later term. So what the leader of that term knew before the call was not outdated by writes of a successor. It
+// fails with kv.ErrDeposed if this server leads in another term by now, and otherwise as ReadIndex does.
 func (g *Group) Confirm(ctx context.Context, term uint64) error {
 	r, err := g.reads.wait(ctx)
 	if err == nil && r.term != term {

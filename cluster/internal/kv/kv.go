@@ -56,6 +56,11 @@ type Tx interface {
 	Delete(key []byte)
 	// DeleteAll deletes all keys of the group.
 	DeleteAll()
+	// Outcome returns what SetOutcome has stored for the request of an ID in the slot of a key, or nil.
+	Outcome(key, id []byte) ([]byte, error)
+	// SetOutcome stores the outcome of a request, with the writes of the transaction, until a time in milliseconds
+	// since 1970. It is no key: no Reader shows it, and a later DeleteAll leaves it.
+	SetOutcome(key, id, outcome []byte, until int64)
 }
 
 // Group runs commands on the keys of some slots. Its methods may be called by any goroutine.

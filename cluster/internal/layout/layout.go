@@ -9,8 +9,10 @@
 //	k | slot (2) | key            a key with its value: flags (1) | expiry (8, if flag 1) | data
 //	x | time (8) | slot (2) | key a key that may have expired at that time; the value is empty
 //	m | name                      what the group itself stores: "applied", "configuration", "clock"
+//	o | slot (2) | ID             the outcome of a request with an ID: the time until which it is kept (8) | outcome
+//	p | time (8) | slot (2) | ID  an outcome that is kept until that time; the value is empty
 //
-// An x entry is a hint: the key may have been deleted, or have got another time, since.
+// An x entry is a hint: the key may have been deleted, or have got another time, since. So is a p entry.
 //
 // # Entries
 //
@@ -43,6 +45,9 @@ const (
 	KeyPrefix    = 'k'
 	ExpiryPrefix = 'x'
 	MetaPrefix   = 'm'
+
+	OutcomePrefix       = 'o'
+	OutcomeExpiryPrefix = 'p'
 )
 
 // MaxKey is the length of the longest key that clients may use.
@@ -81,6 +86,42 @@ func ParseExpiry(dbKey []byte) (at int64, slot uint16, key []byte, err error) {
 
 // Meta returns the database's key of what the group itself stores under a name.
 func Meta(name string) []byte { return append([]byte{MetaPrefix}, name...) }
+
+// AppendOutcomeKey appends the database's key of the outcome of a request.
+func AppendOutcomeKey(dst []byte, slot uint16, id []byte) []byte {
+	dst = append(dst, OutcomePrefix)
+	dst = binary.BigEndian.AppendUint16(dst, slot)
+	return append(dst, id...)
+}
+
+// AppendOutcomeExpiry appends the database's key of the hint that an outcome is kept until a time.
+func AppendOutcomeExpiry(dst []byte, at int64, slot uint16, id []byte) []byte {
+	dst = append(dst, OutcomeExpiryPrefix)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(at))
+	dst = binary.BigEndian.AppendUint16(dst, slot)
+	return append(dst, id...)
+}
+
+// ParseOutcomeExpiry is the inverse of AppendOutcomeExpiry. The ID shares the memory of dbKey.
+func ParseOutcomeExpiry(dbKey []byte) (at int64, slot uint16, id []byte, err error) {
+	if len(dbKey) < 11 || dbKey[0] != OutcomeExpiryPrefix {
+		return 0, 0, nil, fmt.Errorf("a key of %d bytes is not that of the expiry of an outcome", len(dbKey))
+	}
+	return int64(binary.BigEndian.Uint64(dbKey[1:])), binary.BigEndian.Uint16(dbKey[9:]), dbKey[11:], nil
+}
+
+// AppendOutcome appends the encoding of an outcome that is kept until a time.
+func AppendOutcome(dst []byte, until int64, outcome []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, uint64(until)), outcome...)
+}
+
+// ParseOutcome is the inverse of AppendOutcome. The outcome shares the memory of b.
+func ParseOutcome(b []byte) (until int64, outcome []byte, err error) {
+	if len(b) < 8 {
+		return 0, nil, fmt.Errorf("an outcome has %d bytes, at least 8 are expected", len(b))
+	}
+	return int64(binary.BigEndian.Uint64(b)), b[8:], nil
+}
 
 const expires = 1 // a flag of values
 

@@ -14,6 +14,9 @@ func TestBytes(t *testing.T) {
 	for want, got := range map[string][]byte{
 		"6b" + "2fa6" + "666f6f":                      AppendKey(nil, 0x2fa6, []byte("foo")),
 		"78" + "000001a2b3c4d5e6" + "2fa6" + "666f6f": AppendExpiry(nil, 0x1a2b3c4d5e6, 0x2fa6, []byte("foo")),
+		"6f" + "2fa6" + "666f6f":                      AppendOutcomeKey(nil, 0x2fa6, []byte("foo")),
+		"70" + "000001a2b3c4d5e6" + "2fa6" + "666f6f": AppendOutcomeExpiry(nil, 0x1a2b3c4d5e6, 0x2fa6, []byte("foo")),
+		"000001a2b3c4d5e6" + "626172":                 AppendOutcome(nil, 0x1a2b3c4d5e6, []byte("bar")),
 		"6d" + "636c6f636b":                           Meta("clock"),
 		"00" + "626172":                               AppendValue(nil, kv.Value{Data: []byte("bar")}),
 		"01" + "000001a2b3c4d5e6" + "626172":          AppendValue(nil, kv.Value{Data: []byte("bar"), ExpireAt: 0x1a2b3c4d5e6}),
@@ -70,11 +73,19 @@ func TestEntriesCountThatFollowEachOther(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(AppendKey(nil, 1, []byte("key")))
 	f.Add(AppendExpiry(nil, 1, 2, []byte("key")))
+	f.Add(AppendOutcomeExpiry(nil, 1, 2, []byte("id")))
+	f.Add(AppendOutcome(nil, 1, []byte("outcome")))
 	f.Add(AppendValue(nil, kv.Value{Data: []byte("data"), ExpireAt: 1}))
 	f.Add(AppendEntryHeader(nil, Entry{EntryDeleteAll, Chain{1, 2, 3}, 2, nil}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if slot, key, err := ParseKey(b); err == nil {
 			require.Equal(t, b, AppendKey(nil, slot, key))
+		}
+		if at, slot, id, err := ParseOutcomeExpiry(b); err == nil {
+			require.Equal(t, b, AppendOutcomeExpiry(nil, at, slot, id))
+		}
+		if until, outcome, err := ParseOutcome(b); err == nil {
+			require.Equal(t, b, AppendOutcome(nil, until, outcome))
 		}
 		if at, slot, key, err := ParseExpiry(b); err == nil {
 			require.Equal(t, b, AppendExpiry(nil, at, slot, key))

@@ -124,6 +124,15 @@ func (r *reader) Scan(slotNum uint16, start, limit []byte, reverse bool, f func(
 	return it.Err()
 }
 
+// Outcome returns what is stored as the outcome of a request, as layout.AppendOutcome encodes it; nil if nothing is.
+func (r *reader) Outcome(slotNum uint16, id []byte) ([]byte, error) {
+	value, err := r.s.Get(layout.AppendOutcomeKey(nil, slotNum, id))
+	if errors.Is(err, db.ErrNotFound) {
+		return nil, nil
+	}
+	return value, r.m.failIfDamaged(err)
+}
+
 // keep copies bytes so that they stay valid until the View ends.
 func (r *reader) keep(b []byte) []byte {
 	r.makeRoom()
@@ -172,6 +181,26 @@ func (m *Machine) ExpiredBefore(now int64, limit int, f func(key []byte, at int6
 			return false, fmt.Errorf("%w: %w", err, db.ErrCorruption)
 		}
 		return f(key, at), nil
+	})
+}
+
+// OutcomesBefore calls f for the hints of outcomes that are kept until now or before, as ExpiredBefore does. The ID is
+// valid until f returns.
+func (m *Machine) OutcomesBefore(now int64, limit int, f func(slotNum uint16, id []byte, until int64) bool) error {
+	if now < 0 || now+1 < 0 {
+		return nil
+	}
+	upper := layout.AppendOutcomeExpiry(nil, now+1, 0, nil)
+	o := &db.IterOptions{LowerBound: []byte{layout.OutcomeExpiryPrefix}, UpperBound: upper, KeysOnly: true}
+	return m.walk(o, func(dbKey, _ []byte) (bool, error) {
+		if limit--; limit < 0 {
+			return false, nil
+		}
+		until, slotNum, id, err := layout.ParseOutcomeExpiry(dbKey)
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", err, db.ErrCorruption)
+		}
+		return f(slotNum, id, until), nil
 	})
 }
 

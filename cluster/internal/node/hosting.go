@@ -192,7 +192,8 @@ func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
 	}
 	r := replica.Start(replica.Options{
 		Group: group, State: groupState{state}, Log: log, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
-		StaleBound: n.o.Timing.StaleBound, AskTimeout: n.o.Timing.Heartbeat, MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
+		StaleBound: n.o.Timing.StaleBound, AskTimeout: n.o.Timing.Heartbeat,
+		MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
 	})
 	return &hosted{id: group, server: n.self().Server(), state: state, log: log, replica: r}, nil
 }

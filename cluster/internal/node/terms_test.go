@@ -38,8 +38,8 @@ func (f *fleet) transfer(to *hosted) {
 	})
 }
 
-// The bug, with real groups: a leader evaluates SET XX and finds no key, another one acknowledges a write of it, and the
-// first leads again before it replies.
+// The bug, with real groups: a leader evaluates SET XX and finds no key, another one acknowledges a write of it, and
+// the first leads again before it replies.
 func TestALeaderThatWasDeposedDoesNotConfirmWhatItEvaluatedBefore(t *testing.T) {
 	f := threeNodes(t, 1)
 	first := f.leaderOf()

@@ -18,22 +18,22 @@
 // A linearizable read notes the index of the last committed entry, has a majority confirm that this
 // node still leads, and waits until that entry is applied (Raft's dissertation, section 6.4).
 //
-// A command that could have written, and has not, was evaluated on what this leadership has on its way, and not on the
-// committed state. So it is confirmed after its evaluation, in the term of its evaluation: a node that was deposed and leads
-// again would answer without the writes of its successor.
+// A command that could have written, and has not, was evaluated on what this leadership has on its way, and not on
+// the committed state. So it is confirmed after its evaluation, in the term of its evaluation: a node that was
+// deposed and leads again would answer without the writes of its successor.
 //
-// A stale read is answered from the applied state, if that is new enough: see freshness. Nobody asks for that before a client
-// reads so.
+// A stale read is answered from the applied state, if that is new enough: see freshness. Nobody asks for that before
+// a client reads so.
 //
 // # Time
 //
-// Keys expire by a clock that the log carries: each entry has the leader's time, which never goes back
-// within the log. A leader that finds a key expired by its own clock, but not by the log's, proposes an
-// entry without writes, and a read is evaluated again after it. So all replicas, and all later leaders, agree that the key has expired.
+// Keys expire by a clock that the log carries: each entry has the leader's time, which never goes back within the
+// log. A leader that finds a key expired by its own clock, but not by the log's, proposes an entry without writes,
+// and a read is evaluated again after it. So all replicas, and all later leaders, agree that the key has expired.
 //
 // # Locks
 //
-// mu guards the leadership with its overlay and watches. It is held during evaluations, so these must not
-// wait for anything but the disk, and end after Options.MaxEvaluation. Commands wait for it until their time is over, because
+// mu guards the leadership with its overlay and watches. It is held during evaluations, so these must not wait for
+// anything but the disk, and end after Options.MaxEvaluation. Commands wait for it until their time is over, because
 // the disk may be slow. No other lock is taken under it but those of the state.
 package replica

@@ -47,7 +47,9 @@ func (m *memory) apply(index, term uint64, entry []byte) any {
 	m.chain = e.Chain
 	m.clock = max(m.clock, e.Time)
 	if e.Kind == layout.EntryDeleteAll {
-		maps.DeleteFunc(m.data, func(key string, _ []byte) bool { return key[0] != layout.MetaPrefix })
+		maps.DeleteFunc(m.data, func(key string, _ []byte) bool {
+			return key[0] == layout.KeyPrefix || key[0] == layout.ExpiryPrefix
+		})
 	}
 	if len(e.Payload) == 0 {
 		return nil
@@ -112,6 +114,22 @@ func (m *memory) ExpiredBefore(now int64, limit int, f func(key []byte, at int64
 	for _, key := range slices.Sorted(maps.Keys(m.data)) {
 		at, _, userKey, err := layout.ParseExpiry([]byte(key))
 		if err == nil && at <= now && limit > 0 && f(userKey, at) {
+			limit--
+		}
+	}
+	return nil
+}
+
+func (m *memoryReader) Outcome(slot uint16, id []byte) ([]byte, error) {
+	return m.data[string(layout.AppendOutcomeKey(nil, slot, id))], nil
+}
+
+func (m *memory) OutcomesBefore(now int64, limit int, f func(slot uint16, id []byte, until int64) bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(m.data)) {
+		until, slot, id, err := layout.ParseOutcomeExpiry([]byte(key))
+		if err == nil && until <= now && limit > 0 && f(slot, id, until) {
 			limit--
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // freshness is how new the applied state surely is: it has all that was acknowledged, on any node, before a time of
 // this node. That is the time at which this replica sent a question to the leader, whose answer is applied by now.
 //
-// When a message of the leader arrived, or was handled, says nothing: it may have waited in a socket while this process,
-// or that of the leader, was paused. And a leader answers only after a majority has confirmed it, because it may have been
-// paused and deposed.
+// When a message of the leader arrived, or was handled, says nothing: it may have waited in a socket while this
+// process, or that of the leader, was paused. And a leader answers only after a majority has confirmed it, because it
+// may have been paused and deposed.
 //
 // Nobody is asked before a client reads so. While clients do, a question is asked each eighth of the bound.
 type freshness struct {
@@ -52,8 +52,8 @@ func (r *Replica) viewStale(ctx context.Context, f func(r kv.Reader) error) erro
 	return nil
 }
 
-// freshAsOf returns the time from which on the state may lack writes. ok is false if that is too long ago. It asks the leader
-// in time, and waits for the answer only if it is needed.
+// freshAsOf returns the time from which on the state may lack writes. ok is false if that is too long ago. It asks
+// the leader in time, and waits for the answer only if it is needed.
 func (r *Replica) freshAsOf(ctx context.Context) (asOf time.Duration, ok bool) {
 	s := &r.fresh
 	s.mu.Lock()

@@ -22,7 +22,7 @@ func (r *Replica) MetaCAS(ctx context.Context, name string, old, new []byte) (sw
 }
 
 // proposeMeta proposes nothing if old is not there. That has to be confirmed too: a deposed leader does not know.
-func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte) (p kv.Pending, swapped bool, err error) {
+func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte) (_ kv.Pending, swapped bool, err error) {
 	if r.o.Full() {
 		return nil, false, kv.ErrNoSpace
 	}
@@ -45,7 +45,8 @@ func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte)
 	t := &tx{lead: lead, now: max(lead.clock, r.o.Clock())}
 	t.batch.Put([]byte(key), new)
 	t.note([]byte(key), written{value: kv.Value{Data: append([]byte{}, new...)}})
-	if p, err = r.proposeLocked(lead, t); err != nil {
+	p, err := r.proposeLocked(lead, t)
+	if err != nil {
 		return nil, false, err
 	}
 	return p, true, nil

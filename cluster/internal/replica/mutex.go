@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// mutex is a lock for which one can wait until a context ends. As a sync.Mutex in its normal mode, it goes to whoever is
-// first when it is unlocked: to hand it over to the one that has waited longest would leave it unused until that goroutine
-// runs, and commands take microseconds.
+// mutex is a lock for which one can wait until a context ends. As a sync.Mutex in its normal mode, it goes to whoever
+// is first when it is unlocked: to hand it over to the one that has waited longest would leave it unused until that
+// goroutine runs, and commands take microseconds.
 type mutex struct {
 	locked  atomic.Bool
 	waiting atomic.Int32
@@ -39,7 +39,8 @@ func (m *mutex) LockContext(ctx context.Context) error {
 	return nil
 }
 
-// Unlock implements sync.Locker. A goroutine that begins to wait after the look at waiting tries to lock before it sleeps.
+// Unlock implements sync.Locker. A goroutine that begins to wait after the look at waiting tries to lock before it
+// sleeps.
 func (m *mutex) Unlock() {
 	m.locked.Store(false)
 	if m.waiting.Load() == 0 {

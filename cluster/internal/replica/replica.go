@@ -11,7 +11,7 @@ import (
 
 // State is what a replica needs of a group's state.
 type State interface {
-	// View calls f with the applied state, as it is or newer.
+	// View calls f with the applied state, as it is or newer. r is an OutcomeReader too.
 	View(f func(r kv.Reader) error) error
 	// WaitApplied waits until the entry with an index is applied.
 	WaitApplied(ctx context.Context, index uint64) error
@@ -19,10 +19,18 @@ type State interface {
 	Clock() int64
 	// ExpiredBefore calls f with keys that may have expired by now, and the time at which they do.
 	ExpiredBefore(now int64, limit int, f func(key []byte, at int64) bool) error
+	// OutcomesBefore calls f with requests whose outcomes may be kept until now or before, and that time.
+	OutcomesBefore(now int64, limit int, f func(slot uint16, id []byte, until int64) bool) error
 	// Meta returns what the group itself stores under a name; nil if it stores nothing.
 	Meta(name string) ([]byte, error)
 	// Err is the error that keeps the state from applying entries.
 	Err() error
+}
+
+// OutcomeReader reads what is no key.
+type OutcomeReader interface {
+	// Outcome returns the stored outcome of a request, as layout.AppendOutcome encodes it; nil if there is none.
+	Outcome(slot uint16, id []byte) ([]byte, error)
 }
 
 // Future is a proposal on its way.

@@ -11,6 +11,9 @@ import (
 // sweepKeys is how many keys one entry of a sweep removes at most.
 const sweepKeys = 1000
 
+// outcomeRounds is after how many searches for keys one for outcomes follows, which are kept for minutes.
+const outcomeRounds = 16
+
 // expiring is a key that may have expired, and when.
 type expiring struct {
 	key []byte
@@ -22,7 +25,7 @@ func (r *Replica) sweepLoop() {
 	defer r.group.Done()
 	ticker := time.NewTicker(r.o.SweepEvery)
 	defer ticker.Stop()
-	for {
+	for round := 1; ; round++ {
 		select {
 		case <-ticker.C:
 		case <-r.ctx.Done():
@@ -30,6 +33,9 @@ func (r *Replica) sweepLoop() {
 		}
 		for r.Leading() {
 			more, err := r.sweep()
+			if err == nil && !more && round%outcomeRounds == 0 {
+				more, err = r.sweepOutcomes()
+			}
 			if err != nil && r.ctx.Err() == nil && r.Leading() {
 				r.o.Logger.Warn("expired keys could not be removed", "group", r.o.Group, "err", err)
 			}

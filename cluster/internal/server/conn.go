@@ -38,8 +38,8 @@ type conn struct {
 	out      command.Reply
 	inFlight []inFlight
 	reads    readBatch
-	// arrived is when the connection turned to the requests that it has received. Their time counts from then on, so that
-	// a client that sent several need not wait for the time of each. It is zero before the first of them.
+	// arrived is when the connection turned to the requests that it has received. Their time counts from then on, so
+	// that a client that sent several need not wait for the time of each. It is zero before the first of them.
 	arrived time.Time
 	// writeCtx bounds the writes in flight. It is nil if none was begun since settle.
 	writeCtx    context.Context
@@ -157,7 +157,8 @@ func (c *conn) callTo(reply *command.Reply, args [][]byte) *command.Call {
 }
 
 func (c *conn) limits() command.Limits {
-	return command.Limits{MaxValue: c.server.options.MaxValue, MaxReply: c.server.options.MaxReply}
+	o := &c.server.options
+	return command.Limits{MaxValue: o.MaxValue, MaxReply: o.MaxReply, OnceFor: o.OnceFor}
 }
 
 // settle waits for the writes in flight, and replaces the replies of those that failed by errors. A command that wrote
@@ -205,8 +206,8 @@ func (c *conn) noneDone(writes []inFlight) bool {
 	return true
 }
 
-// repeat evaluates a command again that has written nothing, until it has ended in the term of its evaluation. It appends
-// the reply unless it returns an error.
+// repeat evaluates a command again that has written nothing, until it has ended in the term of its evaluation. It
+// appends the reply unless it returns an error.
 func (c *conn) repeat(w inFlight, reply *command.Reply) error {
 	start := len(reply.Bytes)
 	for {

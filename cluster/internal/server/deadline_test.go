@@ -11,8 +11,8 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
 )
 
-// The bug: each command of a pipeline had its own time, so that the last one was answered after the time of all of them.
-// Then this test would take ten minutes.
+// The bug: each command of a pipeline had its own time, so that the last one was answered after the time of all of
+// them. Then this test would take ten minutes.
 func TestAPipelineHasTheTimeOfOneCommand(t *testing.T) {
 	node := kvtest.New(1)
 	p := dial(t, "tcp", start(t, node, Options{WriteTimeout: shortTimeout, ReadTimeout: shortTimeout}))

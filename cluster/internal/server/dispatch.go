@@ -87,7 +87,7 @@ func (c *conn) refuses(cmd *command.Command, args [][]byte) string {
 	case !c.session.authenticated && !beforeAuth[cmd.Name]:
 		return "NOAUTH Authentication required."
 	}
-	return ""
+	return cmd.Refuses(args)
 }
 
 // beforeAuth are the commands that need no password.

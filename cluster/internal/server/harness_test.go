@@ -44,7 +44,9 @@ func prepare(t testing.TB, node *kvtest.Node, o Options, change func(*Server)) (
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	node.SetAddr(l.Addr().String())
-	for _, timeout := range []*time.Duration{&o.WriteTimeout, &o.ReadTimeout, &o.ScanTimeout, &o.SendTimeout, &o.AuthTimeout, &o.RequestTimeout} {
+	for _, timeout := range []*time.Duration{
+		&o.WriteTimeout, &o.ReadTimeout, &o.ScanTimeout, &o.SendTimeout, &o.AuthTimeout, &o.RequestTimeout,
+	} {
 		*timeout = cmp.Or(*timeout, time.Minute)
 	}
 	s := New(node, o)

@@ -11,9 +11,9 @@ type Options struct {
 	// Password is what clients must give by AUTH or HELLO before other commands; "" means that
 	// they need none. The name of the user is "default".
 	Password string
-	// WriteTimeout is how long a write may take until its commit; then the client gets the error UNKNOWN, or another one if
-	// it has not begun. In a pipeline it counts from the moment at which the connection turns to what has arrived. It
-	// should be less than the time after which clients send a request again. Default 2 s.
+	// WriteTimeout is how long a write may take until its commit; then the client gets the error UNKNOWN, or another
+	// one if it has not begun. In a pipeline it counts from the moment at which the connection turns to what has
+	// arrived. It should be less than the time after which clients send a request again. Default 2 s.
 	WriteTimeout time.Duration
 	// ReadTimeout is how long a read of keys may take. It counts as WriteTimeout does. Default 2 s.
 	ReadTimeout time.Duration
@@ -50,6 +50,8 @@ type Options struct {
 	MaxReply int
 	// MaxKeys is the largest number of keys of a command. Default 10,000.
 	MaxKeys int
+	// OnceFor is how long the replies of ONCE are kept. Default 10 min.
+	OnceFor time.Duration
 	// Logger gets warnings. Default: none.
 	Logger *slog.Logger
 

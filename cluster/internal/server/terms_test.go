@@ -11,7 +11,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
 )
 
-// depose waits for so many commands on their way. While they are, another leader changes n to 5; then they fail with err.
+// depose waits for so many commands on their way. Then they fail with err.
 func depose(t *testing.T, w *kvtest.World, waiting int, err error) {
 	t.Helper()
 	require.Eventually(t, func() bool { return w.Waiting(0) == waiting }, time.Minute, time.Millisecond)
@@ -22,9 +22,11 @@ func depose(t *testing.T, w *kvtest.World, waiting int, err error) {
 // their order; the client notices nothing.
 func TestCommandsThatWroteNothingAreEvaluatedAgain(t *testing.T) {
 	for name, requests := range map[string]string{
-		"SETNX": encode("SETNX", "k", "v"), "a failed INCR": encode("INCR", "k"), "DEL of nothing": encode("DEL", "absent"),
-		"a transaction": encode("MULTI") + encode("SETNX", "k", "v") + encode("STRLEN", "k") + encode("EXEC"),
-		"several":       encode("SET", "absent", "v", "XX") + encode("SETNX", "k", "v") + encode("CAS", "k", "v", "w"),
+		"SETNX":          encode("SETNX", "k", "v"),
+		"a failed INCR":  encode("INCR", "k"),
+		"DEL of nothing": encode("DEL", "absent"),
+		"a transaction":  encode("MULTI") + encode("SETNX", "k", "v") + encode("STRLEN", "k") + encode("EXEC"),
+		"several":        encode("SET", "absent", "v", "XX") + encode("SETNX", "k", "v") + encode("CAS", "k", "v", "w"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := kvtest.New(1)

@@ -360,6 +360,13 @@ func (t *boundedTx) Put(key []byte, v kv.Value) {
 	}
 }
 
+func (t *boundedTx) SetOutcome(key, id, outcome []byte, until int64) {
+	t.left -= len(id) + len(outcome)
+	if t.left >= 0 {
+		t.Tx.SetOutcome(key, id, outcome, until)
+	}
+}
+
 func (t *boundedTx) err() error {
 	if t.left < 0 {
 		return errTooLarge

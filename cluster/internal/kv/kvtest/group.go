@@ -2,6 +2,7 @@ package kvtest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -168,9 +169,10 @@ func (w *watch) Dirty() bool {
 
 func (w *watch) Close() { w.lost = true }
 
-// table is a sorted map for each slot.
+// table is a sorted map for each slot, and the outcomes of requests by slot and ID.
 type table struct {
-	slots map[uint16]*sorted
+	slots    map[uint16]*sorted
+	outcomes map[string]kv.Value
 }
 
 type sorted struct {
@@ -178,10 +180,13 @@ type sorted struct {
 	values map[string]kv.Value
 }
 
-func newTable() *table { return &table{slots: map[uint16]*sorted{}} }
+func newTable() *table {
+	return &table{slots: map[uint16]*sorted{}, outcomes: map[string]kv.Value{}}
+}
 
 func (t *table) clone() *table {
 	c := newTable()
+	maps.Copy(c.outcomes, t.outcomes)
 	for of, s := range t.slots {
 		c.slots[of] = &sorted{keys: slices.Clone(s.keys), values: maps.Clone(s.values)}
 	}
@@ -309,6 +314,29 @@ func (t *tx) Delete(key []byte) {
 	k := string(key)
 	t.willChange(k)
 	t.do(func(t *table) { t.remove(k) })
+}
+
+func outcomeOf(key, id []byte) string { return fmt.Sprint(slot.Of(key), " ", string(id)) }
+
+func (t *tx) Outcome(key, id []byte) ([]byte, error) {
+	v, found := t.table.outcomes[outcomeOf(key, id)]
+	if !found || v.ExpireAt <= t.now {
+		return nil, nil
+	}
+	return v.Data, nil
+}
+
+func (t *tx) SetOutcome(key, id, outcome []byte, until int64) {
+	name, v := outcomeOf(key, id), kv.Value{Data: slices.Clone(outcome), ExpireAt: until}
+	all := t.table
+	before, found := all.outcomes[name]
+	t.undo = append(t.undo, func() {
+		delete(all.outcomes, name)
+		if found {
+			all.outcomes[name] = before
+		}
+	})
+	t.do(func(t *table) { t.outcomes[name] = v })
 }
 
 func (t *tx) DeleteAll() {
