@@ -1,5 +1,6 @@
-// Package cluster runs a node of a replicated and sharded store that speaks Redis's protocol. The command
-// sieved is this package with flags; programs can also run nodes in their own process:
+// Package cluster runs a node of a linearizable, replicated and sharded key-value server for the string commands of
+// Redis Cluster's clients. The command sieved is this package with flags; programs can also run nodes in their own
+// process:
 //
 //	o := cluster.Options{ID: "1", Dir: "d1"}
 //	if err := cluster.Create(o); err != nil { // once, for the first node of a new cluster

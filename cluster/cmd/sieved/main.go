@@ -1,4 +1,5 @@
-// Command sieved is a replicated and sharded server that speaks Redis's protocol.
+// Command sieved is a linearizable, replicated and sharded key-value server for the string commands of Redis Cluster's
+// clients.
 //
 //	go install github.com/sievedb/sievedb/cluster/cmd/sieved@latest
 //	sieved demo

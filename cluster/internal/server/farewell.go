@@ -10,7 +10,7 @@ import (
 // that is too long. To close a connection with unread bytes resets it, and the client might never read the error: it
 // reads only when it has sent all. So what it sends is discarded for a while, with little memory.
 const (
-	farewellTime   = 30 * time.Second
+	farewellTime   = 10 * time.Second
 	farewellQuiet  = time.Second // without a byte
 	farewellBytes  = 512 << 20   // the longest string of Redis
 	farewellPart   = 16 << 10
