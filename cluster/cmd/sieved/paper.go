@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/internal/tools/columns"
@@ -38,7 +39,14 @@ func terminalWidth(out io.Writer) int {
 	return 80
 }
 
+// line prints a text. A terminal may take control characters as commands, and some texts come from other nodes.
 func (p *paper) line(text string) {
+	text = strings.Map(func(r rune) rune {
+		if r != '\n' && unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
 	if p.err == nil {
 		_, p.err = fmt.Fprintln(p.out, text)
 	}
@@ -47,6 +55,11 @@ func (p *paper) line(text string) {
 // table prints rows below heads, whose marks are those of columns.NewColumn. A column that narrow terminals can do
 // without is left out if it has nothing.
 func (p *paper) table(heads []string, rows [][]string) error {
+	for _, row := range rows {
+		for i := range row {
+			row[i] = strings.Join(strings.Fields(row[i]), " ")
+		}
+	}
 	t := columns.Table{Metric: columns.Runes, Rows: rows}
 	for _, head := range heads {
 		t.Columns = append(t.Columns, columns.NewColumn(head))

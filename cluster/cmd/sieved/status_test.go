@@ -14,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
@@ -63,6 +65,30 @@ node  state .* memory
 	require.Contains(t, out, "connection refused")
 }
 
+func TestACommandLooksThroughTLS(t *testing.T) {
+	dir := t.TempDir()
+	ca := nettest.NewCA(t)
+	cert, key := ca.Node(t, "1", nil)
+	for name, text := range map[string][]byte{"cert": cert, "key": key, "ca": ca.PEM} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	o := cluster.Options{
+		ID: "1", Dir: filepath.Join(dir, "node"), Network: cluster.NetworkOptions{Listen: "127.0.0.1:0"},
+		Disk: cluster.DiskOptions{Reserve: 1}, Shape: cluster.ShapeOptions{Groups: 1},
+		Security: cluster.SecurityOptions{
+			CertFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key"), CAFile: filepath.Join(dir, "ca"),
+		},
+	}
+	require.NoError(t, cluster.Create(o))
+	n, err := cluster.Start(t.Context(), o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Close()) }()
+	require.NoError(t, n.Ready(t.Context()))
+	out, err := run1(t, t.Context(), "health", "--node", n.Addr(), "--tls-ca", filepath.Join(dir, "ca"))
+	require.NoError(t, err, out)
+	require.Contains(t, out, "healthy: 1 of 1 nodes")
+}
+
 // A process that is paused keeps its connections.
 func TestHealthFindsAPausedNodeAndALostMajority(t *testing.T) {
 	if testing.Short() {
@@ -102,7 +128,7 @@ func large() *answer {
 	for i := range 5 {
 		a.Nodes = append(a.Nodes, overview.Node{
 			ID:   fmt.Sprintf("node-of-a-long-name-%d", i+1),
-			Addr: fmt.Sprintf("node-%d.of.a.long.domain.example.com:7001", i), Zone: "rack-1-row-2",
+			Addr: fmt.Sprintf("node-%d.of.a.long.domain.example.com:7001", i), Zone: "rack-1-row-2\x1b[31m",
 			State: overview.Silent, Why: "no answer in 1s",
 			SilentMs: 3_000_000, Leads: 64, Replicas: 64, Answered: i == 0, Figures: &overview.Figures{
 				Version:       "v0.0.0-20261126191000-96236473abcd",
@@ -115,7 +141,7 @@ func large() *answer {
 		g := overview.Group{Group: group, First: uint16(group) * 256, Last: uint16(group)*256 + 255, Term: 123456, Commit: 1 << 40}
 		for i := range 5 {
 			g.Replicas = append(g.Replicas, overview.Replica{
-				Node: a.Nodes[i].ID, Voter: i < 3, Known: i < 2, Applied: 1 << 40, Last: 1 << 40, Lag: 1 << 30, AgeMs: 100_000, Failed: "a reason of many words",
+				Node: a.Nodes[i].ID, Voter: i < 3, Known: i < 2, Applied: 1 << 40, Last: 1 << 40, Lag: 1 << 30, AgeMs: 100_000, Failed: "a reason\nof many words",
 			})
 		}
 		a.Groups = append(a.Groups, g)
@@ -134,6 +160,7 @@ func TestTablesAndSentencesFitATerminal(t *testing.T) {
 			var out strings.Builder
 			p := paper{out: &out, width: width}
 			require.NoError(t, print(&p, large()))
+			require.NotContains(t, out.String(), "\x1b")
 			for line := range strings.Lines(out.String()) {
 				wide := len([]rune(strings.TrimSuffix(line, "\n")))
 				require.True(t, width == 0 || wide <= width, "%s: %d columns: %s", name, wide, line)

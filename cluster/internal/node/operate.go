@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/layout"
@@ -77,9 +78,17 @@ func (n *Node) operateNodes(ctx context.Context, _ []string) (any, error) {
 	for _, m := range n.Overview(ctx).Nodes {
 		rows = append(rows, fmt.Sprintf(
 			"node=%s state=%s addr=%s zone=%s incarnation=%d silent_ms=%d leads=%d replicas=%d",
-			m.ID, m.State, m.Addr, m.Zone, m.Incarnation, m.SilentMs, m.Leads, m.Replicas))
+			m.ID, m.State, m.Addr, word(m.Zone), m.Incarnation, m.SilentMs, m.Leads, m.Replicas))
 	}
 	return rows, nil
+}
+
+// word quotes a text in which a line of words would break.
+func word(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '"' || !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // operateGroups returns a line of names with their values for each group, as this node knows it without asking others.

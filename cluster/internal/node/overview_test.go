@@ -116,6 +116,7 @@ func TestAPausedNodeIsSilentAfterAHeartbeat(t *testing.T) {
 
 func TestOperatorsGetLabelledLinesAndJSON(t *testing.T) {
 	f := newFleet(t, 1)
+	f.o.Zone = "rack 1"
 	n := f.start("1")
 	f.settled(1)
 	ask := func(words ...string) any {
@@ -129,7 +130,7 @@ func TestOperatorsGetLabelledLinesAndJSON(t *testing.T) {
 	}
 	nodes := ask("RAFT.NODES").([]any)
 	require.Len(t, nodes, 1)
-	require.Equal(t, "node=1 state=up addr="+n.Addr()+" zone= incarnation=1 silent_ms=0 leads=1 replicas=1", nodes[0])
+	require.Equal(t, "node=1 state=up addr="+n.Addr()+" zone=\"rack 1\" incarnation=1 silent_ms=0 leads=1 replicas=1", nodes[0])
 	require.Equal(t, []any{"group=0 first=0 last=16383 leader=1 voters=1"}, ask("RAFT.GROUPS"))
 	var o overview.Overview
 	require.NoError(t, json.Unmarshal(ask("RAFT.OVERVIEW").([]byte), &o))

@@ -102,7 +102,11 @@ type deduction struct {
 	findings []Finding
 }
 
-func (d *deduction) add(f Finding) { d.findings = append(d.findings, f) }
+// add adds a finding. Errors of which its text has some may have several lines.
+func (d *deduction) add(f Finding) {
+	f.Text = strings.Join(strings.Fields(f.Text), " ")
+	d.findings = append(d.findings, f)
+}
 
 func (d *deduction) removed() {
 	if d.Removed {

@@ -215,7 +215,7 @@ var moreSituations = []struct {
 	}},
 	{"replicas have failed", func() *Overview {
 		return healthy(3, 4, 3).with(func(o *Overview) {
-			o.replica(0, "2").Failed, o.replica(2, "2").Failed = "the checksum of a block is wrong", "the same"
+			o.replica(0, "2").Failed, o.replica(2, "2").Failed = "the checksum of a block\nis wrong", "the same"
 		})
 	}, []string{
 		"warning replica_failed On node 2, the replica of groups 0 and 2 does not work: the checksum of a block is " +

@@ -18,6 +18,7 @@ const (
 // Shared gives the same overview to all who ask within some time. Its methods may be called from any goroutine.
 type Shared struct {
 	look func(ctx context.Context) Overview
+	now  func() time.Time
 
 	mu    sync.Mutex // guards the rest, also while the nodes answer
 	last  Overview
@@ -25,13 +26,15 @@ type Shared struct {
 }
 
 // Share returns a Shared of what look returns.
-func Share(look func(ctx context.Context) Overview) *Shared { return &Shared{look: look} }
+func Share(look func(ctx context.Context) Overview) *Shared {
+	return &Shared{look: look, now: time.Now}
+}
 
 // Get returns an overview, which must not be changed.
 func (s *Shared) Get(ctx context.Context) Overview {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	begin := time.Now()
+	begin := s.now()
 	if begin.Before(s.until) {
 		return s.last
 	}
