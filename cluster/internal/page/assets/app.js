@@ -48,7 +48,7 @@ function learnRates(then, now) {
 
 function rateText(g, now) {
   const known = rates.get(g.group), age = known ? now - known.at : 0;
-  if (!known) return g.leader ? "writes not known yet" : "no writes";
+  if (!known) return g.leader ? "counting writes" : "no writes";
   return `${rate(known.value)} writes/s${age > 1500 ? ` ${ago(age)}` : ""}`;
 }
 
