@@ -123,23 +123,27 @@ func showProgress(ctx context.Context, c *redis.Client, out io.Writer) {
 	}
 }
 
-// printBackup prints the reply of RAFT.BACKUP: an ID, and rows of group, index, bytes and new bytes.
+// printBackup prints the reply of RAFT.BACKUP: a line with an ID, and lines of group, index, bytes and new bytes.
 func printBackup(out io.Writer, reply []any) error {
-	if len(reply) == 0 {
-		return errors.New("the node answered RAFT.BACKUP with nothing")
-	}
-	var bytes, stored int64
-	for _, row := range reply[1:] {
-		fields, ok := row.([]any)
-		if !ok || len(fields) != 4 {
-			return fmt.Errorf("RAFT.BACKUP has a row of another form: %v", row)
+	id, groups, bytes, stored := "", 0, int64(0), int64(0)
+	for _, row := range reply {
+		text, _ := row.(string)
+		if found, isID := strings.CutPrefix(text, "backup="); isID {
+			id = found
+			continue
 		}
-		all, _ := fields[2].(int64)
-		fresh, _ := fields[3].(int64)
+		var group, index, all, fresh int64
+		if _, err := fmt.Sscanf(text, "group=%d index=%d bytes=%d new=%d", &group, &index, &all, &fresh); err != nil {
+			return fmt.Errorf("RAFT.BACKUP has a line of another form: %v", row)
+		}
+		groups++
 		bytes += all
 		stored += fresh
 	}
-	_, err := fmt.Fprintf(out, "%v: %d groups with %d bytes, of which %d were new\n", reply[0], len(reply)-1, bytes, stored)
+	if id == "" {
+		return errors.New("the node answered RAFT.BACKUP without the ID of the backup")
+	}
+	_, err := fmt.Fprintf(out, "%s: %d groups with %d bytes, of which %d were new\n", id, groups, bytes, stored)
 	return err
 }
 

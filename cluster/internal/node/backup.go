@@ -195,16 +195,16 @@ func (n *Node) onBackup(ctx context.Context, r backupRequest) (GroupBackup, erro
 	return g, err
 }
 
-// operateBackup backs up the cluster. It returns the ID of the backup, and of each group its number, index, bytes and
-// bytes that were new to the repository.
+// operateBackup backs up the cluster. It returns a line with the ID of the backup, and one for each group, with its index,
+// bytes, and bytes that were new to the repository.
 func (n *Node) operateBackup(ctx context.Context, _ []string) (any, error) {
 	b, err := n.Backup(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reply := []any{b.ID}
+	reply := []any{"backup=" + b.ID}
 	for _, g := range b.Groups {
-		reply = append(reply, []any{int64(g.Group), int64(g.Index), g.Bytes, g.Stored})
+		reply = append(reply, fmt.Sprintf("group=%d index=%d bytes=%d new=%d", g.Group, g.Index, g.Bytes, g.Stored))
 	}
 	return reply, nil
 }
