@@ -92,6 +92,29 @@ func TestADamagedStateIsReplacedByThatOfAnotherNode(t *testing.T) {
 	require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
 }
 
+// The map of the cluster is in the state of group 0. Its damage was an error of each node that wanted to join.
+func TestDamageThatAReadOfTheMapFindsIsHealed(t *testing.T) {
+	f := newFleet(t, 1)
+	f.o.Scrub.BytesPerSecond = -1
+	f.start("1")
+	f.start("2")
+	disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
+	f.disks["3"] = disk
+	f.start("3")
+	f.settled(3)
+	flush(t, f.nodes["3"], 0)
+	before := f.nodes["3"].places[0].get()
+	disk.flips.Store(true)
+	f.eventually(func() error {
+		if now := f.nodes["3"].places[0].get(); now == nil || now == before {
+			return errors.New("the replica was not replaced")
+		}
+		return nil
+	})
+	f.settled(3)
+	f.hasAll(f.writeSome("healed", 3))
+}
+
 func TestANodeWithADamagedLogJoinsAgain(t *testing.T) {
 	f := newFleet(t, 4)
 	f.start("1")

@@ -26,5 +26,8 @@ func (s groupState) Meta(name string) (value []byte, err error) {
 		}
 		return err
 	})
+	if errors.Is(err, db.ErrCorruption) {
+		s.Damaged(err)
+	}
 	return value, err
 }
