@@ -14,9 +14,12 @@ import (
 	"github.com/sievedb/sievedb/internal/test/fixture"
 )
 
+// scrubbedGroup is the group whose states are damaged. All nodes read the map in the state of group 0 all the time.
+const scrubbedGroup = 1
+
 // scrubFleet returns three nodes that scrub all the time, with some values.
 func scrubFleet(t *testing.T) (*fleet, map[string]string) {
-	f := newFleet(t, 1)
+	f := newFleet(t, 2)
 	f.o.Scrub = ScrubOptions{BytesPerSecond: 1 << 30, Every: 10 * time.Millisecond}
 	f.startThree()
 	return f, f.writeSome("scrubbed", 30)
@@ -42,7 +45,7 @@ func (f *fleet) damageOne(id kv.NodeID, dir, suffix string) string {
 }
 
 func (f *fleet) state(id kv.NodeID) *hosted {
-	h, err := f.nodes[id].hostedGroup(0)
+	h, err := f.nodes[id].hostedGroup(scrubbedGroup)
 	require.NoError(f.t, err)
 	return h
 }
@@ -74,12 +77,12 @@ func (f *fleet) healed(id kv.NodeID) {
 func TestAScrubReplacesAStateWithADamagedTableThatNobodyReads(t *testing.T) {
 	f, written := scrubFleet(t)
 	n := f.nodes["3"]
-	flush(t, n, 0)
+	flush(t, n, scrubbedGroup)
 	before := f.state("3")
 	f.damageOne("3", before.state.StateDir(), ".ldb")
 	f.healed("3")
 	require.NotSame(t, before, f.state("3"))
-	require.True(t, n.exists("node/group-0000.damaged"))
+	require.True(t, n.exists("node/group-0001.damaged"))
 	require.EqualValues(t, 1, n.self().Incarnation)
 	f.hasAll(written)
 	f.hasAll(f.writeSome("later", 5))
@@ -98,7 +101,7 @@ func TestANodeJoinsAgainWhenAScrubFindsADamagedTableInItsLog(t *testing.T) {
 		if f.state("3").log.Leads() {
 			return nil
 		}
-		_, err := n.Operate(f.ctx, [][]byte{[]byte("RAFT.TRANSFER"), []byte("0"), []byte("3")})
+		_, err := n.Operate(f.ctx, [][]byte{[]byte("RAFT.TRANSFER"), []byte("1"), []byte("3")})
 		return errors.Join(err, errors.New("node 3 does not lead yet"))
 	})
 	require.NoError(t, n.logs.database().Flush())
@@ -132,7 +135,7 @@ func TestDamageOfTwoReplicasOfThreeIsReportedAndNotHealed(t *testing.T) {
 	f.crash("1") // so that both are found before either may be healed
 	before := map[kv.NodeID]*hosted{}
 	for _, id := range []kv.NodeID{"2", "3"} {
-		flush(t, f.nodes[id], 0)
+		flush(t, f.nodes[id], scrubbedGroup)
 		before[id] = f.state(id)
 		f.damageOne(id, before[id].state.StateDir(), ".ldb")
 	}
@@ -161,10 +164,10 @@ func TestDamageOfTwoReplicasOfThreeIsReportedAndNotHealed(t *testing.T) {
 func TestALeaderLetsOneReplicaOutAtATime(t *testing.T) {
 	f, _ := scrubFleet(t)
 	for _, n := range f.nodes {
-		h, err := n.hostedGroup(0)
+		h, err := n.hostedGroup(scrubbedGroup)
 		require.NoError(t, err)
 		if !h.log.Leads() {
-			_, err = n.onSpare(f.ctx, spareRequest{0, "2.1"})
+			_, err = n.onSpare(f.ctx, spareRequest{scrubbedGroup, "2.1"})
 			require.True(t, isElsewhere(err), "only the leader answers")
 			continue
 		}
@@ -175,9 +178,9 @@ func TestALeaderLetsOneReplicaOutAtATime(t *testing.T) {
 			}
 		}
 		for range 2 {
-			_, err = n.onSpare(f.ctx, spareRequest{0, others[0]})
+			_, err = n.onSpare(f.ctx, spareRequest{scrubbedGroup, others[0]})
 			require.NoError(t, err)
-			_, err = n.onSpare(f.ctx, spareRequest{0, others[1]})
+			_, err = n.onSpare(f.ctx, spareRequest{scrubbedGroup, others[1]})
 			require.ErrorContains(t, err, others[0]+" is healing")
 		}
 	}
@@ -188,7 +191,7 @@ func TestAScrubOfFilesThatChangeFindsNothing(t *testing.T) {
 	for round := range 5 {
 		f.writeSome(fmt.Sprint("round ", round), 20)
 		for _, n := range f.nodes {
-			flush(t, n, 0)
+			flush(t, n, scrubbedGroup)
 			require.NoError(t, n.logs.database().Flush())
 			require.NoError(t, n.logs.database().Compact(f.ctx, nil, nil))
 		}

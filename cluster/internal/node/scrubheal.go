@@ -30,13 +30,20 @@ var errNoSpare = errors.New("the group needs this replica")
 // first.
 const sparePatience = time.Minute
 
+// maxHealBackoff bounds the time between two attempts: a minute, if nodes exchange news each second.
+const maxHealBackoff = 6
+
 // finding is damage that the scrub has found and that is not healed.
 type finding struct {
 	*scrubbed
 	path  string
 	err   error
 	waits error // why it is not healed yet
-	out   bool  // its database was taken out
+
+	// These are of scrubHealLoop.
+	out     bool // its database was taken out
+	tries   int
+	retryAt time.Time
 }
 
 // spared are the replicas that leaders on this node have let out.
@@ -97,10 +104,12 @@ func (s *scrubber) open() []*finding {
 func (n *Node) scrubHealLoop(ctx context.Context) {
 	n.every(ctx, n.o.Timing.Gossip, func() {
 		for _, f := range n.scrub.open() {
-			var waits error
 			over, healed := n.isOver(f)
-			if !over && !f.out {
+			waits := f.waits
+			if !over && !f.out && time.Now().After(f.retryAt) {
 				waits = n.healFinding(ctx, f)
+				f.tries++
+				f.retryAt = time.Now().Add(n.o.Timing.Gossip << min(f.tries, maxHealBackoff))
 			}
 			n.noteHealing(f, waits, over, healed)
 		}
@@ -220,7 +229,7 @@ func (n *Node) onSpare(ctx context.Context, r spareRequest) (struct{}, error) {
 // sound and has nearly all entries. It confirms that this node leads the group.
 func (n *Node) maySpare(ctx context.Context, h *hosted, server string) error {
 	servers := h.servers()
-	if err := h.log.Barrier(ctx); err != nil {
+	if _, err := h.log.ReadIndex(ctx); err != nil {
 		return err
 	}
 	commit := h.log.Stats().CommitIndex
