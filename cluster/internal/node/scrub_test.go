@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 )
 
@@ -154,6 +156,10 @@ func TestDamageOfTwoReplicasOfThreeIsReportedAndNotHealed(t *testing.T) {
 	waits("it is not healed yet")
 	f.start("1")
 	waits("of its 3 voters, 1 others answer and are sound")
+	f.look(f.nodes["1"], func(o overview.Overview) bool {
+		damaged := slices.DeleteFunc(o.Findings, func(found overview.Finding) bool { return found.Kind != overview.KindDamage })
+		return len(damaged) == 2
+	})
 	for id, h := range before {
 		require.Same(t, h, f.state(id))
 		require.Zero(t, f.nodes[id].Scrubbed().Healed)

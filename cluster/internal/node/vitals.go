@@ -62,6 +62,7 @@ func (n *Node) Figures() overview.Figures {
 		f.Log = err.Error()
 	}
 	f.DiskUsedBytes = v.used.Load()
+	f.Damage = n.scrub.problems()
 	s := sample{at: now}
 	if v.clients != nil {
 		s.commands, f.Clients = v.clients()

@@ -29,6 +29,7 @@ const (
 	KindDiskFull      = "disk_full"
 	KindLogFailed     = "log_failed"
 	KindReplicaFailed = "replica_failed"
+	KindDamage        = "damage"
 	KindSilent        = "silent_node"
 	KindDiskLow       = "disk_low"
 	KindSlowDisk      = "slow_disk"
@@ -41,7 +42,7 @@ const (
 
 // Kinds are all kinds of findings.
 var Kinds = []string{
-	KindRemoved, KindNoMajority, KindNoLeader, KindDiskFull, KindLogFailed, KindReplicaFailed, KindSilent, KindDiskLow,
+	KindRemoved, KindNoMajority, KindNoLeader, KindDiskFull, KindLogFailed, KindReplicaFailed, KindDamage, KindSilent, KindDiskLow,
 	KindSlowDisk, KindLagging, KindFewReplicas, KindFewNodes, KindLeaving, KindVersions,
 }
 
@@ -75,7 +76,8 @@ func Findings(o *Overview) []Finding {
 		}
 	}
 	for _, rule := range []func(){
-		d.removed, d.majorities, d.leaders, d.full, d.logs, d.failures, d.silence, d.disks, d.lag, d.placement, d.leaving, d.versions,
+		d.removed, d.majorities, d.leaders, d.full, d.logs, d.failures, d.damage, d.silence,
+		d.disks, d.lag, d.placement, d.leaving, d.versions,
 	} {
 		rule()
 	}
@@ -327,6 +329,20 @@ func (d *deduction) failures() {
 			Text: fmt.Sprintf("On node %s, the replica of %s does not work: %s.", id, GroupsText(groups[id]),
 				strings.TrimRight(why[id], ".")),
 			Next: fmt.Sprintf("It is replaced from another node by itself. If not, the log of node %s says why.", id)})
+	}
+}
+
+func (d *deduction) damage() {
+	for _, n := range d.Nodes {
+		if !n.Answered || n.Figures == nil || len(n.Figures.Damage) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("On node %s, %s", n.ID, strings.TrimRight(n.Figures.Damage[0], "."))
+		if more := len(n.Figures.Damage) - 1; more > 0 {
+			text += fmt.Sprintf("; and %d more", more)
+		}
+		d.add(Finding{Kind: KindDamage, Severity: Warning, Nodes: []string{n.ID}, Text: text + ".",
+			Next: "It is healed by itself from other replicas, if a majority of them is sound: stop no other node before."})
 	}
 }
 

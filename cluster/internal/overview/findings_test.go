@@ -222,6 +222,14 @@ var moreSituations = []struct {
 			"wrong. " +
 			"It is replaced from another node by itself. If not, the log of node 2 says why.",
 	}},
+	{"a scrub has found damage", func() *Overview {
+		return healthy(3, 4, 3).with(func(o *Overview) {
+			o.Nodes[1].Figures.Damage = []string{"the scrub found damage in group 3: 000012.ldb: the checksum is wrong", "more"}
+		})
+	}, []string{
+		"warning damage On node 2, the scrub found damage in group 3: 000012.ldb: the checksum is wrong; and 1 more. " +
+			"It is healed by itself from other replicas, if a majority of them is sound: stop no other node before.",
+	}},
 	{"a log has failed", func() *Overview {
 		return healthy(3, 4, 3).with(func(o *Overview) { o.Nodes[0].Figures.Log = "input/output error" })
 	}, []string{

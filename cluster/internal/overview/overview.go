@@ -67,6 +67,8 @@ type Figures struct {
 	Clients           int64   `json:"clients"`
 	// Log is why the log of the node does not work, or "".
 	Log string `json:"log,omitempty"`
+	// Damage is what the scrub has found and that is not healed, each a sentence without its full stop.
+	Damage []string `json:"damage,omitempty"`
 }
 
 // Group is a group with its replicas.
