@@ -21,6 +21,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/node"
+	"github.com/sievedb/sievedb/cluster/internal/replica"
 	"github.com/sievedb/sievedb/cluster/internal/server"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 	"github.com/sievedb/sievedb/vfs"
@@ -51,6 +52,7 @@ type testCluster struct {
 type plant struct {
 	wrap func(kv.Cluster) kv.Cluster           // what clients talk to
 	raft func(m *member, o *consensus.Options) // of each group
+	log  func(replica.Log) replica.Log         // of each replica
 	// trailing is how many entries a log keeps before a snapshot. 0: 20.
 	trailing uint64
 	// stale bounds the age of stale reads. 0: the default of nodes.
@@ -146,6 +148,7 @@ func (c *testCluster) options(m *member, replicas int) node.Options {
 	if plant := c.plant.raft; plant != nil {
 		o.Raft = func(o *consensus.Options) { plant(m, o) }
 	}
+	o.ReplicaLog = c.plant.log
 	for _, other := range c.members {
 		o.Join = append(o.Join, other.addr)
 	}

@@ -82,6 +82,9 @@ func refuseMissing(o *Options) error {
 	if len(o.Join) > 0 {
 		return nil
 	}
+	if planted {
+		return Create(*o)
+	}
 	return fmt.Errorf("%w: %s is empty or does not exist. Is its file system not mounted? A new node needs --join ADDRESS of "+
 		"a node of its cluster. Only the first node of a new cluster is made by 'sieved init --id %s --dir %s'", ErrNoNode, o.Dir, o.ID, o.Dir)
 }
@@ -115,7 +118,7 @@ func (n *Node) onForeign(from wire.Peer) {
 	n.mu.Lock()
 	alone := n.identity != nil && n.identity.Alone
 	n.mu.Unlock()
-	if alone {
+	if alone && !planted {
 		n.giveUp(fmt.Errorf("%w: node %s wanted node %s at this address, and this one is the first of a cluster that 'sieved "+
 			"init' has made. Was the directory of the old node lost, or not mounted? Then stop this one, mount it, or join with "+
 			"an empty directory and --join. Otherwise give this node another address", ErrForked, from, n.o.ID))

@@ -190,8 +190,12 @@ func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the log of group %d: %w", group, err), state.Close())
 	}
+	var proposals replica.Log = log
+	if n.o.ReplicaLog != nil {
+		proposals = n.o.ReplicaLog(log)
+	}
 	r := replica.Start(replica.Options{
-		Group: group, State: groupState{state}, Log: log, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
+		Group: group, State: groupState{state}, Log: proposals, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
 		StaleBound: n.o.Timing.StaleBound, AskTimeout: n.o.Timing.Heartbeat,
 		MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/replica"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -40,6 +41,8 @@ type Options struct {
 	MaxHandshakes int
 	// Raft is for tests that plant faults: it changes the options of each group before its raft starts.
 	Raft func(*consensus.Options)
+	// ReplicaLog is for such tests too: what it returns takes the place of the log of each replica.
+	ReplicaLog func(replica.Log) replica.Log
 
 	// Backups is where backups of the cluster are stored; nil: nowhere. All nodes must have the same.
 	Backups backup.Storage

@@ -9,20 +9,34 @@ import (
 	"testing"
 )
 
-// sieved builds the program, unless it did before, and returns its path.
-var sieved = sync.OnceValues(func() (path string, err error) {
-	if built, err = os.MkdirTemp("", "sieved-test-"); err != nil {
+// sieved builds the program, unless it did before, and returns its path. Planted does so with faults in it, which are
+// described in package node, for tests that must find them.
+var (
+	sieved  = sync.OnceValues(func() (string, error) { return build("sieved") })
+	Planted = sync.OnceValues(func() (string, error) { return build("planted", "-tags", "sieved_planted") })
+)
+
+func build(name string, flags ...string) (path string, err error) {
+	dir, err := builds()
+	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(built, "sieved")
-	build := exec.Command("go", "build", "-o", path, "github.com/sievedb/sievedb/cluster/cmd/sieved")
-	if out, err := build.CombinedOutput(); err != nil {
+	path = filepath.Join(dir, name)
+	args := append([]string{"build", "-o", path}, flags...)
+	out, err := exec.Command("go", append(args, "github.com/sievedb/sievedb/cluster/cmd/sieved")...).CombinedOutput()
+	if err != nil {
 		return "", fmt.Errorf("build sieved: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
-var built string // the directory of the program
+var (
+	builds = sync.OnceValues(func() (dir string, err error) {
+		built, err = os.MkdirTemp("", "sieved-test-")
+		return built, err
+	})
+	built string // the directory of the programs
+)
 
 // Run runs the tests and returns their exit code. Then it removes sieved, which the first cluster builds. finish is
 // called after the tests; it may be nil.

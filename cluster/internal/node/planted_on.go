@@ -1,0 +1,5 @@
+//go:build sieved_planted
+
+package node
+
+const planted = true
