@@ -58,7 +58,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type handler struct {
 	source Source
 	hosts  []string
-	looks  *overview.Shared
+	look   func(ctx context.Context) overview.Overview
 
 	mu       sync.Mutex
 	consoles map[kv.GroupID]mounted
@@ -72,7 +72,12 @@ type mounted struct {
 
 // Handler returns the handler of the page. hosts are further names under which it is requested, without ports.
 func Handler(s Source, hosts ...string) http.Handler {
-	h := &handler{source: s, hosts: hosts, looks: overview.Share(s.Overview), consoles: map[kv.GroupID]mounted{}}
+	return handlerOf(s, overview.Share(s.Overview).Get, hosts)
+}
+
+// handlerOf returns the handler of a page that shows what look returns.
+func handlerOf(s Source, look func(ctx context.Context) overview.Overview, hosts []string) http.Handler {
+	h := &handler{source: s, hosts: hosts, look: look, consoles: map[kv.GroupID]mounted{}}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // the directory is part of the program
@@ -126,7 +131,7 @@ func KnowsHost(host string, hosts []string) bool {
 
 // serveOverview answers with an overview that all requests within some time share.
 func (h *handler) serveOverview(w http.ResponseWriter, r *http.Request) {
-	text, err := json.Marshal(h.looks.Get(r.Context()))
+	text, err := json.Marshal(h.look(r.Context()))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
