@@ -27,6 +27,7 @@ type memory struct {
 	chain   layout.Chain
 	applied chan struct{} // closed at the next entry
 	err     error
+	fails   error // becomes err when a read waits
 }
 
 func newMemory() *memory { return &memory{data: map[string][]byte{}, applied: make(chan struct{})} }
@@ -78,7 +79,14 @@ func (m *memory) WaitApplied(ctx context.Context, index uint64) error {
 	for {
 		m.mu.Lock()
 		done, next := m.index >= index, m.applied
+		if m.fails != nil {
+			m.err, done = m.fails, false
+		}
+		err := m.err
 		m.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		if done {
 			return nil
 		}

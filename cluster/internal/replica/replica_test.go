@@ -173,6 +173,20 @@ func TestAReadingTransactionWaitsForWhatItRead(t *testing.T) {
 	require.NoError(t, p.Wait(t.Context()))
 }
 
+// The disk was full, and the client got an error of the file system.
+func TestAReadIsRedirectedIfTheStateFailsWhileItWaits(t *testing.T) {
+	g := newRig(t)
+	g.mustPut("k", "v")
+	g.state.mu.Lock()
+	full := errors.New("no space left on the disk")
+	g.state.fails = full
+	g.state.mu.Unlock()
+	err := g.View(t.Context(), false, func(kv.Reader) error { return nil })
+	var not *kv.NotLeaderError
+	require.ErrorAs(t, err, &not)
+	require.NotErrorIs(t, err, full)
+}
+
 func TestErrorsOfCommandsAndOfTheStateReplicateNothing(t *testing.T) {
 	g := newRig(t)
 	g.mustPut("a", "1")

@@ -29,7 +29,7 @@ func (r *Replica) View(ctx context.Context, stale bool, f func(r kv.Reader) erro
 		return notDone(r.definite(err))
 	}
 	if err := r.state.WaitApplied(ctx, index); err != nil {
-		return notDone(r.definite(err))
+		return r.sound(notDone(r.definite(err)))
 	}
 	if stale {
 		r.fresh.note(began) // such reads go on if this node loses the majority
