@@ -143,6 +143,7 @@ func (c *testCluster) options(m *member, replicas int) node.Options {
 			StaleBound: c.plant.stale,
 		},
 		Log:    node.LogOptions{SnapshotThreshold: 100, TrailingLogs: cmp.Or(c.plant.trailing, 20)},
+		Scrub:  node.ScrubOptions{BytesPerSecond: 4 << 20, Every: heartbeat},
 		Logger: slog.New(slog.NewTextHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", m.id),
 	}
 	if plant := c.plant.raft; plant != nil {

@@ -23,6 +23,9 @@ import (
 // deadAfter is when a silent process is replaced: the shortest time that sieved accepts.
 const deadAfter = time.Second
 
+// pausedBound is how old stale answers may be: less than a pause.
+const pausedBound = deadAfter
+
 // What a deposed leader of group 0 must not do when it continues.
 var (
 	errShrunk = errors.New("a group lost a voter that works")
@@ -34,7 +37,7 @@ var (
 func newReplaceable(t *testing.T, dir, program string) *processes {
 	t.Helper()
 	c := &processes{processtest.Start(t, processtest.Options{Groups: processGroups, Logs: dir, Program: program, Args: []string{
-		"--heartbeat", "500ms", "--gossip", "20ms", "--dead-after", deadAfter.String(),
+		"--heartbeat", "500ms", "--gossip", "20ms", "--dead-after", deadAfter.String(), "--stale-bound", pausedBound.String(),
 	}}), t, nil}
 	c.waitVoters("")
 	return c
@@ -202,16 +205,39 @@ func pauseReplaced(c *processes, group int, kill bool) (what string, err error) 
 // pauseLeaders pauses the leaders of groups, one after the other, until others have replaced each.
 func pauseLeaders(t *testing.T, program string, kill bool, groups ...int) error {
 	t.Helper()
-	c := newReplaceable(t, artifacts(t), program)
+	dir := artifacts(t)
+	c := newReplaceable(t, dir, program)
+	w := &Workload{
+		Clients: 8, Think: 20 * time.Millisecond, Dial: c.dialer(), Kinds: []kind{registers, counters, conditions, pipelines},
+	}
+	w.Know(c.addrs())
+	w.Start()
+	ages := &staleness{bound: pausedBound, key: probeKey(1, processGroups) + "-age", dial: c.dialer(), nodes: c.addrs}
+	ages.begin()
+	var err error
 	for _, group := range groups {
-		what, err := pauseReplaced(c, group, kill)
+		var what string
+		w.Renew()
+		what, err = pauseReplaced(c, group, kill)
 		t.Log(what)
 		if err != nil {
-			return err
+			break
 		}
 		c.waitVoters("")
+		w.Know(c.addrs())
 	}
-	return nil
+	w.Stop()
+	counts := ages.end()
+	t.Log(w.History.Counts(), counts)
+	if err == nil && counts.TooOld > 0 {
+		err = fmt.Errorf("answers are older than %s: %s", pausedBound, counts)
+	}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(t.Context(), recovery)
+		defer cancel()
+		err = errors.Join(w.ReadAll(ctx), w.History.Check(patience, dir))
+	}
+	return err
 }
 
 func TestAPausedLeaderThatWasReplacedDoesNoHarm(t *testing.T) {
