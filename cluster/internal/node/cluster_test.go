@@ -404,7 +404,7 @@ func TestPlansAreMadeWithTheMapOfTheGroup(t *testing.T) {
 			n.atlas.mu.Lock()
 			n.atlas.current = old
 			n.atlas.mu.Unlock()
-			s, err := n.survey(f.ctx, false)
+			s, err := n.survey(f.ctx, surveyAll)
 			require.NoError(t, err)
 			require.Len(t, s.Map.Nodes, 3)
 			return nil

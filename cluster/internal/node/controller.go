@@ -161,7 +161,7 @@ func (n *Node) placementLoop(ctx context.Context) {
 			before, calm = nil, 0
 			return
 		}
-		s, err := n.survey(ctx, false)
+		s, err := n.survey(ctx, surveyAll)
 		if err != nil {
 			n.o.Logger.Debug("the placement could not be planned", "err", err)
 			return
@@ -180,7 +180,7 @@ func (n *Node) placementLoop(ctx context.Context) {
 			return
 		}
 		// Something has to be done: what is done follows from what majorities say now.
-		confirmed, err := n.survey(ctx, true)
+		confirmed, err := n.survey(ctx, confirmAmong(s.answering()))
 		if err != nil {
 			n.o.Logger.Debug("the placement could not be planned", "err", err)
 			return
@@ -202,9 +202,20 @@ func (s *situation) answering() map[kv.NodeID]bool {
 	return all
 }
 
-// survey reads the map and asks all nodes for their status, after which it is certain that this node led group 0 when
-// it began. With confirm, groups are left out whose leader is not confirmed by a majority.
-func (n *Node) survey(ctx context.Context, confirm bool) (situation, error) {
+// surveyed says whom a survey asks, and whether the leaders of groups must be confirmed by majorities.
+type surveyed struct {
+	confirm bool
+	among   map[kv.NodeID]bool // nil: all nodes
+}
+
+var surveyAll, confirmAll = surveyed{}, surveyed{confirm: true}
+
+// confirmAmong leaves out the nodes that have just not answered: each would be waited for once more.
+func confirmAmong(ids map[kv.NodeID]bool) surveyed { return surveyed{confirm: true, among: ids} }
+
+// survey reads the map and asks nodes for their status, after which it is certain that this node led group 0 when it
+// began. If leaders must be confirmed, groups are left out whose leader is not.
+func (n *Node) survey(ctx context.Context, whom surveyed) (situation, error) {
 	basis, m, err := n.mandate(ctx)
 	if err != nil {
 		return situation{}, err
@@ -214,7 +225,7 @@ func (n *Node) survey(ctx context.Context, confirm bool) (situation, error) {
 		Groups: map[kv.GroupID]groupSituation{}, Hosted: map[kv.NodeID]map[kv.GroupID]replicaStatus{},
 		DeadAfter: n.o.Timing.DeadAfter, MaxMoves: 4,
 	}
-	replies := n.askAll(ctx, s.Map, statusRequest{Confirm: confirm})
+	replies := n.askAll(ctx, s.Map, whom.among, statusRequest{Confirm: whom.confirm})
 	n.pulse() // before silence counts
 	terms := map[kv.GroupID]uint64{}
 	for i, member := range s.Map.Nodes {
@@ -236,13 +247,17 @@ func (n *Node) survey(ctx context.Context, confirm bool) (situation, error) {
 	return s, nil
 }
 
-// askAll returns the status of each node of a map, nil for those that do not answer in time.
-func (n *Node) askAll(ctx context.Context, m *Map, r statusRequest) []*statusReply {
+// askAll returns the status of each node of a map, nil for those that do not answer in time, and those that are not
+// among the ones to ask; nil: all.
+func (n *Node) askAll(ctx context.Context, m *Map, among map[kv.NodeID]bool, r statusRequest) []*statusReply {
 	ctx, cancel := context.WithTimeout(ctx, n.callTimeout())
 	defer cancel()
 	replies := make([]*statusReply, len(m.Nodes))
 	var asking sync.WaitGroup
 	for i, member := range m.Nodes {
+		if among != nil && !among[member.ID] {
+			continue
+		}
 		asking.Go(func() {
 			to := n.atlas.locate(member)
 			if member.ID == n.o.ID {

@@ -21,7 +21,7 @@ func (f *fleet) planner() (n *Node, s situation) {
 	f.eventually(func() error {
 		err := errors.New("no node plans")
 		for _, n = range f.nodes {
-			if s, err = n.survey(f.ctx, true); err == nil && len(s.Groups) == s.Map.Groups {
+			if s, err = n.survey(f.ctx, confirmAll); err == nil && len(s.Groups) == s.Map.Groups {
 				return nil
 			}
 		}
@@ -158,7 +158,7 @@ func TestASurveyLeavesOutLeadersThatNoMajorityConfirms(t *testing.T) {
 		}
 	}
 	require.Empty(t, n.confirmedLeads(f.ctx))
-	_, err := n.survey(f.ctx, true)
+	_, err := n.survey(f.ctx, confirmAll)
 	require.Error(t, err, "group 0 has no majority that confirms the map")
 }
 

@@ -103,7 +103,7 @@ func (n *Node) onJoin(ctx context.Context, r joinRequest) (joined, error) {
 // leader now without it. To admit it as another server would make that final, and perhaps its directory is only
 // not mounted.
 func (n *Node) spare(ctx context.Context, id kv.NodeID) error {
-	s, err := n.survey(ctx, true)
+	s, err := n.survey(ctx, confirmAll)
 	if err != nil {
 		return err
 	}

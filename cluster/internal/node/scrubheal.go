@@ -235,7 +235,7 @@ func (n *Node) maySpare(ctx context.Context, h *hosted, server string) error {
 	commit := h.log.Stats().CommitIndex
 	m := n.atlas.chart()
 	replies := map[kv.NodeID]*statusReply{}
-	for i, r := range n.askAll(ctx, m, statusRequest{}) {
+	for i, r := range n.askAll(ctx, m, nil, statusRequest{}) {
 		replies[m.Nodes[i].ID] = r
 	}
 	sound, all := 0, voters(servers)

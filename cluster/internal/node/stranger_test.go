@@ -42,7 +42,7 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	f.eventually(func() error { // the leader has looked since
 		for _, n := range f.nodes {
 			if g := n.replica(0); g != nil && g.Leading() {
-				if s, err := n.survey(f.ctx, false); err != nil || s.answering()["3"] || !s.answering()["2"] {
+				if s, err := n.survey(f.ctx, surveyAll); err != nil || s.answering()["3"] || !s.answering()["2"] {
 					return fmt.Errorf("answering: %v", s.answering())
 				}
 				return nil
