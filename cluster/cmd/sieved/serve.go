@@ -34,7 +34,7 @@ func rootCommand() *cobra.Command {
 	var s settings
 	root := &cobra.Command{
 		Use:   "sieved --id ID --dir DIR --listen ADDRESS",
-		Short: "A replicated and sharded server that speaks Redis's protocol",
+		Short: "A linearizable, replicated and sharded key-value server for clients of Redis Cluster",
 		Long: `sieved runs one node of a cluster. 'sieved init' makes the first node of a new cluster, once; others join it:
 
   sieved init --id 1 --dir d1

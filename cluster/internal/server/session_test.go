@@ -281,6 +281,25 @@ func TestTooManyClientsAreRejected(t *testing.T) {
 	require.EqualValues(t, 1, s.Stats().Rejected)
 }
 
+// OBJECT and MEMORY have a key only after some subcommands.
+func TestContainersWithoutAKeyNeedNoGroup(t *testing.T) {
+	_, addr, _ := twoNodes(t)
+	p := dial(t, "tcp", addr)
+	require.Contains(t, p.do("OBJECT HELP"), "+ENCODING <key>")
+	require.Contains(t, p.do("MEMORY"), "-ERR wrong number of arguments for 'memory' command")
+	require.Contains(t, p.do("OBJECT ENCODING"), "-ERR wrong number of arguments for 'object|encoding' command")
+	require.Contains(t, p.do("OBJECT ENCODING foo"), "-MOVED 12182 ")
+	require.Equal(t, "+OK", p.do("SET b 1"))
+	require.Equal(t, "int", p.do("OBJECT ENCODING b"))
+	require.Equal(t, ":18", p.do("MEMORY USAGE b SAMPLES 5"))
+	require.Equal(t, "nil", p.do("MEMORY USAGE b{b}"))
+	require.Equal(t, "+OK", p.do("MULTI"))
+	require.Equal(t, "+QUEUED", p.do("OBJECT HELP"))
+	require.Equal(t, "+QUEUED", p.do("OBJECT REFCOUNT b"))
+	reply := p.do("EXEC")
+	require.True(t, strings.HasPrefix(reply, "[[+OBJECT") && strings.HasSuffix(reply, "] :1]"), reply)
+}
+
 func TestInfoHasTheSectionsOfTheServerAndOfTheNode(t *testing.T) {
 	p := dial(t, "tcp", start(t, kvtest.New(4), Options{}))
 	all := p.do("INFO")
