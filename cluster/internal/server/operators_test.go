@@ -110,7 +110,7 @@ func TestSettingsChangeTogetherOrNotAtAll(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"timeout 1 bad 2":              "-ERR Unknown option or number of arguments for CONFIG SET - 'bad'",
-		"timeout 1 maxclients":         "-ERR wrong number of arguments for 'config|set' command",
+		"timeout 1 maxclients":         "-ERR syntax error",
 		"timeout 1 save x":             "can't set immutable config",
 		"timeout 1 timeout 2":          "duplicate parameter",
 		"timeout 1 maxclients 101":     "argument must be between 1 and 100 inclusive",

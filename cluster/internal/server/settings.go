@@ -24,7 +24,7 @@ type live struct {
 const (
 	defaultSlowerThan = 10_000
 	defaultSlowMost   = 128
-	mostSlow          = 100_000
+	mostSlow          = 10_000 // entries, of 4 KiB at most
 )
 
 func (l *live) init(o *Options) {
@@ -123,7 +123,7 @@ func (c *conn) getSettings(patterns [][]byte) {
 // setSettings changes all settings, or none if one of them is wrong.
 func (c *conn) setSettings(pairs [][]byte) {
 	if len(pairs)%2 != 0 {
-		c.out.Error(command.WrongArity("config|set"))
+		c.out.Error("ERR syntax error")
 		return
 	}
 	var todo []func()

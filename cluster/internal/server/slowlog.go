@@ -125,7 +125,7 @@ func slowlog(c *conn, r request) {
 func (c *conn) getSlow(args [][]byte) {
 	count := int64(10)
 	if len(args) > 3 {
-		c.out.Error(command.WrongArity("slowlog|get"))
+		c.out.Errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try SLOWLOG HELP.", args[1])
 		return
 	}
 	if len(args) == 3 {
