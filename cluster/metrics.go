@@ -128,7 +128,8 @@ func (n *Node) writeNode(p *sheet) {
 		{"sieved_timed_out_connections_total", "counter", "Connections whose clients took too long.",
 			float64(clients.TimedOut)},
 		{"sieved_wrong_passwords_total", "counter", "Wrong passwords of clients.", float64(clients.WrongPasswords)},
-		{"sieved_client_bytes", "gauge", "Memory of requests and replies of all clients.", float64(clients.ClientBytes)},
+		{"sieved_client_bytes", "gauge", "Memory of requests and replies of all clients.",
+			float64(clients.ClientBytes)},
 		{"sieved_client_bytes_limit", "gauge", "What it may be.", float64(clients.ClientBytesLimit)},
 		{"sieved_client_memory_waits_total", "counter", "Waits of clients because it was used up.",
 			float64(clients.MemoryWaits)},
@@ -137,12 +138,15 @@ func (n *Node) writeNode(p *sheet) {
 		{"sieved_commands_total", "counter", "Commands of clients.", float64(clients.Commands)},
 		{"sieved_protocol_errors_total", "counter", "Connections that broke the protocol.",
 			float64(clients.ProtocolErrors)},
-		{"sieved_scrub_bytes_total", "counter", "Bytes of tables and logs that the scrub has read.", float64(scrub.Bytes)},
+		{"sieved_scrub_bytes_total", "counter", "Bytes of tables and logs that the scrub has read.",
+			float64(scrub.Bytes)},
 		{"sieved_scrub_passes_total", "counter", "Times that the scrub has read all files.", float64(scrub.Passes)},
 		{"sieved_scrub_last_pass_timestamp_seconds", "gauge", "When the scrub had read all files, 0 if it has not yet.",
 			seconds(scrub.LastPass)},
-		{"sieved_scrub_damages_found_total", "counter", "Damaged files that the scrub has found.", float64(scrub.Found)},
-		{"sieved_scrub_damages_healed_total", "counter", "Damaged files that were replaced since.", float64(scrub.Healed)},
+		{"sieved_scrub_damages_found_total", "counter", "Damaged files that the scrub has found.",
+			float64(scrub.Found)},
+		{"sieved_scrub_damages_healed_total", "counter", "Damaged files that were replaced since.",
+			float64(scrub.Healed)},
 	})
 }
 
@@ -203,17 +207,19 @@ func (n *Node) writeCluster(p *sheet) {
 
 func (n *Node) writeGroups(p *sheet, chosen func(kv.GroupID) bool) {
 	groups := slices.DeleteFunc(n.node.Groups(), func(g node.GroupFigures) bool { return !chosen(g.Group) })
+	type figures = node.GroupFigures
 	for _, f := range []struct {
 		name, help string
-		value      func(g node.GroupFigures) float64
+		value      func(g figures) float64
 	}{
-		{"sieved_group_working", "Whether the replica works.", func(g node.GroupFigures) float64 { return number(g.Working) }},
-		{"sieved_group_leads", "Whether this node leads the group.", func(g node.GroupFigures) float64 { return number(g.Leads) }},
-		{"sieved_group_term", "Term of raft.", func(g node.GroupFigures) float64 { return float64(g.Term) }},
-		{"sieved_group_applied_index", "Index of the last entry that is applied.", func(g node.GroupFigures) float64 { return float64(g.Applied) }},
-		{"sieved_group_voters", "Voters in the group's configuration.", func(g node.GroupFigures) float64 { return float64(g.Voters) }},
+		{"sieved_group_working", "Whether the replica works.", func(g figures) float64 { return number(g.Working) }},
+		{"sieved_group_leads", "Whether this node leads the group.", func(g figures) float64 { return number(g.Leads) }},
+		{"sieved_group_term", "Term of raft.", func(g figures) float64 { return float64(g.Term) }},
+		{"sieved_group_applied_index", "Index of the last entry that is applied.",
+			func(g figures) float64 { return float64(g.Applied) }},
+		{"sieved_group_voters", "Voters in the group's configuration.", func(g figures) float64 { return float64(g.Voters) }},
 		{"sieved_group_leader_contact_seconds", "Time since a message of the leader, 0 for the leader.",
-			func(g node.GroupFigures) float64 { return g.LastContact.Seconds() }},
+			func(g figures) float64 { return g.LastContact.Seconds() }},
 	} {
 		p.family(f.name, "gauge", f.help)
 		for _, g := range groups {

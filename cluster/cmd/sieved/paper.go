@@ -127,7 +127,8 @@ func (p *paper) status(a *answer) error {
 		}
 		rows = append(rows, row)
 	}
-	return p.table([]string{"~node", "state", "+up", "leads", "commands/s", "fsync p99", "disk", "free", "+memory"}, rows)
+	return p.table([]string{"~node", "state", "+up", "leads", "commands/s", "fsync p99", "disk", "free", "+memory"},
+		rows)
 }
 
 // state is that of a node, and for how long it is silent.

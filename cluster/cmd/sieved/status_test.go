@@ -141,7 +141,8 @@ func large() *answer {
 		g := overview.Group{Group: group, First: uint16(group) * 256, Last: uint16(group)*256 + 255, Term: 123456, Commit: 1 << 40}
 		for i := range 5 {
 			g.Replicas = append(g.Replicas, overview.Replica{
-				Node: a.Nodes[i].ID, Voter: i < 3, Known: i < 2, Applied: 1 << 40, Last: 1 << 40, Lag: 1 << 30, AgeMs: 100_000, Failed: "a reason\nof many words",
+				Node: a.Nodes[i].ID, Voter: i < 3, Known: i < 2, Applied: 1 << 40, Last: 1 << 40,
+				Lag: 1 << 30, AgeMs: 100_000, Failed: "a reason\nof many words",
 			})
 		}
 		a.Groups = append(a.Groups, g)

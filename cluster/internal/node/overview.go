@@ -214,7 +214,9 @@ func (n *Node) describeGroup(group kv.GroupID, m *Map, sights map[kv.NodeID]sigh
 	return g
 }
 
-func (n *Node) describeReplica(group kv.GroupID, id kv.NodeID, voter bool, v *viewReply, now time.Time) overview.Replica {
+func (n *Node) describeReplica(
+	group kv.GroupID, id kv.NodeID, voter bool, v *viewReply, now time.Time,
+) overview.Replica {
 	r := overview.Replica{Node: string(id), Voter: voter, Known: v != nil}
 	if v == nil {
 		c := n.recollections.of(id)

@@ -42,8 +42,8 @@ const (
 
 // Kinds are all kinds of findings.
 var Kinds = []string{
-	KindRemoved, KindNoMajority, KindNoLeader, KindDiskFull, KindLogFailed, KindReplicaFailed, KindDamage, KindSilent, KindDiskLow,
-	KindSlowDisk, KindLagging, KindFewReplicas, KindFewNodes, KindLeaving, KindVersions,
+	KindRemoved, KindNoMajority, KindNoLeader, KindDiskFull, KindLogFailed, KindReplicaFailed, KindDamage, KindSilent,
+	KindDiskLow, KindSlowDisk, KindLagging, KindFewReplicas, KindFewNodes, KindLeaving, KindVersions,
 }
 
 // Finding is something that an operator should know.
@@ -342,7 +342,8 @@ func (d *deduction) damage() {
 			text += fmt.Sprintf("; and %d more", more)
 		}
 		d.add(Finding{Kind: KindDamage, Severity: Warning, Nodes: []string{n.ID}, Text: text + ".",
-			Next: "It is healed by itself from other replicas, if a majority of them is sound: stop no other node before."})
+			Next: "It is healed by itself from other replicas, if a majority of them is sound: stop no other node " +
+				"before."})
 	}
 }
 

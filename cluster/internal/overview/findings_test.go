@@ -300,12 +300,16 @@ func TestGroupsAreNamedShortly(t *testing.T) {
 
 func TestFiguresAreWrittenForPeople(t *testing.T) {
 	for want, d := range map[string]time.Duration{
-		"0 µs": 0, "250 µs": 250 * time.Microsecond, "2.5 ms": 2500 * time.Microsecond, "14 ms": 14 * time.Millisecond, "1 s": 1900 * time.Millisecond,
-		"119 s": 119 * time.Second, "5 min": 5*time.Minute + 59*time.Second, "47 h": 47*time.Hour + time.Minute, "3 d": 80 * time.Hour,
+		"0 µs": 0, "250 µs": 250 * time.Microsecond, "2.5 ms": 2500 * time.Microsecond,
+		"14 ms": 14 * time.Millisecond, "1 s": 1900 * time.Millisecond,
+		"119 s": 119 * time.Second, "5 min": 5*time.Minute + 59*time.Second,
+		"47 h": 47*time.Hour + time.Minute, "3 d": 80 * time.Hour,
 	} {
 		require.Equal(t, want, Duration(d))
 	}
-	for want, n := range map[string]int64{"0 B": 0, "1023 B": 1023, "1.0 KiB": 1024, "10 KiB": 10 << 10, "1.5 GiB": 3 << 29, "1.0 GiB": 1<<30 - 1, "2048 TiB": 1 << 51} {
+	for want, n := range map[string]int64{
+		"0 B": 0, "1023 B": 1023, "1.0 KiB": 1024, "10 KiB": 10 << 10, "1.5 GiB": 3 << 29, "1.0 GiB": 1<<30 - 1, "2048 TiB": 1 << 51,
+	} {
 		require.Equal(t, want, Bytes(n))
 	}
 	require.Equal(t, "1,234,567 999 1,000", strings.Join([]string{Number(1234567), Number(999), Number(1000)}, " "))

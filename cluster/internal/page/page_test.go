@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,14 +68,17 @@ func cluster(nodes, groups int, silent ...string) overview.Overview {
 	o := overview.Overview{Node: "1", Cluster: "c0ffee", Replicas: 3, HeartbeatMs: 1000, DeadAfterMs: 300_000}
 	for i := range nodes {
 		n := overview.Node{
-			ID: fmt.Sprint(i + 1), Addr: fmt.Sprintf("node-%d.example.internal:7001", i+1), Zone: fmt.Sprintf("rack-%d", i+1), State: overview.Up,
+			ID: fmt.Sprint(i + 1), Addr: fmt.Sprintf("node-%d.example.internal:7001", i+1),
+			Zone: fmt.Sprintf("rack-%d", i+1), State: overview.Up,
 			Answered: true, Replicas: 3 * groups / nodes, Figures: &overview.Figures{
-				Version: "v1.2.0", UptimeSeconds: 300_000, DiskUsedBytes: 3 << 30, DiskFreeBytes: 120 << 30, DiskReserveBytes: 256 << 20,
-				MemoryBytes: 700 << 20, FsyncP99Us: 2100, CommandsPerSecond: 12345,
+				Version: "v1.2.0", UptimeSeconds: 300_000, DiskUsedBytes: 3 << 30, DiskFreeBytes: 120 << 30,
+				DiskReserveBytes: 256 << 20,
+				MemoryBytes:      700 << 20, FsyncP99Us: 2100, CommandsPerSecond: 12345,
 			},
 		}
 		if slices.Contains(silent, n.ID) {
-			n.State, n.Answered, n.SilentMs, n.Why, n.FiguresAgeMs = overview.Silent, false, 3000, "no answer in <b>1s</b>", 3500
+			n.State, n.Answered, n.SilentMs, n.Why, n.FiguresAgeMs = overview.Silent, false, 3000, "no answer in "+
+				"<b>1s</b>", 3500
 		}
 		o.Nodes = append(o.Nodes, n)
 	}
@@ -257,26 +261,9 @@ type look struct {
 }
 
 // lookScript returns a look. Contrast is that of WCAG 2.
-const lookScript = `(() => {
-const box = e => e.getBoundingClientRect(), seen = e => box(e).width > 0 && box(e).height > 0;
-const say = e => e.tagName + "." + (e.getAttribute("class") ?? "") + " " + e.textContent.trim().slice(0, 50);
-const all = q => [...document.querySelectorAll(q)].filter(seen), faint = [];
-const parse = c => (c.match(/[\d.]+/g) ?? []).map(Number);
-const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
-const back = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length == 3 || c[3] > .99) return c; } return [255, 255, 255]; };
-for (const e of all("body *")) {
-  const text = [...e.childNodes].some(n => n.nodeType == 3 && n.textContent.trim()), dot = e.classList.contains("dot");
-  if (e.closest("svg, .skip") || !text && !dot) continue;
-  const style = getComputedStyle(e), a = light(parse(dot ? style.backgroundColor : style.color)), b = light(back(dot ? e.parentElement : e));
-  const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-  if (ratio < (dot ? 3 : 4.5)) faint.push(ratio.toFixed(2) + " " + say(e));
-}
-return {Width: document.documentElement.scrollWidth, Inner: innerWidth, Faint: faint,
-  Outside: all("body *").filter(e => !e.closest(".skip, svg *") && (box(e).right > innerWidth + 1 || box(e).left < -1)).map(say),
-  Unnamed: all("button, a, [role=img]").filter(e => !(e.getAttribute("aria-label") ?? e.textContent).trim()).map(say),
-  Headings: all("h1, h2, h3").map(h => Number(h.tagName[1])), Cards: all(".groups > li").length, Nodes: all(".nodes > li").length,
-  Bold: document.querySelectorAll("b").length, Strip: document.querySelector("#strip svg").getAttribute("aria-label"), Alerts: document.querySelector("#alerts").textContent};
-})()`
+//
+//go:embed testdata/look.js
+var lookScript string
 
 // open shows the page of a cluster in a browser, once it has drawn some answers.
 func open(t *testing.T, f *fakeSource) (*browsertest.Tab, *httptest.Server) {
@@ -292,7 +279,8 @@ func open(t *testing.T, f *fakeSource) (*browsertest.Tab, *httptest.Server) {
 func waitFor(t *testing.T, p *browsertest.Tab, condition string) {
 	t.Helper()
 	var holds bool
-	p.Run(`(async () => { for (let i = 0; i < 1000; i++) { if (`+condition+`) return true; document.dispatchEvent(new Event("visibilitychange")); await new Promise(r => setTimeout(r, 20)); } return false; })()`, &holds)
+	p.Run(`(async () => { for (let i = 0; i < 1000; i++) { if (`+condition+`) return true;
+document.dispatchEvent(new Event("visibilitychange")); await new Promise(r => setTimeout(r, 20)); } return false; })()`, &holds)
 	var text string
 	if !holds {
 		p.Run(`document.body.innerText`, &text)
@@ -305,7 +293,10 @@ var views = []struct {
 	name          string
 	width, height int
 	dark          bool
-}{{"light-screen", 1280, 1000, false}, {"dark-screen", 1280, 1000, true}, {"dark-phone", 390, 844, true}, {"light-phone", 320, 700, false}}
+}{
+	{"light-screen", 1280, 1000, false}, {"dark-screen", 1280, 1000, true},
+	{"dark-phone", 390, 844, true}, {"light-phone", 320, 700, false},
+}
 
 // requireLegible requires that the page can be read in all views, and returns the last look.
 func requireLegible(t *testing.T, p *browsertest.Tab, name string) (l look) {
@@ -372,8 +363,10 @@ func TestThePageSaysWhatALostMajorityMeansAndKeepsItsNumbers(t *testing.T) {
 
 	become("1", "2")
 	waitFor(t, p, `document.querySelectorAll(".alert").length === 1 && document.querySelector(".alert.warning")`)
-	waitFor(t, p, `document.querySelector("#mode").classList.contains("warm") && !document.querySelector(".chip.bad, .alert.critical")`)
-	require.Contains(t, requireLegible(t, p, "one-of-three").Alerts, "reads and writes continue, but one more would stop them")
+	waitFor(t, p, `document.querySelector("#mode").classList.contains("warm") &&
+		!document.querySelector(".chip.bad, .alert.critical")`)
+	require.Contains(t, requireLegible(t, p, "one-of-three").Alerts, "reads and writes continue, but one more "+
+		"would stop them")
 
 	become("", "2", "3")
 	waitFor(t, p, `document.querySelectorAll(".alert").length === 1 && document.querySelector(".alert.critical")`)
@@ -389,6 +382,7 @@ func TestThePageSaysWhatALostMajorityMeansAndKeepsItsNumbers(t *testing.T) {
 	require.Contains(t, l.Alerts, "sieved recover --id 1")
 
 	server.Close()
-	waitFor(t, p, `/Node 1, which serves this page, does not answer. What follows is from \d+/.test(document.querySelector("#alerts").textContent)`)
+	waitFor(t, p, `/Node 1, which serves this page, does not answer. What follows is from \d+/.test(
+		document.querySelector("#alerts").textContent)`)
 	require.Contains(t, requireLegible(t, p, "no-answer").Alerts, "No reads and no writes")
 }

@@ -39,7 +39,8 @@ type Column struct {
 	Width  int  // of its cells; Measure and Fit set it
 }
 
-// NewColumn returns a column. Its head begins with "+" if narrow terminals can do without it, then with "~" if its cells
+// NewColumn returns a column. Its head begins with "+" if narrow terminals can do without it, then with "~" if its
+// cells
 // can be cut there, or with "#" if they are numbers.
 func NewColumn(head string) *Column {
 	c := &Column{}
