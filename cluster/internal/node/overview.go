@@ -108,6 +108,8 @@ func whySilent(err error, patience time.Duration) string {
 		return fmt.Sprintf("no answer in %v", patience)
 	case errors.Is(err, kv.ErrClosed):
 		return "it starts or stops"
+	case errors.Is(err, wire.ErrVersion):
+		return overview.WhyVersion
 	case errors.Is(err, wire.ErrTwin):
 		return "another node has its address or ID"
 	}

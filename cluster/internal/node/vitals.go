@@ -18,6 +18,8 @@ const (
 	sampleEvery, sampleWindow = time.Second, 10 * time.Second
 	// measureEvery is how often the directories of the databases are listed for their sizes.
 	measureEvery = 30 * time.Second
+	// maxDamage is how many damaged files the figures name, which travel with the news.
+	maxDamage = 16
 )
 
 // vitals measures what the node says about itself. It does so only when somebody asks, which is at each exchange of
@@ -63,6 +65,7 @@ func (n *Node) Figures() overview.Figures {
 	}
 	f.DiskUsedBytes = v.used.Load()
 	f.Damage = n.scrub.problems()
+	f.Damage = f.Damage[:min(len(f.Damage), maxDamage)]
 	s := sample{at: now}
 	if v.clients != nil {
 		s.commands, f.Clients = v.clients()

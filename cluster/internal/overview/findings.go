@@ -96,6 +96,9 @@ func Worst(all []Finding) Severity {
 	return all[0].Severity
 }
 
+// sameVersion is the next step if nodes refuse each other because of their versions.
+const sameVersion = "Run the same version of sieved on all nodes. /healthz and the logs of the nodes name the versions."
+
 // deduction makes the findings of an overview.
 type deduction struct {
 	*Overview
@@ -186,6 +189,9 @@ func (d *deduction) majorities() {
 
 // way says how groups without a majority get one: need more of the nodes must return.
 func (d *deduction) way(nodes []string, need int, broken bool) string {
+	if len(nodes) > 0 && d.otherVersion() {
+		return sameVersion
+	}
 	var next []string
 	switch {
 	case len(nodes) == 0:
@@ -216,6 +222,11 @@ func (d *deduction) way(nodes []string, need int, broken bool) string {
 			"has the most, and run sieved recover --id %s --dir DIR --accept-data-loss.", disks, best, best)), " ")
 	}
 	return strings.Join(append(next, disks+": sieved restore makes a new cluster from a backup."), " ")
+}
+
+// otherVersion reports whether all silent nodes are refused because of their versions.
+func (d *deduction) otherVersion() bool {
+	return !slices.ContainsFunc(d.silent, func(n Node) bool { return n.Why != WhyVersion })
 }
 
 // survivor is the node whose directory recover should use: among those that have replicas of all groups, the one with
@@ -372,6 +383,9 @@ func (d *deduction) silence() {
 	}
 	f.Next = fmt.Sprintf("Start %s, or mend the network. If a disk is gone: start the node with the same --id, an "+
 		"empty --dir and --join.", nodesText(ids, "and"))
+	if d.otherVersion() {
+		f.Next = sameVersion
+	}
 	if spare := len(d.Nodes) - len(d.silent); voices && spare >= d.Replicas {
 		f.Next += fmt.Sprintf(" Its replicas move to other nodes after %s of silence.",
 			Duration(milliseconds(d.DeadAfterMs)))

@@ -122,6 +122,15 @@ var situations = []struct {
 			"Start node 2, or mend the network." + diskGone + " Its replicas move to other nodes after 5 min of " +
 			"silence.",
 	}},
+	{"one of three has another version", func() *Overview { return healthy(3, 4, 3).silence(3000, WhyVersion, "2").led("1") }, []string{
+		"warning silent_node 1 of 3 nodes is silent (node 2 for 3 s: it speaks another version of the protocol between nodes): " +
+			"reads and writes continue, but one more would stop them. " + sameVersion,
+	}},
+	{"all have different versions", func() *Overview { return healthy(3, 4, 3).silence(3000, WhyVersion, "2", "3") },
+		[]string{
+			"critical no_majority No reads and no writes: 2 of 3 nodes are silent (node 2 for 3 s: it speaks another version of the " +
+				"protocol between nodes; node 3 for 3 s: it speaks another version of the protocol between nodes). " + sameVersion,
+		}},
 	{"a node without replicas is dead", func() *Overview { return healthy(4, 4, 3).silence(3000, "", "4") }, []string{
 		"warning silent_node 1 of 4 nodes is silent (node 4 for 3 s), without replicas: reads and writes continue. " +
 			"Start node 4, or mend the network." + diskGone,

@@ -14,6 +14,9 @@ const (
 	Leaving = "leaving" // an operator removes it: its replicas move to other nodes
 )
 
+// WhyVersion is the Why of a node that is refused because of its version.
+const WhyVersion = "it speaks another version of the protocol between nodes"
+
 // Overview is a cluster as a node sees it at one moment. The names of its JSON are an interface for scripts.
 type Overview struct {
 	Node       string `json:"node"` // that was asked
