@@ -228,7 +228,7 @@ func (c *conn) transmit(b []byte) error {
 	p := &c.memory.progress
 	defer p.unsent.Store(0)
 	for len(b) > 0 {
-		p.sending.Store(c.server.now().UnixNano())
+		p.sending.Store(c.server.sinceBegin())
 		p.unsent.Store(int64(len(b)))
 		n, err := c.nc.Write(b[:min(len(b), sendPart)])
 		if err != nil {
@@ -242,14 +242,21 @@ func (c *conn) transmit(b []byte) error {
 // receive reads what has arrived of a request.
 func (c *conn) receive() error {
 	if n := c.in.memory(); n > 0 && c.in.unread() > 0 {
-		c.memory.waiting.Store(c.server.now().UnixNano())
+		c.memory.waiting.Store(c.server.sinceBegin())
 		c.memory.partial.Store(int64(n))
 		defer c.memory.partial.Store(0)
 	}
 	return c.in.fill()
 }
 
-// progress is what other goroutines see of a client that holds memory. Times are in nanoseconds since 1970.
+// begin is what the times of progress count from. The difference of two times of a process does not change when somebody
+// sets the clock; otherwise all clients would seem to have stalled.
+var begin = time.Now()
+
+// sinceBegin returns the time since begin in nanoseconds.
+func (s *Server) sinceBegin() int64 { return int64(s.now().Sub(begin)) }
+
+// progress is what other goroutines see of a client that holds memory. Times are those of sinceBegin.
 type progress struct {
 	unsent  atomic.Int64 // bytes of replies that the client has not read; 0: they are not being sent
 	sending atomic.Int64 // since when none of them was read
@@ -258,8 +265,8 @@ type progress struct {
 }
 
 // stalled returns how much a client holds that has stalled, and with what.
-func (p *progress) stalled(now time.Time) (replies, request int64) {
-	since := func(at *atomic.Int64) time.Duration { return now.Sub(time.Unix(0, at.Load())) }
+func (p *progress) stalled(now int64) (replies, request int64) {
+	since := func(at *atomic.Int64) time.Duration { return time.Duration(now - at.Load()) }
 	if replies = p.unsent.Load(); replies > 0 && since(&p.sending) < stalledReplies {
 		replies = 0
 	}
@@ -274,7 +281,7 @@ func (p *progress) stalled(now time.Time) (replies, request int64) {
 func (s *Server) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now := s.sinceBegin()
 	var slow, half *conn
 	var most, mostHalf int64
 	for c := range s.places.all {
