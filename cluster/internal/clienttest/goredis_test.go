@@ -74,7 +74,7 @@ func (g *goRedis) strings() {
 func (g *goRedis) once() {
 	ctx := g.t.Context()
 	for i := range 20 {
-		key, id := g.key(fmt.Sprint("once", i), 1), fmt.Sprint("id", i)
+		key, id := g.key(fmt.Sprint("once", i), 1), fmt.Sprint("id", g.protocol, "-", i)
 		for range 3 {
 			cmd := redis.NewCmd(ctx, "ONCE", id, "INCR", key)
 			cmd.SetFirstKeyPos(3)
