@@ -1,12 +1,15 @@
 package node
 
 import (
+	"errors"
 	"net"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/files"
+	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -108,17 +111,51 @@ func TestARemovedNodeSaysSoAtEachStart(t *testing.T) {
 }
 
 // With one voter of a group down and the directory of another one not mounted, the group has no majority. It would never
-// have one again if the third node came back as another server.
+// have one again if that node came back as another server.
 func TestANodeWhoseDataAreNeededDoesNotJoinEmpty(t *testing.T) {
-	f := threeNodes(t, 1)
-	n, _ := f.planner()
-	require.NoError(t, n.spare(f.ctx, "9"), "a node that is new")
+	f := calm(t, 4, "1", "2", "3", "4")
+	_, s := f.planner()
+	require.NoError(t, f.planning().spare(f.ctx, "9"), "a node that is new")
+	// down has no replica of group 0, so that group keeps its majority without lost.
+	var down, lost kv.NodeID
 	for id := range f.nodes {
-		if id != n.o.ID {
-			require.NoError(t, n.spare(f.ctx, id))
+		if !hasNode(s.Groups[0].Servers, id) {
+			down = id
 		}
 	}
-	require.ErrorIs(t, n.spare(f.ctx, n.o.ID), errNeeded)
+	for id := range f.nodes {
+		if hasNode(s.Groups[0].Servers, id) && hasNode(s.Groups[1].Servers, id) && hasNode(s.Groups[1].Servers, down) {
+			lost = id
+		}
+	}
+	require.NotEmpty(t, lost, "%+v", s.Groups)
+	f.crash(down)
+	f.crash(lost)
+	f.eventually(func() error {
+		err := error(errNotHosted)
+		for _, n := range f.nodes {
+			if _, err = n.onJoin(f.ctx, joinRequest{ID: lost, Addr: "127.0.0.1:1"}); errors.Is(err, errNeeded) {
+				return nil
+			}
+			require.Error(t, err)
+		}
+		return err
+	})
+	f.start(down)
+	f.disks[lost] = nil
+	f.start(lost)
+	f.settled(3)
+	require.EqualValues(t, 2, f.nodes[lost].self().Incarnation)
+}
+
+// planning returns the node that plans.
+func (f *fleet) planning() *Node {
+	n, _ := f.planner()
+	return n
+}
+
+func hasNode(servers []server, id kv.NodeID) bool {
+	return slices.ContainsFunc(servers, func(s server) bool { return nodeOf(s.ID) == id })
 }
 
 func TestTheAddressOfANodeIsOneThatOthersCanUse(t *testing.T) {
