@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -13,6 +14,9 @@ type mutex struct {
 	waiting atomic.Int32
 	wake    chan struct{} // has room for one; a goroutine that takes it tries again
 }
+
+// yields is how often a goroutine lets others run before it waits.
+const yields = 4
 
 func newMutex() *mutex { return &mutex{wake: make(chan struct{}, 1)} }
 
@@ -26,6 +30,13 @@ func (m *mutex) LockContext(ctx context.Context) error {
 	}
 	if m.locked.CompareAndSwap(false, true) {
 		return nil
+	}
+	// Mostly the lock is free in a moment, and it costs less to let others run than to be woken.
+	for range yields {
+		runtime.Gosched()
+		if m.locked.CompareAndSwap(false, true) {
+			return nil
+		}
 	}
 	m.waiting.Add(1)
 	defer m.waiting.Add(-1)

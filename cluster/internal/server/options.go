@@ -63,7 +63,7 @@ const (
 	// DefaultTimeout is the default of WriteTimeout and ReadTimeout. Clients that repeat requests do so after 3 s
 	// (go-redis) or later. An election takes about as long, but a node that does not lead says so at once.
 	DefaultTimeout = 2 * time.Second
-	// DefaultMaxKeys is the default of MaxKeys. DEL of as many keys takes about 70 ms.
+	// DefaultMaxKeys is the default of MaxKeys. DEL of as many keys takes about 60 ms (measured in 2026).
 	DefaultMaxKeys = 10_000
 	// DefaultMaxClients is the default of MaxClients, DefaultMaxUnauthenticated that of MaxUnauthenticated.
 	DefaultMaxClients         = 10_000
