@@ -94,33 +94,53 @@ func findBit(data []byte, bit byte, first, last int64) int64 {
 	return -1
 }
 
-// bitOperations are those of BITOP on two bytes.
-var bitOperations = map[string]func(a, b byte) byte{
-	"and": func(a, b byte) byte { return a & b },
-	"or":  func(a, b byte) byte { return a | b },
-	"xor": func(a, b byte) byte { return a ^ b },
-}
+// bitOperation is one of BITOP.
+type bitOperation byte
+
+const (
+	bitAnd bitOperation = iota + 1
+	bitOr
+	bitXor
+	bitNot
+)
+
+var bitOperations = map[string]bitOperation{"and": bitAnd, "or": bitOr, "xor": bitXor, "not": bitNot}
+
+// The bounds of what BITOP reads, for other commands wait for it: of all values together, as a multiple of the longest
+// value, where a key counts as bitopKey bytes besides.
+const (
+	bitopValues = 4
+	bitopKey    = 4 << 10
+)
 
 func bitop(c *Call, tx kv.Tx) error {
-	not := c.is(1, "not")
-	combine := bitOperations[string(lowerASCII(c.Args[1]))]
+	op := bitOperations[string(lowerASCII(c.Args[1]))]
 	switch {
-	case combine == nil && !not:
+	case op == 0:
 		c.Reply.Error(errSyntax)
 		return nil
-	case not && len(c.Args) != 4:
+	case op == bitNot && len(c.Args) != 4:
 		c.Reply.Error("ERR BITOP NOT must be called with a single source key.")
 		return nil
 	}
 	var result []byte
+	left := bitopValues * c.Limits.MaxValue
 	for i, key := range c.Args[3:] {
 		v, _, err := tx.Get(key)
 		if err != nil {
 			return err
 		}
-		result = combineBytes(result, v.Data, i == 0, combine)
+		if left -= len(v.Data) + bitopKey; left < 0 {
+			c.Reply.Errorf("ERR BITOP reads at most %d bytes, where each key counts as %d more", bitopValues*c.Limits.MaxValue, bitopKey)
+			return nil
+		}
+		if i == 0 {
+			result = append(result, v.Data...)
+		} else {
+			result = op.combine(result, v.Data)
+		}
 	}
-	for i := 0; not && i < len(result); i++ {
+	for i := 0; op == bitNot && i < len(result); i++ {
 		result[i] = ^result[i]
 	}
 	if len(result) > 0 {
@@ -134,20 +154,26 @@ func bitop(c *Call, tx kv.Tx) error {
 	return nil
 }
 
-// combineBytes returns a, combined with b. The shorter one continues with zeros. It may change a.
-func combineBytes(a, b []byte, isFirst bool, combine func(a, b byte) byte) []byte {
-	if isFirst {
-		return append(a, b...)
-	}
+// combine returns a, combined with b. The shorter one continues with zeros. It may change a.
+func (op bitOperation) combine(a, b []byte) []byte {
 	if more := len(b) - len(a); more > 0 {
 		a = append(a, make([]byte, more)...)
 	}
-	for i := range a {
-		other := byte(0)
-		if i < len(b) {
-			other = b[i]
+	both := a[:len(b)]
+	switch op {
+	case bitAnd:
+		for i, x := range b {
+			both[i] &= x
 		}
-		a[i] = combine(a[i], other)
+		clear(a[len(b):])
+	case bitOr:
+		for i, x := range b {
+			both[i] |= x
+		}
+	case bitXor:
+		for i, x := range b {
+			both[i] ^= x
+		}
 	}
 	return a
 }

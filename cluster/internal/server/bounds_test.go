@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,4 +38,14 @@ func TestWatchesAreBounded(t *testing.T) {
 	require.Equal(t, "-ERR the watched keys exceed 4096 bytes", p.do("WATCH a"))
 	require.Equal(t, "+OK", p.do("UNWATCH"))
 	require.Equal(t, "+OK", p.do("WATCH a"))
+}
+
+// One value a million times among the sources of BITOP would have held its group for hours.
+func TestBITOPReadsABoundedAmount(t *testing.T) {
+	p := dial(t, "tcp", start(t, kvtest.New(1), Options{MaxRequest: 1 << 20, MaxValue: 1 << 20}))
+	require.Equal(t, ":0", p.do("SETBIT k 7999999 1"))
+	require.Equal(t, ":1000000", p.do("BITOP OR {k}1 k k k k"))
+	require.Contains(t, p.do("BITOP OR {k}1 k k k k k"), "-ERR BITOP reads at most 4194304 bytes")
+	require.Contains(t, p.do("BITOP OR {k}1"+strings.Repeat(" {k}absent", 1025)), "-ERR BITOP reads at most")
+	require.Equal(t, ":1", p.do("BITCOUNT {k}1"))
 }
