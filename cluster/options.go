@@ -19,8 +19,8 @@ type Options struct {
 	// cluster may have the same.
 	ID string
 
-	// Dir is the directory of the node. Create makes that of the first node of a cluster; that of a node that joins is created
-	// if it does not exist. A node that starts on a directory that is not empty continues as what it was.
+	// Dir is the directory of the node. Create makes that of the first node of a cluster; that of a node that joins is
+	// created if it does not exist. A node that starts on a directory that is not empty continues as what it was.
 	Dir string
 
 	// FS is the file system. Default: the operating system's.
@@ -64,12 +64,12 @@ type NetworkOptions struct {
 	// Listen is the address for clients and other nodes. Default: 127.0.0.1:7001. Port 0 is any free one.
 	Listen string
 
-	// Advertise is the address that clients and other nodes use for this node. Default: that of Listen, which must then be one
-	// that they can reach, and not every address of the machine.
+	// Advertise is the address that clients and other nodes use for this node. Default: that of Listen, which must then
+	// be one that they can reach, and not every address of the machine.
 	Advertise string
 
-	// Join has addresses of nodes of the cluster, of which one must answer. Without it, a node whose directory is empty does
-	// not start. It has no effect on a node whose directory is not empty, unless all nodes have new addresses.
+	// Join has addresses of nodes of the cluster, of which one must answer. Without it, a node whose directory is empty
+	// does not start. It has no effect on a node whose directory is not empty, unless all nodes have new addresses.
 	Join []string
 }
 
@@ -160,18 +160,18 @@ type LimitOptions struct {
 	MaxRequest int
 
 	// ClientBytes bounds the memory of all clients together: of unfinished requests, queues of MULTI, watched keys, and
-	// replies that are not read yet, beyond 8 KiB for each connection. If it is used up, clients that need more wait for up
-	// to 5 s and then get an error. Meanwhile the client with the most unread replies, which has read none for 2 s, is
-	// closed, or else the one with the largest unfinished request, of which nothing came for 5 s. Default: a quarter of the
-	// memory of the machine, of the control group, or of GOMEMLIMIT, whichever is less; at least 64 MiB.
+	// replies that are not read yet, beyond 8 KiB for each connection. If it is used up, clients that need more wait
+	// for up to 5 s and then get an error. Meanwhile the client with the most unread replies, which has read none for 2
+	// s, is closed, or else the one with the largest unfinished request, of which nothing came for 5 s. Default: a
+	// quarter of the memory of the machine, of the control group, or of GOMEMLIMIT, whichever is less; at least 64 MiB.
 	ClientBytes int64
 
 	// TransferBytesPerSecond bounds the transfer of each state to another node. Default: no bound.
 	TransferBytesPerSecond int64
 
-	// ScrubBytesPerSecond bounds how fast the node reads its own tables and logs to find damage while other replicas are
-	// sound, from which it then heals. Default: as fast as all of them take a week, from 64 KiB to 4 MiB a second. -1
-	// turns it off.
+	// ScrubBytesPerSecond bounds how fast the node reads its own tables and logs to find damage while other replicas
+	// are sound, from which it then heals. Default: as fast as all of them take a week, from 64 KiB to 4 MiB a second.
+	// -1 turns it off.
 	ScrubBytesPerSecond int64
 
 	// SnapshotEntries is the number of entries after which the log of a group is shortened. About as many

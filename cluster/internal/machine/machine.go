@@ -142,7 +142,8 @@ func (m *Machine) create(p pointer) (*state, error) {
 	return st, nil
 }
 
-// removeLeftovers removes what a crash left: directories that p does not name, and an unfinished STATE. Without a p it only counts the states.
+// removeLeftovers removes what a crash left: directories that p does not name, and an unfinished STATE. Without a p it
+// only counts the states.
 func (m *Machine) removeLeftovers(p pointer) (states int, err error) {
 	names, err := m.fs.List(m.o.Dir)
 	if err != nil {
@@ -277,8 +278,8 @@ func (m *Machine) failIfDamaged(err error) error {
 	return err
 }
 
-// Damaged fails the machine because of damage that was found in the files of its state, as a read does that finds it. err
-// must match db.ErrCorruption.
+// Damaged fails the machine because of damage that was found in the files of its state, as a read does that finds it.
+// err must match db.ErrCorruption.
 func (m *Machine) Damaged(err error) { _ = m.failIfDamaged(err) }
 
 // StateDir returns the directory of the present state's database. Another state may take its place at any time.
@@ -319,8 +320,8 @@ func (m *Machine) WaitApplied(ctx context.Context, index uint64) error {
 	return m.waiters.wait(ctx, index)
 }
 
-// WithDB calls f with the database, also if the machine has failed. The state stays in place until f returns; f must not
-// write or close it.
+// WithDB calls f with the database, also if the machine has failed. The state stays in place until f returns; f must
+// not write or close it.
 func (m *Machine) WithDB(f func(*db.DB) error) error {
 	m.mu.RLock()
 	st := m.present

@@ -94,8 +94,8 @@ func (c *client) send(ctx context.Context, addr string, requests ...[]string) (r
 	return replies, sent, err
 }
 
-// sleepWalk waits while clients are paused. Then half of them notice that their deadline has passed, although the reply may be
-// there; the others have slept with their timers, as in a machine that was suspended, and wait for it.
+// sleepWalk waits while clients are paused. Then half of them notice that their deadline has passed, although the reply
+// may be there; the others have slept with their timers, as in a machine that was suspended, and wait for it.
 func (c *client) sleepWalk() (deadline time.Time) {
 	if c.pause != nil && c.pause() && c.rnd.IntN(2) == 0 {
 		return time.Now().Add(replyTimeout)

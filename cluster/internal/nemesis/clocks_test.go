@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wallClock has the files that use the time of the wall clock as a number, and why. Everything else compares times of one
-// process, which do not change when the clock is set, so a jump of the clock matters for expiry only.
+// wallClock has the files that use the time of the wall clock as a number, and why. Everything else compares times of
+// one process, which do not change when the clock is set, so a jump of the clock matters for expiry only.
 var wallClock = map[string]string{
 	"internal/node/options.go":    "Timing.Clock: expiry",
 	"internal/replica/replica.go": "Options.Clock: expiry",
@@ -54,15 +54,15 @@ func TestTheWallClockMattersForExpiryOnly(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for name := range used {
-		require.NotEmpty(t, wallClock[name], "%s uses the wall clock; compare times of time.Now instead, or say why", name)
+		require.NotEmpty(t, wallClock[name], "%s uses the wall clock; compare times of time.Now, or say why", name)
 	}
 	for name := range wallClock {
 		require.True(t, used[name], "%s does not use the wall clock any more", name)
 	}
 }
 
-// readsWallClock reports whether a call is of a method of time.Time that returns its wall clock as a number, or drops the
-// other one.
+// readsWallClock reports whether a call is of a method of time.Time that returns its wall clock as a number, or drops
+// the other one.
 func readsWallClock(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

@@ -247,8 +247,8 @@ func clocks(c *testCluster, rnd *rand.Rand) (string, error) {
 	return "", nil
 }
 
-// pauseClients stops all clients for longer than their deadlines, with their requests on the way, while a leader is isolated
-// or not. Then they continue with what has arrived meanwhile.
+// pauseClients stops all clients for longer than their deadlines, with their requests on the way, while a leader is
+// isolated or not. Then they continue with what has arrived meanwhile.
 func pauseClients(c *testCluster, rnd *rand.Rand) (string, error) {
 	resume := c.clients.Pause()
 	defer resume()

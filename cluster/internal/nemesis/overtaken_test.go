@@ -24,8 +24,8 @@ func (g *gate) pass() {
 }
 
 // held is a group whose commands are evaluated at once, and confirmed only after the gate is open: what a long command
-// does to those behind it in a pipeline. Commands that write are refused meanwhile, since what is evaluated after a write
-// waits for it.
+// does to those behind it in a pipeline. Commands that write are refused meanwhile, since what is evaluated after a
+// write waits for it.
 type held struct {
 	kv.Group
 	gate *gate

@@ -32,13 +32,16 @@ var (
 	errLost   = errors.New("a group takes no writes although a majority of its nodes run")
 )
 
-// newReplaceable starts three nodes that are replaced soon, and waits until all groups have three voters. program is a build
-// with faults, or "".
+// newReplaceable starts three nodes that are replaced soon, and waits until all groups have three voters. program is a
+// build with faults, or "".
 func newReplaceable(t *testing.T, dir, program string) *processes {
 	t.Helper()
-	c := &processes{processtest.Start(t, processtest.Options{Groups: processGroups, Logs: dir, Program: program, Args: []string{
-		"--heartbeat", "500ms", "--gossip", "20ms", "--dead-after", deadAfter.String(), "--stale-bound", pausedBound.String(),
-	}}), t, nil}
+	args := []string{
+		"--heartbeat", "500ms", "--gossip", "20ms",
+		"--dead-after", deadAfter.String(), "--stale-bound", pausedBound.String(),
+	}
+	o := processtest.Options{Groups: processGroups, Logs: dir, Program: program, Args: args}
+	c := &processes{processtest.Start(t, o), t, nil}
 	c.waitVoters("")
 	return c
 }
@@ -102,7 +105,8 @@ func (c *processes) waitVoters(without string) {
 	}))
 }
 
-// watchVoters looks at the voters of all groups until stop is called, which returns errShrunk if one had fewer than three.
+// watchVoters looks at the voters of all groups until stop is called, which returns errShrunk if one had fewer than
+// three.
 func (c *processes) watchVoters() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
@@ -157,9 +161,9 @@ func (c *processes) handBack(group int, id string) bool {
 	return false
 }
 
-// pauseReplaced pauses the leader of a group until another node has replaced it, and lets it continue. If there is no other
-// node yet, one joins meanwhile, of which the paused one does not know. With kill, another node ends before the paused one
-// continues.
+// pauseReplaced pauses the leader of a group until another node has replaced it, and lets it continue. If there is no
+// other node yet, one joins meanwhile, of which the paused one does not know. With kill, another node ends before the
+// paused one continues.
 func pauseReplaced(c *processes, group int, kill bool) (what string, err error) {
 	p := c.leader(group)
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
@@ -208,7 +212,8 @@ func pauseLeaders(t *testing.T, program string, kill bool, groups ...int) error 
 	dir := artifacts(t)
 	c := newReplaceable(t, dir, program)
 	w := &Workload{
-		Clients: 8, Think: 20 * time.Millisecond, Dial: c.dialer(), Kinds: []kind{registers, counters, conditions, pipelines},
+		Clients: 8, Think: 20 * time.Millisecond, Dial: c.dialer(),
+		Kinds: []kind{registers, counters, conditions, pipelines},
 	}
 	w.Know(c.addrs())
 	w.Start()
@@ -293,7 +298,8 @@ func emptied(c *processes) (err error) {
 	if err := p.Start(); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(6 * heartbeat); err == nil && time.Now().Before(deadline); time.Sleep(heartbeat / 10) {
+	for deadline := time.Now().Add(6 * heartbeat); err == nil && time.Now().Before(deadline); {
+		time.Sleep(heartbeat / 10)
 		for group := range processGroups {
 			if r := tell(p, heartbeat, "GET", probeKey(group, processGroups)); r.err == "" {
 				err = fmt.Errorf("%w: group %d, absent: %t", errForked, group, r.null)

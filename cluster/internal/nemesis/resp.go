@@ -25,7 +25,8 @@ type reply struct {
 type conn struct {
 	nc net.Conn
 	r  *bufio.Reader
-	// between is called between the requests and the replies; nil: nothing is. It returns a new deadline, or a zero time.
+	// between is called between the requests and the replies; nil: nothing is. It returns a new deadline, or a zero
+	// time.
 	between func() time.Time
 }
 

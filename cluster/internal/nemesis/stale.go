@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// staleness checks the ages of answers after READONLY by the clock of this process. A client writes ascending numbers to a
-// key, one after the other. An answer with a number is too old if a later number had been acknowledged longer than the
-// bound before the question was sent.
+// staleness checks the ages of answers after READONLY by the clock of this process. A client writes ascending numbers
+// to a key, one after the other. An answer with a number is too old if a later number had been acknowledged longer than
+// the bound before the question was sent.
 type staleness struct {
 	bound time.Duration
 	key   string
@@ -36,7 +36,8 @@ type staleCounts struct {
 }
 
 func (s staleCounts) String() string {
-	return fmt.Sprintf("%d stale answers, %d too old, the oldest by %s; %d refused", s.Answers, s.TooOld, s.Oldest, s.Refused)
+	return fmt.Sprintf("%d stale answers, %d too old, the oldest by %s; %d refused",
+		s.Answers, s.TooOld, s.Oldest, s.Refused)
 }
 
 // begin lets a client write, and one ask each node.

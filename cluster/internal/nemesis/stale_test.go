@@ -21,7 +21,8 @@ func TestStalenessFindsAnswersThatAreTooOld(t *testing.T) {
 	s.judge(start.Add(time.Minute+2*time.Second), reply{text: "3"})
 	s.judge(start.Add(time.Hour), reply{text: "2"})
 	s.judge(start.Add(time.Hour), reply{err: "STALE"})
-	require.Equal(t, staleCounts{Answers: 2, Refused: 1, Oldest: time.Second}, s.counts, "the newest, and one of unknown outcome")
+	want := staleCounts{Answers: 2, Refused: 1, Oldest: time.Second}
+	require.Equal(t, want, s.counts, "the newest, and one of unknown outcome")
 	s.judge(start.Add(time.Minute+2*time.Second), reply{text: "1"})
 	require.Equal(t, 1, s.counts.TooOld)
 	s.judge(start.Add(2*time.Second), reply{null: true})

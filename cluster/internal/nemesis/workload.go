@@ -119,8 +119,8 @@ func (w *Workload) known() []string {
 	return w.nodes
 }
 
-// Stay lets every other client ask one node only, as if it did not get the news that another one leads, until it is called
-// with "".
+// Stay lets every other client ask one node only, as if it did not get the news that another one leads, until it is
+// called with "".
 func (w *Workload) Stay(addr string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,8 +133,8 @@ func (w *Workload) stays() string {
 	return w.stay
 }
 
-// Pause stops all clients where they are, also those whose requests are on their way, until the function that it returns is
-// called.
+// Pause stops all clients where they are, also those whose requests are on their way, until the function that it
+// returns is called.
 func (w *Workload) Pause() (resume func()) {
 	awake := make(chan struct{})
 	w.mu.Lock()

@@ -97,8 +97,8 @@ type LogOptions struct {
 
 // ScrubOptions say how fast the node reads its own files to find damage.
 type ScrubOptions struct {
-	// BytesPerSecond bounds the reading. 0: as much as reads everything in a week, from 64 KiB to 4 MiB; below 0: nothing is
-	// read.
+	// BytesPerSecond bounds the reading. 0: as much as reads everything in a week, from 64 KiB to 4 MiB; below 0:
+	// nothing is read.
 	BytesPerSecond int64
 	// Every is the shortest time between the beginnings of two passes over all files. Default: 1 h.
 	Every time.Duration

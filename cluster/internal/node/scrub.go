@@ -181,8 +181,8 @@ func (n *Node) scrubStore(ctx context.Context, s *scrubbed) {
 	}
 }
 
-// scrubOne reads a file and returns what is wrong with it. A file that is gone, and one that another version wrote, is not
-// damaged.
+// scrubOne reads a file and returns what is wrong with it. A file that is gone, and one that another version wrote, is
+// not damaged.
 func (n *Node) scrubOne(ctx context.Context, s *scrubbed, f scrubFile, rate int64) (err error) {
 	file, err := n.o.FS.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {

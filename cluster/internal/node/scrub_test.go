@@ -27,8 +27,8 @@ func scrubFleet(t *testing.T) (*fleet, map[string]string) {
 	return f, f.writeSome("scrubbed", 30)
 }
 
-// damageOne flips a bit of the first file in a directory of a node whose name has a suffix and that has more bytes than an
-// empty one.
+// damageOne flips a bit of the first file in a directory of a node whose name has a suffix and that has more bytes than
+// an empty one.
 func (f *fleet) damageOne(id kv.NodeID, dir, suffix string) string {
 	f.t.Helper()
 	names, err := f.disks[id].List(dir)

@@ -15,19 +15,20 @@ import (
 // Damage that a scrub finds harms nobody yet, so it is healed only if that is safe.
 //
 //   - A log (of the state or of the log store): the database has its records in memory, and writes them to a table.
-//   - A table of a state: the replica is taken out and gets the state of another one, as after a read that finds damage. The
-//     leader of the group must say before that the other voters are a majority that works and is sound, and no other
-//     replica may be healing. A leader hands its leadership over first.
-//   - A table of the log store: entries or votes may be lost, and a voter that has forgotten what it acknowledged must not
-//     vote. So the node joins again as another server, with an empty log, if the leaders of all its groups say the same.
+//   - A table of a state: the replica is taken out and gets the state of another one, as after a read that finds
+//     damage. The leader of the group must say before that the other voters are a majority that works and is sound, and
+//     no other replica may be healing. A leader hands its leadership over first.
+//   - A table of the log store: entries or votes may be lost, and a voter that has forgotten what it acknowledged must
+//     not vote. So the node joins again as another server, with an empty log, if the leaders of all its groups say the
+//     same.
 //
 // Otherwise the damage is reported as a problem of the node, and the next attempt follows.
 
 // errNoSpare says that a group cannot do without a replica now.
 var errNoSpare = errors.New("the group needs this replica")
 
-// sparePatience is how long a leader expects a replica to be out before it lets another one out, if it hears nothing of the
-// first.
+// sparePatience is how long a leader expects a replica to be out before it lets another one out, if it hears nothing of
+// the first.
 const sparePatience = time.Minute
 
 // maxHealBackoff bounds the time between two attempts: a minute, if nodes exchange news each second.
@@ -61,7 +62,9 @@ func (n *Node) foundDamage(s *scrubbed, path string, err error) {
 	}
 	err = fmt.Errorf("the scrub found damage in %s: %s: %w", s, filepath.Base(path), err)
 	n.scrub.mu.Lock()
-	known := slices.ContainsFunc(n.scrub.findings, func(f *finding) bool { return f.path == path && f.h == s.h && f.logs == s.logs })
+	known := slices.ContainsFunc(n.scrub.findings, func(f *finding) bool {
+		return f.path == path && f.h == s.h && f.logs == s.logs
+	})
 	if !known {
 		n.scrub.did.Found++
 		n.scrub.findings = append(n.scrub.findings, &finding{scrubbed: s, path: path, err: err})
@@ -76,7 +79,9 @@ func (n *Node) foundDamage(s *scrubbed, path string, err error) {
 func (s *scrubber) damaged(p *place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.findings, func(f *finding) bool { return isTable(f.path) && (f.place == nil || f.place == p) })
+	return slices.ContainsFunc(s.findings, func(f *finding) bool {
+		return isTable(f.path) && (f.place == nil || f.place == p)
+	})
 }
 
 // problems says what was found and is not healed.
@@ -136,8 +141,8 @@ func (n *Node) noteHealing(f *finding, waits error, over, healed bool) {
 	}
 }
 
-// isOver reports whether nothing is left to do about damage: its database was replaced, or does not have the file any more.
-// A database that was opened again for another reason may still have it; the next pass finds it once more.
+// isOver reports whether nothing is left to do about damage: its database was replaced, or does not have the file any
+// more. A database that was opened again for another reason may still have it; the next pass finds it once more.
 func (n *Node) isOver(f *finding) (over, healed bool) {
 	replaced, works := false, false
 	if f.place == nil {
@@ -179,8 +184,8 @@ func (n *Node) healFinding(ctx context.Context, f *finding) error {
 	return nil
 }
 
-// askSpare returns nil if a group can do without its replica here for a while. If that leads, it hands the leadership over,
-// and the answer is an error once more.
+// askSpare returns nil if a group can do without its replica here for a while. If that leads, it hands the leadership
+// over, and the answer is an error once more.
 func (n *Node) askSpare(ctx context.Context, h *hosted) error {
 	if !h.log.Leads() {
 		return n.callLeaderOnce(ctx, h.id, "spare", spareRequest{h.id, h.server}, &struct{}{})
@@ -225,8 +230,8 @@ func (n *Node) onSpare(ctx context.Context, r spareRequest) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// maySpare returns nil if the voters of a group without one are a majority of all voters, each of which answers, works, is
-// sound and has nearly all entries. It confirms that this node leads the group.
+// maySpare returns nil if the voters of a group without one are a majority of all voters, each of which answers, works,
+// is sound and has nearly all entries. It confirms that this node leads the group.
 func (n *Node) maySpare(ctx context.Context, h *hosted, server string) error {
 	servers := h.servers()
 	if _, err := h.log.ReadIndex(ctx); err != nil {

@@ -12,8 +12,8 @@ import (
 // budget bounds the memory of all clients together: what they have sent of unfinished requests and queued by MULTI,
 // what they watch, and replies that they have not read. Each connection has freeMemory besides.
 //
-// If it is used up, connections that need more wait, and their clients are not read from. Those that hold most need most,
-// as buffers grow by doubling, and a part of the budget is for those that need little. A client that has stalled
+// If it is used up, connections that need more wait, and their clients are not read from. Those that hold most need
+// most, as buffers grow by doubling, and a part of the budget is for those that need little. A client that has stalled
 // while it holds memory loses its connection meanwhile, the largest first. A client that waits in vain gets an error.
 type budget struct {
 	limit atomic.Int64
@@ -103,8 +103,8 @@ func (b *budget) change() <-chan struct{} {
 const (
 	roomTime = 5 * time.Second        // that a wait takes at most
 	roomLook = 100 * time.Millisecond // between looks for a client that has stalled
-	// stalledReplies and stalledRequest are for how long a client may not read a byte of its replies, or not send one of
-	// its request, before it may lose its connection to others that need memory. A part of a reply that is read may
+	// stalledReplies and stalledRequest are for how long a client may not read a byte of its replies, or not send one
+	// of its request, before it may lose its connection to others that need memory. A part of a reply that is read may
 	// fill the buffers of the system, and a slow network empties them in seconds.
 	stalledReplies = 2 * time.Second
 	stalledRequest = 5 * time.Second
@@ -249,8 +249,8 @@ func (c *conn) receive() error {
 	return c.in.fill()
 }
 
-// begin is what the times of progress count from. The difference of two times of a process does not change when somebody
-// sets the clock; otherwise all clients would seem to have stalled.
+// begin is what the times of progress count from. The difference of two times of a process does not change when
+// somebody sets the clock; otherwise all clients would seem to have stalled.
 var begin = time.Now()
 
 // sinceBegin returns the time since begin in nanoseconds.
