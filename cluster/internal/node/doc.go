@@ -7,8 +7,10 @@
 //     node keeps a copy, and learns newer ones from a random other node about once a second.
 //   - Each group gets the wanted number of voters, in different zones as far as possible, on the nodes with
 //     the fewest replicas. The leader of group 0 plans that (plan.go); each step is a change of one
-//     replica that the leader of its group makes, on the configuration that the plan is based on. Nothing is
-//     remembered between plans, so another node can continue them.
+//     replica that the leader of its group makes, on the configuration that the plan is based on, and only for the
+//     newest plan (mandate.go): a planner that was deposed changes nothing. Nothing is remembered between plans, so
+//     another node can continue them.
+//   - Only Create makes a cluster. A node without data joins one, or does not start (create.go).
 //   - A replica has a vote only once it has caught up. A node that lost its log joins as another server of
 //     raft ("incarnation"), because it has forgotten its votes.
 //   - A replica whose state is damaged is taken out, gets a state from another replica, and returns. A node

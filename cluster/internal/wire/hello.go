@@ -19,8 +19,8 @@ import (
 // answer; not for what that node can ignore, as a new field of JSON that it does not need, or a new method that callers
 // may find missing. The bytes up to the version itself never change, nor does the place of the dialer's name after it.
 //
-//	1  until the handshake named both nodes
-//	2  until requests of a plan had its mandate
+//	1  before the handshake named both nodes
+//	2  before requests of a plan had its mandate
 //	3  now
 const Version = 3
 
