@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,4 +73,49 @@ func TestALeaderThatWasDeposedDoesNotConfirmWhatItEvaluatedBefore(t *testing.T) 
 		return nil
 	})
 	f.has("k", "of the successor")
+}
+
+// What was stored with the ID of a request is on all replicas, so a successor repeats nothing.
+func TestASuccessorKnowsTheOutcomesOfRequests(t *testing.T) {
+	f := threeNodes(t, 1)
+	key, id := []byte("k"), []byte("id")
+	outcome := func(tx kv.Tx) (string, error) {
+		got, err := tx.Outcome(key, id)
+		return string(got), err
+	}
+	do := func(evaluate func(tx kv.Tx) error) {
+		f.eventually(func() error {
+			p, err := f.leaderOf().replica.Update(f.ctx, evaluate)
+			if err == nil {
+				err = p.Wait(f.ctx)
+			}
+			return err
+		})
+	}
+	do(func(tx kv.Tx) error {
+		tx.Put(key, kv.Value{Data: []byte("v")})
+		tx.SetOutcome(key, id, []byte("done"), tx.Now()+time.Hour.Milliseconds())
+		return nil
+	})
+	f.has("k", "v")
+	var others []*hosted
+	for _, n := range f.nodes {
+		if h, err := n.hostedGroup(0); err == nil && h != f.leaderOf() {
+			others = append(others, h)
+		}
+	}
+	for _, next := range others {
+		f.transfer(next)
+		do(func(tx kv.Tx) error {
+			got, err := outcome(tx)
+			require.Equal(t, "done", got)
+			return err
+		})
+	}
+	do(func(tx kv.Tx) error { tx.DeleteAll(); return nil })
+	do(func(tx kv.Tx) error {
+		got, err := outcome(tx)
+		require.Equal(t, "done", got)
+		return err
+	})
 }
