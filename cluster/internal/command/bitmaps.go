@@ -131,7 +131,8 @@ func bitop(c *Call, tx kv.Tx) error {
 			return err
 		}
 		if left -= len(v.Data) + bitopKey; left < 0 {
-			c.Reply.Errorf("ERR BITOP reads at most %d bytes, where each key counts as %d more", bitopValues*c.Limits.MaxValue, bitopKey)
+			c.Reply.Errorf("ERR BITOP reads at most %d bytes, where each key counts as %d more",
+				bitopValues*c.Limits.MaxValue, bitopKey)
 			return nil
 		}
 		if i == 0 {

@@ -66,8 +66,8 @@ type Command struct {
 	// First, Last and Step give the positions of keys. First is 0 if there are none; a negative Last
 	// counts from the end.
 	First, Last, Step int
-	// Container says that the key is that of a subcommand, such as OBJECT ENCODING. COMMAND INFO then gives no positions,
-	// as in Redis, and a subcommand such as HELP has no key.
+	// Container says that the key is that of a subcommand, such as OBJECT ENCODING. COMMAND INFO then gives no
+	// positions, as in Redis, and a subcommand such as HELP has no key.
 	Container bool
 	// Index numbers the commands from 0, those of operators included.
 	Index int

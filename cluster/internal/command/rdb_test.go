@@ -12,13 +12,14 @@ import (
 
 // redisDumps are values that redis-server 7.0.15 has dumped. The last two are compressed.
 var redisDumps = map[string]string{
-	"00c00a0a006e9f57450eae63bb":                                     "10",
-	"00c17fff0a001760822854808480":                                   "-129",
-	"00c2ffffff7f0a002c74e59ee02eada1":                               "2147483647",
-	"000568656c6c6f0a006372df766534200a":                             "hello",
-	"00000a005d9b5c400f7fa2da":                                       "",
-	"00c3094061016161e054000161610a00376ae4d8a4e5c285":               strings.Repeat("a", 97),
-	"00c3112d0361626361e014020278797aa0200162630a00e4b4e408b8cc7713": strings.Repeat("abc", 11) + "xyz" + strings.Repeat("abc", 3),
+	"00c00a0a006e9f57450eae63bb":                       "10",
+	"00c17fff0a001760822854808480":                     "-129",
+	"00c2ffffff7f0a002c74e59ee02eada1":                 "2147483647",
+	"000568656c6c6f0a006372df766534200a":               "hello",
+	"00000a005d9b5c400f7fa2da":                         "",
+	"00c3094061016161e054000161610a00376ae4d8a4e5c285": strings.Repeat("a", 97),
+	"00c3112d0361626361e014020278797aa0200162630a00e4b4e408b8cc7713": strings.Repeat("abc", 11) + "xyz" +
+		strings.Repeat("abc", 3),
 }
 
 func TestDumpsOfRedisAreRead(t *testing.T) {

@@ -201,8 +201,8 @@ func mget(c *Call, r kv.Reader) error {
 	return nil
 }
 
-// tooLong replaces the reply since m by an error if it exceeds the limit. It also returns true if there is no memory for
-// the reply.
+// tooLong replaces the reply since m by an error if it exceeds the limit. It also returns true if there is no memory
+// for the reply.
 func (c *Call) tooLong(m mark) bool {
 	if c.Reply.Missing > 0 {
 		return true

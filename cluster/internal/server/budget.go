@@ -158,7 +158,8 @@ type memory struct {
 
 // held returns the charge of a connection whose replies have so many bytes.
 func (c *conn) held(replies int) int64 {
-	return int64(c.in.memory() + c.session.queueBytes + c.session.watchBytes + max(0, replies-freeMemory) + c.memory.lent)
+	return int64(c.in.memory() + c.session.queueBytes + c.session.watchBytes + max(0, replies-freeMemory) +
+		c.memory.lent)
 }
 
 // account makes the charge what the connection holds.
@@ -207,7 +208,8 @@ func (c *conn) reserve() error {
 	if c.room(c.held(c.memory.replies)) {
 		return nil
 	}
-	c.fail(fmt.Sprintf("TRYAGAIN the requests and replies of clients of this node exceed %d bytes together", c.memory.budget.limit.Load()))
+	c.fail(fmt.Sprintf("TRYAGAIN the requests and replies of clients of this node exceed %d bytes together",
+		c.memory.budget.limit.Load()))
 	if c.write() == nil {
 		c.farewell()
 	}

@@ -46,8 +46,10 @@ func (i *clientInfo) init(id int64, nc net.Conn, now time.Duration) {
 
 // use is called when a command begins.
 func (i *clientInfo) use(r request, c *conn) {
-	sizes := clientSizes{queued: -1, request: c.in.last, free: len(c.in.buf) - c.in.end, queue: c.session.queueBytes, resp: c.protocol(),
-		readonly: c.session.readonly}
+	sizes := clientSizes{
+		queued: -1, request: c.in.last, free: len(c.in.buf) - c.in.end, queue: c.session.queueBytes,
+		resp: c.protocol(), readonly: c.session.readonly,
+	}
 	if c.session.multi {
 		sizes.queued = len(c.session.queue)
 	}
@@ -96,8 +98,10 @@ func (c *conn) line() string {
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=0 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
 		"qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=%s cmd=%s user=default "+
 		"redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
-		i.id, i.addr, i.local, i.name, int(time.Since(i.since).Seconds()), int((now - i.lastUse).Seconds()), cmp.Or(flags, "N"),
-		z.queued, z.request, z.free, z.request, z.queue, initialBuffer, pieces, unsent, held+2*freeMemory, events, last, z.resp,
+		i.id, i.addr, i.local, i.name, int(time.Since(i.since).Seconds()), int((now - i.lastUse).Seconds()),
+		cmp.Or(flags, "N"),
+		z.queued, z.request, z.free, z.request, z.queue, initialBuffer, pieces, unsent, held+2*freeMemory, events,
+		last, z.resp,
 		i.library, i.libraryV)
 }
 
@@ -150,8 +154,10 @@ func client(c *conn, r request) {
 		c.out.Int(-1)
 	case "help":
 		c.call(r.args).Help("CLIENT", "GETNAME", "GETREDIR", "ID", "INFO",
-			"KILL <ip:port>", "KILL <option> <value> [<option> <value> ...]: ADDR, LADDR, ID, TYPE, USER, SKIPME, MAXAGE",
-			"LIST [ID <id> ...] [TYPE <type>]", "NO-EVICT (ON|OFF)", "NO-TOUCH (ON|OFF)", "REPLY (ON|OFF|SKIP)", "SETINFO <option> <value>", "SETNAME <name>")
+			"KILL <ip:port>",
+			"KILL <option> <value> [<option> <value> ...]: ADDR, LADDR, ID, TYPE, USER, SKIPME, MAXAGE",
+			"LIST [ID <id> ...] [TYPE <type>]", "NO-EVICT (ON|OFF)", "NO-TOUCH (ON|OFF)", "REPLY (ON|OFF|SKIP)",
+			"SETINFO <option> <value>", "SETNAME <name>")
 	}
 }
 

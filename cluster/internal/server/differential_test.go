@@ -110,9 +110,11 @@ func (g generator) wellFormed() []string {
 	case 14:
 		return with(g.pick("BITFIELD", "BITFIELD", "bitfield_ro"), one(g.key()), g.fields())
 	case 15:
-		return with(g.pick("LCS", "LCS", "OBJECT ENCODING", "OBJECT FREQ", "RESTORE"), one(g.key(), g.key()), g.words(4, func() string {
-			return g.pick("IDX", "len", "WITHMATCHLEN", "MINMATCHLEN", "2", "x", "ABSTTL", "REPLACE", "IDLETIME", "FREQ", "300", "-1")
-		}))
+		return with(g.pick("LCS", "LCS", "OBJECT ENCODING", "OBJECT FREQ", "RESTORE"), one(g.key(), g.key()),
+			g.words(4, func() string {
+				return g.pick("IDX", "len", "WITHMATCHLEN", "MINMATCHLEN", "2", "x", "ABSTTL", "REPLACE", "IDLETIME",
+					"FREQ", "300", "-1")
+			}))
 	case 0:
 		return with("SET", one(g.key(), g.value()), g.setOptions())
 	case 1:
@@ -162,7 +164,8 @@ func (g generator) wellFormed() []string {
 func (g generator) fields() (list []string) {
 	for range g.IntN(4) {
 		typ := g.pick("i", "u") + g.pick("1", "2", "3", "8", "13", "16", "31", "32", "63", "64", "i65", "0", "")
-		at := g.pick("", "", "#") + g.pick("0", "1", "2", "7", "8", "13", "100", "-1", "x", "4294967296", "9223372036854775807")
+		at := g.pick("", "", "#") + g.pick("0", "1", "2", "7", "8", "13", "100", "-1", "x", "4294967296",
+			"9223372036854775807")
 		switch g.IntN(5) {
 		case 0:
 			list = append(list, "GET", typ, at)
@@ -265,7 +268,8 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 			seen[strings.ToUpper(r[0])]++
 		}
 	}
-	for _, name := range []string{"BITPOS", "BITOP", "BITFIELD", "LCS", "SET", "GETEX", "MSETNX", "INCRBYFLOAT", "SETRANGE", "BITCOUNT", "COPY", "EXPIRE", "RENAME", "EXEC"} {
+	for _, name := range []string{"BITPOS", "BITOP", "BITFIELD", "LCS", "SET", "GETEX", "MSETNX", "INCRBYFLOAT",
+		"SETRANGE", "BITCOUNT", "COPY", "EXPIRE", "RENAME", "EXEC"} {
 		require.Positive(t, seen[name], name)
 	}
 }
@@ -313,15 +317,24 @@ func TestRepliesInRESP3AreThoseOfRedis(t *testing.T) {
 		"GET x{k}", "EXEC", "MULTI", "GET k", "GET l", "EXEC", "WATCH k", "SET k 2", "MULTI", "GET k", "EXEC", "MULTI", "bad", "SET k 1", "EXEC", "KEYS *", "RANDOMKEY", "COMMAND INFO bad", "CONFIG GET maxmemory", "CONFIG GET bad", "CLUSTER KEYSLOT k", "CLUSTER COUNTKEYSINSLOT 7629",
 		"CLUSTER GETKEYSINSLOT 7629 10", "CLUSTER GETKEYSINSLOT x 1", "CLUSTER COUNTKEYSINSLOT 16384", "CLUSTER bad", "CLUSTER",
 		"READONLY", "READWRITE", "ASKING", "COMMAND GETKEYS MSET a 1 b 2",
-		"SET k 1", "OBJECT ENCODING k", "OBJECT FREQ k", "OBJECT ENCODING absent", "OBJECT REFCOUNT absent", "OBJECT ENCODING", "OBJECT bad k",
-		"MEMORY USAGE absent", "MEMORY USAGE k SAMPLES -1", "MEMORY USAGE k SAMPLES", "DUMP absent", "SET k mytext", "SET x{k} mynewtext",
-		"LCS k x{k} IDX WITHMATCHLEN", "LCS k x{k} IDX MINMATCHLEN 3", "LCS k x{k} IDX LEN", "BITFIELD k GET u8 0 OVERFLOW FAIL INCRBY u2 100 9",
-		"SLOWLOG RESET", "SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG LEN x", "SLOWLOG GET 1 2", "SLOWLOG bad", "LATENCY RESET", "LATENCY LATEST",
-		"LATENCY HISTORY x", "LATENCY HISTOGRAM absent", "LATENCY bad", "CONFIG SET timeout 0", "CONFIG SET nothing 1", "CONFIG SET timeout x",
-		"CONFIG SET timeout -1", "CONFIG SET timeout 1 timeout 2", "CONFIG SET timeout 1 timeout", "CONFIG SET timeout", "CONFIG GET timeout",
-		"CONFIG SET databases 2", "CONFIG RESETSTAT", "CONFIG RESETSTAT x", "CLIENT KILL", "CLIENT KILL 127.0.0.1:1", "CLIENT KILL ID 0",
-		"CLIENT KILL ID x", "CLIENT KILL TYPE bad", "CLIENT KILL USER bad", "CLIENT KILL ID 999999", "CLIENT KILL SKIPME x", "CLIENT KILL a b c",
-		"CLIENT LIST TYPE bad", "CLIENT LIST TYPE pubsub", "CLIENT LIST ID x", "CLIENT LIST ID", "CLIENT LIST bad", "CLIENT GETREDIR",
+		"SET k 1", "OBJECT ENCODING k", "OBJECT FREQ k", "OBJECT ENCODING absent", "OBJECT REFCOUNT absent",
+		"OBJECT ENCODING", "OBJECT bad k",
+		"MEMORY USAGE absent", "MEMORY USAGE k SAMPLES -1", "MEMORY USAGE k SAMPLES", "DUMP absent", "SET k mytext",
+		"SET x{k} mynewtext",
+		"LCS k x{k} IDX WITHMATCHLEN", "LCS k x{k} IDX MINMATCHLEN 3", "LCS k x{k} IDX LEN",
+		"BITFIELD k GET u8 0 OVERFLOW FAIL INCRBY u2 100 9",
+		"SLOWLOG RESET", "SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG LEN x", "SLOWLOG GET 1 2", "SLOWLOG bad",
+		"LATENCY RESET", "LATENCY LATEST",
+		"LATENCY HISTORY x", "LATENCY HISTOGRAM absent", "LATENCY bad", "CONFIG SET timeout 0", "CONFIG SET nothing 1",
+		"CONFIG SET timeout x",
+		"CONFIG SET timeout -1", "CONFIG SET timeout 1 timeout 2", "CONFIG SET timeout 1 timeout", "CONFIG SET timeout",
+		"CONFIG GET timeout",
+		"CONFIG SET databases 2", "CONFIG RESETSTAT", "CONFIG RESETSTAT x", "CLIENT KILL", "CLIENT KILL 127.0.0.1:1",
+		"CLIENT KILL ID 0",
+		"CLIENT KILL ID x", "CLIENT KILL TYPE bad", "CLIENT KILL USER bad", "CLIENT KILL ID 999999",
+		"CLIENT KILL SKIPME x", "CLIENT KILL a b c",
+		"CLIENT LIST TYPE bad", "CLIENT LIST TYPE pubsub", "CLIENT LIST ID x", "CLIENT LIST ID", "CLIENT LIST bad",
+		"CLIENT GETREDIR",
 		"CLIENT REPLY bad", "CLIENT REPLY ON",
 		"CLIENT GETNAME", "CLIENT SETNAME n", "CLIENT GETNAME", "WAIT 0 0", "SELECT 0", "FLUSHALL", "DBSIZE", "RESET", "GET k",
 		"QUIT",
@@ -342,8 +355,10 @@ func TestDumpsGoToRedisAndBack(t *testing.T) {
 	for i := range random {
 		random[i] = byte(rand.IntN(256))
 	}
-	values := []string{"", "x", "0", "-1", "127", "128", "-129", "32767", "-32769", "2147483647", "-2147483648", "2147483648", "007",
-		strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 20_000), strings.Repeat("abcdefgh", 5000) + "x",
+	values := []string{"", "x", "0", "-1", "127", "128", "-129", "32767", "-32769", "2147483647", "-2147483648",
+		"2147483648", "007",
+		strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 20_000),
+		strings.Repeat("abcdefgh", 5000) + "x",
 		string(random[:100]), string(random), string(random[:3000]) + string(random[:3000])}
 	for _, value := range values {
 		for _, c := range [][2]*peer{{theirs, ours}, {ours, theirs}} {
@@ -361,7 +376,8 @@ func TestDumpsGoToRedisAndBack(t *testing.T) {
 		require.Equal(t, "+OK", p.args("RESTORE", "k", "1000000", good, "REPLACE"))
 		require.True(t, sameTime(":1000000", p.do("PTTL k")))
 		require.Equal(t, "-BUSYKEY Target key name already exists.", p.args("RESTORE", "k", "0", "x"))
-		require.Equal(t, "-ERR DUMP payload version or checksum are wrong", p.args("RESTORE", "k", "0", string(broken), "REPLACE"))
+		require.Equal(t, "-ERR DUMP payload version or checksum are wrong",
+			p.args("RESTORE", "k", "0", string(broken), "REPLACE"))
 		require.Equal(t, "+OK", p.args("RESTORE", "k", "1000", good, "REPLACE", "ABSTTL"), "it has expired")
 		require.Equal(t, ":0", p.do("EXISTS k"))
 	}

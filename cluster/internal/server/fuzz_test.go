@@ -62,10 +62,13 @@ func FuzzSession(f *testing.F) {
 		requests("HELLO 3 AUTH default secret SETNAME n", "MULTI", "INCR n", "CLIENT LIST", "EXEC", "COMMAND COUNT", "INFO"),
 		requests("AUTH secret", "WATCH a b", "WATCH k", "MULTI", "nothing", "DISCARD", "CONFIG GET *", "SETRANGE k 100000000 x"),
 		requests("AUTH secret", "CLUSTER SLOTS", "RAFT.NODES", "FLUSHALL", "DBSIZE", "RANGE {a} {a}z LIMIT 3", "SELECT 1", "QUIT", "PING"),
-		requests("AUTH secret", "CONFIG SET slowlog-log-slower-than 0 latency-monitor-threshold 1", "BITFIELD k SET u8 #1 7 OVERFLOW SAT INCRBY i3 0 9",
-			"BITOP XOR k k k", "BITPOS k 1 0 -1 BIT", "LCS k k IDX", "DUMP k", "RESTORE {k}2 0 x REPLACE", "OBJECT HELP", "MULTI", "OBJECT HELP",
+		requests("AUTH secret", "CONFIG SET slowlog-log-slower-than 0 latency-monitor-threshold 1",
+			"BITFIELD k SET u8 #1 7 OVERFLOW SAT INCRBY i3 0 9",
+			"BITOP XOR k k k", "BITPOS k 1 0 -1 BIT", "LCS k k IDX", "DUMP k", "RESTORE {k}2 0 x REPLACE",
+			"OBJECT HELP", "MULTI", "OBJECT HELP",
 			"MEMORY USAGE k", "EXEC", "SLOWLOG GET", "LATENCY HISTOGRAM", "CONFIG RESETSTAT", "CLIENT KILL SKIPME no"),
-		requests("AUTH secret", "GET k", "CLIENT REPLY SKIP", "GET k", "CLIENT REPLY OFF", "SET k 1", "CLIENT REPLY ON", "MULTI", "CLIENT REPLY OFF", "EXEC"),
+		requests("AUTH secret", "GET k", "CLIENT REPLY SKIP", "GET k", "CLIENT REPLY OFF", "SET k 1",
+			"CLIENT REPLY ON", "MULTI", "CLIENT REPLY OFF", "EXEC"),
 		requests("AUTH secret") + "SET 'a\\x00' \"\\r\\n\"\r\nnothing \r\n*2\r\n$1\r\nx",
 		"*1\r\n$99999\r\n", "POST / HTTP/1.1\r\n", "*-1\r\n\r\n*0\r\nPING\r\n", requests("AUTH secret", "no\r\nsuch \r\n"),
 	} {
@@ -80,7 +83,8 @@ func FuzzSession(f *testing.F) {
 			stats := s.Stats()
 			lower := strings.ToLower(string(raw))
 			// These get no reply, or CLIENT REPLY lets others have none.
-			if !strings.Contains(lower, "post") && !strings.Contains(lower, "host:") && !strings.Contains(lower, "reply") {
+			if !strings.Contains(lower, "post") && !strings.Contains(lower, "host:") &&
+				!strings.Contains(lower, "reply") {
 				require.EqualValues(t, stats.Commands+stats.ProtocolErrors, len(replies), "%q", out)
 			}
 			require.Zero(t, stats.Clients+stats.Unauthenticated+int(stats.ClientBytes))

@@ -23,14 +23,16 @@ var sections = []struct {
 	{"clients", func(s *Server) string {
 		counts := s.Stats()
 		return fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\nunauthenticated_clients:%d\r\n"+
-			"client_bytes:%d\r\nmaxmemory_clients:%d\r\n", counts.Clients, s.live.maxClients.Load(), counts.Unauthenticated,
+			"client_bytes:%d\r\nmaxmemory_clients:%d\r\n", counts.Clients, s.live.maxClients.Load(),
+			counts.Unauthenticated,
 			counts.ClientBytes, s.memory.limit.Load())
 	}},
 	{"stats", func(s *Server) string {
 		counts := s.Stats().since(s.base.Load())
 		return fmt.Sprintf("# Stats\r\ntotal_connections_received:%d\r\ntotal_commands_processed:%d\r\n"+
 			"rejected_connections:%d\r\nprotocol_errors:%d\r\nevicted_connections:%d\r\ntimed_out_connections:%d\r\n"+
-			"acl_access_denied_auth:%d\r\nevicted_clients:%d\r\nclient_memory_waits:%d\r\n", counts.Connections, counts.Commands, counts.Rejected, counts.ProtocolErrors,
+			"acl_access_denied_auth:%d\r\nevicted_clients:%d\r\nclient_memory_waits:%d\r\n", counts.Connections,
+			counts.Commands, counts.Rejected, counts.ProtocolErrors,
 			counts.Evicted, counts.TimedOut, counts.WrongPasswords, counts.Shed, counts.MemoryWaits)
 	}},
 	{"commandstats", (*Server).commandStats},
@@ -43,9 +45,9 @@ func (s Stats) since(base *Stats) Stats {
 		now    *int64
 		before int64
 	}{
-		{&s.Connections, base.Connections}, {&s.Rejected, base.Rejected}, {&s.Evicted, base.Evicted}, {&s.TimedOut, base.TimedOut},
-		{&s.WrongPasswords, base.WrongPasswords}, {&s.Commands, base.Commands}, {&s.ProtocolErrors, base.ProtocolErrors},
-		{&s.MemoryWaits, base.MemoryWaits}, {&s.Shed, base.Shed},
+		{&s.Connections, base.Connections}, {&s.Rejected, base.Rejected}, {&s.Evicted, base.Evicted},
+		{&s.TimedOut, base.TimedOut}, {&s.WrongPasswords, base.WrongPasswords}, {&s.Commands, base.Commands},
+		{&s.ProtocolErrors, base.ProtocolErrors}, {&s.MemoryWaits, base.MemoryWaits}, {&s.Shed, base.Shed},
 	} {
 		*n.now -= n.before
 	}
@@ -58,7 +60,8 @@ func (s *Server) commandStats() string {
 	for _, name := range s.commands.called() {
 		stat := s.commands.byName[name]
 		calls, micros := stat.calls(), stat.micros.Load()
-		fmt.Fprintf(&b, "cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f\r\n", name, calls, micros, float64(micros)/float64(max(calls, 1)))
+		fmt.Fprintf(&b, "cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f\r\n", name, calls, micros,
+			float64(micros)/float64(max(calls, 1)))
 	}
 	return b.String()
 }

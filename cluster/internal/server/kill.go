@@ -21,7 +21,8 @@ type killFilter struct {
 
 func (f *killFilter) matches(other, self *conn) bool {
 	i := &other.info
-	return !f.none && (f.addr == "" || f.addr == i.addr) && (f.local == "" || f.local == i.local) && (f.id == 0 || f.id == i.id) &&
+	return !f.none && (f.addr == "" || f.addr == i.addr) && (f.local == "" || f.local == i.local) &&
+		(f.id == 0 || f.id == i.id) &&
 		time.Since(i.since) >= f.maxAge && (f.includesSelf || other != self)
 }
 

@@ -9,9 +9,10 @@ import (
 )
 
 // largeKeys remembers keys with long values. To read one needs memory before anybody knows how much: the database reads
-// a block and copies the value from it. So a read of a key that had a long value when it was last used takes that memory
-// out of the budget before it begins. Otherwise a thousand clients that ask for one such key at once would use up the
-// memory of the machine, although few of them may have their replies. The methods may be called by any goroutine.
+// a block and copies the value from it. So a read of a key that had a long value when it was last used takes that
+// memory out of the budget before it begins. Otherwise a thousand clients that ask for one such key at once would use
+// up the memory of the machine, although few of them may have their replies. The methods may be called by any
+// goroutine.
 type largeKeys struct {
 	known atomic.Int64 // keys; most servers have none
 

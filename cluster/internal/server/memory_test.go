@@ -62,7 +62,8 @@ func (rig *memoryRig) connect() *peer {
 // until waits for what other goroutines do.
 func (rig *memoryRig) until(condition func(s Stats) bool) {
 	rig.t.Helper()
-	require.Eventually(rig.t, func() bool { return condition(rig.s.Stats()) }, 20*time.Second, time.Millisecond, "%s", rig.log.String())
+	require.Eventually(rig.t, func() bool { return condition(rig.s.Stats()) }, 20*time.Second, time.Millisecond, "%s",
+		rig.log.String())
 	require.LessOrEqual(rig.t, rig.s.Stats().ClientBytes, rig.s.memory.limit.Load())
 }
 

@@ -21,7 +21,8 @@ func TestTheSlowLogHasTheNewestSlowCommands(t *testing.T) {
 	p.do("GET k")
 	require.Equal(t, "+OK", p.do("CONFIG SET slowlog-log-slower-than -1"))
 	list := p.do("SLOWLOG GET")
-	require.Regexp(t, `^\[\[:\d+ :\d+ :\d+ \[GET k\] 127\.0\.0\.1:\d+ me\] \[.*\[SET k v\].*\[CLIENT SETNAME me\]`, list)
+	require.Regexp(t, `^\[\[:\d+ :\d+ :\d+ \[GET k\] 127\.0\.0\.1:\d+ me\] \[.*\[SET k v\].*\[CLIENT SETNAME me\]`,
+		list)
 	require.Equal(t, list, p.do("SLOWLOG GET -1"))
 	require.NotContains(t, p.do("SLOWLOG GET 1"), "SET k v")
 	require.Equal(t, ":3", p.do("SLOWLOG LEN"))
@@ -29,7 +30,8 @@ func TestTheSlowLogHasTheNewestSlowCommands(t *testing.T) {
 	require.Equal(t, ":1", p.do("SLOWLOG LEN"))
 	require.Equal(t, "+OK", p.do("SLOWLOG RESET"))
 	require.Equal(t, "[]", p.do("SLOWLOG GET"))
-	for _, line := range []string{"SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG GET 1 2", "SLOWLOG bad", "SLOWLOG LEN 1"} {
+	for _, line := range []string{"SLOWLOG GET -2", "SLOWLOG GET x", "SLOWLOG GET 1 2", "SLOWLOG bad",
+		"SLOWLOG LEN 1"} {
 		require.True(t, strings.HasPrefix(p.do(line), "-ERR"), line)
 	}
 	require.Contains(t, p.do("SLOWLOG HELP"), "GET [<count>]")
@@ -81,7 +83,8 @@ func TestTheTimeOfAWriteIncludesItsReplication(t *testing.T) {
 func TestCommandsAreCountedByNameAndSubcommand(t *testing.T) {
 	s, addr := startServer(t, kvtest.New(1), Options{})
 	p := dial(t, "tcp", addr)
-	for _, line := range []string{"SET a 1", "SET b 1", "GET a", "GET", "nothing", "CLIENT ID", "CLIENT bad", "OBJECT ENCODING a"} {
+	for _, line := range []string{"SET a 1", "SET b 1", "GET a", "GET", "nothing", "CLIENT ID", "CLIENT bad",
+		"OBJECT ENCODING a"} {
 		p.do(line)
 	}
 	require.Regexp(t, `^\[get \[calls :1 histogram_usec \[:\d+ :1\]\]\]$`, p.do("LATENCY HISTOGRAM GET nothing"))
@@ -101,7 +104,8 @@ func TestCommandsAreCountedByNameAndSubcommand(t *testing.T) {
 func TestSettingsChangeTogetherOrNotAtAll(t *testing.T) {
 	s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 100})
 	p := dial(t, "tcp", addr)
-	require.Equal(t, "+OK", p.do("CONFIG SET timeout 300 maxclients 2 Latency-Monitor-Threshold 7 maxmemory-clients 2000000"))
+	require.Equal(t, "+OK",
+		p.do("CONFIG SET timeout 300 maxclients 2 Latency-Monitor-Threshold 7 maxmemory-clients 2000000"))
 	for name, want := range map[string]string{
 		"timeout": "300", "maxclients": "2", "latency-monitor-threshold": "7", "maxmemory-clients": "2000000",
 		"slowlog-max-len": "128", "slowlog-log-slower-than": "10000", "appendonly": "yes",
@@ -134,7 +138,8 @@ func TestClientsAreClosedByEachFilter(t *testing.T) {
 		id := strings.TrimPrefix(v.do("CLIENT ID"), ":")
 		return v, id, v.nc.LocalAddr().String()
 	}
-	for _, filter := range []string{"$at", "ADDR $at", "ID $id", "ID $id TYPE normal USER default SKIPME no", "LADDR " + addr} {
+	for _, filter := range []string{"$at", "ADDR $at", "ID $id", "ID $id TYPE normal USER default SKIPME no",
+		"LADDR " + addr} {
 		v, id, at := victim()
 		reply := p.do("CLIENT KILL " + strings.NewReplacer("$id", id, "$at", at).Replace(filter))
 		require.Contains(t, []string{"+OK", ":1"}, reply, filter)
@@ -170,9 +175,10 @@ func TestClientListShowsWhatAClientDoes(t *testing.T) {
 	other.do("MULTI")
 	other.do("GET k")
 	line := p.do("CLIENT LIST TYPE normal ID " + id)
-	require.Regexp(t, regexp.MustCompile(`^id=`+id+` addr=\S+ laddr=`+addr+` fd=0 name= age=\d+ idle=\d+ flags=xr db=0 sub=0 psub=0 ssub=0 `+
-		`multi=0 qbuf=20 qbuf-free=\d+ argv-mem=20 multi-mem=\d+ rbs=\d+ rbp=0 obl=0 oll=0 omem=0 tot-mem=\d+ events=r cmd=get user=default `+
-		`redir=-1 resp=3 lib-name= lib-ver=\n$`), line)
+	require.Regexp(t,
+		regexp.MustCompile(`^id=`+id+` addr=\S+ laddr=`+addr+` fd=0 name= age=\d+ idle=\d+ flags=xr db=0 sub=0 psub=0 ssub=0 `+
+			`multi=0 qbuf=20 qbuf-free=\d+ argv-mem=20 multi-mem=\d+ rbs=\d+ rbp=0 obl=0 oll=0 omem=0 tot-mem=\d+ events=r cmd=get user=default `+
+			`redir=-1 resp=3 lib-name= lib-ver=\n$`), line)
 	require.Empty(t, p.do("CLIENT LIST TYPE pubsub"))
 	require.Contains(t, p.do("CLIENT LIST TYPE bad"), "-ERR Unknown client type 'bad'")
 	require.Contains(t, p.do("CLIENT INFO"), "cmd=client|info")
@@ -180,7 +186,8 @@ func TestClientListShowsWhatAClientDoes(t *testing.T) {
 
 func TestRepliesCanBeTurnedOff(t *testing.T) {
 	p := dial(t, "tcp", start(t, kvtest.New(1), Options{}))
-	p.send(encode("SET", "k", "1") + encode("CLIENT", "REPLY", "OFF") + encode("INCR", "k") + encode("GET", "k") + encode("bad") +
+	p.send(encode("SET", "k", "1") + encode("CLIENT", "REPLY", "OFF") + encode("INCR", "k") + encode("GET", "k") +
+		encode("bad") +
 		encode("CLIENT", "REPLY", "ON") + encode("GET", "k"))
 	require.Equal(t, []string{"+OK", "+OK", "2"}, []string{p.reply(), p.reply(), p.reply()})
 	p.send(encode("GET", "k") + encode("CLIENT", "REPLY", "SKIP") + encode("INCR", "k") + encode("GET", "k"))

@@ -36,9 +36,10 @@ type Options struct {
 	// are none.
 	MaxUnauthenticated int
 	// ClientBytes bounds the memory of all clients together: of requests that are sent in part or queued by MULTI, of
-	// watched keys, and of replies that are not read, beyond 8 KiB for each connection. If it is used up, clients that need
-	// more wait, and the one that has stalled with the most is closed. After 5 s, a request gets an error, and if it is
-	// incomplete, its connection is closed. Default: 256 MiB, or what the longest request and reply need if that is more.
+	// watched keys, and of replies that are not read, beyond 8 KiB for each connection. If it is used up, clients that
+	// need more wait, and the one that has stalled with the most is closed. After 5 s, a request gets an error, and if
+	// it is incomplete, its connection is closed. Default: 256 MiB, or what the longest request and reply need if that
+	// is more.
 	ClientBytes int64
 	// MaxRequest is the length of the longest request, and of the longest queue of MULTI, in bytes.
 	// Default 64 MiB.

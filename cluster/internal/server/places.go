@@ -33,7 +33,8 @@ func (s *Server) accept(nc net.Conn) {
 	switch {
 	case s.closing:
 		nc.Close()
-	case s.options.Password == "" && s.places.admitted >= int(s.live.maxClients.Load()) && s.places.strangers.Len() == 0:
+	case s.options.Password == "" && s.places.admitted >= int(s.live.maxClients.Load()) &&
+		s.places.strangers.Len() == 0:
 		s.reject(nc)
 	default:
 		s.makeRoom()

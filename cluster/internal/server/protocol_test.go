@@ -193,7 +193,8 @@ func TestAClientGetsTheErrorOfARequestThatIsTooLong(t *testing.T) {
 		raw  string
 		want string
 	}{
-		"a long string":  {Options{MaxRequest: 1 << 20}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n", "invalid bulk length"},
+		"a long string": {Options{MaxRequest: 1 << 20}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n",
+			"invalid bulk length"},
 		"no protocol":    {Options{}, "*1\r\nx", "expected '$'"},
 		"without memory": {Options{ClientBytes: 8 << 10}, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n", "-TRYAGAIN"},
 	} {

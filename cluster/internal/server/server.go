@@ -120,7 +120,8 @@ func (s *Server) Stats() Stats {
 		Connections:     s.stats.connections.Load(), Rejected: s.stats.rejected.Load(), Evicted: s.stats.evicted.Load(),
 		TimedOut: s.stats.timedOut.Load(), WrongPasswords: s.stats.wrongPasswords.Load(),
 		Commands: s.stats.commands.Load(), ProtocolErrors: s.stats.protocolErrors.Load(),
-		ClientBytes: s.memory.used.Load(), ClientBytesLimit: s.memory.limit.Load(), MemoryWaits: s.stats.memoryWaits.Load(), Shed: s.stats.shed.Load(),
+		ClientBytes: s.memory.used.Load(), ClientBytesLimit: s.memory.limit.Load(),
+		MemoryWaits: s.stats.memoryWaits.Load(), Shed: s.stats.shed.Load(),
 	}
 }
 

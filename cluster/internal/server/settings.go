@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -94,7 +95,8 @@ func config(c *conn, r request) {
 		c.server.resetStats()
 		c.out.OK()
 	case "help":
-		call.Help("CONFIG", "GET <pattern> [<pattern> ...]", "SET <setting> <value> [<setting> <value> ...]", "RESETSTAT")
+		call.Help("CONFIG", "GET <pattern> [<pattern> ...]", "SET <setting> <value> [<setting> <value> ...]",
+			"RESETSTAT")
 	}
 }
 
@@ -166,7 +168,7 @@ func (s *setting) parse(server *Server, value []byte) (n int64, why string) {
 		most = s.mostOfServer(server)
 	}
 	if n < s.least || n > most {
-		return 0, "argument must be between " + strconv.FormatInt(s.least, 10) + " and " + strconv.FormatInt(most, 10) + " inclusive"
+		return 0, fmt.Sprintf("argument must be between %d and %d inclusive", s.least, most)
 	}
 	return n, ""
 }

@@ -33,7 +33,8 @@ type slowLog struct {
 }
 
 func (l *slowLog) add(c *conn, r request, d time.Duration) {
-	e := slowEntry{at: time.Now().Unix(), micros: d.Microseconds(), args: slowArguments(r), addr: c.info.addr, name: c.info.getName()}
+	e := slowEntry{at: time.Now().Unix(), micros: d.Microseconds(), args: slowArguments(r), addr: c.info.addr,
+		name: c.info.getName()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.id = l.nextID

@@ -257,7 +257,8 @@ func TestTheRequestsOfAllClientsAreBoundedTogether(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Stats().ClientBytes > 50_000 }, time.Minute, time.Millisecond)
 	second := dial(t, "tcp", addr)
 	_, _ = io.WriteString(second.nc, half)
-	require.True(t, strings.HasPrefix(second.reply(), "-TRYAGAIN the requests and replies of clients of this node exceed 100000"))
+	require.True(t, strings.HasPrefix(second.reply(),
+		"-TRYAGAIN the requests and replies of clients of this node exceed 100000"))
 	first.send(strings.Repeat("x", 10_000) + "\r\n")
 	require.Equal(t, "+OK", first.reply())
 	require.Equal(t, "+PONG", first.do("PING"))

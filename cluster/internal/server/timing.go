@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/command"
 )
 
-// timeBuckets is the number of buckets of a histogram: bucket i counts what took less than 2^i µs, the last one all that
-// took longer than a minute.
+// timeBuckets is the number of buckets of a histogram: bucket i counts what took less than 2^i µs, the last one all
+// that took longer than a minute.
 const timeBuckets = 27
 
 // commandStat counts the executions of a command and how long they took, from when the server began with it until its

@@ -47,8 +47,9 @@ type Options struct {
 
 	// HandshakeTimeout bounds the time until a connection is authenticated. Default 5 s.
 	HandshakeTimeout time.Duration
-	// MaxHandshakes is how many connections may be in the handshake at a time. If there are more, the one that has waited
-	// longest is handed over as a client if it was silent, and otherwise closed, unless it has only just come. Default 512.
+	// MaxHandshakes is how many connections may be in the handshake at a time. If there are more, the one that has
+	// waited longest is handed over as a client if it was silent, and otherwise closed, unless it has only just come.
+	// Default 512.
 	MaxHandshakes int
 	// StallTimeout ends a call's connection if the other side takes no byte of a message, or sends none of
 	// one that has begun, for so long. Default 30 s.
@@ -288,8 +289,8 @@ func (l *Listener) serve(raw net.Conn, entry *list.Element) {
 
 // enter counts a connection among those in the handshake. If there are too many, it waits until one leaves, or until
 // the oldest one has had its time, and lets that one's time end: it is a client if it has sent nothing, such as one of
-// a pool that opens its connections in advance, and is closed otherwise. New connections wait in the system's queue until
-// then. enter returns false if the listener is closed. Only accept calls it.
+// a pool that opens its connections in advance, and is closed otherwise. New connections wait in the system's queue
+// until then. enter returns false if the listener is closed. Only accept calls it.
 func (l *Listener) enter(conn net.Conn) (*list.Element, bool) {
 	grace := handshakeGrace(l.o.MaxHandshakes, l.o.TLS != nil)
 	l.mu.Lock()
