@@ -56,15 +56,21 @@ func (c *charge) set(n int64) bool {
 	if more == 0 {
 		return true
 	}
-	if used := c.budget.used.Add(more); more > 0 && used > c.budget.most(n) {
-		c.budget.used.Add(-more)
-		return false
-	}
-	c.held.Store(n)
 	if more < 0 {
-		c.budget.wake()
+		c.force(n)
+		return true
 	}
-	return true
+	// It is not added before it is compared: one that asks for much in vain must not keep others from a little.
+	for most := c.budget.most(n); ; {
+		used := c.budget.used.Load()
+		if used+more > most {
+			return false
+		}
+		if c.budget.used.CompareAndSwap(used, used+more) {
+			c.held.Store(n)
+			return true
+		}
+	}
 }
 
 // force is set even beyond the limit. It is for what is used already.

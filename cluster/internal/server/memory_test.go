@@ -62,7 +62,7 @@ func (rig *memoryRig) connect() *peer {
 // until waits for what other goroutines do.
 func (rig *memoryRig) until(condition func(s Stats) bool) {
 	rig.t.Helper()
-	require.Eventually(rig.t, func() bool { return condition(rig.s.Stats()) }, 20*time.Second, time.Millisecond, "%s",
+	require.Eventually(rig.t, func() bool { return condition(rig.s.Stats()) }, time.Minute, time.Millisecond, "%s",
 		rig.log.String())
 	require.LessOrEqual(rig.t, rig.s.Stats().ClientBytes, rig.s.memory.limit.Load())
 }
@@ -219,4 +219,30 @@ func TestAReadOfALongValueTakesItsMemoryFirst(t *testing.T) {
 		rig.s.large.note(r.command, [][]byte{nil, []byte(fmt.Sprint(i))}, largeValue)
 	}
 	require.Len(t, rig.s.large.sizes, maxLargeKeys)
+}
+
+// Many that ask for too much at the same time do not keep others from a little, nor is anything lost.
+func TestAChargeThatIsRefusedDisturbsNoOther(t *testing.T) {
+	b := &budget{}
+	b.limit.Store(1 << 20)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			c := &charge{budget: b}
+			for range 10_000 {
+				c.set(1 << 20)
+			}
+		})
+		wg.Go(func() {
+			c := &charge{budget: b}
+			for i := range 10_000 {
+				if !c.set(int64(i % 100)) {
+					t.Error("a small charge was refused")
+				}
+			}
+			c.force(0)
+		})
+	}
+	wg.Wait()
+	require.Zero(t, b.used.Load())
 }
