@@ -143,6 +143,7 @@ var processFaults = []fault[*processes]{
 	{"all processes are killed", killProcesses},
 	{"the leader is paused", pauseLeader},
 	{"two processes are paused and the third is killed", pauseTwo},
+	{"a process is started without its directory", emptied},
 }
 
 func TestProcessesStayLinearizable(t *testing.T) {
