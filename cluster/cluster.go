@@ -24,13 +24,14 @@ type Node struct {
 
 // Errors after which an operator has to act: starting the node again does not help.
 var (
-	// ErrNoNode is returned by Start if the directory is empty or does not exist and Network.Join is empty. Its file system
-	// may not be mounted. Create makes the first node of a new cluster.
+	// ErrNoNode is returned by Start if the directory is empty or does not exist and Network.Join is empty. Its file
+	// system may not be mounted. Create makes the first node of a new cluster.
 	ErrNoNode = node.ErrNoNode
-	// ErrRemoved says that an operator has removed the node from its cluster. With an empty directory it can join again.
+	// ErrRemoved says that an operator has removed the node from its cluster. With an empty directory it can join
+	// again.
 	ErrRemoved = node.ErrRemoved
-	// ErrForked says that nodes of another cluster look for this node, which is the only one of a cluster that Create has
-	// made: probably the directory of the old node was lost.
+	// ErrForked says that nodes of another cluster look for this node, which is the only one of a cluster that Create
+	// has made: probably the directory of the old node was lost.
 	ErrForked = node.ErrForked
 )
 
@@ -86,8 +87,8 @@ func (n *Node) Ready(ctx context.Context) error { return n.node.Ready(ctx) }
 // Done returns a channel that is closed when the node cannot go on, and should be closed. Err says why.
 func (n *Node) Done() <-chan struct{} { return n.node.Done() }
 
-// Err returns nil before Done is closed. Then it is ErrRemoved, after the replicas of a removed node have moved to other
-// nodes, or ErrForked.
+// Err returns nil before Done is closed. Then it is ErrRemoved, after the replicas of a removed node have moved to
+// other nodes, or ErrForked.
 func (n *Node) Err() error { return n.node.Err() }
 
 // Health is the state of a node.

@@ -141,8 +141,8 @@ func stableUint64(s raft.StableStore, key string) (uint64, error) {
 	return n, nil
 }
 
-// ErrStateBehind is an error of Start: the log begins after the state ends. Entries are missing, and the replica must be
-// healed from another one.
+// ErrStateBehind is an error of Start: the log begins after the state ends. Entries are missing, and the replica must
+// be healed from another one.
 var ErrStateBehind = errors.New("the log begins after the state ends")
 
 // reconcile drops a log that does not continue the newest snapshot. That is left if the node stopped after it had

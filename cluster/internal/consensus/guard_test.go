@@ -85,8 +85,8 @@ func (h *stallHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// stallDuring calls f in another goroutine and reports whether the main loop has stalled. If not, f has ended: on a busy
-// machine, a node that led may have lost its place.
+// stallDuring calls f in another goroutine and reports whether the main loop has stalled. If not, f has ended: on a
+// busy machine, a node that led may have lost its place.
 func (h *stallHandler) stallDuring(message string, f func() error) bool {
 	h.set(message)
 	ended := make(chan error, 1)
@@ -229,7 +229,8 @@ func TestASnapshotReplacesALogThatConflicts(t *testing.T) {
 			require.NoError(t, old.WaitReady(within(t, patience)))
 			return
 		}
-		// One suffices, but on a slow machine its answer can be too late, and it is sent again. A livelock does not end.
+		// One suffices, but on a slow machine its answer can be too late, and it is sent again. A livelock does not
+		// end.
 		require.Less(t, restored, 50, "the follower gets the snapshot again and again")
 	}
 	t.Fatal("neither an end nor a livelock")

@@ -28,9 +28,9 @@ func (g *Group) AddNonvoter(ctx context.Context, id, address string) error {
 	})
 }
 
-// unique returns the address for a server's entry in the configuration. Raft refuses two servers with one address; but a
-// new node may have the address of one that died, or that has moved since. What it returns then is none: who dials asks
-// Options.Addresses by the ID.
+// unique returns the address for a server's entry in the configuration. Raft refuses two servers with one address; but
+// a new node may have the address of one that died, or that has moved since. What it returns then is none: who dials
+// asks Options.Addresses by the ID.
 func (g *Group) unique(id, address string) raft.ServerAddress {
 	for _, s := range g.Configuration() {
 		if s.ID != id && s.Address == address {
@@ -71,8 +71,8 @@ func (g *Group) RemoveServer(ctx context.Context, id string) error {
 var ErrNoLiveQuorum = errors.New("too few of the voters that the group would have answer its leader now")
 
 // changeQuorum makes a change of the servers after which another majority decides. What a plan knows of the servers is
-// always old, so this leader first asks those that the group would have: a majority of their voters must acknowledge it,
-// in its present term, after the call. after returns the servers after the change; it owns its argument.
+// always old, so this leader first asks those that the group would have: a majority of their voters must acknowledge
+// it, in its present term, after the call. after returns the servers after the change; it owns its argument.
 func (g *Group) changeQuorum(ctx context.Context, after func([]raft.Server) []raft.Server, begin func(*raft.Raft) raft.Future) error {
 	lead := g.leading.current()
 	if !lead.Leading {

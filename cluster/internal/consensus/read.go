@@ -36,9 +36,9 @@ func newReads(g *Group) *reads {
 	return r
 }
 
-// ReadIndex returns an index so that a state machine that has applied it has all writes that were acknowledged before the
-// call. The index is of an entry that the state machine sees. It fails with a *kv.NotLeaderError if this server does
-// not lead, and with kv.ErrNoQuorum if ctx ends before that is known.
+// ReadIndex returns an index so that a state machine that has applied it has all writes that were acknowledged before
+// the call. The index is of an entry that the state machine sees. It fails with a *kv.NotLeaderError if this server
+// does not lead, and with kv.ErrNoQuorum if ctx ends before that is known.
 func (g *Group) ReadIndex(ctx context.Context) (uint64, error) {
 	r, err := g.reads.wait(ctx)
 	if err != nil {

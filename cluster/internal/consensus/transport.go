@@ -163,8 +163,8 @@ func (t *transport) pump() {
 				t.install(rpc, m)
 				continue
 			case *raft.AppendEntriesRequest:
-				// The other leader will count what this server has stored as the leader it was. What raft may still store as
-				// a leader after this, the other one cannot have.
+				// The other leader will count what this server has stored as the leader it was. What raft may still
+				// store as a leader after this, the other one cannot have.
 				if err := t.logs.waitAll(t.ctx); err != nil {
 					rpc.Respond(nil, err)
 					continue

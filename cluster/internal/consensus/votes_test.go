@@ -65,9 +65,9 @@ func (c *cluster) replace(old *node) *node {
 	return n
 }
 
-// A write is on the leader and on a server that then loses its stores, and comes back as another one at the same address.
-// The third server does not have the write. Without the leader it must not win by the vote of the new server, which has
-// forgotten what the old one has acknowledged.
+// A write is on the leader and on a server that then loses its stores, and comes back as another one at the same
+// address. The third server does not have the write. Without the leader it must not win by the vote of the new server,
+// which has forgotten what the old one has acknowledged.
 func TestAServerDoesNotVoteInTheNameOfTheOneThatWasThere(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		addresses := func(id string) (string, error) { return "", errors.New("it is not there any more") }
@@ -174,8 +174,8 @@ func (h *halfVotes) Set(key, value []byte) error {
 	return h.memory.Set(key, value)
 }
 
-// A server has voted for a candidate, and half of its next vote, for another one, was stored. The first one, whose log is
-// shorter by now, must not get that vote.
+// A server has voted for a candidate, and half of its next vote, for another one, was stored. The first one, whose log
+// is shorter by now, must not get that vote.
 func TestHalfAVoteIsNone(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	c.propose("x")

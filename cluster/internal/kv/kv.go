@@ -67,12 +67,12 @@ type Tx interface {
 type Group interface {
 	ID() GroupID
 
-	// Update evaluates f on the newest state, replicates its writes as one entry, and returns a
-	// Pending for the commit. Evaluations of a group happen one at a time, in the order of the log.
-	// f must not block, and must not keep the Tx. It is called once at most, and has ended when Update returns. If f returns an error, nothing is replicated and
-	// Update returns it. If f wrote nothing, the Pending waits until what f has read is
-	// committed, and this node is known to lead in the term in which f was evaluated: the result is linearizable.
-	// If it leads in another term by then, the Pending fails with ErrDeposed, and f may be evaluated again.
+	// Update evaluates f on the newest state, replicates its writes as one entry, and returns a Pending for the commit.
+	// Evaluations of a group happen one at a time, in the order of the log. f must not block, and must not keep the Tx.
+	// It is called once at most, and has ended when Update returns. If f returns an error, nothing is replicated and
+	// Update returns it. If f wrote nothing, the Pending waits until what f has read is committed, and this node is
+	// known to lead in the term in which f was evaluated: the result is linearizable. If it leads in another term by
+	// then, the Pending fails with ErrDeposed, and f may be evaluated again.
 	Update(ctx context.Context, f func(tx Tx) error) (Pending, error)
 
 	// View evaluates f on the committed state. It is linearizable unless stale is true; then this

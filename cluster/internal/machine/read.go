@@ -160,9 +160,9 @@ func afterSlot(n uint16) []byte {
 	return layout.AppendKey(nil, n+1, nil)
 }
 
-// ExpiredBefore calls f for the hints of keys that may have expired at now or before, the earliest first, until f returns
-// false, but at most limit times. The key is valid until f returns. A key may have another time
-// by now, or none; and several hints.
+// ExpiredBefore calls f for the hints of keys that may have expired at now or before, the earliest first, until f
+// returns false, but at most limit times. The key is valid until f returns. A key may have another time by now, or
+// none; and several hints.
 func (m *Machine) ExpiredBefore(now int64, limit int, f func(key []byte, at int64) bool) error {
 	if now < 0 {
 		return nil

@@ -28,8 +28,8 @@ type fault[V victim] struct {
 	run  func(c V, rnd *rand.Rand) (string, error)
 }
 
-// run lets clients work while faults happen, one after the other in a random order, and searches for an order of
-// their history. After each fault, the cluster must take writes again. If many operations had unknown ends, as on a busy
+// run lets clients work while faults happen, one after the other in a random order, and searches for an order of their
+// history. After each fault, the cluster must take writes again. If many operations had unknown ends, as on a busy
 // machine, the search may find out nothing; then the clients and the faults begin again, with other tags.
 func run[V victim](t *testing.T, c V, dir string, kinds []kind, faults []fault[V]) (h *History, err error) {
 	t.Helper()

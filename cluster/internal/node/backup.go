@@ -85,8 +85,8 @@ func (n *Node) infoBackup(line func(string, any)) {
 	}
 }
 
-// Backup stores a backup of the cluster in the repository: of each group its state at one moment after the call, with all
-// writes that were acknowledged before it. The states of different groups are of different moments.
+// Backup stores a backup of the cluster in the repository: of each group its state at one moment after the call, with
+// all writes that were acknowledged before it. The states of different groups are of different moments.
 func (n *Node) Backup(ctx context.Context) (b *Backup, err error) {
 	if n.o.Backups == nil {
 		return nil, errNoRepository
@@ -195,8 +195,8 @@ func (n *Node) onBackup(ctx context.Context, r backupRequest) (GroupBackup, erro
 	return g, err
 }
 
-// operateBackup backs up the cluster. It returns a line with the ID of the backup, and one for each group, with its index,
-// bytes, and bytes that were new to the repository.
+// operateBackup backs up the cluster. It returns a line with the ID of the backup, and one for each group, with its
+// index, bytes, and bytes that were new to the repository.
 func (n *Node) operateBackup(ctx context.Context, _ []string) (any, error) {
 	b, err := n.Backup(ctx)
 	if err != nil {

@@ -392,7 +392,8 @@ func TestNodesFindEachOtherThoughAllHaveNewAddresses(t *testing.T) {
 	})
 }
 
-// A new leader of group 0 may know an old map, such as that of its node.json, without the servers that have joined since.
+// A new leader of group 0 may know an old map, such as that of its node.json, without the servers that have joined
+// since.
 func TestPlansAreMadeWithTheMapOfTheGroup(t *testing.T) {
 	f := threeNodes(t, 1)
 	old := &Map{Version: 1, Cluster: f.nodes["1"].clusterName(), Groups: 1, Replicas: 3, Nodes: members("1")}

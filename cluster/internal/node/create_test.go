@@ -110,8 +110,8 @@ func TestARemovedNodeSaysSoAtEachStart(t *testing.T) {
 	f.settled(3)
 }
 
-// With one voter of a group down and the directory of another one not mounted, the group has no majority. It would never
-// have one again if that node came back as another server.
+// With one voter of a group down and the directory of another one not mounted, the group has no majority. It would
+// never have one again if that node came back as another server.
 func TestANodeWhoseDataAreNeededDoesNotJoinEmpty(t *testing.T) {
 	f := calm(t, 4, "1", "2", "3", "4")
 	_, s := f.planner()

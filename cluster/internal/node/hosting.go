@@ -55,8 +55,8 @@ func (h *hosted) news() (groupNews, bool) {
 // closePatience bounds the wait for the end of raft.
 const closePatience = 20 * time.Second
 
-// errStuck says that raft did not end. Raft v1.8.0 can wait for ever in pipelineSend: if pipelineDecode has ended because
-// of a rejection, no goroutine takes answers any more. What remains is a goroutine that waits.
+// errStuck says that raft did not end. Raft v1.8.0 can wait for ever in pipelineSend: if pipelineDecode has ended
+// because of a rejection, no goroutine takes answers any more. What remains is a goroutine that waits.
 var errStuck = errors.New("raft did not end in time")
 
 // close ends the log first, so that nothing new begins, then what depends on it.
@@ -362,7 +362,8 @@ func (n *Node) onDrop(ctx context.Context, r hostRequest) (struct{}, error) {
 	return struct{}{}, n.drop(p)
 }
 
-// configurationOf asks the leader of a group for its configuration, which is committed: a majority of the group says so.
+// configurationOf asks the leader of a group for its configuration, which is committed: a majority of the group says
+// so.
 func (n *Node) configurationOf(ctx context.Context, group kv.GroupID, leader string) ([]server, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*n.callTimeout())
 	defer cancel()

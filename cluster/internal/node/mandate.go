@@ -41,8 +41,8 @@ func (n *Node) mandate(ctx context.Context) (mandate, *Map, error) {
 	return mandate{term, m.Version, n.o.ID, n.addr}, m, nil
 }
 
-// readMap returns the map that group 0 stores, which this node leads in term: a majority has said so, and the map has all
-// changes that were made before the call.
+// readMap returns the map that group 0 stores, which this node leads in term: a majority has said so, and the map has
+// all changes that were made before the call.
 func (n *Node) readMap(ctx context.Context) (text []byte, m *Map, term uint64, err error) {
 	h, err := n.hostedGroup(0)
 	if err != nil {

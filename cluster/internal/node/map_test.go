@@ -60,8 +60,8 @@ func TestJoinRequestsAreAnsweredByWhatTheMapKnows(t *testing.T) {
 	}
 }
 
-// A removed node may come back twice: with an empty directory and, on another disk, with its old one. Then they must not
-// have the same name in raft.
+// A removed node may come back twice: with an empty directory and, on another disk, with its old one. Then they must
+// not have the same name in raft.
 func TestANodeThatReturnsAfterItsRemovalIsAnotherServer(t *testing.T) {
 	m := testMap().without("3").without("1")
 	m, back, err := m.admit(joinRequest{ID: "3", Addr: "h3:1"}, nil)

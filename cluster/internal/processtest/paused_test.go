@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Run(m, nil)) }
 
-// The planner is paused until another node has replaced it, and goes on. It removed the new node from all groups, by its
-// old map; or, if another node had died meanwhile, groups lost their last majority.
+// The planner is paused until another node has replaced it, and goes on. It removed the new node from all groups, by
+// its old map; or, if another node had died meanwhile, groups lost their last majority.
 func TestAPlannerThatWasPausedUndoesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the nodes of 16 groups take their time")

@@ -36,8 +36,8 @@ func (g *rig) succeed(key, value string) {
 	g.log.lead(true, kv.ErrUnknown)
 }
 
-// requests has a call of each command of kind Reads and Writes that ends without an entry, in one of the states that the test
-// tries. Arguments are divided by spaces.
+// requests has a call of each command of kind Reads and Writes that ends without an entry, in one of the states that
+// the test tries. Arguments are divided by spaces.
 var requests = map[string]string{
 	"get": "k", "mget": "k {k}a", "strlen": "k", "getrange": "k 0 1", "substr": "k 0 1", "set": "k y XX", "setnx": "k y",
 	"setex": "k 0 y", "psetex": "k 0 y", "getset": "k y", "getdel": "k", "getex": "k", "mset": "k y {k}a", "msetnx": "k y {k}a y",

@@ -56,9 +56,9 @@ type conn struct {
 	// interrupted is set when the server closes.
 	interrupted bool
 
-	// admitted says that it has the place of a client, stranger is its place among others, since since. They are guarded
-	// by the server's mu; admitted and stranger are unset if it was closed for another. Without a password a new one
-	// has both.
+	// admitted says that it has the place of a client, stranger is its place among others, since since. They are
+	// guarded by the server's mu; admitted and stranger are unset if it was closed for another. Without a password a
+	// new one has both.
 	admitted bool
 	stranger *list.Element
 	since    time.Time

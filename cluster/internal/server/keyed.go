@@ -70,8 +70,8 @@ func (c *conn) keyed(r request) {
 	}
 }
 
-// begins evaluates a command of kind Writes, and adds the commit to those in flight. It returns true if the command has to
-// be evaluated again: there was no memory for its reply, but there is now.
+// begins evaluates a command of kind Writes, and adds the commit to those in flight. It returns true if the command has
+// to be evaluated again: there was no memory for its reply, but there is now.
 func (c *conn) begins(g kv.Group, r request) (again bool) {
 	start := len(c.out.Bytes)
 	pending, err := c.update(g, r, &c.out)

@@ -130,7 +130,8 @@ type queue struct {
 	closed chan struct{}
 
 	mu sync.Mutex
-	// These are guarded by mu: of chan struct{}, closed to end the wait, the oldest in front; and when one was accepted.
+	// These are guarded by mu: of chan struct{}, closed to end the wait, the oldest in front; and when one was
+	// accepted.
 	waiting  list.List
 	accepted time.Time
 }

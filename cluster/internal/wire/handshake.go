@@ -42,7 +42,8 @@ var (
 	ErrOtherCluster = fmt.Errorf("%w: the nodes belong to different clusters, or one of them to none yet", ErrRefused)
 	// ErrOtherPeer says that another node than the wanted one is at an address.
 	ErrOtherPeer = fmt.Errorf("%w: it is meant for another node", ErrRefused)
-	// ErrSelf says that a node has reached itself by an address alone. It is no alarm: operators name all nodes in --join.
+	// ErrSelf says that a node has reached itself by an address alone. It is no alarm: operators name all nodes in
+	// --join.
 	ErrSelf = fmt.Errorf("%w: the node has reached itself", ErrRefused)
 	// ErrTwin says that another process answers with the ID of the dialing node.
 	ErrTwin = fmt.Errorf("%w: another process has this node's ID", ErrRefused)

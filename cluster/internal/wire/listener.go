@@ -41,8 +41,8 @@ type Options struct {
 	Cluster string
 	Logger  *slog.Logger
 
-	// Loading is what clients are answered until Loaded is called, an error of Redis's protocol without its end of line; "":
-	// they wait.
+	// Loading is what clients are answered until Loaded is called, an error of Redis's protocol without its end of
+	// line; "": they wait.
 	Loading string
 
 	// HandshakeTimeout bounds the time until a connection is authenticated. Default 5 s.
@@ -55,8 +55,8 @@ type Options struct {
 	// one that has begun, for so long. Default 30 s.
 	StallTimeout time.Duration
 
-	// Foreign is called when a node of another cluster has proved its right to connect and wants this one, by its ID. It must
-	// not block. nil: nothing is called.
+	// Foreign is called when a node of another cluster has proved its right to connect and wants this one, by its ID.
+	// It must not block. nil: nothing is called.
 	Foreign func(from Peer)
 
 	// Errors are further errors that keep their identity across the wire, by code.

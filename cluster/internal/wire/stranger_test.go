@@ -230,8 +230,8 @@ func TestAHandshakeCannotBeReplayed(t *testing.T) {
 	require.ErrorContains(t, err, "secrets of the two nodes differ")
 }
 
-// No byte of a handshake can be changed on its way: the dialer finds that the listener has not seen what it sent, or has
-// not sent what it got.
+// No byte of a handshake can be changed on its way: the dialer finds that the listener has not seen what it sent, or
+// has not sent what it got.
 func TestEachByteOfAHandshakeIsCovered(t *testing.T) {
 	changed := [2][]int{}
 	for at := range len(testHello.append(nil)) + proofSize {

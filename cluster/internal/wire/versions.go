@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrVersion is the one between nodes that speak different versions of the protocol. Its text names both, and says which
-// node has the older one.
+// ErrVersion is the one between nodes that speak different versions of the protocol. Its text names both, and says
+// which node has the older one.
 var ErrVersion = fmt.Errorf("%w: the versions of the protocol between nodes differ", ErrRefused)
 
 // versionError is an ErrVersion.
@@ -46,8 +46,8 @@ func nodeName(p Peer, addr string) string {
 	return "the other node"
 }
 
-// fromOffset is where the name of the dialer is in the body of a hello, in all versions from 2 on, so that a refusal can
-// name it.
+// fromOffset is where the name of the dialer is in the body of a hello, in all versions from 2 on, so that a refusal
+// can name it.
 const fromOffset = 1 + 4 + clusterSize + keySize + processSize
 
 // refuseVersion answers a dialer of another version. What came of its hello after the version is not read before: the
