@@ -17,7 +17,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// ReadTimeout is how long a read of keys may take. It counts as WriteTimeout does. Default 2 s.
 	ReadTimeout time.Duration
-	// ScanTimeout is how long a command may take that reads all keys of the node, such as KEYS. Default 5 s.
+	// ScanTimeout is how long a command may take that reads all keys of the node, such as KEYS. Default 5 s,
+	// or ReadTimeout if that is more.
 	ScanTimeout time.Duration
 	// SendTimeout is how long a client may take to accept replies before it is disconnected. Default 60 s.
 	SendTimeout time.Duration
@@ -84,7 +85,7 @@ func (o Options) withDefaults() Options {
 	}
 	duration(&o.WriteTimeout, DefaultTimeout)
 	duration(&o.ReadTimeout, DefaultTimeout)
-	duration(&o.ScanTimeout, 5*time.Second)
+	duration(&o.ScanTimeout, max(5*time.Second, o.ReadTimeout))
 	duration(&o.SendTimeout, time.Minute)
 	duration(&o.AuthTimeout, 10*time.Second)
 	duration(&o.RequestTimeout, 30*time.Second)
