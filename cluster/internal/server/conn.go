@@ -299,6 +299,9 @@ func (c *conn) begin() time.Time {
 
 // failure returns the error that a client gets if a group fails.
 func (c *conn) failure(err error, slot uint16, writes bool) string {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errNoRoom) {
+		return err.Error()
+	}
 	if text := c.redirected(err, slot); text != "" {
 		return text
 	}

@@ -156,6 +156,17 @@ func TestAReplyWaitsForMemory(t *testing.T) {
 		}
 	}
 	require.Equal(t, "short", b.do("GET k"))
+
+	require.Equal(t, "+OK", b.args("SET", "k", long[:1000<<10]))
+	a.send(encode("GET", "k"))
+	rig.until(func(s Stats) bool { return s.ClientBytes > 900<<10 })
+	for _, request := range []string{"MULTI", "SET {k}2 1", "GET k", "GET {k}2"} {
+		require.True(t, strings.HasPrefix(b.do(request), "+"))
+	}
+	b.send(encode("EXEC"))
+	rig.until(func(s Stats) bool { return s.MemoryWaits == 3 })
+	require.Len(t, a.reply(), 1000<<10)
+	require.Equal(t, "[+OK "+long[:1000<<10]+" 1]", b.reply())
 	require.Zero(t, rig.s.Stats().Shed)
 }
 

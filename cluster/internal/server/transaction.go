@@ -169,19 +169,25 @@ func exec(c *conn, r request) {
 		c.out.Error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
+	e := &execution{conn: c, request: r, transaction: &t, keyed: make([]command.Reply, len(t.queue)), watches: t.watches}
 	defer func() {
-		c.memory.lent = 0
+		c.memory.lent, e.granted = 0, 0
 		c.account()
 	}()
-	e := &execution{conn: c, request: r, transaction: &t, keyed: make([]command.Reply, len(t.queue)), watches: t.watches}
-	switch {
-	case !keyed:
-		e.reply()
-	case len(t.watches) == 0 && t.onlyReads():
+	evaluate := e.update
+	if keyed && len(t.watches) == 0 && t.onlyReads() {
 		c.settle()
-		e.view(slot)
-	default:
-		e.update(slot)
+		evaluate = e.view
+	}
+	if !keyed {
+		e.reply()
+		return
+	}
+	for err = evaluate(slot); errors.Is(err, errNoRoom) && e.waitForRoom(); {
+		err = evaluate(slot)
+	}
+	if err != nil {
+		c.out.Error(c.failure(err, slot, e.mayWrite))
 	}
 }
 
@@ -216,14 +222,36 @@ type execution struct {
 	keyed       []command.Reply
 	watches     []kv.Watch // also after they are closed: then they are dirty
 	dirty       bool       // a watched key has changed, so nothing is evaluated
+	mayWrite    bool
+	missing     int // memory that the replies need, if there was too little
+	granted     int // memory that they have, of which the replies have not used unused
+	unused      int
 }
 
-func (e *execution) view(slot uint16) {
+// waitForRoom waits for the memory that was missing. The replies before this one are sent first.
+func (e *execution) waitForRoom() bool {
+	c := e.conn
+	c.memory.lent = 0
+	c.account()
+	if c.send() != nil {
+		c.quit = true
+		return false
+	}
+	c.memory.lent = e.missing
+	if !c.room(c.held(c.memory.replies)) {
+		c.memory.lent = 0
+		return false
+	}
+	e.granted = e.missing
+	return true
+}
+
+func (e *execution) view(slot uint16) error {
 	c := e.conn
 	g, redirection := c.groupOf(slot)
 	if redirection != "" {
 		c.out.Error(redirection)
-		return
+		return nil
 	}
 	ctx, cancel := c.reading()
 	defer cancel()
@@ -231,18 +259,19 @@ func (e *execution) view(slot uint16) {
 		return e.each(func(q request, call *command.Call) error { return q.command.Read(call, r) })
 	})
 	if err != nil {
-		c.out.Error(e.failure(err, slot, false))
-		return
+		return err
 	}
 	e.reply()
+	return nil
 }
 
-func (e *execution) update(slot uint16) {
+func (e *execution) update(slot uint16) error {
 	c := e.conn
+	e.mayWrite = true
 	g, redirection := c.groupOf(slot)
 	if redirection != "" {
 		c.out.Error(redirection)
-		return
+		return nil
 	}
 	if e.transaction.hasUnkeyed() {
 		c.settle() // they may need it, and would move the replies in flight
@@ -250,13 +279,13 @@ func (e *execution) update(slot uint16) {
 	start := len(c.out.Bytes)
 	pending, err := e.propose(g)
 	if err != nil {
-		c.out.Error(e.failure(err, slot, true))
-		return
+		return err
 	}
 	e.reply()
 	e.request.slot, c.session.deferred = slot, true
 	w := inFlight{pending: pending, group: g, request: e.request, execution: e, start: start, end: len(c.out.Bytes)}
 	c.inFlight = append(c.inFlight, w)
+	return nil
 }
 
 // propose evaluates the keyed commands, unless a watched key has changed. That counts once it is confirmed too: it says
@@ -278,17 +307,10 @@ func (e *execution) propose(g kv.Group) (kv.Pending, error) {
 	})
 }
 
-func (e *execution) failure(err error, slot uint16, writes bool) string {
-	if errors.Is(err, errTooLarge) || errors.Is(err, errNoRoom) {
-		return err.Error()
-	}
-	return e.conn.failure(err, slot, writes)
-}
-
 // each evaluates the keyed commands.
 func (e *execution) each(evaluate func(q request, call *command.Call) error) error {
 	bytes := 0
-	e.conn.memory.lent = 0 // of an earlier call
+	e.conn.memory.lent, e.unused = e.granted, e.granted // not what an earlier call used
 	for i, q := range e.transaction.queue {
 		e.keyed[i] = command.Reply{RESP3: e.conn.out.RESP3, Grant: e.grant()}
 		if !q.keyed {
@@ -299,6 +321,7 @@ func (e *execution) each(evaluate func(q request, call *command.Call) error) err
 			return err
 		}
 		if e.keyed[i].Missing > 0 {
+			e.missing = e.conn.memory.lent + e.keyed[i].Missing
 			return errNoRoom
 		}
 		if bytes += len(e.keyed[i].Bytes); bytes > e.conn.server.options.MaxReply {
@@ -313,11 +336,17 @@ func (e *execution) grant() func(bytes int) bool {
 	c, had := e.conn, 0
 	return func(bytes int) bool {
 		more := bytes - had
-		c.memory.lent += more
+		if more <= e.unused {
+			e.unused -= more
+			had = bytes
+			return true
+		}
+		c.memory.lent += more - e.unused
 		if !c.memory.set(c.held(c.memory.replies)) {
-			c.memory.lent -= more
+			c.memory.lent -= more - e.unused
 			return false
 		}
+		e.unused = 0
 		had = bytes
 		return true
 	}
