@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -159,9 +160,11 @@ func startSieved(program, dir string, nodes, groups int) (*servers, error) {
 		id := fmt.Sprintf("n%d", i+1)
 		place := []string{"--id", id, "--dir", filepath.Join(dir, id)}
 		args := append(slices.Clone(place), "--listen", addr)
-		if i > 0 {
+		_, err := os.Stat(filepath.Join(dir, id))
+		switch {
+		case i > 0:
 			args = append(args, "--join", addrs[0])
-		} else {
+		case errors.Is(err, os.ErrNotExist): // otherwise it has the data of an earlier round
 			create := append([]string{"init", "--groups", strconv.Itoa(groups), "--replicas", strconv.Itoa(nodes)}, place...)
 			if out, err := exec.Command(program, create...).CombinedOutput(); err != nil {
 				return s, fmt.Errorf("%s init: %w\n%s", program, err, out)
