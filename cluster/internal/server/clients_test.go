@@ -27,6 +27,7 @@ func TestGoRedisUsesTheServer(t *testing.T) {
 			goRedisStrings(t, c)
 			goRedisTransactions(t, c)
 			goRedisServer(t, c)
+			goRedisOperators(t, c)
 		})
 	}
 }
@@ -93,6 +94,32 @@ func goRedisServer(t *testing.T, c *redis.Client) {
 	require.Contains(t, c.Info(ctx, "server").Val(), "redis_mode:cluster")
 	require.NoError(t, c.FlushDB(ctx).Err())
 	require.Zero(t, c.DBSize(ctx).Val())
+}
+
+// goRedisOperators calls what operators and users of strings need less often.
+func goRedisOperators(t *testing.T, c *redis.Client) {
+	ctx := t.Context()
+	require.NoError(t, c.ConfigSet(ctx, "slowlog-log-slower-than", "0").Err())
+	require.NoError(t, c.MSet(ctx, "{k}1", "ohmytext", "{k}2", "mynewtext").Err())
+	require.Equal(t, "mytext", c.LCS(ctx, &redis.LCSQuery{Key1: "{k}1", Key2: "{k}2"}).Val().MatchString)
+	match := c.LCS(ctx, &redis.LCSQuery{Key1: "{k}1", Key2: "{k}2", Idx: true, WithMatchLen: true}).Val()
+	require.EqualValues(t, 6, match.Len)
+	require.EqualValues(t, 4, match.Matches[0].MatchLen)
+	require.NoError(t, c.Restore(ctx, "{k}3", time.Hour, c.Dump(ctx, "{k}1").Val()).Err())
+	require.Equal(t, "ohmytext", c.Get(ctx, "{k}3").Val())
+	require.Equal(t, time.Hour, c.TTL(ctx, "{k}3").Val().Round(time.Second))
+	require.EqualValues(t, 9, c.BitOpXor(ctx, "{k}4", "{k}1", "{k}2").Val())
+	require.EqualValues(t, 1, c.BitPos(ctx, "{k}1", 1).Val())
+	require.Equal(t, []int64{111, 104}, c.BitField(ctx, "{k}1", "GET", "u8", 0, "GET", "u8", "#1").Val())
+	require.Equal(t, "embstr", c.ObjectEncoding(ctx, "{k}1").Val())
+	require.Positive(t, c.MemoryUsage(ctx, "{k}1").Val())
+	logs := c.SlowLogGet(ctx, 1).Val()
+	require.Equal(t, []string{"memory", "usage", "{k}1"}, logs[0].Args)
+	require.Equal(t, "test", logs[0].ClientName)
+	require.Contains(t, c.ClientList(ctx).Val(), "name=test")
+	require.EqualValues(t, 0, c.ClientKillByFilter(ctx, "ID", "999999").Val())
+	require.Equal(t, map[string]string{"timeout": "0"}, c.ConfigGet(ctx, "timeout").Val())
+	require.NoError(t, c.ConfigResetStat(ctx).Err())
 }
 
 func TestGoRedisGetsUnknownOutcomesAsErrors(t *testing.T) {
