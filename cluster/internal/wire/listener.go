@@ -403,7 +403,7 @@ func (l *Listener) judge(h *hello) (byte, Peer, *Stream) {
 func refusePlain(err error) {
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) && header.Conn != nil && header.RecordHeader[0] != magic[0] {
-		_, _ = header.Conn.Write([]byte("-ERR this node speaks TLS only: connect with TLS\r\n"))
+		farewell(header.Conn, "-ERR this node speaks TLS only: connect with TLS\r\n")
 	}
 }
 

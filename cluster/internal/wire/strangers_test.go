@@ -107,9 +107,11 @@ func TestAcceptSurvivesALackOfDescriptors(t *testing.T) {
 
 func TestAPlainClientOfATLSListenerIsToldSo(t *testing.T) {
 	l := listen(t, newAuthority(t).options(t))
-	conn := dialRaw(t, l, []byte("*1\r\n$4\r\nPING\r\n"))
-	text, err := io.ReadAll(conn)
-	require.NoError(t, err)
-	require.Equal(t, "-ERR this node speaks TLS only: connect with TLS\r\n", string(text))
+	for _, more := range []int{0, 100_000} { // that were not read, so that closing reset the connection
+		conn := dialRaw(t, l, append([]byte("*1\r\n$4\r\nPING\r\n"), make([]byte, more)...))
+		text, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.Equal(t, "-ERR this node speaks TLS only: connect with TLS\r\n", string(text))
+	}
 	requireClosed(t, dialRaw(t, l, []byte(magic)))
 }
