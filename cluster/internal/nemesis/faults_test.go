@@ -1,14 +1,20 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
+	"github.com/sievedb/sievedb/db"
 )
 
 // probeKey returns a key of a group that no client uses.
@@ -194,19 +200,48 @@ type flipped struct {
 // bitFlips damages the state of a group on a node that is down. Only a minority may be damaged at a time, so it is
 // the same node again while that has a damaged file.
 func bitFlips(c *testCluster, rnd *rand.Rand) (string, error) {
-	m := c.anyLeader(rnd)
-	c.flipped = slices.DeleteFunc(c.flipped, func(f flipped) bool {
-		_, err := f.m.disk.mem.Stat(f.name)
-		return err != nil
-	})
-	if len(c.flipped) > 0 {
-		m = c.flipped[0].m
-	}
+	m := c.damagedOr(c.anyLeader(rnd))
 	what, names, err := damage(c, rnd, m, fmt.Sprintf("group-%04d", rnd.IntN(groups)))
 	for _, name := range names {
 		c.flipped = append(c.flipped, flipped{m, name})
 	}
 	return what, err
+}
+
+// damagedOr returns the node that has a damaged file, or m.
+func (c *testCluster) damagedOr(m *member) *member {
+	c.flipped = slices.DeleteFunc(c.flipped, func(f flipped) bool {
+		_, err := f.m.disk.mem.Stat(f.name)
+		return err != nil
+	})
+	if len(c.flipped) > 0 {
+		return c.flipped[0].m
+	}
+	return m
+}
+
+// flipRunning damages tables of a state under a node that runs, and waits until its scrub has read all files twice since.
+// Clients may find nothing: the database has the tables open, and the damaged files are read by the scrub only.
+func flipRunning(c *testCluster, rnd *rand.Rand) (string, error) {
+	m := c.damagedOr(c.anyMember(rnd))
+	group := rnd.IntN(groups)
+	if err := m.node.WithState(kv.GroupID(group), (*db.DB).Flush); err != nil {
+		return fmt.Sprintf("%s has no replica that works: %v", m.id, err), nil
+	}
+	tables := slices.DeleteFunc(m.disk.files(filepath.Join(nodeDir, fmt.Sprintf("group-%04d", group))),
+		func(name string) bool { return filepath.Ext(name) != ".ldb" || strings.Contains(name, ".damaged") })
+	if len(tables) == 0 {
+		return "there is no table yet", nil
+	}
+	name, before := tables[rnd.IntN(len(tables))], m.node.Scrubbed()
+	if err := m.disk.flip(name, rnd); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return name, err
+	}
+	require.Eventually(c.t, func() bool {
+		s := m.node.Scrubbed()
+		return s.Passes >= before.Passes+2 && s.Healed == s.Found
+	}, recovery, 5*time.Millisecond, "the damage of %s on %s is not healed", name, m.id)
+	return fmt.Sprintf("%s, %s: found %d", m.id, name, m.node.Scrubbed().Found-before.Found), nil
 }
 
 // flipLog damages the log of a node that is down. The node may have forgotten votes and entries that
@@ -300,6 +335,7 @@ var threeNodeFaults = []fault[*testCluster]{
 	{"logs are shortened", snapshots},
 	{"leaderships are transferred", transfers},
 	{"bits flip", bitFlips},
+	{"bits flip under a running node", flipRunning},
 	{"a disk is full", fullDisk},
 	{"clocks jump", clocks},
 	{"clients are paused", pauseClients},
