@@ -367,6 +367,43 @@ func TestANodeWithACopyOfTheDirectoryOfAnotherDoesNotStart(t *testing.T) {
 	require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
 }
 
+// A node has moved to another machine, and the old one is started again. Its map is too old to know that. Others would
+// send it what they send to the node, and take its entries and votes for those of the node.
+func TestACopyOfADirectoryAtAnOldAddressIsNotTakenForTheNode(t *testing.T) {
+	f := threeNodes(t, 1)
+	f.write("a", "b")
+	o := f.options("3")
+	o.FS, o.Listen, o.Join = f.disks["3"].(*vfs.Mem).Crash(), f.nodes["3"].Addr(), nil
+	f.crash("3")
+	f.start("3")
+	moved := f.nodes["3"].Addr()
+	require.NotEqual(t, o.Listen, moved)
+	f.eventually(func() error {
+		for id, n := range f.nodes {
+			if known, _ := n.atlas.chart().Find("3"); known.Addr != moved {
+				return fmt.Errorf("the map of node %s has the address %s of node 3", id, known.Addr)
+			}
+		}
+		return nil
+	})
+	twin, err := Start(f.ctx, o)
+	require.NoError(t, err, "it knows nobody who could tell it yet")
+	for _, id := range []kv.NodeID{"1", "2"} {
+		twin.exchange(f.ctx, f.nodes[id].self().target())
+		require.Equal(t, moved, f.nodes[id].atlas.addr("3.1"))
+	}
+	select {
+	case <-twin.Done():
+		require.ErrorIs(t, twin.Err(), errIDInUse)
+	case <-f.ctx.Done():
+		require.Fail(t, "the copy goes on")
+	}
+	require.NoError(t, twin.Close())
+	require.NoError(t, f.nodes["3"].Err())
+	f.settled(3)
+	f.has("a", "b")
+}
+
 // Raft dialed the addresses of the map, which only an elected leader can change.
 func TestNodesFindEachOtherThoughAllHaveNewAddresses(t *testing.T) {
 	f := threeNodes(t, 1)

@@ -14,6 +14,7 @@ import (
 type gossip struct {
 	Cluster string                   `json:"cluster"`
 	From    Member                   `json:"from"`
+	Process string                   `json:"process,omitempty"` // of From
 	Map     *Map                     `json:"map,omitempty"`
 	Groups  map[kv.GroupID]groupNews `json:"groups"`
 	// Signs has how long ago the sender heard of each node. The receiver subtracts that from a time before
@@ -100,14 +101,30 @@ func (n *Node) exchange(ctx context.Context, partner wire.Target) {
 		n.o.Logger.Debug("an exchange of news failed", "node", partner.String(), "err", err)
 		return
 	}
-	n.atlas.greet(theirs.From)
+	n.greet(ctx, theirs)
 	n.hearNews(theirs, before)
+}
+
+// greet notes the address that a node says it has. If another process with its ID answers where calls to it went until
+// now, one of the two has a copy of the other's directory, such as one on an old machine that was started again. Raft
+// would take its entries and votes for those of the other: the address is not believed.
+func (n *Node) greet(ctx context.Context, g gossip) {
+	if before, leaves := n.atlas.leaves(g.From); leaves {
+		ctx, cancel := context.WithTimeout(ctx, n.callTimeout()/2) // who waits for the answer does so for callTimeout
+		defer cancel()
+		if n.answers(ctx, before, g.From.ID, g.Process) {
+			n.o.Logger.Error("two processes have the ID of a node: is one of them on a copy of its directory?",
+				"node", g.From.ID, "addr", before, "other", g.From.Addr)
+			return
+		}
+	}
+	n.atlas.greet(g.From)
 }
 
 // news returns what this node knows.
 func (n *Node) news() gossip {
 	g := gossip{
-		From: n.self(), Map: n.atlas.chart(), Groups: n.atlas.allGroups(), Signs: map[kv.NodeID]sign{},
+		From: n.self(), Process: n.process, Map: n.atlas.chart(), Groups: n.atlas.allGroups(), Signs: map[kv.NodeID]sign{},
 	}
 	figures := n.Figures()
 	g.Figures = &figures
@@ -140,13 +157,13 @@ func (n *Node) hearNews(g gossip, at time.Time) {
 
 // onGossip answers another node. When it sent its news is not known, so their signs of life do not
 // count, but that it speaks does.
-func (n *Node) onGossip(_ context.Context, theirs gossip) (gossip, error) {
+func (n *Node) onGossip(ctx context.Context, theirs gossip) (gossip, error) {
 	if theirs.Cluster != n.clusterName() {
 		return gossip{}, errOtherCluster
 	}
 	ours := n.news()
 	n.learn(theirs.Map)
-	n.atlas.greet(theirs.From)
+	n.greet(ctx, theirs)
 	for group, news := range theirs.Groups {
 		n.atlas.learnGroup(group, news)
 	}

@@ -197,10 +197,16 @@ func (n *Node) announce(ctx context.Context) {
 	if !found {
 		return // removed; see Health
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*n.callTimeout()) // the leader asks at the old address first
+	asking, cancel := context.WithTimeout(ctx, 3*n.callTimeout()) // the leader asks at the old address first
 	defer cancel()
 	var j joined
-	err := n.callLeaderOnce(ctx, 0, "join", joinRequest{m.Cluster, self.ID, self.Addr, self.Zone, self.Incarnation, n.process}, &j)
+	err := n.callLeaderOnce(asking, 0, "join", joinRequest{m.Cluster, self.ID, self.Addr, self.Zone, self.Incarnation, n.process}, &j)
+	if errors.Is(err, errIDInUse) {
+		// The map of node.json may have been too old to find that out at the start.
+		if err := n.refuseTwins(ctx, m); err != nil {
+			n.giveUp(err)
+		}
+	}
 	if err != nil {
 		n.o.Logger.Info("the new address of this node is not in the map yet", "err", err)
 		return

@@ -133,7 +133,7 @@ func (n *Node) findIdentity(ctx context.Context) error {
 			return err
 		}
 		n.atlas.learn(n.identity.Map)
-		return n.refuseTwins(ctx)
+		return n.refuseTwins(ctx, n.identity.Map)
 	}
 	j, err := n.join(ctx, joinRequest{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone, Process: n.process})
 	if err != nil {
@@ -146,9 +146,9 @@ func (n *Node) findIdentity(ctx context.Context) error {
 }
 
 // refuseTwins returns an error if another process, with a copy of this node's directory, still answers at the address
-// that the map has. Both would vote as the same server of raft.
-func (n *Node) refuseTwins(ctx context.Context) error {
-	known, found := n.identity.Map.Find(n.o.ID)
+// that a map has. Both would vote as the same server of raft.
+func (n *Node) refuseTwins(ctx context.Context, m *Map) error {
+	known, found := m.Find(n.o.ID)
 	if found && known.Addr != n.addr && n.answers(ctx, known.Addr, n.o.ID, n.process) {
 		return fmt.Errorf("%w at %s, and this node has the same directory or a copy of it", errIDInUse, known.Addr)
 	}
