@@ -36,7 +36,8 @@ done
 
 (cd "$here/../.." && go build -o "$work/sieved" ./cmd/sieved)
 port=${PORT:-7891}
-"$work/sieved" --id 1 --dir "$work/node" --listen "127.0.0.1:$port" --groups 1 ${SIEVED_FLAGS:-} >"$output/node.log" 2>&1 &
+"$work/sieved" init --id 1 --dir "$work/node" --groups 1 >/dev/null
+"$work/sieved" --id 1 --dir "$work/node" --listen "127.0.0.1:$port" ${SIEVED_FLAGS:-} >"$output/node.log" 2>&1 &
 node=$!
 tries=0
 until redis-cli -p "$port" set ready 1 2>/dev/null | grep -q OK; do
