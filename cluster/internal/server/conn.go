@@ -53,13 +53,14 @@ type conn struct {
 	hungUp   sync.Once
 
 	deadline sync.Mutex // guards interrupted and the deadline for reading
-	// interrupted is set when the server closes.
+	// interrupted is set when the server closes, or another connection has the place of this one.
 	interrupted bool
 
 	// admitted says that it has the place of a client, stranger is its place among others, since since. They are
 	// guarded by the server's mu; admitted and stranger are unset if it was closed for another. Without a password a
-	// new one has both.
+	// new one has both. evicted says that it gets an error because another one has its place.
 	admitted bool
+	evicted  bool
 	stranger *list.Element
 	since    time.Time
 }
@@ -112,8 +113,8 @@ func (c *conn) fail(text string) {
 	c.quit, c.failed = true, true
 }
 
+// serve answers the client until the connection has to be closed.
 func (c *conn) serve() {
-	defer c.nc.Close()
 	defer c.memory.force(0)
 	defer c.session.end()
 	for !c.quit {
@@ -130,7 +131,9 @@ func (c *conn) serve() {
 		default:
 			if c.isNew {
 				c.isNew = false
-				c.server.know(c)
+				if !c.server.know(c) {
+					return
+				}
 			}
 			c.dispatch(args)
 			if cap(c.out.Bytes) > max(c.memory.replies, idleReplies) {

@@ -33,11 +33,9 @@ func (s *Server) accept(nc net.Conn) {
 	switch {
 	case s.closing:
 		nc.Close()
-	case s.options.Password == "" && s.places.admitted >= int(s.live.maxClients.Load()) &&
-		s.places.strangers.Len() == 0:
+	case !s.makeRoom():
 		s.reject(nc)
 	default:
-		s.makeRoom()
 		s.stats.connections.Add(1)
 		c := newConn(s, nc, s.stats.nextID.Add(1))
 		s.places.all[c] = true
@@ -57,12 +55,16 @@ func (s *Server) addStranger(c *conn) {
 	c.since, c.stranger = s.now(), s.places.strangers.PushBack(c)
 }
 
-// makeRoom closes strangers until there is a place for another one. It needs mu, and that not all places are those of
-// clients that are known.
-func (s *Server) makeRoom() {
+// makeRoom closes strangers until there is a place for another one, and returns false if there is none: all are those
+// of clients that are known. It needs mu.
+func (s *Server) makeRoom() bool {
 	for s.isFull() {
+		if s.places.strangers.Len() == 0 {
+			return false
+		}
 		s.evict()
 	}
+	return true
 }
 
 func (s *Server) isFull() bool {
@@ -78,13 +80,19 @@ func (s *Server) isFull() bool {
 	return s.now().Sub(p.strangers.Front().Value.(*conn).since) >= newcomer
 }
 
-// evict closes the oldest stranger. It needs mu.
+// evict closes the oldest stranger, which gets an error. It needs mu.
 func (s *Server) evict() {
 	old := s.places.strangers.Front().Value.(*conn)
 	s.remove(old)
 	s.stats.evicted.Add(1)
-	old.hungUp.Do(func() { close(old.gone) })
-	s.dismiss(old.nc)
+	if s.places.rejecting >= MaxRejecting {
+		old.hangUp()
+		return
+	}
+	s.places.rejecting++
+	old.evicted = true
+	_ = old.nc.SetWriteDeadline(time.Now().Add(strangersTime))
+	old.interrupt() // its goroutine may be reading, so that one sends the error, in leave
 }
 
 // remove takes the place of a connection. It needs mu.
@@ -100,14 +108,16 @@ func (s *Server) remove(c *conn) {
 	delete(s.places.all, c)
 }
 
-// know is called when a connection without a password has completed its first request.
-func (s *Server) know(c *conn) {
+// know is called when a connection without a password has completed its first request. It returns false if another one
+// has its place by then: it gets an error, so nothing may be done for it.
+func (s *Server) know(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.stranger != nil {
 		s.places.strangers.Remove(c.stranger)
 		c.stranger = nil
 	}
+	return !c.evicted
 }
 
 // admit gives a connection that has authenticated the place of a client. It returns false if there is none, or if
@@ -142,31 +152,35 @@ func (s *Server) expel(c *conn) {
 	}
 }
 
+// leave closes a connection.
 func (s *Server) leave(c *conn) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.remove(c)
+	evicted := c.evicted
+	s.mu.Unlock()
+	if evicted {
+		s.dismiss(c.nc)
+	}
+	c.nc.Close()
 }
 
 const tooManyClients = "ERR max number of clients reached"
 
-// reject closes a connection that is one too many. It needs mu.
+// reject closes a connection that is one too many, with an error. It needs mu.
 func (s *Server) reject(nc net.Conn) {
 	s.stats.rejected.Add(1)
-	s.dismiss(nc)
-}
-
-// dismiss closes a connection that has no place, with an error. It needs mu.
-func (s *Server) dismiss(nc net.Conn) {
 	if s.places.rejecting >= MaxRejecting {
 		nc.Close()
 		return
 	}
 	s.places.rejecting++
-	s.conns.Go(func() {
-		dismiss(nc)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.places.rejecting--
-	})
+	s.conns.Go(func() { s.dismiss(nc) })
+}
+
+// dismiss closes one of the connections that are counted by rejecting.
+func (s *Server) dismiss(nc net.Conn) {
+	dismiss(nc)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places.rejecting--
 }
