@@ -181,7 +181,7 @@ func (c *conn) settle() {
 		failed = true
 		kept = append(kept, c.out.Bytes[copied:w.start]...)
 		reply := command.Reply{Bytes: kept, RESP3: c.out.RESP3}
-		if errors.Is(err, kv.ErrDeposed) && c.noneDone(c.inFlight[i+1:]) {
+		if errors.Is(err, kv.ErrDeposed) && w.repeatable() && c.noneDone(c.inFlight[i+1:]) {
 			err = c.repeat(w, &reply)
 		}
 		if err != nil {
@@ -197,6 +197,9 @@ func (c *conn) settle() {
 	clear(c.inFlight)
 	c.inFlight = c.inFlight[:0]
 }
+
+// repeatable reports whether it may be evaluated again: the replies of commands without keys are given.
+func (w *inFlight) repeatable() bool { return w.execution == nil || !w.execution.transaction.hasUnkeyed() }
 
 // noneDone waits for writes, and reports whether none of them was done. Otherwise a command before them cannot be
 // evaluated any more: it would see what came after it.
@@ -231,9 +234,6 @@ func (c *conn) repeat(w inFlight, reply *command.Reply) error {
 func (c *conn) evaluate(w inFlight, reply *command.Reply) (kv.Pending, error) {
 	if w.execution == nil {
 		return c.update(w.group, w.request, reply)
-	}
-	if w.execution.transaction.hasUnkeyed() {
-		return nil, kv.ErrDeposed // their replies are given, and not repeated
 	}
 	pending, err := w.execution.propose(w.group)
 	if err == nil {

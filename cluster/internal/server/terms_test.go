@@ -88,3 +88,17 @@ func TestARefusalOfExecIsConfirmed(t *testing.T) {
 	depose(t, node.World(), 1, kv.ErrDeposed)
 	require.Equal(t, "nil", p.reply())
 }
+
+// The replies of commands without keys are given, so EXEC is not evaluated again. It must not be tried all the time.
+func TestATransactionWithCommandsOfTheConnectionFailsAtOnce(t *testing.T) {
+	node := kvtest.New(1)
+	p := dial(t, "tcp", start(t, node, Options{WriteTimeout: time.Hour}))
+	require.Equal(t, "+OK", p.do("SET k text"))
+	node.World().Hold(0)
+	p.send(encode("MULTI") + encode("SETNX", "k", "v") + encode("PING") + encode("EXEC"))
+	depose(t, node.World(), 1, kv.ErrDeposed)
+	for range 3 {
+		require.NotContains(t, p.reply(), "-")
+	}
+	require.Contains(t, p.reply(), "-TRYAGAIN the leadership of the slot changed")
+}
