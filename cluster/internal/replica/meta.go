@@ -23,14 +23,14 @@ func (r *Replica) MetaCAS(ctx context.Context, name string, old, new []byte) (sw
 
 // proposeMeta proposes nothing if old is not there. That has to be confirmed too: a deposed leader does not know.
 func (r *Replica) proposeMeta(ctx context.Context, name string, old, new []byte) (_ kv.Pending, swapped bool, err error) {
-	if r.o.Full() {
-		return nil, false, kv.ErrNoSpace
-	}
 	lead, err := r.lockLeadership(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer r.mu.Unlock()
+	if r.o.Full() {
+		return nil, false, kv.ErrNoSpace
+	}
 	key := string(layout.Meta(name))
 	w, newer := lead.overlay.writes[key]
 	present := w.value.Data

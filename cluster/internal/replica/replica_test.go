@@ -264,6 +264,20 @@ func TestAFullDiskRefusesWrites(t *testing.T) {
 	require.Equal(t, "0", g.get("a"))
 }
 
+// A client whose map of the cluster is old asks a node that led before its disk became full. An error of any other kind
+// than a redirection would not make it look for the new leader.
+func TestANodeWithAFullDiskRedirectsWritesOfGroupsThatOthersLead(t *testing.T) {
+	g := newRig(t)
+	g.mustPut("a", "0")
+	g.o.Full = func() bool { return true }
+	g.log.lead(false, kv.ErrUnknown)
+	var not *kv.NotLeaderError
+	_, err := g.append("a", "1")
+	require.ErrorAs(t, err, &not)
+	_, err = g.MetaCAS(t.Context(), "m", nil, []byte("1"))
+	require.ErrorAs(t, err, &not)
+}
+
 func TestWatchesNoticeChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *rig)

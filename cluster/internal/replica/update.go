@@ -44,14 +44,14 @@ func (r *Replica) Update(ctx context.Context, f func(tx kv.Tx) error) (kv.Pendin
 
 // update is Update. limit is how long f may take; 0: until ctx ends.
 func (r *Replica) update(ctx context.Context, limit time.Duration, f func(t *tx) error) (kv.Pending, error) {
-	if r.o.Full() {
-		return nil, kv.ErrNoSpace
-	}
 	lead, err := r.lockLeadership(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer r.mu.Unlock()
+	if r.o.Full() { // not before: others may lead, on disks with space
+		return nil, kv.ErrNoSpace
+	}
 	if lead.inFlight >= r.o.MaxInFlight || lead.bytes >= r.o.MaxInFlightBytes {
 		return nil, kv.ErrBusy
 	}
