@@ -2,12 +2,16 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
@@ -146,6 +150,50 @@ func TestANodeWhoseDataAreNeededDoesNotJoinEmpty(t *testing.T) {
 	f.start(lost)
 	f.settled(3)
 	require.EqualValues(t, 2, f.nodes[lost].self().Incarnation)
+}
+
+// slowStore is a log to which nothing is written while stalled is locked.
+type slowStore struct {
+	raftStore
+	stalled *sync.Mutex
+}
+
+func (s slowStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+func (s slowStore) StoreLogs(l []*raft.Log) error {
+	s.stalled.Lock()
+	defer s.stalled.Unlock()
+	return s.raftStore.StoreLogs(l)
+}
+
+// A voter that lags says who leads, and does not have what the leader and the node that joins have acknowledged.
+func TestANodeWhoseEntriesAVoterLacksDoesNotJoinEmpty(t *testing.T) {
+	f := newFleet(t, 1)
+	var stalled sync.Mutex
+	f.o.Raft = func(o *consensus.Options) {
+		if o.ID == "3.1" {
+			o.Logs = slowStore{o.Logs.(raftStore), &stalled}
+		}
+	}
+	f.startThree()
+	var n *Node
+	f.eventually(func() error {
+		if n = f.planning(); n.o.ID == "3" {
+			return fmt.Errorf("node 3 leads: %w", f.nodes["1"].callLeader(f.ctx, 0, "change", changeRequest{Kind: actTransfer, Server: "1.1"}, &struct{}{}))
+		}
+		return nil
+	})
+	lost := kv.NodeID("1")
+	if n.o.ID == lost {
+		lost = "2"
+	}
+	f.crash(lost)
+	f.eventually(func() error { return n.spare(f.ctx, lost) })
+	stalled.Lock()
+	err := n.spare(f.ctx, lost)
+	stalled.Unlock()
+	require.ErrorIs(t, err, errNeeded)
+	f.eventually(func() error { return n.spare(f.ctx, lost) })
 }
 
 // planning returns the node that plans.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -100,8 +101,8 @@ func (n *Node) onJoin(ctx context.Context, r joinRequest) (joined, error) {
 }
 
 // spare returns an error if groups need what a known node had before it lost its directory or its log: if they have no
-// leader now without it. To admit it as another server would make that final, and perhaps its directory is only
-// not mounted.
+// leader now without it, or a majority of all others lacks entries. To admit it as another server would make that
+// final, and perhaps its directory is only not mounted.
 func (n *Node) spare(ctx context.Context, id kv.NodeID) error {
 	s, err := n.survey(ctx, confirmAll)
 	if err != nil {
@@ -110,17 +111,37 @@ func (n *Node) spare(ctx context.Context, id kv.NodeID) error {
 	if _, known := s.Map.Find(id); !known {
 		return nil
 	}
-	var without []kv.GroupID
+	needed := make([]bool, s.Map.Groups)
+	var asking sync.WaitGroup
 	for group := range kv.GroupID(s.Map.Groups) {
-		if g, found := s.Groups[group]; !found || nodeOf(g.Leader) == id {
-			without = append(without, group)
+		g, found := s.Groups[group]
+		if !found || nodeOf(g.Leader) == id {
+			needed[group] = true
+			continue
+		}
+		if !slices.ContainsFunc(g.Servers, func(s server) bool { return nodeOf(s.ID) == id }) {
+			continue
+		}
+		asking.Go(func() {
+			// Whoever lags acknowledges the leader too. But with the entry that this commits, a majority of those that
+			// answer has all before it.
+			_, err := n.configurationOf(ctx, group, g.Leader)
+			needed[group] = err != nil
+		})
+	}
+	asking.Wait()
+	var without []kv.GroupID
+	for group, needs := range needed {
+		if needs {
+			without = append(without, kv.GroupID(group))
 		}
 	}
 	if len(without) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: without it, the groups %v have no leader now. Is the file system of its directory not mounted? If "+
-		"they stay without one, start it with its old directory; if that is lost, start it with another ID", errNeeded, without)
+	return fmt.Errorf("%w: without it, the groups %v have no leader now, or no majority with all entries. Is the file system of "+
+		"its directory not mounted? If they stay so, start it with its old directory; if that is lost, start it with another ID",
+		errNeeded, without)
 }
 
 // answers reports whether a node with an ID, but another process, answers at an address.
