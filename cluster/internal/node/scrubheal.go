@@ -27,6 +27,9 @@ import (
 // errNoSpare says that a group cannot do without a replica now.
 var errNoSpare = errors.New("the group needs this replica")
 
+// errHandedOver says that a replica led its group until just now.
+var errHandedOver = errors.New("the leadership of the group was handed over just now")
+
 // sparePatience is how long a leader expects a replica to be out before it lets another one out, if it hears nothing of
 // the first.
 const sparePatience = time.Minute
@@ -109,11 +112,17 @@ func (s *scrubber) open() []*finding {
 func (n *Node) scrubHealLoop(ctx context.Context) {
 	n.every(ctx, n.o.Timing.Gossip, func() {
 		for _, f := range n.scrub.open() {
+			if !f.out && time.Now().Before(f.retryAt) {
+				continue // looking whether a table is in use is work, too
+			}
 			over, healed := n.isOver(f)
 			waits := f.waits
-			if !over && !f.out && time.Now().After(f.retryAt) {
+			if !over && !f.out {
 				waits = n.healFinding(ctx, f)
 				f.tries++
+				if errors.Is(waits, errHandedOver) {
+					f.tries = 0 // at once, before leaders are balanced
+				}
 				f.retryAt = time.Now().Add(n.o.Timing.Gossip << min(f.tries, maxHealBackoff))
 			}
 			n.noteHealing(f, waits, over, healed)
@@ -174,10 +183,18 @@ func (n *Node) healFinding(ctx context.Context, f *finding) error {
 		f.h.state.Damaged(f.err)
 		return nil
 	}
+	var waits error
 	for _, h := range n.running() {
-		if err := n.askSpare(ctx, h); err != nil {
-			return fmt.Errorf("group %d: %w", h.id, err)
+		err := n.askSpare(ctx, h)
+		if err != nil {
+			waits = fmt.Errorf("group %d: %w", h.id, err)
 		}
+		if err != nil && !errors.Is(err, errHandedOver) {
+			return waits
+		}
+	}
+	if waits != nil {
+		return waits
 	}
 	f.out = true
 	f.logs.Damaged(f.err)
@@ -200,7 +217,7 @@ func (n *Node) askSpare(ctx context.Context, h *hosted) error {
 	if err := h.log.TransferLeadership(ctx, to); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: its leadership was handed over just now", errNoSpare)
+	return errHandedOver
 }
 
 // spareRequest asks the leader of a group whether a replica may be out for a while.
