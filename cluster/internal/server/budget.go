@@ -158,6 +158,7 @@ type memory struct {
 	progress
 	replies int // bytes that out has been granted
 	lent    int // bytes that the replies of EXEC have been granted
+	args    int // of requests, that there was room for when they were counted
 	// shed is set when the connection is closed because of what it holds. It is guarded by the server's mu.
 	shed bool
 }
@@ -173,6 +174,15 @@ func (c *conn) account() {
 	c.out.Release()
 	c.memory.replies = cap(c.out.Bytes)
 	c.memory.force(c.held(c.memory.replies))
+}
+
+// countArgs makes many arguments a part of the charge.
+func (c *conn) countArgs() {
+	if n := cap(c.in.args); n != c.memory.args {
+		if c.memory.args = n; n > manyArgs {
+			c.account()
+		}
+	}
 }
 
 // grant is called before replies use so many bytes.

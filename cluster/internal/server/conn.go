@@ -135,6 +135,7 @@ func (c *conn) serve() {
 					return
 				}
 			}
+			c.countArgs()
 			c.dispatch(args)
 			if cap(c.out.Bytes) > max(c.memory.replies, idleReplies) {
 				c.account()
@@ -199,7 +200,9 @@ func (c *conn) settle() {
 }
 
 // repeatable reports whether it may be evaluated again: the replies of commands without keys are given.
-func (w *inFlight) repeatable() bool { return w.execution == nil || !w.execution.transaction.hasUnkeyed() }
+func (w *inFlight) repeatable() bool {
+	return w.execution == nil || !w.execution.transaction.hasUnkeyed()
+}
 
 // noneDone waits for writes, and reports whether none of them was done. Otherwise a command before them cannot be
 // evaluated any more: it would see what came after it.

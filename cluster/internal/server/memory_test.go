@@ -267,3 +267,32 @@ func TestAChargeThatIsRefusedDisturbsNoOther(t *testing.T) {
 	wg.Wait()
 	require.Zero(t, b.used.Load())
 }
+
+// A million arguments of a byte need 24 bytes each besides. They stay until the replies are sent, which may take long.
+func TestArgumentsAreCounted(t *testing.T) {
+	const args = 100_000
+	s := New(kvtest.New(1), Options{})
+	defer s.Close()
+	client, nc := net.Pipe()
+	defer client.Close()
+	go func() {
+		_, _ = io.WriteString(client, "*100000\r\n"+strings.Repeat("$1\r\na\r\n", args)+"QUIT\r\n")
+		client.Close()
+	}()
+	c := newConn(s, nc, 1)
+	for {
+		require.NoError(t, c.fill())
+		got, err := c.in.Next(true)
+		require.NoError(t, err)
+		if got != nil {
+			require.Len(t, got, args)
+			break
+		}
+	}
+	before := s.Stats().ClientBytes
+	c.countArgs()
+	require.Greater(t, s.Stats().ClientBytes-before, int64((args-manyArgs)*argBytes-1))
+	for c.fill() == nil { // to the end
+	}
+	require.Less(t, s.Stats().ClientBytes, before)
+}

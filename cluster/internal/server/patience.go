@@ -82,6 +82,7 @@ func (c *conn) fill() error {
 	p, o, now := &c.patience, &c.server.options, c.server.now
 	p.idleTimeout = time.Duration(c.server.live.idleTimeout.Load())
 	p.wait(c.in, now)
+	c.in.forget() // before it waits for memory
 	// If the buffer was full, more had arrived: the rest of a pipeline, whose time is over too.
 	if !c.in.filled || !c.late() {
 		c.arrived = time.Time{}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"unsafe"
 )
 
 // The bounds of requests, as in Redis 7.0, where these are the same.
@@ -55,13 +57,21 @@ func newRequests(source io.Reader, limit int) *requests {
 	return &requests{source: source, limit: limit, left: -1, bulk: -1}
 }
 
-// fill reads what has arrived, or waits for something. Arguments that Next has returned are no longer valid.
-func (q *requests) fill() error {
+// manyArgs is how many arguments a connection has room for without a charge.
+const manyArgs = 4096
+
+// forget ends the use of the arguments that Next has returned.
+func (q *requests) forget() {
 	clear(q.args)
 	q.args = q.args[:0]
-	if cap(q.args) > 4096 {
+	if cap(q.args) > manyArgs {
 		q.args, q.spans = nil, append([]int(nil), q.spans...)
 	}
+}
+
+// fill reads what has arrived, or waits for something. Arguments that Next has returned are no longer valid.
+func (q *requests) fill() error {
+	q.forget()
 	q.makeRoom(q.room())
 	n, err := q.source.Read(q.buf[q.end:])
 	q.end += n
@@ -109,8 +119,14 @@ func (q *requests) makeRoom(size int) {
 	q.start, q.end = 0, unread
 }
 
-// memory returns the bytes that it will use during the next fill, without those that every connection has.
-func (q *requests) memory() int { return max(0, q.room()-initialBuffer) + 8*cap(q.spans) }
+// memory returns the bytes that it will use during the next fill, without those that every connection has. Until then,
+// arguments count too.
+func (q *requests) memory() int {
+	return max(0, q.room()-initialBuffer) + 8*cap(q.spans) + argBytes*max(0, cap(q.args)-manyArgs)
+}
+
+// argBytes is the size of an argument besides its bytes, which are in buf.
+const argBytes = int(unsafe.Sizeof([]byte(nil)))
 
 // release gives large buffers back. There must be no unread bytes.
 func (q *requests) release() {
@@ -182,6 +198,7 @@ func (q *requests) array() (args [][]byte, complete bool, err error) {
 		}
 	}
 	first := len(q.args)
+	q.args = slices.Grow(q.args, len(q.spans)/2)
 	for i := 0; i < len(q.spans); i += 2 {
 		q.args = append(q.args, q.buf[q.start+q.spans[i]:q.start+q.spans[i+1]:q.start+q.spans[i+1]])
 	}
