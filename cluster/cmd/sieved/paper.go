@@ -153,6 +153,14 @@ func (p *paper) nodes(a *answer) error {
 	return p.table([]string{"~node", "state", "~address", "+~zone", "leads", "replicas", "~version", "+~why"}, rows)
 }
 
+// term is 0 without a leader.
+func term(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
 func (p *paper) groups(a *answer) error {
 	var rows [][]string
 	for _, g := range a.Groups {
@@ -176,7 +184,7 @@ func (p *paper) groups(a *answer) error {
 		}
 		rows = append(rows, []string{fmt.Sprint(g.Group), fmt.Sprintf("%d-%d", g.First, g.Last),
 			cmp.Or(g.Leader, "none"),
-			fmt.Sprint(g.Term), fmt.Sprint(g.Commit), strings.Join(replicas, " ")})
+			term(g.Term), fmt.Sprint(g.Commit), strings.Join(replicas, " ")})
 	}
 	return p.table([]string{"group", "slots", "~leader", "term", "committed", "~replicas"}, rows)
 }

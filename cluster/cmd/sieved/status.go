@@ -46,6 +46,7 @@ type answer struct {
 	Unanswered []unanswered `json:"unanswered,omitempty"`
 	// Disagree are sentences about nodes that see less than the one whose overview this is.
 	Disagree []string `json:"disagree,omitempty"`
+	asked    int
 }
 
 // unanswered is an address without an answer.
@@ -108,6 +109,7 @@ func (silence) Printf(context.Context, string, ...any) {}
 // says
 // what clients can do.
 func choose(addrs []string, views []*overview.Overview, errs []error) (a answer, found bool) {
+	a.asked = len(addrs)
 	reach := func(o *overview.Overview) int {
 		if o.Removed {
 			return -1
@@ -155,11 +157,16 @@ func (a *answer) problems() error {
 			}
 		}
 		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, severity))
+			text := fmt.Sprintf("%d %s", n, map[overview.Severity]string{
+				overview.Critical: "critical problem", overview.Warning: "warning"}[severity])
+			if n > 1 {
+				text += "s"
+			}
+			counts = append(counts, text)
 		}
 	}
 	if n := len(a.Unanswered) + len(a.Disagree); n > 0 {
-		counts = append(counts, fmt.Sprintf("%d of the nodes asked", n))
+		counts = append(counts, fmt.Sprintf("%d of %d nodes asked give no answer or another one", n, a.asked))
 	}
 	if len(counts) == 0 {
 		return nil
@@ -216,9 +223,9 @@ func groupsCommand() *cobra.Command {
 	var l looker
 	var replicas bool
 	cmd := lookCommand("groups", "List the groups of a cluster, with their leaders and replicas",
-		`List the groups with their slots, leaders and replicas: what a replica lacks is after its node, as -12.
+		`List the groups with their slots, leaders and replicas: what a replica lacks is after its node, as in 3(-12).
 With --replicas, list each replica with the index of the last entry that its state has applied, and that its log has. If
-a majority is lost, 'sieved recover' should use the node with the highest ones.`, &l, func(out io.Writer, a *answer) error {
+a majority is lost, 'sieved status' names the node that 'sieved recover' should use.`, &l, func(out io.Writer, a *answer) error {
 			switch {
 			case l.asJSON:
 				return printJSON(out, a.Groups)
