@@ -357,6 +357,18 @@ func (g *Group) Stats() Stats {
 	}
 }
 
+// LastTerm returns the term of the last entry, 0 without any: of two logs, that with the higher one is newer, whatever
+// their lengths are.
+func (g *Group) LastTerm() uint64 {
+	stats := g.raft.Load().Stats() // which is the only way to the term
+	term, index := stats["last_log_term"], stats["last_log_index"]
+	if index == "0" { // the snapshot has all
+		term = stats["last_snapshot_term"]
+	}
+	n, _ := strconv.ParseUint(term, 10, 64) // raft has written it
+	return n
+}
+
 // Snapshot takes a snapshot now and shortens the log. It is no error if nothing is new.
 func (g *Group) Snapshot(ctx context.Context) error {
 	_, err := g.await(ctx, func(r *raft.Raft) raft.Future { return r.Snapshot() })

@@ -27,6 +27,7 @@ type viewReply struct {
 // logState is where the log of a replica is.
 type logState struct {
 	Last      uint64 `json:"last"`
+	LastTerm  uint64 `json:"last_term"`
 	Commit    uint64 `json:"commit"`
 	Leader    string `json:"leader"`
 	ContactMs int64  `json:"contact_ms"` // since a message of the leader
@@ -41,7 +42,7 @@ func (n *Node) onView(ctx context.Context, _ struct{}) (viewReply, error) {
 	v := viewReply{Status: status, Figures: n.Figures(), Logs: map[kv.GroupID]logState{}}
 	for _, h := range n.running() {
 		s := h.log.Stats()
-		v.Logs[h.id] = logState{s.LastIndex, s.CommitIndex, s.Leader, min(time.Since(s.LastContact),
+		v.Logs[h.id] = logState{s.LastIndex, h.log.LastTerm(), s.CommitIndex, s.Leader, min(time.Since(s.LastContact),
 			time.Since(n.started)).Milliseconds()}
 	}
 	return v, nil
@@ -154,7 +155,7 @@ func (n *Node) Overview(ctx context.Context) overview.Overview {
 func (n *Node) describeNode(member Member, s sight, now time.Time) overview.Node {
 	o := overview.Node{
 		ID: string(member.ID), Addr: member.Addr, Zone: member.Zone, Incarnation: member.Incarnation,
-		Answered: s.view != nil, Why: s.why, State: overview.Up,
+		Answered: s.view != nil, Why: s.why, State: overview.Up, Leaving: member.Leaving,
 	}
 	if s.view == nil {
 		o.SilentMs = n.atlas.age(member.ID).Milliseconds()
@@ -228,7 +229,8 @@ func (n *Node) describeReplica(
 		r.AgeMs = now.Sub(c.viewAt).Milliseconds()
 	}
 	status, hosted := v.Status.Replicas[group]
-	r.Applied, r.Last = status.Applied, v.Logs[group].Last
+	log := v.Logs[group]
+	r.Applied, r.Last, r.LastTerm = status.Applied, log.Last, log.LastTerm
 	r.Failed, r.Absent = status.Failed, !hosted
 	return r
 }

@@ -219,7 +219,7 @@ func (d *deduction) way(nodes []string, need int, broken bool) string {
 	if best := d.survivor(); best != "" {
 		return strings.Join(append(next, fmt.Sprintf("%s: sieved restore makes a new cluster from a backup; "+
 			"without one, stop node %s, whose log "+
-			"has the most, and run sieved recover --id %s --dir DIR --accept-data-loss.", disks, best, best)), " ")
+			"is the newest, and run sieved recover --id %s --dir DIR --accept-data-loss.", disks, best, best)), " ")
 	}
 	return strings.Join(append(next, disks+": sieved restore makes a new cluster from a backup."), " ")
 }
@@ -230,19 +230,31 @@ func (d *deduction) otherVersion() bool {
 }
 
 // survivor is the node whose directory recover should use: among those that have replicas of all groups, the one with
-// the most entries.
+// the newest log in most groups, then the one with the most entries. The longest log may not be the newest one: a leader
+// that was cut off may have entries that were never acknowledged, and lack acknowledged ones of its successor.
 func (d *deduction) survivor() (best string) {
-	have, sum := map[string]int{}, map[string]uint64{}
+	have, newest, sum := map[string]int{}, map[string]int{}, map[string]uint64{}
 	for _, g := range d.Groups {
+		top := Replica{}
 		for _, r := range g.Replicas {
-			if r.Works() {
-				have[r.Node]++
-				sum[r.Node] += max(r.Applied, r.Last)
+			if r.Works() && r.newer(top) > 0 {
+				top = r
+			}
+		}
+		for _, r := range g.Replicas {
+			if !r.Works() {
+				continue
+			}
+			have[r.Node]++
+			sum[r.Node] += max(r.Applied, r.Last)
+			if r.newer(top) == 0 {
+				newest[r.Node]++
 			}
 		}
 	}
 	for _, n := range d.Nodes {
-		if have[n.ID] == len(d.Groups) && (best == "" || sum[n.ID] > sum[best]) {
+		if have[n.ID] == len(d.Groups) && (best == "" ||
+			cmp.Or(cmp.Compare(newest[n.ID], newest[best]), cmp.Compare(sum[n.ID], sum[best])) > 0) {
 			best = n.ID
 		}
 	}
@@ -313,33 +325,53 @@ func (d *deduction) full() {
 	d.add(f)
 }
 
+// untilSpace is what happens to logs and replicas that a full disk has stopped.
+const untilSpace = "That ends by itself once the disk has space."
+
 func (d *deduction) logs() {
 	for _, n := range d.Nodes {
 		if n.Answered && n.Figures != nil && n.Figures.Log != "" {
-			d.add(Finding{Kind: KindLogFailed, Severity: Warning, Nodes: []string{n.ID},
+			f := Finding{Kind: KindLogFailed, Severity: Warning, Nodes: []string{n.ID},
 				Text: fmt.Sprintf("The log of node %s does not work, and so none of its replicas: %s.",
-					n.ID, n.Figures.Log),
+					n.ID, strings.TrimRight(n.Figures.Log, ".")),
 				Next: "The node joins again by itself, with an empty log, once its disk works and the others have " +
-					"a majority."})
+					"a majority."}
+			if n.State == Full {
+				f.Next = untilSpace
+			}
+			d.add(f)
 		}
 	}
 }
 
 func (d *deduction) failures() {
 	groups, why := map[string][]kv.GroupID{}, map[string]string{}
+	full, explained := map[string]bool{}, map[string]bool{}
+	for _, n := range d.Nodes {
+		full[n.ID] = n.State == Full
+		explained[n.ID] = n.Answered && n.Figures != nil && n.Figures.Log != "" // by logs
+	}
 	for _, g := range d.Groups {
 		for _, r := range g.Replicas {
-			if r.Known && r.Failed != "" {
+			if r.Known && r.Failed != "" && !explained[r.Node] {
 				groups[r.Node] = append(groups[r.Node], g.Group)
 				why[r.Node] = cmp.Or(why[r.Node], r.Failed)
 			}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		d.add(Finding{Kind: KindReplicaFailed, Severity: Warning, Nodes: []string{id}, Groups: groups[id],
-			Text: fmt.Sprintf("On node %s, the replica of %s does not work: %s.", id, GroupsText(groups[id]),
+		what, it := "replica of %s does", "It is"
+		if len(groups[id]) > 1 {
+			what, it = "replicas of %s do", "They are"
+		}
+		f := Finding{Kind: KindReplicaFailed, Severity: Warning, Nodes: []string{id}, Groups: groups[id],
+			Text: fmt.Sprintf("On node %s, the "+what+" not work: %s.", id, GroupsText(groups[id]),
 				strings.TrimRight(why[id], ".")),
-			Next: fmt.Sprintf("It is replaced from another node by itself. If not, the log of node %s says why.", id)})
+			Next: fmt.Sprintf("%s replaced from another node without you. If not, the log of node %s says why.", it, id)}
+		if full[id] {
+			f.Next = untilSpace
+		}
+		d.add(f)
 	}
 }
 
@@ -362,35 +394,54 @@ func (d *deduction) silence() {
 	if len(d.silent) == 0 || d.explained() {
 		return
 	}
-	ids := []string{}
-	longest, voices := int64(0), false
+	var ids, wanted []string // wanted: those that are not being removed
+	voices := false
 	for _, n := range d.silent {
 		ids = append(ids, n.ID)
-		longest = max(longest, n.SilentMs)
 		voices = voices || n.Replicas > 0
+		if !n.leaves() {
+			wanted = append(wanted, n.ID)
+		}
 	}
 	f := Finding{Kind: KindSilent, Severity: Warning, Nodes: ids, Text: d.quiet()}
 	thin := d.thin()
+	so, stop := "reads and writes continue", "stop them"
+	if d.waits() {
+		so, stop = "each group has a majority", "end that"
+	}
 	switch {
-	case !voices:
-		f.Text += ", without replicas: reads and writes continue."
 	case len(d.stuck) > 0:
 		f.Text += "."
+	case !voices:
+		f.Text += ", without replicas: " + so + "."
 	case len(thin) > 0:
-		f.Text += fmt.Sprintf(": reads and writes continue, but one more would stop them%s.", d.in(thin))
+		f.Text += fmt.Sprintf(": %s, but one more would %s%s.", so, stop, d.in(thin))
 	default:
-		f.Text += ": reads and writes continue, and one more may fail."
+		f.Text += fmt.Sprintf(": %s, and one more may fail.", so)
 	}
-	f.Next = fmt.Sprintf("Start %s, or mend the network. If a disk is gone: start the node with the same --id, an "+
-		"empty --dir and --join.", nodesText(ids, "and"))
-	if d.otherVersion() {
+	switch {
+	case d.otherVersion():
 		f.Next = sameVersion
+	case len(wanted) > 0:
+		f.Next = fmt.Sprintf("Start %s, or mend the network. If a disk is gone: start the node with the same --id, an "+
+			"empty --dir and --join.", nodesText(wanted, "and"))
+	}
+	if len(wanted) == 0 {
+		d.add(f)
+		return
 	}
 	if spare := len(d.Nodes) - len(d.silent); voices && spare >= d.Replicas {
 		f.Next += fmt.Sprintf(" Its replicas move to other nodes after %s of silence.",
 			Duration(milliseconds(d.DeadAfterMs)))
 	}
 	d.add(f)
+}
+
+// waits reports whether clients have to wait, or get errors, although no majority is lost.
+func (d *deduction) waits() bool {
+	return slices.ContainsFunc(d.findings, func(f Finding) bool {
+		return f.Severity == Critical || f.Kind == KindNoLeader
+	})
 }
 
 // explained reports whether the sentence about lost majorities is about all groups, so that it has said all about
@@ -443,7 +494,7 @@ func (d *deduction) lag() {
 func (d *deduction) placement() {
 	staying := map[string]bool{}
 	for _, n := range d.Nodes {
-		if n.State != Leaving {
+		if !n.leaves() {
 			staying[n.ID] = true
 		}
 	}
@@ -476,11 +527,15 @@ func (d *deduction) placement() {
 
 func (d *deduction) leaving() {
 	for _, n := range d.Nodes {
-		if n.State == Leaving {
-			d.add(Finding{Kind: KindLeaving, Severity: Note, Nodes: []string{n.ID},
-				Text: fmt.Sprintf("Node %s is being removed: %s still to be moved.",
-					n.ID, count(n.Replicas, "replica"))})
+		if !n.leaves() {
+			continue
 		}
+		f := Finding{Kind: KindLeaving, Severity: Note, Nodes: []string{n.ID},
+			Text: fmt.Sprintf("Node %s is being removed: %s still to be moved.", n.ID, count(n.Replicas, "replica"))}
+		if n.Replicas > 0 && len(d.silent) > 0 {
+			f.Next = "A voter is removed only while a majority of the others answers."
+		}
+		d.add(f)
 	}
 }
 

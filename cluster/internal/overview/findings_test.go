@@ -98,7 +98,7 @@ var situations = []struct {
 			"refused; node 3 for 14 s: no answer in 1s). " +
 			"Start node 2 or 3, or mend the network if they run. If their disks are gone: sieved restore makes a " +
 			"new cluster from a backup; " +
-			"without one, stop node 1, whose log has the most, and run sieved recover --id 1 --dir DIR " +
+			"without one, stop node 1, whose log is the newest, and run sieved recover --id 1 --dir DIR " +
 			"--accept-data-loss.",
 	}},
 	{"one of three is dead", func() *Overview {
@@ -143,8 +143,29 @@ var situations = []struct {
 			"node 3 for 3 min). " +
 			"Start node 1, 2 or 3, or mend the network if they run. If their disks are gone: sieved restore makes " +
 			"a new cluster from a backup; " +
-			"without one, stop node 5, whose log has the most, and run sieved recover --id 5 --dir DIR " +
+			"without one, stop node 5, whose log is the newest, and run sieved recover --id 5 --dir DIR " +
 			"--accept-data-loss.",
+	}},
+	{"of two survivors, that with the longer log was a leader of before", func() *Overview {
+		return healthy(5, 4, 5).silence(200_000, "", "1", "2", "3").with(func(o *Overview) {
+			o.eachReplica(func(_ *Group, r *Replica) { r.LastTerm = 3 })
+			o.replica(3, "4").Last, o.replica(3, "5").LastTerm = 1200, 4
+		})
+	}, []string{
+		"critical no_majority No reads and no writes: 3 of 5 nodes are silent (node 1 for 3 min; node 2 for 3 min; " +
+			"node 3 for 3 min). " +
+			"Start node 1, 2 or 3, or mend the network if they run. If their disks are gone: sieved restore makes " +
+			"a new cluster from a backup; " +
+			"without one, stop node 5, whose log is the newest, and run sieved recover --id 5 --dir DIR " +
+			"--accept-data-loss.",
+	}},
+	{"elections fail while a node is dead", func() *Overview {
+		return healthy(3, 1, 3).silence(61_000, "", "1").with(func(o *Overview) { o.Groups[0].LeaderlessMs = 61_000 })
+	}, []string{
+		"critical no_leader No reads and no writes: there has been no leader for 61 s. The logs of the nodes say why " +
+			"elections fail: votes need the log's disk and the network between all nodes.",
+		"warning silent_node 1 of 3 nodes is silent (node 1 for 61 s): each group has a majority, but one more would " +
+			"end that. Start node 1, or mend the network." + diskGone,
 	}},
 	{"some groups have lost their majority, and no survivor has all groups", func() *Overview {
 		return healthy(4, 4, 3).with(func(o *Overview) {
@@ -227,9 +248,34 @@ var moreSituations = []struct {
 			o.replica(0, "2").Failed, o.replica(2, "2").Failed = "the checksum of a block\nis wrong", "the same"
 		})
 	}, []string{
-		"warning replica_failed On node 2, the replica of groups 0 and 2 does not work: the checksum of a block is " +
+		"warning replica_failed On node 2, the replicas of groups 0 and 2 do not work: the checksum of a block is " +
 			"wrong. " +
-			"It is replaced from another node by itself. If not, the log of node 2 says why.",
+			"They are replaced from another node without you. If not, the log of node 2 says why.",
+	}},
+	{"a full disk has stopped a log", func() *Overview {
+		return healthy(3, 4, 3).with(func(o *Overview) {
+			o.Nodes[1].State, o.Nodes[1].Figures.Log = Full, "no space left on device"
+			o.eachReplica(func(_ *Group, r *Replica) {
+				if r.Node == "2" {
+					r.Failed = "no space left on device"
+				}
+			})
+		}).led("1")
+	}, []string{
+		"warning disk_full The disk of node 2 is full: it refuses writes, and others lead its groups. Free disk " +
+			"space there, or add a node. Writes resume by themselves.",
+		"warning log_failed The log of node 2 does not work, and so none of its replicas: no space left on device. " +
+			"That ends by itself once the disk has space.",
+	}},
+	{"a full disk has stopped a replica", func() *Overview {
+		return healthy(3, 4, 3).with(func(o *Overview) {
+			o.Nodes[1].State, o.replica(3, "2").Failed = Full, "no space left on device"
+		}).led("1")
+	}, []string{
+		"warning disk_full The disk of node 2 is full: it refuses writes, and others lead its groups. Free disk " +
+			"space there, or add a node. Writes resume by themselves.",
+		"warning replica_failed On node 2, the replica of group 3 does not work: no space left on device. " +
+			"That ends by itself once the disk has space.",
 	}},
 	{"a scrub has found damage", func() *Overview {
 		return healthy(3, 4, 3).with(func(o *Overview) {
@@ -261,6 +307,16 @@ var moreSituations = []struct {
 	{"a node leaves", func() *Overview {
 		return healthy(4, 4, 3).with(func(o *Overview) { o.Nodes[3].State, o.Nodes[3].Replicas = Leaving, 1 })
 	}, []string{"note leaving Node 4 is being removed: 1 replica still to be moved. "}},
+	{"a silent node leaves", func() *Overview {
+		return healthy(4, 4, 3).silence(3000, "", "3").with(func(o *Overview) { o.Nodes[2].Leaving = true }).led("1")
+	}, []string{
+		"warning silent_node 1 of 4 nodes is silent (node 3 for 3 s): reads and writes continue, but one more would " +
+			"stop them. ",
+		"warning few_replicas Fewer than 3 voters in all groups. They are added by themselves, one group after another. " +
+			"If that does not proceed, nodes have too little disk space or are silent.",
+		"note leaving Node 3 is being removed: 4 replicas still to be moved. A voter is removed only while a majority " +
+			"of the others answers.",
+	}},
 	{"the node was removed", func() *Overview { return healthy(3, 4, 3).with(func(o *Overview) { o.Removed, o.Node = true, "4" }) }, []string{
 		"critical removed Node 4 was removed from the cluster, and has no data any more. Stop it. To return, it " +
 			"needs an empty --dir and --join.",

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -42,6 +43,7 @@ type Node struct {
 	Zone        string `json:"zone"`
 	Incarnation uint64 `json:"incarnation"`
 	State       string `json:"state"`
+	Leaving     bool   `json:"leaving,omitempty"` // also if the state is another one
 	// Answered reports whether the node has just answered. If not, Why says what happened instead, and SilentMs is the
 	// time since its last sign of life.
 	Answered bool   `json:"answered"`
@@ -98,12 +100,12 @@ type Replica struct {
 	// Known reports whether the node has just answered. If not, Applied and Last are of AgeMs before; 0: never known.
 	Known bool  `json:"known"`
 	AgeMs int64 `json:"ageMs"`
-	// Applied is the index of the last entry that the state has, Last that of the last entry in the log, which may
-	// never
-	// have been committed. Lag is what Applied lacks.
-	Applied uint64 `json:"applied"`
-	Last    uint64 `json:"last"`
-	Lag     uint64 `json:"lag"`
+	// Applied is the index of the last entry that the state has, Last that of the last entry in the log, of LastTerm,
+	// which may never have been committed. Lag is what Applied lacks.
+	Applied  uint64 `json:"applied"`
+	Last     uint64 `json:"last"`
+	LastTerm uint64 `json:"lastTerm"`
+	Lag      uint64 `json:"lag"`
 	// Failed is why the replica does not work, or "". Absent says that it is still to be made.
 	Failed string `json:"failed,omitempty"`
 	Absent bool   `json:"absent,omitempty"`
@@ -111,6 +113,16 @@ type Replica struct {
 
 // Works reports whether the replica can vote and answer.
 func (r *Replica) Works() bool { return r.Known && r.Failed == "" && !r.Absent }
+
+// newer compares the logs of two replicas as an election does: if it is positive, r may have acknowledged entries that
+// other lacks.
+func (r *Replica) newer(other Replica) int {
+	return cmp.Or(cmp.Compare(r.LastTerm, other.LastTerm),
+		cmp.Compare(max(r.Applied, r.Last), max(other.Applied, other.Last)))
+}
+
+// leaves reports whether an operator removes the node.
+func (n *Node) leaves() bool { return n.Leaving || n.State == Leaving }
 
 // Tally returns how many voters a group has, how many of them work, and how many must.
 func (g *Group) Tally() (voters, working, majority int) {
