@@ -180,17 +180,15 @@ func (n *Node) describeNode(member Member, s sight, now time.Time) overview.Node
 func (n *Node) describeGroup(group kv.GroupID, m *Map, sights map[kv.NodeID]sight, now time.Time) overview.Group {
 	g := overview.Group{Group: group, Local: n.replica(group) != nil}
 	g.First, g.Last = slot.Range(group, m.Groups)
-	leader, servers := n.leader(group), n.servers(group)
+	servers := n.servers(group)
 	for _, s := range sights {
 		if s.view == nil {
 			continue
 		}
 		if lead, leads := s.view.Status.Groups[group]; leads && lead.Term > g.Term {
-			g.Term, g.Commit, leader, servers = lead.Term, lead.Commit, lead.Leader, lead.Servers
+			g.Term, g.Commit, servers = lead.Term, lead.Commit, lead.Servers
+			g.Leader = string(nodeOf(lead.Leader)) // others may not know yet that it leads no more
 		}
-	}
-	if sights[nodeOf(leader)].view != nil {
-		g.Leader = string(nodeOf(leader))
 	}
 	silence := int64(-1)
 	for _, s := range servers {

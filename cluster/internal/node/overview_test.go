@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/report"
 )
@@ -160,4 +161,22 @@ func TestRatesAreOfTheLastSeconds(t *testing.T) {
 	require.Equal(t, time.Duration(1), recent.Quantile(1), "the slow one was before")
 	again := newer(&old, &now)
 	require.Equal(t, old, again, "another database has begun to count anew")
+}
+
+// A follower believes in a leader until its time is over, also in one that has answered that it leads no more.
+func TestAnOverviewShowsNoLeaderThatSaysItDoesNotLead(t *testing.T) {
+	f := threeNodes(t, 1)
+	n := f.nodes["1"]
+	f.look(n, func(o overview.Overview) bool { return len(o.Findings) == 0 && o.Led() == 1 })
+	m := n.atlas.chart()
+	sights := n.lookAround(f.ctx, m)
+	well := n.describeGroup(0, m, sights, time.Now())
+	require.NotEmpty(t, well.Leader)
+	require.Positive(t, well.Term)
+	for _, r := range well.Replicas {
+		require.Positive(t, r.LastTerm)
+	}
+	delete(sights[kv.NodeID(well.Leader)].view.Status.Groups, 0)
+	require.NotEmpty(t, n.leader(0), "what this node believes")
+	require.Empty(t, n.describeGroup(0, m, sights, time.Now()).Leader)
 }
