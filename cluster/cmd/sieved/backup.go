@@ -41,8 +41,22 @@ func (r *remote) addSecrets(cmd *cobra.Command) {
 	f.StringVar(&r.caFile, "tls-ca", "", "file with the certificates of the cluster's CA (PEM); the cluster uses TLS")
 }
 
+// explain adds to an error of a connection what an operator may have forgotten.
+func (r *remote) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF) && r.caFile == "":
+		return fmt.Errorf("it closed the connection; it may be starting, or its cluster uses TLS and --tls-ca is missing: %w", err)
+	case strings.HasPrefix(err.Error(), "NOAUTH"):
+		return fmt.Errorf("--password-file is missing: %w", err)
+	}
+	return err
+}
+
 // client connects to the node.
 func (r *remote) client() (*redis.Client, error) {
+	redis.SetLogger(silence{}) // what it would log is the error that it returns
 	password, err := readSecret("password-file", r.passwordFile)
 	if err != nil {
 		return nil, err
@@ -100,7 +114,7 @@ func makeBackup(ctx context.Context, node *remote, out, errOut io.Writer) (err e
 	stop()
 	<-watched
 	if err != nil {
-		return err
+		return node.explain(err)
 	}
 	return printBackup(out, reply)
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/sievedb/sievedb/cluster/internal/overview"
@@ -82,7 +81,6 @@ func (l *looker) ask(ctx context.Context, addr string) (o *overview.Overview, er
 	defer cancel()
 	to := l.remote
 	to.addr, to.timeout = addr, lookTimeout
-	redis.SetLogger(silence{}) // what it would log is the error that it returns
 	c, err := to.client()
 	if err != nil {
 		return nil, err
@@ -90,7 +88,7 @@ func (l *looker) ask(ctx context.Context, addr string) (o *overview.Overview, er
 	defer func() { err = errors.Join(err, c.Close()) }()
 	text, err := c.Do(ctx, "RAFT.OVERVIEW").Text()
 	if err != nil {
-		return nil, err
+		return nil, to.explain(err)
 	}
 	o = &overview.Overview{}
 	if err := json.Unmarshal([]byte(text), o); err != nil {

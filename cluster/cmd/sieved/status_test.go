@@ -55,7 +55,7 @@ node  state .* memory
 	require.Contains(t, ask("health", "--json"), `"healthy": true`)
 
 	_, err := run1(t, ctx, "status", "--node", n.Addr())
-	require.ErrorContains(t, err, "NOAUTH")
+	require.ErrorContains(t, err, "--password-file is missing: NOAUTH")
 	nobody := "127.0.0.1:1"
 	out, err := run1(t, ctx, "health", "--node", n.Addr()+","+nobody, "--password-file", password)
 	require.ErrorContains(t, err, "not healthy")
@@ -87,6 +87,8 @@ func TestACommandLooksThroughTLS(t *testing.T) {
 	out, err := run1(t, t.Context(), "health", "--node", n.Addr(), "--tls-ca", filepath.Join(dir, "ca"))
 	require.NoError(t, err, out)
 	require.Contains(t, out, "healthy: 1 of 1 nodes")
+	_, err = run1(t, t.Context(), "health", "--node", n.Addr())
+	require.ErrorContains(t, err, "--tls-ca is missing")
 }
 
 // A process that is paused keeps its connections.
