@@ -50,6 +50,8 @@ func (r *remote) explain(err error) error {
 		return fmt.Errorf("it closed the connection; it may be starting, or its cluster uses TLS and --tls-ca is missing: %w", err)
 	case strings.HasPrefix(err.Error(), "NOAUTH"):
 		return fmt.Errorf("--password-file is missing: %w", err)
+	case strings.HasPrefix(err.Error(), "ERR unknown command"):
+		return fmt.Errorf("it runs another version of sieved, or something else: %w", err)
 	}
 	return err
 }

@@ -103,7 +103,7 @@ func whySilent(err error, patience time.Duration) string {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
+		return overview.WhyRefused
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("no answer in %v", patience)

@@ -182,9 +182,32 @@ func (d *deduction) majorities() {
 	if len(causes) == 0 {
 		causes = append(causes, "most voters are of nodes that lost their logs")
 	}
-	f.Text = fmt.Sprintf("No reads and no writes%s: %s.", d.in(d.stuck), strings.Join(causes, ", and "))
+	here := ""
+	if d.elsewhere() {
+		here = " through node " + d.Node
+	}
+	f.Text = fmt.Sprintf("No reads and no writes%s%s: %s.", here, d.in(d.stuck), strings.Join(causes, ", and "))
 	f.Next = d.way(f.Nodes, need, len(broken) > 0)
 	d.add(f)
+}
+
+// elsewhere reports whether silent nodes may have the majority of a group among themselves, and serve clients: the node
+// that was asked may be cut off, or the only one of its version.
+func (d *deduction) elsewhere() bool {
+	mayRun := map[string]bool{}
+	for _, n := range d.silent {
+		mayRun[n.ID] = n.Why != WhyRefused
+	}
+	return slices.ContainsFunc(d.stuck, func(id kv.GroupID) bool {
+		g := &d.Groups[slices.IndexFunc(d.Groups, func(g Group) bool { return g.Group == id })]
+		_, _, majority := g.Tally()
+		for _, r := range g.Replicas {
+			if r.Voter && mayRun[r.Node] {
+				majority--
+			}
+		}
+		return majority <= 0
+	})
 }
 
 // way says how groups without a majority get one: need more of the nodes must return.

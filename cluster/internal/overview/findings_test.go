@@ -128,32 +128,42 @@ var situations = []struct {
 	}},
 	{"all have different versions", func() *Overview { return healthy(3, 4, 3).silence(3000, WhyVersion, "2", "3") },
 		[]string{
-			"critical no_majority No reads and no writes: 2 of 3 nodes are silent (node 2 for 3 s: it speaks another version of the " +
+			"critical no_majority No reads and no writes through node 1: 2 of 3 nodes are silent (node 2 for 3 s: it speaks another version of the " +
 				"protocol between nodes; node 3 for 3 s: it speaks another version of the protocol between nodes). " + sameVersion,
 		}},
 	{"a node without replicas is dead", func() *Overview { return healthy(4, 4, 3).silence(3000, "", "4") }, []string{
 		"warning silent_node 1 of 4 nodes is silent (node 4 for 3 s), without replicas: reads and writes continue. " +
 			"Start node 4, or mend the network." + diskGone,
 	}},
+	{"the node that was asked is cut off", func() *Overview {
+		return healthy(3, 4, 3).silence(3000, "no answer in 1s", "2", "3")
+	}, []string{
+		"critical no_majority No reads and no writes through node 1: 2 of 3 nodes are silent (node 2 for 3 s: no answer " +
+			"in 1s; node 3 for 3 s: no answer in 1s). " +
+			"Start node 2 or 3, or mend the network if they run. If their disks are gone: sieved restore makes a " +
+			"new cluster from a backup; " +
+			"without one, stop node 1, whose log is the newest, and run sieved recover --id 1 --dir DIR " +
+			"--accept-data-loss.",
+	}},
 	{"three of five are dead, and node 5 has the longest log", func() *Overview {
-		return healthy(5, 4, 5).silence(200_000, "", "1", "2",
+		return healthy(5, 4, 5).silence(200_000, WhyRefused, "1", "2",
 			"3").with(func(o *Overview) { o.replica(3, "5").Last = 1010 })
 	}, []string{
-		"critical no_majority No reads and no writes: 3 of 5 nodes are silent (node 1 for 3 min; node 2 for 3 min; " +
-			"node 3 for 3 min). " +
+		"critical no_majority No reads and no writes: 3 of 5 nodes are silent (node 1 for 3 min: connection refused; " +
+			"node 2 for 3 min: connection refused; node 3 for 3 min: connection refused). " +
 			"Start node 1, 2 or 3, or mend the network if they run. If their disks are gone: sieved restore makes " +
 			"a new cluster from a backup; " +
 			"without one, stop node 5, whose log is the newest, and run sieved recover --id 5 --dir DIR " +
 			"--accept-data-loss.",
 	}},
 	{"of two survivors, that with the longer log was a leader of before", func() *Overview {
-		return healthy(5, 4, 5).silence(200_000, "", "1", "2", "3").with(func(o *Overview) {
+		return healthy(5, 4, 5).silence(200_000, WhyRefused, "1", "2", "3").with(func(o *Overview) {
 			o.eachReplica(func(_ *Group, r *Replica) { r.LastTerm = 3 })
 			o.replica(3, "4").Last, o.replica(3, "5").LastTerm = 1200, 4
 		})
 	}, []string{
-		"critical no_majority No reads and no writes: 3 of 5 nodes are silent (node 1 for 3 min; node 2 for 3 min; " +
-			"node 3 for 3 min). " +
+		"critical no_majority No reads and no writes: 3 of 5 nodes are silent (node 1 for 3 min: connection refused; " +
+			"node 2 for 3 min: connection refused; node 3 for 3 min: connection refused). " +
 			"Start node 1, 2 or 3, or mend the network if they run. If their disks are gone: sieved restore makes " +
 			"a new cluster from a backup; " +
 			"without one, stop node 5, whose log is the newest, and run sieved recover --id 5 --dir DIR " +
@@ -177,7 +187,7 @@ var situations = []struct {
 			}
 		}).with(func(o *Overview) { o.replica(2, "1").Absent = true })
 	}, []string{
-		"critical no_majority No reads and no writes in 2 of 4 groups (2 and 3): 2 of 4 nodes are silent (node 2 " +
+		"critical no_majority No reads and no writes through node 1 in 2 of 4 groups (2 and 3): 2 of 4 nodes are silent (node 2 " +
 			"for 9 s; node 4 for 9 s), and replicas on node 1 do not work. " +
 			"Start node 2 or 4, or mend the network if they run. The logs of the nodes say why their replicas do " +
 			"not work. " +

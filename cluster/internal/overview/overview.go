@@ -18,6 +18,9 @@ const (
 // WhyVersion is the Why of a node that is refused because of its version.
 const WhyVersion = "it speaks another version of the protocol between nodes"
 
+// WhyRefused is the Why of a node whose process does not run.
+const WhyRefused = "connection refused"
+
 // Overview is a cluster as a node sees it at one moment. The names of its JSON are an interface for scripts.
 type Overview struct {
 	Node       string `json:"node"` // that was asked
