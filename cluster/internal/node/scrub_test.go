@@ -108,7 +108,13 @@ func TestANodeJoinsAgainWhenAScrubFindsADamagedTableInItsLog(t *testing.T) {
 	})
 	require.NoError(t, n.logs.database().Flush())
 	f.damageOne("3", "node/log", ".ldb")
-	f.healed("3")
+	f.eventually(func() error { // raft may read it before the scrub does
+		if n.self().Incarnation != 2 {
+			return errors.New("the node has not joined again")
+		}
+		return nil
+	})
+	f.settled(3)
 	require.EqualValues(t, 2, n.self().Incarnation)
 	f.hasAll(written)
 }

@@ -43,6 +43,8 @@ type finding struct {
 	path  string
 	err   error
 	waits error // why it is not healed yet
+	// incarnation is that of the node when it was found. In a later one, the log store is another.
+	incarnation uint64
 
 	// These are of scrubHealLoop.
 	out     bool // its database was taken out
@@ -64,13 +66,14 @@ func (n *Node) foundDamage(s *scrubbed, path string, err error) {
 		err = fmt.Errorf("%w: %w", db.ErrCorruption, err) // a disk that cannot read it
 	}
 	err = fmt.Errorf("the scrub found damage in %s: %s: %w", s, filepath.Base(path), err)
+	incarnation := n.self().Incarnation
 	n.scrub.mu.Lock()
 	known := slices.ContainsFunc(n.scrub.findings, func(f *finding) bool {
 		return f.path == path && f.h == s.h && f.logs == s.logs
 	})
 	if !known {
 		n.scrub.did.Found++
-		n.scrub.findings = append(n.scrub.findings, &finding{scrubbed: s, path: path, err: err})
+		n.scrub.findings = append(n.scrub.findings, &finding{scrubbed: s, path: path, err: err, incarnation: incarnation})
 	}
 	n.scrub.mu.Unlock()
 	if !known {
@@ -162,7 +165,8 @@ func (n *Node) isOver(f *finding) (over, healed bool) {
 		replaced, works = now != f.h, now != nil || !f.place.isHosted()
 	}
 	if replaced {
-		return works, works && f.out
+		again := f.place == nil && n.self().Incarnation != f.incarnation // a read had found it, too
+		return works, works && (f.out || again)
 	}
 	gone := !f.out && !n.inUse(f.scrubbed, f.path)
 	return gone, gone
