@@ -1,7 +1,6 @@
 package server
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"net"
@@ -56,13 +55,7 @@ type conn struct {
 	// interrupted is set when the server closes, or another connection has the place of this one.
 	interrupted bool
 
-	// admitted says that it has the place of a client, stranger is its place among others, since since. They are
-	// guarded by the server's mu; admitted and stranger are unset if it was closed for another. Without a password a
-	// new one has both. evicted says that it gets an error because another one has its place.
-	admitted bool
-	evicted  bool
-	stranger *list.Element
-	since    time.Time
+	place place // guarded by the server's mu
 }
 
 // inFlight is a write whose commit is not known.

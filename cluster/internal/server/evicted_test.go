@@ -50,7 +50,7 @@ func TestTheRequestOfAnEvictedConnectionIsNotCarriedOut(t *testing.T) {
 	c := newConn(s, nc, 1000)
 	require.NoError(t, c.in.fill())
 	s.mu.Lock()
-	s.places.all[c], c.admitted = true, true
+	s.places.all[c], c.place.admitted = true, true
 	s.places.admitted++
 	s.addStranger(c)
 	s.evict()

@@ -24,6 +24,15 @@ type places struct {
 	rejecting int
 }
 
+// place is that of a connection. A new one without a password is both admitted and a stranger; one that was closed for
+// another is neither.
+type place struct {
+	admitted bool          // it has the place of a client
+	stranger *list.Element // its place among those; nil: it has none
+	since    time.Time     // when it became one
+	evicted  bool          // it gets an error, because another one has its place
+}
+
 // newcomer is for how long a connection that has to authenticate is given a free place of a client.
 const newcomer = time.Second
 
@@ -41,7 +50,7 @@ func (s *Server) accept(nc net.Conn) {
 		s.places.all[c] = true
 		s.addStranger(c)
 		if s.options.Password == "" {
-			c.admitted = true
+			c.place.admitted = true
 			s.places.admitted++
 		}
 		s.conns.Go(func() {
@@ -52,7 +61,7 @@ func (s *Server) accept(nc net.Conn) {
 }
 
 func (s *Server) addStranger(c *conn) {
-	c.since, c.stranger = s.now(), s.places.strangers.PushBack(c)
+	c.place.since, c.place.stranger = s.now(), s.places.strangers.PushBack(c)
 }
 
 // makeRoom closes strangers until there is a place for another one, and returns false if there is none: all are those
@@ -77,7 +86,7 @@ func (s *Server) isFull() bool {
 	case strangers+p.admitted >= o.MaxUnauthenticated+int(s.live.maxClients.Load()):
 		return true
 	}
-	return s.now().Sub(p.strangers.Front().Value.(*conn).since) >= newcomer
+	return s.now().Sub(p.strangers.Front().Value.(*conn).place.since) >= newcomer
 }
 
 // evict closes the oldest stranger, which gets an error. It needs mu.
@@ -90,19 +99,19 @@ func (s *Server) evict() {
 		return
 	}
 	s.places.rejecting++
-	old.evicted = true
+	old.place.evicted = true
 	_ = old.nc.SetWriteDeadline(time.Now().Add(strangersTime))
 	old.interrupt() // its goroutine may be reading, so that one sends the error, in leave
 }
 
 // remove takes the place of a connection. It needs mu.
 func (s *Server) remove(c *conn) {
-	if c.stranger != nil {
-		s.places.strangers.Remove(c.stranger)
-		c.stranger = nil
+	if c.place.stranger != nil {
+		s.places.strangers.Remove(c.place.stranger)
+		c.place.stranger = nil
 	}
-	if c.admitted {
-		c.admitted = false
+	if c.place.admitted {
+		c.place.admitted = false
 		s.places.admitted--
 	}
 	delete(s.places.all, c)
@@ -113,11 +122,11 @@ func (s *Server) remove(c *conn) {
 func (s *Server) know(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.stranger != nil {
-		s.places.strangers.Remove(c.stranger)
-		c.stranger = nil
+	if c.place.stranger != nil {
+		s.places.strangers.Remove(c.place.stranger)
+		c.place.stranger = nil
 	}
-	return !c.evicted
+	return !c.place.evicted
 }
 
 // admit gives a connection that has authenticated the place of a client. It returns false if there is none, or if
@@ -126,16 +135,16 @@ func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case c.admitted:
+	case c.place.admitted:
 		return true
-	case c.stranger == nil:
+	case c.place.stranger == nil:
 		return false
 	case s.places.admitted >= int(s.live.maxClients.Load()):
 		s.stats.rejected.Add(1)
 		return false
 	}
-	s.places.strangers.Remove(c.stranger)
-	c.stranger, c.admitted = nil, true
+	s.places.strangers.Remove(c.place.stranger)
+	c.place.stranger, c.place.admitted = nil, true
 	s.places.admitted++
 	return true
 }
@@ -144,8 +153,8 @@ func (s *Server) admit(c *conn) bool {
 func (s *Server) expel(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.admitted {
-		c.admitted = false
+	if c.place.admitted {
+		c.place.admitted = false
 		s.places.admitted--
 		s.makeRoom()
 		s.addStranger(c)
@@ -156,7 +165,7 @@ func (s *Server) expel(c *conn) {
 func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	s.remove(c)
-	evicted := c.evicted
+	evicted := c.place.evicted
 	s.mu.Unlock()
 	if evicted {
 		s.dismiss(c.nc)
