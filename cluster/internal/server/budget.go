@@ -116,9 +116,28 @@ const (
 	stalledRequest = 5 * time.Second
 )
 
-// room makes the charge n bytes. If there is too little left, it waits for some time, while the server closes clients
-// that have stalled.
-func (c *conn) room(n int64) bool {
+// replyRoom is room for a reply. Replies for which a client does not wait for long enough fail, and so do those after
+// one that has just failed: a pipeline does not wait for each of them.
+func (c *conn) replyRoom(n int64, most time.Duration) bool {
+	if !c.memory.refused.IsZero() && time.Since(c.memory.refused) < time.Second {
+		return c.memory.set(n)
+	}
+	if c.room(n, most) {
+		return true
+	}
+	c.memory.refused = time.Now()
+	return false
+}
+
+// timeOf returns how long a command that writes may wait for the memory of its reply. It is carried out then, so its
+// client must not have sent it again by that time.
+func (c *conn) timeOf(begun time.Time) time.Duration {
+	return min(c.server.options.roomTime, time.Until(begun.Add(c.server.options.WriteTimeout)))
+}
+
+// room makes the charge n bytes. If there is too little left, it waits for most, while the server closes clients that
+// have stalled.
+func (c *conn) room(n int64, most time.Duration) bool {
 	if c.memory.set(n) {
 		return true
 	}
@@ -129,7 +148,7 @@ func (c *conn) room(n int64) bool {
 	b.waiting.Add(1)
 	defer b.waiting.Add(-1)
 	c.server.stats.memoryWaits.Add(1)
-	end := time.NewTimer(c.server.options.roomTime)
+	end := time.NewTimer(most)
 	defer end.Stop()
 	for {
 		freed := b.change()
@@ -156,9 +175,10 @@ func (c *conn) room(n int64) bool {
 type memory struct {
 	charge
 	progress
-	replies int // bytes that out has been granted
-	lent    int // bytes that the replies of EXEC have been granted
-	args    int // of requests, that there was room for when they were counted
+	replies int       // bytes that out has been granted
+	lent    int       // bytes that the replies of EXEC have been granted
+	args    int       // of requests, that there was room for when they were counted
+	refused time.Time // when a reply last waited in vain
 	// shed is set when the connection is closed because of what it holds. It is guarded by the server's mu.
 	shed bool
 }
@@ -208,8 +228,8 @@ func (c *conn) undo(start int) (missing int) {
 }
 
 // enlarge waits for the memory of a reply of so many bytes. out must be empty.
-func (c *conn) enlarge(bytes int) bool {
-	if !c.room(c.held(bytes)) {
+func (c *conn) enlarge(bytes int, most time.Duration) bool {
+	if !c.replyRoom(c.held(bytes), most) {
 		return false
 	}
 	c.out.Bytes = make([]byte, 0, bytes)
@@ -221,7 +241,7 @@ func (c *conn) enlarge(bytes int) bool {
 // reserve takes the memory for the next fill.
 func (c *conn) reserve() error {
 	c.memory.replies = cap(c.out.Bytes)
-	if c.room(c.held(c.memory.replies)) {
+	if c.room(c.held(c.memory.replies), c.server.options.roomTime) {
 		return nil
 	}
 	c.fail(fmt.Sprintf("TRYAGAIN the requests and replies of clients of this node exceed %d bytes together",

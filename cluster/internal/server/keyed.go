@@ -73,7 +73,7 @@ func (c *conn) keyed(r request) {
 // begins evaluates a command of kind Writes, and adds the commit to those in flight. It returns true if the command has
 // to be evaluated again: there was no memory for its reply, but there is now.
 func (c *conn) begins(g kv.Group, r request) (again bool) {
-	start := len(c.out.Bytes)
+	start, begun := len(c.out.Bytes), c.begin()
 	pending, err := c.update(g, r, &c.out)
 	switch {
 	case errors.Is(err, errNoRoom):
@@ -82,7 +82,8 @@ func (c *conn) begins(g kv.Group, r request) (again bool) {
 			c.quit = true
 			return false
 		}
-		if c.enlarge(missing) {
+		c.arrived = begun // the wait is a part of its time
+		if c.enlarge(missing, c.timeOf(begun)) {
 			return true
 		}
 		c.out.Error(errNoRoom.Error())
@@ -147,7 +148,7 @@ func (c *conn) flushReads() {
 			c.quit = true
 			break
 		}
-		if missing > 0 && !c.enlarge(missing) {
+		if missing > 0 && !c.enlarge(missing, c.server.options.roomTime) {
 			c.out.Error(errNoRoom.Error())
 			list = list[1:]
 		}

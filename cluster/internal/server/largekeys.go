@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/command"
 )
@@ -78,7 +79,12 @@ func (c *conn) borrow(values int) bool {
 	c.memory.lent = 0
 	most := b.most(smallCharge+1) - c.held(values) - smallCharge
 	c.memory.lent = max(0, min(readCopies*values, int(most)))
-	if c.room(c.held(c.memory.replies)) {
+	n := c.held(c.memory.replies)
+	if c.memory.set(n) {
+		return true
+	}
+	if c.replyRoom(n, c.server.options.roomTime) {
+		c.arrived = time.Time{} // the read has its own time
 		return true
 	}
 	c.memory.lent = 0

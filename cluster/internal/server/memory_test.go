@@ -296,3 +296,36 @@ func TestArgumentsAreCounted(t *testing.T) {
 	}
 	require.Less(t, s.Stats().ClientBytes, before)
 }
+
+// The replies of a pipeline do not wait for memory one after the other.
+func TestAPipelineWaitsForMemoryOnce(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 4 << 20, roomTime: 10 * time.Millisecond})
+	p := rig.connect()
+	require.Equal(t, "+OK", p.args("SET", "k", strings.Repeat("x", 1<<19)))
+	require.Equal(t, ":1048577", p.args("APPEND", "k", strings.Repeat("x", 1<<19+1)))
+	other := charge{budget: &rig.s.memory}
+	other.force(3 << 20)
+	go p.send(strings.Repeat(encode("GET", "k")+encode("SET", "k", "y", "GET"), 4))
+	for range 8 {
+		require.Equal(t, "-"+errNoRoom.Error(), p.reply())
+	}
+	require.EqualValues(t, 1, rig.s.Stats().MemoryWaits)
+	other.force(0)
+	require.Len(t, p.do("GET k"), 1<<20+1)
+}
+
+// A command that writes does not wait for memory until its client may have sent it again.
+func TestAWriteWaitsForMemoryOnlyInItsTime(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 4 << 20, roomTime: time.Hour, WriteTimeout: 50 * time.Millisecond})
+	p := rig.connect()
+	require.Equal(t, "+OK", p.args("SET", "k", strings.Repeat("x", 1<<19)))
+	other := charge{budget: &rig.s.memory}
+	other.force(4<<20 - 1<<18)
+	require.Equal(t, "-"+errNoRoom.Error(), p.do("SET k y GET"))
+	for _, request := range []string{"MULTI", "INCR {k}n", "GET k"} {
+		require.True(t, strings.HasPrefix(p.do(request), "+"))
+	}
+	require.Equal(t, "-"+errNoRoom.Error(), p.do("EXEC"))
+	require.Equal(t, "nil", p.do("GET {k}n"))
+	other.force(0)
+}

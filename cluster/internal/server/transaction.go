@@ -230,7 +230,7 @@ type execution struct {
 
 // waitForRoom waits for the memory that was missing. The replies before this one are sent first.
 func (e *execution) waitForRoom() bool {
-	c := e.conn
+	c, begun := e.conn, e.conn.begin()
 	c.memory.lent = 0
 	c.account()
 	if c.send() != nil {
@@ -238,7 +238,11 @@ func (e *execution) waitForRoom() bool {
 		return false
 	}
 	c.memory.lent = e.missing
-	if !c.room(c.held(c.memory.replies)) {
+	most := c.server.options.roomTime
+	if e.mayWrite {
+		c.arrived, most = begun, c.timeOf(begun) // the wait is a part of its time
+	}
+	if !c.replyRoom(c.held(c.memory.replies), most) {
 		c.memory.lent = 0
 		return false
 	}
