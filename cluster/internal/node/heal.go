@@ -76,7 +76,10 @@ func (n *Node) healLog(ctx context.Context, cause error) {
 	if isDamage(cause) || errors.Is(cause, errGivenUp) {
 		if err := n.rejoin(ctx); err != nil {
 			n.o.Logger.Warn("this node could not join again yet", "err", err)
-			return
+			if !errors.Is(cause, errScrubbed) {
+				return
+			}
+			// Nobody has needed what is damaged, and groups may need what is not. The scrub tries again.
 		}
 	}
 	if err := n.logs.open(n); err != nil {

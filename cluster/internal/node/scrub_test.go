@@ -1,6 +1,7 @@
 package node
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -31,6 +32,12 @@ func scrubFleet(t *testing.T) (*fleet, map[string]string) {
 // an empty one.
 func (f *fleet) damageOne(id kv.NodeID, dir, suffix string) string {
 	f.t.Helper()
+	return f.damageAt(id, dir, suffix, func(int) int { return 20 })
+}
+
+// damageAt is damageOne at another place, of a file of some size.
+func (f *fleet) damageAt(id kv.NodeID, dir, suffix string, place func(size int) int) string {
+	f.t.Helper()
 	names, err := f.disks[id].List(dir)
 	require.NoError(f.t, err)
 	for _, name := range names {
@@ -38,7 +45,7 @@ func (f *fleet) damageOne(id kv.NodeID, dir, suffix string) string {
 		info, err := f.disks[id].Lstat(path)
 		require.NoError(f.t, err)
 		if strings.HasSuffix(name, suffix) && info.Size() > 200 {
-			fixture.ChangeFile(f.t, f.disks[id], path, func(data []byte) { data[20] ^= 4 })
+			fixture.ChangeFile(f.t, f.disks[id], path, func(data []byte) { data[place(len(data))] ^= 4 })
 			return path
 		}
 	}
@@ -115,6 +122,41 @@ func TestANodeJoinsAgainWhenAScrubFindsADamagedTableInItsLog(t *testing.T) {
 		return nil
 	})
 	f.settled(3)
+	require.EqualValues(t, 2, n.self().Incarnation)
+	f.hasAll(written)
+}
+
+// Another node fails after all leaders have let this one out. It stayed out until that one was back, and so no group had
+// a majority.
+func TestANodeThatIsNeededGoesOnWithTheLogInWhichAScrubFoundDamage(t *testing.T) {
+	f, written := scrubFleet(t)
+	for i := range 60 {
+		written[fmt.Sprint("long ", i)] = strings.Repeat(rand.Text(), 300)
+		f.write(fmt.Sprint("long ", i), written[fmt.Sprint("long ", i)])
+	}
+	n := f.nodes["3"]
+	for _, h := range n.running() { // so that raft does not need the old entries at its start
+		require.NoError(t, h.log.Snapshot(f.ctx))
+	}
+	require.NoError(t, n.logs.database().Flush())
+	f.crash("1")
+	f.damageAt("3", "node/log", ".ldb", func(size int) int { return size / 4 })
+	f.found("3")
+	before := n.logs.get()
+	before.Damaged(n.scrub.open()[0].err)
+	f.eventually(func() error {
+		if n.logs.get() == before || n.logFailure() != nil {
+			return errors.New("the log is not opened again")
+		}
+		return nil
+	})
+	f.hasAll(written)
+	f.hasAll(f.writeSome("later", 5))
+	require.EqualValues(t, 1, n.self().Incarnation)
+	require.Zero(t, n.Scrubbed().Healed)
+	require.Len(t, n.scrub.problems(), 1)
+	f.start("1")
+	f.healed("3")
 	require.EqualValues(t, 2, n.self().Incarnation)
 	f.hasAll(written)
 }

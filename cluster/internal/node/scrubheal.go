@@ -19,16 +19,20 @@ import (
 //     damage. The leader of the group must say before that the other voters are a majority that works and is sound, and
 //     no other replica may be healing. A leader hands its leadership over first.
 //   - A table of the log store: entries or votes may be lost, and a voter that has forgotten what it acknowledged must
-//     not vote. So the node joins again as another server, with an empty log, if the leaders of all its groups say the
-//     same.
+//     not vote. So the node joins again as another server, with an empty log, if the leaders of all its groups and that
+//     of group 0, which admits it, say the same. If it is not admitted, since others have failed meanwhile, it goes on
+//     with the log that it has.
 //
 // Otherwise the damage is reported as a problem of the node, and the next attempt follows.
 
-// errNoSpare says that a group cannot do without a replica now.
-var errNoSpare = errors.New("the group needs this replica")
-
-// errHandedOver says that a replica led its group until just now.
-var errHandedOver = errors.New("the leadership of the group was handed over just now")
+var (
+	// errNoSpare says that a group cannot do without a replica now.
+	errNoSpare = errors.New("the group needs this replica")
+	// errScrubbed is damage that only a scrub has met.
+	errScrubbed = errors.New("the scrub found damage")
+	// errHandedOver says that a replica led its group until just now.
+	errHandedOver = errors.New("the leadership of the group was handed over just now")
+)
 
 // sparePatience is how long a leader expects a replica to be out before it lets another one out, if it hears nothing of
 // the first.
@@ -65,11 +69,11 @@ func (n *Node) foundDamage(s *scrubbed, path string, err error) {
 	if !errors.Is(err, db.ErrCorruption) {
 		err = fmt.Errorf("%w: %w", db.ErrCorruption, err) // a disk that cannot read it
 	}
-	err = fmt.Errorf("the scrub found damage in %s: %s: %w", s, filepath.Base(path), err)
+	err = fmt.Errorf("%w in %s: %s: %w", errScrubbed, s, filepath.Base(path), err)
 	incarnation := n.self().Incarnation
 	n.scrub.mu.Lock()
 	known := slices.ContainsFunc(n.scrub.findings, func(f *finding) bool {
-		return f.path == path && f.h == s.h && f.logs == s.logs
+		return f.path == path && f.h == s.h && (f.logs == s.logs || f.incarnation == incarnation)
 	})
 	if !known {
 		n.scrub.did.Found++
@@ -160,6 +164,12 @@ func (n *Node) isOver(f *finding) (over, healed bool) {
 	if f.place == nil {
 		now := n.logs.get()
 		replaced, works = now != f.logs, now != nil
+		if replaced && works && n.self().Incarnation == f.incarnation { // the same log was opened again
+			n.scrub.mu.Lock()
+			f.scrubbed, f.out = &scrubbed{logs: now, dir: f.dir}, false
+			n.scrub.mu.Unlock()
+			replaced = false
+		}
 	} else {
 		now := f.place.get()
 		replaced, works = now != f.h, now != nil || !f.place.isHosted()
@@ -199,6 +209,11 @@ func (n *Node) healFinding(ctx context.Context, f *finding) error {
 	}
 	if waits != nil {
 		return waits
+	}
+	if n.replica(0) == nil {
+		if err := n.callLeaderOnce(ctx, 0, "spare", spareRequest{0, n.self().Server()}, &struct{}{}); err != nil {
+			return fmt.Errorf("group 0, which admits nodes: %w", err)
+		}
 	}
 	f.out = true
 	f.logs.Damaged(f.err)
