@@ -215,6 +215,7 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 		skipped, least = 4, 10
 	}
 	for at := uint64(none); at <= steps; at += 1 + at/skipped { // from 1 on
+		failing := at // at changes while the store removes files
 		var from, count atomic.Uint64
 		from.Store(1 << 62)
 		disk := mem.Crash() // a copy: all is synced
@@ -222,7 +223,7 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 			if op.Index < from.Load() {
 				return nil
 			}
-			if count.Add(1) == at {
+			if count.Add(1) == failing {
 				return &wrap.Fault{Err: failed}
 			}
 			return nil
