@@ -338,6 +338,18 @@ func TestAWatchWaitsForWritesOnTheirWay(t *testing.T) {
 	})
 }
 
+// The key was read, and deleted by another client, without the watch, for which it had never been there.
+func TestAKeyThatAWatchSawAsExpiredDoesNotReturnWhenTheClockIsSetBack(t *testing.T) {
+	g := newRig(t)
+	require.NoError(t, g.put("a", "0", 5000).Wait(t.Context()))
+	g.at(6000)
+	w, err := g.Watch(t.Context(), [][]byte{[]byte("a")})
+	require.NoError(t, err)
+	defer w.Close()
+	g.at(4000)
+	require.Equal(t, "-", g.get("a"))
+}
+
 // FLUSHALL made the watches of all keys dirty, also of absent ones, and so did the sweep that removed an expired key.
 func TestAWatchOfAnAbsentKeyOutlivesWhatDeletesIt(t *testing.T) {
 	flush := func(g *rig) {

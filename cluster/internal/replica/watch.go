@@ -36,7 +36,8 @@ func (r *Replica) Watch(ctx context.Context, keys [][]byte) (kv.Watch, error) {
 	return w, nil
 }
 
-// beginWatch also returns the newest entry on its way if one writes a key.
+// beginWatch also returns the newest entry on its way if one writes a key, or gives the log the time by which one has
+// expired.
 func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, underway *pending, err error) {
 	lead, err := r.lockLeadership(ctx)
 	if err != nil {
@@ -67,6 +68,13 @@ func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, unde
 	})
 	if err != nil {
 		return nil, nil, r.sound(err)
+	}
+	if t.expired {
+		// The log gets the time, or a key that counts as absent here could return with a clock that is set back, and its
+		// deletion would change nothing for the watch.
+		if underway, err = r.proposeLocked(lead, t); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, key := range w.keys {
 		if lead.watches[key] == nil {
