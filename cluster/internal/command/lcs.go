@@ -117,15 +117,14 @@ func lcs(c *Call, r kv.Reader) error {
 		return nil
 	}
 	t := newLCSTable(a.Data, b.Data)
-	length := int64(t.at(len(a.Data), len(b.Data)))
-	if o.length {
-		c.Reply.Int(length)
-		return nil
-	}
 	common, matches := t.walk()
-	if o.index {
-		c.lcsMatches(o, matches, length)
-	} else {
+	c.Reply.GiveBack()
+	switch {
+	case o.length:
+		c.Reply.Int(int64(len(common)))
+	case o.index:
+		c.lcsMatches(o, matches, int64(len(common)))
+	default:
 		c.Reply.Bulk(common)
 	}
 	return nil

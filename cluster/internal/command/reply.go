@@ -15,9 +15,10 @@ type Reply struct {
 	// RESP3 selects the protocol.
 	RESP3 bool
 	// Grant asks for memory of so many bytes in all before long strings are appended; nil: it is always there. If it
-	// returns false, Missing is set to what was asked for, and the reply is not complete.
-	Grant   func(bytes int) bool
-	Missing int
+	// returns false, Missing is set to what was asked for, of which Loan is not for the reply itself, and the reply is
+	// not complete.
+	Grant         func(bytes int) bool
+	Missing, Loan int
 
 	granted int
 }
@@ -27,8 +28,12 @@ const grantAtOnce = 512
 
 // Fits makes room for n more bytes, and returns false if there is no memory for them.
 func (p *Reply) Fits(n int) bool {
-	if need := len(p.Bytes) + n + longestHeader; p.Grant != nil && need > p.granted {
+	switch need := len(p.Bytes) + n + longestHeader; {
+	case p.Grant == nil:
+	case need > p.granted:
 		return p.grow(need)
+	case need > cap(p.Bytes):
+		p.allocate()
 	}
 	return true
 }
@@ -48,23 +53,44 @@ func (p *Reply) grow(need int) bool {
 		p.Missing = need
 		return false
 	}
+	p.allocate()
+	return true
+}
+
+// allocate makes the capacity of Bytes what was granted.
+func (p *Reply) allocate() {
 	if cap(p.Bytes) < p.granted {
 		p.Bytes = append(make([]byte, 0, p.granted), p.Bytes...)
+	}
+}
+
+// Borrow is Fits for n bytes that are not part of the reply. Nothing may be appended until GiveBack.
+func (p *Reply) Borrow(n int) bool {
+	need := max(cap(p.Bytes), len(p.Bytes)+longestHeader) + n
+	switch {
+	case p.Grant == nil || need <= p.granted:
+	case p.Grant(need):
+		p.granted = need
+	default:
+		p.Missing, p.Loan = need, n
+		return false
 	}
 	return true
 }
 
-// Borrow is Fits for n bytes that are not part of the reply. They are given back by the next Release.
-func (p *Reply) Borrow(n int) bool {
-	if p.Grant == nil || p.Grant(max(p.granted, len(p.Bytes))+n) {
-		return true
+// GiveBack ends Borrow.
+func (p *Reply) GiveBack() {
+	if p.Grant != nil && p.granted > cap(p.Bytes) {
+		p.granted = cap(p.Bytes)
+		p.Grant(p.granted) // less is always granted
 	}
-	p.Missing = max(p.granted, len(p.Bytes)) + n
-	return false
 }
 
+// Granted notes that so many bytes in all were granted.
+func (p *Reply) Granted(bytes int) { p.granted, p.Missing, p.Loan = bytes, 0, 0 }
+
 // Release makes what was granted the capacity of Bytes, and forgets what is missing.
-func (p *Reply) Release() { p.granted, p.Missing = cap(p.Bytes), 0 }
+func (p *Reply) Release() { p.Granted(cap(p.Bytes)) }
 
 // OK appends the status OK.
 func (p *Reply) OK() { p.Bytes = redcon.AppendOK(p.Bytes) }

@@ -232,14 +232,15 @@ func (c *conn) enlarge(bytes int, most time.Duration) bool {
 	if !c.replyRoom(c.held(bytes), most) {
 		return false
 	}
-	c.out.Bytes = make([]byte, 0, bytes)
-	c.out.Release()
+	c.out.Bytes = nil
+	c.out.Granted(bytes)
 	c.memory.replies = bytes
 	return true
 }
 
 // reserve takes the memory for the next fill.
 func (c *conn) reserve() error {
+	c.out.Release()
 	c.memory.replies = cap(c.out.Bytes)
 	if c.room(c.held(c.memory.replies), c.server.options.roomTime) {
 		return nil

@@ -175,7 +175,7 @@ func (c *conn) view(list []request) (done, missing int, err error) {
 			if err := list[done].command.Read(call, r); err != nil {
 				return err
 			}
-			if size := max(len(c.out.Bytes), c.out.Missing) - at; size > largeValue {
+			if size := max(len(c.out.Bytes), c.out.Missing-c.out.Loan) - at; size > largeValue {
 				c.server.large.note(list[done].command, list[done].args, size)
 			}
 			if c.out.Missing > 0 {

@@ -329,3 +329,27 @@ func TestAWriteWaitsForMemoryOnlyInItsTime(t *testing.T) {
 	require.Equal(t, "nil", p.do("GET {k}n"))
 	other.force(0)
 }
+
+// The table of LCS is no part of the reply: memory for it once is enough.
+func TestLCSWaitsForTheMemoryOfItsTable(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 16 << 20, roomTime: time.Minute})
+	p := rig.connect()
+	require.Equal(t, "+OK", p.args("MSET", "{k}a", strings.Repeat("x", 1000), "{k}b", strings.Repeat("x", 1500)))
+	other := charge{budget: &rig.s.memory}
+	for _, request := range []string{"LCS {k}a {k}b", "EXEC"} {
+		if request == "EXEC" {
+			for _, queued := range []string{"MULTI", "LCS {k}a {k}b", "LCS {k}a {k}b", "INCR {k}n"} {
+				require.True(t, strings.HasPrefix(p.do(queued), "+"))
+			}
+		}
+		other.force(10 << 20)
+		waits := rig.s.Stats().MemoryWaits
+		p.send(encode(words(request)...))
+		rig.until(func(s Stats) bool { return s.MemoryWaits == waits+1 })
+		other.force(7 << 20) // 8 MiB are left, and the table has 6
+		require.Contains(t, p.reply(), strings.Repeat("x", 1000))
+		require.Equal(t, waits+1, rig.s.Stats().MemoryWaits)
+	}
+	require.Equal(t, "+PONG", p.do("PING"))
+	require.Less(t, rig.s.Stats().ClientBytes, int64(8<<20))
+}
