@@ -175,9 +175,7 @@ func (c *conn) view(list []request) (done, missing int, err error) {
 			if err := list[done].command.Read(call, r); err != nil {
 				return err
 			}
-			if size := max(len(c.out.Bytes), c.out.Missing-c.out.Loan) - at; size > largeValue {
-				c.server.large.note(list[done].command, list[done].args, size)
-			}
+			c.server.large.learn(list[done], max(len(c.out.Bytes), c.out.Missing-c.out.Loan)-at)
 			if c.out.Missing > 0 {
 				missing = c.undo(at)
 				return nil

@@ -50,6 +50,22 @@ func (l *largeKeys) note(cmd *command.Command, args [][]byte, size int) {
 	l.known.Store(int64(len(l.sizes)))
 }
 
+// learn is called after a read whose reply has so many bytes. That of several keys says something about each only if
+// their values are long on average.
+func (l *largeKeys) learn(r request, reply int) {
+	switch {
+	case reply > largeValue:
+		if size := reply / max(1, r.command.KeyCount(r.args)); size > largeValue {
+			l.note(r.command, r.args, size)
+		}
+	case r.command.Name == "get" && l.known.Load() > 0: // other replies may be shorter than the value
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.sizes, maphash.Bytes(l.seed, r.args[1]))
+		l.known.Store(int64(len(l.sizes)))
+	}
+}
+
 // expect returns how much memory the values of a command are expected to need; 0 if they are short.
 func (l *largeKeys) expect(r request) (bytes int) {
 	if l.known.Load() == 0 {
