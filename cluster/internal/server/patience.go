@@ -111,6 +111,9 @@ func (c *conn) fill() error {
 func (c *conn) look() error {
 	p := &c.patience
 	c.setDeadline(time.Time{})
+	if timeout := time.Duration(c.server.live.idleTimeout.Load()); timeout != p.idleTimeout {
+		p.idleTimeout, p.idle = timeout, c.server.now()
+	}
 	at, why := p.due(c.in, &c.server.options, false, c.server.now)
 	if !at.IsZero() && !at.After(c.server.now()) {
 		return why
@@ -142,6 +145,17 @@ func (c *conn) setDeadline(at time.Time) {
 	c.patience.armed = at
 	if !c.interrupted {
 		_ = c.nc.SetReadDeadline(at)
+	}
+}
+
+// wake lets all connections look at what is due, because that has changed.
+func (s *Server) wake() {
+	for _, c := range s.connected() {
+		c.deadline.Lock()
+		if !c.interrupted {
+			_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+		}
+		c.deadline.Unlock()
 	}
 }
 

@@ -75,7 +75,7 @@ var settings = []setting{
 		set: func(s *Server, n int64) { s.live.slowMost.Store(n); s.slow.setMost(int(n)) }},
 	{name: "timeout", most: math.MaxInt32,
 		get: number(func(s *Server) int64 { return s.live.idleTimeout.Load() / int64(time.Second) }),
-		set: func(s *Server, n int64) { s.live.idleTimeout.Store(n * int64(time.Second)) }},
+		set: func(s *Server, n int64) { s.live.idleTimeout.Store(n * int64(time.Second)); s.wake() }},
 }
 
 var configArities = map[string]int{"get": -3, "set": -4, "resetstat": 2, "help": 2}
