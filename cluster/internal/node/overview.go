@@ -31,6 +31,8 @@ type logState struct {
 	Commit    uint64 `json:"commit"`
 	Leader    string `json:"leader"`
 	ContactMs int64  `json:"contact_ms"` // since a message of the leader
+	// Servers are those of its configuration, which may not be committed.
+	Servers []server `json:"servers"`
 }
 
 // onView answers a node that makes an overview.
@@ -43,7 +45,7 @@ func (n *Node) onView(ctx context.Context, _ struct{}) (viewReply, error) {
 	for _, h := range n.running() {
 		s := h.log.Stats()
 		v.Logs[h.id] = logState{s.LastIndex, h.log.LastTerm(), s.CommitIndex, s.Leader, min(time.Since(s.LastContact),
-			time.Since(n.started)).Milliseconds()}
+			time.Since(n.started)).Milliseconds(), h.servers()}
 	}
 	return v, nil
 }
@@ -190,6 +192,9 @@ func (n *Node) describeGroup(group kv.GroupID, m *Map, sights map[kv.NodeID]sigh
 			g.Leader = string(nodeOf(lead.Leader)) // others may not know yet that it leads no more
 		}
 	}
+	if len(servers) == 0 {
+		servers = serversSeen(group, m, sights)
+	}
 	silence := int64(-1)
 	for _, s := range servers {
 		if !m.hasServer(s.ID) {
@@ -213,6 +218,29 @@ func (n *Node) describeGroup(group kv.GroupID, m *Map, sights map[kv.NodeID]sigh
 	}
 	lags(&g)
 	return g
+}
+
+// serversSeen returns the servers of a group of which no leader has told: this node started a moment ago, or the group
+// has had none since. They are those that its replicas know, or else the nodes that should have a replica.
+func serversSeen(group kv.GroupID, m *Map, sights map[kv.NodeID]sight) (servers []server) {
+	last := uint64(0)
+	var hosts []server
+	for _, member := range m.Nodes {
+		v := sights[member.ID].view
+		if v == nil {
+			continue
+		}
+		if log := v.Logs[group]; len(log.Servers) > 0 && (servers == nil || log.Last > last) {
+			last, servers = log.Last, log.Servers
+		}
+		if _, hosted := v.Status.Replicas[group]; hosted {
+			hosts = append(hosts, server{ID: member.Server(), Voter: true})
+		}
+	}
+	if servers == nil {
+		return hosts
+	}
+	return servers
 }
 
 func (n *Node) describeReplica(

@@ -180,3 +180,18 @@ func TestAnOverviewShowsNoLeaderThatSaysItDoesNotLead(t *testing.T) {
 	require.NotEmpty(t, n.leader(0), "what this node believes")
 	require.Empty(t, n.describeGroup(0, m, sights, time.Now()).Leader)
 }
+
+// A node that has started without a working replica knows nothing about the group, and said for ever that an election
+// runs, also if it is the only node.
+func TestAnOverviewFindsTheServersOfAGroupThatThisNodeKnowsNothingOf(t *testing.T) {
+	f := threeNodes(t, 1)
+	n := f.nodes["1"]
+	f.look(n, func(o overview.Overview) bool { return len(o.Findings) == 0 && o.Led() == 1 })
+	m := n.atlas.chart()
+	sights := n.lookAround(f.ctx, m)
+	require.Len(t, serversSeen(0, m, sights), 3, "as the replicas know them")
+	for _, s := range sights {
+		s.view.Logs, s.view.Status.Groups = nil, nil
+	}
+	require.Len(t, serversSeen(0, m, sights), 3, "as the nodes host them")
+}

@@ -149,14 +149,22 @@ func (d *deduction) quiet() string {
 }
 
 func (d *deduction) majorities() {
-	need, seats, broken := 0, map[string]bool{}, map[string]bool{}
+	need, seats, broken, lost := 0, map[string]bool{}, map[string]bool{}, false
 	for i := range d.Groups {
 		g := &d.Groups[i]
 		voters, working, majority := g.Tally()
-		if voters == 0 || working >= majority {
+		if working >= majority || g.Leader != "" && voters == 0 {
 			continue
 		}
 		d.stuck = append(d.stuck, g.Group)
+		if voters == 0 { // only nodes that are silent know them
+			need = max(need, min(d.Replicas/2+1, len(d.silent)))
+			lost = true
+			for _, n := range d.silent {
+				seats[n.ID] = true
+			}
+			continue
+		}
 		need = max(need, majority-working)
 		for _, r := range g.Replicas {
 			switch {
@@ -179,7 +187,9 @@ func (d *deduction) majorities() {
 	if len(broken) > 0 {
 		causes = append(causes, "replicas on "+nodesText(slices.Sorted(maps.Keys(broken)), "and")+" do not work")
 	}
-	if len(causes) == 0 {
+	if len(causes) == 0 && lost {
+		causes = append(causes, "no node has replicas")
+	} else if len(causes) == 0 {
 		causes = append(causes, "most voters are of nodes that lost their logs")
 	}
 	here := ""
@@ -391,11 +401,23 @@ func (d *deduction) failures() {
 			Text: fmt.Sprintf("On node %s, the "+what+" not work: %s.", id, GroupsText(groups[id]),
 				strings.TrimRight(why[id], ".")),
 			Next: fmt.Sprintf("%s replaced from another node without you. If not, the log of node %s says why.", it, id)}
-		if full[id] {
+		switch {
+		case full[id]:
 			f.Next = untilSpace
+		case slices.ContainsFunc(groups[id], d.lost):
+			f.Next = "No other node has its data: sieved restore makes a new cluster from a backup."
 		}
 		d.add(f)
 	}
+}
+
+// lost reports whether no replica of a group works, nor one of a silent node may.
+func (d *deduction) lost(group kv.GroupID) bool {
+	return !slices.ContainsFunc(d.Groups, func(g Group) bool {
+		return g.Group == group && slices.ContainsFunc(g.Replicas, func(r Replica) bool {
+			return !r.Known || r.Works()
+		})
+	})
 }
 
 func (d *deduction) damage() {

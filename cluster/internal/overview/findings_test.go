@@ -207,6 +207,27 @@ var situations = []struct {
 			"another. " +
 			"If that does not proceed, nodes have too little disk space or are silent.",
 	}},
+	{"nobody who answers knows the voters of a group", func() *Overview {
+		return healthy(4, 4, 3).silence(9000, WhyRefused, "1", "2", "3").with(func(o *Overview) {
+			o.Node = "4"
+			for i := range o.Groups {
+				o.Groups[i].Replicas = nil
+			}
+		})
+	}, []string{
+		"critical no_majority No reads and no writes: 3 of 4 nodes are silent (node 1 for 9 s: connection refused; " +
+			"node 2 for 9 s: connection refused; node 3 for 9 s: connection refused). " +
+			"Start 2 of the nodes 1, 2 and 3, or mend the network if they run. If their disks are gone: sieved " +
+			"restore makes a new cluster from a backup.",
+	}},
+	{"a group without others has lost its replica", func() *Overview {
+		return healthy(1, 4, 1).with(func(o *Overview) { o.Groups[2].Leader, o.replica(2, "1").Failed = "", "its state is lost" })
+	}, []string{
+		"critical no_majority No reads and no writes in 1 of 4 groups (group 2): replicas on node 1 do not work. " +
+			"The logs of the nodes say why their replicas do not work.",
+		"warning replica_failed On node 1, the replica of group 2 does not work: its state is lost. " +
+			"No other node has its data: sieved restore makes a new cluster from a backup.",
+	}},
 	{"an election runs", func() *Overview {
 		return healthy(3, 4, 3).with(func(o *Overview) { o.Groups[1].Leader, o.Groups[1].LeaderlessMs = "", 900 })
 	}, []string{"warning no_leader Reads and writes in 1 of 4 groups (group 1) wait for a leader. An election " +
