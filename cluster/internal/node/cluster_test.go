@@ -492,8 +492,22 @@ func TestAFullDiskMovesLeadersAndRefusesWrites(t *testing.T) {
 	})
 	written := f.writeSome("elsewhere", 10)
 	g, _ := f.nodes["1"].Group(0)
-	require.ErrorIs(t, put(f.ctx, g, "k", "v"), kv.ErrNoSpace)
-	f.freeBytes("1").Store(1 << 40)
+	var not *kv.NotLeaderError
+	require.ErrorAs(t, put(f.ctx, g, "k", "v"), &not, "others have space")
+	f.freeBytes("2").Store(1 << 20)
+	f.freeBytes("3").Store(1 << 20)
+	f.eventually(func() error { // whoever leads
+		for _, n := range f.nodes {
+			g, _ := n.Group(0)
+			if errors.Is(put(f.ctx, g, "k", "v"), kv.ErrNoSpace) {
+				return nil
+			}
+		}
+		return errors.New("no node refuses writes")
+	})
+	for id := range f.nodes {
+		f.freeBytes(id).Store(1 << 40)
+	}
 	f.settled(3)
 	f.hasAll(written)
 }

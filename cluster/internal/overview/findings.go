@@ -405,11 +405,14 @@ func (d *deduction) failures() {
 		case full[id]:
 			f.Next = untilSpace
 		case slices.ContainsFunc(groups[id], d.lost):
-			f.Next = "No other node has its data: sieved restore makes a new cluster from a backup."
+			f.Next = onlyHere
 		}
 		d.add(f)
 	}
 }
+
+// onlyHere is the next step if what is lost was nowhere else.
+const onlyHere = "No other node has its data: sieved restore makes a new cluster from a backup."
 
 // lost reports whether no replica of a group works, nor one of a silent node may.
 func (d *deduction) lost(group kv.GroupID) bool {
@@ -421,6 +424,11 @@ func (d *deduction) lost(group kv.GroupID) bool {
 }
 
 func (d *deduction) damage() {
+	next := "It is healed by itself from other replicas, if a majority of them is sound: stop no other node before. If " +
+		"it stays, RAFT.REMOVE this node or another damaged one, and let it join with an empty --dir."
+	if len(d.Nodes) == 1 {
+		next = onlyHere
+	}
 	for _, n := range d.Nodes {
 		if !n.Answered || n.Figures == nil || len(n.Figures.Damage) == 0 {
 			continue
@@ -429,9 +437,7 @@ func (d *deduction) damage() {
 		if more := len(n.Figures.Damage) - 1; more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
-		d.add(Finding{Kind: KindDamage, Severity: Warning, Nodes: []string{n.ID}, Text: text + ".",
-			Next: "It is healed by itself from other replicas, if a majority of them is sound: stop no other node " +
-				"before."})
+		d.add(Finding{Kind: KindDamage, Severity: Warning, Nodes: []string{n.ID}, Text: text + ".", Next: next})
 	}
 }
 

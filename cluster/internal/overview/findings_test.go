@@ -314,7 +314,13 @@ var moreSituations = []struct {
 		})
 	}, []string{
 		"warning damage On node 2, the scrub found damage in group 3: 000012.ldb: the checksum is wrong; and 1 more. " +
-			"It is healed by itself from other replicas, if a majority of them is sound: stop no other node before.",
+			"It is healed by itself from other replicas, if a majority of them is sound: stop no other node before. " +
+			"If it stays, RAFT.REMOVE this node or another damaged one, and let it join with an empty --dir.",
+	}},
+	{"a scrub of the only node has found damage", func() *Overview {
+		return healthy(1, 4, 1).with(func(o *Overview) { o.Nodes[0].Figures.Damage = []string{"this"} })
+	}, []string{
+		"warning damage On node 1, this. No other node has its data: sieved restore makes a new cluster from a backup.",
 	}},
 	{"a log has failed", func() *Overview {
 		return healthy(3, 4, 3).with(func(o *Overview) { o.Nodes[0].Figures.Log = "input/output error" })
