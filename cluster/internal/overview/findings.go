@@ -354,6 +354,9 @@ func (d *deduction) full() {
 	if len(refused) > 0 {
 		f.Severity = Critical
 		f.Text = fmt.Sprintf("No writes%s: %s %s.", d.in(refused), its, are[:strings.Index(are, ":")])
+		if refused[0] == 0 { // it has the map, to which no node is added now
+			f.Next = "Free disk space there: no node can join before. Writes resume by themselves."
+		}
 	}
 	d.add(f)
 }

@@ -258,8 +258,8 @@ var moreSituations = []struct {
 			}
 		})
 	}, []string{
-		"critical disk_full No writes: the disks of nodes 1, 2 and 3 are full. Free disk space there, or add a " +
-			"node. Writes resume by themselves.",
+		"critical disk_full No writes: the disks of nodes 1, 2 and 3 are full. Free disk space there: no node can " +
+			"join before. Writes resume by themselves.",
 	}},
 	{"a disk is nearly full", func() *Overview {
 		return healthy(3, 4, 3).with(func(o *Overview) { o.Nodes[1].Figures.DiskFreeBytes = 300 << 20 })
