@@ -99,7 +99,7 @@ func TestAlertsNameWhatANodeExports(t *testing.T) {
 		require.Contains(t, overview.Kinds, name[1])
 	}
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
-	require.Len(t, alerts, 11)
+	require.Len(t, alerts, 12)
 	for _, a := range alerts {
 		require.Equal(t, 2, strings.Count(string(cases), "alertname: "+a[1]), a[1])
 	}
