@@ -30,11 +30,9 @@ type MetricsOptions struct {
 }
 
 // WriteMetrics writes figures in the text format of Prometheus: those of the node and of its clients, what the node
-// finds
-// wrong with the cluster, sums over the groups, and those of the databases: of the logs, with the label group="log",
-// and
-// of the groups. To find what is wrong it asks the other nodes, and waits for silent ones as long as a heartbeat. nil
-// options are the zero value.
+// finds wrong with the cluster, sums over the groups, and those of the databases: of the logs, with the label
+// group="log", and of the groups. To find what is wrong it asks the other nodes, and waits for silent ones as long as a
+// heartbeat. nil options are the zero value.
 func (n *Node) WriteMetrics(w io.Writer, o *MetricsOptions) error {
 	if o == nil {
 		o = &MetricsOptions{}

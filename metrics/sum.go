@@ -29,9 +29,8 @@ var extreme = map[string]func(a, b float64) float64{
 func largest(a, b float64) float64  { return max(a, b) }
 func smallest(a, b float64) float64 { return min(a, b) }
 
-// Sum returns the values of a family for several stores together. Counters, histograms and most gauges are added.
-// The worst value is taken of gauges whose sum means nothing: the least free space, the longest stall, 1 for a
-// background
+// Sum returns the values of a family for several stores together. Counters, histograms and most gauges are added. The
+// worst value is taken of gauges whose sum means nothing: the least free space, the longest stall, 1 for a background
 // error of any store. The limits of level 0 are added like its tables, so that comparing them compares averages.
 func (f *Family) Sum(stores []Snapshot) (all []Value) {
 	at := map[string]int{}
@@ -73,8 +72,7 @@ func added(a, b *report.LatencyHistogram) *report.LatencyHistogram {
 }
 
 // WriteSum writes several stores as one, as WriteText writes one: see Family.Sum. It leaves out what is zero of a
-// level,
-// and histograms that have measured nothing, to be short.
+// level, and histograms that have measured nothing, to be short.
 func WriteSum(w io.Writer, stores []Snapshot, labels ...string) error {
 	t := textWriter{Writer: bufio.NewWriter(w), common: labels}
 	for i := range families {

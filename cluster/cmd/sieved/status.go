@@ -104,8 +104,7 @@ type silence struct{}
 func (silence) Printf(context.Context, string, ...any) {}
 
 // choose takes the overview of the node that reaches most others: behind a cut network, the view of the larger part
-// says
-// what clients can do.
+// says what clients can do.
 func choose(addrs []string, views []*overview.Overview, errs []error) (a answer, found bool) {
 	a.asked = len(addrs)
 	reach := func(o *overview.Overview) int {

@@ -7,8 +7,7 @@ import (
 )
 
 // An overview, for which all nodes answer, is used for restFactor times the time that the answers took, and at least
-// for
-// atLeast. So a busy cluster is asked less often. A silent node does not make overviews older.
+// for atLeast. So a busy cluster is asked less often. A silent node does not make overviews older.
 const (
 	restFactor = 20
 	atLeast    = 900 * time.Millisecond

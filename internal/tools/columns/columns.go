@@ -40,8 +40,7 @@ type Column struct {
 }
 
 // NewColumn returns a column. Its head begins with "+" if narrow terminals can do without it, then with "~" if its
-// cells
-// can be cut there, or with "#" if they are numbers.
+// cells can be cut there, or with "#" if they are numbers.
 func NewColumn(head string) *Column {
 	c := &Column{}
 	head, c.Extra = strings.CutPrefix(head, "+")
