@@ -74,3 +74,16 @@ func TestCommandsWithTooManyKeysAreRefusedAsAWhole(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, tried, 7)
 }
+
+// Reads that follow each other share a View, and its time. If they take long, each part of them has its own.
+func TestReadsOfAPipelineThatTakeLongAreDivided(t *testing.T) {
+	rig := newMemoryRig(t, Options{readPart: 1})
+	p := rig.connect()
+	p.send(strings.Repeat(encode("STRLEN", "k"), 2*readsBetweenLooks+1))
+	part := make([]byte, 1000)
+	for _, replies := range []int{readsBetweenLooks, readsBetweenLooks, 1} {
+		n, err := p.nc.Read(part) // a pipe gives what one Write has sent
+		require.NoError(t, err)
+		require.Equal(t, strings.Repeat(":0\r\n", replies), string(part[:n]))
+	}
+}

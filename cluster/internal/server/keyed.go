@@ -157,7 +157,10 @@ func (c *conn) flushReads() {
 	c.reads.list = c.reads.list[:0]
 }
 
-// view evaluates the first of some reads, as many as maxCollected permits. missing is how much memory the reply of the
+// readsBetweenLooks is after how many reads of a View the time is looked at.
+const readsBetweenLooks = 16
+
+// view evaluates the first of some reads, as many as maxCollected and readPart permit. missing is how much memory the reply of the
 // next one needs, if there is too little; otherwise it is 0.
 func (c *conn) view(list []request) (done, missing int, err error) {
 	ctx, cancel := c.reading()
@@ -166,9 +169,13 @@ func (c *conn) view(list []request) (done, missing int, err error) {
 	call := c.call(nil)
 	err = c.reads.group.View(ctx, c.session.readonly, func(r kv.Reader) error {
 		done, missing, c.out.Bytes = 0, 0, c.out.Bytes[:start]
+		end := c.server.elapsed() + c.server.options.readPart
 		for done < len(list) && len(c.out.Bytes)-start < maxCollected {
 			if done > 0 && c.server.large.expect(list[done]) > 0 {
 				return nil // it needs a View of its own, with memory for it
+			}
+			if done > 0 && done%readsBetweenLooks == 0 && c.server.elapsed() > end {
+				return nil // else the time of all could end before the last one: the disk is slow
 			}
 			at := len(c.out.Bytes)
 			call.Args = list[done].args

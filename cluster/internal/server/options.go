@@ -57,7 +57,7 @@ type Options struct {
 	// Logger gets warnings. Default: none.
 	Logger *slog.Logger
 
-	idleShrink, roomTime time.Duration // tests set them
+	idleShrink, roomTime, readPart time.Duration // tests set them
 }
 
 const (
@@ -91,6 +91,7 @@ func (o Options) withDefaults() Options {
 	duration(&o.RequestTimeout, 30*time.Second)
 	duration(&o.idleShrink, idleShrink)
 	duration(&o.roomTime, roomTime)
+	duration(&o.readPart, o.ReadTimeout/4)
 	number(&o.MaxClients, DefaultMaxClients)
 	number(&o.MaxUnauthenticated, DefaultMaxUnauthenticated)
 	number(&o.MaxRequest, 64<<20)
