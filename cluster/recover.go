@@ -29,6 +29,8 @@ type RecoveredGroup struct {
 	FromLog int
 	// Gap reports that the log did not continue the state, and was not used.
 	Gap bool
+	// NoVoter reports that the replica was no voter of the group, which may have acknowledged much that it does not have.
+	NoVoter bool
 }
 
 // Recover makes a node the only one of a new cluster, with the data of its replicas. It is for the loss of a majority
@@ -44,7 +46,7 @@ func Recover(ctx context.Context, o RecoverOptions) (groups []RecoveredGroup, er
 	}
 	found, err := node.Recover(ctx, no)
 	for _, g := range found {
-		groups = append(groups, RecoveredGroup{int(g.Group), g.Applied, g.FromLog, g.Gap})
+		groups = append(groups, RecoveredGroup{int(g.Group), g.Applied, g.FromLog, g.Gap, g.NoVoter})
 	}
 	return groups, err
 }

@@ -54,6 +54,10 @@ func recoverNode(ctx context.Context, o cluster.RecoverOptions, out io.Writer) e
 		default:
 			fmt.Fprintf(out, "group %d: entry %d was the last one applied\n", g.Group, g.Applied)
 		}
+		if g.NoVoter {
+			fmt.Fprintf(out, "WARNING: this node was no voter of group %d: what its voters acknowledged meanwhile is lost. If the "+
+				"directory of a voter is left, recover that one.\n", g.Group)
+		}
 	}
 	fmt.Fprintf(out, "WARNING: writes that the lost nodes acknowledged and this one had not received are lost.\n"+
 		"Node %s is now the only node of a new cluster. Start it, then join nodes with empty directories, and back it up.\n", o.ID)

@@ -35,6 +35,9 @@ type RecoveredGroup struct {
 	FromLog int
 	// Gap reports that the log did not continue the state, so that nothing of it was applied.
 	Gap bool
+	// NoVoter reports that the replica was no voter, as far as it knew: it was still to be made or to be dropped, and
+	// the voters may have acknowledged much that it does not have.
+	NoVoter bool
 }
 
 const recoverText = "This directory is being made the only node of a cluster by sieved recover.\n"
@@ -146,6 +149,10 @@ func (r *recovering) group(group kv.GroupID) (g RecoveredGroup, err error) {
 	if err := applyLog(log, state, &g); err != nil {
 		return g, err
 	}
+	servers, _ := state.Configuration()
+	g.NoVoter = !slices.ContainsFunc(servers.Servers, func(s raft.Server) bool {
+		return nodeOf(string(s.ID)) == r.ID && s.Suffrage == raft.Voter
+	})
 	index, term := state.Applied()
 	if last, err := log.LastIndex(); err == nil {
 		index = max(index, last)

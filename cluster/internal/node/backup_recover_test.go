@@ -5,9 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/machine"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -68,6 +70,33 @@ func TestTheLastReplicasBecomeAClusterOfTheirOwn(t *testing.T) {
 	var theirs gossip
 	n := f.nodes["1"]
 	require.ErrorIs(t, n.call(f.ctx, wire.At(alone.nodes["3"].Addr()), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
+}
+
+// A replica that moved to another node stays for a moment, or for as long as nobody can drop it. It lacks what the group
+// has acknowledged since.
+func TestRecoverSaysOfWhichGroupsTheNodeWasNoVoter(t *testing.T) {
+	f := threeNodes(t, 4)
+	f.crash("3")
+	disk := f.disks["3"]
+	for range 2 { // the second time, the logs have nothing, and the states have all
+		groups, err := Recover(f.ctx, recoverOf(disk, "3"))
+		require.NoError(t, err)
+		for _, g := range groups {
+			require.False(t, g.NoVoter)
+		}
+	}
+	state, err := machine.Open(machine.Options{Dir: groupDir("node", 2), FS: disk, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	index, _ := state.Applied()
+	state.StoreConfiguration(index+1, raft.Configuration{Servers: []raft.Server{
+		{Suffrage: raft.Voter, ID: "1.1", Address: "1.1"}, {Suffrage: raft.Nonvoter, ID: "3.2", Address: "3.2"},
+	}})
+	require.NoError(t, state.Close())
+	groups, err := Recover(f.ctx, recoverOf(disk, "3"))
+	require.NoError(t, err)
+	for _, g := range groups {
+		require.Equal(t, g.Group == 2, g.NoVoter)
+	}
 }
 
 func TestOnlyANodeWithAllGroupsIsRecovered(t *testing.T) {
