@@ -106,3 +106,34 @@ func TestPatternsThatAreTooLongAreRefused(t *testing.T) {
 		require.NotContains(t, run(t.Context(), node, strings.TrimSuffix(line, "a")), "-ERR")
 	}
 }
+
+// deposed loses its leaderships while its groups are read.
+type deposed struct{ *kvtest.Node }
+
+func (d deposed) Local() (groups []kv.Group, leading []bool) {
+	groups, leading = d.Node.Local()
+	for i, g := range groups {
+		groups[i] = deposedGroup{g}
+	}
+	return groups, leading
+}
+
+type deposedGroup struct{ kv.Group }
+
+func (g deposedGroup) View(ctx context.Context, stale bool, f func(kv.Reader) error) error {
+	if err := g.Group.View(ctx, stale, f); err != nil {
+		return err
+	}
+	return &kv.NotLeaderError{}
+}
+
+func TestWhatANodeFoundBeforeItLostALeadershipDoesNotCount(t *testing.T) {
+	n := kvtest.New(1)
+	putKeys(t, n, "x", "{x}1")
+	require.Equal(t, ":2\r\n", run(t.Context(), NewNode(n), "DBSIZE"))
+	node := NewNode(deposed{n})
+	require.Equal(t, ":0\r\n", run(t.Context(), node, "DBSIZE"))
+	require.Equal(t, "*0\r\n", run(t.Context(), node, "KEYS *"))
+	require.Equal(t, "*2\r\n$1\r\n0\r\n*0\r\n", run(t.Context(), node, "SCAN 0"))
+	require.Equal(t, "$-1\r\n", run(t.Context(), node, "RANDOMKEY"))
+}

@@ -84,8 +84,14 @@ func (n *Node) each(m *meter, from, to int, f func(r kv.Reader, slot uint16) (bo
 		if errors.Is(err, kv.ErrTooLong) {
 			err = cmp.Or(m.look(), err) // which has better advice
 		}
-		if notLeader := new(kv.NotLeaderError); err != nil && !errors.As(err, &notLeader) {
+		notLeader := new(kv.NotLeaderError)
+		switch {
+		case err == nil:
+		case !errors.As(err, &notLeader):
 			return err
+		default:
+			forget() // nobody has confirmed it
+			more = before
 		}
 	}
 	return nil
