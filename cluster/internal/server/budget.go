@@ -260,7 +260,8 @@ const sendPart = 256 << 10
 
 // transmit sends replies.
 func (c *conn) transmit(b []byte) error {
-	if len(b) <= freeMemory {
+	held := c.transactionBytes()
+	if len(b) <= freeMemory && held == 0 {
 		_, err := c.nc.Write(b)
 		return err
 	}
@@ -268,7 +269,7 @@ func (c *conn) transmit(b []byte) error {
 	defer p.unsent.Store(0)
 	for len(b) > 0 {
 		p.sending.Store(c.server.sinceBegin())
-		p.unsent.Store(int64(len(b)))
+		p.unsent.Store(int64(len(b) + held))
 		n, err := c.nc.Write(b[:min(len(b), sendPart)])
 		if err != nil {
 			return err
@@ -278,9 +279,21 @@ func (c *conn) transmit(b []byte) error {
 	return nil
 }
 
+// transactionBytes is what a transaction that the client has not ended holds; 0 if that is little.
+func (c *conn) transactionBytes() int {
+	if n := c.session.queueBytes + c.session.watchBytes; n > freeMemory {
+		return n
+	}
+	return 0
+}
+
 // receive reads what has arrived of a request.
 func (c *conn) receive() error {
-	if n := c.in.memory(); n > 0 && c.in.unread() > 0 {
+	n := c.transactionBytes()
+	if c.in.unread() > 0 {
+		n += c.in.memory()
+	}
+	if n > 0 {
 		c.memory.waiting.Store(c.server.sinceBegin())
 		c.memory.partial.Store(int64(n))
 		defer c.memory.partial.Store(0)
@@ -299,7 +312,7 @@ func (s *Server) sinceBegin() int64 { return int64(s.now().Sub(begin)) }
 type progress struct {
 	unsent  atomic.Int64 // bytes of replies that the client has not read; 0: they are not being sent
 	sending atomic.Int64 // since when none of them was read
-	partial atomic.Int64 // bytes that an unfinished request uses; 0: nothing is waited for
+	partial atomic.Int64 // bytes that an unfinished request or transaction uses; 0: nothing is waited for
 	waiting atomic.Int64 // since when no byte of it has come
 }
 
@@ -316,7 +329,7 @@ func (p *progress) stalled(now int64) (replies, request int64) {
 }
 
 // relieve closes the client that has the most unread replies of those that have stalled, or, if there is none, the one
-// with the largest unfinished request. It closes one at a time: the memory of the last one must be free first.
+// with the largest unfinished request or transaction. It closes one at a time: the memory of the last one must be free first.
 func (s *Server) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +350,7 @@ func (s *Server) relieve() {
 	}
 	reason := "it does not read its replies"
 	if slow == nil {
-		slow, most, reason = half, mostHalf, "it does not send the rest of a request"
+		slow, most, reason = half, mostHalf, "it does not send the rest of a request or transaction"
 	}
 	if slow == nil {
 		return

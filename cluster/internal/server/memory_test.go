@@ -372,3 +372,23 @@ func TestOnlyLongValuesAreRememberedAsSuch(t *testing.T) {
 	require.Equal(t, "short", p.do("GET {k}0"))
 	require.Empty(t, s.large.sizes)
 }
+
+// A client that does not end its transaction holds memory as one that does not end a request.
+func TestOfClientsWithHalfATransactionTheLargestIsClosed(t *testing.T) {
+	rig := newMemoryRig(t, Options{ClientBytes: 2 << 20, MaxRequest: 1 << 20, roomTime: 20 * time.Second})
+	a, b, c := rig.connect(), rig.connect(), rig.connect()
+	part := strings.Repeat("x", 250<<10)
+	for _, p := range []*peer{a, c} {
+		require.Equal(t, "+OK", p.do("MULTI"))
+		require.Equal(t, "+QUEUED", p.args("SET", "k", part))
+	}
+	for range 3 {
+		require.Equal(t, "+QUEUED", a.args("SET", "k", part))
+	}
+	rig.until(func(s Stats) bool { return s.ClientBytes < 1400<<10 })
+	rig.clock.pause(time.Hour, nil)
+	require.Equal(t, "+OK", b.args("SET", "k", part+part+part))
+	require.EqualValues(t, 1, rig.s.Stats().Shed)
+	require.True(t, a.closed())
+	require.Equal(t, "[+OK]", c.do("EXEC"))
+}
