@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +44,9 @@ func (f *fleet) damageAt(id kv.NodeID, dir, suffix string, place func(size int) 
 	for _, name := range names {
 		path := filepath.Join(dir, name)
 		info, err := f.disks[id].Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the store has removed it since
+		}
 		require.NoError(f.t, err)
 		if strings.HasSuffix(name, suffix) && info.Size() > 200 {
 			fixture.ChangeFile(f.t, f.disks[id], path, func(data []byte) { data[place(len(data))] ^= 4 })
