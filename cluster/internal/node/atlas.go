@@ -121,8 +121,8 @@ func (a *atlas) pulse(now time.Time, patience time.Duration) {
 	a.ran = now
 }
 
-// silence is for how long this process has listened to a node in vain: the age of its last sign of life, without the
-// time before this process last stood still.
+// silence is how long a node has been silent while this process ran: the age of its last sign of life, without the time
+// before this process last stood still.
 func (a *atlas) silence(id kv.NodeID) time.Duration {
 	age := a.age(id)
 	a.mu.Lock()

@@ -496,7 +496,7 @@ func TestAFullDiskMovesLeadersAndRefusesWrites(t *testing.T) {
 	require.ErrorAs(t, put(f.ctx, g, "k", "v"), &not, "others have space")
 	f.freeBytes("2").Store(1 << 20)
 	f.freeBytes("3").Store(1 << 20)
-	f.eventually(func() error { // whoever leads
+	f.eventually(func() error { // any node may lead
 		for _, n := range f.nodes {
 			g, _ := n.Group(0)
 			if errors.Is(put(f.ctx, g, "k", "v"), kv.ErrNoSpace) {

@@ -98,7 +98,7 @@ func (n *Node) confirmedLeads(ctx context.Context) map[kv.GroupID]leadStatus {
 }
 
 // confirmLeadership returns the term in which this node led the group at some moment during the call. A majority has
-// said so. Whoever still leads in that term afterwards has led in it all the time, because no term begins twice.
+// said so. If the node still leads in that term afterwards, it has led all the time: no term begins twice.
 func (h *hosted) confirmLeadership(ctx context.Context) (term uint64, err error) {
 	before := h.log.Leadership()
 	if !before.Leading {

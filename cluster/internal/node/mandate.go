@@ -10,8 +10,8 @@ import (
 
 // mandate is by what right a plan is carried out: its maker led group 0 in a term, and read a version of the map in
 // it. A leader that was paused and deposed goes on where it was, with requests that it had sent and plans that it had
-// made. So each request of a plan has the plan's mandate, and whoever carries it out first asks its maker, which asks a
-// majority of group 0, whether that is still the newest.
+// made. So each request of a plan has the plan's mandate. A node that gets the request first asks the maker of the plan
+// whether its mandate is still the newest, and the maker asks a majority of group 0.
 type mandate struct {
 	Term    uint64 `json:"term"`
 	Version uint64 `json:"version"`

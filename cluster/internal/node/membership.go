@@ -123,8 +123,8 @@ func (n *Node) spare(ctx context.Context, id kv.NodeID) error {
 			continue
 		}
 		asking.Go(func() {
-			// Whoever lags acknowledges the leader too. But with the entry that this commits, a majority of those that
-			// answer has all before it.
+			// A voter that lags acknowledges the leader too. But this call commits an entry, and then a majority of
+			// those that answer has all entries before it.
 			_, err := n.configurationOf(ctx, group, g.Leader)
 			needed[group] = err != nil
 		})

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// mutex is a lock for which one can wait until a context ends. As a sync.Mutex in its normal mode, it goes to whoever
-// is first when it is unlocked: to hand it over to the one that has waited longest would leave it unused until that
+// mutex is a lock for which a goroutine waits until a context ends. As with a sync.Mutex in its normal mode, the first
+// goroutine that runs after an Unlock gets it. If the one that has waited longest got it, it would be unused until that
 // goroutine runs, and commands take microseconds.
 type mutex struct {
 	locked  atomic.Bool

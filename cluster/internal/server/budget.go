@@ -14,7 +14,7 @@ import (
 //
 // If it is used up, connections that need more wait, and their clients are not read from. Those that hold most need
 // most, as buffers grow by doubling, and a part of the budget is for those that need little. A client that has stalled
-// while it holds memory loses its connection meanwhile, the largest first. A client that waits in vain gets an error.
+// while it holds memory loses its connection meanwhile, the largest first. A client that waits too long gets an error.
 type budget struct {
 	limit atomic.Int64
 	used  atomic.Int64
@@ -60,7 +60,7 @@ func (c *charge) set(n int64) bool {
 		c.force(n)
 		return true
 	}
-	// It is not added before it is compared: one that asks for much in vain must not keep others from a little.
+	// It is compared before it is added: a large request that is refused must not keep others from a small one.
 	for most := c.budget.most(n); ; {
 		used := c.budget.used.Load()
 		if used+more > most {
@@ -178,7 +178,7 @@ type memory struct {
 	replies int       // bytes that out has been granted
 	lent    int       // bytes that the replies of EXEC have been granted
 	args    int       // of requests, that there was room for when they were counted
-	refused time.Time // when a reply last waited in vain
+	refused time.Time // when a reply last waited and got no memory
 	// shed is set when the connection is closed because of what it holds. It is guarded by the server's mu.
 	shed bool
 }
