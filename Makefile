@@ -17,7 +17,7 @@ BUILD_TARGETS := linux/arm64 aix/ppc64 android/arm64 darwin/amd64 dragonfly/amd6
                linux/ppc64le linux/riscv64 linux/s390x netbsd/amd64 openbsd/amd64 solaris/amd64 windows/arm64 js/wasm plan9/amd64 wasip1/wasm
 FUZZTIME    ?= 10s
 SOAKTIME    ?= 24h
-# The C++ engines that cmd/peerbench can be built with here; no other module has such tags.
+# The C and C++ engines that cmd/peerbench can be built with here; no other module has such tags.
 TAGS         = $(shell sh cmd/peerbench/tags.sh)
 # A short comparison; docs/performance.md has what a long one takes.
 PEERS_FLAGS ?= --num=200000 --rounds=1

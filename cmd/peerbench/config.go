@@ -100,7 +100,7 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.StringVar(&c.json, "json", "", "write conditions and every round's results to this `file`")
 	fs.StringVar(&c.markdown, "markdown", "", "write the tables to this `file`, between its marks if it exists")
 	fs.StringVar(&c.Profiles, "cpuprofiles", "",
-		"write a CPU profile of each measured pass, settling included, to this `folder`; not useful for C++ engines")
+		"write a CPU profile of each measured pass, settling included, to this `folder`; not useful for engines in C and C++")
 	fs.StringVar(&c.svg, "svg", "",
 		"draw charts of the medians in files that begin with this `prefix`: -throughput.svg and -cost.svg, or -scale.svg for --scale")
 	fs.StringVar(&c.summary, "summary", "",

@@ -9,4 +9,9 @@ var (
 	rocksdbNames = engine.Driver{Name: "rocksdb", Title: "RocksDB", Native: true,
 		Remark: "Through cgo, one crossing per call; the distribution's build. Values are copied from the block cache. " +
 			"Tables of up to 64 MiB, its default."}
+	lmdbNames = engine.Driver{Name: "lmdb", Title: "LMDB", Native: true,
+		Remark: "Through cgo, one crossing per call; the distribution's build. A B+tree in a mapped file, like bbolt: no block cache, " +
+			"compression, filters or checksums. Read transactions stay open until a write follows; each Put is a transaction. " +
+			"No fsync (MDB_NOSYNC) except in fillsync, so a crash of the system may cost the whole file. Written by calls, like bbolt " +
+			"and by default: with MDB_WRITEMAP the file has the size of its map."}
 )

@@ -1,4 +1,4 @@
-//go:build cgo && (leveldb || rocksdb)
+//go:build cgo && (leveldb || rocksdb || lmdb)
 
 package cpp
 

@@ -48,5 +48,6 @@ struct store {
 // On failure each returns NULL and sets *error, which the caller frees.
 store *open_leveldb(const char *dir, settings, char **error);
 store *open_rocksdb(const char *dir, settings, char **error);
+store *open_lmdb(const char *dir, settings, char **error);
 
 #endif
