@@ -153,10 +153,10 @@ func TestCompactCounts(t *testing.T) {
 func TestFromSaysWhatItNeeds(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, test := range []struct{ content, flag, want string }{
-		{"text", "", "--from needs --markdown, --summary, --readme or --svg"},
+		{"text", "", "--from needs --json, --markdown, --summary, --readme or --svg"},
 		{"text", "--svg=x", "is not a file of --json, and has no tables"},
-		{"text", "--markdown=x", "--markdown needs a file of --json, not one of tables"},
-		{"{", "--svg=x", "--from: unexpected end of JSON"},
+		{"text", "--markdown=x", "--json and --markdown need files of --json, not one of tables"},
+		{"{", "--svg=x", "file: unexpected end of JSON"},
 		{`{"version": 2, "program": "dbbench"}`, "--svg=x", `has version 2 of program "dbbench"; version 1 of peerbench is supported`},
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(test.content), 0o644))

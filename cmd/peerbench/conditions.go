@@ -29,6 +29,21 @@ type conditions struct {
 	Go         string       `json:"go"`
 	ClockNanos float64      `json:"clock_nanoseconds"` // of one reading, for each timed operation
 	Engines    []engineInfo `json:"engines"`
+	Added      []addition   `json:"added,omitempty"`
+}
+
+// An addition is a later run whose results were merged with those of the first one.
+type addition struct {
+	Date      time.Time `json:"date"`
+	Load      string    `json:"load"`
+	Go        string    `json:"go"`
+	Engines   []string  `json:"engines"`
+	Workloads []string  `json:"workloads"`
+}
+
+func (a *addition) String() string {
+	return fmt.Sprintf("Measured at %s, with %s and load %s: %s of %s.",
+		a.Date.Format(time.RFC3339), a.Go, a.Load, strings.Join(a.Workloads, ", "), strings.Join(a.Engines, ", "))
 }
 
 type engineInfo struct {
@@ -136,7 +151,11 @@ func (rep *report) lines() []string {
 			in = append(in, e.Title+" "+e.Version)
 		}
 	}
-	lines := []string{machine, rep.cfg.String(), "Engines: " + strings.Join(in, ", ") + "."}
+	lines := []string{machine}
+	for _, a := range c.Added {
+		lines = append(lines, a.String())
+	}
+	lines = append(lines, rep.cfg.String(), "Engines: "+strings.Join(in, ", ")+".")
 	if len(out) > 0 {
 		lines = append(lines, "Not included: "+strings.Join(out, ", ")+".")
 	}

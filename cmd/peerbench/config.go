@@ -33,7 +33,7 @@ type config struct {
 
 	Profiles string `json:"cpu_profiles,omitempty"` // folder; empty: no profiles
 
-	from                                      string // not empty: read this file instead of measuring
+	from                                      []string // not empty: read these files instead of measuring
 	dir, json, markdown, summary, svg, readme string
 }
 
@@ -73,7 +73,7 @@ func (f bytesFlag) Set(s string) error {
 func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config, error) {
 	c := &config{}
 	c.CacheBytes = 64 << 20
-	var engines, workloads, threads, writers, scale, scaleWorkloads string
+	var engines, workloads, threads, writers, scale, scaleWorkloads, from string
 	fs := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
@@ -107,8 +107,9 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 		"write SieveDB's medians with those of the best other engine to this `file`, between its marks")
 	fs.StringVar(&c.readme, "readme", "",
 		"write the table of README.md, from a run with its workloads, to this `file`, between its marks")
-	fs.StringVar(&c.from, "from", "",
-		"measure nothing; read a `file` of --json, or the tables of one of --markdown, and write the other files from it")
+	fs.StringVar(&from, "from", "",
+		"measure nothing; read comma-separated `files` of --json, of which a later one's results replace those of an earlier one, "+
+			"or the tables of one file of --markdown, and write the other files from them")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		printHelp(fs, out)
 		return nil, err
@@ -118,7 +119,7 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q; every setting is a flag, see peerbench --help", fs.Arg(0))
 	}
-	c.Engines, c.Workloads = bench.SplitList(engines), bench.SplitList(workloads)
+	c.Engines, c.Workloads, c.from = bench.SplitList(engines), bench.SplitList(workloads), bench.SplitList(from)
 	if slices.Equal(c.Workloads, []string{"all"}) {
 		c.Workloads = workloadNames()
 	}

@@ -25,43 +25,62 @@ func (c *config) outputs() []string {
 	return files
 }
 
-// redraw reads the file of --from and writes what the other flags ask for.
+// redraw reads the files of --from and writes what the other flags ask for.
 func redraw(cfg *config) error {
-	if cfg.markdown == "" && cfg.svg == "" && cfg.summary == "" && cfg.readme == "" {
-		return errors.New("--from needs --markdown, --summary, --readme or --svg: it only rewrites files")
+	if cfg.json == "" && cfg.markdown == "" && cfg.svg == "" && cfg.summary == "" && cfg.readme == "" {
+		return errors.New("--from needs --json, --markdown, --summary, --readme or --svg: it only rewrites files")
 	}
-	text, err := os.ReadFile(cfg.from)
-	if err != nil {
-		return fmt.Errorf("--from: %w", err)
+	var runs []*jsonFile
+	for _, name := range cfg.from {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+		if len(cfg.from) == 1 && !strings.HasPrefix(string(text), "{") {
+			return redrawTables(cfg, string(text))
+		}
+		run, err := readRun(name, text)
+		if err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+		runs = append(runs, run)
 	}
-	if strings.HasPrefix(string(text), "{") {
-		return redrawJSON(cfg, text)
+	merged := runs[0]
+	for i, run := range runs[1:] {
+		if err := merged.merge(run); err != nil {
+			return fmt.Errorf("--from: %s does not go with %s: %w", cfg.from[i+1], cfg.from[0], err)
+		}
 	}
-	if cfg.markdown != "" {
-		return errors.New("--from: --markdown needs a file of --json, not one of tables")
+	settings := merged.Settings
+	settings.json, settings.markdown, settings.summary, settings.svg, settings.readme = cfg.json, cfg.markdown, cfg.summary, cfg.svg, cfg.readme
+	if err := bench.Writable(settings.outputs()...); err != nil {
+		return err
 	}
-	pages := readTables(string(text))
+	return assemble(settings, merged.Conditions, merged.Results).writeFiles(merged.Complete)
+}
+
+func redrawTables(cfg *config, text string) error {
+	if cfg.markdown != "" || cfg.json != "" {
+		return errors.New("--from: --json and --markdown need files of --json, not one of tables")
+	}
+	pages := readTables(text)
 	if len(pages) == 0 {
-		return fmt.Errorf("--from: %s is not a file of --json, and has no tables between peerbench's marks", cfg.from)
+		return fmt.Errorf("--from: %s is not a file of --json, and has no tables between peerbench's marks", cfg.from[0])
 	}
 	return writeCharts(cfg, pages...)
 }
 
-func redrawJSON(cfg *config, text []byte) error {
-	file := jsonFile{Settings: &config{}}
-	if err := json.Unmarshal(text, &file); err != nil {
-		return fmt.Errorf("--from: %w", err)
+// readRun parses the content of a file of --json.
+func readRun(name string, text []byte) (*jsonFile, error) {
+	file := &jsonFile{Settings: &config{}}
+	if err := json.Unmarshal(text, file); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if file.Program != "peerbench" || file.Version != jsonVersion {
-		return fmt.Errorf("--from: %s has version %d of program %q; version %d of peerbench is supported",
-			cfg.from, file.Version, file.Program, jsonVersion)
+		return nil, fmt.Errorf("%s has version %d of program %q; version %d of peerbench is supported",
+			name, file.Version, file.Program, jsonVersion)
 	}
-	settings := file.Settings
-	settings.markdown, settings.summary, settings.svg, settings.readme = cfg.markdown, cfg.summary, cfg.svg, cfg.readme
-	if err := bench.Writable(settings.outputs()...); err != nil {
-		return err
-	}
-	return assemble(settings, file.Conditions, file.Results).writeFiles(file.Complete)
+	return file, nil
 }
 
 // readTables reads the last run and the last run of --scale from between the marks of a page.

@@ -5,8 +5,9 @@
 //
 // Reading the source: run.go has the run from the command line to the reports, config.go the flags,
 // and workloads.go the list of workloads. process.go starts a process for each measurement, child.go
-// is that process, and phase.go measures. report.go and tables.go write tables, charts.go draws
-// charts, and from.go reads stored results. scale.go, scaletables.go and opens.go are for --scale.
+// is that process, and phase.go measures. report.go and tables.go write tables, and charts.go draws
+// charts. from.go reads stored results, and merge.go joins those of several runs. scale.go,
+// scaletables.go and opens.go are for --scale.
 package main
 
 import (

@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "peerbench:", err)
 		return exitUsage
 	}
-	if cfg.from != "" {
+	if len(cfg.from) > 0 {
 		err = redraw(cfg)
 	} else {
 		err = compare(ctx, cfg, stdout, stderr)

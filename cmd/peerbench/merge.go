@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// measured identifies a row, or with an engine the cell of a row.
+type measured struct {
+	workload      string
+	threads, keys int
+	engine        string
+}
+
+func (r *result) row() measured {
+	return measured{workload: r.Workload, threads: r.Threads, keys: r.Keys}
+}
+
+func (r *result) cell() measured {
+	m := r.row()
+	m.engine = r.Engine
+	return m
+}
+
+// merge adds the results of a later run, and removes earlier ones of the same engines in the same rows. New rows are
+// the last ones. It fails if the figures are not comparable.
+func (f *jsonFile) merge(later *jsonFile) error {
+	if err := f.comparable(later); err != nil {
+		return err
+	}
+	replaced, rows := map[measured]bool{}, map[measured]int{}
+	for _, r := range later.Results {
+		replaced[r.cell()] = true
+	}
+	all := slices.Concat(f.Results, later.Results)
+	for _, r := range all {
+		if _, known := rows[r.row()]; !known {
+			rows[r.row()] = len(rows)
+		}
+	}
+	f.Results = append(slices.DeleteFunc(f.Results, func(r *result) bool { return replaced[r.cell()] }), later.Results...)
+	slices.SortStableFunc(f.Results, func(a, b *result) int { return cmp.Compare(rows[a.row()], rows[b.row()]) })
+
+	c := &f.Conditions
+	c.Added = append(c.Added, later.addition())
+	c.Added = append(c.Added, later.Conditions.Added...)
+	for _, e := range later.Conditions.Engines {
+		i := slices.IndexFunc(c.Engines, func(other engineInfo) bool { return other.Name == e.Name })
+		switch {
+		case i < 0:
+			c.Engines = append(c.Engines, e)
+		case e.LeftOut == "":
+			c.Engines[i] = e
+		}
+	}
+	s := f.Settings
+	s.Engines, s.Workloads = union(s.Engines, later.Settings.Engines), union(s.Workloads, later.Settings.Workloads)
+	s.Threads, s.Writers = union(s.Threads, later.Settings.Threads), union(s.Writers, later.Settings.Writers)
+	return nil
+}
+
+// addition describes the run as one that is merged with another.
+func (f *jsonFile) addition() addition {
+	a := addition{Date: f.Conditions.Date, Load: f.Conditions.Load, Go: f.Conditions.Go}
+	for _, r := range f.Results {
+		a.Engines = union(a.Engines, []string{f.Conditions.about(r.Engine).Title})
+		a.Workloads = union(a.Workloads, []string{r.Workload})
+	}
+	return a
+}
+
+// comparable returns an error that names a difference between the runs, other than their engines and workloads.
+func (f *jsonFile) comparable(later *jsonFile) error {
+	if !f.Complete || !later.Complete {
+		return errors.New("an error ended one of the runs")
+	}
+	a, b, x, y := f.Settings, later.Settings, &f.Conditions, &later.Conditions
+	for _, setting := range []struct {
+		name     string
+		one, two any
+	}{
+		{"num", a.Num, b.Num}, {"reads", a.Reads, b.Reads}, {"rounds", a.Rounds, b.Rounds}, {"key_shape", a.KeyShape, b.KeyShape},
+		{"value_size", a.ValueSize, b.ValueSize}, {"cache_bytes", a.CacheBytes, b.CacheBytes}, {"open_files", a.OpenFiles, b.OpenFiles},
+		{"scale", fmt.Sprint(a.Scale), fmt.Sprint(b.Scale)},
+		{"os", x.OS, y.OS}, {"arch", x.Arch, y.Arch}, {"processor", x.Processor, y.Processor}, {"processors", x.Processors, y.Processors},
+	} {
+		if setting.one != setting.two {
+			return fmt.Errorf("%s is %v there and %v here", setting.name, setting.two, setting.one)
+		}
+	}
+	for _, e := range y.Engines {
+		other := x.about(e.Name)
+		if e.LeftOut == "" && other.LeftOut == "" && other.Version != "" && other.Version != e.Version {
+			return fmt.Errorf("%s is version %s there and %s here", e.Title, e.Version, other.Version)
+		}
+	}
+	return nil
+}
+
+// union returns a with the elements of b that it lacks.
+func union[T comparable](a, b []T) []T {
+	for _, v := range b {
+		if !slices.Contains(a, v) {
+			a = append(a, v)
+		}
+	}
+	return a
+}

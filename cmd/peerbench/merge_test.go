@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// completeRun is a run of workloads by the engines of cfg, each twice.
+func completeRun(date int64, cfg config, rate float64, workloads ...string) *jsonFile {
+	cfg.Rounds = 2
+	var results []*result
+	for round := range cfg.Rounds {
+		for _, w := range workloads {
+			for _, e := range cfg.Engines {
+				results = append(results, &result{Engine: e, Workload: w, Threads: 1, Round: round, Ops: 1, OpsPerSec: rate})
+			}
+		}
+	}
+	cfg.Workloads = workloads
+	rep := newReport(&cfg, time.Unix(date, 0), allDrivers, results)
+	return &jsonFile{Version: jsonVersion, Program: "peerbench", Conditions: rep.conditions, Settings: &cfg, Complete: true, Results: results}
+}
+
+// setInfo replaces what the run says of an engine.
+func setInfo(f *jsonFile, info engineInfo) {
+	c := &f.Conditions
+	c.Engines = slices.DeleteFunc(c.Engines, func(e engineInfo) bool { return e.Name == info.Name })
+	c.Engines = append(c.Engines, info)
+}
+
+func TestALaterRunReplacesItsRowsAndAddsOthers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, f *jsonFile) string {
+		text, err := json.Marshal(f)
+		require.NoError(t, err)
+		name = filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(name, text, 0o644))
+		return name
+	}
+	both, one := config{Engines: []string{"sievedb", "bbolt"}}, config{Engines: []string{"sievedb"}}
+	first := write("first.json", completeRun(0, both, 10, "readrandom", "readseq", "readreverse"))
+	second := write("second.json", completeRun(60, one, 20, "readseq-cacheall", "readrandom"))
+	third := write("third.json", completeRun(120, config{Engines: []string{"bbolt", "pebble"}}, 30, "readseq"))
+	at := func(name string) string { return filepath.Join(dir, name) }
+	status, stdout, stderr := peerbench(t, "--from="+first+","+second+","+third, "--json="+at("all.json"), "--markdown="+at("all.md"))
+	require.Equal(t, exitOK, status, stderr)
+	require.Empty(t, stdout)
+
+	text, err := os.ReadFile(at("all.json"))
+	require.NoError(t, err)
+	merged, err := readRun("all.json", text)
+	require.NoError(t, err)
+	require.Equal(t, []string{"sievedb", "bbolt", "pebble"}, merged.Settings.Engines)
+	rep := assemble(merged.Settings, merged.Conditions, merged.Results)
+	require.Equal(t, [][]string{
+		{"readrandom", "20", "10", "n/a", "2.00×", "n/a"},
+		{"readseq", "10", "30", "30", "0.33×", "0.33×"},
+		{"readreverse", "10", "10", "n/a", "1.00×", "n/a"},
+		{"readseq-cacheall", "20", "n/a", "n/a", "n/a", "n/a"},
+	}, rep.overview().rows)
+	for _, r := range rep.rows {
+		for e, results := range r.cells {
+			require.Len(t, results, 2, "%s of %s", r.workload, e)
+		}
+	}
+	lines := rep.lines()
+	require.Contains(t, lines[1], "Measured at 1970-01-01T00:01:00Z, with go")
+	require.Contains(t, lines[1], ": readseq-cacheall, readrandom of SieveDB.")
+	require.Contains(t, lines[2], ": readseq of bbolt, Pebble.")
+
+	// A file that was merged before can be merged again.
+	status, _, stderr = peerbench(t, "--from="+at("all.json")+","+second, "--markdown="+at("again.md"))
+	require.Equal(t, exitOK, status, stderr)
+	tables, err := os.ReadFile(at("all.md"))
+	require.NoError(t, err)
+	again, err := os.ReadFile(at("again.md"))
+	require.NoError(t, err)
+	pages := []*page{readPage(string(tables)), readPage(string(again))}
+	require.Equal(t, pages[0].tables, pages[1].tables)
+	require.Len(t, pages[1].lines, len(pages[0].lines)+1)
+}
+
+func TestRunsThatAreNotComparableAreNotMerged(t *testing.T) {
+	cfg := config{Engines: []string{"sievedb", "pebble"}, Num: 1000}
+	fresh := func() *jsonFile { return completeRun(0, cfg, 10, "readrandom") }
+	require.NoError(t, fresh().merge(fresh()))
+	for want, change := range map[string]func(f *jsonFile){
+		"num is 2000 there and 1000 here":                func(f *jsonFile) { f.Settings.Num = 2000 },
+		"rounds is 3 there and 2 here":                   func(f *jsonFile) { f.Settings.Rounds = 3 },
+		"cache_bytes is 1 there and 0 here":              func(f *jsonFile) { f.Settings.CacheBytes = 1 },
+		"scale is [5] there and [] here":                 func(f *jsonFile) { f.Settings.Scale = []int{5} },
+		"processors is 99 there":                         func(f *jsonFile) { f.Conditions.Processors = 99 },
+		"Pebble is version other there":                  func(f *jsonFile) { setInfo(f, engineInfo{Name: "pebble", Title: "Pebble", Version: "other"}) },
+		"an error ended one of the runs":                 func(f *jsonFile) { f.Complete = false },
+		"processor is another processor there and":       func(f *jsonFile) { f.Conditions.Processor = "another processor" },
+		"key_shape is random there and counter here":     func(f *jsonFile) { f.Settings.KeyShape = randomKeys },
+		"value_size is 1 there and 0 here":               func(f *jsonFile) { f.Settings.ValueSize = 1 },
+		"open_files is 500 there and 0 here":             func(f *jsonFile) { f.Settings.OpenFiles = 500 },
+		"reads is 7 there and 0 here":                    func(f *jsonFile) { f.Settings.Reads = 7 },
+		"os is plan9 there and " + fresh().Conditions.OS: func(f *jsonFile) { f.Conditions.OS = "plan9" },
+	} {
+		one, other := fresh(), fresh()
+		one.Settings.KeyShape, other.Settings.KeyShape = counterKeys, counterKeys
+		change(other)
+		require.ErrorContains(t, one.merge(other), want)
+	}
+}
+
+// An engine that an earlier program did not have is in the merged run.
+func TestAnEngineThatWasLeftOutIsAdded(t *testing.T) {
+	first, second := completeRun(0, config{Engines: []string{"sievedb"}}, 10, "readseq"), completeRun(0, config{Engines: []string{"sievedb"}}, 10, "readseq")
+	setInfo(first, engineInfo{Name: "lmdb", Title: "LMDB", LeftOut: "built without it"})
+	setInfo(second, engineInfo{Name: "lmdb", Title: "LMDB", Version: "0.9"})
+	second.Settings.Engines = []string{"lmdb"}
+	for _, r := range second.Results {
+		r.Engine = "lmdb"
+	}
+	require.NoError(t, first.merge(second))
+	require.Equal(t, []string{"sievedb", "lmdb"}, first.Settings.Engines)
+	require.Empty(t, first.Conditions.about("lmdb").LeftOut)
+	require.Equal(t, "0.9", first.Conditions.about("lmdb").Version)
+	require.Len(t, first.Results, 4)
+}
