@@ -39,7 +39,7 @@ var wide = map[string]struct {
 	reason string
 }{
 	"cmd/dbbench/config.go config":                 {36, "the flags of the command; storeConfig and outputFiles are their groups"},
-	"cmd/peerbench/result.go result":               {26, "a line of JSON, whose fields have one level"},
+	"cmd/peerbench/result.go result":               {28, "a line of JSON, whose fields have one level"},
 	"db/db.go DB":                                  {56, "parts that are not yet apart: see the table of rooms"},
 	"internal/read/scan/parts.go parts":            {26, "an iterator is one allocation, which is used again as a whole"},
 	"internal/work/compact/scheduler.go Scheduler": {32, "parts that are not yet apart"},

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,14 +111,50 @@ func TestReadmesTableHasTheBestOfEachRowInBold(t *testing.T) {
 		{"SieveDB", "1,000", "5.00"}, {"SieveDB, buffered †", "9,000", "1.00"}, {"Pebble †", "2,000", "7.00"},
 		{"goleveldb", "900", "4.00"}, {"Badger", "n/a", "4.00"}, {"bbolt", "10", "6.00"},
 	}}
-	cells, err := (&readmeRow{"rates", "overwrite", "ops/s", false}).cells(w)
+	cells, err := (&readmeRow{"rates", "overwrite", "ops/s", false, false}).cells(w)
 	require.NoError(t, err)
 	require.Equal(t, []string{"rates (`overwrite`)", "1,000", "900", "**2,000** †", "n/a", "10"}, cells)
-	cells, err = (&readmeRow{"waits", "overwrite", "p99.99", true}).cells(w)
+	cells, err = (&readmeRow{"waits", "overwrite", "p99.99", true, false}).cells(w)
 	require.NoError(t, err)
 	require.Equal(t, []string{"waits (`overwrite`)", "5.00", "**4.00**", "7.00", "4.00", "6.00"}, cells)
-	_, err = (&readmeRow{"disk", "overwrite", "disk MB", true}).cells(w)
+	_, err = (&readmeRow{"disk", "overwrite", "disk MB", true, false}).cells(w)
 	require.ErrorContains(t, err, `has no column "disk MB"`)
+}
+
+// A run of the workloads that exist now has all of README's rows, one of older workloads those that are not newer.
+func TestReadmesRowsAreOfWorkloads(t *testing.T) {
+	var now, older page
+	for _, r := range readmeRows {
+		name, _, _ := strings.Cut(r.workload, ",")
+		_, ok := findWorkload(name)
+		require.True(t, ok, r.workload)
+		w := table{title: r.workload, head: []string{engineColumn, opsColumn, "p99.99", "write amp.", peakColumn, "disk MB"}}
+		for _, engine := range readmeEngines {
+			w.rows = append(w.rows, []string{engine, "1", "2", "3", "4", "5"})
+		}
+		if now.tables = append(now.tables, w); !r.newer {
+			older.tables = append(older.tables, w)
+		}
+	}
+	written := func(p *page) (string, error) {
+		name := filepath.Join(t.TempDir(), "page.md")
+		require.NoError(t, os.WriteFile(name, []byte(readmeBegin+readmeEnd), 0o644))
+		err := writeReadme(name, []*page{p})
+		text, readErr := os.ReadFile(name)
+		require.NoError(t, readErr)
+		return string(text), err
+	}
+	text, err := written(&now)
+	require.NoError(t, err)
+	for _, r := range readmeRows {
+		require.Contains(t, text, "\n| "+r.words+" (`"+r.workload+"`) | **")
+	}
+	text, err = written(&older)
+	require.NoError(t, err)
+	require.Contains(t, text, "`seekrandom`")
+	require.NotContains(t, text, "`seekrandom-cacheall`")
+	_, err = written(&page{tables: older.tables[1:]})
+	require.ErrorContains(t, err, `the run has no workload "readmissing"`)
 }
 
 func TestTheThroughputChartHasAPanelForEachWorkload(t *testing.T) {
@@ -140,7 +177,7 @@ func TestTheSummaryShowsTheBestOtherEngine(t *testing.T) {
 	require.NoError(t, writeSummary(name, []*page{sample().page()}))
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "\n| readrandom | 20 | 8, bbolt | 2.50× |\n")
+	require.Contains(t, string(text), "\n| readrandom | 20 | 8, bbolt | 2.50× | 3.00 | 2.00 | 150 | 200 |\n")
 	require.Regexp(t, `^before\n(.*\n)*after\n$`, string(text))
 }
 

@@ -140,10 +140,16 @@ func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error
 	return r, s.checkLeft(w, ops)
 }
 
-// warmUp opens tables, fills the block cache, and compares values with those that were written.
+// warmUp opens tables, fills the block cache, and compares values with those that were written. If the
+// workload is to find all data in the cache, everything is read in order first.
 func (s *session) warmUp(w *workload, ops, threads int) error {
 	if w.base == empty || w.cold {
 		return nil
+	}
+	if w.cached {
+		if _, err := s.pass(readSeq(s), passOptions{ops: s.cfg.Num, threads: 1, check: true}); err != nil {
+			return err
+		}
 	}
 	t := readStored(s)
 	if w.base == loaded {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,32 +165,48 @@ func parsedCell(cell string) float64 {
 	return v
 }
 
-// writeSummary writes, for each workload, SieveDB's median and that of the best other engine.
+// writeSummary writes, for each workload, SieveDB's figures and those of the other engine with the highest rate.
 func writeSummary(name string, pages []*page) error {
-	t := table{head: []string{"ops/s", ourTitle, "best other engine", "ratio"}}
+	t := table{head: []string{"ops/s", ourTitle, "best other engine", "ratio", "CPU µs/op", "other's", "peak MB", "other's"}}
 	for _, w := range allTables(pages) {
 		if !w.isDetails() {
 			continue
 		}
-		ours, best, other := math.NaN(), 0.0, ""
+		ours, best, other := -1, 0.0, -1
 		for row, cells := range w.rows {
 			v := w.value(row, opsColumn)
 			if strings.HasPrefix(cells[0], ourTitle) {
 				if cells[0] == ourTitle {
-					ours = v
+					ours = row
 				}
 			} else if v > best {
-				best, other = v, cells[0]
+				best, other = v, row
 			}
 		}
-		if !math.IsNaN(ours) && best > 0 {
-			t.rows = append(t.rows, []string{w.title, count(ours), count(best) + ", " + other, ratio(ours, best)})
+		if ours < 0 || other < 0 {
+			continue
 		}
+		rate, cells := w.value(ours, opsColumn), []string{w.title}
+		cells = append(cells, count(rate), count(best)+", "+w.rows[other][0], ratio(rate, best))
+		for _, names := range [][]string{{cpuColumn, settledCPUColumn}, {peakColumn}} {
+			cells = append(cells, w.cell(ours, names), w.cell(other, names))
+		}
+		t.rows = append(t.rows, cells)
 	}
 	if len(t.rows) == 0 {
 		return errors.New("--summary: no workload has SieveDB and another engine")
 	}
 	return writeBetween(name, summaryBegin, summaryEnd, t.markdown()+"\n")
+}
+
+// cell returns a row's cell in the first of the columns that the table has.
+func (t *table) cell(row int, columns []string) string {
+	for _, name := range columns {
+		if i := slices.Index(t.head, name); i >= 0 && i < len(t.rows[row]) {
+			return t.rows[row][i]
+		}
+	}
+	return known(false, "")
 }
 
 func allTables(pages []*page) (all []table) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,8 +123,13 @@ func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 		require.Positive(t, r.OpsPerSec, r.Workload)
 		require.NotNil(t, r.Latency, r.Workload)
 		require.Positive(t, r.DiskBytes, r.Workload)
+		if r.EndBytes > 0 { // the system tells it
+			require.Positive(t, *r.EndAnonymous, r.Workload)
+			require.Positive(t, *r.EndFile, r.Workload)
+			require.LessOrEqual(t, *r.EndAnonymous+*r.EndFile, r.EndBytes, r.Workload)
+		}
 		switch r.Workload {
-		case "readrandom", "readhot", "seekrandom", "readseq", "readreverse", "readwhilewriting", "ycsb-c", "coldrandom":
+		case "readrandom", "readhot", "seekrandom", "readseq", "readreverse", "readseq-cacheall", "readreverse-cacheall", "seekrandom-cacheall", "readwhilewriting", "ycsb-c", "coldrandom":
 			require.Equal(t, r.Ops, r.Found, r.Workload)
 		case "readmissing", "coldmissing":
 			require.Zero(t, r.Found, r.Workload)
@@ -149,6 +155,32 @@ func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 	}
 	requireRedrawn(t, dir, "throughput", "cost")
 	require.FileExists(t, at("summary.md"))
+}
+
+// These rows are about memory: an engine with a block cache must have everything in it before they begin.
+func TestRowsAtEqualMemoryReadNoFiles(t *testing.T) {
+	const keys, most = 50_000, 50 // read calls, of the program itself too
+	file := filepath.Join(t.TempDir(), "run.json")
+	status, _, progress := peerbench(t, fmt.Sprint("--num=", keys), "--rounds=1", "--engines=sievedb,pebble,goleveldb", "--cache=1MiB",
+		"--workloads=readrandom-cacheall,seekrandom-cacheall,readseq-cacheall,readreverse-cacheall,seekrandom", "--json="+file)
+	require.Equal(t, exitOK, status, progress)
+	var run jsonFile
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &run))
+	require.Len(t, run.Results, 15)
+	for _, r := range run.Results {
+		switch {
+		case r.ReadCallsPerOp == nil: // the system does not count them
+		case r.Workload == "seekrandom":
+			require.Greater(t, *r.ReadCallsPerOp*float64(r.Ops), 2.0*most, "%s: the data fits the small cache", r.Engine)
+		default:
+			require.Less(t, *r.ReadCallsPerOp*float64(r.Ops), float64(most), "%s, %s", r.Engine, r.Workload)
+		}
+		if r.Workload == "readseq-cacheall" || r.Workload == "readreverse-cacheall" {
+			require.EqualValues(t, 10*keys, r.Ops, "%s, %s", r.Engine, r.Workload)
+		}
+	}
 }
 
 // The pages of a database that was just copied are dirty, so writing to them again would not be

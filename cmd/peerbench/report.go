@@ -122,36 +122,43 @@ type table struct {
 	note  string // below the rows
 }
 
-// tables returns the overview and a table for each workload, or the tables of --scale.
+// tables returns the overviews and a table for each workload, or the tables of --scale.
 func (rep *report) tables() []table {
 	if rep.cfg.scaled() {
 		return rep.scaleTables()
 	}
-	all := []table{rep.overview()}
+	all := []table{rep.overview(), rep.medians("CPU µs/op, medians", cpuOfAny, short), rep.medians("peak MB, medians", peakMB, count)}
 	for _, r := range rep.rows {
 		all = append(all, rep.details(r))
 	}
 	return all
 }
 
-// overview returns the table of median rates.
-func (rep *report) overview() table {
-	t := table{title: "ops/s, medians", head: []string{"workload"}}
+// medians returns a table with a row for each workload and a column for each engine.
+func (rep *report) medians(title string, get func(*result) *float64, text func(float64) string) table {
 	titles := rep.titles(rep.unsynced())
-	t.head, t.note = append(t.head, titles.list...), titles.note
-	t.head = append(t.head, "SieveDB / best peer", "SieveDB / Pebble")
+	t := table{title: title, head: append([]string{"workload"}, titles.list...), note: titles.note}
 	for _, r := range rep.rows {
 		cells := []string{r.title()}
 		for _, name := range rep.cfg.Engines {
-			s, ok := r.spreadOf(name, opsPerSec)
-			cells = append(cells, known(ok, count(s.median)))
+			s, ok := r.spreadOf(name, get)
+			cells = append(cells, known(ok, text(s.median)))
 		}
+		t.rows = append(t.rows, cells)
+	}
+	return t
+}
+
+// overview returns the table of median rates.
+func (rep *report) overview() table {
+	t := rep.medians("ops/s, medians", opsPerSec, count)
+	t.head = append(t.head, "SieveDB / best peer", "SieveDB / Pebble")
+	for i, r := range rep.rows {
 		ours, ok := r.spreadOf(ourName, opsPerSec)
 		pebble, both := r.spreadOf("pebble", opsPerSec)
 		peer := r.best(isPeer)
-		cells = append(cells, known(ok && peer > 0, ratio(ours.median, peer)),
+		t.rows[i] = append(t.rows[i], known(ok && peer > 0, ratio(ours.median, peer)),
 			known(ok && both, ratio(ours.median, pebble.median)))
-		t.rows = append(t.rows, cells)
 	}
 	return t
 }
@@ -164,6 +171,7 @@ const (
 	diskColumn       = "disk B/op"
 	settledOpsColumn = "ops/s, settled"
 	settledCPUColumn = "CPU s/M ops, settled"
+	peakColumn       = "peak MB"
 )
 
 // A figure is a column of a workload's table. Columns without figures are omitted.
@@ -208,6 +216,9 @@ func cpuPerOp(settled bool) func(*result) *float64 {
 	}
 }
 
+// cpuOfAny is cpuPerOp of every workload. The time includes settling if the workload settles.
+func cpuOfAny(r *result) *float64 { return cpuPerOp(r.SettleSeconds != nil)(r) }
+
 // ofWrites omits a figure of workloads that do not write.
 func ofWrites(get func(*result) *float64) func(*result) *float64 {
 	return func(r *result) *float64 {
@@ -220,7 +231,24 @@ func ofWrites(get func(*result) *float64) func(*result) *float64 {
 
 const mb = 1e6
 
+func megabytes(get func(*result) *uint64) func(*result) *float64 {
+	return func(r *result) *float64 {
+		n := get(r)
+		if n == nil {
+			return nil
+		}
+		v := float64(*n) / mb
+		return &v
+	}
+}
+
 var figures = []figure{
+	{cpuColumn, cpuPerOp(false), short},
+	{settledCPUColumn, cpuPerOp(true), short},
+	{peakColumn, peakMB, count},
+	{"end MB", scaled(func(r *result) float64 { return float64(r.EndBytes) / mb }), count},
+	{"anon MB", megabytes(func(r *result) *uint64 { return r.EndAnonymous }), count},
+	{"file MB", megabytes(func(r *result) *uint64 { return r.EndFile }), count},
 	{"p50 µs", latencyOf(func(l *latency) float64 { return l.P50 }), short},
 	{"p99", latencyOf(func(l *latency) float64 { return l.P99 }), short},
 	{"p99.9", latencyOf(func(l *latency) float64 { return l.P999 }), short},
@@ -229,14 +257,10 @@ var figures = []figure{
 	{"background writes/s", func(r *result) *float64 { return r.BackgroundWrites }, count},
 	{"write wait p99.9 µs", backgroundWait(func(l *latency) float64 { return l.P999 }), short},
 	{"write wait max", backgroundWait(func(l *latency) float64 { return l.Max }), short},
-	{cpuColumn, cpuPerOp(false), short},
-	{settledCPUColumn, cpuPerOp(true), short},
 	{"allocs/op", func(r *result) *float64 { return r.AllocsPerOp }, short},
 	{"read calls/op", func(r *result) *float64 { return r.ReadCallsPerOp }, short},
 	{diskColumn, func(r *result) *float64 { return r.DiskReadPerOp }, short},
 	{"major faults/op", func(r *result) *float64 { return r.MajorFaultsPerOp }, short},
-	{"peak MB", scaled(func(r *result) float64 { return float64(r.PeakBytes) / mb }), count},
-	{"end MB", scaled(func(r *result) float64 { return float64(r.EndBytes) / mb }), count},
 	{"disk MB", scaled(func(r *result) float64 { return float64(r.DiskBytes) / mb }), count},
 	{"write amp.", func(r *result) *float64 { return r.WriteAmp }, short},
 	{settledOpsColumn, func(r *result) *float64 { return r.SettledOpsPerSec }, count},

@@ -16,7 +16,12 @@ func sample() *report {
 	var results []*result
 	for round, rates := range [][3]float64{{10, 5, 8}, {30, 5, 8}, {20, 4, 8}} {
 		for i, rate := range rates {
-			results = append(results, &result{Engine: cfg.Engines[i], Workload: "readrandom", Threads: 1, Round: round, Ops: 1, OpsPerSec: rate})
+			cost := [3]struct {
+				cpu  float64
+				peak uint64
+			}{{3e-6, 150 * mb}, {5e-6, 100 * mb}, {2e-6, 200 * mb}}[i]
+			results = append(results, &result{Engine: cfg.Engines[i], Workload: "readrandom", Threads: 1, Round: round, Ops: 1, OpsPerSec: rate,
+				CPUSeconds: cost.cpu, PeakBytes: cost.peak})
 		}
 	}
 	return newReport(cfg, time.Unix(0, 0), allDrivers, results)
@@ -26,6 +31,29 @@ func TestTheOverviewShowsMediansAndRatios(t *testing.T) {
 	overview := sample().overview()
 	require.Equal(t, []string{"workload", "SieveDB", "Pebble", "bbolt", "SieveDB / best peer", "SieveDB / Pebble"}, overview.head)
 	require.Equal(t, [][]string{{"readrandom", "20", "5", "8", "2.50×", "4.00×"}}, overview.rows)
+}
+
+func TestCPUAndMemoryAreBesideTheRates(t *testing.T) {
+	rep := sample()
+	tables := rep.tables()
+	for i, want := range []struct {
+		title string
+		cells []string
+	}{
+		{"ops/s, medians", []string{"readrandom", "20", "5", "8", "2.50×", "4.00×"}},
+		{"CPU µs/op, medians", []string{"readrandom", "3.00", "5.00", "2.00"}},
+		{"peak MB, medians", []string{"readrandom", "150", "100", "200"}},
+	} {
+		require.Equal(t, want.title, tables[i].title)
+		require.Equal(t, [][]string{want.cells}, tables[i].rows)
+	}
+	names := func() []string { return rep.details(rep.rows[0]).head[5:] }
+	require.Equal(t, []string{"CPU µs/op", "peak MB", "end MB", "disk MB"}, names(), "an older file has no parts of the memory")
+	private, mapped := uint64(90*mb), uint64(60*mb)
+	rep.results[0].EndAnonymous, rep.results[0].EndFile = &private, &mapped
+	require.Equal(t, []string{"CPU µs/op", "peak MB", "end MB", "anon MB", "file MB", "disk MB"}, names())
+	require.Equal(t, []string{"3.00", "150", "0", "90", "60", "0"}, rep.details(rep.rows[0]).rows[0][5:])
+	require.Equal(t, []string{"5.00", "100", "0", "n/a", "n/a", "0"}, rep.details(rep.rows[0]).rows[1][5:])
 }
 
 func TestAWorkloadsTableShowsMinimumAndMaximum(t *testing.T) {

@@ -34,7 +34,10 @@ type result struct {
 
 	PeakBytes uint64 `json:"peak_resident_bytes"`
 	EndBytes  uint64 `json:"end_resident_bytes"`
-	DiskBytes uint64 `json:"disk_bytes"`
+	// Parts of EndBytes, see bench.Memory; nil in older results, too:
+	EndAnonymous *uint64 `json:"end_anonymous_bytes,omitempty"`
+	EndFile      *uint64 `json:"end_file_bytes,omitempty"`
+	DiskBytes    uint64  `json:"disk_bytes"`
 
 	settling
 	Error string `json:"error,omitempty"`
@@ -80,8 +83,7 @@ func (r *result) setMeasured(p *passResult, native bool) {
 		r.DiskReadPerOp = perOp(p.after.io.ReadBytes, p.before.io.ReadBytes)
 		r.MajorFaultsPerOp = perOp(p.after.io.MajorFaults, p.before.io.MajorFaults)
 	}
-	memory := bench.Resident()
-	r.PeakBytes, r.EndBytes = memory.Peak, memory.Now
+	r.setMemory(bench.Resident())
 	if p.latencies != nil {
 		r.Latency = summarize(p.latencies)
 	}
@@ -102,6 +104,12 @@ func (r *result) setSettled(p *passResult, after counters, settle float64) {
 		calls := float64(after.io.WriteCallBytes-p.before.io.WriteCallBytes) / float64(p.bytes)
 		r.WriteAmp, r.CallWriteAmp = &pages, &calls
 	}
-	memory := bench.Resident()
-	r.PeakBytes, r.EndBytes = memory.Peak, memory.Now
+	r.setMemory(bench.Resident())
+}
+
+func (r *result) setMemory(m bench.Memory) {
+	r.PeakBytes, r.EndBytes = m.Peak, m.Now
+	if m.Now > 0 {
+		r.EndAnonymous, r.EndFile = &m.Anonymous, &m.File
+	}
 }

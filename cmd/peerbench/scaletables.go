@@ -55,7 +55,7 @@ func fillMeasures(cfg *config) []measure {
 			v := float64(r.DiskBytes) / float64(r.Keys*(keySize+cfg.ValueSize))
 			return &v
 		}, short),
-		newMeasure("peak MB", fill, peakMB, count),
+		newMeasure(peakColumn, fill, peakMB, count),
 	}
 }
 

@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
-// Memory is a process's resident memory in bytes, as Linux counts it. Both are 0 on other systems.
-type Memory struct{ Peak, Now uint64 }
+// Memory is a process's resident memory in bytes, as Linux counts it. All are 0 on other systems.
+type Memory struct {
+	Peak, Now uint64
+	// Anonymous and File are parts of Now: the process's own memory, and pages of mapped files.
+	Anonymous, File uint64
+}
 
 // Resident returns this process's memory.
 func Resident() Memory {
@@ -15,7 +19,8 @@ func Resident() Memory {
 	if err != nil {
 		return Memory{}
 	}
-	return Memory{Peak: kibField(string(status), "VmHWM:"), Now: kibField(string(status), "VmRSS:")}
+	field := func(name string) uint64 { return kibField(string(status), name) }
+	return Memory{Peak: field("VmHWM:"), Now: field("VmRSS:"), Anonymous: field("RssAnon:"), File: field("RssFile:")}
 }
 
 // ResetPeak resets the peak that Resident returns, if the system supports it.
