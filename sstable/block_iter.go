@@ -159,25 +159,33 @@ func (it *blockIter) NextDistinct() bool {
 // intervalApart is NextDistinct after the last entry of a restart interval. The next entry is
 // stored with its whole key, which is compared with the current one.
 func (it *blockIter) intervalApart() bool {
-	r, user := it.restart+1, len(it.key)-base.TrailerLen
-	if r >= int(it.block.numRestarts) || user < 0 || len(it.past) > 0 {
+	e, r, limit, ok := it.peekInterval()
+	if !ok || len(it.past) > 0 {
 		return false
 	}
-	p, limit := it.cur.valueEnd, it.block.restartLimit(r)
-	e, ok := readEntry(it.block.data, p, limit)
-	if !ok || e.shared != 0 {
-		return false
-	}
-	key := it.block.data[e.suffix:e.value]
-	if !base.ValidInternalKey(key) || bytes.Equal(base.UserKey(key), it.key[:user]) {
-		return false
-	}
+	p, key := it.cur.valueEnd, it.block.data[e.suffix:e.value]
 	if len(key) > plainKeyLen && it.long.add(len(key), e.valueEnd, r, limit-p) != "" {
 		return false
 	}
 	it.key = append(it.key[:0], key...)
 	it.cur, it.pos, it.restart, it.limit = e, p, r, limit
 	return true
+}
+
+// peekInterval returns the first entry of the next restart interval, r, which ends at limit, after the last
+// entry of one. ok is false if there is none with a valid key that differs from the current one in its
+// user key.
+func (it *blockIter) peekInterval() (e entry, r, limit int, ok bool) {
+	r, user := it.restart+1, len(it.key)-base.TrailerLen
+	if r >= int(it.block.numRestarts) || user < 0 {
+		return e, r, limit, false
+	}
+	limit = it.block.restartLimit(r)
+	if e, ok = readEntry(it.block.data, it.cur.valueEnd, limit); !ok || e.shared != 0 {
+		return e, r, limit, false
+	}
+	key := it.block.data[e.suffix:e.value]
+	return e, r, limit, base.ValidInternalKey(key) && !bytes.Equal(base.UserKey(key), it.key[:user])
 }
 
 func (it *blockIter) stepAny() bool {

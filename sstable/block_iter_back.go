@@ -77,6 +77,10 @@ type pastEntry struct {
 	// that are not in this entry's own suffix. -1 stands for the last mark, if there is
 	// one.
 	key, donor int32
+
+	// apart is set if the entry and the one before it in past have keys in pastKeys with user keys that
+	// differ in the byte after those that they share.
+	apart bool
 }
 
 func (e *pastEntry) entry() entry {
@@ -209,6 +213,7 @@ func (it *blockIter) lastBefore(end int) bool {
 func (it *blockIter) rememberPlain(end int) {
 	data, past, keys := it.block.data[:it.limit], it.past, it.pastKeys
 	p, before := it.cur.valueEnd, 0 // the positions of the entry, and of the previous key in keys
+	prevLen := 0                    // the length of the previous user key
 	for p < end && p <= len(data)-3 && (data[p]|data[p+1]|data[p+2])&0x80 == 0 {
 		shared, suffix, at := int(data[p]), p+3, len(keys)
 		value := suffix + int(data[p+1])
@@ -222,7 +227,8 @@ func (it *blockIter) rememberPlain(end int) {
 		e := &past[len(past)-1] // faster than appending a pastEntry made elsewhere
 		e.pos, e.shared, e.suffix = int32(p), int32(shared), int32(suffix)
 		e.value, e.valueEnd, e.key = int32(value), int32(valueEnd), int32(at)
-		p, before = valueEnd, at
+		e.apart = shared < min(prevLen, n-base.TrailerLen) && keys[before+shared] != data[suffix]
+		p, before, prevLen = valueEnd, at, n-base.TrailerLen
 	}
 	it.past, it.pastKeys = past, keys
 	if n := len(past); n > 0 {

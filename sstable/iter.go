@@ -60,6 +60,7 @@ type Iter struct {
 	slice  int
 	err    error
 
+	lane    lane // since EnterLane
 	aim     aim  // for SeekAimed
 	touched byte // keeps the loads of touch
 
@@ -110,7 +111,7 @@ func (it *Iter) Open(r *Reader, o IterOptions) error {
 // release drops the reference to the table.
 func (it *Iter) release() {
 	it.data.unposition()
-	it.data.block, it.span, it.at, it.sliced, it.aim = Block{}, blockSpan{}, -1, nil, aim{}
+	it.data.block, it.span, it.at, it.sliced, it.aim, it.lane = Block{}, blockSpan{}, -1, nil, aim{}, lane{}
 	if it.r != nil {
 		it.r.Unref()
 		it.r, it.ix = nil, nil

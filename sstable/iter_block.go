@@ -21,11 +21,12 @@ const (
 	maxReadAhead   = 128 << 10
 )
 
-// A backward iteration reads the restart intervals of a block from last to first, each of
-// them forward. The processor predicts that badly, so a cached block that will be read
-// whole is loaded into its cache first: a step takes 46 ns instead of 66 with one run, and 64
-// instead of 75 with three. That would gain nothing going forward. Large blocks are left out: they
-// have large values, which may not be needed.
+// An iteration through cached blocks waits for memory: entries say where the next one begins, and a backward one
+// reads the restart intervals from last to first, each of them forward, which the processor predicts badly. So an
+// iteration that has come to a few blocks in order loads the next cached block while it is in the present one. With all
+// blocks cached and one run, a step forward takes 52 ns instead of 62 and one backward 79 instead of 93; before, only
+// a backward iteration loaded a block, when it came to it. Large blocks are left out: they have large values, which may
+// not be needed.
 const (
 	touchAfter = 2 // blocks; a seek and a few steps may cross one boundary
 	maxTouched = 16 << 10
@@ -69,8 +70,8 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 				it.sliced = b
 				return Block{}, nil
 			}
-			if !forward && it.inOrder >= touchAfter && it.reads(b) {
-				it.touched += hugepages.Touch(b.data)
+			if it.inOrder >= touchAfter {
+				it.touchNext(i, forward)
 			}
 			return it.unpack(i, b)
 		}
@@ -91,6 +92,24 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 	it.count(n > 0)
 	it.stats.BytesRead += uint64(n)
 	return *b, nil
+}
+
+// touchNext loads the cached block to which the iteration comes after data block i, and the cache's entry of the one
+// after that, so that they come from memory while the iteration is in block i.
+func (it *Iter) touchNext(i int, forward bool) {
+	next, end := 1, it.ix.n
+	if !forward {
+		next, end = -1, -1
+	}
+	if i += next; i == end {
+		return
+	}
+	if b := it.ix.slots[i].Peek(); b != nil && it.reads(b) {
+		it.touched += hugepages.Touch(b.data)
+	}
+	if i += next; i != end {
+		it.ix.slots[i].TouchValue()
+	}
 }
 
 // reads reports whether an iteration through cached block b reads about all its cache lines. One

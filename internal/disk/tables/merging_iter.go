@@ -446,6 +446,35 @@ func (m *MergingIter) turn(reverse bool) bool {
 	return len(m.order) > 0
 }
 
+// EnterLane returns the table of the first run with a lane as far as the second run's key, or the bound if that
+// comes first; nil if there is none. See sstable.Iter.EnterLane: the caller may take steps in the lane, and calls
+// LeaveLane before any other use of m. bound is a user key: the upper bound forward, and the lower one backward,
+// nil for none. In a lane no other run has entries of the keys.
+func (m *MergingIter) EnterLane(bound []byte, newest uint64) *sstable.Iter {
+	top := m.order[0]
+	if top.level == nil || !m.bytewise {
+		return nil
+	}
+	fence := bound
+	if len(m.order) > 1 {
+		second := base.UserKey(m.order[1].key)
+		if bound == nil || bytes.Compare(second, bound) < 0 != m.reverse {
+			fence = second
+		}
+	}
+	if !top.level.table.EnterLane(fence, newest, m.reverse) {
+		return nil
+	}
+	m.tied = false
+	return &top.level.table
+}
+
+// LeaveLane ends a lane.
+func (m *MergingIter) LeaveLane() {
+	top := m.order[0]
+	top.key, m.isSought = top.level.table.Key(), false
+}
+
 // Current returns the run of the current entry. The iterator must be Valid.
 func (m *MergingIter) Current() base.Iterator { return m.order[0].it }
 

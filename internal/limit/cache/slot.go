@@ -78,6 +78,13 @@ func (s *Slot[V]) Peek() *V {
 // Touch loads the slot's cache line, before a use of the slot or of its neighbours.
 func (s *Slot[V]) Touch() { s.p.Load() }
 
+// TouchValue loads the cache line that Get reads after the slot itself.
+func (s *Slot[V]) TouchValue() {
+	if e := s.p.Load(); e != nil {
+		e.state.Load()
+	}
+}
+
 // Warm reports whether the slot's value was used at least as often as the hand of its
 // queue counts: three times or more in its turn.
 func (s *Slot[V]) Warm() bool {

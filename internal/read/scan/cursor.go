@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/sstable"
 )
 
 // Cursor shows the keys of a store at one moment; db.Iterator documents its movements. It begins
@@ -26,6 +27,10 @@ type Cursor struct {
 	// after the last otherwise. So the end of a movement need not record the side.
 	valid, reverse bool
 	held           bool // value is what Value returns: going backward, or without an envelope
+
+	// lane is the table in which the cursor takes quick steps, nil if it does not. Then it is at the entry shown,
+	// going backward too, and no other run has entries of that key.
+	lane *sstable.Iter
 
 	// walk records what a transaction reads; nil otherwise.
 	walk *walk
@@ -126,6 +131,10 @@ func (c *Cursor) Clone(to *Cursor, o *Options) bool {
 
 // ready reports whether the cursor may move.
 func (c *Cursor) ready() bool {
+	if c.lane != nil {
+		c.it.LeaveLane()
+		c.lane = nil
+	}
 	switch {
 	case c.err != nil:
 	case c.parts == nil || !c.open.Load():
@@ -219,6 +228,21 @@ func (c *Cursor) seekLT(key []byte) bool {
 // Next moves to the next key: from before the first key to the first, from the last
 // to after it.
 func (c *Cursor) Next() bool {
+	if c.lane != nil && !c.reverse && c.inLane() && c.lane.NextInLane() {
+		c.shown = base.UserKey(c.lane.Key())
+		return true
+	}
+	return c.next()
+}
+
+// inLane reports whether the cursor may take another step in its lane. Otherwise the step is none in a lane, and
+// ready says why.
+func (c *Cursor) inLane() bool {
+	return c.open.Load() && (!Guarded || c.unchanged())
+}
+
+// next is Next for all steps but those in a lane.
+func (c *Cursor) next() bool {
 	if !c.valid {
 		return c.enterForward()
 	}
@@ -232,10 +256,11 @@ func (c *Cursor) Next() bool {
 		c.key = append(c.key[:0], c.shown...)
 		return c.findForward(c.it.Next(), true)
 	}
-	// The runs are before the versions of the present key. Below the lower bound some may
-	// have skipped entries, so a step forward could show others of those.
+	// The runs are before the versions of the present key, or at it after a lane. Below the lower bound
+	// some may have skipped entries, so a step forward could show others of those.
 	c.turnWalk(true)
 	c.turn(false)
+	c.key = append(c.key[:0], c.shown...)
 	c.seekKey = base.AppendInternalKey(c.seekKey[:0], c.key, 0, base.KindDelete)
 	return c.findForward(c.it.SeekGE(c.seekKey), true)
 }
@@ -252,13 +277,26 @@ func (c *Cursor) enterBackward() bool { return c.ready() && !c.reverse && c.Last
 // Prev moves to the previous key: from after the last key to the last, from the first
 // to before it.
 func (c *Cursor) Prev() bool {
+	if c.lane != nil && c.reverse && c.inLane() && c.lane.BackInLane() {
+		c.shown = base.UserKey(c.lane.Key())
+		return true
+	}
+	return c.prev()
+}
+
+// prev is Prev for all steps but those in a lane.
+func (c *Cursor) prev() bool {
 	if !c.valid {
 		return c.enterBackward()
 	}
+	inLane := c.lane != nil
 	if !c.ready() {
 		return false
 	}
-	if c.reverse {
+	switch {
+	case c.reverse && inLane:
+		return c.findBackward(c.it.Prev())
+	case c.reverse:
 		return c.findBackward(c.it.Valid())
 	}
 	// Step back over what shadows and precedes the present entry.
@@ -301,6 +339,8 @@ func (c *Cursor) Value() []byte {
 	switch {
 	case !c.valid:
 		return nil
+	case c.lane != nil && !c.keysOnly:
+		return c.lendValue(c.lane.Value())
 	case c.held:
 		return c.lendValue(c.value)
 	case c.keysOnly:
@@ -330,6 +370,7 @@ func (c *Cursor) Close() {
 		return
 	}
 	c.EndWalk()
+	c.lane = nil
 	if err := c.ended(); err != nil && c.err == nil {
 		c.err = err
 	}

@@ -25,7 +25,11 @@ func (c *Cursor) findForward(ok, skipping bool) bool {
 		}
 		if kind == base.KindSet {
 			c.valid, c.shown = true, user
-			if !c.held || c.openValue(c.it.Value()) {
+			if !c.held {
+				c.lane = c.it.EnterLane(c.upper, base.MakeTrailer(c.seq, base.KindSet))
+				return true
+			}
+			if c.openValue(c.it.Value()) {
 				return true
 			}
 			if c.err != nil {
@@ -61,6 +65,12 @@ func (c *Cursor) findBackward(ok bool) bool {
 			}
 			if found = kind == base.KindSet; !found {
 				continue
+			}
+			if c.expiry == nil {
+				if c.lane = c.it.EnterLane(c.lower, base.MakeTrailer(c.seq, base.KindSet)); c.lane != nil {
+					c.valid, c.shown = true, user
+					return true
+				}
 			}
 			c.own, c.key = c.plain(seq), append(c.key[:0], user...)
 			if c.keysOnly && c.expiry == nil {

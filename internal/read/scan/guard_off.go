@@ -11,3 +11,4 @@ type guarded struct{}
 func (guarded) lendKey(b []byte) []byte   { return b }
 func (guarded) lendValue(b []byte) []byte { return b }
 func (guarded) ended() error              { return nil }
+func (guarded) unchanged() bool           { return true }

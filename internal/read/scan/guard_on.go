@@ -11,3 +11,4 @@ type guarded struct{ guard }
 func (g *guarded) lendKey(b []byte) []byte   { return g.key.lend(b) }
 func (g *guarded) lendValue(b []byte) []byte { return g.value.lend(b) }
 func (g *guarded) ended() error              { return g.guard.end() }
+func (g *guarded) unchanged() bool           { return g.guard.unchanged() }
