@@ -17,7 +17,7 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	probe := p.NewProbe(filter)
 	require.Zero(t, testing.AllocsPerRun(100, func() { p.KeyMayMatch(keys[0], filter) }))
 	require.Zero(t, testing.AllocsPerRun(100, func() { probe.HashMayMatch(p.KeyHash(keys[0])) }))
-	for _, p := range []DirectPolicy{p, LegacyBloom.(DirectPolicy), NewCacheLineBloomPolicy(10), FusePolicy{}} {
+	for _, p := range []DirectPolicy{p, LegacyBloom.(DirectPolicy), NewCacheLineBloomPolicy(10), FusePolicy{}, NewFusePolicy(7)} {
 		filter := p.CreateFilter(nil, keys)
 		probe := p.NewProbe(filter)
 		for _, key := range [][]byte{keys[0], []byte("caf\xc3\xa9")} {

@@ -12,7 +12,7 @@ var deniers = []filtertest.Denier{
 	{Kind: "cache lines", Make: func(keys [][]byte, bits int) func([]byte) bool {
 		return keyMatcher(NewCacheLineBloomPolicy(bits), keys)
 	}},
-	{Kind: "binary fuse", Make: func(keys [][]byte, _ int) func([]byte) bool { return keyMatcher(FusePolicy{}, keys) }},
+	{Kind: "binary fuse", Make: func(keys [][]byte, bits int) func([]byte) bool { return keyMatcher(NewFusePolicy(bits), keys) }},
 	{Kind: "the old name", Make: func(keys [][]byte, _ int) func([]byte) bool { return keyMatcher(LegacyBloom, keys) }},
 }
 

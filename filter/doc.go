@@ -47,8 +47,9 @@
 // filters rise with the number of keys and are several times higher for some keys that
 // are counters; see [PredictedRate].
 //
-// A binary fuse filter ([FusePolicy]) has a rate of 1/256, or 0.391 %. Its size cannot be
-// chosen:
+// A binary fuse filter has a rate of 1/256, or 0.391 %, with [FusePolicy]{}, and 2^-b with
+// [NewFusePolicy](b), for 1 to 16 bits of a slot. It has few more slots than keys. These are the bits
+// per key for slots of 8 bits:
 //
 //	keys          1    10    100  1000  10,000  20,000  100,000  1,000,000  10,000,000
 //	bits per key  120  21.6  13   10.8  9.63    9.42    8.93     8.55       8.51

@@ -1,48 +1,80 @@
 package filter
 
-import "math/bits"
+import (
+	"math"
 
-// maxFuseKeys keeps a filter below two gigabytes, the limit of a slice on 32-bit machines,
-// whatever the number of tries.
-const maxFuseKeys = 1 << 29
-
-// shapeOfFuse returns the shape of a filter of that many keys, at most maxFuseKeys, at the
-// given try. Readers derive it from the filter.
-//
-// Both the segment size, 2^(0.6 log2 keys), and the slots per key are fitted to the
-// smallest number of slots, over all segment sizes, with which nine of ten sets of random
-// keys are solved at the first try, for ten to ten million keys.
-func shapeOfFuse(keys int, try uint8) fuseShape {
-	n := uint64(max(keys, 1))
-	halves := uint64(bits.Len64(n*n)) - 1 // in half octaves: 2 log2 n, rounded down
-	lg := min((3*halves+5)/10, maxFuseLg)
-	spare := uint64(64) // slots in addition to one per key, in 1024ths
-	if 11000/(halves+1) > 208+spare {
-		spare = 11000/(halves+1) - 208
-	}
-	slots := n + (n*spare+1023)/1024
-	slots += slots * uint64(try) / 32
-	segments := max((slots+1<<lg-1)>>lg, fuseArity)
-	return fuseShape{span: (segments - fuseArity + 1) << lg, lg: uint(lg), mul: fuseMultiplier(try)}
-}
+	"github.com/sievedb/sievedb/internal/base/fuse"
+)
 
 // PredictedRate returns the expected false-positive rate, 0 to 1, of a filter of the given
-// number of distinct keys: 1/256, combined with the probability that another key has the
-// same 64-bit hash. It is 1 for more keys than a filter can have.
-func (FusePolicy) PredictedRate(keys uint64) float64 {
-	if keys > maxFuseKeys {
+// number of distinct keys: 2^-b for slots of b bits, combined with the probability that another
+// key has the same 64-bit hash. It is 1 for more keys than a filter can have.
+func (p FusePolicy) PredictedRate(keys uint64) float64 {
+	if keys > p.maxKeys() {
 		return 1
 	}
-	sameHash := SameHashRate(keys, 64)
-	return sameHash + (1-sameHash)/256
+	return fuseRate(keys, p.SlotBits())
 }
+
+func fuseRate(keys uint64, slotBits int) float64 {
+	sameHash := SameHashRate(keys, 64)
+	return sameHash + (1-sameHash)*math.Ldexp(1, -slotBits)
+}
+
+func (p FusePolicy) maxKeys() uint64 { return uint64(fuse.MaxPackedKeys(uint(p.SlotBits()))) }
 
 // FilterSize returns the size in bytes of a filter of the given number of distinct keys.
 // About one filter in ten is larger by a 32nd, and one in a hundred by two, because there
 // is no solution in this size.
-func (FusePolicy) FilterSize(keys uint64) uint64 {
-	if keys > maxFuseKeys {
-		return fuseTailBytes
+func (p FusePolicy) FilterSize(keys uint64) uint64 { return p.sizeAt(keys, 0) }
+
+// FilterSizes returns the sizes that a filter of the given number of distinct keys may have, the
+// likeliest first. One in ten thousand filters is larger. From a thousand keys and up to 8 bits,
+// filters of slots with other numbers of bits have other sizes.
+func (p FusePolicy) FilterSizes(keys uint64) (sizes []uint64) {
+	const tries = 4
+	for try := range tries {
+		sizes = append(sizes, p.sizeAt(keys, uint8(try)))
 	}
-	return shapeOfFuse(int(keys), 0).slots() + fuseTailBytes
+	return sizes
+}
+
+func (p FusePolicy) sizeAt(keys uint64, try uint8) uint64 {
+	packed := p.slotBits != 0
+	switch {
+	case keys > p.maxKeys() && packed:
+		return fuseTailBytes + 1
+	case keys > p.maxKeys():
+		return fuseTailBytes
+	case packed:
+		return fuse.PackedSize(fuse.PackedShape(int(keys), try), uint(p.slotBits)) + fusePackedEnd
+	}
+	return fuse.ShapeFor(int(keys), try).Slots() + fuseTailBytes
+}
+
+// keysOfFuse returns the largest number of keys of a filter with that many slots.
+func keysOfFuse(slots uint64) uint64 {
+	low, high := uint64(0), min(slots, fuse.MaxKeys)
+	for low < high {
+		if n := (low + high + 1) / 2; fuse.ShapeFor(int(n), 0).Slots() <= slots {
+			low = n
+		} else {
+			high = n - 1
+		}
+	}
+	return low
+}
+
+// fuseSlotsPerKey is the number of slots per key of a filter of some ten thousand keys, a typical
+// table.
+const fuseSlotsPerKey = 1.17
+
+// Curve returns the rates of p's filters with slots of 0 to MaxFuseBits bits. The caller owns the
+// slice.
+func (FusePolicy) Curve() Curve {
+	c := Curve{1}
+	for b := 1; b <= MaxFuseBits; b++ {
+		c = append(c, fuseRate(1<<15, b))
+	}
+	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/base/fuse"
 	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
@@ -82,8 +83,8 @@ func TestFuseFilterByHand(t *testing.T) {
 		{"world", 0x41586371227cafd2, [4]int{1, 2, 5, 7}, 0x48},
 	} {
 		h := p.KeyHash([]byte(c.key))
-		shape := fuseShape{span: 4, lg: 1, mul: fuseMultiplier(0)}
-		require.Equal(t, c.mixed, shape.mix(h))
+		shape := fuse.Shape{Span: 4, Lg: 1, Mul: fuse.Multiplier(0)}
+		require.Equal(t, c.mixed, shape.Mix(h))
 		places, print := fusePlaces(h, 10, 1, 0)
 		require.Equal(t, c.places, places)
 		require.Equal(t, c.print, print)
@@ -120,6 +121,7 @@ func TestMalformedFuseFiltersRuleNothingOut(t *testing.T) {
 		{"segments of 2^255 slots", with(n+1, 255)},
 		{"version 0", with(n+2, 0)},
 		{"version 2", with(n+2, 2)},
+		{"version 3", with(n+2, 3)},
 		{"a filter of LevelDB's", NewBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
 		{"cache lines", NewCacheLineBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
 	} {
@@ -205,62 +207,36 @@ func TestCountDeniedNoticesEveryLostFuseByte(t *testing.T) {
 }
 
 func TestUnsolvableFuseFilterRulesNothingOut(t *testing.T) {
-	var s fuseSolver
-	hashes := []uint64{3, 1, 2, 3, 1}
-	filter, distinct := s.appendFilter([]byte("front"), hashes, 0)
-	require.Equal(t, append([]byte("front"), 0, 0, 1), filter, "no tries, no slots")
-	require.Equal(t, hashes, distinct)
-	require.False(t, FusePolicy{}.Understands(filter[5:]))
-	require.True(t, mayMatchFuse(t, []byte("a"), filter[5:]))
-	require.Zero(t, countDeniedByFuse(filter[5:], hashes))
+	for slotBits, tail := range map[int][]byte{8: {0, 0, 1}, 7: {0, 0, 7, 2}} {
+		generator := func(hashes ...uint64) *fuseGenerator { return &fuseGenerator{slotBits: slotBits, hashes: hashes} }
+		hashes := []uint64{3, 1, 2, 3, 1}
+		filter, distinct := generator(hashes...).appendFilter([]byte("front"), 0)
+		require.Equal(t, append([]byte("front"), tail...), filter, "no tries, no slots")
+		require.Equal(t, hashes, distinct)
+		require.False(t, FusePolicy{}.Understands(filter[5:]))
+		require.True(t, mayMatchFuse(t, []byte("a"), filter[5:]))
+		require.Zero(t, countDeniedByFuse(filter[5:], hashes))
 
-	// Two keys with the same four slots for the first multiplier: a second one has a solution.
-	first := shapeOfFuse(2, 0)
-	places := func(h uint64) [4]uint64 {
-		a, b, c, d := first.places(first.mix(h))
-		return [4]uint64{a, b, c, d}
-	}
-	other := uint64(2)
-	for places(other) != places(1) {
-		other++
-	}
-	filter, _ = s.appendFilter(nil, []uint64{1, other}, fuseTries)
-	require.Equal(t, []byte{1, 1, 1}, filter[len(filter)-3:])
-	require.Zero(t, countDeniedByFuse(filter, []uint64{1, other}))
-	filter, _ = s.appendFilter(nil, []uint64{1, other}, 1)
-	require.Equal(t, []byte{0, 0, 1}, filter)
-}
-
-func TestFuseSolverGivesUpOnOverfullSlots(t *testing.T) {
-	shape := shapeOfFuse(1000, 0)
-	for n, want := range map[int]bool{255: true, 256: false, 257: false, 512: false} {
-		s := fuseSolver{mixed: make([]uint64, n)}
-		for i := range s.mixed {
-			s.mixed[i] = 12345
+		// Two keys with the same four slots for the first multiplier: a second one has a solution.
+		first := fuse.ShapeFor(2, 0)
+		if slotBits != 8 {
+			first = fuse.PackedShape(2, 0)
 		}
-		require.Equal(t, want, s.count(int(shape.slots()), shape), "%d keys", n)
-	}
-}
-
-func TestShapesOfFuseFilters(t *testing.T) {
-	require.Equal(t, shapeOfFuse(1, 0), shapeOfFuse(0, 0))
-	for n := 1; n < maxFuseKeys; n += 1 + n/7 {
-		for _, try := range []uint8{0, 1, fuseTries - 1} {
-			s := shapeOfFuse(n, try)
-			slots := s.slots()
-			require.Greater(t, slots, uint64(n), "%d keys", n)
-			require.Less(t, slots, uint64(1)<<31-fuseTailBytes, "%d keys", n)
-			require.LessOrEqual(t, s.lg, uint(maxFuseLg))
-			p, ok := fuseProbe{}, true
-			if n < 1_000_000 {
-				tail := []byte{try, byte(s.lg), fuseVersion}
-				p, ok = parseFuse(append(make([]byte, slots), tail...))
-				require.Equal(t, s, p.shape, "a reader finds the same shape")
-			}
-			require.True(t, ok)
+		places := func(h uint64) [4]uint64 {
+			a, b, c, d := first.Places(first.Mix(h))
+			return [4]uint64{a, b, c, d}
 		}
+		other := uint64(2)
+		for places(other) != places(1) {
+			other++
+		}
+		filter, _ = generator(1, other).appendFilter(nil, fuse.Tries)
+		second := slices.Concat([]byte{1, 1}, tail[2:])
+		require.Equal(t, second, filter[len(filter)-len(second):])
+		require.Zero(t, countDeniedByFuse(filter, []uint64{1, other}))
+		filter, _ = generator(1, other).appendFilter(nil, 1)
+		require.Equal(t, tail, filter)
 	}
-	require.Less(t, shapeOfFuse(maxFuseKeys, fuseTries-1).slots(), uint64(1)<<31-fuseTailBytes)
 }
 
 // The sizes in the package comment. Nearly all filters have them.
@@ -281,7 +257,7 @@ func TestFuseFiltersHaveThePredictedSize(t *testing.T) {
 		}
 		rounds, larger := max(10, min(1000, 500_000/c.keys)), 0
 		for range rounds {
-			filter := fuseOfRandomHashes(rng, c.keys)
+			filter := fuseOfRandomHashes(rng, p, c.keys)
 			require.LessOrEqual(t, uint64(len(filter)), size+size/2+3, "%d keys", c.keys)
 			if uint64(len(filter)) > size {
 				larger++
@@ -295,8 +271,8 @@ func TestFuseFiltersHaveThePredictedSize(t *testing.T) {
 	require.InEpsilon(t, 1.0/256, p.PredictedRate(100_000_000), 1e-6)
 }
 
-func fuseOfRandomHashes(rng *rand.Rand, n int) []byte {
-	g := fuseGenerator{hashes: make([]uint64, n)}
+func fuseOfRandomHashes(rng *rand.Rand, p FusePolicy, n int) []byte {
+	g := fuseGenerator{slotBits: p.SlotBits(), hashes: make([]uint64, n)}
 	for i := range g.hashes {
 		g.hashes[i] = rng.Uint64()
 	}

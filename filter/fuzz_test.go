@@ -72,6 +72,12 @@ func FuzzFuseReader(f *testing.F) {
 	f.Add(append(make([]byte, 3<<4), 0, 4, 1), []byte("world"))
 	f.Add(append(make([]byte, 64), 0, 200, 1), []byte("world"))
 	f.Add(append(make([]byte, 64), 0, 4, 2), []byte("world"))
+	f.Add(append(make([]byte, 7*8), 0, 4, 7, 2), []byte("world"))
+	f.Add(append(make([]byte, 7*8), 255, 0, 7, 2), []byte("world"))
+	f.Add(append(make([]byte, 16*8), 0, 3, 16, 2), []byte{})
+	f.Add(append(make([]byte, 4), 0, 3, 1, 2), []byte("hello"))
+	f.Add([]byte{0, 0, 7, 2}, []byte("hello"))
+	f.Add(NewFusePolicy(5).CreateFilter(nil, le32Keys(0, 200)), []byte("hello"))
 	f.Fuzz(func(t *testing.T, filter, key []byte) {
 		before := bytes.Clone(filter)
 		may := mayMatchFuse(t, key, filter)
@@ -87,7 +93,7 @@ func FuzzFuseHashes(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{7}, 8*300))
 	f.Add(NewCacheLineBloomPolicy(20).CreateFilter(nil, le32Keys(0, 200)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var g fuseGenerator
+		g := fuseGenerator{slotBits: 1 + len(data)%MaxFuseBits}
 		for ; len(data) >= 8; data = data[8:] {
 			g.hashes = append(g.hashes, binary.LittleEndian.Uint64(data))
 		}
@@ -95,6 +101,6 @@ func FuzzFuseHashes(f *testing.F) {
 		filter, denied := g.AppendChecked(nil)
 		require.Zero(t, denied)
 		require.Zero(t, countDeniedByFuse(filter, hashes))
-		require.LessOrEqual(t, len(filter), 2*int(FusePolicy{}.FilterSize(uint64(len(hashes))))+64)
+		require.LessOrEqual(t, len(filter), 2*int(NewFusePolicy(g.slotBits).FilterSize(uint64(len(hashes))))+64)
 	})
 }

@@ -11,7 +11,8 @@ var probedKinds = []filtertest.Kind{
 	{Name: "plain-bloom", BitsPerKey: 10, IsReference: true, Begin: plainBloom},
 	{Name: "bloom", BitsPerKey: 10, Begin: preparedBloom},
 	{Name: "cache-line", BitsPerKey: 10, Begin: cacheLines},
-	{Name: "fuse", BitsPerKey: 10, Begin: fuses}, // with as many keys as the others
+	{Name: "fuse", BitsPerKey: 10, Begin: fuses(FusePolicy{})}, // with as many keys as the others
+	{Name: "fuse-7", BitsPerKey: 10, Begin: fuses(NewFusePolicy(7))},
 }
 
 // generated makes a filter as the writer of a table does.
@@ -141,27 +142,33 @@ func cacheLines(uint64) filtertest.InProgress {
 	})
 }
 
-func fuses(uint64) filtertest.InProgress {
-	return generated(FusePolicy{}.NewGenerator(), func(filter []byte) filtertest.Probed {
-		probe := FusePolicy{}.NewProbe(filter).(*fuseProbe)
-		return filtertest.Probed{
-			Hash: cacheLineHash,
-			HashAndAsk: func(keys []filtertest.Key) (yes int) {
-				for i := range keys {
-					if probe.HashMayMatch(cacheLineHash(keys[i][:])) {
-						yes++
-					}
+func fuses(policy FusePolicy) func(uint64) filtertest.InProgress {
+	return func(uint64) filtertest.InProgress {
+		return generated(policy.NewGenerator(), func(filter []byte) filtertest.Probed {
+			return throughInterface(policy.NewProbe(filter))
+		})
+	}
+}
+
+// throughInterface queries a probe as lookups do, except for cache lines.
+func throughInterface(probe Probe) filtertest.Probed {
+	return filtertest.Probed{
+		Hash: cacheLineHash,
+		HashAndAsk: func(keys []filtertest.Key) (yes int) {
+			for i := range keys {
+				if probe.HashMayMatch(cacheLineHash(keys[i][:])) {
+					yes++
 				}
-				return yes
-			},
-			Ask: func(hashes []uint64) (yes int) {
-				for _, h := range hashes {
-					if probe.HashMayMatch(h) {
-						yes++
-					}
+			}
+			return yes
+		},
+		Ask: func(hashes []uint64) (yes int) {
+			for _, h := range hashes {
+				if probe.HashMayMatch(h) {
+					yes++
 				}
-				return yes
-			},
-		}
-	})
+			}
+			return yes
+		},
+	}
 }

@@ -123,14 +123,20 @@ func queryTables(s *filtertest.RateSize, shape string, tables []*rateKeys, predi
 		into.Add(*bloom)
 		into.Add(*lines)
 	}
-	fuse := filtertest.Cell{Kind: "binary fuse", Name: fmt.Sprintf("%d keys, %s", s.Keys, shape)}
-	for _, k := range tables {
-		g := fuseGenerator{hashes: slices.Clone(k.stored)}
-		fuse.Passed += countMatches(FusePolicy{}.NewProbe(g.AppendFilter(nil)), k.absent)
-		fuse.Asked += len(k.absent)
-		fuse.Expected += float64(len(k.absent)) * FusePolicy{}.PredictedRate(uint64(s.Keys))
+	for _, slotBits := range []int{3, 5, 7, 8, 10, 12} {
+		kind, p := "binary fuse", NewFusePolicy(slotBits)
+		if slotBits != defaultFuseBits {
+			kind = "packed binary fuse"
+		}
+		cell := filtertest.Cell{Kind: kind, Name: fmt.Sprintf("%d keys, %s, %d bits", s.Keys, shape, slotBits)}
+		for _, k := range tables {
+			g := fuseGenerator{slotBits: slotBits, hashes: slices.Clone(k.stored)}
+			cell.Passed += countMatches(p.NewProbe(g.AppendFilter(nil)), k.absent)
+			cell.Asked += len(k.absent)
+			cell.Expected += float64(len(k.absent)) * p.PredictedRate(uint64(s.Keys))
+		}
+		into.Add(cell)
 	}
-	into.Add(fuse)
 }
 
 // Each kind of filter for keys, in filters of different sizes with different bits, is queried

@@ -67,10 +67,10 @@ func TestPolicyEmbeddingOursIsOneKind(t *testing.T) {
 func TestSameHash(t *testing.T) {
 	type own struct{ BloomPolicy }
 	policies := []Policy{
-		NewBloomPolicy(10), NewBloomPolicy(3), LegacyBloom, NewCacheLineBloomPolicy(5), NewDualBloomPolicy(7), FusePolicy{},
+		NewBloomPolicy(10), NewBloomPolicy(3), LegacyBloom, NewCacheLineBloomPolicy(5), NewDualBloomPolicy(7), FusePolicy{}, NewFusePolicy(5),
 		own{NewCacheLineBloomPolicy(5)}, None, nil,
 	}
-	group := []int{1, 1, 2, 3, 3, 3, 0, 0, 0}
+	group := []int{1, 1, 2, 3, 3, 3, 3, 0, 0, 0}
 	for i, a := range policies {
 		for j, b := range policies {
 			same := group[i] != 0 && group[i] == group[j]

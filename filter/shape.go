@@ -4,12 +4,14 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+
+	"github.com/sievedb/sievedb/internal/base/fuse"
 )
 
 // A Shape is the information in the bytes of a filter: enough to predict its
 // false-positive rate, and to estimate the number of its keys.
 type Shape struct {
-	Bits   uint64 // the size of the bit array; for binary fuse filters 8 for each slot
+	Bits   uint64 // the size of the bit array; for binary fuse filters that of all slots
 	Set    uint64 // how many of the bits are ones
 	Hashes int    // k, the number of positions of a key
 	// HashBits is the width of the hash: the filter cannot distinguish keys with the
@@ -17,7 +19,8 @@ type Shape struct {
 	HashBits int
 
 	lines uint64 // of a cache-line filter
-	fuse  bool
+	// slotBits is the size of a slot of a binary fuse filter, otherwise 0.
+	slotBits int
 }
 
 // ShapeOf returns the shape of a filter of p, or of the first of its Kinds. ok is false for
@@ -29,10 +32,10 @@ func ShapeOf(p Policy, filter []byte) (s Shape, ok bool) {
 		array, k, verdict := parseBloom(filter)
 		return Shape{Bits: uint64(len(array)) * 8, Set: ones(array), Hashes: k, HashBits: 32}, verdict == testBits
 	case xxh3Hash:
-		if _, fuse := firstKind(p).(FusePolicy); fuse {
-			probe, ok := parseFuse(filter)
+		if _, ok := firstKind(p).(FusePolicy); ok {
+			slots, slotBits, ok := slotsOfFuse(filter)
 			return Shape{
-				Bits: uint64(len(probe.array)) * 8, Set: ones(probe.array), Hashes: fuseArity, HashBits: 64, fuse: true,
+				Bits: uint64(len(slots)) * 8, Set: ones(slots), Hashes: fuse.Arity, HashBits: 64, slotBits: slotBits,
 			}, ok
 		}
 		probe, verdict := parseCacheLine(filter)
@@ -81,8 +84,8 @@ func (s Shape) Fill() float64 {
 // keys in a filter of this size.
 func (s Shape) EstimatedKeys() uint64 {
 	switch {
-	case s.fuse:
-		return uint64(float64(s.Bits/8) / 1.0625)
+	case s.slotBits > 0:
+		return keysOfFuse(s.Bits / uint64(s.slotBits))
 	case s.Bits == 0 || s.Hashes == 0:
 		return 0
 	case s.Set >= s.Bits:
@@ -103,14 +106,14 @@ func (s Shape) EstimatedKeys() uint64 {
 
 // PredictedRate returns the expected false-positive rate, 0 to 1, of the filter if it has
 // the given number of distinct keys. For LevelDB's layout it is that of the function
-// PredictedRate; otherwise CacheLineFalsePositiveRate or 1/256, combined with SameHashRate.
+// PredictedRate; otherwise CacheLineFalsePositiveRate or 2^-b for slots of b bits, combined with SameHashRate.
 func (s Shape) PredictedRate(keys uint64) float64 {
 	var rate float64
 	switch {
 	case keys == 0:
 		return 0
-	case s.fuse:
-		rate = 1.0 / 256
+	case s.slotBits > 0:
+		rate = math.Ldexp(1, -s.slotBits)
 	case s.lines > 0:
 		rate = CacheLineFalsePositiveRate(keys, s.lines, s.Hashes)
 	default:

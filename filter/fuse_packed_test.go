@@ -1,0 +1,228 @@
+package filter
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base/fuse"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
+)
+
+// slotOf returns slot i of an array of packed slots, as specified in fuse.go: the array is one
+// number, least byte first.
+func slotOf(array []byte, i, width int) int {
+	number := slices.Clone(array)
+	slices.Reverse(number)
+	n := new(big.Int).Rsh(new(big.Int).SetBytes(number), uint(i*width))
+	return int(new(big.Int).And(n, big.NewInt(1<<width-1)).Int64())
+}
+
+// packedPrint returns the fingerprint of a hash as specified in fuse.go.
+func packedPrint(hash uint64, number, width int) int {
+	m := uint64(0x9e3779b97f4a7c15) * uint64(2*number+1)
+	p := new(big.Int).Mul(new(big.Int).SetUint64(hash), new(big.Int).SetUint64(m))
+	g := new(big.Int).Rsh(p, 64).Uint64() ^ hash*m
+	return int(g * 0x9e3779b97f4a7c15 >> 32 % (1 << width))
+}
+
+func TestPackedFuseProbesReadTheSpecifiedSlots(t *testing.T) {
+	rng := filtertest.NewRand(t)
+	for width := 1; width <= 16; width++ {
+		for _, lg := range []int{0, 1, 3, 6} {
+			for _, segments := range []int{8, 16, 32} {
+				slots := segments << lg
+				array := make([]byte, slots*width/8)
+				for i := range array {
+					array[i] = byte(rng.Uint32())
+				}
+				number := rng.IntN(256)
+				filter := append(array, byte(number), byte(lg), byte(width), 2)
+				probe := FusePolicy{}.NewProbe(filter)
+				matched := 0
+				for i := range 10 << min(width, 3) {
+					h := rng.Uint64()
+					if i < len(edgeHashes) {
+						h = uint64(edgeHashes[i]) << (8 * (i % 5))
+					}
+					places, _ := fusePlaces(h, slots, lg, number)
+					sum := 0
+					for _, p := range places {
+						sum ^= slotOf(array[:slots*width/8], p, width)
+					}
+					want := sum == packedPrint(h, number, width)
+					require.Equal(t, want, probe.HashMayMatch(h), "lg %d, %d slots of %d bits, hash %#x", lg, slots, width, h)
+					if want {
+						matched++
+					}
+				}
+				require.True(t, width > 3 || matched > 0, "both answers must occur")
+			}
+		}
+	}
+}
+
+// The example in fuse.go.
+func TestPackedFuseFilterByHand(t *testing.T) {
+	p := NewFusePolicy(7)
+	for key, want := range map[string]struct {
+		places [4]int
+		print  int
+	}{"hello": {[4]int{1, 2, 5, 7}, 0x03}, "world": {[4]int{2, 5, 6, 8}, 0x02}} {
+		h := p.KeyHash([]byte(key))
+		places, _ := fusePlaces(h, 16, 1, 0)
+		require.Equal(t, want.places, places)
+		require.Equal(t, want.print, packedPrint(h, 0, 7))
+	}
+	filter := p.CreateFilter(nil, words("hello", "world"))
+	require.Equal(t, "8080000000000000000000000000"+"00010702", hex.EncodeToString(filter))
+	require.False(t, mayMatchFuse(t, []byte("sieve"), filter))
+}
+
+func TestMalformedPackedFuseFiltersRuleNothingOut(t *testing.T) {
+	p := NewFusePolicy(7)
+	good := p.CreateFilter(nil, le32Keys(0, 100))
+	absent := []byte("no such key")
+	require.False(t, mayMatchFuse(t, absent, good), "the answer can differ")
+	require.True(t, p.Understands(good))
+	require.True(t, FusePolicy{}.Understands(good), "the reader's bits must not matter")
+	n := len(good) - 4
+	with := func(at int, b byte) []byte {
+		f := slices.Clone(good)
+		f[at] = b
+		return f
+	}
+	for claim, filter := range map[string][]byte{
+		"only the version":                      {2},
+		"three bytes":                           {4, 7, 2},
+		"only the end, of a writer in vain":     good[n:],
+		"a group cut by a byte":                 good[1:],
+		"less than four segments":               append(make([]byte, 7*6), 0, 4, 7, 2),
+		"groups that are not whole segments":    append(make([]byte, 7*9), 0, 4, 7, 2),
+		"slots of no bits":                      with(n+2, 0),
+		"slots of 17 bits":                      append(make([]byte, 17*8), 0, 3, 17, 2),
+		"slots of 255 bits":                     with(n+2, 255),
+		"segments of more than 2^16 slots":      append(make([]byte, 4<<17/8), 0, 17, 1, 2),
+		"segments of 2^255 slots":               with(n+1, 255),
+		"version 3":                             with(n+3, 3),
+		"the width of another number of groups": with(n+2, 11),
+	} {
+		t.Run(claim, func(t *testing.T) {
+			require.True(t, mayMatchFuse(t, absent, filter))
+			require.False(t, p.Understands(filter))
+		})
+	}
+}
+
+// For every width, and for many numbers of keys.
+func TestPackedFuseFiltersDenyNoKey(t *testing.T) {
+	rng, unlikely := filtertest.NewRand(t), 0
+	for width := 1; width <= 16; width++ {
+		g := NewFusePolicy(width).NewGenerator().(*fuseGenerator)
+		for n := 0; n <= 20_000; n += max(1, n/5) {
+			for range n {
+				g.hashes = append(g.hashes, rng.Uint64())
+			}
+			hashes := slices.Clone(g.hashes)
+			filter, denied := g.AppendChecked([]byte("front"))
+			require.Zero(t, denied)
+			filter = filter[len("front"):]
+			require.True(t, FusePolicy{}.Understands(filter), "%d keys, %d bits", n, width)
+			require.Zero(t, countDeniedByFuse(filter, hashes))
+			if !slices.Contains(NewFusePolicy(width).FilterSizes(uint64(n)), uint64(len(filter))) {
+				unlikely++
+			}
+		}
+	}
+	require.LessOrEqual(t, unlikely, 3, "one filter in ten thousand")
+}
+
+func TestFilterSizesDistinguishTheBitsOfSlots(t *testing.T) {
+	for keys := uint64(1000); keys < 1<<24; keys = keys * 9 / 7 {
+		seen := map[uint64]int{}
+		for b := 1; b <= 8; b++ {
+			for _, size := range NewFusePolicy(b).FilterSizes(keys) {
+				require.Contains(t, []int{0, b}, seen[size], "%d keys", keys)
+				seen[size] = b
+			}
+		}
+	}
+}
+
+// Every lost bit of a slot that a key uses is noticed.
+func TestCountDeniedNoticesEveryLostPackedBit(t *testing.T) {
+	for _, width := range []int{1, 5, 7, 12, 16} {
+		g := NewFusePolicy(width).NewGenerator().(*fuseGenerator)
+		addAll(g, le32Keys(0, 200))
+		hashes := slices.Clone(g.hashes)
+		filter := g.AppendFilter(nil)
+		slots := (len(filter) - 4) * 8 / width
+		keysOf := make([]int, slots)
+		for _, h := range hashes {
+			places, _ := fusePlaces(h, slots, int(filter[len(filter)-3]), int(filter[len(filter)-4]))
+			for _, p := range places {
+				keysOf[p]++
+			}
+		}
+		for bit := range slots * width {
+			filter[bit/8] ^= 1 << (bit % 8)
+			require.Equal(t, keysOf[bit/width], countDeniedByFuse(filter, hashes), "bit %d of %d-bit slots", bit, width)
+			filter[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+func TestFusePoliciesWithTheSameBitsAreEqual(t *testing.T) {
+	require.Equal(t, FusePolicy{}, NewFusePolicy(8))
+	require.Equal(t, NewFusePolicy(1), NewFusePolicy(-5))
+	require.Equal(t, NewFusePolicy(MaxFuseBits), NewFusePolicy(1000))
+	for b := 1; b <= MaxFuseBits; b++ {
+		p := NewFusePolicy(b)
+		require.Equal(t, b, p.SlotBits())
+		require.InEpsilon(t, math.Pow(2, -float64(b)), p.PredictedRate(20_000), 1e-6)
+		require.Equal(t, 1.0, p.PredictedRate(math.MaxUint64))
+		require.LessOrEqual(t, p.FilterSize(math.MaxUint64), uint64(4))
+		largest := p.sizeAt(p.maxKeys(), fuse.Tries-1)
+		require.Less(t, largest, uint64(1)<<31, "%d bits", b)
+	}
+}
+
+// The bits per key of the package comment, and of other slots than those of 8 bits.
+func TestPackedFuseFiltersHaveThePredictedSize(t *testing.T) {
+	rng := filtertest.StatisticsRand(t)
+	for _, c := range []struct {
+		slotBits, keys int
+		bits           string
+	}{
+		{7, 1, "144"}, {7, 100, "11.5"}, {7, 10_000, "8.43"}, {7, 20_000, "8.24"}, {7, 100_000, "7.81"},
+		{7, 1_000_000, "7.48"}, {3, 20_000, "3.53"}, {5, 20_000, "5.89"}, {12, 20_000, "14.1"}, {12, 1_000_000, "12.8"},
+	} {
+		p := NewFusePolicy(c.slotBits)
+		size := p.FilterSize(uint64(c.keys))
+		require.Equal(t, c.bits, fmt.Sprintf("%.3g", 8*float64(size)/float64(c.keys)), "%+v", c)
+		if c.keys > 100_000 {
+			continue
+		}
+		rounds, larger := max(10, min(1000, 500_000/c.keys)), 0
+		for range rounds {
+			if filter := fuseOfRandomHashes(rng, p, c.keys); uint64(len(filter)) > size {
+				larger++
+			}
+		}
+		require.LessOrEqual(t, larger, rounds/4+3, "of %d filters, %+v", rounds, c)
+	}
+}
+
+func TestTheNumberOfKeysOfAFuseFilterIsEstimated(t *testing.T) {
+	for keys := uint64(300); keys < fuse.MaxKeys; keys = keys * 9 / 7 {
+		slots := fuse.ShapeFor(int(keys), 0).Slots()
+		require.InEpsilon(t, float64(keys), float64(keysOfFuse(slots)), 0.06, "%d slots", slots)
+	}
+	require.Zero(t, keysOfFuse(0))
+	require.EqualValues(t, fuse.MaxKeys, keysOfFuse(math.MaxUint64))
+}
