@@ -20,7 +20,7 @@ func (o *Options) validateFilterBudget() error {
 	}
 	plan := o.filterPlanOptions()
 	if _, ok := filter.WithBitsPerKey(o.Filters.Policy, 1); plan.HasBudget() && !ok {
-		return errors.Newf("sievedb: Options.Filters.Budget and Options.Filters.MaxWastedReads choose the bits a key of filter.BloomPolicy, "+
+		return errors.Newf("sievedb: Options.Filters.Budget and Options.Filters.MaxWastedReads choose the bits a key of filter.BloomPolicy or FusePolicy, "+
 			"but lookups ask filters of Options.Filters.Policy, %q; unset one of the two", o.Filters.Policy.Name())
 	}
 	return nil

@@ -11,7 +11,7 @@ type FilterPlan struct {
 	// Levels are the levels that the data would have, level 0 first, with filters of the
 	// requested memory.
 	Levels []PlannedLevel
-	// At is the requested memory, and Curve other amounts: from no filters in steps of one bit a key.
+	// At is the requested memory, and Curve other amounts: from no filters in steps of one bit a key, or a slot of a fuse filter.
 	At    PlannedMemory
 	Curve []PlannedMemory
 }
@@ -45,7 +45,7 @@ const mostPlannedKeys = 1 << 53
 
 // PlanFilters plans the filters of a database under these options, nil for the defaults, with
 // the given number of keys and memoryBytes for filters. entryBytes is the size of a key with
-// its value in tables. o.Filters.Policy must make filters of filter.BloomPolicy;
+// its value in tables. o.Filters.Policy must make filters of filter.BloomPolicy or FusePolicy;
 // o.Filters.Budget and o.Filters.MaxWastedReads are ignored.
 func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan, error) {
 	c := o.withDefaults()
@@ -53,7 +53,7 @@ func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan
 		return nil, errors.Newf("sievedb: a plan for %d keys of %d bytes; want 1 to %d keys of a byte or more", keys, entryBytes, uint64(mostPlannedKeys))
 	}
 	if _, ok := filter.WithBitsPerKey(c.Filters.Policy, 1); !ok {
-		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy, but lookups ask filters of Options.Filters.Policy, %q", c.Filters.Policy.Name())
+		return nil, errors.Newf("sievedb: a plan divides the bits a key of filter.BloomPolicy or FusePolicy, but lookups ask filters of Options.Filters.Policy, %q", c.Filters.Policy.Name())
 	}
 	fp := c.filterPlanOptions()
 	est := fp.Estimate(float64(keys), float64(entryBytes))
@@ -63,15 +63,15 @@ func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan
 	}
 	plan := &FilterPlan{At: memory(float64(memoryBytes))}
 	for b := range est.Curve {
-		plan.Curve = append(plan.Curve, memory(est.Keys*float64(b)/8))
+		plan.Curve = append(plan.Curve, memory(est.Keys*est.PerBit*float64(b)/8))
 	}
 	at := est.At(float64(memoryBytes))
 	for i, l := range est.Tree {
 		if l.Keys > 0 {
 			plan.Levels = append(plan.Levels, PlannedLevel{
 				Level: i, Keys: l.Keys, Runs: l.Weight,
-				UniformBits: at.Uniform[i], UniformRate: est.Curve.Rate(at.Uniform[i]),
-				SolvedBits: at.Solved[i], SolvedRate: est.Curve.Rate(at.Solved[i]),
+				UniformBits: at.Uniform[i] * est.PerBit, UniformRate: est.Curve.Rate(at.Uniform[i]),
+				SolvedBits: at.Solved[i] * est.PerBit, SolvedRate: est.Curve.Rate(at.Solved[i]),
 			})
 		}
 	}

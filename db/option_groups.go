@@ -39,7 +39,7 @@ type FilterOptions struct {
 	// number of keys on each level: many on the small levels, few on the last. Lookups of
 	// absent keys then waste at most half of the reads that they would waste with the same
 	// memory spread evenly over four levels. The bits of Policy no longer count; it must make
-	// filters of filter.BloomPolicy, which LevelDB reads as before.
+	// filters of filter.BloomPolicy, which LevelDB reads as before, or of filter.FusePolicy.
 	//
 	// Existing tables keep their filters until a compaction rewrites them, so new filters are
 	// planned for a larger database than the present one, and a twentieth of the budget is

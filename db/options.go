@@ -413,8 +413,11 @@ var (
 // hashesBytes reports whether the policy is one of the store's own, which say that a key is
 // absent if its bytes differ from those of all keys.
 func hashesBytes(p filter.Policy) bool {
-	_, bloom := p.(filter.BloomPolicy)
-	return bloom || p == filter.LegacyBloom || p == binaryFuse
+	switch p.(type) {
+	case filter.BloomPolicy, filter.FusePolicy:
+		return true
+	}
+	return p == filter.LegacyBloom
 }
 
 // readPolicies lists the filter policies that the reader knows, best first: the configured

@@ -192,8 +192,13 @@ func (o *Options) toRecord() *manifest.Options {
 	default:
 		for _, p := range kinds {
 			bits := 0
-			if bloom, ok := p.(filter.BloomPolicy); ok {
-				bits = bloom.BitsPerKey()
+			switch p := p.(type) {
+			case filter.BloomPolicy:
+				bits = p.BitsPerKey()
+			case filter.FusePolicy:
+				if p != (filter.FusePolicy{}) { // 0 means its 8, as in databases of before there were others
+					bits = p.SlotBits()
+				}
 			}
 			r.Filters = append(r.Filters, manifest.NamedFilter{Name: p.Name(), Bits: uint32(bits)})
 		}

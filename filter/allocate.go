@@ -170,15 +170,26 @@ func (c Curve) bends() (at []int) {
 	return at
 }
 
-// WithBitsPerKey returns p with bitsPerKey bits per key in each of its BloomPolicy filters,
-// or None for 0 or less. ok is false if the filter that readers prefer, the first of Kinds,
-// is not that of a BloomPolicy; p is then returned unchanged.
+// CurveOf returns the curve of the filter that readers of p's tables prefer, the first of Kinds, and
+// its size per key for each bit of the curve: 1 for a BloomPolicy, and the slots per key of a typical
+// table for a FusePolicy. ok is false for other policies, whose bits cannot be chosen.
+func CurveOf(p Policy) (c Curve, bitsPerKey float64, ok bool) {
+	switch p := firstKind(p).(type) {
+	case BloomPolicy:
+		return p.Curve(), 1, true
+	case FusePolicy:
+		return p.Curve(), fuseSlotsPerKey, true
+	}
+	return nil, 0, false
+}
+
+// WithBitsPerKey returns p with bitsPerKey bits per key in each of its BloomPolicy filters, and
+// with slots of bitsPerKey bits in each of its FusePolicy filters, or None for 0 or less. ok is
+// false if the filter that readers prefer, the first of Kinds, is neither; p is then returned
+// unchanged.
 func WithBitsPerKey(p Policy, bitsPerKey int) (q Policy, ok bool) {
 	kinds := Kinds(p)
-	if len(kinds) == 0 {
-		return p, false
-	}
-	if _, ok := kinds[0].(BloomPolicy); !ok {
+	if len(kinds) == 0 || !hasBits(kinds[0]) {
 		return p, false
 	}
 	if bitsPerKey <= 0 {
@@ -188,9 +199,20 @@ func WithBitsPerKey(p Policy, bitsPerKey int) (q Policy, ok bool) {
 		return newBloomPolicy(b.layout, bitsPerKey), true
 	}
 	for i, kind := range kinds {
-		if b, ok := kind.(BloomPolicy); ok {
-			kinds[i] = newBloomPolicy(b.layout, bitsPerKey)
+		switch kind := kind.(type) {
+		case BloomPolicy:
+			kinds[i] = newBloomPolicy(kind.layout, bitsPerKey)
+		case FusePolicy:
+			kinds[i] = NewFusePolicy(bitsPerKey)
 		}
 	}
 	return Several(kinds...), true
+}
+
+func hasBits(p Policy) bool {
+	switch p.(type) {
+	case BloomPolicy, FusePolicy:
+		return true
+	}
+	return false
 }

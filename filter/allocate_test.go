@@ -260,11 +260,12 @@ func TestWithBitsPerKey(t *testing.T) {
 	}{
 		{"LevelDB's", NewBloomPolicy(10), 7, []Policy{NewBloomPolicy(7)}, true},
 		{"both", NewDualBloomPolicy(10), 7, []Policy{NewCacheLineBloomPolicy(7), NewBloomPolicy(7)}, true},
-		{"several", Several(NewBloomPolicy(10), FusePolicy{}), 3, []Policy{NewBloomPolicy(3), FusePolicy{}}, true},
+		{"several", Several(NewBloomPolicy(10), FusePolicy{}), 3, []Policy{NewBloomPolicy(3), NewFusePolicy(3)}, true},
 		{"no bits", NewDualBloomPolicy(10), 0, nil, true},
 		{"none", None, 7, nil, false},
-		{"binary fuse", FusePolicy{}, 7, []Policy{FusePolicy{}}, false},
-		{"binary fuse first", Several(FusePolicy{}, NewBloomPolicy(10)), 7, []Policy{FusePolicy{}, NewBloomPolicy(10)}, false},
+		{"binary fuse", FusePolicy{}, 7, []Policy{NewFusePolicy(7)}, true},
+		{"binary fuse first", Several(FusePolicy{}, NewBloomPolicy(10)), 7, []Policy{NewFusePolicy(7), NewBloomPolicy(7)}, true},
+		{"the old name first", Several(LegacyBloom, NewBloomPolicy(10)), 7, []Policy{LegacyBloom, NewBloomPolicy(10)}, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -160,12 +160,14 @@ func (w *Writer) SetFilter(p filter.Policy) {
 	w.filters = newTableFilters(p)
 }
 
-// MakesFilter reports whether the Writer's filter policy is p, a filter.BloomPolicy. It returns
-// false for other kinds of policies.
+// MakesFilter reports whether the Writer's filter policy is p, a filter.BloomPolicy or FusePolicy. It
+// returns false for other kinds of policies.
 func (w *Writer) MakesFilter(p filter.Policy) bool {
-	a, ok := p.(filter.BloomPolicy) // others may not be comparable
-	b, same := w.opts.Filter.(filter.BloomPolicy)
-	return ok && same && a == b
+	switch p.(type) {
+	case filter.BloomPolicy, filter.FusePolicy: // others may not be comparable
+		return p == w.opts.Filter
+	}
+	return false
 }
 
 // FilterSize returns the size of the filter block that readers consult first, or 0 if the

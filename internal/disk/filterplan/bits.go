@@ -6,7 +6,8 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// Bits is a number of bits per key for the filters of new tables. It need not be whole.
+// Bits is a number of bits for the filters of new tables, as filter.WithBitsPerKey counts them. It
+// need not be whole.
 type Bits float64
 
 // Of returns the whole number of bits for table num.

@@ -51,7 +51,7 @@ func TestWastedReadsStayBelowTheBound(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy filter.Policy
-	}{{"both filters", nil}, {"LevelDB's filters", filter.NewBloomPolicy(1)}} {
+	}{{"both filters", nil}, {"LevelDB's filters", filter.NewBloomPolicy(1)}, {"binary fuse", filter.FusePolicy{}}} {
 		t.Run(c.name, func(t *testing.T) {
 			o := storetest.BudgetOptions(vfs.NewMem())
 			o.Filters.Policy, o.Filters.MaxWastedReads = c.policy, bound
@@ -143,7 +143,7 @@ func TestInvalidBudgetsAreRefused(t *testing.T) {
 		{"as many reads as without filters", db.Options{Filters: db.FilterOptions{MaxWastedReads: 1}}, "below 1"},
 		{"a percentage", db.Options{Filters: db.FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2; it must be 0"},
 		{"no filters", db.Options{Filters: db.FilterOptions{Budget: 1, Policy: filter.None}}, "BloomPolicy"},
-		{"filters without bits", db.Options{Filters: db.FilterOptions{MaxWastedReads: 0.5, Policy: filter.FusePolicy{}}}, "BloomPolicy"},
+		{"filters without bits", db.Options{Filters: db.FilterOptions{MaxWastedReads: 0.5, Policy: filter.LegacyBloom}}, "BloomPolicy"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,17 +4,19 @@ import "github.com/sievedb/sievedb/filter"
 
 // Estimate computes the size and benefit of filters in a store that need not exist.
 type Estimate struct {
-	Curve filter.Curve
-	Tree  []filter.LevelLoad // the levels
-	Keys  float64
+	Curve  filter.Curve
+	PerBit float64            // bits per key that a bit of the curve uses
+	Tree   []filter.LevelLoad // the levels
+	Keys   float64
 }
 
 // Estimate returns the Estimate for that many keys, whose entries have entryBytes each.
 func (o *Options) Estimate(keys, entryBytes float64) *Estimate {
-	return &Estimate{Curve: o.Curve(), Tree: o.Tree(keys, entryBytes), Keys: keys}
+	curve, perBit := o.Curve()
+	return &Estimate{Curve: curve, PerBit: perBit, Tree: o.Tree(keys, entryBytes), Keys: keys}
 }
 
-// Division is a division of filter memory among the levels: the bits per key of each level, if
+// Division is a division of filter memory among the levels: the bits of the curve of each level, if
 // uniform and if optimal.
 type Division struct {
 	Bytes, BitsPerKey float64 // of all filters; the mean of all keys
@@ -24,13 +26,13 @@ type Division struct {
 // At divides that many bytes. It leaves bytes beyond the largest useful number of bits unused.
 func (e *Estimate) At(bytes float64) Division {
 	most := float64(len(e.Curve) - 1)
-	bits := min(8*bytes/e.Keys, most) // more would gain nothing
+	bits := min(8*bytes/e.Keys/e.PerBit, most) // more would gain nothing
 	uniform := make([]float64, len(e.Tree))
 	for i := range uniform {
 		uniform[i] = bits
 	}
 	return Division{
-		Bytes: bits * e.Keys / 8, BitsPerKey: bits,
+		Bytes: bits * e.PerBit * e.Keys / 8, BitsPerKey: bits * e.PerBit,
 		Uniform: uniform, Solved: e.Curve.Allocate(e.Tree, bits*e.Keys),
 	}
 }
@@ -39,7 +41,7 @@ func (e *Estimate) At(bytes float64) Division {
 // a present key.
 type Reads struct{ Miss, Hit float64 }
 
-// Reads returns the reads of lookups with the given bits per key of each level. The probability
+// Reads returns the reads of lookups with the given bits of the curve of each level. The probability
 // that a key is on a level is proportional to the level's keys; in level 0, half of the other
 // runs are consulted first.
 func (e *Estimate) Reads(bits []float64) (r Reads) {

@@ -69,7 +69,7 @@ func measureGrowth(t testing.TB, d *db.DB, keys, probes int) growth {
 		Filter: o.Filters.Policy, Budget: o.Filters.Budget, WriteBufferSize: o.Memtables.Size, MaxLevelBase: o.Compaction.MaxLevelBase,
 		L0CompactionTrigger: 4, // the default
 	}
-	curve := plan.Curve()
+	curve, _ := plan.Curve()
 	best := curve.Allocate(loads, 8*float64(o.Filters.Budget))
 	return growth{
 		keys: keys, memory: float64(bytes) / float64(o.Filters.Budget),

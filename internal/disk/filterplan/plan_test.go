@@ -82,7 +82,7 @@ func TestInvalidPlansAreRefused(t *testing.T) {
 		{"more keys than sequence numbers", nil, 1 << 60, 100},
 		{"empty entries", nil, 1000, 0},
 		{"no filters", &db.Options{Filters: db.FilterOptions{Policy: filter.None}}, 1000, 100},
-		{"filters without bits", &db.Options{Filters: db.FilterOptions{Policy: filter.FusePolicy{}}}, 1000, 100},
+		{"filters without bits", &db.Options{Filters: db.FilterOptions{Policy: filter.LegacyBloom}}, 1000, 100},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -32,9 +32,15 @@ func (o *Options) HasBudget() bool { return o.Budget > 0 || o.MaxWastedReads > 0
 // ByLevel reports whether the bits of a table's filters depend on its level.
 func (o *Options) ByLevel() bool { return o.HasBudget() || o.DefaultBits > 0 }
 
-// Curve returns the false-positive rates of the filters that lookups query, which must be those of
-// a filter.BloomPolicy.
-func (o *Options) Curve() filter.Curve { return filter.Kinds(o.Filter)[0].(filter.BloomPolicy).Curve() }
+// Curve returns the false-positive rates of the filters that lookups query, whose bits must be
+// adjustable, and how many bits per key a bit of the curve uses: see filter.CurveOf.
+func (o *Options) Curve() (c filter.Curve, bitsPerKey float64) {
+	c, bitsPerKey, ok := filter.CurveOf(o.Filter)
+	if !ok {
+		panic("filterplan: the bits of a validated filter policy cannot be adjusted")
+	}
+	return c, bitsPerKey
+}
 
 // Tables is the part of a store that a Planner uses.
 type Tables interface {
@@ -138,7 +144,8 @@ func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) 
 	loads := now.grown()
 	bits := p.allocate(v, loads, now.budget)
 	if p.Budget > 0 {
-		excess := now.filterBytes + (newKeys+now.rewritten)*bits[level]/8 - now.budget
+		_, perBit := p.Curve()
+		excess := now.filterBytes + (newKeys+now.rewritten)*bits[level]*perBit/8 - now.budget
 		if excess > 0 {
 			bits = p.allocate(v, loads, now.budget-excessFactor*excess-steepExcessBy*max(0, excess-steepFrom*now.budget))
 		}
@@ -149,11 +156,11 @@ func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) 
 // allocate returns the bits of each level. All filters together have the given number of bytes,
 // unless the number of reads is bounded instead.
 func (p *Planner) allocate(v *manifest.Version, loads []filter.LevelLoad, bytes float64) []float64 {
-	curve := p.Curve()
+	curve, perBit := p.Curve()
 	if p.MaxWastedReads > 0 {
 		return curve.AllocateFor(loads, p.MaxWastedReads)
 	}
-	return curve.Allocate(loads, 8*(bytes-min(filterOverhead*float64(v.NumFiles()), max(bytes, 0)/2)))
+	return curve.Allocate(loads, 8*(bytes-min(filterOverhead*float64(v.NumFiles()), max(bytes, 0)/2))/perBit)
 }
 
 // LevelBits returns the best bits for the tables of each level in its present state.

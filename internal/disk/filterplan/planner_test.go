@@ -59,15 +59,25 @@ func TestDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 }
 
 func TestBudgetIsSpentAndFavoursUpperLevels(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy filter.Policy
+		perBit float64
+	}{{"cache lines", filter.NewCacheLineBloomPolicy(10), 1}, {"binary fuse", filter.NewFusePolicy(7), 1.17}} {
+		t.Run(c.name, func(t *testing.T) { requireBudgetSpent(t, c.policy, c.perBit) })
+	}
+}
+
+func requireBudgetSpent(t *testing.T, policy filter.Policy, perBit float64) {
 	s := newFakeStore(t, fourLevels)
 	const budget = 1_111_000 // bytes: 8 bits for each key
-	p := New(Options{Filter: filter.NewCacheLineBloomPolicy(10), Budget: budget, L0CompactionTrigger: 4}, s)
+	p := New(Options{Filter: policy, Budget: budget, L0CompactionTrigger: 4}, s)
 	require.True(t, p.HasBudget())
 	bits := p.LevelBits()
 	require.Len(t, s.learned, 4, "the tables of unknown sizes")
 	spent := 0.0
 	for level, n := range fourLevels {
-		spent += float64(bits[level]) * float64(n) / 8
+		spent += float64(bits[level]) * perBit * float64(n) / 8
 		if level < 6 {
 			require.Greater(t, bits[level], bits[level+1], "level %d", level)
 		}

@@ -107,6 +107,7 @@ var policies = []filter.Policy{
 	filter.Several(checksums{}, filter.NewBloomPolicy(10)), filter.Several(filter.LegacyBloom, filter.NewCacheLineBloomPolicy(3), admitsAll{}),
 	filter.LegacyBloom, filter.None, checksums{}, admitsAll{},
 	filter.FusePolicy{}, filter.Several(filter.FusePolicy{}, filter.NewBloomPolicy(10)),
+	filter.NewFusePolicy(7), filter.Several(filter.NewFusePolicy(3), filter.NewBloomPolicy(10)),
 }
 
 // rangePolicies are the filters of ranges of the lottery, for keys as histories have them.
@@ -180,8 +181,11 @@ func describeFilter(p filter.Policy) string {
 	var kinds []string
 	for _, kind := range filter.Kinds(p) {
 		name := kind.Name()
-		if b, ok := kind.(filter.BloomPolicy); ok {
-			name = fmt.Sprintf("%s of %d bits", name, b.BitsPerKey())
+		switch p := kind.(type) {
+		case filter.BloomPolicy:
+			name = fmt.Sprintf("%s of %d bits", name, p.BitsPerKey())
+		case filter.FusePolicy:
+			name = fmt.Sprintf("%s of %d bits", name, p.SlotBits())
 		}
 		kinds = append(kinds, name)
 	}

@@ -192,7 +192,7 @@ func (s *subject) tune(op *Op) error {
 }
 
 // upgrades are what filters are upgraded to; nil is Options.Filters.Policy.
-var upgrades = []filter.Policy{nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(5), filter.FusePolicy{}}
+var upgrades = []filter.Policy{nil, filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(5), filter.FusePolicy{}, filter.NewFusePolicy(5)}
 
 // upgradeTo returns the policy of an Upgrade, if the store reads others than its own.
 func (s *subject) upgradeTo(o *Op) filter.Policy {

@@ -94,7 +94,7 @@ type filterSpec struct{ bits, keys uint64 }
 type filterEstimate struct {
 	name  string
 	bytes int
-	exact bool // bytes does not depend on the keys themselves
+	sizes []uint64 // those that it may have; nil if any, because they depend on the keys themselves
 	rate  float64
 }
 

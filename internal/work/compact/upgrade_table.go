@@ -3,6 +3,7 @@ package compact
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -105,7 +106,7 @@ func (u *upgrade) note(f *manifest.FileMeta, figures tableFigures) {
 }
 
 // same reports whether a table has exactly the wanted filters. It compares their names and, if
-// sizes depend only on bits per key and the number of keys, their sizes. If the number of keys
+// sizes depend only on the policy and the number of keys, their sizes. If the number of keys
 // is not exact, the sizes cannot be compared, and same returns false unless no filter is wanted.
 func (u *upgrade) same(sizes map[string]int, want []filterEstimate, exact bool) bool {
 	if len(want) > 0 && !exact {
@@ -119,7 +120,7 @@ func (u *upgrade) same(sizes map[string]int, want []filterEstimate, exact bool) 
 		}
 	}
 	for name, m := range names {
-		if size, ok := sizes[name]; !ok || m.exact && size != m.bytes {
+		if size, ok := sizes[name]; !ok || m.sizes != nil && !slices.Contains(m.sizes, uint64(size)) {
 			return false
 		}
 	}
@@ -164,12 +165,19 @@ func (u *upgrade) filtersOf(bits, keys uint64) []filterEstimate {
 	kinds := filter.Kinds(policy)
 	made := make([]filterEstimate, len(kinds))
 	for i, p := range kinds {
-		if bloom, ok := p.(filter.BloomPolicy); ok {
-			made[i] = filterEstimate{name: p.Name(), bytes: int(bloom.FilterBytes(keys)), exact: true, rate: -1}
+		switch p := p.(type) {
+		case filter.BloomPolicy:
+			bytes := p.FilterBytes(keys)
+			made[i] = filterEstimate{name: p.Name(), bytes: int(bytes), sizes: []uint64{bytes}, rate: -1}
 			if i == 0 { // only for lookups' filter, since for LevelDB's layout it costs as much as opening a table
-				made[i].rate = bloom.PredictedRate(keys)
+				made[i].rate = p.PredictedRate(keys)
 			}
-		} else {
+		case filter.FusePolicy:
+			// All its filters have one name. The sizes distinguish the bits of their slots. The one filter
+			// in ten thousand that has another size is written again.
+			sizes := p.FilterSizes(keys)
+			made[i] = filterEstimate{name: p.Name(), bytes: int(sizes[0]), sizes: sizes, rate: p.PredictedRate(keys)}
+		default:
 			made[i] = estimateFromSample(p, keys)
 		}
 	}

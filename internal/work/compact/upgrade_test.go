@@ -224,7 +224,7 @@ func TestAnUpgradeOfLevel0WaitsForAFlush(t *testing.T) {
 func TestUpgradesToOtherKindsOfFilters(t *testing.T) {
 	fuse := filter.FusePolicy{}
 	st := upgradeStore(t, func(o *storeOptions) { o.ReadPolicies = append(o.ReadPolicies, fuse) })
-	for _, policy := range []filter.Policy{filter.None, fuse, newer} {
+	for _, policy := range []filter.Policy{filter.None, fuse, filter.NewFusePolicy(7), filter.NewFusePolicy(6), newer} {
 		plan, err := st.UpgradeFilters(t.Context(), policy, UpgradeOptions{DryRun: true})
 		require.NoError(t, err)
 		done, err := st.UpgradeFilters(t.Context(), policy, UpgradeOptions{})
