@@ -58,7 +58,7 @@ func (g *fuseGenerator) appendFilter(dst []byte, tries int) (extended []byte, di
 	g.hashes = g.hashes[:0]
 	if g.slotBits != defaultFuseBits {
 		width := uint(g.slotBits)
-		dst, distinct, ok := g.solver.AppendPacked(dst, hashes, width, tries, fuse.Fingerprint)
+		dst, distinct, ok := g.solver.AppendPacked(dst, hashes, width, tries, fuse.Fingerprints)
 		if !ok {
 			dst = append(dst, 0, 0, uint8(width))
 		}

@@ -36,3 +36,16 @@ func ExampleScalable() {
 	// true false
 	// at most one in a thousand: true
 }
+
+// A static filter never errs for the absent keys that are known when it is made.
+func ExampleNewStatic() {
+	blocked := [][]byte{[]byte("spam.example"), []byte("fraud.example")}
+	allowed := [][]byte{[]byte("news.example"), []byte("shop.example")}
+	sites, err := standalone.NewStatic(blocked, allowed, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(sites.MayContain(blocked[0]), sites.MayContain(allowed[0]), sites.MayContain(allowed[1]))
+	// Output: true false false
+}

@@ -4,7 +4,7 @@
 //
 // [Shape] says which slots a key has. [Solver] finds an order in which all slots can be set.
 // [Packed] is an array of slots of any number of bits. Package filter makes filters of them, in
-// which a key's value is a fingerprint; package standalone also stores a chosen bit for each key.
+// which a key's value is a fingerprint. Package standalone also stores other values for some absent keys.
 //
 // Source: Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor Filters",
 // 2022, arXiv 2201.01174; the four-wise kind.

@@ -106,17 +106,15 @@ func (p *Packed) same(v, w uint32) bool { return (v^w)<<((32-p.width)&31) == 0 }
 // Fingerprint is the value of a mixed key in a filter, in its lowest bits.
 func Fingerprint(mixed uint64) uint32 { return uint32(mixed * Golden >> 32) }
 
-// HashMayMatch reports whether the value of the key with this hash is its fingerprint. It is Has, written
-// out because the compiler would call value.
+// Fingerprints returns Fingerprint: the values of the keys of a filter, whatever its shape.
+func Fingerprints(Shape) func(mixed uint64) uint32 { return Fingerprint }
+
+// HashMayMatch reports whether the value of the key with this hash is its fingerprint. The slots are
+// not read by value, which the compiler would call.
 func (p *Packed) HashMayMatch(hash uint64) bool {
 	mixed := p.shape.Mix(hash)
 	a, b, c, d := p.shape.Places(mixed)
 	return p.same(p.load(a)^p.load(b)^p.load(c)^p.load(d), Fingerprint(mixed))
-}
-
-// Has reports whether the value of the key with this hash has this as its lowest bits.
-func (p *Packed) Has(hash uint64, value uint32) bool {
-	return p.same(p.value(p.shape.Mix(hash)), value)
 }
 
 // set sets slot i, which is 0, to the lowest bits of value.
@@ -128,10 +126,10 @@ func (p *Packed) set(i uint64, value uint32) {
 }
 
 // AppendPacked appends to dst an array in which the xor of the slots of each key with one of these
-// hashes is the lowest bits of value(mixed), and returns the distinct hashes, which it may sort.
+// hashes is the lowest bits of values(shape)(mixed), and returns the distinct hashes, which it may sort.
 // After the given number of tries it gives up: ok is false, and nothing is appended.
 func (s *Solver) AppendPacked(
-	dst []byte, hashes []uint64, width uint, tries int, value func(mixed uint64) uint32,
+	dst []byte, hashes []uint64, width uint, tries int, values func(Shape) func(mixed uint64) uint32,
 ) (extended []byte, distinct []uint64, ok bool) {
 	start := len(dst)
 	if len(hashes) > MaxPackedKeys(width) {
@@ -144,6 +142,7 @@ func (s *Solver) AppendPacked(
 	n := int(shape.Slots() / 8 * uint64(width))
 	dst = slices.Grow(dst, n+loadBytes)[:start+n+loadBytes]
 	clear(dst[start:])
+	value := values(shape)
 	p := packed(dst[start:], shape, uint32(width))
 	for _, at := range slices.Backward(s.taken) {
 		mixed := s.sum[at]
