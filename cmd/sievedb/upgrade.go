@@ -19,7 +19,7 @@ var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 	"both":      func(bits int) filter.Policy { return filter.NewDualBloomPolicy(bits) },
 	"cacheline": func(bits int) filter.Policy { return filter.NewCacheLineBloomPolicy(bits) },
 	"leveldb":   func(bits int) filter.Policy { return filter.NewBloomPolicy(bits) },
-	"fuse":      func(int) filter.Policy { return filter.FusePolicy{} },
+	"fuse":      func(bits int) filter.Policy { return filter.NewFusePolicy(bits) },
 }
 
 type upgradeFlags struct {
@@ -61,7 +61,11 @@ func (u *upgradeFlags) options() (open *db.Options, o *db.UpgradeOptions, err er
 		ReadOnly: u.dryRun, ErrorIfMissing: true,
 	}
 	if ok {
-		open.Filters.Policy = kind(u.bits)
+		bits := u.bits
+		if u.filter == "fuse" && !u.given.Changed("bits") {
+			bits = filter.FusePolicy{}.SlotBits() // the default of --bits is that of bloom filters
+		}
+		open.Filters.Policy = kind(bits)
 	}
 	return open, o, nil
 }
