@@ -29,8 +29,9 @@ type (
 	//   - Latency: Get, Put, SyncedPut, Commit, SyncedCommit, Fsync
 	//   - Memtables: Count, Bytes, Limit
 	//   - Cache: Capacity, Bytes, Blocks, CompressedBlocks, CompressedBytes, TableBytes
-	//   - Tables: Open, Obsolete, Openings, OpeningReads, OpeningBytes, FilterBytes, RangeFilterBytes, IndexBytes,
-	//     WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter, UnknownFilters, FilterPolicies
+	//   - Tables: Open, Obsolete, Openings, OpeningReads, OpeningBytes, Prefetches, PrefetchedBytes, FilterBytes,
+	//     RangeFilterBytes, IndexBytes, WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter,
+	//     UnknownFilters, FilterPolicies
 	//   - Opened, LastSequence, OpenIterators, OpenSnapshots, OpenTransactions, BackgroundError
 	Metrics = report.Metrics
 	// LevelMetrics describes one level. Fields: Tables, Bytes, Reads, FilterChecks, FilterNegatives,
@@ -76,8 +77,8 @@ type (
 	// OutputLevel, InputTables, InputBytes, BytesRead, BytesWritten, Duration.
 	RunningCompaction = report.RunningCompaction
 	// TableMetrics describe the tables and what the open ones keep in memory. Fields: Open, Obsolete, Openings,
-	// OpeningReads, OpeningBytes, FilterBytes, RangeFilterBytes, IndexBytes, WithoutFilter, WithUnknownFilter,
-	// WithDamagedFilter, WithFallbackFilter, UnknownFilters, FilterPolicies.
+	// OpeningReads, OpeningBytes, Prefetches, PrefetchedBytes, FilterBytes, RangeFilterBytes, IndexBytes,
+	// WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter, UnknownFilters, FilterPolicies.
 	TableMetrics = report.TableMetrics
 	// ResourcesMetrics describe what the stores of a Resources use together. Fields: Stores, MaxStores, Cache,
 	// OpenFiles, Memtables, Compactions.

@@ -80,6 +80,7 @@ func (d *DB) Metrics() *Metrics {
 	}
 	d.tableMetrics(s.Version, m)
 	m.Tables.Openings, m.Tables.OpeningReads, m.Tables.OpeningBytes = d.tables.Openings()
+	m.Tables.Prefetches, m.Tables.PrefetchedBytes = d.tables.Prefetched()
 	blocks := d.tables.Blocks().Metrics()
 	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
 	m.Cache.TableBytes = blocks.Charged

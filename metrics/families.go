@@ -180,6 +180,8 @@ var memoryFamilies = []Family{
 	counter("sievedb_table_openings_total", "Openings of tables.", func(m *report.Metrics) uint64 { return m.Tables.Openings }),
 	counter("sievedb_table_opening_reads_total", "Reads for opening tables.", func(m *report.Metrics) uint64 { return m.Tables.OpeningReads }),
 	counter("sievedb_table_opening_bytes_total", "Bytes read for opening tables.", func(m *report.Metrics) uint64 { return m.Tables.OpeningBytes }),
+	counter("sievedb_table_prefetches_total", "Tables that the system was asked to read into the page cache.", func(m *report.Metrics) uint64 { return m.Tables.Prefetches }),
+	counter("sievedb_table_prefetched_bytes_total", "Bytes of these tables that were not in the page cache.", func(m *report.Metrics) uint64 { return m.Tables.PrefetchedBytes }),
 	{
 		Name: "sievedb_table_memory_bytes", Help: "Memory of the filters and indexes of open tables.", Kind: Gauge, Labels: []string{"part"},
 		read: func(s *Snapshot, e emitter) {

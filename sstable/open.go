@@ -46,6 +46,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 		return nil, base.InFile(err, o.Name, -1)
 	}
 	r.released = o.Released
+	r.demand.begin(o.Prefetch, f)
 	return r, nil
 }
 

@@ -46,6 +46,8 @@ type ReaderOptions struct {
 	// Tail says how much of the file's end to read, from the store's other tables, and is
 	// updated by Open. It may be nil.
 	Tail *TailGuess
+	// Prefetch requests tables from the system of which many blocks are read. It may be nil.
+	Prefetch *Prefetch
 	// Released, if not nil, is called once, without a lock, after the last reference to a Reader that Open
 	// returned was dropped and its file was closed.
 	Released func(*Reader)
@@ -92,6 +94,7 @@ type Reader struct {
 	charged atomic.Int64 // of the cache's budget
 
 	lifetime
+	demand demand // written by reads from disk, as lifetime is: far from what each lookup needs
 }
 
 // layout has the positions of a table's parts in the file.
@@ -231,6 +234,7 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 	if err := r.readAt(sc.stored, h.Offset, dataPart); err != nil {
 		return nil, 0, err
 	}
+	r.demand.count(h.Offset, r.limit)
 	data, kind, err := openBlock(sc.stored, sc.decoded, dataPart)
 	if err == nil {
 		if kind != NoCompression {

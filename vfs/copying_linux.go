@@ -57,11 +57,7 @@ func (o *osFile) inMemory() bool {
 	if err != nil {
 		return true
 	}
-	var s unix.Cachestat_t
-	err = unix.EBADF
-	o.control(func(fd int) {
-		err = unix.Cachestat(uint(fd), &unix.CachestatRange{Len: math.MaxInt64}, &s, 0) // Linux 6.5
-	})
+	s, err := o.cacheStat(0, math.MaxInt64)
 	return err != nil || s.Cache >= uint64(size)/2/uint64(unix.Getpagesize())
 }
 

@@ -29,9 +29,9 @@
 // and Close remove them, durably after the next File.Sync. Until then, and after a power cut,
 // such a file ends with zeros, and it may have zeros in any pages written since the last Sync.
 //
-// A File may implement EarlyWriter, Sharer, CacheFollower and LogFile. A wrapper that hides
-// them is correct: all bytes then go through Write, and the table above still holds. Bytes
-// shared by a Sharer count as written.
+// A File may implement EarlyWriter, Sharer, CacheFollower, LogFile and Prefetcher. A wrapper that
+// hides them is correct: all bytes then go through Write and ReadAt, and the table above still
+// holds. Bytes shared by a Sharer count as written.
 //
 // # Names and errors
 //

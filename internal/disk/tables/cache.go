@@ -52,7 +52,7 @@ func (c *Cache) Blocks() *sstable.BlockCache { return c.options.Reader.Cache }
 
 // NewCache returns a cache without open tables.
 func NewCache(o CacheOptions) *Cache {
-	o.Reader.Tail = new(sstable.TailGuess)
+	o.Reader.Tail, o.Reader.Prefetch = new(sstable.TailGuess), sstable.NewPrefetch()
 	t := &Cache{options: o}
 	t.options.Reader.Released = t.readers.forget
 	if o.Pool == nil {
@@ -232,6 +232,9 @@ func (t *Cache) OpenWhole(f *manifest.FileMeta) error {
 func (t *Cache) Openings() (tables, reads, bytes uint64) {
 	return t.cost.tables.Load(), t.cost.reads.Load(), t.cost.bytes.Load()
 }
+
+// Prefetched returns how often the system was asked to read a table as a whole, and the bytes that it had to read.
+func (t *Cache) Prefetched() (tables, bytes uint64) { return t.options.Reader.Prefetch.Requested() }
 
 // Drop permanently closes f's reader, since the table is obsolete.
 func (t *Cache) Drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
