@@ -441,6 +441,7 @@ func FuzzMetaindexAndIndex(f *testing.F) {
 			require.True(t, base.IsUnreadable(err), err)
 		}
 		ix, err := decodeIndex(data, base.Bytewise, 1<<20)
+		requirePlainAgrees(t, data, ix)
 		if err != nil {
 			require.True(t, base.IsUnreadable(err), err)
 			return

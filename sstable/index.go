@@ -59,16 +59,24 @@ func decodeIndex(data []byte, cmp *base.Comparer, limit uint64) (*index, error) 
 	if err != nil {
 		return nil, err
 	}
-	n, keyBytes, err := measureIndex(&b, limit)
+	return decodeEntries(&b, cmp, limit)
+}
+
+// decodeEntries decodes the entries of an index block.
+func decodeEntries(b *Block, cmp *base.Comparer, limit uint64) (*index, error) {
+	if ix := decodePlain(b, cmp, limit); ix != nil {
+		return ix, nil
+	}
+	return decodeAnyEntries(b, cmp, limit)
+}
+
+// decodeAnyEntries is decodeEntries for any block, and says what is wrong with it.
+func decodeAnyEntries(b *Block, cmp *base.Comparer, limit uint64) (*index, error) {
+	n, keyBytes, err := measureIndex(b, limit)
 	if err != nil {
 		return nil, err
 	}
-	ix := &index{
-		keys:      make([]byte, 0, keyBytes),
-		keyStarts: append(make([]uint32, 0, n+1), 0),
-		offsets:   make([]uint64, 0, n),
-		sizes:     make([]uint32, 0, n),
-	}
+	ix := newIndex(n, keyBytes)
 	err = b.eachEntry(indexPart, func(key, value []byte) error {
 		return ix.add(cmp, key, value, limit)
 	})
@@ -79,6 +87,16 @@ func decodeIndex(data []byte, cmp *base.Comparer, limit uint64) (*index, error) 
 		ix.makePrefixes()
 	}
 	return ix, nil
+}
+
+// newIndex returns an empty index with room for n entries with keyBytes bytes of separators.
+func newIndex(n int, keyBytes uint64) *index {
+	return &index{
+		keys:      make([]byte, 0, keyBytes),
+		keyStarts: append(make([]uint32, 0, n+1), 0),
+		offsets:   make([]uint64, 0, n),
+		sizes:     make([]uint32, 0, n),
+	}
 }
 
 const indexPart = "index block"
