@@ -53,7 +53,10 @@ var labKinds = []struct {
 	{"line-8", NewCacheLineBloomPolicy(8)},
 	{"line-10", NewCacheLineBloomPolicy(10)},
 	{"line-12", NewCacheLineBloomPolicy(12)},
-	{"fuse-8", FusePolicy{}},
+	{"fuse-4", NewFusePolicy(4)},
+	{"fuse-7", NewFusePolicy(7)},
+	{"fuse-8", NewFusePolicy(8)},
+	{"fuse-12", NewFusePolicy(12)},
 }
 
 const (
