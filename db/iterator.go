@@ -4,6 +4,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/write/txn"
+	"github.com/sievedb/sievedb/memtable"
 )
 
 // Iterator walks the keys of the database in order, as they were when it was created. It is
@@ -25,6 +26,7 @@ type Iterator struct {
 	cursor scan.Cursor
 	db     *DB
 	txn    *Transaction // whose reads it records; nil: none
+	pinned bool         // it shows the moment of a snapshot or a transaction
 }
 
 // NewIterator returns an iterator over what is visible now. The caller closes it. The bounds
@@ -50,7 +52,7 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 		o = &IterOptions{}
 	}
 	s, seq := d.finder.RefAt(at)
-	it := &Iterator{db: d}
+	it := &Iterator{db: d, pinned: at != nil}
 	it.cursor.Start(&d.scans, s.Version, seq, d.finder.Time(at))
 	addOwn(it)
 	it.cursor.AddMemtable(s.Mem.Memtable)
@@ -135,6 +137,32 @@ func (i *Iterator) SetBounds(lower, upper []byte) {
 	}
 }
 
+// Refresh moves the iterator to the present moment: it shows what a new one would show, within the same bounds, and is
+// before its first key. It reads nothing and keeps the iterator's memory and, if no table was added or removed meanwhile,
+// its open tables and blocks. The files that only the old moment needs are released. An iterator of a snapshot or a
+// transaction keeps its moment, and only moves before its first key. An iterator that failed stays so, and one that
+// is closed has ErrClosed.
+func (i *Iterator) Refresh() {
+	switch {
+	case i == nil || i.db == nil:
+	case i.pinned || i.db.closed.Load():
+		i.cursor.Rewind()
+	default:
+		s, seq := i.db.finder.RefAt(nil)
+		var some [4]*memtable.Memtable
+		mems := some[:0]
+		if !s.Mem.Empty() {
+			mems = append(mems, s.Mem.Memtable)
+		}
+		for _, m := range s.Imm {
+			if !m.Empty() {
+				mems = append(mems, m.Memtable)
+			}
+		}
+		i.cursor.Refresh(s.Version, seq, i.db.finder.Time(nil), mems)
+	}
+}
+
 // Clone returns another iterator over the same moment, which may have passed for everybody else: the
 // clone of an iterator of a snapshot or a transaction shows what that iterator shows. o are its
 // options; nil means those of the iterator, with its present bounds. It is before its first key;
@@ -145,7 +173,7 @@ func (i *Iterator) Clone(o *IterOptions) (*Iterator, error) {
 	if i == nil {
 		return nil, ErrClosed
 	}
-	c := &Iterator{db: i.db}
+	c := &Iterator{db: i.db, pinned: i.pinned}
 	if !i.cursor.Clone(&c.cursor, (*scan.Options)(o)) {
 		return nil, ErrClosed
 	}

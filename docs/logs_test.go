@@ -19,6 +19,7 @@ var withoutLogs = map[string]string{
 	"cluster/internal/node.flipping":     "it is for reads of tables",
 	"cmd/sievedb.countingFS":             "it is for databases that are only read",
 	"compat/goleveldb/leveldb.storageFS": "the files are those of a Storage of the caller",
+	"db.coldFS":                          "it is for reads of tables",
 	"db.noLogs":                          "it discards what is written to logs",
 	"internal/disk/dbdir.smallDisk":      "it is for a reserve of space, which is no log",
 	"internal/test/fixture.plainLogs":    "tests use it to hide CreateLog",

@@ -22,6 +22,9 @@ var _ base.Iterator = (*Iter)(nil)
 // NewIter returns an iterator that is not positioned.
 func (m *Memtable) NewIter() *Iter { return &Iter{nodes: m.nodes, m: m} }
 
+// Memtable returns the memtable that it iterates over.
+func (it *Iter) Memtable() *Memtable { return it.m }
+
 // First implements base.Iterator.
 func (it *Iter) First() bool {
 	it.node = it.next(end, 0).Load()

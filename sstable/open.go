@@ -19,7 +19,7 @@ import (
 func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	r := &Reader{
 		cmp: o.Comparer, policies: o.Policies, rangePolicies: o.RangePolicies,
-		cache: o.Cache, name: o.Name, file: f, charges: o.ChargeCache && o.Cache != nil,
+		cache: o.Cache, name: o.Name, file: f,
 	}
 	if r.cmp == nil {
 		r.cmp = base.Bytewise
@@ -27,6 +27,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	if o.Tail == nil {
 		o.Tail = new(TailGuess)
 	}
+	r.charged.on = o.ChargeCache && o.Cache != nil
 	r.refs.Store(1)
 	r.opening = new(opening)
 	err := r.open(o.Tail)

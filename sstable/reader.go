@@ -90,8 +90,10 @@ type Reader struct {
 
 	loadedProps atomic.Pointer[Properties]
 
-	charges bool         // ReaderOptions.ChargeCache, with a cache
-	charged atomic.Int64 // of the cache's budget
+	charged struct {
+		on    bool         // ReaderOptions.ChargeCache, with a cache
+		bytes atomic.Int64 // of the cache's budget
+	}
 
 	lifetime
 	demand demand // written by reads from disk, as lifetime is: far from what each lookup needs
@@ -310,13 +312,13 @@ func (r *Reader) Close() error {
 // charge charges size more bytes to the cache's budget, if ChargeCache is set. Once the
 // Reader is closed, it returns the whole charge.
 func (r *Reader) charge(size int64) {
-	if !r.charges {
+	if !r.charged.on {
 		return
 	}
 	r.cache.cache.Charge(size)
-	r.charged.Add(size)
+	r.charged.bytes.Add(size)
 	if r.closed.Load() { // perhaps after Close returned the charge
-		r.cache.cache.Charge(-r.charged.Swap(0))
+		r.cache.cache.Charge(-r.charged.bytes.Swap(0))
 	}
 }
 

@@ -139,6 +139,9 @@ func (m *MergingIter) begin(reverse bool) {
 	m.order = m.order[:0]
 }
 
+// Unposition makes m not positioned, as after Init. The tables stay open.
+func (m *MergingIter) Unposition() { m.begin(false) }
+
 // put inserts a run that was moved into the order, if ok says that it is valid. It returns
 // false after an error.
 func (m *MergingIter) put(r *mergingRun, ok bool) bool {

@@ -107,15 +107,34 @@ func (c *Cursor) Bounds() (lower, upper []byte) { return c.lower, c.upper }
 
 // SetBounds replaces the bounds and moves c before the first key within them.
 func (c *Cursor) SetBounds(lower, upper []byte) {
-	c.EndWalk() // within the old bounds
-	if !c.ready() {
+	if !c.Rewind() { // within the old bounds
 		return
 	}
-	c.valid, c.reverse = false, true
 	c.err = c.reopen(c.prefix, lower, upper)
 	if c.walk != nil {
 		c.walk.lower, c.walk.upper = c.Bounds()
 	}
+}
+
+// Refresh moves c before its first key within the bounds, at another moment: that of v, to which the caller has a
+// reference that c takes over, and of mems, without the empty ones. Entries above seq are hidden, and so are values that
+// have expired by now. c must not record.
+func (c *Cursor) Refresh(v *manifest.Version, seq, now uint64, mems []*memtable.Memtable) {
+	if !c.Rewind() {
+		v.Unref()
+		return
+	}
+	old := c.version
+	c.err = c.parts.refresh(v, seq, now, mems)
+	old.Unref()
+}
+
+// Rewind moves c before its first key within the bounds. It returns false if c has failed or is closed.
+func (c *Cursor) Rewind() bool {
+	c.EndWalk()
+	ok := c.ready()
+	c.valid, c.reverse = false, true
+	return ok
 }
 
 // Clone makes to, which is zero, a cursor over the same moment. Nil options mean those of c. It

@@ -97,11 +97,35 @@ func (p *parts) openLike(q *parts, o *Options, prefix []byte) {
 // closed.
 func (p *parts) reopen(prefix, lower, upper []byte) error {
 	p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, prefix, lower, upper)
+	return p.remakeRuns()
+}
+
+// remakeRuns replaces the runs by those of the version and the memtables. After an error p can only be closed.
+func (p *parts) remakeRuns() error {
 	err := p.it.Close()
 	p.runs.Clear()
 	p.value = nil
 	p.openRuns()
 	return err
+}
+
+// refresh makes p show the moment of v and mems. After an error it can only be closed.
+func (p *parts) refresh(v *manifest.Version, seq, now uint64, mems []*memtable.Memtable) error {
+	same := v == p.version && len(mems) == len(p.mems)
+	for i := 0; same && i < len(mems); i++ {
+		same = p.mems[i].Memtable() == mems[i]
+	}
+	p.version, p.seq, p.now = v, seq, now
+	if same {
+		p.it.Unposition() // entries may have come to a memtable anywhere
+		return nil
+	}
+	clear(p.mems)
+	p.mems = p.mems[:0]
+	for _, m := range mems {
+		p.mems = append(p.mems, *m.NewIter())
+	}
+	return p.remakeRuns()
 }
 
 // openRuns merges the memtables with the tables that may contain keys within the bounds. Nothing is
