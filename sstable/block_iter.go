@@ -29,9 +29,10 @@ type blockIter struct {
 	// past has the entries of the current interval from its restart point, or from the
 	// last mark, up to and including the current entry, once Prev has read them; it is
 	// empty before that. pastKeys has the keys of the first of them. See Prev.
-	past     []pastEntry
-	pastKeys []byte
-	marks    *pastMarks // nil unless past has no room for the interval
+	past      []pastEntry
+	pastKeys  []byte
+	pastWhole bool       // past begins with the first entry of the block, see lastOfWhole
+	marks     *pastMarks // nil unless past has no room for the interval
 }
 
 var _ base.Iterator = (*blockIter)(nil)
@@ -53,6 +54,7 @@ func (it *blockIter) unposition() {
 func (it *blockIter) forget() {
 	it.past = it.past[:0]
 	it.pastKeys = it.pastKeys[:0]
+	it.pastWhole = false
 	if it.marks != nil { // rarely; the store would cost more
 		it.marks = nil
 	}

@@ -78,8 +78,11 @@ type pastEntry struct {
 	// one.
 	key, donor int32
 
+	// common is the number of bytes that the key has in common with that of the entry before it in past: shared,
+	// but at a restart point. It, and apart, are only set by rememberPlain.
+	common int32
 	// apart is set if the entry and the one before it in past have keys in pastKeys with user keys that
-	// differ in the byte after those that they share.
+	// differ in the byte after those in common.
 	apart bool
 }
 
@@ -106,6 +109,9 @@ func (it *blockIter) Prev() bool {
 	}
 	i := len(it.past) - 2
 	switch {
+	case i < 0 && it.pastWhole:
+		it.unposition()
+		return false
 	case i < 0 && it.marks != nil && len(it.marks.at) > 0:
 		return it.prevMark()
 	case i < 0:
@@ -138,6 +144,9 @@ func (it *blockIter) StepBack() bool {
 // it.key are the beginning of that key.
 func (it *blockIter) leave(i int) (kept int) {
 	kept = it.cur.shared
+	if it.pastWhole && kept == 0 && it.pos == it.block.restart(it.restart) {
+		it.restart, it.limit = it.restart-1, it.pos
+	}
 	if k := it.past[i+1].key; k >= 0 {
 		it.pastKeys = it.pastKeys[:k]
 	}
@@ -208,33 +217,86 @@ func (it *blockIter) lastBefore(end int) bool {
 	return it.landed()
 }
 
+// lastOfWhole is Last, and remembers all entries of the block, not only those of its last interval. It returns false, and is
+// not positioned, if the block has many entries, or some that are rare or malformed.
+func (it *blockIter) lastOfWhole() bool {
+	b := &it.block
+	if it.err != nil || b.empty() || b.entriesEnd > maxTouched {
+		return false
+	}
+	it.toRestart(0)
+	for r := range int(b.numRestarts) {
+		it.restart, it.limit = r, b.restartLimit(r)
+		if !it.rememberPlain(it.limit) {
+			it.unposition()
+			return false
+		}
+	}
+	it.pastWhole = true
+	return it.landed()
+}
+
 // rememberPlain is the fast path of lastBefore, as long as entries have three one-byte lengths that
-// fit, and keys have room in pastKeys. It rebuilds keys there and copies only the last one.
-func (it *blockIter) rememberPlain(end int) {
+// fit, and keys have room in pastKeys. It rebuilds keys there and copies only the last one. It returns true if it
+// came to end.
+func (it *blockIter) rememberPlain(end int) bool {
 	data, past, keys := it.block.data[:it.limit], it.past, it.pastKeys
-	p, before := it.cur.valueEnd, 0 // the positions of the entry, and of the previous key in keys
-	prevLen := 0                    // the length of the previous user key
+	p := it.cur.valueEnd
+	before, beforeLen := 0, 0 // of the previous key in keys
+	whole := true             // the key must be, at a restart point
+	if n := len(past); n > 0 {
+		before = int(past[n-1].key)
+		beforeLen = len(keys) - before
+	}
+	if cap(keys) < maxPastKeys+copyLen {
+		keys = append(make([]byte, 0, maxPastKeys+copyLen), keys...)
+	}
 	for p < end && p <= len(data)-3 && (data[p]|data[p+1]|data[p+2])&0x80 == 0 {
-		shared, suffix, at := int(data[p]), p+3, len(keys)
-		value := suffix + int(data[p+1])
+		shared, unshared, suffix, at := int(data[p]), int(data[p+1]), p+3, len(keys)
+		value := suffix + unshared
 		valueEnd := value + int(data[p+2])
-		n := shared + value - suffix
-		if valueEnd > len(data) || shared > at-before || n < base.TrailerLen || n > maxPastKeys-at {
+		n := shared + unshared
+		if valueEnd > len(data) || shared > beforeLen || whole && shared > 0 || n < base.TrailerLen || n > maxPastKeys-at {
 			break
 		}
-		keys = append(append(keys, keys[before:before+shared]...), data[suffix:value]...)
-		past = slices.Grow(past, 1)[:len(past)+1]
+		if len(past) == cap(past) {
+			past = slices.Grow(past, 16)
+		}
+		past = past[:len(past)+1]
 		e := &past[len(past)-1] // faster than appending a pastEntry made elsewhere
 		e.pos, e.shared, e.suffix = int32(p), int32(shared), int32(suffix)
 		e.value, e.valueEnd, e.key = int32(value), int32(valueEnd), int32(at)
-		e.apart = shared < min(prevLen, n-base.TrailerLen) && keys[before+shared] != data[suffix]
-		p, before, prevLen = valueEnd, at, n-base.TrailerLen
+		common := shared
+		if whole {
+			common = base.SharedPrefixLen(keys[before:], data[suffix:value-base.TrailerLen])
+			whole = false
+		}
+		e.common = int32(common)
+		e.apart = common < min(beforeLen, n)-base.TrailerLen && keys[before+common] != data[suffix+common-shared]
+		keys = keys[:at+n+copyLen]
+		copyShort(keys[at:], keys[before:], shared)
+		copyShort(keys[at+shared:], it.block.data[suffix:], unshared)
+		keys = keys[:at+n]
+		p, before, beforeLen = valueEnd, at, n
 	}
 	it.past, it.pastKeys = past, keys
 	if n := len(past); n > 0 {
 		it.cur, it.pos = past[n-1].entry(), int(past[n-1].pos)
 		it.key = append(it.key[:0], keys[before:]...)
 	}
+	return p == end
+}
+
+// copyLen is the number of bytes that copyShort may write too many.
+const copyLen = 16
+
+// copyShort copies n bytes, and others after them. For most keys, with at most copyLen bytes, it is faster than copy.
+func copyShort(dst, src []byte, n int) {
+	if n > copyLen || len(src) < copyLen || len(dst) < copyLen {
+		copy(dst[:n], src)
+		return
+	}
+	*(*[copyLen]byte)(dst) = *(*[copyLen]byte)(src)
 }
 
 // remember appends the current entry to past.

@@ -31,9 +31,15 @@ func (it *Iter) blockFirst() bool {
 // blockLast moves to the last entry of the block.
 func (it *Iter) blockLast() bool {
 	if it.sliced == nil {
-		return it.data.Last()
+		return it.dataLast()
 	}
-	return it.enter(it.sliced.slices()-1) && (it.data.Last() || it.prevSlice())
+	return it.enter(it.sliced.slices()-1) && (it.dataLast() || it.prevSlice())
+}
+
+// dataLast moves to the last entry of the block, or of the slice of it, that the block iterator is on. An iteration
+// that has come to a few blocks in order probably walks through all of it.
+func (it *Iter) dataLast() bool {
+	return it.inOrder >= touchAfter && it.data.lastOfWhole() || it.data.Last()
 }
 
 func (it *Iter) blockSeekGE(userKey []byte, trailer uint64) bool {
@@ -116,7 +122,7 @@ func (it *Iter) nextSlice() bool {
 // prevSlice moves to the last entry before the current slice, in the same block.
 func (it *Iter) prevSlice() bool {
 	for it.sliced != nil && !it.failed() && it.slice > 0 {
-		if it.enter(it.slice-1) && it.data.Last() {
+		if it.enter(it.slice-1) && it.dataLast() {
 			return true
 		}
 	}

@@ -79,19 +79,10 @@ func (it *Iter) NextInLane() bool {
 	if !it.lane.visible(trailer) {
 		return false
 	}
-	n := shared + unshared
 	if l := &it.lane; shared <= l.common && !l.nextPasses(shared, data[suffix:value-base.TrailerLen]) {
 		return false
 	}
-	if n <= cap(key) && unshared <= 2*base.TrailerLen {
-		// Two copies of eight bytes, which may overlap, are faster than a call.
-		key = key[:n]
-		util.PutFixed64(key[shared:], util.Fixed64(data[suffix:]))
-		util.PutFixed64(key[n-base.TrailerLen:], trailer)
-	} else {
-		key = append(key[:shared], data[suffix:value]...)
-	}
-	d.key = key
+	d.key = replaceEnd(key, shared, data[suffix:value])
 	d.cur, d.pos = entry{shared: shared, suffix: suffix, value: value, valueEnd: valueEnd}, p
 	return true
 }
@@ -148,7 +139,7 @@ func (it *Iter) BackInLane() bool {
 	if i < 0 {
 		return false
 	}
-	e, shared := &d.past[i], int(d.past[i+1].shared)
+	e, shared := &d.past[i], int(d.past[i+1].common)
 	start, n := int(e.key), e.keyLen()
 	if !e.apart || n > cap(d.key) {
 		return false
@@ -162,13 +153,7 @@ func (it *Iter) BackInLane() bool {
 		return false
 	}
 	d.leave(i)
-	d.key = d.key[:n]
-	if rest := n - shared; rest >= base.TrailerLen && rest <= 2*base.TrailerLen {
-		util.PutFixed64(d.key[shared:], util.Fixed64(key[shared:]))
-		util.PutFixed64(d.key[n-base.TrailerLen:], trailer)
-	} else {
-		copy(d.key[shared:], key[shared:])
-	}
+	d.key = replaceEnd(d.key, shared, key[shared:])
 	return true
 }
 
@@ -184,4 +169,17 @@ func (l *lane) backPasses(shared int, user []byte) bool {
 	}
 	l.common = common
 	return false
+}
+
+// replaceEnd returns key[:n] with end after it, in key's memory if that suffices.
+func replaceEnd(key []byte, n int, end []byte) []byte {
+	const word = base.TrailerLen
+	if n+len(end) > cap(key) || len(end) < word || len(end) > 2*word {
+		return append(key[:n], end...)
+	}
+	// Two copies of eight bytes, which may overlap, are faster than a call.
+	key = key[:n+len(end)]
+	util.PutFixed64(key[n:], util.Fixed64(end))
+	util.PutFixed64(key[len(key)-word:], util.Fixed64(end[len(end)-word:]))
+	return key
 }

@@ -150,18 +150,36 @@ func FuzzLanes(f *testing.F) {
 		for _, it := range []*Iter{plain, laned} {
 			it.data.init(base.Bytewise, b, dataPart)
 		}
-		start, move, lane := (*blockIter).First, (*blockIter).Next, (*Iter).NextInLane
+		move, lane := (*blockIter).Next, (*Iter).NextInLane
+		ok, same := false, false
 		if backward {
-			start, move, lane = (*blockIter).Last, (*blockIter).Prev, (*Iter).BackInLane
+			move, lane = (*blockIter).Prev, (*Iter).BackInLane
+			ok, same = plain.data.Last(), laned.data.lastOfWhole() || laned.data.Last()
+		} else {
+			ok, same = plain.data.First(), laned.data.First()
 		}
-		ok, same := start(&plain.data), start(&laned.data)
-		for in := false; ; {
+		for in, steps := false, 0; ; steps++ {
 			require.Equal(t, ok, same)
 			if !ok {
 				break
 			}
 			require.Equal(t, plain.data.Key(), laned.data.Key())
 			require.Equal(t, plain.data.Value(), laned.data.Value())
+			if steps%7 == 6 { // there and back, so that what was remembered is dropped
+				turn := (*blockIter).Prev
+				if backward {
+					turn = (*blockIter).Next
+				}
+				turned := turn(&plain.data)
+				require.Equal(t, turned, turn(&laned.data))
+				if !turned {
+					break
+				}
+				require.Equal(t, plain.data.Key(), laned.data.Key())
+				require.Equal(t, move(&plain.data), move(&laned.data))
+				require.Equal(t, plain.data.Key(), laned.data.Key())
+				in = false
+			}
 			in = in || laned.EnterLane(fence, base.MakeTrailer(base.MaxSeq, base.KindSet), backward)
 			ok = move(&plain.data)
 			if same = in && lane(laned); !same {
