@@ -16,6 +16,7 @@ type lane struct {
 	fence  []byte // a user key, which no key of the lane reaches; nil: none
 	common int    // m, or -1 without a fence
 	newest uint64 // the greatest trailer of a visible entry with a value
+	began  int    // where the entry at which it began is in the block
 }
 
 // EnterLane begins a lane at the current entry: then NextInLane, or BackInLane if backward is set, takes quick
@@ -33,9 +34,13 @@ func (it *Iter) EnterLane(fence []byte, newest uint64, backward bool) bool {
 	if backward && !d.past[len(d.past)-1].apart {
 		return false
 	}
-	it.lane = lane{fence: fence, common: -1, newest: newest}
+	it.lane = lane{fence: fence, common: -1, newest: newest, began: d.pos}
 	return fence == nil || it.lane.passes(base.UserKey(d.key), backward)
 }
+
+// SteppedInLane reports whether the iterator has taken a step since EnterLane, if all steps since then were in the
+// lane.
+func (it *Iter) SteppedInLane() bool { return it.data.pos != it.lane.began }
 
 // passes reports whether a user key is on the right side of the fence, and sets common for it.
 func (l *lane) passes(user []byte, backward bool) bool {

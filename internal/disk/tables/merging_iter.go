@@ -472,10 +472,12 @@ func (m *MergingIter) EnterLane(bound []byte, newest uint64) *sstable.Iter {
 	return &top.level.table
 }
 
-// LeaveLane ends a lane.
+// LeaveLane ends a lane. Without a step in it, the last seek still says where the runs are.
 func (m *MergingIter) LeaveLane() {
 	top := m.order[0]
-	top.key, m.isSought = top.level.table.Key(), false
+	if top.level.table.SteppedInLane() {
+		top.key, m.isSought = top.level.table.Key(), false
+	}
 }
 
 // Current returns the run of the current entry. The iterator must be Valid.

@@ -68,7 +68,7 @@ func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions)
 	}
 }
 
-// mostRuns returns the number of runs of v. An iterator over one has 736 bytes, and programs hold thousands
+// mostRuns returns the number of runs of v. An iterator over one has 744 bytes, and programs hold thousands
 // of iterators, so there is none for an empty level.
 func mostRuns(v *manifest.Version) int {
 	n := len(v.Levels[0].Files)

@@ -212,3 +212,25 @@ func TestAWalkThatDoesNotFitFillsLittleOfTheCache(t *testing.T) {
 		})
 	}
 }
+
+// The bug: a seek that ended before another key than its target moved all runs again at the next seek, even to a key
+// between that target and this key, because the lane that began there was taken for a step.
+func TestSeeksBeforeTheCurrentKeyReadNothing(t *testing.T) {
+	o := storetest.Options(vfs.NewMem())
+	d := storetest.MustOpen(t, o)
+	for i := range 20 { // each key has a block
+		require.NoError(t, d.Put(fixture.Key(20*i), make([]byte, 2*o.Tables.BlockSize), db.NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Close())
+	o.Cache.Size = -1
+	d, seen := storetest.OpenCounting(t, o)
+	it := storetest.Iter(t, d, nil)
+	for i := range byte(10) {
+		require.True(t, it.SeekGE(append(fixture.Key(200), i)))
+		require.Equal(t, fixture.Key(220), it.Key())
+		_, reads := seen.Take()
+		require.Equal(t, i == 0, reads > 0, "seek %d", i)
+	}
+	require.NoError(t, it.Close())
+}
