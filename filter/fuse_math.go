@@ -28,15 +28,20 @@ func (p FusePolicy) maxKeys() uint64 { return uint64(fuse.MaxPackedKeys(uint(p.S
 // is no solution in this size.
 func (p FusePolicy) FilterSize(keys uint64) uint64 { return p.sizeAt(keys, 0) }
 
-// FilterSizes returns the sizes that a filter of the given number of distinct keys may have, the
-// likeliest first. One in ten thousand filters is larger. From a thousand keys and up to 8 bits,
-// filters of slots with other numbers of bits have other sizes.
-func (p FusePolicy) FilterSizes(keys uint64) (sizes []uint64) {
-	const tries = 4
-	for try := range tries {
-		sizes = append(sizes, p.sizeAt(keys, uint8(try)))
+// Fits reports whether filter has the form of p's filters of the given number of distinct keys: the
+// bits of the slots and the size. All filters that p makes of so many keys have it, except those that
+// rule nothing out. The name in the table does not distinguish policies with other bits.
+func (p FusePolicy) Fits(filter []byte, keys uint64) bool {
+	_, slotBits, ok := slotsOfFuse(filter)
+	if !ok || slotBits != p.SlotBits() || keys > p.maxKeys() {
+		return false
 	}
-	return sizes
+	end := fuseTailBytes // number, lg, version
+	if fuseVersionOf(filter) == fusePackedVersion {
+		end += fusePackedEnd
+	}
+	number := filter[len(filter)-end] // of the try that succeeded, on which the size depends
+	return uint64(len(filter)) == p.sizeAt(keys, number)
 }
 
 func (p FusePolicy) sizeAt(keys uint64, try uint8) uint64 {

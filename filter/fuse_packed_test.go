@@ -121,7 +121,7 @@ func TestMalformedPackedFuseFiltersRuleNothingOut(t *testing.T) {
 
 // For every width, and for many numbers of keys.
 func TestPackedFuseFiltersDenyNoKey(t *testing.T) {
-	rng, unlikely := filtertest.NewRand(t), 0
+	rng := filtertest.NewRand(t)
 	for width := 1; width <= 16; width++ {
 		g := NewFusePolicy(width).NewGenerator().(*fuseGenerator)
 		for n := 0; n <= 20_000; n += max(1, n/5) {
@@ -134,24 +134,39 @@ func TestPackedFuseFiltersDenyNoKey(t *testing.T) {
 			filter = filter[len("front"):]
 			require.True(t, FusePolicy{}.Understands(filter), "%d keys, %d bits", n, width)
 			require.Zero(t, countDeniedByFuse(filter, hashes))
-			if !slices.Contains(NewFusePolicy(width).FilterSizes(uint64(n)), uint64(len(filter))) {
-				unlikely++
-			}
+			require.True(t, NewFusePolicy(width).Fits(filter, uint64(n)), "%d keys, %d bits", n, width)
 		}
 	}
-	require.LessOrEqual(t, unlikely, 3, "one filter in ten thousand")
 }
 
-func TestFilterSizesDistinguishTheBitsOfSlots(t *testing.T) {
-	for keys := uint64(1000); keys < 1<<24; keys = keys * 9 / 7 {
-		seen := map[uint64]int{}
-		for b := 1; b <= 8; b++ {
-			for _, size := range NewFusePolicy(b).FilterSizes(keys) {
-				require.Contains(t, []int{0, b}, seen[size], "%d keys", keys)
-				seen[size] = b
+// Whatever the number of keys, and the tries that they took.
+func TestAFilterFitsNoPolicyWithOtherBits(t *testing.T) {
+	rng := filtertest.NewRand(t)
+	for _, keys := range []int{0, 1, 2, 10, 100, 1000, 3000} {
+		for width := 1; width <= MaxFuseBits; width++ {
+			filter := fuseOfRandomHashes(rng, NewFusePolicy(width), keys)
+			for b := 1; b <= MaxFuseBits; b++ {
+				require.Equal(t, b == width, NewFusePolicy(b).Fits(filter, uint64(keys)), "%d keys, %d bits", keys, width)
 			}
+			require.False(t, NewFusePolicy(width).Fits(filter, uint64(2*keys+100)), "another number of keys")
+			require.False(t, NewFusePolicy(width).Fits(filter, math.MaxUint64))
+			require.False(t, NewFusePolicy(width).Fits(filter[1:], uint64(keys)))
 		}
 	}
+	for try := range uint8(fuse.Tries) { // the tries that random keys never need, too
+		for _, p := range []FusePolicy{{}, NewFusePolicy(7)} {
+			filter := make([]byte, p.sizeAt(5000, try))
+			shape, tail := fuse.ShapeFor(5000, try), []byte{try, 0, fuseVersion}
+			if p != (FusePolicy{}) {
+				tail = []byte{try, 0, 7, fusePackedVersion}
+			}
+			tail[1] = byte(shape.Lg)
+			copy(filter[len(filter)-len(tail):], tail)
+			require.True(t, p.Fits(filter, 5000), "try %d", try)
+		}
+	}
+	require.False(t, FusePolicy{}.Fits([]byte{0, 0, fuseVersion}, 5), "a writer in vain")
+	require.False(t, FusePolicy{}.Fits(nil, 0))
 }
 
 // Every lost bit of a slot that a key uses is noticed.

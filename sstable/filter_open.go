@@ -215,17 +215,17 @@ func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]
 // unknown policies.
 func (s *FilterSet) Listed() int { return s.listed }
 
-// Whole returns the size in bytes of each filter, by the name of its policy. ok is false if
-// one of them does not cover the whole table.
-func (s *FilterSet) Whole() (sizes map[string]int, ok bool) {
-	sizes = map[string]int{}
+// Whole returns each filter, by the name of its policy. ok is false if one of them does not cover the
+// whole table. The caller must not change the filters.
+func (s *FilterSet) Whole() (filters map[string][]byte, ok bool) {
+	filters = map[string][]byte{}
 	for _, f := range s.filters {
 		if !f.whole {
 			return nil, false
 		}
-		sizes[f.policy.Name()] = len(f.filter)
+		filters[f.policy.Name()] = f.filter
 	}
-	return sizes, true
+	return filters, true
 }
 
 // Bytes returns the size of the filter blocks of keys.

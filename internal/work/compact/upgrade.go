@@ -94,7 +94,7 @@ type filterSpec struct{ bits, keys uint64 }
 type filterEstimate struct {
 	name  string
 	bytes int
-	sizes []uint64 // those that it may have; nil if any, because they depend on the keys themselves
+	fits  func(filter []byte) bool // whether this is a filter as expected; nil if any of the name is
 	rate  float64
 }
 

@@ -26,6 +26,7 @@ func TestTablesThatHaveTheirFiltersAreLeftAlone(t *testing.T) {
 			Filters: db.FilterOptions{Policy: filter.Several(filter.NewCacheLineBloomPolicy(10), filter.LegacyBloom)},
 		},
 		"binary fuse": {Filters: db.FilterOptions{Policy: filter.FusePolicy{}}},
+		"packed fuse": {Filters: db.FilterOptions{Policy: filter.Several(filter.NewFusePolicy(7), filter.NewBloomPolicy(10))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.FS = vfs.NewMem()

@@ -3,7 +3,6 @@ package compact
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -57,12 +56,12 @@ func (u *upgrade) inspect(level int, f *manifest.FileMeta) (tableState, error) {
 		return 0, err
 	}
 	filters, err := r.AllFilters()
-	sizes, whole := filters.Whole()
+	present, whole := filters.Whole()
 	low, high := u.policies(level)
 	want := u.filtersOf(low, keys)
-	known := whole && (len(sizes) > 0 || filters.Listed() == 0) // a store without policies knows no filter
+	known := whole && (len(present) > 0 || filters.Listed() == 0) // a store without policies knows no filter
 	if err == nil && known && keys > 0 && filters.HasRanges(u.tables.RangeFilters) &&
-		(u.same(sizes, want, exact) || u.same(sizes, u.filtersOf(high, keys), exact)) {
+		(u.same(present, want, exact) || u.same(present, u.filtersOf(high, keys), exact)) {
 		rate := rateOf(r)
 		u.note(f, tableFigures{level, filters.Bytes(), filters.Bytes(), rate, rate})
 		return tableCurrent, nil
@@ -108,7 +107,7 @@ func (u *upgrade) note(f *manifest.FileMeta, figures tableFigures) {
 // same reports whether a table has exactly the wanted filters. It compares their names and, if
 // sizes depend only on the policy and the number of keys, their sizes. If the number of keys
 // is not exact, the sizes cannot be compared, and same returns false unless no filter is wanted.
-func (u *upgrade) same(sizes map[string]int, want []filterEstimate, exact bool) bool {
+func (u *upgrade) same(present map[string][]byte, want []filterEstimate, exact bool) bool {
 	if len(want) > 0 && !exact {
 		return false
 	}
@@ -120,11 +119,11 @@ func (u *upgrade) same(sizes map[string]int, want []filterEstimate, exact bool) 
 		}
 	}
 	for name, m := range names {
-		if size, ok := sizes[name]; !ok || m.sizes != nil && !slices.Contains(m.sizes, uint64(size)) {
+		if b, ok := present[name]; !ok || m.fits != nil && !m.fits(b) {
 			return false
 		}
 	}
-	return len(sizes) == len(names)
+	return len(present) == len(names)
 }
 
 // keysOf returns the number of a table's user keys. It is exact if the writer recorded it.
@@ -168,15 +167,15 @@ func (u *upgrade) filtersOf(bits, keys uint64) []filterEstimate {
 		switch p := p.(type) {
 		case filter.BloomPolicy:
 			bytes := p.FilterBytes(keys)
-			made[i] = filterEstimate{name: p.Name(), bytes: int(bytes), sizes: []uint64{bytes}, rate: -1}
+			made[i] = filterEstimate{name: p.Name(), bytes: int(bytes), rate: -1}
+			made[i].fits = func(b []byte) bool { return uint64(len(b)) == bytes }
 			if i == 0 { // only for lookups' filter, since for LevelDB's layout it costs as much as opening a table
 				made[i].rate = p.PredictedRate(keys)
 			}
 		case filter.FusePolicy:
-			// All its filters have one name. The sizes distinguish the bits of their slots. The one filter
-			// in ten thousand that has another size is written again.
-			sizes := p.FilterSizes(keys)
-			made[i] = filterEstimate{name: p.Name(), bytes: int(sizes[0]), sizes: sizes, rate: p.PredictedRate(keys)}
+			// All its filters have one name, whatever the bits of their slots.
+			fits := func(b []byte) bool { return p.Fits(b, keys) }
+			made[i] = filterEstimate{name: p.Name(), bytes: int(p.FilterSize(keys)), fits: fits, rate: p.PredictedRate(keys)}
 		default:
 			made[i] = estimateFromSample(p, keys)
 		}
