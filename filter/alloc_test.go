@@ -43,7 +43,7 @@ func requireFilterAllocs(t *testing.T, p BloomPolicy) {
 
 func TestAUsedGeneratorHasItsMemoryAlready(t *testing.T) {
 	keys, room := le32Keys(0, 1000), make([]byte, 0, 4000)
-	for _, p := range []GeneratorPolicy{NewBloomPolicy(10), NewCacheLineBloomPolicy(10), FusePolicy{}} {
+	for _, p := range []GeneratorPolicy{NewBloomPolicy(10), NewCacheLineBloomPolicy(10), FusePolicy{}, NewFusePolicy(7)} {
 		g := p.NewGenerator()
 		fill := func() {
 			addAll(g, keys)

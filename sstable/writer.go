@@ -2,6 +2,7 @@ package sstable
 
 import (
 	"io"
+	"slices"
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/filter"
@@ -160,14 +161,17 @@ func (w *Writer) SetFilter(p filter.Policy) {
 	w.filters = newTableFilters(p)
 }
 
-// MakesFilter reports whether the Writer's filter policy is p, a filter.BloomPolicy or FusePolicy. It
-// returns false for other kinds of policies.
+// MakesFilter reports whether the Writer's filters are those of p, which are all of a filter.BloomPolicy
+// or FusePolicy. It returns false for other kinds of policies, and for no filters.
 func (w *Writer) MakesFilter(p filter.Policy) bool {
-	switch p.(type) {
-	case filter.BloomPolicy, filter.FusePolicy: // others may not be comparable
-		return p == w.opts.Filter
-	}
-	return false
+	kinds := filter.Kinds(p)
+	return len(kinds) > 0 && slices.EqualFunc(kinds, w.filters, func(kind filter.Policy, f tableFilter) bool {
+		switch kind.(type) {
+		case filter.BloomPolicy, filter.FusePolicy: // others may not be comparable
+			return kind == f.policy
+		}
+		return false
+	})
 }
 
 // FilterSize returns the size of the filter block that readers consult first, or 0 if the

@@ -19,6 +19,7 @@ func TestAResetWriterWritesTheSameAsANewOne(t *testing.T) {
 	}{
 		{"both bloom filters, Snappy", WriterOptions{Filter: filter.NewDualBloomPolicy(10), Compression: Snappy}},
 		{"a binary fuse filter", WriterOptions{Filter: filter.FusePolicy{}, Compression: Snappy}},
+		{"a packed fuse filter and LevelDB's", WriterOptions{Filter: filter.Several(filter.NewFusePolicy(7), bloom)}},
 		{"no filter, raw", WriterOptions{}},
 		{"a policy without a generator", WriterOptions{Filter: constPolicy{answer: true}, BlockSize: 200}},
 		{"another order", WriterOptions{Comparer: reverseOrder, Filter: filter.NewBloomPolicy(4), BlockRestartInterval: 3}},
@@ -67,4 +68,34 @@ func TestAResetWriterAllocatesHardlyAnyMemory(t *testing.T) {
 	write()
 	const handful = 50 // for the tail of the file; entries and blocks need none
 	requireAllocs(t, handful, 10, func() { w.Reset(io.Discard); write() })
+}
+
+// With a budget, each table has a policy of its own, which is often equal to that of an earlier table.
+func TestAResetWriterKeepsTheMemoryOfEqualPolicies(t *testing.T) {
+	es := plainEntries(2000, 50)
+	for name, policy := range map[string]func(bits int) filter.Policy{
+		"both bloom filters": func(bits int) filter.Policy { return filter.NewDualBloomPolicy(bits) },
+		"binary fuse":        func(bits int) filter.Policy { return filter.NewFusePolicy(bits) },
+		"fuse and bloom": func(bits int) filter.Policy {
+			return filter.Several(filter.NewFusePolicy(bits), filter.NewBloomPolicy(10))
+		},
+	} {
+		w := NewWriter(io.Discard, WriterOptions{Filter: policy(7), Compression: Snappy})
+		require.True(t, w.MakesFilter(policy(7)), name)
+		require.False(t, w.MakesFilter(policy(6)), name)
+		require.False(t, w.MakesFilter(filter.NewBloomPolicy(10)), name)
+		require.False(t, w.MakesFilter(filter.Several(policy(7), constPolicy{answer: true})), name)
+		require.False(t, w.MakesFilter(filter.None), name)
+		write := func() {
+			w.SetFilter(policy(7))
+			for _, e := range es {
+				_ = w.Add(e.Key, e.Value)
+			}
+			_, _ = w.Finish()
+		}
+		write()
+		const handful = 70 // for the tail of the file and the policies; the keys need none
+		requireAllocs(t, handful, 10, func() { w.Reset(io.Discard); write() })
+	}
+	require.False(t, NewWriter(io.Discard, WriterOptions{}).MakesFilter(filter.None))
 }
