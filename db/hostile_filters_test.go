@@ -76,7 +76,7 @@ func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (repo
 
 func TestForgedPropertiesCostLittleMemory(t *testing.T) {
 	const fileBytes = 4 << 20
-	for i, policy := range []filter.Policy{filter.NewBloomPolicy(10), filter.FusePolicy{}} {
+	for i, policy := range []filter.Policy{filter.NewBloomPolicy(10), filter.FusePolicy{}, filter.NewFusePolicy(7)} {
 		forge, meta := hostileTable(t, policy, 1000, fileBytes/1000)
 		for _, keys := range []uint64{0, 1, 1001, fileBytes, 1 << 60, math.MaxUint64} {
 			t.Run(fmt.Sprintf("%s, %d keys", policy.Name(), keys), func(t *testing.T) {
@@ -102,7 +102,9 @@ func TestForgedTablesAreReportedAndUpgradedOrRefused(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	for _, policy := range []filter.Policy{filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.FusePolicy{}} {
+	for _, policy := range []filter.Policy{
+		filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.FusePolicy{}, filter.NewFusePolicy(7),
+	} {
 		forge, meta := hostileTable(t, policy, 20, 10)
 		sites := forge.Sites()
 		for range 100 {

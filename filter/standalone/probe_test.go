@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/sievedb/sievedb/internal/test/filtertest"
@@ -15,6 +16,29 @@ var probedKinds = []filtertest.Kind{
 		f, err := NewScalable(n/2, 0.01)
 		return alone(f, err, func(f *Scalable, key []byte) { f.Add(key) })
 	}},
+	{Name: "static-7", BitsPerKey: 8, Begin: statics(0)},
+	{Name: "static-7-known-negatives", BitsPerKey: 9.2, Begin: statics(1)},
+}
+
+// statics is the benchmark of a Static filter with so many known negatives for each key.
+func statics(negatives int) func(uint64) filtertest.InProgress {
+	return func(uint64) filtertest.InProgress {
+		var keys, absent [][]byte
+		return filtertest.InProgress{
+			Add: func(added []filtertest.Key) {
+				for i := range added {
+					keys = append(keys, bytes.Clone(added[i][:]))
+					for range negatives {
+						absent = append(absent, append([]byte("not "), added[i][:]...))
+					}
+				}
+			},
+			Finish: func() filtertest.Probed {
+				f, err := NewStatic(keys, absent, 7)
+				return alone(f, err, nil).Finish()
+			},
+		}
+	}
 }
 
 func BenchmarkProbe(b *testing.B)      { filtertest.Probe(b, probedKinds) }

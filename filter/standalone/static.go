@@ -81,7 +81,10 @@ func NewStatic(keys, negatives [][]byte, slotBits int) (*Static, error) {
 			return nil, fmt.Errorf("standalone: key %d is also known negative %d; a key cannot be both (counted from 0)", i, at)
 		}
 	}
-	return s, s.addSecond(&solver, hashes, passed)
+	if err := s.addSecond(&solver, hashes, passed); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func errNoSolution(keys int) error {

@@ -83,8 +83,9 @@ func TestStaticFilterRatesMatchThePrediction(t *testing.T) {
 func TestNewStaticRefusesWhatItCannotMake(t *testing.T) {
 	keys, negatives := evenAndOdd(10, 10)
 	for _, bits := range []int{-1, 0, 17} {
-		_, err := NewStatic(keys, negatives, bits)
+		s, err := NewStatic(keys, negatives, bits)
 		require.ErrorContains(t, err, "want 1 to 16")
+		require.Nil(t, s)
 	}
 	_, err := NewStatic(keys, append(negatives, keys[3]), 8)
 	require.EqualError(t, err, "standalone: key 3 is also known negative 10; a key cannot be both (counted from 0)")
