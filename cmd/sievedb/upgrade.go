@@ -32,7 +32,8 @@ type upgradeFlags struct {
 
 func (u *upgradeFlags) add(f *pflag.FlagSet) {
 	u.tableFlags.add(f)
-	f.StringVar(&u.filter, "filter", "", "both (cacheline and leveldb), cacheline, leveldb, or fuse (default: as recorded, or both)")
+	f.StringVar(&u.filter, "filter", "", "both (cacheline and leveldb), cacheline, leveldb, or fuse, "+
+		"whose --bits are those of a slot, at most 16, or 8 (default: as recorded, or both)")
 	u.given = f
 	f.Float64Var(&u.rate, "rate", 0, "copy at most this many MiB a second (0: no limit)")
 	f.BoolVarP(&u.dryRun, "dry-run", "n", false, "change nothing, and report what would be done")
@@ -46,6 +47,9 @@ func (u *upgradeFlags) options() (open *db.Options, o *db.UpgradeOptions, err er
 	kind, ok := filterKinds[u.filter]
 	if !ok && u.filter != "" {
 		return nil, nil, misuse("--filter %q; want one of %s", u.filter, strings.Join(slices.Sorted(maps.Keys(filterKinds)), ", "))
+	}
+	if u.filter == "fuse" && u.bits > filter.MaxFuseBits {
+		return nil, nil, misuse("--bits is %d; --filter fuse wants 1 to %d, the bits of a slot", u.bits, filter.MaxFuseBits)
 	}
 	policies, err := u.policies()
 	if err != nil {
