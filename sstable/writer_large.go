@@ -9,6 +9,7 @@ import (
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/util"
@@ -232,10 +233,13 @@ func (w *Writer) MemoryKept() uint64 {
 	for _, b := range []*blockWriter{&w.data, &w.index} {
 		n += cap(b.buf) + cap(b.lastKey) + 4*cap(b.restarts)
 	}
-	const hash = 8 // bytes that a generator keeps for a key
+	const hash, solver = 8, 24 // bytes that a generator keeps for a key, and that of a fuse filter besides
 	for i := range w.filters {
 		f := &w.filters[i]
 		n += cap(f.arena) + 8*cap(f.ends) + cap(f.made) + hash*f.keys
+		if _, ok := f.policy.(filter.FusePolicy); ok {
+			n += solver * f.keys
+		}
 	}
 	return uint64(n) + uint64(len(w.ranges))*2*hash*w.props.Entries
 }
