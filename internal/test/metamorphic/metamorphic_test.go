@@ -134,7 +134,7 @@ func TestSetsAreValidAndDiffer(t *testing.T) {
 		}
 	}
 	require.Len(t, texts, 200)
-	require.Len(t, filters, 16, "each policy of the lottery")
+	require.Len(t, filters, 18, "each policy of the lottery")
 }
 
 // A new option must be added to the lottery, or here, with the reason.
