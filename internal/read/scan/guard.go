@@ -33,17 +33,6 @@ func (l *loan) end() (changed bool) {
 	return changed
 }
 
-// unchanged is end if nothing was changed. Otherwise it returns false and end returns the error.
-func (g *guard) unchanged() bool {
-	for _, l := range []*loan{&g.key, &g.value} {
-		if l.bytes != nil && util.XXH3(l.bytes) != l.sum {
-			return false
-		}
-	}
-	g.key.bytes, g.value.bytes = nil, nil
-	return true
-}
-
 // end is called before the cursor moves, after which the slices are not valid any more.
 func (g *guard) end() error {
 	if key, value := g.key.end(), g.value.end(); key || value {
