@@ -250,9 +250,12 @@ func TestTablesReportAndPlan(t *testing.T) {
 	require.Equal(t, http.StatusConflict, err.(failure).code)
 }
 
+// ownPolicy is a policy of a program, whose bits cannot be chosen.
+type ownPolicy struct{ filter.Policy }
+
 func TestThereMayBeNoPlan(t *testing.T) {
 	o := &db.Options{FS: vfs.NewMem()}
-	o.Filters.Policy = filter.FusePolicy{}
+	o.Filters.Policy = ownPolicy{filter.FusePolicy{}}
 	store, err := db.Open("dir", o)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
