@@ -98,19 +98,19 @@ func TestMalformedPackedFuseFiltersRuleNothingOut(t *testing.T) {
 		return f
 	}
 	for claim, filter := range map[string][]byte{
-		"only the version":                      {2},
-		"three bytes":                           {4, 7, 2},
-		"only the end, of a writer in vain":     good[n:],
-		"a group cut by a byte":                 good[1:],
-		"less than four segments":               append(make([]byte, 7*6), 0, 4, 7, 2),
-		"groups that are not whole segments":    append(make([]byte, 7*9), 0, 4, 7, 2),
-		"slots of no bits":                      with(n+2, 0),
-		"slots of 17 bits":                      append(make([]byte, 17*8), 0, 3, 17, 2),
-		"slots of 255 bits":                     with(n+2, 255),
-		"segments of more than 2^16 slots":      append(make([]byte, 4<<17/8), 0, 17, 1, 2),
-		"segments of 2^255 slots":               with(n+1, 255),
-		"version 3":                             with(n+3, 3),
-		"the width of another number of groups": with(n+2, 11),
+		"only the version": {2},
+		"three bytes":      {4, 7, 2},
+		"only the end, of a writer that found no solution": good[n:],
+		"a group cut by a byte":                            good[1:],
+		"less than four segments":                          append(make([]byte, 7*6), 0, 4, 7, 2),
+		"groups that are not whole segments":               append(make([]byte, 7*9), 0, 4, 7, 2),
+		"slots of no bits":                                 with(n+2, 0),
+		"slots of 17 bits":                                 append(make([]byte, 17*8), 0, 3, 17, 2),
+		"slots of 255 bits":                                with(n+2, 255),
+		"segments of more than 2^16 slots":                 append(make([]byte, 4<<17/8), 0, 17, 1, 2),
+		"segments of 2^255 slots":                          with(n+1, 255),
+		"version 3":                                        with(n+3, 3),
+		"the width of another number of groups":            with(n+2, 11),
 	} {
 		t.Run(claim, func(t *testing.T) {
 			require.True(t, mayMatchFuse(t, absent, filter))
@@ -165,7 +165,7 @@ func TestAFilterFitsNoPolicyWithOtherBits(t *testing.T) {
 			require.True(t, p.Fits(filter, 5000), "try %d", try)
 		}
 	}
-	require.False(t, FusePolicy{}.Fits([]byte{0, 0, fuseVersion}, 5), "a writer in vain")
+	require.False(t, FusePolicy{}.Fits([]byte{0, 0, fuseVersion}, 5), "a writer that found no solution")
 	require.False(t, FusePolicy{}.Fits(nil, 0))
 }
 

@@ -248,9 +248,6 @@ func (it *blockIter) rememberPlain(end int) bool {
 		before = int(past[n-1].key)
 		beforeLen = len(keys) - before
 	}
-	if cap(keys) < maxPastKeys+copyLen {
-		keys = append(make([]byte, 0, maxPastKeys+copyLen), keys...)
-	}
 	for p < end && p <= len(data)-3 && (data[p]|data[p+1]|data[p+2])&0x80 == 0 {
 		shared, unshared, suffix, at := int(data[p]), int(data[p+1]), p+3, len(keys)
 		value := suffix + unshared
@@ -273,6 +270,9 @@ func (it *blockIter) rememberPlain(end int) bool {
 		}
 		e.common = int32(common)
 		e.apart = common < min(beforeLen, n)-base.TrailerLen && keys[before+common] != data[suffix+common-shared]
+		if at+n+copyLen > cap(keys) {
+			keys = slices.Grow(keys, 16*n+copyLen)
+		}
 		keys = keys[:at+n+copyLen]
 		copyShort(keys[at:], keys[before:], shared)
 		copyShort(keys[at+shared:], it.block.data[suffix:], unshared)

@@ -42,14 +42,18 @@ func (it *Iter) EnterLane(fence []byte, newest uint64, backward bool) bool {
 // lane.
 func (it *Iter) SteppedInLane() bool { return it.data.pos != it.lane.began }
 
-// passes reports whether a user key is on the right side of the fence, and sets common for it.
+// passes reports whether a user key is on the right side of the fence. If it is, common is set for it.
 func (l *lane) passes(user []byte, backward bool) bool {
-	n := base.SharedPrefixLen(user, l.fence)
-	l.common = n
+	low, high := user, l.fence
 	if backward {
-		return n < len(user) && (n == len(l.fence) || user[n] > l.fence[n])
+		low, high = high, low
 	}
-	return n < len(l.fence) && (n == len(user) || user[n] < l.fence[n])
+	n := base.SharedPrefixLen(low, high)
+	if n == len(high) || n < len(low) && low[n] > high[n] {
+		return false
+	}
+	l.common = n
+	return true
 }
 
 // visible reports whether an entry with this trailer has a value that is shown.
@@ -123,12 +127,8 @@ func (it *Iter) nextIntervalInLane() bool {
 	if len(key) > plainKeyLen || !it.lane.visible(base.Trailer(key)) {
 		return false
 	}
-	if l := &it.lane; l.fence != nil {
-		common := l.common
-		if !l.passes(base.UserKey(key), false) {
-			l.common = common
-			return false
-		}
+	if l := &it.lane; l.fence != nil && !l.passes(base.UserKey(key), false) {
+		return false
 	}
 	d.key = append(d.key[:0], key...)
 	d.cur, d.pos, d.restart, d.limit = e, d.cur.valueEnd, r, limit
@@ -165,15 +165,8 @@ func (it *Iter) BackInLane() bool {
 // backPasses reports whether user, the previous key, which shares so many bytes with the current one, at most
 // common, is after the fence.
 func (l *lane) backPasses(shared int, user []byte) bool {
-	if shared < l.common { // it is before the current key in a byte that the fence shares
-		return false
-	}
-	common := l.common
-	if l.passes(user, true) {
-		return true
-	}
-	l.common = common
-	return false
+	// With fewer, it is before the current key in a byte that the fence shares.
+	return shared == l.common && l.passes(user, true)
 }
 
 // replaceEnd returns key[:n] with end after it, in key's memory if that suffices.

@@ -87,8 +87,8 @@ func (p *Packed) load(i uint64) uint32 {
 }
 
 // four returns the four bytes from byte i on, in which a slot begins. It checks nothing, which saves a
-// quarter of a probe's instructions: the shape keeps all slots below Slots, and whoever makes a Packed
-// gives it an array of so many slots and four bytes more.
+// quarter of a probe's instructions: the shape keeps all slots below Slots, and the function packed has
+// checked that the array has that many slots and four bytes more.
 func (p *Packed) four(i uint64) *[loadBytes]byte {
 	return (*[loadBytes]byte)(unsafe.Add(p.first, i))
 }

@@ -254,8 +254,8 @@ func (c *Cursor) Next() bool {
 	return c.next()
 }
 
-// inLane reports whether the cursor may take another step in its lane. Otherwise the step is none in a lane, and
-// ready says why.
+// inLane reports whether the cursor may take another step in its lane. If not, the caller takes an ordinary step, in
+// which ready reports the error.
 func (c *Cursor) inLane() bool {
 	return c.open.Load() && (!Guarded || c.unchanged())
 }
