@@ -107,17 +107,17 @@ func (g *Group) LastIndex() (uint64, error) {
 
 // GetLog reads an entry, or returns raft.ErrLogNotFound as it is, because raft compares it so.
 func (g *Group) GetLog(index uint64, l *raft.Log) error {
-	entry, before, there, _ := g.has(index)
+	found := g.find(index)
 	switch {
-	case !there:
+	case !found.there:
 		return raft.ErrLogNotFound
-	case entry != nil:
-		*l = *entry
+	case found.entry != nil:
+		*l = *found.entry
 		return nil
 	}
 	b, err := g.s.db.Get(g.logKey(index))
 	if errors.Is(err, db.ErrNotFound) {
-		if _, after, there, deleting := g.has(index); !there || deleting || after != before {
+		if !found.staysUntil(g.find(index)) {
 			return raft.ErrLogNotFound // it was deleted meanwhile
 		}
 		return g.s.fail(fmt.Errorf("entry %d of group %d is missing from its log: %w", index, g.id, db.ErrCorruption))
@@ -132,16 +132,29 @@ func (g *Group) GetLog(index uint64, l *raft.Log) error {
 	return fmt.Errorf("read entry %d of group %d: %w", index, g.id, g.s.failIfDamaged(err))
 }
 
-// has reports whether the log has an entry, whether entries are being deleted, and how many deletions were begun. The
-// entry is nil if the database has it.
-func (g *Group) has(index uint64) (entry *raft.Log, deletions uint64, there, deleting bool) {
+// place is where the log has an entry at one moment, and what its deletions are doing then.
+type place struct {
+	there     bool
+	entry     *raft.Log // nil if the database has it
+	deletions uint64    // that were begun
+	deleting  bool      // some run
+}
+
+// find returns the place of an entry.
+func (g *Group) find(index uint64) place {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	there = g.last != 0 && index >= g.first && index <= g.last
-	if there && len(g.tail) > 0 && index >= g.tail[0].Index {
-		entry = g.tail[index-g.tail[0].Index]
+	p := place{there: g.last != 0 && index >= g.first && index <= g.last, deletions: g.deletions, deleting: g.deleting > 0}
+	if p.there && len(g.tail) > 0 && index >= g.tail[0].Index {
+		p.entry = g.tail[index-g.tail[0].Index]
 	}
-	return entry, g.deletions, there, g.deleting > 0
+	return p
+}
+
+// staysUntil reports whether the entry was in the log all the time until later. A deletion that ran at the first moment
+// may have taken the entry, and may have ended since, and another entry may have been stored in its place.
+func (p place) staysUntil(later place) bool {
+	return p.there && later.there && !p.deleting && !later.deleting && p.deletions == later.deletions
 }
 
 // StoreLog is StoreLogs for one entry.
@@ -242,7 +255,11 @@ func (g *Group) DeleteRange(lowest, highest uint64) error {
 	if err != nil || start == nil {
 		return err
 	}
-	err = g.s.deleteRange(start, limit)
+	return g.endDeletion(lowest, highest, g.s.deleteRange(start, limit))
+}
+
+// endDeletion notes what the database has deleted, if err is nil.
+func (g *Group) endDeletion(lowest, highest uint64, err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.deleting--

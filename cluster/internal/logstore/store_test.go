@@ -324,6 +324,27 @@ func TestReadersMeetNoDamageWhileTheLogMoves(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// The bug: an entry that a reader looked for during a deletion, and that was stored again before the reader looked where the
+// log is now, was taken for a missing one, and the store refused everything from then on.
+func TestAnEntryThatIsStoredAgainIsNotMissing(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	g := s.Group(1)
+	require.NoError(t, g.StoreLogs(entries(10, 19, 1)))
+	before := g.find(18)
+	require.True(t, before.staysUntil(g.find(18)))
+	start, limit, err := g.beginDeletion(15, 19)
+	require.NoError(t, err)
+	during := g.find(18)
+	require.False(t, before.staysUntil(during))
+	require.NoError(t, g.endDeletion(15, 19, s.deleteRange(start, limit)))
+	require.NoError(t, g.StoreLogs(entries(15, 19, 2)))
+	after := g.find(18)
+	require.False(t, during.staysUntil(after))
+	require.False(t, before.staysUntil(after))
+	require.True(t, after.staysUntil(g.find(18)))
+	require.NoError(t, s.Close())
+}
+
 // BenchmarkStoreLogs stores entries of 116 bytes in 64 groups at once, each durable.
 func BenchmarkStoreLogs(b *testing.B) {
 	for _, groups := range []int{1, 8, 64} {
