@@ -47,9 +47,10 @@ func (n *Node) Health() Health {
 	for _, text := range n.scrub.problems() {
 		problem("%s", text)
 	}
-	var leaderless []kv.GroupID
+	var leaderless, takingOver []kv.GroupID
 	for _, p := range n.places {
-		if n.leader(p.id) == "" {
+		leader := n.leader(p.id)
+		if leader == "" {
 			h.Ready = false
 			leaderless = append(leaderless, p.id)
 		}
@@ -62,10 +63,16 @@ func (n *Node) Health() Health {
 			problem("the replica of group %d does not work: %s", p.id, p.failure())
 		} else if r.replica.Leading() {
 			h.Leads++
+		} else if leader == r.server { // elected, but it cannot answer yet and has nobody to redirect to
+			h.Ready = false
+			takingOver = append(takingOver, p.id)
 		}
 	}
 	if len(leaderless) > 0 {
 		problem("no leader is known of %s", overview.GroupsText(leaderless))
+	}
+	if len(takingOver) > 0 {
+		problem("this node was elected and does not lead %s yet", overview.GroupsText(takingOver))
 	}
 	h.Problems = append(h.Problems, n.wire.OtherVersions()...)
 	for _, member := range m.Nodes {
