@@ -127,7 +127,7 @@ func (c *conn) look() error {
 
 // large reports whether the connection has more memory than one that is idle should have.
 func (c *conn) large() bool {
-	return c.in.unread() == 0 && (len(c.in.buf) > initialBuffer || cap(c.out.Bytes) > initialBuffer)
+	return c.in.unread() == 0 && (c.in.large() || cap(c.out.Bytes) > initialBuffer)
 }
 
 func (c *conn) shrink() {

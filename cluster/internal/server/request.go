@@ -60,6 +60,9 @@ func newRequests(source io.Reader, limit int) *requests {
 // manyArgs is how many arguments a connection has room for without a charge.
 const manyArgs = 4096
 
+// fewArgs is how many arguments a connection that is idle may keep room for, without a charge.
+const fewArgs = 32
+
 // forget ends the use of the arguments that Next has returned.
 func (q *requests) forget() {
 	clear(q.args)
@@ -122,7 +125,12 @@ func (q *requests) makeRoom(size int) {
 // memory returns the bytes that it will use during the next fill, without those that every connection has. Until then,
 // arguments count too.
 func (q *requests) memory() int {
-	return max(0, q.room()-initialBuffer) + 8*cap(q.spans) + argBytes*max(0, cap(q.args)-manyArgs)
+	return max(0, q.room()-initialBuffer) + 8*max(0, cap(q.spans)-2*fewArgs) + argBytes*max(0, cap(q.args)-manyArgs)
+}
+
+// large reports whether there is more memory than an idle connection should have.
+func (q *requests) large() bool {
+	return len(q.buf) > initialBuffer || cap(q.spans) > 2*fewArgs || cap(q.args) > fewArgs
 }
 
 // argBytes is the size of an argument besides its bytes, which are in buf.

@@ -286,10 +286,21 @@ func TestTheRequestsOfAllClientsAreBoundedTogether(t *testing.T) {
 func TestIdleConnectionsGiveLargeBuffersBack(t *testing.T) {
 	s, addr := startServer(t, kvtest.New(1), Options{idleShrink: time.Millisecond})
 	p := dial(t, "tcp", addr)
-	require.Equal(t, "+OK", p.do("SET k "+strings.Repeat("x", 200_000)))
-	require.Len(t, p.do("GET k"), 200_000)
-	require.Eventually(t, func() bool { return s.Stats().ClientBytes == 0 }, time.Minute, 10*time.Millisecond)
-	require.Equal(t, "+PONG", p.do("PING"))
+	nothing := func() bool { return s.Stats().ClientBytes == 0 }
+	set := func() { require.Equal(t, "+OK", p.do("SET k "+strings.Repeat("x", 200_000))) }
+	get := func() { require.Len(t, p.do("GET k"), 200_000) }
+	for i, requests := range [][]func(){
+		{set, get},
+		{set},
+		{get}, // a small request, after the buffers of a large one were given back
+		{func() { require.Equal(t, "+OK", p.do("MSET"+strings.Repeat(" k v", 1000))) }},
+		{func() { require.Equal(t, "+PONG", p.do("PING")) }},
+	} {
+		for _, request := range requests {
+			request()
+		}
+		require.Eventually(t, nothing, time.Minute, 10*time.Millisecond, "case %d", i)
+	}
 }
 
 func TestRequestsBeforeAUTHAreSmall(t *testing.T) {
