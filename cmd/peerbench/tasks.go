@@ -23,6 +23,7 @@ type thread struct {
 	key, buffer    []byte
 	found          uint64
 	bytes          uint64 // of keys and values written
+	used           byte   // keeps the reads of use
 }
 
 func everything(ops uint64) uint64 { return ops }
