@@ -137,7 +137,7 @@ func (p *page) bars(id, title, remark string, choose func(workload string) []col
 func (t *table) panel(c column, engines []string) chart.Panel {
 	panel := chart.Panel{Title: t.title + c.unit}
 	for _, engine := range engines {
-		row := slices.IndexFunc(t.rows, func(cells []string) bool { return strings.TrimSuffix(cells[0], lossMark) == engine })
+		row := t.rowOf(engine)
 		v := math.NaN()
 		if row >= 0 {
 			v = t.value(row, c.name)

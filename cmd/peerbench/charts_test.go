@@ -189,10 +189,12 @@ func TestCompactCounts(t *testing.T) {
 
 func TestFromSaysWhatItNeeds(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
+	tables := markBegin + sample().page().markdown() + markEnd
 	for _, test := range []struct{ content, flag, want string }{
 		{"text", "", "--from needs --json, --markdown, --summary, --readme or --svg"},
 		{"text", "--svg=x", "is not a file of --json, and has no tables"},
-		{"text", "--markdown=x", "--json and --markdown need files of --json, not one of tables"},
+		{tables, "--markdown=x", "--markdown needs a file of --json, after that of tables if they are to be kept"},
+		{tables, "--json=x", "--json needs files of --json, not one of tables"},
 		{"{", "--svg=x", "file: unexpected end of JSON"},
 		{`{"version": 2, "program": "dbbench"}`, "--svg=x", `has version 2 of program "dbbench"; version 1 of peerbench is supported`},
 	} {

@@ -137,12 +137,22 @@ func (rep *report) titles(unsynced bool) (t titles) {
 	return t
 }
 
+// machine describes the hardware and the system.
+func (c *conditions) machine() string {
+	return fmt.Sprintf("%d × %s, %s, %s/%s", c.Processors, c.Processor, bench.SizeText(c.Memory), c.OS, c.Arch)
+}
+
+// The beginnings of the lines of a report that name engines.
+const (
+	enginesLine = "Engines: "
+	leftOutLine = "Not included: "
+)
+
 // lines returns the conditions as text.
 func (rep *report) lines() []string {
 	c := &rep.conditions
-	machine := fmt.Sprintf("%s. %d × %s, %s, %s/%s %s, %s; load %s. A reading of the clock takes %.0f ns.",
-		c.Date.Format(time.RFC3339), c.Processors, c.Processor,
-		bench.SizeText(c.Memory), c.OS, c.Arch, c.Kernel, c.Go, c.Load, c.ClockNanos)
+	machine := fmt.Sprintf("%s. %s %s, %s; load %s. A reading of the clock takes %.0f ns.",
+		c.Date.Format(time.RFC3339), c.machine(), c.Kernel, c.Go, c.Load, c.ClockNanos)
 	var in, out []string
 	for _, e := range c.Engines {
 		if e.LeftOut != "" {
@@ -155,9 +165,9 @@ func (rep *report) lines() []string {
 	for _, a := range c.Added {
 		lines = append(lines, a.String())
 	}
-	lines = append(lines, rep.cfg.String(), "Engines: "+strings.Join(in, ", ")+".")
+	lines = append(lines, rep.cfg.String(), enginesLine+strings.Join(in, ", ")+".")
 	if len(out) > 0 {
-		lines = append(lines, "Not included: "+strings.Join(out, ", ")+".")
+		lines = append(lines, leftOutLine+strings.Join(out, ", ")+".")
 	}
 	return lines
 }

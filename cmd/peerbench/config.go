@@ -109,7 +109,7 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 		"write the table of README.md, from a run with its workloads, to this `file`, between its marks")
 	fs.StringVar(&from, "from", "",
 		"measure nothing; read comma-separated `files` of --json, of which a later one's results replace those of an earlier one, "+
-			"or the tables of one file of --markdown, and write the other files from them")
+			"or first the tables of a file of --markdown, and write the other files from them")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		printHelp(fs, out)
 		return nil, err

@@ -31,20 +31,27 @@ func redraw(cfg *config) error {
 	if cfg.json == "" && cfg.markdown == "" && cfg.svg == "" && cfg.summary == "" && cfg.readme == "" {
 		return errors.New("--from needs --json, --markdown, --summary, --readme or --svg: it only rewrites files")
 	}
+	var tables []*page
 	var runs []*jsonFile
-	for _, name := range cfg.from {
+	for i, name := range cfg.from {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}
-		if len(cfg.from) == 1 && !strings.HasPrefix(string(text), "{") {
-			return redrawTables(cfg, string(text))
+		if i == 0 && !strings.HasPrefix(string(text), "{") {
+			if tables = readTables(string(text)); len(tables) == 0 {
+				return fmt.Errorf("--from: %s is not a file of --json, and has no tables between peerbench's marks", name)
+			}
+			continue
 		}
 		run, err := readRun(name, text)
 		if err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}
 		runs = append(runs, run)
+	}
+	if tables != nil {
+		return redrawTables(cfg, tables, runs)
 	}
 	merged := runs[0]
 	for i, run := range runs[1:] {
@@ -60,13 +67,27 @@ func redraw(cfg *config) error {
 	return assemble(settings, merged.Conditions, merged.Results).writeFiles(merged.Complete)
 }
 
-func redrawTables(cfg *config, text string) error {
-	if cfg.markdown != "" || cfg.json != "" {
-		return errors.New("--from: --json and --markdown need files of --json, not one of tables")
+// redrawTables writes what can be written without the results from which the tables were made. Those of the last run
+// are first merged with later runs.
+func redrawTables(cfg *config, pages []*page, later []*jsonFile) error {
+	switch {
+	case cfg.json != "":
+		return errors.New("--from: --json needs files of --json, not one of tables")
+	case cfg.markdown != "" && len(later) == 0:
+		return errors.New("--from: --markdown needs a file of --json, after that of tables if they are to be kept")
 	}
-	pages := readTables(text)
-	if len(pages) == 0 {
-		return fmt.Errorf("--from: %s is not a file of --json, and has no tables between peerbench's marks", cfg.from[0])
+	for i, run := range later {
+		if err := pages[0].merge(run); err != nil {
+			return fmt.Errorf("--from: %s does not go with %s: %w", cfg.from[i+1], cfg.from[0], err)
+		}
+	}
+	if err := bench.Writable(cfg.outputs()...); err != nil {
+		return err
+	}
+	if cfg.markdown != "" {
+		if err := writeBetween(cfg.markdown, markBegin, markEnd, pages[0].markdown()); err != nil {
+			return err
+		}
 	}
 	return writeCharts(cfg, pages...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // measured identifies a row, or with an engine the cell of a row.
@@ -69,6 +70,61 @@ func (f *jsonFile) addition() addition {
 		a.Workloads = union(a.Workloads, []string{r.Workload})
 	}
 	return a
+}
+
+// merge replaces the tables of workloads that a later run has measured again, and adds the others. A table is replaced
+// as a whole, so the run must have every engine of the page: figures of two runs in one table would be compared.
+func (p *page) merge(later *jsonFile) error {
+	rep := assemble(later.Settings, later.Conditions, later.Results)
+	if err := p.comparable(later, rep); err != nil {
+		return err
+	}
+	details := slices.DeleteFunc(slices.Clone(p.tables), func(t table) bool { return !t.isDetails() })
+	for _, t := range rep.tables() {
+		i := slices.IndexFunc(details, func(old table) bool { return old.title == t.title })
+		switch {
+		case !t.isDetails():
+		case i < 0:
+			details = append(details, t)
+		default:
+			details[i] = t
+		}
+	}
+	p.tables = append(overviews(details), details...)
+
+	a, lines := later.addition(), rep.lines()
+	p.lines = slices.DeleteFunc(p.lines, func(line string) bool {
+		return strings.HasPrefix(line, enginesLine) || strings.HasPrefix(line, leftOutLine)
+	})
+	settings := slices.Index(p.lines, rep.cfg.String())
+	p.lines = slices.Insert(p.lines, settings, a.String())
+	p.lines = append(p.lines, lines[slices.Index(lines, rep.cfg.String())+1:]...)
+	return nil
+}
+
+// comparable returns an error if the figures of the run cannot be beside those of the page.
+func (p *page) comparable(later *jsonFile, rep *report) error {
+	if !later.Complete || len(later.Conditions.Added) > 0 {
+		return errors.New("it is not a complete run, or is merged with another")
+	}
+	if machine := later.Conditions.machine(); len(p.lines) == 0 || !strings.Contains(p.lines[0], machine) {
+		return fmt.Errorf("it was made on %s, and the tables on another machine", machine)
+	}
+	if settings := rep.cfg.String(); !slices.Contains(p.lines, settings) {
+		return fmt.Errorf("the settings of the tables differ from its own, which are: %s", settings)
+	}
+	old := strings.Join(p.lines, " ")
+	_, titles := p.engines()
+	for _, title := range titles {
+		i := slices.IndexFunc(later.Conditions.Engines, func(e engineInfo) bool { return e.Title == title && e.LeftOut == "" })
+		if i < 0 {
+			return fmt.Errorf("it has no results of %s, which the tables have", title)
+		}
+		if version := title + " " + later.Conditions.Engines[i].Version; !strings.Contains(old, version) {
+			return fmt.Errorf("it has %s, and the tables another version", version)
+		}
+	}
+	return nil
 }
 
 // comparable returns an error that names a difference between the runs, other than their engines and workloads.

@@ -63,7 +63,7 @@ func TestALaterRunReplacesItsRowsAndAddsOthers(t *testing.T) {
 		{"readseq", "10", "30", "30", "0.33×", "0.33×"},
 		{"readreverse", "10", "10", "n/a", "1.00×", "n/a"},
 		{"readseq-cacheall", "20", "n/a", "n/a", "n/a", "n/a"},
-	}, rep.overview().rows)
+	}, rep.tables()[0].rows)
 	for _, r := range rep.rows {
 		for e, results := range r.cells {
 			require.Len(t, results, 2, "%s of %s", r.workload, e)
@@ -126,4 +126,63 @@ func TestAnEngineThatWasLeftOutIsAdded(t *testing.T) {
 	require.Empty(t, first.Conditions.about("lmdb").LeftOut)
 	require.Equal(t, "0.9", first.Conditions.about("lmdb").Version)
 	require.Len(t, first.Results, 4)
+}
+
+func TestALaterRunReplacesTablesOfAPage(t *testing.T) {
+	dir := t.TempDir()
+	page, run := filepath.Join(dir, "page.md"), filepath.Join(dir, "run.json")
+	both := config{Engines: []string{"sievedb", "bbolt"}}
+	old := completeRun(0, both, 10, "fillrandom", "readrandom", "readreverse")
+	rep := assemble(old.Settings, old.Conditions, old.Results)
+	require.NoError(t, os.WriteFile(page, []byte("before\n"+markBegin+"\n"+rep.page().markdown()+markEnd+"\nafter\n"), 0o644))
+	later := completeRun(60, config{Engines: []string{"sievedb", "bbolt", "pebble"}}, 20, "readrandom", "readseq-cacheall")
+	text, err := json.Marshal(later)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(run, text, 0o644))
+	status, _, stderr := peerbench(t, "--from="+page+","+run, "--markdown="+page, "--summary="+page)
+	require.NotEqual(t, exitOK, status, "the page has no marks for a summary")
+	require.Contains(t, stderr, summaryEnd)
+
+	text, err = os.ReadFile(page)
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)^before\n.*\nafter\n$`, string(text))
+	merged := readTables(string(text))[0]
+	require.Equal(t, []string{"workload", "SieveDB", "bbolt", "Pebble", "SieveDB / best peer", "SieveDB / Pebble"}, merged.tables[0].head)
+	require.Equal(t, [][]string{
+		{"fillrandom", "10", "10", "n/a", "1.00×", "n/a"},
+		{"readrandom", "20", "20", "20", "1.00×", "1.00×"},
+		{"readreverse", "10", "10", "n/a", "1.00×", "n/a"},
+		{"readseq-cacheall", "20", "20", "20", "1.00×", "1.00×"},
+	}, merged.tables[0].rows)
+	first, again := rep.lines(), assemble(later.Settings, later.Conditions, later.Results).lines()
+	addition := later.addition()
+	require.Equal(t, slices.Concat(first[:1], []string{addition.String()}, again[1:]), merged.lines)
+}
+
+func TestAPageKeepsTablesThatARunCannotReplace(t *testing.T) {
+	both := config{Engines: []string{"sievedb", "bbolt"}}
+	fresh := func() *jsonFile { return completeRun(0, both, 10, "readrandom") }
+	for _, test := range []struct {
+		want   string
+		change func(f *jsonFile)
+	}{
+		{"it has no results of bbolt, which the tables have", func(f *jsonFile) {
+			*f = *completeRun(0, config{Engines: []string{"sievedb"}}, 10, "readrandom")
+		}},
+		{"the settings of the tables differ from its own", func(f *jsonFile) { f.Settings.Rounds = 5 }},
+		{"it was made on 99 × ", func(f *jsonFile) { f.Conditions.Processors = 99 }},
+		{"it has bbolt other, and the tables another version", func(f *jsonFile) {
+			setInfo(f, engineInfo{Name: "bbolt", Title: "bbolt", Version: "other"})
+		}},
+		{"it is not a complete run, or is merged with another", func(f *jsonFile) { f.Complete = false }},
+		{"it is not a complete run, or is merged with another", func(f *jsonFile) { f.Conditions.Added = make([]addition, 1) }},
+	} {
+		base, other := fresh(), fresh()
+		p := assemble(base.Settings, base.Conditions, base.Results).page()
+		test.change(other)
+		require.ErrorContains(t, p.merge(other), test.want)
+		require.Equal(t, assemble(base.Settings, base.Conditions, base.Results).page(), p)
+		require.NoError(t, p.merge(fresh()))
+	}
+	require.ErrorContains(t, (&page{}).merge(fresh()), "another machine")
 }

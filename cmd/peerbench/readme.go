@@ -82,7 +82,7 @@ func (r *readmeRow) cells(w *table) ([]string, error) {
 	cells, best, bestAt := []string{fmt.Sprintf("%s (`%s`)", r.words, r.workload)}, math.NaN(), 1
 	var marks [1 + len(readmeEngines)]string
 	for i, engine := range readmeEngines {
-		row := slices.IndexFunc(w.rows, func(cells []string) bool { return strings.TrimSuffix(cells[0], lossMark) == engine })
+		row := w.rowOf(engine)
 		if row < 0 {
 			return nil, fmt.Errorf("--readme: the table of %s has no row of %s", r.workload, engine)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -88,31 +89,19 @@ func (r *row) spreadOf(engine string, figure func(*result) *float64) (spread, bo
 
 func opsPerSec(r *result) *float64 { return &r.OpsPerSec }
 
-// best returns the greatest median rate of the engines for which counts returns true.
-func (r *row) best(counts func(engine string) bool) float64 {
+// best returns the greatest median rate of the engines.
+func (r *row) best() float64 {
 	best := 0.0
 	for engine := range r.cells {
-		if s, ok := r.spreadOf(engine, opsPerSec); ok && counts(engine) {
+		if s, ok := r.spreadOf(engine, opsPerSec); ok {
 			best = max(best, s.median)
 		}
 	}
 	return best
 }
 
-// unsynced reports whether a workload of the report makes unsynced writes.
-func (rep *report) unsynced() bool {
-	return slices.ContainsFunc(rep.rows, func(r *row) bool { return r.about().unsynced() })
-}
-
-func anyEngine(string) bool { return true }
-
-// ourName is SieveDB's name. Names of its variants start with it; all other engines are peers.
-const ourName = "sievedb"
-
-// ourTitle is its title in tables.
+// ourTitle is SieveDB's title in tables. Titles of its variants start with it; all other engines are peers.
 const ourTitle = "SieveDB"
-
-func isPeer(engine string) bool { return !strings.HasPrefix(engine, ourName) }
 
 // A table has a title, column headings and rows of cells.
 type table struct {
@@ -127,40 +116,60 @@ func (rep *report) tables() []table {
 	if rep.cfg.scaled() {
 		return rep.scaleTables()
 	}
-	all := []table{rep.overview(), rep.medians("CPU µs/op, medians", cpuOfAny, short), rep.medians("peak MB, medians", peakMB, count)}
+	var details []table
 	for _, r := range rep.rows {
-		all = append(all, rep.details(r))
+		details = append(details, rep.details(r))
 	}
-	return all
+	return append(overviews(details), details...)
 }
 
-// medians returns a table with a row for each workload and a column for each engine.
-func (rep *report) medians(title string, get func(*result) *float64, text func(float64) string) table {
-	titles := rep.titles(rep.unsynced())
-	t := table{title: title, head: append([]string{"workload"}, titles.list...), note: titles.note}
-	for _, r := range rep.rows {
-		cells := []string{r.title()}
-		for _, name := range rep.cfg.Engines {
-			s, ok := r.spreadOf(name, get)
-			cells = append(cells, known(ok, text(s.median)))
+// overviews returns the tables that have a row for each workload and a column for each engine, made from the tables
+// of the workloads.
+func overviews(details []table) []table {
+	titles, engines := (&page{tables: details}).engines()
+	tables := []table{{title: "ops/s, medians"}, {title: "CPU µs/op, medians"}, {title: "peak MB, medians"}}
+	for i, columns := range [][]string{{opsColumn}, {cpuColumn, settledCPUColumn}, {peakColumn}} {
+		t := &tables[i]
+		t.head = append([]string{"workload"}, titles...)
+		for _, w := range details {
+			cells := []string{w.title}
+			for _, e := range engines {
+				cells = append(cells, w.cellOf(e, columns))
+			}
+			t.rows = append(t.rows, cells)
 		}
-		t.rows = append(t.rows, cells)
+		if slices.ContainsFunc(titles, func(e string) bool { return strings.HasSuffix(e, lossMark) }) {
+			t.note = lossNote
+		}
 	}
-	return t
+	rates := &tables[0]
+	rates.head = append(rates.head, "SieveDB / best peer", "SieveDB / Pebble")
+	for i, w := range details {
+		best := 0.0
+		for _, e := range engines {
+			if v := parsedCell(w.cellOf(e, []string{opsColumn})); !strings.HasPrefix(e, ourTitle) && v > best {
+				best = v
+			}
+		}
+		ours, pebble := parsedCell(w.cellOf(ourTitle, []string{opsColumn})), parsedCell(w.cellOf("Pebble", []string{opsColumn}))
+		rates.rows[i] = append(rates.rows[i], known(!math.IsNaN(ours) && best > 0, ratio(ours, best)),
+			known(!math.IsNaN(ours+pebble), ratio(ours, pebble)))
+	}
+	return tables
 }
 
-// overview returns the table of median rates.
-func (rep *report) overview() table {
-	t := rep.medians("ops/s, medians", opsPerSec, count)
-	t.head = append(t.head, "SieveDB / best peer", "SieveDB / Pebble")
-	for i, r := range rep.rows {
-		ours, ok := r.spreadOf(ourName, opsPerSec)
-		pebble, both := r.spreadOf("pebble", opsPerSec)
-		peer := r.best(isPeer)
-		t.rows[i] = append(t.rows[i], known(ok && peer > 0, ratio(ours.median, peer)),
-			known(ok && both, ratio(ours.median, pebble.median)))
+// cellOf returns an engine's cell in the first of the columns that the table has, "n/a" if there is none.
+func (t *table) cellOf(engine string, columns []string) string {
+	row := t.rowOf(engine)
+	if row < 0 {
+		return "n/a"
 	}
-	return t
+	return t.cell(row, columns)
+}
+
+// rowOf returns the index of the row that begins with an engine, whose title has no mark, or -1.
+func (t *table) rowOf(engine string) int {
+	return slices.IndexFunc(t.rows, func(cells []string) bool { return strings.TrimSuffix(cells[0], lossMark) == engine })
 }
 
 // Names of columns, which charts look up.
@@ -215,9 +224,6 @@ func cpuPerOp(settled bool) func(*result) *float64 {
 		return &v
 	}
 }
-
-// cpuOfAny is cpuPerOp of every workload. The time includes settling if the workload settles.
-func cpuOfAny(r *result) *float64 { return cpuPerOp(r.SettleSeconds != nil)(r) }
 
 // ofWrites omits a figure of workloads that do not write.
 func ofWrites(get func(*result) *float64) func(*result) *float64 {
@@ -285,7 +291,7 @@ func (rep *report) details(r *row) table {
 			continue
 		}
 		cells := []string{titles.list[i], count(s.median), count(s.min) + "–" + count(s.max),
-			ratio(s.median, r.best(anyEngine)), known(both, ratio(s.median, pebble.median))}
+			ratio(s.median, r.best()), known(both, ratio(s.median, pebble.median))}
 		for _, f := range columns {
 			s, ok := r.spreadOf(name, f.get)
 			cells = append(cells, known(ok, f.text(s.median)))

@@ -28,7 +28,7 @@ func sample() *report {
 }
 
 func TestTheOverviewShowsMediansAndRatios(t *testing.T) {
-	overview := sample().overview()
+	overview := sample().tables()[0]
 	require.Equal(t, []string{"workload", "SieveDB", "Pebble", "bbolt", "SieveDB / best peer", "SieveDB / Pebble"}, overview.head)
 	require.Equal(t, [][]string{{"readrandom", "20", "5", "8", "2.50×", "4.00×"}}, overview.rows)
 }
@@ -84,12 +84,12 @@ func TestEnginesThatLoseUnsyncedWritesAreMarked(t *testing.T) {
 		if test.marked {
 			pebble, note = "Pebble †", lossNote
 		}
-		for _, table := range []table{rep.overview(), rep.details(rep.rows[0])} {
+		for _, table := range []table{rep.tables()[0], rep.details(rep.rows[0])} {
 			require.Equal(t, note, table.note, test.workload)
 		}
-		require.Equal(t, pebble, rep.overview().head[2])
+		require.Equal(t, pebble, rep.tables()[0].head[2])
 		require.Equal(t, pebble, rep.details(rep.rows[0]).rows[1][0])
-		require.Equal(t, "SieveDB", rep.overview().head[1])
+		require.Equal(t, "SieveDB", rep.tables()[0].head[1])
 		require.Equal(t, test.marked, strings.Contains(rep.page().markdown(), wrapped(lossNote)))
 		var text strings.Builder
 		rep.writeText(&text)
