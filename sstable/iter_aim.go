@@ -15,10 +15,19 @@ type aim struct {
 // times: for the slot of a block, the cache's entry, its first cache line, and the slice or
 // restart interval that it searches. Aim makes the iterators wait for each of these
 // together, not one after another. It reads nothing from disk and moves no iterator.
+//
+// The cache's entries are looked at after the search of the last table: the processor does not
+// look far enough ahead to search one table while it waits for the entry of another.
 func Aim(its []*Iter, ikey []byte) {
 	userKey, trailer := base.UserKey(ikey), base.Trailer(ikey)
 	for _, it := range its {
-		it.aim = aim{i: it.ix.find(it.r.cmp, userKey, trailer)}
+		i := it.ix.find(it.r.cmp, userKey, trailer)
+		it.aim = aim{i: i}
+		if i < len(it.ix.pivots) {
+			it.touched += it.ix.pivots[i].touch()
+		}
+	}
+	for _, it := range its {
 		if it.r.cache != nil && it.aim.i < it.ix.n {
 			it.aim.held = it.ix.slots[it.aim.i].Peek()
 		}

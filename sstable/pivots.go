@@ -67,6 +67,9 @@ func (pv *pivots) make(b *Block) {
 	pv.shape.Store(shape | pivotsUsable | uint64(skip)<<48 | uint64(n-1)<<56)
 }
 
+// touch loads the cache line of pv.
+func (pv *pivots) touch() byte { return byte(pv.shape.Load()) }
+
 // start is where a search in a block begins: at byte p, that is restart point r, whose
 // interval ends at limit. If the key there begins with the target's first skip bytes, it
 // is the last restart point whose key is before the target.
