@@ -40,10 +40,13 @@ func (d *DB) NewIterator(o *IterOptions) (*Iterator, error) {
 
 // newIterator is NewIterator as of at, with a transaction's own writes; both may be nil.
 func (d *DB) newIterator(o *IterOptions, at *lookup.At, own *txn.Writes) (*Iterator, error) {
+	if own == nil {
+		return d.newIteratorOf(o, at, nil)
+	}
 	return d.newIteratorOf(o, at, func(it *Iterator) { it.cursor.AddWrites(own.Iter()) })
 }
 
-// newIteratorOf is newIterator with a function that adds a transaction's own writes.
+// newIteratorOf is newIterator with a function that adds a transaction's own writes; nil means none.
 func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)) (*Iterator, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -54,7 +57,9 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 	s, seq := d.finder.RefAt(at)
 	it := &Iterator{db: d, pinned: at != nil}
 	it.cursor.Start(&d.scans, s.Version, seq, d.finder.Time(at))
-	addOwn(it)
+	if addOwn != nil {
+		addOwn(it)
+	}
 	it.cursor.AddMemtable(s.Mem.Memtable)
 	for _, m := range s.Imm {
 		it.cursor.AddMemtable(m.Memtable)

@@ -54,7 +54,9 @@ func (l *openList) Remove(x any, kind openKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[kind]--
-	delete(l.tracked, x)
+	if l.tracked != nil { // even without a map, delete computes the hash of x
+		delete(l.tracked, x)
+	}
 }
 
 // Counts returns the numbers of open iterators, snapshots and transactions.

@@ -85,7 +85,12 @@ func (r *Reader) NewIter(o IterOptions) (*Iter, error) {
 // open, it is closed first, and its read-ahead continues with the new table, as if the
 // iteration continued there. After an error it is closed.
 func (it *Iter) Open(r *Reader, o IterOptions) error {
-	it.release()
+	if it.r != nil {
+		it.release()
+	} else { // closed, or the zero Iter
+		it.data.unposition()
+		it.at = -1
+	}
 	it.err, it.data.err = nil, nil
 	if !r.Ref() {
 		return ErrReaderClosed

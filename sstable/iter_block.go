@@ -50,12 +50,16 @@ func (it *Iter) load(i int, forward bool) bool {
 		return false
 	}
 	it.at = i
-	it.data.init(it.r.cmp, b, dataPart)
+	it.data.init(it.r.cmp, *b, dataPart)
 	return true
 }
 
-// fetch returns data block i from the cache or from disk.
-func (it *Iter) fetch(i int, forward bool) (Block, error) {
+// inSlices is what fetch returns for a block of which the iterator decodes single slices.
+var inSlices Block
+
+// fetch returns data block i from the cache or from disk. If it is cached in slices, fetch sets
+// it.sliced, and returns an empty block.
+func (it *Iter) fetch(i int, forward bool) (*Block, error) {
 	own := it.opts.NoFillCache || it.opts.ReadAhead > 0 || it.r.cache == nil
 	if it.r.cache != nil {
 		peek := it.ix.slots[i].Get
@@ -67,7 +71,7 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 			if b.kind == slicedKind && !own && !it.r.cache.cache.Hot(&it.ix.slots[i]) {
 				it.takeScratch()
 				it.sliced = b
-				return Block{}, nil
+				return &inSlices, nil
 			}
 			if it.inOrder >= touchAfter {
 				it.touchNext(i, forward)
@@ -86,11 +90,11 @@ func (it *Iter) fetch(i int, forward bool) (Block, error) {
 	lent := sc.borrowStored()
 	b, n, err := it.r.loadData(it.ix, i, sc, true)
 	if sc.returnStored(lent); err != nil {
-		return Block{}, err
+		return nil, err
 	}
 	it.count(n > 0)
 	it.stats.BytesRead += uint64(n)
-	return *b, nil
+	return b, nil
 }
 
 // touchNext loads the cached block to which the iteration comes after data block i, and the cache's entry of the one
@@ -126,15 +130,15 @@ func (it *Iter) count(fromDisk bool) {
 }
 
 // unpack returns b, the cached form of data block i, decompressed.
-func (it *Iter) unpack(i int, b *Block) (Block, error) {
+func (it *Iter) unpack(i int, b *Block) (*Block, error) {
 	if b.kind == NoCompression {
-		return *b, nil
+		return b, nil
 	}
 	b, err := it.r.cache.unpack(&it.ix.slots[i], b, it.takeScratch(), it.r.cmp.IsBytewise())
 	if err != nil {
-		return Block{}, it.r.located(err, it.ix, i)
+		return nil, it.r.located(err, it.ix, i)
 	}
-	return *b, nil
+	return b, nil
 }
 
 // takeScratch returns the iterator's memory for blocks. The block that data is on may be
@@ -149,18 +153,18 @@ func (it *Iter) takeScratch() *scratch {
 
 // fetchOwn returns data block i, read into the iterator's own buffers. It may overwrite
 // the previous block, which is no longer needed.
-func (it *Iter) fetchOwn(i int, forward bool) (Block, error) {
+func (it *Iter) fetchOwn(i int, forward bool) (*Block, error) {
 	sc := it.takeScratch()
 	size := it.opts.ReadAhead
 	if size <= 0 {
 		size = it.readAhead()
 	}
 	if err := it.readSpan(i, forward, uint64(size), false); err != nil {
-		return Block{}, err
+		return nil, err
 	}
 	it.count(true)
 	_, _, err := it.openInSpan(i, sc)
-	return sc.block, err
+	return &sc.block, err
 }
 
 // readAhead returns how many bytes to read together. 0, a block at a time, is for short
@@ -176,15 +180,15 @@ func (it *Iter) readAhead() int {
 // the cache if that has room and the iteration is not beyond IterOptions.MaxCached. A long
 // iteration adds nothing to a full cache: its blocks would soon be evicted, and each would
 // cost a copy into fresh memory.
-func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
+func (it *Iter) fetchAhead(i int, forward bool) (*Block, error) {
 	sc := it.takeScratch()
 	if err := it.readSpan(i, forward, uint64(it.readAhead()), true); err != nil {
-		return Block{}, err
+		return nil, err
 	}
 	if !it.keeps(int64(it.ix.sizes[i])) {
 		it.count(true)
 		_, _, err := it.openInSpan(i, sc)
-		return sc.block, err
+		return &sc.block, err
 	}
 	b, loaded, err := it.r.cache.load(&it.ix.slots[i], sc, it.r.cmp.IsBytewise(),
 		func() ([]byte, Compression, error) { return it.openInSpan(i, sc) })
@@ -192,10 +196,10 @@ func (it *Iter) fetchAhead(i int, forward bool) (Block, error) {
 		it.span = blockSpan{}
 	}
 	if err != nil {
-		return Block{}, err
+		return nil, err
 	}
 	it.count(loaded)
-	return *b, nil
+	return b, nil
 }
 
 // keeps reports whether the iteration puts a block of that stored size in the cache.

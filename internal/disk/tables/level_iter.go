@@ -12,8 +12,8 @@ type LevelIter struct {
 	tables  *Cache
 	cmp     *base.Comparer
 	files   []*manifest.FileMeta
-	level   *manifest.Level // nil, or a level that begins with files, for faster searches
-	options sstable.IterOptions
+	level   *manifest.Level      // nil, or a level that begins with files, for faster searches
+	options *sstable.IterOptions // which several runs of one iterator share
 
 	index int  // of the current table; -1 or len(files) at the ends
 	open  bool // table is an iterator over files[index]
@@ -26,17 +26,23 @@ type LevelIter struct {
 
 var _ base.Iterator = (*LevelIter)(nil)
 
+// noOptions are those of a closed LevelIter.
+var noOptions sstable.IterOptions
+
 // NewLevelIter returns an iterator over files, which are sorted and do not overlap. It is not
 // positioned.
 func NewLevelIter(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) *LevelIter {
-	l := new(LevelIter)
-	l.Init(tables, cmp, files, o)
-	return l
+	l := &struct {
+		LevelIter
+		options sstable.IterOptions
+	}{options: o}
+	l.Init(tables, cmp, files, &l.options)
+	return &l.LevelIter
 }
 
 // Init makes l, which must be new or closed, an iterator like one of NewLevelIter. It
-// reuses l's memory.
-func (l *LevelIter) Init(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) {
+// reuses l's memory. o must not change until l is closed.
+func (l *LevelIter) Init(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o *sstable.IterOptions) {
 	l.tables, l.cmp, l.files, l.options = tables, cmp, files, o
 	l.index, l.err = -1, nil
 	l.level, l.ranges, l.pending = nil, nil, false
@@ -48,9 +54,6 @@ func (l *LevelIter) SetLevel(level *manifest.Level) { l.level = level }
 // AskRanges makes l use range filters and count their results in c. With nil it uses none.
 // The iterator must have both bounds.
 func (l *LevelIter) AskRanges(c *RangeCounters) { l.ranges = c }
-
-// SetMostKept sets IterOptions.MaxCached for tables that are opened from now on.
-func (l *LevelIter) SetMostKept(bytes int64) { l.options.MaxCached = bytes }
 
 // goTo makes table i the current one. It returns false at the ends and after an error.
 func (l *LevelIter) goTo(i int) bool {
@@ -65,7 +68,7 @@ func (l *LevelIter) goTo(i int) bool {
 		l.closeTable()
 		return false
 	}
-	l.err = openTableIter(l.tables, l.files[i], &l.table, l.options)
+	l.err = openTableIter(l.tables, l.files[i], &l.table, *l.options)
 	l.open = l.err == nil
 	return l.open
 }
@@ -200,6 +203,6 @@ func (l *LevelIter) Err() error {
 // Close releases the tables and the memory of blocks. Init can follow.
 func (l *LevelIter) Close() error {
 	l.closeTable()
-	l.tables, l.files, l.level, l.options, l.ranges = nil, nil, nil, sstable.IterOptions{}, nil
+	l.tables, l.files, l.level, l.options, l.ranges = nil, nil, nil, &noOptions, nil
 	return l.err
 }

@@ -122,8 +122,9 @@ func findIn(c *Cache, f *manifest.FileMeta, lookup *sstable.Lookup) (sstable.Res
 	}
 }
 
-// AddTo adds the runs to m, with iterators in levels, which have room for them.
-func (runs PrivateRuns) AddTo(m *MergingIter, c *Cache, levels []LevelIter, o sstable.IterOptions) {
+// AddTo adds the runs to m, with iterators in levels, which have room for them. o must not change
+// until they are closed.
+func (runs PrivateRuns) AddTo(m *MergingIter, c *Cache, levels []LevelIter, o *sstable.IterOptions) {
 	for i, run := range runs {
 		levels[i].Init(c, c.options.Reader.Comparer, run, o)
 		m.Add(&levels[i])

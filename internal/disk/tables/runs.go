@@ -9,7 +9,10 @@ import (
 // Runs are the iterators over those tables of a version that may contain keys within bounds: one
 // for each table of level 0, and one for each level below. The zero value is empty, and reuses its
 // memory once it is cleared.
-type Runs struct{ levels []LevelIter }
+type Runs struct {
+	levels  []LevelIter
+	options sstable.IterOptions // of all levels
+}
 
 // RunOptions say which runs Runs.Add adds, and how they read.
 type RunOptions struct {
@@ -31,7 +34,7 @@ type RangeCounts interface {
 
 // Add adds the runs of v to m. Nothing is read before m moves. r must be empty.
 func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions) {
-	options := sstable.IterOptions{NoFillCache: o.NoFillCache, KeysOnly: o.KeysOnly, Lower: o.Lower, Upper: o.Upper}
+	r.options = sstable.IterOptions{NoFillCache: o.NoFillCache, KeysOnly: o.KeysOnly, Lower: o.Lower, Upper: o.Upper}
 	reach := reach{most: o.CacheSize / 2}
 	level0 := v.Levels[0].Files
 	if n := mostRuns(v); cap(r.levels) < n { // elements in use must not move
@@ -40,8 +43,10 @@ func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions)
 	add := func(level int, files []*manifest.FileMeta) {
 		n := len(r.levels)
 		r.levels = r.levels[:n+1]
-		r.levels[n].Init(c, v.Cmp, files, options)
-		r.levels[n].AskRanges(o.Ranges.ForBounds(level, o.Lower, o.Upper))
+		r.levels[n].Init(c, v.Cmp, files, &r.options)
+		if o.Lower != nil && o.Upper != nil {
+			r.levels[n].AskRanges(o.Ranges.ForBounds(level, o.Lower, o.Upper))
+		}
 		m.Add(&r.levels[n])
 		reach.add(&v.Levels[level], files)
 	}
@@ -62,13 +67,11 @@ func (r *Runs) Add(m *MergingIter, c *Cache, v *manifest.Version, o *RunOptions)
 		}
 	}
 	if reach.bytes > reach.most {
-		for i := range r.levels {
-			r.levels[i].SetMostKept(o.CacheSize / KeptShare)
-		}
+		r.options.MaxCached = o.CacheSize / KeptShare
 	}
 }
 
-// mostRuns returns the number of runs of v. An iterator over one has 744 bytes, and programs hold thousands
+// mostRuns returns the number of runs of v. An iterator over one has 672 bytes, and programs hold thousands
 // of iterators, so there is none for an empty level.
 func mostRuns(v *manifest.Version) int {
 	n := len(v.Levels[0].Files)
@@ -81,7 +84,7 @@ func mostRuns(v *manifest.Version) int {
 }
 
 // Clear removes the runs, which must be closed.
-func (r *Runs) Clear() { r.levels = r.levels[:0] }
+func (r *Runs) Clear() { r.levels, r.options = r.levels[:0], sstable.IterOptions{} }
 
 // KeptShare is the part of the block cache, as stored, that a walk fills if the cache cannot
 // hold everything within its bounds: the beginning of a walk is the most likely to be read

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -74,6 +75,29 @@ func TestLevelIterReturnsAllEntries(t *testing.T) {
 	itertest.Run(t, base.Bytewise, entries, 1, func() base.Iterator {
 		return NewLevelIter(s.cache, base.Bytewise, files, sstable.IterOptions{})
 	})
+}
+
+// The options of an iterator are in memory that it shares with others, or that its maker uses again.
+func TestAClosedLevelIterDoesNotMove(t *testing.T) {
+	s := newShelf(t, 3)
+	files := s.write(t, numbered(0, 100, 1), 30)
+	options := sstable.IterOptions{Lower: []byte("k")}
+	var l LevelIter
+	for range 2 { // it can be used again
+		l.Init(s.cache, base.Bytewise, files, &options)
+		require.True(t, l.First())
+		require.NoError(t, l.Close())
+	}
+	options.Lower = []byte("z")
+	target := base.AppendInternalKey(nil, []byte("k"), base.MaxSeq, base.KindSeek)
+	require.False(t, l.First() || l.Last() || l.SeekGE(target) || l.SeekLT(target))
+	require.NoError(t, l.Err())
+
+	made := testing.AllocsPerRun(10, func() {
+		l := NewLevelIter(s.cache, base.Bytewise, files, sstable.IterOptions{})
+		require.NoError(t, l.Close())
+	})
+	require.LessOrEqual(t, made, 1.0, "the options are part of it")
 }
 
 func TestMergedRunsAreInOrder(t *testing.T) {
@@ -297,7 +321,7 @@ func TestReadersThatLeaveTheCacheAreForgotten(t *testing.T) {
 	require.Empty(t, s.cache.readers.open)
 }
 
-// Each run of each iterator has 664 bytes, and there was one for each of the seven levels.
+// There was memory for each of the seven levels, which is much for programs with thousands of iterators.
 func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
 	s := newShelf(t, 3)
 	v := &manifest.Version{Cmp: base.Bytewise}
@@ -308,6 +332,7 @@ func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
 	var m MergingIter
 	r.Add(&m, s.cache, v, &RunOptions{Ranges: noRanges{}})
 	require.Equal(t, 3, cap(r.levels))
+	require.LessOrEqual(t, unsafe.Sizeof(r.levels[0]), uintptr(672), "bytes of a run")
 	require.Len(t, m.runs, 3)
 }
 

@@ -157,6 +157,7 @@ type bulkRuns struct {
 	runs   tables.PrivateRuns
 	tables *tables.Private // to which there is a reference
 	levels []tables.LevelIter
+	o      sstable.IterOptions
 }
 
 // another returns a copy with a reference of its own. It is nil if b is.
@@ -173,7 +174,8 @@ func (b *bulkRuns) addTo(m *tables.MergingIter, p *parts) {
 	if b.levels == nil {
 		b.levels = make([]tables.LevelIter, len(b.runs))
 	}
-	b.runs.AddTo(m, p.src.Tables, b.levels, sstable.IterOptions{NoFillCache: p.noFill, KeysOnly: p.keysOnly, Lower: p.lower, Upper: p.upper})
+	b.o = sstable.IterOptions{NoFillCache: p.noFill, KeysOnly: p.keysOnly, Lower: p.lower, Upper: p.upper}
+	b.runs.AddTo(m, p.src.Tables, b.levels, &b.o)
 }
 
 // close closes the runs and makes p available to the next cursor.
