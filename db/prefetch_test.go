@@ -1,6 +1,8 @@
 package db
 
 import (
+	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -14,6 +16,7 @@ type coldFS struct {
 	vfs.FS
 	mu     sync.Mutex
 	cached map[string]int64 // bytes requested
+	panics bool             // each request does
 }
 
 type coldFile struct {
@@ -37,28 +40,71 @@ func (f *coldFile) Prefetch(_, n int64) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	f.fs.cached[f.name] += n
+	if f.fs.panics {
+		panic(boom)
+	}
 }
 
-func TestLookupsRequestTablesThatTheyReadOften(t *testing.T) {
-	c := &coldFS{FS: vfs.NewMem(), cached: map[string]int64{}}
-	o := &Options{FS: c, Cache: CacheOptions{Size: -1}}
-	d := openTest(t, o)
+// total returns the number of files and bytes that were requested.
+func (c *coldFS) total() (files, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.cached {
+		bytes += n
+	}
+	return int64(len(c.cached)), bytes
+}
+
+// readCold opens a store in c, with several tables, and looks up each key.
+func readCold(t *testing.T, c *coldFS) *DB {
+	o := testOptions(c)
+	o.Cache.Size = -1
+	d := openDir(t, "db", o)
 	for i := range 4000 {
 		require.NoError(t, d.Put(testKey(i), make([]byte, 100), NoSync))
 	}
 	require.NoError(t, d.Flush())
-	require.Zero(t, d.Metrics().Tables.Prefetches)
+	files, _ := c.total()
+	require.Zero(t, files)
 	for i := range 4000 {
 		_, err := d.Get(testKey(i))
 		require.NoError(t, err)
 	}
+	return d
+}
+
+func TestLookupsRequestTablesThatTheyReadOften(t *testing.T) {
+	c := &coldFS{FS: vfs.NewMem(), cached: map[string]int64{}}
+	d := readCold(t, c)
 	m := d.Metrics()
-	var requested int64
-	for _, n := range c.cached {
-		requested += n
+	require.NotZero(t, m.Tables.Prefetches)
+	eventually(t, func() bool { // another goroutine requests them
+		files, bytes := c.total()
+		return uint64(files) == m.Tables.Prefetches && uint64(bytes) == m.Tables.PrefetchedBytes
+	})
+	require.Less(t, m.Tables.PrefetchedBytes, m.Total().Bytes)
+	require.NoError(t, d.Close())
+}
+
+func TestCloseEndsTheRequestsForTables(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		c := &coldFS{FS: vfs.NewMem(), cached: map[string]int64{}}
+		d := readCold(t, c)
+		require.NoError(t, d.Close())
+		_, bytes := c.total()
+		runtime.Gosched()
+		_, later := c.total()
+		require.Equal(t, bytes, later)
 	}
-	require.NotZero(t, requested)
-	require.EqualValues(t, len(c.cached), m.Tables.Prefetches)
-	require.EqualValues(t, requested, m.Tables.PrefetchedBytes)
-	require.Less(t, requested, int64(m.Total().Bytes))
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// The bug: the panic ended the process.
+func TestAPanicOfARequestForATableEndsTheWrites(t *testing.T) {
+	d := readCold(t, &coldFS{FS: vfs.NewMem(), cached: map[string]int64{}, panics: true})
+	eventually(t, func() bool { return errors.Is(d.Put(testKey(1), nil, NoSync), ErrReadOnly) })
+	require.ErrorContains(t, d.Put(testKey(1), nil, NoSync), "panic during the request of a table from the system: "+boom)
+	requireValue(t, d, testKey(1), make([]byte, 100))
+	require.ErrorContains(t, d.Close(), boom)
 }

@@ -38,7 +38,7 @@ type coldTables struct {
 
 func newColdTables(t *testing.T, data []byte, es entries) *coldTables {
 	c := &coldTables{t: t, data: data}
-	c.prefetch = &Prefetch{clock: func() int64 { return c.now }}
+	c.prefetch = &Prefetch{clock: func() int64 { return c.now }, start: func(work func()) { work() }}
 	for _, e := range es {
 		c.keys = append(c.keys, base.UserKey(e.Key))
 	}
@@ -140,7 +140,7 @@ func TestNoTableIsRequestedAgainWhileItIsOpen(t *testing.T) {
 func TestALargeTableIsRequestedInParts(t *testing.T) {
 	f := &coldFile{}
 	c := &coldTables{}
-	c.prefetch = &Prefetch{clock: func() int64 { return c.now }}
+	c.prefetch = &Prefetch{clock: func() int64 { return c.now }, start: func(work func()) { work() }}
 	var d demand
 	d.begin(c.prefetch, f)
 	const end = 3*maxPrefetch - 1000
@@ -157,11 +157,95 @@ func TestALargeTableIsRequestedInParts(t *testing.T) {
 		{offset: 2 * maxPrefetch, size: maxPrefetch - 1000}}, f.requested)
 }
 
+// Lookups do not wait for requests. If too many are waiting, a table is examined again after as many reads.
+func TestRequestsThatWaitAreBounded(t *testing.T) {
+	f, other := &coldFile{}, &coldFile{}
+	var work func()
+	p := &Prefetch{clock: func() int64 { return 0 }, start: func(w func()) { work = w }}
+	for range maxQueued {
+		require.True(t, p.enqueue(request{f, 0, 1}))
+	}
+	var d demand
+	d.begin(p, other)
+	for range prefetchAfter {
+		d.count(0, 100)
+	}
+	require.Equal(t, 1, other.examined)
+	require.Empty(t, f.requested)
+	work()
+	require.Len(t, f.requested, maxQueued)
+	for range prefetchAfter {
+		d.count(0, 100)
+	}
+	require.Equal(t, 2, other.examined)
+	work()
+	require.Len(t, other.requested, 1)
+	require.Len(t, f.requested, maxQueued)
+	require.Nil(t, p.queue)
+}
+
+// gateFile is a file whose requests wait for its gate.
+type gateFile struct {
+	coldFile
+	entered, gate chan struct{}
+}
+
+func (f *gateFile) Prefetch(off, n int64) {
+	f.entered <- struct{}{}
+	<-f.gate
+	f.coldFile.Prefetch(off, n)
+}
+
+// Close waits for the request that is being made, discards the others, and prevents later ones.
+func TestNoRequestIsMadeAfterClose(t *testing.T) {
+	f := &gateFile{entered: make(chan struct{}, 1), gate: make(chan struct{})}
+	p := NewPrefetch(nil)
+	for range 5 {
+		require.True(t, p.enqueue(request{f, 0, 1}))
+	}
+	<-f.entered
+	closed := make(chan struct{})
+	go func() { p.Close(); close(closed) }()
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.closed
+	}, time.Minute, time.Millisecond)
+	require.False(t, p.enqueue(request{f, 0, 1}))
+	select {
+	case <-closed:
+		require.Fail(t, "Close did not wait")
+	default:
+	}
+	close(f.gate)
+	<-closed
+	require.Len(t, f.requested, 1)
+	p.Close()
+	require.False(t, p.enqueue(request{f, 0, 1}))
+}
+
+// A file that panics reaches the guard, once, and Close does not wait for what cannot happen any more.
+func TestAPanicOfARequestEndsTheRequests(t *testing.T) {
+	values := make(chan any, 2)
+	p := NewPrefetch(func(work func()) {
+		defer func() { values <- recover() }()
+		work()
+	})
+	require.True(t, p.enqueue(request{nil, 0, 1}))
+	require.ErrorContains(t, (<-values).(error), "nil pointer")
+	for range maxQueued {
+		require.True(t, p.enqueue(request{nil, 0, 1}))
+	}
+	require.False(t, p.enqueue(request{nil, 0, 1}))
+	p.Close()
+	require.Empty(t, values)
+}
+
 func TestReadsAreNotCountedWithoutAPrefetchOrAPrefetcher(t *testing.T) {
 	f := &coldFile{}
 	var none, plain demand
 	none.begin(nil, f)
-	plain.begin(NewPrefetch(), f.memFile)
+	plain.begin(NewPrefetch(nil), f.memFile)
 	for range 2 * prefetchAfter {
 		none.count(0, 100)
 		plain.count(0, 100)

@@ -21,7 +21,8 @@ type CacheOptions struct {
 	MaxOpen int
 	// Pool, if not nil, is a budget of open tables that several stores share. If a table is closed
 	// because of another store, Guard is called with the closing, in a goroutine of its own, and
-	// must return although that may panic. In a Pool, Guard must be set.
+	// must return although that may panic. So it is with requests for tables, if Guard is set. In
+	// a Pool, it must be set.
 	Pool  *cache.Pool
 	Guard func(during string, f func() error) error
 	// Reader applies to all tables; Name, Smallest and Largest are set for each.
@@ -52,8 +53,8 @@ func (c *Cache) Blocks() *sstable.BlockCache { return c.options.Reader.Cache }
 
 // NewCache returns a cache without open tables.
 func NewCache(o CacheOptions) *Cache {
-	o.Reader.Tail, o.Reader.Prefetch = new(sstable.TailGuess), sstable.NewPrefetch()
 	t := &Cache{options: o}
+	t.options.Reader.Tail, t.options.Reader.Prefetch = new(sstable.TailGuess), sstable.NewPrefetch(o.guardRequests())
 	t.options.Reader.Released = t.readers.forget
 	if o.Pool == nil {
 		t.open = cache.New(int64(o.MaxOpen), closeReader)
@@ -63,6 +64,16 @@ func NewCache(o CacheOptions) *Cache {
 		})
 	}
 	return t
+}
+
+// guardRequests returns what calls the goroutines that request tables from the system, nil without a Guard.
+func (o *CacheOptions) guardRequests() func(work func()) {
+	if o.Guard == nil {
+		return nil
+	}
+	return func(work func()) {
+		_ = o.Guard("the request of a table from the system", func() error { work(); return nil })
+	}
 }
 
 // closeReader is called for each table that leaves the cache.
@@ -245,6 +256,7 @@ func (t *Cache) Drop(f *manifest.FileMeta) { t.open.DropOne(&Of(f).reader) }
 // end of its opening, which fails.
 func (t *Cache) Close() {
 	t.closed.Store(true)
+	t.options.Reader.Prefetch.Close()
 	t.open.Close()
 	t.readers.closeFiles()
 }
