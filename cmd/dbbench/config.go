@@ -88,9 +88,9 @@ func (c *config) flagSet() *flag.FlagSet {
 	fs.Float64Var(&c.CompressionRatio, "compression_ratio", 0.5, "compressed `share` of a generated value's size")
 	fs.IntVar(&c.BatchSize, "batch_size", 100, "`keys` per batch in fillbatch")
 	fs.IntVar(&c.SeekNexts, "seek_nexts", 0, "`entries` that seekrandom reads after each seek")
-	fs.IntVar(&c.BloomBits, "bloom_bits", 10, "filter `bits` per key; 0: no filters")
+	fs.IntVar(&c.BloomBits, "bloom_bits", 10, "filter `bits` per key, of a slot for fuse (default 8); 0: no filters")
 	fs.StringVar(&c.FilterKind, "filter_kind", "both",
-		"`kind` of filters: cacheline, leveldb, both (lookups use cacheline) or fuse (which ignores --bloom_bits, except 0)")
+		"`kind` of filters: cacheline, leveldb, both (lookups use cacheline) or fuse")
 	fs.Int64Var(&c.CacheSize, "cache_size", -1,
 		"`bytes` of block cache; -1: the store's default, 1 MiB in filterreads; 0: none")
 	fs.IntVar(&c.WriteBufferSize, "write_buffer_size", 0, "`bytes` per memtable; 0: the store's default")
@@ -137,6 +137,9 @@ func parseConfig(args []string, out io.Writer) (*config, error) {
 		c.showcase = c.showcase && quietFlags[f.Name]
 	})
 	c.numGiven = given["num"]
+	if c.FilterKind == "fuse" && !given["bloom_bits"] {
+		c.BloomBits = filter.FusePolicy{}.SlotBits()
+	}
 	if err := c.chooseSweep(given); err != nil {
 		return nil, err
 	}
@@ -202,6 +205,9 @@ func (c *config) validateNames() error {
 	if _, ok := filterKinds[c.FilterKind]; !ok {
 		return fmt.Errorf("--filter_kind is %q; it must be cacheline, leveldb, both or fuse", c.FilterKind)
 	}
+	if c.FilterKind == "fuse" && c.BloomBits > filter.MaxFuseBits {
+		return fmt.Errorf("--bloom_bits is %d; with --filter_kind=fuse it must be from 0 to %d, the bits of a slot", c.BloomBits, filter.MaxFuseBits)
+	}
 	if c.UseExistingDB && c.DB == "" {
 		return errors.New("--use_existing_db needs --db, which names the database")
 	}
@@ -258,7 +264,7 @@ var filterKinds = map[string]func(bitsPerKey int) filter.Policy{
 	"cacheline": func(b int) filter.Policy { return filter.NewCacheLineBloomPolicy(b) },
 	"leveldb":   func(b int) filter.Policy { return filter.NewBloomPolicy(b) },
 	"both":      func(b int) filter.Policy { return filter.NewDualBloomPolicy(b) },
-	"fuse":      func(int) filter.Policy { return filter.FusePolicy{} },
+	"fuse":      func(b int) filter.Policy { return filter.NewFusePolicy(b) },
 }
 
 func (c *storeConfig) filter() filter.Policy { return filterKinds[c.FilterKind](c.BloomBits) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/filter"
 )
 
 func TestFlagsHaveTheirDefaults(t *testing.T) {
@@ -38,6 +40,20 @@ func TestFlagsMayBeWrittenAsInDbBench(t *testing.T) {
 	require.False(t, c.showcase)
 }
 
+func TestFuseFiltersHaveTheirBitsOfASlot(t *testing.T) {
+	for args, want := range map[string]filter.Policy{
+		"":                filter.FusePolicy{},
+		"--bloom_bits=8":  filter.FusePolicy{},
+		"--bloom_bits=7":  filter.NewFusePolicy(7),
+		"--bloom_bits=16": filter.NewFusePolicy(16),
+		"--bloom_bits=0":  filter.None,
+	} {
+		c, err := parseConfig(append([]string{"--filter_kind=fuse", "--benchmarks=fillseq"}, strings.Fields(args)...), io.Discard)
+		require.NoError(t, err)
+		require.Equal(t, want, c.options().Filters.Policy, args)
+	}
+}
+
 func TestFlagsThatChangeTheReportDropItsPromises(t *testing.T) {
 	for args, want := range map[string]bool{"--json=x": true, "--svg=x": true, "--histogram": true, "--bloom_bits=10": false, "--num=10": false} {
 		c, err := parseConfig([]string{args}, io.Discard)
@@ -58,6 +74,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		{"a ratio that is no number", "--compression_ratio=NaN", "it must be above 0 and at most 1"},
 		{"too many bits", "--bloom_bits=101", "it must be from 0 to 100"},
 		{"an unknown kind of filter", "--filter_kind=cuckoo", `--filter_kind is "cuckoo"; it must be cacheline, leveldb, both or fuse`},
+		{"too many bits of a slot", "--filter_kind=fuse --bloom_bits=17", "--bloom_bits is 17; with --filter_kind=fuse it must be from 0 to 16"},
 		{"a report without filters", "--bloom_bits=0", "--bloom_bits must not be 0"},
 		{"an unknown compression lists the kinds", "--compression=lz4", "it must be none (or 0), snappy (or 1) or zstd"},
 		{"keys too short for their numbers", "--key_size=5", "--key_size is 5; 1000000 keys need numbers of 6 digits"},

@@ -201,7 +201,7 @@ func (r *report) filters() string {
 	filters := fmt.Sprintf("filters of %d bits per key", r.Bits)
 	switch {
 	case r.FilterKind == "fuse":
-		return "binary fuse filters"
+		return fmt.Sprintf("binary fuse filters with slots of %s", bench.Counted(uint64(r.Bits), "bit"))
 	case r.FilterKind == "both" && r.Bits == 10: // the store's default
 		filters += ", 15 above the last level"
 	}

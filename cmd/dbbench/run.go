@@ -92,7 +92,7 @@ func (s *session) printHeader() {
 	switch {
 	case c.BloomBits == 0:
 	case c.FilterKind == "fuse":
-		bits = "binary fuse"
+		bits = fmt.Sprintf("binary fuse, %s a slot", bench.Counted(uint64(c.BloomBits), "bit"))
 	default:
 		bits = fmt.Sprintf("bloom (%s), %d bits per key", c.FilterKind, c.BloomBits)
 	}
