@@ -176,6 +176,7 @@ func features() []feature {
 	for name, p := range map[string]filter.Policy{
 		"filter-none": filter.None, "filter-bloom": filter.NewBloomPolicy(10), "filter-cache-line": filter.NewCacheLineBloomPolicy(10),
 		"filter-dual": filter.NewDualBloomPolicy(10), "filter-fuse": filter.FusePolicy{},
+		"filter-fuse-packed": filter.NewFusePolicy(7),
 	} {
 		all = append(all, feature{name: name, write: fillGolden, options: func(o *db.Options) { o.Filters.Policy = p }})
 	}

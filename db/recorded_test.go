@@ -85,6 +85,30 @@ func TestADatabaseRecordsTheOptionsOfItsOpening(t *testing.T) {
 	}
 }
 
+// The record of a fuse filter has the bits of its slots, and an opening with other bits says so.
+func TestTheBitsOfASlotAreRecorded(t *testing.T) {
+	for slotBits, value := range map[int]string{7: "sievedb.BinaryFuse8:7", 8: "sievedb.BinaryFuse8", 16: "sievedb.BinaryFuse8:16"} {
+		mem := vfs.NewMem()
+		o := testOptions(mem)
+		o.Filters.Policy = filter.NewFusePolicy(slotBits)
+		d := mustOpen(t, o)
+		fill(t, d, 0, 500)
+		require.NoError(t, d.Close())
+		r := recordedIn(t, mem, "db")
+		require.Contains(t, r.List, RecordedOption{Option: "Filters.Policy", Value: value})
+		require.Equal(t, o.Filters.Policy, r.Options.Filters.Policy)
+
+		d = mustOpen(t, &r.Options)
+		require.Empty(t, d.OpenReport().OptionsChanged)
+		requireNoFaults(t, d)
+		require.NoError(t, d.Close())
+		o.Filters.Policy = filter.NewFusePolicy(5)
+		d = mustOpen(t, o)
+		require.Equal(t, []OptionChange{{Option: "Filters.Policy", Recorded: value, Opened: "sievedb.BinaryFuse8:5"}}, d.OpenReport().OptionsChanged)
+		require.NoError(t, d.Close())
+	}
+}
+
 // Repair keeps the record as long as a MANIFEST has it, and the record itself is no reason to repair.
 func TestARepairKeepsTheRecordedOptions(t *testing.T) {
 	mem := vfs.NewMem()
