@@ -35,7 +35,14 @@
 //
 // # References
 //
-// Each Version counts its readers, and each FileMeta counts the versions that contain it. When a
-// version's count reaches zero, its files lose a reference. A file without references is obsolete,
-// and Set passes it to its owner, who removes it.
+// Each Version counts its readers. Its tables are in buckets that it shares with other versions (roster):
+// each bucket counts its versions, and each FileMeta its buckets. When a version's count reaches zero, its
+// buckets lose a reference, and the files of a bucket without references lose one. A file without
+// references is obsolete, and Set passes it to its owner, who removes it.
+//
+// # Many tables
+//
+// An edit of a database of very many tables costs about what it changes. A version shares the levels that
+// an edit does not change, keeps sums, and checks what is new (Version.Apply). The choice of a compaction
+// uses figures that versions hand on (Version.overlaps), and lists of the tables that may need one (noted).
 package manifest

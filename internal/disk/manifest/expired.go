@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -10,20 +12,31 @@ import (
 // older entries of their keys may be left elsewhere: those would appear again. So the deepest level
 // comes first, and after it is done the next one.
 func (v *Version) pickExpired(o PickOptions) *Compaction {
-	for level := NumLevels - 1; level >= 0; level-- {
-		files := v.Levels[level].Files
-		c := &Compaction{Version: v, Level: level, OutputLevel: level, Reason: "all values have expired", Drop: true}
-		for i := len(files) - 1; i >= 0; i-- { // the oldest of level 0 first
-			f := files[i]
-			if !f.Compacting && o.Expired(f) && !v.hasOlder(level, f, c.Inputs) {
-				c.Inputs = append(c.Inputs, f)
-			}
+	if v.set == nil {
+		return nil
+	}
+	limit := o.ExpiredBy
+	if limit == 0 {
+		limit = math.MaxUint64
+	}
+	// In the order of removal: the deepest level first, and the oldest of level 0.
+	files := v.set.noted.expiringIn(v, limit)
+	slices.SortFunc(files, func(a, b LevelFile) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), compareFiles(v.Cmp, a.Level, b.File, a.File))
+	})
+	c := &Compaction{Version: v, Reason: "all values have expired", Drop: true}
+	for _, f := range files {
+		if len(c.Inputs) > 0 && f.Level != c.Level {
+			break
 		}
-		if len(c.Inputs) > 0 {
-			return c
+		if !f.File.Compacting && o.Expired(f.File) && !v.hasOlder(f.Level, f.File, c.Inputs) {
+			c.Level, c.OutputLevel, c.Inputs = f.Level, f.Level, append(c.Inputs, f.File)
 		}
 	}
-	return nil
+	if len(c.Inputs) == 0 {
+		return nil
+	}
+	return c
 }
 
 // hasOlder reports whether a table other than those in removed may have entries of f's keys that are

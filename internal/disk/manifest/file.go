@@ -25,7 +25,7 @@ type FileMeta struct {
 
 	// Counts has the numbers of the table's entries. It is nil until the table is written or
 	// opened here, and if its writer did not count.
-	Counts atomic.Pointer[TableCounts]
+	Counts CountsPointer
 
 	// Seqs is the range of the entries' sequence numbers. It is nil until the table is written
 	// here or its properties are read.
@@ -43,7 +43,7 @@ type FileMeta struct {
 	// FileMeta is shared, by SetOptions.NewHandle at the latest.
 	Handle any
 
-	refs atomic.Int32 // the number of versions that contain the file
+	refs atomic.Int32 // the number of buckets of versions that contain the file; see roster
 }
 
 // Origin returns the number of the table that was written with these entries.

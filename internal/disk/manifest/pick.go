@@ -19,10 +19,13 @@ type PickOptions struct {
 	OldestReader uint64 // all readers, present and later, see all entries up to this sequence number
 
 	// Expired, if not nil, reports whether all values of a table are hidden from all readers,
-	// present and later ones, because they have expired.
-	Expired func(*FileMeta) bool
+	// present and later ones, because they have expired. It is called for tables whose
+	// TableCounts.Expiry is at most ExpiredBy; 0 means any.
+	Expired   func(*FileMeta) bool
+	ExpiredBy uint64
 
 	Running []*Compaction // the running compactions
+	Claimed []*FileMeta   // the files that are Compacting, but in none of Running
 }
 
 // maxBase is the size up to which level 0 is compacted into a level directly. Merging a batch from
@@ -130,25 +133,20 @@ func (v *Version) Shape(o PickOptions) Shape {
 	return s
 }
 
-// Score returns how urgent the compaction of a level is: it is due from 1 on. Files that are already
-// being compacted do not count.
-func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
-	files := v.Levels[level].Files
+// score returns how urgent the compaction of a level is: it is due from 1 on. Files that are already
+// being compacted do not count; claimed is their size, except on level 0.
+func (v *Version) score(level int, s Shape, claimed uint64, o PickOptions) float64 {
+	l := &v.Levels[level]
 	if level == 0 {
 		n := 0
-		for _, f := range files {
+		for _, f := range l.Files {
 			if !f.Compacting {
 				n++
 			}
 		}
 		return float64(n) / float64(o.L0Trigger)
 	}
-	var size uint64
-	for _, f := range files {
-		if !f.Compacting {
-			size += f.Size
-		}
-	}
+	size := l.Bytes - min(claimed, l.Bytes)
 	if size == 0 || level == NumLevels-1 {
 		return 0
 	}
@@ -157,6 +155,23 @@ func (v *Version) Score(level int, s Shape, o PickOptions) float64 {
 		return 1
 	}
 	return float64(size) / float64(s.Target[level])
+}
+
+// claimedBytes returns the size of the files of each level that are being compacted.
+func (v *Version) claimedBytes(o PickOptions) (bytes [NumLevels]uint64) {
+	add := func(files []*FileMeta) {
+		for _, f := range files {
+			if level, ok := v.roster.levelOf(f); ok {
+				bytes[level] += f.Size
+			}
+		}
+	}
+	add(o.Claimed)
+	for _, c := range o.Running {
+		add(c.Inputs)
+		add(c.Overlaps)
+	}
+	return bytes
 }
 
 // Pick returns the most urgent compaction whose inputs are free, or nil. Tables whose values have
@@ -168,7 +183,7 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 			return c
 		}
 	}
-	shape := v.Shape(o)
+	shape, claimed := v.Shape(o), v.claimedBytes(o)
 	tried := [NumLevels]bool{}
 	for {
 		best, score := -1, 1.0
@@ -176,7 +191,7 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 			if tried[level] {
 				continue
 			}
-			if s := v.Score(level, shape, o); s >= score {
+			if s := v.score(level, shape, claimed[level], o); s >= score {
 				best, score = level, s
 			}
 		}
@@ -196,13 +211,12 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 	}
 	var best *Compaction
 	bestRatio := 0.0
-	for _, f := range v.Levels[level].Files {
-		if f.Compacting {
+	for i, ratio := range v.overlapRatios(level) {
+		if best != nil && ratio >= bestRatio {
 			continue
 		}
-		overlap := totalSize(v.Overlapping(level+1, base.UserKey(f.Smallest), base.UserKey(f.Largest)))
-		ratio := float64(overlap) / float64(max(f.Size, 1))
-		if best != nil && ratio >= bestRatio {
+		f := v.Levels[level].Files[i]
+		if f.Compacting {
 			continue
 		}
 		if c := v.build(level, level+1, []*FileMeta{f}, "level exceeds its size", o); c != nil {
@@ -210,6 +224,26 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 		}
 	}
 	return best
+}
+
+// overlapRatios returns Version.overlaps of a level other than 0 and the last one. Once they are known,
+// later versions have them too.
+func (v *Version) overlapRatios(level int) []float64 {
+	if known := v.overlaps[level].Load(); known != nil {
+		return *known
+	}
+	ratios := make([]float64, len(v.Levels[level].Files))
+	for i, f := range v.Levels[level].Files {
+		ratios[i] = v.overlapOf(level, f)
+	}
+	v.overlaps[level].Store(&ratios)
+	return ratios
+}
+
+// overlapOf returns how many times its size f, of that level, overlaps in the next one.
+func (v *Version) overlapOf(level int, f *FileMeta) float64 {
+	overlap := totalSize(v.Overlapping(level+1, base.UserKey(f.Smallest), base.UserKey(f.Largest)))
+	return float64(overlap) / float64(max(f.Size, 1))
 }
 
 // Small tables, as a program leaves that opens the store for one write at a time, are merged with each other and with
@@ -416,10 +450,23 @@ func (c *Compaction) HasKeyBelow(key []byte, pos *[NumLevels]int) bool {
 				}
 				break
 			}
-			pos[level]++
+			// A key in the middle of the level comes first, and then each key is near the one before it.
+			left := files[pos[level]+1:]
+			pos[level] += 1 + gallop(len(left), func(i int) bool {
+				return c.Version.Cmp.Compare(key, base.UserKey(left[i].Largest)) <= 0
+			})
 		}
 	}
 	return false
+}
+
+// gallop is sort.Search, but calls found only about as often as the result has bits.
+func gallop(n int, found func(int) bool) int {
+	lo, step := 0, 1
+	for lo+step <= n && !found(lo+step-1) {
+		lo, step = lo+step, 2*step
+	}
+	return lo + sort.Search(min(step-1, n-lo), func(i int) bool { return found(lo + i) })
 }
 
 // HoldsOldest reports whether the inputs have the oldest entries of all their keys: no level below

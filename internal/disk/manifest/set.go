@@ -51,6 +51,7 @@ type Set struct {
 	maxRecord int
 
 	nextFileNum atomic.Uint64 // the next unused number
+	noted       noted         // has its own lock
 
 	// mu serializes Apply, including its input and output, and guards the following fields.
 	mu             sync.Mutex

@@ -43,7 +43,15 @@ func (v *Version) Target(key []byte) (t Target, ok bool) {
 
 // prepareSearch initializes the fields for Target and Find. The version must have been checked.
 func (v *Version) prepareSearch() {
+	for level := range v.Levels {
+		v.Levels[level].setExtremes(v.Cmp, level)
+	}
 	v.shared = v.sharedPrefix()
+	v.indexLevels()
+}
+
+// indexLevels initializes the keyRanges of all levels. Version.shared must be set.
+func (v *Version) indexLevels() {
 	for level := range v.Levels {
 		l := &v.Levels[level]
 		n := len(l.Files)
@@ -53,27 +61,30 @@ func (v *Version) prepareSearch() {
 			continue
 		}
 		for i, f := range l.Files {
-			l.smallest[i] = util.Prefix64(base.UserKey(f.Smallest), len(v.shared))
-			l.largest[i] = util.Prefix64(base.UserKey(f.Largest), len(v.shared))
+			l.smallest[i], l.largest[i] = l.head(f.Smallest), l.head(f.Largest)
 		}
 	}
 }
 
+// head returns the eight bytes of an internal key that keyRanges has.
+func (r *keyRanges) head(ikey []byte) uint64 { return util.Prefix64(base.UserKey(ikey), len(r.shared)) }
+
 // sharedPrefix returns the common prefix of all user keys that a table of the version may have, or
 // nothing for orders other than bytewise.
 func (v *Version) sharedPrefix() []byte {
-	if !v.Cmp.IsBytewise() {
-		return nil
-	}
 	var least, greatest []byte
-	v.Files(func(_ int, f *FileMeta) {
-		if key := base.UserKey(f.Smallest); least == nil || bytes.Compare(key, least) < 0 {
-			least = key
+	for level := range v.Levels {
+		l := &v.Levels[level]
+		if l.least == nil {
+			continue
 		}
-		if key := base.UserKey(f.Largest); greatest == nil || bytes.Compare(key, greatest) > 0 {
-			greatest = key
+		if least == nil || bytes.Compare(l.least, least) < 0 {
+			least = l.least
 		}
-	})
+		if greatest == nil || bytes.Compare(l.greatest, greatest) > 0 {
+			greatest = l.greatest
+		}
+	}
 	return least[:base.SharedPrefixLen(least, greatest)]
 }
 

@@ -33,43 +33,56 @@ const unknownEntryBytes = 64
 func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 	var best *Compaction
 	bestGain := 0.0
-	for level := range v.Levels {
-		for _, f := range v.Levels[level].Files {
-			counts := f.Counts.Load()
-			if f.Compacting || !counts.heavy() {
-				continue
-			}
-			freed, read := v.freedBy(level, f, counts, o)
-			gain := float64(freed) / float64(max(read, 1))
-			if freed < o.TableSize/tombstoneLeast || gain*tombstoneCost < 1 || gain <= bestGain {
-				continue
-			}
-			output := level + 1
-			switch {
-			case level == 0:
-				output = s.BaseLevel
-			case read == f.Size:
-				output = level
-			}
-			if c := v.build(level, output, []*FileMeta{f}, "too many tombstones", o); c != nil {
-				best, bestGain = c, gain
-			}
+	if v.set == nil {
+		return nil
+	}
+	for _, heavy := range v.set.noted.heavyIn(v) {
+		level, f := heavy.Level, heavy.File
+		counts := f.Counts.Load()
+		if f.Compacting || !counts.heavy() {
+			continue
+		}
+		freed, read := v.freedBy(level, f, counts, o)
+		gain := float64(freed) / float64(max(read, 1))
+		if freed < o.TableSize/tombstoneLeast || gain*tombstoneCost < 1 || gain <= bestGain {
+			continue
+		}
+		output := level + 1
+		switch {
+		case level == 0:
+			output = s.BaseLevel
+		case read == f.Size:
+			output = level
+		}
+		if c := v.build(level, output, []*FileMeta{f}, "too many tombstones", o); c != nil {
+			best, bestGain = c, gain
 		}
 	}
 	return best
 }
+
+// freedSample is the number of tables of a level from which freedBy estimates their entries. A table of
+// level 0 may overlap all tables below.
+const freedSample = 64
 
 // freedBy estimates the bytes that merging f with all overlapping tables below would free, 0 if there
 // is no benefit, and the bytes to read for that: only those of f if there is no table below.
 func (v *Version) freedBy(level int, f *FileMeta, counts *TableCounts, o PickOptions) (freed, read uint64) {
 	var below, counted, entries uint64
 	for l := level + 1; l < NumLevels; l++ {
-		for _, other := range v.Overlapping(l, base.UserKey(f.Smallest), base.UserKey(f.Largest)) {
-			below += other.Size
+		files := v.Overlapping(l, base.UserKey(f.Smallest), base.UserKey(f.Largest))
+		n, size := min(len(files), freedSample), uint64(0)
+		for i := range n {
+			other := files[i*len(files)/n]
+			size += other.Size
 			if c := other.Counts.Load(); c != nil && c.Entries > 0 {
 				counted, entries = counted+other.Size, entries+c.Entries
 			}
 		}
+		if n < len(files) {
+			size = uint64(float64(size) / float64(n) * float64(len(files)))
+		}
+		below += size
 	}
 	own := uint64(float64(f.Size) / float64(counts.Entries) * float64(counts.Tombstones))
 	switch {

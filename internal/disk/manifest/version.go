@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -17,6 +18,10 @@ type Version struct {
 
 	shared []byte // the common prefix of the user keys of all tables
 	level0 level0State
+	roster roster // of all tables
+	// overlaps has, for each file of a level, the bytes of the next level that it overlaps as a multiple of
+	// its size; nil until a choice needs it. Those of level 0 and of the last level are never needed.
+	overlaps [NumLevels]atomic.Pointer[[]float64]
 
 	set  *Set
 	refs atomic.Int32
@@ -30,30 +35,19 @@ type Level struct {
 	Bytes uint64
 
 	keyRanges // of Files, in their order
+
+	// least and greatest are the first and last user keys of all files, nil for orders other than bytewise.
+	least, greatest []byte
 }
 
 // newLevel sorts files in the level's order.
-func newLevel(cmp *base.Comparer, number int, files []*FileMeta) Level {
+func newLevel(comparer *base.Comparer, number int, files []*FileMeta) Level {
 	l := Level{Files: files}
 	for _, f := range files {
 		l.Bytes += f.Size
 	}
-	if number == 0 {
-		slices.SortFunc(files, func(a, b *FileMeta) int { return compareNums(b.Num, a.Num) })
-		return l
-	}
-	slices.SortFunc(files, func(a, b *FileMeta) int { return base.CompareInternal(cmp, a.Smallest, b.Smallest) })
+	slices.SortFunc(files, func(a, b *FileMeta) int { return compareFiles(comparer, number, a, b) })
 	return l
-}
-
-func compareNums(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Overlapping returns the files of level that overlap the user keys [start, limit], both inclusive, in
@@ -120,8 +114,9 @@ func (v *Version) Files(f func(level int, file *FileMeta)) {
 	}
 }
 
-// check checks the invariants on which the read path and compaction depend. It is called for every
-// version, including those read from disk, because a MANIFEST may be wrong.
+// check returns an error unless the version has the invariants on which the read path and compaction
+// depend. Apply checks the same of what changes, in every version, including those read from disk,
+// because a MANIFEST may be wrong; check finds the words for what is wrong.
 func (v *Version) check() error {
 	seen := make(map[uint64]int, v.NumFiles())
 	for level := range v.Levels {
@@ -166,16 +161,35 @@ func (v *Version) Unref() {
 	if n > 0 {
 		return
 	}
-	var obsolete []LevelFile
-	v.Files(func(level int, f *FileMeta) {
-		if f.refs.Add(-1) == 0 {
-			obsolete = append(obsolete, LevelFile{level, f})
-		}
-	})
-	if len(obsolete) > 0 && v.set != nil {
-		slices.Reverse(obsolete) // see SetOptions.Obsolete
-		v.set.obsolete(obsolete)
+	gone := v.roster.release()
+	if len(gone) > 0 && v.set != nil {
+		v.sortForRemoval(gone)
+		v.set.noted.forget(gone)
+		v.set.obsolete(gone)
 	}
+}
+
+// sortForRemoval sorts files of v in the order of SetOptions.Obsolete: the deepest level first, and each
+// from its end. It does not call a comparer of the user, which may panic, because readers call it.
+func (v *Version) sortForRemoval(files []LevelFile) {
+	order := func(a, b LevelFile) int { return compareFiles(v.Cmp, a.Level, b.File, a.File) }
+	if !v.Cmp.IsBytewise() {
+		index := make(map[*FileMeta]int, len(files))
+		for i, f := range files {
+			index[f.File] = -i
+		}
+		next := 0
+		v.Files(func(_ int, f *FileMeta) {
+			if _, ok := index[f]; ok {
+				index[f] = next
+			}
+			next++
+		})
+		order = func(a, b LevelFile) int { return cmp.Compare(index[b.File], index[a.File]) }
+	}
+	slices.SortFunc(files, func(a, b LevelFile) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), order(a, b))
+	})
 }
 
 // Discard releases a version that Apply returned and no Set made current.
@@ -185,54 +199,7 @@ func (v *Version) Discard() { v.discard() }
 // files of v, the previous version, stay.
 func (v *Version) discard() {
 	v.refs.Store(0)
-	v.Files(func(_ int, f *FileMeta) { f.refs.Add(-1) })
-}
-
-// Apply returns the checked version that results from applying the edits to v. The new version has one
-// reference and counts as a reference of its files; v is unchanged.
-func (v *Version) Apply(edits ...*Edit) (*Version, error) {
-	deleted := map[place]bool{}
-	added := map[place]*FileMeta{}
-	for _, e := range edits {
-		for _, d := range e.Deleted {
-			p := place{d.Level, d.Num}
-			if _, ok := added[p]; ok {
-				delete(added, p)
-			} else {
-				deleted[p] = true
-			}
-		}
-		for _, a := range e.Added {
-			p := place{a.Level, a.File.Num}
-			delete(deleted, p)
-			added[p] = a.File
-			if a.File.Handle == nil && v.set != nil && v.set.opts.NewHandle != nil {
-				a.File.Handle = v.set.opts.NewHandle()
-			}
-		}
+	if gone := v.roster.release(); v.set != nil {
+		v.set.noted.forget(gone)
 	}
-	next := &Version{Cmp: v.Cmp, set: v.set}
-	next.refs.Store(1)
-	for level := range v.Levels {
-		files := make([]*FileMeta, 0, len(v.Levels[level].Files)+1)
-		for _, f := range v.Levels[level].Files {
-			p := place{level, f.Num}
-			if !deleted[p] && added[p] == nil {
-				files = append(files, f)
-			}
-		}
-		for p, f := range added {
-			if p.level == level {
-				files = append(files, f)
-			}
-		}
-		next.Levels[level] = newLevel(v.Cmp, level, files)
-	}
-	if err := next.check(); err != nil {
-		return nil, err
-	}
-	next.prepareSearch()
-	next.level0.order.Store(int32(orderOf(v.Cmp, next.Levels[0].Files)))
-	next.Files(func(_ int, f *FileMeta) { f.refs.Add(1) })
-	return next, nil
 }

@@ -11,16 +11,16 @@ import (
 // keys are left elsewhere (manifest.PickOptions.Expired). The Scheduler looks for such tables
 // whenever it looks for a compaction, and WatchExpiry makes it look when a table expires.
 
-// expired returns the function for PickOptions, nil if nothing expires. s.mu is held.
-func (s *Scheduler) expired() func(*manifest.FileMeta) bool {
+// expired returns Expired and ExpiredBy for PickOptions, zero if nothing expires. s.mu is held.
+func (s *Scheduler) expired() (expired func(*manifest.FileMeta) bool, by uint64) {
 	if s.o.Expiry == nil {
-		return nil
+		return nil, 0
 	}
 	hidden := s.host.OldestTime()
 	return func(f *manifest.FileMeta) bool {
 		at, ok := s.expiryOf(f)
 		return ok && at <= hidden
-	}
+	}, hidden
 }
 
 // expiryOf returns when the last value of f expires. ok is false if that is unknown or never. The

@@ -17,8 +17,11 @@ type work struct {
 	progress map[*manifest.Compaction]*progress // of running
 	// automatic is the number of running compactions that no caller asked for.
 	automatic int
-	reserved  int  // reservations in effect; see Reserve
-	flushing  bool // see BeginFlush
+	reserved  int // reservations in effect; see Reserve
+	// claimed are the tables that are Compacting and inputs of none of running: reserved ones, and those
+	// that were set aside.
+	claimed  []*manifest.FileMeta
+	flushing bool // see BeginFlush
 }
 
 // begin claims the inputs of c.
@@ -34,6 +37,9 @@ func (w *work) begin(c *manifest.Compaction) {
 func (w *work) end(c *manifest.Compaction, claimed bool) {
 	for _, f := range c.AllInputs() {
 		f.Compacting = claimed
+		if claimed {
+			w.claimed = append(w.claimed, f)
+		}
 	}
 	w.running = slices.DeleteFunc(w.running, func(r *manifest.Compaction) bool { return r == c })
 	delete(w.progress, c)
@@ -102,6 +108,7 @@ func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (
 	for _, f := range files {
 		f.Compacting = true
 	}
+	s.work.claimed = append(s.work.claimed, files...)
 	return v, files, sync.OnceFunc(func() { s.unreserve(files) }), nil
 }
 
@@ -112,6 +119,7 @@ func (s *Scheduler) unreserve(files []*manifest.FileMeta) {
 	for _, f := range files {
 		f.Compacting = false
 	}
+	s.work.claimed = slices.DeleteFunc(s.work.claimed, func(f *manifest.FileMeta) bool { return !f.Compacting })
 	s.work.reserved--
 	s.cond.Broadcast()
 	s.scheduleLocked()

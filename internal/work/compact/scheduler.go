@@ -227,13 +227,16 @@ func (s *Scheduler) Counters() Counters {
 // pickOptions returns the options for choosing a compaction now. mu is held.
 func (s *Scheduler) pickOptions() manifest.PickOptions {
 	t := s.tuning.Load()
+	expired, by := s.expired()
 	return manifest.PickOptions{
 		L0Trigger:    t.L0Trigger,
 		MaxLevelBase: t.MaxLevelBase,
 		TableSize:    t.TableSize,
 		OldestReader: s.host.OldestSnapshot(),
-		Expired:      s.expired(),
+		Expired:      expired,
+		ExpiredBy:    by,
 		Running:      s.work.running,
+		Claimed:      s.work.claimed,
 	}
 }
 

@@ -1,0 +1,177 @@
+package manifest
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// noted has the tables of a Set that may need a compaction because of what they contain: those with many
+// tombstones, and those whose values expire. So the choice of a compaction need not walk over all others.
+// What a table contains may become known only when it is opened; see CountsPointer.
+type noted struct {
+	mu       sync.Mutex // no other lock is acquired under it
+	heavy    map[*FileMeta]struct{}
+	expiring expiryHeap
+}
+
+// add adds a table if c, what it contains, is worth noting.
+func (n *noted) add(f *FileMeta, c *TableCounts) {
+	heavy, expires := c.heavy(), c != nil && c.Expiry > 0
+	if !heavy && !expires {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if heavy {
+		if n.heavy == nil {
+			n.heavy = map[*FileMeta]struct{}{}
+		}
+		n.heavy[f] = struct{}{}
+	}
+	if expires {
+		n.expiring.add(f, c.Expiry)
+	}
+}
+
+// forget removes tables that no version contains any more.
+func (n *noted) forget(files []LevelFile) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.heavy)+len(n.expiring.tables) == 0 {
+		return
+	}
+	for _, f := range files {
+		delete(n.heavy, f.File)
+		n.expiring.remove(f.File)
+	}
+}
+
+// heavyIn returns the tables of v with many tombstones, by level and number.
+func (n *noted) heavyIn(v *Version) (files []LevelFile) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for f := range n.heavy {
+		if level, ok := v.roster.levelOf(f); ok {
+			files = append(files, LevelFile{level, f})
+		}
+	}
+	slices.SortFunc(files, func(a, b LevelFile) int {
+		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.File.Num, b.File.Num))
+	})
+	return files
+}
+
+// expiringIn returns the tables of v whose last value expires at or before limit, in no order.
+func (n *noted) expiringIn(v *Version, limit uint64) (files []LevelFile) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.expiring.walk(0, limit, func(f *FileMeta) {
+		if level, ok := v.roster.levelOf(f); ok {
+			files = append(files, LevelFile{level, f})
+		}
+	})
+	return files
+}
+
+// note adds files that enter the version, now or when it becomes known what they contain.
+func (v *Version) note(added []rosterEntry) {
+	if v.set == nil {
+		return
+	}
+	for _, e := range added {
+		e.file.Counts.reportTo(&v.set.noted, e.file)
+		v.set.noted.add(e.file, e.file.Counts.Load())
+	}
+}
+
+// CountsPointer is an atomic pointer to TableCounts. The Set of a table in a version learns what is stored.
+type CountsPointer struct {
+	counts atomic.Pointer[TableCounts]
+	file   *FileMeta             // set before to
+	to     atomic.Pointer[noted] // nil until the table enters a version
+}
+
+// Load returns the counts that were stored last, or nil.
+func (p *CountsPointer) Load() *TableCounts { return p.counts.Load() }
+
+// Store stores counts, which must not be changed any more.
+func (p *CountsPointer) Store(c *TableCounts) {
+	p.counts.Store(c)
+	if n := p.to.Load(); n != nil {
+		n.add(p.file, c)
+	}
+}
+
+// reportTo makes Store add f to n. A table is in versions of one Set only.
+func (p *CountsPointer) reportTo(n *noted, f *FileMeta) {
+	if p.to.Load() == nil {
+		p.file = f
+		p.to.Store(n)
+	}
+}
+
+// expiryHeap has tables with the earliest expiry first.
+type expiryHeap struct {
+	tables []expiringTable
+	index  map[*FileMeta]int // in tables
+}
+
+type expiringTable struct {
+	expiry uint64
+	file   *FileMeta
+}
+
+func (h *expiryHeap) add(f *FileMeta, expiry uint64) {
+	if i, ok := h.index[f]; ok {
+		h.tables[i].expiry = expiry
+		heap.Fix(h, i)
+		return
+	}
+	heap.Push(h, expiringTable{expiry, f})
+}
+
+func (h *expiryHeap) remove(f *FileMeta) {
+	if i, ok := h.index[f]; ok {
+		heap.Remove(h, i)
+	}
+}
+
+// walk calls fn for the tables from index i down whose values expire at or before limit.
+func (h *expiryHeap) walk(i int, limit uint64, fn func(*FileMeta)) {
+	if i < len(h.tables) && h.tables[i].expiry <= limit {
+		fn(h.tables[i].file)
+		h.walk(2*i+1, limit, fn)
+		h.walk(2*i+2, limit, fn)
+	}
+}
+
+// The methods of heap.Interface.
+
+func (h *expiryHeap) Len() int           { return len(h.tables) }
+func (h *expiryHeap) Less(i, j int) bool { return h.tables[i].expiry < h.tables[j].expiry }
+
+func (h *expiryHeap) Swap(i, j int) {
+	h.tables[i], h.tables[j] = h.tables[j], h.tables[i]
+	h.index[h.tables[i].file], h.index[h.tables[j].file] = i, j
+}
+
+func (h *expiryHeap) Push(x any) {
+	t := x.(expiringTable)
+	if h.index == nil {
+		h.index = map[*FileMeta]int{}
+	}
+	h.index[t.file] = len(h.tables)
+	h.tables = append(h.tables, t)
+}
+
+func (h *expiryHeap) Pop() any {
+	last := len(h.tables) - 1
+	t := h.tables[last]
+	h.tables[last] = expiringTable{}
+	h.tables = h.tables[:last]
+	delete(h.index, t.file)
+	return t
+}

@@ -1,0 +1,149 @@
+package manifest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// scaleKey returns the i-th user key, of 16 bytes.
+func scaleKey(i int) string { return fmt.Sprintf("k%015d", i) }
+
+// scaleStore is a version of many tables of one size. Each level has about ten times the tables of the one
+// above, and the tables of a level ascend without gaps.
+type scaleStore struct {
+	v    *Version
+	num  uint64
+	o    PickOptions
+	span [NumLevels]int // keys in a table
+	keys int
+}
+
+const scaleTableSize = 2 << 20
+
+// scaleEdit returns the edit that adds the tables to an empty version, in the order of their levels.
+func (s *scaleStore) scaleEdit(tables int) *Edit {
+	e := &Edit{}
+	const level0 = 4
+	counts := [NumLevels]int{0: level0}
+	for level, left := NumLevels-1, tables-level0; level > 0 && left > 0; level-- {
+		counts[level] = max(1, left-left/levelRatio)
+		if level == 1 {
+			counts[level] = left
+		}
+		left -= counts[level]
+	}
+	s.keys = counts[NumLevels-1] * 1000
+	for level, n := range counts {
+		for i := range n {
+			if s.span[level] = s.keys / n; level == 0 {
+				s.span[level] = s.keys
+				e.Added = append(e.Added, LevelFile{0, s.table(0, 0)})
+				continue
+			}
+			e.Added = append(e.Added, LevelFile{level, s.table(level, i)})
+		}
+	}
+	return e
+}
+
+// table returns a new table with the range of the i-th one of a level.
+func (s *scaleStore) table(level, i int) *FileMeta {
+	s.num++
+	f := file(s.num, scaleKey(i*s.span[level]), scaleKey((i+1)*s.span[level]-1), scaleTableSize)
+	f.Counts.Store(&TableCounts{Entries: 30_000, Tombstones: 100, LargestSeq: 1})
+	f.Seqs.Store(&SeqRange{Smallest: s.num, Largest: s.num, Known: true})
+	return f
+}
+
+func newScaleStore(t testing.TB, tables int) *scaleStore {
+	s := &scaleStore{o: PickOptions{L0Trigger: 100, MaxLevelBase: 8 << 20, TableSize: scaleTableSize}}
+	v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(s.scaleEdit(tables))
+	require.NoError(t, err)
+	s.v = v
+	return s
+}
+
+// apply installs the result of an edit.
+func (s *scaleStore) apply(t testing.TB, e *Edit) {
+	next, err := s.v.Apply(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.v.Unref()
+	s.v = next
+}
+
+// flush adds a table to level 0 and removes the oldest one, so that the size stays the same.
+func (s *scaleStore) flush() *Edit {
+	oldest := s.v.Levels[0].Files[len(s.v.Levels[0].Files)-1]
+	return &Edit{Deleted: []DeletedFile{{0, oldest.Num}}, Added: []LevelFile{{0, s.table(0, 0)}}}
+}
+
+// compaction replaces a table of a level and ten of the next one by as many.
+func (s *scaleStore) compaction(i int) *Edit {
+	e := &Edit{}
+	for level, n := range map[int]int{NumLevels - 2: 1, NumLevels - 1: 10} {
+		all := s.v.Levels[level].Files
+		n = min(n, len(all))
+		at := i * 7919 % (len(all) - n + 1)
+		for _, f := range all[at : at+n] {
+			s.num++
+			g := NewFileMeta(s.num, f.Size, f.Smallest, f.Largest)
+			g.Counts.Store(f.Counts.Load())
+			g.Seqs.Store(f.Seqs.Load())
+			e.Deleted = append(e.Deleted, DeletedFile{level, f.Num})
+			e.Added = append(e.Added, LevelFile{level, g})
+		}
+	}
+	return e
+}
+
+// BenchmarkEdit measures an edit, the choice of the next compaction, and the release of the old version.
+// With due=true, the level above the last one is too large, so that one of its tables must be chosen.
+func BenchmarkEdit(b *testing.B) {
+	for _, tables := range []int{30, 4_000, 40_000, 400_000} {
+		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
+			s := newScaleStore(b, tables)
+			b.Run("edit=flush", func(b *testing.B) {
+				for b.Loop() {
+					s.apply(b, s.flush())
+					s.v.Pick(s.o)
+				}
+			})
+			b.Run("edit=compaction", func(b *testing.B) {
+				for i := 0; b.Loop(); i++ {
+					s.apply(b, s.compaction(i))
+					s.v.Pick(s.o)
+				}
+			})
+			b.Run("edit=none", func(b *testing.B) {
+				for b.Loop() {
+					s.v.Pick(s.o)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkLoad measures the reading of a MANIFEST with one snapshot.
+func BenchmarkLoad(b *testing.B) {
+	for _, tables := range []int{30, 4_000, 40_000, 400_000} {
+		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
+			mem := vfs.NewMem()
+			e := new(scaleStore).scaleEdit(tables)
+			e.Comparer, e.LogNum, e.NextFileNum, e.LastSeq = base.Bytewise.Name, Num(3), Num(uint64(tables)+10), Num(5)
+			require.NoError(b, WriteFile(mem, ".", 2, e))
+			require.NoError(b, SetCurrent(mem, ".", 2))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, err := Load(SetOptions{FS: mem, Dir: ".", Cmp: base.Bytewise})
+				require.NoError(b, err)
+			}
+		})
+	}
+}
