@@ -50,9 +50,6 @@ func spliced[T any](old []T, c *levelChange, of func(*FileMeta) T) []T {
 // reference and counts as a reference of its files; v is unchanged, and the caller has a reference to
 // it, or it has no files.
 func (v *Version) Apply(edits ...*Edit) (*Version, error) {
-	if len(edits) == 0 {
-		edits = []*Edit{{}}
-	}
 	removed, added := v.net(edits)
 	if len(v.roster.buckets) == 0 {
 		return v.fresh(added)
@@ -101,21 +98,22 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 // an edit come before its additions. What is not there is not removed, and an addition replaces a file
 // of the same number on the same level, as in LevelDB.
 func (v *Version) net(edits []*Edit) (removed, added []rosterEntry) {
-	changes := make([]rosterEntry, 0, len(edits[0].Deleted)+len(edits[0].Added)) // file nil: deleted
+	deletions, additions := 0, 0
+	for _, e := range edits {
+		deletions, additions = deletions+len(e.Deleted), additions+len(e.Added)
+	}
+	changes := make([]change, 0, deletions+additions)
 	for _, e := range edits {
 		for _, d := range e.Deleted {
-			changes = append(changes, rosterEntry{d.Num, d.Level, nil})
+			changes = append(changes, change{rosterEntry{d.Num, d.Level, nil}, len(changes)})
 		}
 		for _, a := range e.Added {
-			changes = append(changes, rosterEntry{a.File.Num, a.Level, a.File})
-			if a.File.Handle == nil && v.set != nil && v.set.opts.NewHandle != nil {
-				a.File.Handle = v.set.opts.NewHandle()
-			}
+			v.giveHandle(a.File)
+			changes = append(changes, change{rosterEntry{a.File.Num, a.Level, a.File}, len(changes)})
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b rosterEntry) int {
-		return cmp.Or(cmp.Compare(a.num, b.num), cmp.Compare(a.level, b.level))
-	})
+	slices.SortFunc(changes, compareChanges)
+	removed, added = make([]rosterEntry, 0, deletions+1), make([]rosterEntry, 0, additions)
 	for i, c := range changes {
 		if i+1 < len(changes) && changes[i+1].num == c.num && changes[i+1].level == c.level {
 			continue // the last change of a place counts
@@ -124,10 +122,32 @@ func (v *Version) net(edits []*Edit) (removed, added []rosterEntry) {
 			removed = append(removed, e)
 		}
 		if c.file != nil {
-			added = append(added, c)
+			added = append(added, c.rosterEntry)
 		}
 	}
 	return removed, added
+}
+
+// change is the addition of a file to a place or, if file is nil, its removal. order is that of the edits.
+type change struct {
+	rosterEntry
+	order int
+}
+
+func compareChanges(a, b change) int {
+	switch {
+	case a.num != b.num:
+		return cmp.Compare(a.num, b.num)
+	case a.level != b.level:
+		return a.level - b.level
+	}
+	return a.order - b.order
+}
+
+func (v *Version) giveHandle(f *FileMeta) {
+	if f.Handle == nil && v.set != nil && v.set.opts.NewHandle != nil {
+		f.Handle = v.set.opts.NewHandle()
+	}
 }
 
 // fresh returns the checked version of these files, which shares nothing with v.
@@ -177,23 +197,32 @@ func (v *Version) unsound() error {
 
 // change returns the change of a level of that number, or nil if it has none.
 func (l *Level) change(cmp *base.Comparer, number int, removed, added []rosterEntry) *levelChange {
-	c := &levelChange{}
-	for _, e := range removed {
-		if e.level == number {
+	gone, come := 0, 0
+	for i := range removed {
+		if removed[i].level == number {
+			gone++
+		}
+	}
+	for i := range added {
+		if added[i].level == number {
+			come++
+		}
+	}
+	if gone+come == 0 {
+		return nil
+	}
+	c := &levelChange{steps: make([]step, 0, gone+come), fresh: make([]int, 0, come)}
+	for i := range removed {
+		if e := &removed[i]; e.level == number {
 			c.steps = append(c.steps, step{at: l.index(cmp, number, e.file)})
 		}
 	}
-	gone := len(c.steps)
-	for _, e := range added {
-		if e.level == number {
+	for i := range added {
+		if e := &added[i]; e.level == number {
 			c.steps = append(c.steps, step{l.index(cmp, number, e.file), e.file})
 		}
 	}
-	if len(c.steps) == 0 {
-		return nil
-	}
 	slices.SortFunc(c.steps, func(a, b step) int { return compareSteps(cmp, number, a, b) })
-	c.fresh = make([]int, 0, len(c.steps)-gone)
 	shift := 0
 	for _, s := range c.steps {
 		if s.file == nil {

@@ -191,7 +191,7 @@ func (s *appliedStore) compare(v *Version, model map[place]*FileMeta) {
 
 // compareSearch checks that two versions have the same levels, and search them in the same way.
 func (s *appliedStore) compareSearch(want, got *Version) {
-	require.Equal(s.t, want.shared, got.shared)
+	require.Equal(s.t, string(want.shared), string(got.shared))
 	for level := range want.Levels {
 		a, b := &want.Levels[level], &got.Levels[level]
 		require.True(s.t, slices.Equal(a.Files, b.Files), "level %d", level)
@@ -200,7 +200,7 @@ func (s *appliedStore) compareSearch(want, got *Version) {
 			require.Equal(s.t, a.smallest, b.smallest)
 			require.Equal(s.t, a.largest, b.largest)
 			require.True(s.t, bytes.Equal(a.least, b.least) && bytes.Equal(a.greatest, b.greatest))
-			require.Equal(s.t, a.shared, b.shared)
+			require.Equal(s.t, string(a.shared), string(b.shared))
 		}
 		if s.rnd.IntN(8) == 0 && level > 0 && level+1 < NumLevels {
 			require.Equal(s.t, want.overlapRatios(level), got.overlapRatios(level))

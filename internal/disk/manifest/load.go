@@ -70,6 +70,9 @@ func load(o *SetOptions) (*loading, State, error) {
 	if _, err = l.read(o.FS, path, o.ReadLimit, l.collectTables()); err != nil {
 		return nil, st, err
 	}
+	if len(l.tables) > l.count {
+		l.latest()
+	}
 	st.LogNum, st.PrevLogNum, st.LastSeq = l.sums.LogNum.Value, l.sums.PrevLogNum.Value, l.sums.LastSeq.Value
 	st.Recorded, st.ByGoLevelDB = l.recorded, !l.sums.PrevLogNum.Set
 	st.LogsElsewhere = strings.HasPrefix(l.sums.Comparer, base.LogDirPrefix)
@@ -91,7 +94,9 @@ type loading struct {
 	// MANIFEST); count is the total number of bits.
 	levels map[uint64]uint8
 	count  int
-	tables map[place]*FileMeta
+	// tables are those that the second pass has found, in the order of the file, which is usually that of
+	// their keys. While it runs, a table that was added again may be there several times; see latest.
+	tables []rosterEntry
 }
 
 // place is a table on a level.
@@ -200,13 +205,34 @@ func merge(into *OptionalNum, n OptionalNum) {
 // collectTables returns the function for the second pass. The last edit that adds a table describes it.
 func (l *loading) collectTables() func(record []byte) error {
 	var e Edit
-	l.tables = make(map[place]*FileMeta, l.count)
+	l.tables = make([]rosterEntry, 0, l.count)
 	additions := editVisitor{added: func(level int, num, size uint64, smallest, largest []byte) {
-		if l.levels[num]&(1<<level) != 0 {
-			l.tables[place{level, num}] = newFileMetaCopy(num, size, smallest, largest)
+		if l.levels[num]&(1<<level) == 0 {
+			return
 		}
+		if len(l.tables) > 2*l.count+1000 { // or the memory would be that of all edits
+			l.latest()
+		}
+		l.tables = append(l.tables, rosterEntry{num, level, newFileMetaCopy(num, size, smallest, largest)})
 	}}
 	return func(record []byte) error { return decodeEdit(record, &e, &additions) }
+}
+
+// latest removes the earlier descriptions of a table from tables.
+func (l *loading) latest() {
+	last := make(map[place]int, l.count)
+	for i, e := range l.tables {
+		last[place{e.level, e.num}] = i
+	}
+	next := 0
+	for i, e := range l.tables {
+		if last[place{e.level, e.num}] == i {
+			l.tables[next] = e
+			next++
+		}
+	}
+	clear(l.tables[next:])
+	l.tables = l.tables[:next]
 }
 
 // check compares the results of the first pass with the options and the format.
@@ -256,11 +282,10 @@ func (l *loading) version(empty *Version) (*Version, error) {
 		return nil, base.Corruptf("MANIFEST", -1,
 			"the first pass found %d tables, the second %d: the file changed while it was read", l.count, len(l.tables))
 	}
-	added := make([]LevelFile, 0, len(l.tables))
-	for p, f := range l.tables {
-		added = append(added, LevelFile{Level: p.level, File: f})
+	for _, e := range l.tables {
+		empty.giveHandle(e.file)
 	}
-	return empty.Apply(&Edit{Added: added})
+	return empty.fresh(l.tables)
 }
 
 // nextFileNum returns the next unused number. After a crash that followed an edit, the MANIFEST may

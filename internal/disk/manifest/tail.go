@@ -251,8 +251,8 @@ func (u *Unread) measureWhole(o *SetOptions) error {
 		return err
 	}
 	r := Reading{LastSeq: st.LastSeq}
-	for _, f := range l.tables {
-		r.raiseLastSeq(f)
+	for _, e := range l.tables {
+		r.raiseLastSeq(e.file)
 	}
 	u.Bytes, u.LastSeq, u.LogNum = st.Size, r.LastSeq, st.LogNum
 	return nil
