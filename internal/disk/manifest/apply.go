@@ -211,18 +211,22 @@ func (l *Level) change(cmp *base.Comparer, number int, removed, added []rosterEn
 	if gone+come == 0 {
 		return nil
 	}
-	c := &levelChange{steps: make([]step, 0, gone+come), fresh: make([]int, 0, come)}
+	steps := make([]step, 0, 2*(gone+come))
 	for i := range removed {
 		if e := &removed[i]; e.level == number {
-			c.steps = append(c.steps, step{at: l.index(cmp, number, e.file)})
+			steps = append(steps, step{at: l.index(cmp, number, e.file)})
 		}
 	}
 	for i := range added {
 		if e := &added[i]; e.level == number {
-			c.steps = append(c.steps, step{l.index(cmp, number, e.file), e.file})
+			steps = append(steps, step{l.index(cmp, number, e.file), e.file})
 		}
 	}
-	slices.SortFunc(c.steps, func(a, b step) int { return compareSteps(cmp, number, a, b) })
+	// Both are usually in order already.
+	order := func(a, b step) int { return compareSteps(cmp, number, a, b) }
+	slices.SortFunc(steps[:gone], order)
+	slices.SortFunc(steps[gone:], order)
+	c := &levelChange{steps: merged(steps, gone, order), fresh: make([]int, 0, come)}
 	shift := 0
 	for _, s := range c.steps {
 		if s.file == nil {
@@ -233,6 +237,20 @@ func (l *Level) change(cmp *base.Comparer, number int, removed, added []rosterEn
 		}
 	}
 	return c
+}
+
+// merged merges sorted steps with those from n on, which are sorted too. It uses the capacity of steps.
+func merged(steps []step, n int, order func(a, b step) int) []step {
+	a, b := steps[:n], steps[n:]
+	out := steps[len(steps):len(steps):cap(steps)]
+	for len(a) > 0 && len(b) > 0 {
+		if order(a[0], b[0]) <= 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
 }
 
 func compareSteps(comparer *base.Comparer, number int, a, b step) int {

@@ -15,14 +15,6 @@ type FileMeta struct {
 	// Smallest and Largest are the internal keys of the first and last entry.
 	Smallest, Largest []byte
 
-	// OldSuffix means that the file has the suffix .sst. It is set before the FileMeta is
-	// shared.
-	OldSuffix bool
-
-	// Temporary means that the file has a temporary name, and that the table is in no version. It is
-	// set before the FileMeta is shared.
-	Temporary bool
-
 	// Counts has the numbers of the table's entries. It is nil until the table is written or
 	// opened here, and if its writer did not count.
 	Counts CountsPointer
@@ -35,13 +27,21 @@ type FileMeta struct {
 	// store was opened; 0 for others. It is set before the FileMeta is shared.
 	CopyOf uint64
 
-	// Compacting is set while the file is an input of a compaction. It is guarded by the lock
-	// of the caller that picks compactions.
-	Compacting bool
-
 	// Handle belongs to the table cache; this package does not use it. It is set before the
 	// FileMeta is shared, by SetOptions.NewHandle at the latest.
 	Handle any
+
+	// OldSuffix means that the file has the suffix .sst. It is set before the FileMeta is
+	// shared.
+	OldSuffix bool
+
+	// Temporary means that the file has a temporary name, and that the table is in no version. It is
+	// set before the FileMeta is shared.
+	Temporary bool
+
+	// Compacting is set while the file is an input of a compaction. It is guarded by the lock
+	// of the caller that picks compactions.
+	Compacting bool
 
 	refs atomic.Int32 // the number of buckets of versions that contain the file; see roster
 }
