@@ -103,8 +103,8 @@ func (s *scaleStore) compaction(i int) *Edit {
 	return e
 }
 
-// BenchmarkEdit measures an edit, the choice of the next compaction, and the release of the old version.
-// With due=true, the level above the last one is too large, so that one of its tables must be chosen.
+// BenchmarkEdit measures an edit, the choice of the next compaction, and the release of the old version. edit=none
+// is the choice alone, and edit=due that of one of all tables of the level above the last one.
 func BenchmarkEdit(b *testing.B) {
 	for _, tables := range []int{30, 4_000, 40_000, 400_000} {
 		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
@@ -119,6 +119,11 @@ func BenchmarkEdit(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					s.apply(b, s.compaction(i))
 					s.v.Pick(s.o)
+				}
+			})
+			b.Run("edit=due", func(b *testing.B) {
+				for b.Loop() {
+					s.v.pickLevel(NumLevels-2, Shape{}, s.o)
 				}
 			})
 			b.Run("edit=none", func(b *testing.B) {
