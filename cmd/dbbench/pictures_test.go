@@ -28,7 +28,7 @@ func TestPicturesOfTheDocumentationAreLegible(t *testing.T) {
 	require.NoError(t, err)
 	onPhones := 0
 	for _, dark := range []bool{false, true} {
-		p := browsertest.Open(t, binary, 1300, 1300, dark)
+		p := browsertest.Open(t, binary, 1300, 2000, dark) // taller than each picture
 		for _, file := range files {
 			name := fmt.Sprintf("%s, dark %v", filepath.Base(file), dark)
 			picture, err := os.ReadFile(file)
