@@ -85,7 +85,7 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	}
 	next.updateSearch(v, &changes)
 	next.level0.order.Store(v.level0.order.Load())
-	if changes[0] != nil {
+	if changes[0] != nil || v.Level0OrderUnknown() { // what it depends on may be known by now
 		next.level0.order.Store(int32(orderOf(v.Cmp, next.Levels[0].Files)))
 	}
 	next.updateOverlaps(v, &changes)
@@ -214,7 +214,11 @@ func (l *Level) change(cmp *base.Comparer, number int, removed, added []rosterEn
 	steps := make([]step, 0, 2*(gone+come))
 	for i := range removed {
 		if e := &removed[i]; e.level == number {
-			steps = append(steps, step{at: l.index(cmp, number, e.file)})
+			i := l.index(cmp, number, e.file)
+			if i == len(l.Files) || l.Files[i] != e.file { // the user's order contradicts itself
+				i = slices.Index(l.Files, e.file)
+			}
+			steps = append(steps, step{at: i})
 		}
 	}
 	for i := range added {

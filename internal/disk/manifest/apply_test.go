@@ -239,3 +239,44 @@ func TestAppliedVersionsEqualThoseFromScratch(t *testing.T) {
 		require.Empty(t, s.set.noted.expiring.index)
 	}
 }
+
+// Each bucket that an edit changes had room for all tables of the edit: with 40,000 tables, one of 50,000 took 1.2 GB.
+func TestAnEditOfManyTablesTakesMemoryForEachOnce(t *testing.T) {
+	s := newScaleStore(t, 4000)
+	e := &Edit{}
+	for range 8000 {
+		e.Added = append(e.Added, LevelFile{0, s.table(0, 0)})
+	}
+	s.apply(t, e)
+	require.Equal(t, 12_000, s.v.roster.count)
+	for _, b := range s.v.roster.buckets {
+		require.LessOrEqual(t, cap(b.entries), 2*len(b.entries)+bucketRun)
+	}
+}
+
+// A comparer of the user may contradict itself. What an edit removes is then still the table that it names, or the
+// MANIFEST would name one whose file is removed.
+func TestAContradictoryOrderRemovesTheTableThatIsNamed(t *testing.T) {
+	reverse := false
+	custom := &base.Comparer{Name: "test", Compare: func(a, b []byte) int {
+		if reverse {
+			a, b = b, a
+		}
+		return bytes.Compare(a, b)
+	}}
+	var added []LevelFile
+	for i := range uint64(5) {
+		added = append(added, LevelFile{2, file(i+1, fmt.Sprintf("%d0", i), fmt.Sprintf("%d9", i), 10)})
+	}
+	v, err := New(SetOptions{Cmp: custom}).Current().Apply(&Edit{Added: added})
+	require.NoError(t, err)
+	for _, num := range []uint64{1, 5} {
+		reverse = true
+		next, err := v.Apply(&Edit{Deleted: []DeletedFile{{2, num}}})
+		reverse = false
+		require.NoError(t, err)
+		require.Len(t, next.Levels[2].Files, len(v.Levels[2].Files)-1)
+		require.NotContains(t, next.Levels[2].Files, added[num-1].File)
+		v = next
+	}
+}

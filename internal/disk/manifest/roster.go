@@ -107,7 +107,7 @@ func (r *roster) with(removed, added []rosterEntry) (next roster, unique bool) {
 	own := func(num uint64) *bucket {
 		b := &next.buckets[next.bucketOf(num)]
 		if (*b).refs.Load() > 0 {
-			entries := make([]rosterEntry, len((*b).entries), len((*b).entries)+len(added))
+			entries := make([]rosterEntry, len((*b).entries), len((*b).entries)+min(len(added), bucketRun))
 			copy(entries, (*b).entries)
 			*b = &bucket{entries: entries}
 		}
