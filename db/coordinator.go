@@ -16,7 +16,7 @@ func (d *DB) newCoordinator() *bulk.Coordinator {
 		Snapshots: &d.snapshots, Recent: &d.txns.recent, Untraced: &d.txns.untraced, Expiry: d.scans.Expiry,
 		Plan: d.writers.plan, Policy: d.opts.Filters.Policy, Known: d.opts.checkPolicies(), Closing: d.commit.Ending(),
 		NewTables:    func() tables.WriterOptions { return d.tableWriterOptions(0) },
-		TableSize:    func() uint64 { return uint64(d.options().Tables.Size) },
+		TableSize:    d.loadTableSize,
 		Flush:        func() error { return d.flushInPause(d.Flush) },
 		Lead:         d.lead,
 		IgnoreLevel0: d.commit.IgnoreLevel0,

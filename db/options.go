@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -163,7 +164,6 @@ const (
 	defaultWriteBufferSize = 8 << 20
 	defaultBlockSize       = 4 << 10
 	defaultRestartInterval = 16
-	defaultTableSize       = 2 << 20
 	defaultFilterBits      = 10
 	minDefaultMaxLevelBase = 10 << 20
 	defaultMaxManifestSize = 4 << 20
@@ -194,7 +194,6 @@ func (o *Options) withDefaults() Options {
 	setDefault(&c.Memtables.MaxWaiting, 2)
 	setDefault(&c.Tables.BlockSize, defaultBlockSize)
 	setDefault(&c.Tables.RestartInterval, defaultRestartInterval)
-	setDefault(&c.Tables.Size, defaultTableSize)
 	setDefault(&c.Tables.Compression, SnappyCompression)
 	setDefault(&c.Cache.MaxOpenFiles, share.DefaultMaxOpenFiles())
 	setDefault(&c.Compaction.MaxConcurrent, 1)
@@ -251,7 +250,7 @@ func (o *Options) Validate() error {
 		{"Memtables.MaxWaiting", int64(c.Memtables.MaxWaiting), 1, 64},
 		{"Tables.BlockSize", int64(c.Tables.BlockSize), 64, 4 << 20},
 		{"Tables.RestartInterval", int64(c.Tables.RestartInterval), 1, 1 << 16},
-		{"Tables.Size", c.Tables.Size, 4 << 10, 1 << 30},
+		{"Tables.Size", cmp.Or(c.Tables.Size, manifest.LeastTableSize), 4 << 10, 1 << 30},
 		{"Tables.Compression", int64(c.Tables.Compression), int64(SnappyCompression), int64(ZstdCompression)},
 		{"Cache.MaxOpenFiles", int64(c.Cache.MaxOpenFiles), 10, math.MaxInt32},
 		{"Compaction.MaxConcurrent", int64(c.Compaction.MaxConcurrent), 1, 64},

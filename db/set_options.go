@@ -119,7 +119,7 @@ func newOptionsNow(o *Options) *optionsNow {
 func (d *DB) tuning(o *Options) compact.Tuning {
 	return compact.Tuning{
 		MaxConcurrent: o.Compaction.MaxConcurrent, L0Trigger: o.Compaction.L0Trigger, L0SlowdownTrigger: o.Compaction.L0Slowdown,
-		MaxLevelBase: uint64(o.Compaction.MaxLevelBase), TableSize: uint64(o.Tables.Size),
+		MaxLevelBase: uint64(o.Compaction.MaxLevelBase), TableSize: uint64(o.Tables.Size), LargestTable: o.largestTable(),
 		MaxBytesPerSecond: o.Compaction.MaxBytesPerSecond, Table: d.tableOptions(o), Filter: o.Compaction.Filter,
 	}
 }

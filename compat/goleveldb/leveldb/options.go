@@ -33,10 +33,12 @@ func nativeOptions(o *opt.Options) *db.Options {
 	n := &db.Options{ReadOnly: o.GetReadOnly(), Comparer: nativeComparer(o.GetComparer())}
 	n.Memtables = db.MemtableOptions{Size: within(o.GetWriteBuffer(), minSize, maxSize), MaxWaiting: 1}
 	n.Tables = db.TableOptions{
-		Size:            int64(within(o.GetCompactionTableSize(0), minSize, maxSize)),
 		BlockSize:       within(o.GetBlockSize(), minBlock, maxBlock),
 		RestartInterval: min(o.GetBlockRestartInterval(), maxL0),
 		Compression:     db.SnappyCompression,
+	}
+	if o != nil && o.CompactionTableSize > 0 {
+		n.Tables.Size = int64(within(o.CompactionTableSize, minSize, maxSize))
 	}
 	if o.GetCompression() == opt.NoCompression {
 		n.Tables.Compression = db.NoCompression

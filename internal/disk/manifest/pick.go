@@ -15,7 +15,8 @@ const levelRatio = 10
 type PickOptions struct {
 	L0Trigger    int    // the number of tables in level 0 that triggers a compaction
 	MaxLevelBase uint64 // bytes that any level may have; about the size of a batch from level 0
-	TableSize    uint64 // target size of output tables
+	TableSize    uint64 // target size of output tables; 0: it grows with the last level, see TableSizeIn
+	LargestTable uint64 // bounds the growth
 	OldestReader uint64 // all readers, present and later, see all entries up to this sequence number
 
 	// Expired, if not nil, reports whether all values of a table are hidden from all readers,
@@ -39,9 +40,11 @@ func (o PickOptions) maxBase() uint64 {
 	return 5 * o.MaxLevelBase
 }
 
-// maxGrandparentOverlap limits, in bytes, the overlap of an output table with the level below its
+// maxGrandparentOverlap limits, in bytes, the overlap of a table of a level with the level below its
 // own, so that compacting it later stays cheap. It is as in LevelDB.
-func (o PickOptions) maxGrandparentOverlap() uint64 { return 10 * o.TableSize }
+func (v *Version) maxGrandparentOverlap(level int, o PickOptions) uint64 {
+	return 10 * v.TableSizeIn(min(level+1, NumLevels-1), o)
+}
 
 // Compaction is a chosen compaction: the tables of Level and the overlapping ones of OutputLevel that
 // are merged into OutputLevel.
@@ -54,6 +57,8 @@ type Compaction struct {
 	Reason             string
 	// Drop means that Inputs are removed without a merge: all their values have expired.
 	Drop bool
+	// TableSize is the size in bytes at which an output table ends.
+	TableSize uint64
 
 	maxGrandparentOverlap uint64
 }
@@ -250,7 +255,15 @@ func (v *Version) overlapOf(level int, f *FileMeta) float64 {
 // their neighbours below. Otherwise each would move down on its own, and their number would grow without end.
 
 // smallInputs limits the bytes that are merged together for that.
-func (o PickOptions) smallInputs() uint64 { return o.TableSize / 16 }
+func (o PickOptions) smallInputs() uint64 { return o.leastTableSize() / 16 }
+
+// leastTableSize returns TableSize, or that of the highest level.
+func (o PickOptions) leastTableSize() uint64 {
+	if o.TableSize > 0 {
+		return o.TableSize
+	}
+	return LeastTableSize
+}
 
 // oldestOfLevel0 returns the oldest table of level 0, and the next ones if all of them together are small.
 func (v *Version) oldestOfLevel0(o PickOptions) []*FileMeta {
@@ -349,7 +362,7 @@ func (v *Version) PickFiles(
 func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string, o PickOptions) *Compaction {
 	c := &Compaction{
 		Version: v, Level: level, OutputLevel: outputLevel, Reason: reason,
-		maxGrandparentOverlap: o.maxGrandparentOverlap(),
+		TableSize: v.TableSizeIn(outputLevel, o), maxGrandparentOverlap: v.maxGrandparentOverlap(outputLevel, o),
 	}
 	start, limit := v.userRange(seed)
 	c.Inputs, start, limit = v.closure(level, start, limit)

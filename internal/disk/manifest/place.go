@@ -60,7 +60,7 @@ func (v *Version) deepestFree(f *FileMeta, taken *[NumLevels][]userSpan, o PickO
 		}
 		level = next
 	}
-	if level > 0 && level+1 < NumLevels && totalSize(v.Overlapping(level+1, start, limit)) > o.maxGrandparentOverlap() {
+	if level > 0 && level+1 < NumLevels && totalSize(v.Overlapping(level+1, start, limit)) > v.maxGrandparentOverlap(level, o) {
 		level-- // the compaction to the deeper level will cut it into suitable tables
 	}
 	return level

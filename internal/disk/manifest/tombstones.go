@@ -44,7 +44,7 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 		}
 		freed, read := v.freedBy(level, f, counts, o)
 		gain := float64(freed) / float64(max(read, 1))
-		if freed < o.TableSize/tombstoneLeast || gain*tombstoneCost < 1 || gain <= bestGain {
+		if freed < o.leastTableSize()/tombstoneLeast || gain*tombstoneCost < 1 || gain <= bestGain {
 			continue
 		}
 		output := level + 1

@@ -127,7 +127,7 @@ func (m *merger) begin(user []byte) bool {
 // cut ends the open table if it should end before ikey, but never between the versions of one key.
 func (m *merger) cut(ikey []byte, newKey bool) error {
 	open := m.out.Open()
-	cut := m.cutter.ShouldCut(ikey, open) || open && m.out.Size() >= m.job.tableSize
+	cut := m.cutter.ShouldCut(ikey, open) || open && m.out.Size() >= m.c.TableSize
 	if cut && newKey && open {
 		return m.out.EndTable()
 	}

@@ -92,7 +92,8 @@ type Tuning struct {
 	L0Trigger         int
 	L0SlowdownTrigger int
 	MaxLevelBase      uint64 // bytes
-	TableSize         uint64 // bytes
+	TableSize         uint64 // bytes; 0: tables grow with the last level, up to LargestTable
+	LargestTable      uint64 // bytes
 	MaxBytesPerSecond int64  // 0: no limit; see pace.go
 	// Table applies to new tables.
 	Table sstable.WriterOptions
@@ -232,6 +233,7 @@ func (s *Scheduler) pickOptions() manifest.PickOptions {
 		L0Trigger:    t.L0Trigger,
 		MaxLevelBase: t.MaxLevelBase,
 		TableSize:    t.TableSize,
+		LargestTable: t.LargestTable,
 		OldestReader: s.host.OldestSnapshot(),
 		Expired:      expired,
 		ExpiredBy:    by,

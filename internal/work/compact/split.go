@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// tablesPerPiece is the minimum size of a piece of a compaction, in output tables, since
-	// each piece may end with a table that is smaller than the others.
-	tablesPerPiece = 4
+	// A piece of a compaction has at least pieceTables output tables, since it may end with one that is smaller than
+	// the others. Two large ones are enough: those of 16 MiB or more that a piece ends with have some MiB.
+	pieceTables, largePieceTables = 4, 2
+	largePiece                    = 32 << 20
 	// stretchesPerPiece is the granularity with which the inputs are measured. A table that is
 	// smaller than a stretch counts completely at its smallest key.
 	stretchesPerPiece = 16
@@ -21,7 +22,7 @@ const (
 // most as many pieces as slots, and they have about the same number of input bytes.
 func (s *Scheduler) splitKeys(c *manifest.Compaction) ([][]byte, error) {
 	total, t := c.InputBytes(), s.tuning.Load()
-	pieces := min(uint64(t.MaxConcurrent), total/(tablesPerPiece*t.TableSize))
+	pieces := min(uint64(t.MaxConcurrent), total/leastPiece(c.TableSize))
 	if pieces < 2 {
 		return nil, nil
 	}
@@ -41,6 +42,11 @@ func (s *Scheduler) splitKeys(c *manifest.Compaction) ([][]byte, error) {
 		before += stretch.bytes
 	}
 	return keys, nil
+}
+
+// leastPiece returns the least bytes of a piece whose output tables have a size.
+func leastPiece(tableSize uint64) uint64 {
+	return min(pieceTables*tableSize, max(largePieceTables*tableSize, largePiece))
 }
 
 // inputStretch is a part of a table whose user keys are at or after begin.

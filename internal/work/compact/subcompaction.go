@@ -30,8 +30,6 @@ type mergeJob struct {
 	c    *manifest.Compaction
 	done *progress
 	bits filterplan.Bits
-	// tableSize is Tuning.TableSize at the beginning.
-	tableSize uint64
 	// finishes says that the merge goes on while the Scheduler closes: it is automatic and small, and calls no filter.
 	finishes  bool
 	retention retention
@@ -55,7 +53,7 @@ func (s *Scheduler) newMergeJob(ctx context.Context, c *manifest.Compaction) *me
 // begin finds out what the pieces share.
 func (j *mergeJob) begin() {
 	s, c := j.s, j.c
-	j.bits, j.tableSize, j.retention.visible = s.o.Plan.CompactionBits(c), s.tuning.Load().TableSize, s.host.Snapshots()
+	j.bits, j.retention.visible = s.o.Plan.CompactionBits(c), s.host.Snapshots()
 	// Inputs are removed oldest first. So inputs left by a crash have nothing older than an
 	// entry that got number 0. If the inputs' order is unknown, that is not certain.
 	j.retention.holdsOldest = c.HoldsOldest() && s.inputsInOrder(c)

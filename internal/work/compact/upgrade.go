@@ -123,7 +123,7 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	t := s.tuning.Load()
 	u := &upgrade{
 		s: s, ctx: ctx, o: o, policy: policy, tables: t.Table,
-		stepBytes: min(UpgradeStepTables*t.TableSize, upgradeStepBytes),
+		stepBytes: min(UpgradeStepTables*cmp.Or(t.TableSize, manifest.LeastTableSize), upgradeStepBytes),
 		known:     map[*manifest.FileMeta]tableState{}, made: map[filterSpec][]filterEstimate{},
 		figures: map[*manifest.FileMeta]tableFigures{},
 	}

@@ -36,7 +36,17 @@ func (r *Repairer) construct(p *plan) error {
 	return nil
 }
 
-func (r *Repairer) tableSize() uint64 { return r.opts.TableSize }
+// tableSize returns the size in bytes at which a new table ends.
+func (r *Repairer) tableSize() uint64 {
+	if r.opts.TableSize > 0 {
+		return r.opts.TableSize
+	}
+	var all uint64
+	for _, t := range r.tables {
+		all += uint64(t.Size)
+	}
+	return manifest.GrownTableSize(all, manifest.MaxTableSize)
+}
 
 // adoptable reports whether the run can become a table of the result unchanged.
 func (r *Repairer) adoptable(p *plan, u *run) bool {

@@ -26,7 +26,7 @@ type Options struct {
 	Logger   *slog.Logger
 
 	Table           sstable.WriterOptions // of new tables
-	TableSize       uint64                // approximate, in bytes
+	TableSize       uint64                // approximate, in bytes; 0: by the size of the database
 	WriteBufferSize int                   // of the memtables that sort the entries of logs
 
 	Cache          tables.CacheOptions // of tables that stay; Reader.Cache is set here

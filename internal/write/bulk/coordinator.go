@@ -39,10 +39,10 @@ type Options struct {
 	// Closing is closed when the store stops writing.
 	Closing <-chan struct{}
 
-	// NewTables returns how tables are written now. TableSize returns the size in bytes from which on a new table
-	// begins.
+	// NewTables returns how tables are written now. TableSize returns the size in bytes at which a table ends, of a job
+	// that has written that many bytes in others.
 	NewTables func() tables.WriterOptions
-	TableSize func() uint64
+	TableSize func(written uint64) uint64
 	// Flush writes the memtables to tables.
 	Flush func() error
 	// Lead calls f while no writer writes. If ctx is done while it waits for other writers, it returns the error of

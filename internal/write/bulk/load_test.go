@@ -167,7 +167,7 @@ func TestAnOvertakenLoadThatFailsLeavesNoFile(t *testing.T) {
 func TestALoadOfManyTablesDoesNotCrowdLevel0(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		s, l := newLoad(t)
-		l.run.size = 1
+		l.c.TableSize = func(uint64) uint64 { return 1 }
 		add(t, l, maxCrowd+1)
 		s.during = func(string) {
 			if s.cleared == 2 && fails {
@@ -189,7 +189,7 @@ func TestALoadOfManyTablesDoesNotCrowdLevel0(t *testing.T) {
 // The bug: level 0 was compacted once more while all writers waited, 0.6 s for a million entries.
 func TestALoadMakesNoWriterWaitForACompaction(t *testing.T) {
 	s, l := newLoad(t)
-	l.run.size = 1
+	l.c.TableSize = func(uint64) uint64 { return 1 }
 	add(t, l, maxCrowd)
 	s.during = func(call string) {
 		if call == "lead" { // after level 0 was cleared

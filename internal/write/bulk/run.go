@@ -14,7 +14,9 @@ import (
 type run struct {
 	c       *Coordinator
 	seq     uint64 // of the entries
-	size    uint64 // of a table, in bytes
+	written uint64 // bytes in finished tables
+	least   uint64 // bytes of a table
+	size    uint64 // bytes at which the open table ends
 	out     *tables.Writer
 	syncs   *tables.Syncs // of out
 	ikey    []byte        // of the last entry
@@ -25,7 +27,7 @@ type run struct {
 func (c *Coordinator) newRun(seq, leastSize uint64) *run {
 	o := c.NewTables()
 	o.Kind, o.Syncs = base.FileTemp, tables.NewSyncs()
-	return &run{c: c, seq: seq, size: max(c.TableSize(), leastSize), out: tables.NewWriter(o), syncs: o.Syncs}
+	return &run{c: c, seq: seq, least: leastSize, out: tables.NewWriter(o), syncs: o.Syncs}
 }
 
 // add adds an entry, whose value has its envelope.
@@ -52,8 +54,11 @@ func (r *run) add(kind base.Kind, key, value []byte) error {
 
 // append adds an entry with its internal key to the open table. It begins one if none is open.
 func (r *run) append(ikey, value []byte) error {
-	if !r.out.Open() && r.c.Plan.ByLevel() {
-		r.out.SetFilter(r.c.Plan.LoadBits(r.entries).Policies(r.c.Policy))
+	if !r.out.Open() {
+		r.size = max(r.c.TableSize(r.written), r.least)
+		if r.c.Plan.ByLevel() {
+			r.out.SetFilter(r.c.Plan.LoadBits(r.entries).Policies(r.c.Policy))
+		}
 	}
 	if err := r.out.Add(ikey, value); err != nil {
 		return errors.Wrap(err, "writing a table")
@@ -62,7 +67,10 @@ func (r *run) append(ikey, value []byte) error {
 	return nil
 }
 
-func (r *run) endTable() error { return errors.Wrap(r.out.EndTable(), "writing a table") }
+func (r *run) endTable() error {
+	r.written += r.out.Size()
+	return errors.Wrap(r.out.EndTable(), "writing a table")
+}
 
 // finish ends the last table and waits until all tables are durable.
 func (r *run) finish() error {

@@ -93,7 +93,7 @@ func newStore(t *testing.T) *store {
 				Table: sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 256}, Spares: spares,
 			}
 		},
-		TableSize: func() uint64 { return 1 << 10 },
+		TableSize: func(uint64) uint64 { return 1 << 10 },
 		Flush: func() error {
 			if err := s.call("flush"); err != nil {
 				return err

@@ -43,7 +43,8 @@ type Options struct {
 	// CompactionSourceLimitFactor has no effect.
 	CompactionSourceLimitFactor int
 
-	// CompactionTableSize is the size of a table. Default: 2 MiB. At least 4 KiB.
+	// CompactionTableSize is the size of a table, at least 4 KiB. Default: 2 MiB, and more in a database of more than
+	// 4 GiB.
 	CompactionTableSize int
 
 	// CompactionTableSizeMultiplier has no effect: tables of all levels have the same size.

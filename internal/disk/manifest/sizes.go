@@ -1,0 +1,55 @@
+package manifest
+
+// The sizes of tables that grow with the database, in bytes.
+const (
+	// LeastTableSize is the size of LevelDB's tables.
+	LeastTableSize = 2 << 20
+	// MaxTableSize bounds the bytes that a compaction rewrites for one table of the level above, and the parts of a table
+	// that a lookup reads to open it.
+	MaxTableSize = 64 << 20
+	// grownTables is the number of tables of the last level from which they grow.
+	grownTables = 2048
+)
+
+// GrownTableSize returns the size for the tables of a last level of that many bytes, at most most: 2 MiB up to 4 GiB,
+// and then a size at which the number of tables stays the same.
+func GrownTableSize(lastLevel, most uint64) uint64 {
+	return max(LeastTableSize, min(lastLevel/grownTables, most, MaxTableSize))
+}
+
+// LoadTableSize returns the size for the next table of a load, after which the last level will have at least that many
+// bytes. A load does not know how much will follow, so its first tables would be too many if they were not larger than
+// those of a compaction.
+func LoadTableSize(lastLevel, most uint64) uint64 {
+	const ahead = 4
+	return GrownTableSize(ahead*lastLevel, most)
+}
+
+// LastLevelBytes returns the size of the lowest level that has tables.
+func (v *Version) LastLevelBytes() uint64 { return v.Levels[v.lastLevel()].Bytes }
+
+// lastLevel returns the lowest level that has tables, or the lowest of all if none has.
+func (v *Version) lastLevel() int {
+	for level := NumLevels - 1; level > 0; level-- {
+		if len(v.Levels[level].Files) > 0 {
+			return level
+		}
+	}
+	return NumLevels - 1
+}
+
+// TableSizeIn returns the size in bytes at which a new table of a level ends. It is that of the options, if they have
+// one. Otherwise the last level and the one above it have tables of the same size, because a merge rewrites tables of
+// the lower level that it only touches. Further up the size halves from level to level, so that a step into a level
+// of few tables does not take it whole.
+func (v *Version) TableSizeIn(level int, o PickOptions) uint64 {
+	if o.TableSize > 0 {
+		return o.TableSize
+	}
+	last := v.lastLevel()
+	size := GrownTableSize(v.Levels[last].Bytes, o.LargestTable)
+	for range last - level - 1 {
+		size /= 2
+	}
+	return max(size, LeastTableSize)
+}
