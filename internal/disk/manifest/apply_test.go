@@ -2,14 +2,17 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
 // appliedStore is a chain of versions, of which some are still in use, with a plain model of each.
@@ -251,6 +254,51 @@ func TestAnEditOfManyTablesTakesMemoryForEachOnce(t *testing.T) {
 	require.Equal(t, 12_000, s.v.roster.count)
 	for _, b := range s.v.roster.buckets {
 		require.LessOrEqual(t, cap(b.entries), 2*len(b.entries)+bucketRun)
+	}
+}
+
+// A MANIFEST may have table numbers that were chosen to share a bucket. Each edit inserted them there one by one, so
+// that 100,000 of them took seconds, and the bucket grew again and again.
+func TestTablesThatShareABucketAreMergedOnce(t *testing.T) {
+	s := newScaleStore(t, 4000)
+	buckets, bucket := len(s.v.roster.buckets), s.v.roster.bucketOf(0)
+	var nums []uint64
+	for num := uint64(5000); len(nums) < 4000; num++ {
+		if s.v.roster.bucketOf(num) == bucket {
+			nums = append(nums, num)
+		}
+	}
+	add := func(nums []uint64) (e *Edit) {
+		e = &Edit{}
+		for _, num := range nums {
+			e.Added = append(e.Added, LevelFile{0, file(num, "a", "b", 1)})
+		}
+		return e
+	}
+	even, odd := make([]uint64, 0, len(nums)/2), make([]uint64, 0, len(nums)/2)
+	for i, num := range nums {
+		if i%2 == 0 {
+			even = append(even, num)
+		} else {
+			odd = append(odd, num)
+		}
+	}
+	s.apply(t, add(even))
+	require.Equal(t, buckets, len(s.v.roster.buckets))
+	removed, added := s.v.net([]*Edit{add(odd), {Deleted: []DeletedFile{{0, even[7]}, {0, odd[9]}}}})
+	before := damage.Allocated()
+	next, unique := s.v.roster.with(removed, added)
+	took := damage.Allocated() - before
+	require.True(t, unique)
+	entries := next.buckets[bucket].entries
+	require.GreaterOrEqual(t, len(entries), 3998)
+	require.Equal(t, len(entries), cap(entries))
+	require.True(t, slices.IsSortedFunc(entries, func(a, b rosterEntry) int { return cmp.Compare(a.num, b.num) }))
+	entry := uint64(unsafe.Sizeof(rosterEntry{}))
+	require.Less(t, took, entry*uint64(len(entries)+len(added)+len(removed))+16<<10)
+	for _, num := range []uint64{even[7], odd[9]} {
+		_, ok := next.find(num)
+		require.False(t, ok)
 	}
 }
 

@@ -103,30 +103,68 @@ func (r *roster) with(removed, added []rosterEntry) (next roster, unique bool) {
 		return newRoster(r.all(removed, added))
 	}
 	next.buckets = slices.Clone(r.buckets)
-	// own returns a bucket that may be changed, because no roster has it yet.
-	own := func(num uint64) *bucket {
-		b := &next.buckets[next.bucketOf(num)]
-		if (*b).refs.Load() > 0 {
-			entries := make([]rosterEntry, len((*b).entries), len((*b).entries)+min(len(added), bucketRun))
-			copy(entries, (*b).entries)
-			*b = &bucket{entries: entries}
+	removed, added = r.byBucket(removed), r.byBucket(added)
+	for len(removed)+len(added) > 0 {
+		i := len(r.buckets)
+		if len(removed) > 0 {
+			i = r.bucketOf(removed[0].num)
 		}
-		return *b
-	}
-	for _, e := range removed {
-		b := own(e.num)
-		i, _ := slices.BinarySearchFunc(b.entries, e.num, compareNum)
-		b.entries = slices.Delete(b.entries, i, i+1)
-	}
-	for _, e := range added {
-		b := own(e.num)
-		i, found := slices.BinarySearchFunc(b.entries, e.num, compareNum)
-		if found {
+		if len(added) > 0 {
+			i = min(i, r.bucketOf(added[0].num))
+		}
+		var gone, come []rosterEntry
+		gone, removed = r.cutBucket(removed, i)
+		come, added = r.cutBucket(added, i)
+		if next.buckets[i], unique = r.buckets[i].with(gone, come); !unique {
 			return roster{}, false
 		}
-		b.entries = slices.Insert(b.entries, i, e)
 	}
 	return next, true
+}
+
+// byBucket returns entries in the order of their buckets and, within one, of their numbers.
+func (r *roster) byBucket(entries []rosterEntry) []rosterEntry {
+	if len(entries) < 2 {
+		return entries
+	}
+	entries = slices.Clone(entries)
+	slices.SortFunc(entries, func(a, b rosterEntry) int {
+		return cmp.Or(cmp.Compare(r.bucketOf(a.num), r.bucketOf(b.num)), cmp.Compare(a.num, b.num))
+	})
+	return entries
+}
+
+// cutBucket divides entries after the leading ones of bucket i.
+func (r *roster) cutBucket(entries []rosterEntry, i int) (first, rest []rosterEntry) {
+	n := 0
+	for n < len(entries) && r.bucketOf(entries[n].num) == i {
+		n++
+	}
+	return entries[:n], entries[n:]
+}
+
+// with returns a bucket without removed, which b has, and with added. Both ascend. They are merged in one
+// pass, because the numbers in a MANIFEST may have been chosen so that one bucket has all tables. unique
+// is as in roster.with.
+func (b *bucket) with(removed, added []rosterEntry) (next *bucket, unique bool) {
+	left, out := b.entries, make([]rosterEntry, 0, len(b.entries)-len(removed)+len(added))
+	for len(removed)+len(added) > 0 {
+		if len(added) == 0 || len(removed) > 0 && removed[0].num <= added[0].num {
+			i, _ := slices.BinarySearchFunc(left, removed[0].num, compareNum)
+			out = append(out, left[:i]...)
+			left, removed = left[i+1:], removed[1:]
+			continue
+		}
+		num := added[0].num
+		i, found := slices.BinarySearchFunc(left, num, compareNum)
+		out = append(out, left[:i]...)
+		if found || len(out) > 0 && out[len(out)-1].num == num {
+			return nil, false
+		}
+		out = append(out, added[0])
+		left, added = left[i:], added[1:]
+	}
+	return &bucket{entries: append(out, left...)}, true
 }
 
 // all returns the entries of r without removed and with added.
