@@ -17,7 +17,8 @@ type noted struct {
 	expiring expiryHeap
 }
 
-// add adds a table if c, what it contains, is worth noting.
+// add adds a table of a version if c, what it contains, is worth noting. A reader may learn it when no
+// version has the table any more.
 func (n *noted) add(f *FileMeta, c *TableCounts) {
 	heavy, expires := c.heavy(), c != nil && c.Expiry > 0
 	if !heavy && !expires {
@@ -25,6 +26,9 @@ func (n *noted) add(f *FileMeta, c *TableCounts) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if !f.InVersion() { // forget was called, or is about to be
+		return
+	}
 	if heavy {
 		if n.heavy == nil {
 			n.heavy = map[*FileMeta]struct{}{}

@@ -24,6 +24,23 @@ func TestTablesAreNotedWhenTheirCountsBecomeKnown(t *testing.T) {
 	require.True(t, c.Drop)
 }
 
+// A reader may open a table when its last version is about to be released. What it learns then was noted for ever.
+func TestTablesThatNoVersionContainsAreNotNoted(t *testing.T) {
+	v := newVersion(t, map[int][]*FileMeta{6: {file(1, "a", "c", 10_000), file(2, "d", "f", 10_000)}})
+	gone, stays, n := v.Levels[6].Files[0], v.Levels[6].Files[1], &v.set.noted
+	next, err := v.Apply(&Edit{Deleted: []DeletedFile{{6, 1}}})
+	require.NoError(t, err)
+	v.Unref()
+	for _, f := range []*FileMeta{gone, stays} {
+		f.Counts.Store(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1, Expiry: 7})
+	}
+	require.Len(t, n.heavy, 1)
+	require.Len(t, n.expiring.tables, 1)
+	next.Unref()
+	require.Empty(t, n.heavy)
+	require.Empty(t, n.expiring.tables)
+}
+
 func TestOnlyTablesThatExpireInTimeAreAskedFor(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{6: {
 		expiring(1, "a", "b", 100), expiring(2, "c", "d", 101), expiring(3, "e", "f", 5), file(4, "g", "h", 1),
