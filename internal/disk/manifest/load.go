@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"io"
+	"math"
+	"math/bits"
 	"path/filepath"
 	"strings"
 
@@ -59,7 +61,7 @@ func load(o *SetOptions) (*loading, State, error) {
 	}
 	st.ManifestName = name
 	path := filepath.Join(o.Dir, name)
-	l := &loading{levels: map[uint64]uint8{}}
+	l := &loading{live: map[uint64]liveTable{}}
 	if st.Tail, err = l.read(o.FS, path, o.ReadLimit, l.collectNumbers()); err != nil {
 		return nil, st, err
 	}
@@ -69,9 +71,6 @@ func load(o *SetOptions) (*loading, State, error) {
 	}
 	if _, err = l.read(o.FS, path, o.ReadLimit, l.collectTables()); err != nil {
 		return nil, st, err
-	}
-	if len(l.tables) > l.count {
-		l.latest()
 	}
 	st.LogNum, st.PrevLogNum, st.LastSeq = l.sums.LogNum.Value, l.sums.PrevLogNum.Value, l.sums.LastSeq.Value
 	st.Recorded, st.ByGoLevelDB = l.recorded, !l.sums.PrevLogNum.Set
@@ -90,13 +89,18 @@ type loading struct {
 	edits          int    // the number of edits read
 	firstRecordSum uint32 // the checksum of the first record
 	ours           bool   // see State
-	// levels has a bit for each level of each remaining table (one bit, in an intact
-	// MANIFEST); count is the total number of bits.
-	levels map[uint64]uint8
-	count  int
+	// live has the remaining tables by number; count is the number of their places.
+	live  map[uint64]liveTable
+	count int
 	// tables are those that the second pass has found, in the order of the file, which is usually that of
-	// their keys. While it runs, a table that was added again may be there several times; see latest.
+	// their keys.
 	tables []rosterEntry
+}
+
+// liveTable is a table that no edit read so far removes.
+type liveTable struct {
+	levels uint8  // a bit for each level that has it: one bit in the end, unless the MANIFEST is damaged
+	index  uint32 // in loading.tables plus 1, once the second pass has found it
 }
 
 // place is a table on a level.
@@ -148,20 +152,21 @@ func (l *loading) collectNumbers() func(record []byte) error {
 	deletions := editVisitor{pointer: func(level int, key []byte) {
 		_ = l.recorded.apply(level, key) // decodeEdit has checked it
 	}, deleted: func(level int, num uint64) {
-		if bits := l.levels[num]; bits&(1<<level) != 0 {
+		if t := l.live[num]; t.levels&(1<<level) != 0 {
 			l.count--
-			if bits &^= 1 << level; bits == 0 {
-				delete(l.levels, num)
+			if t.levels &^= 1 << level; t.levels == 0 {
+				delete(l.live, num)
 			} else {
-				l.levels[num] = bits
+				l.live[num] = t
 			}
 		}
 	}}
 	additions := editVisitor{added: func(level int, num, _ uint64, _, _ []byte) {
 		l.maxNum = max(l.maxNum, num)
-		if bits := l.levels[num]; bits&(1<<level) == 0 {
+		if t := l.live[num]; t.levels&(1<<level) == 0 {
 			l.count++
-			l.levels[num] = bits | 1<<level
+			t.levels |= 1 << level
+			l.live[num] = t
 		}
 	}}
 	return func(record []byte) error {
@@ -207,32 +212,20 @@ func (l *loading) collectTables() func(record []byte) error {
 	var e Edit
 	l.tables = make([]rosterEntry, 0, l.count)
 	additions := editVisitor{added: func(level int, num, size uint64, smallest, largest []byte) {
-		if l.levels[num]&(1<<level) == 0 {
+		t := l.live[num]
+		if t.levels != 1<<level {
 			return
 		}
-		if len(l.tables) > 2*l.count+1000 { // or the memory would be that of all edits
-			l.latest()
+		f := newFileMetaCopy(num, size, smallest, largest)
+		if t.index > 0 {
+			l.tables[t.index-1].file = f
+			return
 		}
-		l.tables = append(l.tables, rosterEntry{num, level, newFileMetaCopy(num, size, smallest, largest)})
+		l.tables = append(l.tables, rosterEntry{num, level, f})
+		t.index = uint32(len(l.tables))
+		l.live[num] = t
 	}}
 	return func(record []byte) error { return decodeEdit(record, &e, &additions) }
-}
-
-// latest removes the earlier descriptions of a table from tables.
-func (l *loading) latest() {
-	last := make(map[place]int, l.count)
-	for i, e := range l.tables {
-		last[place{e.level, e.num}] = i
-	}
-	next := 0
-	for i, e := range l.tables {
-		if last[place{e.level, e.num}] == i {
-			l.tables[next] = e
-			next++
-		}
-	}
-	clear(l.tables[next:])
-	l.tables = l.tables[:next]
 }
 
 // check compares the results of the first pass with the options and the format.
@@ -261,7 +254,23 @@ func (l *loading) check(o *SetOptions) error {
 		return base.Corruptf("version", -1, "it names %d tables, many more than the directory has; "+
 			"Repair can rebuild the MANIFEST from the tables", l.count)
 	}
-	return nil
+	return l.checkPlaces()
+}
+
+// checkPlaces returns an error if a table is on several levels.
+func (l *loading) checkPlaces() error {
+	if len(l.live) == l.count {
+		return nil
+	}
+	least := uint64(math.MaxUint64)
+	for num, t := range l.live {
+		if t.levels&(t.levels-1) != 0 {
+			least = min(least, num)
+		}
+	}
+	levels := l.live[least].levels
+	first := bits.TrailingZeros8(levels)
+	return onTwoLevels(least, first, bits.TrailingZeros8(levels&(levels-1)))
 }
 
 // begin makes the loaded version the current version of the set.

@@ -84,3 +84,58 @@ func TestLoadStaysWithinItsMemory(t *testing.T) {
 		})
 	}
 }
+
+// Descriptions of the same tables were kept until there were 1,000 more than twice the tables.
+func TestLoadKeepsOneDescriptionOfATable(t *testing.T) {
+	edits := []*Edit{{Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(10), LastSeq: Num(5)}}
+	for i := range 1500 {
+		size := uint64(i + 1)
+		e := &Edit{Added: []LevelFile{
+			{1, file(5, "a", "b", size)}, {2, file(6, "c", "d", size)}, {2 + i%2, file(7, "e", "f", size)},
+		}}
+		if i > 0 {
+			e.Deleted = []DeletedFile{{1, 5}, {3 - i%2, 7}}
+		}
+		edits = append(edits, e)
+	}
+	o := SetOptions{FS: manifestOf(t, edits...), Dir: ".", Cmp: base.Bytewise}
+	l, _, err := load(&o)
+	require.NoError(t, err)
+	require.Equal(t, 3, l.count)
+	require.Equal(t, 3, cap(l.tables))
+	s, _, err := Load(o)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{5, 6, 7}, files(s.Current()))
+	s.Current().Files(func(level int, f *FileMeta) {
+		require.Equal(t, map[uint64]int{5: 1, 6: 2, 7: 3}[f.Num], level)
+		require.Equal(t, uint64(1500), f.Size, "the last description counts")
+	})
+}
+
+func TestATableOnTwoLevelsIsRefused(t *testing.T) {
+	first := &Edit{
+		Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(10), LastSeq: Num(5),
+		Added: []LevelFile{{4, file(5, "a", "b", 1)}, {2, file(5, "a", "b", 1)}, {3, file(6, "c", "d", 1)}, {1, file(6, "c", "d", 1)}},
+	}
+	o := SetOptions{FS: manifestOf(t, first), Dir: ".", Cmp: base.Bytewise}
+	_, _, err := Load(o)
+	require.ErrorIs(t, err, base.ErrCorruption)
+	require.ErrorContains(t, err, "table 5 is on level 2 and on level 4")
+	o.FS = manifestOf(t, first, &Edit{Deleted: []DeletedFile{{4, 5}, {1, 6}}})
+	s, _, err := Load(o)
+	require.NoError(t, err, "only the result counts")
+	require.Equal(t, []uint64{5, 6}, files(s.Current()))
+}
+
+// manifestOf returns a directory with a MANIFEST of these edits.
+func manifestOf(t *testing.T, edits ...*Edit) vfs.FS {
+	mem := vfs.NewMem()
+	f, err := mem.Create("MANIFEST-000002")
+	require.NoError(t, err)
+	w := wal.NewWriter(f)
+	for _, e := range edits {
+		require.NoError(t, w.WriteRecord(e.Encode(nil)))
+	}
+	require.NoError(t, writeCurrent(mem, ".", 2))
+	return mem
+}

@@ -123,7 +123,7 @@ func (v *Version) check() error {
 		files := v.Levels[level].Files
 		for i, f := range files {
 			if other, dup := seen[f.Num]; dup {
-				return base.Corruptf("version", -1, "table %d is on level %d and on level %d", f.Num, other, level)
+				return onTwoLevels(f.Num, other, level)
 			}
 			seen[f.Num] = level
 			if base.CompareInternal(v.Cmp, f.Smallest, f.Largest) > 0 {
@@ -135,6 +135,11 @@ func (v *Version) check() error {
 		}
 	}
 	return nil
+}
+
+// onTwoLevels returns the error for a table that a and b, levels, both have.
+func onTwoLevels(num uint64, a, b int) error {
+	return base.Corruptf("version", -1, "table %d is on level %d and on level %d", num, a, b)
 }
 
 // TryRef takes a reference, which prevents the removal of the version's files. It returns false if the
