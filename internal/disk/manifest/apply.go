@@ -84,10 +84,11 @@ func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 		l.setExtremes(v.Cmp, level)
 	}
 	next.updateSearch(v, &changes)
-	next.level0.order.Store(v.level0.order.Load())
-	if changes[0] != nil || v.Level0OrderUnknown() { // what it depends on may be known by now
-		next.level0.order.Store(int32(orderOf(v.Cmp, next.Levels[0].Files)))
+	level0 := v.level0.order.Load()
+	if changes[0] != nil || order(level0) == orderUnknown { // what it depends on may be known by now
+		level0 = int32(orderOf(v.Cmp, next.Levels[0].Files))
 	}
+	next.level0.order.Store(level0)
 	next.updateOverlaps(v, &changes)
 	next.roster.hold()
 	next.note(added)

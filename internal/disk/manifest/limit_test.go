@@ -118,6 +118,21 @@ func TestOnlyAnOversizedEditIsRefused(t *testing.T) {
 	require.Equal(t, files(s.Current()), files(again.Current()))
 }
 
+// The version of a Begin that failed counted as one of its tables for ever.
+func TestABeginThatFailsReleasesItsVersion(t *testing.T) {
+	o := testSet(vfs.NewMem())
+	o.ReadLimit = 1
+	require.NoError(t, vfs.MkdirAllSynced(o.FS, o.Dir))
+	s := New(o)
+	f := file(s.NewFileNum(), "a", "b", 1)
+	f.Counts.Store(&TableCounts{Entries: 10, Tombstones: 9})
+	err := s.Begin(&Edit{LogNum: Num(2), Added: []LevelFile{{0, f}}}, nil)
+	require.ErrorContains(t, err, "Options.Limits.ManifestRead")
+	require.False(t, f.InVersion())
+	require.Empty(t, s.noted.heavy)
+	require.Empty(t, files(s.Current()))
+}
+
 // In a store with very many tables, each edit started a new MANIFEST with all tables.
 func TestLargeSnapshotIsNotWrittenForEachEdit(t *testing.T) {
 	o := testSet(vfs.NewMem())

@@ -149,6 +149,7 @@ func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 	s.buf = nil // an edit is far smaller than a snapshot
 	if err != nil {
 		s.err = err
+		next.discard()
 		return err
 	}
 	s.publish(next, install)
