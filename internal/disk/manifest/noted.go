@@ -1,9 +1,7 @@
 package manifest
 
 import (
-	"cmp"
 	"container/heap"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -53,18 +51,19 @@ func (n *noted) forget(files []LevelFile) {
 	}
 }
 
-// heavyIn returns the tables of v with many tombstones, by level and number.
-func (n *noted) heavyIn(v *Version) (files []LevelFile) {
+// heavyIn returns the tables of v with many tombstones, in no order.
+func (n *noted) heavyIn(v *Version) []LevelFile {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.heavy) == 0 {
+		return nil
+	}
+	files := make([]LevelFile, 0, len(n.heavy))
 	for f := range n.heavy {
 		if level, ok := v.roster.levelOf(f); ok {
 			files = append(files, LevelFile{level, f})
 		}
 	}
-	slices.SortFunc(files, func(a, b LevelFile) int {
-		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.File.Num, b.File.Num))
-	})
 	return files
 }
 

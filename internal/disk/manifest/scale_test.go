@@ -135,6 +135,22 @@ func BenchmarkEdit(b *testing.B) {
 	}
 }
 
+// BenchmarkPickTombstones measures a choice among tables that all have many tombstones, too few to be worth it.
+func BenchmarkPickTombstones(b *testing.B) {
+	for _, tables := range []int{30, 4_000, 40_000} {
+		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
+			s := newScaleStore(b, tables)
+			s.v.Files(func(_ int, f *FileMeta) {
+				f.Counts.Store(&TableCounts{Entries: 1000, Tombstones: 400, LargestSeq: 1})
+			})
+			b.ReportAllocs()
+			for b.Loop() {
+				s.v.pickTombstones(Shape{}, s.o)
+			}
+		})
+	}
+}
+
 // BenchmarkLoad measures the reading of a MANIFEST with one snapshot.
 func BenchmarkLoad(b *testing.B) {
 	for _, tables := range []int{30, 4_000, 40_000, 400_000} {

@@ -1,6 +1,10 @@
 package manifest
 
-import "github.com/sievedb/sievedb/internal/base"
+import (
+	"cmp"
+
+	"github.com/sievedb/sievedb/internal/base"
+)
 
 // TableCounts has the number of a table's entries, the number of tombstones among them, and the
 // tombstones' largest sequence number. Expiry is when the last value of the table expires, 0 if
@@ -28,10 +32,11 @@ const (
 const unknownEntryBytes = 64
 
 // pickTombstones returns the compaction of a table with many tombstones that frees most in proportion
-// to the bytes read, or nil. It does not pick the same table forever: a table moves down a level or,
+// to the bytes read, or nil; of equal ones, the first by level and number. It does not pick the same table forever: a table moves down a level or,
 // on the last one, is rewritten only when no snapshot needs its tombstones, which then disappear.
 func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 	var best *Compaction
+	var bestTable LevelFile
 	bestGain := 0.0
 	if v.set == nil {
 		return nil
@@ -44,7 +49,10 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 		}
 		freed, read := v.freedBy(level, f, counts, o)
 		gain := float64(freed) / float64(max(read, 1))
-		if freed < o.leastTableSize()/tombstoneLeast || gain*tombstoneCost < 1 || gain <= bestGain {
+		if freed < o.leastTableSize()/tombstoneLeast || gain*tombstoneCost < 1 || gain < bestGain {
+			continue
+		}
+		if best != nil && gain == bestGain && compareTables(heavy, bestTable) > 0 {
 			continue
 		}
 		output := level + 1
@@ -55,10 +63,15 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 			output = level
 		}
 		if c := v.build(level, output, []*FileMeta{f}, "too many tombstones", o); c != nil {
-			best, bestGain = c, gain
+			best, bestTable, bestGain = c, heavy, gain
 		}
 	}
 	return best
+}
+
+// compareTables compares tables by level and number.
+func compareTables(a, b LevelFile) int {
+	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.File.Num, b.File.Num))
 }
 
 // freedSample is the number of tables of a level from which freedBy estimates their entries. A table of

@@ -68,6 +68,21 @@ func TestPickCompactsTablesWithManyTombstones(t *testing.T) {
 	}
 }
 
+func TestOfEqualTablesWithTombstonesTheFirstIsPicked(t *testing.T) {
+	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1 << 20, TableSize: 8000, OldestReader: 50}
+	levels := map[int][]*FileMeta{}
+	for i := range 20 {
+		k := string(byte('a' + i))
+		levels[6-i/10] = append(levels[6-i/10], deleted(uint64(40-i), k, k+"x", 10_000, 50, 50))
+	}
+	v := newVersion(t, levels)
+	for range 20 { // the order in which they are considered is random
+		require.Equal(t, []uint64{21}, numsOf(v.pickTombstones(v.Shape(o), o).Inputs))
+	}
+	v.Levels[5].Files[9].Compacting = true
+	require.Equal(t, []uint64{22}, numsOf(v.pickTombstones(v.Shape(o), o).Inputs))
+}
+
 func TestOversizedLevelsComeBeforeTombstones(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		0: {file(1, "x", "y", 1), file(2, "x", "y", 1)},
