@@ -15,13 +15,15 @@ import (
 // standard input, and writes the result to standard output.
 const childMark = "PEERBENCH_CHILD"
 
-// A request is the task of a process: measure a workload, or one of the steps in opens.go.
+// A request is the task of a process: measure a workload, or one of the steps in opens.go and rates.go.
 type request struct {
 	Config   *config `json:"config"`
 	Dir      string  `json:"dir"`
 	Engine   string  `json:"engine"`
 	Workload string  `json:"workload"`
 	Threads  int     `json:"threads"`
+	// Rate is that of all writers, per second, for the request "rates"; 0: as fast as possible.
+	Rate float64 `json:"rate,omitempty"`
 }
 
 // allDrivers are the drivers of all engines, including those left out of this build.
@@ -55,6 +57,8 @@ func (q *request) measure() (*result, error) {
 		return q.abandon(d)
 	case recovering:
 		return q.recover(d)
+	case rated:
+		return q.writeAtRate(d)
 	}
 	w, ok := findWorkload(q.Workload)
 	if !ok {
@@ -133,6 +137,9 @@ func (s *session) run(w *workload, d engine.Driver, threads int) (*result, error
 	}
 	if err := stopProfile(); err != nil {
 		return nil, err
+	}
+	if s.cfg.scaled() && !d.Native {
+		r.setHeap()
 	}
 	if r.DiskBytes, err = s.diskBytes(); err != nil {
 		return nil, err

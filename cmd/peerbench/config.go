@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
@@ -30,11 +31,22 @@ type config struct {
 	// If Scale is not empty, these sizes are measured instead of the workloads.
 	Scale          []int    `json:"scale,omitempty"`
 	ScaleWorkloads []string `json:"scale_workloads,omitempty"`
+	scaleOptions
 
 	Profiles string `json:"cpu_profiles,omitempty"` // folder; empty: no profiles
 
 	from                                      []string // not empty: read these files instead of measuring
 	dir, json, markdown, summary, svg, readme string
+}
+
+// scaleOptions are for runs by size.
+type scaleOptions struct {
+	// The part "rates" writes at these shares of each engine's highest rate in per cent, and at these rates.
+	RateShares []int `json:"rate_shares,omitempty"`
+	Rates      []int `json:"rates,omitempty"`
+	RateTime   int   `json:"rate_seconds,omitempty"`
+	// A part that takes longer ends the engine's measurement at that size. 0: no limit
+	Limit time.Duration `json:"limit_nanoseconds,omitempty"`
 }
 
 // The values of --key-shape.
@@ -73,7 +85,7 @@ func (f bytesFlag) Set(s string) error {
 func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config, error) {
 	c := &config{}
 	c.CacheBytes = 64 << 20
-	var engines, workloads, threads, writers, scale, scaleWorkloads, from string
+	var engines, workloads, threads, writers, scale, scaleWorkloads, rateShares, rates, from string
 	fs := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
@@ -86,11 +98,18 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.StringVar(&threads, "threads", "1",
 		"comma-separated numbers of `readers` with which to measure workloads that only read")
 	fs.StringVar(&writers, "writers", "1,16",
-		"comma-separated numbers of `writers` with which to measure fillrandom and fillsync")
+		"comma-separated numbers of `writers` with which to measure fillrandom, fillsync and the rates of --scale")
 	fs.StringVar(&scale, "scale", "", "comma-separated numbers of `keys`: instead of running workloads, fill a database of each size, open, read and recover it, "+
 		"with at most a million lookups unless --reads is given; --rounds is the number of openings")
 	fs.StringVar(&scaleWorkloads, "scale-workloads", strings.Join(scaleNames(), ","),
-		"comma-separated `parts` of --scale; fill is always done")
+		"comma-separated `parts` of --scale, done in an order of their own, and fill always; also: overwrite, of a fifth of the keys, "+
+			"and rates, which writes at fixed rates. With one of these two, each size has one table")
+	fs.StringVar(&rateShares, "rate-shares", "50,70,90",
+		"comma-separated shares of an engine's highest rate in per `cent`, settling included, for the part rates")
+	fs.StringVar(&rates, "rates", "", "comma-separated `writes` per second, the same for all engines, for the part rates")
+	fs.IntVar(&c.RateTime, "rate-time", 60, "`seconds` of writing at each rate, for the part rates")
+	fs.DurationVar(&c.Limit, "limit", 0,
+		"longest `time` of one part of --scale, such as 3h; an engine that needs more is omitted from the parts that follow; 0: no limit")
 	fs.StringVar(&c.KeyShape, "key-shape", counterKeys, "`kind` of keys, which have 16 bytes: counter or random")
 	fs.IntVar(&c.ValueSize, "value-size", 100, "`bytes` per value, half compressible")
 	fs.Var(bytesFlag{&c.CacheBytes}, "cache", "`bytes` of block cache, with an optional unit such as in 64MiB")
@@ -129,7 +148,10 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	for _, list := range []struct {
 		flag, text string
 		all        *[]int
-	}{{"threads", threads, &c.Threads}, {"writers", writers, &c.Writers}, {"scale", scale, &c.Scale}} {
+	}{
+		{"threads", threads, &c.Threads}, {"writers", writers, &c.Writers}, {"scale", scale, &c.Scale},
+		{"rate-shares", rateShares, &c.RateShares}, {"rates", rates, &c.Rates},
+	} {
 		var err error
 		if *list.all, err = numbers(list.text); err != nil {
 			return nil, fmt.Errorf("--%s: %w", list.flag, err)
@@ -179,6 +201,8 @@ func (c *config) validate(drivers []engine.Driver) error {
 		{"value-size", int64(c.ValueSize), 1, 1 << 20},
 		{"open-files", int64(c.OpenFiles), 0, 1 << 20},
 		{"cache", c.CacheBytes, 1 << 20, 1 << 40},
+		{"rate-time", int64(c.RateTime), 1, 86_400},
+		{"limit", int64(c.Limit), 0, int64(1000 * time.Hour)},
 	}
 	for _, n := range c.Threads {
 		ranges = append(ranges, bounded{"threads", int64(n), 1, 1024})
@@ -188,6 +212,12 @@ func (c *config) validate(drivers []engine.Driver) error {
 	}
 	for _, n := range c.Scale {
 		ranges = append(ranges, bounded{"scale", int64(n), 100, 1 << 30})
+	}
+	for _, n := range c.RateShares {
+		ranges = append(ranges, bounded{"rate-shares", int64(n), 1, 1000})
+	}
+	for _, n := range c.Rates {
+		ranges = append(ranges, bounded{"rates", int64(n), 1, 100_000_000})
 	}
 	for _, r := range ranges {
 		if r.value < r.low || r.value > r.high {
@@ -215,8 +245,8 @@ func (c *config) validateNames(drivers []engine.Driver) error {
 		}
 	}
 	for _, name := range c.ScaleWorkloads {
-		if !slices.Contains(scaleNames(), name) {
-			return fmt.Errorf("--scale-workloads has unknown part %q; want some of: %s", name, strings.Join(scaleNames(), ", "))
+		if !slices.Contains(scaleParts(), name) {
+			return fmt.Errorf("--scale-workloads has unknown part %q; want some of: %s", name, strings.Join(scaleParts(), ", "))
 		}
 	}
 	for _, name := range c.Workloads {
@@ -251,6 +281,9 @@ func (c *config) String() string {
 	sizes, of := []int{c.Num}, ""
 	if c.scaled() {
 		sizes, of = c.Scale, " of opening, one of everything else"
+	}
+	if c.scaled() && c.scales(rated) {
+		of += fmt.Sprintf("; %d seconds at each rate", c.RateTime)
 	}
 	if c.OpenFiles > 0 {
 		of += fmt.Sprintf("; %s open tables", bench.Grouped(uint64(c.OpenFiles)))

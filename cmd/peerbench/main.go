@@ -7,7 +7,7 @@
 // and workloads.go the list of workloads. process.go starts a process for each measurement, child.go
 // is that process, and phase.go measures. report.go and tables.go write tables, and charts.go draws
 // charts. from.go reads stored results, and merge.go joins those of several runs. scale.go,
-// scaletables.go and opens.go are for --scale.
+// scaletables.go and opens.go are for --scale; rates.go and large.go are for its parts overwrite and rates.
 package main
 
 import (

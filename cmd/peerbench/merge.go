@@ -58,6 +58,8 @@ func (f *jsonFile) merge(later *jsonFile) error {
 	}
 	s := f.Settings
 	s.Engines, s.Workloads = union(s.Engines, later.Settings.Engines), union(s.Workloads, later.Settings.Workloads)
+	s.ScaleWorkloads, s.Rates = union(s.ScaleWorkloads, later.Settings.ScaleWorkloads), union(s.Rates, later.Settings.Rates)
+	s.RateShares = union(s.RateShares, later.Settings.RateShares)
 	s.Threads, s.Writers = union(s.Threads, later.Settings.Threads), union(s.Writers, later.Settings.Writers)
 	return nil
 }
@@ -140,6 +142,7 @@ func (f *jsonFile) comparable(later *jsonFile) error {
 		{"num", a.Num, b.Num}, {"reads", a.Reads, b.Reads}, {"rounds", a.Rounds, b.Rounds}, {"key_shape", a.KeyShape, b.KeyShape},
 		{"value_size", a.ValueSize, b.ValueSize}, {"cache_bytes", a.CacheBytes, b.CacheBytes}, {"open_files", a.OpenFiles, b.OpenFiles},
 		{"scale", fmt.Sprint(a.Scale), fmt.Sprint(b.Scale)},
+		{"rate_seconds", a.RateTime, b.RateTime},
 		{"os", x.OS, y.OS}, {"arch", x.Arch, y.Arch}, {"processor", x.Processor, y.Processor}, {"processors", x.Processors, y.Processors},
 	} {
 		if setting.one != setting.two {

@@ -14,7 +14,7 @@ func readWhileWriting(s *session) task {
 	t.background = func(stop <-chan struct{}) (*paced, error) {
 		th := &thread{threads: 1, rng: rand.New(rand.NewPCG(seed, 1<<32))}
 		began := time.Now()
-		p := pace{each: writesPerSecond / 1000, tick: time.Millisecond, elapsed: func() time.Duration { return time.Since(began) }}
+		p := pace{each: writesPerSecond / 1000.0, tick: time.Millisecond, elapsed: func() time.Duration { return time.Since(began) }}
 		return p.keep(stop, func() error { return s.put(th, th.rng.Uint64N(uint64(s.cfg.Num))) })
 	}
 	return t

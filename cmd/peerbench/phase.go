@@ -49,7 +49,8 @@ type passResult struct {
 	ops, found, bytes uint64
 	latencies         *hdrhistogram.Histogram // nanoseconds; nil unless timed
 	before, after     counters
-	background        *paced // nil without concurrent writes
+	lastTenth         float64 // operations per second; 0 unless timed
+	background        *paced  // nil without concurrent writes
 }
 
 const maxLatency = time.Minute
@@ -88,6 +89,7 @@ func (s *session) pass(t task, o passOptions) (*passResult, error) {
 			r.ops, r.found, r.bytes, errs[i] = r.ops+ops, r.found+th.found, r.bytes+th.bytes, err
 			if h != nil {
 				r.latencies.Merge(h)
+				r.lastTenth += th.lastTenth
 			}
 		})
 	}
@@ -119,7 +121,7 @@ func (th *thread) run(t task, ops int, timed bool) (done uint64, h *hdrhistogram
 		h = newHistogram()
 	}
 	began := time.Now()
-	last := time.Duration(0)
+	last, tenth, before := time.Duration(0), time.Duration(-1), uint64(0)
 	for i := 0; done < uint64(ops) && err == nil; i++ {
 		var n int
 		n, err = do(i)
@@ -129,7 +131,13 @@ func (th *thread) run(t task, ops int, timed bool) (done uint64, h *hdrhistogram
 			// Longer times count as maxLatency.
 			_ = h.RecordValue(min(now-last, maxLatency).Nanoseconds())
 			last = now
+			if tenth < 0 && done >= uint64(ops-ops/10) {
+				tenth, before = now, done
+			}
 		}
+	}
+	if tenth >= 0 && done > before {
+		th.lastTenth = float64(done-before) / (last - tenth).Seconds()
 	}
 	if end != nil {
 		err = errors.Join(err, end())

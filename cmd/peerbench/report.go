@@ -52,6 +52,9 @@ func newReport(cfg *config, began time.Time, drivers []engine.Driver, results []
 func assemble(cfg *config, c conditions, results []*result) *report {
 	rep := &report{cfg: cfg, conditions: c, results: results}
 	for _, res := range results {
+		if res.Error != "" {
+			continue // it has no figures
+		}
 		i := slices.IndexFunc(rep.rows, func(r *row) bool {
 			return r.workload == res.Workload && r.threads == res.Threads && r.keys == res.Keys
 		})

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"runtime"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
@@ -40,15 +42,25 @@ type result struct {
 	DiskBytes    uint64  `json:"disk_bytes"`
 
 	settling
-	Error string `json:"error,omitempty"`
+	Further further `json:"further,omitzero"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// further has figures that some results have.
+type further struct {
+	LastTenthPerSec *float64 `json:"last_tenth_ops_per_sec,omitempty"` // of operations that were timed
+	HeapBytes       *uint64  `json:"heap_bytes,omitempty"`             // live objects of Go, with --scale
+	// Of writes at a fixed rate: that rate, and the waits since they were due.
+	OfferedPerSec *float64 `json:"offered_ops_per_sec,omitempty"`
+	Waits         *latency `json:"wait_micros,omitempty"`
+	CallWriteAmp  *float64 `json:"write_amplification_calls,omitempty"` // by bytes of write calls
 }
 
 // settling has the figures of a workload after which the engine settled.
 type settling struct {
 	SettleSeconds    *float64 `json:"settle_seconds,omitempty"`
 	SettledOpsPerSec *float64 `json:"settled_ops_per_sec,omitempty"`
-	WriteAmp         *float64 `json:"write_amplification,omitempty"`       // by dirtied pages
-	CallWriteAmp     *float64 `json:"write_amplification_calls,omitempty"` // by bytes of write calls
+	WriteAmp         *float64 `json:"write_amplification,omitempty"` // by dirtied pages
 }
 
 // latency is in microseconds.
@@ -87,6 +99,9 @@ func (r *result) setMeasured(p *passResult, native bool) {
 	if p.latencies != nil {
 		r.Latency = summarize(p.latencies)
 	}
+	if p.lastTenth > 0 {
+		r.Further.LastTenthPerSec = &p.lastTenth
+	}
 	if p.background != nil {
 		rate := float64(p.background.ops) / p.background.time.Seconds()
 		r.BackgroundWrites, r.BackgroundWaits = &rate, summarize(p.background.waits)
@@ -102,9 +117,17 @@ func (r *result) setSettled(p *passResult, after counters, settle float64) {
 	if after.hasIO && p.bytes > 0 {
 		pages := float64(after.io.WriteBytes-p.before.io.WriteBytes) / float64(p.bytes)
 		calls := float64(after.io.WriteCallBytes-p.before.io.WriteCallBytes) / float64(p.bytes)
-		r.WriteAmp, r.CallWriteAmp = &pages, &calls
+		r.WriteAmp, r.Further.CallWriteAmp = &pages, &calls
 	}
 	r.setMemory(bench.Resident())
+}
+
+// setHeap sets the size of live objects on Go's heap.
+func (r *result) setHeap() {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	r.Further.HeapBytes = &m.HeapAlloc
 }
 
 func (r *result) setMemory(m bench.Memory) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,10 +11,16 @@ import (
 // scaledReads are the workloads that --scale runs on the filled database. They do not change it.
 var scaledReads = []string{"readrandom", "readmissing", "readhot", "seekrandom", "readseq", "ycsb-c"}
 
-// scaleNames returns the possible values of --scale-workloads.
+// scaleNames returns the default of --scale-workloads.
 func scaleNames() []string {
 	return append([]string{filling, opening, recovering}, scaledReads...)
 }
+
+// scaleParts returns the possible values of --scale-workloads.
+func scaleParts() []string { return append(scaleNames(), overwriting, rated) }
+
+// overwriting is the workload overwrite with a fifth of the keys, right after the fill.
+const overwriting = "overwrite"
 
 // filling is fillrandom with one writer. It is always done.
 const filling = "fill"
@@ -31,14 +38,20 @@ func (c *config) atSize(keys int) *config {
 // scaled reports whether sizes are measured instead of workloads.
 func (c *config) scaled() bool { return len(c.Scale) > 0 }
 
+// large reports whether each size has a table of its own, with all figures of all engines.
+func (c *config) large() bool { return c.scaled() && (c.scales(overwriting) || c.scales(rated)) }
+
 func (c *config) scales(name string) bool { return slices.Contains(c.ScaleWorkloads, name) }
 
+// errTooLong ends the measurement of an engine that exceeds --limit.
+var errTooLong = errors.New("exceeds --limit")
+
 // measureScale measures each engine at each size. There is one database at a time: it is filled,
-// opened, read, and finally abandoned and recovered.
+// overwritten, opened, read, abandoned and recovered, and finally written at fixed rates.
 func (c *comparison) measureScale(ctx context.Context) error {
 	for _, keys := range c.cfg.Scale {
 		for _, engine := range c.cfg.Engines {
-			if err := c.measureSize(ctx, c.cfg.atSize(keys), engine); err != nil {
+			if err := c.measureSize(ctx, c.cfg.atSize(keys), engine); err != nil && !errors.Is(err, errTooLong) {
 				return fmt.Errorf("%s, %d keys: %w", engine, keys, err)
 			}
 		}
@@ -52,28 +65,55 @@ func (c *comparison) measureSize(ctx context.Context, cfg *config, engine string
 		return err
 	}
 	defer func() {
-		if err == nil {
-			err = os.RemoveAll(dir)
+		if err == nil || errors.Is(err, errTooLong) {
+			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
 	for _, step := range c.scaleSteps(cfg, engine) {
-		r, err := c.process(ctx, request{Config: cfg, Dir: dir, Engine: engine, Workload: step, Threads: 1})
-		if err != nil {
+		if step == overwriting {
+			if err := syncFiles(dir); err != nil {
+				return err
+			}
+		}
+		if _, err := c.measureStep(ctx, step, request{Config: cfg, Dir: dir, Engine: engine, Workload: step, Threads: 1}); err != nil {
 			return fmt.Errorf("%s: %w", step, err)
 		}
-		if step == abandoning {
-			continue
-		}
-		r.Workload, r.Keys = step, cfg.Num
-		c.results = append(c.results, r)
-		fmt.Fprintf(c.progress, "%11d keys  %-12s %-16s %s\n", cfg.Num, step, engine, r.summary())
+	}
+	if cfg.scales(rated) {
+		return c.measureRates(ctx, cfg, dir, engine)
 	}
 	return nil
 }
 
+// measureStep runs a request in at most --limit, and adds its result under a name.
+func (c *comparison) measureStep(ctx context.Context, name string, q request) (*result, error) {
+	limited, cancel := ctx, func() {}
+	if c.cfg.Limit > 0 {
+		limited, cancel = context.WithTimeout(ctx, c.cfg.Limit)
+	}
+	defer cancel()
+	r, err := c.process(limited, q)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		r = &result{Engine: q.Engine, Threads: q.Threads, Error: fmt.Sprintf("not finished after %s", c.cfg.Limit)}
+		err = errTooLong
+	}
+	if r == nil || name == abandoning && err == nil {
+		return nil, err
+	}
+	r.Workload, r.Keys = name, q.Config.Num
+	c.results = append(c.results, r)
+	fmt.Fprintf(c.progress, "%11d keys  %2d threads  %-22s %-16s %s\n", r.Keys, r.Threads, name, q.Engine, r.summary())
+	return r, err
+}
+
 // summary returns the result's main figure, for progress messages.
 func (r *result) summary() string {
-	if r.OpenSeconds != nil {
+	switch {
+	case r.Error != "":
+		return r.Error
+	case r.Further.Waits != nil:
+		return fmt.Sprintf("%9.0f ops/s, p99.99 %.2f ms", r.OpsPerSec, r.Further.Waits.P9999/1e3)
+	case r.OpenSeconds != nil:
 		return fmt.Sprintf("%9.1f ms", *r.OpenSeconds*1e3)
 	}
 	return fmt.Sprintf("%9.0f ops/s", r.OpsPerSec)
@@ -82,6 +122,9 @@ func (r *result) summary() string {
 // scaleSteps returns the steps for one database, in order.
 func (c *comparison) scaleSteps(cfg *config, engine string) []string {
 	steps := []string{"fillrandom"}
+	if cfg.scales(overwriting) {
+		steps = append(steps, overwriting)
+	}
 	if cfg.scales(opening) {
 		d, _ := findDriver(allDrivers, engine) // parseConfig has checked the names
 		for range cfg.Rounds {

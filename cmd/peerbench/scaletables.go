@@ -86,6 +86,9 @@ const (
 
 // scaleTables returns the tables of --scale.
 func (rep *report) scaleTables() (all []table) {
+	if rep.cfg.large() {
+		return rep.largeTables()
+	}
 	for _, t := range []struct {
 		title    string
 		unsynced bool

@@ -60,7 +60,7 @@ func (s *session) settle() (time.Time, error) {
 		pause   = 25 * time.Millisecond
 		pauses  = 10    // at rest, in succession
 		idleCPU = 0.005 // maximum CPU seconds of a pause at rest; the program itself uses a little
-		longest = time.Hour
+		longest = 6 * time.Hour
 	)
 	began := time.Now()
 	rested, last := began, ""
@@ -69,9 +69,13 @@ func (s *session) settle() (time.Time, error) {
 	for quiet, cpu := 0, cpuSeconds(); quiet < pauses; cpu = cpuSeconds() {
 		now := <-tick.C
 		if now.Sub(began) > longest {
-			return rested, errors.New("the engine was not at rest within an hour")
+			return rested, errors.New("the engine was not at rest within six hours")
 		}
-		if cpuSeconds()-cpu > idleCPU {
+		working, err := s.working()
+		if err != nil {
+			return rested, err
+		}
+		if working || cpuSeconds()-cpu > idleCPU {
 			quiet, rested, last = 0, time.Now(), ""
 			continue
 		}
@@ -83,6 +87,18 @@ func (s *session) settle() (time.Time, error) {
 		last = listing
 	}
 	return rested, nil
+}
+
+// working reports whether the engine says that it works, or a thread waits for the device: a compaction that syncs a
+// large table uses no CPU time, and its files do not grow.
+func (s *session) working() (bool, error) {
+	if waitsForDevice() {
+		return true, nil
+	}
+	if w, ok := s.engine.(engine.Worker); ok {
+		return w.Working()
+	}
+	return false, nil
 }
 
 // listing returns a text that changes whenever a file appears, disappears or grows.

@@ -42,6 +42,19 @@ func readIO() (ioCounts, bool) {
 	}, true
 }
 
+// waitsForDevice reports whether a thread of this process waits for a read, a write or a sync.
+func waitsForDevice() bool {
+	threads, _ := filepath.Glob("/proc/self/task/*/stat")
+	for _, name := range threads {
+		text, _ := os.ReadFile(name) // a thread may have ended
+		_, state, _ := strings.Cut(string(text), ") ")
+		if strings.HasPrefix(state, "D") {
+			return true
+		}
+	}
+	return false
+}
+
 // dropPageCache removes the files below dir from the page cache, except for pages that this process
 // has mapped.
 func dropPageCache(dir string) error {

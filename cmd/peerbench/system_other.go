@@ -13,6 +13,8 @@ func cpuSeconds() float64 { return 0 }
 
 func readIO() (ioCounts, bool) { return ioCounts{}, false }
 
+func waitsForDevice() bool { return false }
+
 func dropPageCache(string) error {
 	return errors.New("dropping the page cache is supported on Linux only")
 }

@@ -115,6 +115,8 @@ const (
 	markEnd    = "<!-- peerbench: end -->"
 	scaleBegin = "<!-- peerscale: begin -->\n"
 	scaleEnd   = "<!-- peerscale: end -->"
+	largeBegin = "<!-- peerlarge: begin -->\n" // of a run of --scale with a table for each size
+	largeEnd   = "<!-- peerlarge: end -->"
 	// Between these is a table of other engines, with their fills of one number of keys: runs that were not repeated
 	// with the last one, and that the program does not write.
 	othersBegin  = "<!-- peerothers: begin -->\n"
@@ -126,7 +128,10 @@ const (
 // writeMarkdown writes the tables between the marks of a page, or as a new page.
 func (rep *report) writeMarkdown(name string) error {
 	begin, end := markBegin, markEnd
-	if rep.cfg.scaled() {
+	switch {
+	case rep.cfg.large():
+		begin, end = largeBegin, largeEnd
+	case rep.cfg.scaled():
 		begin, end = scaleBegin, scaleEnd
 	}
 	return writeBetween(name, begin, end, rep.page().markdown())

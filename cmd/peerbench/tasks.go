@@ -22,8 +22,9 @@ type thread struct {
 	check          bool // compare values with those that were written
 	key, buffer    []byte
 	found          uint64
-	bytes          uint64 // of keys and values written
-	used           byte   // keeps the reads of use
+	bytes          uint64  // of keys and values written
+	lastTenth      float64 // operations per second
+	used           byte    // keeps the reads of use
 }
 
 func everything(ops uint64) uint64 { return ops }

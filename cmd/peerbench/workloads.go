@@ -37,6 +37,14 @@ func keys(c *config, _ int) int  { return c.Num }
 func half(c *config, _ int) int  { return c.Num / 2 }
 func reads(c *config, _ int) int { return c.Reads }
 
+// overwritten is a fifth of the keys with --scale.
+func overwritten(c *config, _ int) int {
+	if c.scaled() {
+		return max(c.Num/5, 1)
+	}
+	return c.Num
+}
+
 func part(n int) func(*config, int) int {
 	return func(c *config, _ int) int { return max(c.Reads/n, 1) }
 }
@@ -69,7 +77,7 @@ var workloads = []workload{
 	{name: "fillbatch", about: "the same, 100 keys per batch", settles: true, ops: keys, make: fillBatch, left: all},
 	{name: "fillsync", about: "puts in random order, each synced", sync: true, writers: true, ops: synced, make: fillRandom, left: written},
 	{name: "fillrandom", about: "puts in random order, each key once", writers: true, settles: true, ops: keys, make: fillRandom, left: all},
-	{name: "overwrite", about: "puts of random stored keys", base: copied, settles: true, ops: keys, make: overwrite, left: all},
+	{name: "overwrite", about: "puts of random stored keys", base: copied, settles: true, ops: overwritten, make: overwrite, left: all},
 	{name: "deleterandom", about: "deletes half of the keys in random order",
 		base: copied, settles: true, ops: half, make: deleteRandom, left: undeleted},
 	{name: "readrandom", about: "gets random stored keys", base: loaded, scales: true, ops: reads, make: readStored},

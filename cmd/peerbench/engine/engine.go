@@ -49,6 +49,12 @@ type Engine interface {
 	Close() error
 }
 
+// A Worker is an Engine that can say whether it works in the background.
+type Worker interface {
+	// Working reports whether a flush or a compaction is running or due.
+	Working() (bool, error)
+}
+
 // An Iterator is not safe for concurrent use. Its moves report whether it is at an entry. Key and
 // Value are valid until the next move.
 type Iterator interface {

@@ -79,6 +79,12 @@ func (p *pebbleEngine) NewIterator(bool) (Iterator, error) {
 
 func (p *pebbleEngine) Flush() error { return p.db.Flush() }
 
+// Working is about work in progress. The estimated debt is not zero at rest.
+func (p *pebbleEngine) Working() (bool, error) {
+	m := p.db.Metrics()
+	return m.Flush.NumInProgress+m.Compact.NumInProgress > 0, nil
+}
+
 func (p *pebbleEngine) Close() error {
 	err := p.db.Close()
 	p.cache.Unref()

@@ -3,6 +3,7 @@
 #include "store.h"
 
 #include <rocksdb/c.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,17 @@ static outcome flush(store *s) {
 	return o;
 }
 
+static int working(store *s) {
+	static const char *const properties[] = {
+		"rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes",
+		"rocksdb.compaction-pending", "rocksdb.num-running-compactions",
+	};
+	uint64_t n;
+	for (size_t i = 0; i < sizeof properties / sizeof *properties; i++)
+		if (rocksdb_property_int(s->handle, properties[i], &n) == 0 && n > 0) return 1;
+	return 0;
+}
+
 #include "calls.h"
 
 store *open_rocksdb(const char *dir, settings with, char **error) {
@@ -43,5 +55,7 @@ store *open_rocksdb(const char *dir, settings with, char **error) {
 	if (with.filter_bits > 0) rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(with.filter_bits));
 	rocksdb_options_set_block_based_table_factory(o, table);
 	if (with.open_files > 0) rocksdb_options_set_max_open_files(o, with.open_files);
-	return new_store(dir, o, with.sync, error);
+	store *s = new_store(dir, o, with.sync, error);
+	if (s != NULL) s->working = working;
+	return s;
 }

@@ -22,6 +22,7 @@ static outcome store_get(store *s, const char *key, size_t n, char *into, size_t
 static outcome store_put(store *s, const char *key, size_t n, const char *value, size_t m) { return s->put(s, key, n, value, m); }
 static outcome store_remove(store *s, const char *key, size_t n) { return s->remove(s, key, n); }
 static outcome store_flush(store *s) { return s->flush(s); }
+static int store_working(store *s) { return s->working != NULL && s->working(s); }
 static void store_close(store *s) { s->close(s); }
 static void store_add(store *s, const char *key, size_t n, const char *value, size_t m) { s->add(s, key, n, value, m); }
 static outcome store_apply(store *s) { return s->apply(s); }
@@ -109,6 +110,9 @@ func (s *store) Apply(n int, entry func(i int) (key, value []byte)) error {
 }
 
 func (s *store) Flush() error { return libraryError(C.store_flush(s.c).text) }
+
+// Working returns false if the library does not say.
+func (s *store) Working() (bool, error) { return C.store_working(s.c) != 0, nil }
 
 func (s *store) Close() error {
 	C.store_close(s.c)

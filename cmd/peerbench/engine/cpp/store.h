@@ -33,6 +33,7 @@ struct store {
 	outcome (*remove)(store *, const char *key, size_t key_length);
 	outcome (*flush)(store *);
 	void (*close)(store *);
+	int (*working)(store *); // whether a flush or compaction is running or due; NULL: the library does not say
 
 	// A batch is filled entry by entry; apply empties it.
 	void (*add)(store *, const char *key, size_t key_length, const char *value, size_t value_length);
