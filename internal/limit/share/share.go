@@ -28,6 +28,7 @@ type Resources struct {
 	o      Options
 	blocks *cache.Pool
 	tables *cache.Pool
+	opened *TableMemory // the memory of open tables
 	memory memoryPool
 	slots  slotPool
 
@@ -42,9 +43,19 @@ func New(o Options) *Resources {
 		// Half of a cache follows the use, and half is divided among the stores that are open.
 		blocks: cache.NewPool(o.CacheBytes, o.CacheBytes/int64(2*o.MaxStores), false),
 		tables: cache.NewPool(int64(o.MaxOpenFiles), int64(o.MaxOpenFiles/(2*o.MaxStores)), true),
+		opened: NewTableMemory(tableMemory(o.CacheBytes), true),
 		memory: newMemoryPool(o.MemtableSize, o.MaxStores),
 		slots:  slotPool{limit: o.MaxMerges},
 	}
+}
+
+// tableMemory returns what the filters and indexes of all stores may use of their caches, of which an eighth stays for
+// blocks.
+func tableMemory(cacheBytes int64) int64 {
+	if cacheBytes <= 0 {
+		return DefaultTableMemory()
+	}
+	return cacheBytes - cacheBytes/8
 }
 
 // Options returns the totals.
@@ -102,6 +113,14 @@ func (s *Store) Tables() *cache.Pool {
 		return nil
 	}
 	return s.r.tables
+}
+
+// TableMemory returns the bound of the memory of open tables, nil for a nil Store.
+func (s *Store) TableMemory() *TableMemory {
+	if s == nil {
+		return nil
+	}
+	return s.r.opened
 }
 
 // Memory returns the store's part of the memory for memtables, nil for a nil Store.
