@@ -164,26 +164,36 @@ type TableOptions struct {
 type CacheOptions struct {
 	// Size bounds the block cache: the data blocks kept in memory, in bytes. They are held
 	// decompressed or, if they do not fit, mostly as Snappy stored them, with the frequently
-	// used ones decompressed. Default: 32 MiB. Negative: no cache. Filters and indexes of
-	// open tables use additional memory, unless ChargeTables is set; CacheMetrics and
-	// TableMetrics report both.
+	// used ones decompressed. Default: 32 MiB, or Memory if that is set. Negative: no cache.
+	// Memory bounds blocks, filters and indexes together.
 	Size int64
 
-	// ChargeTables charges the memory of filters and indexes of open tables to Size, so that
-	// Size bounds all memory held for tables, unless filters and indexes alone need more:
-	// MaxOpenFiles bounds those. Default: off, so that many tables do not leave the blocks
+	// Memory bounds all memory held for tables, in bytes: the blocks of the cache, and the
+	// filters and indexes of open tables, including those that iterators keep open. Filters
+	// and indexes may use all but an eighth of it, or all but Size if that is less. They come
+	// first, because reopening a table costs more than reading a block: blocks have the rest,
+	// up to Size. If filters and indexes need more, the tables that were not used lately are
+	// closed, except for ten. CacheMetrics.Memory and TableMetrics.MemoryNeeded say what more would
+	// be of use. Default: Size, and an eighth of the memory that the process may use (the
+	// machine's, its control group's, or GOMEMLIMIT), which is at least 128 MiB and at most
+	// 1 GiB. With Options.Resources it must not be set: ResourcesOptions.CacheSize is the bound.
+	Memory int64
+
+	// ChargeTables charges the memory of filters and indexes of open tables to Size from their
+	// first byte, even if Memory has room for both, so that Size bounds both unless filters and
+	// indexes alone need more. Default: off, so that many tables do not leave the blocks
 	// without space.
 	ChargeTables bool
 
 	// MaxOpenFiles bounds the number of open tables, with their filters and indexes, which
-	// need a few per cent of the size of the tables. Reopening a table for a lookup costs as
-	// much as twenty lookups in open ones. Default: a quarter of the descriptors that the
+	// need a few per cent of the size of the tables: see Memory. Reopening a table of 2 MiB for a
+	// lookup costs as much as twenty lookups in open ones. Default: a quarter of the descriptors that the
 	// process may have, at least 1000 and at most 10000. Minimum 10. Files being written
 	// count in addition.
 	MaxOpenFiles int
 
 	// OpenAhead opens the tables in the background once Open has returned, until all or
-	// MaxOpenFiles are open, so that the first lookups find filters and indexes in memory. It
+	// MaxOpenFiles are open or Memory is used, so that the first lookups find filters and indexes in memory. It
 	// starts with the tables that lookups consult first. It costs one read of about a
 	// twentieth of each table, some 0.3 ms of processor time for a table of 2 MiB, and the
 	// memory of filters and indexes that lookups may not need. Tables that compactions

@@ -56,7 +56,7 @@ const (
 //   - Expiry: Prefixes, Namespaces, Raw, Clock
 //   - Changes: Bytes, Age
 //   - Tables: Size, BlockSize, RestartInterval, Compression, LevelCompression
-//   - Cache: Size, ChargeTables, MaxOpenFiles, OpenAhead
+//   - Cache: Size, Memory, ChargeTables, MaxOpenFiles, OpenAhead
 //   - Memtables: Size, MaxWaiting
 //   - Limits: ManifestSize, ManifestRead, DiskReserve
 type Options struct {
@@ -189,7 +189,11 @@ func (o *Options) withDefaults() Options {
 	setDefault(&c.Cache.Size, shared.CacheBytes)
 	setDefault(&c.Cache.MaxOpenFiles, shared.MaxOpenFiles)
 	setDefault(&c.Compaction.MaxConcurrent, shared.MaxMerges)
+	setDefault(&c.Cache.Size, c.Cache.Memory)
 	setDefault(&c.Cache.Size, defaultBlockCacheSize)
+	if c.Cache.Memory == 0 {
+		c.Cache.Memory = c.Cache.defaultMemory(shared.MaxStores > 0)
+	}
 	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
 	setDefault(&c.Memtables.MaxWaiting, 2)
 	setDefault(&c.Tables.BlockSize, defaultBlockSize)
@@ -240,6 +244,11 @@ func setDefault[T comparable](field *T, value T) {
 // Validate reports the first field of o that is out of range, by name and with
 // its bounds. Open calls it.
 func (o *Options) Validate() error {
+	if o != nil {
+		if err := o.Cache.validateMemory(o.Resources); err != nil {
+			return err
+		}
+	}
 	c := o.withDefaults()
 	ranges := []struct {
 		field     string
@@ -252,6 +261,7 @@ func (o *Options) Validate() error {
 		{"Tables.RestartInterval", int64(c.Tables.RestartInterval), 1, 1 << 16},
 		{"Tables.Size", cmp.Or(c.Tables.Size, manifest.LeastTableSize), 4 << 10, 1 << 30},
 		{"Tables.Compression", int64(c.Tables.Compression), int64(SnappyCompression), int64(ZstdCompression)},
+		{"Cache.Memory", c.Cache.Memory, minMemory, 1 << 51},
 		{"Cache.MaxOpenFiles", int64(c.Cache.MaxOpenFiles), 10, math.MaxInt32},
 		{"Compaction.MaxConcurrent", int64(c.Compaction.MaxConcurrent), 1, 64},
 		{"Compaction.L0Trigger", int64(c.Compaction.L0Trigger), 1, 1 << 16},

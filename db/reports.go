@@ -28,9 +28,10 @@ type (
 	//   - Stalls: Count, Duration, ByReason, CurrentReason, L0Slowdown, L0Stop
 	//   - Latency: Get, Put, SyncedPut, Commit, SyncedCommit, Fsync
 	//   - Memtables: Count, Bytes, Limit
-	//   - Cache: Capacity, Bytes, Blocks, CompressedBlocks, CompressedBytes, TableBytes
+	//   - Cache: Capacity, Bytes, Blocks, CompressedBlocks, CompressedBytes, TableBytes,
+	//     Memory
 	//   - Tables: Open, Obsolete, Openings, OpeningReads, OpeningBytes, Prefetches, PrefetchedBytes, FilterBytes,
-	//     RangeFilterBytes, IndexBytes, WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter,
+	//     RangeFilterBytes, IndexBytes, MemoryBytes, MemoryLimit, MemoryNeeded, ClosedForMemory, WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter,
 	//     UnknownFilters, FilterPolicies
 	//   - Opened, LastSequence, OpenIterators, OpenSnapshots, OpenTransactions, BackgroundError
 	Metrics = report.Metrics
@@ -71,14 +72,14 @@ type (
 	// MemtableMetrics describe the memtables. Fields: Count, Bytes, Limit.
 	MemtableMetrics = report.MemtableMetrics
 	// CacheMetrics describe the block cache. Fields: Capacity, Bytes, Blocks, CompressedBlocks, CompressedBytes,
-	// TableBytes.
+	// TableBytes, Memory.
 	CacheMetrics = report.CacheMetrics
 	// RunningCompaction describes a compaction that has begun and not ended. Fields: Reason, InputLevel,
 	// OutputLevel, InputTables, InputBytes, BytesRead, BytesWritten, Duration.
 	RunningCompaction = report.RunningCompaction
 	// TableMetrics describe the tables and what the open ones keep in memory. Fields: Open, Obsolete, Openings,
 	// OpeningReads, OpeningBytes, Prefetches, PrefetchedBytes, FilterBytes, RangeFilterBytes, IndexBytes,
-	// WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter, UnknownFilters, FilterPolicies.
+	// MemoryBytes, MemoryLimit, MemoryNeeded, ClosedForMemory, WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter, UnknownFilters, FilterPolicies.
 	TableMetrics = report.TableMetrics
 	// ResourcesMetrics describe what the stores of a Resources use together. Fields: Stores, MaxStores, Cache,
 	// OpenFiles, Memtables, Compactions.

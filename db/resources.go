@@ -24,8 +24,8 @@ type ResourcesOptions struct {
 	MaxStores int
 
 	// CacheSize bounds the block caches of all databases together, in bytes, with the filters and
-	// indexes of their open tables, as if the options of each had Cache.ChargeTables: these are in
-	// addition only if they alone need more. Default: 256 MiB. Negative: no cache.
+	// indexes of their open tables. These use at most seven eighths: above that, the database whose
+	// tables use most closes those that it did not use lately, but keeps ten open. Default: 256 MiB. Negative: no cache.
 	CacheSize int64
 
 	// MaxOpenFiles bounds the number of open tables of all databases. Those that iterators use, files

@@ -11,7 +11,7 @@ import (
 
 // changeable are the options that SetOptions may change; a name with a dot at its end means all of a
 // group.
-var changeable = []string{"Cache.Size", "Cache.MaxOpenFiles", "Compaction.", "Memtables.", "Tables."}
+var changeable = []string{"Cache.Size", "Cache.Memory", "Cache.MaxOpenFiles", "Compaction.", "Memtables.", "Tables."}
 
 // optionsInForce are the options that a DB has now.
 type optionsInForce struct {
@@ -58,12 +58,12 @@ func (d *DB) Options() Options {
 //	o.Compaction.MaxConcurrent = 4
 //	err := store.SetOptions(&o)
 //
-// Cache.Size, Cache.MaxOpenFiles and all fields of Compaction, Memtables and Tables can be changed.
+// Cache.Size, Cache.Memory, Cache.MaxOpenFiles and all fields of Compaction, Memtables and Tables can be changed.
 // Defaults that depend on them follow. The options are checked as Open checks them. If one is out of
 // range, or another field than these was changed, the error names it and nothing changes. The database
 // records Tables with the next table that is written, for RecordedOptions; the next Open gets its own options.
 //
-// A smaller cache, and a smaller number of open tables, are in force when SetOptions returns. Limits of
+// A smaller cache, less memory and a smaller number of open tables are in force when SetOptions returns. Limits of
 // level 0 and of waiting memtables apply to the next write, and wake writers that wait. Compactions that
 // run keep what they began with; a smaller MaxConcurrent is reached as they end. Memtables.Size applies
 // to memtables that are made from now on: the active one, and one that may be ready to replace it, keep
@@ -104,6 +104,10 @@ func (d *DB) SetOptions(o *Options) error {
 	d.leaveSnappyOut()
 	full := d.options()
 	d.tables.Blocks().SetCapacity(full.Cache.Size)
+	d.tables.Blocks().SetTables(full.Cache.besideBlocks())
+	if d.share == nil {
+		d.tables.SetMemory(full.Cache.tableMemory())
+	}
 	d.tables.SetMaxOpen(full.Cache.MaxOpenFiles)
 	d.writers.spares.Resize(full.spareWriters())
 	d.compactor.Tune(d.tuning(full))

@@ -93,6 +93,7 @@ func TestInvalidOptionsChangeNothing(t *testing.T) {
 		"Tables.BlockSize":         func(o *Options) { o.Tables.BlockSize = 1 },
 		"Tables.Compression":       func(o *Options) { o.Tables.Compression = 99 },
 		"Cache.MaxOpenFiles":       func(o *Options) { o.Cache.MaxOpenFiles = 1 },
+		"Cache.Memory":             func(o *Options) { o.Cache.Memory = 1 },
 	} {
 		o := d.Options()
 		change(&o)

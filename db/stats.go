@@ -84,6 +84,9 @@ func (d *DB) Metrics() *Metrics {
 	blocks := d.tables.Blocks().Metrics()
 	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
 	m.Cache.TableBytes = blocks.Charged
+	m.Cache.Memory = o.Cache.Memory
+	used := d.tables.Memory()
+	m.Tables.MemoryBytes, m.Tables.MemoryLimit, m.Tables.ClosedForMemory = used.Bytes, used.Limit, used.Closed
 	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
 	status, running := d.compactor.Status(), d.compactor.Running()
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
@@ -119,10 +122,12 @@ func (d *DB) lookupTotals() *counters.Totals {
 
 // tableMetrics adds the figures of tables and levels.
 func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
+	var needed neededMemory
 	v.Files(func(level int, f *manifest.FileMeta) {
 		m.Levels[level].Tables++
 		m.Levels[level].Bytes += f.Size
-		if r := tables.Of(f).Peek(); r != nil {
+		r := tables.Of(f).Peek()
+		if needed.add(f, r); r != nil {
 			m.Tables.Open++
 			m.Tables.FilterBytes += r.FilterSize()
 			m.Tables.RangeFilterBytes += r.RangeFilterSize()
@@ -151,4 +156,5 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 			}
 		}
 	})
+	m.Tables.MemoryNeeded = needed.bytes()
 }

@@ -16,7 +16,7 @@ func (o *Options) cacheOptions(dir tables.Directory, blocks *sstable.BlockCache,
 		FS: dir.FS, Dir: dir.Path, MaxOpen: o.Cache.MaxOpenFiles, Opened: opened, WantSizes: plan.HasBudget(),
 		Reader: sstable.ReaderOptions{
 			Comparer: o.Comparer, Policies: o.readPolicies(), RangePolicies: o.Filters.RangePolicies,
-			Cache: blocks, ChargeCache: o.Cache.ChargeTables,
+			Cache: blocks,
 		},
 	}
 }

@@ -15,6 +15,8 @@ var extreme = map[string]func(a, b float64) float64{
 	"sievedb_stall_longest_seconds":    largest,
 	"sievedb_stalled":                  largest,
 	"sievedb_cache_capacity_bytes":     largest, // stores that share a cache have the same one
+	"sievedb_memory_limit_bytes":       largest,
+	"sievedb_table_memory_limit_bytes": largest,
 	"sievedb_disk_free_bytes":          smallest,
 	"sievedb_build_info":               largest,
 	"sievedb_opened_timestamp_seconds": largest,

@@ -137,9 +137,12 @@ type CacheMetrics struct {
 	// CompressedBlocks and CompressedBytes are the part of Blocks and Bytes that is held
 	// compressed, because space is short: see db.CacheOptions.Size.
 	CompressedBlocks, CompressedBytes int64
-	// TableBytes is the part of Capacity that filters and indexes of open tables use, 0
-	// without db.CacheOptions.ChargeTables.
+	// TableBytes is the part of Capacity that filters and indexes of open tables use instead of
+	// blocks. It is 0 while db.CacheOptions.Memory has room for both, unless
+	// db.CacheOptions.ChargeTables is set.
 	TableBytes int64
+	// Memory is the budget of blocks, filters and indexes together: db.CacheOptions.Memory.
+	Memory int64
 }
 
 // TableMetrics describe the tables, and the filters and indexes that the open ones keep in
@@ -161,9 +164,16 @@ type TableMetrics struct {
 	// systems other than Linux 6.5 or later.
 	Prefetches, PrefetchedBytes uint64
 
-	// FilterBytes, RangeFilterBytes and IndexBytes are the memory of open tables, in addition
-	// to the block cache unless db.CacheOptions.ChargeTables is set.
+	// FilterBytes, RangeFilterBytes and IndexBytes are the memory of open tables.
 	FilterBytes, RangeFilterBytes, IndexBytes uint64
+
+	// MemoryBytes is the memory of filters and indexes of all tables, including those that only
+	// iterators keep open, and MemoryLimit its bound, a part of CacheMetrics.Memory. With shared
+	// resources the bound is that of all databases. ClosedForMemory counts the tables that were closed
+	// because of it. MemoryNeeded estimates what all tables would use if they were open: more
+	// than that is of no use. It is 0 while no table is open.
+	MemoryBytes, MemoryLimit, MemoryNeeded int64
+	ClosedForMemory                        uint64
 
 	// WithoutFilter, WithUnknownFilter and WithDamagedFilter count the open tables that
 	// every lookup must read because no filter can exclude keys. The filter was not written;

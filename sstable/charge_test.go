@@ -9,11 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// blocksCharged charges tables to a cache.
+type blocksCharged struct{ c *BlockCache }
+
+func (b blocksCharged) Add(bytes int64) { b.c.ChargeTables(bytes) }
+func (b blocksCharged) Settle()         {}
+
+func chargedTo(c *BlockCache, charged bool) MemoryUse {
+	if !charged {
+		return nil
+	}
+	return blocksCharged{c}
+}
+
 func TestFilterAndIndexAreChargedUntilTheTableIsClosed(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, benchEntries(2000))
 	for _, charged := range []bool{false, true} {
 		c := NewBlockCache(1 << 20)
-		r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, ChargeCache: charged})
+		r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, charged)})
 		want := func() int64 {
 			if !charged {
 				return 0
@@ -43,7 +56,7 @@ func TestARejectedTableChargesNothing(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, es)
 	c := NewBlockCache(1 << 20)
 	_, err := Open(&memFile{data: data}, ReaderOptions{
-		Policies: []filter.Policy{bloom}, Cache: c, ChargeCache: true,
+		Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, true),
 		Smallest: es[1].Key, Largest: es[len(es)-1].Key, // another table's
 	})
 	require.ErrorIs(t, err, base.ErrCorruption)
@@ -54,11 +67,43 @@ func TestAnIndexReadDuringCloseIsNotChargedForever(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, benchEntries(500))
 	c := NewBlockCache(1 << 20)
 	for range 200 {
-		r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, ChargeCache: true})
+		r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, true)})
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _, _ = r.loadIndex() })
 		wg.Go(func() { _ = r.Close() })
 		wg.Wait()
 		require.Zero(t, c.Metrics().Charged)
 	}
+}
+
+func TestTheMemoryOfATableThatAnIteratorKeepsIsCounted(t *testing.T) {
+	data := buildTable(t, WriterOptions{Filter: bloom}, benchEntries(2000))
+	c := NewBlockCache(1 << 20)
+	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, true)})
+	require.NoError(t, r.LoadIndex())
+	used := c.Metrics().Charged
+	require.Equal(t, r.Memory(), used)
+	require.True(t, r.Idle())
+	require.True(t, r.Ref())
+	require.False(t, r.Idle())
+	require.NoError(t, r.Close())
+	require.Equal(t, used, c.Metrics().Charged)
+	r.Unref()
+	require.Zero(t, c.Metrics().Charged)
+	require.Zero(t, r.Memory())
+}
+
+func TestTablesDisplaceOnlyBlocksThatMemoryHasNoRoomFor(t *testing.T) {
+	c := NewBlockCache(1000)
+	c.SetTables(500, 800)
+	c.ChargeTables(400)
+	require.Zero(t, c.Metrics().Charged, "beside the blocks")
+	c.ChargeTables(400)
+	require.EqualValues(t, 300, c.Metrics().Charged)
+	c.ChargeTables(4000)
+	require.EqualValues(t, 800, c.Metrics().Charged, "the blocks keep the rest")
+	c.SetTables(0, -1)
+	require.EqualValues(t, 4800, c.Metrics().Charged)
+	c.ChargeTables(-4800)
+	require.Zero(t, c.Metrics().Charged)
 }

@@ -11,6 +11,13 @@ import (
 //
 //go:noinline
 func (r *Reader) loadIndex() (ix *index, bytesRead uint32, err error) {
+	if r.memory != nil {
+		defer r.memory.use.Settle() // without the lock: it may close tables
+	}
+	return r.loadIndexOnce()
+}
+
+func (r *Reader) loadIndexOnce() (ix *index, bytesRead uint32, err error) {
 	r.loadMu.Lock()
 	defer r.loadMu.Unlock()
 	if ix = r.index.Load(); ix != nil {

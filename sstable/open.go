@@ -27,7 +27,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	if o.Tail == nil {
 		o.Tail = new(TailGuess)
 	}
-	r.charged.on = o.ChargeCache && o.Cache != nil
+	r.countMemory(o.Memory)
 	r.refs.Store(1)
 	r.opening = new(opening)
 	err := r.open(o.Tail)
@@ -42,7 +42,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	r.opening = nil
 	if err != nil {
 		r.closed.Store(true)
-		r.charge(0)
+		r.ReturnMemory()
 		_ = f.Close() // the first error is more useful, and nothing was written
 		return nil, base.InFile(err, o.Name, -1)
 	}

@@ -34,9 +34,9 @@ type ReaderOptions struct {
 	RangePolicies []rangefilter.Policy
 	// Cache keeps data blocks. With nil, every read is from disk.
 	Cache *BlockCache
-	// ChargeCache charges the memory of the filter and of the index to the cache's
-	// budget, from when they are read until Close.
-	ChargeCache bool
+	// Memory, if not nil, counts the memory of the filters and of the index, from when they are read until
+	// the last reference to the Reader is dropped.
+	Memory MemoryUse
 	// Name is the file's path, for errors.
 	Name string
 	// Smallest and Largest are the internal keys that the table must begin and end with,
@@ -90,10 +90,7 @@ type Reader struct {
 
 	loadedProps atomic.Pointer[Properties]
 
-	charged struct {
-		on    bool         // ReaderOptions.ChargeCache, with a cache
-		bytes atomic.Int64 // of the cache's budget
-	}
+	memory *memory // nil: nothing is counted
 
 	lifetime
 	demand demand // written by reads from disk, as lifetime is: far from what each lookup needs
@@ -272,6 +269,7 @@ func (r *Reader) unref() error {
 		if r.released != nil {
 			defer r.released(r)
 		}
+		r.ReturnMemory()
 		return r.closeFile()
 	case n < 0:
 		panic("sstable: Unref without Ref")
@@ -305,21 +303,7 @@ func (r *Reader) Close() error {
 	if r.closed.Swap(true) {
 		return nil
 	}
-	r.charge(0)
 	return r.unref()
-}
-
-// charge charges size more bytes to the cache's budget, if ChargeCache is set. Once the
-// Reader is closed, it returns the whole charge.
-func (r *Reader) charge(size int64) {
-	if !r.charged.on {
-		return
-	}
-	r.cache.cache.Charge(size)
-	r.charged.bytes.Add(size)
-	if r.closed.Load() { // perhaps after Close returned the charge
-		r.cache.cache.Charge(-r.charged.bytes.Swap(0))
-	}
 }
 
 // DropBlocks permanently removes the table's blocks from the cache. It is meant for a
@@ -418,6 +402,9 @@ func (r *Reader) IndexSize() uint64 {
 	}
 	return 0
 }
+
+// HasIndex reports whether the index is in memory and decoded.
+func (r *Reader) HasIndex() bool { return r.index.Load() != nil }
 
 // OpenCost returns how much Open read.
 func (r *Reader) OpenCost() OpenCost { return r.cost }

@@ -183,7 +183,7 @@ func TestAStoredIndexIsChargedAndThenTheDecodedOne(t *testing.T) {
 	data := buildTable(t, WriterOptions{Filter: bloom}, plainEntries(2000, 100))
 	start, end := indexRange(t, data)
 	c := newCache()
-	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, ChargeCache: true})
+	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, true)})
 	require.GreaterOrEqual(t, r.IndexSize(), end-start)
 	require.Less(t, r.IndexSize(), 5*(end-start)/4, "only the index is charged, not the tail")
 	require.EqualValues(t, r.FilterSize()+r.IndexSize(), c.Metrics().Charged)

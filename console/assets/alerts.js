@@ -64,7 +64,10 @@ export function rateAlerts(then, now) {
     warm(`${rate(disk)} of ${rate(blocks)} blocks per second are read from files: the block cache of ${bytes(cache.Capacity)} is full (Options.Cache.Size).`);
   }
   const openings = per(m => m.Tables.Openings), missing = total(now.Metrics, "Tables") - now.Metrics.Tables.Open;
-  if (openings >= 10 && missing > 0) warm(`${rate(openings)} tables per second are opened, and others closed for them: Options.Cache.MaxOpenFiles is less than the ${counted(total(now.Metrics, "Tables"), "table")}.`);
+  const tables = now.Metrics.Tables, lacking = tables.MemoryNeeded - tables.MemoryLimit;
+  if (per(m => m.Tables.ClosedForMemory) >= 10 && lacking > 0) {
+    warm(`${rate(openings)} tables per second are opened, and others closed, because filters and indexes need ${bytes(tables.MemoryNeeded)} and may use ${bytes(tables.MemoryLimit)}. With ${bytes(lacking)} more (Options.Cache.Memory) all stay open.`);
+  } else if (openings >= 10 && missing > 0) warm(`${rate(openings)} tables per second are opened, and others closed for them: Options.Cache.MaxOpenFiles is less than the ${counted(total(now.Metrics, "Tables"), "table")}.`);
   const waited = per(m => m.Stalls.Duration) / 1e9;
   if (waited >= .1) {
     const before = then.Metrics.Stalls.ByReason ?? {}, reasons = Object.entries(now.Metrics.Stalls.ByReason ?? {}).map(([r, t]) => [t.Duration - (before[r]?.Duration ?? 0), r]);

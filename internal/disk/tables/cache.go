@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"math"
 	"path/filepath"
 	"sync/atomic"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/limit/cache"
+	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -25,7 +27,10 @@ type CacheOptions struct {
 	// a Pool, it must be set.
 	Pool  *cache.Pool
 	Guard func(during string, f func() error) error
-	// Reader applies to all tables; Name, Smallest and Largest are set for each.
+	// Memory, if not nil, bounds the memory of filters and indexes. If they need more, tables that were not used
+	// lately are closed, but LeastOpen stay.
+	Memory *share.TableMemory
+	// Reader applies to all tables; Name, Smallest, Largest and Memory are set here.
 	Reader sstable.ReaderOptions
 	// Opened, if not nil, is called after each opening of a table, without a lock, by
 	// the goroutine that needed the table.
@@ -40,6 +45,7 @@ type CacheOptions struct {
 type Cache struct {
 	options CacheOptions
 	open    *cache.Cache[*sstable.Reader]
+	memory  memoryUse
 	cost    openingCost
 	closed  atomic.Bool
 	readers readers
@@ -54,6 +60,11 @@ func (c *Cache) Blocks() *sstable.BlockCache { return c.options.Reader.Cache }
 // NewCache returns a cache without open tables.
 func NewCache(o CacheOptions) *Cache {
 	t := &Cache{options: o}
+	if t.options.Memory == nil {
+		t.options.Memory = share.NewTableMemory(math.MaxInt64, false)
+	}
+	t.memory = memoryUse{blocks: o.Reader.Cache, part: t.options.Memory.Join(t.evict)}
+	t.options.Reader.Memory = &t.memory
 	t.options.Reader.Tail, t.options.Reader.Prefetch = new(sstable.TailGuess), sstable.NewPrefetch(o.guardRequests())
 	t.options.Reader.Released = t.readers.forget
 	if o.Pool == nil {
@@ -108,6 +119,7 @@ func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	case err != nil:
 		return nil, err
 	}
+	t.memory.Settle()            // not within the load, whose table could be the one to close
 	if t.options.Opened != nil { // not within the load, since it may get the same table
 		t.options.Opened(f, (*r).FilterStatus())
 	}
@@ -224,7 +236,9 @@ func (t *Cache) Ref(f *manifest.FileMeta) (*sstable.Reader, error) {
 }
 
 // HasRoom reports whether a table can be opened without closing another.
-func (t *Cache) HasRoom() bool { return t.open.HasRoom(1) }
+func (t *Cache) HasRoom() bool {
+	return t.open.HasRoom(1) && t.memory.part.HasRoom(t.memory.part.Bytes()/max(t.open.Count(), 1))
+}
 
 // SetMaxOpen changes the largest number of tables to keep open, and closes tables above it.
 func (t *Cache) SetMaxOpen(n int) { t.open.SetCapacity(int64(n)) }
@@ -258,5 +272,6 @@ func (t *Cache) Close() {
 	t.closed.Store(true)
 	t.options.Reader.Prefetch.Close()
 	t.open.Close()
+	t.memory.part.Leave()
 	t.readers.closeFiles()
 }

@@ -1,0 +1,77 @@
+package db
+
+import (
+	"math"
+	"sync"
+
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/limit/share"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+const (
+	// minMemory is the least Options.Cache.Memory. It is for tests: ten tables of 2 MiB need more.
+	minMemory = 64 << 10
+	// blockShare is the part of Options.Cache.Memory, one in so many, that filters and indexes leave to blocks.
+	blockShare = 8
+)
+
+// processMemory is read once, since no limit of a process changes often and Options are made often.
+var processMemory = sync.OnceValue(share.DefaultTableMemory)
+
+// defaultMemory returns the default of Memory. Size is set.
+func (o *CacheOptions) defaultMemory(shared bool) int64 {
+	if shared { // the bound is that of the Resources
+		return max(o.Size, minMemory)
+	}
+	blocks := max(o.Size, 0)
+	return blocks + min(processMemory(), math.MaxInt64-blocks)
+}
+
+// leastBlocks returns the part of Memory that is for blocks only.
+func (o *CacheOptions) leastBlocks() int64 { return min(max(o.Size, 0), o.Memory/blockShare) }
+
+// tableMemory returns what filters and indexes may use.
+func (o *CacheOptions) tableMemory() int64 { return o.Memory - o.leastBlocks() }
+
+// besideBlocks returns what filters and indexes may use without taking room from blocks, and how much they may take
+// of that. The latter is below 0 if they may take all.
+func (o *CacheOptions) besideBlocks() (free, most int64) {
+	if o.ChargeTables {
+		return 0, -1
+	}
+	blocks := max(o.Size, 0)
+	return max(o.Memory-blocks, 0), max(blocks-o.leastBlocks(), 0)
+}
+
+// neededMemory estimates what tables would use if all were open.
+type neededMemory struct {
+	all   uint64 // bytes of all tables
+	whole uint64 // bytes of those that are open with their index
+	used  uint64 // memory of these
+}
+
+func (n *neededMemory) add(f *manifest.FileMeta, r *sstable.Reader) {
+	n.all += f.Size
+	if r != nil && r.HasIndex() {
+		n.whole += f.Size
+		n.used += r.FilterSize() + r.RangeFilterSize() + r.IndexSize()
+	}
+}
+
+func (n *neededMemory) bytes() int64 {
+	if n.whole == 0 {
+		return 0
+	}
+	return int64(float64(n.all) / float64(n.whole) * float64(n.used))
+}
+
+// validateMemory rejects a Memory that would have no effect.
+func (o *CacheOptions) validateMemory(shared *Resources) error {
+	if o.Memory != 0 && shared != nil {
+		return errors.New("sievedb: Options.Cache.Memory is set together with Options.Resources, whose CacheSize bounds the memory " +
+			"of tables; unset one of the two")
+	}
+	return nil
+}

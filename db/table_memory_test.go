@@ -1,0 +1,177 @@
+package db
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+const memoryKeys = 20_000
+
+// manyTables returns the options of a database of more than a hundred small tables.
+func manyTables(t *testing.T) *Options {
+	o := testOptions(vfs.NewMem())
+	o.Tables.Size = 4 << 10
+	d := mustOpen(t, o)
+	fill(t, d, 0, memoryKeys)
+	settle(t, d)
+	require.NoError(t, d.Close())
+	return o
+}
+
+// readTables looks up keys with several goroutines, and calls check now and then.
+func readTables(t *testing.T, d *DB, check func()) {
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range memoryKeys {
+				if _, err := d.Get(testKey((i*7919 + g*3001) % memoryKeys)); err != nil {
+					t.Error(err)
+					return
+				}
+				if i%500 == 0 {
+					check()
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// The memory of filters and indexes stays within Options.Cache.Memory while several goroutines read, except for the
+// tables that they are just opening.
+func TestTheMemoryOfTablesIsBounded(t *testing.T) {
+	o := manyTables(t)
+	o.Cache = CacheOptions{Memory: 64 << 20}
+	d := mustOpen(t, o)
+	readTables(t, d, func() {})
+	all := d.Metrics().Tables
+	require.Greater(t, all.Open, 100)
+	require.Zero(t, all.ClosedForMemory)
+	require.InEpsilon(t, all.FilterBytes+all.IndexBytes, all.MemoryBytes, 0.001)
+	require.InEpsilon(t, all.MemoryNeeded, all.MemoryBytes, 0.05)
+	require.NoError(t, d.Close())
+
+	o.Cache = CacheOptions{Memory: max(all.MemoryNeeded/3, minMemory)}
+	d = openTest(t, o)
+	oneTable := all.MemoryBytes / int64(all.Open)
+	readTables(t, d, func() {
+		m := d.Metrics()
+		if over := m.Tables.MemoryBytes - m.Tables.MemoryLimit; over > 4*3*oneTable {
+			t.Errorf("%d bytes are used; want at most %d and 4 tables", m.Tables.MemoryBytes, m.Tables.MemoryLimit)
+		}
+	})
+	m := d.Metrics()
+	require.Equal(t, o.Cache.Memory, m.Cache.Memory)
+	require.Equal(t, o.Cache.Memory-o.Cache.Memory/blockShare, m.Tables.MemoryLimit)
+	require.LessOrEqual(t, m.Tables.MemoryBytes, m.Tables.MemoryLimit)
+	require.LessOrEqual(t, m.Tables.MemoryBytes+m.Cache.Bytes, m.Cache.Memory)
+	require.Greater(t, m.Tables.ClosedForMemory, uint64(100))
+	require.Greater(t, m.Tables.Open, tables.LeastOpen)
+	require.InEpsilon(t, all.MemoryNeeded, m.Tables.MemoryNeeded, 0.1)
+}
+
+// Iterators keep tables that were closed for others, and their memory is counted until they are closed.
+func TestTheMemoryOfTablesThatIteratorsKeepIsCounted(t *testing.T) {
+	o := manyTables(t)
+	o.Cache = CacheOptions{Memory: minMemory}
+	d := openTest(t, o)
+	var iterators []*Iterator
+	for i := range 40 {
+		it, err := d.NewIterator(nil)
+		require.NoError(t, err)
+		require.True(t, it.SeekGE(testKey(i*memoryKeys/40)))
+		iterators = append(iterators, it)
+	}
+	m := d.Metrics().Tables
+	require.Greater(t, m.MemoryBytes, m.MemoryLimit)
+	require.Greater(t, uint64(m.MemoryBytes), m.FilterBytes+m.IndexBytes, "some tables are open for iterators only")
+	require.LessOrEqual(t, m.Open, tables.LeastOpen+1)
+	for _, it := range iterators {
+		require.True(t, it.Next())
+		require.NoError(t, it.Close())
+	}
+	_, err := d.Get(testKey(1))
+	require.NoError(t, err)
+	m = d.Metrics().Tables
+	require.LessOrEqual(t, m.MemoryBytes, m.MemoryLimit)
+	require.Equal(t, uint64(m.MemoryBytes), m.FilterBytes+m.IndexBytes)
+}
+
+// A smaller bound is in force when SetOptions returns, and a larger one lets tables stay open.
+func TestTheBoundOfMemoryCanBeChanged(t *testing.T) {
+	o := manyTables(t)
+	d := openTest(t, o)
+	readTables(t, d, func() {})
+	all := d.Metrics().Tables
+	now := d.Options()
+	now.Cache.Memory, now.Cache.Size = max(all.MemoryNeeded/3, minMemory), 8<<10
+	require.NoError(t, d.SetOptions(&now))
+	m := d.Metrics()
+	require.LessOrEqual(t, m.Tables.MemoryBytes, m.Tables.MemoryLimit)
+	require.Positive(t, m.Tables.ClosedForMemory)
+	now.Cache = CacheOptions{}
+	require.NoError(t, d.SetOptions(&now))
+	readTables(t, d, func() {})
+	require.Equal(t, all.Open, d.Metrics().Tables.Open)
+}
+
+// Blocks have what filters and indexes leave, and a part of their own.
+func TestBlocksKeepAPartOfTheMemory(t *testing.T) {
+	const mb = 1 << 20
+	for name, c := range map[string]struct {
+		o                   CacheOptions
+		size, tables        int64
+		beside, mostCharged int64
+	}{
+		"both set":              {CacheOptions{Size: 32 * mb, Memory: 128 * mb}, 32 * mb, 112 * mb, 96 * mb, 16 * mb},
+		"a small block cache":   {CacheOptions{Size: 8 * mb, Memory: 128 * mb}, 8 * mb, 120 * mb, 120 * mb, 0},
+		"only the memory":       {CacheOptions{Memory: 128 * mb}, 128 * mb, 112 * mb, 0, 112 * mb},
+		"no block cache":        {CacheOptions{Size: -1, Memory: 128 * mb}, -1, 128 * mb, 128 * mb, 0},
+		"charged by the caller": {CacheOptions{Size: 32 * mb, Memory: 128 * mb, ChargeTables: true}, 32 * mb, 112 * mb, 0, -1},
+	} {
+		full := (&Options{Cache: c.o}).withDefaults()
+		beside, most := full.Cache.besideBlocks()
+		require.Equal(t, []int64{c.size, c.tables, c.beside, c.mostCharged},
+			[]int64{full.Cache.Size, full.Cache.tableMemory(), beside, most}, name)
+	}
+	full := (&Options{}).withDefaults()
+	beside, most := full.Cache.besideBlocks()
+	require.GreaterOrEqual(t, beside, int64(128*mb), "by default tables use no memory of blocks")
+	require.Equal(t, full.Cache.Memory-full.Cache.Size, beside)
+	require.LessOrEqual(t, most, full.Cache.Size)
+}
+
+// Several databases share one bound. One that opens tables closes those of the one that has most.
+func TestDatabasesShareTheMemoryOfTables(t *testing.T) {
+	r, err := NewResources(ResourcesOptions{MaxStores: 4, CacheSize: 256 << 10})
+	require.NoError(t, err)
+	var all []*DB
+	for range 2 {
+		o := manyTables(t)
+		o.Cache, o.Resources = CacheOptions{}, r
+		all = append(all, openTest(t, o))
+	}
+	used := func() (sum int64) {
+		for _, d := range all {
+			sum += d.Metrics().Tables.MemoryBytes
+		}
+		return sum
+	}
+	for _, d := range all {
+		readTables(t, d, func() {})
+		require.LessOrEqual(t, used(), int64(256<<10)*7/8)
+	}
+	require.Positive(t, all[0].Metrics().Tables.ClosedForMemory, "the second database closed tables of the first")
+	before := all[1].Metrics().Tables.MemoryBytes
+	require.NoError(t, all[0].Close())
+	readTables(t, all[1], func() {})
+	require.GreaterOrEqual(t, all[1].Metrics().Tables.MemoryBytes, before)
+
+	_, err = Open("db", &Options{FS: vfs.NewMem(), Resources: r, Cache: CacheOptions{Memory: 1 << 20}})
+	require.ErrorContains(t, err, "Options.Cache.Memory is set together with Options.Resources")
+}

@@ -1,0 +1,59 @@
+package tables
+
+import (
+	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/limit/share"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// LeastOpen is how many tables stay open however much memory they use, so that a reader can finish with the one that
+// it opened.
+const LeastOpen = 10
+
+// memoryUse counts the memory of a Cache's tables, against the bound of open tables and in the block cache.
+type memoryUse struct {
+	blocks *sstable.BlockCache // nil: there is none
+	part   *share.TablePart
+	closed atomic.Uint64 // tables closed because of the bound
+}
+
+// Add is sstable.MemoryUse's.
+func (m *memoryUse) Add(bytes int64) {
+	m.part.Add(bytes)
+	if m.blocks != nil {
+		m.blocks.ChargeTables(bytes)
+	}
+}
+
+// Settle is sstable.MemoryUse's.
+func (m *memoryUse) Settle() { m.part.Settle() }
+
+// evict closes the table that was not used for the longest time, in the background if asked.
+func (t *Cache) evict(background bool) bool {
+	if t.open.Count() <= LeastOpen {
+		return false
+	}
+	return t.open.Evict(background, func(r **sstable.Reader) {
+		t.memory.closed.Add(1)
+		if (*r).Idle() { // otherwise an iterator keeps the memory
+			(*r).ReturnMemory()
+		}
+	})
+}
+
+// Memory describes the memory of open tables.
+type Memory struct {
+	// Bytes are used by the tables of the store, including those that only iterators keep. Limit is the bound.
+	Bytes, Limit int64
+	// Closed counts the tables that were closed because of the bound.
+	Closed uint64
+}
+
+// Memory returns the present state.
+func (t *Cache) Memory() Memory {
+	return Memory{Bytes: t.memory.part.Bytes(), Limit: t.memory.part.Limit(), Closed: t.memory.closed.Load()}
+}
+
+// SetMemory changes the bound of the memory of filters and indexes, and closes tables until they are within it.
+func (t *Cache) SetMemory(limit int64) { t.memory.part.SetLimit(limit) }
