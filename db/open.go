@@ -91,12 +91,12 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 	}
 	blocks := sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
 	cached := d.opts.cacheOptions(d.files, blocks, d.reportFilter)
-	blocks.SetTables(d.opts.Cache.besideBlocks())
 	cached.Pool, cached.Guard, cached.Memory = part.Tables(), d.commit.Guard, part.TableMemory()
 	if part == nil {
 		cached.Memory = share.NewTableMemory(d.opts.Cache.tableMemory(), false)
 	}
 	d.tables = tables.NewCache(cached)
+	d.tables.SetBeside(d.opts.Cache.besideBlocks())
 	d.writers.spares = tables.NewSpareWriters(d.opts.spareWriters())
 	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.counters.latency.Get.Record})
 	d.scans = d.scanSource()

@@ -104,7 +104,7 @@ func (d *DB) SetOptions(o *Options) error {
 	d.leaveSnappyOut()
 	full := d.options()
 	d.tables.Blocks().SetCapacity(full.Cache.Size)
-	d.tables.Blocks().SetTables(full.Cache.besideBlocks())
+	d.tables.SetBeside(full.Cache.besideBlocks())
 	if d.share == nil {
 		d.tables.SetMemory(full.Cache.tableMemory())
 	}

@@ -24,19 +24,15 @@ type BlockCache struct {
 	cache *cache.Cache[Block]
 	// Of the blocks that are in the cache.
 	compressed, compressedBytes atomic.Int64
-	tables                      tableShare
 }
 
 // NewBlockCache returns a cache that holds at most capacity bytes. If capacity is not
 // above 0, it holds nothing.
 func NewBlockCache(capacity int64) *BlockCache {
-	c := newBlockCache()
+	c := new(BlockCache)
 	c.cache = cache.NewWithForms(capacity, packable, c.discount)
 	return c
 }
-
-// newBlockCache returns a cache whose capacity tables may use up.
-func newBlockCache() *BlockCache { return &BlockCache{tables: tableShare{most: -1}} }
 
 // NewBlockCacheInPool returns a cache that holds at most capacity bytes, and has a part of a budget
 // that several caches share, until it is closed. A nil p is NewBlockCache.
@@ -44,7 +40,7 @@ func NewBlockCacheInPool(p *cache.Pool, capacity int64) *BlockCache {
 	if p == nil {
 		return NewBlockCache(capacity)
 	}
-	c := newBlockCache()
+	c := new(BlockCache)
 	c.cache = cache.NewInPool(p, capacity, packable, c.discount)
 	return c
 }
@@ -58,44 +54,8 @@ func (c *BlockCache) discount(b *Block) { c.count(b, -1) }
 // the rest fits. If it is not above 0, the cache holds nothing.
 func (c *BlockCache) SetCapacity(capacity int64) { c.cache.SetCapacity(capacity) }
 
-// tableShare says how much of the cache's capacity the filters and indexes of open tables displace.
-type tableShare struct {
-	mu sync.Mutex // guards the other fields
-	// bytes are used, of which free are beside the capacity. They displace the rest, but at most most, if that
-	// is not below 0.
-	bytes, free, most int64
-	charged           int64 // displaced now
-}
-
-// ChargeTables counts bytes more for tables, or less if below 0.
-func (c *BlockCache) ChargeTables(bytes int64) {
-	c.tables.mu.Lock()
-	c.tables.bytes += bytes
-	c.chargeUnlock()
-}
-
-// SetTables says that tables may use free bytes beside the capacity, and what they use above that is taken
-// from the blocks: at most most, unless that is below 0.
-func (c *BlockCache) SetTables(free, most int64) {
-	c.tables.mu.Lock()
-	c.tables.free, c.tables.most = free, most
-	c.chargeUnlock()
-}
-
-// chargeUnlock takes from the blocks what the tables displace, without the lock.
-func (c *BlockCache) chargeUnlock() {
-	t := &c.tables
-	now := max(t.bytes-t.free, 0)
-	if t.most >= 0 {
-		now = min(now, t.most)
-	}
-	change := now - t.charged
-	t.charged = now
-	t.mu.Unlock()
-	if change != 0 {
-		c.cache.Charge(change)
-	}
-}
+// Charge takes bytes of the capacity for memory that is used elsewhere, or returns them if below 0.
+func (c *BlockCache) Charge(bytes int64) { c.cache.Charge(bytes) }
 
 // Close evicts all blocks. The cache keeps no blocks after that.
 func (c *BlockCache) Close() { c.cache.Close() }

@@ -12,7 +12,7 @@ import (
 // blocksCharged charges tables to a cache.
 type blocksCharged struct{ c *BlockCache }
 
-func (b blocksCharged) Add(bytes int64) { b.c.ChargeTables(bytes) }
+func (b blocksCharged) Add(bytes int64) { b.c.Charge(bytes) }
 func (b blocksCharged) Settle()         {}
 
 func chargedTo(c *BlockCache, charged bool) MemoryUse {
@@ -91,19 +91,4 @@ func TestTheMemoryOfATableThatAnIteratorKeepsIsCounted(t *testing.T) {
 	r.Unref()
 	require.Zero(t, c.Metrics().Charged)
 	require.Zero(t, r.Memory())
-}
-
-func TestTablesDisplaceOnlyBlocksThatMemoryHasNoRoomFor(t *testing.T) {
-	c := NewBlockCache(1000)
-	c.SetTables(500, 800)
-	c.ChargeTables(400)
-	require.Zero(t, c.Metrics().Charged, "beside the blocks")
-	c.ChargeTables(400)
-	require.EqualValues(t, 300, c.Metrics().Charged)
-	c.ChargeTables(4000)
-	require.EqualValues(t, 800, c.Metrics().Charged, "the blocks keep the rest")
-	c.SetTables(0, -1)
-	require.EqualValues(t, 4800, c.Metrics().Charged)
-	c.ChargeTables(-4800)
-	require.Zero(t, c.Metrics().Charged)
 }

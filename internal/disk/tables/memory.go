@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/internal/limit/share"
@@ -16,14 +17,42 @@ type memoryUse struct {
 	blocks *sstable.BlockCache // nil: there is none
 	part   *share.TablePart
 	closed atomic.Uint64 // tables closed because of the bound
+
+	mu sync.Mutex // guards the fields below
+	// bytes are used, of which free are beside the blocks. The rest takes room from the blocks, but at most most,
+	// if that is not below 0.
+	bytes, free, most int64
+	charged           int64 // taken from the blocks now
 }
 
 // Add is sstable.MemoryUse's.
 func (m *memoryUse) Add(bytes int64) {
 	m.part.Add(bytes)
-	if m.blocks != nil {
-		m.blocks.ChargeTables(bytes)
+	m.mu.Lock()
+	m.bytes += bytes
+	m.chargeUnlock()
+}
+
+// chargeUnlock takes from the blocks what the tables displace, without the lock.
+func (m *memoryUse) chargeUnlock() {
+	now := max(m.bytes-m.free, 0)
+	if m.most >= 0 {
+		now = min(now, m.most)
 	}
+	change := now - m.charged
+	m.charged = now
+	m.mu.Unlock()
+	if change != 0 && m.blocks != nil {
+		m.blocks.Charge(change)
+	}
+}
+
+// SetBeside says that filters and indexes may use free bytes beside the blocks, and that what they use above that is
+// taken from the blocks: at most most, unless that is below 0. At first nothing is taken from the blocks.
+func (t *Cache) SetBeside(free, most int64) {
+	t.memory.mu.Lock()
+	t.memory.free, t.memory.most = free, most
+	t.memory.chargeUnlock()
 }
 
 // Settle is sstable.MemoryUse's.
