@@ -82,7 +82,7 @@ func TestTheMemoryOfATableThatAnIteratorKeepsIsCounted(t *testing.T) {
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: c, Memory: chargedTo(c, true)})
 	require.NoError(t, r.LoadIndex())
 	used := c.Metrics().Charged
-	require.Equal(t, r.Memory(), used)
+	require.Equal(t, r.memory.bytes.Load(), used)
 	require.True(t, r.Idle())
 	require.True(t, r.Ref())
 	require.False(t, r.Idle())
@@ -90,5 +90,5 @@ func TestTheMemoryOfATableThatAnIteratorKeepsIsCounted(t *testing.T) {
 	require.Equal(t, used, c.Metrics().Charged)
 	r.Unref()
 	require.Zero(t, c.Metrics().Charged)
-	require.Zero(t, r.Memory())
+	require.Zero(t, r.memory.bytes.Load())
 }

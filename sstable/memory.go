@@ -46,14 +46,6 @@ func (m *memory) giveBack() {
 	}
 }
 
-// Memory returns the bytes that ReaderOptions.Memory counts for the Reader.
-func (r *Reader) Memory() int64 {
-	if r.memory == nil {
-		return 0
-	}
-	return r.memory.bytes.Load()
-}
-
 // Idle reports whether only the owner of the Reader has a reference, so that closing it frees its memory.
 func (r *Reader) Idle() bool { return r.refs.Load() <= 1 }
 
