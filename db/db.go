@@ -142,11 +142,10 @@ func (d *DB) Flush() error {
 	if err != nil {
 		return err
 	}
-	d.compactor.EndBurst()
-	if len(d.state().Imm) == 0 { // else the end of a flush starts the compaction that the burst delayed
-		d.compactor.Schedule()
-	}
-	return d.commit.WaitFlushed(waiting)
+	err = d.commit.WaitFlushed(waiting)
+	d.compactor.EndBurst() // not before: what the burst delayed should find all tables
+	d.compactor.Schedule()
+	return err
 }
 
 // Close waits for background work, and for calls of Compact and UpgradeFilters to end, which

@@ -19,6 +19,9 @@ type PickOptions struct {
 	LargestTable uint64 // bounds the growth
 	OldestReader uint64 // all readers, present and later, see all entries up to this sequence number
 
+	// InBurst says that memtables become full one after the other. Tombstones in level 0 then wait for the next ones.
+	InBurst bool
+
 	// Expired, if not nil, reports whether all values of a table are hidden from all readers,
 	// present and later ones, because they have expired. It is called for tables whose
 	// TableCounts.Expiry is at most ExpiredBy; 0 means any.

@@ -44,7 +44,7 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 	for _, heavy := range v.set.noted.heavyIn(v) {
 		level, f := heavy.Level, heavy.File
 		counts := f.Counts.Load()
-		if f.Compacting || !counts.heavy() {
+		if f.Compacting || !counts.heavy() || level == 0 && o.InBurst {
 			continue
 		}
 		freed, read := v.freedBy(level, f, counts, o)

@@ -83,6 +83,16 @@ func TestOfEqualTablesWithTombstonesTheFirstIsPicked(t *testing.T) {
 	require.Equal(t, []uint64{22}, numsOf(v.pickTombstones(v.Shape(o), o).Inputs))
 }
 
+func TestOnlyTombstonesOfLevelZeroWaitForTheEndOfABurst(t *testing.T) {
+	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1500, TableSize: 8000, OldestReader: 50, InBurst: true}
+	for level, waits := range map[int]bool{0: true, 5: false} {
+		v := newVersion(t, map[int][]*FileMeta{
+			level: {deleted(1, "a", "c", 1000, 50, 0)}, 6: {deleted(2, "a", "c", 7000, 0, 70)},
+		})
+		require.Equal(t, waits, v.Pick(o) == nil, "level %d", level)
+	}
+}
+
 func TestOversizedLevelsComeBeforeTombstones(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		0: {file(1, "x", "y", 1), file(2, "x", "y", 1)},

@@ -72,7 +72,7 @@ func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
 		return s.pickOf(v, o)
 	}
 	later := o
-	later.L0Trigger = s.tuning.Load().burstTrigger()
+	later.L0Trigger, later.InBurst = s.tuning.Load().burstTrigger(), true
 	c := s.pickOf(v, later)
 	if c == nil && !s.burst.watching && s.pickOf(v, o) != nil {
 		s.burst.watching = true

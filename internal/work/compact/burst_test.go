@@ -61,6 +61,29 @@ func TestTheEndOfABurstIsNoticedAutomatically(t *testing.T) {
 	})
 }
 
+// Each of the tables alone would be worth a compaction of what is below.
+func TestTombstonesOfABurstAreCompactedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newTestStore(t, nil)
+		st.put(6, numbered(0, 200)...)
+		for n := range 3 {
+			st.BeginBurst()
+			var deletions []entry
+			for i := n; i < 180; i += 3 {
+				deletions = append(deletions, del(testKey(i)))
+			}
+			st.flush(deletions...)
+			synctest.Wait()
+		}
+		require.Len(t, st.files(0), 3)
+		require.True(t, st.Status().Gathering)
+		time.Sleep(2 * burstPause)
+		require.Empty(t, st.files(0))
+		require.Len(t, st.infos, 1)
+		require.Len(t, st.content(6), 20)
+	})
+}
+
 func TestEndBurstStartsWhatWaitedForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := burstOf(t, 5)
