@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/internal/write/txn"
+	"github.com/sievedb/sievedb/memtable"
 )
 
 // Put writes value under key. Nil WriteOptions mean Sync. A key above MaxKeySize or a value
@@ -132,6 +133,8 @@ func (d *DB) newCommitter() *commit.Committer {
 			Full:   func() { d.compactor.BeginBurst() },
 			Paused: func() bool { return d.compactor.Paused() },
 			Stuck:  func(v *manifest.Version) error { return d.compactor.Stuck(v) },
+
+			WouldFree: func(mem *memtable.Memtable) bool { return d.compactor.WouldFree(mem) },
 		},
 		Events: commit.Events{
 			Failed:   d.writesFailed,

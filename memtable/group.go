@@ -29,11 +29,12 @@ func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 	ins.use(m)
 	var pending [GroupSize]groupEntry
 	group := pending[:len(entries)]
-	size := uint64(0)
+	size, count := uint64(0), int64(0)
 	for i := range group {
 		e, p := &entries[i], &group[i]
 		p.filter, p.height = m.filter.prepare(e.Key), randomHeight()
 		size += nodeSize(p.height, len(e.Key), len(e.Value))
+		count += countOf(e.Kind)
 	}
 	free, ok := m.alloc(size)
 	if !ok {
@@ -51,7 +52,7 @@ func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 		ins.splice.find(m, &t, p.height)
 		m.enter(&ins.splice, &t, p)
 	}
-	m.entries.Add(int64(len(group)))
+	m.entries.Add(count)
 	return true
 }
 

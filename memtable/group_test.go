@@ -51,6 +51,7 @@ func TestAddGroupEqualsSeparateAdds(t *testing.T) {
 				seq += uint64(len(group))
 			}
 			require.Equal(t, single.Len(), grouped.Len())
+			require.Equal(t, single.Tombstones(), grouped.Tombstones())
 			it, want := grouped.NewIter(), single.NewIter()
 			more := it.First()
 			for ok := want.First(); ok; ok = want.Next() {

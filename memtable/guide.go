@@ -57,7 +57,7 @@ func (g *guide) find(t *target) (node uint32, ok bool) {
 // makeGuide makes a guide if one is due. It is called by Adds that search; Adds in
 // ascending order do not search and need no guide.
 func (m *Memtable) makeGuide() {
-	entries, due := m.entries.Load(), m.guideDue.Load()
+	entries, due := int64(m.Len()), m.guideDue.Load()
 	if entries < due || !m.bytewise || !m.guideDue.CompareAndSwap(due, entries+entries/2) {
 		return
 	}

@@ -21,6 +21,8 @@ type Memtable struct {
 	guide  atomic.Pointer[guide] // nil while there are few entries
 
 	arena
+	// entries counts all entries in its lower 32 bits, and the tombstones among them in the others. The arena has
+	// room for fewer than 2^32.
 	entries  atomic.Int64
 	guideDue atomic.Int64 // the number of entries at which the next guide is made
 	// ranksSize is the size of the current Inserter's ranks, in bytes.
@@ -90,7 +92,18 @@ func (m *Memtable) Available() int { return int(m.capacity - m.used.Load()) }
 
 // Len returns the number of entries, including each whose Add has returned and perhaps
 // others whose Add is running.
-func (m *Memtable) Len() int { return int(m.entries.Load()) }
+func (m *Memtable) Len() int { return int(uint32(m.entries.Load())) }
+
+// Tombstones is Len for the tombstones alone.
+func (m *Memtable) Tombstones() int { return int(m.entries.Load() >> 32) }
+
+// countOf is what an entry of that kind adds to entries.
+func countOf(kind base.Kind) int64 {
+	if kind == base.KindDelete {
+		return 1<<32 + 1
+	}
+	return 1
+}
 
 // Add inserts an entry, with copies of key and value. If the arena has no room for
 // it, Add changes nothing and returns false. Once it has returned true, every Get and
@@ -117,7 +130,7 @@ func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte)
 	e.node = free + uint32(e.height-1)*linkSize
 	m.fill(e.node, t.trailer, key, value)
 	m.enter(s, &t, &e)
-	m.entries.Add(1)
+	m.entries.Add(countOf(kind))
 	return true
 }
 

@@ -13,6 +13,23 @@ import (
 	"github.com/sievedb/sievedb/internal/test/race"
 )
 
+func TestTombstonesAreCounted(t *testing.T) {
+	m := New(base.Bytewise, 1<<16)
+	for i := range 10 {
+		kind := base.KindSet
+		if i < 3 {
+			kind = base.KindDelete
+		}
+		require.True(t, m.Add(uint64(i+1), kind, []byte{byte(i)}, nil))
+	}
+	require.Equal(t, 10, m.Len())
+	require.Equal(t, 3, m.Tombstones())
+	require.False(t, m.Add(11, base.KindDelete, make([]byte, 1<<17), nil))
+	require.Equal(t, 3, m.Tombstones(), "there was no room")
+	m.Reset()
+	require.Zero(t, m.Tombstones())
+}
+
 func TestEmptyMemtable(t *testing.T) {
 	m := New(base.Bytewise, 1<<10)
 	require.Equal(t, 1<<10, m.Capacity())

@@ -49,7 +49,7 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 		}
 		freed, read := v.freedBy(level, f, counts, o)
 		gain := float64(freed) / float64(max(read, 1))
-		if freed < o.leastTableSize()/tombstoneLeast || gain*tombstoneCost < 1 || gain < bestGain {
+		if !o.worthIt(freed, read) || gain < bestGain {
 			continue
 		}
 		if best != nil && gain == bestGain && compareTables(heavy, bestTable) > 0 {
@@ -72,6 +72,28 @@ func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
 // compareTables compares tables by level and number.
 func compareTables(a, b LevelFile) int {
 	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.File.Num, b.File.Num))
+}
+
+// worthIt reports whether a compaction for tombstones alone may read that much to free that much.
+func (o PickOptions) worthIt(freed, read uint64) bool {
+	return freed >= o.leastTableSize()/tombstoneLeast && float64(freed)*tombstoneCost >= float64(read)
+}
+
+// Frees reports whether f, a table that would be new in level 0, would be compacted for its tombstones, with tables that
+// have what they delete. learn is called first for the tables by which that is judged, whose contents may be unknown.
+func (v *Version) Frees(f *FileMeta, o PickOptions, learn func(*FileMeta)) bool {
+	counts := f.Counts.Load()
+	if !counts.heavy() {
+		return false
+	}
+	for l := 1; l < NumLevels; l++ {
+		files := v.Overlapping(l, base.UserKey(f.Smallest), base.UserKey(f.Largest))
+		for i, n := 0, min(len(files), freedSample); i < n; i++ {
+			learn(files[i*len(files)/n])
+		}
+	}
+	freed, read := v.freedBy(0, f, counts, o)
+	return read > f.Size && o.worthIt(freed, read)
 }
 
 // freedSample is the number of tables of a level from which freedBy estimates their entries. A table of

@@ -93,6 +93,31 @@ func TestOnlyTombstonesOfLevelZeroWaitForTheEndOfABurst(t *testing.T) {
 	}
 }
 
+func TestFreesForeseesTheCompactionOfAFlushedTable(t *testing.T) {
+	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1500, TableSize: 8000, OldestReader: 50}
+	last := []*FileMeta{deleted(2, "a", "c", 7000, 0, 70), deleted(3, "d", "e", 1000, 0, 10)}
+	v := newVersion(t, map[int][]*FileMeta{6: last})
+	for _, c := range []struct {
+		name string
+		f    *FileMeta
+		want bool
+	}{
+		{"half of what is below", deleted(0, "a", "c", 1000, 35, 0), true},
+		{"a twentieth of it", deleted(0, "a", "c", 1000, 3, 0), false},
+		{"few tombstones among values", deleted(0, "a", "c", 1000, 35, 100), false},
+		{"nothing is below", deleted(0, "x", "z", 1000, 35, 0), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, v.Frees(c.f, o, func(*FileMeta) {}))
+		})
+	}
+	known := last[0].Counts.Load()
+	last[0].Counts.Store(nil)
+	f := deleted(0, "a", "c", 20, 15, 0)
+	require.False(t, v.Frees(f, o, func(*FileMeta) {}), "entries of an assumed size")
+	require.True(t, v.Frees(f, o, func(f *FileMeta) { f.Counts.Store(known) }), "their size is learned")
+}
+
 func TestOversizedLevelsComeBeforeTombstones(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{
 		0: {file(1, "x", "y", 1), file(2, "x", "y", 1)},

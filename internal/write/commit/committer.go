@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/write/txn"
+	"github.com/sievedb/sievedb/memtable"
 )
 
 // Options are the environment of a Committer. All fields but Memory must be set.
@@ -44,6 +45,8 @@ type Compactions struct {
 	// level 0 of v, nil if they will make some. Both are called with the Committer's lock held.
 	Paused func() bool
 	Stuck  func(v *manifest.Version) error
+	// WouldFree reports whether a flush of mem makes a compaction due that frees space. The Committer's lock is not held.
+	WouldFree func(mem *memtable.Memtable) bool
 }
 
 // Events are functions that a Committer calls without its lock. They must not wait for a write.
@@ -107,6 +110,8 @@ type Committer struct {
 	// only if compactions are paused or have no space.
 	crowded, inPause atomic.Int32
 	counters         counters
+	// waitsForQuiet says that a goroutine waits to flush the tombstones of the active memtable: quiet.go.
+	waitsForQuiet atomic.Bool
 	// background are the goroutines of the Committer. The leader begins them, so Shut can wait for them once there is
 	// no leader.
 	background sync.WaitGroup

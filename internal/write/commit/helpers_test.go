@@ -25,6 +25,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/write/txn"
+	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -109,6 +110,8 @@ func (s *store) options(c config) Options {
 		Compactions: Compactions{
 			Full:   func() { locked(func() { s.full++ }) },
 			Paused: s.paused.Load,
+
+			WouldFree: func(*memtable.Memtable) bool { return false },
 			Stuck: func(*manifest.Version) (err error) {
 				locked(func() { err = s.stuck })
 				return err

@@ -79,7 +79,8 @@ func (c *Committer) commit(r *record) error {
 	if err := c.writeLog(r.count, parts, r.durability); err != nil {
 		return err
 	}
-	if mem := c.state().Mem; r.group != nil {
+	mem := c.state().Mem
+	if r.group != nil {
 		batch.Insert(mem.Memtable, &c.log.inserter, parts[0])
 	} else if !mem.AddWith(&c.log.inserter, first, r.kind, r.key, r.value) { // to decode it would take 3 % of a put
 		panic(batch.NoRoom)
@@ -90,6 +91,9 @@ func (c *Committer) commit(r *record) error {
 	// All of it is in the memtable, and transactions can find it: now readers may see it.
 	c.o.Current.VisibleSeq.Store(c.log.lastSeq)
 	c.wakeReaders()
+	if mem.Tombstones() >= leastTombstones && !c.waitsForQuiet.Load() {
+		c.awaitQuiet()
+	}
 	bytes := 0
 	for _, part := range parts {
 		bytes += len(part)

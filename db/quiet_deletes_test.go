@@ -1,0 +1,164 @@
+package db
+
+import (
+	"bytes"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// quietly is longer than tombstones wait for others, on the clock of a bubble.
+const quietly = 10 * time.Second
+
+// storeToDelete returns a store of n values of 5 KB in one level, whose memtable has room for n tombstones. reads counts
+// reads of tables.
+func storeToDelete(t *testing.T, n int) (d *DB, reads *atomic.Int64) {
+	reads = new(atomic.Int64)
+	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" {
+			reads.Add(1)
+		}
+		return nil
+	}))
+	o.Memtables.Size, o.Tables.Size, o.Tables.Compression = 4<<20, 64<<10, NoCompression
+	d = openTest(t, o)
+	for i := range n {
+		require.NoError(t, d.Put(testKey(i), bytes.Repeat(testValue(i), 50), NoSync))
+	}
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.Zero(t, d.Metrics().Levels[0].Tables)
+	return d, reads
+}
+
+func deleteKeys(t *testing.T, d *DB, from, to int) {
+	for i := from; i < to; i++ {
+		require.NoError(t, d.Delete(testKey(i), NoSync))
+	}
+}
+
+// The bug: tombstones that did not fill a memtable stayed in it, and so did the values that they hide, and each First
+// read all of them.
+func TestDeletedValuesAreFreedOnceDeletesEnd(t *testing.T) {
+	const n = 2000
+	cases := map[string]func(t *testing.T, d *DB){
+		"one by one": func(t *testing.T, d *DB) { deleteKeys(t, d, 0, n) },
+		"in batches": func(t *testing.T, d *DB) {
+			for i := 0; i < n; i += 100 {
+				b := new(Batch)
+				for j := range 100 {
+					b.Delete(testKey(i + j))
+				}
+				require.NoError(t, d.Apply(b, NoSync))
+			}
+		},
+	}
+	for name, remove := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, reads := storeToDelete(t, n)
+				flushes := d.Metrics().Flushes.Count
+				remove(t, d)
+				time.Sleep(quietly)
+				m := d.Metrics()
+				require.Equal(t, flushes+1, m.Flushes.Count)
+				require.Zero(t, m.Total().Bytes)
+				reads.Store(0)
+				it, err := d.NewIterator(nil)
+				require.NoError(t, err)
+				require.False(t, it.First())
+				require.NoError(t, it.Close())
+				require.Zero(t, reads.Load(), "reads of tables by First")
+			})
+		})
+	}
+}
+
+func TestValuesMayBeWrittenWhileTombstonesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := storeToDelete(t, 2000)
+		deleteKeys(t, d, 0, 2000)
+		for i := range 20 {
+			time.Sleep(time.Second)
+			require.NoError(t, d.Put(testKey(2000), testValue(i), NoSync))
+		}
+		require.Less(t, d.Metrics().Total().Bytes, uint64(1<<10))
+	})
+}
+
+// A consumer of a queue never pauses.
+func TestDeletedValuesAreFreedWhileDeletesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := storeToDelete(t, 2000)
+		before := d.Metrics().Total().Bytes
+		for i := range 1800 {
+			time.Sleep(50 * time.Millisecond)
+			require.NoError(t, d.Delete(testKey(i), NoSync))
+		}
+		m := d.Metrics()
+		require.Less(t, m.Total().Bytes, 4*before/10, "the last tombstones may wait")
+	})
+}
+
+// The store opened again does not know how long the values in its tables are.
+func TestDeletedValuesAreFreedAfterOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := storeToDelete(t, 2000)
+		o := d.Options()
+		require.NoError(t, d.Close())
+		d = openTest(t, &o)
+		deleteKeys(t, d, 0, 2000)
+		time.Sleep(quietly)
+		require.Zero(t, d.Metrics().Total().Bytes)
+	})
+}
+
+func TestTombstonesThatFreeLittleAreNotFlushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := storeToDelete(t, 2000)
+		flushes := d.Metrics().Flushes.Count
+		for i := range 200 {
+			require.NoError(t, d.Delete(testKey(10*i), NoSync)) // a tenth of each table
+		}
+		time.Sleep(quietly)
+		require.Equal(t, flushes, d.Metrics().Flushes.Count)
+		for i := range 500 {
+			require.NoError(t, d.Put(testKey(i), nil, NoSync)) // less than a third are tombstones
+		}
+		deleteKeys(t, d, 0, 20)
+		time.Sleep(quietly)
+		require.Equal(t, flushes, d.Metrics().Flushes.Count)
+	})
+}
+
+func TestTombstonesWaitForTheEndOfAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := storeToDelete(t, 2000)
+		flushes := d.Metrics().Flushes.Count
+		resume, err := d.PauseCompactions(t.Context())
+		require.NoError(t, err)
+		deleteKeys(t, d, 0, 2000)
+		time.Sleep(20 * quietly)
+		require.Equal(t, flushes, d.Metrics().Flushes.Count)
+		resume()
+		time.Sleep(quietly)
+		require.Zero(t, d.Metrics().Total().Bytes)
+	})
+}
+
+func TestCloseDoesNotWaitForTheEndOfDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := storeToDelete(t, 2000)
+		deleteKeys(t, d, 0, 2000)
+		start := time.Now()
+		require.NoError(t, d.Close())
+		require.Zero(t, time.Since(start))
+	})
+}

@@ -1,0 +1,71 @@
+package commit
+
+import (
+	"time"
+
+	"github.com/sievedb/sievedb/internal/read/lookup"
+)
+
+// Deleted values stay on disk, and iterators step over them, until their tombstones are in a table: only then a
+// compaction is due. A program that deletes many large values may never fill a memtable with their keys. So a memtable
+// with tombstones is flushed once no more come for a while, if a compaction will free space afterwards.
+const (
+	// leastTombstones are too few to look at. Only long values could be worth a flush for as few.
+	leastTombstones = 100
+	// quietFor is how long no tombstone must have come, and longestQuiet the number of such periods after which more
+	// of them are not waited for.
+	quietFor     = 3 * time.Second
+	longestQuiet = 20
+)
+
+// awaitQuiet starts the wait for a time without tombstones. Only the leader calls it.
+func (c *Committer) awaitQuiet() {
+	c.waitsForQuiet.Store(true)
+	c.background.Add(1)
+	go func() {
+		defer c.background.Done()
+		_ = c.Guard("a flush of tombstones", func() error { c.flushWhenQuiet(); return nil })
+	}()
+}
+
+// flushWhenQuiet is the work of the goroutine that awaitQuiet starts. It ends after a flush, and when a flush would free
+// nothing. A later tombstone starts another one. What cannot begin because compactions are paused, writers wait, or the
+// disk is full, is tried again.
+func (c *Committer) flushWhenQuiet() {
+	mem, seen := c.tombstones()
+	for periods := 1; c.Pause(quietFor) && c.Err() == nil; periods++ {
+		now, n := c.tombstones()
+		quiet := now == mem && n == seen || periods >= longestQuiet
+		if n >= leastTombstones && (!quiet || c.o.Paused() || c.o.WouldFree(now.Memtable) && !c.flushQuietly(now)) {
+			mem, seen = now, n
+			continue
+		}
+		c.waitsForQuiet.Store(false)
+		// The leader has started no goroutine for what came before that.
+		if mem, seen = c.tombstones(); mem == now && seen == n || seen < leastTombstones {
+			return
+		}
+		if periods = 0; !c.waitsForQuiet.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// tombstones returns the active memtable and the number of its tombstones.
+func (c *Committer) tombstones() (*lookup.Memtable, int) {
+	mem := c.state().Mem
+	return mem, mem.Tombstones()
+}
+
+// flushQuietly reports whether a flush of mem has begun. It does not wait for one in progress.
+func (c *Committer) flushQuietly(mem *lookup.Memtable) (begun bool) {
+	err := c.run(&request{alone: func() error {
+		err := c.ready()
+		if err == nil && c.state().Mem == mem && !c.stalled() {
+			err = c.rotate(0)
+		}
+		return err
+	}})
+	// A failure of the log has ended the writes, and is reported.
+	return err == nil && c.state().Mem != mem
+}
