@@ -132,9 +132,9 @@ type CompactionOptions struct {
 // value of each field is its default.
 type TableOptions struct {
 	// Size is the target size of a compaction's output tables, in bytes. Default: 2 MiB, as LevelDB's, in a
-	// database of up to 4 GiB; in a larger one about a 2,048th of its last level, at most 64 MiB or Cache.Size, and
-	// less in the levels above the last two. So a few thousand files are enough. Tables that exist become larger
-	// when they are compacted. Minimum 4 KiB, maximum 1 GiB.
+	// database of up to 4 GiB; in a larger one about a 2,048th of its last level, at most 64 MiB or a sixteenth of
+	// Cache.Memory, and less in the levels above the last two. So a few thousand files are enough. Tables that
+	// exist become larger when they are compacted. Minimum 4 KiB, maximum 1 GiB.
 	Size int64
 
 	// BlockSize is the target size of a data block before compression, in bytes.
