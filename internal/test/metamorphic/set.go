@@ -47,6 +47,9 @@ func Set(seed uint64, i int) (*db.Options, string) {
 	if rnd.IntN(3) == 0 {
 		o.Resources = sharedBy(rnd)
 	}
+	if o.Resources == nil {
+		o.Cache.Memory = []int64{0, 0, 64 << 10, 1 << 20}[rnd.IntN(4)]
+	}
 	o.Cache.OpenAhead = rnd.IntN(3) == 0
 	o.Limits.ManifestRead = max(1<<20, 2*o.Limits.ManifestSize)
 	if rnd.IntN(8) == 0 { // seldom: a history fills no such memtable, and clearing it takes the time of a thousand operations
@@ -159,10 +162,10 @@ func (admitsAll) CreateFilter(dst []byte, _ [][]byte) []byte { return append(dst
 func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
-	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v), files %d (ahead: %v), "+
+	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v) of %d, files %d (ahead: %v), "+
 		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, logs in %q, tracking %v, mode %#o, resources %v",
 		o.Memtables.Size, o.Memtables.MaxWaiting, o.Tables.BlockSize, o.Tables.RestartInterval, o.Tables.Size, o.Compaction.MaxLevelBase, o.Limits.ManifestSize, o.Limits.ManifestRead,
-		o.Cache.Size, o.Cache.ChargeTables, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
+		o.Cache.Size, o.Cache.ChargeTables, o.Cache.Memory, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
 		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.Compaction.Filter != nil, o.LogDir, o.TrackOpen, uint32(o.FileMode), describeResources(o.Resources))
 }
 
