@@ -20,8 +20,8 @@ type (
 	//   - Lookups: Count, Found, MemtableHits, MemtableSearches
 	//   - Writes: Batches, Bytes, LogBytes, LogSyncs
 	//   - Flushes: Count, Bytes
-	//   - Compactions: Count, Subcompactions, TrivialMoves, BytesRead, BytesWritten, TablesSetAside, Pauses,
-	//     ValuesDropped, Running
+	//   - Compactions: Count, Subcompactions, TrivialMoves, BytesRead, BytesWritten, TablesSetAside, TablesToMerge,
+	//     Pauses, ValuesDropped, Running
 	//   - Expiry: Hidden, ValuesDropped, TablesDropped, Time
 	//   - Loads: Count, Tables, Bytes
 	//   - Ingests: Count, Linked, Copied, Rewritten, BytesLinked, BytesWritten
@@ -58,7 +58,7 @@ type (
 	// FlushMetrics count memtables written as tables. Fields: Count, Bytes.
 	FlushMetrics = report.FlushMetrics
 	// CompactionMetrics count compactions. Fields: Count, Subcompactions, TrivialMoves, BytesRead, BytesWritten,
-	// TablesSetAside, Pauses, ValuesDropped, Running.
+	// TablesSetAside, TablesToMerge, Pauses, ValuesDropped, Running.
 	CompactionMetrics = report.CompactionMetrics
 	// ExpiryMetrics count values that have expired. Fields: Hidden, ValuesDropped, TablesDropped, Time.
 	ExpiryMetrics = report.ExpiryMetrics

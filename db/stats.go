@@ -90,6 +90,7 @@ func (d *DB) Metrics() *Metrics {
 	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
 	status, running := d.compactor.Status(), d.compactor.Running()
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
+	m.Compactions.TablesToMerge = status.TablesToMerge
 	m.Compactions.Running = running
 	for _, err := range []error{d.commit.Failure(), w.FlushErr, status.Err, status.ParkedErr, d.followFailure()} {
 		if m.BackgroundError == nil {

@@ -90,6 +90,7 @@ var workFamilies = []Family{
 	gauge("sievedb_compactions_running", "Compactions that are running.", func(m *report.Metrics) int { return len(m.Compactions.Running) }),
 	gauge("sievedb_compaction_pauses", "Calls of PauseCompactions in effect.", func(m *report.Metrics) int { return m.Compactions.Pauses }),
 	gauge("sievedb_tables_set_aside", "Tables that are not compacted because of corruption.", func(m *report.Metrics) int { return m.Compactions.TablesSetAside }),
+	gauge("sievedb_tables_to_merge", "Tables by which merges of many small ones will reduce their number.", func(m *report.Metrics) int { return m.Compactions.TablesToMerge }),
 	counter("sievedb_expired_lookups_total", "Lookups that found an expired value.", func(m *report.Metrics) uint64 { return m.Expiry.Hidden }),
 	counter("sievedb_expired_dropped_values_total", "Expired values that compactions dropped.", func(m *report.Metrics) uint64 { return m.Expiry.ValuesDropped }),
 	counter("sievedb_expired_dropped_tables_total", "Tables removed because all their values had expired.", func(m *report.Metrics) uint64 { return m.Expiry.TablesDropped }),

@@ -42,6 +42,10 @@ type CompactionMetrics struct {
 	// TablesSetAside counts the inputs of compactions that found corruption. They are read
 	// as before, but not compacted until the database is opened again.
 	TablesSetAside int
+	// TablesToMerge is how many tables fewer there will be when many small ones of the last level are merged, which
+	// is done while nothing else is due. It is 0 if there are none: at most 4,096, or a fourth of the size for new
+	// tables on average.
+	TablesToMerge int
 	// Pauses counts the pauses in effect: calls of PauseCompactions whose resume was not called yet.
 	Pauses int
 	// ValuesDropped counts the values that Options.Compaction.Filter dropped.

@@ -119,6 +119,9 @@ func (m *Metrics) writeFaults(line func(name, format string, args ...any)) {
 	if m.Compactions.TablesSetAside > 0 {
 		line("attention", "%s set aside because of corruption", counted(uint64(m.Compactions.TablesSetAside), "table"))
 	}
+	if m.Compactions.TablesToMerge > 0 {
+		line("small tables", "%s fewer when they are merged, while nothing else is due", counted(uint64(m.Compactions.TablesToMerge), "table"))
+	}
 	if m.Stalls.CurrentReason != "" {
 		line("attention", "writers wait: %s", m.Stalls.CurrentReason)
 	}

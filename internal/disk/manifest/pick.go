@@ -60,6 +60,8 @@ type Compaction struct {
 	Reason             string
 	// Drop means that Inputs are removed without a merge: all their values have expired.
 	Drop bool
+	// Unhurried means that nothing waits for it: it takes half of the time.
+	Unhurried bool
 	// TableSize is the size in bytes at which an output table ends.
 	TableSize uint64
 
@@ -184,7 +186,7 @@ func (v *Version) claimedBytes(o PickOptions) (bytes [NumLevels]uint64) {
 
 // Pick returns the most urgent compaction whose inputs are free, or nil. Tables whose values have
 // expired come first, since they need not be read. If no level is too large, Pick returns a compaction
-// that reclaims the space of deleted keys. The caller marks the inputs as Compacting.
+// that reclaims the space of deleted keys, and then one of many small tables. The caller marks the inputs as Compacting.
 func (v *Version) Pick(o PickOptions) *Compaction {
 	if o.Expired != nil {
 		if c := v.pickExpired(o); c != nil {
@@ -204,7 +206,10 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 			}
 		}
 		if best < 0 {
-			return v.pickTombstones(shape, o)
+			if c := v.pickTombstones(shape, o); c != nil {
+				return c
+			}
+			return v.pickSmall(o)
 		}
 		tried[best] = true
 		if c := v.pickLevel(best, shape, o); c != nil {

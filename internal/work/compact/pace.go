@@ -30,6 +30,29 @@ type pacer struct {
 	entries uint64 // bytes of entries since the last step
 	// taken and given are the bytes read and written until the last step.
 	taken, given uint64
+	began        time.Time // of the work after the last rest
+}
+
+// restAfter is the work after which an unhurried merge rests for as long, unless level 0 needs its slot.
+const restAfter = 20 * time.Millisecond
+
+// rest lets others have half of the time that the merge takes.
+func (p *pacer) rest() {
+	worked := time.Since(p.began)
+	if worked < restAfter {
+		return
+	}
+	if !p.s.crowded() && p.ctx.Err() == nil {
+		p.s.pause(min(worked, longestPause))
+	}
+	p.began = time.Now()
+}
+
+// crowded reports whether level 0 is due for a compaction.
+func (s *Scheduler) crowded() bool {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	return len(v.Levels[0].Files) >= s.tuning.Load().L0Trigger
 }
 
 // passed is called after each entry of so many bytes.
@@ -50,6 +73,9 @@ func (p *pacer) step() {
 	p.job.logGrowth(done.written.Add(written))
 	if read+written > 0 {
 		p.s.pace(p.ctx, read+written)
+	}
+	if p.job.c.Unhurried {
+		p.rest()
 	}
 }
 

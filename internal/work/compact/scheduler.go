@@ -202,16 +202,20 @@ type Status struct {
 	Err, ParkedErr error
 	ParkedTables   int
 	Pauses         int // calls of Pause in effect
+	// TablesToMerge is manifest.Version.TablesToMerge.
+	TablesToMerge int
 }
 
 // Status returns the current activity of the Scheduler.
 func (s *Scheduler) Status() Status {
+	v := s.host.RefVersion()
+	defer v.Unref()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Status{
 		Running: len(s.work.running), Slots: s.slots.used, Flushing: s.work.flushing, Gathering: s.burst.watching,
 		Waiting: len(s.jobs), Err: s.outcome.err, ParkedErr: s.outcome.parkedErr, ParkedTables: s.outcome.parked,
-		Pauses: s.state.counts[modePaused],
+		Pauses: s.state.counts[modePaused], TablesToMerge: v.TablesToMerge(s.pickOptions()),
 	}
 }
 

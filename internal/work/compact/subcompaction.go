@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
 
@@ -209,7 +210,7 @@ var (
 func (j *mergeJob) merge(p *mergePiece) error {
 	s := j.s
 	p.out = s.o.NewWriter(j.c.OutputLevel, j.bits)
-	pace := pacer{s: s, ctx: j.ctx, out: p.out, job: j}
+	pace := pacer{s: s, ctx: j.ctx, out: p.out, job: j, began: time.Now()}
 	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
 	m := merger{s: s, cmp: s.o.Cmp.Compare, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
