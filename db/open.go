@@ -93,7 +93,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 	cached := d.opts.cacheOptions(d.files, blocks, d.reportFilter)
 	cached.Pool, cached.Guard, cached.Memory = part.Tables(), d.commit.Guard, part.TableMemory()
 	if part == nil {
-		cached.Memory = share.NewTableMemory(d.opts.Cache.tableMemory(), false)
+		cached.Memory = share.NewTableMemory(d.opts.Cache.tableMemory(), 0, false)
 	}
 	d.tables = tables.NewCache(cached)
 	d.tables.SetBeside(d.opts.Cache.besideBlocks())

@@ -61,7 +61,7 @@ func (c *Cache) Blocks() *sstable.BlockCache { return c.options.Reader.Cache }
 func NewCache(o CacheOptions) *Cache {
 	t := &Cache{options: o}
 	if t.options.Memory == nil {
-		t.options.Memory = share.NewTableMemory(math.MaxInt64, false)
+		t.options.Memory = share.NewTableMemory(math.MaxInt64, 0, false)
 	}
 	t.memory = memoryUse{blocks: o.Reader.Cache, part: t.options.Memory.Join(t.evict)}
 	t.options.Reader.Memory = &t.memory

@@ -38,12 +38,13 @@ type Resources struct {
 
 // New returns a Resources that no store uses.
 func New(o Options) *Resources {
+	opened := tableMemory(o.CacheBytes)
 	return &Resources{
 		o: o,
 		// Half of a cache follows the use, and half is divided among the stores that are open.
 		blocks: cache.NewPool(o.CacheBytes, o.CacheBytes/int64(2*o.MaxStores), false),
 		tables: cache.NewPool(int64(o.MaxOpenFiles), int64(o.MaxOpenFiles/(2*o.MaxStores)), true),
-		opened: NewTableMemory(tableMemory(o.CacheBytes), true),
+		opened: NewTableMemory(opened, opened/int64(2*o.MaxStores), true),
 		memory: newMemoryPool(o.MemtableSize, o.MaxStores),
 		slots:  slotPool{limit: o.MaxMerges},
 	}

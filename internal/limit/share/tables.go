@@ -10,6 +10,7 @@ import (
 // which closes tables of the store that uses most until the rest is within the limit.
 type TableMemory struct {
 	limit, used atomic.Int64
+	floor       int64 // a store whose tables use no more than this closes none for others
 	// shared says that several stores use it. Then the files of tables are closed in the background, so that no store
 	// waits for another.
 	shared bool
@@ -19,9 +20,10 @@ type TableMemory struct {
 	members []*TablePart
 }
 
-// NewTableMemory returns a bound of limit bytes, which is at least 1.
-func NewTableMemory(limit int64, shared bool) *TableMemory {
-	m := &TableMemory{shared: shared}
+// NewTableMemory returns a bound of limit bytes, which is at least 1. If it is shared, each store keeps floor bytes even
+// while others cannot close the tables that they have, because iterators need them.
+func NewTableMemory(limit, floor int64, shared bool) *TableMemory {
+	m := &TableMemory{floor: floor, shared: shared}
 	m.limit.Store(max(limit, 1))
 	return m
 }
@@ -70,7 +72,7 @@ func (p *TablePart) SetLimit(limit int64) {
 	p.Settle()
 }
 
-// Settle closes tables until the rest is within the limit, or no store can close one. The caller holds no lock that the
+// Settle closes tables until the rest is within the limit, or no store can close one or has to. The caller holds no lock that the
 // closing of a file needs.
 func (p *TablePart) Settle() {
 	m := p.of
@@ -83,7 +85,7 @@ func (p *TablePart) Settle() {
 	for m.used.Load() > m.limit.Load() {
 		var most *TablePart
 		for _, q := range m.members {
-			if !stuck[q] && (most == nil || q.Bytes() > most.Bytes()) {
+			if !stuck[q] && q.Bytes() > m.floor && (most == nil || q.Bytes() > most.Bytes()) {
 				most = q
 			}
 		}

@@ -30,7 +30,7 @@ func (f *fakeTables) open(n int) {
 }
 
 func TestTheStoreWithMostMemoryClosesTables(t *testing.T) {
-	m := NewTableMemory(100, true)
+	m := NewTableMemory(100, 0, true)
 	stores := make([]fakeTables, 3)
 	for i := range stores {
 		stores[i].part = m.Join(stores[i].evict)
@@ -51,7 +51,7 @@ func TestTheStoreWithMostMemoryClosesTables(t *testing.T) {
 }
 
 func TestAStoreThatCannotCloseTablesDoesNotStopTheOthers(t *testing.T) {
-	m := NewTableMemory(100, false)
+	m := NewTableMemory(100, 0, false)
 	stuck, other := fakeTables{least: 8}, fakeTables{}
 	stuck.part, other.part = m.Join(stuck.evict), m.Join(other.evict)
 	stuck.open(8)
@@ -63,9 +63,21 @@ func TestAStoreThatCannotCloseTablesDoesNotStopTheOthers(t *testing.T) {
 	require.EqualValues(t, 50, stuck.part.Limit())
 }
 
+func TestAStoreKeepsItsLeastPartWhateverTheOthersDo(t *testing.T) {
+	m := NewTableMemory(100, 20, true)
+	iterators, other := fakeTables{least: 15}, fakeTables{}
+	iterators.part, other.part = m.Join(iterators.evict), m.Join(other.evict)
+	iterators.open(15)
+	other.open(5)
+	require.Equal(t, []int{15, 2}, []int{iterators.count, other.count})
+	iterators.least = 0
+	other.open(1)
+	require.Equal(t, []int{7, 3}, []int{iterators.count, other.count}, "once the first can close tables, it does")
+}
+
 func TestPartsAreCountedWhileTheyLeave(t *testing.T) {
 	for range 100 {
-		m := NewTableMemory(1000, true)
+		m := NewTableMemory(1000, 0, true)
 		p := m.Join(func(bool) bool { return false })
 		var wg sync.WaitGroup
 		wg.Go(func() { p.Add(10); p.Add(-10); p.Add(7) })
