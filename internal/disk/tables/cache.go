@@ -45,7 +45,7 @@ type CacheOptions struct {
 type Cache struct {
 	options CacheOptions
 	open    *cache.Cache[*sstable.Reader]
-	memory  memoryUse
+	memory  *memoryUse
 	cost    openingCost
 	closed  atomic.Bool
 	readers readers
@@ -63,8 +63,8 @@ func NewCache(o CacheOptions) *Cache {
 	if t.options.Memory == nil {
 		t.options.Memory = share.NewTableMemory(math.MaxInt64, 0, false)
 	}
-	t.memory = memoryUse{blocks: o.Reader.Cache, part: t.options.Memory.Join(t.evict)}
-	t.options.Reader.Memory = &t.memory
+	t.memory = newMemoryUse(t)
+	t.options.Reader.Memory = t.memory
 	t.options.Reader.Tail, t.options.Reader.Prefetch = new(sstable.TailGuess), sstable.NewPrefetch(o.guardRequests())
 	t.options.Reader.Released = t.readers.forget
 	if o.Pool == nil {

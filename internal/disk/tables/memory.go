@@ -3,6 +3,7 @@ package tables
 import (
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/sstable"
@@ -12,7 +13,9 @@ import (
 // it opened.
 const LeastOpen = 10
 
-// memoryUse counts the memory of a Cache's tables, against the bound of open tables and in the block cache.
+// memoryUse counts the memory of a Cache's tables, against the bound of open tables and in the block cache. The runtime
+// keeps it for as long as there is a Reader, so it must not refer to the Cache: a store that its owner lost without
+// closing it could never be freed.
 type memoryUse struct {
 	blocks *sstable.BlockCache // nil: there is none
 	part   *share.TablePart
@@ -23,6 +26,16 @@ type memoryUse struct {
 	// if that is not below 0.
 	bytes, free, most int64
 	charged           int64 // taken from the blocks now
+}
+
+// newMemoryUse returns what counts the memory of t's tables. The options of t are set.
+func newMemoryUse(t *Cache) *memoryUse {
+	owner := weak.Make(t)
+	evict := func(background bool) bool {
+		t := owner.Value()
+		return t != nil && t.evict(background)
+	}
+	return &memoryUse{blocks: t.options.Reader.Cache, part: t.options.Memory.Join(evict)}
 }
 
 // Add is sstable.MemoryUse's.
