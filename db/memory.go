@@ -1,7 +1,6 @@
 package db
 
 import (
-	"math"
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
@@ -13,6 +12,7 @@ import (
 const (
 	// minMemory is the least Options.Cache.Memory. It is for tests: ten tables of 2 MiB need more.
 	minMemory = 64 << 10
+	maxMemory = 1 << 51
 	// blockShare is the part of Options.Cache.Memory, one in so many, that filters and indexes leave to blocks.
 	blockShare = 8
 )
@@ -23,10 +23,10 @@ var processMemory = sync.OnceValue(share.DefaultTableMemory)
 // defaultMemory returns the default of Memory. Size is set.
 func (o *CacheOptions) defaultMemory(shared bool) int64 {
 	if shared { // the bound is that of the Resources
-		return max(o.Size, minMemory)
+		return min(max(o.Size, minMemory), maxMemory)
 	}
 	blocks := max(o.Size, 0)
-	return blocks + min(processMemory(), math.MaxInt64-blocks)
+	return min(blocks, maxMemory-processMemory()) + processMemory()
 }
 
 // leastBlocks returns the part of Memory that is for blocks only.

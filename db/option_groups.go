@@ -165,7 +165,7 @@ type CacheOptions struct {
 	// Size bounds the block cache: the data blocks kept in memory, in bytes. They are held
 	// decompressed or, if they do not fit, mostly as Snappy stored them, with the frequently
 	// used ones decompressed. Default: 32 MiB, or Memory if that is set. Negative: no cache.
-	// Memory bounds blocks, filters and indexes together.
+	// Memory bounds blocks, filters and indexes together, so a Size above Memory counts as Memory.
 	Size int64
 
 	// Memory bounds all memory held for tables, in bytes: the blocks of the cache, and the
@@ -174,8 +174,8 @@ type CacheOptions struct {
 	// first, because reopening a table costs more than reading a block: blocks have the rest,
 	// up to Size. If filters and indexes need more, the tables that were not used lately are
 	// closed, except for ten. CacheMetrics.Memory and TableMetrics.MemoryNeeded say what more would
-	// be of use. Default: Size, and an eighth of the memory that the process may use (the
-	// machine's, its control group's, or GOMEMLIMIT), which is at least 128 MiB and at most
+	// be of use. Default: Size, and an eighth of the memory that the process may use (on
+	// Linux the machine's or its control group's; GOMEMLIMIT), which is at least 128 MiB and at most
 	// 1 GiB. With Options.Resources it must not be set: ResourcesOptions.CacheSize is the bound.
 	Memory int64
 

@@ -194,6 +194,7 @@ func (o *Options) withDefaults() Options {
 	if c.Cache.Memory == 0 {
 		c.Cache.Memory = c.Cache.defaultMemory(shared.MaxStores > 0)
 	}
+	c.Cache.Size = min(c.Cache.Size, c.Cache.Memory)
 	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
 	setDefault(&c.Memtables.MaxWaiting, 2)
 	setDefault(&c.Tables.BlockSize, defaultBlockSize)
@@ -261,7 +262,7 @@ func (o *Options) Validate() error {
 		{"Tables.RestartInterval", int64(c.Tables.RestartInterval), 1, 1 << 16},
 		{"Tables.Size", cmp.Or(c.Tables.Size, manifest.LeastTableSize), 4 << 10, 1 << 30},
 		{"Tables.Compression", int64(c.Tables.Compression), int64(SnappyCompression), int64(ZstdCompression)},
-		{"Cache.Memory", c.Cache.Memory, minMemory, 1 << 51},
+		{"Cache.Memory", c.Cache.Memory, minMemory, maxMemory},
 		{"Cache.MaxOpenFiles", int64(c.Cache.MaxOpenFiles), 10, math.MaxInt32},
 		{"Compaction.MaxConcurrent", int64(c.Compaction.MaxConcurrent), 1, 64},
 		{"Compaction.L0Trigger", int64(c.Compaction.L0Trigger), 1, 1 << 16},

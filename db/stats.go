@@ -84,7 +84,9 @@ func (d *DB) Metrics() *Metrics {
 	blocks := d.tables.Blocks().Metrics()
 	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
 	m.Cache.TableBytes = blocks.Charged
-	m.Cache.Memory = o.Cache.Memory
+	if m.Cache.Memory = o.Cache.Memory; d.share != nil {
+		m.Cache.Memory = o.Resources.limits().CacheBytes
+	}
 	used := d.tables.Memory()
 	m.Tables.MemoryBytes, m.Tables.MemoryLimit, m.Tables.ClosedForMemory = used.Bytes, used.Limit, used.Closed
 	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"math"
 	"sync"
 	"testing"
 
@@ -132,6 +133,7 @@ func TestBlocksKeepAPartOfTheMemory(t *testing.T) {
 		"a small block cache":   {CacheOptions{Size: 8 * mb, Memory: 128 * mb}, 8 * mb, 120 * mb, 120 * mb, 0},
 		"only the memory":       {CacheOptions{Memory: 128 * mb}, 128 * mb, 112 * mb, 0, 112 * mb},
 		"no block cache":        {CacheOptions{Size: -1, Memory: 128 * mb}, -1, 128 * mb, 128 * mb, 0},
+		"more blocks than all":  {CacheOptions{Size: 256 * mb, Memory: 64 * mb}, 64 * mb, 56 * mb, 0, 56 * mb},
 		"charged by the caller": {CacheOptions{Size: 32 * mb, Memory: 128 * mb, ChargeTables: true}, 32 * mb, 112 * mb, 0, -1},
 	} {
 		full := (&Options{Cache: c.o}).withDefaults()
@@ -146,6 +148,18 @@ func TestBlocksKeepAPartOfTheMemory(t *testing.T) {
 	require.LessOrEqual(t, most, full.Cache.Size)
 }
 
+// Blocks alone do not use more than the bound either, and a Size that means no limit is none.
+func TestBlocksAreWithinTheMemory(t *testing.T) {
+	o := manyTables(t)
+	o.Cache = CacheOptions{Size: 64 << 20, Memory: 256 << 10}
+	d := openTest(t, o)
+	readTables(t, d, func() {})
+	m := d.Metrics()
+	require.Equal(t, o.Cache.Memory, m.Cache.Capacity)
+	require.LessOrEqual(t, m.Cache.Bytes+m.Tables.MemoryBytes, o.Cache.Memory)
+	require.NoError(t, (&Options{Cache: CacheOptions{Size: math.MaxInt64}}).Validate())
+}
+
 // Several databases share one bound. One that opens tables closes those of the one that has most.
 func TestDatabasesShareTheMemoryOfTables(t *testing.T) {
 	r, err := NewResources(ResourcesOptions{MaxStores: 4, CacheSize: 256 << 10})
@@ -153,7 +167,7 @@ func TestDatabasesShareTheMemoryOfTables(t *testing.T) {
 	var all []*DB
 	for range 2 {
 		o := manyTables(t)
-		o.Cache, o.Resources = CacheOptions{}, r
+		o.Cache, o.Resources = CacheOptions{Size: 100 << 10}, r
 		all = append(all, openTest(t, o))
 	}
 	used := func() (sum int64) {
@@ -167,6 +181,7 @@ func TestDatabasesShareTheMemoryOfTables(t *testing.T) {
 		require.LessOrEqual(t, used(), int64(256<<10)*7/8)
 	}
 	require.Positive(t, all[0].Metrics().Tables.ClosedForMemory, "the second database closed tables of the first")
+	require.EqualValues(t, 256<<10, all[0].Metrics().Cache.Memory)
 	before := all[1].Metrics().Tables.MemoryBytes
 	require.NoError(t, all[0].Close())
 	readTables(t, all[1], func() {})

@@ -145,7 +145,8 @@ type CacheMetrics struct {
 	// blocks. It is 0 while db.CacheOptions.Memory has room for both, unless
 	// db.CacheOptions.ChargeTables is set.
 	TableBytes int64
-	// Memory is the budget of blocks, filters and indexes together: db.CacheOptions.Memory.
+	// Memory is the budget of blocks, filters and indexes together: db.CacheOptions.Memory, or with
+	// shared resources db.ResourcesOptions.CacheSize, which bounds those of all databases.
 	Memory int64
 }
 
@@ -174,8 +175,8 @@ type TableMetrics struct {
 	// MemoryBytes is the memory of filters and indexes of all tables, including those that only
 	// iterators keep open, and MemoryLimit its bound, a part of CacheMetrics.Memory. With shared
 	// resources the bound is that of all databases. ClosedForMemory counts the tables that were closed
-	// because of it. MemoryNeeded estimates what all tables would use if they were open: more
-	// than that is of no use. It is 0 while no table is open.
+	// because of it. MemoryNeeded estimates what all tables would use if they were open: a larger
+	// MemoryLimit is of no use. It is 0 while no table is open with its index.
 	MemoryBytes, MemoryLimit, MemoryNeeded int64
 	ClosedForMemory                        uint64
 
