@@ -164,6 +164,9 @@ m.Cache.Bytes = m.Cache.Capacity = 2 ** 23; });
 say((s, m) => { m.Stalls.Duration += 4e9; m.Stalls.ByReason = {"level 0 is full": {Duration: 4e9},
 "other": {Duration: 1}}; });
 say((s, m) => { m.Tables.Openings += 200; m.Tables.Open = 1; });
+const closing = m => { m.Tables.Openings += 200; m.Tables.Open = 1; m.Tables.ClosedForMemory += 200; m.Tables.MemoryLimit = 2 ** 20; };
+say((s, m) => { closing(m); m.Tables.MemoryNeeded = 2 ** 22; });
+say((s, m) => { closing(m); m.Tables.MemoryNeeded = 2 ** 19; });
 const held = structuredClone(then), m = held.Metrics; m.Levels[0].Tables = 25; m.Compactions.Pauses = 1;
 m.Tables.WithoutFilter = 2;
 all.push(alerts.stateAlerts(held).map(a => a[1]).join("|"));
@@ -176,6 +179,10 @@ return all`, &got)
 		"900 of 1,000 blocks per second are read from files: the block cache of 8.0 MiB is full (Options.Cache.Size).",
 		"Writes waited 40.0 % of the last 10 seconds, most for this reason: level 0 is full.",
 		"20 tables per second are opened, and others closed for them: Options.Cache.MaxOpenFiles is less than the 2 tables.",
+		"20 tables per second are opened, and others closed, because filters and indexes need 4.0 MiB and may use 1.0 MiB. " +
+			"With 3.0 MiB more (Options.Cache.Memory) all stay open.",
+		"20 tables per second are opened, and others closed, because filters and indexes need 512 KiB and may use 1.0 MiB. " +
+			"Iterators or other databases use the rest.",
 		"Level 0 has 25 tables: writes are slowed from 20 on and stop at 30. Compactions do not keep up." +
 			"|Compactions are paused (1 pause): level 0 grows until they continue." +
 			"|2 open tables without a usable filter: every lookup in their range reads them. Run sievedb upgrade-filters.",

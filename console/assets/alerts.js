@@ -65,8 +65,9 @@ export function rateAlerts(then, now) {
   }
   const openings = per(m => m.Tables.Openings), missing = total(now.Metrics, "Tables") - now.Metrics.Tables.Open;
   const tables = now.Metrics.Tables, lacking = tables.MemoryNeeded - tables.MemoryLimit;
-  if (per(m => m.Tables.ClosedForMemory) >= 10 && lacking > 0) {
-    warm(`${rate(openings)} tables per second are opened, and others closed, because filters and indexes need ${bytes(tables.MemoryNeeded)} and may use ${bytes(tables.MemoryLimit)}. With ${bytes(lacking)} more (Options.Cache.Memory) all stay open.`);
+  if (per(m => m.Tables.ClosedForMemory) >= 10) {
+    const help = lacking > 0 ? `With ${bytes(lacking)} more (Options.Cache.Memory) all stay open.` : "Iterators or other databases use the rest.";
+    warm(`${rate(openings)} tables per second are opened, and others closed, because filters and indexes need ${bytes(tables.MemoryNeeded)} and may use ${bytes(tables.MemoryLimit)}. ${help}`);
   } else if (openings >= 10 && missing > 0) warm(`${rate(openings)} tables per second are opened, and others closed for them: Options.Cache.MaxOpenFiles is less than the ${counted(total(now.Metrics, "Tables"), "table")}.`);
   const waited = per(m => m.Stalls.Duration) / 1e9;
   if (waited >= .1) {

@@ -135,7 +135,7 @@ func (f *Finder) final(err error) error {
 	case f.closed():
 		return base.ErrClosed
 	}
-	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.Cache.MaxOpenFiles (%d)", f.maxOpenFiles())
+	return errors.Wrapf(err, "sievedb: a table could not be kept open for reading; raise Options.Cache.Memory, or Options.Cache.MaxOpenFiles (%d)", f.maxOpenFiles())
 }
 
 // errTableRemoved says that a table's file was removed before it was opened.
