@@ -134,7 +134,7 @@ func (d *DB) newCommitter() *commit.Committer {
 			Paused: func() bool { return d.compactor.Paused() },
 			Stuck:  func(v *manifest.Version) error { return d.compactor.Stuck(v) },
 
-			WouldFree: func(mem *memtable.Memtable) bool { return d.compactor.WouldFree(mem) },
+			WouldFree: func(mem *memtable.Memtable) (frees, known bool) { return d.compactor.WouldFree(mem) },
 		},
 		Events: commit.Events{
 			Failed:   d.writesFailed,

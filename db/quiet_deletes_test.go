@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,21 +22,26 @@ const quietly = 10 * time.Second
 // reads of tables.
 func storeToDelete(t *testing.T, n int) (d *DB, reads *atomic.Int64) {
 	reads = new(atomic.Int64)
-	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+	return storeToDeleteIn(t, n, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" {
 			reads.Add(1)
 		}
 		return nil
-	}))
+	})), reads
+}
+
+// storeToDeleteIn is storeToDelete in a file system.
+func storeToDeleteIn(t *testing.T, n int, fsys vfs.FS) *DB {
+	o := testOptions(fsys)
 	o.Memtables.Size, o.Tables.Size, o.Tables.Compression = 4<<20, 64<<10, NoCompression
-	d = openTest(t, o)
+	d := openTest(t, o)
 	for i := range n {
 		require.NoError(t, d.Put(testKey(i), bytes.Repeat(testValue(i), 50), NoSync))
 	}
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.Zero(t, d.Metrics().Levels[0].Tables)
-	return d, reads
+	return d
 }
 
 func deleteKeys(t *testing.T, d *DB, from, to int) {
@@ -148,6 +154,34 @@ func TestTombstonesWaitForTheEndOfAPause(t *testing.T) {
 		time.Sleep(20 * quietly)
 		require.Equal(t, flushes, d.Metrics().Flushes.Count)
 		resume()
+		time.Sleep(quietly)
+		require.Zero(t, d.Metrics().Total().Bytes)
+	})
+}
+
+// The bug: if the last compaction had failed a moment ago, as on a full disk, tombstones were not looked at again before
+// the next one came.
+func TestTombstonesWaitUntilCompactionsSucceed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		d := storeToDeleteIn(t, 2000, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
+			if full.Load() && op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".ldb" {
+				return &wrap.Fault{Err: syscall.ENOSPC}
+			}
+			return nil
+		}))
+		resume, err := d.PauseCompactions(t.Context())
+		require.NoError(t, err)
+		for range d.options().Compaction.L0Trigger {
+			require.NoError(t, d.Put(testKey(0), nil, NoSync))
+			require.NoError(t, d.Flush())
+		}
+		full.Store(true)
+		resume()
+		deleteKeys(t, d, 0, 2000)
+		time.Sleep(quietly)
+		require.ErrorIs(t, d.Metrics().BackgroundError, ErrNoSpace)
+		full.Store(false)
 		time.Sleep(quietly)
 		require.Zero(t, d.Metrics().Total().Bytes)
 	})

@@ -7,12 +7,18 @@ import (
 )
 
 // WouldFree reports whether a flush of mem makes a compaction due that frees what its tombstones delete. It may open
-// tables. While compactions are paused, or the store takes no edits, it reports false.
-func (s *Scheduler) WouldFree(mem *memtable.Memtable) bool {
+// tables. known is false while no compaction may begin, but one may later: in a pause, a hold, or after a failure.
+func (s *Scheduler) WouldFree(mem *memtable.Memtable) (frees, known bool) {
+	s.mu.Lock()
+	mode, o := s.state.mode(), s.pickOptions()
+	s.mu.Unlock()
+	if mode != modeFree {
+		return false, mode >= modeStopped
+	}
 	f := &manifest.FileMeta{Size: uint64(mem.Size())}
 	it := mem.NewIter()
 	if !it.First() {
-		return false
+		return false, true
 	}
 	f.Smallest = it.Key()
 	it.Last()
@@ -20,13 +26,7 @@ func (s *Scheduler) WouldFree(mem *memtable.Memtable) bool {
 	f.Counts.Store(&manifest.TableCounts{
 		Entries: uint64(mem.Len()), Tombstones: uint64(mem.Tombstones()), LargestSeq: base.MaxSeq,
 	})
-	s.mu.Lock()
-	free, o := s.state.mode() == modeFree, s.pickOptions()
-	s.mu.Unlock()
-	if !free {
-		return false
-	}
 	v := s.host.RefVersion()
 	defer v.Unref()
-	return v.Frees(f, o, s.o.Cache.LearnCounts)
+	return v.Frees(f, o, s.o.Cache.LearnCounts), true
 }

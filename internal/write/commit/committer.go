@@ -45,8 +45,9 @@ type Compactions struct {
 	// level 0 of v, nil if they will make some. Both are called with the Committer's lock held.
 	Paused func() bool
 	Stuck  func(v *manifest.Version) error
-	// WouldFree reports whether a flush of mem makes a compaction due that frees space. The Committer's lock is not held.
-	WouldFree func(mem *memtable.Memtable) bool
+	// WouldFree reports whether a flush of mem makes a compaction due that frees space. known is false while none may
+	// begin. The Committer's lock is not held.
+	WouldFree func(mem *memtable.Memtable) (frees, known bool)
 }
 
 // Events are functions that a Committer calls without its lock. They must not wait for a write.

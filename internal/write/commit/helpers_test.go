@@ -111,7 +111,7 @@ func (s *store) options(c config) Options {
 			Full:   func() { locked(func() { s.full++ }) },
 			Paused: s.paused.Load,
 
-			WouldFree: func(*memtable.Memtable) bool { return false },
+			WouldFree: func(*memtable.Memtable) (frees, known bool) { return false, true },
 			Stuck: func(*manifest.Version) (err error) {
 				locked(func() { err = s.stuck })
 				return err

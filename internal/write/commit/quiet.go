@@ -18,9 +18,12 @@ const (
 	longestQuiet = 20
 )
 
-// awaitQuiet starts the wait for a time without tombstones. Only the leader calls it.
+// awaitQuiet starts the wait for a time without tombstones, unless a goroutine that has waited goes on. Only the leader
+// calls it.
 func (c *Committer) awaitQuiet() {
-	c.waitsForQuiet.Store(true)
+	if !c.waitsForQuiet.CompareAndSwap(false, true) {
+		return
+	}
 	c.background.Add(1)
 	go func() {
 		defer c.background.Done()
@@ -29,20 +32,20 @@ func (c *Committer) awaitQuiet() {
 }
 
 // flushWhenQuiet is the work of the goroutine that awaitQuiet starts. It ends after a flush, and when a flush would free
-// nothing. A later tombstone starts another one. What cannot begin because compactions are paused, writers wait, or the
-// disk is full, is tried again.
+// nothing. A later tombstone starts another one. What cannot begin because compactions are paused, held or have failed,
+// writers wait, or the disk is full, is tried again.
 func (c *Committer) flushWhenQuiet() {
-	mem, seen := c.tombstones()
+	_, log, seen := c.tombstones() // a reference to the memtable would keep it in memory while this waits
 	for periods := 1; c.Pause(quietFor) && c.Err() == nil; periods++ {
-		now, n := c.tombstones()
-		quiet := now == mem && n == seen || periods >= longestQuiet
-		if n >= leastTombstones && (!quiet || c.o.Paused() || c.o.WouldFree(now.Memtable) && !c.flushQuietly(now)) {
-			mem, seen = now, n
+		mem, now, n := c.tombstones()
+		quiet := now == log && n == seen || periods >= longestQuiet
+		if n >= leastTombstones && !(quiet && c.settled(mem)) {
+			log, seen = now, n
 			continue
 		}
 		c.waitsForQuiet.Store(false)
 		// The leader has started no goroutine for what came before that.
-		if mem, seen = c.tombstones(); mem == now && seen == n || seen < leastTombstones {
+		if _, log, seen = c.tombstones(); log == now && seen == n || seen < leastTombstones {
 			return
 		}
 		if periods = 0; !c.waitsForQuiet.CompareAndSwap(false, true) {
@@ -51,10 +54,16 @@ func (c *Committer) flushWhenQuiet() {
 	}
 }
 
-// tombstones returns the active memtable and the number of its tombstones.
-func (c *Committer) tombstones() (*lookup.Memtable, int) {
-	mem := c.state().Mem
-	return mem, mem.Tombstones()
+// tombstones returns the active memtable, the number of its log, and that of its tombstones.
+func (c *Committer) tombstones() (mem *lookup.Memtable, log uint64, n int) {
+	mem = c.state().Mem
+	return mem, mem.LogNum, mem.Tombstones()
+}
+
+// settled reports whether a flush of mem has begun or would free nothing.
+func (c *Committer) settled(mem *lookup.Memtable) bool {
+	frees, known := c.o.WouldFree(mem.Memtable)
+	return known && (!frees || c.flushQuietly(mem))
 }
 
 // flushQuietly reports whether a flush of mem has begun. It does not wait for one in progress.
