@@ -144,6 +144,35 @@ func TestTombstonesThatFreeLittleAreNotFlushed(t *testing.T) {
 	})
 }
 
+// The bug: each of these made a compaction of the whole store due, or a flush, which freed nothing.
+func TestTombstonesThatHideNothingAreNotFlushed(t *testing.T) {
+	for name, deleteOne := range map[string]func(t *testing.T, d *DB, i int){
+		"of keys that were not there": func(t *testing.T, d *DB, i int) {
+			require.NoError(t, d.Delete(append(testKey(i), 'x'), NoSync))
+		},
+		"of keys put before": func(t *testing.T, d *DB, i int) {
+			require.NoError(t, d.Put(append(testKey(i), 'x'), nil, NoSync))
+			require.NoError(t, d.Delete(append(testKey(i), 'x'), NoSync))
+		},
+		"of one key": func(t *testing.T, d *DB, _ int) { require.NoError(t, d.Delete(testKey(5), NoSync)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, _ := storeToDelete(t, 2000)
+				flushes := d.Metrics().Flushes.Count
+				for i := range 1000 {
+					deleteOne(t, d, i)
+				}
+				time.Sleep(quietly)
+				require.Equal(t, flushes, d.Metrics().Flushes.Count)
+				deleteKeys(t, d, 0, 1500)
+				time.Sleep(quietly)
+				require.Equal(t, flushes+1, d.Metrics().Flushes.Count)
+			})
+		})
+	}
+}
+
 func TestTombstonesWaitForTheEndOfAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := storeToDelete(t, 2000)
