@@ -22,12 +22,13 @@ func (r *Repairer) construct(p *plan) error {
 	if len(p.placed) > 0 {
 		return r.layOnTop(p)
 	}
+	size := r.tableSize()
 	for _, group := range r.groups(p.unplaced) {
 		if len(group) == 1 && r.adoptable(p, group[0]) {
 			p.adopt(group[0], manifest.NumLevels-1)
 			continue
 		}
-		runs, err := r.merge(group, r.tableSize(), nil)
+		runs, err := r.merge(group, size, nil)
 		if err != nil {
 			return err
 		}
