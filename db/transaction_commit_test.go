@@ -148,6 +148,15 @@ func sumOf(d *DB) (sum uint64, err error) {
 	return sum, err
 }
 
+// oneMore returns a counter's next value.
+func oneMore(old []byte) ([]byte, error) {
+	n := uint64(1)
+	if old != nil {
+		n += binary.LittleEndian.Uint64(old)
+	}
+	return binary.LittleEndian.AppendUint64(nil, n), nil
+}
+
 // Many goroutines at one counter, each with its sync: Update takes turns and never gives up. In a bubble, because on a busy
 // machine a turn may last longer than the others wait for theirs.
 func TestUpdatesOfOneKeyTakeTurns(t *testing.T) {
@@ -158,14 +167,7 @@ func TestUpdatesOfOneKeyTakeTurns(t *testing.T) {
 		for range writers {
 			group.Go(func() {
 				for range each {
-					err := d.Modify([]byte("n"), func(old []byte) ([]byte, error) {
-						n := uint64(1)
-						if old != nil {
-							n += binary.LittleEndian.Uint64(old)
-						}
-						return binary.LittleEndian.AppendUint64(nil, n), nil
-					}, nil)
-					if err != nil {
+					if err := d.Modify([]byte("n"), oneMore, nil); err != nil {
 						panic(err)
 					}
 				}
