@@ -194,6 +194,7 @@ func (i *Iterator) Close() error {
 	}
 	if !i.cursor.Closed() {
 		i.cursor.Close()
+		i.db.tables.Settle() // the tables that it held may be the ones to close
 		i.db.opened.Remove(i, openIterator)
 		i.txn.forget(i)
 	}

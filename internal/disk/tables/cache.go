@@ -28,7 +28,7 @@ type CacheOptions struct {
 	Pool  *cache.Pool
 	Guard func(during string, f func() error) error
 	// Memory, if not nil, bounds the memory of filters and indexes. If they need more, tables that were not used
-	// lately are closed, but LeastOpen stay.
+	// lately are closed, but not those that iterators hold, and LeastOpen others stay.
 	Memory *share.TableMemory
 	// Reader applies to all tables; Name, Smallest, Largest and Memory are set here.
 	Reader sstable.ReaderOptions

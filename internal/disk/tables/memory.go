@@ -9,8 +9,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// LeastOpen is how many tables stay open however much memory they use, so that a reader can finish with the one that
-// it opened.
+// LeastOpen is how many tables that no iterator holds stay open however much memory they use, so that a reader can
+// finish with the one that it opened.
 const LeastOpen = 10
 
 // memoryUse counts the memory of a Cache's tables, against the bound of open tables and in the block cache. The runtime
@@ -71,18 +71,24 @@ func (t *Cache) SetBeside(free, most int64) {
 // Settle is sstable.MemoryUse's.
 func (m *memoryUse) Settle() { m.part.Settle() }
 
-// evict closes the table that was not used for the longest time, in the background if asked.
+// evict closes the table that was not used for the longest time, in the background if asked. It passes over those that
+// iterators hold: they would keep the memory, and the next reader would have to open the table again.
 func (t *Cache) evict(background bool) bool {
-	if t.open.Count() <= LeastOpen {
+	idle := func(r **sstable.Reader) bool { return (*r).Idle() }
+	if !t.open.HasMore(LeastOpen, idle) {
 		return false
 	}
-	return t.open.Evict(background, func(r **sstable.Reader) {
+	return t.open.Evict(background, idle, func(r **sstable.Reader) {
 		t.memory.closed.Add(1)
-		if (*r).Idle() { // otherwise an iterator keeps the memory
+		if (*r).Idle() { // otherwise an iterator that has just come keeps the memory
 			(*r).ReturnMemory()
 		}
 	})
 }
+
+// Settle closes tables until their memory is within the bound. It is for callers that have just closed an iterator,
+// and hold no lock.
+func (t *Cache) Settle() { t.memory.Settle() }
 
 // Memory describes the memory of open tables.
 type Memory struct {

@@ -418,7 +418,7 @@ func (c *Cache[V]) evictAbove(sh *shard[V], limit int64) bool {
 	var e *entry[V]
 	sh.mu.Lock()
 	if sh.sizeLocked() > limit {
-		e = sh.victimLocked(c.share())
+		e = sh.evictLocked(sh.victimLocked(c.share()))
 	}
 	sh.mu.Unlock()
 	if e == nil {

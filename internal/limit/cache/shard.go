@@ -225,14 +225,21 @@ func (sh *shard[V]) idleLocked() bool {
 	return false
 }
 
-// victimLocked removes the entry that should be evicted next from its queue and its slot
-// and returns it, or nil if there is none.
+// victimLocked returns the entry that should be evicted next, the last one of its queue, or nil if there is none.
 func (sh *shard[V]) victimLocked(share int64) *entry[V] {
 	if sh.main.count == 0 || sh.probation.size > share/probationDivisor {
-		return sh.evictProbationLocked()
+		return sh.probation.tail
 	}
 	// The number of turns bounds the search if hits race with the hand.
 	for turns := clockHits * sh.main.count; turns > 0 && !sh.idleLocked(); turns-- {
+	}
+	return sh.main.tail
+}
+
+// evictLocked evicts the entry that victimLocked has just returned, if any, from its queue and its slot, and returns it.
+func (sh *shard[V]) evictLocked(e *entry[V]) *entry[V] {
+	if e == nil || !e.inMain {
+		return sh.evictProbationLocked()
 	}
 	return sh.evictMainLocked()
 }
