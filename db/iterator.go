@@ -73,7 +73,7 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 func (d *DB) scanSource() scan.Source {
 	return scan.Source{
 		Comparer: d.opts.Comparer, Tables: d.tables, Ranges: d.counters.ranges, Open: &d.closed.open,
-		CacheSize: func() int64 { return d.options().Cache.Size },
+		CacheSize: func() int64 { return d.options().Cache.Size }, Hindered: func(entries int) { d.commit.Hindered(entries) },
 	}
 }
 

@@ -225,3 +225,47 @@ func TestCloseDoesNotWaitForTheEndOfDeletes(t *testing.T) {
 		require.Zero(t, time.Since(start))
 	})
 }
+
+// A queue whose consumer looks for its first entry is never quiet. Each First steps over the tombstones of all entries
+// taken before, until these are in a table and that is compacted.
+func TestTombstonesThatHinderIteratorsAreCompacted(t *testing.T) {
+	const n, taken, mostHidden = 10_000, 5_000, 5_000_000
+	for name, end := range map[string]struct {
+		move func(it *Iterator) bool
+		key  func(taken int) []byte
+	}{
+		"first": {(*Iterator).First, testKey},
+		"last":  {(*Iterator).Last, func(taken int) []byte { return testKey(n - 1 - taken) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := testOptions(vfs.NewMem())
+			o.Memtables.Size = 64 << 20
+			d := openTest(t, o)
+			fill(t, d, 0, n)
+			settle(t, d)
+			look := func() []byte {
+				it, err := d.NewIterator(nil)
+				require.NoError(t, err)
+				defer it.Close()
+				require.True(t, end.move(it))
+				return bytes.Clone(it.Key())
+			}
+			for i := range taken {
+				require.NoError(t, d.Delete(end.key(i), NoSync))
+			}
+			before := d.Metrics()
+			look()
+			require.NoError(t, d.Delete(end.key(taken), NoSync))
+			require.Equal(t, before.Flushes.Count, d.Metrics().Flushes.Count, "so few steps are no hindrance")
+			for range mostHidden / taken {
+				look()
+			}
+			require.NoError(t, d.Delete(end.key(taken+1), NoSync))
+			require.Eventually(t, func() bool {
+				m := d.Metrics()
+				return m.Flushes.Count > before.Flushes.Count && m.Levels[0].Tables == 0
+			}, 10*time.Second, time.Millisecond)
+			require.Equal(t, end.key(taken+2), look())
+		})
+	}
+}

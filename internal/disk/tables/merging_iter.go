@@ -2,8 +2,10 @@ package tables
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -86,6 +88,12 @@ func (m *MergingIter) Init(cmp *base.Comparer) {
 		m.order = make([]*mergingRun, 0, len(m.runs))
 	}
 	m.order = m.order[:0]
+}
+
+// IsRecent reports whether the current entry is in a memtable or in a table of level0. The iterator must be Valid.
+func (m *MergingIter) IsRecent(level0 []*manifest.FileMeta) bool {
+	r := m.order[0]
+	return r.mem != nil || r.level != nil && slices.Contains(level0, r.level.files[r.level.index])
 }
 
 func (r *mergingRun) next() (ok bool) {

@@ -7,13 +7,19 @@ import (
 	"github.com/sievedb/sievedb/internal/base/expiry"
 )
 
+// hiddenStep is after how many hidden entries that a movement steps over Source.Hindered is called, and again after as
+// many more.
+const hiddenStep = 500
+
 // findForward shows the first visible key from the position of the runs; ok says whether they
 // are at an entry. With skipping, versions of c.key are skipped.
 func (c *Cursor) findForward(ok, skipping bool) bool {
+	hidden := 0
 	for ; ok; ok = c.it.Next() {
 		ikey := c.it.Key()
 		user := base.UserKey(ikey)
 		if skipping && c.isKey(user) {
+			hidden++
 			continue
 		}
 		if c.upper != nil && c.cmp.Compare(user, c.upper) >= 0 {
@@ -36,6 +42,10 @@ func (c *Cursor) findForward(ok, skipping bool) bool {
 				return false
 			}
 		}
+		if hidden++; hidden >= hiddenStep {
+			hidden = 0
+			c.tellHindered()
+		}
 		c.key, skipping = append(c.key[:0], user...), true
 	}
 	return c.end()
@@ -45,6 +55,7 @@ func (c *Cursor) findForward(ok, skipping bool) bool {
 // them before its versions. Going backward, the versions of a key come oldest first, so the
 // last visible one decides.
 func (c *Cursor) findBackward(ok bool) bool {
+	hidden := 0
 	for {
 		found := false // key and value hold a candidate
 		for ; ok; ok = c.it.Prev() {
@@ -64,6 +75,10 @@ func (c *Cursor) findBackward(ok bool) bool {
 				continue
 			}
 			if found = kind == base.KindSet; !found {
+				if hidden++; hidden >= hiddenStep {
+					hidden = 0
+					c.tellHindered()
+				}
 				continue
 			}
 			if c.expiry == nil {
@@ -123,6 +138,13 @@ func (c *Cursor) keepValue(value []byte) {
 	c.valueBuf = append(c.valueBuf[:0], value...)
 	if c.value = c.valueBuf; c.value == nil {
 		c.value = []byte{}
+	}
+}
+
+// tellHindered reports that hiddenStep entries were stepped over, if the present one is in a memtable or in level 0.
+func (c *Cursor) tellHindered() {
+	if c.src.Hindered != nil && c.it.IsRecent(c.version.Levels[0].Files) {
+		c.src.Hindered(hiddenStep)
 	}
 }
 

@@ -133,6 +133,8 @@ type Scheduler struct {
 	jobs    []*mergeJob // with pieces that have not begun: subcompaction.go
 	outcome outcome     // what became of it: outcome.go
 	burst   burst       // burst.go
+	// hindered says that tombstones in level 0 hinder iterators, or will.
+	hindered bool
 }
 
 // totals are the fields of Counters.

@@ -91,8 +91,8 @@ func (c *Committer) commit(r *record) error {
 	// All of it is in the memtable, and transactions can find it: now readers may see it.
 	c.o.Current.VisibleSeq.Store(c.log.lastSeq)
 	c.wakeReaders()
-	if mem.Tombstones() >= leastTombstones && !c.waitsForQuiet.Load() {
-		c.awaitQuiet()
+	if n := mem.Tombstones(); n >= leastTombstones {
+		c.considerTombstones(n)
 	}
 	bytes := 0
 	for _, part := range parts {
