@@ -168,7 +168,7 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return r, nil
 }
 
-// LearnCounts sets f.Counts if it is not set and the table's properties can be read.
+// LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties.
 func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 	if f.Counts.Load() != nil {
 		return
@@ -178,9 +178,8 @@ func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 		return // operations that need the table report the error
 	}
 	defer r.Unref()
-	if p, ok := r.Properties(); ok {
-		f.Counts.Store(countsOf(&p))
-	}
+	p, _ := r.Properties()
+	f.Counts.Store(countsOf(&p))
 }
 
 // LearnSeqs sets f.Seqs, the range of sequence numbers of f's entries, if it is not set. Opening a
