@@ -94,7 +94,7 @@ func benchmarkMerge(b *testing.B, deletes bool) {
 		put(0, rnd.Perm(keys)[:keys/8])
 	}
 	c := st.claimFiles(0, 6)
-	defer st.done(c, nil)
+	defer st.finish(c, nil)
 	fs.drop.Store(true)
 	b.ResetTimer()
 	start := processorTime(b)

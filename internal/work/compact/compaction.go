@@ -21,7 +21,7 @@ func (s *Scheduler) compact(ctx context.Context, c *manifest.Compaction) (err er
 	returned := false
 	defer func() {
 		if !returned { // runtime.Goexit ends the goroutine, including this function's callers
-			s.done(c, ErrStopped)
+			s.done(c, ErrStopped) // the callers' deferred end follows
 		}
 	}()
 	err = s.o.Guard("a compaction", func() error { return s.compactAndReport(ctx, c) })

@@ -185,7 +185,7 @@ func (c *mergeCase) check(t *testing.T, all []history) {
 	st.mu.Unlock()
 	policy.Now()
 	claim := st.claimFiles(0, 5)
-	defer st.done(claim, nil)
+	defer st.finish(claim, nil)
 	got := st.merged(claim)
 	require.Equal(t, want, got)
 }
@@ -331,6 +331,6 @@ func TestSequenceNumbersStayAboveOlderEntries(t *testing.T) {
 	st.put(0, set("a", "newer"))
 	st.put(0, set("a", "newest"))
 	c := st.claimFiles(0, 5)
-	defer st.done(c, nil)
+	defer st.finish(c, nil)
 	require.Equal(t, []string{"a@4=newest"}, st.merged(c))
 }

@@ -304,18 +304,16 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 }
 
 // startLocked claims the inputs of c and a slot. The caller has a reference to c.Version, which
-// done drops. The Scheduler must be open; Wait waits until done is called.
+// done drops. The Scheduler must be open; Wait waits until end is called, after done, or finish.
 func (s *Scheduler) startLocked(c *manifest.Compaction) {
 	s.background.Add(1)
 	s.work.begin(c)
 	s.slots.take()
 }
 
-// done releases the inputs and the slot of c, and removes obsolete files. The inputs of a
-// compaction that met corruption stay claimed: trying again would fail again
-// (basho/eleveldb issue 23). Reads of other keys continue.
+// done releases the inputs and the slot of c. The inputs of a compaction that met corruption stay
+// claimed: trying again would fail again (basho/eleveldb issue 23). Reads of other keys continue.
 func (s *Scheduler) done(c *manifest.Compaction, err error) {
-	defer s.background.Done()
 	parked := base.IsUnreadable(err)
 	s.mu.Lock()
 	s.work.end(c, parked)
@@ -326,6 +324,18 @@ func (s *Scheduler) done(c *manifest.Compaction, err error) {
 	s.cond.Broadcast()
 	s.mu.Unlock()
 	c.Version.Unref()
+}
+
+// finish is done and end, for callers that start nothing in between.
+func (s *Scheduler) finish(c *manifest.Compaction, err error) {
+	defer s.end()
+	s.done(c, err)
+}
+
+// end removes the files that a compaction made obsolete. That may take as long as a small compaction, so the next
+// one has begun before.
+func (s *Scheduler) end() {
+	defer s.background.Done()
 	s.o.Obsolete.Remove()
 }
 
@@ -336,6 +346,7 @@ func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
 
 // compactPicked runs c. After a failure the next automatic compaction is delayed.
 func (s *Scheduler) compactPicked(c *manifest.Compaction) {
+	defer s.end()
 	if err := s.compactAutomatic(c); err != base.ErrClosed {
 		s.noteOutcome(err)
 		s.Schedule()
@@ -401,6 +412,7 @@ func (s *Scheduler) claim(ctx context.Context,
 // compactClaimed runs a compaction that claim returned. If ctx is done first, it changes nothing and
 // returns the error of ctx.
 func (s *Scheduler) compactClaimed(ctx context.Context, c *manifest.Compaction) error {
+	defer s.end()
 	err := s.compact(ctx, c)
 	s.done(c, err)
 	if err == nil || err != base.ErrClosed && err != ctx.Err() {

@@ -126,7 +126,7 @@ func TestAMergeThatWritesFarMoreThanItReadsSaysSo(t *testing.T) {
 	st := newTestStore(t, nil)
 	file := st.put(0, set("a", ""))
 	c := st.claimFiles(0, 6)
-	defer st.done(c, nil)
+	defer st.finish(c, nil)
 	j := st.newMergeJob(t.Context(), c)
 	j.logGrowth(growthFree - 1)
 	require.False(t, j.grown.Load())

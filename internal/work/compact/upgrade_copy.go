@@ -120,7 +120,7 @@ func (s *upgradeStep) run() {
 	if err = s.err; base.IsUnreadable(err) {
 		err = nil // the tables are not set aside; compactions will find the damage themselves
 	}
-	_ = c.o.Guard("the removal of tables", func() error { c.done(s.c, err); return nil })
+	_ = c.o.Guard("the removal of tables", func() error { c.finish(s.c, err); return nil })
 	c.Schedule()
 }
 
