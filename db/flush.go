@@ -102,7 +102,9 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 		return nil, nil
 	}
 	out := d.newTableWriter(0, d.writers.plan.FlushBits(mem.Len()))
+	var turn base.Turn
 	for ikey, value := range mem.All() {
+		turn.Worked(len(ikey) + len(value))
 		if err := out.Add(ikey, value); err != nil {
 			out.Abandon()
 			return nil, err
