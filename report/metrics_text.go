@@ -113,6 +113,10 @@ func (m *Metrics) writeFaults(line func(name, format string, args ...any)) {
 		line("attention", "%s without a usable filter: %d have none, %d an unknown one, %d a damaged one", counted(uint64(n), "open table"),
 			t.WithoutFilter, t.WithUnknownFilter, t.WithDamagedFilter)
 	}
+	if t.ClosedForMemory > 0 && t.MemoryNeeded > t.MemoryLimit {
+		line("attention", "%s closed for memory, which lookups may open again: filters and indexes use at most %s; with %s more all stay open",
+			counted(t.ClosedForMemory, "table"), sizeText(uint64(t.MemoryLimit)), sizeText(uint64(t.MemoryNeeded-t.MemoryLimit)))
+	}
 	if t.WithFallbackFilter > 0 {
 		line("attention", "%s with a damaged filter use another one", counted(uint64(t.WithFallbackFilter), "open table"))
 	}

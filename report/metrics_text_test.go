@@ -24,9 +24,12 @@ func TestTextOfMetrics(t *testing.T) {
 			Count: 2, Duration: 30 * time.Millisecond, CurrentReason: "level 0 is full",
 			ByReason: map[string]StallTotal{"level 0 is full": {2, 30 * time.Millisecond, 20 * time.Millisecond}},
 		},
-		Memtables:       MemtableMetrics{Count: 1, Bytes: 1 << 20, Limit: 24 << 20},
-		Cache:           CacheMetrics{Capacity: 8 << 20, Bytes: 512},
-		Tables:          TableMetrics{Open: 7, FilterBytes: 1024, WithoutFilter: 1, WithFallbackFilter: 1},
+		Memtables: MemtableMetrics{Count: 1, Bytes: 1 << 20, Limit: 24 << 20},
+		Cache:     CacheMetrics{Capacity: 8 << 20, Bytes: 512},
+		Tables: TableMetrics{
+			Open: 7, FilterBytes: 1024, WithoutFilter: 1, WithFallbackFilter: 1,
+			ClosedForMemory: 40, MemoryLimit: 3 << 19, MemoryNeeded: 7 << 19,
+		},
 		OpenIterators:   1,
 		BackgroundError: errors.New("the disk is full"),
 	}
@@ -54,12 +57,15 @@ memory       memtables 1.0 MiB of 24.0 MiB, block cache 512 B of 8.0 MiB, filter
 open         7 tables, 1 iterator, 0 snapshots, 0 transactions; 0 tables kept for readers
 latency      get: median 10ns, 99 % 20ns, longest 20ns (2 measured)
 attention    1 open table without a usable filter: 1 have none, 0 an unknown one, 0 a damaged one
+attention    40 tables closed for memory, which lookups may open again: filters and indexes use at most 1.5 MiB; with 2.0 MiB more all stay open
 attention    1 open table with a damaged filter use another one
 attention    2 tables set aside because of corruption
 attention    writers wait: level 0 is full
 attention    the disk is full
 `, "\n")
 	require.Equal(t, want, m.String())
+	m.Tables.MemoryLimit = m.Tables.MemoryNeeded // it was smaller before
+	require.NotContains(t, m.String(), "closed for memory")
 	empty := (&Metrics{}).String()
 	require.Contains(t, empty, "false-positive rate unknown")
 	require.NotContains(t, empty, "attention")
