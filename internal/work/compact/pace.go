@@ -42,17 +42,10 @@ func (p *pacer) rest() {
 	if worked < restAfter {
 		return
 	}
-	if !p.s.crowded() && p.ctx.Err() == nil {
+	if !p.s.level0Has(p.s.tuning.Load().L0Trigger) && p.ctx.Err() == nil {
 		p.s.pause(min(worked, longestPause))
 	}
 	p.began = time.Now()
-}
-
-// crowded reports whether level 0 is due for a compaction.
-func (s *Scheduler) crowded() bool {
-	v := s.host.RefVersion()
-	defer v.Unref()
-	return len(v.Levels[0].Files) >= s.tuning.Load().L0Trigger
 }
 
 // passed is called after each entry of so many bytes.
@@ -101,7 +94,7 @@ func (j *mergeJob) logGrowth(written uint64) {
 // closes.
 func (s *Scheduler) pace(ctx context.Context, n uint64) {
 	t := s.tuning.Load()
-	if t.MaxBytesPerSecond == 0 || s.urgent(t) {
+	if t.MaxBytesPerSecond == 0 || s.level0Has(t.L0SlowdownTrigger) {
 		return
 	}
 	wait := s.rate.Take(n, t.MaxBytesPerSecond, time.Now())
@@ -110,7 +103,7 @@ func (s *Scheduler) pace(ctx context.Context, n uint64) {
 		if !s.pause(step) {
 			return
 		}
-		if now := s.tuning.Load(); now.MaxBytesPerSecond != t.MaxBytesPerSecond || s.urgent(now) {
+		if now := s.tuning.Load(); now.MaxBytesPerSecond != t.MaxBytesPerSecond || s.level0Has(now.L0SlowdownTrigger) {
 			s.rate.Forgive()
 			return
 		}
@@ -118,9 +111,9 @@ func (s *Scheduler) pace(ctx context.Context, n uint64) {
 	}
 }
 
-// urgent reports whether writers are slowed because of level 0.
-func (s *Scheduler) urgent(t *Tuning) bool {
+// level0Has reports whether level 0 has so many tables.
+func (s *Scheduler) level0Has(tables int) bool {
 	v := s.host.RefVersion()
 	defer v.Unref()
-	return len(v.Levels[0].Files) >= t.L0SlowdownTrigger
+	return len(v.Levels[0].Files) >= tables
 }
