@@ -130,10 +130,10 @@ func (d *DB) newCommitter() *commit.Committer {
 		Cmp: d.opts.Comparer, Dir: d.files, NewFileNum: func() uint64 { return d.set.NewFileNum() }, Memory: d.share.Memory(),
 		Limits: d.opts.commitLimits(), Current: &d.finder.Current, Recent: &d.txns.recent, Latency: &d.counters.latency,
 		Compactions: commit.Compactions{
-			Full:     func() { d.compactor.BeginBurst() },
-			Hindered: func() { d.compactor.Hindered() },
-			Paused:   func() bool { return d.compactor.Paused() },
-			Stuck:    func(v *manifest.Version) error { return d.compactor.Stuck(v) },
+			Full:       func() { d.compactor.BeginBurst() },
+			CanRelieve: func() bool { return d.compactor.CanRelieve() },
+			Paused:     func() bool { return d.compactor.Paused() },
+			Stuck:      func(v *manifest.Version) error { return d.compactor.Stuck(v) },
 
 			WouldFree: func(mem *memtable.Memtable) (frees, known bool) { return d.compactor.WouldFree(mem) },
 		},

@@ -90,6 +90,9 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 	d.counters.flushBytes.Add(info.Bytes)
 	d.opts.Logger.Info("flushed", "table", info.FileNum, "bytes", info.Bytes, "entries", info.Entries, "took", info.Duration)
 	d.leftovers.obsolete.Remove()
+	if mem.Hinders {
+		d.compactor.Relieve()
+	}
 	d.compactor.Schedule()
 	return nil
 }

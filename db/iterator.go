@@ -1,6 +1,7 @@
 package db
 
 import (
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -73,9 +74,11 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 func (d *DB) scanSource() scan.Source {
 	return scan.Source{
 		Comparer: d.opts.Comparer, Tables: d.tables, Ranges: d.counters.ranges, Open: &d.closed.open,
-		CacheSize: func() int64 { return d.options().Cache.Size }, Hindered: func(entries int) { d.commit.Hindered(entries) },
+		CacheSize: func() int64 { return d.options().Cache.Size }, Hindered: d.hindered,
 	}
 }
+
+func (d *DB) hindered(v *manifest.Version, entries int) { d.commit.Hindered(v, entries) }
 
 // First moves to the first key.
 func (i *Iterator) First() bool { return i != nil && i.cursor.First() }

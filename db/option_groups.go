@@ -173,7 +173,7 @@ type CacheOptions struct {
 	// and indexes may use all but an eighth of it, or all but Size if that is less. They come
 	// first, because reopening a table costs more than reading a block: blocks have the rest,
 	// up to Size. If filters and indexes need more, the tables that were not used lately are
-	// closed, except for ten. CacheMetrics.Memory and TableMetrics.MemoryNeeded say what more would
+	// closed, except for ten and those that iterators hold. CacheMetrics.Memory and TableMetrics.MemoryNeeded say what more would
 	// be of use. Default: Size, and an eighth of the memory that the process may use (on
 	// Linux the machine's or its control group's; GOMEMLIMIT), which is at least 128 MiB and at most
 	// 1 GiB. With Options.Resources it must not be set: ResourcesOptions.CacheSize is the bound.

@@ -227,9 +227,9 @@ func TestCloseDoesNotWaitForTheEndOfDeletes(t *testing.T) {
 }
 
 // A queue whose consumer looks for its first entry is never quiet. Each First steps over the tombstones of all entries
-// taken before, until these are in a table and that is compacted.
+// taken before, until these are in a table and that is compacted. The clock stands still, so nothing else flushes them.
 func TestTombstonesThatHinderIteratorsAreCompacted(t *testing.T) {
-	const n, taken, mostHidden = 10_000, 5_000, 5_000_000
+	const n, taken, looks = 10_000, 5_000, 1_200 // over ten thousand entries in the first case, half of it in the second
 	for name, end := range map[string]struct {
 		move func(it *Iterator) bool
 		key  func(taken int) []byte
@@ -238,34 +238,48 @@ func TestTombstonesThatHinderIteratorsAreCompacted(t *testing.T) {
 		"last":  {(*Iterator).Last, func(taken int) []byte { return testKey(n - 1 - taken) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := testOptions(vfs.NewMem())
-			o.Memtables.Size = 64 << 20
-			d := openTest(t, o)
-			fill(t, d, 0, n)
-			settle(t, d)
-			look := func() []byte {
-				it, err := d.NewIterator(nil)
-				require.NoError(t, err)
-				defer it.Close()
-				require.True(t, end.move(it))
-				return bytes.Clone(it.Key())
-			}
-			for i := range taken {
-				require.NoError(t, d.Delete(end.key(i), NoSync))
-			}
-			before := d.Metrics()
-			look()
-			require.NoError(t, d.Delete(end.key(taken), NoSync))
-			require.Equal(t, before.Flushes.Count, d.Metrics().Flushes.Count, "so few steps are no hindrance")
-			for range mostHidden / taken {
+			synctest.Test(t, func(t *testing.T) {
+				d := storeOfShortValues(t, n)
+				look := func() []byte {
+					it, err := d.NewIterator(nil)
+					require.NoError(t, err)
+					defer it.Close()
+					require.True(t, end.move(it))
+					return bytes.Clone(it.Key())
+				}
+				remove := func(i int) {
+					require.NoError(t, d.Delete(end.key(i), NoSync))
+					synctest.Wait()
+				}
+				for i := range taken {
+					require.NoError(t, d.Delete(end.key(i), NoSync))
+				}
+				before := d.Metrics()
 				look()
-			}
-			require.NoError(t, d.Delete(end.key(taken+1), NoSync))
-			require.Eventually(t, func() bool {
+				remove(taken)
+				remove(taken + 1)
+				require.Equal(t, before.Flushes.Count, d.Metrics().Flushes.Count, "so few steps are no hindrance")
+				for range looks {
+					look()
+				}
+				remove(taken + 2) // makes a memtable and a log
+				remove(taken + 3) // the flush begins
 				m := d.Metrics()
-				return m.Flushes.Count > before.Flushes.Count && m.Levels[0].Tables == 0
-			}, 10*time.Second, time.Millisecond)
-			require.Equal(t, end.key(taken+2), look())
+				require.Equal(t, before.Flushes.Count+1, m.Flushes.Count)
+				require.Zero(t, m.Levels[0].Tables)
+				require.Equal(t, end.key(taken+4), look())
+			})
 		})
 	}
+}
+
+// storeOfShortValues returns a store of n short values in one level, whose memtable has room for as many tombstones.
+func storeOfShortValues(t *testing.T, n int) *DB {
+	o := testOptions(vfs.NewMem())
+	o.Memtables.Size = 64 << 20
+	d := openTest(t, o)
+	fill(t, d, 0, n)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	return d
 }

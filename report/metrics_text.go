@@ -114,7 +114,7 @@ func (m *Metrics) writeFaults(line func(name, format string, args ...any)) {
 			t.WithoutFilter, t.WithUnknownFilter, t.WithDamagedFilter)
 	}
 	if t.ClosedForMemory > 0 && t.MemoryNeeded > t.MemoryLimit {
-		line("attention", "%s closed for memory, which lookups may open again: filters and indexes use at most %s; with %s more all stay open",
+		line("attention", "%s closed for memory, which lookups open again: filters and indexes may use %s; to keep all open takes %s more at least",
 			counted(t.ClosedForMemory, "table"), sizeText(uint64(t.MemoryLimit)), sizeText(uint64(t.MemoryNeeded-t.MemoryLimit)))
 	}
 	if t.WithFallbackFilter > 0 {

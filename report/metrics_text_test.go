@@ -57,7 +57,7 @@ memory       memtables 1.0 MiB of 24.0 MiB, block cache 512 B of 8.0 MiB, filter
 open         7 tables, 1 iterator, 0 snapshots, 0 transactions; 0 tables kept for readers
 latency      get: median 10ns, 99 % 20ns, longest 20ns (2 measured)
 attention    1 open table without a usable filter: 1 have none, 0 an unknown one, 0 a damaged one
-attention    40 tables closed for memory, which lookups may open again: filters and indexes use at most 1.5 MiB; with 2.0 MiB more all stay open
+attention    40 tables closed for memory, which lookups open again: filters and indexes may use 1.5 MiB; to keep all open takes 2.0 MiB more at least
 attention    1 open table with a damaged filter use another one
 attention    2 tables set aside because of corruption
 attention    writers wait: level 0 is full

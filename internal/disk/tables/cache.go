@@ -119,7 +119,12 @@ func (t *Cache) load(f *manifest.FileMeta) (*sstable.Reader, error) {
 	case err != nil:
 		return nil, err
 	}
-	t.memory.Settle()            // not within the load, whose table could be the one to close
+	// Not within the load, whose table could be the one to close. With the reference it is not: it is the one that was
+	// used least, and the caller needs it.
+	if (*r).Ref() {
+		t.memory.Settle()
+		(*r).Unref()
+	}
 	if t.options.Opened != nil { // not within the load, since it may get the same table
 		t.options.Opened(f, (*r).FilterStatus())
 	}
@@ -168,7 +173,8 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return r, nil
 }
 
-// LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties.
+// LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties. If they cannot be read it
+// changes nothing.
 func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 	if f.Counts.Load() != nil {
 		return
@@ -178,8 +184,9 @@ func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 		return // operations that need the table report the error
 	}
 	defer r.Unref()
-	p, _ := r.Properties()
-	f.Counts.Store(countsOf(&p))
+	if p, _, err := r.CheckProperties(); err == nil {
+		f.Counts.Store(countsOf(&p))
+	}
 }
 
 // LearnSeqs sets f.Seqs, the range of sequence numbers of f's entries, if it is not set. Opening a

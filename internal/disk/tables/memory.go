@@ -9,8 +9,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// LeastOpen is how many tables that no iterator holds stay open however much memory they use, so that a reader can
-// finish with the one that it opened.
+// LeastOpen is how many tables that no iterator holds stay open however much memory they use, so that readers can
+// finish with those that they opened.
 const LeastOpen = 10
 
 // memoryUse counts the memory of a Cache's tables, against the bound of open tables and in the block cache. The runtime

@@ -33,7 +33,8 @@ func (c *Cache[V]) Evict(background bool, may func(*V) bool, taken func(*V)) boo
 
 // victimThatMayLocked is victimLocked without the values that may not leave. Those it moves to where the hand comes last.
 func (sh *shard[V]) victimThatMayLocked(share int64, may func(*V) bool) *entry[V] {
-	for range sh.probation.count + sh.main.count {
+	// The hand comes to each value as often as it was used, and once more.
+	for range (clockHits + 1) * (sh.probation.count + sh.main.count) {
 		e := sh.victimLocked(share)
 		if may(&e.value) {
 			return sh.evictLocked(e)

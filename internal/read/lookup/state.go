@@ -35,6 +35,9 @@ type Memtable struct {
 	LogNum uint64
 	MaxSeq uint64       // set when the memtable becomes immutable, for its flush only
 	Grant  *share.Grant // its memory; nil if stores share none
+
+	// Hinders says that it is flushed because its tombstones hinder iterators. It is set before MaxSeq.
+	Hinders bool
 }
 
 // Free releases the memory of a memtable that will never be flushed.

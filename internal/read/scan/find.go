@@ -44,7 +44,7 @@ func (c *Cursor) findForward(ok, skipping bool) bool {
 		}
 		if hidden++; hidden >= hiddenStep {
 			hidden = 0
-			c.tellHindered()
+			c.tellHindered(seq)
 		}
 		c.key, skipping = append(c.key[:0], user...), true
 	}
@@ -77,7 +77,7 @@ func (c *Cursor) findBackward(ok bool) bool {
 			if found = kind == base.KindSet; !found {
 				if hidden++; hidden >= hiddenStep {
 					hidden = 0
-					c.tellHindered()
+					c.tellHindered(seq)
 				}
 				continue
 			}
@@ -141,10 +141,11 @@ func (c *Cursor) keepValue(value []byte) {
 	}
 }
 
-// tellHindered reports that hiddenStep entries were stepped over, if the present one is in a memtable or in level 0.
-func (c *Cursor) tellHindered() {
-	if c.src.Hindered != nil && c.it.IsRecent(c.version.Levels[0].Files) {
-		c.src.Hindered(hiddenStep)
+// tellHindered reports that hiddenStep entries were stepped over, if the present one, whose number is seq, is in a
+// memtable or in level 0. A transaction's own writes do not count.
+func (c *Cursor) tellHindered(seq uint64) {
+	if c.src.Hindered != nil && seq <= c.seq && c.it.IsRecent(c.version.Levels[0].Files) {
+		c.src.Hindered(c.version, hiddenStep)
 	}
 }
 

@@ -22,8 +22,8 @@ type Source struct {
 	// Ranges counts the results of range filters.
 	Ranges tables.RangeCounts
 	// Hindered, if not nil, is called when a movement has stepped over so many hidden entries, and is at one that is in
-	// a memtable or in level 0. A flush and a compaction could remove them. It must be fast.
-	Hindered func(entries int)
+	// a memtable or in level 0 of the version. A flush and a compaction could remove them. It must be fast.
+	Hindered func(v *manifest.Version, entries int)
 	// CacheSize returns the present size of the block cache, in bytes.
 	CacheSize func() int64
 	// Open is false once the store is closed. Then no cursor moves.

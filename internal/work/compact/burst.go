@@ -53,14 +53,6 @@ func (s *Scheduler) EndBurst() {
 	s.burst.end()
 }
 
-// Hindered records that the tombstones of the memtable that is about to be flushed, or those in level 0, hinder
-// iterators: the next compaction of level 0 does not wait for more tables.
-func (s *Scheduler) Hindered() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hindered = true
-}
-
 // pickLocked chooses a compaction to run now, with a reference to its version, or returns nil.
 // If one must wait for the end of a burst, pickLocked ensures that it is chosen then.
 func (s *Scheduler) pickLocked() *manifest.Compaction {
@@ -75,11 +67,9 @@ func (s *Scheduler) pickLocked() *manifest.Compaction {
 
 func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
 	o := s.pickOptions()
-	if s.hindered {
+	if s.relief.due {
 		o.L0Trigger = 1
-		c := s.pickOf(v, o)
-		s.hindered = c == nil || c.Level != 0
-		return c
+		return s.pickOf(v, o)
 	}
 	left := s.burst.left()
 	if left == 0 {

@@ -133,8 +133,7 @@ type Scheduler struct {
 	jobs    []*mergeJob // with pieces that have not begun: subcompaction.go
 	outcome outcome     // what became of it: outcome.go
 	burst   burst       // burst.go
-	// hindered says that tombstones in level 0 hinder iterators, or will.
-	hindered bool
+	relief  relief      // relief.go
 }
 
 // totals are the fields of Counters.
@@ -309,6 +308,7 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 	s.background.Add(1)
 	s.work.begin(c)
 	s.slots.take()
+	s.relief.begin(c)
 }
 
 // done releases the inputs and the slot of c. The inputs of a compaction that met corruption stay
@@ -317,6 +317,7 @@ func (s *Scheduler) done(c *manifest.Compaction, err error) {
 	parked := base.IsUnreadable(err)
 	s.mu.Lock()
 	s.work.end(c, parked)
+	s.relief.end(c, err)
 	if parked {
 		s.outcome.park(c, err)
 	}
@@ -346,6 +347,7 @@ func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
 
 // compactPicked runs c. After a failure the next automatic compaction is delayed.
 func (s *Scheduler) compactPicked(c *manifest.Compaction) {
+	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine, and not before the removal of files
 	defer s.end()
 	if err := s.compactAutomatic(c); err != base.ErrClosed {
 		s.noteOutcome(err)
@@ -355,7 +357,6 @@ func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 
 // compactAutomatic runs c, and begins a back-off if it fails.
 func (s *Scheduler) compactAutomatic(c *manifest.Compaction) error {
-	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine
 	err := s.compact(context.Background(), c)
 	s.beginBackoff(err) // before a flush can make the same inputs be picked again
 	s.done(c, err)

@@ -41,8 +41,9 @@ type Options struct {
 type Compactions struct {
 	// Full is called when a memtable is full, and another one has begun.
 	Full func()
-	// Hindered is called before a memtable is flushed because iterators step over its tombstones, or those in level 0.
-	Hindered func()
+	// CanRelieve reports whether a compaction of level 0 could begin, so that iterators do not step over its tombstones
+	// and those of the active memtable any more.
+	CanRelieve func() bool
 	// Paused reports whether compactions are paused. Stuck returns the error that prevents them from making room in
 	// level 0 of v, nil if they will make some. Both are called with the Committer's lock held.
 	Paused func() bool
@@ -115,7 +116,8 @@ type Committer struct {
 	counters         counters
 	// waitsForQuiet says that a goroutine waits to flush the tombstones of the active memtable: quiet.go.
 	waitsForQuiet atomic.Bool
-	hindrance     hindrance
+	// hidden is how many hidden entries iterators have stepped over since a memtable was flushed for that: quiet.go.
+	hidden atomic.Int64
 	// background are the goroutines of the Committer. The leader begins them, so Shut can wait for them once there is
 	// no leader.
 	background sync.WaitGroup

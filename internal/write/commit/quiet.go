@@ -1,9 +1,9 @@
 package commit
 
 import (
-	"sync/atomic"
 	"time"
 
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
@@ -20,40 +20,43 @@ const (
 )
 
 // A queue whose consumers look for its first entry is never quiet: each of them steps over the tombstones of all entries
-// taken before. So a memtable is flushed also when these steps have taken longer than a flush and the compaction of
-// level 0 after it.
+// taken before. So a memtable is flushed also when iterators have made so many of these steps that a flush, and the
+// compaction of level 0 after it, may be cheaper.
 const (
 	// leastHindering is how many tombstones the memtable must have.
 	leastHindering = 1000
 	// mostHidden is how many hidden entries iterators step over before that. A step takes about 0.1 us.
 	mostHidden = 5_000_000
-	// relief is the least time from one such flush to the next.
-	relief = time.Second / 2
 )
 
-// hindrance counts the hidden entries that iterators have stepped over.
-type hindrance struct {
-	hidden   atomic.Int64
-	relieved time.Time // when a memtable was last flushed because of them; the leader's
+// Hindered says that an iterator has stepped over so many hidden entries, the last of which is in a memtable or in level
+// 0 of v. It may be called from any goroutine. What iterators of earlier versions step over may be gone.
+func (c *Committer) Hindered(v *manifest.Version, entries int) {
+	if c.state().Version == v {
+		c.hidden.Add(int64(entries))
+	}
 }
 
-// Hindered says that an iterator has stepped over so many hidden entries, the last of which is in a memtable or in level
-// 0. It may be called from any goroutine.
-func (c *Committer) Hindered(entries int) { c.hindrance.hidden.Add(int64(entries)) }
-
-// considerTombstones is called after a commit, with the number of tombstones in the active memtable. Only the leader
+// considerTombstones is called after a commit, with the active memtable and the number of its tombstones. Only the leader
 // calls it.
-func (c *Committer) considerTombstones(n int) {
+func (c *Committer) considerTombstones(mem *lookup.Memtable, n int) {
 	if !c.waitsForQuiet.Load() {
 		c.awaitQuiet()
 	}
-	h := &c.hindrance
-	if n < leastHindering || h.hidden.Load() < mostHidden || time.Since(h.relieved) < relief || c.stalled() {
+	if n < leastHindering || c.hidden.Load() < mostHidden || c.stalled() || !c.o.Compactions.CanRelieve() {
 		return
 	}
-	h.relieved = time.Now()
-	h.hidden.Store(0)
-	c.o.Compactions.Hindered()
+	if c.log.next == nil {
+		c.prepareSuccessor()
+		return
+	}
+	select {
+	case <-c.log.next.done:
+	default:
+		return // this write does not wait
+	}
+	c.hidden.Store(0)
+	mem.Hinders = true
 	_ = c.rotate(0) // the write is done; if the log has failed, the next one says so
 }
 

@@ -92,7 +92,7 @@ func (c *Committer) commit(r *record) error {
 	c.o.Current.VisibleSeq.Store(c.log.lastSeq)
 	c.wakeReaders()
 	if n := mem.Tombstones(); n >= leastTombstones {
-		c.considerTombstones(n)
+		c.considerTombstones(mem, n)
 	}
 	bytes := 0
 	for _, part := range parts {
