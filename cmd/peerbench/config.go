@@ -45,6 +45,7 @@ type scaleOptions struct {
 	RateShares []int `json:"rate_shares,omitempty"`
 	Rates      []int `json:"rates,omitempty"`
 	RateTime   int   `json:"rate_seconds,omitempty"`
+	Overwrites int   `json:"overwrite_percent,omitempty"`
 	// A part that takes longer ends the engine's measurement at that size. 0: no limit
 	Limit time.Duration `json:"limit_nanoseconds,omitempty"`
 }
@@ -92,7 +93,8 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.IntVar(&c.Num, "num", 1_000_000, "number of `keys`")
 	fs.IntVar(&c.Reads, "reads", -1,
 		"`lookups` of a reading workload; scans read ten times as many entries; -1: the number of keys")
-	fs.StringVar(&engines, "engines", strings.Join(engineNames(drivers), ","), "comma-separated `engines`")
+	fs.StringVar(&engines, "engines", strings.Join(usualEngines(drivers), ","),
+		"comma-separated `engines`; also: "+strings.Join(askedEngines(drivers), ", "))
 	fs.StringVar(&workloads, "workloads", "all", "comma-separated `workloads`, in this order; all: every one")
 	fs.IntVar(&c.Rounds, "rounds", 3, "number of `times` to repeat each measurement")
 	fs.StringVar(&threads, "threads", "1",
@@ -102,11 +104,12 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.StringVar(&scale, "scale", "", "comma-separated numbers of `keys`: instead of running workloads, fill a database of each size, open, read and recover it, "+
 		"with at most a million lookups unless --reads is given; --rounds is the number of openings")
 	fs.StringVar(&scaleWorkloads, "scale-workloads", strings.Join(scaleNames(), ","),
-		"comma-separated `parts` of --scale, done in an order of their own, and fill always; also: overwrite, of a fifth of the keys, "+
+		"comma-separated `parts` of --scale, done in an order of their own, and fill always; also: overwrite, readkeys, deleterandom, "+
 			"and rates, which writes at fixed rates. With one of these two, each size has one table")
 	fs.StringVar(&rateShares, "rate-shares", "50,70,90",
 		"comma-separated shares of an engine's highest rate in per `cent`, settling included, for the part rates")
 	fs.StringVar(&rates, "rates", "", "comma-separated `writes` per second, the same for all engines, for the part rates")
+	fs.IntVar(&c.Overwrites, "overwrites", 20, "`per cent` of the keys that the part overwrite of --scale writes")
 	fs.IntVar(&c.RateTime, "rate-time", 60, "`seconds` of writing at each rate, for the part rates")
 	fs.DurationVar(&c.Limit, "limit", 0,
 		"longest `time` of one part of --scale, such as 3h; an engine that needs more is omitted from the parts that follow; 0: no limit")
@@ -202,6 +205,7 @@ func (c *config) validate(drivers []engine.Driver) error {
 		{"open-files", int64(c.OpenFiles), 0, 1 << 20},
 		{"cache", c.CacheBytes, 1 << 20, 1 << 40},
 		{"rate-time", int64(c.RateTime), 1, 86_400},
+		{"overwrites", int64(c.Overwrites), 1, 10_000},
 		{"limit", int64(c.Limit), 0, int64(1000 * time.Hour)},
 	}
 	for _, n := range c.Threads {
@@ -255,6 +259,16 @@ func (c *config) validateNames(drivers []engine.Driver) error {
 		}
 	}
 	return nil
+}
+
+// usualEngines returns the engines that are measured by default.
+func usualEngines(drivers []engine.Driver) []string {
+	return engineNames(slices.DeleteFunc(slices.Clone(drivers), func(d engine.Driver) bool { return d.Asked }))
+}
+
+// askedEngines returns those that are measured only if they are named.
+func askedEngines(drivers []engine.Driver) []string {
+	return engineNames(slices.DeleteFunc(slices.Clone(drivers), func(d engine.Driver) bool { return !d.Asked }))
 }
 
 // engineNames returns the names of the engines in this program.

@@ -11,6 +11,7 @@ import (
 // largeMeasures returns the rows of the table of one size.
 func largeMeasures(cfg *config) []measure {
 	all := slices.Concat(writeMeasures(cfg, filling, "fillrandom"), writeMeasures(cfg, overwriting, overwriting))
+	all = append(all, writeMeasures(cfg, deleting, deleting)...)
 	for _, name := range scaledReads {
 		all = append(all, newMeasure(name+": "+opsColumn, name, opsPerSec, count))
 	}

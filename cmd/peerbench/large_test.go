@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,4 +118,27 @@ func TestTheLastTenthHasItsOwnRate(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, th.lastTenth)
 	require.LessOrEqual(t, th.lastTenth, 1000.0)
+}
+
+// Engines with separated values are measured if they are named, with the parts for large values.
+func TestEnginesWithSeparatedValues(t *testing.T) {
+	engines := askedEngines(allDrivers)
+	require.Contains(t, engines, "pebble-separated")
+	require.Contains(t, engines, "badger-separated")
+	require.NotContains(t, usualEngines(allDrivers), "pebble-separated")
+	name := filepath.Join(t.TempDir(), "run.json")
+	status, table, progress := peerbench(t, "--scale=400", "--value-size=5000", "--rounds=1", "--engines=sievedb,"+strings.Join(engines, ","),
+		"--overwrites=250", "--scale-workloads=overwrite,readrandom,readkeys,readseq,deleterandom", "--json="+name)
+	require.Equal(t, exitOK, status, progress)
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	file, err := readRun(name, text)
+	require.NoError(t, err)
+	ops := map[string]uint64{"fillrandom": 400, overwriting: 1000, "readrandom": 400, scanningKeys: 400, "readseq": 400, deleting: 200}
+	require.Len(t, file.Results, (len(engines)+1)*len(ops))
+	for _, r := range file.Results {
+		require.Equal(t, ops[r.Workload], r.Ops, "%s of %s", r.Workload, r.Engine)
+	}
+	require.Contains(t, table, "deleterandom: write amp.")
+	require.Contains(t, table, "readkeys: ops/s")
 }

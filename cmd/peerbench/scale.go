@@ -9,17 +9,24 @@ import (
 )
 
 // scaledReads are the workloads that --scale runs on the filled database. They do not change it.
-var scaledReads = []string{"readrandom", "readmissing", "readhot", "seekrandom", "readseq", "ycsb-c"}
+var scaledReads = []string{"readrandom", "readmissing", "readhot", "seekrandom", "readseq", "ycsb-c", scanningKeys}
+
+// scanningKeys is readkeys, which is done only if it is asked for.
+const scanningKeys = "readkeys"
+
+// deleting is the workload deleterandom, after the reads.
+const deleting = "deleterandom"
 
 // scaleNames returns the default of --scale-workloads.
 func scaleNames() []string {
-	return append([]string{filling, opening, recovering}, scaledReads...)
+	usual := slices.DeleteFunc(slices.Clone(scaledReads), func(name string) bool { return name == scanningKeys })
+	return append([]string{filling, opening, recovering}, usual...)
 }
 
 // scaleParts returns the possible values of --scale-workloads.
-func scaleParts() []string { return append(scaleNames(), overwriting, rated) }
+func scaleParts() []string { return append(scaleNames(), overwriting, scanningKeys, deleting, rated) }
 
-// overwriting is the workload overwrite with a fifth of the keys, right after the fill.
+// overwriting is the workload overwrite with --overwrites of the keys, right after the fill.
 const overwriting = "overwrite"
 
 // filling is fillrandom with one writer. It is always done.
@@ -39,7 +46,9 @@ func (c *config) atSize(keys int) *config {
 func (c *config) scaled() bool { return len(c.Scale) > 0 }
 
 // large reports whether each size has a table of its own, with all figures of all engines.
-func (c *config) large() bool { return c.scaled() && (c.scales(overwriting) || c.scales(rated)) }
+func (c *config) large() bool {
+	return c.scaled() && (c.scales(overwriting) || c.scales(deleting) || c.scales(rated))
+}
 
 func (c *config) scales(name string) bool { return slices.Contains(c.ScaleWorkloads, name) }
 
@@ -138,6 +147,9 @@ func (c *comparison) scaleSteps(cfg *config, engine string) []string {
 		if cfg.scales(name) {
 			steps = append(steps, name)
 		}
+	}
+	if cfg.scales(deleting) {
+		steps = append(steps, deleting)
 	}
 	if cfg.scales(recovering) {
 		steps = append(steps, abandoning, recovering)

@@ -8,18 +8,19 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-func readSeq(s *session) task     { return s.walk(false) }
-func readReverse(s *session) task { return s.walk(true) }
+func readSeq(s *session) task     { return s.walk(engine.IterOptions{}) }
+func readReverse(s *session) task { return s.walk(engine.IterOptions{Reverse: true}) }
+func readKeys(s *session) task    { return s.walk(engine.IterOptions{KeysOnly: true}) }
 
 // walk reads entries in order, and starts again after the last one.
-func (s *session) walk(reverse bool) task {
+func (s *session) walk(how engine.IterOptions) task {
 	return task{want: everything, begin: func(th *thread) (func(int) (int, error), func() error, error) {
-		it, err := s.engine.NewIterator(reverse)
+		it, err := s.engine.NewIterator(how)
 		if err != nil {
 			return nil, nil, err
 		}
 		start, move := engine.Iterator.First, engine.Iterator.Next
-		if reverse {
+		if how.Reverse {
 			start, move = engine.Iterator.Last, engine.Iterator.Prev
 		}
 		do := func(i int) (int, error) {
@@ -33,22 +34,28 @@ func (s *session) walk(reverse bool) task {
 			if !ok {
 				return 1, nil // th.found will be too low
 			}
-			return 1, s.visit(th, it, reverse)
+			return 1, s.visit(th, it, how)
 		}
 		return do, it.Close, nil
 	}}
 }
 
+// oneByte is for visits without values.
+var oneByte = []byte{0}
+
 // visit counts the iterator's entry, and checks that its key is in order.
-func (s *session) visit(th *thread, it engine.Iterator, reverse bool) error {
-	key, value := it.Key(), it.Value()
-	if len(key) != keySize || len(value) != s.cfg.ValueSize {
+func (s *session) visit(th *thread, it engine.Iterator, how engine.IterOptions) error {
+	key, value := it.Key(), oneByte
+	if !how.KeysOnly {
+		value = it.Value()
+	}
+	if len(key) != keySize || !how.KeysOnly && len(value) != s.cfg.ValueSize {
 		return fmt.Errorf("an entry has a key of %d and a value of %d bytes", len(key), len(value))
 	}
 	th.found++
 	th.use(key, value)
 	if th.check {
-		if order := bytes.Compare(key, th.key); len(th.key) > 0 && (order <= 0) != reverse {
+		if order := bytes.Compare(key, th.key); len(th.key) > 0 && (order <= 0) != how.Reverse {
 			return errors.New("keys are not in order")
 		}
 		th.key = append(th.key[:0], key...)
@@ -73,7 +80,7 @@ func seekRandom(s *session) task {
 // scanFrom seeks stored key n and reads up to nexts entries after it.
 func (s *session) scanFrom(th *thread, n uint64, nexts int) error {
 	th.key = s.keys.stored(th.key, n)
-	it, err := s.engine.NewIterator(false)
+	it, err := s.engine.NewIterator(engine.IterOptions{})
 	if err != nil {
 		return err
 	}
@@ -97,7 +104,7 @@ func (s *session) scanFrom(th *thread, n uint64, nexts int) error {
 
 // count returns the number of entries in the database.
 func (s *session) count() (n int, err error) {
-	it, err := s.engine.NewIterator(false)
+	it, err := s.engine.NewIterator(engine.IterOptions{})
 	if err != nil {
 		return 0, err
 	}

@@ -37,10 +37,10 @@ func keys(c *config, _ int) int  { return c.Num }
 func half(c *config, _ int) int  { return c.Num / 2 }
 func reads(c *config, _ int) int { return c.Reads }
 
-// overwritten is a fifth of the keys with --scale.
+// overwritten is a part of the keys with --scale.
 func overwritten(c *config, _ int) int {
 	if c.scaled() {
-		return max(c.Num/5, 1)
+		return max(c.Num/100*c.Overwrites+c.Num%100*c.Overwrites/100, 1)
 	}
 	return c.Num
 }
@@ -91,6 +91,7 @@ var workloads = []workload{
 		base: loaded, scales: true, ops: part(4), make: seekRandom},
 	{name: "seekrandom-cacheall", about: "seekrandom with all data in the block cache", base: loaded, scales: true,
 		cache: forAllData, cached: true, ops: part(4), make: seekRandom},
+	{name: "readkeys", about: "reads all keys in order, without values", base: loaded, ops: scanned, make: readKeys},
 	{name: "readseq", about: "reads all entries in order", base: loaded, ops: scanned, make: readSeq},
 	{name: "readseq-cacheall", about: "readseq with all data in the block cache, again and again",
 		base: loaded, cache: forAllData, cached: true, ops: scannedAgain, make: readSeq},

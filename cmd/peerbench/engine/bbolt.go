@@ -59,7 +59,7 @@ func (b *bboltEngine) Apply(n int, entry func(i int) (key, value []byte)) error 
 	})
 }
 
-func (b *bboltEngine) NewIterator(bool) (Iterator, error) {
+func (b *bboltEngine) NewIterator(IterOptions) (Iterator, error) {
 	tx, err := b.db.Begin(false)
 	if err != nil {
 		return nil, err

@@ -41,9 +41,8 @@ type Engine interface {
 	Delete(key []byte) error
 	// Apply puts n entries in a batch. The slices that entry returns are valid until its next call.
 	Apply(n int, entry func(i int) (key, value []byte)) error
-	// NewIterator returns an iterator over the current entries. With reverse it supports only Last
-	// and Prev, otherwise only First, Seek and Next.
-	NewIterator(reverse bool) (Iterator, error)
+	// NewIterator returns an iterator over the current entries.
+	NewIterator(IterOptions) (Iterator, error)
 	// Flush writes memtables to the engine's files. Background work may follow.
 	Flush() error
 	Close() error
@@ -53,6 +52,12 @@ type Engine interface {
 type Worker interface {
 	// Working reports whether a flush or a compaction is running or due.
 	Working() (bool, error)
+}
+
+// IterOptions say how an iterator is used.
+type IterOptions struct {
+	Reverse  bool // only with Last and Prev; otherwise only with First, Seek and Next
+	KeysOnly bool // Value is not called
 }
 
 // An Iterator is not safe for concurrent use. Its moves report whether it is at an entry. Key and
@@ -75,6 +80,8 @@ type Driver struct {
 	Version string
 	Remark  string // differences from the other engines
 	Native  bool   // not Go: the runtime does not count its allocations
+	// Asked is set if the engine is measured only if it is named.
+	Asked bool
 	// MayOpenLazily is set if the engine supports Options.OpenLazily.
 	MayOpenLazily bool
 	// LosesUnsynced is set if writes that were acknowledged without Options.Sync may be lost when the
@@ -89,8 +96,12 @@ type Driver struct {
 
 // Go returns the drivers of the engines written in Go, SieveDB first.
 func Go() []Driver {
-	return []Driver{sieveDriver(), bufferedDriver(), asGoleveldbDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver()}
+	return []Driver{sieveDriver(), bufferedDriver(), asGoleveldbDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver(),
+		pebbleSeparatedDriver(), badgerSeparatedDriver()}
 }
+
+// SeparateFrom is the size in bytes from which engines with separated values keep a value outside of their tables.
+const SeparateFrom = 1 << 10
 
 // moduleVersion returns the version of a module in this program.
 func moduleVersion(path string) string {

@@ -57,7 +57,7 @@ func (g *goleveldb) Apply(n int, entry func(i int) (key, value []byte)) error {
 	return g.db.Write(&g.batch, g.write)
 }
 
-func (g *goleveldb) NewIterator(bool) (Iterator, error) {
+func (g *goleveldb) NewIterator(IterOptions) (Iterator, error) {
 	return goleveldbIterator{g.db.NewIterator(nil, nil)}, nil
 }
 

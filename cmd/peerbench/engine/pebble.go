@@ -15,6 +15,18 @@ func pebbleDriver() Driver {
 			"Get does not query the filters of the last level."}
 }
 
+func pebbleSeparatedDriver() Driver {
+	d := pebbleDriver()
+	d.Name, d.Title, d.Asked = "pebble-separated", "Pebble, values separated", true
+	d.Remark += " Values of 1 KiB or more are in blob files, which are rewritten once a fifth of one is garbage."
+	d.Open = func(dir string, o Options) (Engine, error) {
+		return openPebbleWith(dir, o, pebble.ValueSeparationPolicy{
+			Enabled: true, MinimumSize: SeparateFrom, MaxBlobReferenceDepth: 10, TargetGarbageRatio: 0.2,
+		})
+	}
+	return d
+}
+
 type pebbleEngine struct {
 	db    *pebble.DB
 	write *pebble.WriteOptions
@@ -22,6 +34,10 @@ type pebbleEngine struct {
 }
 
 func openPebble(dir string, o Options) (Engine, error) {
+	return openPebbleWith(dir, o, pebble.ValueSeparationPolicy{})
+}
+
+func openPebbleWith(dir string, o Options, values pebble.ValueSeparationPolicy) (Engine, error) {
 	cache := pebble.NewCache(o.CacheBytes)
 	options := &pebble.Options{
 		Cache:                      cache,
@@ -31,6 +47,7 @@ func openPebble(dir string, o Options) (Engine, error) {
 		FormatMajorVersion:         pebble.FormatNewest,
 		Logger:                     silent{},
 	}
+	options.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return values }
 	for i := range options.Levels {
 		options.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(FilterBits)
@@ -69,7 +86,7 @@ func (p *pebbleEngine) Apply(n int, entry func(i int) (key, value []byte)) error
 	return errors.Join(batch.Commit(p.write), batch.Close())
 }
 
-func (p *pebbleEngine) NewIterator(bool) (Iterator, error) {
+func (p *pebbleEngine) NewIterator(IterOptions) (Iterator, error) {
 	it, err := p.db.NewIter(nil)
 	if err != nil {
 		return nil, err

@@ -71,8 +71,8 @@ func (s *sieve) Apply(n int, entry func(i int) (key, value []byte)) error {
 	return s.store.Apply(&s.batch, s.write)
 }
 
-func (s *sieve) NewIterator(bool) (Iterator, error) {
-	it, err := s.store.NewIterator(nil)
+func (s *sieve) NewIterator(how IterOptions) (Iterator, error) {
+	it, err := s.store.NewIterator(&db.IterOptions{KeysOnly: how.KeysOnly})
 	if err != nil {
 		return nil, err
 	}

@@ -15,5 +15,5 @@ import "github.com/sievedb/sievedb/cmd/peerbench/engine"
 
 // Drivers returns all drivers. Those of engines that are not in the program have LeftOut set.
 func Drivers() []engine.Driver {
-	return []engine.Driver{leveldbDriver(), rocksdbDriver(), lmdbDriver()}
+	return []engine.Driver{leveldbDriver(), rocksdbDriver(), lmdbDriver(), rocksdbSeparatedDriver()}
 }

@@ -18,6 +18,6 @@ import (
 func leveldbDriver() engine.Driver {
 	d := leveldbNames
 	d.Version = fmt.Sprintf("%d.%d", C.leveldb_major_version(), C.leveldb_minor_version())
-	d.Open = opener(func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_leveldb(dir, s, err) })
+	d.Open = opener(0, func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_leveldb(dir, s, err) })
 	return d
 }

@@ -20,6 +20,6 @@ func lmdbDriver() engine.Driver {
 	C.mdb_version(&major, &minor, &patch)
 	d := lmdbNames
 	d.Version = fmt.Sprintf("%d.%d.%d", major, minor, patch)
-	d.Open = opener(func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_lmdb(dir, s, err) })
+	d.Open = opener(0, func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_lmdb(dir, s, err) })
 	return d
 }

@@ -60,7 +60,7 @@ func TestLMDBsIteratorsKeepTheirMoment(t *testing.T) {
 		return all
 	}
 	for i, want := range [][]string{nil, {"a=0"}, {"a=1", "b=1"}, {"a=2", "b=2", "c=2"}} {
-		it, err := e.NewIterator(false)
+		it, err := e.NewIterator(engine.IterOptions{})
 		require.NoError(t, err)
 		for j := range i + 1 {
 			require.NoError(t, e.Put([]byte{byte('a' + j)}, fmt.Append(nil, i)))

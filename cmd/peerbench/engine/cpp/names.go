@@ -15,3 +15,9 @@ var (
 			"No fsync (MDB_NOSYNC) except in fillsync, so a crash of the system may cost the whole file. Written by calls, like bbolt " +
 			"and by default: with MDB_WRITEMAP the file has the size of its map."}
 )
+
+// separated makes d the driver of RocksDB with separated values.
+func separated(d *engine.Driver) {
+	d.Name, d.Title, d.Asked = "rocksdb-separated", "RocksDB, values in blob files", true
+	d.Remark += " Values of 1 KiB or more are in blob files with garbage collection: those of the oldest fourth whose garbage exceeds a half."
+}

@@ -55,6 +55,13 @@ store *open_rocksdb(const char *dir, settings with, char **error) {
 	if (with.filter_bits > 0) rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(with.filter_bits));
 	rocksdb_options_set_block_based_table_factory(o, table);
 	if (with.open_files > 0) rocksdb_options_set_max_open_files(o, with.open_files);
+	if (with.separate_from > 0) {
+		rocksdb_options_set_enable_blob_files(o, 1);
+		rocksdb_options_set_min_blob_size(o, with.separate_from);
+		rocksdb_options_set_blob_compression_type(o, rocksdb_snappy_compression);
+		rocksdb_options_set_enable_blob_gc(o, 1);
+		rocksdb_options_set_blob_gc_force_threshold(o, 0.5);
+	}
 	store *s = new_store(dir, o, with.sync, error);
 	if (s != NULL) s->working = working;
 	return s;

@@ -19,8 +19,19 @@ import (
 func rocksdbDriver() engine.Driver {
 	d := rocksdbNames
 	d.Version = rocksdbVersion()
-	d.Open = opener(func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_rocksdb(dir, s, err) })
+	d.Open = openRocksDB(0)
 	return d
+}
+
+func rocksdbSeparatedDriver() engine.Driver {
+	d := rocksdbDriver()
+	separated(&d)
+	d.Open = openRocksDB(engine.SeparateFrom)
+	return d
+}
+
+func openRocksDB(separateFrom int) func(string, engine.Options) (engine.Engine, error) {
+	return opener(separateFrom, func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_rocksdb(dir, s, err) })
 }
 
 var linkedRocksDB = regexp.MustCompile(`librocksdb\.so\.([0-9.]+)`)

@@ -9,3 +9,9 @@ func rocksdbDriver() engine.Driver {
 	d.LeftOut = "built without cgo and -tags rocksdb"
 	return d
 }
+
+func rocksdbSeparatedDriver() engine.Driver {
+	d := rocksdbDriver()
+	separated(&d)
+	return d
+}

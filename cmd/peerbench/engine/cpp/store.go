@@ -43,8 +43,9 @@ import (
 // store is an open store of one of the libraries.
 type store struct{ c *C.store }
 
-// opener returns a driver's Open function that calls a library's.
-func opener(open func(dir *C.char, s C.settings, err **C.char) *C.store) func(string, engine.Options) (engine.Engine, error) {
+// opener returns a driver's Open function that calls a library's. Values of separateFrom bytes or more are outside of
+// tables, if that is above 0.
+func opener(separateFrom int, open func(dir *C.char, s C.settings, err **C.char) *C.store) func(string, engine.Options) (engine.Engine, error) {
 	return func(dir string, o engine.Options) (engine.Engine, error) {
 		name := C.CString(dir)
 		defer C.free(unsafe.Pointer(name))
@@ -54,6 +55,7 @@ func opener(open func(dir *C.char, s C.settings, err **C.char) *C.store) func(st
 			write_buffer_bytes: engine.WriteBufferSize,
 			background_jobs:    engine.BackgroundJobs,
 			open_files:         C.int(o.OpenFiles),
+			separate_from:      C.size_t(separateFrom),
 		}
 		if o.Sync {
 			with.sync = 1
@@ -119,7 +121,7 @@ func (s *store) Close() error {
 	return nil
 }
 
-func (s *store) NewIterator(bool) (engine.Iterator, error) {
+func (s *store) NewIterator(engine.IterOptions) (engine.Iterator, error) {
 	return &iterator{store: s.c, c: C.store_iterator(s.c)}, nil
 }
 

@@ -20,6 +20,7 @@ typedef struct {
 	int filter_bits;
 	size_t cache_bytes, write_buffer_bytes;
 	int background_jobs, sync, open_files; // open_files 0: the library's default
+	size_t separate_from;                  // 0: values are in tables
 } settings;
 
 enum move { FIRST, LAST, SEEK, NEXT, PREV };
