@@ -51,8 +51,9 @@ func TestStepsInALaneAgreeWithASortedSlice(t *testing.T) {
 		require.NoError(t, it.Close())
 	}
 	t.Logf("in lanes, of %d steps, by direction: %v", steps, inLanes)
+	// In 300 runs, 7.6 to 12.6 in a hundred were forward in lanes, and 1.6 to 2.9 backward.
 	require.Greater(t, inLanes[false], steps/50)
-	require.Greater(t, inLanes[true], steps/50)
+	require.Greater(t, inLanes[true], steps/200)
 }
 
 // laneWalk is a walk from entry at of es, in lanes where there are some.
