@@ -172,6 +172,9 @@ func TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace(t *testing.T) {
 		if sampled() {
 			step = 11
 		}
+		if raceEnabled {
+			step = 37
+		}
 		before := runtime.NumGoroutine()
 		var finals, cuts atomic.Int64
 		require.NoError(t, runFaultCases(total/step, 10, func(i int) error {

@@ -24,12 +24,17 @@ func manyTables(t *testing.T) *Options {
 	return o
 }
 
-// readTables looks up keys with several goroutines, and calls check now and then.
+// readTables looks up keys with several goroutines, and calls check now and then. The short form has a quarter of the
+// keys of each table.
 func readTables(t *testing.T, d *DB, check func()) {
 	var wg sync.WaitGroup
+	keys := memoryKeys
+	if testing.Short() {
+		keys /= 4
+	}
 	for g := range 4 {
 		wg.Go(func() {
-			for i := range memoryKeys {
+			for i := range keys {
 				if _, err := d.Get(testKey((i*7919 + g*3001) % memoryKeys)); err != nil {
 					t.Error(err)
 					return
