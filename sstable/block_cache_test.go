@@ -20,7 +20,7 @@ func roomFor(t testing.TB, cmp *base.Comparer, data []byte, part float64) *Block
 	ix, _, err := r.loadIndex()
 	require.NoError(t, err)
 	var bytes int64
-	for i := range ix.n {
+	for i := range ix.Len() {
 		b, err := r.readData(ix, i)
 		require.NoError(t, err)
 		b.data = owned(b.data)
@@ -396,13 +396,13 @@ func TestABusyCacheKeepsNewBlocksInSlices(t *testing.T) {
 			require.NoError(t, err)
 			use := func(i, times int) {
 				for range times {
-					_, err := get(r, string(base.UserKey(ix.separator(i))), base.MaxSeq)
+					_, err := get(r, string(base.UserKey(ix.Separator(i))), base.MaxSeq)
 					require.NoError(t, err)
 				}
 			}
 			kinds := map[Compression]int{}
 			for range 10 {
-				for i := range ix.n {
+				for i := range ix.Len() {
 					held := ix.slots[i].Peek() != nil
 					use(i, 1)
 					if b := ix.slots[i].Peek(); b != nil && !held {

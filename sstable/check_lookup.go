@@ -27,7 +27,7 @@ func (it *Iter) CheckLookup(lk *Lookup) error {
 		return errNotFoundAgain
 	}
 	if f := it.r.filter; f != nil && !f.whole {
-		if may, _ := f.mayContainAt(lk, it.ix.offsets[it.at]); !may {
+		if may, _ := f.mayContainAt(lk, it.ix.Offset(it.at)); !may {
 			return errDeniesKey
 		}
 	}
@@ -52,7 +52,7 @@ var (
 // keys. The separators ascend too, so those between two with the same user key have it as well.
 func (it *Iter) indexLeadsHere(lk *Lookup) bool {
 	i := it.ix.find(it.r.cmp, lk.userKey, lk.trailer)
-	return i == it.at || i < it.at && it.ix.continues(it.r.cmp, i, lk.userKey) && it.ix.continues(it.r.cmp, it.at-1, lk.userKey)
+	return i == it.at || i < it.at && it.ix.Continues(it.r.cmp, i, lk.userKey) && it.ix.Continues(it.r.cmp, it.at-1, lk.userKey)
 }
 
 // heldPivots returns the pivots of the block that the iterator is on, or nil if a lookup there uses none.

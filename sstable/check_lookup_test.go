@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/blocks"
 	"github.com/sievedb/sievedb/internal/test/itertest"
 	"github.com/sievedb/sievedb/internal/test/testseed"
 )
@@ -19,15 +20,15 @@ func withSeparators(t *testing.T, r *Reader, change func(i int, old []byte) []by
 	t.Helper()
 	old, _, err := r.loadIndex()
 	require.NoError(t, err)
-	ix := new(index)
-	ix.keyStarts = append(ix.keyStarts, 0)
-	for i := range old.n {
-		if ix.add(r.cmp, change(i, old.separator(i)), old.block(i).Append(nil), r.limit) != nil {
+	var list blocks.Builder
+	for i := range old.Len() {
+		if addBlock(&list, r.cmp, change(i, old.Separator(i)), old.Handle(i).Append(nil), r.limit) != nil {
 			return false
 		}
 	}
-	ix.makePrefixes()
-	r.setIndex(ix)
+	l, ok := list.List(r.cmp)
+	require.True(t, ok)
+	r.setIndex(&index{List: l})
 	return true
 }
 

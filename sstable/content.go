@@ -114,8 +114,8 @@ func VerifyContent(f vfs.File, cmp *sievedb.Comparer) error {
 	}
 	var content codec.ContentHash
 	var stored []byte
-	for i := range ix.n {
-		if stored, err = r.readStored(stored, ix.block(i), dataPart); err != nil {
+	for i := range ix.Len() {
+		if stored, err = r.readStored(stored, ix.Handle(i), dataPart); err != nil {
 			return err
 		}
 		content.AddStored(stored)

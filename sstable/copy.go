@@ -40,7 +40,7 @@ func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 		f.FollowCache(r.file)
 		defer f.FollowCache(nil)
 	}
-	for i := range it.ix.n {
+	for i := range it.ix.Len() {
 		stored, err := it.storedBlock(i)
 		if err == nil {
 			err = w.copyBlock(&it.data, it.ix, i)
@@ -48,7 +48,7 @@ func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 		if err != nil {
 			return w.fail(r.located(err, it.ix, i))
 		}
-		if err := w.appendStored(stored, it.ix.separator(i), shared); err != nil {
+		if err := w.appendStored(stored, it.ix.Separator(i), shared); err != nil {
 			return err
 		}
 		if each != nil {
@@ -78,7 +78,7 @@ func (it *Iter) storedBlock(i int) ([]byte, error) {
 
 // copyBlock adds the keys of data block i to the filters and counts its entries.
 func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
-	if i > 0 && it.First() && base.CompareInternal(w.cmp, ix.separator(i-1), it.Key()) >= 0 {
+	if i > 0 && it.First() && base.CompareInternal(w.cmp, ix.Separator(i-1), it.Key()) >= 0 {
 		return base.Corruptf(dataPart, -1, "its first key does not sort after the separator before it")
 	}
 	for ok := it.First(); ok; ok = it.Next() {
@@ -93,7 +93,7 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		w.count(it.key, it.Value())
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
 	}
-	if it.Err() == nil && w.props.Entries > 0 && base.CompareInternal(w.cmp, w.lastKey, ix.separator(i)) > 0 {
+	if it.Err() == nil && w.props.Entries > 0 && base.CompareInternal(w.cmp, w.lastKey, ix.Separator(i)) > 0 {
 		return base.Corruptf(dataPart, -1, "its last key sorts after its separator")
 	}
 	return it.Err()
@@ -107,8 +107,8 @@ func (w *Writer) share(src vfs.File, ix *index) (shared uint64, err error) {
 		return 0, nil
 	}
 	end := uint64(0)
-	for i := range ix.n {
-		if h := ix.block(i); h.Offset == end {
+	for i := range ix.Len() {
+		if h := ix.Handle(i); h.Offset == end {
 			end = h.End()
 		} else {
 			return 0, nil

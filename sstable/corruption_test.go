@@ -315,10 +315,10 @@ func tableBlocks(t testing.TB, data []byte) []handle {
 	ix, _, err := r.loadIndex()
 	require.NoError(t, err)
 	hs := []handle{r.foot.Index, r.foot.Metaindex, r.props}
-	for i := range ix.n {
-		hs = append(hs, ix.block(i))
+	for i := range ix.Len() {
+		hs = append(hs, ix.Handle(i))
 	}
-	end := ix.endOfData()
+	end := ix.End()
 	return append(hs, handle{Offset: end, Size: uint64(len(r.filter.data))})
 }
 
@@ -446,8 +446,8 @@ func FuzzMetaindexAndIndex(f *testing.F) {
 			require.True(t, base.IsUnreadable(err), err)
 			return
 		}
-		for i := range ix.n {
-			sep := ix.separator(i)
+		for i := range ix.Len() {
+			sep := ix.Separator(i)
 			require.LessOrEqual(t, ix.find(base.Bytewise, base.UserKey(sep), base.Trailer(sep)), i)
 		}
 	})

@@ -205,10 +205,10 @@ func recompressed(t testing.TB, table []byte, kind Compression) []byte {
 		return h
 	}
 	index := blockWriter{interval: 1}
-	for i := range ix.n {
-		data, err := r.readBlock(ix.block(i), dataPart)
+	for i := range ix.Len() {
+		data, err := r.readBlock(ix.Handle(i), dataPart)
 		require.NoError(t, err)
-		index.add(ix.separator(i), put(data).Append(nil))
+		index.add(ix.Separator(i), put(data).Append(nil))
 	}
 	meta := blockWriter{interval: 1}
 	return footer{Metaindex: put(meta.finish()), Index: put(index.finish())}.Append(file)

@@ -19,8 +19,8 @@ func (r *Reader) BlockBytes(lk *Lookup) uint64 {
 		return 0
 	}
 	i := ix.find(r.cmp, lk.userKey, lk.trailer)
-	if i >= ix.n {
+	if i >= ix.Len() {
 		return 0
 	}
-	return uint64(ix.sizes[i]) + blockTrailerLen
+	return uint64(ix.Size(i)) + blockTrailerLen
 }

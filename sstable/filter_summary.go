@@ -122,11 +122,11 @@ func (r *Reader) Verdict(lk *Lookup) Verdict {
 		return FilterNone
 	}
 	i := ix.find(r.cmp, lk.userKey, lk.trailer)
-	if i >= ix.n {
+	if i >= ix.Len() {
 		return FilterNone
 	}
 	var res Result
-	res.passes(f, lk, ix.offsets[i])
+	res.passes(f, lk, ix.Offset(i))
 	return res.Filter
 }
 
@@ -155,10 +155,10 @@ func (r *Reader) DataBlocks() (blocks int, bytes uint64, err error) {
 			return 0, 0, err
 		}
 	}
-	for _, size := range ix.sizes {
-		bytes += uint64(size) + blockTrailerLen
+	for i := range ix.Len() {
+		bytes += uint64(ix.Size(i)) + blockTrailerLen
 	}
-	return ix.n, bytes, nil
+	return ix.Len(), bytes, nil
 }
 
 // SampleBlocks calls fn with the internal keys of at most n data blocks, spread evenly
@@ -173,8 +173,8 @@ func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey []byte) error) 
 			return err
 		}
 	}
-	for j := range min(n, ix.n) {
-		i := int(uint64(j) * uint64(ix.n) / uint64(min(n, ix.n)))
+	for j := range min(n, ix.Len()) {
+		i := int(uint64(j) * uint64(ix.Len()) / uint64(min(n, ix.Len())))
 		b, err := r.readData(ix, i)
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey []byte) error) 
 			if !base.ValidInternalKey(key) {
 				return base.Corruptf(dataPart, -1, "a key of %d bytes is not an internal key", len(key))
 			}
-			return fn(ix.offsets[i], key)
+			return fn(ix.Offset(i), key)
 		})
 		if err != nil {
 			return r.located(err, ix, i)

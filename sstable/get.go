@@ -79,14 +79,14 @@ func (r *Reader) GetAfterFilter(lk *Lookup) (Result, error) {
 		}
 		res.IndexRead = res.BytesRead > 0
 	}
-	for i := ix.find(r.cmp, lk.userKey, lk.trailer); i < ix.n; i++ {
-		if f == nil || res.passes(f, lk, ix.offsets[i]) {
+	for i := ix.find(r.cmp, lk.userKey, lk.trailer); i < ix.Len(); i++ {
+		if f == nil || res.passes(f, lk, ix.Offset(i)) {
 			done, err := r.getInBlock(ix, i, lk, &res)
 			if done || err != nil {
 				return res, err
 			}
 		}
-		if !ix.continues(r.cmp, i, lk.userKey) {
+		if !ix.Continues(r.cmp, i, lk.userKey) {
 			break
 		}
 	}

@@ -55,7 +55,7 @@ func (a *Ask) findBlock() {
 		return
 	}
 	a.block = a.index.find(r.cmp, a.Lookup.userKey, a.Lookup.trailer)
-	if r.cache != nil && a.block < a.index.n {
+	if r.cache != nil && a.block < a.index.Len() {
 		a.held = a.index.slots[a.block].Peek()
 	}
 }
@@ -91,14 +91,14 @@ func (g *Group) Get(a *Ask) (Result, error) {
 		a.block = ix.find(r.cmp, lk.userKey, lk.trailer)
 	}
 	// The loop of Reader.GetAfterFilter, repeated: sharing it would cost each Get another call.
-	for i := a.block; i < ix.n; i++ {
-		if f == nil || res.passes(f, lk, ix.offsets[i]) {
+	for i := a.block; i < ix.Len(); i++ {
+		if f == nil || res.passes(f, lk, ix.Offset(i)) {
 			done, err := g.getInBlock(a, ix, i, &res)
 			if done || err != nil {
 				return res, err
 			}
 		}
-		if !ix.continues(r.cmp, i, lk.userKey) {
+		if !ix.Continues(r.cmp, i, lk.userKey) {
 			break
 		}
 	}

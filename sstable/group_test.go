@@ -122,7 +122,7 @@ func TestAGroupDecodesSlicesOfUnsharedBlocks(t *testing.T) {
 	for ix.slots[i].Peek().kind != slicedKind {
 		i++
 	}
-	user := base.UserKey(ix.separator(i))
+	user := base.UserKey(ix.Separator(i))
 	require.False(t, decoded(user))
 	require.True(t, decoded(user, user))
 }

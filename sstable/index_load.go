@@ -67,11 +67,11 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 		return nil, base.InFile(err, r.name, int64(r.foot.Index.Offset))
 	}
 	ix, err := decodeIndex(data, r.cmp, r.limit)
-	if err == nil && ix.endOfData() > r.metaStart {
+	if err == nil && ix.End() > r.metaStart {
 		err = base.Corruptf(indexPart, -1, "its data blocks end at offset %d, beyond the first of the other blocks; "+
-			"want them to end at offset %d or before", ix.endOfData(), r.metaStart)
+			"want them to end at offset %d or before", ix.End(), r.metaStart)
 	}
-	if err == nil && ix.n == 0 && r.marked { // a merge would drop all entries of the table
+	if err == nil && ix.Len() == 0 && r.marked { // a merge would drop all entries of the table
 		err = base.Corruptf(indexPart, -1, "it lists no data block; want at least one, since the table has a first and a last key")
 	}
 	if err != nil {
@@ -83,9 +83,9 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 // setIndex makes ix the index. The caller holds r.loadMu.
 func (r *Reader) setIndex(ix *index) {
 	if r.cache != nil {
-		ix.slots = make([]cache.Slot[Block], ix.n)
+		ix.slots = make([]cache.Slot[Block], ix.Len())
 		if r.cmp.IsBytewise() {
-			ix.pivots = make([]pivots, ix.n)
+			ix.pivots = make([]pivots, ix.Len())
 		}
 	}
 	r.charge(int64(ix.memBytes()))

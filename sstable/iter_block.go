@@ -100,7 +100,7 @@ func (it *Iter) fetch(i int, forward bool) (*Block, error) {
 // touchNext loads the cached block to which the iteration comes after data block i, and the cache's entry of the one
 // after that, so that they come from memory while the iteration is in block i.
 func (it *Iter) touchNext(i int, forward bool) {
-	next, end := 1, it.ix.n
+	next, end := 1, it.ix.Len()
 	if !forward {
 		next, end = -1, -1
 	}
@@ -185,7 +185,7 @@ func (it *Iter) fetchAhead(i int, forward bool) (*Block, error) {
 	if err := it.readSpan(i, forward, uint64(it.readAhead()), true); err != nil {
 		return nil, err
 	}
-	if !it.keeps(int64(it.ix.sizes[i])) {
+	if !it.keeps(int64(it.ix.Size(i))) {
 		it.count(true)
 		_, _, err := it.openInSpan(i, sc)
 		return &sc.block, err
@@ -218,7 +218,7 @@ func (it *Iter) readSpan(i int, forward bool, most uint64, missing bool) error {
 		return nil
 	}
 	it.span = blockSpan{}
-	lo, hi := 0, it.ix.n
+	lo, hi := 0, it.ix.Len()
 	if most > 0 {
 		lo, hi = it.reach(forward)
 	}
@@ -248,7 +248,7 @@ func (it *Iter) readInto(s blockSpan) error {
 // reach returns the blocks [lo, hi) to which an iteration within the bounds can come.
 func (it *Iter) reach(forward bool) (lo, hi int) {
 	seek := base.MakeTrailer(base.MaxSeq, base.KindSeek)
-	lo, hi = 0, it.ix.n
+	lo, hi = 0, it.ix.Len()
 	if upper := it.opts.Upper; forward && upper != nil {
 		hi = min(hi, it.ix.find(it.r.cmp, upper, seek)+1)
 	}
@@ -269,15 +269,15 @@ func (it *Iter) cutAtCached(s *blockSpan, i int) {
 		end++
 	}
 	if first > s.first || end < s.end {
-		offset := it.ix.offsets[first]
-		*s = blockSpan{first: first, end: end, offset: offset, size: it.ix.block(end-1).End() - offset}
+		offset := it.ix.Offset(first)
+		*s = blockSpan{first: first, end: end, offset: offset, size: it.ix.Handle(end-1).End() - offset}
 	}
 }
 
 // openInSpan checks and decompresses data block i, which is in it.span, and makes it
 // sc.block. It returns the block as it is stored.
 func (it *Iter) openInSpan(i int, sc *scratch) (raw []byte, kind Compression, err error) {
-	h := it.ix.block(i)
+	h := it.ix.Handle(i)
 	start := h.Offset - it.span.offset
 	stored := sc.stored[start : start+h.Size+blockTrailerLen]
 	sc.block = Block{}

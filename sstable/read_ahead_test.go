@@ -42,8 +42,8 @@ func TestBlocksBeyondTheBoundsAreNotReadAhead(t *testing.T) {
 				reads := f.takeReads()
 				require.Less(t, len(reads), 40, "several blocks per read")
 				for _, s := range reads {
-					require.GreaterOrEqual(t, s.offset, ix.offsets[ix.find(r.cmp, lower, seek)])
-					require.LessOrEqual(t, s.offset+s.size, ix.block(ix.find(r.cmp, upper, seek)).End())
+					require.GreaterOrEqual(t, s.offset, ix.Offset(ix.find(r.cmp, lower, seek)))
+					require.LessOrEqual(t, s.offset+s.size, ix.Handle(ix.find(r.cmp, upper, seek)).End())
 				}
 			})
 		}
@@ -59,14 +59,14 @@ func TestAFailedReadIsReportedAtItsBlock(t *testing.T) {
 				r, f := openTable(t, data, ReaderOptions{Cache: newCache()})
 				it := newIter(t, r, o)
 				ix := r.index.Load()
-				bad := ix.n / 2
-				f.bad = blockSpan{offset: ix.offsets[bad], size: uint64(ix.sizes[bad])}
+				bad := ix.Len() / 2
+				f.bad = blockSpan{offset: ix.Offset(bad), size: uint64(ix.Size(bad))}
 				place := func(key []byte) int { // of the first entry after a separator
 					return sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, key) > 0 })
 				}
-				begin, step, want := it.First, it.Next, slices.Clone(es[:place(ix.separator(bad-1))])
+				begin, step, want := it.First, it.Next, slices.Clone(es[:place(ix.Separator(bad-1))])
 				if !forward {
-					begin, step, want = it.Last, it.Prev, slices.Clone(es[place(ix.separator(bad)):])
+					begin, step, want = it.Last, it.Prev, slices.Clone(es[place(ix.Separator(bad)):])
 					slices.Reverse(want)
 				}
 				n := 0

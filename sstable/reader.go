@@ -191,7 +191,7 @@ func (r *Reader) readData(ix *index, i int) (Block, error) {
 		return Block{}, ErrReaderClosed
 	}
 	defer r.Unref()
-	h := ix.block(i)
+	h := ix.Handle(i)
 	data, err := r.readBlock(h, dataPart)
 	if err != nil {
 		return Block{}, err
@@ -208,7 +208,7 @@ const dataPart = "data block"
 //
 //go:noinline
 func (r *Reader) loadData(ix *index, i int, sc *scratch, fill bool) (b *Block, bytesRead uint32, err error) {
-	stored := ix.sizes[i] + blockTrailerLen
+	stored := uint32(ix.Size(i) + blockTrailerLen)
 	if r.cache == nil || !fill {
 		_, _, err = r.readInto(ix, i, sc)
 		return &sc.block, stored, err
@@ -228,7 +228,7 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 		return nil, 0, ErrReaderClosed
 	}
 	defer r.Unref()
-	h := ix.block(i)
+	h := ix.Handle(i)
 	sc.stored = codec.Sized(sc.stored, int(h.Size)+blockTrailerLen)
 	if err := r.readAt(sc.stored, h.Offset, dataPart); err != nil {
 		return nil, 0, err
@@ -326,10 +326,10 @@ func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 			return 0, err
 		}
 	}
-	if i := ix.find(r.cmp, base.UserKey(ikey), base.Trailer(ikey)); i < ix.n {
-		return ix.offsets[i], nil
+	if i := ix.find(r.cmp, base.UserKey(ikey), base.Trailer(ikey)); i < ix.Len() {
+		return ix.Offset(i), nil
 	}
-	return ix.endOfData(), nil
+	return ix.End(), nil
 }
 
 // Properties returns the properties that the writer stored. ok is false if there are
@@ -423,5 +423,5 @@ func (r *Reader) FilterStatus() FilterStatus { return r.status }
 
 // located adds the file's name and the offset of data block i to an error.
 func (r *Reader) located(err error, ix *index, i int) error {
-	return base.InFile(err, r.name, int64(ix.offsets[i]))
+	return base.InFile(err, r.name, int64(ix.Offset(i)))
 }

@@ -168,7 +168,7 @@ func TestBaseLgCoversTheLastBlock(t *testing.T) {
 		r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
 		ix, _, err := r.loadIndex()
 		require.NoError(t, err)
-		last := ix.offsets[ix.n-1]
+		last := ix.Offset(ix.Len() - 1)
 		require.Equal(t, max(11, bits.Len64(last)), int(r.filter.baseLg))
 		require.Zero(t, last>>r.filter.baseLg)
 	}

@@ -198,7 +198,7 @@ func (s *salvager) byIndex(ix *index) error {
 	it := &Iter{r: s.r, ix: ix, at: -1, stats: new(IterStats),
 		opts: IterOptions{NoFillCache: true, ReadAhead: salvageReadAhead}}
 	it.data.pos = -1
-	for i := range ix.n {
+	for i := range ix.Len() {
 		if err := s.block(it, i); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (s *salvager) byIndex(ix *index) error {
 // block visits data block i. The first damage stops an iterator permanently, so
 // block clears its error before the next block.
 func (s *salvager) block(it *Iter, i int) error {
-	h := it.ix.block(i)
+	h := it.ix.Handle(i)
 	if it.load(i, true) {
 		first := true
 		disordered := false
@@ -226,7 +226,7 @@ func (s *salvager) block(it *Iter, i int) error {
 		}
 	}
 	if !it.failed() {
-		if s.prev != nil && base.CompareInternal(it.r.cmp, s.prev, it.ix.separator(i)) > 0 {
+		if s.prev != nil && base.CompareInternal(it.r.cmp, s.prev, it.ix.Separator(i)) > 0 {
 			s.rep.record(s.located(h, "its last entry sorts after its separator in the index"))
 		}
 		s.rep.Blocks++
@@ -257,11 +257,11 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 	if s.rep.Err != nil {
 		return // only the first fault is reported
 	}
-	h := ix.block(i)
+	h := ix.Handle(i)
 	switch cmp := s.r.cmp; {
 	case s.prev != nil && base.CompareInternal(cmp, s.prev, ikey) >= 0:
 		s.rep.record(s.located(h, "an entry does not sort after the previous one"))
-	case first && i > 0 && base.CompareInternal(cmp, ix.separator(i-1), ikey) >= 0:
+	case first && i > 0 && base.CompareInternal(cmp, ix.Separator(i-1), ikey) >= 0:
 		s.rep.record(s.located(h, "its first entry does not sort after the separator of the previous block"))
 	default:
 		if name, denied := s.filters.Denies(base.UserKey(ikey), h.Offset); denied {

@@ -33,9 +33,9 @@ func blocksOf(t testing.TB, data []byte) (*Reader, []handle) {
 	r, _ := openTable(t, data, ReaderOptions{})
 	ix, _, err := r.loadIndex()
 	require.NoError(t, err)
-	handles := make([]handle, ix.n)
+	handles := make([]handle, ix.Len())
 	for i := range handles {
-		handles[i] = ix.block(i)
+		handles[i] = ix.Handle(i)
 	}
 	return r, handles
 }
@@ -44,7 +44,7 @@ func blocksOf(t testing.TB, data []byte) (*Reader, []handle) {
 func withoutBlock(t testing.TB, r *Reader, i int) entries {
 	t.Helper()
 	var want entries
-	for j := range r.index.Load().n {
+	for j := range r.index.Load().Len() {
 		if j == i {
 			continue
 		}

@@ -69,7 +69,7 @@ func putInSlices(t *testing.T, r *Reader, c *BlockCache) (inSlices int) {
 	ix, _, err := r.loadIndex()
 	require.NoError(t, err)
 	sc := new(scratch)
-	for i := range ix.n {
+	for i := range ix.Len() {
 		_, err := c.cache.GetOrLoad(&ix.slots[i], func() (Block, int64, error) {
 			kept, err := r.readData(ix, i)
 			require.NoError(t, err)

@@ -17,10 +17,10 @@ func (r *Reader) Stretches(stepBytes uint64, fn func(begin []byte, bytes uint64)
 	}
 	var begin []byte
 	bytes := uint64(0)
-	for i := range ix.n {
-		if bytes += uint64(ix.sizes[i]) + blockTrailerLen; bytes >= stepBytes || i == ix.n-1 {
+	for i := range ix.Len() {
+		if bytes += uint64(ix.Size(i)) + blockTrailerLen; bytes >= stepBytes || i == ix.Len()-1 {
 			fn(begin, bytes)
-			begin, bytes = base.UserKey(ix.separator(i)), 0
+			begin, bytes = base.UserKey(ix.Separator(i)), 0
 		}
 	}
 	return nil
@@ -32,7 +32,7 @@ func (r *Reader) Stretches(stepBytes uint64, fn func(begin []byte, bytes uint64)
 // this ensures that no entry between the two is missed. The iterator must be Valid; afterwards
 // it must be positioned again or closed.
 func (it *Iter) CheckRemainder() error {
-	separator := it.ix.separator(it.at)
+	separator := it.ix.Separator(it.at)
 	last := append([]byte(nil), it.Key()...)
 	for it.data.Next() {
 		if base.CompareInternal(it.r.cmp, last, it.Key()) >= 0 {

@@ -27,16 +27,16 @@ func TestStretchesDivideATableByKeys(t *testing.T) {
 				begins = append(begins, begin)
 				total += bytes
 			}))
-			require.Equal(t, ix.endOfData(), total)
+			require.Equal(t, ix.End(), total)
 			require.Nil(t, begins[0])
 			for _, begin := range begins[1:] {
 				offset, err := r.ApproximateOffset(base.AppendInternalKey(nil, begin, base.MaxSeq, base.KindSeek))
 				require.NoError(t, err)
-				require.Less(t, offset, ix.endOfData())
+				require.Less(t, offset, ix.End())
 			}
 			switch step {
 			case 0, 1:
-				require.Len(t, begins, ix.n)
+				require.Len(t, begins, ix.Len())
 			case 1 << 40:
 				require.Len(t, begins, 1)
 			}

@@ -330,8 +330,8 @@ func TestBlocksDoNotExceedTheirSizeSlightly(t *testing.T) {
 			r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: tc.blockSize}, es), ReaderOptions{})
 			ix, _, err := r.loadIndex()
 			require.NoError(t, err)
-			require.InDelta(t, len(es), ix.n*(tc.entriesAtMost+tc.atLeast)/2, float64(len(es))/4)
-			for i := range ix.n - 1 {
+			require.InDelta(t, len(es), ix.Len()*(tc.entriesAtMost+tc.atLeast)/2, float64(len(es))/4)
+			for i := range ix.Len() - 1 {
 				b, err := r.readData(ix, i)
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, len(b.data), tc.least)
