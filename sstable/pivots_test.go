@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -104,5 +105,26 @@ func TestPivotsAreNotUsedForOtherTargets(t *testing.T) {
 	for _, user := range []string{"", "p", "prefix", "prefiw9999", "prefiy0000", "prefixx", "prefix0063x", "zzzzzzzzzz"} {
 		_, err := blockAnswers(t, &b, []byte(user), base.MakeTrailer(base.MaxSeq, base.KindSeek))
 		require.NoError(t, err)
+	}
+}
+
+// Windows leave out the bits that all restart points share. Targets that differ in them, by one bit or many, are found at
+// their places.
+func TestPivotsLeaveOutNoBitOfATarget(t *testing.T) {
+	rnd := newRand(t)
+	number := func(x uint64) []byte { return binary.BigEndian.AppendUint64([]byte("n"), x) }
+	for range 300 {
+		first, step := rnd.Uint64(), uint64(1)<<rnd.IntN(50)
+		var es entries
+		for i := range uint64(2 + rnd.IntN(62)) {
+			es = append(es, itertest.Entry{Key: base.AppendInternalKey(nil, number(first>>1+i*step), 1, base.KindSet)})
+		}
+		b, err := newBlock(buildBlock(16, es), dataPart)
+		require.NoError(t, err)
+		for bit := range 64 {
+			near := first>>1 + rnd.Uint64N(64)*step
+			_, err := blockAnswers(t, &b, number(near ^ 1<<bit)[:9-rnd.IntN(2)*rnd.IntN(9)], base.MakeTrailer(base.MaxSeq, base.KindSeek))
+			require.NoError(t, err)
+		}
 	}
 }

@@ -127,7 +127,7 @@ func (b *Block) findSlice(userKey []byte) (first, last int, ok bool) {
 // holds reports whether the result of findSlice for userKey is correct. slice is any slice
 // of b.
 func (b *Block) holds(slice *Block, userKey []byte) bool {
-	return (&start{skip: b.slicesSkip()}).holds(slice, userKey)
+	return (&start{skip: 8 * b.slicesSkip()}).holds(slice, userKey)
 }
 
 // decodeSlice decodes slice i of b to sc.decoded[at:], keeps the bytes before at, and

@@ -17,7 +17,7 @@ const unknownMemory = 1 << 30
 func ProcessMemory() int64 { return processMemory(os.DirFS("/"), debug.SetMemoryLimit(-1)) }
 
 // DefaultTableMemory returns the memory that the open tables of a store may use beside its blocks: an eighth of what
-// the process may use, within bounds. At 3.8 bytes a key the least is sufficient for 35 million keys.
+// the process may use, within bounds. At 2.6 bytes a key the least is sufficient for 50 million keys.
 func DefaultTableMemory() int64 { return min(max(ProcessMemory()/8, 128<<20), 1<<30) }
 
 // processMemory returns how many bytes the process may use: the least of the machine's memory, the limits of its
