@@ -48,7 +48,7 @@ func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 		if err != nil {
 			return w.fail(r.located(err, it.ix, i))
 		}
-		if err := w.appendStored(stored, it.ix.Separator(i), shared); err != nil {
+		if err := w.appendStored(stored, it.ix, i, shared); err != nil {
 			return err
 		}
 		if each != nil {
@@ -78,7 +78,7 @@ func (it *Iter) storedBlock(i int) ([]byte, error) {
 
 // copyBlock adds the keys of data block i to the filters and counts its entries.
 func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
-	if i > 0 && it.First() && base.CompareInternal(w.cmp, ix.Separator(i-1), it.Key()) >= 0 {
+	if i > 0 && it.First() && ix.Compare(w.cmp, i-1, base.UserKey(it.key), base.Trailer(it.key)) >= 0 {
 		return base.Corruptf(dataPart, -1, "its first key does not sort after the separator before it")
 	}
 	for ok := it.First(); ok; ok = it.Next() {
@@ -93,7 +93,7 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		w.count(it.key, it.Value())
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
 	}
-	if it.Err() == nil && w.props.Entries > 0 && base.CompareInternal(w.cmp, w.lastKey, ix.Separator(i)) > 0 {
+	if it.Err() == nil && w.props.Entries > 0 && ix.Compare(w.cmp, i, base.UserKey(w.lastKey), base.Trailer(w.lastKey)) < 0 {
 		return base.Corruptf(dataPart, -1, "its last key sorts after its separator")
 	}
 	return it.Err()
@@ -119,9 +119,9 @@ func (w *Writer) share(src vfs.File, ix *index) (shared uint64, err error) {
 	return w.written, err
 }
 
-// appendStored appends a data block as it is stored, with its trailer. It does not write
+// appendStored appends data block i of ix as it is stored, with its trailer. It does not write
 // those of its bytes that are among the first shared bytes of the file.
-func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
+func (w *Writer) appendStored(stored []byte, ix *index, i int, shared uint64) error {
 	w.lastOffset = w.props.DataBytes
 	h := handle{Offset: w.lastOffset, Size: uint64(len(stored) - blockTrailerLen)}
 	there := uint64(0)
@@ -133,7 +133,7 @@ func (w *Writer) appendStored(stored, separator []byte, shared uint64) error {
 	}
 	w.content.AddStored(stored)
 	w.scratch = h.Append(w.scratch[:0])
-	w.index.add(separator, w.scratch)
+	w.index.add(ix.Separator(i), w.scratch)
 	w.props.DataBlocks++
 	w.props.DataBytes += uint64(len(stored))
 	return nil

@@ -17,7 +17,7 @@
 //		            not here: nothing read             not here
 //
 //	  - Open reads footer, metaindex, filter and index, usually in one read. The
-//	    index is decoded into flat arrays when a lookup first passes the filter, and
+//	    index is decoded into a blocks.List when a lookup first passes the filter, and
 //	    read then if Open did not already read it. If the caller passes the keys that
 //	    the table must begin and end with, Open rejects a file that is another table;
 //	    see ReaderOptions.

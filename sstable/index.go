@@ -58,29 +58,34 @@ func decodeEntries(b *Block, cmp *base.Comparer, limit uint64) (*index, error) {
 
 // decodeAnyEntries is decodeEntries for any block, and says what is wrong with it.
 func decodeAnyEntries(b *Block, cmp *base.Comparer, limit uint64) (*index, error) {
-	if err := measureIndex(b, limit); err != nil {
+	n, keyBytes, err := measureIndex(b, limit)
+	if err != nil {
 		return nil, err
 	}
 	list := builders.Get().(*blocks.Builder)
 	defer putBuilder(list)
-	err := b.eachEntry(indexPart, func(key, value []byte) error {
+	list.Grow(n, keyBytes)
+	err = b.eachEntry(indexPart, func(key, value []byte) error {
 		return addBlock(list, cmp, key, value, limit)
 	})
 	if err != nil {
 		return nil, err
 	}
-	l, _ := list.List(cmp) // addBlock has compared the separators
+	l, ok := list.List(cmp)
+	if !ok { // addBlock compares the separators too
+		return nil, base.Corruptf(indexPart, -1, "its separators do not ascend")
+	}
 	return &index{List: l}, nil
 }
 
 const indexPart = "index block"
 
-// measureIndex rejects more entries, or more bytes of separators, than the table's size
-// can justify.
-func measureIndex(b *Block, limit uint64) error {
+// measureIndex counts the entries and the bytes of their separators, so that memory for
+// them is allocated once. It rejects more than the table's size can justify.
+func measureIndex(b *Block, limit uint64) (n int, keyBytes uint64, err error) {
 	const smallest = 4 + blockTrailerLen // of a block and its trailer
-	n, keyBytes, most := 0, uint64(0), maxIndexKeys(len(b.data))
-	return b.eachEntry(indexPart, func(key, _ []byte) error {
+	most := maxIndexKeys(len(b.data))
+	err = b.eachEntry(indexPart, func(key, _ []byte) error {
 		n++
 		keyBytes += uint64(len(key))
 		switch {
@@ -93,6 +98,7 @@ func measureIndex(b *Block, limit uint64) error {
 		}
 		return nil
 	})
+	return n, keyBytes, err
 }
 
 // addBlock adds an entry of an index to the list of blocks.

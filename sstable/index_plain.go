@@ -21,6 +21,7 @@ func decodePlain(b *Block, cmp *base.Comparer, limit uint64) *index {
 	}
 	list := builders.Get().(*blocks.Builder)
 	defer putBuilder(list)
+	list.Grow(int(b.numRestarts), uint64(b.entriesEnd)) // which has the separators
 	if !addPlain(list, b, limit) {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 // searched. They are unusable for a block with more than four restart points, with 64 KiB
 // of entries or more, or whose keys there do not ascend.
 //
-// Bits 0 to 47 of shape are the three positions, 48 to 57 skip in bits, 58 to 59 the number
+// Bits 0 to 47 of shape are the three positions, 48 to 58 skip in bits, 60 to 61 the number
 // of positions. shape is written last: a reader that sees pivotsMade sees the windows.
 type pivots struct {
 	shape   atomic.Uint64
@@ -35,7 +35,7 @@ const (
 	windowBits = 64 / maxPivots
 	noWindow   = 1<<windowBits - 1
 	windowLead = 2
-	maxSkip    = 1<<10 - 1 // bits
+	maxSkip    = 1<<11 - 1 // bits
 )
 
 // window returns the bits of a user key after the first skip ones. The key has skip/8 bytes or more.
@@ -43,7 +43,8 @@ func window(userKey []byte, skip int) uint64 {
 	return util.Prefix64(userKey, skip/8) << (skip % 8) >> (64 - windowBits)
 }
 
-// sharedBits returns how many bits two user keys begin with that are the same, at most maxSkip.
+// sharedBits returns how many bits two user keys begin with that are the same, at most maxSkip. As everywhere here,
+// zeros follow the end of a key.
 func sharedBits(a, b []byte) int {
 	n := min(base.SharedPrefixLen(a, b), maxSkip/8)
 	return min(8*n+bits.LeadingZeros64(util.Prefix64(a, n)^util.Prefix64(b, n)), 8*n+7, maxSkip)
@@ -83,7 +84,7 @@ func (pv *pivots) make(b *Block) {
 		windows |= w << (windowBits * i)
 	}
 	pv.windows.Store(windows)
-	pv.shape.Store(shape | pivotsUsable | uint64(skip)<<48 | uint64(n-1)<<58)
+	pv.shape.Store(shape | pivotsUsable | uint64(skip)<<48 | uint64(n-1)<<60)
 }
 
 // touch loads the cache line of pv.
@@ -109,7 +110,7 @@ func (pv *pivots) find(b *Block, userKey []byte) (s start, ok bool) {
 		s.r += int(before)
 	}
 	s.limit = b.entriesEnd
-	if places := int(shape >> 58 & 3); s.r < places {
+	if places := int(shape >> 60 & 3); s.r < places {
 		if windows>>(windowBits*s.r)&noWindow == target {
 			return s, false
 		}

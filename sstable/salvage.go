@@ -226,7 +226,7 @@ func (s *salvager) block(it *Iter, i int) error {
 		}
 	}
 	if !it.failed() {
-		if s.prev != nil && base.CompareInternal(it.r.cmp, s.prev, it.ix.Separator(i)) > 0 {
+		if s.prev != nil && it.ix.Compare(it.r.cmp, i, base.UserKey(s.prev), base.Trailer(s.prev)) < 0 {
 			s.rep.record(s.located(h, "its last entry sorts after its separator in the index"))
 		}
 		s.rep.Blocks++
@@ -261,7 +261,7 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 	switch cmp := s.r.cmp; {
 	case s.prev != nil && base.CompareInternal(cmp, s.prev, ikey) >= 0:
 		s.rep.record(s.located(h, "an entry does not sort after the previous one"))
-	case first && i > 0 && base.CompareInternal(cmp, ix.Separator(i-1), ikey) >= 0:
+	case first && i > 0 && ix.Compare(cmp, i-1, base.UserKey(ikey), base.Trailer(ikey)) >= 0:
 		s.rep.record(s.located(h, "its first entry does not sort after the separator of the previous block"))
 	default:
 		if name, denied := s.filters.Denies(base.UserKey(ikey), h.Offset); denied {

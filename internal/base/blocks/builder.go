@@ -3,6 +3,7 @@ package blocks
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
@@ -17,7 +18,7 @@ type Builder struct {
 
 // Reset makes the Builder empty. It keeps memory of up to most bytes for the next list.
 func (b *Builder) Reset(most int) {
-	if cap(b.keys.bytes)+4*cap(b.keys.ends)+16*cap(b.handles) > most {
+	if uint64(cap(b.keys.bytes))+4*uint64(cap(b.keys.ends))+16*uint64(cap(b.handles)) > uint64(most) {
 		*b = Builder{}
 	}
 	b.keys.bytes, b.keys.ends, b.handles = b.keys.bytes[:0], b.keys.ends[:0], b.handles[:0]
@@ -42,8 +43,12 @@ func (b *Builder) End() uint64 {
 	return b.handles[len(b.handles)-1].End()
 }
 
-// KeyBytes returns the size of the separators, in bytes.
-func (b *Builder) KeyBytes() int { return len(b.keys.bytes) }
+// Grow makes room for n more blocks with keyBytes bytes of separators.
+func (b *Builder) Grow(n int, keyBytes uint64) {
+	b.keys.bytes = slices.Grow(b.keys.bytes, int(keyBytes))
+	b.keys.ends = slices.Grow(b.keys.ends, n)
+	b.handles = slices.Grow(b.handles, n)
+}
 
 // Add appends a block, which must not begin before End(). It copies the separator, an internal key.
 func (b *Builder) Add(separator []byte, h codec.Handle) {
@@ -76,9 +81,9 @@ func (b *Builder) List(c *base.Comparer) (l List, ok bool) {
 	if !b.ascend(c, l.prefixes) {
 		return List{}, false
 	}
-	l.tops = make([]uint64, l.n/GroupLen)
+	l.tops = make([]uint64, l.n/groupLen)
 	for i := range l.tops {
-		l.tops[i] = l.prefixes[(i+1)*GroupLen-1]
+		l.tops[i] = l.prefixes[(i+1)*groupLen-1]
 	}
 	l.keep(b, common)
 	l.place(b.handles)
@@ -110,7 +115,8 @@ func (l *List) keep(b *Builder, common int) {
 		return
 	}
 	l.oldest = oldest
-	both := append(append([]byte(nil), b.keys.at(0)[:common]...), b.keys.at(l.n-1)...)
+	both := make([]byte, 0, common+len(b.Last()))
+	both = append(append(both, b.keys.at(0)[:common]...), b.Last()...)
 	l.common, l.last = both[:common:common], both[common:]
 	if !long {
 		return

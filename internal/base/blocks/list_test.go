@@ -160,16 +160,26 @@ func TestAListOfDenseKeysIsSmall(t *testing.T) {
 	}
 	l = listOf(t, base.Bytewise, separators, contiguous(n, func(int) uint64 { return 4000 }))
 	require.LessOrEqual(t, l.MemBytes(), uint64(14*n), "trailers of shortened separators take no memory")
+	size := 0
+	for i, sep := range separators {
+		separators[i] = append(bytes.Repeat([]byte{'0' + byte(i%7)}, 30), sep...)
+		size += len(separators[i])
+	}
+	slices.SortFunc(separators, func(a, b []byte) int { return base.CompareInternal(base.Bytewise, a, b) })
+	l = listOf(t, base.Bytewise, separators, contiguous(n, func(int) uint64 { return 4000 }))
+	require.NotNil(t, l.full.ends)
+	require.InDelta(t, size+17*n, l.MemBytes(), float64(size/8), "each separator counts once")
 }
 
 // What cannot be short is kept as it is.
 func TestListsKeepWhatDoesNotFit(t *testing.T) {
 	separators := [][]byte{ikey("a", 1, base.KindSet), ikey("b", 2, base.KindSet), ikey("c", 3, base.KindSet)}
 	handles := contiguous(3, func(int) uint64 { return 9 })
-	agree := func(t *testing.T, c *base.Comparer, short bool) {
-		l := listOf(t, c, separators, handles)
+	agree := func(t *testing.T, c *base.Comparer, short bool) (l List) {
+		l = listOf(t, c, separators, handles)
 		requireAgrees(t, c, &l, separators, handles, separators)
 		require.Equal(t, short, l.full.ends == nil)
+		return l
 	}
 	t.Run("sequence numbers far apart", func(t *testing.T) {
 		separators[1] = ikey("b", 1+math.MaxInt32-1, base.KindSet)
@@ -187,17 +197,23 @@ func TestListsKeepWhatDoesNotFit(t *testing.T) {
 		separators[0] = ikey("a", 1, base.KindDelete)
 	})
 	t.Run("another order", func(t *testing.T) {
-		agree(t, &base.Comparer{Name: "other", Compare: bytes.Compare}, false)
+		slices.Reverse(separators)
+		agree(t, &base.Comparer{Name: "backward", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}, false)
+		slices.Reverse(separators)
 	})
 	t.Run("gaps between blocks", func(t *testing.T) {
 		handles[2].Offset += 3
-		agree(t, base.Bytewise, true)
+		l := agree(t, base.Bytewise, true)
+		require.Nil(t, l.starts)
 	})
 	t.Run("beyond 4 GiB", func(t *testing.T) {
-		handles = contiguous(3, func(i int) uint64 { return math.MaxInt32 - 3*codec.BlockTrailerLen/2 })
-		agree(t, base.Bytewise, true)
-		handles = contiguous(3, func(i int) uint64 { return 1 << 30 })
-		agree(t, base.Bytewise, true)
+		for _, last := range []uint64{math.MaxUint32, math.MaxUint32 + 1} {
+			rest := last - 3*codec.BlockTrailerLen
+			handles = contiguous(3, func(i int) uint64 { return (rest + uint64(i)) / 3 })
+			l := agree(t, base.Bytewise, true)
+			require.Equal(t, last, l.End())
+			require.Equal(t, last == math.MaxUint32, l.starts != nil)
+		}
 	})
 	t.Run("no blocks", func(t *testing.T) {
 		separators, handles = nil, nil
@@ -238,7 +254,15 @@ func FuzzLists(f *testing.F) {
 			keys = append(keys, base.AppendInternalKey(nil, []byte(user), seq, kind))
 			data = data[2:]
 		}
-		targets := slices.Clone(keys)
+		var targets [][]byte
+		for i, key := range keys { // and what is near them
+			user := base.UserKey(key)
+			near := append(bytes.Clone(user[:len(user)*(i%4)/3]), "\x00\xff"[:i%3]...)
+			if len(near) > 0 {
+				near[0] += byte(i%3) - 1
+			}
+			targets = append(targets, key, base.AppendInternalKey(nil, near, base.MaxSeq, base.KindSeek), base.AppendInternalKey(nil, user, 0, 0))
+		}
 		slices.SortFunc(keys, func(a, b []byte) int { return base.CompareInternal(base.Bytewise, a, b) })
 		handles := contiguous(len(keys), func(i int) uint64 { return uint64(i) << (gap & 31) })
 		if gap&64 != 0 && len(handles) > 0 {
