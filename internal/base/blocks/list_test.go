@@ -84,6 +84,27 @@ var families = []struct {
 	{"nothing", func(int) string { return "" }, true},
 }
 
+// randomSeparators returns separators of up to 100 keys, in order, and internal keys to look for. In every second round
+// some trailers are those of shortened keys, and in every third the last separator is that of the end of a table.
+func randomSeparators(rnd *rand.Rand, key func(i int) string, round int) (separators, targets [][]byte) {
+	for i := range 100 {
+		for range rnd.IntN(2) + rnd.IntN(2) {
+			sep := ikey(key(i), 1000+rnd.Uint64N(1<<(8+rnd.IntN(20))), base.Kind(rnd.IntN(2)))
+			if round%2 == 0 && rnd.IntN(2) == 0 {
+				sep = ikey(key(i), base.MaxSeq, base.KindSeek)
+			}
+			separators = append(separators, sep)
+		}
+		targets = append(targets, ikey(key(i), rnd.Uint64N(2000), base.KindSet),
+			ikey(key(i)[:rnd.IntN(len(key(i))+1)], base.MaxSeq, base.KindSeek), ikey(key(i)+"\x00", 1, base.KindSet))
+	}
+	slices.SortFunc(separators, func(a, b []byte) int { return base.CompareInternal(base.Bytewise, a, b) })
+	if last := len(separators) - 1; round%3 == 0 {
+		separators[last] = base.InternalSuccessor(base.Bytewise, nil, separators[last])
+	}
+	return separators, targets
+}
+
 func TestListsAgreeWithWholeKeys(t *testing.T) {
 	const seed = 5
 	t.Logf("seed %d", seed)
@@ -91,25 +112,7 @@ func TestListsAgreeWithWholeKeys(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			for round := range 24 {
-				var separators, targets [][]byte
-				for i := range 100 {
-					for range rnd.IntN(2) + rnd.IntN(2) {
-						separators = append(separators, ikey(f.key(i), 1000+rnd.Uint64N(1<<(8+rnd.IntN(20))), base.Kind(rnd.IntN(2))))
-					}
-					targets = append(targets, ikey(f.key(i), rnd.Uint64N(2000), base.KindSet),
-						ikey(f.key(i)[:rnd.IntN(len(f.key(i))+1)], base.MaxSeq, base.KindSeek), ikey(f.key(i)+"\x00", 1, base.KindSet))
-				}
-				if round%2 == 0 {
-					for _, sep := range separators {
-						if rnd.IntN(2) == 0 {
-							copy(sep[len(sep)-base.TrailerLen:], ikey("", base.MaxSeq, base.KindSeek))
-						}
-					}
-				}
-				slices.SortFunc(separators, func(a, b []byte) int { return base.CompareInternal(base.Bytewise, a, b) })
-				if round%3 == 0 {
-					separators[len(separators)-1] = base.InternalSuccessor(base.Bytewise, nil, separators[len(separators)-1])
-				}
+				separators, targets := randomSeparators(rnd, f.key, round)
 				separators = separators[:1+rnd.IntN(len(separators))]
 				handles := contiguous(len(separators), func(int) uint64 { return rnd.Uint64N(5000) })
 				l := listOf(t, base.Bytewise, separators, handles)
