@@ -34,7 +34,7 @@ type List struct {
 	// waits only for the cache line of one group.
 	tops []uint64
 
-	// The separators, all but the last, are in full in keys, or short.
+	// All separators but the last are in full, or short.
 	full fullKeys
 	// Short, a separator's user key is common and its prefix without the zeros at its end,
 	// which it has none of, and codes has its trailer: see code. nil: all are shortTrailer.
