@@ -94,7 +94,7 @@ func (t *BulkTransaction) Has(key []byte) (bool, error) {
 	if t.ended() {
 		return false, ErrClosed
 	}
-	var l sstable.Lookup
+	l := sstable.Lookup{KeyOnly: t.db.scans.Expiry == nil}
 	_, found, err := t.find(&l, key)
 	l.Release()
 	switch {

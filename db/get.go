@@ -55,7 +55,8 @@ func (d *DB) getTo(dst, key []byte, at *lookup.At, o *GetOptions) ([]byte, error
 	return dst, err
 }
 
-// Has reports whether key has a value.
+// Has reports whether key has a value. It does not read large values where an iterator with
+// IterOptions.KeysOnly does not, unless the tables of level 0 may be in no order.
 func (d *DB) Has(key []byte) (bool, error) { return d.has(key, nil) }
 
 // has is Has as of a moment, nil for now.
@@ -63,7 +64,7 @@ func (d *DB) has(key []byte, at *lookup.At) (bool, error) {
 	if d == nil || d.closed.Load() {
 		return false, ErrClosed
 	}
-	var l sstable.Lookup
+	l := sstable.Lookup{KeyOnly: d.scans.Expiry == nil} // the time of a value that may expire is at its beginning
 	_, err := d.finder.Find(&l, key, at)
 	l.Release()
 	if err == ErrNotFound {

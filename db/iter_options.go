@@ -15,9 +15,11 @@ type IterOptions struct {
 	// full, or once it has read a sixteenth of the cache's size if the tables between the
 	// bounds are larger than half of the cache.
 	NoFillCache bool
-	// KeysOnly makes Value return nil. Values are not copied then: each one, going backward, whose
-	// predecessor is in another data block, so every value that is larger than a block. A block is
-	// read, verified and decompressed as a whole, so KeysOnly does not save that.
+	// KeysOnly makes Value return nil. Values are not copied then. Those of 16 KiB or more, and of
+	// 64 times the length of their keys, are not read or verified if they are alone in their data
+	// blocks, for the table's index has the keys; with the default Tables.BlockSize all are alone.
+	// Other blocks are read, verified and decompressed as a whole, as are all blocks of stores with
+	// Options.Expiry, of followers, and of tables that other programs or earlier versions wrote.
 	KeysOnly bool
 }
 

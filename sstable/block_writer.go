@@ -15,6 +15,7 @@ type blockWriter struct {
 	lastKey  []byte // of add
 	counter  int    // entries since the last restart point
 	entries  int
+	valueLen int    // of the last entry
 	longKeys uint64 // bytes of the long keys since the last restart point; see unfoldsTooFar
 }
 
@@ -46,6 +47,7 @@ func (w *blockWriter) addShared(key, value []byte, shared int) {
 	w.buf = append(w.buf, value...)
 	w.counter++
 	w.entries++
+	w.valueLen = valueLen
 }
 
 // unfoldsTooFar reports whether readers would refuse the restart interval if a key of that length were added to it.

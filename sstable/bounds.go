@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/blocks"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -23,6 +24,13 @@ import (
 // bounds is the mark of a table's first and last key.
 type bounds struct {
 	smallest, largest uint32
+}
+
+// marks are what the properties' entry of the metaindex says about the data blocks.
+type marks struct {
+	bounds bounds
+	marked bool // bounds is set
+	lone   blocks.Lone
 }
 
 // boundsLen is the length of an encoded mark, in bytes.
@@ -51,17 +59,17 @@ func (r *Reader) checkBounds(smallest, largest []byte) error {
 	if smallest == nil || largest == nil {
 		return nil
 	}
-	if !r.marked {
+	if !r.marks.marked {
 		return r.checkBoundsByData(smallest, largest)
 	}
 	want := makeBounds(smallest, largest)
-	if r.bounds == want {
+	if r.marks.bounds == want {
 		return nil
 	}
 	return r.wrongTable("metaindex block", int64(r.foot.Metaindex.Offset),
 		"the checksums of its first and last key differ (first: %v, last: %v); "+
 			"want those of the keys in the MANIFEST, %s and %s",
-		r.bounds.smallest != want.smallest, r.bounds.largest != want.largest, base.DescribeKey(smallest), base.DescribeKey(largest))
+		r.marks.bounds.smallest != want.smallest, r.marks.bounds.largest != want.largest, base.DescribeKey(smallest), base.DescribeKey(largest))
 }
 
 // checkBoundsByData is checkBounds for a table without a mark. Data blocks at its ends may

@@ -17,7 +17,7 @@ func unmarked(t testing.TB, o WriterOptions, es entries) []byte {
 	w := NewWriter(&file, o)
 	addAll(t, w, es)
 	require.NoError(t, w.finishDataBlock())
-	if w.hasPending {
+	if w.pending.exists {
 		w.indexPending(nil)
 	}
 	blocks, err := w.filterBlocks()

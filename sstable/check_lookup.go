@@ -19,6 +19,9 @@ func (it *Iter) CheckLookup(lk *Lookup) error {
 	if d.pos != d.block.restart(d.restart) && d.cur.valueEnd != d.limit {
 		return nil
 	}
+	if it.ix.isWrongAlone(it.r.cmp, it.at, d.key, d.pos == 0, d.cur.valueEnd == d.block.entriesEnd) {
+		return it.located(base.Corruptf(dataPart, -1, wrongAlone))
+	}
 	lk.Init(base.UserKey(d.key), base.Trailer(d.key)>>8)
 	if it.r.Denies(lk) {
 		return errDeniesKey

@@ -48,6 +48,9 @@ func (w *Writer) CopyBlocks(r *Reader, each func(bytes int) error) error {
 		if err != nil {
 			return w.fail(r.located(err, it.ix, i))
 		}
+		if it.ix.lone.Has(i) {
+			w.lone = w.lone.With(i)
+		}
 		if err := w.appendStored(stored, it.ix, i, shared); err != nil {
 			return err
 		}
@@ -82,6 +85,9 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		return base.Corruptf(dataPart, -1, "its first key does not sort after the separator before it")
 	}
 	for ok := it.First(); ok; ok = it.Next() {
+		if ix.isWrongAlone(w.cmp, i, it.key, it.pos == 0, it.cur.valueEnd == it.block.entriesEnd) {
+			return base.Corruptf(dataPart, -1, wrongAlone)
+		}
 		shared := base.SharedPrefixLen(w.lastKey, it.key)
 		newUser, rises := w.place(it.key, shared)
 		if !rises {
@@ -92,6 +98,9 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		}
 		w.count(it.key, it.Value())
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
+	}
+	if ix.lone.Has(i) && it.block.empty() {
+		return base.Corruptf(dataPart, -1, wrongAlone)
 	}
 	if it.Err() == nil && w.props.Entries > 0 && ix.Compare(w.cmp, i, base.UserKey(w.lastKey), base.Trailer(w.lastKey)) < 0 {
 		return base.Corruptf(dataPart, -1, "its last key sorts after its separator")

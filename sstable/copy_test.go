@@ -61,7 +61,7 @@ func TestACopyDiffersOnlyInItsFilters(t *testing.T) {
 				for i, f := range wantFilters.filters {
 					require.Equal(t, f.filter, gotFilters.filters[i].filter, f.policy.Name())
 				}
-				require.Equal(t, want.bounds, got.bounds)
+				require.Equal(t, want.marks, got.marks)
 				itertest.Run(t, shape.cmp, es, seed, iters(t, got, IterOptions{}))
 				for range 300 {
 					checkGet(t, got, shape.cmp, es, randomUser(rnd, es), randomSeq(rnd))

@@ -343,7 +343,7 @@ func useHostile(t *testing.T, data []byte) {
 	_, err = r.ApproximateOffset(ikey("b", 1, base.KindSet))
 	check(err)
 	r.Properties()
-	for _, o := range []IterOptions{{}, {NoFillCache: true, ReadAhead: 200}} {
+	for _, o := range []IterOptions{{}, {NoFillCache: true, ReadAhead: 200}, {KeysOnly: true}} {
 		it, err := r.NewIter(o)
 		if err != nil {
 			check(err)
@@ -368,6 +368,7 @@ func FuzzTable(f *testing.F) {
 	f.Add(sound, false)
 	f.Add(sound, true)
 	f.Add(buildTable(f, WriterOptions{}, nil), false)
+	f.Add(tableWithMark(f, plainEntries(4, 20), 1), false)
 	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
 		defer damage.Watch("a forged table")()
 		if seal && len(data) == len(sound) {

@@ -108,6 +108,9 @@ func (res *Result) passes(f *filterBlock, lk *Lookup, offset uint64) bool {
 // getInBlock searches data block i. done is false if all of the block is before the
 // target.
 func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
+	if lk.KeyOnly && ix.lone.Has(i) && r.getAlone(ix, i, lk, res) {
+		return true, nil
+	}
 	var b *Block
 	if r.cache != nil {
 		b = ix.slots[i].Get()

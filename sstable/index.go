@@ -18,6 +18,7 @@ type index struct {
 	// pivots of the blocks are made when a block is first searched. nil without slots or
 	// if the order is not bytewise.
 	pivots []pivots
+	lone   blocks.Lone
 }
 
 // builders saves decoders the memory in which they collect the blocks of an index.
@@ -137,7 +138,7 @@ func (ix *index) find(cmp *base.Comparer, userKey []byte, trailer uint64) int {
 func (ix *index) memBytes() uint64 {
 	return uint64(unsafe.Sizeof(*ix)) + ix.MemBytes() +
 		uint64(cap(ix.slots))*uint64(unsafe.Sizeof(cache.Slot[Block]{})) +
-		uint64(cap(ix.pivots))*uint64(unsafe.Sizeof(pivots{}))
+		uint64(cap(ix.pivots))*uint64(unsafe.Sizeof(pivots{})) + uint64(cap(ix.lone))
 }
 
 // blockSpan is a range of blocks that are contiguous in the file.

@@ -71,12 +71,13 @@ func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 		err = base.Corruptf(indexPart, -1, "its data blocks end at offset %d, beyond the first of the other blocks; "+
 			"want them to end at offset %d or before", ix.End(), r.metaStart)
 	}
-	if err == nil && ix.Len() == 0 && r.marked { // a merge would drop all entries of the table
+	if err == nil && ix.Len() == 0 && r.marks.marked { // a merge would drop all entries of the table
 		err = base.Corruptf(indexPart, -1, "it lists no data block; want at least one, since the table has a first and a last key")
 	}
 	if err != nil {
 		return nil, base.InFile(err, r.name, int64(r.foot.Index.Offset))
 	}
+	ix.lone = r.marks.lone
 	return ix, nil
 }
 

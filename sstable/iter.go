@@ -14,8 +14,9 @@ type IterOptions struct {
 	// several blocks in order, see Iter. It does not read blocks beyond the bounds
 	// ahead. With ReadAhead above 0 it adds no blocks to the cache.
 	ReadAhead int
-	// KeysOnly says that the values will not be read, so a cached block that has few keys is
-	// not loaded into the processor's cache as a whole.
+	// KeysOnly says that the values will not be read. Value may then be empty, and a block that
+	// has one large entry is not read: the index has its key. A cached block that has few keys
+	// is not loaded into the processor's cache as a whole.
 	KeysOnly bool
 	// MaxCached is approximately how many bytes of blocks, as stored, an iteration in order
 	// covers before it stops adding blocks to the cache. 0 means no limit.

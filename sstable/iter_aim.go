@@ -28,7 +28,7 @@ func Aim(its []*Iter, ikey []byte) {
 		}
 	}
 	for _, it := range its {
-		if it.r.cache != nil && it.aim.i < it.ix.Len() {
+		if it.r.cache != nil && it.aim.i < it.ix.Len() && !it.skips(it.aim.i) {
 			it.aim.held = it.ix.slots[it.aim.i].Peek()
 		}
 	}

@@ -43,7 +43,14 @@ func (it *Iter) load(i int, forward bool) bool {
 		return true
 	}
 	it.sliced = nil
+	if it.skips(i) {
+		it.loadKey(i)
+		return true
+	}
 	b, err := it.fetch(i, forward)
+	if err == nil && it.sliced == nil && b.empty() && it.ix.lone.Has(i) {
+		err = it.r.located(base.Corruptf(dataPart, -1, wrongAlone), it.ix, i)
+	}
 	if err != nil {
 		it.err = err
 		it.data.unposition()
@@ -223,8 +230,8 @@ func (it *Iter) readSpan(i int, forward bool, most uint64, missing bool) error {
 		lo, hi = it.reach(forward)
 	}
 	s := it.ix.span(i, forward, most, lo, hi)
-	if missing {
-		it.cutAtCached(&s, i)
+	if missing || it.opts.KeysOnly {
+		it.cut(&s, i, missing)
 	}
 	err := it.readInto(s)
 	if err != nil && s.end-s.first > 1 && it.opts.ReadAhead <= 0 {
@@ -258,14 +265,17 @@ func (it *Iter) reach(forward bool) (lo, hi int) {
 	return lo, hi
 }
 
-// cutAtCached shrinks s to data block i and the blocks around it up to the next cached
-// block on either side.
-func (it *Iter) cutAtCached(s *blockSpan, i int) {
+// cut shrinks s to data block i and the blocks around it up to the next one on either side that
+// will not be read: a lone one for an iterator that shows only keys or, if missing is true, a cached one.
+func (it *Iter) cut(s *blockSpan, i int, missing bool) {
+	wanted := func(j int) bool {
+		return !(missing && it.ix.slots[j].Peek() != nil) && !it.skips(j)
+	}
 	first, end := i, i+1
-	for first > s.first && it.ix.slots[first-1].Peek() == nil {
+	for first > s.first && wanted(first-1) {
 		first--
 	}
-	for end < s.end && it.ix.slots[end].Peek() == nil {
+	for end < s.end && wanted(end) {
 		end++
 	}
 	if first > s.first || end < s.end {

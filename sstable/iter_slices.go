@@ -55,7 +55,8 @@ func (it *Iter) blockSeekGE(userKey []byte, trailer uint64) bool {
 // startOf returns where the search for a user key begins, if the block's pivots determine
 // that.
 func (it *Iter) startOf(userKey []byte) (s start, ok bool) {
-	if it.ix.pivots == nil || it.data.block.empty() {
+	// The pivots of a lone block decide nothing, and its entry may not be in memory.
+	if it.ix.pivots == nil || it.data.block.empty() || it.ix.lone.Has(it.at) {
 		return s, false
 	}
 	pv, b := &it.ix.pivots[it.at], &it.data.block

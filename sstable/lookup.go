@@ -20,6 +20,9 @@ const MaxPolicies = 9
 type Lookup struct {
 	// NoFillCache keeps blocks that are read out of the block cache. Init does not change it.
 	NoFillCache bool
+	// KeyOnly says that the value is not needed. It may be empty then, and a block that has one
+	// large entry is not read: the index has its key. Init does not change it.
+	KeyOnly bool
 
 	userKey []byte
 	trailer uint64

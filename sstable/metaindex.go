@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/blocks"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/util"
@@ -23,7 +24,7 @@ const (
 	rangeKeyPrefix = filterKeyPrefix + reservedRange
 	// propertiesKey is the key of the properties block. Its value has the block's handle,
 	// then the offset of the last data block as a varint, then the mark of the first and
-	// last key, see bounds. From the offset a reader learns, without the index, that the
+	// last key, see bounds, then which blocks are lone. From the offset a reader learns, without the index, that the
 	// lone filter of a table covers all of it. Readers ignore further bytes.
 	propertiesKey = filterKeyPrefix + reservedProperties
 
@@ -107,8 +108,7 @@ type metaindex struct {
 	properties     handle
 	lastDataOffset uint64
 	knowsLast      bool // lastDataOffset is set
-	bounds         bounds
-	marked         bool // bounds is set
+	marks
 }
 
 // maxMetaNames bounds the total size of the names in a metaindex, in bytes, so that many
@@ -148,7 +148,9 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 			m.properties = h
 			if v, n := util.Uvarint64(rest); n > 0 {
 				m.lastDataOffset, m.knowsLast = v, true
-				m.bounds, m.marked = decodeBounds(rest[n:])
+				if m.bounds, m.marked = decodeBounds(rest[n:]); m.marked {
+					m.lone = blocks.DecodeLone(rest[n+boundsLen:])
+				}
 			}
 		}
 		return nil

@@ -59,7 +59,7 @@ func TestAllMetaindexNamesBeginLikeFilters(t *testing.T) {
 				Policies: filter.Kinds(dual), RangePolicies: []rangefilter.Policy{ofTen},
 				Smallest: es[0].Key, Largest: es[len(es)-1].Key,
 			})
-			require.True(t, r.marked)
+			require.True(t, r.marks.marked)
 			require.Equal(t, FilterWholeTable, r.FilterStatus().State)
 			p, ok := r.Properties()
 			require.True(t, ok)

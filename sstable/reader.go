@@ -77,8 +77,7 @@ type Reader struct {
 	file     vfs.File
 	layout
 	status  FilterStatus
-	bounds  bounds // the mark of the first and last key, if marked is set
-	marked  bool
+	marks   marks
 	opening *opening // nil when Open is done
 	cost    OpenCost // of Open
 

@@ -214,7 +214,7 @@ func (s *salvager) block(it *Iter, i int) error {
 		first := true
 		disordered := false
 		for ok := it.data.First(); ok; ok = it.data.Next() {
-			s.check(it.ix, i, it.data.key, first)
+			s.check(it.ix, i, it.data.key, first, it.data.cur.valueEnd == it.data.block.entriesEnd)
 			if !first && !disordered && base.CompareInternal(s.r.cmp, s.prev, it.data.key) > 0 {
 				disordered = true
 				s.rep.Disordered++
@@ -253,7 +253,7 @@ func (s *salvager) loseBlock(h handle, err error) {
 }
 
 // check checks the facts about an entry of block i that lookups rely on.
-func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
+func (s *salvager) check(ix *index, i int, ikey []byte, first, last bool) {
 	if s.rep.Err != nil {
 		return // only the first fault is reported
 	}
@@ -263,6 +263,8 @@ func (s *salvager) check(ix *index, i int, ikey []byte, first bool) {
 		s.rep.record(s.located(h, "an entry does not sort after the previous one"))
 	case first && i > 0 && ix.Compare(cmp, i-1, base.UserKey(ikey), base.Trailer(ikey)) >= 0:
 		s.rep.record(s.located(h, "its first entry does not sort after the separator of the previous block"))
+	case ix.isWrongAlone(cmp, i, ikey, first, last):
+		s.rep.record(s.located(h, wrongAlone))
 	default:
 		if name, denied := s.filters.Denies(base.UserKey(ikey), h.Offset); denied {
 			s.rep.record(s.located(h, "the filter "+strconv.Quote(name)+" denies a key that the block holds"))

@@ -17,7 +17,7 @@ const maxScratch = codec.MaxScratch
 type scratch struct {
 	stored  []byte
 	decoded []byte
-	joined  []byte // compressed: the joined pieces of a block, or a slice being made
+	joined  []byte // compressed: the joined pieces of a block, or a slice being made; or a block of loadKey
 	sliced  []byte // a block being divided into slices
 	block   Block  // the last block returned, in decoded, in stored or elsewhere
 }

@@ -24,7 +24,7 @@ func tableOfBlock(t testing.TB, cmp *base.Comparer, block, last []byte) []byte {
 	w := NewWriter(&file, WriterOptions{Comparer: cmp, Compression: Zstd})
 	h, _, err := w.appendBlock(block, Zstd)
 	require.NoError(t, err)
-	w.pending, w.hasPending, w.lastKey = h, true, last
+	w.pending, w.lastKey = pendingBlock{handle: h, exists: true}, last
 	w.indexPending(nil)
 	require.NoError(t, w.finishTail(nil))
 	return file.Bytes()

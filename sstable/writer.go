@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/blocks"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/util"
@@ -36,7 +37,8 @@ type WriterOptions struct {
 	FilterAliases map[string]string
 	// BlockSize is the size in bytes, uncompressed, at which a data block is ended. At
 	// most one entry exceeds it, and none if nine tenths of it are already used. An
-	// entry of at least 1 MiB and at least BlockSize gets a separate block. 0 means 4096.
+	// value of at least 16 KiB and 2*BlockSize gets a separate block if its key is not
+	// longer than a 64th, as does an entry of at least 1 MiB and BlockSize. 0 means 4096.
 	BlockSize int
 	// BlockRestartInterval is the number of entries from one restart point of a
 	// data block to the next. 0 means 16. Restart points are closer if the long keys
@@ -74,8 +76,8 @@ type Writer struct {
 	lastKey []byte // internal key of the last entry
 	// pending is the block that waits for its index entry: the separator depends on the
 	// first key of the next block. lastOffset is where the last block begins.
-	pending    handle
-	hasPending bool
+	pending    pendingBlock
+	lone       blocks.Lone
 	lastOffset uint64
 
 	smallest   []byte
@@ -86,6 +88,12 @@ type Writer struct {
 	allFilters uint64 // of all filters of keys
 	rangeSize  uint64 // of all filters of ranges
 	scratch    []byte
+}
+
+// pendingBlock is a data block without its index entry, or none.
+type pendingBlock struct {
+	handle
+	exists, lone bool
 }
 
 // NewWriter returns a Writer that writes a table to w. It neither syncs nor closes w.
@@ -210,13 +218,13 @@ func (w *Writer) Add(ikey, value []byte) error {
 	if !ok {
 		return w.fail(errors.Newf("sstable: entry %d does not sort after the previous one", w.props.Entries))
 	}
-	large := w.isLarge(ikey, value)
-	if large || w.fullEnough(ikey, value, shared) {
+	large, alone := w.isLarge(ikey, value), makesLone(len(ikey), len(value))
+	if large || w.fullEnough(ikey, value, shared) || alone && len(value) >= 2*w.opts.BlockSize {
 		if err := w.finishDataBlock(); err != nil {
 			return err
 		}
 	}
-	if w.hasPending {
+	if w.pending.exists {
 		w.indexPending(ikey)
 	}
 	if newUser {
@@ -295,13 +303,14 @@ func (w *Writer) finishDataBlock() error {
 		return nil
 	}
 	w.lastOffset = w.Size()
+	isLone := w.data.entries == 1 && makesLone(len(w.lastKey), w.data.valueLen)
 	h, stored, err := w.appendBlock(w.data.finish(), w.opts.Compression)
 	if err != nil {
 		return err
 	}
 	w.content.AddStored(stored)
 	w.data.reset()
-	w.pending, w.hasPending = h, true
+	w.pending = pendingBlock{h, true, isLone}
 	w.props.DataBlocks++
 	w.props.DataBytes += h.Size + blockTrailerLen
 	return w.flushIfFull()
@@ -310,15 +319,19 @@ func (w *Writer) finishDataBlock() error {
 // indexPending adds the index entry of the pending block. next is the key after the
 // block, nil at the end of the table.
 func (w *Writer) indexPending(next []byte) {
-	if next != nil {
+	switch {
+	case w.pending.lone:
+		w.lone = w.lone.With(int(w.props.DataBlocks) - 1)
+		w.scratch = append(w.scratch[:0], w.lastKey...)
+	case next != nil:
 		w.scratch = base.InternalSeparator(w.cmp, w.scratch[:0], w.lastKey, next)
-	} else {
+	default:
 		w.scratch = base.InternalSuccessor(w.cmp, w.scratch[:0], w.lastKey)
 	}
 	n := len(w.scratch)
 	w.scratch = w.pending.Append(w.scratch)
 	w.index.add(w.scratch[:n], w.scratch[n:])
-	w.hasPending = false
+	w.pending.exists = false
 }
 
 // writeBlock appends a block and its trailer to the file.
@@ -398,7 +411,7 @@ func (w *Writer) Finish() (Properties, error) {
 	if err := w.finishDataBlock(); err != nil {
 		return Properties{}, err
 	}
-	if w.hasPending {
+	if w.pending.exists {
 		w.indexPending(nil)
 	}
 	if w.lasting {
@@ -460,7 +473,7 @@ func (w *Writer) propertiesValue(h handle) []byte {
 	if w.props.Entries == 0 {
 		return value
 	}
-	return makeBounds(w.smallest, w.lastKey).append(value)
+	return w.lone.Append(makeBounds(w.smallest, w.lastKey).append(value))
 }
 
 // Size returns the length of the file so far, in bytes, without the pending

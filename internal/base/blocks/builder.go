@@ -108,48 +108,74 @@ func (b *Builder) ascend(c *base.Comparer, prefixes []uint64) bool {
 // keep makes the separators those of b, which ascend, and of which all but the last share common bytes: short if they
 // can be.
 func (l *List) keep(b *Builder, common int) {
-	oldest, long, ok := b.shorten(common)
-	if !ok {
+	oldest, some, longs := b.shorten(common)
+	if len(longs) > l.n/mostLong {
 		l.full = b.keys.clone()
 		l.common, l.last = l.full.at(0)[:common:common], l.full.at(l.n-1)
 		return
 	}
 	l.oldest = oldest
+	l.keepLong(b, longs)
 	both := make([]byte, 0, common+len(b.Last()))
 	both = append(append(both, b.keys.at(0)[:common]...), b.Last()...)
 	l.common, l.last = both[:common:common], both[common:]
-	if !long {
+	if !some {
 		return
 	}
 	l.codes = make([]uint32, l.n-1)
 	for i := range l.codes {
-		l.codes[i] = l.code(base.Trailer(b.keys.at(i)))
+		if l.codes[i] = shortCode; len(longs) == 0 || longs[0] != uint32(i) {
+			l.codes[i] = l.code(base.Trailer(b.keys.at(i)))
+		} else {
+			longs = longs[1:]
+		}
 	}
 }
 
-// shorten reports whether all separators but the last can be short. Then it returns the least sequence number of those
-// whose trailer is not shortTrailer, and whether there are some.
-func (b *Builder) shorten(common int) (oldest uint64, some, ok bool) {
+// keepLong keeps the separators of these blocks in full.
+func (l *List) keepLong(b *Builder, longs []uint32) {
+	if len(longs) == 0 {
+		return
+	}
+	size := 0
+	for _, i := range longs {
+		size += len(b.keys.at(int(i)))
+	}
+	l.longs = slices.Clip(longs)
+	l.full = fullKeys{make([]byte, 0, size), make([]uint32, 0, len(longs))}
+	for _, i := range longs {
+		l.full.add(b.keys.at(int(i)))
+	}
+}
+
+// shorten returns, of all separators but the last, which cannot be short. Of the others it returns the least sequence
+// number of those whose trailer is not shortTrailer, and whether there are some. If there are many that cannot be
+// short, it returns only some of them, and more than a share of mostLong.
+func (b *Builder) shorten(common int) (oldest uint64, some bool, longs []uint32) {
 	oldest, newest := base.MaxSeq, uint64(0)
 	for i := range len(b.handles) - 1 {
 		key := b.keys.at(i)
 		user, trailer := base.UserKey(key), base.Trailer(key)
-		if n := len(user); n > common+8 || n > common && user[n-1] == 0 {
-			return 0, false, false
-		}
+		n, seq := len(user), trailer>>8
+		isLong := n > common+8 || n > common && user[n-1] == 0
 		if trailer != shortTrailer {
-			seq := trailer >> 8
-			oldest, newest, some = min(oldest, seq), max(newest, seq), true
-			if base.Kind(trailer) > base.KindSet {
-				return 0, false, false
+			isLong = isLong || base.Kind(trailer) > base.KindSet || some && max(newest, seq)-min(oldest, seq) > maxAbove
+			if !isLong {
+				oldest, newest, some = min(oldest, seq), max(newest, seq), true
 			}
 		}
+		if !isLong {
+			continue
+		}
+		if longs = append(longs, uint32(i)); len(longs) > len(b.handles)/mostLong {
+			break
+		}
 	}
-	if !some {
-		return 0, false, true
-	}
-	return oldest, true, newest-oldest <= maxAbove
+	return oldest, some, longs
 }
+
+// mostLong is the share of separators that may be in full among short ones: with more, all are.
+const mostLong = 8
 
 // place makes the places of the blocks handles.
 func (l *List) place(handles []codec.Handle) {

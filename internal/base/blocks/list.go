@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -34,8 +35,10 @@ type List struct {
 	// waits only for the cache line of one group.
 	tops []uint64
 
-	// All separators but the last are in full, or short.
-	full fullKeys
+	// All separators but the last are in full, or short. Few that cannot be short are in full
+	// among others: longs has their blocks, in ascending order.
+	full  fullKeys
+	longs []uint32
 	// Short, a separator's user key is common and its prefix without the zeros at its end,
 	// which it has none of, and codes has its trailer: see code. nil: all are shortTrailer.
 	codes  []uint32
@@ -126,17 +129,44 @@ func (l *List) End() uint64 {
 
 // Separator returns separator i, an internal key. It may allocate, and the caller must not change it.
 func (l *List) Separator(i int) []byte {
+	if key := l.kept(i); key != nil {
+		return key
+	}
+	return l.AppendSeparator(make([]byte, 0, l.SeparatorLen(i)), i)
+}
+
+// kept returns separator i if it is kept as a whole, nil if not.
+func (l *List) kept(i int) []byte {
 	switch {
 	case i == l.n-1:
 		return l.last
+	case l.longs != nil:
+		if place, ok := slices.BinarySearch(l.longs, uint32(i)); ok {
+			return l.full.at(place)
+		}
 	case l.full.ends != nil:
 		return l.full.at(i)
 	}
-	key := make([]byte, 0, len(l.common)+8+base.TrailerLen)
+	return nil
+}
+
+// AppendSeparator appends separator i to dst.
+func (l *List) AppendSeparator(dst []byte, i int) []byte {
+	if key := l.kept(i); key != nil {
+		return append(dst, key...)
+	}
 	var rest [8]byte
 	util.PutFixed64(rest[:], bits.ReverseBytes64(l.prefixes[i]))
-	key = append(append(key, l.common...), rest[:l.restLen(i)]...)
-	return util.AppendFixed64(key, l.trailer(i))
+	dst = append(append(dst, l.common...), rest[:l.restLen(i)]...)
+	return util.AppendFixed64(dst, l.trailer(i))
+}
+
+// SeparatorLen returns the length of separator i in bytes.
+func (l *List) SeparatorLen(i int) int {
+	if key := l.kept(i); key != nil {
+		return len(key)
+	}
+	return len(l.common) + l.restLen(i) + base.TrailerLen
 }
 
 // restLen returns how many bytes of short separator i follow common.
@@ -152,12 +182,12 @@ func (l *List) trailer(i int) uint64 {
 
 // CompareUser compares the user key of separator i with another one, and returns a negative number, 0 or a positive one.
 func (l *List) CompareUser(c *base.Comparer, i int, userKey []byte) int {
-	switch {
-	case i == l.n-1:
-		return c.Compare(base.UserKey(l.last), userKey)
-	case l.full.ends != nil:
-		return c.Compare(base.UserKey(l.full.at(i)), userKey)
-	case !bytes.HasPrefix(userKey, l.common):
+	if i == l.n-1 || l.full.ends != nil {
+		if key := l.kept(i); key != nil {
+			return c.Compare(base.UserKey(key), userKey)
+		}
+	}
+	if !bytes.HasPrefix(userKey, l.common) {
 		return bytes.Compare(l.common, userKey)
 	}
 	if p := util.Prefix64(userKey, len(l.common)); l.prefixes[i] != p {
@@ -171,15 +201,13 @@ func (l *List) Compare(c *base.Comparer, i int, userKey []byte, trailer uint64) 
 	if order := l.CompareUser(c, i, userKey); order != 0 {
 		return order
 	}
-	return cmp.Compare(trailer, l.trailerOf(i)) // trailers are in descending order
+	return cmp.Compare(trailer, l.Trailer(i)) // trailers are in descending order
 }
 
-func (l *List) trailerOf(i int) uint64 {
-	switch {
-	case i == l.n-1:
-		return base.Trailer(l.last)
-	case l.full.ends != nil:
-		return base.Trailer(l.full.at(i))
+// Trailer returns the trailer of separator i.
+func (l *List) Trailer(i int) uint64 {
+	if key := l.kept(i); key != nil {
+		return base.Trailer(key)
 	}
 	return l.trailer(i)
 }
@@ -269,10 +297,10 @@ func (l *List) Continues(c *base.Comparer, i int, userKey []byte) bool {
 
 // MemBytes returns the memory of the list beside the List itself, in bytes.
 func (l *List) MemBytes() uint64 {
-	keys := cap(l.full.bytes) // common and last are in it
-	if l.full.ends == nil {
-		keys = cap(l.common) + cap(l.last)
+	keys := cap(l.full.bytes) // common and last are in it if all are
+	if l.full.ends == nil || l.longs != nil {
+		keys += cap(l.common) + cap(l.last)
 	}
-	return uint64(keys) + 4*uint64(cap(l.full.ends)+cap(l.codes)+cap(l.starts)) +
+	return uint64(keys) + 4*uint64(cap(l.longs)+cap(l.full.ends)+cap(l.codes)+cap(l.starts)) +
 		8*uint64(cap(l.prefixes)+cap(l.tops)) + uint64(unsafe.Sizeof(codec.Handle{}))*uint64(cap(l.handles))
 }

@@ -174,6 +174,33 @@ func TestAListOfDenseKeysIsSmall(t *testing.T) {
 	require.InDelta(t, size+17*n, l.MemBytes(), float64(size/8), "each separator counts once")
 }
 
+// A few separators that cannot be short, such as whole keys among shortened ones, do not make the others longer.
+func TestFewLongSeparatorsAreKeptBesideShortOnes(t *testing.T) {
+	const n = 200
+	rnd := rand.New(rand.NewPCG(3, 3))
+	for _, every := range []int{200, 100, 20, 9, 7} {
+		var separators, targets [][]byte
+		for i := range n {
+			user, trailer := fmt.Sprintf("k%05d", 50*i+1), ikey("", base.MaxSeq, base.KindSeek)
+			if i%every == every/2 {
+				user += string([]byte{byte(i), 1, 2, 3, 4, 5, byte(i % 3)})
+				trailer = ikey("", rnd.Uint64N(base.MaxSeq), []base.Kind{base.KindSet, base.KindDelete, 7}[i%3])
+			}
+			separators = append(separators, append([]byte(user), trailer...))
+			for _, tail := range []string{"", "\x00", "\x01\x02"} {
+				targets = append(targets, ikey(fmt.Sprintf("k%05d", 50*i+rnd.IntN(3))+tail, rnd.Uint64N(base.MaxSeq), base.KindSet))
+			}
+		}
+		handles := contiguous(n, func(int) uint64 { return 4000 })
+		l := listOf(t, base.Bytewise, separators, handles)
+		requireAgrees(t, base.Bytewise, &l, separators, handles, append(targets, separators...))
+		require.Equal(t, every > mostLong, l.longs != nil)
+		if every > mostLong {
+			require.LessOrEqual(t, l.MemBytes(), uint64(14*n+36*(n/every)+64))
+		}
+	}
+}
+
 // What cannot be short is kept as it is.
 func TestListsKeepWhatDoesNotFit(t *testing.T) {
 	separators := [][]byte{ikey("a", 1, base.KindSet), ikey("b", 2, base.KindSet), ikey("c", 3, base.KindSet)}

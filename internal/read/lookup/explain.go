@@ -117,6 +117,7 @@ func (x *Explained) find(f *Finder, lookup *sstable.Lookup, key []byte, at *At) 
 func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) error {
 	t := tableSearch{kind: base.KindDelete}
 	ordered := s.Version.Level0InOrder()
+	lookup.KeyOnly = lookup.KeyOnly && ordered // see findNewest
 	for level, table := range s.Version.MayHold(lookup.UserKey()) {
 		if t.found && (ordered || level > 0) {
 			break

@@ -100,6 +100,7 @@ func (f *Finder) findInLevel(s *State, t *tableSearch, lookup *sstable.Lookup, l
 // findNewest searches all tables of a level 0 that is not known to be in the order of sequence
 // numbers, and finds the newest version in any of them.
 func (f *Finder) findNewest(s *State, t *tableSearch, lookup *sstable.Lookup, l *manifest.Level) error {
+	lookup.KeyOnly = false // values of twins are compared
 	for i, table := range l.Files {
 		if !l.Covers(i, t.target) {
 			continue

@@ -141,11 +141,16 @@ func (p *parts) openRuns() {
 		p.bulk.addTo(&p.it, p)
 	}
 	p.runs.Add(&p.it, p.src.Tables, p.version, &tables.RunOptions{
-		Lower: p.lower, Upper: p.upper, NoFillCache: p.noFill, KeysOnly: p.keysOnly, CacheSize: p.src.CacheSize(), Ranges: p.src.Ranges,
+		Lower: p.lower, Upper: p.upper, NoFillCache: p.noFill, KeysOnly: p.needsNoValue(), CacheSize: p.src.CacheSize(), Ranges: p.src.Ranges,
 	})
 	p.it.Init(p.cmp)
-	p.it.SetStrict()
+	if !p.needsNoValue() { // else values of twins are not compared
+		p.it.SetStrict()
+	}
 }
+
+// needsNoValue reports whether tables may leave out values. Those that may expire say so at their beginning.
+func (p *parts) needsNoValue() bool { return p.keysOnly && p.expiry == nil }
 
 // hides reports whether an entry above the cursor's sequence number is not one of the
 // transaction's own writes that it shows.
@@ -177,7 +182,7 @@ func (b *bulkRuns) addTo(m *tables.MergingIter, p *parts) {
 	if b.levels == nil {
 		b.levels = make([]tables.LevelIter, len(b.runs))
 	}
-	b.o = sstable.IterOptions{NoFillCache: p.noFill, KeysOnly: p.keysOnly, Lower: p.lower, Upper: p.upper}
+	b.o = sstable.IterOptions{NoFillCache: p.noFill, KeysOnly: p.needsNoValue(), Lower: p.lower, Upper: p.upper}
 	b.runs.AddTo(m, p.src.Tables, b.levels, &b.o)
 }
 

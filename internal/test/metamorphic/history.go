@@ -412,8 +412,8 @@ func (g *generator) key() []byte {
 	return key
 }
 
-// value is short, larger than a small block, or larger than a small memtable. No
-// two are the same.
+// value is short, larger than a small block, larger than a small memtable, or so large that iterators over keys do not
+// read it. No two are the same.
 func (g *generator) value() []byte {
 	g.values++
 	value := fmt.Appendf(nil, "v%d", g.values)
@@ -421,6 +421,9 @@ func (g *generator) value() []byte {
 	switch g.rnd.IntN(60) {
 	case 0:
 		size = g.rnd.IntN(6000)
+		if g.rnd.IntN(3) == 0 {
+			size += 16 << 10
+		}
 	case 1, 2, 3, 4, 5, 6, 7:
 		size = g.rnd.IntN(400)
 	default:
