@@ -36,7 +36,7 @@ type WriterOptions struct {
 	// is already in use is ignored.
 	FilterAliases map[string]string
 	// BlockSize is the size in bytes, uncompressed, at which a data block is ended. At
-	// most one entry exceeds it, and none if nine tenths of it are already used. An
+	// most one entry exceeds it, and none if nine tenths of it are already used. A
 	// value of at least 16 KiB and 2*BlockSize gets a separate block if its key is not
 	// longer than a 64th, as does an entry of at least 1 MiB and BlockSize. 0 means 4096.
 	BlockSize int
