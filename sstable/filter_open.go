@@ -118,7 +118,7 @@ func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (
 	if err := h.Check(r.limit, "metaindex block", part); err != nil {
 		return nil, base.InFile(err, r.name, int64(r.foot.Metaindex.Offset))
 	}
-	r.opening.need(h)
+	r.opening.Need(h)
 	data, err := r.readBlockInto(alignedBytes(int(h.Size)+blockTrailerLen), h, part)
 	if err != nil {
 		return nil, err

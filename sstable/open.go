@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/base/tail"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -29,16 +30,16 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	}
 	r.countMemory(o.Memory)
 	r.refs.Store(1)
-	r.opening = new(opening)
+	r.opening = new(tail.Opening)
 	err := r.open(o.Tail)
 	if err == nil {
 		r.takeIndex()
 		r.takeProperties()
-		o.Tail.learn(r.opening.size, r.opening.neededTail)
+		o.Tail.Learn(r.opening)
 		err = r.checkBounds(o.Smallest, o.Largest)
 	}
 	r.charge(int64(r.FilterSize() + r.RangeFilterSize()))
-	r.cost = r.opening.end()
+	r.cost = r.opening.End()
 	r.opening = nil
 	if err != nil {
 		r.closed.Store(true)
@@ -66,7 +67,10 @@ func (r *Reader) open(guess *TailGuess) error {
 	}
 	r.limit = uint64(size) - footerLen
 	if r.opening != nil {
-		r.opening.readTail(r.file, uint64(size), guess.bytes(uint64(size)))
+		r.opening.Read(func(buf []byte, off int64) error {
+			_, err := vfs.ReadFull(r.file, buf, off)
+			return err
+		}, uint64(size), guess)
 	}
 	var buf [footerLen]byte
 	if err := r.readAt(buf[:], r.limit, "footer"); err != nil {
@@ -76,15 +80,15 @@ func (r *Reader) open(guess *TailGuess) error {
 		return base.InFile(err, r.name, int64(r.limit))
 	}
 	r.metaStart = min(r.foot.Index.Offset, r.foot.Metaindex.Offset)
-	r.opening.need(r.foot.Index)
-	r.opening.need(r.foot.Metaindex)
+	r.opening.Need(r.foot.Index)
+	r.opening.Need(r.foot.Metaindex)
 	return r.openFilter()
 }
 
 // takeProperties loads the properties, if they were read with the tail.
 func (r *Reader) takeProperties() {
 	if r.props.Size > 0 && r.props.Check(r.limit, "metaindex block", propertiesPart) == nil &&
-		r.opening.has(r.props) != nil {
+		r.opening.Has(r.props) != nil {
 		r.Properties()
 	}
 }
@@ -92,7 +96,7 @@ func (r *Reader) takeProperties() {
 // takeIndex keeps the index block for later, if it was read with the tail. It is kept as
 // it is stored, since many lookups need only the filter.
 func (r *Reader) takeIndex() {
-	if stored := r.opening.has(r.foot.Index); stored != nil {
+	if stored := r.opening.Has(r.foot.Index); stored != nil {
 		kept := owned(stored)
 		r.storedIndex.Store(&kept)
 		r.charge(int64(cap(kept)))

@@ -151,7 +151,7 @@ func (r *Reader) readRange(h handle) ([]byte, error) {
 	if err := h.Check(r.limit, "metaindex block", part); err != nil {
 		return nil, base.InFile(err, r.name, int64(r.foot.Metaindex.Offset))
 	}
-	r.opening.need(h)
+	r.opening.Need(h)
 	return r.readBlockInto(alignedBytes(int(h.Size)+blockTrailerLen), h, part)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/base/tail"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -78,8 +79,8 @@ type Reader struct {
 	layout
 	status  FilterStatus
 	marks   marks
-	opening *opening // nil when Open is done
-	cost    OpenCost // of Open
+	opening *tail.Opening // nil when Open is done
+	cost    OpenCost      // of Open
 
 	index  atomic.Pointer[index] // nil until it is needed
 	loadMu sync.Mutex            // held while the index or the properties are loaded
@@ -130,7 +131,7 @@ func onlyIO(err error) error {
 // CloseFile the error is base.ErrClosed. The caller must have a reference.
 func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 	if r.opening != nil {
-		if buf = r.opening.take(buf, offset); len(buf) == 0 {
+		if buf = r.opening.Take(buf, offset); len(buf) == 0 {
 			return nil
 		}
 	}
@@ -404,6 +405,12 @@ func (r *Reader) IndexSize() uint64 {
 
 // HasIndex reports whether the index is in memory and decoded.
 func (r *Reader) HasIndex() bool { return r.index.Load() != nil }
+
+// OpenCost is how much the opening of a table read from its file.
+type OpenCost = tail.Cost
+
+// TailGuess says how much of a table's end Open should read. The zero TailGuess is ready for use, by any goroutine.
+type TailGuess = tail.Guess
 
 // OpenCost returns how much Open read.
 func (r *Reader) OpenCost() OpenCost { return r.cost }

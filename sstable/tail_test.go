@@ -3,7 +3,6 @@ package sstable
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
@@ -38,9 +37,9 @@ func TestASimilarTableIsOpenedWithOneRead(t *testing.T) {
 			r, f = openTable(t, data, o)
 			reads := f.takeReads()
 			require.Len(t, reads, 1)
-			require.Equal(t, OpenCost{1, reads[0].size}, r.OpenCost())
+			require.Equal(t, OpenCost{Reads: 1, Bytes: reads[0].size}, r.OpenCost())
 			needed := r.FilterSize() + indexEnd - start
-			require.LessOrEqual(t, reads[0].size, max(minTail, 9*(2*needed+tailFixed)/8+uint64(len(data))/tailUnits+tailFixed))
+			require.LessOrEqual(t, reads[0].size, max(4<<10, 9*(2*needed+1<<10)/8+uint64(len(data))/1024+1<<10))
 
 			for i := 0; i < c.n; i += c.n/3 + 1 {
 				res, err := get(r, string(base.UserKey(es[i].Key)), base.MaxSeq)
@@ -94,63 +93,6 @@ func TestOpenWithAndWithoutTheTailAgree(t *testing.T) {
 			require.NoError(t, whole.Close())
 			require.NoError(t, pieces.Close())
 		}
-	}
-}
-
-func TestBytesOfTheTailAreNotReadAgain(t *testing.T) {
-	file := make([]byte, 40)
-	for i := range file {
-		file[i] = byte(i + 1)
-	}
-	for n := 1; n <= len(file); n++ {
-		for offset := range file {
-			for size := 1; size <= len(file)-offset; size++ {
-				f := &memFile{data: file}
-				r := &Reader{file: f, opening: new(opening)}
-				r.opening.readTail(f, uint64(len(file)), uint64(n))
-				f.takeReads()
-				got := make([]byte, size)
-				require.NoError(t, r.readAt(got, uint64(offset), "part"))
-				require.Equal(t, file[offset:offset+size], got)
-				lacking := min(max(len(file)-n-offset, 0), size)
-				cost := OpenCost{1, uint64(n)}
-				if lacking == 0 {
-					require.Empty(t, f.takeReads())
-				} else {
-					cost.add(uint64(lacking))
-					require.Equal(t, []blockSpan{{offset: uint64(offset), size: uint64(lacking)}}, f.takeReads())
-				}
-				require.Equal(t, cost, r.opening.end())
-			}
-		}
-	}
-}
-
-func TestATailIsBounded(t *testing.T) {
-	guess := func(size, tail uint64) *TailGuess {
-		g := new(TailGuess)
-		g.learn(size, tail)
-		return g
-	}
-	for _, c := range []struct {
-		name  string
-		guess *TailGuess
-		size  uint64
-		want  uint64
-	}{
-		{"a file that is all footer", new(TailGuess), footerLen, footerLen},
-		{"a small file is read whole", new(TailGuess), 4000, 4000},
-		{"a page at least", new(TailGuess), 10_000, minTail},
-		{"a sixteenth if nothing is known", new(TailGuess), 2 << 20, 128<<10 + tailFixed},
-		{"the need of the last one and an eighth more", guess(1<<20, 128<<10+tailFixed), 2 << 20, (144+1)<<11 + tailFixed},
-		{"a page if almost nothing was needed", guess(1<<20, 600), 2 << 20, minTail},
-		{"all of it if all was needed", guess(100<<10, 100<<10), 200 << 10, 200 << 10},
-		{"a page if it would be too much", new(TailGuess), 17 << 20, minTail},
-		{"a page of a very large file", guess(1<<20, 600), 1 << 40, minTail},
-		{"a page of the largest", guess(100, 100), math.MaxInt64, minTail},
-		{"nothing is learned from the largest", guess(math.MaxInt64, 100), 10_000, minTail},
-	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, int(c.want), int(c.guess.bytes(c.size))) })
 	}
 }
 
