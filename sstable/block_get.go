@@ -219,7 +219,7 @@ func (b *Block) getInInterval(r, p, limit int, u []byte, trailer uint64) (f foun
 
 // landed returns the result if e, at position p, is a version of the target.
 func (b *Block) landed(e entry, trailer uint64, p int) (f found, bad string, at int) {
-	if base.Kind(trailer&0xff) > base.KindSet {
+	if base.Kind(trailer&0xff) > base.KindRef {
 		return f, badEntryKey, p
 	}
 	return found{value: b.data[e.value:e.valueEnd:e.valueEnd], trailer: trailer, ok: true}, "", 0
@@ -228,7 +228,7 @@ func (b *Block) landed(e entry, trailer uint64, p int) (f found, bad string, at 
 // otherKey returns the result if the first entry that is not before the target, at
 // position p, has another user key. It checks the kind, as the iterator does.
 func (b *Block) otherKey(kind byte, p int) (f found, bad string, at int) {
-	if base.Kind(kind) > base.KindSet {
+	if base.Kind(kind) > base.KindRef {
 		return f, badEntryKey, p
 	}
 	return f, "", 0

@@ -150,7 +150,7 @@ func (it *blockIter) NextDistinct() bool {
 		data[suffix] == key[shared] {
 		return false
 	}
-	if base.Kind(data[value-base.TrailerLen]) > base.KindSet {
+	if base.Kind(data[value-base.TrailerLen]) > base.KindRef {
 		return false
 	}
 	it.key = append(key[:shared], data[suffix:value]...)

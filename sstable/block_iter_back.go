@@ -131,7 +131,7 @@ func (it *blockIter) StepBack() bool {
 	}
 	e := &it.past[i]
 	start, n := int(e.key), e.keyLen()
-	if start < 0 || n > cap(it.key) || base.Kind(it.pastKeys[start+n-base.TrailerLen]) > base.KindSet {
+	if start < 0 || n > cap(it.key) || base.Kind(it.pastKeys[start+n-base.TrailerLen]) > base.KindRef {
 		return false
 	}
 	kept := it.leave(i)

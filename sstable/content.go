@@ -112,6 +112,14 @@ func VerifyContent(f vfs.File, cmp *sievedb.Comparer) error {
 			}
 		}
 	}
+	if _, err := r.Refs(); err != nil {
+		return err
+	}
+	if r.IsValueTable() {
+		if _, err := r.IDs(); err != nil {
+			return err
+		}
+	}
 	var content codec.ContentHash
 	var stored []byte
 	for i := range ix.Len() {

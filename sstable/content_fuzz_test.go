@@ -37,7 +37,7 @@ func FuzzIdentify(f *testing.F) {
 		require.NoError(t, err)
 		require.True(t, has)
 		require.NotZero(t, p.ContentHash)
-		first := min(r.foot.Metaindex.Offset, r.foot.Index.Offset, r.props.Offset)
+		first := min(r.foot.Metaindex.Offset, r.foot.Index.Offset, r.meta.properties.Offset)
 		if first == 0 {
 			return
 		}

@@ -96,6 +96,9 @@ func (w *Writer) copyBlock(it *blockIter, ix *index, i int) error {
 		if newUser {
 			w.addToFilters(base.UserKey(it.key))
 		}
+		if err := w.refs.Count(it.key, it.Value()); err != nil {
+			return err
+		}
 		w.count(it.key, it.Value())
 		w.lastKey = append(w.lastKey[:shared], it.key[shared:]...)
 	}

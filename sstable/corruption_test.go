@@ -314,7 +314,7 @@ func tableBlocks(t testing.TB, data []byte) []handle {
 	r, _ := openTable(t, data, ReaderOptions{Policies: []filter.Policy{bloom}})
 	ix, _, err := r.loadIndex()
 	require.NoError(t, err)
-	hs := []handle{r.foot.Index, r.foot.Metaindex, r.props}
+	hs := []handle{r.foot.Index, r.foot.Metaindex, r.meta.properties}
 	for i := range ix.Len() {
 		hs = append(hs, ix.Handle(i))
 	}

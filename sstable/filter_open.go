@@ -22,7 +22,7 @@ func (r *Reader) openFilter() error {
 		r.status = FilterStatus{State: FilterDamaged, Err: err}
 		return onlyIO(err)
 	}
-	r.props, r.marks = m.properties, m.marks
+	r.meta, r.marks = m.metaHandles, m.marks
 	r.metaStart = m.start(r.limit, r.metaStart)
 	r.status = r.withoutFilter(&m)
 	if r.ranges, err = r.readRanges(&m, r.rangePolicies); err != nil {

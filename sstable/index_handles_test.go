@@ -104,8 +104,8 @@ func TestDataBlocksMustPrecedeOtherBlocks(t *testing.T) {
 	m, err := r.readMetaindex()
 	require.NoError(t, err)
 	others := map[string]handle{
-		"the filter": m.filters[bloom.Name()], "the properties": r.props, "the metaindex": r.foot.Metaindex,
-		"from the filter to the properties": {Offset: m.filters[bloom.Name()].Offset, Size: r.props.End() - m.filters[bloom.Name()].Offset - blockTrailerLen},
+		"the filter": m.filters[bloom.Name()], "the properties": r.meta.properties, "the metaindex": r.foot.Metaindex,
+		"from the filter to the properties": {Offset: m.filters[bloom.Name()].Offset, Size: r.meta.properties.End() - m.filters[bloom.Name()].Offset - blockTrailerLen},
 	}
 	for name, h := range others {
 		t.Run(name, func(t *testing.T) {

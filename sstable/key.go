@@ -8,14 +8,19 @@ type Key struct {
 	User     []byte
 	Seq      uint64 // the sequence number, below 2^56; a larger one is newer
 	Deletion bool   // the entry deletes the key and has no value
+	// Separated says that the value is in a value table, and the entry has where; see docs/format.md.
+	Separated bool
 }
 
 // Append appends the internal key to dst, in the form that Writer.Add expects (LevelDB's
 // db/dbformat.h).
 func (k Key) Append(dst []byte) []byte {
 	kind := base.KindSet
-	if k.Deletion {
+	switch {
+	case k.Deletion:
 		kind = base.KindDelete
+	case k.Separated:
+		kind = base.KindRef
 	}
 	return base.AppendInternalKey(dst, k.User, k.Seq, kind)
 }
@@ -27,5 +32,5 @@ func ParseKey(ikey []byte) (k Key, ok bool) {
 		return Key{}, false
 	}
 	seq, kind := base.SplitTrailer(base.Trailer(ikey))
-	return Key{User: base.UserKey(ikey), Seq: seq, Deletion: kind == base.KindDelete}, true
+	return Key{User: base.UserKey(ikey), Seq: seq, Deletion: kind == base.KindDelete, Separated: kind == base.KindRef}, true
 }

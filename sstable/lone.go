@@ -53,7 +53,7 @@ func (r *Reader) getAlone(ix *index, i int, lk *Lookup, res *Result) (ok bool) {
 		return true
 	}
 	trailer := ix.Trailer(i)
-	if _, kind := base.SplitTrailer(trailer); kind > base.KindSet {
+	if _, kind := base.SplitTrailer(trailer); kind > base.KindRef {
 		return false
 	}
 	res.Trailer, res.Found = trailer, true

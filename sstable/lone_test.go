@@ -199,7 +199,7 @@ func TestAWrongMarkOfALoneBlockIsFound(t *testing.T) {
 
 // A later version may write entries of other kinds, which lookups of the key alone must not overlook.
 func TestAKeyOfANewerKindIsNotTakenFromTheIndex(t *testing.T) {
-	for kind, wants := range map[base.Kind]error{base.KindSet + 1: base.ErrNewer, 200: base.ErrCorruption} {
+	for kind, wants := range map[base.Kind]error{base.KindRef + 1: base.ErrNewer, 200: base.ErrCorruption} {
 		es := entries{{Key: ikey("key", 7, kind), Value: make([]byte, loneValue)}}
 		r, _ := openTable(t, tableWithMark(t, es, 1), ReaderOptions{})
 		for _, keyOnly := range []bool{false, true} {

@@ -29,8 +29,11 @@ const (
 	propertiesKey = filterKeyPrefix + reservedProperties
 
 	// requiredKeyPrefix begins the key of something that readers must know to read the table
-	// correctly. This version writes and knows none: it is for later versions.
+	// correctly. This version writes and knows refsKey, of the block of refSums, and idsKey, of
+	// the IDs of a value table; others are for later versions.
 	requiredKeyPrefix = filterKeyPrefix + reservedRequired
+	refsKey           = requiredKeyPrefix + "values"
+	idsKey            = requiredKeyPrefix + "value-table"
 
 	// A policy of filters of keys must not have these names.
 	reservedRange      = "sievedb.range."    // a prefix
@@ -65,6 +68,8 @@ const (
 	metaFilter
 	metaRange
 	metaProperties
+	metaRefs
+	metaIDs
 	metaRequired
 )
 
@@ -72,6 +77,12 @@ const (
 func kindOfKey(key []byte) (kind metaKind, name []byte) {
 	if string(key) == propertiesKey || string(key) == oldPropertiesKey {
 		return metaProperties, nil
+	}
+	switch string(key) {
+	case refsKey:
+		return metaRefs, nil
+	case idsKey:
+		return metaIDs, nil
 	}
 	if name, ok := bytes.CutPrefix(key, []byte(rangeKeyPrefix)); ok {
 		return metaRange, name
@@ -102,10 +113,10 @@ func (m metaEntries) block() []byte {
 
 // metaindex is the known part of a metaindex block.
 type metaindex struct {
-	filters        map[string]handle // by policy name
-	lastFilter     string            // the name of the last of them
-	ranges         map[string]handle // range filters, by policy name
-	properties     handle
+	filters    map[string]handle // by policy name
+	lastFilter string            // the name of the last of them
+	ranges     map[string]handle // range filters, by policy name
+	metaHandles
 	lastDataOffset uint64
 	knowsLast      bool // lastDataOffset is set
 	marks
@@ -144,6 +155,10 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 			m.filters[m.lastFilter] = h
 		case metaRange:
 			m.ranges[string(name)] = h
+		case metaRefs:
+			m.refs = h
+		case metaIDs:
+			m.ids = h
 		case metaProperties:
 			m.properties = h
 			if v, n := util.Uvarint64(rest); n > 0 {
@@ -173,8 +188,10 @@ func (m *metaindex) start(limit, before uint64) uint64 {
 	for _, h := range m.ranges {
 		count(h)
 	}
-	if m.properties.Size > 0 {
-		count(m.properties)
+	for _, h := range []handle{m.properties, m.refs, m.ids} {
+		if h.Size > 0 {
+			count(h)
+		}
 	}
 	return before
 }

@@ -58,17 +58,17 @@ func mustOpen(t *testing.T, data []byte) *Reader {
 }
 
 func TestAnEntryOfAReservedKindIsNewer(t *testing.T) {
-	data := rawTable(t, NoCompression, rawBlock(rawEntry(0, 10, 1, "ka\x02\x01\x00\x00\x00\x00\x00\x00v"), 0))
+	data := rawTable(t, NoCompression, rawBlock(rawEntry(0, 10, 1, "ka\x03\x01\x00\x00\x00\x00\x00\x00v"), 0))
 	r := mustOpen(t, data)
 	for _, key := range []string{"k", "ka"} {
 		_, err := get(r, key, base.MaxSeq)
-		requireNewer(t, err, dataPart, "unknown kind 2")
+		requireNewer(t, err, dataPart, "unknown kind 3")
 	}
 	it := newIter(t, r, IterOptions{})
 	require.False(t, it.First())
-	requireNewer(t, it.Err(), dataPart, "unknown kind 2")
+	requireNewer(t, it.Err(), dataPart, "unknown kind 3")
 	require.Error(t, it.Close())
-	salvageNewer(t, data, dataPart, "unknown kind 2")
+	salvageNewer(t, data, dataPart, "unknown kind 3")
 }
 
 // withMeta returns a table of one block whose metaindex has one more entry.

@@ -87,8 +87,8 @@ func (r *Reader) open(guess *TailGuess) error {
 
 // takeProperties loads the properties, if they were read with the tail.
 func (r *Reader) takeProperties() {
-	if r.props.Size > 0 && r.props.Check(r.limit, "metaindex block", propertiesPart) == nil &&
-		r.opening.Has(r.props) != nil {
+	if r.meta.properties.Size > 0 && r.meta.properties.Check(r.limit, "metaindex block", propertiesPart) == nil &&
+		r.opening.Has(r.meta.properties) != nil {
 		r.Properties()
 	}
 }

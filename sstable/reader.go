@@ -102,7 +102,14 @@ type layout struct {
 	foot  footer
 	// metaStart is where the first block after the data blocks begins.
 	metaStart uint64
-	props     handle // of the properties block; size 0 if the table has none
+	meta      metaHandles
+}
+
+// metaHandles are of blocks that the metaindex lists; the size is 0 if the table has none.
+type metaHandles struct {
+	properties handle
+	refs       handle // of the block of refSums
+	ids        handle // of the IDs of a value table
 }
 
 // lifetime tracks whether a Reader is still needed.
@@ -350,25 +357,22 @@ func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 	if p := r.loadedProps.Load(); p != nil {
 		return *p, true, nil
 	}
-	if r.props.Size == 0 {
-		if r.status.Damaged == "" { // otherwise Err is of a filter
-			err = r.status.Err // the metaindex, which would list the properties, is damaged
-		}
-		return Properties{}, false, err
+	if r.meta.properties.Size == 0 {
+		return Properties{}, false, r.metaindexErr()
 	}
-	if err := r.props.Check(r.limit, "metaindex block", propertiesPart); err != nil {
+	if err := r.meta.properties.Check(r.limit, "metaindex block", propertiesPart); err != nil {
 		return Properties{}, false, base.InFile(err, r.name, -1)
 	}
 	if !r.Ref() {
 		return Properties{}, false, ErrReaderClosed
 	}
 	defer r.Unref()
-	data, err := r.readBlock(r.props, propertiesPart)
+	data, err := r.readBlock(r.meta.properties, propertiesPart)
 	if err != nil {
 		return Properties{}, false, err
 	}
 	if p, err = decodeProperties(data); err != nil {
-		return Properties{}, false, base.InFile(err, r.name, int64(r.props.Offset))
+		return Properties{}, false, base.InFile(err, r.name, int64(r.meta.properties.Offset))
 	}
 	r.loadedProps.Store(&p)
 	return p, true, nil

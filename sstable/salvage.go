@@ -40,6 +40,8 @@ type SalvageReport struct {
 	Newer error
 	// Properties are those that the writer stored, zero if there are none or if they cannot be read.
 	Properties Properties
+	// Refs are what the table says that it refers to; see Reader.Refs.
+	Refs []base.RefSum
 }
 
 // SalvageGap is the place of neighbouring lost blocks in the order of the keys.
@@ -160,6 +162,9 @@ func (s *salvager) open() (*index, error) {
 	}
 	s.filters = filters
 	s.rep.Properties, _, err = r.CheckProperties()
+	if err == nil {
+		s.rep.Refs, err = r.Refs()
+	}
 	if ioErr := onlyIO(err); ioErr != nil {
 		return nil, ioErr
 	}

@@ -53,6 +53,11 @@ type WriterOptions struct {
 	// ExpiryKeys, not 0, identifies the set of keys whose values may expire; the properties have it.
 	Expiry     func(key, value []byte) (at uint64, ok bool)
 	ExpiryKeys uint64
+	// Values makes a value table: each entry has a data block of its own, which only readers of
+	// the value read. IDs are the ones of its values, in ascending order; nil if that is the number
+	// of the table.
+	Values bool
+	IDs    []uint64
 }
 
 // Writer writes one table. Entries are added in ascending order, then Finish is
@@ -79,6 +84,7 @@ type Writer struct {
 	pending    pendingBlock
 	lone       blocks.Lone
 	lastOffset uint64
+	refs       base.RefSums // what the entries refer to
 
 	smallest   []byte
 	props      Properties
@@ -131,6 +137,9 @@ func (w *Writer) SetBlocks(blockSize, restartInterval int, compression Compressi
 	w.opts.setBlockDefaults()
 	w.data.interval = w.opts.BlockRestartInterval
 }
+
+// SetValues changes the options Values and IDs. It must be called before the first Add.
+func (w *Writer) SetValues(values bool, ids []uint64) { w.opts.Values, w.opts.IDs = values, ids }
 
 // Reset prepares the Writer for another table, written to to with the same options. The
 // Writer must have finished its table without an error. It keeps its memory, which grows
@@ -207,19 +216,23 @@ func (w *Writer) Add(ikey, value []byte) error {
 		return w.fail(errors.New("sstable: Add after Finish"))
 	}
 	if !base.ValidInternalKey(ikey) {
-		return w.fail(errors.New("sstable: the key is not an internal key; want a trailer of 8 bytes with kind 0 or 1"))
+		return w.fail(errors.New("sstable: the key is not an internal key; want a trailer of 8 bytes with a known kind"))
 	}
 	if n := uint64(len(ikey)) + uint64(len(value)); n > maxBlockLen/2 {
 		return w.fail(errors.Newf("sstable: an entry of %d bytes, key and value together; at most %d are supported",
 			n, maxBlockLen/2))
+	}
+	if err := w.refs.Count(ikey, value); err != nil {
+		return w.fail(err)
 	}
 	shared := base.SharedPrefixLen(w.lastKey, ikey)
 	newUser, ok := w.place(ikey, shared)
 	if !ok {
 		return w.fail(errors.Newf("sstable: entry %d does not sort after the previous one", w.props.Entries))
 	}
-	large, alone := w.isLarge(ikey, value), makesLone(len(ikey), len(value))
-	if large || w.fullEnough(ikey, value, shared) || alone && len(value) >= 2*w.opts.BlockSize {
+	large := w.isLarge(ikey, value)
+	alone := w.opts.Values || makesLone(len(ikey), len(value)) && len(value) >= 2*w.opts.BlockSize
+	if large || alone || w.fullEnough(ikey, value, shared) {
 		if err := w.finishDataBlock(); err != nil {
 			return err
 		}
@@ -236,7 +249,7 @@ func (w *Writer) Add(ikey, value []byte) error {
 	}
 	w.data.addShared(ikey, value, shared)
 	w.lastKey = append(w.lastKey[:shared], ikey[shared:]...)
-	if w.data.size() >= w.opts.BlockSize {
+	if w.data.size() >= w.opts.BlockSize || w.opts.Values {
 		return w.finishDataBlock()
 	}
 	return nil
@@ -279,9 +292,12 @@ func (w *Writer) count(ikey, value []byte) {
 		p.SmallestSeq = seq
 	}
 	p.Entries++
-	if kind == base.KindDelete {
+	switch {
+	case kind == base.KindDelete:
 		p.Deletions++
-	} else if w.opts.Expiry != nil {
+	case kind == base.KindRef: // where a value is says nothing about its end
+		w.lasting = true
+	case w.opts.Expiry != nil:
 		w.countExpiry(ikey, value)
 	}
 	p.RawKeyBytes += uint64(len(ikey))
@@ -303,7 +319,7 @@ func (w *Writer) finishDataBlock() error {
 		return nil
 	}
 	w.lastOffset = w.Size()
-	isLone := w.data.entries == 1 && makesLone(len(w.lastKey), w.data.valueLen)
+	isLone := w.opts.Values || w.data.entries == 1 && makesLone(len(w.lastKey), w.data.valueLen)
 	h, stored, err := w.appendBlock(w.data.finish(), w.opts.Compression)
 	if err != nil {
 		return err
@@ -446,6 +462,9 @@ func (w *Writer) finishTail(filters []namedFilter) (err error) {
 		return err
 	}
 	if err := w.writeRanges(meta); err != nil {
+		return err
+	}
+	if err := w.writeValueBlocks(meta); err != nil {
 		return err
 	}
 	w.props.ContentHash = w.content.Property()

@@ -40,7 +40,7 @@ func (w *Writer) addLarge(ikey, value []byte) error {
 	if err != nil {
 		return err
 	}
-	w.pending = pendingBlock{h, true, makesLone(len(ikey), len(value))}
+	w.pending = pendingBlock{h, true, w.opts.Values || makesLone(len(ikey), len(value))}
 	w.props.DataBlocks++
 	w.props.DataBytes += h.Size + blockTrailerLen
 	return nil

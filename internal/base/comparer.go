@@ -76,7 +76,7 @@ func InternalSuccessor(c *Comparer, dst, a []byte) []byte {
 // before a.
 func finishShortened(c *Comparer, dst []byte, n int, a []byte) []byte {
 	if cand := dst[n:]; len(cand) < len(a)-TrailerLen && c.Compare(UserKey(a), cand) < 0 {
-		return AppendInternalKey(dst[:n], dst[n:], MaxSeq, KindSeek)
+		return AppendInternalKey(dst[:n], dst[n:], MaxSeq, KindSeparator)
 	}
 	return append(dst[:n], a...)
 }

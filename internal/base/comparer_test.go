@@ -53,9 +53,9 @@ func TestInternalKeysAreInOrderAndSoAreShortenedOnes(t *testing.T) {
 }
 
 func TestKeysOfUnknownKindsAreRecognized(t *testing.T) {
-	for kind, newer := range map[Kind]bool{KindDelete: false, KindSet: false, KindSet + 1: true, 0xff: false} {
+	for kind, newer := range map[Kind]bool{KindDelete: false, KindSet: false, KindRef: false, KindRef + 1: true, 0xff: false} {
 		ikey := AppendInternalKey(nil, []byte("user"), 5, kind)
-		require.Equal(t, kind <= KindSet, ValidInternalKey(ikey), "kind %d", kind)
+		require.Equal(t, kind <= KindRef, ValidInternalKey(ikey), "kind %d", kind)
 		require.Equal(t, newer, HasNewerKind(ikey), "kind %d", kind)
 	}
 	require.False(t, HasNewerKind([]byte("short")))

@@ -20,10 +20,14 @@ const (
 	FileTemp
 	FileInfoLog
 	FileClosed // the mark that Close writes; LevelDB has no such file
+	FileValues // a value table; LevelDB has no such file
 
 	// NumFileKinds is the number of kinds.
 	NumFileKinds = iota
 )
+
+// IsTable reports whether files of that kind are tables, also value tables.
+func (k FileKind) IsTable() bool { return k == FileTable || k == FileOldTable || k == FileValues }
 
 // The names without a number.
 const (
@@ -56,6 +60,8 @@ func FileName(kind FileKind, num uint64) string {
 		return InfoLogName
 	case FileClosed:
 		return ClosedName
+	case FileValues:
+		return fmt.Sprintf("%06d.values", num)
 	}
 	panic(fmt.Sprintf("base: no file kind %d", kind))
 }
@@ -105,6 +111,8 @@ func parseFileName(name string) (kind FileKind, num uint64, ok bool) {
 		kind = FileOldTable
 	case "dbtmp":
 		kind = FileTemp
+	case "values":
+		kind = FileValues
 	default:
 		return 0, 0, false
 	}
@@ -127,6 +135,26 @@ func parseFileNum(digits string) (uint64, bool) {
 // LogDirPrefix begins the comparer's name in the MANIFEST of a database whose logs are in another
 // directory, so that LevelDB and goleveldb do not open it without them.
 const LogDirPrefix = "sievedb.LogDir:"
+
+// ValuesPrefix begins the comparer's name, after LogDirPrefix if that is there, in a MANIFEST with value tables, which
+// LevelDB and goleveldb do not know.
+const ValuesPrefix = "sievedb.Values:"
+
+// MarkComparerName returns the name with the marks of a MANIFEST.
+func MarkComparerName(name string, logsElsewhere, values bool) string {
+	if values {
+		name = ValuesPrefix + name
+	}
+	if logsElsewhere {
+		name = LogDirPrefix + name
+	}
+	return name
+}
+
+// PlainComparerName returns a name from a MANIFEST without the marks.
+func PlainComparerName(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(name, LogDirPrefix), ValuesPrefix)
+}
 
 // LostDir is the subdirectory of a database's directory for files that are not in use any more.
 const LostDir = "lost"

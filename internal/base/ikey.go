@@ -15,12 +15,16 @@ const (
 	KindDelete Kind = 0
 	// KindSet is an entry with a value.
 	KindSet Kind = 1
-	// maxNewerKind is the last of the kinds that later versions may use for entries, after KindSet.
+	// KindRef is an entry of a table whose value is in a value table; see ValueRef. LevelDB has no such entry.
+	KindRef Kind = 2
+	// maxNewerKind is the last of the kinds that later versions may use for entries, after KindRef.
 	maxNewerKind Kind = 31
 	// KindSeek is the kind to seek with. It is the greatest one, because trailers are in
 	// descending order, so that a seek to (key, seq, KindSeek) finds the first entry of key
 	// whose sequence number is at most seq.
-	KindSeek = KindSet
+	KindSeek = KindRef
+	// KindSeparator is the kind of shortened separators in an index, LevelDB's kind to seek with.
+	KindSeparator = KindSet
 )
 
 const (
@@ -65,11 +69,11 @@ func Trailer(ikey []byte) uint64 {
 // ValidInternalKey reports whether ikey, which was read from a file, has a trailer with a known
 // kind.
 func ValidInternalKey(ikey []byte) bool {
-	return len(ikey) >= TrailerLen && Kind(ikey[len(ikey)-TrailerLen]) <= KindSet
+	return len(ikey) >= TrailerLen && Kind(ikey[len(ikey)-TrailerLen]) <= KindRef
 }
 
 // IsNewerKind reports whether k is a kind that only later versions may use for entries.
-func IsNewerKind(k Kind) bool { return k > KindSet && k <= maxNewerKind }
+func IsNewerKind(k Kind) bool { return k > KindRef && k <= maxNewerKind }
 
 // HasNewerKind reports whether ikey, for which ValidInternalKey is false, has such a kind.
 func HasNewerKind(ikey []byte) bool {

@@ -159,7 +159,7 @@ func (b *Builder) shorten(common int) (oldest uint64, some bool, longs []uint32)
 		n, seq := len(user), trailer>>8
 		isLong := n > common+8 || n > common && user[n-1] == 0
 		if trailer != shortTrailer {
-			isLong = isLong || base.Kind(trailer) > base.KindSet || some && max(newest, seq)-min(oldest, seq) > maxAbove
+			isLong = isLong || base.Kind(trailer) > base.KindRef || some && max(newest, seq)-min(oldest, seq) > maxAbove
 			if !isLong {
 				oldest, newest, some = min(oldest, seq), max(newest, seq), true
 			}

@@ -78,13 +78,15 @@ func (f *fullKeys) clone() fullKeys {
 const groupLen = hugepages.CacheLine / 8
 
 // shortTrailer is the trailer of a separator that is shorter than the key before it.
-const shortTrailer = base.MaxSeq<<8 | uint64(base.KindSeek)
+const shortTrailer = base.MaxSeq<<8 | uint64(base.KindSeparator)
 
 const (
 	// shortCode stands for shortTrailer in codes.
 	shortCode = math.MaxUint32
 	// maxAbove is how much newer than oldest a sequence number in codes may be.
-	maxAbove = shortCode>>1 - 1
+	maxAbove = shortCode>>kindBits - 1
+	// kindBits is the number of bits of a code that have the kind.
+	kindBits = 2
 )
 
 // code returns the number that stands for a trailer in codes: its sequence number above oldest, and its kind.
@@ -92,7 +94,7 @@ func (l *List) code(trailer uint64) uint32 {
 	if trailer == shortTrailer {
 		return shortCode
 	}
-	return uint32((trailer>>8-l.oldest)<<1 | trailer&1)
+	return uint32((trailer>>8-l.oldest)<<kindBits | trailer&(1<<kindBits-1))
 }
 
 // Len returns the number of blocks.
@@ -177,7 +179,7 @@ func (l *List) trailer(i int) uint64 {
 	if l.codes == nil || l.codes[i] == shortCode {
 		return shortTrailer
 	}
-	return base.MakeTrailer(l.oldest+uint64(l.codes[i]>>1), base.Kind(l.codes[i]&1))
+	return base.MakeTrailer(l.oldest+uint64(l.codes[i]>>kindBits), base.Kind(l.codes[i]&(1<<kindBits-1)))
 }
 
 // CompareUser compares the user key of separator i with another one, and returns a negative number, 0 or a positive one.

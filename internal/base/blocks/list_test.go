@@ -91,12 +91,12 @@ func randomSeparators(rnd *rand.Rand, key func(i int) string, round int) (separa
 		for range rnd.IntN(2) + rnd.IntN(2) {
 			sep := ikey(key(i), 1000+rnd.Uint64N(1<<(8+rnd.IntN(20))), base.Kind(rnd.IntN(2)))
 			if round%2 == 0 && rnd.IntN(2) == 0 {
-				sep = ikey(key(i), base.MaxSeq, base.KindSeek)
+				sep = ikey(key(i), base.MaxSeq, base.KindSeparator)
 			}
 			separators = append(separators, sep)
 		}
 		targets = append(targets, ikey(key(i), rnd.Uint64N(2000), base.KindSet),
-			ikey(key(i)[:rnd.IntN(len(key(i))+1)], base.MaxSeq, base.KindSeek), ikey(key(i)+"\x00", 1, base.KindSet))
+			ikey(key(i)[:rnd.IntN(len(key(i))+1)], base.MaxSeq, base.KindSeparator), ikey(key(i)+"\x00", 1, base.KindSet))
 	}
 	slices.SortFunc(separators, func(a, b []byte) int { return base.CompareInternal(base.Bytewise, a, b) })
 	if last := len(separators) - 1; round%3 == 0 {
@@ -136,10 +136,10 @@ func TestAShortLastSeparatorKeepsOtherPrefixesDistinct(t *testing.T) {
 	separators[99] = base.InternalSuccessor(base.Bytewise, nil, separators[99])
 	require.Equal(t, "1", string(base.UserKey(separators[99])))
 	for i := range 800 {
-		targets = append(targets, ikey(fmt.Sprintf("%016d", i), base.MaxSeq, base.KindSeek))
+		targets = append(targets, ikey(fmt.Sprintf("%016d", i), base.MaxSeq, base.KindSeparator))
 	}
 	for _, user := range []string{"", "0", "00000000000001", "0000000000001", "000000000000\xff", "1", "1\x00", "2"} {
-		targets = append(targets, ikey(user, base.MaxSeq, base.KindSeek))
+		targets = append(targets, ikey(user, base.MaxSeq, base.KindSeparator))
 	}
 	handles := contiguous(100, func(int) uint64 { return 5 })
 	l := listOf(t, base.Bytewise, separators, handles)
@@ -159,7 +159,7 @@ func TestAListOfDenseKeysIsSmall(t *testing.T) {
 	l := listOf(t, base.Bytewise, separators, contiguous(n, func(int) uint64 { return 4000 }))
 	require.LessOrEqual(t, l.MemBytes(), uint64(18*n))
 	for _, sep := range separators {
-		copy(sep[len(sep)-base.TrailerLen:], ikey("", base.MaxSeq, base.KindSeek))
+		copy(sep[len(sep)-base.TrailerLen:], ikey("", base.MaxSeq, base.KindSeparator))
 	}
 	l = listOf(t, base.Bytewise, separators, contiguous(n, func(int) uint64 { return 4000 }))
 	require.LessOrEqual(t, l.MemBytes(), uint64(14*n), "trailers of shortened separators take no memory")
@@ -181,10 +181,10 @@ func TestFewLongSeparatorsAreKeptBesideShortOnes(t *testing.T) {
 	for _, every := range []int{200, 100, 20, 9, 7} {
 		var separators, targets [][]byte
 		for i := range n {
-			user, trailer := fmt.Sprintf("k%05d", 50*i+1), ikey("", base.MaxSeq, base.KindSeek)
+			user, trailer := fmt.Sprintf("k%05d", 50*i+1), ikey("", base.MaxSeq, base.KindSeparator)
 			if i%every == every/2 {
 				user += string([]byte{byte(i), 1, 2, 3, 4, 5, byte(i % 3)})
-				trailer = ikey("", rnd.Uint64N(base.MaxSeq), []base.Kind{base.KindSet, base.KindDelete, 7}[i%3])
+				trailer = ikey("", rnd.Uint64N(base.MaxSeq), []base.Kind{base.KindSet, base.KindRef, 7}[i%3])
 			}
 			separators = append(separators, append([]byte(user), trailer...))
 			for _, tail := range []string{"", "\x00", "\x01\x02"} {
@@ -212,17 +212,17 @@ func TestListsKeepWhatDoesNotFit(t *testing.T) {
 		return l
 	}
 	t.Run("sequence numbers far apart", func(t *testing.T) {
-		separators[1] = ikey("b", 1+math.MaxInt32-1, base.KindSet)
+		separators[1] = ikey("b", 1+maxAbove, base.KindSet)
 		agree(t, base.Bytewise, true)
-		separators[1] = ikey("b", 1+math.MaxInt32, base.KindSet)
+		separators[1] = ikey("b", 2+maxAbove, base.KindSet)
 		agree(t, base.Bytewise, false)
 		separators[1] = ikey("b", base.MaxSeq, base.KindDelete)
 		agree(t, base.Bytewise, false)
-		separators[1] = ikey("b", base.MaxSeq, base.KindSeek)
+		separators[1] = ikey("b", base.MaxSeq, base.KindSeparator)
 		agree(t, base.Bytewise, true)
 	})
 	t.Run("kinds of later versions", func(t *testing.T) {
-		separators[0] = ikey("a", 1, base.KindSet+1)
+		separators[0] = ikey("a", 1, base.KindRef+1)
 		agree(t, base.Bytewise, false)
 		separators[0] = ikey("a", 1, base.KindDelete)
 	})
@@ -291,7 +291,7 @@ func FuzzLists(f *testing.F) {
 			if len(near) > 0 {
 				near[0] += byte(i%3) - 1
 			}
-			targets = append(targets, key, base.AppendInternalKey(nil, near, base.MaxSeq, base.KindSeek), base.AppendInternalKey(nil, user, 0, 0))
+			targets = append(targets, key, base.AppendInternalKey(nil, near, base.MaxSeq, base.KindSeparator), base.AppendInternalKey(nil, user, 0, 0))
 		}
 		slices.SortFunc(keys, func(a, b []byte) int { return base.CompareInternal(base.Bytewise, a, b) })
 		handles := contiguous(len(keys), func(i int) uint64 { return uint64(i) << (gap & 31) })

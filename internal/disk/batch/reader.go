@@ -52,7 +52,7 @@ func (r *Reader) Next() (kind base.Kind, key, value []byte, seq uint64, ok bool,
 		return 0, nil, nil, 0, false, base.Corruptf("batch", -1, "%d entries are missing at the end", r.Count)
 	}
 	kind = base.Kind(r.rest[0])
-	if base.IsNewerKind(kind) {
+	if base.IsNewerKind(kind) || kind == base.KindRef {
 		return 0, nil, nil, 0, false, base.Newerf("batch", -1, "an entry has the unknown kind %d", kind)
 	}
 	if kind > base.KindSet {

@@ -82,7 +82,7 @@ func TestCountingKnowsEveryKind(t *testing.T) {
 		require.Zero(t, cnt.Snapshot().Other)
 		kinds++
 	}
-	require.Equal(t, 9, kinds, "a new kind of file needs a bucket and a line in TestCountingByKind")
+	require.Equal(t, 10, kinds, "a new kind of file needs a bucket and a line in TestCountingByKind")
 }
 
 func TestCountingOfFailures(t *testing.T) {
