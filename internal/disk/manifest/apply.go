@@ -51,14 +51,21 @@ func spliced[T any](old []T, c *levelChange, of func(*FileMeta) T) []T {
 // it, or it has no files.
 func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	removed, added := v.net(edits)
+	var deltas []ValueDelta
+	for _, e := range edits {
+		deltas = append(deltas, e.Values...)
+	}
 	if len(v.roster.buckets) == 0 {
-		return v.fresh(added)
+		return v.fresh(added, deltas)
 	}
 	next := &Version{Cmp: v.Cmp, set: v.set, Levels: v.Levels}
 	next.refs.Store(1)
 	var unique bool
 	if next.roster, unique = v.roster.with(removed, added); !unique {
 		return nil, v.refused(removed, added)
+	}
+	if err := next.setValues(v, removed, added, deltas); err != nil {
+		return nil, err
 	}
 	var changes [NumLevels]*levelChange
 	for level := range v.Levels {
@@ -152,21 +159,24 @@ func (v *Version) giveHandle(f *FileMeta) {
 }
 
 // fresh returns the checked version of these files, which shares nothing with v.
-func (v *Version) fresh(added []rosterEntry) (*Version, error) {
+func (v *Version) fresh(added []rosterEntry, deltas []ValueDelta) (*Version, error) {
 	next := &Version{Cmp: v.Cmp, set: v.set}
 	next.refs.Store(1)
-	var files [NumLevels][]*FileMeta
+	var files [NumLevels + 1][]*FileMeta // with ValuesLevel
 	for _, e := range added {
 		files[e.level] = append(files[e.level], e.file)
 	}
 	sound := true
-	for level := range files {
+	for level := range NumLevels {
 		next.Levels[level] = newLevel(v.Cmp, level, files[level])
 		sound = sound && next.Levels[level].inOrder(v.Cmp, level)
 	}
 	var unique bool
 	if next.roster, unique = newRoster(added); !sound || !unique {
 		return nil, next.unsound()
+	}
+	if err := next.setValues(v, nil, added, deltas); err != nil {
+		return nil, err
 	}
 	next.prepareSearch()
 	next.level0.order.Store(int32(orderOf(v.Cmp, next.Levels[0].Files)))
@@ -178,11 +188,11 @@ func (v *Version) fresh(added []rosterEntry) (*Version, error) {
 // refused returns the error for a version that the changes make unsound.
 func (v *Version) refused(removed, added []rosterEntry) error {
 	next := &Version{Cmp: v.Cmp}
-	var files [NumLevels][]*FileMeta
+	var files [NumLevels + 1][]*FileMeta // with ValuesLevel
 	for _, e := range v.roster.all(removed, added) {
 		files[e.level] = append(files[e.level], e.file)
 	}
-	for level := range files {
+	for level := range NumLevels {
 		next.Levels[level] = newLevel(v.Cmp, level, files[level])
 	}
 	return next.unsound()

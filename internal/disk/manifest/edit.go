@@ -22,6 +22,11 @@ const (
 	tagDeletedFile    = 6
 	tagNewFile        = 7
 	tagPrevLogNum     = 9
+
+	// Those of value tables, which no other engine has.
+	tagNewValues     = 10
+	tagDeletedValues = 11
+	tagValues        = 12
 )
 
 // maxFileNum limits file numbers, so that arithmetic on them cannot overflow.
@@ -66,6 +71,7 @@ type Edit struct {
 	CompactPointers []CompactPointer
 	Deleted         []DeletedFile
 	Added           []LevelFile
+	Values          []ValueDelta
 }
 
 // Encode appends the edit's bytes to dst.
@@ -92,19 +98,28 @@ func (e *Edit) Encode(dst []byte) []byte {
 		dst = util.AppendLengthPrefixed(dst, p.Key)
 	}
 	for _, d := range e.Deleted {
-		dst = util.AppendUvarint32(dst, tagDeletedFile)
-		dst = util.AppendUvarint32(dst, uint32(d.Level))
+		if d.Level == ValuesLevel {
+			dst = util.AppendUvarint32(dst, tagDeletedValues)
+		} else {
+			dst = util.AppendUvarint32(dst, tagDeletedFile)
+			dst = util.AppendUvarint32(dst, uint32(d.Level))
+		}
 		dst = util.AppendUvarint64(dst, d.Num)
 	}
 	for _, a := range e.Added {
-		dst = util.AppendUvarint32(dst, tagNewFile)
-		dst = util.AppendUvarint32(dst, uint32(a.Level))
+		if a.Level == ValuesLevel {
+			dst = util.AppendUvarint32(dst, tagNewValues)
+			dst = util.AppendUvarint64(dst, a.File.ValueBytes())
+		} else {
+			dst = util.AppendUvarint32(dst, tagNewFile)
+			dst = util.AppendUvarint32(dst, uint32(a.Level))
+		}
 		dst = util.AppendUvarint64(dst, a.File.Num)
 		dst = util.AppendUvarint64(dst, a.File.Size)
 		dst = util.AppendLengthPrefixed(dst, a.File.Smallest)
 		dst = util.AppendLengthPrefixed(dst, a.File.Largest)
 	}
-	return dst
+	return e.encodeValues(dst)
 }
 
 // DecodeEdit decodes an edit. The result does not share memory with record. The error is a
@@ -118,9 +133,10 @@ func DecodeEdit(record []byte) (*Edit, error) {
 		deleted: func(level int, num uint64) {
 			e.Deleted = append(e.Deleted, DeletedFile{Level: level, Num: num})
 		},
-		added: func(level int, num, size uint64, smallest, largest []byte) {
-			e.Added = append(e.Added, LevelFile{Level: level, File: newFileMetaCopy(num, size, smallest, largest)})
+		added: func(level int, f *addedFile) {
+			e.Added = append(e.Added, LevelFile{Level: level, File: f.meta()})
 		},
+		values: func(d ValueDelta) { e.Values = append(e.Values, d) },
 	})
 	if err != nil {
 		return nil, err
@@ -133,7 +149,24 @@ func DecodeEdit(record []byte) (*Edit, error) {
 type editVisitor struct {
 	pointer func(level int, key []byte)
 	deleted func(level int, num uint64)
-	added   func(level int, num, size uint64, smallest, largest []byte)
+	added   func(level int, f *addedFile)
+	values  func(ValueDelta)
+
+	table addedFile // for added, because one would be allocated for each table
+}
+
+// addedFile is the description of a table that an edit adds. The keys share memory with the record.
+type addedFile struct {
+	num, size, valueBytes uint64
+	smallest, largest     []byte
+	values                bool // it is a value table
+}
+
+// meta returns the table, with copies of the keys.
+func (f *addedFile) meta() *FileMeta {
+	m := newFileMetaCopy(f.num, f.size, f.smallest, f.largest)
+	m.Values, m.extra = f.values, f.valueBytes
+	return m
 }
 
 // decodeEdit decodes an edit. Fields that an edit has once go to e, also those before an error. The
@@ -179,16 +212,24 @@ func (d *editDecoder) field(e *Edit, v *editVisitor) {
 			v.deleted(level, num)
 		}
 	case tagNewFile:
-		level := d.level()
-		num, size := d.fileNum("new file number"), d.uvarint64("new file size")
-		smallest, largest := d.internalKey("smallest key"), d.internalKey("largest key")
-		if d.err == nil && v.added != nil {
-			v.added(level, num, size, smallest, largest)
-		}
+		v.table = addedFile{}
+		d.newFile(v, d.level())
+	case tagNewValues, tagDeletedValues, tagValues:
+		d.valueField(tag, v)
 	default:
 		if d.err == nil { // the size of its payload is unknown too
 			d.err = base.Newerf("version edit", int64(d.size-len(d.rest)), "tag %d is unknown", tag)
 		}
+	}
+}
+
+// newFile decodes the rest of a table that is added.
+func (d *editDecoder) newFile(v *editVisitor, level int) {
+	f := &v.table
+	f.num, f.size = d.fileNum("new file number"), d.uvarint64("new file size")
+	f.smallest, f.largest = d.internalKey("smallest key"), d.internalKey("largest key")
+	if d.err == nil && v.added != nil {
+		v.added(level, f)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestDamagedEditsAreCorruption(t *testing.T) {
 func TestEditsOfALaterVersionAreNewer(t *testing.T) {
 	begin := (&Edit{LogNum: Num(5), PrevLogNum: Num(0)}).Encode(nil)
 	for name, field := range map[string][]byte{
-		"tag 8": {8}, "tag 10": {10, 1}, "tag 99": {99}, "tag 300": {0xac, 2},
+		"tag 8": {8}, "tag 13": {13, 1}, "tag 99": {99}, "tag 300": {0xac, 2},
 		"key of a reserved kind": append([]byte{tagCompactPointer, 1, 9, 'a'}, 7, 0, 0, 0, 0, 0, 0, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestNumbersAndNamesAtTheirBounds(t *testing.T) {
 	for _, e := range []*Edit{
 		{Comparer: longest + "x"}, {LastSeq: Num(base.MaxSeq + 1)},
 		{LogNum: Num(maxFileNum + 1)}, {PrevLogNum: Num(maxFileNum + 1)}, {NextFileNum: Num(maxFileNum + 1)},
-		{Deleted: []DeletedFile{{Level: NumLevels, Num: 1}}}, {Deleted: []DeletedFile{{Num: maxFileNum + 1}}},
+		{Deleted: []DeletedFile{{Level: NumLevels + 1, Num: 1}}}, {Deleted: []DeletedFile{{Num: maxFileNum + 1}}},
 	} {
 		_, err := DecodeEdit(e.Encode(nil))
 		require.ErrorIs(t, err, base.ErrCorruption)
@@ -116,6 +116,7 @@ func TestDamagedEditErrorHasTheOffset(t *testing.T) {
 func FuzzDecodeEdit(f *testing.F) {
 	f.Add((&Edit{Comparer: "c", LogNum: Num(1), Deleted: []DeletedFile{{1, 2}}}).Encode(nil))
 	f.Add((&Edit{Added: []LevelFile{{Level: 6, File: NewFileMeta(1, 2, ikey("", 0), ikey("b", base.MaxSeq))}}}).Encode(nil))
+	f.Add(valueEdit().Encode(nil))
 	f.Add([]byte{tagCompactPointer, 1, 8, 1, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		e, err := DecodeEdit(raw)

@@ -23,9 +23,10 @@ type FileMeta struct {
 	// here or its properties are read.
 	Seqs atomic.Pointer[SeqRange]
 
-	// CopyOf is the number of the table whose entries it has, if UpgradeFilters made it since the
-	// store was opened; 0 for others. It is set before the FileMeta is shared.
-	CopyOf uint64
+	// extra is, of a value table, the number of bytes of its values. Of another table that
+	// UpgradeFilters made since the store was opened, it is the number of the table whose entries it
+	// has; 0 for others. It is set before the FileMeta is shared.
+	extra uint64
 
 	// Handle belongs to the table cache; this package does not use it. It is set before the
 	// FileMeta is shared, by SetOptions.NewHandle at the latest.
@@ -34,6 +35,9 @@ type FileMeta struct {
 	// OldSuffix means that the file has the suffix .sst. It is set before the FileMeta is
 	// shared.
 	OldSuffix bool
+
+	// Values means that it is a value table. It is set before the FileMeta is shared.
+	Values bool
 
 	// Temporary means that the file has a temporary name, and that the table is in no version. It is
 	// set before the FileMeta is shared.
@@ -46,13 +50,22 @@ type FileMeta struct {
 	refs atomic.Int32 // the number of buckets of versions that contain the file; see roster
 }
 
-// Origin returns the number of the table that was written with these entries.
+// Origin returns the number of the table of a level that was written with these entries.
 func (f *FileMeta) Origin() uint64 {
-	if f.CopyOf > 0 {
-		return f.CopyOf
+	if f.extra > 0 {
+		return f.extra
 	}
 	return f.Num
 }
+
+// SetOrigin makes Origin return num, for a table of a level that has the entries of that table.
+func (f *FileMeta) SetOrigin(num uint64) { f.extra = num }
+
+// ValueBytes returns the number of bytes of the values of a value table, uncompressed.
+func (f *FileMeta) ValueBytes() uint64 { return f.extra }
+
+// SetValueBytes makes it a value table with so many bytes of values.
+func (f *FileMeta) SetValueBytes(n uint64) { f.Values, f.extra = true, n }
 
 // InVersion reports whether a version contains the file.
 func (f *FileMeta) InVersion() bool { return f.refs.Load() > 0 }
@@ -77,6 +90,8 @@ func (f *FileMeta) Name() string {
 		return base.FileName(base.FileOldTable, f.Num)
 	case f.Temporary:
 		return base.FileName(base.FileTemp, f.Num)
+	case f.Values:
+		return base.FileName(base.FileValues, f.Num)
 	}
 	return base.FileName(base.FileTable, f.Num)
 }

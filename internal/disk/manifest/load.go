@@ -90,8 +90,9 @@ type loading struct {
 	firstRecordSum uint32 // the checksum of the first record
 	ours           bool   // see State
 	// live has the remaining tables by number; count is the number of their places.
-	live  map[uint64]liveTable
-	count int
+	live   map[uint64]liveTable
+	count  int
+	values valueSums
 	// tables are those that the second pass has found, in the order of the file, which is usually that of
 	// their keys.
 	tables []rosterEntry
@@ -161,14 +162,14 @@ func (l *loading) collectNumbers() func(record []byte) error {
 			}
 		}
 	}}
-	additions := editVisitor{added: func(level int, num, _ uint64, _, _ []byte) {
-		l.maxNum = max(l.maxNum, num)
-		if t := l.live[num]; t.levels&(1<<level) == 0 {
+	additions := editVisitor{added: func(level int, f *addedFile) {
+		l.maxNum = max(l.maxNum, f.num)
+		if t := l.live[f.num]; t.levels&(1<<level) == 0 {
 			l.count++
 			t.levels |= 1 << level
-			l.live[num] = t
+			l.live[f.num] = t
 		}
-	}}
+	}, values: l.values.add}
 	return func(record []byte) error {
 		e = Edit{}
 		if err := decodeEdit(record, &e, &deletions); err != nil {
@@ -189,16 +190,15 @@ func (l *loading) collectNumbers() func(record []byte) error {
 	}
 }
 
-// ComparerName returns the name of the comparer from what a MANIFEST records. It returns an error
+// ComparerName returns the name of the comparer from what a MANIFEST records, without its marks. It returns an error
 // if the logs are elsewhere, and marked is false: there is no mark that says where.
 func ComparerName(recorded string, marked bool) (string, error) {
-	name, elsewhere := strings.CutPrefix(recorded, base.LogDirPrefix)
-	if elsewhere && !marked {
+	if strings.HasPrefix(recorded, base.LogDirPrefix) && !marked {
 		return "", errors.New("the logs of the database are in another directory, but the file LOGDIR, which says where, is missing: " +
 			"copy LOGS from that directory, name the copy LOGDIR, and pass Options.LogDir; if the logs are lost as well, " +
 			"repair the database with its own directory as Options.LogDir")
 	}
-	return name, nil
+	return base.PlainComparerName(recorded), nil
 }
 
 func merge(into *OptionalNum, n OptionalNum) {
@@ -211,19 +211,19 @@ func merge(into *OptionalNum, n OptionalNum) {
 func (l *loading) collectTables() func(record []byte) error {
 	var e Edit
 	l.tables = make([]rosterEntry, 0, l.count)
-	additions := editVisitor{added: func(level int, num, size uint64, smallest, largest []byte) {
-		t := l.live[num]
+	additions := editVisitor{added: func(level int, added *addedFile) {
+		t := l.live[added.num]
 		if t.levels != 1<<level {
 			return
 		}
-		f := newFileMetaCopy(num, size, smallest, largest)
+		f := added.meta()
 		if t.index > 0 {
 			l.tables[t.index-1].file = f
 			return
 		}
-		l.tables = append(l.tables, rosterEntry{num, level, f})
+		l.tables = append(l.tables, rosterEntry{f.Num, level, f})
 		t.index = uint32(len(l.tables))
-		l.live[num] = t
+		l.live[f.Num] = t
 	}}
 	return func(record []byte) error { return decodeEdit(record, &e, &additions) }
 }
@@ -294,7 +294,7 @@ func (l *loading) version(empty *Version) (*Version, error) {
 	for _, e := range l.tables {
 		empty.giveHandle(e.file)
 	}
-	return empty.fresh(l.tables)
+	return empty.fresh(l.tables, l.values.list())
 }
 
 // nextFileNum returns the next unused number. After a crash that followed an edit, the MANIFEST may
@@ -335,7 +335,7 @@ func RemovedTables(fsys vfs.FS, path string, size int64, nums map[uint64]bool) (
 			dead[num] = true
 		}
 	}}
-	additions := editVisitor{added: func(_ int, num, _ uint64, _, _ []byte) { delete(dead, num) }}
+	additions := editVisitor{added: func(_ int, f *addedFile) { delete(dead, f.num) }}
 	err := readEdits(fsys, path, size, func(record []byte) error {
 		if err := decodeEdit(record, &e, &deletions); err != nil {
 			return err

@@ -19,7 +19,7 @@ type noted struct {
 // version has the table any more.
 func (n *noted) add(f *FileMeta, c *TableCounts) {
 	heavy, expires := c.heavy(), c != nil && c.Expiry > 0
-	if !heavy && !expires {
+	if f.Values || !heavy && !expires {
 		return
 	}
 	n.mu.Lock()

@@ -24,6 +24,7 @@ type Options struct {
 	LevelCompression []Compression // by level; the zero Compression is that of Compression
 	TableSize        int64         // in bytes, as BlockSize
 	BlockSize        int64
+	SeparateValues   int64 // in bytes
 	RestartInterval  int64
 
 	Filters        []NamedFilter // of each new table; nil is the default, and NoFilters none
@@ -149,6 +150,7 @@ var optionFields = []optionField{
 	names(75, "Filters.RangePolicies", func(o *Options) *[]NamedFilter { return &o.RangeFilters }),
 	number(76, "FileMode", func(o *Options) *int64 { return &o.FileMode }, func(v int64) string { return fmt.Sprintf("%#o", v) }),
 	number(77, "Limits.DiskReserve", func(o *Options) *int64 { return &o.DiskReserve }, decimal),
+	number(78, "Tables.SeparateValues", func(o *Options) *int64 { return &o.SeparateValues }, decimal),
 }
 
 func decimal(v int64) string  { return fmt.Sprint(v) }

@@ -37,6 +37,7 @@ func TestTheBytesOfRecordedOptions(t *testing.T) {
 
 func TestEveryOptionIsReadAsItWasRecorded(t *testing.T) {
 	all := allOptions()
+	all.SeparateValues = 4096 // younger than the example
 	r := (&Recorded{Time: 7}).WithOptions(&all)
 	o, unreadable := r.Options()
 	require.Empty(t, unreadable)
@@ -51,6 +52,7 @@ func TestEveryOptionIsReadAsItWasRecorded(t *testing.T) {
 		"Tables.Size 8388608", "Tables.BlockSize 8192", "Tables.RestartInterval 8",
 		"Filters.Policy sievedb.BinaryFuse8, leveldb.BuiltinBloomFilter2:12", "Filters.Budget 1048576", "Filters.MaxWastedReads 0.02",
 		"Filters.ForGoleveldb true", "Filters.RangePolicies sievedb.PrefixBloom.fixed:8:10", "FileMode 0640", "Limits.DiskReserve -1",
+		"Tables.SeparateValues 4096",
 	}, texts)
 	require.Len(t, texts, len(optionFields))
 	require.Len(t, all.Compare(&Options{}), len(optionFields))

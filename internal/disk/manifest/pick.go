@@ -28,6 +28,9 @@ type PickOptions struct {
 	Expired   func(*FileMeta) bool
 	ExpiredBy uint64
 
+	// NoValues means that no values are collected.
+	NoValues bool
+
 	Running []*Compaction // the running compactions
 	Claimed []*FileMeta   // the files that are Compacting, but in none of Running
 }
@@ -62,6 +65,8 @@ type Compaction struct {
 	Drop bool
 	// Unhurried means that nothing waits for it: it takes half of the time.
 	Unhurried bool
+	// Left is, after the merge, why a value could not be read; its reference stays.
+	Left error
 	// TableSize is the size in bytes at which an output table ends.
 	TableSize uint64
 
@@ -171,7 +176,7 @@ func (v *Version) score(level int, s Shape, claimed uint64, o PickOptions) float
 func (v *Version) claimedBytes(o PickOptions) (bytes [NumLevels]uint64) {
 	add := func(files []*FileMeta) {
 		for _, f := range files {
-			if level, ok := v.roster.levelOf(f); ok {
+			if level, ok := v.roster.levelOf(f); ok && level < NumLevels {
 				bytes[level] += f.Size
 			}
 		}
@@ -193,6 +198,11 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 			return c
 		}
 	}
+	if !v.level0Waits(o) {
+		if c := v.pickValues(garbageUrgent, o); c != nil {
+			return c
+		}
+	}
 	shape, claimed := v.Shape(o), v.claimedBytes(o)
 	tried := [NumLevels]bool{}
 	for {
@@ -207,6 +217,12 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 		}
 		if best < 0 {
 			if c := v.pickTombstones(shape, o); c != nil {
+				return c
+			}
+			if c := v.pickValues(garbageDue, o); c != nil {
+				return c
+			}
+			if c := v.pickSmallValues(o); c != nil {
 				return c
 			}
 			return v.pickSmall(o)

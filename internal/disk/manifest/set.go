@@ -187,7 +187,8 @@ func (s *Set) applyLocked(edit *Edit, install func(*Version)) error {
 		return err
 	}
 	s.buf = edit.Encode(s.buf[:0])
-	if s.full != nil || s.log.Size() >= s.rollSize() || s.aboveLimit(s.log.Size()+2*int64(len(s.buf))) {
+	marked := len(s.current.Load().Values) > 0
+	if s.full != nil || len(next.Values) > 0 != marked || s.log.Size() >= s.rollSize() || s.aboveLimit(s.log.Size()+2*int64(len(s.buf))) {
 		err = s.newManifest(next)
 	} else {
 		err = s.append()
@@ -272,7 +273,11 @@ func (s *Set) prepare(edit *Edit) (*Version, error) {
 	if s.unrecorded && s.recorded.isZero() {
 		edit.CompactPointers = append(edit.CompactPointers, recordedNothing())
 	}
-	next, err := s.current.Load().Apply(edit)
+	current := s.current.Load()
+	if err := edit.dropUnused(current); err != nil {
+		return nil, err
+	}
+	next, err := current.Apply(edit)
 	if err == nil {
 		s.logNum, s.lastSeq = edit.LogNum.Value, edit.LastSeq.Value
 	}
@@ -319,13 +324,9 @@ func (s *Set) newManifest(v *Version) error {
 
 // createManifest writes a MANIFEST that CURRENT does not name yet. After an error it is removed.
 func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
-	comparer := s.opts.Cmp.Name
-	if s.opts.LogsElsewhere {
-		comparer = base.LogDirPrefix + comparer
-	}
 	s.advanceTime()
 	state := Snapshot{Version: v, LogNum: s.logNum, LastSeq: s.lastSeq, NextFileNum: s.nextFileNum.Load(), Recorded: s.recorded}
-	snapshot := state.edit(comparer)
+	snapshot := state.edit(s.opts.Cmp.Name, s.opts.LogsElsewhere)
 	f, err := s.opts.FS.Create(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (s *Set) SnapshotOf(v *Version, lastSeq uint64) Snapshot {
 	defer s.mu.Unlock()
 	s.advanceTime()
 	next := s.nextFileNum.Load()
-	v.Files(func(_ int, f *FileMeta) { next = max(next, f.Num+1) })
+	v.AllFiles(func(_ int, f *FileMeta) { next = max(next, f.Num+1) })
 	return Snapshot{Version: v, LastSeq: lastSeq, NextFileNum: next, Recorded: s.recorded}
 }
 
@@ -48,7 +48,7 @@ func (s *Set) SnapshotOf(v *Version, lastSeq uint64) Snapshot {
 func (s *Snapshot) Write(fsys vfs.FS, dir string) (recordSum uint32, err error) {
 	num := s.NextFileNum
 	s.NextFileNum++
-	record := s.edit(s.Version.Cmp.Name).Encode(nil)
+	record := s.edit(s.Version.Cmp.Name, false).Encode(nil)
 	f, err := fsys.Create(filepath.Join(dir, base.FileName(base.FileManifest, num)))
 	if err != nil {
 		return 0, err
@@ -67,15 +67,18 @@ func (s *Snapshot) Write(fsys vfs.FS, dir string) (recordSum uint32, err error) 
 }
 
 // edit returns the snapshot as an edit of an empty version.
-func (s *Snapshot) edit(comparer string) *Edit {
+func (s *Snapshot) edit(comparer string, logsElsewhere bool) *Edit {
 	e := &Edit{
-		Comparer: comparer, LogNum: Num(s.LogNum), PrevLogNum: Num(0),
+		Comparer: base.MarkComparerName(comparer, logsElsewhere, len(s.Version.Values) > 0), LogNum: Num(s.LogNum), PrevLogNum: Num(0),
 		NextFileNum: Num(s.NextFileNum), LastSeq: Num(s.LastSeq),
 	}
 	e.CompactPointers = s.Recorded.appendPointer(nil)
 	e.Added = append(e.Added, s.Added...)
-	s.Version.Files(func(level int, f *FileMeta) {
+	s.Version.AllFiles(func(level int, f *FileMeta) {
 		e.Added = append(e.Added, LevelFile{Level: level, File: f})
 	})
+	for _, t := range s.Version.Values {
+		e.Values = append(e.Values, ValueDelta{t.ID, t.File.Num, int64(t.Live)})
+	}
 	return e
 }

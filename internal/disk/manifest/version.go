@@ -16,9 +16,15 @@ type Version struct {
 	Cmp    *base.Comparer
 	Levels [NumLevels]Level
 
+	// Values are the value tables by ID, in ascending order of the IDs.
+	Values     []ValueTable
+	valueFiles []ValueTable // see ValueFiles
+	// valueSize is their size in bytes, and garbage how much of that nothing refers to.
+	valueSize, garbage uint64
+
 	shared []byte // the common prefix of the user keys of all tables
 	level0 level0State
-	roster roster // of all tables
+	roster roster // of all tables, value tables too
 	// overlaps has, for each file of a level, the bytes of the next level that it overlaps as a multiple of
 	// its size; nil until a choice needs it. Those of level 0 and of the last level are never needed.
 	overlaps [NumLevels]atomic.Pointer[[]float64]
@@ -184,7 +190,7 @@ func (v *Version) sortForRemoval(files []LevelFile) {
 			index[f.File] = -i
 		}
 		next := 0
-		v.Files(func(_ int, f *FileMeta) {
+		v.AllFiles(func(_ int, f *FileMeta) {
 			if _, ok := index[f]; ok {
 				index[f] = next
 			}
@@ -193,7 +199,9 @@ func (v *Version) sortForRemoval(files []LevelFile) {
 		order = func(a, b LevelFile) int { return cmp.Compare(index[b.File], index[a.File]) }
 	}
 	slices.SortFunc(files, func(a, b LevelFile) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), order(a, b))
+		// What refers to a value goes before the value.
+		values := cmp.Compare(a.Level/ValuesLevel, b.Level/ValuesLevel)
+		return cmp.Or(values, cmp.Compare(b.Level, a.Level), order(a, b))
 	})
 }
 

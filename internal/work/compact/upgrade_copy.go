@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -78,6 +79,11 @@ func (u *upgrade) end(s *upgradeStep) error {
 		return nil
 	}
 	<-s.placed
+	if base.IsUnreadable(s.err) && !slices.ContainsFunc(s.errs, base.IsUnreadable) { // the edit was refused, and would be again
+		for i := range s.errs {
+			s.errs[i] = s.err
+		}
+	}
 	for i, f := range s.c.Inputs {
 		switch {
 		case base.IsUnreadable(s.errs[i]):
@@ -258,7 +264,7 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 	s.made[i] = copyFigures{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
 	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 	table.Counts.Store(f.Counts.Load())
-	table.CopyOf = f.Origin()
+	table.SetOrigin(f.Origin())
 	table.Handle = tables.HandleOf(w)
 	return table, nil
 }
