@@ -39,9 +39,9 @@ type SlowLookup struct {
 
 // ExplainStep is one run of an Explanation.
 type ExplainStep struct {
-	// Run is "memtable", "immutable memtable" or "table".
+	// Run is "memtable", "immutable memtable", "table" or, if the value is apart from its key, "value table".
 	Run string
-	// Level, FileNum and Bytes describe a table; otherwise they are -1 and zeros. Smallest
+	// Level, FileNum and Bytes describe a table; otherwise they are -1 and zeros. A value table is in no level. Smallest
 	// and Largest are copies of the user keys at the ends of its range and belong to the caller.
 	Level             int
 	FileNum           uint64

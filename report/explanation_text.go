@@ -31,8 +31,11 @@ const indent = 24
 // write writes the lines of a step.
 func (s *ExplainStep) write(b *strings.Builder) {
 	where, outcome, verdict := s.Run, "not here", s.Filter
-	if s.Run == "table" {
+	switch {
+	case s.Level >= 0:
 		where = fmt.Sprintf("level %d table %06d", s.Level, s.FileNum)
+	case s.FileNum > 0:
+		where = fmt.Sprintf("%s %06d", s.Run, s.FileNum)
 	}
 	if s.Found {
 		outcome = "found"
@@ -41,7 +44,7 @@ func (s *ExplainStep) write(b *strings.Builder) {
 		verdict += " by " + s.FilterPolicy
 	}
 	fmt.Fprintf(b, "%-*s filter: %-7s %s, %s\n", indent, where, verdict, outcome, s.Duration)
-	if s.Run == "table" {
+	if s.FileNum > 0 {
 		fmt.Fprintf(b, "%*s %d bytes, keys %s to %s\n", indent, "", s.Bytes, shortKey(s.Smallest), shortKey(s.Largest))
 		fmt.Fprintf(b, "%*s %s\n", indent, "", strings.Join(s.work(), ", "))
 	}

@@ -17,7 +17,7 @@ import (
 func refuseRemains(fsys vfs.FS, dir string, files manifest.DirFiles) error {
 	closed := slices.ContainsFunc(files.All, func(f manifest.DirFile) bool { return f.Kind == base.FileClosed })
 	for _, f := range files.All {
-		remains := f.Kind == base.FileTable || f.Kind == base.FileOldTable
+		remains := f.Kind.IsTable()
 		if f.Kind == base.FileLog {
 			blank, err := manifest.IsBlankLog(fsys, dir, f, 0)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

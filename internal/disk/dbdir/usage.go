@@ -53,9 +53,9 @@ func field(u *report.DiskUsage, name string, listed func(table uint64) bool) *ui
 		return &u.Logs
 	case kind == base.FileManifest:
 		return &u.Manifest
-	case (kind == base.FileTable || kind == base.FileOldTable) && listed(num):
+	case kind.IsTable() && listed(num):
 		return &u.Tables
-	case kind == base.FileTable || kind == base.FileOldTable || kind == base.FileTemp:
+	case kind.IsTable() || kind == base.FileTemp:
 		return &u.UnlistedTables
 	}
 	return &u.Other

@@ -3,6 +3,7 @@ package tables
 import (
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/limit/cache"
 	"github.com/sievedb/sievedb/sstable"
@@ -17,6 +18,8 @@ type Table struct {
 	Sampled SampledVerdicts
 	// sizes is nil until the table is written, or opened by a cache that wants them.
 	sizes atomic.Pointer[FilterSizes]
+	// refs is what the table refers to, from its writing until the edit that adds it is counted.
+	refs atomic.Pointer[[]base.RefSum]
 	// filterReported is set once the table's filter was reported as unusable.
 	filterReported atomic.Bool
 }
@@ -64,6 +67,9 @@ const unknownKeyBytes = 128
 func HandleOf(w *sstable.Writer) *Table {
 	t := new(Table)
 	t.sizes.Store(&FilterSizes{Keys: w.Entries(), FilterBytes: w.FilterSize(), RangeBytes: w.RangeFilterSize()})
+	if refs := w.Refs(); refs != nil {
+		t.refs.Store(&refs)
+	}
 	return t
 }
 

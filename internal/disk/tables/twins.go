@@ -68,10 +68,18 @@ func twinsDiffer(a, b *mergingRun) bool {
 }
 
 // ValuesConflict reports whether a and b cannot both be the value of an internal key
-// with that trailer.
+// with that trailer. References to equal values may differ: several tables can have them.
 func ValuesConflict(trailer uint64, a, b []byte) bool {
-	seq, _ := base.SplitTrailer(trailer)
-	return seq > 0 && !bytes.Equal(a, b)
+	seq, kind := base.SplitTrailer(trailer)
+	if seq == 0 || bytes.Equal(a, b) {
+		return false
+	}
+	if kind == base.KindRef {
+		refA, errA := base.DecodeValueRef(a)
+		refB, errB := base.DecodeValueRef(b)
+		return errA != nil || errB != nil || refA.Len != refB.Len
+	}
+	return true
 }
 
 // ErrTwinsDiffer returns the error for two files that hold different values for the same

@@ -26,6 +26,12 @@ type WriterOptions struct {
 	Filter func(fileNum uint64) filter.Policy
 	// Spares has writers to reuse.
 	Spares *SpareWriters
+	// Separate is the size in bytes from which on values go to value tables; 0: none do.
+	Separate int
+	// ValueCompression is that of value tables, which no compaction writes again.
+	ValueCompression sstable.Compression
+	// Stays, if not nil, reports whether the value of a user key stays there all the same.
+	Stays func(user []byte) bool
 	// Syncs, if not nil, syncs finished tables in the background. With nil a table is
 	// synced when it is finished.
 	Syncs *Syncs
@@ -41,6 +47,8 @@ type Writer struct {
 	num  uint64 // of the open table
 	file vfs.File
 	w    *sstable.Writer
+
+	values *separated // nil until a value goes there
 }
 
 // NewWriter returns a Writer without a table. Add begins one.
@@ -55,8 +63,11 @@ func (t *Writer) Open() bool { return t.w != nil }
 // Size returns the bytes of the open table so far.
 func (t *Writer) Size() uint64 { return t.w.EstimatedSize() }
 
-// Written returns the bytes of all tables so far.
+// Written returns the bytes of all tables so far, also of those of values.
 func (t *Writer) Written() (total uint64) {
+	if t.values != nil {
+		total = t.values.Written()
+	}
 	for _, f := range t.Files {
 		total += f.Size
 	}
@@ -70,7 +81,12 @@ func (t *Writer) Written() (total uint64) {
 func (t *Writer) path(num uint64) string { return t.options.Dir.File(t.options.Kind, num) }
 
 // Add adds an entry to the open table. It begins a table if none is open.
-func (t *Writer) Add(ikey, value []byte) error {
+func (t *Writer) Add(ikey, value []byte) (err error) {
+	if t.separates(ikey, value) {
+		if ikey, value, err = t.separate(ikey, value); err != nil {
+			return err
+		}
+	}
 	if t.w == nil {
 		t.num = t.options.NewFileNum()
 		file, err := t.options.Dir.FS.Create(t.path(t.num))
@@ -122,6 +138,7 @@ func (s *SpareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Wri
 	w.Reset(file)
 	w.SetFilter(o.Filter)
 	w.SetBlocks(o.BlockSize, o.BlockRestartInterval, o.Compression)
+	w.SetValues(o.Values, o.IDs)
 	return w
 }
 
@@ -165,6 +182,9 @@ func (t *Writer) EndTable() error {
 	f.Handle = HandleOf(t.w)
 	f.Counts.Store(countsOf(&props))
 	f.Seqs.Store(seqsOf(&props))
+	if t.options.Table.Values {
+		f.SetValueBytes(props.RawValueBytes)
+	}
 	t.Files = append(t.Files, f)
 	t.options.Spares.keep(t.w)
 	t.w = nil
@@ -188,6 +208,9 @@ func (t *Writer) Finish() ([]*manifest.FileMeta, error) {
 	if t.w != nil {
 		err = t.EndTable()
 	}
+	if err == nil && t.values != nil && t.values.w != nil {
+		err = t.values.EndTable()
+	}
 	if err == nil && len(t.Files) > 0 {
 		err = t.options.Dir.FS.SyncDir(t.options.Dir.Path)
 	}
@@ -198,8 +221,11 @@ func (t *Writer) Finish() ([]*manifest.FileMeta, error) {
 	return t.Files, nil
 }
 
-// Abandon removes the files of all tables.
+// Abandon removes the files of all tables, also those of values.
 func (t *Writer) Abandon() {
+	if t.values != nil {
+		t.values.Abandon()
+	}
 	if t.file != nil {
 		_ = t.file.Close() // the file will be removed
 		t.file = nil

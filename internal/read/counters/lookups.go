@@ -199,6 +199,12 @@ func (c *Stripe) CountRead(level int, res *sstable.Result) {
 	default:
 		l.filterFalsePositives.Add(1)
 	}
+	c.CountBlocks(level, res)
+}
+
+// CountBlocks counts what a search of a table of level, or of the value table to which its entry refers, read.
+func (c *Stripe) CountBlocks(level int, res *sstable.Result) {
+	l := &c.levels[level]
 	if res.IndexRead {
 		l.indexReads.Add(1)
 	}

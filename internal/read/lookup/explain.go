@@ -137,6 +137,11 @@ func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) er
 	if !ordered {
 		f.learnOrder(s.Version, lookup.UserKey())
 	}
+	if t.kind == base.KindRef {
+		if err := x.follow(f, s, lookup, &t); err != nil {
+			return err
+		}
+	}
 	x.Kind, x.value = t.kind, t.value
 	if t.found {
 		x.countAnswer(s, lookup, t.answer)
@@ -144,6 +149,32 @@ func (x *Explained) findInTables(f *Finder, s *State, lookup *sstable.Lookup) er
 		x.counts.SampleTables(s.Version, lookup, nil)
 	}
 	return nil
+}
+
+// follow is Finder.follow for Explain.
+func (x *Explained) follow(f *Finder, s *State, lookup *sstable.Lookup, t *tableSearch) error {
+	t.kind = base.KindSet
+	if lookup.KeyOnly {
+		return nil
+	}
+	encoded, level := t.value, x.Steps[len(x.Steps)-1].Level
+	ref, err := base.DecodeValueRef(encoded)
+	if table := s.Version.ValueTableOf(ref.ID); err == nil && table != nil {
+		lookup.Init(lookup.UserKey(), ref.Seq)
+		step, res, err := explainTable(f.tables, lookup, -1, table)
+		if err != nil {
+			return f.openError(s, err)
+		}
+		step.Run = "value table"
+		x.Steps = append(x.Steps, step)
+		if x.counts != nil {
+			res.IndexRead, res.BytesRead = step.IndexRead, uint32(step.BytesRead)
+			x.counts.CountBlocks(level, &res)
+		}
+	}
+	res, err := f.tables.TryValue(s.Version, lookup, lookup.UserKey(), encoded) // which also checks what was found
+	t.value = res.Value
+	return f.openError(s, err)
 }
 
 // countTable counts the result of a table.

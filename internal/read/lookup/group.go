@@ -175,7 +175,7 @@ func (g *groupLookup) inMemtable(m *Memtable, values [][]byte) {
 	for _, i := range g.open[:g.opened] {
 		value, kind, ok := g.f.findInMemtable(m, g.seq, &g.lookups[i], g.c)
 		if ok {
-			g.answer(values, i, value, kind)
+			_ = g.answer(values, 0, i, value, kind) // a memtable refers to nothing
 		}
 	}
 	g.closeAnswered()
@@ -243,7 +243,9 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 		}
 		if t.found {
 			g.sample(i, t.answer, false, true)
-			g.answer(values, i, t.value, t.kind)
+			if err := g.answer(values, 0, i, t.value, t.kind); err != nil {
+				return err
+			}
 		}
 	}
 	g.closeAnswered()
@@ -284,7 +286,9 @@ func (g *groupLookup) askAll(level int, l *manifest.Level, values [][]byte) erro
 		g.sample(of.key, l.Files[of.at], res.Filter == sstable.FilterNegative, res.Found)
 		if res.Found {
 			_, kind := base.SplitTrailer(res.Trailer)
-			g.answer(values, of.key, res.Value, kind)
+			if err := g.answer(values, level, of.key, res.Value, kind); err != nil {
+				return err
+			}
 			continue
 		}
 		// See findInLevel.
@@ -323,16 +327,26 @@ func (g *groupLookup) goOn(level int, l *manifest.Level, of *askedOf, values [][
 		g.c.CountPlainRead(level)
 	}
 	g.sample(of.key, t.answer, false, true)
-	g.answer(values, of.key, t.value, t.kind)
-	return nil
+	return g.answer(values, level, of.key, t.value, t.kind)
 }
 
-// answer keeps the answer for key i of the group.
-func (g *groupLookup) answer(values [][]byte, i uint8, value []byte, kind base.Kind) {
+// answer keeps the answer for key i of the group, of a table of level.
+func (g *groupLookup) answer(values [][]byte, level int, i uint8, value []byte, kind base.Kind) error {
 	g.answered |= 1 << i
-	if kind == base.KindSet {
+	switch kind {
+	case base.KindSet:
 		values[i] = g.values.copy(value)
+	case base.KindRef:
+		var lookup sstable.Lookup
+		defer lookup.Release()
+		res, err := g.f.tables.TryValue(g.state.Version, &lookup, g.lookups[i].UserKey(), value)
+		if err != nil {
+			return g.f.openError(g.state, err)
+		}
+		g.c.CountBlocks(level, &res)
+		values[i] = g.values.copy(res.Value)
 	}
+	return nil
 }
 
 // closeAnswered removes the answered keys from the open ones.

@@ -10,7 +10,7 @@ import (
 func (f *Finder) EstimateSize(start, limit []byte, memtables bool) (e report.SizeEstimate, err error) {
 	s := f.Ref()
 	defer s.Version.Unref()
-	s.Version.Files(func(_ int, file *manifest.FileMeta) {
+	s.Version.AllFiles(func(_ int, file *manifest.FileMeta) {
 		if err == nil {
 			var size uint64
 			size, err = f.tables.ApproximateSize(file, start, limit)

@@ -47,6 +47,9 @@ func (f *Finder) findInTables(s *State, lookup *sstable.Lookup, c *counters.Stri
 			} else {
 				err = f.findInLevel(s, &t, lookup, level, l, first)
 			}
+			if t.kind == base.KindRef && err == nil {
+				err = f.follow(s, lookup, &t, level)
+			}
 			if t.found || err != nil {
 				if t.end(level, err) {
 					c.SampleTables(s.Version, lookup, t.answer)
@@ -59,6 +62,18 @@ func (f *Finder) findInTables(s *State, lookup *sstable.Lookup, c *counters.Stri
 		c.SampleTables(s.Version, lookup, nil)
 	}
 	return nil, base.KindDelete, nil
+}
+
+// follow replaces the reference that a search has found by the value, unless only the key is needed.
+func (f *Finder) follow(s *State, lookup *sstable.Lookup, t *tableSearch, level int) error {
+	t.kind = base.KindSet
+	if lookup.KeyOnly {
+		return nil
+	}
+	res, err := f.tables.TryValue(s.Version, lookup, lookup.UserKey(), t.value)
+	t.value = res.Value
+	t.c.CountBlocks(level, &res)
+	return f.openError(s, err)
 }
 
 // end counts a search that a table of level answered, or that failed, and reports whether it

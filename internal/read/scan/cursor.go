@@ -360,6 +360,8 @@ func (c *Cursor) Value() []byte {
 		return nil
 	case c.lane != nil && !c.keysOnly:
 		return c.lendValue(c.lane.Value())
+	case c.at.isRef && !c.keysOnly:
+		return c.followedValue()
 	case c.held:
 		return c.lendValue(c.value)
 	case c.keysOnly:
@@ -368,13 +370,26 @@ func (c *Cursor) Value() []byte {
 	return c.lendValue(c.it.Value())
 }
 
+// followedValue is Value at an entry that refers to its value.
+func (c *Cursor) followedValue() []byte {
+	if !c.at.followed {
+		if !c.held {
+			c.value = c.it.Value()
+		}
+		if !c.follow() {
+			return nil
+		}
+	}
+	return c.lendValue(c.value)
+}
+
 // TTL returns how long the value lives after the time of the cursor, 0 if it does not expire or the cursor
 // is not at a key. own means that it is a transaction's own write, of which the cursor does not know that.
 func (c *Cursor) TTL() (ttl time.Duration, own bool) {
 	if !c.valid || c.expiry == nil {
 		return 0, false
 	}
-	return expiry.Remaining(c.ends, c.now), c.own
+	return expiry.Remaining(c.ends, c.now), c.at.own
 }
 
 // Err returns the first failure, nil at a clean end.

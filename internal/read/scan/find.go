@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/sstable"
 )
 
 // hiddenStep is after how many hidden entries that a movement steps over Source.Hindered is called, and again after as
@@ -29,10 +30,13 @@ func (c *Cursor) findForward(ok, skipping bool) bool {
 		if seq > c.seq && c.hides(seq) {
 			continue
 		}
-		if kind == base.KindSet {
+		if kind != base.KindDelete {
 			c.valid, c.shown = true, user
+			c.setRef(kind)
 			if !c.held {
-				c.lane = c.it.EnterLane(c.upper, base.MakeTrailer(c.seq, base.KindSet))
+				if !c.at.isRef {
+					c.lane = c.it.EnterLane(c.upper, base.MakeTrailer(c.seq, base.KindSet))
+				}
 				return true
 			}
 			if c.openValue(c.it.Value()) {
@@ -74,20 +78,20 @@ func (c *Cursor) findBackward(ok bool) bool {
 				}
 				continue
 			}
-			if found = kind == base.KindSet; !found {
+			if found = kind != base.KindDelete; !found {
 				if hidden++; hidden >= hiddenStep {
 					hidden = 0
 					c.tellHindered(seq)
 				}
 				continue
 			}
-			if c.expiry == nil {
+			if c.setRef(kind); c.expiry == nil && !c.at.isRef {
 				if c.lane = c.it.EnterLane(c.lower, base.MakeTrailer(c.seq, base.KindSet)); c.lane != nil {
 					c.valid, c.shown = true, user
 					return true
 				}
 			}
-			c.own, c.key = c.plain(seq), append(c.key[:0], user...)
+			c.at.own, c.key = c.plain(seq), append(c.key[:0], user...)
 			if c.keysOnly && c.expiry == nil {
 				continue
 			}
@@ -116,9 +120,12 @@ func (c *Cursor) openValue(value []byte) bool {
 	c.value, c.ends = value, expiry.Never
 	if !c.reverse {
 		seq, _ := base.SplitTrailer(base.Trailer(c.it.Key()))
-		c.own = c.plain(seq)
+		c.at.own = c.plain(seq)
 	}
-	if !c.own { // a transaction's own write has no envelope yet
+	if c.at.isRef && c.expiry.Under(c.shown) && !c.follow() { // it was written before the prefix was added
+		return false
+	}
+	if value = c.value; !c.at.own { // a transaction's own write has no envelope yet
 		c.value, c.ends, c.valid, c.err = c.expiry.OpenUntil(c.shown, value, c.now)
 		if c.walk != nil {
 			c.walk.reads.AddEnd(c.ends)
@@ -128,6 +135,25 @@ func (c *Cursor) openValue(value []byte) bool {
 		c.value = nil
 	}
 	return c.valid
+}
+
+// setRef records whether an entry of that kind refers to its value.
+func (c *Cursor) setRef(kind base.Kind) { c.at.isRef, c.at.followed = kind == base.KindRef, false }
+
+// follow makes c.value the value to which it refers. After an error the cursor is not valid.
+func (c *Cursor) follow() bool {
+	c.at.followed = true
+	if c.at.lookup == nil {
+		c.at.lookup = new(sstable.Lookup)
+	}
+	c.at.lookup.NoFillCache = c.noFill
+	value, err := c.src.Tables.Value(c.version, c.at.lookup, c.shown, c.value)
+	if err != nil {
+		c.valid, c.err = false, err
+		return false
+	}
+	c.value = value
+	return true
 }
 
 // keepValue makes c.value a copy of value.

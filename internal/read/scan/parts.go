@@ -44,6 +44,14 @@ type deadlines struct {
 	ends   uint64         // when the present value expires; expiry.Never if it does not
 }
 
+// entryState describes the entry that is shown.
+type entryState struct {
+	own      bool            // its value is a transaction's own write
+	isRef    bool            // it refers to its value
+	followed bool            // parts.value is that value, in memory of lookup
+	lookup   *sstable.Lookup // for follow; nil until it is needed
+}
+
 // parts is the memory of a cursor, which the next cursor reuses after Close. The
 // Cursor itself is not reused: a caller that keeps a closed one must not see another's keys.
 // So everything that a closed cursor does not need is here.
@@ -61,7 +69,7 @@ type parts struct {
 	shown    []byte // the user key shown, while the cursor is valid
 
 	deadlines
-	own bool // the value is a transaction's own write
+	at entryState
 
 	it           tables.MergingIter
 	mems         []memtable.Iter
@@ -189,6 +197,10 @@ func (b *bulkRuns) addTo(m *tables.MergingIter, p *parts) {
 // close closes the runs and makes p available to the next cursor.
 func (p *parts) close() error {
 	err := p.it.Close()
+	if p.at.lookup != nil {
+		p.at.lookup.Release()
+	}
+	p.at.isRef = false
 	clear(p.mems) // otherwise the pool would keep memtables in memory
 	p.runs.Clear()
 	if p.bulk != nil {
