@@ -134,6 +134,12 @@ func (d *DB) newCommitter() *commit.Committer {
 			CanRelieve: func() bool { return d.compactor.CanRelieve() },
 			Paused:     func() bool { return d.compactor.Paused() },
 			Stuck:      func(v *manifest.Version) error { return d.compactor.Stuck(v) },
+			GarbageLoad: func(v *manifest.Version) float64 {
+				if d.compactor == nil { // Open replays the logs
+					return 0
+				}
+				return d.compactor.GarbageLoad(v)
+			},
 
 			WouldFree: func(mem *memtable.Memtable) (frees, known bool) { return d.compactor.WouldFree(mem) },
 		},

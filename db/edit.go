@@ -1,9 +1,10 @@
 package db
 
 import (
+	"path/filepath"
+	"slices"
 	"sync"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/lookup"
@@ -22,6 +23,10 @@ type leftovers struct {
 // one. written are the tables that were written for this edit; after an error they are
 // removed as soon as it is certain that the edit is not in force.
 func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error {
+	if err := d.countRefs(edit); err != nil {
+		d.removeTables(written)
+		return err
+	}
 	// Before Apply: nothing is certain yet about an edit that fails after this one.
 	settled := d.takeUncertain()
 	err := d.set.Apply(edit, func(v *manifest.Version) {
@@ -34,6 +39,7 @@ func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also f
 	})
 	if err == nil {
 		d.removeTables(settled)
+		d.removeTables(notAdded(edit, written))
 		return nil
 	}
 	if d.set.Failed() {
@@ -50,6 +56,25 @@ func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also f
 	return err
 }
 
+// notAdded returns those of the value tables written for an edit that the set took out of it, because nothing refers to
+// them.
+func notAdded(edit *manifest.Edit, written []*manifest.FileMeta) []*manifest.FileMeta {
+	var out []*manifest.FileMeta
+	for _, f := range written {
+		if f.Values && !slices.ContainsFunc(edit.Added, func(a manifest.LevelFile) bool { return a.File == f }) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// countRefs adds to edit what it changes of the values to which tables refer.
+func (d *DB) countRefs(edit *manifest.Edit) error {
+	return d.tables.CountRefs(d.set.Current(), edit, func(f *manifest.FileMeta, err error) {
+		d.opts.Logger.Warn("a damaged table is removed; the values that it refers to stay until Repair", "table", f.Name(), "err", err)
+	})
+}
+
 // takeUncertain returns the tables of failed edits that may be in force, and forgets them:
 // once a later edit is in force, they are not needed.
 func (d *DB) takeUncertain() []*manifest.FileMeta {
@@ -62,6 +87,6 @@ func (d *DB) takeUncertain() []*manifest.FileMeta {
 
 func (d *DB) removeTables(tables []*manifest.FileMeta) {
 	for _, f := range tables {
-		d.files.Remove(d.files.File(base.FileTable, f.Num))
+		d.files.Remove(filepath.Join(d.files.Path, f.Name()))
 	}
 }

@@ -105,10 +105,10 @@ func (d *DB) setExpiry(p *expiry.Policy) {
 }
 
 // recordExpiry makes the next edit record the prefixes of the store, after it has read that all values
-// under the added ones have envelopes. tables are those of the logs, which no version has yet.
-func (d *DB) recordExpiry(added [][]byte, tables []manifest.LevelFile, seq uint64) error {
+// under the added ones have envelopes. edit adds the tables of the logs, which no version has yet.
+func (d *DB) recordExpiry(added [][]byte, edit *manifest.Edit, seq uint64) error {
 	if len(added) > 0 {
-		v, err := d.set.Current().Apply(&manifest.Edit{Added: tables})
+		v, err := d.set.Current().Apply(edit)
 		if err != nil {
 			return err
 		}

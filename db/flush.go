@@ -68,16 +68,14 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 		LastSeq: manifest.Num(mem.MaxSeq),
 	}
 	info := FlushInfo{}
-	file, err := d.writeMemtable(mem.Memtable)
-	if err == nil && file != nil {
-		edit.Added = []manifest.LevelFile{{Level: 0, File: file}}
-		info.FileNum, info.Bytes, info.Entries = file.Num, file.Size, uint64(mem.Len())
+	written, err := d.writeMemtable(mem.Memtable, edit)
+	for i, f := range written {
+		if i == 0 {
+			info.FileNum, info.Entries = f.Num, uint64(mem.Len())
+		}
+		info.Bytes += f.Size
 	}
 	if err == nil {
-		var written []*manifest.FileMeta
-		if file != nil {
-			written = append(written, file)
-		}
 		took := time.Since(start)
 		err = d.applyEdit(edit, written, func(s *lookup.State) { d.commit.Retire(s, took) })
 	}
@@ -97,9 +95,10 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 	return nil
 }
 
-// writeMemtable writes the entries of mem as a table, synced, with its directory entry
-// durable. It returns nil if mem is empty. After an error no file is left.
-func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
+// writeMemtable writes the entries of mem as a table, and as value tables if values are separated, synced, with their
+// directory entries durable. It adds them to edit and returns them, the table first; nil if mem is empty. After an error
+// no file is left.
+func (d *DB) writeMemtable(mem *memtable.Memtable, edit *manifest.Edit) ([]*manifest.FileMeta, error) {
 	mem.Settle()
 	if mem.Len() == 0 {
 		return nil, nil
@@ -113,9 +112,8 @@ func (d *DB) writeMemtable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
 			return nil, err
 		}
 	}
-	files, err := out.Finish()
-	if err != nil {
+	if _, err := out.Finish(); err != nil {
 		return nil, err
 	}
-	return files[0], nil
+	return out.AddTo(edit, 0), nil
 }

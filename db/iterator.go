@@ -116,7 +116,8 @@ func (i *Iterator) Key() []byte {
 }
 
 // Value returns the value, nil if the iterator is not at a key or shows only keys; an empty value is
-// not nil. The slice is valid until the iterator's next movement and must not be modified: it may be the memory of
+// not nil. A value apart from its key (TableOptions.SeparateValues) is read by this call: if that fails,
+// Value returns nil, the iterator is not Valid any more, and Err says why, as after DB.Close. The slice is valid until the iterator's next movement and must not be modified: it may be the memory of
 // a memtable or of a cached block, where a change would be seen by other readers, and be stored. Copy it to change
 // it. Programs that are built with -race, or with the build tag sievedb_guard, get an error from the iterator's
 // next movement, from Err and from Close if they have changed it.

@@ -16,7 +16,7 @@ import (
 //	return it.Err()
 func (i *Iterator) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		for ok := i.First(); ok && yield(i.Key(), i.Value()); ok = i.Next() {
+		for ok := i.First(); ok && i.give(yield); ok = i.Next() {
 		}
 	}
 }
@@ -24,9 +24,15 @@ func (i *Iterator) All() iter.Seq2[[]byte, []byte] {
 // Backward is All from the last key to the first.
 func (i *Iterator) Backward() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		for ok := i.Last(); ok && yield(i.Key(), i.Value()); ok = i.Prev() {
+		for ok := i.Last(); ok && i.give(yield); ok = i.Prev() {
 		}
 	}
+}
+
+// give yields the present entry, unless its value cannot be read.
+func (i *Iterator) give(yield func(key, value []byte) bool) bool {
+	value := i.Value()
+	return i.Valid() && yield(i.Key(), value)
 }
 
 // All returns a sequence over all keys and values within the bounds, for a range loop, and a

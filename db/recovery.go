@@ -43,8 +43,12 @@ func (d *DB) recover(files manifest.DirFiles, state manifest.State, prefixes [][
 // install makes the recovered state that of the store, durably.
 func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest.State, prefixes [][]byte) error {
 	added, err := r.Finish()
+	edit := &manifest.Edit{Added: added}
 	if err == nil {
-		err = d.recordExpiry(prefixes, added, r.LastSeq())
+		err = d.countRefs(edit)
+	}
+	if err == nil {
+		err = d.recordExpiry(prefixes, edit, r.LastSeq())
 	}
 	if err != nil {
 		return err
@@ -63,9 +67,8 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 	}
 	d.commit.Begin(commit.Start{Log: w, LogNum: logNum, LastSeq: lastSeq, Changes: d.commitChanges()})
 	d.dir.SetChanged(true) // also if it panics
-	err = d.set.Begin(&manifest.Edit{
-		LogNum: manifest.Num(logNum), LastSeq: manifest.Num(lastSeq), Added: added,
-	}, d.commit.Open)
+	edit.LogNum, edit.LastSeq = manifest.Num(logNum), manifest.Num(lastSeq)
+	err = d.set.Begin(edit, d.commit.Open)
 	if err != nil {
 		uncertain := manifest.IsUncertain(err)
 		err = errors.CombineErrors(err, w.Close())

@@ -30,7 +30,7 @@ type (
 	//   - Memtables: Count, Bytes, Limit
 	//   - Cache: Capacity, Bytes, Blocks, CompressedBlocks, CompressedBytes, TableBytes,
 	//     Memory
-	//   - Tables: Open, Obsolete, Openings, OpeningReads, OpeningBytes, Prefetches, PrefetchedBytes, FilterBytes,
+	//   - Tables: ValueTables, ValueBytes, ValueGarbage, Open, Obsolete, Openings, OpeningReads, OpeningBytes, Prefetches, PrefetchedBytes, FilterBytes,
 	//     RangeFilterBytes, IndexBytes, MemoryBytes, MemoryLimit, MemoryNeeded, ClosedForMemory, WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter,
 	//     UnknownFilters, FilterPolicies
 	//   - Opened, LastSequence, OpenIterators, OpenSnapshots, OpenTransactions, BackgroundError
@@ -77,7 +77,8 @@ type (
 	// RunningCompaction describes a compaction that has begun and not ended. Fields: Reason, InputLevel,
 	// OutputLevel, InputTables, InputBytes, BytesRead, BytesWritten, Duration.
 	RunningCompaction = report.RunningCompaction
-	// TableMetrics describe the tables and what the open ones keep in memory. Fields: Open, Obsolete, Openings,
+	// TableMetrics describe the tables and what the open ones keep in memory. Fields: ValueTables, ValueBytes, ValueGarbage,
+	// Open, Obsolete, Openings,
 	// OpeningReads, OpeningBytes, Prefetches, PrefetchedBytes, FilterBytes, RangeFilterBytes, IndexBytes,
 	// MemoryBytes, MemoryLimit, MemoryNeeded, ClosedForMemory, WithoutFilter, WithUnknownFilter, WithDamagedFilter, WithFallbackFilter, UnknownFilters, FilterPolicies.
 	TableMetrics = report.TableMetrics
@@ -139,8 +140,8 @@ type (
 	CheckReport = report.CheckReport
 	// RepairReport describes what a repair found and did. Fields: Dir, Healthy, DryRun, Incomplete, Interrupted,
 	// EntriesLost, BytesLost, Ranges, Manifest, ManifestProblem, MayResurrect, Files, TablesWritten, BytesWritten,
-	// EntriesWritten, EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge, EntriesFilled,
-	// LastSequence, NewManifest, LogsAbandoned.
+	// EntriesWritten, EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge, ValuesLost,
+	// EntriesFilled, LastSequence, NewManifest, LogsAbandoned.
 	RepairReport = report.RepairReport
 	// RepairedFile is a file as a repair found it. Fields: Name, Fate, Level, LostName, Reason, Damage, Bytes,
 	// BytesLost, Blocks, BlocksLost, Entries.

@@ -56,8 +56,8 @@ func (d *DB) keepReserve() {
 	if d.dir.Reserve == nil {
 		return
 	}
-	var tables uint64
 	v := d.state().Version
+	tables, _ := v.ValueBytes()
 	for i := range v.Levels {
 		tables += v.Levels[i].Bytes
 	}

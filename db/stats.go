@@ -159,5 +159,15 @@ func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
 			}
 		}
 	})
-	m.Tables.MemoryNeeded = needed.bytes()
+	var neededValues neededMemory // they have no filters and few keys
+	for _, t := range v.ValueFiles() {
+		r := tables.Of(t.File).Peek()
+		if neededValues.add(t.File, r); r != nil {
+			m.Tables.Open++
+			m.Tables.IndexBytes += r.IndexSize()
+		}
+	}
+	m.Tables.MemoryNeeded = needed.bytes() + neededValues.bytes()
+	m.Tables.ValueTables = v.ValueTableCount()
+	m.Tables.ValueBytes, m.Tables.ValueGarbage = v.ValueBytes()
 }

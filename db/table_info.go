@@ -54,3 +54,27 @@ func (d *DB) Tables() ([]TableInfo, error) {
 	})
 	return infos, failed
 }
+
+// ValueTableInfo describes a value table; see TableOptions.SeparateValues.
+type ValueTableInfo struct {
+	FileNum uint64
+	Name    string // of the file
+	Bytes   uint64 // of the file
+	// ValueBytes is the number of bytes of its values before compression, and LiveBytes how many of them
+	// tables refer to. The rest is garbage, which is collected when there is enough of it.
+	ValueBytes, LiveBytes uint64
+}
+
+// ValueTables describes every value table, in ascending order of their numbers. It opens none.
+func (d *DB) ValueTables() ([]ValueTableInfo, error) {
+	if d == nil || d.closed.Load() {
+		return nil, ErrClosed
+	}
+	s := d.finder.Ref()
+	defer s.Version.Unref()
+	var infos []ValueTableInfo
+	for _, t := range s.Version.ValueFiles() {
+		infos = append(infos, ValueTableInfo{t.File.Num, t.File.Name(), t.File.Size, t.File.ValueBytes(), t.Live})
+	}
+	return infos, nil
+}

@@ -17,7 +17,7 @@ func (d *DB) DiskUsage() (DiskUsage, error) {
 	s := d.finder.Ref()
 	defer s.Version.Unref()
 	listed := map[uint64]bool{}
-	s.Version.Files(func(_ int, f *manifest.FileMeta) { listed[f.Num] = true })
+	s.Version.AllFiles(func(_ int, f *manifest.FileMeta) { listed[f.Num] = true })
 	return dbdir.Measure(d.files.FS, d.files.Path, func(num uint64) bool { return listed[num] })
 }
 

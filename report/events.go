@@ -14,7 +14,8 @@ type FlushInfo struct {
 // CompactionInfo describes a compaction. BytesWritten, OutputTables, Subcompactions,
 // ValuesDropped, ValuesExpired, Duration and Err are set at its end.
 type CompactionInfo struct {
-	Reason                    string
+	Reason string
+	// InputLevel and OutputLevel are NumLevels if values are collected; see db.TableOptions.SeparateValues.
 	InputLevel, OutputLevel   int
 	InputTables, OutputTables int
 	BytesRead, BytesWritten   uint64

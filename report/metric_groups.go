@@ -101,6 +101,7 @@ type StallMetrics struct {
 const (
 	SlowLevel0    = "level 0 has many tables"
 	SlowMemtables = "the last memtable fills"
+	SlowValues    = "value tables have much garbage"
 	StopLevel0    = "level 0 is full"
 	StopPaused    = "level 0 is full, and compactions are paused"
 	StopMemtables = "memtables wait for their flush"
@@ -109,7 +110,7 @@ const (
 
 // StallReasons returns all reasons that StallMetrics may have.
 func StallReasons() []string {
-	return []string{SlowLevel0, SlowMemtables, StopLevel0, StopPaused, StopMemtables, StopMemory}
+	return []string{SlowLevel0, SlowMemtables, SlowValues, StopLevel0, StopPaused, StopMemtables, StopMemory}
 }
 
 // StallTotal sums up the waits of writers for one reason. Nearly all of one wait is that of
@@ -153,6 +154,11 @@ type CacheMetrics struct {
 // TableMetrics describe the tables, and the filters and indexes that the open ones keep in
 // memory.
 type TableMetrics struct {
+	// ValueTables is the number of value tables (TableOptions.SeparateValues), ValueBytes their size, and
+	// ValueGarbage how much of that nothing refers to, as estimated from the sizes of the values.
+	ValueTables              int
+	ValueBytes, ValueGarbage uint64
+
 	// Open counts the tables whose file is open.
 	Open int
 	// Obsolete counts table files that only readers keep from deletion.

@@ -82,13 +82,19 @@ type LevelMetrics struct {
 	BytesFromDisk uint64
 }
 
-// Total returns the sums over all levels.
+// Total returns the sums over all levels. Value tables are in none; see AllTables.
 func (m *Metrics) Total() LevelMetrics {
 	var t LevelMetrics
 	for i := range m.Levels {
 		t.add(&m.Levels[i])
 	}
 	return t
+}
+
+// AllTables returns the number of all tables and their bytes, with value tables.
+func (m *Metrics) AllTables() (tables int, bytes uint64) {
+	t := m.Total()
+	return t.Tables + m.Tables.ValueTables, t.Bytes + m.Tables.ValueBytes
 }
 
 func (l *LevelMetrics) add(o *LevelMetrics) {

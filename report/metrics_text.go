@@ -39,6 +39,10 @@ func (m *Metrics) writeLevels(b *strings.Builder) {
 		}
 	}
 	total := m.Total()
+	if m.Tables.ValueTables > 0 {
+		row("values", &LevelMetrics{Tables: m.Tables.ValueTables, Bytes: m.Tables.ValueBytes})
+	}
+	total.Tables, total.Bytes = m.AllTables()
 	row("all", &total)
 	t.Flush() // to memory
 }
@@ -63,8 +67,12 @@ func (m *Metrics) writeWrites(line func(name, format string, args ...any)) {
 	line("compactions", "%d in %s, and %s; read %s, written %s", c.Count, counted(c.Subcompactions, "piece"),
 		counted(c.TrivialMoves, "move"), sizeText(c.BytesRead), sizeText(c.BytesWritten))
 	for _, r := range c.Running {
-		line("", "running for %s: %s of levels %d and %d, %s of %s read", r.Duration.Round(time.Millisecond),
-			counted(uint64(r.InputTables), "table"), r.InputLevel, r.OutputLevel, sizeText(r.BytesRead), sizeText(r.InputBytes))
+		of := fmt.Sprintf("of levels %d and %d", r.InputLevel, r.OutputLevel)
+		if r.InputLevel == NumLevels {
+			of = "of values"
+		}
+		line("", "running for %s: %s %s, %s of %s read", r.Duration.Round(time.Millisecond),
+			counted(uint64(r.InputTables), "table"), of, sizeText(r.BytesRead), sizeText(r.InputBytes))
 	}
 	if c.Pauses > 0 {
 		line("", "%s in effect", counted(uint64(c.Pauses), "pause"))
@@ -92,6 +100,9 @@ func (m *Metrics) writeMemory(line func(name, format string, args ...any)) {
 	line("memory", "memtables %s of %s, block cache %s of %s, filters %s, range filters %s, indexes %s", sizeText(m.Memtables.Bytes),
 		sizeText(m.Memtables.Limit), sizeText(uint64(c.Bytes)), sizeText(uint64(c.Capacity)), sizeText(t.FilterBytes),
 		sizeText(t.RangeFilterBytes), sizeText(t.IndexBytes))
+	if t.ValueTables > 0 {
+		line("values", "%s of %s, of which %s are garbage", counted(uint64(t.ValueTables), "value table"), sizeText(t.ValueBytes), sizeText(t.ValueGarbage))
+	}
 	line("open", "%s, %s, %s, %s; %s kept for readers", counted(uint64(t.Open), "table"), counted(uint64(m.OpenIterators), "iterator"),
 		counted(uint64(m.OpenSnapshots), "snapshot"), counted(uint64(m.OpenTransactions), "transaction"), counted(uint64(t.Obsolete), "table"))
 }

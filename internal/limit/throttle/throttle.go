@@ -11,7 +11,7 @@ import (
 )
 
 // Throttle slows writers down gradually when flushes and compactions cannot keep up, to avoid
-// sudden write stalls. It has two limits:
+// sudden write stalls. It has three limits:
 //
 //   - Tables in level 0. Between the slowdown and the stop trigger, the granted rate falls
 //     exponentially from startRate to endRate.
@@ -19,6 +19,7 @@ import (
 //     no faster than four fifths of the rate of flushes, which sets the pace in any case. The
 //     flush under way began earlier, so it ends before that memtable is full. Stops went from 59
 //     to 1, the longest from 499 to 53 ms.
+//   - Values that nothing refers to, of which more are written than collected.
 type Throttle struct {
 	o Options
 
@@ -71,6 +72,7 @@ type writeLimit struct {
 const (
 	SlowLevel0    = report.SlowLevel0
 	SlowMemtables = report.SlowMemtables
+	SlowValues    = report.SlowValues
 	StopLevel0    = report.StopLevel0
 	StopPaused    = report.StopPaused
 	StopMemtables = report.StopMemtables
@@ -90,8 +92,8 @@ const (
 func (t *Throttle) SetLimits(l Limits) { t.o.Limits = l }
 
 // Update sets the limit for these numbers of tables in level 0 and of memtables that wait
-// for their flush.
-func (t *Throttle) Update(level0, memtables int) {
+// for their flush, and for collections of values that have fallen behind by garbage, from 0 to 1.
+func (t *Throttle) Update(level0, memtables int, garbage float64) {
 	var limit *writeLimit
 	grant := func(rate float64, reason string) {
 		if nanos := 1e9 / rate; limit == nil || nanos > limit.nanosPerByte {
@@ -104,6 +106,9 @@ func (t *Throttle) Update(level0, memtables int) {
 	}
 	if memtables >= t.o.MaxMemtables && t.flushRate > 0 {
 		grant(math.Max(endRate, flushShare*t.flushRate), SlowMemtables)
+	}
+	if garbage > 0 {
+		grant(startRate*math.Pow(float64(endRate)/startRate, garbage), SlowValues)
 	}
 	t.limit.Store(limit)
 }

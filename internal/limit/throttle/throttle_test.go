@@ -33,7 +33,7 @@ func TestWriteLimitFollowsTheBacklog(t *testing.T) {
 				th.ObserveFlush(int(c.flushRate), int(c.flushRate), time.Second)
 				th.ObserveFlush(int(c.flushRate)/3, int(c.flushRate), time.Hour) // half empty: ignored
 			}
-			th.Update(c.tables, c.queued)
+			th.Update(c.tables, c.queued, 0)
 			limit := th.limit.Load()
 			if c.reason == "" {
 				require.Nil(t, limit)
@@ -44,6 +44,17 @@ func TestWriteLimitFollowsTheBacklog(t *testing.T) {
 			require.InEpsilon(t, c.rate, 1e9/limit.nanosPerByte, 1e-9)
 		})
 	}
+}
+
+func TestGarbageOfValuesLimitsTheRate(t *testing.T) {
+	th := New(Options{Limits: Limits{L0SlowdownTrigger: 100, L0StopTrigger: 110, MaxMemtables: 2}})
+	for garbage, mib := range map[float64]float64{0.5: 8, 1: 1} {
+		th.Update(0, 0, garbage)
+		require.Equal(t, SlowValues, th.limit.Load().reason)
+		require.InEpsilon(t, mib*(1<<20), 1e9/th.limit.Load().nanosPerByte, 1e-9)
+	}
+	th.Update(0, 0, 0)
+	require.Nil(t, th.limit.Load())
 }
 
 func TestALeaderWaitsInProportionToItsRecords(t *testing.T) {
@@ -63,7 +74,7 @@ func TestALeaderWaitsInProportionToItsRecords(t *testing.T) {
 	})
 	th.Slow(1 << 30)
 	require.Empty(t, waits, "without a limit nothing is owed")
-	th.Update(20, 0) // a mebibyte a second
+	th.Update(20, 0, 0) // a mebibyte a second
 	for range 4 {
 		th.Slow(300) // under a third of a millisecond each
 	}
@@ -73,11 +84,11 @@ func TestALeaderWaitsInProportionToItsRecords(t *testing.T) {
 	require.Equal(t, 50*time.Millisecond, waits[1], "no single wait is longer")
 	require.Equal(t, []string{SlowLevel0, SlowLevel0}, stalls)
 	require.Empty(t, th.Now())
-	th.Update(9, 0)
+	th.Update(9, 0, 0)
 	th.Slow(1 << 30)
 	require.Len(t, waits, 2)
 	th.SetLimits(Limits{L0SlowdownTrigger: 5, L0StopTrigger: 9, MaxMemtables: 2})
-	th.Update(9, 0)
+	th.Update(9, 0, 0)
 	th.Slow(1 << 30)
 	require.Len(t, waits, 3, "new limits count")
 }

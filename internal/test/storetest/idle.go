@@ -42,6 +42,13 @@ func strayFiles(d *db.DB, fsys vfs.FS) error {
 	for _, t := range tables {
 		live[t.FileNum] = true
 	}
+	values, err := d.ValueTables()
+	if err != nil {
+		return err
+	}
+	for _, t := range values {
+		live[t.FileNum] = true
+	}
 	names, err := fsys.List("db")
 	if err != nil {
 		return err
@@ -53,7 +60,7 @@ func strayFiles(d *db.DB, fsys vfs.FS) error {
 			continue
 		}
 		switch kind {
-		case base.FileTable:
+		case base.FileTable, base.FileValues:
 			if !live[num] {
 				return fmt.Errorf("%s was not removed although no level has it", name)
 			}

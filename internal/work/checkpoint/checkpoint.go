@@ -228,7 +228,7 @@ func (m *maker) giveUp(lock io.Closer) error {
 // fill makes all files, durably.
 func (m *maker) fill() (err error) {
 	s := m.state
-	s.Version.Files(func(_ int, f *manifest.FileMeta) {
+	s.Version.AllFiles(func(_ int, f *manifest.FileMeta) {
 		if err == nil {
 			err = m.table(f)
 		}

@@ -48,6 +48,9 @@ func (s *Scheduler) compactAndReport(ctx context.Context, c *manifest.Compaction
 }
 
 func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, info *Info) error {
+	if c.Level == manifest.ValuesLevel {
+		return s.collect(ctx, c, info)
+	}
 	edit := &manifest.Edit{}
 	for _, f := range c.Inputs {
 		edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: c.Level, Num: f.Num})
@@ -74,7 +77,7 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 	}
 	job := s.newMergeJob(ctx, c)
 	defer job.end() // after Apply
-	files, pieces, err := job.mergeTables()
+	files, pieces, err := job.mergeTables(edit)
 	if err != nil {
 		if err == base.ErrClosed || err == ctx.Err() {
 			return err
@@ -82,7 +85,6 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 		return errors.Wrapf(err, "sievedb: compacting level %d into level %d", c.Level, c.OutputLevel)
 	}
 	for _, f := range files {
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: c.OutputLevel, File: f})
 		info.BytesWritten += f.Size
 	}
 	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes(), len(files), pieces
@@ -127,7 +129,10 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 			return err
 		}
 	}
-	return s.rewriteLastLevel(ctx, start, limit, fresh)
+	if err := s.rewriteLastLevel(ctx, start, limit, fresh); err != nil {
+		return err
+	}
+	return s.bringHome(ctx, start, limit)
 }
 
 // compactLevel compacts level's tables within [start, limit) into a deeper level. It skips

@@ -19,12 +19,14 @@ type merger struct {
 	cutter *manifest.OutputCutter
 	below  [manifest.NumLevels]int
 	work   int // since merger looked whether it must stop
+	far    int // bytes of values read from value tables
 	looks  int // how often it did
 
 	ikey    []byte // of the previous entry, nil before the first
 	stratum int    // of the previous entry; see retention
 	filter  mergeFilter
 	zeros   zeroSeqs
+	values  mergeValues
 }
 
 // A merger looks whether it must stop after lookWork bytes. An entry counts as entryWork more bytes than it has.
@@ -65,7 +67,7 @@ func (m *merger) entry(ikey, value []byte) error {
 	}
 	e := considered{kind: kind, seq: seq, stratum: stratum}
 	if newKey && r.considers(kind, seq) {
-		if e.kind, value, err = m.consider(user, value, seq); err != nil {
+		if e.kind, value, err = m.considerAny(kind, user, value, seq); err != nil {
 			return err
 		}
 		if e.dropped = e.kind == base.KindDelete; e.dropped {
@@ -77,6 +79,9 @@ func (m *merger) entry(ikey, value []byte) error {
 	fate := r.fate(e)
 	if fate == entryDropped {
 		return nil
+	}
+	if ikey, value, err = m.home(&e, kind, ikey, value); err != nil {
+		return err
 	}
 	if err := m.cut(ikey, newKey); err != nil {
 		return err

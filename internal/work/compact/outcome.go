@@ -1,9 +1,11 @@
 package compact
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
@@ -29,12 +31,89 @@ type outcome struct {
 	parkedErr error
 	parked    int
 	backoff   Backoff // of the next failure
+	// collecting is that of failed collections of values, which nothing waits for: none begins before collectFrom, and
+	// other compactions go on. aside are the value tables among the parked ones.
+	collecting  Backoff
+	collectFrom time.Time
+	aside       []*manifest.FileMeta
 }
 
-// park sets the inputs of c aside because of err.
-func (o *outcome) park(c *manifest.Compaction, err error) {
-	o.parkedErr = err
-	o.parked += len(c.AllInputs())
+// noteCollection handles the result of a collection of values.
+func (s *Scheduler) noteCollection(err error) {
+	if err == base.ErrClosed {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := &s.outcome
+	if err == nil {
+		o.collecting = Backoff{}
+		return
+	}
+	wait := o.collecting.Next(err)
+	if !base.IsNoSpace(err) && !base.IsUnreadable(err) { // then room or another choice helps at once
+		wait *= collectLater
+	}
+	o.collectFrom = time.Now().Add(wait)
+	s.background.Add(1)
+	go func() {
+		defer s.background.Done()
+		_ = s.o.Guard("the start of a collection", func() error {
+			if s.pause(wait) {
+				s.Schedule()
+			}
+			return nil
+		})
+	}()
+	s.o.Logger.Warn("values were not collected; the space of those that nothing refers to stays in use", "err", err)
+}
+
+// collectLater is how many times longer a failed collection waits than another compaction: 3 s to half an hour.
+const collectLater = 60
+
+// GarbageLoad is that of the version without the value tables that were set aside, and 0 while a failed collection waits:
+// slower writers would not help.
+func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
+	base := s.tuning.Load().MaxLevelBase
+	if v.GarbageLoad(nil, base) == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Now().Before(s.outcome.collectFrom) {
+		return 0
+	}
+	return v.GarbageLoad(s.outcome.aside, base)
+}
+
+// park sets tables aside because of err.
+func (o *outcome) park(files []*manifest.FileMeta, err error) {
+	if len(files) > 0 {
+		o.parkedErr = err
+		o.parked += len(files)
+	}
+	for _, f := range files {
+		if f.Values {
+			o.aside = append(o.aside, f)
+		}
+	}
+}
+
+// atFault returns the inputs of c to set aside because of err: none if that is no corruption. Of value tables, which have
+// nothing to do with each other, only the one is at fault that the error names, if it names one.
+func atFault(c *manifest.Compaction, err error) []*manifest.FileMeta {
+	if !base.IsUnreadable(err) {
+		return nil
+	}
+	var damage *base.CorruptionError
+	if c.Level == manifest.ValuesLevel && errors.As(err, &damage) {
+		for i, f := range c.Inputs {
+			if f.Name() == filepath.Base(damage.File) {
+				return c.Inputs[i : i+1]
+			}
+		}
+	}
+	return c.AllInputs()
 }
 
 // beginBackoff handles the result of an automatic compaction. After a failure the Scheduler is in

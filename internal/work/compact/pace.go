@@ -83,7 +83,7 @@ const (
 
 // logGrowth logs that the merge has written far more bytes than its inputs have, if that is so.
 func (j *mergeJob) logGrowth(written uint64) {
-	if written < growthFree || written/growthFactor < j.c.InputBytes() || j.grown.Swap(true) {
+	if written < growthFree || written/growthFactor < j.c.InputBytes()+j.home.Load() || j.grown.Swap(true) {
 		return
 	}
 	j.s.o.Logger.Warn("a compaction writes far more than its tables have", "from", j.c.Level, "to", j.c.OutputLevel,

@@ -33,7 +33,7 @@ func (st *testStore) mergedInPieces(c *manifest.Compaction) (files []*manifest.F
 	st.t.Helper()
 	j := st.newMergeJob(context.Background(), c)
 	defer j.end()
-	files, pieces, err := j.mergeTables()
+	files, pieces, err := j.mergeTables(new(manifest.Edit))
 	require.NoError(st.t, err)
 	return files, pieces
 }

@@ -44,7 +44,7 @@ func (r *retention) laterStratum(seq uint64) int {
 
 // considers reports whether the newest entry of a key may be dropped or replaced.
 func (r *retention) considers(kind base.Kind, seq uint64) bool {
-	return (seq >= r.unseen || r.hidden > 0) && kind == base.KindSet
+	return (seq >= r.unseen || r.hidden > 0) && kind != base.KindDelete
 }
 
 // verdict is what judge says about a value.
@@ -100,7 +100,7 @@ func (r *retention) fate(e considered) fate {
 		// All readers see the tombstone, and it hides no entry in a lower level. The key's older entries among the
 		// inputs are in this stratum too and are dropped.
 		return entryDropped
-	case e.seq == 0 || r.holdsOldest && e.kind == base.KindSet && e.stratum == 0:
+	case e.seq == 0 || r.holdsOldest && e.kind != base.KindDelete && e.stratum == 0:
 		return entryZeroed
 	}
 	return entryKept

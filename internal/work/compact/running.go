@@ -33,14 +33,15 @@ func (w *work) begin(c *manifest.Compaction) {
 	w.progress[c] = &progress{began: time.Now()}
 }
 
-// end releases the inputs of c, unless they are to stay claimed.
-func (w *work) end(c *manifest.Compaction, claimed bool) {
+// end releases the inputs of c, except for those that are to stay claimed.
+func (w *work) end(c *manifest.Compaction, claimed []*manifest.FileMeta) {
 	for _, f := range c.AllInputs() {
-		f.Compacting = claimed
-		if claimed {
-			w.claimed = append(w.claimed, f)
-		}
+		f.Compacting = false
 	}
+	for _, f := range claimed {
+		f.Compacting = true
+	}
+	w.claimed = append(w.claimed, claimed...)
 	w.running = slices.DeleteFunc(w.running, func(r *manifest.Compaction) bool { return r == c })
 	delete(w.progress, c)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -242,6 +243,7 @@ func (s *Scheduler) pickOptions() manifest.PickOptions {
 		OldestReader: s.host.OldestSnapshot(),
 		Expired:      expired,
 		ExpiredBy:    by,
+		NoValues:     time.Now().Before(s.outcome.collectFrom),
 		Running:      s.work.running,
 		Claimed:      s.work.claimed,
 	}
@@ -314,13 +316,11 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 // done releases the inputs and the slot of c. The inputs of a compaction that met corruption stay
 // claimed: trying again would fail again (basho/eleveldb issue 23). Reads of other keys continue.
 func (s *Scheduler) done(c *manifest.Compaction, err error) {
-	parked := base.IsUnreadable(err)
+	parked := atFault(c, err)
 	s.mu.Lock()
 	s.work.end(c, parked)
 	s.relief.end(c, err)
-	if parked {
-		s.outcome.park(c, err)
-	}
+	s.outcome.park(parked, err)
 	s.slots.free()
 	s.cond.Broadcast()
 	s.mu.Unlock()
@@ -349,8 +349,13 @@ func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
 func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine, and not before the removal of files
 	defer s.end()
-	if err := s.compactAutomatic(c); err != base.ErrClosed {
+	err := s.compactAutomatic(c)
+	if c.Level == manifest.ValuesLevel {
+		s.noteCollection(err)
+	} else if err != base.ErrClosed {
 		s.noteOutcome(err)
+	}
+	if err != base.ErrClosed {
 		s.Schedule()
 	}
 }
@@ -358,6 +363,10 @@ func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 // compactAutomatic runs c, and begins a back-off if it fails.
 func (s *Scheduler) compactAutomatic(c *manifest.Compaction) error {
 	err := s.compact(context.Background(), c)
+	if c.Level == manifest.ValuesLevel {
+		s.done(c, err)
+		return err
+	}
 	s.beginBackoff(err) // before a flush can make the same inputs be picked again
 	s.done(c, err)
 	return err

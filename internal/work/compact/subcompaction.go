@@ -36,13 +36,15 @@ type mergeJob struct {
 	retention retention
 	filter    jobFilter
 	pieces    []mergePiece
-	stopped   atomic.Bool // a piece has failed, so others need not continue
-	grown     atomic.Bool // see logGrowth
+	stopped   atomic.Bool   // a piece has failed, so others need not continue
+	grown     atomic.Bool   // see logGrowth
+	home      atomic.Uint64 // bytes of values that went home; see mostHome
 
 	// Guarded by Scheduler.mu.
 	next   int   // the first piece that has not begun
 	helped int   // pieces that are being merged by other goroutines than the job's own
 	err    error // of the piece that failed first
+	left   error // why a value could not be read, which stays where it is
 }
 
 // newMergeJob returns a mergeJob without pieces that was not begun. The caller ends it after its
@@ -92,9 +94,9 @@ type mergePiece struct {
 	out          *tables.Writer // nil until the piece begins
 }
 
-// mergeTables merges the inputs to new tables. It returns them in order, and the number of pieces. The caller has a
-// slot.
-func (j *mergeJob) mergeTables() (files []*manifest.FileMeta, pieces int, err error) {
+// mergeTables merges the inputs to new tables. It adds them to edit and returns them, and the number of pieces. The
+// caller has a slot.
+func (j *mergeJob) mergeTables(edit *manifest.Edit) (files []*manifest.FileMeta, pieces int, err error) {
 	splits, err := j.s.splitKeys(j.c)
 	if err != nil {
 		return nil, 0, err
@@ -105,11 +107,12 @@ func (j *mergeJob) mergeTables() (files []*manifest.FileMeta, pieces int, err er
 		j.pieces[i].upper, j.pieces[i+1].lower = key, key
 	}
 	j.run()
+	j.c.Left = j.left
 	for i := range j.pieces {
 		out := j.pieces[i].out
 		switch {
 		case j.err == nil:
-			files = append(files, out.Files...)
+			files = append(files, out.AddTo(edit, j.c.OutputLevel)...)
 		case out != nil:
 			out.Abandon()
 		}
@@ -214,6 +217,7 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	it := s.compactionIter(j.c, p, &pace.read)
 	defer it.Close()
 	m := merger{s: s, cmp: s.o.Cmp.Compare, c: j.c, job: j, piece: p, out: p.out, cutter: j.c.NewOutputCutter()}
+	defer m.values.lookup.Release()
 	var err error
 	twin := false // the entry is a twin of the previous one, which counts instead
 	for ok := it.First(); ok; ok = it.Next() {
@@ -222,7 +226,9 @@ func (j *mergeJob) merge(p *mergePiece) error {
 				break // and stay there, for CheckRemainder
 			}
 		}
-		pace.passed(len(it.Key()) + len(it.Value()))
+		pace.read.BytesRead += uint64(m.far)
+		pace.passed(len(it.Key()) + len(it.Value()) + m.far)
+		m.far = 0
 		twin = it.TwinFollows()
 	}
 	switch {

@@ -38,7 +38,7 @@ func newPins(fsys vfs.FS) *pins {
 // add opens the tables of v that are not open, and returns them. No reader has these tables yet.
 func (p *pins) add(dir string, v *manifest.Version) (added []*manifest.FileMeta, err error) {
 	p.mu.Lock()
-	v.Files(func(_ int, f *manifest.FileMeta) {
+	v.AllFiles(func(_ int, f *manifest.FileMeta) {
 		if p.files[f] == nil {
 			added = append(added, f)
 		}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -27,30 +28,42 @@ func (r *Replayer) check() error {
 // checkTables makes sure that every table of the version exists with its size, so that a MANIFEST
 // that lost its tail or a directory that lost a file is reported now, and not when a key is read.
 func (r *Replayer) checkTables() error {
-	sizes := map[uint64]manifest.DirFile{}
+	type file struct {
+		num    uint64
+		values bool
+	}
+	sizes := map[file]manifest.DirFile{}
 	for _, f := range r.files.All {
-		if f.Kind == base.FileTable || f.Kind == base.FileOldTable {
-			if have, ok := sizes[f.Num]; !ok || have.Kind == base.FileOldTable {
-				sizes[f.Num] = f
+		if f.Kind.IsTable() {
+			at := file{f.Num, f.Kind == base.FileValues}
+			if have, ok := sizes[at]; !ok || have.Kind == base.FileOldTable {
+				sizes[at] = f
 			}
 		}
 	}
 	var err error
-	r.version.Files(func(level int, f *manifest.FileMeta) {
-		have, ok := sizes[f.Num]
+	r.version.AllFiles(func(level int, f *manifest.FileMeta) {
+		have, ok := sizes[file{f.Num, f.Values}]
 		f.OldSuffix = have.Kind == base.FileOldTable
 		if err != nil {
 			return
 		}
 		path := filepath.Join(r.dir.Path, f.Name())
 		if !ok {
-			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it on level %d with %d bytes",
-				level, f.Size), path, -1)
+			err = base.InFile(base.Corruptf("table", -1, "the file is missing; the MANIFEST names it %s with %d bytes",
+				place(level), f.Size), path, -1)
 		} else {
 			err = tables.CheckSize(f, have.Size, path)
 		}
 	})
 	return err
+}
+
+func place(level int) string {
+	if level == manifest.ValuesLevel {
+		return "as a value table"
+	}
+	return fmt.Sprintf("on level %d", level)
 }
 
 // checkLog distinguishes a MANIFEST that a crash cut from one that lost an edit that had been in

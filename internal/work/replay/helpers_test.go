@@ -54,7 +54,7 @@ func (r *database) setOptions() manifest.SetOptions {
 	}
 }
 
-func (r *database) writeTable(mem *memtable.Memtable) (*manifest.FileMeta, error) {
+func (r *database) writeTable(mem *memtable.Memtable, edit *manifest.Edit) ([]*manifest.FileMeta, error) {
 	if r.fail != nil {
 		return nil, r.fail
 	}
@@ -68,12 +68,11 @@ func (r *database) writeTable(mem *memtable.Memtable) (*manifest.FileMeta, error
 			return nil, err
 		}
 	}
-	files, err := w.Finish()
-	if err != nil {
+	if _, err := w.Finish(); err != nil {
 		return nil, err
 	}
 	r.entries = append(r.entries, entriesOf(mem)...)
-	return files[0], nil
+	return w.AddTo(edit, 0), nil
 }
 
 // entriesOf lists the entries of a memtable as key@sequence, in its order.

@@ -31,7 +31,7 @@ func (r *Replayer) setAsideTables() error {
 	var strays []manifest.DirFile
 	live := r.liveTables()
 	for _, f := range r.files.All {
-		if (f.Kind == base.FileTable || f.Kind == base.FileOldTable) && !live[f.Num] {
+		if f.Kind.IsTable() && !live[f.Num] {
 			strays = append(strays, f)
 		}
 	}
@@ -78,7 +78,7 @@ func (r *Replayer) checkStrays() error {
 	}
 	live := r.liveTables()
 	for _, f := range r.files.All {
-		if (f.Kind != base.FileTable && f.Kind != base.FileOldTable) || live[f.Num] {
+		if !f.Kind.IsTable() || live[f.Num] {
 			continue
 		}
 		seq, err := r.largestSeq(f)
@@ -98,7 +98,7 @@ func (r *Replayer) checkStrays() error {
 // liveTables returns the numbers of the tables of the new version.
 func (r *Replayer) liveTables() map[uint64]bool {
 	live := map[uint64]bool{}
-	r.version.Files(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
+	r.version.AllFiles(func(_ int, f *manifest.FileMeta) { live[f.Num] = true })
 	for _, t := range r.tables {
 		live[t.File.Num] = true
 	}
@@ -187,7 +187,7 @@ func (r *Replayer) RemoveOld(logNum, manifestNum uint64) {
 	for _, f := range r.files.All {
 		keep := false
 		switch f.Kind {
-		case base.FileTable, base.FileOldTable:
+		case base.FileTable, base.FileOldTable, base.FileValues:
 			keep = live[f.Num]
 		case base.FileLog:
 			keep = f.Num >= logNum
@@ -221,6 +221,6 @@ func (r *Replayer) Abandon() {
 		_ = r.dir.FS.Remove(filepath.Join(r.dir.Path, manifest.LostDir)) // fails, as it should, if it is not empty
 	}
 	for _, t := range r.tables {
-		r.dir.Remove(r.dir.File(base.FileTable, t.File.Num))
+		r.dir.Remove(filepath.Join(r.dir.Path, t.File.Name()))
 	}
 }

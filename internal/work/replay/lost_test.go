@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/memtable"
 )
 
@@ -15,10 +16,10 @@ func (r *database) strayTable(t *testing.T, seq uint64) string {
 	t.Helper()
 	mem := memtable.New(base.Bytewise, 4096)
 	require.True(t, mem.Add(seq, base.KindSet, keyOf(seq), nil))
-	file, err := r.writeTable(mem)
+	files, err := r.writeTable(mem, new(manifest.Edit))
 	require.NoError(t, err)
 	r.entries = nil
-	return base.FileName(base.FileTable, file.Num)
+	return base.FileName(base.FileTable, files[0].Num)
 }
 
 func TestStrayTables(t *testing.T) {

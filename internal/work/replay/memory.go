@@ -95,10 +95,9 @@ func (r *Replayer) makeRoom(memSize uint64) error {
 
 // flush writes the memtable as a table of level 0.
 func (r *Replayer) flush() error {
-	file, err := r.opts.WriteTable(r.mem)
-	if err == nil && file != nil {
-		r.tables = append(r.tables, manifest.LevelFile{Level: 0, File: file})
-	}
+	var edit manifest.Edit
+	_, err := r.opts.WriteTable(r.mem, &edit)
+	r.tables = append(r.tables, edit.Added...)
 	r.mem = nil
 	return err
 }

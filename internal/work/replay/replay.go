@@ -27,7 +27,7 @@ type Options struct {
 	WriteBufferSize int  // of a memtable, in bytes
 	// WriteTable writes the entries of a memtable as a table of level 0 and makes the table and
 	// its name durable. It returns nil for an empty memtable, and leaves no file after an error.
-	WriteTable func(*memtable.Memtable) (*manifest.FileMeta, error)
+	WriteTable func(*memtable.Memtable, *manifest.Edit) ([]*manifest.FileMeta, error)
 	// NewMemtable returns an empty memtable whose arena has usual bytes or, if memory is scarce, at
 	// least so many. Of those that are not ReadOnly, the one before is not needed any more.
 	NewMemtable func(least, usual uint64) *memtable.Memtable

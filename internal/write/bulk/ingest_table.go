@@ -161,6 +161,9 @@ func (j *ingest) open(t *table, smallest, largest []byte) (*sstable.Reader, erro
 	})
 }
 
+var errOtherValues = errors.Sentinel("its values are in value tables of the database that it is from; " +
+	"there, Compact with TableOptions.SeparateValues 0 makes tables that can be ingested")
+
 // checkTable reads a table as a whole.
 func (j *ingest) checkTable(ctx context.Context, t *table) error {
 	if err := j.goOn(j.ctx, nil); err != nil {
@@ -173,6 +176,12 @@ func (j *ingest) checkTable(ctx context.Context, t *table) error {
 	defer r.Close()
 	if err := r.CheckForeign(); err != nil {
 		return err
+	}
+	if r.HasRefs() {
+		return errOtherValues
+	}
+	if r.IsValueTable() {
+		return errors.New("it is a value table: it has values of other tables, of which it is not known which are still in use")
 	}
 	e := examiner{ingest: j, table: t, meta: manifest.NewFileMeta(0, uint64(t.info.Size()), nil, nil), minSeq: base.MaxSeq}
 	err = check.Reader(ctx, r, check.Options{Comparer: j.Cmp, Policies: j.Known}, e.note)
@@ -225,6 +234,9 @@ func (e *examiner) examine(ikey, value []byte) error {
 	key := base.UserKey(ikey)
 	if err := batch.CheckEntry(key, value); err != nil {
 		return errors.Wrapf(err, "entry %d", e.entries+1)
+	}
+	if kind == base.KindRef {
+		return errOtherValues
 	}
 	if e.entries == 0 {
 		e.meta.Smallest = slices.Clone(ikey)

@@ -133,6 +133,7 @@ func (j *deletion) prepare() (err error) {
 	j.drop = make(map[*manifest.FileMeta]bool, len(reserved))
 	for _, f := range reserved {
 		j.drop[f] = true
+		j.Cache.LearnRefs(v, f)
 	}
 	if j.seq, err = reserve("the deletion of a range", j.lastVisible(), j.ahead); err != nil {
 		return errors.Wrap(err, "sievedb")

@@ -75,7 +75,7 @@ func (w *walk) span(a Span) error {
 		hasValue := false
 		for ok && w.Cmp.Compare(base.UserKey(w.m.Key()), w.key) == 0 {
 			_, kind := base.SplitTrailer(base.Trailer(w.m.Key()))
-			hasValue = hasValue || kind == base.KindSet
+			hasValue = hasValue || kind != base.KindDelete
 			ok = w.m.Next()
 		}
 		if hasValue {

@@ -48,6 +48,8 @@ type Compactions struct {
 	// level 0 of v, nil if they will make some. Both are called with the Committer's lock held.
 	Paused func() bool
 	Stuck  func(v *manifest.Version) error
+	// GarbageLoad says how far collections of values have fallen behind, from 0 to 1.
+	GarbageLoad func(v *manifest.Version) float64
 	// WouldFree reports whether a flush of mem makes a compaction due that frees space. known is false while none may
 	// begin. The Committer's lock is not held.
 	WouldFree func(mem *memtable.Memtable) (frees, known bool)

@@ -111,7 +111,8 @@ func (s *store) options(c config) Options {
 			Full:   func() { locked(func() { s.full++ }) },
 			Paused: s.paused.Load,
 
-			WouldFree: func(*memtable.Memtable) (frees, known bool) { return false, true },
+			WouldFree:   func(*memtable.Memtable) (frees, known bool) { return false, true },
+			GarbageLoad: func(*manifest.Version) float64 { return 0 },
 			Stuck: func(*manifest.Version) (err error) {
 				locked(func() { err = s.stuck })
 				return err

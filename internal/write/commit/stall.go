@@ -16,7 +16,7 @@ func (l *Limits) throttle() throttle.Limits {
 
 // updateThrottle limits writers as the state requires. mu is held, or no write has begun yet.
 func (c *Committer) updateThrottle(s *lookup.State) {
-	c.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm))
+	c.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm), c.o.GarbageLoad(s.Version))
 }
 
 // IgnoreLevel0 makes writers not wait for room in level 0 until end is called: what the caller is about to do may keep

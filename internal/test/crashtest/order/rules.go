@@ -150,7 +150,7 @@ func (c *FS) checkRemoveLocked(path string) {
 	for _, m := range states {
 		needed := false
 		switch kind {
-		case base.FileTable, base.FileOldTable:
+		case base.FileTable, base.FileOldTable, base.FileValues:
 			needed = m.tables[num]
 		case base.FileLog:
 			needed = m.needsLog(num)
