@@ -55,6 +55,9 @@ type RepairReport struct {
 	// was kept has a newer version of the key; EntriesTooLarge entries dropped because no
 	// table can be written with them.
 	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
+	// ValuesLost counts entries dropped because the value table that had their values is missing or
+	// damaged. An older version of such a key may be there again.
+	ValuesLost uint64
 	// EntriesFilled counts those of EntriesWritten that come from tables and logs which other
 	// tables had replaced, and are in the key ranges of tables that are missing or damaged.
 	// Deleted keys may be among them.
@@ -167,6 +170,7 @@ func (r *RepairReport) String() string {
 		{r.EntriesDuplicate, "that were there twice"},
 		{r.EntriesConflicting, "of these with different values"},
 		{r.EntriesTooLarge, "too large for a table"},
+		{r.ValuesLost, "whose values are lost"},
 	} {
 		if dropped.n > 0 {
 			fmt.Fprintf(&b, "; dropped %d %s", dropped.n, dropped.why)
@@ -188,6 +192,9 @@ func (r *RepairReport) verdict() string {
 	}
 	if r.BytesLost > 0 {
 		parts = append(parts, fmt.Sprintf("the entries in %d bytes are lost, unless other files had them", r.BytesLost))
+	}
+	if r.ValuesLost > 0 {
+		parts = append(parts, fmt.Sprintf("%d values are lost", r.ValuesLost))
 	}
 	if len(r.Ranges) > 0 {
 		parts = append(parts, fmt.Sprintf("keys in %d ranges may be missing or old", len(r.Ranges)))

@@ -35,16 +35,18 @@ type Report struct {
 type checker struct {
 	Options
 	report *Report
+	values values
 }
 
 // Tables checks the tables of v one by one, and then compares the undamaged ones with each
 // other. The error says why the check ended early; the report then has the tables checked so
 // far.
 func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error) {
-	c := &checker{o, &Report{}}
+	c := &checker{Options: o, report: &Report{}, values: values{version: v, sums: map[uint64]uint64{}}}
+	defer c.values.lookup.Release()
 	var failed error
 	damaged := map[*manifest.FileMeta]bool{}
-	v.Files(func(level int, f *manifest.FileMeta) {
+	v.AllFiles(func(level int, f *manifest.FileMeta) {
 		if failed != nil {
 			return
 		}
@@ -53,7 +55,7 @@ func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error
 		}
 		c.report.Tables++
 		c.report.Bytes += f.Size
-		switch err := c.table(ctx, f); {
+		switch err := c.table(ctx, level, f); {
 		case err == nil:
 		case ctx.Err() != nil:
 			failed = ctx.Err()
@@ -61,10 +63,11 @@ func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error
 			failed = base.ErrClosed
 		default:
 			damaged[f] = true
-			c.report.Faults = append(c.report.Faults, fmt.Sprintf("level %d, %s: %v", level, f.Name(), err))
+			c.report.Faults = append(c.report.Faults, fmt.Sprintf("%s%s: %v", levelWords(level), f.Name(), err))
 		}
 	})
 	if failed == nil {
+		c.valueCounts(damaged)
 		failed = c.twins(ctx, v, damaged)
 	}
 	return c.report, failed
@@ -75,19 +78,27 @@ func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error
 const readAhead = 256 << 10
 
 // table reads all entries of f and checks that lookups find them.
-func (c *checker) table(ctx context.Context, f *manifest.FileMeta) error {
+func (c *checker) table(ctx context.Context, level int, f *manifest.FileMeta) error {
 	r, err := c.Cache.Ref(f)
 	if err != nil {
 		return err
 	}
 	defer r.Unref()
-	return Reader(ctx, r, c.Options, func(ikey, _ []byte) error {
+	c.values.begin()
+	err = Reader(ctx, r, c.Options, func(ikey, value []byte) error {
 		if base.CompareInternal(c.Comparer, ikey, f.Smallest) < 0 || base.CompareInternal(c.Comparer, ikey, f.Largest) > 0 {
 			return errors.New("it has a key outside its range in the MANIFEST")
 		}
+		if level == manifest.ValuesLevel { // the tables of the levels have its keys
+			return nil
+		}
 		c.report.Entries++
-		return nil
+		return c.reference(ikey, value)
 	})
+	if err == nil {
+		err = c.values.end(r)
+	}
+	return err
 }
 
 // Reader reads the properties and all entries of a table, checks that a lookup finds each key and that no filter denies

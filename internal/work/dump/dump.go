@@ -53,7 +53,7 @@ func KindOf(path string) Kind {
 	switch kind {
 	case base.FileLog:
 		return Log
-	case base.FileTable, base.FileOldTable:
+	case base.FileTable, base.FileOldTable, base.FileValues:
 		return Table
 	case base.FileManifest:
 		return Manifest

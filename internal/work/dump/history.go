@@ -26,6 +26,8 @@ type State struct {
 	// Tables are the names of the tables in use, Logs those of the logs that exist and are needed, the
 	// oldest first.
 	Tables, Logs []string
+	// ValueTables are the names of the value tables in use.
+	ValueTables []string
 }
 
 // ReadState reads CURRENT and the MANIFEST that it names. It needs no comparer and no lock.
@@ -102,6 +104,9 @@ func (s *State) list(fsys vfs.FS, dir string, tables map[uint64]bool, needed fun
 	slices.SortFunc(files.All, func(a, b manifest.DirFile) int { return cmp.Compare(a.Num, b.Num) })
 	for _, f := range files.All {
 		switch {
+		case f.Kind == base.FileValues && tables[f.Num]:
+			s.ValueTables = append(s.ValueTables, base.FileName(f.Kind, f.Num))
+			delete(tables, f.Num)
 		case (f.Kind == base.FileTable || f.Kind == base.FileOldTable) && tables[f.Num]:
 			s.Tables = append(s.Tables, base.FileName(f.Kind, f.Num))
 			delete(tables, f.Num)
@@ -127,6 +132,10 @@ func History(fsys vfs.FS, dir string, fn func(ikey, value []byte) error) (State,
 	if strings.HasPrefix(s.Comparer, base.LogDirPrefix) {
 		return s, errors.Newf("sievedb: %s has its logs in another directory, which is not supported here; "+
 			"make a checkpoint of it, and read that", dir)
+	}
+	if len(s.ValueTables) > 0 {
+		return s, errors.Newf("sievedb: %s has values apart from their keys, so its history cannot be read: "+
+			"compare two checkpoints of it, or read the change feed of a store with Options.Changes", dir)
 	}
 	for _, name := range s.Tables {
 		path := filepath.Join(dir, name)

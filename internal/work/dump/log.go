@@ -170,14 +170,33 @@ func (d *dumper) editFiles(e *manifest.Edit, offset, size int64) error {
 		}
 	}
 	for _, f := range e.Deleted {
-		if err := d.begin("deleted table", offset, size).add("level", f.Level).add("table", f.Num).end(); err != nil {
+		if f.Level == manifest.ValuesLevel {
+			d.begin("deleted value table", offset, size)
+		} else {
+			d.begin("deleted table", offset, size).add("level", f.Level)
+		}
+		if err := d.add("table", f.Num).end(); err != nil {
 			return err
 		}
 	}
 	for _, f := range e.Added {
-		d.begin("new table", offset, size).add("level", f.Level).add("table", f.File.Num).add("bytes", f.File.Size).
+		if f.Level == manifest.ValuesLevel {
+			d.begin("new value table", offset, size).add("bytes of values", f.File.ValueBytes())
+		} else {
+			d.begin("new table", offset, size).add("level", f.Level)
+		}
+		d.add("table", f.File.Num).add("bytes", f.File.Size).
 			internalKey("smallest", f.File.Smallest).internalKey("largest", f.File.Largest)
 		if err := d.end(); err != nil {
+			return err
+		}
+	}
+	for _, v := range e.Values {
+		d.begin("values", offset, size).add("ID", v.ID)
+		if v.File > 0 {
+			d.add("table", v.File)
+		}
+		if err := d.add("change of the bytes in use", v.Live).end(); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package dump
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
@@ -207,11 +208,18 @@ func (d *dumper) metaBlock(name string, h sstable.Handle) error {
 			return d.end()
 		})
 	}
-	data, err := d.block("filter block", h)
+	kind := "filter block"
+	if strings.HasPrefix(string(name), "filter.sievedb.required.") {
+		kind = "block"
+	}
+	data, err := d.block(kind, h)
 	if data == nil || err != nil {
 		return err
 	}
 	d.add("name", []byte(name))
+	if kind == "block" {
+		return d.end()
+	}
 	if n := len(data); n >= sstable.FilterEnvelopeLen && !bytes.Contains([]byte(name), []byte("range")) {
 		if array := util.Fixed32(data[n-5:]); uint64(array) <= uint64(n-5) && (n-5-int(array))%4 == 0 {
 			d.add("filters", (n-5-int(array))/4).add("base lg", int(data[n-1])).add("filter bytes", int(array))
@@ -266,11 +274,31 @@ func (d *dumper) dataBlock(b listedBlock) error {
 			return nil
 		}
 		d.begin("entry", int64(b.Offset), int64(b.Size)).internalKey("key", ikey)
-		if len(ikey) < base.TrailerLen || base.Trailer(ikey)&0xff != uint64(base.KindDelete) {
-			d.add("value", value)
+		if err := d.entryValue(ikey, value); err != nil {
+			return err
 		}
 		return d.end()
 	})
+}
+
+// entryValue adds the value of an entry, or what its reference to one says.
+func (d *dumper) entryValue(ikey, value []byte) error {
+	kind := base.KindSet
+	if len(ikey) >= base.TrailerLen {
+		_, kind = base.SplitTrailer(base.Trailer(ikey))
+	}
+	switch kind {
+	case base.KindDelete:
+	case base.KindRef:
+		ref, err := base.DecodeValueRef(value)
+		if err != nil {
+			return d.fault(err)
+		}
+		d.add("values", ref.ID).add("sequence of the value", ref.Seq).add("bytes of the value", ref.Len)
+	default:
+		d.add("value", value)
+	}
+	return nil
 }
 
 // dataByChecksum finds data blocks without an index: they follow each other from the beginning of

@@ -10,6 +10,14 @@ import (
 // foretell sets the fates that construct and moveAway would set, for the report of a dry run. It writes
 // no runs. Their key ranges decide: those of logs and damaged tables are taken as one run of each file.
 func (r *Repairer) foretell(p *plan) error {
+	if err := r.foretellTables(p); err != nil {
+		return err
+	}
+	r.useValues(p, func(t *foundTable) bool { return t.line.Fate == kept })
+	return nil
+}
+
+func (r *Repairer) foretellTables(p *plan) error {
 	if !r.manifest.inForce {
 		for _, f := range r.ofKind(base.FileCurrent) {
 			p.lines = append(p.lines, &File{Name: f.name, Fate: rewritten, Level: -1, Bytes: uint64(f.Size)})

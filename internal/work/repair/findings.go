@@ -30,7 +30,7 @@ func (r *Findings) Public(dir string) *report.RepairReport {
 	public := r.RepairReport
 	public.Dir = dir
 	public.Incomplete = r.Damaged || r.MayResurrect || r.Interrupted || r.EntriesLost > 0 || r.BytesLost > 0 || len(r.Ranges) > 0 ||
-		r.EntriesConflicting > 0 || r.EntriesTooLarge > 0
+		r.EntriesConflicting > 0 || r.EntriesTooLarge > 0 || r.ValuesLost > 0
 	return &public
 }
 

@@ -102,6 +102,9 @@ func (r *Repairer) findGaps() keyRanges {
 	}
 	var gaps []keyRange
 	for _, a := range r.manifest.added {
+		if a.Level == manifest.ValuesLevel {
+			continue // it has no keys but those of tables of the levels
+		}
 		gaps = append(gaps, r.gapsIn(a.File, byNum[a.File.Num])...)
 	}
 	return r.newRanges(gaps)
@@ -147,7 +150,7 @@ func (r *Repairer) findFillers(p *plan) error {
 			continue
 		}
 		if t.dead {
-			if err := r.scanTable(t); err != nil {
+			if err := r.scanTable(t, true); err != nil {
 				return err
 			}
 		}
@@ -374,7 +377,7 @@ type cursor struct {
 }
 
 func (r *Repairer) newCursor(runs []*run) *cursor {
-	return &cursor{it: r.newMergingIter(r.chains(slices.Clone(runs))), cmp: r.cmp}
+	return &cursor{it: r.newMergingIter(r.chains(slices.Clone(runs)), false), cmp: r.cmp}
 }
 
 // newest returns the number of the newest version of key.

@@ -74,6 +74,8 @@ func (r *Repairer) writeManifest(p *plan) (num uint64, err error) {
 		Comparer: r.cmp.Name, LogNum: manifest.Num(logNum), PrevLogNum: manifest.Num(0),
 		NextFileNum: manifest.Num(r.nextNum), LastSeq: manifest.Num(r.lastSeq), Added: p.placed,
 	}
+	r.placeValues(p, edit)
+	edit.Comparer = base.MarkComparerName(edit.Comparer, false, len(edit.Values) > 0)
 	recorded := r.keptRecord(p)
 	recorded.AddTo(edit)
 	// An edit that Open could not apply must not be installed.

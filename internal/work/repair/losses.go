@@ -1,15 +1,21 @@
 package repair
 
-import "github.com/sievedb/sievedb/report"
+import (
+	"slices"
+
+	"github.com/sievedb/sievedb/report"
+)
 
 // findLosses sets what the report says about losses.
 func (r *Repairer) findLosses(p *plan) {
 	rep := r.report
-	gaps := p.gaps
+	gaps := slices.Clone(p.gaps)
 	for _, t := range r.tables {
 		if t.dead || t.line.Fate == unused && t.entries > 0 {
 			continue
 		}
+		rep.ValuesLost += t.lost.count
+		gaps = append(gaps, t.lost.ranges...)
 		if len(t.gaps) == 0 {
 			continue
 		}

@@ -204,14 +204,14 @@ func (r *Repairer) whole(l *manifestLog) bool {
 	tables, logs := map[table]bool{}, map[uint64]bool{}
 	for _, f := range r.files {
 		switch f.Kind {
-		case base.FileTable, base.FileOldTable:
+		case base.FileTable, base.FileOldTable, base.FileValues:
 			tables[table{f.Num, uint64(f.Size)}] = true
 		case base.FileLog:
 			logs[f.Num] = true
 		}
 	}
 	found := true
-	l.version.Files(func(_ int, f *manifest.FileMeta) { found = found && tables[table{f.Num, f.Size}] })
+	l.version.AllFiles(func(_ int, f *manifest.FileMeta) { found = found && tables[table{f.Num, f.Size}] })
 	logNum := uint64(0)
 	for _, e := range l.edits {
 		if e.LogNum.Set {

@@ -211,7 +211,7 @@ func (r *Repairer) merge(runs []*run, targetSize uint64, keep keepFunc) ([]*run,
 }
 
 func (r *Repairer) mergeChains(chains [][]*run, targetSize uint64, keep keepFunc) ([]*run, error) {
-	it := r.newMergingIter(chains)
+	it := r.newMergingIter(chains, true)
 	runs, err := r.writeRuns(it, targetSize, keep)
 	if cerr := it.Close(); err == nil {
 		err = cerr
@@ -275,7 +275,8 @@ type chainIter struct {
 	base.Iterator // of the open table; never nil
 	r             *Repairer
 	runs          []*run
-	next          int // the run to open next
+	home          bool // entries that refer to values have them, or are left out
+	next          int  // the run to open next
 	reader        *sstable.Reader
 	err           error
 }
@@ -284,11 +285,13 @@ func (r *Repairer) newChainIter(runs []*run) *chainIter {
 	return &chainIter{Iterator: tables.NewMergingIter(r.cmp, nil), r: r, runs: runs}
 }
 
-// newMergingIter returns an iterator over the entries of all chains.
-func (r *Repairer) newMergingIter(chains [][]*run) *tables.MergingIter {
+// newMergingIter returns an iterator over the entries of all chains; home is as in chainIter.
+func (r *Repairer) newMergingIter(chains [][]*run, home bool) *tables.MergingIter {
 	children := make([]base.Iterator, len(chains))
 	for i, c := range chains {
-		children[i] = r.newChainIter(c)
+		child := r.newChainIter(c)
+		child.home = home
+		children[i] = child
 	}
 	return tables.NewMergingIter(r.cmp, children)
 }
@@ -333,6 +336,9 @@ func (c *chainIter) open(u *run) error {
 		return err
 	}
 	c.Iterator, c.reader = it, reader
+	if c.home {
+		c.Iterator = &homeIter{Iterator: it, r: c.r}
+	}
 	return nil
 }
 

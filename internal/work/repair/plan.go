@@ -50,6 +50,7 @@ func (r *Repairer) plan(p *plan) error {
 		return err
 	}
 	r.planTables(p)
+	r.checkValues(p)
 	for _, l := range r.logs {
 		p.lines = append(p.lines, l.line)
 		p.moves = append(p.moves, l.line)
@@ -370,7 +371,7 @@ func (r *Repairer) refuseUnread(p *plan) error {
 			return nil
 		}
 		switch kind, _, _ := base.ParseFileName(line.Name); kind {
-		case base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest:
+		case base.FileTable, base.FileOldTable, base.FileValues, base.FileLog, base.FileManifest:
 			if line.Fate != missing && line.Bytes > 0 {
 				files++
 				bytes += line.Bytes

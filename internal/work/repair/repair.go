@@ -76,6 +76,8 @@ type Repairer struct {
 	tables   []*foundTable
 	logs     []*foundLog
 
+	values valueFinder
+
 	nextNum uint64 // above the numbers of all files
 	lastSeq uint64 // the greatest sequence number found
 	// reached is the last operation in the tables that the MANIFEST names and in the logs read so far,
@@ -124,6 +126,7 @@ func (r *Repairer) path(name string) string { return filepath.Join(r.dir, name) 
 // steps does the repair; the directory is locked.
 func (r *Repairer) steps() error {
 	r.made = map[string]bool{}
+	defer r.closeValues()
 	if err := r.list(); err != nil {
 		return err
 	}
@@ -167,6 +170,21 @@ func (r *Repairer) steps() error {
 	if _, err := vfs.PlainDir(r.fs, r.path(manifest.LostDir)); err != nil {
 		return err // before anything is made
 	}
+	if err := r.write(plan); err != nil {
+		return err
+	}
+	if err := r.install(plan); err != nil {
+		return err
+	}
+	r.report.list(plan.lines)
+	return nil
+}
+
+// write writes the tables of the result.
+func (r *Repairer) write(plan *plan) error {
+	if err := r.salvageValues(); err != nil {
+		return err
+	}
 	salvaged, err := r.salvage(plan)
 	if err != nil {
 		return err
@@ -178,10 +196,7 @@ func (r *Repairer) steps() error {
 	if err := r.fill(plan); err != nil {
 		return err
 	}
-	if err := r.install(plan); err != nil {
-		return err
-	}
-	r.report.list(plan.lines)
+	r.discardValues()
 	return nil
 }
 
@@ -189,7 +204,11 @@ func (r *Repairer) steps() error {
 func (r *Repairer) examine() (*plan, error) {
 	r.tables, r.logs, r.missingOps, r.lastSeq = nil, nil, nil, 0
 	r.report.MayResurrect, r.report.Damaged = false, false
-	if err := r.scanTables(); err != nil {
+	err := r.scanValues()
+	if err == nil {
+		err = r.scanTables()
+	}
+	if err != nil {
 		return nil, err
 	}
 	plan := r.findLive()
@@ -232,7 +251,7 @@ func (r *Repairer) list() error {
 }
 
 // DatabaseKinds are the files that make a directory the remains of a database.
-var DatabaseKinds = []base.FileKind{base.FileTable, base.FileOldTable, base.FileLog, base.FileManifest, base.FileCurrent}
+var DatabaseKinds = []base.FileKind{base.FileTable, base.FileOldTable, base.FileValues, base.FileLog, base.FileManifest, base.FileCurrent}
 
 // ofKind returns the files of those kinds, by number and then by name.
 func (r *Repairer) ofKind(kinds ...base.FileKind) []dirFile {

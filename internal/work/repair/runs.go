@@ -270,6 +270,10 @@ func (r *Repairer) salvage(p *plan) ([]*run, error) {
 func (r *Repairer) spillTable(s *spill, t *foundTable) error {
 	s.from = t.Num
 	_, err := r.salvageTable(t, func(ikey, value []byte) error {
+		ikey, value, ok, err := r.home(ikey, value)
+		if !ok || err != nil {
+			return err
+		}
 		seq, kind := base.SplitTrailer(base.Trailer(ikey))
 		return s.add(seq, kind, base.UserKey(ikey), value)
 	})

@@ -2,6 +2,7 @@ package repair
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
@@ -22,6 +23,7 @@ type foundTable struct {
 	recall     bool
 	err        error
 	gaps       []keyRange // where keys may be missing
+	rawValues  uint64     // bytes of the values
 	declared   uint64     // how many entries the table had, 0 if that is unknown
 	disordered uint64     // blocks that are sound, but in another order
 	expiryKeys uint64     // sstable.Properties.ExpiryKeys
@@ -32,6 +34,12 @@ type foundTable struct {
 	// maxSeq is the greatest number before compactions changed numbers to 0, if it is known.
 	minSeq, maxSeq uint64
 	seqsLost       bool // that number is unknown
+
+	refs   base.RefSums // what entries refer to
+	refErr error        // some of them are missing or damaged
+	lost   lostValues
+	// salvaged has what can be read of a value table; nil for one that is intact.
+	salvaged map[valueHash]bool
 }
 
 // intact reports whether the table can stay unchanged.
@@ -53,7 +61,7 @@ func (r *Repairer) scanTables() error {
 		if t.dead {
 			continue
 		}
-		if err := r.scanTable(t); err != nil {
+		if err := r.scanTable(t, true); err != nil {
 			return err
 		}
 		r.lastSeq = max(r.lastSeq, t.maxSeq)
@@ -61,10 +69,22 @@ func (r *Repairer) scanTables() error {
 	return nil
 }
 
-func (r *Repairer) scanTable(t *foundTable) error {
+// scanTable reads a table of a level, or else a value table.
+func (r *Repairer) scanTable(t *foundTable, level bool) error {
 	twins := false
-	rep, err := r.salvageTable(t, func(ikey, _ []byte) error {
-		seq, _ := base.SplitTrailer(base.Trailer(ikey))
+	if !level {
+		t.salvaged = map[valueHash]bool{}
+	}
+	rep, err := r.salvageTable(t, func(ikey, value []byte) error {
+		seq, kind := base.SplitTrailer(base.Trailer(ikey))
+		if kind == base.KindRef && level {
+			if err := r.refer(t, ikey, value); err != nil {
+				return err
+			}
+		}
+		if t.rawValues += uint64(len(value)); !level {
+			t.salvaged[hashOf(base.UserKey(ikey), seq)] = true
+		}
 		if t.entries == 0 {
 			t.smallest = bytes.Clone(ikey)
 			t.minSeq = seq
@@ -84,6 +104,13 @@ func (r *Repairer) scanTable(t *foundTable) error {
 	}
 	if twins && rep.Err == nil {
 		err := base.Corruptf("table", -1, "it has two entries of the same key and sequence number, want one")
+		rep.Err = base.InFile(err, r.path(t.name), -1)
+	}
+	if rep.Err == nil {
+		rep.Err = t.refErr
+	}
+	if rep.Err == nil && level && !slices.Equal(rep.Refs, t.refs.List()) {
+		err := base.Corruptf("block of references", -1, "it says other references than the entries have")
 		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
 	t.err, t.gaps, t.disordered = rep.Err, gapsOf(rep), rep.Disordered

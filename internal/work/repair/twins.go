@@ -12,7 +12,7 @@ func (r *Repairer) conflicting(live map[*foundTable]int) (map[*foundTable]bool, 
 	if len(chains) < 2 || len(chains) > r.maxFanIn {
 		return nil, nil
 	}
-	it := r.newMergingIter(chains)
+	it := r.newMergingIter(chains, false)
 	found := map[*foundTable]bool{}
 	for ok := it.First(); ok; ok = it.Next() {
 		if a, b, differ := it.DifferingTwins(); differ {

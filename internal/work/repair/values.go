@@ -1,0 +1,405 @@
+package repair
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/sstable"
+)
+
+// Value tables that are intact stay, with the tables that refer to them. A table that refers to others is treated as a
+// damaged one: its entries are written again, with the values that can be read from any value table, and without those
+// that cannot. All tables that the repair writes have their values.
+
+// valueFinder has the value tables of the directory.
+type valueFinder struct {
+	files  []*foundValues
+	byID   map[uint64][]*foundValues // the newest first
+	cache  *tables.Cache
+	blocks *sstable.BlockCache
+	spare  []*run // what was salvaged of damaged value tables
+	lookup sstable.Lookup
+	key    []byte // of home
+}
+
+// foundValues is a value table of the directory.
+type foundValues struct {
+	foundTable
+	ids  []uint64
+	file *manifest.FileMeta
+}
+
+// scanValues reads every value table.
+func (r *Repairer) scanValues() error {
+	r.closeValues()
+	blocks := sstable.NewBlockCache(r.opts.BlockCacheSize)
+	o := r.opts.Cache
+	o.Reader.Cache, o.Reader.Policies, o.Reader.RangePolicies = blocks, nil, nil
+	r.values = valueFinder{byID: map[uint64][]*foundValues{}, blocks: blocks, cache: tables.NewCache(o)}
+	for _, f := range r.ofKind(base.FileValues) {
+		v := &foundValues{foundTable: foundTable{dirFile: f, line: &File{Name: f.name, Level: -1, Bytes: uint64(f.Size)}}}
+		r.values.files = append(r.values.files, v)
+		if err := r.scanTable(&v.foundTable, false); err != nil {
+			return err
+		}
+		if err := r.findIDs(v); err != nil {
+			return err
+		}
+		for _, id := range v.ids {
+			r.values.byID[id] = append(r.values.byID[id], v)
+			if id < maxNum {
+				r.nextNum = max(r.nextNum, id+1)
+			}
+		}
+	}
+	for _, list := range r.values.byID {
+		slices.SortFunc(list, func(a, b *foundValues) int { return cmp.Compare(b.Num, a.Num) })
+	}
+	return nil
+}
+
+// findIDs reads the IDs of a value table. Those of a damaged one do not matter: its values are looked for under every ID.
+func (r *Repairer) findIDs(v *foundValues) error {
+	v.file = manifest.NewFileMeta(v.Num, uint64(v.Size), v.smallest, v.largest)
+	v.file.SetValueBytes(v.rawValues)
+	v.file.Handle = tables.NewHandle()
+	if !v.intact() || !v.canonical() {
+		return nil
+	}
+	v.salvaged = nil
+	reader, err := r.values.cache.Ref(v.file)
+	if err == nil {
+		defer reader.Unref()
+		if !reader.IsValueTable() {
+			err = base.InFile(base.Corruptf("metaindex block", -1, "it does not say that it is a value table"), r.path(v.name), -1)
+		} else {
+			v.ids, err = reader.IDs()
+		}
+	}
+	switch {
+	case base.IsUnreadable(err):
+		v.err, v.line.Damage = err, err.Error()
+		return nil
+	case err == nil && v.ids == nil:
+		v.ids = []uint64{v.Num}
+	}
+	return err
+}
+
+// closeValues closes all value tables.
+func (r *Repairer) closeValues() {
+	r.values.lookup.Release()
+	if r.values.cache != nil {
+		r.values.cache.Close()
+		r.values.blocks.Close()
+	}
+	r.values = valueFinder{}
+}
+
+// valueTable returns the value table for an ID: that of the MANIFEST, or the newest. It is nil if none is intact.
+func (r *Repairer) valueTable(id uint64) *foundValues {
+	list := r.values.byID[id]
+	if v := r.manifest.version; v != nil {
+		if f := v.ValueTableOf(id); f != nil {
+			for _, found := range list {
+				if found.Num == f.Num {
+					return found
+				}
+			}
+		}
+	}
+	if len(list) > 0 {
+		return list[0]
+	}
+	return nil
+}
+
+// refer records what an entry of t refers to. The table counts as damaged if the value is not where it should be.
+func (r *Repairer) refer(t *foundTable, ikey, encoded []byte) error {
+	ref, err := base.DecodeValueRef(encoded)
+	if err == nil {
+		if v := r.valueTable(ref.ID); v == nil {
+			err = base.Corruptf("data block", -1, "an entry refers to the values of ID %d, which are missing or damaged", ref.ID)
+		} else {
+			_, err = r.valueIn(v.file, base.UserKey(ikey), ref)
+		}
+	}
+	if err == nil {
+		return t.refs.Count(ikey, encoded)
+	}
+	if !base.IsUnreadable(err) {
+		return err
+	}
+	if t.refErr == nil {
+		t.refErr = base.InFile(err, r.path(t.name), -1)
+	}
+	there, err := r.salvageable(base.UserKey(ikey), ref)
+	if err == nil && !there {
+		t.lost.add(base.UserKey(ikey), t.entries)
+	}
+	return err
+}
+
+// lostValues are the entries of a table whose values are nowhere.
+type lostValues struct {
+	count  uint64
+	ranges []keyRange
+	last   uint64 // the number of the entry that was added last
+}
+
+// add adds an entry, the one of that number. Neighbours make one range.
+func (l *lostValues) add(user []byte, number uint64) {
+	l.count++
+	if n := len(l.ranges); n > 0 && number <= l.last+1 {
+		l.ranges[n-1].last = bytes.Clone(user)
+	} else {
+		l.ranges = append(l.ranges, keyRange{bytes.Clone(user), bytes.Clone(user)})
+	}
+	l.last = number
+}
+
+// valueHash stands for a value in what can be read of a damaged value table.
+type valueHash [16]byte
+
+func hashOf(user []byte, seq uint64) (h valueHash) {
+	sum := sha256.Sum256(base.AppendInternalKey(nil, user, seq, base.KindSet))
+	copy(h[:], sum[:])
+	return h
+}
+
+// salvageable reports whether a value that is not where it should be can be read elsewhere.
+func (r *Repairer) salvageable(user []byte, ref base.ValueRef) (bool, error) {
+	if ref.ID == 0 {
+		return false, nil // the reference itself is damaged
+	}
+	h := hashOf(user, ref.Seq)
+	if slices.ContainsFunc(r.values.files, func(v *foundValues) bool { return v.salvaged[h] }) {
+		return true, nil
+	}
+	_, err := r.valueOf(user, ref)
+	if base.IsUnreadable(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// valueIn reads a value in one table.
+func (r *Repairer) valueIn(f *manifest.FileMeta, user []byte, ref base.ValueRef) ([]byte, error) {
+	lk := &r.values.lookup
+	lk.NoFillCache = true
+	lk.Init(user, ref.Seq)
+	res, err := r.values.cache.GetHeld(f, lk)
+	if err == nil && (!res.Found || res.Trailer != base.MakeTrailer(ref.Seq, base.KindSet) || uint64(len(res.Value)) != ref.Len) {
+		err = base.Corruptf("value table", -1, "%s has no value of sequence number %d and %d bytes for a key that refers to it", f.Name(), ref.Seq, ref.Len)
+	}
+	return res.Value, err
+}
+
+// valueOf reads a value from one of the tables that may have it: those of its ID, what was salvaged, and all others.
+func (r *Repairer) valueOf(user []byte, ref base.ValueRef) ([]byte, error) {
+	var places []*manifest.FileMeta
+	for _, v := range r.values.byID[ref.ID] {
+		places = append(places, v.file)
+	}
+	for _, u := range r.values.spare {
+		places = append(places, u.meta)
+	}
+	for _, v := range r.values.files {
+		if v.intact() && !slices.Contains(v.ids, ref.ID) {
+			places = append(places, v.file)
+		}
+	}
+	err := error(base.Corruptf("value table", -1, "none has the value"))
+	for _, f := range places {
+		if r.cmp.Compare(user, base.UserKey(f.Smallest)) < 0 || r.cmp.Compare(user, base.UserKey(f.Largest)) > 0 {
+			continue
+		}
+		value, failed := r.valueIn(f, user, ref)
+		if failed == nil || !base.IsUnreadable(failed) {
+			return value, failed
+		}
+		err = failed
+	}
+	return nil, err
+}
+
+// salvageValues writes the readable entries of damaged value tables to runs in which they are found.
+func (r *Repairer) salvageValues() error {
+	s := &spill{r: r}
+	for _, v := range r.values.files {
+		if v.intact() && v.canonical() {
+			continue
+		}
+		_, err := r.salvageTable(&v.foundTable, func(ikey, value []byte) error {
+			seq, kind := base.SplitTrailer(base.Trailer(ikey))
+			if kind != base.KindSet {
+				return nil
+			}
+			return s.add(seq, kind, base.UserKey(ikey), value)
+		})
+		if err == nil {
+			err = s.flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.values.spare = s.runs
+	for _, u := range s.runs {
+		u.meta.Temporary, u.meta.Handle = true, tables.NewHandle()
+	}
+	return nil
+}
+
+// discardValues removes what salvageValues has written.
+func (r *Repairer) discardValues() {
+	for _, u := range r.values.spare {
+		r.values.cache.Drop(u.meta)
+	}
+	r.discard(r.values.spare)
+	r.values.spare = nil
+}
+
+// home returns an entry with its value, if it refers to one. ok is false if that cannot be read: the entry is left out.
+// The slices are valid until the next call.
+func (r *Repairer) home(ikey, value []byte) (k, v []byte, ok bool, err error) {
+	seq, kind := base.SplitTrailer(base.Trailer(ikey))
+	if kind != base.KindRef {
+		return ikey, value, true, nil
+	}
+	user := base.UserKey(ikey)
+	ref, err := base.DecodeValueRef(value)
+	if err == nil {
+		value, err = r.valueOf(user, ref)
+	}
+	switch {
+	case base.IsUnreadable(err):
+		return nil, nil, false, nil // refer has counted it
+	case err != nil:
+		return nil, nil, false, err
+	}
+	r.values.key = base.AppendInternalKey(r.values.key[:0], user, seq, base.KindSet)
+	return r.values.key, value, true, nil
+}
+
+// homeIter is an iterator over a table with the values to which entries refer. It only moves forward.
+type homeIter struct {
+	base.Iterator
+	r          *Repairer
+	key, value []byte
+	err        error
+}
+
+func (it *homeIter) First() bool { return it.find(it.Iterator.First()) }
+func (it *homeIter) Next() bool  { return it.find(it.Iterator.Next()) }
+
+func (it *homeIter) find(ok bool) bool {
+	for ; ok; ok = it.Iterator.Next() {
+		var there bool
+		it.key, it.value = it.Iterator.Key(), it.Iterator.Value()
+		if _, kind := base.SplitTrailer(base.Trailer(it.key)); kind != base.KindRef {
+			return true
+		}
+		if it.key, it.value, there, it.err = it.r.home(it.key, it.value); there {
+			it.key, it.value = slices.Clone(it.key), slices.Clone(it.value) // other tables use the same memory
+			return true
+		}
+		if it.err != nil {
+			break
+		}
+	}
+	it.key, it.value = nil, nil
+	return false
+}
+
+func (it *homeIter) Valid() bool   { return it.key != nil }
+func (it *homeIter) Key() []byte   { return it.key }
+func (it *homeIter) Value() []byte { return it.value }
+
+func (it *homeIter) Err() error {
+	if it.err != nil {
+		return it.err
+	}
+	return it.Iterator.Err()
+}
+
+func (it *homeIter) Close() error { return errors.CombineErrors(it.err, it.Iterator.Close()) }
+
+// checkValues lists the value tables and compares them with the MANIFEST. A difference makes the plan one of a damaged database.
+func (r *Repairer) checkValues(p *plan) {
+	for _, found := range r.values.files {
+		p.lines = append(p.lines, found.line)
+	}
+	v := r.manifest.version
+	if v == nil {
+		return
+	}
+	sums := map[uint64]uint64{}
+	for t := range p.live {
+		for id, bytes := range t.refs {
+			sums[id] += bytes
+		}
+	}
+	for _, t := range v.Values {
+		found := r.valueTable(t.ID)
+		if found == nil || found.Num != t.File.Num || uint64(found.Size) != t.File.Size || sums[t.ID] != t.Live {
+			p.healthy = false
+		}
+		delete(sums, t.ID)
+	}
+	if len(sums) > 0 {
+		p.healthy = false
+	}
+	for _, t := range v.ValueFiles() {
+		if !slices.ContainsFunc(r.values.files, func(found *foundValues) bool { return found.Num == t.File.Num }) {
+			p.lines = append(p.lines, &File{Name: t.File.Name(), Fate: missing, Level: -1, Bytes: t.File.Size,
+				Reason: fmt.Sprintf("the MANIFEST names it with %d bytes; tables refer to %d bytes of its values", t.File.Size, t.Live)})
+		}
+	}
+}
+
+// placeValues adds the value tables to which the placed tables refer to the edit of the new MANIFEST. The others are left out.
+func (r *Repairer) placeValues(p *plan, e *manifest.Edit) {
+	placed := map[uint64]bool{}
+	for _, f := range p.placed {
+		placed[f.File.Num] = true
+	}
+	sums := r.useValues(p, func(t *foundTable) bool { return placed[t.Num] && t.canonical() })
+	added := map[*foundValues]bool{}
+	for id, bytes := range sums {
+		v := r.valueTable(id)
+		if !added[v] {
+			added[v] = true
+			e.Added = append(e.Added, manifest.LevelFile{Level: manifest.ValuesLevel, File: v.file})
+		}
+		e.Values = append(e.Values, manifest.ValueDelta{ID: id, File: v.Num, Live: int64(bytes)})
+	}
+}
+
+// useValues returns to how many bytes of the values of each ID the tables refer that stay. It leaves out the value tables
+// to which none refers.
+func (r *Repairer) useValues(p *plan, stays func(*foundTable) bool) (sums map[uint64]uint64) {
+	sums = map[uint64]uint64{}
+	used := map[*foundValues]bool{}
+	for _, t := range r.tables {
+		if stays(t) {
+			for id, bytes := range t.refs {
+				sums[id] += bytes
+				used[r.valueTable(id)] = true
+			}
+		}
+	}
+	for _, v := range r.values.files {
+		if !used[v] {
+			p.leaveOut(&v.foundTable, "no table refers to its values")
+		}
+	}
+	return sums
+}
