@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,11 +53,13 @@ type manifest struct {
 	files []file
 }
 
-// manifestHead begins the text of version 1, and streamHead that of version 2, which has a line about a stream.
-// Versions of SieveDB that do not know streams refuse it, and do not prune the repository.
+// manifestHead begins the text of version 1, streamHead that of version 2, which has a line about a stream, and
+// valuesHead that of version 3, which has value tables and may have that line. Versions of SieveDB that do not know
+// streams or value tables refuse it, and do not prune the repository.
 const (
 	manifestHead = "sievedb backup 1"
 	streamHead   = "sievedb backup 2"
+	valuesHead   = "sievedb backup 3"
 )
 
 // maxBytes is the largest size of a file and of all files of a backup that is believed.
@@ -70,6 +73,9 @@ func (m *manifest) encode() []byte {
 	head := manifestHead
 	if m.Stream != "" {
 		head = streamHead
+	}
+	if slices.ContainsFunc(m.files, func(f file) bool { return isValueTable(f.name) }) {
+		head = valuesHead
 	}
 	fmt.Fprintf(&b, "%s\nid %s\ndatabase %q\nengine %q\ncomparer %q\nsequence %d\nstored %d\n",
 		head, m.ID, m.Database, m.Engine, m.Comparer, m.Sequence, m.BytesStored)
@@ -153,8 +159,8 @@ func decodeManifest(text []byte, id string) (*manifest, error) {
 
 func parseManifest(text string) (*manifest, error) {
 	head, _, _ := strings.Cut(text, "\n")
-	if head != manifestHead && head != streamHead {
-		return nil, versionFault("backup manifest", head, streamHead)
+	if head != manifestHead && head != streamHead && head != valuesHead {
+		return nil, versionFault("backup manifest", head, valuesHead)
 	}
 	body, sum, ok := cutSum(text)
 	if got := sha256.Sum256([]byte(body)); !ok || hex.EncodeToString(got[:]) != sum {
@@ -169,7 +175,7 @@ func parseManifest(text string) (*manifest, error) {
 	if m.Time, ok = timeOf(m.ID); !ok {
 		r.fail("%q is not an ID", m.ID)
 	}
-	if head == streamHead {
+	if head == streamHead || head == valuesHead && strings.HasPrefix(r.rest, "stream ") {
 		m.Stream, m.Noted = r.stream()
 	}
 	seen := map[string]bool{}
@@ -177,6 +183,9 @@ func parseManifest(text string) (*manifest, error) {
 		f := r.file()
 		if seen[f.name] {
 			r.fail("it has file %s twice", f.name)
+		}
+		if isValueTable(f.name) && head != valuesHead {
+			r.fail("it has value table %s, which a backup of this version cannot have", f.name)
 		}
 		seen[f.name] = true
 		m.files = append(m.files, f)
@@ -233,8 +242,14 @@ func isBackedUp(name string) bool {
 	return ok && kind != base.FileLock && kind != base.FileTemp
 }
 
+// isValueTable reports whether it is the name of a value table.
+func isValueTable(name string) bool {
+	kind, _, ok := base.ParseFileName(name)
+	return ok && kind == base.FileValues
+}
+
 // isTable reports whether it is the name of a table.
 func isTable(name string) bool {
 	kind, _, ok := base.ParseFileName(name)
-	return ok && (kind == base.FileTable || kind == base.FileOldTable)
+	return ok && kind.IsTable()
 }

@@ -88,11 +88,11 @@ func (h *handler) question(action string, key, value []byte) (*question, error) 
 			"Flush",
 		}, nil
 	case "compact":
-		total := m.Total()
+		tables, bytes := m.AllTables()
 		return &question{
 			"Compact everything?",
 			fmt.Sprintf("All %s (%s) are read and written again, which needs as much free space meanwhile. What is deleted or overwritten, and no snapshot shows, is gone then.",
-				plural(total.Tables, "table"), sizeText(total.Bytes)),
+				plural(tables, "table"), sizeText(bytes)),
 			"Compact",
 		}, nil
 	}

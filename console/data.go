@@ -85,7 +85,7 @@ func (h *handler) explain(r *http.Request) (*explained, error) {
 		s := &e.Steps[i]
 		if h.o.ShowKeys {
 			ends := keyRange{}
-			if s.Run == "table" {
+			if s.FileNum > 0 {
 				ends = keyRange{show(s.Smallest), show(s.Largest)}
 			}
 			e.Ranges = append(e.Ranges, ends)
@@ -159,7 +159,11 @@ func collect(ctx context.Context, it *db.Iterator, prefix, after []byte) (*page,
 			p.Next = hex.EncodeToString(last)
 			break
 		} else if has {
-			p.Entries = append(p.Entries, entry{show(it.Key()), show(it.Value())})
+			value := it.Value()
+			if !it.Valid() { // it cannot be read
+				break
+			}
+			p.Entries = append(p.Entries, entry{show(it.Key()), show(value)})
 		}
 		last = append(last[:0], it.Key()...)
 	}

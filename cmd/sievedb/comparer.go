@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// bytewise is the name of the comparer that the tool has. logsElsewhere begins the name in a database
-// whose logs are in another directory.
-const (
-	bytewise      = "leveldb.BytewiseComparator"
-	logsElsewhere = "sievedb.LogDir:"
-)
+// bytewise is the name of the comparer that the tool has.
+const bytewise = "leveldb.BytewiseComparator"
 
 // files is the file system of what reads files without opening the database: as with Options.ReadOnly, they may be
 // links.
@@ -33,7 +29,7 @@ var knownComparers = map[string]string{
 // customComparer returns the name of the database's comparer if it is not the bytewise one.
 func customComparer(dir string) string {
 	s, _ := dump.ReadState(files, dir) // the name is known before a missing table is
-	name := strings.TrimPrefix(s.Comparer, logsElsewhere)
+	name := base.PlainComparerName(s.Comparer)
 	if name == bytewise {
 		return ""
 	}

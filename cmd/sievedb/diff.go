@@ -163,6 +163,11 @@ func (d *differ) stores(one, two *db.DB, bounds *db.IterOptions) (err error) {
 // step compares the present entries and moves past the smaller key.
 func (d *differ) step(x, y *db.Iterator) (more bool, err error) {
 	order := 0
+	// A value apart from its key is read by Value: if that fails, its iterator has the error and is not Valid.
+	before, after := x.Value(), y.Value()
+	if x.Err() != nil || y.Err() != nil {
+		return false, nil
+	}
 	switch {
 	case !y.Valid():
 		order = -1
@@ -174,11 +179,11 @@ func (d *differ) step(x, y *db.Iterator) (more bool, err error) {
 	more = true
 	switch {
 	case order < 0:
-		more, err = d.note(change{Change: removed, Key: x.Key(), Old: nonNil(x.Value())})
+		more, err = d.note(change{Change: removed, Key: x.Key(), Old: nonNil(before)})
 	case order > 0:
-		more, err = d.note(change{Change: added, Key: y.Key(), New: nonNil(y.Value())})
-	case !bytes.Equal(x.Value(), y.Value()):
-		more, err = d.note(change{changed, x.Key(), nonNil(x.Value()), nonNil(y.Value())})
+		more, err = d.note(change{Change: added, Key: y.Key(), New: nonNil(after)})
+	case !bytes.Equal(before, after):
+		more, err = d.note(change{changed, x.Key(), nonNil(before), nonNil(after)})
 	}
 	if order <= 0 {
 		x.Next()

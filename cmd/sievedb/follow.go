@@ -95,8 +95,8 @@ func (a *app) followFigures(store *db.DB, flags *followFlags) error {
 	table := a.out.stream("time", 8, "#last sequence", 14, "#operations", 10, "#per second", 10, "#tables", 6, "#bytes", 10, "#pending", 7)
 	return a.eachMoment(store, flags.interval, func() (bool, error) {
 		m := store.Metrics()
-		total := m.Total()
-		s := sample{Time: a.now().UTC(), LastSequence: m.LastSequence, Tables: total.Tables, Bytes: size(total.Bytes)}
+		tables, bytes := m.AllTables()
+		s := sample{Time: a.now().UTC(), LastSequence: m.LastSequence, Tables: tables, Bytes: size(bytes)}
 		if lag, err := store.Lag(); err == nil {
 			s.Pending = lag.Operations
 		}

@@ -180,8 +180,11 @@ func (a *app) stats(args []string) error {
 			for _, l := range levels {
 				t.row(strconv.Itoa(l.Level), l.Tables, l.Bytes)
 			}
-			total := m.Total()
-			t.row("all", total.Tables, size(total.Bytes))
+			if m.Tables.ValueTables > 0 {
+				t.row("values", m.Tables.ValueTables, size(m.Tables.ValueBytes))
+			}
+			tables, bytes := m.AllTables()
+			t.row("all", tables, size(bytes))
 			t.print()
 			a.out.printf("\n")
 			a.printOpening(m.LastSequence, &r, usage)
@@ -256,15 +259,27 @@ func (a *app) tables(args []string) error {
 		if infos == nil {
 			infos = []db.TableInfo{}
 		}
-		perr := a.out.result(struct{ Tables []db.TableInfo }{infos}, func() {
+		values, verr := store.ValueTables()
+		perr := a.out.result(struct {
+			Tables      []db.TableInfo
+			ValueTables []db.ValueTableInfo `json:",omitempty"`
+		}{infos, values}, func() {
 			t := a.out.table("level", "table", "bytes", "entries", "+deletions", "+filter", "+policy", "+filter bytes", "~smallest", "~largest")
 			for _, i := range infos {
 				t.row(i.Level, i.Name, size(i.Bytes), known(i.Entries), known(i.Deletions), i.Filter, plainName(i.FilterPolicy),
 					size(i.FilterBytes), i.Smallest, i.Largest)
 			}
 			t.print()
+			if len(values) == 0 {
+				return
+			}
+			t = a.out.table("value table", "bytes", "values", "in use")
+			for _, v := range values {
+				t.row(v.Name, size(v.Bytes), size(v.ValueBytes), size(v.LiveBytes))
+			}
+			t.print()
 		})
-		return errors.Join(err, perr)
+		return errors.Join(err, verr, perr)
 	})
 }
 

@@ -66,20 +66,20 @@ func (a *app) compact(args []string, r *rangeFlags, flags *tableFlags) error {
 		if err != nil {
 			return err
 		}
-		before := store.Metrics().Total()
+		tablesBefore, bytesBefore := store.Metrics().AllTables()
 		stop := a.waiting("compacting", compacting(store, bounds))
 		err = store.Compact(a.ctx, bounds.LowerBound, bounds.UpperBound)
 		stop()
 		if err != nil {
 			return err
 		}
-		after := store.Metrics().Total()
+		tablesAfter, bytesAfter := store.Metrics().AllTables()
 		value := struct {
 			TablesBefore, TablesAfter int
 			BytesBefore, BytesAfter   size
-		}{before.Tables, after.Tables, size(before.Bytes), size(after.Bytes)}
+		}{tablesBefore, tablesAfter, size(bytesBefore), size(bytesAfter)}
 		return a.out.result(value, func() {
-			a.out.prose("%s of %s became %d of %s", a.out.count(uint64(before.Tables), "table"), a.out.bytes(before.Bytes), after.Tables, a.out.bytes(after.Bytes))
+			a.out.prose("%s of %s became %d of %s", a.out.count(uint64(tablesBefore), "table"), a.out.bytes(bytesBefore), tablesAfter, a.out.bytes(bytesAfter))
 		})
 	})
 }
@@ -92,12 +92,12 @@ func (a *app) flush(args []string) error {
 		if err != nil {
 			return err
 		}
-		total := store.Metrics().Total()
+		tables, bytes := store.Metrics().AllTables()
 		return a.out.result(struct {
 			Tables int
 			Bytes  size
-		}{total.Tables, size(total.Bytes)}, func() {
-			a.out.prose("everything is in %s of %s", a.out.count(uint64(total.Tables), "table"), a.out.bytes(total.Bytes))
+		}{tables, size(bytes)}, func() {
+			a.out.prose("everything is in %s of %s", a.out.count(uint64(tables), "table"), a.out.bytes(bytes))
 		})
 	})
 }

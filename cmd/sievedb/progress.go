@@ -142,7 +142,7 @@ func (a *app) waiting(name string, part func() float64) (stop func()) {
 func compacting(store *db.DB, bounds *db.IterOptions) func() float64 {
 	before := store.Metrics()
 	share := 1.0
-	if all := before.Total().Bytes; all > 0 && (bounds.LowerBound != nil || bounds.UpperBound != nil) {
+	if _, all := before.AllTables(); all > 0 && (bounds.LowerBound != nil || bounds.UpperBound != nil) {
 		e, _ := store.EstimateSize(bounds.LowerBound, bounds.UpperBound)
 		share = min(1, float64(e.Tables)/float64(all))
 	}
@@ -160,8 +160,9 @@ func compacting(store *db.DB, bounds *db.IterOptions) func() float64 {
 // checking returns how much of a check is done. Each table is read once for itself, and once more to compare it with
 // others.
 func checking(store *db.DB, read *atomic.Uint64) func() float64 {
-	all, before := 2*store.Metrics().Total().Bytes, read.Load()
-	return func() float64 { return min(0.99, float64(read.Load()-before)/float64(max(all, 1))) }
+	_, all := store.Metrics().AllTables()
+	before := read.Load()
+	return func() float64 { return min(0.99, float64(read.Load()-before)/float64(max(2*all, 1))) }
 }
 
 // compactedBytes returns about how many bytes a compaction of everything reads.

@@ -46,7 +46,7 @@ function times(step, longest) {
     svg.append(make("rect", {x, width, height: 14, class: `swatch ink-${ink}`}));
     x += width;
   };
-  if (step.Run === "table") for (const [field, ink] of parts) bar(step[field], ink);
+  if (step.FileNum > 0) for (const [field, ink] of parts) bar(step[field], ink);
   else bar(step.Duration, "idle");
   return svg;
 }
@@ -61,7 +61,7 @@ export function explanation(x, moment = "") {
     const range = x.Ranges?.[i]?.Smallest ? `keys ${x.Ranges[i].Smallest.Text} to ${x.Ranges[i].Largest.Text}` : "";
     const title = step.Run === "table" ? `Level ${step.Level}` : step.Run[0].toUpperCase() + step.Run.slice(1);
     return make("li", {class: "step"}, node(step),
-      make("div", {}, make("h3", {}, title), step.Run === "table" && make("p", {class: "soft"}, `table ${String(step.FileNum).padStart(6, "0")}, ${bytes(step.Bytes)}`),
+      make("div", {}, make("h3", {}, title), step.FileNum > 0 && make("p", {class: "soft"}, `table ${String(step.FileNum).padStart(6, "0")}, ${bytes(step.Bytes)}`),
         step.FilterPolicy && make("p", {class: "soft"}, step.FilterPolicy), range && make("p", {class: "soft mono"}, range)),
       make("div", {}, make("div", {class: "pieces"}, ...pieces(step)), times(step, longest), make("p", {class: "soft"}, duration(step.Duration))));
   });

@@ -110,8 +110,10 @@ export function drawWork(s) {
   const m = s.Metrics, c = m.Compactions;
   const jobs = (c.Running ?? []).map(r => {
     const part = r.InputBytes ? Math.min(1, r.BytesRead / r.InputBytes) : 0;
-    const text = `${counted(r.InputTables, "table")} of levels ${r.InputLevel} and ${r.OutputLevel}, ${bytes(r.BytesRead)} of ${bytes(r.InputBytes)} read, ${duration(r.Duration)}`;
-    return make("li", {class: "job"}, make("p", {}, make("strong", {}, `Level ${r.InputLevel} → ${r.OutputLevel}`)),
+    const values = r.InputLevel === m.Levels.length;
+    const of = values ? "of values" : `of levels ${r.InputLevel} and ${r.OutputLevel}`;
+    const text = `${counted(r.InputTables, "table")} ${of}, ${bytes(r.BytesRead)} of ${bytes(r.InputBytes)} read, ${duration(r.Duration)}`;
+    return make("li", {class: "job"}, make("p", {}, make("strong", {}, values ? "Values" : `Level ${r.InputLevel} → ${r.OutputLevel}`)),
       make("svg", {viewBox: "0 0 100 8", preserveAspectRatio: "none", height: 8, role: "img", "aria-label": `${Math.round(part * 100)} % read`},
         make("rect", {class: "track", width: 100, height: 8}), make("rect", {class: "done", width: 100 * part, height: 8})),
       make("p", {class: "hint"}, `${text}: ${r.Reason}`));

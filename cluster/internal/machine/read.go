@@ -217,7 +217,11 @@ func (m *Machine) walk(o *db.IterOptions, f func(dbKey, value []byte) (bool, err
 	}
 	defer func() { err = m.failIfDamaged(errors.Join(err, it.Close())) }()
 	for it.Next() {
-		if more, err := f(it.Key(), it.Value()); err != nil || !more {
+		value := it.Value()
+		if !it.Valid() { // it cannot be read
+			break
+		}
+		if more, err := f(it.Key(), value); err != nil || !more {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ const (
 const chunkLen = 128 << 10
 
 // filePattern matches the names of the files of a checkpoint.
-var filePattern = regexp.MustCompile(`^(?:CURRENT|CLOSED|MANIFEST-[0-9]{6,20}|[0-9]{6,20}\.(?:log|ldb|sst))$`)
+var filePattern = regexp.MustCompile(`^(?:CURRENT|CLOSED|MANIFEST-[0-9]{6,20}|[0-9]{6,20}\.(?:log|ldb|sst|values))$`)
 
 // header is the beginning of a stream.
 type header struct {
@@ -189,7 +189,7 @@ func (s *sender) sendFile(fsys vfs.FS, dir string, f file) (err error) {
 // verify reads a table before it is sent. The checksums of the stream are those of the bytes that were read: with a
 // damaged table, the damage of one replica would become that of all who get their state from it.
 func verify(src vfs.File, name string) error {
-	if ext := filepath.Ext(name); ext != ".ldb" && ext != ".sst" {
+	if ext := filepath.Ext(name); ext != ".ldb" && ext != ".sst" && ext != ".values" {
 		return nil // the database was opened, which reads its other files
 	}
 	if err := sstable.VerifyContent(src, nil); err != nil {

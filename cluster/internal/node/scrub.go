@@ -142,7 +142,7 @@ func (n *Node) scrubFiles(dir string) (all []scrubFile) {
 
 func isTable(name string) bool {
 	ext := filepath.Ext(name)
-	return ext == ".ldb" || ext == ".sst"
+	return ext == ".ldb" || ext == ".sst" || ext == ".values"
 }
 
 // scrubRate returns the bytes per second of a pass.

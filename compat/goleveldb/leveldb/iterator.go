@@ -96,7 +96,12 @@ func (i *dbIter) Value() []byte {
 	if !i.Valid() {
 		return nil
 	}
-	i.value, i.hasValue = append(i.value[:0], i.it.Value()...), true
+	value := i.it.Value()
+	if !i.it.Valid() { // it is apart from its key and cannot be read
+		i.moved(false)
+		return nil
+	}
+	i.value, i.hasValue = append(i.value[:0], value...), true
 	return i.value
 }
 
