@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
@@ -26,7 +28,7 @@ import (
 )
 
 // crashOptions returns options with the smallest sizes, so that a short run flushes, compacts and
-// starts MANIFESTs often, and each recovery is quick. The seed chooses among three shapes of store.
+// starts MANIFESTs often, and each recovery is quick. The seed chooses among shapes of stores.
 func crashOptions(fsys vfs.FS, seed uint64) *Options {
 	o := &Options{
 		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}, Tables: TableOptions{Size: 4 << 10, BlockSize: 512},
@@ -46,6 +48,9 @@ func crashOptions(fsys vfs.FS, seed uint64) *Options {
 	}
 	if seed%2 == 1 { // the least memory, so that memtables are small and yield
 		o.Resources, _ = NewResources(ResourcesOptions{MaxStores: 1, MemtableSize: 64 << 10, MaxConcurrent: 1})
+	}
+	if seed%5 < 2 {
+		o.Tables.SeparateValues = 25
 	}
 	if seed%4 < 2 {
 		o.Expiry.Prefixes = [][]byte{[]byte("key00"), []byte("pair01"), []byte("pair02"), []byte(expiringPrefix)}
@@ -92,6 +97,38 @@ type crashWorkload struct {
 	// checkpoints makes one now and then; copies has those that were made.
 	checkpoints bool
 	copies      []crashCopy
+	// separated keeps values apart from their keys, and collects them; collections has when.
+	separated   bool
+	collections collections
+}
+
+// collections are the numbers of operations before each collection of values began and after it ended.
+type collections struct {
+	mu    sync.Mutex
+	spans [][2]int
+}
+
+// listen notes the collections of a store.
+func (c *collections) listen(o *Options, r *recorder.FS) {
+	begun := 0
+	o.EventListener = &EventListener{}
+	o.EventListener.CompactionBegin = func(i CompactionInfo) {
+		if i.InputLevel == manifest.ValuesLevel {
+			begun = r.Len()
+		}
+	}
+	o.EventListener.CompactionEnd = func(i CompactionInfo) {
+		if i.InputLevel == manifest.ValuesLevel && i.Err == nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.spans = append(c.spans, [2]int{begun, r.Len()})
+		}
+	}
+}
+
+// amid reports whether an operation was one of a collection.
+func (c *collections) amid(op int) bool {
+	return slices.ContainsFunc(c.spans, func(s [2]int) bool { return s[0] <= op && op <= s[1] })
 }
 
 // crashCopy is a checkpoint and the numbers of operations before it began and after it ended.
@@ -110,6 +147,10 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 		o := crashOptions(fixture.LogsOf(w.seed, r), w.seed)
 		if len(w.logDirs) > 0 {
 			o.LogDir = w.logDirs[round%len(w.logDirs)]
+		}
+		if w.separated {
+			o.Tables.SeparateValues = 25
+			w.collections.listen(o, r)
 		}
 		d, err := Open("db", o)
 		require.NoError(t, err)
@@ -163,6 +204,9 @@ func (w *crashWorkload) reshape(d *DB, i int) {
 	o := d.Options()
 	next := crashOptions(nil, w.seed+uint64(i))
 	o.Memtables, o.Tables, o.Compaction = next.Memtables, next.Tables, next.Compaction
+	if w.separated {
+		o.Tables.SeparateValues = 25
+	}
 	if err := d.SetOptions(&o); err != nil {
 		panic(err)
 	}

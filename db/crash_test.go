@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +74,33 @@ func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 		w, trace := crashRecord(t, seed, 3000, 3, 3, 0)
 		j := &crashJudge{seed: seed, history: w.history(t, trace)}
 		j.judgeAll(t, "crash during recovery", trace, cutsToTry(200, 15), j.judgeNested)
+	})
+}
+
+// The process is killed or the power fails amid collections of values: no value is lost, and none that was deleted or
+// overwritten returns.
+func TestCrashAmidCollectionsOfValues(t *testing.T) {
+	total := 4000
+	if sampled() {
+		total = 1500
+	}
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		w := &crashWorkload{seed: seed, keys: 400, separated: true}
+		r := recorder.New(recorder.Image{})
+		w.run(t, r, total, 3, 2)
+		require.Greater(t, len(w.collections.spans), 3)
+		trace := r.Trace()
+		j := &crashJudge{seed: seed, history: w.history(t, trace)}
+		var amid atomic.Int64
+		j.judgeAll(t, "crash amid collections", trace, cutsToTry(3000, 300), func(s recorder.State, cut int, m recorder.Model) error {
+			if !w.collections.amid(cut) {
+				return nil
+			}
+			amid.Add(1)
+			return j.judge(s, cut, m)
+		})
+		t.Logf("%d collections, %d states amid them", len(w.collections.spans), amid.Load())
+		require.NotZero(t, amid.Load())
 	})
 }
 

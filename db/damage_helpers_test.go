@@ -23,28 +23,32 @@ type damageShape struct {
 	compression Compression
 	valueLen    int
 	logRecords  int
+	separate    int // Options.Tables.SeparateValues
 }
 
-var damageDefault = damageShape{name: "bloom, raw blocks", compression: NoCompression, valueLen: 20, logRecords: 6}
+var (
+	damageDefault   = damageShape{name: "bloom, raw blocks", compression: NoCompression, valueLen: 20, logRecords: 6}
+	damageSeparated = damageShape{name: "values apart", compression: NoCompression, valueLen: 20, logRecords: 6, separate: 20}
+)
 
 // shapesToDamage lists the shapes of this run.
 func shapesToDamage() []damageShape {
 	if !*damageShapes || testing.Short() {
-		return []damageShape{damageDefault}
+		return []damageShape{damageDefault, damageSeparated}
 	}
 	return []damageShape{
-		damageDefault,
-		{"bloom, Snappy", nil, SnappyCompression, 60, 6},
-		{"no filter, Zstandard", filter.None, ZstdCompression, 60, 6},
-		{"the old filter name, raw blocks", filter.LegacyBloom, NoCompression, 20, 6},
-		{"a log of several blocks", nil, NoCompression, 1500, 50},
+		damageDefault, damageSeparated,
+		{"bloom, Snappy", nil, SnappyCompression, 60, 6, 0},
+		{"no filter, Zstandard", filter.None, ZstdCompression, 60, 6, 60},
+		{"the old filter name, raw blocks", filter.LegacyBloom, NoCompression, 20, 6, 0},
+		{"a log of several blocks", nil, NoCompression, 1500, 50, 0},
 	}
 }
 
 func (s damageShape) options(fsys vfs.FS, readOnly bool) *Options {
 	return &Options{
 		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10},
-		Tables: TableOptions{BlockSize: 128, RestartInterval: 4, Compression: s.compression}, Cache: CacheOptions{Size: 64 << 10},
+		Tables: TableOptions{BlockSize: 128, RestartInterval: 4, Compression: s.compression, SeparateValues: s.separate}, Cache: CacheOptions{Size: 64 << 10},
 		Filters: FilterOptions{Policy: s.filter}, ReadOnly: readOnly,
 		Compaction: CompactionOptions{L0Trigger: 100, L0Slowdown: 101},
 	}
@@ -99,7 +103,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	eventually(t, func() bool { // wait until the old logs are removed
 		names, err := mem.List("db")
 		require.NoError(t, err)
-		return len(names) == 8 // four tables, log, MANIFEST, CURRENT, LOCK
+		return len(names) == 8+len(v.valueTables(t, mem)) // four tables, log, MANIFEST, CURRENT, LOCK
 	})
 	v.older = v.load(t, mem)
 	for i := range shape.logRecords {
@@ -113,7 +117,8 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	}
 	v.states = append(v.states, pairsOf(model))
 	slices.Reverse(v.states)
-	files := 7 // tables, log, MANIFEST, CURRENT
+	files := 7 + len(v.valueTables(t, mem)) // tables, log, MANIFEST, CURRENT
+	require.Equal(t, shape.separate > 0, files > 7)
 	if closed {
 		require.NoError(t, d.Close())
 		files++ // CLOSED
@@ -133,6 +138,13 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	require.Len(t, v.tables, 4)
 	require.Len(t, v.image, files, "%v", v.image.Names())
 	return v
+}
+
+// valueTables returns the names of the value tables.
+func (v *victim) valueTables(t testing.TB, fsys vfs.FS) []string {
+	names, err := fsys.List("db")
+	require.NoError(t, err)
+	return slices.DeleteFunc(names, func(name string) bool { return kindName(name) != "value table" })
 }
 
 func (v *victim) load(t testing.TB, fsys vfs.FS) damage.Image {

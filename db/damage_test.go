@@ -166,7 +166,7 @@ func TestRandomDoubleFlips(t *testing.T) {
 //make:gates
 func TestTruncatedStaleSwappedAndMissingFiles(t *testing.T) {
 	skipInShortRace(t)
-	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, NoCompression, 400, 40})
+	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, NoCompression, 400, 40, 0})
 	for _, shape := range shapes {
 		for state, v := range newVictims(t, shape) {
 			for mode, readOnly := range modes {
@@ -300,7 +300,7 @@ func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm)
 //make:gates
 func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 	skipInShortRace(t)
-	for _, shape := range []damageShape{damageDefault, {"long", nil, NoCompression, 1500, 50}} {
+	for _, shape := range []damageShape{damageDefault, {"long", nil, NoCompression, 1500, 50, 0}} {
 		for mode, readOnly := range modes {
 			t.Run(shape.name+"/"+mode, func(t *testing.T) {
 				t.Parallel()

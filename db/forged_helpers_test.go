@@ -56,6 +56,49 @@ func forgedSources(t testing.TB) (sources []forgedSource) {
 	return sources
 }
 
+// separatedSources returns a table of the keys that refers to values, and the value table that has them under forgedID.
+func separatedSources(t testing.TB) (keys, values forgedSource) {
+	var sources []forgedSource
+	for _, o := range []sstable.WriterOptions{{BlockSize: 200, Filter: filter.NewBloomPolicy(10)}, {Values: true}} {
+		var file bytes.Buffer
+		w := sstable.NewWriter(&file, o)
+		for k := range forgedKeys {
+			kind, value := base.KindSet, bytes.Repeat([]byte("v"), k)
+			if !o.Values {
+				kind, value = base.KindRef, base.ValueRef{ID: forgedID, Seq: 10, Len: uint64(k)}.Append(nil)
+			}
+			require.NoError(t, w.Add(base.AppendInternalKey(nil, testKey(k), 10, kind), value))
+		}
+		_, err := w.Finish()
+		require.NoError(t, err)
+		forge, err := damage.NewForge(file.Bytes())
+		require.NoError(t, err)
+		sources = append(sources, forgedSource{forge, w.Smallest(), bytes.Clone(w.Largest())})
+	}
+	return sources[0], sources[1]
+}
+
+const forgedID = 9
+
+// separate replaces the tables of a database by one that refers to values, and forges both.
+func (f *forgery) separate(t testing.TB, rnd *rand.Rand, edit *manifest.Edit, level int) damage.Image {
+	keys, values := separatedSources(t)
+	tables := map[*forgedSource][]byte{&keys: keys.forge.Sound(), &values: values.forge.Sound()}
+	if forged := []*forgedSource{&keys, &values}[rnd.IntN(2)]; rnd.IntN(10) > 0 {
+		var changed []string
+		tables[forged], changed = forgedTable(forged.forge, rnd)
+		f.changed = append(f.changed, changed...)
+	}
+	meta := manifest.NewFileMeta(forgedID, uint64(len(tables[&values])), values.smallest, values.largest)
+	meta.SetValueBytes(forgedKeys * (forgedKeys - 1) / 2)
+	edit.Added = []manifest.LevelFile{
+		{Level: level, File: manifest.NewFileMeta(5, uint64(len(tables[&keys])), keys.smallest, keys.largest)},
+		{Level: manifest.ValuesLevel, File: meta},
+	}
+	edit.Values = []manifest.ValueDelta{{ID: forgedID, File: forgedID, Live: forgedKeys * (forgedKeys - 1) / 2}}
+	return damage.Image{"000005.ldb": tables[&keys], "000009.values": tables[&values]}
+}
+
 // forgery is a forged database.
 type forgery struct {
 	image   damage.Image
@@ -81,6 +124,10 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 		edit.Added = append(edit.Added, manifest.LevelFile{Level: level + i, File: meta})
 		more[fmt.Sprintf("%06d.ldb", 5+i)] = table
 	}
+	if rnd.IntN(4) == 0 {
+		f.changed = nil
+		more = f.separate(t, rnd, edit, level)
+	}
 	var batches [][]byte
 	for i := range rnd.IntN(3) {
 		batches = append(batches, smallBatch(uint64(101+3*i), "a", string(testKey(1)), "z"))
@@ -102,7 +149,8 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 			Tables: TableOptions{Size: 4 << 10}, Compaction: CompactionOptions{MaxConcurrent: 3},
 			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}},
 		},
-	}[rnd.IntN(6)]
+		{Tables: TableOptions{SeparateValues: 5}},
+	}[rnd.IntN(7)]
 	f.options.Memtables.Size = 64 << 10
 	return f
 }
@@ -160,8 +208,24 @@ func forgedEdits(rnd *rand.Rand, edit *manifest.Edit) (records [][]byte) {
 			case 4:
 				largest = base.AppendInternalKey(nil, bytes.Repeat([]byte{0xff}, rnd.IntN(1<<16)), 0, base.KindDelete)
 			}
+			bytes, values := a.File.ValueBytes(), a.File.Values
 			a.File = manifest.NewFileMeta(num, size, smallest, largest)
+			if values || a.Level == manifest.ValuesLevel {
+				a.File.SetValueBytes(bytes)
+			}
 			e.Added = append(e.Added, a)
+		}
+		e.Values = nil
+		for _, d := range edit.Values {
+			switch rnd.IntN(6) {
+			case 0:
+				d.ID = absurd(rnd, d.ID)
+			case 1:
+				d.File = absurd(rnd, d.File)
+			case 2:
+				d.Live = int64(absurd(rnd, uint64(d.Live)))
+			}
+			e.Values = append(e.Values, d)
 		}
 		record := e.Encode(nil)
 		if rnd.IntN(3) == 0 {

@@ -71,6 +71,9 @@ func writeUntilKilled(text string) {
 		Limits: LimitOptions{ManifestSize: 4 << 10},
 		Cache:  CacheOptions{MaxOpenFiles: 10 + rnd.IntN(100)},
 	}
+	if task.Cycle%2 == 1 {
+		o.Tables.SeparateValues = 10 << rnd.IntN(5)
+	}
 	fmt.Println("opening 0 0")
 	d, err := Open(task.Dir, o)
 	if err != nil {

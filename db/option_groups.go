@@ -157,6 +157,14 @@ type TableOptions struct {
 	// Compression, and so have the tables of a load. A table that only moves to another level
 	// stays as it is. Default: none.
 	LevelCompression []Compression
+
+	// SeparateValues is the size in bytes from which on flushes and compactions write values to
+	// value tables, apart from their keys. Compactions then copy no large values; a value that is
+	// read alone costs a search more, and one that is read in order of the keys may cost a read.
+	// Value tables are compressed as the last level. Values under Options.Expiry.Prefixes are not
+	// separated. LevelDB and goleveldb cannot open such a database. 0: compactions put values back
+	// to their keys, and Compact does so for all. Default: 0.
+	SeparateValues int
 }
 
 // CacheOptions bound the parts of tables that are kept in memory, and the number of open

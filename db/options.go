@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb"
@@ -55,7 +54,7 @@ const (
 //   - Compaction: MaxConcurrent, L0Trigger, L0Slowdown, L0Stop, MaxLevelBase, MaxBytesPerSecond, Filter
 //   - Expiry: Prefixes, Namespaces, Raw, Clock
 //   - Changes: Bytes, Age
-//   - Tables: Size, BlockSize, RestartInterval, Compression, LevelCompression
+//   - Tables: Size, BlockSize, RestartInterval, Compression, LevelCompression, SeparateValues
 //   - Cache: Size, Memory, ChargeTables, MaxOpenFiles, OpenAhead
 //   - Memtables: Size, MaxWaiting
 //   - Limits: ManifestSize, ManifestRead, DiskReserve
@@ -259,6 +258,7 @@ func (o *Options) Validate() error {
 		{"Memtables.Size", int64(c.Memtables.Size), 4 << 10, 1 << 30},
 		{"Memtables.MaxWaiting", int64(c.Memtables.MaxWaiting), 1, 64},
 		{"Tables.BlockSize", int64(c.Tables.BlockSize), 64, 4 << 20},
+		{"Tables.SeparateValues", int64(c.Tables.SeparateValues), 0, MaxValueSize},
 		{"Tables.RestartInterval", int64(c.Tables.RestartInterval), 1, 1 << 16},
 		{"Tables.Size", cmp.Or(c.Tables.Size, manifest.LeastTableSize), 4 << 10, 1 << 30},
 		{"Tables.Compression", int64(c.Tables.Compression), int64(SnappyCompression), int64(ZstdCompression)},
@@ -341,8 +341,8 @@ const ownerMode fs.FileMode = 0o600
 const maxComparerName = 1 << 10
 
 func (o *Options) validateComparer() error {
-	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName || strings.HasPrefix(o.Comparer.Name, base.LogDirPrefix) {
-		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes that does not begin with %q", maxComparerName, base.LogDirPrefix)
+	if o.Comparer.Compare == nil || o.Comparer.Name == "" || len(o.Comparer.Name) > maxComparerName || o.Comparer.Name != base.PlainComparerName(o.Comparer.Name) {
+		return errors.Newf("sievedb: Options.Comparer needs a Compare function and a Name of 1 to %d bytes that does not begin with %q or %q", maxComparerName, base.LogDirPrefix, base.ValuesPrefix)
 	}
 	if o.Comparer.InexactEqual && slices.ContainsFunc(filter.Kinds(o.Filters.Policy), hashesBytes) {
 		return errors.Newf("sievedb: comparer %q treats keys with different bytes as equal, so filter policy %q, which hashes bytes, "+

@@ -3,7 +3,6 @@ package db
 import (
 	"fmt"
 	"io/fs"
-	"strings"
 	"time"
 
 	"github.com/sievedb/sievedb/filter"
@@ -75,7 +74,7 @@ func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 	if err != nil && !errors.Is(err, ErrCorruption) {
 		return nil, err
 	}
-	r := &Recorded{Comparer: strings.TrimPrefix(comparer, base.LogDirPrefix), ExpiryPrefixes: kept.Prefixes, LogDir: home.Logs.Dir()}
+	r := &Recorded{Comparer: base.PlainComparerName(comparer), ExpiryPrefixes: kept.Prefixes, LogDir: home.Logs.Dir()}
 	r.Options = o.copied()
 	r.Options.KeepRecord = true
 	if r.Comparer != full.Comparer.Name && r.Comparer != "" {
@@ -110,7 +109,7 @@ func (r *Recorded) setOptions(recorded *manifest.Options) {
 	o.Changes = recordedRetention(recorded)
 	o.Tables = TableOptions{
 		Size: recorded.TableSize, BlockSize: int(recorded.BlockSize), RestartInterval: int(recorded.RestartInterval),
-		Compression: fromRecorded(recorded.Compression),
+		Compression: fromRecorded(recorded.Compression), SeparateValues: int(recorded.SeparateValues),
 	}
 	for _, c := range recorded.LevelCompression {
 		o.Tables.LevelCompression = append(o.Tables.LevelCompression, fromRecorded(c))
@@ -178,6 +177,7 @@ func (o *Options) toRecord() *manifest.Options {
 		Compression: o.Tables.Compression.recorded(), TableSize: o.Tables.Size, BlockSize: int64(o.Tables.BlockSize),
 		RestartInterval: int64(o.Tables.RestartInterval), FilterBudget: o.Filters.Budget, MaxWastedReads: o.Filters.MaxWastedReads,
 		ForGoleveldb: o.Filters.ForGoleveldb, FileMode: int64(o.FileMode), DiskReserve: o.Limits.DiskReserve,
+		SeparateValues: int64(o.Tables.SeparateValues),
 	}
 	if o.Changes.Bytes >= 0 {
 		r.ChangeBytes, r.ChangeAge = o.Changes.Bytes, int64(o.Changes.Age)

@@ -63,9 +63,16 @@ func (d *DB) leaveSnappyOut() {
 // newTableWriter returns a writer of tables for a level, whose filters have bits a key, if that
 // depends on the level.
 func (d *DB) newTableWriter(level int, bits filterplan.Bits) *tables.Writer {
-	return tables.NewWriter(d.levelWriterOptions(level, bits))
+	o := d.levelWriterOptions(level, bits)
+	now := &d.options().Tables
+	o.Separate, o.ValueCompression = now.SeparateValues, now.compressionFor(manifest.NumLevels-1)
+	if d.scans.Expiry != nil {
+		o.Stays = d.scans.Expiry.Under // the time of a value that may expire is at its beginning
+	}
+	return tables.NewWriter(o)
 }
 
+// levelWriterOptions are those of tables of a level that have all of their values.
 func (d *DB) levelWriterOptions(level int, bits filterplan.Bits) tables.WriterOptions {
 	o := d.tableWriterOptions(bits)
 	o.Table.Compression = d.options().Tables.compressionFor(level)

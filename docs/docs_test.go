@@ -72,6 +72,7 @@ func TestFormatQuotesWorkedBytesExactly(t *testing.T) {
 		"db/testdata/batch.hex", "internal/base/testdata/ikey.hex", "internal/disk/manifest/testdata/closed.hex",
 		"internal/work/changes/testdata/event.hex", "internal/work/changes/testdata/cursors.txt",
 		"internal/disk/manifest/testdata/current.hex", "internal/disk/manifest/testdata/edit.hex", "internal/disk/manifest/testdata/recorded.hex",
+		"internal/disk/manifest/testdata/values.hex",
 		"internal/disk/manifest/testdata/options.hex",
 		"internal/disk/wal/testdata/logs.txt",
 		"sstable/testdata/block.hex", "sstable/testdata/filter_block.hex", "sstable/testdata/filter_block_leveldb.hex",

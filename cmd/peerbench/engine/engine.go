@@ -97,7 +97,7 @@ type Driver struct {
 // Go returns the drivers of the engines written in Go, SieveDB first.
 func Go() []Driver {
 	return []Driver{sieveDriver(), bufferedDriver(), asGoleveldbDriver(), pebbleDriver(), goleveldbDriver(), badgerDriver(), bboltDriver(),
-		pebbleSeparatedDriver(), badgerSeparatedDriver()}
+		pebbleSeparatedDriver(), badgerSeparatedDriver(), sieveSeparatedDriver()}
 }
 
 // SeparateFrom is the size in bytes from which engines with separated values keep a value outside of their tables.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
@@ -25,13 +26,24 @@ func bufferedDriver() Driver {
 		}}
 }
 
+// sieveSeparatedDriver is SieveDB with large values apart from their keys.
+func sieveSeparatedDriver() Driver {
+	d := sieveDriver()
+	d.Name, d.Title, d.Asked = "sievedb-separated", "SieveDB, values separated", true
+	d.Remark = fmt.Sprintf("SieveDB with TableOptions.SeparateValues of %d.", SeparateFrom)
+	d.Open = func(dir string, o Options) (Engine, error) { return openSieveWith(dir, o, SeparateFrom) }
+	return d
+}
+
 type sieve struct {
 	store *db.DB
 	write *db.WriteOptions
 	batch db.Batch
 }
 
-func openSieve(dir string, o Options) (Engine, error) {
+func openSieve(dir string, o Options) (Engine, error) { return openSieveWith(dir, o, 0) }
+
+func openSieveWith(dir string, o Options, separateFrom int) (Engine, error) {
 	opened := make(chan struct{})
 	options := &db.Options{
 		Filters:       db.FilterOptions{Policy: filter.NewDualBloomPolicy(FilterBits)},
@@ -39,7 +51,7 @@ func openSieve(dir string, o Options) (Engine, error) {
 		Memtables:     db.MemtableOptions{Size: WriteBufferSize},
 		Compaction:    db.CompactionOptions{MaxConcurrent: BackgroundJobs},
 		EventListener: &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
-		Tables:        db.TableOptions{Compression: db.SnappyCompression},
+		Tables:        db.TableOptions{Compression: db.SnappyCompression, SeparateValues: separateFrom},
 	}
 	store, err := db.Open(dir, options)
 	if err != nil {

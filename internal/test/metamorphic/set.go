@@ -74,6 +74,7 @@ func Set(seed uint64, i int) (*db.Options, string) {
 	for range rnd.IntN(4) {
 		o.Tables.LevelCompression = append(o.Tables.LevelCompression, db.Compression(rnd.IntN(int(db.ZstdCompression)+1)))
 	}
+	o.Tables.SeparateValues = []int{0, 0, 1, 20, 100, 1000}[rnd.IntN(6)]
 	if rnd.IntN(4) == 0 { // it changes no answer, but snapshots pin what they read
 		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { return bytes.Clone(value), true }
 	}
@@ -163,9 +164,9 @@ func (admitsAll) KeyMayMatch(_, _ []byte) bool               { return true }
 
 func describe(o *db.Options) string {
 	return fmt.Sprintf("memtable %d×%d, block %d, restarts %d, table %d, level base %d, manifest %d of %d, cache %d (with tables: %v) of %d, files %d (ahead: %v), "+
-		"compression %d %v, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, logs in %q, tracking %v, mode %#o, resources %v",
+		"compression %d %v, values apart from %d, compactions %d of %d bytes a second, level 0 %d/%d/%d, filter %s in %d bytes or %g wasted reads, for goleveldb %v, of ranges %s, compaction filter %v, logs in %q, tracking %v, mode %#o, resources %v",
 		o.Memtables.Size, o.Memtables.MaxWaiting, o.Tables.BlockSize, o.Tables.RestartInterval, o.Tables.Size, o.Compaction.MaxLevelBase, o.Limits.ManifestSize, o.Limits.ManifestRead,
-		o.Cache.Size, o.Cache.ChargeTables, o.Cache.Memory, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
+		o.Cache.Size, o.Cache.ChargeTables, o.Cache.Memory, o.Cache.MaxOpenFiles, o.Cache.OpenAhead, o.Tables.Compression, o.Tables.LevelCompression, o.Tables.SeparateValues, o.Compaction.MaxConcurrent, o.Compaction.MaxBytesPerSecond,
 		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop, describeFilter(o.Filters.Policy), o.Filters.Budget, o.Filters.MaxWastedReads, o.Filters.ForGoleveldb, describeRanges(o.Filters.RangePolicies), o.Compaction.Filter != nil, o.LogDir, o.TrackOpen, uint32(o.FileMode), describeResources(o.Resources))
 }
 

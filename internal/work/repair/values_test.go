@@ -1,0 +1,195 @@
+package repair_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// separatedDir returns a closed database whose values of 100 bytes and more are apart, after overwrites, deletions and
+// collections, with its content.
+func separatedDir(t *testing.T) (fixture.Dir, fixture.Contents) {
+	t.Helper()
+	fs := vfs.NewMem()
+	o := storetest.Options(fs)
+	o.Tables.SeparateValues, o.Memtables.Size, o.Compaction.MaxLevelBase, o.Tables.Size = 100, 32<<10, 32<<10, 32<<10
+	d := storetest.MustOpen(t, o)
+	want := fixture.Contents{}
+	for n := range 2500 {
+		i := n * 7919 % 400
+		if key := fixture.Key(i); n%11 == 0 {
+			require.NoError(t, d.Delete(key, nil))
+			delete(want, string(key))
+		} else {
+			value := bytes.Repeat(fmt.Appendf(nil, "%d.%d ", i, n), 1+n%5*20)
+			require.NoError(t, d.Put(key, value, nil))
+			want[string(key)] = string(value)
+		}
+	}
+	require.NoError(t, d.Flush())
+	storetest.Settle(t, d)
+	require.NotZero(t, d.Metrics().Tables.ValueTables)
+	require.NoError(t, d.Close())
+	return fixture.ReadDir(t, fs, "db"), want
+}
+
+func TestRepairKeepsValueTables(t *testing.T) {
+	dir, want := separatedDir(t)
+	got, rep, after := storetest.Repaired(t, maps.Clone(dir))
+	require.True(t, rep.Healthy, "%v", rep)
+	require.Equal(t, want, got)
+	require.Equal(t, dir.Only(base.FileValues), after.Only(base.FileValues))
+	t.Run("without a MANIFEST", func(t *testing.T) {
+		dir := maps.Clone(dir)
+		for _, name := range append(dir.Only(base.FileManifest), base.CurrentName, base.ClosedName) {
+			delete(dir, name)
+		}
+		got, rep, after := storetest.Repaired(t, dir)
+		require.Zero(t, rep.ValuesLost, "%v", rep)
+		require.Equal(t, want, got)
+		storetest.RequireNothingDeleted(t, dir, rep, after)
+	})
+}
+
+// Tables that compactions replaced, as after a crash, bring nothing back.
+func TestRepairOfASoundDatabaseFillsNothing(t *testing.T) {
+	dir, want := separatedDir(t)
+	stray := maps.Clone(dir)
+	n := 0
+	for _, name := range dir.Only(base.FileValues) {
+		_, num, _ := base.ParseFileName(name)
+		stray[base.FileName(base.FileValues, num+100_000)] = dir[name]
+		n++
+	}
+	require.NotZero(t, n)
+	got, rep, _ := storetest.Repaired(t, stray)
+	require.False(t, rep.MayResurrect, "%v", rep)
+	require.Zero(t, rep.EntriesFilled)
+	require.Equal(t, want, got)
+}
+
+func TestRepairFindsValuesWhoseTableIsDamagedElsewhere(t *testing.T) {
+	dir, want := separatedDir(t)
+	names := dir.Only(base.FileValues)
+	largest := slices.MaxFunc(names, func(a, b string) int { return len(dir[a]) - len(dir[b]) })
+	for how, at := range map[string]int{"footer": 5, "index": 60} {
+		t.Run(how, func(t *testing.T) {
+			dir := maps.Clone(dir)
+			data := slices.Clone(dir[largest])
+			data[len(data)-at] ^= 1
+			dir[largest] = data
+			got, rep, after := storetest.Repaired(t, maps.Clone(dir))
+			require.Zero(t, rep.ValuesLost, "%v", rep)
+			require.Equal(t, want, got)
+			storetest.RequireNothingDeleted(t, dir, rep, after)
+		})
+	}
+	t.Run("every byte of the tail", func(t *testing.T) {
+		for at := 1; at < 400; at += 7 {
+			dir := maps.Clone(dir)
+			data := slices.Clone(dir[largest])
+			data[len(data)-at] ^= 0x20
+			dir[largest] = data
+			got, rep, _ := storetest.Repaired(t, dir)
+			require.Zero(t, rep.ValuesLost, "byte %d from the end: %v", at, rep)
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+// valueFates returns what becomes of each value table.
+func valueFates(rep *db.RepairReport) map[string]db.FileFate {
+	fates := map[string]db.FileFate{}
+	for _, f := range rep.Files {
+		if strings.HasSuffix(f.Name, ".values") {
+			fates[f.Name] = f.Fate
+		}
+	}
+	return fates
+}
+
+func TestRepairLosesOnlyTheValuesThatAreDamaged(t *testing.T) {
+	dir, want := separatedDir(t)
+	names := dir.Only(base.FileValues)
+	for _, how := range []string{"missing", "a flipped bit", "cut off"} {
+		t.Run(how, func(t *testing.T) {
+			dir := maps.Clone(dir)
+			largest := slices.MaxFunc(names, func(a, b string) int { return len(dir[a]) - len(dir[b]) })
+			switch data := slices.Clone(dir[largest]); how {
+			case "missing":
+				delete(dir, largest)
+			case "a flipped bit":
+				data[len(data)/4] ^= 1
+				dir[largest] = data
+			default:
+				dir[largest] = data[:len(data)/2]
+			}
+			planned, err := db.PlanRepair("db", storetest.Options(dir.FS(t)))
+			require.NoError(t, err)
+			got, rep, after := storetest.Repaired(t, maps.Clone(dir))
+			require.NotZero(t, rep.ValuesLost, "%v", rep)
+			require.Equal(t, rep.ValuesLost, planned.ValuesLost)
+			require.Equal(t, rep.Ranges, planned.Ranges)
+			require.NotEmpty(t, rep.Ranges)
+			require.True(t, planned.Incomplete)
+			require.Equal(t, valueFates(rep), valueFates(planned))
+			require.Contains(t, rep.String(), "values are lost")
+			require.True(t, rep.Incomplete)
+			require.Contains(t, rep.String(), "whose values are lost")
+			for key, value := range got {
+				i := 0
+				_, err := fmt.Sscanf(key, "key%06d", &i)
+				require.NoError(t, err)
+				require.True(t, strings.HasPrefix(value, fmt.Sprintf("%d.", i)), "only values of the key itself, possibly older ones")
+			}
+			lost := 0
+			for key, value := range want {
+				if got[key] != value {
+					lost++
+				}
+			}
+			require.NotZero(t, lost)
+			require.LessOrEqual(t, uint64(lost), rep.ValuesLost)
+			if how == "a flipped bit" {
+				require.EqualValues(t, 1, rep.ValuesLost)
+			}
+			storetest.RequireNothingDeleted(t, dir, rep, after)
+			again, rep, _ := storetest.Repaired(t, after)
+			require.True(t, rep.Healthy, "%v", rep)
+			require.Equal(t, got, again)
+		})
+	}
+}
+
+// What a table says about its references, and what the MANIFEST counts, is found out again from the entries.
+func TestRepairCountsReferencesAgain(t *testing.T) {
+	dir, want := separatedDir(t)
+	for _, kind := range []base.FileKind{base.FileTable, base.FileManifest} {
+		for _, name := range dir.Only(kind) {
+			for at := 1; at < min(500, len(dir[name])); at += 11 {
+				dir := maps.Clone(dir)
+				data := slices.Clone(dir[name])
+				data[len(data)-at] ^= 0x20
+				dir[name] = data
+				mem := dir.FS(t)
+				rep := storetest.MustRepair(t, mem)
+				require.Zero(t, rep.ValuesLost, "%s, byte %d from the end: %v", name, at, rep)
+				require.Equal(t, want, storetest.ContentsOf(t, mem), "%s, byte %d from the end: %v", name, at, rep)
+				d := storetest.MustOpen(t, storetest.Options(mem))
+				storetest.RequireNoFaults(t, d)
+				require.NoError(t, d.Close())
+			}
+		}
+	}
+}
