@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -286,10 +287,15 @@ func TestTablesThatShareABucketAreMergedOnce(t *testing.T) {
 	s.apply(t, add(even))
 	require.Equal(t, buckets, len(s.v.roster.buckets))
 	removed, added := s.v.net([]*Edit{add(odd), {Deleted: []DeletedFile{{0, even[7]}, {0, odd[9]}}}})
-	before := damage.Allocated()
-	next, unique := s.v.roster.with(removed, added)
-	took := damage.Allocated() - before
-	require.True(t, unique)
+	var next roster
+	took := uint64(math.MaxUint64)
+	for range 5 { // other goroutines of the process may allocate meanwhile
+		before := damage.Allocated()
+		var unique bool
+		next, unique = s.v.roster.with(removed, added)
+		took = min(took, damage.Allocated()-before)
+		require.True(t, unique)
+	}
 	entries := next.buckets[bucket].entries
 	require.GreaterOrEqual(t, len(entries), 3998)
 	require.Equal(t, len(entries), cap(entries))
