@@ -70,7 +70,8 @@ func (v *victim) flipAll(t *testing.T, readOnly bool) {
 }
 
 // flipStep returns the step between the bytes of a file that are tried. It is 1 except in large logs,
-// in sampled runs, and for tables that the read-only subtest of the unclosed victim covers.
+// in sampled runs, for tables that the read-only subtest of the unclosed victim covers, and for what
+// other shapes cover.
 func (v *victim) flipStep(name string, readOnly bool) int {
 	switch {
 	case len(v.image[name]) > 16<<10:
@@ -78,6 +79,10 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 	case sampled():
 		return 43
 	case (!readOnly || v.closed) && slices.Contains(v.tables, name) && !*damageShapes:
+		return 8
+	case v.shape.separate > 0 && kindName(name) != "value table" && !*damageShapes: // as without separated values
+		return 8
+	case v.shape.separate > 0 && (!readOnly || v.closed) && !*damageShapes:
 		return 8
 	}
 	return 1
