@@ -28,38 +28,6 @@ func mixed(n int, share float64) []byte {
 	return value
 }
 
-// A large block is compressed piece by piece, with the same result as in one piece.
-func TestALargeBlockIsStoredLikeASmallOne(t *testing.T) {
-	for _, n := range []int{0, 1, 17, snappyPiece - 3, snappyPiece, snappyPiece + 5, 1 << 20, 3<<20 + 77} {
-		for _, share := range []float64{0, 0.1, 0.5, 1} {
-			t.Run(fmt.Sprintf("%d bytes/%v saved", n, share), func(t *testing.T) {
-				value := mixed(n, share)
-				block := parts{[]byte("head"), []byte("k"), value, nil, []byte("tail")}
-				whole := bytes.Join(block, nil)
-				for _, kind := range []Compression{NoCompression, Snappy, Zstd} {
-					want, wantKind, err := appendCompressed(nil, whole, kind)
-					require.NoError(t, err)
-					stored, storedKind, err := compressParts(block, kind)
-					require.NoError(t, err)
-					if kind == Zstd && n >= snappyPiece && share < 0.3 { // near the eighth the two may differ
-						continue
-					}
-					require.Equal(t, wantKind, storedKind)
-					got := bytes.Join(stored, nil)
-					if kind != Zstd {
-						require.True(t, bytes.Equal(want, got))
-					}
-					plain, err := decompress(storedKind, got, nil, dataPart)
-					require.NoError(t, err)
-					require.True(t, bytes.Equal(whole, plain))
-				}
-			})
-		}
-	}
-	_, _, err := compressParts(parts{make([]byte, largeEntry)}, 9)
-	require.ErrorContains(t, err, "compression kind 9 cannot be written")
-}
-
 // largeEntries returns small entries with large ones among them, at the beginning and at the
 // end.
 func largeEntries() entries {
