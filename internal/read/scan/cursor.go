@@ -285,7 +285,10 @@ func (c *Cursor) next() bool {
 }
 
 // turn makes the cursor go backward or forward from here.
-func (c *Cursor) turn(reverse bool) { c.reverse, c.held = reverse, reverse || c.expiry != nil }
+func (c *Cursor) turn(reverse bool) {
+	c.reverse, c.held = reverse, reverse || c.expiry != nil
+	c.at.inOrder = 0
+}
 
 // enterForward is Next of a cursor that is not at a key.
 func (c *Cursor) enterForward() bool { return c.ready() && c.reverse && c.First() }

@@ -49,6 +49,7 @@ type entryState struct {
 	own      bool            // its value is a transaction's own write
 	isRef    bool            // it refers to its value
 	followed bool            // parts.value is that value, in memory of lookup
+	inOrder  int             // values that were followed since the last movement of another kind than a step
 	lookup   *sstable.Lookup // for follow; nil until it is needed
 }
 
