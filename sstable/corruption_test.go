@@ -473,6 +473,9 @@ func FuzzDecompress(f *testing.F) {
 			return
 		}
 		require.LessOrEqual(t, uint64(len(out)), codec.DecodedCap(len(raw)))
+		if n, ok := codec.DecodedLen(kind, raw); ok {
+			require.Len(t, out, int(n))
+		}
 		stored, storedKind := deflateStream(t, out), deflateKind
 		if Compression(kind) != deflateKind {
 			stored, storedKind, err = appendCompressed(nil, out, Compression(kind))

@@ -154,6 +154,22 @@ func decodeZstd(raw, buf []byte, part string) ([]byte, error) {
 	return out, nil
 }
 
+// DecodedLen returns how many bytes Decode would return; ok is false if the block does not say that. It does not check more.
+func DecodedLen(kind uint8, raw []byte) (n uint64, ok bool) {
+	switch kind {
+	case None:
+		return uint64(len(raw)), true
+	case Snappy:
+		n, err := snappy.DecodedLen(raw)
+		return uint64(n), err == nil
+	case Zstd:
+		var head zstd.Header
+		err := head.Decode(raw)
+		return head.FrameContentSize, err == nil && head.HasFCS && !IsZlib(raw)
+	}
+	return 0, false
+}
+
 // MaxScratch is the size in bytes up to which Sized keeps memory whatever is asked for.
 const MaxScratch = 256 << 10
 

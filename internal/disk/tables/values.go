@@ -57,6 +57,27 @@ func (t *Cache) HasValue(v *manifest.Version, lk *sstable.Lookup, user []byte, r
 	}
 }
 
+// StoredValue returns the block with the value of a reference, for AddStored of a Writer with options as those of out, in
+// memory of lk; nil if it must be added with Add. The block has its checksum and the length that the reference requires.
+func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, out *Writer) ([]byte, error) {
+	f := v.ValueTableOf(ref.ID)
+	for f != nil {
+		r, err := t.Get(f)
+		if err != nil {
+			return nil, err
+		}
+		lk.Init(user, ref.Seq)
+		stored, ok, err := r.StoredValue(lk, out.options.Table.Compression, ref.Len)
+		switch {
+		case err == nil && ok:
+			return stored, nil
+		case err != sstable.ErrReaderClosed || t.closed.Load():
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
 // search looks the value of a reference up in its table.
 func (t *Cache) search(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, keyOnly bool) (res sstable.Result, f *manifest.FileMeta, err error) {
 	if f = v.ValueTableOf(ref.ID); f == nil {

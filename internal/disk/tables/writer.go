@@ -87,20 +87,37 @@ func (t *Writer) Add(ikey, value []byte) (err error) {
 			return err
 		}
 	}
-	if t.w == nil {
-		t.num = t.options.NewFileNum()
-		file, err := t.options.Dir.FS.Create(t.path(t.num))
-		if err != nil {
-			return err
-		}
-		t.file = newTableFile(file)
-		o := t.options.Table
-		if t.options.Filter != nil {
-			o.Filter = t.options.Filter(t.num)
-		}
-		t.w = t.options.Spares.take(t.file, o)
+	if err := t.begin(); err != nil {
+		return err
 	}
 	return t.w.Add(ikey, value)
+}
+
+// AddStored adds what Cache.StoredValue returned to a value table.
+func (t *Writer) AddStored(ikey, stored []byte, length uint64) error {
+	if err := t.begin(); err != nil {
+		return err
+	}
+	return t.w.AddStored(ikey, stored, length)
+}
+
+// begin begins a table if none is open.
+func (t *Writer) begin() error {
+	if t.w != nil {
+		return nil
+	}
+	t.num = t.options.NewFileNum()
+	file, err := t.options.Dir.FS.Create(t.path(t.num))
+	if err != nil {
+		return err
+	}
+	t.file = newTableFile(file)
+	o := t.options.Table
+	if t.options.Filter != nil {
+		o.Filter = t.options.Filter(t.num)
+	}
+	t.w = t.options.Spares.take(t.file, o)
+	return nil
 }
 
 // CoverSeq records that the entry added last originally had that sequence number.

@@ -11,12 +11,12 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// A collection copies the values of value tables that still live to one new value table, which takes over the IDs of the
-// old ones. So no reference changes, nothing is written to the levels, and no deleted key can return. Whether a value
-// lives is asked of the tables of the collection's version, with a search for each. A compaction that runs meanwhile
-// copies only references that its inputs have, so what is found to live is all that can live at the end, and readers of
-// older versions have the old value tables. The bytes that are found must be those that the MANIFEST counts: otherwise
-// nothing is removed.
+// A collection copies the values of value tables that still live to one new value table, which takes over the IDs of
+// the old ones, as they are stored if they are compressed as that table is. So no reference changes, nothing is written
+// to the levels, and no deleted key can return. Whether a value lives is asked of the tables of the collection's
+// version, with a search for each. A compaction that runs meanwhile copies only references that its inputs have, so
+// what is found to live is all that can live at the end, and readers of older versions have the old value tables. The
+// bytes that are found must be those that the MANIFEST counts: otherwise nothing is removed.
 
 // collection is the state of one.
 type collection struct {
@@ -127,16 +127,28 @@ func (j *collection) entry(ikey []byte) error {
 	if id == nil || ref.Seq != seq {
 		return nil // another value of the key, or a copy of this one elsewhere
 	}
+	id.found += ref.Len
+	j.work += int(ref.Len)
+	j.done.read.Add(ref.Len)
+	j.done.written.Store(j.out.Written())
+	j.s.pace(j.ctx, 2*ref.Len)
+	return j.move(ikey, user, ref)
+}
+
+// move copies the value of ref, as it is stored if that is possible.
+func (j *collection) move(ikey, user []byte, ref base.ValueRef) error {
+	stored, err := j.s.o.Cache.StoredValue(j.c.Version, &j.value, user, ref, j.out)
+	switch {
+	case err != nil:
+		return err
+	case stored != nil:
+		return j.out.AddStored(ikey, stored, ref.Len)
+	}
 	j.value.NoFillCache = true
 	value, err := j.s.o.Cache.Value(j.c.Version, &j.value, user, j.ref)
 	if err != nil {
 		return err
 	}
-	id.found += ref.Len
-	j.work += len(value)
-	j.done.read.Add(uint64(len(value)))
-	j.done.written.Store(j.out.Written())
-	j.s.pace(j.ctx, 2*uint64(len(value)))
 	return j.out.Add(ikey, value)
 }
 
