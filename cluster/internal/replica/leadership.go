@@ -26,7 +26,8 @@ type leadership struct {
 func (r *Replica) establishLoop() {
 	defer r.group.Done()
 	for r.ctx.Err() == nil {
-		changed := r.log.LeadershipChanged()
+		// Both channels before the looks: what changes after a look closes one of them.
+		changed, abandoned := r.log.LeadershipChanged(), r.abandoned()
 		if !r.log.Leads() {
 			r.resign()
 		} else if !r.established() {
@@ -38,7 +39,7 @@ func (r *Replica) establishLoop() {
 		}
 		select {
 		case <-changed:
-		case <-r.abandoned():
+		case <-abandoned:
 		case <-r.ctx.Done():
 		}
 	}
@@ -136,14 +137,14 @@ func (r *Replica) lockLeadership(ctx context.Context) (*leadership, error) {
 		if r.lead != nil && r.log.Leads() && r.lead.chain.Term == r.log.Term() {
 			return r.lead, nil
 		}
-		changed := r.changed
+		changed, moved := r.changed, r.log.LeadershipChanged() // before the looks
 		r.mu.Unlock()
 		if !r.log.Leads() || r.state.Err() != nil || r.ctx.Err() != nil {
 			return nil, r.notLeader()
 		}
 		select {
 		case <-changed:
-		case <-r.log.LeadershipChanged():
+		case <-moved:
 		case <-r.ctx.Done():
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: a leadership did not begin in time", kv.ErrNoQuorum)
