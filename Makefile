@@ -98,8 +98,9 @@ unit-short:
 	$(TEST) -short -tags '$(TAGS)' $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
 	cd $(STANDIN) && $(TEST) -short ./...
 
+# No package of these takes two minutes: what takes ten waits for ever, and go test shows where.
 cluster-short:
-	$(TEST) -short -p 1 $(SERVER)
+	$(TEST) -timeout 10m -short -p 1 $(SERVER)
 
 # The tests that try every operation, sync and bit, in full: no change may fail them.
 gates:
@@ -130,7 +131,7 @@ unit-race:
 	@tests=$$($(CHOOSE) -C $(STANDIN) race ./...) && cd $(STANDIN) && $(TEST_RACE) $$tests
 
 cluster-race:
-	@tests=$$($(CHOOSE) race $(SERVER)) && $(TEST_RACE) -p 1 $$tests
+	@tests=$$($(CHOOSE) race $(SERVER)) && $(TEST_RACE) -timeout 10m -p 1 $$tests
 
 race-all:
 	$(TEST_RACE) $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))

@@ -30,6 +30,7 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 		for !errors.Is(err, wire.ErrRefused) { // the pool may have connections to the dead node
 			err = n.call(f.ctx, member.target(), "status", statusRequest{}, &status)
 			require.Error(t, err, "node 1 has answered for node 3")
+			require.NoError(t, f.ctx.Err(), "%v", err)
 		}
 		require.ErrorContains(t, err, says)
 		require.ErrorIs(t, n.replaceStateFrom(f.ctx, wire.Target{Peer: wire.Peer{ID: "3", Incarnation: 1}, Addr: addr}, 0), wire.ErrRefused)
