@@ -133,8 +133,12 @@ func (c *BlockCache) form(slot *cache.Slot[Block], raw []byte, kind Compression,
 			return stored
 		}
 		return fitted(raw, kind)
-	case len(b.data) > maxScratch: // sc would not keep its memory anyway
-		sc.stored, sc.decoded = nil, nil
+	case len(b.data) > maxScratch && cap(b.data)-len(b.data) <= len(b.data)/8:
+		if kind == NoCompression { // the block is there
+			sc.stored = nil
+		} else {
+			sc.decoded = nil
+		}
 	default:
 		b.data = owned(b.data)
 	}

@@ -7,10 +7,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
-// maxScratch bounds the stored blocks that go through a scratch, and the memory of
-// an idle scratch, in bytes. Larger blocks are rare, and copying one would cost more
-// than allocating it.
-const maxScratch = codec.MaxScratch
+const (
+	// maxScratch bounds the blocks that the cache copies from a scratch, in bytes. Copying a
+	// larger one would cost more than allocating it.
+	maxScratch = codec.MaxScratch
+	// maxIdle bounds each buffer of an idle scratch, in bytes. New memory for a value of 1 MiB, which the system has
+	// to provide page by page, takes as long as reading and decoding it.
+	maxIdle = 4 << 20
+)
 
 // scratch is memory for one data block at a time, stored and decompressed. Each
 // belongs to one goroutine. Its contents are valid until its next use.
@@ -27,13 +31,13 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // release returns sc to the pool.
 func (sc *scratch) release() {
 	sc.block = Block{} // the pool must not keep a cached block alive
-	if cap(sc.stored) > maxScratch {
+	if cap(sc.stored) > maxIdle {
 		sc.stored = nil
 	}
-	if cap(sc.decoded) > maxScratch {
+	if cap(sc.decoded) > maxIdle {
 		sc.decoded = nil
 	}
-	if max(cap(sc.joined), cap(sc.sliced)) > maxScratch {
+	if max(cap(sc.joined), cap(sc.sliced)) > maxIdle {
 		sc.joined, sc.sliced = nil, nil
 	}
 	scratches.Put(sc)

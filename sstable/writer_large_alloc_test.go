@@ -3,6 +3,7 @@
 package sstable
 
 import (
+	"bytes"
 	"io"
 	"runtime/debug"
 	"testing"
@@ -41,5 +42,32 @@ func TestALargeEntryIsNotCopied(t *testing.T) {
 			finish(t, w)
 			require.Less(t, w.MemoryKept(), uint64(2<<20))
 		})
+	}
+}
+
+// Each lookup of a value of a mebibyte allocated memory for it twice: as it is stored, and decompressed.
+// (The decoder of Zstandard has buffers of its own.)
+func TestLookupsOfLargeValuesUseTheirMemoryAgain(t *testing.T) {
+	for _, kind := range []Compression{NoCompression, Snappy} {
+		es := entries{{Key: ikey("a", 1, base.KindSet), Value: mixed(1<<20, 0.5)}, {Key: ikey("b", 1, base.KindSet), Value: mixed(3<<20, 0.5)}}
+		r, _ := openTable(t, buildTable(t, WriterOptions{Compression: kind}, es), ReaderOptions{Cache: NewBlockCache(1 << 20)})
+		look := func(i int) {
+			var lk Lookup
+			defer lk.Release()
+			lk.Init(base.UserKey(es[i].Key), 9)
+			res, err := r.Get(&lk)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(es[i].Value, res.Value))
+		}
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would free idle memory
+		look(1)
+		look(0)
+		before := allocated()
+		for range 20 {
+			look(1)
+			look(0)
+		}
+		// A goroutine that moves to another processor may find no idle memory there.
+		require.Less(t, allocated()-before, uint64(12<<20), "compressed as %d", kind)
 	}
 }
