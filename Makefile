@@ -25,7 +25,9 @@ PEERS_FLAGS ?= --num=200000 --rounds=1
 PATIENCE    ?= 40m
 # make vet has checked the tests too. Without -vet=off, go test checks each package again with all that it imports, and
 # once more with the race detector. Without the tables of debuggers a test program is linked in two thirds of the time.
-TEST         = $(GO) test -vet=off -ldflags=-w -timeout $(PATIENCE)
+# Tests open thousands of small stores, whose garbage is collected less often here: crash and fault tests take 26 % less
+# processor time, and 280 MB of memory where they took 200.
+TEST         = GOGC=400 $(GO) test -vet=off -ldflags=-w -timeout $(PATIENCE)
 # A program with the race detector waits a second before it exits, for races of goroutines that have not ended.
 TEST_RACE    = GORACE=atexit_sleep_ms=20 $(TEST) -race -short
 # Prints what go test runs of some packages: for the kind race the tests that use goroutines, for another kind those
