@@ -311,8 +311,8 @@ func TestBlocksTooLargeForAScratchAreKeptDecoded(t *testing.T) {
 			sc := lk.scratch
 			lk.Release()
 			if sc != nil {
-				require.LessOrEqual(t, cap(sc.stored), maxIdle)
-				require.LessOrEqual(t, cap(sc.decoded), maxIdle)
+				require.LessOrEqual(t, cap(sc.stored), maxScratch)
+				require.LessOrEqual(t, cap(sc.decoded), maxScratch)
 			}
 		}
 	}

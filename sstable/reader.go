@@ -228,6 +228,9 @@ func (r *Reader) loadData(ix *index, i int, sc *scratch, fill bool) (b *Block, b
 	return b, bytesRead, err
 }
 
+// largeStored is a size in bytes below which few blocks have more than maxScratch when they are decompressed.
+const largeStored = maxScratch / 32
+
 // readInto reads data block i from disk and makes it sc.block. It also returns the
 // block as it is stored, in sc's memory.
 func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compression, err error) {
@@ -236,11 +239,16 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 	}
 	defer r.Unref()
 	h := ix.Handle(i)
-	sc.stored = codec.Sized(sc.stored, int(h.Size)+blockTrailerLen)
+	size := int(h.Size) + blockTrailerLen
+	sc.stored = codec.Sized(codec.Large(sc.stored, size), size)
 	if err := r.readAt(sc.stored, h.Offset, dataPart); err != nil {
 		return nil, 0, err
 	}
 	r.demand.count(h.Offset, r.limit)
+	if h.Size >= largeStored {
+		n, _ := codec.DecodedLen(sc.stored[h.Size], sc.stored[:h.Size])
+		sc.decoded = codec.Large(sc.decoded, int(min(n, codec.MaxLarge+1)))
+	}
 	data, kind, err := openBlock(sc.stored, sc.decoded, dataPart)
 	if err == nil {
 		if kind != NoCompression {

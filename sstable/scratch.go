@@ -7,14 +7,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
-const (
-	// maxScratch bounds the blocks that the cache copies from a scratch, in bytes. Copying a
-	// larger one would cost more than allocating it.
-	maxScratch = codec.MaxScratch
-	// maxIdle bounds each buffer of an idle scratch, in bytes. New memory for a value of 1 MiB, which the system has
-	// to provide page by page, takes as long as reading and decoding it.
-	maxIdle = 4 << 20
-)
+// maxScratch bounds the blocks that the cache copies from a scratch, and the memory of
+// an idle scratch, in bytes. Copying a larger block would cost more than allocating it.
+const maxScratch = codec.MaxScratch
 
 // scratch is memory for one data block at a time, stored and decompressed. Each
 // belongs to one goroutine. Its contents are valid until its next use.
@@ -28,16 +23,12 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// release returns sc to the pool.
+// release returns sc to the pool. It keeps its large buffers apart: they are for those who ask for so much, since an
+// iterator holds the scratch that it takes until it is closed.
 func (sc *scratch) release() {
 	sc.block = Block{} // the pool must not keep a cached block alive
-	if cap(sc.stored) > maxIdle {
-		sc.stored = nil
-	}
-	if cap(sc.decoded) > maxIdle {
-		sc.decoded = nil
-	}
-	if max(cap(sc.joined), cap(sc.sliced)) > maxIdle {
+	sc.stored, sc.decoded = codec.KeepLarge(sc.stored), codec.KeepLarge(sc.decoded)
+	if max(cap(sc.joined), cap(sc.sliced)) > maxScratch {
 		sc.joined, sc.sliced = nil, nil
 	}
 	scratches.Put(sc)
