@@ -131,7 +131,8 @@ func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) 
 	switch {
 	case b == nil:
 		var n uint32
-		if b, n, err = r.loadData(ix, i, lk.takeScratch(), !lk.NoFillCache); err != nil {
+		fill := !lk.NoFillCache && (!lk.Scanning || r.hasRoom(int64(ix.Size(i))))
+		if b, n, err = r.loadData(ix, i, lk.takeScratch(), fill); err != nil {
 			return nil, err
 		}
 		res.BytesRead += n

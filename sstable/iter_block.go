@@ -214,7 +214,12 @@ func (it *Iter) keeps(size int64) bool {
 	if most := it.opts.MaxCached; most > 0 && int64(it.inOrder)*size > most {
 		return false
 	}
-	return it.r.cache.cache.HasRoom(3 * size) // blocks are rarely more than twice as long decompressed
+	return it.r.hasRoom(size)
+}
+
+// hasRoom reports whether a block of that stored size would fit the cache without an eviction.
+func (r *Reader) hasRoom(size int64) bool {
+	return r.cache != nil && r.cache.cache.HasRoom(3*size) // blocks are rarely more than twice as long decompressed
 }
 
 // readSpan reads data block i, and neighbours that an iteration within the bounds can come

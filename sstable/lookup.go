@@ -20,6 +20,8 @@ const MaxPolicies = 9
 type Lookup struct {
 	// NoFillCache keeps blocks that are read out of the block cache. Init does not change it.
 	NoFillCache bool
+	// Scanning keeps them out while the cache has no room for more. Init does not change it.
+	Scanning bool
 	// KeyOnly says that the value is not needed. It may be empty then, and a block that has one
 	// large entry is not read: the index has its key. Init does not change it.
 	KeyOnly bool

@@ -140,8 +140,8 @@ func (c *Cursor) openValue(value []byte) bool {
 // setRef records whether an entry of that kind refers to its value.
 func (c *Cursor) setRef(kind base.Kind) { c.at.isRef, c.at.followed = kind == base.KindRef, false }
 
-// fillAtMost is how many values apart from their keys a scan adds to the block cache; those of more would only displace
-// others. Scans of values that are with their keys read ahead, past the cache, from as many data blocks on.
+// fillAtMost is how many values apart from their keys a scan adds to the block cache if they displace others. Scans of
+// values that are with their keys add those of as many data blocks, and more while there is room, too.
 const fillAtMost = 8
 
 // follow makes c.value the value to which it refers. After an error the cursor is not valid.
@@ -151,7 +151,7 @@ func (c *Cursor) follow() bool {
 	if c.at.lookup == nil {
 		c.at.lookup = new(sstable.Lookup)
 	}
-	c.at.lookup.NoFillCache = c.noFill || c.at.inOrder > fillAtMost
+	c.at.lookup.NoFillCache, c.at.lookup.Scanning = c.noFill, c.at.inOrder > fillAtMost
 	value, err := c.src.Tables.Value(c.version, c.at.lookup, c.shown, c.value)
 	if err != nil {
 		c.valid, c.err = false, err
