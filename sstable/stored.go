@@ -11,35 +11,62 @@ import (
 // decompressed and compressed again.
 
 // StoredValue returns the data block with the value of lk's key and exactly its sequence number, as it is stored and
-// with its trailer, checked, in memory of lk. ok is false if the table has no such block, if it is not compressed as kind,
-// or if it has not the length of a block with that key and a value of length bytes alone: the caller uses Get then.
-func (r *Reader) StoredValue(lk *Lookup, kind Compression, length uint64) (stored []byte, ok bool, err error) {
+// with its trailer, checked, if it is compressed as kind and has the length of a block with that key and a value of
+// length bytes alone. It does not decode that. Otherwise it returns the value, if the block has it. Both are in memory
+// of lk. If neither is there, both are nil, and the error of Get says why.
+func (r *Reader) StoredValue(lk *Lookup, kind Compression, length uint64) (stored, value []byte, err error) {
 	ix := r.index.Load()
 	if ix == nil {
 		if ix, _, err = r.loadIndex(); err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 	}
 	i := ix.find(r.cmp, lk.userKey, lk.trailer)
 	seq, _ := base.SplitTrailer(lk.trailer)
 	trailer := base.MakeTrailer(seq, base.KindSet)
 	if i == ix.Len() || !ix.lone.Has(i) || ix.Compare(r.cmp, i, lk.userKey, trailer) != 0 {
-		return nil, false, nil
+		return nil, nil, nil
 	}
 	if !r.Ref() {
-		return nil, false, ErrReaderClosed
+		return nil, nil, ErrReaderClosed
 	}
 	defer r.Unref()
-	sc := lk.takeScratch()
+	sc, h := lk.takeScratch(), ix.Handle(i)
 	sc.block = Block{} // it may be in the memory that is read into
-	if stored, err = r.readStored(sc.stored, ix.Handle(i), dataPart); err != nil {
-		return nil, false, base.InFile(err, r.name, -1)
+	if stored, err = r.readStored(codec.Large(sc.stored, int(h.Size)+blockTrailerLen), h, dataPart); err != nil {
+		if base.IsUnreadable(err) {
+			err = base.InFile(err, r.name, -1)
+		}
+		return nil, nil, err
 	}
+	r.demand.count(h.Offset, r.limit)
 	sc.stored = stored
-	n := len(stored) - blockTrailerLen
-	got, ok := codec.DecodedLen(stored[n], stored[:n])
-	ok = ok && Compression(stored[n]) == kind && got == lengthAlone(len(lk.userKey)+base.TrailerLen, length)
-	return stored, ok, nil
+	got, ok := codec.DecodedLen(stored[h.Size], stored[:h.Size])
+	if ok && Compression(stored[h.Size]) == kind && got == lengthAlone(len(lk.userKey)+base.TrailerLen, length) {
+		return stored, nil, nil
+	}
+	return nil, r.valueIn(sc, ix, i, lk, trailer, length), nil
+}
+
+// valueIn returns the value of that trailer and length in data block i, which is in sc.stored; nil if it is not there.
+func (r *Reader) valueIn(sc *scratch, ix *index, i int, lk *Lookup, trailer, length uint64) []byte {
+	n := len(sc.stored) - blockTrailerLen
+	data, err := decompress(Compression(sc.stored[n]), sc.stored[:n], sc.decoded, dataPart)
+	if err != nil {
+		return nil
+	}
+	if Compression(sc.stored[n]) != NoCompression {
+		sc.decoded = data
+	}
+	if sc.block, err = newBlock(data, dataPart); err != nil {
+		return nil
+	}
+	var res Result
+	done, err := r.searchWhole(&sc.block, ix, i, lk, &res)
+	if err != nil || !done || !res.Found || res.Trailer != trailer || uint64(len(res.Value)) != length {
+		return nil
+	}
+	return res.Value
 }
 
 // lengthAlone returns the length of a block with one entry, whose internal key and value have these lengths.
@@ -56,6 +83,8 @@ func (w *Writer) AddStored(ikey, stored []byte, length uint64) error {
 		return w.err
 	case w.done || !w.opts.Values:
 		return w.fail(errors.New("sstable: AddStored after Finish, or to a table that is no value table"))
+	case !base.ValidInternalKey(ikey) || base.Kind(ikey[len(ikey)-base.TrailerLen]) != base.KindSet || len(stored) <= blockTrailerLen:
+		return w.fail(errors.New("sstable: AddStored wants the internal key of a value, and its block with the trailer"))
 	}
 	shared := base.SharedPrefixLen(w.lastKey, ikey)
 	newUser, ok := w.place(ikey, shared)

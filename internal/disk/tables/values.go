@@ -57,25 +57,23 @@ func (t *Cache) HasValue(v *manifest.Version, lk *sstable.Lookup, user []byte, r
 	}
 }
 
-// StoredValue returns the block with the value of a reference, for AddStored of a Writer with options as those of out, in
-// memory of lk; nil if it must be added with Add. The block has its checksum and the length that the reference requires.
-func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, out *Writer) ([]byte, error) {
+// StoredValue returns the block with the value of a reference, for AddStored of a Writer with options as those of out, or
+// if it is stored otherwise the value, in memory of lk. The block has its checksum and the length that the reference
+// requires. If both are nil, Value says why.
+func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, out *Writer) (stored, value []byte, err error) {
 	f := v.ValueTableOf(ref.ID)
 	for f != nil {
 		r, err := t.Get(f)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		lk.Init(user, ref.Seq)
-		stored, ok, err := r.StoredValue(lk, out.options.Table.Compression, ref.Len)
-		switch {
-		case err == nil && ok:
-			return stored, nil
-		case err != sstable.ErrReaderClosed || t.closed.Load():
-			return nil, err
+		stored, value, err := r.StoredValue(lk, out.options.Table.Compression, ref.Len)
+		if err != sstable.ErrReaderClosed || t.closed.Load() {
+			return stored, value, err
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // search looks the value of a reference up in its table.

@@ -127,27 +127,30 @@ func (j *collection) entry(ikey []byte) error {
 	if id == nil || ref.Seq != seq {
 		return nil // another value of the key, or a copy of this one elsewhere
 	}
+	if err := j.move(ikey, user, ref); err != nil {
+		return err
+	}
 	id.found += ref.Len
 	j.work += int(ref.Len)
 	j.done.read.Add(ref.Len)
 	j.done.written.Store(j.out.Written())
 	j.s.pace(j.ctx, 2*ref.Len)
-	return j.move(ikey, user, ref)
+	return nil
 }
 
 // move copies the value of ref, as it is stored if that is possible.
 func (j *collection) move(ikey, user []byte, ref base.ValueRef) error {
-	stored, err := j.s.o.Cache.StoredValue(j.c.Version, &j.value, user, ref, j.out)
+	stored, value, err := j.s.o.Cache.StoredValue(j.c.Version, &j.value, user, ref, j.out)
 	switch {
 	case err != nil:
 		return err
 	case stored != nil:
 		return j.out.AddStored(ikey, stored, ref.Len)
-	}
-	j.value.NoFillCache = true
-	value, err := j.s.o.Cache.Value(j.c.Version, &j.value, user, j.ref)
-	if err != nil {
-		return err
+	case value == nil:
+		j.value.NoFillCache = true
+		if value, err = j.s.o.Cache.Value(j.c.Version, &j.value, user, j.ref); err != nil {
+			return err
+		}
 	}
 	return j.out.Add(ikey, value)
 }
