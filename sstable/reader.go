@@ -245,7 +245,7 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 		return nil, 0, err
 	}
 	r.demand.count(h.Offset, r.limit)
-	if h.Size >= largeStored {
+	if h.Size >= largeStored && Compression(sc.stored[h.Size]) != NoCompression {
 		n, _ := codec.DecodedLen(sc.stored[h.Size], sc.stored[:h.Size])
 		sc.decoded = codec.Large(sc.decoded, int(min(n, codec.MaxLarge+1)))
 	}

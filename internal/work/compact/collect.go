@@ -115,7 +115,10 @@ func (j *collection) entry(ikey []byte) error {
 		}
 	}
 	user := base.UserKey(ikey)
-	seq, _ := base.SplitTrailer(base.Trailer(ikey))
+	seq, kind := base.SplitTrailer(base.Trailer(ikey))
+	if kind != base.KindSet {
+		return j.ofInput(ikey, base.Corruptf("value table", -1, "it has an entry of kind %d, which is no value", kind))
+	}
 	ref, ok, err := j.find(user, seq)
 	if err != nil {
 		return j.ofInput(ikey, err)
