@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,10 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -373,25 +376,38 @@ func TestCollectionsThatFailHoldNothingUp(t *testing.T) {
 
 // A damaged value table is set aside alone: the others are collected.
 func TestOnlyTheDamagedValueTableIsSetAside(t *testing.T) {
-	fs := vfs.NewMem()
-	d := storetest.MustOpen(t, separateOptions(fs))
-	for i := range 300 {
-		require.NoError(t, d.Put(fixture.Key(i), valueOf(4*i+1), nil))
+	for name, harm := range map[string]func(t *testing.T, data []byte) []byte{
+		"damaged values": func(_ *testing.T, data []byte) []byte {
+			for at := 20; at < len(data)-2000; at += 100 {
+				data[at] ^= 1
+			}
+			return data
+		},
+		"an entry that is no value": withTombstone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			d := storetest.MustOpen(t, separateOptions(fs))
+			for i := range 300 {
+				require.NoError(t, d.Put(fixture.Key(i), valueOf(4*i+1), nil))
+			}
+			require.NoError(t, d.Flush())
+			values, err := d.ValueTables()
+			require.NoError(t, err)
+			require.Greater(t, len(values), 1)
+			require.NoError(t, d.Close())
+			path := filepath.Join("db", values[0].Name)
+			data, err := damage.ReadFile(fs, path)
+			require.NoError(t, err)
+			require.NoError(t, damage.WriteFile(fs, path, harm(t, data)))
+			requireOthersCollected(t, fs, values)
+		})
 	}
-	require.NoError(t, d.Flush())
-	values, err := d.ValueTables()
-	require.NoError(t, err)
-	require.Greater(t, len(values), 1)
-	require.NoError(t, d.Close())
-	path := filepath.Join("db", values[0].Name)
-	data, err := damage.ReadFile(fs, path)
-	require.NoError(t, err)
-	for at := 20; at < len(data)-2000; at += 100 {
-		data[at] ^= 1
-	}
-	require.NoError(t, damage.WriteFile(fs, path, data))
+}
 
-	d = storetest.Open(t, separateOptions(fs))
+// requireOthersCollected overwrites most values, and waits until all value tables but the first are collected.
+func requireOthersCollected(t *testing.T, fs vfs.FS, values []db.ValueTableInfo) {
+	d := storetest.Open(t, separateOptions(fs))
 	for n := range 3000 {
 		if i := n * 7919 % 300; i%3 > 0 {
 			require.NoError(t, d.Put(fixture.Key(i), valueOf(n), nil))
@@ -404,6 +420,41 @@ func TestOnlyTheDamagedValueTableIsSetAside(t *testing.T) {
 		require.Equal(t, values[0].Name, after[0].Name, "it stays as it is")
 		return after[1].FileNum > values[len(values)-1].FileNum
 	}, time.Minute, time.Millisecond, "the others are collected")
+}
+
+// withTombstone returns a value table as long as data, with its entries but the second, which is a tombstone with the key
+// and the number of the first.
+func withTombstone(t *testing.T, data []byte) []byte {
+	fs := vfs.NewMem()
+	require.NoError(t, damage.WriteFile(fs, "values", data))
+	f, err := fs.Open("values")
+	require.NoError(t, err)
+	r, err := sstable.Open(f, sstable.ReaderOptions{})
+	require.NoError(t, err)
+	defer r.Close()
+	it, err := r.NewIter(sstable.IterOptions{})
+	require.NoError(t, err)
+	defer it.Close()
+	for filling := []byte{}; len(filling) < 200; filling = append(filling, byte(len(filling)*len(filling)>>3)) {
+		var out bytes.Buffer
+		w := sstable.NewWriter(&out, sstable.WriterOptions{Values: true, Compression: sstable.Snappy})
+		for ok := it.First(); ok; ok = it.Next() {
+			key, value := it.Key(), it.Value()
+			if w.Entries() == 1 {
+				seq, _ := base.SplitTrailer(base.Trailer(w.Largest()))
+				key, value = base.AppendInternalKey(nil, base.UserKey(w.Largest()), seq, base.KindDelete), slices.Concat(value, filling)
+			}
+			require.NoError(t, w.Add(key, value))
+		}
+		require.NoError(t, it.Err())
+		_, err = w.Finish()
+		require.NoError(t, err)
+		if out.Len() == len(data) {
+			return out.Bytes()
+		}
+	}
+	require.Fail(t, "no table has that length")
+	return nil
 }
 
 // Value tables are not written again level by level, so they have the compression of the last level from the beginning.

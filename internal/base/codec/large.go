@@ -30,7 +30,8 @@ func KeepLarge(buf []byte) []byte {
 	return nil
 }
 
-// Large returns buf if n bytes fit or are few, or else an idle buffer that they fit in; if there is none, buf.
+// Large returns buf if n bytes fit or are few, or else an idle buffer that they fit in; if there is none, buf. An idle
+// one that is too small is dropped, since the caller makes a larger one then, which serves both.
 func Large(buf []byte, n int) []byte {
 	if n <= cap(buf) || n <= MaxScratch || n > MaxLarge {
 		return buf

@@ -15,7 +15,7 @@ import (
 // Parts are consecutive bytes in several slices.
 type Parts [][]byte
 
-// Len returns how many there are.
+// Len returns the number of bytes.
 func (p Parts) Len() (n int) {
 	for _, b := range p {
 		n += len(b)

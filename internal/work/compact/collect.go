@@ -167,15 +167,26 @@ func (j *collection) ofInput(ikey []byte, err error) error {
 	seq, _ := base.SplitTrailer(base.Trailer(ikey))
 	j.search.KeyOnly = true
 	defer func() { j.search.KeyOnly = false }()
+	var input *manifest.FileMeta
 	for _, f := range j.c.Inputs {
 		j.search.Init(base.UserKey(ikey), seq)
 		res, ferr := j.s.o.Cache.GetHeld(f, &j.search)
-		if ferr == nil && res.Found && res.Trailer == base.Trailer(ikey) {
-			said := base.Corruptf("value table", -1, "whether its values are in use cannot be found out: %v", err)
-			return base.InFile(said, filepath.Join(j.s.o.Dir.Path, f.Name()), -1)
+		if ferr != nil || !res.Found {
+			continue
+		}
+		if res.Trailer == base.Trailer(ikey) {
+			input = f
+			break
+		}
+		if found, _ := base.SplitTrailer(res.Trailer); found == seq { // a wrong entry may hide behind a right one
+			input = f
 		}
 	}
-	return err
+	if input == nil {
+		return err
+	}
+	said := base.Corruptf("value table", -1, "whether its values are in use cannot be found out: %v", err)
+	return base.InFile(said, filepath.Join(j.s.o.Dir.Path, input.Name()), -1)
 }
 
 // find returns the reference of user key that readers as of seq see in the tables.
