@@ -39,7 +39,8 @@ type RepairReport struct {
 	// MayResurrect says that the tables in use could not be determined, or that replaced ones
 	// fill the key ranges of missing ones. A table that a compaction had replaced may have
 	// brought back deleted keys and older values, and a part of a load or an ingest may be
-	// present that a crash interrupted.
+	// present that a crash interrupted. Or values come from a damaged value table of which nothing
+	// says whose values it has: some may be older ones of their keys.
 	MayResurrect bool
 
 	// Files lists the tables, logs, MANIFESTs and temporary files that were found or are
@@ -150,7 +151,7 @@ func (r *RepairReport) String() string {
 		fmt.Fprintf(&b, "  %d entries in the key ranges of missing or damaged tables come from tables and logs that others had replaced: "+
 			"deleted keys and older values may have come back\n", r.EntriesFilled)
 	case r.MayResurrect:
-		b.WriteString("  which tables were in use is not known: one that was about to be removed may have brought back deleted keys and older values\n")
+		b.WriteString("  which tables were in use, or whose values a damaged value table has, is not known: deleted keys and older values may have come back\n")
 	}
 	for i := range r.Files {
 		b.WriteString("  " + r.Files[i].String() + "\n")

@@ -48,7 +48,7 @@ func TestTextOfARepair(t *testing.T) {
 `, r.String())
 
 	r = RepairReport{Dir: "db", Manifest: "MANIFEST-000002", MayResurrect: true, NewManifest: "MANIFEST-000003"}
-	require.Contains(t, r.String(), "db: repaired\n  the tables in use and their levels are those of MANIFEST-000002\n  which tables were in use is not known")
+	require.Contains(t, r.String(), "db: repaired\n  the tables in use and their levels are those of MANIFEST-000002\n  which tables were in use, or whose values a damaged value table has, is not known")
 	r = RepairReport{Dir: "db", Manifest: "MANIFEST-000002", DryRun: true, Incomplete: true}
 	require.Contains(t, r.String(), "this is what a repair would do; nothing was changed\n")
 	require.Contains(t, r.String(), "damaged, missing or contradictory entries were left out\n")

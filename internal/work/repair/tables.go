@@ -82,8 +82,8 @@ func (r *Repairer) scanTable(t *foundTable, level bool) error {
 				return err
 			}
 		}
-		if t.rawValues += uint64(len(value)); !level {
-			t.salvaged[hashOf(base.UserKey(ikey), seq)] = true
+		if t.rawValues += uint64(len(value)); !level && kind == base.KindSet {
+			t.salvaged[hashOf(base.UserKey(ikey), seq, uint64(len(value)))] = true
 		}
 		if t.entries == 0 {
 			t.smallest = bytes.Clone(ikey)

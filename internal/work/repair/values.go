@@ -11,12 +11,17 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
 )
 
 // Value tables that are intact stay, with the tables that refer to them. A table that refers to others is treated as a
 // damaged one: its entries are written again, with the values that can be read from any value table, and without those
 // that cannot. All tables that the repair writes have their values.
+//
+// Key, sequence number and length do not identify a value: compactions give old versions the number 0, and an ingested
+// table keeps its own. So a value is taken only from a table that may have values of the reference's ID.
 
 // valueFinder has the value tables of the directory.
 type valueFinder struct {
@@ -32,9 +37,16 @@ type valueFinder struct {
 // foundValues is a value table of the directory.
 type foundValues struct {
 	foundTable
-	ids  []uint64
+	ids  []uint64 // nil if it is damaged, and neither it nor the MANIFEST says them
 	file *manifest.FileMeta
+	runs []*run // what was salvaged of it
 }
+
+// sound reports whether the table may stay.
+func (v *foundValues) sound() bool { return v.intact() && v.canonical() }
+
+// mayHave reports whether the table may have values of an ID.
+func (v *foundValues) mayHave(id uint64) bool { return v.ids == nil || slices.Contains(v.ids, id) }
 
 // scanValues reads every value table.
 func (r *Repairer) scanValues() error {
@@ -53,7 +65,9 @@ func (r *Repairer) scanValues() error {
 			return err
 		}
 		for _, id := range v.ids {
-			r.values.byID[id] = append(r.values.byID[id], v)
+			if v.sound() {
+				r.values.byID[id] = append(r.values.byID[id], v)
+			}
 			if id < maxNum {
 				r.nextNum = max(r.nextNum, id+1)
 			}
@@ -65,32 +79,51 @@ func (r *Repairer) scanValues() error {
 	return nil
 }
 
-// findIDs reads the IDs of a value table. Those of a damaged one do not matter: its values are looked for under every ID.
+// findIDs finds out the IDs of a value table. Damaged ones may be known only to the MANIFEST.
 func (r *Repairer) findIDs(v *foundValues) error {
 	v.file = manifest.NewFileMeta(v.Num, uint64(v.Size), v.smallest, v.largest)
 	v.file.SetValueBytes(v.rawValues)
 	v.file.Handle = tables.NewHandle()
-	if !v.intact() || !v.canonical() {
-		return nil
-	}
-	v.salvaged = nil
-	reader, err := r.values.cache.Ref(v.file)
-	if err == nil {
-		defer reader.Unref()
-		if !reader.IsValueTable() {
-			err = base.InFile(base.Corruptf("metaindex block", -1, "it does not say that it is a value table"), r.path(v.name), -1)
-		} else {
-			v.ids, err = reader.IDs()
-		}
-	}
+	ids, err := r.readIDs(v)
 	switch {
 	case base.IsUnreadable(err):
-		v.err, v.line.Damage = err, err.Error()
-		return nil
-	case err == nil && v.ids == nil:
-		v.ids = []uint64{v.Num}
+		if v.intact() {
+			v.err, v.line.Damage = err, err.Error()
+		}
+		ids = nil
+		if known := r.manifest.version; known != nil {
+			for _, t := range known.Values {
+				if t.File.Num == v.Num {
+					ids = append(ids, t.ID)
+				}
+			}
+		}
+	case err != nil:
+		return err
+	case v.sound():
+		v.salvaged = nil
 	}
-	return err
+	v.ids = ids
+	return nil
+}
+
+// readIDs reads the IDs of a value table.
+func (r *Repairer) readIDs(v *foundValues) (ids []uint64, err error) {
+	path := r.path(v.name)
+	f, err := r.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
+	if err != nil {
+		return nil, err
+	}
+	if !reader.IsValueTable() {
+		err = base.InFile(base.Corruptf("metaindex block", -1, "it does not say that it is a value table"), path, -1)
+	} else if ids, err = reader.IDs(); err == nil && ids == nil {
+		ids = []uint64{v.Num}
+	}
+	return ids, errors.CombineErrors(err, reader.Close())
 }
 
 // closeValues closes all value tables.
@@ -168,19 +201,29 @@ func (l *lostValues) add(user []byte, number uint64) {
 // valueHash stands for a value in what can be read of a damaged value table.
 type valueHash [16]byte
 
-func hashOf(user []byte, seq uint64) (h valueHash) {
-	sum := sha256.Sum256(base.AppendInternalKey(nil, user, seq, base.KindSet))
+func hashOf(user []byte, seq, length uint64) (h valueHash) {
+	sum := sha256.Sum256(util.AppendFixed64(base.AppendInternalKey(nil, user, seq, base.KindSet), length))
 	copy(h[:], sum[:])
 	return h
 }
 
-// salvageable reports whether a value that is not where it should be can be read elsewhere.
+// salvageable reports whether a value that is not where it should be can be read elsewhere. One that may be another
+// version's makes the report say so.
 func (r *Repairer) salvageable(user []byte, ref base.ValueRef) (bool, error) {
 	if ref.ID == 0 {
 		return false, nil // the reference itself is damaged
 	}
-	h := hashOf(user, ref.Seq)
-	if slices.ContainsFunc(r.values.files, func(v *foundValues) bool { return v.salvaged[h] }) {
+	h, there := hashOf(user, ref.Seq, ref.Len), false
+	for _, v := range r.values.files {
+		if v.salvaged[h] && v.mayHave(ref.ID) {
+			if v.ids != nil {
+				return true, nil
+			}
+			there = true
+		}
+	}
+	if there {
+		r.report.MayResurrect = true
 		return true, nil
 	}
 	_, err := r.valueOf(user, ref)
@@ -202,18 +245,20 @@ func (r *Repairer) valueIn(f *manifest.FileMeta, user []byte, ref base.ValueRef)
 	return res.Value, err
 }
 
-// valueOf reads a value from one of the tables that may have it: those of its ID, what was salvaged, and all others.
+// valueOf reads a value from one of the tables that may have it: those of its ID, what was salvaged of others of that ID,
+// and what was salvaged of tables whose IDs are unknown.
 func (r *Repairer) valueOf(user []byte, ref base.ValueRef) ([]byte, error) {
 	var places []*manifest.FileMeta
 	for _, v := range r.values.byID[ref.ID] {
 		places = append(places, v.file)
 	}
-	for _, u := range r.values.spare {
-		places = append(places, u.meta)
-	}
-	for _, v := range r.values.files {
-		if v.intact() && !slices.Contains(v.ids, ref.ID) {
-			places = append(places, v.file)
+	for _, known := range []bool{true, false} {
+		for _, v := range r.values.files {
+			if (v.ids != nil) == known && v.mayHave(ref.ID) {
+				for _, u := range v.runs {
+					places = append(places, u.meta)
+				}
+			}
 		}
 	}
 	err := error(base.Corruptf("value table", -1, "none has the value"))
@@ -234,9 +279,10 @@ func (r *Repairer) valueOf(user []byte, ref base.ValueRef) ([]byte, error) {
 func (r *Repairer) salvageValues() error {
 	s := &spill{r: r}
 	for _, v := range r.values.files {
-		if v.intact() && v.canonical() {
+		if v.sound() {
 			continue
 		}
+		first := len(s.runs)
 		_, err := r.salvageTable(&v.foundTable, func(ikey, value []byte) error {
 			seq, kind := base.SplitTrailer(base.Trailer(ikey))
 			if kind != base.KindSet {
@@ -250,6 +296,7 @@ func (r *Repairer) salvageValues() error {
 		if err != nil {
 			return err
 		}
+		v.runs = s.runs[first:]
 	}
 	r.values.spare = s.runs
 	for _, u := range s.runs {
@@ -281,12 +328,22 @@ func (r *Repairer) home(ikey, value []byte) (k, v []byte, ok bool, err error) {
 	}
 	switch {
 	case base.IsUnreadable(err):
-		return nil, nil, false, nil // refer has counted it
+		return nil, nil, false, r.countLost(user, ref)
 	case err != nil:
 		return nil, nil, false, err
 	}
 	r.values.key = base.AppendInternalKey(r.values.key[:0], user, seq, base.KindSet)
 	return r.values.key, value, true, nil
+}
+
+// countLost counts a value that cannot be read, unless refer has: what is damaged may have become more meanwhile.
+func (r *Repairer) countLost(user []byte, ref base.ValueRef) error {
+	there, err := r.salvageable(user, ref)
+	if there {
+		r.report.ValuesLost++
+		r.report.Ranges = append(r.report.Ranges, report.RepairedRange{First: bytes.Clone(user), Last: bytes.Clone(user)})
+	}
+	return err
 }
 
 // homeIter is an iterator over a table with the values to which entries refer. It only moves forward.

@@ -193,3 +193,71 @@ func TestRepairCountsReferencesAgain(t *testing.T) {
 		}
 	}
 }
+
+// loadedTwice returns a database in which the values of two IDs have the same keys, lengths and sequence number: 0, since
+// they were loaded before they were separated. The first value table has an older value of "k", and other values live in
+// it; the second has the value of "k".
+func loadedTwice(t *testing.T) (dir fixture.Dir, older, newer string) {
+	t.Helper()
+	fs := vfs.NewMem()
+	o := storetest.Options(fs)
+	o.Tables.SeparateValues = 100
+	d := storetest.MustOpen(t, o)
+	load := func(value string, keys ...string) {
+		l, err := d.NewLoader()
+		require.NoError(t, err)
+		for _, key := range keys {
+			require.NoError(t, l.Put([]byte(key), bytes.Repeat([]byte(value), 500)))
+		}
+		require.NoError(t, l.Commit())
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+	}
+	load("older", "a", "b", "c", "d", "e", "k")
+	load("newer", "k")
+	require.NoError(t, d.Close())
+	dir = fixture.ReadDir(t, fs, "db")
+	names := dir.Only(base.FileValues)
+	require.Len(t, names, 2)
+	return dir, names[0], names[1]
+}
+
+// A value of the same key, number and length under another ID is not the value that was lost.
+func TestRepairTakesNoValueOfAnotherID(t *testing.T) {
+	dir, older, newer := loadedTwice(t)
+	flipped := func(name string, at int) []byte {
+		data := slices.Clone(dir[name])
+		data[at] ^= 1
+		return data
+	}
+	want := bytes.Repeat([]byte("older"), 500)
+	t.Run("a sound table has it", func(t *testing.T) {
+		dir := maps.Clone(dir)
+		dir[newer] = flipped(newer, 20)
+		got, rep, _ := storetest.Repaired(t, dir)
+		require.EqualValues(t, 1, rep.ValuesLost, "%v", rep)
+		require.NotContains(t, got, "k")
+		require.Equal(t, string(want), got["a"])
+		require.True(t, rep.Incomplete)
+	})
+	t.Run("a damaged table has it", func(t *testing.T) {
+		dir := maps.Clone(dir)
+		dir[newer], dir[older] = flipped(newer, 20), flipped(older, 20)
+		got, rep, _ := storetest.Repaired(t, dir)
+		require.EqualValues(t, 2, rep.ValuesLost, "%v", rep)
+		require.NotContains(t, got, "k")
+		require.NotContains(t, got, "a")
+		require.Equal(t, string(want), got["b"])
+		require.False(t, rep.MayResurrect)
+	})
+	t.Run("nothing says whose they are", func(t *testing.T) {
+		dir := maps.Clone(dir)
+		dir[newer], dir[older] = flipped(newer, 20), flipped(older, len(dir[older])-5)
+		for _, name := range append(dir.Only(base.FileManifest), base.CurrentName, base.ClosedName) {
+			delete(dir, name)
+		}
+		got, rep, _ := storetest.Repaired(t, dir)
+		require.Equal(t, string(want), got["a"])
+		require.True(t, rep.MayResurrect, "%v", rep)
+		require.Contains(t, rep.String(), "whose values a damaged value table has, is not known")
+	})
+}
