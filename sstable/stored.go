@@ -91,13 +91,7 @@ func (w *Writer) AddStored(ikey, stored []byte, length uint64) error {
 	if !ok {
 		return w.fail(errors.Newf("sstable: entry %d does not sort after the previous one", w.props.Entries))
 	}
-	if w.pending.exists {
-		w.indexPending(ikey)
-	}
-	if newUser {
-		w.addToFilters(base.UserKey(ikey))
-	}
-	w.count(ikey, nil)
+	w.register(ikey, nil, newUser)
 	w.props.RawValueBytes += length
 	w.lastKey = append(w.lastKey[:shared], ikey[shared:]...)
 	w.lastOffset = w.Size()

@@ -237,13 +237,7 @@ func (w *Writer) Add(ikey, value []byte) error {
 			return err
 		}
 	}
-	if w.pending.exists {
-		w.indexPending(ikey)
-	}
-	if newUser {
-		w.addToFilters(base.UserKey(ikey))
-	}
-	w.count(ikey, value)
+	w.register(ikey, value, newUser)
 	if large {
 		return w.addLarge(ikey, value)
 	}
@@ -281,6 +275,17 @@ func (w *Writer) place(ikey []byte, shared int) (newUser, ok bool) {
 	}
 	newUser = n != last || shared < n
 	return newUser, base.CompareInternal(w.cmp, w.lastKey, ikey) < 0
+}
+
+// register indexes the block before an entry, and adds the entry to the filters and the properties.
+func (w *Writer) register(ikey, value []byte, newUser bool) {
+	if w.pending.exists {
+		w.indexPending(ikey)
+	}
+	if newUser {
+		w.addToFilters(base.UserKey(ikey))
+	}
+	w.count(ikey, value)
 }
 
 // count updates the properties.
