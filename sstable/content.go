@@ -14,10 +14,11 @@ import (
 const maxIdentityBlock = 1 << 20
 
 // Identify returns a checksum that identifies the data of the table in f, and reads less than a
-// thousand bytes for it, whatever the table's size. Tables with the same identity have the same data
-// blocks in the same order, and filters of the same kinds and sizes: it is the SHA-256 of the
-// footer, the metaindex and the properties, which contain a hash of all data blocks (see
-// Properties.ContentHash), and the size of the file.
+// thousand bytes for it besides the IDs of values, whatever the table's size. Tables with the same
+// identity have the same data blocks in the same order, filters of the same kinds and sizes, and, if
+// they have values, the same IDs: it is the SHA-256 of the footer, the metaindex, the properties,
+// which contain a hash of all data blocks (see Properties.ContentHash), the IDs, and the size of the
+// file.
 //
 // ok is false if the table has no such hash, as the tables of other programs and those of SieveDB
 // before it had the hash. A damaged footer, metaindex or properties block is an error.
@@ -57,8 +58,19 @@ func Identify(f vfs.File) (id [sha256.Size]byte, ok bool, err error) {
 	if err != nil || props.ContentHash == 0 {
 		return id, false, err
 	}
+	parts := [][]byte{foot, metaBytes, propBytes}
+	if meta.ids.Size > 0 {
+		if err := meta.ids.Check(size-footerLen, "metaindex block", idsPart); err != nil {
+			return id, false, err
+		}
+		ids, ok, err := readPlain(f, meta.ids, idsPart)
+		if !ok {
+			return id, false, err
+		}
+		parts = append(parts, ids)
+	}
 	all := util.AppendFixed64(nil, size)
-	for _, part := range [][]byte{foot, metaBytes, propBytes} {
+	for _, part := range parts {
 		all = append(util.AppendFixed64(all, uint64(len(part))), part...)
 	}
 	return sha256.Sum256(all), true, nil

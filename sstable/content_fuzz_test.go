@@ -11,11 +11,12 @@ import (
 )
 
 // A table that Identify identifies has a hash of its content in its properties. Its identity depends on its size, footer,
-// metaindex and properties, and on nothing else: two tables of one identity have the same data blocks, by their hash.
+// metaindex, properties and IDs, and on nothing else: two tables of one identity have the same data blocks, by their hash.
 func FuzzIdentify(f *testing.F) {
 	for _, o := range []WriterOptions{{}, {Filter: bloom, BlockSize: 200}, {Compression: Snappy}} {
 		f.Add(buildTable(f, o, plainEntries(30, 20)))
 	}
+	f.Add(buildTable(f, WriterOptions{Values: true, IDs: []uint64{3, 9}}, plainEntries(3, 20)))
 	f.Add(buildTable(f, WriterOptions{}, nil))
 	f.Add(unmarked(f, WriterOptions{}, plainEntries(3, 3)))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -38,6 +39,9 @@ func FuzzIdentify(f *testing.F) {
 		require.True(t, has)
 		require.NotZero(t, p.ContentHash)
 		first := min(r.foot.Metaindex.Offset, r.foot.Index.Offset, r.meta.properties.Offset)
+		if r.meta.ids.Size > 0 {
+			first = min(first, r.meta.ids.Offset)
+		}
 		if first == 0 {
 			return
 		}

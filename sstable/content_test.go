@@ -46,6 +46,17 @@ func TestIdentitiesDifferWithTheValues(t *testing.T) {
 	}
 }
 
+// Value tables with the same values under other IDs are not the same.
+func TestIdentitiesDifferWithTheIDs(t *testing.T) {
+	ids := map[[32]byte]bool{}
+	for _, of := range [][]uint64{nil, {3, 9}, {3, 8}} {
+		id, ok := identityOf(t, buildTable(t, WriterOptions{Values: true, IDs: of}, plainEntries(20, 100)))
+		require.True(t, ok)
+		ids[id] = true
+	}
+	require.Len(t, ids, 3)
+}
+
 // A large entry is stored in parts, and a copied block as it was. The hash is the same for the
 // same stored bytes.
 func TestContentHashesDoNotDependOnHowBlocksWereWritten(t *testing.T) {

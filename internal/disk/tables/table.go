@@ -67,9 +67,8 @@ const unknownKeyBytes = 128
 func HandleOf(w *sstable.Writer) *Table {
 	t := new(Table)
 	t.sizes.Store(&FilterSizes{Keys: w.Entries(), FilterBytes: w.FilterSize(), RangeBytes: w.RangeFilterSize()})
-	if refs := w.Refs(); refs != nil {
-		t.refs.Store(&refs)
-	}
+	refs := w.Refs() // also none, so that the table need not be opened to find that out
+	t.refs.Store(&refs)
 	return t
 }
 
