@@ -103,8 +103,9 @@ type CompactionOptions struct {
 
 	// MaxBytesPerSecond limits what compactions and filter upgrades read from tables and write
 	// to tables, together. Flushes and loads are not limited. The limit does not hold while
-	// level 0 has L0Slowdown tables or more, so writers wait at most a tenth of a second for
-	// it. Compact is limited too. SetOptions changes it, also for compactions that run. Default: 0, no limit.
+	// level 0 has L0Slowdown tables or more, or separated values so much garbage that writers
+	// are slowed, so writers wait at most a tenth of a second for it. Compact is limited too.
+	// SetOptions changes it, also for compactions that run. Default: 0, no limit.
 	MaxBytesPerSecond int64
 
 	// Filter, if not nil, may drop or replace values while compactions merge tables. It gets

@@ -238,6 +238,36 @@ func TestAValueThatCannotBeReadEndsTheLoop(t *testing.T) {
 	require.Len(t, report.Faults, 1, "%v", report)
 }
 
+// A merge of a few kilobytes may read megabytes of values for the filter: they count, so that Close and the limit of a
+// rate do not wait for all of them. Those that a snapshot sees are not read.
+func TestValuesThatAreReadForTheFilterCountAsRead(t *testing.T) {
+	o := separateOptions(vfs.NewMem())
+	o.Tables.SeparateValues = 100
+	d := storetest.Open(t, o)
+	value := bytes.Repeat([]byte("0123456789"), 1000)
+	for i := range 100 {
+		require.NoError(t, d.Put(fixture.Key(i), value, nil))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	asked := 0
+	o.Compaction.Filter = func(_, value []byte) ([]byte, bool) {
+		asked++
+		return value, true
+	}
+	require.NoError(t, d.SetOptions(o))
+	read := func() uint64 {
+		before := d.Metrics().Compactions.BytesRead
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		return d.Metrics().Compactions.BytesRead - before
+	}
+	snap := d.NewSnapshot()
+	require.Less(t, read(), uint64(len(value)))
+	require.Zero(t, asked)
+	require.NoError(t, snap.Close())
+	require.Greater(t, read(), uint64(100*len(value)))
+	require.Equal(t, 100, asked)
+}
+
 // The option can change while the store is open.
 func TestSeparationCanBeSwitchedWhileTheStoreIsOpen(t *testing.T) {
 	fs := vfs.NewMem()

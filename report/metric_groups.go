@@ -37,7 +37,7 @@ type CompactionMetrics struct {
 	Count, Subcompactions uint64
 	// TrivialMoves counts tables that moved down a level unchanged.
 	TrivialMoves uint64
-	// BytesRead and BytesWritten count table bytes.
+	// BytesRead and BytesWritten count table bytes, those of value tables included.
 	BytesRead, BytesWritten uint64
 	// TablesSetAside counts the inputs of compactions that found corruption. They are read
 	// as before, but not compacted until the database is opened again.

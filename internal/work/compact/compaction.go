@@ -87,7 +87,7 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 	for _, f := range files {
 		info.BytesWritten += f.Size
 	}
-	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes(), len(files), pieces
+	info.BytesRead, info.OutputTables, info.Subcompactions = c.InputBytes()+job.far.Load(), len(files), pieces
 	info.ValuesDropped, info.ValuesExpired = job.filter.dropped.Load(), job.filter.expired.Load()
 	if err := s.host.Apply(edit, files); err != nil {
 		return err

@@ -19,7 +19,7 @@ type merger struct {
 	cutter *manifest.OutputCutter
 	below  [manifest.NumLevels]int
 	work   int // since merger looked whether it must stop
-	far    int // bytes of values read from value tables
+	far    int // bytes of values read from value tables for this entry
 	looks  int // how often it did
 
 	ikey    []byte // of the previous entry, nil before the first

@@ -30,7 +30,9 @@ type outcome struct {
 	// compactions, which stay claimed.
 	parkedErr error
 	parked    int
-	backoff   Backoff // of the next failure
+	// stuckErr is parkedErr of tables of levels: for collections nobody waits.
+	stuckErr error
+	backoff  Backoff // of the next failure
 	// collecting is that of failed collections of values, which nothing waits for: none begins before collectFrom, and
 	// other compactions go on. aside are the value tables among the parked ones.
 	collecting  Backoff
@@ -43,13 +45,22 @@ func (s *Scheduler) noteCollection(err error) {
 	if err == base.ErrClosed {
 		return
 	}
+	if err == nil {
+		s.mu.Lock()
+		s.outcome.collecting = Backoff{}
+		s.mu.Unlock()
+	} else {
+		s.delayCollections(err)
+	}
+	s.o.Ended(nil)
+}
+
+// delayCollections handles the error of a collection of values.
+func (s *Scheduler) delayCollections(err error) {
+	s.o.Logger.Warn("values were not collected; the space of those that nothing refers to stays in use", "err", err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := &s.outcome
-	if err == nil {
-		o.collecting = Backoff{}
-		return
-	}
 	wait := o.collecting.Next(err)
 	if !base.IsNoSpace(err) && !base.IsUnreadable(err) { // then room or another choice helps at once
 		wait *= collectLater
@@ -61,18 +72,18 @@ func (s *Scheduler) noteCollection(err error) {
 		_ = s.o.Guard("the start of a collection", func() error {
 			if s.pause(wait) {
 				s.Schedule()
+				s.o.Ended(nil)
 			}
 			return nil
 		})
 	}()
-	s.o.Logger.Warn("values were not collected; the space of those that nothing refers to stays in use", "err", err)
 }
 
 // collectLater is how many times longer a failed collection waits than another compaction: 3 s to half an hour.
 const collectLater = 60
 
-// GarbageLoad is that of the version without the value tables that were set aside, and 0 while a failed collection waits:
-// slower writers would not help.
+// GarbageLoad is that of the version without the value tables that were set aside, and 0 while none may be collected, in a
+// pause or after a failure: slower writers would not help.
 func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 	base := s.tuning.Load().MaxLevelBase
 	if v.GarbageLoad(nil, base) == 0 {
@@ -80,7 +91,7 @@ func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Now().Before(s.outcome.collectFrom) {
+	if s.state.mode() > modeBackoff || time.Now().Before(s.outcome.collectFrom) {
 		return 0
 	}
 	return v.GarbageLoad(s.outcome.aside, base)
@@ -88,13 +99,13 @@ func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 
 // park sets tables aside because of err.
 func (o *outcome) park(files []*manifest.FileMeta, err error) {
-	if len(files) > 0 {
-		o.parkedErr = err
-		o.parked += len(files)
-	}
 	for _, f := range files {
+		o.parkedErr = err
+		o.parked++
 		if f.Values {
 			o.aside = append(o.aside, f)
+		} else {
+			o.stuckErr = err
 		}
 	}
 }
@@ -191,8 +202,8 @@ func (s *Scheduler) Stuck(v *manifest.Version) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := &s.outcome
-	if o.err == nil && o.parkedErr != nil && len(s.work.running) == 0 && s.pickOf(v, s.pickOptions()) == nil {
-		return o.parkedErr
+	if o.err == nil && o.stuckErr != nil && len(s.work.running) == 0 && s.pickOf(v, s.pickOptions()) == nil {
+		return o.stuckErr
 	}
 	return o.err
 }

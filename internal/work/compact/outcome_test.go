@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 func TestBackoffsDoubleUpToALimit(t *testing.T) {
@@ -181,4 +182,60 @@ func TestAPanicOfTheComparerStopsTheScheduler(t *testing.T) {
 	require.ErrorAs(t, st.failed, &p)
 	_, err := st.claim(t.Context(), pickLevel3)
 	require.ErrorAs(t, err, &p)
+}
+
+// garbageVersion returns a version with a gibibyte of value tables, of which seven tenths are garbage.
+func garbageVersion(t *testing.T) *manifest.Version {
+	t.Helper()
+	var ends [2][]byte
+	for i, key := range []string{"a", "z"} {
+		ends[i] = base.AppendInternalKey(nil, []byte(key), 1, base.KindSet)
+	}
+	e := &manifest.Edit{}
+	for num := uint64(10); num < 20; num++ {
+		f := manifest.NewFileMeta(num, 100<<20, ends[0], ends[1])
+		f.SetValueBytes(100 << 20)
+		e.Added = append(e.Added, manifest.LevelFile{Level: manifest.ValuesLevel, File: f})
+		e.Values = append(e.Values, manifest.ValueDelta{ID: num, File: num, Live: 30 << 20})
+	}
+	v, err := manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current().Apply(e)
+	require.NoError(t, err)
+	return v
+}
+
+// Writers are not slowed for garbage while nothing may collect it, and hear when that changes.
+func TestGarbageSlowsWritersOnlyWhileItMayBeCollected(t *testing.T) {
+	st := newTestStore(t, nil)
+	v := garbageVersion(t)
+	require.Positive(t, st.GarbageLoad(v))
+	resume, err := st.Pause(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, st.GarbageLoad(v))
+	resume()
+	require.Positive(t, st.GarbageLoad(v))
+	require.Empty(t, st.ended)
+	st.noteCollection(base.NoSpace(syscall.ENOSPC))
+	require.Zero(t, st.GarbageLoad(v))
+	require.Len(t, st.ended, 1)
+	<-st.ended
+	<-st.ended // after the wait
+	require.Positive(t, st.GarbageLoad(v))
+}
+
+// Nobody waits for the collection of a value table that was set aside.
+func TestADamagedValueTableIsNoReasonToFailWrites(t *testing.T) {
+	st := newTestStore(t, nil)
+	v := garbageVersion(t)
+	values, damage := v.ValueTableOf(10), base.Corruptf("value table", -1, "it is damaged")
+	st.mu.Lock()
+	st.outcome.park([]*manifest.FileMeta{values}, damage)
+	st.mu.Unlock()
+	empty := st.set.Current()
+	require.NoError(t, st.Stuck(empty))
+	require.Equal(t, 1, st.Status().ParkedTables)
+	require.ErrorIs(t, st.Status().ParkedErr, base.ErrCorruption)
+	st.mu.Lock()
+	st.outcome.park([]*manifest.FileMeta{manifest.NewFileMeta(7, 1, nil, nil)}, damage)
+	st.mu.Unlock()
+	require.ErrorIs(t, st.Stuck(empty), base.ErrCorruption)
 }

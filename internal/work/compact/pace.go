@@ -10,8 +10,8 @@ import (
 )
 
 // Tuning.MaxBytesPerSecond limits what merges and filter upgrades read and write together. It does
-// not hold while level 0 has so many tables that writers are slowed: to slow what they wait for
-// would slow them more.
+// not hold while level 0 has so many tables, or value tables so much garbage, that writers are slowed:
+// to slow what they wait for would slow them more.
 
 // paceStep is after how many bytes of entries a merge looks at what it has read and written.
 const paceStep = 64 << 10
@@ -94,7 +94,7 @@ func (j *mergeJob) logGrowth(written uint64) {
 // closes.
 func (s *Scheduler) pace(ctx context.Context, n uint64) {
 	t := s.tuning.Load()
-	if t.MaxBytesPerSecond == 0 || s.level0Has(t.L0SlowdownTrigger) {
+	if t.MaxBytesPerSecond == 0 || s.slowsWriters(t) {
 		return
 	}
 	wait := s.rate.Take(n, t.MaxBytesPerSecond, time.Now())
@@ -103,7 +103,7 @@ func (s *Scheduler) pace(ctx context.Context, n uint64) {
 		if !s.pause(step) {
 			return
 		}
-		if now := s.tuning.Load(); now.MaxBytesPerSecond != t.MaxBytesPerSecond || s.level0Has(now.L0SlowdownTrigger) {
+		if now := s.tuning.Load(); now.MaxBytesPerSecond != t.MaxBytesPerSecond || s.slowsWriters(now) {
 			s.rate.Forgive()
 			return
 		}
@@ -116,4 +116,11 @@ func (s *Scheduler) level0Has(tables int) bool {
 	v := s.host.RefVersion()
 	defer v.Unref()
 	return len(v.Levels[0].Files) >= tables
+}
+
+// slowsWriters reports whether writers are slowed until compactions have done more.
+func (s *Scheduler) slowsWriters(t *Tuning) bool {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	return len(v.Levels[0].Files) >= t.L0SlowdownTrigger || s.GarbageLoad(v) > 0
 }

@@ -81,8 +81,9 @@ type Options struct {
 	// called without mu.
 	Guard func(during string, f func() error) error
 	Fail  func(err error)
-	// Ended is called with the result of each compaction, nil for success, after it is
-	// visible in Status.
+	// Ended is called with the result of each compaction, nil for success and for each collection
+	// of values, after it is visible in Status; and with nil after the wait that a failed collection
+	// causes. Writers may go at another rate then.
 	Ended  func(error)
 	Logger *slog.Logger
 }

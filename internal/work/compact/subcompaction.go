@@ -39,6 +39,7 @@ type mergeJob struct {
 	stopped   atomic.Bool   // a piece has failed, so others need not continue
 	grown     atomic.Bool   // see logGrowth
 	home      atomic.Uint64 // bytes of values that went home; see mostHome
+	far       atomic.Uint64 // bytes of values read from value tables
 
 	// Guarded by Scheduler.mu.
 	next   int   // the first piece that has not begun
@@ -228,7 +229,10 @@ func (j *mergeJob) merge(p *mergePiece) error {
 		}
 		pace.read.BytesRead += uint64(m.far)
 		pace.passed(len(it.Key()) + len(it.Value()) + m.far)
-		m.far = 0
+		if m.far > 0 {
+			j.far.Add(uint64(m.far))
+			m.far = 0
+		}
 		twin = it.TwinFollows()
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -19,10 +20,14 @@ type mergeValues struct {
 	ikey   []byte
 }
 
-// valueOf returns the value to which an entry refers, until the next call.
+// valueOf returns the value to which an entry refers, until the next call. It counts as work: an entry of a few bytes can
+// refer to megabytes.
 func (m *merger) valueOf(user, ref []byte) ([]byte, error) {
 	m.values.lookup.NoFillCache = true
-	return m.s.o.Cache.Value(m.c.Version, &m.values.lookup, user, ref)
+	value, err := m.s.o.Cache.Value(m.c.Version, &m.values.lookup, user, ref)
+	m.work += len(value)
+	m.far += len(value)
+	return value, err
 }
 
 // considerAny is consider for a value, or a reference to one, which stays a reference if the value stays as it is.
@@ -30,7 +35,7 @@ func (m *merger) considerAny(kind base.Kind, user, value []byte, seq uint64) (ba
 	if kind != base.KindRef {
 		return m.consider(user, value, seq)
 	}
-	if !m.job.retention.asks && !m.s.o.Expiry.Under(user) {
+	if !m.s.o.Expiry.Under(user) && m.job.retention.judge(seq, expiry.Never) == valueStays {
 		return kind, value, nil
 	}
 	before, err := m.valueOf(user, value)
@@ -65,8 +70,6 @@ func (m *merger) home(e *considered, before base.Kind, ikey, value []byte) ([]by
 			return nil, nil, err
 		}
 		value = found
-		m.work += len(value)
-		m.far += len(value)
 		m.job.home.Add(uint64(len(value)))
 		e.kind = base.KindSet
 	}

@@ -181,10 +181,13 @@ func (c *Committer) Install(change func(s *lookup.State)) {
 	c.cond.Broadcast()
 }
 
-// Wake makes the leader look again whether, and why, it has to wait.
+// Wake makes the leader look again whether, why and for how long it has to wait.
 func (c *Committer) Wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s := c.state(); s != nil {
+		c.updateThrottle(s)
+	}
 	c.cond.Broadcast()
 }
 
