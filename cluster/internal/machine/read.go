@@ -105,7 +105,11 @@ func (r *reader) Scan(slotNum uint16, start, limit []byte, reverse bool, f func(
 		move, next = it.Last, it.Prev
 	}
 	for ok := move(); ok; ok = next() {
-		v, err := parseValue(it.Value())
+		value := it.Value()
+		if !it.Valid() { // it cannot be read
+			break
+		}
+		v, err := parseValue(value)
 		if err != nil {
 			return err
 		}
