@@ -13,12 +13,11 @@ import (
 // maxIdentityBlock bounds the blocks that Identify reads, in bytes. A metaindex has some hundred.
 const maxIdentityBlock = 1 << 20
 
-// Identify returns a checksum that identifies the data of the table in f, and reads less than a
-// thousand bytes for it besides the IDs of values, whatever the table's size. Tables with the same
-// identity have the same data blocks in the same order, filters of the same kinds and sizes, and, if
-// they have values, the same IDs: it is the SHA-256 of the footer, the metaindex, the properties,
-// which contain a hash of all data blocks (see Properties.ContentHash), the IDs, and the size of the
-// file.
+// Identify returns a checksum that identifies the data of the table in f, and reads less than a thousand bytes for it
+// besides the IDs of values, whatever the table's size. Tables with the same identity have the same data blocks in the
+// same order, filters of the same kinds and sizes, and, if they have values, the same IDs: it is the SHA-256 of the
+// footer, the metaindex, the properties, which contain a hash of all data blocks (see Properties.ContentHash), the IDs,
+// and the size of the file.
 //
 // ok is false if the table has no such hash, as the tables of other programs and those of SieveDB
 // before it had the hash. A damaged footer, metaindex or properties block is an error.

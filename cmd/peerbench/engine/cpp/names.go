@@ -19,5 +19,6 @@ var (
 // separated makes d the driver of RocksDB with separated values.
 func separated(d *engine.Driver) {
 	d.Name, d.Title, d.Asked = "rocksdb-separated", "RocksDB, values in blob files", true
-	d.Remark += " Values of 1 KiB or more are in blob files with garbage collection: those of the oldest fourth whose garbage exceeds a half."
+	d.Remark += " Values of 1 KiB or more are in blob files. Compactions move those that they meet in the oldest fourth of the files, " +
+		"and seek them out there once half is garbage."
 }
