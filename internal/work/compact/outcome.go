@@ -91,7 +91,7 @@ func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.mode() > modeBackoff || time.Now().Before(s.outcome.collectFrom) {
+	if s.state.counts[modePaused] > 0 || time.Now().Before(s.outcome.collectFrom) {
 		return 0
 	}
 	return v.GarbageLoad(s.outcome.aside, base)
