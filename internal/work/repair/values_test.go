@@ -119,6 +119,22 @@ func valueFates(rep *db.RepairReport) map[string]db.FileFate {
 	return fates
 }
 
+// flipInUse flips a bit of a value to which a table refers. Which those are depends on how far the compactions came.
+func flipInUse(t *testing.T, dir fixture.Dir, name string) {
+	t.Helper()
+	sound := dir[name]
+	for at := len(sound) / 4; at < len(sound)*3/4; at += 30 {
+		dir[name] = slices.Clone(sound)
+		dir[name][at] ^= 1
+		planned, err := db.PlanRepair("db", storetest.Options(dir.FS(t)))
+		require.NoError(t, err)
+		if planned.ValuesLost > 0 {
+			return
+		}
+	}
+	require.Fail(t, "no value of the table is in use")
+}
+
 func TestRepairLosesOnlyTheValuesThatAreDamaged(t *testing.T) {
 	dir, want := separatedDir(t)
 	names := dir.Only(base.FileValues)
@@ -130,8 +146,7 @@ func TestRepairLosesOnlyTheValuesThatAreDamaged(t *testing.T) {
 			case "missing":
 				delete(dir, largest)
 			case "a flipped bit":
-				data[len(data)/4] ^= 1
-				dir[largest] = data
+				flipInUse(t, dir, largest)
 			default:
 				dir[largest] = data[:len(data)/2]
 			}
@@ -159,10 +174,11 @@ func TestRepairLosesOnlyTheValuesThatAreDamaged(t *testing.T) {
 					lost++
 				}
 			}
-			require.NotZero(t, lost)
 			require.LessOrEqual(t, uint64(lost), rep.ValuesLost)
-			if how == "a flipped bit" {
+			if how == "a flipped bit" { // perhaps in a value that a newer one hides: that depends on the compactions
 				require.EqualValues(t, 1, rep.ValuesLost)
+			} else {
+				require.NotZero(t, lost)
 			}
 			storetest.RequireNothingDeleted(t, dir, rep, after)
 			again, rep, _ := storetest.Repaired(t, after)
