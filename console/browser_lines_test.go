@@ -20,7 +20,7 @@ import (
 // durations from 10 ns to 100 s, rates, alerts.
 const usedUp = `document.querySelector("#pause").click();
 const live = await import("./live.js"), latency = await import("./latency.js"), alerts = await import("./alerts.js"),
-card = await import("./card.js");
+card = await import("./card.js"), draw = await import("./draw.js");
 const s = await (await fetch("api/status")).json();
 const bucket = (i, n) => ({From: 10 ** i, To: 10 ** i * 1.06, Count: n});
 const latencies = n => ({Count: 11 * n, Buckets: Array.from({length: 11}, (_, i) => bucket(i + 1, n))});
@@ -130,16 +130,21 @@ func TestTilesKeepTheirLastValue(t *testing.T) {
 	}
 	t.Parallel()
 	p, _, _ := openPage(t)
-	var got struct{ Before, Same, First, Scale string }
+	var got struct {
+		Before, Same, First, Scale string
+		Drawn                      float64 // the width of a bar whose parts are too small or exceed the whole
+	}
 	do(p, usedUp+`const first = () => document.querySelector(".tile-value").textContent, Before = first();
 live.drawRates(before, before);
 const Same = first();
 live.drawRates(null, at(1e4 + 121, 500));
-return {Before, Same, First: first(),
+const bar = draw.stacked([[999, "good"], [400, "bad"], [1, "warm"], [0, "idle"], [1, "accent"]], 1000, 14, "");
+return {Before, Same, First: first(), Drawn: [...bar.querySelectorAll("rect")].slice(1).reduce((sum, r) => sum + Number(r.getAttribute("width")), 0),
 Scale: [...document.querySelectorAll(".tile-scale")].map(e => [...e.children].map(c => c.textContent).join(", ")).join("; ")}`, &got)
 	require.Equal(t, "1,000/s", got.Before)
 	require.Equal(t, got.Before, got.Same, "the same answer again")
 	require.Equal(t, got.Before, got.First, "the first answer after a pause")
+	require.InDelta(t, 1000, got.Drawn, 1e-6, "the parts of a bar stay in it")
 	require.Regexp(t, `^last 2 min, top 1,000/s; .*; last 2 min, top 0 B/s; .*; last 2 min, top 0 ms/s$`, got.Scale)
 }
 

@@ -51,7 +51,8 @@ func show(b []byte) *shown {
 		}
 	}
 	quoted := strconv.Quote(string(b))
-	s.Text, s.Hex = quoted[1:len(quoted)-1]+cut, hex.EncodeToString(b)+cut
+	text := strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // nothing is around it, so a quote ends nothing
+	s.Text, s.Hex = text+cut, hex.EncodeToString(b)+cut
 	return s
 }
 

@@ -126,7 +126,8 @@ func TestKeysInAnotherOrder(t *testing.T) {
 }
 
 func TestShownBytes(t *testing.T) {
-	require.Equal(t, &shown{Text: `a\x00\"é`, Hex: "610022c3a9", Bytes: 5}, show([]byte("a\x00\"é")))
+	require.Equal(t, &shown{Text: `a\x00"é\\`, Hex: "610022c3a95c", Bytes: 6}, show([]byte("a\x00\"é\\")))
+	require.Equal(t, `{"name":"\\""}`, show([]byte(`{"name":"\""}`)).Text, "JSON stays legible")
 	long := show([]byte(strings.Repeat("é", 300)))
 	require.Equal(t, 600, long.Bytes)
 	require.Equal(t, strings.Repeat("é", 128)+"…", long.Text)

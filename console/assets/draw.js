@@ -62,17 +62,19 @@ export function labels(ticks, x, text, y, from, to) {
   return list;
 }
 
-// stacked draws parts of a whole in one bar: [[part, ink], …].
+// stacked draws parts of a whole in one bar: [[part, ink], …]. Small parts are drawn wide enough to be seen, and the parts
+// may have been measured apart from the whole, so their widths are reduced where they would exceed the bar.
 export function stacked(parts, whole, height, label) {
   const svg = make("svg", {viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", height, role: "img", "aria-label": label});
   svg.append(make("rect", {width: 1000, height, class: "swatch ink-idle", opacity: .18}));
+  const widths = parts.map(([part]) => part > 0 ? Math.max(1000 * part / whole, 3) : 0);
+  const scale = Math.min(1, 1000 / widths.reduce((sum, w) => sum + w, 0));
   let x = 0;
-  for (const [part, ink] of parts) {
-    if (!(part > 0)) continue;
-    const width = Math.max(1000 * part / whole, 3);
-    svg.append(make("rect", {x, width, height, class: `swatch ink-${ink}`}));
-    x += width;
-  }
+  parts.forEach(([, ink], i) => {
+    if (!widths[i]) return;
+    svg.append(make("rect", {x, width: widths[i] * scale, height, class: `swatch ink-${ink}`}));
+    x += widths[i] * scale;
+  });
   return svg;
 }
 

@@ -1,7 +1,7 @@
 // A lookup, drawn: the runs in order, what their filters said, what was read, and where the time went.
 
 import {bytes, counted, duration} from "./format.js";
-import {find, make, swatch} from "./draw.js";
+import {find, make, stacked, swatch} from "./draw.js";
 
 const shapes = {
   absent: ["good", "M5 12.5 L19 12.5"], // the way is closed
@@ -36,18 +36,9 @@ const parts = [["OpenTime", "amber", "opening the table"], ["FilterTime", "good"
 
 // times draws the time of a run as a part of the whole lookup.
 function times(step, longest) {
-  const svg = make("svg", {class: "times", viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img",
-    "aria-label": `${duration(step.Duration)}: ${parts.filter(p => step[p[0]]).map(p => `${p[2]} ${duration(step[p[0]])}`).join(", ")}`});
-  svg.append(make("rect", {width: 1000, height: 14, class: "swatch ink-idle", opacity: .15}));
-  let x = 0;
-  const bar = (time, ink) => {
-    if (!time) return;
-    const width = Math.max(4, 1000 * time / longest);
-    svg.append(make("rect", {x, width, height: 14, class: `swatch ink-${ink}`}));
-    x += width;
-  };
-  if (step.FileNum > 0) for (const [field, ink] of parts) bar(step[field], ink);
-  else bar(step.Duration, "idle");
+  const label = `${duration(step.Duration)}: ${parts.filter(p => step[p[0]]).map(p => `${p[2]} ${duration(step[p[0]])}`).join(", ")}`;
+  const svg = stacked(step.FileNum > 0 ? parts.map(([field, ink]) => [step[field], ink]) : [[step.Duration, "idle"]], longest, 14, label);
+  svg.classList.add("times");
   return svg;
 }
 

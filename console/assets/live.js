@@ -28,7 +28,7 @@ const ofWrites = [
   ["Writes waited", "bad", m => m.Stalls.Duration / 1e6, () => "milliseconds in each second", "ms"],
 ];
 const ofFollower = [
-  ["Operations", "violet", m => m.LastSequence, () => "written by the other program"],
+  ["Operations", "violet", m => m.LastSequence, r => r.Operations ? "written by another program" : "nothing is being written"],
   ["Operations not shown yet", "warm", (m, s) => s.Lag?.Operations ?? 0, (r, s) => s.Lag?.Time ? `everything until ${duration(s.Lag.Time)} ago is shown` : "everything is shown", "now"],
   ["Tables in level 0", "amber", m => m.Levels[0].Tables, () => "rises if compactions are too slow", "now"],
   ["Data in tables", "teal", m => total(m, "Bytes"), (r, s) => counted(total(s.Metrics, "Tables"), "table"), "bytes now"],
