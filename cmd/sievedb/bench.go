@@ -107,23 +107,25 @@ func (a *app) bench(args []string, flags *benchFlags) error {
 		b := &bencher{a: a, store: store, flags: flags, rng: rng, values: bench.NewValueSource(rng, flags.valueSize, 0.5)}
 		for _, name := range flags.workloads {
 			r, err := b.run(name)
+			if r.Operations > 0 { // what an interruption has left is a result too
+				results = append(results, r)
+			}
 			if err != nil {
 				return err
 			}
-			results = append(results, r)
 		}
 		return nil
 	})
-	if err != nil {
+	if len(results) == 0 {
 		return err
 	}
-	return a.out.result(struct{ Workloads []benched }{results}, func() {
+	return errors.Join(err, a.out.result(struct{ Workloads []benched }{results}, func() {
 		t := a.out.table("workload", "operations", "per second", "µs each", "bytes per second", "+blocks read", "+reads saved by filters")
 		for _, r := range results {
 			t.row(r.Workload, r.Operations, fmt.Sprintf("%.0f", r.PerSecond), fmt.Sprintf("%.3f", r.MicrosPerOp), r.BytesPerSecond, r.BlocksRead, r.ReadsSaved)
 		}
 		t.print()
-	})
+	}))
 }
 
 // run measures one workload. Reads begin when writes are in tables: lookups of memtables would say
@@ -140,18 +142,18 @@ func (b *bencher) run(name string) (r benched, err error) {
 	began := b.a.now()
 	bytes := uint64(0)
 	if op := workloads[name]; op != nil {
-		for i := range b.flags.num {
+		for i := 0; i < b.flags.num && err == nil; i++ {
 			if i%1024 == 0 && b.a.ctx.Err() != nil {
-				return r, b.a.ctx.Err()
+				err = b.a.ctx.Err()
+				break
 			}
-			n, err := op(b, i)
-			if err != nil {
-				return r, err
+			var n int
+			if n, err = op(b, i); err == nil {
+				r.Operations++
 			}
 			bytes += uint64(n)
 			p.add(1, 0)
 		}
-		r.Operations = uint64(b.flags.num)
 	} else {
 		err = b.a.each(b.store, &db.IterOptions{}, false, func(key, value []byte) (bool, error) {
 			r.Operations++
@@ -159,9 +161,6 @@ func (b *bencher) run(name string) (r benched, err error) {
 			p.add(1, 0)
 			return true, nil
 		})
-		if err != nil {
-			return r, err
-		}
 	}
 	r.Workload, r.Duration = name, b.a.now().Sub(began)
 	seconds := max(r.Duration.Seconds(), 1e-9)
@@ -170,7 +169,7 @@ func (b *bencher) run(name string) (r benched, err error) {
 	after := b.store.Metrics().Total()
 	r.BlocksRead = after.BlocksFromCache + after.BlocksFromDisk - before.BlocksFromCache - before.BlocksFromDisk
 	r.ReadsSaved = after.FilterNegatives - before.FilterNegatives
-	return r, nil
+	return r, err
 }
 
 // workloadNames are for the help.

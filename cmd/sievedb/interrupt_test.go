@@ -78,6 +78,20 @@ func TestLongVerbsCanBeInterrupted(t *testing.T) {
 		require.Equal(t, exitInterrupted, code, "%s: %s", args, errs.String())
 	}
 	require.Contains(t, works(t, "check", dir), "20000 entries")
+
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	workloads["interrupted"] = func(b *bencher, i int) (int, error) {
+		if i == 2000 {
+			cancel()
+		}
+		return b.put(i)
+	}
+	defer delete(workloads, "interrupted")
+	var out bytes.Buffer
+	require.Equal(t, exitInterrupted, run(ctx, []string{"bench", "--json", "--num", "9000", "--workloads", "fillseq,interrupted,readrandom"},
+		strings.NewReader(""), &out, io.Discard))
+	require.Regexp(t, `(?s)"fillseq".*"operations": 9000.*"interrupted".*"operations": 2048`, out.String())
 }
 
 func manyKeys(t *testing.T, n int) string {

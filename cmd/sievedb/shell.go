@@ -84,7 +84,7 @@ func (a *app) shellInput(flags *shellFlags) (lineSource, func(), error) {
 	}
 	a.session.ask = p.ask
 	a.session.pager = !flags.noPager
-	a.out.printf("sievedb %s on %s; help explains the keys and verbs, and Ctrl-D ends the shell\n", buildInfo().Version, a.session.dir)
+	a.out.prose("sievedb %s on %s; help explains the keys and verbs, and Ctrl-D ends the shell", buildInfo().Version, a.session.dir)
 	return p, p.close, a.out.w.Flush()
 }
 
