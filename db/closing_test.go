@@ -153,7 +153,7 @@ func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
 			go func() { result <- read(d) }()
 			<-arrived
 			if err := d.Close(); err != nil {
-				require.ErrorContains(t, err, "1 iterators")
+				require.ErrorContains(t, err, "1 iterator")
 			}
 			close(open)
 			require.ErrorIs(t, <-result, ErrClosed)

@@ -2,9 +2,9 @@ package db
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 )
@@ -70,23 +70,23 @@ func (l *openList) Counts() (iterators, snapshots, transactions int) {
 func (l *openList) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	iterators, snapshots, transactions := l.open[openIterator], l.open[openSnapshot], l.open[openTransaction]
-	if iterators == 0 && snapshots == 0 && transactions == 0 {
+	var kinds []string
+	for kind, n := range l.open {
+		switch {
+		case n == 1:
+			kinds = append(kinds, fmt.Sprintf("1 %s", openKind(kind)))
+		case n > 1:
+			kinds = append(kinds, fmt.Sprintf("%d %ss", n, openKind(kind)))
+		}
+	}
+	if len(kinds) == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("%d iterators and %d snapshots open", iterators, snapshots)
-	if transactions > 0 {
-		s = fmt.Sprintf("%d iterators, %d snapshots and %d transactions open", iterators, snapshots, transactions)
+	where := "Options.TrackOpen records where each was opened"
+	if len(l.tracked) > 0 {
+		where = strings.Join(slices.Sorted(maps.Values(l.tracked)), "; ")
 	}
-	var where []string
-	for _, w := range l.tracked {
-		where = append(where, w)
-	}
-	sort.Strings(where)
-	if len(where) > 0 {
-		s += ": " + strings.Join(where, "; ")
-	}
-	return s
+	return strings.Join(kinds, ", ") + " open: " + where
 }
 
 // openers begin the names of db's functions that open an iterator, a snapshot or a transaction.

@@ -12,11 +12,11 @@ func TestOpenIteratorsAndSnapshotsAreListed(t *testing.T) {
 	one, other := new(int), new(int)
 	l.Add(one, openIterator, true)
 	l.Add(other, openSnapshot, false)
-	require.Regexp(t, `^1 iterators and 1 snapshots open: iterator opened at .*:\d+$`, l.String())
+	require.Regexp(t, `^1 iterator, 1 snapshot open: iterator opened at .*:\d+$`, l.String())
 	iterators, snapshots, _ := l.Counts()
 	require.Equal(t, []int{1, 1}, []int{iterators, snapshots})
 	l.Remove(one, openIterator)
-	require.Equal(t, "0 iterators and 1 snapshots open", l.String())
+	require.Equal(t, "1 snapshot open: Options.TrackOpen records where each was opened", l.String())
 	l.Remove(other, openSnapshot)
 	require.Empty(t, l.String())
 }

@@ -267,7 +267,7 @@ func TestCloseNamesOpenIteratorsAndSnapshots(t *testing.T) {
 	require.Equal(t, 1, m.OpenIterators)
 	require.Equal(t, 1, m.OpenSnapshots)
 	err = d.Close()
-	require.ErrorContains(t, err, "1 iterators and 1 snapshots open")
+	require.ErrorContains(t, err, "1 iterator, 1 snapshot open: ")
 	require.ErrorContains(t, err, "iterator opened at ")
 	require.ErrorContains(t, err, "snapshot opened at ")
 	require.Equal(t, 2, strings.Count(err.Error(), "open_test.go:"), "%v", err)

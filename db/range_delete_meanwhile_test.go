@@ -112,7 +112,7 @@ func TestCloseDuringADeletion(t *testing.T) {
 	s := d.NewSnapshot()
 	require.Equal(t, ErrClosed, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
 	closed.Wait()
-	require.ErrorContains(t, closing, "1 snapshots open")
+	require.ErrorContains(t, closing, "1 snapshot open")
 	require.NoError(t, s.Close())
 }
 

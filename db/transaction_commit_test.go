@@ -292,7 +292,7 @@ func TestMisusedTransactions(t *testing.T) {
 	require.NoError(t, forgotten.Put([]byte("a"), nil))
 	it, err := forgotten.NewIterator(nil)
 	require.NoError(t, err)
-	require.ErrorContains(t, d.Close(), "1 iterators, 0 snapshots and 1 transactions open")
+	require.ErrorContains(t, d.Close(), "1 iterator, 1 transaction open")
 	require.False(t, it.First())
 	require.Equal(t, ErrClosed, it.Err())
 	for name, tx := range map[string]*Transaction{

@@ -166,6 +166,8 @@ func percentText(part, whole uint64) string {
 	return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(whole))
 }
 
+func entriesText(n uint64) string { return pluralText(n, "entry", "entries") }
+
 func pluralText(n uint64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

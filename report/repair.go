@@ -148,8 +148,8 @@ func (r *RepairReport) String() string {
 	}
 	switch {
 	case r.EntriesFilled > 0:
-		fmt.Fprintf(&b, "  %d entries in the key ranges of missing or damaged tables come from tables and logs that others had replaced: "+
-			"deleted keys and older values may have come back\n", r.EntriesFilled)
+		fmt.Fprintf(&b, "  %s in the key ranges of missing or damaged tables, read from tables and logs that others had replaced: "+
+			"deleted keys and older values may have come back\n", entriesText(r.EntriesFilled))
 	case r.MayResurrect:
 		b.WriteString("  which tables were in use, or whose values a damaged value table has, is not known: deleted keys and older values may have come back\n")
 	}
@@ -162,7 +162,7 @@ func (r *RepairReport) String() string {
 	case r.DryRun:
 		return b.String() + r.verdict()
 	}
-	fmt.Fprintf(&b, "  written: %d tables, %d bytes, %d entries", r.TablesWritten, r.BytesWritten, r.EntriesWritten)
+	fmt.Fprintf(&b, "  written: %s, %s, %s", counted(uint64(r.TablesWritten), "table"), counted(r.BytesWritten, "byte"), entriesText(r.EntriesWritten))
 	for _, dropped := range []struct {
 		n   uint64
 		why string
@@ -189,16 +189,16 @@ func (r *RepairReport) verdict() string {
 	}
 	var parts []string
 	if r.EntriesLost > 0 {
-		parts = append(parts, fmt.Sprintf("%d entries are lost", r.EntriesLost))
+		parts = append(parts, pluralText(r.EntriesLost, "entry is", "entries are")+" lost")
 	}
 	if r.BytesLost > 0 {
-		parts = append(parts, fmt.Sprintf("the entries in %d bytes are lost, unless other files had them", r.BytesLost))
+		parts = append(parts, fmt.Sprintf("the entries in %s are lost, unless other files had them", counted(r.BytesLost, "byte")))
 	}
 	if r.ValuesLost > 0 {
-		parts = append(parts, fmt.Sprintf("%d values are lost", r.ValuesLost))
+		parts = append(parts, pluralText(r.ValuesLost, "value is", "values are")+" lost")
 	}
 	if len(r.Ranges) > 0 {
-		parts = append(parts, fmt.Sprintf("keys in %d ranges may be missing or old", len(r.Ranges)))
+		parts = append(parts, fmt.Sprintf("keys in %s may be missing or old", counted(uint64(len(r.Ranges)), "range")))
 	}
 	switch {
 	case r.Interrupted && r.EntriesLost+r.BytesLost > 0:
@@ -226,10 +226,10 @@ func (f *RepairedFile) String() string {
 		fmt.Fprintf(&b, ", %s", f.Reason)
 	}
 	if f.Fate != FileMissing {
-		fmt.Fprintf(&b, "; %d entries in %d blocks of %d bytes", f.Entries, f.Blocks, f.Bytes)
+		fmt.Fprintf(&b, "; %s in %s of %s", entriesText(f.Entries), counted(uint64(f.Blocks), "block"), counted(f.Bytes, "byte"))
 	}
 	if f.BlocksLost > 0 || f.BytesLost > 0 {
-		fmt.Fprintf(&b, "; lost %d blocks, %d bytes", f.BlocksLost, f.BytesLost)
+		fmt.Fprintf(&b, "; lost %s, %s", counted(uint64(f.BlocksLost), "block"), counted(f.BytesLost, "byte"))
 	}
 	if f.Damage != "" {
 		fmt.Fprintf(&b, "; damage: %s", f.Damage)

@@ -37,9 +37,9 @@ func TestTextOfARepair(t *testing.T) {
 	require.Equal(t, `db: repaired as far as possible
   CURRENT or MANIFEST: CURRENT is missing
   no MANIFEST could be believed: the tables were placed by their contents
-  3 entries in the key ranges of missing or damaged tables come from tables and logs that others had replaced: deleted keys and older values may have come back
-  000003.ldb: kept on level 2; 9 entries in 1 blocks of 100 bytes
-  000004.ldb: rewritten, it is damaged; 30 entries in 3 blocks of 200 bytes; lost 1 blocks, 30 bytes; damage: a checksum; now lost/000004.ldb
+  3 entries in the key ranges of missing or damaged tables, read from tables and logs that others had replaced: deleted keys and older values may have come back
+  000003.ldb: kept on level 2; 9 entries in 1 block of 100 bytes
+  000004.ldb: rewritten, it is damaged; 30 entries in 3 blocks of 200 bytes; lost 1 block, 30 bytes; damage: a checksum; now lost/000004.ldb
   000005.ldb: missing
   000006.log: unused; 0 entries in 0 blocks of 0 bytes
   written: 2 tables, 900 bytes, 40 entries; dropped 5 that a newer version hides; dropped 4 that were there twice; dropped 1 of these with different values; dropped 1 too large for a table

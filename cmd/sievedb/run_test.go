@@ -97,7 +97,7 @@ func TestRepairDryRunWritesNothing(t *testing.T) {
 	}{
 		{"nothing is wrong", func(*testing.T, string) {}, exitOK, ""},
 		{"nothing is lost", func(t *testing.T, dir string) { remove(t, dir, "CURRENT") }, exitOK, "nothing was lost"},
-		{"something is lost", func(t *testing.T, dir string) { remove(t, dir, "*.ldb") }, exitFaults, "keys in 1 ranges may be missing or old: "},
+		{"something is lost", func(t *testing.T, dir string) { remove(t, dir, "*.ldb") }, exitFaults, "keys in 1 range may be missing or old: "},
 		{"another engine's", func(t *testing.T, dir string) {
 			require.NoError(t, os.RemoveAll(dir))
 			require.NoError(t, os.Mkdir(dir, 0o700))

@@ -157,8 +157,8 @@ func (p *Policy) CheckPut(key []byte, ttl time.Duration) error {
 	return nil
 }
 
-var errNoPrefix = errors.New("sievedb: PutTTL: the key is under none of Options.Expiry.Prefixes, so its value has no place " +
-	"for a time to live; add a prefix, or use Put. With Options.Expiry.Raw there are no prefixes: open without it")
+var errNoPrefix = errors.New("sievedb: PutTTL: the key is under none of Options.Expiry.Prefixes and in none of the namespaces of " +
+	"Options.Expiry.Namespaces, so its value has no place for a time to live; add a prefix or a namespace, or use Put. With Options.Expiry.Raw there are no prefixes: open without it")
 
 // Seal returns value with its envelope if key is under a prefix, in the memory of dst, and value
 // itself otherwise. With a ttl of 0 the value does not expire.

@@ -235,11 +235,11 @@ func (d *Dir) needDatabase() error {
 }
 
 func (d *Dir) errMissing(cause error) error {
-	why := "Options.ErrorIfMissing"
+	why := "Options.ErrorIfMissing is set"
 	if d.o.ReadOnly {
-		why = "Options.ReadOnly"
+		why = "it is opened only for reading (Options.ReadOnly or OpenFollower)"
 	}
-	return errors.Wrapf(cause, "sievedb: there is no database in %s, and %s is set, so none is created", d.Path, why)
+	return errors.Wrapf(cause, "sievedb: there is no database in %s, and none is created, because %s", d.Path, why)
 }
 
 // Locked is called when the directory is locked. It refuses a database that exists, or one that does

@@ -55,7 +55,7 @@ func TestDirectoriesThatMayBeOpened(t *testing.T) {
 	}{
 		{name: "new", o: Options{}},
 		{name: "new, must exist", o: Options{ErrorIfMissing: true}, prepare: fs.ErrNotExist, text: "Options.ErrorIfMissing is set"},
-		{name: "new, read-only", o: Options{ReadOnly: true}, prepare: fs.ErrNotExist, text: "Options.ReadOnly is set"},
+		{name: "new, read-only", o: Options{ReadOnly: true}, prepare: fs.ErrNotExist, text: "it is opened only for reading"},
 		{name: "empty", files: []string{}, o: Options{ErrorIfExists: true}},
 		{name: "empty, must exist", files: []string{}, o: Options{ErrorIfMissing: true}, prepare: fs.ErrNotExist},
 		{name: "another program locked it first", files: []string{"LOCK"}, o: Options{ErrorIfMissing: true}, locked: fs.ErrNotExist},

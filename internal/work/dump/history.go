@@ -115,7 +115,7 @@ func (s *State) list(fsys vfs.FS, dir string, tables map[uint64]bool, needed fun
 		}
 	}
 	if len(tables) > 0 {
-		return base.InFile(base.Corruptf("directory", -1, "%d tables that the MANIFEST lists are missing", len(tables)), dir, -1)
+		return base.InFile(base.Corruptf("directory", -1, "tables that the MANIFEST lists are missing: %d", len(tables)), dir, -1)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestRepairReportSaysWhatIsLost(t *testing.T) {
 		require.EqualValues(t, 2000-len(storetest.ContentsOf(t, mem)), report.EntriesLost)
 		require.Len(t, report.Ranges, 1)
 		require.Negative(t, bytes.Compare(report.Ranges[0].First, report.Ranges[0].Last))
-		require.Contains(t, report.String(), fmt.Sprintf("\n%d entries are lost; keys in 1 ranges may be missing or old\n", report.EntriesLost))
+		require.Contains(t, report.String(), fmt.Sprintf("\n%d entries are lost; keys in 1 range may be missing or old\n", report.EntriesLost))
 	})
 	t.Run("a table", func(t *testing.T) {
 		report := repaired(t, files.Without(base.FileTable).FS(t))
