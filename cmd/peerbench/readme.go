@@ -19,7 +19,7 @@ var readmeEngines = [...]string{ourTitle, "goleveldb", "Pebble", "Badger", "bbol
 // A readmeRow is a row of README's table: a column of a workload's table, in words.
 type readmeRow struct {
 	words, workload, column string
-	least                   bool // the least figure is the best one
+	least                   bool // a smaller figure is better
 	newer                   bool // results of older versions do not have the workload; then the row is omitted
 }
 
@@ -47,9 +47,9 @@ var readmeRows = []readmeRow{
 	{"disk space, MB", "readrandom", "disk MB", true, false},
 }
 
-// writeReadme writes README's tables, rates first, with the best figure of each row in bold.
+// writeReadme writes README's tables, rates first.
 func writeReadme(name string, pages []*page) error {
-	rates := table{head: append([]string{"operations per second"}, readmeEngines[:]...)}
+	rates := table{head: append(append([]string{"operations per second"}, readmeEngines[:]...), ourTitle+", all rounds")}
 	costs := table{head: append([]string{"less is better"}, readmeEngines[:]...)}
 	all := allTables(pages)
 	for _, r := range readmeRows {
@@ -73,35 +73,66 @@ func writeReadme(name string, pages []*page) error {
 	return writeBetween(name, readmeBegin, readmeEnd, rates.markdown()+"\n"+costs.markdown()+"\n")
 }
 
-// cells returns the cells of the row. A rate of unsynced writes keeps the dagger of its engine.
+// cells returns the cells of the row. A rate of unsynced writes keeps the dagger of its engine. A rate is bold if it is
+// the best of all engines of the run, and if its rounds were all better than all rounds of the others. The rounds of
+// other figures are not in the tables, so none of these is bold.
 func (r *readmeRow) cells(w *table) ([]string, error) {
 	column := slices.Index(w.head, r.column)
 	if column < 0 {
 		return nil, fmt.Errorf("--readme: the table of %s has no column %q", r.workload, r.column)
 	}
-	cells, best, bestAt := []string{fmt.Sprintf("%s (`%s`)", r.words, r.workload)}, math.NaN(), 1
-	var marks [1 + len(readmeEngines)]string
-	for i, engine := range readmeEngines {
+	cells, isRate := []string{fmt.Sprintf("%s (`%s`)", r.words, r.workload)}, r.column == opsColumn
+	for _, engine := range readmeEngines {
 		row := w.rowOf(engine)
 		if row < 0 {
 			return nil, fmt.Errorf("--readme: the table of %s has no row of %s", r.workload, engine)
 		}
-		if strings.HasSuffix(w.rows[row][0], lossMark) && r.column == opsColumn {
-			marks[i+1] = lossMark
+		cell := w.rows[row][column]
+		if isRate && w.isBest(row) {
+			cell = "**" + cell + "**"
 		}
-		cells = append(cells, w.rows[row][column])
-		v := parsedCell(cells[i+1])
-		better := v > best
-		if r.least {
-			better = v < best
+		if isRate && strings.HasSuffix(w.rows[row][0], lossMark) {
+			cell += lossMark
 		}
-		if better || math.IsNaN(best) {
-			best, bestAt = v, i+1
-		}
+		cells = append(cells, cell)
 	}
-	cells[bestAt] = "**" + cells[bestAt] + "**"
-	for i, mark := range marks {
-		cells[i] += mark
+	if isRate {
+		least, most := w.rounds(w.rowOf(ourTitle))
+		cells = append(cells, count(least)+"–"+count(most))
 	}
 	return cells, nil
+}
+
+// isOurs reports whether a row is of SieveDB. It is measured with several settings, which differ in what they promise and
+// not in how they read.
+func (t *table) isOurs(row int) bool { return strings.HasPrefix(t.rows[row][0], ourTitle) }
+
+// rounds returns the least and the greatest rate of an engine's rounds, NaN if it was not measured. Those of SieveDB are
+// the rounds of all rows of it: the same code was measured as often.
+func (t *table) rounds(row int) (least, most float64) {
+	least, most = math.NaN(), math.NaN()
+	for i, cells := range t.rows {
+		if i != row && !(t.isOurs(i) && t.isOurs(row)) {
+			continue
+		}
+		from, to, _ := strings.Cut(cells[max(slices.Index(t.head, roundsColumn), 0)], "–")
+		if v := parsedCell(from); !(v >= least) {
+			least = v
+		}
+		if v := parsedCell(to); !(v <= most) {
+			most = v
+		}
+	}
+	return least, most
+}
+
+// isBest reports whether the rounds of an engine are faster than those of all others.
+func (t *table) isBest(row int) bool {
+	least, _ := t.rounds(row)
+	for i := range t.rows {
+		if _, most := t.rounds(i); i != row && !(t.isOurs(i) && t.isOurs(row)) && least <= most {
+			return false
+		}
+	}
+	return !math.IsNaN(least)
 }

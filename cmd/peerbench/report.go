@@ -179,6 +179,7 @@ func (t *table) rowOf(engine string) int {
 const (
 	engineColumn     = "engine"
 	opsColumn        = "ops/s"
+	roundsColumn     = "min–max" // the least and the greatest rate of the rounds
 	cpuColumn        = "CPU µs/op"
 	diskColumn       = "disk B/op"
 	settledOpsColumn = "ops/s, settled"
@@ -277,7 +278,7 @@ var figures = []figure{
 
 // details returns the table with all figures of a workload.
 func (rep *report) details(r *row) table {
-	t := table{title: r.title(), head: []string{engineColumn, opsColumn, "min–max", "of best", "of Pebble"}}
+	t := table{title: r.title(), head: []string{engineColumn, opsColumn, roundsColumn, "of best", "of Pebble"}}
 	var columns []figure
 	for _, f := range figures {
 		if slices.ContainsFunc(rep.cfg.Engines, func(e string) bool { _, ok := r.spreadOf(e, f.get); return ok }) {
