@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,6 +92,23 @@ func TestReadmeCountsTheModulesThatProgramsLink(t *testing.T) {
 	}
 	require.Contains(t, strings.Join(strings.Fields(read(t, "README.md")), " "), fmt.Sprintf(
 		"links %d modules of others, %d with the build tag `sievedb_stderrors`", others(), others("-tags", "sievedb_stderrors")))
+}
+
+// The sizes in README were a megabyte less than those of a build. Another compiler may differ by a little.
+func TestReadmeHasTheSizeOfTheQuickstart(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(source, []byte("package main\n"+between(t, read(t, "README.md"), "```go\npackage main\n", "```")), 0o644))
+	claim := regexp.MustCompile(`a program of ([\d.]+) MB \(([\d.]+) with the tag;`).FindStringSubmatch(strings.Join(strings.Fields(read(t, "README.md")), " "))
+	require.NotNil(t, claim)
+	for i, tags := range []string{"", "sievedb_stderrors"} {
+		program := filepath.Join(t.TempDir(), "quickstart")
+		run(t, root, []string{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0"}, "go", "build", "-tags", tags, "-o", program, source)
+		info, err := os.Stat(program)
+		require.NoError(t, err)
+		megabytes, err := strconv.ParseFloat(claim[i+1], 64)
+		require.NoError(t, err)
+		require.InDelta(t, float64(info.Size())/1e6, megabytes, 0.15, "tags %q; make sizes has what README should say", tags)
+	}
 }
 
 var lintersNeed = regexp.MustCompile(`linters need Go (1\.\d+)`)
