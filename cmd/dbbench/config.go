@@ -29,20 +29,15 @@ type config struct {
 	BatchSize        int      `json:"batch_size"`
 	SeekNexts        int      `json:"seek_nexts"`
 	storeConfig
-	DB            string   `json:"db"`
-	UseExistingDB bool     `json:"use_existing_db"`
-	Keys          string   `json:"keys"`
-	Absent        string   `json:"absent"`
-	Histogram     bool     `json:"histogram"`
-	Filters       []string `json:"filters"`
-	Bits          []int    `json:"bits"`
-	Repeat        int      `json:"repeat"`
+	DB            string `json:"db"`
+	UseExistingDB bool   `json:"use_existing_db"`
+	Keys          string `json:"keys"`
+	Absent        string `json:"absent"`
+	Histogram     bool   `json:"histogram"`
 	outputFiles
 
 	// showcase is set if no flag changes what the default run measures, so its promises are checked.
 	showcase bool
-	numGiven bool
-	args     []string // the command line, for reports
 }
 
 // storeConfig holds the settings of the store.
@@ -60,7 +55,6 @@ type storeConfig struct {
 
 // outputFiles holds the names of files to write; an empty name means that the file is not written.
 type outputFiles struct {
-	HTML       string `json:"-"`
 	JSON       string `json:"-"`
 	SVG        string `json:"-"`
 	CPUProfile string `json:"-"`
@@ -106,7 +100,6 @@ func (c *config) flagSet() *flag.FlagSet {
 		"`file` (plain or .gz) of keys to use instead of generated ones; each line is a key, or a key, a TAB and a value")
 	fs.StringVar(&c.Absent, "absent", "", "`file` (plain or .gz) of keys that are not stored, one per line")
 	fs.BoolVar(&c.Histogram, "histogram", false, "time each operation and print percentiles")
-	c.sweepFlags(fs)
 	fs.StringVar(&c.JSON, "json", "", "write the results to this `file`")
 	fs.StringVar(&c.SVG, "svg", "", "write a chart of the report's disk reads to this `file`")
 	fs.StringVar(&c.CPUProfile, "cpuprofile", "", "write a CPU profile to this `file`")
@@ -117,7 +110,7 @@ func (c *config) flagSet() *flag.FlagSet {
 // parseConfig parses the command line. If help is requested, it prints that to out and returns
 // flag.ErrHelp. It does not print other errors.
 func parseConfig(args []string, out io.Writer) (*config, error) {
-	c := &config{args: args}
+	c := &config{}
 	fs := c.flagSet()
 	fs.SetOutput(io.Discard) // flag would print each error too, with the whole help
 	fs.Usage = func() {}
@@ -136,12 +129,8 @@ func parseConfig(args []string, out io.Writer) (*config, error) {
 		given[f.Name] = true
 		c.showcase = c.showcase && quietFlags[f.Name]
 	})
-	c.numGiven = given["num"]
 	if c.FilterKind == "fuse" && !given["bloom_bits"] {
 		c.BloomBits = filter.FusePolicy{}.SlotBits()
-	}
-	if err := c.chooseSweep(given); err != nil {
-		return nil, err
 	}
 	return c, c.validate()
 }
@@ -171,7 +160,6 @@ func (c *config) validate() error {
 		{"value_size", int64(c.ValueSize), 0, 64 << 20},
 		{"batch_size", int64(c.BatchSize), 1, 1_000_000},
 		{"seek_nexts", int64(c.SeekNexts), 0, anyInt},
-		{"repeat", int64(c.Repeat), 1, 1000},
 		{"bloom_bits", int64(c.BloomBits), 0, filter.MaxBitsPerKey},
 		{"cache_size", c.CacheSize, -1, 1 << 50},
 		{"write_buffer_size", int64(c.WriteBufferSize), 0, anyInt},

@@ -21,7 +21,6 @@ func TestFlagsHaveTheirDefaults(t *testing.T) {
 		Num: 1_000_000, Reads: -1, Threads: 1, Seed: 301, KeySize: 16, ValueSize: 100, CompressionRatio: 0.5,
 		BatchSize: 100, showcase: true,
 		storeConfig: storeConfig{BloomBits: 10, FilterKind: "both", CacheSize: -1, Compression: "snappy"},
-		Filters:     []string{"none", "bloom", "cacheline", "fuse"}, Bits: []int{4, 6, 8, 10, 12, 14, 16, 18, 20}, Repeat: 5,
 	}, c)
 }
 
@@ -82,16 +81,7 @@ func TestWrongFlagsAreExplained(t *testing.T) {
 		{"absent keys without stored ones", "--absent=x", "--absent needs --keys"},
 		{"a bad duration", "--duration=-1", "want a number of seconds"},
 		{"an option that the store refuses", "--write_buffer_size=1", "Options.Memtables.Size is 1; it must be from 4096"},
-		{"bits that are not a number", "--bits=4..many", `"4..many" is not a number of bits or a range; want numbers from 1 to`},
-		{"no bits", "--bits=,", "no number given; want bits per key such as 10, 8,12 or 4..20"},
-		{"a reversed range", "--bits=20..4", `the range "20..4" is reversed; want 4..20`},
-		{"zero bits", "--bits=0..4", `"0..4" is not a number of bits`},
-		{"more bits than filters have", "--bits=1000000", `"1000000" is not a number of bits`},
-		{"an unknown kind", "--filters=bloom,xor", `unknown kind "xor"; want some of: none, bloom, cacheline, fuse`},
-		{"no kind", "--filters=", "no kind given; want some of:"},
-		{"another workload", "--benchmarks=fillseq --html=x.html", "--html is for filtersweep, which --benchmarks does not name; add it there"},
 		{"a chart of no report", "--benchmarks=fillseq --svg=x.svg", "--svg is for filterreads, which --benchmarks does not name; add it there"},
-		{"an existing database", "--use_existing_db --db=x --bits=4", "filtersweep, which creates its own stores; omit --use_existing_db"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,7 +22,6 @@ type jsonFile struct {
 	Keys           int       `json:"keys"`
 	Results        []*result `json:"results"`
 	DiskReadsSaved *report   `json:"disk_reads_saved"` // null without filterreads
-	FilterSweep    *sweep    `json:"filter_sweep"`     // null without filtersweep; the last
 	Stats          *stats    `json:"stats"`            // null without stats; the last
 	Error          string    `json:"error,omitempty"`
 }
@@ -39,7 +38,7 @@ func (s *session) writeJSON(started time.Time, failure error) error {
 	out := jsonFile{
 		Version: jsonVersion, Program: "dbbench", Started: started.UTC(),
 		Machine:  machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()},
-		Settings: s.cfg, Keys: s.keys.num, Results: s.results, DiskReadsSaved: s.report, FilterSweep: s.sweep, Stats: s.stats,
+		Settings: s.cfg, Keys: s.keys.num, Results: s.results, DiskReadsSaved: s.report, Stats: s.stats,
 	}
 	if out.Results == nil {
 		out.Results = []*result{}

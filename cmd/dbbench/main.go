@@ -12,9 +12,7 @@
 // workload.go the list of workloads, session.go the database that they share, and thread.go the
 // loop that measures them. The report is in filterreads.go (the lookups), tablereads.go (how reads are
 // counted), report.go (its text) and readschart.go (its chart). peerlayouts.go copies tables with the
-// filters of other stores, and peerreads.go compares them. The comparison of filters is in sweep.go:
-// sweeprates.go, sweepstore.go and sweeprounds.go measure, sweepcharts.go draws the charts, and
-// sweephtml.go writes the table, the advice and the page.
+// filters of other stores, and peerreads.go compares them.
 package main
 
 import (

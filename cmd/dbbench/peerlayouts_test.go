@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/sievedb/sievedb/db"
@@ -34,7 +37,7 @@ func smallStore(t *testing.T, keys [][]byte) (dir string, tables []db.TableInfo,
 }
 
 func TestLayoutsHaveTheSameDataAndOtherFilters(t *testing.T) {
-	stored, absent := keyShapes[0].keys(4000, testRand(t))
+	stored, absent := randomKeys(t, 4000)
 	dir, tables, last := smallStore(t, stored)
 	levels := map[int]int{}
 	for _, table := range tables {
@@ -78,7 +81,7 @@ func TestLayoutsHaveTheSameDataAndOtherFilters(t *testing.T) {
 
 // The copy has a filter for each 2 KiB of data blocks, as LevelDB's: the last byte and the number of offsets.
 func TestLevelDBsLayoutHasAFilterForEach2KiB(t *testing.T) {
-	stored, _ := keyShapes[0].keys(4000, testRand(t))
+	stored, _ := randomKeys(t, 4000)
 	dir, tables, last := smallStore(t, stored)
 	path := filepath.Join(dir, tables[len(tables)-1].Name)
 	require.Equal(t, last, tables[len(tables)-1].Level)
@@ -104,4 +107,19 @@ func TestLevelDBsLayoutHasAFilterForEach2KiB(t *testing.T) {
 func TestATableWithoutAFooterIsRefused(t *testing.T) {
 	_, err := withFilterBlock(bytes.Repeat([]byte{0xff}, 48), "filter.x", nil)
 	require.ErrorContains(t, err, "the footer does not have two handles")
+}
+
+// randomKeys returns n stored keys and n absent keys, each in ascending order.
+func randomKeys(t *testing.T, n int) (stored, absent [][]byte) {
+	const seed = 1
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 2 * n {
+		key := binary.LittleEndian.AppendUint64(nil, rng.Uint64())
+		stored = append(stored, binary.LittleEndian.AppendUint64(key, rng.Uint64()))
+	}
+	stored, absent = stored[:n], stored[n:]
+	slices.SortFunc(stored, bytes.Compare)
+	slices.SortFunc(absent, bytes.Compare)
+	return stored, absent
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
@@ -93,4 +94,13 @@ func (r *report) peerBars(cache string) *chart.Bars {
 			"reads are counted at the file system.", r.Shape, cache),
 	}
 	return b
+}
+
+// digits3 formats v with three significant digits and without an exponent.
+func digits3(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	decimals := 2 - int(math.Floor(math.Log10(math.Abs(v))))
+	return fmt.Sprintf("%.*f", min(max(decimals, 0), 6), v)
 }

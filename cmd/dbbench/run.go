@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func runConfig(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	started := time.Now()
-	if err := bench.Writable(cfg.JSON, cfg.SVG, cfg.HTML, cfg.CPUProfile, cfg.MemProfile); err != nil {
+	if err := bench.Writable(cfg.JSON, cfg.SVG, cfg.CPUProfile, cfg.MemProfile); err != nil {
 		return err
 	}
 	s, err := newSession(cfg, stdout, stderr)
@@ -66,9 +66,7 @@ func runConfig(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err 
 	if len(cfg.Benchmarks) == 0 {
 		return s.showcase(ctx)
 	}
-	if len(cfg.Benchmarks) > 1 || cfg.Benchmarks[0] != sweepName { // the sweep prints its own header
-		s.printHeader()
-	}
+	s.printHeader()
 	for _, name := range cfg.Benchmarks {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -52,20 +52,19 @@ func TestEveryWorkloadRuns(t *testing.T) {
 	for _, w := range workloads {
 		all = append(all, w.name)
 	}
-	out := runOK(t, "--num=1000", "--threads=2", "--histogram", "--seek_nexts=3", "--bits=10", "--json="+name, "--benchmarks="+strings.Join(all, ","))
+	out := runOK(t, "--num=1000", "--threads=2", "--histogram", "--seek_nexts=3", "--json="+name, "--benchmarks="+strings.Join(all, ","))
 	j := readJSON(t, name)
 	require.Equal(t, all, j.Settings.Benchmarks)
 	require.NotNil(t, j.Stats)
 	require.NotNil(t, j.DiskReadsSaved)
 	require.Contains(t, out, "DISK READS SAVED")
 	require.Contains(t, out, "filter checks")
-	require.NotNil(t, j.FilterSweep)
 	byName := make(map[string]*result)
 	for _, r := range j.Results {
 		byName[r.Name] = r
 		require.Contains(t, out, "\n"+r.Name)
 	}
-	require.Len(t, byName, len(workloads)-4+3, "stats, filterreads and filtersweep have no line, scanempty has three")
+	require.Len(t, byName, len(workloads)-3+3, "stats and filterreads have no line, scanempty has three")
 	ops := map[string]uint64{"fillsync": 2, "fillbulk": 1000, "compact": 1, "settle": 1}
 	for _, r := range j.Results {
 		want, ok := ops[r.Name]
@@ -266,10 +265,10 @@ func TestDefaultRunKeepsItsPromises(t *testing.T) {
 }
 
 func TestAFileThatCannotBeWrittenFailsBeforeTheRun(t *testing.T) {
-	for _, flag := range []string{"--json", "--memprofile", "--html"} {
+	for _, flag := range []string{"--json", "--memprofile"} {
 		var stdout, stderr bytes.Buffer
 		name := filepath.Join(t.TempDir(), "none", "file")
-		args := []string{"--num=100", "--bits=4", "--filters=bloom", "--benchmarks=fillseq,filtersweep", flag + "=" + name}
+		args := []string{"--num=100", "--benchmarks=fillseq", flag + "=" + name}
 		require.Equal(t, exitFailed, run(t.Context(), args, &stdout, &stderr))
 		require.Empty(t, stdout.String())
 		require.Contains(t, stderr.String(), name)

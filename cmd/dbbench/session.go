@@ -30,7 +30,6 @@ type session struct {
 	threadsMade    uint64
 
 	report  *report   // of the last filterreads
-	sweep   *sweep    // of the last filtersweep
 	results []*result // of the other workloads
 	stats   *stats
 }

@@ -37,8 +37,6 @@ var workloads = []*workload{
 	{name: "settle", about: "flush, and wait until no compaction is due", run: settle},
 	{name: "stats", about: "print the store's metrics since it was opened", run: printStats},
 	{name: reportName, about: "report the disk reads that filters save, with the current data", needsFilter: true, run: filterReads},
-	{name: sweepName, about: "compare kinds of filters and bits per key, with real and generated keys; --html writes a page with charts",
-		fresh: true, run: filterSweep},
 }
 
 func findWorkload(name string) (*workload, bool) {

@@ -76,16 +76,6 @@ func (c *Chart) Line(s Series, style string, points []Point) {
 	c.body.WriteString(`"/>`)
 }
 
-// Level draws a horizontal line at a value. style is as in Line.
-func (c *Chart) Level(s Series, style string, y float64) {
-	c.segment("line "+style+" "+s.Class(), c.x.from, c.x.to, c.y.at(y), c.y.at(y))
-}
-
-// Annotate writes a text below a level, at the right end of the plot.
-func (c *Chart) Annotate(s Series, y float64, note string) {
-	c.text(c.x.to-4, c.y.at(y)+lineHeight+2, "note end "+s.Class(), note)
-}
-
 // Marks draws measured values with their intervals. size is about half of a mark's width.
 func (c *Chart) Marks(s Series, size float64, points []Point) {
 	for _, p := range points {
@@ -128,22 +118,6 @@ func (c *Chart) End(s Series, y float64, name string) {
 	c.ends = append(c.ends, endLabel{c.y.at(y), "label " + s.Class(), name})
 }
 
-// Name writes the name of a series next to its only point: below it, to avoid the lines of other
-// series. If the point is near the bottom of the plot, the name is above it; if the point is near the right end,
-// the name is among those at the end.
-func (c *Chart) Name(s Series, p Point, name string) {
-	const half, below, above = 45, 20, 11 // about half of a name's width, and its distances from the point
-	x, y := c.x.at(p.X), c.y.at(p.Y)
-	switch {
-	case x+half > c.x.to:
-		c.End(s, p.Y, name)
-	case y+below > c.y.from-4:
-		c.text(x, y-above, "label middle "+s.Class(), name)
-	default:
-		c.text(x, y+below, "label middle "+s.Class(), name)
-	}
-}
-
 // NamedPoint is a value with a name.
 type NamedPoint struct {
 	X, Y float64
@@ -172,27 +146,6 @@ func (c *Chart) Others(s Series, points []NamedPoint) {
 		fmt.Fprintf(&c.body, `<circle class="hollow %s" cx="%.1f" cy="%.1f" r="4"/>`, s.Class(), x, y)
 		c.text(x+12, at+4, "label "+s.Class(), p.Name)
 	}
-}
-
-// RowName writes the name of a row to the left of the plot, at the length y.
-func (c *Chart) RowName(y float64, name string) { c.text(c.Left-8, y+4, "end", name) }
-
-// Columns draws a line up from each tick of the horizontal axis.
-func (c *Chart) Columns() {
-	for _, t := range c.x.Ticks {
-		c.segment("grid", c.x.at(t.At), c.x.at(t.At), c.y.from, c.y.to)
-	}
-}
-
-// Dot draws a value in a row at the length y, with its name on its right. A bar from the beginning of a logarithmic
-// axis would have a length that means nothing. A value of 0 is at the beginning of the axis.
-func (c *Chart) Dot(s Series, value, y float64, name string) {
-	x := c.x.at(value)
-	if value == 0 {
-		x = c.x.from
-	}
-	c.body.WriteString(mark(s, x, y, 3.6))
-	c.text(x+9, y+4, "label "+s.Class(), name)
 }
 
 func (c *Chart) drawEnds() {
