@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints the missing packages that tests of pages need: a headless browser, with which they check
-# filtersweep's page and the console. See .ci/setup.
+# the pictures of the documentation and the console. See .ci/setup.
 set -u
 
 [ -n "${SIEVEDB_BROWSER:-}" ] && exit 0
