@@ -33,6 +33,9 @@ var (
 	// ErrForked says that nodes of another cluster look for this node, which is the only one of a cluster that Create
 	// has made: probably the directory of the old node was lost.
 	ErrForked = node.ErrForked
+	// ErrRolledBack says that the directory of the node is an older copy of itself: other nodes know a later start of the
+	// node. It must join again with an empty directory.
+	ErrRolledBack = node.ErrRolledBack
 )
 
 // Create makes the directory of the first node of a new cluster, which must be empty or not exist. Start starts that
@@ -88,7 +91,7 @@ func (n *Node) Ready(ctx context.Context) error { return n.node.Ready(ctx) }
 func (n *Node) Done() <-chan struct{} { return n.node.Done() }
 
 // Err returns nil before Done is closed. Then it is ErrRemoved, after the replicas of a removed node have moved to
-// other nodes, or ErrForked.
+// other nodes, ErrForked or ErrRolledBack.
 func (n *Node) Err() error { return n.node.Err() }
 
 // Health is the state of a node.

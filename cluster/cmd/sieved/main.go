@@ -39,7 +39,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.Is(err, cluster.ErrRemoved):
 		return 3
-	case errors.Is(err, cluster.ErrNoNode), errors.Is(err, cluster.ErrForked):
+	case errors.Is(err, cluster.ErrNoNode), errors.Is(err, cluster.ErrForked), errors.Is(err, cluster.ErrRolledBack):
 		return 4
 	case errors.Is(err, context.Canceled):
 		return 130

@@ -116,6 +116,7 @@ func TestExitCodesSayWhetherANodeMayBeStartedAgain(t *testing.T) {
 		require.Equal(t, want, exitCode(err))
 	}
 	require.Equal(t, 4, exitCode(cluster.ErrNoNode))
+	require.Equal(t, 4, exitCode(cluster.ErrRolledBack))
 	text, err := os.ReadFile("../../../docs/cluster.md")
 	require.NoError(t, err)
 	require.Contains(t, string(text), "RestartPreventExitStatus=3 4\n")

@@ -91,17 +91,18 @@ func refuseMissing(o *Options) error {
 
 // placeFirst gives the first map the address and the zone of the node, which Create did not know.
 func (n *Node) placeFirst() error {
-	if !n.identity.Bootstrap {
+	id := n.identity.Load()
+	if !id.Bootstrap {
 		return nil
 	}
-	m := *n.identity.Map
+	m := *id.Map
 	m.Nodes = []Member{n.self()}
 	return n.changeIdentity(func(id *identity) { id.Map = &m })
 }
 
 // refuseRemoved returns an error if the newest map that the node knows does not have it.
 func (n *Node) refuseRemoved() error {
-	if _, found := n.identity.Map.Find(n.o.ID); found {
+	if _, found := n.identity.Load().Map.Find(n.o.ID); found {
 		return nil
 	}
 	return n.removed()
@@ -115,10 +116,7 @@ func (n *Node) removed() error {
 // one of its cluster, it was created by mistake, where the old one lost its directory: clients would take the empty
 // cluster for the old one. A cluster that has had other nodes is no mistake, nor is one that was restored or recovered.
 func (n *Node) onForeign(from wire.Peer) {
-	n.mu.Lock()
-	alone := n.identity != nil && n.identity.Alone
-	n.mu.Unlock()
-	if alone && !planted {
+	if id := n.identity.Load(); id != nil && id.Alone && !planted {
 		n.giveUp(fmt.Errorf("%w: node %s wanted node %s at this address, and this one is the first of a cluster that 'sieved "+
 			"init' has made. Was the directory of the old node lost, or not mounted? Then stop this one, mount it, or join with "+
 			"an empty directory and --join. Otherwise give this node another address", ErrForked, from, n.o.ID))

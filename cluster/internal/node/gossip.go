@@ -70,9 +70,8 @@ func (n *Node) learn(m *Map) {
 	}
 }
 
-// partner returns a random other node. Before a node knows any, it asks those of Join.
-func (n *Node) partner() wire.Target {
-	var all []wire.Target
+// others returns the other nodes of the map, and those of Join.
+func (n *Node) others(join bool) (all []wire.Target) {
 	if m := n.atlas.chart(); m != nil {
 		for _, member := range m.Nodes {
 			if member.ID != n.o.ID {
@@ -80,11 +79,17 @@ func (n *Node) partner() wire.Target {
 			}
 		}
 	}
-	if rand.IntN(8) == 0 { // all may have new addresses
+	if join {
 		for _, addr := range n.o.Join {
 			all = append(all, wire.At(addr))
 		}
 	}
+	return all
+}
+
+// partner returns a random other node. Before a node knows any, it asks those of Join.
+func (n *Node) partner() wire.Target {
+	all := n.others(rand.IntN(8) == 0) // all may have new addresses
 	if len(all) == 0 {
 		return wire.Target{}
 	}

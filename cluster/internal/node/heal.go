@@ -112,7 +112,6 @@ func (n *Node) rejoin(ctx context.Context) error {
 		id.Incarnation, id.OldLog, id.Map = j.Member.Incarnation, true, j.Map
 	})
 	if err == nil {
-		n.wire.SetIdentity(j.Map.Cluster, j.Member.Incarnation)
 		n.atlas.learn(j.Map)
 		n.o.Logger.Info("this node has joined again, with an empty log", "incarnation", j.Member.Incarnation)
 	}

@@ -84,7 +84,7 @@ func (n *Node) openPlaces() {
 	groups := n.atlas.chart().Groups
 	n.places = make([]*place, groups)
 	for i := range n.places {
-		n.places[i] = &place{id: kv.GroupID(i), hosted: slices.Contains(n.identity.Hosted, kv.GroupID(i))}
+		n.places[i] = &place{id: kv.GroupID(i), hosted: slices.Contains(n.identity.Load().Hosted, kv.GroupID(i))}
 	}
 	var opening sync.WaitGroup
 	for _, p := range n.places {
@@ -253,11 +253,7 @@ func startRaft(o consensus.Options) (g *consensus.Group, err error) {
 const maxInFlight = 8192
 
 // isNew reports whether this node is creating a cluster.
-func (n *Node) isNew() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.identity.Bootstrap
-}
+func (n *Node) isNew() bool { return n.identity.Load().Bootstrap }
 
 // addrOf is the address of a server for raft.
 func (n *Node) addrOf(server string) (string, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/cluster/internal/files"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -26,6 +27,11 @@ type identity struct {
 	OldLog bool `json:"old_log,omitempty"`
 	// Log is set once the directory of the log of this incarnation exists.
 	Log bool `json:"log,omitempty"`
+	// Start is the node's present one, and Starts has the latest ones of others; see mark. RolledBack is set if one of
+	// those says that this directory is an older copy.
+	Start      wire.Start         `json:"start"`
+	Starts     map[kv.NodeID]mark `json:"starts,omitempty"`
+	RolledBack bool               `json:"rolled_back,omitempty"`
 	// Hosted has the groups that have a replica here.
 	Hosted []kv.GroupID `json:"hosted"`
 	// Map is the newest map that was stored here. Its addresses help to find the other nodes.

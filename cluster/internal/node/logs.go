@@ -38,9 +38,7 @@ func (l *logs) open(n *Node) error {
 // openLogStore opens the log store, and creates it only if this incarnation never had one. Otherwise the node has lost
 // its votes and entries, and could elect a leader that does not have what it has acknowledged.
 func (n *Node) openLogStore() (*logstore.Store, error) {
-	n.mu.Lock()
-	had := n.identity.Log
-	n.mu.Unlock()
+	had := n.identity.Load().Log
 	dir := logDir(n.o.Dir)
 	store, err := logstore.Open(dir, logstore.Options{
 		FS: n.o.FS, Logger: n.o.Logger,
@@ -62,10 +60,7 @@ func (n *Node) openLogStore() (*logstore.Store, error) {
 
 // replaceOldLog moves the directory of the log aside if it belongs to an earlier incarnation.
 func (n *Node) replaceOldLog() error {
-	n.mu.Lock()
-	old := n.identity.OldLog
-	n.mu.Unlock()
-	if !old {
+	if !n.identity.Load().OldLog {
 		return nil
 	}
 	if err := n.moveAside(logDir(n.o.Dir)); err != nil {

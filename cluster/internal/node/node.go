@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +47,10 @@ type Node struct {
 
 	done chan struct{} // closed when the node cannot go on
 
-	mu       sync.Mutex // guards the following
-	identity *identity
-	ended    error // why done is closed
+	identity atomic.Pointer[identity] // nil before the node has joined
+
+	mu    sync.Mutex // guards the following, and changes of identity
+	ended error      // why done is closed
 }
 
 // Start opens a node's directory and joins a cluster, or continues as a node of one. ctx bounds the start, not the
@@ -77,6 +80,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.findIdentity(ctx); err != nil {
 		return err
 	}
+	if err := n.introduce(ctx); err != nil {
+		return err
+	}
 	if err := n.openShared(); err != nil {
 		return err
 	}
@@ -88,8 +94,8 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.openPlaces()
 	close(n.ready)
-	if n.identity.Bootstrap {
-		if err := n.storeFirstMap(ctx, n.identity.Map); err != nil {
+	if id := n.identity.Load(); id.Bootstrap {
+		if err := n.storeFirstMap(ctx, id.Map); err != nil {
 			return err
 		}
 		if err := n.changeIdentity(func(id *identity) { id.Bootstrap = false }); err != nil {
@@ -98,7 +104,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	var running context.Context
 	running, n.stop = context.WithCancel(context.Background())
-	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval, n.measureLoop, n.scrubLoop, n.scrubHealLoop} {
+	for _, loop := range []func(context.Context){n.gossipLoop, n.placementLoop, n.healLoop, n.spaceLoop, n.pulseLoop, n.watchRemoval, n.measureLoop, n.scrubLoop, n.scrubHealLoop, n.countLoop} {
 		n.work.Go(func() { loop(running) })
 	}
 	n.wire.Loaded()
@@ -116,33 +122,45 @@ func (n *Node) openDir() (err error) {
 	if err := refuseUnfinished(n.o.FS, n.o.Dir); err != nil {
 		return err
 	}
-	n.identity, err = readIdentity(n.o.FS, n.o.Dir)
-	if err == nil && n.identity != nil && n.identity.ID != n.o.ID {
-		err = fmt.Errorf("%s belongs to node %s, not to node %s", n.o.Dir, n.identity.ID, n.o.ID)
+	id, err := readIdentity(n.o.FS, n.o.Dir)
+	if err != nil || id == nil {
+		return err
 	}
-	if err == nil && n.identity != nil {
-		err = n.refuseRemoved()
+	if id.ID != n.o.ID {
+		return fmt.Errorf("%s belongs to node %s, not to node %s", n.o.Dir, id.ID, n.o.ID)
 	}
-	return err
+	n.identity.Store(id)
+	if err := n.refuseRemoved(); err != nil {
+		return err
+	}
+	if id.RolledBack {
+		return n.rolledBack(ErrRolledBack)
+	}
+	return n.changeIdentity(func(id *identity) { id.Start = id.Start.Next() })
 }
 
 // findIdentity reads who this node is, or joins a cluster.
 func (n *Node) findIdentity(ctx context.Context) error {
-	if n.identity != nil {
+	if n.identity.Load() != nil {
 		if err := n.placeFirst(); err != nil {
 			return err
 		}
-		n.atlas.learn(n.identity.Map)
-		return n.refuseTwins(ctx, n.identity.Map)
+		m := n.identity.Load().Map
+		n.atlas.learn(m)
+		return n.refuseTwins(ctx, m)
 	}
 	j, err := n.join(ctx, joinRequest{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone, Process: n.process})
 	if err != nil {
 		return err
 	}
 	n.atlas.learn(j.Map)
-	n.wire.SetIdentity(j.Map.Cluster, j.Member.Incarnation)
-	n.identity = &identity{Cluster: j.Map.Cluster, ID: n.o.ID, Incarnation: j.Member.Incarnation, Map: j.Map}
-	return n.identity.write(n.o.FS, n.o.Dir)
+	id := &identity{Cluster: j.Map.Cluster, ID: n.o.ID, Incarnation: j.Member.Incarnation, Start: wire.Start{}.Next(), Map: j.Map}
+	if err := id.write(n.o.FS, n.o.Dir); err != nil {
+		return err
+	}
+	n.identity.Store(id)
+	n.wire.SetIdentity(id.Cluster, id.Incarnation, id.Start)
+	return nil
 }
 
 // refuseTwins returns an error if another process, with a copy of this node's directory, still answers at the address
@@ -155,17 +173,24 @@ func (n *Node) refuseTwins(ctx context.Context, m *Map) error {
 	return nil
 }
 
-// changeIdentity changes what the node knows about itself, and makes that durable.
+// changeIdentity changes what the node knows about itself, and makes that durable before others learn of it. change
+// replaces maps.
 func (n *Node) changeIdentity(change func(id *identity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	changed := *n.identity
-	changed.Hosted = append([]kv.GroupID(nil), n.identity.Hosted...)
-	change(&changed)
+	before := n.identity.Load()
+	changed := *before
+	changed.Hosted = slices.Clone(before.Hosted)
+	if change(&changed); reflect.DeepEqual(changed, *before) {
+		return nil
+	}
 	if err := changed.write(n.o.FS, n.o.Dir); err != nil {
 		return err
 	}
-	n.identity = &changed
+	n.identity.Store(&changed)
+	if (changed.Incarnation != before.Incarnation || changed.Start.Number != before.Start.Number) && n.wire != nil {
+		n.wire.SetIdentity(changed.Cluster, changed.Incarnation, changed.Start)
+	}
 	return nil
 }
 
@@ -191,22 +216,18 @@ func openFiles(configured, stores, descriptors int) int {
 
 // self describes this node as the map should.
 func (n *Node) self() Member {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	member := Member{ID: n.o.ID, Addr: n.addr, Zone: n.o.Zone}
-	if n.identity != nil {
-		member.Incarnation = n.identity.Incarnation
+	if id := n.identity.Load(); id != nil {
+		member.Incarnation = id.Incarnation
 	}
 	return member
 }
 
 func (n *Node) clusterName() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.identity == nil {
-		return ""
+	if id := n.identity.Load(); id != nil {
+		return id.Cluster
 	}
-	return n.identity.Cluster
+	return ""
 }
 
 // Addr is the address of the node for clients and other nodes.

@@ -45,8 +45,12 @@ func handle[In, Out any](n *Node, name string, f func(ctx context.Context, in In
 // listen opens the listener with the handlers of control calls. They answer with kv.ErrClosed until the node
 // is ready.
 func (n *Node) listen() (err error) {
+	var start wire.Start
+	if id := n.identity.Load(); id != nil {
+		start = id.Start
+	}
 	n.wire, err = wire.Listen(wire.Options{
-		ID: n.o.ID, Incarnation: n.self().Incarnation, Owner: n.owner,
+		ID: n.o.ID, Incarnation: n.self().Incarnation, Start: start, Met: n.met, RolledBack: n.onRolledBack, Owner: n.owner,
 		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
 		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
 		MaxHandshakes: n.o.MaxHandshakes, Foreign: n.onForeign,

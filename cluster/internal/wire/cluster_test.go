@@ -44,7 +44,7 @@ func TestNodesOfDifferentClustersDoNotTalkToEachOther(t *testing.T) {
 	require.NoError(t, call(newcomer, other))
 	require.ErrorIs(t, dial(newcomer, one), ErrOtherCluster)
 
-	newcomer.SetIdentity("one", 1)
+	newcomer.SetIdentity("one", 1, Start{})
 	require.NoError(t, call(newcomer, one))
 	require.ErrorIs(t, call(newcomer, other), ErrOtherCluster, "a connection from before was used")
 	require.NoError(t, call(one, newcomer))

@@ -36,22 +36,22 @@
 // A connection has one call at a time. A stream without 'E' at its end was cut, and its reader gets an error.
 package wire
 
-// The handshake of peers, version 3.
+// The handshake of peers, version 4.
 //
 // The dialing node speaks first. Numbers are big-endian. Within TLS, if that is used:
 //
 //	dialer    magic (8) | version (1) | length (2) | body         the hello
 //	listener  status (1) | key (32)                               if the listener has a secret: the status is "prove"
 //	dialer    proof (32)
-//	listener  status (1) | name | proof (32)                      without name and proof if the dialer's proof is wrong
+//	listener  status (1) | name | start | proof (32)              only the status if the dialer's proof is wrong
 //
 // or, if the listener has no secret, after the hello:
 //
-//	listener  status (1) | name
+//	listener  status (1) | name | start
 //
 //	magic     00 's' 'i' 'e' 'v' 'e' 'd' 0d
 //	version   see Version. The answer to another one is the status "version" and the listener's own version (1)
-//	body      kind (1) | group (4) | cluster (16) | key (32) | process (16) | name | wanted name | length (2) | address
+//	body      kind (1) | group (4) | cluster (16) | key (32) | process (16) | name | wanted name | length (2) | address | start
 //	kind      1: raft stream of the group; 2: control calls, group 0; 3: confirmations of the
 //	          group's leader
 //	cluster   the first half of the SHA-256 of the dialer's cluster ID; zeros if it has none yet
@@ -60,6 +60,7 @@ package wire
 //	name      length (1) | ID | incarnation (8). The first name is the dialer's. The wanted one is empty if the dialer
 //	          knows only an address, as that of --join, and its incarnation is 0 if any will do
 //	address   as it was dialed
+//	start     number (8) | nonces (32 * 8), of the speaker: see Start
 //	status    0: accepted; 1: prove that you know the secret; others: refused, see the constants
 //
 // The keys and proofs, where | joins bytes, and each part has a fixed length or says its own:
@@ -68,7 +69,7 @@ package wire
 //	prk       HKDF-Extract(SHA-256, salt: secret, input: shared)
 //	h1        SHA-256("sieved peer" | hello | status | key of the listener | TLS binding)
 //	proof     of the dialer: HKDF-Expand(prk, "sieved peer dialer proof" | h1)
-//	h2        SHA-256(h1 | proof of the dialer | status | name of the listener)
+//	h2        SHA-256(h1 | proof of the dialer | status | name and start of the listener)
 //	proof     of the listener: HKDF-Expand(prk, "sieved peer listener proof" | h2)
 //	records   key of each direction: HKDF-Expand(prk, "sieved peer dialer records" | h2), and "... listener records"
 //
@@ -90,9 +91,11 @@ package wire
 //   - one with its own ID ("twin": two processes have a copy of one directory, or one ID was given twice);
 //   - one that wants another ID, or another incarnation. Streams of raft and of confirmations name both. Control calls
 //     name the ID of a node that is in the map, and no incarnation, because nodes learn of new ones by them;
-//   - one that wants any node at an address, if the listener knows that as the address of another node.
+//   - one that wants any node at an address, if the listener knows that as the address of another node;
+//   - one whose start does not follow the last one that the listener knows of the node ("rolled back"): an older copy of
+//     its directory, without votes and entries on which others count, is in the place of its own.
 //
-// The dialer in turn refuses a listener that is not the wanted one, or has its own ID.
+// The dialer in turn refuses a listener that is not the wanted one, has its own ID, or was rolled back.
 //
 // A node that joins knows only addresses. A listener cannot know all addresses under which it is reached, because of
 // names, proxies and address translation. So it accepts a call to an address that belongs to no node that it knows. A

@@ -29,7 +29,9 @@ const (
 	statusSelf        = 9
 	statusTwin        = 10
 	statusAddr        = 11
-	lastStatus        = statusAddr
+	statusRolledBack  = 12
+	statusForgetful   = 13
+	lastStatus        = statusForgetful
 )
 
 // ErrRefused is what a handshake fails with if the peer's node does not accept this one, or this one does not
@@ -47,6 +49,8 @@ var (
 	ErrSelf = fmt.Errorf("%w: the node has reached itself", ErrRefused)
 	// ErrTwin says that another process answers with the ID of the dialing node.
 	ErrTwin = fmt.Errorf("%w: another process has this node's ID", ErrRefused)
+	// ErrRolledBack says that the listening node knows a later start of the dialing one than this one.
+	ErrRolledBack = fmt.Errorf("%w: the directory of the dialing node was rolled back", ErrRefused)
 )
 
 // statusError is a refusal, in words that are true at both ends.
@@ -61,6 +65,11 @@ func statusError(status byte, h *hello, listener Peer) error {
 	case statusAddr:
 		return fmt.Errorf("%w: node %s was reached by the address %q, which is that of another node as it knows them: "+
 			"does somebody pass connections on?", ErrOtherPeer, listener, h.addr)
+	case statusRolledBack:
+		return fmt.Errorf("%w: the start of node %s has the number %d, and node %s knows one that the directory has not had",
+			ErrRolledBack, h.from, h.start.Number, listener)
+	case statusForgetful:
+		text = fmt.Sprintf("node %s cannot write down that node %s has started: its log says why", listener, h.from)
 	case statusTwin:
 		return fmt.Errorf("%w, %s", ErrTwin, listener.ID)
 	case statusSelf:
@@ -82,6 +91,9 @@ func statusError(status byte, h *hello, listener Peer) error {
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, text)
 }
+
+// meeter is Options.Met.
+type meeter func(from Peer, s Start) error
 
 // session is the keys of a handshake with a secret.
 type session struct {
@@ -153,9 +165,9 @@ func (s *session) secure(conn net.Conn, send, receive string) net.Conn {
 	return newSecureConn(conn, s.derive(send), s.derive(receive))
 }
 
-// greet does the dialer's part of the handshake, and returns the connection to use from then on. The caller has set
-// a deadline.
-func greet(conn net.Conn, h hello, secret []byte) (net.Conn, error) {
+// greet does the dialer's part of the handshake, and returns the connection to use from then on. met is Options.Met.
+// The caller has set a deadline.
+func greet(conn net.Conn, h hello, secret []byte, met meeter) (net.Conn, error) {
 	if err := h.check(); err != nil {
 		return nil, err
 	}
@@ -188,21 +200,21 @@ func greet(conn net.Conn, h hello, secret []byte) (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		return prove(conn, s, &h)
+		return prove(conn, s, &h, met)
 	case status == statusCertificate || status > lastStatus:
 		return nil, statusError(status, &h, Peer{})
 	case private != nil:
 		return nil, fmt.Errorf("%w: this node has a secret and the other one has none", ErrRefused)
 	}
-	listener, _, err := readPeer(conn)
+	listener, _, err := readSpeaker(conn)
 	if err != nil {
 		return nil, err
 	}
-	return conn, judgeAnswer(challenge[0], &h, listener)
+	return conn, judgeAnswer(challenge[0], &h, listener, met)
 }
 
 // prove shows that this side knows the secret, and requires the same of the listener.
-func prove(conn net.Conn, s *session, h *hello) (net.Conn, error) {
+func prove(conn net.Conn, s *session, h *hello, met meeter) (net.Conn, error) {
 	mine := s.derive(dialerProof)
 	if _, err := conn.Write(mine); err != nil {
 		return nil, err
@@ -214,7 +226,7 @@ func prove(conn net.Conn, s *session, h *hello) (net.Conn, error) {
 	if status[0] == statusSecret {
 		return nil, statusError(statusSecret, h, Peer{})
 	}
-	listener, raw, err := readPeer(conn)
+	listener, raw, err := readSpeaker(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -226,39 +238,42 @@ func prove(conn net.Conn, s *session, h *hello) (net.Conn, error) {
 	if !hmac.Equal(got[:], s.derive(listenerProof)) {
 		return nil, statusError(statusSecret, h, Peer{})
 	}
-	if err := judgeAnswer(status[0], h, listener); err != nil {
+	if err := judgeAnswer(status[0], h, listener, met); err != nil {
 		return nil, err
 	}
 	return s.secure(conn, dialerRecords, listenerRecords), nil
 }
 
 // judgeAnswer returns an error unless the listener accepts and is the node that the dialer wants.
-func judgeAnswer(status byte, h *hello, listener Peer) error {
+func judgeAnswer(status byte, h *hello, listener speaker, met meeter) error {
 	switch {
 	case status != statusAccepted:
-		return statusError(status, h, listener)
+		return statusError(status, h, listener.Peer)
 	case listener.ID == h.from.ID:
-		return statusError(statusTwin, h, listener)
+		return statusError(statusTwin, h, listener.Peer)
 	case !listener.is(h.to):
-		return statusError(statusPeer, h, listener)
+		return statusError(statusPeer, h, listener.Peer)
+	}
+	if err := met(listener.Peer, listener.Start); err != nil {
+		return fmt.Errorf("%w: %v", ErrRefused, err) // no ErrRolledBack, which is about the dialer
 	}
 	return nil
 }
 
-// readPeer reads the name of the listener, and returns its bytes too.
-func readPeer(conn net.Conn) (Peer, []byte, error) {
-	raw := make([]byte, 1, peerSize+255)
+// readSpeaker reads the name and the start of the listener, and returns their bytes too.
+func readSpeaker(conn net.Conn) (speaker, []byte, error) {
+	raw := make([]byte, 1, peerSize+255+startSize)
 	if _, err := io.ReadFull(conn, raw); err != nil {
-		return Peer{}, nil, err
+		return speaker{}, nil, err
 	}
-	raw = raw[:peerSize+int(raw[0])]
+	raw = raw[:peerSize+int(raw[0])+startSize]
 	if _, err := io.ReadFull(conn, raw[1:]); err != nil {
-		return Peer{}, nil, err
+		return speaker{}, nil, err
 	}
 	r := reader{b: raw}
-	p := r.peer()
+	p := speaker{r.peer(), r.start()}
 	if !p.ID.Valid() {
-		return Peer{}, nil, fmt.Errorf("%w: the listening node has no valid ID", ErrRefused)
+		return speaker{}, nil, fmt.Errorf("%w: the listening node has no valid ID", ErrRefused)
 	}
 	return p, raw, nil
 }
@@ -303,7 +318,7 @@ func readHello(conn net.Conn, first []byte) (hello, []byte, error) {
 // connection to use from then on. judge decides whether the dialer is accepted, and returns the listener's name; with a
 // secret it is asked after the proof, so that strangers learn nothing. The caller has set a deadline, and closes the
 // connection if admit fails.
-func admit(conn net.Conn, first []byte, secret []byte, judge func(*hello) (byte, Peer)) (*hello, net.Conn, error) {
+func admit(conn net.Conn, first []byte, secret []byte, judge func(*hello) (byte, speaker)) (*hello, net.Conn, error) {
 	h, sent, err := readHello(conn, first)
 	if err != nil {
 		return nil, nil, err
@@ -320,13 +335,13 @@ func admit(conn net.Conn, first []byte, secret []byte, judge func(*hello) (byte,
 		return nil, nil, err
 	}
 	if status != statusAccepted {
-		return nil, nil, refused(status, &h, self)
+		return nil, nil, refused(status, &h, self.Peer)
 	}
 	return &h, conn, nil
 }
 
 // challenge requires a proof of the dialer, and answers it.
-func challenge(conn net.Conn, secret, sent []byte, h *hello, judge func(*hello) (byte, Peer)) (net.Conn, error) {
+func challenge(conn net.Conn, secret, sent []byte, h *hello, judge func(*hello) (byte, speaker)) (net.Conn, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
@@ -354,7 +369,7 @@ func challenge(conn net.Conn, secret, sent []byte, h *hello, judge func(*hello) 
 		return nil, err
 	}
 	if status != statusAccepted {
-		return nil, refused(status, h, self)
+		return nil, refused(status, h, self.Peer)
 	}
 	return s.secure(conn, listenerRecords, dialerRecords), nil
 }

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -21,8 +23,9 @@ import (
 //
 //	1  before the handshake named both nodes
 //	2  before requests of a plan had its mandate
-//	3  now
-const Version = 3
+//	3  before a handshake had the numbers of the two nodes' starts
+//	4  now
+const Version = 4
 
 // The bytes of the handshake. They cross the wire and never change within a version.
 const (
@@ -36,12 +39,15 @@ const (
 	processSize = 16
 	keySize     = 32
 	proofSize   = sha256.Size
+	nonceSize   = 8
+	keptNonces  = 32
+	startSize   = 8 + keptNonces*nonceSize
 
 	// prefixSize is what comes before the body of a hello: magic, version, length of the body.
 	prefixSize = len(magic) + 1 + 2
 	maxAddr    = 512
 	peerSize   = 1 + 8 // without the ID
-	maxBody    = 1 + 4 + clusterSize + keySize + processSize + 2*(peerSize+kv.MaxNodeID) + 2 + maxAddr
+	maxBody    = 1 + 4 + clusterSize + keySize + processSize + 2*(peerSize+kv.MaxNodeID) + 2 + maxAddr + startSize
 )
 
 var errMagic = errors.New("the first bytes are not those of a peer")
@@ -108,6 +114,46 @@ func (p Peer) append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, p.Incarnation)
 }
 
+// Start is what the directory of a node keeps about the starts of the node, so that others notice an older copy of it.
+type Start struct {
+	// Number counts the starts; 0: the node has no directory yet.
+	Number uint64 `json:"number"`
+	// Nonces are random bytes, 8 for each of the last starts, the newest first.
+	Nonces []byte `json:"nonces"`
+}
+
+// Next returns the next start.
+func (s Start) Next() Start {
+	nonces := make([]byte, nonceSize, nonceSize+len(s.Nonces))
+	rand.Read(nonces)
+	nonces = append(nonces, s.Nonces...)
+	return Start{s.Number + 1, nonces[:min(len(nonces), keptNonces*nonceSize)]}
+}
+
+// Brief is a start without those before.
+func (s Start) Brief() Start { return Start{s.Number, s.Nonces[:min(len(s.Nonces), nonceSize)]} }
+
+// Follows reports whether another start, which is brief, is the same or one of those before, as far as s knows these.
+func (s Start) Follows(other Start) bool {
+	back := s.Number - other.Number
+	return s.Number >= other.Number && (back >= keptNonces ||
+		bytes.HasPrefix(s.Nonces[min(len(s.Nonces), int(back)*nonceSize):], other.Nonces))
+}
+
+func (s Start) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, s.Number)
+	dst = append(dst, s.Nonces...)
+	return append(dst, make([]byte, keptNonces*nonceSize-len(s.Nonces))...)
+}
+
+// speaker is a node as it names itself.
+type speaker struct {
+	Peer
+	Start
+}
+
+func (s speaker) append(dst []byte) []byte { return s.Start.append(s.Peer.append(dst)) }
+
 // clusterSum stands for the ID of a cluster; zeros are no cluster.
 type clusterSum [clusterSize]byte
 
@@ -129,6 +175,7 @@ type hello struct {
 	from    Peer
 	to      Peer
 	addr    string // as dialed
+	start   Start  // of the dialer
 }
 
 func (h *hello) append(dst []byte) []byte {
@@ -144,6 +191,7 @@ func (h *hello) append(dst []byte) []byte {
 	dst = h.to.append(dst)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(h.addr)))
 	dst = append(dst, h.addr...)
+	dst = h.start.append(dst)
 	binary.BigEndian.PutUint16(dst[start-2:], uint16(len(dst)-start))
 	return dst
 }
@@ -173,6 +221,7 @@ func parseBody(b []byte) (h hello, err error) {
 	copy(h.process[:], r.take(processSize))
 	h.from, h.to = r.peer(), r.peer()
 	h.addr = string(r.take(int(binary.BigEndian.Uint16(r.take(2)))))
+	h.start = r.start()
 	if r.short || len(r.b) > 0 {
 		return hello{}, fmt.Errorf("a hello of %d bytes is not well formed", len(b))
 	}
@@ -198,4 +247,8 @@ func (r *reader) take(n int) []byte {
 func (r *reader) peer() Peer {
 	id := kv.NodeID(r.take(int(r.take(1)[0])))
 	return Peer{ID: id, Incarnation: binary.BigEndian.Uint64(r.take(8))}
+}
+
+func (r *reader) start() Start {
+	return Start{binary.BigEndian.Uint64(r.take(8)), bytes.Clone(r.take(keptNonces * nonceSize))}
 }

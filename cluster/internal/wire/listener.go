@@ -22,6 +22,14 @@ type Options struct {
 	ID kv.NodeID
 	// Incarnation is the node's; 0: it has none until SetIdentity.
 	Incarnation uint64
+	// Start is the node's present one, which its directory has; zero: it has none until SetIdentity.
+	Start Start
+	// Met is called with the name and the start of each node that has proved its right to be one, at either end of a
+	// connection, before anything passes it. If it returns an error, nothing does: an ErrRolledBack tells the node that
+	// a start is known which its directory has not had. nil: all are right.
+	Met func(from Peer, s Start) error
+	// RolledBack is called with the error if another node says so of this one. nil: nothing is called.
+	RolledBack func(err error)
 	// Owner returns the other node whose address addr is, as far as this one knows, or "". Calls to an address that
 	// do not say which node they want are refused if they were meant for that one. nil: none is known.
 	Owner func(addr string) kv.NodeID
@@ -84,6 +92,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Owner == nil {
 		o.Owner = func(string) kv.NodeID { return "" }
 	}
+	if o.Met == nil {
+		o.Met = func(Peer, Start) error { return nil }
+	}
 	if n := len(o.Secret); n > 0 && n < MinSecret {
 		return o, fmt.Errorf("the secret of the cluster has %d bytes, at least %d are required", n, MinSecret)
 	}
@@ -136,7 +147,7 @@ type Listener struct {
 
 	mu       sync.Mutex
 	cluster  clusterSum
-	self     Peer
+	self     speaker
 	groups   map[kv.GroupID]*Stream
 	handlers map[string]handler
 	pending  list.List // of pendingConn; the oldest is in front
@@ -172,7 +183,7 @@ func Listen(o Options) (*Listener, error) {
 	l := &Listener{
 		o: o, ln: ln, limit: MaxMessage, clients: newQueue(ln.Addr()),
 		groups: make(map[kv.GroupID]*Stream), handlers: make(map[string]handler), cluster: sumOf(o.Cluster),
-		self: Peer{o.ID, o.Incarnation},
+		self: speaker{Peer{o.ID, o.Incarnation}, o.Start},
 	}
 	rand.Read(l.process[:])
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -187,17 +198,13 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 // Clients returns a listener for the connections of clients. Closing it refuses further clients, and nothing else.
 func (l *Listener) Clients() net.Listener { return l.clients }
 
-// SetIdentity says which cluster the node belongs to from now on, and its incarnation. If the cluster is another one,
-// idle connections for calls are closed: some may be to nodes of other clusters, which had a request as well.
-func (l *Listener) SetIdentity(cluster string, incarnation uint64) {
+// SetIdentity says which cluster the node belongs to from now on, its incarnation, and its start. Idle connections for
+// calls are closed: some may be to nodes of other clusters, which had a request as well, and others learn the start.
+func (l *Listener) SetIdentity(cluster string, incarnation uint64, start Start) {
 	l.mu.Lock()
-	before := l.cluster
-	l.cluster, l.self.Incarnation = sumOf(cluster), incarnation
-	after := l.cluster
+	l.cluster, l.self = sumOf(cluster), speaker{Peer{l.self.ID, incarnation}, start}
 	l.mu.Unlock()
-	if after != before {
-		l.pool.drop()
-	}
+	l.pool.drop()
 }
 
 // Close closes the listener, the streams of groups and all connections of peers. Connections that Clients has
@@ -345,8 +352,11 @@ func (l *Listener) handshake(raw net.Conn) (func(left func()), error) {
 		return func(left func()) { l.serveClient(&replayedConn{Conn: conn, first: first}, left) }, nil
 	}
 	var s *Stream
-	h, secured, err := admit(conn, first, l.o.Secret, func(h *hello) (status byte, self Peer) {
+	h, secured, err := admit(conn, first, l.o.Secret, func(h *hello) (status byte, self speaker) {
 		status, self, s = l.judge(h)
+		if status == statusAccepted {
+			status = l.meet(h)
+		}
 		return status, self
 	})
 	if errors.Is(err, errMagic) {
@@ -362,8 +372,26 @@ func (l *Listener) handshake(raw net.Conn) (func(left func()), error) {
 	return func(left func()) { s.serve(secured, h.kind, l.ctx.Done(), left) }, nil
 }
 
+// isStart reports whether a start is the present one still. If not, the next one may have overtaken it on another way.
+func (l *Listener) isStart(s Start) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.self.Number == s.Number
+}
+
+// meet asks Options.Met about a dialer.
+func (l *Listener) meet(h *hello) (status byte) {
+	switch err := l.o.Met(h.from, h.start); {
+	case err == nil:
+		return statusAccepted
+	case errors.Is(err, ErrRolledBack):
+		return statusRolledBack
+	}
+	return statusForgetful
+}
+
 // judge decides whether a connection is accepted, and finds the group that it is for.
-func (l *Listener) judge(h *hello) (byte, Peer, *Stream) {
+func (l *Listener) judge(h *hello) (byte, speaker, *Stream) {
 	owner := kv.NodeID("")
 	if h.to.ID == "" && h.addr != l.Addr().String() {
 		owner = l.o.Owner(h.addr)
@@ -471,9 +499,12 @@ func (l *Listener) greetPeer(ctx context.Context, raw net.Conn, to Target, kind 
 		conn = t
 	}
 	l.mu.Lock()
-	h := hello{kind: kind, group: group, cluster: l.cluster, process: l.process, from: l.self, to: to.Peer, addr: to.Addr}
+	h := hello{kind: kind, group: group, cluster: l.cluster, process: l.process, from: l.self.Peer, to: to.Peer, addr: to.Addr, start: l.self.Start}
 	l.mu.Unlock()
-	secured, err := greet(conn, h, l.o.Secret)
+	secured, err := greet(conn, h, l.o.Secret, l.o.Met)
+	if errors.Is(err, ErrRolledBack) && l.o.RolledBack != nil && l.isStart(h.start) {
+		l.o.RolledBack(err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +20,9 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
-func accept(*hello) (byte, Peer) { return statusAccepted, Peer{"y", 3} }
+func accept(*hello) (byte, speaker) { return statusAccepted, speaker{Peer: Peer{"y", 3}} }
+
+func anyStart(Peer, Start) error { return nil }
 
 var testHello = hello{kind: kindRaft, group: 7, from: Peer{"x", 1}, to: Peer{"y", 3}, addr: "y:1"}
 
@@ -174,7 +178,7 @@ func TestOnlyTheWantedNodeAccepts(t *testing.T) {
 			require.ErrorContains(t, dial(""), "no ID of a node")
 			_, err := b.dialPeer(t.Context(), At(a.Addr().String()), kindRaft, 1)
 			require.ErrorIs(t, err, ErrOtherPeer, "streams of raft always say which node they want")
-			a.SetIdentity("c", 4)
+			a.SetIdentity("c", 4, Start{})
 			require.ErrorIs(t, dial(id+".3"), ErrOtherPeer)
 			require.NoError(t, dial(id+".4"))
 			require.NoError(t, a.Close()) // all has been logged
@@ -188,7 +192,7 @@ func TestAnotherProcessWithTheSameIDIsATwin(t *testing.T) {
 	a := listen(t, withSecret)
 	b := listen(t, withSecret, func(o *Options) { o.ID = a.o.ID })
 	require.ErrorIs(t, b.Call(t.Context(), of(a), "status", nil, nil), ErrTwin)
-	status, _, _ := a.judge(&hello{kind: kindControl, from: b.self})
+	status, _, _ := a.judge(&hello{kind: kindControl, from: b.self.Peer})
 	require.EqualValues(t, statusTwin, status, "the listener refuses it too")
 	err := b.Call(t.Context(), of(b), "status", nil, nil)
 	require.ErrorIs(t, err, ErrRefused)
@@ -225,7 +229,7 @@ func TestAHandshakeCannotBeReplayed(t *testing.T) {
 		require.EqualValues(t, statusSecret, got[1+keySize])
 	}
 	// And the answers to a dialer.
-	_, err := greet(&script{in: bytes.NewReader(answers)}, testHello, testSecret)
+	_, err := greet(&script{in: bytes.NewReader(answers)}, testHello, testSecret, anyStart)
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "secrets of the two nodes differ")
 }
@@ -239,7 +243,7 @@ func TestEachByteOfAHandshakeIsCovered(t *testing.T) {
 			changed[0] = append(changed[0], at)
 		}
 	}
-	for at := range 1 + keySize + 1 + peerSize + len(testHello.to.ID) + proofSize {
+	for at := range 1 + keySize + 1 + peerSize + len(testHello.to.ID) + startSize + proofSize {
 		if at != 1+keySize+1 { // the dialer would wait for a longer name
 			changed[1] = append(changed[1], at)
 		}
@@ -280,7 +284,7 @@ func changedHandshake(direction, at int) error {
 		_, _, _ = admit(listener, nil, testSecret, accept)
 	}()
 	defer dialer.Close()
-	_, err := greet(dialer, testHello, testSecret)
+	_, err := greet(dialer, testHello, testSecret, anyStart)
 	return err
 }
 
@@ -294,16 +298,16 @@ func TestADialerDetectsAListenerWithoutTheSecret(t *testing.T) {
 		b.Write(append([]byte{statusProve, 9}, make([]byte, keySize-1)...))
 		var stolen [proofSize]byte
 		io.ReadFull(b, stolen[:])
-		b.Write(append(testHello.to.append([]byte{statusAccepted}), stolen[:]...))
+		b.Write(append(speaker{Peer: testHello.to}.append([]byte{statusAccepted}), stolen[:]...))
 	}()
-	_, err := greet(a, testHello, testSecret)
+	_, err := greet(a, testHello, testSecret, anyStart)
 	require.ErrorIs(t, err, ErrRefused)
 }
 
 // A key of zeros would make the keys of the session known.
 func TestKeysThatForceTheSharedOneAreRefused(t *testing.T) {
 	c := &script{in: bytes.NewReader(append([]byte{statusProve}, make([]byte, keySize)...))}
-	_, err := greet(c, testHello, testSecret)
+	_, err := greet(c, testHello, testSecret, anyStart)
 	require.ErrorIs(t, err, ErrRefused)
 	c = &script{in: bytes.NewReader(append(testHello.append(nil), make([]byte, proofSize)...))}
 	_, _, err = admit(c, nil, testSecret, accept)
@@ -320,7 +324,7 @@ func TestNodesOfOtherVersionsAreNamedAtBothEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []byte{statusVersion, Version}, answer, "version 1 reads the first byte only")
 	require.NoError(t, l.Close())
-	require.Contains(t, log.String(), "the other node speaks version 1 and this node version 3: upgrade the other node")
+	require.Contains(t, log.String(), "the other node speaks version 1 and this node version 4: upgrade the other node")
 
 	for text, answer := range map[string][]byte{
 		"an older version": {statusVersion}, "version 9": {statusVersion, 9}, // version 1 sends one byte
@@ -331,10 +335,10 @@ func TestNodesOfOtherVersionsAreNamedAtBothEnds(t *testing.T) {
 			b.Write(answer)
 			b.Close()
 		}()
-		_, err := greet(quietWriter{a}, hello{kind: kindControl, from: Peer{ID: "x"}, to: Peer{ID: "y"}}, testSecret)
+		_, err := greet(quietWriter{a}, hello{kind: kindControl, from: Peer{ID: "x"}, to: Peer{ID: "y"}}, testSecret, anyStart)
 		require.ErrorIs(t, err, ErrRefused)
 		require.ErrorIs(t, err, ErrVersion)
-		require.ErrorContains(t, err, "node y speaks "+text+" and this node version 3: upgrade ")
+		require.ErrorContains(t, err, "node y speaks "+text+" and this node version 4: upgrade ")
 	}
 }
 
@@ -351,8 +355,8 @@ func TestANodeOfAnotherVersionIsNamedOnce(t *testing.T) {
 		require.Equal(t, []byte{statusVersion, Version}, answer)
 	}
 	require.NoError(t, l.Close())
-	require.Equal(t, 1, strings.Count(log.String(), "node n2 speaks version 2 and this node version 3: upgrade node n2;"), log.String())
-	require.Equal(t, 1, strings.Count(log.String(), "node n2 speaks version 4 and this node version 3: upgrade this node;"), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "node n2 speaks version 3 and this node version 4: upgrade node n2;"), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "node n2 speaks version 5 and this node version 4: upgrade this node;"), log.String())
 	require.Empty(t, l.OtherVersions(), "strangers cannot plant problems")
 
 	var v versions
@@ -403,5 +407,50 @@ func TestRecordsAreForConnectionsWithASecretAndWithoutTLS(t *testing.T) {
 		_, secured := conn.(*secureConn)
 		require.Equal(t, c.secured, secured, name)
 		conn.Close()
+	}
+}
+
+// A node is told at which end of a connection its directory was found to be an older copy.
+func TestBothEndsLearnTheStartOfTheOther(t *testing.T) {
+	var mu sync.Mutex
+	met, told := map[Peer]uint64{}, 0
+	answer := map[string]error{}
+	with := func(start uint64) func(*Options) {
+		return func(o *Options) {
+			id := string(o.ID)
+			o.Start.Number = start
+			o.Met = func(from Peer, s Start) error {
+				mu.Lock()
+				defer mu.Unlock()
+				met[from] = s.Number
+				return answer[id]
+			}
+			o.RolledBack = func(error) { told++ }
+		}
+	}
+	a, b := listen(t, withSecret, with(3)), listen(t, withSecret, with(4))
+	call := func() error { return a.Call(t.Context(), of(b), "status", nil, nil) }
+	require.NotErrorIs(t, call(), ErrRefused, "it has no handler")
+	require.Equal(t, map[Peer]uint64{a.self.Peer: 3, b.self.Peer: 4}, met)
+	for _, c := range []struct {
+		at           *Listener
+		err          error
+		text         string
+		isRolledBack bool
+	}{
+		{b, ErrRolledBack, "has the number 3, and", true},
+		{b, errors.New("disk full"), "cannot write down", false},
+		{a, fmt.Errorf("%w: the other one", ErrRolledBack), "the other one", false},
+	} {
+		a.pool.drop()
+		mu.Lock()
+		answer = map[string]error{string(c.at.o.ID): c.err}
+		told = 0
+		mu.Unlock()
+		err := call()
+		require.ErrorIs(t, err, ErrRefused)
+		require.ErrorContains(t, err, c.text)
+		require.Equal(t, c.isRolledBack, errors.Is(err, ErrRolledBack))
+		require.Equal(t, c.isRolledBack, told == 1)
 	}
 }
