@@ -122,8 +122,10 @@ func (p *paper) status(a *answer) error {
 			if f.FsyncP99Us > 0 {
 				row[5] = overview.Duration(time.Duration(f.FsyncP99Us) * time.Microsecond)
 			}
-			row[6], row[7], row[8] = overview.Bytes(f.DiskUsedBytes), overview.Bytes(f.DiskFreeBytes),
-				overview.Bytes(f.MemoryBytes)
+			if f.DiskUsedBytes > 0 {
+				row[6] = overview.Bytes(f.DiskUsedBytes)
+			}
+			row[7], row[8] = overview.Bytes(f.DiskFreeBytes), overview.Bytes(f.MemoryBytes)
 		}
 		rows = append(rows, row)
 	}

@@ -20,7 +20,7 @@ import (
 const lookTimeout = 10 * time.Second
 
 func lookCommands() []*cobra.Command {
-	return []*cobra.Command{statusCommand(), nodesCommand(), groupsCommand(), healthCommand()}
+	return []*cobra.Command{statusCommand(), nodesCommand(), groupsCommand(), healthCommand(), removeCommand()}
 }
 
 // looker is what the commands that look at a cluster have in common.
@@ -257,6 +257,30 @@ otherwise 1: also if a node of --node does not answer, or if they disagree. Note
 			p.findings(a)
 			return errors.Join(problems, p.err)
 		})
+}
+
+func removeCommand() *cobra.Command {
+	node := remote{timeout: lookTimeout}
+	cmd := &cobra.Command{
+		Use: "remove ID", Short: "Move a node's replicas to other nodes, and remove it from the cluster",
+		Long: `Move a node's replicas to other nodes, and then remove it from the cluster: its process ends. The node may be dead.
+The command does not wait for that; 'sieved health' says what is left. To return, the node needs an empty --dir and --join.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			c, err := node.client()
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, c.Close()) }()
+			if err := c.Do(cmd.Context(), "RAFT.REMOVE", args[0]).Err(); err != nil {
+				return node.explain(err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s is being removed; sieved health says what is left\n", args[0])
+			return err
+		},
+	}
+	node.addFlags(cmd)
+	return cmd
 }
 
 // addresses is a flag of addresses, which may be repeated or have commas.

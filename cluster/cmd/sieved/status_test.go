@@ -65,6 +65,36 @@ node  state .* memory
 	require.Contains(t, out, "connection refused")
 }
 
+func TestACommandRemovesANode(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	password := filepath.Join(dir, "password")
+	require.NoError(t, os.WriteFile(password, []byte("open sesame\n"), 0o600))
+	first := testNode(t, ctx, filepath.Join(dir, "1"), filepath.Join(dir, "repository"))
+	second, err := cluster.Start(ctx, cluster.Options{
+		ID: "2", Dir: filepath.Join(dir, "2"), Disk: cluster.DiskOptions{Reserve: 1},
+		Network:  cluster.NetworkOptions{Listen: "127.0.0.1:0", Join: []string{first.Addr()}},
+		Timing:   cluster.TimingOptions{Heartbeat: 200 * time.Millisecond, Gossip: 50 * time.Millisecond},
+		Security: cluster.SecurityOptions{Password: "open sesame", Secret: "0123456789abcdef"},
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, second.Close()) }()
+	remove := func(id string) (string, error) {
+		return run1(t, ctx, "remove", id, "--node", first.Addr(), "--password-file", password)
+	}
+	_, err = remove("9")
+	require.ErrorContains(t, err, "the cluster has no node 9")
+	out, err := remove("2")
+	require.NoError(t, err)
+	require.Contains(t, out, "node 2 is being removed")
+	select {
+	case <-second.Done():
+	case <-ctx.Done():
+	}
+	require.ErrorIs(t, second.Err(), cluster.ErrRemoved)
+}
+
 func TestACommandLooksThroughTLS(t *testing.T) {
 	dir := t.TempDir()
 	ca := nettest.NewCA(t)
@@ -153,6 +183,15 @@ func large() *answer {
 	a.Unanswered = []unanswered{{"node-7.of.a.long.domain.example.com:7001", "dial tcp: lookup " +
 		"node-7.of.a.long.domain.example.com: no such host"}}
 	return a
+}
+
+func TestADiskThatWasNotMeasuredIsNotKnown(t *testing.T) {
+	a := large()
+	a.Nodes, a.Findings = a.Nodes[:1], nil
+	a.Nodes[0].Figures.DiskUsedBytes = 0
+	var out strings.Builder
+	require.NoError(t, (&paper{out: &out}).status(a))
+	require.Regexp(t, ` 900 ms +- +8\.0 TiB +32 GiB\n`, out.String())
 }
 
 func TestTablesAndSentencesFitATerminal(t *testing.T) {

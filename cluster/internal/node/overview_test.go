@@ -197,3 +197,18 @@ func TestAnOverviewFindsTheServersOfAGroupThatThisNodeKnowsNothingOf(t *testing.
 	}
 	require.Len(t, serversSeen(0, m, sights), 3, "as the nodes host them")
 }
+
+// Status showed 59 bytes for nodes that had no replica yet when they measured.
+func TestTheDiskOfANodeIsUnknownUntilAReplicaWorks(t *testing.T) {
+	f := newFleet(t, 1)
+	n := f.start("1")
+	f.eventually(func() error { // long before measureEvery
+		if n.Figures().DiskUsedBytes == 0 {
+			return errors.New("the disk is not measured")
+		}
+		return nil
+	})
+	n.closing.Store(true) // nothing opens the replica again
+	require.NoError(t, n.places[0].close(kv.ErrClosed))
+	require.Zero(t, n.usedBytes())
+}

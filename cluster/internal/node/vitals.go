@@ -112,15 +112,22 @@ func newer(now, before *report.LatencyHistogram) report.LatencyHistogram {
 	return h
 }
 
-// measureLoop measures the databases now and then. It may wait for a state that is being replaced, as nothing else
-// here.
+// measureLoop measures the databases, often after the start, when a node gets its replicas, and then now and then. It may
+// wait for a state that is being replaced, as nothing else here.
 func (n *Node) measureLoop(ctx context.Context) {
-	n.vitals.used.Store(n.usedBytes())
-	n.every(ctx, measureEvery, func() { n.vitals.used.Store(n.usedBytes()) })
+	wait := time.Second
+	for n.sleep(ctx, wait) == nil {
+		n.vitals.used.Store(n.usedBytes())
+		wait = min(2*wait, measureEvery)
+	}
 }
 
-// usedBytes returns the sizes of all databases of this node.
+// usedBytes returns the sizes of all databases of this node, 0 if no replica works.
 func (n *Node) usedBytes() (bytes int64) {
+	running := n.running()
+	if len(running) == 0 {
+		return 0
+	}
 	add := func(d *db.DB) error {
 		usage, err := d.DiskUsage()
 		bytes += int64(usage.Total)
@@ -129,7 +136,7 @@ func (n *Node) usedBytes() (bytes int64) {
 	if d := n.logs.database(); d != nil {
 		_ = add(d) // it is being closed
 	}
-	for _, h := range n.running() {
+	for _, h := range running {
 		_ = h.state.WithDB(add)
 	}
 	return bytes

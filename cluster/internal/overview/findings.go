@@ -428,7 +428,7 @@ func (d *deduction) lost(group kv.GroupID) bool {
 
 func (d *deduction) damage() {
 	next := "It is healed by itself from other replicas, if a majority of them is sound: stop no other node before. If " +
-		"it stays, RAFT.REMOVE this node or another damaged one, and let it join with an empty --dir."
+		"it stays, sieved remove this node or another damaged one, and let it join with an empty --dir."
 	if len(d.Nodes) == 1 {
 		next = onlyHere
 	}
@@ -484,9 +484,13 @@ func (d *deduction) silence() {
 		d.add(f)
 		return
 	}
-	if spare := len(d.Nodes) - len(d.silent); voices && spare >= d.Replicas {
-		f.Next += fmt.Sprintf(" Its replicas move to other nodes after %s of silence.",
-			Duration(milliseconds(d.DeadAfterMs)))
+	switch rest := len(d.Nodes) - len(d.silent); {
+	case rest < d.Replicas || d.otherVersion():
+	case voices:
+		f.Next += fmt.Sprintf(" Its replicas move to other nodes after %s of silence, or at once if it is removed: sieved remove %s.",
+			Duration(milliseconds(d.DeadAfterMs)), join(wanted, "or"))
+	default:
+		f.Next += fmt.Sprintf(" If it will not return: sieved remove %s.", join(wanted, "or"))
 	}
 	d.add(f)
 }

@@ -120,7 +120,7 @@ var situations = []struct {
 		"warning silent_node 1 of 4 nodes is silent (node 2 for 3 s): reads and writes continue, but one more " +
 			"would stop them. " +
 			"Start node 2, or mend the network." + diskGone + " Its replicas move to other nodes after 5 min of " +
-			"silence.",
+			"silence, or at once if it is removed: sieved remove 2.",
 	}},
 	{"one of three has another version", func() *Overview { return healthy(3, 4, 3).silence(3000, WhyVersion, "2").led("1") }, []string{
 		"warning silent_node 1 of 3 nodes is silent (node 2 for 3 s: it speaks another version of the protocol between nodes): " +
@@ -133,7 +133,7 @@ var situations = []struct {
 		}},
 	{"a node without replicas is dead", func() *Overview { return healthy(4, 4, 3).silence(3000, "", "4") }, []string{
 		"warning silent_node 1 of 4 nodes is silent (node 4 for 3 s), without replicas: reads and writes continue. " +
-			"Start node 4, or mend the network." + diskGone,
+			"Start node 4, or mend the network." + diskGone + " If it will not return: sieved remove 4.",
 	}},
 	{"the node that was asked is cut off", func() *Overview {
 		return healthy(3, 4, 3).silence(3000, "no answer in 1s", "2", "3")
@@ -315,7 +315,7 @@ var moreSituations = []struct {
 	}, []string{
 		"warning damage On node 2, the scrub found damage in group 3: 000012.ldb: the checksum is wrong; and 1 more. " +
 			"It is healed by itself from other replicas, if a majority of them is sound: stop no other node before. " +
-			"If it stays, RAFT.REMOVE this node or another damaged one, and let it join with an empty --dir.",
+			"If it stays, sieved remove this node or another damaged one, and let it join with an empty --dir.",
 	}},
 	{"a scrub of the only node has found damage", func() *Overview {
 		return healthy(1, 4, 1).with(func(o *Overview) { o.Nodes[0].Figures.Damage = []string{"this"} })

@@ -63,7 +63,8 @@ type Node struct {
 type Figures struct {
 	Version       string `json:"version"`
 	UptimeSeconds int64  `json:"uptimeSeconds"`
-	// DiskUsedBytes is the size of all databases of the node, and may be half a minute old.
+	// DiskUsedBytes is the size of all databases of the node, and may be half a minute old; 0: it was not measured with
+	// a replica yet.
 	DiskUsedBytes    int64 `json:"diskUsedBytes"`
 	DiskFreeBytes    int64 `json:"diskFreeBytes"`
 	DiskReserveBytes int64 `json:"diskReserveBytes"` // with less free, the node refuses writes

@@ -72,7 +72,7 @@ function figures(n) {
   const fsync = f.fsyncP99Us ? ` · fsync p99 ${time(f.fsyncP99Us / 1000)}` : "";
   return [
     make("p", {class: "soft"}, `${rate(f.commandsPerSecond)} commands/s${fsync}`),
-    make("p", {class: "soft"}, `disk ${bytes(f.diskUsedBytes)}, ${bytes(f.diskFreeBytes)} free`),
+    make("p", {class: "soft"}, `disk ${f.diskUsedBytes ? bytes(f.diskUsedBytes) : "-"}, ${bytes(f.diskFreeBytes)} free`),
     make("p", {class: "soft"}, `memory ${bytes(f.memoryBytes)} · up ${time(1000 * f.uptimeSeconds)}`),
     make("p", {class: "soft"}, `version ${f.version}`),
     n.figuresAgeMs > 2500 ? make("p", {class: "soft"}, `these figures are from ${ago(n.figuresAgeMs)}`) : null,
