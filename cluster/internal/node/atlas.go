@@ -145,7 +145,7 @@ func (a *atlas) allContacts() map[kv.NodeID]contact {
 // greet notes the address that a node says it has. The map learns it from the leader of group 0; but if a majority of
 // nodes have new addresses at the same time, they elect no leader before they know those. The address of another node
 // harms nobody: who dials names the node that must be there, in the handshake, and another one refuses. A copy of the
-// node's directory would not; see Node.greet.
+// node's directory is refused as well; see mark.
 func (a *atlas) greet(from Member) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,15 +160,6 @@ func (a *atlas) greet(from Member) {
 	if known.Addr != from.Addr {
 		a.moved[from.ID] = move{from.Incarnation, known.Addr, from.Addr}
 	}
-}
-
-// leaves returns where calls to a node go now, and whether that is another address than the node says it has.
-func (a *atlas) leaves(from Member) (addr string, yes bool) {
-	if m := a.chart(); m == nil || from.Addr == "" || !m.hasServer(from.Server()) {
-		return "", false
-	}
-	addr = a.addr(from.Server())
-	return addr, addr != from.Addr
 }
 
 // locate is where calls to a node of the map go. What the node itself has said counts until the map has another address

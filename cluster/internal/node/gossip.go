@@ -14,7 +14,6 @@ import (
 type gossip struct {
 	Cluster string                   `json:"cluster"`
 	From    Member                   `json:"from"`
-	Process string                   `json:"process,omitempty"` // of From
 	Map     *Map                     `json:"map,omitempty"`
 	Groups  map[kv.GroupID]groupNews `json:"groups"`
 	// Signs has how long ago the sender heard of each node. The receiver subtracts that from a time before
@@ -106,30 +105,14 @@ func (n *Node) exchange(ctx context.Context, partner wire.Target) {
 		n.o.Logger.Debug("an exchange of news failed", "node", partner.String(), "err", err)
 		return
 	}
-	n.greet(ctx, theirs)
+	n.atlas.greet(theirs.From)
 	n.hearNews(theirs, before)
-}
-
-// greet notes the address that a node says it has. If another process with its ID answers where calls to it went until
-// now, one of the two has a copy of the other's directory, such as one on an old machine that was started again. Raft
-// would take its entries and votes for those of the other: the address is not believed.
-func (n *Node) greet(ctx context.Context, g gossip) {
-	if before, leaves := n.atlas.leaves(g.From); leaves {
-		ctx, cancel := context.WithTimeout(ctx, n.callTimeout()/2) // who waits for the answer does so for callTimeout
-		defer cancel()
-		if n.answers(ctx, before, g.From.ID, g.Process) {
-			n.o.Logger.Error("two processes have the ID of a node: is one of them on a copy of its directory?",
-				"node", g.From.ID, "addr", before, "other", g.From.Addr)
-			return
-		}
-	}
-	n.atlas.greet(g.From)
 }
 
 // news returns what this node knows.
 func (n *Node) news() gossip {
 	g := gossip{
-		From: n.self(), Process: n.process, Map: n.atlas.chart(), Groups: n.atlas.allGroups(), Signs: map[kv.NodeID]sign{},
+		From: n.self(), Map: n.atlas.chart(), Groups: n.atlas.allGroups(), Signs: map[kv.NodeID]sign{},
 	}
 	figures := n.Figures()
 	g.Figures = &figures
@@ -168,7 +151,7 @@ func (n *Node) onGossip(ctx context.Context, theirs gossip) (gossip, error) {
 	}
 	ours := n.news()
 	n.learn(theirs.Map)
-	n.greet(ctx, theirs)
+	n.atlas.greet(theirs.From)
 	for group, news := range theirs.Groups {
 		n.atlas.learnGroup(group, news)
 	}
