@@ -87,11 +87,26 @@ func hostPort(addr string) (host string, port int64) {
 	return host, port
 }
 
-// followers returns the nodes with replicas of a range that do not lead it. Nodes that the
-// map does not know are left out.
-func (t topology) followers(r kv.SlotRange) (list []kv.NodeInfo) {
-	for _, id := range r.Replicas {
-		if info, ok := t.byID[id]; ok && id != r.Leader {
+// led returns the ranges that a node leads.
+func (t topology) led(id kv.NodeID) (list []kv.SlotRange) {
+	for _, r := range t.ranges {
+		if r.Leader == id {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// followers returns the nodes that have replicas of all these ranges, of which there is at least one, and lead nothing.
+// Clients give a node one role, that of its first or last mention, since in Redis Cluster it has one. So a node that leads
+// a range is nowhere listed as a replica, although it follows others and answers READONLY for them.
+func (t topology) followers(ranges ...kv.SlotRange) (list []kv.NodeInfo) {
+	for _, id := range ranges[0].Replicas {
+		info, ok := t.byID[id]
+		for _, r := range ranges {
+			ok = ok && slices.Contains(r.Replicas, id)
+		}
+		if ok && len(t.led(id)) == 0 {
 			list = append(list, info)
 		}
 	}
@@ -102,73 +117,58 @@ func (t topology) followers(r kv.SlotRange) (list []kv.NodeInfo) {
 // then ask again.
 func (t topology) slots(p *Reply) {
 	m, count := p.mark(), 0
-	for _, r := range t.entries() {
+	for _, r := range t.ranges {
+		leader, known := t.byID[r.Leader]
+		if !known {
+			continue
+		}
 		count++
-		p.Array(2 + len(r.Replicas))
+		nodes := append([]kv.NodeInfo{leader}, t.followers(r)...)
+		p.Array(2 + len(nodes))
 		p.Int(int64(r.First))
 		p.Int(int64(r.Last))
-		for _, id := range r.Replicas {
-			host, port := hostPort(t.byID[id].Addr)
+		for _, info := range nodes {
+			host, port := hostPort(info.Addr)
 			p.Array(4)
 			p.Text(host)
 			p.Int(port)
-			p.Text(clientID(id))
+			p.Text(clientID(info.ID))
 			p.Array(0) // further names of the host
 		}
 	}
 	p.arrayAt(m, count)
 }
 
-// entries returns the ranges of CLUSTER SLOTS, each with its leader before the other replicas. redis-py gives a node
-// the role in which it first appears, and asks only masters for KEYS, SCAN and DBSIZE. So a node that leads a group is
-// listed as the leader of one of its slots before it is listed as a follower of other groups.
-func (t topology) entries() (list []kv.SlotRange) {
-	ranges := slices.DeleteFunc(slices.Clone(t.ranges), func(r kv.SlotRange) bool { return t.byID[r.Leader].ID == "" })
-	led := map[kv.NodeID]bool{} // those that are listed as leaders
-	for i, r := range ranges {
-		led[r.Leader] = true
-		replicas := []kv.NodeID{r.Leader}
-		for _, f := range t.followers(r) {
-			replicas = append(replicas, f.ID)
-			own := slices.IndexFunc(ranges, func(r kv.SlotRange) bool { return r.Leader == f.ID })
-			if own > i && !led[f.ID] {
-				led[f.ID] = true
-				list = append(list, kv.SlotRange{First: ranges[own].First, Last: ranges[own].First, Replicas: []kv.NodeID{f.ID}})
-				ranges[own].First++ // no range of a group is a single slot
-			}
-		}
-		list = append(list, kv.SlotRange{First: r.First, Last: r.Last, Replicas: replicas})
-	}
-	return list
-}
-
+// shards replies with a shard for each node that leads: clients use the address of the leader as the shard's name.
 func (t topology) shards(p *Reply) {
-	p.Array(len(t.ranges))
-	for _, r := range t.ranges {
-		nodes := t.followers(r)
-		leader, led := t.byID[r.Leader]
-		if led {
-			nodes = append([]kv.NodeInfo{leader}, nodes...)
+	m, count := p.mark(), 0
+	for _, leader := range t.nodes {
+		ranges := t.led(leader.ID)
+		if len(ranges) == 0 {
+			continue
 		}
+		count++
 		p.Map(2)
 		p.Text("slots")
-		p.Array(2)
-		p.Int(int64(r.First))
-		p.Int(int64(r.Last))
+		p.Array(2 * len(ranges))
+		for _, r := range ranges {
+			p.Int(int64(r.First))
+			p.Int(int64(r.Last))
+		}
+		followers := t.followers(ranges...)
 		p.Text("nodes")
-		p.Array(len(nodes))
-		for _, info := range nodes {
-			shardNode(p, info, info.ID == r.Leader)
+		p.Array(1 + len(followers))
+		shardNode(p, leader, "master")
+		for _, info := range followers {
+			shardNode(p, info, "replica")
 		}
 	}
+	p.arrayAt(m, count)
 }
 
-func shardNode(p *Reply, info kv.NodeInfo, leads bool) {
+func shardNode(p *Reply, info kv.NodeInfo, role string) {
 	host, port := hostPort(info.Addr)
-	role, health := "replica", "online"
-	if leads {
-		role = "master"
-	}
+	health := "online"
 	if !info.Up {
 		health = "fail"
 	}
@@ -194,19 +194,15 @@ func shardNode(p *Reply, info kv.NodeInfo, leads bool) {
 func (t topology) nodeLines(self kv.NodeID) string {
 	var b strings.Builder
 	for _, info := range t.nodes {
-		var slots []string
-		master := kv.NodeID("")
+		led, master := t.led(info.ID), kv.NodeID("")
 		for _, r := range t.ranges {
-			switch {
-			case r.Leader == info.ID:
-				slots = append(slots, fmt.Sprintf("%d-%d", r.First, r.Last))
-			case master == "" && slices.Contains(r.Replicas, info.ID):
+			if master == "" && slices.Contains(r.Replicas, info.ID) {
 				master = r.Leader
 			}
 		}
 		host, port := hostPort(info.Addr)
 		flags, follows, link := "master", "-", "connected"
-		if len(slots) == 0 && master != "" {
+		if len(led) == 0 && master != "" {
 			flags, follows = "slave", clientID(master)
 		}
 		if info.ID == self {
@@ -216,8 +212,8 @@ func (t topology) nodeLines(self kv.NodeID) string {
 			flags, link = flags+",fail", "disconnected"
 		}
 		fmt.Fprintf(&b, "%s %s:%d@%d %s %s 0 0 1 %s", clientID(info.ID), host, port, port, flags, follows, link)
-		for _, s := range slots {
-			b.WriteString(" " + s)
+		for _, r := range led {
+			fmt.Fprintf(&b, " %d-%d", r.First, r.Last)
 		}
 		b.WriteByte('\n')
 	}

@@ -11,6 +11,9 @@ async function ask(request) {
   assert.equal((await answers.next()).value, "done");
 }
 
+const at = process.argv[2].lastIndexOf(":");
+const nodes = [{ host: process.argv[2].slice(0, at), port: Number(process.argv[2].slice(at + 1)) }];
+
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // eventually calls f until it succeeds. Only errors of a change of the leader may come before.
@@ -60,6 +63,15 @@ async function transaction(c) {
   assert.deepEqual(pipeline, [[null, 1], [null, 2]]);
 }
 
+// replicas reads from the nodes that the client takes for replicas: values may be old, but each read has an answer.
+async function replicas() {
+  for (const scaleReads of ["slave", "all"]) {
+    const r = new Redis.Cluster(nodes, { scaleReads });
+    await Promise.all(Array.from({ length: 50 }, (_, i) => r.get(`js:${i}`)));
+    r.disconnect();
+  }
+}
+
 async function transfer(c) {
   await c.set("js:{moves}", 1);
   await ask("transfer js:{moves}");
@@ -77,9 +89,8 @@ async function death(c) {
 }
 
 async function main() {
-  const at = process.argv[2].lastIndexOf(":");
-  const c = new Redis.Cluster([{ host: process.argv[2].slice(0, at), port: Number(process.argv[2].slice(at + 1)) }]);
-  for (const check of [strings, expiry, transaction, transfer, death]) await check(c);
+  const c = new Redis.Cluster(nodes);
+  for (const check of [strings, expiry, transaction, replicas, transfer, death]) await check(c);
   console.log("ok");
   c.disconnect();
   process.exit(0);
