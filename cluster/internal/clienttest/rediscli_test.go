@@ -58,8 +58,28 @@ func TestRedisCLIUsesACluster(t *testing.T) {
 		}
 		return nil
 	}))
+	cliStat(t, path, n)
 	cliTransfer(t, c, path)
 	cliDeath(t, c, path)
+}
+
+// redis-cli --stat shows 0 keys, and the smallest number, for what INFO lacks.
+func cliStat(t *testing.T, path string, n *processtest.Node) {
+	cmd := cliCommand(t, path, n)
+	cmd.Args = append(cmd.Args, "--stat")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line := bufio.NewReader(out)
+	for range 2 { // headings
+		_, err = line.ReadString('\n')
+		require.NoError(t, err)
+	}
+	figures, err := line.ReadString('\n')
+	require.NoError(t, err)
+	require.Regexp(t, `^\d+ +\d+\.\d+M +\d+ +0 +\d+ \(\+0\) +\d+ *$`, strings.TrimSpace(figures))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
 }
 
 // redis-cli follows MOVED within a session.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,6 +97,28 @@ func TestCountingManyKeysOfASlotEndsWithTheContext(t *testing.T) {
 		ctx := &lateContext{Context: t.Context(), looks: looks + 2, err: context.DeadlineExceeded}
 		require.Contains(t, run(ctx, node, line), "was stopped", line)
 	}
+}
+
+// Tools ask for INFO every second, so it must not count for long.
+func TestTheKeysOfInfoAreEstimatedFromTheSlotsThatThereIsTimeFor(t *testing.T) {
+	n := kvtest.New(1)
+	keys := make([]string, 1<<16) // each slot has four keys of two bytes
+	for i := range keys {
+		keys[i] = string([]byte{byte(i >> 8), byte(i)})
+	}
+	putKeys(t, n, keys...)
+	node := NewNode(n)
+	count := func(looks int) Keyspace {
+		return node.count(t.Context(), func(time.Duration) context.Context {
+			return &lateContext{Context: t.Context(), looks: looks, err: context.DeadlineExceeded}
+		})
+	}
+	require.Equal(t, Keyspace{Keys: 1 << 16}, count(2*kv.SlotCount))
+	require.Equal(t, Keyspace{Keys: 1 << 16, Estimated: true}, count(100))
+	require.Zero(t, count(0))
+	require.Positive(t, node.Keyspace(t.Context()).Keys)
+	run(t.Context(), node, "FLUSHALL")
+	require.Positive(t, node.Keyspace(t.Context()).Keys, "a count is not repeated at once")
 }
 
 func TestPatternsThatAreTooLongAreRefused(t *testing.T) {

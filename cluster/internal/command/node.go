@@ -14,6 +14,7 @@ import (
 type Node struct {
 	cluster kv.Cluster
 	scans   scans
+	counts  counts
 }
 
 // NewNode returns the Node of a cluster.

@@ -1,7 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,11 +55,38 @@ func (n *Node) infoNode(line func(string, any)) {
 }
 
 func (n *Node) infoMemory(line func(string, any)) {
+	used := memory()
+	line("used_memory", used)
+	line("used_memory_human", human(used))
+	line("used_memory_rss", cmp.Or(resident(), used))
+	line("maxmemory", 0) // keys are not evicted
+	line("maxmemory_policy", "noeviction")
 	m := n.shared.Metrics()
 	line("block_cache_bytes", m.Cache.Used)
 	line("block_cache_limit_bytes", m.Cache.Limit)
 	line("memtable_bytes", m.Memtables.Used)
 	line("memtable_limit_bytes", m.Memtables.Limit)
+}
+
+// human returns a number of bytes as Redis does.
+func human(bytes int64) string {
+	size, unit := float64(bytes), 0
+	for ; size >= 1024 && unit < len(units)-1; unit++ {
+		size /= 1024
+	}
+	return fmt.Sprintf("%.2f%c", size, units[unit])
+}
+
+const units = "BKMGT"
+
+// resident returns how many bytes of the process are in memory, mapped files included, or 0 where the system does not
+// say it as Linux does.
+func resident() (bytes int64) {
+	statm, _ := os.ReadFile("/proc/self/statm")
+	if fields := strings.Fields(string(statm)); len(fields) > 1 {
+		bytes, _ = strconv.ParseInt(fields[1], 10, 64)
+	}
+	return bytes * int64(os.Getpagesize())
 }
 
 func (n *Node) infoPersistence(line func(string, any)) {
@@ -68,6 +98,7 @@ func (n *Node) infoPersistence(line func(string, any)) {
 			return err
 		})
 	}
+	line("loading", 0)
 	line("state_bytes", bytes)
 	full := 0
 	if n.full.Load() {

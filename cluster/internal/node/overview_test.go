@@ -50,6 +50,7 @@ func TestAnOverviewShowsWhatSilentNodesSaidLast(t *testing.T) {
 		require.Positive(t, node.Figures.MemoryBytes)
 		require.Equal(t, node.ID == "1", node.Figures.Clients == 7)
 	}
+	require.Regexp(t, `used_memory:\d+\r\nused_memory_human:\d+\.\d\dM\r\nused_memory_rss:\d+`, f.nodes["1"].Info("memory"))
 	for _, g := range well.Groups {
 		require.Len(t, g.Replicas, 3)
 		for _, r := range g.Replicas {

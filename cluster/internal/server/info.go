@@ -22,7 +22,7 @@ var sections = []struct {
 	}},
 	{"clients", func(s *Server) string {
 		counts := s.Stats()
-		return fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\nunauthenticated_clients:%d\r\n"+
+		return fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nblocked_clients:0\r\nmaxclients:%d\r\nunauthenticated_clients:%d\r\n"+
 			"client_bytes:%d\r\nmaxmemory_clients:%d\r\n", counts.Clients, s.live.maxClients.Load(),
 			counts.Unauthenticated,
 			counts.ClientBytes, s.memory.limit.Load())
@@ -36,7 +36,20 @@ var sections = []struct {
 			counts.Evicted, counts.TimedOut, counts.WrongPasswords, counts.Shed, counts.MemoryWaits)
 	}},
 	{"commandstats", (*Server).commandStats},
+	{"keyspace", (*Server).keyspace},
 	{"cluster", func(*Server) string { return "# Cluster\r\ncluster_enabled:1\r\n" }},
+}
+
+// keyspace has no line if there are no keys, as in Redis.
+func (s *Server) keyspace() string {
+	k, marks := s.node.Keyspace(s.ctx), ""
+	if k.Estimated {
+		marks = ",estimated=1"
+	}
+	if k.Keys == 0 {
+		return "# Keyspace\r\n"
+	}
+	return fmt.Sprintf("# Keyspace\r\ndb0:keys=%d,expires=%d,avg_ttl=0%s\r\n", k.Keys, k.Expiring, marks)
 }
 
 // since returns the counts since others.
