@@ -40,16 +40,16 @@ var sections = []struct {
 	{"cluster", func(*Server) string { return "# Cluster\r\ncluster_enabled:1\r\n" }},
 }
 
-// keyspace has no line if there are no keys, as in Redis.
+// keyspace has no database without keys, as in Redis. Exporters refuse its line if it has further fields.
 func (s *Server) keyspace() string {
-	k, marks := s.node.Keyspace(s.ctx), ""
+	text, k := "# Keyspace\r\n", s.node.Keyspace(s.ctx)
+	if k.Keys > 0 {
+		text += fmt.Sprintf("db0:keys=%d,expires=%d,avg_ttl=0\r\n", k.Keys, k.Expiring)
+	}
 	if k.Estimated {
-		marks = ",estimated=1"
+		text += "keys_estimated:1\r\n"
 	}
-	if k.Keys == 0 {
-		return "# Keyspace\r\n"
-	}
-	return fmt.Sprintf("# Keyspace\r\ndb0:keys=%d,expires=%d,avg_ttl=0%s\r\n", k.Keys, k.Expiring, marks)
+	return text
 }
 
 // since returns the counts since others.
