@@ -68,13 +68,7 @@ func (n *Node) count(ctx context.Context, part func(groups time.Duration) contex
 		err := g.group.View(ctx, false, func(r kv.Reader) (err error) {
 			k, seen = Keyspace{}, 0 // what an earlier call has found
 			for work := (meter{ctx: part(time.Duration(len(led)))}); seen < slots && work.look() == nil && err == nil; seen++ {
-				err = r.Scan(g.first+uint16(seen), nil, nil, false, func(_ []byte, v kv.Value) bool {
-					k.Keys++
-					if v.ExpireAt != 0 {
-						k.Expiring++
-					}
-					return work.spend(keyWork + len(v.Data)/keyWork)
-				})
+				err = k.add(r, g.first+uint16(seen), &work)
 			}
 			return err
 		})
@@ -85,4 +79,15 @@ func (n *Node) count(ctx context.Context, part func(groups time.Duration) contex
 		}
 	}
 	return all
+}
+
+// add counts the keys of a slot.
+func (k *Keyspace) add(r kv.Reader, slot uint16, work *meter) error {
+	return r.Scan(slot, nil, nil, false, func(_ []byte, v kv.Value) bool {
+		k.Keys++
+		if v.ExpireAt != 0 {
+			k.Expiring++
+		}
+		return work.spend(keyWork + len(v.Data)/keyWork)
+	})
 }
