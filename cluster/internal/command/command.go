@@ -66,8 +66,8 @@ type Command struct {
 	// First, Last and Step give the positions of keys. First is 0 if there are none; a negative Last
 	// counts from the end.
 	First, Last, Step int
-	// Container says that the key is that of a subcommand, such as OBJECT ENCODING. COMMAND INFO then gives no
-	// positions, as in Redis, and a subcommand such as HELP has no key.
+	// Container says that the key is that of a subcommand, such as OBJECT ENCODING, or of a script. COMMAND INFO then
+	// gives no positions, as in Redis, and a subcommand such as HELP has no key.
 	Container bool
 	// Index numbers the commands from 0, those of operators included.
 	Index int
@@ -75,6 +75,7 @@ type Command struct {
 	Group, Summary string
 
 	prefixed bool // another command follows, which has the keys: ONCE
+	refuses  func(args [][]byte) string
 
 	read  func(c *Call, r kv.Reader) error
 	write func(c *Call, tx kv.Tx) error

@@ -214,6 +214,7 @@ func TestACommandWithAnErrorWritesNothing(t *testing.T) {
 	for _, line := range []string{
 		"set k v ex 0", "set k v bad", "incr text", "incrby n x", "setrange k -1 x", "setrange k 100 x", "append text " +
 			strings.Repeat("x", 100), "setbit k 1 2", "setbit k 800 1", "mset k", "msetnx k v k", "expire text x",
+		"set text v ifeq x nx", "set text v ifdeq x", "set text v ifeq", "delex text ifeq", "delex text if x", "delex text ifdne 0",
 		"rename absent k", "copy text text", "getex text ex 0", "setex k 0 v", "incrbyfloat text 1", "set k v nx xx",
 	} {
 		args := arguments(line)
@@ -258,7 +259,8 @@ func TestAFailedReadIsTheErrorOfEachCommand(t *testing.T) {
 	for _, line := range []string{
 		"get k", "mget k", "strlen k", "getrange k 0 1", "getbit k 1", "bitcount k", "exists k", "touch k", "type k", "ttl k",
 		"range a{k} b{k}", "revrange a{k} b{k}", "setnx k v", "set k v nx", "getset k v", "getdel k", "getex k", "msetnx k v",
-		"incr k", "incrbyfloat k 1", "append k v", "setrange k 0 v", "cas k a b", "setbit k 0 1", "del k", "rename k l",
+		"incr k", "incrbyfloat k 1", "append k v", "setrange k 0 v", "cas k a b", "setbit k 0 1", "del k", "delifeq k v", "delex k", "digest k", "set k v ifne w",
+		"evalsha c3f8721cbb97f72bc19e972846bd7aaf91901658 1 k v", "rename k l",
 		"renamenx k l", "copy k l", "expire k 1", "persist k",
 	} {
 		args := arguments(line)

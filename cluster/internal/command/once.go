@@ -30,7 +30,7 @@ const (
 
 var errOnceReply = errors.New("the reply of ONCE is too long to be stored; nothing was done")
 
-func init() { commands["once"].write = once } // it uses the table
+func init() { commands["once"].write, commands["once"].refuses = once, refuseOnce } // they use the table
 
 // onceSum identifies a command with its arguments.
 const onceSum = 16
@@ -50,19 +50,21 @@ func (c *Command) Refuses(args [][]byte) string {
 	if !c.Accepts(len(args)) {
 		return WrongArity(c.Name)
 	}
-	if !c.prefixed {
+	if c.refuses == nil {
 		return ""
 	}
+	return c.refuses(args)
+}
+
+func refuseOnce(args [][]byte) string {
 	var p Reply
 	switch cmd, inner, ok := nested(args); {
 	case len(args[1]) == 0 || len(args[1]) > maxOnceID:
 		p.Errorf(errOnceID, len(args[1]), maxOnceID)
 	case !ok:
 		p.Errorf(errOnceCommand, args[oncePrefix])
-	case !cmd.Accepts(len(inner)):
-		return WrongArity(cmd.Name)
 	default:
-		return ""
+		return cmd.Refuses(inner)
 	}
 	return string(bytes.TrimSpace(p.Bytes[1:]))
 }

@@ -25,6 +25,7 @@ func (c *Call) value(v kv.Value, found bool) {
 // storeOptions are the options of SET and GETEX.
 type storeOptions struct {
 	nx, xx, get, keepTTL, persist bool
+	condition                     condition
 	expiryArg                     int // the argument with the expiry; 0: none
 	unit                          expiryUnit
 }
@@ -40,10 +41,8 @@ var expiryWords = []struct {
 func (c *Call) parseStoreOptions(from int, isSet bool) (o storeOptions, ok bool) {
 	for i := from; i < len(c.Args); i++ {
 		switch {
-		case isSet && c.is(i, "nx") && !o.xx:
-			o.nx = true
-		case isSet && c.is(i, "xx") && !o.nx:
-			o.xx = true
+		case isSet && c.parseWhether(i, &o):
+			i = max(i, o.condition.arg)
 		case isSet && c.is(i, "get"):
 			o.get = true
 		case isSet && c.is(i, "keepttl") && o.expiryArg == 0:
@@ -58,6 +57,23 @@ func (c *Call) parseStoreOptions(from int, isSet bool) (o storeOptions, ok bool)
 		}
 	}
 	return o, true
+}
+
+// parseWhether parses an option that says whether SET stores. There is one of a kind.
+func (c *Call) parseWhether(i int, o *storeOptions) bool {
+	if o.condition.arg != 0 {
+		return false
+	}
+	nx, xx := c.is(i, "nx") && !o.xx, c.is(i, "xx") && !o.nx
+	o.nx, o.xx = o.nx || nx, o.xx || xx
+	if nx || xx {
+		return true
+	}
+	k, ok := c.parseCondition(i)
+	if ok = ok && !o.nx && !o.xx; ok {
+		o.condition = k
+	}
+	return ok
 }
 
 func (c *Call) parseExpiryOption(i int, o *storeOptions) bool {
@@ -75,7 +91,7 @@ func (c *Call) parseExpiryOption(i int, o *storeOptions) bool {
 
 func set(c *Call, tx kv.Tx) error {
 	o, ok := c.parseStoreOptions(3, true)
-	if !ok {
+	if !ok || c.malformed(o.condition) {
 		return nil
 	}
 	v := kv.Value{Data: c.Args[2]}
@@ -86,13 +102,13 @@ func set(c *Call, tx kv.Tx) error {
 	}
 	var old kv.Value
 	var found bool
-	if o.nx || o.xx || o.get || o.keepTTL { // a plain SET need not read
+	if o.nx || o.xx || o.get || o.keepTTL || o.condition.arg != 0 { // a plain SET need not read
 		var err error
 		if old, found, err = tx.Get(c.Args[1]); err != nil {
 			return err
 		}
 	}
-	stores := !(o.nx && found) && !(o.xx && !found)
+	stores := !(o.nx && found) && !(o.xx && !found) && c.meets(o.condition, old, found)
 	switch {
 	case o.get:
 		c.value(old, found)

@@ -128,6 +128,11 @@ func stringCommands() []Command {
 		writing("setrange", 4, writes, 1, setrange, "Overwrites a part of a value"),
 		onceCommand(),
 		writing("cas", 4, writes+" fast", 1, cas, "Sets a value if the key has a given one"),
+		writing("delifeq", 3, deletes+" fast", 1, delifeq, "Deletes a key if it has a given value"),
+		writing("delex", -2, deletes+" fast", 1, delex, "Deletes a key on a condition"),
+		reading("digest", 2, reads+" fast", 1, digest, "Returns the digest of a value"),
+		script("eval", "Evaluates the script of a lock"),
+		script("evalsha", "Evaluates the script of a lock by its digest"),
 	}
 }
 
@@ -135,6 +140,13 @@ func stringCommands() []Command {
 func onceCommand() Command {
 	c := writing("once", -3, writes+" movablekeys", oncePrefix+1, nil, "Evaluates a command once for each ID")
 	c.First, c.prefixed = oncePrefix+1, true
+	return c
+}
+
+// script has the position of the key of the scripts that there are.
+func script(name, summary string) Command {
+	c := containing(writing(name, -3, "noscript stale skip_monitor no_mandatory_keys movablekeys", scriptKey, evalScript, summary))
+	c.First, c.refuses = scriptKey, refuseScript
 	return c
 }
 

@@ -31,6 +31,7 @@ const (
 	doSetXX   verb = "SET XX"
 	doDel     verb = "DEL"
 	doCAS     verb = "CAS"
+	doDelIf   verb = "DELEX"
 	doAppend  verb = "APPEND"
 	doIncr    verb = "INCR"
 	doRange   verb = "RANGE"
@@ -62,6 +63,8 @@ func (c command) args(tag string) []string {
 		return []string{"SET", key, c.arg, "XX"}
 	case doCAS:
 		return []string{"CAS", key, c.old, c.arg}
+	case doDelIf:
+		return []string{"DELEX", key, "IFEQ", c.old}
 	}
 	return []string{string(c.verb), keyOf(tag, 0), endOf(tag)}
 }
@@ -132,15 +135,8 @@ func (s content) step(c command, seen *answer) (content, answer) {
 	case doDel:
 		s[c.key] = ""
 		return s, flagAnswer(old != "")
-	case doCAS:
-		if old == "" {
-			return s, absent
-		}
-		if old[1:] != c.old {
-			return s, ":0"
-		}
-		s[c.key] = "=" + c.arg
-		return s, ":1"
+	case doCAS, doDelIf:
+		return s.stepIfEqual(c, old)
 	case doAppend:
 		s[c.key] = "=" + strings.TrimPrefix(old, "=") + c.arg
 		return s, intAnswer(len(s[c.key]) - 1)
@@ -150,6 +146,21 @@ func (s content) step(c command, seen *answer) (content, answer) {
 		return s, intAnswer(n + 1)
 	}
 	return s, s.scan(c.verb == doRev)
+}
+
+// stepIfEqual applies a command that compares the value.
+func (s content) stepIfEqual(c command, old string) (content, answer) {
+	switch {
+	case old == "" && c.verb == doCAS:
+		return s, absent
+	case old == "" || old[1:] != c.old:
+		return s, ":0"
+	case c.verb == doCAS:
+		s[c.key] = "=" + c.arg
+	default:
+		s[c.key] = ""
+	}
+	return s, ":1"
 }
 
 func valueAnswer(v string) answer {

@@ -28,6 +28,7 @@ func get(key int) command           { return command{verb: doGet, key: key} }
 func TestTheModelDistinguishesGoodFromBadHistories(t *testing.T) {
 	const ok = answer("=OK")
 	cas := func(old, v string) command { return command{verb: doCAS, old: old, arg: v} }
+	delIf := command{verb: doDelIf, old: "a"}
 	appended := func(v string) command { return command{verb: doAppend, arg: v} }
 	mortal := command{verb: doSetMort, arg: "a"}
 	incr, del, scan := command{verb: doIncr}, command{verb: doDel}, command{verb: doRange}
@@ -46,6 +47,9 @@ func TestTheModelDistinguishesGoodFromBadHistories(t *testing.T) {
 		{"one CAS of two succeeds", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 6, cas("a", "b"), ":1"), op(4, 5, cas("a", "c"), ":0")}, porcupine.Ok},
 		{"both CAS succeed", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 6, cas("a", "b"), ":1"), op(4, 5, cas("a", "c"), ":1")}, porcupine.Illegal},
 		{"a CAS of an absent key", []porcupine.Operation{op(1, 2, cas("a", "b"), absent)}, porcupine.Ok},
+		{"a lock is released twice", []porcupine.Operation{op(1, 2, set(0, "a"), ok), op(3, 6, delIf, ":1"), op(4, 5, delIf, ":1")}, porcupine.Illegal},
+		{"another's lock is released", []porcupine.Operation{op(1, 2, set(0, "b"), ok), op(3, 4, delIf, ":1")}, porcupine.Illegal},
+		{"another's lock stays", []porcupine.Operation{op(1, 2, set(0, "b"), ok), op(3, 4, delIf, ":0"), op(5, 6, get(0), "=b")}, porcupine.Ok},
 		{"an increment is lost", []porcupine.Operation{op(1, 2, incr, ":1"), op(3, 4, incr, ":1")}, porcupine.Illegal},
 		{"increments count", []porcupine.Operation{op(1, 4, incr, ":2"), op(2, 3, incr, ":1"), op(5, 6, get(0), "=2")}, porcupine.Ok},
 		{"an increment happens twice", []porcupine.Operation{op(1, 2, incr, ":1"), op(3, 4, get(0), "=2")}, porcupine.Illegal},

@@ -221,6 +221,8 @@ func (w *Workload) condition(rnd *rand.Rand) command {
 		cmd.verb, cmd.arg = doSetXX, w.value()
 	case p < 14:
 		cmd.verb, cmd.old, cmd.arg = doCAS, w.value(), w.value() // which the key never had
+	case p < 15:
+		cmd.verb, cmd.old = doDelIf, w.value()
 	}
 	return cmd
 }
@@ -241,6 +243,9 @@ func (w *Workload) register(ctx context.Context, c *client, tag string) {
 			return
 		}
 		cmd = command{verb: doCAS, old: string(found[0][1:]), arg: w.value()}
+		if p == 11 {
+			cmd = command{verb: doDelIf, old: cmd.old}
+		}
 	}
 	c.do(ctx, input{tag, []command{cmd}}, c.one)
 }

@@ -430,7 +430,7 @@ func TestTheTableIsThatOfRedis(t *testing.T) {
 }
 
 var ownCommands = map[string]bool{
-	"cas": true, "once": true, "range": true, "revrange": true, "explain": true, "checkpoint": true, "filters": true,
+	"cas": true, "delex": true, "delifeq": true, "digest": true, "once": true, "range": true, "revrange": true, "explain": true, "checkpoint": true, "filters": true,
 }
 
 var row = regexp.MustCompile("(?m)^\\| `([A-Z_.* -]+)` \\| ((?:yes|no)[^|]*) \\|")

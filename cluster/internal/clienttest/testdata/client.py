@@ -6,6 +6,7 @@ from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import (
     ClusterDownError,
     ConnectionError,
+    LockNotOwnedError,
     RedisClusterException,
     RedisError,
     ResponseError,
@@ -85,6 +86,23 @@ def pipeline(c):
     assert sorted(found) == sorted(f"py:p{i}" for i in range(100))
 
 
+def locks(c):
+    """Takes and releases a lock by redis-py's scripts."""
+    lock, other = c.lock("py:lock", timeout=60), c.lock("py:lock", timeout=60)
+    assert lock.acquire(blocking=False) and not other.acquire(blocking=False)
+    assert lock.extend(60) and 60 < c.ttl("py:lock") <= 120
+    assert lock.reacquire() and 0 < c.ttl("py:lock") <= 60
+    other.local.token = "another"
+    try:
+        other.release()
+        raise AssertionError("the lock of another was released")
+    except LockNotOwnedError:
+        pass
+    lock.release()
+    assert other.acquire(blocking=False)
+    other.release()
+
+
 def transfer(c):
     assert c.set("py:{moves}", 1)
     ask("transfer py:{moves}")
@@ -108,7 +126,7 @@ def death(client):
 
 def main():
     c = connect()
-    for check in strings, expiry, pipeline, transfer, death:
+    for check in strings, expiry, pipeline, locks, transfer, death:
         check(c)
     print("ok", flush=True)
 
