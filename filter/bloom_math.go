@@ -38,15 +38,18 @@ import (
 //     rare, but with many bits per key it accounts for most of the rate.
 //   - The divisors 3, 5 and 17 matter if they also divide m: positions j = 1, 4, … (for
 //     3), 3, 8, … (for 5) and 15 (for 17) then miss some of the residues.
-//   - In small filters, keys that share one position with another key share more of
-//     them, and an absent key's own positions coincide: by about 1/m, see crowding.
+//   - In small filters an absent key's own positions coincide, so that few bits are tested, and keys that
+//     share one position share more of them. That adds about 1/m: all but a hundredth of the rate of
+//     one key at 10 bits. How often depends on m (filters of 2^i bits have the most), so
+//     for filters of up to countedBits it is counted in samples, see bloom_count.go.
 //
 // RocksDB's issue 4120 (Dillinger, 2018) reports the fault and its size. The explanation
 // is our own; TestLevelDBRateMatchesTheScheme compares it with the scheme.
 type doubleHashing struct {
-	keys float64
-	m    uint64 // bits, below 2^32
-	k    int
+	keys    float64 // less for those that set fewer than k bits
+	m       uint64  // bits, below 2^32
+	k       int
+	divisor uint64 // of m and M: modulo this, a key's first position and its step have the same hash
 
 	// loads[p mod len] is the expected number of keys with one of their positions, other
 	// than the third, at p. It has gcd(m, 255) entries.
@@ -62,15 +65,16 @@ const (
 	thirdFactor  = 65537 // the values of third positions are multiples of this
 	smallFactors = 3 * 5 * 17
 	hashValues   = 1 << 32
-	// evenBits is the largest number of bits for which third positions count as evenly
-	// spread: each of the bits stands for eight multiples of thirdFactor or more.
-	evenBits = 1 << 13
+	// countedBits is the largest number of bits for which rates are counted, not computed; powers of two
+	// are counted up to countedPowers.
+	countedBits   = 1 << 10
+	countedPowers = 1 << 14
 )
 
 // levelDBRate returns the expected false-positive rate, 0 to 1, of a filter of LevelDB's
 // layout, with bits below 2^32 and k of 1..30, in which each of keys distinct keys with
-// ideal 32-bit hashes sets k bits. It takes a microsecond or two for small filters, and up
-// to four milliseconds for those of a million keys.
+// ideal 32-bit hashes sets k bits. It takes up to 30 milliseconds for filters of up to countedBits, the
+// first time, and otherwise up to five.
 func levelDBRate(keys, bits uint64, k int) float64 {
 	switch {
 	case keys == 0:
@@ -81,24 +85,30 @@ func levelDBRate(keys, bits uint64, k int) float64 {
 	if bits%thirdFactor == 0 {
 		bits -= 8 // one size in 65,537 has twice the rate, which the model ignores
 	}
-	s := newDoubleHashing(keys, bits, k)
-	var rate float64
-	if k < 3 || bits < evenBits {
-		rate = s.productOfPositions()
-	} else {
-		rate = s.meanOfHashes()
-	}
 	sameHash := SameHashRate(keys, 32)
-	return sameHash + (1-sameHash)*min(rate+s.crowding(), 1)
+	s := newDoubleHashing(keys, bits, k)
+	rate := 0.0
+	switch {
+	case keys > bits/2: // most of them are ones
+		rate = FalsePositiveRate(keys, bits, k)
+	case bits <= countedBits, bits&(bits-1) == 0 && bits <= countedPowers && keys <= bits/4:
+		rate = countedRates.of(s, keys)
+	default:
+		rate = s.meanOfHashes() + s.ownCoincidences() + s.sharedWithKeys()
+	}
+	return sameHash + (1-sameHash)*min(rate, 1)
 }
 
 func newDoubleHashing(keys, bits uint64, k int) *doubleHashing {
 	s := &doubleHashing{
-		keys: float64(keys), m: bits, k: k,
+		keys: float64(keys) * (1 - float64(k-1)/2/float64(bits)), m: bits, k: k,
+		divisor: gcd(bits, hashValues-1),
 		loads:   make([]float64, gcd(bits, smallFactors)),
-		third:   float64(keys) / (thirdFactor - 2),
 		own:     float64(keys) / hashValues,
 		inverse: power(bits%thirdFactor, thirdFactor-2),
+	}
+	if k > 2 {
+		s.third = s.keys / (thirdFactor - 2)
 	}
 	for p := range s.loads {
 		for j := range k {
@@ -131,28 +141,6 @@ func wraps(j int, w uint64) float64 {
 		return 0.5 / float64(j)
 	}
 	return 1 / float64(j)
-}
-
-// productOfPositions treats the positions as independent of each other, and the third ones as
-// evenly spread.
-func (s *doubleHashing) productOfPositions() float64 {
-	even := 0.0
-	if s.k > 2 {
-		even = s.keys / float64(s.m)
-	}
-	rate := 1.0
-	for j := range s.k {
-		var taken float64
-		for p, load := range s.loads {
-			d := 1.0
-			if j != 2 {
-				d = s.density(j, uint64(p))
-			}
-			taken += d * s.taken(load+even)
-		}
-		rate *= taken / float64(len(s.loads))
-	}
-	return rate
 }
 
 // taken is the probability that one of this many keys is at a position, for a query whose
@@ -263,29 +251,53 @@ func wrapsOfThird(w int, part float64) float64 {
 	return (1 - part) / 2
 }
 
-// coincidences is the part of the rate that crowding adds, times m, in a filter nearly half
-// full. own is due to an absent key's own positions that coincide, same to keys with the same
-// first position and step, and other to keys with another position and step that share two positions
-// or more. From k = 13 on they fall as 1/k. They are means over the positions of h and
-// delta in 2^32, which determine how often each position wraps around.
-var coincidences = [...]struct{ own, same, other float64 }{
-	2: {0.44, 0.55, 0.55}, 3: {0.55, 0.49, 1.14}, 4: {0.57, 0.39, 1.35}, 5: {0.65, 0.33, 1.55},
-	6: {0.62, 0.26, 1.43}, 7: {0.56, 0.19, 1.20}, 8: {0.51, 0.15, 1.01}, 9: {0.48, 0.11, 0.79},
-	10: {0.43, 0.09, 0.63}, 11: {0.37, 0.07, 0.49}, 12: {0.35, 0.05, 0.36}, 13: {0.32, 0.04, 0.30},
+// ownCoincidences is the part of the rate that is due to absent keys whose own positions coincide, so that
+// fewer than k bits are tested.
+func (s *doubleHashing) ownCoincidences() (rate float64) {
+	if s.m > 1<<20 {
+		return 0 // equal hashes are a hundred times as frequent
+	}
+	samples := uint64(2048 / s.k)
+	evenThirds := s.third * (thirdFactor - 2) / float64(s.m)
+	o := offsets{m: s.m, k: s.k}
+	for _, step := range coincidingSteps(s.m, s.k) {
+		first := s.firstOf(step)
+		for i := range samples {
+			if o.set(step, evenly(i)); len(o.at) == s.k {
+				continue
+			}
+			chance := 1.0
+			for _, at := range o.at {
+				chance *= s.taken(s.loads[(first+at)%s.m%uint64(len(s.loads))] + evenThirds)
+			}
+			rate += chance
+		}
+	}
+	return rate / float64(samples) / float64(s.m)
 }
 
-// crowding is the part of the rate that is due to coinciding positions: a thirtieth of it
-// with a thousand keys at 10 bits per key, half with twenty keys.
-func (s *doubleHashing) crowding() float64 {
+// sharedPositions is the part of the rate due to keys that share several positions with an absent one,
+// times m squared and divided by keys, in a filter nearly half full: same is due to those with the
+// same first position and step, other to the rest. From k = 13 on they fall as 1/k. They are means of
+// filters of a thousand bits and more.
+var sharedPositions = [...]struct{ same, other float64 }{
+	2: {0.55, 0.55}, 3: {0.49, 1.14}, 4: {0.39, 1.35}, 5: {0.33, 1.55},
+	6: {0.26, 1.43}, 7: {0.19, 1.20}, 8: {0.15, 1.6}, 9: {0.11, 1.4},
+	10: {0.09, 1.2}, 11: {0.07, 1.2}, 12: {0.05, 1.0}, 13: {0.04, 0.95},
+}
+
+// sharedWithKeys is the part of the rate due to keys that share several positions with an absent one.
+func (s *doubleHashing) sharedWithKeys() float64 {
 	if s.k < 2 {
 		return 0
 	}
-	c := coincidences[min(s.k, len(coincidences)-1)]
+	c := sharedPositions[min(s.k, len(sharedPositions)-1)]
 	m := float64(s.m)
 	fill := -math.Expm1(-float64(s.k) * s.keys / m)
-	// Two hashes that are equal modulo a divisor of m and M have the same step, too.
-	pairs := s.keys / m * (c.same*float64(len(s.loads)) + c.other)
-	return (c.own + pairs) / m * math.Pow(fill/0.48, 3) * min(1, float64(len(coincidences)-1)/float64(s.k))
+	// Two hashes that are equal modulo a divisor of m and M have the same step, too. Some of them wrap
+	// differently.
+	pairs := s.keys / m / m * (c.same*(1+(0.7+float64(s.k)/60)*float64(len(s.loads)-1)) + c.other)
+	return pairs * math.Pow(fill/0.48, 3) * min(1, float64(len(sharedPositions)-1)/float64(s.k))
 }
 
 func gcd(a, b uint64) uint64 {

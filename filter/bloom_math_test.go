@@ -5,15 +5,21 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
 // schemeRate is the mean rate of filters of LevelDB's layout with ideal hashes, and its
-// standard error: that of the sample, and that of the filters, whose share of ones varies.
+// standard error: that of the sample, and that of the filters, whose share of ones varies. With many
+// filters it is that of their rates.
 func schemeRate(rng *rand.Rand, keys, bits uint64, k, filters, asked int) (rate, off float64) {
-	wrong := 0
+	wrong, squares := 0, 0.0
 	for range filters {
+		before := wrong
 		filter := make([]byte, bits/8+1)
 		filter[bits/8] = byte(k)
 		w := newBloomWriter(filter)
@@ -26,6 +32,11 @@ func schemeRate(rng *rand.Rand, keys, bits uint64, k, filters, asked int) (rate,
 				wrong++
 			}
 		}
+		squares += float64(wrong-before) * float64(wrong-before)
+	}
+	if n := float64(filters); filters >= 400 {
+		mean := float64(wrong) / n
+		return mean * n / float64(asked), math.Sqrt(squares-n*mean*mean) / float64(asked)
 	}
 	rate = float64(wrong) / float64(asked/filters*filters)
 	load := float64(k) * float64(keys) / float64(bits)
@@ -74,8 +85,39 @@ func TestLevelDBRateAtMultiplesOf65537(t *testing.T) {
 	require.InEpsilon(t, levelDBRate(100_000, 65_537*16-8, 6), levelDBRate(100_000, 65_537*16, 6), 1e-9)
 }
 
-func TestPredictionIsCheapForSmallFilters(t *testing.T) {
-	// LevelDB's tables have a filter for every 2 KiB, and each has a prediction.
-	s := newDoubleHashing(36, 360, 6)
-	require.InEpsilon(t, s.meanOfHashes(), s.productOfPositions(), 0.02, "the cheap estimate agrees with the expensive one")
+// From one key on, and for all numbers of bits if the test is long: those that LevelDB's blocks have, and those
+// with many common divisors with 2^32 and 2^32 - 1.
+func TestRatesOfSmallFiltersMatchTheScheme(t *testing.T) {
+	rng := rand.New(rand.NewPCG(64, 64))
+	keys := []uint64{1, 2, 3, 5, 6, 7, 10, 12, 24, 51, 70, 102, 153, 204, 409}
+	if *filtertest.Long {
+		for n := uint64(4); n < 820; n += 4 {
+			keys = append(keys, n)
+		}
+	}
+	for _, bitsPerKey := range []int{5, 10, 20} {
+		for _, n := range keys {
+			bytes, k := bloomShape(n, bitsPerKey)
+			filters := max(40_000/int(n), 1000)
+			got, off := schemeRate(rng, n, bytes*8, k, filters, 500_000/filters*filters)
+			want := PredictedRate(n, bitsPerKey)
+			margin := 0.02 // of the rate
+			if want < 0.002 {
+				margin = 0.06
+			}
+			require.InDelta(t, want, got, 4*off+margin*want, "%d keys, %d bits per key: %d bits", n, bitsPerKey, bytes*8)
+		}
+	}
+}
+
+// A damaged table may have filters of any size, with any number of ones.
+func TestPredictionIsCheapForAnyShape(t *testing.T) {
+	for _, bits := range []uint64{8, 64, 1024, 16384} {
+		for _, keys := range []uint64{1, bits / 4, bits / 2, bits, math.MaxUint64} {
+			start := damage.CPUTime()
+			rate := Shape{Bits: bits, Hashes: maxBloomHashes}.PredictedRate(keys)
+			require.True(t, rate >= 0 && rate <= 1, "%d bits, %d keys: %v", bits, keys, rate)
+			require.Less(t, damage.CPUTime()-start, 2*time.Second)
+		}
+	}
 }

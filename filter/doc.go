@@ -43,9 +43,9 @@
 //	LevelDB       15.5   6.31   2.32   0.904  0.350  0.0498  0.0079
 //	cache lines   14.8   5.77   2.33   0.966  0.414  0.0844  0.0203
 //
-// The rates of cache lines do not depend on the keys or their number. Those of LevelDB's
-// filters rise with the number of keys and are several times higher for some keys that
-// are counters; see [PredictedRate].
+// The rates of cache lines do not depend on the keys or, from some hundred on, their number. Those of LevelDB's
+// filters do, are higher for fewer than a hundred keys and more than 50,000, and several times higher for
+// some keys that are counters; see [PredictedRate].
 //
 // A binary fuse filter has a rate of 1/256, or 0.391 %, with [FusePolicy]{}, and 2^-b with
 // [NewFusePolicy](b), for 1 to 16 bits of a slot. It has few more slots than keys. These are the bits

@@ -63,7 +63,7 @@ func ExamplePredictedRate() {
 		fmt.Printf("%2d bits, %2d hashes: %.3f %%\n", bits, filter.BloomHashes(bits), 100*filter.PredictedRate(1_000_000, bits))
 	}
 	// Output:
-	//  4 bits,  2 hashes: 15.490 %
+	//  4 bits,  2 hashes: 15.491 %
 	// 10 bits,  6 hashes: 1.306 %
 	// 16 bits, 11 hashes: 0.097 %
 }

@@ -53,7 +53,9 @@ func TestPredictedRate(t *testing.T) {
 	}{
 		{"no keys", 0, 10, 0},
 		{"10 bits, six hashes, 0.84 % for an ideal filter", 20_000, 10, 0.00904},
-		{"36 keys, one of LevelDB's blocks", 36, 10, 0.0120},
+		{"36 keys, one of LevelDB's blocks", 36, 10, 0.0115},
+		{"a single key, whose rate an ideal filter would have in a millionth", 1, 10, 0.00203},
+		{"six keys, the most in the smallest filter", 6, 10, 0.0218},
 		{"all third positions are set", 1_000_000, 10, 0.0130},
 		{"at 100 million keys, equal hashes dominate", 100_000_000, 10, 0.0313},
 		{"at 20 bits, equal hashes are nearly all", 100_000_000, 20, 0.0231},
