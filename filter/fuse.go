@@ -149,7 +149,8 @@ func (p FusePolicy) SlotBits() int {
 func (FusePolicy) Name() string { return fuseName }
 
 // CreateFilter implements Policy. The filter depends only on the set of keys: neither
-// their order nor duplicates matter. It allocates 32 bytes per key temporarily.
+// their order nor duplicates matter. It allocates 32 bytes per key temporarily. Without keys it answers
+// "perhaps" as often as any other: the format has no filter that rules everything out.
 //
 // For keys that an adversary chose, and for more keys than 536 million, or fewer if slots have more
 // than 8 bits, it makes a filter of three or four bytes that rules nothing out and for which

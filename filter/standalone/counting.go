@@ -3,8 +3,8 @@ package standalone
 import (
 	"bytes"
 	"encoding"
+	"math"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -39,8 +39,9 @@ var (
 	_ encoding.BinaryUnmarshaler = (*Counting)(nil)
 )
 
-// NewCounting returns an empty filter with the given false-positive rate, above 0 and below 1,
-// for the given number of keys; with more keys the rate is higher. It returns an error if rate
+// NewCounting returns an empty filter whose false-positive rate is the given one, above 0 and below 1, with
+// the given number of keys, on average over the filters of as many keys: with ten keys, one filter
+// may have twice the rate of another. With more keys the rate is higher. It returns an error if rate
 // is out of range, or if the filter would be larger than a gigabyte.
 func NewCounting(keys uint64, rate float64) (*Counting, error) {
 	slots, k, err := slotsForRate(keys, rate, 2)
@@ -101,9 +102,15 @@ func (c *Counting) Len() uint64 { return c.keys }
 // SizeBytes returns the size of the counters in bytes.
 func (c *Counting) SizeBytes() int { return len(c.counters) }
 
-// PredictedRate returns the filter's expected false-positive rate, 0 to 1, if its keys are
-// distinct.
-func (c *Counting) PredictedRate() float64 { return filter.FalsePositiveRate(c.keys, c.slots, c.k) }
+// PredictedRate returns the filter's expected false-positive rate, 0 to 1, from the counters that are not 0. It
+// reads the whole filter.
+func (c *Counting) PredictedRate() float64 {
+	set := 0
+	for _, two := range c.counters {
+		set += int((two&15+15)>>4) + int((two>>4+15)>>4)
+	}
+	return math.Pow(float64(set)/float64(max(c.slots, 1)), float64(c.k))
+}
 
 // AppendBinary appends the filter to dst in a format that UnmarshalBinary reads and that never
 // changes. The error is always nil.

@@ -34,8 +34,8 @@ func (p *places) next() uint64 {
 	return at
 }
 
-// slotsForRate returns k and the smallest number of slots with which a bloom filter of the
-// given number of keys, at least 1, has a false-positive rate of at most rate. inByte is the
+// slotsForRate returns k and about the smallest number of slots with which bloom filters of the
+// given number of keys, at least 1, have a mean false-positive rate of at most rate. inByte is the
 // number of slots per byte.
 func slotsForRate(keys uint64, rate float64, inByte uint64) (slots uint64, k int, err error) {
 	if !(rate > 0 && rate < 1) {
@@ -43,11 +43,27 @@ func slotsForRate(keys uint64, rate float64, inByte uint64) (slots uint64, k int
 	}
 	k = int(min(max(math.Round(-math.Log2(rate)), 1), maxPlaceHashes))
 	// (1 - e^(-k n/m))^k = rate, solved for m.
-	need := math.Ceil(-float64(k) * float64(max(keys, 1)) / math.Log1p(-math.Pow(rate, 1/float64(k))))
+	keys = max(keys, 1)
+	need := math.Ceil(-float64(k) * float64(keys) / math.Log1p(-math.Pow(rate, 1/float64(k))))
+	for need <= maxPlaceBytes*float64(inByte) && highestRate(float64(keys), need, float64(k)) > rate {
+		need++ // some ten times at most
+	}
 	if need /= float64(inByte); !(need <= maxPlaceBytes) {
 		return 0, 0, fmt.Errorf(
 			"standalone: %d keys at a false-positive rate of %v need %.3g bytes; at most %d are supported",
 			keys, rate, need, maxPlaceBytes)
 	}
-	return max(uint64(need*float64(inByte)), 1), k, nil
+	return uint64(need * float64(inByte)), k, nil
+}
+
+// highestRate is slightly above the mean rate of filters with these sizes, as
+// TestFiltersOfFewKeysKeepTheirRate shows. The rates differ, because the number of slots that are set does:
+// with few keys the mean is many times filter.FalsePositiveRate, that of the mean number.
+func highestRate(keys, slots, k float64) float64 {
+	sets := keys * k
+	clear := math.Exp(sets * math.Log1p(-1/slots)) // that a slot is clear; below, that two are
+	both := math.Exp(sets * math.Log1p(-2/max(slots, 2)))
+	set := 1 - clear
+	variance := max(0, (1-1/slots)*both+clear/slots-clear*clear)
+	return math.Pow(set, k) * math.Exp(k*(k-1)/2*variance/(set*set))
 }

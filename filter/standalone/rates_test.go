@@ -58,3 +58,57 @@ var deniers = []filtertest.Denier{
 func TestNoStandaloneFilterDeniesItsKeys(t *testing.T) {
 	filtertest.RequireNoneDenied(t, deniers)
 }
+
+// The rates are exact: all numbers of slots that the keys may set, with their probabilities.
+func TestFiltersOfFewKeysKeepTheirRate(t *testing.T) {
+	for _, rate := range []float64{0.3, 0.01, 1e-4, 1e-6, 1e-12} {
+		for _, keys := range []int{1, 2, 3, 5, 10, 50} {
+			slots, k, err := slotsForRate(uint64(keys), rate, 2)
+			require.NoError(t, err)
+			of := make([]float64, keys*k+2) // the probability that so many slots are set
+			of[0] = 1
+			for range keys * k {
+				for set := len(of) - 2; set >= 0; set-- {
+					part := float64(set) / float64(slots)
+					of[set+1] += of[set] * (1 - part)
+					of[set] *= part
+				}
+			}
+			exact := 0.0
+			for set, p := range of {
+				exact += p * math.Pow(float64(set)/float64(slots), float64(k))
+			}
+			require.LessOrEqual(t, exact, rate, "%d keys", keys)
+			if keys > 5 {
+				require.Greater(t, exact, 0.9*rate, "%d keys: no slots are wasted", keys)
+			}
+		}
+	}
+}
+
+func TestScalableFiltersOfFewKeysKeepTheirRate(t *testing.T) {
+	rng := filtertest.StatisticsRand(t)
+	for _, c := range []struct {
+		planned uint64
+		keys    int
+	}{{1, 1}, {1, 3}, {2, 20}, {10, 10}} {
+		const filters, rate = 2000, 0.01
+		var sum, measured float64
+		for range filters {
+			f, err := NewScalable(c.planned, rate)
+			require.NoError(t, err)
+			for range c.keys {
+				f.Add(le64(rng.Uint64() &^ 1))
+			}
+			sum += f.PredictedRate()
+			for range 100 {
+				if f.MayContain(le64(rng.Uint64() | 1)) {
+					measured++
+				}
+			}
+		}
+		t.Logf("%d of %d keys: %.5f predicted, %.5f measured", c.keys, c.planned, sum/filters, measured/filters/100)
+		require.LessOrEqual(t, sum/filters, 1.02*rate)
+		require.LessOrEqual(t, measured/filters/100, 1.1*rate)
+	}
+}

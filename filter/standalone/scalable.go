@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -79,7 +78,7 @@ func (s *Scalable) grow() {
 	if i == maxStages {
 		return
 	}
-	capacity, rate := s.stages[i-1].capacity, math.Ldexp(s.rate, -i-1)
+	capacity, rate := s.stages[i-1].capacity, s.stageRate(i)
 	for _, keys := range []uint64{2 * capacity, capacity, capacity / 2} {
 		if stage, err := newBloomStage(max(keys, 1), rate); err == nil {
 			s.stages = append(s.stages, stage)
@@ -88,16 +87,19 @@ func (s *Scalable) grow() {
 	}
 }
 
+// stageRate returns the false-positive rate that stage i may have.
+func (s *Scalable) stageRate(i int) float64 { return math.Ldexp(s.rate, -i-1) }
+
 // rateWith returns the stage's false-positive rate with that many bits set.
 func (b *bloomStage) rateWith(ones uint64) float64 {
 	return math.Pow(float64(min(ones, b.slots))/float64(b.slots), float64(b.k))
 }
 
-// full reports whether another key may raise the stage's false-positive rate above that of its
-// planned number of keys. keys cannot decide this: keys that seemed to be in the stage already
-// changed nothing, and those that were added set more bits than the average key.
-func (b *bloomStage) full() bool {
-	return b.keys > 0 && b.rateWith(b.ones+uint64(b.k)) > filter.FalsePositiveRate(b.capacity, b.slots, b.k)
+// full reports whether another key may raise the stage's false-positive rate above the given one.
+// keys cannot decide this: keys that seemed to be in the stage already changed nothing, and those
+// that were added set more bits than the average key.
+func (b *bloomStage) full(rate float64) bool {
+	return b.keys > 0 && b.rateWith(b.ones+uint64(b.k)) > rate
 }
 
 func (b *bloomStage) mayContain(key []byte) bool {
@@ -126,7 +128,7 @@ func (s *Scalable) Add(key []byte) bool {
 	if s.MayContain(key) {
 		return false
 	}
-	if s.stages[len(s.stages)-1].full() {
+	if last := len(s.stages) - 1; s.stages[last].full(s.stageRate(last)) {
 		s.grow()
 	}
 	s.stages[len(s.stages)-1].add(key)
@@ -143,8 +145,9 @@ func (s *Scalable) MayContain(key []byte) bool {
 	return false
 }
 
-// Len returns how many keys were new to the filter when they were added. Because of false
-// positives this is slightly less than the number of distinct keys.
+// Len returns how many keys were new to the filter when they were added. It is short of the number of
+// distinct keys by those that were false positives then: at most the filter's rate of them, about half of
+// it on average.
 func (s *Scalable) Len() (keys uint64) {
 	for i := range s.stages {
 		keys += s.stages[i].keys
