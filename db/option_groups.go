@@ -42,11 +42,12 @@ type FilterOptions struct {
 	// filters of filter.BloomPolicy, which LevelDB reads as before, or of filter.FusePolicy.
 	//
 	// Existing tables keep their filters until a compaction rewrites them, so new filters are
-	// planned for a larger database than the present one, and a twentieth of the budget is
-	// kept in reserve. A database that grows by keys in random order thus stays within its
-	// budget, and wastes hardly more reads than with the best division. If tables are only
-	// moved down, as with keys written in order, the filters in memory may exceed the budget
-	// by a fifth, and late tables get no filters; UpgradeFilters or Compact then divides the
+	// planned for a larger database than the present one and for as many tables of level 0 as start a
+	// compaction, and a new table gets no more than is left. Compact of everything and UpgradeFilters use
+	// nine tenths and more of the budget, or as many bits as are of use; tables that are written after them
+	// share the rest until level 0 is compacted. A database that grows by keys in random order
+	// wastes hardly more reads than with the best division. If tables are only moved down, as
+	// with keys written in order, late tables get no filters until UpgradeFilters or Compact divides the
 	// budget again. Default: 0, no budget.
 	Budget int64
 

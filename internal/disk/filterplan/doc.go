@@ -8,8 +8,10 @@
 // which has most of the keys, that happens each time the level above has been merged into all of
 // it, about ten times while it grows tenfold. So the plan assumes the size of the last level
 // half-way to its next rewrite, and keeps a part of the budget in reserve. If the existing
-// filters still exceed the budget, new tables get fewer bits. The reduction is gradual, because
-// a table with too few bits costs more reads than tables with many bits save.
+// filters still exceed that, new tables get fewer bits. The reduction is gradual, because
+// a table with too few bits costs more reads than tables with many bits save. No table gets more than
+// is left of the budget. A compaction of everything that a caller asked for plans for the tables as they
+// are, with nine tenths of the budget.
 //
 // filter.Curve computes the division. A Planner is safe for concurrent use.
 package filterplan

@@ -9,15 +9,17 @@ import (
 
 // filterState is the state of the filters after a compaction: the levels, the bytes of the filters
 // that remain, and the keys that the compaction writes. Level 0 counts with its usual maximum
-// number of tables. budget is the part of Options.Budget for key filters.
+// number of tables, unless a caller asked for all tables to be on one level, as they are now: then
+// only forLevel0 is kept back for others. budget is the part of Options.Budget for key filters, and room
+// what the filters that remain leave of it and of the reserve.
 type filterState struct {
-	levels                         []filter.LevelLoad
-	filterBytes, rewritten, budget float64
+	levels                               []filter.LevelLoad
+	filterBytes, rewritten, budget, room float64
 }
 
 // loads returns the state after c, or the present one if c is nil, and after newKeys keys are
 // written that are in no table yet.
-func (p *Planner) loads(v *manifest.Version, c *manifest.Compaction, newKeys float64) *filterState {
+func (p *Planner) loads(v *manifest.Version, c *manifest.Compaction, newKeys float64, asked bool) *filterState {
 	s := &filterState{levels: make([]filter.LevelLoad, manifest.NumLevels)}
 	inputs := map[*manifest.FileMeta]bool{}
 	if c != nil {
@@ -45,10 +47,25 @@ func (p *Planner) loads(v *manifest.Version, c *manifest.Compaction, newKeys flo
 		s.levels[c.OutputLevel].Keys += s.rewritten
 	}
 	s.budget = max(0, (1-budgetReserve)*float64(p.Budget)-guess.rangeBytes(v, inputs, s.rewritten+newKeys))
+	s.room = max(0, s.budget+budgetReserve*float64(p.Budget)-s.filterBytes)
+	if asked && s.oneLevel() {
+		s.budget -= forLevel0 * float64(p.Budget)
+		return s
+	}
 	top := &s.levels[0]
 	top.Weight = float64(max(p.L0CompactionTrigger, runs))
 	top.Keys = max(top.Keys, top.Weight*float64(p.flushedKeys.Load()))
 	return s
+}
+
+func (s *filterState) oneLevel() bool {
+	levels := 0
+	for _, l := range s.levels {
+		if l.Keys > 0 {
+			levels++
+		}
+	}
+	return levels == 1 && s.levels[0].Keys == 0
 }
 
 // grown returns the levels when half of the last one's tables have been rewritten: by then half

@@ -1,6 +1,7 @@
 package filterplan
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/filter"
@@ -67,8 +68,12 @@ type Planner struct {
 // New returns a Planner for a store.
 func New(o Options, tables Tables) *Planner { return &Planner{Options: o, tables: tables} }
 
-// budgetReserve is the part of a budget that is kept in reserve.
-const budgetReserve = 0.05
+// budgetReserve is the part of a budget that is kept in reserve, and forLevel0 what a compaction of everything
+// leaves for tables that are written afterwards, until level 0 is compacted.
+const (
+	budgetReserve = 0.05
+	forLevel0     = 0.03
+)
 
 // If the existing filters exceed the budget, the plan for new tables is cut by twice the excess,
 // and by eight times the excess above a tenth of the budget, which happens when tables are only
@@ -137,7 +142,7 @@ func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) 
 	v := p.tables.RefCurrent()
 	defer v.Unref()
 	p.learnSizes(v)
-	now := p.loads(v, c, newKeys)
+	now := p.loads(v, c, newKeys, c != nil && c.Reason == manifest.ReasonManual)
 	if level > 0 {
 		now.levels[level].Keys += newKeys
 	}
@@ -149,8 +154,26 @@ func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) 
 		if excess > 0 {
 			bits = p.allocate(v, loads, now.budget-excessFactor*excess-steepExcessBy*max(0, excess-steepFrom*now.budget))
 		}
+		tables, room := 4.0, now.room // of a load
+		switch {
+		case c != nil:
+			tables = max(1, float64(c.InputBytes())/float64(max(c.TableSize, 1)))
+		case level == 0: // the later tables of level 0 have a part, too
+			tables = 1
+			room /= float64(max(p.L0CompactionTrigger-len(v.Levels[0].Files), 2))
+		}
+		bits[level] = within(bits[level], 8*(room-filterOverhead*tables)/perBit/max(newKeys+now.rewritten, 1), tables)
 	}
 	return Bits(bits[level])
+}
+
+// within returns the bits for the keys of that many tables, at most bits, with which they have at most the given
+// number on average, although each table has a whole number.
+func within(bits, most, tables float64) float64 {
+	if math.Ceil(bits) <= most {
+		return bits
+	}
+	return max(0, min(bits, max(math.Floor(min(bits, most)), most-1/tables)))
 }
 
 // allocate returns the bits of each level. All filters together have the given number of bytes,
@@ -175,9 +198,27 @@ func (p *Planner) LevelBits() []Bits {
 		return bits
 	}
 	p.learnSizes(v)
-	now := p.loads(v, nil, 0)
+	now := p.loads(v, nil, 0, true)
 	for level, b := range p.allocate(v, now.levels, now.budget) {
 		bits[level] = Bits(b)
 	}
 	return bits
+}
+
+// Underused reports whether all tables are on one level with filters that are smaller than the budget allows:
+// a compaction that began before it was the only one left room for others.
+func (p *Planner) Underused() bool {
+	if p.Budget == 0 {
+		return false
+	}
+	v := p.tables.RefCurrent()
+	defer v.Unref()
+	p.learnSizes(v)
+	now := p.loads(v, nil, 0, true)
+	_, perBit := p.Curve()
+	planned := 0.0
+	for level, b := range p.allocate(v, now.levels, now.budget) {
+		planned += b * perBit * now.levels[level].Keys / 8
+	}
+	return now.oneLevel() && now.filterBytes < 0.98*planned
 }

@@ -86,6 +86,16 @@ func requireBudgetSpent(t *testing.T, policy filter.Policy, perBit float64) {
 	require.Greater(t, spent, (1-2*budgetReserve)*budget)
 }
 
+func TestOnlyACompactionOfEverythingLeavesLittleForLevel0(t *testing.T) {
+	s := newFakeStore(t, map[int]uint64{6: 1_000_000})
+	p := New(Options{Filter: filter.NewCacheLineBloomPolicy(10), Budget: 1_000_000, L0CompactionTrigger: 4}, s)
+	p.FlushBits(100_000) // four of these would need half of the budget
+	c := &manifest.Compaction{Version: s.version, OutputLevel: 6, Inputs: s.version.Levels[6].Files, TableSize: 10_000_000}
+	require.Less(t, p.CompactionBits(c), Bits(6))
+	c.Reason = manifest.ReasonManual
+	require.InDelta(t, 0.92*8, float64(p.CompactionBits(c)), 0.05)
+}
+
 func TestAboveTheBudgetNewFiltersGetFewerBits(t *testing.T) {
 	c := func(s *fakeStore) *manifest.Compaction {
 		return &manifest.Compaction{Version: s.version, OutputLevel: 5}

@@ -356,6 +356,9 @@ func (v *Version) neighbours(level int, start, limit []byte) (files []*FileMeta)
 // neighboursToJoin bounds the work of a choice. Each compaction of level 0 brings fewer tables.
 const neighboursToJoin = 8
 
+// ReasonManual is the reason of what a caller asked for.
+const ReasonManual = "manual"
+
 // PickFiles returns the compaction of files into outputLevel, or of as many of the first ones as are
 // needed for maxBytes. It returns nil if files is empty. The files must be adjacent on level and in
 // its order. busy means that a needed table is already being compacted: the caller waits and tries
@@ -375,7 +378,7 @@ func (v *Version) PickFiles(
 			}
 		}
 	}
-	c = v.build(level, outputLevel, files, "manual", o)
+	c = v.build(level, outputLevel, files, ReasonManual, o)
 	return c, c == nil
 }
 

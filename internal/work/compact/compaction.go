@@ -132,6 +132,11 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	if err := s.rewriteLastLevel(ctx, start, limit, fresh); err != nil {
 		return err
 	}
+	if start == nil && limit == nil && s.o.Plan.Underused() {
+		if _, err := s.UpgradeFilters(ctx, nil, UpgradeOptions{}); err != nil {
+			return err
+		}
+	}
 	return s.bringHome(ctx, start, limit)
 }
 
