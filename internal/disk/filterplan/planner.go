@@ -72,7 +72,7 @@ func New(o Options, tables Tables) *Planner { return &Planner{Options: o, tables
 // leaves for tables that are written afterwards, until level 0 is compacted.
 const (
 	budgetReserve = 0.05
-	forLevel0     = 0.03
+	forLevel0     = 0.02
 )
 
 // If the existing filters exceed the budget, the plan for new tables is cut by twice the excess,
