@@ -196,7 +196,8 @@ func (a *archiver) await(ctx context.Context) error {
 }
 
 // attach finds the stream that the database continues. To continue after a segment, a database must have written it, or
-// have the same changes. So attach compares the changes since the cursor.
+// have the same changes. So attach compares the changes since the cursor. It refuses a second name for the database: a
+// restore by name would find only a part of its backups.
 func (a *archiver) attach(ctx context.Context) error {
 	s, at, err := a.usable(ctx)
 	if err != nil {
@@ -217,6 +218,10 @@ func (a *archiver) attach(ctx context.Context) error {
 	}
 	if err := a.follow(ctx, numbers, at.position); err != nil {
 		return err
+	}
+	if s.database != a.opts.Database {
+		return errors.Newf("the database is archived here with the name %q, in stream %s, and Database is %q; give all backups and "+
+			"archives of a database the same name, or end that stream with StopArchiving", s.database, s.id, a.opts.Database)
 	}
 	a.attached = true
 	a.info.Stream, a.info.Last = a.id, a.last
@@ -412,7 +417,7 @@ func (a *archiver) dropOld(ctx context.Context, old []cursor, name string) error
 			continue
 		case err != nil:
 			return err
-		case s.database != a.opts.Database:
+		case s.database != a.opts.Database: // that of a database of which this one is a copy
 			continue
 		}
 		if err := a.d.DropCursor(c.name); err != nil {
@@ -436,16 +441,26 @@ func (a *archiver) reaches(ctx context.Context, seq uint64) (bool, error) {
 	return err == nil && h.after <= seq, err
 }
 
+// joinsStreams reports whether backups of d can be parts of a stream.
+func joinsStreams(d *db.DB) bool {
+	o := d.Options()
+	return !o.ReadOnly && o.Changes != (db.ChangeRetention{})
+}
+
+func (c *creation) archiver(d *db.DB) *archiver {
+	return &archiver{Repository: c.Repository, d: d, opts: ArchiveOptions{CreateOptions: c.opts}}
+}
+
 // joinStream makes a backup a part of the stream that the database continues, so that RestoreAt can begin with it. It
 // first archives all changes that the backup contains. If that succeeds, the backup is of the history that the stream
 // has.
 func (c *creation) joinStream(d *db.DB) error {
-	if o := d.Options(); o.ReadOnly || o.Changes == (db.ChangeRetention{}) {
+	if !joinsStreams(d) {
 		return nil
 	}
 	id := c.m.Stream
 	if id == "" {
-		a := &archiver{Repository: c.Repository, d: d, opts: ArchiveOptions{CreateOptions: c.opts}}
+		a := c.archiver(d)
 		err := a.catchUp(c.ctx, false)
 		if errors.Is(err, errParted) {
 			return nil

@@ -123,12 +123,77 @@ func TestDatabasesShareARepository(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	_, err := repo.Restore(background, "", "none", &backup.RestoreOptions{FS: mem})
+	require.ErrorContains(t, err, `backups of several databases, "a name with \"quotes\"\n", "orders"; name one of them`)
+	_, err = repo.RestoreAt(background, "", backup.Point{Sequence: 1}, "none", &backup.RestoreOptions{FS: mem})
+	require.ErrorContains(t, err, `"orders"; name one of them`)
+	_, err = repo.Restore(background, "", "none", &backup.RestoreOptions{FS: mem, Database: "order"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, `no backup of a database named ""`)
+	require.ErrorContains(t, err, `no backup of a database named "order"; it has backups of "a name with \"quotes\"\n", "orders"`)
 	all := list(t, repo)
 	require.Equal(t, []backup.Info{infoA, infoB}, all)
 
 	// Each of them keeps its newest backup.
 	report := keepLast(t, repo, 1)
 	require.Equal(t, all, report.Kept)
+}
+
+// Without a name and an ID, a restore uses the only database, whatever its name is.
+func TestTheOnlyDatabaseIsRestoredWithoutItsName(t *testing.T) {
+	mem := vfs.NewMem()
+	l := newTimeline(t, mem, backuptest.NewMem())
+	l.put("key", "value")
+	o := &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: "orders"}}
+	info, err := l.repo.Archive(background, l.d, o)
+	require.NoError(t, err)
+	l.put("key", "newer")
+	_, err = l.repo.Archive(background, l.d, o)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"key": "value"}, restored(t, l.repo, ""))
+	require.Equal(t, map[string]string{"key": "newer"}, l.at(backup.Point{Sequence: info.Last + 1}))
+
+	_, err = backup.Open(backuptest.NewMem()).Restore(background, "", "none", &backup.RestoreOptions{FS: mem})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// A store under two names: a restore by one of them would find only some of its backups. The second name is refused in
+// either order, before anything is stored, until the stream ends.
+func TestASecondNameForAnArchivedDatabaseIsRefused(t *testing.T) {
+	for _, first := range []string{"", "orders"} {
+		storage := backuptest.NewMem()
+		l := newTimeline(t, vfs.NewMem(), storage)
+		l.put("key", "value")
+		named := backup.CreateOptions{Database: first}
+		other := backup.CreateOptions{Database: map[string]string{"": "orders", "orders": ""}[first]}
+		_, err := l.repo.Archive(background, l.d, &backup.ArchiveOptions{CreateOptions: named})
+		require.NoError(t, err)
+		l.put("key", "newer")
+		stored := storage.Names("")
+		_, created := l.repo.Create(background, l.d, &other)
+		_, archived := l.repo.Archive(background, l.d, &backup.ArchiveOptions{CreateOptions: other})
+		for _, err := range []error{created, archived, l.repo.KeepArchiving(background, l.d, &backup.ArchiveOptions{CreateOptions: other})} {
+			require.ErrorContains(t, err, fmt.Sprintf("archived here with the name %q", first))
+			require.ErrorContains(t, err, fmt.Sprintf("and Database is %q", other.Database))
+		}
+		require.Equal(t, stored, storage.Names(""))
+		create(t, l.repo, l.d, &named)
+
+		require.NoError(t, l.repo.StopArchiving(background, l.d))
+		info := create(t, l.repo, l.d, &other)
+		require.Equal(t, l.model, restored(t, l.repo, info.ID))
+	}
+}
+
+// A copy that has changed since is another database, and may have another name.
+func TestAChangedCopyMayHaveAnotherName(t *testing.T) {
+	mem := vfs.NewMem()
+	l := newArchivedTimeline(t, mem, backuptest.NewMem())
+	c := l.copyOf(mem)
+	l.put("key", "original")
+	l.archive()
+	c.put("key", "copy")
+	create(t, c.repo, c.d, &backup.CreateOptions{Database: "copy"})
+	info, err := c.repo.Archive(background, c.d, &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: "copy"}})
+	require.NoError(t, err)
+	require.NotNil(t, info.Backup)
+	require.Nil(t, l.archive().Backup)
 }

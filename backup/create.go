@@ -34,7 +34,8 @@ const (
 // CreateOptions configure a backup.
 type CreateOptions struct {
 	// Database names the database if the repository has backups of several. Prune applies its policy
-	// to each name separately. It has at most 4 KiB.
+	// to each name separately. It has at most 4 KiB. A database that Archive stores under a name has that name in
+	// all backups; another one is refused.
 	Database string
 	// CheckpointParent is the directory for the checkpoint that exists while the backup is made. The checkpoint's name
 	// begins with that of the database's directory and ".backup-". The directory should be on the file system of the
@@ -208,6 +209,11 @@ func engineVersion() string {
 // run makes the backup. It announces it first. If the backup fails, the announcement is removed last, when no object
 // can be needed for it any more.
 func (c *creation) run(d *db.DB) (err error) {
+	if c.m.Stream == "" && joinsStreams(d) { // another name is refused before anything is stored
+		if err := c.archiver(d).attach(c.ctx); err != nil && !errors.Is(err, errParted) {
+			return err
+		}
+	}
 	if err := c.chooseID(); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -128,4 +131,44 @@ func TestAPrefixIsNotRestoredBeforeItWasAdded(t *testing.T) {
 	require.Equal(t, map[string]string{"t/a": "2"}, contents(t, d))
 	require.NoError(t, d.Close())
 	require.NoError(t, e.d.Close())
+}
+
+// What a restore to a point writes, beyond the tables of the backup, is as the database has recorded.
+func TestARestoredPointHasTablesAsRecorded(t *testing.T) {
+	mem := vfs.NewMem()
+	repo := backup.Open(backuptest.NewMem())
+	o := &db.Options{FS: mem, Changes: db.ChangeRetention{Bytes: 64 << 20}}
+	o.Tables.Compression = db.ZstdCompression
+	d := open(t, "db", o)
+	put(t, d, "before", "1")
+	_, err := repo.Archive(background, d, nil)
+	require.NoError(t, err)
+	for i := range 100 {
+		put(t, d, fmt.Sprintf("key%03d", i), strings.Repeat("value", 20_000))
+	}
+	info, err := repo.Archive(background, d, nil)
+	require.NoError(t, err)
+	want, err := db.RecordedOptions("db", &db.Options{FS: mem})
+	require.NoError(t, err)
+	_, err = repo.RestoreAt(background, "", backup.Point{Sequence: info.Last}, "restored", &backup.RestoreOptions{FS: mem})
+	require.NoError(t, err)
+	got, err := db.RecordedOptions("restored", &db.Options{FS: mem})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	names, err := mem.List("restored")
+	require.NoError(t, err)
+	tables := 0
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".ldb") {
+			continue
+		}
+		f, err := mem.Open("restored/" + name)
+		require.NoError(t, err)
+		sample, err := sstable.SampleCompression(f, 100)
+		require.NoError(t, err)
+		require.Zero(t, sample.Snappy, name)
+		require.NoError(t, f.Close())
+		tables++
+	}
+	require.Positive(t, tables)
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
@@ -17,7 +19,9 @@ import (
 type RestoreOptions struct {
 	// FS is the file system of the directory. nil means the operating system's.
 	FS vfs.FS
-	// Database is the name of the database whose newest backup is restored if no ID is given.
+	// Database is the name of the database whose newest backup is restored if no ID is given. "" means the only
+	// database of the repository; if there are several, the error lists their names. A database without a name that
+	// shares a repository with others is restored by the ID of a backup.
 	Database string
 	// Comparer is that of the database. RestoreAt needs it, unless the database has the default one.
 	Comparer *db.Comparer
@@ -26,10 +30,10 @@ type RestoreOptions struct {
 // restoreSuffix ends the name of a directory that is being restored.
 const restoreSuffix = ".restore"
 
-// Restore makes the directory dest with the content of a backup, the newest one if id is empty. dest must
-// not exist or be empty, and not be in the repository. It then opens as a database of its own; the backup does not change. Restore
-// returns the backup that it restored. If the newest backup is dated more than a day after now, an ID must
-// be given.
+// Restore makes the directory dest with the content of a backup; if id is empty, with the newest one of the
+// database that RestoreOptions.Database names, or of the only database. dest must not exist or be empty, and not
+// be in the repository. It then opens as a database of its own; the backup does not change. Restore returns the
+// backup that it restored. If the newest backup is dated more than a day after now, an ID must be given.
 //
 // The directory is made with the name of dest and ".restore", synced, and renamed, so that dest is
 // complete, empty as it was, or does not exist. After an error or a crash a directory with that suffix may
@@ -76,7 +80,7 @@ func (s *restoring) failed(err error) error {
 }
 
 // find returns the manifest of a backup, of the newest of the database if id is empty.
-func (r *Repository) find(ctx context.Context, id, database string) (*manifest, error) {
+func (r *Repository) find(ctx context.Context, id, database string) (found *manifest, err error) {
 	if id != "" {
 		if !validID(id) {
 			return nil, errors.Newf("sievedb: backup: %q is not the ID of a backup; List returns them", id)
@@ -84,23 +88,57 @@ func (r *Repository) find(ctx context.Context, id, database string) (*manifest, 
 		return r.manifest(ctx, id)
 	}
 	ids, err := r.ids(ctx, backupPrefix)
-	for i := len(ids) - 1; i >= 0 && err == nil; i-- {
-		m, merr := r.manifest(ctx, ids[i])
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := len(ids) - 1; i >= 0 && (found == nil || database == ""); i-- {
+		m, err := r.manifest(ctx, ids[i])
 		switch {
-		case errors.Is(merr, fs.ErrNotExist): // Prune has just removed it
-		case merr != nil:
-			err = merr
-		case m.Database == database && r.isFuture(m.Time):
-			return nil, errors.Newf("sievedb: backup: %s, the newest backup, is dated after now; "+
-				"compare the clocks, and give the ID of the backup to restore", m.ID)
-		case m.Database == database:
-			return m, nil
+		case err == nil:
+			names = append(names, m.Database)
+			if found == nil && (database == "" || m.Database == database) {
+				found = m
+			}
+		case found == nil && !errors.Is(err, fs.ErrNotExist): // else Prune has just removed it, or it is not needed
+			return nil, err
 		}
 	}
-	if err == nil {
-		err = errors.Wrapf(fs.ErrNotExist, "sievedb: backup: the repository has no backup of a database named %q", database)
+	if _, err = onlyDatabase(database, names); err != nil {
+		return nil, err
 	}
-	return nil, err
+	switch {
+	case found == nil && len(names) == 0:
+		return nil, errors.Wrap(fs.ErrNotExist, "sievedb: backup: the repository has no backup")
+	case found == nil:
+		return nil, errors.Wrapf(fs.ErrNotExist, "sievedb: backup: the repository has no backup of a database named %q; "+
+			"it has backups of %s", database, quoted(names))
+	case r.isFuture(found.Time):
+		return nil, errors.Newf("sievedb: backup: %s, the newest backup, is dated after now; "+
+			"compare the clocks, and give the ID of the backup to restore", found.ID)
+	}
+	return found, nil
+}
+
+// onlyDatabase returns the name of a database, that of all backups if it is empty. names are those of the backups.
+func onlyDatabase(name string, names []string) (string, error) {
+	if name != "" || len(names) == 0 {
+		return name, nil
+	}
+	if slices.Min(names) != slices.Max(names) {
+		return "", errors.Newf("sievedb: backup: the repository has backups of several databases, %s; "+
+			"name one of them, or give the ID of a backup", quoted(names))
+	}
+	return names[0], nil
+}
+
+// quoted lists each name once.
+func quoted(names []string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	for i, name := range names {
+		names[i] = strconv.Quote(name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // restoring is one call of Restore.

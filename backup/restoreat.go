@@ -120,10 +120,14 @@ func (s *restoring) applyChanges(current file) error {
 	if err != nil {
 		return err
 	}
-	d, err := db.Open(s.temp, &db.Options{
-		FS: hidden{s.fs}, Comparer: s.o.Comparer, ErrorIfMissing: true, Expiry: db.ExpiryOptions{Raw: true},
-		KeepRecord: true, Changes: db.ChangeRetention{Bytes: -1}, // its owner's record stays, and its history begins later
-	})
+	recorded, err := db.RecordedOptions(s.temp, &db.Options{FS: hidden{s.fs}, Comparer: s.o.Comparer})
+	if err != nil {
+		return err
+	}
+	o := recorded.Options // so that tables become what its owner asked for; KeepRecord is set
+	o.ErrorIfMissing, o.Expiry.Raw, o.Limits.DiskReserve = true, true, 0
+	o.Changes = db.ChangeRetention{Bytes: -1} // its history begins later
+	d, err := db.Open(s.temp, &o)
 	if err != nil {
 		return err
 	}

@@ -171,6 +171,16 @@ var errGap = errors.Sentinel("sievedb: backup: segments are missing between two 
 // history is missing or cannot be read, plan does not use an older one, where the same number means another state.
 func (r *Repository) plan(ctx context.Context, id, database string, p Point) (*route, error) {
 	all, damaged := r.manifests(ctx, map[string]*manifest{})
+	if id == "" {
+		var names []string
+		for _, m := range all {
+			names = append(names, m.Database)
+		}
+		var err error
+		if database, err = onlyDatabase(database, names); err != nil {
+			return nil, err
+		}
+	}
 	wanted := slices.DeleteFunc(slices.Clone(all), func(m *manifest) bool {
 		return id != "" && m.ID != id || id == "" && m.Database != database
 	})
