@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/node"
 	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/cluster/internal/server"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -53,7 +54,12 @@ func Create(o Options) error {
 // Start opens the directory of a node, which joins a cluster or continues where it stopped, and serves clients. It
 // never creates a cluster: see Create. ctx bounds the start: a node that joins waits until another one answers. The
 // node runs until Close.
-func Start(ctx context.Context, o Options) (*Node, error) {
+func Start(ctx context.Context, o Options) (n *Node, err error) {
+	base.Unlabelled(func() { n, err = startNode(ctx, o) }) // with the goroutines of the consensus library
+	return n, err
+}
+
+func startNode(ctx context.Context, o Options) (*Node, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
@@ -197,4 +198,13 @@ func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
 	defer cancel()
 	_, err := Start(short, o)
 	require.Error(t, err, "a node with another secret joined")
+}
+
+// No goroutine of a node, those of the consensus library included, is profiled as a part of the request that started it.
+func TestANodeHasNoLabelsOfItsStarter(t *testing.T) {
+	pprof.Do(t.Context(), pprof.Labels("starter", "labelled"), func(context.Context) { start(t, fast("n1")) })
+	var text strings.Builder
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&text, 1))
+	require.Contains(t, text.String(), "raft")
+	require.NotContains(t, text.String(), "labelled")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
@@ -189,7 +190,7 @@ func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	base.Go(func() { ended <- server.Serve(listener) })
 	select {
 	case err := <-ended:
 		return errors.Wrap(err, "sievedb: the console cannot serve")

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 )
 
 // openTablesAhead begins openAhead if the options say so.
 func (d *DB) openTablesAhead() {
 	if d.opts.Cache.OpenAhead {
-		d.background.Add(1)
-		go d.openAhead()
+		base.GoIn(&d.background, d.openAhead)
 	}
 }
 
@@ -19,7 +19,6 @@ func (d *DB) openTablesAhead() {
 // them, until the limit of Options.Cache.OpenAhead is reached or the store closes. It holds
 // the version, so no table is removed meanwhile.
 func (d *DB) openAhead() {
-	defer d.background.Done()
 	_ = d.commit.Guard("the opening of tables ahead", func() error { d.openAll(); return nil })
 }
 

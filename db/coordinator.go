@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/bulk"
@@ -26,11 +27,9 @@ func (d *DB) newCoordinator() *bulk.Coordinator {
 		Keys:         d.visitKeys,
 		InListener:   d.listenerCalls.InThisGoroutine,
 		Background: func(f func()) {
-			d.background.Add(1)
-			go func() {
-				defer d.background.Done()
+			base.GoIn(&d.background, func() {
 				_ = d.commit.Guard("the removal of a deleted range", func() error { f(); return nil })
-			}()
+			})
 		},
 	})
 }

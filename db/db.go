@@ -120,7 +120,6 @@ func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 
 // cleanLoop removes files that readers released, until the store closes.
 func (d *DB) cleanLoop() {
-	defer d.background.Done()
 	for d.commit.Guard("the removal of tables", func() error { d.leftovers.obsolete.Run(d.commit.Ending()); return nil }) != nil {
 		continue // the removal panicked; the next ones are still tried
 	}

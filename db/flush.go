@@ -16,7 +16,6 @@ import (
 // logs contain the remaining ones. The log of a memtable is removed during the flush of the
 // next one, if one waits: freeing 16 MiB of a disk takes 6 ms and more.
 func (d *DB) flushLoop() {
-	defer d.background.Done()
 	_ = d.commit.Guard("a flush", func() error { d.flushAll(); return nil })
 }
 
@@ -40,7 +39,7 @@ func (d *DB) flushAll() {
 		if err == nil {
 			backoff = compact.Backoff{}
 			removal.Wait()
-			removal.Go(func() {
+			base.GoIn(&removal, func() {
 				_ = d.commit.Guard("the removal of a log", func() error { d.retireLog(log); return nil })
 			})
 			if len(d.state().Imm) == 0 {

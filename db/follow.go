@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
@@ -72,8 +73,7 @@ func (d *DB) openFollower() error {
 	}
 	d.report.Manifest = d.follower.ManifestName()
 	if d.opts.FollowInterval > 0 {
-		d.background.Add(1)
-		go d.followLoop()
+		base.GoIn(&d.background, d.followLoop)
 	}
 	d.openTablesAhead()
 	return nil
@@ -137,7 +137,6 @@ func errNoFollower(method string) error {
 
 // followLoop refreshes at intervals, until the store closes. The first error of a series is reported.
 func (d *DB) followLoop() {
-	defer d.background.Done()
 	failing := false
 	for d.commit.Pause(d.opts.FollowInterval) {
 		err := d.commit.Guard("a refresh", func() error { return d.Refresh(context.Background()) })

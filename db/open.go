@@ -181,15 +181,15 @@ func (d *DB) open(created bool) error {
 	}
 	d.txns.firstTable = d.set.NextFileNum()
 	if !d.opts.ReadOnly {
-		d.background.Add(2)
-		go d.flushLoop()
-		go d.cleanLoop()
+		base.Unlabelled(func() {
+			base.GoIn(&d.background, d.flushLoop)
+			base.GoIn(&d.background, d.cleanLoop)
+		})
 		d.compactor.Schedule()
 		d.compactor.WatchExpiry()
 		d.compactor.WatchSlots()
 		if d.share != nil {
-			d.background.Add(1)
-			go d.yieldLoop()
+			base.GoIn(&d.background, d.yieldLoop)
 		}
 	}
 	d.openTablesAhead()

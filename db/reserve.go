@@ -62,7 +62,7 @@ func (d *DB) keepReserve() {
 		tables += v.Levels[i].Bytes
 	}
 	if d.dir.Reserve.Due(tables) {
-		d.background.Go(func() { _ = d.commit.Guard("making the reserve", func() error { d.makeReserve(tables); return nil }) })
+		base.GoIn(&d.background, func() { _ = d.commit.Guard("making the reserve", func() error { d.makeReserve(tables); return nil }) })
 	}
 }
 

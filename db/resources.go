@@ -111,6 +111,5 @@ func (r *Resources) join() (*share.Store, error) {
 
 // yieldLoop flushes memtables whose memory another store needs, until the store closes.
 func (d *DB) yieldLoop() {
-	defer d.background.Done()
 	_ = d.commit.Guard("a flush for another store", func() error { d.commit.ServeMemory(); return nil })
 }

@@ -1,6 +1,10 @@
 package db
 
 import (
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -39,4 +43,38 @@ func TestMetricsShowRunningCompactions(t *testing.T) {
 	require.Positive(t, ended[0].BytesWritten)
 	require.Positive(t, ended[0].Duration)
 	require.Empty(t, d.Metrics().Compactions.Running)
+}
+
+// What runs in the background is not profiled as a part of the request that opened the store, wrote or walked.
+func TestGoroutinesOfTheStoreHaveNoLabelsOfItsUsers(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.Memtables.Size = 64 << 10
+	o.Expiry.Prefixes = [][]byte{[]byte("ttl")}
+	var err error
+	o.Resources, err = NewResources(ResourcesOptions{})
+	require.NoError(t, err)
+	var labelled []string
+	look := func() {
+		var text strings.Builder
+		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&text, 1))
+		for _, g := range strings.Split(text.String(), "\n\n") {
+			if strings.Contains(g, `"user":`) && !strings.Contains(g, t.Name()) && !strings.Contains(g, "base.Go.func1+0x0") { // else it has not begun
+				labelled = append(labelled, g)
+			}
+		}
+	}
+	pprof.Do(t.Context(), pprof.Labels("user", "labelled"), func(ctx context.Context) {
+		d := openTest(t, o)
+		for i := range 3000 {
+			wo := []*WriteOptions{NoSync, Buffered}[i%2]
+			require.NoError(t, d.Put(fmt.Appendf(nil, "key%06d", i*7919%3000), make([]byte, 200), wo))
+			if i%300 == 0 {
+				look()
+			}
+		}
+		require.NoError(t, d.DeleteRange(ctx, []byte("key000100"), []byte("key000200"), nil))
+		require.NoError(t, d.Compact(ctx, nil, nil))
+		look()
+	})
+	require.Empty(t, labelled)
 }

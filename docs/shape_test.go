@@ -310,3 +310,35 @@ func TestPackageCommentsAreShort(t *testing.T) {
 	}
 	require.Greater(t, comments, 40)
 }
+
+// Goroutines of the library start in one place, which resets their pprof labels. A node of a cluster starts in such a
+// goroutine. Programs and tests have no callers.
+func TestGoroutinesStartWithoutLabels(t *testing.T) {
+	const place = "internal/base/goroutine.go"
+	var elsewhere []string
+	started := 0
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.name, "_test.go") || strings.Contains(f.name, "/test/") || f.Name.Name == "main" ||
+			strings.HasPrefix(f.name, "cluster/") || strings.HasPrefix(f.name, "cmd/") {
+			continue
+		}
+		ast.Inspect(f.File, func(node ast.Node) bool {
+			is := false
+			switch node := node.(type) {
+			case *ast.GoStmt:
+				is = true
+			case *ast.SelectorExpr:
+				of, named := node.X.(*ast.Ident)
+				own := named && of.Name == "base"
+				is = node.Sel.Name == "Go" && !own
+				started += strings.Count(node.Sel.Name, "Go")
+			}
+			if is && f.name != place {
+				elsewhere = append(elsewhere, positions.Position(node.Pos()).String())
+			}
+			return true
+		})
+	}
+	require.Greater(t, started, 20)
+	require.Empty(t, elsewhere, "use Go or GoIn of %s", place)
+}

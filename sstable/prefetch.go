@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -73,9 +74,9 @@ const (
 // work, which panics if the Prefetch method of a file does.
 func NewPrefetch(guard func(work func())) *Prefetch {
 	began := time.Now()
-	p := &Prefetch{clock: func() int64 { return int64(time.Since(began)) }, start: func(work func()) { go work() }}
+	p := &Prefetch{clock: func() int64 { return int64(time.Since(began)) }, start: base.Go}
 	if guard != nil {
-		p.start = func(work func()) { go guard(work) }
+		p.start = func(work func()) { base.Go(func() { guard(work) }) }
 	}
 	return p
 }

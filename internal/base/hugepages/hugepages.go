@@ -20,6 +20,8 @@ package hugepages
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // size is the size of a large page on amd64, and on arm64 with small pages of 4 KiB. If the real
@@ -111,7 +113,7 @@ func (t *tracker) count(page uintptr, n int) {
 	t.waiting = append(t.waiting, page)
 	if !t.working {
 		t.working = true
-		go t.work()
+		base.Go(t.work)
 	}
 }
 

@@ -30,7 +30,7 @@ func NewSyncs() *Syncs { return &Syncs{free: make(chan struct{}, maxSyncs)} }
 // of an earlier file.
 func (s *Syncs) Add(f vfs.File) error {
 	s.free <- struct{}{}
-	s.group.Go(func() {
+	base.GoIn(&s.group, func() {
 		err := base.Catch(nil, "the sync of a table", func() error { return errors.CombineErrors(f.Sync(), f.Close()) })
 		s.mu.Lock()
 		if s.err == nil {

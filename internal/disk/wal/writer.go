@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/util"
 )
@@ -190,7 +191,7 @@ func (w *Writer) beginWriting() {
 	from, end := w.begun, w.size-w.size%blockSize
 	w.begun = end
 	w.beginning.Store(true)
-	w.beginners.Go(func() {
+	base.GoIn(&w.beginners, func() {
 		defer func() {
 			if recover() != nil { // in this goroutine it would end the process; Sync reports it
 				w.beginningPanicked.Store(true)

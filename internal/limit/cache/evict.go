@@ -1,5 +1,7 @@
 package cache
 
+import "github.com/sievedb/sievedb/internal/base"
+
 // Evict evicts the value that the hand would evict next of those that may leave, whatever room there is, and reports
 // whether there was one. It is for owners that bound something else than the sizes of the values, such as their memory.
 // may is called under a lock, so it must be fast. taken is called with the value before anything else has it, and onEvict
@@ -22,10 +24,10 @@ func (c *Cache[V]) Evict(background bool, may func(*V) bool, taken func(*V)) boo
 			c.left(e)
 			return true
 		}
-		go func() {
+		base.Go(func() {
 			defer c.leaving.Done()
 			c.left(e)
-		}()
+		})
 		return true
 	}
 	return false

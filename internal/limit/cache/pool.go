@@ -3,6 +3,8 @@ package cache
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // Pool is a budget that several caches share, such as those of many stores in a process. Each
@@ -199,10 +201,10 @@ func (c *Cache[V]) step(forced, forAnother bool) (passed int64, evicted bool) {
 		}
 		c.release(e.size)
 		if forAnother && c.pool.background {
-			go func() {
+			base.Go(func() {
 				defer c.leaving.Done()
 				c.left(e)
-			}()
+			})
 		} else {
 			c.left(e)
 		}

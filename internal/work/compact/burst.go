@@ -80,11 +80,9 @@ func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
 	c := s.pickOf(v, later)
 	if c == nil && !s.burst.watching && s.pickOf(v, o) != nil {
 		s.burst.watching = true
-		s.background.Add(1)
-		go func() {
-			defer s.background.Done()
+		base.GoIn(&s.background, func() {
 			_ = s.o.Guard("the start of a compaction", func() error { s.watchBurst(left); return nil })
-		}()
+		})
 	}
 	return c
 }
@@ -98,11 +96,9 @@ func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *mani
 			if s.state.mode() < modeStopped {
 				s.state.stop(err)
 				s.cond.Broadcast()
-				s.background.Add(1)
-				go func() {
-					defer s.background.Done()
+				base.GoIn(&s.background, func() {
 					s.o.Fail(err)
-				}()
+				})
 			}
 		}
 	}()

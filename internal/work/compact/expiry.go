@@ -48,11 +48,9 @@ func (s *Scheduler) WatchExpiry() {
 	if s.o.Expiry == nil || s.o.ReadOnly {
 		return
 	}
-	s.background.Add(1)
-	go func() {
-		defer s.background.Done()
+	base.GoIn(&s.background, func() {
 		_ = s.o.Guard("a look for expired tables", func() error { s.watchExpiry(); return nil })
-	}()
+	})
 }
 
 func (s *Scheduler) watchExpiry() {

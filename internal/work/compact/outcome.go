@@ -66,9 +66,7 @@ func (s *Scheduler) delayCollections(err error) {
 		wait *= collectLater
 	}
 	o.collectFrom = time.Now().Add(wait)
-	s.background.Add(1)
-	go func() {
-		defer s.background.Done()
+	base.GoIn(&s.background, func() {
 		_ = s.o.Guard("the start of a collection", func() error {
 			if s.pause(wait) {
 				s.Schedule()
@@ -76,7 +74,7 @@ func (s *Scheduler) delayCollections(err error) {
 			}
 			return nil
 		})
-	}()
+	})
 }
 
 // collectLater is how many times longer a failed collection waits than another compaction: 3 s to half an hour.
@@ -146,11 +144,9 @@ func (s *Scheduler) beginBackoff(err error) {
 		wait = s.outcome.backoff.Next(err)
 	}
 	s.state.begin(modeBackoff)
-	s.background.Add(1)
-	go func() { // not the goroutine of the compaction: the user's code that it calls next may end that
-		defer s.background.Done()
+	base.GoIn(&s.background, func() { // not the goroutine of the compaction: the user's code that it calls next may end that
 		_ = s.o.Guard("the start of a compaction", func() error { s.endBackoff(wait); return nil })
-	}()
+	})
 }
 
 // endBackoff ends a back-off after its wait.

@@ -296,8 +296,7 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 		case c != nil:
 			s.startLocked(c)
 			s.work.automatic++
-			s.background.Add(1)
-			go s.compactInBackground(c)
+			base.GoIn(&s.background, func() { s.compactInBackground(c) })
 		default:
 			s.helpLocked()
 		}
@@ -342,7 +341,6 @@ func (s *Scheduler) end() {
 }
 
 func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
-	defer s.background.Done()
 	_ = s.o.Guard("a compaction", func() error { s.compactPicked(c); return nil })
 }
 

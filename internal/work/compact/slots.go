@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/limit/share"
 )
@@ -86,12 +87,10 @@ func (s *Scheduler) WatchSlots() {
 	if s.slots.shared == nil || s.o.ReadOnly {
 		return
 	}
-	s.background.Add(1)
-	go func() {
-		defer s.background.Done()
+	base.GoIn(&s.background, func() {
 		_ = s.o.Guard("the start of a compaction", func() error { s.watchSlots(); return nil })
 		s.slots.shared.Forgo() // also if the user's clock panics: the others continue
-	}()
+	})
 }
 
 func (s *Scheduler) watchSlots() {

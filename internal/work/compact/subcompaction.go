@@ -186,9 +186,7 @@ func (s *Scheduler) helpLocked() {
 	p := j.takeLocked()
 	s.slots.take()
 	j.helped++
-	s.background.Add(1)
-	go func() {
-		defer s.background.Done()
+	base.GoIn(&s.background, func() {
 		err := ErrStopped
 		defer func() { // also if the goroutine ends by runtime.Goexit
 			s.mu.Lock()
@@ -200,7 +198,7 @@ func (s *Scheduler) helpLocked() {
 			s.cond.Broadcast()
 		}()
 		err = s.o.Guard("a compaction", func() error { return j.mergeFiltered(p) })
-	}()
+	})
 }
 
 // errPieceEnds means that an entry is after the piece. ErrStopped means that another piece of

@@ -67,7 +67,7 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	}
 	s.c, s.tables, s.errs = c, make([]*manifest.FileMeta, len(s.nums)), make([]error, len(s.nums))
 	s.made = make([]copyFigures, len(s.nums))
-	go s.run()
+	base.Go(s.run)
 	return s, nil
 }
 
@@ -136,7 +136,7 @@ func (s *upgradeStep) run() {
 func (s *upgradeStep) copy() (err error) {
 	var group sync.WaitGroup
 	for range min(maxCopies(), len(s.nums)) {
-		group.Go(s.work)
+		base.GoIn(&group, s.work)
 	}
 	group.Wait()
 	for _, e := range s.errs {

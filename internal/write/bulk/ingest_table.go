@@ -121,7 +121,7 @@ func (j *ingest) check() error {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(j.tables)) {
-		wg.Go(func() {
+		base.GoIn(&wg, func() {
 			for i := int(next.Add(1)) - 1; i < len(j.tables) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				t := j.tables[i]
 				err := base.Catch(j.Cmp, "an ingest", func() error { return j.checkTable(ctx, t) })

@@ -17,8 +17,7 @@ const bufferedFor = 10 * time.Millisecond
 func (c *Committer) announceBuffered() {
 	if c.log.buffered == nil {
 		c.log.buffered = make(chan struct{}, 1)
-		c.background.Add(1)
-		go c.handOverLoop(c.log.buffered)
+		base.GoIn(&c.background, func() { c.handOverLoop(c.log.buffered) })
 	}
 	select {
 	case c.log.buffered <- struct{}{}:
@@ -29,7 +28,6 @@ func (c *Committer) announceBuffered() {
 // handOverLoop writes what remains in the log's buffer to the operating system after a
 // while. It queues like a writer, because only the leader uses the log.
 func (c *Committer) handOverLoop(buffered <-chan struct{}) {
-	defer c.background.Done()
 	for {
 		select {
 		case <-buffered:

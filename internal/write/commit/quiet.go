@@ -3,6 +3,7 @@ package commit
 import (
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
@@ -66,11 +67,9 @@ func (c *Committer) awaitQuiet() {
 	if !c.waitsForQuiet.CompareAndSwap(false, true) {
 		return
 	}
-	c.background.Add(1)
-	go func() {
-		defer c.background.Done()
+	base.GoIn(&c.background, func() {
 		_ = c.Guard("a flush of tombstones", func() error { c.flushWhenQuiet(); return nil })
-	}()
+	})
 }
 
 // flushWhenQuiet is the work of the goroutine that awaitQuiet starts. It ends after a flush, and when a flush would free

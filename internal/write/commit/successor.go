@@ -27,9 +27,7 @@ const successorShare = 4
 func (c *Committer) prepareSuccessor() {
 	s := &successor{done: make(chan struct{})}
 	c.log.next = s
-	c.background.Add(1)
-	go func() {
-		defer c.background.Done()
+	base.GoIn(&c.background, func() {
 		defer close(s.done)
 		if err := c.Guard("the making of a log", func() error { c.makeSuccessor(s, 0); return nil }); err != nil {
 			s.err = err
@@ -38,7 +36,7 @@ func (c *Committer) prepareSuccessor() {
 		if s.mem != nil {
 			s.mem.Touch()
 		}
-	}()
+	})
 }
 
 // makeSuccessor makes s, with a memtable for memSize bytes unless that would be one more than
