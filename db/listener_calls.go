@@ -3,9 +3,13 @@ package db
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
 // A listener's callback runs on a goroutine that others wait for, such as that of a flush or
@@ -18,6 +22,59 @@ type listenerCalls struct {
 	running atomic.Int32 // how many; hot paths stop here while it is 0
 	mu      sync.Mutex
 	depth   map[uint64]int // by goroutine; mu guards it
+	// observed are the transactions of Updates whose functions run, by goroutine, with what these write by other means.
+	observed map[uint64]*observation
+}
+
+// observation is a call of the function of an Update.
+type observation struct {
+	written []txn.Range
+	outer   *observation // of the same goroutine
+}
+
+// Observe calls the function of an Update, and returns what it wrote by other means than its transaction.
+func (c *listenerCalls) Observe(f func() error) ([]txn.Range, error) {
+	id, o := goroutineID(), &observation{}
+	c.mu.Lock()
+	if c.observed == nil {
+		c.observed = make(map[uint64]*observation)
+	}
+	o.outer, c.observed[id] = c.observed[id], o
+	c.running.Add(1)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.observed[id] = o.outer; o.outer == nil {
+			delete(c.observed, id)
+		}
+		c.running.Add(-1)
+	}()
+	err := f()
+	return o.written, err
+}
+
+// noteWrite records what this goroutine writes, if it is in the function of an observed Update.
+func (c *listenerCalls) noteWrite(lower, upper []byte, closed bool) {
+	id := goroutineID()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o := c.observed[id]; o != nil; o = o.outer {
+		o.written = append(o.written, txn.Range{Lower: slices.Clone(lower), Upper: slices.Clone(upper), Closed: closed})
+	}
+}
+
+func (c *listenerCalls) noteKey(key []byte) {
+	key = append([]byte{}, key...) // nil would be no bound
+	c.noteWrite(key, key, true)
+}
+
+// noteBatch is noteWrite for the keys of a batch.
+func (c *listenerCalls) noteBatch(b *batch.Batch) {
+	r := batch.ReaderOf(b.Entries(), b.Count())
+	for _, key, _, _, ok, _ := r.Next(); ok; _, key, _, _, ok, _ = r.Next() {
+		c.noteKey(key)
+	}
 }
 
 func (c *listenerCalls) enter(goroutine uint64) {

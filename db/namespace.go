@@ -209,6 +209,26 @@ func (n *Namespace) PutTTL(key, value []byte, ttl time.Duration, wo *WriteOption
 	return n.db().PutTTL(*k, value, ttl, wo)
 }
 
+// Modify is DB.Modify.
+func (n *Namespace) Modify(key []byte, fn func(old []byte) ([]byte, error), wo *WriteOptions) error {
+	return n.db().Modify(n.Key(key), fn, wo)
+}
+
+// ModifyTTL is DB.ModifyTTL.
+func (n *Namespace) ModifyTTL(key []byte, fn func(old []byte, ttl time.Duration) ([]byte, time.Duration, error), wo *WriteOptions) error {
+	return n.db().ModifyTTL(n.Key(key), fn, wo)
+}
+
+// CompareAndSwap is DB.CompareAndSwap.
+func (n *Namespace) CompareAndSwap(key, old, value []byte, wo *WriteOptions) (swapped bool, err error) {
+	return n.db().CompareAndSwap(n.Key(key), old, value, wo)
+}
+
+// CompareAndSwapTTL is DB.CompareAndSwapTTL.
+func (n *Namespace) CompareAndSwapTTL(key, old, value []byte, ttl time.Duration, wo *WriteOptions) (swapped bool, err error) {
+	return n.db().CompareAndSwapTTL(n.Key(key), old, value, ttl, wo)
+}
+
 // Delete is DB.Delete.
 func (n *Namespace) Delete(key []byte, wo *WriteOptions) error {
 	k := n.stored(key)

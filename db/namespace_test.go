@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,6 +72,20 @@ func TestNamespacesAgreeWithMaps(t *testing.T) {
 		case 5:
 			if rnd.IntN(20) == 0 {
 				require.NoError(t, d.Flush())
+			}
+		case 6:
+			require.NoError(t, n.Modify([]byte(k), func(old []byte) ([]byte, error) {
+				require.Equal(t, model[k], string(old))
+				return []byte(v), nil
+			}, NoSync))
+			model[k] = v
+		case 7:
+			swapped, err := n.CompareAndSwap([]byte(k), []byte(model[k]), []byte(v), NoSync)
+			require.NoError(t, err)
+			if has := model[k] != ""; swapped {
+				model[k] = v
+			} else {
+				require.False(t, has)
 			}
 		default:
 			require.NoError(t, n.Put([]byte(k), []byte(v), NoSync))
@@ -185,8 +200,10 @@ func TestMisusedNamespaces(t *testing.T) {
 		}
 		require.Equal(t, ErrClosed, n.Put(nil, nil, nil), name)
 		require.Equal(t, ErrClosed, n.Delete(nil, nil), name)
+		_, err := n.CompareAndSwapTTL(nil, nil, nil, time.Hour, nil)
+		require.Equal(t, ErrClosed, err, name)
 		require.Equal(t, ErrClosed, n.Drop(t.Context()), name)
-		_, err := n.Namespace("b")
+		_, err = n.Namespace("b")
 		require.Equal(t, ErrClosed, err, name)
 		_, err = n.Namespaces()
 		require.Equal(t, ErrClosed, err, name)

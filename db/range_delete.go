@@ -44,6 +44,11 @@ func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) 
 	if err != nil {
 		return err
 	}
+	if d.listenerCalls.running.Load() != 0 {
+		for _, s := range spans.All() {
+			d.listenerCalls.noteWrite(s.Start, s.Limit, false)
+		}
+	}
 	return d.withReserve(ctx, func() error { return d.deleteSpans(ctx, wo, spans, own) })
 }
 

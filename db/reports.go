@@ -57,6 +57,8 @@ type (
 	WriteMetrics = report.WriteMetrics
 	// FlushMetrics count memtables written as tables. Fields: Count, Bytes.
 	FlushMetrics = report.FlushMetrics
+	// TransactionMetrics count transactions that can write. Fields: Commits, Conflicts, Repeats.
+	TransactionMetrics = report.TransactionMetrics
 	// CompactionMetrics count compactions. Fields: Count, Subcompactions, TrivialMoves, BytesRead, BytesWritten,
 	// TablesSetAside, TablesToMerge, Pauses, ValuesDropped, Running.
 	CompactionMetrics = report.CompactionMetrics

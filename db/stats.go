@@ -40,6 +40,9 @@ func (d *DB) Metrics() *Metrics {
 			LogBytes: w.LogBytes,
 			LogSyncs: w.LogSyncs,
 		},
+		Transactions: TransactionMetrics{
+			Commits: d.txns.commits.Load(), Conflicts: d.txns.conflicts.Load(), Repeats: d.txns.repeats.Load(),
+		},
 		Flushes: FlushMetrics{Count: d.counters.flushes.Load(), Bytes: d.counters.flushBytes.Load()},
 		Compactions: CompactionMetrics{
 			Count:          c.Compactions,

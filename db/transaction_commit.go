@@ -2,6 +2,7 @@ package db
 
 import (
 	"cmp"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
@@ -41,7 +42,9 @@ func (t *Transaction) commit() (err error) {
 	switch err {
 	case nil:
 		how = "committed already"
+		t.db.txns.commits.Add(1)
 	case ErrConflict:
+		t.db.txns.conflicts.Add(1)
 		how = "ended by a conflict; begin a new one"
 	default:
 		how = "ended by the error of an earlier Commit"
@@ -79,6 +82,8 @@ type transactions struct {
 	turns    txn.Turns // of Updates that met conflicts
 	// firstTable is the number from which on tables were written since Open.
 	firstTable uint64
+
+	commits, conflicts, repeats atomic.Uint64
 }
 
 // txnStore is the store as the commit of a transaction sees it.
@@ -199,7 +204,8 @@ func errNilFunction(method string) error {
 // Update calls fn with a transaction and commits it. If fn returns an error, or panics, nothing
 // is written. After a conflict it calls fn again with a new transaction: fn must have no effects
 // but those on the transaction, or bear their repetition. After 100 conflicts in a row it returns
-// an error that wraps ErrConflict. The writes are on stable storage when it returns, unless fn
+// an error that wraps ErrConflict. If fn writes what it reads with the DB, or with another transaction, each
+// repetition conflicts; after five Update returns an error that says so. The writes are on stable storage when it returns, unless fn
 // calls SetWriteOptions. fn must not call Commit or Close: they are refused, nothing is written, and
 // Update returns their error.
 func (d *DB) Update(fn func(t *Transaction) error) error {
@@ -211,10 +217,14 @@ func (d *DB) Update(fn func(t *Transaction) error) error {
 	case d.closed.Load():
 		return ErrClosed
 	}
-	return d.txns.turns.Retry(d.commit.Ending(), func() error { return d.updateOnce(fn) })
+	return d.txns.turns.Retry(d.commit.Ending(), func(attempt int) error { return d.updateOnce(attempt, fn) })
 }
 
-func (d *DB) updateOnce(fn func(t *Transaction) error) error {
+// observeEvery says in which attempts the writes of an Update's function are observed, which costs other writers a
+// microsecond each.
+const observeEvery = 5
+
+func (d *DB) updateOnce(attempt int, fn func(t *Transaction) error) (err error) {
 	t := d.NewTransaction(nil)
 	switch {
 	case t.ended():
@@ -229,10 +239,23 @@ func (d *DB) updateOnce(fn func(t *Transaction) error) error {
 			t.finish("given up by Update")
 		}
 	}()
-	if err := cmp.Or(fn(t), t.misuse); err != nil {
+	if attempt > 1 {
+		d.txns.repeats.Add(1)
+	}
+	var others []txn.Range
+	if attempt%observeEvery == 0 {
+		others, err = d.listenerCalls.Observe(func() error { return fn(t) })
+	} else {
+		err = fn(t)
+	}
+	if err = cmp.Or(err, t.misuse); err != nil {
 		return err
 	}
-	return t.commit()
+	if err = t.commit(); err == ErrConflict && !t.reads.Within(others).Empty() {
+		return errors.New("sievedb: Update: the function reads a key with its transaction and writes it with the DB or another " +
+			"transaction, so each repetition conflicts; write it with the transaction that the function gets")
+	}
+	return err
 }
 
 // Modify replaces the value of key by what fn makes of it, as one atomic step. fn gets the

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -166,4 +167,58 @@ func TestKindsOfChangesHaveNames(t *testing.T) {
 	for kind, name := range names {
 		require.Equal(t, name, kind.String())
 	}
+}
+
+// A function that writes what it reads with something else than its transaction conflicts each time. Update says so soon.
+// Writes of what it does not read, and conflicts with others, are not taken for that.
+func TestUpdateNamesWritesThatBypassTheTransaction(t *testing.T) {
+	d := openTest(t, testOptions(vfs.NewMem()))
+	n, err := d.Namespace("n")
+	require.NoError(t, err)
+	key := n.Key([]byte("key"))
+	for name, write := range map[string]func() error{
+		"Put":    func() error { return d.Put(key, []byte("v"), NoSync) },
+		"Delete": func() error { return n.Delete([]byte("key"), NoSync) },
+		"Apply":  func() error { var b Batch; b.Put(key, nil); return d.Apply(&b, NoSync) },
+		"DeleteRange": func() error {
+			return errors.Join(d.Put(key, nil, NoSync), n.DeleteRange(t.Context(), nil, nil, NoSync))
+		},
+		"Update": func() error { return d.Update(func(tx *Transaction) error { return tx.Put(key, nil) }) },
+		"Modify": func() error {
+			return n.Modify([]byte("key"), func([]byte) ([]byte, error) { return []byte("m"), nil }, NoSync)
+		},
+	} {
+		calls := 0
+		err := d.Update(func(tx *Transaction) error {
+			calls++
+			_, err := tx.Get(key)
+			if err == ErrNotFound {
+				err = nil
+			}
+			return errors.Join(err, write(), tx.Put([]byte("other"), nil))
+		})
+		require.ErrorContains(t, err, "write it with the transaction that the function gets", name)
+		require.NotErrorIs(t, err, ErrConflict, name)
+		require.Equal(t, observeEvery, calls, name)
+	}
+
+	putAll(t, d, "other", "")
+	before := d.Metrics().Transactions
+	calls := 0
+	require.NoError(t, d.Update(func(tx *Transaction) error {
+		_, err := tx.Get([]byte("other"))
+		require.NoError(t, err)
+		require.NoError(t, d.Put([]byte("not read"), nil, NoSync))
+		if calls++; calls <= 2*observeEvery {
+			written := make(chan error)
+			go func() { written <- d.Put([]byte("other"), nil, NoSync) }()
+			require.NoError(t, <-written)
+		}
+		return tx.Put([]byte("other"), nil)
+	}))
+	got := d.Metrics().Transactions
+	require.Equal(t, TransactionMetrics{
+		Commits: before.Commits + 1, Conflicts: before.Conflicts + 2*observeEvery, Repeats: before.Repeats + 2*observeEvery,
+	}, got)
+	require.Zero(t, d.listenerCalls.running.Load())
 }

@@ -4,6 +4,8 @@
 package docs_test
 
 import (
+	"go/ast"
+	"go/types"
 	"net/url"
 	"os"
 	"path"
@@ -202,4 +204,19 @@ func TestRunPatternsMatchTests(t *testing.T) {
 		}
 	}
 	require.Greater(t, patterns, 25)
+}
+
+// The page of namespaces has every method of a namespace.
+func TestNamespacesNamesEveryMethod(t *testing.T) {
+	page, methods := read(t, "docs/namespaces.md"), 0
+	for _, f := range goFiles(t) {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if ok && strings.HasPrefix(f.name, "db/") && fn.Recv != nil && fn.Name.IsExported() && types.ExprString(fn.Recv.List[0].Type) == "*Namespace" {
+				methods++
+				require.Regexp(t, "`(\\w+\\.)?"+fn.Name.Name+"[`(]", page)
+			}
+		}
+	}
+	require.Greater(t, methods, 20)
 }

@@ -24,6 +24,13 @@ type WriteMetrics struct {
 	LogBytes, LogSyncs uint64
 }
 
+// TransactionMetrics count transactions that can write, those of Update, Modify and CompareAndSwap included.
+type TransactionMetrics struct {
+	// Commits counts those that were committed, also without writes. Conflicts counts commits that returned ErrConflict,
+	// and Repeats the calls of functions that Update repeated because of one.
+	Commits, Conflicts, Repeats uint64
+}
+
 // FlushMetrics count memtables written as tables.
 type FlushMetrics struct {
 	// Count is the number of memtables flushed, Bytes the size of their tables.

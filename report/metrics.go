@@ -17,6 +17,8 @@ type Metrics struct {
 	Lookups LookupMetrics
 	// Writes counts batches and their log records.
 	Writes WriteMetrics
+	// Transactions counts commits and conflicts of transactions.
+	Transactions TransactionMetrics
 	// Flushes counts memtables written as tables.
 	Flushes FlushMetrics
 	// Compactions counts merges and moves of tables.

@@ -63,6 +63,9 @@ func (m *Metrics) writeWrites(line func(name, format string, args ...any)) {
 	w, c := &m.Writes, &m.Compactions
 	line("writes", "%s (%s); log %s, %s", pluralText(w.Batches, "batch", "batches"), sizeText(w.Bytes), sizeText(w.LogBytes),
 		counted(w.LogSyncs, "fsync"))
+	if t := &m.Transactions; t.Commits+t.Conflicts > 0 {
+		line("commits", "%s of transactions, %s, %s", counted(t.Commits, "commit"), counted(t.Conflicts, "conflict"), counted(t.Repeats, "repeat"))
+	}
 	line("flushes", "%d (%s)", m.Flushes.Count, sizeText(m.Flushes.Bytes))
 	line("compactions", "%d in %s, and %s; read %s, written %s", c.Count, counted(c.Subcompactions, "piece"),
 		counted(c.TrivialMoves, "move"), sizeText(c.BytesRead), sizeText(c.BytesWritten))

@@ -11,9 +11,10 @@ import (
 
 func TestTextOfMetrics(t *testing.T) {
 	m := Metrics{
-		Lookups: LookupMetrics{Count: 1000, Found: 600, MemtableHits: 100, MemtableSearches: 104},
-		Writes:  WriteMetrics{Batches: 1, Bytes: 120, LogBytes: 2048, LogSyncs: 1},
-		Flushes: FlushMetrics{Count: 3, Bytes: 3 << 20},
+		Lookups:      LookupMetrics{Count: 1000, Found: 600, MemtableHits: 100, MemtableSearches: 104},
+		Writes:       WriteMetrics{Batches: 1, Bytes: 120, LogBytes: 2048, LogSyncs: 1},
+		Transactions: TransactionMetrics{Commits: 7, Conflicts: 3, Repeats: 2},
+		Flushes:      FlushMetrics{Count: 3, Bytes: 3 << 20},
 		Compactions: CompactionMetrics{
 			Count: 2, Subcompactions: 5, TrivialMoves: 1, BytesRead: 5 << 30, BytesWritten: 4 << 30, Pauses: 1, TablesSetAside: 2,
 			Running: []RunningCompaction{{OutputLevel: 5, InputTables: 6, InputBytes: 64 << 20, BytesRead: 16 << 20, Duration: 1500 * time.Millisecond}},
@@ -45,6 +46,7 @@ lookups      1000, found 600; memtables answered 100 of 104 searches
 filters      1000 checks, false-positive rate 0.503 %; 1 of 4 blocks from disk
 ranges       10 checks of range filters, 9 tables skipped, false-positive rate 10 %
 writes       1 batch (120 B); log 2.0 KiB, 1 fsync
+commits      7 commits of transactions, 3 conflicts, 2 repeats
 flushes      3 (3.0 MiB)
 compactions  2 in 5 pieces, and 1 move; read 5.0 GiB, written 4.0 GiB
              running for 1.5s: 6 tables of levels 0 and 5, 16.0 MiB of 64.0 MiB read

@@ -102,10 +102,12 @@ func once(s *fakeStore, f func()) {
 func TestConflictsAreRetried(t *testing.T) {
 	turns, stop := NewTurns(), make(chan struct{})
 	calls := 0
-	fail := func(n int, last error) func() error {
+	fail := func(n int, last error) func(int) error {
 		calls = 0
-		return func() error {
-			if calls++; calls <= n {
+		return func(attempt int) error {
+			calls++
+			require.Equal(t, calls, attempt)
+			if calls <= n {
 				return base.ErrConflict
 			}
 			return last
