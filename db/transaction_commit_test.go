@@ -178,6 +178,13 @@ func TestUpdatesOfOneKeyTakeTurns(t *testing.T) {
 	})
 }
 
+// putElsewhere writes in another goroutine.
+func putElsewhere(d *DB, key string, value []byte) error {
+	written := make(chan error)
+	go func() { written <- d.Put([]byte(key), value, NoSync) }()
+	return <-written
+}
+
 func TestUpdateGivesUp(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	calls := 0
@@ -185,7 +192,7 @@ func TestUpdateGivesUp(t *testing.T) {
 		calls++
 		get(t, tx, "a")
 		require.NoError(t, tx.Put([]byte("b"), nil))
-		return d.Put([]byte("a"), fmt.Append(nil, calls), NoSync)
+		return putElsewhere(d, "a", fmt.Append(nil, calls))
 	})
 	require.ErrorIs(t, err, ErrConflict)
 	require.ErrorContains(t, err, "gave up after 100 attempts")
@@ -203,7 +210,7 @@ func TestUpdatesNest(t *testing.T) {
 		return func(tx *Transaction) error {
 			get(t, tx, key)
 			if calls++; calls < 8 {
-				require.NoError(t, d.Put([]byte(key), fmt.Append(nil, calls), NoSync))
+				require.NoError(t, putElsewhere(d, key, fmt.Append(nil, calls)))
 			}
 			return tx.Put([]byte("calls for "+key), fmt.Append(nil, calls))
 		}
