@@ -19,6 +19,7 @@ type (
 	//     BlocksFromDisk, BytesFromDisk
 	//   - Lookups: Count, Found, MemtableHits, MemtableSearches
 	//   - Writes: Batches, Bytes, LogBytes, LogSyncs
+	//   - Transactions: Commits, Conflicts, Repeats
 	//   - Flushes: Count, Bytes
 	//   - Compactions: Count, Subcompactions, TrivialMoves, BytesRead, BytesWritten, TablesSetAside, TablesToMerge,
 	//     Pauses, ValuesDropped, Running
