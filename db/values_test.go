@@ -465,9 +465,11 @@ func withTombstone(t *testing.T, data []byte) []byte {
 	it, err := r.NewIter(sstable.IterOptions{})
 	require.NoError(t, err)
 	defer it.Close()
+	ids, err := r.IDs()
+	require.NoError(t, err)
 	for filling := []byte{}; len(filling) < 200; filling = append(filling, byte(len(filling)*len(filling)>>3)) {
 		var out bytes.Buffer
-		w := sstable.NewWriter(&out, sstable.WriterOptions{Values: true, Compression: sstable.Snappy})
+		w := sstable.NewWriter(&out, sstable.WriterOptions{Values: true, IDs: ids, Compression: sstable.Snappy})
 		for ok := it.First(); ok; ok = it.Next() {
 			key, value := it.Key(), it.Value()
 			if w.Entries() == 1 {

@@ -98,6 +98,9 @@ func (c *checker) table(ctx context.Context, level int, f *manifest.FileMeta) er
 	if err == nil {
 		err = c.values.end(r)
 	}
+	if err == nil && level == manifest.ValuesLevel {
+		err = c.Cache.CheckIDs(c.values.version, f)
+	}
 	return err
 }
 

@@ -119,3 +119,34 @@ func TestCheckQueriesEveryFilterOfATable(t *testing.T) {
 
 // clearFilter clears every bit of a filter of LevelDB's policy and keeps its envelope.
 func clearFilter(block []byte) { clear(block[:len(block)-10]) }
+
+// The bug: two value tables with the same bounds, sizes and sequence numbers had each other's names, and the values of
+// one were returned as those of the other.
+func TestValueTablesWithEachOthersNamesAreFound(t *testing.T) {
+	mem := vfs.NewMem()
+	o := storetest.Options(mem)
+	o.Tables.SeparateValues = 10
+	d := storetest.MustOpen(t, o)
+	for value, keys := range map[string][]string{"older value": {"a", "b", "z"}, "newer value": {"a", "c", "z"}} {
+		l, err := d.NewLoader()
+		require.NoError(t, err)
+		for _, key := range keys {
+			require.NoError(t, l.Put([]byte(key), []byte(value)))
+		}
+		require.NoError(t, l.Commit())
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+	}
+	require.NoError(t, d.Close())
+	names := fixture.Names(t, mem, base.FileValues)
+	require.Len(t, names, 2)
+	for i, data := range [][]byte{fixture.ReadFile(t, mem, filepath.Join("db", names[1])), fixture.ReadFile(t, mem, filepath.Join("db", names[0]))} {
+		fixture.WriteFile(t, mem, filepath.Join("db", names[i]), data)
+	}
+	d = storetest.Open(t, o)
+	_, err := d.Get([]byte("a"))
+	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorContains(t, err, "may have got the name of another")
+	report, err := d.Check(t.Context())
+	require.NoError(t, err)
+	require.Len(t, report.Faults, 3, "the value tables, and the table that refers to them")
+}

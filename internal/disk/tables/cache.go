@@ -167,6 +167,11 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 			f.Seqs.Store(seqsOf(&p))
 		}
 	}
+	if f.Values {
+		if ids, err := IDs(r, f.Num); err == nil {
+			Of(f).ids.Store(&ids)
+		}
+	}
 	if state := Of(f); t.options.WantSizes && state.sizes.Load() == nil {
 		state.sizes.Store(sizesOf(r, f))
 	}

@@ -20,6 +20,8 @@ type Table struct {
 	sizes atomic.Pointer[FilterSizes]
 	// refs is what the table refers to, from its writing until the edit that adds it is counted.
 	refs atomic.Pointer[[]base.RefSum]
+	// ids are the IDs of a value table. It is nil until the table is opened, and if they cannot be read.
+	ids atomic.Pointer[[]uint64]
 	// filterReported is set once the table's filter was reported as unusable.
 	filterReported atomic.Bool
 }

@@ -61,9 +61,8 @@ func (t *Cache) HasValue(v *manifest.Version, lk *sstable.Lookup, user []byte, r
 // if it is stored otherwise the value, in memory of lk. The block has its checksum and the length that the reference
 // requires. If both are nil, Value says why.
 func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, out *Writer) (stored, value []byte, err error) {
-	f := v.ValueTableOf(ref.ID)
-	for f != nil {
-		r, err := t.Get(f)
+	for {
+		_, r, err := t.valueTable(v, ref.ID)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,15 +72,63 @@ func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte
 			return stored, value, err
 		}
 	}
-	return nil, nil, nil
+}
+
+// valueTable returns the value table of an ID.
+func (t *Cache) valueTable(v *manifest.Version, id uint64) (f *manifest.FileMeta, r *sstable.Reader, err error) {
+	if f = v.ValueTableOf(id); f == nil {
+		return nil, nil, base.Corruptf("data block", -1, "an entry refers to values of ID %d, of which the MANIFEST has none", id)
+	}
+	if r, err = t.Get(f); err != nil {
+		return f, nil, err
+	}
+	if ids := Of(f).ids.Load(); ids != nil {
+		if _, ok := slices.BinarySearch(*ids, id); !ok {
+			return f, nil, base.InFile(otherIDs(*ids, id), filepath.Join(t.options.Dir, f.Name()), -1)
+		}
+	}
+	return f, r, nil
+}
+
+func otherIDs(ids []uint64, id uint64) error {
+	return base.Corruptf("block of IDs", -1, "it is a value table of ID %d (of %d in all), and the MANIFEST wants one of ID %d here: "+
+		"the file may have got the name of another; Repair uses the right ones", ids[0], len(ids), id)
+}
+
+// CheckIDs returns an error unless the value table f says that it has the IDs that v knows it by.
+func (t *Cache) CheckIDs(v *manifest.Version, f *manifest.FileMeta) error {
+	r, err := t.Ref(f)
+	if err != nil {
+		return err
+	}
+	defer r.Unref()
+	if _, err = IDs(r, f.Num); err != nil {
+		return base.InFile(err, filepath.Join(t.options.Dir, f.Name()), -1)
+	}
+	for _, table := range v.Values {
+		if table.File == f && err == nil {
+			_, _, err = t.valueTable(v, table.ID)
+		}
+	}
+	return err
+}
+
+// IDs returns the IDs of the value table of that number, in ascending order. Before the first release, a table did not
+// say the one that is its number.
+func IDs(r *sstable.Reader, num uint64) ([]uint64, error) {
+	if !r.IsValueTable() {
+		return nil, base.Corruptf("metaindex block", -1, "it does not say that it is a value table")
+	}
+	ids, err := r.IDs()
+	if err == nil && ids == nil {
+		ids = []uint64{num}
+	}
+	return ids, err
 }
 
 // search looks the value of a reference up in its table.
 func (t *Cache) search(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, keyOnly bool) (res sstable.Result, f *manifest.FileMeta, err error) {
-	if f = v.ValueTableOf(ref.ID); f == nil {
-		return res, nil, base.Corruptf("data block", -1, "an entry refers to values of ID %d, of which the MANIFEST has none", ref.ID)
-	}
-	r, err := t.Get(f)
+	f, r, err := t.valueTable(v, ref.ID)
 	if err != nil {
 		return res, f, err
 	}

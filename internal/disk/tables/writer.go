@@ -116,6 +116,9 @@ func (t *Writer) begin() error {
 	if t.options.Filter != nil {
 		o.Filter = t.options.Filter(t.num)
 	}
+	if o.Values && o.IDs == nil {
+		o.IDs = []uint64{t.num}
+	}
 	t.w = t.options.Spares.take(t.file, o)
 	return nil
 }

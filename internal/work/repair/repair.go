@@ -241,6 +241,9 @@ func (r *Repairer) list() error {
 		if !info.Mode().IsRegular() {
 			continue
 		}
+		if kind, err = r.kindOf(name, kind); err != nil {
+			return err
+		}
 		r.files = append(r.files, dirFile{manifest.DirFile{Kind: kind, Num: num, Size: info.Size()}, name})
 		found = found || slices.Contains(DatabaseKinds, kind)
 	}
@@ -248,6 +251,26 @@ func (r *Repairer) list() error {
 		return errors.Wrapf(fs.ErrNotExist, "sievedb: nothing to repair in %s: it has no table, log, MANIFEST or CURRENT", r.dir)
 	}
 	return nil
+}
+
+// kindOf returns the kind of a file with that name and the kind of that name. A check of a file system leaves names
+// that do not say which tables are value tables.
+func (r *Repairer) kindOf(name string, kind base.FileKind) (base.FileKind, error) {
+	if kind != base.FileTable && kind != base.FileOldTable && kind != base.FileValues {
+		return kind, nil
+	}
+	reader, err := r.openTable(name)
+	switch {
+	case base.IsUnreadable(err):
+		return kind, nil
+	case err != nil:
+		return kind, err
+	case reader.IsValueTable():
+		kind = base.FileValues
+	case kind == base.FileValues && reader.FilterStatus().Err == nil:
+		kind = base.FileTable
+	}
+	return kind, reader.Close()
 }
 
 // DatabaseKinds are the files that make a directory the remains of a database.

@@ -128,12 +128,7 @@ func (r *Repairer) scanTable(t *foundTable, level bool) error {
 
 // recallSeqs determines the former sequence numbers of entries that have 0 now.
 func (r *Repairer) recallSeqs(t *foundTable) error {
-	path := r.path(t.name)
-	f, err := r.fs.Open(path)
-	if err != nil {
-		return err
-	}
-	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
+	reader, err := r.openTable(t.name)
 	if err != nil {
 		t.seqsLost = true
 		if errors.Is(err, base.ErrCorruption) {
@@ -146,6 +141,15 @@ func (r *Repairer) recallSeqs(t *foundTable) error {
 		t.maxSeq = max(t.maxSeq, p.LargestSeq)
 	}
 	return reader.Close()
+}
+
+func (r *Repairer) openTable(name string) (*sstable.Reader, error) {
+	path := r.path(name)
+	f, err := r.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
 }
 
 func (r *Repairer) salvageTable(t *foundTable, fn func(ikey, value []byte) error) (sstable.SalvageReport, error) {

@@ -109,20 +109,12 @@ func (r *Repairer) findIDs(v *foundValues) error {
 
 // readIDs reads the IDs of a value table.
 func (r *Repairer) readIDs(v *foundValues) (ids []uint64, err error) {
-	path := r.path(v.name)
-	f, err := r.fs.Open(path)
+	reader, err := r.openTable(v.name)
 	if err != nil {
 		return nil, err
 	}
-	reader, err := sstable.Open(f, sstable.ReaderOptions{Comparer: r.cmp, Name: path})
-	if err != nil {
-		return nil, err
-	}
-	if !reader.IsValueTable() {
-		err = base.InFile(base.Corruptf("metaindex block", -1, "it does not say that it is a value table"), path, -1)
-	} else if ids, err = reader.IDs(); err == nil && ids == nil {
-		ids = []uint64{v.Num}
-	}
+	ids, err = tables.IDs(reader, v.Num)
+	err = base.InFile(err, r.path(v.name), -1)
 	return ids, errors.CombineErrors(err, reader.Close())
 }
 

@@ -62,6 +62,39 @@ func TestRepairKeepsValueTables(t *testing.T) {
 	})
 }
 
+// The bug: a value table did not say its ID, which was the number in its name. After a check of a file system the names
+// are others.
+func TestRepairFindsValuesInTablesWithOtherNames(t *testing.T) {
+	dir, want := separatedDir(t)
+	exchanged, renamed, allTables, allValues := maps.Clone(dir), maps.Clone(dir), maps.Clone(dir), maps.Clone(dir)
+	names := dir.Only(base.FileValues)
+	for i, name := range names {
+		exchanged[name] = dir[names[(i+1)%len(names)]]
+	}
+	for i, name := range append(dir.Only(base.FileTable), names...) {
+		kind, _, _ := base.ParseFileName(name)
+		for kind, to := range map[base.FileKind]fixture.Dir{kind: renamed, base.FileTable: allTables, base.FileValues: allValues} {
+			delete(to, name)
+			to[base.FileName(kind, uint64(100_000-i))] = dir[name]
+		}
+	}
+	for name, dir := range map[string]fixture.Dir{"exchanged": exchanged, "renamed": renamed, "named as tables": allTables, "named as value tables": allValues} {
+		for _, manifest := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, MANIFEST %t", name, manifest), func(t *testing.T) {
+				dir := maps.Clone(dir)
+				for _, name := range append(dir.Only(base.FileManifest), base.CurrentName, base.ClosedName) {
+					if !manifest {
+						delete(dir, name)
+					}
+				}
+				got, rep, _ := storetest.Repaired(t, dir)
+				require.Zero(t, rep.ValuesLost, "%v", rep)
+				require.Equal(t, want, got)
+			})
+		}
+	}
+}
+
 // Tables that compactions replaced, as after a crash, bring nothing back.
 func TestRepairOfASoundDatabaseFillsNothing(t *testing.T) {
 	dir, want := separatedDir(t)
