@@ -139,7 +139,7 @@ type (
 	// LogReport describes the content of one log. Fields: Name, Records, Entries, Tail, BytesDropped, Reason,
 	// GapBefore, BytesSkipped, RecordsSkipped, SetAside.
 	LogReport = report.LogReport
-	// CheckReport describes what Check read and found. Fields: Tables, Entries, Bytes, Twins, Faults.
+	// CheckReport describes what Check read and found. Fields: Tables, Entries, Bytes, Unread, Twins, Faults.
 	CheckReport = report.CheckReport
 	// RepairReport describes what a repair found and did. Fields: Dir, Healthy, DryRun, Incomplete, Interrupted,
 	// EntriesLost, BytesLost, Ranges, Manifest, ManifestProblem, MayResurrect, Files, TablesWritten, BytesWritten,

@@ -46,27 +46,21 @@ func Identify(f vfs.File) (id [sha256.Size]byte, ok bool, err error) {
 	if err != nil || meta.properties.Size == 0 {
 		return id, false, err
 	}
-	if err := meta.properties.Check(size-footerLen, "metaindex block", propertiesPart); err != nil {
-		return id, false, err
-	}
-	propBytes, ok, err := readPlain(f, meta.properties, propertiesPart)
-	if !ok {
-		return id, false, err
-	}
-	props, err := decodeProperties(propBytes)
-	if err != nil || props.ContentHash == 0 {
-		return id, false, err
-	}
-	parts := [][]byte{foot, metaBytes, propBytes}
-	if meta.ids.Size > 0 {
-		if err := meta.ids.Check(size-footerLen, "metaindex block", idsPart); err != nil {
+	parts := [][]byte{foot, metaBytes}
+	for i, h := range []handle{meta.properties, meta.ids}[:1+min(meta.ids.Size, 1)] {
+		part := []string{propertiesPart, idsPart}[i]
+		if err := h.Check(size-footerLen, "metaindex block", part); err != nil {
 			return id, false, err
 		}
-		ids, ok, err := readPlain(f, meta.ids, idsPart)
+		block, ok, err := readPlain(f, h, part)
 		if !ok {
 			return id, false, err
 		}
-		parts = append(parts, ids)
+		parts = append(parts, block)
+	}
+	props, err := decodeProperties(parts[2])
+	if err != nil || props.ContentHash == 0 {
+		return id, false, err
 	}
 	all := util.AppendFixed64(nil, size)
 	for _, part := range parts {

@@ -60,6 +60,7 @@ type Iter struct {
 	sliced *Block // the block, if data is on a slice of it; else nil
 	slice  int
 	err    error
+	bad    int // the data block of err
 
 	lane    lane // since EnterLane
 	aim     aim  // for SeekAimed
@@ -233,6 +234,12 @@ func (it *Iter) beginsAt(i int) bool {
 		it.ix.CompareUser(it.r.cmp, i-1, it.opts.Lower) < 0
 }
 
+// SkipDamage moves to the first entry after the data block whose damage ended the iteration: Err was not nil.
+func (it *Iter) SkipDamage() bool {
+	it.err, it.data.err, it.at = nil, nil, -1
+	return it.forwardFrom(it.bad + 1)
+}
+
 // SeekGE implements base.Iterator.
 func (it *Iter) SeekGE(ikey []byte) bool {
 	it.inOrder = 0
@@ -310,7 +317,7 @@ func (it *Iter) backwardFrom(i int) bool {
 // failed reports whether there is an error. It adopts an error of the block iterator.
 func (it *Iter) failed() bool {
 	if it.err == nil && it.data.err != nil {
-		it.err = it.r.located(it.data.err, it.ix, it.at)
+		it.err, it.bad = it.r.located(it.data.err, it.ix, it.at), it.at
 	}
 	return it.err != nil
 }

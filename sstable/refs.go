@@ -58,7 +58,7 @@ func (r *Reader) Refs() (sums []base.RefSum, err error) {
 // IsValueTable reports whether it is a value table.
 func (r *Reader) IsValueTable() bool { return r.meta.ids.Size > 0 }
 
-// IDs reads the IDs of a value table, in ascending order; nil if it has only the one of its number.
+// IDs reads the IDs of a value table, in ascending order; nil for early builds' tables of only the ID that is their number.
 func (r *Reader) IDs() (ids []uint64, err error) {
 	data, err := r.metaBlock(r.meta.ids, idsPart)
 	if err == nil {

@@ -54,8 +54,7 @@ type WriterOptions struct {
 	Expiry     func(key, value []byte) (at uint64, ok bool)
 	ExpiryKeys uint64
 	// Values makes a value table: each entry has a data block of its own, which only readers of
-	// the value read. IDs are the ones of its values, in ascending order; nil if that is the number
-	// of the table.
+	// the value read. IDs are the ones of its values, in ascending order.
 	Values bool
 	IDs    []uint64
 }

@@ -360,5 +360,8 @@ func (a *app) printCheck(r *db.CheckReport) {
 	if len(r.Faults) == 0 {
 		verdict = a.out.style(styleGood, verdict)
 	}
+	if r.Unread > 0 {
+		verdict = a.out.count(r.Unread, "entry") + " unreadable; " + verdict
+	}
 	a.out.printf("%s, %s, %s read; %s\n", a.out.count(uint64(r.Tables), "table"), a.out.count(r.Entries, "entry"), a.out.bytes(r.Bytes), verdict)
 }

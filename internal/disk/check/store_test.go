@@ -71,6 +71,44 @@ func TestCheckReportsFaults(t *testing.T) {
 	})
 }
 
+// The bug: the first damaged block ended the check of a table, and its other faults were not reported.
+func TestCheckContinuesAfterADamagedBlock(t *testing.T) {
+	const entries = 20_000
+	mem := vfs.NewMem()
+	o := storetest.Options(mem)
+	o.Memtables.Size, o.Tables.BlockSize = 8<<20, 1024
+	storetest.FillUnder(t, o, nil, 0, entries)
+	require.Len(t, fixture.Names(t, mem, base.FileTable), 1)
+	table := filepath.Join("db", fixture.Names(t, mem, base.FileTable)[0])
+	damage := func(places int) (*db.CheckReport, *db.RepairReport) {
+		sound := fixture.ReadFile(t, mem, table)
+		fixture.ChangeFile(t, mem, table, func(data []byte) {
+			for i := range places {
+				data[len(data)*3/4/places*i+10] ^= 1
+			}
+		})
+		planned, err := db.PlanRepair("db", o)
+		require.NoError(t, err)
+		d := storetest.MustOpen(t, o)
+		report, err := d.Check(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		require.NotZero(t, report.Unread)
+		require.EqualValues(t, entries, report.Entries+report.Unread)
+		require.Equal(t, planned.EntriesLost, report.Unread)
+		fixture.WriteFile(t, mem, table, sound)
+		return report, planned
+	}
+	report, planned := damage(3)
+	require.Len(t, report.Faults, 3)
+	require.Len(t, planned.Ranges, 3)
+	require.Less(t, report.Unread, uint64(300))
+
+	report, _ = damage(150)
+	require.Len(t, report.Faults, 101)
+	require.Contains(t, report.Faults[100], "it has 50 more faults")
+}
+
 // The bug: Check skipped the filters that lookups did not use: block-range filters next to a
 // whole-table filter, range filters whose policy is not configured, and all filters without
 // Options.Filters.Policy.
@@ -148,5 +186,5 @@ func TestValueTablesWithEachOthersNamesAreFound(t *testing.T) {
 	require.ErrorContains(t, err, "may have got the name of another")
 	report, err := d.Check(t.Context())
 	require.NoError(t, err)
-	require.Len(t, report.Faults, 3, "the value tables, and the table that refers to them")
+	require.Len(t, report.Faults, 4, "the value tables, and a reference to each of them")
 }

@@ -13,10 +13,10 @@ import (
 
 // twins iterates over all undamaged tables of v in key order, and reports the entries that
 // several of them have.
-func (c *checker) twins(ctx context.Context, v *manifest.Version, damaged map[*manifest.FileMeta]bool) error {
+func (c *checker) twins(ctx context.Context, v *manifest.Version) error {
 	it := new(tables.MergingIter)
 	add := func(files []*manifest.FileMeta) {
-		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return damaged[f] })
+		files = slices.DeleteFunc(slices.Clone(files), func(f *manifest.FileMeta) bool { return c.damaged[f] })
 		if len(files) > 0 {
 			it.Add(tables.NewLevelIter(c.Cache, c.Comparer, files, sstable.IterOptions{NoFillCache: true, ReadAhead: readAhead}))
 		}

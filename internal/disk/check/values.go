@@ -67,8 +67,8 @@ func (v *values) end(r *sstable.Reader) error {
 }
 
 // valueCounts compares what was found in all tables with what the MANIFEST counts, unless a table is damaged.
-func (c *checker) valueCounts(damaged map[*manifest.FileMeta]bool) {
-	for f := range damaged {
+func (c *checker) valueCounts() {
+	for f := range c.damaged {
 		if !f.Values {
 			return
 		}
