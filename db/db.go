@@ -45,7 +45,7 @@ var (
 	ErrInListener = base.ErrInListener
 	// ErrForeign says that the directory holds a database of another storage engine, such
 	// as RocksDB, Pebble or Badger, or that the path is such a database. Open, Repair
-	// and Destroy then leave it as it is.
+	// and Destroy then leave it as it is. Ingest returns it for a table of such an engine.
 	ErrForeign = base.ErrForeign
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = base.ErrLocked

@@ -211,6 +211,9 @@ func TestTablesThatCannotBeIngested(t *testing.T) {
 	own = slices.DeleteFunc(own, func(name string) bool { return !strings.HasSuffix(name, ".ldb") })
 	before := filesOf(t, mem, base.FileTable)
 	seq := d.Metrics().LastSequence
+	foreign := func(magic uint64) func([]byte) []byte {
+		return func(b []byte) []byte { return binary.LittleEndian.AppendUint64(b[:len(b)-8], magic) }
+	}
 	for name, c := range map[string]struct {
 		paths []string
 		want  string
@@ -223,6 +226,8 @@ func TestTablesThatCannotBeIngested(t *testing.T) {
 		"empty":     {[]string{spoiled("in/empty", func([]byte) []byte { return nil })}, "in/empty", ErrCorruption},
 		"cut":       {[]string{good, spoiled("in/cut", func(b []byte) []byte { return b[:len(b)-1] })}, "in/cut", ErrCorruption},
 		"flipped":   {[]string{spoiled("in/flipped", func(b []byte) []byte { b[len(b)/4] ^= 1; return b })}, "in/flipped", ErrCorruption},
+		"rocksdb":   {[]string{spoiled("in/rocksdb", foreign(0x88e241b785f4cff7))}, "a table of RocksDB", ErrForeign},
+		"pebble":    {[]string{spoiled("in/pebble", foreign(0xb3aa9ff0b3aa9ff0))}, "'sievedb load'", ErrForeign},
 		"order": {[]string{makeTable(t, mem, "in/order", []madeEntry{{"b", 1, "v"}, {"a", 1, "v"}}, func(o *sstable.WriterOptions) {
 			o.Comparer, o.Filter = &Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}, nil
 		})}, `by comparer "leveldb.BytewiseComparator"`, nil},

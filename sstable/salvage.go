@@ -33,8 +33,8 @@ type SalvageReport struct {
 	// blocks were found by their checksums.
 	IndexLost bool
 	// Err is the first fault of the table, including a damaged filter and damaged
-	// properties, or nil if it is sound. It is a sievedb.CorruptionError or a
-	// sievedb.NewerError.
+	// properties, or nil if it is sound. It is a sievedb.CorruptionError or a sievedb.NewerError,
+	// or matches db.ErrForeign: then nothing was read.
 	Err error
 	// Newer is the first sievedb.NewerError, or nil.
 	Newer error
@@ -298,7 +298,7 @@ func (s *salvager) emit(ikey, value []byte) error {
 // not a data block: further on, the index itself could look like data.
 func (s *salvager) byChecksum(size uint64) error {
 	buf := make([]byte, 64<<10)
-	for off := uint64(0); off < size; {
+	for off := uint64(0); off < size && !errors.Is(s.rep.Err, base.ErrForeign); {
 		h, found, err := s.nextBlock(off, size, buf)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package sstable
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -155,6 +156,16 @@ func TestSalvageOfATruncatedTableReturnsItsWholeBlocks(t *testing.T) {
 		require.Equal(t, all[:len(got)], append(entries{}, got...))
 		require.ErrorIs(t, rep.Err, base.ErrCorruption)
 	}
+}
+
+// The blocks of RocksDB's tables can have the same checksums, and keys that mean something else.
+func TestSalvageReadsNothingOfAnotherEnginesTable(t *testing.T) {
+	file := buildTable(t, WriterOptions{}, plainEntries(100, 10))
+	binary.LittleEndian.PutUint64(file[len(file)-8:], 0x88e241b785f4cff7)
+	got, rep := salvageAll(t, file, ReaderOptions{})
+	require.Empty(t, got)
+	require.ErrorIs(t, rep.Err, base.ErrForeign)
+	require.Zero(t, rep.Blocks)
 }
 
 // If the index is lost, an index block must not be read as data: its keys were never

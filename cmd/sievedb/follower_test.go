@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // A value that expires without a write is a change that follow prints, also if only the database has recorded that it
@@ -55,4 +57,44 @@ func TestNoVerbNamesAnOptionForACustomComparer(t *testing.T) {
 		_, _, stderr := tool(t, v.onDir(dir)...)
 		require.NotContains(t, stderr, "Options.", v.name())
 	}
+}
+
+// The bug: a directory that a tool had repaired without its comparer was called damaged, with the advice to repair it.
+func TestADirectoryInAnotherOrderIsNotToBeRepaired(t *testing.T) {
+	const golden = "../../testdata/golden/leveldb-1.23-reverse-comparator/db"
+	dir := filepath.Join(t.TempDir(), "db")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(golden)))
+	manifest := filepath.Join(dir, "MANIFEST-000002")
+	f, err := files.Open(manifest)
+	require.NoError(t, err)
+	size, err := f.Size()
+	require.NoError(t, err)
+	out, err := vfs.NewOS(0o600).Create(manifest + ".new")
+	require.NoError(t, err)
+	w := wal.NewWriter(out)
+	records := wal.NewReader(f, size, wal.ReaderOptions{})
+	for record, err := records.Next(); err == nil; record, err = records.Next() {
+		require.NoError(t, w.WriteRecord(bytes.Replace(record, []byte("\x17interop.ReverseBytewise"), []byte("\x1aleveldb.BytewiseComparator"), 1)))
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, f.Close())
+	require.NoError(t, os.Rename(manifest+".new", manifest))
+	for _, verb := range [][]string{{"get", dir, "k"}, {"check", dir}, {"scan", dir}} {
+		code, _, stderr := tool(t, verb...)
+		require.NotZero(t, code)
+		require.Contains(t, stderr, "another comparer may have ordered the keys", verb)
+		require.NotContains(t, stderr, "sievedb repair", verb)
+		require.NotContains(t, stderr, "Options.", verb)
+	}
+	require.NoError(t, os.Remove(manifest))
+	require.NoError(t, os.Remove(filepath.Join(dir, "CURRENT")))
+	reverse := &db.Comparer{Name: "interop.ReverseBytewise", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+	require.NoError(t, db.Repair(dir, &db.Options{Comparer: reverse}), "as the text says")
+	repaired, err := db.Open(dir, &db.Options{Comparer: reverse})
+	require.NoError(t, err)
+	defer repaired.Close()
+	report, err := repaired.Check(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, report.Faults)
+	require.NotZero(t, report.Entries)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
 )
 
 // app is one run of the tool. A shell makes one for each line.
@@ -188,6 +189,9 @@ func (a *app) advise(err error, code int) {
 // isDamaged reports whether err is damage in the verb's database, and not in another file.
 func (a *app) isDamaged(err error) bool {
 	var c *db.CorruptionError
+	if strings.Contains(err.Error(), base.WrongComparer) {
+		return false // a repair would lose what is there
+	}
 	if !errors.As(err, &c) {
 		return errors.Is(err, db.ErrCorruption)
 	}

@@ -2,6 +2,7 @@ package base
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base/errors"
@@ -58,9 +59,19 @@ func Newerf(part string, offset int64, format string, args ...any) error {
 }
 
 // IsUnreadable reports whether err is about bytes that this version cannot read, because they are
-// damaged or because a newer version wrote them. Reading them again would fail again.
+// damaged or because a newer version or another engine wrote them. Reading them again would fail again.
 func IsUnreadable(err error) bool {
-	return errors.Is(err, ErrCorruption) || errors.Is(err, ErrNewer)
+	return errors.Is(err, ErrCorruption) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign)
+}
+
+// WrongComparer is in errors about keys that are in another order than that of the comparer.
+const WrongComparer = "another comparer may have ordered the keys"
+
+// OtherOrder is the end of such an error. Tools that repair directories without the comparer write MANIFESTs that name the
+// one they have.
+func OtherOrder(c *Comparer) string {
+	return fmt.Sprintf(" by comparer %q: %s, which a repair tool did not have; do not repair by this one: move CURRENT and the "+
+		"MANIFESTs elsewhere, and call Repair with the right one", c.Name, WrongComparer)
 }
 
 // InFile adds the file to err. A CorruptionError or NewerError without a file gets file, and offset
@@ -90,6 +101,9 @@ func InFile(err error, file string, offset int64) error {
 			located.Offset = offset
 		}
 		return &located
+	}
+	if errors.Is(err, ErrForeign) && strings.Contains(err.Error(), file) {
+		return err
 	}
 	return errors.Wrapf(err, "%s", file)
 }

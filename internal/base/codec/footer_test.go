@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"encoding/hex"
 	"hash/crc32"
 	"math"
 	"testing"
@@ -77,4 +78,29 @@ func TestTheContentHashDistinguishesBlocks(t *testing.T) {
 		require.Equal(t, h, hash(blocks...))
 		seen[h] = true
 	}
+}
+
+// The ends are of tables that the engines wrote.
+func TestTablesOfOtherEnginesAreNamed(t *testing.T) {
+	for end, engine := range map[string]string{
+		"0800000004000a000000d6040000040000000a0000006b30fffffffffffffffe0000000000c810cf87b7a00400000006": "Badger", // 4.9.6
+		"f7cff485b741e288": "RocksDB",
+		"f09faab3f09faab3": "Pebble",
+	} {
+		b, err := hex.DecodeString(end)
+		require.NoError(t, err)
+		b = append(make([]byte, FooterLen-len(b)), b...)
+		got, known := TableEngine(b)
+		require.True(t, known)
+		require.Equal(t, engine, got)
+		_, err = DecodeFooter(b, 1000)
+		require.ErrorIs(t, err, base.ErrForeign)
+		require.NotErrorIs(t, err, base.ErrCorruption)
+		require.ErrorContains(t, err, "a table of "+engine)
+		b[FooterLen-1] ^= 1
+		_, err = DecodeFooter(b, 1000)
+		require.ErrorIs(t, err, base.ErrCorruption, "one flipped bit is damage")
+	}
+	_, known := TableEngine(make([]byte, FooterLen))
+	require.False(t, known)
 }

@@ -81,6 +81,9 @@ func (c *checker) table(ctx context.Context, level int, f *manifest.FileMeta) er
 		c.report.Faults = append(c.report.Faults, fmt.Sprintf("%s%s: %s", levelWords(level), f.Name(), text))
 	}
 	c.Fault = func(err error) error {
+		if err == errOrder {
+			err = errors.Newf("%v%s", err, base.OtherOrder(c.Comparer))
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -193,6 +196,8 @@ func Reader(ctx context.Context, r *sstable.Reader, o Options, fn func(ikey, val
 	return nil
 }
 
+var errOrder = errors.Sentinel("the keys are not in ascending order")
+
 // walk is the state of Reader.
 type walk struct {
 	o       Options
@@ -209,7 +214,7 @@ func (w *walk) entry(ikey, value []byte) error {
 	switch {
 	case w.prev == nil:
 	case base.CompareInternal(w.o.Comparer, w.prev, ikey) >= 0:
-		err = errors.New("the keys are not in ascending order")
+		err = errOrder
 	case base.SameVersion(w.o.Comparer, w.prev, ikey):
 		err = errors.New("it has two entries of a key with the same sequence number")
 	}

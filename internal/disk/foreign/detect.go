@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -315,14 +316,12 @@ func (l *detector) tableEngine(name string) (engine string, known bool, err erro
 	if f == nil || err != nil {
 		return "", false, err
 	}
-	var magic [magicSize]byte
-	if size >= magicSize {
-		_, err = vfs.ReadFull(f, magic[:], size-magicSize)
-	}
+	end := make([]byte, min(size, codec.FooterLen))
+	_, err = vfs.ReadFull(f, end, size-int64(len(end)))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", false, base.InFile(err, l.path(name), -1)
 	}
-	engine, known = tableMagics[string(magic[:])]
+	engine, known = codec.TableEngine(end)
 	return engine, known, nil
 }
 

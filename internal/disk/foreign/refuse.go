@@ -32,7 +32,7 @@ func RefuseDir(fsys vfs.FS, dir string, manifestReadLimit int64, quick bool) err
 		return err
 	}
 	return errors.Wrapf(base.ErrForeign, "sievedb: %s holds a database of %s: %s; nothing was changed; "+
-		"open it with that engine, or move these files elsewhere if they are not in use",
+		"read its entries with that engine and write them to a new database, or move these files elsewhere if they are not in use",
 		dir, found.Engine, found.Evidence)
 }
 

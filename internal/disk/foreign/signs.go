@@ -91,21 +91,6 @@ func isNumber(s string) bool {
 	return s != ""
 }
 
-// The last eight bytes of tables, in the order of the file, which never change.
-var tableMagics = map[string]string{
-	"\xf7\xcf\xf4\x85\xb7\x41\xe2\x88": rocksDB, // block-based, 0x88e241b785f4cff7
-	"\x64\x95\xbf\x63\x96\x22\x42\x82": rocksDB, // plain, 0x8242229663bf9564
-	"\xb8\x13\x8f\x7a\xeb\x18\x34\x4f": rocksDB, // plain, the old format, 0x4f3418eb7a8f13b8
-	"\x73\x78\xf1\xc5\xd0\x89\x67\x92": rocksDB, // cuckoo, 0x926789d0c5f17873
-	"\xf0\x9f\xaa\xb3\xf0\x9f\xaa\xb3": pebble,
-	levelDBMagic:                       "",
-}
-
-const (
-	magicSize    = 8
-	levelDBMagic = "\x57\xfb\x80\x8b\x24\x75\x47\xdb" // 0xdb4775248b80fb57
-)
-
 // fileEngine returns the engine whose single-file database begins with head, or "".
 func fileEngine(head []byte) string {
 	at := func(offset int, magic string) bool {

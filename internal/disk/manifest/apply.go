@@ -203,7 +203,7 @@ func (v *Version) unsound() error {
 	if err := v.check(); err != nil {
 		return err
 	}
-	return base.Corruptf("version", -1, "its tables are in no order that comparer %q confirms", v.Cmp.Name)
+	return base.Corruptf("version", -1, "its tables are in no order%s", base.OtherOrder(v.Cmp))
 }
 
 // change returns the change of a level of that number, or nil if it has none.

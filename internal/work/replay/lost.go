@@ -114,7 +114,7 @@ func (r *Replayer) largestSeq(f manifest.DirFile) (uint64, error) {
 		return 0, err
 	}
 	reader, err := sstable.Open(file, sstable.ReaderOptions{Comparer: r.opts.Comparer, Name: path})
-	if errors.Is(err, base.ErrCorruption) {
+	if errors.Is(err, base.ErrCorruption) || errors.Is(err, base.ErrForeign) {
 		return 0, nil // an edit names only complete tables
 	}
 	if err != nil {
