@@ -90,10 +90,10 @@ func TestADirectoryInAnotherOrderIsNotToBeRepaired(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "CURRENT")))
 	reverse := &db.Comparer{Name: "interop.ReverseBytewise", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
 	require.NoError(t, db.Repair(dir, &db.Options{Comparer: reverse}), "as the text says")
-	repaired, err := db.Open(dir, &db.Options{Comparer: reverse})
+	store, err := db.Open(dir, &db.Options{Comparer: reverse})
 	require.NoError(t, err)
-	defer repaired.Close()
-	report, err := repaired.Check(t.Context())
+	defer store.Close()
+	report, err := store.Check(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, report.Faults)
 	require.NotZero(t, report.Entries)

@@ -21,7 +21,8 @@ const (
 // through memory: all bytes of the record are in the log except the first header. after is the record's value, and
 // model what the database has without it. The log has reserved space behind it, and before names how many bytes of
 // records.
-func killedInWrite(t *testing.T, value []byte) (dir string, model *Model) {
+// Of the log, only the first kept bytes are there if that is not 0.
+func killedInWrite(t *testing.T, value []byte, kept int) (dir string, model *Model) {
 	t.Helper()
 	s := newSession(t, SieveDB{}, Options{})
 	for range 20 {
@@ -38,6 +39,9 @@ func killedInWrite(t *testing.T, value []byte) (dir string, model *Model) {
 		head := len(before)
 		require.Less(t, head%logBlock, logBlock-logHeader)
 		clear(log[head : head+logHeader])
+	}
+	if kept > 0 {
+		clear(log[kept:])
 	}
 	reserved := make([]byte, (len(log)/(64<<10)+1)*(64<<10))
 	copy(reserved, log)
@@ -69,14 +73,16 @@ func TestOtherEnginesReadTheReservedSpaceOfAKilledSieveDB(t *testing.T) {
 	for _, c := range []struct {
 		name                       string
 		value                      []byte
+		kept                       int
 		leveldb, paranoid, journal string // LevelDB, with paranoid_checks, goleveldb with StrictJournal
 	}{
-		{"zeros", nil, "", "", "zero header"},
-		{"an unfinished record", short, "", "", "zero header"},
-		{"one of several blocks", long, "", "missing start of fragmented record", "zero header"},
+		{"zeros", nil, 0, "", "", "zero header"},
+		{"an unfinished record", short, 0, "", "", "zero header"},
+		{"one of several blocks", long, 0, "", "missing start of fragmented record", "zero header"},
+		{"one that is cut in its second block", long, logBlock + 1000, "", "checksum mismatch", "zero header"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir, model := killedInWrite(t, c.value)
+			dir, model := killedInWrite(t, c.value, c.kept)
 			opens := func(t *testing.T, e Engine, o Options, want string) {
 				t.Helper()
 				d, err := e.Open(copyOf(t, dir), o)
