@@ -88,7 +88,7 @@ func TestPebblesTablesAreIngestedOnlyIfTheyMeanTheSame(t *testing.T) {
 			return w.DeleteRange([]byte("k"), []byte("n"))
 		}),
 		`comparer "another"`: write("order", &other, set),
-		"unknown kind 2; Pebble and RocksDB": write("merge", pebble.DefaultComparer, func(w *pebbletable.Writer) error {
+		"unknown kind 2; Pebble and RocksDB use it for merges": write("merge", pebble.DefaultComparer, func(w *pebbletable.Writer) error {
 			return w.Merge([]byte("a"), []byte("more"))
 		}),
 	} {

@@ -235,8 +235,8 @@ func (e *examiner) examine(ikey, value []byte) error {
 	if err := batch.CheckEntry(key, value); err != nil {
 		return errors.Wrapf(err, "entry %d", e.entries+1)
 	}
-	if kind == base.KindRef {
-		return errOtherValues
+	if kind == base.KindRef { // the table lists no references
+		return errors.Newf("entry %d has the unknown kind %d; Pebble and RocksDB use it for merges", e.entries+1, kind)
 	}
 	if e.entries == 0 {
 		e.meta.Smallest = slices.Clone(ikey)
