@@ -50,7 +50,8 @@ import (
 //   - Tables that a complete MANIFEST does not list go to dir/lost if the logs are complete as well.
 //     A crash may have left a part of a load (Loader) or of an ingest. If the last edit of the
 //     MANIFEST is cut off, all of them are used. If no MANIFEST can be read completely, they look
-//     like other tables and are used.
+//     like other tables and are used. So are tables that the MANIFEST does not know: the repair of another
+//     program left them out, or they are older than its log and have later entries than it.
 //
 // # What is lost, and what may come back
 //

@@ -179,7 +179,7 @@ func (r *Repairer) findFillers(p *plan) error {
 // all tables that were in use when it was begun. An earlier MANIFEST named the table, or none did.
 func (r *Repairer) wasReplaced(p *plan, t *foundTable) bool {
 	m := &r.manifest
-	if !m.inForce || m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || p.named[t.Num] {
+	if !m.inForce || m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || p.named[t.Num] || r.unknown(p, t) {
 		return false
 	}
 	_, num, ok := base.ParseFileName(m.name)

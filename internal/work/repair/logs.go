@@ -23,10 +23,7 @@ type foundLog struct {
 
 // scanLogs reads the needed logs for the report and the last sequence number, and keeps no entries.
 func (r *Repairer) scanLogs(p *plan) error {
-	r.reached = r.manifest.lastSeq
-	for t := range p.live {
-		r.reached = max(r.reached, t.maxSeq)
-	}
+	r.reached = max(r.manifest.lastSeq, p.newest)
 	if r.manifest.version == nil { // all tables are used
 		r.reached = r.lastSeq
 	}

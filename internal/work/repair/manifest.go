@@ -29,6 +29,7 @@ type manifestFindings struct {
 	// empty, if no MANIFEST could be read completely.
 	name    string
 	version *manifest.Version
+	ours    bool // SieveDB began it
 	// dead has the tables that a readable edit removed from the version.
 	dead map[uint64]bool
 	// added has the tables that a readable edit added and none removed. Those of a version are
@@ -262,10 +263,10 @@ type manifestLog struct {
 
 // ours reports whether SieveDB began the MANIFEST, as manifest.State.Ours.
 func (l *manifestLog) ours() bool {
-	if len(l.edits) == 0 {
-		return false
-	}
-	e := l.edits[0]
+	return len(l.edits) > 0 && isOurs(l.edits[0])
+}
+
+func isOurs(e *manifest.Edit) bool {
 	return e.Comparer != "" && e.LogNum.Set && e.PrevLogNum.Set && e.NextFileNum.Set && e.LastSeq.Set
 }
 
@@ -407,6 +408,6 @@ func (m *manifestFindings) forget() {
 // use makes the version of a complete MANIFEST the one to keep.
 func (m *manifestFindings) use(l *manifestLog) {
 	if l.version != nil {
-		m.name, m.version = l.name, l.version
+		m.name, m.version, m.ours = l.name, l.version, l.ours()
 	}
 }

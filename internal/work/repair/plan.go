@@ -19,6 +19,7 @@ type plan struct {
 	// complete means that it names no others.
 	live     map[*foundTable]int
 	complete bool
+	newest   uint64          // the greatest sequence number in live tables
 	named    map[uint64]bool // the numbers that the MANIFEST names
 	// conflicting are live tables that contradict each other; see Repairer.conflicting.
 	conflicting map[*foundTable]bool
@@ -156,7 +157,7 @@ func (r *Repairer) findLive() *plan {
 		for _, t := range byNum[f.Num] {
 			// Another table under this name could be intact too, so the bounds must match.
 			if t.intact() && t.canonical() && bytes.Equal(t.smallest, f.Smallest) && bytes.Equal(t.largest, f.Largest) {
-				p.live[t] = level
+				p.live[t], p.newest = level, max(p.newest, t.maxSeq)
 				p.healthy = p.healthy && uint64(t.Size) == f.Size
 				return
 			}
@@ -237,16 +238,12 @@ func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 // A table that the MANIFEST does not name is left out if the MANIFEST names all needed tables: such a
 // table awaits its removal, or was being written. It is used if its entries are newer than those of
 // all live tables and the end of the MANIFEST or a part of a log may be lost. It is also used if a live
-// table is missing or damaged, because it may have the same entries. A part of an uncommitted load is
-// always left out.
+// table is missing or damaged, because it may have the same entries, or if the MANIFEST does not know it;
+// see unknown. A part of an uncommitted load is always left out.
 func (r *Repairer) planTables(p *plan) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {
 		placed[f.File.Num] = true
-	}
-	var newest uint64
-	for t := range p.live {
-		newest = max(newest, t.maxSeq)
 	}
 	for _, t := range r.tables {
 		p.lines = append(p.lines, t.line)
@@ -263,7 +260,10 @@ func (r *Repairer) planTables(p *plan) {
 			p.leaveOut(t, "not in use: according to the MANIFEST, other tables replaced it")
 		case r.ofLostEdit(p, t):
 			r.use(p, t, "it was on no level, and the last edit of the MANIFEST is cut off")
-		case p.complete && (t.Num < r.manifest.logNum || t.maxSeq <= newest && !t.seqsLost):
+		case t.entries > 0 && r.unknown(p, t):
+			r.report.MayResurrect = true
+			r.use(p, t, "the MANIFEST does not name it, and nothing says that other tables replaced it")
+		case p.complete && (t.Num < r.manifest.logNum || t.maxSeq <= p.newest && !t.seqsLost):
 			p.leaveOut(t, "not in use: the MANIFEST does not name it, and the tables that it names all exist and have later entries")
 		case p.complete && r.knowsAll():
 			p.healthy = false // move it to lost/ before the next Open removes it
@@ -331,6 +331,22 @@ func (r *Repairer) ofLostEdit(p *plan, t *foundTable) bool {
 		}
 	}
 	return true
+}
+
+// unknown reports whether the MANIFEST, or the lack of one, says nothing about a table that it does not name. No
+// crash leaves a table that is older than the log, with entries above the last number of the MANIFEST. And the
+// MANIFEST of another program may be that of a repair, which left out what it could not read. Such a table was moved
+// back from lost/, or copied from elsewhere.
+func (r *Repairer) unknown(p *plan, t *foundTable) bool {
+	m := &r.manifest
+	switch _, num, _ := base.ParseFileName(m.name); {
+	case t.dead || m.version == nil:
+		return false // the table counts in any case
+	case t.Num < m.logNum && t.maxSeq > max(p.newest, m.lastSeq):
+		return true
+	default:
+		return !m.ours && (t.Num < num || m.logNum == 0) // LevelDB's repair needs no log any more
+	}
 }
 
 // use makes the entries of a table part of the result.

@@ -1,0 +1,62 @@
+package repair_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
+)
+
+// The bug: another program's repair moved a table to lost/ that it could not read. The table was moved back, and
+// Repair found nothing wrong: it took the table for one that others had replaced.
+func TestRepairUsesTablesThatTheMANIFESTOfAnotherRepairDoesNotKnow(t *testing.T) {
+	back := fixture.Table(t, fixture.Put("a", 1, "back"), fixture.Put("b", 1000, "back"))
+	kept := fixture.Table(t, fixture.Put("b", 2000, "kept"), fixture.Put("c", 2000, "kept"))
+	ours := func(e *manifest.Edit) *manifest.Edit {
+		e.PrevLogNum = manifest.Num(0)
+		return e
+	}
+	for name, begin := range map[string]func(d fixture.Dir){
+		"it names no table": func(d fixture.Dir) { d.AddManifest(t, 18, d.Edit(t, 19, 0, nil)) },
+		"LevelDB's repair":  func(d fixture.Dir) { d.AddManifest(t, 1, d.Edit(t, 0, 0, nil)) },
+		"it names another table": func(d fixture.Dir) {
+			d["000016.ldb"] = kept
+			d.AddManifest(t, 18, d.Edit(t, 19, 2000, map[uint64]int{16: 0}))
+		},
+		"LevelDB's repair kept another table": func(d fixture.Dir) {
+			d["000016.ldb"] = kept
+			d.AddManifest(t, 1, d.Edit(t, 0, 2000, map[uint64]int{16: 0}))
+		},
+		"a table that it names is missing": func(d fixture.Dir) {
+			d["000016.ldb"] = kept
+			d.AddManifest(t, 18, d.Edit(t, 19, 2000, map[uint64]int{16: 0}))
+			delete(d, "000016.ldb")
+		},
+		"opened by SieveDB after that": func(d fixture.Dir) { d.AddManifest(t, 18, ours(d.Edit(t, 19, 0, nil))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := fixture.Dir{"000015.ldb": back}
+			begin(d)
+			delete(d, "000000.log")
+			want := d.Versions(t).Newest()
+			planned, err := db.PlanRepair("db", storetest.Options(d.FS(t)))
+			require.NoError(t, err)
+			got, rep, _ := storetest.Repaired(t, d)
+			require.Equal(t, want, got, "%s", rep)
+			require.True(t, rep.MayResurrect, "%s", rep)
+			require.True(t, planned.MayResurrect)
+			require.NotEqual(t, db.FileUnused, storetest.FateOf(t, rep, "000015.ldb").Fate)
+		})
+	}
+	t.Run("replaced according to SieveDB", func(t *testing.T) {
+		d := fixture.Dir{"000015.ldb": back, "000016.ldb": kept}
+		d.AddManifest(t, 18, ours(d.Edit(t, 19, 2000, map[uint64]int{16: 0})))
+		got, rep, _ := storetest.Repaired(t, d)
+		require.True(t, rep.Healthy, "%s", rep)
+		require.Equal(t, fixture.Contents{"b": "kept", "c": "kept"}, got)
+	})
+}
