@@ -45,7 +45,7 @@ import (
 //   - If a table that the MANIFEST names is missing, or has damaged blocks, tables that others had
 //     replaced and logs whose entries had been written to tables fill its key range. Their
 //     entries count only if no other file has a newer one of the key.
-//     RepairReport.EntriesFilled counts them. So a copy that was made file by file while
+//     RepairReport.EntriesFilled counts them. So do value tables whose references are gone. So a copy that was made file by file while
 //     the database was open keeps every key that its files have.
 //   - Tables that a complete MANIFEST does not list go to dir/lost if the logs are complete as well.
 //     A crash may have left a part of a load (Loader) or of an ingest. If the last edit of the
@@ -65,7 +65,8 @@ import (
 // key whose sequence number it had dropped. (Inputs of one compaction are removed in an order
 // in which the remaining ones do no such harm.) A part of a load or an ingest may appear as
 // well, if a crash interrupted it. RepairReport.MayResurrect is also set if replaced tables and logs
-// fill the key range of a missing table: a key returns that was deleted before the copy. The loss of
+// fill the key range of a missing table, or value tables replace the entries that referred to their
+// values: a key returns that was deleted before. The loss of
 // a table or block also brings back older versions and deleted keys, if the newer version or the
 // tombstone was in it.
 //

@@ -20,9 +20,9 @@ type OpenReport struct {
 	// now. It is empty for a new database.
 	OptionsChanged []OptionChange
 	// Losses says what is known to be lost: entries of a missing log, operations that are missing
-	// before a log, and what Options.Salvage skipped. DB.Check reports them as faults. The end of a
-	// log that a crash cut, and a missing log of goleveldb, which removes logs that have nothing
-	// more, are not among them.
+	// before a log, values whose references another program's repair has removed, and what
+	// Options.Salvage skipped. DB.Check reports them as faults. The end of a log that a crash cut, and
+	// a missing log of goleveldb, which removes logs that have nothing more, are not among them.
 	Losses []string
 	// Logs lists the logs that were replayed, oldest first.
 	Logs []LogReport

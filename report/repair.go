@@ -37,7 +37,8 @@ type RepairReport struct {
 	// nothing was.
 	ManifestProblem string
 	// MayResurrect says that the tables in use could not be determined, or that replaced ones
-	// fill the key ranges of missing ones. A table that a compaction had replaced may have
+	// fill the key ranges of missing ones, or that value tables are used without the entries that
+	// referred to their values. A table that a compaction had replaced may have
 	// brought back deleted keys and older values, and a part of a load or an ingest may be
 	// present that a crash interrupted. Or values come from a damaged value table of which nothing
 	// says whose values it has: some may be older ones of their keys.
@@ -59,8 +60,8 @@ type RepairReport struct {
 	// ValuesLost counts entries dropped because the value table that had their values is missing or
 	// damaged. An older version of such a key may be there again.
 	ValuesLost uint64
-	// EntriesFilled counts those of EntriesWritten that come from tables and logs which other
-	// tables had replaced, and are in the key ranges of tables that are missing or damaged.
+	// EntriesFilled counts those of EntriesWritten that come from value tables, or from tables and
+	// logs which other tables had replaced, and are in the key ranges of tables that are missing or damaged.
 	// Deleted keys may be among them.
 	EntriesFilled uint64
 	// LastSequence is the greatest sequence number seen, kept or not.
@@ -148,7 +149,7 @@ func (r *RepairReport) String() string {
 	}
 	switch {
 	case r.EntriesFilled > 0:
-		fmt.Fprintf(&b, "  %s in the key ranges of missing or damaged tables, read from tables and logs that others had replaced: "+
+		fmt.Fprintf(&b, "  %s in the key ranges of missing or damaged tables, read from value tables, or from tables and logs that others had replaced: "+
 			"deleted keys and older values may have come back\n", entriesText(r.EntriesFilled))
 	case r.MayResurrect:
 		b.WriteString("  which tables were in use, or whose values a damaged value table has, is not known: deleted keys and older values may have come back\n")

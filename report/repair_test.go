@@ -37,7 +37,7 @@ func TestTextOfARepair(t *testing.T) {
 	require.Equal(t, `db: repaired as far as possible
   CURRENT or MANIFEST: CURRENT is missing
   no MANIFEST could be believed: the tables were placed by their contents
-  3 entries in the key ranges of missing or damaged tables, read from tables and logs that others had replaced: deleted keys and older values may have come back
+  3 entries in the key ranges of missing or damaged tables, read from value tables, or from tables and logs that others had replaced: deleted keys and older values may have come back
   000003.ldb: kept on level 2; 9 entries in 1 block of 100 bytes
   000004.ldb: rewritten, it is damaged; 30 entries in 3 blocks of 200 bytes; lost 1 block, 30 bytes; damage: a checksum; now lost/000004.ldb
   000005.ldb: missing

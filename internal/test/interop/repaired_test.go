@@ -2,9 +2,12 @@ package interop
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 // Bug: goleveldb's RecoverFile gives its MANIFEST a number above those of the tables alone and leaves
@@ -63,5 +66,34 @@ func (s *session) takeTurn(other Engine, turn string) {
 		s.close()
 	case "kill":
 		s.kill()
+	}
+}
+
+// Bug: goleveldb's RecoverFile removes the tables of a database with separated values, without an error. Repair found
+// nothing in the value tables that it leaves.
+func TestRepairFindsTheValuesThatGoLevelDBLeaves(t *testing.T) {
+	dir := t.TempDir()
+	d, err := db.Open(dir, &db.Options{Tables: db.TableOptions{SeparateValues: 1000}})
+	require.NoError(t, err)
+	want := map[string]string{}
+	for i := range 100 {
+		want[fmt.Sprint("k", i)] = strings.Repeat(fmt.Sprint(i), 5000)
+		require.NoError(t, d.Put([]byte(fmt.Sprint("k", i)), []byte(want[fmt.Sprint("k", i)]), db.NoSync))
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	require.NoError(t, d.Close())
+	require.NoError(t, GoLevelDB{}.Repair(dir, Options{}))
+	reader, err := db.Open(dir, &db.Options{ReadOnly: true})
+	require.NoError(t, err)
+	require.NotEmpty(t, reader.OpenReport().Losses)
+	require.NoError(t, reader.Close())
+	require.NoError(t, db.Repair(dir, nil))
+	d, err = db.Open(dir, nil)
+	require.NoError(t, err)
+	defer d.Close()
+	for key, value := range want {
+		got, err := d.Get([]byte(key))
+		require.NoError(t, err)
+		require.Equal(t, value, string(got))
 	}
 }

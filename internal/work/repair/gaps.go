@@ -154,10 +154,13 @@ func (r *Repairer) findFillers(p *plan) error {
 				return err
 			}
 		}
-		if t.entries > 0 && r.overlap(p.gaps, base.UserKey(t.smallest), base.UserKey(t.largest)) {
-			t.fill = true
-			r.lastSeq = max(r.lastSeq, t.maxSeq)
-			p.fillers.tables = append(p.fillers.tables, t)
+		r.offerFiller(p, t)
+	}
+	sums := r.refSums(func(*foundTable) bool { return true })
+	for _, v := range r.values.files {
+		if r.manifest.version != nil && slices.ContainsFunc(v.ids, func(id uint64) bool { return r.manifest.version.LiveBytes(id) > sums[id] }) {
+			r.offerFiller(p, &v.foundTable)
+			r.report.MayResurrect = r.report.MayResurrect || v.fill
 		}
 	}
 	for _, l := range r.logs {
@@ -175,6 +178,15 @@ func (r *Repairer) findFillers(p *plan) error {
 	return nil
 }
 
+// offerFiller makes a table fill gaps if it has keys in them.
+func (r *Repairer) offerFiller(p *plan, t *foundTable) {
+	if t.entries > 0 && !slices.Contains(p.lone, t) && r.overlap(p.gaps, base.UserKey(t.smallest), base.UserKey(t.largest)) {
+		t.fill = true
+		r.lastSeq = max(r.lastSeq, t.maxSeq)
+		p.fillers.tables = append(p.fillers.tables, t)
+	}
+}
+
 // wasReplaced reports whether a table that the MANIFEST does not name is older than the MANIFEST, which lists
 // all tables that were in use when it was begun. An earlier MANIFEST named the table, or none did.
 func (r *Repairer) wasReplaced(p *plan, t *foundTable) bool {
@@ -186,12 +198,11 @@ func (r *Repairer) wasReplaced(p *plan, t *foundTable) bool {
 	return ok && t.Num < num
 }
 
-// planFiller makes the entries of a replaced table fill gaps.
-func (r *Repairer) planFiller(p *plan, t *foundTable) {
+// planFiller makes the entries of a table that is not in use fill gaps.
+func (r *Repairer) planFiller(p *plan, t *foundTable, reason string) {
 	r.report.MayResurrect = true
 	p.healthy = false
-	t.line.Fate = rewritten
-	t.line.Reason = "other tables replaced it, but some of them are missing or damaged: it fills their key ranges"
+	t.line.Fate, t.line.Reason = rewritten, reason
 	p.moves = append(p.moves, t.line)
 }
 

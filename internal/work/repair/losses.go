@@ -10,7 +10,8 @@ import (
 func (r *Repairer) findLosses(p *plan) {
 	rep := r.report
 	gaps := slices.Clone(p.gaps)
-	for _, t := range r.tables {
+	used := append(slices.Clip(r.tables), p.lone...)
+	for _, t := range used {
 		if t.dead || t.line.Fate == unused && t.entries > 0 {
 			continue
 		}
@@ -36,7 +37,7 @@ func (r *Repairer) findLosses(p *plan) {
 	}
 	for _, o := range r.missingOps {
 		covered := uint64(0)
-		for _, t := range r.tables {
+		for _, t := range used {
 			if !t.dead && t.line.Fate != unused && !p.named[t.Num] && t.maxSeq >= o.first {
 				covered = max(covered, min(t.maxSeq, o.last)-o.first+1)
 			}

@@ -54,7 +54,7 @@ func (r *Repairer) adoptable(p *plan, u *run) bool {
 	if u.table == nil {
 		return true
 	}
-	if !u.table.canonical() {
+	if !u.table.canonical() || u.table.Kind == base.FileValues {
 		return false
 	}
 	// A table of LevelDB before 1.14 and one of today may have the same number.

@@ -32,9 +32,10 @@ type plan struct {
 	unplaced []*run
 	// damaged are tables whose entries are to be salvaged.
 	damaged []*foundTable
-	made    []*run  // placed runs that the repair wrote
-	lines   []*File // of the report
-	moves   []*File // files to move to lost/
+	lone    []*foundTable // value tables whose entries are used
+	made    []*run        // placed runs that the repair wrote
+	lines   []*File       // of the report
+	moves   []*File       // files to move to lost/
 }
 
 // plan decides what the repair does with every file.
@@ -43,6 +44,7 @@ func (r *Repairer) plan(p *plan) error {
 	if err := r.placeLive(p); err != nil {
 		return err
 	}
+	r.planValues(p)
 	if err := r.findFillers(p); err != nil {
 		return err
 	}
@@ -255,7 +257,7 @@ func (r *Repairer) planTables(p *plan) {
 		case live:
 			r.use(p, t, "level 0 was not in the order of sequence numbers")
 		case t.fill:
-			r.planFiller(p, t)
+			r.planFiller(p, t, "other tables replaced it, but some of them are missing or damaged: it fills their key ranges")
 		case t.dead:
 			p.leaveOut(t, "not in use: according to the MANIFEST, other tables replaced it")
 		case r.ofLostEdit(p, t):
@@ -345,7 +347,7 @@ func (r *Repairer) unknown(p *plan, t *foundTable) bool {
 	case t.Num < m.logNum && t.maxSeq > max(p.newest, m.lastSeq):
 		return true
 	default:
-		return !m.ours && (t.Num < num || m.logNum == 0) // LevelDB's repair needs no log any more
+		return !m.ours && (t.Kind == base.FileValues || t.Num < num || m.logNum == 0) // LevelDB's repair needs no log any more
 	}
 }
 

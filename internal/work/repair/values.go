@@ -22,11 +22,15 @@ import (
 //
 // Key, sequence number and length do not identify a value: compactions give old versions the number 0, and an ingested
 // table keeps its own. So a value is taken only from a table that may have values of the reference's ID.
+//
+// Entries of value tables have all that entries of other tables have. So they replace those that referred to them, if
+// these are gone: all of them, or those of missing tables and damaged blocks.
 
 // valueFinder has the value tables of the directory.
 type valueFinder struct {
 	files  []*foundValues
 	byID   map[uint64][]*foundValues // the newest first
+	named  map[uint64]bool           // the IDs to which entries refer
 	cache  *tables.Cache
 	blocks *sstable.BlockCache
 	spare  []*run // what was salvaged of damaged value tables
@@ -54,7 +58,7 @@ func (r *Repairer) scanValues() error {
 	blocks := sstable.NewBlockCache(r.opts.BlockCacheSize)
 	o := r.opts.Cache
 	o.Reader.Cache, o.Reader.Policies, o.Reader.RangePolicies = blocks, nil, nil
-	r.values = valueFinder{byID: map[uint64][]*foundValues{}, blocks: blocks, cache: tables.NewCache(o)}
+	r.values = valueFinder{byID: map[uint64][]*foundValues{}, named: map[uint64]bool{}, blocks: blocks, cache: tables.NewCache(o)}
 	for _, f := range r.ofKind(base.FileValues) {
 		v := &foundValues{foundTable: foundTable{dirFile: f, line: &File{Name: f.name, Level: -1, Bytes: uint64(f.Size)}}}
 		r.values.files = append(r.values.files, v)
@@ -118,6 +122,20 @@ func (r *Repairer) readIDs(v *foundValues) (ids []uint64, err error) {
 	return ids, errors.CombineErrors(err, reader.Close())
 }
 
+// planValues uses the entries of value tables to which no entry refers, unless the MANIFEST says that they died.
+func (r *Repairer) planValues(p *plan) {
+	for _, v := range r.values.files {
+		named := v.ids == nil && len(r.values.named) > 0 || slices.ContainsFunc(v.ids, func(id uint64) bool { return r.values.named[id] })
+		if named || v.entries == 0 || r.manifest.dead[v.Num] || r.manifest.version != nil && !r.unknown(p, &v.foundTable) {
+			continue
+		}
+		r.report.MayResurrect = true
+		r.lastSeq = max(r.lastSeq, v.maxSeq)
+		p.lone = append(p.lone, &v.foundTable)
+		r.use(p, &v.foundTable, "no entry refers to its values, and nothing says that they were deleted")
+	}
+}
+
 // closeValues closes all value tables.
 func (r *Repairer) closeValues() {
 	r.values.lookup.Release()
@@ -150,6 +168,7 @@ func (r *Repairer) valueTable(id uint64) *foundValues {
 func (r *Repairer) refer(t *foundTable, ikey, encoded []byte) error {
 	ref, err := base.DecodeValueRef(encoded)
 	if err == nil {
+		r.values.named[ref.ID] = true
 		if v := r.valueTable(ref.ID); v == nil {
 			err = base.Corruptf("data block", -1, "an entry refers to the values of ID %d, which are missing or damaged", ref.ID)
 		} else {
@@ -390,12 +409,7 @@ func (r *Repairer) checkValues(p *plan) {
 	if v == nil {
 		return
 	}
-	sums := map[uint64]uint64{}
-	for t := range p.live {
-		for id, bytes := range t.refs {
-			sums[id] += bytes
-		}
-	}
+	sums := r.refSums(func(t *foundTable) bool { _, live := p.live[t]; return live })
 	for _, t := range v.Values {
 		found := r.valueTable(t.ID)
 		if found == nil || found.Num != t.File.Num || uint64(found.Size) != t.File.Size || sums[t.ID] != t.Live {
@@ -432,21 +446,33 @@ func (r *Repairer) placeValues(p *plan, e *manifest.Edit) {
 	}
 }
 
-// useValues returns to how many bytes of the values of each ID the tables refer that stay. It leaves out the value tables
-// to which none refers.
-func (r *Repairer) useValues(p *plan, stays func(*foundTable) bool) (sums map[uint64]uint64) {
-	sums = map[uint64]uint64{}
-	used := map[*foundValues]bool{}
+// refSums returns to how many bytes of the values of each ID some tables refer.
+func (r *Repairer) refSums(of func(*foundTable) bool) map[uint64]uint64 {
+	sums := map[uint64]uint64{}
 	for _, t := range r.tables {
-		if stays(t) {
+		if of(t) {
 			for id, bytes := range t.refs {
 				sums[id] += bytes
-				used[r.valueTable(id)] = true
 			}
 		}
 	}
+	return sums
+}
+
+// useValues returns to how many bytes of the values of each ID the tables refer that stay. It leaves out the value tables
+// to which none refers.
+func (r *Repairer) useValues(p *plan, stays func(*foundTable) bool) (sums map[uint64]uint64) {
+	sums = r.refSums(stays)
+	used := map[*foundValues]bool{}
+	for id := range sums {
+		used[r.valueTable(id)] = true
+	}
 	for _, v := range r.values.files {
-		if !used[v] {
+		switch {
+		case used[v] || v.line.Fate == rewritten:
+		case v.fill:
+			r.planFiller(p, &v.foundTable, "tables that referred to its values are missing or damaged: it fills their key ranges")
+		default:
 			p.leaveOut(&v.foundTable, "no table refers to its values")
 		}
 	}

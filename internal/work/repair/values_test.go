@@ -310,3 +310,103 @@ func TestRepairTakesNoValueOfAnotherID(t *testing.T) {
 		require.Contains(t, rep.String(), "whose values a damaged value table has, is not known")
 	})
 }
+
+// apart returns a closed database with 100 keys whose values are apart, and its content.
+func apart(t *testing.T) (fixture.Dir, fixture.Contents) {
+	t.Helper()
+	mem := vfs.NewMem()
+	o := storetest.Options(mem)
+	o.Tables.SeparateValues = 100
+	d := storetest.MustOpen(t, o)
+	want := fixture.Contents{}
+	for round := range 2 {
+		for i := range 100 {
+			value := bytes.Repeat([]byte{'a' + byte(round)}, 150+i)
+			require.NoError(t, d.Put(fixture.Key(i), value, nil))
+			want[string(fixture.Key(i))] = string(value)
+		}
+		require.NoError(t, d.Flush())
+	}
+	require.NoError(t, d.Compact(t.Context(), nil, nil)) // references get sequence number 0
+	require.NoError(t, d.Put(fixture.Key(0), []byte("small"), nil))
+	require.NoError(t, d.Delete(fixture.Key(1), nil))
+	want[string(fixture.Key(0))] = "small"
+	delete(want, string(fixture.Key(1)))
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Close())
+	return fixture.ReadDir(t, mem, "db"), want
+}
+
+// The bug: goleveldb's RecoverFile deletes tables whose entries refer to values. The values were all there, with their
+// keys, and Repair used none.
+func TestRepairUsesValueTablesWithoutReferences(t *testing.T) {
+	dir, all := apart(t)
+	for i := range 2 { // the newest entry of these keys is gone
+		all[string(fixture.Key(i))] = strings.Repeat("b", 150+i)
+	}
+	bare := dir.Without(base.FileTable, base.FileManifest, base.FileCurrent, base.FileLog)
+	delete(bare, base.ClosedName)
+	recovered := bare.Clone()
+	recovered.AddManifest(t, 1, recovered.Edit(t, 90, 0, nil)) // as RecoverFile leaves it
+	opened := recovered.Clone()
+	t.Run("after an opening", func(t *testing.T) {
+		for _, readOnly := range []bool{true, false} {
+			mem := recovered.FS(t)
+			o := storetest.Options(mem)
+			o.ReadOnly = readOnly
+			d := storetest.MustOpen(t, o)
+			losses := d.OpenReport().Losses
+			require.Len(t, losses, len(bare.Only(base.FileValues)))
+			require.Contains(t, losses[0], bare.Only(base.FileValues)[0])
+			require.Contains(t, losses[0], "Repair")
+			require.NoError(t, d.Close())
+			opened = fixture.ReadDir(t, mem, "db")
+		}
+	})
+	for _, name := range bare.Only(base.FileValues) { // moved back
+		require.Contains(t, opened, "lost/"+name)
+		opened[name] = opened["lost/"+name]
+		delete(opened, "lost/"+name)
+	}
+	for name, d := range map[string]fixture.Dir{
+		"without a MANIFEST": bare, "after RecoverFile": recovered, "after an opening": opened,
+		"without the tables": dir.Without(base.FileTable),
+	} {
+		t.Run(name, func(t *testing.T) {
+			planned, err := db.PlanRepair("db", storetest.Options(d.FS(t)))
+			require.NoError(t, err)
+			got, rep, _ := storetest.Repaired(t, d)
+			require.Equal(t, all, got, "%s", rep)
+			require.True(t, rep.MayResurrect, "%s", rep)
+			require.True(t, planned.MayResurrect)
+			require.Equal(t, valueFates(rep), valueFates(planned))
+			require.Equal(t, rep.ValuesLost, planned.ValuesLost)
+		})
+	}
+	t.Run("a damaged one", func(t *testing.T) {
+		d := bare.Clone()
+		name := d.Only(base.FileValues)[0]
+		d[name][len(d[name])/2] ^= 1
+		got, rep, _ := storetest.Repaired(t, d)
+		require.Less(t, len(got), 100)
+		require.EqualValues(t, 100-len(got), rep.EntriesLost, "%s", rep)
+	})
+}
+
+// Values whose references were in a damaged block fill its range; newer entries of other tables hide them.
+func TestRepairFillsGapsFromValueTables(t *testing.T) {
+	dir, want := apart(t)
+	for _, name := range dir.Tables() {
+		d := dir.Clone()
+		d[name][20] ^= 1
+		got, rep, _ := storetest.Repaired(t, d)
+		require.NotZero(t, rep.EntriesLost+rep.BytesLost, "%s", rep)
+		newer := 0
+		for key, value := range want {
+			if got[key] != value {
+				newer++ // its newest entry was in the block
+			}
+		}
+		require.LessOrEqual(t, newer, 1, "%s", rep)
+	}
+}

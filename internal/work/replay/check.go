@@ -14,6 +14,7 @@ func (r *Replayer) check() error {
 	if err := r.checkTables(); err != nil {
 		return err
 	}
+	r.checkValues()
 	markDoubt, err := r.checkClosed()
 	if err != nil {
 		return err
@@ -57,6 +58,18 @@ func (r *Replayer) checkTables() error {
 		}
 	})
 	return err
+}
+
+// checkValues reports value tables beside a MANIFEST of another program. Other programs open no database with value
+// tables, but their repairs remove the tables that refer to them.
+func (r *Replayer) checkValues() {
+	for _, f := range r.files.All {
+		if f.Kind == base.FileValues && r.files.HasCurrent && !r.state.Ours && r.version.TableNumbered(f.Num) == nil {
+			r.report.Losses = append(r.report.Losses, base.FileName(f.Kind, f.Num)+" has values to which no table refers: the repair of another "+
+				"program has removed those tables; close the database, move the file back if it is in "+manifest.LostDir+
+				", and use Repair, which reads it")
+		}
+	}
 }
 
 func place(level int) string {
