@@ -16,7 +16,7 @@ import (
 // the same and returns a report.
 //
 // Repair uses Options.FS, Comparer, Filters and Tables; nil opts mean the defaults. It refuses
-// a database with another comparer, according to a readable MANIFEST, or, without one, to tables
+// a database with another comparer, according to a readable MANIFEST, or, without one of SieveDB, to tables
 // that are sound and in another order. The error is
 // ErrLocked if the directory is in use, ErrForeign if it belongs to another engine,
 // fs.ErrNotExist if it contains no database, and ErrCorruption if nothing in its files can be

@@ -6,9 +6,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sievedb/sievedb/internal/base/errors"
-
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -23,9 +22,8 @@ type SalvageReport struct {
 	// BytesLost counts from the first byte that could not be read as a data block.
 	Blocks, BlocksLost uint64
 	BytesLost          uint64
-	// Disordered counts data blocks with a matching checksum in which an entry does not sort
-	// after the one before it. A table that another comparer ordered has many.
-	Disordered uint64
+	// Disordered says that the search for blocks without an index ended at one that is sound except for its order.
+	Disordered bool
 	// Gaps are where keys may be missing, in the order of the file. There are none if the
 	// damage is outside the data blocks.
 	Gaps []SalvageGap
@@ -176,6 +174,12 @@ func (s *salvager) open() (*index, error) {
 		return nil, err
 	}
 	ix, err := r.decodeIndex(stored)
+	if base.IsUnreadable(err) { // its separators may be in the order of another comparer
+		s.rep.record(err)
+		defer func(own *base.Comparer) { r.cmp = own }(r.cmp)
+		r.cmp = &base.Comparer{Compare: func(_, _ []byte) int { return -1 }}
+		ix, err = r.decodeIndex(stored)
+	}
 	if err == nil {
 		r.index.Store(ix)
 	}
@@ -217,13 +221,8 @@ func (s *salvager) block(it *Iter, i int) error {
 	h := it.ix.Handle(i)
 	if it.load(i, true) {
 		first := true
-		disordered := false
 		for ok := it.data.First(); ok; ok = it.data.Next() {
 			s.check(it.ix, i, it.data.key, first, it.data.cur.valueEnd == it.data.block.entriesEnd)
-			if !first && !disordered && base.CompareInternal(s.r.cmp, s.prev, it.data.key) > 0 {
-				disordered = true
-				s.rep.Disordered++
-			}
 			if err := s.emit(it.data.key, it.data.Value()); err != nil {
 				return err
 			}
@@ -366,7 +365,7 @@ func (s *salvager) unlistedBlock(h handle, size uint64) (isData bool, err error)
 	for ok := it.First(); ok; ok = it.Next() {
 		if len(prev) > 0 && base.CompareInternal(s.r.cmp, prev, it.key) >= 0 {
 			if !first {
-				s.rep.Disordered++
+				s.rep.Disordered = true
 				s.rep.BytesLost = size - h.Offset
 				s.beginGap()
 			}

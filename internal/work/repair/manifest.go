@@ -35,7 +35,7 @@ type manifestFindings struct {
 	// added has the tables that a readable edit added and none removed. Those of a version are
 	// among them, and of a MANIFEST that is not complete they are what is known.
 	added         map[uint64]manifest.LevelFile
-	comparerKnown bool // an edit names the comparer of the repair
+	comparerKnown bool // a MANIFEST of SieveDB names the comparer of the repair
 	// newer is a MANIFEST that is newer than the one that CURRENT names; see supersededBy.
 	newer *manifestLog
 	// Logs below logNum are not needed, except for prevLogNum.
@@ -359,7 +359,7 @@ func (r *Repairer) readEdits(f dirFile, line *File) (*manifestLog, error) {
 				"pass a Comparer named %[2]q in Options.Comparer", path, name, r.cmp.Name)
 			return l, nil
 		}
-		r.manifest.comparerKnown = r.manifest.comparerKnown || e.Comparer != ""
+		r.manifest.comparerKnown = r.manifest.comparerKnown || isOurs(e)
 		r.report.LogsElsewhere = r.report.LogsElsewhere || strings.HasPrefix(e.Comparer, base.LogDirPrefix)
 		line.Blocks++
 		l.edits = append(l.edits, e)

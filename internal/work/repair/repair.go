@@ -77,6 +77,7 @@ type Repairer struct {
 	logs     []*foundLog
 
 	values valueFinder
+	order  order
 
 	nextNum uint64 // above the numbers of all files
 	lastSeq uint64 // the greatest sequence number found
@@ -202,7 +203,7 @@ func (r *Repairer) write(plan *plan) error {
 
 // examine reads the tables and logs, and plans what to do according to the chosen MANIFEST.
 func (r *Repairer) examine() (*plan, error) {
-	r.tables, r.logs, r.missingOps, r.lastSeq = nil, nil, nil, 0
+	r.tables, r.logs, r.missingOps, r.lastSeq, r.order = nil, nil, nil, 0, order{}
 	r.report.MayResurrect, r.report.Damaged = false, false
 	err := r.scanValues()
 	if err == nil {

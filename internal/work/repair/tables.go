@@ -25,7 +25,6 @@ type foundTable struct {
 	gaps       []keyRange // where keys may be missing
 	rawValues  uint64     // bytes of the values
 	declared   uint64     // how many entries the table had, 0 if that is unknown
-	disordered uint64     // blocks that are sound, but in another order
 	expiryKeys uint64     // sstable.Properties.ExpiryKeys
 	// The fields below are known for tables that were read; the bounds are valid only if err is
 	// nil.
@@ -85,6 +84,7 @@ func (r *Repairer) scanTable(t *foundTable, level bool) error {
 		if t.rawValues += uint64(len(value)); !level && kind == base.KindSet {
 			t.salvaged[hashOf(base.UserKey(ikey), seq, uint64(len(value)))] = true
 		}
+		r.order.add(r.cmp, base.UserKey(ikey), t)
 		if t.entries == 0 {
 			t.smallest = bytes.Clone(ikey)
 			t.minSeq = seq
@@ -113,7 +113,10 @@ func (r *Repairer) scanTable(t *foundTable, level bool) error {
 		err := base.Corruptf("block of references", -1, "it says other references than the entries have")
 		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
-	t.err, t.gaps, t.disordered = rep.Err, gapsOf(rep), rep.Disordered
+	if rep.Disordered {
+		r.order.note(t)
+	}
+	t.err, t.gaps = rep.Err, gapsOf(rep)
 	t.declared, t.expiryKeys = rep.Properties.Entries, rep.Properties.ExpiryKeys
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
 	t.line.BlocksLost, t.line.BytesLost = rep.BlocksLost, rep.BytesLost
