@@ -33,11 +33,10 @@ func (o *order) add(c *base.Comparer, user []byte, t *foundTable) {
 	at := o.count % stretch
 	if o.count > 0 {
 		last := o.last[(o.count-1)%stretch]
-		if c.Compare(last, user) > 0 {
-			o.note(t)
-			if o.count >= stretch && c.Compare(o.last[at], user) > 0 { // the oldest key in the ring
-				o.pivot, o.below = append([]byte{}, last...), 0
-			}
+		step := c.Compare(last, user) > 0
+		o.note(t, step)
+		if step && o.count >= stretch && c.Compare(o.last[at], user) > 0 { // the oldest key in the ring
+			o.pivot, o.below = append([]byte{}, last...), 0
 		}
 	}
 	if o.pivot != nil && c.Compare(user, o.pivot) < 0 {
@@ -50,10 +49,12 @@ func (o *order) add(c *base.Comparer, user []byte, t *foundTable) {
 	o.count++
 }
 
-// note notes a step.
-func (o *order) note(t *foundTable) {
-	o.steps++
-	o.table = t.name
+// note notes a step, if there is one.
+func (o *order) note(t *foundTable, step bool) {
+	if step {
+		o.steps++
+		o.table = t.name
+	}
 }
 
 // refuseOtherOrder returns an error if another comparer seems to have ordered the tables, unless a MANIFEST of SieveDB

@@ -113,9 +113,7 @@ func (r *Repairer) scanTable(t *foundTable, level bool) error {
 		err := base.Corruptf("block of references", -1, "it says other references than the entries have")
 		rep.Err = base.InFile(err, r.path(t.name), -1)
 	}
-	if rep.Disordered {
-		r.order.note(t)
-	}
+	r.order.note(t, rep.Disordered)
 	t.err, t.gaps = rep.Err, gapsOf(rep)
 	t.declared, t.expiryKeys = rep.Properties.Entries, rep.Properties.ExpiryKeys
 	t.line.Entries, t.line.Blocks = rep.Entries, rep.Blocks
