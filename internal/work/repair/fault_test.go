@@ -479,7 +479,7 @@ func FuzzRepair(f *testing.F) {
 			"000006.ldb": fixture.Table(t, fixture.Put("key", 1, "value")),
 		}.FS(t)
 		err := db.Repair("db", storetest.Options(mem))
-		if errors.Is(err, db.ErrNewer) {
+		if errors.Is(err, db.ErrNewer) || err != nil && strings.Contains(err.Error(), "has another comparer") {
 			return
 		}
 		require.NoError(t, err)

@@ -26,6 +26,9 @@ const stretch = 17
 
 // add adds the next user key of a table.
 func (o *order) add(c *base.Comparer, user []byte, t *foundTable) {
+	if len(user) > 64<<10 {
+		return // the ring would be large
+	}
 	if o.of != t {
 		o.of, o.count, o.pivot = t, 0, nil
 	}
