@@ -232,6 +232,41 @@ func TestAFailedSyncLogEndsTheWrites(t *testing.T) {
 	require.Equal(t, before, syncs.n.Load(), "a sync after a failed one would prove nothing")
 }
 
+// The bug: what finds nothing to write returned nil after writes had ended. Then the failed Put was back after reopening.
+func TestNoCallThatWritesReturnsNilAfterWritesHaveEnded(t *testing.T) {
+	d, failing, _ := failingSyncs(t, vfs.NewMem(), syscall.EIO)
+	loader, err := d.NewLoader()
+	require.NoError(t, err)
+	require.NoError(t, loader.Delete(testKey(3)))
+	namespace, err := d.Namespace("n")
+	require.NoError(t, err)
+	failing.Store(true)
+	require.ErrorIs(t, d.Put(testKey(1), testValue(1), Sync), syscall.EIO)
+	failing.Store(false)
+	var ranges Batch
+	ranges.DeleteRange(nil, nil)
+	update := func(fn func(tx *Transaction) error) error {
+		return d.Update(func(tx *Transaction) error { tx.SetWriteOptions(NoSync); return fn(tx) })
+	}
+	for name, call := range map[string]func() error{
+		"Put":                            func() error { return d.Put(testKey(2), nil, NoSync) },
+		"Delete":                         func() error { return d.Delete(testKey(1), NoSync) },
+		"Apply of an empty batch":        func() error { return d.Apply(new(Batch), NoSync) },
+		"Apply of a range":               func() error { return d.Apply(&ranges, Buffered) },
+		"DeleteRange":                    func() error { return d.DeleteRange(t.Context(), nil, nil, NoSync) },
+		"DeleteRange of an empty range":  func() error { return d.DeleteRange(t.Context(), testKey(1), testKey(1), NoSync) },
+		"Drop":                           func() error { return namespace.Drop(t.Context()) },
+		"a transaction's DeleteRange":    func() error { return update(func(tx *Transaction) error { return tx.DeleteRange(nil, nil) }) },
+		"a transaction's Delete":         func() error { return update(func(tx *Transaction) error { return tx.Delete(testKey(1)) }) },
+		"Modify":                         func() error { return d.Modify(testKey(1), func([]byte) ([]byte, error) { return nil, nil }, NoSync) },
+		"the Commit of a load":           loader.Commit,
+		"the beginning of a transaction": func() error { _, err := d.NewBulkTransaction(); return err },
+	} {
+		require.ErrorIs(t, call(), ErrReadOnly, name)
+	}
+	require.NoError(t, d.Update(func(tx *Transaction) error { _, err := tx.Has(testKey(1)); return err }), "it only reads")
+}
+
 func TestAFullDiskFailsSyncLogUntilThereIsSpace(t *testing.T) {
 	mem := vfs.NewMem()
 	d, failing, _ := failingSyncs(t, mem, syscall.ENOSPC)

@@ -35,6 +35,7 @@ type Transaction struct {
 	reads    txn.Reads
 	writes   txn.Writes
 	walking  []*Iterator // its open iterators, unless it is read-only
+	deletes  bool        // DeleteRange was called: Commit fails if writes have ended, even if it found nothing
 	// within is "Update" or "View" while it belongs to that call, which ends it.
 	within string
 	misuse error  // by the function of that call: what Update returns instead of committing
@@ -220,6 +221,7 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 		t.batch.Refuse(err)
 		return err
 	}
+	t.deletes = true
 	it, err := t.NewIterator(&IterOptions{LowerBound: start, UpperBound: limit})
 	if err != nil {
 		return err

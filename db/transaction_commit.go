@@ -62,6 +62,8 @@ func (t *Transaction) writeAll() error {
 		return ErrInListener
 	case t.batch.Refused() != nil:
 		return t.batch.Refused()
+	case t.batch.Len() == 0 && t.deletes:
+		return t.db.apply(&t.batch, NoSync, nil)
 	case t.batch.Len() == 0:
 		return nil
 	case t.db.closed.Load():

@@ -70,16 +70,14 @@ func (c *Committer) putLarge(kind base.Kind, key, value []byte, d Durability) er
 }
 
 // Apply commits a batch, which must not change meanwhile. It is not written if check, which may be nil, returns an
-// error: then Apply returns that error as it is. An empty batch with OnDisk makes all earlier writes durable.
+// error: then Apply returns that error as it is. An empty batch fails as a write would; with OnDisk it makes all earlier
+// writes durable.
 func (c *Committer) Apply(b *batch.Batch, d Durability, check txn.Check) error {
 	if err := b.Refused(); err != nil {
 		return err
 	}
 	if err := b.CheckMemory(); err != nil {
 		return err
-	}
-	if b.Len() == 0 && d != OnDisk {
-		return nil
 	}
 	r := c.queue.requests.Get().(*request)
 	r.batch, r.durability, r.check = b, d, check
@@ -149,10 +147,11 @@ func (c *Committer) commitGroup() error {
 			return err
 		}
 		c.retireOversized()
+		return nil
 	case r.durability == OnDisk: // only empty batches that are to be synced
 		return c.syncLog()
-	} // else it had only transactions, and all have met conflicts
-	return nil
+	}
+	return c.ready() // only empty batches, or transactions that have met conflicts
 }
 
 // Leader is what only the leader may do. It is for the function that Lead calls, until that returns.
