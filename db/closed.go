@@ -1,27 +1,88 @@
 package db
 
 import (
+	"slices"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/write/commit"
+	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/util"
 )
 
 // writeCloseMark writes the file CLOSED, which vouches for the log, which is end, and the MANIFEST. Both
 // are synced and closed. After a crash the file is complete or missing, and without it the
-// database is as before.
+// database is as before. For a log that has failed, the mark only says which writes the next opening should find.
 func (d *DB) writeCloseMark(end commit.LogEnd) error {
-	log, err := manifest.MarkFile(d.files.FS, d.files.Path, base.FileLog, end.Num)
-	if err == nil && log.Size != uint64(end.Size) {
-		err = errors.Newf("the log is %d bytes long, %d were written to it", log.Size, end.Size)
+	mark := manifest.CloseMark{Begin: util.MaskCRC(d.set.FirstRecordSum()), LastSeq: end.LastSeq}
+	var err error
+	if !end.Failed {
+		if mark.Log, err = manifest.MarkFile(d.files.FS, d.files.Path, base.FileLog, end.Num); err == nil && mark.Log.Size != uint64(end.Size) {
+			err = errors.Newf("the log is %d bytes long, %d were written to it", mark.Log.Size, end.Size)
+		}
 	}
-	mark := manifest.CloseMark{Log: log, Begin: util.MaskCRC(d.set.FirstRecordSum()), LastSeq: end.LastSeq}
 	if err == nil {
 		mark.Manifest, err = manifest.MarkFile(d.files.FS, d.files.Path, base.FileManifest, d.set.ManifestNum())
 	}
-	if err == nil {
-		err = mark.Install(d.files.FS, d.files.Path, d.files.File(base.FileTemp, d.set.NewFileNum()))
+	if err != nil {
+		return errors.Wrap(err, "sievedb: another program changed the directory while it was closed, so nothing is certain about its content")
+	}
+	err = mark.Install(d.files.FS, d.files.Path, d.files.File(base.FileTemp, d.set.NewFileNum()))
+	if end.Failed {
+		return errors.Wrapf(err, "sievedb: writing to %s which writes may be lost", base.ClosedName)
 	}
 	return errors.Wrapf(err, "sievedb: all data is safe, but %s could not be written", base.ClosedName)
+}
+
+// saveMemtables writes to tables what the log end, which failed with cause, may lack. An empty log replaces it. It is
+// called when nothing else writes. If it fails, the error says what may be lost.
+func (d *DB) saveMemtables(end *commit.LogEnd, cause error) error {
+	edit := &manifest.Edit{LastSeq: manifest.Num(end.Used)}
+	var written []*manifest.FileMeta
+	var err error
+	if c := d.commitChanges(); c != nil {
+		err = c.KeepFailed(end.LastSeq, end.Used)
+	}
+	unsaved := 0
+	for _, m := range slices.Backward(d.state().Memtables()) {
+		unsaved += m.Len()
+		if err == nil {
+			var files []*manifest.FileMeta
+			files, err = d.writeMemtable(m.Memtable, edit)
+			written = append(written, files...)
+		}
+	}
+	num := d.set.NewFileNum()
+	if err == nil {
+		err = d.createEmptyLog(num)
+	}
+	if err != nil {
+		d.removeTables(written)
+	} else {
+		edit.LogNum = manifest.Num(num)
+		err = d.applyEdit(edit, written, func(s *lookup.State) {
+			s.Mem, s.Imm = &lookup.Memtable{Memtable: memtable.New(d.opts.Comparer, memtable.Slack)}, nil
+		})
+	}
+	switch {
+	case err == nil:
+		d.opts.Logger.Warn("the log failed; all that was acknowledged is in tables", "err", cause)
+		d.commit.LogSaved()
+		*end = commit.LogEnd{Num: num, LastSeq: end.Used}
+		return nil
+	case unsaved == 0: // it is in tables already
+		return cause
+	}
+	return errors.Wrapf(errors.CombineErrors(cause, err), "sievedb: acknowledged writes may be lost, of the operations %d to %d: "+
+		"the log failed, and they could not be written to tables", d.set.LastSeq()+1, end.LastSeq)
+}
+
+func (d *DB) createEmptyLog(num uint64) error {
+	log, err := d.commit.CreateLog(num)
+	if err != nil {
+		return err
+	}
+	return log.Close()
 }

@@ -150,8 +150,8 @@ func (d *DB) newCommitter() *commit.Committer {
 			WouldFree: func(mem *memtable.Memtable) (frees, known bool) { return d.compactor.WouldFree(mem) },
 		},
 		Events: commit.Events{
-			Failed:   d.writesFailed,
-			DiskFull: func(err error) { notify(d, d.opts.EventListener.BackgroundError, err) },
+			Failed:    d.writesFailed,
+			LogFailed: func(err error) { notify(d, d.opts.EventListener.BackgroundError, err) },
 			Stalled: func(reason string, stopped bool, took time.Duration) {
 				notify(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
 			},

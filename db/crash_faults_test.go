@@ -21,7 +21,8 @@ import (
 )
 
 // Each sync of a run fails in turn and leaves the unsynced pages as one of three kinds of file system
-// does. Then the machine crashes, or the store is opened again without a crash, or it continues.
+// does. Then the machine crashes, or the store is opened again without a crash, or it continues; if a log failed, also
+// after a flush, with further writes.
 //
 //make:gates
 func TestAFailureOfEverySync(t *testing.T) {
@@ -52,6 +53,7 @@ const (
 	thenCrash = iota
 	thenReopen
 	thenContinue
+	thenFlush
 	numThens
 )
 
@@ -79,34 +81,47 @@ func (c syncCase) run() error {
 			op = fmt.Sprintf("%v of %s", f.Kind, f.Name)
 		}
 		return fmt.Errorf("seed %d, pages %v, failed sync %d (%s), then %s: %w", c.seed, c.model, c.at, op,
-			[]string{"crash", "reopen", "continue"}[c.then], err)
+			[]string{"crash", "reopen", "continue", "flush"}[c.then], err)
 	}
 	return nil
 }
 
 // use writes synced batches until the failure shows or all are written. After a failed sync of a log
-// or the MANIFEST, no write may be accepted. over is called before the store is opened again.
+// or the MANIFEST, no write may be accepted, for a log until a flush. over is called before the store is opened again.
 func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over func()) error {
 	checker := order.New(fixture.LogsOf(c.seed, disk))
 	r := newFaultRun(c.seed, 1)
 	d, err := Open("db", crashOptions(checker, 0))
 	if err == nil {
+		flushed := false
 		for range 120 {
 			before := failed.Load()
-			final := before != nil && finalFile(before.Name) && !neverInForce(checker, before.Name)
+			final := before != nil && finalFile(before.Name) && !neverInForce(checker, before.Name) && !flushed
 			if final && !awaitWriteError(d) {
 				_ = d.Close()
 				return fmt.Errorf("the failure does not end the writes")
 			}
-			if err := r.write(d, true); final && err == nil {
+			if final && c.then == thenFlush {
+				flushed, final = isLog(before.Name), !isLog(before.Name)
+				if err := d.Flush(); (err == nil) != flushed {
+					_ = d.Close()
+					return fmt.Errorf("the flush after the failure: %v", err)
+				}
+			}
+			err := r.write(d, true)
+			if final && err == nil {
 				_ = d.Close()
 				return fmt.Errorf("a write was accepted after the failure")
 			}
-			if failed.Load() != nil && c.then != thenContinue {
+			if flushed && err != nil {
+				_ = d.Close()
+				return fmt.Errorf("after the flush: %w", err)
+			}
+			if failed.Load() != nil && c.then < thenContinue {
 				break
 			}
 		}
-		if c.then == thenContinue {
+		if c.then >= thenContinue {
 			if err := r.readAll(d); err != nil {
 				_ = d.Close()
 				return err

@@ -126,7 +126,8 @@ func (d *DB) cleanLoop() {
 }
 
 // Flush writes the memtables to tables and returns when that is done. Every write
-// acknowledged before is then in a table and durable, whatever its WriteOptions were.
+// acknowledged before is then in a table and durable, whatever its WriteOptions were. If the log has failed, and with
+// that the writes have ended, they go on in a new log after a successful Flush.
 func (d *DB) Flush() error {
 	if d == nil || d.closed.Load() {
 		return ErrClosed

@@ -50,7 +50,7 @@ func (d *DB) flushAll() {
 			d.share.Memory().Flushed(size)
 			continue
 		}
-		if d.commit.Err() != nil || !d.commit.Pause(backoff.Next(err)) {
+		if !d.commit.Pause(backoff.Next(err)) {
 			return
 		}
 	}

@@ -77,11 +77,14 @@ func (d *DB) endWriting(refuse error) (err error) {
 	}
 	try(d.recordTime)
 	log, closeErr := d.commit.CloseLog()
+	if log.Failed {
+		closeErr = base.Catch(d.opts.Comparer, "Close", func() error { return d.saveMemtables(&log, closeErr) })
+	}
 	keep(closeErr)
 	try(func() error { d.leftovers.obsolete.Remove(); return nil })
-	whole := d.set.Sound() && d.commit.Failure() == nil
+	whole := d.set.Sound() && (log.Failed || d.commit.Failure() == nil)
 	try(d.set.Close)
-	if err == nil && whole {
+	if whole && (log.Failed || err == nil) {
 		try(func() error { return d.writeCloseMark(log) })
 	}
 	return err

@@ -20,7 +20,7 @@ import (
 //
 //	offset  size  meaning
 //	0       8     magic, "sieveCLS"
-//	8       20    the newest log
+//	8       20    the newest log; zeros if it had failed: see LogFailed
 //	28      20    the MANIFEST in force
 //	48      4     masked CRC-32C of the MANIFEST's first record
 //	52      8     the last sequence number of all that was written, fixed64
@@ -78,6 +78,10 @@ func (m *CloseMark) Encode() []byte {
 	b = binary.LittleEndian.AppendUint64(b, m.LastSeq)
 	return binary.LittleEndian.AppendUint32(b, util.MaskCRC(util.CRC32C(b)))
 }
+
+// LogFailed reports whether Close could not make the writes up to LastSeq durable: the newest log had failed, its number
+// in the mark is 0, and nothing is known about the files.
+func (m *CloseMark) LogFailed() bool { return m.Log.Num == 0 }
 
 // Install writes the mark to the file tmp and renames that to the CLOSED of dir, durably.
 // After an error it tries to remove tmp if it created it.
@@ -196,6 +200,9 @@ func FindCloseMark(
 	stale, err := found.compareManifest(fsys, dir, state)
 	if err != nil {
 		return nil, "", err
+	}
+	if stale == "" && found.LogFailed() {
+		return found, "", nil
 	}
 	if stale == "" && found.Log.Num < state.LogNum {
 		stale = "its log is not needed any more"

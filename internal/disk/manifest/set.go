@@ -124,6 +124,13 @@ func (s *Set) FirstRecordSum() uint32 {
 	return s.firstRecordSum
 }
 
+// LastSeq returns the recorded last sequence number: all up to it is in tables.
+func (s *Set) LastSeq() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastSeq
+}
+
 // LogNum returns the recorded number below which logs are not needed.
 func (s *Set) LogNum() uint64 {
 	s.mu.Lock()

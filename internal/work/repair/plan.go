@@ -100,6 +100,12 @@ func (r *Repairer) checkClosed(p *plan) error {
 	if mark == nil {
 		return nil
 	}
+	if mark.LogFailed() {
+		if _, lost := r.missesUpTo(mark.LastSeq); lost {
+			p.healthy = false
+		}
+		return nil
+	}
 	files := r.dirFiles()
 	if err := mark.Missing(r.dir, files); err != nil {
 		p.healthy = false

@@ -139,6 +139,10 @@ func (r *Replayer) checkClosed() (doubt string, err error) {
 	if mark == nil || err != nil {
 		return doubt, err
 	}
+	if mark.LogFailed() {
+		r.acknowledged = mark.LastSeq
+		return "", nil
+	}
 	r.report.ClosedCleanly = true
 	if err := mark.Missing(r.dir.Path, r.files.All); err != nil {
 		if r.opts.Salvage == SalvageNothing {

@@ -11,6 +11,11 @@ import (
 // checkReached compares the recovered operations with those that CLOSED records: a log that is
 // missing, empty or truncated may have contained operations whose loss nothing else shows.
 func (r *Replayer) checkReached() error {
+	if r.lastSeq < r.acknowledged {
+		loss := fmt.Sprintf("operations %d to %d are lost: the log failed, and Close could not write them to tables", r.lastSeq+1, r.acknowledged)
+		r.report.Losses = append(r.report.Losses, loss)
+		r.dir.Logger.Error(loss)
+	}
 	if r.mark == nil || r.ended || r.lastSeq >= r.mark.LastSeq {
 		return nil
 	}

@@ -49,6 +49,8 @@ type Replayer struct {
 	doubt    string              // why the MANIFEST may lack edits; see setAsideTables
 	salvaged bool                // Salvage dropped a part of the logs
 	ended    bool                // by Salvage: later records are not replayed
+	// acknowledged is the last sequence number of a database whose Close could not make it durable, or 0.
+	acknowledged uint64
 
 	mem      *memtable.Memtable
 	inserter memtable.Inserter

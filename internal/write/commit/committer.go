@@ -60,8 +60,8 @@ type Events struct {
 	// Failed is called after a failure has ended the writes, with the error of every later write. cause is the failure,
 	// or nil if an earlier one was reported before.
 	Failed func(err, cause error)
-	// DiskFull is called when the log cannot be written because the disk is full.
-	DiskFull func(err error)
+	// LogFailed is called when a log takes no more records, because the disk is full or for another reason.
+	LogFailed func(err error)
 	// Stalled is called after a writer has waited; see throttle.Options.
 	Stalled func(reason string, stopped bool, took time.Duration)
 }
@@ -107,7 +107,9 @@ type Committer struct {
 	// read without. closed is for good; ended is the reason why writes have ended before, nil if they have not.
 	closed atomic.Bool
 	ended  atomic.Pointer[Ended]
-	ending chan struct{} // closed when writing begins to end
+	// logEnded is the reason why writes wait for a flush by Rotate, nil if they do not. The leader sets it.
+	logEnded atomic.Pointer[Ended]
+	ending   chan struct{} // closed when writing begins to end
 
 	synced atomic.Uint64 // the last sequence number that is durable
 	// spare is the size in bytes of the memtable that waits until the active one is full.

@@ -10,8 +10,8 @@
 //
 // # What may go wrong
 //
-//   - A failed write or sync of the log ends the writes (Fail): nothing is appended after it, and nothing is synced again.
-//   - A full disk ends the log but not the writes; see fulldisk.go.
+//   - A failed write or sync of the log ends the log: nothing is appended after it, and nothing is synced again. Writes
+//     end until Rotate replaces it, on a full disk until there is space; see failedlog.go.
 //   - A panic of the user's code (comparer, file system, listener) in the leader ends the writes. It continues in the
 //     leader's caller, and the other writers of the group get it as an error.
 //   - A write that needs a memtable while flushes or compactions fall back waits, as the leader. If the flush that would

@@ -7,10 +7,17 @@ import (
 
 // Ended is the error of every write after a failure that ended them. It is
 // base.ErrReadOnly and the cause.
-type Ended struct{ Cause error }
+type Ended struct {
+	Cause error
+	log   bool // the log has failed; Committer.Rotate lets writes go on
+}
 
 // Error says what failed, and what to do.
 func (e *Ended) Error() string {
+	if e.log {
+		return "sievedb: read-only since the log failed; Flush writes what only the log and the memory have to tables, " +
+			"and then writes go on in another log: " + e.Cause.Error()
+	}
 	return "sievedb: read-only since an earlier failure; close the database and open it again once the cause is gone: " + e.Cause.Error()
 }
 
@@ -45,7 +52,7 @@ func (c *Committer) Refuse() {
 // A panic replaces another reason: while it unwinds, other goroutines may already meet its
 // consequences, such as an uncertain edit of the MANIFEST.
 func (c *Committer) Fail(cause error) {
-	ended := &Ended{base.NoSpace(cause)}
+	ended := &Ended{Cause: base.NoSpace(cause)}
 	c.mu.Lock()
 	first := c.ended.CompareAndSwap(nil, ended) || c.ended.CompareAndSwap(frozen, ended)
 	if !first && ended.isPanic() && !c.ended.Load().isPanic() {
@@ -64,7 +71,7 @@ func (c *Committer) Fail(cause error) {
 func (c *Committer) Err() error {
 	switch e := c.ended.Load(); e {
 	case nil:
-		return nil
+		return c.Failure()
 	case frozen:
 		return base.ErrReadOnly
 	default:
@@ -74,10 +81,14 @@ func (c *Committer) Err() error {
 
 // Failure is Err without Freeze, which is no failure.
 func (c *Committer) Failure() error {
-	if e := c.ended.Load(); e != nil && e != frozen {
-		return e
+	e := c.ended.Load()
+	if e == nil || e == frozen {
+		e = c.logEnded.Load()
 	}
-	return nil
+	if e == nil {
+		return nil
+	}
+	return e
 }
 
 // Frozen reports whether Freeze has ended the writes.
@@ -89,7 +100,7 @@ func (c *Committer) refusal() error {
 		return base.ErrClosed
 	}
 	if c.ended.Load() == nil {
-		return nil
+		return nil // also if the log has failed: see ready
 	}
 	return c.Err()
 }
@@ -146,19 +157,35 @@ type LogEnd struct {
 	Num     uint64
 	Size    int64  // bytes that were written
 	LastSeq uint64 // the last number of a write that did not fail
+	// Failed says that the log may lack writes up to LastSeq, all of which are in the memtables or in tables. Used is the
+	// last number in use, also by writes that failed.
+	Failed bool
+	Used   uint64
 }
 
 // CloseLog makes the writes durable and closes the log, after Shut. It removes the log that was made in advance. Each
-// step is made even if an earlier one failed.
+// step is made even if an earlier one failed. The error is that of the log, whose file is not touched after a failure.
 func (c *Committer) CloseLog() (LogEnd, error) {
 	l := &c.log
-	err := errors.CombineErrors(
-		base.Catch(c.o.Cmp, "Close", c.dropSuccessor),
-		base.Catch(c.o.Cmp, "Close", func() error { return l.close(c.Failure() != nil) }),
-	)
-	if err == nil && c.Failure() == nil {
+	err := base.Catch(c.o.Cmp, "Close", c.dropSuccessor)
+	end := LogEnd{Num: l.num, Size: l.w.Size(), LastSeq: l.logged, Used: l.lastSeq}
+	if e := c.ended.Load(); e != nil && e.isPanic() { // what memtables and log have is unknown
+		return end, errors.CombineErrors(err, base.Catch(c.o.Cmp, "Close", l.w.Close))
+	}
+	if p := base.Catch(c.o.Cmp, "Close", func() error { l.close(); return nil }); p != nil {
+		l.failed = p
+	}
+	if l.failed == nil {
 		c.synced.Store(l.logged)
 		c.wakeReaders()
 	}
-	return LogEnd{Num: l.num, Size: l.w.Size(), LastSeq: l.logged}, err
+	end.Failed = l.failed != nil
+	return end, errors.CombineErrors(l.failed, err)
+}
+
+// LogSaved is called once durable tables have all that a failed log may lack.
+func (c *Committer) LogSaved() {
+	c.logEnded.Store(nil)
+	c.synced.Store(c.log.logged)
+	c.wakeReaders()
 }

@@ -49,6 +49,35 @@ func TestAFailedWriteEndsTheWritesAndIsInvisible(t *testing.T) {
 	}
 }
 
+// What was acknowledged is in the memtables, so a flush saves it, and writes go on in another log.
+func TestWritesGoOnInAnotherLogAfterAFlush(t *testing.T) {
+	for name, kind := range map[string]wrap.OpKind{"write": wrap.OpWrite, "sync": wrap.OpSync} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, config{})
+			s.flushAlways()
+			require.NoError(t, s.put(0, WithSystem))
+			s.faults.On(failing(syscall.EIO, kindOf(kind, wrap.OpCreate)))
+			require.ErrorIs(t, s.put(1, OnDisk), syscall.EIO)
+			_, err := s.Rotate()
+			require.ErrorIs(t, err, syscall.EIO, "no log can be made")
+			require.ErrorIs(t, s.put(1, OnDisk), base.ErrReadOnly)
+			s.faults.Heal()
+			require.ErrorIs(t, s.put(1, OnDisk), base.ErrReadOnly, "it is for the user to decide")
+			_, err = s.Rotate()
+			require.NoError(t, err)
+			require.NoError(t, s.Err())
+			require.NoError(t, s.Failure())
+			require.EqualValues(t, s.log.lastSeq, s.Synced())
+			require.NoError(t, s.put(1, OnDisk))
+			s.requireKeys(0, 2)
+			require.Len(t, s.causes, 1, "it is reported once")
+			require.NoError(t, s.shut())
+			all := logged(t, s.mem.Crash())
+			require.Equal(t, string(key(1)), all[len(all)-1].key)
+		})
+	}
+}
+
 func TestAFailedSyncEndsTheWritesOfItsGroup(t *testing.T) {
 	s := open(t, config{})
 	require.NoError(t, s.put(0, WithSystem))
@@ -206,7 +235,7 @@ func TestABatchOrEntryThatIsTooLargeIsRefused(t *testing.T) {
 }
 
 func TestEndedNamesItsCause(t *testing.T) {
-	err := error(&Ended{errors.New("the cause")})
+	err := error(&Ended{Cause: errors.New("the cause")})
 	require.True(t, strings.HasSuffix(err.Error(), ": the cause"))
 	require.ErrorIs(t, err, base.ErrReadOnly)
 }

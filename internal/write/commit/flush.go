@@ -9,11 +9,15 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
-// Rotate makes the active memtable immutable if it has entries, and returns the immutable ones.
+// Rotate makes the active memtable immutable if it has entries, and returns the immutable ones. If the log has failed, it
+// flushes all memtables, and then writes go on in another log.
 func (c *Committer) Rotate() (waiting []*lookup.Memtable, err error) {
 	err = c.run(&request{alone: func() error {
-		if err := c.ready(); err != nil {
+		if err := c.refusal(); err != nil {
 			return err
+		}
+		if c.log.failed != nil {
+			return c.replaceLog()
 		}
 		return c.rotate(0)
 	}})

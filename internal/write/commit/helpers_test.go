@@ -126,7 +126,15 @@ func (s *store) options(c config) Options {
 					}
 				})
 			},
-			DiskFull: func(err error) { locked(func() { s.disk = append(s.disk, err) }) },
+			LogFailed: func(err error) {
+				locked(func() {
+					if base.IsNoSpace(err) {
+						s.disk = append(s.disk, err)
+					} else {
+						s.causes = append(s.causes, err)
+					}
+				})
+			},
 			Stalled: func(reason string, stopped bool, _ time.Duration) {
 				locked(func() { s.stalls = append(s.stalls, fmt.Sprint(reason, " ", stopped)) })
 			},

@@ -26,9 +26,9 @@ type logState struct {
 	lastSeq uint64 // the last sequence number assigned, even to a write that failed
 	// logged is the number of the last write or load that did not fail, or of a failed one that the MANIFEST counts.
 	logged uint64
-	// full is set if the disk was full: the log takes no more records, but a new one may.
+	// failed is set if a write or sync failed: the log takes no more records, but a new one may.
 	// replaced says that w is already the new one; see replaceLog.
-	full     error
+	failed   error
 	replaced bool
 	// buffered signals handOverLoop that w may hold back records; nil until it runs.
 	buffered chan struct{}
@@ -120,12 +120,12 @@ func (c *Committer) wakeReaders() {
 	}
 }
 
-// close makes the log durable, unless failed, and closes it.
-func (l *logState) close(failed bool) error {
-	// The content of a log that a full disk ended cannot be made durable any more.
-	err := l.full
-	if err == nil && l.w.Unfinished() && !failed { // after a failure the file is not touched again
-		err = l.w.Finish()
+// close makes the log durable, unless it has failed, and closes it. An error becomes its failure.
+func (l *logState) close() {
+	if l.failed == nil && l.w.Unfinished() {
+		l.failed = l.w.Finish()
 	}
-	return errors.CombineErrors(err, l.w.Close())
+	if err := l.w.Close(); l.failed == nil {
+		l.failed = err
+	}
 }

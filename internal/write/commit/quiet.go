@@ -77,7 +77,7 @@ func (c *Committer) awaitQuiet() {
 // writers wait, or the disk is full, is tried again.
 func (c *Committer) flushWhenQuiet() {
 	_, log, seen := c.tombstones() // a reference to the memtable would keep it in memory while this waits
-	for periods := 1; c.Pause(quietFor) && c.Err() == nil; periods++ {
+	for periods := 1; c.Pause(quietFor) && c.refusal() == nil; periods++ {
 		mem, now, n := c.tombstones()
 		quiet := now == log && n == seen || periods >= longestQuiet
 		if n >= leastTombstones && !(quiet && c.settled(mem)) {

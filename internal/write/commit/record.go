@@ -143,8 +143,11 @@ func (c *Committer) ready() error {
 	if err := c.refusal(); err != nil {
 		return err
 	}
-	if c.log.full != nil {
-		return c.replaceLog()
+	switch {
+	case c.log.failed == nil:
+		return nil
+	case c.logEnded.Load() != nil:
+		return c.logEnded.Load()
 	}
-	return nil
+	return c.replaceLog()
 }

@@ -4,25 +4,29 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// A full disk ends a log as any failure does, but it does not end writes. Nothing is appended
-// after a record that may be cut short, and no sync is repeated. The memtable has all
-// acknowledged writes: it is flushed, and once the MANIFEST says that the old log is not
-// needed, a new log replaces it. Until there is space for that, each write fails with
-// base.ErrNoSpace and tries again.
+// A failed write or sync ends a log: nothing is appended after a record that may be cut short, and no sync is repeated.
+// The memtables have all acknowledged writes. They are flushed, and once the MANIFEST says that the old log is not
+// needed, a new log replaces it. So the old one is never replayed, and what its failed records have stays invisible.
+//
+// On a full disk, each write fails with base.ErrNoSpace and tries this again, until there is space. After another
+// failure writes end until Rotate is called, because the disk may be failing: the user decides whether to go on.
 
 // logFailed records that a write or sync of the log failed, and returns err. Only the leader calls it.
 func (c *Committer) logFailed(err error) error {
-	if !base.IsNoSpace(err) {
-		c.Fail(err)
+	if c.log.failed != nil {
 		return err
 	}
-	c.log.full = base.NoSpace(err)
-	c.o.Dir.Logger.Error("the disk is full; writes fail until there is space", "err", c.log.full)
-	c.o.DiskFull(c.log.full)
+	if c.log.failed = base.NoSpace(err); base.IsNoSpace(err) {
+		c.o.Dir.Logger.Error("the disk is full; writes fail until there is space", "err", c.log.failed)
+	} else {
+		c.logEnded.Store(&Ended{Cause: err, log: true})
+		c.o.Dir.Logger.Error("writes ended, because the log failed; Flush lets them go on", "err", err)
+	}
+	c.o.LogFailed(c.log.failed)
 	return err
 }
 
-// replaceLog makes a log that a full disk ended unnecessary and continues with another one.
+// replaceLog makes a log that has failed unnecessary and continues with another one.
 // Until it succeeds no write may be accepted: the old log may end in the middle of a record,
 // or lack unsynced records, and a record in a newer log would come after a hole. Only the
 // leader calls it.
@@ -51,10 +55,9 @@ func (c *Committer) replaceLog() error {
 	if err := c.waitForMemtables(); err != nil {
 		return err
 	}
-	l.full, l.replaced = nil, false
-	c.synced.Store(l.lastSeq)
+	c.o.Dir.Logger.Info("another log replaces the failed one; writes continue", "failure", l.failed)
+	l.failed, l.replaced = nil, false
 	l.logged = l.lastSeq // the MANIFEST has that number now, and a preamble must not be below it
-	c.wakeReaders()
-	c.o.Dir.Logger.Info("there is space again; writes continue")
+	c.LogSaved()
 	return nil
 }
