@@ -309,7 +309,11 @@ func (d *DB) retireLog(num uint64) {
 		d.files.Remove(d.files.File(base.FileLog, num))
 		return
 	}
-	if err := d.feeds.kept.Keep(num); err != nil {
+	err := d.files.Verify()
+	if err == nil {
+		err = d.feeds.kept.Keep(num)
+	}
+	if err != nil {
 		d.opts.Logger.Warn("a log cannot be moved to the kept ones; the next flush tries again", "log", num, "err", err)
 	}
 }

@@ -27,7 +27,7 @@ func (d *DB) writeCloseMark(end commit.LogEnd) error {
 		mark.Manifest, err = manifest.MarkFile(d.files.FS, d.files.Path, base.FileManifest, d.set.ManifestNum())
 	}
 	if err != nil {
-		return errors.Wrap(err, "sievedb: another program changed the directory while it was closed, so nothing is certain about its content")
+		return errors.Wrap(err, "sievedb: another program changed the directory while the database was closed, so writes may be lost")
 	}
 	err = mark.Install(d.files.FS, d.files.Path, d.files.File(base.FileTemp, d.set.NewFileNum()))
 	if end.Failed {
@@ -41,8 +41,8 @@ func (d *DB) writeCloseMark(end commit.LogEnd) error {
 func (d *DB) saveMemtables(end *commit.LogEnd, cause error) error {
 	edit := &manifest.Edit{LastSeq: manifest.Num(end.Used)}
 	var written []*manifest.FileMeta
-	var err error
-	if c := d.commitChanges(); c != nil {
+	err := d.set.Verify()
+	if c := d.commitChanges(); err == nil && c != nil {
 		err = c.KeepFailed(end.LastSeq, end.Used)
 	}
 	unsaved := 0
@@ -75,8 +75,22 @@ func (d *DB) saveMemtables(end *commit.LogEnd, cause error) error {
 	case unsaved == 0: // it is in tables already
 		return cause
 	}
+	if manifest.IsGone(err) { // which explains the other
+		cause, err = err, cause
+	}
 	return errors.Wrapf(errors.CombineErrors(cause, err), "sievedb: acknowledged writes may be lost, of the operations %d to %d: "+
 		"the log failed, and they could not be written to tables", d.set.LastSeq()+1, end.LastSeq)
+}
+
+// onlyInLog adds to the error of a store whose files were taken away where the writes are that are in no table. The log end
+// has them, and was still there when it was closed.
+func (d *DB) onlyInLog(end commit.LogEnd, gone error) error {
+	name := base.FileName(base.FileLog, end.Num)
+	if d.files.Verify() != nil {
+		return errors.Wrapf(gone, "sievedb: the operations %d to %d are only in %s, which another store may remove or ignore",
+			d.set.LastSeq()+1, end.LastSeq, name)
+	}
+	return errors.Wrapf(gone, "sievedb: all acknowledged writes are in the tables and in %s", name)
 }
 
 func (d *DB) createEmptyLog(num uint64) error {

@@ -3,6 +3,7 @@ package db
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/internal/base"
@@ -118,9 +119,24 @@ func errNilContext(method string) error {
 // state returns the current read state, nil before the recovery.
 func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 
-// cleanLoop removes files that readers released, until the store closes.
+// verifyEvery is how often a store looks whether another program has taken its files away. That takes about 5 us.
+const verifyEvery = 5 * time.Second
+
+// verify ends the writes if the files of the store were taken away.
+func (d *DB) verify() {
+	if d.commit.Failure() != nil {
+		return
+	}
+	if err := d.set.Verify(); err != nil {
+		d.commit.Fail(err)
+		return
+	}
+	d.commit.VerifyLog()
+}
+
+// cleanLoop removes files that readers released, until the store closes. It also verifies now and then.
 func (d *DB) cleanLoop() {
-	for d.commit.Guard("the removal of tables", func() error { d.leftovers.obsolete.Run(d.commit.Ending()); return nil }) != nil {
+	for d.commit.Guard("the removal of tables", func() error { d.leftovers.obsolete.Run(d.commit.Ending(), verifyEvery, d.verify); return nil }) != nil {
 		continue // the removal panicked; the next ones are still tried
 	}
 }
@@ -138,6 +154,7 @@ func (d *DB) Flush() error {
 	if d.listenerCalls.InThisGoroutine() {
 		return ErrInListener
 	}
+	d.verify()
 	waiting, err := d.commit.Rotate()
 	if err != nil {
 		return err

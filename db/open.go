@@ -78,7 +78,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 		return nil, base.NoSpace(err)
 	}
 	d.counters.opened = time.Now()
-	d.files = tables.Directory{FS: d.dir.FS, Path: d.dir.Path, Logger: d.opts.Logger}
+	d.files = tables.Directory{FS: d.dir.FS, Path: d.dir.Path, Logger: d.opts.Logger, Owned: d.dir.Verify}
 	if follow {
 		d.newFollower()
 	}
@@ -155,7 +155,7 @@ func (d *DB) open(created bool) error {
 		FS: d.files.FS, Dir: d.files.Path, Cmp: d.opts.Comparer, LogsElsewhere: d.dir.Logs.Elsewhere(), LogsMarked: d.dir.Logs.Marked(),
 		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
 		MaxTables: len(files.All) + missingTables, Obsolete: d.leftovers.obsolete.Add, NewHandle: tables.NewHandle,
-		Clock: func() uint64 { return d.scans.Expiry.Seen() },
+		Clock: func() uint64 { return d.scans.Expiry.Seen() }, Verify: d.dir.Verify,
 	}
 	var state manifest.State
 	if files.HasCurrent {

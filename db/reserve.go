@@ -68,7 +68,11 @@ func (d *DB) keepReserve() {
 
 // makeReserve makes the reserve if it is missing, or removes it if there are few tables, in bytes.
 func (d *DB) makeReserve(tables uint64) {
-	if err := d.dir.Reserve.Keep(tables, d.closed.Load); err != nil {
+	err := d.files.Verify()
+	if err == nil {
+		err = d.dir.Reserve.Keep(tables, d.closed.Load)
+	}
+	if err != nil {
 		d.opts.Logger.Warn("the reserve for a full disk cannot be made; a later flush tries again", "err", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // stop is the end of writing, by Close, or earlier by SetReadOnly, and that of the DB.
@@ -75,12 +76,16 @@ func (d *DB) endWriting(refuse error) (err error) {
 	if d.opts.ReadOnly {
 		return err
 	}
+	try(func() error { d.verify(); return nil })
 	try(d.recordTime)
 	log, closeErr := d.commit.CloseLog()
 	if log.Failed {
 		closeErr = base.Catch(d.opts.Comparer, "Close", func() error { return d.saveMemtables(&log, closeErr) })
 	}
 	keep(closeErr)
+	if gone := d.commit.Failure(); manifest.IsGone(gone) && !log.Failed {
+		keep(d.onlyInLog(log, gone))
+	}
 	try(func() error { d.leftovers.obsolete.Remove(); return nil })
 	whole := d.set.Sound() && (log.Failed || d.commit.Failure() == nil)
 	try(d.set.Close)

@@ -182,6 +182,17 @@ func (d *Dir) lockWith(find func() error) (err error) {
 	return nil
 }
 
+// Verify returns an error if the directory is locked exclusively and its LOCK, or that of the logs, was taken away.
+func (d *Dir) Verify() error {
+	if d.lock == nil {
+		return nil
+	}
+	if err := d.lock.Verify(); err != nil || d.Logs.lock == nil {
+		return err
+	}
+	return d.Logs.lock.Verify()
+}
+
 // SetChanged says whether a database may have been made: Abandon then leaves LOCK.
 func (d *Dir) SetChanged(changed bool) { d.changed = changed }
 

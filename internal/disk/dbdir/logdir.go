@@ -3,12 +3,12 @@ package dbdir
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"io"
 	"io/fs"
 	"path/filepath"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -19,13 +19,13 @@ type LogDir struct {
 
 	plain     vfs.FS
 	dir, logs string
-	shown     *logFS    // FS, nil if the logs are in dir
-	marked    bool      // dir has a LOGDIR, perhaps of an abandoned directory
-	mark      mark      // its id is empty if there is none yet
-	recorded  string    // the directory that LOGDIR names, empty for none
-	given     bool      // the caller has named the directory of the logs
-	owner     string    // the directory of the database according to LOGS
-	lock      io.Closer // of logs
+	shown     *logFS            // FS, nil if the logs are in dir
+	marked    bool              // dir has a LOGDIR, perhaps of an abandoned directory
+	mark      mark              // its id is empty if there is none yet
+	recorded  string            // the directory that LOGDIR names, empty for none
+	given     bool              // the caller has named the directory of the logs
+	owner     string            // the directory of the database according to LOGS
+	lock      *manifest.DirLock // of logs
 
 	begun     bool     // Begin has made FS show the other directory
 	madeDirs  []string // by Begin
@@ -105,9 +105,11 @@ func (p *LogDir) Lock(shared bool) (err error) {
 	if !p.Found() || p.lock != nil {
 		return nil
 	}
-	if p.lock, err = p.plain.Lock(filepath.Join(p.logs, base.LockName), shared); err != nil {
+	lock, err := manifest.LockDir(p.plain, p.logs, shared)
+	if err != nil {
 		return err
 	}
+	p.lock = lock
 	if err = p.compare(); err != nil { // a copy of the database may have used the logs since
 		err = errors.CombineErrors(err, p.Close())
 	}
@@ -142,9 +144,11 @@ func (p *LogDir) begin() (err error) {
 		return err
 	}
 	if p.lock == nil {
-		if p.lock, err = p.plain.Lock(filepath.Join(p.logs, base.LockName), false); err != nil {
+		lock, err := manifest.LockDir(p.plain, p.logs, false)
+		if err != nil {
 			return err
 		}
+		p.lock = lock
 		if err := p.compare(); err != nil { // another database may have begun since
 			return err
 		}
@@ -253,7 +257,7 @@ func (p *LogDir) removeLock() error {
 		return nil
 	}
 	p.lock = nil
-	return vfs.RemoveLock(p.plain, filepath.Join(p.logs, base.LockName), lock)
+	return lock.Remove()
 }
 
 // Destroy removes the marks when all files of the database have been removed, and the directory of the

@@ -18,6 +18,7 @@ type DirLock struct {
 	path   string
 	shared bool
 	made   bool // LockDir made the file LOCK
+	own    OwnFile
 }
 
 // LockDir locks the directory.
@@ -27,8 +28,15 @@ func LockDir(fsys vfs.FS, dir string, shared bool) (*DirLock, error) {
 		l.made = true
 	}
 	var err error
-	l.Closer, err = fsys.Lock(l.path, shared)
+	if l.Closer, err = fsys.Lock(l.path, shared); err == nil && !shared {
+		l.own = NewOwnFile(fsys, l.path)
+	}
 	return l, err
+}
+
+// Verify returns an error if the lock is exclusive and the path of LOCK does not lead to the locked file any more.
+func (l *DirLock) Verify() error {
+	return errors.Wrap(l.own.Verify(0), "sievedb: the directory is not this store's any more, so nothing in it is written, removed or replaced")
 }
 
 // Abandon releases the lock when nothing was changed. It removes the file LOCK if LockDir made it, so

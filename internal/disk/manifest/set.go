@@ -38,6 +38,8 @@ type SetOptions struct {
 	// Clock, if not nil, returns the time to record with each edit, in milliseconds since 1970; see
 	// Recorded. It must not wait for the Set.
 	Clock func() uint64
+	// Verify, if not nil, returns an error if the directory is not the Set's any more. It must not wait for the Set.
+	Verify func() error
 	// NewHandle makes the FileMeta.Handle of a file that enters a version without one. If
 	// NewHandle is nil, there are no handles.
 	NewHandle func() any
@@ -56,8 +58,9 @@ type Set struct {
 	// mu serializes Apply, including its input and output, and guards the following fields.
 	mu             sync.Mutex
 	log            *wal.Writer
-	snapshotSize   int64  // size of log after its snapshot was written
-	firstRecordSum uint32 // checksum of that snapshot's record
+	own            [2]OwnFile // the file of log, and CURRENT
+	snapshotSize   int64      // size of log after its snapshot was written
+	firstRecordSum uint32     // checksum of that snapshot's record
 	manifestNum    uint64
 	logNum         uint64
 	lastSeq        uint64 // as recorded
@@ -174,10 +177,34 @@ func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
+	if err := s.verify(); err != nil {
+		return err
 	}
 	return s.failOnPanic(func() error { return s.applyLocked(edit, install) })
+}
+
+// Verify returns an error if the Set accepts no edits any more. It looks whether the directory, the MANIFEST and CURRENT
+// are still those of the Set; if not, that is final.
+func (s *Set) Verify() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.verify()
+}
+
+// verify is Verify. The caller holds s.mu.
+func (s *Set) verify() error {
+	if s.err == nil && s.opts.Verify != nil {
+		s.err = s.opts.Verify()
+	}
+	if s.err == nil && s.log != nil {
+		size := s.log.Size()
+		if s.full != nil { // less may have been written
+			size = 0
+		}
+		s.err = errors.CombineErrors(s.own[0].Verify(size), s.own[1].Verify(0))
+		s.err = errors.Wrap(s.err, "sievedb: the MANIFEST cannot be written; Repair can rebuild it from the tables and logs that are left")
+	}
+	return s.err
 }
 
 // Between calls f while no edit is being written. f must not use the Set, except for NewFileNum.
@@ -319,6 +346,9 @@ func (s *Set) newManifest(v *Version) error {
 	}
 	oldNum, old := s.manifestNum, s.log
 	s.log, s.manifestNum, s.snapshotSize, s.full, s.unrecorded = log, num, log.Size(), nil, false
+	for i, name := range []string{base.FileName(base.FileManifest, num), base.CurrentName} {
+		s.own[i] = NewOwnFile(s.opts.FS, filepath.Join(s.opts.Dir, name))
+	}
 	s.firstRecordSum = util.CRC32C(s.buf) // createManifest left the snapshot in buf
 	if old == nil {
 		return nil

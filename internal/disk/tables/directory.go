@@ -15,6 +15,16 @@ type Directory struct {
 	FS     vfs.FS
 	Path   string
 	Logger *slog.Logger
+	// Owned, if not nil, returns an error if the directory is not the store's any more.
+	Owned func() error
+}
+
+// Verify returns an error if the directory is not the store's any more: then nothing in it may be removed or replaced.
+func (d *Directory) Verify() error {
+	if d.Owned == nil {
+		return nil
+	}
+	return d.Owned()
 }
 
 // File returns the path of a file of the directory.
@@ -25,7 +35,11 @@ func (d *Directory) File(kind base.FileKind, num uint64) string {
 // Remove removes a file that is no longer needed. It logs a failure; then the next Open
 // removes the file.
 func (d *Directory) Remove(path string) {
-	if err := d.FS.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := d.Verify()
+	if err == nil {
+		err = d.FS.Remove(path)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.Logger.Warn("cannot remove an obsolete file; the next open will try again",
 			"file", filepath.Base(path), "err", err)
 	}

@@ -3,6 +3,7 @@ package tables
 import (
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
@@ -57,12 +58,16 @@ func (o *Obsolete) Remove() {
 	}
 }
 
-// Run removes files as they are added, until closing is closed.
-func (o *Obsolete) Run(closing <-chan struct{}) {
+// Run removes files as they are added, until closing is closed. It calls tick once in each period.
+func (o *Obsolete) Run(closing <-chan struct{}, period time.Duration, tick func()) {
+	ticks := time.NewTicker(period)
+	defer ticks.Stop()
 	for {
 		select {
 		case <-o.kick:
 			o.Remove()
+		case <-ticks.C:
+			tick()
 		case <-closing:
 			return
 		}

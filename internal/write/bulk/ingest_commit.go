@@ -259,6 +259,9 @@ func (j *ingest) name(info *report.Ingest) (files []*manifest.FileMeta, err erro
 			info.Rewritten++
 			continue
 		}
+		if err := j.Dir.Verify(); err != nil {
+			return files, err
+		}
 		num := j.Set.NewFileNum()
 		if err := j.Dir.FS.Rename(j.Dir.File(base.FileTemp, t.temp), j.Dir.File(base.FileTable, num)); err != nil {
 			return files, base.InFile(err, t.path, -1)

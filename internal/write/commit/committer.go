@@ -111,6 +111,9 @@ type Committer struct {
 	logEnded atomic.Pointer[Ended]
 	ending   chan struct{} // closed when writing begins to end
 
+	// ownLog is the file of the log. The leader sets it.
+	ownLog atomic.Pointer[manifest.OwnFile]
+
 	synced atomic.Uint64 // the last sequence number that is durable
 	// spare is the size in bytes of the memtable that waits until the active one is full.
 	spare atomic.Uint64
@@ -157,6 +160,7 @@ func New(o Options) *Committer {
 func (c *Committer) Begin(s Start) {
 	c.log = logState{w: s.Log, num: s.LogNum, lastSeq: s.LastSeq, logged: s.LastSeq}
 	c.changes = s.Changes
+	c.noteLog()
 	c.o.Current.VisibleSeq.Store(s.LastSeq)
 	c.synced.Store(s.LastSeq)
 }

@@ -176,6 +176,9 @@ func (c *Committer) CloseLog() (LogEnd, error) {
 		l.failed = p
 	}
 	if l.failed == nil {
+		l.failed = c.ownLog.Load().Verify(l.w.Size())
+	}
+	if l.failed == nil {
 		c.synced.Store(l.logged)
 		c.wakeReaders()
 	}

@@ -2,6 +2,8 @@ package commit
 
 import (
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // A failed write or sync ends a log: nothing is appended after a record that may be cut short, and no sync is repeated.
@@ -24,6 +26,26 @@ func (c *Committer) logFailed(err error) error {
 	}
 	c.o.LogFailed(c.log.failed)
 	return err
+}
+
+// noteLog remembers which file the log is. Only the leader calls it.
+func (c *Committer) noteLog() {
+	own := manifest.NewOwnFile(c.o.Dir.FS, c.o.Dir.File(base.FileLog, c.log.num))
+	c.ownLog.Store(&own)
+}
+
+// VerifyLog ends the log if another program has taken its file away. It does not wait for a writer otherwise.
+func (c *Committer) VerifyLog() {
+	own := c.ownLog.Load()
+	if own.Verify(0) == nil {
+		return
+	}
+	_ = c.run(&request{alone: func() error {
+		if c.refusal() != nil || c.ownLog.Load() != own { // a flush has removed that log
+			return nil
+		}
+		return c.logFailed(errors.Wrap(own.Verify(0), "sievedb: the log is gone"))
+	}})
 }
 
 // replaceLog makes a log that has failed unnecessary and continues with another one.

@@ -67,6 +67,7 @@ func (c *Committer) switchLog(next *successor, full bool) {
 		c.changes.SwitchLog(c.log.logged, c.log.lastSeq, next.num)
 	}
 	c.log.w, c.log.num = next.w, next.num
+	c.noteLog()
 	c.log.inserter.Reset() // it would keep the old memtable in memory
 	if full {
 		c.o.Full() // before a flush of it can end

@@ -1,0 +1,151 @@
+package db
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/vfs"
+)
+
+// takenAway are ways in which the files of an open store are taken away, with the file that it then misses.
+var takenAway = []struct {
+	name, missing string
+	do            func(t *testing.T, mem *vfs.Mem)
+}{
+	{"LOCK removed", "LOCK is missing", func(t *testing.T, mem *vfs.Mem) { require.NoError(t, mem.Remove("db/LOCK")) }},
+	{"LOCK replaced", "LOCK is another file", func(t *testing.T, mem *vfs.Mem) {
+		require.NoError(t, mem.Remove("db/LOCK"))
+		fixture.WriteFile(t, mem, "db/LOCK", nil)
+	}},
+	{"MANIFEST removed", "MANIFEST-000002 is missing", func(t *testing.T, mem *vfs.Mem) {
+		require.NoError(t, mem.Remove("db/MANIFEST-000002"))
+	}},
+	{"MANIFEST put back from a copy", "MANIFEST-000002 is another file", func(t *testing.T, mem *vfs.Mem) {
+		copied := fixture.ReadFile(t, mem, "db/MANIFEST-000002")
+		require.NoError(t, mem.Remove("db/MANIFEST-000002"))
+		fixture.WriteFile(t, mem, "db/MANIFEST-000002", copied)
+	}},
+	{"CURRENT removed", "CURRENT is missing", func(t *testing.T, mem *vfs.Mem) { require.NoError(t, mem.Remove("db/CURRENT")) }},
+	{"the directory moved", "LOCK is missing", func(t *testing.T, mem *vfs.Mem) { require.NoError(t, mem.Rename("db", "elsewhere")) }},
+	{"the directory replaced", "LOCK is another file", func(t *testing.T, mem *vfs.Mem) {
+		require.NoError(t, mem.Rename("db", "elsewhere"))
+		d := mustOpen(t, testOptions(mem))
+		require.NoError(t, d.Put(testKey(9), testValue(9), Sync))
+		require.NoError(t, d.Close())
+	}},
+}
+
+// The bug: a store whose files were taken away went on, and returned nil for writes that no opening found.
+func TestAStoreWhoseFilesAreTakenAwayEndsItsWrites(t *testing.T) {
+	for _, c := range takenAway {
+		for _, how := range []string{"idle", "flush", "close"} {
+			t.Run(c.name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					mem := vfs.NewMem()
+					var events atomic.Int64
+					o := testOptions(mem)
+					o.EventListener = &EventListener{BackgroundError: func(error) { events.Add(1) }}
+					d := mustOpen(t, o)
+					require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+					c.do(t, mem)
+					dir := fixture.Dir{}
+					if _, err := mem.Stat("db"); err == nil {
+						dir = fixture.ReadDir(t, mem, "db")
+					}
+					switch how {
+					case "idle":
+						time.Sleep(2 * verifyEvery)
+					case "flush":
+						require.ErrorContains(t, d.Flush(), c.missing)
+					}
+					if how != "close" {
+						err := d.Put(testKey(2), testValue(2), Sync)
+						require.ErrorIs(t, err, ErrReadOnly)
+						require.ErrorContains(t, err, c.missing)
+						require.ErrorContains(t, d.Metrics().BackgroundError, c.missing)
+						require.NotZero(t, events.Load())
+						requireValue(t, d, testKey(1), testValue(1))
+					}
+					err := d.Close()
+					require.ErrorContains(t, err, c.missing)
+					require.NotContains(t, err.Error(), "safe")
+					for name, content := range dir {
+						now := fixture.ReadFile(t, mem, filepath.Join("db", name))
+						require.True(t, bytes.Equal(bytes.TrimRight(content, "\x00"), bytes.TrimRight(now, "\x00")), "%s was replaced", name)
+					}
+					requireOnlyTrueWords(t, mem, err)
+				})
+			})
+		}
+	}
+}
+
+// requireOnlyTrueWords requires that an opening finds the write of the store if its Close said so.
+func requireOnlyTrueWords(t *testing.T, mem *vfs.Mem, closed error) {
+	if strings.Contains(closed.Error(), "may be lost") || strings.Contains(closed.Error(), "another store may") {
+		return
+	}
+	require.ErrorContains(t, closed, "all acknowledged writes are in the tables and in 0000")
+	o := testOptions(mem)
+	require.NoError(t, Repair("db", o))
+	requireValue(t, openTest(t, o), testKey(1), testValue(1))
+}
+
+// The bug: the first store returned nil for writes, and for its removal of the other's files, after both had opened.
+func TestTwoStoresAfterTheLOCKWasRemoved(t *testing.T) {
+	mem := vfs.NewMem()
+	first := mustOpen(t, testOptions(mem))
+	require.NoError(t, first.Put(testKey(1), testValue(1), Sync))
+	require.NoError(t, mem.Remove("db/LOCK"))
+	second := mustOpen(t, testOptions(mem))
+	require.NoError(t, second.Put(testKey(2), testValue(2), Sync))
+	require.NoError(t, second.Flush())
+	require.NoError(t, first.Put(testKey(3), testValue(3), NoSync), "nothing has looked at the files yet")
+	require.ErrorContains(t, first.Close(), "acknowledged writes may be lost, of the operations 1 to 2")
+	require.NoError(t, second.Close())
+	d := openTest(t, testOptions(mem))
+	require.True(t, d.OpenReport().ClosedCleanly)
+	requireValue(t, d, testKey(1), testValue(1)) // from the log of the first
+	requireValue(t, d, testKey(2), testValue(2))
+}
+
+// The bug: after "rm *.log", Close said that all data was safe, and lost what was in memory.
+func TestWritesWhoseLogWasRemovedAreSaved(t *testing.T) {
+	for _, how := range []string{"close", "flush", "idle"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := vfs.NewMem()
+				d := mustOpen(t, testOptions(mem))
+				require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+				for _, log := range fixture.Names(t, mem, base.FileLog) {
+					require.NoError(t, mem.Remove(filepath.Join("db", log)))
+				}
+				if how == "idle" {
+					time.Sleep(2 * verifyEvery)
+					require.ErrorIs(t, d.Put(testKey(2), testValue(2), Sync), ErrReadOnly)
+					require.ErrorContains(t, d.Metrics().BackgroundError, ".log is missing")
+				}
+				if how != "close" {
+					require.NoError(t, d.Flush())
+					require.NoError(t, d.Put(testKey(2), testValue(2), Sync))
+					d := openTest(t, testOptions(mem.Crash()))
+					requireValue(t, d, testKey(1), testValue(1))
+					requireValue(t, d, testKey(2), testValue(2))
+				}
+				require.NoError(t, d.Close())
+				d = openTest(t, testOptions(mem.Crash()))
+				require.Empty(t, d.OpenReport().Losses)
+				requireValue(t, d, testKey(1), testValue(1))
+			})
+		})
+	}
+}
