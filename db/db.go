@@ -119,7 +119,7 @@ func errNilContext(method string) error {
 // state returns the current read state, nil before the recovery.
 func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 
-// verifyEvery is how often a store looks whether another program has taken its files away. That takes about 5 us.
+// verifyEvery is how often a store looks whether another program has taken its files away. That takes some microseconds.
 const verifyEvery = 5 * time.Second
 
 // verify ends the writes if the files of the store were taken away.
@@ -127,7 +127,7 @@ func (d *DB) verify() {
 	if d.commit.Failure() != nil {
 		return
 	}
-	if err := d.set.Verify(); err != nil {
+	if err := d.set.Verify(); manifest.IsGone(err) {
 		d.commit.Fail(err)
 		return
 	}

@@ -84,7 +84,7 @@ func (d *DB) endWriting(refuse error) (err error) {
 	}
 	keep(closeErr)
 	if gone := d.commit.Failure(); manifest.IsGone(gone) && !log.Failed {
-		keep(d.onlyInLog(log, gone))
+		try(func() error { return d.onlyInLog(log, gone) })
 	}
 	try(func() error { d.leftovers.obsolete.Remove(); return nil })
 	whole := d.set.Sound() && (log.Failed || d.commit.Failure() == nil)

@@ -28,10 +28,18 @@ func LockDir(fsys vfs.FS, dir string, shared bool) (*DirLock, error) {
 		l.made = true
 	}
 	var err error
-	if l.Closer, err = fsys.Lock(l.path, shared); err == nil && !shared {
-		l.own = NewOwnFile(fsys, l.path)
+	if l.Closer, err = fsys.Lock(l.path, shared); err != nil || shared {
+		return l, err
 	}
-	return l, err
+	returned := false
+	defer func() {
+		if !returned { // the file system panics
+			_ = l.Close()
+		}
+	}()
+	l.own = NewOwnFile(fsys, l.path)
+	returned = true
+	return l, nil
 }
 
 // Verify returns an error if the lock is exclusive and the path of LOCK does not lead to the locked file any more.

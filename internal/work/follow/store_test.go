@@ -356,7 +356,7 @@ func TestAFollowerRefreshesByItself(t *testing.T) {
 
 		current := filepath.Join("db", base.CurrentName)
 		require.NoError(t, o.FS.Rename(current, current+".away"))
-		<-time.After(5 * time.Second)
+		<-time.After(3 * time.Second) // before the writer verifies its files
 		require.Len(t, failed, 1, "the first error of a series")
 		require.ErrorIs(t, f.Metrics().BackgroundError, fs.ErrNotExist, "it was said once, and nowhere while it lasted")
 		storetest.RequireContent(t, f, "a", "2")

@@ -12,9 +12,10 @@ import (
 // missing, empty or truncated may have contained operations whose loss nothing else shows.
 func (r *Replayer) checkReached() error {
 	if r.lastSeq < r.acknowledged {
-		loss := fmt.Sprintf("operations %d to %d are lost: the log failed, and Close could not write them to tables", r.lastSeq+1, r.acknowledged)
-		r.report.Losses = append(r.report.Losses, loss)
-		r.dir.Logger.Error(loss)
+		r.report.Losses = append(r.report.Losses, fmt.Sprintf(
+			"operations %d to %d are lost: the log failed, and Close could not write them to tables", r.lastSeq+1, r.acknowledged))
+		r.dir.Logger.Error("operations are lost: the log failed, and Close could not write them to tables",
+			"first", r.lastSeq+1, "last", r.acknowledged)
 	}
 	if r.mark == nil || r.ended || r.lastSeq >= r.mark.LastSeq {
 		return nil

@@ -172,11 +172,13 @@ func (c *Committer) CloseLog() (LogEnd, error) {
 	if e := c.ended.Load(); e != nil && e.isPanic() { // what memtables and log have is unknown
 		return end, errors.CombineErrors(err, base.Catch(c.o.Cmp, "Close", l.w.Close))
 	}
-	if p := base.Catch(c.o.Cmp, "Close", func() error { l.close(); return nil }); p != nil {
+	if p := base.Catch(c.o.Cmp, "Close", func() error {
+		if l.close(); l.failed == nil {
+			l.failed = c.ownLog.Load().Verify(l.w.Size())
+		}
+		return nil
+	}); p != nil {
 		l.failed = p
-	}
-	if l.failed == nil {
-		l.failed = c.ownLog.Load().Verify(l.w.Size())
 	}
 	if l.failed == nil {
 		c.synced.Store(l.logged)
