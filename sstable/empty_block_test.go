@@ -64,7 +64,7 @@ func requireEntries(t *testing.T, r *Reader, want entries) {
 	require.NoError(t, err)
 	require.Equal(t, size, sum)
 	var sampled entries
-	require.NoError(t, r.SampleBlocks(100, func(_ uint64, ikey []byte) error {
+	require.NoError(t, r.SampleBlocks(100, func(_ uint64, ikey, _ []byte) error {
 		sampled = append(sampled, itertest.Entry{Key: bytes.Clone(ikey)})
 		return nil
 	}))

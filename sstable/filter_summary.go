@@ -161,11 +161,11 @@ func (r *Reader) DataBlocks() (blocks int, bytes uint64, err error) {
 	return ix.Len(), bytes, nil
 }
 
-// SampleBlocks calls fn with the internal keys of at most n data blocks, spread evenly
-// over the table, in the order of the file, and with the offset of their block. A key
-// is valid only during the call. The blocks are read from disk and not cached. The first
+// SampleBlocks calls fn with the entries of at most n data blocks, spread evenly over the table,
+// in the order of the file, and with the offset of their block. Key and value are valid only
+// during the call. The blocks are read from disk and not cached. The first
 // error, of fn or of reading, ends the iteration and is returned.
-func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey []byte) error) error {
+func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey, value []byte) error) error {
 	ix := r.index.Load()
 	if ix == nil {
 		var err error
@@ -179,11 +179,11 @@ func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey []byte) error) 
 		if err != nil {
 			return err
 		}
-		err = b.eachEntry(dataPart, func(key, _ []byte) error {
+		err = b.eachEntry(dataPart, func(key, value []byte) error {
 			if !base.ValidInternalKey(key) {
 				return base.Corruptf(dataPart, -1, "a key of %d bytes is not an internal key", len(key))
 			}
-			return fn(ix.Offset(i), key)
+			return fn(ix.Offset(i), key, value)
 		})
 		if err != nil {
 			return r.located(err, ix, i)

@@ -25,7 +25,7 @@ func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
 	for _, want := range []int{0, 1, 7, blocks, 10 * blocks} {
 		var offsets []uint64
 		entries, last := 0, []byte(nil)
-		require.NoError(t, r.SampleBlocks(want, func(offset uint64, ikey []byte) error {
+		require.NoError(t, r.SampleBlocks(want, func(offset uint64, ikey, _ []byte) error {
 			if len(offsets) == 0 || offsets[len(offsets)-1] != offset {
 				offsets = append(offsets, offset)
 			}
@@ -41,7 +41,7 @@ func TestSampledBlocksAreSpreadOverTheTable(t *testing.T) {
 			require.Greater(t, offsets[6], size*3/4)
 		}
 	}
-	require.ErrorIs(t, r.SampleBlocks(3, func(uint64, []byte) error { return errTail }), errTail)
+	require.ErrorIs(t, r.SampleBlocks(3, func(uint64, []byte, []byte) error { return errTail }), errTail)
 }
 
 func TestFilterSummary(t *testing.T) {

@@ -72,7 +72,7 @@ var walks = map[string]func(t *testing.T, r *Reader, last []byte) (keys uint64, 
 		return walkKeys(t, r, (*Iter).First, func(it *Iter) bool { return it.SeekForward(last) })
 	},
 	"samples": func(_ *testing.T, r *Reader, _ []byte) (keys uint64, err error) {
-		err = r.SampleBlocks(1, func(_ uint64, ikey []byte) error {
+		err = r.SampleBlocks(1, func(_ uint64, ikey, _ []byte) error {
 			keys += uint64(len(ikey))
 			return nil
 		})

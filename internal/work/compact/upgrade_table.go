@@ -136,7 +136,7 @@ func keysOf(r *sstable.Reader, fileSize uint64) (keys uint64, exact bool, err er
 	}
 	blocks, _, err := r.DataBlocks()
 	if err == nil {
-		err = r.SampleBlocks(1, func(uint64, []byte) error { keys++; return nil })
+		err = r.SampleBlocks(1, func(uint64, []byte, []byte) error { keys++; return nil })
 	}
 	return min(keys*uint64(blocks), fileSize), false, err
 }

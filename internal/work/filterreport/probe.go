@@ -71,7 +71,7 @@ type prober struct {
 }
 
 // entry queries a key of the table, and some absent keys between it and the previous one.
-func (p *prober) entry(offset uint64, ikey []byte) error {
+func (p *prober) entry(offset uint64, ikey, _ []byte) error {
 	key := base.UserKey(ikey)
 	if p.into.Stored < p.want {
 		p.into.Stored++
