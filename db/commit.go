@@ -147,7 +147,8 @@ func (d *DB) newCommitter() *commit.Committer {
 				return d.compactor.GarbageLoad(v)
 			},
 
-			WouldFree: func(mem *memtable.Memtable) (frees, known bool) { return d.compactor.WouldFree(mem) },
+			SetQuiet:  func(quiet bool) { d.compactor.SetQuiet(quiet) },
+			WouldFree: func(mem *memtable.Memtable) (gain *manifest.Gain, known bool) { return d.compactor.WouldFree(mem) },
 		},
 		Events: commit.Events{
 			Failed:    d.writesFailed,

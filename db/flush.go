@@ -75,6 +75,9 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 		info.Bytes += f.Size
 	}
 	if err == nil {
+		if len(edit.Added) > 0 && mem.Gain != nil {
+			edit.Added[0].File.SetGain(mem.Gain)
+		}
 		took := time.Since(start)
 		err = d.applyEdit(edit, written, func(s *lookup.State) { d.commit.Retire(s, took) })
 	}

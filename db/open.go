@@ -186,6 +186,7 @@ func (d *DB) open(created bool) error {
 			base.GoIn(&d.background, d.cleanLoop)
 		})
 		d.compactor.Schedule()
+		d.commit.AwaitQuiet()
 		d.compactor.WatchExpiry()
 		d.compactor.WatchSlots()
 		if d.share != nil {

@@ -113,4 +113,5 @@ func (s *Snapshot) Close() error {
 func (d *DB) closeSnapshot(at *lookup.At) {
 	d.snapshots.Close(at)
 	d.bulk.Wake()
+	d.compactor.SnapshotClosed()
 }

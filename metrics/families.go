@@ -188,7 +188,7 @@ var memoryFamilies = []Family{
 	gauge("sievedb_obsolete_tables", "Table files that only readers keep.", func(m *report.Metrics) int { return m.Tables.Obsolete }),
 	gauge("sievedb_value_tables", "Value tables.", func(m *report.Metrics) int { return m.Tables.ValueTables }),
 	gauge("sievedb_value_table_bytes", "Size of the value tables.", func(m *report.Metrics) uint64 { return m.Tables.ValueBytes }),
-	gauge("sievedb_value_garbage_bytes", "Estimated bytes of value tables that nothing refers to.", func(m *report.Metrics) uint64 { return m.Tables.ValueGarbage }),
+	gauge("sievedb_value_garbage_bytes", "Estimated bytes of value tables that nothing refers to; values whose deletion or replacement no compaction has met are left out.", func(m *report.Metrics) uint64 { return m.Tables.ValueGarbage }),
 	counter("sievedb_table_openings_total", "Openings of tables.", func(m *report.Metrics) uint64 { return m.Tables.Openings }),
 	counter("sievedb_table_opening_reads_total", "Reads for opening tables.", func(m *report.Metrics) uint64 { return m.Tables.OpeningReads }),
 	counter("sievedb_table_opening_bytes_total", "Bytes read for opening tables.", func(m *report.Metrics) uint64 { return m.Tables.OpeningBytes }),

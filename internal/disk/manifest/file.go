@@ -67,6 +67,37 @@ func (f *FileMeta) ValueBytes() uint64 { return f.extra }
 // SetValueBytes makes it a value table with so many bytes of values.
 func (f *FileMeta) SetValueBytes(n uint64) { f.Values, f.extra = true, n }
 
+// Holds returns the bytes of the table and of the values to which it refers, as far as they are known.
+func (f *FileMeta) Holds() uint64 {
+	if c := f.Counts.Load(); c != nil {
+		return f.Size + c.Apart
+	}
+	return f.Size
+}
+
+// Gain returns what SetGain has set, nil before.
+func (f *FileMeta) Gain() *Gain {
+	if c := f.Counts.Load(); c != nil {
+		return c.gain
+	}
+	return nil
+}
+
+// SetGain sets the Gain of the table. It is weighed once.
+func (f *FileMeta) SetGain(g *Gain) {
+	c := TableCounts{}
+	if known := f.Counts.Load(); known != nil {
+		c = *known
+	}
+	c.gain = g
+	f.Counts.Store(&c)
+}
+
+// userBounds returns the user keys of the first and last entry.
+func (f *FileMeta) userBounds() (smallest, largest []byte) {
+	return base.UserKey(f.Smallest), base.UserKey(f.Largest)
+}
+
 // InVersion reports whether a version contains the file.
 func (f *FileMeta) InVersion() bool { return f.refs.Load() > 0 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // noted has the tables of a Set that may need a compaction because of what they contain: those with many
-// tombstones, and those whose values expire. So the choice of a compaction need not walk over all others.
+// tombstones or older entries, and those whose values expire. So the choice of a compaction need not walk over all others.
 // What a table contains may become known only when it is opened; see CountsPointer.
 type noted struct {
 	mu       sync.Mutex // no other lock is acquired under it
@@ -18,8 +18,14 @@ type noted struct {
 // add adds a table of a version if c, what it contains, is worth noting. A reader may learn it when no
 // version has the table any more.
 func (n *noted) add(f *FileMeta, c *TableCounts) {
-	heavy, expires := c.heavy(), c != nil && c.Expiry > 0
-	if f.Values || !heavy && !expires {
+	heavy, expiry := c.heavy(), uint64(0)
+	if c != nil {
+		expiry = c.Expiry
+		if c.gain != nil && c.gain.Stale > 0 {
+			expiry = c.gain.Stale
+		}
+	}
+	if f.Values || !heavy && expiry == 0 {
 		return
 	}
 	n.mu.Lock()
@@ -33,8 +39,8 @@ func (n *noted) add(f *FileMeta, c *TableCounts) {
 		}
 		n.heavy[f] = struct{}{}
 	}
-	if expires {
-		n.expiring.add(f, c.Expiry)
+	if expiry > 0 {
+		n.expiring.add(f, expiry)
 	}
 }
 
@@ -51,7 +57,7 @@ func (n *noted) forget(files []LevelFile) {
 	}
 }
 
-// heavyIn returns the tables of v with many tombstones, in no order.
+// heavyIn returns those tables of v that are heavy, in no order.
 func (n *noted) heavyIn(v *Version) []LevelFile {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,7 +73,7 @@ func (n *noted) heavyIn(v *Version) []LevelFile {
 	return files
 }
 
-// expiringIn returns the tables of v whose last value expires at or before limit, in no order.
+// expiringIn returns the tables of v of which half or the last value expires at or before limit, in no order.
 func (n *noted) expiringIn(v *Version, limit uint64) (files []LevelFile) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

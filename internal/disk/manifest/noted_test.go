@@ -78,7 +78,7 @@ func TestTombstonesOverManyTablesAreEstimated(t *testing.T) {
 	}
 	v := newVersion(t, levels)
 	f := v.Levels[0].Files[0]
-	freed, read := v.freedBy(0, f, f.Counts.Load(), PickOptions{})
+	freed, _, read := v.freedBy(0, f, PickOptions{})
 	require.Equal(t, uint64(10_000+500*100), read)
 	require.Equal(t, uint64(10_000+500*100), freed)
 }

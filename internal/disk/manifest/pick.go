@@ -22,6 +22,11 @@ type PickOptions struct {
 	// InBurst says that memtables become full one after the other. Tombstones in level 0 then wait for the next ones.
 	InBurst bool
 
+	// Quiet says that nothing has been written for a while. Then tables are looked at whose entries are no tombstones.
+	Quiet bool
+	// WaitsFor, if not nil, is lowered to the sequence number that OldestReader must have before more space can be freed.
+	WaitsFor *uint64
+
 	// Expired, if not nil, reports whether all values of a table are hidden from all readers,
 	// present and later ones, because they have expired. It is called for tables whose
 	// TableCounts.Expiry is at most ExpiredBy; 0 means any.
@@ -63,6 +68,8 @@ type Compaction struct {
 	Reason             string
 	// Drop means that Inputs are removed without a merge: all their values have expired.
 	Drop bool
+	// Weigh, if not nil, is one of Inputs. They are not merged: it gets its Gain, by which the next choice is made.
+	Weigh *FileMeta
 	// Unhurried means that nothing waits for it: it takes half of the time.
 	Unhurried bool
 	// Left is, after the merge, why a value could not be read; its reference stays.
@@ -191,7 +198,7 @@ func (v *Version) claimedBytes(o PickOptions) (bytes [NumLevels]uint64) {
 
 // Pick returns the most urgent compaction whose inputs are free, or nil. Tables whose values have
 // expired come first, since they need not be read. If no level is too large, Pick returns a compaction
-// that reclaims the space of deleted keys, and then one of many small tables. The caller marks the inputs as Compacting.
+// that frees space, and then one of many small tables. The caller marks the inputs as Compacting.
 func (v *Version) Pick(o PickOptions) *Compaction {
 	if o.Expired != nil {
 		if c := v.pickExpired(o); c != nil {
@@ -216,7 +223,7 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 			}
 		}
 		if best < 0 {
-			if c := v.pickTombstones(shape, o); c != nil {
+			if c := v.pickFreeing(shape, o); c != nil {
 				return c
 			}
 			if c := v.pickValues(garbageDue, o); c != nil {

@@ -145,7 +145,7 @@ func BenchmarkPickTombstones(b *testing.B) {
 			})
 			b.ReportAllocs()
 			for b.Loop() {
-				s.v.pickTombstones(Shape{}, s.o)
+				s.v.pickFreeing(Shape{}, s.o)
 			}
 		})
 	}

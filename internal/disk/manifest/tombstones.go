@@ -1,69 +1,115 @@
 package manifest
 
-import (
-	"cmp"
+import "cmp"
 
-	"github.com/sievedb/sievedb/internal/base"
-)
-
-// TableCounts has the number of a table's entries, the number of tombstones among them, and the
-// tombstones' largest sequence number. Expiry is when the last value of the table expires, 0 if
-// one does not, and ExpiryKeys identifies the keys whose values could expire when it was written.
+// TableCounts has the number of a table's entries, the numbers of tombstones among them and of entries that have a newer
+// one of the same key in the table, and the largest sequence number of all. Expiry is when the last value of the table
+// expires, 0 if one does not, and ExpiryKeys identifies the keys whose values could expire when it was written. Apart is
+// the number of bytes of values to which the table refers, if KnowsApart says that this is known.
 type TableCounts struct {
-	Entries, Tombstones, LargestSeq uint64
-	Expiry, ExpiryKeys              uint64
+	Entries, Tombstones, Older, LargestSeq uint64
+	Expiry, ExpiryKeys                     uint64
+	Apart                                  uint64
+	KnowsApart                             bool
+
+	gain *Gain // nil until the table is weighed
 }
 
-// heavy reports whether at least a third of the entries are tombstones. The counts come from a file
-// and may be inconsistent.
+// Gain is what a merge of a table with those below it would free, estimated from a sample of its entries: bytes of tables
+// and of the values to which they refer. What the entries hide below does not change while the table exists.
+type Gain struct {
+	All uint64 // when all readers see all of its entries
+	Now uint64 // when the sample was taken; readers may have needed the rest
+	// Stale is the time from which on at least half of what the table has is expired, 0 if there is none.
+	Stale uint64
+}
+
+// olderShare is the part of a table's entries, as a divisor, from which on entries with newer ones in the same table may
+// be most of its bytes. They are there because of a snapshot, or in level 0.
+const olderShare = 16
+
+// heavy reports whether at least a third of the entries are tombstones, or many are older ones. The counts come from a
+// file and may be inconsistent.
 func (c *TableCounts) heavy() bool {
-	return c != nil && c.Tombstones > 0 && c.Tombstones <= c.Entries && c.Tombstones >= c.Entries/3
+	return c != nil && c.Tombstones+c.Older > 0 && c.Tombstones <= c.Entries && c.Older <= c.Entries &&
+		(c.Tombstones >= c.Entries/3 || c.manyOlder())
 }
 
-// The minimum benefit of a compaction for tombstones alone. It must free a fifth of the bytes that it
-// reads, because a store may use a quarter more than its live data, and a part of a table's size,
-// because a small store has time.
+func (c *TableCounts) manyOlder() bool { return c.Older > c.Entries/olderShare }
+
+// The minimum benefit of a compaction that only frees space. It must free a fifth of what it reads, because a store may
+// use a quarter more than its live data, and a part of a table's size, because a small store has time. Values apart from
+// their keys count as read, because a collection copies those that stay.
 const (
-	tombstoneCost  = 5
-	tombstoneLeast = 8
+	freedCost  = 5
+	freedLeast = 8
 )
 
 // unknownEntryBytes is the assumed size of an entry in a table whose entries are not counted.
 const unknownEntryBytes = 64
 
-// pickTombstones returns the compaction of a table with many tombstones that frees most in proportion
-// to the bytes read, or nil; of equal ones, the first by level and number. It does not pick the same table forever: a table moves down a level or,
-// on the last one, is rewritten only when no snapshot needs its tombstones, which then disappear.
-func (v *Version) pickTombstones(s Shape, o PickOptions) *Compaction {
-	var best *Compaction
-	var bestTable LevelFile
-	bestGain := 0.0
+// mayFree returns the tables that are considered: those with many tombstones or older entries or values that have expired
+// and, in quiet, all above the last level, whose entries may hide much larger ones.
+func (v *Version) mayFree(o PickOptions) []LevelFile {
 	if v.set == nil {
 		return nil
 	}
-	for _, heavy := range v.set.noted.heavyIn(v) {
-		level, f := heavy.Level, heavy.File
-		counts := f.Counts.Load()
-		if f.Compacting || !counts.heavy() || level == 0 && o.InBurst {
+	files := v.set.noted.heavyIn(v)
+	if o.ExpiredBy > 0 {
+		files = append(files, v.set.noted.expiringIn(v, o.ExpiredBy)...)
+	}
+	if !o.Quiet {
+		return files
+	}
+	for level, last := 0, v.lastLevel(); level < last; level++ {
+		for _, f := range v.Levels[level].Files {
+			if c := f.Counts.Load(); !c.heavy() && (c != nil || v.knowable(level)) {
+				files = append(files, LevelFile{level, f})
+			}
+		}
+	}
+	return files
+}
+
+// knowable reports whether a level has so few tables that they, and those below, are opened to find out what they have.
+func (v *Version) knowable(level int) bool { return len(v.Levels[level].Files) <= 64 }
+
+// pickFreeing returns the compaction of a table that frees most in proportion to the bytes read, or nil; of equal ones, the
+// first by level and number. If a guess is all that is known about it, the compaction only weighs the table. It does not
+// pick the same table forever: a table is weighed once, moves down a level or, on the last one, is rewritten only when no
+// snapshot needs what it would free, which then disappears.
+func (v *Version) pickFreeing(s Shape, o PickOptions) *Compaction {
+	var best *Compaction
+	var bestTable LevelFile
+	bestGain := 0.0
+	for _, t := range v.mayFree(o) {
+		level, f := t.Level, t.File
+		if f.Compacting || level == 0 && o.InBurst {
 			continue
 		}
-		freed, read := v.freedBy(level, f, counts, o)
+		freed, later, read := v.freedBy(level, f, o)
 		gain := float64(freed) / float64(max(read, 1))
-		if !o.worthIt(freed, read) || gain < bestGain {
+		if !o.worthIt(freed, read) {
+			if o.WaitsFor != nil && o.worthIt(later, read) {
+				*o.WaitsFor = min(*o.WaitsFor, f.Counts.Load().LargestSeq)
+			}
 			continue
 		}
-		if best != nil && gain == bestGain && compareTables(heavy, bestTable) > 0 {
+		if best != nil && (gain < bestGain || gain == bestGain && compareTables(t, bestTable) > 0) {
 			continue
 		}
 		output := level + 1
 		switch {
 		case level == 0:
 			output = s.BaseLevel
-		case read == f.Size:
+		case read == f.Holds():
 			output = level
 		}
-		if c := v.build(level, output, []*FileMeta{f}, "too many tombstones", o); c != nil {
-			best, bestTable, bestGain = c, heavy, gain
+		if c := v.build(level, output, []*FileMeta{f}, "space of what is deleted, replaced or expired", o); c != nil {
+			best, bestTable, bestGain = c, t, gain
+			if f.Gain() == nil {
+				c.Weigh = f
+			}
 		}
 	}
 	return best
@@ -74,61 +120,125 @@ func compareTables(a, b LevelFile) int {
 	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.File.Num, b.File.Num))
 }
 
-// worthIt reports whether a compaction for tombstones alone may read that much to free that much.
+// worthIt reports whether a compaction may read that much only to free that much.
 func (o PickOptions) worthIt(freed, read uint64) bool {
-	return freed >= o.leastTableSize()/tombstoneLeast && float64(freed)*tombstoneCost >= float64(read)
+	return freed >= o.LeastFreed() && float64(freed)*freedCost >= float64(read)
 }
 
-// Frees reports whether f, a table that would be new in level 0, would be compacted for its tombstones, with tables that
-// have what they delete. learn is called first for the tables by which that is judged, whose contents may be unknown.
+// LeastFreed returns how many bytes are worth a compaction.
+func (o PickOptions) LeastFreed() uint64 { return o.leastTableSize() / freedLeast }
+
+// Frees reports whether f, a table with a Gain that would be new in level 0, would be compacted with those below for what
+// that frees. learn is called first for the tables by which that is judged, whose contents may be unknown.
 func (v *Version) Frees(f *FileMeta, o PickOptions, learn func(*FileMeta)) bool {
-	counts := f.Counts.Load()
-	if !counts.heavy() {
-		return false
-	}
-	for l := 1; l < NumLevels; l++ {
-		files := v.Overlapping(l, base.UserKey(f.Smallest), base.UserKey(f.Largest))
+	v.LearnBelow(0, f, learn)
+	freed, _, read := v.freedBy(0, f, o)
+	return read > f.Holds() && o.worthIt(freed, read)
+}
+
+// freedSample is the number of tables of a level from which the ones below a table are estimated. A table of level 0 may
+// overlap all of them.
+const freedSample = 64
+
+// LearnBelow calls learn for tables below f.
+func (v *Version) LearnBelow(level int, f *FileMeta, learn func(*FileMeta)) {
+	for _, files := range v.below(level, f) {
 		for i, n := 0, min(len(files), freedSample); i < n; i++ {
 			learn(files[i*len(files)/n])
 		}
 	}
-	freed, read := v.freedBy(0, f, counts, o)
-	return read > f.Size && o.worthIt(freed, read)
 }
 
-// freedSample is the number of tables of a level from which freedBy estimates their entries. A table of
-// level 0 may overlap all tables below.
-const freedSample = 64
-
-// freedBy estimates the bytes that merging f with all overlapping tables below would free, 0 if there
-// is no benefit, and the bytes to read for that: only those of f if there is no table below.
-func (v *Version) freedBy(level int, f *FileMeta, counts *TableCounts, o PickOptions) (freed, read uint64) {
-	var below, counted, entries uint64
+// below returns the tables that may have older entries of f's keys, by level.
+func (v *Version) below(level int, f *FileMeta) (levels [][]*FileMeta) {
+	start, limit := f.userBounds()
+	if level == 0 && f.InVersion() {
+		older := v.Overlapping(0, start, limit)
+		for len(older) > 0 && older[0].Num >= f.Num {
+			older = older[1:]
+		}
+		levels = append(levels, older)
+	} else if level == 0 {
+		levels = append(levels, v.Overlapping(0, start, limit))
+	}
 	for l := level + 1; l < NumLevels; l++ {
-		files := v.Overlapping(l, base.UserKey(f.Smallest), base.UserKey(f.Largest))
+		levels = append(levels, v.Overlapping(l, start, limit))
+	}
+	return levels
+}
+
+// freedBy estimates the bytes that merging f with all overlapping tables below would free: with the present readers, and
+// later. read is what must be read for that: only what f has if there is no table below.
+func (v *Version) freedBy(level int, f *FileMeta, o PickOptions) (freed, later, read uint64) {
+	below, perEntry, unknown := v.sizeBelow(level, f)
+	c, gain, read := f.Counts.Load(), f.Gain(), f.Holds()+below
+	switch seen := c != nil && c.LargestSeq <= o.OldestReader; {
+	case gain != nil:
+		freed, later = gain.Now, gain.All
+		if seen {
+			freed = later
+		}
+		if o.Expired != nil && gain.Stale > 0 && gain.Stale <= o.ExpiredBy {
+			freed += f.Holds() / 2
+		}
+	case c == nil && o.Quiet: // nobody knows before it is weighed
+		freed = read
+	case c == nil || c.Entries == 0:
+	default:
+		hides := uint64(perEntry * float64(c.mayHide(o)))
+		if o.Quiet && v.knowable(level) {
+			hides += unknown // they are looked at
+		}
+		later = f.mayDrop(level, c, o) + min(below, hides)
+		if seen || below > 0 {
+			freed = later
+		}
+	}
+	return freed, later, read
+}
+
+// sizeBelow estimates what the tables below f hold: all of them, an entry of theirs, and those whose contents are unknown.
+func (v *Version) sizeBelow(level int, f *FileMeta) (all uint64, perEntry float64, unknown uint64) {
+	var counted, entries uint64
+	for _, files := range v.below(level, f) {
 		n, size := min(len(files), freedSample), uint64(0)
 		for i := range n {
 			other := files[i*len(files)/n]
-			size += other.Size
-			if c := other.Counts.Load(); c != nil && c.Entries > 0 {
-				counted, entries = counted+other.Size, entries+c.Entries
+			size += other.Holds()
+			switch c := other.Counts.Load(); {
+			case c == nil:
+				unknown += other.Holds()
+			case c.Entries > 0:
+				counted, entries = counted+other.Holds(), entries+c.Entries
 			}
 		}
 		if n < len(files) {
 			size = uint64(float64(size) / float64(n) * float64(len(files)))
 		}
-		below += size
+		all += size
 	}
-	own := uint64(float64(f.Size) / float64(counts.Entries) * float64(counts.Tombstones))
+	if entries == 0 {
+		return all, unknownEntryBytes, unknown
+	}
+	return all, float64(counted) / float64(entries), unknown
+}
+
+// mayHide returns how many entries may hide others below: as long as writes go on, only tombstones count, since
+// compactions will come for the others.
+func (c *TableCounts) mayHide(o PickOptions) uint64 {
 	switch {
-	case below == 0 && counts.LargestSeq <= o.OldestReader:
-		return own, f.Size
-	case below == 0:
-		return 0, f.Size
+	case o.Quiet:
+		return c.Entries
+	case c.heavy():
+		return c.Tombstones
 	}
-	perEntry := float64(unknownEntryBytes)
-	if entries > 0 {
-		perEntry = float64(counted) / float64(entries)
+	return 0
+}
+
+// mayDrop guesses the bytes of f itself that a merge drops.
+func (f *FileMeta) mayDrop(level int, c *TableCounts, o PickOptions) uint64 {
+	if c.manyOlder() && (level > 0 || o.Quiet) {
+		return f.Holds()
 	}
-	return own + min(below, uint64(perEntry*float64(counts.Tombstones))), f.Size + below
+	return uint64(float64(f.Holds()) / float64(c.Entries) * float64(c.Tombstones))
 }

@@ -77,10 +77,10 @@ func TestOfEqualTablesWithTombstonesTheFirstIsPicked(t *testing.T) {
 	}
 	v := newVersion(t, levels)
 	for range 20 { // the order in which they are considered is random
-		require.Equal(t, []uint64{21}, numsOf(v.pickTombstones(v.Shape(o), o).Inputs))
+		require.Equal(t, []uint64{21}, numsOf(v.pickFreeing(v.Shape(o), o).Inputs))
 	}
 	v.Levels[5].Files[9].Compacting = true
-	require.Equal(t, []uint64{22}, numsOf(v.pickTombstones(v.Shape(o), o).Inputs))
+	require.Equal(t, []uint64{22}, numsOf(v.pickFreeing(v.Shape(o), o).Inputs))
 }
 
 func TestOnlyTombstonesOfLevelZeroWaitForTheEndOfABurst(t *testing.T) {

@@ -161,7 +161,7 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	}
 	if p, ok := r.KnownProperties(); ok {
 		if f.Counts.Load() == nil {
-			f.Counts.Store(countsOf(&p))
+			f.Counts.Store(countsOf(&p, nil, false))
 		}
 		if f.Seqs.Load() == nil {
 			f.Seqs.Store(seqsOf(&p))
@@ -178,10 +178,10 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return r, nil
 }
 
-// LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties. If they cannot be read it
-// changes nothing.
+// LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties, and learns how many bytes of
+// values it refers to. If they cannot be read it changes nothing.
 func (t *Cache) LearnCounts(f *manifest.FileMeta) {
-	if f.Counts.Load() != nil {
+	if c := f.Counts.Load(); c != nil && c.KnowsApart {
 		return
 	}
 	r, err := t.Ref(f)
@@ -189,8 +189,10 @@ func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 		return // operations that need the table report the error
 	}
 	defer r.Unref()
-	if p, _, err := r.CheckProperties(); err == nil {
-		f.Counts.Store(countsOf(&p))
+	p, _, err := r.CheckProperties()
+	refs, refsErr := r.Refs()
+	if err == nil {
+		f.Counts.Store(countsOf(&p, refs, refsErr == nil))
 	}
 }
 
@@ -209,10 +211,18 @@ func (t *Cache) LearnSeqs(f *manifest.FileMeta) {
 	f.Seqs.Store(seqsOf(&p))
 }
 
-func countsOf(p *sstable.Properties) *manifest.TableCounts {
-	return &manifest.TableCounts{
-		Entries: p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq, Expiry: p.LargestExpiry, ExpiryKeys: p.ExpiryKeys,
+func countsOf(p *sstable.Properties, refs []base.RefSum, knowsRefs bool) *manifest.TableCounts {
+	c := &manifest.TableCounts{
+		KnowsApart: knowsRefs,
+		Entries:    p.Entries, Tombstones: p.Deletions, LargestSeq: p.LargestSeq, Expiry: p.LargestExpiry, ExpiryKeys: p.ExpiryKeys,
 	}
+	if p.FilterKeys > 0 && p.FilterKeys < p.Entries {
+		c.Older = p.Entries - p.FilterKeys
+	}
+	for _, r := range refs {
+		c.Apart += r.Bytes
+	}
+	return c
 }
 
 // seqsOf returns the range of sequence numbers of a table with these properties.

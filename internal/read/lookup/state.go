@@ -36,6 +36,8 @@ type Memtable struct {
 	MaxSeq uint64       // set when the memtable becomes immutable, for its flush only
 	Grant  *share.Grant // its memory; nil if stores share none
 
+	// Gain is what the flush frees; nil if it is not flushed for that. It is set before MaxSeq.
+	Gain *manifest.Gain
 	// Hinders says that it is flushed because its tombstones hinder iterators. It is set before MaxSeq.
 	Hinders bool
 }

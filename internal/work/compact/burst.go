@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"math"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -18,9 +19,10 @@ const burstPause = time.Second
 type burst struct {
 	full     time.Time // when a memtable last became full; zero after EndBurst
 	watching bool      // a goroutine waits for the end
+	quiet    bool      // see SetQuiet
 }
 
-func (b *burst) begin() { b.full = time.Now() }
+func (b *burst) begin() { b.full, b.quiet = time.Now(), false }
 
 func (b *burst) end() { b.full = time.Time{} }
 
@@ -53,20 +55,37 @@ func (s *Scheduler) EndBurst() {
 	s.burst.end()
 }
 
+// SetQuiet says whether nothing has been written for a while. Then what would free space is looked for.
+func (s *Scheduler) SetQuiet(quiet bool) {
+	s.mu.Lock()
+	s.burst.quiet = quiet
+	s.mu.Unlock()
+	if quiet {
+		s.Schedule()
+	}
+}
+
 // pickLocked chooses a compaction to run now, with a reference to its version, or returns nil.
 // If one must wait for the end of a burst, pickLocked ensures that it is chosen then.
 func (s *Scheduler) pickLocked() *manifest.Compaction {
-	// Loaded with the lock held, so that inputs released by done are not in this version.
-	v := s.host.RefVersion()
-	c := s.pickInBurst(v)
-	if c == nil {
+	for {
+		// Loaded with the lock held, so that inputs released by done are not in this version.
+		v, waitsFor := s.host.RefVersion(), uint64(math.MaxUint64)
+		c := s.pickInBurst(v, &waitsFor)
+		s.waitsFor.Store(waitsFor)
+		if c != nil {
+			return c
+		}
 		v.Unref()
+		if s.host.OldestSnapshot() < waitsFor { // otherwise a snapshot was closed meanwhile
+			return nil
+		}
 	}
-	return c
 }
 
-func (s *Scheduler) pickInBurst(v *manifest.Version) *manifest.Compaction {
+func (s *Scheduler) pickInBurst(v *manifest.Version, waitsFor *uint64) *manifest.Compaction {
 	o := s.pickOptions()
+	o.WaitsFor = waitsFor
 	if s.relief.due {
 		o.L0Trigger = 1
 		return s.pickOf(v, o)

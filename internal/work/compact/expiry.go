@@ -56,6 +56,7 @@ func (s *Scheduler) WatchExpiry() {
 func (s *Scheduler) watchExpiry() {
 	s.learnExpiry()
 	for {
+		s.weighExpiring()
 		s.Schedule()
 		if !s.pause(s.nextWatch()) {
 			return
@@ -73,6 +74,24 @@ func (s *Scheduler) learnExpiry() {
 		}
 	})
 }
+
+// weighExpiring finds out when half of each table with values that expire has done so.
+func (s *Scheduler) weighExpiring() {
+	v := s.host.RefVersion()
+	defer v.Unref()
+	left, least := mostWeighed, manifest.PickOptions{TableSize: s.tuning.Load().TableSize}.LeastFreed()
+	v.Files(func(level int, f *manifest.FileMeta) {
+		c := f.Counts.Load()
+		if c == nil || c.ExpiryKeys == 0 || f.Holds() < 2*least || f.Gain() != nil || left == 0 || s.state.isClosed() {
+			return
+		}
+		s.weigh(v, level, f)
+		left--
+	})
+}
+
+// mostWeighed bounds the tables that are weighed at a time.
+const mostWeighed = 64
 
 // nextWatch returns how long to wait until a table expires.
 func (s *Scheduler) nextWatch() time.Duration {

@@ -3,6 +3,7 @@ package compact
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,8 +82,8 @@ type Options struct {
 	// called without mu.
 	Guard func(during string, f func() error) error
 	Fail  func(err error)
-	// Ended is called with the result of each compaction, nil for success and for each collection
-	// of values, after it is visible in Status; and with nil after the wait that a failed collection
+	// Ended is called with the result of each compaction, nil for success, for each collection of
+	// values and each weighing, after it is visible in Status; and with nil after the wait that a failed collection
 	// causes. Writers may go at another rate then.
 	Ended  func(error)
 	Logger *slog.Logger
@@ -122,6 +123,8 @@ type Scheduler struct {
 	tuning atomic.Pointer[Tuning] // replaced as a whole
 	totals totals
 	rate   throttle.Rate // has its own lock
+	// waitsFor is the sequence number that all readers must see before more space can be freed; math.MaxUint64 for none.
+	waitsFor atomic.Uint64
 
 	background sync.WaitGroup // goroutines that may still use the store
 
@@ -150,6 +153,7 @@ func New(o Options, host Host) *Scheduler {
 		work: work{progress: map[*manifest.Compaction]*progress{}},
 	}
 	s.cond = sync.NewCond(&s.mu)
+	s.waitsFor.Store(math.MaxUint64)
 	s.tuning.Store(&o.Tuning)
 	return s
 }
@@ -242,6 +246,7 @@ func (s *Scheduler) pickOptions() manifest.PickOptions {
 		TableSize:    t.TableSize,
 		LargestTable: t.LargestTable,
 		OldestReader: s.host.OldestSnapshot(),
+		Quiet:        s.burst.quiet,
 		Expired:      expired,
 		ExpiredBy:    by,
 		NoValues:     time.Now().Before(s.outcome.collectFrom),
@@ -259,6 +264,13 @@ func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
 	v := s.host.RefVersion()
 	defer v.Unref()
 	return v.Place(files, s.pickOptions())
+}
+
+// SnapshotClosed starts compactions that have waited for the end of a snapshot.
+func (s *Scheduler) SnapshotClosed() {
+	if seq := s.waitsFor.Load(); seq < math.MaxUint64 && s.host.OldestSnapshot() >= seq {
+		s.Schedule()
+	}
 }
 
 // Schedule starts compactions that are due and allowed.
@@ -348,6 +360,13 @@ func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
 func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine, and not before the removal of files
 	defer s.end()
+	if c.Weigh != nil {
+		s.weigh(c.Version, c.Level, c.Weigh)
+		s.done(c, nil)
+		s.Schedule()
+		s.o.Ended(nil) // others may wait for the table
+		return
+	}
 	err := s.compactAutomatic(c)
 	if c.Level == manifest.ValuesLevel {
 		s.noteCollection(err)

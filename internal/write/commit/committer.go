@@ -50,9 +50,10 @@ type Compactions struct {
 	Stuck  func(v *manifest.Version) error
 	// GarbageLoad says how far collections of values have fallen behind, from 0 to 1.
 	GarbageLoad func(v *manifest.Version) float64
-	// WouldFree reports whether a flush of mem makes a compaction due that frees space. known is false while none may
-	// begin. The Committer's lock is not held.
-	WouldFree func(mem *memtable.Memtable) (frees, known bool)
+	// SetQuiet says whether nothing was written for a while. WouldFree returns what a flush of mem frees, nil if that is
+	// not worth it. known is false while no compaction may begin. The Committer's lock is not held.
+	SetQuiet  func(quiet bool)
+	WouldFree func(mem *memtable.Memtable) (gain *manifest.Gain, known bool)
 }
 
 // Events are functions that a Committer calls without its lock. They must not wait for a write.
@@ -121,7 +122,7 @@ type Committer struct {
 	// only if compactions are paused or have no space.
 	crowded, inPause atomic.Int32
 	counters         counters
-	// waitsForQuiet says that a goroutine waits to flush the tombstones of the active memtable: quiet.go.
+	// waitsForQuiet says that a goroutine waits until nothing is written any more: quiet.go.
 	waitsForQuiet atomic.Bool
 	// hidden is how many hidden entries iterators have stepped over since a memtable was flushed for that: quiet.go.
 	hidden atomic.Int64

@@ -108,10 +108,11 @@ func (s *store) options(c config) Options {
 		Cmp: c.cmp, Dir: tables.Directory{FS: s.faults, Path: "dir", Logger: slog.New(slog.DiscardHandler)},
 		NewFileNum: s.newNum, Limits: c.limits, Current: &s.current, Recent: &s.recent, Latency: &s.latency,
 		Compactions: Compactions{
-			Full:   func() { locked(func() { s.full++ }) },
-			Paused: s.paused.Load,
+			Full:     func() { locked(func() { s.full++ }) },
+			Paused:   s.paused.Load,
+			SetQuiet: func(bool) {},
 
-			WouldFree:   func(*memtable.Memtable) (frees, known bool) { return false, true },
+			WouldFree:   func(*memtable.Memtable) (*manifest.Gain, bool) { return nil, true },
 			GarbageLoad: func(*manifest.Version) float64 { return 0 },
 			Stuck: func(*manifest.Version) (err error) {
 				locked(func() { err = s.stuck })

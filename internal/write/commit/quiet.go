@@ -8,16 +8,16 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
-// Deleted values stay on disk, and iterators step over them, until their tombstones are in a table: only then a
-// compaction is due. A program that deletes many large values may never fill a memtable with their keys. So a memtable
-// with tombstones is flushed once no more come for a while, if a compaction will free space afterwards.
+// What was deleted or replaced stays on disk, and iterators step over it, until the newer entries are in a table: only then
+// a compaction is due. A program that deletes many large values may never fill a memtable with their keys. So once nothing
+// is written for a while, the memtable is flushed if that frees space, and compactions look for what else would.
 const (
-	// leastTombstones are too few to look at. Only long values could be worth a flush for as few.
-	leastTombstones = 100
-	// quietFor is how long no tombstone must have come, and longestQuiet the number of such periods after which more
-	// of them are not waited for.
+	// quietFor is how long nothing must have been written, and longestQuiet the number of such periods after which a
+	// memtable is looked at all the same.
 	quietFor     = 3 * time.Second
 	longestQuiet = 20
+	// quietShare is the largest share of the time that looks at the memtable take, as a divisor.
+	quietShare = 50
 )
 
 // A queue whose consumers look for its first entry is never quiet: each of them steps over the tombstones of all entries
@@ -38,13 +38,10 @@ func (c *Committer) Hindered(v *manifest.Version, entries int) {
 	}
 }
 
-// considerTombstones is called after a commit, with the active memtable and the number of its tombstones. Only the leader
-// calls it.
-func (c *Committer) considerTombstones(mem *lookup.Memtable, n int) {
-	if !c.waitsForQuiet.Load() {
-		c.awaitQuiet()
-	}
-	if n < leastHindering || c.hidden.Load() < mostHidden || c.stalled() || !c.o.Compactions.CanRelieve() {
+// considerTombstones is called after a commit, with the active memtable, which has many tombstones. Only the leader calls
+// it.
+func (c *Committer) considerTombstones(mem *lookup.Memtable) {
+	if c.hidden.Load() < mostHidden || c.stalled() || !c.o.Compactions.CanRelieve() {
 		return
 	}
 	if c.log.next == nil {
@@ -61,57 +58,77 @@ func (c *Committer) considerTombstones(mem *lookup.Memtable, n int) {
 	_ = c.rotate(0) // the write is done; if the log has failed, the next one says so
 }
 
-// awaitQuiet starts the wait for a time without tombstones, unless a goroutine that has waited goes on. Only the leader
-// calls it.
-func (c *Committer) awaitQuiet() {
+// AwaitQuiet starts the wait for a time without writes, unless a goroutine that has waited goes on. Only the leader calls
+// it, and Open before there is one.
+func (c *Committer) AwaitQuiet() {
 	if !c.waitsForQuiet.CompareAndSwap(false, true) {
 		return
 	}
 	base.GoIn(&c.background, func() {
-		_ = c.Guard("a flush of tombstones", func() error { c.flushWhenQuiet(); return nil })
+		_ = c.Guard("a look for space to free", func() error { c.flushWhenQuiet(); return nil })
 	})
 }
 
-// flushWhenQuiet is the work of the goroutine that awaitQuiet starts. It ends after a flush, and when a flush would free
-// nothing. A later tombstone starts another one. What cannot begin because compactions are paused, held or have failed,
-// writers wait, or the disk is full, is tried again.
+// flushWhenQuiet is the work of the goroutine that AwaitQuiet starts. It ends when nothing is written any more, and a flush
+// has begun or would free nothing. A later write starts another one. What cannot begin because compactions are paused, held
+// or have failed, writers wait, or the disk is full, is tried again. Of a memtable to which only values are written, the
+// tombstones are looked at once.
 func (c *Committer) flushWhenQuiet() {
-	_, log, seen := c.tombstones() // a reference to the memtable would keep it in memory while this waits
-	for periods := 1; c.Pause(quietFor) && c.refusal() == nil; periods++ {
-		mem, now, n := c.tombstones()
-		quiet := now == log && n == seen || periods >= longestQuiet
-		if n >= leastTombstones && !(quiet && c.settled(mem)) {
-			log, seen = now, n
+	c.o.SetQuiet(false)
+	_, seen := c.written() // a reference to the memtable would keep it in memory while this waits
+	looked, wait := seen, quietFor
+	for periods := 1; c.Pause(wait) && c.refusal() == nil; periods++ {
+		mem, now := c.written()
+		quiet := now == seen
+		if quiet {
+			c.o.SetQuiet(true)
+		}
+		ended := now.deleted() == seen.deleted() && now.tombstones > 0 && now.deleted() != looked.deleted()
+		settled := (quiet || ended || periods >= longestQuiet) && c.settled(mem, &wait)
+		if settled {
+			looked, periods = now, 0
+		}
+		if seen = now; !quiet || !settled {
 			continue
 		}
 		c.waitsForQuiet.Store(false)
 		// The leader has started no goroutine for what came before that.
-		if _, log, seen = c.tombstones(); log == now && seen == n || seen < leastTombstones {
+		if _, later := c.written(); later.log != mem.LogNum || later == now || !c.waitsForQuiet.CompareAndSwap(false, true) {
 			return
 		}
-		if periods = 0; !c.waitsForQuiet.CompareAndSwap(false, true) {
-			return
-		}
+		c.o.SetQuiet(false)
 	}
 }
 
-// tombstones returns the active memtable, the number of its log, and that of its tombstones.
-func (c *Committer) tombstones() (mem *lookup.Memtable, log uint64, n int) {
-	mem = c.state().Mem
-	return mem, mem.LogNum, mem.Tombstones()
+// written is what a memtable has, and the number of its log.
+type written struct {
+	log                 uint64
+	entries, tombstones int
 }
 
-// settled reports whether a flush of mem has begun or would free nothing.
-func (c *Committer) settled(mem *lookup.Memtable) bool {
-	frees, known := c.o.WouldFree(mem.Memtable)
-	return known && (!frees || c.flushQuietly(mem))
+// deleted is w without entries that are no tombstones.
+func (w written) deleted() written { return written{w.log, 0, w.tombstones} }
+
+// written returns the active memtable and what it has.
+func (c *Committer) written() (*lookup.Memtable, written) {
+	mem := c.state().Mem
+	return mem, written{mem.LogNum, mem.Len(), mem.Tombstones()}
 }
 
-// flushQuietly reports whether a flush of mem has begun. It does not wait for one in progress.
-func (c *Committer) flushQuietly(mem *lookup.Memtable) (begun bool) {
+// settled reports whether a flush of mem has begun or would free nothing. It sets the wait for the next look.
+func (c *Committer) settled(mem *lookup.Memtable, wait *time.Duration) bool {
+	start := time.Now()
+	gain, known := c.o.WouldFree(mem.Memtable)
+	*wait = max(quietFor, quietShare*time.Since(start))
+	return known && (gain == nil || c.flushQuietly(mem, gain))
+}
+
+// flushQuietly reports whether a flush of mem has begun, which frees gain. It does not wait for one in progress.
+func (c *Committer) flushQuietly(mem *lookup.Memtable, gain *manifest.Gain) (begun bool) {
 	err := c.run(&request{alone: func() error {
 		err := c.ready()
 		if err == nil && c.state().Mem == mem && !c.stalled() {
+			mem.Gain = gain
 			err = c.rotate(0)
 		}
 		return err

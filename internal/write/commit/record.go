@@ -91,8 +91,11 @@ func (c *Committer) commit(r *record) error {
 	// All of it is in the memtable, and transactions can find it: now readers may see it.
 	c.o.Current.VisibleSeq.Store(c.log.lastSeq)
 	c.wakeReaders()
-	if n := mem.Tombstones(); n >= leastTombstones {
-		c.considerTombstones(mem, n)
+	if !c.waitsForQuiet.Load() {
+		c.AwaitQuiet()
+	}
+	if n := mem.Tombstones(); n >= leastHindering {
+		c.considerTombstones(mem)
 	}
 	bytes := 0
 	for _, part := range parts {
