@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -11,15 +12,16 @@ import (
 // Tools ask for INFO every second, and counting reads all keys. So a count takes a tenth of a second, of which each group
 // has its part, and a hundredth of the time.
 const (
-	countFor  = 100 * time.Millisecond
-	countRest = 100
+	countFor   = 100 * time.Millisecond
+	countRest  = 100
+	answersFor = 5 * countFor // for the groups to confirm that they lead
 )
 
 // Keyspace is what a node has for its clients.
 type Keyspace struct {
 	// Keys and Expiring count the keys of the groups that the node leads, and those of them that expire.
 	Keys, Expiring int64
-	// Estimated says that only a part of the slots was counted, and that the others were taken to be like them.
+	// Estimated says that not all keys were counted, and that the other slots were taken to be like those counted.
 	Estimated bool
 }
 
@@ -35,13 +37,14 @@ func (n *Node) Keyspace(ctx context.Context) Keyspace {
 	n.counts.mu.Lock()
 	defer n.counts.mu.Unlock()
 	if began := time.Now(); began.After(n.counts.next) {
-		bounded, cancel := context.WithTimeout(ctx, 2*countFor)
+		bounded, cancel := context.WithTimeout(ctx, answersFor)
 		defer cancel()
-		n.counts.last = n.count(bounded, func(groups time.Duration) context.Context {
+		k, work := n.count(bounded, func(groups time.Duration) context.Context {
 			return until{bounded, time.Now().Add(countFor / groups)}
 		})
 		now := time.Now()
-		n.counts.next = now.Add(countRest * now.Sub(began))
+		// Groups that do not answer cost no work, and will soon. Those who have waited for the lock do not wait again.
+		n.counts.last, n.counts.next = k, now.Add(max(countRest*work, now.Sub(began)))
 	}
 	return n.counts.last
 }
@@ -59,26 +62,39 @@ func (u until) Err() error {
 	return u.Context.Err()
 }
 
-// count counts the keys, except those of groups that do not answer. part returns a context for each of so many groups.
-func (n *Node) count(ctx context.Context, part func(groups time.Duration) context.Context) (all Keyspace) {
-	led := n.led()
+// count counts the keys, and how long it took to read them. The slots of groups that do not answer are taken to be like
+// the others. part returns a context for each of so many groups.
+func (n *Node) count(ctx context.Context, part func(groups time.Duration) context.Context) (all Keyspace, work time.Duration) {
+	led, slots, answered := n.led(), int64(0), int64(0)
 	for _, g := range led {
 		var k Keyspace
-		slots, seen := int64(g.last-g.first)+1, int64(0)
+		size, seen := int64(g.last-g.first)+1, int64(0)
 		err := g.group.View(ctx, false, func(r kv.Reader) (err error) {
+			began := time.Now()
 			k, seen = Keyspace{}, 0 // what an earlier call has found
-			for work := (meter{ctx: part(time.Duration(len(led)))}); seen < slots && work.look() == nil && err == nil; seen++ {
-				err = k.add(r, g.first+uint16(seen), &work)
+			m := meter{ctx: part(time.Duration(len(led)))}
+			for ; seen < size && m.look() == nil && err == nil; seen++ {
+				err = k.add(r, g.first+uint16(seen), &m)
 			}
+			k.Estimated = m.err != nil // also within the last slot
+			work += time.Since(began)
 			return err
 		})
+		if notLeader := new(kv.NotLeaderError); errors.As(err, &notLeader) {
+			continue
+		}
+		slots += size
 		if err == nil && seen > 0 {
-			all.Keys += k.Keys * slots / seen
-			all.Expiring += k.Expiring * slots / seen
-			all.Estimated = all.Estimated || seen < slots
+			answered += size
+			all.Keys += k.Keys * size / seen
+			all.Expiring += k.Expiring * size / seen
+			all.Estimated = all.Estimated || k.Estimated
 		}
 	}
-	return all
+	if answered < slots {
+		all = Keyspace{all.Keys * slots / max(answered, 1), all.Expiring * slots / max(answered, 1), true}
+	}
+	return all, work
 }
 
 // add counts the keys of a slot.
