@@ -39,12 +39,13 @@ func TestAConditionDecidesWhatSetStoresAndWhatIsDeleted(t *testing.T) {
 
 func TestTheScriptsOfLocksAreEvaluated(t *testing.T) {
 	const (
-		simple    = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
-		redsync   = "evalsha e950836ed1e694540c503ef9972b8de518044d3b 1 k "
-		prolong   = "EVALSHA D75BB8B5BD13532DDEDD17762E772346E39B321E 1 k "
-		redisPy   = "evalsha c3f8721cbb97f72bc19e972846bd7aaf91901658 1 k "
-		reacquire = "evalsha 1cac51482acf5858da00f6d685d68f886cd6b6b2 1 k "
-		extend    = "evalsha a4e8783852e6b949f9ef3a97212805108459a890 1 k "
+		simple     = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+		redsync    = "evalsha e950836ed1e694540c503ef9972b8de518044d3b 1 k "
+		oldRedsync = "evalsha 00583931c4e4d483f6233879c133c71ed5393f9d 1 k "
+		prolong    = "EVALSHA D75BB8B5BD13532DDEDD17762E772346E39B321E 1 k "
+		redisPy    = "evalsha c3f8721cbb97f72bc19e972846bd7aaf91901658 1 k "
+		reacquire  = "evalsha 1cac51482acf5858da00f6d685d68f886cd6b6b2 1 k "
+		extend     = "evalsha a4e8783852e6b949f9ef3a97212805108459a890 1 k "
 	)
 	n := kvtest.New(1)
 	runSteps(t, n,
@@ -56,6 +57,7 @@ func TestTheScriptsOfLocksAreEvaluated(t *testing.T) {
 		"once 1 "+redsync+"v", ":1", "set k v", "+OK", "once 1 "+redsync+"v", ":1", "get k", "$1\r\nv",
 		"evalsha 0000 1 k v", "-"+errNoScript, "eval return 1 k v", "-"+errNoScripts, redisPy[:len(redisPy)-5]+" 2 k v", "-"+errScriptKey,
 		redisPy, "-"+errScriptKey,
+		"set k v", "+OK", oldRedsync+"w", ":0", oldRedsync+"v", ":1", oldRedsync+"v", ":0", "set k v", "+OK",
 	)
 	require.Equal(t, ":0\r\n", evaluate(t, n, false, "eval", simple, "1", "k", "w"))
 	require.Equal(t, ":1\r\n", evaluate(t, n, false, "eval", simple, "1", "k", "v"))

@@ -31,7 +31,8 @@ type lockScript struct {
 var lockScripts = map[string]lockScript{
 	"b70c2384248f88e6b75b9f89241a180f856ad852": {then: release},             // Redis's documentation, sessions of PhpRedis
 	"647c65a442733a1aa440f99908d249d13b4d6c4a": {then: release},             // the same in five lines; Laravel
-	"e950836ed1e694540c503ef9972b8de518044d3b": {then: release, absent: -1}, // redsync 4
+	"00583931c4e4d483f6233879c133c71ed5393f9d": {then: release},             // redsync 4.0 to 4.11
+	"e950836ed1e694540c503ef9972b8de518044d3b": {then: release, absent: -1}, // redsync from 4.12 on
 	"d75bb8b5bd13532ddedd17762e772346e39b321e": {then: prolong},             // redsync 4
 	"c3f8721cbb97f72bc19e972846bd7aaf91901658": {then: release},             // redis-py, Lock.release
 	"1cac51482acf5858da00f6d685d68f886cd6b6b2": {then: prolong},             // redis-py, Lock.reacquire
