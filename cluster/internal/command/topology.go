@@ -113,8 +113,8 @@ func (t topology) followers(ranges ...kv.SlotRange) (list []kv.NodeInfo) {
 	return list
 }
 
-// slots replies with the ranges that have a leader: Redis leaves out the others too, and clients
-// then ask again.
+// slots replies with the ranges that have a leader, and the replicas that are up: Redis leaves out the others too, and
+// clients then ask again.
 func (t topology) slots(p *Reply) {
 	m, count := p.mark(), 0
 	for _, r := range t.ranges {
@@ -123,7 +123,8 @@ func (t topology) slots(p *Reply) {
 			continue
 		}
 		count++
-		nodes := append([]kv.NodeInfo{leader}, t.followers(r)...)
+		down := func(info kv.NodeInfo) bool { return !info.Up }
+		nodes := append([]kv.NodeInfo{leader}, slices.DeleteFunc(t.followers(r), down)...)
 		p.Array(2 + len(nodes))
 		p.Int(int64(r.First))
 		p.Int(int64(r.Last))

@@ -45,6 +45,22 @@ func TestANodeHasOneRoleForClients(t *testing.T) {
 	}
 }
 
+// A dead node leads nothing, so it would be the only replica that clients find.
+func TestANodeThatIsDownIsNoReplicaInSlots(t *testing.T) {
+	w := kvtest.NewWorld(4, kv.NodeInfo{ID: "a", Up: true}, kv.NodeInfo{ID: "b", Addr: "127.0.0.1:2"})
+	c := redis.NewClient(&redis.Options{Addr: start(t, w.Node("a"), Options{}), ReadTimeout: time.Minute})
+	defer c.Close()
+	for g := range 4 {
+		w.SetLeader(kv.GroupID(g), "a")
+	}
+	for _, s := range c.ClusterSlots(t.Context()).Val() {
+		require.Len(t, s.Nodes, 1)
+	}
+	shards := c.ClusterShards(t.Context()).Val()
+	require.Equal(t, "fail", shards[0].Nodes[1].Health)
+	require.Contains(t, c.ClusterNodes(t.Context()).Val(), " slave,fail ")
+}
+
 // take stores the role of an address, which has no other one.
 func take(t *testing.T, roles map[string]string, addr, role string) {
 	require.Contains(t, []string{"", role}, roles[addr])
