@@ -63,4 +63,5 @@ func TestTheScriptsOfLocksAreEvaluated(t *testing.T) {
 	require.Equal(t, ":1\r\n", evaluate(t, n, false, "eval", simple, "1", "k", "v"))
 	require.Equal(t, ":0\r\n", evaluate(t, n, false, "eval", simple, "1", "k", "v"))
 	require.Equal(t, "-"+errNoScripts, evaluate(t, n, false, "eval", simple+" ", "1", "k", "v"))
+	require.Equal(t, "scripting", commands["evalsha"].Group)
 }

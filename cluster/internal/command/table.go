@@ -41,6 +41,8 @@ var commands = func() map[string]*Command {
 		}
 	}
 	add("string", stringCommands())
+	add("scripting", []Command{script("eval", "Evaluates the script of a lock"),
+		script("evalsha", "Evaluates the script of a lock by its digest")})
 	add("bitmap", bitmapCommands())
 	add("generic", keyCommands())
 	add("generic", expiryCommands())
@@ -131,8 +133,6 @@ func stringCommands() []Command {
 		writing("delifeq", 3, deletes+" fast", 1, delifeq, "Deletes a key if it has a given value"),
 		writing("delex", -2, deletes+" fast", 1, delex, "Deletes a key on a condition"),
 		reading("digest", 2, reads+" fast", 1, digest, "Returns the digest of a value"),
-		script("eval", "Evaluates the script of a lock"),
-		script("evalsha", "Evaluates the script of a lock by its digest"),
 	}
 }
 
