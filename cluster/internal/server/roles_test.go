@@ -46,7 +46,7 @@ func TestANodeHasOneRoleForClients(t *testing.T) {
 }
 
 // A dead node leads nothing, so it would be the only replica that clients find.
-func TestANodeThatIsDownIsNoReplicaInSlots(t *testing.T) {
+func TestADeadNodeIsNoReplica(t *testing.T) {
 	w := kvtest.NewWorld(4, kv.NodeInfo{ID: "a", Up: true}, kv.NodeInfo{ID: "b", Addr: "127.0.0.1:2"})
 	c := redis.NewClient(&redis.Options{Addr: start(t, w.Node("a"), Options{}), ReadTimeout: time.Minute})
 	defer c.Close()
