@@ -196,7 +196,7 @@ func (r *Repository) verifySegments(ctx context.Context, backups map[string][]*m
 			}
 			if err == nil && i == 0 && s.after > oldest.Sequence {
 				if _, gone := r.manifest(ctx, oldest.ID); gone == nil { // else both were pruned meanwhile
-					err = errors.Wrapf(fs.ErrNotExist, "the segments before %d are missing", n)
+					err = errors.NotExist("the segments before %d are missing", n)
 				}
 			}
 			report.Segments++
@@ -270,7 +270,7 @@ func (r *Repository) verifyEnd(ctx context.Context, backups []*manifest, end uin
 	newest := backups[len(backups)-1]
 	there, err := r.remaining(ctx, []string{newest.ID})
 	if len(there) > 0 {
-		report.Faults = append(report.Faults, Fault{Object: segmentPrefix + newest.Stream + "/", Err: errors.Wrapf(fs.ErrNotExist,
+		report.Faults = append(report.Faults, Fault{Object: segmentPrefix + newest.Stream + "/", Err: errors.NotExist(
 			"the segments with the changes from %d to %d, which backup %s has, are missing", end+1, newest.Sequence, newest.ID)})
 	}
 	return err
@@ -282,7 +282,7 @@ func (h *segmentHead) continues(before *segmentHead) error {
 		return nil
 	}
 	if h.number != before.number+1 {
-		return errors.Wrapf(fs.ErrNotExist, "the segments %d to %d are missing", before.number+1, h.number-1)
+		return errors.NotExist("the segments %d to %d are missing", before.number+1, h.number-1)
 	}
 	if h.previous != before.sum || h.after != before.last {
 		return base.Corruptf("segment", -1, "it does not continue segment %d: it begins after %d, and that ends with %d",

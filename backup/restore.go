@@ -109,9 +109,9 @@ func (r *Repository) find(ctx context.Context, id, database string) (found *mani
 	}
 	switch {
 	case found == nil && len(names) == 0:
-		return nil, errors.Wrap(fs.ErrNotExist, "sievedb: backup: the repository has no backup")
+		return nil, errors.NotExist("sievedb: backup: the repository has no backup")
 	case found == nil:
-		return nil, errors.Wrapf(fs.ErrNotExist, "sievedb: backup: the repository has no backup of a database named %q; "+
+		return nil, errors.NotExist("sievedb: backup: the repository has no backup of a database named %q; "+
 			"it has backups of %s", database, quoted(names))
 	case r.isFuture(found.Time):
 		return nil, errors.Newf("sievedb: backup: %s, the newest backup, is dated after now; "+

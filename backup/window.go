@@ -246,7 +246,7 @@ func (r *Repository) unreachable(ctx context.Context, all []*manifest, p Point) 
 	if len(lines) == 0 {
 		lines = []string{"none, since no backup has segments; see Archive"}
 	}
-	return errors.Wrapf(fs.ErrNotExist, "sievedb: backup: %v cannot be restored; what can be is %s", p, strings.Join(lines, "; "))
+	return errors.NotExist("sievedb: backup: %v cannot be restored; what can be is %s", p, strings.Join(lines, "; "))
 }
 
 // lastBefore returns the newest backup that is not after a point, or nil, and whether there is one after it.

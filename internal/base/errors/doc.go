@@ -14,7 +14,11 @@
 // errors does not depend on the implementation.
 package errors
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
 
 // ErrUnsupported means that the system does not support the operation.
 var ErrUnsupported = errors.ErrUnsupported
@@ -31,3 +35,14 @@ func As(err error, target any) bool { return errors.As(err, target) }
 
 // Join returns an error that matches each non-nil argument, or nil if all are nil.
 func Join(errs ...error) error { return errors.Join(errs...) }
+
+// NotExist returns an error, without a stack trace, that matches fs.ErrNotExist and says in its own words what is missing: "file does not exist"
+// behind them would name something else.
+func NotExist(format string, args ...any) error { return notExist(fmt.Sprintf(format, args...)) }
+
+type notExist string
+
+func (e notExist) Error() string { return string(e) }
+
+// Is implements errors.Is.
+func (e notExist) Is(target error) bool { return target == fs.ErrNotExist }

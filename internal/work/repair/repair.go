@@ -249,7 +249,7 @@ func (r *Repairer) list() error {
 		found = found || slices.Contains(DatabaseKinds, kind)
 	}
 	if !found {
-		return errors.Wrapf(fs.ErrNotExist, "sievedb: nothing to repair in %s: it has no table, log, MANIFEST or CURRENT", r.dir)
+		return errors.NotExist("sievedb: nothing to repair in %s: it has no table, log, MANIFEST or CURRENT", r.dir)
 	}
 	return nil
 }
