@@ -92,7 +92,7 @@ func statusError(status byte, h *hello, listener Peer) error {
 	return fmt.Errorf("%w: %s", ErrRefused, text)
 }
 
-// meeter is Options.Met.
+// meeter is what Options.Met says for a kind of connection.
 type meeter func(from Peer, s Start) error
 
 // session is the keys of a handshake with a secret.
@@ -165,8 +165,8 @@ func (s *session) secure(conn net.Conn, send, receive string) net.Conn {
 	return newSecureConn(conn, s.derive(send), s.derive(receive))
 }
 
-// greet does the dialer's part of the handshake, and returns the connection to use from then on. met is Options.Met.
-// The caller has set a deadline.
+// greet does the dialer's part of the handshake, and returns the connection to use from then on. The caller has set a
+// deadline.
 func greet(conn net.Conn, h hello, secret []byte, met meeter) (net.Conn, error) {
 	if err := h.check(); err != nil {
 		return nil, err

@@ -25,8 +25,9 @@ type Options struct {
 	// Start is the node's present one, which its directory has; zero: it has none until SetIdentity.
 	Start Start
 	// Met is called with the name and the start of each node that has proved its right to be one, at either end of a
-	// connection, before anything passes it. If it returns an error, nothing does: an ErrRolledBack tells the node that
-	// a start is known which its directory has not had. nil: all are right.
+	// connection, before anything passes it. An ErrRolledBack refuses the connection, and tells the node that a start is
+	// known which its directory has not had. Another error, as of a full disk, lets only control calls pass, since a
+	// node that nobody hears would be replaced. nil: all are right.
 	Met func(from Peer, s Start) error
 	// RolledBack is called with the error if another node says so of this one. nil: nothing is called.
 	RolledBack func(err error)
@@ -379,9 +380,20 @@ func (l *Listener) isStart(s Start) bool {
 	return l.self.Number == s.Number
 }
 
+// meeter returns what asks Options.Met about the other end of a connection.
+func (l *Listener) meeter(kind byte) meeter {
+	return func(from Peer, s Start) error {
+		err := l.o.Met(from, s)
+		if kind == kindControl && !errors.Is(err, ErrRolledBack) {
+			return nil
+		}
+		return err
+	}
+}
+
 // meet asks Options.Met about a dialer.
 func (l *Listener) meet(h *hello) (status byte) {
-	switch err := l.o.Met(h.from, h.start); {
+	switch err := l.meeter(h.kind)(h.from, h.start); {
 	case err == nil:
 		return statusAccepted
 	case errors.Is(err, ErrRolledBack):
@@ -501,7 +513,7 @@ func (l *Listener) greetPeer(ctx context.Context, raw net.Conn, to Target, kind 
 	l.mu.Lock()
 	h := hello{kind: kind, group: group, cluster: l.cluster, process: l.process, from: l.self.Peer, to: to.Peer, addr: to.Addr, start: l.self.Start}
 	l.mu.Unlock()
-	secured, err := greet(conn, h, l.o.Secret, l.o.Met)
+	secured, err := greet(conn, h, l.o.Secret, l.meeter(kind))
 	if errors.Is(err, ErrRolledBack) && l.o.RolledBack != nil && l.isStart(h.start) {
 		l.o.RolledBack(err)
 	}

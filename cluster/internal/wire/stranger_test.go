@@ -439,7 +439,6 @@ func TestBothEndsLearnTheStartOfTheOther(t *testing.T) {
 		isRolledBack bool
 	}{
 		{b, ErrRolledBack, "has the number 3, and", true},
-		{b, errors.New("disk full"), "cannot write down", false},
 		{a, fmt.Errorf("%w: the other one", ErrRolledBack), "the other one", false},
 	} {
 		a.pool.drop()
@@ -452,5 +451,17 @@ func TestBothEndsLearnTheStartOfTheOther(t *testing.T) {
 		require.ErrorContains(t, err, c.text)
 		require.Equal(t, c.isRolledBack, errors.Is(err, ErrRolledBack))
 		require.Equal(t, c.isRolledBack, told == 1)
+	}
+	// A full disk cuts nobody off from news, but raft waits.
+	b.Group(1)
+	for id, text := range map[kv.NodeID]string{a.o.ID: "disk full", b.o.ID: "cannot write down"} {
+		a.pool.drop()
+		mu.Lock()
+		answer = map[string]error{string(id): errors.New("disk full")}
+		mu.Unlock()
+		require.NotErrorIs(t, call(), ErrRefused)
+		_, err := a.Group(1).Dial(t.Context(), string(b.o.ID), b.Addr().String())
+		require.ErrorIs(t, err, ErrRefused)
+		require.ErrorContains(t, err, text)
 	}
 }
