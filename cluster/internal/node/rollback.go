@@ -32,16 +32,19 @@ type mark struct {
 
 // met keeps the start of another node, or returns an error if it does not follow the latest one.
 func (n *Node) met(from wire.Peer, s wire.Start) (err error) {
-	m := mark{from.Incarnation, s.Brief()}
-	if m.Incarnation == 0 || s.Number == 0 || n.identity.Load() == nil { // one of the two has not joined yet
+	m, id := mark{from.Incarnation, s.Brief()}, n.identity.Load()
+	if m.Incarnation == 0 || s.Number == 0 || id == nil { // one of the two has not joined yet
 		return nil
+	}
+	if reflect.DeepEqual(id.Starts[from.ID], m) {
+		return nil // without a wait for a write of node.json
 	}
 	refused := false
 	err = n.changeIdentity(func(id *identity) {
 		known, found := id.Starts[from.ID]
 		switch {
 		case !found || m.Incarnation > known.Incarnation:
-		case m.Incarnation < known.Incarnation || reflect.DeepEqual(m, known): // raft knows the former no more
+		case m.Incarnation < known.Incarnation: // raft knows the former no more
 			return
 		case !s.Follows(known.Start) && !planted:
 			refused = true
@@ -54,7 +57,9 @@ func (n *Node) met(from wire.Peer, s wire.Start) (err error) {
 		id.Starts[from.ID] = m
 	})
 	if err != nil {
-		n.o.Logger.Error("the start of another node could not be kept", "node", from.ID, "err", err)
+		if !n.full.Load() { // which the log has
+			n.o.Logger.Error("the start of another node could not be kept", "node", from.ID, "err", err)
+		}
 		return err
 	}
 	if refused {
