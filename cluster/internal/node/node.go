@@ -136,12 +136,15 @@ func (n *Node) openDir() (err error) {
 	if id.RolledBack {
 		return n.rolledBack(ErrRolledBack)
 	}
-	return n.changeIdentity(func(id *identity) { id.Start = id.Start.Next() })
+	return nil
 }
 
-// findIdentity reads who this node is, or joins a cluster.
+// findIdentity reads who this node is, or joins a cluster. The node listens already: a start that fails before is none.
 func (n *Node) findIdentity(ctx context.Context) error {
 	if n.identity.Load() != nil {
+		if err := n.count(); err != nil {
+			return err
+		}
 		if err := n.placeFirst(); err != nil {
 			return err
 		}

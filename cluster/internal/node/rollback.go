@@ -98,10 +98,22 @@ func (n *Node) rolledBack(err error) error {
 }
 
 // countLoop counts starts while this one runs.
-func (n *Node) countLoop(ctx context.Context) { n.every(ctx, countEvery, n.count) }
+func (n *Node) countLoop(ctx context.Context) { n.every(ctx, countEvery, n.countAgain) }
 
-func (n *Node) count() {
-	if err := n.changeIdentity(func(id *identity) { id.Start = id.Start.Next() }); err != nil {
-		n.o.Logger.Error("node.json could not be written", "err", err)
+// countAgain counts only if another node can have learned of the present start: what nobody knows marks nothing, and an
+// old copy that waits for the others must not get ahead of what these remember.
+func (n *Node) countAgain() {
+	for _, c := range n.atlas.allContacts() {
+		if time.Since(c.at) >= countEvery {
+			continue
+		}
+		if err := n.count(); err != nil {
+			n.o.Logger.Error("node.json could not be written", "err", err)
+		}
+		return
 	}
+}
+
+func (n *Node) count() error {
+	return n.changeIdentity(func(id *identity) { id.Start = id.Start.Next() })
 }

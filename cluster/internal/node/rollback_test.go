@@ -3,7 +3,9 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +24,7 @@ func TestADirectoryThatWasRolledBackIsRefused(t *testing.T) {
 			return f.disks["1"].(*vfs.Mem).Crash()
 		},
 		"copied while it ran": func(f *fleet) vfs.FS {
-			defer f.nodes["1"].count()
+			defer f.nodes["1"].countAgain()
 			return f.disks["1"].(*vfs.Mem).Crash()
 		},
 	} {
@@ -77,6 +79,31 @@ func TestAClusterWhoseDirectoriesAreAllRolledBackStarts(t *testing.T) {
 	}
 	f.settled(3)
 	f.hasAll(wrote)
+}
+
+// Otherwise an old copy that runs for hours, or cannot start for a minute, while the others are down, would get ahead of
+// what these remember.
+func TestAStartOfWhichNobodyLearnsIsNotCounted(t *testing.T) {
+	f := newFleet(t, 1)
+	n := f.start("1")
+	n.countAgain()
+	require.EqualValues(t, 1, n.identity.Load().Start.Number)
+	f.crash("1")
+	o := f.options("1")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	o.Listen = taken.Addr().String()
+	_, err = Start(f.ctx, o)
+	require.Error(t, err)
+	id, err := readIdentity(o.FS, o.Dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, id.Start.Number)
+	n = f.start("1")
+	require.EqualValues(t, 2, n.identity.Load().Start.Number)
+	n.atlas.hear("2", contact{at: time.Now()})
+	n.countAgain()
+	require.EqualValues(t, 3, n.identity.Load().Start.Number)
 }
 
 func TestWhichStartsOfOthersAreAccepted(t *testing.T) {
