@@ -75,8 +75,8 @@ func refuseMissing(o *Options) error {
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, "group-") || name == filepath.Base(logDir("")) {
-			return fmt.Errorf("%w: %s has %s, and node.json is missing; restore that file, or move all away and join again",
-				ErrNoNode, o.Dir, name)
+			return fmt.Errorf("%w: %s has %s, and node.json is missing; restore its last state (others refuse an older one), or "+
+				"move all away and join again", ErrNoNode, o.Dir, name)
 		}
 	}
 	if len(o.Join) > 0 {

@@ -39,7 +39,10 @@ type identity struct {
 }
 
 // identityFormat reaches the disk. It changes if an older program would misread the file.
-const identityFormat = 1
+//
+//	1  before it had starts: a program that drops them makes others refuse the node
+//	2  now
+const identityFormat = 2
 
 func identityFile(dir string) string { return filepath.Join(dir, "node.json") }
 
@@ -65,8 +68,8 @@ func parseIdentity(text []byte) (*identity, error) {
 		return nil, err
 	}
 	switch {
-	case id.Format != identityFormat:
-		return nil, fmt.Errorf("its format is %d, and format %d is supported: upgrade this node", id.Format, identityFormat)
+	case id.Format < 1 || id.Format > identityFormat:
+		return nil, fmt.Errorf("its format is %d, and formats up to %d are supported: upgrade this node", id.Format, identityFormat)
 	case !ValidID(id.ID) || id.Cluster == "" || id.Incarnation == 0 || id.Map == nil:
 		return nil, errors.New("the node's ID, cluster, incarnation or map is missing")
 	}

@@ -99,6 +99,7 @@ func TestAStartOfWhichNobodyLearnsIsNotCounted(t *testing.T) {
 	id, err := readIdentity(o.FS, o.Dir)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, id.Start.Number)
+	require.Equal(t, 2, id.Format, "a program that would drop the starts refuses it")
 	n = f.start("1")
 	require.EqualValues(t, 2, n.identity.Load().Start.Number)
 	n.atlas.hear("2", contact{at: time.Now()})

@@ -95,7 +95,7 @@ func TestANodeOfAFutureFormatIsRefused(t *testing.T) {
 	name := filepath.Join(dir, "node.json")
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
-	changed := bytes.Replace(text, []byte(`"format": 1`), []byte(`"format": 2`), 1)
+	changed := bytes.Replace(text, []byte(`"format": 1`), []byte(`"format": 3`), 1)
 	require.NotEqual(t, text, changed)
 	require.NoError(t, os.WriteFile(name, changed, 0o600))
 	n := processtest.Continue(t, dir, "1")
