@@ -485,7 +485,7 @@ func (d *deduction) silence() {
 		return
 	}
 	switch rest := len(d.Nodes) - len(d.silent); {
-	case rest < d.Replicas || d.otherVersion():
+	case rest < d.Replicas || len(d.stuck) > 0 || d.otherVersion():
 	case voices:
 		f.Next += fmt.Sprintf(" Its replicas move to other nodes after %s of silence, or at once if it is removed: sieved remove %s.",
 			Duration(milliseconds(d.DeadAfterMs)), join(wanted, "or"))

@@ -178,7 +178,7 @@ var situations = []struct {
 			"end that. Start node 1, or mend the network." + diskGone,
 	}},
 	{"some groups have lost their majority, and no survivor has all groups", func() *Overview {
-		return healthy(4, 4, 3).with(func(o *Overview) {
+		return healthy(5, 4, 3).with(func(o *Overview) {
 			o.Groups[3].Replicas[2].Node = "4"
 			o.Groups[3].Leader = "4"
 		}).silence(9000, "", "2", "4").with(func(o *Overview) {
@@ -187,12 +187,12 @@ var situations = []struct {
 			}
 		}).with(func(o *Overview) { o.replica(2, "1").Absent = true })
 	}, []string{
-		"critical no_majority No reads and no writes through node 1 in 2 of 4 groups (2 and 3): 2 of 4 nodes are silent (node 2 " +
+		"critical no_majority No reads and no writes through node 1 in 2 of 4 groups (2 and 3): 2 of 5 nodes are silent (node 2 " +
 			"for 9 s; node 4 for 9 s), and replicas on node 1 do not work. " +
 			"Start node 2 or 4, or mend the network if they run. The logs of the nodes say why their replicas do " +
 			"not work. " +
 			"If their disks are gone: sieved restore makes a new cluster from a backup.",
-		"warning silent_node 2 of 4 nodes are silent (node 2 for 9 s; node 4 for 9 s). Start nodes 2 and 4, or " +
+		"warning silent_node 2 of 5 nodes are silent (node 2 for 9 s; node 4 for 9 s). Start nodes 2 and 4, or " +
 			"mend the network." + diskGone,
 	}},
 	{"voters of earlier incarnations count for the majority", func() *Overview {
