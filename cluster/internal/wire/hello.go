@@ -142,8 +142,9 @@ func (s Start) Follows(other Start) bool {
 
 func (s Start) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, s.Number)
-	dst = append(dst, s.Nonces...)
-	return append(dst, make([]byte, keptNonces*nonceSize-len(s.Nonces))...)
+	var nonces [keptNonces * nonceSize]byte
+	copy(nonces[:], s.Nonces)
+	return append(dst, nonces[:]...)
 }
 
 // speaker is a node as it names itself.

@@ -411,6 +411,10 @@ func TestRecordsAreForConnectionsWithASecretAndWithoutTLS(t *testing.T) {
 }
 
 // A node is told at which end of a connection its directory was found to be an older copy.
+func TestAStartThatNoProgramHasWrittenIsSentWithItsSize(t *testing.T) {
+	require.Len(t, Start{Number: 1, Nonces: make([]byte, 2*startSize)}.append(nil), startSize)
+}
+
 func TestBothEndsLearnTheStartOfTheOther(t *testing.T) {
 	var mu sync.Mutex
 	met, told := map[Peer]uint64{}, 0
