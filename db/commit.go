@@ -45,8 +45,8 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 	case d.opts.ReadOnly:
 		return ErrReadOnly
 	}
-	if d.listenerCalls.running.Load() != 0 {
-		d.listenerCalls.noteKey(key)
+	if o := d.listenerCalls.Observation(); o != nil {
+		o.noteKey(key)
 	}
 	return d.commit.Put(kind, key, value, wo.durability())
 }
@@ -124,8 +124,8 @@ func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
 	if b.NeedsSeal(d.scans.Expiry) && b.Refused() == nil {
 		return d.sealBatch(b, func(b *batch.Batch) error { return d.apply(b, wo, check) })
 	}
-	if d.listenerCalls.running.Load() != 0 {
-		d.listenerCalls.noteBatch(b)
+	if o := d.listenerCalls.Observation(); o != nil {
+		o.noteBatch(b)
 	}
 	return d.commit.Apply(b, wo.durability(), check)
 }

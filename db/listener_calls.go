@@ -22,11 +22,12 @@ type listenerCalls struct {
 	running atomic.Int32 // how many; hot paths stop here while it is 0
 	mu      sync.Mutex
 	depth   map[uint64]int // by goroutine; mu guards it
-	// observed are the transactions of Updates whose functions run, by goroutine, with what these write by other means.
-	observed map[uint64]*observation
+	// observed are the Updates whose functions run and are observed, by goroutine; mu guards it.
+	observed  map[uint64]*observation
+	observing atomic.Int32 // how many
 }
 
-// observation is a call of the function of an Update.
+// observation is a call of the function of an Update. Only its goroutine uses it.
 type observation struct {
 	written []txn.Range
 	outer   *observation // of the same goroutine
@@ -35,12 +36,15 @@ type observation struct {
 // Observe calls the function of an Update, and returns what it wrote by other means than its transaction.
 func (c *listenerCalls) Observe(f func() error) ([]txn.Range, error) {
 	id, o := goroutineID(), &observation{}
+	if id == 0 {
+		return nil, f()
+	}
 	c.mu.Lock()
 	if c.observed == nil {
 		c.observed = make(map[uint64]*observation)
 	}
 	o.outer, c.observed[id] = c.observed[id], o
-	c.running.Add(1)
+	c.observing.Add(1)
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -48,32 +52,45 @@ func (c *listenerCalls) Observe(f func() error) ([]txn.Range, error) {
 		if c.observed[id] = o.outer; o.outer == nil {
 			delete(c.observed, id)
 		}
-		c.running.Add(-1)
+		c.observing.Add(-1)
 	}()
 	err := f()
 	return o.written, err
 }
 
-// noteWrite records what this goroutine writes, if it is in the function of an observed Update.
-func (c *listenerCalls) noteWrite(lower, upper []byte, closed bool) {
+// Observation returns that of this goroutine, or nil.
+func (c *listenerCalls) Observation() *observation {
+	if c.observing.Load() == 0 {
+		return nil
+	}
+	return c.observation()
+}
+
+func (c *listenerCalls) observation() *observation {
 	id := goroutineID()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for o := c.observed[id]; o != nil; o = o.outer {
-		o.written = append(o.written, txn.Range{Lower: slices.Clone(lower), Upper: slices.Clone(upper), Closed: closed})
+	return c.observed[id]
+}
+
+// note records a write.
+func (o *observation) note(lower, upper []byte, closed bool) {
+	r := txn.Range{Lower: slices.Clone(lower), Upper: slices.Clone(upper), Closed: closed}
+	for ; o != nil; o = o.outer {
+		o.written = append(o.written, r)
 	}
 }
 
-func (c *listenerCalls) noteKey(key []byte) {
+func (o *observation) noteKey(key []byte) {
 	key = append([]byte{}, key...) // nil would be no bound
-	c.noteWrite(key, key, true)
+	o.note(key, key, true)
 }
 
-// noteBatch is noteWrite for the keys of a batch.
-func (c *listenerCalls) noteBatch(b *batch.Batch) {
+// noteBatch is noteKey for the keys of a batch.
+func (o *observation) noteBatch(b *batch.Batch) {
 	r := batch.ReaderOf(b.Entries(), b.Count())
 	for _, key, _, _, ok, _ := r.Next(); ok; _, key, _, _, ok, _ = r.Next() {
-		c.noteKey(key)
+		o.noteKey(key)
 	}
 }
 

@@ -44,9 +44,9 @@ func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) 
 	if err != nil {
 		return err
 	}
-	if d.listenerCalls.running.Load() != 0 {
+	if o := d.listenerCalls.Observation(); o != nil {
 		for _, s := range spans.All() {
-			d.listenerCalls.noteWrite(s.Start, s.Limit, false)
+			o.note(s.Start, s.Limit, false)
 		}
 	}
 	return d.withReserve(ctx, func() error { return d.deleteSpans(ctx, wo, spans, own) })

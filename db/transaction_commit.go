@@ -207,7 +207,7 @@ func errNilFunction(method string) error {
 // is written. After a conflict it calls fn again with a new transaction: fn must have no effects
 // but those on the transaction, or bear their repetition. After 100 conflicts in a row it returns
 // an error that wraps ErrConflict. If fn writes what it reads with the DB, or with another transaction, each
-// repetition conflicts; after five Update returns an error that says so. The writes are on stable storage when it returns, unless fn
+// repetition conflicts; after a few Update returns an error that says so. The writes are on stable storage when it returns, unless fn
 // calls SetWriteOptions. fn must not call Commit or Close: they are refused, nothing is written, and
 // Update returns their error.
 func (d *DB) Update(fn func(t *Transaction) error) error {
@@ -219,14 +219,15 @@ func (d *DB) Update(fn func(t *Transaction) error) error {
 	case d.closed.Load():
 		return ErrClosed
 	}
-	return d.txns.turns.Retry(d.commit.Ending(), func(attempt int) error { return d.updateOnce(attempt, fn) })
+	bypassed := false // by the last attempt
+	return d.txns.turns.Retry(d.commit.Ending(), func(attempt int) error { return d.updateOnce(attempt, &bypassed, fn) })
 }
 
-// observeEvery says in which attempts the writes of an Update's function are observed, which costs other writers a
-// microsecond each.
+// observeEvery says in which attempts the writes of an Update's function are observed, which costs each write of others
+// some microseconds. If they make the conflict, the next attempt is observed too, because a function may write only once.
 const observeEvery = 5
 
-func (d *DB) updateOnce(attempt int, fn func(t *Transaction) error) (err error) {
+func (d *DB) updateOnce(attempt int, bypassed *bool, fn func(t *Transaction) error) (err error) {
 	t := d.NewTransaction(nil)
 	switch {
 	case t.ended():
@@ -245,7 +246,7 @@ func (d *DB) updateOnce(attempt int, fn func(t *Transaction) error) (err error) 
 		d.txns.repeats.Add(1)
 	}
 	var others []txn.Range
-	if attempt%observeEvery == 0 {
+	if attempt%observeEvery == 0 || *bypassed {
 		others, err = d.listenerCalls.Observe(func() error { return fn(t) })
 	} else {
 		err = fn(t)
@@ -253,7 +254,9 @@ func (d *DB) updateOnce(attempt int, fn func(t *Transaction) error) (err error) 
 	if err = cmp.Or(err, t.misuse); err != nil {
 		return err
 	}
-	if err = t.commit(); err == ErrConflict && !t.reads.Within(others).Empty() {
+	again := *bypassed
+	err = t.commit()
+	if *bypassed = err == ErrConflict && !t.reads.Within(others).Empty(); *bypassed && again {
 		return errors.New("sievedb: Update: the function reads a key with its transaction and writes it with the DB or another " +
 			"transaction, so each repetition conflicts; write it with the transaction that the function gets")
 	}
