@@ -55,7 +55,16 @@ func Create(o Options) error {
 // never creates a cluster: see Create. ctx bounds the start: a node that joins waits until another one answers. The
 // node runs until Close.
 func Start(ctx context.Context, o Options) (n *Node, err error) {
-	base.Unlabelled(func() { n, err = startNode(ctx, o) }) // with the goroutines of the consensus library
+	base.Unlabelled(func() { // with the goroutines of the consensus library
+		returned := false
+		defer func() { // a panic would end the process, and Goexit would be no error
+			if !returned {
+				err = base.NewPanicError(nil, "the start of a node", recover())
+			}
+		}()
+		n, err = startNode(ctx, o)
+		returned = true
+	})
 	return n, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"testing"
@@ -198,6 +199,26 @@ func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
 	defer cancel()
 	_, err := Start(short, o)
 	require.Error(t, err, "a node with another secret joined")
+}
+
+// endingFS ends the goroutine that opens a file.
+type endingFS struct {
+	vfs.FS
+	end func()
+}
+
+func (f endingFS) Open(string) (vfs.File, error) { f.end(); return nil, nil }
+
+// What ends the goroutine of a start, such as a panic of the user's code, is its error.
+func TestAStartThatEndsItsGoroutineFails(t *testing.T) {
+	for _, end := range []func(){runtime.Goexit, func() { panic("of the user") }} {
+		o := fast("n1")
+		create(t, o)
+		o.FS = endingFS{o.FS, end}
+		n, err := Start(within(t), o)
+		require.Nil(t, n)
+		require.ErrorContains(t, err, "during the start of a node")
+	}
 }
 
 // No goroutine of a node, those of the consensus library included, is profiled as a part of the request that started it.
