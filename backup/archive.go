@@ -221,7 +221,7 @@ func (a *archiver) attach(ctx context.Context) error {
 	}
 	if s.database != a.opts.Database {
 		return errors.Newf("the database is archived here with the name %q, in stream %s, and Database is %q; give all backups and "+
-			"archives of a database the same name, or end that stream with StopArchiving", s.database, s.id, a.opts.Database)
+			"archives of a database one name; to rename it, or if it is a copy, call StopArchiving first", s.database, s.id, a.opts.Database)
 	}
 	a.attached = true
 	a.info.Stream, a.info.Last = a.id, a.last

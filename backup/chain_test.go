@@ -1,6 +1,7 @@
 package backup_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"testing"
@@ -155,6 +156,29 @@ func TestTheOnlyDatabaseIsRestoredWithoutItsName(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
+// While the storage fails, another database may be there.
+func TestNoDatabaseIsTheOnlyOneWhileTheStorageFails(t *testing.T) {
+	mem, storage := vfs.NewMem(), backuptest.NewMem()
+	l := newTimeline(t, mem, storage)
+	l.put("key", "value")
+	older := create(t, l.repo, l.d, &backup.CreateOptions{Database: "customers"})
+	last, err := l.repo.Archive(background, l.d, &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: "orders"}})
+	require.NoError(t, err)
+	unreachable := errors.New("unreachable")
+	fails := func() error { return unreachable }
+	for _, restore := range []func(*backup.Repository, *backup.RestoreOptions) error{
+		func(r *backup.Repository, o *backup.RestoreOptions) error {
+			return second(r.Restore(background, "", "restored", o))
+		},
+		func(r *backup.Repository, o *backup.RestoreOptions) error {
+			return second(r.RestoreAt(background, "", backup.Point{Sequence: last.Last}, "restored", o))
+		},
+	} {
+		repo := backup.Open(beforeNth(storage, backuptest.OpOpen, "backups/"+older.ID, 1, fails))
+		require.ErrorIs(t, restore(repo, &backup.RestoreOptions{FS: mem}), unreachable)
+	}
+}
+
 // A store under two names: a restore by one of them would find only some of its backups. The second name is refused in
 // either order, before anything is stored, until the stream ends.
 func TestASecondNameForAnArchivedDatabaseIsRefused(t *testing.T) {
@@ -183,13 +207,19 @@ func TestASecondNameForAnArchivedDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-// A copy that has changed since is another database, and may have another name.
+// A copy that has changed since is another database, and may have another name. While the stream does not show that, it
+// needs StopArchiving.
 func TestAChangedCopyMayHaveAnotherName(t *testing.T) {
 	mem := vfs.NewMem()
 	l := newArchivedTimeline(t, mem, backuptest.NewMem())
-	c := l.copyOf(mem)
+	c, stopped := l.copyOf(mem), l.copyOf(mem)
+	stopped.put("key", "stopped")
+	_, err := stopped.repo.Create(background, stopped.d, &backup.CreateOptions{Database: "stopped"})
+	require.ErrorContains(t, err, "if it is a copy, call StopArchiving first")
+	require.NoError(t, stopped.repo.StopArchiving(background, stopped.d))
+	create(t, stopped.repo, stopped.d, &backup.CreateOptions{Database: "stopped"})
 	l.put("key", "original")
-	l.archive()
+	require.Nil(t, l.archive().Backup)
 	c.put("key", "copy")
 	create(t, c.repo, c.d, &backup.CreateOptions{Database: "copy"})
 	info, err := c.repo.Archive(background, c.d, &backup.ArchiveOptions{CreateOptions: backup.CreateOptions{Database: "copy"}})

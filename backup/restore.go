@@ -100,7 +100,8 @@ func (r *Repository) find(ctx context.Context, id, database string) (found *mani
 			if found == nil && (database == "" || m.Database == database) {
 				found = m
 			}
-		case found == nil && !errors.Is(err, fs.ErrNotExist): // else Prune has just removed it, or it is not needed
+		case errors.Is(err, fs.ErrNotExist): // Prune has just removed it
+		case found == nil || !base.IsUnreadable(err): // else it is not needed
 			return nil, err
 		}
 	}

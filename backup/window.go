@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
@@ -175,6 +176,9 @@ func (r *Repository) plan(ctx context.Context, id, database string, p Point) (*r
 		var names []string
 		for _, m := range all {
 			names = append(names, m.Database)
+		}
+		if database == "" && damaged != nil && !base.IsUnreadable(damaged) {
+			return nil, damaged // the storage failed, so there may be other databases
 		}
 		var err error
 		if database, err = onlyDatabase(database, names); err != nil {
