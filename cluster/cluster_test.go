@@ -203,7 +203,7 @@ func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
 
 // endingFS ends the goroutine that opens a file.
 type endingFS struct {
-	vfs.FS
+	*vfs.Mem
 	end func()
 }
 
@@ -214,7 +214,7 @@ func TestAStartThatEndsItsGoroutineFails(t *testing.T) {
 	for _, end := range []func(){runtime.Goexit, func() { panic("of the user") }} {
 		o := fast("n1")
 		create(t, o)
-		o.FS = endingFS{o.FS, end}
+		o.FS = endingFS{o.FS.(*vfs.Mem), end}
 		n, err := Start(within(t), o)
 		require.Nil(t, n)
 		require.ErrorContains(t, err, "during the start of a node")
