@@ -1,14 +1,15 @@
 package filter
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"sync"
 )
 
-// countedRates keeps what countedRate returned: a table of LevelDB has a thousand filters of few sizes.
-var countedRates rateCache
+// smallRates keeps the rates of small filters: a table of LevelDB has a thousand of few sizes.
+var smallRates rateCache
 
 type rateCache struct {
 	sync.Mutex
@@ -17,21 +18,37 @@ type rateCache struct {
 
 const maxCachedRates = 1 << 12
 
-func (c *rateCache) of(s *doubleHashing, keys uint64) float64 {
+// between interpolates between numbers of keys that are at most an eighth apart, since the numbers of a
+// table's filters, which are estimates, are all different.
+func (c *rateCache) between(keys, m uint64, k int) float64 {
+	step := uint64(1) << max(bits.Len64(keys)-4, 0)
+	low, part := keys/step*step, float64(keys%step)/float64(step)
+	if part == 0 {
+		return c.of(keys, m, k)
+	}
+	return math.Pow(c.of(low, m, k), 1-part) * math.Pow(c.of(low+step, m, k), part)
+}
+
+func (c *rateCache) of(keys, m uint64, k int) float64 {
+	at := [3]uint64{keys, m, uint64(k)}
+	c.Lock()
+	rate, ok := c.rates[at]
+	c.Unlock()
+	if ok {
+		return rate
+	}
+	s := newDoubleHashing(keys, m, k)
+	if m <= countedBits || m&(m-1) == 0 && keys <= m/4 {
+		rate = s.countedRate(keys)
+	} else {
+		rate = s.computedRate()
+	}
 	c.Lock()
 	defer c.Unlock()
-	at := [3]uint64{keys, s.m, uint64(s.k)}
-	rate, ok := c.rates[at]
-	if !ok {
-		if len(c.rates) >= maxCachedRates {
-			clear(c.rates)
-		}
-		if c.rates == nil {
-			c.rates = map[[3]uint64]float64{}
-		}
-		rate = s.countedRate(keys)
-		c.rates[at] = rate
+	if c.rates == nil || len(c.rates) >= maxCachedRates {
+		c.rates = map[[3]uint64]float64{}
 	}
+	c.rates[at] = rate
 	return rate
 }
 

@@ -65,16 +65,16 @@ const (
 	thirdFactor  = 65537 // the values of third positions are multiples of this
 	smallFactors = 3 * 5 * 17
 	hashValues   = 1 << 32
-	// countedBits is the largest number of bits for which rates are counted, not computed; powers of two
-	// are counted up to countedPowers.
-	countedBits   = 1 << 10
-	countedPowers = 1 << 14
+	// countedBits is the largest number of bits for which rates are counted, not computed, and keptBits that
+	// for which they are kept; powers of two are counted up to that.
+	countedBits = 1 << 10
+	keptBits    = 1 << 14
 )
 
 // levelDBRate returns the expected false-positive rate, 0 to 1, of a filter of LevelDB's
 // layout, with bits below 2^32 and k of 1..30, in which each of keys distinct keys with
-// ideal 32-bit hashes sets k bits. It takes up to 30 milliseconds for filters of up to countedBits, the
-// first time, and otherwise up to five.
+// ideal 32-bit hashes sets k bits. It takes up to 60 milliseconds for filters of up to keptBits, the
+// first time, and otherwise up to ten.
 func levelDBRate(keys, bits uint64, k int) float64 {
 	switch {
 	case keys == 0:
@@ -86,15 +86,14 @@ func levelDBRate(keys, bits uint64, k int) float64 {
 		bits -= 8 // one size in 65,537 has twice the rate, which the model ignores
 	}
 	sameHash := SameHashRate(keys, 32)
-	s := newDoubleHashing(keys, bits, k)
 	rate := 0.0
 	switch {
 	case keys > bits/2: // most of them are ones
 		rate = FalsePositiveRate(keys, bits, k)
-	case bits <= countedBits, bits&(bits-1) == 0 && bits <= countedPowers && keys <= bits/4:
-		rate = countedRates.of(s, keys)
+	case bits <= keptBits:
+		rate = smallRates.between(keys, bits, k)
 	default:
-		rate = s.meanOfHashes() + s.ownCoincidences() + s.sharedWithKeys()
+		rate = newDoubleHashing(keys, bits, k).computedRate()
 	}
 	return sameHash + (1-sameHash)*min(rate, 1)
 }
@@ -141,6 +140,10 @@ func wraps(j int, w uint64) float64 {
 		return 0.5 / float64(j)
 	}
 	return 1 / float64(j)
+}
+
+func (s *doubleHashing) computedRate() float64 {
+	return s.meanOfHashes() + s.ownCoincidences() + s.sharedWithKeys()
 }
 
 // taken is the probability that one of this many keys is at a position, for a query whose
@@ -257,13 +260,14 @@ func (s *doubleHashing) ownCoincidences() (rate float64) {
 	if s.m > 1<<20 {
 		return 0 // equal hashes are a hundred times as frequent
 	}
-	samples := uint64(2048 / s.k)
+	steps := coincidingSteps(s.m, s.k)
+	samples := 4096/uint64(len(steps)+1) + 8
 	evenThirds := s.third * (thirdFactor - 2) / float64(s.m)
 	o := offsets{m: s.m, k: s.k}
-	for _, step := range coincidingSteps(s.m, s.k) {
+	for _, step := range steps {
 		first := s.firstOf(step)
 		for i := range samples {
-			if o.set(step, evenly(i)); len(o.at) == s.k {
+			if o.set(step, evenly(i+step*0x9e3779b97f4a7c15>>32)); len(o.at) == s.k {
 				continue
 			}
 			chance := 1.0

@@ -121,3 +121,17 @@ func TestPredictionIsCheapForAnyShape(t *testing.T) {
 		}
 	}
 }
+
+// A table of LevelDB has a filter for each block, with about as many keys and bits as the others; a store has
+// millions of them.
+func TestPredictionsOfSimilarSmallFiltersAreKept(t *testing.T) {
+	start := damage.CPUTime()
+	for range 100 {
+		for bits := uint64(1096); bits < 1176; bits += 8 {
+			for keys := uint64(100); keys < 120; keys++ {
+				require.Positive(t, levelDBRate(keys, bits, 6))
+			}
+		}
+	}
+	require.Less(t, damage.CPUTime()-start, 5*time.Second, "20,000 predictions")
+}

@@ -46,8 +46,8 @@ func BloomHashes(bitsPerKey int) int {
 //
 // It assumes ideal hashes. Its error on random keys, as measured, is 2 % of the rate, and
 // about 5 % for rates below 0.002. Keys that are counters can have a far higher rate,
-// because more of them share a hash. A call takes up to 30 milliseconds; the results for filters
-// of up to 1,024 bits are kept.
+// because more of them share a hash. A call takes up to 60 milliseconds; what is computed for filters
+// of up to 16,384 bits is kept, also for similar numbers of keys.
 func PredictedRate(keys uint64, bitsPerKey int) float64 {
 	if keys == 0 {
 		return 0
