@@ -50,8 +50,8 @@ func TestABackupOfTheFutureDoesNotCount(t *testing.T) {
 	require.Equal(t, "later", restored(t, repo, info.ID)["key"])
 }
 
-// A segment was stored while the clock was years ahead. A time after the clock was right again was restored as the state
-// before that segment.
+// A segment was stored while the clock was years ahead. A time after the clock was right again was restored as the
+// state before that segment.
 func TestAClockThatWasAheadHidesNoLaterTimes(t *testing.T) {
 	l := newTimeline(t, vfs.NewMem(), backuptest.NewMem())
 	begin := time.Now().UTC().Add(-time.Hour)

@@ -37,8 +37,8 @@ func killedBackup(t *testing.T) *vfs.Mem {
 	return killed
 }
 
-// The objects of a killed backup stayed for 96 hours. The lock of its checkpoint is free, so Prune removes them at once,
-// with the temporary object, also when the database has been opened again.
+// The objects of a killed backup stayed for 96 hours. The lock of its checkpoint is free, so Prune removes them at
+// once, with the temporary object, also when the database has been opened again.
 func TestPruneRemovesTheObjectsOfAKilledBackup(t *testing.T) {
 	for _, opened := range []bool{false, true} {
 		mem := killedBackup(t)

@@ -110,8 +110,8 @@ func (d *dirStorage) install(ctx context.Context, temp, object string) error {
 }
 
 // rename gives a file a name that no file has, without a link, which failed with err. All names but those of segments
-// contain random bits, or their content is the same for all writers, so that nothing is replaced. Writers of segments lock
-// a file first.
+// contain random bits, or their content is the same for all writers, so that nothing is replaced. Writers of segments
+// lock a file first.
 func (d *dirStorage) rename(ctx context.Context, temp, object string, err error) (renamed bool, _ error) {
 	if strings.HasPrefix(object, segmentPrefix) {
 		lock, lockErr := d.lock(ctx)

@@ -58,9 +58,9 @@
 // # Segments
 //
 // A stream is the history of one database, from its first backup on. Its segments are numbered, and an object
-// is created only if its name is free, so a stream is a chain, also if several programs write to it. A program continues the stream
-// for which the database has a cursor, after it has compared the newest segment with the changes of the
-// database. So two copies of a directory, or a database whose numbers were used before, do not get into one
+// is created only if its name is free, so a stream is a chain, also if several programs write to it. A program
+// continues the stream for which the database has a cursor, after it has compared the newest segment with the changes
+// of the database. So two copies of a directory, or a database whose numbers were used before, do not get into one
 // stream. A segment that needs tables is stored as a backup is, and Prune keeps these tables in the same way.
 //
 // All functions may be called from any goroutine.

@@ -68,8 +68,8 @@ func prefixesOf(d *db.DB) (all []string) {
 	return all
 }
 
-// The bug: a backup from before the first expiry prefix and segments from after it made a database that did not know its
-// prefixes, so it showed envelopes as parts of the values and expired values as live.
+// The bug: a backup from before the first expiry prefix and segments from after it made a database that did not know
+// its prefixes, so it showed envelopes as parts of the values and expired values as live.
 func TestARestoredPointKnowsItsExpiryPrefixes(t *testing.T) {
 	reverse := &db.Comparer{Name: "test.reverse", Compare: func(a, b []byte) int { return db.BytewiseComparer.Compare(b, a) }}
 	for _, cmp := range []*db.Comparer{nil, reverse} {
@@ -111,8 +111,8 @@ func TestARestoredPointKnowsItsExpiryPrefixes(t *testing.T) {
 	}
 }
 
-// A segment can begin before the prefix was added that it notes. Values of that time have no envelope, so with the prefix a
-// scan of the restored state would end with an error.
+// A segment can begin before the prefix was added that it notes. Values of that time have no envelope, so with the
+// prefix a scan of the restored state would end with an error.
 func TestAPrefixIsNotRestoredBeforeItWasAdded(t *testing.T) {
 	e := newExpiringLater(t, nil)
 	e.archive()

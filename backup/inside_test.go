@@ -85,8 +85,8 @@ func interrupted(t *testing.T) *vfs.Mem {
 	return killed
 }
 
-// The checkpoint that a killed backup leaves in the database's directory disturbs no reader, and the next backup, the next
-// opening for writing, and Destroy remove it.
+// The checkpoint that a killed backup leaves in the database's directory disturbs no reader, and the next backup, the
+// next opening for writing, and Destroy remove it.
 func TestWhatAKilledBackupLeavesIsIgnoredAndRemoved(t *testing.T) {
 	mem := interrupted(t)
 	left := func() bool {
@@ -145,7 +145,8 @@ func TestWhatAKilledBackupLeavesIsIgnoredAndRemoved(t *testing.T) {
 	require.False(t, left())
 }
 
-// The bug: a backup failed if another one of the same database ended while it looked for what interrupted ones had left.
+// The bug: a backup failed if another one of the same database ended while it looked for what interrupted ones had
+// left.
 func TestABackupBeginsWhileAnotherOneEnds(t *testing.T) {
 	for _, at := range []wrap.OpKind{wrap.OpList, wrap.OpLock} {
 		mem, ended := interrupted(t), false

@@ -161,7 +161,8 @@ func (u *pruning) neededBySegments(to map[string]bool, unneeded []string) error 
 }
 
 // verifySegments reads all segments of streams that have a backup. It returns the tables that they need, and the
-// segments that need each. A segment that does not continue the one before is a fault, and so are missing ones at the end.
+// segments that need each. A segment that does not continue the one before is a fault, and so are missing ones at the
+// end.
 func (r *Repository) verifySegments(ctx context.Context, backups map[string][]*manifest, report *VerifyReport) (files map[string]*file, users map[string][]string, err error) {
 	files, users = map[string]*file{}, map[string][]string{}
 	streams, err := r.verifyStreams(ctx, report)
@@ -261,8 +262,8 @@ func (r *Repository) verifyStreams(ctx context.Context, report *VerifyReport) (m
 	return streams, nil
 }
 
-// verifyEnd reports a fault if the segments of a stream end before its newest backup does: a backup joins a stream after
-// its changes are in segments.
+// verifyEnd reports a fault if the segments of a stream end before its newest backup does: a backup joins a stream
+// after its changes are in segments.
 func (r *Repository) verifyEnd(ctx context.Context, backups []*manifest, end uint64, report *VerifyReport) error {
 	if len(backups) == 0 || backups[len(backups)-1].Sequence <= end {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 )
 
-// infosAt returns backups at those times, given as "day hour" of 2026, optionally with a database. A plus means that a stream
-// continues it.
+// infosAt returns backups at those times, given as "day hour" of 2026, optionally with a database. A plus means that a
+// stream continues it.
 func infosAt(t *testing.T, times ...string) (infos []backup.Info) {
 	t.Helper()
 	for i, text := range times {

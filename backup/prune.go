@@ -264,8 +264,8 @@ func listText(lines []string) []byte {
 
 // condemn writes a list of the objects that no backup needs and that are on no list yet. The running
 // backups are listed after the objects, and the backups after that: each object is then by a running
-// backup, by one that has ended and can be read, or by one that failed. limit is how many objects the list may have, the
-// largest ones; 0 means all.
+// backup, by one that has ended and can be read, or by one that failed. limit is how many objects the list may have,
+// the largest ones; 0 means all.
 func (u *pruning) condemn(limit int) error {
 	lists, err := u.readCondemned(u.ctx)
 	if err == nil {

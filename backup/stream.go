@@ -129,8 +129,8 @@ func (r *Repository) StopArchiving(ctx context.Context, d *db.DB) error {
 	return errors.Wrap(err, "sievedb: backup: StopArchiving")
 }
 
-// usable returns the newest stream for which d has a cursor and which is in the repository, one of another name if there
-// is none of this one. It drops cursors whose streams are gone, unless the streams may be about to be made.
+// usable returns the newest stream for which d has a cursor and which is in the repository, one of another name if
+// there is none of this one. It drops cursors whose streams are gone, unless the streams may be about to be made.
 func (a *archiver) usable(ctx context.Context) (*stream, *cursor, error) {
 	all, err := a.cursors(ctx, a.d)
 	if err != nil {

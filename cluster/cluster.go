@@ -34,8 +34,8 @@ var (
 	// ErrForked says that nodes of another cluster look for this node, which is the only one of a cluster that Create
 	// has made: probably the directory of the old node was lost.
 	ErrForked = node.ErrForked
-	// ErrRolledBack says that the directory of the node is an older copy of itself: other nodes know a later start of the
-	// node. It must join again with an empty directory.
+	// ErrRolledBack says that the directory of the node is an older copy of itself: other nodes know a later start of
+	// the node. It must join again with an empty directory.
 	ErrRolledBack = node.ErrRolledBack
 )
 

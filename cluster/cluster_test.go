@@ -221,7 +221,8 @@ func TestAStartThatEndsItsGoroutineFails(t *testing.T) {
 	}
 }
 
-// No goroutine of a node, those of the consensus library included, is profiled as a part of the request that started it.
+// No goroutine of a node, those of the consensus library included, is profiled as a part of the request that started
+// it.
 func TestANodeHasNoLabelsOfItsStarter(t *testing.T) {
 	pprof.Do(t.Context(), pprof.Labels("starter", "labelled"), func(context.Context) { start(t, fast("n1")) })
 	var text strings.Builder

@@ -23,13 +23,14 @@ type RecoverOptions struct {
 // RecoveredGroup is what Recover found of a group.
 type RecoveredGroup struct {
 	Group int
-	// Applied is the index of the last entry that the replica was known to have applied. FromLog entries that followed it
-	// in the log were applied as well; they may never have been acknowledged.
+	// Applied is the index of the last entry that the replica was known to have applied. FromLog entries that followed
+	// it in the log were applied as well; they may never have been acknowledged.
 	Applied uint64
 	FromLog int
 	// Gap reports that the log did not continue the state, and was not used.
 	Gap bool
-	// NoVoter reports that the replica was no voter of the group, which may have acknowledged much that it does not have.
+	// NoVoter reports that the replica was no voter of the group, which may have acknowledged much that it does not
+	// have.
 	NoVoter bool
 }
 

@@ -17,9 +17,9 @@ type SecurityOptions struct {
 	// clients: anyone who can act as a node does not need it. Default: none is needed.
 	Password string
 
-	// Secret is shared by the nodes of a cluster, which prove to each other that they know it, and encrypt what they say
-	// to each other if there is no TLS. It has at least 16 bytes, and must not be guessable. It does nothing for clients:
-	// without TLS, what they send and get is in plain text.
+	// Secret is shared by the nodes of a cluster, which prove to each other that they know it, and encrypt what they
+	// say to each other if there is no TLS. It has at least 16 bytes, and must not be guessable. It does nothing for
+	// clients: without TLS, what they send and get is in plain text.
 	Secret string
 
 	// CertFile and KeyFile have the certificate of this node and its key, CAFile the certificates of the

@@ -44,8 +44,8 @@ func withFailedCompaction(t *testing.T, cause error, l0Stop int) (d *DB, release
 	return d, release
 }
 
-// The bug: on a full disk with a full level 0, no compaction can make room there, and DeleteRange waited for one before it
-// removed the tables of level 0. So it failed with ErrNoSpace for good, with megabytes of the disk free.
+// The bug: on a full disk with a full level 0, no compaction can make room there, and DeleteRange waited for one before
+// it removed the tables of level 0. So it failed with ErrNoSpace for good, with megabytes of the disk free.
 func TestDeleteRangeDoesNotWaitForCompactionsWithoutSpace(t *testing.T) {
 	d, release := withFailedCompaction(t, syscall.ENOSPC, 4)
 	defer release()

@@ -47,7 +47,8 @@ func longestPut(d *DB, stop <-chan struct{}) (longest time.Duration) {
 	}
 }
 
-// writeMillion writes that many puts in a transaction, or in batches of a thousand, and returns the time of the commits.
+// writeMillion writes that many puts in a transaction, or in batches of a thousand, and returns the time of the
+// commits.
 func writeMillion(b *testing.B, d *DB, whole bool, puts int) (took time.Duration) {
 	size := 1000
 	if whole {

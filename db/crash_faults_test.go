@@ -144,8 +144,8 @@ func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over 
 	return r.opensAlike(left, func(*DB) (vfs.FS, error) { return crash(), nil })
 }
 
-// neverInForce reports whether a file is a MANIFEST that was being made when its sync failed: the one before it stays in
-// force, and the next edit makes another.
+// neverInForce reports whether a file is a MANIFEST that was being made when its sync failed: the one before it stays
+// in force, and the next edit makes another.
 func neverInForce(fsys vfs.FS, name string) bool {
 	current, err := damage.ReadFile(fsys, filepath.Join("db", base.CurrentName))
 	return err == nil && strings.HasPrefix(filepath.Base(name), "MANIFEST-") && string(current) != filepath.Base(name)+"\n"

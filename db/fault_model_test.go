@@ -213,8 +213,8 @@ func (r *faultRun) readAll(d *DB) error {
 	return nil
 }
 
-// opensAlike opens the files without failures, twice. The second time it must show what it showed first. next returns the
-// files of the next opening; the store is still open.
+// opensAlike opens the files without failures, twice. The second time it must show what it showed first. next returns
+// the files of the next opening; the store is still open.
 func (r *faultRun) opensAlike(fsys vfs.FS, next func(d *DB) (vfs.FS, error)) error {
 	r.readsMustWork = true
 	var shown map[int]string

@@ -113,9 +113,9 @@ func openWriteClose(dir string, o *Options) error {
 	return err
 }
 
-// A store that is opened for writing, or with the file system vfs.OS, does not follow a symbolic link under any name that
-// it reads, writes, replaces or removes. The target outside is neither written nor truncated nor removed, and nothing new appears
-// there. The bugs: Repair and Salvage kept files wherever a link named lost led, and a link to a
+// A store that is opened for writing, or with the file system vfs.OS, does not follow a symbolic link under any name
+// that it reads, writes, replaces or removes. The target outside is neither written nor truncated nor removed, and
+// nothing new appears there. The bugs: Repair and Salvage kept files wherever a link named lost led, and a link to a
 // table was reported only when one of its keys was looked up.
 func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 	moved := func(kind base.FileKind) func(*testing.T, *linkedDir) {

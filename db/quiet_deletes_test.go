@@ -18,8 +18,8 @@ import (
 // quietly is longer than tombstones wait for others, on the clock of a bubble.
 const quietly = 10 * time.Second
 
-// storeToDelete returns a store of n values of 5 KB in one level, whose memtable has room for n tombstones. reads counts
-// reads of tables.
+// storeToDelete returns a store of n values of 5 KB in one level, whose memtable has room for n tombstones. reads
+// counts reads of tables.
 func storeToDelete(t *testing.T, n int) (d *DB, reads *atomic.Int64) {
 	reads = new(atomic.Int64)
 	return storeToDeleteIn(t, n, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
@@ -188,8 +188,8 @@ func TestTombstonesWaitForTheEndOfAPause(t *testing.T) {
 	})
 }
 
-// The bug: if the last compaction had failed a moment ago, as on a full disk, tombstones were not looked at again before
-// the next one came.
+// The bug: if the last compaction had failed a moment ago, as on a full disk, tombstones were not looked at again
+// before the next one came.
 func TestTombstonesWaitUntilCompactionsSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool

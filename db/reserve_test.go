@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// A database that has filled its disk frees space by DeleteRange, also after it was opened again, and continues. Without
-// the reserve, DeleteRange and Open fail with ErrNoSpace.
+// A database that has filled its disk frees space by DeleteRange, also after it was opened again, and continues.
+// Without the reserve, DeleteRange and Open fail with ErrNoSpace.
 func TestDeleteRangeFreesSpaceOnAFullDisk(t *testing.T) { runReserve(t, simulatedDisk()) }
 
 // reserveOptions have room in the reserve for the memtables.
@@ -56,7 +56,8 @@ func runReserve(t *testing.T, disk fillDisk) {
 			if size() == o.Limits.DiskReserve {
 				return true
 			}
-			// The files that the deletion made unneeded may not have been removed at the last flush. A later one tries again.
+			// The files that the deletion made unneeded may not have been removed at the last flush. A later one tries
+			// again.
 			require.NoError(t, r.insist(func() error { return r.d.Delete([]byte("other"), nil) }))
 			require.NoError(t, r.insist(r.d.Flush))
 			return false

@@ -12,7 +12,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// On Windows, the program that opens a file decides whether others can remove it meanwhile. vfs has the test for CURRENT.
+// On Windows, the program that opens a file decides whether others can remove it meanwhile. vfs has the test for
+// CURRENT.
 func TestFilesThatOthersHaveOpenDoNotStopTheWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	o := &Options{}

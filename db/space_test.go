@@ -70,9 +70,9 @@ func (s *spaceTest) under(die func()) {
 
 func (s *spaceTest) flush() { require.NoError(s, s.d.Flush()) }
 
-// The bugs: what tombstones and newer versions hide was judged by their number, and by the bytes of the tables that have
-// the keys. So large values stayed, in tables of their own, in memtables, or under short ones, and what a snapshot had
-// held did so after its end.
+// The bugs: what tombstones and newer versions hide was judged by their number, and by the bytes of the tables that
+// have the keys. So large values stayed, in tables of their own, in memtables, or under short ones, and what a snapshot
+// had held did so after its end.
 func TestSpaceComesBackWithoutACall(t *testing.T) {
 	const n, size = 300, 20 << 10
 	cases := map[string]func(s *spaceTest){

@@ -232,7 +232,8 @@ func TestAFailedSyncLogEndsTheWrites(t *testing.T) {
 	require.Equal(t, before, syncs.n.Load(), "a sync after a failed one would prove nothing")
 }
 
-// The bug: what finds nothing to write returned nil after writes had ended. Then the failed Put was back after reopening.
+// The bug: what finds nothing to write returned nil after writes had ended. Then the failed Put was back after
+// reopening.
 func TestNoCallThatWritesReturnsNilAfterWritesHaveEnded(t *testing.T) {
 	d, failing, _ := failingSyncs(t, vfs.NewMem(), syscall.EIO)
 	loader, err := d.NewLoader()

@@ -157,8 +157,8 @@ func oneMore(old []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(nil, n), nil
 }
 
-// Many goroutines at one counter, each with its sync: Update takes turns and never gives up. In a bubble, because on a busy
-// machine a turn may last longer than the others wait for theirs.
+// Many goroutines at one counter, each with its sync: Update takes turns and never gives up. In a bubble, because on a
+// busy machine a turn may last longer than the others wait for theirs.
 func TestUpdatesOfOneKeyTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openTest(t, testOptions(vfs.NewMem()))

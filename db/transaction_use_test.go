@@ -169,8 +169,8 @@ func TestKindsOfChangesHaveNames(t *testing.T) {
 	}
 }
 
-// A function that writes what it reads with something else than its transaction conflicts each time. Update says so soon.
-// Writes of what it does not read, and conflicts with others, are not taken for that.
+// A function that writes what it reads with something else than its transaction conflicts each time. Update says so
+// soon. Writes of what it does not read, and conflicts with others, are not taken for that.
 func TestUpdateNamesWritesThatBypassTheTransaction(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	n, err := d.Namespace("n")

@@ -343,8 +343,8 @@ func TestSeparatedValuesAreReadAndCollected(t *testing.T) {
 	storetest.RequireNoFaults(t, d)
 }
 
-// A table of references stands for far more bytes than it has. One merge puts only so many of them back to their keys, but
-// Compact all.
+// A table of references stands for far more bytes than it has. One merge puts only so many of them back to their keys,
+// but Compact all.
 func TestCompactPutsMoreValuesBackThanOneMergeDoes(t *testing.T) {
 	fs := vfs.NewMem()
 	o := separateOptions(fs)
@@ -452,8 +452,8 @@ func requireOthersCollected(t *testing.T, fs vfs.FS, values []db.ValueTableInfo)
 	}, time.Minute, time.Millisecond, "the others are collected")
 }
 
-// withTombstone returns a value table as long as data, with its entries but the second, which is a tombstone with the key
-// and the number of the first.
+// withTombstone returns a value table as long as data, with its entries but the second, which is a tombstone with the
+// key and the number of the first.
 func withTombstone(t *testing.T, data []byte) []byte {
 	fs := vfs.NewMem()
 	require.NoError(t, damage.WriteFile(fs, "values", data))
@@ -508,7 +508,8 @@ func TestValueTablesHaveTheCompressionOfTheLastLevel(t *testing.T) {
 	}
 }
 
-// One damaged value sets no table of the levels aside while the option is off: writes go on, and Compact says which it is.
+// One damaged value sets no table of the levels aside while the option is off: writes go on, and Compact says which it
+// is.
 func TestADamagedValueStaysWhereItIs(t *testing.T) {
 	fs := vfs.NewMem()
 	d := storetest.MustOpen(t, separateOptions(fs))

@@ -103,12 +103,12 @@ func (r *readmeRow) cells(w *table) ([]string, error) {
 	return cells, nil
 }
 
-// isOurs reports whether a row is of SieveDB. It is measured with several settings, which differ in what they promise and
-// not in how they read.
+// isOurs reports whether a row is of SieveDB. It is measured with several settings, which differ in what they promise
+// and not in how they read.
 func (t *table) isOurs(row int) bool { return strings.HasPrefix(t.rows[row][0], ourTitle) }
 
-// rounds returns the least and the greatest rate of an engine's rounds, NaN if it was not measured. Those of SieveDB are
-// the rounds of all rows of it: the same code was measured as often.
+// rounds returns the least and the greatest rate of an engine's rounds, NaN if it was not measured. Those of SieveDB
+// are the rounds of all rows of it: the same code was measured as often.
 func (t *table) rounds(row int) (least, most float64) {
 	least, most = math.NaN(), math.NaN()
 	for i, cells := range t.rows {

@@ -17,8 +17,8 @@ import (
 )
 
 // A value that expires without a write is a change that follow prints, also if only the database has recorded that it
-// does. On a slow machine a value can end before follow has seen it, so it is put again, to live longer each time; follow
-// ends after the first one that it saw.
+// does. On a slow machine a value can end before follow has seen it, so it is put again, to live longer each time;
+// follow ends after the first one that it saw.
 func TestFollowPrintsExpiry(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	o := &db.Options{Expiry: db.ExpiryOptions{Prefixes: [][]byte{nil}}}

@@ -73,8 +73,8 @@ func (s *sizeFlags) prefixLen(key []byte) int {
 	return end
 }
 
-// prefixes prints which prefixes of keys use the most space. Between keys with the same prefix are only keys with longer
-// ones, so that those that are printed, and the prefixes of the present key, are all that is in memory.
+// prefixes prints which prefixes of keys use the most space. Between keys with the same prefix are only keys with
+// longer ones, so that those that are printed, and the prefixes of the present key, are all that is in memory.
 func (a *app) prefixes(args []string, s *sizeFlags) error {
 	switch {
 	case s.depth < 1:

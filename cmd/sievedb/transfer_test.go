@@ -101,7 +101,8 @@ func TestLinesOfJSON(t *testing.T) {
 	}
 }
 
-// A file of lines whose first key begins with a brace, or with the magic of the binary form, was taken for another form.
+// A file of lines whose first key begins with a brace, or with the magic of the binary form, was taken for another
+// form.
 func TestLinesAreImportedWhateverTheirFirstKey(t *testing.T) {
 	for _, key := range []string{`{"id":1}`, `{`, "sieveEXP", "sieveEXPort", "\xff"} {
 		for _, flags := range [][]string{nil, {"--key-format", "json"}, {"--key-format", "json", "--value-format", "json"}} {

@@ -9,8 +9,8 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-// Tools ask for INFO every second, and counting reads all keys. So a count takes a tenth of a second, of which each group
-// has its part, and a hundredth of the time.
+// Tools ask for INFO every second, and counting reads all keys. So a count takes a tenth of a second, of which each
+// group has its part, and a hundredth of the time.
 const (
 	countFor   = 100 * time.Millisecond
 	countRest  = 100

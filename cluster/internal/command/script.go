@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-// EVAL and EVALSHA evaluate the scripts below, which libraries for locks send, and no others. Each compares the value of
-// its only key with its first argument, and then releases the lock or lets it live longer. A script is known by its
+// EVAL and EVALSHA evaluate the scripts below, which libraries for locks send, and no others. Each compares the value
+// of its only key with its first argument, and then releases the lock or lets it live longer. A script is known by its
 // SHA-1, as EVALSHA names it: so each node knows it, and a text that differs in anything is refused.
 const (
 	scriptKey = 3 // the argument after the script and the number of keys

@@ -98,8 +98,8 @@ func (t topology) led(id kv.NodeID) (list []kv.SlotRange) {
 }
 
 // followers returns the nodes that have replicas of all these ranges, of which there is at least one, and lead nothing.
-// Clients give a node one role, that of its first or last mention, since in Redis Cluster it has one. So a node that leads
-// a range is nowhere listed as a replica, although it follows others and answers READONLY for them.
+// Clients give a node one role, that of its first or last mention, since in Redis Cluster it has one. So a node that
+// leads a range is nowhere listed as a replica, although it follows others and answers READONLY for them.
 func (t topology) followers(ranges ...kv.SlotRange) (list []kv.NodeInfo) {
 	for _, id := range ranges[0].Replicas {
 		info, ok := t.byID[id]

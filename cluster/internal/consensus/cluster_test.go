@@ -500,7 +500,8 @@ func (c *cluster) transfer(to *node) {
 	})
 }
 
-// asLeader calls f, which needs a node that leads, until it succeeds: on a busy machine, another node can be elected meanwhile.
+// asLeader calls f, which needs a node that leads, until it succeeds: on a busy machine, another node can be elected
+// meanwhile.
 func (c *cluster) asLeader(a *node, f func() error) {
 	c.t.Helper()
 	eventually(c.t, "a node keeps its place", func() bool {

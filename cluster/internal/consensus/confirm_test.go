@@ -55,7 +55,8 @@ func TestReadsDoNotWaitForTheDisksOfFollowers(t *testing.T) {
 	require.Less(t, index, written)
 }
 
-// The others have elected a successor that has acknowledged a write. Its term is in all answers that the old leader gets.
+// The others have elected a successor that has acknowledged a write. Its term is in all answers that the old leader
+// gets.
 func TestANewerTermConfirmsNobody(t *testing.T) {
 	c, a := patientLeader(t, func(*Options) {})
 	c.proposeAt(a, "old")

@@ -130,8 +130,8 @@ func TestANodeThatComesBackCatchesUp(t *testing.T) {
 	c.agree([]string{"19"})
 }
 
-// A register is written through the leader of the moment, while leaders are cut off one after the other. Reads at all nodes
-// that say they lead must never be older than the last write that was acknowledged before them.
+// A register is written through the leader of the moment, while leaders are cut off one after the other. Reads at all
+// nodes that say they lead must never be older than the last write that was acknowledged before them.
 func TestADeposedLeaderServesNoStaleReads(t *testing.T) {
 	requireNoLeak(t)
 	c := startCluster(t, 5, nil)

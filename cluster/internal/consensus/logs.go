@@ -103,7 +103,8 @@ type durableMachine struct {
 	raft.FSM
 	logs *logStore
 	ctx  context.Context // ends with the group
-	// withheld is why the state did not get some entries. Raft calls the machine on one goroutine, so nothing guards it.
+	// withheld is why the state did not get some entries. Raft calls the machine on one goroutine, so nothing guards
+	// it.
 	withheld error
 }
 
@@ -130,8 +131,8 @@ func (m *durableMachine) ApplyBatch(entries []*raft.Log) []any {
 	return responses
 }
 
-// Snapshot implements raft.FSM. Raft counts entries that the state did not get as applied, and a snapshot would be taken
-// for one that has them.
+// Snapshot implements raft.FSM. Raft counts entries that the state did not get as applied, and a snapshot would be
+// taken for one that has them.
 func (m *durableMachine) Snapshot() (raft.FSMSnapshot, error) {
 	if m.withheld != nil {
 		return nil, fmt.Errorf("the state did not get all entries: %w", m.withheld)

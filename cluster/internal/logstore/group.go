@@ -44,8 +44,8 @@ type Group struct {
 	first, last uint64 // 0 and 0: the log is empty
 	deletions   uint64 // how many were begun
 	deleting    int    // how many run
-	// durable is the last entry that survives a power cut, with all before it. Those after it are in tail, and the writer
-	// has them or finds them in next.
+	// durable is the last entry that survives a power cut, with all before it. Those after it are in tail, and the
+	// writer has them or finds them in next.
 	durable uint64
 	tail    []*raft.Log
 	next    *db.Batch

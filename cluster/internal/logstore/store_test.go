@@ -324,8 +324,8 @@ func TestReadersMeetNoDamageWhileTheLogMoves(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// The bug: an entry that a reader looked for during a deletion, and that was stored again before the reader looked where the
-// log is now, was taken for a missing one, and the store refused everything from then on.
+// The bug: an entry that a reader looked for during a deletion, and that was stored again before the reader looked
+// where the log is now, was taken for a missing one, and the store refused everything from then on.
 func TestAnEntryThatIsStoredAgainIsNotMissing(t *testing.T) {
 	s := open(t, vfs.NewMem())
 	g := s.Group(1)

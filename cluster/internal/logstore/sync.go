@@ -52,15 +52,15 @@ func (g *Group) setDurableLocked(index uint64) {
 	}
 }
 
-// The writer takes entries of several groups into one batch up to maxTogether bytes, and a group waits for the writer before
-// it gives it more than maxPending bytes.
+// The writer takes entries of several groups into one batch up to maxTogether bytes, and a group waits for the writer
+// before it gives it more than maxPending bytes.
 const (
 	maxTogether = 64 << 20
 	maxPending  = 32 << 20
 )
 
-// StoreLogsSoon is StoreLogs, but the entries become durable after it has returned: see Durable. Until then they are read
-// from memory, and must not be changed.
+// StoreLogsSoon is StoreLogs, but the entries become durable after it has returned: see Durable. Until then they are
+// read from memory, and must not be changed.
 func (g *Group) StoreLogsSoon(logs []*raft.Log) error {
 	g.storing.Lock()
 	defer g.storing.Unlock()

@@ -107,8 +107,8 @@ func (m *Machine) addCommand(b *db.Batch, to *position, l *raft.Log) (response a
 	return nil, nil
 }
 
-// StoreConfiguration implements raft.ConfigurationStore. raft calls it for machines that take one entry at a time; ApplyBatch gets
-// configurations as entries.
+// StoreConfiguration implements raft.ConfigurationStore. raft calls it for machines that take one entry at a time;
+// ApplyBatch gets configurations as entries.
 func (m *Machine) StoreConfiguration(index uint64, c raft.Configuration) {
 	m.writing.Lock()
 	defer m.writing.Unlock()

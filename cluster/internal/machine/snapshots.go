@@ -124,8 +124,8 @@ type snapshot struct {
 	st *state
 }
 
-// Persist implements raft.FSMSnapshot. It makes the state durable at least up to raft's index, because raft then deletes
-// entries up to there. It fails if another state was installed since Snapshot: raft would go back to its index.
+// Persist implements raft.FSMSnapshot. It makes the state durable at least up to raft's index, because raft then
+// deletes entries up to there. It fails if another state was installed since Snapshot: raft would go back to its index.
 func (p *snapshot) Persist(to raft.SnapshotSink) error {
 	s, ok := to.(*sink)
 	if !ok || s.m != p.m {

@@ -220,8 +220,8 @@ func (c *testCluster) damagedOr(m *member) *member {
 	return m
 }
 
-// flipRunning damages tables of a state under a node that runs, and waits until its scrub has read all files twice since.
-// Clients may find nothing: the database has the tables open, and the damaged files are read by the scrub only.
+// flipRunning damages tables of a state under a node that runs, and waits until its scrub has read all files twice
+// since. Clients may find nothing: the database has the tables open, and the damaged files are read by the scrub only.
 func flipRunning(c *testCluster, rnd *rand.Rand) (string, error) {
 	m := c.damagedOr(c.anyMember(rnd))
 	group := rnd.IntN(groups)

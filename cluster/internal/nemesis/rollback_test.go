@@ -20,8 +20,8 @@ import (
 // errForgotten says that nodes went on without an acknowledged write.
 var errForgotten = errors.New("an acknowledged write is lost")
 
-// rolledBack puts an old copy in the place of a node's directory, while the third node lacks what this one and the first
-// have acknowledged since, and the first is dead.
+// rolledBack puts an old copy in the place of a node's directory, while the third node lacks what this one and the
+// first have acknowledged since, and the first is dead.
 func rolledBack(c *processes, rnd *rand.Rand) (what string, err error) {
 	i := 1 + rnd.IntN(2) // these join again by themselves
 	first, old, third := c.Nodes[0], c.Nodes[i], c.Nodes[3-i]

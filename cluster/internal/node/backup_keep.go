@@ -96,8 +96,8 @@ func PruneBackups(ctx context.Context, s backup.Storage, p backup.Policy) (r Pru
 	return r, err
 }
 
-// dropGroupBackups deletes the backups of groups that no backup of a cluster needs. One that was not removed just now may
-// belong to a backup that is being made, if it is not too old.
+// dropGroupBackups deletes the backups of groups that no backup of a cluster needs. One that was not removed just now
+// may belong to a backup that is being made, if it is not too old.
 func dropGroupBackups(ctx context.Context, s backup.Storage, r PruneReport) error {
 	infos, err := backup.Open(s).List(ctx)
 	if err != nil {

@@ -42,9 +42,9 @@ type RecoveredGroup struct {
 
 const recoverText = "This directory is being made the only node of a cluster by sieved recover.\n"
 
-// Recover makes a node that has lost the majority of its groups the only node of a new cluster, with all that its replicas
-// have. What other nodes had acknowledged and this one had not received is lost. The node must not run. After an
-// interruption the node does not start until Recover is called again.
+// Recover makes a node that has lost the majority of its groups the only node of a new cluster, with all that its
+// replicas have. What other nodes had acknowledged and this one had not received is lost. The node must not run. After
+// an interruption the node does not start until Recover is called again.
 func Recover(ctx context.Context, o RecoverOptions) (groups []RecoveredGroup, err error) {
 	if o.FS == nil {
 		o.FS = vfs.OS

@@ -72,8 +72,8 @@ func TestTheLastReplicasBecomeAClusterOfTheirOwn(t *testing.T) {
 	require.ErrorIs(t, n.call(f.ctx, wire.At(alone.nodes["3"].Addr()), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
 }
 
-// A replica that moved to another node stays for a moment, or for as long as nobody can drop it. It lacks what the group
-// has acknowledged since.
+// A replica that moved to another node stays for a moment, or for as long as nobody can drop it. It lacks what the
+// group has acknowledged since.
 func TestRecoverSaysOfWhichGroupsTheNodeWasNoVoter(t *testing.T) {
 	f := threeNodes(t, 4)
 	f.crash("3")

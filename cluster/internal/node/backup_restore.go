@@ -38,8 +38,8 @@ type RestoreOptions struct {
 	Logger   *slog.Logger // required
 }
 
-// RestoreBackup makes the directory of a new cluster's first node from a backup. The directory must be empty, not exist,
-// or be what an interrupted call left. Until all is complete, a node does not start in it.
+// RestoreBackup makes the directory of a new cluster's first node from a backup. The directory must be empty, not
+// exist, or be what an interrupted call left. Until all is complete, a node does not start in it.
 func RestoreBackup(ctx context.Context, s backup.Storage, o RestoreOptions) (b *Backup, err error) {
 	if o.FS == nil {
 		o.FS = vfs.OS
@@ -139,8 +139,8 @@ func removeUnfinished(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(dir)
 }
 
-// restoreText is the content of UNFINISHED during a restore. By it the next call knows that all else in the directory is
-// its own.
+// restoreText is the content of UNFINISHED during a restore. By it the next call knows that all else in the directory
+// is its own.
 const restoreText = "This directory is being restored from a backup.\n"
 
 // beginRestore refuses a directory that is in use, and marks it. All that an interrupted restore left is removed.

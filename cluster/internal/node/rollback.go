@@ -16,8 +16,8 @@ import (
 // had.
 var ErrRolledBack = wire.ErrRolledBack
 
-// countEvery is how often a node that runs counts another start, so that a copy of its directory that was made meanwhile is
-// noticed as well.
+// countEvery is how often a node that runs counts another start, so that a copy of its directory that was made
+// meanwhile is noticed as well.
 const countEvery = 5 * time.Minute
 
 // mark is a start of another node. If a node's directory is replaced by an older copy, it has forgotten votes and

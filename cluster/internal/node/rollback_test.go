@@ -81,8 +81,8 @@ func TestAClusterWhoseDirectoriesAreAllRolledBackStarts(t *testing.T) {
 	f.hasAll(wrote)
 }
 
-// Otherwise an old copy that runs for hours, or cannot start for a minute, while the others are down, would get ahead of
-// what these remember.
+// Otherwise an old copy that runs for hours, or cannot start for a minute, while the others are down, would get ahead
+// of what these remember.
 func TestAStartOfWhichNobodyLearnsIsNotCounted(t *testing.T) {
 	f := newFleet(t, 1)
 	n := f.start("1")

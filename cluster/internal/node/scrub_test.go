@@ -130,8 +130,8 @@ func TestANodeJoinsAgainWhenAScrubFindsADamagedTableInItsLog(t *testing.T) {
 	f.hasAll(written)
 }
 
-// Another node fails after all leaders have let this one out. It stayed out until that one was back, and so no group had
-// a majority.
+// Another node fails after all leaders have let this one out. It stayed out until that one was back, and so no group
+// had a majority.
 func TestANodeThatIsNeededGoesOnWithTheLogInWhichAScrubFoundDamage(t *testing.T) {
 	f, written := scrubFleet(t)
 	for i := range 60 {

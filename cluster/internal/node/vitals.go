@@ -112,8 +112,8 @@ func newer(now, before *report.LatencyHistogram) report.LatencyHistogram {
 	return h
 }
 
-// measureLoop measures the databases, often after the start, when a node gets its replicas, and then now and then. It may
-// wait for a state that is being replaced, as nothing else here.
+// measureLoop measures the databases, often after the start, when a node gets its replicas, and then now and then. It
+// may wait for a state that is being replaced, as nothing else here.
 func (n *Node) measureLoop(ctx context.Context) {
 	wait := time.Second
 	for n.sleep(ctx, wait) == nil {

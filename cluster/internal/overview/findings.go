@@ -263,8 +263,8 @@ func (d *deduction) otherVersion() bool {
 }
 
 // survivor is the node whose directory recover should use: among those that have replicas of all groups, the one with
-// the newest log in most groups, then the one with the most entries. The longest log may not be the newest one: a leader
-// that was cut off may have entries that were never acknowledged, and lack acknowledged ones of its successor.
+// the newest log in most groups, then the one with the most entries. The longest log may not be the newest one: a
+// leader that was cut off may have entries that were never acknowledged, and lack acknowledged ones of its successor.
 func (d *deduction) survivor() (best string) {
 	have, newest, sum := map[string]int{}, map[string]int{}, map[string]uint64{}
 	for _, g := range d.Groups {

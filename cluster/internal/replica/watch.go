@@ -70,8 +70,8 @@ func (r *Replica) beginWatch(ctx context.Context, keys [][]byte) (w *watch, unde
 		return nil, nil, r.sound(err)
 	}
 	if t.expired {
-		// The log gets the time, or a key that counts as absent here could return with a clock that is set back, and its
-		// deletion would change nothing for the watch.
+		// The log gets the time, or a key that counts as absent here could return with a clock that is set back, and
+		// its deletion would change nothing for the watch.
 		if underway, err = r.proposeLocked(lead, t); err != nil {
 			return nil, nil, err
 		}

@@ -329,7 +329,8 @@ func (p *progress) stalled(now int64) (replies, request int64) {
 }
 
 // relieve closes the client that has the most unread replies of those that have stalled, or, if there is none, the one
-// with the largest unfinished request or transaction. It closes one at a time: the memory of the last one must be free first.
+// with the largest unfinished request or transaction. It closes one at a time: the memory of the last one must be free
+// first.
 func (s *Server) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

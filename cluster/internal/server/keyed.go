@@ -160,8 +160,8 @@ func (c *conn) flushReads() {
 // readsBetweenLooks is after how many reads of a View the time is looked at.
 const readsBetweenLooks = 16
 
-// view evaluates the first of some reads, as many as maxCollected and readPart permit. missing is how much memory the reply of the
-// next one needs, if there is too little; otherwise it is 0.
+// view evaluates the first of some reads, as many as maxCollected and readPart permit. missing is how much memory the
+// reply of the next one needs, if there is too little; otherwise it is 0.
 func (c *conn) view(list []request) (done, missing int, err error) {
 	ctx, cancel := c.reading()
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
 )
 
-// Clients give a node one role. A node that leads some groups and follows others was listed with both: ioredis then sent
-// reads for replicas to nodes that do not answer them, and radix sent writes to replicas.
+// Clients give a node one role. A node that leads some groups and follows others was listed with both: ioredis then
+// sent reads for replicas to nodes that do not answer them, and radix sent writes to replicas.
 func TestANodeHasOneRoleForClients(t *testing.T) {
 	w := kvtest.NewWorld(4, kv.NodeInfo{ID: "a", Up: true}, kv.NodeInfo{ID: "b", Addr: "127.0.0.1:2", Up: true},
 		kv.NodeInfo{ID: "c", Addr: "127.0.0.1:3", Up: true})

@@ -25,8 +25,8 @@ type Options struct {
 	// Start is the node's present one, which its directory has; zero: it has none until SetIdentity.
 	Start Start
 	// Met is called with the name and the start of each node that has proved its right to be one, at either end of a
-	// connection, before anything passes it. An ErrRolledBack refuses the connection, and tells the node that a start is
-	// known which its directory has not had. Another error, as of a full disk, lets only control calls pass, since a
+	// connection, before anything passes it. An ErrRolledBack refuses the connection, and tells the node that a start
+	// is known which its directory has not had. Another error, as of a full disk, lets only control calls pass, since a
 	// node that nobody hears would be replaced. nil: all are right.
 	Met func(from Peer, s Start) error
 	// RolledBack is called with the error if another node says so of this one. nil: nothing is called.

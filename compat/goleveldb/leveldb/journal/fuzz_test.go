@@ -53,8 +53,8 @@ func read(log []byte, strict, checksum bool) (journals [][]byte, dropped drops, 
 	}
 }
 
-// Whatever a log is, its journals have no more bytes than it has, a strict Reader returns the first of those that another
-// one returns, and if nothing was skipped, the same journals written again are read as such.
+// Whatever a log is, its journals have no more bytes than it has, a strict Reader returns the first of those that
+// another one returns, and if nothing was skipped, the same journals written again are read as such.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(write(f, [][]byte{[]byte("a"), {}, bytes.Repeat([]byte("long"), 20_000), []byte("z")}))

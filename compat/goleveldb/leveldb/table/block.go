@@ -56,9 +56,9 @@ func (w *blockWriter) reset() {
 
 func (w *blockWriter) size() int { return len(w.buf) + 4*len(w.restarts) + 4 }
 
-// tooFar reports whether keys that share bytes have so many bytes in a block of that size that it is refused: a few bytes
-// could stand for gigabytes, since each key is held in memory. With a restart point for up to 64 keys a block is never
-// refused, and the Writer writes additional ones before that.
+// tooFar reports whether keys that share bytes have so many bytes in a block of that size that it is refused: a few
+// bytes could stand for gigabytes, since each key is held in memory. With a restart point for up to 64 keys a block is
+// never refused, and the Writer writes additional ones before that.
 func tooFar(keys, block int) bool { return keys > 1<<20 && keys > 64*block }
 
 type entry struct{ key, value []byte }

@@ -97,8 +97,8 @@ func (r *Reader) readEnd() error {
 	return nil
 }
 
-// checkIndex returns an error if the index lists bytes of the file twice: an iteration would read and decompress far more
-// than the file has. Handles that do not decode are errors when they are used.
+// checkIndex returns an error if the index lists bytes of the file twice: an iteration would read and decompress far
+// more than the file has. Handles that do not decode are errors when they are used.
 func (r *Reader) checkIndex(at blockHandle) error {
 	end := uint64(0)
 	for _, e := range r.index.entries {
