@@ -56,11 +56,10 @@ type Iter struct {
 	own   IterStats // used if IterOptions.Stats is nil
 
 	data   blockIter
-	at     int    // the data block that data is on; -1 if none
+	at     int    // the data block that data is on, or that of err; -1 if none
 	sliced *Block // the block, if data is on a slice of it; else nil
 	slice  int
 	err    error
-	bad    int // the data block of err
 
 	lane    lane // since EnterLane
 	aim     aim  // for SeekAimed
@@ -236,8 +235,9 @@ func (it *Iter) beginsAt(i int) bool {
 
 // SkipDamage moves to the first entry after the data block whose damage ended the iteration: Err was not nil.
 func (it *Iter) SkipDamage() bool {
+	bad := it.at
 	it.err, it.data.err, it.at = nil, nil, -1
-	return it.forwardFrom(it.bad + 1)
+	return it.forwardFrom(bad + 1)
 }
 
 // SeekGE implements base.Iterator.
@@ -317,7 +317,7 @@ func (it *Iter) backwardFrom(i int) bool {
 // failed reports whether there is an error. It adopts an error of the block iterator.
 func (it *Iter) failed() bool {
 	if it.err == nil && it.data.err != nil {
-		it.err, it.bad = it.r.located(it.data.err, it.ix, it.at), it.at
+		it.err = it.r.located(it.data.err, it.ix, it.at)
 	}
 	return it.err != nil
 }

@@ -52,7 +52,7 @@ func (it *Iter) load(i int, forward bool) bool {
 		err = it.r.located(base.Corruptf(dataPart, -1, wrongAlone), it.ix, i)
 	}
 	if err != nil {
-		it.err, it.bad = err, i
+		it.err, it.at = err, i
 		it.data.unposition()
 		return false
 	}

@@ -11,7 +11,7 @@ import "github.com/sievedb/sievedb/internal/base"
 func (it *Iter) enter(s int) bool {
 	sc := it.scratch
 	if err := sc.decodePart(it.sliced, s); err != nil {
-		it.err, it.bad = it.r.located(err, it.ix, it.at), it.at
+		it.err = it.r.located(err, it.ix, it.at)
 		it.data.unposition()
 		return false
 	}
