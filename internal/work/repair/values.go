@@ -169,14 +169,14 @@ func (r *Repairer) refer(t *foundTable, ikey, encoded []byte) error {
 	ref, err := base.DecodeValueRef(encoded)
 	if err == nil {
 		r.values.named[ref.ID] = true
+		err = t.refs.Count(ikey, encoded)
+	}
+	if err == nil {
 		if v := r.valueTable(ref.ID); v == nil {
 			err = base.Corruptf("data block", -1, "an entry refers to the values of ID %d, which are missing or damaged", ref.ID)
 		} else {
 			_, err = r.valueIn(v.file, base.UserKey(ikey), ref)
 		}
-	}
-	if err == nil {
-		return t.refs.Count(ikey, encoded)
 	}
 	if !base.IsUnreadable(err) {
 		return err
