@@ -44,10 +44,12 @@ type foundValues struct {
 	ids  []uint64 // nil if it is damaged, and neither it nor the MANIFEST says them
 	file *manifest.FileMeta
 	runs []*run // what was salvaged of it
+	// shared means that a table of another kind has its number: a version has only one of them.
+	shared bool
 }
 
 // sound reports whether the table may stay.
-func (v *foundValues) sound() bool { return v.intact() && v.canonical() }
+func (v *foundValues) sound() bool { return v.intact() && v.canonical() && !v.shared }
 
 // mayHave reports whether the table may have values of an ID.
 func (v *foundValues) mayHave(id uint64) bool { return v.ids == nil || slices.Contains(v.ids, id) }
@@ -59,8 +61,10 @@ func (r *Repairer) scanValues() error {
 	o := r.opts.Cache
 	o.Reader.Cache, o.Reader.Policies, o.Reader.RangePolicies = blocks, nil, nil
 	r.values = valueFinder{byID: map[uint64][]*foundValues{}, named: map[uint64]bool{}, blocks: blocks, cache: tables.NewCache(o)}
+	others := r.ofKind(base.FileTable, base.FileOldTable)
 	for _, f := range r.ofKind(base.FileValues) {
 		v := &foundValues{foundTable: foundTable{dirFile: f, line: &File{Name: f.name, Level: -1, Bytes: uint64(f.Size)}}}
+		_, v.shared = slices.BinarySearchFunc(others, f.Num, func(f dirFile, num uint64) int { return cmp.Compare(f.Num, num) })
 		r.values.files = append(r.values.files, v)
 		if err := r.scanTable(&v.foundTable, false); err != nil {
 			return err

@@ -66,8 +66,11 @@ func TestRepairKeepsValueTables(t *testing.T) {
 // are others.
 func TestRepairFindsValuesInTablesWithOtherNames(t *testing.T) {
 	dir, want := separatedDir(t)
-	exchanged, renamed, allTables, allValues := maps.Clone(dir), maps.Clone(dir), maps.Clone(dir), maps.Clone(dir)
+	exchanged, renamed, allTables, allValues, shared := maps.Clone(dir), maps.Clone(dir), maps.Clone(dir), maps.Clone(dir), maps.Clone(dir)
 	names := dir.Only(base.FileValues)
+	_, num, _ := base.ParseFileName(dir.Only(base.FileTable)[0])
+	shared[base.FileName(base.FileValues, num)] = dir[names[0]]
+	delete(shared, names[0])
 	for i, name := range names {
 		exchanged[name] = dir[names[(i+1)%len(names)]]
 	}
@@ -78,7 +81,7 @@ func TestRepairFindsValuesInTablesWithOtherNames(t *testing.T) {
 			to[base.FileName(kind, uint64(100_000-i))] = dir[name]
 		}
 	}
-	for name, dir := range map[string]fixture.Dir{"exchanged": exchanged, "renamed": renamed, "named as tables": allTables, "named as value tables": allValues} {
+	for name, dir := range map[string]fixture.Dir{"exchanged": exchanged, "renamed": renamed, "named as tables": allTables, "named as value tables": allValues, "numbered as a table": shared} {
 		for _, manifest := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, MANIFEST %t", name, manifest), func(t *testing.T) {
 				dir := maps.Clone(dir)
