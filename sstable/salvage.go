@@ -297,7 +297,7 @@ func (s *salvager) emit(ikey, value []byte) error {
 // not a data block: further on, the index itself could look like data.
 func (s *salvager) byChecksum(size uint64) error {
 	buf := make([]byte, 64<<10)
-	for off := uint64(0); off < size && !errors.Is(s.rep.Err, base.ErrForeign); {
+	for off := uint64(0); !errors.Is(s.rep.Err, base.ErrForeign); {
 		h, found, err := s.nextBlock(off, size, buf)
 		if err != nil {
 			return err

@@ -127,6 +127,12 @@ func (r *Repairer) gapsIn(f *manifest.FileMeta, found []*foundTable) (gaps []key
 				gaps = append(gaps, g)
 			}
 		}
+		if base.CompareInternal(r.cmp, f.Smallest, t.smallest) < 0 { // perhaps it is another table, which has only the name
+			gaps = append(gaps, keyRange{bounds.first, notNil(base.UserKey(t.smallest))})
+		}
+		if base.CompareInternal(r.cmp, t.largest, f.Largest) < 0 {
+			gaps = append(gaps, keyRange{notNil(base.UserKey(t.largest)), bounds.last})
+		}
 		return gaps
 	}
 	return []keyRange{bounds}

@@ -60,3 +60,26 @@ func TestRepairUsesTablesThatTheMANIFESTOfAnotherRepairDoesNotKnow(t *testing.T)
 		require.Equal(t, fixture.Contents{"b": "kept", "c": "kept"}, got)
 	})
 }
+
+// The bug: a table that was cut between two blocks, or had the name of one with fewer keys, lacked nothing in the report.
+func TestRepairSaysWhichKeysACutTableLacks(t *testing.T) {
+	var all []fixture.Entry
+	for i := range 20 {
+		all = append(all, fixture.Put(string(fixture.Key(i)), uint64(i+1), "value"))
+	}
+	whole, fewer := fixture.Table(t, all...), fixture.Table(t, all[5:15]...)
+	for n := range len(whole) + len(fewer) {
+		d := fixture.Dir{"000015.ldb": whole}
+		d.AddManifest(t, 18, d.Edit(t, 19, 20, map[uint64]int{15: 6}))
+		if d["000015.ldb"] = whole[:min(n, len(whole))]; n >= len(whole) {
+			d["000015.ldb"] = fewer[:n-len(whole)]
+		}
+		rep := storetest.MustRepair(t, d.FS(t))
+		require.False(t, rep.Healthy)
+		last := rep.Ranges
+		if got := storetest.FateOf(t, rep, "000015.ldb").Entries; got < 20 {
+			require.NotEmpty(t, last, "byte %d, %d entries: %s", n, got, rep)
+			require.Equal(t, fixture.Key(19), last[len(last)-1].Last, "byte %d, %d entries: %s", n, got, rep)
+		}
+	}
+}
