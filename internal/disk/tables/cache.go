@@ -167,7 +167,7 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 			f.Seqs.Store(seqsOf(&p))
 		}
 	}
-	if f.Values {
+	if f.Values && Of(f).ids.Load() == nil {
 		if ids, err := IDs(r, f.Num); err == nil {
 			Of(f).ids.Store(&ids)
 		}

@@ -321,6 +321,29 @@ func TestReadersThatLeaveTheCacheAreForgotten(t *testing.T) {
 	require.Empty(t, s.cache.readers.open)
 }
 
+// The reading would be one more each time that a value table is opened again.
+func TestIDsOfAValueTableAreReadOnce(t *testing.T) {
+	s := newShelf(t, 1)
+	w := s.writer().ForValues(nil)
+	for _, e := range numbered(0, 100, 1) {
+		require.NoError(t, w.Add(e.Key, e.Value))
+	}
+	files, err := w.Finish()
+	require.NoError(t, err)
+	other := s.write(t, numbered(0, 10, 1), 10)[0]
+	reads := func() (n uint64) {
+		counting := wrap.NewCounting(s.dir.FS)
+		s.cache.options.FS = counting
+		_, err := s.cache.Get(files[0])
+		require.NoError(t, err)
+		n = counting.Snapshot().Total.Reads
+		_, err = s.cache.Get(other)
+		require.NoError(t, err)
+		return n
+	}
+	require.Equal(t, reads()-1, reads())
+}
+
 // There was memory for each of the seven levels, which is much for programs with thousands of iterators.
 func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
 	s := newShelf(t, 3)
