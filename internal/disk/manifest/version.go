@@ -133,10 +133,12 @@ func (v *Version) check() error {
 			}
 			seen[f.Num] = level
 			if base.CompareInternal(v.Cmp, f.Smallest, f.Largest) > 0 {
-				return base.Corruptf("version", -1, "table %d on level %d begins after its end%s", f.Num, level, base.OtherOrder(v.Cmp))
+				return base.Corruptf("version", -1,
+					"table %d on level %d begins after its end%s", f.Num, level, base.OtherOrder(v.Cmp))
 			}
 			if level > 0 && i > 0 && base.CompareInternal(v.Cmp, files[i-1].Largest, f.Smallest) >= 0 {
-				return base.Corruptf("version", -1, "tables %d and %d on level %d overlap%s", files[i-1].Num, f.Num, level, base.OtherOrder(v.Cmp))
+				return base.Corruptf("version", -1,
+					"tables %d and %d on level %d overlap%s", files[i-1].Num, f.Num, level, base.OtherOrder(v.Cmp))
 			}
 		}
 	}

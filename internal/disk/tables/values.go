@@ -77,7 +77,8 @@ func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte
 // valueTable returns the value table of an ID.
 func (t *Cache) valueTable(v *manifest.Version, id uint64) (f *manifest.FileMeta, r *sstable.Reader, err error) {
 	if f = v.ValueTableOf(id); f == nil {
-		return nil, nil, base.Corruptf("data block", -1, "an entry refers to values of ID %d, of which the MANIFEST has none", id)
+		return nil, nil, base.Corruptf("data block", -1,
+			"an entry refers to values of ID %d, of which the MANIFEST has none", id)
 	}
 	if r, err = t.Get(f); err != nil {
 		return f, nil, err

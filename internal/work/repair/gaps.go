@@ -127,7 +127,7 @@ func (r *Repairer) gapsIn(f *manifest.FileMeta, found []*foundTable) (gaps []key
 				gaps = append(gaps, g)
 			}
 		}
-		if base.CompareInternal(r.cmp, f.Smallest, t.smallest) < 0 { // perhaps it is another table, which has only the name
+		if base.CompareInternal(r.cmp, f.Smallest, t.smallest) < 0 { // perhaps another table has the name
 			gaps = append(gaps, keyRange{bounds.first, notNil(base.UserKey(t.smallest))})
 		}
 		if base.CompareInternal(r.cmp, t.largest, f.Largest) < 0 {
@@ -164,7 +164,8 @@ func (r *Repairer) findFillers(p *plan) error {
 	}
 	sums := r.refSums(func(*foundTable) bool { return true })
 	for _, v := range r.values.files {
-		if r.manifest.version != nil && slices.ContainsFunc(v.ids, func(id uint64) bool { return r.manifest.version.LiveBytes(id) > sums[id] }) {
+		lacks := func(id uint64) bool { return r.manifest.version.LiveBytes(id) > sums[id] }
+		if r.manifest.version != nil && slices.ContainsFunc(v.ids, lacks) {
 			r.offerFiller(p, &v.foundTable)
 			r.report.MayResurrect = r.report.MayResurrect || v.fill
 		}
@@ -186,7 +187,8 @@ func (r *Repairer) findFillers(p *plan) error {
 
 // offerFiller makes a table fill gaps if it has keys in them.
 func (r *Repairer) offerFiller(p *plan, t *foundTable) {
-	if t.entries > 0 && !slices.Contains(p.lone, t) && r.overlap(p.gaps, base.UserKey(t.smallest), base.UserKey(t.largest)) {
+	if t.entries > 0 && !slices.Contains(p.lone, t) &&
+		r.overlap(p.gaps, base.UserKey(t.smallest), base.UserKey(t.largest)) {
 		t.fill = true
 		r.lastSeq = max(r.lastSeq, t.maxSeq)
 		p.fillers.tables = append(p.fillers.tables, t)
@@ -197,7 +199,8 @@ func (r *Repairer) offerFiller(p *plan, t *foundTable) {
 // all tables that were in use when it was begun. An earlier MANIFEST named the table, or none did.
 func (r *Repairer) wasReplaced(p *plan, t *foundTable) bool {
 	m := &r.manifest
-	if !m.inForce || m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 || p.named[t.Num] || r.unknown(p, t) {
+	if !m.inForce || m.version == nil || m.lostEnd || m.lines[m.name].BytesLost > 0 ||
+		p.named[t.Num] || r.unknown(p, t) {
 		return false
 	}
 	_, num, ok := base.ParseFileName(m.name)

@@ -263,7 +263,8 @@ func (r *Repairer) planTables(p *plan) {
 		case live:
 			r.use(p, t, "level 0 was not in the order of sequence numbers")
 		case t.fill:
-			r.planFiller(p, t, "other tables replaced it, but some of them are missing or damaged: it fills their key ranges")
+			r.planFiller(p, t,
+				"other tables replaced it, but some of them are missing or damaged: it fills their key ranges")
 		case t.dead:
 			p.leaveOut(t, "not in use: according to the MANIFEST, other tables replaced it")
 		case r.ofLostEdit(p, t):
@@ -353,7 +354,8 @@ func (r *Repairer) unknown(p *plan, t *foundTable) bool {
 	case t.Num < m.logNum && t.maxSeq > max(p.newest, m.lastSeq):
 		return true
 	default:
-		return !m.ours && (t.Kind == base.FileValues || t.Num < num || m.logNum == 0) // LevelDB's repair needs no log any more
+		// LevelDB's repair needs no log any more.
+		return !m.ours && (t.Kind == base.FileValues || t.Num < num || m.logNum == 0)
 	}
 }
 

@@ -109,7 +109,8 @@ func TestRepairStopsAtTablesInAnotherOrder(t *testing.T) {
 		compare func(a, b []byte) int
 		key     func(i int) string
 	}{
-		"reverse": {func(a, b []byte) int { return bytes.Compare(b, a) }, func(i int) string { return fmt.Sprint("k", i) }},
+		"reverse": {func(a, b []byte) int { return bytes.Compare(b, a) },
+			func(i int) string { return fmt.Sprint("k", i) }},
 		"length first": {func(a, b []byte) int { return cmp.Or(len(a)-len(b), bytes.Compare(a, b)) },
 			func(i int) string { return strconv.Itoa(i) }},
 		"groups": {func(a, b []byte) int { return cmp.Or(bytes.Compare(b[:1], a[:1]), bytes.Compare(a, b)) },

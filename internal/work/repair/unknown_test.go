@@ -61,7 +61,7 @@ func TestRepairUsesTablesThatTheMANIFESTOfAnotherRepairDoesNotKnow(t *testing.T)
 	})
 }
 
-// The bug: a table that was cut between two blocks, or had the name of one with fewer keys, lacked nothing in the report.
+// The bug: a table that was cut between two blocks, or that had the name of one with more keys, lacked nothing.
 func TestRepairSaysWhichKeysACutTableLacks(t *testing.T) {
 	var all []fixture.Entry
 	for i := range 20 {

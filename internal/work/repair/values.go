@@ -60,11 +60,13 @@ func (r *Repairer) scanValues() error {
 	blocks := sstable.NewBlockCache(r.opts.BlockCacheSize)
 	o := r.opts.Cache
 	o.Reader.Cache, o.Reader.Policies, o.Reader.RangePolicies = blocks, nil, nil
-	r.values = valueFinder{byID: map[uint64][]*foundValues{}, named: map[uint64]bool{}, blocks: blocks, cache: tables.NewCache(o)}
+	r.values = valueFinder{blocks: blocks, cache: tables.NewCache(o)}
+	r.values.byID, r.values.named = map[uint64][]*foundValues{}, map[uint64]bool{}
 	others := r.ofKind(base.FileTable, base.FileOldTable)
 	for _, f := range r.ofKind(base.FileValues) {
 		v := &foundValues{foundTable: foundTable{dirFile: f, line: &File{Name: f.name, Level: -1, Bytes: uint64(f.Size)}}}
-		_, v.shared = slices.BinarySearchFunc(others, f.Num, func(f dirFile, num uint64) int { return cmp.Compare(f.Num, num) })
+		byNum := func(f dirFile, num uint64) int { return cmp.Compare(f.Num, num) }
+		_, v.shared = slices.BinarySearchFunc(others, f.Num, byNum)
 		r.values.files = append(r.values.files, v)
 		if err := r.scanTable(&v.foundTable, false); err != nil {
 			return err
@@ -129,8 +131,10 @@ func (r *Repairer) readIDs(v *foundValues) (ids []uint64, err error) {
 // planValues uses the entries of value tables to which no entry refers, unless the MANIFEST says that they died.
 func (r *Repairer) planValues(p *plan) {
 	for _, v := range r.values.files {
-		named := v.ids == nil && len(r.values.named) > 0 || slices.ContainsFunc(v.ids, func(id uint64) bool { return r.values.named[id] })
-		if named || v.entries == 0 || r.manifest.dead[v.Num] || r.manifest.version != nil && !r.unknown(p, &v.foundTable) {
+		named := v.ids == nil && len(r.values.named) > 0 ||
+			slices.ContainsFunc(v.ids, func(id uint64) bool { return r.values.named[id] })
+		if named || v.entries == 0 || r.manifest.dead[v.Num] ||
+			r.manifest.version != nil && !r.unknown(p, &v.foundTable) {
 			continue
 		}
 		r.report.MayResurrect = true
@@ -475,7 +479,8 @@ func (r *Repairer) useValues(p *plan, stays func(*foundTable) bool) (sums map[ui
 		switch {
 		case used[v] || v.line.Fate == rewritten:
 		case v.fill:
-			r.planFiller(p, &v.foundTable, "tables that referred to its values are missing or damaged: it fills their key ranges")
+			r.planFiller(p, &v.foundTable,
+				"tables that referred to its values are missing or damaged: it fills their key ranges")
 		default:
 			p.leaveOut(&v.foundTable, "no table refers to its values")
 		}

@@ -66,7 +66,8 @@ func TestRepairKeepsValueTables(t *testing.T) {
 // are others.
 func TestRepairFindsValuesInTablesWithOtherNames(t *testing.T) {
 	dir, want := separatedDir(t)
-	exchanged, renamed, allTables, allValues, shared := maps.Clone(dir), maps.Clone(dir), maps.Clone(dir), maps.Clone(dir), maps.Clone(dir)
+	exchanged, renamed, allTables := maps.Clone(dir), maps.Clone(dir), maps.Clone(dir)
+	allValues, shared := maps.Clone(dir), maps.Clone(dir)
 	names := dir.Only(base.FileValues)
 	_, num, _ := base.ParseFileName(dir.Only(base.FileTable)[0])
 	shared[base.FileName(base.FileValues, num)] = dir[names[0]]
@@ -76,12 +77,14 @@ func TestRepairFindsValuesInTablesWithOtherNames(t *testing.T) {
 	}
 	for i, name := range append(dir.Only(base.FileTable), names...) {
 		kind, _, _ := base.ParseFileName(name)
-		for kind, to := range map[base.FileKind]fixture.Dir{kind: renamed, base.FileTable: allTables, base.FileValues: allValues} {
+		named := map[base.FileKind]fixture.Dir{kind: renamed, base.FileTable: allTables, base.FileValues: allValues}
+		for kind, to := range named {
 			delete(to, name)
 			to[base.FileName(kind, uint64(100_000-i))] = dir[name]
 		}
 	}
-	for name, dir := range map[string]fixture.Dir{"exchanged": exchanged, "renamed": renamed, "named as tables": allTables, "named as value tables": allValues, "numbered as a table": shared} {
+	for name, dir := range map[string]fixture.Dir{"exchanged": exchanged, "renamed": renamed, "named as tables": allTables,
+		"named as value tables": allValues, "numbered as a table": shared} {
 		for _, manifest := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, MANIFEST %t", name, manifest), func(t *testing.T) {
 				dir := maps.Clone(dir)
