@@ -41,10 +41,11 @@ func (c *Committer) VerifyLog() {
 		return
 	}
 	_ = c.run(&request{alone: func() error {
-		if c.refusal() != nil || c.ownLog.Load() != own { // a flush has removed that log
+		err := own.Verify(0)
+		if err == nil || c.refusal() != nil || c.ownLog.Load() != own { // a flush has removed that log
 			return nil
 		}
-		return c.logFailed(errors.Wrap(own.Verify(0), "sievedb: the log is gone"))
+		return c.logFailed(errors.Wrap(err, "sievedb: the log is gone"))
 	}})
 }
 

@@ -3,6 +3,7 @@ package commit
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -76,6 +77,22 @@ func TestWritesGoOnInAnotherLogAfterAFlush(t *testing.T) {
 			require.Equal(t, string(key(1)), all[len(all)-1].key)
 		})
 	}
+}
+
+// The bug: the log had failed with the error nil.
+func TestALogThatIsBackIsNotGone(t *testing.T) {
+	s := open(t, config{})
+	asked := 0
+	s.faults.On(failing(fs.ErrNotExist, func(op wrap.Op) bool {
+		if op.Kind == wrap.OpStat {
+			asked++
+		}
+		return op.Kind == wrap.OpStat && asked == 1
+	}))
+	s.VerifyLog()
+	require.NotZero(t, asked)
+	require.NoError(t, s.Err())
+	require.NoError(t, s.put(0, OnDisk))
 }
 
 func TestAFailedSyncEndsTheWritesOfItsGroup(t *testing.T) {
