@@ -19,7 +19,10 @@ type OwnFile struct {
 // NewOwnFile returns the file to which the path leads now.
 func NewOwnFile(fsys vfs.FS, path string) OwnFile {
 	info, err := fsys.Lstat(path)
-	if err != nil || !vfs.SameFile(info, info) {
+	if err != nil { // such as a lock without a file
+		return OwnFile{}
+	}
+	if !vfs.SameFile(info, info) {
 		info = nil
 	}
 	return OwnFile{fsys, path, info}
@@ -37,7 +40,7 @@ func (f *OwnFile) Verify(size int64) error {
 		return &goneError{f.path, "is missing"}
 	case err != nil:
 		return nil
-	case f.info != nil && !vfs.SameFile(f.info, now):
+	case f.info != nil && !vfs.SameFile(f.info, now) && vfs.SameFile(now, now):
 		return &goneError{f.path, "is another file than the one that this store opened"}
 	case now.Size() < size:
 		return &goneError{f.path, fmt.Sprintf("has %d bytes, but %d were written", now.Size(), size)}

@@ -349,6 +349,8 @@ func (s *Set) newManifest(v *Version) error {
 	for i, name := range []string{base.FileName(base.FileManifest, num), base.CurrentName} {
 		s.own[i] = NewOwnFile(s.opts.FS, filepath.Join(s.opts.Dir, name))
 	}
+	// CURRENT is not open, and exFAT and others may number such a file anew.
+	s.own[1].info = nil
 	s.firstRecordSum = util.CRC32C(s.buf) // createManifest left the snapshot in buf
 	if old == nil {
 		return nil
