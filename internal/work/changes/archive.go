@@ -171,8 +171,8 @@ func (a *Archive) keepMoving(num uint64) error {
 		return err
 	}
 	err := a.moveIn(&s)
-	if s.path == from {
-		return err
+	if _, gone := a.o.FS.Lstat(from); s.path == from && !errors.Is(gone, fs.ErrNotExist) {
+		return err // if another program removed the log, later ones do not wait for it
 	}
 	if s.logged != s.last && err == nil {
 		err = a.removeNote(s)

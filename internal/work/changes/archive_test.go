@@ -86,6 +86,27 @@ func TestRetentionByAge(t *testing.T) {
 	s.requireRead(2, "a", ".delete ..", "b")
 }
 
+// The bug: after another program had removed a log, all later ones stayed where they were until the next opening.
+func TestALogThatIsGoneKeepsNoLaterOneFromTheArchive(t *testing.T) {
+	s := newStore(t, vfs.NewMem())
+	s.o.Bytes = 250
+	require.NoError(t, s.open())
+	s.put("a")
+	require.NoError(t, s.fsys.Remove(s.path()))
+	require.ErrorIs(t, s.flush(), fs.ErrNotExist)
+	for range 10 {
+		s.put(strings.Repeat("k", 50))
+		require.NoError(t, s.flush())
+		if s.seq == 2 {
+			_, err := s.read(0)
+			require.ErrorContains(t, err, "was removed")
+			s.requireRead(1, strings.Repeat("k", 50))
+		}
+	}
+	_, size := s.a.Kept()
+	require.LessOrEqual(t, size, s.o.Bytes)
+}
+
 // A log that is flushed while the clock is ahead does not keep all later ones until that time.
 func TestRetentionByAgeAfterAWrongClock(t *testing.T) {
 	s := newStore(t, vfs.NewMem())
