@@ -82,10 +82,13 @@ func (d *DB) saveMemtables(end *commit.LogEnd, cause error) error {
 		"the log failed, and they could not be written to tables", d.set.LastSeq()+1, end.LastSeq)
 }
 
-// onlyInLog adds to the error of a store whose files were taken away where the writes are that are in no table. The log end
-// has them, and was still there when it was closed.
+// onlyInLog adds to the error of a store whose files were taken away where the writes are that are in no table. The logs
+// up to end have them, and end was still there when it was closed.
 func (d *DB) onlyInLog(end commit.LogEnd, gone error) error {
 	name := base.FileName(base.FileLog, end.Num)
+	if first := d.set.LogNum(); first < end.Num { // of a memtable that could not be flushed
+		name = base.FileName(base.FileLog, first) + " to " + name
+	}
 	if d.files.Verify() != nil {
 		return errors.Wrapf(gone, "sievedb: the operations %d to %d are only in %s, which another store may remove or ignore",
 			d.set.LastSeq()+1, end.LastSeq, name)

@@ -159,3 +159,16 @@ func TestAnotherCURRENTWithTheSameContentEndsNothing(t *testing.T) {
 	require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
 	require.NoError(t, d.Flush())
 }
+
+// The bug: Close named the newest log, but the log of a memtable that could not be flushed has writes as well.
+func TestCloseNamesAllLogsThatHaveWrites(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, testOptions(mem))
+	require.NoError(t, mem.Remove("db/MANIFEST-000002"))
+	for i := 0; d.Put(testKey(i), testValue(i), NoSync) == nil; i++ {
+		continue
+	}
+	logs := fixture.Names(t, mem, base.FileLog)
+	require.ErrorContains(t, d.Close(), logs[0]+" to 0000")
+	require.Greater(t, len(fixture.Names(t, mem, base.FileLog)), 1)
+}
