@@ -20,6 +20,7 @@ var withoutLogs = map[string]string{
 	"cmd/sievedb.countingFS":             "it is for databases that are only read",
 	"compat/goleveldb/leveldb.storageFS": "the files are those of a Storage of the caller",
 	"db.coldFS":                          "it is for reads of tables",
+	"internal/disk/manifest.oddFS":       "it is for looks at one file",
 	"db.noLogs":                          "it discards what is written to logs",
 	"internal/disk/dbdir.smallDisk":      "it is for a reserve of space, which is no log",
 	"internal/test/fixture.plainLogs":    "tests use it to hide CreateLog",

@@ -27,7 +27,8 @@ func TestAFileThatCannotBeIdentifiedIsNotGone(t *testing.T) {
 	hidden := func(i fs.FileInfo, err error) (fs.FileInfo, error) { return struct{ fs.FileInfo }{i}, err }
 	missing := func(fs.FileInfo, error) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
 	for name, c := range map[string][2]func(fs.FileInfo, error) (fs.FileInfo, error){
-		"never identified": {hidden, hidden}, "identified once": {asIs, hidden}, "later": {hidden, asIs}, "locks without files": {missing, missing},
+		"never identified": {hidden, hidden}, "identified once": {asIs, hidden},
+		"later": {hidden, asIs}, "locks without files": {missing, missing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			odd := &oddFS{mem, c[0]}
