@@ -82,7 +82,7 @@ func (d *DB) saveMemtables(end *commit.LogEnd, cause error) error {
 		"the log failed, and they could not be written to tables", d.set.LastSeq()+1, end.LastSeq)
 }
 
-// onlyInLog adds to the error of a store whose files were taken away where the writes are that are in no table. The logs
+// onlyInLog adds to the error of a store whose files were taken away where the writes are that are in no table. Logs
 // up to end have them, and end was still there when it was closed.
 func (d *DB) onlyInLog(end commit.LogEnd, gone error) error {
 	name := base.FileName(base.FileLog, end.Num)
