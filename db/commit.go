@@ -147,8 +147,10 @@ func (d *DB) newCommitter() *commit.Committer {
 				return d.compactor.GarbageLoad(v)
 			},
 
-			SetQuiet:  func(quiet bool) { d.compactor.SetQuiet(quiet) },
-			WouldFree: func(mem *memtable.Memtable) (gain *manifest.Gain, known bool) { return d.compactor.WouldFree(mem) },
+			SetQuiet: func(quiet bool) { d.compactor.SetQuiet(quiet) },
+			WouldFree: func(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool) {
+				return d.compactor.WouldFree(mem, quiet)
+			},
 		},
 		Events: commit.Events{
 			Failed:    d.writesFailed,

@@ -283,3 +283,25 @@ func storeOfShortValues(t *testing.T, n int) *DB {
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	return d
 }
+
+// The bugs: a memtable of newer values was flushed each minute although writes went on, to a table that waited for others;
+// so did one with the tombstones of few long values.
+func TestOnlyTombstonesAreFlushedWhileWritesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := storeToDelete(t, 500)
+		write := func(from int) {
+			for i := range 180 {
+				require.NoError(t, d.Put(testKey(from+i), bytes.Repeat(testValue(i), 5), NoSync))
+				time.Sleep(time.Second)
+			}
+		}
+		before := d.Metrics()
+		write(0)
+		require.Equal(t, before.Flushes.Count, d.Metrics().Flushes.Count)
+		for i := 200; i < 350; i++ {
+			require.NoError(t, d.Delete(testKey(i), NoSync))
+		}
+		write(1000)
+		require.Less(t, d.Metrics().Total().Bytes, before.Total().Bytes*7/10)
+	})
+}

@@ -1,13 +1,14 @@
 package manifest
 
 import (
+	"cmp"
 	"container/heap"
 	"sync"
 	"sync/atomic"
 )
 
 // noted has the tables of a Set that may need a compaction because of what they contain: those with many
-// tombstones or older entries, and those whose values expire. So the choice of a compaction need not walk over all others.
+// tombstones or older entries or a large gain, and those whose values expire. So the choice of a compaction need not walk over all others.
 // What a table contains may become known only when it is opened; see CountsPointer.
 type noted struct {
 	mu       sync.Mutex // no other lock is acquired under it
@@ -21,8 +22,9 @@ func (n *noted) add(f *FileMeta, c *TableCounts) {
 	heavy, expiry := c.heavy(), uint64(0)
 	if c != nil {
 		expiry = c.Expiry
-		if c.gain != nil && c.gain.Stale > 0 {
-			expiry = c.gain.Stale
+		if c.gain != nil {
+			heavy = heavy || c.gain.All*freedCost >= f.Holds()
+			expiry = cmp.Or(c.gain.Stale, expiry)
 		}
 	}
 	if f.Values || !heavy && expiry == 0 {

@@ -16,20 +16,20 @@ import (
 // before such a merge, or a flush for one, some of the entries are looked up in the tables below.
 
 // WouldFree returns what a flush of mem, and the compaction that is due after it, would free, nil if that is not worth it.
-// It may open tables. known is false while no compaction may begin, but one may later: in a pause, a hold, or after a
-// failure.
-func (s *Scheduler) WouldFree(mem *memtable.Memtable) (gain *manifest.Gain, known bool) {
+// As long as writes go on (not quiet), only tombstones count, since flushes will come for the others. It may open tables.
+// known is false while no compaction may begin, but one may later: in a pause, a hold, or after a failure.
+func (s *Scheduler) WouldFree(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool) {
 	s.mu.Lock()
 	mode, o := s.state.mode(), s.pickOptions()
 	s.mu.Unlock()
-	if mode != modeFree || mem.Len() == 0 {
+	if mode != modeFree || mem.Len() == 0 || !quiet && mem.Tombstones() == 0 {
 		return nil, mode == modeFree || mode >= modeStopped
 	}
 	o.Quiet = true
 	v := s.host.RefVersion()
 	defer v.Unref()
-	f, dead := s.weighMemtable(v, mem)
-	if dead >= o.LeastFreed() && dead >= uint64(mem.Capacity())/deadShare || v.Frees(f, o, s.o.Cache.LearnCounts) {
+	f, dead := s.weighMemtable(v, mem, quiet)
+	if quiet && dead >= o.LeastFreed() && dead >= uint64(mem.Capacity())/deadShare || v.Frees(f, o, s.o.Cache.LearnCounts) {
 		return f.Gain(), true
 	}
 	return nil, true
@@ -120,7 +120,7 @@ func entryBytes(user int, kind base.Kind, value []byte) uint64 {
 
 // weighMemtable returns about the table that a flush of mem would write, with its Gain, and how many bytes of mem have
 // entries that newer ones hide.
-func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable) (f *manifest.FileMeta, dead uint64) {
+func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable, quiet bool) (f *manifest.FileMeta, dead uint64) {
 	it := mem.NewIter()
 	it.First()
 	f = &manifest.FileMeta{Smallest: it.Key()}
@@ -146,7 +146,7 @@ func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable) (
 		if kind == base.KindDelete {
 			i = 1
 		}
-		if n[i]++; n[i]%every[i] == 0 && !s.state.isClosed() {
+		if n[i]++; n[i]%every[i] == 0 && (quiet || i == 1) && !s.state.isClosed() {
 			_, _ = w.hidden(&gain, user, seq, every[i]) // operations that need the table report the error
 		}
 	}

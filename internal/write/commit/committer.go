@@ -51,9 +51,10 @@ type Compactions struct {
 	// GarbageLoad says how far collections of values have fallen behind, from 0 to 1.
 	GarbageLoad func(v *manifest.Version) float64
 	// SetQuiet says whether nothing was written for a while. WouldFree returns what a flush of mem frees, nil if that is
-	// not worth it. known is false while no compaction may begin. The Committer's lock is not held.
+	// not worth it; if not quiet, because of its tombstones. known is false while no compaction may begin. The Committer's
+	// lock is not held.
 	SetQuiet  func(quiet bool)
-	WouldFree func(mem *memtable.Memtable) (gain *manifest.Gain, known bool)
+	WouldFree func(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool)
 }
 
 // Events are functions that a Committer calls without its lock. They must not wait for a write.
@@ -124,6 +125,7 @@ type Committer struct {
 	counters         counters
 	// waitsForQuiet says that a goroutine waits until nothing is written any more: quiet.go.
 	waitsForQuiet atomic.Bool
+	lookCost      time.Duration // of the last look of that goroutine at a memtable
 	// hidden is how many hidden entries iterators have stepped over since a memtable was flushed for that: quiet.go.
 	hidden atomic.Int64
 	// background are the goroutines of the Committer. The leader begins them, so Shut can wait for them once there is

@@ -112,7 +112,7 @@ func (s *store) options(c config) Options {
 			Paused:   s.paused.Load,
 			SetQuiet: func(bool) {},
 
-			WouldFree:   func(*memtable.Memtable) (*manifest.Gain, bool) { return nil, true },
+			WouldFree:   func(*memtable.Memtable, bool) (*manifest.Gain, bool) { return nil, true },
 			GarbageLoad: func(*manifest.Version) float64 { return 0 },
 			Stuck: func(*manifest.Version) (err error) {
 				locked(func() { err = s.stuck })

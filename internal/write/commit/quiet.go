@@ -76,15 +76,15 @@ func (c *Committer) AwaitQuiet() {
 func (c *Committer) flushWhenQuiet() {
 	c.o.SetQuiet(false)
 	_, seen := c.written() // a reference to the memtable would keep it in memory while this waits
-	looked, wait := seen, quietFor
-	for periods := 1; c.Pause(wait) && c.refusal() == nil; periods++ {
+	looked := seen
+	for periods := 1; c.Pause(max(quietFor, c.lookCost*quietShare)) && c.refusal() == nil; periods++ {
 		mem, now := c.written()
 		quiet := now == seen
 		if quiet {
 			c.o.SetQuiet(true)
 		}
 		ended := now.deleted() == seen.deleted() && now.tombstones > 0 && now.deleted() != looked.deleted()
-		settled := (quiet || ended || periods >= longestQuiet) && c.settled(mem, &wait)
+		settled := (quiet || ended || periods >= longestQuiet) && c.settled(mem, quiet)
 		if settled {
 			looked, periods = now, 0
 		}
@@ -93,7 +93,7 @@ func (c *Committer) flushWhenQuiet() {
 		}
 		c.waitsForQuiet.Store(false)
 		// The leader has started no goroutine for what came before that.
-		if _, later := c.written(); later.log != mem.LogNum || later == now || !c.waitsForQuiet.CompareAndSwap(false, true) {
+		if _, later := c.written(); later == now || later.entries == 0 || !c.waitsForQuiet.CompareAndSwap(false, true) {
 			return
 		}
 		c.o.SetQuiet(false)
@@ -115,11 +115,11 @@ func (c *Committer) written() (*lookup.Memtable, written) {
 	return mem, written{mem.LogNum, mem.Len(), mem.Tombstones()}
 }
 
-// settled reports whether a flush of mem has begun or would free nothing. It sets the wait for the next look.
-func (c *Committer) settled(mem *lookup.Memtable, wait *time.Duration) bool {
+// settled reports whether a flush of mem has begun or would free nothing; as long as writes go on, by its tombstones.
+func (c *Committer) settled(mem *lookup.Memtable, quiet bool) bool {
 	start := time.Now()
-	gain, known := c.o.WouldFree(mem.Memtable)
-	*wait = max(quietFor, quietShare*time.Since(start))
+	gain, known := c.o.WouldFree(mem.Memtable, quiet)
+	c.lookCost = time.Since(start)
 	return known && (gain == nil || c.flushQuietly(mem, gain))
 }
 
