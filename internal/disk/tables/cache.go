@@ -192,7 +192,9 @@ func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 	p, _, err := r.CheckProperties()
 	refs, refsErr := r.Refs()
 	if err == nil {
+		gain := f.Gain()
 		f.Counts.Store(countsOf(&p, refs, refsErr == nil))
+		f.SetGain(gain)
 	}
 }
 

@@ -362,3 +362,15 @@ func TestRunsHaveNoMemoryForEmptyLevels(t *testing.T) {
 type noRanges struct{}
 
 func (noRanges) ForBounds(int, []byte, []byte) *RangeCounters { return nil }
+
+// The bug: what a table refers to became known after it was weighed, and it was weighed again.
+func TestCountsThatAreLearntKeepTheGain(t *testing.T) {
+	s := newShelf(t, 3)
+	f := s.write(t, numbered(0, 10, 1), 10)[0]
+	read := manifest.NewFileMeta(f.Num, f.Size, f.Smallest, f.Largest)
+	read.Handle = NewHandle()
+	read.SetGain(&manifest.Gain{All: 7})
+	s.cache.LearnCounts(read)
+	require.Equal(t, uint64(10), read.Counts.Load().Entries)
+	require.Equal(t, &manifest.Gain{All: 7}, read.Gain())
+}
