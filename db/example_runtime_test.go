@@ -46,8 +46,7 @@ func ExampleDB_SetOptions() {
 	fmt.Println(store.SetOptions(&o))
 	// Output:
 	// cache: 8 MiB
-	// sievedb: SetOptions: Options.ReadOnly cannot be changed while the store is open; begin with the copy that
-	// DB.Options returns
+	// sievedb: SetOptions: Options.ReadOnly cannot be changed while the store is open; begin with the copy that DB.Options returns
 }
 
 // While a backup program copies the disk, no compaction should write.

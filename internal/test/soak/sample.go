@@ -38,7 +38,7 @@ func descriptors() int64 {
 	return 0
 }
 
-// goroutinesOfTheStore returns the stacks of those that package db started.
+// goroutinesOfTheStore returns the stacks of those that the store started: all of them begin in base.Go.
 func goroutinesOfTheStore() []string {
-	return fixture.Goroutines("created by github.com/sievedb/sievedb/db.")
+	return fixture.Goroutines("created by github.com/sievedb/sievedb/internal/base.Go")
 }
