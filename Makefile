@@ -1,6 +1,5 @@
-# make test is what a contributor runs; it should take less than 8 minutes on two processors. .ci/run is what continuous
-# integration runs and what a change must pass; it should take less than 20, even if nothing was compiled before. Both say
-# at the end what took longest. make test-all is everything in full, before a release.
+# make test is what a user runs, make check what a contributor runs too; .ci/run is what continuous integration runs and
+# what a change must pass; make test-all is everything in full, before a release. CONTRIBUTING.md says how long they take.
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -51,11 +50,25 @@ LEAST       ?= 90
 # The tests of a room alone must reach this much of it.
 ROOM_LEAST  ?= 80
 
-.PHONY: test test-all setup format vet lint prose build-all wasm unit-short cluster-short gates unit coverage race unit-race cluster-race race-all platforms wine fuzz soak bench peers sizes release-test
+# What a user takes: the packages that programs import, with the metamorphic program; the tests of the repository itself
+# and of what tests are made of are in make check and .ci/run.
+USED         = $(filter-out %/docs %/internal/test/%,$(shell $(GO) list ./...)) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
+# The flags of TEST: progress runs the go command itself.
+USER_FLAGS  := -vet=off -ldflags=-w -gcflags=-dwarf=false -timeout $(PATIENCE) -short
+
+.PHONY: test check test-all setup format vet lint prose pages build-all wasm unit-short cluster-short gates unit coverage race unit-race cluster-race race-all platforms wine fuzz soak bench peers sizes release-test
 
 test:
-	@bash .ci/steps setup format vet cluster-short+lint+prose+unit-short
-	@echo "all checks passed; make test-all has the long ones"
+	@$(GO) version
+	@GOGC=400 $(GO) run ./internal/test/progress -left-out 'left out: linters and prose (make check); the cluster beyond this, other engines, \
+	every crash state and the race detector (.ci/run); all tests in full (make test-all)' \
+		'the library, sievedb and dbbench' . '$(USER_FLAGS) $(USED)' \
+		'the library under the path of goleveldb' $(STANDIN) '$(USER_FLAGS) ./...' \
+		'three nodes of sieved, of which one is killed' . "$(USER_FLAGS) $$($(CHOOSE) smoke $(SERVER))"
+
+check:
+	@bash .ci/steps format vet lint prose pages
+	@echo "all checks passed; make test has the tests of the store"
 
 # The tests in full with their coverage, again under the race detector, and builds for other systems.
 test-all: setup format vet lint prose build-all wasm unit coverage race-all
@@ -83,6 +96,10 @@ lint:
 prose:
 	@if command -v "$${CC:-cc}" >/dev/null 2>&1; then CGO_ENABLED=1 CGO_CFLAGS='-O0 -w' $(GO) run $(PROSE) --output=line .; \
 	else echo "prose: not run, for a C compiler is missing"; test -z "$$SIEVEDB_REQUIRE_ALL"; fi
+
+# The tests of pages, of the shape of the code, and of the modules.
+pages:
+	$(TEST) -short ./docs
 
 # Another system compiles, tests included; make vet has this one, and make platforms all.
 build-all:
