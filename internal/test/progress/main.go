@@ -11,8 +11,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -192,8 +194,8 @@ func reason(output string) string {
 
 // end prints the sums.
 func (r *report) end(leftOut string) {
-	for why, n := range r.skipped {
-		r.print("skipped: %d of: %s\n", n, why)
+	for _, why := range slices.Sorted(maps.Keys(r.skipped)) {
+		r.print("skipped: %d of: %s\n", r.skipped[why], why)
 	}
 	took := fmt.Sprintf("in %s (%s of processor time)", round(time.Since(r.begun)), round(r.cpu))
 	if len(r.failed) > 0 {
