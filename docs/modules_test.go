@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"encoding/json"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -31,16 +32,19 @@ func edit(t *testing.T, to any, args ...string) {
 	require.NoError(t, json.Unmarshal([]byte(run(t, root, nil, "go", args...)), to))
 }
 
-// modules returns the go.mod of each module of the repository, by its folder.
+// readModules has the go.mod of each module of the repository, by its folder.
+var readModules = map[string]goMod{}
+
+// modules returns a copy of readModules, which it fills once.
 func modules(t *testing.T) map[string]goMod {
-	all := map[string]goMod{}
 	for _, f := range filesThatEnd(t, "go.mod") {
-		if path.Base(f.name) == "go.mod" {
+		if _, done := readModules[path.Dir(f.name)]; !done && path.Base(f.name) == "go.mod" {
 			var m goMod
 			edit(t, &m, "mod", "edit", "-json", f.name)
-			all[path.Dir(f.name)] = m
+			readModules[path.Dir(f.name)] = m
 		}
 	}
+	all := maps.Clone(readModules)
 	require.Contains(t, all, ".")
 	require.Greater(t, len(all), 1, "nested modules")
 	return all

@@ -116,34 +116,58 @@ func roomOf(path string) string {
 	return name
 }
 
+// listedPackage is a package of the library's or of the commands' modules, with what it imports outside its tests.
+type listedPackage struct {
+	ImportPath       string
+	Imports, GoFiles []string
+	Module           moduleVersion
+}
+
+var listedPackages []listedPackage
+
+// packages returns them. The go command lists them once for all tests.
+func packages(t *testing.T) []listedPackage {
+	if listedPackages == nil {
+		args := []string{"-json=ImportPath,Imports,GoFiles,Module", "./...", "./testdata"} // ... does not match testdata
+		for dir := range modules(t) {
+			if strings.HasPrefix(dir, "cmd/") {
+				args = append(args, "./"+dir+"/...")
+			}
+		}
+		listedPackages = list[listedPackage](t, args...)
+	}
+	return listedPackages
+}
+
+// ofLibrary returns the import paths of the packages of the first module.
+func ofLibrary(t *testing.T) (paths []string) {
+	for _, p := range packages(t) {
+		if p.Module.Path == library && p.ImportPath != module+"testdata" {
+			paths = append(paths, p.ImportPath)
+		}
+	}
+	return paths
+}
+
 // listed returns the rooms of the library's and the commands' modules, with the rooms that each
 // imports outside its tests.
 func listed(t *testing.T) map[string][]string {
-	args := []string{"-json=ImportPath,Imports,GoFiles", "./...", "./testdata"} // ... does not match testdata
-	for dir := range modules(t) {
-		if strings.HasPrefix(dir, "cmd/") {
-			args = append(args, "./"+dir+"/...")
-		}
-	}
-	packages := map[string][]string{}
-	for _, p := range list[struct {
-		ImportPath       string
-		Imports, GoFiles []string
-	}](t, args...) {
+	rooms := map[string][]string{}
+	for _, p := range packages(t) {
 		if len(p.GoFiles) == 0 {
 			continue
 		}
 		name := roomOf(p.ImportPath)
-		imports := packages[name]
+		imports := rooms[name]
 		for _, path := range p.Imports {
 			if strings.HasPrefix(path+"/", module) && roomOf(path) != name {
 				imports = append(imports, roomOf(path))
 			}
 		}
 		slices.Sort(imports)
-		packages[name] = slices.Compact(imports)
+		rooms[name] = slices.Compact(imports)
 	}
-	return packages
+	return rooms
 }
 
 // Each room imports exactly the rooms in the table, all of them of its own group or of lower ones.
@@ -211,18 +235,17 @@ func TestRoomsForTestsAreImportedByTestsOnly(t *testing.T) {
 // Only internal/base/errors imports cockroachdb/errors, and its importers do not import package errors too.
 func TestErrorsComeFromOneRoom(t *testing.T) {
 	users := 0
-	for line := range strings.Lines(run(t, root, nil, "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...", "./cmd/sievedb/...")) {
-		fields := strings.Fields(line)
-		name := strings.TrimPrefix(fields[0], module)
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
 		if name == "internal/base/errors" {
 			continue
 		}
-		require.False(t, slices.ContainsFunc(fields[1:], func(path string) bool {
+		require.False(t, slices.ContainsFunc(p.Imports, func(path string) bool {
 			return strings.HasPrefix(path+"/", "github.com/cockroachdb/errors/")
 		}), name)
-		if slices.Contains(fields[1:], module+"internal/base/errors") {
+		if slices.Contains(p.Imports, module+"internal/base/errors") {
 			users++
-			require.NotContains(t, fields[1:], "errors", name)
+			require.NotContains(t, p.Imports, "errors", name)
 		}
 	}
 	require.Greater(t, users, 8)
@@ -234,7 +257,11 @@ func TestStoresDoNotLinkTheNetwork(t *testing.T) {
 	packages := []string{"./db", "./sstable", "./backup", "./metrics", "./report", "./vfs"}
 	heavy := regexp.MustCompile(`^(net|net/http|crypto/tls|os/exec|text/template|html/template|testing|github\.com/getsentry/.*|` +
 		`github\.com/cockroachdb/errors)$`)
-	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
+	systems := []string{"linux", "darwin", "windows", "freebsd"}
+	if testing.Short() {
+		systems = systems[:1]
+	}
+	for _, system := range systems {
 		env := []string{"GOOS=" + system, "GOARCH=amd64", "CGO_ENABLED=0"}
 		listed := strings.Fields(run(t, root, env, "go", append([]string{"list", "-deps"}, packages...)...))
 		require.Contains(t, listed, module+"internal/base/errors")
@@ -254,7 +281,7 @@ func TestNoRoomIsTooLarge(t *testing.T) {
 		}
 	}
 	rooms := 0
-	for _, p := range strings.Fields(run(t, root, nil, "go", "list", "./...")) {
+	for _, p := range ofLibrary(t) {
 		require.LessOrEqual(t, lines[path.Clean(strings.TrimPrefix(p+"/", module))], 8200, p)
 		rooms++
 	}
