@@ -25,7 +25,7 @@ const patience = time.Minute
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	if testing.Short() {
-		*histories = min(*histories, 10)
+		*histories = min(*histories, 3)
 	}
 	if *firstSeed == 0 {
 		*firstSeed = rand.Uint64() >> 1
