@@ -61,12 +61,20 @@ type Sizes struct{ Keys, FilterBytes, RangeBytes uint64 }
 type Planner struct {
 	Options
 	tables Tables
+	curve  filter.Curve // of Options, if there is a budget
+	perBit float64
 	// flushedKeys is the number of entries of the memtable that was flushed last.
 	flushedKeys atomic.Uint64
 }
 
 // New returns a Planner for a store.
-func New(o Options, tables Tables) *Planner { return &Planner{Options: o, tables: tables} }
+func New(o Options, tables Tables) *Planner {
+	p := &Planner{Options: o, tables: tables}
+	if p.HasBudget() {
+		p.curve, p.perBit = p.Curve() // to compute it takes half a millisecond
+	}
+	return p
+}
 
 // budgetReserve is the part of a budget that is kept in reserve, and forLevel0 what a compaction of everything
 // leaves for tables that are written afterwards, until level 0 is compacted.
@@ -149,8 +157,7 @@ func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) 
 	loads := now.grown()
 	bits := p.allocate(v, loads, now.budget)
 	if p.Budget > 0 {
-		_, perBit := p.Curve()
-		excess := now.filterBytes + (newKeys+now.rewritten)*bits[level]*perBit/8 - now.budget
+		excess := now.filterBytes + (newKeys+now.rewritten)*bits[level]*p.perBit/8 - now.budget
 		if excess > 0 {
 			bits = p.allocate(v, loads, now.budget-excessFactor*excess-steepExcessBy*max(0, excess-steepFrom*now.budget))
 		}
@@ -162,7 +169,7 @@ func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) 
 			tables = 1
 			room /= float64(max(p.L0CompactionTrigger-len(v.Levels[0].Files), 2))
 		}
-		bits[level] = within(bits[level], 8*(room-filterOverhead*tables)/perBit/max(newKeys+now.rewritten, 1), tables)
+		bits[level] = within(bits[level], 8*(room-filterOverhead*tables)/p.perBit/max(newKeys+now.rewritten, 1), tables)
 	}
 	return Bits(bits[level])
 }
@@ -179,11 +186,10 @@ func within(bits, most, tables float64) float64 {
 // allocate returns the bits of each level. All filters together have the given number of bytes,
 // unless the number of reads is bounded instead.
 func (p *Planner) allocate(v *manifest.Version, loads []filter.LevelLoad, bytes float64) []float64 {
-	curve, perBit := p.Curve()
 	if p.MaxWastedReads > 0 {
-		return curve.AllocateFor(loads, p.MaxWastedReads)
+		return p.curve.AllocateFor(loads, p.MaxWastedReads)
 	}
-	return curve.Allocate(loads, 8*(bytes-min(filterOverhead*float64(v.NumFiles()), max(bytes, 0)/2))/perBit)
+	return p.curve.Allocate(loads, 8*(bytes-min(filterOverhead*float64(v.NumFiles()), max(bytes, 0)/2))/p.perBit)
 }
 
 // LevelBits returns the best bits for the tables of each level in its present state.
@@ -215,10 +221,9 @@ func (p *Planner) Underused() bool {
 	defer v.Unref()
 	p.learnSizes(v)
 	now := p.loads(v, nil, 0, true)
-	_, perBit := p.Curve()
 	planned := 0.0
 	for level, b := range p.allocate(v, now.levels, now.budget) {
-		planned += b * perBit * now.levels[level].Keys / 8
+		planned += b * p.perBit * now.levels[level].Keys / 8
 	}
 	return now.oneLevel() && now.filterBytes < 0.98*planned
 }

@@ -68,6 +68,7 @@ func answers(t *testing.T, d *db.DB) map[string]string {
 }
 
 func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
+	race.SkipInShort(t)
 	fuse := filter.FusePolicy{}
 	for name, tc := range map[string]struct {
 		was, becomes filter.Policy
@@ -211,7 +212,10 @@ func TestAnErrorAtEveryOperationOfAnUpgrade(t *testing.T) {
 	require.NoError(t, d.Close())
 	const none = 1 << 62
 	steps, errs, skipped, least := uint64(none), 0, uint64(40), 20
-	if race.Sampled() {
+	switch {
+	case race.Enabled:
+		skipped, least = 1, 3
+	case testing.Short():
 		skipped, least = 4, 10
 	}
 	for at := uint64(none); at <= steps; at += 1 + at/skipped { // from 1 on
