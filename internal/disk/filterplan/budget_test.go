@@ -17,7 +17,7 @@ import (
 
 func TestABudgetHalvesTheWastedReadsOfFourLevels(t *testing.T) {
 	race.SkipInShort(t)
-	const n, probes = 100300, 60000 // the last 300 keys are on level 0
+	const n, probes = 100300, 20000 // the last 300 keys are on level 0
 	uniform := storetest.Grown(t, storetest.BudgetOptions(vfs.NewMem()), n)
 	require.GreaterOrEqual(t, storetest.OccupiedLevels(uniform), 4)
 	wantReads, memory := storetest.Wasted(t, uniform, probes)
@@ -47,7 +47,7 @@ func logLevels(t *testing.T, d *db.DB) {
 
 func TestWastedReadsStayBelowTheBound(t *testing.T) {
 	race.SkipInShort(t)
-	const n, probes, bound = 30300, 60000, 0.03
+	const n, probes, bound = 30300, 20000, 0.03
 	for _, c := range []struct {
 		name   string
 		policy filter.Policy

@@ -88,7 +88,7 @@ func TestAGrowingStoreKeepsItsBudgetAndWastesLittle(t *testing.T) {
 	race.SkipInShort(t)
 	const probes = 20000
 	var last growth
-	d := growUnderBudget(t, 110000, probes, func(g growth) {
+	d := growUnderBudget(t, 60000, probes, func(g growth) {
 		t.Log(g)
 		require.LessOrEqual(t, g.memory, 1.0)
 		chance := 4 * math.Sqrt(g.optimum/probes)
