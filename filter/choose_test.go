@@ -63,6 +63,9 @@ func simulateBloom(t *testing.T, rng *rand.Rand, s BloomSpec, rate float64) {
 		ones[rng.Uint64N(bits)] = true
 	}
 	asked := min(max(int(2000/rate), 20_000), 400_000)
+	if testing.Short() {
+		asked /= 4
+	}
 	wrong := 0
 	for range asked {
 		match := true

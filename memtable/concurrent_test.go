@@ -141,7 +141,10 @@ func (s *shared) read(t *testing.T, reader int, rnd *rand.Rand, done *atomic.Boo
 }
 
 func TestConcurrentAddsAndReads(t *testing.T) {
-	const entries = 8000
+	entries := 8000
+	if testing.Short() {
+		entries = 2000
+	}
 	key := func(n uint64) []byte {
 		return binary.BigEndian.AppendUint64([]byte("samekeys"), n)
 	}

@@ -59,6 +59,10 @@ func TestSmallCachesAgreeWithTheModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 5))
+	gets := 6000
+	if testing.Short() {
+		gets = 2000
+	}
 	for _, shape := range append(tableShapes, tableShape{base.Bytewise, 500, 4, Snappy, nil}) {
 		for _, part := range []float64{0.1, 0.5, 1.2} {
 			t.Run(fmt.Sprintf("%v/room for %v", shape, part), func(t *testing.T) {
@@ -67,7 +71,7 @@ func TestSmallCachesAgreeWithTheModel(t *testing.T) {
 				c := roomFor(t, shape.cmp, data, part)
 				r, _ := openTable(t, data, ReaderOptions{Comparer: shape.cmp, Policies: shape.policies(), Cache: c})
 				var lk Lookup
-				for i := range 6000 {
+				for i := range gets {
 					user := randomUser(rnd, es[:len(es)/8]) // these become hot
 					if i%2 == 0 {
 						user = randomUser(rnd, es)
@@ -95,7 +99,7 @@ func TestSmallCachesAgreeWithTheModel(t *testing.T) {
 }
 
 func TestAFullCacheKeepsBlocksAsStored(t *testing.T) {
-	es := benchEntries(20_000)
+	es := benchEntries(8_000)
 	for _, tc := range []struct {
 		name        string
 		compression Compression

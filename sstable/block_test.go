@@ -346,7 +346,7 @@ func TestAllSearchesAgreeOnMutatedBlocks(t *testing.T) {
 	accepted, refused := 0, 0
 	blocks := 4000
 	if testing.Short() {
-		blocks = 2000
+		blocks = 600
 	}
 	for range blocks {
 		es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(25))

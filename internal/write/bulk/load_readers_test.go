@@ -48,7 +48,11 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 // Loads run concurrently with writers, flushes, compactions and readers. At any moment, all keys
 // come from the same load, and in a snapshot always from the same one.
 func TestReadersSeeWholeLoadsOnly(t *testing.T) {
-	const keys, loads = 300, 40
+	const keys = 300
+	loads := 40
+	if testing.Short() {
+		loads = 10
+	}
 	o := storetest.Options(vfs.NewMem())
 	o.Compaction.MaxConcurrent = 3
 	d := storetest.Open(t, o)
