@@ -253,7 +253,7 @@ func TestAKillAtAnyInstructionLeavesWholeRecords(t *testing.T) {
 	}
 	wanted := 200
 	if testing.Short() {
-		wanted = 12
+		wanted = 6
 	}
 	runtime.LockOSThread() // the tracer is a thread
 	for range 20 {

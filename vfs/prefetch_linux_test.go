@@ -10,7 +10,7 @@ import (
 )
 
 func TestPrefetchedFilesBecomeResident(t *testing.T) {
-	f, data := randomFile(t, t.TempDir(), 3<<20+17)
+	f, data := randomFile(t, t.TempDir(), 1<<20+5000)
 	p := f.(Prefetcher)
 	size := int64(len(data))
 	fd := f.(*osFile)

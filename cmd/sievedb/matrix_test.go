@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/race"
 )
 
 // matrixArgs are what follows the directory for verbs that need it.
@@ -52,6 +53,7 @@ const onlyRead = " get has scan count namespaces stats size tables properties ex
 // No verb panics, hangs, or fails without a message on any directory: of SieveDB, LevelDB and goleveldb,
 // sound, damaged, without CURRENT, and open elsewhere. Verbs that read change nothing.
 func TestEveryVerbOnEveryDirectory(t *testing.T) {
+	race.SkipInShort(t) // the test of the bare command runs every verb at the same time, too
 	programs, states := []string{"goleveldb-filter", "leveldb-1.23-uncompressed", "sievedb-cache-line-filter"}, []string{"damaged", "open", "sound", "without CURRENT"}
 	if testing.Short() {
 		programs, states = programs[:1], states[:2]

@@ -180,7 +180,11 @@ func TestWalksInLanesAgreeWithASortedSlice(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for round := range *laneRounds {
 		rnd := rand.New(rand.NewPCG(seed, uint64(round)))
-		for range 12 {
+		stores := 12
+		if testing.Short() {
+			stores = 4
+		}
+		for range stores {
 			s := newLaneStore(t, rnd)
 			for range 6 {
 				s.walk()

@@ -88,7 +88,7 @@ func TestLeaksAreFound(t *testing.T) {
 		f, err := os.OpenFile(filepath.Join(c.Dir, fmt.Sprint("left", len(files))), os.O_CREATE|os.O_RDWR, 0o600)
 		require.NoError(t, err)
 		require.NoError(t, f.Truncate(1<<30)) // without taking a block
-		files, memory = append(files, f), append(memory, bytes.Repeat([]byte{1}, 48<<20))
+		files, memory = append(files, f), append(memory, bytes.Repeat([]byte{1}, 16<<20))
 	}
 	_, err := Run(c)
 	require.ErrorContains(t, err, "descriptors grew")

@@ -13,19 +13,15 @@ import (
 // WaitUntilIdle waits until no memtable is to be flushed and no compaction is running, if none is due. The files that
 // they made obsolete may not be removed yet; see StrayFilesWhenIdle.
 func WaitUntilIdle(d *db.DB) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
 	for m := d.Metrics(); m.Memtables.Count > 1 || len(m.Compactions.Running) > 0; m = d.Metrics() {
-		<-tick.C
+		time.Sleep(time.Millisecond)
 	}
 }
 
 // StrayFilesWhenIdle waits until the files in "db" that an idle store does not need are removed. That happens after
 // the work that made them unneeded, on a busy machine long after. It returns an error if some stay.
 func StrayFilesWhenIdle(d *db.DB, fsys vfs.FS) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for start := time.Now(); ; <-tick.C {
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
 		err := strayFiles(d, fsys)
 		if err == nil || err == db.ErrClosed || time.Since(start) > time.Minute {
 			return err

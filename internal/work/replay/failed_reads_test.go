@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -128,6 +129,7 @@ func (a readAction) failEachRead(t *testing.T, how string, sticky bool, want fix
 // A read of a recovery, a salvage or a repair fails, once or from then on. The operation fails, or its
 // result is right: no error may be taken for the end of a log, or for damage that may be skipped.
 func TestAFailedReadIsNotTheEndOfALog(t *testing.T) {
+	race.SkipInShort(t)
 	killed, want := tablesAndLog(t)
 	withoutCurrent := killed.Clone()
 	delete(withoutCurrent, "CURRENT")
