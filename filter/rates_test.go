@@ -15,6 +15,9 @@ var soundHash = map[string]bool{"random": true, "u64-little-endian": true, "path
 func rateSizes() []filtertest.RateSize {
 	if !*filtertest.Long {
 		few := []int{4, 7, 10, 13, 16, 20}
+		if testing.Short() {
+			few = []int{4, 10, 16}
+		}
 		return []filtertest.RateSize{
 			{Keys: 1000, Filters: 20, Asked: 20_000, Bits: few},
 			{Keys: 10_000, Filters: 3, Asked: 30_000, Bits: few},

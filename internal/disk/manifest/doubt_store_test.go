@@ -51,12 +51,20 @@ func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, ma
 	return im, strings.TrimSpace(string(im[base.CurrentName])), loaded
 }
 
+// damageStep is how many bytes are between the places at which a MANIFEST ends.
+func damageStep() int {
+	if testing.Short() {
+		return 3
+	}
+	return 1
+}
+
 // The bug: a MANIFEST that had lost its end was accepted after a clean Close, although CLOSED
 // vouched for more of it. A committed load was lost, and Open deleted its tables.
 func TestAManifestThatLostItsEndAfterACleanCloseIsCorruption(t *testing.T) {
 	im, name, _ := closedAfterALoad(t, 2, true)
 	whole := im[name]
-	for n := range len(whole) {
+	for n := 0; n < len(whole); n += damageStep() {
 		cut, zeroed := whole[:n], append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...)
 		partly := append(bytes.Clone(whole[:n]), make([]byte, (len(whole)-n+1)/2)...)
 		for what, damaged := range map[string][]byte{"cut": cut, "zeroed": zeroed, "cut and zeroed": partly} {
@@ -112,7 +120,7 @@ func TestTablesOfAManifestThatLostItsEndAreNotDeleted(t *testing.T) {
 		im = im.With(base.ClosedName, nil)
 		whole := im[name]
 		opened := 0
-		for n := range len(whole) {
+		for n := 0; n < len(whole); n += damageStep() {
 			for _, damaged := range [][]byte{
 				whole[:n], append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...), append(bytes.Clone(whole[:n]), 0),
 			} {
@@ -130,7 +138,7 @@ func TestTablesOfAManifestThatLostItsEndAreNotDeleted(t *testing.T) {
 				}
 			}
 		}
-		require.Greater(t, opened, 100)
+		require.Greater(t, opened, 100/damageStep())
 	}
 }
 
