@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,7 @@ func writePairs(f *fleet) *pairs {
 		go func() {
 			defer p.done.Done()
 			for n := 1; ctx.Err() == nil; n++ {
+				time.Sleep(time.Millisecond)
 				for _, node := range nodes {
 					if writePair(ctx, node, i, n) == nil {
 						p.mu.Lock()
@@ -96,7 +98,6 @@ func (p *pairs) snapshot() [pairCount]int {
 // restoreFleet restores a backup to a new node, in a fleet of its own that begins with it.
 func restoreFleet(t *testing.T, s backup.Storage, id kv.NodeID) (*fleet, *Backup) {
 	f := newFleet(t, 1) // the backup has another number
-	f.within = true
 	f.disks[id] = vfs.NewMem()
 	b, err := RestoreBackup(f.ctx, s, restoreTo(f.disks[id], id))
 	require.NoError(t, err)
@@ -126,108 +127,111 @@ func (f *fleet) number(key string) int {
 }
 
 func TestABackupOfAClusterThatIsWrittenToIsRestoredAsANewCluster(t *testing.T) {
-	s := repositoryIn(t, vfs.NewMem())
-	f := newFleet(t, 4)
-	f.o.Backups = s
-	f.startThree()
-	before := f.writeSome("before", 20)
-	writes := writePairs(f)
-	f.eventually(func() error {
-		for i, n := range writes.snapshot() {
-			if n < 20 {
-				return fmt.Errorf("pair %d was written %d times", i, n)
+	synctest.Test(t, func(t *testing.T) {
+		s := repositoryIn(t, vfs.NewMem())
+		f := newFleet(t, 4)
+		f.o.Backups = s
+		f.startThree()
+		before := f.writeSome("before", 20)
+		writes := writePairs(f)
+		f.eventually(func() error {
+			for i, n := range writes.snapshot() {
+				if n < 20 {
+					return fmt.Errorf("pair %d was written %d times", i, n)
+				}
 			}
+			return nil
+		})
+		low := writes.snapshot()
+		b, err := f.nodes["2"].Backup(f.ctx)
+		require.NoError(t, err)
+		high := writes.snapshot()
+		time.Sleep(time.Millisecond) // the newest one is that with the latest time
+		second, err := f.nodes["1"].Backup(f.ctx)
+		require.NoError(t, err)
+		writes.stop()
+		writes.done.Wait()
+		require.Less(t, b.ID, second.ID)
+
+		restored, got := restoreFleet(t, s, "1")
+		require.Equal(t, second.ID, got.ID, "the newest one is the default")
+		restored.hasAll(before)
+
+		disk := vfs.NewMem()
+		o := restoreTo(disk, "9")
+		o.Backup = b.ID
+		_, err = RestoreBackup(f.ctx, s, o)
+		require.NoError(t, err)
+		first := newFleet(t, 1)
+		first.disks["9"] = disk
+		first.start("9")
+		first.hasAll(before)
+		for i := range pairCount {
+			a, z := pairKeys(i)
+			number := first.number(a)
+			require.Equal(t, number, first.number(z), "a transaction was divided")
+			require.GreaterOrEqual(t, number, low[i], "a write that was acknowledged before the backup is missing")
+			require.LessOrEqual(t, number, high[i]+1, "a value was never written, or after the backup")
 		}
-		return nil
+
+		// The new cluster is one: others join it, get all data by a state, and it can be backed up itself.
+		old := f.nodes["1"].atlas.chart().Cluster
+		require.NotEqual(t, old, restored.nodes["1"].atlas.chart().Cluster)
+		restored.start("2")
+		restored.start("3")
+		restored.settled(3)
+		restored.hasAll(before)
+		after := restored.writeSome("after", 10)
+		restored.crash("1")
+		restored.start("1")
+		restored.settled(3)
+		restored.hasAll(before)
+		restored.hasAll(after)
+		third, err := restored.nodes["3"].Backup(restored.ctx)
+		require.NoError(t, err)
+		require.NotEqual(t, old, third.Cluster)
 	})
-	low := writes.snapshot()
-	b, err := f.nodes["2"].Backup(f.ctx)
-	require.NoError(t, err)
-	high := writes.snapshot()
-	second, err := f.nodes["1"].Backup(f.ctx)
-	require.NoError(t, err)
-	writes.stop()
-	writes.done.Wait()
-	require.Less(t, b.ID, second.ID)
-
-	restored, got := restoreFleet(t, s, "1")
-	require.Equal(t, second.ID, got.ID, "the newest one is the default")
-	restored.hasAll(before)
-
-	disk := vfs.NewMem()
-	o := restoreTo(disk, "9")
-	o.Backup = b.ID
-	_, err = RestoreBackup(f.ctx, s, o)
-	require.NoError(t, err)
-	first := newFleet(t, 1)
-	first.within = true
-	first.disks["9"] = disk
-	first.start("9")
-	first.hasAll(before)
-	for i := range pairCount {
-		a, z := pairKeys(i)
-		number := first.number(a)
-		require.Equal(t, number, first.number(z), "a transaction was divided")
-		require.GreaterOrEqual(t, number, low[i], "a write that was acknowledged before the backup is missing")
-		require.LessOrEqual(t, number, high[i]+1, "a value was never written, or after the backup")
-	}
-
-	// The new cluster is one: others join it, get all data by a state, and it can be backed up itself.
-	old := f.nodes["1"].atlas.chart().Cluster
-	require.NotEqual(t, old, restored.nodes["1"].atlas.chart().Cluster)
-	restored.start("2")
-	restored.start("3")
-	restored.settled(3)
-	restored.hasAll(before)
-	after := restored.writeSome("after", 10)
-	restored.crash("1")
-	restored.start("1")
-	restored.settled(3)
-	restored.hasAll(before)
-	restored.hasAll(after)
-	third, err := restored.nodes["3"].Backup(restored.ctx)
-	require.NoError(t, err)
-	require.NotEqual(t, old, third.Cluster)
 }
 
 func TestARestoredNodeAndTheOldClusterDoNotTalk(t *testing.T) {
-	s := repositoryIn(t, vfs.NewMem())
-	f := newFleet(t, 1)
-	f.o.Backups = s
-	f.startThree()
-	f.write("a", "old")
-	_, err := f.nodes["1"].Backup(f.ctx)
-	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := repositoryIn(t, vfs.NewMem())
+		f := newFleet(t, 1)
+		f.o.Backups = s
+		f.startThree()
+		f.write("a", "old")
+		_, err := f.nodes["1"].Backup(f.ctx)
+		require.NoError(t, err)
 
-	// The restored node has the ID and the address of one that the others still know.
-	addr := f.nodes["3"].Addr()
-	f.crash("3")
-	restored := newFleet(t, 1)
-	restored.within = true
-	restored.o.Listen = addr
-	restored.disks["3"] = vfs.NewMem()
-	_, err = RestoreBackup(f.ctx, s, restoreTo(restored.disks["3"], "3"))
-	require.NoError(t, err)
-	restored.start("3")
-	restored.write("a", "new")
-	f.write("b", "old")
-	for range 20 { // elections and gossip of both
-		restored.write("c", "new")
-		time.Sleep(20 * time.Millisecond)
-	}
-	var theirs gossip
-	n := restored.nodes["3"]
-	require.ErrorIs(t, n.call(f.ctx, wire.At(f.nodes["1"].Addr()), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
-	require.ErrorIs(t, f.nodes["1"].call(f.ctx, wire.At(addr), "gossip", f.nodes["1"].news(), &theirs), wire.ErrOtherCluster)
-	_, err = f.nodes["1"].wire.Group(0).Dial(f.ctx, "3", addr)
-	require.ErrorIs(t, err, wire.ErrOtherCluster)
-	require.Len(t, n.atlas.chart().Nodes, 1)
-	restored.has("a", "new")
-	f.has("a", "old")
-	f.eventually(func() error {
-		got, err := read(f.ctx, f.nodes["1"], "c", true)
-		require.Empty(t, got)
-		return err
+		// The restored node has the ID and the address of one that the others still know.
+		addr := f.nodes["3"].Addr()
+		f.crash("3")
+		restored := newFleet(t, 1)
+		restored.o.Listen = addr
+		restored.disks["3"] = vfs.NewMem()
+		_, err = RestoreBackup(f.ctx, s, restoreTo(restored.disks["3"], "3"))
+		require.NoError(t, err)
+		restored.start("3")
+		restored.write("a", "new")
+		f.write("b", "old")
+		for range 20 { // elections and gossip of both
+			restored.write("c", "new")
+			time.Sleep(20 * time.Millisecond)
+		}
+		var theirs gossip
+		n := restored.nodes["3"]
+		require.ErrorIs(t, n.call(f.ctx, wire.At(f.nodes["1"].Addr()), "gossip", n.news(), &theirs), wire.ErrOtherCluster)
+		require.ErrorIs(t, f.nodes["1"].call(f.ctx, wire.At(addr), "gossip", f.nodes["1"].news(), &theirs), wire.ErrOtherCluster)
+		_, err = f.nodes["1"].wire.Group(0).Dial(f.ctx, "3", addr)
+		require.ErrorIs(t, err, wire.ErrOtherCluster)
+		require.Len(t, n.atlas.chart().Nodes, 1)
+		restored.has("a", "new")
+		f.has("a", "old")
+		f.eventually(func() error {
+			got, err := read(f.ctx, f.nodes["1"], "c", true)
+			require.Empty(t, got)
+			return err
+		})
 	})
 }
 
@@ -245,51 +249,53 @@ func failing(fsys vfs.FS, count *atomic.Int64, limit int64) vfs.FS {
 }
 
 func TestAnInterruptedRestoreDoesNotStartAndCanBeRepeated(t *testing.T) {
-	s := repositoryIn(t, vfs.NewMem())
-	f := newFleet(t, 4)
-	f.o.Backups = s
-	f.start("1")
-	written := f.writeSome("kept", 10)
-	_, err := f.nodes["1"].Backup(f.ctx)
-	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := repositoryIn(t, vfs.NewMem())
+		f := newFleet(t, 4)
+		f.o.Backups = s
+		f.start("1")
+		written := f.writeSome("kept", 10)
+		_, err := f.nodes["1"].Backup(f.ctx)
+		require.NoError(t, err)
 
-	var count atomic.Int64
-	complete := vfs.NewMem()
-	_, err = RestoreBackup(f.ctx, s, restoreTo(failing(complete, &count, 0), "1"))
-	require.NoError(t, err)
-	require.Greater(t, count.Load(), int64(60))
-	start := func(disk vfs.FS) (*Node, error) {
-		o := f.o
-		o.ID, o.FS = "1", disk
-		o.Space.Free = func(string) (int64, error) { return 1 << 40, nil }
-		return Start(f.ctx, o)
-	}
-	for limit := int64(1); limit <= count.Load(); limit += 13 {
-		disk := vfs.NewMem()
-		_, err := RestoreBackup(f.ctx, s, restoreTo(failing(disk, new(atomic.Int64), limit), "1"))
-		require.Error(t, err)
-		disk = disk.Crash() // and the power is cut
-		if _, statErr := disk.Lstat("node/node.json"); statErr == nil || existsIn(disk, "node/group-0000") {
-			_, err = start(disk)
-			require.ErrorContains(t, err, "interrupted", "stopped before operation %d", limit)
-		}
-		_, err = RestoreBackup(f.ctx, s, restoreTo(disk, "1"))
+		var count atomic.Int64
+		complete := vfs.NewMem()
+		_, err = RestoreBackup(f.ctx, s, restoreTo(failing(complete, &count, 0), "1"))
 		require.NoError(t, err)
-		if limit%3 != 0 {
-			continue
+		require.Greater(t, count.Load(), int64(60))
+		start := func(disk vfs.FS) (*Node, error) {
+			o := f.o
+			o.ID, o.FS = "1", disk
+			o.Space.Free = func(string) (int64, error) { return 1 << 40, nil }
+			return Start(f.ctx, o)
 		}
-		n, err := start(disk)
-		require.NoError(t, err)
-		for key, value := range written {
-			require.NoError(t, n.Ready(f.ctx))
-			got, err := read(f.ctx, n, key, false)
+		for limit := int64(1); limit <= count.Load(); limit += 13 {
+			disk := vfs.NewMem()
+			_, err := RestoreBackup(f.ctx, s, restoreTo(failing(disk, new(atomic.Int64), limit), "1"))
+			require.Error(t, err)
+			disk = disk.Crash() // and the power is cut
+			if _, statErr := disk.Lstat("node/node.json"); statErr == nil || existsIn(disk, "node/group-0000") {
+				_, err = start(disk)
+				require.ErrorContains(t, err, "interrupted", "stopped before operation %d", limit)
+			}
+			_, err = RestoreBackup(f.ctx, s, restoreTo(disk, "1"))
 			require.NoError(t, err)
-			require.Equal(t, value, got)
+			if limit%3 != 0 {
+				continue
+			}
+			n, err := start(disk)
+			require.NoError(t, err)
+			for key, value := range written {
+				require.NoError(t, n.Ready(f.ctx))
+				got, err := read(f.ctx, n, key, false)
+				require.NoError(t, err)
+				require.Equal(t, value, got)
+			}
+			require.NoError(t, n.Close())
 		}
-		require.NoError(t, n.Close())
-	}
-	_, err = RestoreBackup(f.ctx, s, restoreTo(complete, "1"))
-	require.ErrorContains(t, err, "choose a directory that is empty", "a complete node was overwritten")
+		_, err = RestoreBackup(f.ctx, s, restoreTo(complete, "1"))
+		require.ErrorContains(t, err, "choose a directory that is empty", "a complete node was overwritten")
+	})
 }
 
 func existsIn(fsys vfs.FS, name string) bool {
@@ -298,81 +304,88 @@ func existsIn(fsys vfs.FS, name string) bool {
 }
 
 func TestABackupIsCompleteOrNotListed(t *testing.T) {
-	disk := vfs.NewMem()
-	f := newFleet(t, 4)
-	f.o.Backups = repositoryIn(t, disk)
-	n := f.start("1")
-	f.writeSome("kept", 4)
-	n.o.Backups = repositoryIn(t, failing(disk, new(atomic.Int64), 25))
-	_, err := n.Backup(f.ctx)
-	require.ErrorIs(t, err, wrap.ErrInjected)
-	all, err := ListBackups(f.ctx, f.o.Backups)
-	require.NoError(t, err)
-	require.Empty(t, all)
-	require.Contains(t, n.Info("persistence"), "backup_last_status:err")
-	n.o.Backups = f.o.Backups
-	b, err := n.Backup(f.ctx)
-	require.NoError(t, err)
-	require.Contains(t, n.Info("persistence"), "backup_last_id:"+b.ID)
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		f := newFleet(t, 4)
+		f.o.Backups = repositoryIn(t, disk)
+		n := f.start("1")
+		f.writeSome("kept", 4)
+		n.o.Backups = repositoryIn(t, failing(disk, new(atomic.Int64), 25))
+		_, err := n.Backup(f.ctx)
+		require.ErrorIs(t, err, wrap.ErrInjected)
+		all, err := ListBackups(f.ctx, f.o.Backups)
+		require.NoError(t, err)
+		require.Empty(t, all)
+		require.Contains(t, n.Info("persistence"), "backup_last_status:err")
+		n.o.Backups = f.o.Backups
+		b, err := n.Backup(f.ctx)
+		require.NoError(t, err)
+		require.Contains(t, n.Info("persistence"), "backup_last_id:"+b.ID)
+	})
 }
 
 func TestNodesWithDifferentRepositoriesAreDetected(t *testing.T) {
-	f := newFleet(t, 4)
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.o.Backups = repositoryIn(t, vfs.NewMem())
-		f.start(id)
-	}
-	f.settled(3)
-	f.eventually(func() error {
-		if f.leads()["2"] == 0 {
-			return errors.New("node 2 does not lead")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 4)
+		for _, id := range []kv.NodeID{"1", "2", "3"} {
+			f.o.Backups = repositoryIn(t, vfs.NewMem())
+			f.start(id)
 		}
-		return nil
+		f.settled(3)
+		f.eventually(func() error {
+			if f.leads()["2"] == 0 {
+				return errors.New("node 2 does not lead")
+			}
+			return nil
+		})
+		_, err := f.nodes["1"].Backup(f.ctx)
+		require.ErrorContains(t, err, "all nodes need the same repository")
+		f.nodes["1"].o.Backups = nil
+		_, err = f.nodes["1"].Backup(f.ctx)
+		require.ErrorIs(t, err, errNoRepository)
 	})
-	_, err := f.nodes["1"].Backup(f.ctx)
-	require.ErrorContains(t, err, "all nodes need the same repository")
-	f.nodes["1"].o.Backups = nil
-	_, err = f.nodes["1"].Backup(f.ctx)
-	require.ErrorIs(t, err, errNoRepository)
 }
 
 func TestPruneKeepsWhatIsNeededAndVerifyFindsDamage(t *testing.T) {
-	disk := vfs.NewMem()
-	s := repositoryIn(t, disk)
-	f := newFleet(t, 4)
-	f.o.Backups = s
-	n := f.start("1")
-	var last map[string]string
-	for i := range 3 {
-		last = f.writeSome(fmt.Sprint("round-", i), 5)
-		_, err := n.Backup(f.ctx)
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		s := repositoryIn(t, disk)
+		f := newFleet(t, 4)
+		f.o.Backups = s
+		n := f.start("1")
+		var last map[string]string
+		for i := range 3 {
+			last = f.writeSome(fmt.Sprint("round-", i), 5)
+			time.Sleep(time.Millisecond) // the newest one is that with the latest time
+			_, err := n.Backup(f.ctx)
+			require.NoError(t, err)
+		}
+		_, err := PruneBackups(f.ctx, s, backup.Policy{})
+		require.Error(t, err)
+		r, err := PruneBackups(f.ctx, s, backup.Policy{KeepLast: 1, DryRun: true})
 		require.NoError(t, err)
-	}
-	_, err := PruneBackups(f.ctx, s, backup.Policy{})
-	require.Error(t, err)
-	r, err := PruneBackups(f.ctx, s, backup.Policy{KeepLast: 1, DryRun: true})
-	require.NoError(t, err)
-	require.Len(t, r.Removed, 2)
-	r, err = PruneBackups(f.ctx, s, backup.Policy{KeepLast: 1})
-	require.NoError(t, err)
-	require.Len(t, r.Removed, 2)
-	require.Len(t, r.Kept, 1)
-	require.Positive(t, r.Objects)
-	all, err := ListBackups(f.ctx, s)
-	require.NoError(t, err)
-	require.Len(t, all, 1)
-	v, err := VerifyBackups(f.ctx, s)
-	require.NoError(t, err)
-	require.Empty(t, v.Faults)
-	restored, _ := restoreFleet(t, s, "1")
-	restored.hasAll(last)
+		require.Len(t, r.Removed, 2)
+		r, err = PruneBackups(f.ctx, s, backup.Policy{KeepLast: 1})
+		require.NoError(t, err)
+		require.Len(t, r.Removed, 2)
+		require.Len(t, r.Kept, 1)
+		require.Positive(t, r.Objects)
+		all, err := ListBackups(f.ctx, s)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		v, err := VerifyBackups(f.ctx, s)
+		require.NoError(t, err)
+		require.Empty(t, v.Faults)
+		restored, _ := restoreFleet(t, s, "1")
+		restored.hasAll(last)
 
-	require.NoError(t, s.Delete(f.ctx, "backups/"+all[0].Groups[2].Backup))
-	v, err = VerifyBackups(f.ctx, s)
-	require.NoError(t, err)
-	require.Contains(t, strings.Join(v.Faults, "\n"), "of group 2")
-	_, err = RestoreBackup(f.ctx, s, restoreTo(vfs.NewMem(), "1"))
-	require.ErrorContains(t, err, "of group 2")
+		require.NoError(t, s.Delete(f.ctx, "backups/"+all[0].Groups[2].Backup))
+		v, err = VerifyBackups(f.ctx, s)
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(v.Faults, "\n"), "of group 2")
+		_, err = RestoreBackup(f.ctx, s, restoreTo(vfs.NewMem(), "1"))
+		require.ErrorContains(t, err, "of group 2")
+	})
 }
 
 func TestADescriptionOfABackupSurvivesAndIsChecked(t *testing.T) {

@@ -6,20 +6,24 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/vfs"
 )
+
+// network connects the nodes. Tests run in bubbles, in which time passes at once when all wait for it.
+var network nettest.Memory
 
 // fleet is a cluster in this process.
 type fleet struct {
@@ -29,12 +33,9 @@ type fleet struct {
 	disks map[kv.NodeID]vfs.FS
 	free  sync.Map // by node: *atomic.Int64, free bytes
 	o     Options  // of all nodes
-	// within is set if the test has another fleet, whose goroutines come and go.
-	within bool
 }
 
 func newFleet(t *testing.T, groups int) *fleet {
-	before := runtime.NumGoroutine()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // only a fault reaches it
 	level := slog.LevelError + 4
 	if os.Getenv("NODE_TEST_LOG") != "" {
@@ -44,7 +45,7 @@ func newFleet(t *testing.T, groups int) *fleet {
 	// Three nodes with many groups need most of two processors for heartbeats with the race detector.
 	heartbeat := time.Duration(250+50*groups) * time.Millisecond
 	f.o = Options{
-		Dir: "node", Listen: "127.0.0.1:0", Groups: groups, Secret: []byte("a secret of the tests"),
+		Dir: "node", Bind: network.Listen, Dial: network.Dial, Listen: "127.0.0.1:0", Groups: groups, Secret: []byte("a secret of the tests"),
 		Timing: TimingOptions{Heartbeat: heartbeat, Election: heartbeat, Gossip: 40 * time.Millisecond},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
@@ -56,23 +57,8 @@ func newFleet(t *testing.T, groups int) *fleet {
 			require.NoError(t, n.release())
 		}
 		cancel()
-		if !f.within {
-			requireNoMoreGoroutines(t, before)
-		}
 	})
 	return f
-}
-
-// requireNoMoreGoroutines waits until as many goroutines run as before.
-func requireNoMoreGoroutines(t *testing.T, before int) {
-	for range 6000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	stacks := make([]byte, 1<<20)
-	require.Fail(t, "goroutines are left", "%s", stacks[:runtime.Stack(stacks, true)])
 }
 
 func (f *fleet) freeBytes(id kv.NodeID) *atomic.Int64 {
@@ -273,245 +259,270 @@ func threeNodes(t *testing.T, groups int) *fleet {
 }
 
 func TestReplicasAndLeadersSpreadOverNodesThatJoin(t *testing.T) {
-	f := newFleet(t, 16)
-	f.start("1")
-	alone := f.writeSome("alone", 20)
-	f.start("2")
-	f.settled(2)
-	f.start("3")
-	f.settled(3)
-	f.hasAll(alone)
-	f.eventually(func() error {
-		for id, leads := range f.leads() {
-			if leads < 5 || leads > 6 {
-				return fmt.Errorf("node %s leads %d of 16 groups", id, leads)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 16)
+		f.start("1")
+		alone := f.writeSome("alone", 20)
+		f.start("2")
+		f.settled(2)
+		f.start("3")
+		f.settled(3)
+		f.hasAll(alone)
+		f.eventually(func() error {
+			for id, leads := range f.leads() {
+				if leads < 5 || leads > 6 {
+					return fmt.Errorf("node %s leads %d of 16 groups", id, leads)
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 }
 
 func TestWritesSurviveTheCrashOfALeader(t *testing.T) {
-	f := threeNodes(t, 4)
-	written := f.writeSome("before", 20)
-	_, ranges := f.nodes["1"].Map()
-	victim := ranges[slot.GroupOf(slot.Of([]byte("x")), 4)].Leader
-	f.crash(victim)
-	f.write("x", "y")
-	written["x"] = "y"
-	f.hasAll(written)
-	f.start(victim)
-	f.settled(3)
-	f.hasAll(written)
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 4)
+		written := f.writeSome("before", 20)
+		_, ranges := f.nodes["1"].Map()
+		victim := ranges[slot.GroupOf(slot.Of([]byte("x")), 4)].Leader
+		f.crash(victim)
+		f.write("x", "y")
+		written["x"] = "y"
+		f.hasAll(written)
+		f.start(victim)
+		f.settled(3)
+		f.hasAll(written)
+	})
 }
 
 func TestANodeIsReplacedWhileOthersWrite(t *testing.T) {
-	f := threeNodes(t, 4)
-	f.start("4")
-	written := f.writeSome("joined", 10)
-	_, err := f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("raft.remove"), []byte("1")})
-	require.NoError(t, err)
-	for i := 0; !f.nodes["1"].Health().Removed; i++ {
-		key := fmt.Sprint("leaving-", i)
-		f.write(key, "v")
-		written[key] = "v"
-	}
-	require.Zero(t, f.nodes["1"].Health().Groups)
-	require.NoError(t, f.nodes["1"].Close())
-	delete(f.nodes, "1")
-	f.settled(3)
-	f.hasAll(written)
-	_, err = f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("1")})
-	require.Error(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 4)
+		f.start("4")
+		written := f.writeSome("joined", 10)
+		_, err := f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("raft.remove"), []byte("1")})
+		require.NoError(t, err)
+		for i := 0; !f.nodes["1"].Health().Removed; i++ {
+			key := fmt.Sprint("leaving-", i)
+			f.write(key, "v")
+			written[key] = "v"
+			time.Sleep(time.Millisecond)
+		}
+		require.Zero(t, f.nodes["1"].Health().Groups)
+		require.NoError(t, f.nodes["1"].Close())
+		delete(f.nodes, "1")
+		f.settled(3)
+		f.hasAll(written)
+		_, err = f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("1")})
+		require.Error(t, err)
+	})
 }
 
 func TestAClosedNodeHandsItsLeadershipsOver(t *testing.T) {
-	f := threeNodes(t, 4)
-	f.eventually(func() error {
-		if f.leads()["2"] == 0 {
-			return errors.New("node 2 does not lead")
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 4)
+		f.eventually(func() error {
+			if f.leads()["2"] == 0 {
+				return errors.New("node 2 does not lead")
+			}
+			return nil
+		})
+		f.nodes["2"].HandOver()
+		require.Zero(t, f.leads()["2"])
+		require.NoError(t, f.nodes["2"].Close())
+		delete(f.nodes, "2")
+		f.write("after", "close")
+		f.start("2")
+		f.settled(3)
+		f.has("after", "close")
 	})
-	f.nodes["2"].HandOver()
-	require.Zero(t, f.leads()["2"])
-	require.NoError(t, f.nodes["2"].Close())
-	delete(f.nodes, "2")
-	f.write("after", "close")
-	f.start("2")
-	f.settled(3)
-	f.has("after", "close")
 }
 
 func TestANodeThatLostItsDirectoryReturnsAsAnotherServer(t *testing.T) {
-	f := threeNodes(t, 4)
-	written := f.writeSome("kept", 10)
-	f.crash("3")
-	f.disks["3"] = nil
-	f.start("3")
-	f.settled(3)
-	require.EqualValues(t, 2, f.nodes["3"].self().Incarnation)
-	f.hasAll(written)
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 4)
+		written := f.writeSome("kept", 10)
+		f.crash("3")
+		f.disks["3"] = nil
+		f.start("3")
+		f.settled(3)
+		require.EqualValues(t, 2, f.nodes["3"].self().Incarnation)
+		f.hasAll(written)
+	})
 }
 
 // Two processes with copies of one directory would vote twice, as one server of raft.
 func TestANodeWithACopyOfTheDirectoryOfAnotherDoesNotStart(t *testing.T) {
-	f := threeNodes(t, 1)
-	o := f.o
-	o.ID, o.FS = "3", f.disks["3"].(*vfs.Mem).Crash()
-	_, err := Start(f.ctx, o)
-	require.ErrorIs(t, err, errIDInUse)
-	f.crash("3")
-	f.start("3") // with another address, but alone
-	f.settled(3)
-	require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 1)
+		o := f.o
+		o.ID, o.FS = "3", f.disks["3"].(*vfs.Mem).Crash()
+		_, err := Start(f.ctx, o)
+		require.ErrorIs(t, err, errIDInUse)
+		f.crash("3")
+		f.start("3") // with another address, but alone
+		f.settled(3)
+		require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
+	})
 }
 
 // A node has moved to another machine, and the old one is started again. Its map is too old to know that. Others would
 // send it what they send to the node, and take its entries and votes for those of the node.
 func TestACopyOfADirectoryAtAnOldAddressIsNotTakenForTheNode(t *testing.T) {
-	f := threeNodes(t, 1)
-	f.write("a", "b")
-	o := f.options("3")
-	o.FS, o.Listen, o.Join = f.disks["3"].(*vfs.Mem).Crash(), f.nodes["3"].Addr(), nil
-	f.crash("3")
-	f.start("3")
-	moved := f.nodes["3"].Addr()
-	require.NotEqual(t, o.Listen, moved)
-	f.eventually(func() error {
-		for id, n := range f.nodes {
-			if known, _ := n.atlas.chart().Find("3"); known.Addr != moved {
-				return fmt.Errorf("the map of node %s has the address %s of node 3", id, known.Addr)
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 1)
+		f.write("a", "b")
+		o := f.options("3")
+		o.FS, o.Listen, o.Join = f.disks["3"].(*vfs.Mem).Crash(), f.nodes["3"].Addr(), nil
+		f.crash("3")
+		f.start("3")
+		moved := f.nodes["3"].Addr()
+		require.NotEqual(t, o.Listen, moved)
+		f.eventually(func() error {
+			for id, n := range f.nodes {
+				if known, _ := n.atlas.chart().Find("3"); known.Addr != moved {
+					return fmt.Errorf("the map of node %s has the address %s of node 3", id, known.Addr)
+				}
 			}
+			return nil
+		})
+		_, err := Start(f.ctx, o)
+		require.ErrorIs(t, err, ErrRolledBack)
+		for _, id := range []kv.NodeID{"1", "2"} {
+			require.Equal(t, moved, f.nodes[id].atlas.addr("3.1"))
 		}
-		return nil
+		require.NoError(t, f.nodes["3"].Err())
+		f.settled(3)
+		f.has("a", "b")
 	})
-	_, err := Start(f.ctx, o)
-	require.ErrorIs(t, err, ErrRolledBack)
-	for _, id := range []kv.NodeID{"1", "2"} {
-		require.Equal(t, moved, f.nodes[id].atlas.addr("3.1"))
-	}
-	require.NoError(t, f.nodes["3"].Err())
-	f.settled(3)
-	f.has("a", "b")
 }
 
 // Raft dialed the addresses of the map, which only an elected leader can change.
 func TestNodesFindEachOtherThoughAllHaveNewAddresses(t *testing.T) {
-	f := threeNodes(t, 1)
-	f.write("a", "b")
-	before := f.nodes["1"].atlas.chart()
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.crash(id)
-	}
-	for _, id := range []kv.NodeID{"1", "2", "3"} {
-		f.start(id)
-		old, _ := before.Find(id)
-		require.NotEqual(t, old.Addr, f.nodes[id].Addr())
-	}
-	f.settled(3)
-	f.has("a", "b")
-	f.eventually(func() error {
-		for id, n := range f.nodes {
-			if known, _ := f.nodes["1"].atlas.chart().Find(id); known.Addr != n.Addr() {
-				return fmt.Errorf("the map has the address %s of node %s", known.Addr, id)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 1)
+		f.write("a", "b")
+		before := f.nodes["1"].atlas.chart()
+		for _, id := range []kv.NodeID{"1", "2", "3"} {
+			f.crash(id)
 		}
-		return nil
+		for _, id := range []kv.NodeID{"1", "2", "3"} {
+			f.start(id)
+			old, _ := before.Find(id)
+			require.NotEqual(t, old.Addr, f.nodes[id].Addr())
+		}
+		f.settled(3)
+		f.has("a", "b")
+		f.eventually(func() error {
+			for id, n := range f.nodes {
+				if known, _ := f.nodes["1"].atlas.chart().Find(id); known.Addr != n.Addr() {
+					return fmt.Errorf("the map has the address %s of node %s", known.Addr, id)
+				}
+			}
+			return nil
+		})
 	})
 }
 
 // A new leader of group 0 may know an old map, such as that of its node.json, without the servers that have joined
 // since.
 func TestPlansAreMadeWithTheMapOfTheGroup(t *testing.T) {
-	f := threeNodes(t, 1)
-	old := &Map{Version: 1, Cluster: f.nodes["1"].clusterName(), Groups: 1, Replicas: 3, Nodes: members("1")}
-	f.eventually(func() error {
-		for _, n := range f.nodes {
-			if !n.replica(0).Leading() {
-				continue
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 1)
+		old := &Map{Version: 1, Cluster: f.nodes["1"].clusterName(), Groups: 1, Replicas: 3, Nodes: members("1")}
+		f.eventually(func() error {
+			for _, n := range f.nodes {
+				if !n.replica(0).Leading() {
+					continue
+				}
+				n.atlas.mu.Lock()
+				n.atlas.current = old
+				n.atlas.mu.Unlock()
+				s, err := n.survey(f.ctx, surveyAll)
+				require.NoError(t, err)
+				require.Len(t, s.Map.Nodes, 3)
+				return nil
 			}
-			n.atlas.mu.Lock()
-			n.atlas.current = old
-			n.atlas.mu.Unlock()
-			s, err := n.survey(f.ctx, surveyAll)
-			require.NoError(t, err)
-			require.Len(t, s.Map.Nodes, 3)
-			return nil
-		}
-		return errors.New("no node leads")
+			return errors.New("no node leads")
+		})
+		f.settled(3)
 	})
-	f.settled(3)
 }
 
 func TestAnOperatorsCommandEndsAlthoughNobodyLeads(t *testing.T) {
-	f := threeNodes(t, 1)
-	f.start("4") // without a replica
-	f.eventually(func() error {
-		if n := f.nodes["4"]; f.nodes["1"].Health().Leads == 1 && n.leader(0) == "1.1" {
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 1)
+		f.start("4") // without a replica
+		f.eventually(func() error {
+			if n := f.nodes["4"]; f.nodes["1"].Health().Leads == 1 && n.leader(0) == "1.1" {
+				return nil
+			}
+			_, err := f.nodes["1"].Operate(f.ctx, [][]byte{[]byte("RAFT.TRANSFER"), []byte("0"), []byte("1")})
+			return fmt.Errorf("node 1 does not lead: %w", err)
+		})
+		f.crash("2")
+		f.crash("3")
+		f.eventually(func() error {
+			if f.nodes["1"].replica(0).Leading() || f.nodes["4"].leader(0) != "1.1" {
+				return errors.New("node 1 still leads")
+			}
 			return nil
-		}
-		_, err := f.nodes["1"].Operate(f.ctx, [][]byte{[]byte("RAFT.TRANSFER"), []byte("0"), []byte("1")})
-		return fmt.Errorf("node 1 does not lead: %w", err)
+		})
+		_, err := f.nodes["4"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("2")})
+		require.Error(t, err)
+		require.NoError(t, f.ctx.Err())
 	})
-	f.crash("2")
-	f.crash("3")
-	f.eventually(func() error {
-		if f.nodes["1"].replica(0).Leading() || f.nodes["4"].leader(0) != "1.1" {
-			return errors.New("node 1 still leads")
-		}
-		return nil
-	})
-	_, err := f.nodes["4"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("2")})
-	require.Error(t, err)
-	require.NoError(t, f.ctx.Err())
 }
 
 func TestAFullDiskMovesLeadersAndRefusesWrites(t *testing.T) {
-	f := threeNodes(t, 4)
-	f.eventually(func() error {
-		if f.leads()["1"] == 0 {
-			return errors.New("node 1 does not lead")
-		}
-		return nil
-	})
-	f.freeBytes("1").Store(1 << 20)
-	f.eventually(func() error {
-		if h := f.nodes["1"].Health(); !h.Full || h.Leads > 0 {
-			return fmt.Errorf("%+v", h)
-		}
-		return nil
-	})
-	written := f.writeSome("elsewhere", 10)
-	g, _ := f.nodes["1"].Group(0)
-	var not *kv.NotLeaderError
-	require.ErrorAs(t, put(f.ctx, g, "k", "v"), &not, "others have space")
-	f.freeBytes("2").Store(1 << 20)
-	f.freeBytes("3").Store(1 << 20)
-	f.eventually(func() error { // any node may lead
-		for _, n := range f.nodes {
-			g, _ := n.Group(0)
-			if errors.Is(put(f.ctx, g, "k", "v"), kv.ErrNoSpace) {
-				return nil
+	synctest.Test(t, func(t *testing.T) {
+		f := threeNodes(t, 4)
+		f.eventually(func() error {
+			if f.leads()["1"] == 0 {
+				return errors.New("node 1 does not lead")
 			}
+			return nil
+		})
+		f.freeBytes("1").Store(1 << 20)
+		f.eventually(func() error {
+			if h := f.nodes["1"].Health(); !h.Full || h.Leads > 0 {
+				return fmt.Errorf("%+v", h)
+			}
+			return nil
+		})
+		written := f.writeSome("elsewhere", 10)
+		g, _ := f.nodes["1"].Group(0)
+		var not *kv.NotLeaderError
+		require.ErrorAs(t, put(f.ctx, g, "k", "v"), &not, "others have space")
+		f.freeBytes("2").Store(1 << 20)
+		f.freeBytes("3").Store(1 << 20)
+		f.eventually(func() error { // any node may lead
+			for _, n := range f.nodes {
+				g, _ := n.Group(0)
+				if errors.Is(put(f.ctx, g, "k", "v"), kv.ErrNoSpace) {
+					return nil
+				}
+			}
+			return errors.New("no node refuses writes")
+		})
+		for id := range f.nodes {
+			f.freeBytes(id).Store(1 << 40)
 		}
-		return errors.New("no node refuses writes")
+		f.settled(3)
+		f.hasAll(written)
 	})
-	for id := range f.nodes {
-		f.freeBytes(id).Store(1 << 40)
-	}
-	f.settled(3)
-	f.hasAll(written)
 }
 
 func TestANodeOfAnotherClusterIsRefused(t *testing.T) {
-	f := newFleet(t, 1)
-	f.start("1")
-	other := f.nodes["1"]
-	delete(f.nodes, "1")
-	f.start("9")
-	f.nodes["1"] = other
-	var theirs gossip
-	err := other.call(f.ctx, wire.At(f.nodes["9"].Addr()), "gossip", other.news(), &theirs)
-	require.ErrorIs(t, err, wire.ErrOtherCluster)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		f.start("1")
+		other := f.nodes["1"]
+		delete(f.nodes, "1")
+		f.start("9")
+		f.nodes["1"] = other
+		var theirs gossip
+		err := other.call(f.ctx, wire.At(f.nodes["9"].Addr()), "gossip", other.news(), &theirs)
+		require.ErrorIs(t, err, wire.ErrOtherCluster)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -71,113 +72,123 @@ func flush(t *testing.T, n *Node, group kv.GroupID) {
 }
 
 func TestADamagedStateIsReplacedByThatOfAnotherNode(t *testing.T) {
-	f := newFleet(t, 1)
-	f.start("1")
-	f.start("2")
-	disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
-	f.disks["3"] = disk
-	f.start("3")
-	f.settled(3)
-	written := f.writeSome("damaged", 50)
-	f.hasAll(written)
-	before := f.nodes["3"].places[0].get()
-	flipFlushed(t, f.nodes["3"], disk)
-	f.eventually(func() error {
-		got, err := read(f.ctx, f.nodes["3"], "damaged-7", true)
-		if err == nil && got != "damaged-7!" {
-			require.Equal(t, "damaged-7!", got, "wrong data was returned")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		f.start("1")
+		f.start("2")
+		disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
+		f.disks["3"] = disk
+		f.start("3")
+		f.settled(3)
+		written := f.writeSome("damaged", 50)
+		f.hasAll(written)
+		before := f.nodes["3"].places[0].get()
+		flipFlushed(t, f.nodes["3"], disk)
+		f.eventually(func() error {
+			got, err := read(f.ctx, f.nodes["3"], "damaged-7", true)
+			if err == nil && got != "damaged-7!" {
+				require.Equal(t, "damaged-7!", got, "wrong data was returned")
+			}
+			if now := f.nodes["3"].places[0].get(); now == nil || now == before {
+				return fmt.Errorf("the replica was not replaced; a read returned %w", err)
+			}
+			return nil
+		})
+		require.True(t, f.nodes["3"].exists("node/group-0000.damaged"))
+		f.settled(3)
+		for key, value := range f.writeSome("healed", 10) {
+			written[key] = value
 		}
-		if now := f.nodes["3"].places[0].get(); now == nil || now == before {
-			return fmt.Errorf("the replica was not replaced; a read returned %w", err)
-		}
-		return nil
+		f.hasAll(written)
+		require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
 	})
-	require.True(t, f.nodes["3"].exists("node/group-0000.damaged"))
-	f.settled(3)
-	for key, value := range f.writeSome("healed", 10) {
-		written[key] = value
-	}
-	f.hasAll(written)
-	require.EqualValues(t, 1, f.nodes["3"].self().Incarnation)
 }
 
 // The map of the cluster is in the state of group 0. Its damage was an error of each node that wanted to join.
 func TestDamageThatAReadOfTheMapFindsIsHealed(t *testing.T) {
-	f := newFleet(t, 1)
-	f.o.Scrub.BytesPerSecond = -1
-	f.start("1")
-	f.start("2")
-	disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
-	f.disks["3"] = disk
-	f.start("3")
-	f.settled(3)
-	before := f.nodes["3"].places[0].get()
-	flipFlushed(t, f.nodes["3"], disk)
-	f.eventually(func() error {
-		if now := f.nodes["3"].places[0].get(); now == nil || now == before {
-			return errors.New("the replica was not replaced")
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		f.o.Scrub.BytesPerSecond = -1
+		f.start("1")
+		f.start("2")
+		disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
+		f.disks["3"] = disk
+		f.start("3")
+		f.settled(3)
+		before := f.nodes["3"].places[0].get()
+		flipFlushed(t, f.nodes["3"], disk)
+		f.eventually(func() error {
+			if now := f.nodes["3"].places[0].get(); now == nil || now == before {
+				return errors.New("the replica was not replaced")
+			}
+			return nil
+		})
+		f.settled(3)
+		f.hasAll(f.writeSome("healed", 3))
 	})
-	f.settled(3)
-	f.hasAll(f.writeSome("healed", 3))
 }
 
 func TestANodeWithADamagedLogJoinsAgain(t *testing.T) {
-	f := newFleet(t, 4)
-	f.start("1")
-	f.start("2")
-	disk := &flipping{FS: vfs.NewMem(), dir: "node/log"}
-	f.disks["3"] = disk
-	f.start("3")
-	f.settled(3)
-	written := f.writeSome("log", 20)
-	n := f.nodes["3"]
-	require.NoError(t, n.logs.database().Flush())
-	disk.flips.Store(true)
-	_ = n.logs.database().Compact(f.ctx, nil, nil) // reads all, and fails the store
-	f.eventually(func() error {
-		if n.self().Incarnation != 2 {
-			return errors.New("the node has not joined again")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 4)
+		f.start("1")
+		f.start("2")
+		disk := &flipping{FS: vfs.NewMem(), dir: "node/log"}
+		f.disks["3"] = disk
+		f.start("3")
+		f.settled(3)
+		written := f.writeSome("log", 20)
+		n := f.nodes["3"]
+		require.NoError(t, n.logs.database().Flush())
+		disk.flips.Store(true)
+		_ = n.logs.database().Compact(f.ctx, nil, nil) // reads all, and fails the store
+		f.eventually(func() error {
+			if n.self().Incarnation != 2 {
+				return errors.New("the node has not joined again")
+			}
+			return nil
+		})
+		f.settled(3)
+		for key, value := range f.writeSome("again", 10) {
+			written[key] = value
 		}
-		return nil
+		f.hasAll(written)
+		require.True(t, n.exists("node/log.damaged"))
 	})
-	f.settled(3)
-	for key, value := range f.writeSome("again", 10) {
-		written[key] = value
-	}
-	f.hasAll(written)
-	require.True(t, n.exists("node/log.damaged"))
 }
 
 // A node whose log is lost has forgotten what it voted and acknowledged, so it may not vote as what it was.
 func TestANodeThatLostItsLogJoinsAgain(t *testing.T) {
-	f := newFleet(t, 1)
-	f.startThree()
-	written := f.writeSome("log", 20)
-	f.crash("3")
-	require.NoError(t, files.RemoveAll(f.disks["3"], "node/log"))
-	n := f.start("3")
-	f.eventually(func() error {
-		if n.self().Incarnation != 2 {
-			return errors.New("the node has not joined again")
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		f.startThree()
+		written := f.writeSome("log", 20)
+		f.crash("3")
+		require.NoError(t, files.RemoveAll(f.disks["3"], "node/log"))
+		n := f.start("3")
+		f.eventually(func() error {
+			if n.self().Incarnation != 2 {
+				return errors.New("the node has not joined again")
+			}
+			return nil
+		})
+		f.settled(3)
+		f.hasAll(written)
 	})
-	f.settled(3)
-	f.hasAll(written)
 }
 
 func TestTheOnlyNodeDoesNotStartWithoutItsLog(t *testing.T) {
-	f := newFleet(t, 1)
-	f.start("1")
-	f.settled(1)
-	f.writeSome("log", 5)
-	f.crash("1")
-	require.NoError(t, files.RemoveAll(f.disks["1"], "node/log"))
-	_, err := Start(f.ctx, f.options("1"))
-	require.ErrorIs(t, err, db.ErrCorruption)
-	require.ErrorContains(t, err, "restore a backup")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		f.start("1")
+		f.settled(1)
+		f.writeSome("log", 5)
+		f.crash("1")
+		require.NoError(t, files.RemoveAll(f.disks["1"], "node/log"))
+		_, err := Start(f.ctx, f.options("1"))
+		require.ErrorIs(t, err, db.ErrCorruption)
+		require.ErrorContains(t, err, "restore a backup")
+	})
 }
 
 // Raft panics if it cannot read an entry that is committed, and the panic of one group would end all.

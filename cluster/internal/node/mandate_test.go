@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -74,34 +75,36 @@ func calm(t *testing.T, groups int, ids ...kv.NodeID) *fleet {
 // The planner was paused, deposed, and goes on: it had read a map without a node that is a healthy voter by now. It
 // removed that node from all groups.
 func TestADeposedPlannerCarriesNothingOut(t *testing.T) {
-	f := calm(t, 4, "1", "2", "3")
-	old, s := f.planner()
-	f.depose(old)
-	f.start("4")
-	f.eventually(func() error { // it has replicas
-		for _, servers := range f.configurations() {
-			for _, s := range voters(servers) {
-				if s.ID == "4.1" {
-					return nil
+	synctest.Test(t, func(t *testing.T) {
+		f := calm(t, 4, "1", "2", "3")
+		old, s := f.planner()
+		f.depose(old)
+		f.start("4")
+		f.eventually(func() error { // it has replicas
+			for _, servers := range f.configurations() {
+				for _, s := range voters(servers) {
+					if s.ID == "4.1" {
+						return nil
+					}
 				}
 			}
+			return errors.New("node 4 has no vote yet")
+		})
+		f.settled(3)
+		_, now := f.planner()
+		s.Groups, s.Hosted = now.Groups, now.Hosted // what it hears from the others is new
+		actions := plan(s)
+		require.Contains(t, actions, action{actRemove, actions[0].Group, "4.1"})
+		for _, a := range actions {
+			require.Error(t, old.act(f.ctx, s, a), "%+v", a)
 		}
-		return errors.New("node 4 has no vote yet")
+		require.Equal(t, len(now.Groups), len(f.configurations()))
+		for group, servers := range f.configurations() {
+			for _, s := range now.Groups[group].Servers {
+				require.True(t, hasServer(servers, s.ID), "group %d has lost %s: %v", group, s.ID, servers)
+			}
+		}
 	})
-	f.settled(3)
-	_, now := f.planner()
-	s.Groups, s.Hosted = now.Groups, now.Hosted // what it hears from the others is new
-	actions := plan(s)
-	require.Contains(t, actions, action{actRemove, actions[0].Group, "4.1"})
-	for _, a := range actions {
-		require.Error(t, old.act(f.ctx, s, a), "%+v", a)
-	}
-	require.Equal(t, len(now.Groups), len(f.configurations()))
-	for group, servers := range f.configurations() {
-		for _, s := range now.Groups[group].Servers {
-			require.True(t, hasServer(servers, s.ID), "group %d has lost %s: %v", group, s.ID, servers)
-		}
-	}
 }
 
 func hasServer(servers []server, id string) bool {
@@ -115,93 +118,103 @@ func hasServer(servers []server, id string) bool {
 
 // Every step of a plan is refused after a change of the leader of group 0, and after a change of the map.
 func TestStepsOfAnOldPlanAreRefused(t *testing.T) {
-	f := calm(t, 1, "1", "2", "3")
-	old, s := f.planner()
-	follower := s.Groups[0].Servers[0].ID
-	if follower == s.Groups[0].Leader {
-		follower = s.Groups[0].Servers[1].ID
-	}
-	leaving, _ := s.Map.Find(nodeOf(follower))
-	leaving.Leaving = true
-	steps := []action{
-		{actHost, 0, follower}, {actDrop, 0, follower}, {actAdd, 0, follower}, {actPromote, 0, follower}, {actRemove, 0, follower},
-		{actTransfer, 0, follower}, {Kind: actForget, Server: follower},
-	}
-	refused := func(n *Node, why string) {
-		t.Helper()
-		for _, a := range steps {
-			require.Error(t, n.act(f.ctx, s, a), "%s: %+v", why, a)
+	synctest.Test(t, func(t *testing.T) {
+		f := calm(t, 1, "1", "2", "3")
+		old, s := f.planner()
+		follower := s.Groups[0].Servers[0].ID
+		if follower == s.Groups[0].Leader {
+			follower = s.Groups[0].Servers[1].ID
 		}
-		require.True(t, f.nodes[nodeOf(follower)].places[0].isHosted(), why)
-		require.True(t, hasServer(f.configurations()[0], follower), why)
-		_, found := n.atlas.chart().Find(nodeOf(follower))
-		require.True(t, found, why)
-	}
-	s.Basis.Version--
-	refused(old, "an older map")
-	s.Basis.Version++
-	s.Basis.Term--
-	refused(old, "an older term")
-	s.Basis.Term++
-	s.Groups = map[kv.GroupID]groupSituation{0: s.Groups[0]}
-	f.depose(old)
-	refused(old, "another leader")
+		leaving, _ := s.Map.Find(nodeOf(follower))
+		leaving.Leaving = true
+		steps := []action{
+			{actHost, 0, follower}, {actDrop, 0, follower}, {actAdd, 0, follower}, {actPromote, 0, follower}, {actRemove, 0, follower},
+			{actTransfer, 0, follower}, {Kind: actForget, Server: follower},
+		}
+		refused := func(n *Node, why string) {
+			t.Helper()
+			for _, a := range steps {
+				require.Error(t, n.act(f.ctx, s, a), "%s: %+v", why, a)
+			}
+			require.True(t, f.nodes[nodeOf(follower)].places[0].isHosted(), why)
+			require.True(t, hasServer(f.configurations()[0], follower), why)
+			_, found := n.atlas.chart().Find(nodeOf(follower))
+			require.True(t, found, why)
+		}
+		s.Basis.Version--
+		refused(old, "an older map")
+		s.Basis.Version++
+		s.Basis.Term--
+		refused(old, "an older term")
+		s.Basis.Term++
+		s.Groups = map[kv.GroupID]groupSituation{0: s.Groups[0]}
+		f.depose(old)
+		refused(old, "another leader")
+	})
 }
 
 // A paused leader answers the survey with what it believed before.
 func TestASurveyLeavesOutLeadersThatNoMajorityConfirms(t *testing.T) {
-	f := calm(t, 1, "1", "2", "3")
-	n, _ := f.planner()
-	for id := range f.nodes {
-		if id != n.o.ID {
-			f.crash(id)
+	synctest.Test(t, func(t *testing.T) {
+		f := calm(t, 1, "1", "2", "3")
+		n, _ := f.planner()
+		for id := range f.nodes {
+			if id != n.o.ID {
+				f.crash(id)
+			}
 		}
-	}
-	require.Empty(t, n.confirmedLeads(f.ctx))
-	_, err := n.survey(f.ctx, confirmAll)
-	require.Error(t, err, "group 0 has no majority that confirms the map")
+		require.Empty(t, n.confirmedLeads(f.ctx))
+		_, err := n.survey(f.ctx, confirmAll)
+		require.Error(t, err, "group 0 has no majority that confirms the map")
+	})
 }
 
 func TestADeletedReplicaIsOneThatTheGroupSaysItDoesNotHave(t *testing.T) {
-	f := calm(t, 1, "1", "2", "3")
-	n, s := f.planner()
-	for _, voter := range s.Groups[0].Servers {
-		require.ErrorIs(t, n.act(f.ctx, s, action{actDrop, 0, voter.ID}), errChanged)
-		require.True(t, f.nodes[nodeOf(voter.ID)].places[0].isHosted())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := calm(t, 1, "1", "2", "3")
+		n, s := f.planner()
+		for _, voter := range s.Groups[0].Servers {
+			require.ErrorIs(t, n.act(f.ctx, s, action{actDrop, 0, voter.ID}), errChanged)
+			require.True(t, f.nodes[nodeOf(voter.ID)].places[0].isHosted())
+		}
+	})
 }
 
 // The survey may have the words of a deposed leader, which knows no replica on the node.
 func TestANodeWithAReplicaIsNotForgotten(t *testing.T) {
-	f := calm(t, 1, "1", "2", "3")
-	n, s := f.planner()
-	for _, voter := range s.Groups[0].Servers {
-		require.ErrorIs(t, n.forget(f.ctx, s, nodeOf(voter.ID)), errChanged)
-	}
-	require.Len(t, n.atlas.chart().Nodes, 3)
+	synctest.Test(t, func(t *testing.T) {
+		f := calm(t, 1, "1", "2", "3")
+		n, s := f.planner()
+		for _, voter := range s.Groups[0].Servers {
+			require.ErrorIs(t, n.forget(f.ctx, s, nodeOf(voter.ID)), errChanged)
+		}
+		require.Len(t, n.atlas.chart().Nodes, 3)
+	})
 }
 
 // The plan was right when it was made: then another voter died.
 func TestTheLeaderOfAGroupKeepsAVoterThatTheGroupNeeds(t *testing.T) {
-	f := calm(t, 1, "1", "2", "3")
-	_, s := f.planner()
-	var others []string
-	for _, voter := range s.Groups[0].Servers {
-		if voter.ID != s.Groups[0].Leader {
-			others = append(others, voter.ID)
+	synctest.Test(t, func(t *testing.T) {
+		f := calm(t, 1, "1", "2", "3")
+		_, s := f.planner()
+		var others []string
+		for _, voter := range s.Groups[0].Servers {
+			if voter.ID != s.Groups[0].Leader {
+				others = append(others, voter.ID)
+			}
 		}
-	}
-	f.crash(nodeOf(others[0]))
-	f.eventually(func() error { // on a busy machine the group may get another leader now
-		n, s := f.planner()
-		err := n.act(f.ctx, s, action{actRemove, 0, others[1]})
-		require.Error(t, err)
-		if !errors.Is(err, consensus.ErrNoLiveQuorum) {
-			return err
-		}
-		return nil
+		f.crash(nodeOf(others[0]))
+		f.eventually(func() error { // on a busy machine the group may get another leader now
+			n, s := f.planner()
+			err := n.act(f.ctx, s, action{actRemove, 0, others[1]})
+			require.Error(t, err)
+			if !errors.Is(err, consensus.ErrNoLiveQuorum) {
+				return err
+			}
+			return nil
+		})
+		f.write("after", "the refusal")
 	})
-	f.write("after", "the refusal")
 }
 
 // A process that was paused has heard nobody meanwhile.
@@ -233,25 +246,26 @@ func (c droppedConn) Write(p []byte) (int, error) {
 
 // A leader of group 0 that has just lost the others believes in its map for a moment.
 func TestWhatALeaderSaysOfTheMapIsConfirmed(t *testing.T) {
-	f := newFleet(t, 1)
-	var cut atomic.Bool
-	f.o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", addr)
-		return droppedConn{conn, &cut}, err
-	}
-	f.o.Accepted = func(conn net.Conn) net.Conn { return droppedConn{conn, &cut} }
-	f.startThree()
-	n, _ := f.planner()
-	self := n.self()
-	cut.Store(true)
-	t.Cleanup(func() { cut.Store(false) })
-	ctx, cancel := context.WithTimeout(f.ctx, 2*n.callTimeout())
-	defer cancel()
-	same := joinRequest{Cluster: n.clusterName(), ID: self.ID, Addr: self.Addr, Incarnation: self.Incarnation, Process: n.process}
-	_, err := n.onJoin(ctx, same)
-	require.Error(t, err, "nothing changes, but it does not know that")
-	_, err = n.onLeave(ctx, leaveRequest{"9"})
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), "has no node 9")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		var cut atomic.Bool
+		f.o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := network.Dial(ctx, addr)
+			return droppedConn{conn, &cut}, err
+		}
+		f.o.Accepted = func(conn net.Conn) net.Conn { return droppedConn{conn, &cut} }
+		f.startThree()
+		n, _ := f.planner()
+		self := n.self()
+		cut.Store(true)
+		t.Cleanup(func() { cut.Store(false) })
+		ctx, cancel := context.WithTimeout(f.ctx, 2*n.callTimeout())
+		defer cancel()
+		same := joinRequest{Cluster: n.clusterName(), ID: self.ID, Addr: self.Addr, Incarnation: self.Incarnation, Process: n.process}
+		_, err := n.onJoin(ctx, same)
+		require.Error(t, err, "nothing changes, but it does not know that")
+		_, err = n.onLeave(ctx, leaveRequest{"9"})
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "has no node 9")
+	})
 }

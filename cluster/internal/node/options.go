@@ -34,9 +34,10 @@ type Options struct {
 	Secret       []byte
 	// Insecure allows addresses other than loopback without a secret and TLS.
 	Insecure bool
-	// Dial and Accepted are for tests that cut connections; see wire.Options.
+	// Dial, Accepted and Bind are for tests that cut connections; see wire.Options.
 	Dial     func(ctx context.Context, addr string) (net.Conn, error)
 	Accepted func(net.Conn) net.Conn
+	Bind     func(addr string) (net.Listener, error)
 	// MaxHandshakes is that of wire.Options.
 	MaxHandshakes int
 	// Raft is for tests that plant faults: it changes the options of each group before its raft starts.

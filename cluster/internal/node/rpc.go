@@ -52,8 +52,8 @@ func (n *Node) listen() (err error) {
 	n.wire, err = wire.Listen(wire.Options{
 		ID: n.o.ID, Incarnation: n.self().Incarnation, Start: start, Met: n.met, RolledBack: n.onRolledBack, Owner: n.owner,
 		Address: n.o.Listen, TLS: n.o.TLS, PeerTLS: n.o.PeerTLS, Secret: n.o.Secret, Insecure: n.o.Insecure,
-		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Errors: wireErrors,
-		MaxHandshakes: n.o.MaxHandshakes, Foreign: n.onForeign,
+		Cluster: n.clusterName(), Logger: n.o.Logger, Dial: n.o.Dial, Accepted: n.o.Accepted, Bind: n.o.Bind,
+		Errors: wireErrors, MaxHandshakes: n.o.MaxHandshakes, Foreign: n.onForeign,
 		Loading: "LOADING this node is starting, or waits until another node lets it join",
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +17,7 @@ import (
 func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 	const value = "a value that only nodes may see"
 	f := newFleet(t, 1)
+	f.o.Bind, f.o.Dial = nil, nil // the relay uses the network of the system
 	f.startThree()
 	f.write("a", value)
 	addr := f.nodes["3"].Addr()
@@ -56,29 +58,31 @@ func TestANodeAtTheAddressOfADeadOneIsNotTakenForIt(t *testing.T) {
 
 // Raft refuses two servers with one address, and the replicas of the dead node never moved.
 func TestANodeAtTheAddressOfADeadOneReplacesIt(t *testing.T) {
-	f := newFleet(t, 1)
-	f.startThree()
-	f.write("a", "1")
-	addr := f.nodes["3"].Addr()
-	f.crash("3")
-	o := f.options("4")
-	o.Listen = addr
-	n, err := Start(f.ctx, o)
-	require.NoError(t, err)
-	f.nodes["4"] = n
-	require.Equal(t, addr, n.Addr())
-	f.eventually(func() error {
-		_, err := n.Operate(f.ctx, [][]byte{[]byte("raft.remove"), []byte("3")})
-		return err
-	})
-	f.settled(3)
-	f.write("b", "2")
-	f.has("a", "1")
-	f.eventually(func() error {
-		if _, found := n.atlas.chart().Find("3"); found {
-			return errors.New("it is still in the map")
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		f.startThree()
+		f.write("a", "1")
+		addr := f.nodes["3"].Addr()
+		f.crash("3")
+		o := f.options("4")
+		o.Listen = addr
+		n, err := Start(f.ctx, o)
+		require.NoError(t, err)
+		f.nodes["4"] = n
+		require.Equal(t, addr, n.Addr())
+		f.eventually(func() error {
+			_, err := n.Operate(f.ctx, [][]byte{[]byte("raft.remove"), []byte("3")})
+			return err
+		})
+		f.settled(3)
+		f.write("b", "2")
+		f.has("a", "1")
+		f.eventually(func() error {
+			if _, found := n.atlas.chart().Find("3"); found {
+				return errors.New("it is still in the map")
+			}
+			return nil
+		})
 	})
 }
 

@@ -75,6 +75,8 @@ type Options struct {
 	// connections by them.
 	Dial     func(ctx context.Context, addr string) (net.Conn, error)
 	Accepted func(net.Conn) net.Conn
+	// Bind replaces the listener of the system below TLS, for tests without its network.
+	Bind func(addr string) (net.Listener, error)
 }
 
 // MinSecret is the length of the shortest secret.
@@ -127,6 +129,9 @@ func (o Options) withDefaults() (Options, error) {
 			return d.DialContext(ctx, "tcp", addr)
 		}
 	}
+	if o.Bind == nil {
+		o.Bind = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
 	return o, nil
 }
 
@@ -177,7 +182,7 @@ func Listen(o Options) (*Listener, error) {
 		return nil, fmt.Errorf("listen at %s: without TLS and without a secret only loopback addresses are safe: "+
 			"set TLS or a secret for the nodes, or listen at 127.0.0.1", o.Address)
 	}
-	ln, err := net.ListenTCP("tcp", addr)
+	ln, err := o.Bind(addr.String())
 	if err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", o.Address, err)
 	}
