@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -28,24 +29,26 @@ func (m *measured) StoreLogs(logs []*raft.Log) error {
 // Raft counts the entries of a message. Those of a follower that was away may be long, and a log store refuses batches
 // that are too large.
 func TestLongEntriesReachAFollowerInSeveralMessages(t *testing.T) {
-	c := startSteady(t, 3, func(o *Options) { o.Timing.RPC = patience }) // for 16 MiB
-	back := c.followers()[0]
-	require.NoError(t, back.Close())
-	var want []string
-	for i := range 20 {
-		want = append(want, strings.Repeat(string(rune('a'+i)), 1<<20))
-		c.propose(want[i], back)
-	}
-	store := &measured{memory: back.store}
-	back.o.Logs = store
-	c.start(back)
-	eventually(t, "the follower gets the last entry", func() bool { return back.hasApplied(want[19]) })
-	entries, _ := back.fsm.state()
-	for i, entry := range want {
-		require.True(t, slices.Contains(entries, entry), "entry %d is missing", i)
-	}
-	require.Greater(t, store.largest.Load(), int64(1<<20))
-	require.LessOrEqual(t, store.largest.Load(), int64(maxAppendBytes))
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, func(o *Options) { o.Timing.RPC = patience }) // for 16 MiB
+		back := c.followers()[0]
+		require.NoError(t, back.Close())
+		var want []string
+		for i := range 20 {
+			want = append(want, strings.Repeat(string(rune('a'+i)), 1<<20))
+			c.propose(want[i], back)
+		}
+		store := &measured{memory: back.store}
+		back.o.Logs = store
+		c.start(back)
+		eventually(t, "the follower gets the last entry", func() bool { return back.hasApplied(want[19]) })
+		entries, _ := back.fsm.state()
+		for i, entry := range want {
+			require.True(t, slices.Contains(entries, entry), "entry %d is missing", i)
+		}
+		require.Greater(t, store.largest.Load(), int64(1<<20))
+		require.LessOrEqual(t, store.largest.Load(), int64(maxAppendBytes))
+	})
 }
 
 func TestAMessageHasOneEntryAtLeast(t *testing.T) {
@@ -58,31 +61,33 @@ func TestAMessageHasOneEntryAtLeast(t *testing.T) {
 
 // Raft counts the entries of a log. Long ones would fill the disk.
 func TestALogOfLongEntriesIsShortened(t *testing.T) {
-	c := startSteady(t, 1, func(o *Options) {
-		o.MaxLogBytes, o.SnapshotThreshold, o.TrailingLogs = 10<<16, 1000, 1000
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 1, func(o *Options) {
+			o.MaxLogBytes, o.SnapshotThreshold, o.TrailingLogs = 10<<16, 1000, 1000
+		})
+		g := c.leader()
+		length := func() uint64 {
+			first, err := g.store.FirstIndex()
+			require.NoError(t, err)
+			last, err := g.store.LastIndex()
+			require.NoError(t, err)
+			return last - first
+		}
+		require.NoError(t, g.shorten(t.Context()))
+		for range 40 {
+			c.propose(strings.Repeat("x", 16<<10))
+		}
+		require.NoError(t, g.shorten(t.Context()))
+		require.LessOrEqual(t, length(), uint64(45))
+		for range 45 {
+			c.propose(strings.Repeat("x", 64<<10))
+		}
+		require.NoError(t, g.shorten(t.Context()))
+		require.LessOrEqual(t, length(), uint64(minTrailing+10), "at 64 KiB each, the fewest remain, and what is too little for a snapshot")
+		for range 1000 {
+			c.propose("short")
+		}
+		require.NoError(t, g.shorten(t.Context()))
+		require.EqualValues(t, 1000, g.raft.Load().ReloadableConfig().TrailingLogs, "short entries may all remain again")
 	})
-	g := c.leader()
-	length := func() uint64 {
-		first, err := g.store.FirstIndex()
-		require.NoError(t, err)
-		last, err := g.store.LastIndex()
-		require.NoError(t, err)
-		return last - first
-	}
-	require.NoError(t, g.shorten(t.Context()))
-	for range 40 {
-		c.propose(strings.Repeat("x", 16<<10))
-	}
-	require.NoError(t, g.shorten(t.Context()))
-	require.LessOrEqual(t, length(), uint64(45))
-	for range 45 {
-		c.propose(strings.Repeat("x", 64<<10))
-	}
-	require.NoError(t, g.shorten(t.Context()))
-	require.LessOrEqual(t, length(), uint64(minTrailing+10), "at 64 KiB each, the fewest remain, and what is too little for a snapshot")
-	for range 1000 {
-		c.propose("short")
-	}
-	require.NoError(t, g.shorten(t.Context()))
-	require.EqualValues(t, 1000, g.raft.Load().ReloadableConfig().TrailingLogs, "short entries may all remain again")
 }

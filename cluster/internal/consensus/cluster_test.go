@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
 )
 
@@ -34,6 +34,7 @@ const patience = time.Minute
 
 // network cuts directions between nodes. What is cut is delayed until it is healed, as by TCP.
 type network struct {
+	nettest.Memory
 	mu    sync.Mutex
 	nodes map[string]string // ID by address
 	cuts  map[[2]string]bool
@@ -95,8 +96,7 @@ func (n *network) dialer(from string) func(ctx context.Context, addr string) (ne
 			case <-time.After(time.Millisecond):
 			}
 		}
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", addr)
+		conn, err := n.Memory.Dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
@@ -363,7 +363,7 @@ func startCluster(t *testing.T, n int, change func(*Options)) *cluster {
 func (c *cluster) listen() *node {
 	n := &node{id: string(rune('a' + len(c.nodes))), fsm: &recorder{}, store: &memory{InmemStore: raft.NewInmemStore()}}
 	l, err := wire.Listen(wire.Options{
-		ID: kv.NodeID(n.id), Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Dial: c.net.dialer(n.id),
+		ID: kv.NodeID(n.id), Address: "127.0.0.1:0", Bind: c.net.Listen, Logger: slog.New(slog.DiscardHandler), Dial: c.net.dialer(n.id),
 	})
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { l.Close() })
@@ -516,18 +516,6 @@ func (c *cluster) proposeAt(a *node, entry string) {
 	c.asLeader(a, func() error {
 		_, _, err := a.Propose([]byte(entry)).Wait(within(c.t, patience))
 		return err
-	})
-}
-
-func requireNoLeak(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				stacks := make([]byte, 1<<20)
-				t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-			}
-		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -31,88 +32,96 @@ func confirmed(t *testing.T, a *node) {
 
 // The main loops of the followers wait for their disks, so they answer no message of raft.
 func TestReadsDoNotWaitForTheDisksOfFollowers(t *testing.T) {
-	c := startSteady(t, 3, nil)
-	a := c.leader()
-	c.proposeAt(a, "old")
-	c.agree([]string{"old"})
-	confirmed(t, a)
-	disks := make(chan struct{})
-	for _, n := range c.followers() {
-		stall := func() { <-disks }
-		n.store.stall.Store(&stall)
-	}
-	f := a.Propose([]byte("new"))
-	index, err := a.ReadIndex(within(t, patience))
-	require.NoError(t, err)
-	select {
-	case <-f.Done():
-		t.Fatal("the write did not wait for a follower's disk")
-	default:
-	}
-	close(disks)
-	written, _, err := f.Wait(within(t, patience))
-	require.NoError(t, err)
-	require.Less(t, index, written)
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, nil)
+		a := c.leader()
+		c.proposeAt(a, "old")
+		c.agree([]string{"old"})
+		confirmed(t, a)
+		disks := make(chan struct{})
+		for _, n := range c.followers() {
+			stall := func() { <-disks }
+			n.store.stall.Store(&stall)
+		}
+		f := a.Propose([]byte("new"))
+		index, err := a.ReadIndex(within(t, patience))
+		require.NoError(t, err)
+		select {
+		case <-f.Done():
+			t.Fatal("the write did not wait for a follower's disk")
+		default:
+		}
+		close(disks)
+		written, _, err := f.Wait(within(t, patience))
+		require.NoError(t, err)
+		require.Less(t, index, written)
+	})
 }
 
 // The others have elected a successor that has acknowledged a write. Its term is in all answers that the old leader
 // gets.
 func TestANewerTermConfirmsNobody(t *testing.T) {
-	c, a := patientLeader(t, func(*Options) {})
-	c.proposeAt(a, "old")
-	c.agree([]string{"old"})
-	confirmed(t, a)
-	c.net.isolate(a.id)
-	c.propose("new", a)
-	read := make(chan error, 1)
-	go func() {
-		_, err := a.ReadIndex(within(t, patience))
-		read <- err
-	}()
-	eventually(t, "the question is on its way", func() bool {
-		a.confirms.mu.Lock()
-		defer a.confirms.mu.Unlock()
-		for _, p := range a.confirms.peers {
-			if len(p.asked) > 0 {
-				return true
+	synctest.Test(t, func(t *testing.T) {
+		c, a := patientLeader(t, func(*Options) {})
+		c.proposeAt(a, "old")
+		c.agree([]string{"old"})
+		confirmed(t, a)
+		c.net.isolate(a.id)
+		c.propose("new", a)
+		read := make(chan error, 1)
+		go func() {
+			_, err := a.ReadIndex(within(t, patience))
+			read <- err
+		}()
+		eventually(t, "the question is on its way", func() bool {
+			a.confirms.mu.Lock()
+			defer a.confirms.mu.Unlock()
+			for _, p := range a.confirms.peers {
+				if len(p.asked) > 0 {
+					return true
+				}
 			}
-		}
-		return false
+			return false
+		})
+		require.True(t, a.IsLeader(), "it still believes that it leads")
+		c.net.heal()
+		require.Error(t, <-read)
 	})
-	require.True(t, a.IsLeader(), "it still believes that it leads")
-	c.net.heal()
-	require.Error(t, <-read)
 }
 
 // A read asks the fastest server only. If that one is silent, the read asks the other one.
 func TestAReadDoesNotWaitForAServerThatIsSilent(t *testing.T) {
-	c := startSteady(t, 3, func(o *Options) { o.Timing.RPC = 10 * patience })
-	a := c.leader()
-	c.proposeAt(a, "old")
-	for _, n := range c.followers() {
-		confirmed(t, a)
-		c.net.isolate(n.id)
-		for range 5 {
-			_, err := a.ReadIndex(within(t, patience))
-			require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, func(o *Options) { o.Timing.RPC = 10 * patience })
+		a := c.leader()
+		c.proposeAt(a, "old")
+		for _, n := range c.followers() {
+			confirmed(t, a)
+			c.net.isolate(n.id)
+			for range 5 {
+				_, err := a.ReadIndex(within(t, patience))
+				require.NoError(t, err)
+			}
+			c.net.heal()
 		}
-		c.net.heal()
-	}
+	})
 }
 
 // A read is confirmed again after the servers that it asks have ended and come back.
 func TestReadsContinueAfterServersRestart(t *testing.T) {
-	c := startSteady(t, 3, nil)
-	a := c.leader()
-	c.proposeAt(a, "old")
-	confirmed(t, a)
-	for _, n := range c.nodes {
-		if n != a {
-			require.NoError(t, n.Close())
-			c.start(n)
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, nil)
+		a := c.leader()
+		c.proposeAt(a, "old")
+		confirmed(t, a)
+		for _, n := range c.nodes {
+			if n != a {
+				require.NoError(t, n.Close())
+				c.start(n)
+			}
 		}
-	}
-	confirmed(t, a)
+		confirmed(t, a)
+	})
 }
 
 // recordedConn keeps what is written.
@@ -173,33 +182,33 @@ func TestOnlyAsManyServersAreAskedAsAMajorityNeeds(t *testing.T) {
 
 // Who comes to an address may not be the server that was there.
 func TestAServerConfirmsOnlyInItsOwnName(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	b := c.followers()[0]
-	for _, test := range []struct {
-		name     string
-		greeting []byte
-		answered bool
-	}{
-		{"its name", append([]byte{1}, b.id...), true},
-		{"another name", []byte{1, 'x'}, false},
-		{"no name", []byte{0}, false},
-		{"the longest name", append([]byte{maxID}, make([]byte, maxID)...), false},
-		{"a longer name", append([]byte{2}, b.id+"b"...), false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		b := c.followers()[0]
+		for _, test := range []struct {
+			name     string
+			greeting []byte
+			answered bool
+		}{
+			{"its name", append([]byte{1}, b.id...), true},
+			{"another name", []byte{1, 'x'}, false},
+			{"no name", []byte{0}, false},
+			{"the longest name", append([]byte{maxID}, make([]byte, maxID)...), false},
+			{"a longer name", append([]byte{2}, b.id+"b"...), false},
+		} {
 			conn, err := c.nodes[2].listener.Group(testGroup).DialConfirm(within(t, patience), b.id, b.o.Address)
 			require.NoError(t, err)
-			defer conn.Close()
 			_, err = conn.Write(binary.BigEndian.AppendUint64(test.greeting, 42))
 			require.NoError(t, err)
 			conn.SetReadDeadline(time.Now().Add(patience))
 			answer, err := io.ReadAll(io.LimitReader(conn, 16))
+			conn.Close()
 			if !test.answered {
-				require.Empty(t, answer)
-				return
+				require.Empty(t, answer, test.name)
+				continue
 			}
 			require.NoError(t, err)
 			require.Equal(t, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 42), b.Term()), answer)
-		})
-	}
+		}
+	})
 }

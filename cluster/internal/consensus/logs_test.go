@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -113,69 +114,75 @@ func slowLeader(t *testing.T) (c *cluster, disk *slowMemory) {
 // The leader's disk is slow, and the only other server that it reaches has the entry. If the leader lost its power
 // now, the other two could continue without the entry.
 func TestNothingIsCommittedThatIsNotDurableAtTheLeader(t *testing.T) {
-	c, disk := slowLeader(t)
-	a, b := c.node("a"), c.node("b")
-	f := a.Propose([]byte("new"))
-	index := func(n *node) uint64 { last, _ := n.store.LastIndex(); return last }
-	eventually(t, "the entry arrives at b", func() bool { return index(a) == index(b) && index(b) > disk.Durable() })
-	eventually(t, "raft believes that it is committed", func() bool { return a.Stats().CommitIndex == index(a) })
-	_, _, err := f.Wait(within(t, soon))
-	require.ErrorIs(t, err, kv.ErrUnknown, "an early acknowledgement")
-	require.False(t, a.hasApplied("new"))
-	require.False(t, b.hasApplied("new"))
-	require.Less(t, b.Stats().CommitIndex, index(b), "the leader does not announce what is not durable there")
-	read, err := a.ReadIndex(within(t, patience))
-	require.NoError(t, err, "reads need not wait for the disk")
-	require.LessOrEqual(t, read, disk.Durable())
-	disk.hold(false)
-	_, _, err = f.Wait(within(t, patience))
-	require.NoError(t, err)
-	c.net.heal()
-	c.agree([]string{"old", "new"})
+	synctest.Test(t, func(t *testing.T) {
+		c, disk := slowLeader(t)
+		a, b := c.node("a"), c.node("b")
+		f := a.Propose([]byte("new"))
+		index := func(n *node) uint64 { last, _ := n.store.LastIndex(); return last }
+		eventually(t, "the entry arrives at b", func() bool { return index(a) == index(b) && index(b) > disk.Durable() })
+		eventually(t, "raft believes that it is committed", func() bool { return a.Stats().CommitIndex == index(a) })
+		_, _, err := f.Wait(within(t, soon))
+		require.ErrorIs(t, err, kv.ErrUnknown, "an early acknowledgement")
+		require.False(t, a.hasApplied("new"))
+		require.False(t, b.hasApplied("new"))
+		require.Less(t, b.Stats().CommitIndex, index(b), "the leader does not announce what is not durable there")
+		read, err := a.ReadIndex(within(t, patience))
+		require.NoError(t, err, "reads need not wait for the disk")
+		require.LessOrEqual(t, read, disk.Durable())
+		disk.hold(false)
+		_, _, err = f.Wait(within(t, patience))
+		require.NoError(t, err)
+		c.net.heal()
+		c.agree([]string{"old", "new"})
+	})
 }
 
 // A leader is deposed before its disk has written an entry that its successor has. The successor would count it.
 func TestADeposedLeaderMakesItsLogDurableBeforeItAnswers(t *testing.T) {
-	c, disk := slowLeader(t)
-	a, b := c.node("a"), c.node("b")
-	a.Propose([]byte("new"))
-	eventually(t, "the entry arrives at b", func() bool {
-		last, _ := b.store.LastIndex()
-		return last > disk.Durable()
+	synctest.Test(t, func(t *testing.T) {
+		c, disk := slowLeader(t)
+		a, b := c.node("a"), c.node("b")
+		a.Propose([]byte("new"))
+		eventually(t, "the entry arrives at b", func() bool {
+			last, _ := b.store.LastIndex()
+			return last > disk.Durable()
+		})
+		c.net.heal()
+		c.net.isolate("a")
+		require.Same(t, b, c.leader(a), "c does not have the entry")
+		c.propose("newer", a)
+		c.net.heal()
+		answered := func() bool {
+			b.trans.acks.mu.Lock()
+			defer b.trans.acks.mu.Unlock()
+			return b.trans.acks.last["a"].term == b.Term()
+		}
+		c.propose("newest", a)
+		require.False(t, answered())
+		disk.hold(false)
+		eventually(t, "the deposed leader answers", answered)
+		c.agree([]string{"old", "new", "newer", "newest"})
 	})
-	c.net.heal()
-	c.net.isolate("a")
-	require.Same(t, b, c.leader(a), "c does not have the entry")
-	c.propose("newer", a)
-	c.net.heal()
-	answered := func() bool {
-		b.trans.acks.mu.Lock()
-		defer b.trans.acks.mu.Unlock()
-		return b.trans.acks.last["a"].term == b.Term()
-	}
-	c.propose("newest", a)
-	require.False(t, answered())
-	disk.hold(false)
-	eventually(t, "the deposed leader answers", answered)
-	c.agree([]string{"old", "new", "newer", "newest"})
 }
 
 // Raft counts entries as applied that the state did not get, because the log failed. A snapshot up to them would make
 // the replica forget them: the log before a snapshot is deleted, and the state would have a hole for ever.
 func TestNoSnapshotHasEntriesThatTheStateDidNotGet(t *testing.T) {
-	c, disk := slowLeader(t)
-	a := c.node("a")
-	_, applied := a.fsm.state()
-	f := a.Propose([]byte("new"))
-	eventually(t, "raft believes that the entry is applied", func() bool { return a.Stats().AppliedIndex > applied })
-	disk.fail(errors.New("the disk is broken"))
-	_, response, err := f.Wait(within(t, patience))
-	require.NoError(t, err)
-	require.ErrorIs(t, response.(error), kv.ErrUnknown)
-	require.ErrorContains(t, a.Snapshot(within(t, patience)), "the disk is broken")
-	snapshots, err := a.fsm.List()
-	require.NoError(t, err)
-	require.Empty(t, snapshots)
+	synctest.Test(t, func(t *testing.T) {
+		c, disk := slowLeader(t)
+		a := c.node("a")
+		_, applied := a.fsm.state()
+		f := a.Propose([]byte("new"))
+		eventually(t, "raft believes that the entry is applied", func() bool { return a.Stats().AppliedIndex > applied })
+		disk.fail(errors.New("the disk is broken"))
+		_, response, err := f.Wait(within(t, patience))
+		require.NoError(t, err)
+		require.ErrorIs(t, response.(error), kv.ErrUnknown)
+		require.ErrorContains(t, a.Snapshot(within(t, patience)), "the disk is broken")
+		snapshots, err := a.fsm.List()
+		require.NoError(t, err)
+		require.Empty(t, snapshots)
+	})
 }
 
 // Raft continues after entries were withheld from the state. It must not get those that follow.

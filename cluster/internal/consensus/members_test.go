@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -9,49 +10,55 @@ import (
 
 // A plan may be old: it does not know who has died since. The refusal waits for as long as the caller does.
 func TestAVoterStaysIfTheOthersWouldHaveNoLiveQuorum(t *testing.T) {
-	c := startSteady(t, 3, nil)
-	leader, others := c.leader(), c.followers()
-	healthy, dead := others[0], others[1]
-	leader.propose(t, "before")
-	c.net.isolate(dead.id)
-	require.ErrorIs(t, leader.RemoveServer(within(t, 200*time.Millisecond), healthy.id), ErrNoLiveQuorum)
-	require.ErrorIs(t, leader.RemoveServer(within(t, 200*time.Millisecond), leader.id), ErrNoLiveQuorum)
-	require.Len(t, leader.Configuration(), 3)
-	leader.propose(t, "between")
-	require.NoError(t, leader.RemoveServer(within(t, patience), dead.id))
-	leader.propose(t, "after")
-	require.Len(t, leader.Configuration(), 2)
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, nil)
+		leader, others := c.leader(), c.followers()
+		healthy, dead := others[0], others[1]
+		leader.propose(t, "before")
+		c.net.isolate(dead.id)
+		require.ErrorIs(t, leader.RemoveServer(within(t, 200*time.Millisecond), healthy.id), ErrNoLiveQuorum)
+		require.ErrorIs(t, leader.RemoveServer(within(t, 200*time.Millisecond), leader.id), ErrNoLiveQuorum)
+		require.Len(t, leader.Configuration(), 3)
+		leader.propose(t, "between")
+		require.NoError(t, leader.RemoveServer(within(t, patience), dead.id))
+		leader.propose(t, "after")
+		require.Len(t, leader.Configuration(), 2)
+	})
 }
 
 func TestAServerThatDoesNotAnswerGetsNoVoteThatTheGroupWouldNeed(t *testing.T) {
-	c := startSteady(t, 3, nil)
-	leader := c.leader()
-	leader.propose(t, "before")
-	d := c.listen()
-	c.start(d)
-	require.NoError(t, leader.AddNonvoter(within(t, patience), d.id, d.o.Address))
-	c.agree([]string{"before"}, leader, d)
-	dead := c.followers()[0]
-	if dead == d {
-		dead = c.followers()[1]
-	}
-	c.net.isolate(dead.id)
-	c.net.isolate(d.id)
-	require.ErrorIs(t, leader.AddVoter(within(t, 200*time.Millisecond), d.id, d.o.Address), ErrNoLiveQuorum)
-	leader.propose(t, "two of three")
-	c.net.heal()
-	require.NoError(t, leader.AddVoter(within(t, patience), d.id, d.o.Address))
-	leader.propose(t, "after")
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, nil)
+		leader := c.leader()
+		leader.propose(t, "before")
+		d := c.listen()
+		c.start(d)
+		require.NoError(t, leader.AddNonvoter(within(t, patience), d.id, d.o.Address))
+		c.agree([]string{"before"}, leader, d)
+		dead := c.followers()[0]
+		if dead == d {
+			dead = c.followers()[1]
+		}
+		c.net.isolate(dead.id)
+		c.net.isolate(d.id)
+		require.ErrorIs(t, leader.AddVoter(within(t, 200*time.Millisecond), d.id, d.o.Address), ErrNoLiveQuorum)
+		leader.propose(t, "two of three")
+		c.net.heal()
+		require.NoError(t, leader.AddVoter(within(t, patience), d.id, d.o.Address))
+		leader.propose(t, "after")
+	})
 }
 
 // Raft refuses writes while it waits for the new leader.
 func TestALeadershipDoesNotGoToAServerThatDoesNotAnswer(t *testing.T) {
-	c := startSteady(t, 3, nil)
-	leader, dead := c.leader(), c.followers()[0]
-	leader.propose(t, "before")
-	term := leader.Leadership().Term
-	c.net.isolate(dead.id)
-	require.ErrorIs(t, leader.TransferLeadership(within(t, 200*time.Millisecond), dead.id), ErrNoLiveQuorum)
-	leader.propose(t, "after")
-	require.Equal(t, Leadership{Leading: true, Term: term, Ready: true}, leader.Leadership())
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, nil)
+		leader, dead := c.leader(), c.followers()[0]
+		leader.propose(t, "before")
+		term := leader.Leadership().Term
+		c.net.isolate(dead.id)
+		require.ErrorIs(t, leader.TransferLeadership(within(t, 200*time.Millisecond), dead.id), ErrNoLiveQuorum)
+		leader.propose(t, "after")
+		require.Equal(t, Leadership{Leading: true, Term: term, Ready: true}, leader.Leadership())
+	})
 }

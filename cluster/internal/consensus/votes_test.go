@@ -3,6 +3,7 @@ package consensus
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -47,13 +48,15 @@ func missedChange(t *testing.T) (elected, isCase bool) {
 }
 
 func TestAVoterThatMissedAChangeElectsAServerThatItDoesNotKnow(t *testing.T) {
-	for range 20 {
-		if elected, isCase := missedChange(t); isCase {
-			require.True(t, elected, "the voter refuses a stranger")
-			return
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 {
+			if elected, isCase := missedChange(t); isCase {
+				require.True(t, elected, "the voter refuses a stranger")
+				return
+			}
 		}
-	}
-	t.Fatal("no leader keeps its place")
+		t.Fatal("no leader keeps its place")
+	})
 }
 
 // replace has another server, which knows nothing, start where a node was.
@@ -69,67 +72,73 @@ func (c *cluster) replace(old *node) *node {
 // address. The third server does not have the write. Without the leader it must not win by the vote of the new server,
 // which has forgotten what the old one has acknowledged.
 func TestAServerDoesNotVoteInTheNameOfTheOneThatWasThere(t *testing.T) {
-	for _, known := range []bool{true, false} {
-		addresses := func(id string) (string, error) { return "", errors.New("it is not there any more") }
-		c := startCluster(t, 3, func(o *Options) {
-			if !known {
-				o.Addresses = addresses
+	synctest.Test(t, func(t *testing.T) {
+		for _, known := range []bool{true, false} {
+			addresses := func(id string) (string, error) { return "", errors.New("it is not there any more") }
+			c := startCluster(t, 3, func(o *Options) {
+				if !known {
+					o.Addresses = addresses
+				}
+			})
+			c.propose("old")
+			c.agree([]string{"old"})
+			leader := c.leader()
+			lost, behind := c.followers()[0], c.followers()[1]
+			c.net.isolate(behind.id)
+			c.proposeAt(leader, "new")
+			require.NoError(t, leader.Close())
+			fresh := c.replace(lost)
+			c.net.heal()
+			for end := time.Now().Add(10 * testTiming.Heartbeat); time.Now().Before(end); time.Sleep(time.Millisecond) {
+				require.False(t, behind.IsLeader(), "it does not have all that was acknowledged")
 			}
-		})
-		c.propose("old")
-		c.agree([]string{"old"})
-		leader := c.leader()
-		lost, behind := c.followers()[0], c.followers()[1]
-		c.net.isolate(behind.id)
-		c.proposeAt(leader, "new")
-		require.NoError(t, leader.Close())
-		fresh := c.replace(lost)
-		c.net.heal()
-		for end := time.Now().Add(10 * testTiming.Heartbeat); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			require.False(t, behind.IsLeader(), "it does not have all that was acknowledged")
+			require.Zero(t, fresh.Term(), "messages for the old server")
 		}
-		require.Zero(t, fresh.Term(), "messages for the old server")
-	}
+	})
 }
 
 // The old leader and another server, at the address of one that has voted for the successor, are cut off from that.
 func TestAServerDoesNotAcknowledgeInTheNameOfTheOneThatWasThere(t *testing.T) {
-	require.Error(t, deposed(t, func() (error, bool) {
-		c, a := patientLeader(t, func(*Options) {})
-		c.proposeAt(a, "old")
-		c.agree([]string{"old"})
-		c.net.isolate(a.id)
-		c.propose("new", a)
-		successor := c.leader(a)
-		c.net.isolate(successor.id)
-		lost := c.nodes[1]
-		if lost == successor {
-			lost = c.nodes[2]
-		}
-		fresh := c.replace(lost)
-		c.net.release("", a.id, lost.id)
-		c.net.release("", lost.id, a.id)
-		_, err := a.ReadIndex(within(t, 300*time.Millisecond))
-		leads := a.IsLeader()
-		require.Zero(t, fresh.Term(), "messages for the old server")
-		return err, leads
-	}))
+	synctest.Test(t, func(t *testing.T) {
+		require.Error(t, deposed(t, func() (error, bool) {
+			c, a := patientLeader(t, func(*Options) {})
+			c.proposeAt(a, "old")
+			c.agree([]string{"old"})
+			c.net.isolate(a.id)
+			c.propose("new", a)
+			successor := c.leader(a)
+			c.net.isolate(successor.id)
+			lost := c.nodes[1]
+			if lost == successor {
+				lost = c.nodes[2]
+			}
+			fresh := c.replace(lost)
+			c.net.release("", a.id, lost.id)
+			c.net.release("", lost.id, a.id)
+			_, err := a.ReadIndex(within(t, 300*time.Millisecond))
+			leads := a.IsLeader()
+			require.Zero(t, fresh.Term(), "messages for the old server")
+			return err, leads
+		}))
+	})
 }
 
 // A server has voted for one that was at an address. Another one at this address did not get that vote.
 func TestAVoteIsForAServerAndNotForItsAddress(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	c.propose("x")
-	c.agree([]string{"x"})
-	leader, f := c.leader(), c.followers()[0]
-	for _, n := range c.nodes {
-		if n != f {
-			require.NoError(t, n.Close())
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		c.propose("x")
+		c.agree([]string{"x"})
+		leader, f := c.leader(), c.followers()[0]
+		for _, n := range c.nodes {
+			if n != f {
+				require.NoError(t, n.Close())
+			}
 		}
-	}
-	require.True(t, c.vote(f, leader.id, leader.o.Address, 100, 50))
-	require.True(t, c.vote(f, leader.id, leader.o.Address, 100, 50), "again")
-	require.False(t, c.vote(f, "another", leader.o.Address, 100, 50))
+		require.True(t, c.vote(f, leader.id, leader.o.Address, 100, 50))
+		require.True(t, c.vote(f, leader.id, leader.o.Address, 100, 50), "again")
+		require.False(t, c.vote(f, "another", leader.o.Address, 100, 50))
+	})
 }
 
 // vote asks a node for its vote in the name of a candidate whose newest entry has an index, and a term of that number.
@@ -177,19 +186,21 @@ func (h *halfVotes) Set(key, value []byte) error {
 // A server has voted for a candidate, and half of its next vote, for another one, was stored. The first one, whose log
 // is shorter by now, must not get that vote.
 func TestHalfAVoteIsNone(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	c.propose("x")
-	c.agree([]string{"x"})
-	leader, f, other := c.leader(), c.followers()[0], c.followers()[1]
-	for _, n := range c.nodes {
-		require.NoError(t, n.Close())
-	}
-	f.o.Stable = &halfVotes{f.store, 3}
-	f.o.Timing.Heartbeat, f.o.Timing.Election = time.Minute, time.Minute // it votes for no other
-	c.start(f)
-	require.True(t, c.vote(f, leader.id, leader.o.Address, 100, 50))
-	require.False(t, c.vote(f, other.id, other.o.Address, 101, 50))
-	f.o.Stable.(*halfVotes).left = 4
-	require.False(t, c.vote(f, leader.id, leader.o.Address, 101, 0), "its log is too short")
-	require.True(t, c.vote(f, other.id, other.o.Address, 101, 50))
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		c.propose("x")
+		c.agree([]string{"x"})
+		leader, f, other := c.leader(), c.followers()[0], c.followers()[1]
+		for _, n := range c.nodes {
+			require.NoError(t, n.Close())
+		}
+		f.o.Stable = &halfVotes{f.store, 3}
+		f.o.Timing.Heartbeat, f.o.Timing.Election = time.Minute, time.Minute // it votes for no other
+		c.start(f)
+		require.True(t, c.vote(f, leader.id, leader.o.Address, 100, 50))
+		require.False(t, c.vote(f, other.id, other.o.Address, 101, 50))
+		f.o.Stable.(*halfVotes).left = 4
+		require.False(t, c.vote(f, leader.id, leader.o.Address, 101, 0), "its log is too short")
+		require.True(t, c.vote(f, other.id, other.o.Address, 101, 50))
+	})
 }
