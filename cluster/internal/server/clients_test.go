@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	osexec "os/exec"
 	"strings"
 	"testing"
@@ -123,16 +124,19 @@ func goRedisOperators(t *testing.T, c *redis.Client) {
 }
 
 func TestGoRedisGetsUnknownOutcomesAsErrors(t *testing.T) {
-	node := kvtest.New(1)
-	c := redis.NewClient(&redis.Options{
-		Addr: start(t, node, Options{WriteTimeout: shortTimeout}), MaxRetries: 3, ReadTimeout: time.Minute,
+	bubble(t, func(t testing.TB) {
+		node := kvtest.New(1)
+		c := redis.NewClient(&redis.Options{
+			Addr: start(t, node, Options{WriteTimeout: shortTimeout}), MaxRetries: 3, ReadTimeout: time.Minute,
+			Dialer: func(ctx context.Context, _, addr string) (net.Conn, error) { return loopback.Dial(ctx, addr) },
+		})
+		defer c.Close()
+		node.World().Hold(0)
+		err := c.Incr(t.Context(), "n").Err()
+		require.ErrorContains(t, err, "UNKNOWN the outcome of this write is unknown")
+		node.World().Release(0)
+		require.Equal(t, "1", c.Get(t.Context(), "n").Val(), "the client must not repeat such a write")
 	})
-	defer c.Close()
-	node.World().Hold(0)
-	err := c.Incr(t.Context(), "n").Err()
-	require.ErrorContains(t, err, "UNKNOWN the outcome of this write is unknown")
-	node.World().Release(0)
-	require.Equal(t, "1", c.Get(t.Context(), "n").Val(), "the client must not repeat such a write")
 }
 
 // cli runs redis-cli with commands on its standard input.

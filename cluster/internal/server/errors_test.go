@@ -46,16 +46,18 @@ func TestFailuresGetTheErrorsThatClientsKnow(t *testing.T) {
 }
 
 func TestAWriteThatIsNotConfirmedInTimeIsUnknown(t *testing.T) {
-	node := kvtest.New(1)
-	addr := start(t, node, Options{WriteTimeout: shortTimeout})
-	p := dial(t, "tcp", addr)
-	node.World().Hold(0)
-	p.send(encode("SET", "a", "1") + encode("INCR", "a") + encode("PING"))
-	require.Contains(t, p.reply(), "-UNKNOWN ")
-	require.Contains(t, p.reply(), "-UNKNOWN ")
-	require.Equal(t, "+PONG", p.reply())
-	node.World().Release(0)
-	require.Equal(t, "2", p.do("GET a"), "it appears later")
+	bubble(t, func(t testing.TB) {
+		node := kvtest.New(1)
+		addr := start(t, node, Options{WriteTimeout: shortTimeout})
+		p := dial(t, "tcp", addr)
+		node.World().Hold(0)
+		p.send(encode("SET", "a", "1") + encode("INCR", "a") + encode("PING"))
+		require.Contains(t, p.reply(), "-UNKNOWN ")
+		require.Contains(t, p.reply(), "-UNKNOWN ")
+		require.Equal(t, "+PONG", p.reply())
+		node.World().Release(0)
+		require.Equal(t, "2", p.do("GET a"), "it appears later")
+	})
 }
 
 // Of a pipeline, only the replies of the writes that failed become errors.

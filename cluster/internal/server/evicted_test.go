@@ -28,37 +28,41 @@ func TestFewerPlacesThanClients(t *testing.T) {
 
 // The clients do nothing, and do not close their ends.
 func TestEvictedConnectionsAreClosedByTheServer(t *testing.T) {
-	s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 1})
-	for range 20 {
-		dial(t, "tcp", addr)
-	}
-	require.Equal(t, "+PONG", dial(t, "tcp", addr).do("PING"))
-	require.Eventually(t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.places.rejecting == 0
-	}, 20*time.Second, 10*time.Millisecond)
+	bubble(t, func(t testing.TB) {
+		s, addr := startServer(t, kvtest.New(1), Options{MaxClients: 1})
+		for range 20 {
+			dial(t, "tcp", addr)
+		}
+		require.Equal(t, "+PONG", dial(t, "tcp", addr).do("PING"))
+		require.Eventually(t, func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.places.rejecting == 0
+		}, 20*time.Second, 10*time.Millisecond)
+	})
 }
 
 // An error other than UNKNOWN says that nothing was done.
 func TestTheRequestOfAnEvictedConnectionIsNotCarriedOut(t *testing.T) {
-	node := kvtest.New(1)
-	s, addr := startServer(t, node, Options{MaxClients: 1})
-	client, nc := net.Pipe()
-	defer client.Close()
-	go func() { _, _ = io.WriteString(client, encode("SET", "k", "v")) }()
-	c := newConn(s, nc, 1000)
-	require.NoError(t, c.in.fill())
-	s.mu.Lock()
-	s.places.all[c], c.place.admitted = true, true
-	s.places.admitted++
-	s.addStranger(c)
-	s.evict()
-	s.mu.Unlock()
-	c.serve()
-	go s.leave(c)
-	b, err := io.ReadAll(client)
-	require.NoError(t, err)
-	require.Equal(t, "-"+tooManyClients+"\r\n", string(b))
-	require.Equal(t, "nil", dial(t, "tcp", addr).do("GET k"))
+	bubble(t, func(t testing.TB) {
+		node := kvtest.New(1)
+		s, addr := startServer(t, node, Options{MaxClients: 1})
+		client, nc := net.Pipe()
+		defer client.Close()
+		go func() { _, _ = io.WriteString(client, encode("SET", "k", "v")) }()
+		c := newConn(s, nc, 1000)
+		require.NoError(t, c.in.fill())
+		s.mu.Lock()
+		s.places.all[c], c.place.admitted = true, true
+		s.places.admitted++
+		s.addStranger(c)
+		s.evict()
+		s.mu.Unlock()
+		c.serve()
+		go s.leave(c)
+		b, err := io.ReadAll(client)
+		require.NoError(t, err)
+		require.Equal(t, "-"+tooManyClients+"\r\n", string(b))
+		require.Equal(t, "nil", dial(t, "tcp", addr).do("GET k"))
+	})
 }

@@ -14,16 +14,29 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
 // shortTimeout is for what a test lets time out. A busy machine must begin it earlier.
 const shortTimeout = 500 * time.Millisecond
+
+// loopback is the network of tests in bubbles.
+var loopback nettest.Memory
+
+// inMemory is a test whose servers and clients use loopback.
+type inMemory struct{ testing.TB }
+
+// bubble runs a test that waits for time in a bubble, where it passes at once when all wait for it.
+func bubble(t *testing.T, test func(t testing.TB)) {
+	synctest.Test(t, func(t *testing.T) { test(inMemory{t}) })
+}
 
 // start serves a node until the end of the test, and returns its address.
 func start(t testing.TB, node *kvtest.Node, o Options) string {
@@ -41,7 +54,11 @@ func startServer(t testing.TB, node *kvtest.Node, o Options) (*Server, string) {
 // unless the test sets its own.
 func prepare(t testing.TB, node *kvtest.Node, o Options, change func(*Server)) (*Server, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listen := net.Listen
+	if _, ok := t.(inMemory); ok {
+		listen = func(_, addr string) (net.Listener, error) { return loopback.Listen(addr) }
+	}
+	l, err := listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	node.SetAddr(l.Addr().String())
 	for _, timeout := range []*time.Duration{
@@ -75,7 +92,11 @@ type peer struct {
 
 func dial(t testing.TB, network, addr string) *peer {
 	t.Helper()
-	nc, err := net.Dial(network, addr)
+	connect := net.Dial
+	if _, ok := t.(inMemory); ok {
+		connect = func(_, addr string) (net.Conn, error) { return loopback.Dial(t.Context(), addr) }
+	}
+	nc, err := connect(network, addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { nc.Close() })
 	require.NoError(t, nc.SetDeadline(time.Now().Add(time.Minute)))

@@ -20,7 +20,7 @@ import (
 
 // memoryRig is a server whose clients' connections have no buffers: what a client has not read, the server holds.
 type memoryRig struct {
-	t     *testing.T
+	t     testing.TB
 	s     *Server
 	clock *testClock
 	log   syncBuffer
@@ -43,7 +43,7 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-func newMemoryRig(t *testing.T, o Options) *memoryRig {
+func newMemoryRig(t testing.TB, o Options) *memoryRig {
 	rig := &memoryRig{t: t, clock: &testClock{now: time.Now()}}
 	o.Logger = slog.New(slog.NewTextHandler(&rig.log, nil))
 	rig.s = New(kvtest.New(1), o)
@@ -316,18 +316,20 @@ func TestAPipelineWaitsForMemoryOnce(t *testing.T) {
 
 // A command that writes does not wait for memory until its client may have sent it again.
 func TestAWriteWaitsForMemoryOnlyInItsTime(t *testing.T) {
-	rig := newMemoryRig(t, Options{ClientBytes: 4 << 20, roomTime: time.Hour, WriteTimeout: 300 * time.Millisecond})
-	p := rig.connect()
-	require.Equal(t, "+OK", p.args("SET", "k", strings.Repeat("x", 1<<19)))
-	other := charge{budget: &rig.s.memory}
-	other.force(4<<20 - 1<<18)
-	require.Equal(t, "-"+errNoRoom.Error(), p.do("SET k y GET"))
-	for _, request := range []string{"MULTI", "INCR {k}n", "GET k"} {
-		require.True(t, strings.HasPrefix(p.do(request), "+"))
-	}
-	require.Equal(t, "-"+errNoRoom.Error(), p.do("EXEC"))
-	require.Equal(t, "nil", p.do("GET {k}n"))
-	other.force(0)
+	bubble(t, func(t testing.TB) {
+		rig := newMemoryRig(t, Options{ClientBytes: 4 << 20, roomTime: time.Hour, WriteTimeout: 300 * time.Millisecond})
+		p := rig.connect()
+		require.Equal(t, "+OK", p.args("SET", "k", strings.Repeat("x", 1<<19)))
+		other := charge{budget: &rig.s.memory}
+		other.force(4<<20 - 1<<18)
+		require.Equal(t, "-"+errNoRoom.Error(), p.do("SET k y GET"))
+		for _, request := range []string{"MULTI", "INCR {k}n", "GET k"} {
+			require.True(t, strings.HasPrefix(p.do(request), "+"))
+		}
+		require.Equal(t, "-"+errNoRoom.Error(), p.do("EXEC"))
+		require.Equal(t, "nil", p.do("GET {k}n"))
+		other.force(0)
+	})
 }
 
 // The table of LCS is no part of the reply: memory for it once is enough.
@@ -375,20 +377,22 @@ func TestOnlyLongValuesAreRememberedAsSuch(t *testing.T) {
 
 // A client that does not end its transaction holds memory as one that does not end a request.
 func TestOfClientsWithHalfATransactionTheLargestIsClosed(t *testing.T) {
-	rig := newMemoryRig(t, Options{ClientBytes: 2 << 20, MaxRequest: 1 << 20, roomTime: 20 * time.Second})
-	a, b, c := rig.connect(), rig.connect(), rig.connect()
-	part := strings.Repeat("x", 250<<10)
-	for _, p := range []*peer{a, c} {
-		require.Equal(t, "+OK", p.do("MULTI"))
-		require.Equal(t, "+QUEUED", p.args("SET", "k", part))
-	}
-	for range 3 {
-		require.Equal(t, "+QUEUED", a.args("SET", "k", part))
-	}
-	rig.until(func(s Stats) bool { return s.ClientBytes < 1400<<10 })
-	rig.clock.pause(time.Hour, nil)
-	require.Equal(t, "+OK", b.args("SET", "k", part+part+part))
-	require.EqualValues(t, 1, rig.s.Stats().Shed)
-	require.True(t, a.closed())
-	require.Equal(t, "[+OK]", c.do("EXEC"))
+	bubble(t, func(t testing.TB) {
+		rig := newMemoryRig(t, Options{ClientBytes: 2 << 20, MaxRequest: 1 << 20, roomTime: 20 * time.Second})
+		a, b, c := rig.connect(), rig.connect(), rig.connect()
+		part := strings.Repeat("x", 250<<10)
+		for _, p := range []*peer{a, c} {
+			require.Equal(t, "+OK", p.do("MULTI"))
+			require.Equal(t, "+QUEUED", p.args("SET", "k", part))
+		}
+		for range 3 {
+			require.Equal(t, "+QUEUED", a.args("SET", "k", part))
+		}
+		rig.until(func(s Stats) bool { return s.ClientBytes < 1400<<10 })
+		rig.clock.pause(time.Hour, nil)
+		require.Equal(t, "+OK", b.args("SET", "k", part+part+part))
+		require.EqualValues(t, 1, rig.s.Stats().Shed)
+		require.True(t, a.closed())
+		require.Equal(t, "[+OK]", c.do("EXEC"))
+	})
 }

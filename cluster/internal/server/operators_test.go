@@ -201,14 +201,16 @@ func TestRepliesCanBeTurnedOff(t *testing.T) {
 
 // Clients that are idle already are those for which one sets a timeout.
 func TestTheTimeoutCountsForThoseThatAreIdle(t *testing.T) {
-	addr := start(t, kvtest.New(1), Options{})
-	idle, fresh, p := dial(t, "tcp", addr), dial(t, "tcp", addr), dial(t, "tcp", addr)
-	require.Equal(t, "+PONG", idle.do("PING"))
-	idle.send("*1")
-	require.Equal(t, "+OK", p.do("CONFIG SET timeout 100"))
-	idle.send("\r\n$4\r\nPING\r\n")
-	require.Equal(t, "+PONG", idle.reply())
-	require.Equal(t, "+OK", p.do("CONFIG SET timeout 1"))
-	require.True(t, idle.closed())
-	require.True(t, fresh.closed())
+	bubble(t, func(t testing.TB) {
+		addr := start(t, kvtest.New(1), Options{})
+		idle, fresh, p := dial(t, "tcp", addr), dial(t, "tcp", addr), dial(t, "tcp", addr)
+		require.Equal(t, "+PONG", idle.do("PING"))
+		idle.send("*1")
+		require.Equal(t, "+OK", p.do("CONFIG SET timeout 100"))
+		idle.send("\r\n$4\r\nPING\r\n")
+		require.Equal(t, "+PONG", idle.reply())
+		require.Equal(t, "+OK", p.do("CONFIG SET timeout 1"))
+		require.True(t, idle.closed())
+		require.True(t, fresh.closed())
+	})
 }

@@ -68,16 +68,18 @@ func TestAnAbortedTransactionChangesNothing(t *testing.T) {
 }
 
 func TestTransactionsWaitForTheirCommit(t *testing.T) {
-	node := kvtest.New(1)
-	p := dial(t, "tcp", start(t, node, Options{WriteTimeout: shortTimeout}))
-	node.World().Hold(0)
-	p.send(encode("MULTI") + encode("SET", "k", "1") + encode("WAIT", "0", "0") + encode("EXEC"))
-	require.Equal(t, "+OK", p.reply())
-	require.Equal(t, "+QUEUED", p.reply())
-	require.Equal(t, "+QUEUED", p.reply())
-	require.Contains(t, p.reply(), "-UNKNOWN")
-	node.World().Release(0)
-	require.Equal(t, "1", p.do("GET k"))
+	bubble(t, func(t testing.TB) {
+		node := kvtest.New(1)
+		p := dial(t, "tcp", start(t, node, Options{WriteTimeout: shortTimeout}))
+		node.World().Hold(0)
+		p.send(encode("MULTI") + encode("SET", "k", "1") + encode("WAIT", "0", "0") + encode("EXEC"))
+		require.Equal(t, "+OK", p.reply())
+		require.Equal(t, "+QUEUED", p.reply())
+		require.Equal(t, "+QUEUED", p.reply())
+		require.Contains(t, p.reply(), "-UNKNOWN")
+		node.World().Release(0)
+		require.Equal(t, "1", p.do("GET k"))
+	})
 }
 
 func TestWithoutThePasswordNothingIsAnswered(t *testing.T) {

@@ -250,37 +250,39 @@ func TestAClientThatSendsManyRequestsCostsFewDeadlines(t *testing.T) {
 
 // 1,500 half requests held 390 MB.
 func TestTheRequestsOfAllClientsAreBoundedTogether(t *testing.T) {
-	s, addr := startServer(t, kvtest.New(1), Options{ClientBytes: 100_000, roomTime: time.Millisecond})
-	half := fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000\r\n%s", strings.Repeat("x", 50_000))
-	first := dial(t, "tcp", addr)
-	first.send(half)
-	require.Eventually(t, func() bool { return s.Stats().ClientBytes > 50_000 }, time.Minute, time.Millisecond)
-	second := dial(t, "tcp", addr)
-	_, _ = io.WriteString(second.nc, half)
-	require.True(t, strings.HasPrefix(second.reply(),
-		"-TRYAGAIN the requests and replies of clients of this node exceed 100000"))
-	first.send(strings.Repeat("x", 10_000) + "\r\n")
-	require.Equal(t, "+OK", first.reply())
-	require.Equal(t, "+PONG", first.do("PING"))
+	bubble(t, func(t testing.TB) {
+		s, addr := startServer(t, kvtest.New(1), Options{ClientBytes: 100_000, roomTime: time.Millisecond})
+		half := fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000\r\n%s", strings.Repeat("x", 50_000))
+		first := dial(t, "tcp", addr)
+		first.send(half)
+		require.Eventually(t, func() bool { return s.Stats().ClientBytes > 50_000 }, time.Minute, time.Millisecond)
+		second := dial(t, "tcp", addr)
+		_, _ = io.WriteString(second.nc, half)
+		require.True(t, strings.HasPrefix(second.reply(),
+			"-TRYAGAIN the requests and replies of clients of this node exceed 100000"))
+		first.send(strings.Repeat("x", 10_000) + "\r\n")
+		require.Equal(t, "+OK", first.reply())
+		require.Equal(t, "+PONG", first.do("PING"))
 
-	// Queues and watched keys count as well.
-	queue := dial(t, "tcp", addr)
-	require.Equal(t, "+OK", queue.do("MULTI"))
-	var err error
-	for i := 0; err == nil; i++ {
-		require.Less(t, i, 100)
-		_, err = io.WriteString(queue.nc, encode("SET", "k", strings.Repeat("x", 2000)))
-		if err == nil {
-			var reply string
-			reply, err = readReply(queue.r)
-			require.True(t, err != nil || reply == "+QUEUED" || strings.HasPrefix(reply, "-TRYAGAIN"), reply)
+		// Queues and watched keys count as well.
+		queue := dial(t, "tcp", addr)
+		require.Equal(t, "+OK", queue.do("MULTI"))
+		var err error
+		for i := 0; err == nil; i++ {
+			require.Less(t, i, 100)
+			_, err = io.WriteString(queue.nc, encode("SET", "k", strings.Repeat("x", 2000)))
+			if err == nil {
+				var reply string
+				reply, err = readReply(queue.r)
+				require.True(t, err != nil || reply == "+QUEUED" || strings.HasPrefix(reply, "-TRYAGAIN"), reply)
+			}
 		}
-	}
-	for _, p := range []*peer{first, queue} {
-		require.NoError(t, p.nc.Close())
-	}
-	require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
-	require.Zero(t, s.Stats().ClientBytes, "everything is given back")
+		for _, p := range []*peer{first, queue} {
+			require.NoError(t, p.nc.Close())
+		}
+		require.Eventually(t, func() bool { return s.Stats().Clients == 0 }, time.Minute, time.Millisecond)
+		require.Zero(t, s.Stats().ClientBytes, "everything is given back")
+	})
 }
 
 func TestIdleConnectionsGiveLargeBuffersBack(t *testing.T) {
