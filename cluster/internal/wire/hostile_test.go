@@ -10,9 +10,12 @@ import (
 	"net"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
 func dialRaw(t *testing.T, l *Listener, send []byte) net.Conn {
@@ -73,23 +76,22 @@ func TestGarbageThatBeginsAsAPeerIsClosedAtOnce(t *testing.T) {
 
 func TestASilentClientIsAClient(t *testing.T) {
 	ca := newAuthority(t)
-	for name, c := range map[string]struct {
-		options func(*Options)
-		timeout time.Duration
-	}{
-		"plain": {func(*Options) {}, 200 * time.Millisecond},
-		"TLS":   {ca.options(t), 2 * time.Second}, // within which a busy machine must do the handshake of TLS
-	} {
+	for name, change := range map[string]func(*Options){"plain": func(*Options) {}, "TLS": ca.options(t)} {
 		t.Run(name, func(t *testing.T) {
-			l := listen(t, c.options, func(o *Options) { o.HandshakeTimeout = c.timeout })
-			conn := dialRaw(t, l, nil)
-			if l.o.TLS != nil {
-				conn = ca.client(t, conn)
-			}
-			accepted, err := l.Clients().Accept()
-			require.NoError(t, err)
-			defer accepted.Close()
-			requireEcho(t, conn, accepted, "late")
+			synctest.Test(t, func(t *testing.T) {
+				var network nettest.Memory
+				l := listen(t, change, func(o *Options) { o.Bind, o.HandshakeTimeout = network.Listen, 5*time.Second })
+				conn, err := network.Dial(t.Context(), l.Addr().String())
+				require.NoError(t, err)
+				defer conn.Close()
+				if l.o.TLS != nil {
+					conn = ca.client(t, conn)
+				}
+				accepted, err := l.Clients().Accept()
+				require.NoError(t, err)
+				defer accepted.Close()
+				requireEcho(t, conn, accepted, "late")
+			})
 		})
 	}
 }
