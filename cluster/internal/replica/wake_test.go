@@ -35,7 +35,7 @@ func TestALeadershipThatIsGivenUpIsEstablishedAgain(t *testing.T) {
 	g := newRig(t)
 	end := time.Now().Add(5 * time.Second)
 	if testing.Short() {
-		end = time.Now().Add(time.Second)
+		end = time.Now().Add(time.Second / 4)
 	}
 	var others sync.WaitGroup
 	defer others.Wait()
