@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -128,34 +129,36 @@ func countFirst(t *testing.T, n *Node, looks int) Keyspace {
 
 // Otherwise a node whose groups answer late for a moment has no keys for exporters, and nothing says so.
 func TestInfoSaysThatKeysAreNotCounted(t *testing.T) {
-	n := kvtest.New(4)
-	for key := range 4000 {
-		group, _ := n.Group(slot.Of(fmt.Append(nil, key)))
-		_, err := group.Update(t.Context(), func(tx kv.Tx) error { tx.Put(fmt.Append(nil, key), kv.Value{}); return nil })
-		require.NoError(t, err)
-	}
-	for fault, atLeast := range map[error]int64{errors.New("no answer"): 3500, &kv.NotLeaderError{}: 2500} {
-		node := NewNode(n)
-		n.World().SetFaults(3, kvtest.Faults{View: fault})
-		k := node.Keyspace(t.Context())
-		require.Equal(t, atLeast > 3000, k.Estimated)
-		require.InDelta(t, atLeast+500, k.Keys, 500, "%v", fault)
-	}
-	all := kvtest.New(1)
-	all.World().SetFaults(0, kvtest.Faults{View: errors.New("no answer")})
-	node := NewNode(all)
-	require.Equal(t, Keyspace{Estimated: true}, node.Keyspace(t.Context()))
-	all.World().SetFaults(0, kvtest.Faults{})
-	require.Eventually(t, func() bool { return !node.Keyspace(t.Context()).Estimated }, time.Minute, time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		n := kvtest.New(4)
+		for key := range 4000 {
+			group, _ := n.Group(slot.Of(fmt.Append(nil, key)))
+			_, err := group.Update(t.Context(), func(tx kv.Tx) error { tx.Put(fmt.Append(nil, key), kv.Value{}); return nil })
+			require.NoError(t, err)
+		}
+		for fault, atLeast := range map[error]int64{errors.New("no answer"): 3500, &kv.NotLeaderError{}: 2500} {
+			node := NewNode(n)
+			n.World().SetFaults(3, kvtest.Faults{View: fault})
+			k := node.Keyspace(t.Context())
+			require.Equal(t, atLeast > 3000, k.Estimated)
+			require.InDelta(t, atLeast+500, k.Keys, 500, "%v", fault)
+		}
+		all := kvtest.New(1)
+		all.World().SetFaults(0, kvtest.Faults{View: errors.New("no answer")})
+		node := NewNode(all)
+		require.Equal(t, Keyspace{Estimated: true}, node.Keyspace(t.Context()))
+		all.World().SetFaults(0, kvtest.Faults{})
+		require.Eventually(t, func() bool { return !node.Keyspace(t.Context()).Estimated }, time.Minute, time.Millisecond)
 
-	last := make([]string, 3000) // of the last slot
-	for i := range last {
-		last[i] = fmt.Sprint("{39296}", i)
-	}
-	putKeys(t, all, last...)
-	k := countFirst(t, node, int(slot.Of([]byte("39296")))+1)
-	require.True(t, k.Estimated)
-	require.Less(t, k.Keys, int64(3000))
+		last := make([]string, 3000) // of the last slot
+		for i := range last {
+			last[i] = fmt.Sprint("{39296}", i)
+		}
+		putKeys(t, all, last...)
+		k := countFirst(t, node, int(slot.Of([]byte("39296")))+1)
+		require.True(t, k.Estimated)
+		require.Less(t, k.Keys, int64(3000))
+	})
 }
 
 func TestPatternsThatAreTooLongAreRefused(t *testing.T) {

@@ -210,6 +210,11 @@ func (g generator) timed() []string {
 // incomparable reports whether the replies differ rightly, or the request makes a value of 64 MiB, for which this
 // test has no time.
 func incomparable(r []string) bool {
+	// Of the smallest numbers, SAT in Redis makes the largest one that fits: its check of an overflow overflows.
+	if line := strings.ToUpper(strings.Join(r, " ")); strings.HasPrefix(line, "BITFIELD") && strings.Contains(line, "SAT") &&
+		strings.Contains(line, "-922337203685477580") {
+		return true
+	}
 	return len(r) == 1 && (r[0] == "HELLO" || r[0] == "COMMAND" || r[0] == "TIME") || len(r) > 2 && r[0] == "SETBIT" && r[2] == "536870912"
 }
 
