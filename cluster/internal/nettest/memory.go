@@ -16,7 +16,7 @@ import (
 type Memory struct {
 	mu        sync.Mutex
 	listeners map[string]*memoryListener // by address
-	ports     int // chosen so far
+	ports     int                        // chosen so far
 	dials     int
 }
 
