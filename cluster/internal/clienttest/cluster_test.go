@@ -3,10 +3,8 @@ package clienttest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,35 +14,13 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 )
 
-// shared is the cluster of all tests, because it needs seconds to start. Each test uses keys of its own, and
-// starts the nodes again that it has killed.
-var shared struct {
-	once    sync.Once
-	cluster *processtest.Cluster
-	err     error
-	failed  bool
-}
+func TestMain(m *testing.M) { os.Exit(processtest.Run(m)) }
 
-func TestMain(m *testing.M) {
-	os.Exit(processtest.Run(m, func() {
-		if shared.cluster != nil {
-			shared.cluster.Close(shared.failed, func(text ...any) { fmt.Fprintln(os.Stderr, text...) })
-		}
-	}))
-}
-
-// theCluster returns the cluster, in which all nodes run and there are no keys.
-func theCluster(t *testing.T) *processtest.Cluster {
+// newCluster starts a cluster of the test's own: tests kill nodes, and wait most of the time.
+func newCluster(t *testing.T) *processtest.Cluster {
 	t.Helper()
-	shared.once.Do(func() { shared.cluster, shared.err = processtest.New(processtest.Options{}) })
-	t.Cleanup(func() { shared.failed = shared.failed || t.Failed() })
-	require.NoError(t, shared.err)
-	restart(t, shared.cluster)
-	for _, n := range shared.cluster.Nodes { // each deletes what it leads
-		_, err := n.Do(t.Context(), "FLUSHDB")
-		require.NoError(t, err)
-	}
-	return shared.cluster
+	t.Parallel()
+	return processtest.Start(t, processtest.Options{})
 }
 
 // restart starts the nodes that do not run.

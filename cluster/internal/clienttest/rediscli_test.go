@@ -42,7 +42,7 @@ func TestRedisCLIUsesACluster(t *testing.T) {
 	if !ok {
 		return
 	}
-	c := theCluster(t)
+	c := newCluster(t)
 	n := c.Nodes[0]
 	out := cli(t, path, n, "SET cli:{a}1 one", "SET cli:{a}2 two", "MGET cli:{a}1 cli:{a}2 cli:{a}3",
 		"MGET cli:{a}1 cli:{b}1")
@@ -66,7 +66,7 @@ func TestRedisCLIUsesACluster(t *testing.T) {
 // redis-cli --stat shows 0 keys, and the smallest number, for what INFO lacks.
 func cliStat(t *testing.T, path string, n *processtest.Node) {
 	cmd := cliCommand(t, path, n)
-	cmd.Args = append(cmd.Args, "--stat")
+	cmd.Args = append(cmd.Args, "--stat", "-i", "0.01") // what it prints waits for 4 KiB
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

@@ -49,7 +49,6 @@ func runScript(t *testing.T, c *processtest.Cluster, cmd *exec.Cmd) {
 	}
 	require.NoError(t, cmd.Wait(), "%s", stderr.String())
 	require.True(t, ended, "the script ended before its last check")
-	restart(t, c)
 }
 
 func command(t *testing.T, path string, args ...string) *exec.Cmd {
@@ -75,7 +74,7 @@ func TestRedisPyUsesACluster(t *testing.T) {
 	if !ok {
 		return
 	}
-	c := theCluster(t)
+	c := newCluster(t)
 	runScript(t, c, command(t, path, append([]string{filepath.Join("testdata", "client.py")}, c.Addrs()...)...))
 }
 
@@ -114,7 +113,7 @@ func TestIoredisUsesACluster(t *testing.T) {
 	if !ok {
 		return
 	}
-	c := theCluster(t)
+	c := newCluster(t)
 	script, err := filepath.Abs(filepath.Join("testdata", "client.js"))
 	require.NoError(t, err)
 	cmd := command(t, node, script, c.Nodes[0].Addr)

@@ -12,6 +12,7 @@ import (
 
 // The units are replaced by a script that connects, so that Redis's sources are not needed.
 func TestRedisSuiteStartsANodeAndCounts(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"tclsh", "redis-cli", "redis-benchmark", "redis-server"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Logf("not run: %s is not installed", name)

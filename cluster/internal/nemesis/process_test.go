@@ -20,7 +20,7 @@ import (
 
 const processGroups = 4
 
-func TestMain(m *testing.M) { os.Exit(processtest.Run(m, nil)) }
+func TestMain(m *testing.M) { os.Exit(processtest.Run(m)) }
 
 // processes is a cluster of three programs.
 type processes struct {

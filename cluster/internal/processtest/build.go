@@ -1,6 +1,7 @@
 package processtest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ func build(name string, flags ...string) (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(dir, name)
-	args := append([]string{"build", "-o", path}, flags...)
+	args := append([]string{"build", "-ldflags=-w", "-o", path}, flags...)
 	out, err := exec.Command("go", append(args, "github.com/sievedb/sievedb/cluster/cmd/sieved")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build sieved: %w\n%s", err, out)
@@ -38,13 +39,15 @@ var (
 	built string // the directory of the programs
 )
 
-// Run runs the tests and returns their exit code. Then it removes sieved, which the first cluster builds. finish is
-// called after the tests; it may be nil.
-func Run(m *testing.M, finish func()) int {
-	code := m.Run()
-	if finish != nil {
-		finish()
+// Run runs the tests and returns their exit code. Then it removes sieved, which the first cluster builds. Tests that
+// call t.Parallel mostly wait, for elections and for nodes to start, so more of them run at a time than there are
+// processors, unless a flag says how many.
+func Run(m *testing.M) int {
+	flag.Parse()
+	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
+		_ = at.Value.Set("5")
 	}
+	code := m.Run()
 	if built != "" {
 		_ = os.RemoveAll(built)
 	}

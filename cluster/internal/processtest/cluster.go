@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds each wait. A busy machine is slow, and a wait that succeeds is short.
-const patience = 90 * time.Second
+const patience = 2 * time.Minute
 
 // Options describe a cluster.
 type Options struct {
@@ -24,7 +24,8 @@ type Options struct {
 	Groups int
 	// Replicas is the number of replicas of each group. Default: 3.
 	Replicas int
-	// Args are further arguments of each process. Without them, elections begin after half a second.
+	// Args are further arguments of each process. Without them, elections begin after half a second, and a new
+	// cluster places its replicas in two.
 	Args []string
 	// Program is an earlier build of sieved. Default: this one. It may be from before the verb init.
 	Program string
@@ -67,7 +68,7 @@ func New(o Options) (*Cluster, error) {
 		o.Replicas = 3
 	}
 	if o.Args == nil {
-		o.Args = []string{"--heartbeat", "500ms", "--gossip", "200ms"}
+		o.Args = []string{"--heartbeat", "500ms", "--gossip", "20ms"}
 	}
 	dir, err := os.MkdirTemp("", "sieved-cluster-")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMain(m *testing.M) { os.Exit(Run(m, nil)) }
+func TestMain(m *testing.M) { os.Exit(Run(m)) }
 
 // The planner is paused until another node has replaced it, and goes on. It removed the new node from all groups, by
 // its old map; or, if another node had died meanwhile, groups lost their last majority.

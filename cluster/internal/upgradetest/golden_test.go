@@ -69,7 +69,7 @@ func fill(t *testing.T, c redis.Cmdable) {
 	require.NoError(t, c.Set(ctx, "soon", "ends", 3*time.Second).Err())
 }
 
-func TestMain(m *testing.M) { os.Exit(processtest.Run(m, nil)) }
+func TestMain(m *testing.M) { os.Exit(processtest.Run(m)) }
 
 // With -golden.write the tests first write testdata. They use what is there in any case.
 func golden(t *testing.T) {
