@@ -17,7 +17,7 @@ func newNode(dir, id string) (*process.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return process.New(program, dir, id, "--heartbeat", "500ms", "--gossip", "200ms")
+	return process.New(program, dir, id, "--heartbeat", "500ms", "--gossip", "20ms")
 }
 
 // waitReady waits until a node answers and knows a leader for each slot.

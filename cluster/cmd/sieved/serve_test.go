@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster"
+	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
 
 // asCommand makes the test program act as sieved, so that the demonstration can start it again.
@@ -24,13 +25,20 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	if err := os.Setenv(asCommand, "1"); err != nil { // of the processes that tests start
+		panic(err)
+	}
+	os.Exit(processtest.Run(m))
 }
 
+// The demonstration starts three processes, writes, kills one, goes on, starts it again, and compares everything.
+//
+//make:smoke
 func TestTheDemonstrationVerifiesWhatItSays(t *testing.T) {
-	t.Setenv(asCommand, "1")
+	t.Parallel()
 	var out bytes.Buffer
-	require.NoError(t, runDemo(context.Background(), &out, 500*time.Millisecond, false), out.String())
+	require.NoError(t, runDemo(t.Context(), &out, 50*time.Millisecond, false), out.String())
+	t.Log(out.String())
 	require.Contains(t, out.String(), "none is lost")
 	require.Contains(t, out.String(), "All of this was verified.")
 }
