@@ -75,6 +75,7 @@ func (l *load) write(writer int) {
 			}
 			l.note(group, key, value, err)
 			if err == nil {
+				time.Sleep(time.Millisecond) // more writes than these find nothing more
 				break
 			}
 			// go-redis keeps its map of the slots for up to 10 s if the leader that it knows does not answer.
@@ -103,7 +104,7 @@ func (l *load) progress() {
 	l.mu.Lock()
 	before := l.writes
 	l.mu.Unlock()
-	limit := time.Now().Add(time.Minute)
+	limit := time.Now().Add(2 * time.Minute)
 	for {
 		l.mu.Lock()
 		behind := 0
@@ -129,7 +130,7 @@ func (l *load) stop() {
 // verify reads all that was acknowledged.
 func (l *load) verify() {
 	l.t.Helper()
-	lost, limit := 0, time.Now().Add(time.Minute)
+	lost, limit := 0, time.Now().Add(2*time.Minute)
 	for key, want := range l.acknowledged {
 		got, err := l.client.Get(context.Background(), key).Result()
 		for err != nil && !errors.Is(err, redis.Nil) && time.Now().Before(limit) {

@@ -14,6 +14,7 @@ import (
 // An upgrade replaces the program between the stop and the start. Each node is restarted as docs/cluster.md says: by
 // SIGTERM, and the next one when the last one reports no problem.
 func TestARollingRestartLosesNoAcknowledgedWrite(t *testing.T) {
+	t.Parallel()
 	c := processtest.Start(t, processtest.Options{Groups: groups})
 	l := startLoad(t, c.Addrs())
 	l.progress()
@@ -57,6 +58,7 @@ func mayFail(text string) bool {
 
 // Every node is killed once, one after another, which is a rolling restart without its good manners.
 func TestARollingCrashLosesNoAcknowledgedWrite(t *testing.T) {
+	t.Parallel()
 	c := processtest.Start(t, processtest.Options{Groups: groups})
 	l := startLoad(t, c.Addrs())
 	for _, n := range c.Nodes {
