@@ -59,6 +59,7 @@ func startWithTLS(t *testing.T, ctx context.Context, ca *certifier) (nodes []*No
 }
 
 func TestNodesUseCertificatesOfTheirOwn(t *testing.T) {
+	parallel(t)
 	ctx, ca, other := within(t), newCertifier(t), newCertifier(t)
 	nodes := startWithTLS(t, ctx, ca)
 	refused := func(why string, s SecurityOptions) {

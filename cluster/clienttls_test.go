@@ -45,11 +45,13 @@ func startTLS(t *testing.T, c certificates) *Node {
 }
 
 func TestGoRedisVerifiesANodeByItsCA(t *testing.T) {
+	parallel(t)
 	ctx, ours, others := within(t), newCertificates(t), newCertificates(t)
 	n := startTLS(t, ours)
 	get := func(config *tls.Config) error {
 		client := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: []string{n.Addr()}, Password: "open sesame", TLSConfig: config, MaxRedirects: 1,
+			DialerRetries: 1,
 		})
 		defer func() { require.NoError(t, client.Close()) }()
 		return client.Set(ctx, "k", "v", 0).Err()
@@ -83,6 +85,7 @@ func redisCLI(t *testing.T, path string, n *Node, args ...string) string {
 }
 
 func TestRedisCLIVerifiesANodeByItsCA(t *testing.T) {
+	parallel(t)
 	path, ok := processtest.Need(t, "redis-cli", "redis-tools")
 	if !ok {
 		return
@@ -101,6 +104,7 @@ func TestRedisCLIVerifiesANodeByItsCA(t *testing.T) {
 
 // redis-py is a third client, whose TLS is that of OpenSSL as well.
 func TestRedisPyVerifiesANodeByItsCA(t *testing.T) {
+	parallel(t)
 	python := ""
 	for _, path := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(path, "-c", "import redis").Run() == nil {

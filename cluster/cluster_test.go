@@ -26,6 +26,11 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
+// parallel lets a test run beside others, because it waits for elections most of the time.
+//
+//race:clock
+func parallel(t *testing.T) { t.Parallel() }
+
 func fast(id string) Options {
 	return Options{
 		ID: id, Dir: "node", FS: vfs.NewMem(), Network: NetworkOptions{Listen: "127.0.0.1:0"},
@@ -97,6 +102,7 @@ func TestWithoutASecretOnlyLoopbackIsListenedOn(t *testing.T) {
 }
 
 func TestANodeSaysWhoMayActAsANode(t *testing.T) {
+	parallel(t)
 	security := newCertifier(t).node("1", nil)
 	for want, change := range map[string]func(*Options){
 		"each user of this machine may act as a node": func(*Options) {},
@@ -121,6 +127,7 @@ func TestANodeSaysWhoMayActAsANode(t *testing.T) {
 }
 
 func TestFiguresAreServed(t *testing.T) {
+	parallel(t)
 	o := fast("1")
 	o.Shape.Groups = 1
 	n := start(t, o)
@@ -152,6 +159,7 @@ func TestFiguresAreServed(t *testing.T) {
 
 // A web site could make its own name mean this machine; its pages must not read the figures.
 func TestFiguresAreServedUnderKnownHostsOnly(t *testing.T) {
+	parallel(t)
 	o := fast("1")
 	o.Shape.Groups = 1
 	h := start(t, o).Handler("db.example.com")
@@ -170,6 +178,7 @@ func TestFiguresAreServedUnderKnownHostsOnly(t *testing.T) {
 }
 
 func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
+	parallel(t)
 	ctx := within(t)
 	ca := newCertifier(t)
 	security := ca.node("1", nil)
@@ -195,7 +204,7 @@ func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
 	o = fast("3")
 	o.Security, o.Network.Join = security, []string{first.Addr()}
 	o.Security.Secret = "another secret of the wrong kind"
-	short, cancel := context.WithTimeout(ctx, time.Second)
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err := Start(short, o)
 	require.Error(t, err, "a node with another secret joined")
@@ -211,6 +220,7 @@ func (f endingFS) Open(string) (vfs.File, error) { f.end(); return nil, nil }
 
 // What ends the goroutine of a start, such as a panic of the user's code, is its error.
 func TestAStartThatEndsItsGoroutineFails(t *testing.T) {
+	parallel(t)
 	for _, end := range []func(){runtime.Goexit, func() { panic("of the user") }} {
 		o := fast("n1")
 		create(t, o)

@@ -32,6 +32,7 @@ func TestConnectionsLeaveDescriptorsForFiles(t *testing.T) {
 }
 
 func TestANodeHasTheseBounds(t *testing.T) {
+	parallel(t)
 	o := fast("1")
 	o.Shape.Groups, o.Limits.MaxClients = 1, 1<<29
 	client := redis.NewClient(&redis.Options{Addr: start(t, o).Addr()})

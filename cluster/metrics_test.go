@@ -35,6 +35,7 @@ func parseFigures(t *testing.T, text string) (f figures, series int) {
 
 // A scrape of a node with 64 groups was 21,844 series.
 func TestAScrapeIsShortAndGroupsAreOnDemand(t *testing.T) {
+	parallel(t)
 	o := fast("1")
 	o.Shape.Groups, o.Shape.Replicas = 64, 1
 	s := httptest.NewServer(start(t, o).Handler())
@@ -75,6 +76,7 @@ func TestAScrapeIsShortAndGroupsAreOnDemand(t *testing.T) {
 
 // Each series that a rule names is in a scrape of a node, with the labels by which the rule selects and groups.
 func TestAlertsNameWhatANodeExports(t *testing.T) {
+	parallel(t)
 	rules, err := os.ReadFile("alerts/sieved.yml")
 	require.NoError(t, err)
 	cases, err := os.ReadFile("alerts/sieved_test.yml")

@@ -36,6 +36,7 @@ func testNode(t *testing.T, ctx context.Context, dir, repository string) *cluste
 }
 
 func TestAClusterIsBackedUpAndRestoredByCommands(t *testing.T) {
+	parallel(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
@@ -94,6 +95,7 @@ func TestAClusterIsBackedUpAndRestoredByCommands(t *testing.T) {
 }
 
 func TestTheConsoleIsServedToThisMachineOnly(t *testing.T) {
+	parallel(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	n := testNode(t, ctx, filepath.Join(t.TempDir(), "node"), filepath.Join(t.TempDir(), "repository"))

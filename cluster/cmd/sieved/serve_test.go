@@ -31,11 +31,16 @@ func TestMain(m *testing.M) {
 	os.Exit(processtest.Run(m))
 }
 
+// parallel lets a test run beside others, because it waits for elections most of the time.
+//
+//race:clock
+func parallel(t *testing.T) { t.Parallel() }
+
 // The demonstration starts three processes, writes, kills one, goes on, starts it again, and compares everything.
 //
 //make:smoke
 func TestTheDemonstrationVerifiesWhatItSays(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	var out bytes.Buffer
 	require.NoError(t, runDemo(t.Context(), &out, 50*time.Millisecond, false), out.String())
 	t.Log(out.String())

@@ -22,6 +22,7 @@ import (
 )
 
 func TestACommandShowsAClusterThroughANode(t *testing.T) {
+	parallel(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
@@ -66,6 +67,7 @@ node  state .* memory
 }
 
 func TestACommandRemovesANode(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
@@ -96,6 +98,7 @@ func TestACommandRemovesANode(t *testing.T) {
 }
 
 func TestACommandLooksThroughTLS(t *testing.T) {
+	parallel(t)
 	dir := t.TempDir()
 	ca := nettest.NewCA(t)
 	cert, key := ca.Node(t, "1", nil)
