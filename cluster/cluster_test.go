@@ -67,7 +67,7 @@ func waitForVoters(t testing.TB, ctx context.Context, c *redis.Client, want int)
 			}
 		}
 		return true
-	}, time.Minute, 10*time.Millisecond)
+	}, 2*time.Minute, 10*time.Millisecond)
 }
 
 func TestOptionsOutOfTheirBoundsAreNamed(t *testing.T) {
@@ -198,8 +198,8 @@ func TestNodesAndClientsUseTLSAndThePassword(t *testing.T) {
 	})
 	defer func() { require.NoError(t, client.Close()) }()
 	// On a busy machine the group can be without a leader for a moment.
-	require.Eventually(t, func() bool { return client.Set(ctx, "a", "b", 0).Err() == nil }, time.Minute, 10*time.Millisecond)
-	require.Eventually(t, func() bool { return client.Get(ctx, "a").Val() == "b" }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return client.Set(ctx, "a", "b", 0).Err() == nil }, 2*time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return client.Get(ctx, "a").Val() == "b" }, 2*time.Minute, 10*time.Millisecond)
 
 	o = fast("3")
 	o.Security, o.Network.Join = security, []string{first.Addr()}

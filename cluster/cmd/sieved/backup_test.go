@@ -80,7 +80,7 @@ func TestAClusterIsBackedUpAndRestoredByCommands(t *testing.T) {
 		nodes, err := again.Do(ctx, "CLUSTER", "NODES").Text()
 		require.NoError(t, err)
 		return strings.Contains(nodes, restored.Addr())
-	}, time.Minute, 20*time.Millisecond, "the node does not announce its new address")
+	}, 2*time.Minute, 20*time.Millisecond, "the node does not announce its new address")
 
 	require.NoError(t, restored.Close())
 	_, err = run1(t, ctx, "recover", "--id", "1", "--dir", fresh)

@@ -140,7 +140,7 @@ func TestHealthFindsAPausedNodeAndALostMajority(t *testing.T) {
 				}
 			}
 			return want == nil && err == nil || want != nil && err != nil && strings.Contains(err.Error(), want.Error())
-		}, time.Minute, 50*time.Millisecond, "%v", sentences)
+		}, 2*time.Minute, 50*time.Millisecond, "%v", sentences)
 	}
 	health(nil, c.Nodes[0], "healthy: 3 of 3 nodes answer")
 	paused, dead := c.Nodes[2], c.Nodes[1]

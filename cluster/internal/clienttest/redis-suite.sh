@@ -4,7 +4,8 @@
 #	redis-suite.sh [UNIT ...]
 #
 # REDIS_SOURCE is a directory with the sources of Redis 7.0; without it they are fetched with git. It needs go, tclsh,
-# redis-cli and redis-benchmark. OUTPUT is a directory for the full output of each unit.
+# redis-cli and redis-benchmark. SIEVED is a build of sieved; without it one is made. OUTPUT is a directory for the full
+# output of each unit.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,10 +35,11 @@ for program in redis-cli redis-benchmark redis-server; do
     ln -sf "$(command -v $program)" "$work/redis/src/$program"
 done
 
-(cd "$here/../.." && go build -o "$work/sieved" ./cmd/sieved)
+sieved=${SIEVED:-$work/sieved}
+[ -n "${SIEVED:-}" ] || (cd "$here/../.." && go build -o "$sieved" ./cmd/sieved)
 port=${PORT:-7891}
-"$work/sieved" init --id 1 --dir "$work/node" --groups 1 >/dev/null
-"$work/sieved" --id 1 --dir "$work/node" --listen "127.0.0.1:$port" ${SIEVED_FLAGS:-} >"$output/node.log" 2>&1 &
+"$sieved" init --id 1 --dir "$work/node" --groups 1 >/dev/null
+"$sieved" --id 1 --dir "$work/node" --listen "127.0.0.1:$port" ${SIEVED_FLAGS:-} >"$output/node.log" 2>&1 &
 node=$!
 tries=0
 until redis-cli -p "$port" set ready 1 2>/dev/null | grep -q OK; do

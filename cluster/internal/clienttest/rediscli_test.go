@@ -32,7 +32,7 @@ func cliCommand(t *testing.T, path string, n *processtest.Node) *exec.Cmd {
 	t.Helper()
 	host, port, err := net.SplitHostPort(n.Addr)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return exec.CommandContext(ctx, path, "-c", "-h", host, "-p", port)
 }

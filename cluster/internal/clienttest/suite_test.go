@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
 
 // The units are replaced by a script that connects, so that Redis's sources are not needed.
@@ -37,8 +39,10 @@ func TestRedisSuiteStartsANodeAndCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
+	sieved, err := processtest.Sieved()
+	require.NoError(t, err)
 	cmd := command(t, "sh", "redis-suite.sh", "quit")
-	cmd.Env = append(os.Environ(), "REDIS_SOURCE="+source, "PORT="+port)
+	cmd.Env = append(os.Environ(), "SIEVED="+sieved, "REDIS_SOURCE="+source, "PORT="+port)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, "\\| `quit` +\\| +1 \\| +0 \\|", string(out))

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// sieved builds the program, unless it did before, and returns its path. Planted does so with faults in it, which are
+// Sieved builds the program, unless it did before, and returns its path. Planted does so with faults in it, which are
 // described in package node, for tests that must find them.
 var (
-	sieved  = sync.OnceValues(func() (string, error) { return build("sieved") })
+	Sieved  = sync.OnceValues(func() (string, error) { return build("sieved") })
 	Planted = sync.OnceValues(func() (string, error) { return build("planted", "-tags", "sieved_planted") })
 )
 

@@ -117,12 +117,12 @@ func (c *Cluster) Add(args ...string) (*Node, error) {
 
 // Upgrade has a node that is stopped be started as this version of the program.
 func Upgrade(n *Node) (err error) {
-	n.Program, err = sieved()
+	n.Program, err = Sieved()
 	return err
 }
 
 func newNode(dir, id string, args ...string) (*Node, error) {
-	program, err := sieved()
+	program, err := Sieved()
 	if err != nil {
 		return nil, err
 	}
