@@ -35,8 +35,12 @@ type fault[V victim] struct {
 func run[V victim](t *testing.T, c V, dir string, kinds []kind, faults []fault[V]) (h *History, err error) {
 	t.Helper()
 	const most, roundsOfARun = 3, 1_000_000
+	think := 4 * time.Millisecond
+	if testing.Short() {
+		think *= 2
+	}
 	for try := range most {
-		h = runLoad(t, c, &Workload{Clients: 8, Think: 4 * time.Millisecond, Kinds: kinds, round: try * roundsOfARun}, faults)
+		h = runLoad(t, c, &Workload{Clients: 8, Think: think, Kinds: kinds, round: try * roundsOfARun}, faults)
 		if err = h.Check(patience/most, dir); !errors.Is(err, errUndecided) {
 			break
 		}

@@ -177,6 +177,8 @@ func pauseReplaced(c *processes, group int, kill bool) (what string, err error) 
 		}
 	}()
 	if len(c.Nodes) == 3 {
+		require.Eventually(c.t, func() bool { return c.votersOf(0, c.without(p.ID)) != nil }, recovery, 20*time.Millisecond,
+			"group 0 has no other leader") // a node would wait 5 s for the paused one to let it join
 		if _, err := c.Add("--join", c.without(p.ID)[0].Addr); err != nil {
 			return "", err
 		}

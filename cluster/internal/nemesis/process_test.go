@@ -33,7 +33,7 @@ type processes struct {
 func newProcesses(t *testing.T, dir string) *processes {
 	t.Helper()
 	c := &processes{processtest.Start(t, processtest.Options{
-		Groups: processGroups, Args: []string{"--heartbeat", heartbeat.String(), "--gossip", "100ms"}, Logs: dir,
+		Groups: processGroups, Args: []string{"--heartbeat", heartbeat.String(), "--gossip", "20ms"}, Logs: dir,
 	}), t, nil}
 	for group := range processGroups {
 		require.NoError(t, processtest.Wait("three voters", func(ctx context.Context) error {
