@@ -327,8 +327,9 @@ func requireLegible(t *testing.T, p *browsertest.Tab, name string) (l look) {
 	return l
 }
 
-func TestThePageIsLegibleEverywhere(t *testing.T) {
-	p, server := open(t, newFake(t))
+// requireAllOfIt requires that the page shows the cluster of newFake.
+func requireAllOfIt(t *testing.T, p *browsertest.Tab, server *httptest.Server) {
+	t.Helper()
 	l := requireLegible(t, p, "four-nodes")
 	require.Equal(t, 16, l.Cards)
 	require.Equal(t, 4, l.Nodes)
@@ -341,9 +342,11 @@ func TestThePageIsLegibleEverywhere(t *testing.T) {
 	require.Empty(t, p.Console)
 }
 
-// The page had 64 banners, all red, and its numbers became dashes.
-func TestThePageSaysWhatALostMajorityMeansAndKeepsItsNumbers(t *testing.T) {
+// The page had 64 banners for a lost majority, all red, and its numbers became dashes.
+func TestThePageIsLegibleAndSaysWhatALostMajorityMeans(t *testing.T) {
 	f := newFake(t)
+	p, server := open(t, f)
+	requireAllOfIt(t, p, server)
 	become := func(leader string, silent ...string) {
 		state := func() overview.Overview {
 			o := cluster(3, 64, silent...)
@@ -358,7 +361,6 @@ func TestThePageSaysWhatALostMajorityMeansAndKeepsItsNumbers(t *testing.T) {
 		f.state.Store(&state)
 	}
 	become("1")
-	p, server := open(t, f)
 	waitFor(t, p, `document.querySelector("#mode").textContent === "live" && !document.querySelector(".alert")`)
 
 	become("1", "2")
