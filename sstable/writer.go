@@ -113,7 +113,6 @@ func NewWriter(w io.Writer, o WriterOptions) *Writer {
 		index:   blockWriter{interval: 1},
 		filters: newTableFilters(o.Filter),
 		ranges:  newTableRanges(o.RangeFilters),
-		out:     make([]byte, 0, writeBufferBytes+writeBufferBytes/8),
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *sums) made() bool { return len(s.running) > 0 }
 // make computes the sums of data, which holds at most a block.
 func (s *sums) make(data []byte) {
 	if cap(s.running) <= len(data) {
-		s.running = make([]uint32, 0, blockSize+1)
+		s.running = make([]uint32, 0, len(data)+1)
 	}
 	s.running = s.running[:len(data)+1]
 	var rem uint32
