@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 // faultKind is an error and the operations that fail with it.
 type faultKind struct {
 	name  string
-	fault func(op wrap.Op) *wrap.Fault
+	fault func(op wrap.Op) *wrap.Fault // nil for an operation that does not fail
 	// space is set if only operations that need space on the disk fail, so that reads must work.
 	space bool
 }
@@ -32,7 +33,14 @@ type faultKind struct {
 var faultKinds = []faultKind{
 	{name: "EIO", fault: func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO} }},
 	{name: "ENOSPC", space: true, fault: noSpaceFault},
-	{name: "short", fault: func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO, Short: (op.Length + 1) / 2} }},
+	{name: "short", fault: shortWriteFault},
+}
+
+func shortWriteFault(op wrap.Op) *wrap.Fault {
+	if op.Kind == wrap.OpWrite {
+		return &wrap.Fault{Err: syscall.EIO, Short: (op.Length + 1) / 2}
+	}
+	return nil
 }
 
 func noSpaceFault(op wrap.Op) *wrap.Fault {
@@ -48,14 +56,14 @@ func noSpaceFault(op wrap.Op) *wrap.Fault {
 type faultCase struct {
 	kind    faultKind
 	sticky  bool
-	at      uint64
+	at      uint64       // counts only the operations that fail with the kind, from 1
 	then    *secondFault // may be nil
 	seed    uint64
 	scale   int      // of the workload
 	logDirs []string // see faultRun
 }
 
-// secondFault fails one more operation, distance operations after the first.
+// secondFault fails one more operation, distance of those that fail with its kind after the first failure.
 type secondFault struct {
 	kind     faultKind
 	distance uint64
@@ -72,13 +80,17 @@ func (c faultCase) String() string {
 	return fmt.Sprintf("%s at operation %d, %s, seed %d", c.kind.name, c.at, how, c.seed)
 }
 
-// fault returns the fault of an operation, or nil.
-func (c faultCase) fault(op wrap.Op) *wrap.Fault {
-	switch {
-	case op.Index == c.at, c.sticky && op.Index > c.at:
-		return c.kind.fault(op)
-	case c.then != nil && op.Index == c.at+c.then.distance:
-		return c.then.kind.fault(op)
+// fault returns the fault of an operation, or nil. first and then count the operations of the kinds so far.
+func (c faultCase) fault(op wrap.Op, first, then *atomic.Uint64) *wrap.Fault {
+	if f := c.kind.fault(op); f != nil {
+		if n := first.Add(1); n == c.at || c.sticky && n > c.at {
+			return f
+		}
+	}
+	if c.then != nil && first.Load() >= c.at {
+		if f := c.then.kind.fault(op); f != nil && then.Add(1) == c.then.distance {
+			return f
+		}
 	}
 	return nil
 }
@@ -89,8 +101,9 @@ func (c faultCase) run() error {
 	counting := wrap.NewCounting(fixture.LogsOf(c.seed, mem))
 	var hit atomic.Bool
 	var failedOp atomic.Value
+	var first, then atomic.Uint64
 	faulty := wrap.NewFaulty(counting, func(op wrap.Op) *wrap.Fault {
-		f := c.fault(op)
+		f := c.fault(op, &first, &then)
 		if f != nil && hit.CompareAndSwap(false, true) {
 			failedOp.Store(fmt.Sprintf("%v %s", op.Kind, op.Name))
 		}
@@ -130,18 +143,33 @@ var (
 	faultPairs = flag.Int("fault.pairs", 400, "number of sampled pairs of operations that fail in one run")
 )
 
-// faultWorkload returns the scale of a workload with more than fault.ops operations, and their number.
-func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
+// faultWorkload returns the scale of a workload with more than fault.ops operations, and its faultCounts.
+func faultWorkload(t *testing.T, seed uint64) (scale int, counts []uint64) {
 	for scale = 1; ; scale++ {
-		counter := wrap.NewFaulty(fixture.LogsOf(seed, vfs.NewMem()), nil)
-		r := newFaultRun(seed, scale)
-		r.readsMustWork = true
-		require.NoError(t, r.workload(counter))
-		require.Zero(t, r.failures)
-		if total = counter.Ops(); total > uint64(*faultOps) {
-			return scale, total
+		counts = faultCounts(t, fixture.LogsOf(seed, vfs.NewMem()), newFaultRun(seed, scale))
+		if slices.Max(counts) > uint64(*faultOps) {
+			return scale, counts
 		}
 	}
+}
+
+// faultCounts returns how many operations of a workload fail with each of faultKinds. No other one is worth a run.
+func faultCounts(t *testing.T, fsys vfs.FS, r *faultRun) []uint64 {
+	counts := make([]uint64, len(faultKinds))
+	var mu sync.Mutex
+	r.readsMustWork = true
+	require.NoError(t, r.workload(wrap.NewFaulty(fsys, func(op wrap.Op) *wrap.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		for i, kind := range faultKinds {
+			if kind.fault(op) != nil {
+				counts[i]++
+			}
+		}
+		return nil
+	})))
+	require.Zero(t, r.failures)
+	return counts
 }
 
 // Each operation of a small run fails, alone or with all that follow, in each of three ways. Every
@@ -150,19 +178,19 @@ func faultWorkload(t *testing.T, seed uint64) (scale int, total uint64) {
 //make:gates
 func TestAnErrorAtEveryOperation(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
-		scale, total := faultWorkload(t, seed)
+		scale, counts := faultWorkload(t, seed)
 		step := uint64(1)
 		if sampled() {
-			step = 23
+			step = 41
 		}
 		before := runtime.NumGoroutine()
-		for _, kind := range faultKinds {
+		for k, kind := range faultKinds {
 			for _, sticky := range []bool{false, true} {
-				runs := int((total + step - 1) / step)
+				runs := int((counts[k] + step - 1) / step)
 				require.NoError(t, runFaultCases(runs, 10, func(i int) error {
-					return faultCase{kind: kind, sticky: sticky, at: uint64(i) * step, seed: seed, scale: scale}.run()
+					return faultCase{kind: kind, sticky: sticky, at: 1 + uint64(i)*step, seed: seed, scale: scale}.run()
 				}))
-				t.Logf("seed %d: %d operations, %d runs of %s, sticky: %v", seed, total, runs, kind.name, sticky)
+				t.Logf("seed %d: %d runs of %s, sticky: %v", seed, runs, kind.name, sticky)
 			}
 		}
 		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
@@ -173,7 +201,7 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 // handling of the first.
 func TestTwoErrorsInOneRun(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
-		scale, total := faultWorkload(t, seed)
+		scale, counts := faultWorkload(t, seed)
 		pairs := *faultPairs
 		if sampled() {
 			pairs = min(pairs, 50)
@@ -182,14 +210,15 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 		before := runtime.NumGoroutine()
 		cases := make([]faultCase, pairs)
 		for i := range cases {
-			distance := 1 + rnd.Uint64N(1<<rnd.IntN(bits.Len64(total))) // evenly by magnitude
+			first, then := rnd.IntN(len(faultKinds)), rnd.IntN(len(faultKinds))
+			distance := 1 + rnd.Uint64N(1<<rnd.IntN(bits.Len64(counts[then]))) // evenly by magnitude
 			cases[i] = faultCase{
-				kind: faultKinds[rnd.IntN(len(faultKinds))], at: rnd.Uint64N(total), seed: seed, scale: scale,
-				then: &secondFault{kind: faultKinds[rnd.IntN(len(faultKinds))], distance: distance},
+				kind: faultKinds[first], at: 1 + rnd.Uint64N(counts[first]), seed: seed, scale: scale,
+				then: &secondFault{kind: faultKinds[then], distance: distance},
 			}
 		}
 		require.NoError(t, runFaultCases(pairs, 10, func(i int) error { return cases[i].run() }))
-		t.Logf("seed %d: %d operations, %d runs", seed, total, pairs)
+		t.Logf("seed %d: %d runs", seed, pairs)
 		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
