@@ -124,7 +124,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 		files++ // CLOSED
 	}
 	v.image = v.load(t, mem)
-	for i := range 50 {
+	for i := 0; i < 50; i += 4 {
 		v.absent = append(v.absent, fmt.Appendf(nil, "key%02d!", i))
 	}
 	for _, name := range v.image.Names() {

@@ -69,20 +69,23 @@ func (v *victim) flipAll(t *testing.T, readOnly bool) {
 	require.False(t, v.closed && lastRecordDropped > 0)
 }
 
-// flipStep returns the step between the bytes of a file that are tried. It is 1 except in large logs,
-// in sampled runs, for tables that the read-only subtest of the unclosed victim covers, and for what
-// other shapes cover.
+// flipStep returns the step between the bytes of a file that are tried. It is 1 for the log, and for the other files of
+// the unclosed victim read-only and of the closed one for writing; but of the tables only in the first subtest, and for
+// the first two: the others are like the second. It is larger for what another shape covers, in large logs and samples.
 func (v *victim) flipStep(name string, readOnly bool) int {
+	kind := kindName(name)
+	like := slices.DeleteFunc(v.image.Names(), func(other string) bool { return kindName(other) != kind })
+	data := kind == "value table" || kind == "tables"
 	switch {
 	case len(v.image[name]) > 16<<10:
 		return 37
 	case sampled():
-		return 43
-	case (!readOnly || v.closed) && slices.Contains(v.tables, name) && !*damageShapes:
-		return 8
-	case v.shape.separate > 0 && kindName(name) != "value table" && !*damageShapes: // as without separated values
-		return 8
-	case v.shape.separate > 0 && (!readOnly || v.closed) && !*damageShapes:
+		return 151
+	case *damageShapes:
+		return 1
+	case v.shape.separate > 0 && (kind != "value table" || !readOnly || v.closed):
+		return 23
+	case data && (!readOnly || v.closed || slices.Index(like, name) > 1), readOnly == v.closed && name != v.log:
 		return 8
 	}
 	return 1
