@@ -33,7 +33,7 @@ func TestAFailureOfEverySync(t *testing.T) {
 		total, step := count.Syncs(), 1
 		require.Greater(t, total, 60)
 		if sampled() {
-			step = 5
+			step = 13
 		}
 		var cases []syncCase
 		for model := pagecache.Clean; model < pagecache.NumModels; model++ {

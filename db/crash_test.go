@@ -61,7 +61,7 @@ func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 		w.run(t, r, total, 3, 3)
 		trace := r.Trace()
 		j := &crashJudge{seed: seed, history: w.history(t, trace)}
-		j.judgeAll(t, "crash of buffered writes", trace, cutsToTry(1500, 200), j.judge)
+		j.judgeAll(t, "crash of buffered writes", trace, cutsToTry(1500, 100), j.judge)
 	})
 }
 
@@ -73,7 +73,7 @@ func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		w, trace := crashRecord(t, seed, 3000, 3, 3, 0)
 		j := &crashJudge{seed: seed, history: w.history(t, trace)}
-		j.judgeAll(t, "crash during recovery", trace, cutsToTry(200, 15), j.judgeNested)
+		j.judgeAll(t, "crash during recovery", trace, cutsToTry(100, 7), j.judgeNested)
 	})
 }
 

@@ -95,7 +95,7 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 // thousand are.
 func (v *victim) cutStep(name string) int {
 	if sampled() {
-		return 1 + len(v.image[name])/50
+		return 1 + len(v.image[name])/20
 	}
 	return 1 + len(v.image[name])/1000
 }

@@ -204,7 +204,7 @@ func TestTwoErrorsInOneRun(t *testing.T) {
 		scale, counts := faultWorkload(t, seed)
 		pairs := *faultPairs
 		if sampled() {
-			pairs = min(pairs, 50)
+			pairs = min(pairs, 20)
 		}
 		rnd := rand.New(rand.NewPCG(seed, 4))
 		before := runtime.NumGoroutine()

@@ -37,7 +37,7 @@ func TestForgedDatabases(t *testing.T) {
 	case raceEnabled:
 		n = min(n, 100)
 	case testing.Short():
-		n = min(n, 1000)
+		n = min(n, 300)
 	}
 	counts := map[string]int{}
 	for i := *forgeFirst; i < *forgeFirst+n; i++ {
@@ -57,7 +57,7 @@ func TestForgedDatabases(t *testing.T) {
 		stop()
 	}
 	t.Logf("%d databases: %v", n, counts)
-	if n >= 1000 {
+	if n >= 300 {
 		require.Len(t, counts, 2*len(forgedActions), "every outcome occurs: %v", counts)
 	}
 }

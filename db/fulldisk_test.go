@@ -170,9 +170,6 @@ func TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace(t *testing.T) {
 		require.NoError(t, err)
 		total, step := int(faulty.Ops()), 1
 		if sampled() {
-			step = 11
-		}
-		if raceEnabled {
 			step = 37
 		}
 		before := runtime.NumGoroutine()

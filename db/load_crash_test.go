@@ -114,7 +114,7 @@ func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand)
 func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 	total, limit := 1000, 2000
 	if sampled() {
-		total, limit = 600, 300
+		total, limit = 300, 120
 	}
 	if *crashLimit > 0 {
 		limit = *crashLimit

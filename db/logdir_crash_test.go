@@ -18,7 +18,7 @@ var everyLogDir = []string{"logs", "", "db", "logs", "db", ""}
 func TestCrashAtEveryOperationWhileTheLogsMove(t *testing.T) {
 	limit, states := 1500, 25
 	if sampled() {
-		limit, states = 250, 6
+		limit, states = 100, 3
 	}
 	if *crashLimit > 0 {
 		limit, states = *crashLimit, *crashLimit
@@ -44,7 +44,7 @@ func TestCrashAtEveryOperationWhileTheLogsMove(t *testing.T) {
 func TestAnErrorAtEveryOperationWhileTheLogsMove(t *testing.T) {
 	step := uint64(29)
 	if sampled() {
-		step = 151
+		step = 353
 	}
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		logDirs := []string{"logs", "", "db", "logs"}

@@ -103,7 +103,7 @@ func (w *rangeWorkload) deleteRange(t testing.TB, r *recorder.FS, d *DB, rnd *ra
 func TestCrashAtEveryOperationOfRangeDeletions(t *testing.T) {
 	total, limit := 1000, 2000
 	if sampled() {
-		total, limit = 500, 300
+		total, limit = 300, 120
 	}
 	if *crashLimit > 0 {
 		limit = *crashLimit

@@ -14,7 +14,7 @@ import (
 // The bug: MultiGet read the sequence number after the read state and did not check that the state
 // was still current. It could see a write that was made after a load, but not the load.
 func TestAReadStateHasEachLoadThatItsSequenceNumberShows(t *testing.T) {
-	const loads = 80
+	const loads = 30
 	d := openTest(t, testOptions(vfs.NewMem()))
 	var committed, stop atomic.Uint64 // the number of the last load that was followed by a write
 	var group sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 func TestCrashesDuringUpgrades(t *testing.T) {
 	total, limit := 2000, 1500
 	if sampled() {
-		total, limit = 1000, 200
+		total, limit = 500, 100
 	}
 	if *crashLimit > 0 {
 		limit = *crashLimit
