@@ -14,7 +14,8 @@ func (s *subject) contend(o *Op) error {
 	calls, there := 0, false
 	err := s.store.Update(func(t *db.Transaction) error {
 		t.SetWriteOptions(o.writeOptions())
-		_, err := t.Get(o.Keys[0])
+		in := s.in(t)
+		_, err := in.Get(o.Keys[0])
 		if err != nil && !errors.Is(err, db.ErrNotFound) {
 			return err
 		}
@@ -24,7 +25,7 @@ func (s *subject) contend(o *Op) error {
 				return err
 			}
 		}
-		return t.Put(o.Keys[0], o.Value)
+		return in.(writer).Put(o.Keys[0], o.Value)
 	})
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func (s *subject) contend(o *Op) error {
 
 func (s *subject) interfere(o *Op) error {
 	if o.Batch == nil {
-		return s.store.DeleteRange(context.Background(), o.Key, o.Limit, o.writeOptions())
+		return s.keys.DeleteRange(context.Background(), o.Key, o.Limit, o.writeOptions())
 	}
 	ingest := *o
 	ingest.Count = 1

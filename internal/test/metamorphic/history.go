@@ -55,13 +55,22 @@ type generator struct {
 	shape     int // what most of them look like
 	values    int
 	ingests   int
-	snapshots [slots]bool
+	snapshots [slots + 1]bool // the last is the transaction
+	overtaken bool            // other bulk changes were made since it began
 	iterators [slots]bool
 	loading   bool
 	readOnly  bool
 }
 
-func (g *generator) add(o Op) { g.h.Ops = append(g.h.Ops, o) }
+func (g *generator) add(o Op) {
+	switch o.Kind {
+	case CommitLoad, Ingest, DeleteRange, Contend:
+		g.overtaken = true
+	case NewTxn:
+		g.overtaken = false
+	}
+	g.h.Ops = append(g.h.Ops, o)
+}
 
 // write draws how durable a writing operation is.
 func (g *generator) write(o Op) {
@@ -76,7 +85,7 @@ func (g *generator) step() {
 		return
 	}
 	if g.h.Expiring != nil && g.rnd.IntN(20) == 0 {
-		g.add(Op{Kind: Tick, Of: g.rnd.IntN(100)})
+		g.add(Op{Kind: Tick, Of: g.rnd.IntN(100), Count: g.rnd.IntN(8) / 7 * g.rnd.IntN(1000)})
 		return
 	}
 	switch op := g.rnd.IntN(1000); {
@@ -87,7 +96,7 @@ func (g *generator) step() {
 	case op < 400:
 		g.write(Op{Kind: Delete, Key: g.key()})
 	case op < 480:
-		g.write(Op{Kind: Apply, Batch: g.batch()})
+		g.write(Op{Kind: Apply, Batch: g.mixedBatch()})
 	case op < 520:
 		g.add(Op{Kind: MultiGet, Keys: g.someKeys(), Slot: g.snapshotOrNone()})
 	case op < 530:
@@ -102,10 +111,14 @@ func (g *generator) step() {
 	case op < 770:
 		g.swap()
 	case op < 780:
-		g.add(Op{Kind: GetTTL, Key: g.key(), Slot: g.snapshotOrNone()})
+		g.add(Op{Kind: GetTTL, Key: g.key(), Slot: g.notInTxn(g.snapshotOrNone())})
+	case op == 789:
+		g.sweep()
 	case op < 790:
 		g.add(Op{Kind: Has, Key: g.key(), Slot: g.snapshotOrNone()})
-	case op < 830:
+	case op < 810:
+		g.transact()
+	case op < 840:
 		g.snapshot(g.rnd.IntN(slots))
 	case op < 940:
 		g.iterator(g.rnd.IntN(slots))
@@ -175,13 +188,69 @@ func (g *generator) contend() {
 
 // sortedBatch is empty now and then. Some are larger than a table.
 func (g *generator) sortedBatch() []Write {
+	writes := g.someWrites()
+	compare := g.h.Comparer.Compare
+	slices.SortFunc(writes, func(a, b Write) int { return compare(a.Key, b.Key) })
+	return slices.CompactFunc(writes, func(a, b Write) bool { return compare(a.Key, b.Key) == 0 })
+}
+
+func (g *generator) someWrites() []Write {
 	writes := []Write{}
 	for n := g.rnd.IntN([]int{20, 20, 400}[g.rnd.IntN(3)]); n > 0; n -= 12 {
 		writes = append(writes, g.batch()...)
 	}
-	compare := g.h.Comparer.Compare
-	slices.SortFunc(writes, func(a, b Write) int { return compare(a.Key, b.Key) })
-	return slices.CompactFunc(writes, func(a, b Write) bool { return compare(a.Key, b.Key) == 0 })
+	return writes
+}
+
+// transact begins a transaction, writes in it or ends it. Values that expire have their time from Commit on, or from
+// Put on, so it has none.
+func (g *generator) transact() {
+	switch {
+	case g.readOnly:
+	case !g.snapshots[inTxn]:
+		g.write(Op{Kind: NewTxn, Same: g.rnd.IntN(2) == 0})
+		g.snapshots[inTxn] = true
+	case g.rnd.IntN(3) > 0:
+		writes := g.someWrites()
+		for i := range writes {
+			writes[i].TTL = 0
+		}
+		g.add(Op{Kind: WriteTxn, Batch: writes})
+	case g.rnd.IntN(4) > 0:
+		g.add(Op{Kind: CommitTxn})
+		g.snapshots[inTxn] = false
+	default:
+		g.dropTxn()
+	}
+}
+
+func (g *generator) dropTxn() {
+	if g.snapshots[inTxn] {
+		g.add(Op{Kind: DropTxn})
+	}
+	g.snapshots[inTxn] = false
+}
+
+// sweep is with iterators, but without snapshots and transactions, which keep the filter from some values.
+func (g *generator) sweep() {
+	if !g.readOnly {
+		g.dropTxn()
+		g.closeSnapshots()
+		g.add(Op{Kind: Sweep})
+	}
+}
+
+// mixedBatch has deletions of ranges as well, now and then.
+func (g *generator) mixedBatch() []Write {
+	writes := g.batch()
+	if g.rnd.IntN(20) == 0 {
+		w := Write{Range: true, Key: g.key(), Limit: g.key()}
+		if g.h.Comparer.Compare(w.Key, w.Limit) > 0 {
+			w.Key, w.Limit = w.Limit, w.Key
+		}
+		writes = slices.Insert(writes, g.rnd.IntN(len(writes)+1), w)
+	}
+	return writes
 }
 
 func (g *generator) batch() []Write {
@@ -233,10 +302,18 @@ func (g *generator) someKeys() [][]byte {
 
 // snapshotOrNone is mostly -1, the database itself.
 func (g *generator) snapshotOrNone() int {
-	if s := g.rnd.IntN(slots); g.snapshots[s] && g.rnd.IntN(2) == 0 {
+	if s := g.rnd.IntN(len(g.snapshots)); g.snapshots[s] && g.rnd.IntN(2) == 0 {
 		return s
 	}
 	return -1
+}
+
+// notInTxn is the database in place of the transaction.
+func (g *generator) notInTxn(slot int) int {
+	if slot == inTxn {
+		return -1
+	}
+	return slot
 }
 
 func (g *generator) snapshot(slot int) {
@@ -265,6 +342,9 @@ func (g *generator) iterator(slot int) {
 func (g *generator) newIterator(slot int) Op {
 	from, to := g.bounds(false)
 	o := Op{Kind: NewIterator, Slot: slot, Of: g.snapshotOrNone(), Key: from, Limit: to, NoFill: g.rnd.IntN(2) == 0, KeysOnly: g.rnd.IntN(4) == 0}
+	if o.Of == inTxn && g.overtaken {
+		o.Of = -1 // a bulk transaction that was overtaken has no iterators
+	}
 	if g.rnd.IntN(3) == 0 {
 		loop := o
 		loop.Kind, loop.Count = Loop, 1+g.rnd.IntN(40)
@@ -363,14 +443,22 @@ func (g *generator) crash() {
 
 func (g *generator) closeSlots() {
 	g.endLoad()
+	g.dropTxn()
 	for i := range slots {
 		if g.iterators[i] {
 			g.add(Op{Kind: CloseIterator, Slot: i})
 		}
+		g.iterators[i] = false
+	}
+	g.closeSnapshots()
+}
+
+func (g *generator) closeSnapshots() {
+	for i := range slots {
 		if g.snapshots[i] {
 			g.add(Op{Kind: CloseSnapshot, Slot: i})
 		}
-		g.iterators[i], g.snapshots[i] = false, false
+		g.snapshots[i] = false
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *subject) makeTable(writes []Write, number int, name string) (path strin
 	}
 	w := sstable.NewWriter(file, o)
 	for i := 0; i < len(writes) && err == nil; i++ {
-		key := sstable.Key{User: writes[i].Key, Seq: uint64(number) << 36, Deletion: writes[i].Delete}
+		key := sstable.Key{User: s.named(writes[i : i+1])[0].Key, Seq: uint64(number) << 36, Deletion: writes[i].Delete}
 		err = w.Add(key.Append(nil), s.stored(&writes[i]))
 	}
 	if err == nil {
@@ -80,7 +80,7 @@ func (s *subject) stored(w *Write) []byte {
 		if bytes.HasPrefix(w.Key, prefix) {
 			at := uint64(expiry.Never)
 			if w.TTL > 0 {
-				at = uint64(s.now.Load()) + uint64(w.TTL)
+				at = uint64(s.latest) + uint64(w.TTL)
 			}
 			return expiry.Append(nil, at, w.Value)
 		}

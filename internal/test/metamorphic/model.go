@@ -14,6 +14,7 @@ type model struct {
 	now       int     // in milliseconds
 	load      []entry // written, but not committed; a nil value is a deletion
 	snapshots [slots]moment
+	txn       *modelTxn
 	iterators [slots]modelIterator
 }
 
@@ -35,7 +36,7 @@ func newModel(h *History) *model { return &model{compare: h.Comparer.Compare} }
 // do appends the answer to dst.
 func (m *model) do(dst []byte, o *Op) []byte {
 	switch o.Kind {
-	case Put, Delete, Apply, Ingest, DeleteRange, Contend, NewLoad:
+	case Put, Delete, Apply, Ingest, DeleteRange, Contend, NewLoad, Sweep:
 		if m.readOnly {
 			return append(dst, answerReadOnly...)
 		}
@@ -52,10 +53,18 @@ func (m *model) do(dst []byte, o *Op) []byte {
 		m.now += o.Of
 	case Get, Has, MultiGet:
 		return m.look(dst, o)
+	case NewTxn:
+		m.begin(o.Same)
+	case WriteTxn:
+		m.txn.write(o.Batch)
+	case CommitTxn:
+		return append(dst, m.commit()...)
+	case DropTxn:
+		m.txn = nil
 	case NewSnapshot:
 		m.snapshots[o.Slot], m.shared = m.view(-1), true
 	case NewIterator:
-		m.iterators[o.Slot] = m.newIterator(m.view(o.Of), o)
+		m.iterators[o.Slot] = m.newIterator(m.walk(o.Of), o)
 	case CloneIterator:
 		m.iterators[o.Slot] = m.iterators[o.Of].clone(o)
 	case Loop:
@@ -75,7 +84,11 @@ func (m *model) change(o *Op) {
 	switch o.Kind {
 	case Put, Delete, Apply:
 		for _, w := range writesOf(o) {
-			m.write(m.entryOf(w))
+			if w.Range {
+				m.deleteRange(w.Key, w.Limit)
+			} else {
+				m.write(m.entryOf(w))
+			}
 		}
 	case Ingest:
 		for _, w := range o.Batch {
@@ -91,6 +104,8 @@ func (m *model) change(o *Op) {
 			m.write(m.entryOf(w))
 		}
 		m.write(m.entryOf(Write{Key: o.Keys[0], Value: o.Value}))
+	case Sweep:
+		m.sweep()
 	case NewLoad:
 		m.load = nil
 		for _, w := range o.Batch {
@@ -101,6 +116,9 @@ func (m *model) change(o *Op) {
 
 // look appends the answer of a Get, a Has or a MultiGet.
 func (m *model) look(dst []byte, o *Op) []byte {
+	if o.Slot == inTxn {
+		m.txn.read(o)
+	}
 	if o.Kind == MultiGet {
 		values := make([][]byte, len(o.Keys))
 		for i, key := range o.Keys {
@@ -122,7 +140,7 @@ func (m *model) look(dst []byte, o *Op) []byte {
 
 // loop appends what an iterator shows on its way forward and back.
 func (m *model) loop(dst []byte, o *Op) []byte {
-	it := m.newIterator(m.view(o.Of), o)
+	it := m.newIterator(m.walk(o.Of), o)
 	for _, step := range []func() bool{it.Next, it.Prev} {
 		for n := 0; n < max(o.Count, 1) && step(); n++ {
 			dst = appendEntry(dst, it.Key(), it.Value())
@@ -153,10 +171,21 @@ func (m *model) entryOf(w Write) entry {
 }
 
 func (m *model) view(snapshot int) moment {
-	if snapshot < 0 {
+	switch snapshot {
+	case -1:
 		return moment{m.entries, m.now}
+	case inTxn:
+		return m.txn.shows.view(-1)
 	}
 	return m.snapshots[snapshot]
+}
+
+// walk is view for an iterator.
+func (m *model) walk(snapshot int) moment {
+	if snapshot == inTxn {
+		m.txn.walked = true
+	}
+	return m.view(snapshot)
 }
 
 // get returns the value of key, unless it has expired.
@@ -178,6 +207,7 @@ func (m *model) write(e entry) {
 	if m.shared {
 		m.entries, m.shared = slices.Clone(m.entries), false
 	}
+	m.txn.note(func(key []byte) bool { return m.compare(key, e.key) == 0 })
 	i, found := m.find(m.entries, e.key)
 	switch {
 	case e.value == nil && found:
@@ -192,6 +222,9 @@ func (m *model) write(e entry) {
 
 // deleteRange deletes the keys from lower to upper, without upper; nil means no bound.
 func (m *model) deleteRange(lower, upper []byte) {
+	m.txn.note(func(key []byte) bool {
+		return (lower == nil || m.compare(lower, key) <= 0) && (upper == nil || m.compare(key, upper) < 0)
+	})
 	low, high := 0, len(m.entries)
 	if lower != nil {
 		low, _ = m.find(m.entries, lower)

@@ -42,12 +42,18 @@ const (
 	Contend                   // Keys, Value: a transaction that reads the first key and writes Value, while Key to Limit is deleted, or Batch ingested as one table
 	GetTTL                    // Key; of snapshot Slot, where that is >= 0
 	Swap                      // Key; Of, which of the swaps; Value, nil for a deletion; TTL, for those that set one
-	Tick                      // Of, the milliseconds by which the clock moves
+	Tick                      // Of, the milliseconds by which the clock moves; Count, those by which it is set back then
+	NewTxn                    // Same: a bulk transaction; Sync, Buffered. It is read like a snapshot, of slot inTxn
+	WriteTxn                  // Batch
+	CommitTxn                 //
+	DropTxn                   //
+	Sweep                     // a compaction of all, with a filter that drops some values and replaces others
 	Finish                    // checking, closing, and looking for leftovers
 )
 
 var kindNames = [...]string{"put", "delete", "apply", "get", "has", "multiget", "new snapshot", "close snapshot", "new iterator",
-	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "ingest", "delete range", "contend", "get with its time", "swap", "tick", "finish"}
+	"clone iterator", "loop", "move", "close iterator", "flush", "sync log", "compact", "upgrade filters", "tune", "reopen", "crash", "open read-only", "new load", "commit load", "drop load", "ingest", "delete range", "contend", "get with its time", "swap", "tick", "new transaction", "write in transaction",
+	"commit transaction", "drop transaction", "sweep", "finish"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -70,7 +76,9 @@ type Op struct {
 type Write struct {
 	Key, Value []byte
 	Delete     bool
-	TTL        int // in milliseconds; 0: none
+	TTL        int    // in milliseconds; 0: none
+	Range      bool   // a deletion of the keys from Key
+	Limit      []byte // to this one
 }
 
 // Step is one movement of an iterator: "first", "last", "next", "prev", "seekge"
@@ -105,7 +113,10 @@ func describeField(field any) string {
 		return fmt.Sprintf("%q", f)
 	case []Write:
 		return describeAll(f, func(w Write) string {
-			if w.Delete {
+			switch {
+			case w.Range:
+				return fmt.Sprintf("delete from %q to %q", w.Key, w.Limit)
+			case w.Delete:
 				return fmt.Sprintf("delete %q", w.Key)
 			}
 			return fmt.Sprintf("%q = %s for %d ms", w.Key, show(w.Value), w.TTL)

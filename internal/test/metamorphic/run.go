@@ -1,7 +1,6 @@
 package metamorphic
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -60,7 +59,12 @@ func Run(c Config) *Outcome {
 			own = slices.Concat(sets[i:], sets[:i])
 			name += "; the next set's at each opening"
 		}
-		if d := out.run(c.Open, own); d != nil {
+		space := ""
+		if i%4 == 3 && h.Comparer.IsBytewise() {
+			space = spaces[(int(c.Seed%uint64(len(spaces)))+i)%len(spaces)]
+			name += fmt.Sprintf("; in namespace %q", space)
+		}
+		if d := out.run(c.Open, own, space); d != nil {
 			d.Set, d.Options = i, name
 			out.Differences = append(out.Differences, *d)
 		}
@@ -69,8 +73,9 @@ func Run(c Config) *Outcome {
 }
 
 // run returns the first difference, nil where there is none.
-func (out *Outcome) run(open OpenFunc, sets []*db.Options) *Difference {
+func (out *Outcome) run(open OpenFunc, sets []*db.Options, space string) *Difference {
 	s := newSubject(out.history, open, sets)
+	s.space = space
 	if err := s.openStore(false); err != nil {
 		return &Difference{Op: "open", Answer: err.Error(), RightAnswer: answerDone}
 	}
@@ -79,7 +84,7 @@ func (out *Outcome) run(open OpenFunc, sets []*db.Options) *Difference {
 		op := &out.history.Ops[i]
 		answer = s.do(answer[:0], op)
 		out.Ops++
-		if !bytes.Equal(answer, out.answers[i]) {
+		if !right(answer, out.answers[i]) {
 			s.abandon()
 			return &Difference{Index: i, Op: op.String(), Answer: string(answer), RightAnswer: string(out.answers[i])}
 		}

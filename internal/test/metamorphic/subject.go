@@ -1,6 +1,7 @@
 package metamorphic
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,20 +21,15 @@ import (
 
 // Store is the part of *db.DB that a history uses. A test may wrap it in something broken.
 type Store interface {
-	Put(key, value []byte, wo *db.WriteOptions) error
-	PutTTL(key, value []byte, ttl time.Duration, wo *db.WriteOptions) error
-	Delete(key []byte, wo *db.WriteOptions) error
+	keyed
 	Apply(b *db.Batch, wo *db.WriteOptions) error
 	Update(fn func(t *db.Transaction) error) error
-	Modify(key []byte, fn func(old []byte) ([]byte, error), wo *db.WriteOptions) error
-	ModifyTTL(key []byte, fn func(old []byte, ttl time.Duration) ([]byte, time.Duration, error), wo *db.WriteOptions) error
-	CompareAndSwap(key, old, value []byte, wo *db.WriteOptions) (bool, error)
-	CompareAndSwapTTL(key, old, value []byte, ttl time.Duration, wo *db.WriteOptions) (bool, error)
-	GetTTL(key []byte) ([]byte, time.Duration, error)
-	db.Reader
+	Namespace(name string) (*db.Namespace, error)
+	Namespaces() ([]string, error)
+	NewTransaction(o *db.TransactionOptions) *db.Transaction
+	NewBulkTransaction() (*db.BulkTransaction, error)
 	NewLoader() (*db.Loader, error)
 	Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (db.IngestInfo, error)
-	DeleteRange(ctx context.Context, start, limit []byte, wo *db.WriteOptions) error
 	NewSnapshot() *db.Snapshot
 	Flush() error
 	SyncLog() error
@@ -41,6 +37,7 @@ type Store interface {
 	UpgradeFilters(ctx context.Context, policy filter.Policy, o *db.UpgradeOptions) (db.UpgradeReport, error)
 	Check(ctx context.Context) (*db.CheckReport, error)
 	Options() db.Options
+	Metrics() *db.Metrics
 	SetOptions(o *db.Options) error
 	Close() error
 }
@@ -59,14 +56,19 @@ type subject struct {
 	opened  int
 
 	now      atomic.Int64 // the clock, in milliseconds
+	latest   int64        // that it has shown
 	disk     *vfs.Mem
 	checker  *order.FS
 	counting *wrap.Counting
 	store    Store
+	names
 
 	snapshots [slots]*db.Snapshot
 	iterators [slots]*db.Iterator
 	loader    *db.Loader
+	txn       txn
+	ofTxn     db.Reader // the same
+	own       []Write   // of it
 
 	mu         sync.Mutex
 	background []error // errors that the listener received
@@ -74,7 +76,8 @@ type subject struct {
 
 func newSubject(h *History, open OpenFunc, sets []*db.Options) *subject {
 	s := &subject{history: h, open: open, sets: sets}
-	s.now.Store(1_700_000_000_000)
+	s.latest = 1_700_000_000_000
+	s.now.Store(s.latest)
 	s.plugIn(vfs.NewMem())
 	return s
 }
@@ -103,14 +106,19 @@ func (s *subject) openStore(readOnly bool) error {
 		s.background = append(s.background, err)
 	}}
 	var err error
-	s.store, err = s.open(dir, &o)
-	return err
+	if s.store, err = s.open(dir, &o); err != nil {
+		return err
+	}
+	return s.openNamespace()
 }
 
 // expiring returns the prefixes for the next opening: all at the first one, which records them, and later all, none or
 // some, which makes no difference.
 func (s *subject) expiring() [][]byte {
-	all := s.history.Expiring
+	var all [][]byte
+	for _, prefix := range s.history.Expiring {
+		all = append(all, s.named([]Write{{Key: prefix}})[0].Key)
+	}
 	return [][][]byte{all, nil, all[:len(all)/2]}[s.opened%3]
 }
 
@@ -121,11 +129,11 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	case Put:
 		err = s.put(o)
 	case Delete:
-		err = s.store.Delete(o.Key, o.writeOptions())
+		err = s.keys.Delete(o.Key, o.writeOptions())
 	case Apply:
 		err = s.apply(o)
 	case Tick:
-		s.now.Add(int64(o.Of))
+		s.tick(o)
 	case NewLoad:
 		err = s.load(o.Batch)
 	case CommitLoad:
@@ -135,7 +143,7 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	case Ingest:
 		err = s.ingest(o)
 	case DeleteRange:
-		err = s.store.DeleteRange(context.Background(), o.Key, o.Limit, o.writeOptions())
+		err = s.keys.DeleteRange(context.Background(), o.Key, o.Limit, o.writeOptions())
 	case Contend:
 		err = s.contend(o)
 	case Get, Has, MultiGet:
@@ -144,6 +152,17 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		return s.getTTL(dst, o)
 	case Swap:
 		return s.swap(dst, o)
+	case NewTxn:
+		err = s.begin(o)
+	case WriteTxn:
+		s.own = append(s.own, o.Batch...)
+		err = writeAll(s.txn, s.named(o.Batch))
+	case CommitTxn:
+		return s.commit(dst)
+	case DropTxn:
+		err = s.txn.Close()
+	case Sweep:
+		err = s.sweep()
 	case NewSnapshot:
 		s.snapshots[o.Slot] = s.store.NewSnapshot()
 	case CloseSnapshot:
@@ -163,7 +182,8 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	case SyncLog:
 		err = s.store.SyncLog()
 	case Compact:
-		err = s.store.Compact(context.Background(), o.Key, o.Limit)
+		bounds := s.boundsOf(o)
+		err = s.store.Compact(context.Background(), bounds.LowerBound, bounds.UpperBound)
 	case Upgrade:
 		_, err = s.store.UpgradeFilters(context.Background(), s.upgradeTo(o), nil)
 	case Tune:
@@ -180,6 +200,14 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 		}
 	}
 	return appendOutcome(dst, err)
+}
+
+// tick makes sure that the store has seen the time before the clock is set back.
+func (s *subject) tick(o *Op) {
+	s.latest += int64(o.Of)
+	s.now.Store(s.latest)
+	s.store.Metrics()
+	s.now.Store(s.latest - int64(o.Count))
 }
 
 // tune changes the options to those of another set, as far as they can be changed now.
@@ -223,19 +251,25 @@ func (w *Write) ttl() time.Duration { return time.Duration(w.TTL) * time.Millise
 
 func (s *subject) put(o *Op) error {
 	if o.TTL == 0 {
-		return s.store.Put(o.Key, o.Value, o.writeOptions())
+		return s.keys.Put(o.Key, o.Value, o.writeOptions())
 	}
 	w := Write{TTL: o.TTL}
-	return s.store.PutTTL(o.Key, o.Value, w.ttl(), o.writeOptions())
+	return s.keys.PutTTL(o.Key, o.Value, w.ttl(), o.writeOptions())
 }
 
 func (s *subject) apply(o *Op) error {
 	if n := len(o.Batch); n > 0 && n%3 == 0 {
 		return s.update(o)
 	}
-	var b db.Batch
-	for _, w := range o.Batch {
+	var all, b db.Batch
+	for i, w := range s.named(o.Batch) {
+		if i == len(o.Batch)/2 {
+			all.Append(&b)
+			b.Reset()
+		}
 		switch {
+		case w.Range:
+			b.DeleteRange(w.Key, w.Limit)
 		case w.Delete:
 			b.Delete(w.Key)
 		case w.TTL > 0:
@@ -244,7 +278,8 @@ func (s *subject) apply(o *Op) error {
 			b.Put(w.Key, w.Value)
 		}
 	}
-	return s.store.Apply(&b, o.writeOptions())
+	all.Append(&b)
+	return s.store.Apply(&all, o.writeOptions())
 }
 
 // writer is what loads and transactions have in common.
@@ -258,6 +293,10 @@ func writeAll(to writer, writes []Write) error {
 	for _, w := range writes {
 		var err error
 		switch {
+		case w.Range:
+			err = to.(interface {
+				DeleteRange(start, limit []byte) error
+			}).DeleteRange(w.Key, w.Limit)
 		case w.Delete:
 			err = to.Delete(w.Key)
 		case w.TTL > 0:
@@ -276,7 +315,8 @@ func writeAll(to writer, writes []Write) error {
 func (s *subject) update(o *Op) error {
 	return s.store.Update(func(t *db.Transaction) error {
 		t.SetWriteOptions(o.writeOptions())
-		it, err := t.NewIterator(&db.IterOptions{LowerBound: o.Batch[0].Key})
+		in := s.in(t)
+		it, err := in.NewIterator(&db.IterOptions{LowerBound: o.Batch[0].Key})
 		if err != nil {
 			return err
 		}
@@ -288,7 +328,7 @@ func (s *subject) update(o *Op) error {
 		if err := it.Close(); err != nil {
 			return err
 		}
-		return writeAll(t, o.Batch)
+		return writeAll(in.(writer), o.Batch)
 	})
 }
 
@@ -299,15 +339,18 @@ func (s *subject) load(writes []Write) error {
 		return err
 	}
 	s.loader = l
-	return writeAll(l, writes)
+	return writeAll(l, s.named(writes))
 }
 
 // view returns a snapshot, or the store for -1.
 func (s *subject) view(snapshot int) db.Reader {
-	if snapshot >= 0 {
-		return s.snapshots[snapshot]
+	switch snapshot {
+	case -1:
+		return s.keys
+	case inTxn:
+		return s.in(s.ofTxn)
 	}
-	return s.store
+	return s.in(s.snapshots[snapshot])
 }
 
 // iterOptions are nil for a clone with the options of its iterator.
@@ -353,9 +396,13 @@ func (s *subject) look(dst []byte, o *Op) []byte {
 		}
 		return appendBool(dst, has)
 	}
-	value, err := from.GetWith(nil, o.Key, &db.GetOptions{NoFillCache: o.NoFill})
+	value, err := from.GetWith([]byte("+"), o.Key, &db.GetOptions{NoFillCache: o.NoFill})
 	if err != nil {
 		return appendOutcome(dst, err)
+	}
+	value, ok := bytes.CutPrefix(value, []byte("+"))
+	if !ok {
+		return append(dst, "what it was appended to is gone"...)
 	}
 	return appendShown(dst, value)
 }
@@ -363,6 +410,7 @@ func (s *subject) look(dst []byte, o *Op) []byte {
 // crash cuts the power: the store that is running keeps the old disk.
 func (s *subject) crash() error {
 	after := s.disk.Crash()
+	s.now.Store(s.latest) // what a crash leaves of the time is another test's
 	if err := s.close(); err != nil {
 		return err
 	}
@@ -397,7 +445,7 @@ func (s *subject) finish() error {
 	if len(report.Faults) > 0 {
 		return fmt.Errorf("check: %s", strings.Join(report.Faults, "\n"))
 	}
-	if err := s.close(); err != nil {
+	if err := errors.Join(s.lookAtNeighbours(), s.close()); err != nil {
 		return err
 	}
 	names, err := s.disk.List(dir)
@@ -422,6 +470,9 @@ func (s *subject) abandon() {
 	}
 	if s.loader != nil {
 		_ = s.loader.Close()
+	}
+	if s.txn != nil {
+		_ = s.txn.Close()
 	}
 	if s.store != nil {
 		_ = s.store.Close()

@@ -75,11 +75,11 @@ func (m moment) remaining(ends int) int {
 }
 
 func (s *subject) getTTL(dst []byte, o *Op) []byte {
-	from := s.store.GetTTL
+	from, key := s.keys.GetTTL, o.Key
 	if o.Slot >= 0 {
-		from = s.snapshots[o.Slot].GetTTL
+		from, key = s.snapshots[o.Slot].GetTTL, s.named([]Write{{Key: key}})[0].Key
 	}
-	value, ttl, err := from(o.Key)
+	value, ttl, err := from(key)
 	if err != nil {
 		return appendOutcome(dst, err)
 	}
@@ -89,7 +89,7 @@ func (s *subject) getTTL(dst []byte, o *Op) []byte {
 func notNil(value []byte) []byte { return append([]byte{}, value...) }
 
 func (s *subject) swap(dst []byte, o *Op) []byte {
-	old, ttl, err := s.store.GetTTL(o.Key)
+	old, ttl, err := s.keys.GetTTL(o.Key)
 	switch {
 	case err == nil:
 		old = notNil(old)
@@ -116,15 +116,15 @@ func (s *subject) replace(o *Op, old []byte, ttl time.Duration) (done bool, err 
 	}
 	switch o.Of {
 	case modify:
-		return true, s.store.Modify(o.Key, func(seen []byte) ([]byte, error) { return o.Value, sees(seen, ttl) }, o.writeOptions())
+		return true, s.keys.Modify(o.Key, func(seen []byte) ([]byte, error) { return o.Value, sees(seen, ttl) }, o.writeOptions())
 	case modifyTTL:
-		return true, s.store.ModifyTTL(o.Key, func(seen []byte, remains time.Duration) ([]byte, time.Duration, error) {
+		return true, s.keys.ModifyTTL(o.Key, func(seen []byte, remains time.Duration) ([]byte, time.Duration, error) {
 			return o.Value, next, sees(seen, remains)
 		}, o.writeOptions())
 	case swapTTL:
-		return s.store.CompareAndSwapTTL(o.Key, old, o.Value, next, o.writeOptions())
+		return s.keys.CompareAndSwapTTL(o.Key, old, o.Value, next, o.writeOptions())
 	case swapWrong:
-		return s.store.CompareAndSwap(o.Key, wrong, o.Value, o.writeOptions())
+		return s.keys.CompareAndSwap(o.Key, wrong, o.Value, o.writeOptions())
 	}
-	return s.store.CompareAndSwap(o.Key, old, o.Value, o.writeOptions())
+	return s.keys.CompareAndSwap(o.Key, old, o.Value, o.writeOptions())
 }
