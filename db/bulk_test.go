@@ -2,7 +2,6 @@ package db
 
 import (
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -25,15 +24,6 @@ func newBulk(t testing.TB, d *DB) *BulkTransaction {
 	return b
 }
 
-// requireMap requires what an iterator of a store shows.
-func requireMap(t testing.TB, d *DB, want map[string]string) {
-	t.Helper()
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	require.Equal(t, want, shown(t, it))
-	require.NoError(t, it.Close())
-}
-
 // shown returns what an iterator shows, forward, after it has checked that it shows the same backward.
 func shown(t testing.TB, it *Iterator) map[string]string {
 	t.Helper()
@@ -51,65 +41,6 @@ func shown(t testing.TB, it *Iterator) map[string]string {
 	return all
 }
 
-// A bulk transaction of many memtables, whose writes come in any order, reads what it wrote, and so do its
-// iterators, which show the moment of their creation until they are closed, after the end of the transaction
-// as well. Nobody else sees any of it before Commit.
-//
-//make:portable
-//make:wasm
-func TestABulkTransactionAgreesWithAMap(t *testing.T) {
-	testSeeds(t, func(t *testing.T, seed uint64) {
-		rnd := rand.New(rand.NewPCG(seed, 31))
-		o := testOptions(vfs.NewMem())
-		d := openTest(t, o)
-		want := map[string]string{}
-		for i := range 500 {
-			k, v := string(testKey(rnd.IntN(800))), string(testValue(i))
-			want[k] = v
-			require.NoError(t, d.Put([]byte(k), []byte(v), NoSync))
-		}
-		for round := range 6 {
-			before := maps.Clone(want)
-			b := newBulk(t, d)
-			its, moments := map[*Iterator]map[string]string{}, 0
-			writes := []int{3, 100, 2000}[round%3]
-			for i := range writes {
-				writeOne(t, rnd, b, want, i)
-				if i%(writes/3) == 0 && moments < 3 {
-					it, err := b.NewIterator(nil)
-					require.NoError(t, err)
-					its[it] = maps.Clone(want)
-					moments++
-				}
-				readOne(t, rnd, b, want)
-			}
-			require.Equal(t, writes == 2000, b.writes.Spilled())
-			requireMap(t, d, before) // others see what was committed
-			if rnd.IntN(3) == 0 {
-				want = before
-				require.NoError(t, b.Close())
-			} else {
-				require.NoError(t, b.Commit())
-			}
-			for it, moment := range its {
-				c, err := it.Clone(nil)
-				require.NoError(t, err)
-				require.Equal(t, moment, shown(t, it))
-				require.NoError(t, it.Close())
-				require.Equal(t, moment, shown(t, c))
-				require.NoError(t, c.Close())
-			}
-			requireMap(t, d, want)
-			require.Zero(t, filesOf(t, o.FS, base.FileTemp))
-		}
-		_, err := d.Check(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, d.Close())
-		d = openTest(t, o)
-		requireMap(t, d, want)
-	})
-}
-
 func writeOne(t testing.TB, rnd *rand.Rand, b *BulkTransaction, want map[string]string, i int) {
 	k := string(testKey(rnd.IntN(1000)))
 	if rnd.IntN(4) == 0 {
@@ -119,21 +50,6 @@ func writeOne(t testing.TB, rnd *rand.Rand, b *BulkTransaction, want map[string]
 	}
 	want[k] = string(testValue(i))
 	require.NoError(t, b.Put([]byte(k), []byte(want[k])))
-}
-
-func readOne(t testing.TB, rnd *rand.Rand, b *BulkTransaction, want map[string]string) {
-	k := string(testKey(rnd.IntN(1000)))
-	has, err := b.Has([]byte(k))
-	require.NoError(t, err)
-	v, ok := want[k]
-	require.Equal(t, ok, has, k)
-	got, err := b.Get([]byte(k))
-	if !ok {
-		require.Equal(t, ErrNotFound, err)
-		return
-	}
-	require.NoError(t, err)
-	require.Equal(t, v, string(got))
 }
 
 // fillBulk writes n entries in the order of a permutation.
@@ -289,6 +205,8 @@ func TestIteratorsOfABulkTransactionReadWhileItWrites(t *testing.T) {
 	require.Equal(t, 5*200, <-done)
 }
 
+//make:portable
+//make:wasm
 func TestABulkTransactionExpiresItsValues(t *testing.T) {
 	var now atomic.Int64 // ms
 	now.Store(1e12)

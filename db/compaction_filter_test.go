@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -251,97 +249,6 @@ func TestNoCallFromACompactionFilterHangs(t *testing.T) {
 	require.Positive(t, p.calls.Load())
 	require.Empty(t, p.wrong)
 	require.NoError(t, d.Put(testKey(1), nil, NoSync), "outside of the filter the calls work")
-}
-
-// filterModel is a map of the writes, and of the values that readers have seen filtered.
-type filterModel struct{ *modelRun }
-
-// A reader of the store sees each value as it was written or as the filter left it, and once it has
-// seen the latter, never again the former. A snapshot shows the same from its opening to its closing.
-// Afterwards Compact leaves only filtered values.
-func TestACompactionFilterAgreesWithAModel(t *testing.T) {
-	rounds := 8
-	if raceEnabled || testing.Short() {
-		rounds = 3
-	}
-	for round := range rounds {
-		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			run := newModelRun(t, seed)
-			require.NoError(t, run.d.Close())
-			run.opts.Compaction.Filter = testFilter
-			run.d = mustOpen(t, run.opts)
-			m := &filterModel{run}
-			for i := range 3000 {
-				m.step(i)
-			}
-			m.end()
-		})
-	}
-}
-
-func (m *filterModel) step(i int) {
-	t := m.t
-	switch op := m.rnd.IntN(100); {
-	case op < 50:
-		k := m.key()
-		v := fmt.Sprintf("%s %d %s", []string{"keep", "drop", "raise"}[m.rnd.IntN(3)], i, strings.Repeat("v", m.rnd.IntN(100)))
-		require.NoError(t, m.d.Put(k, []byte(v), NoSync))
-		m.model[string(k)] = v
-	case op < 60:
-		k := m.key()
-		require.NoError(t, m.d.Delete(k, NoSync))
-		delete(m.model, string(k))
-	case op < 90:
-		m.get(m.key())
-	case op < 94:
-		s := m.d.NewSnapshot()
-		m.views = append(m.views, modelView{snapshot: s, model: contentsIn(t, s)})
-	case op < 97 && len(m.views) > 0:
-		m.closeView(m.rnd.IntN(len(m.views)))
-	case op == 97:
-		require.NoError(t, m.d.Flush())
-	case op == 98 && m.rnd.IntN(3) == 0:
-		require.NoError(t, m.d.Compact(t.Context(), m.key(), nil))
-	case op == 99 && m.rnd.IntN(3) == 0:
-		m.reopen()
-	}
-}
-
-// get compares a value with the model, which learns of a value that the filter has changed.
-func (m *filterModel) get(key []byte) {
-	got, err := m.d.Get(key)
-	written, exists := m.model[string(key)]
-	filtered, keep := testFilter(key, []byte(written))
-	switch {
-	case err == ErrNotFound && exists && !keep:
-		delete(m.model, string(key)) // it never comes back
-	case err == ErrNotFound:
-		require.False(m.t, exists, "key %q has the value %q", key, written)
-	case err == nil && exists && string(got) != written && keep && bytes.Equal(got, filtered):
-		m.model[string(key)] = string(got)
-	default:
-		require.NoError(m.t, err)
-		require.True(m.t, exists, "key %q was deleted", key)
-		require.Equal(m.t, written, string(got))
-	}
-}
-
-func (m *filterModel) end() {
-	m.closeViews()
-	require.NoError(m.t, m.d.Compact(m.t.Context(), nil, nil))
-	want := map[string]string{}
-	for key, written := range m.model {
-		if filtered, keep := testFilter(nil, []byte(written)); keep {
-			want[key] = string(filtered)
-		}
-	}
-	it, err := m.d.NewIterator(nil)
-	require.NoError(m.t, err)
-	checkIterator(m.t, it, m.rnd, want)
-	requireNoFaults(m.t, m.d)
-	require.NoError(m.t, m.d.Close())
 }
 
 // Snapshots are opened and compared while compactions call the filter in several goroutines.

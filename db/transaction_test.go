@@ -2,10 +2,8 @@ package db
 
 import (
 	"bytes"
-	"fmt"
 	"iter"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,136 +12,6 @@ import (
 
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// A transaction shows the database at its start with its own writes on top, by every way to read,
-// whatever is written, flushed and compacted meanwhile.
-//
-//make:portable
-//make:wasm
-func TestATransactionAgreesWithAMap(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 2))
-	d := openTest(t, testOptions(vfs.NewMem()))
-	outside := map[string]string{}
-	write := func(n int) {
-		for i := range n {
-			key, value := fmt.Sprintf("k%03d", rnd.IntN(300)), fmt.Sprintf("outside %d %d", i, rnd.IntN(1000))
-			if rnd.IntN(3) == 0 {
-				require.NoError(t, d.Delete([]byte(key), NoSync))
-				delete(outside, key)
-			} else {
-				require.NoError(t, d.Put([]byte(key), []byte(value), NoSync))
-				outside[key] = value
-			}
-		}
-	}
-	for round := range 60 {
-		write(rnd.IntN(100))
-		tx, model := d.NewTransaction(nil), maps.Clone(outside)
-		for i := range rnd.IntN(60) {
-			key, value := fmt.Sprintf("k%03d", rnd.IntN(300)), fmt.Sprintf("own %d %d", round, i)
-			if rnd.IntN(3) == 0 {
-				require.NoError(t, tx.Delete([]byte(key)))
-				delete(model, key)
-			} else {
-				require.NoError(t, tx.Put([]byte(key), []byte(value)))
-				model[key] = value
-			}
-			if i%8 == 0 {
-				requireShows(t, rnd, tx, model)
-			}
-		}
-		write(rnd.IntN(30))
-		switch rnd.IntN(6) {
-		case 0:
-			require.NoError(t, d.Flush())
-		case 1:
-			settle(t, d)
-		}
-		requireShows(t, rnd, tx, model)
-		require.NoError(t, tx.Close())
-	}
-}
-
-// requireShows compares what a transaction shows with a model, and some of it in detail.
-func requireShows(t *testing.T, rnd *rand.Rand, tx *Transaction, model map[string]string) {
-	t.Helper()
-	keys := slices.Sorted(maps.Keys(model))
-	var asked [][]byte
-	for range 10 {
-		key := fmt.Appendf(nil, "k%03d", rnd.IntN(300))
-		want, has := model[string(key)]
-		asked = append(asked, key)
-		value, err := tx.Get(key)
-		to, errTo := tx.GetTo([]byte("before"), key)
-		got, errHas := tx.Has(key)
-		require.NoError(t, errHas)
-		require.Equal(t, has, got)
-		if !has {
-			require.Equal(t, ErrNotFound, err)
-			require.Equal(t, ErrNotFound, errTo)
-			require.Equal(t, "before", string(to))
-			continue
-		}
-		require.NoError(t, err)
-		require.NoError(t, errTo)
-		require.Equal(t, want, string(value))
-		require.Equal(t, "before"+want, string(to))
-	}
-	values, err := tx.MultiGet(asked)
-	require.NoError(t, err)
-	for i, value := range values {
-		want, has := model[string(asked[i])]
-		require.Equal(t, has, value != nil)
-		require.Equal(t, want, string(value))
-	}
-	it, err := tx.NewIterator(nil)
-	require.NoError(t, err)
-	var seen []string
-	for key, value := range it.All() {
-		seen = append(seen, string(key))
-		require.Equal(t, model[string(key)], string(value))
-	}
-	require.Equal(t, keys, seen)
-	slices.Reverse(seen)
-	for ok := it.Last(); ok; ok = it.Prev() {
-		require.Equal(t, seen[0], string(it.Key()))
-		require.Equal(t, model[seen[0]], string(it.Value()))
-		seen = seen[1:]
-	}
-	require.Empty(t, seen)
-	for range 10 {
-		requireStep(t, rnd, it, keys)
-	}
-	require.NoError(t, it.Close())
-}
-
-// requireStep seeks, turns back and forth, and compares the positions.
-func requireStep(t *testing.T, rnd *rand.Rand, it *Iterator, keys []string) {
-	t.Helper()
-	target := fmt.Sprintf("k%03d", rnd.IntN(300))
-	at, _ := slices.BinarySearch(keys, target)
-	ok := it.SeekGE([]byte(target))
-	if rnd.IntN(2) == 0 {
-		at--
-		ok = it.SeekLT([]byte(target))
-	}
-	for range 4 {
-		require.Equal(t, at >= 0 && at < len(keys), ok)
-		if !ok {
-			return
-		}
-		require.Equal(t, keys[at], string(it.Key()))
-		if rnd.IntN(2) == 0 {
-			at++
-			ok = it.Next()
-		} else {
-			at--
-			ok = it.Prev()
-		}
-	}
-}
 
 // moves returns a function that moves an iterator with these bounds, "" for none, and closes it, unless the last word
 // is "open". After "!" comes a move to no key, after "clone=" the bounds of a clone that moves from there on.
@@ -326,6 +194,8 @@ var conflictWays = map[string]func(t *testing.T, d *DB, b *Batch){
 	},
 }
 
+//make:portable
+//make:wasm
 func TestConflicts(t *testing.T) {
 	for how, commit := range conflictWays {
 		for _, c := range conflictCases {
