@@ -3,4 +3,4 @@
 package metamorphic
 
 // defaultSeeds is how many histories run in some 25 seconds on two cores.
-const defaultSeeds = 100
+const defaultSeeds = 80
