@@ -54,7 +54,7 @@ ROOM_LEAST  ?= 80
 # and of what tests are made of are in make check and .ci/run.
 USED         = $(filter-out %/docs %/internal/test/%,$(shell $(GO) list ./...)) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
-USER_FLAGS  := -vet=off -ldflags=-w -gcflags=-dwarf=false -timeout $(PATIENCE) -short
+USER_FLAGS  := -vet=off -ldflags=-w -gcflags=-dwarf=false -timeout=$(PATIENCE) -short
 
 .PHONY: test check test-all setup format vet lint prose pages build-all wasm unit-short cluster-short gates unit coverage race unit-race cluster-race race-all platforms wine fuzz soak bench peers sizes release-test
 
