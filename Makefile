@@ -52,16 +52,17 @@ ROOM_LEAST  ?= 80
 
 # What a user takes: the packages that programs import, with the metamorphic program; the tests of the repository itself
 # and of what tests are made of are in make check and .ci/run.
-USED         = $(filter-out %/docs %/internal/test/%,$(shell $(GO) list ./...)) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
+USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(shell $(GO) list ./...)) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
 USER_FLAGS  := -vet=off -ldflags=-w -gcflags=-dwarf=false -timeout=$(PATIENCE) -short
+NOT_RUN     := left out: linters and prose (make check); the cluster beyond this, other engines, every crash state and the race \
+               detector (.ci/run); all tests in full (make test-all)
 
 .PHONY: test check test-all setup format vet lint prose pages build-all wasm unit-short cluster-short gates unit coverage race unit-race cluster-race race-all platforms wine fuzz soak bench peers sizes release-test
 
 test:
 	@$(GO) version
-	@GOGC=400 $(GO) run ./internal/test/progress -left-out 'left out: linters and prose (make check); the cluster beyond this, other engines, \
-	every crash state and the race detector (.ci/run); all tests in full (make test-all)' \
+	@GOGC=400 $(GO) run ./internal/test/progress -left-out '$(NOT_RUN)' \
 		'the library, sievedb and dbbench' . '$(USER_FLAGS) $(USED)' \
 		'the library under the path of goleveldb' $(STANDIN) '$(USER_FLAGS) ./...' \
 		'three nodes of sieved, of which one is killed' . "$(USER_FLAGS) $$($(CHOOSE) smoke $(SERVER))"
