@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -357,11 +358,8 @@ func (w *without) NewIterator(*IterOptions) (*Iterator, error) {
 	return w.DB.NewIterator(&IterOptions{UpperBound: []byte("t/")})
 }
 
-// The values of expired tables are not read, and neither are their properties, which are known.
-func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
-	c := newTestClock()
-	o := expiryOptions(c)
-	o.Tables.Compression = NoCompression
+// countTableReads gives the options a file system in memory, and returns the number of reads of tables there.
+func countTableReads(o *Options) *atomic.Int64 {
 	var reads atomic.Int64
 	o.FS = wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" {
@@ -369,6 +367,19 @@ func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 		}
 		return nil
 	})
+	return &reads
+}
+
+// The values of expired tables are not read, and neither are their properties, which are known.
+func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
+	synctest.Test(t, expiredTablesAreRemovedWithoutBeingRead)
+}
+
+func expiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
+	c := newTestClock()
+	o := expiryOptions(c)
+	o.Tables.Compression = NoCompression
+	reads := countTableReads(o)
 	var last atomic.Pointer[CompactionInfo]
 	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) { last.Store(&i) }}
 	d := openTest(t, o)
@@ -394,6 +405,7 @@ func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 	require.NoError(t, s.Close())
 	d.compactor.Schedule()
 	require.Len(t, d.state().Version.Levels[NumLevels-1].Files, tables, "the set of tables does not change in a pause")
+	synctest.Wait() // for a look at tables that began before their values had expired
 	before := reads.Load()
 	resume()
 	d.compactor.Schedule()
@@ -408,6 +420,31 @@ func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 	requireContent(t, d, "t/key000007x", "stays", "t/key000008", "newer", "t/key000009", "")
 	require.NoError(t, strayFilesWhenIdle(d, d.files.FS))
 	requireNoFaults(t, d)
+}
+
+// An opening samples tables with values that expire, and not those whose values have all expired.
+func TestTablesThatExpiredMeanwhileAreRemovedWithoutBeingRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		o := expiryOptions(c)
+		o.Tables.Compression = NoCompression
+		reads := countTableReads(o)
+		d := openTest(t, o)
+		for i := range 300 {
+			putTTL(t, d, "t/"+string(testKey(i)), strings.Repeat("v", 100), time.Minute)
+		}
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+		tables := len(d.state().Version.Levels[NumLevels-1].Files)
+		require.Greater(t, tables, 2)
+		require.NoError(t, d.Close())
+		c.move(time.Minute)
+		reads.Store(0)
+		d = openTest(t, o)
+		synctest.Wait()
+		waitUntilIdle(d)
+		require.Empty(t, d.state().Version.Levels[NumLevels-1].Files)
+		require.EqualValues(t, tables, reads.Load(), "the properties of each table are read")
+	})
 }
 
 // A merge drops what has expired at its beginning. A snapshot that is opened while it begins, or

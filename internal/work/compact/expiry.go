@@ -75,7 +75,8 @@ func (s *Scheduler) learnExpiry() {
 	})
 }
 
-// weighExpiring finds out when half of each table with values that expire has done so.
+// weighExpiring finds out when half of each table with values that expire has done so. One whose values have all expired
+// goes without being read.
 func (s *Scheduler) weighExpiring() {
 	v := s.host.RefVersion()
 	defer v.Unref()
@@ -83,6 +84,9 @@ func (s *Scheduler) weighExpiring() {
 	v.Files(func(level int, f *manifest.FileMeta) {
 		c := f.Counts.Load()
 		if c == nil || c.ExpiryKeys == 0 || f.Holds() < 2*least || f.Gain() != nil || left == 0 || s.state.isClosed() {
+			return
+		}
+		if at, ok := s.expiryOf(f); ok && at <= s.o.Expiry.Now() {
 			return
 		}
 		s.weigh(v, level, f)
