@@ -33,3 +33,14 @@ func TestReadmesFiguresAreThoseOfTheTables(t *testing.T) {
 func TestReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, countWords(read(t, "README.md")), 1_100)
 }
+
+// README, CONTRIBUTING and the Makefile gave three numbers for one command.
+func TestReadmeHasTheTimesOfContributing(t *testing.T) {
+	claim := regexp.MustCompile(`less than (\d+) minutes on two processors and 1 GB of caches the first time, then (\d+) minutes`).
+		FindStringSubmatch(strings.Join(strings.Fields(read(t, "README.md")), " "))
+	row := regexp.MustCompile("(?m)^\\| `make test` \\|.*\\| (\\d+) \\| (\\d+) \\|$").FindStringSubmatch(read(t, "CONTRIBUTING.md"))
+	require.NotNil(t, claim)
+	require.NotNil(t, row)
+	require.Equal(t, row[1:], claim[1:])
+	require.NotRegexp(t, `\d+ minutes`, read(t, "Makefile")[:600], "the times are in CONTRIBUTING.md")
+}
