@@ -38,6 +38,7 @@ type cursor interface {
 	SeekGE(key []byte) bool
 	SeekLT(key []byte) bool
 	SetBounds(lower, upper []byte)
+	Refresh()
 	Valid() bool
 	Key() []byte
 	Value() []byte
@@ -62,6 +63,9 @@ func appendMoves(dst []byte, it cursor, steps []Step) []byte {
 			dst = appendPosition(dst, it, it.SeekLT(s.Key))
 		case "setbounds":
 			it.SetBounds(s.Key, s.Limit)
+			dst = appendPosition(dst, it, false)
+		case "refresh":
+			it.Refresh()
 			dst = appendPosition(dst, it, false)
 		case "forward":
 			for it.Next() {

@@ -371,6 +371,8 @@ func (g *generator) moves() []Step {
 		case op < 54:
 			steps[i].Move = "setbounds"
 			steps[i].Key, steps[i].Limit = g.bounds(false)
+		case op < 56:
+			steps[i].Move = "refresh"
 		case op < 76:
 			steps[i].Move = "next"
 		case op < 97:

@@ -245,29 +245,46 @@ type modelIterator struct {
 	entries  []entry
 	at       int // -1: before the first; len(entries): after the last
 	keysOnly bool
+	pinned   bool // to a snapshot or a transaction
+
+	lower, upper []byte
 }
 
 func (m *model) newIterator(view moment, o *Op) modelIterator {
-	it := modelIterator{m: m, keysOnly: o.KeysOnly}
+	it := modelIterator{m: m, keysOnly: o.KeysOnly, pinned: o.Of >= 0}
+	it.show(view, o.Key, o.Limit)
+	return it
+}
+
+func (it *modelIterator) show(view moment, lower, upper []byte) {
+	it.all = nil
 	for i := range view.entries {
 		if view.alive(&view.entries[i]) {
 			it.all = append(it.all, view.entries[i])
 		}
 	}
-	it.SetBounds(o.Key, o.Limit)
-	return it
+	it.SetBounds(lower, upper)
+}
+
+// Refresh moves it to the present moment, unless it is of a snapshot or a transaction.
+func (it *modelIterator) Refresh() {
+	if it.at = -1; !it.pinned {
+		it.show(it.m.view(-1), it.lower, it.upper)
+	}
 }
 
 func (it *modelIterator) clone(o *Op) modelIterator {
-	if !o.Same {
-		return it.m.newIterator(moment{entries: it.all}, o)
-	}
 	c := *it
 	c.at = -1
+	if !o.Same {
+		c.keysOnly = o.KeysOnly
+		c.SetBounds(o.Key, o.Limit)
+	}
 	return c
 }
 
 func (it *modelIterator) SetBounds(lower, upper []byte) {
+	it.lower, it.upper = lower, upper
 	low, high := 0, len(it.all)
 	if lower != nil {
 		low, _ = it.m.find(it.all, lower)

@@ -83,7 +83,7 @@ type Write struct {
 
 // Step is one movement of an iterator: "first", "last", "next", "prev", "seekge"
 // and "seeklt" with a key, "forward" and "backward" until it is at no key,
-// "setbounds" from a key to a limit.
+// "setbounds" from a key to a limit, "refresh" to the present moment.
 type Step struct {
 	Move       string
 	Key, Limit []byte
