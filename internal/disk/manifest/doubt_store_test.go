@@ -61,6 +61,8 @@ func damageStep() int {
 
 // The bug: a MANIFEST that had lost its end was accepted after a clean Close, although CLOSED
 // vouched for more of it. A committed load was lost, and Open deleted its tables.
+//
+//make:gates
 func TestAManifestThatLostItsEndAfterACleanCloseIsCorruption(t *testing.T) {
 	im, name, _ := closedAfterALoad(t, 2, true)
 	whole := im[name]
@@ -114,6 +116,8 @@ func keptTable(t testing.TB, fsys vfs.FS, name string, data []byte) bool {
 
 // If nothing vouches for the MANIFEST, one that lost its end may open without a committed load. The
 // load's tables are not deleted.
+//
+//make:gates
 func TestTablesOfAManifestThatLostItsEndAreNotDeleted(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		im, name, loaded := closedAfterALoad(t, 1, closed)

@@ -162,6 +162,7 @@ func checkFlip(t *testing.T, records [][]byte, ends []int64, log []byte, bit int
 	}
 }
 
+//make:gates
 func TestEveryFlippedBitIsDetected(t *testing.T) {
 	race.SkipInShort(t)
 	rnd := newRand(t)

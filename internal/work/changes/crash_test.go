@@ -130,6 +130,8 @@ func followAfterCrash(mem *vfs.Mem, seed uint64, from *replica) error {
 
 // Each operation of a run fails once, or from there on. What the feed yields then leads to the content of the store, now
 // and after it was opened again, or the feed says that it is not there any more.
+//
+//make:gates
 func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
 	race.SkipInShort(t)
 	run := func(failAt uint64, forGood, full bool) (ops uint64, restart bool) {

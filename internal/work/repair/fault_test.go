@@ -118,6 +118,7 @@ func requireSurvives(t *testing.T, d, after fixture.Dir, where string) {
 	}
 }
 
+//make:gates
 func TestRepairCanBeRepeatedAfterAFailureAnywhere(t *testing.T) {
 	for name, d := range brokenStores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -158,6 +159,7 @@ func hasLost(d fixture.Dir) bool {
 	return false
 }
 
+//make:gates
 func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 	for name, d := range brokenStores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -189,6 +191,8 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 
 // The bug: a second repair replaced the note of the interrupted one before its own MANIFEST was there. If it failed too,
 // as on a full disk, the third one used the MANIFEST of the first, and said that nothing is lost.
+//
+//make:gates
 func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
 	d := brokenStores(t)["table and log damaged"]
 	want, whole, _ := storetest.Repaired(t, d)

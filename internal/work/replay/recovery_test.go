@@ -90,6 +90,7 @@ func killedWithKeysInTheLog(t *testing.T, n int) (killed *vfs.Mem, log string, d
 	return killed, log, data
 }
 
+//make:gates
 //make:portable
 func TestATornLogIsTheEndOfTheLog(t *testing.T) {
 	killed, log, whole := killedWithKeysInTheLog(t, 20)
