@@ -62,8 +62,12 @@ func (s *subject) makeTable(writes []Write, number int, name string) (path strin
 	}
 	w := sstable.NewWriter(file, o)
 	for i := 0; i < len(writes) && err == nil; i++ {
-		key := sstable.Key{User: s.named(writes[i : i+1])[0].Key, Seq: uint64(number) << 36, Deletion: writes[i].Delete}
+		key := sstable.Key{User: s.named(writes[i : i+1])[0].Key, Seq: uint64(number)<<36 + 1, Deletion: writes[i].Delete}
 		err = w.Add(key.Append(nil), s.stored(&writes[i]))
+		if err == nil && len(writes)%3 == 0 && i%2 == 0 { // an older version of the same key
+			key.Seq, key.Deletion = key.Seq-1, !key.Deletion
+			err = w.Add(key.Append(nil), s.stored(&Write{Key: writes[i].Key, Value: wrong, Delete: key.Deletion}))
+		}
 	}
 	if err == nil {
 		_, err = w.Finish()
