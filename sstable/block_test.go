@@ -339,8 +339,8 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// The probability of a false alarm is negligible: one lookup in 40 fails (97 of 3,770), so in
-// at least one block in 40 some lookup fails; in none of 2,000 blocks, once in 10^21 runs.
+// The probability of a false alarm is negligible: in one block of 14 some lookup fails (298 of 4,000); in none of 600
+// blocks, once in 10^19 runs.
 func TestAllSearchesAgreeOnMutatedBlocks(t *testing.T) {
 	rnd := newRand(t)
 	accepted, refused := 0, 0
