@@ -24,6 +24,8 @@ var (
 	sets      = flag.Int("meta.sets", 21, "option sets that each history runs under")
 )
 
+//make:portable
+//make:wasm
 func TestOptionsDoNotChangeAnswers(t *testing.T) {
 	first := *firstSeed
 	if first == 0 {
