@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	leftOut := flag.String("left-out", "", "a last line: what these steps do not run, and what does")
+	leftOut := flag.String("left-out", "", "a line before the last: what these steps do not run, and what does")
 	flag.Parse()
 	if flag.NArg() == 0 || flag.NArg()%3 != 0 {
 		fmt.Fprintln(os.Stderr, "usage: progress [-left-out text] title directory words [title directory words …]")
@@ -32,7 +32,8 @@ func main() {
 		fmt.Printf("step %d of %d: %s\n", i/3+1, flag.NArg()/3, title)
 		if err := r.run(dir, words); err != nil {
 			fmt.Fprintln(os.Stderr, "progress:", err)
-			os.Exit(1)
+			r.failed = append(r.failed, title)
+			break // what the other steps need is missing too
 		}
 	}
 	r.end(*leftOut)
@@ -48,6 +49,9 @@ func (r *report) run(dir string, words []string) error {
 		if !strings.HasPrefix(w, "-") {
 			packages = append(packages, w)
 		}
+	}
+	if packages == nil {
+		return errors.New("there are no packages to test") // go test would take that of the directory
 	}
 	list := exec.Command("go", append([]string{"list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"}, packages...)...)
 	list.Dir, list.Stderr = dir, os.Stderr // it may print what it downloads
@@ -65,15 +69,15 @@ func (r *report) run(dir string, words []string) error {
 	if err := test.Start(); err != nil {
 		return err
 	}
-	r.read(events)
 	failed := len(r.failed)
+	r.read(events)
 	err = test.Wait()
 	r.cpu += test.ProcessState.UserTime() + test.ProcessState.SystemTime()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && failed > 0 {
+	if err == nil || errors.As(err, &exit) && len(r.failed) > failed {
 		return nil
 	}
-	return err
+	return fmt.Errorf("go test in %s: %w", dir, err)
 }
 
 // event is what go test -json prints; see go doc test2json.
@@ -160,6 +164,9 @@ func (r *report) add(e event) {
 			r.skipped[reason(r.output[of])]++
 		}
 	case "fail":
+		if e.Test == "" {
+			r.printUnended(e.Package)
+		}
 		r.print("%s", r.output[of])
 		if e.Test == "" {
 			r.failed = append(r.failed, e.Package)
@@ -169,6 +176,16 @@ func (r *report) add(e event) {
 		return
 	}
 	delete(r.output, of)
+}
+
+// printUnended prints what the tests of a package said that have no end: a panic or the end of the time is in one of them.
+func (r *report) printUnended(pkg string) {
+	for of, output := range r.output {
+		if of.pkg == pkg && of.name != "" {
+			r.print("%s", output)
+			delete(r.output, of)
+		}
+	}
 }
 
 func (r *report) packageEnded(result string, e event) {
@@ -197,13 +214,13 @@ func (r *report) end(leftOut string) {
 	for _, why := range slices.Sorted(maps.Keys(r.skipped)) {
 		r.print("skipped: %d of: %s\n", r.skipped[why], why)
 	}
+	r.print("%s\n", leftOut)
 	took := fmt.Sprintf("in %s (%s of processor time)", round(time.Since(r.begun)), round(r.cpu))
 	if len(r.failed) > 0 {
 		r.print("FAILED %s: %s\n", took, strings.Join(r.failed, ", "))
 	} else {
 		r.print("%d tests passed %s\n", r.passed, took)
 	}
-	r.print("%s\n", leftOut)
 }
 
 func round(d time.Duration) time.Duration { return d.Round(time.Second) }

@@ -44,11 +44,12 @@ func TestFailuresArePrintedInFull(t *testing.T) {
 {"Action":"output","Package":"a","Test":"TestY","Output":"of one that passes\n"}
 {"Action":"pass","Package":"a","Test":"TestY"}
 {"Action":"fail","Package":"a","Test":"TestX"}
-{"Action":"output","Package":"a","Output":"panic: at last\n"}
+{"Action":"output","Package":"a","Test":"TestZ","Output":"panic: after 40 minutes\n"}
+{"Action":"output","Package":"a","Output":"FAIL a\n"}
 {"Action":"fail","Package":"a","Elapsed":1}
 `, 2)
 	require.Equal(t, "c.go:1: undefined\nFAIL\tc [build failed]\nFAIL   0.0 s     0 tests  c (1 left)\n"+
-		"    x_test.go:7: wrong\npanic: at last\nFAIL   1.0 s     1 tests  a (0 left)\n", out)
+		"    x_test.go:7: wrong\npanic: after 40 minutes\nFAIL a\nFAIL   1.0 s     1 tests  a (0 left)\n", out)
 	require.Equal(t, []string{"c", "a"}, r.failed)
 }
 
@@ -64,7 +65,7 @@ func TestSkippedTestsAreCountedByTheirReason(t *testing.T) {
 	r.to, r.begun = &out, time.Now()
 	r.end("left out: much")
 	require.Contains(t, out.String(), "skipped: 2 of: there is no browser\n")
-	require.Contains(t, out.String(), "\n0 tests passed in 0s (0s of processor time)\nleft out: much\n")
+	require.Contains(t, out.String(), "\nleft out: much\n0 tests passed in 0s (0s of processor time)\n")
 }
 
 func TestSilenceIsBrokenByALine(t *testing.T) {
