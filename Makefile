@@ -52,7 +52,7 @@ ROOM_LEAST  ?= 80
 
 # What a user takes: the packages that programs import, with the metamorphic program; the tests of the repository itself
 # and of what tests are made of are in make check and .ci/run.
-USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(shell $(GO) list ./...)) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
+USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
 USER_FLAGS  := -vet=off -ldflags=-w -gcflags=-dwarf=false -timeout=$(PATIENCE) -short
 NOT_RUN     := left out: linters and prose (make check); the cluster beyond this, other engines, every crash state and the race \
@@ -62,10 +62,10 @@ NOT_RUN     := left out: linters and prose (make check); the cluster beyond this
 
 test:
 	@$(GO) version
-	@GOGC=400 $(GO) run ./internal/test/progress -left-out '$(NOT_RUN)' \
+	@smoke=$$($(CHOOSE) smoke $(SERVER)) && GOGC=400 $(GO) run ./internal/test/progress -left-out '$(NOT_RUN)' \
 		'the library, sievedb and dbbench' . '$(USER_FLAGS) $(USED)' \
 		'the library under the path of goleveldb' $(STANDIN) '$(USER_FLAGS) ./...' \
-		'three nodes of sieved, of which one is killed' . "$(USER_FLAGS) $$($(CHOOSE) smoke $(SERVER))"
+		'three nodes of sieved, of which one is killed' . "$(USER_FLAGS) $$smoke"
 
 check:
 	@bash .ci/steps format vet lint prose pages
