@@ -54,8 +54,14 @@ func (m *Memory) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect "+strconv.Quote(addr), syscall.ECONNREFUSED)}
 	}
 	there, back := newFlow(), newFlow()
+	c := &memoryConn{in: there, out: back, local: l.at, remote: from}
 	select {
-	case l.conns <- &memoryConn{in: there, out: back, local: l.at, remote: from}:
+	case l.conns <- c:
+		select {
+		case <-l.closed: // perhaps after it has ended those in conns
+			c.Close()
+		default:
+		}
 		return &memoryConn{in: back, out: there, local: from, remote: l.at}, nil
 	case <-l.closed:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
