@@ -19,8 +19,11 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/layout"
+	"github.com/sievedb/sievedb/cluster/internal/machine"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 	"github.com/sievedb/sievedb/cluster/internal/wire"
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -426,4 +429,16 @@ func FuzzParseBackup(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, b, got)
 	})
+}
+
+func TestARestoredStateIsThatOfItsDescription(t *testing.T) {
+	state, err := machine.Open(machine.Options{Dir: "group", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, state.Close()) }()
+	require.NoError(t, state.WithDB(func(d *db.DB) error {
+		return d.Put(layout.AppendKey(nil, 9, []byte("k")), []byte("v"), nil)
+	}))
+	require.NoError(t, checkRestored(state, GroupBackup{First: 9, Last: 9}))
+	require.ErrorContains(t, checkRestored(state, GroupBackup{First: 9, Last: 9, Index: 7}), "and entry 7 of term 0 is expected")
+	require.ErrorContains(t, checkRestored(state, GroupBackup{First: 10, Last: 19}), "it has a key of slot 9")
 }
