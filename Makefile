@@ -40,7 +40,7 @@ LEFT_OUT    ?= ./internal/test/interop/... ./cmd/peerbench/... ./compat/conforma
 EVERYTHING  := ./... $(patsubst %,./%/...,$(filter-out .,$(MODULES)))
 # What users build: the library and its command-line tool.
 SHIPPED     := ./... ./cmd/sievedb/...
-# The server. Its tests elect leaders by the clock, so they run one package after another.
+# The server. Its tests start clusters that elect leaders by the clock, so few of its packages run at a time.
 SERVER      := ./cluster/...
 
 # What the store is made of: the packages of the first module that users may link, and what these import. Tests must
@@ -120,7 +120,7 @@ unit-short:
 
 # No package of these takes two minutes: what takes ten waits for ever, and go test shows where.
 cluster-short:
-	$(TEST) -timeout 10m -short -p 1 $(SERVER)
+	$(TEST) -timeout 10m -short -p 2 $(SERVER)
 
 # The tests that try every operation, sync and bit, in full: no change may fail them.
 gates:
@@ -151,7 +151,7 @@ unit-race:
 	@tests=$$($(CHOOSE) -C $(STANDIN) race ./...) && cd $(STANDIN) && $(TEST_RACE) $$tests
 
 cluster-race:
-	@tests=$$($(CHOOSE) race $(SERVER)) && $(TEST_RACE) -timeout 10m -p 1 $$tests
+	@tests=$$($(CHOOSE) race $(SERVER)) && $(TEST_RACE) -timeout 10m -p 2 $$tests
 
 race-all:
 	$(TEST_RACE) $(filter-out $(SERVER) $(LEFT_OUT),$(EVERYTHING))
