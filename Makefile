@@ -165,7 +165,7 @@ platforms:
 	@for t in $(TARGET) $(MORE_TARGETS); do echo "build $$t"; export GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0; \
 		$(GO) vet $(SHIPPED) $(SERVER) && (cd $(STANDIN) && $(GO) vet ./...) || exit 1; done
 	@for t in $(BUILD_TARGETS); do echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build $(SHIPPED) || exit 1; done
-	@portable=$$($(CHOOSE) portable ./db) || exit 1; for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
+	@portable=$$($(CHOOSE) portable ./db ./internal/test/metamorphic) || exit 1; for p in 386 s390x/qemu-s390x-static arm64/qemu-aarch64-static; do \
 		arch=$${p%%/*}; emulator=$${p#$$arch}; emulator=$${emulator#/}; \
 		if test -n "$$emulator" && ! command -v $$emulator >/dev/null; then \
 			echo "$$arch: not run, for $$emulator is missing; Debian has it in qemu-user-static"; missing=1; continue; fi; \
@@ -190,7 +190,7 @@ fuzz:
 # The long runs of docs/reliability-runs.md, one after another; it takes a day and
 # more.
 soak:
-	$(GO) test -timeout 12h -run 'TestCrashAtEveryOperation$$' ./db -crash.states M0,M1,M2,M3,M4,M5 -crash.seeds 8
+	$(GO) test -timeout 12h -run 'TestCrashAtEveryOperation$$' ./db -crash.states M0,M1,M2,M3,M4,M5 -crash.seeds 30
 	$(GO) test -timeout 12h -run TestCrashAtEveryOperationOfARecovery ./db -crash.states M0,M1,M2,M3,M4,M5
 	$(GO) test -timeout 12h -run TestAnErrorAtEveryOperation ./db -fault.ops 5000
 	$(GO) test -timeout 12h -run TestTwoErrorsInOneRun ./db -fault.pairs 100000
