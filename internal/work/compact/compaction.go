@@ -82,7 +82,7 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 		if err == base.ErrClosed || err == ctx.Err() {
 			return err
 		}
-		return errors.Wrapf(err, "sievedb: compacting level %d into level %d", c.Level, c.OutputLevel)
+		return errors.Wrapf(inInputs(err, c), "sievedb: compacting level %d into level %d", c.Level, c.OutputLevel)
 	}
 	for _, f := range files {
 		info.BytesWritten += f.Size
@@ -235,4 +235,17 @@ func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta)
 		return err
 	}
 	return s.compactClaimed(ctx, c)
+}
+
+// inInputs adds the names of the inputs to an error about an entry, which does not know its table.
+func inInputs(err error, c *manifest.Compaction) error {
+	var damage *base.CorruptionError
+	if !errors.As(err, &damage) || damage.File != "" {
+		return err
+	}
+	var names []string
+	for _, f := range c.AllInputs() {
+		names = append(names, f.Name())
+	}
+	return errors.Wrapf(err, "in %s", strings.Join(names, " or "))
 }

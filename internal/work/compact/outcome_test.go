@@ -241,3 +241,13 @@ func TestADamagedValueTableIsNoReasonToFailWrites(t *testing.T) {
 	st.mu.Unlock()
 	require.ErrorIs(t, st.Stuck(empty), base.ErrCorruption)
 }
+
+// The bug: an entry that is no reference to a value ended a merge with an error that named no file.
+func TestAnErrorOfAnEntryNamesTheInputs(t *testing.T) {
+	c := &manifest.Compaction{Inputs: []*manifest.FileMeta{{Num: 5}, {Num: 6}}}
+	err := inInputs(base.Corruptf("data block", -1, "no reference"), c)
+	require.ErrorContains(t, err, "000005.ldb or 000006.ldb")
+	require.True(t, base.IsUnreadable(err))
+	located := base.InFile(base.Corruptf("data block", -1, "no reference"), "000006.ldb", 0)
+	require.Equal(t, located, inInputs(located, c))
+}
