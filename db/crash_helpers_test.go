@@ -181,6 +181,9 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 			w.upgraded += w.upgradeUntil(t, d, &group)
 		}
 		group.Wait()
+		if w.separated {
+			waitUntilIdle(d)
+		}
 		m := d.Metrics()
 		w.metrics.Flushes.Count += m.Flushes.Count
 		w.metrics.Compactions.Count += m.Compactions.Count
@@ -209,6 +212,11 @@ func (w *crashWorkload) reshape(d *DB, i int) {
 	}
 	if err := d.SetOptions(&o); err != nil {
 		panic(err)
+	}
+	if w.separated { // a merge finds the values that were replaced, and one after the other is collected
+		if err := d.Compact(context.Background(), nil, nil); err != nil {
+			panic(err)
+		}
 	}
 }
 

@@ -88,11 +88,11 @@ func TestCrashAmidCollectionsOfValues(t *testing.T) {
 		w := &crashWorkload{seed: seed, keys: 400, separated: true}
 		r := recorder.New(recorder.Image{})
 		w.run(t, r, total, 3, 2)
-		require.Greater(t, len(w.collections.spans), 3)
+		require.NotEmpty(t, w.collections.spans)
 		trace := r.Trace()
 		j := &crashJudge{seed: seed, history: w.history(t, trace)}
 		var amid atomic.Int64
-		j.judgeAll(t, "crash amid collections", trace, cutsToTry(3000, 300), func(s recorder.State, cut int, m recorder.Model) error {
+		j.judgeAll(t, "crash amid collections", trace, cutsToTry(3000, 1500), func(s recorder.State, cut int, m recorder.Model) error {
 			if !w.collections.amid(cut) {
 				return nil
 			}
