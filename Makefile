@@ -54,7 +54,7 @@ ROOM_LEAST  ?= 80
 # and of what tests are made of are in make check and .ci/run.
 USED         = $(filter-out %/docs github.com/sievedb/sievedb/internal/test/%,$(or $(shell $(GO) list ./...),$(error go list failed))) ./internal/test/metamorphic ./cmd/sievedb/... ./cmd/dbbench/...
 # The flags of TEST: progress runs the go command itself.
-USER_FLAGS  := -vet=off -ldflags=-w -gcflags=-dwarf=false -timeout=$(PATIENCE) -short
+USER_FLAGS  := -vet=off -ldflags=-w -gcflags=all=-dwarf=false -timeout=$(PATIENCE) -short
 NOT_RUN     := left out: linters and prose (make check); the cluster beyond this, other engines, every crash state and the race \
                detector (.ci/run); all tests in full (make test-all)
 
