@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -19,10 +18,10 @@ import (
 type inquiry struct {
 	g *Group
 
-	mu     sync.Mutex // held while a question is asked
-	conn   net.Conn   // nil: none
-	server string     // at its other end
-	number uint64     // of the last question
+	mu     kv.Mutex // held while a question is asked
+	conn   net.Conn // nil: none
+	server string   // at its other end
+	number uint64   // of the last question
 }
 
 // asksIndex is a bit of the number of a question for the read index, which the listener answers with it instead of its
@@ -37,7 +36,9 @@ var errAnswer = errors.New("a server answered another question than the last one
 // answer before ctx ends, or does not lead any more. One question is asked at a time.
 func (g *Group) AskReadIndex(ctx context.Context) (uint64, error) {
 	q := g.inquiry
-	q.mu.Lock()
+	if err := q.mu.LockContext(ctx); err != nil {
+		return 0, err
+	}
 	defer q.mu.Unlock()
 	if err := q.connect(ctx); err != nil {
 		return 0, err

@@ -64,7 +64,7 @@ func Start(o Options) (*Group, error) {
 		g.trans.close()
 		return nil, fmt.Errorf("group %d: %w", o.Group, err)
 	}
-	g.confirms, g.inquiry = newConfirms(g), &inquiry{g: g}
+	g.confirms, g.inquiry = newConfirms(g), &inquiry{g: g, mu: kv.NewMutex()}
 	g.reads = newReads(g)
 	g.props = newProposals(g)
 	g.leading.start(g)

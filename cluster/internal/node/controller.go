@@ -335,7 +335,9 @@ func (n *Node) onChange(ctx context.Context, r changeRequest) (struct{}, error) 
 	if err != nil {
 		return struct{}{}, n.notLeader(r.Group)
 	}
-	h.changing.Lock() // raft has no compare-and-swap of configurations
+	if err := h.changing.LockContext(ctx); err != nil { // raft has no compare-and-swap of configurations
+		return struct{}{}, err
+	}
 	defer h.changing.Unlock()
 	switch {
 	case r.Mandate == nil && r.Kind != actTransfer:

@@ -22,7 +22,7 @@ type place struct {
 	id kv.GroupID
 
 	// lifecycle is held while the replica is opened, closed, healed or deleted.
-	lifecycle sync.Mutex
+	lifecycle kv.Mutex
 	retries   int       // of healing; guarded by lifecycle
 	retryAt   time.Time // guarded by lifecycle
 
@@ -40,7 +40,7 @@ type hosted struct {
 	log     *raftLog
 	replica *replica.Replica
 
-	changing sync.Mutex // held during changes of the configuration
+	changing kv.Mutex // held during changes of the configuration
 }
 
 // news is what a leader says about its group.
@@ -84,7 +84,8 @@ func (n *Node) openPlaces() {
 	groups := n.atlas.chart().Groups
 	n.places = make([]*place, groups)
 	for i := range n.places {
-		n.places[i] = &place{id: kv.GroupID(i), hosted: slices.Contains(n.identity.Load().Hosted, kv.GroupID(i))}
+		id := kv.GroupID(i)
+		n.places[i] = &place{id: id, lifecycle: kv.NewMutex(), hosted: slices.Contains(n.identity.Load().Hosted, id)}
 	}
 	var opening sync.WaitGroup
 	for _, p := range n.places {
@@ -199,7 +200,7 @@ func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
 		StaleBound: n.o.Timing.StaleBound, AskTimeout: n.o.Timing.Heartbeat,
 		MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
 	})
-	return &hosted{id: group, server: n.self().Server(), state: state, log: log, replica: r}, nil
+	return &hosted{id: group, server: n.self().Server(), state: state, log: log, replica: r, changing: kv.NewMutex()}, nil
 }
 
 func (n *Node) openState(group kv.GroupID, dir string) (*machine.Machine, error) {
@@ -283,7 +284,9 @@ func (n *Node) onHost(ctx context.Context, r hostRequest) (struct{}, error) {
 	case n.full.Load():
 		return struct{}{}, kv.ErrNoSpace
 	}
-	p.lifecycle.Lock()
+	if err := p.lifecycle.LockContext(ctx); err != nil {
+		return struct{}{}, err
+	}
 	defer p.lifecycle.Unlock()
 	if err := n.permit(ctx, r.Mandate); err != nil {
 		return struct{}{}, err
@@ -335,7 +338,9 @@ func (n *Node) onDrop(ctx context.Context, r hostRequest) (struct{}, error) {
 	if p == nil {
 		return struct{}{}, nil
 	}
-	p.lifecycle.Lock()
+	if err := p.lifecycle.LockContext(ctx); err != nil {
+		return struct{}{}, err
+	}
 	defer p.lifecycle.Unlock()
 	self := n.self().Server()
 	if r.Server != self {
