@@ -310,6 +310,7 @@ func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 	storetest.Fill(t, d, 0, 200)
 	require.NoError(t, d.Flush())
 	storetest.Fill(t, d, 100, 300)
+	storetest.WaitUntilIdle(d) // or the flush of a memtable that became full arrives, and Flush waits for it, as do writes
 	arrived, open := make(chan struct{}, 100), make(chan struct{})
 	fsys.On(func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpCreate && fixture.IsTable(op.Name) {
