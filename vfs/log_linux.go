@@ -3,6 +3,7 @@ package vfs
 import (
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -95,9 +96,11 @@ func onDescriptor(file *os.File, f func(fd int) error) error {
 //
 // A child process does not inherit the mapping: exec removes it.
 type mappedLog struct {
-	file   *osFile
-	size   atomic.Int64 // bytes written
-	synced atomic.Int64 // of them, those that a Sync has covered
+	file     *osFile
+	size     atomic.Int64 // bytes written
+	synced   atomic.Int64 // of them, those that a Sync has covered
+	unmapped atomic.Int64 // what is before that is not mapped
+	begun    atomic.Int64 // StartWriting was called for what is before
 
 	mu       sync.Mutex // guards what follows, and keeps the window mapped during a Write
 	reserved int64      // the file is reserved up to here, and as long
@@ -312,6 +315,7 @@ func (m *mappedLog) remap() error {
 	}
 	size := m.size.Load()
 	m.windowAt = size - size%int64(os.Getpagesize())
+	m.unmapped.Store(m.windowAt)
 	return onDescriptor(m.file.f, func(fd int) (err error) {
 		m.window, err = syscall.Mmap(fd, m.windowAt, int(m.reserved-m.windowAt), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 		return err
@@ -324,6 +328,7 @@ func (m *mappedLog) unmap() error {
 	}
 	err := syscall.Munmap(m.window)
 	m.window = nil
+	m.unmapped.Store(math.MaxInt64)
 	return err
 }
 

@@ -21,5 +21,12 @@ func (o *osFile) StartWriting(off, n int64) {
 	_ = conn.Control(func(fd uintptr) { _ = syscall.SyncFileRange(int(fd), off, n, rangeWrite) })
 }
 
-// StartWriting implements EarlyWriter.
-func (m *mappedLog) StartWriting(off, n int64) { m.file.StartWriting(off, n) }
+// StartWriting implements EarlyWriter. What is mapped waits for a later call: the kernel protects each of its pages
+// before it writes it, which interrupts the other processors. That was a fifth of the cost of writing a log.
+func (m *mappedLog) StartWriting(off, n int64) {
+	end := min(off+n, m.unmapped.Load())
+	if from := min(off, m.begun.Load()); end > from {
+		m.begun.Store(end)
+		m.file.StartWriting(from, end-from)
+	}
+}

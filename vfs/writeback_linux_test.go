@@ -31,3 +31,23 @@ func TestStartWritingChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(append(want, "more"...), got))
 }
+
+func TestWhatIsMappedIsWrittenWhenItIsNotAnyMore(t *testing.T) {
+	m, _ := newMappedLog(t)
+	begin := func() int64 {
+		size := m.size.Load()
+		m.StartWriting(size-10, 10) // as if all before was begun
+		return m.begun.Load()
+	}
+	m.StartWriting(0, 10)
+	require.Zero(t, m.begun.Load(), "nothing is reserved")
+	appendTo(t, m, 5000, 'a')
+	require.Zero(t, begin())
+	appendTo(t, m, minReserve, 'a')
+	require.Equal(t, m.windowAt, begin())
+	require.Positive(t, m.windowAt)
+	appendTo(t, m, 100, 'a')
+	require.Equal(t, m.windowAt, begin())
+	require.NoError(t, m.Cut())
+	require.Equal(t, m.size.Load(), begin())
+}
