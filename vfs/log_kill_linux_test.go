@@ -134,7 +134,7 @@ func longestRecord(how string) int {
 	if how == "step" {
 		return 3000
 	}
-	return 200 << 10
+	return 2 * longWrite
 }
 
 func must(err error) {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
@@ -106,8 +108,9 @@ type mappedLog struct {
 	reserved int64      // the file is reserved up to here, and as long
 	window   []byte     // maps the file's bytes from windowAt to reserved
 	windowAt int64
-	zeroed   int64 // zeros have been written up to here, or beyond size if that is more; see zeroAhead
-	plain    bool  // Write is write(2), and the file has no reserved space
+	zeroed   int64    // zeros have been written up to here, or beyond size if that is more; see zeroAhead
+	body     [][]byte // of writeBody; the memory is reused
+	plain    bool     // Write is write(2), and the file has no reserved space
 	closed   bool
 	err      error // no more Writes
 }
@@ -159,7 +162,12 @@ func (m *mappedLog) WriteParts(parts ...[]byte) (int, error) {
 	if m.plain {
 		return m.writePlain(parts)
 	}
-	if end := size + int64(n); end > m.zeroed && size-m.synced.Load() >= aheadStep {
+	if total >= longWrite {
+		if m.err = m.writeBody(size, total, parts); m.err != nil {
+			return 0, m.err
+		}
+		n = headStore
+	} else if end := size + int64(n); end > m.zeroed && size-m.synced.Load() >= aheadStep {
 		if err := m.zeroAhead(size, end); err != nil {
 			return 0, err
 		}
@@ -174,6 +182,49 @@ func (m *mappedLog) WriteParts(parts ...[]byte) (int, error) {
 	}
 	m.size.Store(size + int64(total))
 	return total, nil
+}
+
+// longWrite is the number of bytes from which on the system writes all of a Write but its head, so that no zeros are
+// written first. On ext4 (Linux 6.18), 1 MiB took 0.27 to 0.37 ms so, and 0.43 to 0.50 ms through memory; 64 KiB took 20
+// to 30 us in both ways, and 13,000 bytes 9.5 and 4.7 us: the head's page is mapped again each time.
+const longWrite = 256 << 10
+
+// mostParts is the greatest number of parts that the system takes at once (IOV_MAX).
+const mostParts = 1024
+
+// writeBody writes the total bytes of parts, except for the head, to where they belong. Behind a head of zeros, as behind
+// one that is not stored yet, any of them may be there if the process dies.
+func (m *mappedLog) writeBody(size int64, total int, parts [][]byte) error {
+	if err := m.checkLength(m.reserved); err != nil { // otherwise the file would become longer again
+		return m.failed("write", err)
+	}
+	m.body = append(m.body[:0], parts...)
+	defer clear(m.body) // the caller's memory
+	rest := after(m.body, headStore)
+	for at, end := size+headStore, size+int64(total); at < end; {
+		var n int
+		if err := onDescriptor(m.file.f, func(fd int) (err error) {
+			n, err = unix.Pwritev(fd, rest[:min(len(rest), mostParts)], at)
+			return err
+		}); err != nil {
+			return m.failed("write", err)
+		}
+		at += int64(n)
+		rest = after(rest, n)
+	}
+	return nil
+}
+
+// after returns parts without their first n bytes. It changes parts.
+func after(parts [][]byte, n int) [][]byte {
+	for len(parts) > 0 && n >= len(parts[0]) {
+		n -= len(parts[0])
+		parts = parts[1:]
+	}
+	if len(parts) > 0 {
+		parts[0] = parts[0][n:]
+	}
+	return parts
 }
 
 // writePlain appends parts by write(2). A failure is final, unless the disk was full before the first byte.

@@ -60,6 +60,9 @@ func TestAMappedLogHasWhatWasWrittenAndThenZeros(t *testing.T) {
 	var want []byte
 	for i := range 3000 {
 		p := bytes.Repeat([]byte{byte(i%255 + 1)}, i%700)
+		if i%1000 == 999 {
+			p = bytes.Repeat(p, longWrite/len(p)+i)
+		}
 		want = append(want, p...)
 		n, err := m.Write(p)
 		require.NoError(t, err)
@@ -256,6 +259,17 @@ func TestAMappedLogThatWasTruncatedIsAnError(t *testing.T) {
 			require.EqualValues(t, c.to, lengthOf(t, path), "no zeros hide that bytes are lost")
 		})
 	}
+}
+
+func TestALongWriteToATruncatedLogIsAnError(t *testing.T) {
+	m, path := newMappedLog(t)
+	appendTo(t, m, 4*longWrite, 'a')
+	appendTo(t, m, 100, 'a') // reserves as much again
+	require.GreaterOrEqual(t, m.reserved, m.size.Load()+longWrite)
+	require.NoError(t, os.Truncate(path, 4*longWrite+100))
+	_, err := m.Write(make([]byte, longWrite))
+	require.ErrorIs(t, err, errLogShort)
+	require.EqualValues(t, 4*longWrite+100, lengthOf(t, path))
 }
 
 // Each Sync would have to write the zeros, too.
@@ -458,7 +472,13 @@ func benchLogs(b *testing.B, f func(b *testing.B, create func() File)) {
 
 // A new log begins after 32 MiB.
 func BenchmarkLogWrite(b *testing.B) {
-	p := bytes.Repeat([]byte("x"), 130)
+	for _, size := range []int{130, 13_000, longWrite, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) { benchLogWrite(b, size) })
+	}
+}
+
+func benchLogWrite(b *testing.B, size int) {
+	p := bytes.Repeat([]byte("x"), size)
 	benchLogs(b, func(b *testing.B, create func() File) {
 		b.SetBytes(int64(len(p)))
 		f, left := create(), 32<<20
