@@ -466,12 +466,7 @@ type WriteOptions struct {
 	// NoSync says: the write may be lost when the process is killed or crashes, not only in a
 	// power cut. It is what Pebble's NoSync promises. Close loses nothing. The bytes go to the
 	// system with the next write that is not Buffered, with SyncLog or Flush, with a switch of
-	// memtables, when 64 KiB have gathered, and otherwise some 10 ms later.
-	//
-	// It is for logs that cost a system call for each write, which it saves: those on systems
-	// other than Linux, on file systems other than ext4, XFS and tmpfs, and of a custom FS. Where
-	// logs are appended through memory, as on these (see vfs.LogCreator), NoSync costs as little,
-	// and a Buffered write is a NoSync one.
+	// memtables, when some 32 to 64 KiB have gathered, and otherwise some 10 ms later.
 	//
 	// If that fails, there is no call that could return the error: the next write and
 	// EventListener.BackgroundError report it. The buffered writes may be lost, unless the
@@ -486,6 +481,6 @@ var (
 	// NoSync acknowledges when the operating system has the write.
 	NoSync = &WriteOptions{NoSync: true}
 	// Buffered acknowledges when the write is in memory: it may be lost when the
-	// process is killed. With logs that are appended through memory it is NoSync.
+	// process is killed.
 	Buffered = &WriteOptions{NoSync: true, Buffered: true}
 )

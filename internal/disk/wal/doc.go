@@ -43,9 +43,9 @@
 // missing. And if one changed bit explains the bytes that do not decode, it is damage even if a
 // value full of zeros is there, unless that bit would be the only one of its sector.
 //
-// The third row is about logs that are appended through memory (vfs.LogFile): the header of a record is
-// stored last, so a killed process may leave seven zeros with any part of one record behind them, which
-// may contain a copy of another. A power cut may leave the sector of the header, or of a part, as before.
+// The third row is about logs that are appended through memory (vfs.LogFile): the header of the first record
+// of a Write is stored last, so a killed process may leave seven zeros with any part of the Write behind them,
+// such as later records. A power cut may leave the sector of the header, or of a part, as before.
 //
 // In a log that is not the newest, every tail but a clean one is corruption: its writer synced it
 // before it began the next. ReaderOptions.AllowTornEnd accepts a cut there, for logs of writers

@@ -90,6 +90,71 @@ func TestALogWithReservedSpaceEndsBehindItsLastWholeRecord(t *testing.T) {
 	}
 }
 
+// writesFile is a mappedFile in memory that remembers where each Write began.
+type writesFile struct {
+	*memFile
+	begins []int64
+}
+
+func (f *writesFile) Write(p []byte) (int, error) { return f.WriteParts(p) }
+
+func (f *writesFile) WriteParts(parts ...[]byte) (int, error) {
+	f.begins = append(f.begins, int64(f.Len()))
+	return f.memFile.Write(bytes.Join(parts, nil))
+}
+
+func (f *writesFile) Cut() error { return nil }
+
+// A process that is killed during a Write of several records leaves none of them, for LevelDB too: it skips the rest of
+// the block whose record has zeros for a header, and would apply records of later blocks.
+func TestBufferedRecordsOfAMappedLogAreWrittenByBlocks(t *testing.T) {
+	rnd := newRand(t)
+	f := &writesFile{memFile: newMemFile()}
+	w := NewWriter(f)
+	var records [][]byte
+	var starts []int64
+	for range 500 {
+		p := random(rnd, rnd.Intn(1+rnd.Intn(1+rnd.Intn(1+rnd.Intn(3*blockSize)))))
+		if room := blockSize - int(w.Size()%blockSize); rnd.Intn(10) == 0 && room > 20 && room < 1000 {
+			p = random(rnd, room-headerSize-rnd.Intn(9)) // up to the end of the block, or almost
+		}
+		starts, records = append(starts, skipTrailer(w.Size())), append(records, p)
+		if rnd.Intn(100) == 0 {
+			require.NoError(t, w.WriteRecord(p))
+		} else {
+			require.NoError(t, w.BufferRecord(p))
+		}
+	}
+	require.NoError(t, w.Flush())
+	require.Less(t, len(f.begins), len(records)/3)
+	next := 0
+	for i, begin := range f.begins {
+		end := int64(f.Len())
+		if i+1 < len(f.begins) {
+			end = f.begins[i+1]
+		}
+		if end-begin < headerSize {
+			continue // the zeros of a block's end
+		}
+		require.Equal(t, starts[next], begin)
+		whole := next
+		for ; next < len(starts) && starts[next] < end; next++ {
+			require.Equal(t, begin/blockSize, starts[next]/blockSize)
+		}
+		for _, cut := range []int64{begin + headerSize + 1, begin + rnd.Int63n(end-begin), end}[rnd.Intn(3):] {
+			killed := append(bytes.Clone(f.Bytes()[:cut]), make([]byte, 2*blockSize)...)
+			clear(killed[begin : begin+headerSize])
+			got, err := readAll(open(killed, ReaderOptions{Last: true}))
+			require.Same(t, io.EOF, err)
+			require.Len(t, got, whole)
+		}
+	}
+	require.Len(t, records, next)
+	got, err := readAll(open(f.Bytes(), ReaderOptions{}))
+	require.Same(t, io.EOF, err)
+	requireRecords(t, records, got)
+}
+
 // After a power cut, the page of a header may be as it was before, and later pages have later records.
 func TestALostHeaderIsNoDamage(t *testing.T) {
 	rnd := newRand(t)

@@ -95,13 +95,21 @@ func NewWriter(f File) *Writer {
 func (w *Writer) WriteRecord(p []byte) error { return w.WriteRecordParts(p) }
 
 // BufferRecord appends p as WriteRecord does, but may leave it in memory: the next WriteRecord,
-// Flush, Sync or Close writes it, or a BufferRecord that finds 64 KiB gathered. An error may be
-// about records that were buffered before.
+// Flush, Sync or Close writes it, or a BufferRecord that finds 64 KiB gathered or, if the file is a
+// vfs.LogFile, the end of a block. An error may be about records that were buffered before.
 func (w *Writer) BufferRecord(p []byte) error {
-	if err := w.add(p); err != nil || len(w.buf) < maxBuffered && w.mapped == nil {
+	err := w.add(maxBuffered, p)
+	if err != nil || len(w.buf) < maxBuffered && !w.filledBlock() {
 		return err
 	}
 	return w.Flush()
+}
+
+// filledBlock reports whether the buffer must be written because no other record fits into the block of its beginning.
+// If a process is killed while it writes to a vfs.LogFile, LevelDB leaves out the rest of the block, and later blocks
+// must have no records that it would apply.
+func (w *Writer) filledBlock() bool {
+	return w.mapped != nil && (w.Size()+headerSize-1)/blockSize > w.size/blockSize
 }
 
 // BufferSplit begins a log with a record of two chunks, one for each argument, although one chunk
@@ -120,9 +128,6 @@ func (w *Writer) BufferSplit(first, last []byte) error {
 		w.buf = append(appendChunkHeader(w.buf, len(part), chunkKind(i == 0, i == 1)), part...)
 		sealChunk(w.buf[head:])
 	}
-	if w.mapped != nil {
-		return w.Flush()
-	}
 	return nil
 }
 
@@ -130,14 +135,15 @@ func (w *Writer) BufferSplit(first, last []byte) error {
 // of batches need not be joined in a buffer first: the parts are copied once, between the chunk
 // headers.
 func (w *Writer) WriteRecordParts(parts ...[]byte) error {
-	if err := w.add(parts...); err != nil {
+	if err := w.add(maxCopied, parts...); err != nil {
 		return err
 	}
 	return w.Flush()
 }
 
-// add frames a record after the buffered ones.
-func (w *Writer) add(parts ...[]byte) error {
+// add frames a record after the buffered ones. One of more than maxCopied bytes is not copied if the file takes it in
+// parts.
+func (w *Writer) add(maxCopied int, parts ...[]byte) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -147,6 +153,9 @@ func (w *Writer) add(parts ...[]byte) error {
 	}
 	if total > MaxRecordSize {
 		return errors.Newf("log record of %d bytes is longer than the limit of %d", total, MaxRecordSize)
+	}
+	if w.mapped != nil && total > int64(maxCopied) {
+		return w.writeInPlace(parts, int(total))
 	}
 	return w.frame(parts, int(total))
 }
@@ -206,9 +215,6 @@ func (w *Writer) beginWriting() {
 // header fits, then the chunks. As in LevelDB, the zeros are written with the record after them.
 // Of a large record it writes all but the last piece; its error is that of Flush.
 func (w *Writer) frame(parts [][]byte, remaining int) error {
-	if w.mapped != nil && remaining > maxCopied {
-		return w.writeInPlace(parts, remaining)
-	}
 	buf := w.buf
 	if remaining > maxBuffered { // the buffer would grow step by step
 		buf = slices.Grow(buf, min(remaining, maxFramed)+2*blockSize)
@@ -216,14 +222,14 @@ func (w *Writer) frame(parts [][]byte, remaining int) error {
 	room := int(blockSize - w.Size()%blockSize)
 	if room < headerSize {
 		buf = append(buf, make([]byte, headerSize-1)[:room]...)
-		room = blockSize
-		if w.mapped != nil { // the record's own Write begins with its header
+		if w.mapped != nil && len(buf) == room { // a Write begins with the header of a record
 			w.buf = buf
 			if err := w.Flush(); err != nil {
 				return err
 			}
 			buf = w.buf
 		}
+		room = blockSize
 	}
 	var from []byte // remainder of the part being copied
 	for begins := true; begins || remaining > 0; begins = false {
