@@ -1,6 +1,10 @@
 package docs_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -24,9 +28,37 @@ func TestReadmesFiguresAreThoseOfTheTables(t *testing.T) {
 
 	below := between(t, read(t, "README.md"), "<!-- figures: end -->\n", "[All workloads](docs/performance.md)")
 	figures := regexp.MustCompile(`\d[\d,.]*\d`).FindAllString(below, -1)
-	require.GreaterOrEqual(t, len(figures), 2)
 	for _, figure := range figures {
 		require.Contains(t, run, "| "+figure+" |")
+	}
+}
+
+// cmd/peerbench checks that the ranges of pages are those of these runs.
+func TestKeptRunsNameTheirMachines(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "docs/runs/*"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 2)
+	machines := map[string]string{}
+	for _, file := range files {
+		var run struct {
+			Conditions struct {
+				Date, Kernel, Processor string
+				Memory                  uint64 `json:"memory_bytes"`
+			}
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Less(t, len(text), 60_000, file)
+		require.NoError(t, json.Unmarshal(text, &run), file)
+		c := run.Conditions
+		require.NotEmpty(t, c.Kernel, file)
+		require.NotEmpty(t, c.Processor, file)
+		machine := fmt.Sprint(c.Processor, " ", c.Kernel, " ", c.Memory>>30)
+		require.Empty(t, machines[machine], "%s is of the same machine", file)
+		machines[machine] = file
+		name := regexp.MustCompile(`^(\d{4}-\d\d-\d\d)-\w+-(\d+\.\d+)\.json$`).FindStringSubmatch(filepath.Base(file))
+		require.NotNil(t, name, "%s is not named by date, processor and kernel", file)
+		require.True(t, strings.HasPrefix(c.Date, name[1]) && strings.HasPrefix(c.Kernel, name[2]), file)
 	}
 }
 

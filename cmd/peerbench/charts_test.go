@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,11 @@ func TestTheChartsOfTheDocumentationShowItsTables(t *testing.T) {
 	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(name, want, 0o644))
-	require.NoError(t, writeSummary(name, pages))
+	kept, err := readRuns(filepath.Join(docs, "runs"))
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(kept, func(rep *report) bool { return rep.lines()[0] == pages[0].lines[0] }),
+		"a kept run is that of the tables")
+	require.NoError(t, writeSummary(name, pages, kept))
 	got, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "the summary")
@@ -100,7 +105,7 @@ func TestTheChartsOfTheDocumentationShowItsTables(t *testing.T) {
 	want, err = os.ReadFile(filepath.Join(docs, "..", "README.md"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name, want, 0o644))
-	require.NoError(t, writeReadme(name, pages))
+	require.NoError(t, writeReadme(name, pages, kept))
 	got, err = os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "README")
@@ -114,26 +119,32 @@ func TestReadmesTableHasInBoldWhatAllRoundsShow(t *testing.T) {
 	}}
 	row := &readmeRow{"rates", "overwrite", "ops/s", false, false}
 	bold := func() string {
-		cells, err := row.cells(w)
+		cells, err := row.cells(w, nil)
 		require.NoError(t, err)
 		require.Equal(t, []string{"rates (`overwrite`)", "1,000", "900"}, cells[:3])
-		require.Equal(t, []string{"n/a", "10", "980–1,400"}, cells[4:])
+		require.Equal(t, []string{"n/a", "10", "0.50×"}, cells[4:])
 		return cells[3]
 	}
 	require.Equal(t, "**2,000** †", bold())
 	w.rows[6][2] = "1,500–1,950"
 	require.Equal(t, "2,000 †", bold(), "a round of an engine without a column was faster than one of the best")
 	w.rows[6][2] = "1,500–1,800"
+	slower := assemble(&config{Engines: []string{"Pebble", "LevelDB"}}, conditions{}, []*result{
+		{Engine: "Pebble", Workload: "overwrite", OpsPerSec: 1}, {Engine: "LevelDB", Workload: "overwrite", OpsPerSec: 2},
+	})
+	cells, err := row.cells(w, keptRuns{slower})
+	require.NoError(t, err)
+	require.Equal(t, "2,000 †", cells[3], "LevelDB was faster on another machine")
 	w.rows[1][2] = "980–1,900"
-	cells, err := row.cells(w)
+	cells, err = row.cells(w, nil)
 	require.NoError(t, err)
 	require.Equal(t, "2,000 †", cells[3], "a round of the same code was as fast")
 	row.words, row.column, row.least = "waits", "p99.99", true
-	cells, err = row.cells(w)
+	cells, err = row.cells(w, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"waits (`overwrite`)", "5.00", "7.00"}, []string{cells[0], cells[1], cells[3]})
 	row.column = "disk MB"
-	_, err = row.cells(w)
+	_, err = row.cells(w, nil)
 	require.ErrorContains(t, err, `has no column "disk MB"`)
 }
 
@@ -155,7 +166,7 @@ func TestReadmesRowsAreOfWorkloads(t *testing.T) {
 	written := func(p *page) (string, error) {
 		name := filepath.Join(t.TempDir(), "page.md")
 		require.NoError(t, os.WriteFile(name, []byte(readmeBegin+readmeEnd), 0o644))
-		err := writeReadme(name, []*page{p})
+		err := writeReadme(name, []*page{p}, nil)
 		text, readErr := os.ReadFile(name)
 		require.NoError(t, readErr)
 		return string(text), err
@@ -190,7 +201,7 @@ func TestTheThroughputChartHasAPanelForEachWorkload(t *testing.T) {
 func TestTheSummaryShowsTheBestOtherEngine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(name, []byte("before\n"+summaryBegin+summaryEnd+"\nafter\n"), 0o644))
-	require.NoError(t, writeSummary(name, []*page{sample().page()}))
+	require.NoError(t, writeSummary(name, []*page{sample().page()}, nil))
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "\n| readrandom | 20 | 8, bbolt | 2.50× | 3.00 | 2.00 | 150 | 200 |\n")
@@ -207,7 +218,7 @@ func TestFromSaysWhatItNeeds(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	tables := markBegin + sample().page().markdown() + markEnd
 	for _, test := range []struct{ content, flag, want string }{
-		{"text", "", "--from needs --json, --markdown, --summary, --readme or --svg"},
+		{"text", "", "--from needs --json, --medians, --markdown, --summary, --readme or --svg"},
 		{"text", "--svg=x", "is not a file of --json, and has no tables"},
 		{tables, "--markdown=x", "--markdown needs a file of --json, after that of tables if they are to be kept"},
 		{tables, "--json=x", "--json needs files of --json, not one of tables"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type conditions struct {
 	Memory     uint64       `json:"memory_bytes"`
 	Load       string       `json:"load"` // after the run
 	Go         string       `json:"go"`
+	Git        string       `json:"git,omitempty"`     // the commit, if the program is started in the repository
 	ClockNanos float64      `json:"clock_nanoseconds"` // of one reading, for each timed operation
 	Engines    []engineInfo `json:"engines"`
 	Added      []addition   `json:"added,omitempty"`
@@ -64,6 +66,8 @@ func newConditions(cfg *config, began time.Time, drivers []engine.Driver) condit
 	}
 	fmt.Sscanf(field("/proc/meminfo", "MemTotal"), "%d kB", &c.Memory)
 	c.Memory <<= 10
+	commit, _ := exec.Command("git", "--no-optional-locks", "describe", "--always", "--dirty").Output()
+	c.Git = strings.TrimSpace(string(commit))
 	for _, d := range drivers {
 		if d.LeftOut != "" || slices.Contains(cfg.Engines, d.Name) {
 			c.Engines = append(c.Engines, engineInfo{d.Name, d.Title, d.Version, d.Remark, d.LeftOut, d.LosesUnsynced})
@@ -188,12 +192,15 @@ type jsonFile struct {
 // writeFiles writes the files that the flags name. If the run is not complete, it writes only the
 // JSON file.
 func (rep *report) writeFiles(complete bool) (err error) {
-	if rep.cfg.json != "" {
+	if rep.cfg.out.json != "" {
 		text, e := json.MarshalIndent(jsonFile{jsonVersion, "peerbench", rep.conditions, rep.cfg, complete, rep.results}, "", "  ")
-		err = errors.Join(e, outfile.Write(rep.cfg.json, append(text, '\n'), 0o644))
+		err = errors.Join(e, outfile.Write(rep.cfg.out.json, append(text, '\n'), 0o644))
 	}
-	if rep.cfg.markdown != "" && complete {
-		err = errors.Join(err, rep.writeMarkdown(rep.cfg.markdown))
+	if rep.cfg.out.medians != "" && complete {
+		err = errors.Join(err, writeMedians(rep.cfg.out.medians, rep.conditions, rep.cfg, rep.page()))
+	}
+	if rep.cfg.out.markdown != "" && complete {
+		err = errors.Join(err, rep.writeMarkdown(rep.cfg.out.markdown))
 	}
 	if complete {
 		err = errors.Join(err, writeCharts(rep.cfg, rep.page()))
@@ -203,14 +210,18 @@ func (rep *report) writeFiles(complete bool) (err error) {
 
 // writeCharts writes the files that need only tables.
 func writeCharts(cfg *config, pages ...*page) (err error) {
-	if cfg.svg != "" {
-		err = writeSVG(cfg.svg, pages)
+	kept, err := readRuns(cfg.out.runs)
+	if err != nil {
+		return err
 	}
-	if cfg.summary != "" {
-		err = errors.Join(err, writeSummary(cfg.summary, pages))
+	if cfg.out.svg != "" {
+		err = writeSVG(cfg.out.svg, pages)
 	}
-	if cfg.readme != "" {
-		err = errors.Join(err, writeReadme(cfg.readme, pages))
+	if cfg.out.summary != "" {
+		err = errors.Join(err, writeSummary(cfg.out.summary, pages, kept))
+	}
+	if cfg.out.readme != "" {
+		err = errors.Join(err, writeReadme(cfg.out.readme, pages, kept))
 	}
 	return err
 }

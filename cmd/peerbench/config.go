@@ -35,9 +35,13 @@ type config struct {
 
 	Profiles string `json:"cpu_profiles,omitempty"` // folder; empty: no profiles
 
-	from                                      []string // not empty: read these files instead of measuring
-	dir, json, markdown, summary, svg, readme string
+	from []string // not empty: read these files instead of measuring
+	dir  string
+	out  outputs
 }
+
+// outputs are the files to write, and the folder of runs whose ratios are in the summary and README.
+type outputs struct{ json, medians, markdown, summary, svg, readme, runs string }
 
 // scaleOptions are for runs by size.
 type scaleOptions struct {
@@ -119,15 +123,18 @@ func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config
 	fs.IntVar(&c.OpenFiles, "open-files", 0,
 		"maximum number of open `tables`, in engines with such a setting; 0: each engine's default")
 	fs.StringVar(&c.dir, "dir", "", "`folder` for the databases, which are removed; default: a temporary one")
-	fs.StringVar(&c.json, "json", "", "write conditions and every round's results to this `file`")
-	fs.StringVar(&c.markdown, "markdown", "", "write the tables to this `file`, between its marks if it exists")
+	fs.StringVar(&c.out.json, "json", "", "write conditions and every round's results to this `file`")
+	fs.StringVar(&c.out.medians, "medians", "", "write conditions and medians to this `file`, a small one like that of --json")
+	fs.StringVar(&c.out.runs, "runs", "",
+		"`folder` of files of --medians, one of each machine; --summary and --readme show the ranges of ratios")
+	fs.StringVar(&c.out.markdown, "markdown", "", "write the tables to this `file`, between its marks if it exists")
 	fs.StringVar(&c.Profiles, "cpuprofiles", "",
 		"write a CPU profile of each measured pass, settling included, to this `folder`; not useful for engines in C and C++")
-	fs.StringVar(&c.svg, "svg", "",
+	fs.StringVar(&c.out.svg, "svg", "",
 		"draw charts of the medians in files that begin with this `prefix`: -throughput.svg and -cost.svg, or -scale.svg for --scale")
-	fs.StringVar(&c.summary, "summary", "",
+	fs.StringVar(&c.out.summary, "summary", "",
 		"write SieveDB's medians with those of the best other engine to this `file`, between its marks")
-	fs.StringVar(&c.readme, "readme", "",
+	fs.StringVar(&c.out.readme, "readme", "",
 		"write the table of README.md, from a run with its workloads, to this `file`, between its marks")
 	fs.StringVar(&from, "from", "",
 		"measure nothing; read comma-separated `files` of --json, of which a later one's results replace those of an earlier one, "+

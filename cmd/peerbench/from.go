@@ -13,23 +13,24 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// outputs returns the names of the files that a run writes. Empty names mean no file.
-func (c *config) outputs() []string {
-	files := []string{c.json, c.markdown, c.summary, c.readme}
+// files returns the names of the files that a run writes. Empty names mean no file.
+func (c *config) files() []string {
+	o := &c.out
+	files := []string{o.json, o.medians, o.markdown, o.summary, o.readme}
 	switch {
-	case c.svg == "":
+	case o.svg == "":
 	case c.scaled():
-		files = append(files, c.svg+scaleSVG)
+		files = append(files, o.svg+scaleSVG)
 	default:
-		files = append(files, c.svg+throughputSVG, c.svg+costSVG)
+		files = append(files, o.svg+throughputSVG, o.svg+costSVG)
 	}
 	return files
 }
 
 // redraw reads the files of --from and writes what the other flags ask for.
 func redraw(cfg *config) error {
-	if cfg.json == "" && cfg.markdown == "" && cfg.svg == "" && cfg.summary == "" && cfg.readme == "" {
-		return errors.New("--from needs --json, --markdown, --summary, --readme or --svg: it only rewrites files")
+	if strings.Join(cfg.files(), "") == "" {
+		return errors.New("--from needs --json, --medians, --markdown, --summary, --readme or --svg: it only rewrites files")
 	}
 	var tables []*page
 	var runs []*jsonFile
@@ -60,8 +61,8 @@ func redraw(cfg *config) error {
 		}
 	}
 	settings := merged.Settings
-	settings.json, settings.markdown, settings.summary, settings.svg, settings.readme = cfg.json, cfg.markdown, cfg.summary, cfg.svg, cfg.readme
-	if err := bench.Writable(settings.outputs()...); err != nil {
+	settings.out = cfg.out
+	if err := bench.Writable(settings.files()...); err != nil {
 		return err
 	}
 	return assemble(settings, merged.Conditions, merged.Results).writeFiles(merged.Complete)
@@ -71,9 +72,9 @@ func redraw(cfg *config) error {
 // are first merged with later runs.
 func redrawTables(cfg *config, pages []*page, later []*jsonFile) error {
 	switch {
-	case cfg.json != "":
+	case cfg.out.json != "":
 		return errors.New("--from: --json needs files of --json, not one of tables")
-	case cfg.markdown != "" && len(later) == 0:
+	case cfg.out.markdown != "" && len(later) == 0:
 		return errors.New("--from: --markdown needs a file of --json, after that of tables if they are to be kept")
 	}
 	for i, run := range later {
@@ -81,11 +82,20 @@ func redrawTables(cfg *config, pages []*page, later []*jsonFile) error {
 			return fmt.Errorf("--from: %s does not go with %s: %w", cfg.from[i+1], cfg.from[0], err)
 		}
 	}
-	if err := bench.Writable(cfg.outputs()...); err != nil {
+	if err := bench.Writable(cfg.files()...); err != nil {
 		return err
 	}
-	if cfg.markdown != "" {
-		if err := writeBetween(cfg.markdown, markBegin, markEnd, pages[0].markdown()); err != nil {
+	if cfg.out.markdown != "" {
+		if err := writeBetween(cfg.out.markdown, markBegin, markEnd, pages[0].markdown()); err != nil {
+			return err
+		}
+	}
+	if cfg.out.medians != "" {
+		c, settings, err := pages[0].parsed()
+		if err == nil {
+			err = writeMedians(cfg.out.medians, c, settings, pages[0])
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -187,28 +197,16 @@ func parsedCell(cell string) float64 {
 }
 
 // writeSummary writes, for each workload, SieveDB's figures and those of the other engine with the highest rate.
-func writeSummary(name string, pages []*page) error {
+func writeSummary(name string, pages []*page, kept keptRuns) error {
 	t := table{head: []string{"ops/s", ourTitle, "best other engine", "ratio", "CPU µs/op", "other's", "peak MB", "other's"}}
 	for _, w := range allTables(pages) {
-		if !w.isDetails() {
+		ours := w.rowOf(ourTitle)
+		other := w.bestOther(ours)
+		if !w.isDetails() || ours < 0 || other < 0 {
 			continue
 		}
-		ours, best, other := -1, 0.0, -1
-		for row, cells := range w.rows {
-			v := w.value(row, opsColumn)
-			if strings.HasPrefix(cells[0], ourTitle) {
-				if cells[0] == ourTitle {
-					ours = row
-				}
-			} else if v > best {
-				best, other = v, row
-			}
-		}
-		if ours < 0 || other < 0 {
-			continue
-		}
-		rate, cells := w.value(ours, opsColumn), []string{w.title}
-		cells = append(cells, count(rate), count(best)+", "+w.rows[other][0], ratio(rate, best))
+		best := count(w.value(other, opsColumn)) + ", " + w.rows[other][0]
+		cells := []string{w.title, count(w.value(ours, opsColumn)), best, kept.ratio(&w, ours)}
 		for _, names := range [][]string{{cpuColumn, settledCPUColumn}, {peakColumn}} {
 			cells = append(cells, w.cell(ours, names), w.cell(other, names))
 		}
@@ -217,7 +215,11 @@ func writeSummary(name string, pages []*page) error {
 	if len(t.rows) == 0 {
 		return errors.New("--summary: no workload has SieveDB and another engine")
 	}
-	return writeBetween(name, summaryBegin, summaryEnd, t.markdown()+"\n")
+	text := t.markdown() + "\n"
+	if len(kept) > 0 {
+		text += kept.machines()
+	}
+	return writeBetween(name, summaryBegin, summaryEnd, text)
 }
 
 // cell returns a row's cell in the first of the columns that the table has.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,4 +186,92 @@ func TestAPageKeepsTablesThatARunCannotReplace(t *testing.T) {
 		require.NoError(t, p.merge(fresh()))
 	}
 	require.ErrorContains(t, (&page{}).merge(fresh()), "another machine")
+}
+
+// A run's medians are the same from its results, from its tables and from themselves, and can be read like a run.
+func TestMediansAreKeptInASmallFile(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	cfg := config{Engines: []string{"sievedb", "sievedb-buffered", "bbolt"}, Num: 1000, KeyShape: randomKeys, ValueSize: 10}
+	cfg.CacheBytes, cfg.OpenFiles = 3<<19, 500
+	run := completeRun(0, cfg, 10, "fillrandom", "readrandom")
+	run.Conditions.Added = []addition{run.addition()}
+	for i, r := range run.Results {
+		r.Threads, r.Ops, r.OpsPerSec, r.CPUSeconds, r.PeakBytes = 16, 2_000_000, float64(10+i), 3, 5*mb
+		if r.Workload == "fillrandom" {
+			amp := 2.5
+			r.SettleSeconds, r.WriteAmp, r.Latency = new(float64), &amp, &latency{P50: 1, P9999: 90}
+		}
+	}
+	text, err := json.Marshal(run)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(at("run.json"), text, 0o644))
+	want := assemble(run.Settings, run.Conditions, run.Results).page()
+	require.NoError(t, os.WriteFile(at("page.md"), []byte(markBegin+"\n"+want.markdown()+markEnd), 0o644))
+	read := func(from, to string) *jsonFile {
+		status, _, stderr := peerbench(t, "--from="+at(from), "--medians="+at(to))
+		require.Equal(t, exitOK, status, stderr)
+		text, err := os.ReadFile(at(to))
+		require.NoError(t, err)
+		f, err := readRun(to, text)
+		require.NoError(t, err)
+		return f
+	}
+	one, two, three := read("run.json", "one.json"), read("page.md", "two.json"), read("one.json", "three.json")
+	require.Len(t, one.Results, 6)
+	require.Equal(t, one.Results, two.Results)
+	require.Equal(t, one, three)
+	require.Equal(t, run.Conditions.Date, two.Conditions.Date)
+	require.Equal(t, run.Conditions.Added, two.Conditions.Added)
+	for _, f := range []*jsonFile{one, two} {
+		got := assemble(f.Settings, f.Conditions, f.Results).page()
+		require.Subset(t, want.lines, got.lines)
+		require.Equal(t, want.tables[:3], got.tables[:3])
+		require.Equal(t, "SieveDB 13 n/a 0.87× n/a 1.50 5 0 90.0 0 2.50", strings.Join(got.tables[3].rows[0], " "))
+	}
+
+	for old, message := range map[string]string{"10 bytes": "does not begin with", "bbolt": "should begin with"} {
+		text := strings.ReplaceAll(markBegin+"\n"+want.markdown()+markEnd, old, "other")
+		require.NoError(t, os.WriteFile(at("page.md"), []byte(text), 0o644))
+		status, _, stderr := peerbench(t, "--from="+at("page.md"), "--medians="+at("four.json"))
+		require.Equal(t, exitFailed, status)
+		require.Contains(t, stderr, message)
+	}
+}
+
+func TestRatiosHaveTheirRangeOverKeptRuns(t *testing.T) {
+	type rates map[string]float64 // by engine; 0: not measured
+	run := func(workload string, all rates) *report {
+		f := completeRun(0, config{Engines: []string{"sievedb", "pebble", "bbolt"}}, 0, workload)
+		for _, r := range f.Results {
+			r.OpsPerSec = all[r.Engine]
+		}
+		return assemble(f.Settings, f.Conditions, slices.DeleteFunc(f.Results, func(r *result) bool { return r.OpsPerSec == 0 }))
+	}
+	first := run("readseq", rates{"sievedb": 30, "pebble": 20, "bbolt": 10})
+	w := first.page().tables[3]
+	for _, test := range []struct {
+		claim, workload, want string
+		second                rates
+	}{
+		{"another engine is the best other one", "readseq", "1.50× (0.75–1.50)", rates{"sievedb": 30, "pebble": 20, "bbolt": 40}},
+		{"one that is behind is missing", "readseq", "1.50× (1.50–2.00)", rates{"sievedb": 40, "pebble": 20}},
+		{"the best other one is missing", "readseq", "1.50×", rates{"sievedb": 30, "bbolt": 1}},
+		{"SieveDB is missing", "readseq", "1.50×", rates{"pebble": 30, "bbolt": 1}},
+		{"the workload is missing", "readreverse", "1.50×", rates{"sievedb": 30, "pebble": 20}},
+	} {
+		require.Equal(t, test.want, keptRuns{first, run(test.workload, test.second)}.ratio(&w, 0), test.claim)
+	}
+	require.Equal(t, "1.50×", keptRuns(nil).ratio(&w, 0))
+	require.Contains(t, keptRuns{first, first}.machines(), "over 2 machines:\n\n- "+first.conditions.machine())
+
+	dir := t.TempDir()
+	for i, name := range []string{"a.json", "b.json"} {
+		run := completeRun(0, config{Engines: []string{"sievedb"}, Num: i}, 1, "readseq")
+		text, err := json.Marshal(run)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
+	}
+	_, err := readRuns(dir)
+	require.ErrorContains(t, err, "b.json has other settings than")
 }

@@ -48,8 +48,8 @@ var readmeRows = []readmeRow{
 }
 
 // writeReadme writes README's tables, rates first.
-func writeReadme(name string, pages []*page) error {
-	rates := table{head: append(append([]string{"operations per second"}, readmeEngines[:]...), ourTitle+", all rounds")}
+func writeReadme(name string, pages []*page, kept keptRuns) error {
+	rates := table{head: append(append([]string{"operations per second"}, readmeEngines[:]...), ourTitle+" / best other")}
 	costs := table{head: append([]string{"less is better"}, readmeEngines[:]...)}
 	all := allTables(pages)
 	for _, r := range readmeRows {
@@ -60,7 +60,7 @@ func writeReadme(name string, pages []*page) error {
 		if i < 0 {
 			return fmt.Errorf("--readme: the run has no workload %q", r.workload)
 		}
-		cells, err := r.cells(&all[i])
+		cells, err := r.cells(&all[i], kept)
 		if err != nil {
 			return err
 		}
@@ -74,9 +74,9 @@ func writeReadme(name string, pages []*page) error {
 }
 
 // cells returns the cells of the row. A rate of unsynced writes keeps the dagger of its engine. A rate is bold if it is
-// the best of all engines of the run, and if its rounds were all better than all rounds of the others. The rounds of
-// other figures are not in the tables, so none of these is bold.
-func (r *readmeRow) cells(w *table) ([]string, error) {
+// the best of all engines of the run, if its rounds were all better than all rounds of the others, and if its median is
+// the best of the other runs too. The rounds of other figures are not in the tables, so none of these is bold.
+func (r *readmeRow) cells(w *table, kept keptRuns) ([]string, error) {
 	column := slices.Index(w.head, r.column)
 	if column < 0 {
 		return nil, fmt.Errorf("--readme: the table of %s has no column %q", r.workload, r.column)
@@ -88,7 +88,8 @@ func (r *readmeRow) cells(w *table) ([]string, error) {
 			return nil, fmt.Errorf("--readme: the table of %s has no row of %s", r.workload, engine)
 		}
 		cell := w.rows[row][column]
-		if isRate && w.isBest(row) {
+		slower := func(ratio float64) bool { return ratio <= 1 }
+		if isRate && w.isBest(row) && !slices.ContainsFunc(kept.ratios(w, row), slower) {
 			cell = "**" + cell + "**"
 		}
 		if isRate && strings.HasSuffix(w.rows[row][0], lossMark) {
@@ -97,22 +98,38 @@ func (r *readmeRow) cells(w *table) ([]string, error) {
 		cells = append(cells, cell)
 	}
 	if isRate {
-		least, most := w.rounds(w.rowOf(ourTitle))
-		cells = append(cells, count(least)+"–"+count(most))
+		cells = append(cells, kept.ratio(w, w.rowOf(ourTitle)))
 	}
 	return cells, nil
 }
 
-// isOurs reports whether a row is of SieveDB. It is measured with several settings, which differ in what they promise
-// and not in how they read.
-func (t *table) isOurs(row int) bool { return strings.HasPrefix(t.rows[row][0], ourTitle) }
+// isOther reports whether two rows are of different engines. SieveDB is measured with several settings, which differ in
+// what they promise and not in how they read.
+func (t *table) isOther(i, row int) bool {
+	isOurs := func(i int) bool { return strings.HasPrefix(t.rows[i][0], ourTitle) }
+	return i != row && !(isOurs(i) && isOurs(row))
+}
+
+// bestOther returns the row of the highest rate of the other engines, -1 if there is none.
+func (t *table) bestOther(row int) int {
+	best, most := -1, 0.0
+	for i := range t.rows {
+		if v := t.value(i, opsColumn); row >= 0 && t.isOther(i, row) && v > most {
+			best, most = i, v
+		}
+	}
+	return best
+}
+
+// plain returns the title of a row's engine.
+func (t *table) plain(row int) string { return strings.TrimSuffix(t.rows[row][0], lossMark) }
 
 // rounds returns the least and the greatest rate of an engine's rounds, NaN if it was not measured. Those of SieveDB
 // are the rounds of all rows of it: the same code was measured as often.
 func (t *table) rounds(row int) (least, most float64) {
 	least, most = math.NaN(), math.NaN()
 	for i, cells := range t.rows {
-		if i != row && !(t.isOurs(i) && t.isOurs(row)) {
+		if t.isOther(i, row) {
 			continue
 		}
 		from, to, _ := strings.Cut(cells[max(slices.Index(t.head, roundsColumn), 0)], "–")
@@ -130,7 +147,7 @@ func (t *table) rounds(row int) (least, most float64) {
 func (t *table) isBest(row int) bool {
 	least, _ := t.rounds(row)
 	for i := range t.rows {
-		if _, most := t.rounds(i); i != row && !(t.isOurs(i) && t.isOurs(row)) && least <= most {
+		if _, most := t.rounds(i); t.isOther(i, row) && least <= most {
 			return false
 		}
 	}

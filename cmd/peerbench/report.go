@@ -212,8 +212,10 @@ func within(which func(*result) *latency, get func(*latency) float64) func(*resu
 		if l == nil {
 			return nil
 		}
-		v := get(l)
-		return &v
+		if v := get(l); v > 0 {
+			return &v
+		}
+		return nil // a file of --medians does not have it
 	}
 }
 
@@ -294,7 +296,8 @@ func (rep *report) details(r *row) table {
 		if !ok {
 			continue
 		}
-		cells := []string{titles.list[i], count(s.median), count(s.min) + "–" + count(s.max),
+		rounds := known(len(r.cells[name]) > 1 || rep.cfg.Rounds == 1, count(s.min)+"–"+count(s.max))
+		cells := []string{titles.list[i], count(s.median), rounds,
 			ratio(s.median, r.best()), known(both, ratio(s.median, pebble.median))}
 		for _, f := range columns {
 			s, ok := r.spreadOf(name, f.get)

@@ -8,7 +8,8 @@ import (
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 )
 
-// result is the result of one measurement. Figures that are unknown on this system are nil.
+// result is the result of one measurement. Figures that are unknown on this system, or
+// omitted by --medians, are nil or 0.
 type result struct {
 	Engine   string `json:"engine"`
 	Workload string `json:"workload"`
@@ -17,9 +18,9 @@ type result struct {
 	Keys     int    `json:"keys,omitempty"` // with --scale
 
 	Ops       uint64   `json:"ops"`
-	Seconds   float64  `json:"seconds"`
+	Seconds   float64  `json:"seconds,omitzero"`
 	OpsPerSec float64  `json:"ops_per_sec"`
-	Found     uint64   `json:"found"`
+	Found     uint64   `json:"found,omitzero"`
 	Latency   *latency `json:"latency_micros,omitempty"`
 
 	// Concurrent writes, if the workload has any:
@@ -27,15 +28,15 @@ type result struct {
 	BackgroundWaits  *latency `json:"writes_beside_wait_micros,omitempty"` // since they were due
 
 	CPUSeconds       float64  `json:"cpu_seconds"` // of the whole process, including settling
-	AllocsPerOp      *float64 `json:"allocs_per_op"`
-	ReadCallsPerOp   *float64 `json:"read_calls_per_op"`
-	DiskReadPerOp    *float64 `json:"disk_read_bytes_per_op"`
-	MajorFaultsPerOp *float64 `json:"major_faults_per_op"`
+	AllocsPerOp      *float64 `json:"allocs_per_op,omitempty"`
+	ReadCallsPerOp   *float64 `json:"read_calls_per_op,omitempty"`
+	DiskReadPerOp    *float64 `json:"disk_read_bytes_per_op,omitempty"`
+	MajorFaultsPerOp *float64 `json:"major_faults_per_op,omitempty"`
 
 	OpenSeconds *float64 `json:"open_seconds,omitempty"`
 
 	PeakBytes uint64 `json:"peak_resident_bytes"`
-	EndBytes  uint64 `json:"end_resident_bytes"`
+	EndBytes  uint64 `json:"end_resident_bytes,omitempty"`
 	// Parts of EndBytes, see bench.Memory; nil in older results, too:
 	EndAnonymous *uint64 `json:"end_anonymous_bytes,omitempty"`
 	EndFile      *uint64 `json:"end_file_bytes,omitempty"`
@@ -65,11 +66,11 @@ type settling struct {
 
 // latency is in microseconds.
 type latency struct {
-	P50   float64 `json:"p50"`
-	P99   float64 `json:"p99"`
-	P999  float64 `json:"p99_9"`
-	P9999 float64 `json:"p99_99"`
-	Max   float64 `json:"max"`
+	P50   float64 `json:"p50,omitzero"`
+	P99   float64 `json:"p99,omitzero"`
+	P999  float64 `json:"p99_9,omitzero"`
+	P9999 float64 `json:"p99_99,omitzero"`
+	Max   float64 `json:"max,omitzero"`
 }
 
 func summarize(h *hdrhistogram.Histogram) *latency {

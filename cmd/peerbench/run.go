@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // compare measures and writes the reports. After an error it prints the results so far.
 func compare(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	began := time.Now()
-	if err := bench.Writable(cfg.outputs()...); err != nil {
+	if err := bench.Writable(cfg.files()...); err != nil {
 		return err
 	}
 	if cfg.dir != "" {
