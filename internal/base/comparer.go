@@ -1,6 +1,11 @@
 package base
 
-import "github.com/sievedb/sievedb"
+import (
+	"math/bits"
+
+	"github.com/sievedb/sievedb"
+	"github.com/sievedb/sievedb/util"
+)
 
 // Comparer is sievedb.Comparer. Internal keys are ordered by the functions below.
 type Comparer = sievedb.Comparer
@@ -14,14 +19,12 @@ func SharedPrefixLen(a, b []byte) int {
 	a, b = a[:n], b[:n]
 	i := 0
 	for ; i+8 <= n; i += 8 {
-		if [8]byte(a[i:i+8]) != [8]byte(b[i:i+8]) {
-			break
+		if differ := util.Fixed64(a[i:]) ^ util.Fixed64(b[i:]); differ != 0 {
+			return i + bits.TrailingZeros64(differ)/8
 		}
 	}
-	for ; i < n; i++ {
-		if a[i] != b[i] {
-			break
-		}
+	for i < n && a[i] == b[i] {
+		i++
 	}
 	return i
 }

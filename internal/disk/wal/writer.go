@@ -231,6 +231,16 @@ func (w *Writer) frame(parts [][]byte, remaining int) error {
 		}
 		room = blockSize
 	}
+	if remaining+headerSize <= room { // nearly always
+		head := len(buf)
+		buf = appendChunkHeader(buf, remaining, kindFull)
+		for _, p := range parts {
+			buf = append(buf, p...)
+		}
+		sealChunk(buf[head:])
+		w.buf = buf
+		return nil
+	}
 	var from []byte // remainder of the part being copied
 	for begins := true; begins || remaining > 0; begins = false {
 		n := min(remaining, room-headerSize)
