@@ -189,6 +189,9 @@ func (s *subject) do(dst []byte, o *Op) []byte {
 	case Tune:
 		err = s.tune(o)
 	case Reopen, OpenReadOnly:
+		if s.store.Options().ReadOnly {
+			s.now.Store(s.latest) // it cannot record what time it has seen
+		}
 		if err = s.close(); err == nil {
 			err = s.openStore(o.Kind == OpenReadOnly)
 		}
