@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -45,13 +46,19 @@ func New(program, dir, id string, args ...string) (*Node, error) {
 	return &Node{ID: id, Addr: addr, Dir: dir, Program: program, Args: args, Log: dir + ".log"}, err
 }
 
-// FreeAddress returns an address whose port is free. It stays so unless another program happens to get it.
+// FreeAddress returns an address whose port is free. It is below the ports that systems give to outgoing connections:
+// one of those could get the port of a node that is being started again.
 func FreeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, end, tries = 10_000, 32_000, 100
+	for try := 1; ; try++ {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(end-first)))
+		if err == nil {
+			return ln.Addr().String(), ln.Close()
+		}
+		if try == tries {
+			return "", fmt.Errorf("no free port found: %w", err)
+		}
 	}
-	return ln.Addr().String(), ln.Close()
 }
 
 // Init makes the node's directory, as that of the first node of a new cluster.
