@@ -199,7 +199,12 @@ func (m *mappedLog) writeBody(size int64, total int, parts [][]byte) error {
 		return m.failed("write", err)
 	}
 	m.body = append(m.body[:0], parts...)
-	defer clear(m.body) // the caller's memory
+	defer func() {
+		clear(m.body) // the caller's memory
+		if len(m.body) > mostParts {
+			m.body = nil
+		}
+	}()
 	rest := after(m.body, headStore)
 	for at, end := size+headStore, size+int64(total); at < end; {
 		var n int
@@ -387,6 +392,7 @@ func (m *mappedLog) unmap() error {
 func (m *mappedLog) usePlain() error {
 	m.plain = true
 	err := m.giveBack()
+	m.unmapped.Store(math.MaxInt64) // also if nothing ever was
 	if err == nil {
 		_, err = m.file.f.Seek(m.size.Load(), io.SeekStart)
 	}

@@ -50,4 +50,9 @@ func TestWhatIsMappedIsWrittenWhenItIsNotAnyMore(t *testing.T) {
 	require.Equal(t, m.windowAt, begin())
 	require.NoError(t, m.Cut())
 	require.Equal(t, m.size.Load(), begin())
+
+	m, _ = newMappedLog(t)
+	require.NoError(t, m.usePlain())
+	appendTo(t, m, 100, 'a')
+	require.EqualValues(t, 100, begin())
 }

@@ -73,6 +73,9 @@ func TestARecordWrittenInPartsIsTheSameRecord(t *testing.T) {
 // A process that is killed must leave all of a record or none, so each has one Write of its own, of any size.
 func TestARecordOfAMappedLogIsOneWrite(t *testing.T) {
 	f := &partsFile{memFile: newMemFile()}
+	require.NoError(t, NewWriter(f).BufferSplit([]byte("first"), []byte("last")))
+	require.Equal(t, 1, f.calls)
+	f = &partsFile{memFile: newMemFile()}
 	w := NewWriter(f)
 	large := make([]byte, 16<<20)
 	require.NoError(t, w.WriteRecord(large[:100]))

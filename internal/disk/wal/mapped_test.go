@@ -126,7 +126,9 @@ func TestBufferedRecordsOfAMappedLogAreWrittenByBlocks(t *testing.T) {
 		}
 	}
 	require.NoError(t, w.Flush())
-	require.Less(t, len(f.begins), len(records)/3)
+	if wholeHeads {
+		require.Less(t, len(f.begins), len(records)/3)
+	}
 	next := 0
 	for i, begin := range f.begins {
 		end := int64(f.Len())

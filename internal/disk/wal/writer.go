@@ -2,6 +2,7 @@ package wal
 
 import (
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -105,11 +106,15 @@ func (w *Writer) BufferRecord(p []byte) error {
 	return w.Flush()
 }
 
+// wholeHeads says that the head of a Write to a vfs.LogFile is stored at once. A part of one with later records behind it
+// would look like damage.
+const wholeHeads = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64"
+
 // filledBlock reports whether the buffer must be written because no other record fits into the block of its beginning.
 // If a process is killed while it writes to a vfs.LogFile, LevelDB leaves out the rest of the block, and later blocks
 // must have no records that it would apply.
 func (w *Writer) filledBlock() bool {
-	return w.mapped != nil && (w.Size()+headerSize-1)/blockSize > w.size/blockSize
+	return w.mapped != nil && (!wholeHeads || (w.Size()+headerSize-1)/blockSize > w.size/blockSize)
 }
 
 // BufferSplit begins a log with a record of two chunks, one for each argument, although one chunk
@@ -127,6 +132,9 @@ func (w *Writer) BufferSplit(first, last []byte) error {
 		head := len(w.buf)
 		w.buf = append(appendChunkHeader(w.buf, len(part), chunkKind(i == 0, i == 1)), part...)
 		sealChunk(w.buf[head:])
+	}
+	if w.mapped != nil { // what a killed process leaves of the next record must not take this one along
+		return w.Flush()
 	}
 	return nil
 }
