@@ -76,15 +76,13 @@ func TestBufferedWritesAreHandedOver(t *testing.T) {
 func TestBufferedWritesShareSystemCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
-		for name, fs := range map[string]vfs.FS{"plain logs": fixture.PlainLogs(vfs.NewMem()), "mapped logs": vfs.NewMem()} {
-			fsys := wrap.NewCounting(fs)
-			o := testOptions(fsys)
-			o.Memtables.Size = 4 << 20
-			d := openTest(t, o)
-			before := fsys.Snapshot().Total.Writes
-			putBuffered(t, d, 0, n)
-			require.Less(t, fsys.Snapshot().Total.Writes-before, uint64(20), name)
-		}
+		fsys := wrap.NewCounting(fixture.PlainLogs(vfs.NewMem()))
+		o := testOptions(fsys)
+		o.Memtables.Size = 4 << 20
+		d := openTest(t, o)
+		before := fsys.Snapshot().Total.Writes
+		putBuffered(t, d, 0, n)
+		require.Less(t, fsys.Snapshot().Total.Writes-before, uint64(20))
 	})
 }
 
@@ -109,4 +107,25 @@ func TestAHandOverToAFullDiskIsReported(t *testing.T) {
 	requireValue(t, d, testKey(0), testValue(0))
 	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
 	require.Equal(t, 3, survivors(t, d, fs.Mem, 3))
+}
+
+// A failure loses what is in the buffer, and a history that has acknowledged it would have a hole.
+func TestBufferedWritesOfAKeptHistoryAreHandedOverAtOnce(t *testing.T) {
+	for _, fs := range []*fixture.Failing{fixture.NewFailing(), fixture.NewFailingPlain()} {
+		d := openTest(t, keepingChanges(fs))
+		require.NoError(t, d.Put(testKey(0), testValue(0), Buffered))
+		fs.Fail(wrap.OpWrite, ".log", syscall.ENOSPC)
+		require.ErrorIs(t, d.Put(testKey(1), testValue(1), Buffered), ErrNoSpace)
+		fs.Heal()
+		require.NoError(t, d.Flush())
+		require.NoError(t, d.Put(testKey(2), testValue(2), Sync))
+		n := 0
+		for _, err := range d.Changes(t.Context(), 0, nil) {
+			require.NoError(t, err)
+			if n++; n == 2 {
+				break
+			}
+		}
+		require.Equal(t, 2, n)
+	}
 }

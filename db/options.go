@@ -466,7 +466,8 @@ type WriteOptions struct {
 	// NoSync says: the write may be lost when the process is killed or crashes, not only in a
 	// power cut. It is what Pebble's NoSync promises. Close loses nothing. The bytes go to the
 	// system with the next write that is not Buffered, with SyncLog or Flush, with a switch of
-	// memtables, when some 32 to 64 KiB have gathered, and otherwise some 10 ms later.
+	// memtables, when some 32 to 64 KiB have gathered, and otherwise some 10 ms later. While a
+	// history is kept (Options.Changes), it is NoSync.
 	//
 	// If that fails, there is no call that could return the error: the next write and
 	// EventListener.BackgroundError report it. The buffered writes may be lost, unless the

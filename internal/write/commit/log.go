@@ -55,6 +55,9 @@ func (l *logState) append(parts [][]byte, d Durability) error {
 // record as far as d says. Only the leader calls it.
 func (c *Committer) writeLog(count uint64, parts [][]byte, d Durability) error {
 	l := &c.log
+	if d == InBuffer && c.changes != nil {
+		d = WithSystem // the history counts what was acknowledged, and a failure would take the buffer along
+	}
 	l.lastSeq += count // even if the write fails: its numbers are never used again
 	before := l.w.Size()
 	if err := l.append(parts, d); err != nil {
