@@ -27,10 +27,7 @@ func TestReadmesFiguresAreThoseOfTheTables(t *testing.T) {
 	require.Contains(t, conditions, " 3 rounds.")
 
 	below := between(t, read(t, "README.md"), "<!-- figures: end -->\n", "[All workloads](docs/performance.md)")
-	figures := regexp.MustCompile(`\d[\d,.]*\d`).FindAllString(below, -1)
-	for _, figure := range figures {
-		require.Contains(t, run, "| "+figure+" |")
-	}
+	require.NotRegexp(t, `\d[\d,.]*\d`, below, "figures are in the tables, which cmd/peerbench writes")
 }
 
 // cmd/peerbench checks that the ranges of pages are those of these runs.
