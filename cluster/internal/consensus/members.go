@@ -81,7 +81,7 @@ func (g *Group) changeQuorum(ctx context.Context, after func([]raft.Server) []ra
 	now := g.members()
 	next := after(slices.Clone(now))
 	if !sameVoters(now, next) && hasVoter(next) { // raft refuses a group without voters by itself
-		if err := g.answered(ctx, next, lead.Term); err != nil {
+		if err := g.answered(ctx, g.trans.acks, next, lead.Term); err != nil {
 			return fmt.Errorf("change the servers of group %d: %w", g.o.Group, err)
 		}
 	}
@@ -115,13 +115,14 @@ func sameVoters(a, b []raft.Server) bool {
 }
 
 // answered waits until a majority of the voters among servers has acknowledged this server as the leader of term, with
-// answers to what was sent after the call. The present voters are asked at once, others answer the next heartbeat.
-func (g *Group) answered(ctx context.Context, servers []raft.Server, term uint64) error {
+// answers to what was sent after the call and is in acks. The present voters are asked at once, others answer the next
+// heartbeat.
+func (g *Group) answered(ctx context.Context, acks *acks, servers []raft.Server, term uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, g.patience())
 	defer cancel()
-	self, acks := raft.ServerID(g.o.ID), g.trans.acks
+	self := raft.ServerID(g.o.ID)
 	since := acks.tick()
-	number := acks.tick()
+	number := g.trans.acks.tick()
 	for {
 		ok, acked := acks.quorum(servers, self, term, since)
 		if ok {
@@ -183,9 +184,11 @@ func (g *Group) TransferLeadership(ctx context.Context, id string) error {
 		if to == nil {
 			return fmt.Errorf("transfer the leadership of group %d to %s: it is not a voter of the group", g.o.Group, id)
 		}
-		// Raft would refuse writes until it has given up a server that does not answer.
+		// Raft would refuse writes until it has given up a server that it cannot bring up to date. A second attempt
+		// would wait for the replication to take the first one's request; a leader that is deposed before it does
+		// refuses writes for ever, in later terms too (raft 1.8.0).
 		target := []raft.Server{{ID: raft.ServerID(id), Suffrage: raft.Voter}}
-		if err := g.answered(ctx, target, lead.Term); err != nil {
+		if err := g.answered(ctx, g.trans.replicated, target, lead.Term); err != nil {
 			return fmt.Errorf("transfer the leadership of group %d to %s: %w", g.o.Group, id, err)
 		}
 		begin = func(r *raft.Raft) raft.Future {

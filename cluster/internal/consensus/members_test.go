@@ -62,3 +62,24 @@ func TestALeadershipDoesNotGoToAServerThatDoesNotAnswer(t *testing.T) {
 		require.Equal(t, Leadership{Leading: true, Term: term, Ready: true}, leader.Leadership())
 	})
 }
+
+// A server that is back answers heartbeats at once, and raft sends it entries up to ten seconds later: it stops writes
+// for a transfer before, and a second one would wait even after the leader was closed.
+func TestALeadershipDoesNotGoToAServerThatGetsNoEntriesYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startSteady(t, 3, nil)
+		leader, back := c.leader(), c.followers()[0]
+		require.NoError(t, back.Close())
+		leader.propose(t, "before")
+		time.Sleep(25 * time.Second)
+		c.start(back)
+		time.Sleep(100 * time.Millisecond)
+		for range 2 {
+			require.ErrorIs(t, leader.TransferLeadership(within(t, 500*time.Millisecond), back.id), ErrNoLiveQuorum)
+			leader.propose(t, "between")
+		}
+		time.Sleep(10 * time.Second)
+		require.NoError(t, leader.TransferLeadership(within(t, patience), back.id))
+		require.Equal(t, back, c.leader())
+	})
+}

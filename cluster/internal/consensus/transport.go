@@ -24,11 +24,15 @@ type transport struct {
 	inner *raft.NetworkTransport
 	o     *Options
 	acks  *acks
-	logs  *logStore
-	rpcs  chan raft.RPC
-	ctx   context.Context // of the group
-	done  chan struct{}   // closed by close
-	wg    sync.WaitGroup
+	// replicated has those answers only that came to raft's replication. After a failure that pauses for up to ten
+	// seconds, while a server that is back answers heartbeats and questions at once.
+	replicated *acks
+
+	logs *logStore
+	rpcs chan raft.RPC
+	ctx  context.Context // of the group
+	done chan struct{}   // closed by close
+	wg   sync.WaitGroup
 
 	// servers returns the newest configuration that this server knows.
 	servers func() []raft.Server
@@ -49,7 +53,7 @@ func newTransport(o *Options, logs *logStore) *transport {
 	}
 	inner := raft.NewNetworkTransportWithConfig(config)
 	t := &transport{
-		Transport: inner, inner: inner, o: o, acks: newAcks(), logs: logs,
+		Transport: inner, inner: inner, o: o, acks: newAcks(), replicated: newAcks(), logs: logs,
 		rpcs: make(chan raft.RPC), done: make(chan struct{}),
 	}
 	return t
@@ -119,14 +123,18 @@ func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
 // AppendEntries sends entries or a heartbeat and notes the acknowledgement for ReadIndex. An answer with the same
 // term acknowledges the leader even if the follower lacks the entries before.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	heartbeat := len(args.Entries) == 0 && args.PrevLogEntry == 0 && args.LeaderCommitIndex == 0
 	args.Entries = affordable(args.Entries)
 	args.LeaderCommitIndex = t.logs.announced(args.LeaderCommitIndex)
-	sent := t.acks.tick()
+	sent, replicated := t.acks.tick(), t.replicated.tick()
 	if err := t.inner.AppendEntries(id, t.route(id, target), args, resp); err != nil {
 		return err
 	}
 	if resp.Term == args.Term {
 		t.acks.note(id, args.Term, sent)
+		if !heartbeat {
+			t.replicated.note(id, args.Term, replicated)
+		}
 	}
 	return nil
 }
