@@ -61,6 +61,7 @@ func isPassing(err error) bool {
 	for _, part := range []string{
 		"unknown", "clusterdown", "tryagain", "eof", "connection refused", "connection reset", "broken pipe", "i/o timeout",
 		"server closed the connection",
+		"moved ", // to the leader that died, more often than the client follows
 	} {
 		if strings.Contains(text, part) {
 			return true
