@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
@@ -16,10 +17,10 @@ import (
 )
 
 // openAheadAndWait opens a database with Cache.OpenAhead and waits until its tables are open.
-func openAheadAndWait(t *testing.T, o *Options) (*DB, OpenAheadInfo) {
-	done := make(chan OpenAheadInfo, 2)
+func openAheadAndWait(t *testing.T, o *db.Options) (*db.DB, db.OpenAheadInfo) {
+	done := make(chan db.OpenAheadInfo, 2)
 	c := *o
-	c.Cache.OpenAhead, c.EventListener = true, &EventListener{TablesOpenedAhead: func(i OpenAheadInfo) { done <- i }}
+	c.Cache.OpenAhead, c.EventListener = true, &db.EventListener{TablesOpenedAhead: func(i db.OpenAheadInfo) { done <- i }}
 	d := openTest(t, &c)
 	info := <-done
 	require.Empty(t, done)
@@ -58,17 +59,19 @@ func TestNoTableIsOpenedAheadWithoutTheOptionOrWithoutTables(t *testing.T) {
 	w := watchTables(t)
 	o := watchedOptions(w, nil)
 	require.NoError(t, filledLevels(t, o, 4000).Close())
-	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("TablesOpenedAhead was called") }}
+	o.EventListener = &db.EventListener{
+		TablesOpenedAhead: func(db.OpenAheadInfo) { t.Error("TablesOpenedAhead was called") },
+	}
 	require.Empty(t, w.During(func() { require.Zero(t, openTest(t, o).Metrics().Tables.Openings) }))
 	_, info := openAheadAndWait(t, testOptions(vfs.NewMem()))
 	require.Zero(t, info.Tables+info.Failed)
 }
 
 // tablesOfLevel0 makes a database of n tables, all on level 0.
-func tablesOfLevel0(t *testing.T, fsys vfs.FS, n int) *Options {
+func tablesOfLevel0(t *testing.T, fsys vfs.FS, n int) *db.Options {
 	o := testOptions(fsys)
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
-	o.Tables.Compression = SnappyCompression // otherwise Open opens tables to decide
+	o.Tables.Compression = db.SnappyCompression // otherwise Open opens tables to decide
 	d := mustOpen(t, o)
 	for i := range n {
 		fill(t, d, 100*i, 100*i+100)
@@ -84,7 +87,7 @@ func TestOpenAheadOpensTheNewestTablesUpToMaxOpenFiles(t *testing.T) {
 	d, info := openAheadAndWait(t, o)
 	require.Equal(t, 10, info.Tables)
 	require.EqualValues(t, 10, d.Metrics().Tables.Openings)
-	for i, f := range d.state().Version.Levels[0].Files {
+	for i, f := range d.State().Version.Levels[0].Files {
 		require.Equal(t, i < 10, tables.Of(f).Peek() != nil, "table %d of level 0", i)
 	}
 }
@@ -99,7 +102,7 @@ func TestOpenTablesOpensThoseThatAreNotOpen(t *testing.T) {
 	require.Equal(t, d.Metrics().Total().Tables, d.Metrics().Tables.Open)
 	require.Empty(t, w.During(func() { info, err = d.OpenTables(t.Context()) }))
 	require.Zero(t, info.Tables+info.Failed)
-	require.NoError(t, d.Put(testKey(1), nil, NoSync))
+	require.NoError(t, d.Put(testKey(1), nil, db.NoSync))
 	require.NoError(t, d.Flush())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -113,7 +116,7 @@ func TestOpenTablesOpensThoseThatAreNotOpen(t *testing.T) {
 	require.ErrorContains(t, err, "OpenTables: the context is nil")
 	require.NoError(t, d.Close())
 	_, err = d.OpenTables(t.Context())
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 }
 
 func TestATableThatCannotBeOpenedAheadFailsOnlyItsOwnLookups(t *testing.T) {
@@ -128,12 +131,12 @@ func TestATableThatCannotBeOpenedAheadFailsOnlyItsOwnLookups(t *testing.T) {
 	d, info := openAheadAndWait(t, o)
 	require.Equal(t, 4, info.Tables)
 	require.Equal(t, 1, info.Failed)
-	require.ErrorIs(t, info.Err, ErrCorruption)
+	require.ErrorIs(t, info.Err, db.ErrCorruption)
 	require.ErrorContains(t, info.Err, table)
 	require.NoError(t, d.Metrics().BackgroundError)
 	requireValue(t, d, testKey(5), testValue(5))
 	_, err := d.Get(testKey(105))
-	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorIs(t, err, db.ErrCorruption)
 }
 
 // Open does not wait for the tables. Close waits only for the one that is being opened.
@@ -151,12 +154,14 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 		return nil
 	})
 	o.Cache.OpenAhead = true
-	o.EventListener = &EventListener{TablesOpenedAhead: func(OpenAheadInfo) { t.Error("called before all tables were opened") }}
+	o.EventListener = &db.EventListener{
+		TablesOpenedAhead: func(db.OpenAheadInfo) { t.Error("called before all tables were opened") },
+	}
 	d := mustOpen(t, o)
 	<-reached
 	closed := make(chan error)
 	go func() { closed <- d.Close() }()
-	<-d.commit.Ending()
+	<-d.Committer().Ending()
 	close(proceed)
 	require.NoError(t, <-closed)
 	require.EqualValues(t, 3, opens.Load())
@@ -165,7 +170,7 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 
 // getAndPut gets a thousand of the 3,000 keys of a store and, if writes is set, puts every tenth of
 // them again.
-func getAndPut(t *testing.T, d *DB, first int, writes bool) {
+func getAndPut(t *testing.T, d *db.DB, first int, writes bool) {
 	for i := range 1000 {
 		key := (i*7 + first) % 3000
 		if value, err := d.Get(testKey(key)); err != nil || string(value) != string(testValue(key)) {
@@ -173,7 +178,7 @@ func getAndPut(t *testing.T, d *DB, first int, writes bool) {
 			return
 		}
 		if i%10 == 0 && writes {
-			if err := d.Put(testKey(key), testValue(key), NoSync); err != nil {
+			if err := d.Put(testKey(key), testValue(key), db.NoSync); err != nil {
 				t.Error(err)
 			}
 		}

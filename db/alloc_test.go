@@ -1,6 +1,6 @@
 //go:build !race
 
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // The race detector allocates too, so these tests run without it.
 
 // cachedStore returns a store of n keys whose blocks are in the cache once they were read.
-func cachedStore(t *testing.T, n int) *DB {
+func cachedStore(t *testing.T, n int) *db.DB {
 	o := testOptions(vfs.NewMem())
 	o.Cache.Size = 8 << 20
 	d := openTest(t, o)
@@ -40,7 +41,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 		{"Get", 1, func() { _, _ = d.Get(key) }},
 		{"Get of an absent key", 0, func() { _, _ = d.Get(absent) }},
 		{"GetTo with room", 0, func() { buf, _ = d.GetTo(buf[:0], key) }},
-		{"GetWith", 0, func() { buf, _ = d.GetWith(buf[:0], key, &GetOptions{}) }},
+		{"GetWith", 0, func() { buf, _ = d.GetWith(buf[:0], key, &db.GetOptions{}) }},
 		{"GetTo of an absent key", 0, func() { buf, _ = d.GetTo(buf[:0], absent) }},
 		{"Has", 0, func() { _, _ = d.Has(key) }},
 	}
@@ -56,7 +57,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 		require.Equal(t, 2.0, testing.AllocsPerRun(100, func() { _, _ = d.MultiGet(keys) }))
 		require.Equal(t, 2.0, testing.AllocsPerRun(100, func() { _, _ = d.MultiGet(keys[:10]) }))
 	})
-	require.NoError(t, d.Put(key, []byte("in the memtable"), NoSync))
+	require.NoError(t, d.Put(key, []byte("in the memtable"), db.NoSync))
 	t.Run("GetTo from the memtable", func(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(1000, func() { buf, _ = d.GetTo(buf[:0], key) }))
 	})
@@ -65,19 +66,19 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 func TestPutAllocatesNothingInSteadyState(t *testing.T) {
 	// The memtable is too large to be switched here, and there is no order checker, which would
 	// allocate.
-	d, err := Open("db", &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 64 << 20}})
+	d, err := db.Open("db", &db.Options{FS: vfs.NewMem(), Memtables: db.MemtableOptions{Size: 64 << 20}})
 	require.NoError(t, err)
 	defer d.Close()
 	fill(t, d, 0, 1000)
 	key, value := testKey(5), testValue(5)
-	for name, wo := range map[string]*WriteOptions{"Sync": Sync, "NoSync": NoSync, "Buffered": Buffered} {
+	for name, wo := range map[string]*db.WriteOptions{"Sync": db.Sync, "NoSync": db.NoSync, "Buffered": db.Buffered} {
 		require.Less(t, testing.AllocsPerRun(5000, func() { _ = d.Put(key, value, wo) }), 0.1,
 			"%s: the file system in memory allocates now and then", name)
 	}
 }
 
 func TestPutOfALoaderAllocatesNothing(t *testing.T) {
-	d, err := Open("db", &Options{FS: vfs.NewMem()}) // no checker, which allocates
+	d, err := db.Open("db", &db.Options{FS: vfs.NewMem()}) // no checker, which allocates
 	require.NoError(t, err)
 	defer d.Close()
 	l := newLoader(t, d)
@@ -145,9 +146,9 @@ func TestIteratorsAllocateNothingInSteadyState(t *testing.T) {
 			_ = c.Close()
 		}), 2.0)
 	})
-	bounds := &IterOptions{LowerBound: keys[100], UpperBound: keys[200]}
+	bounds := &db.IterOptions{LowerBound: keys[100], UpperBound: keys[200]}
 	t.Run("a loop allocates a little for itself, nothing for its rounds", func(t *testing.T) {
-		for _, o := range []*IterOptions{bounds, nil} {
+		for _, o := range []*db.IterOptions{bounds, nil} {
 			require.Less(t, testing.AllocsPerRun(200, func() {
 				entries, failed := d.All(o)
 				for range entries {
@@ -175,7 +176,7 @@ func TestTransactionAllocations(t *testing.T) {
 	d := cachedStore(t, 100)
 	key, buf := testKey(50), make([]byte, 0, 1000)
 	for _, readOnly := range []bool{true, false} {
-		tx := d.NewTransaction(&TransactionOptions{ReadOnly: readOnly})
+		tx := d.NewTransaction(&db.TransactionOptions{ReadOnly: readOnly})
 		require.Equal(t, 1.0, testing.AllocsPerRun(1000, func() { _, _ = tx.Get(key) }))
 		require.Zero(t, testing.AllocsPerRun(1000, func() { buf, _ = tx.GetTo(buf[:0], key) }))
 		require.NoError(t, tx.Close())
@@ -188,7 +189,7 @@ func TestNamespaceAllocations(t *testing.T) {
 	n, err := d.Namespace("users")
 	require.NoError(t, err)
 	key, buf := []byte("anna"), make([]byte, 0, 100)
-	require.NoError(t, n.Put(key, []byte("value"), NoSync))
+	require.NoError(t, n.Put(key, []byte("value"), db.NoSync))
 	settle(t, d)
 	_, err = n.Get(key)
 	require.NoError(t, err)

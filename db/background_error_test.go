@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"path/filepath"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // withFailedCompaction is a store whose automatic compaction has failed, and is not tried again before release.
-func withFailedCompaction(t *testing.T, cause error, l0Stop int) (d *DB, release func()) {
+func withFailedCompaction(t *testing.T, cause error, l0Stop int) (d *db.DB, release func()) {
 	t.Helper()
 	var scarce, failed atomic.Bool
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
@@ -25,18 +26,18 @@ func withFailedCompaction(t *testing.T, cause error, l0Stop int) (d *DB, release
 		return nil
 	}))
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, l0Stop-1, l0Stop
-	o.EventListener = &EventListener{
-		CompactionBegin: func(CompactionInfo) { scarce.Store(!failed.Swap(true)) },
-		CompactionEnd: func(CompactionInfo) {
+	o.EventListener = &db.EventListener{
+		CompactionBegin: func(db.CompactionInfo) { scarce.Store(!failed.Swap(true)) },
+		CompactionEnd: func(db.CompactionInfo) {
 			if scarce.Swap(false) {
-				release = d.compactor.Hold()
+				release = d.Scheduler().Hold()
 			}
 		},
 	}
 	d = openTest(t, o)
 	for i := range 2 {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
-		require.NoError(t, d.Put(testKey(9), testValue(i), NoSync))
+		require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
+		require.NoError(t, d.Put(testKey(9), testValue(i), db.NoSync))
 		require.NoError(t, d.Flush())
 	}
 	eventually(t, func() bool { return d.Metrics().BackgroundError != nil })
@@ -50,11 +51,11 @@ func TestDeleteRangeDoesNotWaitForCompactionsWithoutSpace(t *testing.T) {
 	d, release := withFailedCompaction(t, syscall.ENOSPC, 4)
 	defer release()
 	for i := range 2 {
-		require.NoError(t, d.Put(testKey(5), testValue(i), NoSync))
+		require.NoError(t, d.Put(testKey(5), testValue(i), db.NoSync))
 		require.NoError(t, d.Flush())
 	}
-	require.NoError(t, d.Put(testKey(6), testValue(6), NoSync))
-	require.ErrorIs(t, d.Flush(), ErrNoSpace)
+	require.NoError(t, d.Put(testKey(6), testValue(6), db.NoSync))
+	require.ErrorIs(t, d.Flush(), db.ErrNoSpace)
 	require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
 	require.Zero(t, d.Metrics().Levels[0].Tables)
 	require.NoError(t, d.Flush())
@@ -62,7 +63,7 @@ func TestDeleteRangeDoesNotWaitForCompactionsWithoutSpace(t *testing.T) {
 
 // corruptStore returns the options of a store whose level 0 has two overlapping tables, the older
 // one damaged.
-func corruptStore(t testing.TB) *Options {
+func corruptStore(t testing.TB) *db.Options {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
 	o.Compaction.L0Trigger = 100
@@ -86,15 +87,15 @@ func TestWritersFailIfCorruptionBlocksLevelZero(t *testing.T) {
 	d := openTest(t, o)
 	eventually(t, func() bool { return d.Metrics().Compactions.TablesSetAside == 2 })
 	eventually(t, func() bool { return idle(d) })
-	require.NoError(t, d.Put(testKey(900), nil, NoSync))
+	require.NoError(t, d.Put(testKey(900), nil, db.NoSync))
 	require.NoError(t, d.Compact(t.Context(), testKey(900), nil)) // a success elsewhere
-	require.ErrorIs(t, d.Metrics().BackgroundError, ErrCorruption)
+	require.ErrorIs(t, d.Metrics().BackgroundError, db.ErrCorruption)
 	var err error
 	for i := 0; i < 10 && err == nil; i++ {
-		if err = d.Put(testKey(i), nil, NoSync); err == nil {
+		if err = d.Put(testKey(i), nil, db.NoSync); err == nil {
 			err = d.Flush()
 		}
 	}
-	require.ErrorIs(t, err, ErrCorruption)
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "level 0 is full")
 }

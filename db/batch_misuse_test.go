@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"path/filepath"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -20,25 +21,25 @@ func copyOf[T any](x *T) T { return *x }
 func TestCopiesOfABatchAreRefused(t *testing.T) {
 	fs := vfs.NewMem()
 	d := mustOpen(t, testOptions(fs))
-	var base Batch
+	var base db.Batch
 	base.Put([]byte("base"), []byte("1"))
 	a, b := copyOf(&base), copyOf(&base)
 	a.Put([]byte("a"), []byte("2"))
 	b.Put([]byte("bb"), []byte("33"))
-	require.ErrorContains(t, d.Apply(&a, Sync), "copy of another Batch")
-	require.ErrorContains(t, d.Apply(&b, Sync), "copy of another Batch")
+	require.ErrorContains(t, d.Apply(&a, db.Sync), "copy of another Batch")
+	require.ErrorContains(t, d.Apply(&b, db.Sync), "copy of another Batch")
 	untouched := copyOf(&base)
 	base.Put([]byte("more"), []byte("4"))
-	require.ErrorContains(t, d.Apply(&untouched, NoSync), "copy of another Batch")
+	require.ErrorContains(t, d.Apply(&untouched, db.NoSync), "copy of another Batch")
 	require.EqualValues(t, 0, d.Metrics().LastSequence, "nothing was written")
 
-	require.NoError(t, d.Apply(&base, Sync), "the original is unchanged")
+	require.NoError(t, d.Apply(&base, db.Sync), "the original is unchanged")
 	a.Reset()
 	a.Put([]byte("a"), []byte("5"))
 	base.Reset()
 	base.Put([]byte("b"), []byte("6"))
-	require.NoError(t, d.Apply(&a, Sync), "a copy that was reset has its own memory")
-	require.NoError(t, d.Apply(&base, Sync))
+	require.NoError(t, d.Apply(&a, db.Sync), "a copy that was reset has its own memory")
+	require.NoError(t, d.Apply(&base, db.Sync))
 	require.NoError(t, d.Close())
 
 	d = openTest(t, testOptions(fs))
@@ -51,13 +52,13 @@ func TestCopiesOfABatchAreRefused(t *testing.T) {
 // The bug: a Batch that was assigned an older copy of itself still counted the dropped entries.
 func TestABatchMayBeAssignedItsOlderCopy(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	var b Batch
+	var b db.Batch
 	b.Put([]byte("kept"), []byte("1"))
 	before := copyOf(&b)
 	b.Put([]byte("dropped"), []byte("2"))
 	b = copyOf(&before)
 	require.Equal(t, 1, b.Len())
-	require.NoError(t, d.Apply(&b, NoSync))
+	require.NoError(t, d.Apply(&b, db.NoSync))
 	require.EqualValues(t, 1, d.Metrics().LastSequence)
 	requireValue(t, d, []byte("kept"), []byte("1"))
 }
@@ -67,7 +68,7 @@ func TestABatchMayBeAssignedItsOlderCopy(t *testing.T) {
 func TestABatchSharedByGoroutinesDoesNotHarmTheStore(t *testing.T) {
 	fs := vfs.NewMem()
 	d := mustOpen(t, testOptions(fs))
-	b := &Batch{}
+	b := &db.Batch{}
 	b.Put(testKey(0), testValue(0))
 	var group sync.WaitGroup
 	for w := range 4 {
@@ -76,7 +77,7 @@ func TestABatchSharedByGoroutinesDoesNotHarmTheStore(t *testing.T) {
 				n := 1 + (w*2000+i)%100
 				b.Put(testKey(n), testValue(n))
 				if i%16 == 0 {
-					if err := d.Apply(b, NoSync); err != nil && !isBatchMisuse(err) {
+					if err := d.Apply(b, db.NoSync); err != nil && !isBatchMisuse(err) {
 						t.Error(err)
 					}
 					b.Reset()
@@ -87,12 +88,12 @@ func TestABatchSharedByGoroutinesDoesNotHarmTheStore(t *testing.T) {
 	group.Wait()
 	b.Reset()
 	b.Put([]byte("last"), []byte("1"))
-	require.NoError(t, d.Apply(b, Sync), "Reset makes the batch usable again")
+	require.NoError(t, d.Apply(b, db.Sync), "Reset makes the batch usable again")
 	requireValue(t, d, []byte("last"), []byte("1"))
 	require.NoError(t, d.Close())
 	d = openTest(t, testOptions(fs))
 	requireValue(t, d, []byte("last"), []byte("1"))
-	it, err := d.NewIterator(&IterOptions{UpperBound: []byte("last")})
+	it, err := d.NewIterator(&db.IterOptions{UpperBound: []byte("last")})
 	require.NoError(t, err)
 	defer it.Close()
 	for key, value := range it.All() {
@@ -129,7 +130,7 @@ func TestUseOfABatchDuringItsApplyIsReported(t *testing.T) {
 		return nil
 	}))
 	d := mustOpen(t, o)
-	b := &Batch{}
+	b := &db.Batch{}
 	for name, use := range map[string]func(){
 		"put":   func() { b.Put([]byte("late"), nil) },
 		"reset": b.Reset,
@@ -138,14 +139,14 @@ func TestUseOfABatchDuringItsApplyIsReported(t *testing.T) {
 			b.Reset()
 			b.Put([]byte("late"), nil)
 		},
-		"apply": func() { require.ErrorContains(t, d.Apply(b, NoSync), "several goroutines") },
+		"apply": func() { require.ErrorContains(t, d.Apply(b, db.NoSync), "several goroutines") },
 	} {
 		b.Put([]byte(name), []byte("1"))
 		during = use
-		require.ErrorContains(t, d.Apply(b, NoSync), "was written, but", name)
+		require.ErrorContains(t, d.Apply(b, db.NoSync), "was written, but", name)
 		requireValue(t, d, []byte(name), []byte("1"))
 		require.Equal(t, 1, b.Len(), name)
-		require.ErrorContains(t, d.Apply(b, NoSync), "several goroutines", name)
+		require.ErrorContains(t, d.Apply(b, db.NoSync), "several goroutines", name)
 		b.Reset()
 	}
 	require.NoError(t, d.Close())
@@ -153,5 +154,5 @@ func TestUseOfABatchDuringItsApplyIsReported(t *testing.T) {
 	d = openTest(t, o)
 	requireValue(t, d, []byte("put"), []byte("1"))
 	_, err := d.Get([]byte("late"))
-	require.ErrorIs(t, err, ErrNotFound)
+	require.ErrorIs(t, err, db.ErrNotFound)
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -30,8 +31,10 @@ func BenchmarkSeekForward(all *testing.B) {
 }
 
 // walkStore holds keys of 16 digits, settled in several levels or as one run, with values that compress to half.
-func walkStore(b *testing.B, keys int, one bool) *DB {
-	d, err := Open(b.TempDir(), &Options{Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 256 << 20}})
+func walkStore(b *testing.B, keys int, one bool) *db.DB {
+	d, err := db.Open(b.TempDir(), &db.Options{
+		Memtables: db.MemtableOptions{Size: 8 << 20}, Cache: db.CacheOptions{Size: 256 << 20},
+	})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	rnd := rand.New(rand.NewPCG(7, 7))
@@ -41,7 +44,7 @@ func walkStore(b *testing.B, keys int, one bool) *DB {
 			value[i] = byte(rnd.Uint32())
 		}
 		copy(value[50:], value[:50])
-		require.NoError(b, d.Put(fmt.Appendf(nil, "%016d", 2*n), value, NoSync))
+		require.NoError(b, d.Put(fmt.Appendf(nil, "%016d", 2*n), value, db.NoSync))
 	}
 	settle(b, d)
 	if one {
@@ -50,7 +53,7 @@ func walkStore(b *testing.B, keys int, one bool) *DB {
 	return d
 }
 
-func benchmarkSeekForward(b *testing.B, d *DB, keys, ahead int, way string) {
+func benchmarkSeekForward(b *testing.B, d *db.DB, keys, ahead int, way string) {
 	it, err := d.NewIterator(nil)
 	require.NoError(b, err)
 	defer func() { require.NoError(b, it.Close()) }()
@@ -88,7 +91,7 @@ func BenchmarkManyRanges(all *testing.B) {
 	}
 }
 
-func benchmarkManyRanges(b *testing.B, d *DB, keys int, way string) {
+func benchmarkManyRanges(b *testing.B, d *db.DB, keys int, way string) {
 	it, err := d.NewIterator(nil)
 	require.NoError(b, err)
 	defer func() { require.NoError(b, it.Close()) }()
@@ -98,7 +101,7 @@ func benchmarkManyRanges(b *testing.B, d *DB, keys int, way string) {
 	for b.Loop() {
 		at := rnd.IntN(keys)
 		lower, upper = fmt.Appendf(lower[:0], "%016d", 2*at), fmt.Appendf(upper[:0], "%016d", 2*at+20)
-		o, n, one := &IterOptions{LowerBound: lower, UpperBound: upper}, 0, it
+		o, n, one := &db.IterOptions{LowerBound: lower, UpperBound: upper}, 0, it
 		switch way {
 		case "all":
 			entries, failed := d.All(o)
@@ -148,21 +151,21 @@ func benchmarkKeysOnly(b *testing.B, size int, cache int64) {
 	}
 }
 
-func largeValues(b *testing.B, keys, size int, cache int64) *DB {
-	d, err := Open("db", &Options{FS: vfs.NewMem(), Cache: CacheOptions{Size: cache}})
+func largeValues(b *testing.B, keys, size int, cache int64) *db.DB {
+	d, err := db.Open("db", &db.Options{FS: vfs.NewMem(), Cache: db.CacheOptions{Size: cache}})
 	require.NoError(b, err)
 	value := make([]byte, size)
 	rnd := rand.NewChaCha8([32]byte{})
 	for n := range keys {
 		_, _ = rnd.Read(value)
-		require.NoError(b, d.Put(fmt.Appendf(nil, "%016d", n), value, NoSync))
+		require.NoError(b, d.Put(fmt.Appendf(nil, "%016d", n), value, db.NoSync))
 	}
 	require.NoError(b, d.Compact(b.Context(), nil, nil))
 	return d
 }
 
-func benchmarkSteps(b *testing.B, d *DB, backward, keysOnly bool) {
-	it, err := d.NewIterator(&IterOptions{KeysOnly: keysOnly})
+func benchmarkSteps(b *testing.B, d *db.DB, backward, keysOnly bool) {
+	it, err := d.NewIterator(&db.IterOptions{KeysOnly: keysOnly})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, it.Close()) }()
 	begin, step := it.First, it.Next

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"encoding/binary"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -29,16 +30,16 @@ func benchKeys(n int, absent bool) [][]byte {
 }
 
 // benchStore holds benchKeys(n, false) with values of 100 bytes, compacted into tables.
-func benchStore(b *testing.B, n int) *DB {
-	d, err := Open("db", &Options{
-		FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 64 << 20}, Cache: CacheOptions{Size: 512 << 20},
-		Tables: TableOptions{Compression: NoCompression},
+func benchStore(b *testing.B, n int) *db.DB {
+	d, err := db.Open("db", &db.Options{
+		FS: vfs.NewMem(), Memtables: db.MemtableOptions{Size: 64 << 20}, Cache: db.CacheOptions{Size: 512 << 20},
+		Tables: db.TableOptions{Compression: db.NoCompression},
 	})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, d.Close()) })
 	value := make([]byte, 100)
 	for _, key := range benchKeys(n, false) {
-		require.NoError(b, d.Put(key, value, NoSync))
+		require.NoError(b, d.Put(key, value, db.NoSync))
 	}
 	require.NoError(b, d.Compact(b.Context(), nil, nil))
 	return d
@@ -60,7 +61,7 @@ func BenchmarkMultiGet(b *testing.B) {
 			}
 		}
 		near := slices.Clone(random)
-		slices.SortFunc(near, BytewiseComparer.Compare)
+		slices.SortFunc(near, db.BytewiseComparer.Compare)
 		for _, order := range []struct {
 			name string
 			keys [][]byte
@@ -77,7 +78,7 @@ func BenchmarkMultiGet(b *testing.B) {
 	}
 }
 
-func benchGroups(b *testing.B, d *DB, keys [][]byte, size int, multi bool) {
+func benchGroups(b *testing.B, d *db.DB, keys [][]byte, size int, multi bool) {
 	at := 0
 	values := make([][]byte, size)
 	var times []time.Duration
@@ -94,7 +95,7 @@ func benchGroups(b *testing.B, d *DB, keys [][]byte, size int, multi bool) {
 			}
 		} else {
 			for i, key := range group {
-				if values[i], err = d.Get(key); err != nil && err != ErrNotFound {
+				if values[i], err = d.Get(key); err != nil && err != db.ErrNotFound {
 					b.Fatal(err)
 				}
 			}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package db
+package db_test
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 // BenchmarkReaders has readers look up the same keys in the same few tables, all in the block cache,
@@ -30,14 +32,14 @@ func BenchmarkReaders(b *testing.B) {
 	}
 }
 
-func benchReaders(b *testing.B, d *DB, keys [][]byte, hit, writing bool, readers int) {
+func benchReaders(b *testing.B, d *db.DB, keys [][]byte, hit, writing bool, readers int) {
 	var reading, writer sync.WaitGroup
 	var done atomic.Bool
 	var puts int
 	if writing {
 		writer.Go(func() { // at a pace that uses little of a core
 			for ; !done.Load(); puts++ {
-				_ = d.Put([]byte("x"), nil, NoSync)
+				_ = d.Put([]byte("x"), nil, db.NoSync)
 				time.Sleep(10 * time.Microsecond)
 			}
 		})

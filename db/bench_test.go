@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"encoding/binary"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -36,7 +37,7 @@ func BenchmarkPutNoSync(b *testing.B) {
 	for _, order := range []string{"ascending", "random"} {
 		for _, writers := range []int{1, 4, 16, 64} {
 			b.Run(fmt.Sprintf("order=%s/writers=%d", order, writers), func(b *testing.B) {
-				d, err := Open("db", &Options{FS: noLogs{vfs.NewMem()}, Memtables: MemtableOptions{Size: 16 << 20}})
+				d, err := db.Open("db", &db.Options{FS: noLogs{vfs.NewMem()}, Memtables: db.MemtableOptions{Size: 16 << 20}})
 				require.NoError(b, err)
 				defer d.Close() // fails, because the log was discarded
 				putFrom(b, d, writers, order == "random")
@@ -46,7 +47,7 @@ func BenchmarkPutNoSync(b *testing.B) {
 }
 
 // putFrom starts the given number of writers, which put b.N entries of 16 + 100 bytes in all.
-func putFrom(b *testing.B, d *DB, writers int, random bool) {
+func putFrom(b *testing.B, d *db.DB, writers int, random bool) {
 	var next atomic.Uint64
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -60,7 +61,7 @@ func putFrom(b *testing.B, d *DB, writers int, random bool) {
 					k = bits.Reverse64(n * 0x9e3779b97f4a7c15)
 				}
 				binary.BigEndian.PutUint64(key, k)
-				if err := d.Put(key, value, NoSync); err != nil {
+				if err := d.Put(key, value, db.NoSync); err != nil {
 					b.Error(err)
 					return
 				}

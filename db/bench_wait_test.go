@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 // BenchmarkWaitForALargeTransaction commits a transaction of a million puts while another goroutine writes one key at a
@@ -14,7 +16,7 @@ func BenchmarkWaitForALargeTransaction(b *testing.B) {
 	const puts = 1_000_000
 	for _, way := range []string{"transaction", "batches"} {
 		b.Run(way, func(b *testing.B) {
-			d, err := Open(b.TempDir(), nil)
+			d, err := db.Open(b.TempDir(), nil)
 			require.NoError(b, err)
 			defer d.Close()
 			var took, longest time.Duration
@@ -32,7 +34,7 @@ func BenchmarkWaitForALargeTransaction(b *testing.B) {
 }
 
 // longestPut puts keys until stop is closed, and returns the time of the longest call.
-func longestPut(d *DB, stop <-chan struct{}) (longest time.Duration) {
+func longestPut(d *db.DB, stop <-chan struct{}) (longest time.Duration) {
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
@@ -40,7 +42,7 @@ func longestPut(d *DB, stop <-chan struct{}) (longest time.Duration) {
 		case <-time.After(100 * time.Microsecond):
 		}
 		begun := time.Now()
-		if d.Put(fmt.Appendf(nil, "other%09d", i), nil, NoSync) != nil {
+		if d.Put(fmt.Appendf(nil, "other%09d", i), nil, db.NoSync) != nil {
 			return 0
 		}
 		longest = max(longest, time.Since(begun))
@@ -49,7 +51,7 @@ func longestPut(d *DB, stop <-chan struct{}) (longest time.Duration) {
 
 // writeMillion writes that many puts in a transaction, or in batches of a thousand, and returns the time of the
 // commits.
-func writeMillion(b *testing.B, d *DB, whole bool, puts int) (took time.Duration) {
+func writeMillion(b *testing.B, d *db.DB, whole bool, puts int) (took time.Duration) {
 	size := 1000
 	if whole {
 		size = puts
@@ -57,7 +59,7 @@ func writeMillion(b *testing.B, d *DB, whole bool, puts int) (took time.Duration
 	value := make([]byte, 100)
 	for from := 0; from < puts; from += size {
 		tx := d.NewTransaction(nil)
-		tx.SetWriteOptions(NoSync)
+		tx.SetWriteOptions(db.NoSync)
 		for i := range size {
 			require.NoError(b, tx.Put(fmt.Appendf(nil, "key%016d", uint64(from+i)*0x9E3779B97F4A7C15), value))
 		}
@@ -84,10 +86,10 @@ func BenchmarkDeleteRangeOfInterleavedSeries(b *testing.B) {
 // deleteInterleaved is one round of the benchmark.
 func deleteInterleaved(b *testing.B, entries int, compacted bool) {
 	b.StopTimer()
-	d, err := Open(b.TempDir(), nil)
+	d, err := db.Open(b.TempDir(), nil)
 	require.NoError(b, err)
 	for i := range 2 * entries {
-		require.NoError(b, d.Put(fmt.Appendf(nil, "%c/%016d", "ab"[i%2], i/2), []byte("a value of 24 bytes here"), NoSync))
+		require.NoError(b, d.Put(fmt.Appendf(nil, "%c/%016d", "ab"[i%2], i/2), []byte("a value of 24 bytes here"), db.NoSync))
 	}
 	if compacted {
 		require.NoError(b, d.Compact(background, nil, nil))
@@ -106,7 +108,7 @@ func deleteInterleaved(b *testing.B, entries int, compacted bool) {
 	require.NoError(b, d.Close())
 }
 
-func diskMB(b *testing.B, d *DB) float64 {
+func diskMB(b *testing.B, d *db.DB) float64 {
 	u, err := d.DiskUsage()
 	require.NoError(b, err)
 	return float64(u.Tables+u.UnlistedTables+u.Logs) / 1e6

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -7,19 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // boundaryStore returns a store with two tables on the last level, from "c" to "f" and from "m" to
 // "p", and their file numbers.
-func boundaryStore(t *testing.T) (d *DB, first, second uint64) {
+func boundaryStore(t *testing.T) (d *db.DB, first, second uint64) {
 	t.Helper()
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger = 100
 	d = openTest(t, o)
 	for _, table := range []string{"cdf", "mnp"} {
 		for _, key := range table {
-			require.NoError(t, d.Put([]byte(string(key)), testValue(1), NoSync))
+			require.NoError(t, d.Put([]byte(string(key)), testValue(1), db.NoSync))
 		}
 		require.NoError(t, d.Compact(t.Context(), []byte(table[:1]), nil))
 	}
@@ -28,12 +29,12 @@ func boundaryStore(t *testing.T) (d *DB, first, second uint64) {
 	return d, nums[0], nums[1]
 }
 
-func lastLevelNums(t *testing.T, d *DB) (nums []uint64) {
+func lastLevelNums(t *testing.T, d *db.DB) (nums []uint64) {
 	t.Helper()
 	files, err := d.Tables()
 	require.NoError(t, err)
 	for _, f := range files {
-		if f.Level == NumLevels-1 {
+		if f.Level == db.NumLevels-1 {
 			nums = append(nums, f.FileNum)
 		}
 	}
@@ -76,7 +77,7 @@ func TestCompactExcludesItsLimit(t *testing.T) {
 
 func TestCompactOfAnEmptyRangeDoesNothing(t *testing.T) {
 	d, _, _ := boundaryStore(t)
-	require.NoError(t, d.Put([]byte("d"), testValue(2), NoSync))
+	require.NoError(t, d.Put([]byte("d"), testValue(2), db.NoSync))
 	before := d.Metrics()
 	require.NoError(t, d.Compact(t.Context(), []byte("d"), []byte("d")))
 	after := d.Metrics()
@@ -112,7 +113,7 @@ func TestAnIteratorExcludesItsUpperBound(t *testing.T) {
 		{"", "", "cdfmnp"}, {"", "c", ""}, {"", "c\x00", "c"}, {"f", "m", "f"}, {"f\x00", "m", ""}, {"f\x00", "m\x00", "m"},
 		{"p", "", "p"}, {"p\x00", "", ""}, {"d", "d", ""}, {"n", "d", ""},
 	} {
-		it, err := d.NewIterator(&IterOptions{LowerBound: bound(c.lower), UpperBound: bound(c.upper)})
+		it, err := d.NewIterator(&db.IterOptions{LowerBound: bound(c.lower), UpperBound: bound(c.upper)})
 		require.NoError(t, err)
 		got := ""
 		for it.Next() {

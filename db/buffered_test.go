@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
@@ -15,7 +16,7 @@ import (
 
 // survivors opens the files that would remain if the process of running were killed now. It returns
 // how many of the keys 0 to n-1 are in them, and requires that these are the first ones.
-func survivors(t *testing.T, running *DB, fsys vfs.FS, n int) int {
+func survivors(t *testing.T, running *db.DB, fsys vfs.FS, n int) int {
 	t.Helper()
 	waitUntilIdle(running)
 	d := mustOpen(t, testOptions(copyFS(t, fsys)))
@@ -33,10 +34,10 @@ func survivors(t *testing.T, running *DB, fsys vfs.FS, n int) int {
 	return survived
 }
 
-func putBuffered(t *testing.T, d *DB, from, to int) {
+func putBuffered(t *testing.T, d *db.DB, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		require.NoError(t, d.Put(testKey(i), testValue(i), Buffered))
+		require.NoError(t, d.Put(testKey(i), testValue(i), db.Buffered))
 	}
 }
 
@@ -44,16 +45,16 @@ func TestBufferedWritesAreHandedOver(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
 		name string
-		do   func(d *DB) error
+		do   func(d *db.DB) error
 	}{
-		{"by a write that is not buffered", func(d *DB) error { return d.Put([]byte("last"), nil, NoSync) }},
-		{"by a write that is synced", func(d *DB) error { return d.Put([]byte("last"), nil, Sync) }},
-		{"by a deletion", func(d *DB) error { return d.Delete([]byte("last"), NoSync) }},
-		{"by Flush", (*DB).Flush},
-		{"by a compaction of all", func(d *DB) error { return d.Compact(context.Background(), nil, nil) }},
-		{"by Close", (*DB).Close},
-		{"by more of them than the buffer holds", func(d *DB) error { return d.Put([]byte("last"), make([]byte, 64<<10), Buffered) }},
-		{"after a while", func(*DB) error { return nil }},
+		{"by a write that is not buffered", func(d *db.DB) error { return d.Put([]byte("last"), nil, db.NoSync) }},
+		{"by a write that is synced", func(d *db.DB) error { return d.Put([]byte("last"), nil, db.Sync) }},
+		{"by a deletion", func(d *db.DB) error { return d.Delete([]byte("last"), db.NoSync) }},
+		{"by Flush", (*db.DB).Flush},
+		{"by a compaction of all", func(d *db.DB) error { return d.Compact(context.Background(), nil, nil) }},
+		{"by Close", (*db.DB).Close},
+		{"by more of them than the buffer holds", func(d *db.DB) error { return d.Put([]byte("last"), make([]byte, 64<<10), db.Buffered) }},
+		{"after a while", func(*db.DB) error { return nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -92,7 +93,7 @@ func TestAHandOverToAFullDiskIsReported(t *testing.T) {
 	fs := fixture.NewFailingPlain() // otherwise the Put reports it
 	o := testOptions(fs)
 	reported := make(chan error, 1)
-	o.EventListener = &EventListener{BackgroundError: func(err error) {
+	o.EventListener = &db.EventListener{BackgroundError: func(err error) {
 		select {
 		case reported <- err:
 		default: // one is enough
@@ -100,12 +101,12 @@ func TestAHandOverToAFullDiskIsReported(t *testing.T) {
 	}}
 	d := openTest(t, o)
 	fs.Fail(wrap.OpWrite, ".log", syscall.ENOSPC)
-	require.NoError(t, d.Put(testKey(0), testValue(0), Buffered))
+	require.NoError(t, d.Put(testKey(0), testValue(0), db.Buffered))
 	require.ErrorIs(t, <-reported, syscall.ENOSPC)
 	fs.Heal()
-	require.NoError(t, d.Put(testKey(1), testValue(1), Buffered))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.Buffered))
 	requireValue(t, d, testKey(0), testValue(0))
-	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
+	require.NoError(t, d.Put(testKey(2), testValue(2), db.NoSync))
 	require.Equal(t, 3, survivors(t, d, fs.Mem, 3))
 }
 
@@ -113,12 +114,12 @@ func TestAHandOverToAFullDiskIsReported(t *testing.T) {
 func TestBufferedWritesOfAKeptHistoryAreHandedOverAtOnce(t *testing.T) {
 	for _, fs := range []*fixture.Failing{fixture.NewFailing(), fixture.NewFailingPlain()} {
 		d := openTest(t, keepingChanges(fs))
-		require.NoError(t, d.Put(testKey(0), testValue(0), Buffered))
+		require.NoError(t, d.Put(testKey(0), testValue(0), db.Buffered))
 		fs.Fail(wrap.OpWrite, ".log", syscall.ENOSPC)
-		require.ErrorIs(t, d.Put(testKey(1), testValue(1), Buffered), ErrNoSpace)
+		require.ErrorIs(t, d.Put(testKey(1), testValue(1), db.Buffered), db.ErrNoSpace)
 		fs.Heal()
 		require.NoError(t, d.Flush())
-		require.NoError(t, d.Put(testKey(2), testValue(2), Sync))
+		require.NoError(t, d.Put(testKey(2), testValue(2), db.Sync))
 		n := 0
 		for _, err := range d.Changes(t.Context(), 0, nil) {
 			require.NoError(t, err)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -17,7 +18,7 @@ import (
 
 var errFailedOnPurpose = errors.New("this operation fails")
 
-func newBulk(t testing.TB, d *DB) *BulkTransaction {
+func newBulk(t testing.TB, d *db.DB) *db.BulkTransaction {
 	t.Helper()
 	b, err := d.NewBulkTransaction()
 	require.NoError(t, err)
@@ -25,7 +26,7 @@ func newBulk(t testing.TB, d *DB) *BulkTransaction {
 }
 
 // shown returns what an iterator shows, forward, after it has checked that it shows the same backward.
-func shown(t testing.TB, it *Iterator) map[string]string {
+func shown(t testing.TB, it *db.Iterator) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for ok := it.First(); ok; ok = it.Next() {
@@ -41,7 +42,7 @@ func shown(t testing.TB, it *Iterator) map[string]string {
 	return all
 }
 
-func writeOne(t testing.TB, rnd *rand.Rand, b *BulkTransaction, want map[string]string, i int) {
+func writeOne(t testing.TB, rnd *rand.Rand, b *db.BulkTransaction, want map[string]string, i int) {
 	k := string(testKey(rnd.IntN(1000)))
 	if rnd.IntN(4) == 0 {
 		delete(want, k)
@@ -53,7 +54,7 @@ func writeOne(t testing.TB, rnd *rand.Rand, b *BulkTransaction, want map[string]
 }
 
 // fillBulk writes n entries in the order of a permutation.
-func fillBulk(b *BulkTransaction, n int) error {
+func fillBulk(b *db.BulkTransaction, n int) error {
 	for i := range n {
 		if err := b.Put(testKey(i*7919%n), testValue(i)); err != nil {
 			return err
@@ -66,7 +67,7 @@ func TestFilesOfACrashedBulkTransactionAreNeverSeen(t *testing.T) {
 	for _, repair := range []bool{false, true} {
 		mem := vfs.NewMem()
 		d := mustOpen(t, testOptions(mem))
-		require.NoError(t, d.Put([]byte("a"), []byte("kept"), Sync))
+		require.NoError(t, d.Put([]byte("a"), []byte("kept"), db.Sync))
 		b := newBulk(t, d)
 		require.NoError(t, fillBulk(b, 1000))
 		require.NoError(t, mem.SyncDir("db"))
@@ -78,12 +79,12 @@ func TestFilesOfACrashedBulkTransactionAreNeverSeen(t *testing.T) {
 		o := testOptions(after)
 		if repair {
 			require.NoError(t, after.Remove("db/CURRENT"))
-			require.NoError(t, Repair("db", o))
+			require.NoError(t, db.Repair("db", o))
 		}
 		d = openTest(t, o)
 		requireValue(t, d, []byte("a"), []byte("kept"))
 		_, err := d.Get(testKey(0))
-		require.Equal(t, ErrNotFound, err)
+		require.Equal(t, db.ErrNotFound, err)
 		require.Zero(t, filesOf(t, after, base.FileTemp))
 	}
 }
@@ -113,10 +114,10 @@ func TestAnErrorAtEveryOperationOfABulkTransactionLeavesNothing(t *testing.T) {
 		o := testOptions(fsys)
 		d := mustOpen(t, o)
 		defer d.Close() // its error may be that of the failure
-		require.NoError(t, d.Put(testKey(1), []byte("old"), Sync))
+		require.NoError(t, d.Put(testKey(1), []byte("old"), db.Sync))
 		b := newBulk(t, d)
 		count(0)
-		var it *Iterator
+		var it *db.Iterator
 		err := fillBulk(b, 300)
 		if err == nil && keep {
 			if it, err = b.NewIterator(nil); err == nil && !it.First() {
@@ -159,7 +160,7 @@ func TestABulkTransactionThatWasOvertakenIsRewritten(t *testing.T) {
 		for i := range 500 {
 			require.NoError(t, b.Put(testKey(i), testValue(i)))
 		}
-		var it *Iterator
+		var it *db.Iterator
 		if keep {
 			var err error
 			it, err = b.NewIterator(nil)
@@ -211,7 +212,7 @@ func TestABulkTransactionExpiresItsValues(t *testing.T) {
 	var now atomic.Int64 // ms
 	now.Store(1e12)
 	o := testOptions(vfs.NewMem())
-	o.Expiry = ExpiryOptions{Prefixes: [][]byte{[]byte("key")}, Clock: func() time.Time { return time.UnixMilli(now.Load()) }}
+	o.Expiry = db.ExpiryOptions{Prefixes: [][]byte{[]byte("key")}, Clock: func() time.Time { return time.UnixMilli(now.Load()) }}
 	d := openTest(t, o)
 	b := newBulk(t, d)
 	require.Error(t, b.PutTTL([]byte("other"), nil, time.Second))
@@ -232,10 +233,10 @@ func TestABulkTransactionExpiresItsValues(t *testing.T) {
 		require.Equal(t, "short", string(got))
 		now.Add(1000)
 		_, err = b.Get(testKey(n))
-		require.Equal(t, ErrNotFound, err)
+		require.Equal(t, db.ErrNotFound, err)
 		require.NoError(t, b.Commit())
 		_, err = d.Get(testKey(n))
-		require.Equal(t, ErrNotFound, err)
+		require.Equal(t, db.ErrNotFound, err)
 		requireValue(t, d, testKey(n+1), []byte("long"))
 		b = newBulk(t, d)
 	}
@@ -246,26 +247,26 @@ func TestABulkTransactionExpiresItsValues(t *testing.T) {
 func TestABulkTransactionRefusesWithoutEnding(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	b := newBulk(t, d)
-	require.ErrorIs(t, b.Put(make([]byte, MaxKeySize+1), nil), ErrTooLarge)
+	require.ErrorIs(t, b.Put(make([]byte, db.MaxKeySize+1), nil), db.ErrTooLarge)
 	require.NoError(t, b.Put([]byte("a"), make([]byte, 100<<10)), "larger than a memtable")
 	require.NoError(t, b.Put([]byte("b"), nil))
 	require.NoError(t, b.Commit())
-	require.Equal(t, ErrClosed, b.Put([]byte("c"), nil))
-	require.Equal(t, ErrClosed, b.Commit())
-	require.Equal(t, ErrClosed, b.Close())
+	require.Equal(t, db.ErrClosed, b.Put([]byte("c"), nil))
+	require.Equal(t, db.ErrClosed, b.Commit())
+	require.Equal(t, db.ErrClosed, b.Close())
 	requireValue(t, d, []byte("a"), make([]byte, 100<<10))
 	requireValue(t, d, []byte("b"), []byte{})
 	b = newBulk(t, d)
 	require.NoError(t, fillBulk(b, 500))
 	require.ErrorContains(t, d.Close(), "closed during a bulk transaction that was begun at")
-	require.Equal(t, ErrClosed, b.Put([]byte("c"), nil))
-	require.Equal(t, ErrClosed, b.Commit())
+	require.Equal(t, db.ErrClosed, b.Put([]byte("c"), nil))
+	require.Equal(t, db.ErrClosed, b.Commit())
 }
 
 // A feed that is applied in its order has what the database has.
 func TestTheChangeFeedOfABulkTransactionHasItsEffect(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Changes = ChangeRetention{Bytes: 1 << 30}
+	o.Changes = db.ChangeRetention{Bytes: 1 << 30}
 	d := openTest(t, o)
 	b := newBulk(t, d)
 	want := map[string]string{}
@@ -279,7 +280,7 @@ func TestTheChangeFeedOfABulkTransactionHasItsEffect(t *testing.T) {
 		require.NoError(t, err)
 		for e, err := range c.Entries() {
 			require.NoError(t, err)
-			if delete(got, string(e.Key)); e.Kind == EntryPut {
+			if delete(got, string(e.Key)); e.Kind == db.EntryPut {
 				got[string(e.Key)] = string(e.Value)
 			}
 		}
@@ -292,7 +293,7 @@ func TestClosingTheDatabaseDuringABulkTransaction(t *testing.T) {
 	for round := range 30 {
 		mem := vfs.NewMem()
 		d := mustOpen(t, testOptions(mem))
-		require.NoError(t, d.Put(testKey(1), []byte("old"), Sync))
+		require.NoError(t, d.Put(testKey(1), []byte("old"), db.Sync))
 		b := newBulk(t, d)
 		begun := make(chan struct{})
 		var wg sync.WaitGroup
@@ -301,8 +302,8 @@ func TestClosingTheDatabaseDuringABulkTransaction(t *testing.T) {
 		<-begun
 		_ = d.Close() // it says what was still open, if anything was
 		wg.Wait()
-		require.Equal(t, ErrClosed, failure)
-		require.Equal(t, ErrClosed, b.Commit())
+		require.Equal(t, db.ErrClosed, failure)
+		require.Equal(t, db.ErrClosed, b.Commit())
 		d = mustOpen(t, testOptions(mem))
 		requireContent(t, d, string(testKey(1)), "old")
 		require.NoError(t, d.Close())
@@ -310,7 +311,7 @@ func TestClosingTheDatabaseDuringABulkTransaction(t *testing.T) {
 }
 
 // useBulk writes and reads until there is an error. It closes begun after n writes.
-func useBulk(b *BulkTransaction, begun chan struct{}, n int) error {
+func useBulk(b *db.BulkTransaction, begun chan struct{}, n int) error {
 	for i := 0; ; i++ {
 		if i == n {
 			close(begun)
@@ -318,7 +319,7 @@ func useBulk(b *BulkTransaction, begun chan struct{}, n int) error {
 		if err := b.Put(testKey(i*7919%1000), testValue(i)); err != nil {
 			return err
 		}
-		if _, err := b.Get(testKey(i % 1000)); err != nil && err != ErrNotFound {
+		if _, err := b.Get(testKey(i % 1000)); err != nil && err != db.ErrNotFound {
 			return err
 		}
 		if i%50 != 0 {

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,7 +18,7 @@ func TestFlushEndsABurst(t *testing.T) {
 		o.Memtables.Size = 16 << 10
 		d := openTest(t, o)
 		for i := 0; d.Metrics().Flushes.Count < 5; i++ {
-			require.NoError(t, d.Put(testKey(i%50), testValue(i), NoSync)) // tables of the same range
+			require.NoError(t, d.Put(testKey(i%50), testValue(i), db.NoSync)) // tables of the same range
 			synctest.Wait()
 		}
 		require.Equal(t, 5, d.Metrics().Levels[0].Tables)
@@ -32,12 +33,12 @@ func TestFlushEndsABurst(t *testing.T) {
 func TestFlushOfNothingEndsABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openTest(t, testOptions(vfs.NewMem()))
-		release := d.compactor.Hold()
+		release := d.Scheduler().Hold()
 		for i := range 5 {
-			require.NoError(t, d.Put(testKey(1), testValue(i), NoSync))
+			require.NoError(t, d.Put(testKey(1), testValue(i), db.NoSync))
 			require.NoError(t, d.Flush())
 		}
-		d.compactor.BeginBurst()
+		d.Scheduler().BeginBurst()
 		release()
 		require.NoError(t, d.Flush())
 		synctest.Wait()

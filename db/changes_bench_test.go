@@ -1,9 +1,11 @@
-package db
+package db_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 // BenchmarkChanges reads puts of 100 bytes from the feed, one change each. Its time is that of one change.
@@ -11,18 +13,18 @@ func BenchmarkChanges(b *testing.B) {
 	for _, c := range []struct {
 		name    string
 		entries bool
-		o       ChangeOptions
+		o       db.ChangeOptions
 	}{
-		{"changes", false, ChangeOptions{}},
-		{"entries", true, ChangeOptions{}},
-		{"prefix", true, ChangeOptions{Prefix: []byte("key0000")}},
+		{"changes", false, db.ChangeOptions{}},
+		{"entries", true, db.ChangeOptions{}},
+		{"prefix", true, db.ChangeOptions{Prefix: []byte("key0000")}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			d, err := Open(b.TempDir(), &Options{Changes: ChangeRetention{Bytes: 1 << 40}})
+			d, err := db.Open(b.TempDir(), &db.Options{Changes: db.ChangeRetention{Bytes: 1 << 40}})
 			require.NoError(b, err)
 			defer d.Close()
 			for i := range b.N {
-				require.NoError(b, d.Put(testKey(i), testValue(i), Buffered))
+				require.NoError(b, d.Put(testKey(i), testValue(i), db.Buffered))
 			}
 			require.NoError(b, d.SyncLog())
 			b.ReportAllocs()

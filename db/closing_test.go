@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -24,7 +25,7 @@ import (
 var closingRounds = flag.Int("closing.rounds", 20, "how often a store is closed while all its methods are called")
 
 // closingOptions are the options of a store whose tables all stay in level 0.
-func closingOptions(fsys vfs.FS) *Options {
+func closingOptions(fsys vfs.FS) *db.Options {
 	o := testOptions(fsys)
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1001, 1002
 	o.Changes.Bytes = 1 << 20
@@ -44,7 +45,7 @@ func filledForClosing(t *testing.T, fsys vfs.FS) {
 }
 
 // keepingChanges returns options of a store that keeps its history.
-func keepingChanges(fsys vfs.FS) *Options {
+func keepingChanges(fsys vfs.FS) *db.Options {
 	o := testOptions(fsys)
 	o.Changes.Bytes = 1 << 40
 	return o
@@ -53,9 +54,9 @@ func keepingChanges(fsys vfs.FS) *Options {
 // Close waits for callers that write tables, as it does for background work. Once Close has released
 // the directory, another store may be opened there, and its files get the same numbers.
 func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
-	for name, call := range map[string]func(*DB) error{
-		"Compact": func(d *DB) error { return d.Compact(background, nil, nil) },
-		"UpgradeFilters": func(d *DB) error {
+	for name, call := range map[string]func(*db.DB) error{
+		"Compact": func(d *db.DB) error { return d.Compact(background, nil, nil) },
+		"UpgradeFilters": func(d *db.DB) error {
 			_, err := d.UpgradeFilters(background, nil, nil)
 			return err
 		},
@@ -88,7 +89,7 @@ func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
 					t.Error("Close released the directory while a table was being written")
 				}
 				close(g.Open)
-				require.ErrorIs(t, <-called, ErrClosed)
+				require.ErrorIs(t, <-called, db.ErrClosed)
 				synctest.Wait()
 				require.True(t, released.Load())
 			})
@@ -104,24 +105,24 @@ func TestCloseWaitsForCallersThatWriteTables(t *testing.T) {
 // A read that is about to open a table when the store closes returns ErrClosed. A table that is
 // opened meanwhile is closed immediately.
 func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
-	for name, read := range map[string]func(*DB) error{
-		"Get":      func(d *DB) error { _, err := d.Get(testKey(7)); return err },
-		"GetTo":    func(d *DB) error { _, err := d.GetTo(nil, testKey(7)); return err },
-		"Has":      func(d *DB) error { _, err := d.Has(testKey(7)); return err },
-		"MultiGet": func(d *DB) error { _, err := d.MultiGet([][]byte{testKey(7), testKey(8)}); return err },
-		"Explain":  func(d *DB) error { _, err := d.Explain(testKey(7)); return err },
-		"Check":    func(d *DB) error { _, err := d.Check(background); return err },
-		"Tables":   func(d *DB) error { _, err := d.Tables(); return err },
-		"ApproximateSize": func(d *DB) error {
+	for name, read := range map[string]func(*db.DB) error{
+		"Get":      func(d *db.DB) error { _, err := d.Get(testKey(7)); return err },
+		"GetTo":    func(d *db.DB) error { _, err := d.GetTo(nil, testKey(7)); return err },
+		"Has":      func(d *db.DB) error { _, err := d.Has(testKey(7)); return err },
+		"MultiGet": func(d *db.DB) error { _, err := d.MultiGet([][]byte{testKey(7), testKey(8)}); return err },
+		"Explain":  func(d *db.DB) error { _, err := d.Explain(testKey(7)); return err },
+		"Check":    func(d *db.DB) error { _, err := d.Check(background); return err },
+		"Tables":   func(d *db.DB) error { _, err := d.Tables(); return err },
+		"ApproximateSize": func(d *db.DB) error {
 			_, err := d.ApproximateSize(testKey(7), testKey(8))
 			return err
 		},
-		"Filters": func(d *DB) error { _, err := d.Filters(background, 10); return err },
-		"a dry run of UpgradeFilters": func(d *DB) error {
-			_, err := d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})
+		"Filters": func(d *db.DB) error { _, err := d.Filters(background, 10); return err },
+		"a dry run of UpgradeFilters": func(d *db.DB) error {
+			_, err := d.UpgradeFilters(background, nil, &db.UpgradeOptions{DryRun: true})
 			return err
 		},
-		"an iterator": func(d *DB) error {
+		"an iterator": func(d *db.DB) error {
 			it, err := d.NewIterator(nil)
 			if err == nil {
 				it.First()
@@ -156,7 +157,7 @@ func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
 				require.ErrorContains(t, err, "1 iterator")
 			}
 			close(open)
-			require.ErrorIs(t, <-result, ErrClosed)
+			require.ErrorIs(t, <-result, db.ErrClosed)
 			require.LessOrEqual(t, opened.Load(), int64(1), "tables that were opened")
 		})
 	}
@@ -166,20 +167,20 @@ func TestReadsThatOpenATableDuringCloseReturnErrClosed(t *testing.T) {
 // when the read gets to them, so it must return an error instead of what it finds.
 func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
 	key := testKey(50)
-	for name, read := range map[string]func(*Snapshot) error{
-		"Get":   func(s *Snapshot) error { _, err := s.Get(key); return err },
-		"GetTo": func(s *Snapshot) error { _, err := s.GetTo(nil, key); return err },
-		"Has": func(s *Snapshot) error {
+	for name, read := range map[string]func(*db.Snapshot) error{
+		"Get":   func(s *db.Snapshot) error { _, err := s.Get(key); return err },
+		"GetTo": func(s *db.Snapshot) error { _, err := s.GetTo(nil, key); return err },
+		"Has": func(s *db.Snapshot) error {
 			has, err := s.Has(key)
 			if err == nil && !has {
-				err = ErrNotFound
+				err = db.ErrNotFound
 			}
 			return err
 		},
-		"MultiGet": func(s *Snapshot) error {
+		"MultiGet": func(s *db.Snapshot) error {
 			values, err := s.MultiGet([][]byte{key})
 			if err == nil && values[0] == nil {
-				err = ErrNotFound
+				err = db.ErrNotFound
 			}
 			return err
 		},
@@ -195,22 +196,22 @@ func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
 			}))
 			o.Filters.Policy = filter.None
 			d := openTest(t, o)
-			require.NoError(t, d.Put(key, []byte("old"), NoSync))
+			require.NoError(t, d.Put(key, []byte("old"), db.NoSync))
 			require.NoError(t, d.Flush())
 			fill(t, d, 0, 50)
 			fill(t, d, 51, 100)
 			require.NoError(t, d.Flush())
-			for _, f := range d.state().Version.Levels[0].Files {
-				require.NoError(t, d.tables.OpenWhole(f))
+			for _, f := range d.State().Version.Levels[0].Files {
+				require.NoError(t, d.TableCache().OpenWhole(f))
 			}
 			s := d.NewSnapshot()
 			meanwhile = func() {
 				require.NoError(t, s.Close())
-				require.NoError(t, d.Put(key, []byte("new"), NoSync))
+				require.NoError(t, d.Put(key, []byte("new"), db.NoSync))
 				require.NoError(t, d.Compact(background, nil, nil))
 			}
 			due.Store(true)
-			require.ErrorIs(t, read(s), ErrClosed)
+			require.ErrorIs(t, read(s), db.ErrClosed)
 			require.False(t, due.Load())
 		})
 	}
@@ -219,28 +220,31 @@ func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
 const closingKeys = 300
 
 // closingCalls are the methods of a store with closingKeys keys. Writes keep the value of each key.
-var closingCalls = map[string]func(*DB, *rand.Rand) error{
-	"Put": func(d *DB, rnd *rand.Rand) error {
+var closingCalls = map[string]func(*db.DB, *rand.Rand) error{
+	"Put": func(d *db.DB, rnd *rand.Rand) error {
 		k := rnd.IntN(closingKeys)
-		return d.Put(testKey(k), testValue(k), NoSync)
+		return d.Put(testKey(k), testValue(k), db.NoSync)
 	},
-	"Apply": func(d *DB, rnd *rand.Rand) error {
-		b := new(Batch)
+	"Apply": func(d *db.DB, rnd *rand.Rand) error {
+		b := new(db.Batch)
 		for range 30 {
 			k := rnd.IntN(closingKeys)
 			b.Put(testKey(k), testValue(k))
 		}
-		return d.Apply(b, []*WriteOptions{Sync, NoSync, Buffered}[rnd.IntN(3)])
+		return d.Apply(b, []*db.WriteOptions{db.Sync, db.NoSync, db.Buffered}[rnd.IntN(3)])
 	},
-	"Get":      func(d *DB, rnd *rand.Rand) error { _, err := d.Get(testKey(rnd.IntN(closingKeys))); return err },
-	"MultiGet": func(d *DB, _ *rand.Rand) error { _, err := d.MultiGet([][]byte{testKey(1), testKey(200)}); return err },
-	"Flush":    func(d *DB, _ *rand.Rand) error { return d.Flush() },
-	"Compact":  func(d *DB, _ *rand.Rand) error { return d.Compact(background, nil, nil) },
-	"UpgradeFilters": func(d *DB, rnd *rand.Rand) error {
+	"Get": func(d *db.DB, rnd *rand.Rand) error { _, err := d.Get(testKey(rnd.IntN(closingKeys))); return err },
+	"MultiGet": func(d *db.DB, _ *rand.Rand) error {
+		_, err := d.MultiGet([][]byte{testKey(1), testKey(200)})
+		return err
+	},
+	"Flush":   func(d *db.DB, _ *rand.Rand) error { return d.Flush() },
+	"Compact": func(d *db.DB, _ *rand.Rand) error { return d.Compact(background, nil, nil) },
+	"UpgradeFilters": func(d *db.DB, rnd *rand.Rand) error {
 		_, err := d.UpgradeFilters(background, filter.NewCacheLineBloomPolicy(8+rnd.IntN(8)), nil)
 		return err
 	},
-	"a load": func(d *DB, rnd *rand.Rand) error {
+	"a load": func(d *db.DB, rnd *rand.Rand) error {
 		l, err := d.NewLoader()
 		if err != nil {
 			return err
@@ -250,7 +254,7 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 		}
 		return errors.Join(err, l.Commit())
 	},
-	"an iterator": func(d *DB, _ *rand.Rand) error {
+	"an iterator": func(d *db.DB, _ *rand.Rand) error {
 		it, err := d.NewIterator(nil)
 		if err != nil {
 			return err
@@ -264,36 +268,36 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 		}
 		return errors.Join(err, it.Err(), it.Close())
 	},
-	"a snapshot": func(d *DB, rnd *rand.Rand) error {
+	"a snapshot": func(d *db.DB, rnd *rand.Rand) error {
 		s := d.NewSnapshot()
 		_, err := s.Get(testKey(rnd.IntN(closingKeys)))
 		return errors.Join(err, s.Close())
 	},
-	"Check":   func(d *DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
-	"Filters": func(d *DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
-	"Checkpoint": func(d *DB, rnd *rand.Rand) error {
+	"Check":   func(d *db.DB, _ *rand.Rand) error { _, err := d.Check(background); return err },
+	"Filters": func(d *db.DB, _ *rand.Rand) error { _, err := d.Filters(background, 10); return err },
+	"Checkpoint": func(d *db.DB, rnd *rand.Rand) error {
 		_, err := d.Checkpoint(background, fmt.Sprintf("copies/%d", rnd.Uint64()), nil)
 		return err
 	},
-	"Changes": func(d *DB, _ *rand.Rand) error {
-		return firstError(d.Changes(background, 0, &ChangeOptions{Unsynced: true}))
+	"Changes": func(d *db.DB, _ *rand.Rand) error {
+		return firstError(d.Changes(background, 0, &db.ChangeOptions{Unsynced: true}))
 	},
-	"WaitForChange":   func(d *DB, _ *rand.Rand) error { return d.WaitForChange(background, 0) },
-	"ChangePositions": func(d *DB, _ *rand.Rand) error { _, _, err := d.ChangePositions(); return err },
-	"SetCursor":       func(d *DB, rnd *rand.Rand) error { return d.SetCursor(fmt.Sprint("cursor", rnd.IntN(5)), 0) },
-	"DropCursor":      func(d *DB, rnd *rand.Rand) error { return d.DropCursor(fmt.Sprint("cursor", rnd.IntN(5))) },
-	"Cursors":         func(d *DB, _ *rand.Rand) error { _, err := d.Cursors(); return err },
-	"Ingest": func(d *DB, rnd *rand.Rand) error {
+	"WaitForChange":   func(d *db.DB, _ *rand.Rand) error { return d.WaitForChange(background, 0) },
+	"ChangePositions": func(d *db.DB, _ *rand.Rand) error { _, _, err := d.ChangePositions(); return err },
+	"SetCursor":       func(d *db.DB, rnd *rand.Rand) error { return d.SetCursor(fmt.Sprint("cursor", rnd.IntN(5)), 0) },
+	"DropCursor":      func(d *db.DB, rnd *rand.Rand) error { return d.DropCursor(fmt.Sprint("cursor", rnd.IntN(5))) },
+	"Cursors":         func(d *db.DB, _ *rand.Rand) error { _, err := d.Cursors(); return err },
+	"Ingest": func(d *db.DB, rnd *rand.Rand) error {
 		from, last := rnd.IntN(closingKeys), d.Metrics().LastSequence
 		path := fmt.Sprintf("in/%d", rnd.Uint64())
-		if err := tableOfKeys(d.opts.FS, path, from, min(from+50, closingKeys), []uint64{0, last + 100}[rnd.IntN(2)]); err != nil {
+		if err := tableOfKeys(d.Opts().FS, path, from, min(from+50, closingKeys), []uint64{0, last + 100}[rnd.IntN(2)]); err != nil {
 			return err
 		}
 		_, err := d.Ingest(background, []string{path}, nil)
 		return err
 	},
-	"Tables": func(d *DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
-	"PauseCompactions": func(d *DB, _ *rand.Rand) error {
+	"Tables": func(d *db.DB, _ *rand.Rand) error { _, err := d.Tables(); return err },
+	"PauseCompactions": func(d *db.DB, _ *rand.Rand) error {
 		resume, err := d.PauseCompactions(background)
 		if err == nil {
 			runtime.Gosched()
@@ -301,19 +305,19 @@ var closingCalls = map[string]func(*DB, *rand.Rand) error{
 		}
 		return err
 	},
-	"SetOptions": func(d *DB, rnd *rand.Rand) error {
+	"SetOptions": func(d *db.DB, rnd *rand.Rand) error {
 		o := randomTuning(d.Options(), rnd)
 		return d.SetOptions(&o)
 	},
 }
 
 // keepCalling repeats a call until it returns ErrClosed.
-func keepCalling(t *testing.T, d *DB, round int, what string, seed uint64, made *atomic.Int64) {
+func keepCalling(t *testing.T, d *db.DB, round int, what string, seed uint64, made *atomic.Int64) {
 	rnd := rand.New(rand.NewPCG(seed+uint64(round), uint64(len(what))))
-	for err := error(nil); !errors.Is(err, ErrClosed); {
+	for err := error(nil); !errors.Is(err, db.ErrClosed); {
 		err = closingCalls[what](d, rnd)
 		made.Add(1)
-		if err != nil && !errors.Is(err, ErrClosed) {
+		if err != nil && !errors.Is(err, db.ErrClosed) {
 			t.Errorf("round %d: %s: %v", round, what, err)
 			return
 		}

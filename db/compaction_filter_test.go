@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -31,7 +32,7 @@ func testFilter(_, value []byte) ([]byte, bool) {
 }
 
 // filterOptions returns options whose compactions begin only when a test wants one.
-func filterOptions(filter func(key, value []byte) ([]byte, bool)) *Options {
+func filterOptions(filter func(key, value []byte) ([]byte, bool)) *db.Options {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.Filter = filter
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
@@ -119,9 +120,9 @@ func TestASnapshotOpenedDuringAFilteringCompactionKeepsItsView(t *testing.T) {
 	require.True(t, it.First(), "an iterator of the snapshot outlives it")
 	require.Equal(t, "drop 1", string(it.Value()))
 	require.NoError(t, it.Close())
-	require.NoError(t, strayFilesWhenIdle(d, d.files.FS), "the tables of the snapshot are removed")
+	require.NoError(t, strayFilesWhenIdle(d, d.Directory().FS), "the tables of the snapshot are removed")
 	_, err = during.Get([]byte("a"))
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 }
 
 // A transaction that is opened while the filter runs still finds that others have written what it
@@ -140,8 +141,8 @@ func TestATransactionOpenedDuringAFilteringCompactionFindsConflicts(t *testing.T
 	require.NoError(t, <-done)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	requireContent(t, d, "a", "", "b", "RAISE 2")
-	require.Equal(t, ErrConflict, dropped.Commit())
-	require.Equal(t, ErrConflict, kept.Commit())
+	require.Equal(t, db.ErrConflict, dropped.Commit())
+	require.Equal(t, db.ErrConflict, kept.Commit())
 	require.NoError(t, free.Commit())
 }
 
@@ -207,10 +208,10 @@ func TestASnapshotOpenedBeforeAFilteredCompactionIsInstalledKeepsItsView(t *test
 }
 
 func TestACompactionFilterThatReturnsTooMuchFailsTheCompaction(t *testing.T) {
-	d := openTest(t, filterOptions(func(_, value []byte) ([]byte, bool) { return make([]byte, MaxValueSize+1), true }))
+	d := openTest(t, filterOptions(func(_, value []byte) ([]byte, bool) { return make([]byte, db.MaxValueSize+1), true }))
 	putAll(t, d, "a", "short")
 	err := d.Compact(t.Context(), nil, nil)
-	require.ErrorIs(t, err, ErrTooLarge)
+	require.ErrorIs(t, err, db.ErrTooLarge)
 	require.ErrorContains(t, err, "Options.Compaction.Filter returned a value of 536870913 bytes, and at most 536870912 (MaxValueSize)")
 	requireContent(t, d, "a", "short")
 	putAll(t, d, "b", "writes continue")
@@ -248,7 +249,7 @@ func TestNoCallFromACompactionFilterHangs(t *testing.T) {
 	})
 	require.Positive(t, p.calls.Load())
 	require.Empty(t, p.wrong)
-	require.NoError(t, d.Put(testKey(1), nil, NoSync), "outside of the filter the calls work")
+	require.NoError(t, d.Put(testKey(1), nil, db.NoSync), "outside of the filter the calls work")
 }
 
 // Snapshots are opened and compared while compactions call the filter in several goroutines.
@@ -268,7 +269,7 @@ func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 			default:
 			}
 			value := fmt.Sprintf("%s %d %080d", []string{"keep", "drop", "raise"}[i%3], i, i)
-			if err := d.Put(testKey(i*7919%1000), []byte(value), NoSync); err != nil {
+			if err := d.Put(testKey(i*7919%1000), []byte(value), db.NoSync); err != nil {
 				done <- err
 				return
 			}
@@ -280,7 +281,7 @@ func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 		for i := range 20 {
 			key := testKey(i * 50)
 			value, err := s.Get(key)
-			if err != ErrNotFound {
+			if err != db.ErrNotFound {
 				require.NoError(t, err)
 				require.Equal(t, first[string(key)], string(value))
 			}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/sstable"
@@ -38,38 +39,38 @@ func kindsIn(t *testing.T, fsys vfs.FS, dir string) (all sstable.CompressionSamp
 }
 
 // writeAgain opens the database, writes compressible values below, within and above its keys, and compacts.
-func writeAgain(t *testing.T, dir string, o *Options) {
-	d, err := Open(dir, o)
+func writeAgain(t *testing.T, dir string, o *db.Options) {
+	d, err := db.Open(dir, o)
 	require.NoError(t, err)
 	for i := range 500 {
-		require.NoError(t, d.Put(testKey(i), bytes.Repeat([]byte("again"), 30), NoSync))
+		require.NoError(t, d.Put(testKey(i), bytes.Repeat([]byte("again"), 30), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	options := d.Options()
 	require.Equal(t, o.Tables.Compression, options.Tables.Compression, "Options returns what was passed")
 	options.Tables.BlockSize = 2 << 10
 	require.NoError(t, d.SetOptions(&options))
-	require.NoError(t, d.Put([]byte("a"), bytes.Repeat([]byte("a"), 1000), NoSync))
+	require.NoError(t, d.Put([]byte("a"), bytes.Repeat([]byte("a"), 1000), db.NoSync))
 	require.NoError(t, d.Compact(context.Background(), nil, nil))
 	require.NoError(t, d.Close())
 }
 
 // Minecraft's worlds have zlib, and Bitcoin Core is built without Snappy: neither reads a database with Snappy.
 func TestDatabasesWithoutSnappyStayWithoutIt(t *testing.T) {
-	fill := func(o Options, n int) func(t *testing.T) string {
+	fill := func(o db.Options, n int) func(t *testing.T) string {
 		return func(t *testing.T) string {
 			dir := t.TempDir()
-			d, err := Open(dir, &o)
+			d, err := db.Open(dir, &o)
 			require.NoError(t, err)
 			for i := range n {
-				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+				require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 			}
 			require.NoError(t, d.Flush())
 			require.NoError(t, d.Close())
 			return dir
 		}
 	}
-	none := Options{Tables: TableOptions{Compression: NoCompression}}
+	none := db.Options{Tables: db.TableOptions{Compression: db.NoCompression}}
 	minecraft := func(t *testing.T) string {
 		dir := fill(none, 1000)(t)
 		asMinecraft(t, dir)
@@ -77,39 +78,39 @@ func TestDatabasesWithoutSnappyStayWithoutIt(t *testing.T) {
 	}
 	small := func(t *testing.T) string {
 		dir := t.TempDir()
-		d, err := Open(dir, nil)
+		d, err := db.Open(dir, nil)
 		require.NoError(t, err)
-		require.NoError(t, d.Put([]byte("k"), []byte("v"), NoSync))
+		require.NoError(t, d.Put([]byte("k"), []byte("v"), db.NoSync))
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Close())
 		return dir
 	}
 	for what, c := range map[string]struct {
 		make    func(t *testing.T) string
-		set     Compression
+		set     db.Compression
 		without bool
 	}{
-		"LevelDB without Snappy":         {func(t *testing.T) string { return loadGolden(t, "leveldb-1.23-uncompressed").copy(t) }, DefaultCompression, true},
-		"LevelDB's, with Snappy set":     {func(t *testing.T) string { return loadGolden(t, "leveldb-1.23-uncompressed").copy(t) }, SnappyCompression, false},
-		"LevelDB with Snappy":            {func(t *testing.T) string { return loadGolden(t, "leveldb-1.23-levels-filter").copy(t) }, DefaultCompression, false},
-		"Minecraft":                      {minecraft, DefaultCompression, true},
-		"Minecraft, with Snappy set":     {minecraft, SnappyCompression, false},
-		"ours, once without compression": {fill(none, 1000), DefaultCompression, true},
-		"ours":                           {fill(Options{}, 1000), DefaultCompression, false},
-		"ours, of one small entry":       {small, DefaultCompression, false},
-		"ours, with Zstandard": {fill(Options{Tables: TableOptions{Compression: ZstdCompression}}, 1000),
-			DefaultCompression, false},
-		"new": {func(t *testing.T) string { return t.TempDir() }, DefaultCompression, false},
+		"LevelDB without Snappy":         {func(t *testing.T) string { return loadGolden(t, "leveldb-1.23-uncompressed").copy(t) }, db.DefaultCompression, true},
+		"LevelDB's, with Snappy set":     {func(t *testing.T) string { return loadGolden(t, "leveldb-1.23-uncompressed").copy(t) }, db.SnappyCompression, false},
+		"LevelDB with Snappy":            {func(t *testing.T) string { return loadGolden(t, "leveldb-1.23-levels-filter").copy(t) }, db.DefaultCompression, false},
+		"Minecraft":                      {minecraft, db.DefaultCompression, true},
+		"Minecraft, with Snappy set":     {minecraft, db.SnappyCompression, false},
+		"ours, once without compression": {fill(none, 1000), db.DefaultCompression, true},
+		"ours":                           {fill(db.Options{}, 1000), db.DefaultCompression, false},
+		"ours, of one small entry":       {small, db.DefaultCompression, false},
+		"ours, with Zstandard": {fill(db.Options{Tables: db.TableOptions{Compression: db.ZstdCompression}}, 1000),
+			db.DefaultCompression, false},
+		"new": {func(t *testing.T) string { return t.TempDir() }, db.DefaultCompression, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			dir := c.make(t)
 			for range 2 { // after the first one, all tables are ours
-				writeAgain(t, dir, &Options{Tables: TableOptions{Compression: c.set}})
+				writeAgain(t, dir, &db.Options{Tables: db.TableOptions{Compression: c.set}})
 				require.Equal(t, c.without, kindsIn(t, vfs.OS, dir).Snappy == 0)
 			}
 			require.NoError(t, os.Remove(filepath.Join(dir, "CURRENT")))
-			require.NoError(t, Repair(dir, &Options{Tables: TableOptions{Compression: c.set}}))
+			require.NoError(t, db.Repair(dir, &db.Options{Tables: db.TableOptions{Compression: c.set}}))
 			require.Equal(t, c.without, kindsIn(t, vfs.OS, dir).Snappy == 0, "after a repair")
 		})
 	}
@@ -131,9 +132,9 @@ func asMinecraft(t *testing.T, dir string) {
 	for _, name := range manifests {
 		require.NoError(t, os.Remove(name))
 	}
-	require.NoError(t, Repair(dir, nil)) // the MANIFEST has the sizes of tables
+	require.NoError(t, db.Repair(dir, nil)) // the MANIFEST has the sizes of tables
 	require.Positive(t, kindsIn(t, vfs.OS, dir).Deflate)
-	d, err := Open(dir, &Options{ReadOnly: true})
+	d, err := db.Open(dir, &db.Options{ReadOnly: true})
 	require.NoError(t, err)
 	for i := range 1000 {
 		requireValue(t, d, testKey(i), testValue(i))

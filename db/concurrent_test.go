@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -27,7 +28,7 @@ var atomicityFor = flag.Duration("atomicity.for", 0,
 func TestABatchIsInvisibleUntilAllOfItIsInTheMemtable(t *testing.T) {
 	var look func()
 	o := testOptions(vfs.NewMem())
-	o.Comparer = &Comparer{Name: "test.Watched", Compare: func(a, b []byte) int {
+	o.Comparer = &db.Comparer{Name: "test.Watched", Compare: func(a, b []byte) int {
 		if look != nil {
 			now := look
 			look = nil // the reader's own comparisons do not call it
@@ -39,11 +40,11 @@ func TestABatchIsInvisibleUntilAllOfItIsInTheMemtable(t *testing.T) {
 	d := openTest(t, o)
 	keys := []string{"a", "b", "c"}
 	apply := func(value string) {
-		var b Batch
+		var b db.Batch
 		for _, k := range keys {
 			b.Put([]byte(k), []byte(value))
 		}
-		require.NoError(t, d.Apply(&b, NoSync))
+		require.NoError(t, d.Apply(&b, db.NoSync))
 	}
 	apply("old")
 	looks := 0
@@ -72,14 +73,14 @@ func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.MaxConcurrent = 2
 	d := openTest(t, o)
-	put := func(b *Batch, account int, amount uint64) {
+	put := func(b *db.Batch, account int, amount uint64) {
 		b.Put(testKey(account), binary.LittleEndian.AppendUint64(nil, amount))
 	}
-	var b Batch
+	var b db.Batch
 	for i := range writersN * accounts {
 		put(&b, i, balance)
 	}
-	require.NoError(t, d.Apply(&b, NoSync))
+	require.NoError(t, d.Apply(&b, db.NoSync))
 
 	end := time.Now().Add(*atomicityFor)
 	var writers, readers sync.WaitGroup
@@ -97,10 +98,10 @@ func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 				amount := rnd.Uint64N(amounts[from] + 1)
 				amounts[from] -= amount
 				amounts[to] += amount
-				var b Batch
+				var b db.Batch
 				put(&b, w*accounts+from, amounts[from])
 				put(&b, w*accounts+to, amounts[to])
-				if err := d.Apply(&b, &WriteOptions{NoSync: rnd.IntN(10) > 0}); err != nil {
+				if err := d.Apply(&b, &db.WriteOptions{NoSync: rnd.IntN(10) > 0}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -133,7 +134,7 @@ func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 
 // sumsOf adds up the accounts of each writer, read with an iterator in either direction and with
 // lookups.
-func sumsOf(s *Snapshot, accounts, writers int) (forward, back, looked []uint64, err error) {
+func sumsOf(s *db.Snapshot, accounts, writers int) (forward, back, looked []uint64, err error) {
 	forward, back, looked = make([]uint64, writers), make([]uint64, writers), make([]uint64, writers)
 	it, err := s.NewIterator(nil)
 	if err != nil {
@@ -161,10 +162,10 @@ func sumsOf(s *Snapshot, accounts, writers int) (forward, back, looked []uint64,
 }
 
 // putRounds puts n keys from first on, rounds times, and gets a third of them.
-func putRounds(t *testing.T, d *DB, first, n, rounds int) {
+func putRounds(t *testing.T, d *db.DB, first, n, rounds int) {
 	for round := range rounds {
 		for k := first; k < first+n; k++ {
-			if err := d.Put(testKey(k), testValue(k+round), NoSync); err != nil {
+			if err := d.Put(testKey(k), testValue(k+round), db.NoSync); err != nil {
 				t.Error(err)
 				return
 			}
@@ -181,7 +182,7 @@ func putRounds(t *testing.T, d *DB, first, n, rounds int) {
 }
 
 // walkUpwards returns an error if an iterator's keys do not ascend.
-func walkUpwards(d *DB) error {
+func walkUpwards(d *db.DB) error {
 	it, err := d.NewIterator(nil)
 	if err != nil {
 		return err
@@ -236,7 +237,7 @@ func TestWritersReadersAndCompactionsTogether(t *testing.T) {
 		requireValue(t, d, testKey(k), testValue(k+rounds-1))
 	}
 	settle(t, d)
-	d.leftovers.obsolete.Remove() // another goroutine may be removing files, too
+	d.Obsolete().Remove() // another goroutine may be removing files, too
 	eventually(t, func() bool { return d.Metrics().Total().Tables == len(namesOf(t, counting, base.FileTable)) })
 	require.NoError(t, d.Close())
 	require.Zero(t, counting.Snapshot().Total.OpenFiles, "every file is closed")
@@ -251,7 +252,7 @@ func TestAnIteratorKeepsItsFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, it.First())
 	for i := range 2000 {
-		require.NoError(t, d.Delete(testKey(i), NoSync))
+		require.NoError(t, d.Delete(testKey(i), db.NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.Zero(t, d.Metrics().Total().Tables, "all entries are deleted")

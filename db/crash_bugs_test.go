@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
@@ -25,10 +26,10 @@ import (
 func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
 	require.NoError(t, d.Close())
 	renamed := false
-	_, err := Open("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+	_, err := db.Open("db", testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if renamed && op.Kind == wrap.OpSyncDir {
 			return &wrap.Fault{Err: syscall.EIO}
 		}
@@ -50,10 +51,10 @@ func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 func TestADatabaseIsDurableAfterAFailedAttemptToCreateIt(t *testing.T) {
 	fs := fixture.NewFailing()
 	fs.Fail(wrap.OpSyncDir, "", syscall.ENOSPC)
-	_, err := Open("db", &Options{FS: fs})
-	require.ErrorIs(t, err, ErrNoSpace)
+	_, err := db.Open("db", &db.Options{FS: fs})
+	require.ErrorIs(t, err, db.ErrNoSpace)
 	d := openTest(t, testOptions(fs.Mem))
-	require.NoError(t, d.Put([]byte("k"), []byte("v"), Sync))
+	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
 	requireValue(t, openTest(t, testOptions(fs.Mem.Crash())), []byte("k"), []byte("v"))
 }
 
@@ -74,11 +75,11 @@ func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 		_, err := mem.Stat(path)
 		return err == nil
 	}
-	d.leftovers.uncertain = append(d.leftovers.uncertain, before)
-	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, func(*lookup.State) { d.leftovers.uncertain = append(d.leftovers.uncertain, meanwhile) }))
+	d.AddUncertain(before)
+	require.NoError(t, d.ApplyEdit(&manifest.Edit{}, func(*lookup.State) { d.AddUncertain(meanwhile) }))
 	require.False(t, there(beforePath))
 	require.True(t, there(meanwhilePath))
-	require.NoError(t, d.applyEdit(&manifest.Edit{}, nil, nil))
+	require.NoError(t, d.ApplyEdit(&manifest.Edit{}, nil))
 	require.False(t, there(meanwhilePath))
 }
 
@@ -96,18 +97,18 @@ func TestWritesContinueAfterAFullDisk(t *testing.T) {
 					}
 					return nil
 				})))
-				require.NoError(t, d.Put([]byte("before"), []byte("v"), NoSync))
+				require.NoError(t, d.Put([]byte("before"), []byte("v"), db.NoSync))
 				full.Store(true)
-				err := d.Put([]byte("during"), []byte("v"), Sync)
+				err := d.Put([]byte("during"), []byte("v"), db.Sync)
 				if kind == base.FileManifest {
 					require.NoError(t, err)
 					err = d.Flush()
 				}
-				require.ErrorIs(t, err, ErrNoSpace)
+				require.ErrorIs(t, err, db.ErrNoSpace)
 				require.ErrorIs(t, err, syscall.ENOSPC)
-				require.NotErrorIs(t, err, ErrReadOnly)
+				require.NotErrorIs(t, err, db.ErrReadOnly)
 				requireValue(t, d, []byte("before"), []byte("v"))
-				eventually(t, func() bool { return d.Put([]byte("after"), []byte("v"), Sync) == nil && d.Flush() == nil })
+				eventually(t, func() bool { return d.Put([]byte("after"), []byte("v"), db.Sync) == nil && d.Flush() == nil })
 				require.True(t, failed.Load())
 				require.NoError(t, d.Metrics().BackgroundError)
 				again := openTest(t, testOptions(mem.Crash()))
@@ -123,27 +124,27 @@ func TestWritesContinueAfterAFullDisk(t *testing.T) {
 // its strict mode refused the database.
 func TestThePreambleAfterAFullDiskIsNotNumberedBelowTheManifest(t *testing.T) {
 	fs := fixture.NewFailing()
-	d := openTest(t, &Options{FS: fs})
-	require.NoError(t, d.Put([]byte("before"), nil, Sync))
+	d := openTest(t, &db.Options{FS: fs})
+	require.NoError(t, d.Put([]byte("before"), nil, db.Sync))
 	fs.Fail(wrap.OpWrite, "", syscall.ENOSPC)
-	b := &Batch{}
+	b := &db.Batch{}
 	for i := range 10 {
 		b.Put(testKey(i), nil)
 	}
-	require.ErrorIs(t, d.Apply(b, Sync), ErrNoSpace)
+	require.ErrorIs(t, d.Apply(b, db.Sync), db.ErrNoSpace)
 	fs.Heal()
-	eventually(t, func() bool { return d.Put([]byte("after"), nil, Sync) == nil })
+	eventually(t, func() bool { return d.Put([]byte("after"), nil, db.Sync) == nil })
 
 	left := fsOf(t, imageOf(t, fs.Mem))
-	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: d.opts.Comparer, MaxTables: 100})
+	_, state, err := manifest.Load(manifest.SetOptions{FS: left, Dir: "db", Cmp: d.Opts().Comparer, MaxTables: 100})
 	require.NoError(t, err)
-	file := readFile(t, left, filepath.Join("db", base.FileName(base.FileLog, d.state().Mem.LogNum)))
+	file := readFile(t, left, filepath.Join("db", base.FileName(base.FileLog, d.State().Mem.LogNum)))
 	log := wal.NewReader(bytes.NewReader(file), int64(len(file)), wal.ReaderOptions{})
 	record, err := log.Next()
 	require.NoError(t, err)
 	last, ok := batch.ReadPreamble(log, record)
 	require.True(t, ok)
 	require.GreaterOrEqual(t, last, state.LastSeq)
-	again := openTest(t, &Options{FS: left})
+	again := openTest(t, &db.Options{FS: left})
 	requireValue(t, again, []byte("after"), []byte{})
 }

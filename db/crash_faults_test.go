@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
@@ -92,7 +93,7 @@ func (c syncCase) run() error {
 func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over func()) error {
 	checker := order.New(fixture.LogsOf(c.seed, disk))
 	r := newFaultRun(c.seed, 1)
-	d, err := Open("db", crashOptions(checker, 0))
+	d, err := db.Open("db", crashOptions(checker, 0))
 	if err == nil {
 		flushed := false
 		for range 120 {
@@ -142,7 +143,7 @@ func (c syncCase) use(disk *pagecache.FS, failed *atomic.Pointer[wrap.Op], over 
 	if c.then != thenReopen {
 		left, crash = crashed, crashed.Crash
 	}
-	return r.opensAlike(left, func(*DB) (vfs.FS, error) { return crash(), nil })
+	return r.opensAlike(left, func(*db.DB) (vfs.FS, error) { return crash(), nil })
 }
 
 // neverInForce reports whether a file is a MANIFEST that was being made when its sync failed: the one before it stays
@@ -154,8 +155,8 @@ func neverInForce(fsys vfs.FS, name string) bool {
 
 // awaitWriteError waits until the store refuses writes and reports whether it does. The store notices
 // a failed sync of the MANIFEST in the background, on a busy machine long after the sync.
-func awaitWriteError(d *DB) bool {
-	for start := time.Now(); d.commit.Err() == nil; d.commit.Pause(time.Millisecond) {
+func awaitWriteError(d *db.DB) bool {
+	for start := time.Now(); d.Committer().Err() == nil; d.Committer().Pause(time.Millisecond) {
 		if time.Since(start) > 2*time.Minute {
 			return false
 		}

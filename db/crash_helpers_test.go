@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
@@ -29,17 +30,17 @@ import (
 
 // crashOptions returns options with the smallest sizes, so that a short run flushes, compacts and
 // starts MANIFESTs often, and each recovery is quick. The seed chooses among shapes of stores.
-func crashOptions(fsys vfs.FS, seed uint64) *Options {
-	o := &Options{
-		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10}, Tables: TableOptions{Size: 4 << 10, BlockSize: 512},
-		Compaction: CompactionOptions{MaxLevelBase: 16 << 10, L0Trigger: 2},
-		Cache:      CacheOptions{Size: 64 << 10, MaxOpenFiles: 20}, Limits: LimitOptions{ManifestSize: 4 << 10},
+func crashOptions(fsys vfs.FS, seed uint64) *db.Options {
+	o := &db.Options{
+		FS: fsys, Memtables: db.MemtableOptions{Size: 4 << 10}, Tables: db.TableOptions{Size: 4 << 10, BlockSize: 512},
+		Compaction: db.CompactionOptions{MaxLevelBase: 16 << 10, L0Trigger: 2},
+		Cache:      db.CacheOptions{Size: 64 << 10, MaxOpenFiles: 20}, Limits: db.LimitOptions{ManifestSize: 4 << 10},
 	}
 	switch seed % 3 {
 	case 1:
-		o.Compaction.MaxConcurrent, o.Memtables.MaxWaiting, o.Tables.Compression = 2, 3, NoCompression
+		o.Compaction.MaxConcurrent, o.Memtables.MaxWaiting, o.Tables.Compression = 2, 3, db.NoCompression
 	case 2:
-		o.Memtables.MaxWaiting, o.Tables.RestartInterval, o.Tables.Compression = 1, 1, ZstdCompression
+		o.Memtables.MaxWaiting, o.Tables.RestartInterval, o.Tables.Compression = 1, 1, db.ZstdCompression
 	}
 	if seed%2 == 0 {
 		o.Compaction.Filter = func(key, value []byte) ([]byte, bool) {
@@ -47,7 +48,7 @@ func crashOptions(fsys vfs.FS, seed uint64) *Options {
 		}
 	}
 	if seed%2 == 1 { // the least memory, so that memtables are small and yield
-		o.Resources, _ = NewResources(ResourcesOptions{MaxStores: 1, MemtableSize: 64 << 10, MaxConcurrent: 1})
+		o.Resources, _ = db.NewResources(db.ResourcesOptions{MaxStores: 1, MemtableSize: 64 << 10, MaxConcurrent: 1})
 	}
 	if seed%5 < 2 {
 		o.Tables.SeparateValues = 25
@@ -82,7 +83,7 @@ type crashWorkload struct {
 	seed    uint64
 	keys    int
 	batches map[[2]int]*oracle.Batch // by writer and number
-	metrics Metrics                  // sums
+	metrics db.Metrics               // sums
 	// fewest is the least number of recorded operations. Groups of writers share appends to the log, on
 	// some machines most of them, so the store is reopened and written again until there are as many.
 	// opened counts the opens.
@@ -109,15 +110,15 @@ type collections struct {
 }
 
 // listen notes the collections of a store.
-func (c *collections) listen(o *Options, r *recorder.FS) {
+func (c *collections) listen(o *db.Options, r *recorder.FS) {
 	begun := 0
-	o.EventListener = &EventListener{}
-	o.EventListener.CompactionBegin = func(i CompactionInfo) {
+	o.EventListener = &db.EventListener{}
+	o.EventListener.CompactionBegin = func(i db.CompactionInfo) {
 		if i.InputLevel == manifest.ValuesLevel {
 			begun = r.Len()
 		}
 	}
-	o.EventListener.CompactionEnd = func(i CompactionInfo) {
+	o.EventListener.CompactionEnd = func(i db.CompactionInfo) {
 		if i.InputLevel == manifest.ValuesLevel && i.Err == nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -152,7 +153,7 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 			o.Tables.SeparateValues = 25
 			w.collections.listen(o, r)
 		}
-		d, err := Open("db", o)
+		d, err := db.Open("db", o)
 		require.NoError(t, err)
 		var group sync.WaitGroup
 		var mu sync.Mutex
@@ -193,9 +194,9 @@ func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens 
 }
 
 // copy makes a checkpoint.
-func (w *crashWorkload) copy(r *recorder.FS, d *DB) {
+func (w *crashWorkload) copy(r *recorder.FS, d *db.DB) {
 	c := crashCopy{dir: fmt.Sprintf("copy%d", len(w.copies)), begun: r.Len()}
-	if _, err := d.Checkpoint(context.Background(), c.dir, &CheckpointOptions{Flush: len(w.copies)%3 == 2}); err != nil {
+	if _, err := d.Checkpoint(context.Background(), c.dir, &db.CheckpointOptions{Flush: len(w.copies)%3 == 2}); err != nil {
 		panic(err)
 	}
 	c.end = r.Len()
@@ -203,7 +204,7 @@ func (w *crashWorkload) copy(r *recorder.FS, d *DB) {
 }
 
 // reshape changes the shape of the store while it is open.
-func (w *crashWorkload) reshape(d *DB, i int) {
+func (w *crashWorkload) reshape(d *db.DB, i int) {
 	o := d.Options()
 	next := crashOptions(nil, w.seed+uint64(i))
 	o.Memtables, o.Tables, o.Compaction = next.Memtables, next.Tables, next.Compaction
@@ -222,7 +223,7 @@ func (w *crashWorkload) reshape(d *DB, i int) {
 
 // upgradeUntil upgrades to one policy after another until the group is done and some table was
 // upgraded. While the group writes, compactions may claim all tables.
-func (w *crashWorkload) upgradeUntil(t testing.TB, d *DB, group *sync.WaitGroup) (tables int) {
+func (w *crashWorkload) upgradeUntil(t testing.TB, d *db.DB, group *sync.WaitGroup) (tables int) {
 	written := make(chan struct{})
 	go func() { group.Wait(); close(written) }()
 	for i := 0; ; i++ {
@@ -256,24 +257,24 @@ func (w *crashWorkload) batch(rnd *rand.Rand, writer, number int) *oracle.Batch 
 	return b
 }
 
-func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
-	var batch Batch
+func (w *crashWorkload) apply(r *recorder.FS, d *db.DB, b *oracle.Batch) error {
+	var batch db.Batch
 	for i, op := range b.All() {
 		switch {
 		case op.Delete:
 			batch.Delete([]byte(op.Key))
-		case i%2 == 0 && d.scans.Expiry.Under([]byte(op.Key)):
+		case i%2 == 0 && d.Expiry().Under([]byte(op.Key)):
 			batch.PutTTL([]byte(op.Key), []byte(op.Value), longTTL)
 		default:
 			batch.Put([]byte(op.Key), []byte(op.Value))
 		}
 	}
 	batch.Put(fmt.Appendf(nil, "%s%d", droppedPrefix, b.Number%w.keys), []byte(droppedPrefix))
-	if d.scans.Expiry != nil {
+	if d.Expiry() != nil {
 		batch.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, b.Number%w.keys), bytes.Repeat([]byte("e"), 60), time.Millisecond)
 	}
 	b.Issued = r.Len()
-	wo := &WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered}
+	wo := &db.WriteOptions{NoSync: !b.Sync, Buffered: b.Buffered}
 	var err error
 	if b.Number%3 == 0 {
 		err = applyInTransaction(d, &batch, wo)
@@ -287,11 +288,11 @@ func (w *crashWorkload) apply(r *recorder.FS, d *DB, b *oracle.Batch) error {
 }
 
 // applyInTransaction writes a batch by a transaction that reads what it writes.
-func applyInTransaction(d *DB, b *Batch, wo *WriteOptions) error {
-	return d.Update(func(tx *Transaction) error {
+func applyInTransaction(d *db.DB, b *db.Batch, wo *db.WriteOptions) error {
+	return d.Update(func(tx *db.Transaction) error {
 		tx.SetWriteOptions(wo)
 		for _, e := range b.All() {
-			if _, err := tx.Get(e.Key); err != nil && err != ErrNotFound {
+			if _, err := tx.Get(e.Key); err != nil && err != db.ErrNotFound {
 				return err
 			}
 			if err := putOrDelete(tx, e); err != nil {
@@ -302,9 +303,9 @@ func applyInTransaction(d *DB, b *Batch, wo *WriteOptions) error {
 	})
 }
 
-func putOrDelete(tx *Transaction, e BatchEntry) error {
+func putOrDelete(tx *db.Transaction, e db.BatchEntry) error {
 	switch {
-	case e.Kind == EntryDelete:
+	case e.Kind == db.EntryDelete:
 		return tx.Delete(e.Key)
 	case e.TTL > 0:
 		return tx.PutTTL(e.Key, e.Value, e.TTL)
@@ -350,7 +351,7 @@ func (w *crashWorkload) history(t testing.TB, trace *recorder.Trace) *oracle.His
 }
 
 // dump returns all entries of the store.
-func dump(d *DB) ([]oracle.Entry, error) {
+func dump(d *db.DB) ([]oracle.Entry, error) {
 	it, err := d.NewIterator(nil)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
@@ -31,7 +32,7 @@ type crashJudge struct {
 
 // open opens a disk under the order checker. One open in eight also compacts, which costs as much as
 // all the others.
-func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
+func (j *crashJudge) open(mem *vfs.Mem) (*db.DB, *order.FS, error) {
 	n := j.opens.Add(1)
 	checker := order.New(mem)
 	o := crashOptions(checker, j.seed)
@@ -41,7 +42,7 @@ func (j *crashJudge) open(mem *vfs.Mem) (*DB, *order.FS, error) {
 	if len(j.logDirs) > 0 {
 		o.LogDir = j.logDirs[n%int64(len(j.logDirs))]
 	}
-	d, err := Open("db", o)
+	d, err := db.Open("db", o)
 	return d, checker, err
 }
 
@@ -59,7 +60,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 	mem := s.Mem()
 	d, checker, err := j.open(mem)
 	if err != nil {
-		if model == recorder.M4 && errors.Is(err, ErrCorruption) {
+		if model == recorder.M4 && errors.Is(err, db.ErrCorruption) {
 			j.refused.Add(1)
 			return nil
 		}
@@ -73,7 +74,7 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 		err = j.checkGets(d, state)
 	}
 	for i := 0; i < fresh && err == nil; i++ {
-		err = d.Put(fmt.Appendf(nil, "~new%d", i), []byte("new"), &WriteOptions{NoSync: i != 1})
+		err = d.Put(fmt.Appendf(nil, "~new%d", i), []byte("new"), &db.WriteOptions{NoSync: i != 1})
 	}
 	after := mem.Crash()
 	if cerr := d.Close(); err == nil {
@@ -116,9 +117,9 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 	if len(j.logDirs) > 0 {
 		o.LogDir = j.logDirs[cut%len(j.logDirs)]
 	}
-	d, err := Open("db", o)
+	d, err := db.Open("db", o)
 	if err != nil {
-		if model == recorder.M4 && errors.Is(err, ErrCorruption) {
+		if model == recorder.M4 && errors.Is(err, db.ErrCorruption) {
 			j.refused.Add(1)
 			return nil
 		}
@@ -152,7 +153,7 @@ func (j *crashJudge) judgeNested(s recorder.State, cut int, model recorder.Model
 }
 
 // checkGets compares some Gets, which use the filters, with the iterator's entries.
-func (j *crashJudge) checkGets(d *DB, state []oracle.Entry) error {
+func (j *crashJudge) checkGets(d *db.DB, state []oracle.Entry) error {
 	want := map[string]string{}
 	for _, e := range state {
 		want[e.Key] = e.Value
@@ -161,7 +162,7 @@ func (j *crashJudge) checkGets(d *DB, state []oracle.Entry) error {
 	for i := 0; i < len(keys); i += 7 {
 		got, err := d.Get([]byte(keys[i]))
 		value, exists := want[keys[i]]
-		if err != nil && (err != ErrNotFound || exists) || err == nil && (!exists || string(got) != value) {
+		if err != nil && (err != db.ErrNotFound || exists) || err == nil && (!exists || string(got) != value) {
 			return fmt.Errorf("Get of %q: %q, %v; the iterator shows %q, %v", keys[i], got, err, value, exists)
 		}
 	}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 )
 
@@ -137,7 +138,7 @@ func (j *crashJudge) judgeCopy(s recorder.State, c crashCopy, cut int) error {
 	}
 	mem := s.Mem()
 	if !there {
-		d, err := Open("db", crashOptions(mem, j.seed))
+		d, err := db.Open("db", crashOptions(mem, j.seed))
 		if err != nil {
 			return nil // judged elsewhere
 		}
@@ -149,7 +150,7 @@ func (j *crashJudge) judgeCopy(s recorder.State, c crashCopy, cut int) error {
 			return err
 		}
 	}
-	d, err := Open(c.dir, crashOptions(mem, j.seed))
+	d, err := db.Open(c.dir, crashOptions(mem, j.seed))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
@@ -20,15 +21,15 @@ import (
 type damageShape struct {
 	name        string
 	filter      filter.Policy
-	compression Compression
+	compression db.Compression
 	valueLen    int
 	logRecords  int
 	separate    int // Options.Tables.SeparateValues
 }
 
 var (
-	damageDefault   = damageShape{name: "bloom, raw blocks", compression: NoCompression, valueLen: 20, logRecords: 6}
-	damageSeparated = damageShape{name: "values apart", compression: NoCompression, valueLen: 20, logRecords: 6, separate: 20}
+	damageDefault   = damageShape{name: "bloom, raw blocks", compression: db.NoCompression, valueLen: 20, logRecords: 6}
+	damageSeparated = damageShape{name: "values apart", compression: db.NoCompression, valueLen: 20, logRecords: 6, separate: 20}
 )
 
 // shapesToDamage lists the shapes of this run.
@@ -38,19 +39,19 @@ func shapesToDamage() []damageShape {
 	}
 	return []damageShape{
 		damageDefault, damageSeparated,
-		{"bloom, Snappy", nil, SnappyCompression, 60, 6, 0},
-		{"no filter, Zstandard", filter.None, ZstdCompression, 60, 6, 60},
-		{"the old filter name, raw blocks", filter.LegacyBloom, NoCompression, 20, 6, 0},
-		{"a log of several blocks", nil, NoCompression, 1500, 50, 0},
+		{"bloom, Snappy", nil, db.SnappyCompression, 60, 6, 0},
+		{"no filter, Zstandard", filter.None, db.ZstdCompression, 60, 6, 60},
+		{"the old filter name, raw blocks", filter.LegacyBloom, db.NoCompression, 20, 6, 0},
+		{"a log of several blocks", nil, db.NoCompression, 1500, 50, 0},
 	}
 }
 
-func (s damageShape) options(fsys vfs.FS, readOnly bool) *Options {
-	return &Options{
-		FS: fsys, Memtables: MemtableOptions{Size: 4 << 10},
-		Tables: TableOptions{BlockSize: 128, RestartInterval: 4, Compression: s.compression, SeparateValues: s.separate}, Cache: CacheOptions{Size: 64 << 10},
-		Filters: FilterOptions{Policy: s.filter}, ReadOnly: readOnly,
-		Compaction: CompactionOptions{L0Trigger: 100, L0Slowdown: 101},
+func (s damageShape) options(fsys vfs.FS, readOnly bool) *db.Options {
+	return &db.Options{
+		FS: fsys, Memtables: db.MemtableOptions{Size: 4 << 10},
+		Tables: db.TableOptions{BlockSize: 128, RestartInterval: 4, Compression: s.compression, SeparateValues: s.separate}, Cache: db.CacheOptions{Size: 64 << 10},
+		Filters: db.FilterOptions{Policy: s.filter}, ReadOnly: readOnly,
+		Compaction: db.CompactionOptions{L0Trigger: 100, L0Slowdown: 101},
 	}
 }
 
@@ -86,7 +87,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	d := openTest(t, o)
 	model := map[string]string{}
 	put := func(key, value string) {
-		require.NoError(t, d.Put([]byte(key), []byte(value), Sync))
+		require.NoError(t, d.Put([]byte(key), []byte(value), db.Sync))
 		model[key] = value
 	}
 	value := func(i int) string { return fmt.Sprintf("%0*d", shape.valueLen, i*7919) }
@@ -109,7 +110,7 @@ func makeVictim(t testing.TB, shape damageShape, closed bool) *victim {
 	for i := range shape.logRecords {
 		v.states = append(v.states, pairsOf(model))
 		if i%3 == 1 {
-			require.NoError(t, d.Delete(fmt.Appendf(nil, "key%02d", 4*i%36), Sync))
+			require.NoError(t, d.Delete(fmt.Appendf(nil, "key%02d", 4*i%36), db.Sync))
 			delete(model, fmt.Sprintf("key%02d", 4*i%36))
 			continue
 		}
@@ -161,7 +162,7 @@ func pairsOf(model map[string]string) (pairs []damage.Pair) {
 }
 
 // storeUnderTest adapts a DB to the damage driver.
-type storeUnderTest struct{ *DB }
+type storeUnderTest struct{ *db.DB }
 
 func (s storeUnderTest) NewIterator() (damage.Iterator, error) {
 	it, err := s.DB.NewIterator(nil)
@@ -176,7 +177,7 @@ func (v *victim) driver(readOnly bool, states [][]damage.Pair) *damage.Driver {
 	return &damage.Driver{
 		Dir: "db", States: states, Absent: v.absent,
 		Open: func(fsys vfs.FS) (damage.Store, error) {
-			d, err := Open("db", v.shape.options(fsys, readOnly))
+			d, err := db.Open("db", v.shape.options(fsys, readOnly))
 			if err != nil {
 				return nil, err
 			}

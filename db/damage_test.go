@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
@@ -174,7 +175,7 @@ func TestRandomDoubleFlips(t *testing.T) {
 //make:gates
 func TestTruncatedStaleSwappedAndMissingFiles(t *testing.T) {
 	skipInShortRace(t)
-	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, NoCompression, 400, 40, 0})
+	shapes := append(shapesToDamage(), damageShape{"files of many sectors", nil, db.NoCompression, 400, 40, 0})
 	for _, shape := range shapes {
 		for state, v := range newVictims(t, shape) {
 			for mode, readOnly := range modes {
@@ -249,7 +250,7 @@ func TestSwappedTablesOfEqualSizeAreCorruption(t *testing.T) {
 			pairs++
 			mem, err := v.image.With(a, v.image[b]).With(b, v.image[a]).FS("db")
 			require.NoError(t, err)
-			d, err := Open("db", v.shape.options(mem, true))
+			d, err := db.Open("db", v.shape.options(mem, true))
 			require.NoError(t, err, "Open does not open the tables")
 			refused := 0
 			for _, p := range v.states[0] {
@@ -258,7 +259,7 @@ func TestSwappedTablesOfEqualSizeAreCorruption(t *testing.T) {
 					require.Equal(t, p.Value, got)
 					continue
 				}
-				require.ErrorIs(t, err, ErrCorruption)
+				require.ErrorIs(t, err, db.ErrCorruption)
 				require.ErrorContains(t, err, "this is not the table that belongs under this name")
 				refused++
 			}
@@ -308,7 +309,7 @@ func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm)
 //make:gates
 func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {
 	skipInShortRace(t)
-	for _, shape := range []damageShape{damageDefault, {"long", nil, NoCompression, 1500, 50, 0}} {
+	for _, shape := range []damageShape{damageDefault, {"long", nil, db.NoCompression, 1500, 50, 0}} {
 		for mode, readOnly := range modes {
 			t.Run(shape.name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
@@ -342,13 +343,13 @@ func TestARefusedOpenChangesNothing(t *testing.T) {
 			}
 			mem, err := h.Image.FS("db")
 			require.NoError(t, err)
-			d, err := Open("db", v.shape.options(mem, false))
+			d, err := db.Open("db", v.shape.options(mem, false))
 			if err == nil {
 				require.NoError(t, errors.Join(nil, d.Close()))
 				continue
 			}
 			refused++
-			require.True(t, errors.Is(err, ErrCorruption) || errors.Is(err, fs.ErrNotExist), "%v", err)
+			require.True(t, errors.Is(err, db.ErrCorruption) || errors.Is(err, fs.ErrNotExist), "%v", err)
 			require.Equal(t, h.Image, v.load(t, mem), h.What)
 			_, err = mem.Stat(filepath.Join("db", base.LockName))
 			require.ErrorIs(t, err, fs.ErrNotExist)

@@ -292,7 +292,9 @@ func ExampleDB_Metrics() {
 // most tables have no orders of most customers.
 func ExamplePrefixBounds() {
 	customer := rangefilter.NewPrefix(rangefilter.SeparatedPrefix('/', 1), 10)
-	store, err := db.Open("orders", &db.Options{FS: vfs.NewMem(), Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{customer}}})
+	store, err := db.Open("orders", &db.Options{
+		FS: vfs.NewMem(), Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{customer}},
+	})
 	must(err)
 	defer store.Close()
 	for c := 0; c < 1000; c += 2 {

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 func requireTTL(t *testing.T, r interface {
 	GetTTL(key []byte) ([]byte, time.Duration, error)
-	NewIterator(o *IterOptions) (*Iterator, error)
+	NewIterator(o *db.IterOptions) (*db.Iterator, error)
 }, key, value string, ttl time.Duration) {
 	t.Helper()
 	got, left, err := r.GetTTL([]byte(key))
@@ -51,7 +53,7 @@ func TestReadsReturnTheTimeThatRemains(t *testing.T) {
 		requireTTL(t, d, "u", "3", 0)
 		require.NoError(t, d.Flush())
 	}
-	require.NoError(t, d.Update(func(tx *Transaction) error {
+	require.NoError(t, d.Update(func(tx *db.Transaction) error {
 		requireTTL(t, tx, "t/a", "1", 58*time.Second)
 		require.NoError(t, tx.PutTTL([]byte("t/a"), []byte("5"), time.Hour))
 		requireTTL(t, tx, "t/a", "5", time.Hour)
@@ -60,10 +62,10 @@ func TestReadsReturnTheTimeThatRemains(t *testing.T) {
 		return tx.Delete([]byte("t/a"))
 	}))
 	_, _, err = d.GetTTL([]byte("t/a"))
-	require.Equal(t, ErrNotFound, err)
-	_, _, err = (*DB)(nil).GetTTL(nil)
-	require.Equal(t, ErrClosed, err)
-	require.Zero(t, (*Iterator)(nil).TTL())
+	require.Equal(t, db.ErrNotFound, err)
+	_, _, err = (*db.DB)(nil).GetTTL(nil)
+	require.Equal(t, db.ErrClosed, err)
+	require.Zero(t, (*db.Iterator)(nil).TTL())
 }
 
 // The bug: a lease that was renewed by CompareAndSwap or Modify never ended.
@@ -111,23 +113,23 @@ func TestModifyAndCompareAndSwapKeepWhenAValueExpires(t *testing.T) {
 
 // The bug: the holder of a lock that had ended committed after others had seen the lock free.
 func TestATransactionConflictsIfAValueThatItReadHasExpired(t *testing.T) {
-	reads := map[string]func(tx *Transaction) error{
-		"Get":    func(tx *Transaction) error { _, err := tx.Get([]byte("t/lock")); return err },
-		"GetTTL": func(tx *Transaction) error { _, _, err := tx.GetTTL([]byte("t/lock")); return err },
-		"GetTo":  func(tx *Transaction) error { _, err := tx.GetTo(nil, []byte("t/lock")); return err },
-		"Has":    func(tx *Transaction) error { _, err := tx.Has([]byte("t/lock")); return err },
-		"MultiGet": func(tx *Transaction) error {
+	reads := map[string]func(tx *db.Transaction) error{
+		"Get":    func(tx *db.Transaction) error { _, err := tx.Get([]byte("t/lock")); return err },
+		"GetTTL": func(tx *db.Transaction) error { _, _, err := tx.GetTTL([]byte("t/lock")); return err },
+		"GetTo":  func(tx *db.Transaction) error { _, err := tx.GetTo(nil, []byte("t/lock")); return err },
+		"Has":    func(tx *db.Transaction) error { _, err := tx.Has([]byte("t/lock")); return err },
+		"MultiGet": func(tx *db.Transaction) error {
 			_, err := tx.MultiGet([][]byte{[]byte("u"), []byte("t/lock")})
 			return err
 		},
-		"an iterator": func(tx *Transaction) error {
+		"an iterator": func(tx *db.Transaction) error {
 			it, err := tx.NewIterator(nil)
 			require.NoError(t, err)
 			require.True(t, it.First())
 			return it.Close()
 		},
-		"an iterator of keys": func(tx *Transaction) error {
-			it, err := tx.NewIterator(&IterOptions{KeysOnly: true})
+		"an iterator of keys": func(tx *db.Transaction) error {
+			it, err := tx.NewIterator(&db.IterOptions{KeysOnly: true})
 			require.NoError(t, err)
 			require.True(t, it.SeekLT([]byte("u")))
 			return it.Close()
@@ -144,18 +146,18 @@ func TestATransactionConflictsIfAValueThatItReadHasExpired(t *testing.T) {
 				require.NoError(t, tx.Put([]byte("v"), []byte("2")))
 				c.move(passed)
 				_, err := d.Get([]byte("t/lock"))
-				require.Equal(t, passed >= time.Second, errors.Is(err, ErrNotFound))
+				require.Equal(t, passed >= time.Second, errors.Is(err, db.ErrNotFound))
 				c.move(-time.Hour) // the time of the store does not go back
 				if passed < time.Second {
 					require.NoError(t, tx.Commit())
 				} else {
-					require.Equal(t, ErrConflict, tx.Commit())
+					require.Equal(t, db.ErrConflict, tx.Commit())
 				}
 				c.move(time.Hour + time.Second)
 			}
 			tx := d.NewTransaction(nil) // it sees that the value is gone, which stays true
 			_, err := tx.Get([]byte("t/lock"))
-			require.Equal(t, ErrNotFound, err)
+			require.Equal(t, db.ErrNotFound, err)
 			require.NoError(t, tx.Put([]byte("v"), []byte("3")))
 			c.move(time.Hour)
 			require.NoError(t, tx.Commit())
@@ -164,7 +166,7 @@ func TestATransactionConflictsIfAValueThatItReadHasExpired(t *testing.T) {
 	c, d := expiringStore(t)
 	putTTL(t, d, "t/lock", "mine", time.Second)
 	calls := 0
-	require.NoError(t, d.Update(func(tx *Transaction) error {
+	require.NoError(t, d.Update(func(tx *db.Transaction) error {
 		calls++
 		held, err := tx.Has([]byte("t/lock"))
 		require.NoError(t, err)

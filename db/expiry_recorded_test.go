@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // expiringDatabase makes a database with values that expire under t/, of which t/b and t/d have, partly in the log.
-func expiringDatabase(t *testing.T, cmp *Comparer) (*testClock, *Options) {
+func expiringDatabase(t *testing.T, cmp *db.Comparer) (*testClock, *db.Options) {
 	t.Helper()
 	c := newTestClock()
 	o := expiryOptions(c)
@@ -33,7 +34,7 @@ func expiringDatabase(t *testing.T, cmp *Comparer) (*testClock, *Options) {
 }
 
 // asked returns the options of o with other prefixes.
-func asked(o *Options, prefixes ...string) *Options {
+func asked(o *db.Options, prefixes ...string) *db.Options {
 	other := *o
 	other.Expiry.Prefixes = nil
 	for _, prefix := range prefixes {
@@ -42,12 +43,12 @@ func asked(o *Options, prefixes ...string) *Options {
 	return &other
 }
 
-var reversedOrder = &Comparer{Name: "test.reversed", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+var reversedOrder = &db.Comparer{Name: "test.reversed", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
 
 // The bug: without the option, readers saw the envelopes as parts of the values, and values that had
 // expired. What was written had no envelope.
 func TestADatabaseRemembersWhichValuesExpire(t *testing.T) {
-	for _, cmp := range []*Comparer{BytewiseComparer, reversedOrder} {
+	for _, cmp := range []*db.Comparer{db.BytewiseComparer, reversedOrder} {
 		c, o := expiringDatabase(t, cmp)
 		content := []string{"t/a", "1", "t/b", "", "t/c", "3", "t/d", "", "t/e", "6", "u", "4"}
 		without := asked(o)
@@ -60,17 +61,17 @@ func TestADatabaseRemembersWhichValuesExpire(t *testing.T) {
 			putAll(t, d, "t/f", "7")
 			putTTL(t, d, "t/g", "8", time.Hour)
 			requireEverywhere(t, d, append(content, "t/f", "7", "t/g", "8")...)
-			if cmp == BytewiseComparer {
+			if cmp == db.BytewiseComparer {
 				f := mustFollow(t, without)
 				requireContent(t, f, append(content, "t/f", "7", "t/g", "8")...)
 				require.NoError(t, f.Close())
 			}
 			checkpointTo(t, d, "copy")
-			copied, err := Open("copy", without)
+			copied, err := db.Open("copy", without)
 			require.NoError(t, err)
 			requireContent(t, copied, append(content, "t/f", "7", "t/g", "8")...)
 			require.NoError(t, copied.Close())
-			require.NoError(t, Destroy("copy", without))
+			require.NoError(t, db.Destroy("copy", without))
 			require.NoError(t, d.Close())
 		}
 		c.move(time.Hour)
@@ -79,9 +80,9 @@ func TestADatabaseRemembersWhichValuesExpire(t *testing.T) {
 }
 
 func TestLoadsAndIngestsAndChangesUseTheRecordedPrefixes(t *testing.T) {
-	c, o := expiringDatabase(t, BytewiseComparer)
+	c, o := expiringDatabase(t, db.BytewiseComparer)
 	without := asked(o)
-	without.Changes = ChangeRetention{Bytes: 1 << 20}
+	without.Changes = db.ChangeRetention{Bytes: 1 << 20}
 	d := mustOpen(t, without)
 	_, from, err := d.ChangePositions()
 	require.NoError(t, err)
@@ -89,10 +90,12 @@ func TestLoadsAndIngestsAndChangesUseTheRecordedPrefixes(t *testing.T) {
 	require.NoError(t, l.Put([]byte("t/x"), []byte("1")))
 	require.NoError(t, l.PutTTL([]byte("t/y"), []byte("2"), time.Minute))
 	require.NoError(t, l.Commit())
-	require.NoError(t, d.Update(func(tx *Transaction) error { return tx.PutTTL([]byte("t/z"), []byte("3"), time.Minute) }))
+	require.NoError(t, d.Update(func(tx *db.Transaction) error {
+		return tx.PutTTL([]byte("t/z"), []byte("3"), time.Minute)
+	}))
 	requireContent(t, d, "t/x", "1", "t/y", "2", "t/z", "3")
 	var got []string
-	for change, err := range d.Changes(t.Context(), from, &ChangeOptions{Unsynced: true}) {
+	for change, err := range d.Changes(t.Context(), from, &db.ChangeOptions{Unsynced: true}) {
 		require.NoError(t, err)
 		for e, err := range change.Entries() {
 			require.NoError(t, err)
@@ -107,7 +110,7 @@ func TestLoadsAndIngestsAndChangesUseTheRecordedPrefixes(t *testing.T) {
 
 // What is recorded holds with other prefixes too. More can be added where no value lacks an envelope.
 func TestPrefixesAreAddedToTheRecordedOnes(t *testing.T) {
-	for _, cmp := range []*Comparer{BytewiseComparer, reversedOrder} {
+	for _, cmp := range []*db.Comparer{db.BytewiseComparer, reversedOrder} {
 		_, o := expiringDatabase(t, cmp)
 		d := mustOpen(t, asked(o, "t/a", "v/"))
 		requireContent(t, d, "t/a", "1", "t/b", "", "t/c", "3", "t/e", "6", "u", "4")
@@ -115,7 +118,7 @@ func TestPrefixesAreAddedToTheRecordedOnes(t *testing.T) {
 		require.NoError(t, d.Close())
 		files := readDir(t, o.FS, "db")
 		for _, prefix := range []string{"", "u", "s"} {
-			_, err := Open("db", asked(o, prefix))
+			_, err := db.Open("db", asked(o, prefix))
 			if prefix == "s" {
 				require.NoError(t, err)
 				continue
@@ -125,7 +128,7 @@ func TestPrefixesAreAddedToTheRecordedOnes(t *testing.T) {
 			require.Equal(t, files, readDir(t, o.FS, "db"), "nothing is changed")
 		}
 	}
-	_, o := expiringDatabase(t, BytewiseComparer)
+	_, o := expiringDatabase(t, db.BytewiseComparer)
 	d := mustOpen(t, asked(o))
 	require.NoError(t, d.Delete([]byte("u"), nil))
 	require.NoError(t, d.Close())
@@ -136,12 +139,12 @@ func TestPrefixesAreAddedToTheRecordedOnes(t *testing.T) {
 }
 
 func TestRawShowsValuesAsTheyAreStored(t *testing.T) {
-	c, o := expiringDatabase(t, BytewiseComparer)
+	c, o := expiringDatabase(t, db.BytewiseComparer)
 	raw := asked(o)
 	raw.Expiry.Raw = true
 	var stored []byte
 	for _, follow := range []bool{true, false} {
-		d, err := openAs("db", raw, follow)
+		d, err := db.OpenAs("db", raw, follow)
 		require.NoError(t, err)
 		for _, key := range []string{"t/a", "t/b", "t/c", "t/d", "t/e"} {
 			stored, err = d.Get([]byte(key))
@@ -160,18 +163,18 @@ func TestRawShowsValuesAsTheyAreStored(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "6", string(got))
 	_, err = d.Get([]byte("t/g"))
-	require.ErrorIs(t, err, ErrNoEnvelope)
+	require.ErrorIs(t, err, db.ErrNoEnvelope)
 	c.move(time.Hour)
 	_, err = d.Get([]byte("t/f"))
-	require.ErrorIs(t, err, ErrNotFound)
+	require.ErrorIs(t, err, db.ErrNotFound)
 	require.NoError(t, d.Close())
 	raw.Expiry.Namespaces = []string{"n"}
-	_, err = Open("db", raw)
+	_, err = db.Open("db", raw)
 	require.ErrorContains(t, err, "Options.Expiry.Raw shows values as they are stored, so Prefixes and Namespaces must be empty")
 }
 
 // setEarlierRecord makes the MANIFEST one of a version that recorded only the time.
-func setEarlierRecord(t *testing.T, o *Options, recorded bool) {
+func setEarlierRecord(t *testing.T, o *db.Options, recorded bool) {
 	t.Helper()
 	set, st, err := manifest.Load(manifest.SetOptions{FS: o.FS, Dir: "db", Cmp: o.Comparer})
 	require.NoError(t, err)
@@ -195,16 +198,16 @@ func setEarlierRecord(t *testing.T, o *Options, recorded bool) {
 // Databases of earlier versions record that values expire, but not which, and with another comparer nothing.
 func TestADatabaseOfAnEarlierVersionNeedsTheOptionOnce(t *testing.T) {
 	for _, recorded := range []bool{true, false} {
-		_, o := expiringDatabase(t, BytewiseComparer)
+		_, o := expiringDatabase(t, db.BytewiseComparer)
 		setEarlierRecord(t, o, recorded)
 		if recorded {
-			for _, open := range []func(string, *Options) (*DB, error){Open, OpenFollower} {
+			for _, open := range []func(string, *db.Options) (*db.DB, error){db.Open, db.OpenFollower} {
 				for _, readOnly := range []bool{true, false} {
 					w := asked(o)
 					w.ReadOnly = readOnly
 					_, err := open("db", w)
 					require.ErrorContains(t, err, "its MANIFEST does not say under which prefixes")
-					require.NotErrorIs(t, err, ErrCorruption)
+					require.NotErrorIs(t, err, db.ErrCorruption)
 				}
 			}
 		}
@@ -238,7 +241,7 @@ func TestAFollowerUsesPrefixesThatTheWriterAdds(t *testing.T) {
 func TestRepairKeepsWhichValuesExpire(t *testing.T) {
 	content := []string{"t/a", "1", "t/b", "", "t/c", "3", "t/d", "", "t/e", "6", "u", "4"}
 	for _, damage := range []string{"CURRENT", "MANIFEST", "time"} {
-		c, o := expiringDatabase(t, BytewiseComparer)
+		c, o := expiringDatabase(t, db.BytewiseComparer)
 		d := mustOpen(t, asked(o))
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 		require.NoError(t, d.Close())
@@ -257,11 +260,11 @@ func TestRepairKeepsWhichValuesExpire(t *testing.T) {
 				require.NoError(t, o.FS.Remove(filepath.Join("db", name)))
 			}
 		}
-		report, err := RepairWithReport("db", asked(o))
+		report, err := db.RepairWithReport("db", asked(o))
 		require.NoError(t, err)
 		require.False(t, report.Healthy)
 		if damage == "MANIFEST" {
-			_, err := Open("db", asked(o))
+			_, err := db.Open("db", asked(o))
 			require.ErrorContains(t, err, "its MANIFEST does not say under which prefixes")
 			require.NoError(t, mustOpen(t, o).Close())
 		}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -34,33 +35,33 @@ func (c *testClock) move(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
 // expiryOptions returns options under which values of keys that begin with t/ may expire, and
 // compactions begin only when a test wants one.
-func expiryOptions(c *testClock) *Options {
+func expiryOptions(c *testClock) *db.Options {
 	o := filterOptions(nil)
-	o.Expiry = ExpiryOptions{Prefixes: [][]byte{[]byte("t/")}, Clock: c.now}
+	o.Expiry = db.ExpiryOptions{Prefixes: [][]byte{[]byte("t/")}, Clock: c.now}
 	return o
 }
 
 // expiringStore opens a store with these options.
-func expiringStore(t *testing.T) (*testClock, *DB) {
+func expiringStore(t *testing.T) (*testClock, *db.DB) {
 	c := newTestClock()
 	return c, openTest(t, expiryOptions(c))
 }
 
 // requireShown opens a database, requires its content, and closes it.
-func requireShown(t *testing.T, o *Options, pairs ...string) {
+func requireShown(t *testing.T, o *db.Options, pairs ...string) {
 	t.Helper()
 	d := mustOpen(t, o)
 	requireContent(t, d, pairs...)
 	require.NoError(t, d.Close())
 }
 
-func putTTL(t testing.TB, d *DB, key, value string, ttl time.Duration) {
+func putTTL(t testing.TB, d *db.DB, key, value string, ttl time.Duration) {
 	t.Helper()
-	require.NoError(t, d.PutTTL([]byte(key), []byte(value), ttl, NoSync))
+	require.NoError(t, d.PutTTL([]byte(key), []byte(value), ttl, db.NoSync))
 }
 
 // requireEverywhere is requireContent for the present, after a flush and after a compaction.
-func requireEverywhere(t *testing.T, d *DB, pairs ...string) {
+func requireEverywhere(t *testing.T, d *db.DB, pairs ...string) {
 	t.Helper()
 	requireContent(t, d, pairs...)
 	require.NoError(t, d.Flush())
@@ -111,7 +112,7 @@ func TestAnExpiredValueHidesOlderOnes(t *testing.T) {
 	putAll(t, d, "t/a", "lasting again")
 	c.move(time.Second)
 	requireEverywhere(t, d, "t/a", "lasting again")
-	require.NoError(t, d.Delete([]byte("t/a"), NoSync))
+	require.NoError(t, d.Delete([]byte("t/a"), db.NoSync))
 	requireEverywhere(t, d, "t/a", "")
 }
 
@@ -176,7 +177,7 @@ func TestTheTimeSurvivesReopening(t *testing.T) {
 
 func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
 	c, d := expiringStore(t)
-	var b, more Batch
+	var b, more db.Batch
 	b.Put([]byte("t/a"), []byte("1"))
 	b.PutTTL([]byte("t/b"), []byte("2"), time.Second)
 	b.Put([]byte("u"), []byte("3"))
@@ -187,7 +188,7 @@ func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
 	before := b.Size()
 	c.move(time.Hour) // the time to live begins with Apply
 	for range 2 {
-		require.NoError(t, d.Apply(&b, NoSync))
+		require.NoError(t, d.Apply(&b, db.NoSync))
 		require.Equal(t, before, b.Size(), "the batch does not change")
 	}
 	_, err := b.MarshalBinary()
@@ -203,11 +204,11 @@ func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
 	data, err := b.MarshalBinary()
 	require.NoError(t, err)
 	require.NoError(t, more.UnmarshalBinary(data))
-	require.NoError(t, d.Apply(&more, NoSync))
+	require.NoError(t, d.Apply(&more, db.NoSync))
 	c.move(time.Hour)
 	requireContent(t, d, "t/a", "1", "t/b", "lasting", "u", "3")
 
-	require.NoError(t, d.Update(func(tx *Transaction) error {
+	require.NoError(t, d.Update(func(tx *db.Transaction) error {
 		require.NoError(t, tx.PutTTL([]byte("t/d"), []byte("4"), time.Second))
 		require.NoError(t, tx.Put([]byte("t/e"), []byte("5")))
 		requireContent(t, tx, "t/a", "1", "t/b", "lasting", "t/d", "4", "t/e", "5", "u", "3")
@@ -219,7 +220,7 @@ func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
 	require.NoError(t, d.Modify([]byte("t/d"), func(old []byte) ([]byte, error) {
 		require.Nil(t, old)
 		return []byte("new"), nil
-	}, NoSync))
+	}, db.NoSync))
 	requireContent(t, d, "t/d", "new")
 
 	l := newLoader(t, d)
@@ -235,7 +236,7 @@ func TestBatchesAndTransactionsAndLoadsWithTTL(t *testing.T) {
 func TestWrongUsesOfPutTTLAreRefused(t *testing.T) {
 	d := openTest(t, expiryOptions(newTestClock()))
 	plain := openTest(t, testOptions(vfs.NewMem()))
-	var b Batch
+	var b db.Batch
 	refused := func(want string, err error) {
 		t.Helper()
 		require.ErrorContains(t, err, want)
@@ -250,38 +251,38 @@ func TestWrongUsesOfPutTTLAreRefused(t *testing.T) {
 	b.Reset()
 	b.PutTTL([]byte("t/a"), nil, -time.Second)
 	refused("the time to live is -1s; it must be positive", d.Apply(&b, nil))
-	require.True(t, b.content.Begin()) // as another goroutine
+	require.True(t, b.Content().Begin()) // as another goroutine
 	b.PutTTL([]byte("t/a"), nil, time.Second)
-	b.content.End()
+	b.Content().End()
 	refused("several goroutines used the batch", d.Apply(&b, nil))
-	for want, put := range map[string]func(l *Loader) error{
-		"must be positive":        func(l *Loader) error { return l.PutTTL([]byte("t/l3"), nil, 0) },
-		"Options.Expiry.Prefixes": func(l *Loader) error { return l.PutTTL([]byte("x"), nil, time.Second) },
+	for want, put := range map[string]func(l *db.Loader) error{
+		"must be positive":        func(l *db.Loader) error { return l.PutTTL([]byte("t/l3"), nil, 0) },
+		"Options.Expiry.Prefixes": func(l *db.Loader) error { return l.PutTTL([]byte("x"), nil, time.Second) },
 	} {
 		l := newLoader(t, d)
 		refused(want, put(l))
 		refused(want, l.Put([]byte("t/z"), nil)) // the load has ended
 		refused(want, l.Commit())
 	}
-	require.ErrorIs(t, d.PutTTL([]byte("t/a"), make([]byte, MaxValueSize-expiry.HeaderLen+1), time.Second, nil), ErrTooLarge)
-	for _, r := range []*DB{d, plain} {
+	require.ErrorIs(t, d.PutTTL([]byte("t/a"), make([]byte, db.MaxValueSize-expiry.HeaderLen+1), time.Second, nil), db.ErrTooLarge)
+	for _, r := range []*db.DB{d, plain} {
 		it, err := r.NewIterator(nil)
 		require.NoError(t, err)
 		require.False(t, it.First(), "nothing was written")
 		require.NoError(t, it.Close())
 	}
-	require.Equal(t, ErrClosed, (*DB)(nil).PutTTL(nil, nil, 1, nil))
-	require.Equal(t, ErrClosed, new(DB).PutTTL(nil, nil, 1, nil))
-	require.Equal(t, ErrClosed, (*Loader)(nil).PutTTL(nil, nil, 1))
-	require.Equal(t, ErrClosed, new(Transaction).PutTTL(nil, nil, 1))
-	view := d.NewTransaction(&TransactionOptions{ReadOnly: true})
-	require.ErrorIs(t, view.PutTTL([]byte("t/a"), nil, 1), ErrReadOnly)
+	require.Equal(t, db.ErrClosed, (*db.DB)(nil).PutTTL(nil, nil, 1, nil))
+	require.Equal(t, db.ErrClosed, new(db.DB).PutTTL(nil, nil, 1, nil))
+	require.Equal(t, db.ErrClosed, (*db.Loader)(nil).PutTTL(nil, nil, 1))
+	require.Equal(t, db.ErrClosed, new(db.Transaction).PutTTL(nil, nil, 1))
+	view := d.NewTransaction(&db.TransactionOptions{ReadOnly: true})
+	require.ErrorIs(t, view.PutTTL([]byte("t/a"), nil, 1), db.ErrReadOnly)
 	require.NoError(t, view.Close())
 
-	_, err := Open("x", &Options{FS: vfs.NewMem(), Expiry: ExpiryOptions{Namespaces: []string{""}}})
+	_, err := db.Open("x", &db.Options{FS: vfs.NewMem(), Expiry: db.ExpiryOptions{Namespaces: []string{""}}})
 	refused("Options.Expiry.Namespaces: sievedb: Namespace: the name is empty", err)
-	_, err = Open("x", &Options{FS: vfs.NewMem(), Filters: FilterOptions{Policy: always}, Expiry: ExpiryOptions{Prefixes: [][]byte{nil}},
-		Comparer: &Comparer{Name: "inexact", Compare: bytes.Compare, InexactEqual: true}})
+	_, err = db.Open("x", &db.Options{FS: vfs.NewMem(), Filters: db.FilterOptions{Policy: always}, Expiry: db.ExpiryOptions{Prefixes: [][]byte{nil}},
+		Comparer: &db.Comparer{Name: "inexact", Compare: bytes.Compare, InexactEqual: true}})
 	refused("leave Options.Expiry.Prefixes empty", err)
 }
 
@@ -305,7 +306,7 @@ func TestValuesInNamespacesExpire(t *testing.T) {
 	c.move(time.Second)
 	requireContent(t, sessions, "a", "", "b", "3")
 	requireContent(t, inner, "a", "")
-	require.Equal(t, ErrClosed, (*Namespace)(nil).PutTTL(nil, nil, 1, nil))
+	require.Equal(t, db.ErrClosed, (*db.Namespace)(nil).PutTTL(nil, nil, 1, nil))
 }
 
 // A value without an envelope is an error for its key, and for iterators that come to it.
@@ -319,47 +320,47 @@ func TestAValueWithoutAnEnvelopeIsAnErrorForItsKey(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = openTest(t, o)
 	require.NoError(t, d.DeleteRange(t.Context(), []byte("t/c"), []byte("t/d"), nil))
-	require.NoError(t, d.Update(func(tx *Transaction) error { return tx.DeleteRange([]byte("t/d"), []byte("t/e")) }))
+	require.NoError(t, d.Update(func(tx *db.Transaction) error { return tx.DeleteRange([]byte("t/d"), []byte("t/e")) }))
 	for range 2 {
 		requireContent(t, &without{d}, "s", "0")
 		for _, key := range []string{"t/a", "t/b"} {
 			_, err := d.Get([]byte(key))
-			require.ErrorIs(t, err, ErrNoEnvelope)
+			require.ErrorIs(t, err, db.ErrNoEnvelope)
 			require.ErrorContains(t, err, "Options.Expiry.Prefixes")
 			_, err = d.Has([]byte(key))
-			require.ErrorIs(t, err, ErrNoEnvelope)
+			require.ErrorIs(t, err, db.ErrNoEnvelope)
 			_, err = d.MultiGet([][]byte{[]byte("s"), []byte(key)})
-			require.ErrorIs(t, err, ErrNoEnvelope)
+			require.ErrorIs(t, err, db.ErrNoEnvelope)
 			_, err = d.Explain([]byte(key))
-			require.ErrorIs(t, err, ErrNoEnvelope)
+			require.ErrorIs(t, err, db.ErrNoEnvelope)
 		}
 		it, err := d.NewIterator(nil)
 		require.NoError(t, err)
 		require.True(t, it.First())
 		require.False(t, it.Next())
-		require.ErrorIs(t, it.Err(), ErrNoEnvelope)
+		require.ErrorIs(t, it.Err(), db.ErrNoEnvelope)
 		require.False(t, it.First())
-		require.ErrorIs(t, it.Close(), ErrNoEnvelope)
+		require.ErrorIs(t, it.Close(), db.ErrNoEnvelope)
 		it, err = d.NewIterator(nil)
 		require.NoError(t, err)
 		require.False(t, it.Last())
-		require.ErrorIs(t, it.Close(), ErrNoEnvelope)
+		require.ErrorIs(t, it.Close(), db.ErrNoEnvelope)
 		require.NoError(t, d.Compact(t.Context(), nil, nil), "compactions keep it")
 	}
 	putAll(t, d, "t/a", "new")
-	require.NoError(t, d.Delete([]byte("t/b"), NoSync))
+	require.NoError(t, d.Delete([]byte("t/b"), db.NoSync))
 	requireEverywhere(t, d, "s", "0", "t/a", "new", "t/b", "", "t/c", "", "t/d", "")
 }
 
 // without is a store whose iterators stop before the values that lack an envelope.
-type without struct{ *DB }
+type without struct{ *db.DB }
 
-func (w *without) NewIterator(*IterOptions) (*Iterator, error) {
-	return w.DB.NewIterator(&IterOptions{UpperBound: []byte("t/")})
+func (w *without) NewIterator(*db.IterOptions) (*db.Iterator, error) {
+	return w.DB.NewIterator(&db.IterOptions{UpperBound: []byte("t/")})
 }
 
 // countTableReads gives the options a file system in memory, and returns the number of reads of tables there.
-func countTableReads(o *Options) *atomic.Int64 {
+func countTableReads(o *db.Options) *atomic.Int64 {
 	var reads atomic.Int64
 	o.FS = wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" {
@@ -378,10 +379,10 @@ func TestExpiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 func expiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 	c := newTestClock()
 	o := expiryOptions(c)
-	o.Tables.Compression = NoCompression
+	o.Tables.Compression = db.NoCompression
 	reads := countTableReads(o)
-	var last atomic.Pointer[CompactionInfo]
-	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) { last.Store(&i) }}
+	var last atomic.Pointer[db.CompactionInfo]
+	o.EventListener = &db.EventListener{CompactionEnd: func(i db.CompactionInfo) { last.Store(&i) }}
 	d := openTest(t, o)
 	for i := range 300 {
 		putTTL(t, d, "t/"+string(testKey(i)), strings.Repeat("v", 100), time.Minute)
@@ -390,35 +391,35 @@ func expiredTablesAreRemovedWithoutBeingRead(t *testing.T) {
 	putAll(t, d, "t/key000007x", "stays")
 	putTTL(t, d, "t/key000008", "newer", time.Hour)
 	require.NoError(t, d.Flush())
-	tables := len(d.state().Version.Levels[NumLevels-1].Files)
+	tables := len(d.State().Version.Levels[db.NumLevels-1].Files)
 	require.Greater(t, tables, 2)
 	s := d.NewSnapshot()
 	c.move(time.Minute)
-	d.compactor.Schedule()
+	d.Scheduler().Schedule()
 	waitUntilIdle(d)
-	require.Len(t, d.state().Version.Levels[NumLevels-1].Files, tables, "the snapshot sees them")
+	require.Len(t, d.State().Version.Levels[db.NumLevels-1].Files, tables, "the snapshot sees them")
 	requireContent(t, s, "t/key000008", "newer", "t/key000009", strings.Repeat("v", 100))
 	late := d.NewSnapshot() // it hides them
 	defer late.Close()
 	resume, err := d.PauseCompactions(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	d.compactor.Schedule()
-	require.Len(t, d.state().Version.Levels[NumLevels-1].Files, tables, "the set of tables does not change in a pause")
+	d.Scheduler().Schedule()
+	require.Len(t, d.State().Version.Levels[db.NumLevels-1].Files, tables, "the set of tables does not change in a pause")
 	synctest.Wait() // for a look at tables that began before their values had expired
 	before := reads.Load()
 	resume()
-	d.compactor.Schedule()
+	d.Scheduler().Schedule()
 	waitUntilIdle(d)
-	require.Empty(t, d.state().Version.Levels[NumLevels-1].Files)
+	require.Empty(t, d.State().Version.Levels[db.NumLevels-1].Files)
 	require.Equal(t, before, reads.Load())
 	m := d.Metrics()
 	require.EqualValues(t, tables, m.Expiry.TablesDropped)
 	require.Zero(t, m.Expiry.ValuesDropped)
 	require.Equal(t, "all values have expired", last.Load().Reason)
-	require.Equal(t, []int{NumLevels - 1, tables, 0}, []int{last.Load().InputLevel, last.Load().InputTables, last.Load().OutputTables})
+	require.Equal(t, []int{db.NumLevels - 1, tables, 0}, []int{last.Load().InputLevel, last.Load().InputTables, last.Load().OutputTables})
 	requireContent(t, d, "t/key000007x", "stays", "t/key000008", "newer", "t/key000009", "")
-	require.NoError(t, strayFilesWhenIdle(d, d.files.FS))
+	require.NoError(t, strayFilesWhenIdle(d, d.Directory().FS))
 	requireNoFaults(t, d)
 }
 
@@ -427,14 +428,14 @@ func TestTablesThatExpiredMeanwhileAreRemovedWithoutBeingRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		o := expiryOptions(c)
-		o.Tables.Compression = NoCompression
+		o.Tables.Compression = db.NoCompression
 		reads := countTableReads(o)
 		d := openTest(t, o)
 		for i := range 300 {
 			putTTL(t, d, "t/"+string(testKey(i)), strings.Repeat("v", 100), time.Minute)
 		}
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		tables := len(d.state().Version.Levels[NumLevels-1].Files)
+		tables := len(d.State().Version.Levels[db.NumLevels-1].Files)
 		require.Greater(t, tables, 2)
 		require.NoError(t, d.Close())
 		c.move(time.Minute)
@@ -442,7 +443,7 @@ func TestTablesThatExpiredMeanwhileAreRemovedWithoutBeingRead(t *testing.T) {
 		d = openTest(t, o)
 		synctest.Wait()
 		waitUntilIdle(d)
-		require.Empty(t, d.state().Version.Levels[NumLevels-1].Files)
+		require.Empty(t, d.State().Version.Levels[db.NumLevels-1].Files)
 		require.EqualValues(t, tables, reads.Load(), "the properties of each table are read")
 	})
 }
@@ -452,9 +453,9 @@ func TestTablesThatExpiredMeanwhileAreRemovedWithoutBeingRead(t *testing.T) {
 func TestAMergeUsesTheTimeBeforeItReadsTheSnapshots(t *testing.T) {
 	c := newTestClock()
 	o := expiryOptions(c)
-	var d *DB
+	var d *db.DB
 	var armed atomic.Bool
-	var s *Snapshot
+	var s *db.Snapshot
 	o.Expiry.Clock = func() time.Time {
 		stack := make([]byte, 8<<10)
 		if armed.Load() && bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("beginFilter")) && armed.CompareAndSwap(true, false) {
@@ -534,7 +535,7 @@ func TestTablesRecordWhenTheirValuesExpire(t *testing.T) {
 		var all []uint64
 		eventually(t, func() bool { // the properties are read in the background
 			all = nil
-			for _, l := range d.state().Version.Levels {
+			for _, l := range d.State().Version.Levels {
 				for _, f := range l.Files {
 					if f.Counts.Load() == nil {
 						return false
@@ -548,12 +549,12 @@ func TestTablesRecordWhenTheirValuesExpire(t *testing.T) {
 	}
 	putTTL(t, d, "t/a", "1", time.Second)
 	putTTL(t, d, "t/b", "1", time.Minute)
-	require.NoError(t, d.Delete([]byte("t/c"), NoSync))
+	require.NoError(t, d.Delete([]byte("t/c"), db.NoSync))
 	require.NoError(t, d.Flush())
 	requireExpiry(want)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	requireExpiry(want)
-	_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{})
+	_, err := d.UpgradeFilters(t.Context(), nil, &db.UpgradeOptions{})
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	o.Filters.Policy = always
@@ -594,12 +595,12 @@ func TestTablesOfOtherPrefixesAreNotRemoved(t *testing.T) {
 			c.move(time.Minute)
 			d = openTest(t, o)
 			eventually(t, func() bool {
-				files := d.state().Version.Levels[0].Files
+				files := d.State().Version.Levels[0].Files
 				return len(files) == 0 || files[0].Counts.Load() != nil
 			})
-			d.compactor.Schedule()
+			d.Scheduler().Schedule()
 			waitUntilIdle(d)
-			require.Equal(t, test.removed, d.state().Version.NumFiles() == 0)
+			require.Equal(t, test.removed, d.State().Version.NumFiles() == 0)
 		})
 	}
 }
@@ -640,7 +641,7 @@ func TestExpiredValuesStayHiddenDuringCompactions(t *testing.T) {
 	go func() { // writes other keys, to cause compactions
 		var err error
 		for i := 0; err == nil && !closed(stop); i++ {
-			err = d.PutTTL(fmt.Appendf(nil, "t/x%06d", i%500), bytes.Repeat([]byte("w"), 100), time.Duration(1+i%7)*time.Millisecond, NoSync)
+			err = d.PutTTL(fmt.Appendf(nil, "t/x%06d", i%500), bytes.Repeat([]byte("w"), 100), time.Duration(1+i%7)*time.Millisecond, db.NoSync)
 		}
 		done <- err
 	}()
@@ -666,7 +667,7 @@ func TestExpiredValuesStayHiddenDuringCompactions(t *testing.T) {
 	requireNoFaults(t, d)
 	for i := range keys {
 		_, err := d.Get(key(i))
-		require.Equal(t, ErrNotFound, err)
+		require.Equal(t, db.ErrNotFound, err)
 	}
 }
 
@@ -680,14 +681,14 @@ func closed(c chan struct{}) bool {
 }
 
 // readUntil reads until stop is closed. Value number i expires i+1 milliseconds after the start.
-func readUntil(d *DB, key func(int) []byte, missed []atomic.Bool, stop chan struct{}) error {
+func readUntil(d *db.DB, key func(int) []byte, missed []atomic.Bool, stop chan struct{}) error {
 	for i := 0; !closed(stop); i = (i + 7) % len(missed) {
 		was := missed[i].Load()
 		_, err := d.Get(key(i))
 		switch {
 		case err == nil && was:
 			return fmt.Errorf("value %d was shown again", i)
-		case err == ErrNotFound:
+		case err == db.ErrNotFound:
 			missed[i].Store(true)
 		case err != nil:
 			return err
@@ -735,7 +736,7 @@ func TestRepairForgetsATimeThatIsFarAhead(t *testing.T) {
 		d.Metrics()
 		require.NoError(t, d.Close())
 		c.move(-ahead)
-		report, err := RepairWithReport("db", o)
+		report, err := db.RepairWithReport("db", o)
 		require.NoError(t, err)
 		require.Equal(t, ahead == time.Hour, report.Healthy)
 		if !report.Healthy {
@@ -755,7 +756,7 @@ func TestRepairForgetsATimeThatIsFarAhead(t *testing.T) {
 func TestMultiGetOfATransactionDoesNotReadWhatItWrote(t *testing.T) {
 	d := openTest(t, expiryOptions(newTestClock()))
 	for _, key := range []string{"t/a", "t/b"} { // without envelopes, as if the directory were damaged
-		require.NoError(t, d.write(kindSealed, []byte(key), []byte("raw"), NoSync))
+		require.NoError(t, d.PutSealed([]byte(key), []byte("raw")))
 	}
 	putAll(t, d, "u", "1")
 	tx := d.NewTransaction(nil)
@@ -766,5 +767,5 @@ func TestMultiGetOfATransactionDoesNotReadWhatItWrote(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{nil, []byte("mine"), []byte("1"), nil}, values)
 	_, err = d.MultiGet([][]byte{[]byte("t/a")})
-	require.ErrorIs(t, err, ErrNoEnvelope)
+	require.ErrorIs(t, err, db.ErrNoEnvelope)
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
@@ -15,33 +16,33 @@ import (
 
 // The bug: after a failed sync of the log, Flush was refused, so what only the memory had could not be saved.
 func TestFlushSavesWhatAFailedLogLacksAndWritesGoOn(t *testing.T) {
-	for name, call := range map[string]func(d *DB) error{
-		"Flush":      (*DB).Flush,
-		"Compact":    func(d *DB) error { return d.Compact(t.Context(), nil, nil) },
-		"Checkpoint": func(d *DB) error { _, err := d.Checkpoint(t.Context(), "copy", nil); return err },
+	for name, call := range map[string]func(d *db.DB) error{
+		"Flush":      (*db.DB).Flush,
+		"Compact":    func(d *db.DB) error { return d.Compact(t.Context(), nil, nil) },
+		"Checkpoint": func(d *db.DB) error { _, err := d.Checkpoint(t.Context(), "copy", nil); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			d, failing, _ := failingSyncs(t, mem, syscall.EIO)
-			require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+			require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
 			failing.Store(true)
-			require.ErrorIs(t, d.Put(testKey(2), testValue(2), Sync), syscall.EIO)
+			require.ErrorIs(t, d.Put(testKey(2), testValue(2), db.Sync), syscall.EIO)
 			failing.Store(false)
-			require.ErrorContains(t, d.Put(testKey(3), testValue(3), Sync), "Flush writes")
+			require.ErrorContains(t, d.Put(testKey(3), testValue(3), db.Sync), "Flush writes")
 			require.ErrorIs(t, d.Metrics().BackgroundError, syscall.EIO)
 			if name == "Checkpoint" { // a reader does not decide that writes go on
-				require.ErrorIs(t, call(d), ErrReadOnly)
-				call = (*DB).Flush
+				require.ErrorIs(t, call(d), db.ErrReadOnly)
+				call = (*db.DB).Flush
 			}
 			require.NoError(t, call(d))
 			require.NoError(t, d.Metrics().BackgroundError)
-			require.NoError(t, d.Put(testKey(4), testValue(4), Sync))
+			require.NoError(t, d.Put(testKey(4), testValue(4), db.Sync))
 			after := openTest(t, testOptions(mem.Crash()))
 			requireValue(t, after, testKey(1), testValue(1))
 			requireValue(t, after, testKey(4), testValue(4))
 			for _, refused := range []int{2, 3} {
 				_, err := after.Get(testKey(refused))
-				require.Equal(t, ErrNotFound, err, "the failed log is not replayed")
+				require.Equal(t, db.ErrNotFound, err, "the failed log is not replayed")
 			}
 			require.NoError(t, d.Close())
 		})
@@ -53,13 +54,13 @@ func TestCloseSavesWhatAFailedLogLacks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		early bool // the failure is one of a write, before Close
-		end   func(d *DB) error
-	}{{"Close", true, (*DB).Close}, {"the last sync", false, (*DB).Close}, {"SetReadOnly", true, (*DB).SetReadOnly}} {
+		end   func(d *db.DB) error
+	}{{"Close", true, (*db.DB).Close}, {"the last sync", false, (*db.DB).Close}, {"SetReadOnly", true, (*db.DB).SetReadOnly}} {
 		t.Run(c.name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			d, failing, _ := failingSyncs(t, mem, syscall.EIO)
 			for i := range 100 { // several memtables
-				require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+				require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 			}
 			failing.Store(true)
 			if c.early {
@@ -84,17 +85,17 @@ func TestCloseSavesWhatAFailedLogLacks(t *testing.T) {
 func TestALossIsReportedByCloseAndByTheNextOpening(t *testing.T) {
 	var fail atomic.Bool
 	mem := vfs.NewMem()
-	d, err := Open("db", testOptions(wrap.NewFaulty(fixture.PlainLogs(mem), wrap.FailIf(syscall.EIO, func(op wrap.Op) bool {
+	d, err := db.Open("db", testOptions(wrap.NewFaulty(fixture.PlainLogs(mem), wrap.FailIf(syscall.EIO, func(op wrap.Op) bool {
 		return fail.Load() && (op.Kind == wrap.OpWrite && isLog(op.Name) || op.Kind == wrap.OpCreate && strings.HasSuffix(op.Name, ".ldb"))
 	}))))
 	require.NoError(t, err)
-	require.NoError(t, d.Put(testKey(0), testValue(0), Sync))
+	require.NoError(t, d.Put(testKey(0), testValue(0), db.Sync))
 	fail.Store(true)
-	var b Batch
+	var b db.Batch
 	for i := range 4 {
 		b.Put(testKey(1+i), testValue(1+i))
 	}
-	require.NoError(t, d.Apply(&b, Buffered))
+	require.NoError(t, d.Apply(&b, db.Buffered))
 	err = d.Close()
 	require.ErrorIs(t, err, syscall.EIO)
 	require.ErrorContains(t, err, "acknowledged writes may be lost, of the operations 1 to 5")

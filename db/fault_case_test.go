@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -131,9 +132,9 @@ func (c faultCase) after(mem *vfs.Mem, counting *wrap.Counting, checker *order.F
 	if n := counting.Snapshot().Total.OpenFiles; n != 0 {
 		return fmt.Errorf("%d files are open after Close", n)
 	}
-	return r.opensAlike(mem, func(d *DB) (vfs.FS, error) {
+	return r.opensAlike(mem, func(d *db.DB) (vfs.FS, error) {
 		waitUntilIdle(d)
-		return mem, strayFilesWhenIdle(d, d.files.FS)
+		return mem, strayFilesWhenIdle(d, d.Directory().FS)
 	})
 }
 

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -90,20 +91,20 @@ func newFaultRun(seed uint64, scale int) *faultRun {
 }
 
 // write puts both keys of a random pair in one batch.
-func (r *faultRun) write(d *DB, sync bool) error {
+func (r *faultRun) write(d *db.DB, sync bool) error {
 	pair, value := r.rnd.IntN(numFaultPairs), fmt.Sprintf("%d-%s", r.rnd.Uint32(), strings.Repeat("v", r.rnd.IntN(150)))
-	var b Batch
+	var b db.Batch
 	b.Put(pairKey(pair, "a"), []byte(value))
-	if d.scans.Expiry.Under(pairKey(pair, "b")) {
+	if d.Expiry().Under(pairKey(pair, "b")) {
 		b.PutTTL(pairKey(pair, "b"), []byte(value), longTTL)
 		b.PutTTL(fmt.Appendf(nil, "%s%d", expiringPrefix, pair), []byte(value), time.Millisecond)
 	} else {
 		b.Put(pairKey(pair, "b"), []byte(value))
 	}
 	r.model.begun(pair, value)
-	write, wo := d.Apply, &WriteOptions{NoSync: !sync}
+	write, wo := d.Apply, &db.WriteOptions{NoSync: !sync}
 	if r.rnd.IntN(3) == 0 {
-		write = func(b *Batch, wo *WriteOptions) error { return applyInTransaction(d, b, wo) }
+		write = func(b *db.Batch, wo *db.WriteOptions) error { return applyInTransaction(d, b, wo) }
 	}
 	err := write(&b, wo)
 	if err == nil {
@@ -115,7 +116,7 @@ func (r *faultRun) write(d *DB, sync bool) error {
 }
 
 // load loads some pairs while another write is made.
-func (r *faultRun) load(d *DB) {
+func (r *faultRun) load(d *db.DB) {
 	l, err := d.NewLoader()
 	if err != nil {
 		r.failures++
@@ -147,11 +148,11 @@ func (r *faultRun) load(d *DB) {
 }
 
 // deleteRange deletes a range of pairs and puts one of them, in one batch.
-func (r *faultRun) deleteRange(d *DB) {
+func (r *faultRun) deleteRange(d *db.DB) {
 	from := r.rnd.IntN(numFaultPairs)
 	to := from + r.rnd.IntN(numFaultPairs-from)
 	kept, value := from, fmt.Sprintf("range-%d", r.rnd.Uint32())
-	var b Batch
+	var b db.Batch
 	b.DeleteRange(pairKey(from, ""), pairKey(to, ""))
 	b.Put(pairKey(kept, "a"), []byte(value))
 	b.Put(pairKey(kept, "b"), []byte(value))
@@ -159,7 +160,7 @@ func (r *faultRun) deleteRange(d *DB) {
 		r.model.begun(pair, "")
 	}
 	r.model.begun(kept, value)
-	if err := d.Apply(&b, Sync); err != nil {
+	if err := d.Apply(&b, db.Sync); err != nil {
 		r.failures++
 		return
 	}
@@ -170,7 +171,7 @@ func (r *faultRun) deleteRange(d *DB) {
 }
 
 // readAll compares the store's entries with the model. Errors are allowed unless reads must work.
-func (r *faultRun) readAll(d *DB) error {
+func (r *faultRun) readAll(d *db.DB) error {
 	s := d.NewSnapshot()
 	defer s.Close()
 	found := map[string]string{}
@@ -201,7 +202,7 @@ func (r *faultRun) readAll(d *DB) error {
 		}
 		got, err := s.Get(a)
 		switch {
-		case err != nil && err != ErrNotFound:
+		case err != nil && err != db.ErrNotFound:
 			r.failures++
 			if r.readsMustWork {
 				return fmt.Errorf("a Get failed: %w", err)
@@ -215,11 +216,11 @@ func (r *faultRun) readAll(d *DB) error {
 
 // opensAlike opens the files without failures, twice. The second time it must show what it showed first. next returns
 // the files of the next opening; the store is still open.
-func (r *faultRun) opensAlike(fsys vfs.FS, next func(d *DB) (vfs.FS, error)) error {
+func (r *faultRun) opensAlike(fsys vfs.FS, next func(d *db.DB) (vfs.FS, error)) error {
 	r.readsMustWork = true
 	var shown map[int]string
 	for range 2 {
-		d, err := Open("db", crashOptions(fsys, 0))
+		d, err := db.Open("db", crashOptions(fsys, 0))
 		if err != nil {
 			return fmt.Errorf("open without the fault: %w", err)
 		}
@@ -252,7 +253,7 @@ func (r *faultRun) workload(fsys vfs.FS) error {
 	for _, dir := range logDirs {
 		o := crashOptions(fsys, 0)
 		o.LogDir = dir
-		d, err := Open("db", o)
+		d, err := db.Open("db", o)
 		if err != nil {
 			r.failures++
 			continue
@@ -268,7 +269,7 @@ func (r *faultRun) workload(fsys vfs.FS) error {
 	return nil
 }
 
-func (r *faultRun) use(d *DB) error {
+func (r *faultRun) use(d *db.DB) error {
 	for i := range 70 * max(1, r.scale) {
 		_ = r.write(d, i%3 == 0)
 		if i%20 == 19 {

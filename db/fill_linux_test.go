@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/db"
 )
 
 // fillMount is set in the environment of the process that has its own namespaces, to the directory to
@@ -29,7 +31,7 @@ func TestFillsOfARealDisk(t *testing.T) {
 	if dir := os.Getenv(fillMount); dir != "" {
 		disk := mountedDisk(t, dir)
 		runFills(t, disk, *fillCount)
-		require.NoError(t, Destroy(disk.dir, &Options{FS: disk.fs}))
+		require.NoError(t, db.Destroy(disk.dir, &db.Options{FS: disk.fs}))
 		runReserve(t, disk)
 		return
 	}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -116,17 +117,17 @@ type fillRun struct {
 	disk    fillDisk
 	rnd     *rand.Rand
 	model   *faultModel // of keys; values are identified by number
-	d       *DB
+	d       *db.DB
 	next    uint64
 	refused int // writes that failed with ErrNoSpace
 	finals  int // times that the store had to be reopened
 }
 
 func (r *fillRun) open() (err error) {
-	r.d, err = Open(r.disk.dir, &Options{
-		FS: r.disk.fs, Memtables: MemtableOptions{Size: 256 << 10},
-		Tables: TableOptions{Size: 256 << 10, Compression: NoCompression}, Compaction: CompactionOptions{MaxLevelBase: 1 << 20},
-		Cache: CacheOptions{Size: 256 << 10},
+	r.d, err = db.Open(r.disk.dir, &db.Options{
+		FS: r.disk.fs, Memtables: db.MemtableOptions{Size: 256 << 10},
+		Tables: db.TableOptions{Size: 256 << 10, Compression: db.NoCompression}, Compaction: db.CompactionOptions{MaxLevelBase: 1 << 20},
+		Cache: db.CacheOptions{Size: 256 << 10},
 	})
 	return err
 }
@@ -159,7 +160,7 @@ func numberOf(v []byte) string {
 // write puts a value at a random key.
 func (r *fillRun) write() error {
 	r.next++
-	key, wo := r.rnd.IntN(fillKeys), &WriteOptions{NoSync: r.rnd.IntN(4) > 0}
+	key, wo := r.rnd.IntN(fillKeys), &db.WriteOptions{NoSync: r.rnd.IntN(4) > 0}
 	number := strconv.FormatUint(r.next, 10)
 	r.model.begun(key, number)
 	err := r.d.Put(fillKey(key), fillValue(r.next), wo)
@@ -171,7 +172,7 @@ func (r *fillRun) write() error {
 
 func (r *fillRun) delete(key int) error {
 	r.model.begun(key, "")
-	err := r.d.Delete(fillKey(key), NoSync)
+	err := r.d.Delete(fillKey(key), db.NoSync)
 	if err == nil {
 		r.model.acked(key, "")
 	}
@@ -183,7 +184,7 @@ func (r *fillRun) untilFull() error {
 	for refused, writes := 0, 0; refused < 5; writes++ {
 		switch err := r.write(); {
 		case err == nil:
-		case errors.Is(err, ErrNoSpace):
+		case errors.Is(err, db.ErrNoSpace):
 			refused++
 		default:
 			return fmt.Errorf("a write on the full disk failed with %w", err)
@@ -208,16 +209,16 @@ func (r *fillRun) insist(do func() error) error {
 			return fmt.Errorf("there is space, but the operation still fails: %w", err)
 		}
 		switch {
-		case errors.Is(err, ErrReadOnly):
+		case errors.Is(err, db.ErrReadOnly):
 			r.finals++
 			_ = r.d.Close()
 			if err := r.open(); err != nil {
 				return err
 			}
-		case !errors.Is(err, ErrNoSpace):
+		case !errors.Is(err, db.ErrNoSpace):
 			return err
 		}
-		r.d.commit.Pause(5 * time.Millisecond)
+		r.d.Committer().Pause(5 * time.Millisecond)
 	}
 }
 
@@ -243,7 +244,7 @@ func (r *fillRun) readAll() error {
 			continue
 		}
 		v, err := r.d.Get(fillKey(key))
-		if err == ErrNotFound && number == "" {
+		if err == db.ErrNotFound && number == "" {
 			continue
 		}
 		if err != nil || numberOf(v) != number {
@@ -267,7 +268,7 @@ func (r *fillRun) fill() error {
 	if r.rnd.IntN(4) == 0 { // closed and opened while it is full
 		_ = r.d.Close()
 		if err := r.open(); err != nil {
-			if !errors.Is(err, ErrNoSpace) {
+			if !errors.Is(err, db.ErrNoSpace) {
 				return fmt.Errorf("Open on the full disk: %w", err)
 			}
 			r.d = nil

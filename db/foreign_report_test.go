@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -16,23 +17,23 @@ import (
 func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 	dirs, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)
-	verdicts := map[FilterVerdict]int{}
+	verdicts := map[db.FilterVerdict]int{}
 	for _, dir := range dirs {
 		if !dir.IsDir() || dir.Name() == "features" { // see TestGoldenFeatures
 			continue
 		}
 		t.Run(dir.Name(), func(t *testing.T) {
 			g := loadGolden(t, dir.Name())
-			d := g.open(t, g.copy(t), Options{ReadOnly: true})
+			d := g.open(t, g.copy(t), db.Options{ReadOnly: true})
 			r, err := d.Filters(t.Context(), 1000)
 			require.NoError(t, err)
 			infos, err := d.Tables()
 			require.NoError(t, err)
 			require.Len(t, r.Tables, len(infos))
 			for _, f := range r.Tables {
-				require.NotContains(t, []FilterVerdict{VerdictDamaged, VerdictDenies, VerdictHighRate, VerdictSaturated}, f.Verdict, f.Detail)
+				require.NotContains(t, []db.FilterVerdict{db.VerdictDamaged, db.VerdictDenies, db.VerdictHighRate, db.VerdictSaturated}, f.Verdict, f.Detail)
 				require.Zero(t, f.Probes.Denied)
-				if f.Verdict == VerdictGood {
+				if f.Verdict == db.VerdictGood {
 					require.Positive(t, f.Predicted)
 					require.InDelta(t, 12, f.BitsPerKey, 6, "small filters have bits to spare")
 				}
@@ -40,8 +41,8 @@ func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 			}
 		})
 	}
-	require.Positive(t, verdicts[VerdictGood])
-	require.Positive(t, verdicts[VerdictNoFilter])
+	require.Positive(t, verdicts[db.VerdictGood])
+	require.Positive(t, verdicts[db.VerdictNoFilter])
 }
 
 // LevelDB's tables have a small filter for each 2 KiB and do not record the number of their keys.
@@ -59,22 +60,22 @@ func TestFilterReportsOfBlockRangeFilters(t *testing.T) {
 		policy   filter.Policy
 		perBlock bool
 		keys     [][]byte
-		verdict  FilterVerdict
+		verdict  db.FilterVerdict
 	}{
-		{"random keys", filter.NewBloomPolicy(10), true, random, VerdictGood},
-		{"random keys, one filter per table", filter.NewBloomPolicy(10), false, random, VerdictGood},
-		{"big-endian counters", filter.NewBloomPolicy(10), true, bigEndian, VerdictCollisions},
-		{"big-endian counters, one filter per table", filter.NewBloomPolicy(10), false, bigEndian, VerdictGood},
-		{"goleveldb's", goleveldb, true, oddTails, VerdictGood},
-		{"LevelDB's before 1.18", leveldb117, true, oddTails, VerdictGood},
-		{"two bits per key", filter.NewBloomPolicy(2), true, random, VerdictGood},
-		{"one bit per key, one filter per table", filter.NewBloomPolicy(1), false, random, VerdictSaturated},
+		{"random keys", filter.NewBloomPolicy(10), true, random, db.VerdictGood},
+		{"random keys, one filter per table", filter.NewBloomPolicy(10), false, random, db.VerdictGood},
+		{"big-endian counters", filter.NewBloomPolicy(10), true, bigEndian, db.VerdictCollisions},
+		{"big-endian counters, one filter per table", filter.NewBloomPolicy(10), false, bigEndian, db.VerdictGood},
+		{"goleveldb's", goleveldb, true, oddTails, db.VerdictGood},
+		{"LevelDB's before 1.18", leveldb117, true, oddTails, db.VerdictGood},
+		{"two bits per key", filter.NewBloomPolicy(2), true, random, db.VerdictGood},
+		{"one bit per key, one filter per table", filter.NewBloomPolicy(1), false, random, db.VerdictSaturated},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := vfs.NewMem()
 			foreignDB(t, fsys, c.policy, c.perBlock, c.keys)
-			d := openTest(t, &Options{FS: fsys, ReadOnly: true})
+			d := openTest(t, &db.Options{FS: fsys, ReadOnly: true})
 			r, err := d.Filters(t.Context(), 4000)
 			require.NoError(t, err)
 			require.Len(t, r.Tables, 4)
@@ -85,7 +86,7 @@ func TestFilterReportsOfBlockRangeFilters(t *testing.T) {
 				require.Zero(t, f.Probes.Denied)
 				require.Positive(t, f.BlockBytes)
 			}
-			if c.verdict != VerdictCollisions { // keys of one hash count as one
+			if c.verdict != db.VerdictCollisions { // keys of one hash count as one
 				require.InEpsilon(t, n, keys, 0.15, "the number of keys is estimated")
 			}
 			require.Equal(t, keys, r.Levels[0].Keys+r.Levels[1].Keys)
@@ -98,7 +99,7 @@ func TestGoldenDatabasesGetTheFiltersOfTheOptions(t *testing.T) {
 	for _, name := range []string{"leveldb-1.23-levels-filter", "leveldb-1.23-levels-no-filter", "leveldb-1.17-signed-filter", "goleveldb-filter"} {
 		g := loadGolden(t, name)
 		t.Run(name+", by UpgradeFilters", func(t *testing.T) {
-			d := g.open(t, g.copy(t), Options{})
+			d := g.open(t, g.copy(t), db.Options{})
 			r, err := d.UpgradeFilters(background, nil, nil)
 			require.NoError(t, err)
 			require.Positive(t, r.Tables)
@@ -113,7 +114,7 @@ func TestGoldenDatabasesGetTheFiltersOfTheOptions(t *testing.T) {
 			g.requireHeldBy(t, d)
 		})
 		t.Run(name+", by Compact, with a budget", func(t *testing.T) {
-			d := g.open(t, g.copy(t), Options{Filters: FilterOptions{Budget: 1 << 20}})
+			d := g.open(t, g.copy(t), db.Options{Filters: db.FilterOptions{Budget: 1 << 20}})
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			g.requireHeldBy(t, d)
 			filters, err := d.Filters(t.Context(), 100)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"encoding/binary"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
@@ -167,7 +168,7 @@ func withFilterBlock(t testing.TB, table []byte, policy string, block []byte) []
 func foreignDB(t testing.TB, fsys vfs.FS, p filter.Policy, perBlock bool, keys [][]byte) {
 	t.Helper()
 	require.NoError(t, fsys.MkdirAll("db"))
-	set := manifest.New(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: BytewiseComparer, MaxManifestSize: 1 << 20, Obsolete: func([]manifest.LevelFile) {}})
+	set := manifest.New(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: db.BytewiseComparer, MaxManifestSize: 1 << 20, Obsolete: func([]manifest.LevelFile) {}})
 	edit := &manifest.Edit{}
 	add := func(level int, keys [][]byte, firstSeq uint64) {
 		var table []byte
@@ -231,16 +232,16 @@ func binaryKeys(rng *rand.Rand, n, length int) (stored, absent [][]byte) {
 			absent = append(absent, key)
 		}
 	}
-	slices.SortFunc(stored, BytewiseComparer.Compare)
+	slices.SortFunc(stored, db.BytewiseComparer.Compare)
 	return stored, absent
 }
 
 // countMissing returns how many of keys are not found. It requires that the others have their values.
-func countMissing(t testing.TB, d *DB, keys [][]byte) (missing int) {
+func countMissing(t testing.TB, d *db.DB, keys [][]byte) (missing int) {
 	t.Helper()
 	for _, key := range keys {
 		value, err := d.Get(key)
-		if err == ErrNotFound {
+		if err == db.ErrNotFound {
 			missing++
 			continue
 		}
@@ -268,14 +269,14 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 				foreignDB(t, mem, writer.policy, perBlock, keys)
 
 				other := programs[1-i]
-				d := mustOpen(t, &Options{FS: mem, Filters: FilterOptions{Policy: other.policy}, ReadOnly: true})
+				d := mustOpen(t, &db.Options{FS: mem, Filters: db.FilterOptions{Policy: other.policy}, ReadOnly: true})
 				lost := countMissing(t, d, keys)
 				require.NoError(t, d.Close())
 				t.Logf("read as %s reads: %d of %d keys are lost (%.1f %%)", other.name, lost, len(keys), 100*float64(lost)/float64(len(keys)))
 				require.InDelta(t, 0.867, float64(lost)/float64(len(keys)), 0.025)
 
 				// Read-only, so that no compaction replaces the tables.
-				d = mustOpen(t, &Options{FS: mem, Cache: CacheOptions{Size: -1}, ReadOnly: true})
+				d = mustOpen(t, &db.Options{FS: mem, Cache: db.CacheOptions{Size: -1}, ReadOnly: true})
 				require.Zero(t, countMissing(t, d, keys))
 				m := d.Metrics()
 				require.Zero(t, m.Tables.WithUnknownFilter)
@@ -297,7 +298,7 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 
 				require.NoError(t, d.Close())
 
-				d = openTest(t, &Options{FS: mem})
+				d = openTest(t, &db.Options{FS: mem})
 				require.NoError(t, d.Compact(t.Context(), nil, nil))
 				require.Zero(t, countMissing(t, d, keys), "a compaction into SieveDB's tables loses no key")
 				for _, policy := range filterNames(t, d) {
@@ -309,7 +310,7 @@ func TestNoKeyIsLostUnderTheOldFilterName(t *testing.T) {
 }
 
 // filterNames returns the filter policy of each table.
-func filterNames(t testing.TB, d *DB) (names []string) {
+func filterNames(t testing.TB, d *db.DB) (names []string) {
 	t.Helper()
 	tables, err := d.Tables()
 	require.NoError(t, err)
@@ -322,14 +323,14 @@ func filterNames(t testing.TB, d *DB) (names []string) {
 
 func TestFiltersOfTheOldNameAreIgnoredIfOptionsForbidThem(t *testing.T) {
 	keys, _ := binaryKeys(rand.New(rand.NewPCG(5, 5)), 300, 7)
-	inexact := &Comparer{Name: BytewiseComparer.Name, Compare: BytewiseComparer.Compare, InexactEqual: true}
+	inexact := &db.Comparer{Name: db.BytewiseComparer.Name, Compare: db.BytewiseComparer.Compare, InexactEqual: true}
 	for _, c := range []struct {
 		name    string
-		options Options
+		options db.Options
 		unknown bool
 	}{
-		{"filters are switched off", Options{Filters: FilterOptions{Policy: filter.None}}, false},
-		{"the comparer calls different bytes equal", Options{Filters: FilterOptions{Policy: always}, Comparer: inexact}, true},
+		{"filters are switched off", db.Options{Filters: db.FilterOptions{Policy: filter.None}}, false},
+		{"the comparer calls different bytes equal", db.Options{Filters: db.FilterOptions{Policy: always}, Comparer: inexact}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.options
@@ -347,7 +348,9 @@ func TestFiltersOfTheOldNameAreIgnoredIfOptionsForbidThem(t *testing.T) {
 			}
 		})
 	}
-	_, err := Open("db", &Options{FS: vfs.NewMem(), Filters: FilterOptions{Policy: filter.LegacyBloom}, Comparer: inexact})
+	_, err := db.Open("db", &db.Options{
+		FS: vfs.NewMem(), Filters: db.FilterOptions{Policy: filter.LegacyBloom}, Comparer: inexact,
+	})
 	require.ErrorContains(t, err, "filter.None")
 }
 
@@ -359,7 +362,7 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			o.Filters.ForGoleveldb = listed
 			d := mustOpen(t, o)
 			for _, key := range keys {
-				require.NoError(t, d.Put(key, foreignValue(key), NoSync))
+				require.NoError(t, d.Put(key, foreignValue(key), db.NoSync))
 			}
 			settle(t, d)
 			for _, policy := range filterNames(t, d) {
@@ -369,8 +372,8 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 
 			// This reads as goleveldb does, with one name and one hash. Goleveldb's comparer is exact;
 			// InexactEqual excludes our own policies.
-			alone := &Comparer{Name: BytewiseComparer.Name, Compare: BytewiseComparer.Compare, InexactEqual: true}
-			d = openTest(t, &Options{FS: o.FS, Filters: FilterOptions{Policy: goleveldb}, Comparer: alone, ReadOnly: true})
+			alone := &db.Comparer{Name: db.BytewiseComparer.Name, Compare: db.BytewiseComparer.Compare, InexactEqual: true}
+			d = openTest(t, &db.Options{FS: o.FS, Filters: db.FilterOptions{Policy: goleveldb}, Comparer: alone, ReadOnly: true})
 			require.Zero(t, countMissing(t, d, keys))
 			require.Equal(t, len(absent), countMissing(t, d, absent))
 			m := d.Metrics()
@@ -384,7 +387,9 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 			require.Greater(t, m.Total().FilterNegatives, uint64(len(absent))*95/100)
 
 			// The hazard is that LevelDB before 1.18 reads the filter with its own hash.
-			d = openTest(t, &Options{FS: o.FS, Filters: FilterOptions{Policy: leveldb117}, Comparer: alone, ReadOnly: true})
+			d = openTest(t, &db.Options{
+				FS: o.FS, Filters: db.FilterOptions{Policy: leveldb117}, Comparer: alone, ReadOnly: true,
+			})
 			require.Greater(t, countMissing(t, d, keys), len(keys)*8/10)
 		})
 	}
@@ -392,13 +397,13 @@ func TestFiltersAreListedForGoleveldbOnRequest(t *testing.T) {
 
 func TestListingForGoleveldbNeedsItsEncoding(t *testing.T) {
 	for _, p := range []filter.Policy{filter.None, filter.LegacyBloom, always, filter.NewCacheLineBloomPolicy(10)} {
-		err := (&Options{Filters: FilterOptions{ForGoleveldb: true, Policy: p}}).Validate()
+		err := (&db.Options{Filters: db.FilterOptions{ForGoleveldb: true, Policy: p}}).Validate()
 		require.ErrorContains(t, err, "Options.Filters.ForGoleveldb")
 		require.ErrorContains(t, err, "filter.NewBloomPolicy")
 		require.ErrorContains(t, err, p.Name())
 	}
 	for _, p := range []filter.Policy{nil, filter.NewBloomPolicy(16), filter.Several(always, filter.NewBloomPolicy(16))} {
-		require.NoError(t, (&Options{Filters: FilterOptions{ForGoleveldb: true, Policy: p}}).Validate())
+		require.NoError(t, (&db.Options{Filters: db.FilterOptions{ForGoleveldb: true, Policy: p}}).Validate())
 	}
 }
 
@@ -408,12 +413,12 @@ func TestFiltersWrittenUnderTheOldNameServeEveryDialect(t *testing.T) {
 	o.Filters.Policy = filter.LegacyBloom
 	d := mustOpen(t, o)
 	for _, key := range keys {
-		require.NoError(t, d.Put(key, foreignValue(key), NoSync))
+		require.NoError(t, d.Put(key, foreignValue(key), db.NoSync))
 	}
 	settle(t, d)
 	require.NoError(t, d.Close())
 	for _, p := range []filter.Policy{nil, filter.LegacyBloom, goleveldb, leveldb117} {
-		d := mustOpen(t, &Options{FS: o.FS, Filters: FilterOptions{Policy: p}, ReadOnly: true})
+		d := mustOpen(t, &db.Options{FS: o.FS, Filters: db.FilterOptions{Policy: p}, ReadOnly: true})
 		require.Zero(t, countMissing(t, d, keys))
 		require.Equal(t, len(absent), countMissing(t, d, absent))
 		m := d.Metrics().Total()

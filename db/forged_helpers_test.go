@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
@@ -103,7 +104,7 @@ func (f *forgery) separate(t testing.TB, rnd *rand.Rand, edit *manifest.Edit, le
 type forgery struct {
 	image   damage.Image
 	changed []string
-	options Options
+	options db.Options
 }
 
 // newForgery forges the tables of a database at random, and now and then its MANIFEST and logs.
@@ -143,13 +144,13 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 		f.changed = append(f.changed, "MANIFEST")
 	}
 	f.image = hostileImage(t, records, more)
-	f.options = []Options{
-		{}, {Filters: FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: FilterOptions{Budget: 1000}}, {Filters: FilterOptions{Policy: filter.None}}, {Cache: CacheOptions{Size: -1}},
+	f.options = []db.Options{
+		{}, {Filters: db.FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: db.FilterOptions{Budget: 1000}}, {Filters: db.FilterOptions{Policy: filter.None}}, {Cache: db.CacheOptions{Size: -1}},
 		{
-			Tables: TableOptions{Size: 4 << 10}, Compaction: CompactionOptions{MaxConcurrent: 3},
-			Filters: FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}},
+			Tables: db.TableOptions{Size: 4 << 10}, Compaction: db.CompactionOptions{MaxConcurrent: 3},
+			Filters: db.FilterOptions{RangePolicies: []rangefilter.Policy{prefixOfTen}},
 		},
-		{Tables: TableOptions{SeparateValues: 5}},
+		{Tables: db.TableOptions{SeparateValues: 5}},
 	}[rnd.IntN(7)]
 	f.options.Memtables.Size = 64 << 10
 	return f

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
@@ -65,7 +66,7 @@ func TestForgedDatabases(t *testing.T) {
 // forgedAction is an operation on a forged database.
 type forgedAction struct {
 	name string
-	do   func(o *Options) error
+	do   func(o *db.Options) error
 	gets int // lookups, each of which may read again an index of 60 MiB that does not decode
 }
 
@@ -75,21 +76,21 @@ func (a *forgedAction) maxTime() time.Duration {
 }
 
 var forgedActions = []forgedAction{
-	{name: "reading", do: func(o *Options) error { return withForged(o, readForged) }, gets: forgedKeys},
-	{name: "Check", do: func(o *Options) error {
-		return withForged(o, func(d *DB) error {
+	{name: "reading", do: func(o *db.Options) error { return withForged(o, readForged) }, gets: forgedKeys},
+	{name: "Check", do: func(o *db.Options) error {
+		return withForged(o, func(d *db.DB) error {
 			report, err := d.Check(context.Background())
 			if err == nil && len(report.Faults) > 0 {
-				return ErrCorruption
+				return db.ErrCorruption
 			}
 			return err
 		})
 	}},
-	{name: "Compact", do: func(o *Options) error {
-		return withForged(o, func(d *DB) error { return d.Compact(context.Background(), nil, nil) })
+	{name: "Compact", do: func(o *db.Options) error {
+		return withForged(o, func(d *db.DB) error { return d.Compact(context.Background(), nil, nil) })
 	}},
-	{name: "UpgradeFilters", do: func(o *Options) error {
-		return withForged(o, func(d *DB) error {
+	{name: "UpgradeFilters", do: func(o *db.Options) error {
+		return withForged(o, func(d *db.DB) error {
 			if _, err := d.Filters(context.Background(), 50); err != nil && !base.IsUnreadable(err) {
 				return err
 			}
@@ -130,7 +131,7 @@ func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 	}
 	says := fmt.Sprintf("forged database %d of seed %d, %s: %q", number, *forgeSeed, a.name, f.changed)
 	if err != nil && !strings.Contains(err.Error(), "was created with comparer") && !strings.Contains(err.Error(), "has another comparer") {
-		require.True(t, base.IsUnreadable(err) || errors.Is(err, ErrForeign), "%s: %v", says, err) // a forged tag may be RocksDB's
+		require.True(t, base.IsUnreadable(err) || errors.Is(err, db.ErrForeign), "%s: %v", says, err) // a forged tag may be RocksDB's
 	}
 	require.LessOrEqual(t, took, a.maxTime(), says)
 	require.LessOrEqual(t, allocated, most, says)
@@ -139,8 +140,8 @@ func (f *forgery) act(t *testing.T, number int, a forgedAction) (err error) {
 }
 
 // withForged opens the database, calls use, and closes the database.
-func withForged(o *Options, use func(*DB) error) error {
-	d, err := Open("db", o)
+func withForged(o *db.Options, use func(*db.DB) error) error {
+	d, err := db.Open("db", o)
 	if err != nil {
 		return err
 	}
@@ -153,9 +154,9 @@ func withForged(o *Options, use func(*DB) error) error {
 
 // readForged reads all of a database in every way. The results need not agree, because the files
 // contradict each other.
-func readForged(d *DB) (err error) {
+func readForged(d *db.DB) (err error) {
 	note := func(e error) {
-		if err == nil && e != nil && e != ErrNotFound {
+		if err == nil && e != nil && e != db.ErrNotFound {
 			err = e
 		}
 	}
@@ -174,7 +175,7 @@ func readForged(d *DB) (err error) {
 	note(e)
 	_, e = d.ApproximateSize(testKey(3), testKey(40))
 	note(e)
-	for _, o := range []*IterOptions{nil, {LowerBound: testKey(5), UpperBound: testKey(50)}, PrefixBounds(testKey(7))} {
+	for _, o := range []*db.IterOptions{nil, {LowerBound: testKey(5), UpperBound: testKey(50)}, db.PrefixBounds(testKey(7))} {
 		it, e := d.NewIterator(o)
 		note(e)
 		if e != nil {
@@ -195,11 +196,11 @@ func readForged(d *DB) (err error) {
 }
 
 // repairForged repairs a database. The result must open, be readable and have no fault.
-func repairForged(o *Options) error {
-	if err := Repair("db", o); err != nil {
+func repairForged(o *db.Options) error {
+	if err := db.Repair("db", o); err != nil {
 		return err
 	}
-	return withForged(o, func(d *DB) error {
+	return withForged(o, func(d *db.DB) error {
 		if err := readForged(d); err != nil {
 			return fmt.Errorf("reading the repaired database: %v", err)
 		}
@@ -222,11 +223,13 @@ func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
 	for _, tableSize := range []int64{4 << 10, 1 << 20} {
 		mem, err := im.FS("db")
 		require.NoError(t, err)
-		o := &Options{FS: mem, Tables: TableOptions{Size: tableSize}, Compaction: CompactionOptions{MaxConcurrent: 3}}
+		o := &db.Options{
+			FS: mem, Tables: db.TableOptions{Size: tableSize}, Compaction: db.CompactionOptions{MaxConcurrent: 3},
+		}
 		d := mustOpen(t, o)
-		require.ErrorIs(t, d.Compact(t.Context(), nil, nil), ErrCorruption)
+		require.ErrorIs(t, d.Compact(t.Context(), nil, nil), db.ErrCorruption)
 		require.NoError(t, d.Close())
-		require.NoError(t, Repair("db", o))
+		require.NoError(t, db.Repair("db", o))
 		_, err = openTest(t, o).Get(testKey(999))
 		require.NoError(t, err, "Repair finds the data blocks without an index")
 	}

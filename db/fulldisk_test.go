@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -55,13 +56,13 @@ func newFullDisk(seed, from, cutAt uint64) *fullDisk {
 // all the time, and writes again once there is space. The error says what went wrong, and final
 // whether the store had to be reopened.
 func (f *fullDisk) fillUp() (final bool, err error) {
-	d, err := Open("db", crashOptions(f.checker, 0))
+	d, err := db.Open("db", crashOptions(f.checker, 0))
 	if err != nil {
-		if !errors.Is(err, ErrNoSpace) {
+		if !errors.Is(err, db.ErrNoSpace) {
 			return false, fmt.Errorf("Open failed with %w", err)
 		}
 		f.space.Store(true)
-		if d, err = Open("db", crashOptions(f.checker, 0)); err != nil {
+		if d, err = db.Open("db", crashOptions(f.checker, 0)); err != nil {
 			return false, fmt.Errorf("Open, with space, failed with %w", err)
 		}
 	}
@@ -85,7 +86,7 @@ func (f *fullDisk) fillUp() (final bool, err error) {
 
 // reopen opens the remaining files on a disk with space and reads all of them.
 func reopen(left *vfs.Mem, r *faultRun) error {
-	d, err := Open("db", crashOptions(left, 0))
+	d, err := db.Open("db", crashOptions(left, 0))
 	if err != nil {
 		return err
 	}
@@ -104,21 +105,21 @@ func reopen(left *vfs.Mem, r *faultRun) error {
 func (f *fullDisk) openCut() error {
 	r := &faultRun{model: f.model, readsMustWork: true}
 	full := wrap.NewFaulty(f.image, noSpaceFault)
-	d, err := Open("db", crashOptions(full, 0))
+	d, err := db.Open("db", crashOptions(full, 0))
 	switch {
 	case err == nil:
 		if err := r.readAll(d); err != nil {
 			return fmt.Errorf("opened on the full disk: %w", err)
 		}
 		_ = d.Close()
-	case !errors.Is(err, ErrNoSpace):
+	case !errors.Is(err, db.ErrNoSpace):
 		return fmt.Errorf("Open on the full disk failed with %w", err)
 	}
 	return reopen(f.image, r)
 }
 
 // use writes until the disk has been full for a while, reads, and writes more once there is space.
-func (f *fullDisk) use(d *DB) (final bool, err error) {
+func (f *fullDisk) use(d *db.DB) (final bool, err error) {
 	r := f.run
 	failures := 0
 	for range 140 {
@@ -126,7 +127,7 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, ErrNoSpace) || !errors.Is(err, syscall.ENOSPC) {
+		if !errors.Is(err, db.ErrNoSpace) || !errors.Is(err, syscall.ENOSPC) {
 			return false, fmt.Errorf("a write failed with %w", err)
 		}
 		if failures++; failures == 5 {
@@ -142,10 +143,10 @@ func (f *fullDisk) use(d *DB) (final bool, err error) {
 		switch {
 		case err == nil:
 			written++
-		case errors.Is(err, ErrReadOnly):
+		case errors.Is(err, db.ErrReadOnly):
 			return true, r.readAll(d)
 		default:
-			d.commit.Pause(5 * time.Millisecond)
+			d.Committer().Pause(5 * time.Millisecond)
 		}
 	}
 	if err := d.Flush(); err != nil {
@@ -216,15 +217,15 @@ func TestOpenOnAFullDiskSuggestsReadOnly(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := Open("db", &Options{FS: full})
-	require.ErrorIs(t, err, ErrNoSpace)
+	_, err := db.Open("db", &db.Options{FS: full})
+	require.ErrorIs(t, err, db.ErrNoSpace)
 	require.ErrorContains(t, err, "Options.ReadOnly opens it without")
-	d, err = Open("db", &Options{FS: full, ReadOnly: true})
+	d, err = db.Open("db", &db.Options{FS: full, ReadOnly: true})
 	require.NoError(t, err)
 	requireValue(t, d, testKey(7), testValue(7))
 	require.NoError(t, d.Close())
 
-	_, err = Open("another", &Options{FS: full})
-	require.ErrorIs(t, err, ErrNoSpace)
+	_, err = db.Open("another", &db.Options{FS: full})
+	require.ErrorIs(t, err, db.ErrNoSpace)
 	require.NotContains(t, err.Error(), "ReadOnly", "there is nothing to read")
 }

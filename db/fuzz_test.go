@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
@@ -57,7 +58,7 @@ func FuzzDirectory(f *testing.F) {
 			"MANIFEST-000002": fuzzLog(t, before, edits, mode&fuzzFrameEdit != 0),
 			"000003.log":      fuzzLog(t, sound, log, mode&fuzzFrameBatch != 0),
 		}
-		err := openHostile(t, im, Options{ReadOnly: mode&fuzzReadOnly != 0})
+		err := openHostile(t, im, db.Options{ReadOnly: mode&fuzzReadOnly != 0})
 		if err != nil {
 			require.True(t, isExpectedError(err), "%v", err)
 			return
@@ -67,7 +68,9 @@ func FuzzDirectory(f *testing.F) {
 		}
 		mem, err := im.FS("db")
 		require.NoError(t, err)
-		d := mustOpen(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 16 << 10}, Cache: CacheOptions{Size: 64 << 10}})
+		d := mustOpen(t, &db.Options{
+			FS: mem, Memtables: db.MemtableOptions{Size: 16 << 10}, Cache: db.CacheOptions{Size: 64 << 10},
+		})
 		if err := d.Compact(t.Context(), nil, nil); err != nil {
 			require.True(t, isExpectedError(err), "%v", err)
 		}
@@ -86,7 +89,7 @@ func fuzzLog(t testing.TB, records [][]byte, b []byte, frame bool) []byte {
 
 // isExpectedError reports whether a damaged directory may cause err.
 func isExpectedError(err error) bool {
-	return errors.Is(err, ErrCorruption) || errors.Is(err, ErrNewer) || strings.Contains(err.Error(), "was created with comparer")
+	return errors.Is(err, db.ErrCorruption) || errors.Is(err, db.ErrNewer) || strings.Contains(err.Error(), "was created with comparer")
 }
 
 // goldenSeeds returns CURRENT, MANIFEST, a log and a table of each small

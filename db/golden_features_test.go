@@ -90,7 +90,7 @@ func collect(t *testing.T, fsys vfs.FS, dir string, files map[string][]byte) {
 	}
 }
 
-func writeFile(t *testing.T, fsys vfs.FS, name string, content []byte) {
+func writeUnder(t *testing.T, fsys vfs.FS, name string, content []byte) {
 	require.NoError(t, fsys.MkdirAll(path.Dir(name)))
 	fixture.WriteFile(t, fsys, name, content)
 }
@@ -106,7 +106,7 @@ func (f *feature) load(t *testing.T) vfs.FS {
 		if err == nil {
 			rel, relErr := filepath.Rel(root, name)
 			require.NoError(t, relErr)
-			writeFile(t, fsys, path.Join("/golden", filepath.ToSlash(rel)), content)
+			writeUnder(t, fsys, path.Join("/golden", filepath.ToSlash(rel)), content)
 		}
 		return err
 	}))
@@ -230,7 +230,7 @@ func TestGoldenFeatures(t *testing.T) {
 			made := f.make(t)
 			fsys := vfs.NewMem()
 			for _, name := range slices.Sorted(maps.Keys(made)) {
-				writeFile(t, fsys, path.Join("/golden", name), made[name])
+				writeUnder(t, fsys, path.Join("/golden", name), made[name])
 			}
 			require.Equal(t, string(want), f.text(t, fsys), "what this version writes is read in the same way")
 		})

@@ -3,7 +3,6 @@ package db_test
 import (
 	"compress/flate"
 	"compress/zlib"
-	"context"
 	"fmt"
 	"io"
 	"path"
@@ -23,8 +22,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-var background = context.Background()
 
 var expiryFeature = feature{
 	name:    "expiry",

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,7 @@ import (
 const goldenDir = "../testdata/golden"
 
 // goldenComparers are the comparers of the databases that do not use the default one.
-var goldenComparers = map[string]*Comparer{
+var goldenComparers = map[string]*db.Comparer{
 	"leveldb-1.23-reverse-comparator": {
 		Name:    "interop.ReverseBytewise",
 		Compare: func(a, b []byte) int { return bytes.Compare(b, a) },
@@ -34,7 +35,7 @@ type goldenEntry struct{ key, value string }
 
 type golden struct {
 	name    string
-	cmp     *Comparer
+	cmp     *db.Comparer
 	entries []goldenEntry // in the database's order
 	deleted []string
 }
@@ -103,17 +104,17 @@ func goldenFiles(t *testing.T, dir string) map[string]string {
 }
 
 // open opens the database in a directory with its comparer. The end of the test closes it.
-func (g *golden) open(t *testing.T, dir string, o Options) *DB {
+func (g *golden) open(t *testing.T, dir string, o db.Options) *db.DB {
 	t.Helper()
 	o.Comparer = g.cmp
-	d, err := Open(dir, &o)
+	d, err := db.Open(dir, &o)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
 
 // requireHeldBy requires that d has the listed entries, in every way to read them.
-func (g *golden) requireHeldBy(t *testing.T, d *DB) {
+func (g *golden) requireHeldBy(t *testing.T, d *db.DB) {
 	t.Helper()
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -182,26 +183,26 @@ func TestGoldenDatabases(t *testing.T) {
 func (g *golden) readOnly(t *testing.T, policy filter.Policy) {
 	dir := g.copy(t)
 	before := goldenFiles(t, dir)
-	d := g.open(t, dir, Options{Filters: FilterOptions{Policy: policy}, ReadOnly: true})
+	d := g.open(t, dir, db.Options{Filters: db.FilterOptions{Policy: policy}, ReadOnly: true})
 	g.requireHeldBy(t, d)
 	require.NoError(t, d.Close())
 	require.Equal(t, before, goldenFiles(t, dir), "reading must not change a byte")
 }
 
 func (g *golden) readAndWritten(t *testing.T, policy filter.Policy) {
-	o := Options{Filters: FilterOptions{Policy: policy}, ErrorIfMissing: true}
+	o := db.Options{Filters: db.FilterOptions{Policy: policy}, ErrorIfMissing: true}
 	dir := g.copy(t)
 	d := g.open(t, dir, o)
 	g.requireHeldBy(t, d)
 	for _, e := range g.entries {
-		require.NoError(t, d.Put([]byte(e.key+" ours"), []byte("ours"), NoSync))
+		require.NoError(t, d.Put([]byte(e.key+" ours"), []byte("ours"), db.NoSync))
 	}
 	require.NoError(t, d.Close())
 
 	d = g.open(t, dir, o)
 	for _, e := range g.entries {
 		requireValue(t, d, []byte(e.key+" ours"), []byte("ours"))
-		require.NoError(t, d.Delete([]byte(e.key+" ours"), NoSync))
+		require.NoError(t, d.Delete([]byte(e.key+" ours"), db.NoSync))
 	}
 	require.NoError(t, d.Compact(context.Background(), nil, nil))
 	g.requireHeldBy(t, d)
@@ -219,10 +220,10 @@ func TestGoldenDatabasesNeedTheirComparer(t *testing.T) {
 			g := loadGolden(t, name)
 			dir := g.copy(t)
 			before := goldenFiles(t, dir)
-			_, err := Open(dir, nil)
+			_, err := db.Open(dir, nil)
 			require.ErrorContains(t, err, fmt.Sprintf("created with comparer %q", cmp.Name))
 			require.ErrorContains(t, err, "set Options.Comparer to a comparer of that name")
-			require.NotErrorIs(t, err, ErrCorruption)
+			require.NotErrorIs(t, err, db.ErrCorruption)
 			require.Equal(t, before, goldenFiles(t, dir))
 		})
 	}
@@ -238,7 +239,7 @@ func TestGoldenLevelsAreKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := loadGolden(t, name)
-			d := g.open(t, g.copy(t), Options{ReadOnly: true})
+			d := g.open(t, g.copy(t), db.Options{ReadOnly: true})
 			for level := range 3 {
 				require.Equal(t, 1, d.Metrics().Levels[level].Tables, "level %d", level)
 			}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
@@ -39,7 +40,7 @@ var takenAway = []struct {
 	{"the directory replaced", "LOCK is another file", func(t *testing.T, mem *vfs.Mem) {
 		require.NoError(t, mem.Rename("db", "elsewhere"))
 		d := mustOpen(t, testOptions(mem))
-		require.NoError(t, d.Put(testKey(9), testValue(9), Sync))
+		require.NoError(t, d.Put(testKey(9), testValue(9), db.Sync))
 		require.NoError(t, d.Close())
 	}},
 }
@@ -53,9 +54,9 @@ func TestAStoreWhoseFilesAreTakenAwayEndsItsWrites(t *testing.T) {
 					mem := vfs.NewMem()
 					var events atomic.Int64
 					o := testOptions(mem)
-					o.EventListener = &EventListener{BackgroundError: func(error) { events.Add(1) }}
+					o.EventListener = &db.EventListener{BackgroundError: func(error) { events.Add(1) }}
 					d := mustOpen(t, o)
-					require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+					require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
 					c.do(t, mem)
 					dir := fixture.Dir{}
 					if _, err := mem.Stat("db"); err == nil {
@@ -63,13 +64,13 @@ func TestAStoreWhoseFilesAreTakenAwayEndsItsWrites(t *testing.T) {
 					}
 					switch how {
 					case "idle":
-						time.Sleep(2 * verifyEvery)
+						time.Sleep(2 * db.VerifyEvery)
 					case "flush":
 						require.ErrorContains(t, d.Flush(), c.missing)
 					}
 					if how != "close" {
-						err := d.Put(testKey(2), testValue(2), Sync)
-						require.ErrorIs(t, err, ErrReadOnly)
+						err := d.Put(testKey(2), testValue(2), db.Sync)
+						require.ErrorIs(t, err, db.ErrReadOnly)
 						require.ErrorContains(t, err, c.missing)
 						require.ErrorContains(t, d.Metrics().BackgroundError, c.missing)
 						require.NotZero(t, events.Load())
@@ -96,7 +97,7 @@ func requireOnlyTrueWords(t *testing.T, mem *vfs.Mem, closed error) {
 	}
 	require.ErrorContains(t, closed, "all acknowledged writes are in the tables and in 0000")
 	o := testOptions(mem)
-	require.NoError(t, Repair("db", o))
+	require.NoError(t, db.Repair("db", o))
 	requireValue(t, openTest(t, o), testKey(1), testValue(1))
 }
 
@@ -104,12 +105,12 @@ func requireOnlyTrueWords(t *testing.T, mem *vfs.Mem, closed error) {
 func TestTwoStoresAfterTheLOCKWasRemoved(t *testing.T) {
 	mem := vfs.NewMem()
 	first := mustOpen(t, testOptions(mem))
-	require.NoError(t, first.Put(testKey(1), testValue(1), Sync))
+	require.NoError(t, first.Put(testKey(1), testValue(1), db.Sync))
 	require.NoError(t, mem.Remove("db/LOCK"))
 	second := mustOpen(t, testOptions(mem))
-	require.NoError(t, second.Put(testKey(2), testValue(2), Sync))
+	require.NoError(t, second.Put(testKey(2), testValue(2), db.Sync))
 	require.NoError(t, second.Flush())
-	require.NoError(t, first.Put(testKey(3), testValue(3), NoSync), "nothing has looked at the files yet")
+	require.NoError(t, first.Put(testKey(3), testValue(3), db.NoSync), "nothing has looked at the files yet")
 	require.ErrorContains(t, first.Close(), "acknowledged writes may be lost, of the operations 1 to 2")
 	require.NoError(t, second.Close())
 	d := openTest(t, testOptions(mem))
@@ -125,18 +126,18 @@ func TestWritesWhoseLogWasRemovedAreSaved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem := vfs.NewMem()
 				d := mustOpen(t, testOptions(mem))
-				require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+				require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
 				for _, log := range fixture.Names(t, mem, base.FileLog) {
 					require.NoError(t, mem.Remove(filepath.Join("db", log)))
 				}
 				if how == "idle" {
-					time.Sleep(2 * verifyEvery)
-					require.ErrorIs(t, d.Put(testKey(2), testValue(2), Sync), ErrReadOnly)
+					time.Sleep(2 * db.VerifyEvery)
+					require.ErrorIs(t, d.Put(testKey(2), testValue(2), db.Sync), db.ErrReadOnly)
 					require.ErrorContains(t, d.Metrics().BackgroundError, ".log is missing")
 				}
 				if how != "close" {
 					require.NoError(t, d.Flush())
-					require.NoError(t, d.Put(testKey(2), testValue(2), Sync))
+					require.NoError(t, d.Put(testKey(2), testValue(2), db.Sync))
 					d := openTest(t, testOptions(mem.Crash()))
 					requireValue(t, d, testKey(1), testValue(1))
 					requireValue(t, d, testKey(2), testValue(2))
@@ -156,7 +157,7 @@ func TestAnotherCURRENTWithTheSameContentEndsNothing(t *testing.T) {
 	d := openTest(t, testOptions(mem))
 	fixture.WriteFile(t, mem, "db/copy", fixture.ReadFile(t, mem, "db/CURRENT"))
 	require.NoError(t, mem.Rename("db/copy", "db/CURRENT"))
-	require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
 	require.NoError(t, d.Flush())
 }
 
@@ -165,7 +166,7 @@ func TestCloseNamesAllLogsThatHaveWrites(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
 	require.NoError(t, mem.Remove("db/MANIFEST-000002"))
-	for i := 0; d.Put(testKey(i), testValue(i), NoSync) == nil; i++ {
+	for i := 0; d.Put(testKey(i), testValue(i), db.NoSync) == nil; i++ {
 		continue
 	}
 	logs := fixture.Names(t, mem, base.FileLog)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
@@ -48,8 +49,8 @@ func TestACompactionThatWritesFarMoreThanItReadSaysSo(t *testing.T) {
 			require.NoError(t, err)
 			fsys, written := countWrites(mem)
 			var log bytes.Buffer
-			d := mustOpen(t, &Options{
-				FS: fsys, Tables: TableOptions{Compression: NoCompression}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			d := mustOpen(t, &db.Options{
+				FS: fsys, Tables: db.TableOptions{Compression: db.NoCompression}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			require.NoError(t, d.Close()) // nothing writes to the log any more
@@ -85,14 +86,14 @@ func TestTablesOfLongSharedKeysFillNoDisk(t *testing.T) {
 	mem, err := im.FS("db")
 	require.NoError(t, err)
 	fsys, written := countWrites(mem)
-	d := mustOpen(t, &Options{FS: fsys})
-	require.ErrorIs(t, d.Compact(t.Context(), nil, nil), ErrCorruption)
+	d := mustOpen(t, &db.Options{FS: fsys})
+	require.ErrorIs(t, d.Compact(t.Context(), nil, nil), db.ErrCorruption)
 	require.NoError(t, d.Close())
 	require.LessOrEqual(t, written(), damage.WriteBound(im.Size()))
 
 	mem, err = im.FS("db")
 	require.NoError(t, err)
 	fsys, written = countWrites(mem)
-	require.NoError(t, Repair("db", &Options{FS: fsys}))
+	require.NoError(t, db.Repair("db", &db.Options{FS: fsys}))
 	require.LessOrEqual(t, written(), damage.WriteBound(im.Size()))
 }

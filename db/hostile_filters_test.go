@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
@@ -37,19 +38,19 @@ func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) (*damag
 // reportAndUpgrade calls everything that uses the filter's figures on a store with this table. Any
 // result is allowed, but the calls must end, use little memory, write little and not panic. It returns the first
 // report with probes.
-func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (report *FilterReport) {
+func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (report *db.FilterReport) {
 	e := hostileEdit()
 	e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
 	defer damage.Watch("a report or an upgrade of a forged table")()
-	for _, o := range []Options{{}, {Filters: FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: FilterOptions{Budget: 1000}}} {
+	for _, o := range []db.Options{{}, {Filters: db.FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: db.FilterOptions{Budget: 1000}}} {
 		mem, err := im.FS("db")
 		require.NoError(t, err)
 		var written func() uint64
 		o.FS, written = countWrites(mem)
 		o.Cache.Size, o.Memtables.Size = 64<<10, 64<<10
 		before := damage.Allocated()
-		d, err := Open("db", &o)
+		d, err := db.Open("db", &o)
 		if err != nil {
 			require.True(t, base.IsUnreadable(err), "%v", err)
 			continue
@@ -62,7 +63,7 @@ func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (repo
 			}
 		}
 		for _, dry := range []bool{true, false} {
-			_, err = d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{DryRun: dry})
+			_, err = d.UpgradeFilters(t.Context(), nil, &db.UpgradeOptions{DryRun: dry})
 			if err != nil {
 				require.True(t, base.IsUnreadable(err), "%v", err)
 			}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
@@ -34,11 +35,11 @@ func hostileImage(t testing.TB, records [][]byte, more damage.Image) damage.Imag
 }
 
 func smallBatch(seq uint64, keys ...string) []byte {
-	var b Batch
+	var b db.Batch
 	for _, k := range keys {
 		b.Put([]byte(k), []byte("v"))
 	}
-	return b.content.Record(seq)
+	return b.Content().Record(seq)
 }
 
 // craft returns an intact table of the entries, and its metadata.
@@ -55,7 +56,7 @@ func craft(t testing.TB, num uint64, seq uint64, keys ...string) ([]byte, *manif
 
 // openHostile opens the image and reads what it can. The time, the memory and the bytes written for
 // that are bounded, and a refused Open leaves the files unchanged.
-func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
+func openHostile(t testing.TB, im damage.Image, o db.Options) (refused error) {
 	t.Helper()
 	defer damage.Watch("a hostile database")()
 	mem, err := im.FS("db")
@@ -66,7 +67,7 @@ func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
 		o.Memtables.Size = 64 << 10
 	}
 	before := damage.Allocated()
-	d, err := Open("db", &o)
+	d, err := db.Open("db", &o)
 	if err == nil {
 		err = readHostile(d)
 		if cerr := d.Close(); err == nil {
@@ -85,9 +86,9 @@ func openHostile(t testing.TB, im damage.Image, o Options) (refused error) {
 	return err
 }
 
-func readHostile(d *DB) error {
+func readHostile(d *db.DB) error {
 	for _, key := range []string{"", "a", "b", "m", "\xff"} {
-		if _, err := d.Get([]byte(key)); err != nil && err != ErrNotFound {
+		if _, err := d.Get([]byte(key)); err != nil && err != db.ErrNotFound {
 			return err
 		}
 	}
@@ -117,7 +118,7 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 		return [][]byte{e.Encode(nil)}
 	}
 	good := edit(func(*manifest.Edit) {})
-	require.NoError(t, openHostile(t, hostileImage(t, good, tables), Options{}))
+	require.NoError(t, openHostile(t, hostileImage(t, good, tables), db.Options{}))
 	huge := util.AppendUvarint32(append(bytes.Clone(good[0]), 7, 1, 9, 9), math.MaxUint32)
 	for name, records := range map[string][][]byte{
 		"no record at all":             {},
@@ -152,16 +153,16 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 		"no log number":                   edit(func(e *manifest.Edit) { e.LogNum = manifest.OptionalNum{} }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := ErrCorruption
+			want := db.ErrCorruption
 			if strings.Contains(name, " tag") {
-				want = ErrNewer
+				want = db.ErrNewer
 			}
-			require.ErrorIs(t, openHostile(t, hostileImage(t, records, tables), Options{}), want)
-			require.ErrorIs(t, openHostile(t, hostileImage(t, records, tables), Options{ReadOnly: true}), want)
+			require.ErrorIs(t, openHostile(t, hostileImage(t, records, tables), db.Options{}), want)
+			require.ErrorIs(t, openHostile(t, hostileImage(t, records, tables), db.Options{ReadOnly: true}), want)
 		})
 	}
 	t.Run("another comparator is named", func(t *testing.T) {
-		err := openHostile(t, hostileImage(t, edit(func(e *manifest.Edit) { e.Comparer = "idb_cmp1" }), tables), Options{})
+		err := openHostile(t, hostileImage(t, edit(func(e *manifest.Edit) { e.Comparer = "idb_cmp1" }), tables), db.Options{})
 		require.ErrorContains(t, err, `"idb_cmp1"`)
 	})
 }
@@ -176,14 +177,14 @@ func TestLargeHostileManifestsStayWithinTheMemoryBound(t *testing.T) {
 	for i := range 100_000 {
 		records = append(records, (&manifest.Edit{Deleted: []manifest.DeletedFile{{Level: i % 7, Num: uint64(i)}}}).Encode(nil))
 	}
-	require.NoError(t, openHostile(t, hostileImage(t, records, nil), Options{ReadOnly: true}))
+	require.NoError(t, openHostile(t, hostileImage(t, records, nil), db.Options{ReadOnly: true}))
 
 	e = hostileEdit()
 	key := base.AppendInternalKey(nil, nil, 0, base.KindSet)
 	for i := range 50_000 {
 		e.Added = append(e.Added, manifest.LevelFile{Level: 0, File: manifest.NewFileMeta(uint64(i+10), 1, key, key)})
 	}
-	require.ErrorIs(t, openHostile(t, hostileImage(t, [][]byte{e.Encode(nil)}, nil), Options{}), ErrCorruption)
+	require.ErrorIs(t, openHostile(t, hostileImage(t, [][]byte{e.Encode(nil)}, nil), db.Options{}), db.ErrCorruption)
 }
 
 //make:portable
@@ -196,13 +197,13 @@ func TestHostileCurrentsAreRefused(t *testing.T) {
 		"000003.log\n", "CURRENT\n", "MANIFEST-\n", strings.Repeat("M", 1<<20) + "\n", "MANIFEST-000002\nMANIFEST-000002\n", "\xef\xbb\xbfMANIFEST-000002\n",
 	} {
 		im := hostileImage(t, records, damage.Image{"CURRENT": []byte(current)})
-		err := openHostile(t, im, Options{})
-		require.ErrorIs(t, err, ErrCorruption, "%q", current)
+		err := openHostile(t, im, db.Options{})
+		require.ErrorIs(t, err, db.ErrCorruption, "%q", current)
 		require.ErrorContains(t, err, "CURRENT")
 	}
 	// A number with other leading zeros names another file, which exists here.
 	im := hostileImage(t, records, damage.Image{"CURRENT": []byte("MANIFEST-2\n"), "MANIFEST-2": logBytes(t, records...)})
-	require.ErrorIs(t, openHostile(t, im, Options{}), ErrCorruption)
+	require.ErrorIs(t, openHostile(t, im, db.Options{}), db.ErrCorruption)
 }
 
 //make:portable
@@ -229,16 +230,16 @@ func TestHostileLogsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			im := hostileImage(t, edit, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"), record)})
 			for _, readOnly := range []bool{false, true} {
-				err := openHostile(t, im, Options{ReadOnly: readOnly})
-				require.ErrorIs(t, err, ErrCorruption)
+				err := openHostile(t, im, db.Options{ReadOnly: readOnly})
+				require.ErrorIs(t, err, db.ErrCorruption)
 				require.ErrorContains(t, err, "000003.log")
 			}
 		})
 	}
 	t.Run("an unknown kind is of a newer version", func(t *testing.T) {
 		record := append(header(6, 1), 7, 1, 'k')
-		err := openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"), record)}), Options{})
-		require.ErrorIs(t, err, ErrNewer)
+		err := openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": logBytes(t, smallBatch(6, "a"), record)}), db.Options{})
+		require.ErrorIs(t, err, db.ErrNewer)
 		require.ErrorContains(t, err, "000003.log")
 	})
 	// Chunks that begin a record and never end it are a torn end of the log.
@@ -250,7 +251,7 @@ func TestHostileLogsAreRefused(t *testing.T) {
 		binary.LittleEndian.PutUint32(chunk, util.MaskCRC(util.CRC32C(chunk[6:])))
 		log = append(log, chunk...)
 	}
-	require.NoError(t, openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": log}), Options{}))
+	require.NoError(t, openHostile(t, hostileImage(t, edit, damage.Image{"000003.log": log}), db.Options{}))
 }
 
 // The bug: replay reserved memory for all of a batch at the largest possible size of each entry. With
@@ -265,7 +266,7 @@ func TestALogOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 	record = append(record, make([]byte, 2*n)...) // deletions of the empty key
 	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, record)})
 	for _, readOnly := range []bool{false, true} {
-		require.NoError(t, openHostile(t, im, Options{ReadOnly: readOnly, Memtables: MemtableOptions{Size: 4 << 20}}))
+		require.NoError(t, openHostile(t, im, db.Options{ReadOnly: readOnly, Memtables: db.MemtableOptions{Size: 4 << 20}}))
 	}
 }
 
@@ -293,8 +294,8 @@ func TestAReadOnlyOpenOfTinyEntriesStaysWithinTheMemoryBound(t *testing.T) {
 				mem, err := im.FS("db")
 				require.NoError(t, err)
 				before := damage.Allocated()
-				d, err := Open("db", &Options{
-					FS: mem, ReadOnly: true, Memtables: MemtableOptions{Size: buffer}, Cache: CacheOptions{Size: -1},
+				d, err := db.Open("db", &db.Options{
+					FS: mem, ReadOnly: true, Memtables: db.MemtableOptions{Size: buffer}, Cache: db.CacheOptions{Size: -1},
 				})
 				took := damage.Allocated() - before
 				require.NoError(t, err)
@@ -318,8 +319,8 @@ func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, nil).FS("db")
 	require.NoError(t, err)
 	for range 2 {
-		d := mustOpen(t, &Options{FS: mem})
-		var b Batch
+		d := mustOpen(t, &db.Options{FS: mem})
+		var b db.Batch
 		for i := range 4 {
 			b.Put(testKey(i), nil)
 		}
@@ -328,14 +329,14 @@ func TestSequenceNumbersRunOutWithAnError(t *testing.T) {
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Close())
 	}
-	d := mustOpen(t, &Options{FS: mem})
+	d := mustOpen(t, &db.Options{FS: mem})
 	require.NoError(t, d.Put([]byte("k"), []byte("1"), nil))
 	require.NoError(t, d.Put([]byte("k"), []byte("2"), nil))
 	require.ErrorContains(t, d.Put([]byte("k"), []byte("3"), nil), "out of sequence numbers")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	requireValue(t, d, []byte("k"), []byte("2"))
 	require.NoError(t, d.Close())
-	d = openTest(t, &Options{FS: mem})
+	d = openTest(t, &db.Options{FS: mem})
 	requireValue(t, d, []byte("k"), []byte("2"))
 }
 
@@ -348,14 +349,14 @@ func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
 	e.Added = []manifest.LevelFile{{Level: 0, File: meta}}
 	mem, err := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table}).FS("db")
 	require.NoError(t, err)
-	d := openTest(t, &Options{FS: mem})
+	d := openTest(t, &db.Options{FS: mem})
 	requireValue(t, d, []byte("a"), []byte("v"))
 	require.ErrorContains(t, d.Put([]byte("a"), nil, nil), "out of sequence numbers")
 
 	im := hostileImage(t, [][]byte{hostileEdit().Encode(nil)}, damage.Image{"000003.log": logBytes(t, smallBatch(base.MaxSeq-1, "b"))})
 	mem, err = im.FS("db")
 	require.NoError(t, err)
-	d = openTest(t, &Options{FS: mem})
+	d = openTest(t, &db.Options{FS: mem})
 	requireValue(t, d, []byte("b"), []byte("v"))
 	require.NoError(t, d.Put([]byte("b"), []byte("last"), nil))
 	require.ErrorContains(t, d.Put([]byte("b"), nil, nil), "out of sequence numbers")
@@ -378,7 +379,7 @@ func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 		require.NoError(t, mem.MkdirAll(filepath.Join("db", dir, "kept")))
 	}
 	for range 3 {
-		d := mustOpen(t, &Options{FS: mem})
+		d := mustOpen(t, &db.Options{FS: mem})
 		requireValue(t, d, []byte("a"), []byte("v"))
 		require.NoError(t, d.Put([]byte("b"), nil, nil))
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -393,8 +394,8 @@ func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 		_, err := mem.Stat(filepath.Join("db", dir, "kept"))
 		require.NoError(t, err)
 	}
-	d := openTest(t, &Options{FS: mem})
-	require.Less(t, d.set.NewFileNum(), uint64(1000), "numbers of other files do not count")
+	d := openTest(t, &db.Options{FS: mem})
+	require.Less(t, d.Set().NewFileNum(), uint64(1000), "numbers of other files do not count")
 }
 
 func TestDirectoriesUnderTheNamesOfNeededFilesAreRefused(t *testing.T) {
@@ -403,7 +404,7 @@ func TestDirectoriesUnderTheNamesOfNeededFilesAreRefused(t *testing.T) {
 		mem, err := im.With(name, nil).FS("db")
 		require.NoError(t, err)
 		require.NoError(t, mem.MkdirAll(filepath.Join("db", name)))
-		d, err := Open("db", &Options{FS: mem})
+		d, err := db.Open("db", &db.Options{FS: mem})
 		if name == "000003.log" && err == nil { // reported as a missing log
 			require.Equal(t, name, d.OpenReport().MissingLog)
 			require.NoError(t, d.Close())
@@ -450,7 +451,9 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 		stop := damage.Watch(fmt.Sprintf("a database with a forged table: %q", changed))
 		before := damage.Allocated()
 		fsys, written := countWrites(mem)
-		d := mustOpen(t, &Options{FS: fsys, Memtables: MemtableOptions{Size: 16 << 10}, Cache: CacheOptions{Size: 64 << 10}})
+		d := mustOpen(t, &db.Options{
+			FS: fsys, Memtables: db.MemtableOptions{Size: 16 << 10}, Cache: db.CacheOptions{Size: 64 << 10},
+		})
 		read := readHostile(d)
 		if read != nil {
 			require.True(t, base.IsUnreadable(read), "%q: %v", changed, read)
@@ -466,7 +469,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 		require.LessOrEqual(t, written(), damage.WriteBound(im.Size()), "%q", changed)
 		counts[fmt.Sprintf("read refused: %v, compaction refused: %v", read != nil, compacted != nil)]++
 		if compacted == nil { // accepted tables must be readable
-			d := mustOpen(t, &Options{FS: mem})
+			d := mustOpen(t, &db.Options{FS: mem})
 			require.NoError(t, readHostile(d), "%q", changed)
 			require.NoError(t, d.Close())
 		}
@@ -475,7 +478,7 @@ func TestMalformedTablesInADatabase(t *testing.T) {
 }
 
 func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
-	o := Options{FS: vfs.NewMem(), Limits: LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}}
+	o := db.Options{FS: vfs.NewMem(), Limits: db.LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}}
 	d := mustOpen(t, &o)
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), nil))
 	require.NoError(t, d.Close())
@@ -484,12 +487,12 @@ func TestAManifestAboveTheReadLimitIsRefused(t *testing.T) {
 	name := strings.TrimSpace(string(im["CURRENT"]))
 	im[name] = append(im[name], make([]byte, 8<<10)...) // zeros at the end are unused space, not damage
 	for _, readOnly := range []bool{false, true} {
-		refused := openHostile(t, im, Options{Limits: LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}, ReadOnly: readOnly})
+		refused := openHostile(t, im, db.Options{Limits: db.LimitOptions{ManifestSize: 4 << 10, ManifestRead: 8 << 10}, ReadOnly: readOnly})
 		require.ErrorContains(t, refused, "Options.Limits.ManifestRead")
 		require.ErrorContains(t, refused, name)
 	}
 	o.FS, err = im.FS("db")
 	require.NoError(t, err)
-	require.ErrorContains(t, Repair("db", &o), "Options.Limits.ManifestRead")
-	require.NoError(t, openHostile(t, im, Options{}))
+	require.ErrorContains(t, db.Repair("db", &o), "Options.Limits.ManifestRead")
+	require.NoError(t, openHostile(t, im, db.Options{}))
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package db
+package db_test
 
 import (
 	"io/fs"
@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/vfs"
@@ -82,26 +83,26 @@ func (l *linkedDir) files(t *testing.T) map[string]string {
 var linkedActions = map[string]func(dir string) error{
 	"salvage": func(dir string) error {
 		o := testOptions(nil)
-		o.Salvage = SalvageAll
+		o.Salvage = db.SalvageAll
 		return openWriteClose(dir, o)
 	},
 	"read": func(dir string) error {
 		o := testOptions(nil)
-		o.Salvage, o.ReadOnly, o.FS = SalvageAll, true, vfs.OS
+		o.Salvage, o.ReadOnly, o.FS = db.SalvageAll, true, vfs.OS
 		return openWriteClose(dir, o)
 	},
-	"repair":  func(dir string) error { return Repair(dir, testOptions(nil)) },
-	"destroy": func(dir string) error { return Destroy(dir, testOptions(nil)) },
+	"repair":  func(dir string) error { return db.Repair(dir, testOptions(nil)) },
+	"destroy": func(dir string) error { return db.Destroy(dir, testOptions(nil)) },
 }
 
-func openWriteClose(dir string, o *Options) error {
-	d, err := Open(dir, o)
+func openWriteClose(dir string, o *db.Options) error {
+	d, err := db.Open(dir, o)
 	if err != nil {
 		return err
 	}
 	for i := range 300 {
 		if err == nil && !o.ReadOnly {
-			err = d.Put(testKey(i), testValue(i), NoSync)
+			err = d.Put(testKey(i), testValue(i), db.NoSync)
 		}
 	}
 	if err == nil {
@@ -171,12 +172,14 @@ func TestSymbolicLinksAreNotFollowed(t *testing.T) {
 // What only reads follows links to plain files, and changes nothing there. What writes says what to do. The bug: no
 // verb could read a database whose tables were links, as a store of packages or a tool for large files makes them.
 func TestReadersAcceptLinksToFiles(t *testing.T) {
-	for name, open := range map[string]func(dir string) (*DB, error){
-		"read-only": func(dir string) (*DB, error) { return Open(dir, &Options{ReadOnly: true, Salvage: SalvageAll}) },
-		"follower":  func(dir string) (*DB, error) { return OpenFollower(dir, &Options{Salvage: SalvageAll}) },
+	for name, open := range map[string]func(dir string) (*db.DB, error){
+		"read-only": func(dir string) (*db.DB, error) {
+			return db.Open(dir, &db.Options{ReadOnly: true, Salvage: db.SalvageAll})
+		},
+		"follower": func(dir string) (*db.DB, error) { return db.OpenFollower(dir, &db.Options{Salvage: db.SalvageAll}) },
 	} {
 		l := newLinkedDir(t)
-		require.NoError(t, Repair(l.dir, testOptions(nil))) // its log is damaged
+		require.NoError(t, db.Repair(l.dir, testOptions(nil))) // its log is damaged
 		files, err := os.ReadDir(l.dir)
 		require.NoError(t, err)
 		for _, file := range files {
@@ -189,8 +192,8 @@ func TestReadersAcceptLinksToFiles(t *testing.T) {
 		d, err := open(l.dir)
 		require.NoError(t, err, name)
 		if name == "read-only" {
-			_, err := Open(l.outside, nil)
-			require.ErrorIs(t, err, ErrLocked, "through the link")
+			_, err := db.Open(l.outside, nil)
+			require.ErrorIs(t, err, db.ErrLocked, "through the link")
 			checkpointTo(t, d, filepath.Join(l.outside, "..", "copy"))
 			requireNoLinks(t, filepath.Join(l.outside, "..", "copy"))
 		}
@@ -201,14 +204,14 @@ func TestReadersAcceptLinksToFiles(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, count, 100)
 		requireNoFaults(t, d)
-		require.ErrorIs(t, d.Put([]byte("a"), nil, nil), ErrReadOnly)
+		require.ErrorIs(t, d.Put([]byte("a"), nil, nil), db.ErrReadOnly)
 		_, err = d.DiskUsage()
 		require.NoError(t, err)
 		if name == "follower" {
 			require.NoError(t, d.Refresh(t.Context()))
 		}
 		require.NoError(t, d.Close())
-		for _, err := range []error{second(Open(l.dir, nil)), Repair(l.dir, nil)} {
+		for _, err := range []error{second(db.Open(l.dir, nil)), db.Repair(l.dir, nil)} {
 			require.ErrorIs(t, err, vfs.ErrSymlink)
 			require.ErrorContains(t, err, "replace the link with a copy of the file that it leads to, or open the database with Options.ReadOnly")
 			require.ErrorContains(t, err, l.dir)
@@ -234,7 +237,7 @@ func TestReadersRefuseOtherLinks(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(l.dir, l.names[kind])))
 			l.link(t, l.names[kind], target)
 			before := l.files(t)
-			_, err := Open(l.dir, &Options{ReadOnly: true, Salvage: SalvageAll})
+			_, err := db.Open(l.dir, &db.Options{ReadOnly: true, Salvage: db.SalvageAll})
 			require.ErrorContains(t, err, "must lead to a plain file")
 			require.ErrorContains(t, err, l.names[kind])
 			require.Equal(t, before, l.files(t))
@@ -265,14 +268,14 @@ func TestARepairThatCannotUseLostChangesNothing(t *testing.T) {
 		return names
 	}
 	before := list()
-	require.ErrorContains(t, Repair(l.dir, testOptions(nil)), "symbolic link")
+	require.ErrorContains(t, db.Repair(l.dir, testOptions(nil)), "symbolic link")
 	require.Equal(t, before, list())
 }
 
 // Something else has the name of the directory of the changes: a named pipe, or a link to the changes of another
 // database. Opening and following do not wait, the database works without changes, and the other one stays as it is.
 func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
-	o := &Options{Changes: ChangeRetention{Bytes: 1 << 30}}
+	o := &db.Options{Changes: db.ChangeRetention{Bytes: 1 << 30}}
 	other := filepath.Join(t.TempDir(), "other")
 	d := openDir(t, other, o)
 	require.NoError(t, d.SetCursor("reader", 0))
@@ -287,18 +290,18 @@ func TestSomethingElseInPlaceOfTheChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
 			d := openDir(t, dir, nil)
-			require.NoError(t, d.Put([]byte("a"), nil, Sync))
+			require.NoError(t, d.Put([]byte("a"), nil, db.Sync))
 			require.NoError(t, d.Close())
 			require.NoError(t, put(filepath.Join(dir, "changes")))
-			f, err := OpenFollower(dir, nil)
+			f, err := db.OpenFollower(dir, nil)
 			require.NoError(t, err)
 			_ = firstError(f.Changes(background, 0, nil))
 			require.NoError(t, f.Close())
-			d, err = Open(dir, o)
+			d, err = db.Open(dir, o)
 			if err == nil {
 				require.Error(t, firstError(d.Changes(background, 0, nil)))
 				_ = d.DropCursor("reader")
-				require.NoError(t, d.Put([]byte("b"), nil, Sync))
+				require.NoError(t, d.Put([]byte("b"), nil, db.Sync))
 				require.NoError(t, d.Close())
 			}
 			after, err := os.ReadFile(cursors)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
@@ -43,17 +44,17 @@ func (w *ingestWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 
 // ingest ingests what would be a batch as a few tables. One of them overlaps nothing. Sometimes the
 // tables overlap each other, and the last one has the entries that count.
-func (w *ingestWorkload) ingest(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand) {
+func (w *ingestWorkload) ingest(t testing.TB, r *recorder.FS, d *db.DB, rnd *rand.Rand) {
 	b := w.batch(rnd, 0, len(w.order)+1)
 	b.Sync, b.Buffered = true, false
 	b.Ops = append(b.Ops, oracle.Op{Key: fmt.Sprintf("zz%06d", b.Number), Value: "alone"})
 	var entries []madeEntry
 	above := uint64(0) // tables of another store may have numbers above this one's
 	if rnd.IntN(2) == 0 {
-		above = d.finder.VisibleSeq.Load() + 1
+		above = d.Finder().VisibleSeq.Load() + 1
 	}
 	for _, op := range b.All() {
-		value, err := d.scans.Expiry.Seal(nil, []byte(op.Key), []byte(op.Value), 0)
+		value, err := d.Expiry().Seal(nil, []byte(op.Key), []byte(op.Value), 0)
 		require.NoError(t, err)
 		e := madeEntry{op.Key, above + uint64(rnd.IntN(100)), string(value)}
 		if op.Delete {
@@ -127,7 +128,7 @@ func TestCrashAtEveryOperationOfIngests(t *testing.T) {
 // judgeRepair repairs the database of a state instead of opening it.
 func (j *crashJudge) judgeRepair(s recorder.State, cut int, model recorder.Model) error {
 	mem := s.Mem()
-	report, err := RepairWithReport("db", crashOptions(mem, j.seed))
+	report, err := db.RepairWithReport("db", crashOptions(mem, j.seed))
 	if err != nil {
 		return nil // the directory has nothing yet
 	}
@@ -140,7 +141,7 @@ func (j *crashJudge) judgeRepair(s recorder.State, cut int, model recorder.Model
 // noLeftovers opens a store and compares its files with its tables.
 func noLeftovers(s recorder.State, seed uint64) error {
 	mem := s.Mem()
-	d, err := Open("db", crashOptions(mem, seed))
+	d, err := db.Open("db", crashOptions(mem, seed))
 	if err != nil {
 		return nil // judged elsewhere
 	}
@@ -176,7 +177,7 @@ func TestAnErrorAtEveryOperationOfAnIngest(t *testing.T) {
 		})
 		o := testOptions(fsys)
 		d := mustOpen(t, o)
-		require.NoError(t, d.Put(testKey(15), []byte("old"), NoSync))
+		require.NoError(t, d.Put(testKey(15), []byte("old"), db.NoSync))
 		var paths []string
 		for i := range 4 {
 			paths = append(paths, makeTable(t, mem, fmt.Sprint("in/", i), keysFrom(10*i, 10*i+10, 3, "new")))

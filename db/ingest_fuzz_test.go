@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/sstable"
@@ -42,8 +43,8 @@ func FuzzIngest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table []byte) {
 		defer damage.Watch("an ingest")()
 		mem := vfs.NewMem()
-		d := mustOpen(t, &Options{FS: mem})
-		require.NoError(t, d.Put(testKey(1), []byte("old"), NoSync))
+		d := mustOpen(t, &db.Options{FS: mem})
+		require.NoError(t, d.Put(testKey(1), []byte("old"), db.NoSync))
 		writeFile(t, mem, "table", table)
 		_, err := d.Ingest(background, []string{"table"}, nil)
 		require.Zero(t, filesOf(t, mem, base.FileTemp))
@@ -75,11 +76,11 @@ func FuzzIngest(f *testing.F) {
 			require.NoError(t, err)
 		}
 		requireNoFaults(t, d)
-		require.NoError(t, d.Put(testKey(1), []byte("new"), Sync))
+		require.NoError(t, d.Put(testKey(1), []byte("new"), db.Sync))
 		require.NoError(t, d.Compact(background, nil, nil))
 		requireValue(t, d, testKey(1), []byte("new"))
 		require.NoError(t, d.Close())
-		d = mustOpen(t, &Options{FS: mem})
+		d = mustOpen(t, &db.Options{FS: mem})
 		requireValue(t, d, testKey(1), []byte("new"))
 		require.NoError(t, d.Close())
 	})

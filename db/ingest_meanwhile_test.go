@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
@@ -26,7 +27,7 @@ func TestSnapshotsIteratorsAndTransactionsOfBeforeDoNotSeeAnIngest(t *testing.T)
 			o := testOptions(vfs.NewMem())
 			d := openTest(t, o)
 			fill(t, d, 0, 10)
-			s, tx := &Snapshot{}, &Transaction{}
+			s, tx := &db.Snapshot{}, &db.Transaction{}
 			it, err := d.NewIterator(nil)
 			require.NoError(t, err)
 			defer it.Close()
@@ -48,9 +49,9 @@ func TestSnapshotsIteratorsAndTransactionsOfBeforeDoNotSeeAnIngest(t *testing.T)
 			case "transaction":
 				requireAbsent(t, tx, testKey(106))
 				require.NoError(t, tx.Put([]byte("x"), nil))
-				require.Equal(t, ErrConflict, tx.Commit())
+				require.Equal(t, db.ErrConflict, tx.Commit())
 			}
-			require.NoError(t, d.Update(func(tx *Transaction) error {
+			require.NoError(t, d.Update(func(tx *db.Transaction) error {
 				value, err := tx.Get(testKey(105))
 				if err == nil {
 					err = tx.Put([]byte("x"), value)
@@ -64,14 +65,14 @@ func TestSnapshotsIteratorsAndTransactionsOfBeforeDoNotSeeAnIngest(t *testing.T)
 // Snapshots and transactions that begin while tables are installed read the state of their beginning, and
 // such a transaction conflicts: its read found nothing, and the sequence numbers of the tables are old.
 func TestTransactionsThatBeginDuringAnIngestConflict(t *testing.T) {
-	var d *DB
-	var s *Snapshot
-	var tx *Transaction
+	var d *db.DB
+	var s *db.Snapshot
+	var tx *db.Transaction
 	var armed atomic.Bool
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") && armed.CompareAndSwap(true, false) {
 			s, tx = d.NewSnapshot(), d.NewTransaction(nil)
-			if _, err := tx.Get(testKey(105)); err != ErrNotFound {
+			if _, err := tx.Get(testKey(105)); err != db.ErrNotFound {
 				t.Error(err)
 			}
 		}
@@ -88,19 +89,19 @@ func TestTransactionsThatBeginDuringAnIngestConflict(t *testing.T) {
 	requireAbsent(t, s, testKey(105))
 	requireAbsent(t, tx, testKey(106))
 	require.NoError(t, tx.Put([]byte("x"), nil))
-	require.Equal(t, ErrConflict, tx.Commit())
+	require.Equal(t, db.ErrConflict, tx.Commit())
 	require.NoError(t, s.Close())
 
 	// After the ingest, transactions that pin their state commit, although nothing was written since.
-	defer d.snapshots.Pin()()
-	_, err := d.CompareAndSwap([]byte("y"), nil, []byte("v"), NoSync)
+	defer d.Pins().Pin()()
+	_, err := d.CompareAndSwap([]byte("y"), nil, []byte("v"), db.NoSync)
 	require.NoError(t, err)
 }
 
 // Writes into the range of a table during its ingest are older than the table: before it is checked,
 // while the memtables are flushed, and while it is rewritten because of such a write.
 func TestWritesDuringAnIngestAreOlder(t *testing.T) {
-	var d *DB
+	var d *db.DB
 	var armed atomic.Pointer[string] // what the names of files have at whose creation or link a write happens
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind != wrap.OpCreate && op.Kind != wrap.OpLink {
@@ -108,7 +109,7 @@ func TestWritesDuringAnIngestAreOlder(t *testing.T) {
 		}
 		suffix := armed.Load()
 		if suffix != nil && strings.HasSuffix(op.Name, *suffix) && armed.CompareAndSwap(suffix, nil) {
-			if err := d.Put(testKey(105), []byte("late"), NoSync); err != nil {
+			if err := d.Put(testKey(105), []byte("late"), db.NoSync); err != nil {
 				t.Error(err)
 			}
 		}
@@ -116,9 +117,9 @@ func TestWritesDuringAnIngestAreOlder(t *testing.T) {
 	}))
 	for _, suffix := range []string{"in/a", ".ldb", ".dbtmp"} {
 		d = mustOpen(t, o)
-		require.NoError(t, d.Put([]byte("a"), nil, NoSync))
+		require.NoError(t, d.Put([]byte("a"), nil, db.NoSync))
 		if suffix == ".dbtmp" {
-			require.NoError(t, d.Put(testKey(105), []byte("early"), NoSync))
+			require.NoError(t, d.Put(testKey(105), []byte("early"), db.NoSync))
 		}
 		path := makeTable(t, o.FS, "in/a", keysFrom(100, 110, 0, "new "+suffix))
 		armed.Store(&suffix)
@@ -176,7 +177,7 @@ func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
 		for i := range 50 {
 			want[string(testKey(i))] = string(testValue(i))
 		}
-		loads := make([]*Loader, 4)
+		loads := make([]*db.Loader, 4)
 		content := make([]map[string]string, len(loads))
 		for i := range loads {
 			loads[i], content[i] = newLoader(t, d), map[string]string{}
@@ -187,7 +188,7 @@ func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
 				content[i][string(testKey(n))] = value
 			}
 		}
-		var s *Snapshot
+		var s *db.Snapshot
 		if round%3 == 0 {
 			s = d.NewSnapshot()
 		}
@@ -196,7 +197,7 @@ func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
 			require.NoError(t, loads[i].Commit())
 			maps.Copy(want, content[i])
 			require.Equal(t, want, contentsIn(t, d))
-			require.NoError(t, d.Put(testKey(3), []byte(fmt.Sprint("after ", i)), NoSync))
+			require.NoError(t, d.Put(testKey(3), []byte(fmt.Sprint("after ", i)), db.NoSync))
 			want[string(testKey(3))] = fmt.Sprint("after ", i)
 		}
 		if s != nil {
@@ -216,7 +217,7 @@ func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
 // Between the new version and the new sequence number nothing may be visible that was never the newest
 // entry: an old entry of a key whose newest one has a new number.
 func TestNoOldEntryIsVisibleDuringAnIngest(t *testing.T) {
-	var d *DB
+	var d *db.DB
 	var got atomic.Pointer[string]
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		// The store removes this table when the version is in force.
@@ -233,9 +234,7 @@ func TestNoOldEntryIsVisibleDuringAnIngest(t *testing.T) {
 	d = openTest(t, o)
 	fill(t, d, 0, 10)
 	require.NoError(t, d.Flush())
-	d.leftovers.mu.Lock()
-	d.leftovers.uncertain = append(d.leftovers.uncertain, manifest.NewFileMeta(999_999, 1, nil, nil))
-	d.leftovers.mu.Unlock()
+	d.AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil))
 	key := string(testKey(105))
 	mustIngest(t, d, makeTable(t, o.FS, "in/a", []madeEntry{{key, 1000, "new"}, {key, 1, "old"}}))
 	require.NotNil(t, got.Load())
@@ -245,7 +244,7 @@ func TestNoOldEntryIsVisibleDuringAnIngest(t *testing.T) {
 // A deletion of a range finds entries that arrive meanwhile by their numbers, which a linked table does
 // not have. So the ingest waits.
 func TestAnIngestWaitsForTheDeletionOfARange(t *testing.T) {
-	var d *DB
+	var d *db.DB
 	var path string
 	var armed atomic.Bool
 	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
@@ -81,7 +82,7 @@ func keysFrom(from, to int, seq uint64, value string) (entries []madeEntry) {
 	return entries
 }
 
-func mustIngest(t testing.TB, d *DB, paths ...string) IngestInfo {
+func mustIngest(t testing.TB, d *db.DB, paths ...string) db.IngestInfo {
 	t.Helper()
 	info, err := d.Ingest(background, paths, nil)
 	require.NoError(t, err)
@@ -90,8 +91,8 @@ func mustIngest(t testing.TB, d *DB, paths ...string) IngestInfo {
 
 func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	var events []IngestInfo
-	o.EventListener = &EventListener{IngestEnd: func(i IngestInfo) { events = append(events, i) }}
+	var events []db.IngestInfo
+	o.EventListener = &db.EventListener{IngestEnd: func(i db.IngestInfo) { events = append(events, i) }}
 	d := openTest(t, o)
 	fill(t, d, 500, 600)
 	last := d.Metrics().LastSequence
@@ -106,7 +107,7 @@ func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	require.Positive(t, info.BytesLinked)
 	require.Equal(t, last+1001, info.Seq)
 	require.Equal(t, info.Seq, d.Metrics().LastSequence)
-	require.Equal(t, IngestMetrics{Count: 1, Linked: 3, BytesLinked: info.BytesLinked}, d.Metrics().Ingests)
+	require.Equal(t, db.IngestMetrics{Count: 1, Linked: 3, BytesLinked: info.BytesLinked}, d.Metrics().Ingests)
 	require.Len(t, events, 1)
 	require.Equal(t, info.Tables, events[0].Tables)
 	_, err := d.Ingest(background, []string{"in/none"}, nil)
@@ -120,7 +121,7 @@ func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	require.Equal(t, before, readFile(t, o.FS, a))
 
 	// The store does not depend on the given names, and later writes are newer.
-	require.NoError(t, d.Put(testKey(920), []byte("later"), NoSync))
+	require.NoError(t, d.Put(testKey(920), []byte("later"), db.NoSync))
 	require.NoError(t, o.FS.Remove(a))
 	require.NoError(t, d.Compact(background, nil, nil))
 	require.NoError(t, d.Close())
@@ -155,11 +156,11 @@ func TestTablesThatOverlapAreRewrittenAndTheLastOneHasPrecedence(t *testing.T) {
 	require.Less(t, info.Seq, uint64(1<<33), "the number of a table that was rewritten does not count")
 
 	metrics := d.Metrics().Ingests
-	require.Equal(t, IngestMetrics{Count: 1, Linked: 1, Rewritten: 3, BytesLinked: info.BytesLinked, BytesWritten: info.BytesRewritten}, metrics)
+	require.Equal(t, db.IngestMetrics{Count: 1, Linked: 1, Rewritten: 3, BytesLinked: info.BytesLinked, BytesWritten: info.BytesRewritten}, metrics)
 	require.Positive(t, metrics.BytesWritten)
 	require.Equal(t, 2, mustIngest(t, d, newer, older).Rewritten)
 	requireValue(t, d, testKey(20), []byte("first"))
-	require.NoError(t, d.Put(testKey(20), []byte("later"), NoSync))
+	require.NoError(t, d.Put(testKey(20), []byte("later"), db.NoSync))
 	requireValue(t, d, testKey(20), []byte("later"))
 	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 }
@@ -169,7 +170,7 @@ func TestALinkedTableBetweenRewrittenOnes(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := openTest(t, o)
 	for _, i := range []int{0, 20} {
-		require.NoError(t, d.Put(testKey(i), []byte("old"), NoSync))
+		require.NoError(t, d.Put(testKey(i), []byte("old"), db.NoSync))
 		require.NoError(t, d.Flush())
 	}
 	require.NoError(t, d.Compact(background, nil, testKey(10)))
@@ -223,16 +224,16 @@ func TestTablesThatCannotBeIngested(t *testing.T) {
 		"directory": {[]string{"in"}, "want a table", nil},
 		"twice":     {[]string{good, "./in/../in/good"}, "is given twice", nil},
 		"own":       {[]string{"db/" + own[0]}, "in the directory of this database", nil},
-		"empty":     {[]string{spoiled("in/empty", func([]byte) []byte { return nil })}, "in/empty", ErrCorruption},
-		"cut":       {[]string{good, spoiled("in/cut", func(b []byte) []byte { return b[:len(b)-1] })}, "in/cut", ErrCorruption},
-		"flipped":   {[]string{spoiled("in/flipped", func(b []byte) []byte { b[len(b)/4] ^= 1; return b })}, "in/flipped", ErrCorruption},
-		"rocksdb":   {[]string{spoiled("in/rocksdb", foreign(0x88e241b785f4cff7))}, "a table of RocksDB", ErrForeign},
-		"pebble":    {[]string{spoiled("in/pebble", foreign(0xb3aa9ff0b3aa9ff0))}, "'sievedb load'", ErrForeign},
+		"empty":     {[]string{spoiled("in/empty", func([]byte) []byte { return nil })}, "in/empty", db.ErrCorruption},
+		"cut":       {[]string{good, spoiled("in/cut", func(b []byte) []byte { return b[:len(b)-1] })}, "in/cut", db.ErrCorruption},
+		"flipped":   {[]string{spoiled("in/flipped", func(b []byte) []byte { b[len(b)/4] ^= 1; return b })}, "in/flipped", db.ErrCorruption},
+		"rocksdb":   {[]string{spoiled("in/rocksdb", foreign(0x88e241b785f4cff7))}, "a table of RocksDB", db.ErrForeign},
+		"pebble":    {[]string{spoiled("in/pebble", foreign(0xb3aa9ff0b3aa9ff0))}, "'sievedb load'", db.ErrForeign},
 		"order": {[]string{makeTable(t, mem, "in/order", []madeEntry{{"b", 1, "v"}, {"a", 1, "v"}}, func(o *sstable.WriterOptions) {
-			o.Comparer, o.Filter = &Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}, nil
+			o.Comparer, o.Filter = &db.Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}, nil
 		})}, `by comparer "leveldb.BytewiseComparator"`, nil},
 		"filter": {[]string{makeTable(t, mem, "in/filter", keysFrom(20, 30, 1, "v"), func(o *sstable.WriterOptions) { o.Filter = lying{} })}, "denies a key", nil},
-		"key":    {[]string{makeTable(t, mem, "in/key", []madeEntry{{strings.Repeat("k", MaxKeySize+1), 1, "v"}})}, "MaxKeySize", ErrTooLarge},
+		"key":    {[]string{makeTable(t, mem, "in/key", []madeEntry{{strings.Repeat("k", db.MaxKeySize+1), 1, "v"}})}, "MaxKeySize", db.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := d.Ingest(background, c.paths, nil)
@@ -283,7 +284,7 @@ func TestSymbolicLinksAndOtherFileSystems(t *testing.T) {
 		_, err := d.Ingest(background, []string{link}, nil)
 		require.ErrorContains(t, err, "it is a symbolic link; name the file that it points to")
 	}
-	info, err := d.Ingest(background, []string{a}, &IngestOptions{Copy: true})
+	info, err := d.Ingest(background, []string{a}, &db.IngestOptions{Copy: true})
 	require.NoError(t, err)
 	require.Equal(t, 1, info.Copied)
 	require.NoError(t, os.WriteFile(a, []byte("changed"), 0o600))
@@ -308,7 +309,7 @@ func TestATableThatChangesIsRefused(t *testing.T) {
 		return nil
 	}))
 	d := openTest(t, o)
-	require.NoError(t, d.Put([]byte("a"), nil, NoSync)) // so that a flush syncs the directory
+	require.NoError(t, d.Put([]byte("a"), nil, db.NoSync)) // so that a flush syncs the directory
 	path = makeTable(t, mem, "in/a", keysFrom(0, 10, 1, "a"))
 	data := readFile(t, mem, path)
 	require.NoError(t, mem.Remove(path))
@@ -328,7 +329,7 @@ func TestATableThatChangesBeforeItIsRewrittenIsRefused(t *testing.T) {
 	dir, opened := t.TempDir(), 0
 	path := makeTable(t, vfs.OS, filepath.Join(dir, "in", "a"), keysFrom(0, 10, 1, "a"))
 	other := readFile(t, vfs.OS, makeTable(t, vfs.OS, filepath.Join(dir, "in", "b"), keysFrom(0, 20, 1, "b")))
-	d, err := Open(filepath.Join(dir, "db"), testOptions(wrap.NewFaulty(vfs.OS, func(op wrap.Op) *wrap.Fault {
+	d, err := db.Open(filepath.Join(dir, "db"), testOptions(wrap.NewFaulty(vfs.OS, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpOpen && strings.HasSuffix(op.Name, ".dbtmp") {
 			if opened++; opened == 3 { // after those of the check
 				if err := os.WriteFile(path, other, 0o600); err != nil {
@@ -340,7 +341,7 @@ func TestATableThatChangesBeforeItIsRewrittenIsRefused(t *testing.T) {
 	})))
 	require.NoError(t, err)
 	defer d.Close()
-	require.NoError(t, d.Put(testKey(5), []byte("old"), NoSync))
+	require.NoError(t, d.Put(testKey(5), []byte("old"), db.NoSync))
 	_, err = d.Ingest(background, []string{path}, nil)
 	require.ErrorContains(t, err, "it was changed while it was checked")
 	require.GreaterOrEqual(t, opened, 3)
@@ -355,7 +356,7 @@ func TestSequenceNumbersOfTablesNeverUseUpTheStores(t *testing.T) {
 	requireValue(t, d, testKey(5), []byte("high"))
 	require.Less(t, d.Metrics().LastSequence, uint64(1<<33))
 	require.Equal(t, 1, mustIngest(t, d, makeTable(t, o.FS, "in/2", keysFrom(20, 30, 1<<47, "2"))).Linked)
-	require.NoError(t, d.Put(testKey(5), []byte("later"), NoSync))
+	require.NoError(t, d.Put(testKey(5), []byte("later"), db.NoSync))
 	requireValue(t, d, testKey(5), []byte("later"))
 
 	for _, left := range []uint64{1 << 30, 1, 0} {
@@ -381,7 +382,7 @@ func TestIngestedValuesUnderExpiryHaveEnvelopes(t *testing.T) {
 	o.Expiry.Clock = func() time.Time { return now }
 	d := openTest(t, o)
 	_, err := d.Ingest(background, []string{makeTable(t, o.FS, "in/plain", []madeEntry{{"s/a", 1, "plain"}})}, nil)
-	require.ErrorIs(t, err, ErrNoEnvelope)
+	require.ErrorIs(t, err, db.ErrNoEnvelope)
 	require.ErrorContains(t, err, "in/plain")
 	seal := func(at uint64, value string) string { return string(expiry.Append(nil, at, []byte(value))) }
 	mustIngest(t, d, makeTable(t, o.FS, "in/sealed", []madeEntry{{"r", 1, "plain"}, {"s/a", 1, seal(0, "kept")}, {"s/b", 1, seal(999_999, "gone")}}))
@@ -391,7 +392,7 @@ func TestIngestedValuesUnderExpiryHaveEnvelopes(t *testing.T) {
 
 	// Properties that say that a table has expired as a whole are compared with the values.
 	lie := func(o *sstable.WriterOptions) {
-		o.ExpiryKeys, o.Expiry = d.scans.Expiry.Sum(), func([]byte, []byte) (uint64, bool) { return 5, true }
+		o.ExpiryKeys, o.Expiry = d.Expiry().Sum(), func([]byte, []byte) (uint64, bool) { return 5, true }
 	}
 	for i, value := range []string{seal(0, "v"), seal(6, "v"), "plain", seal(5, "looks like an envelope, but the key has none")} {
 		_, err = d.Ingest(background, []string{makeTable(t, o.FS, fmt.Sprint("in/lie", i), []madeEntry{{"q", 1, value}}, lie)}, nil)
@@ -415,14 +416,14 @@ func TestIngestEndsWithItsContextAndTheStore(t *testing.T) {
 		if op.Kind == wrap.OpLink {
 			once.Do(func() {
 				go func() { closed <- d.Close() }()
-				<-d.stop.closing
+				<-d.Closing()
 			})
 		}
 		return nil
 	}))
 	d = mustOpen(t, slow)
 	_, err = d.Ingest(background, []string{makeTable(t, slow.FS, "in/a", keysFrom(0, 10, 1, "a"))}, nil)
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 	require.NoError(t, <-closed)
 	require.Zero(t, filesOf(t, slow.FS, base.FileTemp), "Close waits for it")
 }

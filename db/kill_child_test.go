@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 )
 
@@ -61,21 +62,21 @@ func writeUntilKilled(text string) {
 		printAndExit(err)
 	}
 	rnd := rand.New(rand.NewPCG(task.Seed, uint64(task.Cycle)+1))
-	o := &Options{
-		Memtables: MemtableOptions{Size: 4 << 10 << rnd.IntN(5)},
-		Tables:    TableOptions{Size: 4 << 10 << rnd.IntN(4), Compression: Compression(rnd.IntN(4))}, Compaction: CompactionOptions{
+	o := &db.Options{
+		Memtables: db.MemtableOptions{Size: 4 << 10 << rnd.IntN(5)},
+		Tables:    db.TableOptions{Size: 4 << 10 << rnd.IntN(4), Compression: db.Compression(rnd.IntN(4))}, Compaction: db.CompactionOptions{
 			MaxLevelBase:  8 << 10 << rnd.IntN(4),
 			L0Trigger:     1 + rnd.IntN(4),
 			MaxConcurrent: 1 + rnd.IntN(3),
 		},
-		Limits: LimitOptions{ManifestSize: 4 << 10},
-		Cache:  CacheOptions{MaxOpenFiles: 10 + rnd.IntN(100)},
+		Limits: db.LimitOptions{ManifestSize: 4 << 10},
+		Cache:  db.CacheOptions{MaxOpenFiles: 10 + rnd.IntN(100)},
 	}
 	if task.Cycle%2 == 1 {
 		o.Tables.SeparateValues = 10 << rnd.IntN(5)
 	}
 	fmt.Println("opening 0 0")
-	d, err := Open(task.Dir, o)
+	d, err := db.Open(task.Dir, o)
 	if err != nil {
 		printAndExit(err)
 	}
@@ -99,14 +100,14 @@ func writeUntilKilled(text string) {
 }
 
 // applyKillBatch uses Put for a batch of one write.
-func applyKillBatch(d *DB, task *killTask, writer, n int) error {
+func applyKillBatch(d *db.DB, task *killTask, writer, n int) error {
 	batch := killBatch(task.Seed, writer, n)
-	wo := &WriteOptions{NoSync: !batch.Sync, Buffered: task.isBuffered(batch)}
+	wo := &db.WriteOptions{NoSync: !batch.Sync, Buffered: task.isBuffered(batch)}
 	writes := batch.All()
 	if len(writes) == 1 {
 		return d.Put([]byte(writes[0].Key), []byte(writes[0].Value), wo)
 	}
-	var b Batch
+	var b db.Batch
 	for _, w := range writes {
 		if w.Delete {
 			b.Delete([]byte(w.Key))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 )
@@ -202,7 +203,7 @@ func runKilledChild(t *testing.T, task killTask, goal int) killReport {
 func readKilled(t *testing.T, dir string, rnd *rand.Rand) (state []oracle.Entry) {
 	t.Helper()
 	readOnly := rnd.IntN(3) == 0
-	d, err := Open(dir, &Options{ReadOnly: readOnly})
+	d, err := db.Open(dir, &db.Options{ReadOnly: readOnly})
 	if readOnly && errors.Is(err, fs.ErrNotExist) { // killed before the database existed
 		return nil
 	}

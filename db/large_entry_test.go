@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/stretchr/testify/require"
 )
@@ -42,31 +43,34 @@ const (
 	largeSlack = 8 << 20
 )
 
-func largeOptions() *Options {
-	return &Options{Memtables: MemtableOptions{Size: 1 << 20}, Cache: CacheOptions{Size: 1 << 20}}
+func largeOptions() *db.Options {
+	return &db.Options{Memtables: db.MemtableOptions{Size: 1 << 20}, Cache: db.CacheOptions{Size: 1 << 20}}
 }
 
 // The bug: a value of 200 MB used five times its size while it was written and flushed, and 419 MB
 // stayed in memory until Close, in buffers of the log, the batch and a spare table writer.
 func TestALargeValueIsWrittenWithinThreeTimesItsSize(t *testing.T) {
+	putLarge := func(wo *db.WriteOptions) func(*db.DB, []byte) error {
+		return func(d *db.DB, value []byte) error { return d.Put([]byte("large"), value, wo) }
+	}
 	for name, c := range map[string]struct {
-		compression Compression
+		compression db.Compression
 		compresses  bool
-		write       func(d *DB, value []byte) error
+		write       func(d *db.DB, value []byte) error
 	}{
-		"synced":       {SnappyCompression, false, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, Sync) }},
-		"not synced":   {SnappyCompression, true, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, NoSync) }},
-		"buffered":     {NoCompression, false, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, Buffered) }},
-		"Zstandard":    {ZstdCompression, true, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, NoSync) }},
-		"random, Zstd": {ZstdCompression, false, func(d *DB, v []byte) error { return d.Put([]byte("large"), v, NoSync) }},
-		"in a batch": {SnappyCompression, true, func(d *DB, v []byte) error {
-			var b Batch
+		"synced":       {db.SnappyCompression, false, putLarge(db.Sync)},
+		"not synced":   {db.SnappyCompression, true, putLarge(db.NoSync)},
+		"buffered":     {db.NoCompression, false, putLarge(db.Buffered)},
+		"Zstandard":    {db.ZstdCompression, true, putLarge(db.NoSync)},
+		"random, Zstd": {db.ZstdCompression, false, putLarge(db.NoSync)},
+		"in a batch": {db.SnappyCompression, true, func(d *db.DB, v []byte) error {
+			var b db.Batch
 			b.Put([]byte("a"), []byte("small"))
 			b.Put([]byte("large"), v)
 			b.Put([]byte("z"), []byte("small"))
-			return d.Apply(&b, NoSync)
+			return d.Apply(&b, db.NoSync)
 		}},
-		"in a load": {SnappyCompression, true, func(d *DB, v []byte) error {
+		"in a load": {db.SnappyCompression, true, func(d *db.DB, v []byte) error {
 			l, err := d.NewLoader()
 			if err == nil {
 				err = l.Put([]byte("large"), v)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wal"
@@ -17,21 +18,21 @@ import (
 func TestTheLongestKeyIsWrittenAndFound(t *testing.T) {
 	dir := t.TempDir()
 	d := openDir(t, dir, largeOptions())
-	key := func(last byte) []byte { return append(bytes.Repeat([]byte("k"), MaxKeySize-1), last) }
+	key := func(last byte) []byte { return append(bytes.Repeat([]byte("k"), db.MaxKeySize-1), last) }
 	for i := range byte(8) {
-		require.NoError(t, d.Put(key('a'+i), []byte{i}, NoSync))
-		require.NoError(t, d.Put(testKey(int(i)), testValue(int(i)), NoSync))
+		require.NoError(t, d.Put(key('a'+i), []byte{i}, db.NoSync))
+		require.NoError(t, d.Put(testKey(int(i)), testValue(int(i)), db.NoSync))
 	}
-	var b Batch
+	var b db.Batch
 	b.Delete(key('c'))
-	require.NoError(t, d.Apply(&b, Sync))
+	require.NoError(t, d.Apply(&b, db.Sync))
 	require.NoError(t, d.Close())
 	for round := range 2 {
 		d = openDir(t, dir, largeOptions())
 		for i := range byte(8) {
 			got, err := d.Get(key('a' + i))
 			if i == 2 {
-				require.Equal(t, ErrNotFound, err)
+				require.Equal(t, db.ErrNotFound, err)
 				continue
 			}
 			require.NoError(t, err)
@@ -71,8 +72,8 @@ func TestLongerKeysOfOtherProgramsAreReadAndReleased(t *testing.T) {
 		if round == 0 {
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 		}
-		for _, w := range d.writers.spares.Idle {
-			_, maxKept := d.opts.spareWriters()
+		for _, w := range d.Spares().Idle {
+			_, maxKept := d.Opts().SpareWriters()
 			require.LessOrEqual(t, w.MemoryKept(), maxKept)
 		}
 		// The bounds of the table, in the version and in the reader, and its index stay in memory.

@@ -1,10 +1,11 @@
-package db
+package db_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/write/commit"
@@ -20,15 +21,15 @@ func failTables(op wrap.Op) *wrap.Fault {
 }
 
 // writeLogs writes each value to a separate log, and returns the names of the logs.
-func writeLogs(t *testing.T, d *DB, writes [3][]byte) (logs []string) {
+func writeLogs(t *testing.T, d *db.DB, writes [3][]byte) (logs []string) {
 	for i, value := range writes {
 		if i > 0 {
-			_, err := d.commit.Rotate()
+			_, err := d.Committer().Rotate()
 			require.NoError(t, err)
 		}
-		logs = append(logs, base.FileName(base.FileLog, d.state().Mem.LogNum))
-		require.NoError(t, d.Put(testKey(i), value, Sync))
-		require.NoError(t, d.commit.Lead(background, func(l *commit.Leader) error {
+		logs = append(logs, base.FileName(base.FileLog, d.State().Mem.LogNum))
+		require.NoError(t, d.Put(testKey(i), value, db.Sync))
+		require.NoError(t, d.Committer().Lead(background, func(l *commit.Leader) error {
 			require.Equal(t, l.LastSeq(), l.Logged())
 			return nil
 		}))
@@ -48,7 +49,9 @@ func TestALostLogIsCorruptionWithLargeWrites(t *testing.T) {
 		for _, closed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				mem := vfs.NewMem()
-				d := mustOpen(t, &Options{Memtables: MemtableOptions{Size: 8 << 20, MaxWaiting: 4}, FS: wrap.NewFaulty(mem, failTables)})
+				d := mustOpen(t, &db.Options{
+					Memtables: db.MemtableOptions{Size: 8 << 20, MaxWaiting: 4}, FS: wrap.NewFaulty(mem, failTables),
+				})
 				logs := writeLogs(t, d, writes)
 				if closed {
 					require.NoError(t, d.Close())
@@ -58,10 +61,10 @@ func TestALostLogIsCorruptionWithLargeWrites(t *testing.T) {
 					require.NoError(t, d.Close())
 				}
 				for _, damaged := range [][]byte{nil, {}} {
-					_, err := Open("db", &Options{FS: fsOf(t, im.With(logs[1], damaged))})
-					require.ErrorIs(t, err, ErrCorruption)
+					_, err := db.Open("db", &db.Options{FS: fsOf(t, im.With(logs[1], damaged))})
+					require.ErrorIs(t, err, db.ErrCorruption)
 				}
-				again := openTest(t, &Options{FS: fsOf(t, im)})
+				again := openTest(t, &db.Options{FS: fsOf(t, im)})
 				for i, value := range writes {
 					requireValue(t, again, testKey(i), value)
 				}

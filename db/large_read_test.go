@@ -1,6 +1,6 @@
 //go:build !race
 
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/stretchr/testify/require"
 )
@@ -26,18 +27,18 @@ func allocatedBy(t *testing.T, what string, f func()) float64 {
 }
 
 // largeAmongSmall opens a store with one large value among small ones.
-func largeAmongSmall(t *testing.T, dir string, compresses bool) (*DB, []byte) {
+func largeAmongSmall(t *testing.T, dir string, compresses bool) (*db.DB, []byte) {
 	t.Helper()
 	d := openDir(t, dir, largeOptions())
 	fill(t, d, 0, 2000)
 	value := largeValue(largeSize, compresses)
-	require.NoError(t, d.Put([]byte("key001000large"), value, NoSync))
+	require.NoError(t, d.Put([]byte("key001000large"), value, db.NoSync))
 	fill(t, d, 2000, 3000)
 	return d, value
 }
 
 // walkPastLarge walks over the entries of largeAmongSmall, in one direction or the other.
-func walkPastLarge(t *testing.T, it *Iterator, backward bool, value []byte) {
+func walkPastLarge(t *testing.T, it *db.Iterator, backward bool, value []byte) {
 	n := 0
 	move, ok := it.Next, it.First()
 	if backward {
@@ -112,7 +113,7 @@ func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 	d := openDir(t, dir, o)
 	fill(t, d, 0, 1000)
 	value := largeValue(largeSize, true)
-	require.NoError(t, d.Put([]byte("large"), value, NoSync))
+	require.NoError(t, d.Put([]byte("large"), value, db.NoSync))
 	fill(t, d, 1000, 3000)
 	crashed, broken := copyDir(t, dir), copyDir(t, dir)
 	require.NoError(t, d.Close())
@@ -127,7 +128,7 @@ func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	require.LessOrEqual(t, allocatedBy(t, "repair", func() {
-		require.NoError(t, Repair(broken, largeOptions()))
+		require.NoError(t, db.Repair(broken, largeOptions()))
 	}), 9.0)
 	require.LessOrEqual(t, heapInUse(), held+largeSlack)
 	d = openDir(t, broken, largeOptions())
@@ -135,7 +136,7 @@ func TestALargeValueIsRecoveredAndRepairedInFewCopies(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-func requireSameLarge(t *testing.T, d *DB, value []byte) {
+func requireSameLarge(t *testing.T, d *db.DB, value []byte) {
 	t.Helper()
 	got, err := d.Get([]byte("large"))
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -9,18 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // The bug: the memtable that was made for a large value stayed in memory until the next write.
 func TestAnOversizedMemtableIsFlushedAutomatically(t *testing.T) {
 	d := openDir(t, t.TempDir(), largeOptions())
-	usual := d.state().Mem.Capacity()
+	usual := d.State().Mem.Capacity()
 	for round := range uint64(3) {
-		require.NoError(t, d.Put([]byte("large"), make([]byte, 8<<20), NoSync))
-		require.LessOrEqual(t, d.state().Mem.Capacity(), usual)
+		require.NoError(t, d.Put([]byte("large"), make([]byte, 8<<20), db.NoSync))
+		require.LessOrEqual(t, d.State().Mem.Capacity(), usual)
 		// The memtable leaves the state a moment before its flush counts.
-		eventually(t, func() bool { return len(d.state().Imm) == 0 && d.Metrics().Flushes.Count > round })
+		eventually(t, func() bool { return len(d.State().Imm) == 0 && d.Metrics().Flushes.Count > round })
 		settle(t, d)
 		// The large memtable replaced the empty one, which was not flushed.
 		require.Equal(t, round+1, d.Metrics().Flushes.Count)
@@ -43,7 +44,7 @@ func largeNumberOf(t *testing.T, value []byte) uint64 {
 
 func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 	dir := t.TempDir()
-	o := &Options{Memtables: MemtableOptions{Size: 64 << 10}, Tables: TableOptions{Size: 1 << 20}}
+	o := &db.Options{Memtables: db.MemtableOptions{Size: 64 << 10}, Tables: db.TableOptions{Size: 1 << 20}}
 	d := openDir(t, dir, o)
 	const rounds = 40
 	large := []byte("large")
@@ -53,7 +54,7 @@ func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 	group.Go(func() {
 		defer done.Store(1)
 		for i := uint64(1); i <= rounds; i++ {
-			wo := []*WriteOptions{Sync, NoSync, Buffered}[i%3]
+			wo := []*db.WriteOptions{db.Sync, db.NoSync, db.Buffered}[i%3]
 			if err := d.Put(large, largeNumbered(i), wo); err != nil {
 				t.Error(err)
 				return
@@ -63,7 +64,7 @@ func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 	})
 	group.Go(func() {
 		for i := 0; done.Load() == 0; i++ {
-			if err := d.Put(testKey(i%1000), testValue(i%1000), NoSync); err != nil {
+			if err := d.Put(testKey(i%1000), testValue(i%1000), db.NoSync); err != nil {
 				t.Error(err)
 				return
 			}
@@ -88,9 +89,9 @@ func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 	require.EqualValues(t, rounds, largeNumberOf(t, got))
 	require.NoError(t, d.Close())
 
-	require.ErrorIs(t, d.Put(large, got, nil), ErrClosed)
-	readOnly := openDir(t, dir, &Options{ReadOnly: true})
-	require.ErrorIs(t, readOnly.Put(large, got, nil), ErrReadOnly)
+	require.ErrorIs(t, d.Put(large, got, nil), db.ErrClosed)
+	readOnly := openDir(t, dir, &db.Options{ReadOnly: true})
+	require.ErrorIs(t, readOnly.Put(large, got, nil), db.ErrReadOnly)
 	require.NoError(t, readOnly.Close())
 }
 
@@ -98,18 +99,18 @@ func TestLargeWritesConcurrentWithSmallOnesAndReaders(t *testing.T) {
 // write that was in progress.
 func TestAFailedLargeWriteIsThereEntirelyOrNotAtAll(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 10}})
-	require.NoError(t, d.Put([]byte("small"), []byte("1"), Sync))
-	require.NoError(t, d.Put([]byte("large"), largeNumbered(1), Sync))
-	require.NoError(t, d.Delete(bytes.Repeat([]byte("k"), MaxKeySize), Sync), "a large deletion")
-	require.NoError(t, d.Put([]byte("large"), largeNumbered(2), NoSync))
+	d := openTest(t, &db.Options{FS: mem, Memtables: db.MemtableOptions{Size: 64 << 10}})
+	require.NoError(t, d.Put([]byte("small"), []byte("1"), db.Sync))
+	require.NoError(t, d.Put([]byte("large"), largeNumbered(1), db.Sync))
+	require.NoError(t, d.Delete(bytes.Repeat([]byte("k"), db.MaxKeySize), db.Sync), "a large deletion")
+	require.NoError(t, d.Put([]byte("large"), largeNumbered(2), db.NoSync))
 	crashed := mem.Crash()
 	for _, fs := range []vfs.FS{crashed, copyFS(t, mem)} {
-		again := openTest(t, &Options{FS: fs})
+		again := openTest(t, &db.Options{FS: fs})
 		requireValue(t, again, []byte("small"), []byte("1"))
 		got, err := again.Get([]byte("large"))
 		require.NoError(t, err)
 		require.Contains(t, []uint64{1, 2}, largeNumberOf(t, got))
-		requireAbsent(t, again, bytes.Repeat([]byte("k"), MaxKeySize))
+		requireAbsent(t, again, bytes.Repeat([]byte("k"), db.MaxKeySize))
 	}
 }

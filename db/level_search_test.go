@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"testing"
@@ -17,15 +17,15 @@ func TestSearchingALevelByNumbersAgreesWithKeys(t *testing.T) {
 	defer snapshot.Close()
 	fill(t, d, 0, 4000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	levels := d.state().Version.Levels[:]
+	levels := d.State().Version.Levels[:]
 	searched := 0
 	for i := range levels[1:] {
 		l := &levels[1+i]
 		for _, hi := range []int{len(l.Files), len(l.Files) / 2} { // without and with an upper bound
 			files := l.Files[:hi]
-			numbers := tables.NewLevelIter(d.tables, d.opts.Comparer, files, sstable.IterOptions{})
+			numbers := tables.NewLevelIter(d.TableCache(), d.Opts().Comparer, files, sstable.IterOptions{})
 			numbers.SetLevel(l)
-			keys := tables.NewLevelIter(d.tables, d.opts.Comparer, files, sstable.IterOptions{})
+			keys := tables.NewLevelIter(d.TableCache(), d.Opts().Comparer, files, sstable.IterOptions{})
 			agree := func(user []byte, seq uint64) {
 				ikey := base.AppendInternalKey(nil, user, seq, base.KindSeek)
 				require.Equal(t, keys.Find(ikey), numbers.Find(ikey), "sequence number %d", seq)

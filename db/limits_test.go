@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -15,9 +16,9 @@ import (
 func TestEntriesAboveALimitAreRefusedWithItsName(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	require.NoError(t, d.Put([]byte("before"), []byte("1"), nil))
-	longKey, longValue := make([]byte, MaxKeySize+1), make([]byte, MaxValueSize+1)
-	applied := func(fill func(b *Batch)) error {
-		var b Batch
+	longKey, longValue := make([]byte, db.MaxKeySize+1), make([]byte, db.MaxValueSize+1)
+	applied := func(fill func(b *db.Batch)) error {
+		var b db.Batch
 		b.Put([]byte("in the same batch"), nil)
 		fill(&b)
 		b.Put([]byte("in the same batch too"), nil)
@@ -30,27 +31,27 @@ func TestEntriesAboveALimitAreRefusedWithItsName(t *testing.T) {
 		require.Equal(t, err, l.Commit(), "the load has ended with that error")
 		return err
 	}
-	key := []string{fmt.Sprintf("the key is %d bytes long", MaxKeySize+1), fmt.Sprintf("at most %d (MaxKeySize)", MaxKeySize)}
-	value := []string{fmt.Sprintf("the value is %d bytes long", MaxValueSize+1), fmt.Sprintf("at most %d (MaxValueSize)", MaxValueSize)}
+	key := []string{fmt.Sprintf("the key is %d bytes long", db.MaxKeySize+1), fmt.Sprintf("at most %d (MaxKeySize)", db.MaxKeySize)}
+	value := []string{fmt.Sprintf("the value is %d bytes long", db.MaxValueSize+1), fmt.Sprintf("at most %d (MaxValueSize)", db.MaxValueSize)}
 	for name, c := range map[string]struct {
 		err  error
 		want []string
 	}{
 		"Put of a key":             {d.Put(longKey, nil, nil), key},
-		"Put of a key, not sync":   {d.Put(longKey, nil, NoSync), key},
-		"Delete":                   {d.Delete(longKey, Buffered), key},
+		"Put of a key, not sync":   {d.Put(longKey, nil, db.NoSync), key},
+		"Delete":                   {d.Delete(longKey, db.Buffered), key},
 		"Put of a value":           {d.Put([]byte("k"), longValue, nil), value},
-		"Batch.Put of a key":       {applied(func(b *Batch) { b.Put(longKey, nil) }), key},
-		"Batch.Put of a value":     {applied(func(b *Batch) { b.Put([]byte("k"), longValue) }), value},
-		"Batch.Delete":             {applied(func(b *Batch) { b.Delete(longKey) }), key},
+		"Batch.Put of a key":       {applied(func(b *db.Batch) { b.Put(longKey, nil) }), key},
+		"Batch.Put of a value":     {applied(func(b *db.Batch) { b.Put([]byte("k"), longValue) }), value},
+		"Batch.Delete":             {applied(func(b *db.Batch) { b.Delete(longKey) }), key},
 		"Loader.Put of a key":      {loaded(longKey, nil), key},
 		"Loader.Put of a value":    {loaded([]byte("k"), longValue), value},
-		"the first one is named":   {applied(func(b *Batch) { b.Delete(longKey); b.Put(nil, longValue) }), key},
+		"the first one is named":   {applied(func(b *db.Batch) { b.Delete(longKey); b.Put(nil, longValue) }), key},
 		"both: the key is named":   {d.Put(longKey, longValue, nil), key},
 		"a value, of an empty key": {d.Put(nil, longValue, nil), value},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.ErrorIs(t, c.err, ErrTooLarge)
+			require.ErrorIs(t, c.err, db.ErrTooLarge)
 			for _, want := range c.want {
 				require.ErrorContains(t, c.err, want)
 			}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -19,9 +20,9 @@ import (
 
 // listenerProbe calls every method of the store from a function of its listener.
 type listenerProbe struct {
-	d      atomic.Pointer[DB]
-	loader atomic.Pointer[Loader]
-	batch  Batch
+	d      atomic.Pointer[db.DB]
+	loader atomic.Pointer[db.Loader]
+	batch  db.Batch
 	within atomic.Bool // it is calling, so events of its own calls are ignored
 	calls  atomic.Int64
 
@@ -56,7 +57,7 @@ func (p *listenerProbe) callAll(event string) {
 	of["WaitForChange"] = d.WaitForChange(background, 0)
 	_, of["Filters"] = d.Filters(background, 10)
 	_, of["ApproximateSize"] = d.ApproximateSize(nil, nil)
-	_, of["UpgradeFilters, dry"] = d.UpgradeFilters(background, nil, &UpgradeOptions{DryRun: true})
+	_, of["UpgradeFilters, dry"] = d.UpgradeFilters(background, nil, &db.UpgradeOptions{DryRun: true})
 	o := d.Options()
 	of["SetOptions"] = d.SetOptions(&o)
 	_, of["PauseCompactions"] = d.PauseCompactions(background)
@@ -69,9 +70,9 @@ func (p *listenerProbe) callAll(event string) {
 	}
 	of["Iterator.Close"] = it.Close()
 
-	of["Put"] = d.Put(key, nil, NoSync)
-	of["Put with Sync"] = d.Put(key, nil, Sync)
-	of["Delete"] = d.Delete(key, Buffered)
+	of["Put"] = d.Put(key, nil, db.NoSync)
+	of["Put with Sync"] = d.Put(key, nil, db.Sync)
+	of["Delete"] = d.Delete(key, db.Buffered)
 	of["Apply"] = d.Apply(&p.batch, nil)
 	of["SyncLog"] = d.SyncLog()
 	of["Flush"] = d.Flush()
@@ -81,14 +82,14 @@ func (p *listenerProbe) callAll(event string) {
 	if l := p.loader.Load(); l != nil {
 		of["Loader.Commit"] = l.Commit()
 		for _, err := range []error{l.Put([]byte("zzz"), nil), l.Delete([]byte("zzzz")), l.Close()} {
-			if err != nil && err != ErrInListener && err != ErrClosed {
+			if err != nil && err != db.ErrInListener && err != db.ErrClosed {
 				p.note("%s: a method of Loader: %v", event, err)
 			}
 		}
 	}
 	for method, err := range of {
-		closing := err == ErrClosed && d.closed.Load()
-		if want := map[bool]error{true: ErrInListener}[waiting[method]]; err != want && !closing {
+		closing := err == db.ErrClosed && d.IsClosed()
+		if want := map[bool]error{true: db.ErrInListener}[waiting[method]]; err != want && !closing {
 			p.note("%s: %s: %v, want %v", event, method, err, want)
 		}
 	}
@@ -103,13 +104,13 @@ func (p *listenerProbe) note(format string, args ...any) {
 // The bug: Flush in FlushEnd, Compact in CompactionEnd, Put in WriteStall and Close of a Loader in
 // LoadEnd waited for themselves, and the store hung. Only Close of the DB was refused.
 func TestNoCallFromAListenerHangs(t *testing.T) {
-	fields := reflect.TypeFor[EventListener]()
+	fields := reflect.TypeFor[db.EventListener]()
 	for i := range fields.NumField() {
 		event := fields.Field(i).Name
 		t.Run(event, func(t *testing.T) {
 			p := &listenerProbe{}
 			p.batch.Put(testKey(1), nil)
-			l := &EventListener{}
+			l := &db.EventListener{}
 			f := reflect.ValueOf(l).Elem().Field(i)
 			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { p.callAll(event); return nil }))
 			within(t, event, func() { causeEvents(t, p, l) })
@@ -120,7 +121,7 @@ func TestNoCallFromAListenerHangs(t *testing.T) {
 }
 
 // causeEvents makes the store report each event.
-func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
+func causeEvents(t *testing.T, p *listenerProbe, l *db.EventListener) {
 	var failures atomic.Int64
 	var opening, holding atomic.Bool
 	mem := vfs.NewMem()
@@ -156,13 +157,13 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	close(gone)
 	failures.Store(1)
 	for i := range 2000 {
-		for d.Put(testKey(i), testValue(i), NoSync) != nil { // there is no room while a flush fails
+		for d.Put(testKey(i), testValue(i), db.NoSync) != nil { // there is no room while a flush fails
 		}
 	}
 	eventually(t, func() bool { return d.Flush() == nil })
 	holding.Store(true)
 	for i := 0; holding.Load(); i++ {
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 	}
 	loader, err := d.NewLoader()
 	require.NoError(t, err)
@@ -174,17 +175,6 @@ func causeEvents(t *testing.T, p *listenerProbe, l *EventListener) {
 	eventually(t, func() bool { return d.Flush() == nil })
 	_ = d.Compact(background, nil, nil)
 	requireValue(t, d, testKey(1), testValue(1))
-	require.NoError(t, d.Put([]byte("last"), nil, Sync))
+	require.NoError(t, d.Put([]byte("last"), nil, db.Sync))
 	require.NoError(t, d.Close())
-}
-
-// Calls from listeners are recognized by the number of their goroutine, which the runtime does not
-// promise to show.
-func TestGoroutinesHaveNumbers(t *testing.T) {
-	own := goroutineID()
-	require.NotZero(t, own)
-	require.Equal(t, own, goroutineID())
-	other := make(chan uint64)
-	go func() { other <- goroutineID() }()
-	require.NotContains(t, []uint64{0, own}, <-other)
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
@@ -50,7 +51,7 @@ type loading interface {
 }
 
 // begin begins a load, whose entries must be in order, or a bulk transaction.
-func (w *loadWorkload) begin(t testing.TB, d *DB, rnd *rand.Rand) (l loading, inOrder bool) {
+func (w *loadWorkload) begin(t testing.TB, d *db.DB, rnd *rand.Rand) (l loading, inOrder bool) {
 	if rnd.IntN(2) == 0 {
 		return newLoader(t, d), true
 	}
@@ -59,7 +60,7 @@ func (w *loadWorkload) begin(t testing.TB, d *DB, rnd *rand.Rand) (l loading, in
 
 // load begins a load, writes some batches, and commits the load or closes it. The marker sorts
 // before all other entries of the load.
-func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand) {
+func (w *loadWorkload) load(t testing.TB, r *recorder.FS, d *db.DB, rnd *rand.Rand) {
 	l, inOrder := w.begin(t, d, rnd)
 	b := &oracle.Batch{Sync: true, Acked: oracle.Never}
 	for _, key := range slices.Sorted(slices.Values(rnd.Perm(w.keys)[:1+rnd.IntN(w.keys/2)])) {
@@ -147,16 +148,16 @@ func TestWritesAfterAFailedLoadAreKept(t *testing.T) {
 	})
 	o := testOptions(fsys)
 	d := openTest(t, o)
-	require.NoError(t, d.Put([]byte("k"), []byte("before"), Sync))
+	require.NoError(t, d.Put([]byte("k"), []byte("before"), db.Sync))
 	require.NoError(t, d.Flush())
 	l := newLoader(t, d)
 	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
 	require.NoError(t, l.Put([]byte("l"), []byte("loaded")))
 	failing.Store(true)
-	require.ErrorIs(t, l.Commit(), ErrNoSpace)
+	require.ErrorIs(t, l.Commit(), db.ErrNoSpace)
 	require.False(t, failing.Load())
 	requireValue(t, d, []byte("k"), []byte("before"))
-	require.NoError(t, d.Put([]byte("k"), []byte("after"), Sync))
+	require.NoError(t, d.Put([]byte("k"), []byte("after"), db.Sync))
 	requireValue(t, d, []byte("k"), []byte("after"))
 
 	// The system may have written the data that it failed to sync.

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // loadKeys puts keys [from, to) into a load, with the values of their numbers plus
 // shift.
-func loadKeys(t testing.TB, l *Loader, from, to, shift int) {
+func loadKeys(t testing.TB, l *db.Loader, from, to, shift int) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		require.NoError(t, l.Put(testKey(i), testValue(i+shift)))
@@ -36,9 +37,9 @@ func filesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (n int) {
 
 func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	const n = 2000
-	var infos []LoadInfo
+	var infos []db.LoadInfo
 	o := testOptions(vfs.NewMem())
-	o.EventListener = &EventListener{LoadEnd: func(i LoadInfo) { infos = append(infos, i) }}
+	o.EventListener = &db.EventListener{LoadEnd: func(i db.LoadInfo) { infos = append(infos, i) }}
 	d := openTest(t, o)
 	l := newLoader(t, d)
 	loadKeys(t, l, 0, n, 0)
@@ -48,8 +49,8 @@ func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
 	m := d.Metrics()
-	require.Greater(t, m.Levels[NumLevels-1].Tables, 5)
-	require.Equal(t, m.Total().Tables, m.Levels[NumLevels-1].Tables)
+	require.Greater(t, m.Levels[db.NumLevels-1].Tables, 5)
+	require.Equal(t, m.Total().Tables, m.Levels[db.NumLevels-1].Tables)
 	require.Equal(t, []uint64{1, uint64(m.Total().Tables), m.Total().Bytes}, []uint64{m.Loads.Count, m.Loads.Tables, m.Loads.Bytes})
 	require.Zero(t, m.Writes.LogBytes)
 	require.Zero(t, m.Compactions.Count+m.Compactions.TrivialMoves+m.Flushes.Count)
@@ -57,7 +58,7 @@ func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	require.NoError(t, infos[0].Err)
 	require.Equal(t, uint64(n), infos[0].Entries)
 	require.Equal(t, m.Loads.Bytes, infos[0].Bytes)
-	require.Equal(t, m.Total().Tables, infos[0].Tables[NumLevels-1])
+	require.Equal(t, m.Total().Tables, infos[0].Tables[db.NumLevels-1])
 	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 }
 
@@ -72,14 +73,14 @@ func TestALoadOverridesWritesBeforeItsCommit(t *testing.T) {
 	l := newLoader(t, d)
 	loadKeys(t, l, 100, n, 1000)
 	require.NoError(t, l.Delete(testKey(n)))
-	require.NoError(t, d.Put(testKey(n), testValue(n), NoSync))
-	require.NoError(t, d.Put(testKey(200), []byte("written during the load"), NoSync))
+	require.NoError(t, d.Put(testKey(n), testValue(n), db.NoSync))
+	require.NoError(t, d.Put(testKey(200), []byte("written during the load"), db.NoSync))
 	before := d.NewSnapshot()
 	defer before.Close()
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	require.NoError(t, l.Commit())
-	require.NoError(t, d.Put(testKey(300), []byte("written after it"), NoSync))
+	require.NoError(t, d.Put(testKey(300), []byte("written after it"), db.NoSync))
 
 	check := func() {
 		for i := range n {
@@ -122,7 +123,7 @@ func TestAForgottenLoaderIsReportedAndBlocksNothing(t *testing.T) {
 	l := newLoader(t, d)
 	require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
 	require.NoError(t, l.Commit())
-	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync), "writes and flushes continue")
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync), "writes and flushes continue")
 	require.NoError(t, d.Flush())
 	require.ErrorContains(t, d.Close(), "load_test.go:")
 	d = openTest(t, o)
@@ -137,7 +138,7 @@ func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 		t.Run(fmt.Sprintf("repair: %v", repair), func(t *testing.T) {
 			mem := vfs.NewMem()
 			d := mustOpen(t, testOptions(mem))
-			require.NoError(t, d.Put([]byte("a"), []byte("kept"), Sync))
+			require.NoError(t, d.Put([]byte("a"), []byte("kept"), db.Sync))
 			l := newLoader(t, d)
 			loadKeys(t, l, 0, 1000, 0)
 			require.NoError(t, mem.SyncDir("db")) // so that the names survive, too
@@ -148,7 +149,7 @@ func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 			o := testOptions(after)
 			if repair {
 				require.NoError(t, after.Remove("db/CURRENT"))
-				require.NoError(t, Repair("db", o))
+				require.NoError(t, db.Repair("db", o))
 			}
 			d = openTest(t, o)
 			requireValue(t, d, []byte("a"), []byte("kept"))
@@ -164,21 +165,21 @@ func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
 	opens := map[string]func(t *testing.T, fsys *vfs.Mem){
 		"as it is": func(*testing.T, *vfs.Mem) {},
-		"repaired": func(t *testing.T, fsys *vfs.Mem) { require.NoError(t, Repair("db", testOptions(fsys))) },
+		"repaired": func(t *testing.T, fsys *vfs.Mem) { require.NoError(t, db.Repair("db", testOptions(fsys))) },
 		"no CURRENT": func(t *testing.T, fsys *vfs.Mem) {
 			require.NoError(t, fsys.Remove("db/CURRENT"))
-			require.NoError(t, Repair("db", testOptions(fsys)))
+			require.NoError(t, db.Repair("db", testOptions(fsys)))
 		},
 	}
 	for name, before := range opens {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			d := mustOpen(t, testOptions(mem))
-			require.NoError(t, d.Put([]byte("old"), []byte("before"), NoSync))
+			require.NoError(t, d.Put([]byte("old"), []byte("before"), db.NoSync))
 			l := newLoader(t, d)
 			require.NoError(t, l.Put([]byte("k"), []byte("loaded")))
 			require.NoError(t, l.Put([]byte("old"), []byte("loaded")))
-			require.NoError(t, d.Put([]byte("k"), []byte("during"), NoSync))
+			require.NoError(t, d.Put([]byte("k"), []byte("during"), db.NoSync))
 			require.NoError(t, l.Commit())
 			last := d.Metrics().LastSequence
 			require.Equal(t, base.LoadAhead, last)
@@ -191,7 +192,7 @@ func TestALoadStaysBelowLaterWritesWhenItIsOpenedAgain(t *testing.T) {
 			require.Empty(t, d.OpenReport().MissingLog)
 			requireValue(t, d, []byte("k"), []byte("loaded"))
 			requireValue(t, d, []byte("old"), []byte("loaded"))
-			require.NoError(t, d.Put([]byte("k"), []byte("after"), Sync))
+			require.NoError(t, d.Put([]byte("k"), []byte("after"), db.Sync))
 			final := after.Crash()
 			d = openTest(t, testOptions(final))
 			requireValue(t, d, []byte("k"), []byte("after"))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -38,11 +39,13 @@ func advisedMemory(t *testing.T) (n uint64) {
 // or soon will.
 func TestOnlyMemtablesThatFillAreAdvised(t *testing.T) {
 	before := advisedMemory(t)
-	o := &Options{FS: vfs.NewMem(), Memtables: MemtableOptions{Size: 8 << 20}, Cache: CacheOptions{Size: 16 << 20}}
+	o := &db.Options{
+		FS: vfs.NewMem(), Memtables: db.MemtableOptions{Size: 8 << 20}, Cache: db.CacheOptions{Size: 16 << 20},
+	}
 	d := mustOpen(t, o)
 	value := make([]byte, 1<<20)
 	for k := range 60 { // seven memtables
-		require.NoError(t, d.Put(testKey(k), value, NoSync))
+		require.NoError(t, d.Put(testKey(k), value, db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	waitUntilIdle(d)
@@ -51,7 +54,7 @@ func TestOnlyMemtablesThatFillAreAdvised(t *testing.T) {
 	}
 	require.LessOrEqual(t, advisedMemory(t), before+2*(8<<20)+(4<<20))
 	for k := range 7 { // the next one is made ahead
-		require.NoError(t, d.Put(testKey(k), value, NoSync))
+		require.NoError(t, d.Put(testKey(k), value, db.NoSync))
 	}
 	require.NoError(t, d.Close())
 	require.LessOrEqual(t, advisedMemory(t), before)

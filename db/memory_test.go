@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"runtime"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestAFlushedMemtableIsNotKeptInMemory(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)
-	flushed := weak.Make(d.state().Mem.Memtable)
+	flushed := weak.Make(d.State().Mem.Memtable)
 	settle(t, d)
 	// A goroutine that was stopped may still have it in a register.
 	eventually(t, func() bool {
@@ -32,7 +33,7 @@ func TestAFlushedMemtableIsNotKeptInMemory(t *testing.T) {
 func TestClosedStoresAreNotKeptInMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const stores = 10
-	var closed [stores]weak.Pointer[DB]
+	var closed [stores]weak.Pointer[db.DB]
 	for i := range closed {
 		d := mustOpen(t, testOptions(vfs.NewMem()))
 		fill(t, d, 0, 10)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/itertest"
@@ -45,33 +46,33 @@ func TestMergedRunsConform(t *testing.T) {
 }
 
 // mergedRuns returns an iterator over all entries of d.
-func mergedRuns(t *testing.T, d *DB) base.Iterator {
-	s := d.finder.Ref()
+func mergedRuns(t *testing.T, d *db.DB) base.Iterator {
+	s := d.Finder().Ref()
 	t.Cleanup(s.Version.Unref)
 	it, runs := new(tables.MergingIter), new(tables.Runs)
 	for _, m := range s.Memtables() {
 		it.Add(m.NewIter())
 	}
-	runs.Add(it, d.tables, s.Version, &tables.RunOptions{CacheSize: d.options().Cache.Size, Ranges: d.counters.ranges})
-	it.Init(d.opts.Comparer)
+	runs.Add(it, d.TableCache(), s.Version, &tables.RunOptions{CacheSize: d.Present().Cache.Size, Ranges: d.RangeCounters()})
+	it.Init(d.Opts().Comparer)
 	it.SetStrict()
 	return it
 }
 
 // putVersion writes or deletes one of the given number of keys, and returns the entry. A snapshot
 // sees the entry, so no flush drops it.
-func putVersion(t *testing.T, d *DB, rnd *rand.Rand, keys int) itertest.Entry {
+func putVersion(t *testing.T, d *db.DB, rnd *rand.Rand, keys int) itertest.Entry {
 	defer func() {
 		s := d.NewSnapshot()
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 	}()
-	key, seq := testKey(rnd.IntN(keys)), d.finder.VisibleSeq.Load()+1
+	key, seq := testKey(rnd.IntN(keys)), d.Finder().VisibleSeq.Load()+1
 	if rnd.IntN(5) == 0 {
-		require.NoError(t, d.Delete(key, NoSync))
+		require.NoError(t, d.Delete(key, db.NoSync))
 		return itertest.Entry{Key: base.AppendInternalKey(nil, key, seq, base.KindDelete)}
 	}
 	value := fmt.Appendf(nil, "%d", seq)
-	require.NoError(t, d.Put(key, value, NoSync))
+	require.NoError(t, d.Put(key, value, db.NoSync))
 	return itertest.Entry{Key: base.AppendInternalKey(nil, key, seq, base.KindSet), Value: value}
 }
 
@@ -81,20 +82,20 @@ func TestValuesStayValidDuringStepsOverNewerVersions(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Cache.Size = 1
 	d := openTest(t, o)
-	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
 	old := d.NewSnapshot()
 	for i := range 60 {
-		require.NoError(t, d.Put(testKey(1), testValue(100+i), NoSync))
+		require.NoError(t, d.Put(testKey(1), testValue(100+i), db.NoSync))
 		s := d.NewSnapshot() // the version is kept
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 	}
-	require.NoError(t, d.Put(testKey(0), testValue(0), NoSync))
-	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
+	require.NoError(t, d.Put(testKey(0), testValue(0), db.NoSync))
+	require.NoError(t, d.Put(testKey(2), testValue(2), db.NoSync))
 	require.NoError(t, d.Flush())
 
 	it, err := old.NewIterator(nil)
 	require.NoError(t, err)
-	for _, begin := range []func(*Iterator) bool{(*Iterator).Last, func(it *Iterator) bool { return it.SeekLT(testKey(2)) }} {
+	for _, begin := range []func(*db.Iterator) bool{(*db.Iterator).Last, func(it *db.Iterator) bool { return it.SeekLT(testKey(2)) }} {
 		require.True(t, begin(it))
 		require.Equal(t, string(testKey(1)), string(it.Key()))
 		require.Equal(t, string(testValue(1)), string(it.Value()))

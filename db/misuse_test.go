@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -16,44 +17,44 @@ import (
 func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 	closed := mustOpen(t, testOptions(vfs.NewMem()))
 	require.NoError(t, closed.Close())
-	for name, d := range map[string]*DB{"nil": nil, "zero": {}, "closed": closed} {
+	for name, d := range map[string]*db.DB{"nil": nil, "zero": {}, "closed": closed} {
 		for method, err := range errorsOfDB(d) {
-			require.Equal(t, ErrClosed, err, "%s DB: %s", name, method)
+			require.Equal(t, db.ErrClosed, err, "%s DB: %s", name, method)
 		}
 		require.NotNil(t, d.Metrics())
 		require.Zero(t, d.OpenReport().Logs)
 		s := d.NewSnapshot()
 		for method, err := range errorsOfReader(s) {
-			require.Equal(t, ErrClosed, err, "snapshot of a %s DB: %s", name, method)
+			require.Equal(t, db.ErrClosed, err, "snapshot of a %s DB: %s", name, method)
 		}
-		require.Equal(t, ErrClosed, s.Close(), name)
+		require.Equal(t, db.ErrClosed, s.Close(), name)
 	}
-	for name, s := range map[string]*Snapshot{"nil": nil, "zero": {}} {
+	for name, s := range map[string]*db.Snapshot{"nil": nil, "zero": {}} {
 		for method, err := range errorsOfReader(s) {
-			require.Equal(t, ErrClosed, err, "%s Snapshot: %s", name, method)
+			require.Equal(t, db.ErrClosed, err, "%s Snapshot: %s", name, method)
 		}
-		require.Equal(t, ErrClosed, s.Close(), name)
+		require.Equal(t, db.ErrClosed, s.Close(), name)
 	}
 	d := openTest(t, testOptions(vfs.NewMem()))
-	require.NoError(t, d.Put([]byte("key"), nil, NoSync))
+	require.NoError(t, d.Put([]byte("key"), nil, db.NoSync))
 	n, err := d.Namespace("n")
 	require.NoError(t, err)
-	for name, r := range map[string]Reader{
-		"nil Transaction": (*Transaction)(nil), "zero Transaction": &Transaction{}, "nil Namespace": (*Namespace)(nil), "zero Namespace": &Namespace{},
-		"nil Namespace in a DB": (*Namespace)(nil).In(d), "Namespace in nil": n.In(nil), "Namespace in a nil DB": n.In((*DB)(nil)),
+	for name, r := range map[string]db.Reader{
+		"nil Transaction": (*db.Transaction)(nil), "zero Transaction": &db.Transaction{}, "nil Namespace": (*db.Namespace)(nil), "zero Namespace": &db.Namespace{},
+		"nil Namespace in a DB": (*db.Namespace)(nil).In(d), "Namespace in nil": n.In(nil), "Namespace in a nil DB": n.In((*db.DB)(nil)),
 	} {
 		for method, err := range errorsOfReader(r) {
-			require.Equal(t, ErrClosed, err, "%s: %s", name, method)
+			require.Equal(t, db.ErrClosed, err, "%s: %s", name, method)
 		}
 	}
-	for name, l := range map[string]*Loader{"nil": nil, "zero": {}} {
+	for name, l := range map[string]*db.Loader{"nil": nil, "zero": {}} {
 		for method, err := range map[string]error{
 			"Put": l.Put(nil, nil), "Delete": l.Delete(nil), "Commit": l.Commit(), "Close": l.Close(),
 		} {
-			require.Equal(t, ErrClosed, err, "%s Loader: %s", name, method)
+			require.Equal(t, db.ErrClosed, err, "%s Loader: %s", name, method)
 		}
 	}
-	for name, it := range map[string]*Iterator{"nil": nil, "zero": {}} {
+	for name, it := range map[string]*db.Iterator{"nil": nil, "zero": {}} {
 		for method, moved := range map[string]bool{
 			"First": it.First(), "Last": it.Last(), "SeekGE": it.SeekGE(nil), "SeekLT": it.SeekLT(nil),
 			"Next": it.Next(), "Prev": it.Prev(), "Valid": it.Valid(),
@@ -68,21 +69,21 @@ func TestMethodsOfStoresThatAreNotOpenReturnErrClosed(t *testing.T) {
 		}
 		it.SetBounds(nil, nil)
 		_, err := it.Clone(nil)
-		require.Equal(t, ErrClosed, err, name)
+		require.Equal(t, db.ErrClosed, err, name)
 		require.Nil(t, it.Key())
 		require.Nil(t, it.Value())
-		require.Equal(t, ErrClosed, it.Err(), name)
-		require.Equal(t, ErrClosed, it.Close(), name)
+		require.Equal(t, db.ErrClosed, it.Err(), name)
+		require.Equal(t, db.ErrClosed, it.Close(), name)
 	}
 }
 
 // errorsOfDB calls the methods of d that return an error, Close last.
-func errorsOfDB(d *DB) map[string]error {
+func errorsOfDB(d *db.DB) map[string]error {
 	ctx, key, of := context.Background(), []byte("key"), map[string]error{}
 	of["Put"] = d.Put(key, key, nil)
-	of["Put with NoSync"] = d.Put(key, key, NoSync)
-	of["Delete"] = d.Delete(key, Buffered)
-	of["Apply"] = d.Apply(&Batch{}, nil)
+	of["Put with NoSync"] = d.Put(key, key, db.NoSync)
+	of["Delete"] = d.Delete(key, db.Buffered)
+	of["Apply"] = d.Apply(&db.Batch{}, nil)
 	of["Apply of nil"] = d.Apply(nil, nil)
 	of["SyncLog"] = d.SyncLog()
 	of["Flush"] = d.Flush()
@@ -121,7 +122,7 @@ func errorsOfDB(d *DB) map[string]error {
 }
 
 // errorsOfReader returns what the methods of a Reader return.
-func errorsOfReader(r Reader) map[string]error {
+func errorsOfReader(r db.Reader) map[string]error {
 	key, of := []byte("key"), map[string]error{}
 	_, of["Get"] = r.Get(key)
 	_, of["GetTo"] = r.GetTo(nil, key)
@@ -145,7 +146,7 @@ func errorOfLoop(entries iter.Seq2[[]byte, []byte], failed func() error) error {
 func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
-	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
 	var none context.Context
 	for name, c := range map[string]struct {
 		call func() error
@@ -162,13 +163,13 @@ func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 		"Compact, wrong order":     {func() error { return d.Compact(t.Context(), []byte("b"), []byte("a")) }, "start is after limit"},
 		"DeleteRange, wrong order": {func() error { return d.DeleteRange(t.Context(), []byte("b"), []byte("a"), nil) }, "start is after limit"},
 		"UpgradeFilters, negative rate": {func() error {
-			_, err := d.UpgradeFilters(t.Context(), nil, &UpgradeOptions{BytesPerSecond: -1})
+			_, err := d.UpgradeFilters(t.Context(), nil, &db.UpgradeOptions{BytesPerSecond: -1})
 			return err
 		}, "-1 bytes per second"},
 	} {
 		require.ErrorContains(t, c.call(), c.want, name)
 	}
-	var b *Batch
+	var b *db.Batch
 	require.Zero(t, b.Len()+b.Size())
 	b.Reset()
 	require.PanicsWithValue(t, "sievedb: a write to a nil *Batch; use &db.Batch{}", func() { b.Put(nil, nil) })
@@ -181,39 +182,39 @@ func TestInvalidArgumentsAreRefusedAndNothingIsLost(t *testing.T) {
 // The bug: meaningless options were accepted.
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		o    Options
+		o    db.Options
 		want string
 	}{
-		"a filter policy without a name":   {Options{Filters: FilterOptions{Policy: renamed{}}}, "without a Name"},
-		"read-only and only if it is new":  {Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
-		"if it exists and if not":          {Options{ErrorIfMissing: true, ErrorIfExists: true}, "Options.ErrorIfMissing"},
-		"a comparer without a function":    {Options{Comparer: &Comparer{Name: "no function"}}, "Options.Comparer"},
-		"a negative write buffer":          {Options{Memtables: MemtableOptions{Size: -1}}, "Options.Memtables.Size is -1"},
-		"a tiny write buffer":              {Options{Memtables: MemtableOptions{Size: 100}}, "Options.Memtables.Size"},
-		"a negative number of memtables":   {Options{Memtables: MemtableOptions{MaxWaiting: -1}}, "Options.Memtables.MaxWaiting"},
-		"too large a block":                {Options{Tables: TableOptions{BlockSize: 8 << 20}}, "Options.Tables.BlockSize"},
-		"a negative restart interval":      {Options{Tables: TableOptions{RestartInterval: -1}}, "Options.Tables.RestartInterval"},
-		"too small a table":                {Options{Tables: TableOptions{Size: 1}}, "Options.Tables.Size"},
-		"no such compression":              {Options{Tables: TableOptions{Compression: -1}}, "Options.Tables.Compression is -1"},
-		"a later compression":              {Options{Tables: TableOptions{Compression: 9}}, "Options.Tables.Compression"},
-		"a negative number of compactions": {Options{Compaction: CompactionOptions{MaxConcurrent: -1}}, "Compaction.MaxConcurrent is -1"},
-		"too many compactions":             {Options{Compaction: CompactionOptions{MaxConcurrent: 65}}, "Options.Compaction.MaxConcurrent"},
-		"a negative trigger":               {Options{Compaction: CompactionOptions{L0Trigger: -4}}, "Options.Compaction.L0Trigger"},
-		"a slowdown before the trigger":    {Options{Compaction: CompactionOptions{L0Trigger: 8, L0Slowdown: 7}}, "Options.Compaction.L0Slowdown"},
-		"a stop before the slowdown":       {Options{Compaction: CompactionOptions{L0Slowdown: 20, L0Stop: 20}}, "Options.Compaction.L0Stop is 20"},
-		"too small a level":                {Options{Compaction: CompactionOptions{MaxLevelBase: 1}}, "Options.Compaction.MaxLevelBase"},
-		"more reads wasted than are made":  {Options{Filters: FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2"},
-		"a negative budget":                {Options{Filters: FilterOptions{Budget: -5}}, "Filters.Budget is -5"},
-		"too few open files":               {Options{Cache: CacheOptions{MaxOpenFiles: 1}}, "Options.Cache.MaxOpenFiles is 1"},
-		"a negative size of the MANIFEST":  {Options{Limits: LimitOptions{ManifestSize: -1}}, "Options.Limits.ManifestSize"},
-		"a MANIFEST that cannot be read":   {Options{Limits: LimitOptions{ManifestSize: 1 << 20, ManifestRead: 1 << 20}}, "Options.Limits.ManifestRead"},
+		"a filter policy without a name":   {db.Options{Filters: db.FilterOptions{Policy: renamed{}}}, "without a Name"},
+		"read-only and only if it is new":  {db.Options{ReadOnly: true, ErrorIfExists: true}, "exclude each other"},
+		"if it exists and if not":          {db.Options{ErrorIfMissing: true, ErrorIfExists: true}, "Options.ErrorIfMissing"},
+		"a comparer without a function":    {db.Options{Comparer: &db.Comparer{Name: "no function"}}, "Options.Comparer"},
+		"a negative write buffer":          {db.Options{Memtables: db.MemtableOptions{Size: -1}}, "Options.Memtables.Size is -1"},
+		"a tiny write buffer":              {db.Options{Memtables: db.MemtableOptions{Size: 100}}, "Options.Memtables.Size"},
+		"a negative number of memtables":   {db.Options{Memtables: db.MemtableOptions{MaxWaiting: -1}}, "Options.Memtables.MaxWaiting"},
+		"too large a block":                {db.Options{Tables: db.TableOptions{BlockSize: 8 << 20}}, "Options.Tables.BlockSize"},
+		"a negative restart interval":      {db.Options{Tables: db.TableOptions{RestartInterval: -1}}, "Options.Tables.RestartInterval"},
+		"too small a table":                {db.Options{Tables: db.TableOptions{Size: 1}}, "Options.Tables.Size"},
+		"no such compression":              {db.Options{Tables: db.TableOptions{Compression: -1}}, "Options.Tables.Compression is -1"},
+		"a later compression":              {db.Options{Tables: db.TableOptions{Compression: 9}}, "Options.Tables.Compression"},
+		"a negative number of compactions": {db.Options{Compaction: db.CompactionOptions{MaxConcurrent: -1}}, "Compaction.MaxConcurrent is -1"},
+		"too many compactions":             {db.Options{Compaction: db.CompactionOptions{MaxConcurrent: 65}}, "Options.Compaction.MaxConcurrent"},
+		"a negative trigger":               {db.Options{Compaction: db.CompactionOptions{L0Trigger: -4}}, "Options.Compaction.L0Trigger"},
+		"a slowdown before the trigger":    {db.Options{Compaction: db.CompactionOptions{L0Trigger: 8, L0Slowdown: 7}}, "Options.Compaction.L0Slowdown"},
+		"a stop before the slowdown":       {db.Options{Compaction: db.CompactionOptions{L0Slowdown: 20, L0Stop: 20}}, "Options.Compaction.L0Stop is 20"},
+		"too small a level":                {db.Options{Compaction: db.CompactionOptions{MaxLevelBase: 1}}, "Options.Compaction.MaxLevelBase"},
+		"more reads wasted than are made":  {db.Options{Filters: db.FilterOptions{MaxWastedReads: 2}}, "Filters.MaxWastedReads is 2"},
+		"a negative budget":                {db.Options{Filters: db.FilterOptions{Budget: -5}}, "Filters.Budget is -5"},
+		"too few open files":               {db.Options{Cache: db.CacheOptions{MaxOpenFiles: 1}}, "Options.Cache.MaxOpenFiles is 1"},
+		"a negative size of the MANIFEST":  {db.Options{Limits: db.LimitOptions{ManifestSize: -1}}, "Options.Limits.ManifestSize"},
+		"a MANIFEST that cannot be read":   {db.Options{Limits: db.LimitOptions{ManifestSize: 1 << 20, ManifestRead: 1 << 20}}, "Options.Limits.ManifestRead"},
 	} {
 		require.ErrorContains(t, c.o.Validate(), c.want, name)
 		c.o.FS = vfs.NewMem()
-		_, err := Open("db", &c.o)
+		_, err := db.Open("db", &c.o)
 		require.ErrorContains(t, err, c.want, name)
 		_, err = c.o.FS.Stat("db")
 		require.ErrorIs(t, err, fs.ErrNotExist, "%s: nothing was created", name)
 	}
-	require.NoError(t, (*Options)(nil).Validate())
+	require.NoError(t, (*db.Options)(nil).Validate())
 }

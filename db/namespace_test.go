@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb"
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base/keyspace"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -30,20 +31,20 @@ func TestMisusedNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "the empty key", string(value))
 	require.NoError(t, d.Close())
-	var none *Namespace
-	for name, n := range map[string]*Namespace{"nil": none, "zero": {}, "of a closed DB": open} {
+	var none *db.Namespace
+	for name, n := range map[string]*db.Namespace{"nil": none, "zero": {}, "of a closed DB": open} {
 		for method, err := range errorsOfReader(n) {
-			require.Equal(t, ErrClosed, err, "%s: %s", name, method)
+			require.Equal(t, db.ErrClosed, err, "%s: %s", name, method)
 		}
-		require.Equal(t, ErrClosed, n.Put(nil, nil, nil), name)
-		require.Equal(t, ErrClosed, n.Delete(nil, nil), name)
+		require.Equal(t, db.ErrClosed, n.Put(nil, nil, nil), name)
+		require.Equal(t, db.ErrClosed, n.Delete(nil, nil), name)
 		_, err := n.CompareAndSwapTTL(nil, nil, nil, time.Hour, nil)
-		require.Equal(t, ErrClosed, err, name)
-		require.Equal(t, ErrClosed, n.Drop(t.Context()), name)
+		require.Equal(t, db.ErrClosed, err, name)
+		require.Equal(t, db.ErrClosed, n.Drop(t.Context()), name)
 		_, err = n.Namespace("b")
-		require.Equal(t, ErrClosed, err, name)
+		require.Equal(t, db.ErrClosed, err, name)
 		_, err = n.Namespaces()
-		require.Equal(t, ErrClosed, err, name)
+		require.Equal(t, db.ErrClosed, err, name)
 		_ = n.Name()
 	}
 }
@@ -61,7 +62,7 @@ func TestATransactionSpansNamespaces(t *testing.T) {
 	require.False(t, it.First())
 	require.NoError(t, it.Close())
 	require.NoError(t, tx.Put(b.Key([]byte("k")), nil))
-	require.NoError(t, b.Put([]byte("z"), nil, NoSync))
+	require.NoError(t, b.Put([]byte("z"), nil, db.NoSync))
 	require.NoError(t, tx.Commit(), "a walk in one namespace does not read the next one")
 
 	tx = d.NewTransaction(nil)
@@ -70,8 +71,8 @@ func TestATransactionSpansNamespaces(t *testing.T) {
 	require.False(t, it.First())
 	require.NoError(t, it.Close())
 	require.NoError(t, tx.Put(b.Key([]byte("k")), nil))
-	require.NoError(t, a.Put([]byte("phantom"), nil, NoSync))
-	require.Equal(t, ErrConflict, tx.Commit())
+	require.NoError(t, a.Put([]byte("phantom"), nil, db.NoSync))
+	require.Equal(t, db.ErrConflict, tx.Commit())
 }
 
 // Keys without a namespace may look as if they had one whose name no namespace can have.
@@ -86,7 +87,7 @@ func TestNamespacesListsOnlyNamesThatCanBeUsed(t *testing.T) {
 	require.Equal(t, []string{"n"}, names)
 
 	o := testOptions(vfs.NewMem())
-	o.Comparer = &Comparer{Name: "other", Compare: BytewiseComparer.Compare}
+	o.Comparer = &db.Comparer{Name: "other", Compare: db.BytewiseComparer.Compare}
 	_, err = openTest(t, o).Namespaces()
 	require.ErrorContains(t, err, "namespaces go by the order of bytes")
 }
@@ -95,8 +96,8 @@ func TestNamespacesListsOnlyNamesThatCanBeUsed(t *testing.T) {
 func TestBoundsOfNoNamespaceContainNothing(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	putAll(t, d, "", "1", "a", "1")
-	for _, n := range []*Namespace{nil, {}} {
-		for _, o := range []*IterOptions{n.Bounds(nil, nil), n.Bounds([]byte("a"), nil), n.Bounds(nil, []byte("z"))} {
+	for _, n := range []*db.Namespace{nil, {}} {
+		for _, o := range []*db.IterOptions{n.Bounds(nil, nil), n.Bounds([]byte("a"), nil), n.Bounds(nil, []byte("z"))} {
 			require.NoError(t, d.DeleteRange(t.Context(), o.LowerBound, o.UpperBound, nil))
 			requireContent(t, d, "", "1", "a", "1")
 		}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	filedump "github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/sstable"
@@ -24,10 +25,10 @@ func newerChunk(kind byte, payload []byte) []byte {
 // requireNewer checks that err is about something that a newer version wrote.
 func requireNewer(t *testing.T, err error, found string) {
 	t.Helper()
-	var n *NewerError
+	var n *db.NewerError
 	require.ErrorAs(t, err, &n)
-	require.ErrorIs(t, err, ErrNewer)
-	require.NotErrorIs(t, err, ErrCorruption)
+	require.ErrorIs(t, err, db.ErrNewer)
+	require.NotErrorIs(t, err, db.ErrCorruption)
 	require.Contains(t, n.Found, found)
 	require.NotEmpty(t, n.File)
 	require.NotContains(t, n.Error(), "epair", "no advice to repair")
@@ -58,18 +59,18 @@ func TestADirectoryOfANewerVersionIsLeftAlone(t *testing.T) {
 			d := files.Clone()
 			c.make(d)
 			o := testOptions(d.FS(t))
-			_, err := Open("db", o)
+			_, err := db.Open("db", o)
 			requireNewer(t, err, c.found)
-			requireNewer(t, Repair("db", o), c.found)
-			_, err = OpenFollower("db", o)
+			requireNewer(t, db.Repair("db", o), c.found)
+			_, err = db.OpenFollower("db", o)
 			if c.name != "CLOSED" { // a follower does not read it
 				requireNewer(t, err, c.found)
 			}
-			o.Salvage = SalvageAll
-			_, err = Open("db", o)
+			o.Salvage = db.SalvageAll
+			_, err = db.Open("db", o)
 			requireNewer(t, err, c.found)
 			o.ReadOnly = true
-			_, err = Open("db", o)
+			_, err = db.Open("db", o)
 			requireNewer(t, err, c.found)
 			d.RequireSame(t, readDir(t, o.FS, "db"))
 		})
@@ -113,7 +114,7 @@ func TestATableOfANewerVersionIsReportedAndKept(t *testing.T) {
 	withNewerBlock(t, d[name])
 	o := testOptions(d.FS(t))
 
-	requireNewer(t, Repair("db", o), "compression kind 9")
+	requireNewer(t, db.Repair("db", o), "compression kind 9")
 	d.RequireSame(t, readDir(t, o.FS, "db"))
 
 	store := mustOpen(t, o)
@@ -150,7 +151,7 @@ func TestATableOfANewerVersionIsReportedAndKept(t *testing.T) {
 func TestChangesOfANewerVersionAreKept(t *testing.T) {
 	files, _ := sampleStore(t)
 	o := testOptions(files.FS(t))
-	o.Changes = ChangeRetention{Bytes: 1 << 20}
+	o.Changes = db.ChangeRetention{Bytes: 1 << 20}
 	d := mustOpen(t, o)
 	_, last, err := d.ChangePositions()
 	require.NoError(t, err)
@@ -164,9 +165,9 @@ func TestChangesOfANewerVersionAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	require.NoError(t, o.FS.Rename("db/changes/next", "db/changes/CURSORS"))
-	_, err = Open("db", o)
+	_, err = db.Open("db", o)
 	requireNewer(t, err, "version 2")
 	require.Equal(t, cursors, readDir(t, o.FS, "db/changes")["CURSORS"])
-	require.NoError(t, Repair("db", o))
+	require.NoError(t, db.Repair("db", o))
 	require.Equal(t, cursors, readDir(t, o.FS, "db/changes")["CURSORS"])
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/vfs"
@@ -19,34 +20,34 @@ import (
 
 func TestOpenCreatesADatabaseUnlessOptionsForbidIt(t *testing.T) {
 	mem := vfs.NewMem()
-	_, err := Open("db", &Options{FS: mem, ErrorIfMissing: true})
+	_, err := db.Open("db", &db.Options{FS: mem, ErrorIfMissing: true})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "ErrorIfMissing")
-	_, err = Open("db", &Options{FS: mem, ReadOnly: true})
+	_, err = db.Open("db", &db.Options{FS: mem, ReadOnly: true})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "ReadOnly")
 	_, err = mem.Stat("db")
 	require.ErrorIs(t, err, fs.ErrNotExist, "a refused Open leaves no files")
 
-	d := mustOpen(t, &Options{FS: mem})
+	d := mustOpen(t, &db.Options{FS: mem})
 	require.True(t, d.OpenReport().Created)
 	require.NoError(t, d.Close())
-	_, err = Open("db", &Options{FS: mem, ErrorIfExists: true})
+	_, err = db.Open("db", &db.Options{FS: mem, ErrorIfExists: true})
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.ErrorContains(t, err, "ErrorIfExists")
-	d = mustOpen(t, &Options{FS: mem, ErrorIfMissing: true})
+	d = mustOpen(t, &db.Options{FS: mem, ErrorIfMissing: true})
 	require.False(t, d.OpenReport().Created)
 	require.NoError(t, d.Close())
 }
 
 func TestADirectoryWithoutADatabaseStaysUnchanged(t *testing.T) {
-	for name, o := range map[string]Options{"read-only": {ReadOnly: true}, "not to be created": {ErrorIfMissing: true}} {
+	for name, o := range map[string]db.Options{"read-only": {ReadOnly: true}, "not to be created": {ErrorIfMissing: true}} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			o.FS = mem
 			require.NoError(t, mem.MkdirAll("home"))
 			writeFile(t, mem, filepath.Join("home", "notes.txt"), []byte("x"))
-			_, err := Open("home", &o)
+			_, err := db.Open("home", &o)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			require.ErrorContains(t, err, "there is no database in home")
 			names, err := mem.List("home")
@@ -54,8 +55,8 @@ func TestADirectoryWithoutADatabaseStaysUnchanged(t *testing.T) {
 			require.Equal(t, []string{"notes.txt"}, names)
 
 			writeFile(t, mem, filepath.Join("home", "000004.ldb"), []byte("x"))
-			_, err = Open("home", &o)
-			require.ErrorIs(t, err, ErrCorruption, "the remains of a database")
+			_, err = db.Open("home", &o)
+			require.ErrorIs(t, err, db.ErrCorruption, "the remains of a database")
 			names, err = mem.List("home")
 			require.NoError(t, err)
 			require.Equal(t, []string{"000004.ldb", "notes.txt"}, names)
@@ -66,7 +67,7 @@ func TestADirectoryWithoutADatabaseStaysUnchanged(t *testing.T) {
 func TestOpenRefusesAFileInsteadOfADirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
-	_, err := Open(path, nil)
+	_, err := db.Open(path, nil)
 	require.ErrorContains(t, err, "is a file; a database is a directory")
 }
 
@@ -74,39 +75,39 @@ func TestOpenRefusesADirectoryInUse(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"in memory": vfs.NewMem(), "on disk": nil} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
-			d := openDir(t, dir, &Options{FS: fsys})
-			_, err := Open(dir, &Options{FS: fsys})
-			require.ErrorIs(t, err, ErrLocked)
-			_, err = Open(dir, &Options{FS: fsys, ReadOnly: true})
-			require.ErrorIs(t, err, ErrLocked)
-			require.ErrorIs(t, Destroy(dir, &Options{FS: fsys}), ErrLocked)
+			d := openDir(t, dir, &db.Options{FS: fsys})
+			_, err := db.Open(dir, &db.Options{FS: fsys})
+			require.ErrorIs(t, err, db.ErrLocked)
+			_, err = db.Open(dir, &db.Options{FS: fsys, ReadOnly: true})
+			require.ErrorIs(t, err, db.ErrLocked)
+			require.ErrorIs(t, db.Destroy(dir, &db.Options{FS: fsys}), db.ErrLocked)
 			require.NoError(t, d.Close())
-			readers := [2]*DB{}
+			readers := [2]*db.DB{}
 			for i := range readers {
-				readers[i], err = Open(dir, &Options{FS: fsys, ReadOnly: true})
+				readers[i], err = db.Open(dir, &db.Options{FS: fsys, ReadOnly: true})
 				require.NoError(t, err, "readers share the lock")
 			}
-			_, err = Open(dir, &Options{FS: fsys})
-			require.ErrorIs(t, err, ErrLocked)
+			_, err = db.Open(dir, &db.Options{FS: fsys})
+			require.ErrorIs(t, err, db.ErrLocked)
 			for _, r := range readers {
 				require.NoError(t, r.Close())
 			}
-			require.NoError(t, Destroy(dir, &Options{FS: fsys}))
+			require.NoError(t, db.Destroy(dir, &db.Options{FS: fsys}))
 		})
 	}
 }
 
 func TestOpenRefusesAForeignComparer(t *testing.T) {
 	mem := vfs.NewMem()
-	reverse := &Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
-	d := mustOpen(t, &Options{FS: mem, Comparer: reverse})
+	reverse := &db.Comparer{Name: "test.Reverse", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
+	d := mustOpen(t, &db.Options{FS: mem, Comparer: reverse})
 	require.NoError(t, d.Put([]byte("a"), nil, nil))
 	require.NoError(t, d.Put([]byte("b"), nil, nil))
 	require.NoError(t, d.Close())
-	_, err := Open("db", &Options{FS: mem})
+	_, err := db.Open("db", &db.Options{FS: mem})
 	require.ErrorContains(t, err, `"test.Reverse"`)
 	require.ErrorContains(t, err, "Options.Comparer")
-	d = openTest(t, &Options{FS: mem, Comparer: reverse})
+	d = openTest(t, &db.Options{FS: mem, Comparer: reverse})
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
 	require.True(t, it.First())
@@ -115,14 +116,14 @@ func TestOpenRefusesAForeignComparer(t *testing.T) {
 }
 
 func TestBuiltInFiltersAreRefusedIfEqualKeysMayDiffer(t *testing.T) {
-	folding := &Comparer{
+	folding := &db.Comparer{
 		Name:         "test.FoldCase",
 		Compare:      func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
 		InexactEqual: true,
 	}
-	_, err := Open("db", &Options{FS: vfs.NewMem(), Comparer: folding})
+	_, err := db.Open("db", &db.Options{FS: vfs.NewMem(), Comparer: folding})
 	require.ErrorContains(t, err, "filter.None")
-	d := openTest(t, &Options{FS: vfs.NewMem(), Comparer: folding, Filters: FilterOptions{Policy: filter.None}})
+	d := openTest(t, &db.Options{FS: vfs.NewMem(), Comparer: folding, Filters: db.FilterOptions{Policy: filter.None}})
 	require.NoError(t, d.Put([]byte("Key"), []byte("v"), nil))
 	require.NoError(t, d.Flush())
 	requireValue(t, d, []byte("kEY"), []byte("v"))
@@ -130,13 +131,13 @@ func TestBuiltInFiltersAreRefusedIfEqualKeysMayDiffer(t *testing.T) {
 
 func TestInvalidFileModesAreRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o400, 0o200, 0o066, 0o1600, fs.ModeSetuid | 0o600, fs.ModeDir | 0o700} {
-		o := &Options{FS: vfs.NewMem(), FileMode: mode}
+		o := &db.Options{FS: vfs.NewMem(), FileMode: mode}
 		require.ErrorContains(t, o.Validate(), "Options.FileMode", "%o", mode)
-		_, err := Open("db", o)
+		_, err := db.Open("db", o)
 		require.ErrorContains(t, err, "Options.FileMode", "%o", mode)
 	}
 	for _, mode := range []fs.FileMode{0, 0o600, 0o640, 0o644, 0o666, 0o777} {
-		require.NoError(t, (&Options{FileMode: mode}).Validate())
+		require.NoError(t, (&db.Options{FileMode: mode}).Validate())
 	}
 }
 
@@ -154,8 +155,8 @@ func TestMissingAndShortTablesAreReportedByOpen(t *testing.T) {
 			if name == "short" {
 				writeFile(t, mem, table, data[:len(data)-1])
 			}
-			_, err := Open("db", testOptions(mem))
-			require.ErrorIs(t, err, ErrCorruption)
+			_, err := db.Open("db", testOptions(mem))
+			require.ErrorIs(t, err, db.ErrCorruption)
 			require.ErrorContains(t, err, filepath.Base(table))
 		})
 	}
@@ -192,7 +193,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		d := mustOpen(t, testOptions(mem))
 		fill(t, d, 0, 500)
 		require.NoError(t, d.Close())
-		_, err := Open("db", &Options{FS: mem, ErrorIfExists: true})
+		_, err := db.Open("db", &db.Options{FS: mem, ErrorIfExists: true})
 		require.Error(t, err)
 	}
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
@@ -200,17 +201,17 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 
 func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
 	mem := vfs.NewMem()
-	require.NoError(t, Destroy("db", &Options{FS: mem}), "a missing database is no error")
+	require.NoError(t, db.Destroy("db", &db.Options{FS: mem}), "a missing database is no error")
 	d := mustOpen(t, testOptions(mem))
 	fill(t, d, 0, 500)
 	require.NoError(t, d.Close())
 	writeFile(t, mem, filepath.Join("db", "notes.txt"), []byte("mine"))
-	require.NoError(t, Destroy("db", &Options{FS: mem}))
+	require.NoError(t, db.Destroy("db", &db.Options{FS: mem}))
 	names, err := mem.List("db")
 	require.NoError(t, err)
 	require.Equal(t, []string{"notes.txt"}, names)
 	require.NoError(t, mem.Remove(filepath.Join("db", "notes.txt")))
-	require.NoError(t, Destroy("db", &Options{FS: mem}))
+	require.NoError(t, db.Destroy("db", &db.Options{FS: mem}))
 	_, err = mem.Stat("db")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -227,8 +228,8 @@ func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
 	path := filepath.Join("db", namesOf(t, mem, base.FileManifest)[0])
 	whole := readFile(t, mem, path)
 	writeFile(t, mem, path, whole[:len(whole)-1])
-	_, err := Open("db", testOptions(mem))
-	require.ErrorIs(t, err, ErrCorruption)
+	_, err := db.Open("db", testOptions(mem))
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, ".log")
 	writeFile(t, mem, path, whole)
 	require.NoError(t, mustOpen(t, testOptions(mem)).Close())
@@ -249,13 +250,13 @@ func TestAManifestCutAfterAnEditIsCorruption(t *testing.T) {
 	first := 7 + int(binary.LittleEndian.Uint16(manifest[4:]))
 	require.Less(t, first, len(manifest))
 	writeFile(t, killed, path, manifest[:first])
-	_, err := Open("db", testOptions(killed))
-	require.ErrorIs(t, err, ErrCorruption)
+	_, err := db.Open("db", testOptions(killed))
+	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "a later edit is lost")
 }
 
 func TestCloseNamesOpenIteratorsAndSnapshots(t *testing.T) {
-	o := &Options{FS: vfs.NewMem(), TrackOpen: true}
+	o := &db.Options{FS: vfs.NewMem(), TrackOpen: true}
 	d := mustOpen(t, o)
 	s := d.NewSnapshot()
 	it, err := s.NewIterator(nil)
@@ -272,11 +273,11 @@ func TestCloseNamesOpenIteratorsAndSnapshots(t *testing.T) {
 	require.ErrorContains(t, err, "snapshot opened at ")
 	require.Equal(t, 2, strings.Count(err.Error(), "open_test.go:"), "%v", err)
 	require.False(t, it.Next())
-	require.Equal(t, ErrClosed, it.Err())
+	require.Equal(t, db.ErrClosed, it.Err())
 	require.NoError(t, it.Close())
 	require.NoError(t, it.Close())
 	_, err = s.Get([]byte("k"))
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 	require.NoError(t, s.Close())
-	require.Equal(t, ErrClosed, s.Close())
+	require.Equal(t, db.ErrClosed, s.Close())
 }

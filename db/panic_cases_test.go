@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -25,22 +26,22 @@ func TestOpenNamesAComparerThatPanics(t *testing.T) {
 	require.NoError(t, d.Close())
 	b.calls.Store(0)
 	b.at.Store(1)
-	_, err := Open("db", o)
-	var p *PanicError
+	_, err := db.Open("db", o)
+	var p *db.PanicError
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, boom, p.Value)
 	require.ErrorContains(t, err, `the comparer "test.bomb" panicked during the replay of the logs: `+boom)
 	b.disarm()
-	d, err = Open("db", o)
+	d, err = db.Open("db", o)
 	require.NoError(t, err, "the directory is not locked")
 	require.NoError(t, d.Close())
 
 	require.NoError(t, o.FS.Remove(filepath.Join("db", "CURRENT")))
 	b.at.Store(1)
-	_, err = RepairWithReport("db", o)
+	_, err = db.RepairWithReport("db", o)
 	require.ErrorContains(t, err, `the comparer "test.bomb" panicked during Repair`)
 	b.disarm()
-	require.NoError(t, Repair("db", o), "the directory is not locked")
+	require.NoError(t, db.Repair("db", o), "the directory is not locked")
 	d = openDir(t, "db", o)
 	defer d.Close()
 	for i := range 20 {
@@ -69,10 +70,10 @@ func TestWritersCommittedWithOneThatPanicsGetAnError(t *testing.T) {
 				}()
 				var err error
 				for i := 0; err == nil; i++ {
-					err = d.Put(testKey(1000+8*i+w), nil, []*WriteOptions{NoSync, Sync}[w%2])
+					err = d.Put(testKey(1000+8*i+w), nil, []*db.WriteOptions{db.NoSync, db.Sync}[w%2])
 				}
-				var p *PanicError
-				if errors.Is(err, ErrReadOnly) && errors.As(err, &p) {
+				var p *db.PanicError
+				if errors.Is(err, db.ErrReadOnly) && errors.As(err, &p) {
 					ended.Add(1)
 				}
 			})
@@ -86,21 +87,21 @@ func TestWritersCommittedWithOneThatPanicsGetAnError(t *testing.T) {
 
 // The bug: after a listener had ended its goroutine, as FailNow does, Flush and Close hung.
 func TestAListenerThatEndsItsGoroutineEndsTheWrites(t *testing.T) {
-	for name, l := range map[string]*EventListener{
-		"FlushEnd":        {FlushEnd: func(FlushInfo) { runtime.Goexit() }},
-		"CompactionBegin": {CompactionBegin: func(CompactionInfo) { runtime.Goexit() }},
-		"CompactionEnd":   {CompactionEnd: func(CompactionInfo) { runtime.Goexit() }},
+	for name, l := range map[string]*db.EventListener{
+		"FlushEnd":        {FlushEnd: func(db.FlushInfo) { runtime.Goexit() }},
+		"CompactionBegin": {CompactionBegin: func(db.CompactionInfo) { runtime.Goexit() }},
+		"CompactionEnd":   {CompactionEnd: func(db.CompactionInfo) { runtime.Goexit() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(nil)
 			o.FS, o.EventListener, o.Compaction.L0Trigger = vfs.NewMem(), l, 1
 			d := openDir(t, "db", o)
-			require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+			require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
 			within(t, "Flush or Close", func() {
 				_ = d.Flush() // the table may be complete before the listener ends
-				eventually(t, func() bool { return d.Put(testKey(2), nil, NoSync) != nil })
-				require.ErrorContains(t, d.Put(testKey(2), nil, NoSync), "runtime.Goexit was called")
-				require.ErrorIs(t, d.Put(testKey(2), nil, NoSync), ErrReadOnly)
+				eventually(t, func() bool { return d.Put(testKey(2), nil, db.NoSync) != nil })
+				require.ErrorContains(t, d.Put(testKey(2), nil, db.NoSync), "runtime.Goexit was called")
+				require.ErrorIs(t, d.Put(testKey(2), nil, db.NoSync), db.ErrReadOnly)
 				requireValue(t, d, testKey(1), testValue(1))
 				require.Error(t, d.Close())
 			})
@@ -125,14 +126,14 @@ func TestNothingIsWrittenToALogAfterAPanic(t *testing.T) {
 		return nil
 	})
 	d := openDir(t, "db", o)
-	require.NoError(t, d.Put(testKey(1), testValue(1), Sync))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
 	armed.Store(true)
-	require.PanicsWithValue(t, boom, func() { _ = d.Put(testKey(2), testValue(2), Sync) })
+	require.PanicsWithValue(t, boom, func() { _ = d.Put(testKey(2), testValue(2), db.Sync) })
 	before := writes.Load()
-	for _, wo := range []*WriteOptions{Sync, NoSync, Buffered} {
-		require.ErrorIs(t, d.Put(testKey(3), nil, wo), ErrReadOnly)
+	for _, wo := range []*db.WriteOptions{db.Sync, db.NoSync, db.Buffered} {
+		require.ErrorIs(t, d.Put(testKey(3), nil, wo), db.ErrReadOnly)
 	}
-	require.ErrorIs(t, d.Flush(), ErrReadOnly)
+	require.ErrorIs(t, d.Flush(), db.ErrReadOnly)
 	require.ErrorContains(t, d.Close(), boom)
 	require.Equal(t, before, writes.Load())
 	o.FS = mem

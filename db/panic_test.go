@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
@@ -59,13 +60,13 @@ type bombWriter struct{ b *bomb }
 func (w bombWriter) Write(p []byte) (int, error) { w.b.tick(); return len(p), nil }
 
 // bombComparer orders by bytes, but is not recognized as the built-in comparer.
-func bombComparer(b *bomb) *Comparer {
-	return &Comparer{Name: "test.bomb", Compare: func(x, y []byte) int { b.tick(); return bytes.Compare(x, y) }}
+func bombComparer(b *bomb) *db.Comparer {
+	return &db.Comparer{Name: "test.bomb", Compare: func(x, y []byte) int { b.tick(); return bytes.Compare(x, y) }}
 }
 
 // bombListener ticks the bomb in each of its functions.
-func bombListener(b *bomb) *EventListener {
-	l := &EventListener{}
+func bombListener(b *bomb) *db.EventListener {
+	l := &db.EventListener{}
 	v := reflect.ValueOf(l).Elem()
 	for i := range v.NumField() {
 		v.Field(i).Set(reflect.MakeFunc(v.Field(i).Type(), func([]reflect.Value) []reflect.Value { b.tick(); return nil }))
@@ -74,22 +75,22 @@ func bombListener(b *bomb) *EventListener {
 }
 
 // bombs are the kinds of user code that may panic.
-var bombs = map[string]func(o *Options, b *bomb){
-	"comparer": func(o *Options, b *bomb) { o.Comparer = bombComparer(b) },
-	"filter policy": func(o *Options, b *bomb) {
+var bombs = map[string]func(o *db.Options, b *bomb){
+	"comparer": func(o *db.Options, b *bomb) { o.Comparer = bombComparer(b) },
+	"filter policy": func(o *db.Options, b *bomb) {
 		o.Filters.Policy = bombPolicy{renamed{BloomPolicy: filter.NewBloomPolicy(10), As: "test.bomb"}, b}
 	},
-	"file system": func(o *Options, b *bomb) {
+	"file system": func(o *db.Options, b *bomb) {
 		o.FS = wrap.NewFaulty(o.FS, func(wrap.Op) *wrap.Fault { b.tick(); return nil })
 	},
-	"listener": func(o *Options, b *bomb) { o.EventListener = bombListener(b) },
-	"clock": func(o *Options, b *bomb) {
-		o.Expiry = ExpiryOptions{Prefixes: [][]byte{[]byte("key00000"), []byte("load")}, Clock: func() time.Time { b.tick(); return time.Now() }}
+	"listener": func(o *db.Options, b *bomb) { o.EventListener = bombListener(b) },
+	"clock": func(o *db.Options, b *bomb) {
+		o.Expiry = db.ExpiryOptions{Prefixes: [][]byte{[]byte("key00000"), []byte("load")}, Clock: func() time.Time { b.tick(); return time.Now() }}
 	},
-	"compaction filter": func(o *Options, b *bomb) {
+	"compaction filter": func(o *db.Options, b *bomb) {
 		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { b.tick(); return value, true }
 	},
-	"logger": func(o *Options, b *bomb) { o.Logger = slog.New(slog.NewTextHandler(bombWriter{b}, nil)) },
+	"logger": func(o *db.Options, b *bomb) { o.Logger = slog.New(slog.NewTextHandler(bombWriter{b}, nil)) },
 }
 
 // panicRun uses a store and recovers from the panics that reach it.
@@ -117,15 +118,15 @@ func (r *panicRun) try(f func() error) (done bool) {
 }
 
 // use opens the store, calls many of its methods, and closes it.
-func (r *panicRun) use(o *Options) {
-	var d *DB
-	if !r.try(func() (err error) { d, err = Open("db", o); return err }) {
+func (r *panicRun) use(o *db.Options) {
+	var d *db.DB
+	if !r.try(func() (err error) { d, err = db.Open("db", o); return err }) {
 		return
 	}
 	put := func(from, to int) {
 		for i := from; i < to; i++ {
 			key := testKey(i * 7 % 100)
-			if r.try(func() error { return d.Put(key, testValue(1), []*WriteOptions{NoSync, Sync, NoSync}[i%3]) }) {
+			if r.try(func() error { return d.Put(key, testValue(1), []*db.WriteOptions{db.NoSync, db.Sync, db.NoSync}[i%3]) }) {
 				r.acked[string(key)] = true
 			}
 		}
@@ -137,16 +138,16 @@ func (r *panicRun) use(o *Options) {
 	r.try(func() error { _, err := d.Get(testKey(3)); return err })
 	r.try(func() error { return d.Compact(background, nil, nil) })
 	r.try(func() error { _, err := d.UpgradeFilters(background, nil, nil); return err })
-	var l *Loader
+	var l *db.Loader
 	if r.try(func() (err error) { l, err = d.NewLoader(); return err }) {
 		loaded := r.try(func() error { return l.Put([]byte("load1"), nil) }) && r.try(func() error { return l.Put([]byte("load2"), nil) })
 		if loaded && r.try(l.Commit) {
 			r.acked["load1"], r.acked["load2"] = true, true
 		}
 	}
-	b := &Batch{}
+	b := &db.Batch{}
 	b.Put([]byte("batch"), nil)
-	if r.try(func() error { return d.Apply(b, Sync) }) {
+	if r.try(func() error { return d.Apply(b, db.Sync) }) {
 		r.acked["batch"] = true
 	}
 	put(80, 100)
@@ -185,7 +186,7 @@ func TestPanicsReachACallerAndNothingHangsOrIsLost(t *testing.T) {
 
 // detonate uses a store in which b panics in its call number at, and reports whether there was such
 // a call.
-func detonate(t *testing.T, plant func(o *Options, b *bomb), b *bomb, at int64) bool {
+func detonate(t *testing.T, plant func(o *db.Options, b *bomb), b *bomb, at int64) bool {
 	o := testOptions(nil)
 	o.FS, o.Memtables.Size, o.Compaction.L0Trigger, o.Cache.OpenAhead = vfs.NewMem(), 4<<10, 2, true
 	plant(o, b)
@@ -196,7 +197,7 @@ func detonate(t *testing.T, plant func(o *Options, b *bomb), b *bomb, at int64) 
 		requireBoomReported(t, &r, at)
 	}
 	b.disarm()
-	d, err := Open("db", o)
+	d, err := db.Open("db", o)
 	require.NoError(t, err, "call %d", at)
 	for key := range r.acked {
 		_, err := d.Get([]byte(key))
@@ -212,11 +213,11 @@ func requireBoomReported(t *testing.T, r *panicRun, at int64) {
 	t.Helper()
 	reported := r.panics > 0
 	for _, err := range r.errs {
-		var p *PanicError
+		var p *db.PanicError
 		if errors.As(err, &p) {
 			require.Contains(t, err.Error(), boom)
-			require.Contains(t, string(p.Stack), "db.(*bomb).tick")
-			require.True(t, strings.Contains(err.Error(), "db.(*bomb).tick"), "the error says where: %v", err)
+			require.Contains(t, string(p.Stack), "db_test.(*bomb).tick")
+			require.True(t, strings.Contains(err.Error(), "db_test.(*bomb).tick"), "the error says where: %v", err)
 			reported = true
 		}
 	}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"sync/atomic"
@@ -8,28 +8,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // pausedOptions are the options of a store whose level 0 is full at four tables.
-func pausedOptions(fsys vfs.FS) *Options {
+func pausedOptions(fsys vfs.FS) *db.Options {
 	o := testOptions(fsys)
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
 	return o
 }
 
 // flushTables puts n tables into level 0.
-func flushTables(t *testing.T, d *DB, n int) {
+func flushTables(t *testing.T, d *db.DB, n int) {
 	t.Helper()
 	for range n {
-		require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+		require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
 		require.NoError(t, d.Flush())
 	}
 }
 
-func mustPause(t *testing.T, d *DB) (resume func()) {
+func mustPause(t *testing.T, d *db.DB) (resume func()) {
 	t.Helper()
 	resume, err := d.PauseCompactions(t.Context())
 	require.NoError(t, err)
@@ -38,10 +39,10 @@ func mustPause(t *testing.T, d *DB) (resume func()) {
 
 // Writers stop when level 0 is full, say why, and continue after the pause, a raised limit or Close.
 func TestWritersStopAtAFullLevel0DuringAPause(t *testing.T) {
-	for name, end := range map[string]func(d *DB, resume func()){
-		"resume":     func(_ *DB, resume func()) { resume() },
-		"SetOptions": func(d *DB, _ func()) { tune(t, d, func(o *Options) { o.Compaction.L0Stop = 1000 }) },
-		"Close":      func(d *DB, _ func()) { require.NoError(t, d.Close()) },
+	for name, end := range map[string]func(d *db.DB, resume func()){
+		"resume":     func(_ *db.DB, resume func()) { resume() },
+		"SetOptions": func(d *db.DB, _ func()) { tune(t, d, func(o *db.Options) { o.Compaction.L0Stop = 1000 }) },
+		"Close":      func(d *db.DB, _ func()) { require.NoError(t, d.Close()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,17 +72,17 @@ func TestWritersStopAtAFullLevel0DuringAPause(t *testing.T) {
 
 // Calls that a pause does not stop work also if level 0 is full and a writer waits for that.
 func TestCallsDuringAPauseWithAFullLevel0(t *testing.T) {
-	for name, call := range map[string]func(d *DB) error{
-		"Compact":            func(d *DB) error { return d.Compact(background, nil, nil) },
-		"Compact of a range": func(d *DB) error { return d.Compact(background, []byte("x"), nil) },
-		"UpgradeFilters":     func(d *DB) error { _, err := d.UpgradeFilters(background, nil, nil); return err },
-		"Loader.Commit": func(d *DB) error {
+	for name, call := range map[string]func(d *db.DB) error{
+		"Compact":            func(d *db.DB) error { return d.Compact(background, nil, nil) },
+		"Compact of a range": func(d *db.DB) error { return d.Compact(background, []byte("x"), nil) },
+		"UpgradeFilters":     func(d *db.DB) error { _, err := d.UpgradeFilters(background, nil, nil); return err },
+		"Loader.Commit": func(d *db.DB) error {
 			l, err := d.NewLoader()
 			require.NoError(t, err)
 			require.NoError(t, l.Put([]byte("z"), []byte("loaded")))
 			return l.Commit()
 		},
-		"DeleteRange": func(d *DB) error { return d.DeleteRange(background, testKey(0), testKey(5), nil) },
+		"DeleteRange": func(d *db.DB) error { return d.DeleteRange(background, testKey(0), testKey(5), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -143,7 +144,7 @@ func TestTheEndOfAPauseWakesWriters(t *testing.T) {
 		var failed atomic.Value
 		go func() {
 			for i := 0; ; i++ {
-				if err := d.Put(testKey(i), testValue(i), NoSync); err != nil {
+				if err := d.Put(testKey(i), testValue(i), db.NoSync); err != nil {
 					failed.Store(err)
 					return
 				}
@@ -155,6 +156,6 @@ func TestTheEndOfAPauseWakesWriters(t *testing.T) {
 		resume()
 		time.Sleep(time.Second)
 		err, _ := failed.Load().(error)
-		require.ErrorIs(t, err, ErrCorruption) // see corruptStore
+		require.ErrorIs(t, err, db.ErrCorruption) // see corruptStore
 	})
 }

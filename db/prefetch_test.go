@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -56,12 +57,12 @@ func (c *coldFS) total() (files, bytes int64) {
 }
 
 // readCold opens a store in c, with several tables, and looks up each key.
-func readCold(t *testing.T, c *coldFS) *DB {
+func readCold(t *testing.T, c *coldFS) *db.DB {
 	o := testOptions(c)
 	o.Cache.Size = -1
 	d := openDir(t, "db", o)
 	for i := range 4000 {
-		require.NoError(t, d.Put(testKey(i), make([]byte, 100), NoSync))
+		require.NoError(t, d.Put(testKey(i), make([]byte, 100), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	files, _ := c.total()
@@ -104,8 +105,8 @@ func TestCloseEndsTheRequestsForTables(t *testing.T) {
 func TestAPanicOfARequestForATableEndsTheWrites(t *testing.T) {
 	d := readCold(t, &coldFS{FS: vfs.NewMem(), cached: map[string]int64{}, panics: true})
 	other := []byte("another key") // the first writes may be in time
-	eventually(t, func() bool { return errors.Is(d.Put(other, nil, NoSync), ErrReadOnly) })
-	require.ErrorContains(t, d.Put(other, nil, NoSync), "panic during the request of a table from the system: "+boom)
+	eventually(t, func() bool { return errors.Is(d.Put(other, nil, db.NoSync), db.ErrReadOnly) })
+	require.ErrorContains(t, d.Put(other, nil, db.NoSync), "panic during the request of a table from the system: "+boom)
 	requireValue(t, d, testKey(1), make([]byte, 100))
 	require.ErrorContains(t, d.Close(), boom)
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -20,7 +21,7 @@ const quietly = 10 * time.Second
 
 // storeToDelete returns a store of n values of 5 KB in one level, whose memtable has room for n tombstones. reads
 // counts reads of tables.
-func storeToDelete(t *testing.T, n int) (d *DB, reads *atomic.Int64) {
+func storeToDelete(t *testing.T, n int) (d *db.DB, reads *atomic.Int64) {
 	reads = new(atomic.Int64)
 	return storeToDeleteIn(t, n, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" {
@@ -31,12 +32,12 @@ func storeToDelete(t *testing.T, n int) (d *DB, reads *atomic.Int64) {
 }
 
 // storeToDeleteIn is storeToDelete in a file system.
-func storeToDeleteIn(t *testing.T, n int, fsys vfs.FS) *DB {
+func storeToDeleteIn(t *testing.T, n int, fsys vfs.FS) *db.DB {
 	o := testOptions(fsys)
-	o.Memtables.Size, o.Tables.Size, o.Tables.Compression = 4<<20, 64<<10, NoCompression
+	o.Memtables.Size, o.Tables.Size, o.Tables.Compression = 4<<20, 64<<10, db.NoCompression
 	d := openTest(t, o)
 	for i := range n {
-		require.NoError(t, d.Put(testKey(i), bytes.Repeat(testValue(i), 50), NoSync))
+		require.NoError(t, d.Put(testKey(i), bytes.Repeat(testValue(i), 50), db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -44,9 +45,9 @@ func storeToDeleteIn(t *testing.T, n int, fsys vfs.FS) *DB {
 	return d
 }
 
-func deleteKeys(t *testing.T, d *DB, from, to int) {
+func deleteKeys(t *testing.T, d *db.DB, from, to int) {
 	for i := from; i < to; i++ {
-		require.NoError(t, d.Delete(testKey(i), NoSync))
+		require.NoError(t, d.Delete(testKey(i), db.NoSync))
 	}
 }
 
@@ -54,15 +55,15 @@ func deleteKeys(t *testing.T, d *DB, from, to int) {
 // read all of them.
 func TestDeletedValuesAreFreedOnceDeletesEnd(t *testing.T) {
 	const n = 2000
-	cases := map[string]func(t *testing.T, d *DB){
-		"one by one": func(t *testing.T, d *DB) { deleteKeys(t, d, 0, n) },
-		"in batches": func(t *testing.T, d *DB) {
+	cases := map[string]func(t *testing.T, d *db.DB){
+		"one by one": func(t *testing.T, d *db.DB) { deleteKeys(t, d, 0, n) },
+		"in batches": func(t *testing.T, d *db.DB) {
 			for i := 0; i < n; i += 100 {
-				b := new(Batch)
+				b := new(db.Batch)
 				for j := range 100 {
 					b.Delete(testKey(i + j))
 				}
-				require.NoError(t, d.Apply(b, NoSync))
+				require.NoError(t, d.Apply(b, db.NoSync))
 			}
 		},
 	}
@@ -93,7 +94,7 @@ func TestValuesMayBeWrittenWhileTombstonesWait(t *testing.T) {
 		deleteKeys(t, d, 0, 2000)
 		for i := range 20 {
 			time.Sleep(time.Second)
-			require.NoError(t, d.Put(testKey(2000), testValue(i), NoSync))
+			require.NoError(t, d.Put(testKey(2000), testValue(i), db.NoSync))
 		}
 		require.Less(t, d.Metrics().Total().Bytes, uint64(1<<10))
 	})
@@ -106,7 +107,7 @@ func TestDeletedValuesAreFreedWhileDeletesGoOn(t *testing.T) {
 		before := d.Metrics().Total().Bytes
 		for i := range 1800 {
 			time.Sleep(50 * time.Millisecond)
-			require.NoError(t, d.Delete(testKey(i), NoSync))
+			require.NoError(t, d.Delete(testKey(i), db.NoSync))
 		}
 		m := d.Metrics()
 		require.Less(t, m.Total().Bytes, before/2, "the last tombstones may wait")
@@ -131,12 +132,12 @@ func TestTombstonesThatFreeLittleAreNotFlushed(t *testing.T) {
 		d, _ := storeToDelete(t, 2000)
 		flushes := d.Metrics().Flushes.Count
 		for i := range 200 {
-			require.NoError(t, d.Delete(testKey(10*i), NoSync)) // a tenth of each table
+			require.NoError(t, d.Delete(testKey(10*i), db.NoSync)) // a tenth of each table
 		}
 		time.Sleep(quietly)
 		require.Equal(t, flushes, d.Metrics().Flushes.Count)
 		for i := range 100 {
-			require.NoError(t, d.Put(testKey(i), nil, NoSync))
+			require.NoError(t, d.Put(testKey(i), nil, db.NoSync))
 		}
 		deleteKeys(t, d, 0, 20)
 		time.Sleep(quietly)
@@ -146,15 +147,15 @@ func TestTombstonesThatFreeLittleAreNotFlushed(t *testing.T) {
 
 // The bug: each of these made a compaction of the whole store due, or a flush, which freed nothing.
 func TestTombstonesThatHideNothingAreNotFlushed(t *testing.T) {
-	for name, deleteOne := range map[string]func(t *testing.T, d *DB, i int){
-		"of keys that were not there": func(t *testing.T, d *DB, i int) {
-			require.NoError(t, d.Delete(append(testKey(i), 'x'), NoSync))
+	for name, deleteOne := range map[string]func(t *testing.T, d *db.DB, i int){
+		"of keys that were not there": func(t *testing.T, d *db.DB, i int) {
+			require.NoError(t, d.Delete(append(testKey(i), 'x'), db.NoSync))
 		},
-		"of keys put before": func(t *testing.T, d *DB, i int) {
-			require.NoError(t, d.Put(append(testKey(i), 'x'), nil, NoSync))
-			require.NoError(t, d.Delete(append(testKey(i), 'x'), NoSync))
+		"of keys put before": func(t *testing.T, d *db.DB, i int) {
+			require.NoError(t, d.Put(append(testKey(i), 'x'), nil, db.NoSync))
+			require.NoError(t, d.Delete(append(testKey(i), 'x'), db.NoSync))
 		},
-		"of one key": func(t *testing.T, d *DB, _ int) { require.NoError(t, d.Delete(testKey(5), NoSync)) },
+		"of one key": func(t *testing.T, d *db.DB, _ int) { require.NoError(t, d.Delete(testKey(5), db.NoSync)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -201,15 +202,15 @@ func TestTombstonesWaitUntilCompactionsSucceed(t *testing.T) {
 		}))
 		resume, err := d.PauseCompactions(t.Context())
 		require.NoError(t, err)
-		for range d.options().Compaction.L0Trigger {
-			require.NoError(t, d.Put(testKey(0), nil, NoSync))
+		for range d.Present().Compaction.L0Trigger {
+			require.NoError(t, d.Put(testKey(0), nil, db.NoSync))
 			require.NoError(t, d.Flush())
 		}
 		full.Store(true)
 		resume()
 		deleteKeys(t, d, 0, 2000)
 		time.Sleep(quietly)
-		require.ErrorIs(t, d.Metrics().BackgroundError, ErrNoSpace)
+		require.ErrorIs(t, d.Metrics().BackgroundError, db.ErrNoSpace)
 		full.Store(false)
 		time.Sleep(quietly)
 		require.Zero(t, d.Metrics().Total().Bytes)
@@ -231,11 +232,11 @@ func TestCloseDoesNotWaitForTheEndOfDeletes(t *testing.T) {
 func TestTombstonesThatHinderIteratorsAreCompacted(t *testing.T) {
 	const n, taken, looks = 10_000, 5_000, 1_200 // over ten thousand entries in the first case, half of it in the second
 	for name, end := range map[string]struct {
-		move func(it *Iterator) bool
+		move func(it *db.Iterator) bool
 		key  func(taken int) []byte
 	}{
-		"first": {(*Iterator).First, testKey},
-		"last":  {(*Iterator).Last, func(taken int) []byte { return testKey(n - 1 - taken) }},
+		"first": {(*db.Iterator).First, testKey},
+		"last":  {(*db.Iterator).Last, func(taken int) []byte { return testKey(n - 1 - taken) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -248,11 +249,11 @@ func TestTombstonesThatHinderIteratorsAreCompacted(t *testing.T) {
 					return bytes.Clone(it.Key())
 				}
 				remove := func(i int) {
-					require.NoError(t, d.Delete(end.key(i), NoSync))
+					require.NoError(t, d.Delete(end.key(i), db.NoSync))
 					synctest.Wait()
 				}
 				for i := range taken {
-					require.NoError(t, d.Delete(end.key(i), NoSync))
+					require.NoError(t, d.Delete(end.key(i), db.NoSync))
 				}
 				before := d.Metrics()
 				look()
@@ -274,7 +275,7 @@ func TestTombstonesThatHinderIteratorsAreCompacted(t *testing.T) {
 }
 
 // storeOfShortValues returns a store of n short values in one level, whose memtable has room for as many tombstones.
-func storeOfShortValues(t *testing.T, n int) *DB {
+func storeOfShortValues(t *testing.T, n int) *db.DB {
 	o := testOptions(vfs.NewMem())
 	o.Memtables.Size = 64 << 20
 	d := openTest(t, o)
@@ -291,7 +292,7 @@ func TestOnlyTombstonesAreFlushedWhileWritesGoOn(t *testing.T) {
 		d, _ := storeToDelete(t, 500)
 		write := func(from int) {
 			for i := range 180 {
-				require.NoError(t, d.Put(testKey(from+i), bytes.Repeat(testValue(i), 5), NoSync))
+				require.NoError(t, d.Put(testKey(from+i), bytes.Repeat(testValue(i), 5), db.NoSync))
 				time.Sleep(time.Second)
 			}
 		}
@@ -299,7 +300,7 @@ func TestOnlyTombstonesAreFlushedWhileWritesGoOn(t *testing.T) {
 		write(0)
 		require.Equal(t, before.Flushes.Count, d.Metrics().Flushes.Count)
 		for i := 200; i < 350; i++ {
-			require.NoError(t, d.Delete(testKey(i), NoSync))
+			require.NoError(t, d.Delete(testKey(i), db.NoSync))
 		}
 		write(1000)
 		require.Less(t, d.Metrics().Total().Bytes, before.Total().Bytes*7/10)

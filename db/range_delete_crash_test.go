@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 )
@@ -43,7 +44,7 @@ func (w *rangeWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
 }
 
 // fill writes all keys, so that many tables have no others.
-func (w *rangeWorkload) fill(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand) {
+func (w *rangeWorkload) fill(t testing.TB, r *recorder.FS, d *db.DB, rnd *rand.Rand) {
 	for from := 0; from < w.keys; from += 100 {
 		b := &oracle.Batch{Number: len(w.order) + 1, Acked: oracle.Never}
 		for key := from; key < from+100; key++ {
@@ -56,13 +57,13 @@ func (w *rangeWorkload) fill(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand
 }
 
 // deleteRange applies a batch that begins with the deletion of a range.
-func (w *rangeWorkload) deleteRange(t testing.TB, r *recorder.FS, d *DB, rnd *rand.Rand, b *oracle.Batch) {
+func (w *rangeWorkload) deleteRange(t testing.TB, r *recorder.FS, d *db.DB, rnd *rand.Rand, b *oracle.Batch) {
 	from := rnd.IntN(w.keys)
 	to := from + rnd.IntN(w.keys-from)
 	if w.ranges%4 < 2 { // wide, and all keys are there
 		from, to = rnd.IntN(w.keys/8), w.keys-rnd.IntN(w.keys/8)
 	}
-	var batch Batch
+	var batch db.Batch
 	batch.DeleteRange(fmt.Appendf(nil, "key%04d", from), fmt.Appendf(nil, "key%04d", to))
 	own := b.All()
 	for _, op := range own {
@@ -77,22 +78,22 @@ func (w *rangeWorkload) deleteRange(t testing.TB, r *recorder.FS, d *DB, rnd *ra
 		deletes = append(deletes, oracle.Op{Key: fmt.Sprintf("key%04d", key), Delete: true})
 	}
 	b.Ops, b.Sync, b.Buffered = append(deletes, b.Ops...), true, false
-	var s *Snapshot
+	var s *db.Snapshot
 	if w.ranges%2 == 0 {
 		s = d.NewSnapshot()
 	}
 	b.Issued = r.Len()
-	before := d.txns.untraced.Last()
-	require.NoError(t, d.Apply(&batch, Sync))
+	before := d.Untraced().Last()
+	require.NoError(t, d.Apply(&batch, db.Sync))
 	b.Acked = r.Len()
 	w.ranges++
-	if d.txns.untraced.Last() != before {
+	if d.Untraced().Last() != before {
 		w.dropped++
 	}
 	if s == nil {
 		return
 	}
-	if d.bulk.Waiting() {
+	if d.Coordinator().Waiting() {
 		w.swept++
 	}
 	require.NoError(t, s.Close())

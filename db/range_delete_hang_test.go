@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -8,20 +8,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // stalled reports whether a writer waits for room in level 0.
-func stalled(d *DB) bool {
-	reason := d.commit.Status().Stall
+func stalled(d *db.DB) bool {
+	reason := d.Committer().Status().Stall
 	return reason == throttle.StopLevel0 || reason == throttle.StopPaused
 }
 
 // The bug: a writer that waited for room in level 0 led the queue, and the deletion, which had reserved
 // the tables there, waited after it. Both hung until Close.
 func TestADeletionEndsThoughAWriterWaitsForLevel0(t *testing.T) {
-	var d *DB
+	var d *db.DB
 	var release func()
 	var once sync.Once
 	wrote := make(chan error, 1)
@@ -30,21 +31,21 @@ func TestADeletionEndsThoughAWriterWaitsForLevel0(t *testing.T) {
 			return
 		}
 		once.Do(func() {
-			require.NoError(t, d.Put(testKey(6), testValue(6), NoSync))
+			require.NoError(t, d.Put(testKey(6), testValue(6), db.NoSync))
 			require.NoError(t, d.Flush())
-			require.Len(t, d.state().Version.Levels[0].Files, 4)
+			require.Len(t, d.State().Version.Levels[0].Files, 4)
 			go func() { wrote <- putUntilDone(d, 100, 1_100) }()
 			eventually(t, func() bool { return stalled(d) })
 			release()
-			d.compactor.Schedule()
+			d.Scheduler().Schedule()
 		})
 	}))
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
 	d = openTest(t, o)
-	release = d.compactor.Hold()
+	release = d.Scheduler().Hold()
 	for _, keys := range [][]int{{0, 5}, {2, 3}, {3, 4}} {
 		for _, i := range keys {
-			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+			require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 		}
 		require.NoError(t, d.Flush())
 	}
@@ -61,9 +62,9 @@ func TestADeletionEndsThoughAWriterWaitsForLevel0(t *testing.T) {
 	require.False(t, stalled(d))
 }
 
-func putUntilDone(d *DB, from, to int) error {
+func putUntilDone(d *db.DB, from, to int) error {
 	for i := from; i < to; i++ {
-		if err := d.Put(testKey(i), testValue(i), NoSync); err != nil {
+		if err := d.Put(testKey(i), testValue(i), db.NoSync); err != nil {
 			return err
 		}
 	}
@@ -75,7 +76,7 @@ func TestAContextEndsADeletionThatWaitsForWriters(t *testing.T) {
 	var release func()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	d := duringDeletion(t, func(d *DB) {
+	d := duringDeletion(t, func(d *db.DB) {
 		release = holdWriters(t, d)
 		go func() {
 			waitForWriters(t, d, 1)
@@ -83,7 +84,7 @@ func TestAContextEndsADeletionThatWaitsForWriters(t *testing.T) {
 		}()
 	})
 	require.ErrorIs(t, d.DeleteRange(ctx, testKey(100), testKey(9_900), nil), context.Canceled)
-	require.Zero(t, d.commit.Status().Queued)
+	require.Zero(t, d.Committer().Status().Queued)
 	release()
 	requireValue(t, d, testKey(5_000), testValue(5_000))
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
@@ -105,7 +106,7 @@ func TestLoadsDoNotOvertakeDeletions(t *testing.T) {
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
 	close(stop)
 	require.NoError(t, <-ended)
-	it, err := d.NewIterator(&IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
+	it, err := d.NewIterator(&db.IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
 	require.NoError(t, err)
 	require.False(t, it.First())
 	require.NoError(t, it.Close())
@@ -113,7 +114,7 @@ func TestLoadsDoNotOvertakeDeletions(t *testing.T) {
 }
 
 // loadUntil commits loads of one key until stop is closed, one at least.
-func loadUntil(d *DB, stop <-chan struct{}) error {
+func loadUntil(d *db.DB, stop <-chan struct{}) error {
 	for i := 0; ; i++ {
 		l, err := d.NewLoader()
 		if err != nil {

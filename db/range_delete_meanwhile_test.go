@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
@@ -18,9 +19,9 @@ import (
 
 // duringDeletion returns a store like that of twentyTables, and calls meanwhile once while a
 // deletion of a range writes its first tombstone.
-func duringDeletion(t *testing.T, meanwhile func(d *DB)) *DB {
+func duringDeletion(t *testing.T, meanwhile func(d *db.DB)) *db.DB {
 	t.Helper()
-	var d *DB
+	var d *db.DB
 	var once sync.Once
 	d = twentyTables(t, onTemp(vfs.NewMem(), func() {
 		if d != nil {
@@ -43,38 +44,38 @@ func onTemp(fs vfs.FS, f func()) vfs.FS {
 
 // What is written while a range is deleted is deleted with it: the deletion happens at its end.
 func TestWritesDuringADeletionAreDeleted(t *testing.T) {
-	for name, then := range map[string]func(d *DB) error{
-		"in the memtable": func(*DB) error { return nil },
-		"in a table":      (*DB).Flush,
-		"in a table of the range": func(d *DB) error {
+	for name, then := range map[string]func(d *db.DB) error{
+		"in the memtable": func(*db.DB) error { return nil },
+		"in a table":      (*db.DB).Flush,
+		"in a table of the range": func(d *db.DB) error {
 			if err := d.Flush(); err != nil {
 				return err
 			}
-			if err := d.Put(testKey(700), []byte("alone"), NoSync); err != nil {
+			if err := d.Put(testKey(700), []byte("alone"), db.NoSync); err != nil {
 				return err
 			}
 			return d.Flush()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := duringDeletion(t, func(d *DB) {
-				require.NoError(t, d.Put(testKey(50), []byte("outside"), NoSync))
-				require.NoError(t, d.Put(testKey(150), []byte("inside"), NoSync))  // at the end: it has a tombstone already
-				require.NoError(t, d.Put(testKey(5000), []byte("inside"), NoSync)) // its table is removed
-				require.NoError(t, d.Put([]byte("key005000+"), []byte("inside"), NoSync))
+			d := duringDeletion(t, func(d *db.DB) {
+				require.NoError(t, d.Put(testKey(50), []byte("outside"), db.NoSync))
+				require.NoError(t, d.Put(testKey(150), []byte("inside"), db.NoSync))  // at the end: it has a tombstone already
+				require.NoError(t, d.Put(testKey(5000), []byte("inside"), db.NoSync)) // its table is removed
+				require.NoError(t, d.Put([]byte("key005000+"), []byte("inside"), db.NoSync))
 				require.NoError(t, then(d))
 			})
 			require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-			require.NotZero(t, d.txns.untraced.Last())
+			require.NotZero(t, d.Untraced().Last())
 			requireValue(t, d, testKey(50), []byte("outside"))
-			it, err := d.NewIterator(&IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
+			it, err := d.NewIterator(&db.IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
 			require.NoError(t, err)
 			require.False(t, it.First())
 			require.NoError(t, it.Close())
 			for _, key := range []string{"key000150", "key005000", "key005000+", "key000700"} {
 				requireAbsent(t, d, []byte(key))
 			}
-			require.NoError(t, d.Put(testKey(5000), []byte("after"), NoSync))
+			require.NoError(t, d.Put(testKey(5000), []byte("after"), db.NoSync))
 			requireValue(t, d, testKey(5000), []byte("after"))
 		})
 	}
@@ -103,14 +104,14 @@ func TestADeletionDuringALoad(t *testing.T) {
 func TestCloseDuringADeletion(t *testing.T) {
 	var closed sync.WaitGroup
 	var closing error
-	d := duringDeletion(t, func(d *DB) {
+	d := duringDeletion(t, func(d *db.DB) {
 		closed.Go(func() { closing = d.Close() })
-		for !d.closed.Load() {
+		for !d.IsClosed() {
 			runtime.Gosched()
 		}
 	})
 	s := d.NewSnapshot()
-	require.Equal(t, ErrClosed, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
+	require.Equal(t, db.ErrClosed, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
 	closed.Wait()
 	require.ErrorContains(t, closing, "1 snapshot open")
 	require.NoError(t, s.Close())
@@ -119,16 +120,16 @@ func TestCloseDuringADeletion(t *testing.T) {
 // A snapshot that is taken while a range is deleted keeps its view although tables are removed. A
 // transaction that began meanwhile and read the range conflicts.
 func TestSnapshotsDuringADeletionKeepTheirView(t *testing.T) {
-	var s *Snapshot
-	var tx *Transaction
-	d := duringDeletion(t, func(d *DB) {
+	var s *db.Snapshot
+	var tx *db.Transaction
+	d := duringDeletion(t, func(d *db.DB) {
 		s, tx = d.NewSnapshot(), d.NewTransaction(nil)
 		_, err := tx.Get(testKey(5000))
 		require.NoError(t, err)
 		require.NoError(t, tx.Put([]byte("written"), nil))
 	})
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-	require.NotZero(t, d.txns.untraced.Last())
+	require.NotZero(t, d.Untraced().Last())
 	for i := 0; i < 10_000; i += 97 {
 		value, err := s.Get(testKey(i))
 		require.NoError(t, err)
@@ -142,15 +143,15 @@ func TestSnapshotsDuringADeletionKeepTheirView(t *testing.T) {
 	}
 	require.NoError(t, it.Close())
 	require.Equal(t, 10_000, n)
-	require.Equal(t, ErrConflict, tx.Commit())
+	require.Equal(t, db.ErrConflict, tx.Commit())
 	values, err := s.MultiGet([][]byte{testKey(5000), testKey(50)})
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{testValue(5000), testValue(50)}, values)
 	require.NoError(t, s.Close())
 	_, err = s.Get(testKey(5000))
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 	_, err = s.NewIterator(nil)
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 }
 
 // A key of a table that stays must not come back because a newer table, which deleted or replaced it,
@@ -159,15 +160,15 @@ func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
 	d := openTest(t, o)
-	require.NoError(t, d.Put([]byte("a"), []byte("outside"), NoSync))
-	require.NoError(t, d.Put([]byte("m"), []byte("old"), NoSync))
-	require.NoError(t, d.Put([]byte("n"), []byte("old"), NoSync))
+	require.NoError(t, d.Put([]byte("a"), []byte("outside"), db.NoSync))
+	require.NoError(t, d.Put([]byte("m"), []byte("old"), db.NoSync))
+	require.NoError(t, d.Put([]byte("n"), []byte("old"), db.NoSync))
 	require.NoError(t, d.Flush()) // it has a key outside of the range
-	require.NoError(t, d.Delete([]byte("m"), NoSync))
-	require.NoError(t, d.Put([]byte("n"), []byte("new"), NoSync))
+	require.NoError(t, d.Delete([]byte("m"), db.NoSync))
+	require.NoError(t, d.Put([]byte("n"), []byte("new"), db.NoSync))
 	require.NoError(t, d.Flush()) // it has not
 	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
-	require.NotZero(t, d.txns.untraced.Last())
+	require.NotZero(t, d.Untraced().Last())
 	for _, key := range []string{"m", "n"} {
 		requireAbsent(t, d, []byte(key))
 	}
@@ -177,7 +178,7 @@ func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
 // The deletion of a range does not wait for the compaction of a full level 0, whose tables it has
 // reserved.
 func TestADeletionWithAFullLevel0Ends(t *testing.T) {
-	var d *DB
+	var d *db.DB
 	var release func()
 	var once sync.Once
 	o := testOptions(onTemp(vfs.NewMem(), func() {
@@ -185,19 +186,19 @@ func TestADeletionWithAFullLevel0Ends(t *testing.T) {
 			return
 		}
 		once.Do(func() {
-			require.NoError(t, d.Put(testKey(6), testValue(6), NoSync))
+			require.NoError(t, d.Put(testKey(6), testValue(6), db.NoSync))
 			require.NoError(t, d.Flush())
-			require.NoError(t, d.Put(testKey(7), testValue(7), NoSync))
-			require.Len(t, d.state().Version.Levels[0].Files, 4)
+			require.NoError(t, d.Put(testKey(7), testValue(7), db.NoSync))
+			require.Len(t, d.State().Version.Levels[0].Files, 4)
 			release()
 		})
 	}))
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
 	d = openTest(t, o)
-	release = d.compactor.Hold()
+	release = d.Scheduler().Hold()
 	for _, keys := range [][]int{{0, 5}, {2, 3}, {3, 4}} {
 		for _, i := range keys {
-			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+			require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 		}
 		require.NoError(t, d.Flush())
 	}
@@ -206,7 +207,7 @@ func TestADeletionWithAFullLevel0Ends(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, it.Next() && !it.Next(), "only key 0 is left")
 	require.NoError(t, it.Close())
-	require.NoError(t, d.Put(testKey(1), nil, NoSync))
+	require.NoError(t, d.Put(testKey(1), nil, db.NoSync))
 	require.NoError(t, d.Flush())
 }
 
@@ -215,8 +216,8 @@ func TestADeletionWithAFullLevel0Ends(t *testing.T) {
 func TestReadersSeeARangeWholeOrDeleted(t *testing.T) {
 	for range 3 {
 		// The deletion may begin while readers have snapshots. It begins again when they have closed them.
-		d := duringDeletion(t, func(d *DB) {
-			eventually(t, func() bool { return d.snapshots.Drained() == nil })
+		d := duringDeletion(t, func(d *db.DB) {
+			eventually(t, func() bool { return d.Pins().Drained() == nil })
 		})
 		keys := [][]byte{testKey(100), testKey(5_000), testKey(9_899)}
 		var readers sync.WaitGroup
@@ -234,13 +235,13 @@ func TestReadersSeeARangeWholeOrDeleted(t *testing.T) {
 		stop.Store(true)
 		readers.Wait()
 		require.NoError(t, err)
-		require.NotZero(t, d.txns.untraced.Last(), "tables were removed")
+		require.NotZero(t, d.Untraced().Last(), "tables were removed")
 	}
 }
 
 // readWhole reads keys by a MultiGet, a snapshot and one after the other, and returns an error if some
 // were there and others not.
-func readWhole(d *DB, keys [][]byte) error {
+func readWhole(d *db.DB, keys [][]byte) error {
 	values, err := d.MultiGet(keys)
 	if err != nil {
 		return err
@@ -268,7 +269,7 @@ func readWhole(d *DB, keys [][]byte) error {
 // A table that hid an older entry when the range was read, and that is replaced by a copy before the
 // end, is not removed: the older entry would come back.
 func TestACopyMadeDuringADeletionStillHidesWhatItHid(t *testing.T) {
-	var d *DB
+	var d *db.DB
 	var deleting atomic.Bool
 	copying, deletion, copied := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	var first, once sync.Once
@@ -294,15 +295,15 @@ func TestACopyMadeDuringADeletionStillHidesWhatItHid(t *testing.T) {
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
 	d = openTest(t, o)
 	for _, key := range []string{"a", "m", "n"} {
-		require.NoError(t, d.Put([]byte(key), []byte("old"), NoSync))
+		require.NoError(t, d.Put([]byte(key), []byte("old"), db.NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	_, err := d.UpgradeFilters(t.Context(), filter.FusePolicy{}, nil) // so that only later tables are copied below
 	require.NoError(t, err)
-	require.NoError(t, d.Delete([]byte("m"), NoSync))
+	require.NoError(t, d.Delete([]byte("m"), db.NoSync))
 	require.NoError(t, d.Flush())
-	require.NoError(t, d.Put([]byte("nn"), []byte("new"), NoSync))
-	require.NoError(t, d.Put([]byte("z"), []byte("new"), NoSync))
+	require.NoError(t, d.Put([]byte("nn"), []byte("new"), db.NoSync))
+	require.NoError(t, d.Put([]byte("z"), []byte("new"), db.NoSync))
 	require.NoError(t, d.Flush())
 	deleting.Store(true)
 	go func() {
@@ -323,16 +324,16 @@ func TestATableThatIsRemovedLaterStillHidesWhatItHid(t *testing.T) {
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
 	d := openTest(t, o)
 	for _, key := range []string{"a", "m", "n"} {
-		require.NoError(t, d.Put([]byte(key), []byte("old"), NoSync))
+		require.NoError(t, d.Put([]byte(key), []byte("old"), db.NoSync))
 	}
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Delete([]byte("m"), NoSync))
+	require.NoError(t, d.Delete([]byte("m"), db.NoSync))
 	require.NoError(t, d.Flush())
 	s := d.NewSnapshot()
 	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
-	require.True(t, d.bulk.Waiting())
+	require.True(t, d.Coordinator().Waiting())
 	require.NoError(t, s.Close())
-	eventually(t, func() bool { return !d.bulk.Waiting() })
+	eventually(t, func() bool { return !d.Coordinator().Waiting() })
 	for _, key := range []string{"m", "n"} {
 		requireAbsent(t, d, []byte(key))
 	}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -10,23 +10,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // twentyTables returns a store whose keys 0 to 9,999 are in about twenty tables of the last level.
-func twentyTables(t testing.TB, fs vfs.FS) *DB {
+func twentyTables(t testing.TB, fs vfs.FS) *db.DB {
 	t.Helper()
 	o := testOptions(fs)
 	o.Tables.Size = 64 << 10
-	o.Tables.Compression = NoCompression
+	o.Tables.Compression = db.NoCompression
 	d := openTest(t, o)
 	fill(t, d, 0, 10_000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	return d
 }
 
-func tableCount(t testing.TB, d *DB) int {
+func tableCount(t testing.TB, d *db.DB) int {
 	t.Helper()
 	infos, err := d.Tables()
 	require.NoError(t, err)
@@ -85,21 +86,21 @@ func TestDeleteRangeRefusesWhatItCannotDo(t *testing.T) {
 	var none context.Context
 	require.ErrorContains(t, d.DeleteRange(none, nil, nil, nil), "the context is nil")
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(5), testKey(5), nil))
-	require.ErrorIs(t, d.DeleteRange(t.Context(), make([]byte, MaxKeySize+1), nil, nil), ErrTooLarge)
+	require.ErrorIs(t, d.DeleteRange(t.Context(), make([]byte, db.MaxKeySize+1), nil, nil), db.ErrTooLarge)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, d.DeleteRange(ended, nil, nil, nil), context.Canceled)
 	has, err := d.Has(testKey(5))
 	require.NoError(t, err)
 	require.True(t, has)
-	var b Batch
+	var b db.Batch
 	b.DeleteRange(nil, nil)
 	_, err = b.MarshalBinary()
 	require.ErrorContains(t, err, "no binary form")
 	require.Equal(t, 1, b.Len())
 	b.Reset()
 	require.Zero(t, b.Len())
-	var kinds []EntryKind
+	var kinds []db.EntryKind
 	b.Put([]byte("a"), nil)
 	b.DeleteRange([]byte("a"), []byte("c"))
 	b.Delete([]byte("d"))
@@ -108,7 +109,7 @@ func TestDeleteRangeRefusesWhatItCannotDo(t *testing.T) {
 		require.Equal(t, len(kinds), i)
 		kinds = append(kinds, e.Kind)
 	}
-	require.Equal(t, []EntryKind{EntryPut, EntryDeleteRange, EntryDelete, EntryDeleteRange}, slices.Clone(kinds))
+	require.Equal(t, []db.EntryKind{db.EntryPut, db.EntryDeleteRange, db.EntryDelete, db.EntryDeleteRange}, slices.Clone(kinds))
 }
 
 // The bug: with a context that was done, about half of the calls deleted.

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // limitedStore returns a store with 4 MB of random entries in two levels, before any limit.
-func limitedStore(t *testing.T) *DB {
+func limitedStore(t *testing.T) *db.DB {
 	o := testOptions(vfs.NewMem())
 	o.Memtables.Size, o.Tables.Size, o.Cache.Size = 64<<10, 64<<10, -1
-	o.Tables.Compression = NoCompression
+	o.Tables.Compression = db.NoCompression
 	d := openTest(t, o)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for i := range 4000 {
@@ -27,7 +28,7 @@ func limitedStore(t *testing.T) *DB {
 		for j := range value {
 			value[j] = byte(rnd.Uint32())
 		}
-		require.NoError(t, d.Put(fmt.Appendf(nil, "key%06d", (i*7919)%4000), value, NoSync))
+		require.NoError(t, d.Put(fmt.Appendf(nil, "key%06d", (i*7919)%4000), value, db.NoSync))
 	}
 	require.NoError(t, d.Flush())
 	settle(t, d)
@@ -35,7 +36,7 @@ func limitedStore(t *testing.T) *DB {
 }
 
 // moved returns the bytes that compactions have read and written.
-func moved(d *DB) uint64 {
+func moved(d *db.DB) uint64 {
 	m := d.Metrics().Compactions
 	return m.BytesRead + m.BytesWritten
 }
@@ -46,7 +47,7 @@ func TestCompactionsKeepTheirLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, concurrent := range []int{1, 4} {
 			d := limitedStore(t)
-			tune(t, d, func(o *Options) {
+			tune(t, d, func(o *db.Options) {
 				o.Compaction.MaxBytesPerSecond, o.Compaction.MaxConcurrent = limit, concurrent
 			})
 			before, start := moved(d), time.Now()
@@ -57,7 +58,7 @@ func TestCompactionsKeepTheirLimit(t *testing.T) {
 			require.InEpsilon(t, float64(bytes)/limit, seconds, 0.15, "%d at a time", concurrent)
 
 			before, start = moved(d), time.Now()
-			tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 0 })
+			tune(t, d, func(o *db.Options) { o.Compaction.MaxBytesPerSecond = 0 })
 			require.NoError(t, d.Compact(t.Context(), nil, nil))
 			require.Greater(t, moved(d)-before, uint64(7<<20))
 			require.Zero(t, time.Since(start), "without a limit no time passes in the bubble")
@@ -67,14 +68,14 @@ func TestCompactionsKeepTheirLimit(t *testing.T) {
 
 // A limit that changes, and Close, count for a compaction that waits for the old one.
 func TestANewLimitEndsTheWaitForTheOldOne(t *testing.T) {
-	for name, end := range map[string]func(d *DB){
-		"SetOptions": func(d *DB) { tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 0 }) },
-		"Close":      func(d *DB) { require.NoError(t, d.Close()) },
+	for name, end := range map[string]func(d *db.DB){
+		"SetOptions": func(d *db.DB) { tune(t, d, func(o *db.Options) { o.Compaction.MaxBytesPerSecond = 0 }) },
+		"Close":      func(d *db.DB) { require.NoError(t, d.Close()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := limitedStore(t)
-				tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 1 })
+				tune(t, d, func(o *db.Options) { o.Compaction.MaxBytesPerSecond = 1 })
 				var returned atomic.Bool
 				go func() { _ = d.Compact(t.Context(), nil, nil); returned.Store(true) }()
 				time.Sleep(time.Hour)
@@ -91,13 +92,13 @@ func TestANewLimitEndsTheWaitForTheOldOne(t *testing.T) {
 func TestOtherOptionsDoNotEndTheWaitForTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := limitedStore(t)
-		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 64 << 10 })
+		tune(t, d, func(o *db.Options) { o.Compaction.MaxBytesPerSecond = 64 << 10 })
 		before, began := moved(d), time.Now()
 		var done atomic.Bool
 		go func() { require.NoError(t, d.Compact(t.Context(), nil, nil)); done.Store(true) }()
 		for size := int64(1); !done.Load(); size++ {
 			time.Sleep(10 * time.Millisecond)
-			tune(t, d, func(o *Options) { o.Cache.Size = 1<<20 + size })
+			tune(t, d, func(o *db.Options) { o.Cache.Size = 1<<20 + size })
 		}
 		require.Less(t, float64(moved(d)-before), 1.5*(64<<10)*time.Since(began).Seconds())
 	})
@@ -108,7 +109,7 @@ func TestCompactEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := limitedStore(t)
 		defer mustPause(t, d)()
-		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 1 << 10 })
+		tune(t, d, func(o *db.Options) { o.Compaction.MaxBytesPerSecond = 1 << 10 })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
@@ -119,7 +120,7 @@ func TestCompactEndsWithItsContext(t *testing.T) {
 		usage, err := d.DiskUsage()
 		require.NoError(t, err)
 		require.Zero(t, usage.UnlistedTables, "what it had written is removed")
-		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 0 })
+		tune(t, d, func(o *db.Options) { o.Compaction.MaxBytesPerSecond = 0 })
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 		requireNoFaults(t, d)
 	})
@@ -149,7 +150,7 @@ func TestUpgradesKeepTheLimitOfCompactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := limitedStore(t)
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		tune(t, d, func(o *Options) { o.Compaction.MaxBytesPerSecond = 1 << 20 })
+		tune(t, d, func(o *db.Options) { o.Compaction.MaxBytesPerSecond = 1 << 20 })
 		start := time.Now()
 		report, err := d.UpgradeFilters(t.Context(), filter.FusePolicy{}, nil)
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -23,11 +24,11 @@ func TestAReadOnlyOpenDropsOnlyInvisibleVersions(t *testing.T) {
 		t.Run(fmt.Sprintf("%d keys", keys), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, uint64(keys)))
 			mem := vfs.NewMem()
-			o := &Options{FS: mem, Memtables: MemtableOptions{Size: 64 << 20}}
+			o := &db.Options{FS: mem, Memtables: db.MemtableOptions{Size: 64 << 20}}
 			d := openTest(t, o)
 			model := map[string]string{}
 			for range batches {
-				var b Batch
+				var b db.Batch
 				for range 500 {
 					key := fmt.Appendf(nil, "%d", rnd.IntN(keys))
 					if rnd.IntN(3) == 0 {
@@ -39,17 +40,17 @@ func TestAReadOnlyOpenDropsOnlyInvisibleVersions(t *testing.T) {
 					b.Put(key, value)
 					model[string(key)] = string(value)
 				}
-				require.NoError(t, d.Apply(&b, NoSync))
+				require.NoError(t, d.Apply(&b, db.NoSync))
 			}
 			big := make([]byte, 6<<20) // more than a memtable holds
-			require.NoError(t, d.Put([]byte("big"), big, NoSync))
+			require.NoError(t, d.Put([]byte("big"), big, db.NoSync))
 			model["big"] = string(big)
-			require.NoError(t, d.Put([]byte("small"), nil, NoSync))
+			require.NoError(t, d.Put([]byte("small"), nil, db.NoSync))
 			model["small"] = ""
 
-			r := mustOpen(t, &Options{FS: copyFS(t, mem), ReadOnly: true, Memtables: MemtableOptions{Size: 4 << 10}})
+			r := mustOpen(t, &db.Options{FS: copyFS(t, mem), ReadOnly: true, Memtables: db.MemtableOptions{Size: 4 << 10}})
 			kept, report := 0, r.OpenReport()
-			s := r.state()
+			s := r.State()
 			for _, m := range append(s.Imm, s.Mem) {
 				kept += m.Len()
 			}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -13,7 +14,7 @@ import (
 // left a table with each run, and in the end had hundreds.
 func TestProgramsThatRunForOneWriteLeaveFewFiles(t *testing.T) {
 	for _, keys := range []int{1, 10, 1000} {
-		o := &Options{FS: vfs.NewMem(), Changes: ChangeRetention{Bytes: 1}}
+		o := &db.Options{FS: vfs.NewMem(), Changes: db.ChangeRetention{Bytes: 1}}
 		for n := range 40 {
 			d := openDir(t, "db", o)
 			putAll(t, d, fmt.Sprint("key", n%keys), fmt.Sprint(n))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -18,15 +19,15 @@ import (
 func TestDeleteRangeFreesSpaceOnAFullDisk(t *testing.T) { runReserve(t, simulatedDisk()) }
 
 // reserveOptions have room in the reserve for the memtables.
-func reserveOptions(disk fillDisk) *Options {
+func reserveOptions(disk fillDisk) *db.Options {
 	fsys := disk.fs
 	if fsys == nil {
 		fsys = vfs.OS
 	}
-	return &Options{
-		FS: fsys, Memtables: MemtableOptions{Size: 256 << 10, MaxWaiting: 1},
-		Tables: TableOptions{Size: 256 << 10, Compression: NoCompression}, Compaction: CompactionOptions{MaxLevelBase: 1 << 20},
-		Limits: LimitOptions{DiskReserve: 2 << 20},
+	return &db.Options{
+		FS: fsys, Memtables: db.MemtableOptions{Size: 256 << 10, MaxWaiting: 1},
+		Tables: db.TableOptions{Size: 256 << 10, Compression: db.NoCompression}, Compaction: db.CompactionOptions{MaxLevelBase: 1 << 20},
+		Limits: db.LimitOptions{DiskReserve: 2 << 20},
 	}
 }
 
@@ -36,7 +37,7 @@ func runReserve(t *testing.T, disk fillDisk) {
 	reserve := filepath.Join(disk.dir, dbdir.ReserveName)
 	r := &fillRun{disk: disk, rnd: rand.New(rand.NewPCG(1, 9)), model: newFaultModel()}
 	var err error
-	r.d, err = Open(disk.dir, o)
+	r.d, err = db.Open(disk.dir, o)
 	require.NoError(t, err)
 	size := func() int64 {
 		info, err := o.FS.Stat(reserve)
@@ -66,7 +67,7 @@ func runReserve(t *testing.T, disk fillDisk) {
 		last := r.next - 6 // the last that was acknowledged at the latest
 		if round > 0 {
 			_ = r.d.Close() // its log may be cut
-			r.d, err = Open(disk.dir, o)
+			r.d, err = db.Open(disk.dir, o)
 			require.NoError(t, err)
 		}
 		require.NoError(t, r.d.DeleteRange(t.Context(), nil, half, nil))
@@ -84,7 +85,7 @@ func runReserve(t *testing.T, disk fillDisk) {
 		r.model = newFaultModel()
 	}
 	require.NoError(t, r.d.Close())
-	require.NoError(t, Destroy(disk.dir, o))
+	require.NoError(t, db.Destroy(disk.dir, o))
 	_, err = o.FS.Stat(reserve)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -104,7 +105,7 @@ func TestALargeDatabaseHasAReserveByDefault(t *testing.T) {
 	}
 	d := openDir(t, "db", o)
 	n := 0
-	write := func() error { n++; return d.Put(fmt.Appendf(nil, "key%09d", n), make([]byte, 64<<10), NoSync) }
+	write := func() error { n++; return d.Put(fmt.Appendf(nil, "key%09d", n), make([]byte, 64<<10), db.NoSync) }
 	for range 100 {
 		require.NoError(t, write())
 	}
@@ -128,7 +129,7 @@ func TestALargeDatabaseHasAReserveByDefault(t *testing.T) {
 	require.NoError(t, disk.ballast(diskSize-int(usage.Total)-1<<20))
 	for err = nil; err == nil; err = write() {
 	}
-	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorIs(t, err, db.ErrNoSpace)
 	require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
 	eventually(t, func() bool { return d.Put([]byte("a"), nil, nil) == nil })
 	require.NoError(t, d.Flush())
@@ -139,7 +140,7 @@ func TestALargeDatabaseHasAReserveByDefault(t *testing.T) {
 	d = mustOpen(t, o)
 	require.True(t, made())
 	require.NoError(t, d.Close())
-	require.NoError(t, Repair("db", o))
+	require.NoError(t, db.Repair("db", o))
 	require.True(t, made(), "Repair leaves it")
 	o.Limits.DiskReserve = -1
 	require.NoError(t, mustOpen(t, o).Close())
@@ -148,7 +149,7 @@ func TestALargeDatabaseHasAReserveByDefault(t *testing.T) {
 }
 
 // eachKey yields all keys.
-func eachKey(d *DB) func(yield func(string, error) bool) {
+func eachKey(d *db.DB) func(yield func(string, error) bool) {
 	return func(yield func(string, error) bool) {
 		entries, failed := d.All(nil)
 		for key := range entries {
@@ -168,7 +169,7 @@ func keyNumber(t *testing.T, key string) (n int) {
 	return n
 }
 
-func numberAt(t *testing.T, d *DB, key string) string {
+func numberAt(t *testing.T, d *db.DB, key string) string {
 	v, err := d.Get([]byte(key))
 	require.NoError(t, err)
 	return numberOf(v)

@@ -1,6 +1,6 @@
 //go:build !race
 
-package db
+package db_test
 
 import (
 	"flag"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -25,13 +26,13 @@ func TestManyStoresStayWithinOneMemoryBound(t *testing.T) {
 	if testing.Short() {
 		bytes /= 8
 	}
-	r, err := NewResources(ResourcesOptions{MaxStores: stores, CacheSize: 16 << 20, MemtableSize: 16 << 20})
+	r, err := db.NewResources(db.ResourcesOptions{MaxStores: stores, CacheSize: 16 << 20, MemtableSize: 16 << 20})
 	require.NoError(t, err)
 	dir := t.TempDir()
 	before := int64(heapInUse())
-	var all []*DB
+	var all []*db.DB
 	for i := range stores {
-		d := openDir(t, filepath.Join(dir, fmt.Sprint(i)), &Options{FS: vfs.OS, Resources: r})
+		d := openDir(t, filepath.Join(dir, fmt.Sprint(i)), &db.Options{FS: vfs.OS, Resources: r})
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		all = append(all, d)
 	}
@@ -44,7 +45,7 @@ func TestManyStoresStayWithinOneMemoryBound(t *testing.T) {
 			}
 			for n := range 200 {
 				key := testKey((round*200 + n) * 7919 % 1_000_000)
-				require.NoError(t, d.Put(key, testValue(n), NoSync))
+				require.NoError(t, d.Put(key, testValue(n), db.NoSync))
 				written += int64(len(key)) + 100
 			}
 			_, err := d.Get(testKey(round * 200 * 7919 % 1_000_000))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"sync/atomic"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -32,7 +33,7 @@ func TestAPanicLeavesNothingInUse(t *testing.T) {
 			})
 			armed.Store(!closing)
 			d = nil
-			_ = base.Catch(base.Bytewise, "a test", func() (err error) { d, err = Open("db", o); return err })
+			_ = base.Catch(base.Bytewise, "a test", func() (err error) { d, err = db.Open("db", o); return err })
 			if armed.Store(false); d != nil {
 				_, _ = d.Get(testKey(5)) // opens a table
 				armed.Store(closing)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -15,14 +15,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // smallResources are sized for stores with testOptions.
-func smallResources(t testing.TB, stores int) *Resources {
-	r, err := NewResources(ResourcesOptions{
+func smallResources(t testing.TB, stores int) *db.Resources {
+	r, err := db.NewResources(db.ResourcesOptions{
 		MaxStores: stores, CacheSize: int64(stores) * 32 << 10, MaxOpenFiles: 10 * stores,
 		MemtableSize: int64(stores) * 64 << 10, MaxConcurrent: 2,
 	})
@@ -32,14 +33,14 @@ func smallResources(t testing.TB, stores int) *Resources {
 
 // sharing returns testOptions for a store that has a part of r. It can have memtables larger than r
 // reserves for it.
-func sharing(r *Resources, fs vfs.FS) *Options {
+func sharing(r *db.Resources, fs vfs.FS) *db.Options {
 	o := testOptions(fs)
 	o.Resources, o.Memtables.Size = r, 64<<10
 	return o
 }
 
 // requireWithin checks that the stores of r use no more than it allows.
-func requireWithin(t testing.TB, r *Resources) {
+func requireWithin(t testing.TB, r *db.Resources) {
 	t.Helper()
 	m := r.Metrics()
 	if m.Memtables.Used > m.Memtables.Limit || m.OpenFiles.Used > m.OpenFiles.Limit || m.Stores > m.MaxStores {
@@ -48,7 +49,7 @@ func requireWithin(t testing.TB, r *Resources) {
 }
 
 // requireUnused checks that nothing of r is in use once all stores are closed.
-func requireUnused(t testing.TB, r *Resources) {
+func requireUnused(t testing.TB, r *db.Resources) {
 	t.Helper()
 	m := r.Metrics()
 	require.Zero(t, m.Stores+m.Cache.Stores+m.OpenFiles.Stores)
@@ -57,15 +58,15 @@ func requireUnused(t testing.TB, r *Resources) {
 
 func TestZeroResourcesAreRefused(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Resources = new(Resources)
-	_, err := Open("db", o)
+	o.Resources = new(db.Resources)
+	_, err := db.Open("db", o)
 	require.EqualError(t, err, "sievedb: Options.Resources is a zero Resources; make one with NewResources")
 }
 
 func TestDefaultsOfSharedResources(t *testing.T) {
-	r, err := NewResources(ResourcesOptions{})
+	r, err := db.NewResources(db.ResourcesOptions{})
 	require.NoError(t, err)
-	m, full := r.Metrics(), (&Options{Resources: r}).withDefaults()
+	m, full := r.Metrics(), (&db.Options{Resources: r}).WithDefaults()
 	require.EqualValues(t, m.Cache.Limit, full.Cache.Size)
 	require.EqualValues(t, m.OpenFiles.Limit, full.Cache.MaxOpenFiles)
 	require.Equal(t, m.Compactions.Limit, full.Compaction.MaxConcurrent)
@@ -76,14 +77,14 @@ func TestAFailedOpenReturnsItsPart(t *testing.T) {
 	r := smallResources(t, 1)
 	o := sharing(r, vfs.NewMem())
 	o.ErrorIfMissing = true
-	_, err := Open("db", o)
+	_, err := db.Open("db", o)
 	require.Error(t, err)
 	requireUnused(t, r)
 	o.ErrorIfMissing = false
 	d := openTest(t, o)
 	fill(t, d, 0, 10)
 	o.FS = vfs.NewMem()
-	_, err = Open("other", o)
+	_, err = db.Open("other", o)
 	require.ErrorContains(t, err, "1 stores are open with these Resources")
 	require.NoError(t, d.Close())
 	requireUnused(t, r)
@@ -93,7 +94,7 @@ func TestAFailedOpenReturnsItsPart(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = Open("db", o)
+	_, err = db.Open("db", o)
 	require.ErrorIs(t, err, wrap.ErrInjected)
 	requireUnused(t, r)
 }
@@ -129,14 +130,14 @@ func TestStoresWithSharedResourcesAgreeWithMaps(t *testing.T) {
 }
 
 // agreeWithAMap does random operations, and returns an error if the store does not agree with a map.
-func agreeWithAMap(o *Options, seed uint64) error {
+func agreeWithAMap(o *db.Options, seed uint64) error {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 500
 	}
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	model, got := map[string]string{}, map[string]string{}
-	d, err := Open("db", o)
+	d, err := db.Open("db", o)
 	for n := 0; n < rounds && err == nil; n++ {
 		key, value := testKey(rnd.IntN(500)), testValue(rnd.IntN(1e6))
 		switch rnd.IntN(200) {
@@ -148,19 +149,19 @@ func agreeWithAMap(o *Options, seed uint64) error {
 			_, err = d.UpgradeFilters(background, nil, nil)
 		case 3:
 			if err = d.Close(); err == nil {
-				d, err = Open("db", o)
+				d, err = db.Open("db", o)
 			}
 		case 4:
 			value = []byte(strings.Repeat("large", 10_000))
 			fallthrough
 		default:
 			model[string(key)] = string(value)
-			err = d.Put(key, value, NoSync)
+			err = d.Put(key, value, db.NoSync)
 		}
 		if err != nil {
 			return err
 		}
-		if v, err := d.Get(key); string(v) != model[string(key)] || err != nil && !errors.Is(err, ErrNotFound) {
+		if v, err := d.Get(key); string(v) != model[string(key)] || err != nil && !errors.Is(err, db.ErrNotFound) {
 			return fmt.Errorf("Get returns %d bytes and %w", len(v), err)
 		}
 	}
@@ -174,7 +175,7 @@ func agreeWithAMap(o *Options, seed uint64) error {
 }
 
 // readAll copies the content of d.
-func readAll(d *DB, to map[string]string) error {
+func readAll(d *db.DB, to map[string]string) error {
 	it, err := d.NewIterator(nil)
 	if err != nil {
 		return err
@@ -188,29 +189,29 @@ func readAll(d *DB, to map[string]string) error {
 // An idle store keeps a large memtable only until a busy one needs the memory.
 func TestAnIdleStoreGivesUpItsMemtable(t *testing.T) {
 	r := smallResources(t, 8) // 16 KiB for each small memtable, 256 KiB in common
-	var idle []*DB
+	var idle []*db.DB
 	for range 4 {
 		d := openTest(t, sharing(r, vfs.NewMem()))
-		for i := 0; d.state().Mem.Grant.Small(); i++ { // until it has a large one
-			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		for i := 0; d.State().Mem.Grant.Small(); i++ { // until it has a large one
+			require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 		}
 		settle(t, d)
 		idle = append(idle, d)
-		for i := 0; d.state().Mem.Grant.Small(); i++ {
-			require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		for i := 0; d.State().Mem.Grant.Small(); i++ {
+			require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 		}
 	}
 	require.Greater(t, r.Metrics().Memtables.Used, int64(192<<10), "of 256 KiB")
 	busy := openTest(t, sharing(r, vfs.NewMem()))
-	for i := 0; busy.state().Mem.Capacity() < 60<<10; i++ {
+	for i := 0; busy.State().Mem.Capacity() < 60<<10; i++ {
 		require.Less(t, i, 500_000, "%+v", *r.Metrics())
-		require.NoError(t, busy.Put(testKey(i%1000), testValue(i), NoSync))
+		require.NoError(t, busy.Put(testKey(i%1000), testValue(i), db.NoSync))
 		requireWithin(t, r)
 	}
 	require.Positive(t, r.Metrics().Memtables.EarlyFlushes)
 	flushed := 0
 	for _, d := range idle {
-		if d.state().Mem.Grant.Small() {
+		if d.State().Mem.Grant.Small() {
 			flushed++
 		}
 		requireValue(t, d, testKey(5), testValue(5))
@@ -224,9 +225,9 @@ type merging struct {
 	hold           chan struct{}
 }
 
-func (m *merging) listener() *EventListener {
-	return &EventListener{
-		CompactionBegin: func(i CompactionInfo) {
+func (m *merging) listener() *db.EventListener {
+	return &db.EventListener{
+		CompactionBegin: func(i db.CompactionInfo) {
 			if i.TrivialMove {
 				return
 			}
@@ -237,7 +238,7 @@ func (m *merging) listener() *EventListener {
 			m.all.Add(1)
 			<-m.hold
 		},
-		CompactionEnd: func(i CompactionInfo) {
+		CompactionEnd: func(i db.CompactionInfo) {
 			if !i.TrivialMove {
 				m.now.Add(-1)
 			}
@@ -251,13 +252,13 @@ func TestStoresShareCompactionSlots(t *testing.T) {
 	const stores, slots = 6, 2
 	r := smallResources(t, stores)
 	m := merging{hold: make(chan struct{})}
-	var all []*DB
+	var all []*db.DB
 	for range stores {
 		o := sharing(r, vfs.NewMem())
 		o.EventListener, o.Compaction.L0Trigger = m.listener(), 2
 		o.Memtables.Size = 1 << 20 // no flush but those below
 		d := openTest(t, o)
-		require.Equal(t, slots, d.options().Compaction.MaxConcurrent)
+		require.Equal(t, slots, d.Present().Compaction.MaxConcurrent)
 		for range 2 { // two tables of the same keys
 			fill(t, d, 0, 50)
 			require.NoError(t, d.Flush())
@@ -284,7 +285,7 @@ func TestBusyStoresStayWithinTheCompactionSlots(t *testing.T) {
 	r := smallResources(t, 6)
 	m := merging{hold: make(chan struct{})}
 	close(m.hold)
-	var stores []*DB
+	var stores []*db.DB
 	for range 6 {
 		o := sharing(r, vfs.NewMem())
 		o.EventListener = m.listener()
@@ -294,7 +295,7 @@ func TestBusyStoresStayWithinTheCompactionSlots(t *testing.T) {
 	for i, d := range stores {
 		wg.Go(func() {
 			for n := range 1200 {
-				if err := d.Put(testKey(n*7919%600), testValue(n), NoSync); err != nil {
+				if err := d.Put(testKey(n*7919%600), testValue(n), db.NoSync); err != nil {
 					t.Error(err)
 				}
 			}
@@ -320,7 +321,7 @@ func TestBusyStoresStayWithinTheCompactionSlots(t *testing.T) {
 // While one store's compactions hold all slots, others write until level 0 is full and wait. When
 // a slot is free, they continue.
 func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
-	r, err := NewResources(ResourcesOptions{MaxStores: 2, MaxConcurrent: 1, MemtableSize: 256 << 10})
+	r, err := db.NewResources(db.ResourcesOptions{MaxStores: 2, MaxConcurrent: 1, MemtableSize: 256 << 10})
 	require.NoError(t, err)
 	hold, held := make(chan struct{}), make(chan struct{}, 1)
 	o := sharing(r, vfs.NewMem())
@@ -345,7 +346,7 @@ func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
 		fill(t, waiting, i, 100)
 		require.NoError(t, waiting.Flush())
 	}
-	require.NoError(t, waiting.Put(testKey(1), testValue(1), NoSync))
+	require.NoError(t, waiting.Put(testKey(1), testValue(1), db.NoSync))
 	eventually(t, func() bool { return r.Metrics().Compactions.Waiting == 1 })
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
@@ -361,8 +362,8 @@ func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
 
 // disturbances are what may happen to one of several stores. Each returns the options of the store, and
 // a function that ends the disturbance.
-var disturbances = map[string]func(o *Options) (end func()){
-	"its disk fails": func(o *Options) func() {
+var disturbances = map[string]func(o *db.Options) (end func()){
+	"its disk fails": func(o *db.Options) func() {
 		var ops atomic.Int64
 		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
 			if ops.Add(1) > 200 {
@@ -372,7 +373,7 @@ var disturbances = map[string]func(o *Options) (end func()){
 		})
 		return func() {}
 	},
-	"its tables cannot be written": func(o *Options) func() {
+	"its tables cannot be written": func(o *db.Options) func() {
 		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
 			if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileTable {
 				return &wrap.Fault{}
@@ -381,7 +382,7 @@ var disturbances = map[string]func(o *Options) (end func()){
 		})
 		return func() {}
 	},
-	"its tables cannot be read": func(o *Options) func() {
+	"its tables cannot be read": func(o *db.Options) func() {
 		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
 			if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileTable && op.Kind == wrap.OpRead {
 				return &wrap.Fault{}
@@ -390,13 +391,13 @@ var disturbances = map[string]func(o *Options) (end func()){
 		})
 		return func() {}
 	},
-	"its comparer panics": func(o *Options) func() {
+	"its comparer panics": func(o *db.Options) func() {
 		b := &bomb{}
 		b.at.Store(3000)
 		o.Comparer = bombComparer(b)
 		return b.disarm
 	},
-	"its file system panics when a table closes": func(o *Options) func() {
+	"its file system panics when a table closes": func(o *db.Options) func() {
 		var disarmed atomic.Bool
 		o.FS = whenReadTablesClose(o.FS, func() {
 			if !disarmed.Load() {
@@ -405,12 +406,12 @@ var disturbances = map[string]func(o *Options) (end func()){
 		})
 		return func() { disarmed.Store(true) }
 	},
-	"its file system hangs when a table closes": func(o *Options) func() {
+	"its file system hangs when a table closes": func(o *db.Options) func() {
 		hang := make(chan struct{})
 		o.FS = whenReadTablesClose(o.FS, func() { <-hang })
 		return func() { close(hang) }
 	},
-	"its file system hangs": func(o *Options) func() {
+	"its file system hangs": func(o *db.Options) func() {
 		hang := make(chan struct{})
 		var ops atomic.Int64
 		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
@@ -421,7 +422,7 @@ var disturbances = map[string]func(o *Options) (end func()){
 		})
 		return func() { close(hang) }
 	},
-	"its compaction filter hangs": func(o *Options) func() {
+	"its compaction filter hangs": func(o *db.Options) func() {
 		hang := make(chan struct{})
 		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { <-hang; return value, true }
 		return func() { close(hang) }
@@ -446,8 +447,8 @@ func whenReadTablesClose(fs vfs.FS, f func()) vfs.FS {
 }
 
 // disturb writes to a store and reads from it until stop is closed, whatever happens to it.
-func disturb(o *Options, again bool, stop <-chan struct{}) (last *DB) {
-	d, _ := Open("db", o)
+func disturb(o *db.Options, again bool, stop <-chan struct{}) (last *db.DB) {
+	d, _ := db.Open("db", o)
 	for i := 0; d != nil; i++ {
 		select {
 		case <-stop:
@@ -455,13 +456,13 @@ func disturb(o *Options, again bool, stop <-chan struct{}) (last *DB) {
 		default:
 		}
 		_ = base.Catch(base.Bytewise, "a test", func() error {
-			_ = d.Put(testKey(i*7919%3000), testValue(i), NoSync)
+			_ = d.Put(testKey(i*7919%3000), testValue(i), db.NoSync)
 			_, _ = d.Get(testKey(i % 3000))
 			return nil
 		})
 		if again && i%500 == 499 {
 			_ = d.Close()
-			d, _ = Open("db", o)
+			d, _ = db.Open("db", o)
 		}
 	}
 	return nil
@@ -472,7 +473,7 @@ func TestOneStoreDoesNotDisturbOthers(t *testing.T) {
 	for name, disturbance := range disturbances {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := NewResources(ResourcesOptions{
+			r, err := db.NewResources(db.ResourcesOptions{
 				MaxStores: 3, CacheSize: 96 << 10, MaxOpenFiles: 30, MemtableSize: 192 << 10, MaxConcurrent: 2,
 			})
 			require.NoError(t, err)
@@ -481,7 +482,7 @@ func TestOneStoreDoesNotDisturbOthers(t *testing.T) {
 			if disturbance != nil {
 				end = disturbance(o)
 			}
-			stop, disturbed := make(chan struct{}), make(chan *DB, 1)
+			stop, disturbed := make(chan struct{}), make(chan *db.DB, 1)
 			go func() { disturbed <- disturb(o, disturbance == nil, stop) }()
 			var wg sync.WaitGroup
 			for range 2 {
@@ -506,14 +507,14 @@ func TestOneStoreDoesNotDisturbOthers(t *testing.T) {
 }
 
 // writeAndRead uses a store that nothing happens to.
-func writeAndRead(t *testing.T, d *DB) {
+func writeAndRead(t *testing.T, d *db.DB) {
 	writes := 4000
 	if testing.Short() {
 		writes = 900
 	}
 	for i := range writes {
 		n := i * 7919 % 3000
-		if err := d.Put(testKey(n), testValue(n), NoSync); err != nil {
+		if err := d.Put(testKey(n), testValue(n), db.NoSync); err != nil {
 			t.Error(err)
 			return
 		}
@@ -534,7 +535,7 @@ func TestStoresOpenAndCloseConcurrently(t *testing.T) {
 		fs := vfs.NewMem()
 		wg.Go(func() {
 			for n := 0; n < 4; {
-				d, err := Open("db", sharing(r, fs))
+				d, err := db.Open("db", sharing(r, fs))
 				if err != nil {
 					if !strings.Contains(err.Error(), "MaxStores") {
 						t.Errorf("store %d: %v", i, err)
@@ -545,7 +546,7 @@ func TestStoresOpenAndCloseConcurrently(t *testing.T) {
 				}
 				n++
 				for k := range 100 * n {
-					if err := d.Put(testKey(k), testValue(k), NoSync); err != nil {
+					if err := d.Put(testKey(k), testValue(k), db.NoSync); err != nil {
 						t.Error(err)
 					}
 				}
@@ -593,7 +594,7 @@ func TestSetOptionsWithSharedResources(t *testing.T) {
 	o := d.Options()
 	o.Cache.Size, o.Cache.MaxOpenFiles, o.Compaction.MaxConcurrent = 8<<10, 10, 1
 	require.NoError(t, d.SetOptions(&o))
-	require.LessOrEqual(t, d.tables.Blocks().Metrics().Size, int64(8<<10))
+	require.LessOrEqual(t, d.TableCache().Blocks().Metrics().Size, int64(8<<10))
 	require.LessOrEqual(t, r.Metrics().OpenFiles.Used, int64(10))
 	o.Cache.Size = 1 << 30
 	require.NoError(t, d.SetOptions(&o))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -10,23 +10,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // Metrics show a compaction from its beginning to its end, with its progress, and not afterwards.
 func TestMetricsShowRunningCompactions(t *testing.T) {
-	var store atomic.Pointer[DB]
-	var begun, ended []RunningCompaction
+	var store atomic.Pointer[db.DB]
+	var begun, ended []db.RunningCompaction
 	o := testOptions(vfs.NewMem())
-	o.EventListener = &EventListener{
-		CompactionBegin: func(CompactionInfo) { begun = store.Load().Metrics().Compactions.Running },
-		CompactionEnd:   func(CompactionInfo) { ended = store.Load().Metrics().Compactions.Running },
+	o.EventListener = &db.EventListener{
+		CompactionBegin: func(db.CompactionInfo) { begun = store.Load().Metrics().Compactions.Running },
+		CompactionEnd:   func(db.CompactionInfo) { ended = store.Load().Metrics().Compactions.Running },
 	}
 	d := openTest(t, o)
 	store.Store(d)
 	for range 2 {
 		for i := range 20 {
-			require.NoError(t, d.Put(testKey(i), make([]byte, 100), NoSync))
+			require.NoError(t, d.Put(testKey(i), make([]byte, 100), db.NoSync))
 		}
 		require.NoError(t, d.Flush())
 	}
@@ -51,7 +52,7 @@ func TestGoroutinesOfTheStoreHaveNoLabelsOfItsUsers(t *testing.T) {
 	o.Memtables.Size = 64 << 10
 	o.Expiry.Prefixes = [][]byte{[]byte("ttl")}
 	var err error
-	o.Resources, err = NewResources(ResourcesOptions{})
+	o.Resources, err = db.NewResources(db.ResourcesOptions{})
 	require.NoError(t, err)
 	var labelled []string
 	look := func() {
@@ -66,7 +67,7 @@ func TestGoroutinesOfTheStoreHaveNoLabelsOfItsUsers(t *testing.T) {
 	pprof.Do(t.Context(), pprof.Labels("user", "labelled"), func(ctx context.Context) {
 		d := openTest(t, o)
 		for i := range 3000 {
-			wo := []*WriteOptions{NoSync, Buffered}[i%2]
+			wo := []*db.WriteOptions{db.NoSync, db.Buffered}[i%2]
 			require.NoError(t, d.Put(fmt.Appendf(nil, "key%06d", i*7919%3000), make([]byte, 200), wo))
 			if i%300 == 0 {
 				look()

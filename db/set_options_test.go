@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb"
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
@@ -24,15 +25,15 @@ import (
 )
 
 // randomTuning returns o with random values of all options that can be changed.
-func randomTuning(o Options, rnd *rand.Rand) Options {
-	o.Compaction = CompactionOptions{
+func randomTuning(o db.Options, rnd *rand.Rand) db.Options {
+	o.Compaction = db.CompactionOptions{
 		MaxConcurrent: 1 + rnd.IntN(4), L0Trigger: 1 + rnd.IntN(5), L0Slowdown: 6 + rnd.IntN(3), L0Stop: 10 + rnd.IntN(5),
 		MaxLevelBase: 4<<10 + rnd.Int64N(64<<10),
 	}
-	o.Memtables = MemtableOptions{Size: 4<<10 + rnd.IntN(32<<10), MaxWaiting: 1 + rnd.IntN(4)}
-	o.Tables = TableOptions{
+	o.Memtables = db.MemtableOptions{Size: 4<<10 + rnd.IntN(32<<10), MaxWaiting: 1 + rnd.IntN(4)}
+	o.Tables = db.TableOptions{
 		Size: 4<<10 + rnd.Int64N(16<<10), BlockSize: 64 + rnd.IntN(4<<10), RestartInterval: 1 + rnd.IntN(20),
-		Compression: Compression(rnd.IntN(4)),
+		Compression: db.Compression(rnd.IntN(4)),
 	}
 	o.Cache.Size = []int64{-1, 1, 4 << 10, 256 << 10, 8 << 20}[rnd.IntN(5)]
 	o.Cache.MaxOpenFiles = 10 + rnd.IntN(50)
@@ -40,7 +41,7 @@ func randomTuning(o Options, rnd *rand.Rand) Options {
 }
 
 // tune changes options of a store with change.
-func tune(t testing.TB, d *DB, change func(*Options)) {
+func tune(t testing.TB, d *db.DB, change func(*db.Options)) {
 	t.Helper()
 	o := d.Options()
 	change(&o)
@@ -50,26 +51,28 @@ func tune(t testing.TB, d *DB, change func(*Options)) {
 func TestOptionsThatCannotChangeAreRefusedByName(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	before := d.Options()
-	for name, change := range map[string]func(*Options){
-		"FS":             func(o *Options) { o.FS = vfs.NewMem() },
-		"FileMode":       func(o *Options) { o.FileMode = 0o640 },
-		"LogDir":         func(o *Options) { o.LogDir = "logs" },
-		"Comparer":       func(o *Options) { o.Comparer = &sievedb.Comparer{Name: "other", Compare: BytewiseComparer.Compare} },
-		"Filters.Policy": func(o *Options) { o.Filters.Policy = filter.FusePolicy{} },
-		"Filters.RangePolicies": func(o *Options) {
+	for name, change := range map[string]func(*db.Options){
+		"FS":       func(o *db.Options) { o.FS = vfs.NewMem() },
+		"FileMode": func(o *db.Options) { o.FileMode = 0o640 },
+		"LogDir":   func(o *db.Options) { o.LogDir = "logs" },
+		"Comparer": func(o *db.Options) {
+			o.Comparer = &sievedb.Comparer{Name: "other", Compare: db.BytewiseComparer.Compare}
+		},
+		"Filters.Policy": func(o *db.Options) { o.Filters.Policy = filter.FusePolicy{} },
+		"Filters.RangePolicies": func(o *db.Options) {
 			o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
 		},
-		"Filters.Budget":         func(o *Options) { o.Filters.Budget = 1 << 20 },
-		"Filters.MaxWastedReads": func(o *Options) { o.Filters.MaxWastedReads = 0.1 },
-		"Filters.ForGoleveldb":   func(o *Options) { o.Filters.ForGoleveldb = true },
-		"Cache.ChargeTables":     func(o *Options) { o.Cache.ChargeTables = true },
-		"Cache.OpenAhead":        func(o *Options) { o.Cache.OpenAhead = true },
-		"Limits.ManifestSize":    func(o *Options) { o.Limits.ManifestSize = 1 << 20 },
-		"ReadOnly":               func(o *Options) { o.ReadOnly = true },
-		"ErrorIfMissing":         func(o *Options) { o.ErrorIfMissing = true },
-		"Salvage":                func(o *Options) { o.Salvage = SalvageAll },
-		"EventListener":          func(o *Options) { o.EventListener = &EventListener{} },
-		"TrackOpen":              func(o *Options) { o.TrackOpen = true },
+		"Filters.Budget":         func(o *db.Options) { o.Filters.Budget = 1 << 20 },
+		"Filters.MaxWastedReads": func(o *db.Options) { o.Filters.MaxWastedReads = 0.1 },
+		"Filters.ForGoleveldb":   func(o *db.Options) { o.Filters.ForGoleveldb = true },
+		"Cache.ChargeTables":     func(o *db.Options) { o.Cache.ChargeTables = true },
+		"Cache.OpenAhead":        func(o *db.Options) { o.Cache.OpenAhead = true },
+		"Limits.ManifestSize":    func(o *db.Options) { o.Limits.ManifestSize = 1 << 20 },
+		"ReadOnly":               func(o *db.Options) { o.ReadOnly = true },
+		"ErrorIfMissing":         func(o *db.Options) { o.ErrorIfMissing = true },
+		"Salvage":                func(o *db.Options) { o.Salvage = db.SalvageAll },
+		"EventListener":          func(o *db.Options) { o.EventListener = &db.EventListener{} },
+		"TrackOpen":              func(o *db.Options) { o.TrackOpen = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := d.Options()
@@ -86,14 +89,14 @@ func TestOptionsThatCannotChangeAreRefusedByName(t *testing.T) {
 func TestInvalidOptionsChangeNothing(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	before := d.Options()
-	for field, change := range map[string]func(*Options){
-		"Compaction.L0Stop":        func(o *Options) { o.Compaction.L0Stop = 1 },
-		"Compaction.MaxConcurrent": func(o *Options) { o.Compaction.MaxConcurrent = -1 },
-		"Memtables.Size":           func(o *Options) { o.Memtables.Size = 1 },
-		"Tables.BlockSize":         func(o *Options) { o.Tables.BlockSize = 1 },
-		"Tables.Compression":       func(o *Options) { o.Tables.Compression = 99 },
-		"Cache.MaxOpenFiles":       func(o *Options) { o.Cache.MaxOpenFiles = 1 },
-		"Cache.Memory":             func(o *Options) { o.Cache.Memory = 1 },
+	for field, change := range map[string]func(*db.Options){
+		"Compaction.L0Stop":        func(o *db.Options) { o.Compaction.L0Stop = 1 },
+		"Compaction.MaxConcurrent": func(o *db.Options) { o.Compaction.MaxConcurrent = -1 },
+		"Memtables.Size":           func(o *db.Options) { o.Memtables.Size = 1 },
+		"Tables.BlockSize":         func(o *db.Options) { o.Tables.BlockSize = 1 },
+		"Tables.Compression":       func(o *db.Options) { o.Tables.Compression = 99 },
+		"Cache.MaxOpenFiles":       func(o *db.Options) { o.Cache.MaxOpenFiles = 1 },
+		"Cache.Memory":             func(o *db.Options) { o.Cache.Memory = 1 },
 	} {
 		o := d.Options()
 		change(&o)
@@ -106,17 +109,17 @@ func TestInvalidOptionsChangeNothing(t *testing.T) {
 // Open and SetOptions copy what they need, and Options returns the zero value of what was not set.
 func TestOptionsInForceAreThoseThatWerePassed(t *testing.T) {
 	policies := []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
-	o := &Options{FS: vfs.NewMem(), Filters: FilterOptions{RangePolicies: policies}}
+	o := &db.Options{FS: vfs.NewMem(), Filters: db.FilterOptions{RangePolicies: policies}}
 	d := openDir(t, "db", o)
 	defer d.Close()
 	policies[0] = nil
 	require.NotNil(t, d.Options().Filters.RangePolicies[0])
 	require.Zero(t, d.Options().Cache.Size, "the default")
-	tune(t, d, func(o *Options) { o.Compaction.L0Trigger = 50 })
+	tune(t, d, func(o *db.Options) { o.Compaction.L0Trigger = 50 })
 	require.Zero(t, d.Options().Compaction.L0Slowdown)
-	require.Equal(t, 50, d.options().Compaction.L0Slowdown, "defaults follow")
-	require.Equal(t, 51, d.options().Compaction.L0Stop)
-	require.Zero(t, (*DB)(nil).Options())
+	require.Equal(t, 50, d.Present().Compaction.L0Slowdown, "defaults follow")
+	require.Equal(t, 51, d.Present().Compaction.L0Stop)
+	require.Zero(t, (*db.DB)(nil).Options())
 }
 
 // The bug: Options said that a follower can write, and did not know the directory of the logs if the database had
@@ -142,7 +145,7 @@ func TestOptionsHaveTheStateOfTheStore(t *testing.T) {
 	require.NoError(t, d.SetReadOnly())
 	require.True(t, d.Options().ReadOnly)
 
-	for _, store := range []*DB{d, f} { // what was passed is no change, and neither is what Options returns
+	for _, store := range []*db.DB{d, f} { // what was passed is no change, and neither is what Options returns
 		now := store.Options()
 		require.NoError(t, store.SetOptions(&now))
 		require.NoError(t, store.SetOptions(o))
@@ -155,7 +158,7 @@ func TestOptionsHaveTheStateOfTheStore(t *testing.T) {
 	d = mustOpen(t, o)
 	require.Empty(t, d.Options().LogDir)
 	require.NoError(t, d.Close())
-	require.False(t, (*DB)(nil).IsFollower())
+	require.False(t, (*db.DB)(nil).IsFollower())
 }
 
 // The bug: ReadOnly, which Options returns then, is refused together with ErrorIfExists.
@@ -176,14 +179,14 @@ func TestOptionsCanBeSetAfterSetReadOnlyOfADatabaseThatOpenHasCreated(t *testing
 // The bug: what Open was passed, and what Options returned, shared slices with the options in force.
 func TestOptionsShareNothingWithTheStore(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	change := func(o *Options) {
+	change := func(o *db.Options) {
 		o.Tables.LevelCompression[0] = 99
 		o.Filters.RangePolicies[0] = nil
 		o.Expiry.Prefixes[0][0] = 'z'
 		o.Expiry.Prefixes[1] = nil
 		o.Expiry.Namespaces[0] = "other"
 	}
-	o.Tables.LevelCompression = []Compression{NoCompression}
+	o.Tables.LevelCompression = []db.Compression{db.NoCompression}
 	o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
 	o.Expiry.Prefixes, o.Expiry.Namespaces = [][]byte{[]byte("a"), []byte("b")}, []string{"sessions"}
 	d := openTest(t, o)
@@ -203,9 +206,9 @@ func TestOptionsShareNothingWithTheStore(t *testing.T) {
 func TestExplicitDefaultsAreNoChange(t *testing.T) {
 	d := openDir(t, t.TempDir(), nil)
 	defer d.Close()
-	require.NoError(t, d.SetOptions(&Options{
-		FS: vfs.OS, FileMode: 0o600, Comparer: BytewiseComparer, Filters: FilterOptions{Policy: defaultFilter},
-		Limits: LimitOptions{ManifestSize: defaultMaxManifestSize}, Expiry: ExpiryOptions{Prefixes: [][]byte{}},
+	require.NoError(t, d.SetOptions(&db.Options{
+		FS: vfs.OS, FileMode: 0o600, Comparer: db.BytewiseComparer, Filters: db.FilterOptions{Policy: db.DefaultFilter},
+		Limits: db.LimitOptions{ManifestSize: db.DefaultMaxManifestSize}, Expiry: db.ExpiryOptions{Prefixes: [][]byte{}},
 	}))
 	require.NoError(t, d.SetOptions(nil))
 }
@@ -217,24 +220,24 @@ func TestTheCacheIsResizedAtOnce(t *testing.T) {
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
 	settle(t, d)
-	read := func() CacheMetrics {
+	read := func() db.CacheMetrics {
 		for i := range 2000 {
 			requireValue(t, d, testKey(i), testValue(i))
 		}
 		return d.Metrics().Cache
 	}
 	require.Zero(t, read().Bytes)
-	tune(t, d, func(o *Options) { o.Cache.Size = 1 << 20 })
+	tune(t, d, func(o *db.Options) { o.Cache.Size = 1 << 20 })
 	require.EqualValues(t, 1<<20, d.Metrics().Cache.Capacity)
 	require.Greater(t, read().Bytes, int64(200<<10), "blocks are kept")
-	tune(t, d, func(o *Options) { o.Cache.Size = 64 << 10 })
+	tune(t, d, func(o *db.Options) { o.Cache.Size = 64 << 10 })
 	require.LessOrEqual(t, d.Metrics().Cache.Bytes, int64(64<<10), "what does not fit was evicted")
 	require.Positive(t, read().Bytes)
-	tune(t, d, func(o *Options) { o.Cache.Size = -1 })
+	tune(t, d, func(o *db.Options) { o.Cache.Size = -1 })
 	require.Zero(t, read().Bytes)
 
 	require.Greater(t, d.Metrics().Tables.Open, 10)
-	tune(t, d, func(o *Options) { o.Cache.MaxOpenFiles = 10 })
+	tune(t, d, func(o *db.Options) { o.Cache.MaxOpenFiles = 10 })
 	require.LessOrEqual(t, d.Metrics().Tables.Open, 10)
 	read()
 	require.LessOrEqual(t, d.Metrics().Tables.Open, 10)
@@ -242,7 +245,7 @@ func TestTheCacheIsResizedAtOnce(t *testing.T) {
 
 func TestNewTablesHaveTheNewOptions(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	o.Tables.Compression = NoCompression
+	o.Tables.Compression = db.NoCompression
 	d := openTest(t, o)
 	fill(t, d, 0, 4000)
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
@@ -254,7 +257,9 @@ func TestNewTablesHaveTheNewOptions(t *testing.T) {
 	}
 	readAll()
 	indexBytes := d.Metrics().Tables.IndexBytes
-	tune(t, d, func(o *Options) { o.Tables = TableOptions{Size: 64 << 10, BlockSize: 16 << 10, RestartInterval: 3} })
+	tune(t, d, func(o *db.Options) {
+		o.Tables = db.TableOptions{Size: 64 << 10, BlockSize: 16 << 10, RestartInterval: 3}
+	})
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	after := d.Metrics().Total()
 	require.Less(t, after.Tables, before.Tables/3, "tables are larger")
@@ -265,7 +270,7 @@ func TestNewTablesHaveTheNewOptions(t *testing.T) {
 
 // levelBytes returns the sizes of level 0 after a flush, and of the last level after a compaction, of
 // a store with the same content each time.
-func levelBytes(t *testing.T, o TableOptions) (flushed, compacted uint64) {
+func levelBytes(t *testing.T, o db.TableOptions) (flushed, compacted uint64) {
 	options := testOptions(vfs.NewMem())
 	options.Tables, options.Memtables.Size = o, 8<<20 // one flush
 	options.Compaction.L0Trigger = 2
@@ -273,7 +278,7 @@ func levelBytes(t *testing.T, o TableOptions) (flushed, compacted uint64) {
 	for range 2 {
 		flushed = d.Metrics().Levels[0].Bytes
 		for i := range 500 {
-			require.NoError(t, d.Put(testKey(i), bytes.Repeat(testValue(i), 100), NoSync))
+			require.NoError(t, d.Put(testKey(i), bytes.Repeat(testValue(i), 100), db.NoSync))
 		}
 		require.NoError(t, d.Flush())
 	}
@@ -282,27 +287,27 @@ func levelBytes(t *testing.T, o TableOptions) (flushed, compacted uint64) {
 	for i := range 500 {
 		requireValue(t, d, testKey(i), bytes.Repeat(testValue(i), 100))
 	}
-	last := slices.IndexFunc(d.Metrics().Levels[:], func(l LevelMetrics) bool { return l.Tables > 0 })
+	last := slices.IndexFunc(d.Metrics().Levels[:], func(l db.LevelMetrics) bool { return l.Tables > 0 })
 	require.Positive(t, last)
 	return flushed, d.Metrics().Levels[last].Bytes
 }
 
 // Each level has the compression that the options say for it, as a store that has it everywhere.
 func TestLevelsHaveTheirCompression(t *testing.T) {
-	plain, plainLast := levelBytes(t, TableOptions{Compression: NoCompression})
-	snappy, snappyLast := levelBytes(t, TableOptions{})
-	_, zstdLast := levelBytes(t, TableOptions{Compression: ZstdCompression})
+	plain, plainLast := levelBytes(t, db.TableOptions{Compression: db.NoCompression})
+	snappy, snappyLast := levelBytes(t, db.TableOptions{})
+	_, zstdLast := levelBytes(t, db.TableOptions{Compression: db.ZstdCompression})
 	require.Greater(t, plain, 2*snappy)
 	require.Greater(t, snappyLast, zstdLast+zstdLast/10)
 	for _, c := range []struct {
-		o                  TableOptions
+		o                  db.TableOptions
 		flushed, compacted uint64
 	}{
-		{TableOptions{LevelCompression: []Compression{NoCompression}}, plain, snappyLast},
-		{TableOptions{Compression: NoCompression, LevelCompression: []Compression{SnappyCompression}}, snappy, plainLast},
-		{TableOptions{LevelCompression: []Compression{NoCompression, ZstdCompression, ZstdCompression, ZstdCompression,
-			ZstdCompression, ZstdCompression, ZstdCompression}}, plain, zstdLast},
-		{TableOptions{Compression: ZstdCompression, LevelCompression: []Compression{NoCompression, 0, 0, 0, 0, 0, 0}}, plain, zstdLast},
+		{db.TableOptions{LevelCompression: []db.Compression{db.NoCompression}}, plain, snappyLast},
+		{db.TableOptions{Compression: db.NoCompression, LevelCompression: []db.Compression{db.SnappyCompression}}, snappy, plainLast},
+		{db.TableOptions{LevelCompression: []db.Compression{db.NoCompression, db.ZstdCompression, db.ZstdCompression, db.ZstdCompression,
+			db.ZstdCompression, db.ZstdCompression, db.ZstdCompression}}, plain, zstdLast},
+		{db.TableOptions{Compression: db.ZstdCompression, LevelCompression: []db.Compression{db.NoCompression, 0, 0, 0, 0, 0, 0}}, plain, zstdLast},
 	} {
 		flushed, compacted := levelBytes(t, c.o)
 		require.InEpsilon(t, c.flushed, flushed, 0.02, "%+v", c.o) // merges cut tables at other keys
@@ -311,41 +316,41 @@ func TestLevelsHaveTheirCompression(t *testing.T) {
 }
 
 func TestWrongLevelCompressionIsRefused(t *testing.T) {
-	for want, list := range map[string][]Compression{
-		"Options.Tables.LevelCompression has 8 values; there are 7 levels": make([]Compression, 8),
+	for want, list := range map[string][]db.Compression{
+		"Options.Tables.LevelCompression has 8 values; there are 7 levels": make([]db.Compression, 8),
 		"Options.Tables.LevelCompression is 99 for level 1":                {0, 99},
 	} {
 		o := testOptions(vfs.NewMem())
 		o.Tables.LevelCompression = list
-		_, err := Open("db", o)
+		_, err := db.Open("db", o)
 		require.ErrorContains(t, err, want)
 	}
-	list := []Compression{NoCompression}
+	list := []db.Compression{db.NoCompression}
 	o := testOptions(vfs.NewMem())
 	o.Tables.LevelCompression = list
 	d := openTest(t, o)
 	list[0] = 99
-	tune(t, d, func(*Options) {})
-	require.Equal(t, []Compression{NoCompression}, d.Options().Tables.LevelCompression, "Open copies the list")
+	tune(t, d, func(*db.Options) {})
+	require.Equal(t, []db.Compression{db.NoCompression}, d.Options().Tables.LevelCompression, "Open copies the list")
 }
 
 // The active memtable and the one that may be ready keep their sizes; later ones have the new one.
 func TestLaterMemtablesHaveTheNewSize(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	was := d.state().Mem.Capacity()
-	tune(t, d, func(o *Options) { o.Memtables.Size = 128 << 10 })
-	require.Equal(t, was, d.state().Mem.Capacity())
+	was := d.State().Mem.Capacity()
+	tune(t, d, func(o *db.Options) { o.Memtables.Size = 128 << 10 })
+	require.Equal(t, was, d.State().Mem.Capacity())
 	for range 2 {
-		require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+		require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
 		require.NoError(t, d.Flush())
 	}
-	require.Greater(t, d.state().Mem.Capacity(), 4*was)
+	require.Greater(t, d.State().Mem.Capacity(), 4*was)
 	require.EqualValues(t, 3*128<<10, d.Metrics().Memtables.Limit)
 }
 
 // keepPutting puts one key after another and counts them, until stop is set or a Put fails.
-func keepPutting(d *DB, written *atomic.Int64, stop *atomic.Bool) {
-	for i := 0; !stop.Load() && d.Put(testKey(i), testValue(i), NoSync) == nil; i++ {
+func keepPutting(d *db.DB, written *atomic.Int64, stop *atomic.Bool) {
+	for i := 0; !stop.Load() && d.Put(testKey(i), testValue(i), db.NoSync) == nil; i++ {
 		written.Add(1)
 	}
 }
@@ -353,9 +358,9 @@ func keepPutting(d *DB, written *atomic.Int64, stop *atomic.Bool) {
 // A writer that waits because level 0 is full, or because too many memtables wait, continues if the
 // limit is raised.
 func TestRaisedLimitsWakeWriters(t *testing.T) {
-	for reason, raise := range map[string]func(*Options){
-		throttle.StopLevel0:    func(o *Options) { o.Compaction.L0Stop = 100 },
-		throttle.StopMemtables: func(o *Options) { o.Memtables.MaxWaiting = 60 },
+	for reason, raise := range map[string]func(*db.Options){
+		throttle.StopLevel0:    func(o *db.Options) { o.Compaction.L0Stop = 100 },
+		throttle.StopMemtables: func(o *db.Options) { o.Memtables.MaxWaiting = 60 },
 	} {
 		t.Run(reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -370,7 +375,7 @@ func TestRaisedLimitsWakeWriters(t *testing.T) {
 				o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
 				d := openTest(t, o)
 				if reason == throttle.StopLevel0 {
-					defer d.compactor.Hold()()
+					defer d.Scheduler().Hold()()
 				} else {
 					blocked.Store(true)
 				}
@@ -405,15 +410,15 @@ func TestARaisedConcurrencyStartsCompactions(t *testing.T) {
 		g.Closed.Store(true)
 		ends := make(chan error, 2)
 		for i := range 2 { // of disjoint ranges
-			go func() { ends <- d.compactor.Compact(t.Context(), testKey(1500*i), testKey(1500*i+1000)) }()
+			go func() { ends <- d.Scheduler().Compact(t.Context(), testKey(1500*i), testKey(1500*i+1000)) }()
 		}
 		synctest.Wait()
-		require.Equal(t, 1, d.compactor.Status().Slots)
-		tune(t, d, func(o *Options) { o.Compaction.MaxConcurrent = 2 })
+		require.Equal(t, 1, d.Scheduler().Status().Slots)
+		tune(t, d, func(o *db.Options) { o.Compaction.MaxConcurrent = 2 })
 		synctest.Wait()
-		require.Equal(t, 2, d.compactor.Status().Slots)
-		tune(t, d, func(o *Options) { o.Compaction.MaxConcurrent = 1 })
-		require.Equal(t, 2, d.compactor.Status().Slots, "what runs continues")
+		require.Equal(t, 2, d.Scheduler().Status().Slots)
+		tune(t, d, func(o *db.Options) { o.Compaction.MaxConcurrent = 1 })
+		require.Equal(t, 2, d.Scheduler().Status().Slots, "what runs continues")
 		close(g.Open)
 		require.NoError(t, <-ends)
 		require.NoError(t, <-ends)
@@ -438,7 +443,7 @@ func TestOptionsChangeDuringAllOtherCalls(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, uint64(w)))
 			for i := 0; !done.Load(); i++ {
 				k := w*keys + i%keys
-				if err := d.Put(testKey(k), fmt.Appendf(nil, "%d", i), []*WriteOptions{NoSync, Buffered, Sync}[rnd.IntN(3)]); err != nil {
+				if err := d.Put(testKey(k), fmt.Appendf(nil, "%d", i), []*db.WriteOptions{db.NoSync, db.Buffered, db.Sync}[rnd.IntN(3)]); err != nil {
 					t.Error(err)
 					return
 				}
@@ -467,7 +472,7 @@ func TestOptionsChangeDuringAllOtherCalls(t *testing.T) {
 	})
 	rnd := rand.New(rand.NewPCG(seed, 99))
 	for i := range rounds {
-		tune(t, d, func(o *Options) { *o = randomTuning(*o, rnd) })
+		tune(t, d, func(o *db.Options) { *o = randomTuning(*o, rnd) })
 		if i%10 == 0 {
 			require.NoError(t, d.Compact(t.Context(), nil, testKey(rnd.IntN(writers*keys))))
 		}

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -40,30 +41,30 @@ func TestNothingIsWrittenAfterSetReadOnly(t *testing.T) {
 	compacted := make(chan error, 1)
 	go func() { compacted <- d.Compact(background, nil, nil) }()
 	<-compacting
-	require.NoError(t, d.Put([]byte("last"), []byte("1"), NoSync))
+	require.NoError(t, d.Put([]byte("last"), []byte("1"), db.NoSync))
 	returned := make(chan error, 1)
 	go func() {
 		err := d.SetReadOnly()
 		ended.Store(true)
 		returned <- err
 	}()
-	<-d.commit.Ending()
+	<-d.Committer().Ending()
 	close(proceed)
 	require.ErrorContains(t, <-returned, "made read-only during a load")
-	require.ErrorIs(t, <-compacted, ErrReadOnly)
+	require.ErrorIs(t, <-compacted, db.ErrReadOnly)
 
 	require.NoError(t, d.SetReadOnly())
 	requireValue(t, d, []byte("last"), []byte("1"))
 	requireValue(t, d, testKey(7), testValue(7))
 	require.True(t, it.First())
 	requireReadOnly(t, d)
-	require.ErrorIs(t, loader.Put([]byte("zz"), nil), ErrReadOnly)
+	require.ErrorIs(t, loader.Put([]byte("zz"), nil), db.ErrReadOnly)
 	_, err = d.Checkpoint(background, "/copy", nil)
-	require.ErrorIs(t, err, ErrReadOnly)
+	require.ErrorIs(t, err, db.ErrReadOnly)
 	require.NoError(t, d.Metrics().BackgroundError)
 	require.NoError(t, it.Close())
 	require.NoError(t, d.Close())
-	require.ErrorIs(t, d.SetReadOnly(), ErrClosed)
+	require.ErrorIs(t, d.SetReadOnly(), db.ErrClosed)
 
 	d = openTest(t, testOptions(mem))
 	require.Empty(t, d.OpenReport().Losses)
@@ -72,14 +73,14 @@ func TestNothingIsWrittenAfterSetReadOnly(t *testing.T) {
 }
 
 // requireReadOnly requires that all calls that write are refused.
-func requireReadOnly(t *testing.T, d *DB) {
+func requireReadOnly(t *testing.T, d *db.DB) {
 	t.Helper()
 	for name, err := range map[string]error{
-		"Put": d.Put([]byte("k"), nil, nil), "Put without sync": d.Put([]byte("k"), nil, NoSync),
+		"Put": d.Put([]byte("k"), nil, nil), "Put without sync": d.Put([]byte("k"), nil, db.NoSync),
 		"a large Put": d.Put([]byte("k"), make([]byte, 2<<20), nil), "SyncLog": d.SyncLog(), "Flush": d.Flush(),
 		"Compact": d.Compact(background, nil, nil), "DeleteRange": d.DeleteRange(background, nil, nil, nil),
-		"Update":      d.Update(func(tx *Transaction) error { return tx.Put([]byte("k"), nil) }),
-		"Apply":       d.Apply(new(Batch), Sync),
+		"Update":      d.Update(func(tx *db.Transaction) error { return tx.Put([]byte("k"), nil) }),
+		"Apply":       d.Apply(new(db.Batch), db.Sync),
 		"Delete":      d.Delete([]byte("k"), nil),
 		"a commit":    func() error { _, err := d.NewLoader(); return err }(),
 		"pause":       func() error { _, err := d.PauseCompactions(background); return err }(),
@@ -87,7 +88,7 @@ func requireReadOnly(t *testing.T, d *DB) {
 		"ingest":      func() error { _, err := d.Ingest(background, []string{"a"}, nil); return err }(),
 		"transaction": func() error { _, err := d.NewBulkTransaction(); return err }(),
 	} {
-		require.ErrorIs(t, err, ErrReadOnly, name)
+		require.ErrorIs(t, err, db.ErrReadOnly, name)
 	}
 }
 
@@ -101,9 +102,9 @@ func TestSetReadOnlyAmongWritersKeepsWhatWasAcknowledged(t *testing.T) {
 	for w := range counts {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				err := d.Put(testKey(1000*w+i%1000), testValue(i), NoSync)
+				err := d.Put(testKey(1000*w+i%1000), testValue(i), db.NoSync)
 				if err != nil {
-					require.ErrorIs(t, err, ErrReadOnly)
+					require.ErrorIs(t, err, db.ErrReadOnly)
 					return
 				}
 				if counts[w]++; i == 0 {

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -16,7 +17,7 @@ import (
 // CURRENT.
 func TestFilesThatOthersHaveOpenDoNotStopTheWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	o := &Options{}
+	o := &db.Options{}
 	d := openDir(t, dir, o)
 	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
 	require.NoError(t, d.Close())
@@ -39,10 +40,10 @@ func TestFilesThatOthersHaveOpenDoNotStopTheWriter(t *testing.T) {
 
 func TestAFollowerInADirectoryDoesNotStopTheWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	o := &Options{}
+	o := &db.Options{}
 	d := openDir(t, dir, o)
 	require.NoError(t, d.Put([]byte("a"), []byte("0"), nil))
-	f, err := OpenFollower(dir, o)
+	f, err := db.OpenFollower(dir, o)
 	require.NoError(t, err)
 	for i := range 4 {
 		value := strconv.Itoa(i)
@@ -58,7 +59,7 @@ func TestAFollowerInADirectoryDoesNotStopTheWriter(t *testing.T) {
 	}
 	require.NoError(t, f.Close())
 	require.NoError(t, d.Close())
-	require.NoError(t, Destroy(dir, o))
+	require.NoError(t, db.Destroy(dir, o))
 	_, err = os.Stat(dir)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -1,10 +1,11 @@
-package db
+package db_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -16,7 +17,7 @@ func TestShortReadsChangeNoAnswer(t *testing.T) {
 		require.NoError(t, r.workload(shortened(mem)))
 		require.Zero(t, r.failures)
 
-		d, err := Open("db", crashOptions(shortened(mem), seed&^3)) // with the same Expiry as 0
+		d, err := db.Open("db", crashOptions(shortened(mem), seed&^3)) // with the same Expiry as 0
 		require.NoError(t, err)
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 		require.NoError(t, r.readAll(d))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -14,7 +15,7 @@ import (
 func manySmallTables(t *testing.T, fsys vfs.FS, n int) {
 	t.Helper()
 	o := testOptions(fsys)
-	o.Tables.Size, o.Tables.Compression = 4<<10, NoCompression
+	o.Tables.Size, o.Tables.Compression = 4<<10, db.NoCompression
 	d := openTest(t, o)
 	l := newLoader(t, d)
 	value := make([]byte, 4<<10)
@@ -22,7 +23,7 @@ func manySmallTables(t *testing.T, fsys vfs.FS, n int) {
 		require.NoError(t, l.Put(testKey(i), value))
 	}
 	require.NoError(t, l.Commit())
-	require.GreaterOrEqual(t, d.Metrics().Levels[NumLevels-1].Tables, n)
+	require.GreaterOrEqual(t, d.Metrics().Levels[db.NumLevels-1].Tables, n)
 	require.NoError(t, d.Close())
 }
 
@@ -32,8 +33,8 @@ func TestManySmallTablesBecomeFewWithoutACall(t *testing.T) {
 	manySmallTables(t, fsys, n)
 	o := testOptions(fsys)
 	o.Tables.Size = 0
-	ended := make(chan CompactionInfo, n)
-	o.EventListener = &EventListener{CompactionEnd: func(i CompactionInfo) { ended <- i }}
+	ended := make(chan db.CompactionInfo, n)
+	o.EventListener = &db.EventListener{CompactionEnd: func(i db.CompactionInfo) { ended <- i }}
 	d := openTest(t, o)
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -46,7 +47,7 @@ func TestManySmallTablesBecomeFewWithoutACall(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	require.Less(t, m.Total().Tables, 100)
-	require.Equal(t, m.Total().Tables, m.Levels[NumLevels-1].Tables)
+	require.Equal(t, m.Total().Tables, m.Levels[db.NumLevels-1].Tables)
 	got := 0
 	for ok := it.First(); ok; ok = it.Next() { // what it reads was merged meanwhile
 		require.Equal(t, testKey(got), it.Key())
@@ -72,7 +73,7 @@ func TestSmallTablesAreNotMergedWhileCompactionsArePaused(t *testing.T) {
 	resume, err := d.PauseCompactions(context.Background())
 	require.NoError(t, err)
 	left := d.Metrics().Compactions.TablesToMerge
-	require.NoError(t, d.Put([]byte("k"), nil, NoSync))
+	require.NoError(t, d.Put([]byte("k"), nil, db.NoSync))
 	require.NoError(t, d.Flush())
 	require.Equal(t, left, d.Metrics().Compactions.TablesToMerge)
 	resume()

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -12,15 +12,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // dirBytes returns the bytes of all files of the directory but its log files, which have room for a memtable.
-func dirBytes(t testing.TB, d *DB) (bytes int64) {
-	names, err := d.files.FS.List(d.files.Path)
+func dirBytes(t testing.TB, d *db.DB) (bytes int64) {
+	names, err := d.Directory().FS.List(d.Directory().Path)
 	require.NoError(t, err)
 	for _, name := range names {
-		info, err := d.files.FS.Stat(filepath.Join(d.files.Path, name))
+		info, err := d.Directory().FS.Stat(filepath.Join(d.Directory().Path, name))
 		if errors.Is(err, fs.ErrNotExist) || filepath.Ext(name) == ".log" {
 			continue
 		}
@@ -33,7 +34,7 @@ func dirBytes(t testing.TB, d *DB) (bytes int64) {
 // spaceTest is a store in which values die.
 type spaceTest struct {
 	*testing.T
-	d      *DB
+	d      *db.DB
 	filler []byte
 }
 
@@ -41,13 +42,13 @@ type spaceTest struct {
 func (s *spaceTest) put(prefix string, n, size int) {
 	for i := range n {
 		from := (i * 7919) % (len(s.filler) - size)
-		require.NoError(s, s.d.Put(fmt.Appendf(nil, "%s%06d", prefix, i), s.filler[from:from+size], NoSync))
+		require.NoError(s, s.d.Put(fmt.Appendf(nil, "%s%06d", prefix, i), s.filler[from:from+size], db.NoSync))
 	}
 }
 
 func (s *spaceTest) remove(prefix string, n int) {
 	for i := range n {
-		require.NoError(s, s.d.Delete(fmt.Appendf(nil, "%s%06d", prefix, i), NoSync))
+		require.NoError(s, s.d.Delete(fmt.Appendf(nil, "%s%06d", prefix, i), db.NoSync))
 	}
 }
 
@@ -131,7 +132,7 @@ func TestSpaceComesBackWithoutACall(t *testing.T) {
 }
 
 // requireLittleGarbage requires that the files are not much larger than what lives.
-func requireLittleGarbage(t testing.TB, d *DB) {
+func requireLittleGarbage(t testing.TB, d *db.DB) {
 	live := int64(0)
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -148,7 +149,7 @@ func TestMostlyExpiredTablesGiveTheirSpaceBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := testOptions(vfs.NewMem())
 		o.Expiry.Prefixes = [][]byte{[]byte("a")}
-		o.Memtables.Size, o.Tables.Size, o.Tables.Compression = 8<<20, 1<<20, NoCompression
+		o.Memtables.Size, o.Tables.Size, o.Tables.Compression = 8<<20, 1<<20, db.NoCompression
 		d := openTest(t, o)
 		value := make([]byte, 10<<10)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(value)
@@ -157,7 +158,7 @@ func TestMostlyExpiredTablesGiveTheirSpaceBack(t *testing.T) {
 			if i%10 == 0 {
 				ttl = time.Hour
 			}
-			require.NoError(t, d.PutTTL(fmt.Appendf(nil, "a%06d", i), value, ttl, NoSync))
+			require.NoError(t, d.PutTTL(fmt.Appendf(nil, "a%06d", i), value, ttl, db.NoSync))
 		}
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Compact(t.Context(), nil, nil))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"path/filepath"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -26,8 +27,8 @@ func TestWritersGetErrorsWhileFlushesFailAndContinueAfterwards(t *testing.T) {
 	// The bug: a writer that had got room could still get the earlier error at its next switch of
 	// memtables.
 	var stale atomic.Int64
-	var d *DB
-	o.EventListener = &EventListener{FlushEnd: func(i FlushInfo) {
+	var d *db.DB
+	o.EventListener = &db.EventListener{FlushEnd: func(i db.FlushInfo) {
 		if i.Err == nil && d.Metrics().BackgroundError != nil {
 			stale.Add(1)
 		}
@@ -37,17 +38,17 @@ func TestWritersGetErrorsWhileFlushesFailAndContinueAfterwards(t *testing.T) {
 	n := 0
 	var err error
 	for ; err == nil; n++ {
-		err = d.Put(testKey(n), testValue(n), NoSync)
+		err = d.Put(testKey(n), testValue(n), db.NoSync)
 	}
 	n-- // the refused one
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, d.Metrics().BackgroundError, syscall.ENOSPC)
-	require.NotErrorIs(t, err, ErrReadOnly, "the error is not final")
+	require.NotErrorIs(t, err, db.ErrReadOnly, "the error is not final")
 	for i := range n {
 		requireValue(t, d, testKey(i), testValue(i))
 	}
 	full.Store(false)
-	eventually(t, func() bool { return d.Put(testKey(n), testValue(n), NoSync) == nil })
+	eventually(t, func() bool { return d.Put(testKey(n), testValue(n), db.NoSync) == nil })
 	require.NoError(t, d.Flush())
 	for i := range n + 1 {
 		requireValue(t, d, testKey(i), testValue(i))

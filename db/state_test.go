@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"runtime"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,7 +22,7 @@ func TestAReadStateHasEachLoadThatItsSequenceNumberShows(t *testing.T) {
 	for range 2 + 2*runtime.GOMAXPROCS(0) { // more than can run, so that they are stopped anywhere
 		group.Go(func() {
 			for seen := uint64(0); stop.Load() == 0 && !t.Failed(); {
-				s, at := d.finder.StateAt(nil)
+				s, at := d.Finder().StateAt(nil)
 				load := committed.Load()
 				// A load's own number becomes visible a moment before its tables, and shows nothing of them then.
 				if load == seen || at <= load {
@@ -45,7 +46,7 @@ func TestAReadStateHasEachLoadThatItsSequenceNumberShows(t *testing.T) {
 		require.NoError(t, l.Put(testKey(1), testValue(1)))
 		require.NoError(t, l.Commit())
 		seq := d.Metrics().LastSequence
-		require.NoError(t, d.Put(testKey(2), nil, NoSync))
+		require.NoError(t, d.Put(testKey(2), nil, db.NoSync))
 		committed.Store(seq)
 	}
 	stop.Store(1)

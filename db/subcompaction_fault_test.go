@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/work/compact"
@@ -18,9 +19,9 @@ import (
 
 // piecesOptions returns options with tables so small that a compaction of a few hundred entries is
 // divided. No background compaction begins as long as only level 0 grows.
-func piecesOptions(fs vfs.FS, slots int) *Options {
+func piecesOptions(fs vfs.FS, slots int) *db.Options {
 	o := testOptions(fs)
-	o.Tables.Size, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, NoCompression, slots
+	o.Tables.Size, o.Tables.Compression, o.Compaction.MaxConcurrent = 4<<10, db.NoCompression, slots
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 1000, 1000, 2000
 	return o
 }
@@ -115,9 +116,9 @@ func TestCrashAtEveryOperationOfADividedCompaction(t *testing.T) {
 			return nil
 		}
 		mem := s.Image.Mem()
-		d, err := Open("db", piecesOptions(mem, 1))
+		d, err := db.Open("db", piecesOptions(mem, 1))
 		if err != nil {
-			if m == recorder.M4 && errors.Is(err, ErrCorruption) {
+			if m == recorder.M4 && errors.Is(err, db.ErrCorruption) {
 				return nil
 			}
 			return err

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"math/rand/v2"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -41,29 +42,29 @@ func newLogSyncs(fsys vfs.FS) *logSyncs {
 }
 
 // emptied returns a batch that was filled and reset.
-func emptied() *Batch {
-	var b Batch
+func emptied() *db.Batch {
+	var b db.Batch
 	b.Put([]byte("key"), nil)
 	b.Reset()
 	return &b
 }
 
 // waysToSync are calls that sync the log without writing to it, and a Delete for comparison.
-var waysToSync = map[string]func(*DB) error{
-	"SyncLog":                              (*DB).SyncLog,
-	"Apply of an empty batch":              func(d *DB) error { return d.Apply(new(Batch), Sync) },
-	"Apply of a batch that is empty again": func(d *DB) error { return d.Apply(emptied(), nil) },
-	"Delete of another key":                func(d *DB) error { return d.Delete([]byte("another"), Sync) },
+var waysToSync = map[string]func(*db.DB) error{
+	"SyncLog":                              (*db.DB).SyncLog,
+	"Apply of an empty batch":              func(d *db.DB) error { return d.Apply(new(db.Batch), db.Sync) },
+	"Apply of a batch that is empty again": func(d *db.DB) error { return d.Apply(emptied(), nil) },
+	"Delete of another key":                func(d *db.DB) error { return d.Delete([]byte("another"), db.Sync) },
 }
 
 // The bug: an empty batch applied with Sync returned immediately, so a power cut removed the writes
 // before it, which LevelDB would have synced.
 func TestWritesBeforeSyncLogSurviveAPowerCut(t *testing.T) {
 	for way, syncLog := range waysToSync {
-		for kind, wo := range map[string]func(int) *WriteOptions{
-			"NoSync":   func(int) *WriteOptions { return NoSync },
-			"Buffered": func(int) *WriteOptions { return Buffered },
-			"both":     func(i int) *WriteOptions { return []*WriteOptions{NoSync, Buffered}[i%2] },
+		for kind, wo := range map[string]func(int) *db.WriteOptions{
+			"NoSync":   func(int) *db.WriteOptions { return db.NoSync },
+			"Buffered": func(int) *db.WriteOptions { return db.Buffered },
+			"both":     func(i int) *db.WriteOptions { return []*db.WriteOptions{db.NoSync, db.Buffered}[i%2] },
 		} {
 			for _, n := range []int{1, 50, 1000} { // the last one fills several memtables
 				t.Run(way+", "+kind, func(t *testing.T) {
@@ -75,7 +76,7 @@ func TestWritesBeforeSyncLogSurviveAPowerCut(t *testing.T) {
 					lost := mem.Crash()
 					require.NoError(t, syncLog(d))
 					kept := mem.Crash()
-					require.NoError(t, d.Put(testKey(n), testValue(n), NoSync))
+					require.NoError(t, d.Put(testKey(n), testValue(n), db.NoSync))
 
 					d = openTest(t, testOptions(lost))
 					has, err := d.Has(testKey(n - 1))
@@ -101,11 +102,11 @@ func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
 		require.Equal(t, want, fsys.n.Load()-before, what)
 		require.EqualValues(t, want, d.Metrics().Writes.LogSyncs-metric, what)
 	}
-	put := func(wo *WriteOptions) func() error {
+	put := func(wo *db.WriteOptions) func() error {
 		return func() error { return d.Put(testKey(1), testValue(1), wo) }
 	}
 	costs(0, "nothing was written", d.SyncLog)
-	for _, wo := range []*WriteOptions{NoSync, Buffered} {
+	for _, wo := range []*db.WriteOptions{db.NoSync, db.Buffered} {
 		costs(0, "a write", put(wo))
 		costs(0, "another", put(wo))
 		writes := d.Metrics().Writes.Batches
@@ -113,13 +114,13 @@ func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
 		require.Equal(t, writes, d.Metrics().Writes.Batches, "SyncLog is no write")
 		costs(0, "both were synced", d.SyncLog)
 	}
-	costs(1, "a synced write", put(Sync))
+	costs(1, "a synced write", put(db.Sync))
 	costs(0, "it was synced", d.SyncLog)
-	costs(0, "a write", put(NoSync))
-	costs(0, "an empty batch without Sync", func() error { return d.Apply(new(Batch), NoSync) })
-	costs(0, "an empty batch, Buffered", func() error { return d.Apply(new(Batch), Buffered) })
-	costs(1, "an empty batch with Sync", func() error { return d.Apply(new(Batch), nil) })
-	costs(0, "a write", put(NoSync))
+	costs(0, "a write", put(db.NoSync))
+	costs(0, "an empty batch without Sync", func() error { return d.Apply(new(db.Batch), db.NoSync) })
+	costs(0, "an empty batch, Buffered", func() error { return d.Apply(new(db.Batch), db.Buffered) })
+	costs(1, "an empty batch with Sync", func() error { return d.Apply(new(db.Batch), nil) })
+	costs(0, "a write", put(db.NoSync))
 	costs(1, "a flush syncs the log that it ends", d.Flush)
 	costs(0, "the log is new", d.SyncLog)
 }
@@ -128,7 +129,7 @@ func TestSyncLogCostsAtMostOneFsync(t *testing.T) {
 func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 	fsys := newLogSyncs(vfs.NewMem())
 	d := openTest(t, testOptions(fsys))
-	require.NoError(t, d.Put(testKey(100), testValue(100), NoSync))
+	require.NoError(t, d.Put(testKey(100), testValue(100), db.NoSync))
 	release := holdWriters(t, d)
 	var group sync.WaitGroup
 	for i := range 16 {
@@ -138,11 +139,11 @@ func TestSyncLogSharesTheFsyncOfAGroup(t *testing.T) {
 			case 0:
 				err = d.SyncLog()
 			case 1:
-				err = d.Put(testKey(i), testValue(i), Sync)
+				err = d.Put(testKey(i), testValue(i), db.Sync)
 			case 2: // this call queues, because the test leads
-				err = d.Put(testKey(i), testValue(i), NoSync)
+				err = d.Put(testKey(i), testValue(i), db.NoSync)
 			default:
-				err = d.Apply(new(Batch), Sync)
+				err = d.Apply(new(db.Batch), db.Sync)
 			}
 			if err != nil {
 				t.Error(err)
@@ -175,10 +176,10 @@ func TestSyncLogDoesNotWaitForAFlushThatAnotherWriteNeeds(t *testing.T) {
 	o.Memtables.MaxWaiting = 1
 	d := openTest(t, o)
 	broken.Store(true)
-	value := make([]byte, d.opts.Memtables.Size/8)
+	value := make([]byte, d.Opts().Memtables.Size/8)
 	refused := func() (err error) {
 		for i := 0; err == nil && i < 100; i++ {
-			err = d.Put(testKey(i), value, NoSync)
+			err = d.Put(testKey(i), value, db.NoSync)
 		}
 		return err
 	}
@@ -189,7 +190,7 @@ func TestSyncLogDoesNotWaitForAFlushThatAnotherWriteNeeds(t *testing.T) {
 	var write, empty error
 	group.Go(func() { empty = d.SyncLog() })
 	waitForWriters(t, d, 1)
-	group.Go(func() { write = d.Put(testKey(1000), value, NoSync) })
+	group.Go(func() { write = d.Put(testKey(1000), value, db.NoSync) })
 	waitForWriters(t, d, 2)
 	release()
 	group.Wait()
@@ -200,7 +201,7 @@ func TestSyncLogDoesNotWaitForAFlushThatAnotherWriteNeeds(t *testing.T) {
 }
 
 // failingSyncs opens a store whose log cannot be synced while failing is set.
-func failingSyncs(t *testing.T, mem *vfs.Mem, errno syscall.Errno) (d *DB, failing *atomic.Bool, syncs *logSyncs) {
+func failingSyncs(t *testing.T, mem *vfs.Mem, errno syscall.Errno) (d *db.DB, failing *atomic.Bool, syncs *logSyncs) {
 	failing = new(atomic.Bool)
 	syncs = newLogSyncs(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if failing.Load() && op.Kind == wrap.OpSync && isLog(op.Name) {
@@ -213,18 +214,18 @@ func failingSyncs(t *testing.T, mem *vfs.Mem, errno syscall.Errno) (d *DB, faili
 
 func TestAFailedSyncLogEndsTheWrites(t *testing.T) {
 	d, failing, syncs := failingSyncs(t, vfs.NewMem(), syscall.EIO)
-	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
 	failing.Store(true)
 	require.ErrorIs(t, d.SyncLog(), syscall.EIO)
 	failing.Store(false)
 	before := syncs.n.Load()
 	for name, call := range map[string]func() error{
 		"SyncLog": d.SyncLog,
-		"Put":     func() error { return d.Put(testKey(2), testValue(2), NoSync) },
-		"Apply":   func() error { return d.Apply(new(Batch), Sync) },
+		"Put":     func() error { return d.Put(testKey(2), testValue(2), db.NoSync) },
+		"Apply":   func() error { return d.Apply(new(db.Batch), db.Sync) },
 	} {
 		err := call()
-		require.ErrorIs(t, err, ErrReadOnly, name)
+		require.ErrorIs(t, err, db.ErrReadOnly, name)
 		require.ErrorIs(t, err, syscall.EIO, name)
 	}
 	requireValue(t, d, testKey(1), testValue(1))
@@ -242,44 +243,44 @@ func TestNoCallThatWritesReturnsNilAfterWritesHaveEnded(t *testing.T) {
 	namespace, err := d.Namespace("n")
 	require.NoError(t, err)
 	failing.Store(true)
-	require.ErrorIs(t, d.Put(testKey(1), testValue(1), Sync), syscall.EIO)
+	require.ErrorIs(t, d.Put(testKey(1), testValue(1), db.Sync), syscall.EIO)
 	failing.Store(false)
-	var ranges Batch
+	var ranges db.Batch
 	ranges.DeleteRange(nil, nil)
-	update := func(fn func(tx *Transaction) error) error {
-		return d.Update(func(tx *Transaction) error { tx.SetWriteOptions(NoSync); return fn(tx) })
+	update := func(fn func(tx *db.Transaction) error) error {
+		return d.Update(func(tx *db.Transaction) error { tx.SetWriteOptions(db.NoSync); return fn(tx) })
 	}
 	for name, call := range map[string]func() error{
-		"Put":                            func() error { return d.Put(testKey(2), nil, NoSync) },
-		"Delete":                         func() error { return d.Delete(testKey(1), NoSync) },
-		"Apply of an empty batch":        func() error { return d.Apply(new(Batch), NoSync) },
-		"Apply of a range":               func() error { return d.Apply(&ranges, Buffered) },
-		"DeleteRange":                    func() error { return d.DeleteRange(t.Context(), nil, nil, NoSync) },
-		"DeleteRange of an empty range":  func() error { return d.DeleteRange(t.Context(), testKey(1), testKey(1), NoSync) },
+		"Put":                            func() error { return d.Put(testKey(2), nil, db.NoSync) },
+		"Delete":                         func() error { return d.Delete(testKey(1), db.NoSync) },
+		"Apply of an empty batch":        func() error { return d.Apply(new(db.Batch), db.NoSync) },
+		"Apply of a range":               func() error { return d.Apply(&ranges, db.Buffered) },
+		"DeleteRange":                    func() error { return d.DeleteRange(t.Context(), nil, nil, db.NoSync) },
+		"DeleteRange of an empty range":  func() error { return d.DeleteRange(t.Context(), testKey(1), testKey(1), db.NoSync) },
 		"Drop":                           func() error { return namespace.Drop(t.Context()) },
-		"a transaction's DeleteRange":    func() error { return update(func(tx *Transaction) error { return tx.DeleteRange(nil, nil) }) },
-		"a transaction's Delete":         func() error { return update(func(tx *Transaction) error { return tx.Delete(testKey(1)) }) },
-		"Modify":                         func() error { return d.Modify(testKey(1), func([]byte) ([]byte, error) { return nil, nil }, NoSync) },
+		"a transaction's DeleteRange":    func() error { return update(func(tx *db.Transaction) error { return tx.DeleteRange(nil, nil) }) },
+		"a transaction's Delete":         func() error { return update(func(tx *db.Transaction) error { return tx.Delete(testKey(1)) }) },
+		"Modify":                         func() error { return d.Modify(testKey(1), func([]byte) ([]byte, error) { return nil, nil }, db.NoSync) },
 		"the Commit of a load":           loader.Commit,
 		"the beginning of a transaction": func() error { _, err := d.NewBulkTransaction(); return err },
 	} {
-		require.ErrorIs(t, call(), ErrReadOnly, name)
+		require.ErrorIs(t, call(), db.ErrReadOnly, name)
 	}
-	require.NoError(t, d.Update(func(tx *Transaction) error { _, err := tx.Has(testKey(1)); return err }), "it only reads")
+	require.NoError(t, d.Update(func(tx *db.Transaction) error { _, err := tx.Has(testKey(1)); return err }), "it only reads")
 }
 
 func TestAFullDiskFailsSyncLogUntilThereIsSpace(t *testing.T) {
 	mem := vfs.NewMem()
 	d, failing, _ := failingSyncs(t, mem, syscall.ENOSPC)
 	defer func() { require.NoError(t, d.Close()) }()
-	require.NoError(t, d.Put(testKey(1), testValue(1), Buffered))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.Buffered))
 	failing.Store(true)
-	require.ErrorIs(t, d.SyncLog(), ErrNoSpace)
+	require.ErrorIs(t, d.SyncLog(), db.ErrNoSpace)
 	failing.Store(false)
 	require.NoError(t, d.SyncLog())
 	after := openTest(t, testOptions(mem.Crash()))
 	requireValue(t, after, testKey(1), testValue(1))
-	require.NoError(t, d.Put(testKey(2), testValue(2), NoSync))
+	require.NoError(t, d.Put(testKey(2), testValue(2), db.NoSync))
 }
 
 // Several writers sync with SyncLog now and then. All writes before a SyncLog survive a power cut
@@ -294,7 +295,7 @@ func TestConcurrentSyncLogsKeepEarlierWrites(t *testing.T) {
 		group.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 3))
 			for i := range n {
-				err := d.Put(testKey(writers*i+w), testValue(i), []*WriteOptions{NoSync, Buffered}[rnd.IntN(2)])
+				err := d.Put(testKey(writers*i+w), testValue(i), []*db.WriteOptions{db.NoSync, db.Buffered}[rnd.IntN(2)])
 				if err == nil && rnd.IntN(5) == 0 {
 					if err = d.SyncLog(); err == nil {
 						synced[w].Store(int64(i + 1))

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -14,7 +15,7 @@ import (
 const memoryKeys = 20_000
 
 // manyTables returns the options of a database of more than a hundred small tables.
-func manyTables(t *testing.T) *Options {
+func manyTables(t *testing.T) *db.Options {
 	o := testOptions(vfs.NewMem())
 	o.Tables.Size = 4 << 10
 	d := mustOpen(t, o)
@@ -26,7 +27,7 @@ func manyTables(t *testing.T) *Options {
 
 // readTables looks up keys with several goroutines, and calls check now and then. The short form has a quarter of the
 // keys of each table.
-func readTables(t *testing.T, d *DB, check func()) {
+func readTables(t *testing.T, d *db.DB, check func()) {
 	var wg sync.WaitGroup
 	keys := memoryKeys
 	if testing.Short() {
@@ -52,7 +53,7 @@ func readTables(t *testing.T, d *DB, check func()) {
 // tables that they are just opening.
 func TestTheMemoryOfTablesIsBounded(t *testing.T) {
 	o := manyTables(t)
-	o.Cache = CacheOptions{Memory: 64 << 20}
+	o.Cache = db.CacheOptions{Memory: 64 << 20}
 	d := mustOpen(t, o)
 	readTables(t, d, func() {})
 	all := d.Metrics().Tables
@@ -62,7 +63,7 @@ func TestTheMemoryOfTablesIsBounded(t *testing.T) {
 	require.InEpsilon(t, all.MemoryNeeded, all.MemoryBytes, 0.05)
 	require.NoError(t, d.Close())
 
-	o.Cache = CacheOptions{Memory: max(all.MemoryNeeded/3, minMemory)}
+	o.Cache = db.CacheOptions{Memory: max(all.MemoryNeeded/3, db.MinMemory)}
 	d = openTest(t, o)
 	oneTable := all.MemoryBytes / int64(all.Open)
 	readTables(t, d, func() {
@@ -73,7 +74,7 @@ func TestTheMemoryOfTablesIsBounded(t *testing.T) {
 	})
 	m := d.Metrics()
 	require.Equal(t, o.Cache.Memory, m.Cache.Memory)
-	require.Equal(t, o.Cache.Memory-o.Cache.Memory/blockShare, m.Tables.MemoryLimit)
+	require.Equal(t, o.Cache.Memory-o.Cache.Memory/db.BlockShare, m.Tables.MemoryLimit)
 	require.LessOrEqual(t, m.Tables.MemoryBytes, m.Tables.MemoryLimit)
 	require.LessOrEqual(t, m.Tables.MemoryBytes+m.Cache.Bytes, m.Cache.Memory)
 	require.Greater(t, m.Tables.ClosedForMemory, uint64(100))
@@ -86,9 +87,9 @@ func TestTheMemoryOfTablesIsBounded(t *testing.T) {
 func TestTablesThatIteratorsHoldStayOpen(t *testing.T) {
 	const places = 40
 	o := manyTables(t)
-	o.Cache = CacheOptions{Memory: minMemory}
+	o.Cache = db.CacheOptions{Memory: db.MinMemory}
 	d := openTest(t, o)
-	var iterators []*Iterator
+	var iterators []*db.Iterator
 	for i := range 300 {
 		it, err := d.NewIterator(nil)
 		require.NoError(t, err)
@@ -121,12 +122,12 @@ func TestTheBoundOfMemoryCanBeChanged(t *testing.T) {
 	readTables(t, d, func() {})
 	all := d.Metrics().Tables
 	now := d.Options()
-	now.Cache.Memory, now.Cache.Size = max(all.MemoryNeeded/3, minMemory), 8<<10
+	now.Cache.Memory, now.Cache.Size = max(all.MemoryNeeded/3, db.MinMemory), 8<<10
 	require.NoError(t, d.SetOptions(&now))
 	m := d.Metrics()
 	require.LessOrEqual(t, m.Tables.MemoryBytes, m.Tables.MemoryLimit)
 	require.Positive(t, m.Tables.ClosedForMemory)
-	now.Cache = CacheOptions{}
+	now.Cache = db.CacheOptions{}
 	require.NoError(t, d.SetOptions(&now))
 	readTables(t, d, func() {})
 	require.Equal(t, all.Open, d.Metrics().Tables.Open)
@@ -136,24 +137,24 @@ func TestTheBoundOfMemoryCanBeChanged(t *testing.T) {
 func TestBlocksKeepAPartOfTheMemory(t *testing.T) {
 	const mb = 1 << 20
 	for name, c := range map[string]struct {
-		o                   CacheOptions
+		o                   db.CacheOptions
 		size, tables        int64
 		beside, mostCharged int64
 	}{
-		"both set":              {CacheOptions{Size: 32 * mb, Memory: 128 * mb}, 32 * mb, 112 * mb, 96 * mb, 16 * mb},
-		"a small block cache":   {CacheOptions{Size: 8 * mb, Memory: 128 * mb}, 8 * mb, 120 * mb, 120 * mb, 0},
-		"only the memory":       {CacheOptions{Memory: 128 * mb}, 128 * mb, 112 * mb, 0, 112 * mb},
-		"no block cache":        {CacheOptions{Size: -1, Memory: 128 * mb}, -1, 128 * mb, 128 * mb, 0},
-		"more blocks than all":  {CacheOptions{Size: 256 * mb, Memory: 64 * mb}, 64 * mb, 56 * mb, 0, 56 * mb},
-		"charged by the caller": {CacheOptions{Size: 32 * mb, Memory: 128 * mb, ChargeTables: true}, 32 * mb, 112 * mb, 0, -1},
+		"both set":              {db.CacheOptions{Size: 32 * mb, Memory: 128 * mb}, 32 * mb, 112 * mb, 96 * mb, 16 * mb},
+		"a small block cache":   {db.CacheOptions{Size: 8 * mb, Memory: 128 * mb}, 8 * mb, 120 * mb, 120 * mb, 0},
+		"only the memory":       {db.CacheOptions{Memory: 128 * mb}, 128 * mb, 112 * mb, 0, 112 * mb},
+		"no block cache":        {db.CacheOptions{Size: -1, Memory: 128 * mb}, -1, 128 * mb, 128 * mb, 0},
+		"more blocks than all":  {db.CacheOptions{Size: 256 * mb, Memory: 64 * mb}, 64 * mb, 56 * mb, 0, 56 * mb},
+		"charged by the caller": {db.CacheOptions{Size: 32 * mb, Memory: 128 * mb, ChargeTables: true}, 32 * mb, 112 * mb, 0, -1},
 	} {
-		full := (&Options{Cache: c.o}).withDefaults()
-		beside, most := full.Cache.besideBlocks()
+		full := (&db.Options{Cache: c.o}).WithDefaults()
+		beside, most := full.Cache.BesideBlocks()
 		require.Equal(t, []int64{c.size, c.tables, c.beside, c.mostCharged},
-			[]int64{full.Cache.Size, full.Cache.tableMemory(), beside, most}, name)
+			[]int64{full.Cache.Size, full.Cache.TableMemory(), beside, most}, name)
 	}
-	full := (&Options{}).withDefaults()
-	beside, most := full.Cache.besideBlocks()
+	full := (&db.Options{}).WithDefaults()
+	beside, most := full.Cache.BesideBlocks()
 	require.GreaterOrEqual(t, beside, int64(128*mb), "by default tables use no memory of blocks")
 	require.Equal(t, full.Cache.Memory-full.Cache.Size, beside)
 	require.LessOrEqual(t, most, full.Cache.Size)
@@ -162,23 +163,23 @@ func TestBlocksKeepAPartOfTheMemory(t *testing.T) {
 // Blocks alone do not use more than the bound either, and a Size that means no limit is none.
 func TestBlocksAreWithinTheMemory(t *testing.T) {
 	o := manyTables(t)
-	o.Cache = CacheOptions{Size: 64 << 20, Memory: 256 << 10}
+	o.Cache = db.CacheOptions{Size: 64 << 20, Memory: 256 << 10}
 	d := openTest(t, o)
 	readTables(t, d, func() {})
 	m := d.Metrics()
 	require.Equal(t, o.Cache.Memory, m.Cache.Capacity)
 	require.LessOrEqual(t, m.Cache.Bytes+m.Tables.MemoryBytes, o.Cache.Memory)
-	require.NoError(t, (&Options{Cache: CacheOptions{Size: math.MaxInt64}}).Validate())
+	require.NoError(t, (&db.Options{Cache: db.CacheOptions{Size: math.MaxInt64}}).Validate())
 }
 
 // Several databases share one bound. One that opens tables closes those of the one that has most.
 func TestDatabasesShareTheMemoryOfTables(t *testing.T) {
-	r, err := NewResources(ResourcesOptions{MaxStores: 4, CacheSize: 256 << 10})
+	r, err := db.NewResources(db.ResourcesOptions{MaxStores: 4, CacheSize: 256 << 10})
 	require.NoError(t, err)
-	var all []*DB
+	var all []*db.DB
 	for range 2 {
 		o := manyTables(t)
-		o.Cache, o.Resources = CacheOptions{Size: 100 << 10}, r
+		o.Cache, o.Resources = db.CacheOptions{Size: 100 << 10}, r
 		all = append(all, openTest(t, o))
 	}
 	used := func() (sum int64) {
@@ -198,6 +199,6 @@ func TestDatabasesShareTheMemoryOfTables(t *testing.T) {
 	readTables(t, all[1], func() {})
 	require.GreaterOrEqual(t, all[1].Metrics().Tables.MemoryBytes, before)
 
-	_, err = Open("db", &Options{FS: vfs.NewMem(), Resources: r, Cache: CacheOptions{Memory: 1 << 20}})
+	_, err = db.Open("db", &db.Options{FS: vfs.NewMem(), Resources: r, Cache: db.CacheOptions{Memory: 1 << 20}})
 	require.ErrorContains(t, err, "Options.Cache.Memory is set together with Options.Resources")
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"errors"
@@ -9,18 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // tableBytes returns the bytes of the tables in the directory, obsolete ones included.
-func tableBytes(t testing.TB, d *DB) (bytes int64) {
+func tableBytes(t testing.TB, d *db.DB) (bytes int64) {
 	t.Helper()
-	names, err := d.files.FS.List(d.files.Path)
+	names, err := d.Directory().FS.List(d.Directory().Path)
 	require.NoError(t, err)
 	for _, name := range names {
 		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileTable {
-			info, err := d.files.FS.Stat(d.files.Path + "/" + name)
+			info, err := d.Directory().FS.Stat(d.Directory().Path + "/" + name)
 			if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 				continue
 			}
@@ -32,12 +33,12 @@ func tableBytes(t testing.TB, d *DB) (bytes int64) {
 }
 
 // settleClean settles the store and waits until unused tables are removed.
-func settleClean(t testing.TB, d *DB) {
+func settleClean(t testing.TB, d *db.DB) {
 	t.Helper()
 	settle(t, d)
 	eventually(t, func() bool {
-		d.leftovers.obsolete.Remove()
-		return d.leftovers.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
+		d.Obsolete().Remove()
+		return d.Obsolete().Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
 	})
 }
 
@@ -58,7 +59,7 @@ func TestDeletedKeysReleaseTheirSpaceAutomatically(t *testing.T) {
 			settleClean(t, d)
 			before := tableBytes(t, d)
 			for i := c.from; i < c.to; i++ {
-				require.NoError(t, d.Delete(testKey(i), NoSync))
+				require.NoError(t, d.Delete(testKey(i), db.NoSync))
 			}
 			require.NoError(t, d.Flush())
 			eventually(t, func() bool { return float64(tableBytes(t, d)) < c.most*float64(before) })
@@ -69,7 +70,7 @@ func TestDeletedKeysReleaseTheirSpaceAutomatically(t *testing.T) {
 }
 
 // requireRange requires that an iterator at from finds all keys up to to, in order.
-func requireRange(t testing.TB, d *DB, from, to int) {
+func requireRange(t testing.TB, d *db.DB, from, to int) {
 	t.Helper()
 	it, err := d.NewIterator(nil)
 	require.NoError(t, err)
@@ -88,14 +89,14 @@ func TestTombstonesThatASnapshotNeedsAreLeftAlone(t *testing.T) {
 	const n = 3000
 	o := testOptions(vfs.NewMem())
 	var compactions atomic.Int64
-	o.EventListener = &EventListener{CompactionEnd: func(CompactionInfo) { compactions.Add(1) }}
+	o.EventListener = &db.EventListener{CompactionEnd: func(db.CompactionInfo) { compactions.Add(1) }}
 	d := openTest(t, o)
 	fill(t, d, 0, n)
 	settleClean(t, d)
 	before := tableBytes(t, d)
 	s := d.NewSnapshot()
 	for i := range n {
-		require.NoError(t, d.Delete(testKey(i), NoSync))
+		require.NoError(t, d.Delete(testKey(i), db.NoSync))
 	}
 	settleClean(t, d) // ends only when nothing is due
 	require.GreaterOrEqual(t, tableBytes(t, d), before, "the snapshot shows all keys")
@@ -106,7 +107,7 @@ func TestTombstonesThatASnapshotNeedsAreLeftAlone(t *testing.T) {
 	}
 	count := compactions.Load()
 	for range 5 {
-		d.compactor.Schedule()
+		d.Scheduler().Schedule()
 		settleClean(t, d)
 	}
 	require.Equal(t, count, compactions.Load(), "useless compactions")
@@ -123,7 +124,7 @@ func TestSettledOverwritesUseAtMostAQuarterMoreSpace(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3 * n {
 		i := rng.IntN(n)
-		require.NoError(t, d.Put(testKey(i), testValue(i), NoSync))
+		require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
 	}
 	settleClean(t, d)
 	settled := tableBytes(t, d)
@@ -140,14 +141,14 @@ func TestCompactOfADeletedRangeReturnsItsSpace(t *testing.T) {
 	settleClean(t, d)
 	before := tableBytes(t, d)
 	for i := n / 4; i < n/2; i++ {
-		require.NoError(t, d.Delete(testKey(i), NoSync))
+		require.NoError(t, d.Delete(testKey(i), db.NoSync))
 	}
 	it, err := d.NewIterator(nil) // keeps the compacted files
 	require.NoError(t, err)
 	require.NoError(t, d.Compact(t.Context(), testKey(n/4), testKey(n/2)))
 	require.NoError(t, it.Close())
 	eventually(t, func() bool {
-		return d.leftovers.obsolete.Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
+		return d.Obsolete().Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
 	})
 	require.Less(t, float64(tableBytes(t, d)), 0.8*float64(before))
 }

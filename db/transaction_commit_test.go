@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -19,12 +20,12 @@ import (
 )
 
 // readerOf returns a transaction that has read a key and written another, and is ready to commit.
-func readerOf(t *testing.T, d *DB, key string) *Transaction {
+func readerOf(t *testing.T, d *db.DB, key string) *db.Transaction {
 	t.Helper()
 	tx := d.NewTransaction(nil)
 	get(t, tx, key)
 	require.NoError(t, tx.Put([]byte("by the reader of "+key), nil))
-	tx.reads.Prepare()
+	tx.Reads().Prepare()
 	return tx
 }
 
@@ -34,22 +35,22 @@ func TestTheLeaderFindsLateConflicts(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)
 	tx, other := readerOf(t, d, "a"), readerOf(t, d, "b")
-	d.txns.recent.Begin()
-	defer d.txns.recent.End()
-	require.NoError(t, d.Put([]byte("first"), nil, NoSync)) // from here on commits are recorded
-	horizon, err := txnStore{tx}.Examine()
+	d.Recent().Begin()
+	defer d.Recent().End()
+	require.NoError(t, d.Put([]byte("first"), nil, db.NoSync)) // from here on commits are recorded
+	horizon, err := tx.Examine()
 	require.NoError(t, err)
-	require.NoError(t, d.Put([]byte("unrelated"), nil, NoSync))
-	require.NoError(t, tx.committer().CheckLate(nil, horizon, false))
-	var b Batch
+	require.NoError(t, d.Put([]byte("unrelated"), nil, db.NoSync))
+	require.NoError(t, tx.Committer().CheckLate(nil, horizon, false))
+	var b db.Batch
 	b.Put([]byte("z"), nil)
 	b.Put([]byte("a"), nil)
-	before := []*batch.Batch{{}, &b.content}
-	require.Equal(t, ErrConflict, tx.committer().CheckLate(before, horizon, false), "the same group")
-	require.NoError(t, other.committer().CheckLate(before, horizon, false))
-	require.NoError(t, d.Apply(&b, NoSync))
-	require.Equal(t, ErrConflict, tx.committer().CheckLate(nil, horizon, false), "an earlier group")
-	require.NoError(t, other.committer().CheckLate(nil, horizon, false))
+	before := []*batch.Batch{{}, b.Content()}
+	require.Equal(t, db.ErrConflict, tx.Committer().CheckLate(before, horizon, false), "the same group")
+	require.NoError(t, other.Committer().CheckLate(before, horizon, false))
+	require.NoError(t, d.Apply(&b, db.NoSync))
+	require.Equal(t, db.ErrConflict, tx.Committer().CheckLate(nil, horizon, false), "an earlier group")
+	require.NoError(t, other.Committer().CheckLate(nil, horizon, false))
 	require.NoError(t, tx.Close())
 	require.NoError(t, other.Close())
 }
@@ -60,19 +61,19 @@ func TestATransactionIsExaminedAgain(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)
 	tx, other := readerOf(t, d, "a"), readerOf(t, d, "b")
-	d.txns.recent.Begin()
-	defer d.txns.recent.End()
-	horizon, err := txnStore{tx}.Examine()
+	d.Recent().Begin()
+	defer d.Recent().End()
+	horizon, err := tx.Examine()
 	require.NoError(t, err)
 	l, err := d.NewLoader()
 	require.NoError(t, err)
 	require.NoError(t, l.Put([]byte("a"), nil))
 	require.NoError(t, l.Commit())
-	require.Equal(t, txn.ErrExamineAgain, tx.committer().CheckLate(nil, horizon, false))
-	require.Equal(t, ErrConflict, tx.committer().CheckLate(nil, horizon, true))
-	require.Equal(t, txn.ErrExamineAgain, other.committer().CheckLate(nil, horizon, false))
-	require.NoError(t, other.committer().CheckLate(nil, horizon, true))
-	require.Equal(t, ErrConflict, tx.Commit())
+	require.Equal(t, txn.ErrExamineAgain, tx.Committer().CheckLate(nil, horizon, false))
+	require.Equal(t, db.ErrConflict, tx.Committer().CheckLate(nil, horizon, true))
+	require.Equal(t, txn.ErrExamineAgain, other.Committer().CheckLate(nil, horizon, false))
+	require.NoError(t, other.Committer().CheckLate(nil, horizon, true))
+	require.Equal(t, db.ErrConflict, tx.Commit())
 	require.NoError(t, other.Commit())
 }
 
@@ -88,17 +89,17 @@ func TestNoUpdateIsLost(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(w), 3))
 			for range each {
 				a, b := fmt.Appendf(nil, "n%d", rnd.IntN(counters)), fmt.Appendf(nil, "n%d", rnd.IntN(counters))
-				err := d.Update(func(tx *Transaction) error {
+				err := d.Update(func(tx *db.Transaction) error {
 					calls.Add(1)
-					tx.SetWriteOptions(NoSync)
-					err := add(tx, a, 1)
+					tx.SetWriteOptions(db.NoSync)
+					err := addTo(tx, a, 1)
 					runtime.Gosched() // so that others commit meanwhile, on one processor too
-					return errors.CombineErrors(err, add(tx, b, 1))
+					return errors.CombineErrors(err, addTo(tx, b, 1))
 				})
 				if err != nil {
 					panic(err)
 				}
-				if err := d.Put(fmt.Appendf(nil, "other %d", rnd.IntN(1000)), make([]byte, 100), NoSync); err != nil {
+				if err := d.Put(fmt.Appendf(nil, "other %d", rnd.IntN(1000)), make([]byte, 100), db.NoSync); err != nil {
 					panic(err)
 				}
 			}
@@ -123,20 +124,20 @@ func TestNoUpdateIsLost(t *testing.T) {
 	require.Greater(t, calls.Load(), int64(writers*each), "nothing ever conflicted")
 }
 
-func add(tx *Transaction, key []byte, n uint64) error {
+func addTo(tx *db.Transaction, key []byte, n uint64) error {
 	value, err := tx.Get(key)
 	switch {
 	case err == nil:
 		n += binary.LittleEndian.Uint64(value)
-	case err != ErrNotFound:
+	case err != db.ErrNotFound:
 		return err
 	}
 	return tx.Put(key, binary.LittleEndian.AppendUint64(nil, n))
 }
 
-func sumOf(d *DB) (sum uint64, err error) {
-	err = d.View(func(tx *Transaction) error {
-		it, err := tx.NewIterator(PrefixBounds([]byte("n")))
+func sumOf(d *db.DB) (sum uint64, err error) {
+	err = d.View(func(tx *db.Transaction) error {
+		it, err := tx.NewIterator(db.PrefixBounds([]byte("n")))
 		if err != nil {
 			return err
 		}
@@ -179,35 +180,35 @@ func TestUpdatesOfOneKeyTakeTurns(t *testing.T) {
 }
 
 // putElsewhere writes in another goroutine.
-func putElsewhere(d *DB, key string, value []byte) error {
+func putElsewhere(d *db.DB, key string, value []byte) error {
 	written := make(chan error)
-	go func() { written <- d.Put([]byte(key), value, NoSync) }()
+	go func() { written <- d.Put([]byte(key), value, db.NoSync) }()
 	return <-written
 }
 
 func TestUpdateGivesUp(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	calls := 0
-	err := d.Update(func(tx *Transaction) error {
+	err := d.Update(func(tx *db.Transaction) error {
 		calls++
 		get(t, tx, "a")
 		require.NoError(t, tx.Put([]byte("b"), nil))
 		return putElsewhere(d, "a", fmt.Append(nil, calls))
 	})
-	require.ErrorIs(t, err, ErrConflict)
+	require.ErrorIs(t, err, db.ErrConflict)
 	require.ErrorContains(t, err, "gave up after 100 attempts")
 	require.Equal(t, 100, calls)
-	require.True(t, d.txns.turns.Take(1, nil), "the next one can have its turn")
-	d.txns.turns.End()
+	require.True(t, d.Turns().Take(1, nil), "the next one can have its turn")
+	d.Turns().End()
 	requireAbsent(t, d, []byte("b"))
 }
 
 // An Update within an Update does not wait for it for ever.
 func TestUpdatesNest(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	conflictingOn := func(key string) func(tx *Transaction) error {
+	conflictingOn := func(key string) func(tx *db.Transaction) error {
 		calls := 0
-		return func(tx *Transaction) error {
+		return func(tx *db.Transaction) error {
 			get(t, tx, key)
 			if calls++; calls < 8 {
 				require.NoError(t, putElsewhere(d, key, fmt.Append(nil, calls)))
@@ -216,7 +217,7 @@ func TestUpdatesNest(t *testing.T) {
 		}
 	}
 	outer := conflictingOn("outer")
-	require.NoError(t, d.Update(func(tx *Transaction) error {
+	require.NoError(t, d.Update(func(tx *db.Transaction) error {
 		if err := d.Update(conflictingOn("inner")); err != nil {
 			return err
 		}
@@ -229,12 +230,12 @@ func TestUpdatesNest(t *testing.T) {
 func TestAFailedUpdateWritesNothing(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	failed := errors.New("failed")
-	require.Equal(t, failed, d.Update(func(tx *Transaction) error {
+	require.Equal(t, failed, d.Update(func(tx *db.Transaction) error {
 		require.NoError(t, tx.Put([]byte("a"), nil))
 		return failed
 	}))
 	require.PanicsWithValue(t, "oh", func() {
-		_ = d.Update(func(tx *Transaction) error {
+		_ = d.Update(func(tx *db.Transaction) error {
 			require.NoError(t, tx.Put([]byte("a"), nil))
 			panic("oh")
 		})
@@ -263,7 +264,7 @@ func TestCompareAndSwap(t *testing.T) {
 		{"delete", []byte{}, nil, true, nil},
 		{"delete what is absent", nil, nil, true, nil},
 	} {
-		swapped, err := d.CompareAndSwap(key, c.old, c.value, NoSync)
+		swapped, err := d.CompareAndSwap(key, c.old, c.value, db.NoSync)
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.swapped, swapped, c.name)
 		if c.then == nil {
@@ -282,18 +283,18 @@ func TestCompareAndSwap(t *testing.T) {
 }
 
 func TestMisusedTransactions(t *testing.T) {
-	var none *Transaction
-	var noDB *DB
+	var none *db.Transaction
+	var noDB *db.DB
 	d := mustOpen(t, testOptions(vfs.NewMem()))
 	ended := d.NewTransaction(nil)
 	require.NoError(t, ended.Close())
-	open := d.NewTransaction(&TransactionOptions{ReadOnly: true})
-	require.ErrorIs(t, open.Put([]byte("a"), nil), ErrReadOnly)
-	require.ErrorIs(t, open.Delete([]byte("a")), ErrReadOnly)
+	open := d.NewTransaction(&db.TransactionOptions{ReadOnly: true})
+	require.ErrorIs(t, open.Put([]byte("a"), nil), db.ErrReadOnly)
+	require.ErrorIs(t, open.Delete([]byte("a")), db.ErrReadOnly)
 	require.NoError(t, open.Commit())
 	large := d.NewTransaction(nil)
-	require.ErrorIs(t, large.Put(make([]byte, MaxKeySize+1), nil), ErrTooLarge)
-	require.ErrorIs(t, large.Commit(), ErrTooLarge)
+	require.ErrorIs(t, large.Put(make([]byte, db.MaxKeySize+1), nil), db.ErrTooLarge)
+	require.ErrorIs(t, large.Commit(), db.ErrTooLarge)
 	forgotten := d.NewTransaction(nil)
 	require.Equal(t, 1, d.Metrics().OpenTransactions)
 	require.NoError(t, forgotten.Put([]byte("a"), nil))
@@ -301,28 +302,28 @@ func TestMisusedTransactions(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, d.Close(), "1 iterator, 1 transaction open")
 	require.False(t, it.First())
-	require.Equal(t, ErrClosed, it.Err())
-	for name, tx := range map[string]*Transaction{
+	require.Equal(t, db.ErrClosed, it.Err())
+	for name, tx := range map[string]*db.Transaction{
 		"nil": none, "zero": {}, "ended": ended, "of a nil DB": noDB.NewTransaction(nil), "of a closed DB": d.NewTransaction(nil), "at Close": forgotten,
 	} {
 		for method, err := range errorsOfReader(tx) {
-			require.Equal(t, ErrClosed, err, "%s: %s", name, method)
+			require.Equal(t, db.ErrClosed, err, "%s: %s", name, method)
 		}
 		if tx != forgotten {
-			require.Equal(t, ErrClosed, tx.Put(nil, nil), name)
-			require.Equal(t, ErrClosed, tx.Delete(nil), name)
+			require.Equal(t, db.ErrClosed, tx.Put(nil, nil), name)
+			require.Equal(t, db.ErrClosed, tx.Delete(nil), name)
 		}
-		tx.SetWriteOptions(NoSync)
-		require.ErrorIs(t, tx.Commit(), ErrClosed, name)
-		require.Equal(t, ErrClosed, tx.Close(), name)
+		tx.SetWriteOptions(db.NoSync)
+		require.ErrorIs(t, tx.Commit(), db.ErrClosed, name)
+		require.Equal(t, db.ErrClosed, tx.Close(), name)
 	}
 	require.NoError(t, it.Close())
-	fn := func(*Transaction) error { panic("called") }
-	require.Equal(t, ErrClosed, d.View(fn))
-	require.Equal(t, ErrClosed, d.Update(fn))
-	require.Equal(t, ErrClosed, noDB.Update(fn))
+	fn := func(*db.Transaction) error { panic("called") }
+	require.Equal(t, db.ErrClosed, d.View(fn))
+	require.Equal(t, db.ErrClosed, d.Update(fn))
+	require.Equal(t, db.ErrClosed, noDB.Update(fn))
 	_, err = d.CompareAndSwap([]byte("a"), nil, nil, nil)
-	require.Equal(t, ErrClosed, err)
+	require.Equal(t, db.ErrClosed, err)
 }
 
 func TestTransactionsOfAReadOnlyDatabase(t *testing.T) {
@@ -333,19 +334,19 @@ func TestTransactionsOfAReadOnlyDatabase(t *testing.T) {
 	o := testOptions(mem)
 	o.ReadOnly = true
 	d = openTest(t, o)
-	require.NoError(t, d.View(func(tx *Transaction) error { get(t, tx, "a"); return nil }))
-	require.Equal(t, ErrReadOnly, d.Update(func(*Transaction) error { panic("called") }))
+	require.NoError(t, d.View(func(tx *db.Transaction) error { get(t, tx, "a"); return nil }))
+	require.Equal(t, db.ErrReadOnly, d.Update(func(*db.Transaction) error { panic("called") }))
 	tx := d.NewTransaction(nil)
-	require.Equal(t, ErrReadOnly, tx.Put([]byte("a"), nil))
+	require.Equal(t, db.ErrReadOnly, tx.Put([]byte("a"), nil))
 	require.NoError(t, tx.Close())
 }
 
 // A transaction keeps what it reads on disk only until it ends.
 func TestAnEndedTransactionLetsEntriesGo(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	require.NoError(t, d.Put([]byte("a"), []byte("1"), NoSync))
+	require.NoError(t, d.Put([]byte("a"), []byte("1"), db.NoSync))
 	tx := d.NewTransaction(nil)
-	require.NoError(t, d.Put([]byte("a"), []byte("2"), NoSync))
+	require.NoError(t, d.Put([]byte("a"), []byte("2"), db.NoSync))
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	value, err := tx.Get([]byte("a"))
 	require.NoError(t, err)
@@ -356,7 +357,7 @@ func TestAnEndedTransactionLetsEntriesGo(t *testing.T) {
 	require.Equal(t, int64(1), entriesOnDisk(t, d))
 }
 
-func entriesOnDisk(t *testing.T, d *DB) (n int64) {
+func entriesOnDisk(t *testing.T, d *db.DB) (n int64) {
 	t.Helper()
 	infos, err := d.Tables()
 	require.NoError(t, err)

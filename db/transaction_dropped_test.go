@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"strings"
@@ -9,16 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // increment is a transaction that reads and writes.
-func increment(d *DB) (calls int, err error) {
-	err = d.Update(func(tx *Transaction) error {
+func increment(d *db.DB) (calls int, err error) {
+	err = d.Update(func(tx *db.Transaction) error {
 		calls++
 		old, err := tx.Get([]byte("counter"))
-		if err != nil && err != ErrNotFound {
+		if err != nil && err != db.ErrNotFound {
 			return err
 		}
 		return tx.Put([]byte("counter"), append(old, '|'))
@@ -32,8 +33,8 @@ func increment(d *DB) (calls int, err error) {
 func TestTransactionsAfterADeletionDoNotConflictWithIt(t *testing.T) {
 	d := twentyTables(t, vfs.NewMem())
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-	require.Equal(t, d.finder.VisibleSeq.Load(), d.txns.untraced.Last())
-	defer d.snapshots.Pin()()
+	require.Equal(t, d.Finder().VisibleSeq.Load(), d.Untraced().Last())
+	defer d.Pins().Pin()()
 	calls, err := increment(d)
 	require.NoError(t, err)
 	require.Equal(t, 1, calls)
@@ -48,13 +49,13 @@ func TestTransactionsAfterAFailedDeletionDoNotConflictWithIt(t *testing.T) {
 		}
 		return nil
 	}))
-	before := d.txns.untraced.Last()
+	before := d.Untraced().Last()
 	full.Store(true)
-	require.ErrorIs(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil), ErrNoSpace)
+	require.ErrorIs(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil), db.ErrNoSpace)
 	full.Store(false)
-	require.Equal(t, before, d.txns.untraced.Last())
+	require.Equal(t, before, d.Untraced().Last())
 	requireValue(t, d, testKey(5_000), testValue(5_000))
-	defer d.snapshots.Pin()()
+	defer d.Pins().Pin()()
 	calls, err := increment(d)
 	require.NoError(t, err)
 	require.Equal(t, 1, calls)
@@ -64,23 +65,23 @@ func TestTransactionsAfterAFailedDeletionDoNotConflictWithIt(t *testing.T) {
 // the number of the deletion. Its commit found no conflict and brought the key back.
 func TestNoTransactionBringsADeletedKeyBack(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	require.NoError(t, d.Put(testKey(1), testValue(1), NoSync))
+	require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
 	require.NoError(t, d.Flush())
 	s := d.NewSnapshot() // so that no table is removed
 	defer func() { require.NoError(t, s.Close()) }()
-	first, began := make(chan struct{}), make(chan []*Transaction)
+	first, began := make(chan struct{}), make(chan []*db.Transaction)
 	go func() { began <- rewriters(d, testKey(1), first) }()
 	<-first
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(0), testKey(9), nil))
 	for _, tx := range <-began {
-		require.Equal(t, ErrConflict, tx.Commit())
+		require.Equal(t, db.ErrConflict, tx.Commit())
 	}
 	requireAbsent(t, d, testKey(1))
 }
 
 // rewriters begins transactions that write the value of key again, until it has none. It returns the
 // last of them, and closes first when one has begun.
-func rewriters(d *DB, key []byte, first chan<- struct{}) (last []*Transaction) {
+func rewriters(d *db.DB, key []byte, first chan<- struct{}) (last []*db.Transaction) {
 	once := sync.OnceFunc(func() { close(first) })
 	defer once()
 	for {
@@ -101,11 +102,11 @@ func rewriters(d *DB, key []byte, first chan<- struct{}) (last []*Transaction) {
 
 // The bug: a transaction whose Commit a listener called was refused, but it continued.
 func TestACommitInAListenerIsRefusedAndEndsTheTransaction(t *testing.T) {
-	var tx *Transaction
+	var tx *db.Transaction
 	var once sync.Once
 	results := make(chan error, 3)
 	o := testOptions(vfs.NewMem())
-	o.EventListener = &EventListener{FlushEnd: func(FlushInfo) {
+	o.EventListener = &db.EventListener{FlushEnd: func(db.FlushInfo) {
 		once.Do(func() {
 			results <- tx.Commit()
 			results <- tx.Commit()
@@ -118,10 +119,10 @@ func TestACommitInAListenerIsRefusedAndEndsTheTransaction(t *testing.T) {
 	require.NoError(t, tx.Put([]byte("a"), nil))
 	require.NoError(t, d.Put([]byte("b"), nil, nil))
 	require.NoError(t, d.Flush())
-	require.Equal(t, ErrInListener, <-results)
-	require.ErrorIs(t, <-results, ErrClosed)
-	require.Equal(t, ErrClosed, <-results)
-	require.Equal(t, ErrClosed, tx.Close())
+	require.Equal(t, db.ErrInListener, <-results)
+	require.ErrorIs(t, <-results, db.ErrClosed)
+	require.Equal(t, db.ErrClosed, <-results)
+	require.Equal(t, db.ErrClosed, tx.Close())
 	require.Zero(t, d.Metrics().OpenTransactions)
 	requireAbsent(t, d, []byte("a"))
 }

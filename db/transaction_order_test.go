@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -29,7 +30,7 @@ type orderWalk struct {
 
 // orderRun is a store in which transactions read keys that ranges, ingests, loads and batches change.
 type orderRun struct {
-	d       *DB
+	d       *db.DB
 	fs      vfs.FS
 	numbers atomic.Int64
 	linked  atomic.Int64
@@ -50,7 +51,7 @@ func (r *orderRun) change(t *testing.T, rnd *rand.Rand) error {
 	case n < 4:
 		return r.d.DeleteRange(background, orderKey(from), orderKey(to), nil)
 	case n < 5:
-		return r.d.Put(orderKey(from), fmt.Append(nil, r.numbers.Add(1)), NoSync)
+		return r.d.Put(orderKey(from), fmt.Append(nil, r.numbers.Add(1)), db.NoSync)
 	case n < 6:
 		l, err := r.d.NewLoader()
 		for i := from; i < to && err == nil; i += 1 + rnd.IntN(5) {
@@ -77,13 +78,13 @@ func (r *orderRun) change(t *testing.T, rnd *rand.Rand) error {
 func (r *orderRun) transact(rnd *rand.Rand) error {
 	name, keys, walks, seed := r.numbers.Add(1), rnd.IntN(3), rnd.IntN(2), rnd.Uint64()
 	r.commits.Add(1)
-	return r.d.Update(func(tx *Transaction) error {
+	return r.d.Update(func(tx *db.Transaction) error {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		seen := orderReading{Keys: map[string]string{}}
 		for range keys {
 			key := orderKey(rnd.IntN(orderKeys))
 			value, err := tx.Get(key)
-			if err != nil && err != ErrNotFound {
+			if err != nil && err != db.ErrNotFound {
 				return err
 			}
 			seen.Keys[string(key)] = string(value)
@@ -92,7 +93,7 @@ func (r *orderRun) transact(rnd *rand.Rand) error {
 		for range walks {
 			from := rnd.IntN(orderKeys)
 			w := orderWalk{Start: string(orderKey(from)), Limit: string(orderKey(from + 1 + rnd.IntN(8))), Found: map[string]string{}}
-			entries, failed := tx.All(&IterOptions{LowerBound: []byte(w.Start), UpperBound: []byte(w.Limit)})
+			entries, failed := tx.All(&db.IterOptions{LowerBound: []byte(w.Start), UpperBound: []byte(w.Limit)})
 			for k, v := range entries {
 				w.Found[string(k)] = string(v)
 			}
@@ -103,7 +104,7 @@ func (r *orderRun) transact(rnd *rand.Rand) error {
 		}
 		text, err := json.Marshal(seen)
 		if err == nil {
-			tx.SetWriteOptions(NoSync)
+			tx.SetWriteOptions(db.NoSync)
 			err = tx.Put(fmt.Appendf(nil, "a/%d", name), text)
 		}
 		return err
@@ -114,18 +115,18 @@ func (r *orderRun) transact(rnd *rand.Rand) error {
 // what was there when it was committed.
 func (r *orderRun) requireOrder(t *testing.T) (transactions int) {
 	now := map[string]string{}
-	for c, err := range r.d.Changes(background, 0, &ChangeOptions{Unsynced: true}) {
+	for c, err := range r.d.Changes(background, 0, &db.ChangeOptions{Unsynced: true}) {
 		require.NoError(t, err)
 		for e, err := range c.Entries() {
 			require.NoError(t, err)
 			switch {
-			case e.Kind == EntryDeleteRange:
+			case e.Kind == db.EntryDeleteRange:
 				for k := range now {
 					if k >= string(e.Key) && k < string(e.Value) {
 						delete(now, k)
 					}
 				}
-			case e.Kind == EntryDelete:
+			case e.Kind == db.EntryDelete:
 				delete(now, string(e.Key))
 			case strings.HasPrefix(string(e.Key), "a/"):
 				transactions++
@@ -164,10 +165,10 @@ func TestWhatATransactionReadIsThereWhenItIsCommitted(t *testing.T) {
 			steps = 60
 		}
 		o := testOptions(vfs.NewMem())
-		o.Changes = ChangeRetention{Bytes: 1 << 40}
+		o.Changes = db.ChangeRetention{Bytes: 1 << 40}
 		o.Memtables.Size = 8 << 10
 		r := &orderRun{d: openTest(t, o), fs: o.FS}
-		defer r.d.snapshots.Pin()() // so that tables are removed and linked while transactions are open
+		defer r.d.Pins().Pin()() // so that tables are removed and linked while transactions are open
 		var group sync.WaitGroup
 		for worker := range uint64(5) {
 			rnd := rand.New(rand.NewPCG(seed, worker))
@@ -187,7 +188,7 @@ func TestWhatATransactionReadIsThereWhenItIsCommitted(t *testing.T) {
 			})
 		}
 		group.Wait()
-		require.NotZero(t, r.d.txns.untraced.Last())
+		require.NotZero(t, r.d.Untraced().Last())
 		require.EqualValues(t, r.commits.Load(), r.requireOrder(t))
 		t.Logf("%d transactions, %d tables linked", r.commits.Load(), r.linked.Load())
 	})

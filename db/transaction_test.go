@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"bytes"
@@ -10,20 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // moves returns a function that moves an iterator with these bounds, "" for none, and closes it, unless the last word
 // is "open". After "!" comes a move to no key, after "clone=" the bounds of a clone that moves from there on.
-func moves(lower, upper, all string) func(*testing.T, *Transaction) {
-	return func(t *testing.T, tx *Transaction) {
-		it, err := tx.NewIterator(&IterOptions{LowerBound: boundOf(lower), UpperBound: boundOf(upper)})
+func moves(lower, upper, all string) func(*testing.T, *db.Transaction) {
+	return func(t *testing.T, tx *db.Transaction) {
+		it, err := tx.NewIterator(&db.IterOptions{LowerBound: boundOf(lower), UpperBound: boundOf(upper)})
 		require.NoError(t, err)
 		all, open := strings.CutSuffix(all, "open")
 		for _, move := range strings.Fields(all) {
 			if bounds, ok := strings.CutPrefix(move, "clone="); ok {
 				lower, upper, _ := strings.Cut(bounds, "-")
-				clone, err := it.Clone(&IterOptions{LowerBound: boundOf(lower), UpperBound: boundOf(upper), KeysOnly: true})
+				clone, err := it.Clone(&db.IterOptions{LowerBound: boundOf(lower), UpperBound: boundOf(upper), KeysOnly: true})
 				require.NoError(t, err)
 				require.NoError(t, it.Close())
 				it = clone
@@ -47,7 +48,7 @@ func boundOf(s string) []byte {
 	return []byte(s)
 }
 
-func moveBy(it *Iterator, move string) bool {
+func moveBy(it *db.Iterator, move string) bool {
 	move, key, _ := strings.Cut(move, "=")
 	switch move {
 	case "first":
@@ -74,24 +75,24 @@ func moveBy(it *Iterator, move string) bool {
 // database has the keys a, c, e, g and i.
 var conflictCases = []struct {
 	name     string
-	read     func(t *testing.T, tx *Transaction)
+	read     func(t *testing.T, tx *db.Transaction)
 	others   string // keys that are put; in capitals: deleted
 	conflict bool
 }{
-	{"a key that changes", func(t *testing.T, tx *Transaction) { get(t, tx, "c") }, "c", true},
-	{"a key that is deleted", func(t *testing.T, tx *Transaction) { get(t, tx, "c") }, "C", true},
-	{"another key", func(t *testing.T, tx *Transaction) { get(t, tx, "c") }, "abde", false},
-	{"an absent key that is put", func(t *testing.T, tx *Transaction) { get(t, tx, "d") }, "d", true},
-	{"Has", func(t *testing.T, tx *Transaction) { require.NoError(t, second(tx.Has([]byte("c")))) }, "c", true},
-	{"GetTo", func(t *testing.T, tx *Transaction) { require.NoError(t, second(tx.GetTo(nil, []byte("c")))) }, "c", true},
-	{"GetWith", func(t *testing.T, tx *Transaction) {
-		require.NoError(t, second(tx.GetWith(nil, []byte("c"), &GetOptions{NoFillCache: true})))
+	{"a key that changes", func(t *testing.T, tx *db.Transaction) { get(t, tx, "c") }, "c", true},
+	{"a key that is deleted", func(t *testing.T, tx *db.Transaction) { get(t, tx, "c") }, "C", true},
+	{"another key", func(t *testing.T, tx *db.Transaction) { get(t, tx, "c") }, "abde", false},
+	{"an absent key that is put", func(t *testing.T, tx *db.Transaction) { get(t, tx, "d") }, "d", true},
+	{"Has", func(t *testing.T, tx *db.Transaction) { require.NoError(t, second(tx.Has([]byte("c")))) }, "c", true},
+	{"GetTo", func(t *testing.T, tx *db.Transaction) { require.NoError(t, second(tx.GetTo(nil, []byte("c")))) }, "c", true},
+	{"GetWith", func(t *testing.T, tx *db.Transaction) {
+		require.NoError(t, second(tx.GetWith(nil, []byte("c"), &db.GetOptions{NoFillCache: true})))
 	}, "c", true},
-	{"MultiGet", func(t *testing.T, tx *Transaction) {
+	{"MultiGet", func(t *testing.T, tx *db.Transaction) {
 		require.NoError(t, second(tx.MultiGet([][]byte{[]byte("a"), []byte("d")})))
 	}, "d", true},
-	{"nothing", func(*testing.T, *Transaction) {}, "abcdefghi", false},
-	{"its own writes", func(t *testing.T, tx *Transaction) {
+	{"nothing", func(*testing.T, *db.Transaction) {}, "abcdefghi", false},
+	{"its own writes", func(t *testing.T, tx *db.Transaction) {
 		require.NoError(t, tx.Put([]byte("c"), []byte("own")))
 		get(t, tx, "c")
 	}, "c", false},
@@ -123,22 +124,22 @@ var conflictCases = []struct {
 	{"by a clone", moves("", "b", "clone=d- ge=d next"), "f", true},
 	{"by a clone that is still open", moves("d", "", "clone=d- last open"), "k", true},
 	{"outside of a clone's bounds", moves("", "", "clone=d-f next !next"), "cfz", false},
-	{"All, to its end", func(t *testing.T, tx *Transaction) { require.Equal(t, 5, rounds(t, tx.All, 9)) }, "z", true},
-	{"All, where it was left", func(t *testing.T, tx *Transaction) { require.Equal(t, 2, rounds(t, tx.All, 2)) }, "b", true},
-	{"All, after where it was left", func(t *testing.T, tx *Transaction) {
+	{"All, to its end", func(t *testing.T, tx *db.Transaction) { require.Equal(t, 5, rounds(t, tx.All, 9)) }, "z", true},
+	{"All, where it was left", func(t *testing.T, tx *db.Transaction) { require.Equal(t, 2, rounds(t, tx.All, 2)) }, "b", true},
+	{"All, after where it was left", func(t *testing.T, tx *db.Transaction) {
 		require.Equal(t, 2, rounds(t, tx.All, 2))
 	}, "defgz", false},
-	{"Backward, before where it was left", func(t *testing.T, tx *Transaction) {
+	{"Backward, before where it was left", func(t *testing.T, tx *db.Transaction) {
 		require.Equal(t, 2, rounds(t, tx.Backward, 2))
 	}, "abef", false},
-	{"a range over a deletion of its own", func(t *testing.T, tx *Transaction) {
+	{"a range over a deletion of its own", func(t *testing.T, tx *db.Transaction) {
 		require.NoError(t, tx.Delete([]byte("c")))
 		moves("", "", "ge=b")(t, tx)
 	}, "d", true},
 }
 
 // rounds returns how many rounds a loop over the database goes, at most most.
-func rounds(t *testing.T, all func(*IterOptions) (iter.Seq2[[]byte, []byte], func() error), most int) (n int) {
+func rounds(t *testing.T, all func(*db.IterOptions) (iter.Seq2[[]byte, []byte], func() error), most int) (n int) {
 	t.Helper()
 	entries, failed := all(nil)
 	for range entries {
@@ -150,33 +151,33 @@ func rounds(t *testing.T, all func(*IterOptions) (iter.Seq2[[]byte, []byte], fun
 	return n
 }
 
-func get(t *testing.T, tx *Transaction, key string) {
+func get(t *testing.T, tx *db.Transaction, key string) {
 	t.Helper()
-	if _, err := tx.Get([]byte(key)); err != ErrNotFound {
+	if _, err := tx.Get([]byte(key)); err != db.ErrNotFound {
 		require.NoError(t, err)
 	}
 }
 
 // How the commits of others come, and where they are when the transaction commits.
-var conflictWays = map[string]func(t *testing.T, d *DB, b *Batch){
-	"in the memtable": func(t *testing.T, d *DB, b *Batch) { require.NoError(t, d.Apply(b, NoSync)) },
-	"in a table": func(t *testing.T, d *DB, b *Batch) {
-		require.NoError(t, d.Apply(b, NoSync))
+var conflictWays = map[string]func(t *testing.T, d *db.DB, b *db.Batch){
+	"in the memtable": func(t *testing.T, d *db.DB, b *db.Batch) { require.NoError(t, d.Apply(b, db.NoSync)) },
+	"in a table": func(t *testing.T, d *db.DB, b *db.Batch) {
+		require.NoError(t, d.Apply(b, db.NoSync))
 		require.NoError(t, d.Flush())
 	},
-	"compacted": func(t *testing.T, d *DB, b *Batch) {
-		require.NoError(t, d.Apply(b, NoSync))
+	"compacted": func(t *testing.T, d *db.DB, b *db.Batch) {
+		require.NoError(t, d.Apply(b, db.NoSync))
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 	},
-	"loaded": func(t *testing.T, d *DB, b *Batch) {
+	"loaded": func(t *testing.T, d *db.DB, b *db.Batch) {
 		l, err := d.NewLoader()
 		require.NoError(t, err)
-		entries := map[string]BatchEntry{}
+		entries := map[string]db.BatchEntry{}
 		for _, e := range b.All() {
 			entries[string(e.Key)] = e
 		}
 		for _, key := range slices.Sorted(maps.Keys(entries)) {
-			if e := entries[key]; e.Kind == EntryDelete {
+			if e := entries[key]; e.Kind == db.EntryDelete {
 				require.NoError(t, l.Delete(e.Key))
 			} else {
 				require.NoError(t, l.Put(e.Key, e.Value))
@@ -184,8 +185,8 @@ var conflictWays = map[string]func(t *testing.T, d *DB, b *Batch){
 		}
 		require.NoError(t, l.Commit())
 	},
-	"by another transaction": func(t *testing.T, d *DB, b *Batch) {
-		require.NoError(t, d.Update(func(tx *Transaction) error {
+	"by another transaction": func(t *testing.T, d *db.DB, b *db.Batch) {
+		require.NoError(t, d.Update(func(tx *db.Transaction) error {
 			for _, e := range b.All() {
 				require.NoError(t, putOrDelete(tx, e))
 			}
@@ -202,13 +203,13 @@ func TestConflicts(t *testing.T) {
 			t.Run(how+"/"+c.name, func(t *testing.T) {
 				d := openTest(t, testOptions(vfs.NewMem()))
 				for _, key := range "acegi" {
-					require.NoError(t, d.Put([]byte(string(key)), []byte("first"), NoSync))
+					require.NoError(t, d.Put([]byte(string(key)), []byte("first"), db.NoSync))
 				}
 				require.NoError(t, d.Flush())
 				tx := d.NewTransaction(nil)
 				c.read(t, tx)
 				require.NoError(t, tx.Put([]byte("written"), []byte("v")))
-				var b Batch
+				var b db.Batch
 				for _, key := range []byte(c.others) {
 					if lower := bytes.ToLower([]byte{key}); lower[0] != key {
 						b.Delete(lower)
@@ -220,14 +221,14 @@ func TestConflicts(t *testing.T) {
 				err := tx.Commit()
 				_, got := d.Get([]byte("written"))
 				if c.conflict {
-					require.Equal(t, ErrConflict, err)
-					require.Equal(t, ErrNotFound, got)
+					require.Equal(t, db.ErrConflict, err)
+					require.Equal(t, db.ErrNotFound, got)
 				} else {
 					require.NoError(t, err)
 					require.NoError(t, got)
 				}
-				require.ErrorIs(t, tx.Commit(), ErrClosed)
-				require.Equal(t, ErrClosed, tx.Close())
+				require.ErrorIs(t, tx.Commit(), db.ErrClosed)
+				require.Equal(t, db.ErrClosed, tx.Close())
 			})
 		}
 	}
@@ -239,7 +240,7 @@ func TestReadsAloneAndWritesAloneNeverConflict(t *testing.T) {
 	reader, writer := d.NewTransaction(nil), d.NewTransaction(nil)
 	get(t, reader, "a")
 	require.NoError(t, writer.Put([]byte("a"), []byte("writer")))
-	require.NoError(t, d.Put([]byte("a"), []byte("other"), NoSync))
+	require.NoError(t, d.Put([]byte("a"), []byte("other"), db.NoSync))
 	require.NoError(t, reader.Commit())
 	require.NoError(t, writer.Commit())
 	requireValue(t, d, []byte("a"), []byte("writer"))
@@ -251,6 +252,6 @@ func TestALargeWriteConflicts(t *testing.T) {
 	tx := d.NewTransaction(nil)
 	get(t, tx, "a")
 	require.NoError(t, tx.Put([]byte("b"), nil))
-	require.NoError(t, d.Put([]byte("a"), make([]byte, largeWrite), NoSync))
-	require.Equal(t, ErrConflict, tx.Commit())
+	require.NoError(t, d.Put([]byte("a"), make([]byte, largeWrite), db.NoSync))
+	require.Equal(t, db.ErrConflict, tx.Commit())
 }

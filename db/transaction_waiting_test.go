@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -16,13 +17,13 @@ import (
 
 // interruption is a store that calls a function once at a moment of a change that the leader makes.
 type interruption struct {
-	d     *DB
+	d     *db.DB
 	armed atomic.Pointer[func()]
 	// at chooses the operation of a file. Nil: the MANIFEST is about to be written.
 	at func(op wrap.Op) bool
 }
 
-func (i *interruption) options() *Options {
+func (i *interruption) options() *db.Options {
 	return testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
 		here := op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST")
 		if i.at != nil {
@@ -43,11 +44,11 @@ func (i *interruption) update(key []byte, result chan<- string) {
 		err := i.d.Modify(key, func(old []byte) ([]byte, error) {
 			calls++
 			return append(old, '+'), nil
-		}, NoSync)
+		}, db.NoSync)
 		ended.Store(true)
 		result <- fmt.Sprint(calls, err)
 	}()
-	for !ended.Load() && i.d.commit.Status().Queued == 0 {
+	for !ended.Load() && i.d.Committer().Status().Queued == 0 {
 		runtime.Gosched()
 	}
 }
@@ -57,7 +58,7 @@ func (i *interruption) update(key []byte, result chan<- string) {
 func TestUpdatesWaitForAChangeThatIsBeingRecorded(t *testing.T) {
 	for _, test := range []struct {
 		name, key, want, value string
-		change                 func(t *testing.T, d *DB, fs vfs.FS)
+		change                 func(t *testing.T, d *db.DB, fs vfs.FS)
 	}{
 		{"another key than those deleted", "first", "1 <nil>", "old+", deleteMiddle},
 		{"a key without a value between those deleted", "key000500+", "1 <nil>", "+", deleteMiddle},
@@ -74,7 +75,7 @@ func TestUpdatesWaitForAChangeThatIsBeingRecorded(t *testing.T) {
 			o.Tables.Size = 8 << 10
 			i.d = openTest(t, o)
 			fill(t, i.d, 0, 1_000)
-			require.NoError(t, i.d.Put([]byte("first"), []byte("old"), NoSync))
+			require.NoError(t, i.d.Put([]byte("first"), []byte("old"), db.NoSync))
 			require.NoError(t, i.d.Compact(t.Context(), nil, nil))
 			result := make(chan string, 1)
 			f := func() { i.update([]byte(test.key), result) }
@@ -94,21 +95,21 @@ type armedFS struct {
 
 func (a armedFS) CreateLog(name string) (vfs.File, error) { return vfs.CreateLog(a.FS, name) }
 
-func deleteMiddle(t *testing.T, d *DB, fs vfs.FS) {
-	before := d.txns.untraced.Last()
+func deleteMiddle(t *testing.T, d *db.DB, fs vfs.FS) {
+	before := d.Untraced().Last()
 	fs.(armedFS).arm()
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(900), nil))
-	require.Greater(t, d.txns.untraced.Last(), before, "no table was removed")
+	require.Greater(t, d.Untraced().Last(), before, "no table was removed")
 }
 
-func ingestAway(t *testing.T, d *DB, fs vfs.FS) {
+func ingestAway(t *testing.T, d *db.DB, fs vfs.FS) {
 	path := makeTable(t, fs.(armedFS).FS, "in/a", []madeEntry{{string(testKey(20_000)), 1, "ingested"},
 		{string(testKey(20_010)), 2, "ingested"}, {string(testKey(20_020)), 3, "ingested"}})
 	fs.(armedFS).arm()
 	require.Equal(t, 1, mustIngest(t, d, path).Linked)
 }
 
-func loadAway(t *testing.T, d *DB, fs vfs.FS) {
+func loadAway(t *testing.T, d *db.DB, fs vfs.FS) {
 	l := newLoader(t, d)
 	for i := 20_000; i <= 20_020; i += 10 {
 		require.NoError(t, l.Put(testKey(i), []byte("loaded")))
@@ -126,9 +127,7 @@ func TestUpdatesSeeALoadThatIsInTheVersion(t *testing.T) {
 	require.NoError(t, i.d.Flush())
 	l := newLoader(t, i.d)
 	require.NoError(t, l.Put(testKey(5), []byte("loaded")))
-	i.d.leftovers.mu.Lock()
-	i.d.leftovers.uncertain = append(i.d.leftovers.uncertain, manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
-	i.d.leftovers.mu.Unlock()
+	i.d.AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
 	result := make(chan string, 1)
 	f := func() { i.update(testKey(5), result) }
 	i.armed.Store(&f)

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
@@ -25,18 +26,18 @@ func TestAnUpgradeWithinABudgetIsCountedAndNotRepeated(t *testing.T) {
 	d := openTest(t, o)
 	settle(t, d)
 	old := map[uint64]bool{}
-	d.state().Version.Files(func(_ int, f *manifest.FileMeta) { old[f.Num] = true })
+	d.State().Version.Files(func(_ int, f *manifest.FileMeta) { old[f.Num] = true })
 	first, err := d.UpgradeFilters(background, nil, nil)
 	require.NoError(t, err)
 	require.Greater(t, first.Upgraded, first.Tables/2)
 	require.Positive(t, first.Current, "some tables are so small that any filter is one cache line")
 	bytes := uint64(0)
-	d.state().Version.Files(func(_ int, f *manifest.FileMeta) {
+	d.State().Version.Files(func(_ int, f *manifest.FileMeta) {
 		if old[f.Num] {
 			return
 		}
 		require.NotNil(t, tables.Of(f).FilterSizes())
-		r, err := d.tables.Get(f)
+		r, err := d.TableCache().Get(f)
 		require.NoError(t, err)
 		filters, err := r.AllFilters()
 		require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestKeyCountsAreNotEstimatedFromAnUnusualTable(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Put([]byte(odd), nil))
 	require.NoError(t, l.Commit())
-	files := d.state().Version.Levels[NumLevels-1].Files
+	files := d.State().Version.Levels[db.NumLevels-1].Files
 	require.Greater(t, len(files), 3*filterplan.LearnFrom)
 	require.Equal(t, odd, string(base.UserKey(files[len(files)-1].Smallest)), "on the level of the others")
 	require.NoError(t, d.Close())
@@ -71,7 +72,7 @@ func TestKeyCountsAreNotEstimatedFromAnUnusualTable(t *testing.T) {
 		if key != "" {
 			requireValue(t, d, []byte(key), nil)
 		}
-		return float64(d.writers.plan.LevelBits()[NumLevels-1])
+		return float64(d.Plan().LevelBits()[db.NumLevels-1])
 	}
 	require.InEpsilon(t, bits(""), bits(odd), 0.05)
 }

@@ -1,4 +1,4 @@
-package db
+package db_test
 
 import (
 	"fmt"
@@ -8,18 +8,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // entriesOf returns the entries of a key in the live tables, newest first, as "sequence value" or
 // "sequence deleted".
-func entriesOf(t testing.TB, d *DB, key string) []string {
+func entriesOf(t testing.TB, d *db.DB, key string) []string {
 	t.Helper()
 	var all []version
-	files := readDir(t, d.files.FS, d.files.Path)
+	files := readDir(t, d.Directory().FS, d.Directory().Path)
 	for name := range files.Live(t) {
 		v := versions{}
 		v.AddTable(t, files[name])
@@ -39,7 +41,7 @@ func entriesOf(t testing.TB, d *DB, key string) []string {
 //make:portable
 func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
-	put := func(key, value string) { require.NoError(t, d.Put([]byte(key), []byte(value), NoSync)) }
+	put := func(key, value string) { require.NoError(t, d.Put([]byte(key), []byte(value), db.NoSync)) }
 	compact := func() { require.NoError(t, d.Compact(t.Context(), nil, nil)) }
 	requireEntries := func(key string, want ...string) {
 		t.Helper()
@@ -57,7 +59,7 @@ func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
 	edge := d.NewSnapshot() // shows sequence number 2 but not 3
 	put("c", "3")
 	put("b", "4")
-	require.NoError(t, d.Delete([]byte("a"), NoSync))
+	require.NoError(t, d.Delete([]byte("a"), db.NoSync))
 	compact()
 	requireEntries("a", "5 deleted", "0 1")
 	requireEntries("b", "4 4", "0 2")
@@ -94,9 +96,9 @@ func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 	requireRecorded := func(want uint64) {
 		t.Helper()
 		var largest uint64
-		for _, f := range d.state().Version.Levels[NumLevels-1].Files {
+		for _, f := range d.State().Version.Levels[db.NumLevels-1].Files {
 			require.Zero(t, base.Trailer(f.Smallest)>>8, "the entries lost their sequence numbers")
-			r, err := d.tables.Ref(f)
+			r, err := d.TableCache().Ref(f)
 			require.NoError(t, err)
 			p, ok := r.Properties()
 			r.Unref()
@@ -125,7 +127,7 @@ func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 	table := files[files.Tables()[0]]
 	table[len(table)-1] ^= 1 // its footer, so its entries go to another table
 	o.FS = checkOrder(files.FS(t))
-	rep, err := RepairWithReport("db", o)
+	rep, err := db.RepairWithReport("db", o)
 	require.NoError(t, err)
 	require.EqualValues(t, 50, rep.LastSequence)
 	require.Positive(t, rep.TablesWritten)
@@ -140,8 +142,8 @@ func TestTablesRecordTheSequenceNumbersThatTheyLost(t *testing.T) {
 //
 //make:portable
 func TestRepairPrefersTheLaterOfEntriesWithoutSequenceNumbers(t *testing.T) {
-	older := craftTable(t, put("a", 0, "older"), put("b", 0, "b"))
-	later := craftTable(t, put("a", 0, "later"), put("c", 0, "c"))
+	older := craftTable(t, fixture.Put("a", 0, "older"), fixture.Put("b", 0, "b"))
+	later := craftTable(t, fixture.Put("a", 0, "later"), fixture.Put("c", 0, "c"))
 	want := contents{"a": "later", "b": "b", "c": "c"}
 	cut := func(table []byte) []byte { // damages the footer; the entries can be read
 		table = slices.Clone(table)
@@ -170,7 +172,7 @@ func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	d := mustOpen(t, o)
 	for i := range 2 {
-		require.NoError(t, d.Put([]byte("k"), fmt.Appendf(nil, "value %d", i), NoSync))
+		require.NoError(t, d.Put([]byte("k"), fmt.Appendf(nil, "value %d", i), db.NoSync))
 		require.NoError(t, d.Flush())
 	}
 	before := readDir(t, o.FS, "db")
@@ -184,7 +186,7 @@ func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	files["000900.ldb"] = before[oldest] // as if it had been written later
 	got, rep, _ := repaired(t, files)
 	require.Equal(t, contents{"k": "value 1"}, got, "%s", rep)
-	require.Equal(t, FileUnused, fateOf(t, rep, "000900.ldb").Fate)
+	require.Equal(t, db.FileUnused, fateOf(t, rep, "000900.ldb").Fate)
 }
 
 // The inputs of a compaction are removed in such an order that those that remain have, at any
@@ -195,7 +197,7 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 	o.Compaction.L0Trigger = 100
 	var mu sync.Mutex
 	var removed []uint64 // since the store was opened
-	o.EventListener = &EventListener{TableRemoved: func(num uint64) {
+	o.EventListener = &db.EventListener{TableRemoved: func(num uint64) {
 		mu.Lock()
 		defer mu.Unlock()
 		removed = append(removed, num)
@@ -210,11 +212,11 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 			}
 			key, value := string(testKey(i)), fmt.Sprintf("value %d of round %d", i, round)
 			if i%5 == 0 && round > 0 {
-				require.NoError(t, d.Delete([]byte(key), NoSync))
+				require.NoError(t, d.Delete([]byte(key), db.NoSync))
 				delete(want, key)
 				continue
 			}
-			require.NoError(t, d.Put([]byte(key), []byte(value), NoSync))
+			require.NoError(t, d.Put([]byte(key), []byte(value), db.NoSync))
 			want[key] = value
 		}
 		if round == 0 {
@@ -224,7 +226,7 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 	}
 	before := readDir(t, o.FS, "db")
 	inputs := map[uint64]bool{}
-	d.set.Current().Files(func(_ int, f *manifest.FileMeta) { inputs[f.Num] = true })
+	d.Set().Current().Files(func(_ int, f *manifest.FileMeta) { inputs[f.Num] = true })
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
 	require.NoError(t, d.Close()) // now all inputs are removed
 	after := readDir(t, o.FS, "db")
@@ -242,7 +244,7 @@ func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 		got, rep, _ := repaired(t, remaining)
 		require.Equal(t, want, got, "%d of %d were removed: %s", i, len(removed), rep)
 	}
-	for _, f := range d.set.Current().Levels[manifest.NumLevels-1].Files {
+	for _, f := range d.Set().Current().Levels[manifest.NumLevels-1].Files {
 		require.Zero(t, base.Trailer(f.Smallest)>>8)
 	}
 }

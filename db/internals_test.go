@@ -1,0 +1,76 @@
+package db
+
+import (
+	"github.com/sievedb/sievedb/internal/base/expiry"
+	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/disk/filterplan"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/read/counters"
+	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/work/compact"
+	"github.com/sievedb/sievedb/internal/write/bulk"
+	"github.com/sievedb/sievedb/internal/write/commit"
+	"github.com/sievedb/sievedb/internal/write/txn"
+)
+
+// This is all that tests see of a DB besides what programs see. What nothing uses any more goes.
+
+func (d *DB) State() *lookup.State                   { return d.state() }
+func (d *DB) Committer() *commit.Committer           { return d.commit }
+func (d *DB) Scheduler() *compact.Scheduler          { return d.compactor }
+func (d *DB) Opts() *Options                         { return &d.opts }
+func (d *DB) Present() *Options                      { return d.options() }
+func (d *DB) TableCache() *tables.Cache              { return d.tables }
+func (d *DB) Directory() tables.Directory            { return d.files }
+func (d *DB) Finder() *lookup.Finder                 { return &d.finder }
+func (d *DB) Pins() *lookup.Snapshots                { return &d.snapshots }
+func (d *DB) Untraced() *txn.Untraced                { return &d.txns.untraced }
+func (d *DB) Recent() *txn.Recent                    { return &d.txns.recent }
+func (d *DB) Turns() *txn.Turns                      { return &d.txns.turns }
+func (d *DB) Obsolete() *tables.Obsolete             { return d.leftovers.obsolete }
+func (d *DB) Set() *manifest.Set                     { return d.set }
+func (d *DB) Coordinator() *bulk.Coordinator         { return d.bulk }
+func (d *DB) Expiry() *expiry.Policy                 { return d.scans.Expiry }
+func (d *DB) Spares() *tables.SpareWriters           { return d.writers.spares }
+func (d *DB) Plan() *filterplan.Planner              { return d.writers.plan }
+func (d *DB) RangeCounters() *counters.Ranges        { return d.counters.ranges }
+func (d *DB) Closing() <-chan struct{}               { return d.stop.closing }
+func (d *DB) IsClosed() bool                         { return d.closed.Load() }
+func (b *Batch) Content() *batch.Batch               { return &b.content }
+func (o *Options) WithDefaults() Options             { return o.withDefaults() }
+func (o *Options) ToRecord() *manifest.Options       { return o.toRecord() }
+func (o *Options) SpareWriters() (int, uint64)       { return o.spareWriters() }
+func (o *CacheOptions) BesideBlocks() (int64, int64) { return o.besideBlocks() }
+func (o *CacheOptions) TableMemory() int64           { return o.tableMemory() }
+
+// AddUncertain makes files those of an edit that failed and may be in force.
+func (d *DB) AddUncertain(files ...*manifest.FileMeta) {
+	d.leftovers.mu.Lock()
+	defer d.leftovers.mu.Unlock()
+	d.leftovers.uncertain = append(d.leftovers.uncertain, files...)
+}
+
+func (d *DB) ApplyEdit(edit *manifest.Edit, also func(*lookup.State)) error {
+	return d.applyEdit(edit, nil, also)
+}
+
+func (t *Transaction) Reads() *txn.Reads        { return &t.reads }
+func (t *Transaction) Committer() txn.Committer { return t.committer() }
+func (t *Transaction) Examine() (uint64, error) { return txnStore{t}.Examine() }
+func (d *DB) Observing() int32                  { return d.listenerCalls.observing.Load() }
+
+// PutSealed puts a value as it is stored, with its deadline.
+func (d *DB) PutSealed(key, value []byte) error { return d.write(kindSealed, key, value, NoSync) }
+
+var OpenAs = openAs
+
+const (
+	ObserveEvery           = observeEvery
+	VerifyEvery            = verifyEvery
+	BlockShare             = blockShare
+	MinMemory              = minMemory
+	DefaultMaxManifestSize = defaultMaxManifestSize
+)
+
+var DefaultFilter = defaultFilter
