@@ -80,9 +80,6 @@ func (o *output) recordOf(n int, names, row []string) {
 	o.pairs(pairs...)
 }
 
-// cutText leaves out the middle of a text that is wider than width.
-func cutText(text string, width int) string { return metric.Cut(text, width) }
-
 // stream is a table that has no end, so that the widths of its columns are given: 0 for those that share what is left.
 type stream struct {
 	o       *output

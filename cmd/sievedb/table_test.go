@@ -54,12 +54,12 @@ func TestWhatVerbsPrintFitsTheTerminal(t *testing.T) {
 
 func TestCellsAreCutInTheirMiddle(t *testing.T) {
 	for text, want := range map[string]string{"short": "short", "customer-000017": "custo…017", "東京千代田区": "東京…区", "👩‍💻": "👩‍💻"} {
-		got := cutText(text, 9)
+		got := metric.Cut(text, 9)
 		require.Equal(t, want, got)
 		require.LessOrEqual(t, runewidth.StringWidth(got), 9)
 	}
 	for width := range 4 {
-		require.LessOrEqual(t, runewidth.StringWidth(cutText("customer-000017", width)), max(width, 1))
+		require.LessOrEqual(t, runewidth.StringWidth(metric.Cut("customer-000017", width)), max(width, 1))
 	}
 }
 
@@ -99,7 +99,7 @@ func TestCellsAreCutInEveryLocale(t *testing.T) {
 	t.Cleanup(func() { runewidth.DefaultCondition.EastAsianWidth = before })
 	runewidth.DefaultCondition.EastAsianWidth = true
 	for width := 2; width < 40; width++ {
-		require.LessOrEqual(t, runewidth.StringWidth(cutText("customers/2026/東京/000017", width)), width)
+		require.LessOrEqual(t, runewidth.StringWidth(metric.Cut("customers/2026/東京/000017", width)), width)
 	}
 	text := printed(output{people: true, width: 30}, func(o *output) {
 		tab := o.table("~key", "~other")

@@ -5,9 +5,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base/expiry"
 )
 
-// Sealed reports whether the values have their envelopes.
-func (b *Batch) Sealed() bool { return b.sealed }
-
 // MarkSealed says that the values have their envelopes, or need none.
 func (b *Batch) MarkSealed() { b.sealed = true }
 

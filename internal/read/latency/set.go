@@ -52,14 +52,6 @@ func Start(synced bool, n uint64) Moment {
 	return 0
 }
 
-// Again begins a part of an event that began at m, now.
-func (m Moment) Again() Moment {
-	if m == 0 {
-		return 0
-	}
-	return Now()
-}
-
 // End records the event that began at m in h, if it is measured.
 func (h *Histogram) End(m Moment) {
 	if m != 0 {

@@ -188,9 +188,9 @@ func (r *Replayer) replayLog(f manifest.DirFile, last bool) error {
 				break
 			}
 		}
-		if last, ok := batch.ReadPreamble(log, record); err == nil && ok {
-			report.bySieveDB, first = true, last+1
-			if err = r.checkGap(last, &report); err == nil {
+		if before, ok := batch.ReadPreamble(log, record); err == nil && ok {
+			report.bySieveDB, first = true, before+1
+			if err = r.checkGap(before, &report); err == nil {
 				if r.ended {
 					report.BytesSkipped = f.Size
 				}

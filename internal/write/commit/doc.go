@@ -14,7 +14,7 @@
 //     end until Rotate replaces it, on a full disk until there is space; see failedlog.go.
 //   - A panic of the user's code (comparer, file system, listener) in the leader ends the writes. It continues in the
 //     leader's caller, and the other writers of the group get it as an error.
-//   - A write that needs a memtable while flushes or compactions fall back waits, as the leader. If the flush that would
+//   - A write that needs a memtable while flushes or compactions fall behind waits, as the leader. If the flush that would
 //     make room fails, the write fails with that error. The flush is tried again.
 //
 // In each case the group's numbers stay used, and its writes are invisible until the next opening decides.

@@ -120,7 +120,7 @@ func (c *Committer) remember(r *record, bytes []byte) {
 }
 
 // makeReady makes sure that log, memtable and sequence numbers have room for r. It slows the writer down if flushes or
-// compactions fall back. Only the leader calls it.
+// compactions fall behind. Only the leader calls it.
 func (c *Committer) makeReady(r *record) error {
 	if err := c.ready(); err != nil {
 		return err
