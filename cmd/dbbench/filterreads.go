@@ -83,13 +83,6 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 		Words: s.keys.list != nil && s.cfg.Keys == "",
 	}
 	r.setShape(s.store.Metrics())
-	var tables []db.TableInfo
-	last := 0
-	if s.comparePeers { // not for an existing database, which may have many tables
-		if tables, last, err = storeTables(s.store); err != nil {
-			return err
-		}
-	}
 	if err := s.closeDB(); err != nil {
 		return err
 	}
@@ -105,11 +98,6 @@ func filterReads(ctx context.Context, s *session, _ string) error {
 		{s.cfg.filter(), &r.Stored.On, &r.Absent.On},
 	} {
 		if err := s.passes(ctx, "filter "+onOrOff(p.policy), p.policy, here, stored, absent, p.stored, p.absent); err != nil {
-			return err
-		}
-	}
-	if s.comparePeers {
-		if err := r.measurePeers(ctx, s, tables, last, stored, absent); err != nil {
 			return err
 		}
 	}

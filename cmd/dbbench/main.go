@@ -11,8 +11,7 @@
 // Reading the source: run.go has the run from the command line to the end, config.go the flags,
 // workload.go the list of workloads, session.go the database that they share, and thread.go the
 // loop that measures them. The report is in filterreads.go (the lookups), tablereads.go (how reads are
-// counted), report.go (its text) and readschart.go (its chart). peerlayouts.go copies tables with the
-// filters of other stores, and peerreads.go compares them.
+// counted), report.go (its text) and readschart.go (its chart).
 package main
 
 import (

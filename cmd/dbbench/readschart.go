@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/internal/chart"
@@ -43,9 +42,6 @@ func (r *report) bars() *chart.Bars {
 		}
 	}
 	cache := cacheText(r.CacheBytes)
-	if len(r.Peers) > 0 {
-		return r.peerBars(cache)
-	}
 	title := "Disk reads per lookup"
 	if r.Absent.Factor != nil {
 		title += ": " + factorText(r.Absent.Factor) + " fewer for absent keys"
@@ -57,43 +53,6 @@ func (r *report) bars() *chart.Bars {
 		Remarks: []string{fmt.Sprintf("Counted at the file system, with %s. The data: %s. Filters use %s of memory.",
 			cache, r.Shape, bench.SizeText(r.Absent.On.FilterBytes))},
 	}
-}
-
-// peerSeries are the colours of no filter, the peers and the store's own filters.
-var peerSeries = []chart.Series{0, 4, 1, 2}
-
-// peerBars draws the lookups with the filters of other stores and with the store's own.
-func (r *report) peerBars(cache string) *chart.Bars {
-	noun := "keys"
-	if r.Words {
-		noun = "words"
-	}
-	absent := chart.Panel{Title: bench.Grouped(r.Absent.On.Gets) + " absent " + noun}
-	stored := chart.Panel{Title: bench.Grouped(r.Stored.On.Gets) + " stored " + noun}
-	memory := chart.Panel{Title: "filters in memory"}
-	b := &chart.Bars{ID: "reads", Title: "Disk reads per lookup, with each store's filters", Strong: len(r.Peers) - 1, Columns: 1, Width: readsWidth}
-	for i, p := range r.Peers {
-		b.Rows, b.Series = append(b.Rows, p.Noun), append(b.Series, peerSeries[i])
-		absent.Max = max(absent.Max, p.Absent.ReadsPerGet, p.Stored.ReadsPerGet)
-		absent.Values = append(absent.Values, p.Absent.ReadsPerGet)
-		absent.Texts = append(absent.Texts, digits3(p.Absent.ReadsPerGet))
-		stored.Values = append(stored.Values, p.Stored.ReadsPerGet)
-		stored.Texts = append(stored.Texts, digits3(p.Stored.ReadsPerGet))
-		memory.Values = append(memory.Values, float64(p.Absent.FilterBytes))
-		memory.Texts = append(memory.Texts, bench.SizeText(p.Absent.FilterBytes))
-	}
-	stored.Max = absent.Max
-	b.Panels = []chart.Panel{absent, stored, memory}
-	var what []string
-	for _, p := range r.Peers[1:] {
-		what = append(what, p.Noun+": "+p.What)
-	}
-	b.Remarks = []string{
-		strings.Join(what, ". ") + ".",
-		fmt.Sprintf("Shorter bars are better. All rows have the same data blocks and levels (%s), read by SieveDB with %s; "+
-			"reads are counted at the file system.", r.Shape, cache),
-	}
-	return b
 }
 
 // digits3 formats v with three significant digits and without an exponent.

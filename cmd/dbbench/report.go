@@ -26,8 +26,6 @@ type report struct {
 
 	Stored comparison `json:"stored_keys"`
 	Absent comparison `json:"absent_keys"`
-	// Peers has the same lookups with the filters of other stores. It ends with the store's own.
-	Peers []*peerReads `json:"peers,omitempty"`
 
 	Checks []check `json:"checks"`
 }
@@ -67,9 +65,6 @@ func (r *report) finish(promises bool) {
 	r.Absent.summarize()
 	r.checkAnswers()
 	r.checkCounts()
-	if len(r.Peers) > 0 {
-		r.checkPeers()
-	}
 	if promises {
 		r.checkPromises()
 	}
@@ -179,9 +174,6 @@ func (r *report) write(w io.Writer) error {
 	fmt.Fprintf(w, "For each column the store is reopened with %s, and every key is looked up once,\n", cache)
 	fmt.Fprint(w, "in the same random order. Disk reads are reads of table files, counted at the file system.\n\n")
 	if err := r.writeTable(w); err != nil {
-		return err
-	}
-	if err := r.writePeers(w); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)

@@ -87,35 +87,6 @@ func TestTheChartOfReadsStandsAlone(t *testing.T) {
 	require.Contains(t, string(text), "level 2: 6\u00a0tables of")
 }
 
-// withPeers adds the filters of other stores to a report.
-func withPeers(r *report) *report {
-	r.Peers = []*peerReads{{Name: noFilters.name, Noun: noFilters.noun, What: noFilters.what, Stored: r.Stored.Off, Absent: r.Absent.Off}}
-	for i, l := range peerLayouts {
-		p := &peerReads{Name: l.name, Noun: l.noun, What: l.what, Stored: r.Stored.On, Absent: r.Absent.On}
-		p.Absent.ReadsPerGet *= float64(50 - 48*i)
-		r.Peers = append(r.Peers, p)
-	}
-	r.Peers = append(r.Peers, &peerReads{Name: ownName, Noun: ownNoun, What: ownWhat, Stored: r.Stored.On, Absent: r.Absent.On})
-	return r
-}
-
-func TestAReportWithOtherStoresReadsWell(t *testing.T) {
-	r := withPeers(fixedReport())
-	r.finish(true)
-	var out bytes.Buffer
-	require.NoError(t, r.writePeers(&out))
-	requireGolden(t, "peers.txt", out.String())
-	require.Equal(t, "100,000 absent words: no filter 1.90, Pebble's way 0.839, LevelDB's layout 0.0336, SieveDB 0.0168. "+
-		"170,421 stored words: no filter 1.82, Pebble's way 0.951, LevelDB's layout 0.951, SieveDB 0.951. "+
-		"filters in memory: no filter 0 B, Pebble's way 208.1 KiB, LevelDB's layout 208.1 KiB, SieveDB 208.1 KiB.", r.bars().Desc())
-
-	r = withPeers(fixedReport())
-	r.Peers[2].Stored.Found--
-	r.finish(true)
-	require.Equal(t, 1, r.failed())
-	require.Equal(t, "not with LevelDB's layout", r.Checks[3].Detail)
-}
-
 func TestReportFailsIfAPromiseIsBroken(t *testing.T) {
 	tests := []struct {
 		name string

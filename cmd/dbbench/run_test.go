@@ -152,7 +152,7 @@ func TestKeyFilesAreLoadedAndLookedUp(t *testing.T) {
 	r := readJSON(t, name).DiskReadsSaved
 	require.EqualValues(t, 3000, r.Stored.On.Gets)
 	require.EqualValues(t, 3000, r.Absent.On.Gets)
-	require.Len(t, r.Checks, 4)
+	require.Len(t, r.Checks, 3)
 
 	// A key that is listed as absent but stored fails the run, by the report.
 	require.NoError(t, os.WriteFile(absent, []byte("user/7\n"), 0o644))
@@ -245,23 +245,11 @@ func TestDefaultRunKeepsItsPromises(t *testing.T) {
 	for _, c := range r.Checks {
 		require.True(t, c.Passed, c.Name)
 	}
-	require.Len(t, r.Checks, 6)
+	require.Len(t, r.Checks, 5)
 
 	// README.md and docs/reads.svg have these figures. Counts of reads are the same in each run.
-	require.Len(t, r.Peers, 4)
-	none, pebble, leveldb, own := r.Peers[0], r.Peers[1], r.Peers[2], r.Peers[3]
-	require.Equal(t, r.Absent.Off, none.Absent)
-	require.Equal(t, r.Absent.On, own.Absent)
-	require.InDelta(t, 1.18, none.Absent.ReadsPerGet, 0.005)
-	require.InDelta(t, 0.83, pebble.Absent.ReadsPerGet, 0.005)
-	require.InDelta(t, 0.016, leveldb.Absent.ReadsPerGet, 0.0005)
-	require.InDelta(t, 0.010, own.Absent.ReadsPerGet, 0.0005)
-	for _, p := range []*peerReads{pebble, leveldb} {
-		require.Equal(t, p.Stored.Gets, p.Stored.Found, p.Name)
-		require.Zero(t, p.Absent.Found, p.Name)
-		require.Equal(t, none.Absent.TablesConsulted, p.Absent.TablesConsulted, "%s: the same tables", p.Name)
-		require.Greater(t, p.Stored.ReadsPerGet, own.Stored.ReadsPerGet, p.Name)
-	}
+	require.InDelta(t, 1.18, r.Absent.Off.ReadsPerGet, 0.005)
+	require.InDelta(t, 0.010, r.Absent.On.ReadsPerGet, 0.0005)
 }
 
 func TestAFileThatCannotBeWrittenFailsBeforeTheRun(t *testing.T) {

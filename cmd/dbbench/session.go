@@ -22,7 +22,6 @@ type session struct {
 	fs             *wrap.Counting
 	keys           keySpace
 	allKeysStored  bool // the database has every key of the key file
-	comparePeers   bool // filterreads also measures the filters of other stores
 	dir            string
 	temporary      bool // close removes dir
 	store          *db.DB

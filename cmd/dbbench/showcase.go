@@ -25,7 +25,6 @@ func (s *session) showcase(ctx context.Context) error {
 	}
 	fmt.Fprintf(s.stdout, "Loaded %s %s in random order in %.1f s: nine tenths, then compacted; then the last tenth on top.\n",
 		bench.Grouped(uint64(s.keys.num)), s.keyNoun(), time.Since(began).Seconds())
-	s.comparePeers = true
 	return filterReads(ctx, s, reportName)
 }
 
