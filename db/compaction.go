@@ -54,11 +54,12 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 // slowed, and at L0Stop they wait for the end of the pause, with a reason of its own
 // (StallMetrics.CurrentReason). SetOptions can raise these limits for a long pause. Compact,
 // UpgradeFilters, loads and a DeleteRange that removes tables work as before: they run because a program
-// called them, and flush memtables also if level 0 is full. They do so as well when no compaction has space on a full disk.
+// called them, and flush memtables also if level 0 is full. The same
+// holds on a disk that is too full for compactions.
 //
-// If ctx is done before the running compactions have ended, there is no pause, and the error is that of
-// ctx. Under a low CompactionOptions.MaxBytesPerSecond they may need minutes. A call from a function of the EventListener returns ErrInListener, a read-only store
-// ErrReadOnly and a closed one ErrClosed.
+// If ctx is done before the running compactions have ended, there is no pause, and the error is that of ctx. Under a low
+// CompactionOptions.MaxBytesPerSecond they may need minutes. A call from a function of the EventListener returns
+// ErrInListener, a read-only store ErrReadOnly and a closed one ErrClosed.
 func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 	switch {
 	case d == nil || d.closed.Load():

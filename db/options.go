@@ -78,8 +78,8 @@ type Options struct {
 	// its own. Set the database's own directory to bring the logs back. To move them from one such directory
 	// to another, bring them back first; Open refuses to move them directly, and changes nothing then.
 	//
-	// LevelDB and goleveldb refuse such a database, and Open does if the logs are not there, because
-	// without them it would be older than it was, and look sound.
+	// LevelDB and goleveldb refuse such a database, and Open does if the logs are not there:
+	// without them, it would open with writes missing.
 	LogDir string
 
 	// Comparer orders the keys. Default: BytewiseComparer. A database opens only

@@ -18,8 +18,8 @@
 // A linearizable read notes the index of the last committed entry, has a majority confirm that this
 // node still leads, and waits until that entry is applied (Raft's dissertation, section 6.4).
 //
-// A command that could have written, and has not, was evaluated on what this leadership has on its way, and not on
-// the committed state. So it is confirmed after its evaluation, in the term of its evaluation: a node that was
+// A command that wrote nothing but could have written has seen writes that are not confirmed yet, and not the committed
+// state. So it is confirmed after its evaluation, in the term of its evaluation: a node that was
 // deposed and leads again would answer without the writes of its successor.
 //
 // A stale read is answered from the applied state, if that is new enough: see freshness. Nobody asks for that before

@@ -23,9 +23,9 @@ type FileMeta struct {
 	// here or its properties are read.
 	Seqs atomic.Pointer[SeqRange]
 
-	// extra is, of a value table, the number of bytes of its values. Of another table that
-	// UpgradeFilters made since the store was opened, it is the number of the table whose entries it
-	// has; 0 for others. It is set before the FileMeta is shared.
+	// extra is ValueBytes of a value table. Of another one it is the number that Origin returns, if a table has the
+	// entries of an earlier one, and 0 otherwise: only UpgradeFilters makes such tables, and 8 bytes more for each table
+	// would be 16. It is set before the FileMeta is shared.
 	extra uint64
 
 	// Handle belongs to the table cache; this package does not use it. It is set before the

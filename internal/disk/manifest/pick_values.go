@@ -91,7 +91,7 @@ func collecting(o PickOptions) bool {
 	return slices.ContainsFunc(o.Running, func(c *Compaction) bool { return c.Level == ValuesLevel })
 }
 
-// collectionOf returns the collection of the first tables, as many as make one.
+// collectionOf returns the collection of as many of the first tables as have live values for one new value table.
 func (v *Version) collectionOf(tables []ValueTable, reason string) *Compaction {
 	c := &Compaction{Version: v, Level: ValuesLevel, OutputLevel: ValuesLevel, Reason: reason}
 	live := uint64(0)

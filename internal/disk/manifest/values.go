@@ -12,8 +12,8 @@ import (
 // tables, and lookups do not search them; see base.ValueRef.
 const ValuesLevel = NumLevels
 
-// ValueTable says which table has the values of an ID. A value table begins with its own number as its ID. When the live
-// values of some are copied to another one, that has their IDs, so that no reference changes.
+// ValueTable says which table has the values of an ID. A value table begins with its own number as its ID. The table
+// that receives the live values of others takes over their IDs, so that no reference changes.
 type ValueTable struct {
 	ID   uint64
 	File *FileMeta

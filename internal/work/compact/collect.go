@@ -15,7 +15,7 @@ import (
 // the old ones, as they are stored if they are compressed as that table is. So no reference changes, nothing is written
 // to the levels, and no deleted key can return. Whether a value lives is asked of the tables of the collection's
 // version, with a search for each. A compaction that runs meanwhile copies only references that its inputs have, so
-// what is found to live is all that can live at the end, and readers of older versions have the old value tables. The
+// nothing that is dead now can become live, and readers of older versions have the old value tables. The
 // bytes that are found must be those that the MANIFEST counts: otherwise nothing is removed.
 
 // collection is the state of one.

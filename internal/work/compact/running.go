@@ -18,8 +18,7 @@ type work struct {
 	// automatic is the number of running compactions that no caller asked for.
 	automatic int
 	reserved  int // reservations in effect; see Reserve
-	// claimed are the tables that are Compacting and inputs of none of running: reserved ones, and those
-	// that were set aside.
+	// claimed are the tables that are reserved or set aside: they are Compacting, and no running compaction has them.
 	claimed  []*manifest.FileMeta
 	flushing bool // see BeginFlush
 }

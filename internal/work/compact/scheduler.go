@@ -22,16 +22,15 @@ import (
 )
 
 // Host is the store whose tables a Scheduler compacts. Its methods may be called from any
-// goroutine. Those above Apply are called with the Scheduler's lock held: they must not wait
-// for a goroutine that calls the Scheduler.
+// goroutine. Those that are called with the Scheduler's lock held must not wait for a goroutine that calls the Scheduler.
 type Host interface {
-	// RefVersion returns the current version; the caller unrefs it.
+	// RefVersion returns the current version; the caller unrefs it. The lock is held.
 	RefVersion() *manifest.Version
 	// OldestSnapshot returns the sequence number up to which all current and future
-	// readers see every entry.
+	// readers see every entry. The lock is held.
 	OldestSnapshot() uint64
 	// Snapshots returns the sequence numbers at which readers read, in ascending order,
-	// including the newest visible one.
+	// including the newest visible one. The lock is held.
 	Snapshots() []uint64
 	// Apply records an edit in the MANIFEST and makes its version the current one. If it
 	// fails, the host removes written, the tables that were written for the edit.
@@ -42,8 +41,7 @@ type Host interface {
 	// if pin is set.
 	BeginFilter(pin bool) (from uint64, end func())
 	// OldestTime returns the oldest time, by Options.Expiry, of an open snapshot, or the present
-	// time. Present and later readers hide what has expired by then. It is called with the
-	// Scheduler's lock held.
+	// time. Present and later readers hide what has expired by then. The lock is held.
 	OldestTime() uint64
 }
 

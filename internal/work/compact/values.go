@@ -10,8 +10,7 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// mostHome is after how many bytes of values that went home to their keys a merge leaves the others where they are. What a
-// merge replaces stays on the disk until it ends, and a table of a few megabytes can refer to gigabytes.
+// mostHome is how many bytes of values one merge moves back to their keys, at most. What a merge replaces stays on the disk until it ends, and a table of a few megabytes can refer to gigabytes.
 const mostHome = 4 * ManualStep
 
 // mergeValues is the memory of a merger for entries that refer to their values.

@@ -68,8 +68,8 @@ func (c *Coordinator) DeleteTables(ctx context.Context, spans Spans, own []Entry
 //  3. All other tables that may have keys in the range are read, and a tombstone is written for each key that has a
 //     value there, a deleted one included: the table with the deletion may be removed later. If no snapshot is open
 //     these are the few tables at the ends of the range. If the last one is closed meanwhile, the job is repeated.
-//  4. As the leader of the writers the job flushes the few writes since then, deletes in the same way what they
-//     brought, and installs the edit.
+//  4. As the leader of the writers the job flushes the few writes since then, deletes the entries that
+//     they added in the same way, and installs the edit.
 //
 // A table that a snapshot needs stays, covered by tombstones. Once the last such snapshot is closed, the sweeper
 // removes it.

@@ -119,8 +119,8 @@ type Committer struct {
 	synced atomic.Uint64 // the last sequence number that is durable
 	// spare is the size in bytes of the memtable that waits until the active one is full.
 	spare atomic.Uint64
-	// crowded and inPause are how many callers let the leader begin a memtable although level 0 is full: always, or
-	// only if compactions are paused or have no space.
+	// crowded and inPause are the numbers of callers that waive the limit of level 0 for new memtables: always, or only
+	// while compactions are paused or have no space.
 	crowded, inPause atomic.Int32
 	counters         counters
 	// waitsForQuiet says that a goroutine waits until nothing is written any more: quiet.go.
