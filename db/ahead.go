@@ -64,11 +64,8 @@ func (d *DB) openUntil(end <-chan struct{}, closed bool) (info OpenAheadInfo, en
 // that were written or found since. A table that cannot be opened is counted, and is no error. If ctx is done, it
 // returns its error, with what was opened.
 func (d *DB) OpenTables(ctx context.Context) (OpenAheadInfo, error) {
-	switch {
-	case d == nil || d.closed.Load():
-		return OpenAheadInfo{}, ErrClosed
-	case ctx == nil:
-		return OpenAheadInfo{}, errNilContext("OpenTables")
+	if err := d.guardUnder(ctx, "OpenTables", 0); err != nil {
+		return OpenAheadInfo{}, err
 	}
 	info, ended := d.openUntil(ctx.Done(), true)
 	if ended {

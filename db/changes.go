@@ -149,10 +149,7 @@ func (d *DB) Changes(ctx context.Context, since uint64, o *ChangeOptions) iter.S
 		if o == nil {
 			o = &ChangeOptions{}
 		}
-		err := d.changesUsable(ctx, "Changes")
-		if d != nil && d.listenerCalls.InThisGoroutine() {
-			err = ErrInListener // it would wait for the writer that called the listener
-		}
+		err := d.changesUsable(ctx, "Changes", toWait) // for the writer that called the listener
 		if err == nil {
 			err = d.changeLoop(since, o).Run(ctx, d.changeHost(), func(c *changes.Change) bool {
 				return yield(Change{ChangeKind(c.Kind), c.First, c.Last, c, o.Prefix}, nil)
@@ -174,13 +171,11 @@ func (d *DB) changeLoop(since uint64, o *ChangeOptions) *changes.Loop {
 }
 
 // changesUsable returns why the changes cannot be read at all.
-func (d *DB) changesUsable(ctx context.Context, method string) error {
-	switch {
-	case d == nil || d.closed.Load():
-		return ErrClosed
-	case ctx == nil:
-		return errNilContext(method)
-	case d.feeds.kept == nil && !d.opts.ReadOnly:
+func (d *DB) changesUsable(ctx context.Context, method string, n need) error {
+	if err := d.guardUnder(ctx, method, n); err != nil {
+		return err
+	}
+	if d.feeds.kept == nil && !d.opts.ReadOnly {
 		return errors.Newf("sievedb: %s: the database keeps no changes; set Options.Changes", method)
 	}
 	return nil
@@ -237,7 +232,7 @@ func (d *DB) WaitForChange(ctx context.Context, since uint64) error {
 // ChangePositions returns the oldest position from which Changes can yield, and that of the last durable change.
 // A copy of the database, such as a checkpoint, continues from its own last position.
 func (d *DB) ChangePositions() (oldest, last uint64, err error) {
-	if err := d.changesUsable(context.Background(), "ChangePositions"); err != nil {
+	if err := d.changesUsable(context.Background(), "ChangePositions", 0); err != nil {
 		return 0, 0, err
 	}
 	if d.feeds.kept == nil {
@@ -281,10 +276,11 @@ func (d *DB) Cursors() (map[string]uint64, error) {
 }
 
 func (d *DB) cursorsUsable(method string) error {
-	if d != nil && !d.closed.Load() && (d.opts.ReadOnly || d.commit.Frozen()) {
+	err := d.changesUsable(context.Background(), method, toWrite)
+	if err != ErrClosed && d.commit.Frozen() {
 		return ErrReadOnly
 	}
-	return d.changesUsable(context.Background(), method)
+	return err
 }
 
 // commitChanges returns what the write path calls to keep changes, nil if none are kept.

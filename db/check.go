@@ -18,11 +18,8 @@ import (
 // newer version" (ErrNewer) is no damage: use that version, and do not repair. The error says what kept Check from
 // reading; faults are not errors.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
-	if d == nil || d.closed.Load() {
-		return nil, ErrClosed
-	}
-	if ctx == nil {
-		return nil, errNilContext("Check")
+	if err := d.guardUnder(ctx, "Check", 0); err != nil {
+		return nil, err
 	}
 	s := d.finder.Ref()
 	defer s.Version.Unref()

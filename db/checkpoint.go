@@ -33,13 +33,8 @@ type CheckpointOptions struct {
 // ErrClosed, and a call from a function of the EventListener ErrInListener. It may be called from any goroutine,
 // several times at once for different directories.
 func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (CheckpointInfo, error) {
-	switch {
-	case d == nil || d.closed.Load():
-		return CheckpointInfo{}, ErrClosed
-	case ctx == nil:
-		return CheckpointInfo{}, errNilContext("Checkpoint")
-	case d.listenerCalls.InThisGoroutine():
-		return CheckpointInfo{}, ErrInListener
+	if err := d.guardUnder(ctx, "Checkpoint", toWait); err != nil {
+		return CheckpointInfo{}, err
 	}
 	dest, err := manifest.AbsoluteDir(d.opts.FS, dir)
 	if err == nil && o != nil && o.Flush && !d.opts.ReadOnly {

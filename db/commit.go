@@ -27,10 +27,12 @@ func (d *DB) Delete(key []byte, wo *WriteOptions) error {
 
 // write commits one entry.
 func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
-	if d == nil {
+	switch {
+	case d == nil || d.closed.Load():
 		return ErrClosed
-	}
-	if d.listenerCalls.InThisGoroutine() {
+	case d.opts.ReadOnly:
+		return ErrReadOnly
+	case d.listenerCalls.InThisGoroutine():
 		return ErrInListener
 	}
 	if d.scans.Expiry != nil {
@@ -38,12 +40,6 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 		if kind, value, err = d.seal(kind, key, value); err != nil {
 			return err
 		}
-	}
-	switch {
-	case d.closed.Load():
-		return ErrClosed
-	case d.opts.ReadOnly:
-		return ErrReadOnly
 	}
 	if o := d.listenerCalls.Observation(); o != nil {
 		o.noteKey(key)

@@ -21,11 +21,8 @@ import (
 // nil. A start after limit is refused with an error, because nothing else would reveal the
 // mistake.
 func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
-	if d == nil || d.closed.Load() {
-		return ErrClosed
-	}
-	if ctx == nil {
-		return errNilContext("Compact")
+	if err := d.guardUnder(ctx, "Compact", toWait); err != nil {
+		return err
 	}
 	if start != nil && limit != nil {
 		switch c := d.opts.Comparer.Compare(start, limit); {
@@ -34,9 +31,6 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 		case c == 0:
 			return nil
 		}
-	}
-	if d.listenerCalls.InThisGoroutine() {
-		return ErrInListener
 	}
 	if err := d.flushInPause(d.Flush); err != nil {
 		return err
@@ -61,15 +55,8 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 // CompactionOptions.MaxBytesPerSecond they may need minutes. A call from a function of the EventListener returns
 // ErrInListener, a read-only store ErrReadOnly and a closed one ErrClosed.
 func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
-	switch {
-	case d == nil || d.closed.Load():
-		return nil, ErrClosed
-	case ctx == nil:
-		return nil, errNilContext("PauseCompactions")
-	case d.opts.ReadOnly:
-		return nil, ErrReadOnly
-	case d.listenerCalls.InThisGoroutine():
-		return nil, ErrInListener
+	if err := d.guardUnder(ctx, "PauseCompactions", toWrite|toWait); err != nil {
+		return nil, err
 	}
 	end, err := d.compactor.Pause(ctx)
 	if err != nil {

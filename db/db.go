@@ -145,14 +145,8 @@ func (d *DB) cleanLoop() {
 // acknowledged before is then in a table and durable, whatever its WriteOptions were. If the log has failed, and with
 // that the writes have ended, they go on in a new log after a successful Flush.
 func (d *DB) Flush() error {
-	if d == nil || d.closed.Load() {
-		return ErrClosed
-	}
-	if d.opts.ReadOnly {
-		return ErrReadOnly
-	}
-	if d.listenerCalls.InThisGoroutine() {
-		return ErrInListener
+	if err := d.guard(toWrite | toWait); err != nil {
+		return err
 	}
 	d.verify()
 	waiting, err := d.commit.Rotate()
@@ -172,11 +166,8 @@ func (d *DB) Flush() error {
 // for reads of tables that are under way, and then closes the files. A load that was not committed is discarded,
 // and the error says so, as it reports a panic that ended the writes. A second Close returns ErrClosed.
 func (d *DB) Close() error {
-	if d == nil || d.closed.Load() {
-		return ErrClosed
-	}
-	if d.listenerCalls.InThisGoroutine() {
-		return ErrInListener
+	if err := d.guard(toWait); err != nil {
+		return err
 	}
 	if !d.closed.set() {
 		return ErrClosed

@@ -18,11 +18,8 @@ import (
 // cache, and Metrics counts none of it. A damaged table is reported as such. The error says
 // that the store is closed or the context is done; the report has the tables until then.
 func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
-	if d == nil || d.closed.Load() {
-		return nil, ErrClosed
-	}
-	if ctx == nil {
-		return nil, errNilContext("Filters")
+	if err := d.guardUnder(ctx, "Filters", 0); err != nil {
+		return nil, err
 	}
 	if probes < 0 {
 		return nil, errors.Newf("sievedb: Filters: %d probes; want 0, which probes nothing, or more", probes)

@@ -107,12 +107,10 @@ func (d *DB) IsFollower() bool { return d != nil && d.follower != nil }
 // may succeed. One error means that it never will: if the database was restored, repaired or replaced by
 // an older one, the follower must be opened again.
 func (d *DB) Refresh(ctx context.Context) error {
-	switch {
-	case d == nil || d.closed.Load():
-		return ErrClosed
-	case ctx == nil:
-		return errNilContext("Refresh")
-	case d.follower == nil:
+	if err := d.guardUnder(ctx, "Refresh", 0); err != nil {
+		return err
+	}
+	if d.follower == nil {
 		return errNoFollower("Refresh")
 	}
 	return d.follower.Refresh(ctx, d.showView)

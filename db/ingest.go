@@ -41,17 +41,11 @@ type IngestOptions struct {
 // It may be called from any goroutine, several times at once; a transaction that read a key of the
 // tables conflicts. nil options mean the defaults. If ctx is done, it returns the error of ctx.
 func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (IngestInfo, error) {
-	switch {
-	case d == nil || d.closed.Load():
-		return IngestInfo{}, ErrClosed
-	case ctx == nil:
-		return IngestInfo{}, errNilContext("Ingest")
-	case d.listenerCalls.InThisGoroutine():
-		return IngestInfo{}, ErrInListener
-	case d.opts.ReadOnly:
-		return IngestInfo{}, ErrReadOnly
+	err := d.guardUnder(ctx, "Ingest", toWrite|toWait)
+	if err != nil {
+		return IngestInfo{}, err
 	}
-	err := d.commit.Lead(ctx, func(*commit.Leader) error {
+	err = d.commit.Lead(ctx, func(*commit.Leader) error {
 		d.background.Add(1) // Close waits for the leader first
 		return nil
 	})

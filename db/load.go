@@ -41,11 +41,8 @@ func (d *DB) NewLoader() (*Loader, error) {
 
 // loadable returns why no load can begin.
 func (d *DB) loadable() error {
-	switch {
-	case d == nil || d.closed.Load():
-		return ErrClosed
-	case d.opts.ReadOnly:
-		return ErrReadOnly
+	if err := d.guard(toWrite); err != nil {
+		return err
 	}
 	return d.commit.Err()
 }

@@ -27,8 +27,8 @@ import (
 // keys and the wait for other deletions and writers; then nothing is deleted, and DeleteRange
 // returns the error of ctx.
 func (d *DB) DeleteRange(ctx context.Context, start, limit []byte, wo *WriteOptions) error {
-	if ctx == nil {
-		return errNilContext("DeleteRange")
+	if err := d.guardUnder(ctx, "DeleteRange", toWrite|toWait); err != nil {
+		return err
 	}
 	var b Batch
 	b.DeleteRange(start, limit)

@@ -62,14 +62,12 @@ type UpgradeReport struct {
 // level 0. Damaged tables are skipped and counted; then the error, which comes at the end,
 // wraps ErrCorruption. o may be nil.
 func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *UpgradeOptions) (UpgradeReport, error) {
-	if d == nil || d.closed.Load() {
-		return UpgradeReport{}, ErrClosed
+	waits := toWait
+	if o != nil && o.DryRun {
+		waits = 0
 	}
-	if ctx == nil {
-		return UpgradeReport{}, errNilContext("UpgradeFilters")
-	}
-	if (o == nil || !o.DryRun) && d.listenerCalls.InThisGoroutine() {
-		return UpgradeReport{}, ErrInListener
+	if err := d.guardUnder(ctx, "UpgradeFilters", waits); err != nil {
+		return UpgradeReport{}, err
 	}
 	var options compact.UpgradeOptions
 	if o != nil {
