@@ -172,10 +172,6 @@ func (n *Node) placementLoop(ctx context.Context) {
 			before, calm = answering, 0
 		}
 		s.Calm = calm >= calmPlans
-		if planted {
-			n.carryOut(ctx, s, plan(s))
-			return
-		}
 		if len(plan(s)) == 0 {
 			return
 		}

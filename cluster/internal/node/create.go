@@ -82,9 +82,6 @@ func refuseMissing(o *Options) error {
 	if len(o.Join) > 0 {
 		return nil
 	}
-	if planted {
-		return Create(*o)
-	}
 	return fmt.Errorf("%w: %s is empty or does not exist. Is its file system not mounted? A new node needs --join ADDRESS of "+
 		"a node of its cluster. Only the first node of a new cluster is made by 'sieved init --id %s --dir %s'", ErrNoNode, o.Dir, o.ID, o.Dir)
 }
@@ -116,7 +113,7 @@ func (n *Node) removed() error {
 // one of its cluster, it was created by mistake, where the old one lost its directory: clients would take the empty
 // cluster for the old one. A cluster that has had other nodes is no mistake, nor is one that was restored or recovered.
 func (n *Node) onForeign(from wire.Peer) {
-	if id := n.identity.Load(); id != nil && id.Alone && !planted {
+	if id := n.identity.Load(); id != nil && id.Alone {
 		n.giveUp(fmt.Errorf("%w: node %s wanted node %s at this address, and this one is the first of a cluster that 'sieved "+
 			"init' has made. Was the directory of the old node lost, or not mounted? Then stop this one, mount it, or join with "+
 			"an empty directory and --join. Otherwise give this node another address", ErrForked, from, n.o.ID))

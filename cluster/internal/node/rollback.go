@@ -46,7 +46,7 @@ func (n *Node) met(from wire.Peer, s wire.Start) (err error) {
 		case !found || m.Incarnation > known.Incarnation:
 		case m.Incarnation < known.Incarnation: // raft knows the former no more
 			return
-		case !s.Follows(known.Start) && !planted:
+		case !s.Follows(known.Start):
 			refused = true
 			return
 		}

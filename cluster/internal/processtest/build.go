@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Sieved builds the program, unless it did before, and returns its path. Planted does so with faults in it, which are
-// described in package node, for tests that must find them.
+// Sieved builds the program, unless it did before, and returns its path. Planted does so with the faults of planted.go in
+// it, for tests that must find them.
 var (
 	Sieved  = sync.OnceValues(func() (string, error) { return build("sieved") })
-	Planted = sync.OnceValues(func() (string, error) { return build("planted", "-tags", "sieved_planted") })
+	Planted = sync.OnceValues(buildPlanted)
 )
 
 func build(name string, flags ...string) (path string, err error) {

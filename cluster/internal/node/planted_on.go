@@ -1,5 +1,0 @@
-//go:build sieved_planted
-
-package node
-
-const planted = true
