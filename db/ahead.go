@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/report"
 )
 
 // openTablesAhead begins openAhead if the options say so.
@@ -35,7 +36,7 @@ func (d *DB) openAll() {
 }
 
 // openUntil opens tables while there is room for them, until end is closed. If closed is set, those that are not open.
-func (d *DB) openUntil(end <-chan struct{}, closed bool) (info OpenAheadInfo, ended bool) {
+func (d *DB) openUntil(end <-chan struct{}, closed bool) (info report.OpenAheadInfo, ended bool) {
 	s := d.finder.Ref()
 	defer s.Version.Unref()
 	began := time.Now()
@@ -63,9 +64,9 @@ func (d *DB) openUntil(end <-chan struct{}, closed bool) (info OpenAheadInfo, en
 // Options.Cache.OpenAhead does after Open. It is for programs that show filters before lookups need them, of tables
 // that were written or found since. A table that cannot be opened is counted, and is no error. If ctx is done, it
 // returns its error, with what was opened.
-func (d *DB) OpenTables(ctx context.Context) (OpenAheadInfo, error) {
+func (d *DB) OpenTables(ctx context.Context) (report.OpenAheadInfo, error) {
 	if err := d.guardUnder(ctx, "OpenTables", 0); err != nil {
-		return OpenAheadInfo{}, err
+		return report.OpenAheadInfo{}, err
 	}
 	info, ended := d.openUntil(ctx.Done(), true)
 	if ended {
@@ -74,7 +75,7 @@ func (d *DB) OpenTables(ctx context.Context) (OpenAheadInfo, error) {
 	return info, nil
 }
 
-func countOpened(i *OpenAheadInfo, err error) {
+func countOpened(i *report.OpenAheadInfo, err error) {
 	switch {
 	case err == nil:
 		i.Tables++

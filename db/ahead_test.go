@@ -13,14 +13,15 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // openAheadAndWait opens a database with Cache.OpenAhead and waits until its tables are open.
-func openAheadAndWait(t *testing.T, o *db.Options) (*db.DB, db.OpenAheadInfo) {
-	done := make(chan db.OpenAheadInfo, 2)
+func openAheadAndWait(t *testing.T, o *db.Options) (*db.DB, report.OpenAheadInfo) {
+	done := make(chan report.OpenAheadInfo, 2)
 	c := *o
-	c.Cache.OpenAhead, c.EventListener = true, &db.EventListener{TablesOpenedAhead: func(i db.OpenAheadInfo) { done <- i }}
+	c.Cache.OpenAhead, c.EventListener = true, &db.EventListener{TablesOpenedAhead: func(i report.OpenAheadInfo) { done <- i }}
 	d := openTest(t, &c)
 	info := <-done
 	require.Empty(t, done)
@@ -60,7 +61,7 @@ func TestNoTableIsOpenedAheadWithoutTheOptionOrWithoutTables(t *testing.T) {
 	o := watchedOptions(w, nil)
 	require.NoError(t, filledLevels(t, o, 4000).Close())
 	o.EventListener = &db.EventListener{
-		TablesOpenedAhead: func(db.OpenAheadInfo) { t.Error("TablesOpenedAhead was called") },
+		TablesOpenedAhead: func(report.OpenAheadInfo) { t.Error("TablesOpenedAhead was called") },
 	}
 	require.Empty(t, w.During(func() { require.Zero(t, openTest(t, o).Metrics().Tables.Openings) }))
 	_, info := openAheadAndWait(t, testOptions(vfs.NewMem()))
@@ -155,7 +156,7 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 	})
 	o.Cache.OpenAhead = true
 	o.EventListener = &db.EventListener{
-		TablesOpenedAhead: func(db.OpenAheadInfo) { t.Error("called before all tables were opened") },
+		TablesOpenedAhead: func(report.OpenAheadInfo) { t.Error("called before all tables were opened") },
 	}
 	d := mustOpen(t, o)
 	<-reached

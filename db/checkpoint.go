@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/work/checkpoint"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/report"
 )
 
 // CheckpointOptions configure a checkpoint.
@@ -32,20 +33,20 @@ type CheckpointOptions struct {
 // through a symbolic link; only package backup makes checkpoints in the subdirectory "backup". A closed store returns
 // ErrClosed, and a call from a function of the EventListener ErrInListener. It may be called from any goroutine,
 // several times at once for different directories.
-func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (CheckpointInfo, error) {
+func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (report.Checkpoint, error) {
 	if err := d.guardUnder(ctx, "Checkpoint", toWait); err != nil {
-		return CheckpointInfo{}, err
+		return report.Checkpoint{}, err
 	}
 	dest, err := manifest.AbsoluteDir(d.opts.FS, dir)
 	if err == nil && o != nil && o.Flush && !d.opts.ReadOnly {
 		err = d.flushInPause(d.Flush)
 	}
 	if err != nil {
-		return CheckpointInfo{}, err
+		return report.Checkpoint{}, err
 	}
 	s, err := d.takeState()
 	if err != nil {
-		return CheckpointInfo{}, err
+		return report.Checkpoint{}, err
 	}
 	returned := false
 	defer func() {

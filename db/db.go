@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/commit"
+	"github.com/sievedb/sievedb/report"
 )
 
 // The errors of the public API. Test for them with errors.Is.
@@ -96,7 +97,7 @@ type DB struct {
 	opened    openList
 	leftovers leftovers
 
-	report OpenReport // set by Open
+	report report.OpenReport // set by Open
 
 	background sync.WaitGroup
 }

@@ -56,7 +56,7 @@
 //   - backup: incremental backups; module backup/blob: in buckets
 //   - metrics: figures for Prometheus and expvar; module metrics/prometheus: a collector for client_golang
 //   - console: a web page about a store
-//   - report: the types of metrics and reports, whose names db has too
+//   - report: the types of metrics and reports, of which db has eight by name
 //   - sstable: tables for DB.Ingest; memtable, util: the other parts of the format
 //   - vfs: file systems for Options.FS, one of them in memory
 //   - module compat/goleveldb: goleveldb's packages on this store, through a replace line

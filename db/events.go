@@ -4,6 +4,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -25,9 +26,9 @@ type EventListener struct {
 	CompactionBegin func(CompactionInfo)
 	CompactionEnd   func(CompactionInfo)
 	// LoadEnd is called after each Commit of a Loader with entries; Err is set if it failed.
-	LoadEnd func(LoadInfo)
+	LoadEnd func(report.LoadInfo)
 	// IngestEnd is called after each Ingest of one table or more; Err is set if it failed.
-	IngestEnd func(IngestInfo)
+	IngestEnd func(report.Ingest)
 	// WriteStall is called after a write was slowed or stopped.
 	WriteStall func(WriteStallInfo)
 	// TableRemoved is called after a table file was deleted.
@@ -37,10 +38,10 @@ type EventListener struct {
 	// or read the table, and their answers are right. It is called by the goroutine that
 	// first needed the table, such as a Get's or an iterator's, which waits for it, or by the
 	// one that opens tables ahead; other readers of the table do not wait.
-	FilterUnusable func(FilterInfo)
+	FilterUnusable func(report.FilterInfo)
 	// TablesOpenedAhead is called once, when Options.Cache.OpenAhead has opened the tables,
 	// unless Close came first. Without that option it is not called.
-	TablesOpenedAhead func(OpenAheadInfo)
+	TablesOpenedAhead func(report.OpenAheadInfo)
 	// BackgroundError is called for each error that no call returns.
 	BackgroundError func(error)
 }
@@ -65,8 +66,8 @@ func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 
 // unusableFilter describes the filter of a table if it is unusable and was not reported yet.
 // Level is unknown.
-func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info FilterInfo, ok bool) {
-	info = FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
+func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info report.FilterInfo, ok bool) {
+	info = report.FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
 	switch {
 	case status.State == sstable.FilterDamaged:
 	case status.Err != nil:
@@ -80,7 +81,7 @@ func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info Fil
 }
 
 // logFilter logs an unusable filter.
-func (o *Options) logFilter(info FilterInfo) {
+func (o *Options) logFilter(info report.FilterInfo) {
 	o.Logger.Warn("the filter of a table is unusable", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/report"
 )
 
 // Explain looks key up and reports how: which runs were consulted, what their filters
@@ -72,7 +73,7 @@ func (d *DB) ExplainAt(key []byte, sequence uint64) (*Explanation, error) {
 // the slowest first. It explains a sample of them, about one in 128, as they happen, beginning with the first call and
 // until no call was made for the duration record. Meanwhile all lookups together are about one percent slower. They
 // count in Metrics.Lookups as usual, but not in Metrics.Latency. A closed DB has none.
-func (d *DB) SlowLookups(record time.Duration) []SlowLookup {
+func (d *DB) SlowLookups(record time.Duration) []report.SlowLookup {
 	if d == nil || d.closed.Load() || d.state() == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/memtable"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -119,12 +120,12 @@ func (d *DB) Refresh(ctx context.Context) error {
 // Lag returns what a follower lacks of what the files of the database have. It reads what was added since the
 // last Refresh, or the whole MANIFEST and its logs if the writer has opened the database again. If the database was
 // restored, repaired or replaced by an older one, the error is that of Refresh.
-func (d *DB) Lag() (Lag, error) {
+func (d *DB) Lag() (report.Lag, error) {
 	switch {
 	case d == nil || d.closed.Load():
-		return Lag{}, ErrClosed
+		return report.Lag{}, ErrClosed
 	case d.follower == nil:
-		return Lag{}, errNoFollower("Lag")
+		return report.Lag{}, errNoFollower("Lag")
 	}
 	return d.follower.Lag()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 	dirs, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)
-	verdicts := map[db.FilterVerdict]int{}
+	verdicts := map[report.FilterVerdict]int{}
 	for _, dir := range dirs {
 		if !dir.IsDir() || dir.Name() == "features" { // see TestGoldenFeatures
 			continue
@@ -31,9 +32,9 @@ func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, r.Tables, len(infos))
 			for _, f := range r.Tables {
-				require.NotContains(t, []db.FilterVerdict{db.VerdictDamaged, db.VerdictDenies, db.VerdictHighRate, db.VerdictSaturated}, f.Verdict, f.Detail)
+				require.NotContains(t, []report.FilterVerdict{report.VerdictDamaged, report.VerdictDenies, report.VerdictHighRate, report.VerdictSaturated}, f.Verdict, f.Detail)
 				require.Zero(t, f.Probes.Denied)
-				if f.Verdict == db.VerdictGood {
+				if f.Verdict == report.VerdictGood {
 					require.Positive(t, f.Predicted)
 					require.InDelta(t, 12, f.BitsPerKey, 6, "small filters have bits to spare")
 				}
@@ -41,8 +42,8 @@ func TestFilterReportsOfGoldenDatabases(t *testing.T) {
 			}
 		})
 	}
-	require.Positive(t, verdicts[db.VerdictGood])
-	require.Positive(t, verdicts[db.VerdictNoFilter])
+	require.Positive(t, verdicts[report.VerdictGood])
+	require.Positive(t, verdicts[report.VerdictNoFilter])
 }
 
 // LevelDB's tables have a small filter for each 2 KiB and do not record the number of their keys.
@@ -60,16 +61,16 @@ func TestFilterReportsOfBlockRangeFilters(t *testing.T) {
 		policy   filter.Policy
 		perBlock bool
 		keys     [][]byte
-		verdict  db.FilterVerdict
+		verdict  report.FilterVerdict
 	}{
-		{"random keys", filter.NewBloomPolicy(10), true, random, db.VerdictGood},
-		{"random keys, one filter per table", filter.NewBloomPolicy(10), false, random, db.VerdictGood},
-		{"big-endian counters", filter.NewBloomPolicy(10), true, bigEndian, db.VerdictCollisions},
-		{"big-endian counters, one filter per table", filter.NewBloomPolicy(10), false, bigEndian, db.VerdictGood},
-		{"goleveldb's", goleveldb, true, oddTails, db.VerdictGood},
-		{"LevelDB's before 1.18", leveldb117, true, oddTails, db.VerdictGood},
-		{"two bits per key", filter.NewBloomPolicy(2), true, random, db.VerdictGood},
-		{"one bit per key, one filter per table", filter.NewBloomPolicy(1), false, random, db.VerdictSaturated},
+		{"random keys", filter.NewBloomPolicy(10), true, random, report.VerdictGood},
+		{"random keys, one filter per table", filter.NewBloomPolicy(10), false, random, report.VerdictGood},
+		{"big-endian counters", filter.NewBloomPolicy(10), true, bigEndian, report.VerdictCollisions},
+		{"big-endian counters, one filter per table", filter.NewBloomPolicy(10), false, bigEndian, report.VerdictGood},
+		{"goleveldb's", goleveldb, true, oddTails, report.VerdictGood},
+		{"LevelDB's before 1.18", leveldb117, true, oddTails, report.VerdictGood},
+		{"two bits per key", filter.NewBloomPolicy(2), true, random, report.VerdictGood},
+		{"one bit per key, one filter per table", filter.NewBloomPolicy(1), false, random, report.VerdictSaturated},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestFilterReportsOfBlockRangeFilters(t *testing.T) {
 				require.Zero(t, f.Probes.Denied)
 				require.Positive(t, f.BlockBytes)
 			}
-			if c.verdict != db.VerdictCollisions { // keys of one hash count as one
+			if c.verdict != report.VerdictCollisions { // keys of one hash count as one
 				require.InEpsilon(t, n, keys, 0.15, "the number of keys is estimated")
 			}
 			require.Equal(t, keys, r.Levels[0].Keys+r.Levels[1].Keys)

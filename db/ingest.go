@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/write/commit"
+	"github.com/sievedb/sievedb/report"
 )
 
 // IngestOptions configure an ingest.
@@ -40,23 +41,23 @@ type IngestOptions struct {
 //
 // It may be called from any goroutine, several times at once; a transaction that read a key of the
 // tables conflicts. nil options mean the defaults. If ctx is done, it returns the error of ctx.
-func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (IngestInfo, error) {
+func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (report.Ingest, error) {
 	err := d.guardUnder(ctx, "Ingest", toWrite|toWait)
 	if err != nil {
-		return IngestInfo{}, err
+		return report.Ingest{}, err
 	}
 	err = d.commit.Lead(ctx, func(*commit.Leader) error {
 		d.background.Add(1) // Close waits for the leader first
 		return nil
 	})
 	if err != nil {
-		return IngestInfo{}, err
+		return report.Ingest{}, err
 	}
 	defer d.background.Done()
 	start := time.Now()
 	info, err := d.bulk.Ingest(ctx, paths, o != nil && o.Copy)
 	if errors.Is(err, ErrClosed) {
-		return IngestInfo{}, d.orReadOnly(ErrClosed)
+		return report.Ingest{}, d.orReadOnly(ErrClosed)
 	}
 	if len(paths) > 0 {
 		event := info
@@ -72,7 +73,7 @@ func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (Inge
 }
 
 // noteIngest counts an ingest, unless it had no entries.
-func (c *dbCounters) noteIngest(info *IngestInfo) {
+func (c *dbCounters) noteIngest(info *report.Ingest) {
 	if info.Entries == 0 {
 		return
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -82,7 +83,7 @@ func keysFrom(from, to int, seq uint64, value string) (entries []madeEntry) {
 	return entries
 }
 
-func mustIngest(t testing.TB, d *db.DB, paths ...string) db.IngestInfo {
+func mustIngest(t testing.TB, d *db.DB, paths ...string) report.Ingest {
 	t.Helper()
 	info, err := d.Ingest(background, paths, nil)
 	require.NoError(t, err)
@@ -91,8 +92,8 @@ func mustIngest(t testing.TB, d *db.DB, paths ...string) db.IngestInfo {
 
 func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	o := testOptions(vfs.NewMem())
-	var events []db.IngestInfo
-	o.EventListener = &db.EventListener{IngestEnd: func(i db.IngestInfo) { events = append(events, i) }}
+	var events []report.Ingest
+	o.EventListener = &db.EventListener{IngestEnd: func(i report.Ingest) { events = append(events, i) }}
 	d := openTest(t, o)
 	fill(t, d, 500, 600)
 	last := d.Metrics().LastSequence
@@ -107,7 +108,7 @@ func TestTablesThatOverlapNothingAreLinked(t *testing.T) {
 	require.Positive(t, info.BytesLinked)
 	require.Equal(t, last+1001, info.Seq)
 	require.Equal(t, info.Seq, d.Metrics().LastSequence)
-	require.Equal(t, db.IngestMetrics{Count: 1, Linked: 3, BytesLinked: info.BytesLinked}, d.Metrics().Ingests)
+	require.Equal(t, report.IngestMetrics{Count: 1, Linked: 3, BytesLinked: info.BytesLinked}, d.Metrics().Ingests)
 	require.Len(t, events, 1)
 	require.Equal(t, info.Tables, events[0].Tables)
 	_, err := d.Ingest(background, []string{"in/none"}, nil)
@@ -156,7 +157,7 @@ func TestTablesThatOverlapAreRewrittenAndTheLastOneHasPrecedence(t *testing.T) {
 	require.Less(t, info.Seq, uint64(1<<33), "the number of a table that was rewritten does not count")
 
 	metrics := d.Metrics().Ingests
-	require.Equal(t, db.IngestMetrics{Count: 1, Linked: 1, Rewritten: 3, BytesLinked: info.BytesLinked, BytesWritten: info.BytesRewritten}, metrics)
+	require.Equal(t, report.IngestMetrics{Count: 1, Linked: 1, Rewritten: 3, BytesLinked: info.BytesLinked, BytesWritten: info.BytesRewritten}, metrics)
 	require.Positive(t, metrics.BytesWritten)
 	require.Equal(t, 2, mustIngest(t, d, newer, older).Rewritten)
 	requireValue(t, d, testKey(20), []byte("first"))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/write/bulk"
+	"github.com/sievedb/sievedb/report"
 )
 
 // Loader writes entries that arrive in the order of their keys directly as tables, without
@@ -95,7 +96,7 @@ func (l *Loader) Commit() error {
 }
 
 // loaded reports the result of a load's Commit, and returns its error.
-func (d *DB) loaded(info *LoadInfo, err error) error {
+func (d *DB) loaded(info *report.LoadInfo, err error) error {
 	if info == nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (d *DB) loaded(info *LoadInfo, err error) error {
 }
 
 // noteLoad counts a load that was committed.
-func (c *dbCounters) noteLoad(info *LoadInfo) {
+func (c *dbCounters) noteLoad(info *report.LoadInfo) {
 	c.loads.Add(1)
 	for _, n := range info.Tables {
 		c.loadTables.Add(uint64(n))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -37,9 +38,9 @@ func filesOf(t testing.TB, fsys vfs.FS, kind base.FileKind) (n int) {
 
 func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	const n = 2000
-	var infos []db.LoadInfo
+	var infos []report.LoadInfo
 	o := testOptions(vfs.NewMem())
-	o.EventListener = &db.EventListener{LoadEnd: func(i db.LoadInfo) { infos = append(infos, i) }}
+	o.EventListener = &db.EventListener{LoadEnd: func(i report.LoadInfo) { infos = append(infos, i) }}
 	d := openTest(t, o)
 	l := newLoader(t, d)
 	loadKeys(t, l, 0, n, 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/foreign"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -21,11 +22,11 @@ type Recorded struct {
 	// such as the size of the cache, is as in the options that RecordedOptions got.
 	Options Options
 	// List has the recorded options in words. Defaults are missing, and so are the prefixes of values that expire.
-	List []RecordedOption
+	List []report.RecordedOption
 	// Missing has those that Options lack, because the program does not have them: a comparer, a filter policy or a
 	// range policy of another program, or an option of a later version. A program that opens the database for writing
 	// without them makes tables of another kind, which the owner of the database did not ask for.
-	Missing []RecordedOption
+	Missing []report.RecordedOption
 	// Comparer is the name of the comparer.
 	Comparer string
 	// ExpiryPrefixes are those under which values expire. They hold whatever Options.Expiry says.
@@ -82,7 +83,7 @@ func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 	}
 	recorded, unreadable := kept.Options()
 	for _, option := range recorded.List() {
-		r.List = append(r.List, RecordedOption{Option: option.Name, Value: option.Text})
+		r.List = append(r.List, report.RecordedOption{Option: option.Name, Value: option.Text})
 	}
 	r.setOptions(&recorded)
 	if err := r.Options.Validate(); err != nil { // of a later version, or wrong under a right checksum
@@ -100,7 +101,7 @@ func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 }
 
 func (r *Recorded) missing(option, value string) {
-	r.Missing = append(r.Missing, RecordedOption{Option: option, Value: value})
+	r.Missing = append(r.Missing, report.RecordedOption{Option: option, Value: value})
 }
 
 // setOptions sets the options that are recorded.
@@ -259,7 +260,7 @@ func (d *DB) adoptOptions(state *manifest.State) {
 			own.ChangeBytes, own.ChangeAge = recorded.ChangeBytes, recorded.ChangeAge
 		}
 		for _, c := range recorded.Compare(own) {
-			d.report.OptionsChanged = append(d.report.OptionsChanged, OptionChange{Option: c.Name, Recorded: c.Before, Opened: c.After})
+			d.report.OptionsChanged = append(d.report.OptionsChanged, report.OptionChange{Option: c.Name, Recorded: c.Before, Opened: c.After})
 		}
 	}
 	d.recordOptions()

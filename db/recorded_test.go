@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -68,7 +69,7 @@ func TestADatabaseRecordsTheOptionsOfItsOpening(t *testing.T) {
 	require.Equal(t, o.ToRecord(), r.Options.ToRecord())
 	require.Empty(t, r.Missing)
 	require.Equal(t, db.BytewiseComparer.Name, r.Comparer)
-	require.Equal(t, db.RecordedOption{Option: "Changes.Bytes", Value: "1048576"}, r.List[0])
+	require.Equal(t, report.RecordedOption{Option: "Changes.Bytes", Value: "1048576"}, r.List[0])
 	require.NoError(t, d.Flush())
 	checkpointTo(t, d, "copy")
 	f := mustFollow(t, &db.Options{FS: mem})
@@ -96,7 +97,7 @@ func TestTheBitsOfASlotAreRecorded(t *testing.T) {
 		fill(t, d, 0, 500)
 		require.NoError(t, d.Close())
 		r := recordedIn(t, mem, "db")
-		require.Contains(t, r.List, db.RecordedOption{Option: "Filters.Policy", Value: value})
+		require.Contains(t, r.List, report.RecordedOption{Option: "Filters.Policy", Value: value})
 		require.Equal(t, o.Filters.Policy, r.Options.Filters.Policy)
 
 		d = mustOpen(t, &r.Options)
@@ -105,7 +106,7 @@ func TestTheBitsOfASlotAreRecorded(t *testing.T) {
 		require.NoError(t, d.Close())
 		o.Filters.Policy = filter.NewFusePolicy(5)
 		d = mustOpen(t, o)
-		require.Equal(t, []db.OptionChange{{Option: "Filters.Policy", Recorded: value, Opened: "sievedb.BinaryFuse8:5"}}, d.OpenReport().OptionsChanged)
+		require.Equal(t, []report.OptionChange{{Option: "Filters.Policy", Recorded: value, Opened: "sievedb.BinaryFuse8:5"}}, d.OpenReport().OptionsChanged)
 		require.NoError(t, d.Close())
 	}
 }
@@ -177,7 +178,7 @@ func TestAnOpeningSaysWhichOptionsWereOtherwise(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	d = mustOpen(t, &db.Options{FS: mem, KeepRecord: true, Tables: o.Tables, Filters: o.Filters})
-	require.Equal(t, []db.OptionChange{
+	require.Equal(t, []report.OptionChange{
 		{Option: "FileMode", Recorded: "0640", Opened: ""}, {Option: "Limits.DiskReserve", Recorded: "-1", Opened: ""},
 	}, d.OpenReport().OptionsChanged)
 	require.NoError(t, d.Close())
@@ -189,13 +190,13 @@ func TestAnOpeningSaysWhichOptionsWereOtherwise(t *testing.T) {
 
 	d = mustOpen(t, &db.Options{FS: mem})
 	changed := d.OpenReport().OptionsChanged
-	require.Contains(t, changed, db.OptionChange{Option: "Tables.Compression", Recorded: "zstd", Opened: ""})
+	require.Contains(t, changed, report.OptionChange{Option: "Tables.Compression", Recorded: "zstd", Opened: ""})
 	require.Len(t, changed, 12, "all but the retention of changes, which holds")
 	require.NoError(t, d.Close())
-	require.Equal(t, []db.RecordedOption{{Option: "Changes.Bytes", Value: "1048576"}, {Option: "Changes.Age", Value: "1h0m0s"}}, recordedIn(t, mem, "db").List)
+	require.Equal(t, []report.RecordedOption{{Option: "Changes.Bytes", Value: "1048576"}, {Option: "Changes.Age", Value: "1h0m0s"}}, recordedIn(t, mem, "db").List)
 
 	d = mustOpen(t, &db.Options{FS: mem, Tables: db.TableOptions{Compression: db.NoCompression}})
-	require.Equal(t, []db.OptionChange{{Option: "Tables.Compression", Recorded: "", Opened: "none"}}, d.OpenReport().OptionsChanged)
+	require.Equal(t, []report.OptionChange{{Option: "Tables.Compression", Recorded: "", Opened: "none"}}, d.OpenReport().OptionsChanged)
 	require.NoError(t, d.Close())
 }
 
@@ -242,7 +243,7 @@ func TestANegativeRetentionEndsTheHistory(t *testing.T) {
 	require.NotEmpty(t, second2(mem.List("db/changes")))
 
 	d = mustOpen(t, &db.Options{FS: mem, Changes: db.ChangeRetention{Bytes: -1}})
-	require.Equal(t, []db.OptionChange{{Option: "Changes.Bytes", Recorded: "1048576", Opened: ""}}, d.OpenReport().OptionsChanged)
+	require.Equal(t, []report.OptionChange{{Option: "Changes.Bytes", Recorded: "1048576", Opened: ""}}, d.OpenReport().OptionsChanged)
 	require.Equal(t, db.ChangeRetention{}, d.Options().Changes)
 	require.NoError(t, d.Close())
 	require.Empty(t, recordedIn(t, mem, "db").List)
@@ -265,7 +266,7 @@ func TestSetOptionsIsRecordedWithTheNextTable(t *testing.T) {
 	require.Empty(t, recordedIn(t, mem.Crash(), "db").List, "no table has it")
 	putAll(t, d, "k", "v")
 	require.NoError(t, d.Flush())
-	require.Equal(t, []db.RecordedOption{{Option: "Tables.Compression", Value: "zstd"}}, recordedIn(t, mem.Crash(), "db").List)
+	require.Equal(t, []report.RecordedOption{{Option: "Tables.Compression", Value: "zstd"}}, recordedIn(t, mem.Crash(), "db").List)
 	require.NoError(t, d.Close())
 }
 
@@ -309,7 +310,7 @@ func TestWhatOnlyTheProgramHasIsMissing(t *testing.T) {
 	filters := db.FilterOptions{Policy: filter.Several(own, filter.FusePolicy{}), RangePolicies: []rangefilter.Policy{ranges}}
 	require.NoError(t, mustOpen(t, &db.Options{FS: mem, Filters: filters}).Close())
 	r := recordedIn(t, mem, "db")
-	require.Equal(t, []db.RecordedOption{{Option: "Filters.Policy", Value: "test.policy"}, {Option: "Filters.RangePolicies", Value: "test.ranges"}}, r.Missing)
+	require.Equal(t, []report.RecordedOption{{Option: "Filters.Policy", Value: "test.policy"}, {Option: "Filters.RangePolicies", Value: "test.ranges"}}, r.Missing)
 	require.Equal(t, filter.Policy(filter.FusePolicy{}), r.Options.Filters.Policy)
 
 	r, err := db.RecordedOptions("db", &db.Options{FS: mem, Filters: filters})
@@ -319,7 +320,7 @@ func TestWhatOnlyTheProgramHasIsMissing(t *testing.T) {
 
 	require.NoError(t, openDir(t, "other", &db.Options{FS: mem, Comparer: reversedOrder, Filters: db.FilterOptions{Policy: filter.None}}).Close())
 	r = recordedIn(t, mem, "other")
-	require.Equal(t, []db.RecordedOption{{Option: "Comparer", Value: reversedOrder.Name}}, r.Missing)
+	require.Equal(t, []report.RecordedOption{{Option: "Comparer", Value: reversedOrder.Name}}, r.Missing)
 	require.Equal(t, filter.None, r.Options.Filters.Policy)
 }
 
@@ -344,7 +345,7 @@ func TestARecordedValueThatIsUnknownIsReported(t *testing.T) {
 	require.NoError(t, set.Begin(&manifest.Edit{}, nil))
 	require.NoError(t, set.Close())
 	r := recordedIn(t, mem, "db")
-	require.Equal(t, []db.RecordedOption{{Option: "Filters.MaxWastedReads", Value: "a value that a later version wrote"}}, r.Missing)
+	require.Equal(t, []report.RecordedOption{{Option: "Filters.MaxWastedReads", Value: "a value that a later version wrote"}}, r.Missing)
 	d := mustOpen(t, &db.Options{FS: mem, ReadOnly: true})
 	report, err := d.Check(background)
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/limit/share"
+	"github.com/sievedb/sievedb/report"
 )
 
 // Resources are memory, open files and compaction slots that several databases share: set Resources of
@@ -83,9 +84,9 @@ func NewResources(o ResourcesOptions) (*Resources, error) {
 }
 
 // Metrics returns what the databases use together, the zero ResourcesMetrics for nil or zero Resources.
-func (r *Resources) Metrics() *ResourcesMetrics {
+func (r *Resources) Metrics() *report.ResourcesMetrics {
 	if r == nil || r.shared == nil {
-		return &ResourcesMetrics{}
+		return &report.ResourcesMetrics{}
 	}
 	return r.shared.Metrics()
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // Metrics show a compaction from its beginning to its end, with its progress, and not afterwards.
 func TestMetricsShowRunningCompactions(t *testing.T) {
 	var store atomic.Pointer[db.DB]
-	var begun, ended []db.RunningCompaction
+	var begun, ended []report.RunningCompaction
 	o := testOptions(vfs.NewMem())
 	o.EventListener = &db.EventListener{
 		CompactionBegin: func(db.CompactionInfo) { begun = store.Load().Metrics().Compactions.Running },

@@ -21,6 +21,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -220,7 +221,7 @@ func TestTheCacheIsResizedAtOnce(t *testing.T) {
 	d := openTest(t, o)
 	fill(t, d, 0, 2000)
 	settle(t, d)
-	read := func() db.CacheMetrics {
+	read := func() report.CacheMetrics {
 		for i := range 2000 {
 			requireValue(t, d, testKey(i), testValue(i))
 		}
@@ -287,7 +288,7 @@ func levelBytes(t *testing.T, o db.TableOptions) (flushed, compacted uint64) {
 	for i := range 500 {
 		requireValue(t, d, testKey(i), bytes.Repeat(testValue(i), 100))
 	}
-	last := slices.IndexFunc(d.Metrics().Levels[:], func(l db.LevelMetrics) bool { return l.Tables > 0 })
+	last := slices.IndexFunc(d.Metrics().Levels[:], func(l report.LevelMetrics) bool { return l.Tables > 0 })
 	require.Positive(t, last)
 	return flushed, d.Metrics().Levels[last].Bytes
 }

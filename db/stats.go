@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/write/commit"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -34,17 +35,17 @@ func (d *DB) Metrics() *Metrics {
 	s := d.state()
 	c, o, w := d.compactor.Counters(), d.options(), d.commit.Status() // w after s: its spare memtable may become part of s
 	m := &Metrics{
-		Writes: WriteMetrics{
+		Writes: report.WriteMetrics{
 			Batches:  w.Batches,
 			Bytes:    w.Bytes,
 			LogBytes: w.LogBytes,
 			LogSyncs: w.LogSyncs,
 		},
-		Transactions: TransactionMetrics{
+		Transactions: report.TransactionMetrics{
 			Commits: d.txns.commits.Load(), Conflicts: d.txns.conflicts.Load(), Repeats: d.txns.repeats.Load(),
 		},
-		Flushes: FlushMetrics{Count: d.counters.flushes.Load(), Bytes: d.counters.flushBytes.Load()},
-		Compactions: CompactionMetrics{
+		Flushes: report.FlushMetrics{Count: d.counters.flushes.Load(), Bytes: d.counters.flushBytes.Load()},
+		Compactions: report.CompactionMetrics{
 			Count:          c.Compactions,
 			TrivialMoves:   c.TrivialMoves,
 			ValuesDropped:  c.ValuesDropped,
@@ -52,12 +53,12 @@ func (d *DB) Metrics() *Metrics {
 			BytesRead:      c.BytesRead,
 			BytesWritten:   c.BytesWritten,
 		},
-		Loads: LoadMetrics{
+		Loads: report.LoadMetrics{
 			Count:  d.counters.loads.Load(),
 			Tables: d.counters.loadTables.Load(),
 			Bytes:  d.counters.loadBytes.Load(),
 		},
-		Ingests: IngestMetrics{
+		Ingests: report.IngestMetrics{
 			Count:        d.counters.ingests.Load(),
 			Linked:       d.counters.linked.Load(),
 			Copied:       d.counters.copied.Load(),
@@ -65,13 +66,13 @@ func (d *DB) Metrics() *Metrics {
 			BytesLinked:  d.counters.bytesLinked.Load(),
 			BytesWritten: d.counters.bytesIngested.Load(),
 		},
-		Memtables:    MemtableMetrics{Limit: uint64(o.Memtables.Size) * uint64(o.Memtables.MaxWaiting+1)},
-		Tables:       TableMetrics{Obsolete: d.leftovers.obsolete.Count()},
+		Memtables:    report.MemtableMetrics{Limit: uint64(o.Memtables.Size) * uint64(o.Memtables.MaxWaiting+1)},
+		Tables:       report.TableMetrics{Obsolete: d.leftovers.obsolete.Count()},
 		Latency:      d.counters.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),
 		Opened:       d.counters.opened,
 	}
-	m.Expiry = ExpiryMetrics{Hidden: d.scans.Expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.scans.Expiry.Time()}
+	m.Expiry = report.ExpiryMetrics{Hidden: d.scans.Expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.scans.Expiry.Time()}
 	m.Stalls = stallMetrics(&w)
 	m.Stalls.L0Slowdown, m.Stalls.L0Stop = o.Compaction.L0Slowdown, o.Compaction.L0Stop
 	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()
@@ -106,13 +107,13 @@ func (d *DB) Metrics() *Metrics {
 }
 
 // stallMetrics returns the stalls of the write path.
-func stallMetrics(s *commit.Status) StallMetrics {
-	m := StallMetrics{CurrentReason: s.Stall}
+func stallMetrics(s *commit.Status) report.StallMetrics {
+	m := report.StallMetrics{CurrentReason: s.Stall}
 	for reason, total := range s.Waits {
 		if m.ByReason == nil {
-			m.ByReason = make(map[string]StallTotal)
+			m.ByReason = make(map[string]report.StallTotal)
 		}
-		m.ByReason[reason] = StallTotal(total)
+		m.ByReason[reason] = report.StallTotal(total)
 		m.Count += total.Count
 		m.Duration += total.Duration
 	}

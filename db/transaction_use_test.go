@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -216,7 +217,7 @@ func TestUpdateNamesWritesThatBypassTheTransaction(t *testing.T) {
 		return tx.Put([]byte("other"), nil)
 	}))
 	got := d.Metrics().Transactions
-	require.Equal(t, db.TransactionMetrics{
+	require.Equal(t, report.TransactionMetrics{
 		Commits: before.Commits + 1, Conflicts: before.Conflicts + 2*db.ObserveEvery, Repeats: before.Repeats + 2*db.ObserveEvery,
 	}, got)
 	require.Zero(t, d.Observing())

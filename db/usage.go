@@ -3,6 +3,7 @@ package db
 import (
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -10,9 +11,9 @@ import (
 // asks the file system for each file, about a microsecond each, and reads the end of each log back to
 // its last record, at most some megabytes. It may be called at any time.
 // Files that come or go meanwhile may count or not.
-func (d *DB) DiskUsage() (DiskUsage, error) {
+func (d *DB) DiskUsage() (report.DiskUsage, error) {
 	if d == nil || d.closed.Load() {
-		return DiskUsage{}, ErrClosed
+		return report.DiskUsage{}, ErrClosed
 	}
 	s := d.finder.Ref()
 	defer s.Version.Unref()
@@ -42,13 +43,13 @@ func (d *DB) ApproximateSize(start, limit []byte) (uint64, error) {
 // tables and in memtables; nil means no bound. It is zero if limit is not after start. Of each table
 // at a bound it reads the index, unless that is in memory. Ranges of a few blocks are off by a block
 // for each level; in memtables, ranges of more than 256 entries are off by about a sixteenth.
-func (d *DB) EstimateSize(start, limit []byte) (SizeEstimate, error) {
+func (d *DB) EstimateSize(start, limit []byte) (report.SizeEstimate, error) {
 	return d.estimateSize(start, limit, true)
 }
 
-func (d *DB) estimateSize(start, limit []byte, memtables bool) (SizeEstimate, error) {
+func (d *DB) estimateSize(start, limit []byte, memtables bool) (report.SizeEstimate, error) {
 	if d == nil || d.closed.Load() {
-		return SizeEstimate{}, ErrClosed
+		return report.SizeEstimate{}, ErrClosed
 	}
 	return d.finder.EstimateSize(start, limit, memtables)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -186,7 +187,7 @@ func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	files["000900.ldb"] = before[oldest] // as if it had been written later
 	got, rep, _ := repaired(t, files)
 	require.Equal(t, contents{"k": "value 1"}, got, "%s", rep)
-	require.Equal(t, db.FileUnused, fateOf(t, rep, "000900.ldb").Fate)
+	require.Equal(t, report.FileUnused, fateOf(t, rep, "000900.ldb").Fate)
 }
 
 // The inputs of a compaction are removed in such an order that those that remain have, at any

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
+	reports "github.com/sievedb/sievedb/report"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,8 +34,8 @@ func requireGolden(t *testing.T, name, text string) {
 func fixedReport() *report {
 	r := &report{Bits: 10, Words: true, CacheBytes: 1 << 20}
 	m := &db.Metrics{}
-	m.Levels[0] = db.LevelMetrics{Tables: 1, Bytes: 1_200_000}
-	m.Levels[2] = db.LevelMetrics{Tables: 6, Bytes: 11_000_000}
+	m.Levels[0] = reports.LevelMetrics{Tables: 1, Bytes: 1_200_000}
+	m.Levels[2] = reports.LevelMetrics{Tables: 6, Bytes: 11_000_000}
 	r.setShape(m)
 	r.Stored.Off = lookups{
 		Gets: 170_421, Found: 170_421, TablesConsulted: 323_800, IndexReads: 7, DataReads: 310_000, OpeningReads: 14,

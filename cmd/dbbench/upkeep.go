@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/db"
+	reports "github.com/sievedb/sievedb/report"
 )
 
 func compact(ctx context.Context, s *session, name string) error {
@@ -89,7 +90,7 @@ func (s *stats) write(w io.Writer) error {
 	fmt.Fprintln(t, "level\ttables\tsize\treads\tfilter checks\tnegatives\ttrue pos.\tfalse pos.\tindex reads\tblocks cached\tblocks read\tbytes read\t")
 	total := m.Total()
 	for i := range m.Levels {
-		if l := &m.Levels[i]; *l != (db.LevelMetrics{}) {
+		if l := &m.Levels[i]; *l != (reports.LevelMetrics{}) {
 			writeLevel(t, fmt.Sprint(i), l)
 		}
 	}
@@ -113,7 +114,7 @@ write stalls %s, total %v
 	return err
 }
 
-func writeLevel(w io.Writer, name string, l *db.LevelMetrics) {
+func writeLevel(w io.Writer, name string, l *reports.LevelMetrics) {
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, l.Tables, bench.SizeText(l.Bytes), bench.Grouped(l.Reads),
 		bench.Grouped(l.FilterChecks), bench.Grouped(l.FilterNegatives), bench.Grouped(l.FilterTruePositives), bench.Grouped(l.FilterFalsePositives),
 		bench.Grouped(l.IndexReads), bench.Grouped(l.BlocksFromCache), bench.Grouped(l.BlocksFromDisk), bench.SizeText(l.BytesFromDisk))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/report"
 )
 
 func (a *app) filterVerbs() []*verb {
@@ -113,14 +114,14 @@ func figure(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-func withDetail(v db.FilterVerdict, detail string) string {
+func withDetail(v report.FilterVerdict, detail string) string {
 	if detail == "" {
 		return string(v)
 	}
 	return string(v) + ": " + detail
 }
 
-func policyName(f *db.TableFilterReport) string {
+func policyName(f *report.TableFilterReport) string {
 	if f.Policy == "" {
 		return f.Layout
 	}
@@ -136,7 +137,7 @@ func plainName(name string) string {
 }
 
 // figures are the columns from the bytes to the measured rate's bounds.
-func figures(f *db.FilterFigures, p db.FilterProbes) []any {
+func figures(f *report.FilterFigures, p report.FilterProbes) []any {
 	columns := []any{size(f.FilterBytes), f.BitsPerKey, percent(f.Predicted)}
 	if p.Absent == 0 {
 		return append(columns, "?", "?", "?")
@@ -154,7 +155,7 @@ func percent(rate float64) string {
 }
 
 // repayment says after how many lookups the filter has saved what it uses.
-func repayment(f *db.TableFilterReport) string {
+func repayment(f *report.TableFilterReport) string {
 	n := f.LookupsToRepay()
 	if f.FilterBytes == 0 || math.IsInf(n, 1) {
 		return "-"
@@ -162,7 +163,7 @@ func repayment(f *db.TableFilterReport) string {
 	return fmt.Sprintf("%.1f lookups", n)
 }
 
-func verdictCounts(verdicts map[db.FilterVerdict]int) string {
+func verdictCounts(verdicts map[report.FilterVerdict]int) string {
 	var parts []string
 	for _, v := range slices.Sorted(maps.Keys(verdicts)) {
 		parts = append(parts, fmt.Sprintf("%d %s", verdicts[v], v))
@@ -172,11 +173,11 @@ func verdictCounts(verdicts map[db.FilterVerdict]int) string {
 
 // printAdvice says what to do about each verdict in the report, and what the columns mean.
 func (a *app) printAdvice(r *db.FilterReport) {
-	all := map[db.FilterVerdict]int{}
+	all := map[report.FilterVerdict]int{}
 	for _, f := range r.Tables {
 		all[f.Verdict]++
 		for _, ranges := range f.Ranges {
-			if ranges.Verdict != db.VerdictGood {
+			if ranges.Verdict != report.VerdictGood {
 				all[ranges.Verdict]++
 			}
 		}

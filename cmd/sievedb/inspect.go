@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/work/dump"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -171,8 +172,8 @@ func (a *app) stats(args []string) error {
 		value := struct {
 			LastSequence uint64
 			Levels       []levelResult
-			Files        db.DiskUsage
-			Open         db.OpenReport
+			Files        report.DiskUsage
+			Open         report.OpenReport
 			Metrics      *db.Metrics
 		}{m.LastSequence, levels, usage, r, m}
 		return a.out.result(value, func() {
@@ -193,7 +194,7 @@ func (a *app) stats(args []string) error {
 }
 
 // printOpening prints how a database opened. Space that the log of an open database has reserved does not count.
-func (a *app) printOpening(last uint64, r *db.OpenReport, usage db.DiskUsage) {
+func (a *app) printOpening(last uint64, r *report.OpenReport, usage report.DiskUsage) {
 	manifest := r.Manifest
 	if r.ManifestBytesDropped > 0 {
 		manifest += fmt.Sprintf(" (%s of a torn last edit dropped)", a.out.bytes(uint64(r.ManifestBytesDropped)))

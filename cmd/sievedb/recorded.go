@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/report"
 )
 
 // recordFlags are of verbs that write tables into a database.
@@ -107,8 +108,8 @@ type recordedResult struct {
 	Comparer       string
 	LogDir         string
 	ExpiryPrefixes [][]byte
-	Options        []db.RecordedOption
-	Missing        []db.RecordedOption
+	Options        []report.RecordedOption
+	Missing        []report.RecordedOption
 }
 
 // options prints what a database has recorded, or ends its history of changes.

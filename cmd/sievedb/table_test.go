@@ -10,7 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/report"
 )
 
 // onTerminal runs the command on a terminal of this width.
@@ -76,9 +76,9 @@ func TestWideCharactersCountTwice(t *testing.T) {
 
 func TestNoMessageSpeaksOfGo(t *testing.T) {
 	goNames := `\b(Options|DB|Filters|filter|db)\.[A-Z]|\b(KeepLast|KeepDaily|UpgradeFilters|RangePolicies|LowerBound|Salvage|KeepArchiving)\b|[a-z] (Check|Repair|Compact)\b`
-	for _, v := range []db.FilterVerdict{
-		db.VerdictDamaged, db.VerdictDenies, db.VerdictUnknown, db.VerdictNoFilter, db.VerdictSaturated, db.VerdictCollisions, db.VerdictHighRate,
-		db.VerdictNeverQueried, db.VerdictOff, db.VerdictRangeUnknown, db.VerdictRangeMatchesEmpty, db.VerdictRangeNeverQueried, db.VerdictRangeNotQueried,
+	for _, v := range []report.FilterVerdict{
+		report.VerdictDamaged, report.VerdictDenies, report.VerdictUnknown, report.VerdictNoFilter, report.VerdictSaturated, report.VerdictCollisions, report.VerdictHighRate,
+		report.VerdictNeverQueried, report.VerdictOff, report.VerdictRangeUnknown, report.VerdictRangeMatchesEmpty, report.VerdictRangeNeverQueried, report.VerdictRangeNotQueried,
 	} {
 		require.NotRegexp(t, goNames, inVerbs(v.Advice()))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/report"
 )
 
 func sieveDriver() Driver {
@@ -50,7 +51,7 @@ func openSieveWith(dir string, o Options, separateFrom int) (Engine, error) {
 		Cache:         db.CacheOptions{Size: max(o.CacheBytes, 1), OpenAhead: !o.OpenLazily, MaxOpenFiles: o.OpenFiles},
 		Memtables:     db.MemtableOptions{Size: WriteBufferSize},
 		Compaction:    db.CompactionOptions{MaxConcurrent: BackgroundJobs},
-		EventListener: &db.EventListener{TablesOpenedAhead: func(db.OpenAheadInfo) { close(opened) }},
+		EventListener: &db.EventListener{TablesOpenedAhead: func(report.OpenAheadInfo) { close(opened) }},
 		Tables:        db.TableOptions{Compression: db.SnappyCompression, SeparateValues: separateFrom},
 	}
 	store, err := db.Open(dir, options)

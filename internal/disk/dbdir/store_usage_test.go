@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -33,7 +33,7 @@ func TestDiskUsageCountsEachFileOnce(t *testing.T) {
 	fixture.WriteFile(t, mem, filepath.Join("db", "notes.txt"), make([]byte, 55))
 
 	storetest.WaitUntilIdle(d)
-	var u db.DiskUsage
+	var u report.DiskUsage
 	fixture.Eventually(t, func() bool { // files are removed in the background
 		u, err = d.DiskUsage()
 		require.NoError(t, err)

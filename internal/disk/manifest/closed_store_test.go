@@ -19,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -146,7 +147,7 @@ func TestAMissingLogOfAClosedDatabaseIsCorruption(t *testing.T) {
 
 	mem := fixture.ImageFS(t, im.With(log, nil))
 	report := storetest.RepairWith(t, "db", &db.Options{FS: mem})
-	require.Equal(t, db.FileMissing, storetest.FateOf(t, report, log).Fate)
+	require.Equal(t, reports.FileMissing, storetest.FateOf(t, report, log).Fate)
 	require.NoError(t, openAndClose(mem))
 
 	empty, log := closedWithKeysInTheLog(t, 0)

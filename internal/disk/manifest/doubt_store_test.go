@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -94,7 +95,7 @@ func TestRepairRestoresTheTablesOfLostEdits(t *testing.T) {
 		report := storetest.RepairWith(t, "db", &db.Options{FS: mem})
 		require.False(t, report.Healthy)
 		if n >= ends[len(ends)-2] {
-			require.NotEqual(t, db.FileUnused, storetest.FateOf(t, report, loaded[0]).Fate, "at %d", n)
+			require.NotEqual(t, reports.FileUnused, storetest.FateOf(t, report, loaded[0]).Fate, "at %d", n)
 		}
 		d := storetest.Open(t, &db.Options{FS: mem})
 		for k := range 20 {

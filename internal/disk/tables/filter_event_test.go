@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -61,9 +62,9 @@ func TestAnUnusableFilterIsReportedOnceAndChangesNoAnswer(t *testing.T) {
 			}
 
 			var mu sync.Mutex
-			var reported []db.FilterInfo
+			var reported []report.FilterInfo
 			o = storetest.Options(mem)
-			o.EventListener = &db.EventListener{FilterUnusable: func(i db.FilterInfo) {
+			o.EventListener = &db.EventListener{FilterUnusable: func(i report.FilterInfo) {
 				storetest.RequireValue(t, d, fixture.Key(5), fixture.Value(5)) // no lock is held, so the callback may read the same table
 				mu.Lock()
 				defer mu.Unlock()
@@ -111,7 +112,7 @@ func TestIntactAndAbsentFiltersAreNotReported(t *testing.T) {
 			require.NoError(t, d.Flush())
 			require.NoError(t, d.Close())
 			o.Filters.Policy = nil
-			o.EventListener = &db.EventListener{FilterUnusable: func(i db.FilterInfo) { t.Errorf("FilterUnusable was called with %+v", i) }}
+			o.EventListener = &db.EventListener{FilterUnusable: func(i report.FilterInfo) { t.Errorf("FilterUnusable was called with %+v", i) }}
 			storetest.RequireValue(t, storetest.Open(t, o), fixture.Key(5), fixture.Value(5))
 		})
 	}
@@ -129,7 +130,7 @@ func TestATableThatIsReopenedIsNotReportedAgain(t *testing.T) {
 	require.NoError(t, d.Close())
 	reported := map[uint64]int{}
 	o.Filters.Policy, o.Cache.MaxOpenFiles = nil, 10
-	o.EventListener = &db.EventListener{FilterUnusable: func(i db.FilterInfo) { reported[i.FileNum]++ }}
+	o.EventListener = &db.EventListener{FilterUnusable: func(i report.FilterInfo) { reported[i.FileNum]++ }}
 	d = storetest.Open(t, o)
 	for range 3 {
 		for i := range 25 {

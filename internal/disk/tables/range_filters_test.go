@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -354,7 +355,7 @@ func TestFilterReportsIncludeRangeFilters(t *testing.T) {
 		r := table.Ranges[0]
 		require.Equal(t, fixture.PrefixOfTen.Name(), r.Policy)
 		require.Equal(t, "asked", r.State)
-		require.Equal(t, db.VerdictGood, r.Verdict)
+		require.Equal(t, reports.VerdictGood, r.Verdict)
 		require.Contains(t, r.Detail, "queried 57 times on the level: 27 tables skipped")
 		require.InEpsilon(t, 8*float64(r.Bytes)/float64(table.Keys), r.BitsPerKey, 1e-9)
 		require.Positive(t, table.Ranges[0].Bytes)
@@ -374,7 +375,7 @@ func TestFilterReportsIncludeRangeFilters(t *testing.T) {
 	require.Equal(t, fixture.PrefixOfTen.Name(), report.Tables[0].Ranges[0].Policy)
 	require.Contains(t, report.Tables[0].Ranges[0].State, "no policy of that name")
 	require.Zero(t, report.Levels[0].RangeBytes)
-	require.Equal(t, db.VerdictGood, report.Tables[0].Verdict, "point filters are not affected")
+	require.Equal(t, reports.VerdictGood, report.Tables[0].Verdict, "point filters are not affected")
 }
 
 // With new bounds the tables and the range filters are chosen again: an iterator comes to tables that

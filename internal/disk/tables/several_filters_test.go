@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -79,8 +80,8 @@ func TestCheckFindsDamageOfAnUnusedFilter(t *testing.T) {
 			data[at+3] ^= 8
 			fixture.WriteFile(t, mem, table, data)
 
-			var reported []db.FilterInfo
-			o.EventListener = &db.EventListener{FilterUnusable: func(i db.FilterInfo) { reported = append(reported, i) }}
+			var reported []report.FilterInfo
+			o.EventListener = &db.EventListener{FilterUnusable: func(i report.FilterInfo) { reported = append(reported, i) }}
 			d := storetest.Open(t, o)
 			for i := range 500 {
 				storetest.RequireValue(t, d, fixture.Key(i), fixture.Value(i))

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -35,7 +36,7 @@ func TestMemtableFiltersSaveSearches(t *testing.T) {
 	require.EqualValues(t, n, m.Lookups.MemtableHits)
 	require.Less(t, m.Lookups.MemtableSearches, uint64(n+n/20), "the filter denies nearly all of the absent keys")
 
-	step := func(key []byte) db.ExplainStep {
+	step := func(key []byte) report.ExplainStep {
 		x := storetest.Explain(t, d, key)
 		require.Len(t, x.Steps, 1)
 		return x.Steps[0]

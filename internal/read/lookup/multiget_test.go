@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -182,7 +183,7 @@ func TestMultiGetCountsAsGetsDo(t *testing.T) {
 	for i := range 4000 {
 		keys = append(keys, fixture.Key(i))
 	}
-	sums := func(look func()) (db.LevelMetrics, *db.Metrics) {
+	sums := func(look func()) (report.LevelMetrics, *db.Metrics) {
 		before := d.Metrics()
 		look()
 		after := d.Metrics()

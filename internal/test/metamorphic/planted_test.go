@@ -9,6 +9,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -59,7 +60,7 @@ func (s staleSnapshots) NewSnapshot() *db.Snapshot {
 // losesATable ingests all tables but the last.
 type losesATable struct{ *db.DB }
 
-func (s losesATable) Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (db.IngestInfo, error) {
+func (s losesATable) Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (reports.Ingest, error) {
 	return s.DB.Ingest(ctx, paths[:len(paths)-1], o)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
+	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -29,7 +30,7 @@ type Store interface {
 	NewTransaction(o *db.TransactionOptions) *db.Transaction
 	NewBulkTransaction() (*db.BulkTransaction, error)
 	NewLoader() (*db.Loader, error)
-	Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (db.IngestInfo, error)
+	Ingest(ctx context.Context, paths []string, o *db.IngestOptions) (reports.Ingest, error)
 	NewSnapshot() *db.Snapshot
 	Flush() error
 	SyncLog() error

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -130,7 +131,7 @@ func NewLoader(t testing.TB, d *db.DB) *db.Loader {
 }
 
 // CheckpointTo makes a checkpoint in dir.
-func CheckpointTo(t testing.TB, d *db.DB, dir string) db.CheckpointInfo {
+func CheckpointTo(t testing.TB, d *db.DB, dir string) report.Checkpoint {
 	t.Helper()
 	info, err := d.Checkpoint(t.Context(), dir, nil)
 	require.NoError(t, err)

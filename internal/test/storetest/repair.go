@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -64,13 +65,13 @@ func RequireNothingDeleted(t testing.TB, before fixture.Dir, rep *db.RepairRepor
 			require.Equal(t, b, after[name], name)
 			continue
 		}
-		i := slices.IndexFunc(rep.Files, func(f db.RepairedFile) bool { return f.Name == name })
+		i := slices.IndexFunc(rep.Files, func(f report.RepairedFile) bool { return f.Name == name })
 		require.GreaterOrEqual(t, i, 0, "%s is not in the report", name)
 		if lost := rep.Files[i].LostName; lost != "" {
 			require.Equal(t, b, after["lost/"+lost], name)
 			require.NotContains(t, after, name)
 		} else {
-			require.Equal(t, db.FileKept, rep.Files[i].Fate, name)
+			require.Equal(t, report.FileKept, rep.Files[i].Fate, name)
 			require.Equal(t, b, after[name], name)
 		}
 	}
@@ -78,7 +79,7 @@ func RequireNothingDeleted(t testing.TB, before fixture.Dir, rep *db.RepairRepor
 }
 
 // FateOf returns what the report says about a file.
-func FateOf(t testing.TB, rep *db.RepairReport, name string) db.RepairedFile {
+func FateOf(t testing.TB, rep *db.RepairReport, name string) report.RepairedFile {
 	t.Helper()
 	for _, f := range rep.Files {
 		if f.Name == name {
@@ -86,5 +87,5 @@ func FateOf(t testing.TB, rep *db.RepairReport, name string) db.RepairedFile {
 		}
 	}
 	require.Fail(t, "not in the report", name)
-	return db.RepairedFile{}
+	return report.RepairedFile{}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -56,22 +57,22 @@ func TestFilterReportsDistinguishGoodFiltersFromBadOnes(t *testing.T) {
 		policy    filter.Policy
 		n         int
 		key       func(int) []byte
-		verdict   db.FilterVerdict
+		verdict   report.FilterVerdict
 		predicted float64
 		most      float64 // of the measured rate
 		bits      float64
 	}{
-		{"the default, on level 0", nil, n, randomKey, db.VerdictGood, 0.001264, 0.005, 15},
-		{"the default, counters", nil, many, decimalKey, db.VerdictGood, 0.001264, 0.005, 15},
-		{"cache lines, counters", filter.NewCacheLineBloomPolicy(10), many, decimalKey, db.VerdictGood, 0.0097, 0.02, 10},
-		{"cache lines, counters without gaps", filter.NewCacheLineBloomPolicy(10), many, denseKey, db.VerdictGood, 0.0097, 0.02, 10},
-		{"LevelDB's", filter.NewBloomPolicy(10), n, randomKey, db.VerdictGood, 0.00907, 0.02, 10},
-		{"LevelDB's, counters", filter.NewBloomPolicy(10), many, decimalKey, db.VerdictCollisions, 0.0144, 0.2, 10},
-		{"LevelDB's, counters, twice the bits", filter.NewBloomPolicy(20), many, decimalKey, db.VerdictCollisions, 0.000134, 0.2, 20},
-		{"binary fuse, counters", filter.FusePolicy{}, many, decimalKey, db.VerdictGood, 1.0 / 256, 0.01, 8.9},
-		{"one bit per key", filter.NewBloomPolicy(1), n, randomKey, db.VerdictSaturated, 0.632, 0.7, 1},
-		{"no filter", filter.None, n, randomKey, db.VerdictOff, -1, 1, 0},
-		{"a custom policy", fixture.Always, n, randomKey, db.VerdictSaturated, -1, 1, 0},
+		{"the default, on level 0", nil, n, randomKey, report.VerdictGood, 0.001264, 0.005, 15},
+		{"the default, counters", nil, many, decimalKey, report.VerdictGood, 0.001264, 0.005, 15},
+		{"cache lines, counters", filter.NewCacheLineBloomPolicy(10), many, decimalKey, report.VerdictGood, 0.0097, 0.02, 10},
+		{"cache lines, counters without gaps", filter.NewCacheLineBloomPolicy(10), many, denseKey, report.VerdictGood, 0.0097, 0.02, 10},
+		{"LevelDB's", filter.NewBloomPolicy(10), n, randomKey, report.VerdictGood, 0.00907, 0.02, 10},
+		{"LevelDB's, counters", filter.NewBloomPolicy(10), many, decimalKey, report.VerdictCollisions, 0.0144, 0.2, 10},
+		{"LevelDB's, counters, twice the bits", filter.NewBloomPolicy(20), many, decimalKey, report.VerdictCollisions, 0.000134, 0.2, 20},
+		{"binary fuse, counters", filter.FusePolicy{}, many, decimalKey, report.VerdictGood, 1.0 / 256, 0.01, 8.9},
+		{"one bit per key", filter.NewBloomPolicy(1), n, randomKey, report.VerdictSaturated, 0.632, 0.7, 1},
+		{"no filter", filter.None, n, randomKey, report.VerdictOff, -1, 1, 0},
+		{"a custom policy", fixture.Always, n, randomKey, report.VerdictSaturated, -1, 1, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,15 +108,15 @@ func TestFilterReportsNameFiltersThatCannotBeQueried(t *testing.T) {
 		name             string
 		written, queried filter.Policy
 		harm             func(t *testing.T, fsys vfs.FS, table string)
-		verdict          db.FilterVerdict
+		verdict          report.FilterVerdict
 	}{
-		{"no filter", filter.None, nil, nil, db.VerdictNoFilter},
-		{"an unknown policy", fixture.Renamed{BloomPolicy: filter.NewBloomPolicy(10), As: "some.other"}, nil, nil, db.VerdictUnknown},
-		{"a policy that loses keys", fixture.Never, fixture.Never, nil, db.VerdictDenies},
-		{"a damaged filter", filter.NewBloomPolicy(10), nil, flipIn("filter"), db.VerdictDamaged},
-		{"a damaged filter of two", nil, nil, flipIn("filter"), db.VerdictDamaged},
-		{"a damaged block", nil, nil, flipIn("data"), db.VerdictDamaged},
-		{"a missing table", nil, nil, func(t *testing.T, fsys vfs.FS, table string) { require.NoError(t, fsys.Remove(table)) }, db.VerdictDamaged},
+		{"no filter", filter.None, nil, nil, report.VerdictNoFilter},
+		{"an unknown policy", fixture.Renamed{BloomPolicy: filter.NewBloomPolicy(10), As: "some.other"}, nil, nil, report.VerdictUnknown},
+		{"a policy that loses keys", fixture.Never, fixture.Never, nil, report.VerdictDenies},
+		{"a damaged filter", filter.NewBloomPolicy(10), nil, flipIn("filter"), report.VerdictDamaged},
+		{"a damaged filter of two", nil, nil, flipIn("filter"), report.VerdictDamaged},
+		{"a damaged block", nil, nil, flipIn("data"), report.VerdictDamaged},
+		{"a missing table", nil, nil, func(t *testing.T, fsys vfs.FS, table string) { require.NoError(t, fsys.Remove(table)) }, report.VerdictDamaged},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,10 +162,10 @@ func TestAFilterThatNoLookupReachesIsNeverQueried(t *testing.T) {
 		_, err := d.Get([]byte("in memory"))
 		require.NoError(t, err)
 	}
-	require.Equal(t, db.VerdictNeverQueried, storetest.Filters(t, d, 100).Tables[0].Verdict)
+	require.Equal(t, report.VerdictNeverQueried, storetest.Filters(t, d, 100).Tables[0].Verdict)
 	_, err := d.Get(randomKey(1))
 	require.NoError(t, err)
-	require.Equal(t, db.VerdictGood, storetest.Filters(t, d, 100).Tables[0].Verdict)
+	require.Equal(t, report.VerdictGood, storetest.Filters(t, d, 100).Tables[0].Verdict)
 }
 
 // Repeated lookups of one false positive say nothing about the filter.
@@ -182,10 +183,10 @@ func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
 		require.ErrorIs(t, err, db.ErrNotFound)
 	}
 	f := storetest.Filters(t, d, reportProbes).Tables[0]
-	require.Equal(t, db.VerdictGood, f.Verdict, f.Detail)
+	require.Equal(t, report.VerdictGood, f.Verdict, f.Detail)
 	require.InDelta(t, 100*counters.SampledOneIn, f.Lookups.FalsePositives, 5*counters.SampledOneIn,
 		"each lookup wasted a read, which is counted")
-	require.Equal(t, db.VerdictGood, storetest.Filters(t, d, 0).Tables[0].Verdict)
+	require.Equal(t, report.VerdictGood, storetest.Filters(t, d, 0).Tables[0].Verdict)
 }
 
 func TestSampledLookupsAddUpToTheCounts(t *testing.T) {
@@ -227,7 +228,7 @@ func TestSampledLookupsAddUpToTheCounts(t *testing.T) {
 
 func requireSamplesOfLookups(t *testing.T, d *db.DB) {
 	r := storetest.Filters(t, d, 0)
-	queried := map[int]db.FilterLookups{}
+	queried := map[int]report.FilterLookups{}
 	for _, f := range r.Tables {
 		l := queried[f.Level]
 		l.Negatives += f.Lookups.Negatives
@@ -268,7 +269,7 @@ func TestFilterReportsOfDamagedTablesDoNotPanic(t *testing.T) {
 		fixture.WriteFile(t, fsys, table, data)
 		d, err := db.Open("db", &db.Options{FS: fsys, ReadOnly: true})
 		require.NoError(t, err)
-		if storetest.Filters(t, d, 100000).Tables[0].Verdict == db.VerdictDamaged {
+		if storetest.Filters(t, d, 100000).Tables[0].Verdict == report.VerdictDamaged {
 			damaged++
 		}
 		require.NoError(t, d.Close())

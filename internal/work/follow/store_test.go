@@ -21,6 +21,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/race"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -41,7 +42,7 @@ func TestAFollowerShowsWhatTheWriterWrote(t *testing.T) {
 	storetest.RequireContent(t, f, "a", "2", "b", "1")
 	lag, err = f.Lag()
 	require.NoError(t, err)
-	require.Equal(t, db.Lag{Seq: 3}, lag)
+	require.Equal(t, report.Lag{Seq: 3}, lag)
 
 	snapshot := f.NewSnapshot()
 	defer snapshot.Close()

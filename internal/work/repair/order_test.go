@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/repair"
+	"github.com/sievedb/sievedb/report"
 )
 
 // LevelDB's repair puts every table into level 0, where a greater file number counts as newer. If a
@@ -30,8 +31,8 @@ func TestRepairOrdersBySequenceAndNotByFileNumber(t *testing.T) {
 	got, rep, after := storetest.Repaired(t, d)
 	require.Equal(t, want, got)
 	require.Equal(t, uint64(31), rep.LastSequence)
-	require.Equal(t, db.FileKept, storetest.FateOf(t, rep, "000003.ldb").Fate, "a table that overlaps no other stays")
-	require.Equal(t, db.FileRewritten, storetest.FateOf(t, rep, "000004.ldb").Fate)
+	require.Equal(t, report.FileKept, storetest.FateOf(t, rep, "000003.ldb").Fate, "a table that overlaps no other stays")
+	require.Equal(t, report.FileRewritten, storetest.FateOf(t, rep, "000004.ldb").Fate)
 	require.True(t, rep.MayResurrect)
 	for name, level := range after.Live(t) {
 		require.Equal(t, manifest.NumLevels-1, level, name)
@@ -153,7 +154,7 @@ func TestRepairDoesNotRestoreTablesThatTheManifestRemoved(t *testing.T) {
 			c.damage(t, d)
 			got, rep, after := storetest.Repaired(t, d)
 			require.Equal(t, fixture.Contents{"b": "live"}, got, "%s", rep)
-			require.Equal(t, db.FileUnused, storetest.FateOf(t, rep, "000004.ldb").Fate)
+			require.Equal(t, report.FileUnused, storetest.FateOf(t, rep, "000004.ldb").Fate)
 			require.Equal(t, obsolete, after["lost/000004.ldb"])
 		})
 	}
@@ -172,8 +173,8 @@ func TestRepairRestoresATableThatIsNewerThanTheManifest(t *testing.T) {
 	got, rep, after := storetest.Repaired(t, d)
 	require.Equal(t, fixture.Contents{"a": "new"}, got)
 	require.Equal(t, 2, after.Live(t)["000005.ldb"])
-	require.Equal(t, db.FileUnused, storetest.FateOf(t, rep, "000007.ldb").Fate, "an unfinished output has nothing new")
-	require.Equal(t, db.FileRewritten, storetest.FateOf(t, rep, "000008.ldb").Fate)
+	require.Equal(t, report.FileUnused, storetest.FateOf(t, rep, "000007.ldb").Fate, "an unfinished output has nothing new")
+	require.Equal(t, report.FileRewritten, storetest.FateOf(t, rep, "000008.ldb").Fate)
 }
 
 // Entries that are put above levels that stay must not hide newer ones there.

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -92,7 +93,7 @@ func TestRepairSalvagesTheOtherBlocksOfADamagedTable(t *testing.T) {
 		d[name][len(d[name])/3] ^= 0x40
 		got, rep, _ := storetest.Repaired(t, d)
 		line := storetest.FateOf(t, rep, name)
-		require.Equal(t, db.FileRewritten, line.Fate)
+		require.Equal(t, report.FileRewritten, line.Fate)
 		require.NotEmpty(t, line.Damage)
 		require.Equal(t, name, line.LostName)
 		requireWrittenAndFewLost(t, model, got, int(line.BlocksLost)*8)
@@ -117,7 +118,7 @@ func TestRepairWithoutAMissingTableKeepsAllOthers(t *testing.T) {
 		delete(d, name)
 		written := d.Versions(t)
 		got, rep, _ := storetest.Repaired(t, d)
-		require.Equal(t, db.FileMissing, storetest.FateOf(t, rep, name).Fate)
+		require.Equal(t, report.FileMissing, storetest.FateOf(t, rep, name).Fate)
 		require.Equal(t, written.Newest(), got, "the newest remaining versions")
 	}
 }
@@ -302,5 +303,5 @@ func TestRepairReportsAMissingLog(t *testing.T) {
 	want := files.Versions(t).Newest()
 	got, rep, _ := storetest.Repaired(t, files)
 	require.Equal(t, want, got)
-	require.Equal(t, db.FileMissing, storetest.FateOf(t, rep, log).Fate)
+	require.Equal(t, report.FileMissing, storetest.FateOf(t, rep, log).Fate)
 }

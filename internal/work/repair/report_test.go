@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -56,7 +57,7 @@ func TestRepairReportSaysWhatIsLost(t *testing.T) {
 		report := repaired(t, files.Without(base.FileTable).FS(t))
 		require.True(t, report.Incomplete)
 		require.EqualValues(t, len(files[files.Tables()[0]]), report.BytesLost)
-		require.Equal(t, []db.RepairedRange{{First: []byte("k0"), Last: []byte("k999")}}, report.Ranges)
+		require.Equal(t, []reports.RepairedRange{{First: []byte("k0"), Last: []byte("k999")}}, report.Ranges)
 	})
 }
 

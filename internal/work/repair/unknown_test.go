@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 )
 
 // The bug: another program's repair moved a table to lost/ that it could not read. The table was moved back, and
@@ -49,7 +50,7 @@ func TestRepairUsesTablesThatTheMANIFESTOfAnotherRepairDoesNotKnow(t *testing.T)
 			require.Equal(t, want, got, "%s", rep)
 			require.True(t, rep.MayResurrect, "%s", rep)
 			require.True(t, planned.MayResurrect)
-			require.NotEqual(t, db.FileUnused, storetest.FateOf(t, rep, "000015.ldb").Fate)
+			require.NotEqual(t, report.FileUnused, storetest.FateOf(t, rep, "000015.ldb").Fate)
 		})
 	}
 	t.Run("replaced according to SieveDB", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -148,8 +149,8 @@ func TestRepairFindsValuesWhoseTableIsDamagedElsewhere(t *testing.T) {
 }
 
 // valueFates returns what becomes of each value table.
-func valueFates(rep *db.RepairReport) map[string]db.FileFate {
-	fates := map[string]db.FileFate{}
+func valueFates(rep *db.RepairReport) map[string]report.FileFate {
+	fates := map[string]report.FileFate{}
 	for _, f := range rep.Files {
 		if strings.HasSuffix(f.Name, ".values") {
 			fates[f.Name] = f.Fate

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -28,7 +29,7 @@ func unfinished(t testing.TB, log []byte, seq uint64) []byte {
 }
 
 // requirePuts opens a database for reading and then for writing, and requires the puts 0 to n-1 and no other.
-func requirePuts(t testing.TB, im damage.Image, n int) (report db.OpenReport) {
+func requirePuts(t testing.TB, im damage.Image, n int) (report report.OpenReport) {
 	t.Helper()
 	mem := fixture.ImageFS(t, im)
 	for _, readOnly := range []bool{true, false} {

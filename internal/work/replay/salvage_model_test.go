@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -110,11 +111,11 @@ func (l *modelLog) survives(r modelRecord, now []byte) bool {
 
 // wantSalvaged returns the contents that a salvage must find, given the tail that it reported for
 // each log.
-func wantSalvaged(t testing.TB, mode db.Salvage, logs []*modelLog, now fixture.Dir, reports []db.LogReport) fixture.Contents {
+func wantSalvaged(t testing.TB, mode db.Salvage, logs []*modelLog, now fixture.Dir, reports []report.LogReport) fixture.Contents {
 	t.Helper()
 	c := fixture.Contents{}
 	ended := false
-	byName := map[string]db.LogReport{}
+	byName := map[string]report.LogReport{}
 	for _, r := range reports {
 		byName[r.Name] = r
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -24,8 +25,8 @@ func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
 	const n = 3000
 	o := storetest.Options(vfs.NewMem())
 	o.Tables.Compression = db.NoCompression
-	var info db.LoadInfo
-	o.EventListener = &db.EventListener{LoadEnd: func(i db.LoadInfo) { info = i }}
+	var info report.LoadInfo
+	o.EventListener = &db.EventListener{LoadEnd: func(i report.LoadInfo) { info = i }}
 	d := storetest.Open(t, o)
 	require.NoError(t, d.Put(fixture.Key(0), []byte("old"), db.NoSync))
 	require.NoError(t, d.Put(fixture.Key(n), []byte("old"), db.NoSync))
