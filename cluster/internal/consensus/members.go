@@ -115,8 +115,8 @@ func sameVoters(a, b []raft.Server) bool {
 }
 
 // answered waits until a majority of the voters among servers has acknowledged this server as the leader of term, with
-// answers to what was sent after the call and is in acks. The present voters are asked at once, others answer the next
-// heartbeat.
+// answers to what was sent after the call and is in acks. Of transport.acks the present voters are asked at once, and
+// others answer the next heartbeat; of transport.replicated, an idle group's answer comes within twice Timing.Commit.
 func (g *Group) answered(ctx context.Context, acks *acks, servers []raft.Server, term uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, g.patience())
 	defer cancel()
@@ -132,7 +132,9 @@ func (g *Group) answered(ctx context.Context, acks *acks, servers []raft.Server,
 		if !now.Leading || now.Term != term {
 			return g.notLeader()
 		}
-		g.confirms.ask(g.members(), term, number, true)
+		if acks == g.trans.acks {
+			g.confirms.ask(g.members(), term, number, true)
+		}
 		select {
 		case <-acked:
 		case <-changed:
@@ -189,7 +191,8 @@ func (g *Group) TransferLeadership(ctx context.Context, id string) error {
 		// refuses writes for ever, in later terms too (raft 1.8.0).
 		target := []raft.Server{{ID: raft.ServerID(id), Suffrage: raft.Voter}}
 		if err := g.answered(ctx, g.trans.replicated, target, lead.Term); err != nil {
-			return fmt.Errorf("transfer the leadership of group %d to %s: %w", g.o.Group, id, err)
+			return fmt.Errorf("transfer the leadership of group %d to %s, which has answered no entries now; after a failure they "+
+				"pause for up to ten seconds: %w", g.o.Group, id, err)
 		}
 		begin = func(r *raft.Raft) raft.Future {
 			return r.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address))

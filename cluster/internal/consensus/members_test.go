@@ -1,10 +1,13 @@
 package consensus
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,23 +66,55 @@ func TestALeadershipDoesNotGoToAServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// A server that is back answers heartbeats at once, and raft sends it entries up to ten seconds later: it stops writes
-// for a transfer before, and a second one would wait even after the leader was closed.
+// refusing is a log store that stores nothing more while it is set to.
+type refusing struct {
+	*memory
+	refuses atomic.Bool
+}
+
+func (r *refusing) StoreLogs(logs []*raft.Log) error {
+	if r.refuses.Load() {
+		return errors.New("the disk is full")
+	}
+	return r.memory.StoreLogs(logs)
+}
+
+// A server that is back, or whose disk was full, answers heartbeats at once, and raft sends it entries up to ten seconds
+// later: it stops writes for a transfer before, and a second one would wait even after the leader was closed.
 func TestALeadershipDoesNotGoToAServerThatGetsNoEntriesYet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startSteady(t, 3, nil)
-		leader, back := c.leader(), c.followers()[0]
-		require.NoError(t, back.Close())
-		leader.propose(t, "before")
-		time.Sleep(25 * time.Second)
-		c.start(back)
-		time.Sleep(100 * time.Millisecond)
-		for range 2 {
-			require.ErrorIs(t, leader.TransferLeadership(within(t, 500*time.Millisecond), back.id), ErrNoLiveQuorum)
-			leader.propose(t, "between")
-		}
-		time.Sleep(10 * time.Second)
-		require.NoError(t, leader.TransferLeadership(within(t, patience), back.id))
-		require.Equal(t, back, c.leader())
-	})
+	for name, c := range map[string]struct {
+		away            time.Duration
+		leave, comeBack func(t *testing.T, c *cluster, n *node)
+	}{
+		"back": {
+			25 * time.Second,
+			func(t *testing.T, _ *cluster, n *node) { require.NoError(t, n.Close()) },
+			func(_ *testing.T, c *cluster, n *node) { c.start(n) },
+		},
+		"its disk is full": { // and it refuses some entries meanwhile
+			300 * time.Millisecond,
+			func(_ *testing.T, _ *cluster, n *node) { n.o.Logs.(*refusing).refuses.Store(true) },
+			func(*testing.T, *cluster, *node) {},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				group := startSteady(t, 3, func(o *Options) { o.Logs = &refusing{memory: o.Logs.(*memory)} })
+				leader, back := group.leader(), group.followers()[0]
+				c.leave(t, group, back)
+				leader.propose(t, "before")
+				time.Sleep(c.away)
+				c.comeBack(t, group, back)
+				time.Sleep(100 * time.Millisecond)
+				for range 2 {
+					require.ErrorIs(t, leader.TransferLeadership(within(t, 500*time.Millisecond), back.id), ErrNoLiveQuorum)
+					leader.propose(t, "between")
+				}
+				back.o.Logs.(*refusing).refuses.Store(false)
+				time.Sleep(10 * time.Second)
+				require.NoError(t, leader.TransferLeadership(within(t, patience), back.id))
+				require.Equal(t, back, group.leader())
+			})
+		})
+	}
 }

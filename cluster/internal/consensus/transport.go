@@ -120,8 +120,8 @@ func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 // Consumer returns the channel from which raft takes messages.
 func (t *transport) Consumer() <-chan raft.RPC { return t.rpcs }
 
-// AppendEntries sends entries or a heartbeat and notes the acknowledgement for ReadIndex. An answer with the same
-// term acknowledges the leader even if the follower lacks the entries before.
+// AppendEntries sends entries or a heartbeat and notes the acknowledgement for ReadIndex and transfers. An answer with
+// the same term acknowledges the leader even if the follower lacks the entries before.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	heartbeat := len(args.Entries) == 0 && args.PrevLogEntry == 0 && args.LeaderCommitIndex == 0
 	args.Entries = affordable(args.Entries)
@@ -132,7 +132,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	}
 	if resp.Term == args.Term {
 		t.acks.note(id, args.Term, sent)
-		if !heartbeat {
+		if !heartbeat && resp.Success { // after a refusal raft pauses too
 			t.replicated.note(id, args.Term, replicated)
 		}
 	}
