@@ -21,7 +21,7 @@ import (
 // nil. A start after limit is refused with an error, because nothing else would reveal the
 // mistake.
 func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
-	if err := d.guardUnder(ctx, "Compact", toWait); err != nil {
+	if err := d.guardUnder(ctx, "Compact", toWrite|toWait); err != nil {
 		return err
 	}
 	if start != nil && limit != nil {
@@ -41,12 +41,12 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 // PauseCompactions waits for running automatic compactions to end, and prevents new ones until resume
 // is called: for a time in which the disk should be quiet, or the set of tables should not change.
 // Several pauses may be in effect at a time; compactions continue when all of them have ended.
-// CompactionMetrics.Pauses counts them, so that a forgotten one can be found. resume may be called more
+// Metrics.Compactions.Pauses counts them, so that a forgotten one can be found. resume may be called more
 // than once and from any goroutine, and after Close, which a pause does not hinder.
 //
 // Writes and flushes continue, so level 0 grows: from CompactionOptions.L0Slowdown on writes are
 // slowed, and at L0Stop they wait for the end of the pause, with a reason of its own
-// (StallMetrics.CurrentReason). SetOptions can raise these limits for a long pause. Compact,
+// (Metrics.Stalls.CurrentReason). SetOptions can raise these limits for a long pause. Compact,
 // UpgradeFilters, loads and a DeleteRange that removes tables work as before: they run because a program
 // called them, and flush memtables also if level 0 is full. The same
 // holds on a disk that is too full for compactions.

@@ -12,7 +12,7 @@ const (
 	toWait
 )
 
-// guard returns why a call is refused. The order is that of all methods: ErrClosed, also of a nil DB, ErrReadOnly,
+// guard returns why a call of a method of the DB is refused, in this order: ErrClosed, also of a nil DB, ErrReadOnly,
 // ErrInListener. Reads have the first check only, and the methods for single writes have all three in place, since a
 // call would cost them.
 func (d *DB) guard(n need) error {

@@ -62,11 +62,11 @@ type UpgradeReport struct {
 // level 0. Damaged tables are skipped and counted; then the error, which comes at the end,
 // wraps ErrCorruption. o may be nil.
 func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *UpgradeOptions) (UpgradeReport, error) {
-	waits := toWait
+	needs := toWrite | toWait
 	if o != nil && o.DryRun {
-		waits = 0
+		needs = 0
 	}
-	if err := d.guardUnder(ctx, "UpgradeFilters", waits); err != nil {
+	if err := d.guardUnder(ctx, "UpgradeFilters", needs); err != nil {
 		return UpgradeReport{}, err
 	}
 	var options compact.UpgradeOptions
