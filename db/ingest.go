@@ -31,7 +31,7 @@ type IngestOptions struct {
 // A table that overlaps nothing in the store is linked: its time depends on reading it once. So is one
 // whose sequence numbers are all above the store's. Tables that overlap others of the call, or the
 // store, or that an open snapshot or transaction would see, are rewritten. Tables of another file
-// system are copied. IngestInfo says what was done.
+// system are copied. The report says what was done.
 //
 // Ingest is atomic and durable when it returns, and it makes every write acknowledged before durable,
 // as Loader.Commit does. After an error or a crash nothing of it is there; as with a failed write,

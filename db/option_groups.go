@@ -18,12 +18,12 @@ type FilterOptions struct {
 	// those of Policy if it is not the default, then filter.FusePolicy's,
 	// filter.NewCacheLineBloomPolicy's, LevelDB's, and that of the old name
 	// (filter.LegacyBloom). The data of a table can be read whichever policy wrote it: a
-	// filter under an unknown name is ignored and counted in TableMetrics.UnknownFilters.
+	// filter under an unknown name is ignored and counted in Metrics.Tables.UnknownFilters.
 	Policy filter.Policy
 
 	// RangePolicies make range filters for each new table, at most four, and use those of
 	// existing tables. Iterators with both bounds skip tables without keys between them, and
-	// read neither their indexes nor their blocks (LevelMetrics counts how often).
+	// read neither their indexes nor their blocks (Metrics.Levels counts how often).
 	// rangefilter.NewPrefix is for ranges within one prefix of keys, rangefilter.NewGrafite
 	// for short ranges of the numbers in keys. They need the BytewiseComparer. A table has
 	// only the filters that were configured when it was written; UpgradeFilters adds them to
@@ -183,8 +183,8 @@ type CacheOptions struct {
 	// and indexes may use all but an eighth of it, or all but Size if that is less. They come
 	// first, because reopening a table costs more than reading a block: blocks have the rest,
 	// up to Size. If filters and indexes need more, the tables that were not used lately are
-	// closed, except for ten and those that iterators hold. CacheMetrics.Memory and TableMetrics.MemoryNeeded say what more would
-	// be of use. Default: Size, and an eighth of the memory that the process may use (on
+	// closed, except for ten and those that iterators hold. Metrics.Cache.Memory and
+	// Metrics.Tables.MemoryNeeded say what more would be of use. Default: Size, and an eighth of the memory that the process may use (on
 	// Linux the machine's or its control group's; GOMEMLIMIT), which is at least 128 MiB and at most
 	// 1 GiB. With Options.Resources it must not be set: ResourcesOptions.CacheSize is the bound.
 	Memory int64

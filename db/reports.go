@@ -11,8 +11,8 @@ const NumLevels = report.NumLevels
 // The metrics and reports of a DB that programs name. Package report describes them, and has the types of their parts
 // and of what other methods return.
 type (
-	// Metrics has the store's counts since it was opened, and its present state. LevelMetrics, LookupMetrics and so
-	// on describe the groups. Total adds the levels up. The fields:
+	// Metrics has the store's counts since it was opened, and its present state. report.LevelMetrics, LookupMetrics and
+	// so on describe the groups. Total adds the levels up. The fields:
 	//
 	//   - Levels: Tables, Bytes, Reads, FilterChecks, FilterNegatives, FilterTruePositives, FilterFalsePositives,
 	//     RangeChecks, RangeNegatives, RangeTruePositives, RangeFalsePositives, IndexReads, BlocksFromCache,

@@ -83,7 +83,7 @@ func NewResources(o ResourcesOptions) (*Resources, error) {
 	})}, nil
 }
 
-// Metrics returns what the databases use together, the zero ResourcesMetrics for nil or zero Resources.
+// Metrics returns what the databases use together, zeros for nil or zero Resources.
 func (r *Resources) Metrics() *report.ResourcesMetrics {
 	if r == nil || r.shared == nil {
 		return &report.ResourcesMetrics{}

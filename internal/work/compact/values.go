@@ -10,7 +10,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// mostHome is how many bytes of values one merge moves back to their keys, at most. What a merge replaces stays on the disk until it ends, and a table of a few megabytes can refer to gigabytes.
+// mostHome is how many bytes of values a merge moves back to their keys before it leaves the others where they are. What a
+// merge replaces stays on the disk until it ends, and a table of a few megabytes can refer to gigabytes.
 const mostHome = 4 * ManualStep
 
 // mergeValues is the memory of a merger for entries that refer to their values.
