@@ -67,6 +67,18 @@ func (rig *memoryRig) until(condition func(s Stats) bool) {
 	require.LessOrEqual(rig.t, rig.s.Stats().ClientBytes, rig.s.memory.limit.Load())
 }
 
+// stall lets time pass until a client that has stalled for d is closed. The server may note since when one waits only
+// after time has passed.
+func (rig *memoryRig) stall(d time.Duration) {
+	rig.t.Helper()
+	rig.until(func(s Stats) bool {
+		if s.Shed == 0 {
+			rig.clock.pause(d, nil)
+		}
+		return s.Shed == 1
+	})
+}
+
 // settle waits until no client holds much. A client has read a reply before the server knows that.
 func (rig *memoryRig) settle() {
 	rig.t.Helper()
@@ -96,9 +108,8 @@ func TestOfClientsThatDoNotReadTheLargestIsClosed(t *testing.T) {
 	require.Equal(t, strings.Repeat("x", 10), small.do("GET {k}3"), "those that need little go on")
 	require.Zero(t, rig.s.Stats().Shed, "the clients had no time to read")
 
-	rig.clock.pause(stalledReplies, nil)
+	rig.stall(stalledReplies)
 	require.Len(t, last.reply(), 900<<10)
-	rig.until(func(s Stats) bool { return s.Shed == 1 })
 	require.Contains(t, rig.log.String(), "closed a client, because the memory for clients is used up")
 	require.Contains(t, rig.log.String(), "it does not read its replies")
 	_, err := io.ReadAll(silent[1].nc)
@@ -133,7 +144,7 @@ func TestOfClientsWithHalfARequestTheLargestIsClosed(t *testing.T) {
 	require.Equal(t, "+PONG", rig.connect().do("PING"))
 	require.Zero(t, rig.s.Stats().Shed)
 
-	rig.clock.pause(stalledRequest, nil)
+	rig.stall(stalledRequest)
 	require.NoError(t, <-done)
 	require.Equal(t, "+OK", little.reply())
 	require.True(t, large.closed())
