@@ -19,6 +19,11 @@ func NewTurns() Turns { return Turns{make(chan struct{}, 1)} }
 // for a short time of random length at most, or until stop is closed: the transaction whose turn it
 // is may be waiting for the caller.
 func (t Turns) Take(attempt int, stop <-chan struct{}) bool {
+	select {
+	case t.taken <- struct{}{}:
+		return true // even if the goroutine stands still for longer than the wait
+	default:
+	}
 	longest := min(maxWait, 50*time.Microsecond<<min(attempt, 10))
 	timer := time.NewTimer(longest/2 + rand.N(longest/2))
 	defer timer.Stop()
