@@ -21,10 +21,12 @@ type arena struct {
 	nodes
 	capacity uint32 // fixed
 
-	// Every Add writes used. The padding keeps it off the cache line of the fields
+	// Every Add writes allocs. The padding keeps it off the cache line of the fields
 	// above and before it, which every reader loads.
-	_    [64]byte
-	used atomic.Uint32 // bytes allocated, including the head; a multiple of nodeAlign
+	_ [64]byte
+	// allocs counts the bytes allocated, including the head, in its lower 32 bits, which are a multiple of
+	// nodeAlign, and the entries that they are for in the others.
+	allocs atomic.Uint64
 }
 
 func (a *arena) init(capacity int) {
@@ -32,7 +34,7 @@ func (a *arena) init(capacity int) {
 	words := make([]uint32, size/nodeAlign)
 	a.capacity = size
 	a.head = unsafe.Pointer(&words[headTower/nodeAlign])
-	a.used.Store(headSize)
+	a.allocs.Store(headSize)
 	hugepages.Want(a.memory()) // a search reads all over it
 }
 
@@ -52,8 +54,8 @@ func (a *arena) touch() {
 
 // reset restores the state after init.
 func (a *arena) reset() {
-	clear(unsafe.Slice((*uint32)(unsafe.Add(a.head, -headTower)), a.used.Load()/nodeAlign))
-	a.used.Store(headSize)
+	clear(unsafe.Slice((*uint32)(unsafe.Add(a.head, -headTower)), a.used()/nodeAlign))
+	a.allocs.Store(headSize)
 }
 
 // clampCapacity returns the valid arena size, in bytes, that is nearest to capacity.
@@ -61,15 +63,22 @@ func clampCapacity(capacity int) uint32 {
 	return uint32(min(uint64(max(capacity, headSize)), maxCapacity)) &^ (nodeAlign - 1)
 }
 
-// alloc allocates size bytes, a multiple of nodeAlign, and returns their offset from
-// the head. If they do not fit, it changes nothing and returns false.
-func (a *arena) alloc(size uint64) (offset uint32, ok bool) {
+// used returns the bytes allocated.
+func (a *arena) used() uint32 { return uint32(a.allocs.Load()) }
+
+// allocated returns the number of entries that have memory.
+func (a *arena) allocated() int { return int(a.allocs.Load() >> 32) }
+
+// alloc allocates size bytes, a multiple of nodeAlign, for some entries, and returns their offset
+// from the head. If they do not fit, it changes nothing and returns false.
+func (a *arena) alloc(size uint64, entries int) (offset uint32, ok bool) {
 	for {
-		used := a.used.Load()
+		allocs := a.allocs.Load()
+		used := uint32(allocs)
 		if size > uint64(a.capacity-used) {
 			return 0, false
 		}
-		if a.used.CompareAndSwap(used, used+uint32(size)) {
+		if a.allocs.CompareAndSwap(allocs, allocs+size+uint64(entries)<<32) {
 			return used - headTower, true
 		}
 	}

@@ -222,7 +222,7 @@ func TestLinkBackOfStalledWriter(t *testing.T) {
 			m := New(base.Bytewise, 1<<12)
 			addAll(t, m, []record{{1, base.KindSet, []byte("a"), nil}, {2, base.KindSet, []byte("e"), nil}})
 			stalled := m.newTarget([]byte("c"), base.MakeTrailer(3, base.KindSet))
-			node, ok := m.alloc(nodeSize(1, len(stalled.key), 0))
+			node, ok := m.alloc(nodeSize(1, len(stalled.key), 0), 1)
 			require.True(t, ok)
 			m.fill(node, stalled.trailer, stalled.key, nil)
 			before, after := m.search(&stalled)

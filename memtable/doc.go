@@ -60,5 +60,6 @@
 //	8 + 8                   5                  10 %
 //
 // See runFilter for why it has no false negatives. There is no filter if the comparer
-// may call keys equal whose bytes differ.
+// may call keys equal whose bytes differ. One that was omitted (see OmitFilter) is not
+// asked until lookups have made it.
 package memtable

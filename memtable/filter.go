@@ -11,7 +11,7 @@ import (
 // are in one word: four bits of 64, set by one atomic Or and tested with one load.
 // Bits are never cleared.
 //
-// It has no false negatives, even during concurrent Adds. An Add sets the bits
+// A whole filter has no false negatives, even during concurrent Adds. An Add sets the bits
 // before it links the entry. Only later can it return, can its caller publish the
 // entry's sequence number, and can a reader learn that number. Go's atomics are
 // sequentially consistent, so a reader that has seen the number, or any write made
@@ -23,9 +23,37 @@ import (
 // rate saves. At 18 bits per entry the rate is 0.38 % with a word and 0.18 % with a
 // line; at 5 bits it is 10.4 % and 9.4 %. The difference is a nanosecond or two per
 // lookup. With three or five bits per key the rate is higher at one end or the other.
+//
+// A filter that was omitted (see OmitFilter) gets the keys later, by lookups that would
+// have used it. First insertions enter their keys again. An insertion looks at the state
+// after it has got its memory, so those that got theirs before and left their keys out
+// are over at a moment at which as many entries are in the list as have memory. From then
+// on no earlier key comes any more, and lookups walk the list and enter one stretch of
+// keys each, up to the key that was the last one at that moment. (No insertion was under
+// way then, so that the back link to it was exact.)
 type runFilter struct {
 	words []atomic.Uint64 // empty if there is no filter
+	state atomic.Uint32   // one of the constants below
 }
+
+// The states of a filter, in their order.
+const (
+	noFilter      = iota
+	filterOmitted // insertions leave their keys out
+	filterBegun   // insertions enter their keys, except some that began before
+	filterWalked  // all insertions enter their keys, and lookups enter the earlier ones
+	filterWhole
+)
+
+// filterWalk is how far lookups have come. going guards the others: the last node that was entered, and the one at
+// which the walk ends. It is not beside the fields that each lookup reads.
+type filterWalk struct {
+	going    atomic.Bool
+	at, stop uint32
+}
+
+// filterStretch is how many keys a lookup enters: some microseconds.
+const filterStretch = 64
 
 // arenaPerFilterByte is the number of arena bytes per filter byte: it gives 18 bits to an
 // entry of 16 + 100 bytes, and 5 to one of 8 + 8.
@@ -33,6 +61,7 @@ const arenaPerFilterByte = 64
 
 func (f *runFilter) init(capacity uint32) {
 	f.words = make([]atomic.Uint64, max(1, capacity/(8*arenaPerFilterByte)))
+	f.state.Store(filterWhole)
 }
 
 // place returns the word that a hash belongs to, and its bits there. The upper
@@ -48,7 +77,7 @@ func (f *runFilter) place(hash uint64) (word *atomic.Uint64, mask uint64) {
 
 // filterEntry is a key that is being added to the filter.
 type filterEntry struct {
-	word *atomic.Uint64 // nil without a filter
+	word *atomic.Uint64 // nil if the key is not to be entered
 	mask uint64
 	old  uint64
 }
@@ -57,15 +86,19 @@ type filterEntry struct {
 // searched between the two. An immediate Or would have to wait for its own word
 // and for the stores of the new node; it made insertions a fifth more expensive.
 func (f *runFilter) prepare(key []byte) (e filterEntry) {
-	if len(f.words) > 0 {
+	if f.state.Load() >= filterBegun {
 		e.word, e.mask = f.place(Hash(key))
 		e.old = e.word.Load()
 	}
 	return e
 }
 
-// set sets the key's bits, unless prepare found all of them set; bits are never cleared.
-func (e *filterEntry) set() {
+// set sets the key's bits, unless prepare found all of them set; bits are never cleared. Its caller has allocated the
+// entry's memory.
+func (f *runFilter) set(e *filterEntry, key []byte) {
+	if e.word == nil {
+		*e = f.prepare(key) // the filter may have begun
+	}
 	if e.old&e.mask != e.mask {
 		e.word.Or(e.mask)
 	}
@@ -83,8 +116,45 @@ func Hash(key []byte) uint64 { return util.XXH3(key) }
 // hardly ever write.
 func (m *Memtable) Empty() bool { return m.height.Load() == 0 }
 
-// Filtered reports whether there is a filter and it is not empty.
-func (m *Memtable) Filtered() bool { return len(m.filter.words) > 0 && !m.Empty() }
+// Filtered reports whether there is a filter with all keys, and it is not empty.
+func (m *Memtable) Filtered() bool { return m.filter.state.Load() == filterWhole && !m.Empty() }
+
+// OmitFilter makes insertions leave their keys out of the filter until somebody calls ExtendFilter. It is for a
+// memtable at which perhaps nobody looks: it takes up to a tenth off an insertion in ascending order. The memtable
+// must be empty and must not be used concurrently.
+func (m *Memtable) OmitFilter() { m.filter.state.CompareAndSwap(filterWhole, filterOmitted) }
+
+// ExtendFilter enters some of the keys that OmitFilter has left out. Lookups that find the memtable not Filtered call
+// it: after one for each 64 entries it is. It takes microseconds, and does not wait.
+func (m *Memtable) ExtendFilter() {
+	f, w := &m.filter, &m.walk
+	if state := f.state.Load(); state == noFilter || state == filterWhole || w.going.Load() || !w.going.CompareAndSwap(false, true) {
+		return
+	}
+	defer w.going.Store(false)
+	switch f.state.Load() {
+	case filterOmitted:
+		f.state.Store(filterBegun)
+		fallthrough
+	case filterBegun:
+		if finished := m.Len(); finished != m.allocated() { // in this order
+			return
+		}
+		w.at, w.stop = end, m.prev(end).Load()
+		f.state.Store(filterWalked)
+		fallthrough
+	case filterWalked:
+		for i := 0; i < filterStretch && w.at != w.stop; i++ {
+			w.at = m.next(w.at, 0).Load()
+			key := m.userKey(w.at)
+			e := f.prepare(key)
+			f.set(&e, key)
+		}
+		if w.at == w.stop {
+			f.state.Store(filterWhole)
+		}
+	}
+}
 
 // MayHold reports whether the filter contains a key with this Hash. It returns true for
 // every key whose Add has returned, and rarely for others (see the package comment). If

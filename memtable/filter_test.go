@@ -43,7 +43,7 @@ func TestConcurrentWritersLoseNoBits(t *testing.T) {
 	}
 	filters := make([]runFilter, rounds)
 	for i := range filters {
-		filters[i].words = make([]atomic.Uint64, 1)
+		filters[i].init(1)
 	}
 	var wg sync.WaitGroup
 	var arrived atomic.Int64
@@ -55,7 +55,7 @@ func TestConcurrentWritersLoseNoBits(t *testing.T) {
 				}
 				for i := range perWriter {
 					e := filters[round].prepare(key(round, w, i))
-					e.set()
+					filters[round].set(&e, key(round, w, i))
 				}
 			}
 		})
@@ -119,12 +119,134 @@ func TestAnEmptyMemtableIsNotFiltered(t *testing.T) {
 	require.False(t, m.MayHold(Hash([]byte("another"))))
 }
 
+// Keys are added before lookups make the filter, meanwhile, and later.
+func TestAnOmittedFilterGetsAllKeys(t *testing.T) {
+	rounds := 100
+	if race.Enabled {
+		rounds = 20
+	}
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)*2654435761) }
+	for round := range rounds {
+		m := New(base.Bytewise, 1<<20)
+		m.OmitFilter()
+		n := round * 20
+		add := func(from, to int) {
+			for i := from; i < to; i++ {
+				if !m.Add(uint64(i), base.KindSet, key(i), nil) {
+					panic("no room")
+				}
+			}
+		}
+		add(0, n)
+		require.False(t, m.Filtered())
+		var wg sync.WaitGroup
+		var added atomic.Bool
+		for range 2 {
+			wg.Go(func() {
+				for last := false; !m.Filtered() && !last; runtime.Gosched() {
+					last = added.Load() && round%2 == 0
+					m.ExtendFilter()
+				}
+			})
+		}
+		wg.Go(func() { add(n, 2000); added.Store(true) })
+		wg.Go(func() {
+			ins, group := new(Inserter), make([]Entry, GroupSize)
+			for i := 2000; i < 4000; i += len(group) {
+				for j := range group {
+					group[j] = Entry{Kind: base.KindSet, Key: key(i + j)}
+				}
+				if !m.AddGroup(ins, uint64(i), group) {
+					panic("no room")
+				}
+			}
+		})
+		wg.Wait()
+		for extended := 0; !m.Filtered(); extended++ {
+			require.LessOrEqual(t, extended, 4000/filterStretch)
+			m.ExtendFilter()
+		}
+		add(4000, 5000)
+		for i := range 5000 {
+			require.True(t, m.MayHold(Hash(key(i))), "key %d", i)
+		}
+	}
+}
+
+// A Reset in the middle of the walk leaves nothing to enter.
+func TestAFilterThatLookupsHaveBegunIsWholeAfterReset(t *testing.T) {
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	m := New(base.Bytewise, 64<<10)
+	fill := func(from, to int) {
+		for i := from; i < to; i++ {
+			require.True(t, m.Add(uint64(i), base.KindSet, key(i), nil))
+		}
+	}
+	m.OmitFilter()
+	fill(0, 100)
+	m.Reset()
+	fill(100, 200)
+	m.ExtendFilter()
+	require.False(t, m.Filtered(), "64 of 100 keys are in it")
+	m.Reset()
+	fill(200, 300)
+	require.True(t, m.Filtered())
+	for i := 200; i < 300; i++ {
+		require.True(t, m.MayHold(Hash(key(i))))
+	}
+}
+
+// An insertion that has found the filter omitted stalls, and lookups begin to make it.
+func TestAFilterIsNotMadeWithoutAnInsertionThatLeftItsKeyOut(t *testing.T) {
+	m := New(base.Bytewise, 1<<12)
+	m.OmitFilter()
+	addAll(t, m, []record{{1, base.KindSet, []byte("a"), nil}, {2, base.KindSet, []byte("e"), nil}})
+	key := []byte("c")
+	stalled, s := m.newTarget(key, base.MakeTrailer(3, base.KindSet)), splice{}
+	e := groupEntry{filter: m.filter.prepare(key), height: 1}
+	s.find(m, &stalled, 1)
+	node, ok := m.alloc(nodeSize(1, len(key), 0), 1)
+	require.True(t, ok)
+	e.node = node
+	m.fill(node, stalled.trailer, key, nil)
+	m.filter.set(&e.filter, key)
+	m.ExtendFilter()
+	m.ExtendFilter()
+	require.False(t, m.Filtered(), "an insertion without its key is under way")
+	require.True(t, m.Add(4, base.KindSet, []byte("d"), nil))
+	s.link(m, node, 1, &stalled)
+	m.raise(1)
+	m.ExtendFilter()
+	require.False(t, m.Filtered(), "it may not be over")
+	m.entries.Add(1)
+	m.ExtendFilter()
+	require.True(t, m.Filtered())
+	for _, key := range []string{"a", "c", "d", "e"} {
+		require.True(t, m.MayHold(Hash([]byte(key))), key)
+	}
+	require.False(t, m.MayHold(Hash([]byte("b"))))
+}
+
+// An insertion that has memory enters its key, if the filter has begun meanwhile.
+func TestAnInsertionSeesThatTheFilterBegins(t *testing.T) {
+	m := New(base.Bytewise, 1<<12)
+	m.OmitFilter()
+	e := m.filter.prepare([]byte("c"))
+	m.ExtendFilter()
+	require.True(t, m.Empty())
+	m.filter.set(&e, []byte("c"))
+	require.True(t, m.MayHold(Hash([]byte("c"))))
+}
+
 // A filter over bytes would rule out "KEY" although "key" was added.
 func TestAComparerWithInexactEqualityHasNoFilter(t *testing.T) {
 	m := New(caseless, 64<<10)
 	require.Zero(t, m.FilterSize())
 	addAll(t, m, []record{{seq: 1, kind: base.KindSet, key: []byte("key"), value: []byte("v")}})
 	require.False(t, m.Empty())
+	require.False(t, m.Filtered())
+	m.OmitFilter()
+	m.ExtendFilter()
 	require.False(t, m.Filtered())
 	_, _, ok := m.Get([]byte("KEY"), 1)
 	require.True(t, ok)

@@ -36,7 +36,7 @@ func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 		size += nodeSize(p.height, len(e.Key), len(e.Value))
 		count += countOf(e.Kind)
 	}
-	free, ok := m.alloc(size)
+	free, ok := m.alloc(size, len(group))
 	if !ok {
 		return false
 	}
@@ -58,7 +58,7 @@ func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 
 // enter links a node at its place s, which makes it visible to readers.
 func (m *Memtable) enter(s *splice, t *target, e *groupEntry) {
-	e.filter.set() // before the entry is visible
+	m.filter.set(&e.filter, t.key) // before the entry is visible
 	s.link(m, e.node, e.height, t)
 	s.addRank(m, e.node, e.height)
 	m.raise(e.height)

@@ -10,11 +10,12 @@ import (
 )
 
 // Memtable is a sorted run in memory. Its methods are safe for concurrent use,
-// except Touch and Reset.
+// except Touch, OmitFilter and Reset.
 type Memtable struct {
+	// What each lookup reads, up to the arena's head, is in one line of the processor's cache.
 	compare  func(a, b []byte) int // fixed
-	bytewise bool                  // fixed: compare is bytes.Compare
 	filter   runFilter             // bits are set and never cleared
+	bytewise bool                  // fixed: compare is bytes.Compare
 	// height is that of the tallest linked tower, 0 until an entry is added: readers of
 	// an empty memtable stop here.
 	height atomic.Uint32
@@ -27,6 +28,8 @@ type Memtable struct {
 	guideDue atomic.Int64 // the number of entries at which the next guide is made
 	// ranksSize is the size of the current Inserter's ranks, in bytes.
 	ranksSize atomic.Int64
+
+	walk filterWalk // of lookups that make the filter
 }
 
 // New returns an empty memtable in the order of cmp. Its arena of capacity bytes
@@ -58,11 +61,14 @@ func (m *Memtable) Touch() { m.arena.touch() }
 // allocated where the arena was. Settle does not change entries and is safe at any time.
 func (m *Memtable) Settle() { hugepages.Done(m.arena.memory()) }
 
-// Reset empties the memtable for reuse. Everything read from it, including iterators and
+// Reset empties the memtable for reuse. An omitted filter stays omitted. Everything read from it, including iterators and
 // values, must not be used any more, and neither may an Inserter used with it. The memtable
 // must not be used concurrently.
 func (m *Memtable) Reset() {
 	m.arena.reset()
+	if m.filter.state.Load() > filterOmitted {
+		m.filter.state.Store(filterWhole) // nothing is left to enter
+	}
 	m.height.Store(1)
 	m.entries.Store(0)
 	m.guide.Store(nil)
@@ -85,10 +91,10 @@ func (m *Memtable) Capacity() int { return int(m.capacity) }
 
 // Size returns the exact number of arena bytes in use: those of the entries and
 // a few for the head of the list.
-func (m *Memtable) Size() int { return int(m.used.Load()) }
+func (m *Memtable) Size() int { return int(m.used()) }
 
 // Available returns the number of unused arena bytes.
-func (m *Memtable) Available() int { return int(m.capacity - m.used.Load()) }
+func (m *Memtable) Available() int { return int(m.capacity - m.used()) }
 
 // Len returns the number of entries, including each whose Add has returned and perhaps
 // others whose Add is running.
@@ -123,7 +129,7 @@ func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte)
 	// first, and wait for memory together.
 	e := groupEntry{filter: m.filter.prepare(key), height: randomHeight()}
 	s.find(m, &t, e.height)
-	free, ok := m.alloc(nodeSize(e.height, len(key), len(value)))
+	free, ok := m.alloc(nodeSize(e.height, len(key), len(value)), 1)
 	if !ok {
 		return false
 	}

@@ -47,8 +47,8 @@ type ExplainStep struct {
 	FileNum           uint64
 	Bytes             uint64
 	Smallest, Largest []byte
-	// Filter is the verdict: "absent", "maybe" or "none" (the table has no filter, or the
-	// memtable is empty). FilterPolicy is the name of the policy of the filter that lookups
+	// Filter is the verdict: "absent", "maybe" or "none" (the run has no filter, or is an
+	// empty memtable). FilterPolicy is the name of the policy of the filter that lookups
 	// of the table use, empty for none and for a memtable.
 	Filter, FilterPolicy string
 	// Found says that the run contains the key, possibly as a tombstone.

@@ -14,17 +14,18 @@ func (m *Memory) NewMemtable(cmp *sievedb.Comparer, usual int, least uint64, mod
 }
 
 // ForRecovery returns a function that makes one memtable after another, each with an arena of usual
-// bytes or, if memory is scarce, of at least so many. The memory of one is released when the next is
+// bytes or, if memory is scarce, of at least so many, and without a filter. The memory of one is released when the next is
 // made, that of the last one by release.
 func (m *Memory) ForRecovery(cmp *sievedb.Comparer) (newMemtable func(least, usual uint64) *memtable.Memtable, release func()) {
 	var last *Grant
-	newMemtable = func(least, usual uint64) *memtable.Memtable {
+	newMemtable = func(least, usual uint64) (mem *memtable.Memtable) {
 		last.Release()
 		if m == nil {
-			return memtable.New(cmp, int(usual))
+			mem = memtable.New(cmp, int(usual))
+		} else {
+			mem, last = m.NewMemtable(cmp, memtable.TotalSize(usual), least, false)
 		}
-		var mem *memtable.Memtable
-		mem, last = m.NewMemtable(cmp, memtable.TotalSize(usual), least, false)
+		mem.OmitFilter() // it is written to a table
 		return mem
 	}
 	return newMemtable, func() { last.Release() }

@@ -93,8 +93,7 @@ func (x *Explained) find(f *Finder, lookup *sstable.Lookup, key []byte, at *At) 
 	f.hash.set(lookup)
 	for i, m := range s.Memtables() {
 		began := time.Now()
-		filtered := m.Filtered()
-		ruledOut := filtered && !m.MayHold(f.hash.of(lookup)) || m.Empty()
+		filtered, ruledOut := f.askFilter(m, lookup)
 		found := false
 		if !ruledOut {
 			x.value, x.Kind, found = m.Get(key, seq)

@@ -170,6 +170,36 @@ func TestAnExplanationDistinguishesMemtables(t *testing.T) {
 	}
 }
 
+// A memtable after one that no lookup has come to has no filter until some lookups have made it.
+func TestTheFilterOfAMemtableWaitsForLookups(t *testing.T) {
+	o := storetest.Options(vfs.NewMem())
+	o.Memtables.Size = 1 << 20
+	d := storetest.Open(t, o)
+	asked := func(key int) string { return storetest.Explain(t, d, fixture.Key(key)).Steps[0].Filter }
+	put := func(from, to int) {
+		for i := from; i < to; i += 2 {
+			require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
+		}
+	}
+	put(0, 200)
+	require.NoError(t, d.Flush())
+	put(200, 1200)
+	require.Equal(t, "none", asked(201), "nobody has looked at the memtable before")
+	for n := 0; asked(201) == "none"; n++ {
+		require.Less(t, n, 10)
+	}
+	require.Equal(t, "absent", asked(201))
+	put(1200, 1400)
+	for i := 0; i < 1400; i += 2 {
+		value, err := d.Get(fixture.Key(i))
+		require.NoError(t, err)
+		require.Equal(t, fixture.Value(i), value)
+	}
+	require.NoError(t, d.Flush())
+	put(0, 200)
+	require.Equal(t, "absent", asked(201), "somebody has looked at the memtable before")
+}
+
 func TestAnExplanationPrintsAsReadableText(t *testing.T) {
 	d, _ := twoTables(t, func(o *db.Options) {})
 	// Times vary, and sizes depend on the tables' encoding.

@@ -162,12 +162,26 @@ func (f *Finder) findOnce(lookup *sstable.Lookup, key []byte, at *At, c *counter
 
 // findInMemtable searches one memtable: its filter, then the list.
 func (f *Finder) findInMemtable(m *Memtable, seq uint64, lookup *sstable.Lookup, c *counters.Stripe) ([]byte, base.Kind, bool) {
-	if m.Filtered() && !m.MayHold(f.hash.of(lookup)) || m.Empty() {
+	if _, ruledOut := f.askFilter(m, lookup); ruledOut {
 		return nil, 0, false
 	}
 	value, kind, ok := m.Get(lookup.UserKey(), seq)
 	c.CountMemtable(ok)
 	return value, kind, ok
+}
+
+// askFilter reports whether a memtable has a filter, and whether that or its emptiness rules the key out. If it has
+// none, it gets closer to having one.
+func (f *Finder) askFilter(m *Memtable, lookup *sstable.Lookup) (filtered, ruledOut bool) {
+	m.noteLookup()
+	switch {
+	case m.Filtered():
+		return true, !m.MayHold(f.hash.of(lookup))
+	case m.Empty():
+		return false, true
+	}
+	m.ExtendFilter()
+	return false, false
 }
 
 // openError distinguishes a table that was removed meanwhile from one that is missing.

@@ -40,6 +40,23 @@ type Memtable struct {
 	Gain *manifest.Gain
 	// Hinders says that it is flushed because its tombstones hinder iterators. It is set before MaxSeq.
 	Hinders bool
+
+	lookedAt atomic.Bool // by a lookup
+}
+
+// noteLookup says that a lookup has come to the memtable.
+func (m *Memtable) noteLookup() {
+	if !m.lookedAt.Load() {
+		m.lookedAt.Store(true)
+	}
+}
+
+// Follow decides whether the memtable, which is new, has a filter from the beginning: if a lookup has come to the one
+// before it. A program that only loads does not pay for filters. If lookups come all the same, they make it.
+func (m *Memtable) Follow(before *Memtable) {
+	if !before.lookedAt.Load() {
+		m.OmitFilter()
+	}
 }
 
 // Free releases the memory of a memtable that will never be flushed.

@@ -138,6 +138,7 @@ func (t *Transaction) makeRoom(need int) error {
 		return nil
 	}
 	t.mem, t.shared = memtable.New(t.l.c.Cmp, capacity), false
+	t.mem.OmitFilter() // nobody asks it
 	if keep {
 		t.copyFrom(old)
 	}

@@ -45,6 +45,7 @@ func (c *Committer) rotate(memSize uint64) error {
 func (c *Committer) enlargeMemtable(logNum, memSize uint64) {
 	c.log.inserter.Reset()
 	larger := c.newMemtable(logNum, memSize)
+	larger.Follow(c.state().Mem)
 	c.Install(func(s *lookup.State) {
 		s.Mem.Free()
 		s.Mem = larger
@@ -72,6 +73,7 @@ func (c *Committer) switchLog(next *successor, full bool) {
 	if full {
 		c.o.Full() // before a flush of it can end
 	}
+	next.mem.Follow(c.state().Mem)
 	c.Install(func(s *lookup.State) {
 		s.Mem.MaxSeq = c.log.lastSeq
 		s.Mem.Grant.Retire()
