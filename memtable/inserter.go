@@ -72,7 +72,7 @@ func (s *splice) find(m *Memtable, t *target, height int) {
 	if !ranked && s.height > 0 && (s.whole || height <= s.height) && s.holds(m, t) {
 		return
 	}
-	m.makeGuide()
+	m.makeGuide(s.ranks)
 	if ranked && height <= topRank+1 {
 		s.findInRanks(m, t, height)
 		return

@@ -2,6 +2,7 @@ package memtable
 
 import (
 	"bytes"
+	"slices"
 	"unsafe"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -137,7 +138,8 @@ func (r *ranks) addLeaf(i int) (ok bool) {
 		r.leaves = r.leaves[:n+1]
 		r.leaves[n].n = 0
 	} else {
-		r.leaves = append(r.leaves, leaf{})
+		// Twice as many: an insertion waits for each copy, and some milliseconds for the last ones.
+		r.leaves = append(slices.Grow(r.leaves, min(max(n, 8), r.limit-n)), leaf{})
 	}
 	r.sorted = append(r.sorted, 0)
 	copy(r.sorted[i+1:], r.sorted[i:])
@@ -217,6 +219,19 @@ func (r *ranks) shrink(m *Memtable, key []byte) bool {
 		r.firsts[i] = l.tails[0]
 	}
 	return true
+}
+
+// addTo adds the nodes on guideLevel to an empty guide.
+func (r *ranks) addTo(g *guide) {
+	g.prefix, g.tails = bytes.Clone(r.prefix), make([]uint64, 0, cap(g.nodes))
+	for _, at := range r.sorted {
+		l := &r.leaves[at]
+		for i, entry := range l.nodes[:l.n] {
+			if entry&levelBits >= guideLevel {
+				g.nodes, g.tails = append(g.nodes, entry&^levelBits), append(g.tails, l.tails[i])
+			}
+		}
+	}
 }
 
 // before returns the last node before the place that is on level, which is at most topRank.
