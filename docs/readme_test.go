@@ -53,7 +53,7 @@ func TestKeptRunsNameTheirMachines(t *testing.T) {
 		machine := fmt.Sprint(c.Processor, " ", c.Kernel, " ", c.Memory>>30)
 		require.Empty(t, machines[machine], "%s is of the same machine", file)
 		machines[machine] = file
-		name := regexp.MustCompile(`^(\d{4}-\d\d-\d\d)-\w+-(\d+\.\d+)\.json$`).FindStringSubmatch(filepath.Base(file))
+		name := regexp.MustCompile(`^(\d{4}-\d\d-\d\d)-\w+-(\d+\.\d+)(?:-\w+)?\.json$`).FindStringSubmatch(filepath.Base(file))
 		require.NotNil(t, name, "%s is not named by date, processor and kernel", file)
 		require.True(t, strings.HasPrefix(c.Date, name[1]) && strings.HasPrefix(c.Kernel, name[2]), file)
 	}
