@@ -128,7 +128,8 @@ func (m *Memtable) OmitFilter() { m.filter.state.CompareAndSwap(filterWhole, fil
 // it: after one for each 64 entries it is. It takes microseconds, and does not wait.
 func (m *Memtable) ExtendFilter() {
 	f, w := &m.filter, &m.walk
-	if state := f.state.Load(); state == noFilter || state == filterWhole || w.going.Load() || !w.going.CompareAndSwap(false, true) {
+	state := f.state.Load()
+	if state == noFilter || state == filterWhole || w.going.Load() || !w.going.CompareAndSwap(false, true) {
 		return
 	}
 	defer w.going.Store(false)

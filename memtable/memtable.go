@@ -61,9 +61,9 @@ func (m *Memtable) Touch() { m.arena.touch() }
 // allocated where the arena was. Settle does not change entries and is safe at any time.
 func (m *Memtable) Settle() { hugepages.Done(m.arena.memory()) }
 
-// Reset empties the memtable for reuse. An omitted filter stays omitted. Everything read from it, including iterators and
-// values, must not be used any more, and neither may an Inserter used with it. The memtable
-// must not be used concurrently.
+// Reset empties the memtable for reuse. An omitted filter stays omitted. Everything read
+// from it, including iterators and values, must not be used any more, and neither may an
+// Inserter used with it. The memtable must not be used concurrently.
 func (m *Memtable) Reset() {
 	m.arena.reset()
 	if m.filter.state.Load() > filterOmitted {

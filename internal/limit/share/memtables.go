@@ -14,8 +14,8 @@ func (m *Memory) NewMemtable(cmp *sievedb.Comparer, usual int, least uint64, mod
 }
 
 // ForRecovery returns a function that makes one memtable after another, each with an arena of usual
-// bytes or, if memory is scarce, of at least so many, and without a filter. The memory of one is released when the next is
-// made, that of the last one by release.
+// bytes or, if memory is scarce, of at least so many, and without a filter. The memory of one is
+// released when the next is made, that of the last one by release.
 func (m *Memory) ForRecovery(cmp *sievedb.Comparer) (newMemtable func(least, usual uint64) *memtable.Memtable, release func()) {
 	var last *Grant
 	newMemtable = func(least, usual uint64) (mem *memtable.Memtable) {
