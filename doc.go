@@ -32,11 +32,13 @@
 //     [github.com/sievedb/sievedb/filter/standalone] filters for use without a store.
 //   - [github.com/sievedb/sievedb/metrics] writes the figures of a store for Prometheus and expvar.
 //   - [github.com/sievedb/sievedb/console] is a web page about a store.
-//   - [github.com/sievedb/sievedb/report] has the types of metrics and reports.
+//   - [github.com/sievedb/sievedb/report] has the types of metrics and reports, and
+//     [github.com/sievedb/sievedb/report/columns] fits tables of text to a terminal.
 //   - [github.com/sievedb/sievedb/sstable] reads and writes tables, the sorted files on disk.
 //   - [github.com/sievedb/sievedb/memtable] is the sorted run in memory.
 //   - [github.com/sievedb/sievedb/vfs] is the file system that the store uses: the operating
 //     system's, one in memory, or yours.
+//     [github.com/sievedb/sievedb/vfs/outfile] makes the files of commands.
 //   - [github.com/sievedb/sievedb/util] has integer codings, hashes and checksums of the format.
 //
 // # Modules

@@ -3,12 +3,17 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"strings"
 	"sync"
 
+	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/cluster/internal/node"
 	"github.com/sievedb/sievedb/cluster/internal/overview"
 	"github.com/sievedb/sievedb/cluster/internal/server"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -55,17 +60,39 @@ func Create(o Options) error {
 // never creates a cluster: see Create. ctx bounds the start: a node that joins waits until another one answers. The
 // node runs until Close.
 func Start(ctx context.Context, o Options) (n *Node, err error) {
-	base.Unlabelled(func() { // with the goroutines of the consensus library
+	ended := make(chan struct{})
+	go func() { // without the pprof labels of the caller, as all goroutines that it starts
+		defer close(ended)
+		pprof.SetGoroutineLabels(context.Background())
 		returned := false
 		defer func() { // a panic would end the process, and Goexit would be no error
 			if !returned {
-				err = base.NewPanicError(nil, "the start of a node", recover())
+				e := &sievedb.PanicError{During: "the start of a node", Value: recover(), Stack: debug.Stack()}
+				e.Place, err = panicPlace(), e
 			}
 		}()
 		n, err = startNode(ctx, o)
 		returned = true
-	})
+	}()
+	<-ended
 	return n, err
+}
+
+// panicPlace returns where the code was that has panicked or ended its goroutine, for a deferred function.
+func panicPlace() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	for ending, more := false, true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		switch {
+		case f.Function == "runtime.gopanic" || f.Function == "runtime.Goexit":
+			ending = true
+		case ending && !strings.HasPrefix(f.Function, "runtime."):
+			return fmt.Sprintf("%s, %s:%d", f.Function, f.File, f.Line)
+		}
+	}
+	return "an unknown place"
 }
 
 func startNode(ctx context.Context, o Options) (*Node, error) {

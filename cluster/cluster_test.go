@@ -228,6 +228,7 @@ func TestAStartThatEndsItsGoroutineFails(t *testing.T) {
 		n, err := Start(within(t), o)
 		require.Nil(t, n)
 		require.ErrorContains(t, err, "during the start of a node")
+		require.ErrorContains(t, err, "(at github.com/sievedb/sievedb/cluster.")
 	}
 }
 

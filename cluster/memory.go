@@ -1,6 +1,6 @@
 package cluster
 
-import "github.com/sievedb/sievedb/internal/limit/share"
+import "github.com/sievedb/sievedb/db"
 
 // The memory of all clients together is by default a quarter of what the process may use.
 const (
@@ -13,5 +13,5 @@ func (o *Options) clientBytes() int64 {
 	if o.Limits.ClientBytes > 0 {
 		return o.Limits.ClientBytes
 	}
-	return max(minClientBytes, share.ProcessMemory()/clientShare)
+	return max(minClientBytes, db.ProcessMemory()/clientShare)
 }

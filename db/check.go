@@ -2,10 +2,13 @@ package db
 
 import (
 	"context"
+	"io"
 	"slices"
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/check"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/vfs"
 )
 
 // Check reads every table of the database and compares it with the MANIFEST: checksums, the order of keys, the range of
@@ -30,6 +33,24 @@ func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 		report.Faults = append(append(slices.Clone(d.report.Losses), d.recordFaults()...), report.Faults...)
 	}
 	return (*CheckReport)(report), err
+}
+
+// CheckLog reads the records of a log, to which the owner of the database may be appending, as far as there are some.
+// The error is ErrCorruption if a record is damaged, ErrNewer if a later version wrote it, or that of log. A last
+// record that is not complete, and what the records contain, are no errors. CheckLog does not close log.
+func CheckLog(log vfs.File) error {
+	size, err := log.Size()
+	if err != nil {
+		return err
+	}
+	r := wal.NewReader(log, size, wal.ReaderOptions{Last: true, Live: true})
+	for err == nil {
+		_, err = r.Next()
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
 }
 
 // checkPolicies returns the policies of the filters that Check and Repair use: all known

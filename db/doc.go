@@ -56,9 +56,9 @@
 //   - backup: incremental backups; module backup/blob: in buckets
 //   - metrics: figures for Prometheus and expvar; module metrics/prometheus: a collector for client_golang
 //   - console: a web page about a store
-//   - report: the types of metrics and reports, of which db has eight by name
+//   - report: the types of metrics and reports, of which db has eight by name; report/columns: tables of text
 //   - sstable: tables for DB.Ingest; memtable, util: the other parts of the format
-//   - vfs: file systems for Options.FS, one of them in memory
+//   - vfs: file systems for Options.FS, one of them in memory; vfs/outfile: files that commands make
 //   - module compat/goleveldb: goleveldb's packages on this store, through a replace line
 //   - module cluster: a replicated server with Redis's protocol; command cmd/sievedb: looks into directories
 //

@@ -17,6 +17,10 @@ const (
 	blockShare = 8
 )
 
+// ProcessMemory returns how many bytes the process may use now: the least of the machine's memory, GOMEMLIMIT and, on
+// Linux, the limits of its control groups; 1 GiB if nothing says it. The default of Options.Cache.Memory is made of it.
+func ProcessMemory() int64 { return share.ProcessMemory() }
+
 // processMemory is read once, since no limit of a process changes often and Options are made often.
 var processMemory = sync.OnceValue(share.DefaultTableMemory)
 

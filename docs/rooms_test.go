@@ -232,6 +232,21 @@ func TestRoomsForTestsAreImportedByTestsOnly(t *testing.T) {
 	}
 }
 
+// What the cluster ships uses only what is public of the library, so it could be a repository of its own.
+func TestTheClusterUsesWhatIsPublic(t *testing.T) {
+	format := `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`
+	shipped := 0
+	list := run(t, filepath.Join(root, "cluster"), nil, "go", "list", "-deps", "-f", format, ".", "./cmd/sieved")
+	for line := range strings.Lines(list) {
+		name, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(name+"/", module+"cluster/") {
+			shipped++
+			require.NotContains(t, " "+imports, " "+module+"internal/", name)
+		}
+	}
+	require.Greater(t, shipped, 10)
+}
+
 // Only internal/base/errors imports cockroachdb/errors, and its importers do not import package errors too.
 func TestErrorsComeFromOneRoom(t *testing.T) {
 	users := 0

@@ -358,8 +358,8 @@ func TestPackageCommentsAreShort(t *testing.T) {
 	require.Greater(t, comments, 40)
 }
 
-// Goroutines of the library start in one place, which resets their pprof labels. A node of a cluster starts in such a
-// goroutine. Programs and tests have no callers.
+// Goroutines of the library start in one place, which resets their pprof labels. Programs and tests have no callers,
+// and a cluster's node starts in a goroutine of its own.
 func TestGoroutinesStartWithoutLabels(t *testing.T) {
 	const place = "internal/base/goroutine.go"
 	var elsewhere []string

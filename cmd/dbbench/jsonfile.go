@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // jsonVersion is the version of the JSON file's form. Adding a field keeps it; removing a field

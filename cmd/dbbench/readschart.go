@@ -6,7 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/internal/chart"
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // readsWidth makes the chart legible on a phone, which shows README.md about 340 pixels wide.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/internal/chart"
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // page is a report as text: lines with the conditions, and tables. Charts are drawn from it, so

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // conditions describes the circumstances of a run.

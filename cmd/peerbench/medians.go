@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // writeMedians writes a file of --json's form in which each engine has one result of a workload: the medians of the

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sievedb/sievedb/cmd/internal/bench"
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // known returns text, or "n/a" if there is no figure.

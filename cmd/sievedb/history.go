@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // history keeps the lines of shells in a file, the newest last.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/disk/outfile"
 	"github.com/sievedb/sievedb/vfs"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 type importFlags struct {

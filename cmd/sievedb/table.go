@@ -10,7 +10,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"github.com/sievedb/sievedb/internal/tools/columns"
+	"github.com/sievedb/sievedb/report/columns"
 )
 
 // metric measures texts as a terminal shows them.

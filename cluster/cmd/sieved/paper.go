@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"github.com/sievedb/sievedb/cluster/internal/overview"
-	"github.com/sievedb/sievedb/internal/tools/columns"
+	"github.com/sievedb/sievedb/report/columns"
 )
 
 // paper is where tables and sentences for people go. Its first error sticks.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // History is what the clients did and saw. Its methods may be called by any goroutine.

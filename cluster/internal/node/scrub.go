@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/sievedb/sievedb/cluster/internal/logstore"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/disk/wal"
-	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -32,10 +29,9 @@ const (
 
 // scrubber is what the scrub of a node has done and found.
 type scrubber struct {
-	rate throttle.Rate
-
 	mu sync.Mutex
 	// These are guarded by mu.
+	due      time.Time // when what was read is paid for
 	did      Scrubbed
 	findings []*finding
 	spared   spared
@@ -195,26 +191,10 @@ func (n *Node) scrubOne(ctx context.Context, s *scrubbed, f scrubFile, rate int6
 	if isTable(f.path) {
 		err = sstable.VerifyContent(paced, nil)
 	} else {
-		err = readLog(paced)
+		err = db.CheckLog(paced)
 	}
 	err = errors.Join(err, file.Close())
 	if err != nil && (errors.Is(err, db.ErrNewer) || !n.inUse(s, f.path)) {
-		return nil
-	}
-	return err
-}
-
-// readLog reads the records of a log to which the database may be appending.
-func readLog(file vfs.File) error {
-	size, err := file.Size()
-	if err != nil {
-		return err
-	}
-	r := wal.NewReader(file, size, wal.ReaderOptions{Last: true, Live: true})
-	for err == nil {
-		_, err = r.Next()
-	}
-	if err == io.EOF {
 		return nil
 	}
 	return err
@@ -247,9 +227,14 @@ type pacedFile struct {
 // ReadAt implements io.ReaderAt. It fails when the context ends.
 func (f *pacedFile) ReadAt(p []byte, off int64) (int, error) {
 	read, err := f.File.ReadAt(p, off)
-	f.n.scrub.mu.Lock()
-	f.n.scrub.did.Bytes += uint64(read)
-	f.n.scrub.mu.Unlock()
-	wait := f.n.scrub.rate.Take(uint64(read), f.perSecond, time.Now())
+	s, now := &f.n.scrub, time.Now()
+	s.mu.Lock()
+	s.did.Bytes += uint64(read)
+	if s.due.Before(now) {
+		s.due = now
+	}
+	s.due = s.due.Add(time.Duration(float64(read) / float64(f.perSecond) * float64(time.Second)))
+	wait := s.due.Sub(now)
+	s.mu.Unlock()
 	return read, cmp.Or(f.n.sleep(f.ctx, wait), err)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // browserPatience is far longer than a browser needs for one answer on a busy machine.

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sievedb/sievedb/internal/disk/outfile"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 // ErrUnavailable says that a program is not installed.

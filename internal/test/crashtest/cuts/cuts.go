@@ -19,8 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/internal/disk/outfile"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 var (

@@ -24,8 +24,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sievedb/sievedb/internal/disk/outfile"
 	"github.com/sievedb/sievedb/internal/test/interop"
+	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
 func main() {

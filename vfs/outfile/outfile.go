@@ -4,7 +4,8 @@
 //
 // No function follows a symbolic link as the last element of a name; those further up in the path are followed. What
 // this user owns is what vfs.CheckOwn says. Systems other than Unix have no owners here, and check links before they
-// open.
+// open. Errors that refuse a file match vfs.ErrNotOwn or, for links, vfs.ErrSymlink. Functions may be called from any
+// goroutine.
 package outfile
 
 import (

@@ -1,4 +1,4 @@
-// Package columns lays out tables of text that fit a terminal: for sievedb and for sieved. It prints nothing itself.
+// Package columns lays out tables of text that fit a terminal, as sievedb and sieved print them. It prints nothing.
 //
 // A Table is used by one goroutine.
 package columns
@@ -84,7 +84,8 @@ func (t *Table) Measure() {
 	}
 }
 
-// Fit returns the columns that fit into a width, and sets the widths of those that are cut. A width of 0 fits all.
+// Fit returns the indexes of the columns that fit into a width, and sets the widths of those that are cut. A width of 0
+// fits all. Measure comes before.
 func (t *Table) Fit(width int) (shown []int) {
 	for i := range t.Columns {
 		shown = append(shown, i)
