@@ -92,6 +92,10 @@ func TestTruncatedLogsFilledWithZerosAreAccepted(t *testing.T) {
 			for _, o := range []ReaderOptions{{Last: true}, {AllowTornEnd: true}} {
 				r := open(filled, o)
 				got, err := readAll(r)
+				if o.AllowTornEnd && r.Tail().BitFlip { // by chance, of the bits of 30 KB once in 17,000 times
+					requireCorruption(t, err, r.Tail().Offset, "cut at %d, %d zeros", cut, zeros)
+					continue
+				}
 				require.Same(t, io.EOF, err, "cut at %d, %d zeros", cut, zeros)
 				n := wholeBefore(ends, cut)
 				require.GreaterOrEqual(t, len(got), n) // one more if the lost bytes were zeros
