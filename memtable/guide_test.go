@@ -128,6 +128,31 @@ func TestGuidesAreUsed(t *testing.T) {
 	}
 }
 
+// A guide is made from the Inserter's ranks, whose prefix an outlier has shortened. Its keys have tails of their own.
+func TestAnOutlierLeavesTheGuideUseful(t *testing.T) {
+	rnd := newRand(t)
+	key := func() []byte { return fmt.Appendf(nil, "a long common prefix %08d", rnd.IntN(1e8)) }
+	m := New(base.Bytewise, 4<<20)
+	var ins Inserter
+	for i := range 8 * firstGuide {
+		k := key()
+		if i == firstGuide/2 {
+			k = []byte("outlier")
+		}
+		require.True(t, m.AddWith(&ins, uint64(i+1), base.KindSet, k, nil))
+	}
+	require.Equal(t, ranksInUse, ins.splice.ranks.state)
+	g, tails := m.guide.Load(), map[uint64]bool{}
+	for _, tail := range g.tails {
+		tails[tail] = true
+	}
+	require.Greater(t, len(g.nodes), 4*firstGuide/16)
+	if m.userKey(g.nodes[len(g.nodes)-1])[0] == 'a' { // the outlier is on guideLevel once in 16 times
+		require.Greater(t, len(tails), len(g.tails)*9/10)
+	}
+	checkList(t, base.Bytewise, m)
+}
+
 func TestAscendingKeysMakeNoGuide(t *testing.T) {
 	m := New(base.Bytewise, 4<<20)
 	var ins Inserter

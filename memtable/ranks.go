@@ -2,7 +2,6 @@ package memtable
 
 import (
 	"bytes"
-	"slices"
 	"unsafe"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -138,8 +137,10 @@ func (r *ranks) addLeaf(i int) (ok bool) {
 		r.leaves = r.leaves[:n+1]
 		r.leaves[n].n = 0
 	} else {
-		// Twice as many: an insertion waits for each copy, and some milliseconds for the last ones.
-		r.leaves = append(slices.Grow(r.leaves, min(max(n, 8), r.limit-n)), leaf{})
+		// Twice as many: an insertion waits for each copy, and some milliseconds for the last one.
+		larger := make([]leaf, n+1, min(max(2*n, 8), r.limit))
+		copy(larger, r.leaves)
+		r.leaves = larger
 	}
 	r.sorted = append(r.sorted, 0)
 	copy(r.sorted[i+1:], r.sorted[i:])
@@ -221,9 +222,9 @@ func (r *ranks) shrink(m *Memtable, key []byte) bool {
 	return true
 }
 
-// addTo adds the nodes on guideLevel to an empty guide.
+// addTo adds the nodes on guideLevel, with their tails, to an empty guide.
 func (r *ranks) addTo(g *guide) {
-	g.prefix, g.tails = bytes.Clone(r.prefix), make([]uint64, 0, cap(g.nodes))
+	g.tails = make([]uint64, 0, cap(g.nodes))
 	for _, at := range r.sorted {
 		l := &r.leaves[at]
 		for i, entry := range l.nodes[:l.n] {
