@@ -38,8 +38,10 @@ func setbit(c *Call, tx kv.Tx) error {
 	copy(data, v.Data)
 	shift := 7 - uint(offset&7)
 	old := data[offset>>3] >> shift & 1
-	data[offset>>3] = data[offset>>3]&^(1<<shift) | byte(bit)<<shift
-	tx.Put(c.Args[1], kv.Value{Data: data, ExpireAt: v.ExpireAt})
+	if old != byte(bit) || len(data) > len(v.Data) { // WATCH does not notice what changes nothing
+		data[offset>>3] ^= (old ^ byte(bit)) << shift
+		tx.Put(c.Args[1], kv.Value{Data: data, ExpireAt: v.ExpireAt})
+	}
 	c.Reply.Int(int64(old))
 	return nil
 }

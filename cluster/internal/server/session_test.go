@@ -22,6 +22,7 @@ func TestWatchedKeysAbortATransaction(t *testing.T) {
 		{"a change by another connection", "SET k 0", "SET k 1", "nil"},
 		{"a deletion", "SET k 0", "DEL k", "nil"},
 		{"no change", "SET k 0", "GET k", "[:1]"},
+		{"a bit that is set to what it is", "SET k 0", "SETBIT k 0 0", "[:1]"},
 		{"a change of another key", "SET k 0", "SET other 1", "[:1]"},
 		{"a flush", "SET k 0", "FLUSHALL", "nil"},
 		{"a flush without the key", "SET other 0", "FLUSHDB", "[:1]"},
