@@ -7,10 +7,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/internal/write/txn"
-	"github.com/sievedb/sievedb/memtable"
 )
 
 // Put writes value under key. Nil WriteOptions mean Sync. A key above MaxKeySize or a value
@@ -129,25 +127,7 @@ func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
 // newCommitter returns the store's write path.
 func (d *DB) newCommitter() *commit.Committer {
 	return commit.New(commit.Options{
-		Cmp: d.opts.Comparer, Dir: d.files, NewFileNum: func() uint64 { return d.set.NewFileNum() }, Memory: d.share.Memory(),
-		Limits: d.opts.commitLimits(), Current: &d.finder.Current, Recent: &d.txns.recent, Latency: &d.counters.latency,
-		Compactions: commit.Compactions{
-			Full:       func() { d.compactor.BeginBurst() },
-			CanRelieve: func() bool { return d.compactor.CanRelieve() },
-			Paused:     func() bool { return d.compactor.Paused() },
-			Stuck:      func(v *manifest.Version) error { return d.compactor.Stuck(v) },
-			GarbageLoad: func(v *manifest.Version) float64 {
-				if d.compactor == nil { // Open replays the logs
-					return 0
-				}
-				return d.compactor.GarbageLoad(v)
-			},
-
-			SetQuiet: func(quiet bool) { d.compactor.SetQuiet(quiet) },
-			WouldFree: func(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool) {
-				return d.compactor.WouldFree(mem, quiet)
-			},
-		},
+		Cmp: d.opts.Comparer, Dir: d.files, Memory: d.share.Memory(), Limits: d.opts.commitLimits(), Current: &d.finder.Current, Recent: &d.txns.recent, Latency: &d.counters.latency,
 		Events: commit.Events{
 			Failed:    d.writesFailed,
 			LogFailed: func(err error) { notify(d, d.opts.EventListener.BackgroundError, err) },

@@ -22,8 +22,6 @@ type Options struct {
 	Cmp *base.Comparer
 	// Dir has the logs. Its file system and its logger are used for nothing else.
 	Dir tables.Directory
-	// NewFileNum returns the number of a new log, above all that are in use.
-	NewFileNum func() uint64
 	// Memory grants the memory of memtables. Nil: it is not shared.
 	Memory *share.Memory
 	Limits Limits
@@ -33,11 +31,10 @@ type Options struct {
 	Recent *txn.Recent
 	// Latency gets the durations of writes, commits and syncs.
 	Latency *latency.Set
-	Compactions
 	Events
 }
 
-// Compactions are what a Committer asks of the store's compactions.
+// Compactions are what a Committer asks of the store's compactions, and what it tells them.
 type Compactions struct {
 	// Full is called when a memtable is full, and another one has begun.
 	Full func()
@@ -85,6 +82,9 @@ type Start struct {
 	LastSeq uint64
 	// Changes is nil if no history is kept.
 	Changes *Changes
+	// NewFileNum returns the number of a new log, above all that are in use.
+	NewFileNum func() uint64
+	Compactions
 }
 
 // Changes are functions that keep the history of a store. The leader calls them.
@@ -135,6 +135,7 @@ type Committer struct {
 	queue   queue
 	log     logState // the leader's
 	changes *Changes // the leader's; nil: no history is kept
+	begun   *Start   // what Begin was given; nil in a store that only reads
 
 	// mu guards the fields below and the replacement of o.Current.State. cond is signalled when any of them, or what
 	// the goroutines that wait look at, changes.
@@ -162,7 +163,7 @@ func New(o Options) *Committer {
 // Begin makes the Committer ready to write to a log. Open follows.
 func (c *Committer) Begin(s Start) {
 	c.log = logState{w: s.Log, num: s.LogNum, lastSeq: s.LastSeq, logged: s.LastSeq}
-	c.changes = s.Changes
+	c.changes, c.begun = s.Changes, &s
 	c.noteLog()
 	c.o.Current.VisibleSeq.Store(s.LastSeq)
 	c.synced.Store(s.LastSeq)

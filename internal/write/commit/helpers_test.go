@@ -21,6 +21,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -56,7 +57,8 @@ type config struct {
 	hook   func(op wrap.Op) *wrap.Fault
 	limits Limits
 	cmp    *base.Comparer
-	change func(*Options)
+	change func(*Start)
+	memory *share.Memory
 	plain  bool // the logs are plain files
 }
 
@@ -77,14 +79,14 @@ func open(t testing.TB, c config) *store {
 	if c.cmp == nil {
 		c.cmp = base.Bytewise
 	}
-	o := s.options(c)
-	if c.change != nil {
-		c.change(&o)
-	}
-	s.Committer = New(o)
+	s.Committer = New(s.options(c))
 	w, err := s.CreateLog(s.newNum())
 	require.NoError(t, err)
-	s.Begin(Start{Log: w, LogNum: 1, LastSeq: 10})
+	start := Start{Log: w, LogNum: 1, LastSeq: 10, NewFileNum: s.newNum, Compactions: s.compactions()}
+	if c.change != nil {
+		c.change(&start)
+	}
+	s.Begin(start)
 	s.Open(versionOf(t, 0))
 	t.Cleanup(func() {
 		select {
@@ -98,37 +100,40 @@ func open(t testing.TB, c config) *store {
 
 func (s *store) newNum() uint64 { return s.lastNum.Add(1) }
 
-func (s *store) options(c config) Options {
-	locked := func(f func()) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		f()
+func (s *store) locked(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *store) compactions() Compactions {
+	return Compactions{
+		Full:        func() { s.locked(func() { s.full++ }) },
+		Paused:      s.paused.Load,
+		SetQuiet:    func(bool) {},
+		WouldFree:   func(*memtable.Memtable, bool) (*manifest.Gain, bool) { return nil, true },
+		GarbageLoad: func(*manifest.Version) float64 { return 0 },
+		Stuck: func(*manifest.Version) (err error) {
+			s.locked(func() { err = s.stuck })
+			return err
+		},
 	}
+}
+
+func (s *store) options(c config) Options {
 	return Options{
 		Cmp: c.cmp, Dir: tables.Directory{FS: s.faults, Path: "dir", Logger: slog.New(slog.DiscardHandler)},
-		NewFileNum: s.newNum, Limits: c.limits, Current: &s.current, Recent: &s.recent, Latency: &s.latency,
-		Compactions: Compactions{
-			Full:     func() { locked(func() { s.full++ }) },
-			Paused:   s.paused.Load,
-			SetQuiet: func(bool) {},
-
-			WouldFree:   func(*memtable.Memtable, bool) (*manifest.Gain, bool) { return nil, true },
-			GarbageLoad: func(*manifest.Version) float64 { return 0 },
-			Stuck: func(*manifest.Version) (err error) {
-				locked(func() { err = s.stuck })
-				return err
-			},
-		},
+		Limits: c.limits, Memory: c.memory, Current: &s.current, Recent: &s.recent, Latency: &s.latency,
 		Events: Events{
 			Failed: func(err, cause error) {
-				locked(func() {
+				s.locked(func() {
 					if s.end = err; cause != nil {
 						s.causes = append(s.causes, cause)
 					}
 				})
 			},
 			LogFailed: func(err error) {
-				locked(func() {
+				s.locked(func() {
 					if base.IsNoSpace(err) {
 						s.disk = append(s.disk, err)
 					} else {
@@ -137,7 +142,7 @@ func (s *store) options(c config) Options {
 				})
 			},
 			Stalled: func(reason string, stopped bool, _ time.Duration) {
-				locked(func() { s.stalls = append(s.stalls, fmt.Sprint(reason, " ", stopped)) })
+				s.locked(func() { s.stalls = append(s.stalls, fmt.Sprint(reason, " ", stopped)) })
 			},
 		},
 	}

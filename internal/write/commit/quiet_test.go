@@ -18,7 +18,7 @@ func TestQuietComesAfterAMemtableThatBecameFullDuringALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *store
 		var quiet, filled atomic.Bool
-		s = open(t, config{change: func(o *Options) {
+		s = open(t, config{change: func(o *Start) {
 			o.SetQuiet = quiet.Store
 			o.Full = func() { quiet.Store(false) }
 			o.WouldFree = func(mem *memtable.Memtable, _ bool) (*manifest.Gain, bool) {
@@ -42,7 +42,7 @@ func TestQuietComesAfterAMemtableThatBecameFullDuringALook(t *testing.T) {
 func TestLooksAtTheMemtableTakeLittleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took time.Duration
-		s := open(t, config{change: func(o *Options) {
+		s := open(t, config{change: func(o *Start) {
 			o.WouldFree = func(*memtable.Memtable, bool) (*manifest.Gain, bool) {
 				time.Sleep(time.Second / 2)
 				took += time.Second / 2

@@ -71,7 +71,7 @@ func (c *Committer) switchLog(next *successor, full bool) {
 	c.noteLog()
 	c.log.inserter.Reset() // it would keep the old memtable in memory
 	if full {
-		c.o.Full() // before a flush of it can end
+		c.begun.Full() // before a flush of it can end
 	}
 	next.mem.Follow(c.state().Mem)
 	c.Install(func(s *lookup.State) {

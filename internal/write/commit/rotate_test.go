@@ -262,7 +262,7 @@ func openShared(t *testing.T, hook func(op wrap.Op) *wrap.Fault) (s *store, othe
 	t.Cleanup(second.Leave)
 	return open(t, config{
 		hook: hook, limits: Limits{MemtableSize: 100 << 10, MaxMemtables: 2, L0Slowdown: 8, L0Stop: 12},
-		change: func(o *Options) { o.Memory = part.Memory() },
+		memory: part.Memory(),
 	}), second.Memory()
 }
 

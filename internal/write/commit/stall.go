@@ -14,9 +14,12 @@ func (l *Limits) throttle() throttle.Limits {
 	return throttle.Limits{L0SlowdownTrigger: l.L0Slowdown, L0StopTrigger: l.L0Stop, MaxMemtables: l.MaxMemtables}
 }
 
-// updateThrottle limits writers as the state requires. mu is held, or no write has begun yet.
+// updateThrottle limits writers, if there are any, as the state requires. mu is held, or no write has begun yet.
 func (c *Committer) updateThrottle(s *lookup.State) {
-	c.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm), c.o.GarbageLoad(s.Version))
+	if c.begun == nil {
+		return
+	}
+	c.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm), c.begun.GarbageLoad(s.Version))
 }
 
 // IgnoreLevel0 makes writers not wait for room in level 0 until end is called: what the caller is about to do may keep
@@ -101,9 +104,9 @@ func (c *Committer) stallReasonLocked() (reason string, cause error) {
 	case c.lacksMemory(s):
 		return throttle.StopMemory, c.flushErr
 	case len(s.Version.Levels[0].Files) >= l.L0Stop && c.crowded.Load() == 0:
-		if !c.o.Paused() {
+		if !c.begun.Paused() {
 			// What frees space does not wait for compactions that have none.
-			if cause = c.o.Stuck(s.Version); base.IsNoSpace(cause) && c.inPause.Load() > 0 {
+			if cause = c.begun.Stuck(s.Version); base.IsNoSpace(cause) && c.inPause.Load() > 0 {
 				return "", nil
 			}
 			return throttle.StopLevel0, cause
