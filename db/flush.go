@@ -21,8 +21,9 @@ func (d *DB) flushLoop() {
 
 // flushAll is the work of flushLoop.
 func (d *DB) flushAll() {
-	var removal sync.WaitGroup // of one log at most
+	var removal, collection sync.WaitGroup // of one log, and of one memtable, at most
 	defer removal.Wait()
+	defer collection.Wait()
 	backoff := compact.Backoff{}
 	defer d.compactor.EndFlush()
 	for {
@@ -47,7 +48,8 @@ func (d *DB) flushAll() {
 			}
 			d.keepReserve()
 			d.share.Trim(d.writers.spares)
-			d.share.Memory().Flushed(size)
+			collection.Wait()
+			base.GoIn(&collection, func() { d.share.Memory().Flushed(size) })
 			continue
 		}
 		if !d.commit.Pause(backoff.Next(err)) {
