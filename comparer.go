@@ -5,28 +5,23 @@ import "bytes"
 // Comparer defines the order of user keys. Its functions must be pure, total
 // and safe for concurrent use; the database's files depend on them for ever.
 type Comparer struct {
-	// Name identifies the order and is stored in every MANIFEST; a database
-	// opens only under the name that it was created with. At most 1 KiB. It must
-	// not begin with "sievedb.LogDir:".
+	// Name identifies the order and is stored in every MANIFEST; a database opens only under the name that it was
+	// created with. At most 1 KiB. It must not begin with "sievedb.LogDir:".
 	Name string
 
-	// Compare returns a negative number, zero or a positive number as a sorts
-	// before, with or after b.
+	// Compare returns a negative number, zero or a positive number as a sorts before, with or after b.
 	Compare func(a, b []byte) int
 
 	// Separator appends to dst a key k with a <= k < b, given a < b, as short as
 	// it can. It makes index blocks small. Nil appends a itself.
 	Separator func(dst, a, b []byte) []byte
 
-	// Successor appends to dst a key k with k >= a, as short as it can. Nil
-	// appends a itself.
+	// Successor appends to dst a key k with k >= a, as short as it can. Nil appends a itself.
 	Successor func(dst, a []byte) []byte
 
-	// InexactEqual says that Compare can return zero for keys whose bytes differ
-	// (it ignores trailing spaces or letter case, for example). A filter that
-	// hashes a key's bytes would then deny stored keys, so such a comparer needs
-	// a filter policy of its own, or filter.None; the built-in policies are
-	// refused when the database is opened.
+	// InexactEqual says that Compare can return zero for keys whose bytes differ (it ignores trailing spaces or letter
+	// case, for example). A filter that hashes a key's bytes would then deny stored keys, so such a comparer needs a
+	// filter policy of its own, or filter.None; the built-in policies are refused when the database is opened.
 	InexactEqual bool
 }
 
@@ -39,9 +34,8 @@ var Bytewise = &Comparer{
 	Successor: bytewiseSuccessor,
 }
 
-// bytewiseSeparator cuts a after the first byte that differs from b and adds one to that byte, if
-// the result still sorts before b. It is LevelDB's BytewiseComparatorImpl::FindShortestSeparator
-// (util/comparator.cc).
+// bytewiseSeparator cuts a after the first byte that differs from b and adds one to that byte, if the result still
+// sorts before b. It is LevelDB's BytewiseComparatorImpl::FindShortestSeparator (util/comparator.cc).
 func bytewiseSeparator(dst, a, b []byte) []byte {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -67,7 +61,6 @@ func bytewiseSuccessor(dst, a []byte) []byte {
 	return append(dst, a...)
 }
 
-// IsBytewise reports whether c orders keys as plain bytes, so that hot paths
-// may compare prefixes as integers. It asks for identity, not for the name: a
-// user's comparer may claim LevelDB's name and order differently.
+// IsBytewise reports whether c orders keys as plain bytes, so that hot paths may compare prefixes as integers. It asks
+// for identity, not for the name: a user's comparer may claim LevelDB's name and order differently.
 func (c *Comparer) IsBytewise() bool { return c == Bytewise }

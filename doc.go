@@ -1,11 +1,10 @@
 // Package sievedb is the front page of SieveDB, an embedded, ordered key-value store for
 // Go. It has the few types that several packages share; the store is package db.
 //
-// SieveDB is an LSM tree on LevelDB's file format with a filter in front of every table, so
-// that looking up a key that is not stored nearly always reads nothing from disk. A LevelDB
-// or goleveldb directory opens in place, and those programs can open it again. It is pure
-// Go, without cgo. What was written with sync survives a power cut, and every block read
-// from disk is checked.
+// SieveDB is an LSM tree on LevelDB's file format with a filter in front of every table, so that looking up a key that
+// is not stored nearly always reads nothing from disk. A LevelDB or goleveldb directory opens in place, and those
+// programs can open it again. It is pure Go, without cgo. What was written with sync survives a power cut, and every
+// block read from disk is checked.
 //
 // # Install
 //

@@ -319,9 +319,8 @@ func (c *chain) restored(id string) map[string]string {
 	return got
 }
 
-// Chains of backups over every way to write, crashes of the database and of the repository at any operation,
-// repairs, restores over the database, and wrong clocks: each backup that is kept restores to exactly the state
-// of its moment.
+// Chains of backups over every way to write, crashes of the database and of the repository at any operation, repairs,
+// restores over the database, and wrong clocks: each backup that is kept restores to exactly the state of its moment.
 func TestChainsOfBackupsSurviveCrashes(t *testing.T) {
 	seed, rounds := *chainSeed, *chainRounds
 	if seed == 0 {

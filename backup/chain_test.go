@@ -14,9 +14,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Badger's issue 521: a key that was deleted before the last backup of a chain came back in a restored
-// database, since the chain's backups were merged. Here deletions, before and after they are compacted
-// away, stay.
+// Badger's issue 521: a key that was deleted before the last backup of a chain came back in a restored database, since
+// the chain's backups were merged. Here deletions, before and after they are compacted away, stay.
 func TestADeletedKeyDoesNotComeBack(t *testing.T) {
 	mem := vfs.NewMem()
 	repo := backup.Open(backuptest.NewMem())

@@ -17,8 +17,7 @@ func at(repo *backup.Repository, d time.Duration) {
 	repo.SetNow(func() time.Time { return time.Now().Add(d) })
 }
 
-// After the clock was set back, the next backup was the older one: Prune removed it, and Restore chose the
-// other one.
+// After the clock was set back, the next backup was the older one: Prune removed it, and Restore chose the other one.
 func TestABackupIsNewerThanThoseBeforeIt(t *testing.T) {
 	_, repo, d := newRepo(t)
 	for i, hours := range []int{0, 20, 3, 3, 22, 1} {
@@ -31,8 +30,7 @@ func TestABackupIsNewerThanThoseBeforeIt(t *testing.T) {
 	}
 }
 
-// A backup that was made while a clock was years ahead would stay the newest one, and each later one would
-// be pruned.
+// A backup that was made while a clock was years ahead would stay the newest one, and each later one would be pruned.
 func TestABackupOfTheFutureDoesNotCount(t *testing.T) {
 	storage, repo, d := newRepo(t)
 	at(repo, 40*365*24*time.Hour)

@@ -200,9 +200,8 @@ func (h *history) goOn(mem *vfs.Mem, repo *backup.Repository) error {
 	return errors.Join(err, lerr)
 }
 
-// The power fails at every operation of backups, prunes and restores. The repository is valid, with all
-// backups that were acknowledged; a restored directory is complete or not there; and everything
-// continues.
+// The power fails at every operation of backups, prunes and restores. The repository is valid, with all backups that
+// were acknowledged; a restored directory is complete or not there; and everything continues.
 func TestCrashAtEveryOperation(t *testing.T) {
 	h := record(t)
 	require.NoError(t, h.d.Close())

@@ -25,9 +25,8 @@ type dirStorage struct {
 	root string
 }
 
-// NewDir returns the Storage in directory dir of fsys; nil means the operating system's. The first
-// backup makes the directory. It may be on a network file system that shows a file to all machines once
-// it was created and closed.
+// NewDir returns the Storage in directory dir of fsys; nil means the operating system's. The first backup makes the
+// directory. It may be on a network file system that shows a file to all machines once it was created and closed.
 func NewDir(fsys vfs.FS, dir string) (Storage, error) {
 	if fsys == nil {
 		fsys = vfs.OS
@@ -149,8 +148,7 @@ func (d *dirStorage) lock(ctx context.Context) (io.Closer, error) {
 	}
 }
 
-// tempName returns a name for an object that is being written. It ends with an ID, from which Prune
-// sees how old it is.
+// tempName returns a name for an object that is being written. It ends with an ID, from which Prune sees how old it is.
 func tempName(name string) string {
 	return tempPrefix + strings.ReplaceAll(name, "/", "~") + "." + newID(time.Now())
 }

@@ -1,5 +1,4 @@
-// Package backup stores backups of databases in a repository, which is a directory or a bucket, and
-// restores them.
+// Package backup stores backups of databases in a repository, which is a directory or a bucket, and restores them.
 //
 // Backups are incremental: a table is stored once, however many backups have it. A table that is stored
 // already is recognized by its last bytes, so a backup reads and writes little more than what changed.
@@ -22,9 +21,8 @@
 // Archive and KeepArchiving store the changes between backups as well, for databases with Options.Changes.
 // RestoreAt then restores the state after any change.
 //
-// What a crash or an error interrupts leaves a valid repository: a backup is listed once all of its
-// objects are stored. A restored directory exists once it is complete, and every byte of it was
-// compared with a SHA-256 checksum.
+// What a crash or an error interrupts leaves a valid repository: a backup is listed once all of its objects are stored.
+// A restored directory exists once it is complete, and every byte of it was compared with a SHA-256 checksum.
 //
 // # The repository
 //
@@ -48,12 +46,11 @@
 //
 // # Backups during Prune
 //
-// No operation of Storage locks anything, so an object is deleted in two steps. Prune first writes a
-// list of objects that no backup needs, and then the list of running backups. A backup that began
-// later sees the first list and uses none of its objects; it stores what it needs again, under its own
-// ID. Once the backups of the second list have ended, no backup can begin to need an object of the first
-// one. Prune, or a later Prune, then reads all backups again and deletes the objects that none of them
-// needs. The proof is in docs/decisions/0069-backups-without-locks.md.
+// No operation of Storage locks anything, so an object is deleted in two steps. Prune first writes a list of objects
+// that no backup needs, and then the list of running backups. A backup that began later sees the first list and uses
+// none of its objects; it stores what it needs again, under its own ID. Once the backups of the second list have ended,
+// no backup can begin to need an object of the first one. Prune, or a later Prune, then reads all backups again and
+// deletes the objects that none of them needs. The proof is in docs/decisions/0069-backups-without-locks.md.
 //
 // # Segments
 //

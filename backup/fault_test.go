@@ -248,8 +248,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Every object is damaged in turn. Verify names it with the backups that need it, and Restore
-// refuses these.
+// Every object is damaged in turn. Verify names it with the backups that need it, and Restore refuses these.
 func TestEveryDamagedObjectIsFound(t *testing.T) {
 	p := newPlace(t)
 	r := backup.Open(p.storage)

@@ -235,8 +235,7 @@ func (r *fieldReader) file() (f file) {
 	return f
 }
 
-// isBackedUp reports whether a file of a checkpoint belongs into a backup. Only LOCK, which is empty,
-// does not.
+// isBackedUp reports whether a file of a checkpoint belongs into a backup. Only LOCK, which is empty, does not.
 func isBackedUp(name string) bool {
 	kind, _, ok := base.ParseFileName(name)
 	return ok && kind != base.FileLock && kind != base.FileTemp

@@ -21,8 +21,7 @@ type PruneReport struct {
 	// Segments counts the log segments that were deleted, since they end before the oldest backup of their
 	// history that is kept.
 	Segments int
-	// Waiting counts objects that no backup needs and a later Prune will delete, because a backup
-	// was running.
+	// Waiting counts objects that no backup needs and a later Prune will delete, because a backup was running.
 	Waiting int
 }
 
@@ -34,9 +33,8 @@ type PruneReport struct {
 // On a full disk the space is freed in pieces. A backup that is dated more than a day
 // after now is kept and does not count: one wrong clock would otherwise make all later backups the oldest.
 //
-// After an error or a crash some of the backups are removed completely and others not at all; the next
-// call removes the rest. If the description of a backup is damaged, nothing is removed: which objects
-// it needs is not known.
+// After an error or a crash some of the backups are removed completely and others not at all; the next call removes the
+// rest. If the description of a backup is damaged, nothing is removed: which objects it needs is not known.
 func (r *Repository) Prune(ctx context.Context, p Policy) (PruneReport, error) {
 	if ctx == nil {
 		return PruneReport{}, errors.New("sievedb: backup: Prune needs a context")
@@ -262,10 +260,9 @@ func listText(lines []string) []byte {
 	return []byte(strings.Join(append(slices.Clone(lines), "end\n"), "\n"))
 }
 
-// condemn writes a list of the objects that no backup needs and that are on no list yet. The running
-// backups are listed after the objects, and the backups after that: each object is then by a running
-// backup, by one that has ended and can be read, or by one that failed. limit is how many objects the list may have,
-// the largest ones; 0 means all.
+// condemn writes a list of the objects that no backup needs and that are on no list yet. The running backups are listed
+// after the objects, and the backups after that: each object is then by a running backup, by one that has ended and can
+// be read, or by one that failed. limit is how many objects the list may have, the largest ones; 0 means all.
 func (u *pruning) condemn(limit int) error {
 	lists, err := u.readCondemned(u.ctx)
 	if err == nil {

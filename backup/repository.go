@@ -24,8 +24,7 @@ type Repository struct {
 	now     func() time.Time // time.Now, except in tests
 }
 
-// Open returns the repository in a storage. It reads and writes nothing; the first Create makes the
-// repository.
+// Open returns the repository in a storage. It reads and writes nothing; the first Create makes the repository.
 func Open(storage Storage) *Repository { return &Repository{storage, time.Now} }
 
 // check returns an error unless the storage has a repository of this version.

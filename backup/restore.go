@@ -35,13 +35,12 @@ const restoreSuffix = ".restore"
 // be in the repository. It then opens as a database of its own; the backup does not change. Restore returns the
 // backup that it restored. If the newest backup is dated more than a day after now, an ID must be given.
 //
-// The directory is made with the name of dest and ".restore", synced, and renamed, so that dest is
-// complete, empty as it was, or does not exist. After an error or a crash a directory with that suffix may
-// remain, which the next call for dest replaces. Any other directory of that name is an error. So are, on Unix, a
-// directory of that name and an empty dest that another user owns or can write in, as vfs.OwnDir says: the error
-// matches vfs.ErrNotOwn. Size and checksum of every file are compared; a
-// difference matches db.ErrCorruption. A full disk is db.ErrNoSpace. If ctx is done, the error is that of
-// ctx. nil options mean the defaults.
+// The directory is made with the name of dest and ".restore", synced, and renamed, so that dest is complete, empty as
+// it was, or does not exist. After an error or a crash a directory with that suffix may remain, which the next call for
+// dest replaces. Any other directory of that name is an error. So are, on Unix, a directory of that name and an empty
+// dest that another user owns or can write in, as vfs.OwnDir says: the error matches vfs.ErrNotOwn. Size and checksum
+// of every file are compared; a difference matches db.ErrCorruption. A full disk is db.ErrNoSpace. If ctx is done, the
+// error is that of ctx. nil options mean the defaults.
 func (r *Repository) Restore(ctx context.Context, id, dest string, o *RestoreOptions) (Info, error) {
 	s, err := r.newRestoring(ctx, dest, o)
 	if err != nil {
@@ -228,8 +227,7 @@ func (s *restoring) removeFile(name string) error {
 	return nil
 }
 
-// fill copies all files. CURRENT, without which no engine finds the database, is last, when all others
-// are durable.
+// fill copies all files. CURRENT, without which no engine finds the database, is last, when all others are durable.
 func (s *restoring) fill() error {
 	var current *file
 	for i := range s.m.files {

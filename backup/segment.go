@@ -27,8 +27,7 @@ type mark struct {
 	seq uint64
 }
 
-// segmentHead is the first part of a segment, text as that of a manifest. The changes follow it; see
-// docs/backup.md.
+// segmentHead is the first part of a segment, text as that of a manifest. The changes follow it; see docs/backup.md.
 type segmentHead struct {
 	stream string // its ID
 	number uint64 // in the stream, from 1

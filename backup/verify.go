@@ -17,8 +17,7 @@ import (
 // Fault is an object that is damaged, missing or unreadable.
 type Fault struct {
 	Object string
-	// Backups are the IDs of the backups that need the object, the oldest first. They cannot be
-	// restored.
+	// Backups are the IDs of the backups that need the object, the oldest first. They cannot be restored.
 	Backups []string
 	// Segments are the log segments that need the object, or the damaged segment itself. Points in them or after them
 	// cannot be restored from earlier backups. A damaged object of a stream has no Backups and no Segments, because

@@ -22,10 +22,9 @@ type SecurityOptions struct {
 	// clients: without TLS, what they send and get is in plain text.
 	Secret string
 
-	// CertFile and KeyFile have the certificate of this node and its key, CAFile the certificates of the
-	// cluster's own CA, all as PEM. With them, all connections use TLS, and nodes must have a certificate
-	// of that CA. Clients need none. The certificate must be for servers and for clients, and for
-	// the host of the address that others use.
+	// CertFile and KeyFile have the certificate of this node and its key, CAFile the certificates of the cluster's own
+	// CA, all as PEM. With them, all connections use TLS, and nodes must have a certificate of that CA. Clients need
+	// none. The certificate must be for servers and for clients, and for the host of the address that others use.
 	CertFile, KeyFile, CAFile string
 
 	// Insecure allows addresses other than loopback without TLS and without a secret: anyone who reaches the

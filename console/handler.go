@@ -19,16 +19,13 @@ import (
 	"github.com/sievedb/sievedb/metrics"
 )
 
-// Options say what the page shows and what it may change. The zero Options show no keys and change
-// nothing.
+// Options say what the page shows and what it may change. The zero Options show no keys and change nothing.
 type Options struct {
 	// Title is the heading of the page. Default: the directory of the store.
 	Title string
-	// Hosts are further names under which the page is requested, without ports, such as the name
-	// of a reverse proxy.
+	// Hosts are further names under which the page is requested, without ports, such as the name of a reverse proxy.
 	Hosts []string
-	// ShowKeys lets the page show keys and values: those below a prefix, and the key ranges of tables in
-	// explanations.
+	// ShowKeys lets the page show keys and values: those below a prefix, and the key ranges of tables in explanations.
 	ShowKeys bool
 	// WriteToken, if not empty, lets those who send it put and delete keys, flush and compact.
 	WriteToken string
@@ -58,10 +55,9 @@ type handler struct {
 	held  hold
 }
 
-// Handler returns a handler of the page about a store, for any path: mount it with
-// http.StripPrefix under one that ends with a slash. Nil o means the zero Options. The store must stay
-// open while requests are served; afterwards they are answered with an error, except that GET metrics has
-// the figures that are still known.
+// Handler returns a handler of the page about a store, for any path: mount it with http.StripPrefix under one that ends
+// with a slash. Nil o means the zero Options. The store must stay open while requests are served; afterwards they are
+// answered with an error, except that GET metrics has the figures that are still known.
 //
 // A WriteToken of less than 16 bytes is ignored, so that no request can change the store.
 func Handler(store *db.DB, o *Options) http.Handler { return newHandler(store, o).routes() }

@@ -16,9 +16,8 @@ func (d *DB) openTablesAhead() {
 	}
 }
 
-// openAhead opens the tables that existed at Open, in the order in which lookups consult
-// them, until the limit of Options.Cache.OpenAhead is reached or the store closes. It holds
-// the version, so no table is removed meanwhile.
+// openAhead opens the tables that existed at Open, in the order in which lookups consult them, until the limit of
+// Options.Cache.OpenAhead is reached or the store closes. It holds the version, so no table is removed meanwhile.
 func (d *DB) openAhead() {
 	_ = d.commit.Guard("the opening of tables ahead", func() error { d.openAll(); return nil })
 }

@@ -169,8 +169,7 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 	require.EqualValues(t, 3, d.Metrics().Tables.Openings)
 }
 
-// getAndPut gets a thousand of the 3,000 keys of a store and, if writes is set, puts every tenth of
-// them again.
+// getAndPut gets a thousand of the 3,000 keys of a store and, if writes is set, puts every tenth of them again.
 func getAndPut(t *testing.T, d *db.DB, first int, writes bool) {
 	for i := range 1000 {
 		key := (i*7 + first) % 3000

@@ -64,8 +64,7 @@ func TestGetOfACachedKeyAllocatesOnlyItsResult(t *testing.T) {
 }
 
 func TestPutAllocatesNothingInSteadyState(t *testing.T) {
-	// The memtable is too large to be switched here, and there is no order checker, which would
-	// allocate.
+	// The memtable is too large to be switched here, and there is no order checker, which would allocate.
 	d, err := db.Open("db", &db.Options{FS: vfs.NewMem(), Memtables: db.MemtableOptions{Size: 64 << 20}})
 	require.NoError(t, err)
 	defer d.Close()

@@ -61,8 +61,7 @@ func TestDeleteRangeDoesNotWaitForCompactionsWithoutSpace(t *testing.T) {
 	require.NoError(t, d.Flush())
 }
 
-// corruptStore returns the options of a store whose level 0 has two overlapping tables, the older
-// one damaged.
+// corruptStore returns the options of a store whose level 0 has two overlapping tables, the older one damaged.
 func corruptStore(t testing.TB) *db.Options {
 	mem := vfs.NewMem()
 	o := testOptions(mem)

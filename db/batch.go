@@ -9,13 +9,11 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 )
 
-// Batch collects writes that Apply makes visible and durable together, all or
-// none. Within a batch a later write to a key wins. The zero Batch is empty and
-// ready. A Batch is used by one goroutine at a time and may be reused after
-// Reset, or applied again as it is. It must not be copied after its first write,
-// because the copy shares its bytes. A write to a copy, or while another goroutine
-// uses the batch, is refused; from then on Apply returns an error that says so, until
-// Reset.
+// Batch collects writes that Apply makes visible and durable together, all or none. Within a batch a later write to a
+// key wins. The zero Batch is empty and ready. A Batch is used by one goroutine at a time and may be reused after
+// Reset, or applied again as it is. It must not be copied after its first write, because the copy shares its bytes. A
+// write to a copy, or while another goroutine uses the batch, is refused; from then on Apply returns an error that says
+// so, until Reset.
 //
 // Its bytes are the payload of a log record (LevelDB's db/write_batch.cc):
 //
@@ -39,23 +37,20 @@ func (b *Batch) writable() *batch.Batch {
 	return &b.content
 }
 
-// Put adds a write of value under key. It copies both. If the key is above MaxKeySize, the
-// value above MaxValueSize, or the batch would then be above MaxBatchSize, Apply will
-// return ErrTooLarge.
+// Put adds a write of value under key. It copies both. If the key is above MaxKeySize, the value above MaxValueSize, or
+// the batch would then be above MaxBatchSize, Apply will return ErrTooLarge.
 func (b *Batch) Put(key, value []byte) { b.writable().Add(base.KindSet, key, value) }
 
 // PutTTL is Put for a value that readers see until ttl has passed, from Apply on. It must be
 // positive, and the key under one of Options.Expiry.Prefixes; otherwise Apply returns an error.
 func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) { b.writable().PutTTL(key, value, ttl) }
 
-// Delete adds a deletion of key. Deleting a key that does not exist is no error. The limits
-// are those of Put.
+// Delete adds a deletion of key. Deleting a key that does not exist is no error. The limits are those of Put.
 func (b *Batch) Delete(key []byte) { b.writable().Add(base.KindDelete, key, nil) }
 
-// DeleteRange adds the deletion of all keys from start to limit, limit excluded; nil means no bound.
-// It copies both. It deletes what the store has and what the batch has written so far; later writes
-// of the batch stay. Apply then does what DB.DeleteRange says. If start is after limit, by the
-// store's comparer, Apply returns an error.
+// DeleteRange adds the deletion of all keys from start to limit, limit excluded; nil means no bound. It copies both. It
+// deletes what the store has and what the batch has written so far; later writes of the batch stay. Apply then does
+// what DB.DeleteRange says. If start is after limit, by the store's comparer, Apply returns an error.
 func (b *Batch) DeleteRange(start, limit []byte) { b.writable().DeleteRange(start, limit) }
 
 // Len returns the number of writes in the batch, a DeleteRange being one.
@@ -116,9 +111,8 @@ func (b *Batch) All() iter.Seq2[int, BatchEntry] {
 	}
 }
 
-// Append adds the entries of other, which does not change. The limits are those of Put. If
-// other is a copy of another Batch, or if one of its own writes was refused, Apply of b
-// returns that error.
+// Append adds the entries of other, which does not change. The limits are those of Put. If other is a copy of another
+// Batch, or if one of its own writes was refused, Apply of b returns that error.
 func (b *Batch) Append(other *Batch) {
 	if to := b.writable(); other != nil {
 		to.Append(&other.content)
@@ -138,19 +132,18 @@ func (b *Batch) Entries() ([]byte, error) {
 	return slices.Clip(b.content.Entries()), nil
 }
 
-// AppendEntries adds the writes whose bytes Entries has returned. It checks data in one walk and copies it at once, which
-// is several times faster than a Put for each. If data is damaged it returns ErrCorruption, and if the batch or an entry
-// would be above the limits of Put, ErrTooLarge; the batch does not change then. A copy of a Batch is refused.
+// AppendEntries adds the writes whose bytes Entries has returned. It checks data in one walk and copies it at once,
+// which is several times faster than a Put for each. If data is damaged it returns ErrCorruption, and if the batch or
+// an entry would be above the limits of Put, ErrTooLarge; the batch does not change then. A copy of a Batch is refused.
 func (b *Batch) AppendEntries(data []byte) error { return b.writable().AppendEntries(data) }
 
 // Grow makes room for n more bytes of entries, so that writes do not allocate until it is used up. A write needs
 // at most 11 bytes in addition to its key and value. Room above MaxBatchSize is not made.
 func (b *Batch) Grow(n int) { b.writable().Grow(n) }
 
-// AppendBinary appends the batch's bytes to dst, in LevelDB's format (see Batch) with the
-// sequence number 0. It implements encoding.BinaryAppender. For a batch that Apply refuses
-// it returns the same error. A batch with entries of PutTTL is an error, since the format has no
-// place for their times to live.
+// AppendBinary appends the batch's bytes to dst, in LevelDB's format (see Batch) with the sequence number 0. It
+// implements encoding.BinaryAppender. For a batch that Apply refuses it returns the same error. A batch with entries of
+// PutTTL is an error, since the format has no place for their times to live.
 func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 	if b == nil {
 		return batch.AppendEmpty(dst), nil
@@ -162,8 +155,7 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 // implements encoding.BinaryMarshaler.
 func (b *Batch) MarshalBinary() ([]byte, error) { return b.AppendBinary(nil) }
 
-// UnmarshalBinary replaces the content of the batch with that of data, which AppendBinary or
-// LevelDB made. It copies data and ignores the sequence number in it. If data
-// is not a batch it returns ErrCorruption, and if the batch or an entry is above the limits
-// ErrTooLarge; the batch does not change then. It implements encoding.BinaryUnmarshaler.
+// UnmarshalBinary replaces the content of the batch with that of data, which AppendBinary or LevelDB made. It copies
+// data and ignores the sequence number in it. If data is not a batch it returns ErrCorruption, and if the batch or an
+// entry is above the limits ErrTooLarge; the batch does not change then. It implements encoding.BinaryUnmarshaler.
 func (b *Batch) UnmarshalBinary(data []byte) error { return b.writable().UnmarshalBinary(data) }

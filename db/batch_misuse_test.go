@@ -116,8 +116,7 @@ func isBatchMisuse(err error) bool {
 	return false
 }
 
-// The bug: a Put, a Reset or a second Apply during an Apply changed the bytes that the commit
-// leader wrote.
+// The bug: a Put, a Reset or a second Apply during an Apply changed the bytes that the commit leader wrote.
 func TestUseOfABatchDuringItsApplyIsReported(t *testing.T) {
 	var during func()
 	mem := vfs.NewMem()

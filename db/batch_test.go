@@ -149,8 +149,7 @@ func TestMarshalBinaryReturnsALogRecord(t *testing.T) {
 	require.Equal(t, want, batchEntries(&read), "the batch is unchanged")
 }
 
-// The size in memory of a batch of many small entries exceeds the limit long before its log record
-// does.
+// The size in memory of a batch of many small entries exceeds the limit long before its log record does.
 func TestABatchTooLargeInMemoryIsRefusedEverywhere(t *testing.T) {
 	var b db.Batch
 	b.Delete([]byte("k"))

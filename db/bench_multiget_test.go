@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// benchKeys returns n random keys of 16 bytes whose last bit is 0. With absent set, the same keys
-// have a last bit of 1.
+// benchKeys returns n random keys of 16 bytes whose last bit is 0. With absent set, the same keys have a last bit of 1.
 func benchKeys(n int, absent bool) [][]byte {
 	rnd := rand.New(rand.NewPCG(5, 5))
 	keys := make([][]byte, n)
@@ -45,10 +44,9 @@ func benchStore(b *testing.B, n int) *db.DB {
 	return d
 }
 
-// BenchmarkMultiGet looks up groups of keys, all in the block cache, with MultiGet and with a loop of
-// Gets. Times are per key. tenth-ns is the tenth percentile of the groups' times, which leaves out
-// most of the other load on the machine. The keys of a group are drawn at random or are neighbours in
-// ascending order.
+// BenchmarkMultiGet looks up groups of keys, all in the block cache, with MultiGet and with a loop of Gets. Times are
+// per key. tenth-ns is the tenth percentile of the groups' times, which leaves out most of the other load on the
+// machine. The keys of a group are drawn at random or are neighbours in ascending order.
 func BenchmarkMultiGet(b *testing.B) {
 	const n = 500_000
 	d := benchStore(b, n)

@@ -49,8 +49,7 @@ func bound(key string) []byte {
 	return []byte(key)
 }
 
-// The bug: Compact included a table that began at its limit, although every other upper bound is
-// exclusive.
+// The bug: Compact included a table that began at its limit, although every other upper bound is exclusive.
 func TestCompactExcludesItsLimit(t *testing.T) {
 	for _, c := range []struct {
 		start, limit  string // "" means no bound

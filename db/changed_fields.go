@@ -6,16 +6,14 @@ import (
 	"strings"
 )
 
-// changedFields returns the names of the exported fields in which a and b, two structs of one type, differ. The
-// name of a field of a nested struct has the names of both, with a dot between them. Structs that
-// an interface holds are not taken apart. Fields whose name, or the name of their struct with a dot,
-// is among ignored are left out.
+// changedFields returns the names of the exported fields in which a and b, two structs of one type, differ. The name of
+// a field of a nested struct has the names of both, with a dot between them. Structs that an interface holds are not
+// taken apart. Fields whose name, or the name of their struct with a dot, is among ignored are left out.
 //
-// Structs are compared by their fields. Pointers, maps and channels are the same if they are
-// identical, functions if they have the same code, and interfaces if they hold values of one type that
-// are the same. Slices are the same if their elements are: an empty one is the same as nil. So
-// settings that were copied and passed on are the same, whatever they contain, and no code of theirs is
-// called.
+// Structs are compared by their fields. Pointers, maps and channels are the same if they are identical, functions if
+// they have the same code, and interfaces if they hold values of one type that are the same. Slices are the same if
+// their elements are: an empty one is the same as nil. So settings that were copied and passed on are the same,
+// whatever they contain, and no code of theirs is called.
 func changedFields(a, b any, ignored ...string) []string {
 	return changedBelow(reflect.ValueOf(a), reflect.ValueOf(b), "", ignored)
 }

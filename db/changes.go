@@ -16,9 +16,8 @@ import (
 	"github.com/sievedb/sievedb/internal/write/commit"
 )
 
-// ChangeRetention says how much of the past is kept for DB.Changes: logs after their flush, and the tables of
-// loads and ingests, in the subdirectory "changes" of the database. What a cursor needs is kept in any case; see
-// DB.SetCursor.
+// ChangeRetention says how much of the past is kept for DB.Changes: logs after their flush, and the tables of loads and
+// ingests, in the subdirectory "changes" of the database. What a cursor needs is kept in any case; see DB.SetCursor.
 //
 // The database records what it keeps. The zero value is what it has recorded, so an opening that forgets the option
 // does not end the history. Without a record it keeps nothing, and Changes is refused.

@@ -15,11 +15,11 @@ import (
 // each table. It looks each key up through the table's filter and index, and through every other filter of a known
 // policy, also those that lookups do not use: second filters, filters of block ranges, range filters. A filter that is
 // damaged, or that denies a key of its table, is a fault, and so are damaged properties. Check continues after a
-// damaged block, and after a damaged table. Then it merges all sound tables to find entries that several of them contain with different values.
-// What Open found to be lost in the logs (OpenReport.Losses) is a fault too, until the database is opened again after
-// Open has written its new state, and so is a recorded option that cannot be read. A fault that says "written by a
-// newer version" (ErrNewer) is no damage: use that version, and do not repair. The error says what kept Check from
-// reading; faults are not errors.
+// damaged block, and after a damaged table. Then it merges all sound tables to find entries that several of them
+// contain with different values. What Open found to be lost in the logs (OpenReport.Losses) is a fault too, until the
+// database is opened again after Open has written its new state, and so is a recorded option that cannot be read. A
+// fault that says "written by a newer version" (ErrNewer) is no damage: use that version, and do not repair. The error
+// says what kept Check from reading; faults are not errors.
 func (d *DB) Check(ctx context.Context) (*CheckReport, error) {
 	if err := d.guardUnder(ctx, "Check", 0); err != nil {
 		return nil, err

@@ -324,9 +324,8 @@ func keepCalling(t *testing.T, d *db.DB, round int, what string, seed uint64, ma
 	}
 }
 
-// All methods of a store are called repeatedly while it closes. Calls succeed or return ErrClosed.
-// Nothing changes the directory after Close. The next store, which takes over the directory
-// immediately, has all acknowledged writes.
+// All methods of a store are called repeatedly while it closes. Calls succeed or return ErrClosed. Nothing changes the
+// directory after Close. The next store, which takes over the directory immediately, has all acknowledged writes.
 func TestCloseDuringAllOtherCalls(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -58,12 +58,11 @@ func (wo *WriteOptions) durability() commit.Durability {
 	return commit.OnDisk
 }
 
-// Apply writes the batch atomically: after a crash either all of its writes are present or
-// none, and readers see all of them or none. Otherwise it is like Put. The batch must not be
-// used until Apply returns, and does not change. A batch with a key, a value or a size above
-// the limits is ErrTooLarge. A nil batch, a copy of a Batch, and a batch that several
-// goroutines use at the same time are refused with an error, and nothing is written; see
-// Batch. An empty batch writes nothing; with Sync it syncs the log, as SyncLog does.
+// Apply writes the batch atomically: after a crash either all of its writes are present or none, and readers see all of
+// them or none. Otherwise it is like Put. The batch must not be used until Apply returns, and does not change. A batch
+// with a key, a value or a size above the limits is ErrTooLarge. A nil batch, a copy of a Batch, and a batch that
+// several goroutines use at the same time are refused with an error, and nothing is written; see Batch. An empty batch
+// writes nothing; with Sync it syncs the log, as SyncLog does.
 func (d *DB) Apply(b *Batch, wo *WriteOptions) error {
 	return d.applyUnder(context.Background(), b.own(), wo)
 }
@@ -97,16 +96,14 @@ func (d *DB) applyUnder(ctx context.Context, b *batch.Batch, wo *WriteOptions) (
 	return d.apply(b, wo, nil)
 }
 
-// SyncLog makes all acknowledged writes durable, whatever their WriteOptions were, as the
-// next write with Sync would: after it returns nil, all of them survive a power cut. It costs
-// one fsync of the log, which concurrent writes share, or none if nothing was written since
-// the last one.
+// SyncLog makes all acknowledged writes durable, whatever their WriteOptions were, as the next write with Sync would:
+// after it returns nil, all of them survive a power cut. It costs one fsync of the log, which concurrent writes share,
+// or none if nothing was written since the last one.
 //
-// After an error, writes that were acknowledged with NoSync or Buffered may be lost in a power
-// cut. A failed sync ends the writes of the store, like the failed sync of a write; see
-// ErrReadOnly. On a full disk the error is ErrNoSpace, and the next call tries again. A closed
-// store returns ErrClosed, a read-only one ErrReadOnly, and a call from a function of the
-// EventListener ErrInListener.
+// After an error, writes that were acknowledged with NoSync or Buffered may be lost in a power cut. A failed sync ends
+// the writes of the store, like the failed sync of a write; see ErrReadOnly. On a full disk the error is ErrNoSpace,
+// and the next call tries again. A closed store returns ErrClosed, a read-only one ErrReadOnly, and a call from a
+// function of the EventListener ErrInListener.
 //
 // It may be called from any goroutine. It waits for writes that are already queued, which may
 // wait for a flush. Flush makes writes durable too, but writes a table.

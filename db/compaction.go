@@ -10,16 +10,13 @@ import (
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
-// Compact merges all tables that may contain keys from start to limit, limit excluded; nil
-// means no bound. The space of deleted and shadowed entries is freed, unless a snapshot
-// needs them, and every table is written with the present options. A table is merged as a
-// whole, so entries outside the range are rewritten too. Entries that are written meanwhile
-// may be left out. Compact returns when it is done, or when ctx is; what was merged until
-// then stays merged.
+// Compact merges all tables that may contain keys from start to limit, limit excluded; nil means no bound. The space of
+// deleted and shadowed entries is freed, unless a snapshot needs them, and every table is written with the present
+// options. A table is merged as a whole, so entries outside the range are rewritten too. Entries that are written
+// meanwhile may be left out. Compact returns when it is done, or when ctx is; what was merged until then stays merged.
 //
-// If start and limit are the same key, the range is empty: Compact does nothing and returns
-// nil. A start after limit is refused with an error, because nothing else would reveal the
-// mistake.
+// If start and limit are the same key, the range is empty: Compact does nothing and returns nil. A start after limit is
+// refused with an error, because nothing else would reveal the mistake.
 func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 	if err := d.guardUnder(ctx, "Compact", toWrite|toWait); err != nil {
 		return err
@@ -44,15 +41,14 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 // Metrics.Compactions.Pauses counts them, so that a forgotten one can be found. resume may be called more
 // than once and from any goroutine, and after Close, which a pause does not hinder.
 //
-// Writes and flushes continue, so level 0 grows: from CompactionOptions.L0Slowdown on writes are
-// slowed, and at L0Stop they wait for the end of the pause, with a reason of its own
-// (Metrics.Stalls.CurrentReason). SetOptions can raise these limits for a long pause. Compact,
-// UpgradeFilters, loads and a DeleteRange that removes tables work as before: they run because a program
-// called them, and flush memtables also if level 0 is full. The same
-// holds on a disk that is too full for compactions.
+// Writes and flushes continue, so level 0 grows: from CompactionOptions.L0Slowdown on writes are slowed, and at L0Stop
+// they wait for the end of the pause, with a reason of its own (Metrics.Stalls.CurrentReason). SetOptions can raise
+// these limits for a long pause. Compact, UpgradeFilters, loads and a DeleteRange that removes tables work as before:
+// they run because a program called them, and flush memtables also if level 0 is full. The same holds on a disk that is
+// too full for compactions.
 //
-// If ctx is done before the running compactions have ended, there is no pause, and the error is that of ctx. Under a low
-// CompactionOptions.MaxBytesPerSecond they may need minutes. A call from a function of the EventListener returns
+// If ctx is done before the running compactions have ended, there is no pause, and the error is that of ctx. Under a
+// low CompactionOptions.MaxBytesPerSecond they may need minutes. A call from a function of the EventListener returns
 // ErrInListener, a read-only store ErrReadOnly and a closed one ErrClosed.
 func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 	if err := d.guardUnder(ctx, "PauseCompactions", toWrite|toWait); err != nil {

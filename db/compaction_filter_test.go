@@ -294,8 +294,7 @@ func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 	requireNoFaults(t, d)
 }
 
-// The bug: Compact took the copies that a filter upgrade made meanwhile for tables that it need not
-// filter.
+// The bug: Compact took the copies that a filter upgrade made meanwhile for tables that it need not filter.
 func TestCompactFiltersTablesThatAnUpgradeCopies(t *testing.T) {
 	arrived, open := make(chan struct{}), make(chan struct{})
 	var once sync.Once

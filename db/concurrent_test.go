@@ -23,8 +23,7 @@ import (
 var atomicityFor = flag.Duration("atomicity.for", 0,
 	"how long to test that readers see whole batches; a fixed number of batches is the minimum")
 
-// While a batch is added to the memtable, a reader that looks between any two key comparisons sees
-// none of it.
+// While a batch is added to the memtable, a reader that looks between any two key comparisons sees none of it.
 func TestABatchIsInvisibleUntilAllOfItIsInTheMemtable(t *testing.T) {
 	var look func()
 	o := testOptions(vfs.NewMem())
@@ -132,8 +131,7 @@ func TestReadersSeeWholeBatchesOnly(t *testing.T) {
 	t.Logf("%d batches written, %d snapshots read three times", written.Load(), read.Load())
 }
 
-// sumsOf adds up the accounts of each writer, read with an iterator in either direction and with
-// lookups.
+// sumsOf adds up the accounts of each writer, read with an iterator in either direction and with lookups.
 func sumsOf(s *db.Snapshot, accounts, writers int) (forward, back, looked []uint64, err error) {
 	forward, back, looked = make([]uint64, writers), make([]uint64, writers), make([]uint64, writers)
 	it, err := s.NewIterator(nil)

@@ -39,8 +39,8 @@ func (d *DB) lead(ctx context.Context, f func(bulk.Leader) error) error {
 	return d.commit.Lead(ctx, func(l *commit.Leader) error { return f(l) })
 }
 
-// flushForChange flushes for a load, an ingest or a deletion. Only a Flush of the user lets writes go on after a failure of
-// the log.
+// flushForChange flushes for a load, an ingest or a deletion. Only a Flush of the user lets writes go on after a
+// failure of the log.
 func (d *DB) flushForChange() error {
 	if err := d.commit.Err(); err != nil {
 		return err

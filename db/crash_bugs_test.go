@@ -20,9 +20,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: an Open that failed at the sync after renaming CURRENT removed the tables that it had
-// written from the log, although CURRENT, at least in the page cache, named a MANIFEST with these
-// tables. The next Open found them missing.
+// The bug: an Open that failed at the sync after renaming CURRENT removed the tables that it had written from the log,
+// although CURRENT, at least in the page cache, named a MANIFEST with these tables. The next Open found them missing.
 func TestAnOpenThatFailsAfterRenamingCurrentKeepsItsTables(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))
@@ -58,9 +57,8 @@ func TestADatabaseIsDurableAfterAFailedAttemptToCreateIt(t *testing.T) {
 	requireValue(t, openTest(t, testOptions(fs.Mem.Crash())), []byte("k"), []byte("v"))
 }
 
-// The bug: an edit that was recorded just before another one failed at the sync of the MANIFEST also
-// removed the tables of the failed edit. That edit may be in force all the same, and then the next
-// Open found its tables missing.
+// The bug: an edit that was recorded just before another one failed at the sync of the MANIFEST also removed the tables
+// of the failed edit. That edit may be in force all the same, and then the next Open found its tables missing.
 func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 	mem := vfs.NewMem()
 	d := openTest(t, testOptions(mem))
@@ -83,8 +81,7 @@ func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 	require.False(t, there(meanwhilePath))
 }
 
-// The bug: a full disk ended writes permanently. Even when there was space again, only reopening the
-// database helped.
+// The bug: a full disk ended writes permanently. Even when there was space again, only reopening the database helped.
 func TestWritesContinueAfterAFullDisk(t *testing.T) {
 	for _, kind := range []base.FileKind{base.FileLog, base.FileManifest} {
 		for _, op := range []wrap.OpKind{wrap.OpWrite, wrap.OpSync} {

@@ -21,9 +21,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Each sync of a run fails in turn and leaves the unsynced pages as one of three kinds of file system
-// does. Then the machine crashes, or the store is opened again without a crash, every other time after the syncs of Close
-// have failed too, or it continues; if a log failed, also after a flush, with further writes.
+// Each sync of a run fails in turn and leaves the unsynced pages as one of three kinds of file system does. Then the
+// machine crashes, or the store is opened again without a crash, every other time after the syncs of Close have failed
+// too, or it continues; if a log failed, also after a flush, with further writes.
 //
 //make:gates
 func TestAFailureOfEverySync(t *testing.T) {

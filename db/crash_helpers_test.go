@@ -66,27 +66,23 @@ const expiringPrefix = "expiring"
 // crashTime is the time of crashClock, in milliseconds.
 var crashTime atomic.Int64
 
-// crashClock is a clock that moves by 2 ms with each reading. So what lives for 1 ms has expired at
-// the next.
+// crashClock is a clock that moves by 2 ms with each reading. So what lives for 1 ms has expired at the next.
 func crashClock() time.Time { return time.UnixMilli(1_700_000_000_000 + crashTime.Add(2)) }
 
 // longTTL is not over in any test that uses crashClock.
 const longTTL = 100 * 365 * 24 * time.Hour
 
-// droppedPrefix begins the keys whose values the filter of crashOptions drops. The oracle does not
-// know them.
+// droppedPrefix begins the keys whose values the filter of crashOptions drops. The oracle does not know them.
 const droppedPrefix = "dropped"
 
-// crashWorkload writes from several goroutines, reopens the store now and then, and records its
-// batches.
+// crashWorkload writes from several goroutines, reopens the store now and then, and records its batches.
 type crashWorkload struct {
 	seed    uint64
 	keys    int
 	batches map[[2]int]*oracle.Batch // by writer and number
 	metrics db.Metrics               // sums
-	// fewest is the least number of recorded operations. Groups of writers share appends to the log, on
-	// some machines most of them, so the store is reopened and written again until there are as many.
-	// opened counts the opens.
+	// fewest is the least number of recorded operations. Groups of writers share appends to the log, on some machines
+	// most of them, so the store is reopened and written again until there are as many. opened counts the opens.
 	fewest, opened int
 	// buffered makes most of the batches that are not synced Buffered ones.
 	buffered bool

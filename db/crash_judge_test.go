@@ -30,8 +30,7 @@ type crashJudge struct {
 	refused    atomic.Int64 // with M4 only: garbage before good records looks like damage
 }
 
-// open opens a disk under the order checker. One open in eight also compacts, which costs as much as
-// all the others.
+// open opens a disk under the order checker. One open in eight also compacts, which costs as much as all the others.
 func (j *crashJudge) open(mem *vfs.Mem) (*db.DB, *order.FS, error) {
 	n := j.opens.Add(1)
 	checker := order.New(mem)
@@ -203,10 +202,9 @@ func firstDifference(want, got []oracle.Entry) string {
 	return "one is a prefix of the other"
 }
 
-// crashRepeats caches the disks that were judged last and their entries. An operation that makes
-// nothing durable leaves the disk of M0 unchanged, and one that only makes data durable leaves that of
-// M1 unchanged. Recovering such a disk again shows nothing new. The promises at each cut are checked
-// every time.
+// crashRepeats caches the disks that were judged last and their entries. An operation that makes nothing durable leaves
+// the disk of M0 unchanged, and one that only makes data durable leaves that of M1 unchanged. Recovering such a disk
+// again shows nothing new. The promises at each cut are checked every time.
 type crashRepeats struct {
 	mu   sync.Mutex
 	last []judgedDisk

@@ -28,9 +28,8 @@ var (
 // modes are the ways to open a damaged database.
 var modes = map[string]bool{"read-only": true, "for writing": false}
 
-// Every bit of every file is flipped, one at a time. Each answer is right or ErrCorruption. The only
-// exception is the last record of a log that was not closed, where damage can look like the end that
-// a crash leaves.
+// Every bit of every file is flipped, one at a time. Each answer is right or ErrCorruption. The only exception is the
+// last record of a log that was not closed, where damage can look like the end that a crash leaves.
 //
 //make:gates
 func TestEveryFlippedBitIsDetectedOrHarmless(t *testing.T) {
@@ -92,8 +91,7 @@ func (v *victim) flipStep(name string, readOnly bool) int {
 	return 1
 }
 
-// cutStep returns the step between the lengths of a file that are tried. Of a large file, about a
-// thousand are.
+// cutStep returns the step between the lengths of a file that are tried. Of a large file, about a thousand are.
 func (v *victim) cutStep(name string) int {
 	if sampled() {
 		return 1 + len(v.image[name])/20
@@ -101,9 +99,8 @@ func (v *victim) cutStep(name string) int {
 	return 1 + len(v.image[name])/1000
 }
 
-// A damaged filter changes no answer, and Metrics counts its table. Every bit of every filter block
-// and its checksum is flipped. Damage to the preferred filter is noticed immediately; damage to a
-// second one is for Check to find.
+// A damaged filter changes no answer, and Metrics counts its table. Every bit of every filter block and its checksum is
+// flipped. Damage to the preferred filter is noticed immediately; damage to a second one is for Check to find.
 //
 //make:gates
 func TestEveryFlippedBitOfAFilterChangesNoAnswer(t *testing.T) {
@@ -221,9 +218,8 @@ func (v *victim) cutAndSwap(t *testing.T, readOnly bool) {
 	run("swapped", damage.Swaps(v.image, v.image.Names()), no)
 }
 
-// checkMissingLog opens the database without its log. Like LevelDB, SieveDB opens such a directory
-// without the log's records, and its report names the log. It refuses if CLOSED says that there was a
-// log.
+// checkMissingLog opens the database without its log. Like LevelDB, SieveDB opens such a directory without the log's
+// records, and its report names the log. It refuses if CLOSED says that there was a log.
 func (v *victim) checkMissingLog(t *testing.T, readOnly bool) {
 	if v.closed {
 		v.check(t, damage.Harm{What: "no log", File: v.log, Image: v.image.With(v.log, nil)}, readOnly, false)
@@ -303,8 +299,7 @@ func requireTornTailOpens(t *testing.T, v *victim, readOnly bool, h damage.Harm)
 	require.Equal(t, damage.Correct, out.Class, "%s: %d whole records: %s %v", h.What, n, out.Detail, out.Err)
 }
 
-// The last log is cut at every length. The store opens in every mode, with exactly the records that
-// are whole.
+// The last log is cut at every length. The store opens in every mode, with exactly the records that are whole.
 //
 //make:gates
 func TestEveryTornTailOpensWithTheRecordsBeforeIt(t *testing.T) {

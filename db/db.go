@@ -25,22 +25,19 @@ import (
 var (
 	// ErrNotFound says that a key has no value. It is returned without wrapping.
 	ErrNotFound = base.ErrNotFound
-	// ErrCorruption matches every error about damaged files. Such an error is a
-	// *CorruptionError as well.
+	// ErrCorruption matches every error about damaged files. Such an error is a *CorruptionError as well.
 	ErrCorruption = base.ErrCorruption
 	// ErrNewer matches every error about a file that a newer version of SieveDB wrote and this
 	// one does not know. Such an error is a *NewerError as well, and is not ErrCorruption:
 	// nothing is damaged, and Repair refuses such a directory.
 	ErrNewer = base.ErrNewer
-	// ErrClosed is returned by every method of a closed value, and of a nil or zero DB,
-	// Snapshot, Iterator or Loader.
+	// ErrClosed is returned by every method of a closed value, and of a nil or zero DB, Snapshot, Iterator or Loader.
 	ErrClosed = base.ErrClosed
 	// ErrReadOnly refuses a write: the database was opened read-only, SetReadOnly was called, or
 	// an earlier failure, which the error names, ended its writes.
 	ErrReadOnly = base.ErrReadOnly
-	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost. Reads continue,
-	// and writes resume once there is space, unless the error is ErrReadOnly as well: then
-	// the database must be opened again.
+	// ErrNoSpace says that the disk is full. Nothing acknowledged is lost. Reads continue, and writes resume once there
+	// is space, unless the error is ErrReadOnly as well: then the database must be opened again.
 	ErrNoSpace = base.ErrNoSpace
 	// ErrInListener is returned by methods that would wait for themselves if they were called
 	// from a function of the EventListener; see there.
@@ -51,8 +48,7 @@ var (
 	ErrForeign = base.ErrForeign
 	// ErrLocked says that another process, or this one, has the directory open.
 	ErrLocked = base.ErrLocked
-	// ErrTooLarge refuses a write above MaxKeySize, MaxValueSize or MaxBatchSize, which the
-	// error names.
+	// ErrTooLarge refuses a write above MaxKeySize, MaxValueSize or MaxBatchSize, which the error names.
 	ErrTooLarge = base.ErrTooLarge
 	// ErrConflict is returned by Transaction.Commit, without wrapping, if another commit
 	// changed something that the transaction had read. Nothing is written.
@@ -102,8 +98,7 @@ type DB struct {
 	background sync.WaitGroup
 }
 
-// closedFlag says whether a DB refuses calls. Its zero value says yes: only Open makes a DB
-// that can be used.
+// closedFlag says whether a DB refuses calls. Its zero value says yes: only Open makes a DB that can be used.
 type closedFlag struct{ open atomic.Bool }
 
 // Load reports whether the DB is closed.
@@ -120,7 +115,8 @@ func errNilContext(method string) error {
 // state returns the current read state, nil before the recovery.
 func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 
-// verifyEvery is how often a store looks whether another program has taken its files away. That takes some microseconds.
+// verifyEvery is how often a store looks whether another program has taken its files away. That takes some
+// microseconds.
 const verifyEvery = 5 * time.Second
 
 // verify ends the writes if the files of the store were taken away.

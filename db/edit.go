@@ -18,10 +18,9 @@ type leftovers struct {
 	uncertain []*manifest.FileMeta
 }
 
-// applyEdit records edit in the MANIFEST and installs the resulting version. A MANIFEST that
-// cannot be written ends the writes, unless the disk is full: then the next edit begins a new
-// one. written are the tables that were written for this edit; after an error they are
-// removed as soon as it is certain that the edit is not in force.
+// applyEdit records edit in the MANIFEST and installs the resulting version. A MANIFEST that cannot be written ends the
+// writes, unless the disk is full: then the next edit begins a new one. written are the tables that were written for
+// this edit; after an error they are removed as soon as it is certain that the edit is not in force.
 func (d *DB) applyEdit(edit *manifest.Edit, written []*manifest.FileMeta, also func(*lookup.State)) error {
 	if err := d.countRefs(edit); err != nil {
 		d.removeTables(written)

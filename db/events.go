@@ -8,17 +8,15 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// EventListener has functions that the store calls when something happens. Nil fields are
-// skipped. The goroutine that does the work calls them, which is one of the store's own or
-// the caller's, possibly several at the same time, and never under a lock of the store. A
-// slow function delays that work and everything that waits for it.
+// EventListener has functions that the store calls when something happens. Nil fields are skipped. The goroutine that
+// does the work calls them, which is one of the store's own or the caller's, possibly several at the same time, and
+// never under a lock of the store. A slow function delays that work and everything that waits for it.
 //
-// The functions may read: every method of the DB, of iterators and of snapshots works, except
-// those that may wait for such work. Put, Delete, Apply, DeleteRange, SyncLog, Flush, Compact,
-// UpgradeFilters without DryRun, Loader.Commit, Ingest and Close do nothing and return ErrInListener,
-// as do the other methods of a Loader while one of its calls is running. A function that
-// needs one of these starts a goroutine that calls it, and does not wait for that goroutine.
-// A panic in one of them ends the writes; see PanicError.
+// The functions may read: every method of the DB, of iterators and of snapshots works, except those that may wait for
+// such work. Put, Delete, Apply, DeleteRange, SyncLog, Flush, Compact, UpgradeFilters without DryRun, Loader.Commit,
+// Ingest and Close do nothing and return ErrInListener, as do the other methods of a Loader while one of its calls is
+// running. A function that needs one of these starts a goroutine that calls it, and does not wait for that goroutine. A
+// panic in one of them ends the writes; see PanicError.
 type EventListener struct {
 	// FlushEnd is called after each flush attempt; Err is set if it failed.
 	FlushEnd func(FlushInfo)
@@ -33,11 +31,10 @@ type EventListener struct {
 	WriteStall func(WriteStallInfo)
 	// TableRemoved is called after a table file was deleted.
 	TableRemoved func(fileNum uint64)
-	// FilterUnusable is called once for each table whose best filter excludes nothing,
-	// because it is damaged or of an unknown kind. Lookups use another filter of the table
-	// or read the table, and their answers are right. It is called by the goroutine that
-	// first needed the table, such as a Get's or an iterator's, which waits for it, or by the
-	// one that opens tables ahead; other readers of the table do not wait.
+	// FilterUnusable is called once for each table whose best filter excludes nothing, because it is damaged or of an
+	// unknown kind. Lookups use another filter of the table or read the table, and their answers are right. It is
+	// called by the goroutine that first needed the table, such as a Get's or an iterator's, which waits for it, or by
+	// the one that opens tables ahead; other readers of the table do not wait.
 	FilterUnusable func(report.FilterInfo)
 	// TablesOpenedAhead is called once, when Options.Cache.OpenAhead has opened the tables,
 	// unless Close came first. Without that option it is not called.
@@ -64,8 +61,7 @@ func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
 	notify(d, d.opts.EventListener.FilterUnusable, info)
 }
 
-// unusableFilter describes the filter of a table if it is unusable and was not reported yet.
-// Level is unknown.
+// unusableFilter describes the filter of a table if it is unusable and was not reported yet. Level is unknown.
 func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info report.FilterInfo, ok bool) {
 	info = report.FilterInfo{FileNum: f.Num, Level: -1, Policy: status.Policy, Err: status.Err}
 	switch {

@@ -90,8 +90,7 @@ func must(err error) {
 	}
 }
 
-// The writes of a batch become visible and durable together. A later write wins over an earlier
-// one.
+// The writes of a batch become visible and durable together. A later write wins over an earlier one.
 func ExampleDB_Apply() {
 	store := openMem()
 	defer store.Close()
@@ -149,8 +148,7 @@ func ExampleDB_MultiGet() {
 	// unicorn: "", stored: false
 }
 
-// An iterator shows the database as it was when the iterator was made. LowerBound
-// is in the range, UpperBound is not.
+// An iterator shows the database as it was when the iterator was made. LowerBound is in the range, UpperBound is not.
 func ExampleIterator_All() {
 	store := openMem()
 	defer store.Close()
@@ -236,9 +234,8 @@ func ExampleDB_NewSnapshot() {
 	// now: move fast
 }
 
-// Explain reports what a lookup did. Here two tables may contain the key: the filter of the newer
-// one excludes it, so only the older one is read. (String returns the same as text for people, with
-// times.)
+// Explain reports what a lookup did. Here two tables may contain the key: the filter of the newer one excludes it, so
+// only the older one is read. (String returns the same as text for people, with times.)
 func ExampleDB_Explain() {
 	store := openMem()
 	defer store.Close()

@@ -15,16 +15,14 @@ import (
 
 // ExpiryOptions let values expire. The zero value of each field is its default.
 type ExpiryOptions struct {
-	// Prefixes begin the keys whose values may expire: those of PutTTL, while values of Put
-	// under the same prefixes do not. An empty prefix is for all keys. On disk each value under
-	// a prefix is 9 bytes longer (docs/format.md).
+	// Prefixes begin the keys whose values may expire: those of PutTTL, while values of Put under the same prefixes do
+	// not. An empty prefix is for all keys. On disk each value under a prefix is 9 bytes longer (docs/format.md).
 	//
-	// The database records its prefixes when it is opened for writing. They then hold whether
-	// the option is set or not, and stay: an opening can add prefixes, but not remove one. It
-	// can only add those under which no value was written without the option; otherwise Open
-	// returns an error, and changes nothing. To find out, it reads all values under an added
-	// prefix once. A value that another program writes under a prefix is ErrNoEnvelope for
-	// readers of its key. Default: the recorded ones; in a new database none, and nothing expires.
+	// The database records its prefixes when it is opened for writing. They then hold whether the option is set or not,
+	// and stay: an opening can add prefixes, but not remove one. It can only add those under which no value was written
+	// without the option; otherwise Open returns an error, and changes nothing. To find out, it reads all values under
+	// an added prefix once. A value that another program writes under a prefix is ErrNoEnvelope for readers of its key.
+	// Default: the recorded ones; in a new database none, and nothing expires.
 	Prefixes [][]byte
 
 	// Namespaces names namespaces whose values may expire, as if Prefixes had their prefixes.

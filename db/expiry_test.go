@@ -723,8 +723,7 @@ func TestTheTimeOfTheLastEditSurvivesACrash(t *testing.T) {
 	requireShown(t, o, "t/a", "")
 }
 
-// A wrong clock put the time of the store far ahead, so that times to live last for years. There is no
-// other fault.
+// A wrong clock put the time of the store far ahead, so that times to live last for years. There is no other fault.
 func TestRepairForgetsATimeThatIsFarAhead(t *testing.T) {
 	c := newTestClock()
 	o := expiryOptions(c)
@@ -751,8 +750,7 @@ func TestRepairForgetsATimeThatIsFarAhead(t *testing.T) {
 	}
 }
 
-// The bug: MultiGet of a transaction read what its own writes hide, and failed where that has no
-// envelope.
+// The bug: MultiGet of a transaction read what its own writes hide, and failed where that has no envelope.
 func TestMultiGetOfATransactionDoesNotReadWhatItWrote(t *testing.T) {
 	d := openTest(t, expiryOptions(newTestClock()))
 	for _, key := range []string{"t/a", "t/b"} { // without envelopes, as if the directory were damaged

@@ -9,9 +9,8 @@ import (
 	"github.com/sievedb/sievedb/report"
 )
 
-// Explain looks key up and reports how: which runs were consulted, what their filters
-// answered, which blocks were read. It reads what Get would read and fills the caches in the
-// same way, but counts nothing in Metrics.
+// Explain looks key up and reports how: which runs were consulted, what their filters answered, which blocks were read.
+// It reads what Get would read and fills the caches in the same way, but counts nothing in Metrics.
 func (d *DB) Explain(key []byte) (*Explanation, error) { return d.explain(key, nil) }
 
 // explain is Explain as of a moment, nil for now.

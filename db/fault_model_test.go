@@ -49,8 +49,7 @@ func (m *faultModel) cut(image func()) *faultModel {
 	return c
 }
 
-// candidates returns the values that a pair may have. The caller holds m.mu, or no write is in
-// progress.
+// candidates returns the values that a pair may have. The caller holds m.mu, or no write is in progress.
 func (m *faultModel) candidates(pair int) []string {
 	if m.maybe[pair] == nil {
 		return []string{""}

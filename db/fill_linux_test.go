@@ -24,9 +24,8 @@ const cannotMount = 77
 // A real disk, a tmpfs of 16 MiB, is filled repeatedly. Writes fail with ErrNoSpace, reads are right,
 // and when another file is removed, the store continues. Nothing acknowledged is lost.
 //
-// Mounting needs rights that a test seldom has. Root has them in a separate mount namespace. Other
-// users need a user namespace as well, if the system allows it. Otherwise the same fills go to a
-// simulated disk, and the log says so.
+// Mounting needs rights that a test seldom has. Root has them in a separate mount namespace. Other users need a user
+// namespace as well, if the system allows it. Otherwise the same fills go to a simulated disk, and the log says so.
 func TestFillsOfARealDisk(t *testing.T) {
 	if dir := os.Getenv(fillMount); dir != "" {
 		disk := mountedDisk(t, dir)
@@ -73,8 +72,7 @@ func fillInNamespace(t *testing.T, attr *syscall.SysProcAttr, count int) (out []
 	return out, err, cmd.ProcessState != nil && cmd.ProcessState.ExitCode() != cannotMount
 }
 
-// mountedDisk mounts a tmpfs that only this process's namespace sees and that disappears with the
-// process.
+// mountedDisk mounts a tmpfs that only this process's namespace sees and that disappears with the process.
 func mountedDisk(t *testing.T, dir string) fillDisk {
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	if err == nil {

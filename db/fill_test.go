@@ -30,9 +30,8 @@ var (
 
 const (
 	fillDiskSize = 16 << 20
-	// fillBallast is the size of the file that is removed once the disk is full. A compaction needs
-	// space for its outputs while its inputs still exist, and with level 0 among them these can be the
-	// whole database.
+	// fillBallast is the size of the file that is removed once the disk is full. A compaction needs space for its
+	// outputs while its inputs still exist, and with level 0 among them these can be the whole database.
 	fillBallast = fillDiskSize / 2
 	fillKeys    = 5000 // at 4 KiB each they are more than the disk holds
 )
@@ -45,9 +44,8 @@ type fillDisk struct {
 	ballast func(sizeBytes int) error
 }
 
-// simulatedDisk returns a disk in memory. As on a real one, removing a file frees its space, and a
-// write that does not fit is cut short. The reserved space of a log counts until it is cut, and a write
-// within it needs none.
+// simulatedDisk returns a disk in memory. As on a real one, removing a file frees its space, and a write that does not
+// fit is cut short. The reserved space of a log counts until it is cut, and a write within it needs none.
 func simulatedDisk() fillDisk { return simulatedDiskOf(fillDiskSize) }
 
 func simulatedDiskOf(size int64) fillDisk {

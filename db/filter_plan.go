@@ -8,10 +8,10 @@ import (
 // FilterPlan describes what filters would use and save in a database that need not exist:
 // filled evenly, settled, with keys in random order. It is calculated, not measured.
 type FilterPlan struct {
-	// Levels are the levels that the data would have, level 0 first, with filters of the
-	// requested memory.
+	// Levels are the levels that the data would have, level 0 first, with filters of the requested memory.
 	Levels []PlannedLevel
-	// At is the requested memory, and Curve other amounts: from no filters in steps of one bit a key, or a slot of a fuse filter.
+	// At is the requested memory, and Curve other amounts: from no filters in steps of one bit a key, or a slot of a
+	// fuse filter.
 	At    PlannedMemory
 	Curve []PlannedMemory
 }
@@ -43,10 +43,9 @@ type PlannedReads struct {
 // mostPlannedKeys is the greatest number up to which floating point distinguishes integers.
 const mostPlannedKeys = 1 << 53
 
-// PlanFilters plans the filters of a database under these options, nil for the defaults, with
-// the given number of keys and memoryBytes for filters. entryBytes is the size of a key with
-// its value in tables. o.Filters.Policy must make filters of filter.BloomPolicy or FusePolicy;
-// o.Filters.Budget and o.Filters.MaxWastedReads are ignored.
+// PlanFilters plans the filters of a database under these options, nil for the defaults, with the given number of keys
+// and memoryBytes for filters. entryBytes is the size of a key with its value in tables. o.Filters.Policy must make
+// filters of filter.BloomPolicy or FusePolicy; o.Filters.Budget and o.Filters.MaxWastedReads are ignored.
 func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan, error) {
 	c := o.withDefaults()
 	if keys == 0 || keys > mostPlannedKeys || entryBytes == 0 {

@@ -12,11 +12,10 @@ import (
 // which each table's filter is probed, if the table has gaps for that many, and the maximum
 // number of its own keys. Some thousand probes measure a rate of one in a hundred to a third.
 //
-// With probes 0 nothing is probed, and only tables that lookups have opened are examined; of
-// those, only the properties are read, once. The verdicts then depend on predictions.
-// Otherwise each table is opened and some of its blocks are read from disk, without the block
-// cache, and Metrics counts none of it. A damaged table is reported as such. The error says
-// that the store is closed or the context is done; the report has the tables until then.
+// With probes 0 nothing is probed, and only tables that lookups have opened are examined; of those, only the properties
+// are read, once. The verdicts then depend on predictions. Otherwise each table is opened and some of its blocks are
+// read from disk, without the block cache, and Metrics counts none of it. A damaged table is reported as such. The
+// error says that the store is closed or the context is done; the report has the tables until then.
 func (d *DB) Filters(ctx context.Context, probes int) (*FilterReport, error) {
 	if err := d.guardUnder(ctx, "Filters", 0); err != nil {
 		return nil, err

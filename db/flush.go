@@ -58,8 +58,7 @@ func (d *DB) flushAll() {
 	}
 }
 
-// flushMemtable writes mem to a table of level 0 and records that. mem's log is not needed
-// afterwards.
+// flushMemtable writes mem to a table of level 0 and records that. mem's log is not needed afterwards.
 func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 	start := time.Now()
 	edit := &manifest.Edit{
@@ -100,8 +99,8 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 }
 
 // writeMemtable writes the entries of mem as a table, and as value tables if values are separated, synced, with their
-// directory entries durable. It adds them to edit and returns them, the table first; nil if mem is empty. After an error
-// no file is left.
+// directory entries durable. It adds them to edit and returns them, the table first; nil if mem is empty. After an
+// error no file is left.
 func (d *DB) writeMemtable(mem *memtable.Memtable, edit *manifest.Edit) ([]*manifest.FileMeta, error) {
 	mem.Settle()
 	if mem.Len() == 0 {

@@ -114,8 +114,7 @@ func foreignKey(user []byte, seq uint64) []byte {
 	return base.AppendInternalKey(nil, user, seq, base.KindSet)
 }
 
-// plainTable writes the keys to the file "table", without a filter, and returns
-// its bytes.
+// plainTable writes the keys to the file "table", without a filter, and returns its bytes.
 func plainTable(t testing.TB, fsys vfs.FS, keys [][]byte, firstSeq uint64) []byte {
 	t.Helper()
 	f, err := fsys.Create("table")

@@ -152,8 +152,7 @@ func withForged(o *db.Options, use func(*db.DB) error) error {
 	return err
 }
 
-// readForged reads all of a database in every way. The results need not agree, because the files
-// contradict each other.
+// readForged reads all of a database in every way. The results need not agree, because the files contradict each other.
 func readForged(d *db.DB) (err error) {
 	note := func(e error) {
 		if err == nil && e != nil && e != db.ErrNotFound {

@@ -52,9 +52,8 @@ func newFullDisk(seed, from, cutAt uint64) *fullDisk {
 	return f
 }
 
-// fillUp writes on a disk that is full from an operation on and later has space. Reads must work
-// all the time, and writes again once there is space. The error says what went wrong, and final
-// whether the store had to be reopened.
+// fillUp writes on a disk that is full from an operation on and later has space. Reads must work all the time, and
+// writes again once there is space. The error says what went wrong, and final whether the store had to be reopened.
 func (f *fullDisk) fillUp() (final bool, err error) {
 	d, err := db.Open("db", crashOptions(f.checker, 0))
 	if err != nil {
@@ -159,10 +158,9 @@ func (f *fullDisk) use(d *db.DB) (final bool, err error) {
 	return false, r.readAll(d)
 }
 
-// The disk is full from any operation on, and later has space. Writes fail with ErrNoSpace, reads
-// work, and once there is space the store recovers without being reopened: it replaces the log or
-// MANIFEST that failed, removes half-written files, and leaves no file open. A power cut during
-// that or afterwards loses nothing acknowledged.
+// The disk is full from any operation on, and later has space. Writes fail with ErrNoSpace, reads work, and once there
+// is space the store recovers without being reopened: it replaces the log or MANIFEST that failed, removes half-written
+// files, and leaves no file open. A power cut during that or afterwards loses nothing acknowledged.
 func TestAFullDiskIsReportedAndWritesContinueOnceThereIsSpace(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		counter := newFullDisk(seed, noOperation, noOperation)

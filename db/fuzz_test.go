@@ -78,8 +78,7 @@ func FuzzDirectory(f *testing.F) {
 	})
 }
 
-// fuzzLog returns a log of the records followed by b, which is one more record if frame is set, or raw
-// bytes.
+// fuzzLog returns a log of the records followed by b, which is one more record if frame is set, or raw bytes.
 func fuzzLog(t testing.TB, records [][]byte, b []byte, frame bool) []byte {
 	if frame {
 		return logBytes(t, append(records, b)...)

@@ -5,12 +5,12 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Get returns a copy of the value of key, which belongs to the caller, or
-// ErrNotFound.
+// Get returns a copy of the value of key, which belongs to the caller, or ErrNotFound.
 func (d *DB) Get(key []byte) ([]byte, error) { return d.get(key, nil) }
 
-// get is Get as of a moment, nil for now. Remembering the keys of false positives was tried: with an eighth of the data in
-// the block cache it saved one read in 7,000 lookups of absent keys, because the block of the first wasted read is cached.
+// get is Get as of a moment, nil for now. Remembering the keys of false positives was tried: with an eighth of the data
+// in the block cache it saved one read in 7,000 lookups of absent keys, because the block of the first wasted read is
+// cached.
 func (d *DB) get(key []byte, at *lookup.At) ([]byte, error) {
 	if d == nil || d.closed.Load() {
 		return nil, ErrClosed
@@ -72,15 +72,13 @@ func (d *DB) has(key []byte, at *lookup.At) (bool, error) {
 	return err == nil, err
 }
 
-// MultiGet returns the values of keys, in their order: values[i] is nil if keys[i] has none,
-// and not nil if it is empty. All values are of one moment. Keys may come in any order and
-// more than once. Ascending order costs least, because neighbours share the read of a data
-// block.
+// MultiGet returns the values of keys, in their order: values[i] is nil if keys[i] has none, and not nil if it is
+// empty. All values are of one moment. Keys may come in any order and more than once. Ascending order costs least,
+// because neighbours share the read of a data block.
 //
-// It is faster than a Get for each key, because it waits for the memory or the disk of
-// several keys at the same time, and because it allocates only a few times. (Absent keys near
-// each other, whose filters are in the processor's cache, take as long one by one.) Values
-// belong to the caller but share memory: keeping one keeps up to 32 KiB of others.
+// It is faster than a Get for each key, because it waits for the memory or the disk of several keys at the same time,
+// and because it allocates only a few times. (Absent keys near each other, whose filters are in the processor's cache,
+// take as long one by one.) Values belong to the caller but share memory: keeping one keeps up to 32 KiB of others.
 //
 // If one of the keys cannot be looked up, MultiGet returns that error and no values. Get
 // returns the error of a single key.

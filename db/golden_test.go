@@ -229,8 +229,7 @@ func TestGoldenDatabasesNeedTheirComparer(t *testing.T) {
 	}
 }
 
-// Three overlapping flushes are on levels 2, 1 and 0 of LevelDB's databases, and SieveDB keeps them
-// there.
+// Three overlapping flushes are on levels 2, 1 and 0 of LevelDB's databases, and SieveDB keeps them there.
 //
 //make:portable
 func TestGoldenLevelsAreKept(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostileTable returns an intact table to be forged, with n keys and incompressible values of
-// valueBytes.
+// hostileTable returns an intact table to be forged, with n keys and incompressible values of valueBytes.
 func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) (*damage.Forge, *manifest.FileMeta) {
 	var file bytes.Buffer
 	rnd := rand.NewChaCha8([32]byte{1})
@@ -35,9 +34,8 @@ func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) (*damag
 	return forge, manifest.NewFileMeta(5, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
 }
 
-// reportAndUpgrade calls everything that uses the filter's figures on a store with this table. Any
-// result is allowed, but the calls must end, use little memory, write little and not panic. It returns the first
-// report with probes.
+// reportAndUpgrade calls everything that uses the filter's figures on a store with this table. Any result is allowed,
+// but the calls must end, use little memory, write little and not panic. It returns the first report with probes.
 func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (report *db.FilterReport) {
 	e := hostileEdit()
 	e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}

@@ -362,8 +362,7 @@ func TestSequenceNumbersOfTablesAndLogsCount(t *testing.T) {
 	require.ErrorContains(t, d.Put([]byte("b"), nil, nil), "out of sequence numbers")
 }
 
-// Files with names or numbers that the store does not use, and directories with names of its files,
-// are left alone.
+// Files with names or numbers that the store does not use, and directories with names of its files, are left alone.
 func TestStrangeDirectoryEntriesAreLeftAlone(t *testing.T) {
 	strange := damage.Image{
 		"7.log": []byte("x"), "MANIFEST-3": nil, "0000005.ldb": []byte("x"), "9223372036854775807.ldb": []byte("x"), "4611686018427387905.log": []byte("x"),

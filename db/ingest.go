@@ -28,16 +28,14 @@ type IngestOptions struct {
 // ErrCorruption. LevelDB's format does not record the comparer, so only a wrong order is found. Tables in
 // this format by Pebble or RocksDB record it, and it is compared; those with deletions of ranges are refused.
 //
-// A table that overlaps nothing in the store is linked: its time depends on reading it once. So is one
-// whose sequence numbers are all above the store's. Tables that overlap others of the call, or the
-// store, or that an open snapshot or transaction would see, are rewritten. Tables of another file
-// system are copied. The report says what was done.
+// A table that overlaps nothing in the store is linked: its time depends on reading it once. So is one whose sequence
+// numbers are all above the store's. Tables that overlap others of the call, or the store, or that an open snapshot or
+// transaction would see, are rewritten. Tables of another file system are copied. The report says what was done.
 //
-// Ingest is atomic and durable when it returns, and it makes every write acknowledged before durable,
-// as Loader.Commit does. After an error or a crash nothing of it is there; as with a failed write,
-// all of it may be there if the MANIFEST failed. The given files are not changed or removed. They must
-// not change afterwards, unless they were copied. Symbolic links and files of the database's own
-// directory are refused.
+// Ingest is atomic and durable when it returns, and it makes every write acknowledged before durable, as Loader.Commit
+// does. After an error or a crash nothing of it is there; as with a failed write, all of it may be there if the
+// MANIFEST failed. The given files are not changed or removed. They must not change afterwards, unless they were
+// copied. Symbolic links and files of the database's own directory are refused.
 //
 // It may be called from any goroutine, several times at once; a transaction that read a key of the
 // tables conflicts. nil options mean the defaults. If ctx is done, it returns the error of ctx.

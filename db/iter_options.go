@@ -10,10 +10,9 @@ type IterOptions struct {
 	LowerBound []byte
 	// UpperBound is the first key that it does not show; nil: no bound.
 	UpperBound []byte
-	// NoFillCache keeps the blocks that the iterator reads out of the block cache, for scans
-	// that will not be repeated. A long walk in order does so by itself once the cache is
-	// full, or once it has read a sixteenth of the cache's size if the tables between the
-	// bounds are larger than half of the cache.
+	// NoFillCache keeps the blocks that the iterator reads out of the block cache, for scans that will not be repeated.
+	// A long walk in order does so by itself once the cache is full, or once it has read a sixteenth of the cache's
+	// size if the tables between the bounds are larger than half of the cache.
 	NoFillCache bool
 	// KeysOnly makes Value return nil. Values are not copied then. Those of 16 KiB or more, and of
 	// 64 times the length of their keys, are not read or verified if they are alone in their data
@@ -23,9 +22,8 @@ type IterOptions struct {
 	KeysOnly bool
 }
 
-// PrefixBounds returns the bounds of the keys that begin with prefix, under the
-// BytewiseComparer. The upper one is the first key after them, nil if there is none because
-// prefix has no byte below ff. The slices are new.
+// PrefixBounds returns the bounds of the keys that begin with prefix, under the BytewiseComparer. The upper one is the
+// first key after them, nil if there is none because prefix has no byte below ff. The slices are new.
 func PrefixBounds(prefix []byte) *IterOptions {
 	return &IterOptions{LowerBound: append([]byte{}, prefix...), UpperBound: keyspace.After(prefix)}
 }

@@ -8,17 +8,14 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// Iterator walks the keys of the database in order, as they were when it was created. It is
-// used by one goroutine at a time and must be closed: until then the files that it may read
-// stay on disk.
+// Iterator walks the keys of the database in order, as they were when it was created. It is used by one goroutine at a
+// time and must be closed: until then the files that it may read stay on disk.
 //
-// An iterator is at a key, before the first key or after the last; with bounds,
-// the first and the last are those within them. A new iterator is before the
-// first key, so "for it.Next() { … }" visits every key. Next moves from before the
-// first key to it, and stays after the last; Prev moves from after the last key to
-// it, and stays before the first. A seek that finds no key leaves the iterator on
-// the side that it searched: SeekGE and First after the last key, SeekLT and Last
-// before the first.
+// An iterator is at a key, before the first key or after the last; with bounds, the first and the last are those within
+// them. A new iterator is before the first key, so "for it.Next() { … }" visits every key. Next moves from before the
+// first key to it, and stays after the last; Prev moves from after the last key to it, and stays before the first. A
+// seek that finds no key leaves the iterator on the side that it searched: SeekGE and First after the last key, SeekLT
+// and Last before the first.
 //
 // Each movement returns whether the iterator is at a key afterwards, as Valid does. After
 // false, Err distinguishes a clean end (nil) from a failure. After a failure, and after Close,
@@ -95,12 +92,10 @@ func (i *Iterator) SeekGE(key []byte) bool { return i != nil && i.cursor.SeekGE(
 // SeekLT moves to the last key that is < key, or before the first key if none is.
 func (i *Iterator) SeekLT(key []byte) bool { return i != nil && i.cursor.SeekLT(key) }
 
-// Next moves to the next key: from before the first key to the first, from the last
-// to after it.
+// Next moves to the next key: from before the first key to the first, from the last to after it.
 func (i *Iterator) Next() bool { return i != nil && i.cursor.Next() }
 
-// Prev moves to the previous key: from after the last key to the last, from the first
-// to before it.
+// Prev moves to the previous key: from after the last key to the last, from the first to before it.
 func (i *Iterator) Prev() bool { return i != nil && i.cursor.Prev() }
 
 // Valid reports whether the iterator is at a key.
@@ -115,12 +110,12 @@ func (i *Iterator) Key() []byte {
 	return i.cursor.Key()
 }
 
-// Value returns the value, nil if the iterator is not at a key or shows only keys; an empty value is
-// not nil. A value apart from its key (TableOptions.SeparateValues) is read by this call: if that fails,
-// Value returns nil, the iterator is not Valid any more, and Err says why, as after DB.Close. The slice is valid until the iterator's next movement and must not be modified: it may be the memory of
-// a memtable or of a cached block, where a change would be seen by other readers, and be stored. Copy it to change
-// it. Programs that are built with -race, or with the build tag sievedb_guard, get an error from the iterator's
-// next movement, from Err and from Close if they have changed it.
+// Value returns the value, nil if the iterator is not at a key or shows only keys; an empty value is not nil. A value
+// apart from its key (TableOptions.SeparateValues) is read by this call: if that fails, Value returns nil, the iterator
+// is not Valid any more, and Err says why, as after DB.Close. The slice is valid until the iterator's next movement and
+// must not be modified: it may be the memory of a memtable or of a cached block, where a change would be seen by other
+// readers, and be stored. Copy it to change it. Programs that are built with -race, or with the build tag
+// sievedb_guard, get an error from the iterator's next movement, from Err and from Close if they have changed it.
 func (i *Iterator) Value() []byte {
 	if i == nil {
 		return nil
@@ -147,10 +142,10 @@ func (i *Iterator) SetBounds(lower, upper []byte) {
 }
 
 // Refresh moves the iterator to the present moment: it shows what a new one would show, within the same bounds, and is
-// before its first key. It reads nothing and keeps the iterator's memory and, if no table was added or removed meanwhile,
-// its open tables and blocks. The files that only the old moment needs are released. An iterator of a snapshot or a
-// transaction keeps its moment, and only moves before its first key. An iterator that failed stays so, and one that
-// is closed has ErrClosed.
+// before its first key. It reads nothing and keeps the iterator's memory and, if no table was added or removed
+// meanwhile, its open tables and blocks. The files that only the old moment needs are released. An iterator of a
+// snapshot or a transaction keeps its moment, and only moves before its first key. An iterator that failed stays so,
+// and one that is closed has ErrClosed.
 func (i *Iterator) Refresh() {
 	switch {
 	case i == nil || i.db == nil:
@@ -172,12 +167,11 @@ func (i *Iterator) Refresh() {
 	}
 }
 
-// Clone returns another iterator over the same moment, which may have passed for everybody else: the
-// clone of an iterator of a snapshot or a transaction shows what that iterator shows. o are its
-// options; nil means those of the iterator, with its present bounds. It is before its first key;
-// SeekGE(it.Key()) takes it where the iterator is. The caller closes both, in any order. They may be
-// used by two goroutines, except those of a transaction. An iterator that failed can be cloned: the
-// clone reads again.
+// Clone returns another iterator over the same moment, which may have passed for everybody else: the clone of an
+// iterator of a snapshot or a transaction shows what that iterator shows. o are its options; nil means those of the
+// iterator, with its present bounds. It is before its first key; SeekGE(it.Key()) takes it where the iterator is. The
+// caller closes both, in any order. They may be used by two goroutines, except those of a transaction. An iterator that
+// failed can be cloned: the clone reads again.
 func (i *Iterator) Clone(o *IterOptions) (*Iterator, error) {
 	if i == nil {
 		return nil, ErrClosed

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// All returns a sequence over all keys and values within the bounds, for a range loop. The
-// slices are valid until the loop's next round and must not be modified, as those of Key and Value. After the loop, Err says whether the loop saw
+// All returns a sequence over all keys and values within the bounds, for a range loop. The slices are valid until the
+// loop's next round and must not be modified, as those of Key and Value. After the loop, Err says whether the loop saw
 // everything. The caller still closes the iterator; DB.All does both in one call:
 //
 //	it, err := store.NewIterator(nil)
@@ -35,11 +35,11 @@ func (i *Iterator) give(yield func(key, value []byte) bool) bool {
 	return i.Valid() && yield(i.Key(), value)
 }
 
-// All returns a sequence over all keys and values within the bounds, for a range loop, and a
-// function to call after the loop: it returns the first error that ended a loop early, nil if there
-// was none. The slices are valid until the loop's next round and must not be modified, as those of Iterator.Value. Nothing has to be closed: each loop
-// has an iterator of its own, which shows the database at the loop's beginning and is closed at its
-// end, also after break, return or a panic. A walk over a prefix is one call:
+// All returns a sequence over all keys and values within the bounds, for a range loop, and a function to call after the
+// loop: it returns the first error that ended a loop early, nil if there was none. The slices are valid until the
+// loop's next round and must not be modified, as those of Iterator.Value. Nothing has to be closed: each loop has an
+// iterator of its own, which shows the database at the loop's beginning and is closed at its end, also after break,
+// return or a panic. A walk over a prefix is one call:
 //
 //	entries, failed := store.All(db.PrefixBounds([]byte("order/")))
 //	for key, value := range entries { … }

@@ -24,8 +24,7 @@ type killTask struct {
 	Cycle int
 	Done  [killWriters]int
 	Lie   bool // acknowledge every tenth batch without writing it
-	// Buffered makes all batches Buffered ones, except those that are synced and every eighth of each
-	// writer.
+	// Buffered makes all batches Buffered ones, except those that are synced and every eighth of each writer.
 	Buffered bool
 }
 

@@ -25,8 +25,7 @@ func largeValue(n int, compresses bool) []byte {
 	return value
 }
 
-// heapInUse returns the bytes of the reachable objects, without those that pools keep for two
-// collections.
+// heapInUse returns the bytes of the reachable objects, without those that pools keep for two collections.
 func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -54,8 +54,7 @@ func walkPastLarge(t *testing.T, it *db.Iterator, backward bool, value []byte) {
 	require.Equal(t, 3001, n)
 }
 
-// The bug: iterators and compactions kept a large value's block, stored and decompressed, until they
-// were closed.
+// The bug: iterators and compactions kept a large value's block, stored and decompressed, until they were closed.
 func TestALargeValueIsReadInFewCopies(t *testing.T) {
 	for name, compresses := range map[string]bool{"stored raw": false, "compressed": true} {
 		t.Run(name, func(t *testing.T) {

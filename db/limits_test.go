@@ -10,9 +10,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: a key above half a gigabyte was accepted, and the database could not be opened any more,
-// because the MANIFEST has the first and the last key of each table. The error for a value above a
-// gigabyte mentioned batches.
+// The bug: a key above half a gigabyte was accepted, and the database could not be opened any more, because the
+// MANIFEST has the first and the last key of each table. The error for a value above a gigabyte mentioned batches.
 func TestEntriesAboveALimitAreRefusedWithItsName(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	require.NoError(t, d.Put([]byte("before"), []byte("1"), nil))

@@ -12,10 +12,9 @@ import (
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
-// A listener's callback runs on a goroutine that others wait for, such as that of a flush or
-// the leader of a write group. A call of Flush or Put on the same goroutine would wait for
-// itself. So the goroutines in such a callback are recorded, and calls that would wait return
-// ErrInListener there.
+// A listener's callback runs on a goroutine that others wait for, such as that of a flush or the leader of a write
+// group. A call of Flush or Put on the same goroutine would wait for itself. So the goroutines in such a callback are
+// recorded, and calls that would wait return ErrInListener there.
 
 // listenerCalls records the goroutines that run a callback of the listener.
 type listenerCalls struct {
@@ -143,10 +142,9 @@ func (c *listenerCalls) During(work func() error) error {
 	return work()
 }
 
-// goroutineID returns the ID of the current goroutine, which is 1 or more. The runtime reports it
-// only in the first line of a stack trace: "goroutine 7 [running]:". A call takes about a
-// microsecond. If a later runtime writes that line in another form, the result is 0. Then no call
-// is refused, and a call that waits for itself hangs.
+// goroutineID returns the ID of the current goroutine, which is 1 or more. The runtime reports it only in the first
+// line of a stack trace: "goroutine 7 [running]:". A call takes about a microsecond. If a later runtime writes that
+// line in another form, the result is 0. Then no call is refused, and a call that waits for itself hangs.
 func goroutineID() uint64 {
 	var buf [64]byte
 	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))

@@ -7,22 +7,19 @@ import (
 	"github.com/sievedb/sievedb/report"
 )
 
-// Loader writes entries that arrive in the order of their keys directly as tables, without
-// log and memtable: every byte is written once, and nothing is merged if the database has
-// nothing between them. No reader sees any of it before Commit, which makes all of it visible
-// at once.
+// Loader writes entries that arrive in the order of their keys directly as tables, without log and memtable: every byte
+// is written once, and nothing is merged if the database has nothing between them. No reader sees any of it before
+// Commit, which makes all of it visible at once.
 //
-// A Loader is used by one goroutine at a time. Reads, writes, snapshots and compactions
-// continue concurrently.
+// A Loader is used by one goroutine at a time. Reads, writes, snapshots and compactions continue concurrently.
 type Loader struct {
 	d    *DB
 	load *bulk.Loader
 }
 
-// NewLoader begins a load. The caller ends it with Commit or Close. Any number of loads may be in
-// progress at once. If several have a key, the one that is committed last has precedence. Commits
-// in the order in which the loads were begun are fastest. In another order, tables that overlap
-// what was committed meanwhile are rewritten, as by Ingest.
+// NewLoader begins a load. The caller ends it with Commit or Close. Any number of loads may be in progress at once. If
+// several have a key, the one that is committed last has precedence. Commits in the order in which the loads were begun
+// are fastest. In another order, tables that overlap what was committed meanwhile are rewritten, as by Ingest.
 //
 // A load keeps the index and the filter's hashes of the table that it writes in memory, and blocks
 // that wait for the disk: by default a few MB, and a twelfth of 64 MiB more in a database of many GB.
@@ -48,10 +45,9 @@ func (d *DB) loadable() error {
 	return d.commit.Err()
 }
 
-// Put adds a write of value under key. Both are copied. The key must be greater than all keys
-// of the load, by Options.Comparer. A key above MaxKeySize or a value above MaxValueSize is
-// ErrTooLarge. Any error, including a wrong order or size, ends the load: its files are
-// removed, and later calls return the same error.
+// Put adds a write of value under key. Both are copied. The key must be greater than all keys of the load, by
+// Options.Comparer. A key above MaxKeySize or a value above MaxValueSize is ErrTooLarge. Any error, including a wrong
+// order or size, ends the load: its files are removed, and later calls return the same error.
 func (l *Loader) Put(key, value []byte) error {
 	if l == nil || l.load == nil {
 		return ErrClosed
@@ -76,15 +72,13 @@ func (l *Loader) Delete(key []byte) error {
 	return l.load.Delete(key)
 }
 
-// Commit makes the whole load visible at this moment, above all earlier writes, and durable
-// when it returns. It also makes every write acknowledged before durable, whatever its
-// WriteOptions were. Writers wait while Commit flushes the few writes since it began and
-// records the tables in the MANIFEST. Commit waits for a DeleteRange that runs. A load without
-// entries commits nothing.
+// Commit makes the whole load visible at this moment, above all earlier writes, and durable when it returns. It also
+// makes every write acknowledged before durable, whatever its WriteOptions were. Writers wait while Commit flushes the
+// few writes since it began and records the tables in the MANIFEST. Commit waits for a DeleteRange that runs. A load
+// without entries commits nothing.
 //
-// After an error nothing is visible, the load is discarded and its files are removed. The
-// database continues unless that error ended its writes. As with a failed write, the whole
-// load may be present when the database is opened again.
+// After an error nothing is visible, the load is discarded and its files are removed. The database continues unless
+// that error ended its writes. As with a failed write, the whole load may be present when the database is opened again.
 func (l *Loader) Commit() error {
 	if l == nil || l.d == nil {
 		return ErrClosed
@@ -120,9 +114,8 @@ func (c *dbCounters) noteLoad(info *report.LoadInfo) {
 	c.loadBytes.Add(info.Bytes)
 }
 
-// Close discards a load that was not committed and removes its files. After Commit, an error
-// or another Close it does nothing. It returns nil, ErrClosed for a nil or zero Loader, and
-// ErrInListener as EventListener says.
+// Close discards a load that was not committed and removes its files. After Commit, an error or another Close it does
+// nothing. It returns nil, ErrClosed for a nil or zero Loader, and ErrInListener as EventListener says.
 func (l *Loader) Close() error {
 	if l == nil || l.d == nil {
 		return ErrClosed

@@ -134,8 +134,7 @@ func TestCrashAtEveryOperationOfLoads(t *testing.T) {
 	})
 }
 
-// A load whose edit may be in force although its Commit failed must not hide writes that were made
-// after the failure.
+// A load whose edit may be in force although its Commit failed must not hide writes that were made after the failure.
 func TestWritesAfterAFailedLoadAreKept(t *testing.T) {
 	mem := vfs.NewMem()
 	var failing atomic.Bool

@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// loadKeys puts keys [from, to) into a load, with the values of their numbers plus
-// shift.
+// loadKeys puts keys [from, to) into a load, with the values of their numbers plus shift.
 func loadKeys(t testing.TB, l *db.Loader, from, to, shift int) {
 	t.Helper()
 	for i := from; i < to; i++ {

@@ -34,9 +34,8 @@ func advisedMemory(t *testing.T) (n uint64) {
 	return n
 }
 
-// The kernel may bring back memory that was advised for huge pages after the heap has released it.
-// So a closed store leaves no memory advised, and an open one only the memtables that take entries
-// or soon will.
+// The kernel may bring back memory that was advised for huge pages after the heap has released it. So a closed store
+// leaves no memory advised, and an open one only the memtables that take entries or soon will.
 func TestOnlyMemtablesThatFillAreAdvised(t *testing.T) {
 	before := advisedMemory(t)
 	o := &db.Options{

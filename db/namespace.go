@@ -116,10 +116,9 @@ func (n *Namespace) Bounds(start, limit []byte) *IterOptions {
 	return o
 }
 
-// ParseKey is the reverse of Key: it returns the part of a key of the DB after the namespace's prefix, for
-// example of a key that DB.Changes yields. ok is false if the key does not belong to the namespace. The
-// result is in the memory of key. Keys of namespaces within this one belong to it; their own ParseKey
-// tells them apart.
+// ParseKey is the reverse of Key: it returns the part of a key of the DB after the namespace's prefix, for example of a
+// key that DB.Changes yields. ok is false if the key does not belong to the namespace. The result is in the memory of
+// key. Keys of namespaces within this one belong to it; their own ParseKey tells them apart.
 func (n *Namespace) ParseKey(key []byte) (rest []byte, ok bool) {
 	if n.db() == nil {
 		return nil, false
@@ -127,9 +126,8 @@ func (n *Namespace) ParseKey(key []byte) (rest []byte, ok bool) {
 	return bytes.CutPrefix(key, n.prefix)
 }
 
-// In returns the namespace as r shows it: r is a Snapshot or a Transaction of the same DB, whose
-// reads are remembered as usual. In a Transaction it writes, too. Without a namespace or an r, the methods
-// return ErrClosed.
+// In returns the namespace as r shows it: r is a Snapshot or a Transaction of the same DB, whose reads are remembered
+// as usual. In a Transaction it writes, too. Without a namespace or an r, the methods return ErrClosed.
 func (n *Namespace) In(r Reader) NamespaceView {
 	if n.db() == nil || r == nil {
 		return NamespaceView{}
@@ -245,6 +243,5 @@ func (n *Namespace) DeleteRange(ctx context.Context, start, limit []byte, wo *Wr
 	return n.d.DeleteRange(ctx, o.LowerBound, o.UpperBound, wo)
 }
 
-// Drop deletes all keys of the namespace, those of namespaces within it included, as DB.DeleteRange
-// does.
+// Drop deletes all keys of the namespace, those of namespaces within it included, as DB.DeleteRange does.
 func (n *Namespace) Drop(ctx context.Context) error { return n.DeleteRange(ctx, nil, nil, nil) }

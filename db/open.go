@@ -19,10 +19,9 @@ import (
 	"time"
 )
 
-// Open opens the database in the directory dir. It creates the database unless
-// Options.ErrorIfMissing or ReadOnly say otherwise; nil opts mean the defaults. A LevelDB or
-// goleveldb directory is opened in place. A relative dir refers to the present working
-// directory; later changes of that do not matter.
+// Open opens the database in the directory dir. It creates the database unless Options.ErrorIfMissing or ReadOnly say
+// otherwise; nil opts mean the defaults. A LevelDB or goleveldb directory is opened in place. A relative dir refers to
+// the present working directory; later changes of that do not matter.
 //
 // The error is ErrLocked if the directory is in use, ErrForeign if it belongs to another
 // engine, and ErrCorruption if its files are damaged; Repair salvages the content of such a

@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// openList records the iterators and snapshots that are open, so that Close can
-// name the forgotten ones: each of them keeps files and versions alive. The place
-// of opening is recorded only with Options.TrackOpen, because walking a stack
+// openList records the iterators and snapshots that are open, so that Close can name the forgotten ones: each of them
+// keeps files and versions alive. The place of opening is recorded only with Options.TrackOpen, because walking a stack
 // costs more than many lookups do.
 type openList struct {
 	mu      sync.Mutex

@@ -38,8 +38,7 @@ func TestAListenersGoroutineIsRecognized(t *testing.T) {
 	require.Zero(t, c.running.Load(), "the next calls cost one load")
 }
 
-// Calls from listeners are recognized by the number of their goroutine, which the runtime does not
-// promise to show.
+// Calls from listeners are recognized by the number of their goroutine, which the runtime does not promise to show.
 func TestGoroutinesHaveNumbers(t *testing.T) {
 	own := goroutineID()
 	require.NotZero(t, own)

@@ -216,8 +216,7 @@ func TestDestroyRemovesTheDatabaseAndNothingElse(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// A crash may cut off the last edit of a MANIFEST, but not if files that this edit made obsolete
-// are already gone.
+// A crash may cut off the last edit of a MANIFEST, but not if files that this edit made obsolete are already gone.
 func TestALostEditThatWasInForceIsCorruption(t *testing.T) {
 	mem := vfs.NewMem()
 	d := mustOpen(t, testOptions(mem))

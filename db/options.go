@@ -20,15 +20,13 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Comparer defines the order of keys. Fields: Name, Compare, Separator, Successor,
-// InexactEqual. Methods: IsBytewise.
+// Comparer defines the order of keys. Fields: Name, Compare, Separator, Successor, InexactEqual. Methods: IsBytewise.
 type Comparer = sievedb.Comparer
 
 // BytewiseComparer is the default order, LevelDB's: bytes.Compare.
 var BytewiseComparer = sievedb.Bytewise
 
-// Compression says how the blocks of new tables are compressed. Tables of any compression are
-// read whatever this says.
+// Compression says how the blocks of new tables are compressed. Tables of any compression are read whatever this says.
 type Compression int
 
 const (
@@ -44,9 +42,8 @@ const (
 	ZstdCompression
 )
 
-// Options configure Open. The zero value of each field is its default, in the groups as
-// well, and a nil *Options is the zero Options. Open copies what it needs: an Options may
-// be shared by several databases and changed afterwards.
+// Options configure Open. The zero value of each field is its default, in the groups as well, and a nil *Options is the
+// zero Options. Open copies what it needs: an Options may be shared by several databases and changed afterwards.
 //
 // The fields of the groups, which FilterOptions, CompactionOptions and so on describe:
 //
@@ -64,12 +61,11 @@ type Options struct {
 	// links there too, as for a directory from somebody else.
 	FS vfs.FS
 
-	// FileMode is the mode of new files on the operating system's file system, before
-	// the umask. New directories also get the search bit for everyone who may read their
-	// files. Default: 0600, and with it 0700 for directories: only the owner reads and
-	// writes. 0640 lets the group read. The mode of existing files and directories never
-	// changes, but compactions replace old files with new ones, so eventually all tables
-	// have this mode. FileMode has no effect on Windows, or if FS is set.
+	// FileMode is the mode of new files on the operating system's file system, before the umask. New directories also
+	// get the search bit for everyone who may read their files. Default: 0600, and with it 0700 for directories: only
+	// the owner reads and writes. 0640 lets the group read. The mode of existing files and directories never changes,
+	// but compactions replace old files with new ones, so eventually all tables have this mode. FileMode has no effect
+	// on Windows, or if FS is set.
 	FileMode fs.FileMode
 
 	// LogDir is a directory for the logs of the database alone, for example on another device. It is
@@ -116,11 +112,10 @@ type Options struct {
 	// the database shares nothing.
 	Resources *Resources
 
-	// ReadOnly opens without changing anything: no file is created, written or removed,
-	// except that an empty LOCK is created if there is none and the directory is writable.
-	// The content of the logs is kept in memory. Several processes may have a database open
-	// read-only, but not while another one has it open for writing. Files of the database may
-	// be symbolic links to plain files, unless FS is set.
+	// ReadOnly opens without changing anything: no file is created, written or removed, except that an empty LOCK is
+	// created if there is none and the directory is writable. The content of the logs is kept in memory. Several
+	// processes may have a database open read-only, but not while another one has it open for writing. Files of the
+	// database may be symbolic links to plain files, unless FS is set.
 	ReadOnly bool
 
 	// FollowInterval makes a follower call Refresh by itself, this long after the end of each call. It
@@ -139,21 +134,18 @@ type Options struct {
 	// ErrorIfExists refuses to open an existing database.
 	ErrorIfExists bool
 
-	// Salvage says how Open treats a log that is damaged in the middle. Default: Open refuses
-	// with ErrCorruption. Bytes that are not used are kept in the directory lost/ within the
-	// database's.
+	// Salvage says how Open treats a log that is damaged in the middle. Default: Open refuses with ErrCorruption. Bytes
+	// that are not used are kept in the directory lost/ within the database's.
 	Salvage Salvage
 
-	// Logger receives messages about background work. Default: nothing is logged. Keys and
-	// values never appear.
+	// Logger receives messages about background work. Default: nothing is logged. Keys and values never appear.
 	Logger *slog.Logger
 
 	// EventListener is notified of flushes, compactions, stalls and errors.
 	EventListener *EventListener
 
-	// TrackOpen records where each iterator and snapshot was opened, so that the
-	// error of Close can name those that were not closed. It costs about a
-	// microsecond each. Default: they are only counted.
+	// TrackOpen records where each iterator and snapshot was opened, so that the error of Close can name those that
+	// were not closed. It costs about a microsecond each. Default: they are only counted.
 	TrackOpen bool
 }
 
@@ -241,8 +233,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Validate reports the first field of o that is out of range, by name and with
-// its bounds. Open calls it.
+// Validate reports the first field of o that is out of range, by name and with its bounds. Open calls it.
 func (o *Options) Validate() error {
 	if o != nil {
 		if err := o.Cache.validateMemory(o.Resources); err != nil {
@@ -430,11 +421,10 @@ func hashesBytes(p filter.Policy) bool {
 	return p == filter.LegacyBloom
 }
 
-// readPolicies lists the filter policies that the reader knows, best first: the configured
-// ones in their order, then binary fuse, cache lines, LevelDB's, and the old name, which does
-// not determine how it hashes. That one stays last even if it is configured: of a table that
-// lists its filter under both names, the certain one is used. If nothing in particular is
-// configured, the order is that of all.
+// readPolicies lists the filter policies that the reader knows, best first: the configured ones in their order, then
+// binary fuse, cache lines, LevelDB's, and the old name, which does not determine how it hashes. That one stays last
+// even if it is configured: of a table that lists its filter under both names, the certain one is used. If nothing in
+// particular is configured, the order is that of all.
 func (o *Options) readPolicies() []filter.Policy {
 	if o.Filters.Policy == filter.None {
 		return nil
@@ -454,24 +444,21 @@ func (o *Options) readPolicies() []filter.Policy {
 	return filter.Kinds(filter.Several(policies...))
 }
 
-// WriteOptions say how durable a write must be before it is acknowledged. After a crash the
-// database has a prefix of the writes, in the order of their commits: with a write, all
-// earlier ones are present, whatever their WriteOptions.
+// WriteOptions say how durable a write must be before it is acknowledged. After a crash the database has a prefix of
+// the writes, in the order of their commits: with a write, all earlier ones are present, whatever their WriteOptions.
 type WriteOptions struct {
 	// NoSync acknowledges once the operating system has the log's bytes: the write survives
 	// the death of the process, not a power cut.
 	NoSync bool
 
-	// Buffered acknowledges once the log's bytes are in the store's own memory, whatever
-	// NoSync says: the write may be lost when the process is killed or crashes, not only in a
-	// power cut. It is what Pebble's NoSync promises. Close loses nothing. The bytes go to the
-	// system with the next write that is not Buffered, with SyncLog or Flush, with a switch of
-	// memtables, when some 32 to 64 KiB have gathered, and otherwise some 10 ms later. While a
-	// history is kept (Options.Changes), it is NoSync.
+	// Buffered acknowledges once the log's bytes are in the store's own memory, whatever NoSync says: the write may be
+	// lost when the process is killed or crashes, not only in a power cut. It is what Pebble's NoSync promises. Close
+	// loses nothing. The bytes go to the system with the next write that is not Buffered, with SyncLog or Flush, with a
+	// switch of memtables, when some 32 to 64 KiB have gathered, and otherwise some 10 ms later. While a history is
+	// kept (Options.Changes), it is NoSync.
 	//
-	// If that fails, there is no call that could return the error: the next write and
-	// EventListener.BackgroundError report it. The buffered writes may be lost, unless the
-	// disk was only full.
+	// If that fails, there is no call that could return the error: the next write and EventListener.BackgroundError
+	// report it. The buffered writes may be lost, unless the disk was only full.
 	Buffered bool
 }
 
@@ -481,7 +468,6 @@ var (
 	Sync = &WriteOptions{}
 	// NoSync acknowledges when the operating system has the write.
 	NoSync = &WriteOptions{NoSync: true}
-	// Buffered acknowledges when the write is in memory: it may be lost when the
-	// process is killed.
+	// Buffered acknowledges when the write is in memory: it may be lost when the process is killed.
 	Buffered = &WriteOptions{NoSync: true, Buffered: true}
 )

@@ -15,8 +15,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: if the comparer panicked in the replay of the log, each Open panicked and left the
-// directory locked.
+// The bug: if the comparer panicked in the replay of the log, each Open panicked and left the directory locked.
 func TestOpenNamesAComparerThatPanics(t *testing.T) {
 	b := &bomb{}
 	o := testOptions(nil)

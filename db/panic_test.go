@@ -184,8 +184,7 @@ func TestPanicsReachACallerAndNothingHangsOrIsLost(t *testing.T) {
 	}
 }
 
-// detonate uses a store in which b panics in its call number at, and reports whether there was such
-// a call.
+// detonate uses a store in which b panics in its call number at, and reports whether there was such a call.
 func detonate(t *testing.T, plant func(o *db.Options, b *bomb), b *bomb, at int64) bool {
 	o := testOptions(nil)
 	o.FS, o.Memtables.Size, o.Compaction.L0Trigger, o.Cache.OpenAhead = vfs.NewMem(), 4<<10, 2, true

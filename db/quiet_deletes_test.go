@@ -285,8 +285,8 @@ func storeOfShortValues(t *testing.T, n int) *db.DB {
 	return d
 }
 
-// The bugs: a memtable of newer values was flushed each minute although writes went on, to a table that waited for others;
-// so did one with the tombstones of few long values.
+// The bugs: a memtable of newer values was flushed each minute although writes went on, to a table that waited for
+// others; so did one with the tombstones of few long values.
 func TestOnlyTombstonesAreFlushedWhileWritesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := storeToDelete(t, 500)

@@ -21,11 +21,10 @@ import (
 // range as a whole, and it has few keys, the tombstones are written like a batch instead. Calls that do
 // not write like a batch run one after another, and take turns with Loader.Commit.
 //
-// It is durable when it returns, unless wo says otherwise and it was written like a batch.
-// On a full disk it uses the reserve, which a large database has by default (Options.Limits.DiskReserve), since
-// it needs space before it frees some. A start after limit is refused with an error; an empty range does nothing. ctx ends the search for
-// keys and the wait for other deletions and writers; then nothing is deleted, and DeleteRange
-// returns the error of ctx.
+// It is durable when it returns, unless wo says otherwise and it was written like a batch. On a full disk it uses the
+// reserve, which a large database has by default (Options.Limits.DiskReserve), since it needs space before it frees
+// some. A start after limit is refused with an error; an empty range does nothing. ctx ends the search for keys and the
+// wait for other deletions and writers; then nothing is deleted, and DeleteRange returns the error of ctx.
 func (d *DB) DeleteRange(ctx context.Context, start, limit []byte, wo *WriteOptions) error {
 	if err := d.guardUnder(ctx, "DeleteRange", toWrite|toWait); err != nil {
 		return err

@@ -154,8 +154,7 @@ func TestSnapshotsDuringADeletionKeepTheirView(t *testing.T) {
 	require.Equal(t, db.ErrClosed, err)
 }
 
-// A key of a table that stays must not come back because a newer table, which deleted or replaced it,
-// is removed.
+// A key of a table that stays must not come back because a newer table, which deleted or replaced it, is removed.
 func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
@@ -175,8 +174,7 @@ func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
 	requireValue(t, d, []byte("a"), []byte("outside"))
 }
 
-// The deletion of a range does not wait for the compaction of a full level 0, whose tables it has
-// reserved.
+// The deletion of a range does not wait for the compaction of a full level 0, whose tables it has reserved.
 func TestADeletionWithAFullLevel0Ends(t *testing.T) {
 	var d *db.DB
 	var release func()

@@ -34,8 +34,8 @@ func tableCount(t testing.TB, d *db.DB) int {
 	return len(infos)
 }
 
-// Without snapshots only the ends of the range are read, and all other tables of it go at once. Meanwhile a sample of what
-// its tombstones hide may be looked up, to choose compactions; those reads are not counted.
+// Without snapshots only the ends of the range are read, and all other tables of it go at once. Meanwhile a sample of
+// what its tombstones hide may be looked up, to choose compactions; those reads are not counted.
 func TestADeletedRangeFreesItsTables(t *testing.T) {
 	var read atomic.Int64
 	d := twentyTables(t, wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {

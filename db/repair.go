@@ -10,10 +10,9 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Repair rebuilds the database in dir, by SieveDB, LevelDB or goleveldb, from its tables and
-// logs, whatever happened to CURRENT and MANIFEST. Afterwards Open succeeds and every Get
-// returns the newest surviving version of its key, by sequence number. RepairWithReport does
-// the same and returns a report.
+// Repair rebuilds the database in dir, by SieveDB, LevelDB or goleveldb, from its tables and logs, whatever happened to
+// CURRENT and MANIFEST. Afterwards Open succeeds and every Get returns the newest surviving version of its key, by
+// sequence number. RepairWithReport does the same and returns a report.
 //
 // Repair uses Options.FS, Comparer, Filters and Tables; nil opts mean the defaults. It refuses
 // a database with another comparer, according to a readable MANIFEST, or, without one of SieveDB, to tables
@@ -72,16 +71,14 @@ import (
 //
 // # Crashes
 //
-// New files are complete and durable before anything is moved, and CURRENT is
-// switched last. A repair that was interrupted leaves a directory on which
-// Repair has the same result. A database without fault is not touched at all.
+// New files are complete and durable before anything is moved, and CURRENT is switched last. A repair that was
+// interrupted leaves a directory on which Repair has the same result. A database without fault is not touched at all.
 func Repair(dir string, opts *Options) error {
 	_, err := RepairWithReport(dir, opts)
 	return err
 }
 
-// RepairWithReport is Repair and returns what it found and did; nil after an
-// error.
+// RepairWithReport is Repair and returns what it found and did; nil after an error.
 func RepairWithReport(dir string, opts *Options) (*RepairReport, error) {
 	return runRepair(dir, opts, false)
 }

@@ -57,8 +57,7 @@ type (
 	RepairReport = report.RepairReport
 )
 
-// LatencySample is the number of lookups, and of writes without a sync, for each one that is
-// measured.
+// LatencySample is the number of lookups, and of writes without a sync, for each one that is measured.
 const LatencySample = report.LatencySample
 
 // The levels of the reports are those of the files.

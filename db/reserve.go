@@ -8,8 +8,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 )
 
-// How often a deletion is tried again once the reserve is free, and the pause after an attempt, which doubles: compactions
-// may use the space first, and give it back when it does not suffice.
+// How often a deletion is tried again once the reserve is free, and the pause after an attempt, which doubles:
+// compactions may use the space first, and give it back when it does not suffice.
 const (
 	reserveAttempts = 8
 	reservePause    = 10 * time.Millisecond

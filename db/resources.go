@@ -24,34 +24,31 @@ type ResourcesOptions struct {
 	// of MemtableSize. The other half goes to those that use it. Default: 64. At most 65536.
 	MaxStores int
 
-	// CacheSize bounds the block caches of all databases together, in bytes, with the filters and
-	// indexes of their open tables. These use at most seven eighths: above that, the database whose
-	// tables use most closes those that it did not use lately, but keeps ten open. Default: 256 MiB. Negative: no cache.
+	// CacheSize bounds the block caches of all databases together, in bytes, with the filters and indexes of their open
+	// tables. These use at most seven eighths: above that, the database whose tables use most closes those that it did
+	// not use lately, but keeps ten open. Default: 256 MiB. Negative: no cache.
 	CacheSize int64
 
-	// MaxOpenFiles bounds the number of open tables of all databases. Those that iterators use, files
-	// being written, and files being closed count in addition. Default: a quarter of the descriptors
-	// that the process may have, at least 1000 and at most 10000, but at least 10 for each of
-	// MaxStores, which is the minimum.
+	// MaxOpenFiles bounds the number of open tables of all databases. Those that iterators use, files being written,
+	// and files being closed count in addition. Default: a quarter of the descriptors that the process may have, at
+	// least 1000 and at most 10000, but at least 10 for each of MaxStores, which is the minimum.
 	MaxOpenFiles int
 
-	// MemtableSize bounds the memtables of all databases, in bytes, with those that wait for their
-	// flush. A database begins with a memtable of a quarter of an equal share, and has two of those
-	// in any case. Once it fills them it gets larger ones, up to Memtables.Size of its options and an
-	// eighth of MemtableSize. If too little is left, it continues with smaller ones, and a database
-	// that has filled its memtable more slowly flushes that early. Writers never wait for other
-	// databases.
+	// MemtableSize bounds the memtables of all databases, in bytes, with those that wait for their flush. A database
+	// begins with a memtable of a quarter of an equal share, and has two of those in any case. Once it fills them it
+	// gets larger ones, up to Memtables.Size of its options and an eighth of MemtableSize. If too little is left, it
+	// continues with smaller ones, and a database that has filled its memtable more slowly flushes that early. Writers
+	// never wait for other databases.
 	//
 	// In addition, if nothing is free, there is the memtable for a single write that is larger than
 	// those, and for the logs at Open. The memory of flushed memtables is used until Go's garbage
 	// collector frees it. Default: 256 MiB. Minimum: 64 KiB for each of MaxStores.
 	MemtableSize int64
 
-	// MaxConcurrent is the number of concurrent merges of all databases, including those of Compact
-	// and UpgradeFilters. Free slots go to databases whose level 0 slows their writers, then to those
-	// that compact level 0, then to others by turns. While several databases are open, none takes all
-	// slots, unless there is only one; if one that was alone has them, there is one more for the
-	// others. Default: half of the processors, at least 2. At most 64.
+	// MaxConcurrent is the number of concurrent merges of all databases, including those of Compact and UpgradeFilters.
+	// Free slots go to databases whose level 0 slows their writers, then to those that compact level 0, then to others
+	// by turns. While several databases are open, none takes all slots, unless there is only one; if one that was alone
+	// has them, there is one more for the others. Default: half of the processors, at least 2. At most 64.
 	MaxConcurrent int
 }
 

@@ -31,8 +31,7 @@ func smallResources(t testing.TB, stores int) *db.Resources {
 	return r
 }
 
-// sharing returns testOptions for a store that has a part of r. It can have memtables larger than r
-// reserves for it.
+// sharing returns testOptions for a store that has a part of r. It can have memtables larger than r reserves for it.
 func sharing(r *db.Resources, fs vfs.FS) *db.Options {
 	o := testOptions(fs)
 	o.Resources, o.Memtables.Size = r, 64<<10

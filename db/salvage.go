@@ -7,8 +7,7 @@ type Salvage int
 const (
 	// SalvageNothing refuses to open.
 	SalvageNothing Salvage = iota
-	// SalvagePrefix keeps the writes before the damage: the database is as it was at one
-	// moment of its past.
+	// SalvagePrefix keeps the writes before the damage: the database is as it was at one moment of its past.
 	SalvagePrefix
 	// SalvageAll keeps every write that can be read, before and after the damage:
 	// the most data, in a state that the database may never have had.

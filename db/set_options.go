@@ -9,8 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
-// changeable are the options that SetOptions may change; a name with a dot at its end means all of a
-// group.
+// changeable are the options that SetOptions may change; a name with a dot at its end means all of a group.
 var changeable = []string{"Cache.Size", "Cache.Memory", "Cache.MaxOpenFiles", "Compaction.", "Memtables.", "Tables."}
 
 // optionsInForce are the options that a DB has now.
@@ -22,17 +21,15 @@ type optionsInForce struct {
 	deciding sync.Once
 }
 
-// optionsNow are the options in force, as they were passed and with the defaults filled in. They are
-// immutable.
+// optionsNow are the options in force, as they were passed and with the defaults filled in. They are immutable.
 type optionsNow struct{ passed, full Options }
 
 // options returns the options in force with all defaults filled in. Those that SetOptions does not
 // change are in d.opts as well.
 func (d *DB) options() *Options { return &d.inForce.options.Load().full }
 
-// Options returns a copy of the options in force: those of Open or of the last SetOptions, in which
-// the zero value of a field means its default. Three fields have the state of the store instead of what
-// was passed:
+// Options returns a copy of the options in force: those of Open or of the last SetOptions, in which the zero value of a
+// field means its default. Three fields have the state of the store instead of what was passed:
 //
 //   - LogDir is the directory of the logs, absolute, or empty if it is that of the database. Of a
 //     follower it is the one that OpenFollower found, even if the logs have been moved since.
@@ -64,11 +61,10 @@ func (d *DB) Options() Options {
 // records Tables with the next table that is written, for RecordedOptions; the next Open gets its own options.
 //
 // A smaller cache, less memory and a smaller number of open tables are in force when SetOptions returns. Limits of
-// level 0 and of waiting memtables apply to the next write, and wake writers that wait. Compactions that
-// run keep what they began with; a smaller MaxConcurrent is reached as they end. Memtables.Size applies
-// to memtables that are made from now on: the active one, and one that may be ready to replace it, keep
-// their sizes. Tables applies to tables begun from now on. The memory of filters is planned
-// (Filters.Budget) with the values of Open.
+// level 0 and of waiting memtables apply to the next write, and wake writers that wait. Compactions that run keep what
+// they began with; a smaller MaxConcurrent is reached as they end. Memtables.Size applies to memtables that are made
+// from now on: the active one, and one that may be ready to replace it, keep their sizes. Tables applies to tables
+// begun from now on. The memory of filters is planned (Filters.Budget) with the values of Open.
 //
 // It may be called from any goroutine, and from a function of the EventListener. Of two concurrent
 // calls, the later one counts as a whole. A closed store returns ErrClosed.

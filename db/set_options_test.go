@@ -356,8 +356,7 @@ func keepPutting(d *db.DB, written *atomic.Int64, stop *atomic.Bool) {
 	}
 }
 
-// A writer that waits because level 0 is full, or because too many memtables wait, continues if the
-// limit is raised.
+// A writer that waits because level 0 is full, or because too many memtables wait, continues if the limit is raised.
 func TestRaisedLimitsWakeWriters(t *testing.T) {
 	for reason, raise := range map[string]func(*db.Options){
 		throttle.StopLevel0:    func(o *db.Options) { o.Compaction.L0Stop = 100 },

@@ -21,8 +21,8 @@ type stop struct {
 // Everything that writes returns ErrReadOnly from then on, Checkpoint included; a load that was not committed is
 // discarded, and the error says so, as Close's does. The directory stays locked until Close.
 //
-// After another error the store is read-only as well, and what was acknowledged without Sync may be lost in a power cut. A
-// second call does nothing. A store that was opened read-only returns nil, a closed one ErrClosed, and a call
+// After another error the store is read-only as well, and what was acknowledged without Sync may be lost in a power
+// cut. A second call does nothing. A store that was opened read-only returns nil, a closed one ErrClosed, and a call
 // from a function of the EventListener ErrInListener.
 func (d *DB) SetReadOnly() error {
 	switch {

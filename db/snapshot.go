@@ -81,8 +81,7 @@ func (s *Snapshot) MultiGet(keys [][]byte) (values [][]byte, err error) {
 	return values, err
 }
 
-// NewIterator is DB.NewIterator as of the snapshot. The iterator can still be used when the
-// snapshot is closed.
+// NewIterator is DB.NewIterator as of the snapshot. The iterator can still be used when the snapshot is closed.
 func (s *Snapshot) NewIterator(o *IterOptions) (*Iterator, error) { return s.newIterator(o, nil) }
 
 // newIterator is NewIterator with a transaction's own writes, which may be nil.

@@ -24,8 +24,7 @@ func TestWritersGetErrorsWhileFlushesFailAndContinueAfterwards(t *testing.T) {
 		return nil
 	})
 	o := testOptions(fsys)
-	// The bug: a writer that had got room could still get the earlier error at its next switch of
-	// memtables.
+	// The bug: a writer that had got room could still get the earlier error at its next switch of memtables.
 	var stale atomic.Int64
 	var d *db.DB
 	o.EventListener = &db.EventListener{FlushEnd: func(i db.FlushInfo) {

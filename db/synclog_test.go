@@ -283,8 +283,7 @@ func TestAFullDiskFailsSyncLogUntilThereIsSpace(t *testing.T) {
 	require.NoError(t, d.Put(testKey(2), testValue(2), db.NoSync))
 }
 
-// Several writers sync with SyncLog now and then. All writes before a SyncLog survive a power cut
-// at any moment.
+// Several writers sync with SyncLog now and then. All writes before a SyncLog survive a power cut at any moment.
 func TestConcurrentSyncLogsKeepEarlierWrites(t *testing.T) {
 	const writers, n = 4, 400
 	mem := vfs.NewMem()

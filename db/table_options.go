@@ -60,8 +60,7 @@ func (d *DB) leaveSnappyOut() {
 	}
 }
 
-// newTableWriter returns a writer of tables for a level, whose filters have bits a key, if that
-// depends on the level.
+// newTableWriter returns a writer of tables for a level, whose filters have bits a key, if that depends on the level.
 func (d *DB) newTableWriter(level int, bits filterplan.Bits) *tables.Writer {
 	o := d.levelWriterOptions(level, bits)
 	now := &d.options().Tables

@@ -11,21 +11,18 @@ import (
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
-// Transaction reads the database as it was when the transaction began, with its own writes on
-// top, and writes all of them at once in Commit. It is optimistic: it takes no locks, and other
-// writers do not wait for it. Commit writes nothing and returns ErrConflict if another commit
-// has changed something that the transaction read: a key, whether it was there or not, or any
-// key in the part of a range over which one of its iterators went. So transactions that write
-// are serializable, in the order of their commits. One that only reads, and one that only
-// writes, never conflict.
+// Transaction reads the database as it was when the transaction began, with its own writes on top, and writes all of
+// them at once in Commit. It is optimistic: it takes no locks, and other writers do not wait for it. Commit writes
+// nothing and returns ErrConflict if another commit has changed something that the transaction read: a key, whether it
+// was there or not, or any key in the part of a range over which one of its iterators went. So transactions that write
+// are serializable, in the order of their commits. One that only reads, and one that only writes, never conflict.
 //
 // Writes outside of transactions count as commits.
 //
-// A Transaction, with its iterators, is used by one goroutine at a time. It must be ended by
-// Commit or Close: until then the entries that it may read stay on disk. After that its methods
-// return ErrClosed, a second Commit with the reason, but its iterators can still be used. It holds its writes in memory, twice if
-// it reads after it has written, and a copy of each key that it reads. Its limits are those of a
-// Batch.
+// A Transaction, with its iterators, is used by one goroutine at a time. It must be ended by Commit or Close: until
+// then the entries that it may read stay on disk. After that its methods return ErrClosed, a second Commit with the
+// reason, but its iterators can still be used. It holds its writes in memory, twice if it reads after it has written,
+// and a copy of each key that it reads. Its limits are those of a Batch.
 type Transaction struct {
 	db       *DB
 	snapshot *Snapshot // nil once it has ended
@@ -44,8 +41,7 @@ type Transaction struct {
 
 // TransactionOptions are those of NewTransaction. The zero value is the default.
 type TransactionOptions struct {
-	// ReadOnly refuses writes with ErrReadOnly. Such a transaction remembers nothing of what
-	// it reads.
+	// ReadOnly refuses writes with ErrReadOnly. Such a transaction remembers nothing of what it reads.
 	ReadOnly bool
 }
 
@@ -206,10 +202,9 @@ func (t *Transaction) Put(key, value []byte) error { return t.write(base.KindSet
 // Delete deletes key. Deleting a key that does not exist is no error.
 func (t *Transaction) Delete(key []byte) error { return t.write(base.KindDelete, key, nil) }
 
-// DeleteRange deletes all keys from start to limit, limit excluded; nil means no bound. Other than
-// DB.DeleteRange it reads the range and deletes each key that it finds, so it conflicts with commits
-// of others within the range, and it is meant for ranges of moderate size. A start after limit is refused
-// with an error, which Commit returns as well.
+// DeleteRange deletes all keys from start to limit, limit excluded; nil means no bound. Other than DB.DeleteRange it
+// reads the range and deletes each key that it finds, so it conflicts with commits of others within the range, and it
+// is meant for ranges of moderate size. A start after limit is refused with an error, which Commit returns as well.
 func (t *Transaction) DeleteRange(start, limit []byte) error {
 	switch {
 	case t.ended():
@@ -236,9 +231,8 @@ func (t *Transaction) DeleteRange(start, limit []byte) error {
 	return it.Close()
 }
 
-// PutTTL is Put for a value that readers see until ttl has passed, from Commit on; see DB.PutTTL. A key
-// under no prefix and a ttl that is not positive are refused at once, and after that Commit returns the error as
-// well.
+// PutTTL is Put for a value that readers see until ttl has passed, from Commit on; see DB.PutTTL. A key under no prefix
+// and a ttl that is not positive are refused at once, and after that Commit returns the error as well.
 func (t *Transaction) PutTTL(key, value []byte, ttl time.Duration) error {
 	if t.ended() || t.readOnly {
 		return t.write(base.KindSet, key, value)

@@ -13,12 +13,11 @@ import (
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
 
-// Commit writes what the transaction wrote, atomically and as durably as SetWriteOptions says,
-// and ends it. If another commit has changed something that it read, Commit returns ErrConflict
-// and nothing is written: begin a new transaction and do the same again. Other errors are those
-// of Apply. The transaction has ended in any case, after ErrInListener too. One without writes
-// commits nothing. Other writers wait while the writes, which are one batch, go to the log and the memtable: some 3 µs
-// for each put. A second Commit returns an error that says what happened and wraps ErrClosed.
+// Commit writes what the transaction wrote, atomically and as durably as SetWriteOptions says, and ends it. If another
+// commit has changed something that it read, Commit returns ErrConflict and nothing is written: begin a new transaction
+// and do the same again. Other errors are those of Apply. The transaction has ended in any case, after ErrInListener
+// too. One without writes commits nothing. Other writers wait while the writes, which are one batch, go to the log and
+// the memtable: some 3 µs for each put. A second Commit returns an error that says what happened and wraps ErrClosed.
 //
 // The function of Update must not call it: Update commits by itself. It is refused there, nothing is
 // written, and Update returns the same error.
@@ -122,9 +121,8 @@ func (t *Transaction) committer() txn.Committer {
 	return txn.Committer{Store: txnStore{t}, Reads: &t.reads, Recent: &t.db.txns.recent}
 }
 
-// Examine searches the runs for changes since the transaction began of what it read. The horizon is
-// loaded first and the state after it, so the state has every change up to the horizon. Package txn says
-// why nothing above it counts.
+// Examine searches the runs for changes since the transaction began of what it read. The horizon is loaded first and
+// the state after it, so the state has every change up to the horizon. Package txn says why nothing above it counts.
 func (t txnStore) Examine() (horizon uint64, err error) {
 	d, start := t.db, t.snapshot.at.Seq
 	horizon = d.snapshots.Visible(&d.finder.Current)
@@ -203,13 +201,12 @@ func errNilFunction(method string) error {
 	return errors.Newf("sievedb: %s: the function is nil; pass the one that the transaction is to run", method)
 }
 
-// Update calls fn with a transaction and commits it. If fn returns an error, or panics, nothing
-// is written. After a conflict it calls fn again with a new transaction: fn must have no effects
-// but those on the transaction, or bear their repetition. After 100 conflicts in a row it returns
-// an error that wraps ErrConflict. If fn writes what it reads with the DB, or with another transaction, each
-// repetition conflicts; after a few Update returns an error that says so. The writes are on stable storage when it returns, unless fn
-// calls SetWriteOptions. fn must not call Commit or Close: they are refused, nothing is written, and
-// Update returns their error.
+// Update calls fn with a transaction and commits it. If fn returns an error, or panics, nothing is written. After a
+// conflict it calls fn again with a new transaction: fn must have no effects but those on the transaction, or bear
+// their repetition. After 100 conflicts in a row it returns an error that wraps ErrConflict. If fn writes what it reads
+// with the DB, or with another transaction, each repetition conflicts; after a few Update returns an error that says
+// so. The writes are on stable storage when it returns, unless fn calls SetWriteOptions. fn must not call Commit or
+// Close: they are refused, nothing is written, and Update returns their error.
 func (d *DB) Update(fn func(t *Transaction) error) error {
 	switch {
 	case d == nil:
@@ -224,7 +221,8 @@ func (d *DB) Update(fn func(t *Transaction) error) error {
 }
 
 // observeEvery says in which attempts the writes of an Update's function are observed, which costs each write of others
-// some microseconds. If they make the conflict, the next attempt is observed too, because a function may write only once.
+// some microseconds. If they make the conflict, the next attempt is observed too, because a function may write only
+// once.
 const observeEvery = 5
 
 func (d *DB) updateOnce(attempt int, bypassed *bool, fn func(t *Transaction) error) (err error) {
@@ -263,11 +261,10 @@ func (d *DB) updateOnce(attempt int, bypassed *bool, fn func(t *Transaction) err
 	return err
 }
 
-// Modify replaces the value of key by what fn makes of it, as one atomic step. fn gets the
-// present value, nil if there is none, and returns the new one, nil to delete the key. Both
-// slices belong to fn. After an error of fn nothing is written, and Modify returns it. fn is
-// called again after a conflict, as Update says. It costs one commit. If the present value
-// expires, the new one expires at the same time; ModifyTTL changes that.
+// Modify replaces the value of key by what fn makes of it, as one atomic step. fn gets the present value, nil if there
+// is none, and returns the new one, nil to delete the key. Both slices belong to fn. After an error of fn nothing is
+// written, and Modify returns it. fn is called again after a conflict, as Update says. It costs one commit. If the
+// present value expires, the new one expires at the same time; ModifyTTL changes that.
 func (d *DB) Modify(key []byte, fn func(old []byte) ([]byte, error), wo *WriteOptions) error {
 	if fn == nil && d != nil {
 		return errNilFunction("Modify")
@@ -282,9 +279,8 @@ func (d *DB) Modify(key []byte, fn func(old []byte) ([]byte, error), wo *WriteOp
 // one expires at the same time, or never if that does not expire or there is none.
 const KeepTTL time.Duration = -1
 
-// ModifyTTL is Modify for values that expire. fn also gets the time to live that remains, 0 if the present
-// value does not expire, and returns that of the new value: as for PutTTL, 0 for one that does not
-// expire, or KeepTTL.
+// ModifyTTL is Modify for values that expire. fn also gets the time to live that remains, 0 if the present value does
+// not expire, and returns that of the new value: as for PutTTL, 0 for one that does not expire, or KeepTTL.
 func (d *DB) ModifyTTL(key []byte, fn func(old []byte, ttl time.Duration) ([]byte, time.Duration, error), wo *WriteOptions) error {
 	if fn == nil && d != nil {
 		return errNilFunction("ModifyTTL")
@@ -315,10 +311,9 @@ func (d *DB) ModifyTTL(key []byte, fn func(old []byte, ttl time.Duration) ([]byt
 	})
 }
 
-// CompareAndSwap writes value under key if its present value equals old, as one atomic step, and
-// reports whether it did. A nil old means that key has no value, and a nil value deletes it. It
-// costs one commit, or none if it does not swap. If the present value expires, the new one expires
-// at the same time; CompareAndSwapTTL changes that.
+// CompareAndSwap writes value under key if its present value equals old, as one atomic step, and reports whether it
+// did. A nil old means that key has no value, and a nil value deletes it. It costs one commit, or none if it does not
+// swap. If the present value expires, the new one expires at the same time; CompareAndSwapTTL changes that.
 func (d *DB) CompareAndSwap(key, old, value []byte, wo *WriteOptions) (swapped bool, err error) {
 	return d.CompareAndSwapTTL(key, old, value, KeepTTL, wo)
 }

@@ -29,8 +29,7 @@ func readerOf(t *testing.T, d *db.DB, key string) *db.Transaction {
 	return tx
 }
 
-// Commits between the examination and the leader's check are found there, and so are the requests
-// of the same group.
+// Commits between the examination and the leader's check are found there, and so are the requests of the same group.
 func TestTheLeaderFindsLateConflicts(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)
@@ -55,8 +54,7 @@ func TestTheLeaderFindsLateConflicts(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// After a load the recorded commits are not all. The transaction is examined again; the last time
-// by the leader.
+// After a load the recorded commits are not all. The transaction is examined again; the last time by the leader.
 func TestATransactionIsExaminedAgain(t *testing.T) {
 	d := openTest(t, testOptions(vfs.NewMem()))
 	fill(t, d, 0, 10)

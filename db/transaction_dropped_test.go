@@ -27,9 +27,8 @@ func increment(d *db.DB) (calls int, err error) {
 	return calls, err
 }
 
-// The bug: a transaction that began just after a deletion of a range counted as one from before it
-// while snapshots pinned their state, as they do for a compaction filter. So every Update failed until
-// some other write.
+// The bug: a transaction that began just after a deletion of a range counted as one from before it while snapshots
+// pinned their state, as they do for a compaction filter. So every Update failed until some other write.
 func TestTransactionsAfterADeletionDoNotConflictWithIt(t *testing.T) {
 	d := twentyTables(t, vfs.NewMem())
 	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))

@@ -7,10 +7,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// DiskUsage returns the sizes of the files in the database's directory, by what they are for. It
-// asks the file system for each file, about a microsecond each, and reads the end of each log back to
-// its last record, at most some megabytes. It may be called at any time.
-// Files that come or go meanwhile may count or not.
+// DiskUsage returns the sizes of the files in the database's directory, by what they are for. It asks the file system
+// for each file, about a microsecond each, and reads the end of each log back to its last record, at most some
+// megabytes. It may be called at any time. Files that come or go meanwhile may count or not.
 func (d *DB) DiskUsage() (report.DiskUsage, error) {
 	if d == nil || d.closed.Load() {
 		return report.DiskUsage{}, ErrClosed

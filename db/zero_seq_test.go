@@ -17,8 +17,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// entriesOf returns the entries of a key in the live tables, newest first, as "sequence value" or
-// "sequence deleted".
+// entriesOf returns the entries of a key in the live tables, newest first, as "sequence value" or "sequence deleted".
 func entriesOf(t testing.TB, d *db.DB, key string) []string {
 	t.Helper()
 	var all []version
@@ -190,9 +189,8 @@ func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	require.Equal(t, report.FileUnused, fateOf(t, rep, "000900.ldb").Fate)
 }
 
-// The inputs of a compaction are removed in such an order that those that remain have, at any
-// moment, the newest version of each key or the same one as the outputs. A repair without a
-// MANIFEST uses them all.
+// The inputs of a compaction are removed in such an order that those that remain have, at any moment, the newest
+// version of each key or the same one as the outputs. A repair without a MANIFEST uses them all.
 func TestRepairOfRemainingCompactionInputsGivesTheSameContents(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	o.Compaction.L0Trigger = 100

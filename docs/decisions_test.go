@@ -20,9 +20,8 @@ var (
 
 var superseded = regexp.MustCompile(`\A# .+\n\nStatus: superseded by \[.+\]\(.+\)\n\n.+\n\z`)
 
-// Decisions have their number as a name, the same sections in the same order, and are listed in the
-// index in the order of their numbers, and nothing else is. Of a superseded one, the status and one
-// line are left.
+// Decisions have their number as a name, the same sections in the same order, and are listed in the index in the order
+// of their numbers, and nothing else is. Of a superseded one, the status and one line are left.
 func TestDecisionsHaveOneForm(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "docs/decisions/[0-9]*.md"))
 	require.NoError(t, err)

@@ -1,6 +1,5 @@
-// Package docs_test checks the documents: quotations match the quoted files, links lead to existing
-// targets, and named tests exist. It also checks which packages import which, and the sizes of
-// packages, functions and structs.
+// Package docs_test checks the documents: quotations match the quoted files, links lead to existing targets, and named
+// tests exist. It also checks which packages import which, and the sizes of packages, functions and structs.
 package docs_test
 
 import (

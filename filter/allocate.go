@@ -55,23 +55,20 @@ func (c Curve) Rate(bits float64) float64 {
 type LevelLoad struct {
 	// Keys is the total number of keys in the level's filters: the cost of one bit per key.
 	Keys float64
-	// Weight is the number of reads that a lookup would waste in the level without
-	// filters: the number of its sorted runs (one, or the number of files of level 0),
-	// times the probability that a lookup reaches the level, times the cost of a read
-	// there. For lookups of absent keys, a level of disjoint tables has weight 1.
+	// Weight is the number of reads that a lookup would waste in the level without filters: the number of its sorted
+	// runs (one, or the number of files of level 0), times the probability that a lookup reaches the level, times the
+	// cost of a read there. For lookups of absent keys, a level of disjoint tables has weight 1.
 	Weight float64
 }
 
-// Allocate returns the bits per key of each level that minimize the reads wasted by
-// lookups, given the number of bits of all filters together. The last level, which has
-// most of the keys, gets few bits, and a level in which bits help little gets none. The
-// results are not whole numbers: if a level gets 9.4, four of ten of its filters should
-// have 10 bits per key and the others 9. A level without keys gets the maximum of the curve.
+// Allocate returns the bits per key of each level that minimize the reads wasted by lookups, given the number of bits
+// of all filters together. The last level, which has most of the keys, gets few bits, and a level in which bits help
+// little gets none. The results are not whole numbers: if a level gets 9.4, four of ten of its filters should have 10
+// bits per key and the others 9. A level without keys gets the maximum of the curve.
 //
-// This is the problem of Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable
-// Key-Value Store", 2017, section 4: minimize the sum of weight × rate. They solve it for
-// ideal filters: the rate is proportional to keys ÷ weight. Allocate uses the actual curve
-// of the kind of filter and is exact for filters of whole bits: each bit goes where it
+// This is the problem of Dayan, Athanassoulis and Idreos, "Monkey: Optimal Navigable Key-Value Store", 2017, section 4:
+// minimize the sum of weight × rate. They solve it for ideal filters: the rate is proportional to keys ÷ weight.
+// Allocate uses the actual curve of the kind of filter and is exact for filters of whole bits: each bit goes where it
 // saves most.
 func (c Curve) Allocate(levels []LevelLoad, bits float64) []float64 {
 	return c.spend(levels, func(s step) float64 { // how much of the step to take
@@ -116,9 +113,8 @@ type step struct {
 // perBit is the number of reads that each bit of the step saves.
 func (s *step) perBit() float64 { return s.gain / (s.keys * float64(s.to-s.from)) }
 
-// spend takes the steps of all levels, those that save most per bit first, each to the
-// extent that take returns. The steps of one level come in their order, because bends
-// leaves only steps whose savings per bit fall.
+// spend takes the steps of all levels, those that save most per bit first, each to the extent that take returns. The
+// steps of one level come in their order, because bends leaves only steps whose savings per bit fall.
 func (c Curve) spend(levels []LevelLoad, take func(step) float64) []float64 {
 	bits := make([]float64, len(levels))
 	bends := c.bends()
@@ -183,10 +179,9 @@ func CurveOf(p Policy) (c Curve, bitsPerKey float64, ok bool) {
 	return nil, 0, false
 }
 
-// WithBitsPerKey returns p with bitsPerKey bits per key in each of its BloomPolicy filters, and
-// with slots of bitsPerKey bits in each of its FusePolicy filters, or None for 0 or less. ok is
-// false if the filter that readers prefer, the first of Kinds, is neither; p is then returned
-// unchanged.
+// WithBitsPerKey returns p with bitsPerKey bits per key in each of its BloomPolicy filters, and with slots of
+// bitsPerKey bits in each of its FusePolicy filters, or None for 0 or less. ok is false if the filter that readers
+// prefer, the first of Kinds, is neither; p is then returned unchanged.
 func WithBitsPerKey(p Policy, bitsPerKey int) (q Policy, ok bool) {
 	kinds := Kinds(p)
 	if len(kinds) == 0 || !hasBits(kinds[0]) {

@@ -61,10 +61,9 @@ func giveTails(keys [][]byte, tail string) {
 	}
 }
 
-// BenchmarkLegacyProbe measures the old name against the plain policy (policy=plain), for
-// 16-byte keys, whose two hashes are the same, and for 15-byte keys with and without a tail
-// byte of 0x80 or more. The filters are made from keys of the same kind, as goleveldb makes
-// them.
+// BenchmarkLegacyProbe measures the old name against the plain policy (policy=plain), for 16-byte keys, whose two
+// hashes are the same, and for 15-byte keys with and without a tail byte of 0x80 or more. The filters are made from
+// keys of the same kind, as goleveldb makes them.
 func BenchmarkLegacyProbe(b *testing.B) {
 	const asked = 1 << 16
 	for _, n := range []int{18_000, 1_677_721} {
@@ -90,9 +89,8 @@ func BenchmarkLegacyProbe(b *testing.B) {
 	}
 }
 
-// BenchmarkSmallFilter queries a filter of 36 keys, as LevelDB has for each 2 KiB of a
-// table, without a probe: with a precomputed hash (form=direct), and with the key
-// (form=key).
+// BenchmarkSmallFilter queries a filter of 36 keys, as LevelDB has for each 2 KiB of a table, without a probe: with a
+// precomputed hash (form=direct), and with the key (form=key).
 func BenchmarkSmallFilter(b *testing.B) {
 	keys, absent := benchKeys(36, 1), benchKeys(1<<12, 2)
 	p := NewBloomPolicy(10)

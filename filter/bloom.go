@@ -8,9 +8,8 @@ import (
 
 // The bytes of LevelDB's bloom filter
 //
-// A filter of NewBloomPolicy is bit for bit the filter that LevelDB writes (its
-// util/bloom.cc and util/hash.cc) under the name "leveldb.BuiltinBloomFilter2".
-// The format never changes.
+// A filter of NewBloomPolicy is bit for bit the filter that LevelDB writes (its util/bloom.cc and util/hash.cc) under
+// the name "leveldb.BuiltinBloomFilter2". The format never changes.
 //
 //	bit 7      0 15     8                m-1  m-8
 //	+-----------+-----------+-----+-----------+-----------+
@@ -26,10 +25,9 @@ import (
 //	m/8     1     k, how many bits each key sets: bits per key × 0.69, rounded
 //	              down, within 1..30
 //
-// There is no magic number, length or checksum; the block that holds the filter has
-// those. A reader derives m from the length and reads k from the last byte. It never uses
-// its own settings, so filters made with any settings stay readable. Filters that no
-// writer makes are read as follows:
+// There is no magic number, length or checksum; the block that holds the filter has those. A reader derives m from the
+// length and reads k from the last byte. It never uses its own settings, so filters made with any settings stay
+// readable. Filters that no writer makes are read as follows:
 //
 //	filter                   answer
 //	-----------------------  -----------------------------------------------
@@ -65,8 +63,7 @@ import (
 //	bytes   11    40   00   41     44     10   40   10   06
 
 const (
-	// DefaultBitsPerKey is the number of bits per key of the zero BloomPolicy. Its
-	// false-positive rate is about 1 %.
+	// DefaultBitsPerKey is the number of bits per key of the zero BloomPolicy. Its false-positive rate is about 1 %.
 	DefaultBitsPerKey = 10
 
 	// MaxBitsPerKey is the largest number of bits per key of a BloomPolicy. k stops
@@ -87,17 +84,14 @@ const (
 // would never set the bits beyond it.
 const maxBloomBytes = 1<<29 - 1
 
-// BloomPolicy is the policy of bloom filters in one of two layouts, or in both. The
-// comments at the top of bloom.go and cacheline.go describe the bytes. NewBloomPolicy
-// makes LevelDB's filters byte for byte, "leveldb.BuiltinBloomFilter2".
-// NewCacheLineBloomPolicy makes those of "sievedb.CacheLineBloom", which are faster to
-// query and whose false-positive rate does not depend on the shape of the keys.
-// NewDualBloomPolicy makes both. A BloomPolicy implements Policy, GeneratorPolicy,
-// DirectPolicy and VersionedPolicy.
+// BloomPolicy is the policy of bloom filters in one of two layouts, or in both. The comments at the top of bloom.go and
+// cacheline.go describe the bytes. NewBloomPolicy makes LevelDB's filters byte for byte, "leveldb.BuiltinBloomFilter2".
+// NewCacheLineBloomPolicy makes those of "sievedb.CacheLineBloom", which are faster to query and whose false-positive
+// rate does not depend on the shape of the keys. NewDualBloomPolicy makes both. A BloomPolicy implements Policy,
+// GeneratorPolicy, DirectPolicy and VersionedPolicy.
 //
-// It is a small value: compare policies with ==. The zero BloomPolicy equals
-// NewBloomPolicy(DefaultBitsPerKey). The bits per key affect only new filters; any
-// BloomPolicy of a layout reads all filters of its name.
+// It is a small value: compare policies with ==. The zero BloomPolicy equals NewBloomPolicy(DefaultBitsPerKey). The
+// bits per key affect only new filters; any BloomPolicy of a layout reads all filters of its name.
 type BloomPolicy struct {
 	layout bloomLayout
 	// bitsPerKey is 0 for DefaultBitsPerKey, never that number, so that the zero value
@@ -127,9 +121,8 @@ var (
 // at 10 bits). Filters of more keys have fewer bits per key.
 func NewBloomPolicy(bitsPerKey int) BloomPolicy { return newBloomPolicy(levelDBLayout, bitsPerKey) }
 
-// NewCacheLineBloomPolicy returns the policy of cache-line filters with about bitsPerKey
-// bits for each key, within the bounds of NewBloomPolicy. LevelDB and goleveldb ignore
-// these filters and read the tables without a filter.
+// NewCacheLineBloomPolicy returns the policy of cache-line filters with about bitsPerKey bits for each key, within the
+// bounds of NewBloomPolicy. LevelDB and goleveldb ignore these filters and read the tables without a filter.
 //
 // A filter is a multiple of 512 bits and smaller than two gigabytes (1.7 billion keys at
 // 10 bits). Filters of more keys have fewer bits per key.
@@ -137,11 +130,9 @@ func NewCacheLineBloomPolicy(bitsPerKey int) BloomPolicy {
 	return newBloomPolicy(cacheLineLayout, bitsPerKey)
 }
 
-// NewDualBloomPolicy returns the policy of tables that carry two filters, each with
-// bitsPerKey bits per key: a cache-line filter, which this package queries, and LevelDB's
-// filter for LevelDB and goleveldb. Table writers treat it like
-// Several(NewCacheLineBloomPolicy(b), NewBloomPolicy(b)). Its Policy methods are those of
-// the cache-line filter.
+// NewDualBloomPolicy returns the policy of tables that carry two filters, each with bitsPerKey bits per key: a
+// cache-line filter, which this package queries, and LevelDB's filter for LevelDB and goleveldb. Table writers treat it
+// like Several(NewCacheLineBloomPolicy(b), NewBloomPolicy(b)). Its Policy methods are those of the cache-line filter.
 func NewDualBloomPolicy(bitsPerKey int) BloomPolicy { return newBloomPolicy(dualLayout, bitsPerKey) }
 
 func newBloomPolicy(layout bloomLayout, bitsPerKey int) BloomPolicy {
@@ -152,8 +143,7 @@ func newBloomPolicy(layout bloomLayout, bitsPerKey int) BloomPolicy {
 	return BloomPolicy{layout: layout, bitsPerKey: uint8(b)}
 }
 
-// BitsPerKey returns the number of bits per key, within 1..MaxBitsPerKey, in each of the
-// policy's filters.
+// BitsPerKey returns the number of bits per key, within 1..MaxBitsPerKey, in each of the policy's filters.
 func (p BloomPolicy) BitsPerKey() int {
 	if p.bitsPerKey == 0 {
 		return DefaultBitsPerKey
@@ -202,8 +192,7 @@ func (p BloomPolicy) HashMayMatchFilter(hash uint64, filter []byte) bool {
 	return plainMayMatch(bits, k, uint32(hash))
 }
 
-// KeyHash implements HashPolicy. LevelDB's hash has 32 bits, the hash of cache-line
-// filters has 64.
+// KeyHash implements HashPolicy. LevelDB's hash has 32 bits, the hash of cache-line filters has 64.
 func (p BloomPolicy) KeyHash(key []byte) uint64 {
 	if p.layout != levelDBLayout {
 		return cacheLineHash(key)
@@ -261,9 +250,8 @@ func (g *bloomGenerator) AppendFilter(dst []byte) []byte {
 	return dst
 }
 
-// appendDoubling appends one to kept, and doubles the capacity when it is full. append
-// grows large slices by a quarter: it would copy each hash of a table about five times
-// and leave as much garbage.
+// appendDoubling appends one to kept, and doubles the capacity when it is full. append grows large slices by a quarter:
+// it would copy each hash of a table about five times and leave as much garbage.
 func appendDoubling[T any](kept []T, one T) []T {
 	if len(kept) == cap(kept) {
 		kept = slices.Grow(kept, max(len(kept), 512))

@@ -13,14 +13,12 @@ import (
 //	20,000        15.5 %   6.31 %   2.32 %   0.904 %  0.350 %  0.0498 % 0.0079 %
 //	1,000,000     15.5 %   8.49 %   3.18 %   1.31 %   0.496 %  0.0967 % 0.0390 %
 //
-// The formula has its minimum at k = ln 2 × m/n, when half of the bits are ones; LevelDB's
-// k is slightly smaller and saves a probe. The other rows are PredictedRate for that many
-// keys. It varies by a tenth with the exact number of bits, and by more from 50,000 keys on.
-// Two more effects raise it, and more bits do not help against them. Keys with the same
-// 32-bit hash are indistinguishable: that adds n/2^32, 0.02 % at a million keys and 2.3 %
-// at a hundred million (PredictedRate includes it). And the hash is weak for counters: 6
-// to 19 % of the absent neighbours of stored keys in "%016d" or "%08x" have the same hash
-// as a stored key.
+// The formula has its minimum at k = ln 2 × m/n, when half of the bits are ones; LevelDB's k is slightly smaller and
+// saves a probe. The other rows are PredictedRate for that many keys. It varies by a tenth with the exact number of
+// bits, and by more from 50,000 keys on. Two more effects raise it, and more bits do not help against them. Keys with
+// the same 32-bit hash are indistinguishable: that adds n/2^32, 0.02 % at a million keys and 2.3 % at a hundred million
+// (PredictedRate includes it). And the hash is weak for counters: 6 to 19 % of the absent neighbours of stored keys in
+// "%016d" or "%08x" have the same hash as a stored key.
 //
 // The model is this, for ideal 32-bit hashes h and M = 2^32 - 1:
 //
@@ -55,8 +53,7 @@ type doubleHashing struct {
 	// than the third, at p. It has gcd(m, 255) entries.
 	loads []float64
 	third float64 // how many keys have one given multiple of 65537 as their third value
-	// own is how many of the keys at a position have the queried hash itself; SameHashRate
-	// counts those.
+	// own is how many of the keys at a position have the queried hash itself; SameHashRate counts those.
 	own     float64
 	inverse uint64 // of m modulo 65537
 }
@@ -71,10 +68,9 @@ const (
 	keptBits    = 1 << 14
 )
 
-// levelDBRate returns the expected false-positive rate, 0 to 1, of a filter of LevelDB's
-// layout, with bits below 2^32 and k of 1..30, in which each of keys distinct keys with
-// ideal 32-bit hashes sets k bits. It takes up to 60 milliseconds for filters of up to keptBits, the
-// first time, and otherwise up to ten.
+// levelDBRate returns the expected false-positive rate, 0 to 1, of a filter of LevelDB's layout, with bits below 2^32
+// and k of 1..30, in which each of keys distinct keys with ideal 32-bit hashes sets k bits. It takes up to 60
+// milliseconds for filters of up to keptBits, the first time, and otherwise up to ten.
 func levelDBRate(keys, bits uint64, k int) float64 {
 	switch {
 	case keys == 0:
@@ -146,18 +142,16 @@ func (s *doubleHashing) computedRate() float64 {
 	return s.meanOfHashes() + s.ownCoincidences() + s.sharedWithKeys()
 }
 
-// taken is the probability that one of this many keys is at a position, for a query whose
-// hash is not that of a key.
+// taken is the probability that one of this many keys is at a position, for a query whose hash is not that of a key.
 func (s *doubleHashing) taken(keys float64) float64 {
 	return -math.Expm1(-max(keys-s.own, 0))
 }
 
-// meanOfHashes is the mean, over single hashes, of the probability that all positions of a
-// hash are taken. By the Chinese remainder theorem a hash is r + 65537 q. r is determined
-// by e = delta/m modulo 65537, which says which multiples of m lie between an absent key's
-// values and those of third positions: all of them are near if e is near 0 or, with a
-// negative delta, near 1/m. The samples are evenly spread over q and over e, with more of
-// them at those two centers, each with a smaller weight.
+// meanOfHashes is the mean, over single hashes, of the probability that all positions of a hash are taken. By the
+// Chinese remainder theorem a hash is r + 65537 q. r is determined by e = delta/m modulo 65537, which says which
+// multiples of m lie between an absent key's values and those of third positions: all of them are near if e is near 0
+// or, with a negative delta, near 1/m. The samples are evenly spread over q and over e, with more of them at those two
+// centers, each with a smaller weight.
 func (s *doubleHashing) meanOfHashes() float64 {
 	multiples := hashValues / s.m // of m, below 2^32
 	half := multiples / 2
@@ -280,10 +274,9 @@ func (s *doubleHashing) ownCoincidences() (rate float64) {
 	return rate / float64(samples) / float64(s.m)
 }
 
-// sharedPositions is the part of the rate due to keys that share several positions with an absent one,
-// times m squared and divided by keys, in a filter nearly half full: same is due to those with the
-// same first position and step, other to the rest. From k = 13 on they fall as 1/k. They are means of
-// filters of a thousand bits and more.
+// sharedPositions is the part of the rate due to keys that share several positions with an absent one, times m squared
+// and divided by keys, in a filter nearly half full: same is due to those with the same first position and step, other
+// to the rest. From k = 13 on they fall as 1/k. They are means of filters of a thousand bits and more.
 var sharedPositions = [...]struct{ same, other float64 }{
 	2: {0.55, 0.55}, 3: {0.49, 1.14}, 4: {0.39, 1.35}, 5: {0.33, 1.55},
 	6: {0.26, 1.43}, 7: {0.19, 1.20}, 8: {0.15, 1.6}, 9: {0.11, 1.4},
@@ -298,8 +291,7 @@ func (s *doubleHashing) sharedWithKeys() float64 {
 	c := sharedPositions[min(s.k, len(sharedPositions)-1)]
 	m := float64(s.m)
 	fill := -math.Expm1(-float64(s.k) * s.keys / m)
-	// Two hashes that are equal modulo a divisor of m and M have the same step, too. Some of them wrap
-	// differently.
+	// Two hashes that are equal modulo a divisor of m and M have the same step, too. Some of them wrap differently.
 	pairs := s.keys / m / m * (c.same*(1+(0.7+float64(s.k)/60)*float64(len(s.loads)-1)) + c.other)
 	return pairs * math.Pow(fill/0.48, 3) * min(1, float64(len(sharedPositions)-1)/float64(s.k))
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/sievedb/sievedb/internal/test/filtertest"
 )
 
-// schemeRate is the mean rate of filters of LevelDB's layout with ideal hashes, and its
-// standard error: that of the sample, and that of the filters, whose share of ones varies. With many
-// filters it is that of their rates.
+// schemeRate is the mean rate of filters of LevelDB's layout with ideal hashes, and its standard error: that of the
+// sample, and that of the filters, whose share of ones varies. With many filters it is that of their rates.
 func schemeRate(rng *rand.Rand, keys, bits uint64, k, filters, asked int) (rate, off float64) {
 	wrong, squares := 0, 0.0
 	for range filters {

@@ -8,10 +8,9 @@ import (
 // This file is the hot path: the work for every filter that a lookup checks, and for
 // every key that a table's writer adds.
 
-// plainMayMatch tests the k bits of hash h one after the other, as LevelDB's
-// BloomFilterPolicy::KeyMayMatch does. It suits single queries. bloomProbe is the fast
-// form of the same function, but computing its reciprocal costs more than one query
-// saves (36 keys: 11 ns against 17).
+// plainMayMatch tests the k bits of hash h one after the other, as LevelDB's BloomFilterPolicy::KeyMayMatch does. It
+// suits single queries. bloomProbe is the fast form of the same function, but computing its reciprocal costs more than
+// one query saves (36 keys: 11 ns against 17).
 func plainMayMatch(array []byte, k int, h uint32) bool {
 	m := uint32(len(array)) * 8
 	delta := bits.RotateLeft32(h, -bloomRotate)
@@ -25,17 +24,14 @@ func plainMayMatch(array []byte, k int, h uint32) bool {
 	return true
 }
 
-// reciprocal returns 2^64 / m, rounded up, for a number of bits m. It makes an exact
-// remainder cost two multiplications instead of a division, which is slower and cannot
-// overlap with the next one. (Lemire, Kaser, Kurz: "Faster remainder by direct
-// computation", 2019, with a 64-bit reciprocal for 32-bit numbers, which is exact for all
-// of them.)
+// reciprocal returns 2^64 / m, rounded up, for a number of bits m. It makes an exact remainder cost two multiplications
+// instead of a division, which is slower and cannot overlap with the next one. (Lemire, Kaser, Kurz: "Faster remainder
+// by direct computation", 2019, with a 64-bit reciprocal for 32-bit numbers, which is exact for all of them.)
 func reciprocal(m uint32) uint64 { return math.MaxUint64/uint64(m) + 1 }
 
-// bitOf returns the byte and the bit within that byte of bit h mod m of a filter, where
-// m = 8 × bytes. The low half of inverse × h is the fraction of h/m in units of 2^-64.
-// That fraction times the bytes is the byte, and the upper three bits of the remaining
-// fraction are the bit.
+// bitOf returns the byte and the bit within that byte of bit h mod m of a filter, where m = 8 × bytes. The low half of
+// inverse × h is the fraction of h/m in units of 2^-64. That fraction times the bytes is the byte, and the upper three
+// bits of the remaining fraction are the bit.
 func bitOf(h uint32, inverse, bytes uint64) (at, bit uint64) {
 	at, rest := bits.Mul64(inverse*uint64(h), bytes)
 	return at, rest >> 61
@@ -52,13 +48,11 @@ func makeBloomProbe(array []byte, k int) bloomProbe {
 	return bloomProbe{array: array, inverse: reciprocal(uint32(len(array)) * 8), k: k}
 }
 
-// HashMayMatch uses the low 32 bits of hash. It tests bits in pairs, with one branch for
-// two bits. For an absent key each bit is set or clear with equal probability, so a branch
-// for each bit is mispredicted about once per lookup, which costs more than reading a
-// second bit. With pairs, three of four lookups return at the first branch. Testing all k
-// bits without a branch is slower again, because it waits for k cache lines. (10 bits per
-// key, 2 MB, absent keys: 10 ns against 18 for the plain loop, and 16 with the reciprocal
-// alone. Reading without bounds checks gains nothing.)
+// HashMayMatch uses the low 32 bits of hash. It tests bits in pairs, with one branch for two bits. For an absent key
+// each bit is set or clear with equal probability, so a branch for each bit is mispredicted about once per lookup,
+// which costs more than reading a second bit. With pairs, three of four lookups return at the first branch. Testing all
+// k bits without a branch is slower again, because it waits for k cache lines. (10 bits per key, 2 MB, absent keys: 10
+// ns against 18 for the plain loop, and 16 with the reciprocal alone. Reading without bounds checks gains nothing.)
 func (p *bloomProbe) HashMayMatch(hash uint64) bool {
 	h := uint32(hash)
 	delta := bits.RotateLeft32(h, -bloomRotate)

@@ -10,10 +10,9 @@ import (
 
 // The bytes of a cache-line filter
 //
-// A filter of NewCacheLineBloomPolicy, "sievedb.CacheLineBloom", has all bits of a key in
-// one line of 512 bits. That is one cache line if the filter is loaded at a multiple of 64
-// bytes, so a lookup waits for memory once. Its hash has 64 bits, so that keys with equal
-// hashes do not matter, and it spreads counters as well as random keys.
+// A filter of NewCacheLineBloomPolicy, "sievedb.CacheLineBloom", has all bits of a key in one line of 512 bits. That is
+// one cache line if the filter is loaded at a multiple of 64 bytes, so a lookup waits for memory once. Its hash has 64
+// bits, so that keys with equal hashes do not matter, and it spreads counters as well as random keys.
 //
 //	+----------+----------+-----+----------+-----+---------+
 //	|  line 0  |  line 1  |  …  | line L-1 |  k  | version |
@@ -97,12 +96,11 @@ func AsCacheLineProbe(p Probe) (probe CacheLineProbe, ok bool) {
 	return probe, false
 }
 
-// HashMayMatch implements Probe. It tests bits in pairs, for the same reason as bloomProbe.
-// All bits of a key are in one cache line, so the first pair loads the others too. (Absent
-// keys, filters of 16 and 128 MB: 43 and 70 ns with a branch for each pair, 45 and 70 for
-// each bit, 46 and 77 for three, 54 and 90 without one. Two words of the line with three
-// bits in each, or three with two, have too many false positives: 1.11 and 1.02 % at 10
-// bits per key, against 0.97.)
+// HashMayMatch implements Probe. It tests bits in pairs, for the same reason as bloomProbe. All bits of a key are in
+// one cache line, so the first pair loads the others too. (Absent keys, filters of 16 and 128 MB: 43 and 70 ns with a
+// branch for each pair, 45 and 70 for each bit, 46 and 77 for three, 54 and 90 without one. Two words of the line with
+// three bits in each, or three with two, have too many false positives: 1.11 and 1.02 % at 10 bits per key, against
+// 0.97.)
 func (p *CacheLineProbe) HashMayMatch(hash uint64) bool {
 	line := lineOf(p.array, hash, p.lines)
 	h := hash * lineMix
@@ -193,8 +191,7 @@ func (g *cacheLineGenerator) AppendFilter(dst []byte) []byte {
 	return dst
 }
 
-// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the
-// code that lookups use.
+// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the code that lookups use.
 func (g *cacheLineGenerator) AppendChecked(dst []byte) (extended []byte, denied int) {
 	start, hashes := len(dst), g.hashes
 	dst = g.AppendFilter(dst)

@@ -2,9 +2,8 @@ package filter
 
 import "math"
 
-// cacheLineHashes[b] is k for b bits per key: the smallest k within 3 % of the lowest rate
-// that CacheLineFalsePositiveRate gives for a million keys. The last entry is also the k
-// for more bits per key.
+// cacheLineHashes[b] is k for b bits per key: the smallest k within 3 % of the lowest rate that
+// CacheLineFalsePositiveRate gives for a million keys. The last entry is also the k for more bits per key.
 var cacheLineHashes = [...]uint8{
 	0, 1, 1, 2, 3, 3, 4, 4, 5, 6,
 	6, 7, 7, 8, 8, 8, 9, 9, 10, 10,
@@ -13,10 +12,9 @@ var cacheLineHashes = [...]uint8{
 	16,
 }
 
-// CacheLineHashes returns k, the number of bits that a key sets in a filter of
-// NewCacheLineBloomPolicy(bitsPerKey). Above 10 bits per key, k is nearer to half of
-// bitsPerKey than to BloomHashes: setting many bits per key harms crowded lines more than
-// it helps the others.
+// CacheLineHashes returns k, the number of bits that a key sets in a filter of NewCacheLineBloomPolicy(bitsPerKey).
+// Above 10 bits per key, k is nearer to half of bitsPerKey than to BloomHashes: setting many bits per key harms crowded
+// lines more than it helps the others.
 func CacheLineHashes(bitsPerKey int) int {
 	return int(cacheLineHashes[min(clampBitsPerKey(bitsPerKey), len(cacheLineHashes)-1)])
 }
@@ -31,14 +29,12 @@ func cacheLineShape(keys uint64, bitsPerKey int) (lines uint64, k int) {
 	return max((keys*b+lineBits-1)/lineBits, 1), CacheLineHashes(int(b))
 }
 
-// CacheLineFalsePositiveRate returns the probability, 0 to 1, that a cache-line filter of
-// the given number of 512-bit lines answers "perhaps" for an absent key, if each of keys
-// distinct keys sets k bits of one line at ideally random positions. It is 0 without keys,
-// and 1 if there are keys but no lines or no hashes.
+// CacheLineFalsePositiveRate returns the probability, 0 to 1, that a cache-line filter of the given number of 512-bit
+// lines answers "perhaps" for an absent key, if each of keys distinct keys sets k bits of one line at ideally random
+// positions. It is 0 without keys, and 1 if there are keys but no lines or no hashes.
 //
-// It is the mean rate of a line, weighted by the binomial distribution of the number of keys
-// per line (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
-// 2007, section 3).
+// It is the mean rate of a line, weighted by the binomial distribution of the number of keys per line (Putze, Sanders
+// and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007, section 3).
 func CacheLineFalsePositiveRate(keys, lines uint64, k int) float64 {
 	switch {
 	case keys == 0:
@@ -89,15 +85,12 @@ func crowdedLineRate(keys float64, k int) float64 {
 	return min(math.Pow(ones, float64(k))*(1+more), 1)
 }
 
-// PredictedRate returns the expected false-positive rate, 0 to 1, of a filter that p makes
-// from the given number of distinct keys, after all rounding. For LevelDB's layout it is
-// the result of the function PredictedRate. For cache lines it is
-// CacheLineFalsePositiveRate combined with the probability that another key has the same
-// 64-bit hash, 1 - e^(-keys/2^64). For a policy that makes both it is the rate of cache
-// lines, because this package queries those.
+// PredictedRate returns the expected false-positive rate, 0 to 1, of a filter that p makes from the given number of
+// distinct keys, after all rounding. For LevelDB's layout it is the result of the function PredictedRate. For cache
+// lines it is CacheLineFalsePositiveRate combined with the probability that another key has the same 64-bit hash, 1 -
+// e^(-keys/2^64). For a policy that makes both it is the rate of cache lines, because this package queries those.
 //
-// Measured rates of cache-line filters agree with it within the statistical error, for
-// keys of every shape.
+// Measured rates of cache-line filters agree with it within the statistical error, for keys of every shape.
 func (p BloomPolicy) PredictedRate(keys uint64) float64 {
 	if p.layout == levelDBLayout {
 		return PredictedRate(keys, p.BitsPerKey())

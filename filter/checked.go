@@ -1,9 +1,8 @@
 package filter
 
-// A CheckedGenerator is a Generator that queries the finished filter for every key that was
-// added. A filter that denies one of them would hide that key permanently and silently. The
-// check detects a defect or a flipped bit in memory while the table is written, when it
-// costs an error and not a key.
+// A CheckedGenerator is a Generator that queries the finished filter for every key that was added. A filter that denies
+// one of them would hide that key permanently and silently. The check detects a defect or a flipped bit in memory while
+// the table is written, when it costs an error and not a key.
 type CheckedGenerator interface {
 	Generator
 
@@ -14,8 +13,7 @@ type CheckedGenerator interface {
 
 var _ CheckedGenerator = (*bloomGenerator)(nil)
 
-// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the
-// code that lookups use.
+// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the code that lookups use.
 func (g *bloomGenerator) AppendChecked(dst []byte) (extended []byte, denied int) {
 	start := len(dst)
 	dst = appendBloom(dst, g.hashes, g.bitsPerKey)

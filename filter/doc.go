@@ -1,11 +1,10 @@
 // Package filter creates and queries filters: small summaries of a set of keys that
 // answer "is this key in the set?" with "no", which is certain, or "perhaps".
 //
-// A lookup in a store of sorted tables would have to read a block of every table
-// whose key range covers the key. A filter of about ten bits per key, kept in
-// memory, lets the lookup skip the tables that do not hold the key: it saves about
-// 99 of 100 needless reads. A filter must never deny a key that was added to it;
-// every policy in this package keeps that promise for every byte string.
+// A lookup in a store of sorted tables would have to read a block of every table whose key range covers the key. A
+// filter of about ten bits per key, kept in memory, lets the lookup skip the tables that do not hold the key: it saves
+// about 99 of 100 needless reads. A filter must never deny a key that was added to it; every policy in this package
+// keeps that promise for every byte string.
 //
 // The package works on keys and bytes and knows nothing about files or tables. A
 // [Policy] builds a filter from a list of keys and checks a key against it; a user's
@@ -21,18 +20,16 @@
 // filters of goleveldb and of LevelDB before 1.18. [None] writes no filter. With
 // [Several], a table carries several filters, and a reader uses the first that it knows.
 //
-// Two packages build on this one. The filters of package
-// [github.com/sievedb/sievedb/filter/rangefilter] answer whether any key is in a range,
-// so that an iterator can skip tables. Those of package
+// Two packages build on this one. The filters of package [github.com/sievedb/sievedb/filter/rangefilter] answer whether
+// any key is in a range, so that an iterator can skip tables. Those of package
 // [github.com/sievedb/sievedb/filter/standalone] are in-memory sets for use outside a store.
 //
 // Policies are values without state. All methods of a policy and of a [Probe] are safe
 // for concurrent use. A [Generator] must not be used concurrently. No function retains
 // a key; only a Probe retains the filter that it was given.
 //
-// A filter hashes the bytes of keys. With a comparer that treats different bytes as
-// equal (for example by ignoring case or trailing spaces), use None, or a policy that
-// hashes what the comparer compares.
+// A filter hashes the bytes of keys. With a comparer that treats different bytes as equal (for example by ignoring case
+// or trailing spaces), use None, or a policy that hashes what the comparer compares.
 //
 // # False-positive rates
 //
@@ -47,9 +44,8 @@
 // filters do, are higher for fewer than a hundred keys and more than 50,000, and several times higher for
 // some keys that are counters; see [PredictedRate].
 //
-// A binary fuse filter has a rate of 1/256, or 0.391 %, with [FusePolicy]{}, and 2^-b with
-// [NewFusePolicy](b), for 1 to 16 bits of a slot. It has few more slots than keys. These are the bits
-// per key for slots of 8 bits:
+// A binary fuse filter has a rate of 1/256, or 0.391 %, with [FusePolicy]{}, and 2^-b with [NewFusePolicy](b), for 1 to
+// 16 bits of a slot. It has few more slots than keys. These are the bits per key for slots of 8 bits:
 //
 //	keys          1    10    100  1000  10,000  20,000  100,000  1,000,000  10,000,000
 //	bits per key  120  21.6  13   10.8  9.63    9.42    8.93     8.55       8.51

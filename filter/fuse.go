@@ -4,9 +4,8 @@ import "github.com/sievedb/sievedb/internal/base/fuse"
 
 // The bytes of a binary fuse filter
 //
-// A filter of FusePolicy, "sievedb.BinaryFuse8", has slots of 1 to 16 bits. Each key has four
-// of them, whose xor is the key's fingerprint. There are few more slots than keys: the
-// writer of the filter solves the equations.
+// A filter of FusePolicy, "sievedb.BinaryFuse8", has slots of 1 to 16 bits. Each key has four of them, whose xor is the
+// key's fingerprint. There are few more slots than keys: the writer of the filter solves the equations.
 //
 // Version 1 has slots of one byte.
 //
@@ -47,8 +46,7 @@ import "github.com/sievedb/sievedb/internal/base/fuse"
 //	slot   0  1  2  3  4  5  6  7  8  9  number  lg  version
 //	value f3 48 00 00 00 00 00 00 00 00      00  01       01
 //
-// Version 2 has slots of width bits, in groups of eight slots. The number of slots is a multiple of
-// eight and of 2^lg.
+// Version 2 has slots of width bits, in groups of eight slots. The number of slots is a multiple of eight and of 2^lg.
 //
 //	+---------+---------+-----+--------+----+-------+---------+
 //	| group 0 | group 1 |  …  | number | lg | width | version |
@@ -63,8 +61,7 @@ import "github.com/sievedb/sievedb/internal/base/fuse"
 //	+2         1          width, 1 to 16
 //	+3         1          2, the version of this layout
 //
-// The slots of a key are those of version 1. Its print is the lower width bits of
-// g × 0x9e3779b97f4a7c15 / 2^32.
+// The slots of a key are those of version 1. Its print is the lower width bits of g × 0x9e3779b97f4a7c15 / 2^32.
 //
 // By hand: with slots of 7 bits, the same keys have eight segments of two slots, or two groups.
 //
@@ -108,10 +105,9 @@ const (
 // a query costs about the same. Fuse filters suit long-lived tables. LevelDB and goleveldb ignore
 // them.
 //
-// FusePolicy implements Policy, GeneratorPolicy, DirectPolicy and VersionedPolicy. It
-// hashes keys as cache-line filters do (see SameHash). It is a small value: compare policies with
-// ==. The zero FusePolicy equals NewFusePolicy(8). The bits affect only new filters; any FusePolicy
-// reads all filters of its name.
+// FusePolicy implements Policy, GeneratorPolicy, DirectPolicy and VersionedPolicy. It hashes keys as cache-line filters
+// do (see SameHash). It is a small value: compare policies with ==. The zero FusePolicy equals NewFusePolicy(8). The
+// bits affect only new filters; any FusePolicy reads all filters of its name.
 //
 // Source: Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor Filters",
 // 2022, arXiv 2201.01174; the four-wise kind.
@@ -126,9 +122,8 @@ var (
 	_ VersionedPolicy = FusePolicy{}
 )
 
-// NewFusePolicy returns the policy of binary fuse filters with slots of slotBits bits. Values below
-// 1 count as 1, and values above MaxFuseBits as MaxFuseBits. Versions of SieveDB that know only
-// slots of 8 bits use none of the others.
+// NewFusePolicy returns the policy of binary fuse filters with slots of slotBits bits. Values below 1 count as 1, and
+// values above MaxFuseBits as MaxFuseBits. Versions of SieveDB that know only slots of 8 bits use none of the others.
 func NewFusePolicy(slotBits int) FusePolicy {
 	b := min(max(slotBits, 1), MaxFuseBits)
 	if b == defaultFuseBits {
@@ -239,8 +234,7 @@ type fuseProbe struct {
 	shape fuse.Shape
 }
 
-// HashMayMatch loads its four slots, in up to four cache lines, at the same time, and has
-// no branch before the answer.
+// HashMayMatch loads its four slots, in up to four cache lines, at the same time, and has no branch before the answer.
 func (p *fuseProbe) HashMayMatch(hash uint64) bool {
 	mixed := p.shape.Mix(hash)
 	a, b, c, d := p.shape.Places(mixed)

@@ -23,8 +23,7 @@ func (g *fuseGenerator) AppendFilter(dst []byte) []byte {
 	return dst
 }
 
-// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the
-// code that lookups use.
+// AppendChecked implements CheckedGenerator. It reads the filter from its bytes, with the code that lookups use.
 func (g *fuseGenerator) AppendChecked(dst []byte) (extended []byte, denied int) {
 	start := len(dst)
 	dst, distinct := g.appendFilter(dst, fuse.Tries)
@@ -50,9 +49,8 @@ func countDeniedByFuse(filter []byte, hashes []uint64) (denied int) {
 	return denied
 }
 
-// appendFilter appends to dst the filter of the added keys, forgets them, and returns their
-// distinct hashes, which are valid until the next Add. After the given number of tries it gives up
-// and appends the filter that rules nothing out.
+// appendFilter appends to dst the filter of the added keys, forgets them, and returns their distinct hashes, which are
+// valid until the next Add. After the given number of tries it gives up and appends the filter that rules nothing out.
 func (g *fuseGenerator) appendFilter(dst []byte, tries int) (extended []byte, distinct []uint64) {
 	hashes := g.hashes
 	g.hashes = g.hashes[:0]

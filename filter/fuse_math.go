@@ -23,9 +23,8 @@ func fuseRate(keys uint64, slotBits int) float64 {
 
 func (p FusePolicy) maxKeys() uint64 { return uint64(fuse.MaxPackedKeys(uint(p.SlotBits()))) }
 
-// FilterSize returns the size in bytes of a filter of the given number of distinct keys.
-// About one filter in ten is larger by a 32nd, and one in a hundred by two, because there
-// is no solution in this size.
+// FilterSize returns the size in bytes of a filter of the given number of distinct keys. About one filter in ten is
+// larger by a 32nd, and one in a hundred by two, because there is no solution in this size.
 func (p FusePolicy) FilterSize(keys uint64) uint64 { return p.sizeAt(keys, 0) }
 
 // Fits reports whether filter has the form of p's filters of the given number of distinct keys: the
@@ -70,12 +69,10 @@ func keysOfFuse(slots uint64) uint64 {
 	return low
 }
 
-// fuseSlotsPerKey is the number of slots per key of a filter of some ten thousand keys, a typical
-// table.
+// fuseSlotsPerKey is the number of slots per key of a filter of some ten thousand keys, a typical table.
 const fuseSlotsPerKey = 1.17
 
-// Curve returns the rates of p's filters with slots of 0 to MaxFuseBits bits. The caller owns the
-// slice.
+// Curve returns the rates of p's filters with slots of 0 to MaxFuseBits bits. The caller owns the slice.
 func (FusePolicy) Curve() Curve {
 	c := Curve{1}
 	for b := 1; b <= MaxFuseBits; b++ {

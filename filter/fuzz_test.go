@@ -36,8 +36,7 @@ func FuzzBloomReader(f *testing.F) {
 	})
 }
 
-// FuzzBloomKeys makes a filter of arbitrary keys, cut from data at each sep, and queries
-// each of them.
+// FuzzBloomKeys makes a filter of arbitrary keys, cut from data at each sep, and queries each of them.
 func FuzzBloomKeys(f *testing.F) {
 	f.Add([]byte("hello world"), byte(' '), 10)
 	f.Add([]byte{}, byte(0), 1)
@@ -86,8 +85,7 @@ func FuzzFuseReader(f *testing.F) {
 	})
 }
 
-// FuzzFuseHashes makes filters of arbitrary hashes, eight bytes each, including hashes
-// chosen by an adversary.
+// FuzzFuseHashes makes filters of arbitrary hashes, eight bytes each, including hashes chosen by an adversary.
 func FuzzFuseHashes(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{7}, 8*300))

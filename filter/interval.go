@@ -2,13 +2,11 @@ package filter
 
 import "math"
 
-// z95 is the 97.5 % point of the normal distribution: a two-sided interval contains the
-// true value 95 times in 100.
+// z95 is the 97.5 % point of the normal distribution: a two-sided interval contains the true value 95 times in 100.
 const z95 = 1.959964
 
-// RateInterval returns the 95 % confidence interval, 0 to 1, of a filter's pass rate if
-// passed of asked independent queries passed the filter. If asked is 0, it returns 0 and
-// 1; if passed exceeds asked, it counts as asked.
+// RateInterval returns the 95 % confidence interval, 0 to 1, of a filter's pass rate if passed of asked independent
+// queries passed the filter. If asked is 0, it returns 0 and 1; if passed exceeds asked, it counts as asked.
 //
 // The interval is that of E. B. Wilson, "Probable Inference, the Law of Succession, and
 // Statistical Inference", 1927. It holds for few queries and for rates near 0, for which

@@ -30,11 +30,10 @@ import (
 //	…-chained                  the same if a query can begin only after the answer of the query before it
 //	…-apart                    the same with so much other work between queries that two cannot overlap
 //
-// Queries have a hash and call the filter's Probe. Those of the first kind overlap. A chained query
-// waits for the answer, unless the processor guesses it: a filter that branches on its bits lets it
-// do so, one without branches does not. In a store, queries are apart, and the answer is guessed by
-// the code that uses it. Times are tenth percentiles of slices of 2,048 queries; those of the other
-// work are subtracted.
+// Queries have a hash and call the filter's Probe. Those of the first kind overlap. A chained query waits for the
+// answer, unless the processor guesses it: a filter that branches on its bits lets it do so, one without branches does
+// not. In a store, queries are apart, and the answer is guessed by the code that uses it. Times are tenth percentiles
+// of slices of 2,048 queries; those of the other work are subtracted.
 
 var labLarge = flag.Bool("lab.large", false,
 	"benchmarks: the lab also measures filters of 100 million keys, which need minutes and 8 GB of memory")

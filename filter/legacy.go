@@ -5,9 +5,8 @@ import "github.com/sievedb/sievedb/util"
 // legacyName reaches the disk and never changes.
 const legacyName = "leveldb.BuiltinBloomFilter"
 
-// LegacyBloom reads bloom filters under the old name "leveldb.BuiltinBloomFilter",
-// without the 2. They have the form of BloomPolicy's filters, but the name does not say
-// which bits per key has set:
+// LegacyBloom reads bloom filters under the old name "leveldb.BuiltinBloomFilter", without the 2. They have the form of
+// BloomPolicy's filters, but the name does not say which bits per key has set:
 //
 //	writer                                  the key's last length mod 4 bytes
 //	--------------------------------------  ---------------------------------
@@ -15,17 +14,15 @@ const legacyName = "leveldb.BuiltinBloomFilter"
 //	LevelDB to 1.17, if char is signed      signed, -128 to 127
 //	(as on x86)
 //
-// LegacyBloom therefore tests both hashes, and denies a key only if the filter has
-// neither. The hashes differ only if one of those bytes is 0x80 or more; for other keys
-// the answer, its cost and its false-positive rate are those of BloomPolicy. For keys
-// with such bytes a filter that denies the first hash is queried again, and the
-// false-positive rate is about twice as high. (A reader that assumes the wrong encoding
-// misses about seven of eight random keys of seven bytes.)
+// LegacyBloom therefore tests both hashes, and denies a key only if the filter has neither. The hashes differ only if
+// one of those bytes is 0x80 or more; for other keys the answer, its cost and its false-positive rate are those of
+// BloomPolicy. For keys with such bytes a filter that denies the first hash is queried again, and the false-positive
+// rate is about twice as high. (A reader that assumes the wrong encoding misses about seven of eight random keys of
+// seven bytes.)
 //
-// LegacyBloom can also write filters, for both encodings simultaneously: a key whose
-// hashes differ sets the bits of both and counts as two keys for the size. Every reader of
-// the name then finds every key. If no key has such bytes, the filter is bit for bit the
-// one that both programs write with DefaultBitsPerKey bits per key.
+// LegacyBloom can also write filters, for both encodings simultaneously: a key whose hashes differ sets the bits of
+// both and counts as two keys for the size. Every reader of the name then finds every key. If no key has such bytes,
+// the filter is bit for bit the one that both programs write with DefaultBitsPerKey bits per key.
 //
 // LegacyBloom implements HashPolicy and DirectPolicy. It can be compared with ==.
 var LegacyBloom Policy = legacyBloom{}

@@ -34,8 +34,7 @@ func legacyMayMatch(t testing.TB, key, filter []byte) bool {
 	return mayMatch(t, LegacyBloom.(DirectPolicy), key, filter)
 }
 
-// randomKeys returns n keys of random bytes, of the given length or, if that is negative, of
-// 0 to 24 bytes.
+// randomKeys returns n keys of random bytes, of the given length or, if that is negative, of 0 to 24 bytes.
 func randomKeys(rng *rand.Rand, n, length int) [][]byte {
 	keys := make([][]byte, n)
 	for i := range keys {
@@ -52,9 +51,8 @@ func randomKeys(rng *rand.Rand, n, length int) [][]byte {
 }
 
 func TestLegacyBloomFindsKeysOfBothEncodings(t *testing.T) {
-	// goleveldb reads LevelDB 1.17's filters with the unsigned hash, and so misses 86,682 of
-	// 100,000 stored random keys of seven bytes. A reader of only one encoding misses keys of
-	// the other; LegacyBloom misses none.
+	// goleveldb reads LevelDB 1.17's filters with the unsigned hash, and so misses 86,682 of 100,000 stored random keys
+	// of seven bytes. A reader of only one encoding misses keys of the other; LegacyBloom misses none.
 	rng := rand.New(rand.NewPCG(1, 17))
 	const n = 100_000
 	keys := randomKeys(rng, n, 7)
@@ -186,8 +184,7 @@ func TestLegacyName(t *testing.T) {
 	require.NotEqual(t, BloomPolicy{}.Name(), LegacyBloom.Name())
 }
 
-// FuzzLegacyBloom queries arbitrary bytes as filters, and makes filters of arbitrary keys in
-// either encoding.
+// FuzzLegacyBloom queries arbitrary bytes as filters, and makes filters of arbitrary keys in either encoding.
 func FuzzLegacyBloom(f *testing.F) {
 	f.Add([]byte{}, []byte("hello"))
 	f.Add([]byte{0xff, 30}, []byte{})

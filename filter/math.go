@@ -31,12 +31,11 @@ func BloomHashes(bitsPerKey int) int {
 	return min(max(bitsPerKey*69/100, 1), maxBloomHashes)
 }
 
-// PredictedRate returns the expected false-positive rate, 0 to 1, of a filter that
-// NewBloomPolicy(bitsPerKey) makes from the given number of distinct keys. It uses the
-// number of bits and hashes after all rounding, and models LevelDB's double hashing,
-// which is worse than an ideal bloom filter (see FalsePositiveRate). It includes the
-// probability that another key has the same 32-bit hash, 1 - e^(-keys/2^32). At 10 bits
-// per key, FalsePositiveRate is 0.84 %, and PredictedRate depends on the keys of a filter:
+// PredictedRate returns the expected false-positive rate, 0 to 1, of a filter that NewBloomPolicy(bitsPerKey) makes
+// from the given number of distinct keys. It uses the number of bits and hashes after all rounding, and models
+// LevelDB's double hashing, which is worse than an ideal bloom filter (see FalsePositiveRate). It includes the
+// probability that another key has the same 32-bit hash, 1 - e^(-keys/2^32). At 10 bits per key, FalsePositiveRate is
+// 0.84 %, and PredictedRate depends on the keys of a filter:
 //
 //	1      2      3      6      7 to 20      100 to 1,000  20,000        a million  a hundred million
 //	0.20   0.44   0.73   2.2    1.1 to 1.7   0.85 to 1.0   0.84 to 1.05  1.3        3.1 %
@@ -44,10 +43,9 @@ func BloomHashes(bitsPerKey int) int {
 // Fewer than seven keys have more bits than asked for, since a filter has at least 64. LevelDB and goleveldb
 // write filters of few keys: one for the blocks that begin in each 2 KiB.
 //
-// It assumes ideal hashes. Its error on random keys, as measured, is 2 % of the rate, and
-// about 5 % for rates below 0.002. Keys that are counters can have a far higher rate,
-// because more of them share a hash. A call takes up to 60 milliseconds; what is computed for filters
-// of up to 16,384 bits is kept, also for similar numbers of keys.
+// It assumes ideal hashes. Its error on random keys, as measured, is 2 % of the rate, and about 5 % for rates below
+// 0.002. Keys that are counters can have a far higher rate, because more of them share a hash. A call takes up to 60
+// milliseconds; what is computed for filters of up to 16,384 bits is kept, also for similar numbers of keys.
 func PredictedRate(keys uint64, bitsPerKey int) float64 {
 	if keys == 0 {
 		return 0
@@ -56,10 +54,9 @@ func PredictedRate(keys uint64, bitsPerKey int) float64 {
 	return levelDBRate(keys, bytes*8, k)
 }
 
-// bloomShape returns the size of the bit array in bytes and the number of hashes of a
-// filter for the given number of keys. There are fewer than 2^32 bits, because positions
-// are remainders of 32-bit numbers. If bitsPerKey would need more, the filter has the
-// maximum number of bits and the k that suits them.
+// bloomShape returns the size of the bit array in bytes and the number of hashes of a filter for the given number of
+// keys. There are fewer than 2^32 bits, because positions are remainders of 32-bit numbers. If bitsPerKey would need
+// more, the filter has the maximum number of bits and the k that suits them.
 func bloomShape(keys uint64, bitsPerKey int) (bytes uint64, k int) {
 	const maxBits = maxBloomBytes * 8
 	b := uint64(clampBitsPerKey(bitsPerKey))

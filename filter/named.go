@@ -3,7 +3,8 @@ package filter
 import "fmt"
 
 // PolicyNamed returns the policy with the given name, as stored in tables. New filters of a BloomPolicy use bitsPerKey
-// bits for each key, or DefaultBitsPerKey if it is 0. Those of a FusePolicy have slots of bitsPerKey bits, or 8 if it is
+// bits for each key, or DefaultBitsPerKey if it is 0. Those of a FusePolicy have slots of bitsPerKey bits, or 8 if it
+// is
 // 0. Other policies have no choice. The error for a name that is none of this package's lists those.
 func PolicyNamed(name string, bitsPerKey int) (Policy, error) {
 	slots := FusePolicy{}

@@ -1,8 +1,7 @@
 package filter
 
-// None is the policy of tables without filters. Table writers compare their policy with
-// None and then write no filter block. As a policy it makes empty filters under the name
-// "none" that rule nothing out.
+// None is the policy of tables without filters. Table writers compare their policy with None and then write no filter
+// block. As a policy it makes empty filters under the name "none" that rule nothing out.
 var None Policy = nonePolicy{}
 
 type nonePolicy struct{}

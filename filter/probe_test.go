@@ -41,14 +41,12 @@ func TestBitOfIsTheExactRemainder(t *testing.T) {
 	}
 }
 
-// TestProbeEqualsThePlainLoop compares the two forms of a query for every k and for many
-// sizes, on arrays that are almost full, half full and almost empty, so that both answers
-// occur after any number of bits.
+// TestProbeEqualsThePlainLoop compares the two forms of a query for every k and for many sizes, on arrays that are
+// almost full, half full and almost empty, so that both answers occur after any number of bits.
 //
-// False alarms: in an array of 512 bits or more of which an eighth is set (or clear), all
-// of 180 random hashes of k 1 and of k 2 get the same answer with a probability of
-// (7/8)^180 × (63/64)^180 at the mean density, or 2 × 10^-12. An array so sparse that this
-// probability is a hundred times higher is just as rare. Larger arrays all look the same to
+// False alarms: in an array of 512 bits or more of which an eighth is set (or clear), all of 180 random hashes of k 1
+// and of k 2 get the same answer with a probability of (7/8)^180 × (63/64)^180 at the mean density, or 2 × 10^-12. An
+// array so sparse that this probability is a hundred times higher is just as rare. Larger arrays all look the same to
 // the hashes.
 func TestProbeEqualsThePlainLoop(t *testing.T) {
 	rng := filtertest.NewRand(t)

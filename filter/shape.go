@@ -66,9 +66,8 @@ func ones(array []byte) (n uint64) {
 	return n
 }
 
-// Fill returns the fraction of the bits that are ones, 0 to 1. It is about 0.5 for a bloom
-// filter with the best k; near 1 the filter rules out almost nothing. For a binary fuse
-// filter it is about 0.5 whatever the keys.
+// Fill returns the fraction of the bits that are ones, 0 to 1. It is about 0.5 for a bloom filter with the best k; near
+// 1 the filter rules out almost nothing. For a binary fuse filter it is about 0.5 whatever the keys.
 func (s Shape) Fill() float64 {
 	if s.Bits == 0 {
 		return 0
@@ -76,12 +75,10 @@ func (s Shape) Fill() float64 {
 	return float64(s.Set) / float64(s.Bits)
 }
 
-// EstimatedKeys returns an estimate of the number of distinct keys in the filter, from its
-// ones: n keys leave e^(-kn/m) of m bits clear (Swamidass and Baldi, "Mathematical
-// Correction for Fingerprint Similarity Measures", 2007). Its error is a few percent if
-// there are hundreds of keys. It is math.MaxUint64 if no bit is clear. For binary fuse
-// filters, whose ones do not depend on the number of keys, it is the largest number of
-// keys in a filter of this size.
+// EstimatedKeys returns an estimate of the number of distinct keys in the filter, from its ones: n keys leave e^(-kn/m)
+// of m bits clear (Swamidass and Baldi, "Mathematical Correction for Fingerprint Similarity Measures", 2007). Its error
+// is a few percent if there are hundreds of keys. It is math.MaxUint64 if no bit is clear. For binary fuse filters,
+// whose ones do not depend on the number of keys, it is the largest number of keys in a filter of this size.
 func (s Shape) EstimatedKeys() uint64 {
 	switch {
 	case s.slotBits > 0:

@@ -2,11 +2,10 @@ package memtable
 
 import "iter"
 
-// All reads the list in stretches between neighbours on stationLevel, 16 entries each on
-// average, and reads a stretch per walker in parallel. (With 8 walkers a flush of random keys
-// costs 6 % more, with 4 walkers 12 % more.) An entry of such a flush went from 368 to 316 ns. These
-// gained nothing or too little: prefixes compared as numbers in the merge, larger or preallocated
-// writes, and a goroutine that writes.
+// All reads the list in stretches between neighbours on stationLevel, 16 entries each on average, and reads a stretch
+// per walker in parallel. (With 8 walkers a flush of random keys costs 6 % more, with 4 walkers 12 % more.) An entry of
+// such a flush went from 368 to 316 ns. These gained nothing or too little: prefixes compared as numbers in the merge,
+// larger or preallocated writes, and a goroutine that writes.
 const (
 	stationLevel = 2
 	walkers      = 16
@@ -21,10 +20,9 @@ type stretch struct {
 	touched     byte // keeps the loads of touchEntry from being optimized away
 }
 
-// All returns the internal keys and values of all entries in order. It is meant for callers
-// that read the whole memtable. If entries came in random order, an Iter waits for memory at
-// each of them, while All loads several at the same time. Concurrent additions and the
-// lifetime of the slices are as with Iter.
+// All returns the internal keys and values of all entries in order. It is meant for callers that read the whole
+// memtable. If entries came in random order, an Iter waits for memory at each of them, while All loads several at the
+// same time. Concurrent additions and the lifetime of the slices are as with Iter.
 func (m *Memtable) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(ikey, value []byte) bool) {
 		var room [walkers]stretch
@@ -105,8 +103,7 @@ func (m *Memtable) gather(group []stretch) {
 	}
 }
 
-// touchEntry loads the two cache lines after the one in which a node's key begins, or fewer if
-// the entry is shorter.
+// touchEntry loads the two cache lines after the one in which a node's key begins, or fewer if the entry is shorter.
 func (m *Memtable) touchEntry(node uint32) (touched byte) {
 	size := uintptr(m.keyLen(node)) + uintptr(m.valueLen(node))
 	for at := uintptr(lineBytes); at <= min(size, 2*lineBytes); at += lineBytes {

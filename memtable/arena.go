@@ -15,8 +15,7 @@ import (
 // maxCapacity is the largest size of an arena, in bytes: offsets are 32 bits wide.
 const maxCapacity = math.MaxUint32 &^ (nodeAlign - 1)
 
-// arena is the memory of a memtable: one slice without pointers, allocated from
-// its start and freed only as a whole.
+// arena is the memory of a memtable: one slice without pointers, allocated from its start and freed only as a whole.
 type arena struct {
 	nodes
 	capacity uint32 // fixed
@@ -94,8 +93,7 @@ func (a *arena) fill(node uint32, trailer uint64, key, value []byte) {
 	copy(a.value(node), value)
 }
 
-// nodeSize returns the size of a node in bytes. It does not overflow for the lengths
-// of real slices.
+// nodeSize returns the size of a node in bytes. It does not overflow for the lengths of real slices.
 func nodeSize(height, keyLen, valueLen int) uint64 {
 	n := uint64(height-1)*linkSize + keyOffset + base.TrailerLen + uint64(keyLen) + uint64(valueLen)
 	return (n + nodeAlign - 1) &^ (nodeAlign - 1)

@@ -16,8 +16,7 @@ const (
 	benchCapacity  = 16 << 20
 )
 
-// benchOrders are kinds of 16-byte keys. They differ in how often the first eight
-// bytes settle a comparison.
+// benchOrders are kinds of 16-byte keys. They differ in how often the first eight bytes settle a comparison.
 var benchOrders = []struct {
 	name string
 	keys func() [][]byte
@@ -71,8 +70,7 @@ func fill(keys [][]byte) *Memtable {
 	return m
 }
 
-// BenchmarkInsert reports the time of one insertion into a memtable that grows
-// from nothing to 100,000 entries.
+// BenchmarkInsert reports the time of one insertion into a memtable that grows from nothing to 100,000 entries.
 func BenchmarkInsert(b *testing.B) {
 	value := make([]byte, benchValueSize)
 	for _, order := range benchOrders {
@@ -114,8 +112,7 @@ func insertTogether(m *Memtable, writers int, keys [][]byte, value []byte) {
 	wg.Wait()
 }
 
-// BenchmarkInsertParallel fills one memtable from several writers; the time is
-// wall-clock time per insertion.
+// BenchmarkInsertParallel fills one memtable from several writers; the time is wall-clock time per insertion.
 func BenchmarkInsertParallel(b *testing.B) {
 	keys := uniformKeys()
 	value := make([]byte, benchValueSize)

@@ -16,9 +16,8 @@ import (
 
 const writers = 4
 
-// shared is a memtable under concurrent insertion. Writer w adds its keys in
-// their order and publishes how many it has added, so that a reader knows which
-// entries it must find.
+// shared is a memtable under concurrent insertion. Writer w adds its keys in their order and publishes how many it has
+// added, so that a reader knows which entries it must find.
 type shared struct {
 	m     *Memtable
 	keys  [writers][][]byte
@@ -128,8 +127,7 @@ func (s *shared) look(t *testing.T, rnd *rand.Rand) {
 	}
 }
 
-// read reads until the writers are done. Readers 0 and 1 scan, forward and backward; the
-// third looks keys up.
+// read reads until the writers are done. Readers 0 and 1 scan, forward and backward; the third looks keys up.
 func (s *shared) read(t *testing.T, reader int, rnd *rand.Rand, done *atomic.Bool) {
 	for !done.Load() && !t.Failed() {
 		if reader < 2 {
@@ -184,8 +182,7 @@ func TestConcurrentAddsAndReads(t *testing.T) {
 	}
 }
 
-// Writers compete for the last free bytes. Together they must use exactly the bytes that
-// they were granted.
+// Writers compete for the last free bytes. Together they must use exactly the bytes that they were granted.
 func TestConcurrentAddsUntilFull(t *testing.T) {
 	m := New(base.Bytewise, 64<<10)
 	var accepted atomic.Int64

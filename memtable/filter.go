@@ -7,30 +7,24 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// runFilter is a Bloom filter over the user keys of a memtable. All bits of a key
-// are in one word: four bits of 64, set by one atomic Or and tested with one load.
-// Bits are never cleared.
+// runFilter is a Bloom filter over the user keys of a memtable. All bits of a key are in one word: four bits of 64, set
+// by one atomic Or and tested with one load. Bits are never cleared.
 //
-// A whole filter has no false negatives, even during concurrent Adds. An Add sets the bits
-// before it links the entry. Only later can it return, can its caller publish the
-// entry's sequence number, and can a reader learn that number. Go's atomics are
-// sequentially consistent, so a reader that has seen the number, or any write made
-// after the Add, sees the bits. A reader that has not may miss an entry that is
-// being added; it might also miss it in the list.
+// A whole filter has no false negatives, even during concurrent Adds. An Add sets the bits before it links the entry.
+// Only later can it return, can its caller publish the entry's sequence number, and can a reader learn that number.
+// Go's atomics are sequentially consistent, so a reader that has seen the number, or any write made after the Add, sees
+// the bits. A reader that has not may miss an entry that is being added; it might also miss it in the list.
 //
-// A key's bits are in one word, not in a cache line of eight, because the second
-// and third atomic Or of an insertion would cost more than a lower false-positive
-// rate saves. At 18 bits per entry the rate is 0.38 % with a word and 0.18 % with a
-// line; at 5 bits it is 10.4 % and 9.4 %. The difference is a nanosecond or two per
-// lookup. With three or five bits per key the rate is higher at one end or the other.
+// A key's bits are in one word, not in a cache line of eight, because the second and third atomic Or of an insertion
+// would cost more than a lower false-positive rate saves. At 18 bits per entry the rate is 0.38 % with a word and 0.18
+// % with a line; at 5 bits it is 10.4 % and 9.4 %. The difference is a nanosecond or two per lookup. With three or five
+// bits per key the rate is higher at one end or the other.
 //
-// A filter that was omitted (see OmitFilter) gets the keys later, by lookups that would
-// have used it. First insertions enter their keys again. An insertion looks at the state
-// after it has got its memory, so those that got theirs before and left their keys out
-// are over at a moment at which as many entries are in the list as have memory. From then
-// on no earlier key comes any more, and lookups walk the list and enter one stretch of
-// keys each, up to the key that was the last one at that moment. (No insertion was under
-// way then, so that the back link to it was exact.)
+// A filter that was omitted (see OmitFilter) gets the keys later, by lookups that would have used it. First insertions
+// enter their keys again. An insertion looks at the state after it has got its memory, so those that got theirs before
+// and left their keys out are over at a moment at which as many entries are in the list as have memory. From then on no
+// earlier key comes any more, and lookups walk the list and enter one stretch of keys each, up to the key that was the
+// last one at that moment. (No insertion was under way then, so that the back link to it was exact.)
 type runFilter struct {
 	words []atomic.Uint64 // empty if there is no filter
 	state atomic.Uint32   // one of the constants below
@@ -64,10 +58,9 @@ func (f *runFilter) init(capacity uint32) {
 	f.state.Store(filterWhole)
 }
 
-// place returns the word that a hash belongs to, and its bits there. The upper
-// half of hash × words spreads hashes evenly without a division (Lemire 2016); the
-// product with 2^64 over the golden ratio gives bits that the choice of the word
-// has not used up.
+// place returns the word that a hash belongs to, and its bits there. The upper half of hash × words spreads hashes
+// evenly without a division (Lemire 2016); the product with 2^64 over the golden ratio gives bits that the choice of
+// the word has not used up.
 func (f *runFilter) place(hash uint64) (word *atomic.Uint64, mask uint64) {
 	i, _ := bits.Mul64(hash, uint64(len(f.words)))
 	h := hash * 0x9e3779b97f4a7c15
@@ -82,9 +75,8 @@ type filterEntry struct {
 	old  uint64
 }
 
-// prepare loads the key's word, so that set finds it in the cache: the list is
-// searched between the two. An immediate Or would have to wait for its own word
-// and for the stores of the new node; it made insertions a fifth more expensive.
+// prepare loads the key's word, so that set finds it in the cache: the list is searched between the two. An immediate
+// Or would have to wait for its own word and for the stores of the new node; it made insertions a fifth more expensive.
 func (f *runFilter) prepare(key []byte) (e filterEntry) {
 	if f.state.Load() >= filterBegun {
 		e.word, e.mask = f.place(Hash(key))
@@ -112,8 +104,7 @@ func (f *runFilter) mayHold(hash uint64) bool {
 // Hash returns the hash of a user key that MayHold expects, XXH3.
 func Hash(key []byte) uint64 { return util.XXH3(key) }
 
-// Empty reports whether no Add has returned yet. It loads one word, which insertions
-// hardly ever write.
+// Empty reports whether no Add has returned yet. It loads one word, which insertions hardly ever write.
 func (m *Memtable) Empty() bool { return m.height.Load() == 0 }
 
 // Filtered reports whether there is a filter with all keys, and it is not empty.
@@ -172,8 +163,7 @@ const Slack = 4 << 10
 // together use at most total bytes; total is 4096 or more.
 func ArenaSize(total int) int { return total / (arenaPerFilterByte + 1) * arenaPerFilterByte }
 
-// TotalSize returns how many bytes are enough for a memtable with an arena of that size: the reverse of
-// ArenaSize.
+// TotalSize returns how many bytes are enough for a memtable with an arena of that size: the reverse of ArenaSize.
 func TotalSize(arena uint64) int {
 	return int((arena/arenaPerFilterByte + 1) * (arenaPerFilterByte + 1))
 }

@@ -8,11 +8,10 @@ type Entry struct {
 	Key, Value []byte
 }
 
-// GroupSize is the largest number of entries in a call of AddGroup. The insertions of a
-// group wait for memory at the same time; a larger group would gain nothing. An atomic operation
-// orders all loads around it, so each insertion loads what it needs before its first one: 708
-// instead of 777 ns an entry in random order. Finding all places first took 84 µs for a hundred
-// entries instead of 67.
+// GroupSize is the largest number of entries in a call of AddGroup. The insertions of a group wait for memory at the
+// same time; a larger group would gain nothing. An atomic operation orders all loads around it, so each insertion loads
+// what it needs before its first one: 708 instead of 777 ns an entry in random order. Finding all places first took 84
+// µs for a hundred entries instead of 67.
 const GroupSize = 16
 
 // groupEntry is the state of an entry that is not in the list yet.
@@ -22,9 +21,8 @@ type groupEntry struct {
 	height int
 }
 
-// AddGroup is AddWith for up to GroupSize entries, numbered from seq on. It is cheaper than
-// separate calls. It adds all of them or, if the arena has no room for them, none, and
-// reports which.
+// AddGroup is AddWith for up to GroupSize entries, numbered from seq on. It is cheaper than separate calls. It adds all
+// of them or, if the arena has no room for them, none, and reports which.
 func (m *Memtable) AddGroup(ins *Inserter, seq uint64, entries []Entry) bool {
 	ins.use(m)
 	var pending [GroupSize]groupEntry

@@ -7,10 +7,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// guide is a sorted array of the nodes that were on one level of the list when it was
-// made, with eight bytes of each one's key. A binary search in the array replaces a walk
-// from the top down to that level, in which each step would wait for a node. The walk that
-// follows meets the nodes that were added since.
+// guide is a sorted array of the nodes that were on one level of the list when it was made, with eight bytes of each
+// one's key. A binary search in the array replaces a walk from the top down to that level, in which each step would
+// wait for a node. The walk that follows meets the nodes that were added since.
 //
 // A guide is immutable. A search gets from it a node that precedes the target and is on
 // guideLevel. Both facts never change, so a guide may be arbitrarily old.
@@ -30,9 +29,8 @@ const guideLevel = 2
 // about three walks over a sixteenth of the nodes or, with ranks, three readings of these.
 const firstGuide = 1024
 
-// find returns the last node of g whose tail is less than t's, and makes t compare
-// tails. It does so only if a node of g with a greater tail follows: then all keys
-// between the two nodes begin with g.prefix.
+// find returns the last node of g whose tail is less than t's, and makes t compare tails. It does so only if a node of
+// g with a greater tail follows: then all keys between the two nodes begin with g.prefix.
 func (g *guide) find(t *target) (node uint32, ok bool) {
 	n := len(g.tails)
 	if n == 0 || !bytes.HasPrefix(t.key, g.prefix) {
@@ -54,10 +52,9 @@ func (g *guide) find(t *target) (node uint32, ok bool) {
 	return g.nodes[low], true
 }
 
-// makeGuide makes a guide if one is due. It is called by Adds that search; Adds in
-// ascending order do not search and need no guide. r is the Inserter's list of nodes, nil
-// if there is none: the Add waits 0.16 ms for a guide of 90,000 entries that is read from it,
-// and 0.44 ms for a walk.
+// makeGuide makes a guide if one is due. It is called by Adds that search; Adds in ascending order do not search and
+// need no guide. r is the Inserter's list of nodes, nil if there is none: the Add waits 0.16 ms for a guide of 90,000
+// entries that is read from it, and 0.44 ms for a walk.
 func (m *Memtable) makeGuide(r *ranks) {
 	entries, due := int64(m.Len()), m.guideDue.Load()
 	if entries < due || !m.bytewise || !m.guideDue.CompareAndSwap(due, entries+entries/2) {
@@ -97,10 +94,9 @@ func (n nodes) keyTail(node uint32, skip int) uint64 {
 	return p
 }
 
-// GuideSize returns the bytes used for searches, in addition to arena and filter. The guide
-// uses 12 bytes for each 16 entries that existed when it was made. Unless entries came in
-// order, the ranks of the current Inserter use about 17 bytes per entry, at most a little
-// more than half of the arena. Both are 0 while there are few entries.
+// GuideSize returns the bytes used for searches, in addition to arena and filter. The guide uses 12 bytes for each 16
+// entries that existed when it was made. Unless entries came in order, the ranks of the current Inserter use about 17
+// bytes per entry, at most a little more than half of the arena. Both are 0 while there are few entries.
 func (m *Memtable) GuideSize() int {
 	size := int(m.ranksSize.Load())
 	if g := m.guide.Load(); g != nil {

@@ -52,9 +52,8 @@ func (r record) internalKey() []byte {
 	return base.AppendInternalKey(nil, r.key, r.seq, r.kind)
 }
 
-// randomRecords returns n records with sequence numbers 1 to n. They have few distinct
-// keys, so many keys have several versions. The keys differ in length, in zeros, and
-// after the eighth and the sixteenth byte.
+// randomRecords returns n records with sequence numbers 1 to n. They have few distinct keys, so many keys have several
+// versions. The keys differ in length, in zeros, and after the eighth and the sixteenth byte.
 func randomRecords(rnd *rand.Rand, n int) []record {
 	records := make([]record, n)
 	for i := range records {
@@ -92,9 +91,8 @@ func addAll(t *testing.T, m *Memtable, records []record) {
 	}
 }
 
-// checkList checks the invariants of a memtable without concurrent writes: every level
-// ascends and is part of the level below, back links are exact, and entries and bytes
-// are counted exactly.
+// checkList checks the invariants of a memtable without concurrent writes: every level ascends and is part of the level
+// below, back links are exact, and entries and bytes are counted exactly.
 func checkList(t *testing.T, cmp *base.Comparer, m *Memtable) {
 	t.Helper()
 	towers := map[uint32]int{}

@@ -2,12 +2,10 @@ package memtable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Inserter remembers the place of its last insertion. An insertion nearby, such as
-// the next key in ascending order, then finds its place without a search from the
-// top. The zero Inserter is ready for use. Only one goroutine at a time may use an
-// Inserter, but several goroutines, each with its own, may add to the same memtable.
-// An Inserter may be used for one memtable after another. It keeps a reference to
-// the last one until Reset.
+// Inserter remembers the place of its last insertion. An insertion nearby, such as the next key in ascending order,
+// then finds its place without a search from the top. The zero Inserter is ready for use. Only one goroutine at a time
+// may use an Inserter, but several goroutines, each with its own, may add to the same memtable. An Inserter may be used
+// for one memtable after another. It keeps a reference to the last one until Reset.
 type Inserter struct {
 	// Frugal, if set before the first use, saves the memory that makes insertions in
 	// random order cheap: up to half of the memtable's.
@@ -34,8 +32,7 @@ func (ins *Inserter) use(m *Memtable) {
 	}
 }
 
-// Reset makes the Inserter drop its reference to the memtable. It keeps its own memory for
-// the next memtable.
+// Reset makes the Inserter drop its reference to the memtable. It keeps its own memory for the next memtable.
 func (ins *Inserter) Reset() {
 	if ins.m != nil {
 		ins.m.ranksSize.Store(0)
@@ -51,9 +48,8 @@ func (ins *Inserter) Reset() {
 	ins.splice = splice{ranks: r}
 }
 
-// splice is a place in the list: on each level below height, a node before the place
-// and a node after it. Between uses, before[0] is the node inserted last, and every
-// other node of before precedes it or is the same.
+// splice is a place in the list: on each level below height, a node before the place and a node after it. Between uses,
+// before[0] is the node inserted last, and every other node of before precedes it or is the same.
 //
 // whole is true if the list had no node above height when the splice was found.
 type splice struct {
@@ -121,9 +117,8 @@ func (s *splice) addRank(m *Memtable, node uint32, height int) {
 	s.searched = false
 }
 
-// holds reports whether t belongs between the nodes of the bottom pair and
-// these are still neighbours. Then t also belongs between the nodes of every other
-// pair: no s.before[level] is after s.before[0], and every s.after[level] is
+// holds reports whether t belongs between the nodes of the bottom pair and these are still neighbours. Then t also
+// belongs between the nodes of every other pair: no s.before[level] is after s.before[0], and every s.after[level] is
 // after s.before[0], hence not before its neighbour s.after[0].
 //
 // Climbing from pair to pair until one holds t would help keys that are merely
@@ -135,9 +130,8 @@ func (s *splice) holds(m *Memtable, t *target) bool {
 		m.next(before, 0).Load() == after
 }
 
-// link links node, whose key is t, into the list at s, and leaves s right after
-// it. It begins with the bottom level, which makes the node part of the memtable;
-// the upper levels only make searches faster.
+// link links node, whose key is t, into the list at s, and leaves s right after it. It begins with the bottom level,
+// which makes the node part of the memtable; the upper levels only make searches faster.
 func (s *splice) link(m *Memtable, node uint32, height int, t *target) {
 	for ; s.height < height; s.height++ {
 		s.before[s.height], s.after[s.height] = end, end

@@ -2,15 +2,13 @@ package memtable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Iter is a memtable's base.Iterator. Each movement sees every entry whose Add
-// returned before the movement began, and perhaps later ones; callers that read at a
-// snapshot compare sequence numbers. Beyond the contract, the slices of Key and Value
-// stay valid after the next movement and after Close, because nothing in the arena
-// moves. Err always returns nil.
+// Iter is a memtable's base.Iterator. Each movement sees every entry whose Add returned before the movement began, and
+// perhaps later ones; callers that read at a snapshot compare sequence numbers. Beyond the contract, the slices of Key
+// and Value stay valid after the next movement and after Close, because nothing in the arena moves. Err always returns
+// nil.
 //
-// A new Iter is not at an entry, and neither is one whose last movement returned
-// false: then call First, Last or a seek. Next and Prev may be called only while
-// it is Valid.
+// A new Iter is not at an entry, and neither is one whose last movement returned false: then call First, Last or a
+// seek. Next and Prev may be called only while it is Valid.
 type Iter struct {
 	nodes
 	m    *Memtable

@@ -9,15 +9,13 @@ import (
 	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
-// Memtable is a sorted run in memory. Its methods are safe for concurrent use,
-// except Touch, OmitFilter and Reset.
+// Memtable is a sorted run in memory. Its methods are safe for concurrent use, except Touch, OmitFilter and Reset.
 type Memtable struct {
 	// What each lookup reads, up to the arena's head, is in one line of the processor's cache.
 	compare  func(a, b []byte) int // fixed
 	filter   runFilter             // bits are set and never cleared
 	bytewise bool                  // fixed: compare is bytes.Compare
-	// height is that of the tallest linked tower, 0 until an entry is added: readers of
-	// an empty memtable stop here.
+	// height is that of the tallest linked tower, 0 until an entry is added: readers of an empty memtable stop here.
 	height atomic.Uint32
 	guide  atomic.Pointer[guide] // nil while there are few entries
 
@@ -32,12 +30,10 @@ type Memtable struct {
 	walk filterWalk // of lookups that make the filter
 }
 
-// New returns an empty memtable in the order of cmp. Its arena of capacity bytes
-// is allocated immediately. Pages fresh from the operating system use no memory
-// until they are written; memory that the Go heap reuses is cleared first. The
-// capacity is rounded down to a multiple of 4 and kept between the size of the
-// list's head (then no Add succeeds) and 4 GiB - 4. In a 32-bit address space New
-// panics, as make does, well below that.
+// New returns an empty memtable in the order of cmp. Its arena of capacity bytes is allocated immediately. Pages fresh
+// from the operating system use no memory until they are written; memory that the Go heap reuses is cleared first. The
+// capacity is rounded down to a multiple of 4 and kept between the size of the list's head (then no Add succeeds) and 4
+// GiB - 4. In a 32-bit address space New panics, as make does, well below that.
 //
 // The filter is allocated in addition to the arena, a byte for each 64 of it. There
 // is none if cmp may call keys equal whose bytes, and so whose hashes, differ.
@@ -51,9 +47,8 @@ func New(cmp *sievedb.Comparer, capacity int) *Memtable {
 	return m
 }
 
-// Touch makes the system provide all of the arena's memory now. Otherwise it does so as
-// entries are added, and each time an Add waits. The memtable must be as New returned it,
-// and must not be used concurrently.
+// Touch makes the system provide all of the arena's memory now. Otherwise it does so as entries are added, and each
+// time an Add waits. The memtable must be as New returned it, and must not be used concurrently.
 func (m *Memtable) Touch() { m.arena.touch() }
 
 // Settle reports to the system that the memtable needs no more memory than it has, or that it
@@ -89,15 +84,13 @@ func EntrySize(keyLen, valueLen int) int {
 // Capacity returns the size of the arena in bytes.
 func (m *Memtable) Capacity() int { return int(m.capacity) }
 
-// Size returns the exact number of arena bytes in use: those of the entries and
-// a few for the head of the list.
+// Size returns the exact number of arena bytes in use: those of the entries and a few for the head of the list.
 func (m *Memtable) Size() int { return int(m.used()) }
 
 // Available returns the number of unused arena bytes.
 func (m *Memtable) Available() int { return int(m.capacity - m.used()) }
 
-// Len returns the number of entries, including each whose Add has returned and perhaps
-// others whose Add is running.
+// Len returns the number of entries, including each whose Add has returned and perhaps others whose Add is running.
 func (m *Memtable) Len() int { return int(uint32(m.entries.Load())) }
 
 // Tombstones is Len for the tombstones alone.
@@ -111,13 +104,11 @@ func countOf(kind base.Kind) int64 {
 	return 1
 }
 
-// Add inserts an entry, with copies of key and value. If the arena has no room for
-// it, Add changes nothing and returns false. Once it has returned true, every Get and
-// every movement of an iterator that begins later sees the entry.
+// Add inserts an entry, with copies of key and value. If the arena has no room for it, Add changes nothing and returns
+// false. Once it has returned true, every Get and every movement of an iterator that begins later sees the entry.
 //
-// The caller must ensure that no two entries have equal keys and the same seq, and
-// that seq is at most base.MaxSeq. Otherwise it is undefined which of the duplicates is
-// found; other entries are not affected.
+// The caller must ensure that no two entries have equal keys and the same seq, and that seq is at most base.MaxSeq.
+// Otherwise it is undefined which of the duplicates is found; other entries are not affected.
 func (m *Memtable) Add(seq uint64, kind base.Kind, key, value []byte) bool {
 	var s splice
 	return m.add(&s, seq, kind, key, value)
@@ -140,8 +131,7 @@ func (m *Memtable) add(s *splice, seq uint64, kind base.Kind, key, value []byte)
 	return true
 }
 
-// linkLevel puts node between before and after on level, or returns false if
-// they are not neighbours.
+// linkLevel puts node between before and after on level, or returns false if they are not neighbours.
 func (m *Memtable) linkLevel(node, before, after uint32, level int) bool {
 	// No other goroutine reads node's links on this level before the swap below,
 	// so they need no atomic stores, which cost as much as the swap.
@@ -157,12 +147,10 @@ func (m *Memtable) linkLevel(node, before, after uint32, level int) bool {
 	return true
 }
 
-// linkBack makes after.prev point at node or at a later node. It writes only after
-// it has read, in this order, the old value and that node's successor is after. So
-// the old value was not later than node, and the link only moves forward. If another
-// writer inserts between node and after, that writer updates the link instead. Thus
-// the link points to the last entry before after whose Add has returned, or to a later
-// entry, and it is exact when no Add is under way.
+// linkBack makes after.prev point at node or at a later node. It writes only after it has read, in this order, the old
+// value and that node's successor is after. So the old value was not later than node, and the link only moves forward.
+// If another writer inserts between node and after, that writer updates the link instead. Thus the link points to the
+// last entry before after whose Add has returned, or to a later entry, and it is exact when no Add is under way.
 func (m *Memtable) linkBack(node, after uint32) {
 	link := m.prev(after)
 	for {
@@ -176,9 +164,8 @@ func (m *Memtable) linkBack(node, after uint32) {
 	}
 }
 
-// raise makes later searches begin at least at height. A concurrent search may begin
-// lower, which is only slower. It begins at 0, which finds nothing, only while no Add
-// has returned.
+// raise makes later searches begin at least at height. A concurrent search may begin lower, which is only slower. It
+// begins at 0, which finds nothing, only while no Add has returned.
 func (m *Memtable) raise(height int) {
 	for {
 		old := m.height.Load()

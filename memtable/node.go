@@ -18,8 +18,7 @@ import (
 //	  44 bytes   ^ 16 bytes                       ^           ^
 //	             offset 0                         Size        Capacity
 //
-// A node is drawn around its offset. Links are in the machine's byte order: no
-// node reaches the disk.
+// A node is drawn around its offset. Links are in the machine's byte order: no node reaches the disk.
 //
 //	                    offset
 //	+----------+-------+---------+------+--------+----------+----------+---------+-------+-----+
@@ -37,16 +36,14 @@ import (
 //	+24+k     v     value
 //	+24+k+v   0-3   padding to a multiple of 4
 //
-// The entry ("key", 7, KindSet) -> "val", of height 1 and alone in its
-// memtable, is at offset 16 and occupies 32 bytes (here on a little-endian
-// machine):
+// The entry ("key", 7, KindSet) -> "val", of height 1 and alone in its memtable, is at offset 16 and occupies 32 bytes
+// (here on a little-endian machine):
 //
 //	00 00 00 00  00 00 00 00  03 00 00 00  03 00 00 00      next[0], prev, lengths
 //	6b 65 79  01 07 00 00 00 00 00 00  76 61 6c  00 00      user key, trailer, value, padding
 
-// Positions of a node's parts, in bytes from the node's own offset. The links of
-// levels above 0 are stored before it, so that the parts that every comparison
-// reads have fixed positions whatever the tower's height.
+// Positions of a node's parts, in bytes from the node's own offset. The links of levels above 0 are stored before it,
+// so that the parts that every comparison reads have fixed positions whatever the tower's height.
 const (
 	linkSize       = 4
 	prevOffset     = 4
@@ -61,8 +58,7 @@ const (
 	// With maxHeight levels, searches among up to 4^12 = 16 M entries have the expected
 	// cost; the 10^8 smallest entries that fit in 4 GiB add two dozen steps on the top level.
 	maxHeight = 12
-	// heightBits random bits, all zero, raise a tower by a level: one node in
-	// four.
+	// heightBits random bits, all zero, raise a tower by a level: one node in four.
 	heightBits = 2
 	// headTower is the position of the head's own offset in the arena, in bytes.
 	headTower = (maxHeight - 1) * linkSize
@@ -70,9 +66,8 @@ const (
 	headSize = headTower + keyOffset
 )
 
-// end is both the head's offset and the link value that means "no node on this
-// side": the bottom level is a ring through the head, whose prev is the last
-// entry. It is zero so that a zeroed arena is an empty list.
+// end is both the head's offset and the link value that means "no node on this side": the bottom level is a ring
+// through the head, whose prev is the last entry. It is zero so that a zeroed arena is an empty list.
 const end = 0
 
 // nodes reads the nodes of an arena. Offsets count bytes from the head.
@@ -105,9 +100,8 @@ func (n nodes) nextWord(node uint32, level int) *uint32 {
 	return (*uint32)(n.at(node, -uintptr(level)*linkSize))
 }
 
-// prev returns the back link on the bottom level. It always points to a node that
-// precedes this one, but not necessarily to the nearest one while an insertion is under
-// way between the two.
+// prev returns the back link on the bottom level. It always points to a node that precedes this one, but not
+// necessarily to the nearest one while an insertion is under way between the two.
 func (n nodes) prev(node uint32) *atomic.Uint32 {
 	return (*atomic.Uint32)(n.at(node, prevOffset))
 }
@@ -147,8 +141,7 @@ func (n nodes) value(node uint32) []byte {
 	return unsafe.Slice((*byte)(n.at(node, keyOffset+uintptr(n.keyLen(node))+base.TrailerLen)), size)
 }
 
-// keyPrefix returns the first 8 bytes of a key as a big-endian integer. A shorter key is
-// padded with zeros.
+// keyPrefix returns the first 8 bytes of a key as a big-endian integer. A shorter key is padded with zeros.
 func keyPrefix(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)

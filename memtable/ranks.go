@@ -40,14 +40,12 @@ const (
 type leaf struct {
 	n     int
 	tails [leafSize]uint64 // keyTail after ranks.prefix
-	// nodes has offsets with the level in their lowest bits, which are otherwise zero: see
-	// levelBits.
+	// nodes has offsets with the level in their lowest bits, which are otherwise zero: see levelBits.
 	nodes [leafSize]uint32
 }
 
 const (
-	// leafSize is a compromise between the entries that an insertion shifts and the number
-	// of leaves to search.
+	// leafSize is a compromise between the entries that an insertion shifts and the number of leaves to search.
 	leafSize = 128
 	// maxLeaves bounds the shifting when a leaf is added. Memtables of about a million
 	// entries reach it and continue without ranks.
@@ -166,8 +164,7 @@ func (r *ranks) seek(m *Memtable, t *target) bool {
 	return true
 }
 
-// count returns how many of the entries that have these tails precede t. It loads only
-// the nodes with t's own tail.
+// count returns how many of the entries that have these tails precede t. It loads only the nodes with t's own tail.
 func (r *ranks) count(m *Memtable, t *target, tails []uint64, entry func(i int) uint32) int {
 	low := countLess(tails, r.tail)
 	if low == len(tails) || tails[low] != r.tail {

@@ -37,8 +37,7 @@ func (m *Memtable) search(t *target) (before, after uint32) {
 	return before, after
 }
 
-// start returns a node before t and a level that it is on, from which a search can
-// continue.
+// start returns a node before t and a level that it is on, from which a search can continue.
 func (m *Memtable) start(t *target) (before uint32, level int) {
 	if g := m.guide.Load(); g != nil {
 		if node, ok := g.find(t); ok {
@@ -48,18 +47,16 @@ func (m *Memtable) start(t *target) (before uint32, level int) {
 	return end, int(m.height.Load()) - 1
 }
 
-// searchLevel walks level from the node before, which precedes t, and returns
-// the neighbours between which t belongs. bound is end or a node on this level that
-// does not precede t, usually the result for the level above; it spares comparing
-// that node again.
+// searchLevel walks level from the node before, which precedes t, and returns the neighbours between which t belongs.
+// bound is end or a node on this level that does not precede t, usually the result for the level above; it spares
+// comparing that node again.
 func (m *Memtable) searchLevel(before, bound uint32, level int, t *target) (uint32, uint32) {
 	if !m.bytewise {
 		return m.searchLevelCustom(before, bound, level, t)
 	}
-	// The first eight bytes are compared inline. With function calls only for the
-	// remaining bytes, a search among uniform keys is about 7 % faster. Keeping the
-	// prefix in the node, as an integer, measured no better than loading it from the
-	// key and would cost 8 bytes per entry.
+	// The first eight bytes are compared inline. With function calls only for the remaining bytes, a search among
+	// uniform keys is about 7 % faster. Keeping the prefix in the node, as an integer, measured no better than loading
+	// it from the key and would cost 8 bytes per entry.
 	prefix, skip := t.prefix, t.skip
 	for {
 		next := m.next(before, level).Load()
@@ -103,8 +100,7 @@ func (m *Memtable) precedes(node uint32, t *target) bool {
 	return m.trailer(node) > t.trailer
 }
 
-// precedesAfterPrefix is precedes in the bytewise order, for a node whose keyTail equals
-// t.prefix.
+// precedesAfterPrefix is precedes in the bytewise order, for a node whose keyTail equals t.prefix.
 func (m *Memtable) precedesAfterPrefix(node uint32, t *target) bool {
 	a, b := m.userKey(node), t.key
 	n := min(len(a), len(b))

@@ -11,8 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// sizedTable has n entries with keys of 10 bytes and values of 0 to 999 bytes. sizes are those of the
-// entries, by key.
+// sizedTable has n entries with keys of 10 bytes and values of 0 to 999 bytes. sizes are those of the entries, by key.
 func sizedTable(n int) (m *Memtable, sizes []uint64) {
 	m = New(base.Bytewise, 64<<20)
 	rnd := rand.New(rand.NewPCG(1, 7))

@@ -47,8 +47,7 @@ func (e emitter) add(value float64, labels ...string) { e(Value{Labels: labels, 
 // Snapshot has what is read of a store at one moment.
 type Snapshot struct {
 	Metrics *report.Metrics
-	// Follower says that the store follows another one. Lag is what it lacks then, nil if it could
-	// not be read.
+	// Follower says that the store follows another one. Lag is what it lacks then, nil if it could not be read.
 	Follower bool
 	Lag      *report.Lag
 	// Time is when the snapshot was taken.
@@ -108,8 +107,7 @@ func (f *Family) Values(s Snapshot) (all []Value) {
 	return all
 }
 
-// labelText makes a name from a file, which may be any bytes, valid as a label. Different names stay
-// different.
+// labelText makes a name from a file, which may be any bytes, valid as a label. Different names stay different.
 func labelText(name string) string {
 	if q := strconv.QuoteToASCII(name); q[1:len(q)-1] != name {
 		return q

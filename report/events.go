@@ -71,7 +71,6 @@ type FilterInfo struct {
 	// Err says why. It is ErrCorruption for a filter that is damaged or of unknown layout,
 	// and another error for a name that neither Options.Filters.Policy nor the store knows.
 	Err error
-	// Instead is the name of the table's filter that is used instead, "" if there is none
-	// and lookups read the table.
+	// Instead is the name of the table's filter that is used instead, "" if there is none and lookups read the table.
 	Instead string
 }

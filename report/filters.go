@@ -7,8 +7,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// FilterReport says of each table's filter how well it should work, how well it does,
-// and what to do about it.
+// FilterReport says of each table's filter how well it should work, how well it does, and what to do about it.
 type FilterReport struct {
 	// Tables are in the order of the levels.
 	Tables []TableFilterReport `json:"tables"`
@@ -22,9 +21,8 @@ type TableFilterReport struct {
 	FileNum uint64 `json:"fileNum"`
 	Name    string `json:"name"`
 	Bytes   uint64 `json:"bytes"` // of the file
-	// Policy is the name of the filter's policy as it is in the file, which may be any
-	// bytes: quote it. Layout is "whole table", "per block range", or the reason why there
-	// is no usable filter.
+	// Policy is the name of the filter's policy as it is in the file, which may be any bytes: quote it. Layout is
+	// "whole table", "per block range", or the reason why there is no usable filter.
 	Policy string `json:"policy"`
 	Layout string `json:"layout"`
 	FilterFigures
@@ -37,8 +35,7 @@ type TableFilterReport struct {
 	Lookups FilterLookups `json:"lookups"`
 	// Ranges are the table's range filters that iterators use.
 	Ranges []RangeFilterReport `json:"ranges,omitempty"`
-	// Verdict summarizes the filter. Detail has the figures for it, or the error. Advice says
-	// what to do about it.
+	// Verdict summarizes the filter. Detail has the figures for it, or the error. Advice says what to do about it.
 	Verdict FilterVerdict `json:"verdict"`
 	Detail  string        `json:"detail"`
 	Advice  string        `json:"advice"`
@@ -50,13 +47,11 @@ type LevelFilterReport struct {
 	Tables int `json:"tables"`
 	FilterFigures
 	Probes FilterProbes `json:"probes"`
-	// Lookups are exact here, not samples: Metrics counts them by level, including those of
-	// removed tables.
+	// Lookups are exact here, not samples: Metrics counts them by level, including those of removed tables.
 	Lookups FilterLookups `json:"lookups"`
-	// RangeBytes is the size of the range filters in use and RangeBitsPerKey that size for
-	// each key of the level's tables, 0 if the number of keys is unknown. Ranges counts their
-	// results for iterators, as Metrics does: each negative is a skipped table, which saved
-	// at least one block read.
+	// RangeBytes is the size of the range filters in use and RangeBitsPerKey that size for each key of the level's
+	// tables, 0 if the number of keys is unknown. Ranges counts their results for iterators, as Metrics does: each
+	// negative is a skipped table, which saved at least one block read.
 	RangeBytes      uint64        `json:"rangeBytes"`
 	RangeBitsPerKey float64       `json:"rangeBitsPerKey"`
 	Ranges          FilterLookups `json:"ranges"`
@@ -93,10 +88,9 @@ type FilterFigures struct {
 
 // FilterProbes counts the keys with which a report probed filters.
 type FilterProbes struct {
-	// Absent counts keys that the table does not contain but that resemble its keys: each is
-	// between two neighbours in the table and has the same kind of characters. It is longer
-	// than they are if the keys are numbers without gaps. Passed counts those that the filter
-	// did not exclude.
+	// Absent counts keys that the table does not contain but that resemble its keys: each is between two neighbours in
+	// the table and has the same kind of characters. It is longer than they are if the keys are numbers without gaps.
+	// Passed counts those that the filter did not exclude.
 	Absent uint64 `json:"absent"`
 	Passed uint64 `json:"passed"`
 	// Stored counts keys of the table, from the same blocks; Denied those that one of its
@@ -136,11 +130,9 @@ type FilterLookups struct {
 	Negatives      uint64 `json:"negatives"`
 	TruePositives  uint64 `json:"truePositives"`
 	FalsePositives uint64 `json:"falsePositives"`
-	// BytesSaved is the size of the blocks that the negatives would have read, from disk or
-	// from the block cache.
+	// BytesSaved is the size of the blocks that the negatives would have read, from disk or from the block cache.
 	BytesSaved uint64 `json:"bytesSaved"`
-	// ReadsPerByte and BytesPerByte are the reads, and their bytes, that each byte of the
-	// filter has saved.
+	// ReadsPerByte and BytesPerByte are the reads, and their bytes, that each byte of the filter has saved.
 	ReadsPerByte float64 `json:"readsPerByte"`
 	BytesPerByte float64 `json:"bytesPerByte"`
 }
@@ -148,9 +140,8 @@ type FilterLookups struct {
 // Asked returns the number of lookups.
 func (l FilterLookups) Asked() uint64 { return l.Negatives + l.TruePositives + l.FalsePositives }
 
-// LookupsToRepay returns after how many lookups of absent keys the filter has saved as many
-// bytes of reads as it has itself, +Inf if it excludes nothing. The rate is the measured one
-// or, if there is none, the predicted one.
+// LookupsToRepay returns after how many lookups of absent keys the filter has saved as many bytes of reads as it has
+// itself, +Inf if it excludes nothing. The rate is the measured one or, if there is none, the predicted one.
 func (t *TableFilterReport) LookupsToRepay() float64 {
 	rate, _, _ := t.Probes.Rate()
 	if t.Probes.Absent == 0 {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// LatencyMetrics says how long calls took, from the call to the return, and how long their parts
-// did. One in LatencySample of the events that do not wait for a sync is measured, and each event
-// that does.
+// LatencyMetrics says how long calls took, from the call to the return, and how long their parts did. One in
+// LatencySample of the events that do not wait for a sync is measured, and each event that does.
 type LatencyMetrics struct {
 	// Get measures Get, GetTo and Has, of snapshots and transactions too: one call in
 	// LatencySample, whether a value was found or not. MultiGet and iterators are not measured.
@@ -17,10 +16,9 @@ type LatencyMetrics struct {
 	// include the wait for other writers and write stalls. Calls that failed are not measured, nor
 	// is a DeleteRange that writes tables instead of a record of the log.
 	Put, SyncedPut LatencyHistogram
-	// Commit measures what the leader of a group does for all of its writers: it writes the record
-	// to the log and the entries to the memtable. SyncedCommit measures each group that is synced,
-	// with the fsync, and Commit one in LatencySample of the others. Neither includes write
-	// stalls.
+	// Commit measures what the leader of a group does for all of its writers: it writes the record to the log and the
+	// entries to the memtable. SyncedCommit measures each group that is synced, with the fsync, and Commit one in
+	// LatencySample of the others. Neither includes write stalls.
 	Commit, SyncedCommit LatencyHistogram
 	// Fsync measures each fsync of the log.
 	Fsync LatencyHistogram
@@ -53,9 +51,8 @@ type LatencyHistogram struct {
 	Buckets []LatencyBucket
 }
 
-// LatencyBucket counts the durations from From, inclusive, to To, exclusive. To is at most a
-// sixteenth (6.25 %), or 1 ns, above From. A duration above 36 minutes counts in the last bucket before
-// that.
+// LatencyBucket counts the durations from From, inclusive, to To, exclusive. To is at most a sixteenth (6.25 %), or 1
+// ns, above From. A duration above 36 minutes counts in the last bucket before that.
 type LatencyBucket struct {
 	From, To time.Duration
 	Count    uint64

@@ -2,16 +2,14 @@ package report
 
 import "time"
 
-// LookupMetrics count lookups and how memtables answered them; LevelMetrics counts what tables
-// answered.
+// LookupMetrics count lookups and how memtables answered them; LevelMetrics counts what tables answered.
 type LookupMetrics struct {
 	// Count is the number of lookups, Found the number that returned a value.
 	Count, Found uint64
 	// MemtableHits counts lookups that a memtable answered, with a tombstone included.
 	MemtableHits uint64
-	// MemtableSearches counts how often a lookup searched a memtable: the memtable was not
-	// empty, and its filter, if it has one, did not exclude the key. Searches beyond
-	// MemtableHits are those that the filter did not prevent.
+	// MemtableSearches counts how often a lookup searched a memtable: the memtable was not empty, and its filter, if it
+	// has one, did not exclude the key. Searches beyond MemtableHits are those that the filter did not prevent.
 	MemtableSearches uint64
 }
 
@@ -26,8 +24,8 @@ type WriteMetrics struct {
 
 // TransactionMetrics count transactions that can write, those of Update, Modify and CompareAndSwap included.
 type TransactionMetrics struct {
-	// Commits counts those that were committed, also without writes. Conflicts counts commits that returned ErrConflict,
-	// and Repeats the calls of functions that Update repeated because of one.
+	// Commits counts those that were committed, also without writes. Conflicts counts commits that returned
+	// ErrConflict, and Repeats the calls of functions that Update repeated because of one.
 	Commits, Conflicts, Repeats uint64
 }
 
@@ -39,8 +37,7 @@ type FlushMetrics struct {
 
 // CompactionMetrics count compactions.
 type CompactionMetrics struct {
-	// Count is the number of merges. Subcompactions counts their pieces: one for each merge
-	// that was not divided.
+	// Count is the number of merges. Subcompactions counts their pieces: one for each merge that was not divided.
 	Count, Subcompactions uint64
 	// TrivialMoves counts tables that moved down a level unchanged.
 	TrivialMoves uint64
@@ -95,8 +92,7 @@ type StallMetrics struct {
 	// Count is the number of waits, Duration their total length.
 	Count    uint64
 	Duration time.Duration
-	// ByReason splits both by the reasons of WriteStallInfo. It is nil if there
-	// were no waits.
+	// ByReason splits both by the reasons of WriteStallInfo. It is nil if there were no waits.
 	ByReason map[string]StallTotal
 	// CurrentReason says what writers are waiting for now, "" if they are not.
 	CurrentReason string
@@ -143,23 +139,20 @@ type MemtableMetrics struct {
 
 // CacheMetrics describe the block cache.
 type CacheMetrics struct {
-	// Capacity is the cache's budget and Bytes its present size, in bytes. Blocks is its
-	// number of blocks.
+	// Capacity is the cache's budget and Bytes its present size, in bytes. Blocks is its number of blocks.
 	Capacity, Bytes, Blocks int64
 	// CompressedBlocks and CompressedBytes are the part of Blocks and Bytes that is held
 	// compressed, because space is short: see db.CacheOptions.Size.
 	CompressedBlocks, CompressedBytes int64
-	// TableBytes is the part of Capacity that filters and indexes of open tables use instead of
-	// blocks. It is 0 while db.CacheOptions.Memory has room for both, unless
-	// db.CacheOptions.ChargeTables is set.
+	// TableBytes is the part of Capacity that filters and indexes of open tables use instead of blocks. It is 0 while
+	// db.CacheOptions.Memory has room for both, unless db.CacheOptions.ChargeTables is set.
 	TableBytes int64
 	// Memory is the budget of blocks, filters and indexes together: db.CacheOptions.Memory, or with
 	// shared resources db.ResourcesOptions.CacheSize, which bounds those of all databases.
 	Memory int64
 }
 
-// TableMetrics describe the tables, and the filters and indexes that the open ones keep in
-// memory.
+// TableMetrics describe the tables, and the filters and indexes that the open ones keep in memory.
 type TableMetrics struct {
 	// ValueTables is the number of value tables (TableOptions.SeparateValues), ValueBytes their size, and
 	// ValueGarbage how much of that nothing refers to, as estimated from the sizes of the values. It leaves out the
@@ -178,10 +171,9 @@ type TableMetrics struct {
 	// reads for that: usually one, of the end of the file with filter and index.
 	Openings, OpeningReads, OpeningBytes uint64
 
-	// Prefetches counts how often the system was asked to read a table into the page cache,
-	// because lookups read many of its blocks from the device, and PrefetchedBytes the bytes
-	// of those tables that were not there. See package sstable, Prefetch. Both are 0 on
-	// systems other than Linux 6.5 or later.
+	// Prefetches counts how often the system was asked to read a table into the page cache, because lookups read many
+	// of its blocks from the device, and PrefetchedBytes the bytes of those tables that were not there. See package
+	// sstable, Prefetch. Both are 0 on systems other than Linux 6.5 or later.
 	Prefetches, PrefetchedBytes uint64
 
 	// FilterBytes, RangeFilterBytes and IndexBytes are the memory of open tables.
@@ -195,18 +187,16 @@ type TableMetrics struct {
 	MemoryBytes, MemoryLimit, MemoryNeeded int64
 	ClosedForMemory                        uint64
 
-	// WithoutFilter, WithUnknownFilter and WithDamagedFilter count the open tables that
-	// every lookup must read because no filter can exclude keys. The filter was not written;
-	// or its names are unknown to db.FilterOptions.Policy and to the store (or hash bytes that
-	// Options.Comparer does not compare); or its bytes are damaged. With filter.None no
-	// filter is used, and none is counted.
+	// WithoutFilter, WithUnknownFilter and WithDamagedFilter count the open tables that every lookup must read because
+	// no filter can exclude keys. The filter was not written; or its names are unknown to db.FilterOptions.Policy and
+	// to the store (or hash bytes that Options.Comparer does not compare); or its bytes are damaged. With filter.None
+	// no filter is used, and none is counted.
 	WithoutFilter, WithUnknownFilter, WithDamagedFilter int
 	// WithFallbackFilter counts the open tables whose best filter is damaged, and whose
 	// lookups use another filter of the table.
 	WithFallbackFilter int
-	// UnknownFilters splits WithUnknownFilter by the policy name in the tables; a table that
-	// lists several counts under the last. Names are as they are in the files: quote them.
-	// It is nil if there are none.
+	// UnknownFilters splits WithUnknownFilter by the policy name in the tables; a table that lists several counts under
+	// the last. Names are as they are in the files: quote them. It is nil if there are none.
 	UnknownFilters map[string]int
 	// FilterPolicies counts the open tables whose lookups use a filter, by the name of its
 	// policy. It is nil if there are none.

@@ -9,8 +9,7 @@ const NumLevels = 7
 // counted where the event happens. The numbers of one Metrics are read one after another
 // while the store works, so they may differ by what happened meanwhile.
 type Metrics struct {
-	// Levels describes each level. Lookups are counted for Get, GetTo and Has, not for
-	// iterators.
+	// Levels describes each level. Lookups are counted for Get, GetTo and Has, not for iterators.
 	Levels [NumLevels]LevelMetrics
 
 	// Lookups counts calls of Get, GetTo and Has, and the keys of MultiGet.
@@ -47,11 +46,10 @@ type Metrics struct {
 	// OpenIterators, OpenSnapshots and OpenTransactions count those that were not closed yet.
 	OpenIterators, OpenSnapshots, OpenTransactions int
 
-	// BackgroundError is the error that ended writes or, if none did, that of the last flush
-	// or compaction, which is being retried, or else the corruption because of which tables
-	// were set aside. Of a follower it is the error of the last Refresh. It is nil if there is none. The
-	// first success of the same kind of work, also by Flush or Compact, ends the error of a flush or
-	// compaction, and so does it if no compaction is due any more.
+	// BackgroundError is the error that ended writes or, if none did, that of the last flush or compaction, which is
+	// being retried, or else the corruption because of which tables were set aside. Of a follower it is the error of
+	// the last Refresh. It is nil if there is none. The first success of the same kind of work, also by Flush or
+	// Compact, ends the error of a flush or compaction, and so does it if no compaction is due any more.
 	BackgroundError error
 }
 
@@ -61,8 +59,7 @@ type LevelMetrics struct {
 	Tables int
 	Bytes  uint64
 
-	// Reads counts how often a lookup consulted a table of this level: its key was
-	// within the table's range.
+	// Reads counts how often a lookup consulted a table of this level: its key was within the table's range.
 	Reads uint64
 	// FilterChecks counts the reads that used a filter. It is the sum of FilterNegatives (the
 	// filter excluded the table), FilterTruePositives (the table contained the key, possibly

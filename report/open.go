@@ -8,9 +8,8 @@ type OpenReport struct {
 	Manifest string
 	// ManifestBytesDropped counts the bytes of a last edit that a crash cut off.
 	ManifestBytesDropped int64
-	// ClosedCleanly says that Close closed the database, and that no program has written to
-	// it since. Then every byte of the logs is known to have been written, so a wrong one is
-	// damage and never the end that a crash left.
+	// ClosedCleanly says that Close closed the database, and that no program has written to it since. Then every byte
+	// of the logs is known to have been written, so a wrong one is damage and never the end that a crash left.
 	ClosedCleanly bool
 	// MissingLog is the log that the MANIFEST names if it does not exist: writes that had not
 	// reached a table are lost then. "" normally.
@@ -45,23 +44,20 @@ type RecordedOption struct{ Option, Value string }
 type LogReport struct {
 	Name             string
 	Records, Entries uint64
-	// Tail is "clean", "torn" (the end was cut, as by a crash), "hole" (the end was partly
-	// written, as after a power cut), "damaged" (Salvage skipped something) or "not read" (it
-	// comes after damage).
+	// Tail is "clean", "torn" (the end was cut, as by a crash), "hole" (the end was partly written, as after a power
+	// cut), "damaged" (Salvage skipped something) or "not read" (it comes after damage).
 	Tail string
 	// BytesDropped counts the bytes without an acknowledged write: those of the tail, and a
 	// torn record in a log of another program that was appended to after a crash.
 	BytesDropped int64
 	// Reason says what is wrong with the first of these bytes, or of the skipped ones.
 	Reason string
-	// GapBefore counts the operations that are missing between the previous log and this one.
-	// LevelDB and goleveldb do not sync a log before they begin the next one, so a power cut
-	// may remove its end. A gap before a log of SieveDB is ErrCorruption, and is counted here
-	// if Options.Salvage ignores it.
+	// GapBefore counts the operations that are missing between the previous log and this one. LevelDB and goleveldb do
+	// not sync a log before they begin the next one, so a power cut may remove its end. A gap before a log of SieveDB
+	// is ErrCorruption, and is counted here if Options.Salvage ignores it.
 	GapBefore uint64
-	// BytesSkipped and RecordsSkipped count what Options.Salvage skipped: bytes that do
-	// not decode, or that come after such bytes, and records that do not decode although
-	// their checksums match.
+	// BytesSkipped and RecordsSkipped count what Options.Salvage skipped: bytes that do not decode, or that come after
+	// such bytes, and records that do not decode although their checksums match.
 	BytesSkipped   int64
 	RecordsSkipped uint64
 	// SetAside is the file below the directory that keeps the dropped or skipped bytes; "" if

@@ -33,29 +33,25 @@ type RepairReport struct {
 	// Manifest is the MANIFEST that was used: it says which tables are in use, and on which
 	// level. It is empty if none could be used.
 	Manifest string
-	// ManifestProblem says what was wrong with CURRENT or the MANIFEST; empty if
-	// nothing was.
+	// ManifestProblem says what was wrong with CURRENT or the MANIFEST; empty if nothing was.
 	ManifestProblem string
-	// MayResurrect says that the tables in use could not be determined, or that replaced ones
-	// fill the key ranges of missing ones, or that value tables are used without the entries that
-	// referred to their values. A table that a compaction had replaced may have
-	// brought back deleted keys and older values, and a part of a load or an ingest may be
-	// present that a crash interrupted. Or values come from a damaged value table of which nothing
-	// says whose values it has: some may be older ones of their keys.
+	// MayResurrect says that the tables in use could not be determined, or that replaced ones fill the key ranges of
+	// missing ones, or that value tables are used without the entries that referred to their values. A table that a
+	// compaction had replaced may have brought back deleted keys and older values, and a part of a load or an ingest
+	// may be present that a crash interrupted. Or values come from a damaged value table of which nothing says whose
+	// values it has: some may be older ones of their keys.
 	MayResurrect bool
 
-	// Files lists the tables, logs, MANIFESTs and temporary files that were found or are
-	// missing, by name.
+	// Files lists the tables, logs, MANIFESTs and temporary files that were found or are missing, by name.
 	Files []RepairedFile
 
 	// TablesWritten and BytesWritten count the new tables, EntriesWritten their
 	// entries, tombstones and old versions included.
 	TablesWritten, BytesWritten, EntriesWritten uint64
-	// EntriesDuplicate counts entries dropped because they exist twice; EntriesConflicting
-	// those of them whose kinds or values differ without a reason (the one that sets the key
-	// was kept, or the greater value); EntriesShadowed entries dropped because a table that
-	// was kept has a newer version of the key; EntriesTooLarge entries dropped because no
-	// table can be written with them.
+	// EntriesDuplicate counts entries dropped because they exist twice; EntriesConflicting those of them whose kinds or
+	// values differ without a reason (the one that sets the key was kept, or the greater value); EntriesShadowed
+	// entries dropped because a table that was kept has a newer version of the key; EntriesTooLarge entries dropped
+	// because no table can be written with them.
 	EntriesDuplicate, EntriesConflicting, EntriesShadowed, EntriesTooLarge uint64
 	// ValuesLost counts entries dropped because the value table that had their values is missing or
 	// damaged. An older version of such a key may be there again.

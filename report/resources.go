@@ -23,22 +23,19 @@ type SharedBudget struct {
 	Limit, Used int64
 	// Stores is the number of stores that have a part of it.
 	Stores int
-	// TakenFromOthers counts how often a store took something from another one: blocks, or open
-	// tables.
+	// TakenFromOthers counts how often a store took something from another one: blocks, or open tables.
 	TakenFromOthers uint64
 }
 
 // SharedMemtables describe the memory for memtables that stores share.
 type SharedMemtables struct {
-	// Limit is the largest amount in bytes, Used the present one. Used is above Limit only because
-	// of Overdrawn.
+	// Limit is the largest amount in bytes, Used the present one. Used is above Limit only because of Overdrawn.
 	Limit, Used int64
 	// Overdrawn is the part of Used for single large writes, and for the logs of stores that are
 	// being opened, that was not free when it was needed.
 	Overdrawn int64
-	// EarlyFlushes counts how often a store was asked to flush a memtable because another one
-	// needed the memory. Small counts memtables that were made smaller than Memtables.Size for
-	// lack of memory.
+	// EarlyFlushes counts how often a store was asked to flush a memtable because another one needed the memory. Small
+	// counts memtables that were made smaller than Memtables.Size for lack of memory.
 	EarlyFlushes, Small uint64
 }
 

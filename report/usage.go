@@ -30,8 +30,7 @@ type DiskUsage struct {
 
 // SizeEstimate says about how many bytes the entries of a range use.
 type SizeEstimate struct {
-	// Tables are bytes of files: compressed, with older versions of the keys, and with a share of
-	// indexes and filters.
+	// Tables are bytes of files: compressed, with older versions of the keys, and with a share of indexes and filters.
 	Tables uint64
 	// Memtables are bytes of memory, not compressed. Their flush will write less.
 	Memtables uint64

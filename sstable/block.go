@@ -20,9 +20,8 @@ const maxBlockLen = math.MaxInt32
 //	+---------+-----+---------+------------+-----+-----------+
 //	                          ^ entriesEnd
 //
-// newBlock has checked the restart offsets: the first is 0, they ascend, and each
-// is below entriesEnd (an empty block has one restart point, at 0, or none). The
-// entries are checked as they are read.
+// newBlock has checked the restart offsets: the first is 0, they ascend, and each is below entriesEnd (an empty block
+// has one restart point, at 0, or none). The entries are checked as they are read.
 type Block struct {
 	data []byte
 	// rest is the second part of a compressed block that is stored in two pieces; see
@@ -112,9 +111,8 @@ type entry struct {
 	valueEnd int // position of the next entry
 }
 
-// readEntry decodes the entry at data[p:end]; ok is false if its bytes are not an
-// entry that ends at or before end. The caller must check shared against the
-// previous key. Three one-byte lengths are the common case.
+// readEntry decodes the entry at data[p:end]; ok is false if its bytes are not an entry that ends at or before end. The
+// caller must check shared against the previous key. Three one-byte lengths are the common case.
 func readEntry(data []byte, p, end int) (e entry, ok bool) {
 	if p+3 > end || end > len(data) {
 		return entry{}, false
@@ -169,8 +167,7 @@ func newerEntry(part string, p int, ikey []byte) error {
 	return base.Newerf(part, -1, "entry at byte %d of the decoded block: it has the unknown kind %d; Pebble and RocksDB use such kinds too", p, base.Trailer(ikey)&0xff)
 }
 
-// The reasons for corruptEntry, declared once because the point search and the
-// iterator must reject the same entries.
+// The reasons for corruptEntry, declared once because the point search and the iterator must reject the same entries.
 const (
 	badEntryBytes   = "its lengths are malformed or reach beyond the entries; want three varints that fit"
 	badEntryShared  = "it shares more bytes than the previous key has; want at most that many"

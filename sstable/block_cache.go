@@ -10,15 +10,13 @@ import (
 	"github.com/sievedb/sievedb/internal/limit/cache"
 )
 
-// BlockCache keeps data blocks of any number of tables in memory, within a
-// budget in bytes. Any goroutine may use it.
+// BlockCache keeps data blocks of any number of tables in memory, within a budget in bytes. Any goroutine may use it.
 //
-// While there is room, blocks are kept decompressed. Once the cache is full, a new block is kept as
-// it is stored in the file if that saves enough memory. A lookup then decompresses it into its own
-// memory, which costs less than half of a read from the page cache, and many more blocks fit. A
-// block that is used a few times, or is likely to be, is recompressed in slices, of which a lookup
-// decompresses only the one that it needs. A block that is used often is kept decompressed at the
-// expense of others, see cache.Cache.Hot. So a cache that can hold all blocks decompressed does
+// While there is room, blocks are kept decompressed. Once the cache is full, a new block is kept as it is stored in the
+// file if that saves enough memory. A lookup then decompresses it into its own memory, which costs less than half of a
+// read from the page cache, and many more blocks fit. A block that is used a few times, or is likely to be, is
+// recompressed in slices, of which a lookup decompresses only the one that it needs. A block that is used often is kept
+// decompressed at the expense of others, see cache.Cache.Hot. So a cache that can hold all blocks decompressed does
 // that, and a smaller one holds the hot ones decompressed.
 type BlockCache struct {
 	cache *cache.Cache[Block]
@@ -26,8 +24,7 @@ type BlockCache struct {
 	compressed, compressedBytes atomic.Int64
 }
 
-// NewBlockCache returns a cache that holds at most capacity bytes. If capacity is not
-// above 0, it holds nothing.
+// NewBlockCache returns a cache that holds at most capacity bytes. If capacity is not above 0, it holds nothing.
 func NewBlockCache(capacity int64) *BlockCache {
 	c := new(BlockCache)
 	c.cache = cache.NewWithForms(capacity, packable, c.discount)
@@ -88,10 +85,9 @@ func (c *BlockCache) register(b *Block) {
 	hugepages.Count(restBytes(b.rest))
 }
 
-// load returns the block of slot. If it is in the cache by now, or another goroutine
-// is loading it, load returns that. Otherwise it calls read, which returns the block
-// compressed as kind and leaves it decompressed in sc, and loaded is true. The cache
-// never keeps sc's memory, but load may return it. A block not admitted is not copied.
+// load returns the block of slot. If it is in the cache by now, or another goroutine is loading it, load returns that.
+// Otherwise it calls read, which returns the block compressed as kind and leaves it decompressed in sc, and loaded is
+// true. The cache never keeps sc's memory, but load may return it. A block not admitted is not copied.
 func (c *BlockCache) load(slot *cache.Slot[Block], sc *scratch, bytewise bool,
 	read func() (raw []byte, kind Compression, err error)) (b *Block, loaded bool, err error) {
 	b, err = c.cache.GetOrLoad(slot, func() (Block, int64, error) {
@@ -189,10 +185,9 @@ func (c *BlockCache) sliced(b, plain *Block, sc *scratch) Block {
 	return kept
 }
 
-// fitted returns a block compressed as kind with a copy of data. The copy is in two
-// pieces if one would waste memory: the allocator's size classes are up to an eighth
-// apart, so all blocks of a certain length could waste that much. With a cache of 64 MiB for
-// 116 MB of blocks of 2,357 bytes, which used 2,688, misses went from 12.9 to 2.3 %.
+// fitted returns a block compressed as kind with a copy of data. The copy is in two pieces if one would waste memory:
+// the allocator's size classes are up to an eighth apart, so all blocks of a certain length could waste that much. With
+// a cache of 64 MiB for 116 MB of blocks of 2,357 bytes, which used 2,688, misses went from 12.9 to 2.3 %.
 func fitted(data []byte, kind Compression) Block {
 	const negligible = 64 // bytes
 	classes := sizeClasses()

@@ -29,8 +29,7 @@ func roomFor(t testing.TB, cmp *base.Comparer, data []byte, part float64) *Block
 	return NewBlockCache(int64(float64(bytes) * part))
 }
 
-// checkBlockCache compares the counts of the cache with the contents of the slots of its
-// only table.
+// checkBlockCache compares the counts of the cache with the contents of the slots of its only table.
 func checkBlockCache(t testing.TB, c *BlockCache, r *Reader) BlockCacheMetrics {
 	t.Helper()
 	var want BlockCacheMetrics

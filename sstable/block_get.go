@@ -46,9 +46,8 @@ type found struct {
 	atEnd   bool // every entry is before the target
 }
 
-// get finds the first entry at or after the target (userKey, trailer) and reports
-// whether it has that user key. For any bytes it gives the same result as
-// blockIter.seekGE, and rejects the same blocks.
+// get finds the first entry at or after the target (userKey, trailer) and reports whether it has that user key. For any
+// bytes it gives the same result as blockIter.seekGE, and rejects the same blocks.
 func (b *Block) get(cmp *base.Comparer, userKey []byte, trailer uint64) (found, error) {
 	return b.getWithPivots(nil, cmp, userKey, trailer)
 }
@@ -70,10 +69,9 @@ func (b *Block) getWithPivots(pv *pivots, cmp *base.Comparer, userKey []byte, tr
 	return b.getRebuilding(cmp, userKey, trailer)
 }
 
-// prefetchBytes is how much of a restart interval is loaded into the processor's cache
-// before its entries are read. With 85 MB of cached blocks and 16 entries of 124 bytes
-// per interval, lookups of random keys took 2.19 us without it, 1.81 with 1 KiB, 1.75 with
-// 1.5 KiB and 1.67 with all of the block; those of hot blocks 0.29, 0.29, 0.31 and 0.32.
+// prefetchBytes is how much of a restart interval is loaded into the processor's cache before its entries are read.
+// With 85 MB of cached blocks and 16 entries of 124 bytes per interval, lookups of random keys took 2.19 us without it,
+// 1.81 with 1 KiB, 1.75 with 1.5 KiB and 1.67 with all of the block; those of hot blocks 0.29, 0.29, 0.31 and 0.32.
 const prefetchBytes = 1 << 10
 
 // needsKeys is returned by getBytewise if it cannot decide without rebuilding keys.
@@ -106,10 +104,9 @@ func (b *Block) getRebuilding(cmp *base.Comparer, userKey []byte, trailer uint64
 // many bytes of the target the previous entry's user key matched, and knows that
 // this entry was before the target. The next entry's shared length then decides.
 //
-// Let u be the target's user key, n its length, prev the previous user key,
-// m the length of the common prefix of u and prev, s the shared length and
-// next the user key to judge. Then prev < u with a smaller byte at m, or prev
-// is u's prefix (m = len(prev) < n), or prev = u with a newer trailer.
+// Let u be the target's user key, n its length, prev the previous user key, m the length of the common prefix of u and
+// prev, s the shared length and next the user key to judge. Then prev < u with a smaller byte at m, or prev is u's
+// prefix (m = len(prev) < n), or prev = u with a newer trailer.
 //
 //   - len(next) <= min(s, m), not all of u: next is a prefix of u, so before it.
 //   - s <= m: next begins with u[:s]; only its suffix is compared, with u[s:].
@@ -146,8 +143,7 @@ func (s *start) touch(b *Block) byte {
 	return hugepages.Touch(b.data[s.p : s.p+min(s.limit-s.p, prefetchBytes)])
 }
 
-// getInInterval searches the interval of restart point r, which begins at p and
-// ends at limit.
+// getInInterval searches the interval of restart point r, which begins at p and ends at limit.
 func (b *Block) getInInterval(r, p, limit int, u []byte, trailer uint64) (f found, bad string, at int) {
 	data, n := b.data, len(u)
 	var (
@@ -234,8 +230,7 @@ func (b *Block) otherKey(kind byte, p int) (f found, bad string, at int) {
 	return f, "", 0
 }
 
-// getAtRestart returns the result from restart point r, whose key is at or after the
-// target.
+// getAtRestart returns the result from restart point r, whose key is at or after the target.
 func (b *Block) getAtRestart(r int, u []byte) (f found, bad string, at int) {
 	p := b.restart(r)
 	e, ok := readEntry(b.data, p, b.entriesEnd)
@@ -256,9 +251,8 @@ func (b *Block) getAtRestart(r int, u []byte) (f found, bad string, at int) {
 	return b.landed(e, util.Fixed64(b.data[end:e.value]), p)
 }
 
-// getFault returns the error for a bad entry at position p, which a search found for the reason why.
-// The search does not keep keys, so it reads the block again to find out whether only a later version
-// knows the kind of that entry.
+// getFault returns the error for a bad entry at position p, which a search found for the reason why. The search does
+// not keep keys, so it reads the block again to find out whether only a later version knows the kind of that entry.
 func (b *Block) getFault(p int, why string) error {
 	fault := corruptEntry(dataPart, p, why)
 	if why != badEntryKey {

@@ -7,10 +7,9 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// blockIter iterates over the entries of one block whose keys are internal keys. It
-// is a base.Iterator, which Iter uses without the cost of the interface. A block's
-// bytes are not trusted: the iterator checks the lengths and the trailer of each
-// entry that it comes to, and its agreement with the restart array.
+// blockIter iterates over the entries of one block whose keys are internal keys. It is a base.Iterator, which Iter uses
+// without the cost of the interface. A block's bytes are not trusted: the iterator checks the lengths and the trailer
+// of each entry that it comes to, and its agreement with the restart array.
 type blockIter struct {
 	cmp      *base.Comparer
 	bytewise bool // cmp.IsBytewise()
@@ -66,8 +65,7 @@ const (
 	maxIdlePast = maxPast  // entries
 )
 
-// trim releases the memory of long keys and long restart intervals. The iterator must not
-// be positioned.
+// trim releases the memory of long keys and long restart intervals. The iterator must not be positioned.
 func (it *blockIter) trim() {
 	if cap(it.key) > maxIdleKey {
 		it.key = nil
@@ -109,12 +107,10 @@ func (it *blockIter) toRestart(i int) {
 	it.cur.valueEnd = it.block.restart(i)
 }
 
-// step reads the entry after the current one, which must be within the current
-// restart interval, and rebuilds its key. It does not check the kind, because a
-// search checks only the entry that it ends at, as the point search does.
+// step reads the entry after the current one, which must be within the current restart interval, and rebuilds its key.
+// It does not check the kind, because a search checks only the entry that it ends at, as the point search does.
 //
-// Three one-byte lengths that fit are the common case. stepAny handles the others
-// and reports bad entries.
+// Three one-byte lengths that fit are the common case. stepAny handles the others and reports bad entries.
 func (it *blockIter) step() bool {
 	p, data := it.cur.valueEnd, it.block.data[:it.limit]
 	if p > len(data)-3 || (data[p]|data[p+1]|data[p+2])&0x80 != 0 {
@@ -131,9 +127,8 @@ func (it *blockIter) step() bool {
 	return true
 }
 
-// NextDistinct is Next if the next entry has different user key bytes and its first bytes
-// show that. Otherwise it returns false and the iterator does not move, for example at
-// the end of the block or if the entry might be bad.
+// NextDistinct is Next if the next entry has different user key bytes and its first bytes show that. Otherwise it
+// returns false and the iterator does not move, for example at the end of the block or if the entry might be bad.
 func (it *blockIter) NextDistinct() bool {
 	p, data, key := it.cur.valueEnd, it.block.data[:it.limit], it.key
 	if p == len(data) {
@@ -174,9 +169,8 @@ func (it *blockIter) intervalApart() bool {
 	return true
 }
 
-// peekInterval returns the first entry of the next restart interval, r, which ends at limit, after the last
-// entry of one. ok is false if there is none with a valid key that differs from the current one in its
-// user key.
+// peekInterval returns the first entry of the next restart interval, r, which ends at limit, after the last entry of
+// one. ok is false if there is none with a valid key that differs from the current one in its user key.
 func (it *blockIter) peekInterval() (e entry, r, limit int, ok bool) {
 	r, user := it.restart+1, len(it.key)-base.TrailerLen
 	if r >= int(it.block.numRestarts) || user < 0 {
@@ -197,8 +191,7 @@ func (it *blockIter) stepAny() bool {
 	case !ok:
 		return it.fail(p, badEntryBytes)
 	case e.shared > len(it.key):
-		// At a restart point the key is empty, so this is the check that an
-		// entry there shares nothing.
+		// At a restart point the key is empty, so this is the check that an entry there shares nothing.
 		return it.fail(p, badEntryShared)
 	case e.valueEnd > it.limit:
 		return it.fail(p, badEntryRestart)
@@ -339,8 +332,7 @@ func (it *blockIter) stepTo(userKey []byte, trailer uint64) bool {
 		if it.cur.valueEnd < it.limit {
 			continue
 		}
-		// The search in the restart points found that the next one has a key at or
-		// after the target.
+		// The search in the restart points found that the next one has a key at or after the target.
 		return it.nextInterval()
 	}
 }

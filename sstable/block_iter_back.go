@@ -7,10 +7,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Walking backward reads a block one interval at a time. A key is stored as the difference
-// to the previous key, so an interval is read from its restart point on and remembered. Of an
-// interval with very many entries, only the last ones are remembered, and of the others each
-// 4096th with its key, from which the iterator reads on when it comes to them.
+// Walking backward reads a block one interval at a time. A key is stored as the difference to the previous key, so an
+// interval is read from its restart point on and remembered. Of an interval with very many entries, only the last ones
+// are remembered, and of the others each 4096th with its key, from which the iterator reads on when it comes to them.
 
 const (
 	// maxPastKeys bounds blockIter.pastKeys, in bytes: the keys of most intervals fit.
@@ -19,9 +18,8 @@ const (
 	maxPast = 4 << 10
 )
 
-// pastMarks are entries of the current interval from which an iterator can read on. past
-// begins with the last of them. Their keys have at most as many bytes as the interval, and a
-// 4096th of its unfolded keys.
+// pastMarks are entries of the current interval from which an iterator can read on. past begins with the last of them.
+// Their keys have at most as many bytes as the interval, and a 4096th of its unfolded keys.
 type pastMarks struct {
 	at   []int // where the entries begin
 	keys [][]byte
@@ -71,11 +69,9 @@ func (it *blockIter) prevMark() bool {
 type pastEntry struct {
 	pos, shared, suffix, value, valueEnd int32 // as in entry
 
-	// key is where the key begins in pastKeys, or -1 if it is not there. Then donor is
-	// the index in past of the nearest earlier entry that shares fewer bytes than this
-	// one, or whose key is in pastKeys. It supplies the last of the bytes of this key
-	// that are not in this entry's own suffix. -1 stands for the last mark, if there is
-	// one.
+	// key is where the key begins in pastKeys, or -1 if it is not there. Then donor is the index in past of the nearest
+	// earlier entry that shares fewer bytes than this one, or whose key is in pastKeys. It supplies the last of the
+	// bytes of this key that are not in this entry's own suffix. -1 stands for the last mark, if there is one.
 	key, donor int32
 
 	// common is the number of bytes that the key has in common with that of the entry before it in past: shared,
@@ -92,14 +88,12 @@ func (e *pastEntry) entry() entry {
 
 func (e *pastEntry) keyLen() int { return int(e.shared + e.value - e.suffix) }
 
-// Prev moves to the previous entry, which past remembers, instead of reading the
-// interval again for each step.
+// Prev moves to the previous entry, which past remembers, instead of reading the interval again for each step.
 //
-// The bytes that key i shares with the previous key, i-1, are in it.key. The others are in
-// pastKeys, or else in the entries' suffixes: those of key i-1 are in its own suffix or, if it
-// shared them with its predecessor, in the suffixes of its donors. Each byte of the interval is
-// copied back at most once, where it had been dropped. So walking through an interval costs time in
-// proportion to its size, whatever the lengths stored in it.
+// The bytes that key i shares with the previous key, i-1, are in it.key. The others are in pastKeys, or else in the
+// entries' suffixes: those of key i-1 are in its own suffix or, if it shared them with its predecessor, in the suffixes
+// of its donors. Each byte of the interval is copied back at most once, where it had been dropped. So walking through
+// an interval costs time in proportion to its size, whatever the lengths stored in it.
 func (it *blockIter) Prev() bool {
 	if it.StepBack() {
 		return true
@@ -176,8 +170,7 @@ func (it *blockIter) prevInterval() bool {
 	return it.lastBefore(it.limit)
 }
 
-// restoreKey makes it.key the key of past[i], whose first kept bytes are in it.key
-// already.
+// restoreKey makes it.key the key of past[i], whose first kept bytes are in it.key already.
 func (it *blockIter) restoreKey(kept, i int) {
 	e := &it.past[i]
 	end := e.keyLen()
@@ -217,8 +210,8 @@ func (it *blockIter) lastBefore(end int) bool {
 	return it.landed()
 }
 
-// lastOfWhole is Last, and remembers all entries of the block, not only those of its last interval. It returns false, and is
-// not positioned, if the block has many entries, or some that are rare or malformed.
+// lastOfWhole is Last, and remembers all entries of the block, not only those of its last interval. It returns false,
+// and is not positioned, if the block has many entries, or some that are rare or malformed.
 func (it *blockIter) lastOfWhole() bool {
 	b := &it.block
 	if it.err != nil || b.empty() || b.entriesEnd > maxTouched {
@@ -236,9 +229,8 @@ func (it *blockIter) lastOfWhole() bool {
 	return it.landed()
 }
 
-// rememberPlain is the fast path of lastBefore, as long as entries have three one-byte lengths that
-// fit, and keys have room in pastKeys. It rebuilds keys there and copies only the last one. It returns true if it
-// came to end.
+// rememberPlain is the fast path of lastBefore, as long as entries have three one-byte lengths that fit, and keys have
+// room in pastKeys. It rebuilds keys there and copies only the last one. It returns true if it came to end.
 func (it *blockIter) rememberPlain(end int) bool {
 	data, past, keys := it.block.data[:it.limit], it.past, it.pastKeys
 	p := it.cur.valueEnd
@@ -322,8 +314,7 @@ func (it *blockIter) pastEntry(key, donor int32) pastEntry {
 	}
 }
 
-// donor returns the donor of an entry that follows those of past and shares that many
-// bytes, or -1 at a restart point.
+// donor returns the donor of an entry that follows those of past and shares that many bytes, or -1 at a restart point.
 func (it *blockIter) donor(shared int32) int32 {
 	d := int32(len(it.past)) - 1
 	for d >= 0 && it.past[d].key < 0 && it.past[d].shared >= shared {

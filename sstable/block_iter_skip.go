@@ -17,11 +17,10 @@ const (
 // skipTo moves from a restart point to the first entry of its interval that is not before
 // the target, as steps would, for bytewise keys. It rebuilds the key of only that entry.
 //
-// It works as Block.getBytewise does. Let u be the target's user key, and m the number of
-// bytes that it has in common with the previous user key, which is before u. An entry that
-// shares more than m bytes is before u as well. One that shares at most m bytes begins like
-// u, and its suffix decides. If it is the first entry not before u, its shared bytes are
-// those of u. Rare or malformed entries are left to the steps.
+// It works as Block.getBytewise does. Let u be the target's user key, and m the number of bytes that it has in common
+// with the previous user key, which is before u. An entry that shares more than m bytes is before u as well. One that
+// shares at most m bytes begins like u, and its suffix decides. If it is the first entry not before u, its shared bytes
+// are those of u. Rare or malformed entries are left to the steps.
 func (it *blockIter) skipTo(u []byte, trailer uint64) skipped {
 	data, p := it.block.data[:it.limit], it.cur.valueEnd
 	m, prevLen, keyLen := 0, 0, 0 // of user keys the first two

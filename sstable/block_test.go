@@ -84,8 +84,7 @@ func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
 	}
 }
 
-// blockAnswers runs all searches with the same target. They must give the same result,
-// or all fail.
+// blockAnswers runs all searches with the same target. They must give the same result, or all fail.
 func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, error) {
 	t.Helper()
 	fast, fastErr := b.get(base.Bytewise, user, trailer)

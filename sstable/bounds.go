@@ -12,8 +12,7 @@ import (
 // name or swapped with another. Its filter then denies keys that the right table holds, and lookups
 // read nothing else of it. So Open checks the first and last key if the caller passes them.
 //
-// Tables of a Writer have a mark of both keys in the metaindex, which Open reads
-// anyway:
+// Tables of a Writer have a mark of both keys in the metaindex, which Open reads anyway:
 //
 //	4  CRC-32C, masked, of the first entry's internal key
 //	4  CRC-32C, masked, of the last entry's internal key
@@ -44,8 +43,7 @@ func (b bounds) append(dst []byte) []byte {
 	return util.AppendFixed32(util.AppendFixed32(dst, b.smallest), b.largest)
 }
 
-// decodeBounds reads a mark from the front of b; ok is false if there is none, as in
-// tables of earlier versions.
+// decodeBounds reads a mark from the front of b; ok is false if there is none, as in tables of earlier versions.
 func decodeBounds(b []byte) (m bounds, ok bool) {
 	if len(b) < boundsLen {
 		return bounds{}, false

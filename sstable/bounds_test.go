@@ -10,8 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// unmarked returns a sound table without the mark of its first and last key, like those
-// of other programs.
+// unmarked returns a sound table without the mark of its first and last key, like those of other programs.
 func unmarked(t testing.TB, o WriterOptions, es entries) []byte {
 	var file bytes.Buffer
 	w := NewWriter(&file, o)

@@ -50,9 +50,9 @@ var (
 )
 
 // indexLeadsHere reports whether a lookup comes to the block that the iterator is on. It may begin in an earlier one,
-// and goes on as long as the separators have its user key: see blocks.List.Continues. Then the entries of the blocks before
-// this one are all before the target, because the keys ascend, and need no search: a table can have any number of such
-// keys. The separators ascend too, so those between two with the same user key have it as well.
+// and goes on as long as the separators have its user key: see blocks.List.Continues. Then the entries of the blocks
+// before this one are all before the target, because the keys ascend, and need no search: a table can have any number
+// of such keys. The separators ascend too, so those between two with the same user key have it as well.
 func (it *Iter) indexLeadsHere(lk *Lookup) bool {
 	i := it.ix.find(it.r.cmp, lk.userKey, lk.trailer)
 	return i == it.at || i < it.at && it.ix.Continues(it.r.cmp, i, lk.userKey) && it.ix.Continues(it.r.cmp, it.at-1, lk.userKey)

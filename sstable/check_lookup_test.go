@@ -93,8 +93,8 @@ func TestCheckLookupFindsEveryWrongIndex(t *testing.T) {
 	require.Greater(t, right, 20)
 }
 
-// The bug: if the index leads to an earlier block, from which the lookup goes on to the right one, CheckLookup searched in
-// the earlier block too. A table can have a million such keys, after a block with one restart point.
+// The bug: if the index leads to an earlier block, from which the lookup goes on to the right one, CheckLookup searched
+// in the earlier block too. A table can have a million such keys, after a block with one restart point.
 func TestABlockBeforeTheRightOneIsNotSearchedForEachKey(t *testing.T) {
 	watch(t, "a check")
 	const before, after = 1_000_000, 40_000 // would take ten minutes

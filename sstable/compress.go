@@ -2,8 +2,7 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base/codec"
 
-// Compression is how a block is stored. It is the byte after the block in the file,
-// whose values never change.
+// Compression is how a block is stored. It is the byte after the block in the file, whose values never change.
 type Compression uint8
 
 // The kinds of compression that are written, as LevelDB numbers them.

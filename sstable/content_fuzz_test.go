@@ -10,8 +10,9 @@ import (
 	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
-// A table that Identify identifies has a hash of its content in its properties. Its identity depends on its size, footer,
-// metaindex, properties and IDs, and on nothing else: two tables of one identity have the same data blocks, by their hash.
+// A table that Identify identifies has a hash of its content in its properties. Its identity depends on its size,
+// footer, metaindex, properties and IDs, and on nothing else: two tables of one identity have the same data blocks, by
+// their hash.
 func FuzzIdentify(f *testing.F) {
 	for _, o := range []WriterOptions{{}, {Filter: bloom, BlockSize: 200}, {Compression: Snappy}} {
 		f.Add(buildTable(f, o, plainEntries(30, 20)))

@@ -57,8 +57,7 @@ func TestIdentitiesDifferWithTheIDs(t *testing.T) {
 	require.Len(t, ids, 3)
 }
 
-// A large entry is stored in parts, and a copied block as it was. The hash is the same for the
-// same stored bytes.
+// A large entry is stored in parts, and a copied block as it was. The hash is the same for the same stored bytes.
 func TestContentHashesDoNotDependOnHowBlocksWereWritten(t *testing.T) {
 	for _, compression := range []Compression{NoCompression, Snappy} {
 		r, _ := openTable(t, buildTable(t, WriterOptions{Compression: compression}, largeEntries()), ReaderOptions{})

@@ -9,11 +9,10 @@ import (
 // copyReadAhead is how much of a table CopyBlocks reads at once, in bytes.
 const copyReadAhead = 256 << 10
 
-// CopyBlocks copies all data blocks of r's table, as they are stored, into a table without
-// entries; Finish then adds its own filters, properties and index. In one pass through the
-// file it checks each block and reads its keys for the filters. It compresses nothing again
-// and keeps the separators. If the file written to is a vfs.Sharer, it may share the blocks.
-// If it is a vfs.CacheFollower, the copy uses no more page cache than the table does.
+// CopyBlocks copies all data blocks of r's table, as they are stored, into a table without entries; Finish then adds
+// its own filters, properties and index. In one pass through the file it checks each block and reads its keys for the
+// filters. It compresses nothing again and keeps the separators. If the file written to is a vfs.Sharer, it may share
+// the blocks. If it is a vfs.CacheFollower, the copy uses no more page cache than the table does.
 //
 // each, which may be nil, is called after each block with its stored size; an error that
 // it returns ends the copy. If the table is damaged, the error wraps sievedb.ErrCorruption.

@@ -300,8 +300,7 @@ func TestReadErrorsAreReportedAndNotRemembered(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-// sealBlocks corrects the checksums of a mutated table, so that the checks after them are
-// tested.
+// sealBlocks corrects the checksums of a mutated table, so that the checks after them are tested.
 func sealBlocks(data []byte, hs []handle) {
 	for _, h := range hs {
 		end := h.Offset + h.Size + 1
@@ -322,8 +321,7 @@ func tableBlocks(t testing.TB, data []byte) []handle {
 	return append(hs, handle{Offset: end, Size: uint64(len(r.filter.data))})
 }
 
-// useHostile reads a table of any bytes: all errors must be corruption or of a newer version,
-// and nothing may panic.
+// useHostile reads a table of any bytes: all errors must be corruption or of a newer version, and nothing may panic.
 func useHostile(t *testing.T, data []byte) {
 	r, err := Open(&memFile{data: data}, ReaderOptions{Policies: []filter.Policy{bloom}, Cache: newCache(), Name: "x"})
 	if err != nil {

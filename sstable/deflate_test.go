@@ -189,8 +189,7 @@ func TestReadOnlyCompressionsAreNotWritten(t *testing.T) {
 	}
 }
 
-// recompressed returns one of our tables with every block except the filter stored as
-// kind, as in a Minecraft world.
+// recompressed returns one of our tables with every block except the filter stored as kind, as in a Minecraft world.
 func recompressed(t testing.TB, table []byte, kind Compression) []byte {
 	r, _ := openTable(t, table, ReaderOptions{})
 	ix, _, err := r.loadIndex()

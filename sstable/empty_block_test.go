@@ -12,9 +12,8 @@ import (
 	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
-// Copying a table whose first data block is empty panicked: it compared the last key copied,
-// which did not exist, with the block's separator. Other code expected the table's first key
-// in the first block, and rejected such a table.
+// Copying a table whose first data block is empty panicked: it compared the last key copied, which did not exist, with
+// the block's separator. Other code expected the table's first key in the first block, and rejected such a table.
 func TestEmptyDataBlocksAreReadByAll(t *testing.T) {
 	es := plainEntries(6, 10)
 	for name, c := range map[string]struct {

@@ -1,7 +1,6 @@
 package sstable
 
-// ReadIndex is LoadIndex, but also returns how many bytes it read from disk: 0 if the index
-// was in memory.
+// ReadIndex is LoadIndex, but also returns how many bytes it read from disk: 0 if the index was in memory.
 func (r *Reader) ReadIndex() (bytesRead uint64, err error) {
 	if r.index.Load() != nil {
 		return 0, nil
@@ -10,9 +9,8 @@ func (r *Reader) ReadIndex() (bytesRead uint64, err error) {
 	return uint64(n), err
 }
 
-// BlockBytes returns the size in the file, including the trailer, of the data block that a
-// Get searches for the key, or of the first one if it searches two. It returns 0 if there is
-// none, or if the index is not in memory.
+// BlockBytes returns the size in the file, including the trailer, of the data block that a Get searches for the key, or
+// of the first one if it searches two. It returns 0 if there is none, or if the index is not in memory.
 func (r *Reader) BlockBytes(lk *Lookup) uint64 {
 	ix := r.index.Load()
 	if ix == nil {

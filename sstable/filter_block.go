@@ -15,8 +15,7 @@ const (
 	maxBaseLg = 63
 )
 
-// wholeTableBaseLg returns the base_lg under which every data block's offset,
-// up to the last one's, maps to filter 0.
+// wholeTableBaseLg returns the base_lg under which every data block's offset, up to the last one's, maps to filter 0.
 func wholeTableBaseLg(lastOffset uint64) uint8 {
 	return uint8(min(max(minBaseLg, bits.Len64(lastOffset)), maxBaseLg))
 }
@@ -58,9 +57,8 @@ type filterBlock struct {
 // newFilterBlock checks the shape of data. If the shape is not a known one, the error is a
 // sievedb.CorruptionError without a location, and nothing can be concluded from the block.
 //
-// Every data block begins below the offset endOfData. A lone filter is used for the
-// whole table only if that proves that every block's offset maps to it. A filter that
-// covers only the first blocks would deny the keys of the others.
+// Every data block begins below the offset endOfData. A lone filter is used for the whole table only if that proves
+// that every block's offset maps to it. A filter that covers only the first blocks would deny the keys of the others.
 func newFilterBlock(data []byte, p filter.Policy, slot int, endOfData uint64) (f *filterBlock, err error) {
 	const part = "filter block"
 	n := len(data)
@@ -131,10 +129,9 @@ func (f *filterBlock) mayContain(lk *Lookup) bool {
 	return f.policy.KeyMayMatch(lk.userKey, f.filter)
 }
 
-// mayContainAt probes the filter of the data block at offset. If there is none, it
-// returns true, as LevelDB does. It also returns true if the filter is empty, unlike
-// LevelDB: only a range in which no block begins should have an empty filter. consulted
-// reports whether a filter was consulted.
+// mayContainAt probes the filter of the data block at offset. If there is none, it returns true, as LevelDB does. It
+// also returns true if the filter is empty, unlike LevelDB: only a range in which no block begins should have an empty
+// filter. consulted reports whether a filter was consulted.
 func (f *filterBlock) mayContainAt(lk *Lookup, offset uint64) (may, consulted bool) {
 	i := offset >> f.baseLg
 	if i >= uint64(f.num) {
@@ -160,8 +157,7 @@ const (
 	FilterOff FilterState = iota
 	// FilterMissing: the table was written without a filter.
 	FilterMissing
-	// FilterUnknown: the table has filters, but none of a known policy, or only of
-	// later versions.
+	// FilterUnknown: the table has filters, but none of a known policy, or only of later versions.
 	FilterUnknown
 	// FilterWholeTable: one filter covers the table and is probed before the index.
 	FilterWholeTable
@@ -197,9 +193,8 @@ type FilterStatus struct {
 	// Policy is the name of the filter that is used or, if none can be used, of the
 	// last one that the table lists; empty if it lists none.
 	Policy string
-	// Damaged is the name of the best filter if that is damaged, and Err the reason;
-	// State then says whether another is used instead. Err wraps sievedb.ErrCorruption.
-	// If the metaindex is damaged, Err is set and Damaged is empty.
+	// Damaged is the name of the best filter if that is damaged, and Err the reason; State then says whether another is
+	// used instead. Err wraps sievedb.ErrCorruption. If the metaindex is damaged, Err is set and Damaged is empty.
 	Damaged string
 	Err     error
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base/hugepages"
 )
 
-// openFilter reads the metaindex and, of the filters that it lists, the best one
-// that is known and sound. Corruption goes into the status. An I/O error is
-// returned, since the file may be sound.
+// openFilter reads the metaindex and, of the filters that it lists, the best one that is known and sound. Corruption
+// goes into the status. An I/O error is returned, since the file may be sound.
 func (r *Reader) openFilter() error {
 	m, err := r.readMetaindex()
 	if err != nil {
@@ -133,13 +132,11 @@ func (r *Reader) readFilter(h handle, m *metaindex, p filter.Policy, slot int) (
 	return f, base.InFile(err, r.name, int64(h.Offset))
 }
 
-// cacheLineBytes is the cache line size of all known processors, or a multiple of
-// it.
+// cacheLineBytes is the cache line size of all known processors, or a multiple of it.
 const cacheLineBytes = 64
 
-// alignedBytes returns n zeros that begin at a multiple of cacheLineBytes in memory,
-// so that each line of a filter is in one cache line. Go aligns allocations like
-// that, except small or oddly sized ones.
+// alignedBytes returns n zeros that begin at a multiple of cacheLineBytes in memory, so that each line of a filter is
+// in one cache line. Go aligns allocations like that, except small or oddly sized ones.
 func alignedBytes(n int) []byte {
 	b := make([]byte, n)
 	if misaligned(b) == 0 {
@@ -164,16 +161,14 @@ type FilterSet struct {
 	next    []byte // scratch
 }
 
-// AllFilters reads every filter of the table whose policy is known. If the metaindex
-// or a filter is damaged, the error wraps sievedb.ErrCorruption, and the set has the
-// other filters.
+// AllFilters reads every filter of the table whose policy is known. If the metaindex or a filter is damaged, the error
+// wraps sievedb.ErrCorruption, and the set has the other filters.
 func (r *Reader) AllFilters() (FilterSet, error) {
 	return r.filterSet(r.policies, func(*metaindex) ([]rangefilter.Policy, error) { return r.rangePolicies, nil })
 }
 
-// FiltersToCheck is AllFilters with these policies for filters of keys, at most MaxPolicies,
-// instead of those in ReaderOptions. It also reads the range filters of every policy in
-// package rangefilter.
+// FiltersToCheck is AllFilters with these policies for filters of keys, at most MaxPolicies, instead of those in
+// ReaderOptions. It also reads the range filters of every policy in package rangefilter.
 func (r *Reader) FiltersToCheck(policies []filter.Policy) (FilterSet, error) {
 	return r.filterSet(policies, r.rangesToCheck)
 }
@@ -211,8 +206,7 @@ func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]
 	return set, damage
 }
 
-// Listed returns how many filters of keys the table lists by name, including those of
-// unknown policies.
+// Listed returns how many filters of keys the table lists by name, including those of unknown policies.
 func (s *FilterSet) Listed() int { return s.listed }
 
 // Whole returns each filter, by the name of its policy. ok is false if one of them does not cover the

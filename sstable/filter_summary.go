@@ -106,9 +106,8 @@ func (r *Reader) FilterKeys() (keys uint64) {
 	return keys
 }
 
-// Verdict returns the verdict of the table's filter that Get would use, without reading
-// from disk. It also returns FilterNone if the table has filters for ranges of blocks but
-// its index is not in memory.
+// Verdict returns the verdict of the table's filter that Get would use, without reading from disk. It also returns
+// FilterNone if the table has filters for ranges of blocks but its index is not in memory.
 func (r *Reader) Verdict(lk *Lookup) Verdict {
 	f := r.filter
 	switch {
@@ -133,8 +132,7 @@ func (r *Reader) Verdict(lk *Lookup) Verdict {
 	return res.Filter
 }
 
-// VerdictAt is Verdict for a key that is, or if present would be, in the data block at
-// offset.
+// VerdictAt is Verdict for a key that is, or if present would be, in the data block at offset.
 func (r *Reader) VerdictAt(userKey []byte, offset uint64) Verdict {
 	if r.filter == nil {
 		return FilterNone

@@ -47,8 +47,7 @@ func TestFiltersHaveNoFalseNegatives(t *testing.T) {
 // tableOfTruth is the number of keys in one table.
 const tableOfTruth = 500_000
 
-// askTable writes a table of ascending random keys of 8 to 11 bytes, opens it, and probes
-// its filter with each of them.
+// askTable writes a table of ascending random keys of 8 to 11 bytes, opens it, and probes its filter with each of them.
 func askTable(t testing.TB, p filter.Policy, rnd *rand.Rand) (denied, probed uint64) {
 	var file bytes.Buffer
 	w := NewWriter(&file, WriterOptions{Filter: unchecked(p), BlockSize: 64 << 10})

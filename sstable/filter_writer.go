@@ -13,8 +13,7 @@ type namedFilter struct {
 	block []byte
 }
 
-// filterBlocks makes the table's filter blocks, the best one first. A table
-// without keys has none.
+// filterBlocks makes the table's filter blocks, the best one first. A table without keys has none.
 func (w *Writer) filterBlocks() (blocks []namedFilter, err error) {
 	if err := CheckFilterNames(filter.Kinds(w.opts.Filter)); err != nil {
 		return nil, w.fail(errors.Wrap(err, "sstable"))

@@ -18,8 +18,7 @@ type Result struct {
 	// Value is valid until the lookup is used again or released: it points into a
 	// block or into the lookup's memory, and must not be modified. It is empty for a tombstone.
 	Value []byte
-	// Trailer has the found version's sequence number and kind, encoded as in an
-	// internal key.
+	// Trailer has the found version's sequence number and kind, encoded as in an internal key.
 	Trailer uint64
 	// BytesRead is the number of bytes read from disk, including index and trailers.
 	BytesRead uint32
@@ -30,18 +29,16 @@ type Result struct {
 	// IndexRead reports whether this Get read the index from disk. Usually the index was
 	// read when the table was opened.
 	IndexRead bool
-	// BlockFromCache and BlockFromDisk say where the data block came from. Neither
-	// is set if none was needed. A block that another goroutine was reading counts
-	// as from the cache. Both may be set if a Get needs two blocks, which happens
-	// only if the newest version that is old enough begins the next block.
+	// BlockFromCache and BlockFromDisk say where the data block came from. Neither is set if none was needed. A block
+	// that another goroutine was reading counts as from the cache. Both may be set if a Get needs two blocks, which
+	// happens only if the newest version that is old enough begins the next block.
 	BlockFromCache, BlockFromDisk bool
 }
 
-// Get finds the newest version of the lookup's key that is old enough. It consults
-// the whole-table filter first, then the index, then the filters of block ranges,
-// then one data block. A Get that needs no disk takes no lock and no reference,
-// writes nothing shared except a bit in the cache, and allocates nothing unless a
-// block has become hot: see BlockCache.
+// Get finds the newest version of the lookup's key that is old enough. It consults the whole-table filter first, then
+// the index, then the filters of block ranges, then one data block. A Get that needs no disk takes no lock and no
+// reference, writes nothing shared except a bit in the cache, and allocates nothing unless a block has become hot: see
+// BlockCache.
 func (r *Reader) Get(lk *Lookup) (Result, error) {
 	if r.Denies(lk) {
 		return Result{Filter: FilterNegative}, nil
@@ -49,9 +46,8 @@ func (r *Reader) Get(lk *Lookup) (Result, error) {
 	return r.GetAfterFilter(lk)
 }
 
-// Denies reports whether the filter of the whole table rules the key out. Get would
-// then find nothing and return FilterNegative. Without such a filter Denies returns
-// false.
+// Denies reports whether the filter of the whole table rules the key out. Get would then find nothing and return
+// FilterNegative. Without such a filter Denies returns false.
 func (r *Reader) Denies(lk *Lookup) bool {
 	if r.hasLines {
 		if lk.hashed>>r.lineSlot&1 == 0 {
@@ -105,8 +101,7 @@ func (res *Result) passes(f *filterBlock, lk *Lookup, offset uint64) bool {
 	return may
 }
 
-// getInBlock searches data block i. done is false if all of the block is before the
-// target.
+// getInBlock searches data block i. done is false if all of the block is before the target.
 func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
 	if lk.KeyOnly && ix.lone.Has(i) && r.getAlone(ix, i, lk, res) {
 		return true, nil
@@ -125,8 +120,7 @@ func (r *Reader) getInBlock(ix *index, i int, lk *Lookup, res *Result) (done boo
 	return r.searchWhole(b, ix, i, lk, res)
 }
 
-// dataBlock returns data block i, possibly in the lookup's memory. b is its cached form,
-// nil if it is not in the cache.
+// dataBlock returns data block i, possibly in the lookup's memory. b is its cached form, nil if it is not in the cache.
 func (r *Reader) dataBlock(b *Block, ix *index, i int, lk *Lookup, res *Result) (_ *Block, err error) {
 	switch {
 	case b == nil:
@@ -161,8 +155,7 @@ func (r *Reader) searchWhole(b *Block, ix *index, i int, lk *Lookup, res *Result
 	return r.searchBlock(b, pv, ix, i, lk, res)
 }
 
-// searchBlock is getInBlock for a block in memory, or for a slice of one, which has no
-// pivots.
+// searchBlock is getInBlock for a block in memory, or for a slice of one, which has no pivots.
 func (r *Reader) searchBlock(b *Block, pv *pivots, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
 	f, err := b.getWithPivots(pv, r.cmp, lk.userKey, lk.trailer)
 	if err != nil {

@@ -70,10 +70,9 @@ func (a *Ask) touchBlock() uint64 {
 	return uint64(data[len(data)-1]) + uint64(data[len(data)/2])
 }
 
-// Get does a lookup that was prepared. The Value of its Result is valid until the Group
-// is used again or released. Lookups may be in any order, but only adjacent ones share a
-// block. A shared block counts only for the lookup that read it: neither BlockFromCache
-// nor BlockFromDisk is set for the others.
+// Get does a lookup that was prepared. The Value of its Result is valid until the Group is used again or released.
+// Lookups may be in any order, but only adjacent ones share a block. A shared block counts only for the lookup that
+// read it: neither BlockFromCache nor BlockFromDisk is set for the others.
 func (g *Group) Get(a *Ask) (Result, error) {
 	r, ix, lk := a.Reader, a.index, a.Lookup
 	var res Result
@@ -129,8 +128,7 @@ func (g *Group) getInBlock(a *Ask, ix *index, i int, res *Result) (done bool, er
 	return done, err
 }
 
-// Release ends the validity of the values that the Group found and makes it the zero
-// Group.
+// Release ends the validity of the values that the Group found and makes it the zero Group.
 func (g *Group) Release() {
 	if g.scratch != nil {
 		g.scratch.release()

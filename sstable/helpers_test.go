@@ -133,8 +133,7 @@ func trickyEntries(rnd *rand.Rand, cmp *base.Comparer, n int) entries {
 	return sortEntries(cmp, es)
 }
 
-// plainEntries makes n entries with decimal keys, one version each, at sequence
-// numbers from 1.
+// plainEntries makes n entries with decimal keys, one version each, at sequence numbers from 1.
 func plainEntries(n, valueLen int) entries {
 	es := make(entries, n)
 	for i := range es {
@@ -289,8 +288,7 @@ func randomSeq(rnd *rand.Rand) uint64 {
 	return rnd.Uint64N(base.MaxSeq + 1)
 }
 
-// constPolicy has filters that give the same answer for every key. It may record its keys
-// and the keys probed.
+// constPolicy has filters that give the same answer for every key. It may record its keys and the keys probed.
 type constPolicy struct {
 	answer bool
 	added  *[]string

@@ -15,8 +15,7 @@ import (
 type index struct {
 	blocks.List
 	slots []cache.Slot[Block] // of the block cache, one per block; nil without a cache
-	// pivots of the blocks are made when a block is first searched. nil without slots or
-	// if the order is not bytewise.
+	// pivots of the blocks are made when a block is first searched. nil without slots or if the order is not bytewise.
 	pivots []pivots
 	lone   blocks.Lone
 }
@@ -32,9 +31,8 @@ func putBuilder(b *blocks.Builder) {
 	builders.Put(b)
 }
 
-// maxIndexKeys bounds the size of the rebuilt separators, in bytes, to that of the
-// decoded block or 32 MiB, so that shared prefixes cannot use up memory. Writers
-// share no prefixes in an index (its restart interval is 1).
+// maxIndexKeys bounds the size of the rebuilt separators, in bytes, to that of the decoded block or 32 MiB, so that
+// shared prefixes cannot use up memory. Writers share no prefixes in an index (its restart interval is 1).
 func maxIndexKeys(decoded int) uint64 {
 	return min(max(32<<20, uint64(decoded)), math.MaxInt32)
 }

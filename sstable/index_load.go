@@ -59,8 +59,7 @@ func (r *Reader) LoadIndex() error {
 	return err
 }
 
-// decodeIndex checks and decodes the index block as it is stored. It does not keep
-// stored.
+// decodeIndex checks and decodes the index block as it is stored. It does not keep stored.
 func (r *Reader) decodeIndex(stored []byte) (*index, error) {
 	data, _, err := openBlock(stored, nil, indexPart)
 	if err != nil {

@@ -9,10 +9,9 @@ type IterOptions struct {
 	// NoFillCache makes the iterator use cached blocks but add none: it reads the
 	// others into its own buffer. It is meant for compactions.
 	NoFillCache bool
-	// ReadAhead is the largest number of bytes per read from disk, for iteration in
-	// order. With 0 the iterator reads one block at a time, until it has crossed
-	// several blocks in order, see Iter. It does not read blocks beyond the bounds
-	// ahead. With ReadAhead above 0 it adds no blocks to the cache.
+	// ReadAhead is the largest number of bytes per read from disk, for iteration in order. With 0 the iterator reads
+	// one block at a time, until it has crossed several blocks in order, see Iter. It does not read blocks beyond the
+	// bounds ahead. With ReadAhead above 0 it adds no blocks to the cache.
 	ReadAhead int
 	// KeysOnly says that the values will not be read. Value may then be empty, and a block that
 	// has one large entry is not read: the index has its key. A cached block that has few keys
@@ -21,10 +20,9 @@ type IterOptions struct {
 	// MaxCached is approximately how many bytes of blocks, as stored, an iteration in order
 	// covers before it stops adding blocks to the cache. 0 means no limit.
 	MaxCached int64
-	// Lower and Upper are user keys that bound the keys of interest: Lower inclusive,
-	// Upper exclusive, nil for no bound. Blocks without keys between them are skipped,
-	// and the iterator ends when only such blocks remain. It may return entries outside
-	// of the bounds. The slices must not change while the iterator is in use.
+	// Lower and Upper are user keys that bound the keys of interest: Lower inclusive, Upper exclusive, nil for no
+	// bound. Blocks without keys between them are skipped, and the iterator ends when only such blocks remain. It may
+	// return entries outside of the bounds. The slices must not change while the iterator is in use.
 	Lower, Upper []byte
 	// Stats, if not nil, counts the blocks used. It belongs to the iterator's
 	// goroutine; several iterators of one goroutine may share it.
@@ -41,13 +39,11 @@ type IterStats struct {
 // Iter iterates over a table. It is a base.Iterator. It keeps the table's file open
 // until it is closed. The zero Iter is closed and can be opened with Open.
 //
-// A new Iter is not at an entry, and neither is one whose last movement returned
-// false: then call First, Last or a seek. Next and Prev may be called only while
-// it is Valid. (The store's own iterator, which db.DB.NewIterator returns, allows
-// Next and Prev in these states.)
+// A new Iter is not at an entry, and neither is one whose last movement returned false: then call First, Last or a
+// seek. Next and Prev may be called only while it is Valid. (The store's own iterator, which db.DB.NewIterator returns,
+// allows Next and Prev in these states.)
 //
-// An iteration that has crossed several blocks in order, without a seek, reads
-// ahead; see readAheadAfter.
+// An iteration that has crossed several blocks in order, without a seek, reads ahead; see readAheadAfter.
 type Iter struct {
 	r     *Reader
 	ix    *index
@@ -82,9 +78,8 @@ func (r *Reader) NewIter(o IterOptions) (*Iter, error) {
 	return it, nil
 }
 
-// Open makes it an iterator over r, like one of NewIter, and reuses its memory. If it is
-// open, it is closed first, and its read-ahead continues with the new table, as if the
-// iteration continued there. After an error it is closed.
+// Open makes it an iterator over r, like one of NewIter, and reuses its memory. If it is open, it is closed first, and
+// its read-ahead continues with the new table, as if the iteration continued there. After an error it is closed.
 func (it *Iter) Open(r *Reader, o IterOptions) error {
 	if it.r != nil {
 		it.release()
@@ -151,8 +146,7 @@ func (it *Iter) Value() []byte { return it.data.Value() }
 // Err implements base.Iterator.
 func (it *Iter) Err() error { return it.err }
 
-// BlockOffset returns the offset in the file, in bytes, of the current entry's data block.
-// The iterator must be Valid.
+// BlockOffset returns the offset in the file, in bytes, of the current entry's data block. The iterator must be Valid.
 func (it *Iter) BlockOffset() uint64 { return it.ix.Offset(it.at) }
 
 // First implements base.Iterator.
@@ -220,8 +214,7 @@ func (it *Iter) prevBlock() bool {
 	return it.backwardFrom(it.at - 1)
 }
 
-// endsAt reports whether no block after block i has keys below the upper bound: all
-// keys there sort after separator i.
+// endsAt reports whether no block after block i has keys below the upper bound: all keys there sort after separator i.
 func (it *Iter) endsAt(i int) bool {
 	return it.opts.Upper != nil && it.ix.CompareUser(it.r.cmp, i, it.opts.Upper) >= 0
 }
@@ -260,14 +253,12 @@ func (it *Iter) seekFrom(i int, userKey []byte, trailer uint64) bool {
 	return it.blockSeekGE(userKey, trailer) || it.seekPastBlock(i)
 }
 
-// seekPastBlock moves to the first entry after block i, all of whose entries are
-// before the target of a seek.
+// seekPastBlock moves to the first entry after block i, all of whose entries are before the target of a seek.
 func (it *Iter) seekPastBlock(i int) bool {
 	return !it.failed() && !it.endsAt(i) && it.forwardFrom(i+1)
 }
 
-// SeekForward is SeekGE to a key after the current one. It costs less if the target is in
-// the same block.
+// SeekForward is SeekGE to a key after the current one. It costs less if the target is in the same block.
 func (it *Iter) SeekForward(ikey []byte) bool {
 	it.inOrder = 0
 	if it.ix.Compare(it.r.cmp, it.at, base.UserKey(ikey), base.Trailer(ikey)) < 0 {

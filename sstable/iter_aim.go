@@ -11,10 +11,9 @@ type aim struct {
 	held *Block // only to be touched; nil if it is not in the cache
 }
 
-// Aim prepares several open iterators for SeekAimed to ikey. A seek waits for memory several
-// times: for the slot of a block, the cache's entry, its first cache line, and the slice or
-// restart interval that it searches. Aim makes the iterators wait for each of these
-// together, not one after another. It reads nothing from disk and moves no iterator.
+// Aim prepares several open iterators for SeekAimed to ikey. A seek waits for memory several times: for the slot of a
+// block, the cache's entry, its first cache line, and the slice or restart interval that it searches. Aim makes the
+// iterators wait for each of these together, not one after another. It reads nothing from disk and moves no iterator.
 //
 // The cache's entries are looked at after the search of the last table: the processor does not
 // look far enough ahead to search one table while it waits for the entry of another.
@@ -40,17 +39,15 @@ func Aim(its []*Iter, ikey []byte) {
 	}
 }
 
-// SeekAimed is SeekGE to the ikey for which Aim prepared the iterator. The iterator must not
-// have moved since.
+// SeekAimed is SeekGE to the ikey for which Aim prepared the iterator. The iterator must not have moved since.
 func (it *Iter) SeekAimed(ikey []byte) bool {
 	it.inOrder = 0
 	it.aim.held = nil // not to be kept alive
 	return it.seekFrom(it.aim.i, base.UserKey(ikey), base.Trailer(ikey))
 }
 
-// touchFirst loads the bytes with which the search in the block begins: the first cache line
-// of a block in slices, all of a block compressed otherwise, or an interval of one that is
-// not compressed.
+// touchFirst loads the bytes with which the search in the block begins: the first cache line of a block in slices, all
+// of a block compressed otherwise, or an interval of one that is not compressed.
 func (it *Iter) touchFirst(userKey []byte) byte {
 	b := it.aim.held
 	switch {
@@ -78,9 +75,8 @@ func (it *Iter) touchSlice(userKey []byte) byte {
 	return b.touchStored(b.sliceStart(last), b.sliceEnd(last))
 }
 
-// touchGuessed loads the bytes where the slice of b that will be searched should be, as
-// estimated from the pivots. Otherwise touchSlice would wait for b's beginning and then for
-// the slice.
+// touchGuessed loads the bytes where the slice of b that will be searched should be, as estimated from the pivots.
+// Otherwise touchSlice would wait for b's beginning and then for the slice.
 func (it *Iter) touchGuessed(b *Block, userKey []byte) byte {
 	if it.ix.pivots == nil {
 		return 0

@@ -2,10 +2,9 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// If the cache holds a block in slices, an iterator decodes only those that it comes
-// to: a seek needs one, and a few steps after it seldom need another. it.data then
-// iterates over slice it.slice of it.sliced, which is decoded to a separate block. The
-// movements here are those of blockIter over data block it.at, in slices or not.
+// If the cache holds a block in slices, an iterator decodes only those that it comes to: a seek needs one, and a few
+// steps after it seldom need another. it.data then iterates over slice it.slice of it.sliced, which is decoded to a
+// separate block. The movements here are those of blockIter over data block it.at, in slices or not.
 
 // enter puts the block iterator on slice s, not positioned.
 func (it *Iter) enter(s int) bool {
@@ -52,8 +51,7 @@ func (it *Iter) blockSeekGE(userKey []byte, trailer uint64) bool {
 	return it.seekSlice(userKey, trailer, -1) && (it.data.seekGE(userKey, trailer) || it.nextSlice())
 }
 
-// startOf returns where the search for a user key begins, if the block's pivots determine
-// that.
+// startOf returns where the search for a user key begins, if the block's pivots determine that.
 func (it *Iter) startOf(userKey []byte) (s start, ok bool) {
 	// The pivots of a lone block decide nothing, and its entry may not be in memory.
 	if it.ix.pivots == nil || it.data.block.empty() || it.ix.lone.Has(it.at) {
@@ -74,8 +72,7 @@ func (it *Iter) blockSeekLT(ikey []byte) bool {
 	return it.seekSlice(base.UserKey(ikey), base.Trailer(ikey), -1) && (it.data.SeekLT(ikey) || it.prevSlice())
 }
 
-// blockSeekForward moves to a target after the current entry. It may be several slices
-// further on.
+// blockSeekForward moves to a target after the current entry. It may be several slices further on.
 func (it *Iter) blockSeekForward(userKey []byte, trailer uint64) bool {
 	if it.sliced == nil {
 		return it.data.seekForward(userKey, trailer)

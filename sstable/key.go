@@ -2,8 +2,7 @@ package sstable
 
 import "github.com/sievedb/sievedb/internal/base"
 
-// Key is a decoded internal key. Keys of a table are in ascending order of User, then in
-// descending order of Seq.
+// Key is a decoded internal key. Keys of a table are in ascending order of User, then in descending order of Seq.
 type Key struct {
 	User     []byte
 	Seq      uint64 // the sequence number, below 2^56; a larger one is newer
@@ -12,8 +11,7 @@ type Key struct {
 	Separated bool
 }
 
-// Append appends the internal key to dst, in the form that Writer.Add expects (LevelDB's
-// db/dbformat.h).
+// Append appends the internal key to dst, in the form that Writer.Add expects (LevelDB's db/dbformat.h).
 func (k Key) Append(dst []byte) []byte {
 	kind := base.KindSet
 	switch {

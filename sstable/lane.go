@@ -61,9 +61,8 @@ func (l *lane) visible(trailer uint64) bool {
 	return base.Kind(trailer&0xff) == base.KindSet && trailer <= l.newest
 }
 
-// NextInLane is Next if the next entry has a value, is visible, is before the fence and has another
-// user key than the current one, and this is quickly known. Otherwise it returns false and the iterator
-// does not move.
+// NextInLane is Next if the next entry has a value, is visible, is before the fence and has another user key than the
+// current one, and this is quickly known. Otherwise it returns false and the iterator does not move.
 func (it *Iter) NextInLane() bool {
 	d := &it.data
 	p, data, key := d.cur.valueEnd, d.block.data[:d.limit], d.key

@@ -16,9 +16,8 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// oldDialect writes filters under the old name, as goleveldb did (util.Hash) or
-// LevelDB up to 1.17 (util.HashSignedTail). It reads only with the same hash, and so
-// misses keys of filters made with the other one.
+// oldDialect writes filters under the old name, as goleveldb did (util.Hash) or LevelDB up to 1.17
+// (util.HashSignedTail). It reads only with the same hash, and so misses keys of filters made with the other one.
 type oldDialect struct {
 	hash func(data []byte, seed uint32) uint32
 }

@@ -5,10 +5,10 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// A lone block is a data block with one entry, whose value is large, and whose internal key is also the separator in the
-// index. So an iterator that shows only keys, and a lookup that needs no value, do not read it. The metaindex, which Open
-// reads anyway, says which blocks are lone (blocks.Lone), after the mark of the first and last key (see bounds). Tables of
-// other programs have none.
+// A lone block is a data block with one entry, whose value is large, and whose internal key is also the separator in
+// the index. So an iterator that shows only keys, and a lookup that needs no value, do not read it. The metaindex,
+// which Open reads anyway, says which blocks are lone (blocks.Lone), after the mark of the first and last key (see
+// bounds). Tables of other programs have none.
 
 const (
 	// loneValue is the size in bytes from which a value that is alone makes its block lone. Separators that need not be
@@ -46,8 +46,8 @@ func (it *Iter) loadKey(i int) {
 	it.data.init(it.r.cmp, Block{data: b, numRestarts: 1, entriesEnd: end}, dataPart)
 }
 
-// getAlone is getInBlock for a lookup that needs no value, in lone block i, whose entry is at or after the target. ok is
-// false if the block must be read after all, to report a kind of entry that a newer version wrote.
+// getAlone is getInBlock for a lookup that needs no value, in lone block i, whose entry is at or after the target. ok
+// is false if the block must be read after all, to report a kind of entry that a newer version wrote.
 func (r *Reader) getAlone(ix *index, i int, lk *Lookup, res *Result) (ok bool) {
 	if ix.CompareUser(r.cmp, i, lk.userKey) != 0 {
 		return true

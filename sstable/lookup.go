@@ -5,18 +5,15 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// MaxPolicies is the largest number of filter policies of a Reader: a Lookup has
-// room for one hash of each.
+// MaxPolicies is the largest number of filter policies of a Reader: a Lookup has room for one hash of each.
 const MaxPolicies = 9
 
-// Lookup is a query, for any number of tables: the newest version of a user key
-// whose sequence number is at most seq. It keeps the key's hash for each filter
-// policy that a table has needed, so every Reader that it is passed to must have
-// been opened with the same ReaderOptions.Policies.
+// Lookup is a query, for any number of tables: the newest version of a user key whose sequence number is at most seq.
+// It keeps the key's hash for each filter policy that a table has needed, so every Reader that it is passed to must
+// have been opened with the same ReaderOptions.Policies.
 //
-// A Lookup allocates nothing and may be on the stack. It belongs to one goroutine,
-// and the user key must not change while it is in use. Release returns the memory
-// that it borrowed, once the values that it found are no longer needed.
+// A Lookup allocates nothing and may be on the stack. It belongs to one goroutine, and the user key must not change
+// while it is in use. Release returns the memory that it borrowed, once the values that it found are no longer needed.
 type Lookup struct {
 	// NoFillCache keeps blocks that are read out of the block cache. Init does not change it.
 	NoFillCache bool

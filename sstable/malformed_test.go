@@ -144,10 +144,9 @@ func (r *tableReport) walk(it *Iter, es entries, size int) {
 	}
 }
 
-// Tables with correct checksums and wrong contents: each number and each byte string of the
-// format is changed, and the checksums are recomputed. No table may cause a panic, an endless
-// loop, or allocations that the file's size does not justify. Every error must have file, part,
-// offset, what was expected and what was found.
+// Tables with correct checksums and wrong contents: each number and each byte string of the format is changed, and the
+// checksums are recomputed. No table may cause a panic, an endless loop, or allocations that the file's size does not
+// justify. Every error must have file, part, offset, what was expected and what was found.
 //
 // The probability of a false alarm is negligible: the rarest of the four outcomes is that of
 // one in 30 tables (296 of 10,000); of 1,000 tables none has it once in 10^12 runs.

@@ -13,10 +13,9 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// The keys of the metaindex never change. LevelDB looks for the key of its own
-// policy's filter, and goleveldb skips filters whose policies it does not have, so both skip
-// ours. RocksDB's sst_dump, with assertions on as in Debian, aborts at keys that begin neither
-// with "filter." nor with names of RocksDB's.
+// The keys of the metaindex never change. LevelDB looks for the key of its own policy's filter, and goleveldb skips
+// filters whose policies it does not have, so both skip ours. RocksDB's sst_dump, with assertions on as in Debian,
+// aborts at keys that begin neither with "filter." nor with names of RocksDB's.
 const (
 	// filterKeyPrefix begins the key of a filter block; the policy's name follows.
 	filterKeyPrefix = "filter."
@@ -45,8 +44,7 @@ const (
 	oldPropertiesKey  = "sievedb.properties"
 )
 
-// CheckFilterNames returns an error if one of the policies has a name that the metaindex
-// uses for another block.
+// CheckFilterNames returns an error if one of the policies has a name that the metaindex uses for another block.
 func CheckFilterNames(policies []filter.Policy) error {
 	for _, p := range policies {
 		if p == nil {
@@ -173,9 +171,8 @@ func decodeMetaindex(data []byte) (m metaindex, err error) {
 	return m, err
 }
 
-// start returns the offset of the first block that the metaindex lists, or before if that
-// is less. It ignores handles that point outside of the first limit bytes: their blocks are
-// never read.
+// start returns the offset of the first block that the metaindex lists, or before if that is less. It ignores handles
+// that point outside of the first limit bytes: their blocks are never read.
 func (m *metaindex) start(limit, before uint64) uint64 {
 	count := func(h handle) {
 		if h.Check(limit, "", "") == nil {

@@ -14,9 +14,8 @@ import (
 // filter and index (see TailGuess). If ReaderOptions.Smallest and Largest are set and
 // another program wrote the table, it also reads the first and last data blocks.
 //
-// If the metaindex or a filter is damaged, Open still succeeds. The Reader then uses
-// another filter of the table or none, see FilterStatus. If the index is damaged, the
-// calls that need it return an error.
+// If the metaindex or a filter is damaged, Open still succeeds. The Reader then uses another filter of the table or
+// none, see FilterStatus. If the index is damaged, the calls that need it return an error.
 func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	r := &Reader{
 		cmp: o.Comparer, policies: o.Policies, rangePolicies: o.RangePolicies,
@@ -52,8 +51,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// open reads the parts that are needed of every table, with separate reads if r.opening
-// is not set.
+// open reads the parts that are needed of every table, with separate reads if r.opening is not set.
 func (r *Reader) open(guess *TailGuess) error {
 	if len(r.policies) > MaxPolicies {
 		return fmt.Errorf("sstable: %d filter policies; at most %d are supported", len(r.policies), MaxPolicies)

@@ -10,15 +10,13 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// pivots say where in a data block a search begins, for bytewise keys. They have the
-// positions of its second to fourth restart points and, as a number, a window of each
-// one's key: 21 bits after those (skip) that the keys of all restart points have in common.
-// Two of these are in the window too, so that keys after the last restart point rarely
-// differ before it. Pivots are in the index, so a search waits for them and for the block's slot at
-// the same time. Without them it waits for the block's restart array, then for the key at
-// one restart point, then for that at the next. They are made when a block is first
-// searched. They are unusable for a block with more than four restart points, with 64 KiB
-// of entries or more, or whose keys there do not ascend.
+// pivots say where in a data block a search begins, for bytewise keys. They have the positions of its second to fourth
+// restart points and, as a number, a window of each one's key: 21 bits after those (skip) that the keys of all restart
+// points have in common. Two of these are in the window too, so that keys after the last restart point rarely differ
+// before it. Pivots are in the index, so a search waits for them and for the block's slot at the same time. Without
+// them it waits for the block's restart array, then for the key at one restart point, then for that at the next. They
+// are made when a block is first searched. They are unusable for a block with more than four restart points, with 64
+// KiB of entries or more, or whose keys there do not ascend.
 //
 // Bits 0 to 47 of shape are the three positions, 48 to 58 skip in bits, 60 to 61 the number
 // of positions. shape is written last: a reader that sees pivotsMade sees the windows.
@@ -90,9 +88,8 @@ func (pv *pivots) make(b *Block) {
 // touch loads the cache line of pv.
 func (pv *pivots) touch() byte { return byte(pv.shape.Load()) }
 
-// start is where a search in a block begins: at byte p, that is restart point r, whose
-// interval ends at limit. If the key there begins with the target's first skip bits, it
-// is the last restart point whose key is before the target.
+// start is where a search in a block begins: at byte p, that is restart point r, whose interval ends at limit. If the
+// key there begins with the target's first skip bits, it is the last restart point whose key is before the target.
 type start struct{ r, p, limit, skip int } // skip is in bits
 
 // find returns where to begin the search for a user key in b, a whole block. ok is false

@@ -109,8 +109,8 @@ func TestPivotsAreNotUsedForOtherTargets(t *testing.T) {
 	}
 }
 
-// Windows leave out the bits that all restart points share. Targets that differ in them, by one bit or many, are found at
-// their places.
+// Windows leave out the bits that all restart points share. Targets that differ in them, by one bit or many, are found
+// at their places.
 func TestPivotsLeaveOutNoBitOfATarget(t *testing.T) {
 	rnd := newRand(t)
 	number := func(x uint64) []byte { return binary.BigEndian.AppendUint64([]byte("n"), x) }

@@ -31,9 +31,8 @@ type Properties struct {
 	ContentHash uint64
 }
 
-// propertyNames are the keys of the properties block, which never change, with the
-// fields that have their values, a varint each. They are in ascending order, like all
-// keys of a block.
+// propertyNames are the keys of the properties block, which never change, with the fields that have their values, a
+// varint each. They are in ascending order, like all keys of a block.
 var propertyNames = [...]struct {
 	name  string
 	field func(*Properties) *uint64

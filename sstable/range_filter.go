@@ -9,9 +9,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// Range filters are stored after the filters of keys, each in a separate block without
-// an envelope, and each covers the whole table. The metaindex lists them under names that
-// no policy of filters of keys has:
+// Range filters are stored after the filters of keys, each in a separate block without an envelope, and each covers the
+// whole table. The metaindex lists them under names that no policy of filters of keys has:
 //
 //	filter.sievedb.range.<name of the policy> -> handle
 
@@ -38,8 +37,7 @@ func (w *Writer) addToFilters(userKey []byte) {
 	}
 }
 
-// writeRanges writes the range filters and lists them in the metaindex. A table without
-// entries has none.
+// writeRanges writes the range filters and lists them in the metaindex. A table without entries has none.
 func (w *Writer) writeRanges(meta metaEntries) error {
 	if w.props.Entries == 0 {
 		return nil
@@ -64,9 +62,8 @@ func (w *Writer) writeRanges(meta metaEntries) error {
 type RangeFilter struct {
 	Policy string // its name as stored in the file: quote it
 	Bytes  uint64
-	// Err is the reason why the filter is not used, or nil if it is. It wraps
-	// sievedb.ErrCorruption if the filter is damaged. It is ErrRangeUnknown or another
-	// error if the filter's policy or version is unknown.
+	// Err is the reason why the filter is not used, or nil if it is. It wraps sievedb.ErrCorruption if the filter is
+	// damaged. It is ErrRangeUnknown or another error if the filter's policy or version is unknown.
 	Err error
 }
 
@@ -155,9 +152,8 @@ func (r *Reader) readRange(h handle) ([]byte, error) {
 	return r.readBlockInto(alignedBytes(int(h.Size)+blockTrailerLen), h, part)
 }
 
-// RangeMayMatch reports whether the table may hold an entry, possibly a tombstone, of a user
-// key k with lower <= k < upper. consulted reports whether a filter was consulted. It reads
-// nothing from disk.
+// RangeMayMatch reports whether the table may hold an entry, possibly a tombstone, of a user key k with lower <= k <
+// upper. consulted reports whether a filter was consulted. It reads nothing from disk.
 func (r *Reader) RangeMayMatch(lower, upper []byte) (may, consulted bool) {
 	for i := range r.ranges {
 		if p := r.ranges[i].probe; p != nil {
@@ -188,8 +184,7 @@ func (r *Reader) RangeFilterSize() (size uint64) {
 	return size
 }
 
-// addRanges adds the range filters to the set. It returns an I/O error or the error of
-// the first damaged one.
+// addRanges adds the range filters to the set. It returns an I/O error or the error of the first damaged one.
 func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []rangefilter.Policy) error {
 	ranges, err := r.readRanges(m, policies)
 	s.ranges = ranges

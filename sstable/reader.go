@@ -17,9 +17,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// ErrReaderClosed is returned by a Reader that would have to read its file after the
-// last reference to it was dropped. A caller that got the table from a version should
-// retry with the newest version.
+// ErrReaderClosed is returned by a Reader that would have to read its file after the last reference to it was dropped.
+// A caller that got the table from a version should retry with the newest version.
 var ErrReaderClosed = errors.Sentinel("sievedb: table reader closed")
 
 // ReaderOptions say how a table is read.
@@ -40,9 +39,8 @@ type ReaderOptions struct {
 	Memory MemoryUse
 	// Name is the file's path, for errors.
 	Name string
-	// Smallest and Largest are the internal keys that the table must begin and end with,
-	// as recorded in the MANIFEST; Open rejects a file that is another table. If one is
-	// nil, nothing is checked. The slices are not retained.
+	// Smallest and Largest are the internal keys that the table must begin and end with, as recorded in the MANIFEST;
+	// Open rejects a file that is another table. If one is nil, nothing is checked. The slices are not retained.
 	Smallest, Largest []byte
 	// Tail says how much of the file's end to read, from the store's other tables, and is
 	// updated by Open. It may be nil.
@@ -56,13 +54,11 @@ type ReaderOptions struct {
 
 // Reader reads one table. Its methods may be called from any goroutine.
 //
-// It holds the filter from Open on, and the index: as it is stored if Open read it, and
-// decoded from the first call that needs it. See the package comment for when its file
-// is closed.
+// It holds the filter from Open on, and the index: as it is stored if Open read it, and decoded from the first call
+// that needs it. See the package comment for when its file is closed.
 type Reader struct {
-	// Fixed by Open. The fields that each lookup needs come first, in one cache line.
-	// lines is the filter of the whole table if it is a cache-line filter (hasLines), and
-	// lineSlot is where a Lookup keeps its policy's hash.
+	// Fixed by Open. The fields that each lookup needs come first, in one cache line. lines is the filter of the whole
+	// table if it is a cache-line filter (hasLines), and lineSlot is where a Lookup keeps its policy's hash.
 	lines    filter.CacheLineProbe
 	hasLines bool
 	lineSlot uint8
@@ -132,10 +128,9 @@ func onlyIO(err error) error {
 	return err
 }
 
-// readAt fills buf from the file. If the file ends too early, the error is corruption,
-// since the range was checked against the file's size; but only if the size confirms
-// it. While the table is opened, bytes that the tail has are copied from there. After
-// CloseFile the error is base.ErrClosed. The caller must have a reference.
+// readAt fills buf from the file. If the file ends too early, the error is corruption, since the range was checked
+// against the file's size; but only if the size confirms it. While the table is opened, bytes that the tail has are
+// copied from there. After CloseFile the error is base.ErrClosed. The caller must have a reference.
 func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 	if r.opening != nil {
 		if buf = r.opening.Take(buf, offset); len(buf) == 0 {
@@ -161,14 +156,12 @@ func (r *Reader) readAt(buf []byte, offset uint64, part string) error {
 	return base.InFile(err, r.name, int64(offset))
 }
 
-// readBlock reads, checks and decompresses the block at h, whose handle was checked,
-// into new memory.
+// readBlock reads, checks and decompresses the block at h, whose handle was checked, into new memory.
 func (r *Reader) readBlock(h handle, part string) ([]byte, error) {
 	return r.readBlockInto(codec.Sized(nil, int(h.Size)+blockTrailerLen), h, part)
 }
 
-// readBlockInto is readBlock with memory for the stored block and its trailer,
-// which the result may be part of.
+// readBlockInto is readBlock with memory for the stored block and its trailer, which the result may be part of.
 func (r *Reader) readBlockInto(buf []byte, h handle, part string) ([]byte, error) {
 	if err := r.readAt(buf, h.Offset, part); err != nil {
 		return nil, err
@@ -310,10 +303,9 @@ func (r *Reader) CloseFile() {
 	_ = r.closeFile() // closing a file that was only read cannot lose data
 }
 
-// Close drops the reference that Open took; further calls do nothing. The file is
-// closed once open iterators and reads under way are done as well. If Close closes
-// it, it returns the error of that. Later Gets still use data in memory, including
-// cached blocks.
+// Close drops the reference that Open took; further calls do nothing. The file is closed once open iterators and reads
+// under way are done as well. If Close closes it, it returns the error of that. Later Gets still use data in memory,
+// including cached blocks.
 func (r *Reader) Close() error {
 	if r.closed.Swap(true) {
 		return nil
@@ -330,9 +322,8 @@ func (r *Reader) DropBlocks() {
 	}
 }
 
-// ApproximateOffset returns the approximate offset in the file, in bytes, of the first
-// entry at or after the internal key: that of its data block, or the end of the data
-// blocks. It may read the index.
+// ApproximateOffset returns the approximate offset in the file, in bytes, of the first entry at or after the internal
+// key: that of its data block, or the end of the data blocks. It may read the index.
 func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 	ix := r.index.Load()
 	if ix == nil {
@@ -347,9 +338,8 @@ func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
 	return ix.End(), nil
 }
 
-// Properties returns the properties that the writer stored. ok is false if there are
-// none, as in tables of other programs, or if they cannot be read. Once they have been
-// read, by Open or by a call, they are kept in memory.
+// Properties returns the properties that the writer stored. ok is false if there are none, as in tables of other
+// programs, or if they cannot be read. Once they have been read, by Open or by a call, they are kept in memory.
 func (r *Reader) Properties() (p Properties, ok bool) {
 	p, ok, _ = r.CheckProperties()
 	return p, ok
@@ -386,8 +376,7 @@ func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 	return p, true, nil
 }
 
-// KnownProperties returns the table's properties if they were read already, which Open
-// usually does.
+// KnownProperties returns the table's properties if they were read already, which Open usually does.
 func (r *Reader) KnownProperties() (p Properties, ok bool) {
 	if known := r.loadedProps.Load(); known != nil {
 		return *known, true
@@ -427,8 +416,7 @@ type TailGuess = tail.Guess
 // OpenCost returns how much Open read.
 func (r *Reader) OpenCost() OpenCost { return r.cost }
 
-// FilterPolicy returns the name of the policy whose filter lookups use, or "" if there
-// is none.
+// FilterPolicy returns the name of the policy whose filter lookups use, or "" if there is none.
 func (r *Reader) FilterPolicy() string {
 	if r.filter == nil {
 		return ""

@@ -54,8 +54,7 @@ func TestOpenInPiecesReadsNoByteOfIndexOrData(t *testing.T) {
 
 func TestNegativeFilterReadsNothing(t *testing.T) {
 	never := constPolicy{answer: false}
-	// From one entry to many blocks: a lone filter must be known to cover the table
-	// even with the smallest base_lg.
+	// From one entry to many blocks: a lone filter must be known to cover the table even with the smallest base_lg.
 	for n := 1; n < 3000; n += 1 + n/3 {
 		es := plainEntries(n, 100)
 		r, f := openTable(t, buildTable(t, WriterOptions{Filter: unchecked(never)}, es),

@@ -7,7 +7,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// maxRefsBlock bounds a block of references in bytes: those of some 700,000 value tables, more than a database can have.
+// maxRefsBlock bounds a block of references in bytes: those of some 700,000 value tables, more than a database can
+// have.
 const maxRefsBlock = 4 << 20
 
 const (
@@ -58,7 +59,8 @@ func (r *Reader) Refs() (sums []base.RefSum, err error) {
 // IsValueTable reports whether it is a value table.
 func (r *Reader) IsValueTable() bool { return r.meta.ids.Size > 0 }
 
-// IDs reads the IDs of a value table, in ascending order; nil for early builds' tables of only the ID that is their number.
+// IDs reads the IDs of a value table, in ascending order; nil for early builds' tables of only the ID that is their
+// number.
 func (r *Reader) IDs() (ids []uint64, err error) {
 	data, err := r.metaBlock(r.meta.ids, idsPart)
 	if err == nil {

@@ -16,10 +16,9 @@ import (
 type SalvageReport struct {
 	// Entries is the number of entries passed to fn.
 	Entries uint64
-	// Blocks counts the data blocks that were read completely. BlocksLost counts those
-	// that were not, or only in part, and BytesLost their bytes in the file. If the
-	// index is lost, the number of blocks is unknown; then BlocksLost is 0, and
-	// BytesLost counts from the first byte that could not be read as a data block.
+	// Blocks counts the data blocks that were read completely. BlocksLost counts those that were not, or only in part,
+	// and BytesLost their bytes in the file. If the index is lost, the number of blocks is unknown; then BlocksLost is
+	// 0, and BytesLost counts from the first byte that could not be read as a data block.
 	Blocks, BlocksLost uint64
 	BytesLost          uint64
 	// Disordered says that the search for blocks without an index ended at one that is sound except for its order.
@@ -30,9 +29,8 @@ type SalvageReport struct {
 	// IndexLost is set if the footer or the index could not be read, so that the data
 	// blocks were found by their checksums.
 	IndexLost bool
-	// Err is the first fault of the table, including a damaged filter and damaged
-	// properties, or nil if it is sound. It is a sievedb.CorruptionError or a sievedb.NewerError,
-	// or matches db.ErrForeign: then nothing was read.
+	// Err is the first fault of the table, including a damaged filter and damaged properties, or nil if it is sound. It
+	// is a sievedb.CorruptionError or a sievedb.NewerError, or matches db.ErrForeign: then nothing was read.
 	Err error
 	// Newer is the first sievedb.NewerError, or nil.
 	Newer error
@@ -58,17 +56,14 @@ func (s *SalvageReport) record(err error) {
 	}
 }
 
-// Salvage reads all of a table and calls fn with each entry that can be read, in
-// the order of the file. It continues after damaged blocks, and finds data blocks
-// without the index if that is lost. For a sound table it checks everything that a
-// lookup relies on: every block, the order of all entries, the separators of the
-// index, that every filter of a known policy admits every key, and the mark of the
-// first and last key that Open checks. It reads the properties too.
+// Salvage reads all of a table and calls fn with each entry that can be read, in the order of the file. It continues
+// after damaged blocks, and finds data blocks without the index if that is lost. For a sound table it checks everything
+// that a lookup relies on: every block, the order of all entries, the separators of the index, that every filter of a
+// known policy admits every key, and the mark of the first and last key that Open checks. It reads the properties too.
 //
-// The slices are valid only during the call of fn. Keys are internal keys that
-// ParseKey accepts. They are strictly ascending unless the report has an Err. f
-// stays open. Salvage returns errors of reading the file and of fn, while damage is
-// only in the report.
+// The slices are valid only during the call of fn. Keys are internal keys that ParseKey accepts. They are strictly
+// ascending unless the report has an Err. f stays open. Salvage returns errors of reading the file and of fn, while
+// damage is only in the report.
 //
 // Memory is bounded by the largest block and the index, time by the file's size.
 func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (SalvageReport, error) {
@@ -103,10 +98,9 @@ func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (Sa
 	return s.rep, base.InFile(err, o.Name, -1)
 }
 
-// maxSalvageKeys bounds the total length of the rebuilt keys of a table of size
-// bytes, so that a crafted table cannot share a long key millions of times. Prefix
-// compression by a factor of 16 and block compression by 22, the most that Snappy
-// achieves, make 352.
+// maxSalvageKeys bounds the total length of the rebuilt keys of a table of size bytes, so that a crafted table cannot
+// share a long key millions of times. Prefix compression by a factor of 16 and block compression by 22, the most that
+// Snappy achieves, make 352.
 func maxSalvageKeys(size int64) uint64 { return 64<<20 + 1024*uint64(max(size, 0)) }
 
 // errKeysUnfold ends the reading of a table whose keys exceed that bound.
@@ -144,8 +138,7 @@ func (s *salvager) endGap(before []byte) {
 	}
 }
 
-// open reads footer, filter and index. The error says that footer or index is damaged
-// or could not be read.
+// open reads footer, filter and index. The error says that footer or index is damaged or could not be read.
 func (s *salvager) open() (*index, error) {
 	r := s.r
 	if err := r.open(nil); err != nil {
@@ -186,8 +179,7 @@ func (s *salvager) open() (*index, error) {
 	return ix, err
 }
 
-// checkBounds checks the first and last keys found, as Open does with the keys of the
-// MANIFEST.
+// checkBounds checks the first and last keys found, as Open does with the keys of the MANIFEST.
 func (s *salvager) checkBounds() error {
 	if s.rep.Err != nil {
 		return nil // not all keys were found
@@ -291,10 +283,9 @@ func (s *salvager) emit(ikey, value []byte) error {
 	return s.fn(ikey, value)
 }
 
-// byChecksum visits the data blocks of a table without an index. They are contiguous
-// from the beginning of the file, so a block ends where a checksum matches all bytes
-// since the end of the last one. It stops at the first block that is damaged or is
-// not a data block: further on, the index itself could look like data.
+// byChecksum visits the data blocks of a table without an index. They are contiguous from the beginning of the file, so
+// a block ends where a checksum matches all bytes since the end of the last one. It stops at the first block that is
+// damaged or is not a data block: further on, the index itself could look like data.
 func (s *salvager) byChecksum(size uint64) error {
 	buf := make([]byte, 64<<10)
 	for off := uint64(0); !errors.Is(s.rep.Err, base.ErrForeign); {

@@ -169,8 +169,7 @@ func TestSalvageReadsNothingOfAnotherEnginesTable(t *testing.T) {
 	require.Zero(t, rep.Blocks)
 }
 
-// If the index is lost, an index block must not be read as data: its keys were never
-// written.
+// If the index is lost, an index block must not be read as data: its keys were never written.
 func TestSalvageNeverReadsAnIndexAsData(t *testing.T) {
 	for _, n := range []int{1, 3, 40} {
 		es := plainEntries(n, 20)
@@ -306,8 +305,7 @@ func TestSalvageChecksTheMarkOfTheFirstAndLastKey(t *testing.T) {
 	}
 }
 
-// One long key that a million entries share fits in a small block and expands to more
-// than any machine could copy.
+// One long key that a million entries share fits in a small block and expands to more than any machine could copy.
 func TestSalvageBoundsRebuiltKeys(t *testing.T) {
 	var raw []byte
 	key := ikey(string(bytes.Repeat([]byte{'k'}, 1<<20)), 1, base.KindSet)

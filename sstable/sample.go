@@ -15,12 +15,13 @@ type CompressionSample struct {
 	Ours bool
 }
 
-// maxSampledIndex is the size in bytes of the largest index that SampleCompression reads: that of a table of a gigabyte.
+// maxSampledIndex is the size in bytes of the largest index that SampleCompression reads: that of a table of a
+// gigabyte.
 const maxSampledIndex = 16 << 20
 
 // SampleCompression reads the index and at most n data blocks, evenly distributed over the table in f. If the index is
-// compressed, nothing else is read, because writers compress all blocks of a table in the same way. The index of a table
-// with several blocks is compressible even if its values are not.
+// compressed, nothing else is read, because writers compress all blocks of a table in the same way. The index of a
+// table with several blocks is compressible even if its values are not.
 func SampleCompression(f vfs.File, n int) (s CompressionSample, err error) {
 	size, err := f.Size()
 	if err != nil {

@@ -34,9 +34,8 @@ func (sc *scratch) release() {
 	scratches.Put(sc)
 }
 
-// storedBuf is memory into which a block is read before it is decompressed. The iterators share a few of
-// them: a program that holds thousands of iterators, each with a block of each run, needs only the
-// decompressed form.
+// storedBuf is memory into which a block is read before it is decompressed. The iterators share a few of them: a
+// program that holds thousands of iterators, each with a block of each run, needs only the decompressed form.
 type storedBuf struct{ b []byte }
 
 var storedBufs = sync.Pool{New: func() any { return new(storedBuf) }}

@@ -171,9 +171,8 @@ func TestPiecesWasteLittleMemory(t *testing.T) {
 	}
 }
 
-// The size charged for a block is the memory that the allocator uses for it. The runtime also
-// allocates when a garbage collection begins, and the first block makes the list of size
-// classes, so the test uses the median of many blocks.
+// The size charged for a block is the memory that the allocator uses for it. The runtime also allocates when a garbage
+// collection begins, and the first block makes the list of size classes, so the test uses the median of many blocks.
 func TestTheSizeOfABlockIsItsMemory(t *testing.T) {
 	race.SkipAllocations(t)
 	data := make([]byte, 40<<10)

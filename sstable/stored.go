@@ -75,8 +75,8 @@ func lengthAlone(ikey int, value uint64) uint64 {
 	return uint64(ends+util.UvarintLen(uint64(ikey))+ikey+util.UvarintLen(value)) + value
 }
 
-// AddStored adds an entry whose data block StoredValue returned, with a value of that length, to a value table. It does not
-// retain the slices.
+// AddStored adds an entry whose data block StoredValue returned, with a value of that length, to a value table. It does
+// not retain the slices.
 func (w *Writer) AddStored(ikey, stored []byte, length uint64) error {
 	switch {
 	case w.err != nil:

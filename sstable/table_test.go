@@ -291,9 +291,8 @@ func TestForeignIndexWithSharedPrefixesIsRead(t *testing.T) {
 	}
 }
 
-// A lookup as of the greatest sequence number has the same trailer as a shortened
-// separator. The block that the index names ends before it, and the key begins the next
-// one.
+// A lookup as of the greatest sequence number has the same trailer as a shortened separator. The block that the index
+// names ends before it, and the key begins the next one.
 func TestGreatestSequenceFindsAKeyThatIsASeparator(t *testing.T) {
 	es := entries{
 		{Key: ikey("aaaa", 1, base.KindSet), Value: []byte("1")},

@@ -2,9 +2,8 @@ package sstable
 
 import "github.com/sievedb/sievedb/filter"
 
-// unchecked returns a policy for a Writer whose filters have the bytes and the name of p's.
-// The Writer's check always succeeds, because each filter claims to hold every key, so that tables
-// with wrong filters can be made.
+// unchecked returns a policy for a Writer whose filters have the bytes and the name of p's. The Writer's check always
+// succeeds, because each filter claims to hold every key, so that tables with wrong filters can be made.
 func unchecked(p filter.Policy) filter.Policy {
 	var kinds []filter.Policy
 	for _, kind := range filter.Kinds(p) {

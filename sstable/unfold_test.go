@@ -184,8 +184,8 @@ func TestAWriterKeepsWithinTheBoundsOfReaders(t *testing.T) {
 	require.NotZero(t, extra)
 }
 
-// The bug: keys above 64 MiB were refused, which LevelDB and goleveldb write. A database with such a key in its log could
-// not be opened, and Repair found nothing wrong with it.
+// The bug: keys above 64 MiB were refused, which LevelDB and goleveldb write. A database with such a key in its log
+// could not be opened, and Repair found nothing wrong with it.
 func TestKeysOfMoreThan64MiBAreWrittenAndRead(t *testing.T) {
 	short := ikey("a", 1, base.KindSet)
 	long := base.AppendInternalKey(nil, make([]byte, 64<<20), 1, base.KindSet)
@@ -286,8 +286,8 @@ func TestMovingBackAndForthInALongInterval(t *testing.T) {
 	require.NoError(t, it.err)
 }
 
-// The bug: a seek to an entry further on in the same restart interval began at its restart point, so the seeks of a merge
-// took a time quadratic in the interval.
+// The bug: a seek to an entry further on in the same restart interval began at its restart point, so the seeks of a
+// merge took a time quadratic in the interval.
 func TestSeeksForwardInALongIntervalContinue(t *testing.T) {
 	watch(t, "a walk in seeks")
 	const n = 2_000_000

@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/codec"
 )
 
-// hexFile reads annotated hex: bytes in hexadecimal and, after # on each line, their
-// meaning.
+// hexFile reads annotated hex: bytes in hexadecimal and, after # on each line, their meaning.
 func hexFile(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
@@ -63,8 +62,7 @@ func TestBlockVectorDecodesAndEncodesBack(t *testing.T) {
 	require.Equal(t, hex.Dump(stored), hex.Dump(again))
 }
 
-// insectsAndCat is the table whose tail the vectors show: three data blocks of
-// one entry each.
+// insectsAndCat is the table whose tail the vectors show: three data blocks of one entry each.
 func insectsAndCat() entries {
 	var es entries
 	for i, user := range []string{"ant", "bee", "cat"} {

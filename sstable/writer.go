@@ -22,31 +22,25 @@ const writeBufferBytes = 256 << 10
 type WriterOptions struct {
 	// Comparer orders the user keys. Nil means sievedb.Bytewise.
 	Comparer *sievedb.Comparer
-	// Filter makes the table's filter, or several: one for each of filter.Kinds, in
-	// separate blocks. With nil or filter.None the table has none. Before Finish writes
-	// a filter it probes it with every key, and fails if one is denied. The keys are
-	// held in memory for that unless the policy's generator is a filter.CheckedGenerator.
+	// Filter makes the table's filter, or several: one for each of filter.Kinds, in separate blocks. With nil or
+	// filter.None the table has none. Before Finish writes a filter it probes it with every key, and fails if one is
+	// denied. The keys are held in memory for that unless the policy's generator is a filter.CheckedGenerator.
 	Filter filter.Policy
-	// RangeFilters make the table's range filters, each in a separate block. Their names
-	// must differ, and there are at most MaxRangePolicies. Comparer must be
-	// sievedb.Bytewise. Finish probes each with every key as well.
+	// RangeFilters make the table's range filters, each in a separate block. Their names must differ, and there are at
+	// most MaxRangePolicies. Comparer must be sievedb.Bytewise. Finish probes each with every key as well.
 	RangeFilters []rangefilter.Policy
-	// FilterAliases are second names, by policy name, under which the metaindex lists
-	// filters, for readers that know the same encoding by another name. An alias that
-	// is already in use is ignored.
+	// FilterAliases are second names, by policy name, under which the metaindex lists filters, for readers that know
+	// the same encoding by another name. An alias that is already in use is ignored.
 	FilterAliases map[string]string
-	// BlockSize is the size in bytes, uncompressed, at which a data block is ended. At
-	// most one entry exceeds it, and none if nine tenths of it are already used. A
-	// value of at least 16 KiB and 2*BlockSize gets a separate block if its key is not
-	// longer than a 64th, as does an entry of at least 1 MiB and BlockSize. 0 means 4096.
+	// BlockSize is the size in bytes, uncompressed, at which a data block is ended. At most one entry exceeds it, and
+	// none if nine tenths of it are already used. A value of at least 16 KiB and 2*BlockSize gets a separate block if
+	// its key is not longer than a 64th, as does an entry of at least 1 MiB and BlockSize. 0 means 4096.
 	BlockSize int
-	// BlockRestartInterval is the number of entries from one restart point of a
-	// data block to the next. 0 means 16. Restart points are closer if the long keys
-	// between them would have more than 64 times as many bytes as their entries, and more
-	// than 1 MiB: readers refuse that.
+	// BlockRestartInterval is the number of entries from one restart point of a data block to the next. 0 means 16.
+	// Restart points are closer if the long keys between them would have more than 64 times as many bytes as their
+	// entries, and more than 1 MiB: readers refuse that.
 	BlockRestartInterval int
-	// Compression of the data and index blocks. A block that does not shrink by an
-	// eighth is stored uncompressed.
+	// Compression of the data and index blocks. A block that does not shrink by an eighth is stored uncompressed.
 	Compression Compression
 	// Expiry, if not nil, returns when a value expires, in milliseconds since 1970, or false if
 	// it does not. The properties of a table whose values all expire have the last such time.
@@ -59,9 +53,8 @@ type WriterOptions struct {
 	IDs    []uint64
 }
 
-// Writer writes one table. Entries are added in ascending order, then Finish is
-// called once. The first error sticks: every later call returns it. A Writer must
-// be used by one goroutine at a time.
+// Writer writes one table. Entries are added in ascending order, then Finish is called once. The first error sticks:
+// every later call returns it. A Writer must be used by one goroutine at a time.
 type Writer struct {
 	w        io.Writer // nil when the table is finished
 	cmp      *base.Comparer
@@ -139,10 +132,9 @@ func (w *Writer) SetBlocks(blockSize, restartInterval int, compression Compressi
 // SetValues changes the options Values and IDs. It must be called before the first Add.
 func (w *Writer) SetValues(values bool, ids []uint64) { w.opts.Values, w.opts.IDs = values, ids }
 
-// Reset prepares the Writer for another table, written to to with the same options. The
-// Writer must have finished its table without an error. It keeps its memory, which grows
-// with the number of keys of a table (see MemoryKept), except for buffers above 4 MiB.
-// The slice that Largest returned may change after Reset.
+// Reset prepares the Writer for another table, written to to with the same options. The Writer must have finished its
+// table without an error. It keeps its memory, which grows with the number of keys of a table (see MemoryKept), except
+// for buffers above 4 MiB. The slice that Largest returned may change after Reset.
 func (w *Writer) Reset(to io.Writer) {
 	if !w.done || w.err != nil {
 		panic("sstable: Reset of a Writer that has not finished its table")
@@ -203,9 +195,8 @@ func (w *Writer) RangeFilterSize() uint64 { return w.rangeSize }
 // Entries returns how many entries were added.
 func (w *Writer) Entries() uint64 { return w.props.Entries }
 
-// Add appends an entry. The internal key must sort after all earlier ones. Add does
-// not retain the slices. Key and value together must have less than 1 GiB; package
-// db allows less, see db.MaxKeySize and db.MaxValueSize.
+// Add appends an entry. The internal key must sort after all earlier ones. Add does not retain the slices. Key and
+// value together must have less than 1 GiB; package db allows less, see db.MaxKeySize and db.MaxValueSize.
 func (w *Writer) Add(ikey, value []byte) error {
 	if w.err != nil {
 		return w.err
@@ -251,18 +242,16 @@ func (w *Writer) Add(ikey, value []byte) error {
 // to seq: Properties.LargestSeq is at least that.
 func (w *Writer) CoverSeq(seq uint64) { w.props.LargestSeq = max(w.props.LargestSeq, seq) }
 
-// fullEnough reports whether to end the data block before an entry that would make it
-// larger than BlockSize. Blocks slightly above 4 KiB would use 4.75 KiB each in a cache,
-// and a second page of the file.
+// fullEnough reports whether to end the data block before an entry that would make it larger than BlockSize. Blocks
+// slightly above 4 KiB would use 4.75 KiB each in a cache, and a second page of the file.
 func (w *Writer) fullEnough(ikey, value []byte, shared int) bool {
 	const header = 3 // bytes of an entry whose lengths are short
 	size, most := w.data.size(), w.opts.BlockSize
 	return size >= most-most/10 && size+header+len(ikey)-shared+len(value) > most && !w.data.empty()
 }
 
-// place compares ikey with the last key, with which it shares that many bytes. ok
-// reports whether it sorts after the last key, and newUser whether its user key
-// differs. In bytewise order the shared length usually decides.
+// place compares ikey with the last key, with which it shares that many bytes. ok reports whether it sorts after the
+// last key, and newUser whether its user key differs. In bytewise order the shared length usually decides.
 func (w *Writer) place(ikey []byte, shared int) (newUser, ok bool) {
 	if w.props.Entries == 0 {
 		return true, true
@@ -335,8 +324,7 @@ func (w *Writer) finishDataBlock() error {
 	return w.flushIfFull()
 }
 
-// indexPending adds the index entry of the pending block. next is the key after the
-// block, nil at the end of the table.
+// indexPending adds the index entry of the pending block. next is the key after the block, nil at the end of the table.
 func (w *Writer) indexPending(next []byte) {
 	switch {
 	case w.pending.lone:

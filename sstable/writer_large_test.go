@@ -28,8 +28,7 @@ func mixed(n int, share float64) []byte {
 	return value
 }
 
-// largeEntries returns small entries with large ones among them, at the beginning and at the
-// end.
+// largeEntries returns small entries with large ones among them, at the beginning and at the end.
 func largeEntries() entries {
 	var es entries
 	for i, e := range plainEntries(300, 50) {

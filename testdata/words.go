@@ -5,8 +5,7 @@ package testdata
 
 import "embed"
 
-// The files of Words, gzip-compressed: one word a line, sorted by their bytes.
-// No word is in both.
+// The files of Words, gzip-compressed: one word a line, sorted by their bytes. No word is in both.
 const (
 	WordsStored = "words-stored.txt.gz" // 170,421 words
 	WordsAbsent = "words-absent.txt.gz" // 100,000 rarer ones

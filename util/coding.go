@@ -19,20 +19,16 @@ func AppendFixed64(dst []byte, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, v)
 }
 
-// PutFixed32 overwrites the first four bytes of b with v, little-endian. It panics if b is
-// shorter.
+// PutFixed32 overwrites the first four bytes of b with v, little-endian. It panics if b is shorter.
 func PutFixed32(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
 
-// PutFixed64 overwrites the first eight bytes of b with v, little-endian. It panics if b is
-// shorter.
+// PutFixed64 overwrites the first eight bytes of b with v, little-endian. It panics if b is shorter.
 func PutFixed64(b []byte, v uint64) { binary.LittleEndian.PutUint64(b, v) }
 
-// Fixed32 reads the first four bytes of b, little-endian. It panics if b is shorter; callers
-// check the length first.
+// Fixed32 reads the first four bytes of b, little-endian. It panics if b is shorter; callers check the length first.
 func Fixed32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 
-// Fixed64 reads the first eight bytes of b, little-endian. It panics if b is shorter; callers
-// check the length first.
+// Fixed64 reads the first eight bytes of b, little-endian. It panics if b is shorter; callers check the length first.
 func Fixed64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // AppendUvarint32 appends v to dst as a varint of one to five bytes.
@@ -53,20 +49,17 @@ func AppendUvarint64(dst []byte, v uint64) []byte {
 	return append(dst, byte(v))
 }
 
-// UvarintLen returns the number of bytes that AppendUvarint64 appends for v, and
-// AppendUvarint32 if v fits in 32 bits.
+// UvarintLen returns the number of bytes that AppendUvarint64 appends for v, and AppendUvarint32 if v fits in 32 bits.
 func UvarintLen(v uint64) int {
 	// Seven bits per byte, rounded up; v|1 because zero needs a byte too.
 	return (bits.Len64(v|1) + 6) / 7
 }
 
-// Uvarint32 decodes the varint at the start of b and returns its value and its length, which is
-// at most len(b). Both are 0 if b ends within the varint, the varint is longer than five bytes,
-// or its value does not fit in 32 bits.
+// Uvarint32 decodes the varint at the start of b and returns its value and its length, which is at most len(b). Both
+// are 0 if b ends within the varint, the varint is longer than five bytes, or its value does not fit in 32 bits.
 func Uvarint32(b []byte) (v uint32, n int) {
-	// Most lengths in a block are below 128. In this form, with a separate function for
-	// the loop, Uvarint32 is just small enough to be inlined, which halves its time
-	// (0.8 against 1.7 ns).
+	// Most lengths in a block are below 128. In this form, with a separate function for the loop, Uvarint32 is just
+	// small enough to be inlined, which halves its time (0.8 against 1.7 ns).
 	if len(b) > 0 {
 		v, n = uint32(b[0]), 1
 	}
@@ -93,8 +86,7 @@ func uvarint32Loop(b []byte) (v uint32, n int) {
 	return 0, 0
 }
 
-// Uvarint64 decodes the varint at the start of b, as Uvarint32 does, of up to ten bytes and 64
-// bits.
+// Uvarint64 decodes the varint at the start of b, as Uvarint32 does, of up to ten bytes and 64 bits.
 func Uvarint64(b []byte) (v uint64, n int) {
 	if len(b) > 0 {
 		v, n = uint64(b[0]), 1
@@ -122,9 +114,8 @@ func uvarint64Loop(b []byte) (v uint64, n int) {
 	return 0, 0
 }
 
-// AppendLengthPrefixed appends the length of s as a varint32, then s, to dst. It panics if s is
-// longer than 4 GiB - 1 byte, the limit of the file formats; callers limit the size of keys
-// and values before.
+// AppendLengthPrefixed appends the length of s as a varint32, then s, to dst. It panics if s is longer than 4 GiB - 1
+// byte, the limit of the file formats; callers limit the size of keys and values before.
 func AppendLengthPrefixed(dst, s []byte) []byte {
 	if uint64(len(s)) > math.MaxUint32 {
 		panic("util: AppendLengthPrefixed: string longer than 4 GiB - 1 byte")

@@ -22,9 +22,8 @@
 //	length-prefixed   1 to 5   the length is invalid, or exceeds the remaining bytes
 //	string            + length
 //
-// LevelDB drops the excess bits of a fifth or tenth byte. These decoders reject them: no writer
-// makes such bytes, so they are damage. Both accept a number in more bytes than necessary
-// (0x80 0x00 is zero).
+// LevelDB drops the excess bits of a fifth or tenth byte. These decoders reject them: no writer makes such bytes, so
+// they are damage. Both accept a number in more bytes than necessary (0x80 0x00 is zero).
 //
 // # Checksums (LevelDB's util/crc32c.h)
 //

@@ -31,10 +31,9 @@ func Hash(data []byte, seed uint32) uint32 {
 	return h ^ h>>hashTailShift
 }
 
-// HashSignedTail is Hash as LevelDB before 1.18 computed it on machines with a signed char, such
-// as x86: the last one to three bytes count as numbers in -128..127. It returns the same as Hash
-// unless one of those bytes is 0x80 or more. Only filters under the old name
-// "leveldb.BuiltinBloomFilter" need it.
+// HashSignedTail is Hash as LevelDB before 1.18 computed it on machines with a signed char, such as x86: the last one
+// to three bytes count as numbers in -128..127. It returns the same as Hash unless one of those bytes is 0x80 or more.
+// Only filters under the old name "leveldb.BuiltinBloomFilter" need it.
 func HashSignedTail(data []byte, seed uint32) uint32 {
 	h, tail := hashWords(data, seed)
 	if len(tail) == 0 {
@@ -47,8 +46,7 @@ func HashSignedTail(data []byte, seed uint32) uint32 {
 	return h ^ h>>hashTailShift
 }
 
-// hashWords hashes the whole words of data and returns the tail of at most
-// three bytes.
+// hashWords hashes the whole words of data and returns the tail of at most three bytes.
 func hashWords(data []byte, seed uint32) (h uint32, tail []byte) {
 	h = seed ^ uint32(len(data))*hashMul
 	for len(data) >= 4 {

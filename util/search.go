@@ -20,9 +20,8 @@ func LowerBound64(a []uint64, x uint64) int {
 	return base
 }
 
-// Prefix64 returns the eight bytes of key from position from on, padded with zeros, as a
-// big-endian number. Two such numbers compare as the bytes do, unless they are equal. from must
-// be at most len(key).
+// Prefix64 returns the eight bytes of key from position from on, padded with zeros, as a big-endian number. Two such
+// numbers compare as the bytes do, unless they are equal. from must be at most len(key).
 func Prefix64(key []byte, from int) uint64 {
 	rest := key[from:]
 	if len(rest) >= 8 {

@@ -5,10 +5,9 @@ import (
 	"math/bits"
 )
 
-// This file is XXH3-64 with seed 0 and the default secret, as specified by xxHash 0.2.0
-// (doc/xxhash_spec.md, "XXH3 algorithm description"). The result is the same on every machine.
-// Like any hash without a secret seed, it is no defence against adversaries who choose keys that
-// collide.
+// This file is XXH3-64 with seed 0 and the default secret, as specified by xxHash 0.2.0 (doc/xxhash_spec.md, "XXH3
+// algorithm description"). The result is the same on every machine. Like any hash without a secret seed, it is no
+// defence against adversaries who choose keys that collide.
 
 // The constants of the specification.
 const (

@@ -19,8 +19,7 @@ func xxTestBuffer(n int) []byte {
 	return b
 }
 
-// The vectors of xxHash (cli/xsum_sanity_check.c at b2e9dbb, XSUM_XXH3_testdata)
-// with seed 0.
+// The vectors of xxHash (cli/xsum_sanity_check.c at b2e9dbb, XSUM_XXH3_testdata) with seed 0.
 func TestXXH3AgreesWithThePublishedVectors(t *testing.T) {
 	buf := xxTestBuffer(2367)
 	for _, c := range []struct {

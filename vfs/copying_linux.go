@@ -16,9 +16,8 @@ var (
 // largest blocks of those that share are 64 KiB.
 const shareUnit = 64 << 10
 
-// ShareFrom implements Sharer with ioctl_ficlonerange(2), which XFS, Btrfs and others support,
-// and ext4 does not. If src is cached in memory, the new file is read ahead: the two files
-// share blocks of the device, but no memory.
+// ShareFrom implements Sharer with ioctl_ficlonerange(2), which XFS, Btrfs and others support, and ext4 does not. If
+// src is cached in memory, the new file is read ahead: the two files share blocks of the device, but no memory.
 func (o *osFile) ShareFrom(src File, n int64) (int64, error) {
 	from, ok := src.(*osFile)
 	if n -= n % shareUnit; !ok || n <= 0 || o.reading {
@@ -50,8 +49,7 @@ func (o *osFile) FollowCache(src File) {
 	o.uncached = ok && !from.inMemory()
 }
 
-// inMemory reports whether at least half of the file is in the page cache. It returns true if
-// that is unknown.
+// inMemory reports whether at least half of the file is in the page cache. It returns true if that is unknown.
 func (o *osFile) inMemory() bool {
 	size, err := o.Size()
 	if err != nil {

@@ -50,8 +50,7 @@ func TestUncachedWritesAreWrites(t *testing.T) {
 	require.True(t, bytes.Equal(data, got))
 }
 
-// If writes cannot bypass the page cache, they are ordinary writes. (/dev/full fails both
-// kinds.)
+// If writes cannot bypass the page cache, they are ordinary writes. (/dev/full fails both kinds.)
 func TestUncachedWritesFailLikeOthers(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package vfs is the file system interface of the store. All bytes that the store reads or
-// makes durable go through the interfaces FS and File, so that tests can count them, inject
-// errors, or simulate a power cut.
+// Package vfs is the file system interface of the store. All bytes that the store reads or makes durable go through the
+// interfaces FS and File, so that tests can count them, inject errors, or simulate a power cut.
 //
 // OS is the operating system's file system. Mem is an in-memory file system that can discard
 // unsynced data, as a power cut does. Other implementations of FS, usually wrappers around
@@ -19,15 +18,13 @@
 //	Rename from d to e                        SyncDir(d) and SyncDir(e)
 //	MkdirAll: each directory that was made    SyncDir of its parent (MkdirAllSynced)
 //
-// Unsynced effects may or may not survive a power cut; Mem.Crash keeps none of them. A file
-// whose bytes were synced but whose name was not is lost. A name can be durable without the
-// bytes: the file then exists but is short or empty.
+// Unsynced effects may or may not survive a power cut; Mem.Crash keeps none of them. A file whose bytes were synced but
+// whose name was not is lost. A name can be durable without the bytes: the file then exists but is short or empty.
 //
-// Almost nothing else changes the disk. There is no write at an offset and no opening for
-// appending, because the store never writes into a file that already exists. The only
-// truncation is that of a LogFile, which may have zeros after its bytes while it is open: Cut
-// and Close remove them, durably after the next File.Sync. Until then, and after a power cut,
-// such a file ends with zeros, and it may have zeros in any pages written since the last Sync.
+// Almost nothing else changes the disk. There is no write at an offset and no opening for appending, because the store
+// never writes into a file that already exists. The only truncation is that of a LogFile, which may have zeros after
+// its bytes while it is open: Cut and Close remove them, durably after the next File.Sync. Until then, and after a
+// power cut, such a file ends with zeros, and it may have zeros in any pages written since the last Sync.
 //
 // A File may implement EarlyWriter, Sharer, CacheFollower, LogFile and Prefetcher. A wrapper that
 // hides them is correct: all bytes then go through Write and ReadAt, and the table above still

@@ -7,19 +7,16 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// ofdSetLock is F_OFD_SETLK of fcntl(2), the same on every architecture; package syscall
-// defines it only on some.
+// ofdSetLock is F_OFD_SETLK of fcntl(2), the same on every architecture; package syscall defines it only on some.
 const ofdSetLock = 37
 
-// lockFamilies acquires both kinds of locks on one descriptor, because other programs use
-// one or the other: LevelDB, Pebble and RocksDB use fcntl, goleveldb uses flock. On Linux,
-// local file systems keep the two kinds separate (flock(2), notes), so our own two locks do
-// not conflict. Over NFS and SMB both become byte-range locks of a server, which decides
-// what they exclude.
+// lockFamilies acquires both kinds of locks on one descriptor, because other programs use one or the other: LevelDB,
+// Pebble and RocksDB use fcntl, goleveldb uses flock. On Linux, local file systems keep the two kinds separate
+// (flock(2), notes), so our own two locks do not conflict. Over NFS and SMB both become byte-range locks of a server,
+// which decides what they exclude.
 //
-// The fcntl lock belongs to the open file description, not to the process. It conflicts with
-// ordinary fcntl locks all the same, and it is not lost when this process closes another
-// descriptor of the file.
+// The fcntl lock belongs to the open file description, not to the process. It conflicts with ordinary fcntl locks all
+// the same, and it is not lost when this process closes another descriptor of the file.
 func lockFamilies(f *os.File, shared bool) error {
 	err := fcntlLock(f, ofdSetLock, shared)
 	if errors.Is(err, syscall.EINVAL) {

@@ -15,8 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// lockFile keeps the file open, with its locks on that one descriptor, while any caller in this
-// process holds the lock.
+// lockFile keeps the file open, with its locks on that one descriptor, while any caller in this process holds the lock.
 //
 // A table of this process's locks, by device and inode, is checked before the kernel's locks.
 // It refuses a second holder whatever path was used, with an error that says that it is this
@@ -57,8 +56,7 @@ type lockTable struct {
 
 var locksOfProcess = lockTable{held: make(map[inode]*heldLock)}
 
-// lockAttempts limits how often a lock is tried on a file that is replaced each time between
-// opening and locking it.
+// lockAttempts limits how often a lock is tried on a file that is replaced each time between opening and locking it.
 const lockAttempts = 100
 
 var errReplaced = fmt.Errorf("%w: other processes keep replacing the file; try again", base.ErrLocked)
@@ -152,10 +150,9 @@ func acquire(f *os.File, name string, shared bool) (inode, error) {
 	return inodeOf(info), nil
 }
 
-// closeUnlocked releases the locks and closes the file. Closing alone is not enough: the locks
-// belong to the open file, and a child process that another goroutine is starting has a
-// descriptor of it until it executes its program. Until then, a lock that outlives Close would
-// refuse the next process that opens the directory.
+// closeUnlocked releases the locks and closes the file. Closing alone is not enough: the locks belong to the open file,
+// and a child process that another goroutine is starting has a descriptor of it until it executes its program. Until
+// then, a lock that outlives Close would refuse the next process that opens the directory.
 func closeUnlocked(f *os.File) error {
 	unlockFamilies(f)
 	return f.Close()
@@ -168,8 +165,7 @@ type lockHandle struct {
 	done bool      // guarded by locksOfProcess.mu
 }
 
-// Close releases this holder's share; the last holder's Close releases all kernel locks and
-// closes the descriptor.
+// Close releases this holder's share; the last holder's Close releases all kernel locks and closes the descriptor.
 func (l *lockHandle) Close() error {
 	locksOfProcess.mu.Lock()
 	defer locksOfProcess.mu.Unlock()

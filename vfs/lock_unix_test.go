@@ -19,9 +19,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// childVariable makes the test binary a process that locks files on command. Each line of its
-// standard input is "how path", to lock a file and answer "done" or the error, or "release", to
-// release the lock.
+// childVariable makes the test binary a process that locks files on command. Each line of its standard input is "how
+// path", to lock a file and answer "done" or the error, or "release", to release the lock.
 const childVariable = "SIEVEDB_TEST_LOCKER"
 
 func TestMain(m *testing.M) {
@@ -204,8 +203,7 @@ func TestKilledProcessLeavesNoLock(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// An ordinary fcntl lock is lost when its process closes any descriptor of the file; ours must
-// not be.
+// An ordinary fcntl lock is lost when its process closes any descriptor of the file; ours must not be.
 func TestLockOutlivesOtherDescriptors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "LOCK")
 	l, err := OS.Lock(path, false)
@@ -276,8 +274,7 @@ func TestLockOfReplacedFileIsRefused(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// A process that had opened LOCK when another one removed it was refused, although no process
-// held a lock any more.
+// A process that had opened LOCK when another one removed it was refused, although no process held a lock any more.
 func TestLockRetriesOnReplacedFile(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "LOCK")

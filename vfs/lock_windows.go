@@ -18,10 +18,9 @@ const (
 	errorSharingViolation = syscall.Errno(32)
 )
 
-// lockFile opens the file with a share mode that acts as the lock: none, so that no other
-// handle can be opened, or reading, so that only readers can. goleveldb does the same, and
-// LevelDB opens LOCK for writing, which both modes refuse. Share modes also apply to handles
-// of this process, so lockFile needs no table of locks.
+// lockFile opens the file with a share mode that acts as the lock: none, so that no other handle can be opened, or
+// reading, so that only readers can. goleveldb does the same, and LevelDB opens LOCK for writing, which both modes
+// refuse. Share modes also apply to handles of this process, so lockFile needs no table of locks.
 func lockFile(name string, shared bool, _ fs.FileMode) (io.Closer, error) {
 	var h syscall.Handle
 	var err error

@@ -185,15 +185,15 @@ func (m *mappedLog) WriteParts(parts ...[]byte) (int, error) {
 }
 
 // longWrite is the number of bytes from which on the system writes all of a Write but its head, so that no zeros are
-// written first. On ext4 (Linux 6.18), 1 MiB took 0.27 to 0.37 ms so, and 0.43 to 0.50 ms through memory; 64 KiB took 20
-// to 30 us in both ways, and 13,000 bytes 9.5 and 4.7 us: the head's page is mapped again each time.
+// written first. On ext4 (Linux 6.18), 1 MiB took 0.27 to 0.37 ms so, and 0.43 to 0.50 ms through memory; 64 KiB took
+// 20 to 30 us in both ways, and 13,000 bytes 9.5 and 4.7 us: the head's page is mapped again each time.
 const longWrite = 256 << 10
 
 // mostParts is the greatest number of parts that the system takes at once (IOV_MAX).
 const mostParts = 1024
 
-// writeBody writes the total bytes of parts, except for the head, to where they belong. Behind a head of zeros, as behind
-// one that is not stored yet, any of them may be there if the process dies.
+// writeBody writes the total bytes of parts, except for the head, to where they belong. Behind a head of zeros, as
+// behind one that is not stored yet, any of them may be there if the process dies.
 func (m *mappedLog) writeBody(size int64, total int, parts [][]byte) error {
 	if err := m.checkLength(m.reserved); err != nil { // otherwise the file would become longer again
 		return m.failed("write", err)

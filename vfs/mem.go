@@ -20,8 +20,7 @@ type Mem struct {
 	// mu guards the directory maps of every node of the tree, and locks.
 	mu   sync.RWMutex
 	root *memNode
-	// locks says who holds each file's lock: -1 for an exclusive holder, otherwise the
-	// number of shared holders.
+	// locks says who holds each file's lock: -1 for an exclusive holder, otherwise the number of shared holders.
 	locks map[*memNode]int
 }
 
@@ -41,10 +40,9 @@ func (m *Mem) Crash() *Mem {
 	return newMem(m.root.survivor(make(map[*memNode]*memNode)))
 }
 
-// Kill returns the file system that the death of the process at this moment would leave: all
-// names and bytes, and the zeros that are reserved behind the bytes of logs, all of them durable
-// then. It is one moment for all files, even if they are being written concurrently. The result
-// has no locks. The receiver is unaffected.
+// Kill returns the file system that the death of the process at this moment would leave: all names and bytes, and the
+// zeros that are reserved behind the bytes of logs, all of them durable then. It is one moment for all files, even if
+// they are being written concurrently. The result has no locks. The receiver is unaffected.
 func (m *Mem) Kill() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -84,8 +82,7 @@ func (m *Mem) lookupLocked(elems []string) (*memNode, error) {
 	return n, nil
 }
 
-// parentLocked returns the directory that contains a name, and the name's last element. Its
-// caller must hold m.mu.
+// parentLocked returns the directory that contains a name, and the name's last element. Its caller must hold m.mu.
 func (m *Mem) parentLocked(name string) (dir *memNode, base string, err error) {
 	elems := splitPath(name)
 	if len(elems) == 0 {
@@ -98,8 +95,7 @@ func (m *Mem) parentLocked(name string) (dir *memNode, base string, err error) {
 	return dir, elems[len(elems)-1], err
 }
 
-// fileLocked returns the directory, last element and node of a plain file. Its caller must hold
-// m.mu.
+// fileLocked returns the directory, last element and node of a plain file. Its caller must hold m.mu.
 func (m *Mem) fileLocked(name string) (dir *memNode, base string, file *memNode, err error) {
 	dir, base, err = m.parentLocked(name)
 	if err != nil {

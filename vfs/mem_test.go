@@ -278,8 +278,7 @@ func TestMemLockBelongsToTheFile(t *testing.T) {
 	require.NoError(t, held.Close())
 }
 
-// The crash tests take a snapshot per operation: its cost must depend on the number of files, not
-// on their bytes.
+// The crash tests take a snapshot per operation: its cost must depend on the number of files, not on their bytes.
 func TestCrashCopiesNoBytes(t *testing.T) {
 	m := vfs.NewMem()
 	s := vfstest.Script{T: t, Mem: m}

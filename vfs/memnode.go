@@ -64,9 +64,8 @@ func (n *memNode) survivor(seen map[*memNode]*memNode) *memNode {
 	return s
 }
 
-// twin returns a durable copy of the node as it is. seen is as for survivor. The files in seen
-// stay locked until Kill is done, so that the copy contains no write that came after one that it
-// lacks. Its caller must hold Mem.mu.
+// twin returns a durable copy of the node as it is. seen is as for survivor. The files in seen stay locked until Kill
+// is done, so that the copy contains no write that came after one that it lacks. Its caller must hold Mem.mu.
 func (n *memNode) twin(seen map[*memNode]*memNode) *memNode {
 	if t := seen[n]; t != nil {
 		return t

@@ -13,14 +13,12 @@ import (
 // OS is the operating system's file system. Only the owner can access the files that it makes.
 var OS = NewOS(DefaultFileMode)
 
-// DefaultFileMode is the mode of new files, before the umask: only the owner can read or write
-// a database.
+// DefaultFileMode is the mode of new files, before the umask: only the owner can read or write a database.
 const DefaultFileMode fs.FileMode = 0o600
 
-// NewOS returns the operating system's file system with another mode for new files. Only the
-// permission bits of mode count, and the umask applies. Users who may read files may also
-// search directories. Modes of existing files never change. On Windows the mode has no
-// effect: new files inherit their permissions from the parent directory.
+// NewOS returns the operating system's file system with another mode for new files. Only the permission bits of mode
+// count, and the umask applies. Users who may read files may also search directories. Modes of existing files never
+// change. On Windows the mode has no effect: new files inherit their permissions from the parent directory.
 func NewOS(mode fs.FileMode) FS { return osFS{mode.Perm()} }
 
 type osFS struct {
@@ -128,8 +126,7 @@ func (o osFS) Lock(name string, shared bool) (io.Closer, error) {
 	return lockFile(name, shared, o.fileMode)
 }
 
-// osFile adds to *os.File what File promises on every system. Package os handles EINTR and
-// partial writes.
+// osFile adds to *os.File what File promises on every system. Package os handles EINTR and partial writes.
 type osFile struct {
 	f        *os.File
 	reading  bool // from Open

@@ -14,8 +14,7 @@ func openFile(name string, flags int, mode fs.FileMode) (*os.File, error) {
 
 func rename(oldname, newname string) error { return os.Rename(oldname, newname) }
 
-// openNoFollow opens name unless it is a symbolic link. The check precedes the open, because no
-// flag does both.
+// openNoFollow opens name unless it is a symbolic link. The check precedes the open, because no flag does both.
 func openNoFollow(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	info, err := os.Lstat(name)
 	if err == nil {

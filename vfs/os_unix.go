@@ -28,9 +28,8 @@ func openDir(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// MaxDescriptors returns how many files the process may have open: the soft limit, which the Go
-// runtime has raised to the hard limit. It returns math.MaxInt32 if there is no limit, and 0 if
-// the limit is unknown.
+// MaxDescriptors returns how many files the process may have open: the soft limit, which the Go runtime has raised to
+// the hard limit. It returns math.MaxInt32 if there is no limit, and 0 if the limit is unknown.
 func MaxDescriptors() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

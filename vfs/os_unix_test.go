@@ -18,8 +18,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Another user may have put something at one of our names: it must not be read, written,
-// waited for or replaced.
+// Another user may have put something at one of our names: it must not be read, written, waited for or replaced.
 func TestOnlyPlainFilesAreAccepted(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -87,8 +87,8 @@ func syncDir(dir string) error {
 func MaxDescriptors() int { return math.MaxInt32 }
 
 // What renamePosix needs of Windows' API, by the names winnt.h and winbase.h give it: DELETE, FileRenameInfoEx,
-// FILE_RENAME_REPLACE_IF_EXISTS, FILE_RENAME_POSIX_SEMANTICS. golang.org/x/sys/windows has them, and imports package net,
-// which is a third of a small program.
+// FILE_RENAME_REPLACE_IF_EXISTS, FILE_RENAME_POSIX_SEMANTICS. golang.org/x/sys/windows has them, and imports package
+// net, which is a third of a small program.
 const (
 	accessDelete          = 0x00010000
 	fileRenameInfoEx      = 22

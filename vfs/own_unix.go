@@ -11,7 +11,8 @@ import (
 // effectiveUser returns the number of the user whose permissions the process has. Tests replace it.
 var effectiveUser = os.Geteuid
 
-// ownerOf returns the numbers of the user and the group that own a file. known is false if the file system has no owners.
+// ownerOf returns the numbers of the user and the group that own a file. known is false if the file system has no
+// owners.
 func ownerOf(info fs.FileInfo) (user, group int, known bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || st == nil {

@@ -5,14 +5,12 @@ import (
 	"io"
 )
 
-// maxEmptyReads is how many consecutive reads may return neither bytes nor an error, as in
-// package bufio.
+// maxEmptyReads is how many consecutive reads may return neither bytes nor an error, as in package bufio.
 const maxEmptyReads = 100
 
-// ReadFull fills p from src at off and returns the number of bytes read. It continues after
-// short reads without an error, which io.ReaderAt does not allow but a file system layer may
-// return. If the file ends before p is full, the error is io.ErrUnexpectedEOF: the caller
-// knows from the file's size that the bytes exist, or checks the size then.
+// ReadFull fills p from src at off and returns the number of bytes read. It continues after short reads without an
+// error, which io.ReaderAt does not allow but a file system layer may return. If the file ends before p is full, the
+// error is io.ErrUnexpectedEOF: the caller knows from the file's size that the bytes exist, or checks the size then.
 func ReadFull(src io.ReaderAt, p []byte, off int64) (n int, err error) {
 	for empty := 0; n < len(p); {
 		got, err := src.ReadAt(p[n:], off+int64(n))

@@ -12,8 +12,8 @@ import (
 // NewOSForReading is NewOS for programs that only read the files that are there: a symbolic link to a plain file counts
 // as that file in Open, Lstat, SyncFile, Link and a shared Lock. A lock is then that of the file which the link leads
 // to, which it neither makes nor changes; if there is none, Lock succeeds without a lock. Links to anything but a plain
-// file are refused as by NewOS. So is writing: Create and an exclusive Lock follow no link, and Remove and Rename change
-// the link itself.
+// file are refused as by NewOS. So is writing: Create and an exclusive Lock follow no link, and Remove and Rename
+// change the link itself.
 func NewOSForReading(mode fs.FileMode) FS { return readingFS{osFS{mode.Perm()}} }
 
 type readingFS struct{ osFS }

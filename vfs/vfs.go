@@ -9,10 +9,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// File is an open file. ReadAt and Size are safe for concurrent use, also during Write. Write
-// calls must not be concurrent with each other. Sync may run concurrently with Write and
-// covers the Writes that returned before it began. After Close, every method, including
-// Close, fails with fs.ErrClosed.
+// File is an open file. ReadAt and Size are safe for concurrent use, also during Write. Write calls must not be
+// concurrent with each other. Sync may run concurrently with Write and covers the Writes that returned before it began.
+// After Close, every method, including Close, fails with fs.ErrClosed.
 type File interface {
 	// ReadAt reads len(p) bytes at the given offset. It returns n < len(p) only with an
 	// error, which is io.EOF at the end of the file. It works on files from Create too.
@@ -20,13 +19,11 @@ type File interface {
 	// Write appends p. If it fails, n bytes were appended, but an unknown number of them
 	// reaches the disk. It fails on a file from Open.
 	io.Writer
-	// Sync makes the bytes written so far durable. It does not make the file's name
-	// durable; see FS.SyncDir. After a failed Sync the state of the bytes is unknown, and a
-	// later successful Sync proves nothing, because the kernel may have dropped the
-	// pages. Sync fails on a file from Open, because Windows cannot do it.
+	// Sync makes the bytes written so far durable. It does not make the file's name durable; see FS.SyncDir. After a
+	// failed Sync the state of the bytes is unknown, and a later successful Sync proves nothing, because the kernel may
+	// have dropped the pages. Sync fails on a file from Open, because Windows cannot do it.
 	Sync() error
-	// Close releases the file. It does not sync. The file is closed even if Close returns
-	// an error.
+	// Close releases the file. It does not sync. The file is closed even if Close returns an error.
 	Close() error
 	// Size returns the file's length in bytes.
 	Size() (int64, error)
@@ -35,23 +32,20 @@ type File interface {
 // FS is a file system. Its methods are safe for concurrent use. The package comment says
 // when their effects are durable.
 type FS interface {
-	// Abs returns a name for the same file that stays valid for the lifetime of the
-	// process: an absolute path if names depend on the working directory, and name
-	// itself otherwise.
+	// Abs returns a name for the same file that stays valid for the lifetime of the process: an absolute path if names
+	// depend on the working directory, and name itself otherwise.
 	Abs(name string) (string, error)
-	// Create makes an empty file for appending, with the mode given to NewOS. The file is
-	// created exclusively (O_EXCL): if the name exists, even as a link, Create changes
-	// nothing and fails with fs.ErrExist, or with an error that says that name is not a
-	// plain file. See Replace.
+	// Create makes an empty file for appending, with the mode given to NewOS. The file is created exclusively (O_EXCL):
+	// if the name exists, even as a link, Create changes nothing and fails with fs.ErrExist, or with an error that says
+	// that name is not a plain file. See Replace.
 	Create(name string) (File, error)
 	// Open opens a plain file for reading.
 	Open(name string) (File, error)
 	// Remove removes a file or an empty directory. An open file stays readable through
 	// its handles; on Windows, Remove fails instead while a handle is open.
 	Remove(name string) error
-	// Rename renames a file and atomically replaces an existing file newname. On Windows it
-	// fails while either file is open. It renames a directory to a name that does not exist;
-	// DB.Checkpoint needs that.
+	// Rename renames a file and atomically replaces an existing file newname. On Windows it fails while either file is
+	// open. It renames a directory to a name that does not exist; DB.Checkpoint needs that.
 	Rename(oldname, newname string) error
 	// Link adds a second name to a file. It fails with fs.ErrExist if newname exists.
 	Link(oldname, newname string) error
@@ -64,19 +58,16 @@ type FS interface {
 	// MkdirAll makes a directory and its missing parents. It does not change existing
 	// directories, and it follows links. See also MkdirAllSynced and MkdirPlain.
 	MkdirAll(dir string) error
-	// SyncDir makes the entries of dir durable: names created, renamed and removed. It does
-	// nothing on systems that do not support it (Windows, and file systems that refuse to
-	// sync a directory as invalid).
+	// SyncDir makes the entries of dir durable: names created, renamed and removed. It does nothing on systems that do
+	// not support it (Windows, and file systems that refuse to sync a directory as invalid).
 	SyncDir(dir string) error
-	// Lock acquires a shared or exclusive lock on the file, without waiting, and holds it
-	// until the returned Closer is closed. If another process or this one already holds
-	// it, the error is db.ErrLocked and says which. Any number of shared locks can be held
-	// simultaneously, in one process and across several.
+	// Lock acquires a shared or exclusive lock on the file, without waiting, and holds it until the returned Closer is
+	// closed. If another process or this one already holds it, the error is db.ErrLocked and says which. Any number of
+	// shared locks can be held simultaneously, in one process and across several.
 	//
-	// A missing file is created empty; its content is never written, truncated or read. If
-	// the file is missing and this process has no permission to create it, a shared lock
-	// succeeds without locking anything, so that such a database can be read. Other
-	// readers are harmless, but a writer with more permissions is not excluded.
+	// A missing file is created empty; its content is never written, truncated or read. If the file is missing and this
+	// process has no permission to create it, a shared lock succeeds without locking anything, so that such a database
+	// can be read. Other readers are harmless, but a writer with more permissions is not excluded.
 	Lock(name string, shared bool) (io.Closer, error)
 }
 
@@ -102,8 +93,7 @@ func removeIfThere(fsys FS, name string) error {
 	return nil
 }
 
-// MkdirAllSynced makes dir and its missing parents, and makes each new directory durable in
-// its parent.
+// MkdirAllSynced makes dir and its missing parents, and makes each new directory durable in its parent.
 func MkdirAllSynced(fsys FS, dir string) error {
 	dir = filepath.Clean(dir)
 	var missing []string
@@ -160,8 +150,7 @@ func PlainDir(fsys FS, dir string) (there bool, err error) {
 	return true, nil
 }
 
-// RefuseLink returns an error if info describes a symbolic link, and nil otherwise. name is the
-// path for the error.
+// RefuseLink returns an error if info describes a symbolic link, and nil otherwise. name is the path for the error.
 func RefuseLink(name string, info fs.FileInfo) error {
 	if info.Mode()&fs.ModeSymlink == 0 {
 		return nil

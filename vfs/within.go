@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// Within reports whether path is the directory dir, or in it, also if a symbolic link leads there. Both file systems may
-// be the same. path need not exist; a missing dir contains nothing.
+// Within reports whether path is the directory dir, or in it, also if a symbolic link leads there. Both file systems
+// may be the same. path need not exist; a missing dir contains nothing.
 func Within(fsys FS, path string, dirFS FS, dir string) (bool, error) {
 	want, err := dirFS.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

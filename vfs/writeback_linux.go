@@ -9,9 +9,8 @@ var (
 	_ EarlyWriter = (*mappedLog)(nil)
 )
 
-// StartWriting implements EarlyWriter. The kernel keeps errors of the device for the next
-// fsync: without one of its waiting flags, this call does not consume them. (Package syscall
-// has no such call for arm.)
+// StartWriting implements EarlyWriter. The kernel keeps errors of the device for the next fsync: without one of its
+// waiting flags, this call does not consume them. (Package syscall has no such call for arm.)
 func (o *osFile) StartWriting(off, n int64) {
 	conn, err := o.f.SyscallConn()
 	if err != nil || n <= 0 {

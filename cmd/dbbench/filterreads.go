@@ -150,8 +150,7 @@ func (s *session) reportCache() int64 {
 	return s.cfg.CacheSize
 }
 
-// pass reopens the store, looks up all keys in an order that depends only on the seed, and
-// fills in l.
+// pass reopens the store, looks up all keys in an order that depends only on the seed, and fills in l.
 func (s *session) pass(ctx context.Context, name string, policy filter.Policy, in *countedDir, keys *keyList, l *lookups) error {
 	s.fs.Observe(in.reads.observe)
 	defer s.fs.Observe(nil)
@@ -268,8 +267,7 @@ func (s *session) lookupKeys(ctx context.Context) (stored, absent *keyList, err 
 	return stored, absent, nil
 }
 
-// sampleKeys draws at most n of the database's keys, all with the same probability (Vitter's
-// algorithm R).
+// sampleKeys draws at most n of the database's keys, all with the same probability (Vitter's algorithm R).
 func (s *session) sampleKeys(ctx context.Context, n int) (*keyList, error) {
 	it, err := s.store.NewIterator(&db.IterOptions{NoFillCache: true})
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// keyList holds the lines of a key file: keys, and the values of those that have one. It is
-// immutable after reading. All lines share one slice, because a slice header per key would use more
-// memory than the keys.
+// keyList holds the lines of a key file: keys, and the values of those that have one. It is immutable after reading.
+// All lines share one slice, because a slice header per key would use more memory than the keys.
 type keyList struct {
 	data  []byte
 	lines []line

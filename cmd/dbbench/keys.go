@@ -14,8 +14,7 @@ type keySpace struct {
 	missing *keyList // keys that are not stored; nil: generated from stored ones
 }
 
-// appendKey appends key i, 0 <= i < num. A generated key is i in decimal with leading zeros, as in
-// db_bench.
+// appendKey appends key i, 0 <= i < num. A generated key is i in decimal with leading zeros, as in db_bench.
 func (k *keySpace) appendKey(dst []byte, i int) []byte {
 	if k.list != nil {
 		return append(dst, k.list.key(i)...)
@@ -55,9 +54,8 @@ func (k *keySpace) givenValue(i int) ([]byte, bool) {
 	return k.list.value(i)
 }
 
-// order returns a function that returns the key number of the i-th write in random order. Each key
-// of a list comes once, so all keys are stored. Generated keys are drawn with repetitions, as in
-// db_bench.
+// order returns a function that returns the key number of the i-th write in random order. Each key of a list comes
+// once, so all keys are stored. Generated keys are drawn with repetitions, as in db_bench.
 func (k *keySpace) order(rng *rand.Rand) func(i int) int {
 	if k.list == nil {
 		return func(int) int { return rng.IntN(k.num) }
@@ -66,8 +64,7 @@ func (k *keySpace) order(rng *rand.Rand) func(i int) int {
 	return func(i int) int { return perm[i%k.num] }
 }
 
-// deriveMissing fills in k.missing if the keys are from a list, since the list may contain a key
-// with a full stop too.
+// deriveMissing fills in k.missing if the keys are from a list, since the list may contain a key with a full stop too.
 func (k *keySpace) deriveMissing() {
 	if k.list == nil || k.missing != nil {
 		return

@@ -1,8 +1,7 @@
 // Command dbbench measures SieveDB with the workloads and flags of LevelDB's db_bench, and shows
 // the disk reads that its filters save. README.md in this folder documents flags, report and JSON.
 //
-// Without flags it loads the word list that ships with the project and prints the report "disk
-// reads saved":
+// Without flags it loads the word list that ships with the project and prints the report "disk reads saved":
 //
 //	go run ./cmd/dbbench
 //

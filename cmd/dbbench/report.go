@@ -58,8 +58,7 @@ func levelShapes(m *db.Metrics) (shapes []levelShape) {
 	return shapes
 }
 
-// finish computes the derived figures and runs the checks. The promises are made for the default
-// run only.
+// finish computes the derived figures and runs the checks. The promises are made for the default run only.
 func (r *report) finish(promises bool) {
 	r.Stored.summarize()
 	r.Absent.summarize()
@@ -116,8 +115,7 @@ func (r *report) failed() (n int) {
 	return n
 }
 
-// reportRow is one line of the table. text formats its cells; onlyOn leaves the filter-off
-// columns empty.
+// reportRow is one line of the table. text formats its cells; onlyOn leaves the filter-off columns empty.
 type reportRow struct {
 	name   string
 	text   func(l *lookups) string

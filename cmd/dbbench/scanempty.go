@@ -117,8 +117,7 @@ func (s *session) addRangeFilters(ctx context.Context, ranges []rangefilter.Poli
 	return errors.Join(err, store.Close())
 }
 
-// emptyRange returns the start of an empty range: in one of the nine hundreds after the hundred
-// that starts with a key.
+// emptyRange returns the start of an empty range: in one of the nine hundreds after the hundred that starts with a key.
 func emptyRange(rng *rand.Rand, num int) int {
 	return rng.IntN(num)*emptyGap + 100*(1+rng.IntN(9)) + rng.IntN(100-emptyLength)
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// session is one run of the command: the database that its workloads share, the keys, and the
-// results so far.
+// session is one run of the command: the database that its workloads share, the keys, and the results so far.
 type session struct {
 	cfg            *config
 	stdout, stderr io.Writer

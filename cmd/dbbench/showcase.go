@@ -35,11 +35,10 @@ func (s *session) keyNoun() string {
 	return "keys"
 }
 
-// load stores all keys. Its tables are like those of a store that is still written to: nine tenths
-// of the keys are in the lowest level and the newest tenth is in a table of level 0, and both span
-// the whole alphabet. So a lookup has two sorted runs to consult, whatever the timing of background
-// work. A single compacted run would favour lookups without filters. Leaving the number of tables in
-// level 0 to chance would make each run of this command differ.
+// load stores all keys. Its tables are like those of a store that is still written to: nine tenths of the keys are in
+// the lowest level and the newest tenth is in a table of level 0, and both span the whole alphabet. So a lookup has two
+// sorted runs to consult, whatever the timing of background work. A single compacted run would favour lookups without
+// filters. Leaving the number of tables in level 0 to chance would make each run of this command differ.
 func (s *session) load(ctx context.Context) error {
 	if err := s.freshDB(); err != nil {
 		return err

@@ -13,9 +13,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// tableReads counts a store's reads of table files at the file system. It knows the layout of
-// each table, so it distinguishes index blocks from data blocks by their offset and does not
-// depend on the store's own counters.
+// tableReads counts a store's reads of table files at the file system. It knows the layout of each table, so it
+// distinguishes index blocks from data blocks by their offset and does not depend on the store's own counters.
 //
 // The tables must not change while it counts.
 type tableReads struct {
@@ -126,8 +125,7 @@ func isTable(name string) bool {
 	return ok && (kind == base.FileTable || kind == base.FileOldTable)
 }
 
-// observe counts an operation of the file system if it reads a table. It may be called
-// concurrently.
+// observe counts an operation of the file system if it reads a table. It may be called concurrently.
 func (t *tableReads) observe(op wrap.Op) {
 	if op.Kind != wrap.OpRead {
 		return

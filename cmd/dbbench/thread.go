@@ -63,8 +63,7 @@ func (s *session) newThread() *thread {
 	return th
 }
 
-// measure runs a job and returns its result. If ctx is cancelled, it returns the result so far and
-// the cause.
+// measure runs a job and returns its result. If ctx is cancelled, it returns the result so far and the cause.
 func (s *session) measure(ctx context.Context, j job) (*result, error) {
 	limit := time.Duration(s.cfg.Duration)
 	if j.once {
@@ -145,14 +144,12 @@ func (th *thread) loop(ctx context.Context, s step, steps int, limit time.Durati
 	return nil
 }
 
-// allocations is what the whole process has allocated so far. The store's background work is part of
-// a workload's cost.
+// allocations is what the whole process has allocated so far. The store's background work is part of a workload's cost.
 type allocations struct{ objects, bytes uint64 }
 
 func readAllocations() allocations {
-	// ReadMemStats stops the world for a moment, but counts each object. runtime/metrics omits the
-	// allocations from per-processor caches since the last collection, which are all allocations of
-	// a short workload.
+	// ReadMemStats stops the world for a moment, but counts each object. runtime/metrics omits the allocations from
+	// per-processor caches since the last collection, which are all allocations of a short workload.
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return allocations{objects: m.Mallocs, bytes: m.TotalAlloc}

@@ -6,8 +6,7 @@ import (
 	"github.com/sievedb/sievedb/testdata"
 )
 
-// shippedWords returns the project's stored and absent words. testdata/README.md has their source
-// and licence.
+// shippedWords returns the project's stored and absent words. testdata/README.md has their source and licence.
 func shippedWords() (stored, absent *keyList, err error) {
 	for _, f := range []struct {
 		name string

@@ -189,8 +189,7 @@ type jsonFile struct {
 	Results    []*result  `json:"results"`  // in the order of measurement
 }
 
-// writeFiles writes the files that the flags name. If the run is not complete, it writes only the
-// JSON file.
+// writeFiles writes the files that the flags name. If the run is not complete, it writes only the JSON file.
 func (rep *report) writeFiles(complete bool) (err error) {
 	if rep.cfg.out.json != "" {
 		text, e := json.MarshalIndent(jsonFile{jsonVersion, "peerbench", rep.conditions, rep.cfg, complete, rep.results}, "", "  ")

@@ -85,8 +85,7 @@ func (f bytesFlag) Set(s string) error {
 	return nil
 }
 
-// parseConfig parses the command line. If help is requested, it prints that to out and returns
-// flag.ErrHelp.
+// parseConfig parses the command line. If help is requested, it prints that to out and returns flag.ErrHelp.
 func parseConfig(args []string, drivers []engine.Driver, out io.Writer) (*config, error) {
 	c := &config{}
 	c.CacheBytes = 64 << 20

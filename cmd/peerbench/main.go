@@ -3,12 +3,11 @@
 //
 //	make peers PEERS_FLAGS='--num=1000000 --rounds=3'
 //
-// Reading the source: run.go has the run from the command line to the reports, config.go the flags,
-// and workloads.go the list of workloads. process.go starts a process for each measurement, child.go
-// is that process, and phase.go measures. report.go and tables.go write tables, and charts.go draws
-// charts. from.go reads stored results, merge.go joins those of several runs, and medians.go
-// compares those of several machines. scale.go, scaletables.go and opens.go are for --scale; rates.go and large.go are
-// for its parts overwrite and rates.
+// Reading the source: run.go has the run from the command line to the reports, config.go the flags, and workloads.go
+// the list of workloads. process.go starts a process for each measurement, child.go is that process, and phase.go
+// measures. report.go and tables.go write tables, and charts.go draws charts. from.go reads stored results, merge.go
+// joins those of several runs, and medians.go compares those of several machines. scale.go, scaletables.go and opens.go
+// are for --scale; rates.go and large.go are for its parts overwrite and rates.
 package main
 
 import (

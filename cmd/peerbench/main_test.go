@@ -183,8 +183,7 @@ func TestRowsAtEqualMemoryReadNoFiles(t *testing.T) {
 	}
 }
 
-// The pages of a database that was just copied are dirty, so writing to them again would not be
-// counted.
+// The pages of a database that was just copied are dirty, so writing to them again would not be counted.
 func TestOverwritingInPlaceIsCounted(t *testing.T) {
 	dir := t.TempDir()
 	file, profiles := filepath.Join(dir, "run.json"), filepath.Join(dir, "profiles")

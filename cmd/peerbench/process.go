@@ -105,9 +105,8 @@ func (c *comparison) database(ctx context.Context, engine string, b base) (strin
 	return dir, nil
 }
 
-// syncFiles waits until the files below dir are on the device, so they are not written during a
-// measurement. It also makes later writes count: the system counts a page when it becomes dirty, not
-// at each write to it.
+// syncFiles waits until the files below dir are on the device, so they are not written during a measurement. It also
+// makes later writes count: the system counts a page when it becomes dirty, not at each write to it.
 func syncFiles(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

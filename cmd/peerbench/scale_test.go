@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scaleSample returns a report of two sizes with three openings, of one engine also lazily, a fill
-// and one read.
+// scaleSample returns a report of two sizes with three openings, of one engine also lazily, a fill and one read.
 func scaleSample() *report {
 	cfg := &config{Engines: []string{"sievedb", "pebble"}, Scale: []int{1000, 2000}, ValueSize: 84, Rounds: 3}
 	number := func(v float64) *float64 { return &v }

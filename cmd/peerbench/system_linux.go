@@ -55,8 +55,7 @@ func waitsForDevice() bool {
 	return false
 }
 
-// dropPageCache removes the files below dir from the page cache, except for pages that this process
-// has mapped.
+// dropPageCache removes the files below dir from the page cache, except for pages that this process has mapped.
 func dropPageCache(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

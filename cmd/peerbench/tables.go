@@ -137,8 +137,7 @@ func (rep *report) writeMarkdown(name string) error {
 	return writeBetween(name, begin, end, rep.page().markdown())
 }
 
-// writeBetween replaces what a file has between two marks. A file that does not exist is
-// created with only the text.
+// writeBetween replaces what a file has between two marks. A file that does not exist is created with only the text.
 func writeBetween(name, begin, end, text string) error {
 	page, err := os.ReadFile(name)
 	if err == nil {

@@ -49,12 +49,10 @@ func part(n int) func(*config, int) int {
 	return func(c *config, _ int) int { return max(c.Reads/n, 1) }
 }
 
-// scanned returns the entries that readseq and readreverse read. Scanning is far faster than looking
-// up keys.
+// scanned returns the entries that readseq and readreverse read. Scanning is far faster than looking up keys.
 func scanned(c *config, _ int) int { return min(c.Num, 10*c.Reads) }
 
-// scannedAgain returns the entries of scans of cached data. Reading them once would take less than a
-// tenth of a second.
+// scannedAgain returns the entries of scans of cached data. Reading them once would take less than a tenth of a second.
 func scannedAgain(c *config, _ int) int { return 10 * c.Reads }
 
 // forAllData is larger than the data with index and filters, decompressed. Each engine uses as much of
@@ -111,12 +109,10 @@ var workloads = []workload{
 	{name: "coldmissing", about: "readmissing with a cold page cache", base: loaded, cold: true, ops: coldMisses, make: readAbsent},
 }
 
-// writes reports whether the workload changes its database. Then latencies are measured in the
-// same pass as the rate.
+// writes reports whether the workload changes its database. Then latencies are measured in the same pass as the rate.
 func (w *workload) writes() bool { return w.base != loaded }
 
-// unsynced reports whether the workload makes unsynced writes, which some engines may lose when
-// they are killed.
+// unsynced reports whether the workload makes unsynced writes, which some engines may lose when they are killed.
 func (w *workload) unsynced() bool { return w.writes() && !w.sync }
 
 func findWorkload(name string) (*workload, bool) {

@@ -21,9 +21,8 @@ func newZipfian(n int) *zipfian {
 	return z
 }
 
-// zeta returns the sum of i^-theta for i from 1 to n. After the first terms it uses the integral
-// with two corrections (Euler and Maclaurin). That is more exact than adding, and tens of millions of
-// powers would take seconds.
+// zeta returns the sum of i^-theta for i from 1 to n. After the first terms it uses the integral with two corrections
+// (Euler and Maclaurin). That is more exact than adding, and tens of millions of powers would take seconds.
 func zeta(n int) float64 {
 	const added = 10_000
 	sum := 0.0

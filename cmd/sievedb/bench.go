@@ -39,8 +39,7 @@ type benched struct {
 	PerSecond      float64
 	MicrosPerOp    float64
 	BytesPerSecond size
-	// BlocksRead and ReadsSaved are by lookups: data blocks read or found in the cache, and those that a
-	// filter saved.
+	// BlocksRead and ReadsSaved are by lookups: data blocks read or found in the cache, and those that a filter saved.
 	BlocksRead, ReadsSaved uint64
 	Duration               time.Duration
 }

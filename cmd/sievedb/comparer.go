@@ -20,8 +20,7 @@ const bytewise = "leveldb.BytewiseComparator"
 // links.
 var files = vfs.NewOSForReading(vfs.DefaultFileMode)
 
-// knownComparers are custom comparers that are read in the order of bytes without --comparer, with
-// what they are.
+// knownComparers are custom comparers that are read in the order of bytes without --comparer, with what they are.
 var knownComparers = map[string]string{
 	"idb_cmp1": "Chromium's order for IndexedDB",
 }

@@ -37,8 +37,7 @@ type exported struct {
 	Sequence uint64
 }
 
-// export writes entries to a file or standard output. A file is written under another name until it
-// is complete.
+// export writes entries to a file or standard output. A file is written under another name until it is complete.
 func (a *app) export(args []string, flags *exportFlags) error {
 	if flags.format != formJSON && flags.format != formBinary {
 		return misuse("--format %q; want %s or %s", flags.format, formJSON, formBinary)

@@ -1,5 +1,4 @@
-// Command sievedb inspects and changes a database directory of SieveDB, LevelDB or
-// goleveldb.
+// Command sievedb inspects and changes a database directory of SieveDB, LevelDB or goleveldb.
 //
 //	go install github.com/sievedb/sievedb/cmd/sievedb@latest
 //	sievedb help

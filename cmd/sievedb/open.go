@@ -20,8 +20,7 @@ func (a *app) read(dir string, f func(*db.DB) error) error {
 	return a.open(dir, &db.Options{ReadOnly: true, ErrorIfMissing: true}, f)
 }
 
-// readKeys is read for verbs that only need keys and values, which can be read without the
-// database's comparer.
+// readKeys is read for verbs that only need keys and values, which can be read without the database's comparer.
 func (a *app) readKeys(dir string, f func(*db.DB) error) error {
 	a.copies = true
 	defer func() { a.copies = false }()
@@ -174,8 +173,7 @@ func explainMissing(dir string, err error) error {
 	return namingCreate(dir, err)
 }
 
-// namingCreate makes the error of a directory without a database name the verb that makes one, and not
-// the option.
+// namingCreate makes the error of a directory without a database name the verb that makes one, and not the option.
 func namingCreate(dir string, err error) error {
 	if err != nil && strings.Contains(err.Error(), "there is no database in ") {
 		return &noDatabase{dir, err}

@@ -6,11 +6,10 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// SameBits reports whether the filter of probe has as many bits as p uses for new filters,
-// which is not part of the name. probe must come from p or from a policy of the same name. A
-// prefix filter does not record the number of its prefixes; SameBits estimates it from the
-// filter's ones, and so may miss a difference of an eighth or less. For policies of other
-// packages it returns true.
+// SameBits reports whether the filter of probe has as many bits as p uses for new filters, which is not part of the
+// name. probe must come from p or from a policy of the same name. A prefix filter does not record the number of its
+// prefixes; SameBits estimates it from the filter's ones, and so may miss a difference of an eighth or less. For
+// policies of other packages it returns true.
 func SameBits(p Policy, probe Probe) bool {
 	switch p := p.(type) {
 	case Prefix:

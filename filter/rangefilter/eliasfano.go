@@ -6,14 +6,12 @@ import (
 	"slices"
 )
 
-// eliasFano is a sorted list of n numbers below n<<low, in n*low bits and 2n more. The lower
-// bits of the numbers are stored one after the other. The upper bits are stored in unary: a one
-// for each number of bucket 0, the numbers whose upper bits are 0, then a zero, a one for each
-// number of bucket 1, and so on. Each zero ends a bucket.
+// eliasFano is a sorted list of n numbers below n<<low, in n*low bits and 2n more. The lower bits of the numbers are
+// stored one after the other. The upper bits are stored in unary: a one for each number of bucket 0, the numbers whose
+// upper bits are 0, then a zero, a one for each number of bucket 1, and so on. Each zero ends a bucket.
 //
-// Sources: P. Elias, "Efficient Storage and Retrieval by Content and Address of Static
-// Files", 1974; R. Fano, "On the Number of Bits Required to Implement an Associative
-// Memory", 1971.
+// Sources: P. Elias, "Efficient Storage and Retrieval by Content and Address of Static Files", 1974; R. Fano, "On the
+// Number of Bits Required to Implement an Associative Memory", 1971.
 type eliasFano struct {
 	n, low uint64
 	lows   []byte // the lower bits, followed by at least eight bytes
@@ -48,8 +46,7 @@ func appendEliasFano(dst []byte, numbers []uint64, low uint64) []byte {
 	return dst
 }
 
-// parseEliasFano reads a list of n numbers that fills b. ok is false if b has another size or
-// another number of ones.
+// parseEliasFano reads a list of n numbers that fills b. ok is false if b has another size or another number of ones.
 func parseEliasFano(b []byte, n, low uint64) (e eliasFano, ok bool) {
 	if uint64(len(b)) != lowBytes(n, low)+highBytes(n) {
 		return e, false
@@ -68,8 +65,7 @@ func parseEliasFano(b []byte, n, low uint64) (e eliasFano, ok bool) {
 // word returns the eight bytes of highs from i on.
 func (e *eliasFano) word(i int) uint64 { return binary.LittleEndian.Uint64(e.highs[i:]) }
 
-// lowOf returns the lower bits of number i. It may load eight bytes, because highs, which
-// follows, has at least eight.
+// lowOf returns the lower bits of number i. It may load eight bytes, because highs, which follows, has at least eight.
 func (e *eliasFano) lowOf(i uint64) uint64 {
 	at := i * e.low
 	return binary.LittleEndian.Uint64(e.lows[at/8:]) >> (at % 8) & (1<<e.low - 1)
@@ -90,9 +86,8 @@ func (e *eliasFano) zero(k uint64) uint64 {
 	}
 }
 
-// oneOf returns the position of one k in word, which has more than k ones. It finds the byte by
-// adding up the ones of all bytes simultaneously: clearing ones one at a time takes as long as
-// a load that misses the cache.
+// oneOf returns the position of one k in word, which has more than k ones. It finds the byte by adding up the ones of
+// all bytes simultaneously: clearing ones one at a time takes as long as a load that misses the cache.
 func oneOf(word, k uint64) uint64 {
 	const each = 0x0101010101010101
 	sums := word - word>>1&(0x55*each)

@@ -5,12 +5,10 @@ import (
 	"fmt"
 )
 
-// Extractor extracts prefixes from keys. The zero Extractor is FixedPrefix(0). Extractors
-// are comparable values.
+// Extractor extracts prefixes from keys. The zero Extractor is FixedPrefix(0). Extractors are comparable values.
 //
-// A key that is too short or has too few separators has no prefix. Such keys are in no filter,
-// and in no range for which a filter is queried: all keys between two keys with the same
-// prefix have that prefix too.
+// A key that is too short or has too few separators has no prefix. Such keys are in no filter, and in no range for
+// which a filter is queried: all keys between two keys with the same prefix have that prefix too.
 type Extractor struct {
 	separated bool
 	separator byte
@@ -55,10 +53,9 @@ func (e Extractor) Prefix(key []byte) (prefix []byte, ok bool) {
 	return key[:end:end], true
 }
 
-// Common returns the common prefix of all keys k with lower <= k < upper; ok is false if they
-// may have different prefixes. They have the same one if lower has it and upper either has it
-// too or is the first string after all strings that have it. The prefix shares memory with
-// lower.
+// Common returns the common prefix of all keys k with lower <= k < upper; ok is false if they may have different
+// prefixes. They have the same one if lower has it and upper either has it too or is the first string after all strings
+// that have it. The prefix shares memory with lower.
 func (e Extractor) Common(lower, upper []byte) (prefix []byte, ok bool) {
 	prefix, ok = e.Prefix(lower)
 	return prefix, ok && endsWithin(upper, prefix)

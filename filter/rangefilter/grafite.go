@@ -12,9 +12,8 @@ import (
 
 // The bytes of a Grafite filter
 //
-// A filter of Grafite, "sievedb.Grafite.", the Extractor's name, a dot and the Number's name,
-// has a position for each of the N pairs of a prefix and a number, in ascending order, in the
-// encoding of Elias and Fano.
+// A filter of Grafite, "sievedb.Grafite.", the Extractor's name, a dot and the Number's name, has a position for each
+// of the N pairs of a prefix and a number, in ascending order, in the encoding of Elias and Fano.
 //
 //	+------------+------------+---+-----+-------+---------+
 //	| lower bits | upper bits | N | low | flags | version |
@@ -71,24 +70,21 @@ const (
 	grafiteMix = 0x9e3779b97f4a7c15
 )
 
-// Grafite makes filters for short ranges of numbers that follow a prefix in the key, such as
-// times and counters. Their name is "sievedb.Grafite." with the names of the extractor and of
-// the number, as in "sievedb.Grafite.fixed:8.be8".
+// Grafite makes filters for short ranges of numbers that follow a prefix in the key, such as times and counters. Their
+// name is "sievedb.Grafite." with the names of the extractor and of the number, as in "sievedb.Grafite.fixed:8.be8".
 //
-// With b bits per key, the false-positive rate of a range of length numbers is at most
-// length/2^(b-2), whatever the keys and the range: 0.2 % for 32 numbers at 16 bits per key.
-// It is lower for dense keys: numbers of one prefix in an interval of 2^(b-2) times the keys
-// of the table are distinguished exactly.
+// With b bits per key, the false-positive rate of a range of length numbers is at most length/2^(b-2), whatever the
+// keys and the range: 0.2 % for 32 numbers at 16 bits per key. It is lower for dense keys: numbers of one prefix in an
+// interval of 2^(b-2) times the keys of the table are distinguished exactly.
 //
 // Ranges whose bounds have different prefixes always match, unless the range extends from a
 // number to the end of its prefix. An adversary who chooses keys and ranges to suit the
 // filter's hash can cause any rate. A Grafite is a comparable value.
 //
-// Source: M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: Taming Adversarial Queries with
-// Optimal Range Filters", SIGMOD 2024, arXiv 2311.15380. There the keys are single machine
-// words; here the prefix also determines the position of a number's block in the universe. The
-// eight bytes after what all keys share would not do for such a word: counters use two of them, so
-// each step would be 2^48 wide. What follows the number is ignored; that costs false positives.
+// Source: M. Costa, P. Ferragina, G. Vinciguerra, "Grafite: Taming Adversarial Queries with Optimal Range Filters",
+// SIGMOD 2024, arXiv 2311.15380. There the keys are single machine words; here the prefix also determines the position
+// of a number's block in the universe. The eight bytes after what all keys share would not do for such a word: counters
+// use two of them, so each step would be 2^48 wide. What follows the number is ignored; that costs false positives.
 type Grafite struct {
 	extractor  Extractor
 	number     Number
@@ -125,8 +121,7 @@ func (p Grafite) NewGenerator() Generator {
 	return &grafiteGenerator{policy: p, flags: allPrefixed | allFull}
 }
 
-// NewProbe implements Policy. The probe uses an eighth of a bit per key in addition to the
-// filter.
+// NewProbe implements Policy. The probe uses an eighth of a bit per key in addition to the filter.
 func (p Grafite) NewProbe(filter []byte) (Probe, bool) {
 	g, ok := parseGrafite(filter)
 	g.extractor, g.number = p.extractor, p.number

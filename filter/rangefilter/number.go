@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// Number defines how the bytes of a key after its prefix are read as a number, which is the
-// part of the key that a Grafite filter stores. Numbers do not decrease in key order. The
-// bytes after the number are ignored. Numbers are comparable values; the zero Number is
-// BigEndian(8).
+// Number defines how the bytes of a key after its prefix are read as a number, which is the part of the key that a
+// Grafite filter stores. Numbers do not decrease in key order. The bytes after the number are ignored. Numbers are
+// comparable values; the zero Number is BigEndian(8).
 type Number struct {
 	decimal bool
 	width   int // bytes or digits; 0: 8 bytes
@@ -18,10 +17,9 @@ type Number struct {
 // 8-byte counters and times. A shorter key is extended with zeros.
 func BigEndian(width int) Number { return Number{width: min(max(width, 1), 8)} }
 
-// Decimal reads the first digits characters, at least 1 and at most 19, as a decimal number
-// with leading zeros, as "%012d" writes it. If the key ends early or has another byte there,
-// the missing digits count as zeros if that byte sorts before the digits, as the end of the
-// key does, and as nines if it sorts after them.
+// Decimal reads the first digits characters, at least 1 and at most 19, as a decimal number with leading zeros, as
+// "%012d" writes it. If the key ends early or has another byte there, the missing digits count as zeros if that byte
+// sorts before the digits, as the end of the key does, and as nines if it sorts after them.
 func Decimal(digits int) Number { return Number{decimal: true, width: min(max(digits, 1), 19)} }
 
 // Name is part of the name of the filters made with n and never changes: "be8" for eight

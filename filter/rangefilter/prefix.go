@@ -9,19 +9,16 @@ import (
 
 // The bytes of a prefix filter
 //
-// A filter of Prefix, "sievedb.PrefixBloom." and the Extractor's name, is a cache-line filter
-// of the distinct prefixes of the keys, followed by one byte: 1 if every key had a prefix, 0 if
-// some key had none. For other bytes the answer is "perhaps". The filter is queried for ranges
-// within one prefix. If every key had a prefix and the extractor uses N bytes, zeros at the end
-// of an upper bound of N bytes or fewer are removed first, since no key is in between.
+// A filter of Prefix, "sievedb.PrefixBloom." and the Extractor's name, is a cache-line filter of the distinct prefixes
+// of the keys, followed by one byte: 1 if every key had a prefix, 0 if some key had none. For other bytes the answer is
+// "perhaps". The filter is queried for ranges within one prefix. If every key had a prefix and the extractor uses N
+// bytes, zeros at the end of an upper bound of N bytes or fewer are removed first, since no key is in between.
 
-// Prefix makes filters of the distinct prefixes of keys, for ranges within one prefix. Their
-// name is "sievedb.PrefixBloom." and the extractor's name. The filter of a million keys with a
-// thousand prefixes has 1.25 kB at 10 bits per prefix. The comment at the top of prefix.go
-// describes its bytes.
+// Prefix makes filters of the distinct prefixes of keys, for ranges within one prefix. Their name is
+// "sievedb.PrefixBloom." and the extractor's name. The filter of a million keys with a thousand prefixes has 1.25 kB at
+// 10 bits per prefix. The comment at the top of prefix.go describes its bytes.
 //
-// Ranges for which Extractor.Common finds no common prefix always match. A Prefix is a
-// comparable value.
+// Ranges for which Extractor.Common finds no common prefix always match. A Prefix is a comparable value.
 type Prefix struct {
 	extractor     Extractor
 	bitsPerPrefix int

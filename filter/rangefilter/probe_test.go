@@ -15,8 +15,7 @@ var probedKinds = []filtertest.Kind{
 func BenchmarkProbe(b *testing.B)      { filtertest.Probe(b, probedKinds) }
 func BenchmarkMakeFilter(b *testing.B) { filtertest.MakeFilter(b, probedKinds) }
 
-// ranges queries the keys that begin with the same eight bytes as a key, which are a prefix or
-// a single number.
+// ranges queries the keys that begin with the same eight bytes as a key, which are a prefix or a single number.
 func ranges(policy Policy) filtertest.InProgress {
 	g := policy.NewGenerator()
 	return filtertest.InProgress{

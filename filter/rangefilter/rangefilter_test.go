@@ -29,8 +29,7 @@ var allPolicies = []Policy{
 	NewGrafite(SeparatedPrefix(0xff, 1), Decimal(1), 6),
 }
 
-// makeFilter returns the filter of keys, which need not be sorted, and requires that it denies
-// none of them.
+// makeFilter returns the filter of keys, which need not be sorted, and requires that it denies none of them.
 func makeFilter(t testing.TB, p Policy, keys [][]byte) []byte {
 	g := p.NewGenerator()
 	for _, k := range keys {
@@ -266,8 +265,7 @@ func counterKey(n uint64) []byte {
 	return k
 }
 
-// FuzzRangeFilters makes filters of arbitrary keys, cut from data at each sep, and queries a
-// range and each key.
+// FuzzRangeFilters makes filters of arbitrary keys, cut from data at each sep, and queries a range and each key.
 func FuzzRangeFilters(f *testing.F) {
 	f.Add([]byte("a/1,a/2,b/1"), byte(','), []byte("a/"), []byte("a0"))
 	f.Add([]byte("\xff\xff\xff,\x00,,/"), byte(','), []byte("\xff"), []byte("\xff\xff\xff\xff"))

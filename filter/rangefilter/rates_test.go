@@ -32,8 +32,7 @@ func TestMeasuredRatesOfPrefixFiltersMatchThePrediction(t *testing.T) {
 	}).Require(t)
 }
 
-// Numbers far from each other; counters have a lower rate
-// (TestGrafiteDistinguishesDenseNumbersExactly).
+// Numbers far from each other; counters have a lower rate (TestGrafiteDistinguishesDenseNumbersExactly).
 func TestMeasuredRatesOfGrafiteFiltersMatchThePrediction(t *testing.T) {
 	for _, length := range []uint64{1, 32} {
 		t.Run(fmt.Sprintf("length=%d", length), func(t *testing.T) {

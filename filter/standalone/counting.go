@@ -13,14 +13,12 @@ const (
 	fullCounter  = 15  // a counter with this value never changes again
 )
 
-// Counting is a bloom filter from which keys can be removed: it has 4-bit counters instead of
-// bits. It uses four times the memory of a bloom filter, 4.8 bytes per key for a
-// false-positive rate of 1 %.
+// Counting is a bloom filter from which keys can be removed: it has 4-bit counters instead of bits. It uses four times
+// the memory of a bloom filter, 4.8 bytes per key for a false-positive rate of 1 %.
 //
-// A key that is added several times must be removed as often. A counter that reaches 15 stays
-// there, because it cannot count further: a key that was added fifteen times or more may never
-// be denied again. The filter denies no key in the set, provided that only keys in the set
-// are removed.
+// A key that is added several times must be removed as often. A counter that reaches 15 stays there, because it cannot
+// count further: a key that was added fifteen times or more may never be denied again. The filter denies no key in the
+// set, provided that only keys in the set are removed.
 //
 // Use NewCounting or UnmarshalBinary to make a Counting filter. It is safe for concurrent
 // queries, but Add, Remove and UnmarshalBinary must not run concurrently with other calls.
@@ -64,9 +62,8 @@ func (c *Counting) Add(key []byte) {
 	}
 }
 
-// Remove undoes one Add of key. It returns false, and changes nothing, if key is certainly not
-// in the filter. Removing a key that was not added, but for which MayContain is true, makes
-// the filter deny keys that are in it.
+// Remove undoes one Add of key. It returns false, and changes nothing, if key is certainly not in the filter. Removing
+// a key that was not added, but for which MayContain is true, makes the filter deny keys that are in it.
 func (c *Counting) Remove(key []byte) bool {
 	if !c.MayContain(key) {
 		return false

@@ -15,8 +15,7 @@ const (
 	maxPlaceHashes = 64                 // places per key; no 64-bit hash has a rate below 2^-64
 )
 
-// maxPlaceBytes is the largest size of an array, so that a saved filter fits in a slice on
-// every machine.
+// maxPlaceBytes is the largest size of an array, so that a saved filter fits in a slice on every machine.
 const maxPlaceBytes = 1 << 30
 
 // places generates a key's places among slots: draws from a generator seeded by the key's hash,
@@ -34,9 +33,8 @@ func (p *places) next() uint64 {
 	return at
 }
 
-// slotsForRate returns k and about the smallest number of slots with which bloom filters of the
-// given number of keys, at least 1, have a mean false-positive rate of at most rate. inByte is the
-// number of slots per byte.
+// slotsForRate returns k and about the smallest number of slots with which bloom filters of the given number of keys,
+// at least 1, have a mean false-positive rate of at most rate. inByte is the number of slots per byte.
 func slotsForRate(keys uint64, rate float64, inByte uint64) (slots uint64, k int, err error) {
 	if !(rate > 0 && rate < 1) {
 		return 0, 0, fmt.Errorf("standalone: the false-positive rate is %v; want one above 0 and below 1", rate)

@@ -9,9 +9,8 @@ import (
 
 const version = 1 // of the saved format; it reaches the disk and never changes
 
-// ErrCorrupt is wrapped by the errors of UnmarshalBinary: the bytes are not those of a filter
-// saved by AppendBinary. There is no such error for filters in tables, where a damaged filter
-// rules nothing out.
+// ErrCorrupt is wrapped by the errors of UnmarshalBinary: the bytes are not those of a filter saved by AppendBinary.
+// There is no such error for filters in tables, where a damaged filter rules nothing out.
 var ErrCorrupt = errors.Sentinel("standalone: corrupt")
 
 // corruptf returns an error that says what is wrong with a saved filter of the given kind.
@@ -24,8 +23,7 @@ func appendChecksum(dst []byte, start int) []byte {
 	return util.AppendFixed32(dst, util.MaskCRC(util.CRC32C(dst[start:])))
 }
 
-// openSaved checks the kind, the version and the checksum of a saved filter and returns the
-// bytes between them.
+// openSaved checks the kind, the version and the checksum of a saved filter and returns the bytes between them.
 func openSaved(data []byte, part string, kind byte) ([]byte, error) {
 	n := len(data) - 4
 	if n < 2 {

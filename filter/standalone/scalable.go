@@ -15,11 +15,10 @@ const (
 	maxStages     = 64 // of a saved filter; each has twice the capacity of the one before
 )
 
-// Scalable is a bloom filter that grows, for sets whose size is not known beforehand. When it
-// is as full as its planned number of keys would make it, it adds another filter for twice as
-// many keys, and so on. Each filter has half the false-positive rate of the one before, so that
-// the total rate stays below the given one for any number of keys. This costs two to four times
-// the memory of a bloom filter made for the right number. A lookup queries the newest and
+// Scalable is a bloom filter that grows, for sets whose size is not known beforehand. When it is as full as its planned
+// number of keys would make it, it adds another filter for twice as many keys, and so on. Each filter has half the
+// false-positive rate of the one before, so that the total rate stays below the given one for any number of keys. This
+// costs two to four times the memory of a bloom filter made for the right number. A lookup queries the newest and
 // largest filter first; for an absent key it queries all of them.
 //
 // Use NewScalable or UnmarshalBinary to make a Scalable filter. It is safe for concurrent
@@ -122,8 +121,7 @@ func (b *bloomStage) add(key []byte) {
 	}
 }
 
-// Add adds key, and reports whether it was new to the filter. A key for which MayContain is
-// already true uses no space.
+// Add adds key, and reports whether it was new to the filter. A key for which MayContain is already true uses no space.
 func (s *Scalable) Add(key []byte) bool {
 	if s.MayContain(key) {
 		return false
@@ -145,9 +143,8 @@ func (s *Scalable) MayContain(key []byte) bool {
 	return false
 }
 
-// Len returns how many keys were new to the filter when they were added. It is short of the number of
-// distinct keys by those that were false positives then: at most the filter's rate of them, about half of
-// it on average.
+// Len returns how many keys were new to the filter when they were added. It is short of the number of distinct keys by
+// those that were false positives then: at most the filter's rate of them, about half of it on average.
 func (s *Scalable) Len() (keys uint64) {
 	for i := range s.stages {
 		keys += s.stages[i].keys
@@ -163,8 +160,7 @@ func (s *Scalable) SizeBytes() (bytes int) {
 	return bytes
 }
 
-// PredictedRate returns the filter's expected false-positive rate, 0 to 1, from the bits that
-// are set.
+// PredictedRate returns the filter's expected false-positive rate, 0 to 1, from the bits that are set.
 func (s *Scalable) PredictedRate() float64 {
 	denied := 1.0 // by all stages
 	for i := range s.stages {

@@ -20,12 +20,11 @@ const (
 // that is known when it is made, the known negatives: the addresses that must not be blocked, or the
 // queries that failed most often. For other absent keys it has a false-positive rate as any filter.
 //
-// It is a binary fuse filter with slots of b bits, which 2^-b of the known negatives pass, and a second
-// one with slots of 1 bit for the keys and these known negatives, whose stored bit is inverted. The
-// second one uses 1.07 to 1.2 bits per key, for 100,000 keys 1.12, and halves the rate of other absent
-// keys, as another bit in the slots of the first would. So known negatives cost hardly any memory, but a
-// second probe for each key that passes the first. Making a Static filter needs 32 bytes of memory for
-// each key and known negative that passes, besides the hashes.
+// It is a binary fuse filter with slots of b bits, which 2^-b of the known negatives pass, and a second one with slots
+// of 1 bit for the keys and these known negatives, whose stored bit is inverted. The second one uses 1.07 to 1.2 bits
+// per key, for 100,000 keys 1.12, and halves the rate of other absent keys, as another bit in the slots of the first
+// would. So known negatives cost hardly any memory, but a second probe for each key that passes the first. Making a
+// Static filter needs 32 bytes of memory for each key and known negative that passes, besides the hashes.
 //
 // Use NewStatic or UnmarshalBinary to make a Static filter. It is safe for concurrent queries, but
 // UnmarshalBinary must not run concurrently with other calls.
@@ -42,10 +41,9 @@ var (
 	_ encoding.BinaryUnmarshaler = (*Static)(nil)
 )
 
-// NewStatic returns the filter of the keys with slots of slotBits bits, 1 to 16, that answers "no" for
-// each of the known negatives. It retains none of them. Both lists may contain duplicates. It returns
-// an error if slotBits is out of range, if a key is in both lists, or if there are more than 268
-// million keys or known negatives.
+// NewStatic returns the filter of the keys with slots of slotBits bits, 1 to 16, that answers "no" for each of the
+// known negatives. It retains none of them. Both lists may contain duplicates. It returns an error if slotBits is out
+// of range, if a key is in both lists, or if there are more than 268 million keys or known negatives.
 func NewStatic(keys, negatives [][]byte, slotBits int) (*Static, error) {
 	if slotBits < 1 || slotBits > fuse.MaxWidth {
 		return nil, fmt.Errorf("standalone: slots of %d bits; want 1 to %d", slotBits, fuse.MaxWidth)
@@ -156,8 +154,7 @@ func (s *Static) MayContain(key []byte) bool {
 // SizeBytes returns the size of the filter's arrays in bytes.
 func (s *Static) SizeBytes() int { return len(s.data) - 1 }
 
-// PredictedRate returns the expected false-positive rate, 0 to 1, for absent keys that are not known
-// negatives.
+// PredictedRate returns the expected false-positive rate, 0 to 1, for absent keys that are not known negatives.
 func (s *Static) PredictedRate() float64 {
 	bits := int(s.first.Width())
 	if s.hasSecond() {

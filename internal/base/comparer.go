@@ -44,9 +44,8 @@ func CompareInternal(c *Comparer, a, b []byte) int {
 	return 0
 }
 
-// SameVersion reports whether two internal keys have the same user key and sequence number,
-// whatever their kinds. No correct program writes two such entries: lookups and iterators find
-// only the first, which sets the key.
+// SameVersion reports whether two internal keys have the same user key and sequence number, whatever their kinds. No
+// correct program writes two such entries: lookups and iterators find only the first, which sets the key.
 func SameVersion(c *Comparer, a, b []byte) bool {
 	return Trailer(a)>>8 == Trailer(b)>>8 && c.Compare(UserKey(a), UserKey(b)) == 0
 }
@@ -73,10 +72,9 @@ func InternalSuccessor(c *Comparer, dst, a []byte) []byte {
 	return finishShortened(c, dst, n, a)
 }
 
-// finishShortened makes an internal key of the candidate user key dst[n:], which was derived
-// from the internal key a. If the candidate is not shorter, it returns a. It also returns a if
-// the candidate is not greater than a's user key: with the largest trailer it would sort
-// before a.
+// finishShortened makes an internal key of the candidate user key dst[n:], which was derived from the internal key a.
+// If the candidate is not shorter, it returns a. It also returns a if the candidate is not greater than a's user key:
+// with the largest trailer it would sort before a.
 func finishShortened(c *Comparer, dst []byte, n int, a []byte) []byte {
 	if cand := dst[n:]; len(cand) < len(a)-TrailerLen && c.Compare(UserKey(a), cand) < 0 {
 		return AppendInternalKey(dst[:n], dst[n:], MaxSeq, KindSeparator)

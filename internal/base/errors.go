@@ -25,8 +25,7 @@ var (
 	// ErrNoSpace means that the disk is full. No acknowledged write is lost, and writes
 	// resume once there is space, unless the error also matches ErrReadOnly.
 	ErrNoSpace = errors.Sentinel("sievedb: no space left on the disk")
-	// ErrInListener means that an event callback made a call that would wait for the
-	// goroutine that runs the callback.
+	// ErrInListener means that an event callback made a call that would wait for the goroutine that runs the callback.
 	ErrInListener = errors.Sentinel("sievedb: called from a callback of Options.EventListener, " +
 		"for which the store waits; call it from another goroutine, and do not wait for that goroutine")
 	// ErrForeign means that the directory or file belongs to another storage engine.
@@ -67,8 +66,8 @@ func IsUnreadable(err error) bool {
 // WrongComparer is in errors about keys that are in another order than that of the comparer.
 const WrongComparer = "another comparer may have ordered the keys"
 
-// OtherOrder is the end of such an error. Tools that repair directories without the comparer write MANIFESTs that name the
-// one they have.
+// OtherOrder is the end of such an error. Tools that repair directories without the comparer write MANIFESTs that name
+// the one they have.
 func OtherOrder(c *Comparer) string {
 	return fmt.Sprintf(" by comparer %q: %s, which a repair tool did not have; do not repair by this one: move CURRENT and the "+
 		"MANIFESTs elsewhere, and call Repair with the right one", c.Name, WrongComparer)

@@ -120,8 +120,7 @@ func parseFileName(name string) (kind FileKind, num uint64, ok bool) {
 	return kind, num, ok
 }
 
-// parseFileNum accepts only decimal digits (strconv alone would accept a sign) and numbers up to
-// MaxFileNum.
+// parseFileNum accepts only decimal digits (strconv alone would accept a sign) and numbers up to MaxFileNum.
 func parseFileNum(digits string) (uint64, bool) {
 	for _, c := range []byte(digits) {
 		if c < '0' || c > '9' {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Go runs f in a goroutine without the pprof labels of the caller. Every goroutine of the store starts here: work in the
-// background would otherwise be profiled, until Close, as that of the request that happened to start it.
+// Go runs f in a goroutine without the pprof labels of the caller. Every goroutine of the store starts here: work in
+// the background would otherwise be profiled, until Close, as that of the request that happened to start it.
 func Go(f func()) {
 	go func() {
 		pprof.SetGoroutineLabels(context.Background())

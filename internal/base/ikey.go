@@ -19,9 +19,8 @@ const (
 	KindRef Kind = 2
 	// maxNewerKind is the last of the kinds that later versions may use for entries, after KindRef.
 	maxNewerKind Kind = 31
-	// KindSeek is the kind to seek with. It is the greatest one, because trailers are in
-	// descending order, so that a seek to (key, seq, KindSeek) finds the first entry of key
-	// whose sequence number is at most seq.
+	// KindSeek is the kind to seek with. It is the greatest one, because trailers are in descending order, so that a
+	// seek to (key, seq, KindSeek) finds the first entry of key whose sequence number is at most seq.
 	KindSeek = KindRef
 	// KindSeparator is the kind of shortened separators in an index, LevelDB's kind to seek with.
 	KindSeparator = KindSet
@@ -66,8 +65,7 @@ func Trailer(ikey []byte) uint64 {
 	return binary.LittleEndian.Uint64(ikey[len(ikey)-TrailerLen:])
 }
 
-// ValidInternalKey reports whether ikey, which was read from a file, has a trailer with a known
-// kind.
+// ValidInternalKey reports whether ikey, which was read from a file, has a trailer with a known kind.
 func ValidInternalKey(ikey []byte) bool {
 	return len(ikey) >= TrailerLen && Kind(ikey[len(ikey)-TrailerLen]) <= KindRef
 }

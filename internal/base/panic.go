@@ -37,8 +37,7 @@ func NewPanicError(cmp *Comparer, during string, value any) *PanicError {
 	}
 }
 
-// comparerFunctions returns the names, as in a stack trace, of the functions of a user's
-// comparer.
+// comparerFunctions returns the names, as in a stack trace, of the functions of a user's comparer.
 func comparerFunctions(cmp *Comparer) map[string]bool {
 	names := map[string]bool{}
 	if cmp == nil || cmp.IsBytewise() {

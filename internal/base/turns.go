@@ -7,10 +7,11 @@ const turnBytes = 16 << 10
 
 // Turn is for loops of background work that would keep a processor for a long time. The zero value begins one.
 //
-// The runtime takes a processor away from a goroutine after 10 ms at the earliest. Until then nobody looks at the timers
-// of that processor, and if all processors are taken, nor at the network. So a program that wakes up for a request, or
-// at a time, waits 10 ms or a multiple, although it has nothing to do with the store's compactions. On two processors,
-// with 60,000 overwrites a second of 10 million keys (medians of three runs of 12 s, ms from when a write was due):
+// The runtime takes a processor away from a goroutine after 10 ms at the earliest. Until then nobody looks at the
+// timers of that processor, and if all processors are taken, nor at the network. So a program that wakes up for a
+// request, or at a time, waits 10 ms or a multiple, although it has nothing to do with the store's compactions. On two
+// processors, with 60,000 overwrites a second of 10 million keys (medians of three runs of 12 s, ms from when a write
+// was due):
 //
 //	                       p50    p99   p99.9   p99.99
 //	1 writer              0.66    7.4    17.2     20.0

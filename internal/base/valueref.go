@@ -8,9 +8,9 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// ValueRef says where the value of an entry is whose kind is KindRef: in the value table that has the ID, under the same
-// user key and Seq, which was the entry's sequence number when the value was written there. Encoded, as the value of the
-// entry, it is
+// ValueRef says where the value of an entry is whose kind is KindRef: in the value table that has the ID, under the
+// same user key and Seq, which was the entry's sequence number when the value was written there. Encoded, as the value
+// of the entry, it is
 //
 //	varint  ID
 //	varint  Seq
@@ -55,8 +55,8 @@ type RefSum struct {
 	ID, Bytes uint64
 }
 
-// RefSums are those of a table that is being written, by ID. In the table they are a block of their own, which the metaindex
-// lists under a name that readers must know, because entries of KindRef mean nothing to others.
+// RefSums are those of a table that is being written, by ID. In the table they are a block of their own, which the
+// metaindex lists under a name that readers must know, because entries of KindRef mean nothing to others.
 type RefSums map[uint64]uint64
 
 // Count counts an entry. It returns an error if the entry's value should be a reference and is not.

@@ -31,9 +31,8 @@ type Options struct {
 	Follower bool
 }
 
-// Collector is a prometheus.Collector of one store. It keeps nothing: each collection reads the
-// counters of the store and lists its directory, which takes microseconds, and about one more for each
-// file. All values are of that moment.
+// Collector is a prometheus.Collector of one store. It keeps nothing: each collection reads the counters of the store
+// and lists its directory, which takes microseconds, and about one more for each file. All values are of that moment.
 type Collector struct {
 	source   metrics.Source
 	follower bool
@@ -42,8 +41,7 @@ type Collector struct {
 	bounds   []float64          // of histograms, in seconds
 }
 
-// NewCollector returns a collector of a store, a *db.DB. After the store was closed, it exports what is
-// still known.
+// NewCollector returns a collector of a store, a *db.DB. After the store was closed, it exports what is still known.
 func NewCollector(store metrics.Source, o *Options) *Collector {
 	if o == nil {
 		o = &Options{}

@@ -185,7 +185,8 @@ func checkSpecial(name string, info fs.FileInfo) error {
 	return err
 }
 
-// openPlain opens a plain file that exists. O_NONBLOCK, in openFlags, keeps it from waiting for the other end of a pipe.
+// openPlain opens a plain file that exists. O_NONBLOCK, in openFlags, keeps it from waiting for the other end of a
+// pipe.
 func openPlain(name string, flags int, check func(fs.FileInfo) error) (*os.File, error) {
 	if found, err := os.Lstat(name); err == nil {
 		if err := plain(name, found); err != nil {

@@ -48,8 +48,7 @@ func startTraffic(ctx context.Context, addrs []string) *traffic {
 	return t
 }
 
-// tags have one tag for each of the 4 groups, by the highest bits of their slots. TestTagsAreInTheirGroups
-// checks that.
+// tags have one tag for each of the 4 groups, by the highest bits of their slots. TestTagsAreInTheirGroups checks that.
 var tags = [4]string{"b", "c", "d", "a"}
 
 // write writes until ctx ends. A write with an error is repeated: the value is the same, so it does not matter

@@ -1,10 +1,9 @@
 // Package command has the commands of Redis that a cluster offers: their names, arities and keys, the
 // parsing of their options, and their evaluation on the state of a group.
 //
-// A command that has keys is a function of a [Call] and of a kv.Reader or a kv.Tx. It appends its reply
-// to Call.Reply and changes nothing else, so a server may evaluate it inside kv.Group.Update. The functions
-// return an error only if the store fails; an error of the command, such as "ERR syntax error", is a reply.
-// Such a command has written nothing.
+// A command that has keys is a function of a [Call] and of a kv.Reader or a kv.Tx. It appends its reply to Call.Reply
+// and changes nothing else, so a server may evaluate it inside kv.Group.Update. The functions return an error only if
+// the store fails; an error of the command, such as "ERR syntax error", is a reply. Such a command has written nothing.
 //
 // Commands without keys either work on all groups that this node leads ([Node] evaluates them, as well as
 // CLUSTER), or they belong to the connection and the server evaluates them.

@@ -9,11 +9,10 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-// A cursor of SCAN is 0 at the beginning and at the end, or the next slot to read, or, if SCAN stopped
-// within a slot, that slot in the low 14 bits and above them the number of a position that
-// this node remembers. Numbers are random, so that a cursor from before a restart is not taken for another.
-// If a position is forgotten, SCAN reads the slot from its beginning: keys may be returned again, none
-// is left out.
+// A cursor of SCAN is 0 at the beginning and at the end, or the next slot to read, or, if SCAN stopped within a slot,
+// that slot in the low 14 bits and above them the number of a position that this node remembers. Numbers are random, so
+// that a cursor from before a restart is not taken for another. If a position is forgotten, SCAN reads the slot from
+// its beginning: keys may be returned again, none is left out.
 const (
 	slotBits      = 14
 	positionBits  = 48 // cursors stay below 1<<63, because some clients parse them as signed

@@ -36,8 +36,7 @@ var expiryWords = []struct {
 	unit expiryUnit
 }{{"ex", inSeconds}, {"px", inMillis}, {"exat", atSeconds}, {"pxat", atMillis}}
 
-// parseStoreOptions parses the options from an argument on, as Redis's
-// parseExtendedStringArgumentsOrReply does.
+// parseStoreOptions parses the options from an argument on, as Redis's parseExtendedStringArgumentsOrReply does.
 func (c *Call) parseStoreOptions(from int, isSet bool) (o storeOptions, ok bool) {
 	for i := from; i < len(c.Args); i++ {
 		switch {

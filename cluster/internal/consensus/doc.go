@@ -28,8 +28,8 @@
 //	nothing until the context ends    anything                                      kv.ErrUnknown
 //	nothing, and the group is closed  anything                                      kv.ErrUnknown
 //
-// An entry in raft's channel that outlives a lost leadership is appended in the new term if this server leads again. The
-// state machine must compare the entry's own term with the log's.
+// An entry in raft's channel that outlives a lost leadership is appended in the new term if this server leads again.
+// The state machine must compare the entry's own term with the log's.
 //
 // # Guards
 //

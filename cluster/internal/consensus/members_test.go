@@ -79,8 +79,8 @@ func (r *refusing) StoreLogs(logs []*raft.Log) error {
 	return r.memory.StoreLogs(logs)
 }
 
-// A server that is back, or whose disk was full, answers heartbeats at once, and raft sends it entries up to ten seconds
-// later: it stops writes for a transfer before, and a second one would wait even after the leader was closed.
+// A server that is back, or whose disk was full, answers heartbeats at once, and raft sends it entries up to ten
+// seconds later: it stops writes for a transfer before, and a second one would wait even after the leader was closed.
 func TestALeadershipDoesNotGoToAServerThatGetsNoEntriesYet(t *testing.T) {
 	for name, c := range map[string]struct {
 		away            time.Duration

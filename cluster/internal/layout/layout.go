@@ -3,8 +3,7 @@
 //
 // # State
 //
-// The state of a group is a SieveDB database with these keys. Numbers are big-endian, so that keys
-// sort by them.
+// The state of a group is a SieveDB database with these keys. Numbers are big-endian, so that keys sort by them.
 //
 //	k | slot (2) | key            a key with its value: flags (1) | expiry (8, if flag 1) | data
 //	x | time (8) | slot (2) | key a key that may have expired at that time; the value is empty
@@ -28,8 +27,7 @@
 // (Chain). The entry with number 0 begins a leadership. An entry that the log has in another term than that of
 // its evaluation does not count either: others may have written in between.
 //
-// time is the clock by which keys expire, in milliseconds since 1970; replicas use the largest that they have
-// applied.
+// time is the clock by which keys expire, in milliseconds since 1970; replicas use the largest that they have applied.
 package layout
 
 import (
@@ -169,8 +167,7 @@ type Entry struct {
 	Payload []byte
 }
 
-// Chain is the place of an entry: of a leadership, which is a term and an epoch within it, the number of the
-// entry.
+// Chain is the place of an entry: of a leadership, which is a term and an epoch within it, the number of the entry.
 type Chain struct {
 	Term   uint64
 	Epoch  uint32

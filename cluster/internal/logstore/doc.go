@@ -1,6 +1,5 @@
-// Package logstore stores the raft logs and the stable stores of all groups of a node in one SieveDB,
-// so that the groups share its group commit: entries that several groups store at the same time cost
-// one fsync.
+// Package logstore stores the raft logs and the stable stores of all groups of a node in one SieveDB, so that the
+// groups share its group commit: entries that several groups store at the same time cost one fsync.
 //
 // A Group implements raft.LogStore, raft.StableStore and raft.MonotonicLogStore. What StoreLogs, Set and
 // SetUint64 acknowledged survives a power cut. The entries of a group have consecutive indexes:

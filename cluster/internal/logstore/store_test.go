@@ -262,8 +262,7 @@ func TestRandomOperationsMatchAModel(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Entries are there after a power cut as soon as StoreLogs has returned, and what was deleted
-// before them is gone.
+// Entries are there after a power cut as soon as StoreLogs has returned, and what was deleted before them is gone.
 func TestAcknowledgedEntriesSurviveAPowerCut(t *testing.T) {
 	mem := vfs.NewMem()
 	s := open(t, mem)

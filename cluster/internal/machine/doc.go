@@ -25,14 +25,12 @@
 //	state-000001   a database: the present state, or one that is being received
 //	send-000002    a checkpoint that is being sent or backed up
 //
-// STATE is replaced by a rename. It is one line: an optional "creating ", the name, a space, and the
-// CRC-32C of what is before that space, in 8 hexadecimal digits. "creating" says that no state was
-// ever in use. Directories that STATE does not name are left from a crash, and Open removes them. If STATE
-// is missing and there is a state, Open refuses.
+// STATE is replaced by a rename. It is one line: an optional "creating ", the name, a space, and the CRC-32C of what is
+// before that space, in 8 hexadecimal digits. "creating" says that no state was ever in use. Directories that STATE
+// does not name are left from a crash, and Open removes them. If STATE is missing and there is a state, Open refuses.
 //
-// A received state is unpacked, checked, synced and opened before STATE names it. If that fails, the old
-// state stays in force. If it is unknown whether STATE was replaced, the machine has failed, and both states
-// stay until Open.
+// A received state is unpacked, checked, synced and opened before STATE names it. If that fails, the old state stays in
+// force. If it is unknown whether STATE was replaced, the machine has failed, and both states stay until Open.
 //
 // # Stream
 //
@@ -42,8 +40,7 @@
 //	file     length of name (1) | name | bytes (8) | checksum (4) | the bytes | their checksum (4)
 //	trailer  "SIEVEDND" | bytes of the stream (8) | checksum of all before (4)
 //
-// A file's name must be one that a database has; it has no separators. A stream is refused as a whole
-// with ErrStream.
+// A file's name must be one that a database has; it has no separators. A stream is refused as a whole with ErrStream.
 //
 // # Locks
 //

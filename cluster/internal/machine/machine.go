@@ -335,8 +335,7 @@ func (m *Machine) WithDB(f func(*db.DB) error) error {
 	return f(st.db)
 }
 
-// Close waits for those who read, and closes the state. raft must have ended. A second Close returns
-// kv.ErrClosed.
+// Close waits for those who read, and closes the state. raft must have ended. A second Close returns kv.ErrClosed.
 func (m *Machine) Close() error {
 	m.writing.Lock()
 	defer m.writing.Unlock()

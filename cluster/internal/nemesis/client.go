@@ -11,8 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The patience of clients. A server gives up on a write a little earlier, so that both UNKNOWN and silence
-// occur.
+// The patience of clients. A server gives up on a write a little earlier, so that both UNKNOWN and silence occur.
 const (
 	replyTimeout = 900 * time.Millisecond
 	dialTimeout  = 300 * time.Millisecond

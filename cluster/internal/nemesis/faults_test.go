@@ -123,9 +123,8 @@ func killOne(c *testCluster, rnd *rand.Rand) (string, error) {
 	return string(m.id), c.start(m, 0)
 }
 
-// lastWitness cuts a node off, so that only the other two have what is then acknowledged. One of them loses its
-// power, the other is isolated, and the first returns: what was acknowledged is on the disk of the second
-// or nowhere.
+// lastWitness cuts a node off, so that only the other two have what is then acknowledged. One of them loses its power,
+// the other is isolated, and the first returns: what was acknowledged is on the disk of the second or nowhere.
 func lastWitness(c *testCluster, rnd *rand.Rand) (string, error) {
 	leader := c.anyLeader(rnd)
 	rest := c.others(leader)

@@ -76,8 +76,7 @@ func (c command) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %d %s %s", c.verb, c.key, c.old, c.arg))
 }
 
-// mortalMillis is the time to live of mortal keys. When it ends depends on the clocks of leaders, which jump in
-// tests.
+// mortalMillis is the time to live of mortal keys. When it ends depends on the clocks of leaders, which jump in tests.
 const mortalMillis = "400"
 
 // input is an operation of the history: commands on one tag that happen at once.

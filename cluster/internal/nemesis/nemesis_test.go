@@ -81,8 +81,7 @@ func runLoad[V victim](t *testing.T, c V, w *Workload, faults []fault[V]) *Histo
 	return w.History
 }
 
-// mustPass runs faults and requires that the history is linearizable, and that clients got the errors they
-// may expect.
+// mustPass runs faults and requires that the history is linearizable, and that clients got the errors they may expect.
 func mustPass[V victim](t *testing.T, c V, dir string, faults []fault[V]) {
 	t.Helper()
 	h, err := run(t, c, dir, chosenKinds(t), faults)

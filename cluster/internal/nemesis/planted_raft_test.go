@@ -138,8 +138,8 @@ func loosen(logs []*raft.Log) []*raft.Log {
 	return all
 }
 
-// vain is a Stream over which no leadership is handed over while stalled is set: the message that a server should take it
-// is lost after a while.
+// vain is a Stream over which no leadership is handed over while stalled is set: the message that a server should take
+// it is lost after a while.
 type vain struct {
 	consensus.Stream
 	stalled *atomic.Bool

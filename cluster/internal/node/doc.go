@@ -1,5 +1,4 @@
-// Package node runs the groups of one node of a cluster, and places the replicas of all groups on the
-// cluster's nodes.
+// Package node runs the groups of one node of a cluster, and places the replicas of all groups on the cluster's nodes.
 //
 // # What it promises
 //

@@ -230,8 +230,7 @@ func finishReplacement(fsys vfs.FS, nodeDir string, group kv.GroupID) error {
 	return fsys.SyncDir(nodeDir)
 }
 
-// fetchState writes the state of another replica to a new directory, and checks that the log of this one
-// continues it.
+// fetchState writes the state of another replica to a new directory, and checks that the log of this one continues it.
 func (n *Node) fetchState(ctx context.Context, from wire.Target, group kv.GroupID, dir string) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

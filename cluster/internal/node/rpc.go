@@ -19,8 +19,7 @@ var (
 	errOldPlan   = errors.New("the plan is not the newest: its maker leads group 0 no more, or the map has changed")
 )
 
-// wireErrors are the errors of this package that callers on other nodes recognize, by their codes, which
-// never change.
+// wireErrors are the errors of this package that callers on other nodes recognize, by their codes, which never change.
 var wireErrors = map[string]error{
 	"other-cluster": errOtherCluster, "removed": ErrRemoved, "id-in-use": errIDInUse, "needed": errNeeded, "no-spare": errNoSpare,
 	"not-hosted": errNotHosted, "changed": errChanged, "old-plan": errOldPlan,
@@ -42,8 +41,7 @@ func handle[In, Out any](n *Node, name string, f func(ctx context.Context, in In
 	n.handlers[name] = h
 }
 
-// listen opens the listener with the handlers of control calls. They answer with kv.ErrClosed until the node
-// is ready.
+// listen opens the listener with the handlers of control calls. They answer with kv.ErrClosed until the node is ready.
 func (n *Node) listen() (err error) {
 	var start wire.Start
 	if id := n.identity.Load(); id != nil {

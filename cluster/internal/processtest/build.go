@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Sieved builds the program, unless it did before, and returns its path. Planted does so with the faults of planted.go in
-// it, for tests that must find them.
+// Sieved builds the program, unless it did before, and returns its path. Planted does so with the faults of planted.go
+// in it, for tests that must find them.
 var (
 	Sieved  = sync.OnceValues(func() (string, error) { return build("sieved") })
 	Planted = sync.OnceValues(buildPlanted)

@@ -68,7 +68,8 @@ func New(o Options) (*Cluster, error) {
 		o.Replicas = 3
 	}
 	if o.Args == nil {
-		// Leaders step down, and the outcome of their writes is unknown, when the machine stalls for half of a heartbeat.
+		// Leaders step down, and the outcome of their writes is unknown, when the machine stalls for half of a
+		// heartbeat.
 		o.Args = []string{"--heartbeat", "2s", "--gossip", "20ms"}
 	}
 	dir, err := os.MkdirTemp("", "sieved-cluster-")

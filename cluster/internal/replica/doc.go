@@ -3,11 +3,10 @@
 //
 // # Writes
 //
-// The leader evaluates a command on the newest state: what is applied, under the writes that are on
-// their way (the overlay). Evaluations happen one at a time, and each is proposed before the next one
-// begins, so the log has them in the order of their evaluation. What is proposed is the batch
-// that the command wrote, not the command: replicas apply bytes, and different versions of a program
-// cannot disagree about what a command does.
+// The leader evaluates a command on the newest state: what is applied, under the writes that are on their way (the
+// overlay). Evaluations happen one at a time, and each is proposed before the next one begins, so the log has them in
+// the order of their evaluation. What is proposed is the batch that the command wrote, not the command: replicas apply
+// bytes, and different versions of a program cannot disagree about what a command does.
 //
 // What makes that safe is that an entry counts only if it follows the entry before it in the same term
 // (layout.Chain). So what a deposed leader evaluated never follows what others wrote, and nothing that was

@@ -76,8 +76,7 @@ func (r *Replica) freshAsOf(ctx context.Context) (asOf time.Duration, ok bool) {
 	return s.asOf, s.known && r.o.Elapsed()-s.asOf <= r.o.StaleBound
 }
 
-// askLocked begins to ask the leader. After a question that failed there is a pause, in which stale reads fail at
-// once.
+// askLocked begins to ask the leader. After a question that failed there is a pause, in which stale reads fail at once.
 func (r *Replica) askLocked(now time.Duration) {
 	s := &r.fresh
 	if s.asking != nil || s.closed || s.failed && now-s.failedAt < r.o.AskTimeout {

@@ -44,8 +44,7 @@ type Future interface {
 
 // Log is what a replica needs of the group's replicated log.
 type Log interface {
-	// Propose appends an entry. The order of calls is that of the log. After an error nothing was
-	// proposed.
+	// Propose appends an entry. The order of calls is that of the log. After an error nothing was proposed.
 	Propose(data []byte) (Future, error)
 	// ReadIndex returns the index up to which the state must be applied for a linearizable read that began
 	// before the call.

@@ -129,8 +129,7 @@ func (v *view) spend(value kv.Value) error {
 	return v.err
 }
 
-// advanceClock makes now the time of the log, so that all replicas agree on what has expired. Readers share one
-// entry.
+// advanceClock makes now the time of the log, so that all replicas agree on what has expired. Readers share one entry.
 func (r *Replica) advanceClock(ctx context.Context, now int64) error {
 	lead, err := r.lockLeadership(ctx)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/command"
 )
 
-// dispatch evaluates a request, or queues it within MULTI. Its reply is in out, or will be after the
-// replies in out.
+// dispatch evaluates a request, or queues it within MULTI. Its reply is in out, or will be after the replies in out.
 func (c *conn) dispatch(args [][]byte) {
 	if c.session.skip != skipNext || c.send() != nil {
 		c.execute(args)

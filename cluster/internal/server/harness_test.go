@@ -226,8 +226,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startRedis returns the socket of a real redis-server without keys. It is a cluster of one node, which has
-// all slots.
+// startRedis returns the socket of a real redis-server without keys. It is a cluster of one node, which has all slots.
 func startRedis(t testing.TB) (socket string, ok bool) {
 	t.Helper()
 	path, ok := program(t, "redis-server")

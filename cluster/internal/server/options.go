@@ -42,8 +42,7 @@ type Options struct {
 	// it is incomplete, its connection is closed. Default: 256 MiB, or what the longest request and reply need if that
 	// is more.
 	ClientBytes int64
-	// MaxRequest is the length of the longest request, and of the longest queue of MULTI, in bytes.
-	// Default 64 MiB.
+	// MaxRequest is the length of the longest request, and of the longest queue of MULTI, in bytes. Default 64 MiB.
 	MaxRequest int
 	// MaxValue is the length of the longest value that commands such as SETRANGE may build, in bytes.
 	// Default MaxRequest; at most 512 MiB.

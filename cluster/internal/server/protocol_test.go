@@ -92,8 +92,7 @@ func TestAnnouncedLengthsUseNoMemory(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100*2*initialBuffer))
 }
 
-// What is accepted stays within the limit, and is what redcon's parser makes of it when it is
-// written as an array.
+// What is accepted stays within the limit, and is what redcon's parser makes of it when it is written as an array.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		encode("SET", "k", "v"), "PING\r\n", "*2\r\n$1\r\na\r\n$0\r\n\r\n", "set 'a' \"\\x00\"\n", "*-1\r\n*1\r\n$1\r\na\r\n",

@@ -28,10 +28,9 @@ func (e errProtocol) Error() string { return "Protocol error: " + string(e) }
 
 // requests reads the requests of a connection: arrays of strings, or lines.
 //
-// redcon's reader is not used, because a client could harm it: it takes the number of arguments and their
-// lengths as they come, loops over a count of 2^62, and grows its stack with each read of a long
-// request. Here memory follows the bytes that have arrived, never a length that a client announces, and
-// no byte is parsed twice.
+// redcon's reader is not used, because a client could harm it: it takes the number of arguments and their lengths as
+// they come, loops over a count of 2^62, and grows its stack with each read of a long request. Here memory follows the
+// bytes that have arrived, never a length that a client announces, and no byte is parsed twice.
 type requests struct {
 	source io.Reader
 	limit  int // of the bytes of a request

@@ -47,8 +47,7 @@ func Tag(key []byte) []byte {
 	return key[open+1 : open+1+length]
 }
 
-// GroupOf returns the group of a slot if there are so many groups, each of which has a contiguous
-// range of slots.
+// GroupOf returns the group of a slot if there are so many groups, each of which has a contiguous range of slots.
 func GroupOf(slot uint16, groups int) kv.GroupID {
 	return kv.GroupID(int(slot) * groups / kv.SlotCount)
 }

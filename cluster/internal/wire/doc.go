@@ -103,8 +103,7 @@ package wire
 // can interrupt the connection, and choose which node of the cluster answers. It can neither read nor change anything,
 // because it does not have the keys of the records, and the dialer learns the true name of the listener.
 //
-// Without a secret and without TLS, the same names are checked. That helps against mistakes, and not against
-// strangers.
+// Without a secret and without TLS, the same names are checked. That helps against mistakes, and not against strangers.
 //
 // Records.
 //

@@ -71,8 +71,7 @@ type Options struct {
 	// Errors are further errors that keep their identity across the wire, by code.
 	Errors map[string]error
 
-	// Dial replaces the dialer, and Accepted wraps accepted connections; both below TLS. Tests cut
-	// connections by them.
+	// Dial replaces the dialer, and Accepted wraps accepted connections; both below TLS. Tests cut connections by them.
 	Dial     func(ctx context.Context, addr string) (net.Conn, error)
 	Accepted func(net.Conn) net.Conn
 	// Bind replaces the listener of the system below TLS, for tests without its network.

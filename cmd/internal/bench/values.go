@@ -2,9 +2,8 @@ package bench
 
 import "math/rand/v2"
 
-// ValueSource returns values that compress to a given share of their size. Like db_bench, it
-// returns windows of a long text, in which each piece of 100 bytes is random for that share and
-// then repeats. It is not safe for concurrent use.
+// ValueSource returns values that compress to a given share of their size. Like db_bench, it returns windows of a long
+// text, in which each piece of 100 bytes is random for that share and then repeats. It is not safe for concurrent use.
 type ValueSource struct {
 	text []byte
 	pos  int

@@ -20,8 +20,7 @@ const (
 // Options are the settings that runs differ in. An engine ignores settings that it does not have.
 type Options struct {
 	CacheBytes int64 `json:"cache_bytes"` // of the block cache
-	// OpenFiles is the maximum number of open tables; 0: the engine's default. Badger and bbolt ignore
-	// it.
+	// OpenFiles is the maximum number of open tables; 0: the engine's default. Badger and bbolt ignore it.
 	OpenFiles int `json:"open_files"`
 	// Sync makes every write wait for stable storage. The driver sets it for each write if the
 	// engine has such a setting.
@@ -31,8 +30,7 @@ type Options struct {
 	OpenLazily bool `json:"open_lazily"`
 }
 
-// An Engine is an open store. Get, Put, Delete and NewIterator may be called concurrently, the other
-// methods may not.
+// An Engine is an open store. Get, Put, Delete and NewIterator may be called concurrently, the other methods may not.
 type Engine interface {
 	// Get appends the value of key to dst and returns the result, or reports that key is absent. An
 	// engine whose own call returns a copy may return that instead.

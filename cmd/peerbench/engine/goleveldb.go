@@ -61,8 +61,7 @@ func (g *goleveldb) NewIterator(IterOptions) (Iterator, error) {
 	return goleveldbIterator{g.db.NewIterator(nil, nil)}, nil
 }
 
-// Flush reopens the store, which writes the entries of its log to a table. There is no other call for
-// that.
+// Flush reopens the store, which writes the entries of its log to a table. There is no other call for that.
 func (g *goleveldb) Flush() error {
 	if err := g.db.Close(); err != nil {
 		return err

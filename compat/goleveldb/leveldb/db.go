@@ -36,9 +36,8 @@ type DB struct {
 
 // Open opens the database in a storage, or creates it. o may be nil.
 //
-// The error is os.ErrExist or os.ErrNotExist if an option forbids what is there, storage.ErrLocked if
-// the storage is in use, and an *errors.ErrCorrupted if files are damaged; Recover then restores what
-// can be read.
+// The error is os.ErrExist or os.ErrNotExist if an option forbids what is there, storage.ErrLocked if the storage is in
+// use, and an *errors.ErrCorrupted if files are damaged; Recover then restores what can be read.
 func Open(stor storage.Storage, o *opt.Options) (db *DB, err error) { return open(stor, o, false) }
 
 // OpenFile opens the database in a directory, or creates both. Close releases the directory. The errors
@@ -277,9 +276,8 @@ func (db *DB) Has(key []byte, ro *opt.ReadOptions) (ret bool, err error) {
 	return ret, convert(err)
 }
 
-// NewIterator returns an iterator over the keys in slice; nil means all. It shows the database as it is
-// now. It must be released, and is used by one goroutine at a time. Of a closed DB it has no keys, and
-// the error ErrClosed.
+// NewIterator returns an iterator over the keys in slice; nil means all. It shows the database as it is now. It must be
+// released, and is used by one goroutine at a time. Of a closed DB it has no keys, and the error ErrClosed.
 func (db *DB) NewIterator(slice *util.Range, ro *opt.ReadOptions) iterator.Iterator {
 	return db.newIterator(db.store, slice, ro)
 }
@@ -292,8 +290,7 @@ func (db *DB) GetSnapshot() (*Snapshot, error) {
 	return db.newSnapshot(), nil
 }
 
-// CompactRange compacts the tables with keys in r; nil means no bound. A range whose start is after its
-// limit is empty.
+// CompactRange compacts the tables with keys in r; nil means no bound. A range whose start is after its limit is empty.
 func (db *DB) CompactRange(r util.Range) error {
 	if err := db.writable(); err != nil {
 		return err

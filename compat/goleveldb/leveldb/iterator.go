@@ -10,9 +10,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
-// dbIter is an iterator of a DB, a snapshot or a transaction. Keys and values are copied when they are
-// asked for, into memory that the next movement reuses: programs keep slices after Release, or change
-// them, and both work in goleveldb.
+// dbIter is an iterator of a DB, a snapshot or a transaction. Keys and values are copied when they are asked for, into
+// memory that the next movement reuses: programs keep slices after Release, or change them, and both work in goleveldb.
 type dbIter struct {
 	d        *DB
 	it       *db.Iterator

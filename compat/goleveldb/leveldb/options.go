@@ -57,8 +57,7 @@ func nativeOptions(o *opt.Options) *db.Options {
 	return n
 }
 
-// setLevels sets the options of compactions and of the MANIFEST that a program gave. The others are
-// SieveDB's.
+// setLevels sets the options of compactions and of the MANIFEST that a program gave. The others are SieveDB's.
 func setLevels(n *db.Options, o *opt.Options) {
 	if o == nil {
 		return

@@ -64,8 +64,7 @@ type storageFS struct {
 	files map[storage.FileDesc]*sharedFile
 }
 
-// sharedFile is a file of the storage. A storage may allow one open handle for each file, so all readers
-// share it.
+// sharedFile is a file of the storage. A storage may allow one open handle for each file, so all readers share it.
 type sharedFile struct {
 	fd   storage.FileDesc
 	size int64 // of a file that was created here; -1: unknown

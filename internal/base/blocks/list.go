@@ -1,6 +1,7 @@
-// Package blocks lists the data blocks of a table in little memory: where each is, and a separator for each, an internal
-// key between the keys of the block and those of the next one. With dense or random keys a block takes 17 bytes, 13 if
-// separators are shorter than keys. Beside the numbers that a search needs, keys of 16 bytes and handles would take 40.
+// Package blocks lists the data blocks of a table in little memory: where each is, and a separator for each, an
+// internal key between the keys of the block and those of the next one. With dense or random keys a block takes 17
+// bytes, 13 if separators are shorter than keys. Beside the numbers that a search needs, keys of 16 bytes and handles
+// would take 40.
 package blocks
 
 import (
@@ -17,22 +18,20 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// List is the data blocks of a table, in their order. Block i is at Handle(i), its last key is at or before separator i,
-// and that is before the first key of block i+1. Blocks do not overlap. A List is immutable; a Builder makes it.
+// List is the data blocks of a table, in their order. Block i is at Handle(i), its last key is at or before separator
+// i, and that is before the first key of block i+1. Blocks do not overlap. A List is immutable; a Builder makes it.
 type List struct {
 	n int
 
-	// prefixes are, as big-endian numbers padded with zeros, the eight bytes of each
-	// separator's user key that follow common, which all but the last begin with. They
-	// order as the keys do, unless they are equal. The last separator may be any
-	// successor of the table's last key, such as "1" for "0017"; if it does not begin
-	// with common, its prefix is the greatest number. They exist only for bytewise
-	// comparers. Most searches read no other part of the list.
+	// prefixes are, as big-endian numbers padded with zeros, the eight bytes of each separator's user key that follow
+	// common, which all but the last begin with. They order as the keys do, unless they are equal. The last separator
+	// may be any successor of the table's last key, such as "1" for "0017"; if it does not begin with common, its
+	// prefix is the greatest number. They exist only for bytewise comparers. Most searches read no other part of the
+	// list.
 	prefixes []uint64
 	common   []byte
-	// tops are the last prefixes of each whole group of groupLen prefixes, which fill a
-	// cache line. There are few enough tops to stay in the processor's cache, so a search
-	// waits only for the cache line of one group.
+	// tops are the last prefixes of each whole group of groupLen prefixes, which fill a cache line. There are few
+	// enough tops to stay in the processor's cache, so a search waits only for the cache line of one group.
 	tops []uint64
 
 	// All separators but the last are in full, or short. Few that cannot be short are in full
@@ -182,7 +181,8 @@ func (l *List) trailer(i int) uint64 {
 	return base.MakeTrailer(l.oldest+uint64(l.codes[i]>>kindBits), base.Kind(l.codes[i]&(1<<kindBits-1)))
 }
 
-// CompareUser compares the user key of separator i with another one, and returns a negative number, 0 or a positive one.
+// CompareUser compares the user key of separator i with another one, and returns a negative number, 0 or a positive
+// one.
 func (l *List) CompareUser(c *base.Comparer, i int, userKey []byte) int {
 	if i == l.n-1 || l.full.ends != nil {
 		if key := l.kept(i); key != nil {
@@ -289,10 +289,9 @@ func (l *List) withPrefix(p Place) (lo, hi int) {
 	return lo, hi
 }
 
-// Continues reports whether the search for userKey must continue after block i if
-// all of that block is before the target: the separator is the target's own user
-// key, so a version of it may begin the next block. That requires a target with the
-// trailer of a shortened separator, which has the greatest sequence number.
+// Continues reports whether the search for userKey must continue after block i if all of that block is before the
+// target: the separator is the target's own user key, so a version of it may begin the next block. That requires a
+// target with the trailer of a shortened separator, which has the greatest sequence number.
 func (l *List) Continues(c *base.Comparer, i int, userKey []byte) bool {
 	return i+1 < l.n && l.CompareUser(c, i, userKey) == 0
 }

@@ -2,8 +2,8 @@ package blocks
 
 import "github.com/sievedb/sievedb/util"
 
-// Lone has a bit for each data block of a table, which is set if the block is lone: it has one entry, whose internal key
-// is also the block's separator. Encoded it is
+// Lone has a bit for each data block of a table, which is set if the block is lone: it has one entry, whose internal
+// key is also the block's separator. Encoded it is
 //
 //	varint  length of the bits in bytes
 //	n       bit i%8 of byte i/8 is that of data block i
@@ -37,8 +37,8 @@ func (l Lone) Append(dst []byte) []byte {
 	return append(util.AppendUvarint64(dst, uint64(len(l))), l...)
 }
 
-// DecodeLone reads bits from the front of b, of which it keeps no part. Others than those that Append writes are none: a
-// later version may write more there.
+// DecodeLone reads bits from the front of b, of which it keeps no part. Others than those that Append writes are none:
+// a later version may write more there.
 func DecodeLone(b []byte) Lone {
 	size, n := util.Uvarint64(b)
 	if n == 0 || size > min(uint64(len(b)-n), maxLone) {

@@ -21,9 +21,8 @@ const (
 	Zstd   uint8 = 2
 )
 
-// Mojang's LevelDB, which Minecraft worlds use, had its own kinds before LevelDB
-// had Zstandard. They are read, never written. Its kind 2 is zlib, which the first
-// stored bytes distinguish from Zstandard.
+// Mojang's LevelDB, which Minecraft worlds use, had its own kinds before LevelDB had Zstandard. They are read, never
+// written. Its kind 2 is zlib, which the first stored bytes distinguish from Zstandard.
 const (
 	Zlib    = Zstd
 	Deflate = uint8(4) // without zlib's header and checksum
@@ -61,9 +60,8 @@ var (
 	})
 )
 
-// Append appends block to dst, compressed as kind if that saves an eighth
-// of it (LevelDB's rule, table/table_builder.cc), and uncompressed otherwise. It
-// returns the kind that it stored.
+// Append appends block to dst, compressed as kind if that saves an eighth of it (LevelDB's rule,
+// table/table_builder.cc), and uncompressed otherwise. It returns the kind that it stored.
 func Append(dst, block []byte, kind uint8) ([]byte, uint8, error) {
 	start := len(dst)
 	if kind != None && len(block) <= MaxDecoded {
@@ -95,10 +93,10 @@ func appendCodec(dst, block []byte, kind uint8) ([]byte, error) {
 	return dst, errors.Newf("compression kind %d cannot be written; want 0 (none), 1 (Snappy) or 2 (Zstandard)", kind)
 }
 
-// Decode returns the decoded form of a block stored as kind. It is raw itself if
-// that is not compressed, and otherwise in buf if that has room, or in a new slice
-// of exactly the size needed. The claimed size is checked before the allocation. part names the block in an error, which is a
-// base.NewerError for an unknown kind: the caller has verified the checksum.
+// Decode returns the decoded form of a block stored as kind. It is raw itself if that is not compressed, and otherwise
+// in buf if that has room, or in a new slice of exactly the size needed. The claimed size is checked before the
+// allocation. part names the block in an error, which is a base.NewerError for an unknown kind: the caller has verified
+// the checksum.
 func Decode(kind uint8, raw, buf []byte, part string) ([]byte, error) {
 	switch kind {
 	case None:
@@ -154,7 +152,8 @@ func decodeZstd(raw, buf []byte, part string) ([]byte, error) {
 	return out, nil
 }
 
-// DecodedLen returns how many bytes Decode would return; ok is false if the block does not say that. It does not check more.
+// DecodedLen returns how many bytes Decode would return; ok is false if the block does not say that. It does not check
+// more.
 func DecodedLen(kind uint8, raw []byte) (n uint64, ok bool) {
 	switch kind {
 	case None:

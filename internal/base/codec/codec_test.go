@@ -11,8 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// bomb returns a deflate stream, or a zlib stream with a wrong checksum, of n
-// bytes of zeros or somewhat more.
+// bomb returns a deflate stream, or a zlib stream with a wrong checksum, of n bytes of zeros or somewhat more.
 func bomb(t testing.TB, kind uint8, n int) []byte {
 	var out bytes.Buffer
 	if kind == Zlib {

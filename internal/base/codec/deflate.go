@@ -21,10 +21,9 @@ const (
 	keptInflated = 1 << 20
 )
 
-// IsZlib reports whether a block of kind Zstd is a zlib stream, which begins without a
-// dictionary (RFC 1950, section 2.2): method 8, a window of at most 32 KiB, and two bytes that
-// are, as a number, a multiple of 31. No Zstandard frame does: its magic number
-// begins with the bytes 28 b5, which leave a remainder of 5.
+// IsZlib reports whether a block of kind Zstd is a zlib stream, which begins without a dictionary (RFC 1950, section
+// 2.2): method 8, a window of at most 32 KiB, and two bytes that are, as a number, a multiple of 31. No Zstandard frame
+// does: its magic number begins with the bytes 28 b5, which leave a remainder of 5.
 func IsZlib(raw []byte) bool {
 	if len(raw) < 2 {
 		return false
@@ -45,9 +44,8 @@ type inflater struct {
 	out  []byte        // the last stream's bytes
 }
 
-// decodeDeflate decodes a block stored as Deflate or Zlib; see Decode.
-// The streams do not state their decoded size, so they are decoded into memory that
-// grows with the decoded bytes, up to a bound.
+// decodeDeflate decodes a block stored as Deflate or Zlib; see Decode. The streams do not state their decoded size, so
+// they are decoded into memory that grows with the decoded bytes, up to a bound.
 func decodeDeflate(raw, buf []byte, kind uint8, part string) ([]byte, error) {
 	f := inflaters.Get().(*inflater)
 	defer f.release()

@@ -12,8 +12,7 @@ const (
 	// FooterLen is the length of the footer: the handles of metaindex and index,
 	// zeros up to 40 bytes, and the magic. It never changes.
 	FooterLen = 48
-	// TableMagic is at the end of every table. LevelDB took it from the SHA-1 hash of
-	// its URL. It never changes.
+	// TableMagic is at the end of every table. LevelDB took it from the SHA-1 hash of its URL. It never changes.
 	TableMagic = uint64(0xdb4775248b80fb57)
 	// newerMagic begins the last 8 bytes of tables that a later version writes if this one must not
 	// read them; one more byte distinguishes such versions.
@@ -75,8 +74,8 @@ var engines = map[uint64]string{
 	0x80a69ff0b3aa9ff0: "Pebble",   // sstable/blob/blob.go
 }
 
-// TableEngine returns the engine whose tables end with such bytes, "" for LevelDB and those that write its format. known
-// is false if there is no such engine.
+// TableEngine returns the engine whose tables end with such bytes, "" for LevelDB and those that write its format.
+// known is false if there is no such engine.
 func TableEngine(end []byte) (engine string, known bool) {
 	if n := len(end); n >= 8 {
 		if engine, known = engines[util.Fixed64(end[n-8:])]; !known && endsLikeBadgers(end) {
@@ -86,8 +85,8 @@ func TableEngine(end []byte) (engine string, known bool) {
 	return engine, known
 }
 
-// endsLikeBadgers reports whether the bytes are the end of a table of Badger's, which has no magic number: the length of
-// the index, the index's checksum in a protocol buffer (pb.Checksum: 16, then the sum as a varint, after 8 and the
+// endsLikeBadgers reports whether the bytes are the end of a table of Badger's, which has no magic number: the length
+// of the index, the index's checksum in a protocol buffer (pb.Checksum: 16, then the sum as a varint, after 8 and the
 // algorithm unless that is CRC-32C), and its length, big-endian. See table/builder.go and pb/badgerpb4.proto.
 func endsLikeBadgers(end []byte) bool {
 	at := len(end) - 4

@@ -11,8 +11,7 @@ import (
 // one byte of compression and the masked CRC-32C of the block and that byte.
 const BlockTrailerLen = 5
 
-// Handle is the position of a block in the file: two varints, LevelDB's BlockHandle.
-// Size does not include the trailer.
+// Handle is the position of a block in the file: two varints, LevelDB's BlockHandle. Size does not include the trailer.
 type Handle struct{ Offset, Size uint64 }
 
 // Append appends the handle to dst.

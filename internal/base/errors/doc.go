@@ -1,11 +1,10 @@
 // Package errors is the only package that imports an error library: the other packages of the
 // store make, wrap and combine their errors here.
 //
-// There are two implementations of the same functions. The default has errors with the stack trace
-// of their origin, which fmt prints with %+v by means of cockroachdb/errors. Where that library does
-// not build or is too large (plan9, js, wasip1), or with the build tag sievedb_stderrors, the errors
-// are those of the standard library, without stack traces. A program that opens a store is then
-// about a quarter smaller.
+// There are two implementations of the same functions. The default has errors with the stack trace of their origin,
+// which fmt prints with %+v by means of cockroachdb/errors. Where that library does not build or is too large (plan9,
+// js, wasip1), or with the build tag sievedb_stderrors, the errors are those of the standard library, without stack
+// traces. A program that opens a store is then about a quarter smaller.
 //
 // The default imports only errbase and secondary of that library. Its front package and withstack
 // import sentry-go, and with it net/http and crypto/tls, which no program that opens a store needs.
@@ -23,8 +22,7 @@ import (
 // ErrUnsupported means that the system does not support the operation.
 var ErrUnsupported = errors.ErrUnsupported
 
-// Sentinel returns an error for comparisons with Is. It has no stack trace, because package
-// initialization makes it.
+// Sentinel returns an error for comparisons with Is. It has no stack trace, because package initialization makes it.
 func Sentinel(text string) error { return errors.New(text) }
 
 // Is reports whether err, or an error that it wraps, is target.
@@ -36,8 +34,8 @@ func As(err error, target any) bool { return errors.As(err, target) }
 // Join returns an error that matches each non-nil argument, or nil if all are nil.
 func Join(errs ...error) error { return errors.Join(errs...) }
 
-// NotExist returns an error, without a stack trace, that matches fs.ErrNotExist and says in its own words what is missing: "file does not exist"
-// behind them would name something else.
+// NotExist returns an error, without a stack trace, that matches fs.ErrNotExist and says in its own words what is
+// missing: "file does not exist" behind them would name something else.
 func NotExist(format string, args ...any) error { return notExist(fmt.Sprintf(format, args...)) }
 
 type notExist string

@@ -33,8 +33,7 @@ func TestEnvelopesAreDecoded(t *testing.T) {
 	require.Equal(t, uint64(MaxTime), later, "a later time is clamped")
 }
 
-// Values that are no envelopes are recognized: text, numbers, short ones, and envelopes with one
-// wrong bit.
+// Values that are no envelopes are recognized: text, numbers, short ones, and envelopes with one wrong bit.
 func TestOtherValuesAreNoEnvelopes(t *testing.T) {
 	sealed := Append(nil, 1_700_000_000_000, []byte("v"))
 	cases := [][]byte{nil, {tag}, sealed[:HeaderLen-1], []byte("some text that is long enough"), make([]byte, 20), bytes.Repeat([]byte{tag}, 20)}

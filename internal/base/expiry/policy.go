@@ -27,8 +27,7 @@ type keySet struct {
 	sum      uint64   // of prefixes
 }
 
-// New returns the policy for keys that begin with one of prefixes, or nil if there are none. A
-// nil clock is time.Now.
+// New returns the policy for keys that begin with one of prefixes, or nil if there are none. A nil clock is time.Now.
 func New(prefixes [][]byte, clock func() time.Time) *Policy {
 	if len(prefixes) == 0 {
 		return nil

@@ -1,6 +1,5 @@
-// Package fuse solves the equations of binary fuse arrays: few more slots than keys, of which
-// each key has four. The xor of a key's slots is the value that the writer chose for it, and an
-// arbitrary value for other keys.
+// Package fuse solves the equations of binary fuse arrays: few more slots than keys, of which each key has four. The
+// xor of a key's slots is the value that the writer chose for it, and an arbitrary value for other keys.
 //
 // [Shape] says which slots a key has. [Solver] finds an order in which all slots can be set.
 // [Packed] is an array of slots of any number of bits. Package filter makes filters of them, in

@@ -19,8 +19,7 @@ import (
 // The end of the array is followed by four bytes or more, so that a slot can be read as part of
 // four bytes: these are the three above and at least one of the format around it.
 
-// MaxWidth is the largest number of bits of a slot: with the 7 bits before it in its first byte
-// it fits in 32.
+// MaxWidth is the largest number of bits of a slot: with the 7 bits before it in its first byte it fits in 32.
 const MaxWidth = 16
 
 const (
@@ -28,8 +27,7 @@ const (
 	loadBytes       = 4 // a slot is read as part of so many bytes
 )
 
-// MaxPackedKeys returns the largest number of keys of an array of this width, so that it is
-// smaller than two gigabytes.
+// MaxPackedKeys returns the largest number of keys of an array of this width, so that it is smaller than two gigabytes.
 func MaxPackedKeys(width uint) int { return MaxKeys / int(max(width, 8)) * 8 }
 
 // PackedShape returns the shape for that many keys at the given try: that of ShapeFor, with more

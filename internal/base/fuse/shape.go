@@ -27,12 +27,10 @@ type Shape struct {
 // Multiplier returns the multiplier with the given number.
 func Multiplier(number uint8) uint64 { return Golden * (2*uint64(number) + 1) }
 
-// ShapeFor returns the shape for that many keys, at most MaxKeys, at the given try. Readers
-// derive it from the array.
+// ShapeFor returns the shape for that many keys, at most MaxKeys, at the given try. Readers derive it from the array.
 //
-// Both the segment size, 2^(0.6 log2 keys), and the slots per key are fitted to the
-// smallest number of slots, over all segment sizes, with which nine of ten sets of random
-// keys are solved at the first try, for ten to ten million keys.
+// Both the segment size, 2^(0.6 log2 keys), and the slots per key are fitted to the smallest number of slots, over all
+// segment sizes, with which nine of ten sets of random keys are solved at the first try, for ten to ten million keys.
 func ShapeFor(keys int, try uint8) Shape {
 	n := uint64(max(keys, 1))
 	halves := uint64(bits.Len64(n*n)) - 1 // in half octaves: 2 log2 n, rounded down
@@ -67,9 +65,8 @@ func (s Shape) Mix(hash uint64) uint64 {
 	return hi ^ lo
 }
 
-// Places returns a mixed key's slots, each in a different segment. Keys with similar upper
-// bits have slots near each other, which lets the array be small: such systems of
-// equations can be solved when nearly all slots are used.
+// Places returns a mixed key's slots, each in a different segment. Keys with similar upper bits have slots near each
+// other, which lets the array be small: such systems of equations can be solved when nearly all slots are used.
 func (s Shape) Places(mixed uint64) (a, b, c, d uint64) {
 	size := uint64(1) << (s.Lg % 64)
 	a, _ = bits.Mul64(mixed, s.Span)

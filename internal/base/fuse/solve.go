@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Tries is the number of multipliers that are tried. Each try makes the array larger
-// by a 32nd of its first size. One in ten arrays needs a second try; distinct random
-// hashes never need the last.
+// Tries is the number of multipliers that are tried. Each try makes the array larger by a 32nd of its first size. One
+// in ten arrays needs a second try; distinct random hashes never need the last.
 const Tries = 32
 
 // Solver finds an order of the slots in which they can be set such that the xor of each key's
@@ -48,8 +47,7 @@ func (s *Solver) Try(
 	return shape, 0, hashes, false
 }
 
-// Order returns the slots to set, the last one first, and for each slot the mixed key whose value
-// it completes.
+// Order returns the slots to set, the last one first, and for each slot the mixed key whose value it completes.
 func (s *Solver) Order() (slots []uint32, keyOf []uint64) { return s.taken, s.sum }
 
 // sortedDistinct sorts the hashes and removes duplicates. Unlike slices.Compact it leaves
@@ -127,8 +125,7 @@ func (s *Solver) count(slots int, shape Shape) bool {
 	return true
 }
 
-// peel removes keys, and returns the slots that each removed key alone used at that
-// moment; sum has the key of each.
+// peel removes keys, and returns the slots that each removed key alone used at that moment; sum has the key of each.
 func (s *Solver) peel(shape Shape) (taken []uint32) {
 	s.order = resized(s.order, len(s.keys))
 	keys, sum, order := s.keys, s.sum, s.order
@@ -139,8 +136,7 @@ func (s *Solver) peel(shape Shape) (taken []uint32) {
 		}
 		top--
 		order[top] = uint32(i)
-		// A slot after i is visited later. One before it is visited immediately, while it
-		// is in the cache.
+		// A slot after i is visited later. One before it is visited immediately, while it is in the cache.
 		for top < len(order) {
 			at := order[top]
 			top++
@@ -164,8 +160,7 @@ func (s *Solver) peel(shape Shape) (taken []uint32) {
 	return order[:n]
 }
 
-// resized returns a slice of n elements, with arbitrary values, in the memory of s if it
-// is large enough.
+// resized returns a slice of n elements, with arbitrary values, in the memory of s if it is large enough.
 func resized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -31,9 +31,8 @@ var canCollapse = sync.OnceValue(func() bool {
 	return setting() != "never" && madvise(size, 0, madvCollapse) == 0 // succeeds for an empty range
 })
 
-// advise asks for large pages for the n bytes at an address when they are first used. Errors are
-// ignored: they mean that the system has no large pages. With the setting "always" no advice is
-// needed.
+// advise asks for large pages for the n bytes at an address when they are first used. Errors are ignored: they mean
+// that the system has no large pages. With the setting "always" no advice is needed.
 func advise(from, n uintptr) {
 	if setting() == "madvise" {
 		madvise(from, n, syscall.MADV_HUGEPAGE)
@@ -47,9 +46,8 @@ func unadvise(from, n uintptr) {
 	}
 }
 
-// collapse moves the memory of the large page with this number onto one. Errors are ignored: no
-// large page is free, or the memory was just freed. Memory for which unadvise was called must be
-// advised again.
+// collapse moves the memory of the large page with this number onto one. Errors are ignored: no large page is free, or
+// the memory was just freed. Memory for which unadvise was called must be advised again.
 func collapse(page uintptr) {
 	if madvise(page*size, size, madvCollapse) == syscall.EINVAL {
 		advise(page*size, size)

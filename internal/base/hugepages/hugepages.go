@@ -1,20 +1,17 @@
-// Package hugepages asks the operating system to put randomly read memory on large pages. A
-// lookup in 64 MiB of cached blocks, or a search in a memtable of 16 MiB, reads from thousands of
-// 4 KiB pages, more than a processor keeps the addresses of. In a virtual machine each missing
-// address costs a walk through two sets of page tables. With large pages, the same memory has a
-// few dozen pages.
+// Package hugepages asks the operating system to put randomly read memory on large pages. A lookup in 64 MiB of cached
+// blocks, or a search in a memtable of 16 MiB, reads from thousands of 4 KiB pages, more than a processor keeps the
+// addresses of. In a virtual machine each missing address costs a walk through two sets of page tables. With large
+// pages, the same memory has a few dozen pages.
 //
-// The usual setting of Linux gives large pages to memory that asks for them
-// (transparent_hugepage: madvise), and the Go runtime does not ask. The requests affect physical
-// memory only: no byte changes, and a request that cannot be fulfilled is no failure. If the
-// administrator's setting is "never", the package makes no requests. On systems other than Linux
-// it does nothing.
+// The usual setting of Linux gives large pages to memory that asks for them (transparent_hugepage: madvise), and the Go
+// runtime does not ask. The requests affect physical memory only: no byte changes, and a request that cannot be
+// fulfilled is no failure. If the administrator's setting is "never", the package makes no requests. On systems other
+// than Linux it does nothing.
 //
-// Advice is withdrawn as soon as the memory is filled, before the heap reuses the addresses. A
-// kernel thread puts advised memory onto large pages if a single small page of it is in use, even
-// memory that the Go runtime has returned; the runtime does not return it again, because it
-// considers it gone. In a measurement, 64 KiB in use among 64 MiB of dropped blocks occupied 50
-// MiB again a minute later.
+// Advice is withdrawn as soon as the memory is filled, before the heap reuses the addresses. A kernel thread puts
+// advised memory onto large pages if a single small page of it is in use, even memory that the Go runtime has returned;
+// the runtime does not return it again, because it considers it gone. In a measurement, 64 KiB in use among 64 MiB of
+// dropped blocks occupied 50 MiB again a minute later.
 package hugepages
 
 import (
@@ -40,8 +37,7 @@ func Want(b []byte) {
 	}
 }
 
-// Done means that b, which was passed to Want, is filled. It stays on the large pages that it
-// has.
+// Done means that b, which was passed to Want, is filled. It stays on the large pages that it has.
 func Done(b []byte) {
 	if from, to := wholePages(b); from < to {
 		unadvise(from, to-from)
@@ -69,10 +65,9 @@ func within(start, end uintptr) (from, to uintptr) {
 // heap tracks the counted bytes of the process's heap.
 var heap = tracker{collapse: collapse}
 
-// Count counts b as memory that will be in use for long and be read at random. When half of a large
-// page has been counted, a separate goroutine moves it onto one, which takes about a millisecond. b may be
-// anywhere in Go's heap and need not outlive the call. A call takes about ten nanoseconds, with a
-// lock.
+// Count counts b as memory that will be in use for long and be read at random. When half of a large page has been
+// counted, a separate goroutine moves it onto one, which takes about a millisecond. b may be anywhere in Go's heap and
+// need not outlive the call. A call takes about ten nanoseconds, with a lock.
 func Count(b []byte) {
 	if len(b) == 0 || !canCollapse() {
 		return

@@ -1,12 +1,10 @@
-// Package keyspace encodes the prefixes of namespaces. A namespace is the keys that begin with its
-// prefix:
+// Package keyspace encodes the prefixes of namespaces. A namespace is the keys that begin with its prefix:
 //
 //	0x00 | name, with 0x00 as 0x00 0xff | 0x00 0x01
 //
-// No prefix begins with another one, because 0x00 0x01 occurs in none before its end. So the keys of
-// two namespaces never collide, and namespaces are in the order of their names. A key without a
-// namespace collides only if it begins with 0x00. The keys of a namespace in a namespace begin with
-// both prefixes.
+// No prefix begins with another one, because 0x00 0x01 occurs in none before its end. So the keys of two namespaces
+// never collide, and namespaces are in the order of their names. A key without a namespace collides only if it begins
+// with 0x00. The keys of a namespace in a namespace begin with both prefixes.
 package keyspace
 
 import (
@@ -69,8 +67,7 @@ func Name(key []byte) (name string, prefix int, ok bool) {
 	}
 }
 
-// After returns the first key after all keys with a prefix, nil if there is none because prefix has
-// no byte below ff.
+// After returns the first key after all keys with a prefix, nil if there is none because prefix has no byte below ff.
 func After(prefix []byte) []byte {
 	for n := len(prefix); n > 0; n-- {
 		if prefix[n-1] < 0xff {

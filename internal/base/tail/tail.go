@@ -8,20 +8,17 @@ import (
 	"github.com/sievedb/sievedb/internal/base/codec"
 )
 
-// Everything needed to open a table is at the end of its file, in LevelDB's tables as in
-// ours:
+// Everything needed to open a table is at the end of its file, in LevelDB's tables as in ours:
 //
 //	... data | filters | properties | metaindex | index | footer
 //
-// Following the handles would cost a read each for footer, metaindex, filter and index. So
-// opening first reads the tail, a piece of the end that is likely to have them all. Bytes that
-// the tail lacks are read separately; so are all of them if the tail cannot be read. On a cold disk
-// a lookup of an absent key reads 0.043 times instead of 0.088.
+// Following the handles would cost a read each for footer, metaindex, filter and index. So opening first reads the
+// tail, a piece of the end that is likely to have them all. Bytes that the tail lacks are read separately; so are all
+// of them if the tail cannot be read. On a cold disk a lookup of an absent key reads 0.043 times instead of 0.088.
 
-// Guess says how much of a table's end to read first, from what the tables
-// opened earlier with the same Guess needed: filter and index have much the same
-// share of all tables of a store. Any goroutine may use it. The zero Guess is
-// ready for use.
+// Guess says how much of a table's end to read first, from what the tables opened earlier with the same Guess needed:
+// filter and index have much the same share of all tables of a store. Any goroutine may use it. The zero Guess is ready
+// for use.
 type Guess struct {
 	share atomic.Uint32 // of a file, in 1/tailUnits, plus 1; 0 if unknown
 }
@@ -33,13 +30,11 @@ const (
 	// 100 bytes with two filters of ten bits per key need 50 units.
 	firstShare = 64
 
-	// tailFixed is a generous size of properties, metaindex and footer, in bytes. It
-	// does not grow with the table.
+	// tailFixed is a generous size of properties, metaindex and footer, in bytes. It does not grow with the table.
 	tailFixed = 1 << 10
 
-	// Reading less than minTail bytes costs as much as reading minTail. If the guess is
-	// above maxTail, only minTail bytes are read: there are few such large tables, and a
-	// wrong guess would waste a large read.
+	// Reading less than minTail bytes costs as much as reading minTail. If the guess is above maxTail, only minTail
+	// bytes are read: there are few such large tables, and a wrong guess would waste a large read.
 	minTail = 4 << 10
 	maxTail = 1 << 20
 )

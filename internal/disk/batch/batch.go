@@ -59,8 +59,7 @@ func (b *Batch) Begin() bool {
 	return true
 }
 
-// End ends the use that Begin began. It returns false if another goroutine tried to use b
-// meanwhile.
+// End ends the use that Begin began. It returns false if another goroutine tried to use b meanwhile.
 func (b *Batch) End() bool {
 	if b.use.CompareAndSwap(inUse, 0) {
 		return true
@@ -99,8 +98,7 @@ func (b *Batch) add(kind base.Kind, key, value []byte) {
 	b.memSize += uint64(memtable.EntrySize(len(key), len(value)))
 }
 
-// PutTTL adds an entry whose value expires when ttl has passed. If ttl is not positive the batch is
-// refused.
+// PutTTL adds an entry whose value expires when ttl has passed. If ttl is not positive the batch is refused.
 func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) {
 	b.Add(base.KindSet, key, value)
 	if b.Begin() {
@@ -118,8 +116,7 @@ func (b *Batch) PutUntil(key, value []byte, deadline uint64) {
 	}
 }
 
-// DeleteRange adds the deletion of all keys from start to limit, limit excluded; nil means no
-// bound. It copies both.
+// DeleteRange adds the deletion of all keys from start to limit, limit excluded; nil means no bound. It copies both.
 func (b *Batch) DeleteRange(start, limit []byte) {
 	if !b.Begin() {
 		return
@@ -164,8 +161,7 @@ func (b *Batch) Grow(n int) {
 	b.End()
 }
 
-// Refuse makes Refused return err, unless it returns another error: a batch must not be applied in
-// part.
+// Refuse makes Refused return err, unless it returns another error: a batch must not be applied in part.
 func (b *Batch) Refuse(err error) {
 	if b.refused == nil {
 		b.refused = err
@@ -235,8 +231,7 @@ func (b *Batch) Entries() []byte {
 	return b.data[HeaderLen:]
 }
 
-// Record returns the log record of a batch with entries, numbered from first on. Its bytes belong to
-// the batch.
+// Record returns the log record of a batch with entries, numbered from first on. Its bytes belong to the batch.
 func (b *Batch) Record(first uint64) []byte {
 	SetSeq(b.data, first)
 	binary.LittleEndian.PutUint32(b.data[8:], b.entries)

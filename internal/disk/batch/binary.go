@@ -112,8 +112,7 @@ func (b *Batch) AppendEntries(entries []byte) error {
 	return nil
 }
 
-// unchecked returns the error about bytes that no checksum shows to be what someone wrote: they are damaged,
-// not newer.
+// unchecked returns the error about bytes that no checksum shows to be what someone wrote: they are damaged, not newer.
 func unchecked(err error) error {
 	var newer *base.NewerError
 	if errors.As(err, &newer) {

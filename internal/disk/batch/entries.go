@@ -25,9 +25,8 @@ type Entry struct {
 	Until      uint64 // when the value expires if TTL is 0; expiry.Never if it does not
 }
 
-// All returns the entries that the batch holds now, numbered from 0 in the order in which
-// they were added. Writes that the loop adds to the batch are not among them. The slices are the
-// batch's memory.
+// All returns the entries that the batch holds now, numbered from 0 in the order in which they were added. Writes that
+// the loop adds to the batch are not among them. The slices are the batch's memory.
 func (b *Batch) All() iter.Seq2[int, Entry] {
 	return func(yield func(int, Entry) bool) {
 		if b.Len() == 0 {

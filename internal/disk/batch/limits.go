@@ -13,8 +13,7 @@ const (
 	MaxBatchSize = 1 << 30
 )
 
-// CheckEntry compares an entry with the limits. The error does not name the entry: keys never
-// appear in errors.
+// CheckEntry compares an entry with the limits. The error does not name the entry: keys never appear in errors.
 func CheckEntry(key, value []byte) error {
 	switch {
 	case len(key) > MaxKeySize:

@@ -43,9 +43,8 @@ type checker struct {
 	damaged map[*manifest.FileMeta]bool
 }
 
-// Tables checks the tables of v one by one, and then compares the undamaged ones with each
-// other. The error says why the check ended early; the report then has the tables checked so
-// far.
+// Tables checks the tables of v one by one, and then compares the undamaged ones with each other. The error says why
+// the check ended early; the report then has the tables checked so far.
 func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error) {
 	c := &checker{Options: o, report: &Report{}, values: values{version: v, sums: map[uint64]uint64{}}}
 	c.damaged = map[*manifest.FileMeta]bool{}
@@ -67,8 +66,7 @@ func Tables(ctx context.Context, v *manifest.Version, o Options) (*Report, error
 	return c.report, failed
 }
 
-// readAhead is the number of bytes read at a time: enough to make the disk's latency
-// insignificant.
+// readAhead is the number of bytes read at a time: enough to make the disk's latency insignificant.
 const readAhead = 256 << 10
 
 // maxFaults is how many faults of a table are reported one by one.

@@ -109,9 +109,8 @@ func TestCheckContinuesAfterADamagedBlock(t *testing.T) {
 	require.Contains(t, report.Faults[100], "it has 50 more faults")
 }
 
-// The bug: Check skipped the filters that lookups did not use: block-range filters next to a
-// whole-table filter, range filters whose policy is not configured, and all filters without
-// Options.Filters.Policy.
+// The bug: Check skipped the filters that lookups did not use: block-range filters next to a whole-table filter, range
+// filters whose policy is not configured, and all filters without Options.Filters.Policy.
 func TestCheckQueriesEveryFilterOfATable(t *testing.T) {
 	bloom := filter.NewBloomPolicy(10)
 	for name, c := range map[string]struct {

@@ -11,8 +11,7 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// twins iterates over all undamaged tables of v in key order, and reports the entries that
-// several of them have.
+// twins iterates over all undamaged tables of v in key order, and reports the entries that several of them have.
 func (c *checker) twins(ctx context.Context, v *manifest.Version) error {
 	it := new(tables.MergingIter)
 	add := func(files []*manifest.FileMeta) {

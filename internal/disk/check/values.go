@@ -27,8 +27,8 @@ func levelWords(level int) string {
 // begin begins a table.
 func (v *values) begin() { v.own = nil }
 
-// reference checks that the value table has the key of an entry that refers to it. It does not read the value: the value
-// table is checked too.
+// reference checks that the value table has the key of an entry that refers to it. It does not read the value: the
+// value table is checked too.
 func (c *checker) reference(ikey, encoded []byte) error {
 	if _, kind := base.SplitTrailer(base.Trailer(ikey)); kind != base.KindRef {
 		return nil

@@ -22,8 +22,7 @@ type Options struct {
 // Dir is the directory of a database. It is for one goroutine.
 type Dir struct {
 	Path string // absolute
-	// FS shows logs that are in another directory as files of this one. It is the final one when
-	// Lock returns.
+	// FS shows logs that are in another directory as files of this one. It is the final one when Lock returns.
 	FS   vfs.FS
 	Logs *LogDir
 	// Reserve is nil if there is none.
@@ -280,9 +279,8 @@ func (d *Dir) mayCreate(files manifest.DirFiles) error {
 	return nil
 }
 
-// syncParent makes the name of the directory durable before a database is created in it: a
-// failed attempt to open, or another program, may have created the directory without doing so.
-// A parent without read permission is not synced.
+// syncParent makes the name of the directory durable before a database is created in it: a failed attempt to open, or
+// another program, may have created the directory without doing so. A parent without read permission is not synced.
 func (d *Dir) syncParent() error {
 	parents := []string{filepath.Dir(filepath.Clean(d.Path))}
 	info, err := d.FS.Lstat(d.Path)

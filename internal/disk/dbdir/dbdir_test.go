@@ -114,8 +114,7 @@ func TestNewDirectoriesAreDurable(t *testing.T) {
 	}
 }
 
-// An operation that fails ends the decision, with its error. Only a parent that may not be read is
-// not synced.
+// An operation that fails ends the decision, with its error. Only a parent that may not be read is not synced.
 func TestAnErrorAtEveryOperation(t *testing.T) {
 	failed := errors.New("failed")
 	decide := func(fsys vfs.FS, option bool) error {

@@ -11,8 +11,7 @@
 //
 // # The marks
 //
-// Without its logs a database is older than it was, and may look sound. So no engine must open it
-// without them:
+// Without its logs a database is older than it was, and may look sound. So no engine must open it without them:
 //
 //   - Both directories have a file with the same random identity: LOGDIR in that of the database,
 //     LOGS in that of the logs. They are compared when a database is opened, and again under the lock. A

@@ -43,8 +43,7 @@ func damageLog(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(newest, data, 0o600))
 }
 
-// useEverything makes the store write every kind of file that it has, including those in lost/ and
-// those of a repair.
+// useEverything makes the store write every kind of file that it has, including those in lost/ and those of a repair.
 func useEverything(t *testing.T, dir string, o *db.Options) {
 	o.Salvage = db.SalvageAll
 	for range 2 {

@@ -5,7 +5,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// ExplainLink adds to an error about a symbolic link what to do. readOnly says that the directory was opened for reading.
+// ExplainLink adds to an error about a symbolic link what to do. readOnly says that the directory was opened for
+// reading.
 func ExplainLink(err error, readOnly bool) error {
 	switch {
 	case !errors.Is(err, vfs.ErrSymlink):

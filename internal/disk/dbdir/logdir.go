@@ -214,9 +214,8 @@ func (p *LogDir) Finish() error {
 	return p.unmark(true, mark{})
 }
 
-// unmark removes the marks and the lock, if there is no log left. That is durable before, or a log
-// could come back without a mark. LOGDIR becomes instead, if that is a mark, and LOGS stays if it is not
-// ours.
+// unmark removes the marks and the lock, if there is no log left. That is durable before, or a log could come back
+// without a mark. LOGDIR becomes instead, if that is a mark, and LOGS stays if it is not ours.
 func (p *LogDir) unmark(ours bool, instead mark) error {
 	if p.shown != nil {
 		logs, err := logsIn(p.plain, p.logs)
@@ -291,8 +290,7 @@ func recordedLogs(fsys vfs.FS, dir string) (logs string, err error) {
 	return m.other, err
 }
 
-// abandonLogs records that the logs in the other directory are lost, or that it is unknown, whatever LOGDIR
-// says.
+// abandonLogs records that the logs in the other directory are lost, or that it is unknown, whatever LOGDIR says.
 func abandonLogs(fsys vfs.FS, dir string) error {
 	path := filepath.Join(dir, markInDir)
 	m, ok, err := readMark(fsys, path)

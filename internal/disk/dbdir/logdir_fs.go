@@ -20,8 +20,7 @@ type logFS struct {
 	active    atomic.Bool
 }
 
-// paths returns where a log is, or is created, and where it may be from another time. ok is false for
-// other files.
+// paths returns where a log is, or is created, and where it may be from another time. ok is false for other files.
 func (f *logFS) paths(name string) (path, earlier string, ok bool) {
 	dir, file := filepath.Split(name)
 	if !f.active.Load() || filepath.Clean(dir) != f.dir {

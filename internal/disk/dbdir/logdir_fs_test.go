@@ -107,8 +107,7 @@ func TestEarlierLogsStayWhereTheyAre(t *testing.T) {
 	require.Len(t, tree(t, mem, "/db"), 1)
 }
 
-// A file that moves to the other directory is whole under its new name, or not there; the original is
-// removed last.
+// A file that moves to the other directory is whole under its new name, or not there; the original is removed last.
 func TestMovesBetweenTheDirectoriesAreWhole(t *testing.T) {
 	for _, c := range []struct{ old, new, at, to string }{
 		{"/db/000003.log", "/db/lost/000003.log", "/logs/000003.log", "/db/lost/000003.log"},
@@ -146,8 +145,7 @@ func TestMovesBetweenTheDirectoriesAreWhole(t *testing.T) {
 	}
 }
 
-// On the way back, new logs are created in the database's directory, and those elsewhere are read and
-// removed there.
+// On the way back, new logs are created in the database's directory, and those elsewhere are read and removed there.
 func TestLogsComeBack(t *testing.T) {
 	mem, f := twoDirs(t)
 	put(t, f, "/db/000003.log", "three")

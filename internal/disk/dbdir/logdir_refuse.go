@@ -9,8 +9,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// lostError is the error for logs that are not where the database recorded them, or if it is unknown
-// where that was.
+// lostError is the error for logs that are not where the database recorded them, or if it is unknown where that was.
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string { return e.cause.Error() }
@@ -105,8 +104,7 @@ func (p *LogDir) refuseOccupied() error {
 	return nil
 }
 
-// refuseCopy returns an error if the database is a copy of the one that the directory of the logs
-// belongs to.
+// refuseCopy returns an error if the database is a copy of the one that the directory of the logs belongs to.
 func (p *LogDir) refuseCopy(there mark) error {
 	if there.other == "" || sameDir(p.plain, there.other, p.dir) {
 		return nil
@@ -122,9 +120,8 @@ func (p *LogDir) refuseCopy(there mark) error {
 		"as well, and pass its copy as Options.LogDir", p.dir, there.other, p.logs)}
 }
 
-// RefuseToDestroy returns an error if the logs may be needed by another directory: if the database was
-// moved and then copied, LOGS does not say which of the two it belongs to. Passing the directory of the
-// logs as wanted decides that.
+// RefuseToDestroy returns an error if the logs may be needed by another directory: if the database was moved and then
+// copied, LOGS does not say which of the two it belongs to. Passing the directory of the logs as wanted decides that.
 func (p *LogDir) RefuseToDestroy() error {
 	if p.owner == "" || p.given || sameDir(p.plain, p.owner, p.dir) {
 		return nil

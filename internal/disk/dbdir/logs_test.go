@@ -90,8 +90,7 @@ func TestARepairLeavesOutLostLogs(t *testing.T) {
 	require.ErrorContains(t, d.FindOrAbandonLogs(), "does not have the logs", "only if it is asked to")
 }
 
-// A repair has listed the logs before the lock. If they move in between, it would miss those of the new
-// directory.
+// A repair has listed the logs before the lock. If they move in between, it would miss those of the new directory.
 func TestLogsMoveBeforeARepair(t *testing.T) {
 	mem := elsewhere(t)
 	d := open(t, "db", Options{FS: mem})

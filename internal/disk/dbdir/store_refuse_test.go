@@ -335,8 +335,7 @@ func TestAFailedOpenLeavesNoDirectories(t *testing.T) {
 	}
 }
 
-// The bug: with an older copy of the log directory, a database opened without its newest writes, and
-// without an error.
+// The bug: with an older copy of the log directory, a database opened without its newest writes, and without an error.
 func TestAnOlderCopyOfTheLogsIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
 	putIn(t, mem, "db", "logs", "a1")

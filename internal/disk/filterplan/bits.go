@@ -6,8 +6,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 )
 
-// Bits is a number of bits for the filters of new tables, as filter.WithBitsPerKey counts them. It
-// need not be whole.
+// Bits is a number of bits for the filters of new tables, as filter.WithBitsPerKey counts them. It need not be whole.
 type Bits float64
 
 // Of returns the whole number of bits for table num.
@@ -20,9 +19,8 @@ func (b Bits) Of(num uint64) int {
 	return int(whole)
 }
 
-// Policy returns the policy for table num: p with the next lower or the next higher number of
-// bits, so that the mean over tables of successive numbers is right. The bits of p must be
-// adjustable (filter.WithBitsPerKey).
+// Policy returns the policy for table num: p with the next lower or the next higher number of bits, so that the mean
+// over tables of successive numbers is right. The bits of p must be adjustable (filter.WithBitsPerKey).
 func (b Bits) Policy(p filter.Policy, num uint64) filter.Policy {
 	q, ok := filter.WithBitsPerKey(p, b.Of(num))
 	if !ok {

@@ -37,13 +37,11 @@ func (e *Estimate) At(bytes float64) Division {
 	}
 }
 
-// Reads is the mean number of data blocks read by a lookup of an absent key, and by a lookup of
-// a present key.
+// Reads is the mean number of data blocks read by a lookup of an absent key, and by a lookup of a present key.
 type Reads struct{ Miss, Hit float64 }
 
-// Reads returns the reads of lookups with the given bits of the curve of each level. The probability
-// that a key is on a level is proportional to the level's keys; in level 0, half of the other
-// runs are consulted first.
+// Reads returns the reads of lookups with the given bits of the curve of each level. The probability that a key is on a
+// level is proportional to the level's keys; in level 0, half of the other runs are consulted first.
 func (e *Estimate) Reads(bits []float64) (r Reads) {
 	for i, l := range e.Tree {
 		if l.Keys <= 0 {

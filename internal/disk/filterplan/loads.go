@@ -7,11 +7,10 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
-// filterState is the state of the filters after a compaction: the levels, the bytes of the filters
-// that remain, and the keys that the compaction writes. Level 0 counts with its usual maximum
-// number of tables, unless a caller asked for all tables to be on one level, as they are now: then
-// only forLevel0 is kept back for others. budget is the part of Options.Budget for key filters, and room
-// what the filters that remain leave of it and of the reserve.
+// filterState is the state of the filters after a compaction: the levels, the bytes of the filters that remain, and the
+// keys that the compaction writes. Level 0 counts with its usual maximum number of tables, unless a caller asked for
+// all tables to be on one level, as they are now: then only forLevel0 is kept back for others. budget is the part of
+// Options.Budget for key filters, and room what the filters that remain leave of it and of the reserve.
 type filterState struct {
 	levels                               []filter.LevelLoad
 	filterBytes, rewritten, budget, room float64
@@ -68,9 +67,8 @@ func (s *filterState) oneLevel() bool {
 	return levels == 1 && s.levels[0].Keys == 0
 }
 
-// grown returns the levels when half of the last one's tables have been rewritten: by then half
-// of the level above has been merged into it. Level 0 needs no such adjustment, because it is
-// compacted as a whole.
+// grown returns the levels when half of the last one's tables have been rewritten: by then half of the level above has
+// been merged into it. Level 0 needs no such adjustment, because it is compacted as a whole.
 func (s *filterState) grown() []filter.LevelLoad {
 	loads := slices.Clone(s.levels)
 	for last := manifest.NumLevels - 1; last > 1; last-- {
@@ -123,8 +121,7 @@ func (g *guess) of(level int, f *manifest.FileMeta) (keys, filterBytes float64) 
 	return float64(f.Size) / unknownKeyBytes, 0
 }
 
-// rangeBytes returns the size of the range filters after the inputs have been replaced by tables
-// with that many keys.
+// rangeBytes returns the size of the range filters after the inputs have been replaced by tables with that many keys.
 func (g *guess) rangeBytes(v *manifest.Version, inputs map[*manifest.FileMeta]bool, written float64) (bytes float64) {
 	all := &g.known[manifest.NumLevels]
 	if all.rangeBytes == 0 || all.keys == 0 {

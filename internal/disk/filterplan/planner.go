@@ -16,9 +16,8 @@ type Options struct {
 	// DefaultBits is the number of bits per key of the default filter on the last level, or 0
 	// if Filter is not the default.
 	DefaultBits int
-	// Budget is the maximum size of all filters in bytes, and MaxWastedReads the maximum
-	// number of reads that a lookup of an absent key may waste. At most one is above 0. If
-	// both are 0, there is no budget.
+	// Budget is the maximum size of all filters in bytes, and MaxWastedReads the maximum number of reads that a lookup
+	// of an absent key may waste. At most one is above 0. If both are 0, there is no budget.
 	Budget         int64
 	MaxWastedReads float64
 	// The other options determine the sizes of the levels.
@@ -96,10 +95,9 @@ const (
 // line on average, and the trailers of the filter and of its block.
 const filterOverhead = 47
 
-// defaultBits returns the bits per key of the default filter, for tables above other tables or on
-// the last level. About a tenth of the keys is above the last level, in all but one of the runs
-// that a lookup consults. With half as many bits again, which uses a twentieth of the filters'
-// memory, those runs hardly ever match an absent key.
+// defaultBits returns the bits per key of the default filter, for tables above other tables or on the last level. About
+// a tenth of the keys is above the last level, in all but one of the runs that a lookup consults. With half as many
+// bits again, which uses a twentieth of the filters' memory, those runs hardly ever match an absent key.
 func (p *Planner) defaultBits(below bool) Bits {
 	if below {
 		return Bits(p.DefaultBits * 3 / 2)

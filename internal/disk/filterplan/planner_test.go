@@ -10,8 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
-// fakeStore is a version with a table on each level that has keys. The tables' sizes are known
-// after Learn.
+// fakeStore is a version with a table on each level that has keys. The tables' sizes are known after Learn.
 type fakeStore struct {
 	version *manifest.Version
 	sizes   map[uint64]Sizes

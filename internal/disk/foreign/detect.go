@@ -29,8 +29,7 @@ type Options struct {
 	// Quick checks only names if CURRENT exists and no name is a sign of another engine,
 	// which is the case for almost every directory that is opened.
 	Quick bool
-	// ManifestReadLimit is the size in bytes above which a MANIFEST is not read; 0 means no
-	// limit.
+	// ManifestReadLimit is the size in bytes above which a MANIFEST is not read; 0 means no limit.
 	ManifestReadLimit int64
 }
 

@@ -1,10 +1,9 @@
 // Package foreign recognizes the databases of other storage engines, so that they are not opened,
 // repaired or destroyed as if they were LevelDB's. It only reads.
 //
-// Pebble and RocksDB are derived from LevelDB, and their directories detect like LevelDB's: the names
-// of logs, tables and MANIFESTs are the same, and the MANIFEST of a database without tables
-// contains nothing that LevelDB does not write. Badger's tables have the names of LevelDB's too.
-// The engines differ as follows:
+// Pebble and RocksDB are derived from LevelDB, and their directories detect like LevelDB's: the names of logs, tables
+// and MANIFESTs are the same, and the MANIFEST of a database without tables contains nothing that LevelDB does not
+// write. Badger's tables have the names of LevelDB's too. The engines differ as follows:
 //
 //	engine    proof                                          sign
 //	--------  ---------------------------------------------  -----------------------------

@@ -2,8 +2,7 @@ package foreign
 
 import "github.com/sievedb/sievedb/util"
 
-// The fields of a version edit that LevelDB writes, by tag: n is a varint, s a string preceded by
-// its length.
+// The fields of a version edit that LevelDB writes, by tag: n is a varint, s a string preceded by its length.
 var levelDBFields = map[uint32]string{
 	1:          "s",  // comparator
 	2:          "n",  // log number

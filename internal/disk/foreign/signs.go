@@ -63,9 +63,8 @@ func sign(name string, head []byte) (engine string, contents bool) {
 // netEaseHead is how NetEase's edition of Minecraft begins the encrypted files of a world.
 const netEaseHead = "\x80\x1d\x30\x01"
 
-// hasRiakLevels reports whether the names are of a database of Riak's LevelDB, which has a directory for the
-// tables of each level. MANIFEST and CURRENT are in LevelDB's format, and name tables that are not beside
-// them.
+// hasRiakLevels reports whether the names are of a database of Riak's LevelDB, which has a directory for the tables of
+// each level. MANIFEST and CURRENT are in LevelDB's format, and name tables that are not beside them.
 func hasRiakLevels(names []string) bool {
 	for _, level := range "0123456" {
 		if !slices.Contains(names, "sst_"+string(level)) {

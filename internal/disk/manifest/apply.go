@@ -10,10 +10,9 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// A version is made from the one before it. Levels without changes are shared. Of the others, the arrays
-// are copied with the changes, and only the changed tables and their neighbours are checked: the version
-// before was checked too. What remains in proportion to the number of tables is the copying of 24 bytes
-// for each table of a changed level.
+// A version is made from the one before it. Levels without changes are shared. Of the others, the arrays are copied
+// with the changes, and only the changed tables and their neighbours are checked: the version before was checked too.
+// What remains in proportion to the number of tables is the copying of 24 bytes for each table of a changed level.
 
 // levelChange is the difference between a level of two versions.
 type levelChange struct {
@@ -46,9 +45,8 @@ func spliced[T any](old []T, c *levelChange, of func(*FileMeta) T) []T {
 	return append(out, old[next:]...)
 }
 
-// Apply returns the checked version that results from applying the edits to v. The new version has one
-// reference and counts as a reference of its files; v is unchanged, and the caller has a reference to
-// it, or it has no files.
+// Apply returns the checked version that results from applying the edits to v. The new version has one reference and
+// counts as a reference of its files; v is unchanged, and the caller has a reference to it, or it has no files.
 func (v *Version) Apply(edits ...*Edit) (*Version, error) {
 	removed, added := v.net(edits)
 	var deltas []ValueDelta

@@ -32,16 +32,14 @@ import (
 //	8       8     length in bytes, fixed64
 //	16      4     masked CRC-32C of its last 32 KiB, or of all of it
 //
-// The MANIFEST shows whether the mark is stale. LevelDB and goleveldb leave CLOSED alone, but every
-// program that writes to a database starts its own MANIFEST, appends an edit to the current one, or
-// appends records to the log. So the mark is stale if the current MANIFEST has another number or is
-// longer, or if the log is longer. Zeros do not count: no program writes them to a log, and a power cut can show
-// space that was reserved.
+// The MANIFEST shows whether the mark is stale. LevelDB and goleveldb leave CLOSED alone, but every program that writes
+// to a database starts its own MANIFEST, appends an edit to the current one, or appends records to the log. So the mark
+// is stale if the current MANIFEST has another number or is longer, or if the log is longer. Zeros do not count: no
+// program writes them to a log, and a power cut can show space that was reserved.
 //
-// If the MANIFEST has the same number, is not longer, and differs, it either lost its end or belongs
-// to another database: LevelDB's destruction leaves CLOSED, and a new database in the same directory
-// begins with the same numbers. The first record decides. If that record is damaged, the MANIFEST
-// cannot be read at all.
+// If the MANIFEST has the same number, is not longer, and differs, it either lost its end or belongs to another
+// database: LevelDB's destruction leaves CLOSED, and a new database in the same directory begins with the same numbers.
+// The first record decides. If that record is damaged, the MANIFEST cannot be read at all.
 type CloseMark struct {
 	Log, Manifest FileMark
 	Begin         uint32 // masked checksum of the MANIFEST's first record
@@ -61,9 +59,8 @@ const (
 	// maxCloseMarkSize bounds the marks of later versions.
 	maxCloseMarkSize = 4 << 10
 	fileMarkSize     = 20
-	// markedBytes is the number of bytes at the end of a file that the mark's checksum
-	// covers: one block of the log, which is one read. The bytes before have their own
-	// checksums, and intact chunks after them.
+	// markedBytes is the number of bytes at the end of a file that the mark's checksum covers: one block of the log,
+	// which is one read. The bytes before have their own checksums, and intact chunks after them.
 	markedBytes = 32 << 10
 )
 
@@ -79,8 +76,8 @@ func (m *CloseMark) Encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, util.MaskCRC(util.CRC32C(b)))
 }
 
-// LogFailed reports whether Close could not make the writes up to LastSeq durable: the newest log had failed, its number
-// in the mark is 0, and nothing is known about the files.
+// LogFailed reports whether Close could not make the writes up to LastSeq durable: the newest log had failed, its
+// number in the mark is 0, and nothing is known about the files.
 func (m *CloseMark) LogFailed() bool { return m.Log.Num == 0 }
 
 // Install writes the mark to the file tmp and renames that to the CLOSED of dir, durably.
@@ -182,10 +179,9 @@ func readEnd(f vfs.File, size, n int64) ([]byte, error) {
 	return end, err
 }
 
-// FindCloseMark returns the mark in CLOSED, or nil if it does not apply to the directory: there is
-// none, it is damaged, or another program has written since. doubt is not empty if the current
-// MANIFEST may not be the right one. logs are the files that may be logs. The error is the
-// corruption of a MANIFEST or CURRENT that contradicts CLOSED.
+// FindCloseMark returns the mark in CLOSED, or nil if it does not apply to the directory: there is none, it is damaged,
+// or another program has written since. doubt is not empty if the current MANIFEST may not be the right one. logs are
+// the files that may be logs. The error is the corruption of a MANIFEST or CURRENT that contradicts CLOSED.
 func FindCloseMark(
 	fsys vfs.FS, dir string, logger *slog.Logger, files []DirFile, state State,
 ) (mark *CloseMark, doubt string, err error) {

@@ -23,8 +23,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// closedWithKeysInTheLog returns the files of a store that put keys 0 to n-1 and was closed, and the
-// name of its log.
+// closedWithKeysInTheLog returns the files of a store that put keys 0 to n-1 and was closed, and the name of its log.
 func closedWithKeysInTheLog(t testing.TB, n int) (im damage.Image, log string) {
 	t.Helper()
 	mem := vfs.NewMem()

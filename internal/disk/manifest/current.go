@@ -14,9 +14,8 @@ var errNotExist = fs.ErrNotExist
 // maxCurrentSize is greater than the size of any name with its newline.
 const maxCurrentSize = 64
 
-// readCurrent returns the MANIFEST's name in CURRENT. CURRENT is "MANIFEST-", decimal digits and a
-// newline, nothing else. For a file that a power cut left empty, doubled or torn, the error says
-// what it contains.
+// readCurrent returns the MANIFEST's name in CURRENT. CURRENT is "MANIFEST-", decimal digits and a newline, nothing
+// else. For a file that a power cut left empty, doubled or torn, the error says what it contains.
 func readCurrent(fsys vfs.FS, dir string) (string, error) {
 	path := filepath.Join(dir, base.CurrentName)
 	f, err := fsys.Open(path)

@@ -1,15 +1,13 @@
 // Package manifest keeps track of the tables of a database: version edits, immutable versions, the
 // MANIFEST that records them, and the choice of compactions, as pure functions of a version.
 //
-// A Version has the tables of each level and never changes. Flushes and compactions describe their
-// changes as an Edit; Set.Apply appends it to the MANIFEST, syncs it, and makes the next Version. A
-// MANIFEST is a log (package wal) whose records are edits; the first is a snapshot of the version
-// with which it starts. CURRENT names the current MANIFEST.
+// A Version has the tables of each level and never changes. Flushes and compactions describe their changes as an Edit;
+// Set.Apply appends it to the MANIFEST, syncs it, and makes the next Version. A MANIFEST is a log (package wal) whose
+// records are edits; the first is a snapshot of the version with which it starts. CURRENT names the current MANIFEST.
 //
 // # Edits
 //
-// An edit is a sequence of fields, each a varint32 tag and a payload (LevelDB's
-// db/version_edit.cc):
+// An edit is a sequence of fields, each a varint32 tag and a payload (LevelDB's db/version_edit.cc):
 //
 //	tag  field             payload
 //	  1  comparator        length-prefixed name

@@ -7,9 +7,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// IncompleteReason returns why the MANIFEST that was read may lack edits, or "" if nothing suggests that. mark
-// and markDoubt are the results of FindCloseMark. missingLog is the name of a log that is needed but
-// missing, or "".
+// IncompleteReason returns why the MANIFEST that was read may lack edits, or "" if nothing suggests that. mark and
+// markDoubt are the results of FindCloseMark. missingLog is the name of a log that is needed but missing, or "".
 func IncompleteReason(
 	fsys vfs.FS, dir string, files DirFiles, state State, mark *CloseMark, markDoubt, missingLog string,
 ) (string, error) {

@@ -230,8 +230,7 @@ func onlyLog(t testing.TB, im damage.Image) string {
 	return logs[0]
 }
 
-// foreignManifest adds an edit before those of a MANIFEST, as LevelDB begins one: a snapshot without
-// numbers.
+// foreignManifest adds an edit before those of a MANIFEST, as LevelDB begins one: a snapshot without numbers.
 func foreignManifest(t testing.TB, ours []byte) []byte {
 	snapshot := &manifest.Edit{Comparer: base.Bytewise.Name}
 	out := fixture.Log(t, snapshot.Encode(nil))

@@ -41,9 +41,8 @@ type OptionalNum struct {
 // Num returns an OptionalNum that is set to v.
 func Num(v uint64) OptionalNum { return OptionalNum{Value: v, Set: true} }
 
-// CompactPointer is the key at which LevelDB's next compaction of a level starts. We decode and
-// ignore it: our choice of compactions does not depend on the end of the last one. One pointer has
-// another meaning; see Recorded.
+// CompactPointer is the key at which LevelDB's next compaction of a level starts. We decode and ignore it: our choice
+// of compactions does not depend on the end of the last one. One pointer has another meaning; see Recorded.
 type CompactPointer struct {
 	Level int
 	Key   []byte // internal key

@@ -39,8 +39,7 @@ func (v *Version) pickExpired(o PickOptions) *Compaction {
 	return c
 }
 
-// hasOlder reports whether a table other than those in removed may have entries of f's keys that are
-// older than f's.
+// hasOlder reports whether a table other than those in removed may have entries of f's keys that are older than f's.
 func (v *Version) hasOlder(level int, f *FileMeta, removed []*FileMeta) bool {
 	start, end := base.UserKey(f.Smallest), base.UserKey(f.Largest)
 	for l := level + 1; l < NumLevels; l++ {

@@ -24,16 +24,15 @@ type FileMeta struct {
 	Seqs atomic.Pointer[SeqRange]
 
 	// extra is ValueBytes of a value table. Of another one it is the number that Origin returns, if a table has the
-	// entries of an earlier one, and 0 otherwise: only UpgradeFilters makes such tables, and 8 bytes more for each table
-	// would be 16. It is set before the FileMeta is shared.
+	// entries of an earlier one, and 0 otherwise: only UpgradeFilters makes such tables, and 8 bytes more for each
+	// table would be 16. It is set before the FileMeta is shared.
 	extra uint64
 
 	// Handle belongs to the table cache; this package does not use it. It is set before the
 	// FileMeta is shared, by SetOptions.NewHandle at the latest.
 	Handle any
 
-	// OldSuffix means that the file has the suffix .sst. It is set before the FileMeta is
-	// shared.
+	// OldSuffix means that the file has the suffix .sst. It is set before the FileMeta is shared.
 	OldSuffix bool
 
 	// Values means that it is a value table. It is set before the FileMeta is shared.
@@ -101,8 +100,7 @@ func (f *FileMeta) userBounds() (smallest, largest []byte) {
 // InVersion reports whether a version contains the file.
 func (f *FileMeta) InVersion() bool { return f.refs.Load() > 0 }
 
-// NewFileMeta returns the FileMeta of a table. It retains smallest and largest, which are internal
-// keys.
+// NewFileMeta returns the FileMeta of a table. It retains smallest and largest, which are internal keys.
 func NewFileMeta(num, size uint64, smallest, largest []byte) *FileMeta {
 	return &FileMeta{Num: num, Size: size, Smallest: smallest, Largest: largest}
 }

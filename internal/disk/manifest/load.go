@@ -32,9 +32,8 @@ type State struct {
 	// ByGoLevelDB means that no edit has a previous log number. LevelDB and this package write
 	// one in each edit, goleveldb in none.
 	ByGoLevelDB bool
-	// Ours means that a Set or WriteFile started this MANIFEST: its first edit is a snapshot
-	// with the comparer and all four numbers. Those of LevelDB and goleveldb lack some. LevelDB
-	// with reuse_logs may have appended edits.
+	// Ours means that a Set or WriteFile started this MANIFEST: its first edit is a snapshot with the comparer and all
+	// four numbers. Those of LevelDB and goleveldb lack some. LevelDB with reuse_logs may have appended edits.
 	Ours bool
 }
 
@@ -93,8 +92,7 @@ type loading struct {
 	live   map[uint64]liveTable
 	count  int
 	values valueSums
-	// tables are those that the second pass has found, in the order of the file, which is usually that of
-	// their keys.
+	// tables are those that the second pass has found, in the order of the file, which is usually that of their keys.
 	tables []rosterEntry
 }
 
@@ -297,9 +295,8 @@ func (l *loading) version(empty *Version) (*Version, error) {
 	return empty.fresh(l.tables, l.values.list())
 }
 
-// nextFileNum returns the next unused number. After a crash that followed an edit, the MANIFEST may
-// name a file above the recorded one. That is harmless, because the numbers of all files count;
-// assigning a number twice would not be.
+// nextFileNum returns the next unused number. After a crash that followed an edit, the MANIFEST may name a file above
+// the recorded one. That is harmless, because the numbers of all files count; assigning a number twice would not be.
 func (l *loading) nextFileNum() uint64 { return max(l.sums.NextFileNum.Value, l.maxNum+1) }
 
 // CheckSize returns an error if size, of a MANIFEST of which no byte has been read, is above limit; a

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// noted has the tables of a Set that may need a compaction because of what they contain: those with many
-// tombstones or older entries or a large gain, and those whose values expire. So the choice of a compaction need not walk over all others.
-// What a table contains may become known only when it is opened; see CountsPointer.
+// noted has the tables of a Set that may need a compaction because of what they contain: those with many tombstones or
+// older entries or a large gain, and those whose values expire. So the choice of a compaction need not walk over all
+// others. What a table contains may become known only when it is opened; see CountsPointer.
 type noted struct {
 	mu       sync.Mutex // no other lock is acquired under it
 	heavy    map[*FileMeta]struct{}

@@ -84,8 +84,7 @@ type level0State struct {
 // version. Otherwise a lookup consults all tables that cover the key.
 func (v *Version) Level0InOrder() bool { return order(v.level0.order.Load()) == inOrder }
 
-// Level0OrderUnknown reports whether the order of level 0 depends on tables about which nothing is known
-// yet.
+// Level0OrderUnknown reports whether the order of level 0 depends on tables about which nothing is known yet.
 func (v *Version) Level0OrderUnknown() bool { return order(v.level0.order.Load()) == orderUnknown }
 
 // LearnOrder determines the order of level 0 once the sequence numbers are known on which it depends.

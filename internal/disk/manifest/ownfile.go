@@ -8,8 +8,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// OwnFile is a file of an open store, whose path should lead to it for as long as the store is open. Another program may
-// remove it, or move or replace the directory: then a second store may use the path, and this one must leave it alone.
+// OwnFile is a file of an open store, whose path should lead to it for as long as the store is open. Another program
+// may remove it, or move or replace the directory: then a second store may use the path, and this one must leave it
+// alone.
 type OwnFile struct {
 	fs   vfs.FS // nil: nothing is verified
 	path string

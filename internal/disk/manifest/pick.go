@@ -24,12 +24,12 @@ type PickOptions struct {
 
 	// Quiet says that nothing has been written for a while. Then tables are looked at whose entries are no tombstones.
 	Quiet bool
-	// WaitsFor, if not nil, is lowered to the sequence number that OldestReader must have before more space can be freed.
+	// WaitsFor, if not nil, is lowered to the sequence number that OldestReader must have before more space can be
+	// freed.
 	WaitsFor *uint64
 
-	// Expired, if not nil, reports whether all values of a table are hidden from all readers,
-	// present and later ones, because they have expired. It is called for tables whose
-	// TableCounts.Expiry is at most ExpiredBy; 0 means any.
+	// Expired, if not nil, reports whether all values of a table are hidden from all readers, present and later ones,
+	// because they have expired. It is called for tables whose TableCounts.Expiry is at most ExpiredBy; 0 means any.
 	Expired   func(*FileMeta) bool
 	ExpiredBy uint64
 
@@ -40,10 +40,9 @@ type PickOptions struct {
 	Claimed []*FileMeta   // the files that are Compacting, but in none of Running
 }
 
-// maxBase is the size up to which level 0 is compacted into a level directly. Merging a batch from
-// level 0 into a level of five times its size is cheaper than another level in between, for which all
-// entries are written once more. A level in between that has at most a fifth of the one below also
-// wastes little space for the entries that it shadows there.
+// maxBase is the size up to which level 0 is compacted into a level directly. Merging a batch from level 0 into a level
+// of five times its size is cheaper than another level in between, for which all entries are written once more. A level
+// in between that has at most a fifth of the one below also wastes little space for the entries that it shadows there.
 func (o PickOptions) maxBase() uint64 {
 	if o.MaxLevelBase > math.MaxUint64/5 {
 		return math.MaxUint64
@@ -366,10 +365,9 @@ const neighboursToJoin = 8
 // ReasonManual is the reason of what a caller asked for.
 const ReasonManual = "manual"
 
-// PickFiles returns the compaction of files into outputLevel, or of as many of the first ones as are
-// needed for maxBytes. It returns nil if files is empty. The files must be adjacent on level and in
-// its order. busy means that a needed table is already being compacted: the caller waits and tries
-// again.
+// PickFiles returns the compaction of files into outputLevel, or of as many of the first ones as are needed for
+// maxBytes. It returns nil if files is empty. The files must be adjacent on level and in its order. busy means that a
+// needed table is already being compacted: the caller waits and tries again.
 func (v *Version) PickFiles(
 	level, outputLevel int, files []*FileMeta, maxBytes uint64, o PickOptions,
 ) (c *Compaction, busy bool) {
@@ -389,10 +387,9 @@ func (v *Version) PickFiles(
 	return c, c == nil
 }
 
-// build completes a choice. The inputs are closed over user keys, so that no version of a key moves
-// below an older one that stays (LevelDB issues 320 and 376). build adds the overlapping tables of the
-// output level, and the grandparents. It returns nil if one of the tables is in another compaction,
-// or if the outputs of both could overlap.
+// build completes a choice. The inputs are closed over user keys, so that no version of a key moves below an older one
+// that stays (LevelDB issues 320 and 376). build adds the overlapping tables of the output level, and the grandparents.
+// It returns nil if one of the tables is in another compaction, or if the outputs of both could overlap.
 func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string, o PickOptions) *Compaction {
 	c := &Compaction{
 		Version: v, Level: level, OutputLevel: outputLevel, Reason: reason,
@@ -427,9 +424,8 @@ func anyCompacting(files []*FileMeta) bool {
 // userSpan is a range of user keys, both ends included.
 type userSpan struct{ start, limit []byte }
 
-// outputSpans returns the ranges of level to which the running compactions may write. A single output
-// table may span the gaps between their inputs, where other tables may appear meanwhile, from a load
-// or from a level above.
+// outputSpans returns the ranges of level to which the running compactions may write. A single output table may span
+// the gaps between their inputs, where other tables may appear meanwhile, from a load or from a level above.
 func (o PickOptions) outputSpans(level int) (spans []userSpan) {
 	for _, c := range o.Running {
 		if c.OutputLevel == level {
@@ -483,9 +479,8 @@ func (v *Version) closure(level int, start, limit []byte) (files []*FileMeta, lo
 	}
 }
 
-// HasKeyBelow reports whether a level below OutputLevel may have the key, so that a tombstone for it
-// must stay. It must be called with keys in ascending order. pos keeps its state between calls and is
-// zero at first.
+// HasKeyBelow reports whether a level below OutputLevel may have the key, so that a tombstone for it must stay. It must
+// be called with keys in ascending order. pos keeps its state between calls and is zero at first.
 func (c *Compaction) HasKeyBelow(key []byte, pos *[NumLevels]int) bool {
 	for level := c.OutputLevel + 1; level < NumLevels; level++ {
 		files := c.Version.Levels[level].Files

@@ -24,7 +24,8 @@ const (
 // leastCollected returns how many bytes of garbage are worth a collection.
 func leastCollected(maxLevelBase uint64) uint64 { return maxLevelBase / 8 }
 
-// Garbage returns how many bytes of the file nothing refers to, estimated from t.Live, the live bytes of all of its IDs.
+// Garbage returns how many bytes of the file nothing refers to, estimated from t.Live, the live bytes of all of its
+// IDs.
 func (t ValueTable) Garbage() uint64 {
 	all := t.File.ValueBytes()
 	if t.Live >= all {
@@ -36,9 +37,9 @@ func (t ValueTable) Garbage() uint64 {
 // ValueBytes returns the sizes of all value tables, and how much of them nothing refers to.
 func (v *Version) ValueBytes() (size, garbage uint64) { return v.valueSize, v.garbage }
 
-// GarbageLoad says how far collections of values have fallen behind, without the value tables in aside: 0 below the share
-// of garbage from which on they come first, 1 where it is far above that. Little garbage, of which none is collected, does
-// not count.
+// GarbageLoad says how far collections of values have fallen behind, without the value tables in aside: 0 below the
+// share of garbage from which on they come first, 1 where it is far above that. Little garbage, of which none is
+// collected, does not count.
 func (v *Version) GarbageLoad(aside []*FileMeta, maxLevelBase uint64) float64 {
 	size, garbage := v.valueSize, v.garbage
 	for _, f := range aside {
@@ -111,8 +112,8 @@ const (
 	smallValues    = 8
 )
 
-// pickSmallValues returns a collection of the smallest value tables if there are many small ones, or nil. It makes one of
-// several, so it comes to an end.
+// pickSmallValues returns a collection of the smallest value tables if there are many small ones, or nil. It makes one
+// of several, so it comes to an end.
 func (v *Version) pickSmallValues(o PickOptions) *Compaction {
 	n := uint64(len(v.valueFiles))
 	if n <= fewValueTables || v.valueSize/n >= ValueTableSize/smallValues || o.NoValues || o.InBurst || collecting(o) {

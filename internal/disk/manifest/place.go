@@ -6,10 +6,10 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Place returns the levels for new tables that are newer than all tables of v and do not overlap a
-// memtable. If they overlap each other, later ones are newer and have greater numbers. A lookup ends at the first level that has its key, so a table must be above
-// all tables that it overlaps: on the deepest level such that no table there or above overlaps it. A
-// running compaction counts as one table on its output level; see outputSpans.
+// Place returns the levels for new tables that are newer than all tables of v and do not overlap a memtable. If they
+// overlap each other, later ones are newer and have greater numbers. A lookup ends at the first level that has its key,
+// so a table must be above all tables that it overlaps: on the deepest level such that no table there or above overlaps
+// it. A running compaction counts as one table on its output level; see outputSpans.
 //
 // A table is not placed where it would overlap more of the next level than a compaction's output may,
 // because merging it later would be too expensive. The levels above the base level are usually empty,

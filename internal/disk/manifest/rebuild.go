@@ -9,9 +9,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// WriteFile durably writes MANIFEST num, with snapshot as its only edit, and its name. CURRENT does not
-// name it before SetCurrent. It is for a repair, which does other work in between; a Set does both in
-// one step.
+// WriteFile durably writes MANIFEST num, with snapshot as its only edit, and its name. CURRENT does not name it before
+// SetCurrent. It is for a repair, which does other work in between; a Set does both in one step.
 func WriteFile(fsys vfs.FS, dir string, num uint64, snapshot *Edit) error {
 	f, err := fsys.Create(filepath.Join(dir, base.FileName(base.FileManifest, num)))
 	if err != nil {

@@ -143,9 +143,8 @@ func (r *roster) cutBucket(entries []rosterEntry, i int) (first, rest []rosterEn
 	return entries[:n], entries[n:]
 }
 
-// with returns a bucket without removed, which b has, and with added. Both ascend. They are merged in one
-// pass, because the numbers in a MANIFEST may have been chosen so that one bucket has all tables. unique
-// is as in roster.with.
+// with returns a bucket without removed, which b has, and with added. Both ascend. They are merged in one pass, because
+// the numbers in a MANIFEST may have been chosen so that one bucket has all tables. unique is as in roster.with.
 func (b *bucket) with(removed, added []rosterEntry) (next *bucket, unique bool) {
 	left, out := b.entries, make([]rosterEntry, 0, len(b.entries)-len(removed)+len(added))
 	for len(removed)+len(added) > 0 {

@@ -29,11 +29,10 @@ type SetOptions struct {
 	// number. It should be slightly greater than the number of tables in the directory,
 	// because callers that look for each table report better which one is missing.
 	MaxTables int
-	// Obsolete is called with the files that no version contains any more, and the last level
-	// of each, in the order in which to remove them. The files with the oldest entries come
-	// first, so that after a crash the remaining inputs of a compaction have the newest version
-	// of each of their keys. The goroutine that released the last reference calls Obsolete,
-	// which must not block.
+	// Obsolete is called with the files that no version contains any more, and the last level of each, in the order in
+	// which to remove them. The files with the oldest entries come first, so that after a crash the remaining inputs of
+	// a compaction have the newest version of each of their keys. The goroutine that released the last reference calls
+	// Obsolete, which must not block.
 	Obsolete func([]LevelFile)
 	// Clock, if not nil, returns the time to record with each edit, in milliseconds since 1970; see
 	// Recorded. It must not wait for the Set.
@@ -141,9 +140,8 @@ func (s *Set) LogNum() uint64 {
 	return s.logNum
 }
 
-// Begin applies edit, writes the result as the snapshot of a new MANIFEST, and makes CURRENT name it.
-// Every opening for writing begins with it: edits are never appended to a recovered MANIFEST. install
-// is as in Apply.
+// Begin applies edit, writes the result as the snapshot of a new MANIFEST, and makes CURRENT name it. Every opening for
+// writing begins with it: edits are never appended to a recovered MANIFEST. install is as in Apply.
 func (s *Set) Begin(edit *Edit, install func(*Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,14 +164,12 @@ func (s *Set) beginLocked(edit *Edit, install func(*Version)) error {
 	return nil
 }
 
-// Apply records edit in the MANIFEST, syncs it, and makes the resulting version the current one. If
-// install is not nil, it is called when nothing can fail any more, and before the old version is
-// released.
+// Apply records edit in the MANIFEST, syncs it, and makes the resulting version the current one. If install is not nil,
+// it is called when nothing can fail any more, and before the old version is released.
 //
-// After an error, IsUncertain reports whether the edit may have taken effect all the same. If so, the
-// MANIFEST accepts no more edits, and every later Apply returns that error. After a full disk,
-// however, the next Apply starts a new MANIFEST, and once that is current nothing is uncertain any
-// more.
+// After an error, IsUncertain reports whether the edit may have taken effect all the same. If so, the MANIFEST accepts
+// no more edits, and every later Apply returns that error. After a full disk, however, the next Apply starts a new
+// MANIFEST, and once that is current nothing is uncertain any more.
 func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +179,8 @@ func (s *Set) Apply(edit *Edit, install func(*Version)) error {
 	return s.failOnPanic(func() error { return s.applyLocked(edit, install) })
 }
 
-// Verify returns an error if the Set accepts no edits any more. It looks whether the directory, the MANIFEST and CURRENT
-// are still those of the Set; if not, that is final.
+// Verify returns an error if the Set accepts no edits any more. It looks whether the directory, the MANIFEST and
+// CURRENT are still those of the Set; if not, that is final.
 func (s *Set) Verify() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,8 +289,7 @@ func (s *Set) append() error {
 	return err
 }
 
-// prepare adds the numbers that every edit has, and returns the resulting version. A failure changes
-// nothing.
+// prepare adds the numbers that every edit has, and returns the resulting version. A failure changes nothing.
 func (s *Set) prepare(edit *Edit) (*Version, error) {
 	if !edit.LogNum.Set {
 		edit.LogNum = Num(s.logNum)
@@ -326,9 +321,8 @@ func (s *Set) publish(next *Version, install func(*Version)) {
 	old.Unref()
 }
 
-// newManifest writes v as the first record of a new MANIFEST, syncs it, makes CURRENT name it, and
-// removes the old one. After an error that is not uncertain, the old MANIFEST is still current, and
-// the new file is removed.
+// newManifest writes v as the first record of a new MANIFEST, syncs it, makes CURRENT name it, and removes the old one.
+// After an error that is not uncertain, the old MANIFEST is still current, and the new file is removed.
 func (s *Set) newManifest(v *Version) error {
 	num := s.NewFileNum()
 	log, err := s.createManifest(num, v)
@@ -391,8 +385,7 @@ func (s *Set) createManifest(num uint64, v *Version) (*wal.Writer, error) {
 	return log, nil
 }
 
-// removeManifest removes a MANIFEST that is not current. If that fails, the next opening removes the
-// superfluous file.
+// removeManifest removes a MANIFEST that is not current. If that fails, the next opening removes the superfluous file.
 func (s *Set) removeManifest(num uint64) {
 	_ = s.opts.FS.Remove(filepath.Join(s.opts.Dir, base.FileName(base.FileManifest, num)))
 }
@@ -427,8 +420,7 @@ func (s *Set) Sound() bool {
 	return s.err == nil && s.full == nil
 }
 
-// Failed reports whether edits are not accepted any more: a write failed, and every later Apply will
-// fail.
+// Failed reports whether edits are not accepted any more: a write failed, and every later Apply will fail.
 func (s *Set) Failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,8 +4,8 @@ package manifest
 const (
 	// LeastTableSize is the size of LevelDB's tables.
 	LeastTableSize = 2 << 20
-	// MaxTableSize bounds the bytes that a compaction rewrites for one table of the level above, and the parts of a table
-	// that a lookup reads to open it.
+	// MaxTableSize bounds the bytes that a compaction rewrites for one table of the level above, and the parts of a
+	// table that a lookup reads to open it.
 	MaxTableSize = 64 << 20
 	// grownTables is the number of tables of the last level from which they grow.
 	grownTables = 2048

@@ -1,8 +1,8 @@
 package manifest
 
 // A database may have tens of thousands of tables that are small for its size: another engine wrote them, or they are
-// from a time when it was smaller. Each costs a file, an entry of the MANIFEST, and an index and a filter with a cost of
-// their own. When nothing else is due, neighbours of the last level, which has most of them, are merged.
+// from a time when it was smaller. Each costs a file, an entry of the MANIFEST, and an index and a filter with a cost
+// of their own. When nothing else is due, neighbours of the last level, which has most of them, are merged.
 const (
 	// fewTables are so few that they are left alone.
 	fewTables = 4096
@@ -23,8 +23,8 @@ func (v *Version) TablesToMerge(o PickOptions) int {
 	return int(n - bytes/size)
 }
 
-// pickSmall returns a merge of neighbours in the last level that at least halves their number, or nil. So it comes to an
-// end. One runs at a time.
+// pickSmall returns a merge of neighbours in the last level that at least halves their number, or nil. So it comes to
+// an end. One runs at a time.
 func (v *Version) pickSmall(o PickOptions) *Compaction {
 	if o.InBurst || v.TablesToMerge(o) == 0 {
 		return nil

@@ -42,9 +42,8 @@ func (s *Set) SnapshotOf(v *Version, lastSeq uint64) Snapshot {
 	return Snapshot{Version: v, LastSeq: lastSeq, NextFileNum: next, Recorded: s.recorded}
 }
 
-// Write makes a MANIFEST for the snapshot in another directory, which has no CURRENT yet, and makes
-// CURRENT name it, durably. It uses NextFileNum as the number of the MANIFEST, and returns the checksum
-// of its only record.
+// Write makes a MANIFEST for the snapshot in another directory, which has no CURRENT yet, and makes CURRENT name it,
+// durably. It uses NextFileNum as the number of the MANIFEST, and returns the checksum of its only record.
 func (s *Snapshot) Write(fsys vfs.FS, dir string) (recordSum uint32, err error) {
 	num := s.NextFileNum
 	s.NextFileNum++

@@ -11,9 +11,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Tail reads the MANIFEST of a database that another process may have open, and then each edit that is
-// added. It changes nothing. It is used by one goroutine at a time; its Set, as far as that is read
-// only, by any.
+// Tail reads the MANIFEST of a database that another process may have open, and then each edit that is added. It
+// changes nothing. It is used by one goroutine at a time; its Set, as far as that is read only, by any.
 type Tail struct {
 	set  *Set
 	name string   // of the file; empty: none is open
@@ -48,9 +47,8 @@ func (t *Tail) Name() string { return t.name }
 // MANIFEST. fresh says that it did that: the version then shares nothing with have. If nothing was
 // added, it returns have. A new Reading is to be published or discarded.
 //
-// The last edit may still be being written: it is left for the next call. An error, of which some
-// disappear when the writer has finished what it does, changes nothing, except that the next call reads
-// everything.
+// The last edit may still be being written: it is left for the next call. An error, of which some disappear when the
+// writer has finished what it does, changes nothing, except that the next call reads everything.
 func (t *Tail) Read(have *Reading) (r *Reading, fresh bool, err error) {
 	name, err := readCurrent(t.set.opts.FS, t.set.opts.Dir)
 	if err != nil {

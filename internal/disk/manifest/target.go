@@ -9,11 +9,10 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// keyRanges has the ranges of user keys of a level's tables, so that a search usually accesses neither
-// the FileMetas nor their keys: the eight bytes of each table's smallest and largest user key after
-// the common prefix of the version, padded with zeros, as big-endian numbers. They order as the keys
-// do, except if they are equal; then the whole keys decide. For comparers that are not bytewise all of
-// them are 0.
+// keyRanges has the ranges of user keys of a level's tables, so that a search usually accesses neither the FileMetas
+// nor their keys: the eight bytes of each table's smallest and largest user key after the common prefix of the version,
+// padded with zeros, as big-endian numbers. They order as the keys do, except if they are equal; then the whole keys
+// decide. For comparers that are not bytewise all of them are 0.
 type keyRanges struct {
 	cmp               *base.Comparer
 	smallest, largest []uint64

@@ -2,10 +2,10 @@ package manifest
 
 import "cmp"
 
-// TableCounts has the number of a table's entries, the numbers of tombstones among them and of entries that have a newer
-// one of the same key in the table, and the largest sequence number of all. Expiry is when the last value of the table
-// expires, 0 if one does not, and ExpiryKeys identifies the keys whose values could expire when it was written. Apart is
-// the number of bytes of values to which the table refers, if KnowsApart says that this is known.
+// TableCounts has the number of a table's entries, the numbers of tombstones among them and of entries that have a
+// newer one of the same key in the table, and the largest sequence number of all. Expiry is when the last value of the
+// table expires, 0 if one does not, and ExpiryKeys identifies the keys whose values could expire when it was written.
+// Apart is the number of bytes of values to which the table refers, if KnowsApart says that this is known.
 type TableCounts struct {
 	Entries, Tombstones, Older, LargestSeq uint64
 	Expiry, ExpiryKeys                     uint64
@@ -15,8 +15,8 @@ type TableCounts struct {
 	gain *Gain // nil until the table is weighed
 }
 
-// Gain is what a merge of a table with those below it would free, estimated from a sample of its entries: bytes of tables
-// and of the values to which they refer. What the entries hide below does not change while the table exists.
+// Gain is what a merge of a table with those below it would free, estimated from a sample of its entries: bytes of
+// tables and of the values to which they refer. What the entries hide below does not change while the table exists.
 type Gain struct {
 	All uint64 // when all readers see all of its entries
 	Now uint64 // when the sample was taken; readers may have needed the rest
@@ -24,8 +24,8 @@ type Gain struct {
 	Stale uint64
 }
 
-// olderShare is the part of a table's entries, as a divisor, from which on entries with newer ones in the same table may
-// be most of its bytes. They are there because of a snapshot, or in level 0.
+// olderShare is the part of a table's entries, as a divisor, from which on entries with newer ones in the same table
+// may be most of its bytes. They are there because of a snapshot, or in level 0.
 const olderShare = 16
 
 // heavy reports whether at least a third of the entries are tombstones, or many are older ones. The counts come from a
@@ -38,8 +38,8 @@ func (c *TableCounts) heavy() bool {
 func (c *TableCounts) manyOlder() bool { return c.Older > c.Entries/olderShare }
 
 // The minimum benefit of a compaction that only frees space. It must free a fifth of what it reads, because a store may
-// use a quarter more than its live data, and a part of a table's size, because a small store has time. Values apart from
-// their keys count as read, because a collection copies those that stay.
+// use a quarter more than its live data, and a part of a table's size, because a small store has time. Values apart
+// from their keys count as read, because a collection copies those that stay.
 const (
 	freedCost  = 5
 	freedLeast = 8
@@ -48,8 +48,8 @@ const (
 // unknownEntryBytes is the assumed size of an entry in a table whose entries are not counted.
 const unknownEntryBytes = 64
 
-// mayFree returns the tables that are considered: those with many tombstones or older entries or values that have expired
-// and, in quiet, all above the last level, whose entries may hide much larger ones.
+// mayFree returns the tables that are considered: those with many tombstones or older entries or values that have
+// expired and, in quiet, all above the last level, whose entries may hide much larger ones.
 func (v *Version) mayFree(o PickOptions) []LevelFile {
 	if v.set == nil {
 		return nil
@@ -74,10 +74,10 @@ func (v *Version) mayFree(o PickOptions) []LevelFile {
 // knowable reports whether a level has so few tables that they, and those below, are opened to find out what they have.
 func (v *Version) knowable(level int) bool { return len(v.Levels[level].Files) <= 64 }
 
-// pickFreeing returns the compaction of a table that frees most in proportion to the bytes read, or nil; of equal ones, the
-// first by level and number. If a guess is all that is known about it, the compaction only weighs the table. It does not
-// pick the same table forever: a table is weighed once, moves down a level or, on the last one, is rewritten only when no
-// snapshot needs what it would free, which then disappears.
+// pickFreeing returns the compaction of a table that frees most in proportion to the bytes read, or nil; of equal ones,
+// the first by level and number. If a guess is all that is known about it, the compaction only weighs the table. It
+// does not pick the same table forever: a table is weighed once, moves down a level or, on the last one, is rewritten
+// only when no snapshot needs what it would free, which then disappears.
 func (v *Version) pickFreeing(s Shape, o PickOptions) *Compaction {
 	var best *Compaction
 	var bestTable LevelFile
@@ -128,16 +128,16 @@ func (o PickOptions) worthIt(freed, read uint64) bool {
 // LeastFreed returns how many bytes are worth a compaction.
 func (o PickOptions) LeastFreed() uint64 { return o.leastTableSize() / freedLeast }
 
-// Frees reports whether f, a table with a Gain that would be new in level 0, would be compacted with those below for what
-// that frees. learn is called first for the tables by which that is judged, whose contents may be unknown.
+// Frees reports whether f, a table with a Gain that would be new in level 0, would be compacted with those below for
+// what that frees. learn is called first for the tables by which that is judged, whose contents may be unknown.
 func (v *Version) Frees(f *FileMeta, o PickOptions, learn func(*FileMeta)) bool {
 	v.LearnBelow(0, f, learn)
 	freed, _, read := v.freedBy(0, f, o)
 	return read > f.Holds() && o.worthIt(freed, read)
 }
 
-// freedSample is the number of tables of a level from which the ones below a table are estimated. A table of level 0 may
-// overlap all of them.
+// freedSample is the number of tables of a level from which the ones below a table are estimated. A table of level 0
+// may overlap all of them.
 const freedSample = 64
 
 // LearnBelow calls learn for tables below f.
@@ -167,8 +167,8 @@ func (v *Version) below(level int, f *FileMeta) (levels [][]*FileMeta) {
 	return levels
 }
 
-// freedBy estimates the bytes that merging f with all overlapping tables below would free: with the present readers, and
-// later. read is what must be read for that: only what f has if there is no table below.
+// freedBy estimates the bytes that merging f with all overlapping tables below would free: with the present readers,
+// and later. read is what must be read for that: only what f has if there is no table below.
 func (v *Version) freedBy(level int, f *FileMeta, o PickOptions) (freed, later, read uint64) {
 	below, perEntry, unknown := v.sizeBelow(level, f)
 	c, gain, read := f.Counts.Load(), f.Gain(), f.Holds()+below
@@ -197,7 +197,8 @@ func (v *Version) freedBy(level int, f *FileMeta, o PickOptions) (freed, later, 
 	return freed, later, read
 }
 
-// sizeBelow estimates what the tables below f hold: all of them, an entry of theirs, and those whose contents are unknown.
+// sizeBelow estimates what the tables below f hold: all of them, an entry of theirs, and those whose contents are
+// unknown.
 func (v *Version) sizeBelow(level int, f *FileMeta) (all uint64, perEntry float64, unknown uint64) {
 	var counted, entries uint64
 	for _, files := range v.below(level, f) {

@@ -13,10 +13,9 @@ func (e *uncertainError) Error() string {
 
 func (e *uncertainError) Unwrap() error { return e.cause }
 
-// IsUncertain reports whether err, returned by Set.Begin or Set.Apply, leaves open whether the edit is
-// in the current MANIFEST. If so, no file may be removed that either outcome needs: neither those that
-// the edit deletes nor those that it adds. After any other error the edit has no effect and never
-// will.
+// IsUncertain reports whether err, returned by Set.Begin or Set.Apply, leaves open whether the edit is in the current
+// MANIFEST. If so, no file may be removed that either outcome needs: neither those that the edit deletes nor those that
+// it adds. After any other error the edit has no effect and never will.
 func IsUncertain(err error) bool {
 	var u *uncertainError
 	return errors.As(err, &u)

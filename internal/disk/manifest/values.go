@@ -75,8 +75,8 @@ type valueState struct {
 }
 
 // after returns the state after deltas, in the order of their edits; it sorts them. find returns a value table by its
-// number, or nil. A version has as many value tables as all others together may have, so both arrays are copied, as those
-// of levels are.
+// number, or nil. A version has as many value tables as all others together may have, so both arrays are copied, as
+// those of levels are.
 func (s valueState) after(deltas []ValueDelta, find func(num uint64) *FileMeta) (next valueState, err error) {
 	slices.SortStableFunc(deltas, func(a, b ValueDelta) int { return cmp.Compare(a.ID, b.ID) })
 	next.ids = make([]ValueTable, 0, len(s.ids)+len(deltas))

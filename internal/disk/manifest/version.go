@@ -10,8 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Version is the set of tables of the database at one moment. It is immutable and safe for concurrent
-// use.
+// Version is the set of tables of the database at one moment. It is immutable and safe for concurrent use.
 type Version struct {
 	Cmp    *base.Comparer
 	Levels [NumLevels]Level
@@ -56,9 +55,8 @@ func newLevel(comparer *base.Comparer, number int, files []*FileMeta) Level {
 	return l
 }
 
-// Overlapping returns the files of level that overlap the user keys [start, limit], both inclusive, in
-// the level's order; nil means no bound. The result may share memory with the version and must not be
-// changed.
+// Overlapping returns the files of level that overlap the user keys [start, limit], both inclusive, in the level's
+// order; nil means no bound. The result may share memory with the version and must not be changed.
 func (v *Version) Overlapping(level int, start, limit []byte) []*FileMeta {
 	l := &v.Levels[level]
 	if level == 0 {
@@ -164,8 +162,7 @@ func (v *Version) TryRef() bool {
 	}
 }
 
-// Unref releases a reference. Files that no version contains any more are passed to
-// SetOptions.Obsolete.
+// Unref releases a reference. Files that no version contains any more are passed to SetOptions.Obsolete.
 func (v *Version) Unref() {
 	n := v.refs.Add(-1)
 	if n < 0 {

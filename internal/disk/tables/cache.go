@@ -21,10 +21,9 @@ type CacheOptions struct {
 	Dir string
 	// MaxOpen is the largest number of tables to keep open.
 	MaxOpen int
-	// Pool, if not nil, is a budget of open tables that several stores share. If a table is closed
-	// because of another store, Guard is called with the closing, in a goroutine of its own, and
-	// must return although that may panic. So it is with requests for tables, if Guard is set. In
-	// a Pool, it must be set.
+	// Pool, if not nil, is a budget of open tables that several stores share. If a table is closed because of another
+	// store, Guard is called with the closing, in a goroutine of its own, and must return although that may panic. So
+	// it is with requests for tables, if Guard is set. In a Pool, it must be set.
 	Pool  *cache.Pool
 	Guard func(during string, f func() error) error
 	// Memory, if not nil, bounds the memory of filters and indexes. If they need more, tables that were not used
@@ -35,8 +34,7 @@ type CacheOptions struct {
 	// Opened, if not nil, is called after each opening of a table, without a lock, by
 	// the goroutine that needed the table.
 	Opened func(*manifest.FileMeta, sstable.FilterStatus)
-	// WantSizes makes each opening record the sizes of the table's filters, which may
-	// cost a read.
+	// WantSizes makes each opening record the sizes of the table's filters, which may cost a read.
 	WantSizes bool
 }
 
@@ -93,8 +91,7 @@ func closeReader(r **sstable.Reader) {
 	_ = (*r).Close()  // closing a file that was only read cannot lose data
 }
 
-// Policies returns the filter policies with which tables are read, in the order of their
-// hashes in a Lookup.
+// Policies returns the filter policies with which tables are read, in the order of their hashes in a Lookup.
 func (t *Cache) Policies() []filter.Policy { return t.options.Reader.Policies }
 
 // Get returns f's reader, which it opens if necessary. A hit is one atomic load.
@@ -178,8 +175,8 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 	return r, nil
 }
 
-// LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties, and learns how many bytes of
-// values it refers to. If they cannot be read it changes nothing.
+// LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties, and learns how many bytes
+// of values it refers to. If they cannot be read it changes nothing.
 func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 	if c := f.Counts.Load(); c != nil && c.KnowsApart {
 		return

@@ -13,9 +13,8 @@ import (
 	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
-// Another program truncates a table, or a disk loses its bytes, while the database is open. With mmap
-// this would be a signal that no Go program survives. Here every lookup returns the right value or
-// ErrCorruption.
+// Another program truncates a table, or a disk loses its bytes, while the database is open. With mmap this would be a
+// signal that no Go program survives. Here every lookup returns the right value or ErrCorruption.
 func TestATableThatChangesUnderAnOpenDatabaseIsAnError(t *testing.T) {
 	const keys = 500
 	for _, c := range []struct {

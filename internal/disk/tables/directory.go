@@ -32,8 +32,7 @@ func (d *Directory) File(kind base.FileKind, num uint64) string {
 	return filepath.Join(d.Path, base.FileName(kind, num))
 }
 
-// Remove removes a file that is no longer needed. It logs a failure; then the next Open
-// removes the file.
+// Remove removes a file that is no longer needed. It logs a failure; then the next Open removes the file.
 func (d *Directory) Remove(path string) {
 	err := d.Verify()
 	if err == nil {

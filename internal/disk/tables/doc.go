@@ -9,8 +9,7 @@
 //     finished writers.
 //   - Obsolete removes tables that are in no version any more.
 //
-// Cache, Obsolete and SpareWriters may be used by any goroutine. If a lookup gets a reader
-// without a reference, the reader may be closed during the lookup, which then gets
-// sstable.ErrReaderClosed and starts again. Cache.Ref takes a reference, which keeps the file
-// open until Cache.Close closes all files; reads from disk then return base.ErrClosed.
+// Cache, Obsolete and SpareWriters may be used by any goroutine. If a lookup gets a reader without a reference, the
+// reader may be closed during the lookup, which then gets sstable.ErrReaderClosed and starts again. Cache.Ref takes a
+// reference, which keeps the file open until Cache.Close closes all files; reads from disk then return base.ErrClosed.
 package tables

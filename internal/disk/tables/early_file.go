@@ -11,8 +11,7 @@ type tableFile struct {
 	size, begun int64           // bytes written, and bytes that StartWriting was called for
 }
 
-// tableFilePage is the unit of writing to the device, in bytes: a partial page would be
-// written twice.
+// tableFilePage is the unit of writing to the device, in bytes: a partial page would be written twice.
 const tableFilePage = 4 << 10
 
 func newTableFile(f vfs.File) *tableFile {

@@ -29,8 +29,7 @@ var _ base.Iterator = (*LevelIter)(nil)
 // noOptions are those of a closed LevelIter.
 var noOptions sstable.IterOptions
 
-// NewLevelIter returns an iterator over files, which are sorted and do not overlap. It is not
-// positioned.
+// NewLevelIter returns an iterator over files, which are sorted and do not overlap. It is not positioned.
 func NewLevelIter(tables *Cache, cmp *base.Comparer, files []*manifest.FileMeta, o sstable.IterOptions) *LevelIter {
 	l := &struct {
 		LevelIter
@@ -73,8 +72,7 @@ func (l *LevelIter) goTo(i int) bool {
 	return l.open
 }
 
-// openTableIter opens it as an iterator over f, which keeps the table open. After an error it
-// is closed.
+// openTableIter opens it as an iterator over f, which keeps the table open. After an error it is closed.
 func openTableIter(tables *Cache, f *manifest.FileMeta, it *sstable.Iter, o sstable.IterOptions) error {
 	for {
 		r, err := tables.Get(f)
@@ -179,8 +177,7 @@ func (l *LevelIter) SeekForward(ikey []byte) bool {
 }
 
 func (l *LevelIter) SeekLT(ikey []byte) bool {
-	// The last key before ikey is in the table that could hold ikey, or else at the
-	// end of the previous one.
+	// The last key before ikey is in the table that could hold ikey, or else at the end of the previous one.
 	i := min(l.Find(ikey), len(l.files)-1)
 	if l.ranges != nil {
 		i = l.skipEmpty(i, -1, l.options.Lower, l.seekBound(ikey))

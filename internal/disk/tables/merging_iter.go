@@ -10,19 +10,16 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// MergingIter merges runs into one order. It is a base.Iterator. Internal keys are
-// unique over all runs of a database, unless another program's repair has restored
-// tables that a compaction had merged. Such twins are returned one after the other, the
-// newer first: see twins.go.
+// MergingIter merges runs into one order. It is a base.Iterator. Internal keys are unique over all runs of a database,
+// unless another program's repair has restored tables that a compaction had merged. Such twins are returned one after
+// the other, the newer first: see twins.go.
 //
-// The valid runs are kept in the order of their keys: the one with the smallest key is
-// first going forward, the one with the greatest going backward. A step moves the first
-// run. In the common case that it stays first, a step costs one comparison. Changing
-// direction moves the other runs to the other side of the current key.
+// The valid runs are kept in the order of their keys: the one with the smallest key is first going forward, the one
+// with the greatest going backward. A step moves the first run. In the common case that it stays first, a step costs
+// one comparison. Changing direction moves the other runs to the other side of the current key.
 //
-// Going forward from a seek, each run is at its first entry at or after the target, or
-// at or after the current key. A seek further forward moves only the runs that are
-// before its target.
+// Going forward from a seek, each run is at its first entry at or after the target, or at or after the current key. A
+// seek further forward moves only the runs that are before its target.
 type MergingIter struct {
 	cmp      *base.Comparer
 	bytewise bool // cmp.IsBytewise()
@@ -39,8 +36,7 @@ type MergingIter struct {
 	aims     []*sstable.Iter // scratch: the tables of runs
 }
 
-// mergingRun caches its key, and its iterator by type, since a call through the
-// interface would cost as much as a step.
+// mergingRun caches its key, and its iterator by type, since a call through the interface would cost as much as a step.
 type mergingRun struct {
 	key   []byte
 	it    base.Iterator
@@ -132,8 +128,7 @@ func (r *mergingRun) prev() (ok bool) {
 	return ok
 }
 
-// seekOn moves the run forward to its first entry at or after ikey, which is after its
-// current one.
+// seekOn moves the run forward to its first entry at or after ikey, which is after its current one.
 func (r *mergingRun) seekOn(ikey []byte) bool {
 	if r.level != nil {
 		return r.level.SeekForward(ikey)
@@ -150,8 +145,7 @@ func (m *MergingIter) begin(reverse bool) {
 // Unposition makes m not positioned, as after Init. The tables stay open.
 func (m *MergingIter) Unposition() { m.begin(false) }
 
-// put inserts a run that was moved into the order, if ok says that it is valid. It returns
-// false after an error.
+// put inserts a run that was moved into the order, if ok says that it is valid. It returns false after an error.
 func (m *MergingIter) put(r *mergingRun, ok bool) bool {
 	if !ok {
 		err := r.it.Err()
@@ -523,9 +517,8 @@ func (m *MergingIter) ValueStays() bool {
 	}
 }
 
-// CheckRemainder checks that the remaining entries of each run's current block are where the index
-// says, so that another goroutine can continue there: see sstable.Iter.CheckRemainder. It leaves
-// the iterator not positioned.
+// CheckRemainder checks that the remaining entries of each run's current block are where the index says, so that
+// another goroutine can continue there: see sstable.Iter.CheckRemainder. It leaves the iterator not positioned.
 func (m *MergingIter) CheckRemainder() error {
 	for _, r := range m.order {
 		if r.level != nil {

@@ -25,8 +25,7 @@ func NewObsolete(dir Directory, cache *Cache, removed func(fileNum uint64)) *Obs
 	return &Obsolete{dir: dir, tables: cache, removed: removed, kick: make(chan struct{}, 1)}
 }
 
-// Add adds files to the list. It is the Obsolete function of a manifest.Set and does not
-// block.
+// Add adds files to the list. It is the Obsolete function of a manifest.Set and does not block.
 func (o *Obsolete) Add(files []manifest.LevelFile) {
 	o.mu.Lock()
 	o.files = append(o.files, files...)
@@ -44,8 +43,7 @@ func (o *Obsolete) Count() int {
 	return len(o.files)
 }
 
-// Remove removes the waiting files. Several goroutines may call it; each file is removed
-// by one of them.
+// Remove removes the waiting files. Several goroutines may call it; each file is removed by one of them.
 func (o *Obsolete) Remove() {
 	o.mu.Lock()
 	files := o.files

@@ -22,8 +22,7 @@ func openTables(t *testing.T, o *db.Options, ranges ...rangefilter.Policy) (*db.
 	return storetest.OpenCounting(t, o)
 }
 
-// fillHoles writes tables that all have keys of the same prefixes, grp0000000 and up, but only of
-// every second one.
+// fillHoles writes tables that all have keys of the same prefixes, grp0000000 and up, but only of every second one.
 func fillHoles(t *testing.T, d *db.DB, tables, groups int) {
 	for i := range tables {
 		for g := 0; g < groups; g += 2 {
@@ -215,8 +214,7 @@ func TestUpgradeFiltersGivesRangeFiltersOtherBits(t *testing.T) {
 	}
 }
 
-// Iterators return the same with and without range filters, whatever the bounds, movements,
-// snapshots and tombstones.
+// Iterators return the same with and without range filters, whatever the bounds, movements, snapshots and tombstones.
 //
 // False alarms: each of 2,400 comparisons queries some ten tables, and one in twenty tables or more is
 // skipped (at least 1,263 of 25,748 in 24 runs), so zero skipped tables are beyond all chance.

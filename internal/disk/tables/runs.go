@@ -6,9 +6,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Runs are the iterators over those tables of a version that may contain keys within bounds: one
-// for each table of level 0, and one for each level below. The zero value is empty, and reuses its
-// memory once it is cleared.
+// Runs are the iterators over those tables of a version that may contain keys within bounds: one for each table of
+// level 0, and one for each level below. The zero value is empty, and reuses its memory once it is cleared.
 type Runs struct {
 	levels  []LevelIter
 	options sstable.IterOptions // of all levels
@@ -26,8 +25,7 @@ type RunOptions struct {
 	Ranges RangeCounts
 }
 
-// RangeCounts returns the counters for a level, nil if range filters are not used within the
-// bounds.
+// RangeCounts returns the counters for a level, nil if range filters are not used within the bounds.
 type RangeCounts interface {
 	ForBounds(level int, lower, upper []byte) *RangeCounters
 }
@@ -86,10 +84,9 @@ func mostRuns(v *manifest.Version) int {
 // Clear removes the runs, which must be closed.
 func (r *Runs) Clear() { r.levels, r.options = r.levels[:0], sstable.IterOptions{} }
 
-// KeptShare is the part of the block cache, as stored, that a walk fills if the cache cannot
-// hold everything within its bounds: the beginning of a walk is the most likely to be read
-// again. To fill an empty place in the cache costs more than to read and decode the block
-// from the system's cache.
+// KeptShare is the part of the block cache, as stored, that a walk fills if the cache cannot hold everything within its
+// bounds: the beginning of a walk is the most likely to be read again. To fill an empty place in the cache costs more
+// than to read and decode the block from the system's cache.
 const KeptShare = 16
 
 // reach is the number of bytes of tables that a walk may read. Counting stops once it exceeds

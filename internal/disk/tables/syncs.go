@@ -8,9 +8,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Syncs syncs and closes finished tables in the background, a few at a time, so that the
-// writer of tables does not wait for the device after each. Several goroutines may add
-// files. Wait must be called after all of them are added.
+// Syncs syncs and closes finished tables in the background, a few at a time, so that the writer of tables does not wait
+// for the device after each. Several goroutines may add files. Wait must be called after all of them are added.
 type Syncs struct {
 	free  chan struct{} // has an element for each sync under way
 	group sync.WaitGroup
@@ -26,8 +25,7 @@ const maxSyncs = 4
 // NewSyncs returns a Syncs without files.
 func NewSyncs() *Syncs { return &Syncs{free: make(chan struct{}, maxSyncs)} }
 
-// Add takes ownership of a file, which it syncs and closes in the background. The error is that
-// of an earlier file.
+// Add takes ownership of a file, which it syncs and closes in the background. The error is that of an earlier file.
 func (s *Syncs) Add(f vfs.File) error {
 	s.free <- struct{}{}
 	base.GoIn(&s.group, func() {

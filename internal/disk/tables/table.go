@@ -26,16 +26,14 @@ type Table struct {
 	filterReported atomic.Bool
 }
 
-// FilterSizes are the number of a table's distinct user keys, possibly estimated, the
-// bytes of the filter that lookups use, 0 if there is none, and the bytes of its range
-// filters.
+// FilterSizes are the number of a table's distinct user keys, possibly estimated, the bytes of the filter that lookups
+// use, 0 if there is none, and the bytes of its range filters.
 type FilterSizes struct {
 	Keys, FilterBytes, RangeBytes uint64
 }
 
-// SampledVerdicts count the verdicts of a table's filter: keys that it denied, keys that it
-// passed and that the table holds, and absent keys that it passed. A table without a filter
-// passes every key.
+// SampledVerdicts count the verdicts of a table's filter: keys that it denied, keys that it passed and that the table
+// holds, and absent keys that it passed. A table without a filter passes every key.
 type SampledVerdicts struct {
 	Negatives, TruePositives, FalsePositives atomic.Uint64
 }
@@ -52,8 +50,7 @@ func (t *Table) Peek() *sstable.Reader {
 // FilterSizes returns the sizes of the table's filters, or nil if they are not known.
 func (t *Table) FilterSizes() *FilterSizes { return t.sizes.Load() }
 
-// ReportFilter returns true on its first call. It makes the store report a table's unusable
-// filter only once.
+// ReportFilter returns true on its first call. It makes the store report a table's unusable filter only once.
 func (t *Table) ReportFilter() (first bool) { return !t.filterReported.Swap(true) }
 
 // Of returns the Table of f.
@@ -83,9 +80,8 @@ func sizesOf(r *sstable.Reader, f *manifest.FileMeta) *FilterSizes {
 	return sizes
 }
 
-// Keys returns the number of a table's keys from its properties or else from its filter, or
-// 0 if neither says. It is at most the number of the file's bytes, since the stored number
-// cannot be trusted.
+// Keys returns the number of a table's keys from its properties or else from its filter, or 0 if neither says. It is at
+// most the number of the file's bytes, since the stored number cannot be trusted.
 func Keys(r *sstable.Reader, f *manifest.FileMeta) (keys uint64) {
 	if p, ok := r.Properties(); ok {
 		keys = max(p.FilterKeys, p.Entries)

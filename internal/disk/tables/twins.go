@@ -6,11 +6,10 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Twins are entries with the same internal key in several tables. Our own store never has
-// them. But goleveldb's RecoverFile and LevelDB's RepairDB restore tables that were waiting
-// for removal, whose entries may also be in the outputs of a compaction. Twins with equal
-// values count once. Different values are corruption, since a sequence number belongs to
-// only one entry.
+// Twins are entries with the same internal key in several tables. Our own store never has them. But goleveldb's
+// RecoverFile and LevelDB's RepairDB restore tables that were waiting for removal, whose entries may also be in the
+// outputs of a compaction. Twins with equal values count once. Different values are corruption, since a sequence number
+// belongs to only one entry.
 //
 // Sequence number 0 is the exception. A compaction gives it to an entry that has nothing
 // older below it (internal/work/compact/zero_seq.go), so a restored input may hold an older value
@@ -82,8 +81,7 @@ func ValuesConflict(trailer uint64, a, b []byte) bool {
 	return true
 }
 
-// ErrTwinsDiffer returns the error for two files that hold different values for the same
-// internal key.
+// ErrTwinsDiffer returns the error for two files that hold different values for the same internal key.
 func ErrTwinsDiffer(name, other string, trailer uint64) error {
 	seq, _ := base.SplitTrailer(trailer)
 	return base.Corruptf("table", -1, "%s and %s hold different values for the same key with sequence number %d; "+

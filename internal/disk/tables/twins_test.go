@@ -67,8 +67,7 @@ func TestTwinsWithUnequalValuesAreCorruption(t *testing.T) {
 	require.ErrorContains(t, err, "sequence number 2")
 }
 
-// The bug: a step of an iterator forward that met unequal twins panicked, and so did
-// Transaction.DeleteRange.
+// The bug: a step of an iterator forward that met unequal twins panicked, and so did Transaction.DeleteRange.
 func TestStepsToUnequalTwinsAreCorruption(t *testing.T) {
 	d := storetest.Open(t, storetest.Options(fixture.Level0(t, map[uint64][]fixture.Entry{
 		3: {fixture.Put("a", 1, "1"), fixture.Put("aa", 2, "2"), fixture.Put("ab", 3, "3"), fixture.Put("b", 4, "4"), fixture.Put("c", 5, "5")},

@@ -11,8 +11,9 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Value returns the value to which an entry of user key refers, for a reader that has a reference to version v. It is in
-// memory of a block or of lk, which holds it until it is used again or released. The encoded reference may be there too.
+// Value returns the value to which an entry of user key refers, for a reader that has a reference to version v. It is
+// in memory of a block or of lk, which holds it until it is used again or released. The encoded reference may be there
+// too.
 func (t *Cache) Value(v *manifest.Version, lk *sstable.Lookup, user, encoded []byte) (value []byte, err error) {
 	ref, err := base.DecodeValueRef(encoded)
 	for err == nil {
@@ -57,8 +58,8 @@ func (t *Cache) HasValue(v *manifest.Version, lk *sstable.Lookup, user []byte, r
 	}
 }
 
-// StoredValue returns the block with the value of a reference, for AddStored of a Writer with options as those of out, or
-// if it is stored otherwise the value, in memory of lk. The block has its checksum and the length that the reference
+// StoredValue returns the block with the value of a reference, for AddStored of a Writer with options as those of out,
+// or if it is stored otherwise the value, in memory of lk. The block has its checksum and the length that the reference
 // requires. If both are nil, Value says why.
 func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef, out *Writer) (stored, value []byte, err error) {
 	for {
@@ -163,7 +164,8 @@ func (t *Cache) Refs(f *manifest.FileMeta) ([]base.RefSum, error) {
 	return r.Refs()
 }
 
-// LearnRefs reads what the table refers to, for the edit of v that is to remove it soon, while no writer waits for that.
+// LearnRefs reads what the table refers to, for the edit of v that is to remove it soon, while no writer waits for
+// that.
 func (t *Cache) LearnRefs(v *manifest.Version, f *manifest.FileMeta) {
 	if len(v.Values) == 0 {
 		return
@@ -272,7 +274,8 @@ func (c refChanges) list() (deltas []manifest.ValueDelta) {
 	return deltas
 }
 
-// ForValues returns a Writer of value tables with the options of t, of which the only one has these IDs if ids is not nil.
+// ForValues returns a Writer of value tables with the options of t, of which the only one has these IDs if ids is not
+// nil.
 func (t *Writer) ForValues(ids []uint64) *Writer {
 	o := t.options
 	o.Separate, o.Filter, o.Table.Filter, o.Table.RangeFilters, o.Table.Values = 0, nil, nil, nil, true

@@ -32,14 +32,12 @@ type WriterOptions struct {
 	ValueCompression sstable.Compression
 	// Stays, if not nil, reports whether the value of a user key stays there all the same.
 	Stays func(user []byte) bool
-	// Syncs, if not nil, syncs finished tables in the background. With nil a table is
-	// synced when it is finished.
+	// Syncs, if not nil, syncs finished tables in the background. With nil a table is synced when it is finished.
 	Syncs *Syncs
 }
 
-// Writer writes entries, which must be added in the order of internal keys, to one table
-// after another. Each file is synced when it is finished, and the directory in Finish. A
-// Writer belongs to one goroutine.
+// Writer writes entries, which must be added in the order of internal keys, to one table after another. Each file is
+// synced when it is finished, and the directory in Finish. A Writer belongs to one goroutine.
 type Writer struct {
 	options WriterOptions
 	Files   []*manifest.FileMeta // finished
@@ -126,10 +124,9 @@ func (t *Writer) begin() error {
 // CoverSeq records that the entry added last originally had that sequence number.
 func (t *Writer) CoverSeq(seq uint64) { t.w.CoverSeq(seq) }
 
-// SpareWriters keeps idle table writers for reuse, since the memory of a writer for blocks,
-// index and filters grows with the table. It is not a sync.Pool: the runtime would keep that,
-// and the store that refers to it, for two garbage collections after the last use. A program
-// that opens and closes one store after another would use ever more memory.
+// SpareWriters keeps idle table writers for reuse, since the memory of a writer for blocks, index and filters grows
+// with the table. It is not a sync.Pool: the runtime would keep that, and the store that refers to it, for two garbage
+// collections after the last use. A program that opens and closes one store after another would use ever more memory.
 type SpareWriters struct {
 	mu      sync.Mutex
 	maxIdle int    // how many are kept
@@ -143,8 +140,7 @@ func NewSpareWriters(maxIdle int, maxKept uint64) *SpareWriters {
 	return &SpareWriters{maxIdle: maxIdle, maxKept: maxKept}
 }
 
-// take returns a writer that writes a table to file. It prefers one that made the same
-// filters before.
+// take returns a writer that writes a table to file. It prefers one that made the same filters before.
 func (s *SpareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Writer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +158,7 @@ func (s *SpareWriters) take(file vfs.File, o sstable.WriterOptions) *sstable.Wri
 	return w
 }
 
-// Resize changes how many writers are kept, and with how much memory each. Those above the limits
-// are released.
+// Resize changes how many writers are kept, and with how much memory each. Those above the limits are released.
 func (s *SpareWriters) Resize(maxIdle int, maxKept uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,8 +175,7 @@ func (s *SpareWriters) Trim() {
 	s.Idle = nil
 }
 
-// keep keeps a finished writer for reuse, unless there are maxIdle already or it has more than
-// maxKept bytes of memory.
+// keep keeps a finished writer for reuse, unless there are maxIdle already or it has more than maxKept bytes of memory.
 func (s *SpareWriters) keep(w *sstable.Writer) {
 	memory := w.MemoryKept()
 	s.mu.Lock()
@@ -221,8 +215,7 @@ func (t *Writer) endFile() error {
 	return errors.CombineErrors(file.Sync(), file.Close())
 }
 
-// Finish finishes the open table, syncs the directory and returns all tables. If it fails,
-// it removes their files.
+// Finish finishes the open table, syncs the directory and returns all tables. If it fails, it removes their files.
 func (t *Writer) Finish() ([]*manifest.FileMeta, error) {
 	err := error(nil)
 	if t.w != nil {

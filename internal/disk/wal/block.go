@@ -63,9 +63,8 @@ func (b *block) chunk(at, n int) chunk {
 	}
 }
 
-// tryChunk returns the chunk that begins at data[at:] if its checksum is valid. data[at:] has at
-// least the size of a header. Unlike chunkAt, it takes checksums from the sums, because it is
-// called for every byte.
+// tryChunk returns the chunk that begins at data[at:] if its checksum is valid. data[at:] has at least the size of a
+// header. Unlike chunkAt, it takes checksums from the sums, because it is called for every byte.
 func (b *block) tryChunk(at int) (c chunk, ok bool) {
 	rest := b.data[at:]
 	if kind := rest[6]; kind == kindZero || kind > kindLast {

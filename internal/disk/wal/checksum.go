@@ -8,12 +8,11 @@ import (
 	"github.com/sievedb/sievedb/util"
 )
 
-// A CRC is the remainder of the message, a polynomial over GF(2), divided by a fixed polynomial.
-// Here the lowest bit of a word is the highest power, as CRC-32C is defined: 1<<31 is the
-// polynomial 1, and castagnoli is x^32. Appending a zero byte multiplies by x^8, and the
-// remainder of a sum is the sum (exclusive or) of the remainders. That gives two things that
-// would cost too much by recomputing checksums: the checksum of any piece of a block from the
-// sums at its two ends, and the position of the one bit that explains a wrong checksum.
+// A CRC is the remainder of the message, a polynomial over GF(2), divided by a fixed polynomial. Here the lowest bit of
+// a word is the highest power, as CRC-32C is defined: 1<<31 is the polynomial 1, and castagnoli is x^32. Appending a
+// zero byte multiplies by x^8, and the remainder of a sum is the sum (exclusive or) of the remainders. That gives two
+// things that would cost too much by recomputing checksums: the checksum of any piece of a block from the sums at its
+// two ends, and the position of the one bit that explains a wrong checksum.
 
 // castagnoli is x^32 modulo the polynomial of CRC-32C.
 const castagnoli = crc32.Castagnoli
@@ -104,8 +103,7 @@ func flippedBit(b []byte) int {
 	return -1
 }
 
-// flippedInBody is flippedBit for a chunk whose length is right: the bit is in the checksum, the
-// kind or the payload.
+// flippedInBody is flippedBit for a chunk whose length is right: the bit is in the checksum, the kind or the payload.
 func flippedInBody(c []byte) int {
 	stored, body := util.Fixed32(c), c[headerSize-1:]
 	crc := util.CRC32C(body)

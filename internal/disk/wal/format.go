@@ -18,8 +18,7 @@ const (
 	kindLast   = 4
 )
 
-// MaxRecordSize is the length in bytes of the longest record that a Writer accepts, and a Reader
-// by default.
+// MaxRecordSize is the length in bytes of the longest record that a Writer accepts, and a Reader by default.
 const MaxRecordSize = 1 << 30
 
 // sectorSize is the unit that a disk writes completely or not at all: 512 bytes on every disk of
@@ -64,8 +63,7 @@ type fault struct {
 	newer bool
 	// pending: the log is Live, and the header of the chunk is not written yet.
 	pending bool
-	// whole: the chunks are valid, but the record is longer than the limit of the reader. No
-	// crash explains that.
+	// whole: the chunks are valid, but the record is longer than the limit of the reader. No crash explains that.
 	whole bool
 }
 

@@ -13,9 +13,8 @@ import (
 // fuzzRoom is how many bytes of the first block FuzzReader leaves free if it fills the others.
 const fuzzRoom = 100
 
-// FuzzReader reads arbitrary bytes as a log in every mode and salvages all readable records. The
-// Reader must not panic or loop, and its memory must be in proportion to the log. The records must
-// survive encoding and decoding.
+// FuzzReader reads arbitrary bytes as a log in every mode and salvages all readable records. The Reader must not panic
+// or loop, and its memory must be in proportion to the log. The records must survive encoding and decoding.
 func FuzzReader(f *testing.F) {
 	// Long inputs slow the fuzzer down; mode 16 places short ones across the end of a block.
 	short := readVectors(f)[0].log

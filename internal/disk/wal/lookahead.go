@@ -8,9 +8,8 @@ type finding struct {
 	zeroSector bool
 }
 
-// lookAhead searches the bytes from off to the end of the log for a complete, plausible record.
-// A chunk with a valid checksum is skipped as a unit, so no byte is examined twice; between such
-// chunks every byte is tried.
+// lookAhead searches the bytes from off to the end of the log for a complete, plausible record. A chunk with a valid
+// checksum is skipped as a unit, so no byte is examined twice; between such chunks every byte is tried.
 //
 // Trying only the beginnings of later blocks would be cheaper, but two damaged places in two
 // blocks would then hide the records after the second.
@@ -31,8 +30,7 @@ func (r *Reader) lookAhead(off int64) (finding, error) {
 	return found, nil
 }
 
-// searchBlock is lookAhead within r.block, from data[at:] on. r.asm carries a record from one
-// block to the next.
+// searchBlock is lookAhead within r.block, from data[at:] on. r.asm carries a record from one block to the next.
 func (r *Reader) searchBlock(at int, found *finding) {
 	data := r.block.data
 	wild := -1 // beginning of the present stretch outside valid chunks, -1: none
@@ -61,9 +59,8 @@ func (r *Reader) searchBlock(at int, found *finding) {
 	}
 }
 
-// joinsPlausible adds a chunk that the look-ahead found, and reports whether it ends a plausible
-// record. A chunk that does not continue the ones before it begins a new record, or is the
-// remainder of a record whose beginning is lost.
+// joinsPlausible adds a chunk that the look-ahead found, and reports whether it ends a plausible record. A chunk that
+// does not continue the ones before it begins a new record, or is the remainder of a record whose beginning is lost.
 func (r *Reader) joinsPlausible(c chunk) bool {
 	record, done, bad := r.asm.add(c, r.o.MaxRecord, r.size)
 	if bad != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// A chunk of a later version was taken for the torn end of the log, so that Open dropped it and all records
-// after it.
+// A chunk of a later version was taken for the torn end of the log, so that Open dropped it and all records after it.
 func TestAChunkOfAnUnknownKindIsNewer(t *testing.T) {
 	one, ends := encode(t, []byte("one"))
 	for _, kind := range []byte{kindLast + 1, 127, 255} {

@@ -10,32 +10,28 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// ReaderOptions describe what is known about a log. The zero value is the strictest: a log that
-// must be complete.
+// ReaderOptions describe what is known about a log. The zero value is the strictest: a log that must be complete.
 type ReaderOptions struct {
 	// Last says that the log is the newest, so a crash may have cut it: no later log has a
 	// record. (A later log that is empty does not count: a crash during recovery leaves one.)
 	Last bool
-	// AllowTornEnd accepts, in a log that is not the newest, an end that was cut: bytes missing
-	// or unwritten zeros from some point on, and no record after them. It is for logs of
-	// writers that begin a new log without syncing the old one, such as LevelDB and goleveldb,
-	// and for a MANIFEST (see the package comment). It has no effect together with Last, which
-	// accepts more.
+	// AllowTornEnd accepts, in a log that is not the newest, an end that was cut: bytes missing or unwritten zeros from
+	// some point on, and no record after them. It is for logs of writers that begin a new log without syncing the old
+	// one, such as LevelDB and goleveldb, and for a MANIFEST (see the package comment). It has no effect together with
+	// Last, which accepts more.
 	AllowTornEnd bool
 	// Live says that a program may be appending to the log now, perhaps through memory: the file is then longer than
 	// its records, and a header appears after the bytes that it covers. A header that is not there yet is the end for
 	// now, whatever follows it, and costs one short read, however many zeros there are. Continue looks again. Bytes
 	// that do not decode are read once more before they are judged. See live.go.
 	Live bool
-	// Plausible reports whether a complete record with a valid checksum, which the look-ahead
-	// found after bytes that do not decode, can be a later record of this log. A value may
-	// contain a copy of a log, and a disk block may still contain another file: the checksum
-	// alone does not decide.
+	// Plausible reports whether a complete record with a valid checksum, which the look-ahead found after bytes that do
+	// not decode, can be a later record of this log. A value may contain a copy of a log, and a disk block may still
+	// contain another file: the checksum alone does not decide.
 	//
-	// lost is the number of bytes between the last good record and this one. A write-ahead log
-	// requires that record decodes as a batch whose sequence is at least the expected one, and
-	// at most lost beyond it, because an operation needs more than a byte. The record is valid
-	// only during the call. Nil accepts every record.
+	// lost is the number of bytes between the last good record and this one. A write-ahead log requires that record
+	// decodes as a batch whose sequence is at least the expected one, and at most lost beyond it, because an operation
+	// needs more than a byte. The record is valid only during the call. Nil accepts every record.
 	Plausible func(record []byte, lost int64) bool
 	// MaxRecord is the length in bytes above which a record is corruption; 0 means
 	// MaxRecordSize. No record is believed to be longer than the log.
@@ -64,9 +60,8 @@ type Reader struct {
 	flipBudget int64
 }
 
-// NewReader returns a Reader for the log in the first size bytes of r. It reads nothing yet. size
-// is the present size of the file: it determines the end of the log, even if r reports the end of
-// the file earlier.
+// NewReader returns a Reader for the log in the first size bytes of r. It reads nothing yet. size is the present size
+// of the file: it determines the end of the log, even if r reports the end of the file earlier.
 func NewReader(r io.ReaderAt, size int64, o ReaderOptions) *Reader {
 	size = max(size, 0)
 	if o.MaxRecord <= 0 {
@@ -91,8 +86,7 @@ func (r *Reader) Continue(off, size int64) {
 	r.flipBudget = r.size - r.end + blockSize
 }
 
-// Next returns the next record. It is valid until the next call of Next or Skip and must not be
-// changed.
+// Next returns the next record. It is valid until the next call of Next or Skip and must not be changed.
 //
 // At an end that the tail rule accepts, Next returns io.EOF itself, and Tail describes it. At a
 // chunk of an unknown kind with a valid checksum, the error is a *base.NewerError, and Skip does
@@ -190,9 +184,8 @@ func (r *Reader) readRecord() (record []byte, bad *fault, err error) {
 // the memory again and again would need three times the size of a large record.
 const minMeasured = 1 << 20
 
-// measure returns how many bytes of payload the chunks from off on add to the record that is
-// being joined, according to their headers. It reads only the headers, which no checksum covers;
-// the size of the log limits the result.
+// measure returns how many bytes of payload the chunks from off on add to the record that is being joined, according to
+// their headers. It reads only the headers, which no checksum covers; the size of the log limits the result.
 func (r *Reader) measure(off int64) (payload int64) {
 	var b [headerSize]byte
 	for {
@@ -293,8 +286,7 @@ func (a *assembly) add(c chunk, maxRecord, size int64) (record []byte, done bool
 		return c.payload, true, nil
 	}
 	if need := len(a.buf) + len(c.payload); need > cap(a.buf) {
-		// Twice as much, so that a long record is not copied often, but no more than the
-		// remainder of the log.
+		// Twice as much, so that a long record is not copied often, but no more than the remainder of the log.
 		a.buf = slices.Grow(a.buf, len(c.payload)+int(min(int64(need), size-c.end)))
 	}
 	a.buf = append(a.buf, c.payload...)

@@ -60,14 +60,12 @@ type Tail struct {
 	// decode, and unwritten zeros do not explain that bit. A crash does not leave such a chunk:
 	// in a torn tail, it means that the last record is damaged, which may have been synced.
 	BitFlip bool
-	// Reason says what is wrong with the first bytes that do not decode. It is empty for a clean
-	// tail.
+	// Reason says what is wrong with the first bytes that do not decode. It is empty for a clean tail.
 	Reason string
 }
 
-// judge applies the tail rule to the bytes after the last good record, sets r.tail, and returns
-// io.EOF or the corruption. bad is why reading stopped; r.asm says whether that was inside a
-// record.
+// judge applies the tail rule to the bytes after the last good record, sets r.tail, and returns io.EOF or the
+// corruption. bad is why reading stopped; r.asm says whether that was inside a record.
 func (r *Reader) judge(bad *fault) error {
 	begin, inside := bad.at, r.asm.open
 	if inside {
@@ -131,9 +129,8 @@ func (r *Reader) judge(bad *fault) error {
 	return r.corruption(begin, bad)
 }
 
-// judgeClean is judge for a log that ends at off, or has only zeros after it. Such zeros are
-// reserved space, or pages that a crash left unwritten: a log that was completely synced has
-// none.
+// judgeClean is judge for a log that ends at off, or has only zeros after it. Such zeros are reserved space, or pages
+// that a crash left unwritten: a log that was completely synced has none.
 func (r *Reader) judgeClean(off int64) error {
 	if off == r.size || r.o.Last || r.o.AllowTornEnd {
 		return io.EOF
@@ -178,10 +175,9 @@ func (r *Reader) corruption(begin int64, bad *fault) error {
 	return base.Corruptf("log record", begin, "%s", detail)
 }
 
-// isBitFlip determines Tail.BitFlip for the bytes at off. A bit that is missing from a sector of
-// zeros does not count: that sector may never have been written. In a piece of a sector that is
-// shorter than a header, zeros do not prove enough for that: one checksum in 32 has a single bit
-// in its first byte.
+// isBitFlip determines Tail.BitFlip for the bytes at off. A bit that is missing from a sector of zeros does not count:
+// that sector may never have been written. In a piece of a sector that is shorter than a header, zeros do not prove
+// enough for that: one checksum in 32 has a single bit in its first byte.
 func (r *Reader) isBitFlip(off int64) (bool, error) {
 	if off == r.size {
 		return false, nil
@@ -207,9 +203,8 @@ func (r *Reader) isBitFlip(off int64) (bool, error) {
 	return !zeros, err
 }
 
-// unwrittenFrom reports whether the bytes from off to the end of its sector are zero. That is how
-// a sector reads that held synced records up to off and lost the bytes after them, however short
-// the remainder is.
+// unwrittenFrom reports whether the bytes from off to the end of its sector are zero. That is how a sector reads that
+// held synced records up to off and lost the bytes after them, however short the remainder is.
 func (r *Reader) unwrittenFrom(off int64) (bool, error) {
 	return r.isZero(off, min(off-off%sectorSize+sectorSize, r.size))
 }

@@ -267,8 +267,7 @@ func TestALostPageIsAHole(t *testing.T) {
 	}
 }
 
-// If only the front of a page was synced, a power cut can lose its remainder, which may be less than
-// a sector.
+// If only the front of a page was synced, a power cut can lose its remainder, which may be less than a sector.
 func TestTheLostRemainderOfASyncedPageIsAHole(t *testing.T) {
 	rnd := newRand(t)
 	const page = 4096

@@ -51,10 +51,9 @@ const maxFramed = 3 << 19
 // maxCopied is the length in bytes above which a record is not copied to be framed, if the file takes it in parts.
 const maxCopied = 4 << 10
 
-// Writer appends records to a log. The first failure of an append or a sync is final: a record
-// that was cut short can be distinguished from damage only if nothing follows it, and a sync that
-// succeeds after one that failed may have lost pages in between. So every later call returns that
-// first error, and the file is only closed.
+// Writer appends records to a log. The first failure of an append or a sync is final: a record that was cut short can
+// be distinguished from damage only if nothing follows it, and a sync that succeeds after one that failed may have lost
+// pages in between. So every later call returns that first error, and the file is only closed.
 //
 // A Writer is used by one goroutine at a time.
 type Writer struct {
@@ -87,9 +86,8 @@ func NewWriter(f File) *Writer {
 	return &Writer{file: f, early: early, mapped: mapped}
 }
 
-// WriteRecord appends p as one record, together with buffered records: in one call of the file's
-// Write, or in pieces of 1.5 MiB if there is more and the file is no vfs.LogFile. It does not keep p.
-// Nothing is durable before Sync returns.
+// WriteRecord appends p as one record, together with buffered records: in one call of the file's Write, or in pieces of
+// 1.5 MiB if there is more and the file is no vfs.LogFile. It does not keep p. Nothing is durable before Sync returns.
 //
 // Any error is final, except for a record above MaxRecordSize. The record may then be in the file
 // completely, in part or not at all.
@@ -106,8 +104,8 @@ func (w *Writer) BufferRecord(p []byte) error {
 	return w.Flush()
 }
 
-// wholeHeads says that the head of a Write to a vfs.LogFile is stored at once. A part of one with later records behind it
-// would look like damage.
+// wholeHeads says that the head of a Write to a vfs.LogFile is stored at once. A part of one with later records behind
+// it would look like damage.
 const wholeHeads = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64"
 
 // filledBlock reports whether the buffer must be written because no other record fits into the block of its beginning.
@@ -139,9 +137,8 @@ func (w *Writer) BufferSplit(first, last []byte) error {
 	return nil
 }
 
-// WriteRecordParts appends the concatenation of parts as one record, as WriteRecord does. A group
-// of batches need not be joined in a buffer first: the parts are copied once, between the chunk
-// headers.
+// WriteRecordParts appends the concatenation of parts as one record, as WriteRecord does. A group of batches need not
+// be joined in a buffer first: the parts are copied once, between the chunk headers.
 func (w *Writer) WriteRecordParts(parts ...[]byte) error {
 	if err := w.add(maxCopied, parts...); err != nil {
 		return err
@@ -168,8 +165,7 @@ func (w *Writer) add(maxCopied int, parts ...[]byte) error {
 	return w.frame(parts, int(total))
 }
 
-// Flush writes the buffered records to the file, in one call of its Write. Its error is final, as
-// that of WriteRecord.
+// Flush writes the buffered records to the file, in one call of its Write. Its error is final, as that of WriteRecord.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
@@ -378,9 +374,8 @@ var errPanicked = errors.New("the file system panicked during an earlier write o
 // errWriterClosed is the error of a Writer after Close, unless an earlier failure is reported.
 var errWriterClosed = errors.New("log writer was closed")
 
-// Close writes the buffered records and closes the file without syncing it. It returns the first
-// failure of the Writer, or that of closing: a file system may report only then that earlier
-// bytes were lost. A second Close returns the same.
+// Close writes the buffered records and closes the file without syncing it. It returns the first failure of the Writer,
+// or that of closing: a file system may report only then that earlier bytes were lost. A second Close returns the same.
 func (w *Writer) Close() error {
 	if w.closed {
 		return w.closeErr

@@ -156,8 +156,7 @@ func TestNothingIsAppendedAfterAFailedAppend(t *testing.T) {
 	}
 }
 
-// After a failed fsync, the kernel may mark lost pages as clean, and the next fsync succeeds without
-// them.
+// After a failed fsync, the kernel may mark lost pages as clean, and the next fsync succeeds without them.
 func TestAFailedSyncIsNotRetried(t *testing.T) {
 	eio := errors.New("input/output error")
 	f := newMemFile()

@@ -10,9 +10,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Counting is a file system that counts the operations on another one, in total and by kind of file.
-// The name of a file determines its kind. Without an observer, counting costs one to three atomic
-// additions for each operation.
+// Counting is a file system that counts the operations on another one, in total and by kind of file. The name of a file
+// determines its kind. Without an observer, counting costs one to three atomic additions for each operation.
 type Counting struct {
 	fs       vfs.FS
 	buckets  [numBuckets]bucket
@@ -39,8 +38,7 @@ func (c *Counting) observe(op Op) {
 	}
 }
 
-// Snapshot returns the present counts. Concurrent operations may be included in some counts and not
-// yet in others.
+// Snapshot returns the present counts. Concurrent operations may be included in some counts and not yet in others.
 func (c *Counting) Snapshot() Snapshot {
 	var s Snapshot
 	for i := range s.kinds {

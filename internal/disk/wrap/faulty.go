@@ -24,9 +24,8 @@ type Fault struct {
 	// the length of the operation means its length. The first vfs.LogHead bytes of a Write to a
 	// vfs.LogFile that is cut short are zeros, because they are stored last.
 	Short int
-	// Quiet makes a ReadAt return its Short bytes without an error. io.ReaderAt does not allow
-	// that, but a broken layer below may do it. Err has no effect then. Operations other than
-	// ReadAt succeed as if there were no fault.
+	// Quiet makes a ReadAt return its Short bytes without an error. io.ReaderAt does not allow that, but a broken layer
+	// below may do it. Err has no effect then. Operations other than ReadAt succeed as if there were no fault.
 	Quiet bool
 }
 
@@ -38,10 +37,9 @@ type Faulty struct {
 	ops  atomic.Uint64
 }
 
-// NewFaulty returns a Faulty over fsys. It calls hook before each operation, on the goroutine of the
-// operation and without holding a lock. If hook is nil or returns nil, the operation is done.
-// Operations have indexes from 0 in the order in which they begin. The calls of hook by several
-// goroutines may be in a different order.
+// NewFaulty returns a Faulty over fsys. It calls hook before each operation, on the goroutine of the operation and
+// without holding a lock. If hook is nil or returns nil, the operation is done. Operations have indexes from 0 in the
+// order in which they begin. The calls of hook by several goroutines may be in a different order.
 //
 // An operation that fails is not done, with two exceptions: Fault.Short, and Close, which closes the
 // file and then fails, like close(2).

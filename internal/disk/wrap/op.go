@@ -68,8 +68,7 @@ type Op struct {
 	Err error
 }
 
-// fail wraps err as a failure of the operation. io.EOF is not wrapped, because readers compare with
-// it.
+// fail wraps err as a failure of the operation. io.EOF is not wrapped, because readers compare with it.
 func (op Op) fail(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):

@@ -10,8 +10,7 @@ import (
 // block has the size of a decoded block's value without its bytes.
 type block [2][]byte
 
-// filled returns a cache that holds a value in each of n slots, and a random order
-// of them.
+// filled returns a cache that holds a value in each of n slots, and a random order of them.
 func filled(b *testing.B, n int) (*Cache[block], []Slot[block], []uint32) {
 	const size = 4096
 	c := New[block](int64(n)*size*2, nil)

@@ -37,9 +37,8 @@ type Cache[V any] struct {
 	leaving  sync.WaitGroup // values that leave in the background
 	chargeMu sync.Mutex     // guards charged against Close
 
-	// used is the size of the values held and of those about to be inserted. Before an
-	// insert, a compare-and-swap raises it, within the available room; after a removal
-	// it is lowered: 0 <= held <= used <= capacity.
+	// used is the size of the values held and of those about to be inserted. Before an insert, a compare-and-swap
+	// raises it, within the available room; after a removal it is lowered: 0 <= held <= used <= capacity.
 	_    [64]byte // separates it from the fields above, which every miss reads
 	used atomic.Int64
 	// charged is the part of the budget used elsewhere by the owner. Right after it is
@@ -52,11 +51,10 @@ type Cache[V any] struct {
 // New returns a cache that holds at most capacity, in the unit of the sizes that the
 // loads report. With a capacity of 0 or less nothing is kept, and every miss loads.
 //
-// onEvict, which may be nil, runs exactly once for every value that a load returned
-// without an error: when the value leaves the cache or, if it is never kept, before
-// the GetOrLoad that loaded it returns. It runs without any lock of the cache, in the
-// goroutine that made the value leave, possibly while readers still use the value. So
-// values that must be closed need a reference count; see the example.
+// onEvict, which may be nil, runs exactly once for every value that a load returned without an error: when the value
+// leaves the cache or, if it is never kept, before the GetOrLoad that loaded it returns. It runs without any lock of
+// the cache, in the goroutine that made the value leave, possibly while readers still use the value. So values that
+// must be closed need a reference count; see the example.
 func New[V any](capacity int64, onEvict func(*V)) *Cache[V] {
 	return newSharded(capacity, shardsFor(capacity, processors()), onEvict)
 }
@@ -65,19 +63,16 @@ func processors() int { return runtime.GOMAXPROCS(0) }
 
 // Two forms of a value:
 //
-// A value may have a small form, which costs its readers something at each use, and a
-// large one (NewWithForms). The owner loads the large form while there is room and the
-// small one afterwards. Replace restores the large form if a value is Hot: since the hand
-// passed it, it was used four times as often as the values that the hand meets were in
-// their turn, and at least eight times. So many uses outweigh a miss of the values evicted
-// for it. The hand of the main queue evicts a large form that was used less than that
-// average, or less than four times, with a ghost, since it should be loaded again in its
-// small form.
+// A value may have a small form, which costs its readers something at each use, and a large one (NewWithForms). The
+// owner loads the large form while there is room and the small one afterwards. Replace restores the large form if a
+// value is Hot: since the hand passed it, it was used four times as often as the values that the hand meets were in
+// their turn, and at least eight times. So many uses outweigh a miss of the values evicted for it. The hand of the main
+// queue evicts a large form that was used less than that average, or less than four times, with a ghost, since it
+// should be loaded again in its small form.
 //
-// Both rules depend on the pressure. Nothing that fits is evicted because of its form, and
-// a value is hot only in comparison with others, so uniformly used values stay small.
-// Misses and uses of small forms in percent (BenchmarkTwoForms), for 31,000 uniformly used
-// values of 2.4 and 4.4 KB, in rounds of 75,000 uses:
+// Both rules depend on the pressure. Nothing that fits is evicted because of its form, and a value is hot only in
+// comparison with others, so uniformly used values stay small. Misses and uses of small forms in percent
+// (BenchmarkTwoForms), for 31,000 uniformly used values of 2.4 and 4.4 KB, in rounds of 75,000 uses:
 //
 //	budget     round 1      round 2      round 3      round 16
 //	128 MiB    37.7,  0.0    3.4,  0.1    0.7,  1.9    0.0,  3.3
@@ -88,14 +83,12 @@ func processors() int { return runtime.GOMAXPROCS(0) }
 // If making the small form is slow and something cheaper is sufficient at first, Busy reports
 // whether new values will be used often enough to justify it.
 //
-// With a fixed number of eight uses for hot, 90 MiB missed 1.9 % in round 16. With
-// twice the average for large forms to stay, zipf 0.8 in 64 MiB missed 3.9 % instead of
-// 5.0 %, but used small forms for 48 % instead of 39 %.
+// With a fixed number of eight uses for hot, 90 MiB missed 1.9 % in round 16. With twice the average for large forms to
+// stay, zipf 0.8 in 64 MiB missed 3.9 % instead of 5.0 %, but used small forms for 48 % instead of 39 %.
 
-// NewWithForms is New for values that have two forms; large reports whether a value
-// has the larger one. The owner should load the smaller form if HasRoom says that the
-// larger one does not fit, and replace it with the larger one once it is Hot. In a full
-// cache, large forms must be used more than others to stay.
+// NewWithForms is New for values that have two forms; large reports whether a value has the larger one. The owner
+// should load the smaller form if HasRoom says that the larger one does not fit, and replace it with the larger one
+// once it is Hot. In a full cache, large forms must be used more than others to stay.
 func NewWithForms[V any](capacity int64, large func(*V) bool, onEvict func(*V)) *Cache[V] {
 	c := New(capacity, onEvict)
 	c.large = large
@@ -131,15 +124,13 @@ func shardsFor(capacity int64, processors int) int {
 	return n
 }
 
-// GetOrLoad returns the slot's value. If there is none, it calls load, which returns
-// a value and its size, at least 1, in the unit of the capacity, and keeps the value
-// if possible. A hit allocates nothing. If load called Pass and returned Passed for
-// the size, there is no value to keep, and GetOrLoad returns nil.
+// GetOrLoad returns the slot's value. If there is none, it calls load, which returns a value and its size, at least 1,
+// in the unit of the capacity, and keeps the value if possible. A hit allocates nothing. If load called Pass and
+// returned Passed for the size, there is no value to keep, and GetOrLoad returns nil.
 //
-// If several goroutines miss one slot at the same time, one calls its load and the
-// others wait for it. All of them get the unwrapped error of load, if any, and nothing
-// is kept. load runs without a lock and may use the cache for other slots, but not
-// for this one: it would wait for itself.
+// If several goroutines miss one slot at the same time, one calls its load and the others wait for it. All of them get
+// the unwrapped error of load, if any, and nothing is kept. load runs without a lock and may use the cache for other
+// slots, but not for this one: it would wait for itself.
 //
 // The value is not kept if the slot was dropped or the cache was closed, before or
 // during the load. It is also not kept if it has no room, because it is larger than
@@ -210,8 +201,7 @@ func (c *Cache[V]) newEntry(value V, size int64) *entry[V] {
 // land ends a flight: it keeps the value if possible, and wakes the waiting goroutines.
 func (c *Cache[V]) land(home int, s *Slot[V], f *flight[V]) {
 	e, sh := f.entry, &c.shards[home]
-	// The slot is checked twice: here, to avoid a useless eviction, and under the lock,
-	// where the result is final.
+	// The slot is checked twice: here, to avoid a useless eviction, and under the lock, where the result is final.
 	reserved := e != nil && !c.refuses(s) && c.reserve(home, e.size)
 
 	sh.mu.Lock()
@@ -238,14 +228,12 @@ func (c *Cache[V]) land(home int, s *Slot[V], f *flight[V]) {
 // Passed is the size that a load must return after Pass returned true.
 const Passed = -1
 
-// Pass reports whether a value of approximately the given size is not worth keeping and
-// no other goroutine waits for it. It may be called only during a load, by the goroutine
-// that loads. If it returns true, the load must return Passed for the size, and only its
-// caller has the value, so the value need not be copied. Otherwise the load continues
-// as usual.
+// Pass reports whether a value of approximately the given size is not worth keeping and no other goroutine waits for
+// it. It may be called only during a load, by the goroutine that loads. If it returns true, the load must return Passed
+// for the size, and only its caller has the value, so the value need not be copied. Otherwise the load continues as
+// usual.
 //
-// Values are not kept while the cache is full and new values are not used again. The
-// slot remembers the request.
+// Values are not kept while the cache is full and new values are not used again. The slot remembers the request.
 func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 	if c.HasRoom(size) && !c.refuses(s) {
 		return false
@@ -268,8 +256,7 @@ func (c *Cache[V]) Pass(s *Slot[V], size int64) bool {
 	return true
 }
 
-// HasRoom reports whether a value of the given size would fit at this moment without
-// an eviction.
+// HasRoom reports whether a value of the given size would fit at this moment without an eviction.
 func (c *Cache[V]) HasRoom(size int64) bool {
 	return size <= c.room()-c.used.Load() && (c.pool == nil || size <= c.pool.free())
 }
@@ -299,9 +286,8 @@ func (c *Cache[V]) Charge(size int64) {
 	c.evictOverdraft()
 }
 
-// SetCapacity changes the budget, and evicts values until the rest is within it. With 0 or less
-// nothing is kept. The number of shards stays: it limits how many goroutines insert at the same time,
-// not what is kept.
+// SetCapacity changes the budget, and evicts values until the rest is within it. With 0 or less nothing is kept. The
+// number of shards stays: it limits how many goroutines insert at the same time, not what is kept.
 func (c *Cache[V]) SetCapacity(capacity int64) {
 	if c.pool != nil {
 		capacity = min(capacity, c.pool.capacity)
@@ -395,10 +381,9 @@ func (c *Cache[V]) reserve(home int, size int64) bool {
 	}
 }
 
-// makeRoom evicts one entry: from the shard home that is about to grow by size, if that
-// makes it exceed its share; else from a shard that exceeds its share now; else from any.
-// Some shard exceeds its share unless shares were rounded down or reservations fill the
-// budget.
+// makeRoom evicts one entry: from the shard home that is about to grow by size, if that makes it exceed its share; else
+// from a shard that exceeds its share now; else from any. Some shard exceeds its share unless shares were rounded down
+// or reservations fill the budget.
 func (c *Cache[V]) makeRoom(home int, size int64) bool {
 	if c.evictAbove(&c.shards[home], c.share()-size) {
 		return true
@@ -436,10 +421,9 @@ func (c *Cache[V]) Drop(slots []Slot[V]) {
 	}
 }
 
-// DropOne empties the slot permanently: nothing is kept in it again, so a late reader
-// cannot restore a removed value. Such a reader still gets its value: a load that is
-// under way, or that begins later, returns its value (to all waiting goroutines) and
-// passes it to onEvict. Dropping a slot twice is harmless.
+// DropOne empties the slot permanently: nothing is kept in it again, so a late reader cannot restore a removed value.
+// Such a reader still gets its value: a load that is under way, or that begins later, returns its value (to all waiting
+// goroutines) and passes it to onEvict. Dropping a slot twice is harmless.
 func (c *Cache[V]) DropOne(s *Slot[V]) {
 	sh := &c.shards[c.homeOf(s)]
 	sh.mu.Lock()
@@ -456,8 +440,7 @@ func (c *Cache[V]) DropOne(s *Slot[V]) {
 	}
 }
 
-// DropAll evicts every value. The slots remain usable, and a load that is under way may
-// keep its value afterwards.
+// DropAll evicts every value. The slots remain usable, and a load that is under way may keep its value afterwards.
 func (c *Cache[V]) DropAll() {
 	for i := range c.shards {
 		sh := &c.shards[i]

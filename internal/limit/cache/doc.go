@@ -1,9 +1,7 @@
-// Package cache keeps values that are expensive to make, within a budget, and finds
-// them without a hash table: the owner of a value holds a Slot for it, one word,
-// and a hit is a load of that word. The store has two caches: decoded blocks,
-// with a slot for each block of an open table and sizes in bytes, and open
-// tables, with a slot for each file and size 1 each. This package knows only slots,
-// values and sizes, not files or blocks.
+// Package cache keeps values that are expensive to make, within a budget, and finds them without a hash table: the
+// owner of a value holds a Slot for it, one word, and a hit is a load of that word. The store has two caches: decoded
+// blocks, with a slot for each block of an open table and sizes in bytes, and open tables, with a slot for each file
+// and size 1 each. This package knows only slots, values and sizes, not files or blocks.
 //
 //	owner: a table's slots         one shard of the cache: two queues, a lock
 //	┌──────┐
@@ -34,13 +32,11 @@
 //
 // # Shards and the budget
 //
-// Inserts and evictions lock the slot's shard, which is chosen by the slot's address.
-// There are up to four shards per processor, but each has a share of at least 2^20
-// units. So caches of less than 2^21 units, such as any cache whose unit is one value,
-// have one shard and one order of eviction. The share only determines where room is
-// made first. The budget is one number for all shards, so a value larger than a share
-// still fits, at the expense of the other shards. A value larger than the whole budget
-// is returned and not kept.
+// Inserts and evictions lock the slot's shard, which is chosen by the slot's address. There are up to four shards per
+// processor, but each has a share of at least 2^20 units. So caches of less than 2^21 units, such as any cache whose
+// unit is one value, have one shard and one order of eviction. The share only determines where room is made first. The
+// budget is one number for all shards, so a value larger than a share still fits, at the expense of the other shards. A
+// value larger than the whole budget is returned and not kept.
 //
 // Lock order: no goroutine holds the locks of two shards, except in Metrics, which locks
 // all in the order of their index. Neither load nor onEvict runs under a lock.

@@ -4,8 +4,8 @@ import "github.com/sievedb/sievedb/internal/base"
 
 // Evict evicts the value that the hand would evict next of those that may leave, whatever room there is, and reports
 // whether there was one. It is for owners that bound something else than the sizes of the values, such as their memory.
-// may is called under a lock, so it must be fast. taken is called with the value before anything else has it, and onEvict
-// runs as for any value that leaves: if background is set, in a goroutine of its own, for which Close waits.
+// may is called under a lock, so it must be fast. taken is called with the value before anything else has it, and
+// onEvict runs as for any value that leaves: if background is set, in a goroutine of its own, for which Close waits.
 func (c *Cache[V]) Evict(background bool, may func(*V) bool, taken func(*V)) bool {
 	for range c.shards {
 		sh := &c.shards[int(c.turn.Add(1))%len(c.shards)]
@@ -33,7 +33,8 @@ func (c *Cache[V]) Evict(background bool, may func(*V) bool, taken func(*V)) boo
 	return false
 }
 
-// victimThatMayLocked is victimLocked without the values that may not leave. Those it moves to where the hand comes last.
+// victimThatMayLocked is victimLocked without the values that may not leave. Those it moves to where the hand comes
+// last.
 func (sh *shard[V]) victimThatMayLocked(share int64, may func(*V) bool) *entry[V] {
 	// The hand comes to each value as often as it was used, and once more.
 	for range (clockHits + 1) * (sh.probation.count + sh.main.count) {

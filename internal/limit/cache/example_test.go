@@ -32,9 +32,8 @@ func (f *file) unref() {
 	}
 }
 
-// acquire returns the slot's file with a reference for the caller. The goroutine that
-// opens a file takes its reference before the cache has the file, since a cache without
-// room drops it immediately. The others try to take theirs.
+// acquire returns the slot's file with a reference for the caller. The goroutine that opens a file takes its reference
+// before the cache has the file, since a cache without room drops it immediately. The others try to take theirs.
 func acquire(c *cache.Cache[*file], s *cache.Slot[*file], name string) *file {
 	for {
 		opened := false

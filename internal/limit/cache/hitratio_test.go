@@ -46,8 +46,7 @@ func steps(n int, slot func(i int) int) (trace []access) {
 	return trace
 }
 
-// withScans puts a scan of fresh slots between the accesses of the second half of
-// each round of 60,000.
+// withScans puts a scan of fresh slots between the accesses of the second half of each round of 60,000.
 func withScans(trace []access, touches int) (both []access) {
 	for i, a := range trace {
 		both = append(both, a)

@@ -1,8 +1,7 @@
 package cache
 
-// Metrics has the contents of a Cache and its counters since New. At any time
-// Count = Inserts - Evictions - Drops, and onEvict was called, or is about to be,
-// Evictions + Drops + Unkept times.
+// Metrics has the contents of a Cache and its counters since New. At any time Count = Inserts - Evictions - Drops, and
+// onEvict was called, or is about to be, Evictions + Drops + Unkept times.
 //
 // Hits are not counted: a counter that all readers write would cost more than the
 // hit. Inserts + Unkept + Passed are the misses that loaded without an error.
@@ -18,8 +17,7 @@ type Metrics struct {
 	Passed    int64 // loads for which Pass returned true
 }
 
-// Metrics returns the counts at one instant, for which it locks all shards
-// simultaneously.
+// Metrics returns the counts at one instant, for which it locks all shards simultaneously.
 func (c *Cache[V]) Metrics() Metrics {
 	m := Metrics{Capacity: c.capacity.Load(), Charged: c.charged.Load()}
 	for i := range c.shards {

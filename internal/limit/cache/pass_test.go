@@ -23,8 +23,7 @@ func usePassing(t testing.TB, c *Cache[int], s *Slot[int]) (hit, passed bool) {
 	return hit, passed
 }
 
-// passing returns a full cache in whose probation no value was used again, so that Pass
-// returns true for new values.
+// passing returns a full cache in whose probation no value was used again, so that Pass returns true for new values.
 func passing(t testing.TB, capacity int64) *Cache[int] {
 	c := New[int](capacity, nil)
 	for range 4 * capacity {

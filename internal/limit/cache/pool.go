@@ -7,16 +7,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Pool is a budget that several caches share, such as those of many stores in a process. Each
-// cache keeps its own queues, locks and history, so closing or misusing one does not touch the
-// others. What they hold together is bounded.
+// Pool is a budget that several caches share, such as those of many stores in a process. Each cache keeps its own
+// queues, locks and history, so closing or misusing one does not touch the others. What they hold together is bounded.
 //
-// A cache that needs room in a full Pool makes the hand of the Pool advance. The hand visits the
-// caches in turn and moves through a part of each one's main queue in proportion to the cache's
-// size. It evicts a value that was not used in its turn, as the hand of one large cache would. So
-// memory moves from caches that are not used to those that are. Two rules protect a cache from its
-// neighbours: what it holds up to its floor is never evicted for another, and one whose probation
-// is full evicts from that first, so that a scan displaces only itself.
+// A cache that needs room in a full Pool makes the hand of the Pool advance. The hand visits the caches in turn and
+// moves through a part of each one's main queue in proportion to the cache's size. It evicts a value that was not used
+// in its turn, as the hand of one large cache would. So memory moves from caches that are not used to those that are.
+// Two rules protect a cache from its neighbours: what it holds up to its floor is never evicted for another, and one
+// whose probation is full evicts from that first, so that a scan displaces only itself.
 //
 // A Pool's methods may be called from any goroutine. No lock of a cache is taken while mu is held.
 type Pool struct {
@@ -50,16 +48,14 @@ type member interface {
 const (
 	// handParts is the number of visits in which the Pool's hand passes all of a cache.
 	handParts = 64
-	// secondChances bounds the values that one eviction examines. After that it evicts one that was
-	// used.
+	// secondChances bounds the values that one eviction examines. After that it evicts one that was used.
 	secondChances = 32
 )
 
-// NewPool returns a Pool of that capacity, in the unit of its caches. What a cache holds up to
-// floor, or up to an equal share if that is less, is not evicted for others. If background is set,
-// values that leave a cache because of another one are passed to onEvict in a goroutine of their
-// own: a cache never waits for the owner of another. The capacity then bounds the values held, not
-// those that are about to be closed.
+// NewPool returns a Pool of that capacity, in the unit of its caches. What a cache holds up to floor, or up to an equal
+// share if that is less, is not evicted for others. If background is set, values that leave a cache because of another
+// one are passed to onEvict in a goroutine of their own: a cache never waits for the owner of another. The capacity
+// then bounds the values held, not those that are about to be closed.
 func NewPool(capacity, floor int64, background bool) *Pool {
 	return &Pool{capacity: max(capacity, 0), floor: floor, background: background}
 }
@@ -128,8 +124,7 @@ func (p *Pool) reserve(size int64) bool {
 	}
 }
 
-// makeRoom evicts a value of some cache for own. It reports false if no cache has anything to evict
-// above its floor.
+// makeRoom evicts a value of some cache for own. It reports false if no cache has anything to evict above its floor.
 func (p *Pool) makeRoom(own member) bool {
 	for steps := 0; steps < secondChances+2*int(p.count.Load()); steps++ {
 		m := p.atHand()

@@ -8,16 +8,14 @@ import (
 
 // Admission and eviction:
 //
-// A value added to a full cache starts in probation, a FIFO queue of a sixteenth of
-// the budget, and always leaves it at the end; its slot then remembers that (a ghost).
-// Only a value that is requested again while its slot remembers enters the main queue,
-// which is CLOCK over the state. Slots remember about as many evictions as the cache
-// holds entries. While the main queue has under seven eighths of the budget, values
-// enter it immediately, so that filling a cache does not load values twice.
+// A value added to a full cache starts in probation, a FIFO queue of a sixteenth of the budget, and always leaves it at
+// the end; its slot then remembers that (a ghost). Only a value that is requested again while its slot remembers enters
+// the main queue, which is CLOCK over the state. Slots remember about as many evictions as the cache holds entries.
+// While the main queue has under seven eighths of the budget, values enter it immediately, so that filling a cache does
+// not load values twice.
 //
-// Adding a value costs a copy and an eviction, which is often wasted. An owner may
-// call Pass before it copies. Pass reports that the value should not be added, and
-// the slot remembers that too, in two cases:
+// Adding a value costs a copy and an eviction, which is often wasted. An owner may call Pass before it copies. Pass
+// reports that the value should not be added, and the slot remembers that too, in two cases:
 //
 //   - Nothing is known of the value, and values recently added to probation were not used
 //     before the next one came. That is so for lookups of random keys, not for lookups in
@@ -30,11 +28,10 @@ import (
 // of a random key from 4.6 to 3.7 us. With a cache of nine tenths, the second rule reduced its
 // allocations from 0.21 to 0.05 and made it a tenth faster.
 //
-// Hits in probation deliberately have no effect: Gets in key order touch a block about
-// thirty times within microseconds and then never again. Such a scan makes every
-// block look "visited" to SIEVE (NSDI'24) or S3-FIFO (SOSP'23). The queues are those
-// of 2Q (VLDB'94), with S3-FIFO's two-bit CLOCK instead of its LRU: the hand counts
-// more than three hits as three.
+// Hits in probation deliberately have no effect: Gets in key order touch a block about thirty times within microseconds
+// and then never again. Such a scan makes every block look "visited" to SIEVE (NSDI'24) or S3-FIFO (SOSP'23). The
+// queues are those of 2Q (VLDB'94), with S3-FIFO's two-bit CLOCK instead of its LRU: the hand counts more than three
+// hits as three.
 //
 // Hit ratio in percent, with 2,000 entries of one size (BenchmarkHitRatio; scans are
 // not counted, and touch each block as often as stated, in a row):
@@ -50,30 +47,26 @@ import (
 //	the same, 30 touches                       62.8   54.4     59.5  99.6
 //	hot set of 0.6 of the cache that moves     74.3   63.7     74.0  71.9
 //
-// The last row shows the cost of the second rule: 73.5 without it, but then the loop had
-// 62.0. With SIEVE for the main queue, the moving hot set lost 3 points, and one that was
-// replaced completely lost 11: CLOCK is the more stable one.
+// The last row shows the cost of the second rule: 73.5 without it, but then the loop had 62.0. With SIEVE for the main
+// queue, the moving hot set lost 3 points, and one that was replaced completely lost 11: CLOCK is the more stable one.
 
 const (
 	// The share of probation in a shard's budget. In simulation, shares from 1/32 to
 	// 1/8 differ by under one point; see above for the traces.
 	probationDivisor = 16
-	// While main has less than share - share/fillDivisor, values skip probation. The gap
-	// to probationDivisor ensures that a single eviction from main, which leaves room
-	// there, does not admit a scan.
+	// While main has less than share - share/fillDivisor, values skip probation. The gap to probationDivisor ensures
+	// that a single eviction from main, which leaves room there, does not admit a scan.
 	fillDivisor = 8
 
-	// Slots remember evictions of this many generations, including the current one. A
-	// generation is a quarter of the shard's number of entries, but at least
-	// minGeneration evictions: each generation costs one mark, which the slots that
-	// point to it keep alive.
+	// Slots remember evictions of this many generations, including the current one. A generation is a quarter of the
+	// shard's number of entries, but at least minGeneration evictions: each generation costs one mark, which the slots
+	// that point to it keep alive.
 	ghostGenerations = 4
 	minGeneration    = 32
 
-	// shard.useful is a running mean, in which each new value weighs 1/usefulWeight. It is
-	// usefulAll times the share of the values added to probation that were used before
-	// the next one came. Below usefulEnough, one in passSample of the unknown values is
-	// added, to see whether that has changed.
+	// shard.useful is a running mean, in which each new value weighs 1/usefulWeight. It is usefulAll times the share of
+	// the values added to probation that were used before the next one came. Below usefulEnough, one in passSample of
+	// the unknown values is added, to see whether that has changed.
 	usefulAll    = 1 << 10
 	usefulWeight = 16
 	usefulEnough = usefulAll / 8
@@ -83,10 +76,9 @@ const (
 	// values. With one, a moving hot set is followed too slowly (67 % hits instead of 72 %).
 	handSteps = 3
 
-	// A value is hot if it was used hotTimes as often as those that the hand meets, on
-	// average over about heatWeight of them, and at least leastHot times. A large form is
-	// evicted if it was used less often than they, or less than leastLarge times. Heat is
-	// counted in units of 1/heatUnit uses.
+	// A value is hot if it was used hotTimes as often as those that the hand meets, on average over about heatWeight of
+	// them, and at least leastHot times. A large form is evicted if it was used less often than they, or less than
+	// leastLarge times. Heat is counted in units of 1/heatUnit uses.
 	heatUnit   = 1 << 8
 	heatWeight = 64
 	hotTimes   = 4
@@ -102,8 +94,7 @@ const (
 type shard[V any] struct {
 	mu sync.Mutex
 
-	// probation and main hold each kept entry once. An entry is in a queue exactly as long
-	// as its slot points to it.
+	// probation and main hold each kept entry once. An entry is in a queue exactly as long as its slot points to it.
 	probation queue[V]
 	main      queue[V]
 
@@ -181,13 +172,11 @@ func (sh *shard[V]) fillingLocked(size, share int64) bool {
 
 // wantsLocked reports whether a value for the slot should be added.
 //
-// A value that was requested before should be, once the hand of main is at a value that was
-// not used in its turn. Until then each such request advances the hand a little. If all
-// values are used equally, none is worth evicting another.
+// A value that was requested before should be, once the hand of main is at a value that was not used in its turn. Until
+// then each such request advances the hand a little. If all values are used equally, none is worth evicting another.
 //
-// An unknown value should be, if new values are soon used again. Lookups in key order do
-// that, but lookups of random keys hardly ever do; then adding the value would waste memory
-// and an eviction.
+// An unknown value should be, if new values are soon used again. Lookups in key order do that, but lookups of random
+// keys hardly ever do; then adding the value would waste memory and an eviction.
 func (sh *shard[V]) wantsLocked(s *Slot[V], size, share int64) bool {
 	switch {
 	case sh.fillingLocked(size, share):
@@ -236,7 +225,8 @@ func (sh *shard[V]) victimLocked(share int64) *entry[V] {
 	return sh.main.tail
 }
 
-// evictLocked evicts the entry that victimLocked has just returned, if any, from its queue and its slot, and returns it.
+// evictLocked evicts the entry that victimLocked has just returned, if any, from its queue and its slot, and returns
+// it.
 func (sh *shard[V]) evictLocked(e *entry[V]) *entry[V] {
 	if e == nil || !e.inMain {
 		return sh.evictProbationLocked()
@@ -293,8 +283,7 @@ func (sh *shard[V]) endFlightLocked(s *Slot[V], f *flight[V]) (done chan struct{
 	return f.done
 }
 
-// replaceLocked replaces old, which is in its slot, with e. e takes over its place in the
-// queue and its hits.
+// replaceLocked replaces old, which is in its slot, with e. e takes over its place in the queue and its hits.
 func (sh *shard[V]) replaceLocked(old, e *entry[V]) {
 	e.inMain, e.slot, e.prev, e.next = old.inMain, old.slot, old.prev, old.next
 	e.state.Store(old.state.Load())
@@ -342,8 +331,7 @@ func (sh *shard[V]) queueOf(e *entry[V]) *queue[V] {
 	return &sh.probation
 }
 
-// ghostLocked returns the mark for a slot whose entry was evicted from probation, or in
-// its large form.
+// ghostLocked returns the mark for a slot whose entry was evicted from probation, or in its large form.
 func (sh *shard[V]) ghostLocked() *entry[V] {
 	sh.countMarkLocked()
 	return sh.ghosts[0]

@@ -35,20 +35,17 @@ type entry[V any] struct {
 // loads should add it to each size that they report.
 func EntrySize[V any]() int64 { return int64(unsafe.Sizeof(entry[V]{})) }
 
-// Slot is an owner's place for one value of one Cache. It is one word. The zero Slot is
-// empty. Its address must not change while it is in use: a Slot must not be copied, and
-// a []Slot that was used must not be grown.
+// Slot is an owner's place for one value of one Cache. It is one word. The zero Slot is empty. Its address must not
+// change while it is in use: a Slot must not be copied, and a []Slot that was used must not be grown.
 //
-// A kept value keeps its Slot reachable, and so the array that the Slot is in, until it
-// is evicted or dropped.
+// A kept value keeps its Slot reachable, and so the array that the Slot is in, until it is evicted or dropped.
 type Slot[V any] struct {
 	// p is nil, an entry or a mark. It is written under the shard's lock only.
 	p atomic.Pointer[entry[V]]
 }
 
-// Get returns the value in the slot, or nil if there is none. It counts as a use of the
-// value. The value is immutable and stays valid for as long as the caller refers to it,
-// even if it is evicted meanwhile.
+// Get returns the value in the slot, or nil if there is none. It counts as a use of the value. The value is immutable
+// and stays valid for as long as the caller refers to it, even if it is evicted meanwhile.
 func (s *Slot[V]) Get() *V {
 	// Just small enough to be inlined; a call for the rarer cases would not be.
 	e := s.p.Load()
@@ -66,8 +63,7 @@ func (s *Slot[V]) Get() *V {
 	return &e.value
 }
 
-// Peek is Get but does not count as a use. It is meant for readers that use a value only
-// once, such as compactions.
+// Peek is Get but does not count as a use. It is meant for readers that use a value only once, such as compactions.
 func (s *Slot[V]) Peek() *V {
 	if e := s.held(); e != nil {
 		return &e.value

@@ -99,9 +99,8 @@ func (g *stressor) use(i int, s *Slot[tracked]) {
 // TestEveryValueLeavesOnceUnderLoad lets many goroutines miss, hit, drop and fail on
 // few slots concurrently, and counts afterwards.
 //
-// The probability of a false alarm is negligible. A value is replaced in a quarter of the
-// steps that find one. With room for one value of 60 slots, that is one step in 240 of 32,000;
-// no such step happens once in 10^57 runs.
+// The probability of a false alarm is negligible. A value is replaced in a quarter of the steps that find one. With
+// room for one value of 60 slots, that is one step in 240 of 32,000; no such step happens once in 10^57 runs.
 func TestEveryValueLeavesOnceUnderLoad(t *testing.T) {
 	for _, tc := range []struct {
 		name            string

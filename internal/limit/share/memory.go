@@ -9,11 +9,10 @@ import (
 	"github.com/sievedb/sievedb/report"
 )
 
-// memoryPool is the memory for the memtables of all stores. Half of it is divided into small
-// memtables of one size, two for each store that may be open: one to write to while the other is
-// flushed. These are always free for their store, so no writer ever waits for another store. The
-// other half is common: stores that fill their memtables get large ones from it as long as there is
-// room.
+// memoryPool is the memory for the memtables of all stores. Half of it is divided into small memtables of one size, two
+// for each store that may be open: one to write to while the other is flushed. These are always free for their store,
+// so no writer ever waits for another store. The other half is common: stores that fill their memtables get large ones
+// from it as long as there is room.
 //
 // A store that finds too little common memory gets a smaller memtable and continues. It also asks
 // another store to flush a common memtable early: the one that fills it the most slowly, in time per
@@ -176,8 +175,7 @@ func (m *Memory) Take(usual, need int, modest bool) *Grant {
 	return g
 }
 
-// free returns the common memory that is not granted. Overdrafts count: until they are paid back,
-// no store gets more.
+// free returns the common memory that is not granted. Overdrafts count: until they are paid back, no store gets more.
 func (p *memoryPool) free() int64 { return p.common - p.used - p.overdrawn }
 
 // takeCommonLocked reduces g.size, which is above a small memtable's, to what the common memory has.

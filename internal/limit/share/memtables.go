@@ -5,9 +5,8 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// NewMemtable returns a memtable of usual bytes, with its filter, or less if there is not as much
-// memory, but with room for least bytes in its arena. modest is that of Take. A nil Memory always
-// returns what is usual, and no grant.
+// NewMemtable returns a memtable of usual bytes, with its filter, or less if there is not as much memory, but with room
+// for least bytes in its arena. modest is that of Take. A nil Memory always returns what is usual, and no grant.
 func (m *Memory) NewMemtable(cmp *sievedb.Comparer, usual int, least uint64, modest bool) (*memtable.Memtable, *Grant) {
 	g := m.Take(usual, memtable.TotalSize(least), modest)
 	return memtable.New(cmp, int(max(uint64(memtable.ArenaSize(g.Size(usual))), least))), g

@@ -18,9 +18,8 @@ type Options struct {
 	MaxMerges    int   // slots
 }
 
-// DefaultMaxOpenFiles keeps all tables of 20 GB open if the system allows it, and never fewer
-// than LevelDB. A quarter of the descriptors leaves the others to other stores and to the rest
-// of the program.
+// DefaultMaxOpenFiles keeps all tables of 20 GB open if the system allows it, and never fewer than LevelDB. A quarter
+// of the descriptors leaves the others to other stores and to the rest of the program.
 func DefaultMaxOpenFiles() int { return min(max(vfs.MaxDescriptors()/4, 1000), 10_000) }
 
 // Resources are what stores share. Its methods may be called from any goroutine.

@@ -75,8 +75,7 @@ func TestAStoreThatSharesNothing(t *testing.T) {
 	s.Leave()
 }
 
-// clocked returns resources for four stores, 100 bytes for each small memtable and 800 bytes in
-// common, and a clock.
+// clocked returns resources for four stores, 100 bytes for each small memtable and 800 bytes in common, and a clock.
 func clocked() (*Resources, *time.Time) {
 	r, now := newResources(4), time.Unix(1000, 0)
 	r.memory.clock = func() time.Time { return now }

@@ -24,9 +24,8 @@ const (
 // it wants to do: so level 0 of busy stores does not starve the deeper levels of others.
 const patience = 4
 
-// slotPool is a number of slots. A free slot goes to the store with the most urgent work and, of equal
-// ones, to the one that has waited longest. A store waits for one slot at a time and then goes to the
-// end, so stores take turns.
+// slotPool is a number of slots. A free slot goes to the store with the most urgent work and, of equal ones, to the one
+// that has waited longest. A store waits for one slot at a time and then goes to the end, so stores take turns.
 //
 // One store never takes all slots while others are open: its compactions may take long, or hang. One that was alone may
 // have them all when others are opened; as long as it does, there is one more slot for those.
@@ -75,8 +74,7 @@ func (p *slotPool) allowsLocked(s *Slots) bool {
 	return p.used < p.limit && (p.limit == 1 || p.stores == 1 || s.used < p.limit-1)
 }
 
-// Signal returns the channel on which the store learns that a slot is reserved for it. For a nil Slots
-// it is nil.
+// Signal returns the channel on which the store learns that a slot is reserved for it. For a nil Slots it is nil.
 func (s *Slots) Signal() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -108,8 +106,7 @@ func (s *Slots) Want(u Urgency) bool {
 	return false
 }
 
-// Use begins to use the slot that is reserved, or one more than there are: for the end of work that
-// has begun.
+// Use begins to use the slot that is reserved, or one more than there are: for the end of work that has begun.
 func (s *Slots) Use() {
 	if s == nil {
 		return

@@ -20,8 +20,8 @@ type TableMemory struct {
 	members []*TablePart
 }
 
-// NewTableMemory returns a bound of limit bytes, which is at least 1. If it is shared, each store keeps floor bytes even
-// while others cannot close the tables that they have, because iterators need them.
+// NewTableMemory returns a bound of limit bytes, which is at least 1. If it is shared, each store keeps floor bytes
+// even while others cannot close the tables that they have, because iterators need them.
 func NewTableMemory(limit, floor int64, shared bool) *TableMemory {
 	m := &TableMemory{floor: floor, shared: shared}
 	m.limit.Store(max(limit, 1))
@@ -72,8 +72,8 @@ func (p *TablePart) SetLimit(limit int64) {
 	p.Settle()
 }
 
-// Settle closes tables until the rest is within the limit, or no store can close one or has to. The caller holds no lock that the
-// closing of a file needs.
+// Settle closes tables until the rest is within the limit, or no store can close one or has to. The caller holds no
+// lock that the closing of a file needs.
 func (p *TablePart) Settle() {
 	m := p.of
 	if m.used.Load() <= m.limit.Load() {

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Rate limits a flow of bytes that several goroutines share. A goroutine works first, then takes the
-// bytes and waits as long as Take says. So over any time the flow exceeds the limit by no more than
-// one piece of work of each goroutine, and a pause does not permit a burst after it. The zero value
-// is ready for use.
+// Rate limits a flow of bytes that several goroutines share. A goroutine works first, then takes the bytes and waits as
+// long as Take says. So over any time the flow exceeds the limit by no more than one piece of work of each goroutine,
+// and a pause does not permit a burst after it. The zero value is ready for use.
 type Rate struct {
 	mu  sync.Mutex
 	due time.Time // when what was taken is paid for

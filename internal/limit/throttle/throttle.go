@@ -37,9 +37,8 @@ type Throttle struct {
 
 // Limits say when writers are slowed.
 type Limits struct {
-	// Writes are slowed once level 0 has L0SlowdownTrigger tables, and more strongly as
-	// their number approaches L0StopTrigger. They are also slowed while MaxMemtables wait
-	// for their flush.
+	// Writes are slowed once level 0 has L0SlowdownTrigger tables, and more strongly as their number approaches
+	// L0StopTrigger. They are also slowed while MaxMemtables wait for their flush.
 	L0SlowdownTrigger, L0StopTrigger, MaxMemtables int
 }
 
@@ -48,8 +47,7 @@ type Options struct {
 	Limits
 	// Pause waits, or returns early if the store closes.
 	Pause func(time.Duration)
-	// Stalled is called after each wait. stopped is true for a writer that could not
-	// continue at all.
+	// Stalled is called after each wait. stopped is true for a writer that could not continue at all.
 	Stalled func(reason string, stopped bool, took time.Duration)
 }
 

@@ -16,16 +16,14 @@ type Lookups [lookupStripes]Stripe
 // Lane), so that readers do not wait for each other.
 const lookupStripes = 32
 
-// Stripe has the counters for the lookups of some goroutines. Nearly all lookups add to one
-// counter only: an atomic addition costs about as much as a probe of a filter, and delays all
-// later loads of the processor. The padding has the size of a cache line, so that two stripes
-// never share one, wherever they begin, and the last stripe shares none with the counters of
-// writers.
+// Stripe has the counters for the lookups of some goroutines. Nearly all lookups add to one counter only: an atomic
+// addition costs about as much as a probe of a filter, and delays all later loads of the processor. The padding has the
+// size of a cache line, so that two stripes never share one, wherever they begin, and the last stripe shares none with
+// the counters of writers.
 type Stripe struct {
-	// absent counts lookups for which no table had an answer, by the tables whose filters
-	// ruled the key out. found counts lookups that found a value in a cached block, after the
-	// filter of its table matched: that table is the last of the path, and the filters of the
-	// others ruled the key out. All other events are counted separately below.
+	// absent counts lookups for which no table had an answer, by the tables whose filters ruled the key out. found
+	// counts lookups that found a value in a cached block, after the filter of its table matched: that table is the
+	// last of the path, and the filters of the others ruled the key out. All other events are counted separately below.
 	absent, found [numPaths]atomic.Uint64
 
 	gets, getsFound, memtableSearches, memtableHits atomic.Uint64
@@ -118,8 +116,7 @@ func (c *Stripe) CountMemtable(hit bool) {
 	}
 }
 
-// CountAbsent counts a lookup for which no table had an answer, and reports whether it is a
-// sample.
+// CountAbsent counts a lookup for which no table had an answer, and reports whether it is a sample.
 func (c *Stripe) CountAbsent(ruledOut Path) (sample bool) {
 	return IsSample(c.absent[ruledOut].Add(1))
 }
@@ -128,9 +125,8 @@ func (c *Stripe) CountAbsent(ruledOut Path) (sample bool) {
 // whether it is a sample. p ends with the table that had the value.
 func (c *Stripe) CountPlain(p Path) (sample bool) { return IsSample(c.found[p].Add(1)) }
 
-// CountAnswer counts a lookup that a memtable or a table answered, and separately the tables that
-// filters ruled out before. It returns the number of such lookups, for IsSample: with that call
-// in it, CountAnswer would not be inlined.
+// CountAnswer counts a lookup that a memtable or a table answered, and separately the tables that filters ruled out
+// before. It returns the number of such lookups, for IsSample: with that call in it, CountAnswer would not be inlined.
 func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) uint64 {
 	n := c.gets.Add(1)
 	if kind == base.KindSet {
@@ -140,9 +136,8 @@ func (c *Stripe) CountAnswer(ruledOut Path, kind base.Kind) uint64 {
 	return n
 }
 
-// SetDue makes the next lookup of the stripe one to be measured. It is called at the end of each
-// sample, so that the choice costs the other lookups one load. What is recorded at a sample does
-// not delay the lookup that is measured.
+// SetDue makes the next lookup of the stripe one to be measured. It is called at the end of each sample, so that the
+// choice costs the other lookups one load. What is recorded at a sample does not delay the lookup that is measured.
 func (c *Stripe) SetDue() { c.due.Store(DueMeasure) }
 
 // SetDueRecord makes the next lookup of the stripe one to be recorded.

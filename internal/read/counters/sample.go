@@ -6,10 +6,9 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Lookups are counted by level, once each. The results of single tables' filters are counted for
-// one in SampledOneIn lookups, by querying the filters again. On average that takes one percent
-// of a lookup's time; the other lookups only do a multiplication. MultiGet has each table's
-// result anyway, and counts it immediately.
+// Lookups are counted by level, once each. The results of single tables' filters are counted for one in SampledOneIn
+// lookups, by querying the filters again. On average that takes one percent of a lookup's time; the other lookups only
+// do a multiplication. MultiGet has each table's result anyway, and counts it immediately.
 
 // SampledOneIn is the number of lookups per sample, a power of two.
 const SampledOneIn = 128

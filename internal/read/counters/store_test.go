@@ -16,8 +16,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// explained calls Explain for the first keys and returns the Metrics that the same lookups should
-// cause.
+// explained calls Explain for the first keys and returns the Metrics that the same lookups should cause.
 func explained(t *testing.T, d *db.DB, keys int) *db.Metrics {
 	m := &db.Metrics{}
 	for i := range keys {

@@ -1,5 +1,4 @@
-// Package latency measures how long calls, commits and fsyncs take, and keeps the durations in
-// histograms.
+// Package latency measures how long calls, commits and fsyncs take, and keeps the durations in histograms.
 //
 // A Histogram has buckets whose widths grow with the durations: 16 of the same width for each
 // doubling. So a duration differs from the ends of its bucket by at most a sixteenth, whether it is

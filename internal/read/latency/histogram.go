@@ -44,8 +44,7 @@ func (h *Histogram) Record(took time.Duration) {
 	l.sum.Add(nanos)
 }
 
-// bucketOf returns the number of the bucket of a duration. Durations below 2*perDoubling have
-// buckets of their own.
+// bucketOf returns the number of the bucket of a duration. Durations below 2*perDoubling have buckets of their own.
 func bucketOf(nanos uint64) int {
 	nanos = min(nanos, 1<<longest-1)
 	shift := max(0, bits.Len64(nanos)-5)

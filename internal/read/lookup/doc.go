@@ -4,17 +4,15 @@
 //
 // # Which entries a lookup sees
 //
-// A lookup loads the read state first and the visible sequence number second. In the other order,
-// a compaction could drop the version that the number needs between the two loads. A lookup for a
-// snapshot has its own number. A lookup in a pinned state, whose version is referenced by the
-// caller, searches that state instead of the current one (see At). Snapshots lists the numbers of
-// the open snapshots for compactions.
+// A lookup loads the read state first and the visible sequence number second. In the other order, a compaction could
+// drop the version that the number needs between the two loads. A lookup for a snapshot has its own number. A lookup in
+// a pinned state, whose version is referenced by the caller, searches that state instead of the current one (see At).
+// Snapshots lists the numbers of the open snapshots for compactions.
 //
 // # Tables that are closed meanwhile
 //
-// A lookup takes no mutex and counts no reference. If a table is closed or removed while it is
-// about to read it, it starts over with the newer state. FindAll, which reads many tables, takes a
-// reference for its second attempt.
+// A lookup takes no mutex and counts no reference. If a table is closed or removed while it is about to read it, it
+// starts over with the newer state. FindAll, which reads many tables, takes a reference for its second attempt.
 //
 // # Ownership
 //

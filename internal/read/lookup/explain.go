@@ -21,8 +21,7 @@ type Explained struct {
 	counts *counters.Stripe // counts the lookup as Find does; nil: it does not count
 }
 
-// Explain looks key up as Get does and records each step. It fills the caches in the same way,
-// but counts nothing.
+// Explain looks key up as Get does and records each step. It fills the caches in the same way, but counts nothing.
 func (f *Finder) Explain(key []byte, at *At) (*Explained, error) {
 	for attempt := 0; ; attempt++ {
 		x := &Explained{}

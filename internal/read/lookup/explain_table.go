@@ -71,8 +71,7 @@ func explainTable(
 	return step, res, nil
 }
 
-// explainSearch continues the lookup if the filter of the whole table, if any, did not rule out the
-// key.
+// explainSearch continues the lookup if the filter of the whole table, if any, did not rule out the key.
 func explainSearch(step *report.ExplainStep, r *sstable.Reader, lookup *sstable.Lookup, watch *stopwatch) (res sstable.Result, err error) {
 	if step.IndexBytes, err = r.ReadIndex(); err != nil {
 		return res, err

@@ -52,14 +52,12 @@ func (f *Finder) SetExpiry(p *expiry.Policy) { f.expiry = p }
 // Totals returns the counts of all lookups.
 func (f *Finder) Totals() *counters.Totals { return f.counts.Total() }
 
-// maxAttempts bounds how often a lookup starts over because the tables that it was about to
-// read were closed. Each time a compaction or the open-table cache was faster; so many times
-// in a row indicate a defect.
+// maxAttempts bounds how often a lookup starts over because the tables that it was about to read were closed. Each time
+// a compaction or the open-table cache was faster; so many times in a row indicate a defect.
 const maxAttempts = 1000
 
-// Find returns the value of key, or ErrNotFound. The value is in a memtable's arena, in a block
-// or in the lookup's memory, and is valid until the lookup is released. The caller, which
-// declares the lookup, releases it in any case.
+// Find returns the value of key, or ErrNotFound. The value is in a memtable's arena, in a block or in the lookup's
+// memory, and is valid until the lookup is released. The caller, which declares the lookup, releases it in any case.
 func (f *Finder) Find(lookup *sstable.Lookup, key []byte, at *At) ([]byte, error) {
 	c := f.counts.Own()
 	if due := c.TakeDue(); due != 0 {

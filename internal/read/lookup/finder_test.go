@@ -164,9 +164,8 @@ func TestAMissingTableOfAPinnedStateIsAnError(t *testing.T) {
 	require.EqualValues(t, 2, f.Totals().Gets, "Explain is not counted")
 }
 
-// tightStore returns a pinned state of two tables, 1 and 2 with keys of these numbers, and a cache
-// for one open table. Each of the first evictions openings of table 1 opens table 2, which closes
-// table 1 before its reader is used.
+// tightStore returns a pinned state of two tables, 1 and 2 with keys of these numbers, and a cache for one open table.
+// Each of the first evictions openings of table 1 opens table 2, which closes table 1 before its reader is used.
 func tightStore(t *testing.T, evictions int) (at *At, cache *tables.Cache) {
 	s := tabletest.New(t, policy)
 	one, two := s.Add(1, 5, "first", 1), s.Add(1, 5, "second", 2)

@@ -51,9 +51,8 @@ type askedOf struct {
 
 var groupLookups = sync.Pool{New: func() any { return new(groupLookup) }}
 
-// FindAll returns the values of keys, in their order: nil for a key that has none. All values
-// are of one moment. Like Get, it takes no reference until a table is closed while it reads;
-// then it starts over with the version referenced.
+// FindAll returns the values of keys, in their order: nil for a key that has none. All values are of one moment. Like
+// Get, it takes no reference until a table is closed while it reads; then it starts over with the version referenced.
 func (f *Finder) FindAll(keys [][]byte, at *At) (values [][]byte, err error) {
 	g := groupLookups.Get().(*groupLookup)
 	defer g.release()
@@ -100,9 +99,8 @@ func (f *Finder) openAll(keys, values [][]byte, at *At) ([][]byte, error) {
 	return values, nil
 }
 
-// run fills values, which are nil, from one read state as of seq; before is the number of
-// lookups counted so far. If the state is pinned, a group whose table was closed is repeated,
-// key by key.
+// run fills values, which are nil, from one read state as of seq; before is the number of lookups counted so far. If
+// the state is pinned, a group whose table was closed is repeated, key by key.
 func (g *groupLookup) run(s *State, keys, values [][]byte, seq, before uint64, pinned bool) error {
 	g.state, g.seq, g.found = s, seq, 0
 	for start := 0; start < len(keys); start += groupSize {
@@ -181,8 +179,7 @@ func (g *groupLookup) inMemtable(m *Memtable, values [][]byte) {
 	g.closeAnswered()
 }
 
-// aim prepares the search for the tables of all open keys. Keys outside all tables are
-// answered.
+// aim prepares the search for the tables of all open keys. Keys outside all tables are answered.
 func (g *groupLookup) aim() {
 	for _, i := range g.open[:g.opened] {
 		var inRange bool
@@ -252,8 +249,7 @@ func (g *groupLookup) inUnordered(l *manifest.Level, values [][]byte) error {
 	return nil
 }
 
-// ask adds a question for key i and table number at of a level, unless the table's filter
-// answers it.
+// ask adds a question for key i and table number at of a level, unless the table's filter answers it.
 func (g *groupLookup) ask(i uint8, l *manifest.Level, at int) error {
 	table := l.Files[at]
 	r, err := g.f.tables.Get(table)

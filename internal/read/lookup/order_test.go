@@ -39,9 +39,8 @@ func TestLevelZeroIsKnownToBeInOrderOnceItsTablesAreOpen(t *testing.T) {
 	storetest.RequireValue(t, d, []byte("a"), fixture.Value(4))
 }
 
-// The bug: opening a table reads its properties only if they are close to its end. With a large
-// index after them the order was not learned, and all lookups searched all tables of level 0 until
-// it changed.
+// The bug: opening a table reads its properties only if they are close to its end. With a large index after them the
+// order was not learned, and all lookups searched all tables of level 0 until it changed.
 func TestTheOrderOfTablesWithLargeIndexesIsLearned(t *testing.T) {
 	o := storetest.Options(vfs.NewMem())
 	o.Compaction.L0Trigger, o.Memtables.Size = 100, 4<<20

@@ -50,9 +50,8 @@ func (l *Snapshots) Show(current *Current, s *State, seq uint64) {
 	current.State.Store(s)
 }
 
-// Visible returns the last visible sequence number, of a state that is current or was before it: a state
-// that is loaded after the call has everything up to that number. A plain load may come between the two
-// steps of Show.
+// Visible returns the last visible sequence number, of a state that is current or was before it: a state that is loaded
+// after the call has everything up to that number. A plain load may come between the two steps of Show.
 func (l *Snapshots) Visible(current *Current) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -76,8 +76,7 @@ type Current struct {
 	VisibleSeq atomic.Uint64
 }
 
-// At is the moment that a lookup or an iterator shows. A nil At shows the newest visible
-// entries of the current state.
+// At is the moment that a lookup or an iterator shows. A nil At shows the newest visible entries of the current state.
 type At struct {
 	// Seq hides newer entries.
 	Seq uint64
@@ -119,8 +118,7 @@ func (c *Current) load(at *At) (*State, uint64) {
 	return at.State, at.Seq
 }
 
-// Ref returns the current state and takes a reference to its version; the caller releases it
-// with State.Version.Unref.
+// Ref returns the current state and takes a reference to its version; the caller releases it with State.Version.Unref.
 func (c *Current) Ref() *State {
 	for {
 		if s := c.State.Load(); s.Version.TryRef() {
@@ -129,9 +127,8 @@ func (c *Current) Ref() *State {
 	}
 }
 
-// StateAt returns a state and a sequence number of the same moment. A number that is newer than
-// the state would show a part of a batch, or writes after a load without the load. A lookup of
-// one key needs less: see load.
+// StateAt returns a state and a sequence number of the same moment. A number that is newer than the state would show a
+// part of a batch, or writes after a load without the load. A lookup of one key needs less: see load.
 func (c *Current) StateAt(at *At) (*State, uint64) {
 	s, seq := c.load(at)
 	for at == nil {
@@ -144,9 +141,8 @@ func (c *Current) StateAt(at *At) (*State, uint64) {
 	return s, seq
 }
 
-// RefAt is StateAt with a reference to the state's version taken. If the owner of a pinned state
-// releases it concurrently, the current state may be returned: then the caller must not use what it
-// reads.
+// RefAt is StateAt with a reference to the state's version taken. If the owner of a pinned state releases it
+// concurrently, the current state may be returned: then the caller must not use what it reads.
 func (c *Current) RefAt(at *At) (*State, uint64) {
 	for {
 		s, seq := c.StateAt(at)

@@ -76,8 +76,7 @@ func (f *Finder) follow(s *State, lookup *sstable.Lookup, t *tableSearch, level 
 	return f.openError(s, err)
 }
 
-// end counts a search that a table of level answered, or that failed, and reports whether it
-// is one of the samples.
+// end counts a search that a table of level answered, or that failed, and reports whether it is one of the samples.
 func (t *tableSearch) end(level int, err error) (sample bool) {
 	switch {
 	case err != nil:
@@ -90,8 +89,7 @@ func (t *tableSearch) end(level int, err error) (sample bool) {
 	return false
 }
 
-// findInLevel searches the tables of a level that may contain the key, from number i on, until
-// one does.
+// findInLevel searches the tables of a level that may contain the key, from number i on, until one does.
 func (f *Finder) findInLevel(s *State, t *tableSearch, lookup *sstable.Lookup, level int, l *manifest.Level, i int) error {
 	for ; i < len(l.Files); i++ {
 		if !l.Covers(i, t.target) {

@@ -21,10 +21,9 @@ type Cursor struct {
 	err    error
 	guarded
 
-	// Going forward, the runs are at the entry shown, whose user key is shown. Going
-	// backward, they are before all versions of the key shown, which key and value hold.
-	// While the cursor is not valid, reverse gives the side: before the first key if set,
-	// after the last otherwise. So the end of a movement need not record the side.
+	// Going forward, the runs are at the entry shown, whose user key is shown. Going backward, they are before all
+	// versions of the key shown, which key and value hold. While the cursor is not valid, reverse gives the side:
+	// before the first key if set, after the last otherwise. So the end of a movement need not record the side.
 	valid, reverse bool
 	held           bool // value is what Value returns: going backward, or without an envelope
 
@@ -79,16 +78,14 @@ func (c *Cursor) AddBulk(mem *memtable.Memtable, first, last uint64, runs tables
 	}
 }
 
-// AddMemtable adds a memtable, unless it is empty: what is added to it later is not visible to this
-// cursor.
+// AddMemtable adds a memtable, unless it is empty: what is added to it later is not visible to this cursor.
 func (c *Cursor) AddMemtable(m *memtable.Memtable) {
 	if !m.Empty() {
 		c.mems = append(c.mems, *m.NewIter())
 	}
 }
 
-// Open ends the making of a cursor, which is then before its first key. The bounds are copied.
-// Nothing is read yet.
+// Open ends the making of a cursor, which is then before its first key. The bounds are copied. Nothing is read yet.
 func (c *Cursor) Open(o *Options) {
 	c.noFill, c.keysOnly = o.NoFillCache, o.KeysOnly
 	c.bounds, c.lower, c.upper = keyspace.CopyBounds(c.bounds, nil, o.LowerBound, o.UpperBound)
@@ -117,8 +114,8 @@ func (c *Cursor) SetBounds(lower, upper []byte) {
 }
 
 // Refresh moves c before its first key within the bounds, at another moment: that of v, to which the caller has a
-// reference that c takes over, and of mems, without the empty ones. Entries above seq are hidden, and so are values that
-// have expired by now. c must not record.
+// reference that c takes over, and of mems, without the empty ones. Entries above seq are hidden, and so are values
+// that have expired by now. c must not record.
 func (c *Cursor) Refresh(v *manifest.Version, seq, now uint64, mems []*memtable.Memtable) {
 	if !c.Rewind() {
 		v.Unref()
@@ -244,8 +241,7 @@ func (c *Cursor) seekLT(key []byte) bool {
 	return c.findBackward(c.it.SeekLT(c.seekKey))
 }
 
-// Next moves to the next key: from before the first key to the first, from the last
-// to after it.
+// Next moves to the next key: from before the first key to the first, from the last to after it.
 func (c *Cursor) Next() bool {
 	if c.lane != nil && !c.reverse && c.inLane() && c.lane.NextInLane() {
 		c.shown = base.UserKey(c.lane.Key())
@@ -296,8 +292,7 @@ func (c *Cursor) enterForward() bool { return c.ready() && c.reverse && c.First(
 // enterBackward is Prev of a cursor that is not at a key.
 func (c *Cursor) enterBackward() bool { return c.ready() && !c.reverse && c.Last() }
 
-// Prev moves to the previous key: from after the last key to the last, from the first
-// to before it.
+// Prev moves to the previous key: from after the last key to the last, from the first to before it.
 func (c *Cursor) Prev() bool {
 	if c.lane != nil && c.reverse && c.inLane() && c.lane.BackInLane() {
 		c.shown = base.UserKey(c.lane.Key())

@@ -55,9 +55,8 @@ func (c *Cursor) findForward(ok, skipping bool) bool {
 	return c.end()
 }
 
-// findBackward shows the last visible key at or before the position of the runs and leaves
-// them before its versions. Going backward, the versions of a key come oldest first, so the
-// last visible one decides.
+// findBackward shows the last visible key at or before the position of the runs and leaves them before its versions.
+// Going backward, the versions of a key come oldest first, so the last visible one decides.
 func (c *Cursor) findBackward(ok bool) bool {
 	hidden := 0
 	for {
@@ -114,8 +113,7 @@ func (c *Cursor) findBackward(ok bool) bool {
 	}
 }
 
-// openValue makes c.value the value without its envelope. If that is hidden, the cursor is not
-// valid afterwards.
+// openValue makes c.value the value without its envelope. If that is hidden, the cursor is not valid afterwards.
 func (c *Cursor) openValue(value []byte) bool {
 	c.value, c.ends = value, expiry.Never
 	if !c.reverse {

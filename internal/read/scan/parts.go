@@ -53,9 +53,8 @@ type entryState struct {
 	lookup   *sstable.Lookup // for follow; nil until it is needed
 }
 
-// parts is the memory of a cursor, which the next cursor reuses after Close. The
-// Cursor itself is not reused: a caller that keeps a closed one must not see another's keys.
-// So everything that a closed cursor does not need is here.
+// parts is the memory of a cursor, which the next cursor reuses after Close. The Cursor itself is not reused: a caller
+// that keeps a closed one must not see another's keys. So everything that a closed cursor does not need is here.
 type parts struct {
 	src      *Source
 	open     *atomic.Bool // src.Open
@@ -89,8 +88,7 @@ var pool = sync.Pool{New: func() any { return new(parts) }}
 // mostPooled bounds each buffer that is kept of a closed cursor, in bytes.
 const mostPooled = 64 << 10
 
-// openLike makes p show the moment of q. o are its options, which leave out the prefix; nil means
-// those of q.
+// openLike makes p show the moment of q. o are its options, which leave out the prefix; nil means those of q.
 func (p *parts) openLike(q *parts, o *Options, prefix []byte) {
 	p.src, p.open, p.version, p.cmp, p.bytewise, p.seq = q.src, q.open, q.version, q.cmp, q.bytewise, q.seq
 	p.ownFirst, p.ownSeq, p.bulk = q.ownFirst, q.ownSeq, q.bulk.another()
@@ -105,8 +103,7 @@ func (p *parts) openLike(q *parts, o *Options, prefix []byte) {
 	p.openRuns()
 }
 
-// reopen replaces the bounds, which may be in memory of the runs. After an error p can only be
-// closed.
+// reopen replaces the bounds, which may be in memory of the runs. After an error p can only be closed.
 func (p *parts) reopen(prefix, lower, upper []byte) error {
 	p.bounds, p.lower, p.upper = keyspace.CopyBounds(p.bounds, prefix, lower, upper)
 	return p.remakeRuns()

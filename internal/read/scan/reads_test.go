@@ -180,8 +180,7 @@ func TestALongWalkLeavesAFullCacheAlone(t *testing.T) {
 	}
 }
 
-// A walk over more data than the cache could hold leaves little there. A walk between bounds that fit
-// stays whole.
+// A walk over more data than the cache could hold leaves little there. A walk between bounds that fit stays whole.
 func TestAWalkThatDoesNotFitFillsLittleOfTheCache(t *testing.T) {
 	const n, size = 5000, 1 << 20 // some 600 KB
 	o := storetest.Options(vfs.NewMem())

@@ -48,8 +48,7 @@ func (c *Cursor) turnWalk(forward bool) {
 	}
 }
 
-// walk records what a cursor visits. The cursor reports where it begins and where it leaves off, not
-// each step.
+// walk records what a cursor visits. The cursor reports where it begins and where it leaves off, not each step.
 type walk struct {
 	reads        Reads
 	lower, upper []byte // the cursor's bounds; nil: none
@@ -74,8 +73,7 @@ func (w *walk) begin(forward bool, from []byte, closed bool) {
 	}
 }
 
-// end adds the present walk to the reads, if there is one. It has come to key at, or to its end
-// if at is nil.
+// end adds the present walk to the reads, if there is one. It has come to key at, or to its end if at is nil.
 func (w *walk) end(at []byte) {
 	if !w.under {
 		return

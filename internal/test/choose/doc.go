@@ -22,9 +22,9 @@
 //
 // Tests that run the go command, or whose TestMain does, are left out, because the race detector does not see the
 // programs that they build. So are those whose code has a function with the line //race:clock in the comment above it.
-// That is for helpers with timeouts that a program ten times slower does not meet, such as a cluster under load in which
-// leaders are elected. The line //race:long does the same, for helpers whose tests judge thousands of states after a short
-// concurrent part that other tests have too.
+// That is for helpers with timeouts that a program ten times slower does not meet, such as a cluster under load in
+// which leaders are elected. The line //race:long does the same, for helpers whose tests judge thousands of states
+// after a short concurrent part that other tests have too.
 //
 // A function with the line //race:apart in the comment above it starts goroutines that share nothing and only use all
 // processors, such as those of a helper that tries thousands of cases. It is no reason to choose a test: under the race

@@ -7,8 +7,8 @@ import (
 // hangs is far more than any test of a hostile file needs, on any machine.
 const hangs = 2 * time.Minute
 
-// Watch ends the process with a message that says what hangs, unless the returned function is called within two minutes.
-// A test without it would end with the time limit of the package, which says nothing.
+// Watch ends the process with a message that says what hangs, unless the returned function is called within two
+// minutes. A test without it would end with the time limit of the package, which says nothing.
 func Watch(what string) (stop func() bool) {
 	timer := time.AfterFunc(hangs, func() { panic(what + " hangs") })
 	return timer.Stop

@@ -25,11 +25,9 @@
 //
 // # Tables with valid checksums
 //
-// Checksums detect random damage. A Forge writes tables with valid checksums and
-// invalid contents, which test the checks after the checksums. It divides an intact
-// table into its numbers and byte strings, and joins it again with some of them
-// changed. Among the sites are the restart interval of each block, the length of a
-// key and the number of entries. Forge.Restructured changes the structure instead: empty blocks, entries
-// that are repeated or swapped, handles that are repeated, overlap or go backward, and
-// decompression bombs.
+// Checksums detect random damage. A Forge writes tables with valid checksums and invalid contents, which test the
+// checks after the checksums. It divides an intact table into its numbers and byte strings, and joins it again with
+// some of them changed. Among the sites are the restart interval of each block, the length of a key and the number of
+// entries. Forge.Restructured changes the structure instead: empty blocks, entries that are repeated or swapped,
+// handles that are repeated, overlap or go backward, and decompression bombs.
 package damage

@@ -86,8 +86,7 @@ type Driver struct {
 	States [][]Pair
 	// Absent are keys that no state has.
 	Absent [][]byte
-	// MaxOps is the maximum number of file operations of one run, which bounds its time. 0 means
-	// 20,000.
+	// MaxOps is the maximum number of file operations of one run, which bounds its time. 0 means 20,000.
 	MaxOps uint64
 	// BeforeClose, if it is not nil, is called with each opened database before it is closed.
 	BeforeClose func(Store)
@@ -240,8 +239,7 @@ func (r *reading) all() {
 	r.walk("backward", Iterator.Last, Iterator.Prev, func(i int) Pair { return r.want[len(r.want)-1-i] })
 }
 
-// walk compares one pass of an iterator with want, whose argument counts entries in the order of the
-// pass.
+// walk compares one pass of an iterator with want, whose argument counts entries in the order of the pass.
 func (r *reading) walk(way string, first, next func(Iterator) bool, want func(int) Pair) {
 	it, err := r.store.NewIterator()
 	if err != nil {

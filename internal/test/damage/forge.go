@@ -19,8 +19,7 @@ import (
 // again, with chosen sites changed, and then sets every checksum. Positions are adjusted: if a block
 // is longer, the blocks after it move, and their handles change.
 //
-// Forge has its own reader and writer of the format, so a fault of the store's code has no effect on
-// it.
+// Forge has its own reader and writer of the format, so a fault of the store's code has no effect on it.
 type Forge struct {
 	data    []block
 	filters []filterBlock // in the order of the file

@@ -48,9 +48,8 @@ func Cuts(im Image, name string) iter.Seq[Harm] {
 // SectorSize is the unit in bytes that a disk writes completely or not at all.
 const SectorSize = 512
 
-// Sectors yields the image with each sector of the file replaced by zeros, by 0xFF, by the sector of
-// an older copy of the image, and by each of its neighbours. Replacements that change nothing are left
-// out. older may be nil.
+// Sectors yields the image with each sector of the file replaced by zeros, by 0xFF, by the sector of an older copy of
+// the image, and by each of its neighbours. Replacements that change nothing are left out. older may be nil.
 func Sectors(im, older Image, name string) iter.Seq[Harm] {
 	return func(yield func(Harm) bool) {
 		whole := im[name]

@@ -64,8 +64,7 @@ func (im Image) Size() (n int) {
 	return n
 }
 
-// With returns a copy of the image with the bytes of one file replaced. If b is nil, the copy does not
-// have the file.
+// With returns a copy of the image with the bytes of one file replaced. If b is nil, the copy does not have the file.
 func (im Image) With(name string, b []byte) Image {
 	out := maps.Clone(im)
 	if b == nil {

@@ -168,8 +168,7 @@ func ReportSlices(b *testing.B, next func(), ask func() int) {
 	b.ReportMetric(100*float64(yes)/float64(len(times)*AskedAtOnce), "%may")
 }
 
-// MakeFilter measures the processor time and the memory per key for making filters. ns/op is the
-// minimum of the rounds.
+// MakeFilter measures the processor time and the memory per key for making filters. ns/op is the minimum of the rounds.
 func MakeFilter(b *testing.B, kinds []Kind) {
 	eachKind(b, kinds, func(b *testing.B, kind Kind, n uint64) {
 		if kind.IsReference {

@@ -73,9 +73,8 @@ func (all Tallies) Add(c Cell) {
 	}
 }
 
-// Require requires as many misses as expected by chance, within four standard deviations, and no
-// cell far off. Cells of the same keys are not independent, so the assumed deviation is twice as
-// large.
+// Require requires as many misses as expected by chance, within four standard deviations, and no cell far off. Cells of
+// the same keys are not independent, so the assumed deviation is twice as large.
 func (all Tallies) Require(t *testing.T) {
 	most := func(cells int, part float64) int {
 		mean := part * float64(cells)
@@ -156,8 +155,7 @@ func kindSizes() []RateSize {
 // kindShapes are shapes of keys whose first eight bytes are unique.
 var kindShapes = []string{"random", "u64-big-endian", "u64-little-endian"}
 
-// EachCell calls fn for each filter of each cell. The keys with even numbers below 2 × keys are
-// stored.
+// EachCell calls fn for each filter of each cell. The keys with even numbers below 2 × keys are stored.
 func EachCell(kind string, fn func(c *Cell, s RateSize, bits int, key func(i uint64) []byte)) Tallies {
 	all := Tallies{}
 	for _, s := range kindSizes() {

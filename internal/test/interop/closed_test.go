@@ -19,8 +19,7 @@ func markOf(t *testing.T, dir string) []byte {
 	return b
 }
 
-// reopened opens the session with SieveDB and reports whether it believes in a
-// clean close.
+// reopened opens the session with SieveDB and reports whether it believes in a clean close.
 func (s *session) reopened() bool {
 	s.t.Helper()
 	s.openExisting(SieveDB{})
@@ -43,9 +42,8 @@ func forEachOther(t *testing.T, test func(t *testing.T, other Engine, reuse bool
 	t.Run("leveldb, reusing logs", func(t *testing.T) { test(t, levelDB(t), true) })
 }
 
-// SieveDB's CLOSED vouches for the end of a log. Another engine ignores the file and continues to
-// write; from then on it vouches for nothing, and a torn end of that engine's log is treated as
-// usual.
+// SieveDB's CLOSED vouches for the end of a log. Another engine ignores the file and continues to write; from then on
+// it vouches for nothing, and a torn end of that engine's log is treated as usual.
 func TestAnotherEnginesWritesMakeTheMarkOfACloseMeanNothing(t *testing.T) {
 	ends := map[string]func(*session){
 		"closed": func(s *session) { s.close() },

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goldenModel reads a golden directory's listing and returns it with a copy of
-// the database. Values longer than 64 bytes are hashed there; databases with such
-// are for package db's tests.
+// goldenModel reads a golden directory's listing and returns it with a copy of the database. Values longer than 64
+// bytes are hashed there; databases with such are for package db's tests.
 func goldenModel(t *testing.T, name string) (dir string, model *Model) {
 	t.Helper()
 	golden := filepath.Join("..", "..", "..", "testdata", "golden", name)
@@ -34,9 +33,8 @@ func goldenModel(t *testing.T, name string) (dir string, model *Model) {
 	return copyOf(t, filepath.Join(golden, "db")), model
 }
 
-// LevelDB up to 1.17 hashed the last bytes of a key as signed, goleveldb hashes
-// them as unsigned under the same filter name. So goleveldb's filter denies most
-// of the keys of this directory, silently.
+// LevelDB up to 1.17 hashed the last bytes of a key as signed, goleveldb hashes them as unsigned under the same filter
+// name. So goleveldb's filter denies most of the keys of this directory, silently.
 func TestGoLevelDBLosesKeysOfALevelDB117DirectoryAndWeDoNot(t *testing.T) {
 	dir, model := goldenModel(t, "leveldb-1.17-signed-filter")
 	d, err := GoLevelDB{}.Open(copyOf(t, dir), Options{BloomBits: 10, MustExist: true})

@@ -11,8 +11,7 @@ import (
 	"github.com/sievedb/sievedb/vfs/outfile"
 )
 
-// CopyDir copies the files of the directory from to a new directory into, without
-// those of directories in it.
+// CopyDir copies the files of the directory from to a new directory into, without those of directories in it.
 func CopyDir(into, from string) error {
 	if err := os.Mkdir(into, 0o700); err != nil {
 		return err
@@ -40,9 +39,8 @@ func copyFiles(into, from string) error {
 	return nil
 }
 
-// copyLiveDir copies a directory that a database has open. Files come and go in
-// the background, so a copy counts only if the listing was the same before and
-// after it: no file can go and come back under the same name.
+// copyLiveDir copies a directory that a database has open. Files come and go in the background, so a copy counts only
+// if the listing was the same before and after it: no file can go and come back under the same name.
 func copyLiveDir(into, from string) error {
 	const attempts = 100
 	for range attempts {

@@ -1,6 +1,5 @@
-// Package interop proves that SieveDB's files are LevelDB's, with other programs: LevelDB 1.23 in
-// C++, goleveldb, and RocksDB's tools. It is a separate module, so that users of the library do not
-// download goleveldb.
+// Package interop proves that SieveDB's files are LevelDB's, with other programs: LevelDB 1.23 in C++, goleveldb, and
+// RocksDB's tools. It is a separate module, so that users of the library do not download goleveldb.
 //
 // An Engine is one of the programs, a DB one database that it has open; SieveDB is an Engine among
 // the others. A test lets one engine write a database, a second one read, check and change it, and
@@ -8,13 +7,11 @@
 //
 // # What runs where
 //
-// goleveldb runs wherever Go does. LevelDB is driven through leveldb/driver.cc,
-// which BuildDriver compiles against the system's libleveldb; RocksDB's sst_dump
-// and ldb are run as they are installed. Make setup installs them on Debian. Where
-// they are missing, the tests that need them are skipped with the reason, and the
-// test binary says so once on standard error; with SIEVEDB_REQUIRE_ALL set it fails.
-// Where they are installed but do not build or run, tests fail. The golden directories under testdata/golden, made by
-// makegolden, are checked by package db everywhere.
+// goleveldb runs wherever Go does. LevelDB is driven through leveldb/driver.cc, which BuildDriver compiles against the
+// system's libleveldb; RocksDB's sst_dump and ldb are run as they are installed. Make setup installs them on Debian.
+// Where they are missing, the tests that need them are skipped with the reason, and the test binary says so once on
+// standard error; with SIEVEDB_REQUIRE_ALL set it fails. Where they are installed but do not build or run, tests fail.
+// The golden directories under testdata/golden, made by makegolden, are checked by package db everywhere.
 //
 // # Flags of the tests
 //

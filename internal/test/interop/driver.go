@@ -23,9 +23,8 @@ var ErrUnavailable = errors.New("interop: not installed")
 //go:embed leveldb/driver.cc
 var driverSource []byte
 
-// BuildDriver compiles leveldb/driver.cc against the system's LevelDB into dir
-// and returns the engine. The error wraps ErrUnavailable where there is no C++
-// compiler or no LevelDB to compile against.
+// BuildDriver compiles leveldb/driver.cc against the system's LevelDB into dir and returns the engine. The error wraps
+// ErrUnavailable where there is no C++ compiler or no LevelDB to compile against.
 func BuildDriver(dir string) (*LevelDB, error) {
 	compiler, err := findCompiler()
 	if err != nil {
@@ -162,8 +161,7 @@ func encodeOptions(dir string, o Options) []byte {
 
 func boolText(b bool) string { return strconv.Itoa(int(appendBool(nil, b)[0])) }
 
-// Driver is a database open in a driver process. The protocol is described in
-// leveldb/driver.cc.
+// Driver is a database open in a driver process. The protocol is described in leveldb/driver.cc.
 type Driver struct {
 	driverView
 	dir string
@@ -373,8 +371,7 @@ func appendKeys(dst []byte, keys [][]byte) []byte {
 	return dst
 }
 
-// reply takes results apart. A driver that sends less than it says is our own
-// broken promise, so slicing may panic.
+// reply takes results apart. A driver that sends less than it says is our own broken promise, so slicing may panic.
 type reply struct{ rest []byte }
 
 func (r *reply) take(n int) []byte {

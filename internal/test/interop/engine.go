@@ -34,8 +34,7 @@ const (
 	FuseAndLevelDBFilters
 )
 
-// Options are what the engines have in common; each takes what it knows of them.
-// Zeros are the engine's defaults.
+// Options are what the engines have in common; each takes what it knows of them. Zeros are the engine's defaults.
 type Options struct {
 	// BloomBits is the bits a key of the filter; 0: no filter.
 	BloomBits int
@@ -56,12 +55,10 @@ type Options struct {
 	// NoBlockCache makes every read of a data block a read of the file.
 	NoBlockCache bool
 
-	// Comparator, if not empty, names the order of keys, and Reverse turns bytewise
-	// order round. LevelDB only.
+	// Comparator, if not empty, names the order of keys, and Reverse turns bytewise order round. LevelDB only.
 	Comparator string
 	Reverse    bool
-	// HoldBackground keeps background work from running until Driver.RunHeld.
-	// LevelDB only.
+	// HoldBackground keeps background work from running until Driver.RunHeld. LevelDB only.
 	HoldBackground bool
 	// ReuseLogs makes LevelDB append to the log and MANIFEST that it finds.
 	ReuseLogs bool
@@ -75,8 +72,7 @@ type Options struct {
 	BothFilterNames bool
 	// RangeFilters makes SieveDB write range filters in addition to key filters.
 	RangeFilters bool
-	// LevelFactor is how many times larger than the one above a level is.
-	// goleveldb only; 0: 10.
+	// LevelFactor is how many times larger than the one above a level is. goleveldb only; 0: 10.
 	LevelFactor float64
 }
 
@@ -121,11 +117,9 @@ type DB interface {
 	Compact(start, limit []byte) error
 	// Tables returns the number of tables of each level.
 	Tables() ([]int, error)
-	// TableReads returns how often tables were read since it was last called, each
-	// read of a block a read.
+	// TableReads returns how often tables were read since it was last called, each read of a block a read.
 	TableReads() (uint64, error)
 	Close() error
-	// Kill leaves in the new directory into what the death of the process would
-	// have left. The DB is gone then.
+	// Kill leaves in the new directory into what the death of the process would have left. The DB is gone then.
 	Kill(into string) error
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The whole-table filter is not for SieveDB alone: it lies in LevelDB's filter
-// block, so LevelDB and goleveldb ask it too. These tests count what that saves
-// them: reads of table files for keys that are absent, with every table open and
+// The whole-table filter is not for SieveDB alone: it lies in LevelDB's filter block, so LevelDB and goleveldb ask it
+// too. These tests count what that saves them: reads of table files for keys that are absent, with every table open and
 // no block cache, so that a lookup which no filter stops reads one block.
 
 const (
@@ -41,8 +40,7 @@ func absentReads(t *testing.T, s *session, e Engine, o Options) float64 {
 	return float64(reads) * 100 / absentLookups
 }
 
-// filterSession is a database of random keys, compacted, so that each absent key
-// falls into the range of one table.
+// filterSession is a database of random keys, compacted, so that each absent key falls into the range of one table.
 func filterSession(t *testing.T, writer Engine, o Options) *session {
 	s := newSession(t, writer, o)
 	for range filteredKeys / 100 {

@@ -27,10 +27,9 @@ var (
 	followSeed   = flag.Uint64("follow.seed", 0, "its seed; 0: choose one")
 )
 
-// A writer writes to one database and is killed, again and again; each time it is another engine.
-// Meanwhile a follower refreshes all the time. It must always show the content after one of the
-// batches, at least the last one that was acknowledged before the refresh, and never an earlier one than
-// before. It must not change a file.
+// A writer writes to one database and is killed, again and again; each time it is another engine. Meanwhile a follower
+// refreshes all the time. It must always show the content after one of the batches, at least the last one that was
+// acknowledged before the refresh, and never an earlier one than before. It must not change a file.
 func TestFollowersOfKilledWriters(t *testing.T) {
 	engines := []Engine{SieveDB{}, GoLevelDB{}}
 	if levelDBMissing == nil || os.Getenv(requireAll) != "" {

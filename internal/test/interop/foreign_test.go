@@ -240,8 +240,7 @@ func refuseStranger(t *testing.T, dir, engine string) {
 	require.Equal(t, before, imageOf(t, dir))
 }
 
-// A database that RocksDB's tool has only read, and one in which a user left files of RocksDB, must
-// remain usable.
+// A database that RocksDB's tool has only read, and one in which a user left files of RocksDB, must remain usable.
 func TestFilesOfRocksDBInOurDirectoryDoNotMatter(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "rocks")
 	fillRocksDB(t, other, 0, 10, true)

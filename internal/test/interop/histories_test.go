@@ -79,9 +79,8 @@ func playHistory(t *testing.T, tools []Repairer, seed uint64) {
 	h.session.close()
 }
 
-// engine chooses who opens the database next: SieveDB as often as the others. goleveldb
-// does not follow LevelDB, of whose log it drops or refuses records: LevelDB's
-// MANIFEST has a sequence number ahead of them.
+// engine chooses who opens the database next: SieveDB as often as the others. goleveldb does not follow LevelDB, of
+// whose log it drops or refuses records: LevelDB's MANIFEST has a sequence number ahead of them.
 func (h *history) engine() Engine {
 	n := h.rng.IntN(len(h.tools) + 2)
 	if n >= len(h.tools) || h.tools[n] == Repairer(GoLevelDB{}) && h.logOfLevelDB {
@@ -155,8 +154,7 @@ func (h *history) endTurn() {
 	}
 }
 
-// repair makes a tool write a new MANIFEST of all tables and logs, and continues with the resulting
-// tables.
+// repair makes a tool write a new MANIFEST of all tables and logs, and continues with the resulting tables.
 func (h *history) repair() {
 	s := h.session
 	tool := pick(h.rng, h.tools)

@@ -9,8 +9,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// load commits a load of keys [from, to), every third one a deletion, while other
-// keys are written.
+// load commits a load of keys [from, to), every third one a deletion, while other keys are written.
 func (s *session) load(from, to int) {
 	s.t.Helper()
 	l, err := s.db.(*sieveDB).d.NewLoader()
@@ -46,7 +45,8 @@ func TestTheOthersGoOnFromALoad(t *testing.T) {
 	})
 }
 
-// exchangeAfter lets each other engine continue from what was done, after a Close, a kill, and a kill with more in the log.
+// exchangeAfter lets each other engine continue from what was done, after a Close, a kill, and a kill with more in the
+// log.
 func exchangeAfter(t *testing.T, do func(s *session)) {
 	for name, end := range map[string]func(*session){
 		"closed":                      func(s *session) { s.close() },

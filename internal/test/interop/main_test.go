@@ -94,8 +94,7 @@ var others = []struct {
 	{"goleveldb", func(testing.TB) Engine { return GoLevelDB{} }},
 }
 
-// forEachDirection runs a test with SieveDB and each other engine, either of them
-// writing first.
+// forEachDirection runs a test with SieveDB and each other engine, either of them writing first.
 func forEachDirection(t *testing.T, test func(t *testing.T, writer, reader Engine)) {
 	for _, o := range others {
 		t.Run(o.name+" to sievedb", func(t *testing.T) {

@@ -46,9 +46,8 @@ func (m *Model) Keys() []string {
 // Value returns the value of key.
 func (m *Model) Value(key string) []byte { return m.values[key] }
 
-// Check compares v with the model: every key forward, backward and by Get, keys
-// that are absent, and seeks. The error says what differs, not the keys but where they
-// stand in the order.
+// Check compares v with the model: every key forward, backward and by Get, keys that are absent, and seeks. The error
+// says what differs, not the keys but where they stand in the order.
 func (m *Model) Check(v View) error {
 	for _, backward := range []bool{false, true} {
 		entries, err := v.Scan(backward)

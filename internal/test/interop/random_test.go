@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRandomDatabases lets two engines take turns at one database, with random
-// options, keys, batches, snapshots, flushes, compactions and deaths, and checks
-// it at each turn. To repeat one that failed: -interop.random=1 and the seed
-// that its name shows.
+// TestRandomDatabases lets two engines take turns at one database, with random options, keys, batches, snapshots,
+// flushes, compactions and deaths, and checks it at each turn. To repeat one that failed: -interop.random=1 and the
+// seed that its name shows.
 func TestRandomDatabases(t *testing.T) {
 	t.Logf("-interop.seed=%d -interop.random=%d", *randomSeed, *randomDatabases)
 	forEachDirection(t, func(t *testing.T, writer, reader Engine) {
@@ -60,8 +59,7 @@ type randomPlay struct {
 
 func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] }
 
-// randomKeys are ways to make keys; each meets itself often enough that keys are
-// overwritten and deleted.
+// randomKeys are ways to make keys; each meets itself often enough that keys are overwritten and deleted.
 var randomKeys = []func(*rand.Rand) []byte{
 	func(rng *rand.Rand) []byte { return fmt.Appendf(nil, "%06d", rng.IntN(2000)) },
 	func(rng *rand.Rand) []byte { return fmt.Appendf(nil, "user/%d/%x", rng.IntN(30), rng.IntN(100)) },

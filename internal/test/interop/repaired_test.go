@@ -10,9 +10,8 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// Bug: goleveldb's RecoverFile gives its MANIFEST a number above those of the tables alone and leaves
-// ours, which may have a greater one. CLOSED named ours, so the sound directory was
-// refused as one whose CURRENT had been exchanged.
+// Bug: goleveldb's RecoverFile gives its MANIFEST a number above those of the tables alone and leaves ours, which may
+// have a greater one. CLOSED named ours, so the sound directory was refused as one whose CURRENT had been exchanged.
 func TestTheMarkOfACloseDoesNotRefuseWhatAnotherEngineRepaired(t *testing.T) {
 	forEachOther(t, func(t *testing.T, other Engine, reuse bool) {
 		for opens := range 4 {

@@ -34,9 +34,8 @@ func (r *RocksDB) Scan(dir string) ([]Entry, error) {
 	return parsePairs(out, scanned)
 }
 
-// DumpTable returns the entries of one table as sst_dump reads them, with the
-// checksums of the blocks verified; tombstones are left out. file must be called
-// .sst.
+// DumpTable returns the entries of one table as sst_dump reads them, with the checksums of the blocks verified;
+// tombstones are left out. file must be called .sst.
 func (r *RocksDB) DumpTable(file string) ([]Entry, error) {
 	out, err := r.dump(file, "--command=scan", "--verify_checksum", "--output_hex")
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dumpTables returns the entries of every table of dir, through sst_dump, which
-// wants tables to be called .sst. The database must be closed: a compaction in
-// the background would take tables away as they are read.
+// dumpTables returns the entries of every table of dir, through sst_dump, which wants tables to be called .sst. The
+// database must be closed: a compaction in the background would take tables away as they are read.
 func dumpTables(t *testing.T, r *RocksDB, dir string) ([]Entry, error) {
 	t.Helper()
 	tables, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
@@ -73,8 +72,7 @@ func TestRocksDBsToolsRefuseTwoTablesInLevel0(t *testing.T) {
 	for _, e := range []Engine{levelDB(t), SieveDB{}} {
 		t.Run(e.Name(), func(t *testing.T) {
 			s := newSession(t, e, Options{BloomBits: 10})
-			// LevelDB moves the first ones to levels below; four tables of ours in
-			// level 0 would be compacted.
+			// LevelDB moves the first ones to levels below; four tables of ours in level 0 would be compacted.
 			for s.tables()[0] < 2 {
 				s.put("a", "1")
 				s.put("z", "2")

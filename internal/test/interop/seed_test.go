@@ -14,9 +14,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// seedLevels adds to the closed database in dir a table on each of levels 1 to
-// 6, with keys "level N 0000" and "level N 9999": LevelDB and SieveDB themselves
-// need gigabytes to reach the lowest levels.
+// seedLevels adds to the closed database in dir a table on each of levels 1 to 6, with keys "level N 0000" and "level N
+// 9999": LevelDB and SieveDB themselves need gigabytes to reach the lowest levels.
 func seedLevels(t *testing.T, dir string, model *Model) {
 	set, state, err := manifest.Load(manifest.SetOptions{
 		FS: vfs.OS, Dir: dir, Cmp: base.Bytewise, MaxManifestSize: 1 << 20, Obsolete: func([]manifest.LevelFile) {},

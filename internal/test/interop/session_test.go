@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// session is a database in the hands of one engine after another, with the
-// model of what it should hold.
+// session is a database in the hands of one engine after another, with the model of what it should hold.
 type session struct {
 	t      *testing.T
 	dir    string

@@ -6,10 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// splitKey makes LevelDB write two tables of one level that hold versions of one
-// deleted key, the tombstone in the first and the value in the second. It ends a table
-// wherever the size is reached, between versions of a key too; SieveDB and goleveldb
-// end theirs between keys.
+// splitKey makes LevelDB write two tables of one level that hold versions of one deleted key, the tombstone in the
+// first and the value in the second. It ends a table wherever the size is reached, between versions of a key too;
+// SieveDB and goleveldb end theirs between keys.
 func splitKey(t *testing.T) *session {
 	s := newSession(t, levelDB(t), Options{Compression: None})
 	old := s.bytes(10)

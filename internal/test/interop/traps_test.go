@@ -39,9 +39,8 @@ func newest(t *testing.T, dir, pattern string) string {
 	return names[len(names)-1]
 }
 
-// sequenceAheadOfLog makes LevelDB write an edit whose last sequence is ahead of
-// records in the live log: it takes the number when a memtable's table is
-// installed, and by then writes have gone to the next log.
+// sequenceAheadOfLog makes LevelDB write an edit whose last sequence is ahead of records in the live log: it takes the
+// number when a memtable's table is installed, and by then writes have gone to the next log.
 func sequenceAheadOfLog(t *testing.T) (dir string, model *Model) {
 	s := newSession(t, levelDB(t), Options{WriteBufferSize: 64 << 10, HoldBackground: true})
 	s.write(Put([]byte("fills the memtable"), s.bytes(70_000)))
@@ -378,9 +377,8 @@ func TestWeAndTheOthersLockEachOtherOut(t *testing.T) {
 	})
 }
 
-// LevelDB with reuse_logs appends after the torn end that a crash left, and later reads no more of
-// that block. The records after it were acknowledged and no operation is missing, so SieveDB reads
-// them.
+// LevelDB with reuse_logs appends after the torn end that a crash left, and later reads no more of that block. The
+// records after it were acknowledged and no operation is missing, so SieveDB reads them.
 func TestLevelDBAppendsAfterATornEndAndWeReadWhatItLoses(t *testing.T) {
 	s := newSession(t, levelDB(t), Options{})
 	s.put("whole", "v")

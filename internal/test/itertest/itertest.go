@@ -1,6 +1,5 @@
-// Package itertest is the conformance test of base.Iterator: one suite that
-// every implementation passes, with a sorted slice as the model. Only tests
-// import it.
+// Package itertest is the conformance test of base.Iterator: one suite that every implementation passes, with a sorted
+// slice as the model. Only tests import it.
 package itertest
 
 import (
@@ -16,11 +15,9 @@ import (
 // Entry is one entry that the iterator under test must show.
 type Entry struct{ Key, Value []byte } // Key is an internal key
 
-// Run checks newIter's iterators against entries, which must be in the order
-// of base.CompareInternal: whole walks in both directions, then random walks
-// with seeks to targets at, between and outside the entries. An iterator that has a
-// NextDistinct must step to another user key by it, or stay where it is. The seed is
-// printed when a walk fails.
+// Run checks newIter's iterators against entries, which must be in the order of base.CompareInternal: whole walks in
+// both directions, then random walks with seeks to targets at, between and outside the entries. An iterator that has a
+// NextDistinct must step to another user key by it, or stay where it is. The seed is printed when a walk fails.
 func Run(t *testing.T, cmp *base.Comparer, entries []Entry, seed uint64, newIter func() base.Iterator) {
 	t.Helper()
 	t.Run("forward", func(t *testing.T) {
@@ -79,8 +76,7 @@ func walkDistinct(t *testing.T, entries []Entry, it base.Iterator) {
 	require.Equal(t, len(entries), i)
 }
 
-// walk moves it and the index i together. i is -1 or len(entries) where the
-// iterator is invalid.
+// walk moves it and the index i together. i is -1 or len(entries) where the iterator is invalid.
 func walk(t *testing.T, cmp *base.Comparer, entries []Entry, rnd *rand.Rand, it base.Iterator) {
 	n := len(entries)
 	i := -1

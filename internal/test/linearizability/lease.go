@@ -16,8 +16,8 @@ func (r *run) now() time.Time {
 }
 
 // tick moves the clock, which ends all leases. The history has an operation for each group. No lease is written
-// meanwhile, so that each one ends with the tick after it; everything else goes on. There are no plain reads: one after a
-// tick may miss the writes of a transaction that passed its check before.
+// meanwhile, so that each one ends with the tick after it; everything else goes on. There are no plain reads: one after
+// a tick may miss the writes of a transaction that passed its check before.
 func (c *client) tick() bool {
 	var all []input
 	for group := range c.Count {

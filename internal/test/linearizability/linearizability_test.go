@@ -19,8 +19,7 @@ var (
 	firstSeed = flag.Uint64("lin.seed", 0, "seed of the first history; the others count up; 0: choose one")
 )
 
-// patience bounds the search for an order. A history that takes longer is a
-// failure: nothing was shown.
+// patience bounds the search for an order. A history that takes longer is a failure: nothing was shown.
 const patience = time.Minute
 
 func TestHistoriesAreLinearizable(t *testing.T) {

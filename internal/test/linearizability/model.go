@@ -9,12 +9,10 @@ import (
 // maxWidth is how many keys a group has at most.
 const maxWidth = 4
 
-// values are what a group's keys hold; 0 is no value. No value but that is
-// written twice.
+// values are what a group's keys hold; 0 is no value. No value but that is written twice.
 type values [maxWidth]int
 
-// input is an operation on a group: of its keys those in the mask are written or
-// read.
+// input is an operation on a group: of its keys those in the mask are written or read.
 type input struct {
 	group  int
 	mask   uint8
@@ -30,8 +28,7 @@ func (in input) has(key int) bool { return in.mask&(1<<key) != 0 }
 // sees reports whether the operation's output has the value that key had before it.
 func (in input) sees(key int) bool { return in.reads&(1<<key) != 0 || !in.write && in.has(key) }
 
-// groups is the model: the values of a group, a partition each. The output of a
-// read is the values that it found.
+// groups is the model: the values of a group, a partition each. The output of a read is the values that it found.
 var groups = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		var parts [][]porcupine.Operation

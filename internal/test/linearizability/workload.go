@@ -26,10 +26,9 @@ type Workload struct {
 	// Torn and Unsynced plant faults: what should come from one snapshot is read
 	// key by key; what a cut must not touch is not synced.
 	Torn, Unsynced bool
-	// Transactions makes three operations in four a transaction that reads some keys of a group,
-	// one by one or by a walk, and writes others. Unchecked and Unwalked plant faults: what the
-	// transaction reads, or over what it walks, comes from a snapshot, so that the commit does
-	// not check it.
+	// Transactions makes three operations in four a transaction that reads some keys of a group, one by one or by a
+	// walk, and writes others. Unchecked and Unwalked plant faults: what the transaction reads, or over what it walks,
+	// comes from a snapshot, so that the commit does not check it.
 	Transactions, Unchecked, Unwalked bool
 	// Wipes makes one operation in forty the deletion of a range of groups, and one in forty the ingest or
 	// the load of another range.
@@ -87,8 +86,7 @@ func (w Workload) Run() (*History, error) {
 	return h, nil
 }
 
-// runAndCut cuts the power when goal operations were answered. It returns the
-// operations that count, and the disk.
+// runAndCut cuts the power when goal operations were answered. It returns the operations that count, and the disk.
 func (r *run) runAndCut(disk *vfs.Mem, goal int64) ([]porcupine.Operation, *vfs.Mem, error) {
 	var after *vfs.Mem
 	var begun, ended int64

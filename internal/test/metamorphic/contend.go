@@ -49,7 +49,8 @@ func (s *subject) interfere(o *Op) error {
 	return s.ingest(&ingest)
 }
 
-// touches reports whether the change is one of the key that is read. A deletion need not be one if the key has no value.
+// touches reports whether the change is one of the key that is read. A deletion need not be one if the key has no
+// value.
 func (s *subject) touches(o *Op) (touched, must bool) {
 	key, compare := o.Keys[0], s.history.Comparer.Compare
 	if o.Batch == nil {

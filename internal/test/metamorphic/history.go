@@ -27,8 +27,7 @@ var reversed = &base.Comparer{
 	Compare: func(a, b []byte) int { return bytes.Compare(b, a) },
 }
 
-// NewHistory returns the history of a seed: about n operations, and an end that
-// reads everything again.
+// NewHistory returns the history of a seed: about n operations, and an end that reads everything again.
 func NewHistory(seed uint64, n int) *History {
 	g := &generator{rnd: rand.New(rand.NewPCG(seed, 'h')), h: &History{Seed: seed, Comparer: base.Bytewise}}
 	if g.rnd.IntN(4) == 0 {
@@ -274,7 +273,8 @@ func (g *generator) ttl(key []byte) int {
 	return 0
 }
 
-// swap is about a key that has a value, or has none, or whose value has expired. Often it has just got one that expires.
+// swap is about a key that has a value, or has none, or whose value has expired. Often it has just got one that
+// expires.
 func (g *generator) swap() {
 	o := Op{Kind: Swap, Key: g.key(), Of: g.rnd.IntN(len(swapNames))}
 	for range 5 {
@@ -418,8 +418,7 @@ func (g *generator) narrowBounds() (from, to []byte) {
 // edges are bytes that short binary keys are made of.
 var edges = []byte("\x00\x01a\xff")
 
-// reopen closes what is open first: what Close says of the rest is another
-// test's.
+// reopen closes what is open first: what Close says of the rest is another test's.
 func (g *generator) reopen(kind Kind) {
 	g.closeSlots()
 	g.add(Op{Kind: kind})

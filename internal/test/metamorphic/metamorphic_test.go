@@ -63,8 +63,7 @@ func answerSeeds(t *testing.T, first uint64) int64 {
 // storeGoroutines returns the stacks of the goroutines that package db runs.
 func storeGoroutines() []string { return fixture.Goroutines("sievedb/db.") }
 
-// report fails the test where the outcome has differences, and keeps the
-// history.
+// report fails the test where the outcome has differences, and keeps the history.
 func report(t *testing.T, out *Outcome) {
 	if len(out.Differences) == 0 {
 		return
@@ -77,8 +76,7 @@ func report(t *testing.T, out *Outcome) {
 		out.Seed, len(out.Differences), out.Seed, *ops, *sets, b.String(), keep(out))
 }
 
-// keep writes the history to a file that outlives the test, and returns its
-// name.
+// keep writes the history to a file that outlives the test, and returns its name.
 func keep(out *Outcome) string {
 	f, err := os.CreateTemp("", fmt.Sprintf("sievedb-history-%d-*.txt", out.Seed))
 	if err != nil {

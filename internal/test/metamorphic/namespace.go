@@ -68,7 +68,8 @@ func (s *subject) atNeighbours(do func(key []byte) error) error {
 	return nil
 }
 
-// lookAtNeighbours checks that the keys that the history does not concern are what they were, and all namespaces listed.
+// lookAtNeighbours checks that the keys that the history does not concern are what they were, and all namespaces
+// listed.
 func (s *subject) lookAtNeighbours() error {
 	if s.space == "" {
 		return nil

@@ -10,8 +10,7 @@ import (
 // Kind is what an operation does.
 type Kind int
 
-// The operations. Slots number snapshots and iterators, each kind from 0. One load at
-// most is under way.
+// The operations. Slots number snapshots and iterators, each kind from 0. One load at most is under way.
 const (
 	Put           Kind = iota // Key, Value, Sync, Buffered
 	Delete                    // Key, Sync, Buffered
@@ -81,9 +80,8 @@ type Write struct {
 	Limit      []byte // to this one
 }
 
-// Step is one movement of an iterator: "first", "last", "next", "prev", "seekge"
-// and "seeklt" with a key, "forward" and "backward" until it is at no key,
-// "setbounds" from a key to a limit, "refresh" to the present moment.
+// Step is one movement of an iterator: "first", "last", "next", "prev", "seekge" and "seeklt" with a key, "forward" and
+// "backward" until it is at no key, "setbounds" from a key to a limit, "refresh" to the present moment.
 type Step struct {
 	Move       string
 	Key, Limit []byte

@@ -91,8 +91,7 @@ func forgetsPrefixes(dir string, o *db.Options) (Store, error) {
 	return OpenDB(dir, o)
 }
 
-// deniesAll is a filter that lies, except to the writer: its filters are longer than those that the
-// writer checks.
+// deniesAll is a filter that lies, except to the writer: its filters are longer than those that the writer checks.
 type deniesAll struct{ admitsAll }
 
 func (deniesAll) NewGenerator() filter.Generator { return &liar{} }

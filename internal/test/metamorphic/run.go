@@ -11,8 +11,7 @@ import (
 // Config says what to run.
 type Config struct {
 	Seed uint64
-	// Ops is about how many operations the history has, Sets how many option sets
-	// it runs under.
+	// Ops is about how many operations the history has, Sets how many option sets it runs under.
 	Ops, Sets int
 	// Open opens the store; nil is OpenDB.
 	Open OpenFunc

@@ -13,9 +13,8 @@ import (
 	"github.com/sievedb/sievedb/filter/rangefilter"
 )
 
-// Set returns option set number i of a seed, without a file system or comparer, and its
-// description. Set 0 is the defaults, except for a small memtable, which is cleared quickly; the
-// others are drawn.
+// Set returns option set number i of a seed, without a file system or comparer, and its description. Set 0 is the
+// defaults, except for a small memtable, which is cleared quickly; the others are drawn.
 func Set(seed uint64, i int) (*db.Options, string) {
 	if i == 0 {
 		return &db.Options{Memtables: db.MemtableOptions{Size: 256 << 10}}, "the defaults, with a smaller memtable"
@@ -134,9 +133,8 @@ func writesLevelDBs(p filter.Policy) bool {
 	return false
 }
 
-// checksums is a policy with no more than the three methods that a policy needs.
-// Its filters are sets of one-byte checksums, so that they often say "perhaps"
-// wrongly.
+// checksums is a policy with no more than the three methods that a policy needs. Its filters are sets of one-byte
+// checksums, so that they often say "perhaps" wrongly.
 type checksums struct{}
 
 func (checksums) Name() string { return "sievedb.test.checksums" }

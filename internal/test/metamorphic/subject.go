@@ -461,8 +461,7 @@ func (s *subject) finish() error {
 	return err
 }
 
-// abandon closes what a run that stopped midway had open. What it says is of no
-// interest any more.
+// abandon closes what a run that stopped midway had open. What it says is of no interest any more.
 func (s *subject) abandon() {
 	for i := range slots {
 		if s.iterators[i] != nil {

@@ -1,4 +1,5 @@
-// Command progress runs tests in steps and prints each package as it ends, with how many are left: what make test shows.
+// Command progress runs tests in steps and prints each package as it ends, with how many are left: what make test
+// shows.
 //
 //	progress [-left-out text] title directory words [title directory words …]
 //
@@ -178,7 +179,8 @@ func (r *report) add(e event) {
 	delete(r.output, of)
 }
 
-// printUnended prints what the tests of a package said that have no end: a panic or the end of the time is in one of them.
+// printUnended prints what the tests of a package said that have no end: a panic or the end of the time is in one of
+// them.
 func (r *report) printUnended(pkg string) {
 	for of, output := range r.output {
 		if of.pkg == pkg && of.name != "" {

@@ -25,12 +25,10 @@ type task struct {
 	LongestStall  time.Duration
 }
 
-// A child says with one byte each what happened: the worker, from '0', whose
-// batch was acknowledged, or a stall.
+// A child says with one byte each what happened: the worker, from '0', whose batch was acknowledged, or a stall.
 const stallByte = 's'
 
-// RunChild opens the database and works until it is killed. It returns only with
-// an error.
+// RunChild opens the database and works until it is killed. It returns only with an error.
 func RunChild(text string) error {
 	var t task
 	if err := json.Unmarshal([]byte(text), &t); err != nil {

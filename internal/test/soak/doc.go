@@ -25,12 +25,11 @@
 //
 // # Verdict
 //
-// Samples are taken in the parent after each session, with the store closed and after a garbage
-// collection that releases memory. The first quarter of them is warm-up. Of the others, the median
-// of the last third may not exceed that of the first third by more than 5 %, for resident memory
-// (VmRSS; elsewhere than on Linux what the runtime holds) and for open descriptors; in runs of less
-// than sixty sessions memory may grow by 8 MiB more. Less is no fault. The number of goroutines
-// must be the same after each Close.
+// Samples are taken in the parent after each session, with the store closed and after a garbage collection that
+// releases memory. The first quarter of them is warm-up. Of the others, the median of the last third may not exceed
+// that of the first third by more than 5 %, for resident memory (VmRSS; elsewhere than on Linux what the runtime holds)
+// and for open descriptors; in runs of less than sixty sessions memory may grow by 8 MiB more. Less is no fault. The
+// number of goroutines must be the same after each Close.
 //
 // The directory is measured from the end of the fill on. The median of its size after each Close
 // may be at most twice the bytes of the live keys and values. While the store works the bound is

@@ -7,8 +7,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// model is what the keys of one worker hold. It belongs to one goroutine at a time, except for
-// live.
+// model is what the keys of one worker hold. It belongs to one goroutine at a time, except for live.
 type model struct {
 	seed     uint64
 	worker   int
@@ -57,8 +56,7 @@ func (m *model) set(key int, n uint64) {
 // filled says that each key was written once.
 func (m *model) filled() bool { return m.done >= fillBatches(len(m.versions)) }
 
-// differing describes the first difference of what was read from what the model
-// holds, "" if there is none.
+// differing describes the first difference of what was read from what the model holds, "" if there is none.
 func (m *model) differing(got []uint64) string {
 	for key, n := range m.versions {
 		if got[key] != n {

@@ -27,8 +27,7 @@ type Config struct {
 	Child func(task string) *exec.Cmd
 	// Log is called with a line each minute.
 	Log func(format string, args ...any)
-	// Plant does, with the store of a session before its Close, what the verdict
-	// must find.
+	// Plant does, with the store of a session before its Close, what the verdict must find.
 	Plant func(d *db.DB, session int)
 }
 
@@ -54,9 +53,8 @@ type run struct {
 	samples []sample
 }
 
-// Run does what the package's comment says. Its error is a wrong answer, a
-// failure of the store, or the faults of the verdict; the summary is of what was
-// done until then.
+// Run does what the package's comment says. Its error is a wrong answer, a failure of the store, or the faults of the
+// verdict; the summary is of what was done until then.
 func Run(c Config) (summary string, err error) {
 	r := &run{Config: c, began: time.Now(), rnd: rand.New(rand.NewPCG(c.Seed, 1)), models: newModels(c.Seed, c.Keys),
 		samples: make([]sample, 0, 2*fewestSessions+c.For/(10*time.Second))} // or they would grow the heap themselves
@@ -69,8 +67,7 @@ func Run(c Config) (summary string, err error) {
 	return r.line() + fmt.Sprintf("; %d sessions, %d of them killed; %s", len(r.samples), r.kills, trends(r.samples)), err
 }
 
-// sessions runs them. Two of three end with Close, as only what this process
-// did can be left in its memory.
+// sessions runs them. Two of three end with Close, as only what this process did can be left in its memory.
 func (r *run) sessions() error {
 	for s := 0; s < fewestSessions || time.Since(r.began) < r.For; s++ {
 		length := time.Duration(r.rnd.Float64() * float64(min(longestSession, r.For/fewestSessions)))

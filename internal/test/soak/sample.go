@@ -27,8 +27,7 @@ func takeSampleAsIs() sample {
 	return sample{resident: residentBytes(&m), heap: int64(m.HeapAlloc), descriptors: descriptors()}
 }
 
-// descriptors counts the open ones, itself included, where the system has a
-// directory of them; elsewhere it is 0.
+// descriptors counts the open ones, itself included, where the system has a directory of them; elsewhere it is 0.
 func descriptors() int64 {
 	for _, dir := range []string{"/proc/self/fd", "/dev/fd"} {
 		if entries, err := os.ReadDir(dir); err == nil {

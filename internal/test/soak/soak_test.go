@@ -51,10 +51,9 @@ func testConfig(t *testing.T, keys int) Config {
 	}
 }
 
-// The bound of a stall: the longest wait is for a merge of level 0 with all that
-// it overlaps. That is at most the whole database of some 20 MB, read and written
-// once; a memory card with 2 MB/s takes 20 s for it. What waits longer than 30 s
-// does not wait for the disk.
+// The bound of a stall: the longest wait is for a merge of level 0 with all that it overlaps. That is at most the whole
+// database of some 20 MB, read and written once; a memory card with 2 MB/s takes 20 s for it. What waits longer than 30
+// s does not wait for the disk.
 func TestSoak(t *testing.T) {
 	keys, length := 8000, *soakFor
 	if testing.Short() { // under the race detector, most of the time is for comparing all keys
@@ -199,8 +198,7 @@ func TestJudgeSpace(t *testing.T) {
 	require.ErrorContains(t, judgeClosed(closed(199, 300, 201, 300, 100)), "2.01 times the live bytes")
 }
 
-// What a worker had written when it was killed is what it said, or one batch
-// more; after a Close it is what it said.
+// What a worker had written when it was killed is what it said, or one batch more; after a Close it is what it said.
 func TestAtMostOneMoreBatchAfterAKill(t *testing.T) {
 	const keys, said = 200, 100
 	for _, c := range []struct {

@@ -150,8 +150,7 @@ func closedSpace(samples []sample) (median, most float64) {
 	return ratios[len(ratios)/2], ratios[len(ratios)-1]
 }
 
-// stallCount counts stalls. Of those in children it knows only how many they
-// were: a child judges itself how long.
+// stallCount counts stalls. Of those in children it knows only how many they were: a child judges itself how long.
 type stallCount struct{ count, stopped, nanos, longest atomic.Int64 }
 
 func (c *stallCount) add(i db.WriteStallInfo) {

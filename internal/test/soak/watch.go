@@ -52,8 +52,7 @@ func (r *run) watch() (end func()) {
 	}
 }
 
-// measure adds up the sizes of all files, once the fill is over; one that goes
-// meanwhile takes nothing.
+// measure adds up the sizes of all files, once the fill is over; one that goes meanwhile takes nothing.
 func (r *run) measure() (o occupancy) {
 	if o.live = r.live(); o.live == 0 {
 		return o

@@ -25,8 +25,7 @@ type worker struct {
 	then     []uint64     // the versions when it was taken
 }
 
-// fewestSteps is what a worker does in a session at least, however slow the
-// machine.
+// fewestSteps is what a worker does in a session at least, however slow the machine.
 const fewestSteps = 200
 
 // work lets the workers work until ctx ends, and returns their errors. acked is called with the

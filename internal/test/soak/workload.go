@@ -18,15 +18,13 @@ const (
 	meanLive = (keyLength + valueHeader + longestFiller/2) * 4 / 5
 )
 
-// write is one write of a batch: the batch's own value for the key, or its
-// deletion.
+// write is one write of a batch: the batch's own value for the key, or its deletion.
 type write struct {
 	key    int
 	delete bool
 }
 
-// batchAt returns batch n, from 1, of a worker with that many keys. The first
-// batches fill: they put each key once.
+// batchAt returns batch n, from 1, of a worker with that many keys. The first batches fill: they put each key once.
 func batchAt(seed uint64, worker int, n uint64, keys int) (writes []write, sync bool) {
 	if first := int(n-1) * fillBatch; n <= fillBatches(keys) {
 		for key := first; key < min(first+fillBatch, keys); key++ {

@@ -1,10 +1,9 @@
 // Package testseed gives tests that judge by statistics their seed. Only tests import it.
 //
-// A test that checks what holds for every seed (no key is lost, two readers agree) draws a
-// new seed on each run and logs it. A test that a correct implementation fails for some
-// seeds (a measured rate is near the predicted one, a share is large enough, a rare case
-// occurs) must not: each run in so many thousands would fail for no fault. Such a test
-// does one of two things:
+// A test that checks what holds for every seed (no key is lost, two readers agree) draws a new seed on each run and
+// logs it. A test that a correct implementation fails for some seeds (a measured rate is near the predicted one, a
+// share is large enough, a rare case occurs) must not: each run in so many thousands would fail for no fault. Such a
+// test does one of two things:
 //
 //   - It takes its seed from [Statistical], which is the same on every run.
 //   - It draws a new seed, and its comment has a line that begins with "False alarms:" and

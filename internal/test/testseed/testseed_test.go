@@ -17,9 +17,8 @@ var (
 	judgment = regexp.MustCompile(`\b(InDelta|InEpsilon|requirePlaceRate|RequireRateOfLines|simulateBloom)\(`)
 )
 
-// A test with a new seed on each run failed in 5 of 120 runs, for its tolerance was
-// narrower than chance is. This finds what compares within a tolerance what it measured
-// with a new seed.
+// A test with a new seed on each run failed in 5 of 120 runs, for its tolerance was narrower than chance is. This finds
+// what compares within a tolerance what it measured with a new seed.
 func TestStatisticsHaveFixedSeedsOrDerivedBounds(t *testing.T) {
 	found := 0
 	require.NoError(t, filepath.WalkDir("../../..", func(name string, d fs.DirEntry, err error) error {

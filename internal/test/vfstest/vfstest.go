@@ -418,8 +418,7 @@ func checkLock(t *testing.T, e *env) {
 	require.NoError(t, last.Close())
 }
 
-// checkConcurrentReads is for the race detector: while one goroutine appends, others read bytes that
-// have been written.
+// checkConcurrentReads is for the race detector: while one goroutine appends, others read bytes that have been written.
 func checkConcurrentReads(t *testing.T, e *env) {
 	const records = 200
 	f, err := e.Create(e.path("a"))

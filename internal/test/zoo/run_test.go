@@ -30,8 +30,7 @@ func readSource(t testing.TB) func(file string) (string, error) {
 	}
 }
 
-// overlay writes the patched files to a temporary directory and returns the overlay file for the go
-// command.
+// overlay writes the patched files to a temporary directory and returns the overlay file for the go command.
 func overlay(t testing.TB, patched map[string]string) string {
 	dir := t.TempDir()
 	replace := map[string]string{}

@@ -71,8 +71,7 @@ func TestTheBugsFitTheCodeAndTheTests(t *testing.T) {
 	}
 }
 
-// Patches that do not overlap are compiled together: a run of the go command
-// costs more than a package.
+// Patches that do not overlap are compiled together: a run of the go command costs more than a package.
 func TestEveryBugCanBePlanted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds most of the module; runs without -short")
@@ -191,8 +190,7 @@ func (b *bug) test(t *testing.T) {
 	}
 }
 
-// excerpt returns what the output says from the words on that show that the bug
-// was seen.
+// excerpt returns what the output says from the words on that show that the bug was seen.
 func (c catch) excerpt(out string) string {
 	_, rest, _ := strings.Cut(out, c.sees)
 	words := strings.Join(strings.Fields(c.sees+rest), " ")

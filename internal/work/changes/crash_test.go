@@ -43,8 +43,8 @@ type seen struct {
 }
 
 // The power fails at every operation, with a reader that has followed the feed to some point. What it has seen is not
-// taken back, and from where it is the feed leads to what was recovered. It is only refused where a load, an ingest or a
-// deleted range was being recorded.
+// taken back, and from where it is the feed leads to what was recovered. It is only refused where a load, an ingest or
+// a deleted range was being recorded.
 func TestCrashAtEveryOperationWithAFeed(t *testing.T) {
 	race.SkipInShort(t)
 	total, limit := 300, 300
@@ -128,8 +128,8 @@ func followAfterCrash(mem *vfs.Mem, seed uint64, from *replica) error {
 	return nil
 }
 
-// Each operation of a run fails once, or from there on. What the feed yields then leads to the content of the store, now
-// and after it was opened again, or the feed says that it is not there any more.
+// Each operation of a run fails once, or from there on. What the feed yields then leads to the content of the store,
+// now and after it was opened again, or the feed says that it is not there any more.
 //
 //make:gates
 func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {

@@ -2,10 +2,9 @@
 //
 // # Segments
 //
-// A log becomes superfluous when its memtable was flushed. An Archive then moves it to the
-// subdirectory "changes" of the database instead of removing it. No other program looks there: a
-// repair that found an old log among the others would bring deleted keys back. Its name says
-// which sequence numbers it covers, so the list of names is the index:
+// A log becomes superfluous when its memtable was flushed. An Archive then moves it to the subdirectory "changes" of
+// the database instead of removing it. No other program looks there: a repair that found an old log among the others
+// would bring deleted keys back. Its name says which sequence numbers it covers, so the list of names is the index:
 //
 //	11-20.log       the records of the numbers 11 to 20
 //	21-28-30.log    the last record ends at 28; 29 and 30 were used by writes that failed
@@ -19,19 +18,17 @@
 //
 // # Loads, ingests and deleted ranges
 //
-// These add or remove tables in one edit of the MANIFEST. Before that edit, the Archive writes a file
-// that describes them (event.go), and links the added tables, so that their entries can be read later.
-// Until the edit is in force the file's name ends in ".pending". A pending file that a crash left
-// counts if the database has reached its sequence number and still has the MANIFEST that the file
-// names, unless something else has its numbers. If it has another MANIFEST, another program may have used
-// the numbers, and the history restarts.
+// These add or remove tables in one edit of the MANIFEST. Before that edit, the Archive writes a file that describes
+// them (event.go), and links the added tables, so that their entries can be read later. Until the edit is in force the
+// file's name ends in ".pending". A pending file that a crash left counts if the database has reached its sequence
+// number and still has the MANIFEST that the file names, unless something else has its numbers. If it has another
+// MANIFEST, another program may have used the numbers, and the history restarts.
 //
 // # When the history restarts
 //
-// Open compares the chain with what it recovered. Where numbers are missing, because another program
-// or an opening without the feed wrote to the database, or because damage was skipped, everything
-// before is removed. A reader with an older position gets a *GoneError. There is never a gap that the
-// reader does not learn about.
+// Open compares the chain with what it recovered. Where numbers are missing, because another program or an opening
+// without the feed wrote to the database, or because damage was skipped, everything before is removed. A reader with an
+// older position gets a *GoneError. There is never a gap that the reader does not learn about.
 //
 // # Readers
 //

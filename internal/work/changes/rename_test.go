@@ -16,7 +16,8 @@ import (
 // changingFS is a file system whose directories change while they are listed.
 type changingFS struct {
 	vfs.FS
-	// listed is called after the names of a directory were read, and returns those that the reader gets; nil for no call.
+	// listed is called after the names of a directory were read, and returns those that the reader gets; nil for no
+	// call.
 	listed func(dir string, names []string) []string
 }
 
@@ -35,8 +36,8 @@ type renamed struct {
 	hidden  bool // the listing has none of the two names
 }
 
-// prepare returns a store in which a load is in force, and a Directory that sees its file being renamed. The load has the
-// numbers 2 to 101.
+// prepare returns a store in which a load is in force, and a Directory that sees its file being renamed. The load has
+// the numbers 2 to 101.
 func (c renamed) prepare(t *testing.T) (*store, *Directory) {
 	fsys := &changingFS{FS: vfs.NewMem()}
 	s := newStore(t, fsys)

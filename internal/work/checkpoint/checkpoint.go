@@ -1,11 +1,9 @@
-// Package checkpoint copies the state of a store at one sequence number to a directory that opens as a
-// database.
+// Package checkpoint copies the state of a store at one sequence number to a directory that opens as a database.
 //
-// Tables and full logs never change, so they are linked, or copied if the file system cannot link
-// them. Only the newest log is always copied: the store continues to append to it. A store that only
-// reads, such as a follower, writes what it has of the logs as tables. The directory is
-// made under a temporary name, synced, and renamed. A crash leaves that name at most, and the next
-// checkpoint of that directory removes it.
+// Tables and full logs never change, so they are linked, or copied if the file system cannot link them. Only the newest
+// log is always copied: the store continues to append to it. A store that only reads, such as a follower, writes what
+// it has of the logs as tables. The directory is made under a temporary name, synced, and renamed. A crash leaves that
+// name at most, and the next checkpoint of that directory removes it.
 package checkpoint
 
 import (

@@ -67,8 +67,8 @@ func eachLeft(fsys vfs.FS, parent string, isName func(string) bool, f func(dir s
 	return err
 }
 
-// isBackupID reports whether name is the ID of a backup, as package backup makes them: a time in UTC and 64 random bits.
-// The database's own directory for backups may have a database of the user's, which has another name.
+// isBackupID reports whether name is the ID of a backup, as package backup makes them: a time in UTC and 64 random
+// bits. The database's own directory for backups may have a database of the user's, which has another name.
 func isBackupID(name string) bool {
 	const layout = "20060102T150405.000000000Z"
 	if len(name) != len(layout)+1+16 || name[len(layout)] != '-' {
@@ -99,8 +99,8 @@ func RemoveUnused(fsys vfs.FS, dir string) error {
 	})
 }
 
-// Remove removes the checkpoint of a backup, complete or not, and then its lock. A power cut leaves no checkpoint without
-// a lock.
+// Remove removes the checkpoint of a backup, complete or not, and then its lock. A power cut leaves no checkpoint
+// without a lock.
 func Remove(fsys vfs.FS, dir string, lock io.Closer) error {
 	if err := RemoveFiles(fsys, dir); err != nil {
 		return errors.CombineErrors(err, lock.Close())

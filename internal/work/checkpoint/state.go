@@ -19,8 +19,7 @@ type State struct {
 	Memtables []*memtable.Memtable
 	// Seq is the last sequence number, Logged that of the last write that did not fail.
 	Seq, Logged uint64
-	// Whole says that the last log is complete, so that later damage to it can be distinguished from
-	// a crash.
+	// Whole says that the last log is complete, so that later damage to it can be distinguished from a crash.
 	Whole bool
 	// Released, if not nil, is called by Release.
 	Released func()

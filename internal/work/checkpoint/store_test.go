@@ -430,8 +430,7 @@ func TestACheckpointHasWhatAReadOnlyStoreShows(t *testing.T) {
 	require.Less(t, len(copied("salvaged", o)), len(want))
 }
 
-// A follower copies what it shows, also tables that the writer has removed, and nothing that was written
-// since.
+// A follower copies what it shows, also tables that the writer has removed, and nothing that was written since.
 func TestACheckpointOfAFollower(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)

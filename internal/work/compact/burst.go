@@ -11,11 +11,10 @@ import (
 // burstPause is the time without a full memtable after which a burst of writes is over.
 const burstPause = time.Second
 
-// burst detects whether memtables become full in quick succession. While they do, level 0
-// collects more tables before it is compacted: a compaction of it rewrites about the same
-// part of the base level, whether it has four inputs or eight. A million random puts went from 642,000
-// to 718,000 a second. A larger trigger at all times is as fast, but leaves up to seven runs to scans
-// at rest. Scheduler.mu guards it.
+// burst detects whether memtables become full in quick succession. While they do, level 0 collects more tables before
+// it is compacted: a compaction of it rewrites about the same part of the base level, whether it has four inputs or
+// eight. A million random puts went from 642,000 to 718,000 a second. A larger trigger at all times is as fast, but
+// leaves up to seven runs to scans at rest. Scheduler.mu guards it.
 type burst struct {
 	full     time.Time // when a memtable last became full; zero after EndBurst
 	watching bool      // a goroutine waits for the end
@@ -26,8 +25,7 @@ func (b *burst) begin() { b.full, b.quiet = time.Now(), false }
 
 func (b *burst) end() { b.full = time.Time{} }
 
-// left returns how long the burst will last if no other memtable becomes full, or 0 if there
-// is none.
+// left returns how long the burst will last if no other memtable becomes full, or 0 if there is none.
 func (b *burst) left() time.Duration {
 	if b.full.IsZero() {
 		return 0
@@ -35,8 +33,7 @@ func (b *burst) left() time.Duration {
 	return max(0, burstPause-time.Since(b.full))
 }
 
-// burstTrigger replaces L0Trigger during a burst. It is well below the number of tables from
-// which writes are slowed.
+// burstTrigger replaces L0Trigger during a burst. It is well below the number of tables from which writes are slowed.
 func (t *Tuning) burstTrigger() int {
 	return max(t.L0Trigger, min(2*t.L0Trigger, t.L0SlowdownTrigger*2/3))
 }

@@ -158,8 +158,8 @@ func (j *collection) move(ikey, user []byte, ref base.ValueRef) error {
 	return j.out.Add(ikey, value)
 }
 
-// ofInput returns err as that of the input that has the value under ikey: whether it is in use cannot be found out, which
-// says nothing about the other inputs.
+// ofInput returns err as that of the input that has the value under ikey: whether it is in use cannot be found out,
+// which says nothing about the other inputs.
 func (j *collection) ofInput(ikey []byte, err error) error {
 	if !base.IsUnreadable(err) {
 		return err

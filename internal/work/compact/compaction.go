@@ -114,9 +114,9 @@ func tableNames(c *manifest.Compaction) string {
 // temporary disk space is small compared with the database.
 const ManualStep = 64 << 20
 
-// Compact merges all tables that may hold keys in [start, limit), nil for no bound. It
-// returns when that is done or ctx is; a merge that ctx ends changes nothing. Tuning.Filter is called for all values in the range
-// that were written before, unless a snapshot sees them.
+// Compact merges all tables that may hold keys in [start, limit), nil for no bound. It returns when that is done or ctx
+// is; a merge that ctx ends changes nothing. Tuning.Filter is called for all values in the range that were written
+// before, unless a snapshot sees them.
 func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 	stop := context.AfterFunc(ctx, s.wake)
 	defer stop()
@@ -175,8 +175,7 @@ func (s *Scheduler) compactLevel(ctx context.Context, level int, start, limit []
 	}
 }
 
-// rewriteLastLevel rewrites the tables of the deepest level within [start, limit)
-// that this call has not written yet.
+// rewriteLastLevel rewrites the tables of the deepest level within [start, limit) that this call has not written yet.
 func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
 	for {
 		c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {

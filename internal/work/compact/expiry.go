@@ -75,8 +75,8 @@ func (s *Scheduler) learnExpiry() {
 	})
 }
 
-// weighExpiring finds out when half of each table with values that expire has done so. One whose values have all expired
-// goes without being read.
+// weighExpiring finds out when half of each table with values that expire has done so. One whose values have all
+// expired goes without being read.
 func (s *Scheduler) weighExpiring() {
 	v := s.host.RefVersion()
 	defer v.Unref()

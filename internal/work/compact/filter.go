@@ -100,9 +100,8 @@ func (j *mergeJob) mergeFiltered(p *mergePiece) error {
 	return j.s.o.FilterCalls(func() error { return j.merge(p) })
 }
 
-// waitForEarlierFilters waits until the compactions that are running now have ended, if they
-// drop values. They may have seen the caller's last writes too early, or while a snapshot was
-// open that the caller has closed since.
+// waitForEarlierFilters waits until the compactions that are running now have ended, if they drop values. They may have
+// seen the caller's last writes too early, or while a snapshot was open that the caller has closed since.
 func (s *Scheduler) waitForEarlierFilters(ctx context.Context) error {
 	if s.tuning.Load().Filter == nil && s.o.Expiry == nil {
 		return nil

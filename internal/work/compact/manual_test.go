@@ -33,8 +33,8 @@ func TestCompactRewritesItsRange(t *testing.T) {
 	require.Positive(t, c.TrivialMoves)
 }
 
-// Whenever Compact begins a compaction, a table with a key after all others is added to that level. Compact ends all the
-// same.
+// Whenever Compact begins a compaction, a table with a key after all others is added to that level. Compact ends all
+// the same.
 func TestCompactEndsAlthoughWritesContinue(t *testing.T) {
 	st := newTestStore(t, func(o *storeOptions) { o.Tuning.L0Trigger = 1000 })
 	st.put(0, numbered(0, 500)...)

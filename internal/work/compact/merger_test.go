@@ -52,8 +52,8 @@ func testFilter(_, value []byte) ([]byte, bool) {
 	return value, true
 }
 
-// histories returns one key for every combination of two versions: each at one of five sequence numbers, before and after
-// the snapshots, and each a tombstone or one of several values.
+// histories returns one key for every combination of two versions: each at one of five sequence numbers, before and
+// after the snapshots, and each a tombstone or one of several values.
 func histories() (all []history) {
 	shapes := []version{
 		{kind: base.KindDelete}, {kind: base.KindSet, value: "keep"}, {kind: base.KindSet, value: "drop"}, {kind: base.KindSet, value: "raise"},
@@ -190,8 +190,8 @@ func (c *mergeCase) check(t *testing.T, all []history) {
 	require.Equal(t, want, got)
 }
 
-// If newer versions of a key were in one table and older ones in the next of the same level, a compaction could move the
-// newer ones below the older ones (LevelDB issues 320 and 376).
+// If newer versions of a key were in one table and older ones in the next of the same level, a compaction could move
+// the newer ones below the older ones (LevelDB issues 320 and 376).
 func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 	st := newTestStore(t, nil)
 	all := numbered(0, 100)

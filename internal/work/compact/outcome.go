@@ -80,8 +80,8 @@ func (s *Scheduler) delayCollections(err error) {
 // collectLater is how many times longer a failed collection waits than another compaction: 3 s to half an hour.
 const collectLater = 60
 
-// GarbageLoad is that of the version without the value tables that were set aside, and 0 while none may be collected, in a
-// pause or after a failure: slower writers would not help.
+// GarbageLoad is that of the version without the value tables that were set aside, and 0 while none may be collected,
+// in a pause or after a failure: slower writers would not help.
 func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 	base := s.tuning.Load().MaxLevelBase
 	if v.GarbageLoad(nil, base) == 0 {
@@ -108,8 +108,8 @@ func (o *outcome) park(files []*manifest.FileMeta, err error) {
 	}
 }
 
-// atFault returns the inputs of c to set aside because of err: none if that is no corruption. Of value tables, which have
-// nothing to do with each other, only the one is at fault that the error names, if it names one.
+// atFault returns the inputs of c to set aside because of err: none if that is no corruption. Of value tables, which
+// have nothing to do with each other, only the one is at fault that the error names, if it names one.
 func atFault(c *manifest.Compaction, err error) []*manifest.FileMeta {
 	if !base.IsUnreadable(err) {
 		return nil
@@ -125,9 +125,8 @@ func atFault(c *manifest.Compaction, err error) []*manifest.FileMeta {
 	return c.AllInputs()
 }
 
-// beginBackoff handles the result of an automatic compaction. After a failure the Scheduler is in
-// modeBackoff for a while. Corruption needs no wait, since the inputs stay claimed and the next choice
-// is another one.
+// beginBackoff handles the result of an automatic compaction. After a failure the Scheduler is in modeBackoff for a
+// while. Corruption needs no wait, since the inputs stay claimed and the next choice is another one.
 func (s *Scheduler) beginBackoff(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,8 +50,8 @@ func (st *testStore) lastBackoff() time.Duration {
 	return st.outcome.backoff.wait
 }
 
-// The bug: one counter had the back-offs and the calls that held compactions back. A success in such a time did not count,
-// and a failure in it could leave the counter raised for ever.
+// The bug: one counter had the back-offs and the calls that held compactions back. A success in such a time did not
+// count, and a failure in it could leave the counter raised for ever.
 func TestAHoldDoesNotChangeABackoff(t *testing.T) {
 	for name, hold := range map[string]func(t *testing.T, st *testStore) (end func()){
 		"Hold": reasons[modeHeld], "Pause": reasons[modePaused],

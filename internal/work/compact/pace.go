@@ -74,8 +74,8 @@ func (p *pacer) step() {
 }
 
 // A merge writes what its tables say, however little they have: a kilobyte can stand for many megabytes. A merge that
-// has written both growthFactor times the size of its inputs and growthFree bytes says so in the log, once. Honest tables
-// shrink to a thirtieth only if they are nearly empty of information.
+// has written both growthFactor times the size of its inputs and growthFree bytes says so in the log, once. Honest
+// tables shrink to a thirtieth only if they are nearly empty of information.
 const (
 	growthFactor = 32
 	growthFree   = 64 << 20
@@ -90,8 +90,7 @@ func (j *mergeJob) logGrowth(written uint64) {
 		"tables", tableNames(j.c), "input", j.c.InputBytes(), "written", written)
 }
 
-// pace waits until n more bytes are within the limit, the limit changes, ctx is done, or the Scheduler
-// closes.
+// pace waits until n more bytes are within the limit, the limit changes, ctx is done, or the Scheduler closes.
 func (s *Scheduler) pace(ctx context.Context, n uint64) {
 	t := s.tuning.Load()
 	if t.MaxBytesPerSecond == 0 || s.slowsWriters(t) {

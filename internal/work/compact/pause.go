@@ -7,10 +7,9 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 )
 
-// Pause prevents automatic compactions until resume is called, and waits for those that run. Several
-// pauses may be in effect; each is ended by its own resume. Compact and UpgradeFilters continue. If
-// ctx is done first, or the Scheduler is closed, there is no pause. resume may be called more than
-// once, and after Close.
+// Pause prevents automatic compactions until resume is called, and waits for those that run. Several pauses may be in
+// effect; each is ended by its own resume. Compact and UpgradeFilters continue. If ctx is done first, or the Scheduler
+// is closed, there is no pause. resume may be called more than once, and after Close.
 func (s *Scheduler) Pause(ctx context.Context) (resume func(), err error) {
 	defer context.AfterFunc(ctx, s.wake)()
 	s.mu.Lock()

@@ -20,8 +20,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// piecesStore returns a store that divides the compaction of a few hundred entries, and compacts level 0 only when a test
-// wants it.
+// piecesStore returns a store that divides the compaction of a few hundred entries, and compacts level 0 only when a
+// test wants it.
 func piecesStore(t testing.TB, fs vfs.FS, slots int) *testStore {
 	return newTestStore(t, func(o *storeOptions) {
 		o.fs, o.Tuning.MaxConcurrent, o.Tuning.L0Trigger, o.Tuning.L0SlowdownTrigger = fs, slots, 1000, 1000

@@ -6,8 +6,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
-// relief is for iterators that step over many tombstones in memtables and in level 0: one compaction of level 0 does not
-// wait for more tables. Scheduler.mu guards it.
+// relief is for iterators that step over many tombstones in memtables and in level 0: one compaction of level 0 does
+// not wait for more tables. Scheduler.mu guards it.
 type relief struct {
 	due     bool                 // the next compaction of level 0 is one
 	running *manifest.Compaction // the one that runs

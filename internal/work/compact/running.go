@@ -77,9 +77,8 @@ func (s *Scheduler) progressOf(c *manifest.Compaction) *progress {
 	return s.work.progress[c]
 }
 
-// BeginFlush must be called before a new table of level 0 gets its number, and EndFlush after
-// it is in the current version or abandoned. In between, no table of level 0 gets another
-// number.
+// BeginFlush must be called before a new table of level 0 gets its number, and EndFlush after it is in the current
+// version or abandoned. In between, no table of level 0 gets another number.
 func (s *Scheduler) BeginFlush() { s.setFlushing(true) }
 
 // EndFlush ends the period that BeginFlush began.
@@ -92,9 +91,8 @@ func (s *Scheduler) setFlushing(flushing bool) {
 	s.cond.Broadcast()
 }
 
-// Reserve claims the tables that pick chooses in the current version, none of which may be
-// Compacting, until release is called. It returns a reference to the version. Wait waits for the
-// release.
+// Reserve claims the tables that pick chooses in the current version, none of which may be Compacting, until release is
+// called. It returns a reference to the version. Wait waits for the release.
 func (s *Scheduler) Reserve(pick func(*manifest.Version) []*manifest.FileMeta) (v *manifest.Version, files []*manifest.FileMeta, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Host is the store whose tables a Scheduler compacts. Its methods may be called from any
-// goroutine. Those that are called with the Scheduler's lock held must not wait for a goroutine that calls the Scheduler.
+// Host is the store whose tables a Scheduler compacts. Its methods may be called from any goroutine. Those that are
+// called with the Scheduler's lock held must not wait for a goroutine that calls the Scheduler.
 type Host interface {
 	// RefVersion returns the current version; the caller unrefs it. The lock is held.
 	RefVersion() *manifest.Version
@@ -35,10 +35,9 @@ type Host interface {
 	// Apply records an edit in the MANIFEST and makes its version the current one. If it
 	// fails, the host removes written, the tables that were written for the edit.
 	Apply(edit *manifest.Edit, written []*manifest.FileMeta) error
-	// BeginFilter is called before a merge that may drop or replace values. It returns the
-	// smallest sequence number that no open snapshot sees. Until end, which is called after
-	// Apply, the tables that a new snapshot reads are those of the moment at which it was opened,
-	// if pin is set.
+	// BeginFilter is called before a merge that may drop or replace values. It returns the smallest sequence number
+	// that no open snapshot sees. Until end, which is called after Apply, the tables that a new snapshot reads are
+	// those of the moment at which it was opened, if pin is set.
 	BeginFilter(pin bool) (from uint64, end func())
 	// OldestTime returns the oldest time, by Options.Expiry, of an open snapshot, or the present
 	// time. Present and later readers hide what has expired by then. The lock is held.
@@ -75,9 +74,8 @@ type Options struct {
 
 	// Begin and End are called before and after each compaction.
 	Begin, End func(Info)
-	// Guard calls f and returns its error. If f panics, it returns an error for that and
-	// ends all edits of the store. Fail ends all edits because of such an error. Both are
-	// called without mu.
+	// Guard calls f and returns its error. If f panics, it returns an error for that and ends all edits of the store.
+	// Fail ends all edits because of such an error. Both are called without mu.
 	Guard func(during string, f func() error) error
 	Fail  func(err error)
 	// Ended is called with the result of each compaction, nil for success, for each collection of
@@ -121,13 +119,13 @@ type Scheduler struct {
 	tuning atomic.Pointer[Tuning] // replaced as a whole
 	totals totals
 	rate   throttle.Rate // has its own lock
-	// waitsFor is the sequence number that all readers must see before more space can be freed; math.MaxUint64 for none.
+	// waitsFor is the sequence number that all readers must see before more space can be freed; math.MaxUint64 for
+	// none.
 	waitsFor atomic.Uint64
 
 	background sync.WaitGroup // goroutines that may still use the store
 
-	// mu guards the fields below. cond is signalled whenever one of them changes, and
-	// when wake is called.
+	// mu guards the fields below. cond is signalled whenever one of them changes, and when wake is called.
 	mu      sync.Mutex
 	cond    *sync.Cond
 	state   state       // what may begin: state.go
@@ -201,9 +199,8 @@ type Status struct {
 	Flushing       bool
 	Gathering      bool // due compactions wait for the end of a burst of writes
 	Waiting        int  // compactions with pieces that have not begun
-	// Err is the last compaction's error, ParkedErr that of the last one that met
-	// corruption. The inputs of all such compactions, ParkedTables in number, are not
-	// compacted any more.
+	// Err is the last compaction's error, ParkedErr that of the last one that met corruption. The inputs of all such
+	// compactions, ParkedTables in number, are not compacted any more.
 	Err, ParkedErr error
 	ParkedTables   int
 	Pauses         int // calls of Pause in effect
@@ -253,9 +250,8 @@ func (s *Scheduler) pickOptions() manifest.PickOptions {
 	}
 }
 
-// Place chooses the levels of a load's tables. It must be called under a Hold that lasts until
-// they are in the current version. Otherwise a concurrent compaction could write tables that
-// overlap them.
+// Place chooses the levels of a load's tables. It must be called under a Hold that lasts until they are in the current
+// version. Otherwise a concurrent compaction could write tables that overlap them.
 func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,8 +275,7 @@ func (s *Scheduler) Schedule() {
 	s.scheduleLocked()
 }
 
-// scheduleLocked gives free slots to compactions that are due, and remaining ones to pieces
-// of running compactions.
+// scheduleLocked gives free slots to compactions that are due, and remaining ones to pieces of running compactions.
 func (s *Scheduler) scheduleLocked() {
 	if !s.startDueLocked() && s.slots.claimers == 0 {
 		s.slots.shared.Forgo()
@@ -388,10 +383,9 @@ func (s *Scheduler) compactAutomatic(c *manifest.Compaction) error {
 	return err
 }
 
-// claim waits for a free slot, calls pick and claims the compaction that pick returns. While
-// pick returns nil and busy, because the inputs are in use, claim waits and calls it again. If
-// pick returns nil and not busy, there is nothing to do, and claim returns nil. pick is called
-// with mu held.
+// claim waits for a free slot, calls pick and claims the compaction that pick returns. While pick returns nil and busy,
+// because the inputs are in use, claim waits and calls it again. If pick returns nil and not busy, there is nothing to
+// do, and claim returns nil. pick is called with mu held.
 func (s *Scheduler) claim(ctx context.Context,
 	pick func(*manifest.Version, manifest.PickOptions) (c *manifest.Compaction, busy bool),
 ) (*manifest.Compaction, error) {

@@ -123,8 +123,8 @@ type claimed struct {
 	err error
 }
 
-// What a Scheduler begins in each mode: a compaction that is due, one that a caller asks for, and the remaining pieces of
-// a running one.
+// What a Scheduler begins in each mode: a compaction that is due, one that a caller asks for, and the remaining pieces
+// of a running one.
 func TestWhatBeginsInEachMode(t *testing.T) {
 	for m, want := range map[mode]struct {
 		automatic, claims, pieces bool

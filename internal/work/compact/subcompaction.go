@@ -18,11 +18,10 @@ import (
 // A large compaction is divided by user keys into pieces (RocksDB: subcompactions). They are
 // merged separately, each into its own tables, and applied as one version edit.
 //
-// Tuning.MaxConcurrent is the number of slots. A compaction uses one slot from its beginning,
-// in which it merges its pieces one after another. A free slot is given first to a goroutine
-// that waits in Claim, then to another compaction that is due, and then to a piece that has
-// not begun. Pieces from level 0 come first, since writers wait for them. Such a piece frees
-// its slot at its end.
+// Tuning.MaxConcurrent is the number of slots. A compaction uses one slot from its beginning, in which it merges its
+// pieces one after another. A free slot is given first to a goroutine that waits in Claim, then to another compaction
+// that is due, and then to a piece that has not begun. Pieces from level 0 come first, since writers wait for them.
+// Such a piece frees its slot at its end.
 
 // mergeJob is the merging of one compaction.
 type mergeJob struct {
@@ -77,8 +76,7 @@ func (j *mergeJob) end() {
 	}
 }
 
-// inputsInOrder reports whether inputs from level 0 are known to be in the order of their
-// sequence numbers.
+// inputsInOrder reports whether inputs from level 0 are known to be in the order of their sequence numbers.
 func (s *Scheduler) inputsInOrder(c *manifest.Compaction) bool {
 	if c.Level > 0 || manifest.InOrder(s.o.Cmp, c.Inputs) {
 		return true
@@ -248,10 +246,9 @@ func (j *mergeJob) merge(p *mergePiece) error {
 	return err
 }
 
-// compactionIter returns an iterator that merges the parts of c's inputs within p. At both
-// ends it may return entries outside of p, but only those of the same blocks. The tables of
-// level 0 may overlap, so each is a run, except that those of a load, which are disjoint, are
-// one. Each other level is one run. read counts what all of them read.
+// compactionIter returns an iterator that merges the parts of c's inputs within p. At both ends it may return entries
+// outside of p, but only those of the same blocks. The tables of level 0 may overlap, so each is a run, except that
+// those of a load, which are disjoint, are one. Each other level is one run. read counts what all of them read.
 func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece, read *sstable.IterStats) *tables.MergingIter {
 	runs := [][]*manifest.FileMeta{c.Inputs}
 	if c.Level == 0 {

@@ -11,13 +11,13 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// Space is freed by merging tables with those that have what their entries hide. Whether that is worth it depends on how
-// many bytes these have, which the entries do not say: a tombstone, or a short value, can hide megabytes, or nothing. So
-// before such a merge, or a flush for one, some of the entries are looked up in the tables below.
+// Space is freed by merging tables with those that have what their entries hide. Whether that is worth it depends on
+// how many bytes these have, which the entries do not say: a tombstone, or a short value, can hide megabytes, or
+// nothing. So before such a merge, or a flush for one, some of the entries are looked up in the tables below.
 
-// WouldFree returns what a flush of mem, and the compaction that is due after it, would free, nil if that is not worth it.
-// As long as writes go on (not quiet), only tombstones count, since flushes will come for the others. It may open tables.
-// known is false while no compaction may begin, but one may later: in a pause, a hold, or after a failure.
+// WouldFree returns what a flush of mem, and the compaction that is due after it, would free, nil if that is not worth
+// it. As long as writes go on (not quiet), only tombstones count, since flushes will come for the others. It may open
+// tables. known is false while no compaction may begin, but one may later: in a pause, a hold, or after a failure.
 func (s *Scheduler) WouldFree(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool) {
 	s.mu.Lock()
 	mode, o := s.state.mode(), s.pickOptions()
@@ -35,8 +35,8 @@ func (s *Scheduler) WouldFree(mem *memtable.Memtable, quiet bool) (gain *manifes
 	return nil, true
 }
 
-// deadShare is the part of a memtable, as a divisor, that older entries must have for a flush because of its log: that has
-// room for a whole memtable anyway.
+// deadShare is the part of a memtable, as a divisor, that older entries must have for a flush because of its log: that
+// has room for a whole memtable anyway.
 const deadShare = 5
 
 const (
@@ -76,8 +76,8 @@ func (w *scale) stratum(seq uint64) int {
 	return i
 }
 
-// hidden adds the bytes of the newest entry of a key below, which one with sequence number seq hides, to g, times times.
-// found is false if there is none.
+// hidden adds the bytes of the newest entry of a key below, which one with sequence number seq hides, to g, times
+// times. found is false if there is none.
 func (w *scale) hidden(g *manifest.Gain, user []byte, seq, times uint64) (found bool, err error) {
 	if w.read > sampledBytes { // it is like those before
 		g.All += times * w.found.All / w.looked
@@ -155,8 +155,8 @@ func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable, q
 	return f, dead
 }
 
-// weigh sets the Gain of a table of level, and learns what is necessary to judge it. If that fails, it is as much as can
-// be, so that a compaction reports the error.
+// weigh sets the Gain of a table of level, and learns what is necessary to judge it. If that fails, it is as much as
+// can be, so that a compaction reports the error.
 func (s *Scheduler) weigh(v *manifest.Version, level int, f *manifest.FileMeta) {
 	s.o.Cache.LearnCounts(f)
 	v.LearnBelow(level, f, s.o.Cache.LearnCounts)
@@ -242,7 +242,8 @@ func (t *tableSample) entry(block uint64, ikey, value []byte) error {
 }
 
 // newer returns the sequence number of the entry before one of key user, if it has the same key, or else 0. At the
-// beginning of a block, which comes after another one than the last, it returns that of the table's newest entry of the key.
+// beginning of a block, which comes after another one than the last, it returns that of the table's newest entry of the
+// key.
 func (t *tableSample) newer(block uint64, user []byte) (seq uint64, err error) {
 	if len(t.last) > 0 && block == t.block {
 		if t.s.o.Cmp.Compare(base.UserKey(t.last), user) == 0 {

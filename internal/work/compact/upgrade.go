@@ -64,8 +64,7 @@ type upgrade struct {
 	bits   []filterplan.Bits // of each level, if they depend on the level
 	tables sstable.WriterOptions
 	begun  time.Time
-	// stepBytes bounds the total size of a step's tables below level 0. A step with a
-	// single table may exceed it.
+	// stepBytes bounds the total size of a step's tables below level 0. A step with a single table may exceed it.
 	stepBytes uint64
 	fresh     uint64                            // tables from this number on are newer than the upgrade
 	known     map[*manifest.FileMeta]tableState // of tables that were inspected
@@ -193,9 +192,8 @@ func (u *upgrade) upgraded(f *manifest.FileMeta) {
 	u.report.FilterBytesAfter += u.figures[f].bytesAfter
 }
 
-// together returns the tables of level 0 that must be upgraded in one edit. Level 0 is ordered
-// by table numbers, so if a table gets a new number, all newer ones need one as well. Tables
-// older than a damaged one must keep their numbers.
+// together returns the tables of level 0 that must be upgraded in one edit. Level 0 is ordered by table numbers, so if
+// a table gets a new number, all newer ones need one as well. Tables older than a damaged one must keep their numbers.
 func (u *upgrade) together(all []*manifest.FileMeta) (files []*manifest.FileMeta) {
 	for i, f := range all {
 		switch u.known[f] {
@@ -240,9 +238,8 @@ func (u *upgrade) run() error {
 	return nil
 }
 
-// runLevel upgrades the tables of a level step by step. While the copies of one step replace
-// their tables, those of the next are made, unless that step may have to be repeated or the
-// upgrade must pause first.
+// runLevel upgrades the tables of a level step by step. While the copies of one step replace their tables, those of the
+// next are made, unless that step may have to be repeated or the upgrade must pause first.
 func (u *upgrade) runLevel(level int) error {
 	var last *upgradeStep // copied
 	for {
@@ -286,9 +283,8 @@ func (u *upgrade) limited() bool {
 	return u.o.BytesPerSecond > 0 || u.s.tuning.Load().MaxBytesPerSecond > 0
 }
 
-// limitRate waits until the average rate since the beginning is within BytesPerSecond, and that of
-// all background work within Tuning.MaxBytesPerSecond. It waits between steps, while no table is
-// claimed.
+// limitRate waits until the average rate since the beginning is within BytesPerSecond, and that of all background work
+// within Tuning.MaxBytesPerSecond. It waits between steps, while no table is claimed.
 func (u *upgrade) limitRate(since time.Duration) error {
 	u.s.pace(u.ctx, 2*(u.report.Bytes-u.paced)) // read and written
 	u.paced = u.report.Bytes

@@ -16,13 +16,11 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// maxCopies returns how many tables an upgrade copies concurrently: the number of processors,
-// but at most 8 and at least 2, so that a single processor can work on one copy while the
-// other waits for the device.
+// maxCopies returns how many tables an upgrade copies concurrently: the number of processors, but at most 8 and at
+// least 2, so that a single processor can work on one copy while the other waits for the device.
 func maxCopies() int { return min(max(runtime.GOMAXPROCS(0), 2), 8) }
 
-// upgradeStep is the upgrade of some tables, which are copied concurrently and replaced by
-// their copies in one edit.
+// upgradeStep is the upgrade of some tables, which are copied concurrently and replaced by their copies in one edit.
 type upgradeStep struct {
 	u      *upgrade
 	c      *manifest.Compaction
@@ -150,8 +148,7 @@ func (s *upgradeStep) copy() (err error) {
 	return err
 }
 
-// place durably replaces the tables by their copies, unless err is set. If it fails, it removes
-// the copies' files.
+// place durably replaces the tables by their copies, unless err is set. If it fails, it removes the copies' files.
 func (s *upgradeStep) place(err error) error {
 	c := s.u.s
 	edit, written := s.edit()
@@ -207,9 +204,8 @@ func (s *upgradeStep) work() {
 	}
 }
 
-// copyTable writes a copy of input i with the policy's filters, and starts the sync of its file.
-// It reuses w, which must have finished another table, unless w is nil. If it fails, it removes
-// the file and returns no writer.
+// copyTable writes a copy of input i with the policy's filters, and starts the sync of its file. It reuses w, which
+// must have finished another table, unless w is nil. If it fails, it removes the file and returns no writer.
 func (s *upgradeStep) copyTable(i int, w *sstable.Writer) (*manifest.FileMeta, *sstable.Writer, error) {
 	c := s.u.s
 	r, err := c.o.Cache.Ref(s.c.Inputs[i])

@@ -24,8 +24,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// sideBySide returns a file system in which, after begin, no table is written to before two of them
-// are created.
+// sideBySide returns a file system in which, after begin, no table is written to before two of them are created.
 func sideBySide(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func()) {
 	var begun atomic.Bool
 	var created atomic.Int64
@@ -51,9 +50,8 @@ func sideBySide(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func()) {
 	return gated, func() { begun.Store(true) }
 }
 
-// stepByStep returns a file system in which, after begin, the second sync of a directory, which is
-// that of the first step below level 0, waits until a table of the next step is created, unless one
-// already is.
+// stepByStep returns a file system in which, after begin, the second sync of a directory, which is that of the first
+// step below level 0, waits until a table of the next step is created, unless one already is.
 func stepByStep(t *testing.T, fsys vfs.FS) (gated vfs.FS, begin func(*db.DB)) {
 	var begun atomic.Bool
 	var synced, before atomic.Int64 // tables of level 0 and of the first step below it
@@ -102,8 +100,7 @@ func tablesOfSteps(t *testing.T, d *db.DB) (tables int) {
 	return tables
 }
 
-// smallTables returns options of a store of many small tables with small filters, which compacts
-// only on request.
+// smallTables returns options of a store of many small tables with small filters, which compacts only on request.
 func smallTables(fsys vfs.FS) *db.Options {
 	return &db.Options{
 		FS: fsys, Memtables: db.MemtableOptions{Size: 4 << 10}, Tables: db.TableOptions{Size: 4 << 10, BlockSize: 512, Compression: db.NoCompression},

@@ -126,10 +126,9 @@ func (u *upgrade) same(present map[string][]byte, want []filterEstimate, exact b
 	return len(present) == len(names)
 }
 
-// keysOf returns the number of a table's user keys. It is exact if the writer recorded it.
-// Otherwise it assumes that each block has as many keys as the first one has entries. The result
-// is at most the number of the file's bytes: a stored number cannot be trusted, and filters for
-// that many keys are made to learn their sizes.
+// keysOf returns the number of a table's user keys. It is exact if the writer recorded it. Otherwise it assumes that
+// each block has as many keys as the first one has entries. The result is at most the number of the file's bytes: a
+// stored number cannot be trusted, and filters for that many keys are made to learn their sizes.
 func keysOf(r *sstable.Reader, fileSize uint64) (keys uint64, exact bool, err error) {
 	if p, ok := r.Properties(); ok && p.FilterKeys > 0 {
 		return min(p.FilterKeys, fileSize), p.FilterKeys <= fileSize, nil

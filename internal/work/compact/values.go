@@ -10,8 +10,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// mostHome is how many bytes of values a merge moves back to their keys before it leaves the others where they are. What a
-// merge replaces stays on the disk until it ends, and a table of a few megabytes can refer to gigabytes.
+// mostHome is how many bytes of values a merge moves back to their keys before it leaves the others where they are.
+// What a merge replaces stays on the disk until it ends, and a table of a few megabytes can refer to gigabytes.
 const mostHome = 4 * ManualStep
 
 // mergeValues is the memory of a merger for entries that refer to their values.
@@ -20,8 +20,8 @@ type mergeValues struct {
 	ikey   []byte
 }
 
-// valueOf returns the value to which an entry refers, until the next call. It counts as work: an entry of a few bytes can
-// refer to megabytes.
+// valueOf returns the value to which an entry refers, until the next call. It counts as work: an entry of a few bytes
+// can refer to megabytes.
 func (m *merger) valueOf(user, ref []byte) ([]byte, error) {
 	m.values.lookup.NoFillCache = true
 	value, err := m.s.o.Cache.Value(m.c.Version, &m.values.lookup, user, ref)
@@ -91,8 +91,8 @@ func (j *mergeJob) leave(err error) {
 }
 
 // bringHome puts the values to which tables of the deepest level within [start, limit) refer to their keys, where one
-// merge of the tables could not. It ends, because with separated values switched off nothing refers to further ones, with
-// an error at one that cannot be read.
+// merge of the tables could not. It ends, because with separated values switched off nothing refers to further ones,
+// with an error at one that cannot be read.
 func (s *Scheduler) bringHome(ctx context.Context, start, limit []byte) error {
 	for !s.o.NewWriter(manifest.NumLevels-1, 0).Separates() {
 		f, level := s.referring(start, limit)

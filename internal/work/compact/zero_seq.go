@@ -5,14 +5,12 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
-// zeroSeqs is the state of a merger for writing entries with sequence number 0. A value that
-// all readers see and that is the oldest entry of its key needs no other number. Sequence
-// numbers in random order use three or four bytes of each entry, which do not compress; zeros
-// use almost none.
+// zeroSeqs is the state of a merger for writing entries with sequence number 0. A value that all readers see and that
+// is the oldest entry of its key needs no other number. Sequence numbers in random order use three or four bytes of
+// each entry, which do not compress; zeros use almost none.
 //
-// This is correct because no older entry can appear in the same level or below, and all newer
-// entries have numbers above 0. Every snapshot sees all entries of the lowest stratum, so none
-// sees an entry that it did not see before.
+// This is correct because no older entry can appear in the same level or below, and all newer entries have numbers
+// above 0. Every snapshot sees all entries of the lowest stratum, so none sees an entry that it did not see before.
 type zeroSeqs struct {
 	ikey    []byte // scratch
 	largest uint64 // the largest sequence number that entries of the inputs have or originally had
@@ -37,9 +35,8 @@ func (m *merger) addOldest(user []byte, seq uint64, kind base.Kind, value []byte
 	return nil
 }
 
-// largestInputSeq returns the largest sequence number that an entry of the inputs that overlap
-// the piece has or originally had. Tables of other programs do not record it; with one of
-// them, it returns the newest visible number.
+// largestInputSeq returns the largest sequence number that an entry of the inputs that overlap the piece has or
+// originally had. Tables of other programs do not record it; with one of them, it returns the newest visible number.
 func (m *merger) largestInputSeq() (largest uint64) {
 	for _, f := range m.piece.tables(m.s.o.Cmp, m.c.AllInputs()) {
 		seq, ok := m.largestSeq(f)

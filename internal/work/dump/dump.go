@@ -18,8 +18,7 @@ type Item struct {
 	// Kind is what it is, such as "footer", "data block", "entry" or "edit".
 	Kind   string
 	Fields []Field
-	// Fault says what is wrong with it, and Torn that a crash explains that. Both are
-	// empty for a sound part.
+	// Fault says what is wrong with it, and Torn that a crash explains that. Both are empty for a sound part.
 	Fault string
 	Torn  bool
 }

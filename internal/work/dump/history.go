@@ -23,8 +23,7 @@ type State struct {
 	LastSeq  uint64
 	// Recorded is what the last edit recorded about the database as a whole.
 	Recorded manifest.Recorded
-	// Tables are the names of the tables in use, Logs those of the logs that exist and are needed, the
-	// oldest first.
+	// Tables are the names of the tables in use, Logs those of the logs that exist and are needed, the oldest first.
 	Tables, Logs []string
 	// ValueTables are the names of the value tables in use.
 	ValueTables []string

@@ -12,8 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// The bug: 3 MB of zeros in the middle of a log were called a torn end, as a crash leaves it, although records
-// follow.
+// The bug: 3 MB of zeros in the middle of a log were called a torn end, as a crash leaves it, although records follow.
 func TestAHoleBeforeReadableRecordsIsAFault(t *testing.T) {
 	mem := vfs.NewMem()
 	d, err := db.Open("db", &db.Options{FS: mem})

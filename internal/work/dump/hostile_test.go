@@ -202,8 +202,7 @@ func TestErrorsEndADump(t *testing.T) {
 	})
 }
 
-// failAtEveryOperation calls f with file systems of which one operation fails, each in turn, until f
-// succeeds.
+// failAtEveryOperation calls f with file systems of which one operation fails, each in turn, until f succeeds.
 func failAtEveryOperation(t *testing.T, f func(fsys vfs.FS) error) {
 	t.Helper()
 	for n := uint64(1); ; n++ {

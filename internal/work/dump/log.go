@@ -222,8 +222,7 @@ func (d *dumper) recorded(r *manifest.Recorded, offset, size int64) error {
 	return d.end()
 }
 
-// internalKey adds the user key with its sequence number and kind, or the bytes if they are not an
-// internal key.
+// internalKey adds the user key with its sequence number and kind, or the bytes if they are not an internal key.
 func (d *dumper) internalKey(name string, ikey []byte) *dumper {
 	if !base.ValidInternalKey(ikey) {
 		d.item.Fault = "the " + name + " is not an internal key; want at least 8 bytes, with a trailer of kind 0 or 1"

@@ -19,8 +19,7 @@ func maxKeys(size int64) uint64 { return 64<<20 + 1024*uint64(max(size, 0)) }
 // errKeys ends the decoding of a table whose keys exceed that bound.
 var errKeys = errors.Sentinel("dump: the keys are too long in total")
 
-// table decodes the footer, then the metaindex with the blocks that it lists, then the index, then
-// the data blocks.
+// table decodes the footer, then the metaindex with the blocks that it lists, then the index, then the data blocks.
 func (d *dumper) table() error {
 	metaindex, index, ok, err := d.footer()
 	if err != nil {
@@ -97,8 +96,7 @@ func (d *dumper) handle(name string, h sstable.Handle) *dumper {
 	return d.add(name+" offset", h.Offset).add(name+" size", h.Size)
 }
 
-// block reads a block and begins its item. It returns nil after emitting a block that cannot be
-// read.
+// block reads a block and begins its item. It returns nil after emitting a block that cannot be read.
 func (d *dumper) block(kind string, h sstable.Handle) ([]byte, error) {
 	data, compression, err := sstable.ReadBlock(d.file, uint64(d.size), h)
 	d.begin(kind, int64(min(h.Offset, 1<<62)), int64(min(h.Size, 1<<62))+sstable.TrailerLen)
@@ -124,8 +122,7 @@ func compressionName(c sstable.Compression) string {
 	return fmt.Sprintf("kind %d", c)
 }
 
-// entries checks a block of entries, emits its item, and then calls fn with each entry that can be
-// read.
+// entries checks a block of entries, emits its item, and then calls fn with each entry that can be read.
 func (d *dumper) entries(data []byte, fn func(key, value []byte) error) error {
 	n := 0
 	restarts, err := sstable.EachEntry(data, func(_, _ []byte) error { n++; return nil })

@@ -14,8 +14,7 @@ import (
 type Options struct {
 	Cache    *tables.Cache
 	Comparer *base.Comparer
-	// Closed reports whether the store is closed, which may be the only reason that a table
-	// cannot be read.
+	// Closed reports whether the store is closed, which may be the only reason that a table cannot be read.
 	Closed func() bool
 	// Probes is the number of absent keys with which to query each filter. If it is 0, the
 	// report queries none, and examines only open tables.
@@ -140,8 +139,7 @@ func (o *Options) sampled(s *tables.SampledVerdicts) report.FilterLookups {
 	}
 }
 
-// lookupsOf returns the value of that many results, if a block has blockBytes and the filters
-// filterBytes.
+// lookupsOf returns the value of that many results, if a block has blockBytes and the filters filterBytes.
 func lookupsOf(v Verdicts, blockBytes float64, filterBytes uint64) report.FilterLookups {
 	l := report.FilterLookups{Negatives: v.Negatives, TruePositives: v.TruePositives, FalsePositives: v.FalsePositives}
 	setSaved(&l, blockBytes, filterBytes)

@@ -7,12 +7,10 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// minLookups is how many lookups a store must have answered before it is significant that none of
-// them reached a level.
+// minLookups is how many lookups a store must have answered before it is significant that none of them reached a level.
 const minLookups = 10000
 
-// judge returns the verdict on a table and the figures for it. failed is the error that ended the
-// probing of the table.
+// judge returns the verdict on a table and the figures for it. failed is the error that ended the probing of the table.
 func judge(t *report.TableFilterReport, status sstable.FilterStatus, hashBits int, c *Counts, failed error) (verdict report.FilterVerdict, detail string) {
 	switch {
 	case t.Probes.Denied > 0:

@@ -16,9 +16,8 @@ const probesPerBlock = 64
 // probesPerGap is the number of keys made between two neighbouring keys.
 const probesPerGap = 4
 
-// fewGaps is the divisor of the wanted probes below which the keys are treated as numbers without
-// gaps. No absent key of their shape is between them, so a query for an absent key has a longer
-// key.
+// fewGaps is the divisor of the wanted probes below which the keys are treated as numbers without gaps. No absent key
+// of their shape is between them, so a query for an absent key has a longer key.
 const fewGaps = 16
 
 // probeTable queries the filter of r for about probes keys that the table has and as many that it

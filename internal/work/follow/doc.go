@@ -14,13 +14,11 @@
 // The MANIFEST or a log may end with half of a record: the writer is about to write the other half, or
 // was killed. The next Refresh reads on from the beginning of that record.
 //
-// Step 3 comes after step 1, so the logs may be ahead of the version. Some writes are not in a log: a
-// load, an ingest, a deleted range, or a transaction of goleveldb adds tables by an edit. A log that
-// continues after such an edit has a gap in its sequence numbers. No record after a gap is used until
-// an edit that reaches to the gap's end has been read.
+// Step 3 comes after step 1, so the logs may be ahead of the version. Some writes are not in a log: a load, an ingest,
+// a deleted range, or a transaction of goleveldb adds tables by an edit. A log that continues after such an edit has a
+// gap in its sequence numbers. No record after a gap is used until an edit that reaches to the gap's end has been read.
 //
-// The result is published without a lock for readers, as Publish says. A reader that still has the old
-// state must not see a part of the new one. So if the version changes, the new records go to new
-// memtables, which the old state does not have. Otherwise they may go to the last memtable: they are
-// invisible until the new sequence number is published.
+// The result is published without a lock for readers, as Publish says. A reader that still has the old state must not
+// see a part of the new one. So if the version changes, the new records go to new memtables, which the old state does
+// not have. Otherwise they may go to the last memtable: they are invisible until the new sequence number is published.
 package follow

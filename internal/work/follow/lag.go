@@ -86,8 +86,7 @@ func (f *Follower) unreadLogs(logs logSet, from uint64) (bytes int64, last uint6
 	return bytes, last, nil
 }
 
-// unread returns how many bytes of a log were not read, and the last operation in them, 0 if there
-// is none.
+// unread returns how many bytes of a log were not read, and the last operation in them, 0 if there is none.
 func (s logSet) unread(num uint64, path string) (bytes int64, last uint64, err error) {
 	var file vfs.File
 	from := int64(0)

@@ -191,8 +191,7 @@ func (f *Follower) add(l *logTail, record []byte, known, last uint64, apart bool
 
 func (l *logTail) newest() *memtable.Memtable { return l.mems[len(l.mems)-1] }
 
-// hasRoom reports whether the newest memtable has room for a batch. apart says that it must not be
-// published.
+// hasRoom reports whether the newest memtable has room for a batch. apart says that it must not be published.
 func (l *logTail) hasRoom(memSize uint64, apart bool) bool {
 	return len(l.mems) > 0 && !(apart && len(l.mems) == l.published) && uint64(l.newest().Available()) >= memSize
 }

@@ -86,8 +86,7 @@ func repairWatched(t *testing.T, fsys vfs.FS, n uint64, watch func()) {
 	}))
 }
 
-// eachFault calls run for every operation of a repair that changes something, and for one in
-// seventeen of the others.
+// eachFault calls run for every operation of a repair that changes something, and for one in seventeen of the others.
 func eachFault(t *testing.T, d fixture.Dir, run func(n uint64, op wrap.Op)) {
 	var ops []wrap.Op
 	require.NoError(t, repairUnder(d.FS(t), func(op wrap.Op) *wrap.Fault {
@@ -189,8 +188,8 @@ func TestRepairCanBeRepeatedAfterACrashAnywhere(t *testing.T) {
 	}
 }
 
-// The bug: a second repair replaced the note of the interrupted one before its own MANIFEST was there. If it failed too,
-// as on a full disk, the third one used the MANIFEST of the first, and said that nothing is lost.
+// The bug: a second repair replaced the note of the interrupted one before its own MANIFEST was there. If it failed
+// too, as on a full disk, the third one used the MANIFEST of the first, and said that nothing is lost.
 //
 //make:gates
 func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
@@ -225,8 +224,8 @@ func TestTheThirdRepairAfterTwoInterruptedOnesSaysWhatIsLost(t *testing.T) {
 	})
 }
 
-// The bug: the note of a repair that failed and removed its MANIFEST stayed, although a MANIFEST of the same number could
-// be written later.
+// The bug: the note of a repair that failed and removed its MANIFEST stayed, although a MANIFEST of the same number
+// could be written later.
 func TestAFailedRepairLeavesNoNoteAboutAMANIFESTThatIsGone(t *testing.T) {
 	d := brokenStores(t)["table and log damaged"]
 	mem := d.FS(t)
@@ -412,8 +411,7 @@ func TestRepairKeepsTheTablesOfAManifestThatItCannotRemove(t *testing.T) {
 	require.Equal(t, want, storetest.ContentsOf(t, mem))
 }
 
-// Tables with matching checksums and malformed contents must not survive unchanged if they would
-// mislead a lookup.
+// Tables with matching checksums and malformed contents must not survive unchanged if they would mislead a lookup.
 func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -7,8 +7,8 @@ import (
 	"github.com/sievedb/sievedb/report"
 )
 
-// Findings describes what a repair found and did. Its EntriesLost and BytesLost count what is known to be lost; damaged blocks
-// of tables are in Damaged.
+// Findings describes what a repair found and did. Its EntriesLost and BytesLost count what is known to be lost; damaged
+// blocks of tables are in Damaged.
 type Findings struct {
 	report.RepairReport
 	Damaged       bool // records in the middle of a log are lost, or files

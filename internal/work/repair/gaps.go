@@ -59,8 +59,7 @@ func (r *Repairer) boundsOf(f *manifest.FileMeta) keyRange {
 	return k
 }
 
-// clip returns the part of a range that is within bounds, which has both bounds. ok is false if there is
-// none.
+// clip returns the part of a range that is within bounds, which has both bounds. ok is false if there is none.
 func (r *Repairer) clip(k, bounds keyRange) (clipped keyRange, ok bool) {
 	if k.first == nil || r.cmp.Compare(k.first, bounds.first) < 0 {
 		k.first = bounds.first
@@ -348,8 +347,7 @@ type newestVersion struct {
 	lastLevel  bool
 }
 
-// isBelow reports whether all other versions of the key are older, and counts the entry if not. from is as in
-// keepFunc.
+// isBelow reports whether all other versions of the key are older, and counts the entry if not. from is as in keepFunc.
 func (n *newestOf) isBelow(r *Repairer, ikey []byte, from uint64) (bool, error) {
 	first := false
 	if user := base.UserKey(ikey); n.key == nil || n.cmp.Compare(n.key, user) != 0 {

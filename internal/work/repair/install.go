@@ -19,10 +19,9 @@ import (
 //  3. The other MANIFESTs are moved to lost/, then all other unused files.
 //  4. CURRENT is switched.
 //
-// Before step 3, another repair finds the same files as this one, and some entries twice. From step 3
-// on, CURRENT names a MANIFEST that does not exist, or is damaged: Open and LevelDB refuse it, and
-// another repair uses the new MANIFEST, which is the newest. Files are moved before the switch, since
-// an Open between the two would delete them as leftovers.
+// Before step 3, another repair finds the same files as this one, and some entries twice. From step 3 on, CURRENT names
+// a MANIFEST that does not exist, or is damaged: Open and LevelDB refuse it, and another repair uses the new MANIFEST,
+// which is the newest. Files are moved before the switch, since an Open between the two would delete them as leftovers.
 func (r *Repairer) install(p *plan) error {
 	if err := r.nameTables(p); err != nil {
 		return err

@@ -58,8 +58,7 @@ func copyByName(t testing.TB, from vfs.FS, before func(name string)) *vfs.Mem {
 	return to
 }
 
-// written is what the files of a directory have of each key: whether any entry sets it, and the greatest
-// value.
+// written is what the files of a directory have of each key: whether any entry sets it, and the greatest value.
 func written(t testing.TB, fsys vfs.FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}

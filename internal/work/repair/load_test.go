@@ -15,9 +15,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// crashesInACommit returns the directory as a crash would leave it before and after the renames
-// that give a load's tables their names, one by one, and the acknowledged contents. Every entry of
-// the load would hide or add one.
+// crashesInACommit returns the directory as a crash would leave it before and after the renames that give a load's
+// tables their names, one by one, and the acknowledged contents. Every entry of the load would hide or add one.
 func crashesInACommit(t *testing.T, valueSize int) (states []fixture.Dir, model fixture.Contents) {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -59,9 +58,8 @@ func crashesInACommit(t *testing.T, valueSize int) (states []fixture.Dir, model 
 	return states, model
 }
 
-// The bug: if a Commit was interrupted, a repair used the tables of the load that already had their
-// names, because they have the latest entries of all. But a load must be there as a whole or not at
-// all.
+// The bug: if a Commit was interrupted, a repair used the tables of the load that already had their names, because they
+// have the latest entries of all. But a load must be there as a whole or not at all.
 func TestRepairRestoresNoPartOfAnUncommittedLoad(t *testing.T) {
 	damages := map[string]func(t *testing.T, d fixture.Dir){
 		"a crash alone":  func(*testing.T, fixture.Dir) {},

@@ -47,8 +47,7 @@ func (r *Repairer) scanLogs(p *plan) error {
 // logEntry is called for each entry of a log. The slices are valid during the call.
 type logEntry func(seq uint64, kind base.Kind, key, value []byte) error
 
-// readLog calls fn for every readable entry of a log. If fn is nil, it fills in the line of the report
-// instead.
+// readLog calls fn for every readable entry of a log. If fn is nil, it fills in the line of the report instead.
 //
 // It includes records after damage. Open refuses such a log, because the result is a state that the
 // database never had, but a repair keeps all readable entries.

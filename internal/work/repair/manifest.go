@@ -168,10 +168,9 @@ func (r *Repairer) candidates(state manifest.State) (logs []*manifestLog, err er
 	return logs, nil
 }
 
-// supersededBy returns the newest MANIFEST whose files all exist, or nil, among those with greater numbers
-// than the one that CURRENT names. It is used if an edit after the first shows that it was in force: then
-// CURRENT is older, as after a partial restore. It is also used if the one that CURRENT names lacks files,
-// or operations; see Repairer.examine.
+// supersededBy returns the newest MANIFEST whose files all exist, or nil, among those with greater numbers than the one
+// that CURRENT names. It is used if an edit after the first shows that it was in force: then CURRENT is older, as after
+// a partial restore. It is also used if the one that CURRENT names lacks files, or operations; see Repairer.examine.
 //
 // The RecoverFile of goleveldb begins a MANIFEST with a smaller number than ours, and leaves ours.
 func (r *Repairer) supersededBy(current *manifestLog, newer []*manifestLog) *manifestLog {
@@ -195,8 +194,7 @@ func (r *Repairer) useNewer() {
 	m.newer = nil
 }
 
-// whole reports whether the tables and the log that a MANIFEST names all exist, the tables with their
-// sizes.
+// whole reports whether the tables and the log that a MANIFEST names all exist, the tables with their sizes.
 func (r *Repairer) whole(l *manifestLog) bool {
 	if l.damaged || !l.begun() || l.version == nil {
 		return false

@@ -10,14 +10,12 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// construct places every run so that lookups, which stop at the first level that has a key, find
-// its newest version.
+// construct places every run so that lookups, which stop at the first level that has a key, find its newest version.
 //
-// If no table has a level, the runs form groups whose key ranges do not overlap. A group of one run
-// goes to the last level unchanged; the runs of a larger group are merged to new tables there. If some
-// tables have their levels, the other runs are merged. An entry of them goes to level 0 if it is newer
-// than all entries of the placed tables for its key, and is dropped otherwise. No placed table is
-// rewritten.
+// If no table has a level, the runs form groups whose key ranges do not overlap. A group of one run goes to the last
+// level unchanged; the runs of a larger group are merged to new tables there. If some tables have their levels, the
+// other runs are merged. An entry of them goes to level 0 if it is newer than all entries of the placed tables for its
+// key, and is dropped otherwise. No placed table is rewritten.
 func (r *Repairer) construct(p *plan) error {
 	if len(p.placed) > 0 {
 		return r.layOnTop(p)

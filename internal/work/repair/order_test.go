@@ -57,8 +57,7 @@ func TestRepairFixesALevelZeroInTheWrongOrder(t *testing.T) {
 	require.Equal(t, 1, after.Live(t)["000003.ldb"], "the levels below stay")
 }
 
-// Ranges of sequence numbers may overlap although no key is in the wrong order. A repair itself
-// leaves such a level 0.
+// Ranges of sequence numbers may overlap although no key is in the wrong order. A repair itself leaves such a level 0.
 func TestRepairKeepsALevelZeroWhoseKeysAreInOrder(t *testing.T) {
 	d := fixture.Dir{
 		"000009.ldb": fixture.Table(t, fixture.Put("a", 20, "new"), fixture.Put("b", 2, "two")),
@@ -160,8 +159,7 @@ func TestRepairDoesNotRestoreTablesThatTheManifestRemoved(t *testing.T) {
 	}
 }
 
-// The edit that adds a table may be lost with the MANIFEST's end, after the log with the table's
-// entries was removed.
+// The edit that adds a table may be lost with the MANIFEST's end, after the log with the table's entries was removed.
 func TestRepairRestoresATableThatIsNewerThanTheManifest(t *testing.T) {
 	d := fixture.Dir{
 		"000005.ldb": fixture.Table(t, fixture.Put("a", 3, "old"), fixture.Put("b", 2, "kept")),

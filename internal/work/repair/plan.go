@@ -243,11 +243,10 @@ func (r *Repairer) inSequence(level0 []*foundTable) (bool, error) {
 
 // planTables decides about the tables that are not placed yet.
 //
-// A table that the MANIFEST does not name is left out if the MANIFEST names all needed tables: such a
-// table awaits its removal, or was being written. It is used if its entries are newer than those of
-// all live tables and the end of the MANIFEST or a part of a log may be lost. It is also used if a live
-// table is missing or damaged, because it may have the same entries, or if the MANIFEST does not know it;
-// see unknown. A part of an uncommitted load is always left out.
+// A table that the MANIFEST does not name is left out if the MANIFEST names all needed tables: such a table awaits its
+// removal, or was being written. It is used if its entries are newer than those of all live tables and the end of the
+// MANIFEST or a part of a log may be lost. It is also used if a live table is missing or damaged, because it may have
+// the same entries, or if the MANIFEST does not know it; see unknown. A part of an uncommitted load is always left out.
 func (r *Repairer) planTables(p *plan) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {

@@ -41,8 +41,7 @@ type Options struct {
 	Now               func() time.Time
 }
 
-// New examines the directory, which need not be locked yet. It returns fs.ErrNotExist if there is
-// no database.
+// New examines the directory, which need not be locked yet. It returns fs.ErrNotExist if there is no database.
 func New(o Options) (*Repairer, error) {
 	r := &Repairer{opts: o, fs: o.FS, dir: o.Dir, cmp: o.Comparer, maxFanIn: FanIn, report: &Findings{}}
 	return r, r.list()
@@ -112,8 +111,7 @@ type dirFile struct {
 	name string
 }
 
-// canonical reports whether the file has the name that Open looks for, and a number that leaves
-// room for others.
+// canonical reports whether the file has the name that Open looks for, and a number that leaves room for others.
 func (f *dirFile) canonical() bool {
 	return f.name == base.FileName(f.Kind, f.Num) && f.Num < maxNum
 }

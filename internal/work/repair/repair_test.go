@@ -176,8 +176,7 @@ func TestRepairOfLogsAloneRestoresAllTheirEntries(t *testing.T) {
 	require.Equal(t, uint64(501), rep.LastSequence)
 }
 
-// Every crash leaves a torn log. Open does not treat that as damage, but stricter readers do, so a
-// repair leaves none.
+// Every crash leaves a torn log. Open does not treat that as damage, but stricter readers do, so a repair leaves none.
 func TestRepairDropsTheTornEndOfALog(t *testing.T) {
 	files, model := storetest.Sample(t)
 	log := files.Only(base.FileLog)[0]

@@ -13,9 +13,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// run is a sorted run in a file: a table of the directory, or one that the repair made. A run that
-// the repair made has the name of a temporary file until the repair installs it, so neither Open nor
-// another repair treats it as a table.
+// run is a sorted run in a file: a table of the directory, or one that the repair made. A run that the repair made has
+// the name of a temporary file until the repair installs it, so neither Open nor another repair treats it as a table.
 type run struct {
 	path    string
 	meta    *manifest.FileMeta

@@ -26,8 +26,7 @@ type foundTable struct {
 	rawValues  uint64     // bytes of the values
 	declared   uint64     // how many entries the table had, 0 if that is unknown
 	expiryKeys uint64     // sstable.Properties.ExpiryKeys
-	// The fields below are known for tables that were read; the bounds are valid only if err is
-	// nil.
+	// The fields below are known for tables that were read; the bounds are valid only if err is nil.
 	entries           uint64
 	smallest, largest []byte // internal keys
 	// maxSeq is the greatest number before compactions changed numbers to 0, if it is known.

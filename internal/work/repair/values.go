@@ -264,8 +264,8 @@ func (r *Repairer) valueIn(f *manifest.FileMeta, user []byte, ref base.ValueRef)
 	return res.Value, err
 }
 
-// valueOf reads a value from one of the tables that may have it: those of its ID, what was salvaged of others of that ID,
-// and what was salvaged of tables whose IDs are unknown.
+// valueOf reads a value from one of the tables that may have it: those of its ID, what was salvaged of others of that
+// ID, and what was salvaged of tables whose IDs are unknown.
 func (r *Repairer) valueOf(user []byte, ref base.ValueRef) ([]byte, error) {
 	var places []*manifest.FileMeta
 	for _, v := range r.values.byID[ref.ID] {
@@ -408,7 +408,8 @@ func (it *homeIter) Err() error {
 
 func (it *homeIter) Close() error { return errors.CombineErrors(it.err, it.Iterator.Close()) }
 
-// checkValues lists the value tables and compares them with the MANIFEST. A difference makes the plan one of a damaged database.
+// checkValues lists the value tables and compares them with the MANIFEST. A difference makes the plan one of a damaged
+// database.
 func (r *Repairer) checkValues(p *plan) {
 	for _, found := range r.values.files {
 		p.lines = append(p.lines, found.line)
@@ -436,7 +437,8 @@ func (r *Repairer) checkValues(p *plan) {
 	}
 }
 
-// placeValues adds the value tables to which the placed tables refer to the edit of the new MANIFEST. The others are left out.
+// placeValues adds the value tables to which the placed tables refer to the edit of the new MANIFEST. The others are
+// left out.
 func (r *Repairer) placeValues(p *plan, e *manifest.Edit) {
 	placed := map[uint64]bool{}
 	for _, f := range p.placed {
@@ -467,8 +469,8 @@ func (r *Repairer) refSums(of func(*foundTable) bool) map[uint64]uint64 {
 	return sums
 }
 
-// useValues returns to how many bytes of the values of each ID the tables refer that stay. It leaves out the value tables
-// to which none refers.
+// useValues returns to how many bytes of the values of each ID the tables refer that stay. It leaves out the value
+// tables to which none refers.
 func (r *Repairer) useValues(p *plan, stays func(*foundTable) bool) (sums map[uint64]uint64) {
 	sums = r.refSums(stays)
 	used := map[*foundValues]bool{}

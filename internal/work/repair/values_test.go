@@ -250,9 +250,9 @@ func TestRepairCountsReferencesAgain(t *testing.T) {
 	}
 }
 
-// loadedTwice returns a database in which the values of two IDs have the same keys, lengths and sequence number: 0, since
-// they were loaded before they were separated. The first value table has an older value of "k", and other values live in
-// it; the second has the value of "k".
+// loadedTwice returns a database in which the values of two IDs have the same keys, lengths and sequence number: 0,
+// since they were loaded before they were separated. The first value table has an older value of "k", and other values
+// live in it; the second has the value of "k".
 func loadedTwice(t *testing.T) (dir fixture.Dir, older, newer string) {
 	t.Helper()
 	fs := vfs.NewMem()

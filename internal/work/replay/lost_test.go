@@ -10,8 +10,7 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// strayTable writes a table that the MANIFEST does not name. It has one entry, with sequence number
-// seq.
+// strayTable writes a table that the MANIFEST does not name. It has one entry, with sequence number seq.
 func (r *database) strayTable(t *testing.T, seq uint64) string {
 	t.Helper()
 	mem := memtable.New(base.Bytewise, 4096)

@@ -7,11 +7,10 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// A read-only opening keeps the entries of the logs in memory. An entry of a memtable uses about 28
-// bytes in addition to its value, whereas an entry of a log may have two: a deletion of the empty
-// key. But few entries can be that short and have different keys. Only the newest version of a key
-// is visible, because there are no older snapshots. So hidden versions are removed when a memtable is
-// full, which keeps the memory below eight times the size of the logs.
+// A read-only opening keeps the entries of the logs in memory. An entry of a memtable uses about 28 bytes in addition
+// to its value, whereas an entry of a log may have two: a deletion of the empty key. But few entries can be that short
+// and have different keys. Only the newest version of a key is visible, because there are no older snapshots. So hidden
+// versions are removed when a memtable is full, which keeps the memory below eight times the size of the logs.
 
 const (
 	// minReplayBuffer is the minimum size in bytes of a memtable of a read-only opening, unless
@@ -35,8 +34,7 @@ const (
 	maxReplayBuffer = 64 << 20
 )
 
-// replayBuffer returns the minimum size in bytes of a memtable of an opening for writing, and the usual
-// minimum.
+// replayBuffer returns the minimum size in bytes of a memtable of an opening for writing, and the usual minimum.
 func (r *Replayer) replayBuffer() (least, usual uint64) {
 	logBytes := r.logBytes()
 	least = min(logBytes/replayTables, maxReplayBuffer)
@@ -152,8 +150,7 @@ func (r *Replayer) thinOut() error {
 	return nil
 }
 
-// versions calls f for each entry of the memtable. newest reports whether the entry is the newest
-// version of its key.
+// versions calls f for each entry of the memtable. newest reports whether the entry is the newest version of its key.
 func (r *Replayer) versions(f func(ikey, value []byte, newest bool)) error {
 	it := r.mem.NewIter()
 	defer it.Close()

@@ -33,9 +33,8 @@ type Options struct {
 	NewMemtable func(least, usual uint64) *memtable.Memtable
 }
 
-// Replayer replays the logs that the MANIFEST needs. The caller calls Run, then, for a database opened
-// for writing, Finish and RemoveOld. If any of them fails, the caller calls Abandon, which removes the
-// new files.
+// Replayer replays the logs that the MANIFEST needs. The caller calls Run, then, for a database opened for writing,
+// Finish and RemoveOld. If any of them fails, the caller calls Abandon, which removes the new files.
 type Replayer struct {
 	opts    Options
 	dir     tables.Directory
@@ -251,9 +250,8 @@ func (r *Replayer) finishLog(f manifest.DirFile, tail wal.Tail, report logFindin
 	return err
 }
 
-// replayRecord adds one batch to the memtable and returns the next sequence number. It ignores the
-// last sequence number of the MANIFEST: LevelDB records numbers ahead of those in the live log, and
-// the entries of the log count.
+// replayRecord adds one batch to the memtable and returns the next sequence number. It ignores the last sequence number
+// of the MANIFEST: LevelDB records numbers ahead of those in the live log, and the entries of the log count.
 //
 // goleveldb reuses the sequence number of a write whose sync failed for the next write, so two records
 // in a row have the same number. The later record was acknowledged, or is as uncertain as the earlier

@@ -66,9 +66,8 @@ func TestALogThatWasAppendedToAfterACrashOpens(t *testing.T) {
 	require.Zero(t, d.OpenReport().Logs[1].GapBefore, fmt.Sprint(d.OpenReport().Logs))
 }
 
-// The bug: two consecutive records with the same sequence number, which goleveldb writes if a sync
-// fails and the next one does not, were refused. The later write wins, and following records come
-// after it.
+// The bug: two consecutive records with the same sequence number, which goleveldb writes if a sync fails and the next
+// one does not, were refused. The later write wins, and following records come after it.
 func TestConsecutiveRecordsWithTheSameSequenceNumberOpen(t *testing.T) {
 	killed, log, whole := killedWithKeysInTheLog(t, 1)
 	batches := [][]byte{

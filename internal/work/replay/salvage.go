@@ -13,8 +13,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Salvage says what happens with a log that is damaged in the middle. The values are those of
-// db.Salvage.
+// Salvage says what happens with a log that is damaged in the middle. The values are those of db.Salvage.
 type Salvage int
 
 const (
@@ -153,8 +152,7 @@ func (r *Replayer) passEnd(log *wal.Reader, report *logFindings) bool {
 	return false
 }
 
-// salvageClosed decides what happens with a log that is not the one that was closed, although its
-// records are valid.
+// salvageClosed decides what happens with a log that is not the one that was closed, although its records are valid.
 func (r *Replayer) salvageClosed(cause error, report *logFindings) error {
 	var fault *base.CorruptionError
 	if !errors.As(cause, &fault) {

@@ -109,8 +109,7 @@ func (l *modelLog) survives(r modelRecord, now []byte) bool {
 	return r.to <= len(now) && bytes.Equal(l.data[r.from:r.to], now[r.from:r.to])
 }
 
-// wantSalvaged returns the contents that a salvage must find, given the tail that it reported for
-// each log.
+// wantSalvaged returns the contents that a salvage must find, given the tail that it reported for each log.
 func wantSalvaged(t testing.TB, mode db.Salvage, logs []*modelLog, now fixture.Dir, reports []report.LogReport) fixture.Contents {
 	t.Helper()
 	c := fixture.Contents{}
@@ -146,9 +145,8 @@ func wantSalvaged(t testing.TB, mode db.Salvage, logs []*modelLog, now fixture.D
 	return c
 }
 
-// Logs with random damage are opened with each kind of Salvage. The contents are exactly those of
-// the records that the report does not give up, also read-only, after a failure in the middle, and
-// at each later open.
+// Logs with random damage are opened with each kind of Salvage. The contents are exactly those of the records that the
+// report does not give up, also read-only, after a failure in the middle, and at each later open.
 //
 //make:portable
 func TestSalvageOfRandomDamageIsExact(t *testing.T) {

@@ -119,8 +119,7 @@ func TestSalvageCountsATornEndAfterDamage(t *testing.T) {
 	require.Greater(t, rep.BytesSkipped, int64(2000+1900))
 }
 
-// The bug: a failed read after damage was treated as the log's end, and the unread records were
-// given up.
+// The bug: a failed read after damage was treated as the log's end, and the unread records were given up.
 func TestSalvageLosesNothingBecauseOfAReadError(t *testing.T) {
 	var records [][]byte
 	for i := range 6 { // each longer than a block, so that it is read twice

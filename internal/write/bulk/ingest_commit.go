@@ -18,9 +18,8 @@ import (
 // above the store's would exhaust them, so such a table is rewritten as well.
 
 const (
-	// How far above the last sequence number rewritten entries are numbered, which is the number of
-	// writes that may happen meanwhile. It is less than for a load, so that a load in progress stays
-	// above several ingests.
+	// How far above the last sequence number rewritten entries are numbered, which is the number of writes that may
+	// happen meanwhile. It is less than for a load, so that a load in progress stays above several ingests.
 	ingestAhead = base.LoadAhead >> 4
 	// How often a job leads before it rewrites tables while it leads, so that writers wait. Other
 	// loads and ingests may overtake it again and again.

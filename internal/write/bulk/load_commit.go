@@ -81,10 +81,9 @@ func (l *Loader) clearLevel0() error {
 	return l.c.Compactor.ClearLevel0(context.Background(), l.run.out.Files)
 }
 
-// maxCrowd is how many tables of a load may go to level 0 because of writes that arrived
-// while level 0 was cleared for them. Clearing it again would block all writers for a
-// compaction, 0.6 s for a million entries. In a crowded level 0 they are slowed, by at most 50
-// ms at a time, and the next load clears it first.
+// maxCrowd is how many tables of a load may go to level 0 because of writes that arrived while level 0 was cleared for
+// them. Clearing it again would block all writers for a compaction, 0.6 s for a million entries. In a crowded level 0
+// they are slowed, by at most 50 ms at a time, and the next load clears it first.
 const maxCrowd = 64
 
 // install puts the load's tables into the version. Only the leader runs it.

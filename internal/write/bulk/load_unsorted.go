@@ -109,8 +109,7 @@ func (t *Transaction) writeLocked(kind base.Kind, key, value []byte) error {
 	return nil
 }
 
-// makeRoom makes room in the memtable for an entry of need bytes. It writes a table if the memtable has its
-// full size.
+// makeRoom makes room in the memtable for an entry of need bytes. It writes a table if the memtable has its full size.
 func (t *Transaction) makeRoom(need int) error {
 	old, capacity := t.mem, firstSize
 	if old != nil {

@@ -144,8 +144,7 @@ func (j *deletion) prepare() (err error) {
 // deletionNumbers is how many sequence numbers a job uses.
 const deletionNumbers = 3
 
-// removable returns the tables that can be removed whole. Only Reserve calls it, which guards
-// Compacting.
+// removable returns the tables that can be removed whole. Only Reserve calls it, which guards Compacting.
 func (j *deletion) removable(v *manifest.Version) (files []*manifest.FileMeta) {
 	for level := range v.Levels {
 		for _, f := range j.spans.Within(v, level) {
@@ -157,8 +156,7 @@ func (j *deletion) removable(v *manifest.Version) (files []*manifest.FileMeta) {
 	return files
 }
 
-// writeTombstones writes a tombstone for each live key of the tables of v that are to be read and
-// that are not removed.
+// writeTombstones writes a tombstone for each live key of the tables of v that are to be read and that are not removed.
 func (j *deletion) writeTombstones(seq uint64, v *manifest.Version, read func(*manifest.FileMeta) bool) error {
 	var files [manifest.NumLevels][]*manifest.FileMeta
 	for level := range v.Levels {

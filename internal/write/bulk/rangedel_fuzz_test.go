@@ -11,8 +11,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 )
 
-// opsBatch returns a batch of operations that the bytes describe: a byte that says which one, and two strings, each after
-// its length in a byte.
+// opsBatch returns a batch of operations that the bytes describe: a byte that says which one, and two strings, each
+// after its length in a byte.
 func opsBatch(ops []byte) *batch.Batch {
 	b := new(batch.Batch)
 	next := func() (s []byte) {

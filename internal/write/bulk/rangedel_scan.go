@@ -26,9 +26,8 @@ func (j *deletion) runsOf(files [manifest.NumLevels][]*manifest.FileMeta) (runs 
 // checkEvery is how many keys are read between two looks at the context, the store and the snapshots.
 const checkEvery = 1024
 
-// live calls emit for each key of the runs in the spans that has a value there, even if a newer entry
-// of the runs deletes it: the table of that entry may be removed while the value's stays. It closes
-// the runs.
+// live calls emit for each key of the runs in the spans that has a value there, even if a newer entry of the runs
+// deletes it: the table of that entry may be removed while the value's stays. It closes the runs.
 func (j *deletion) live(runs []base.Iterator, emit func(key []byte) error) (err error) {
 	if len(runs) == 0 {
 		return nil

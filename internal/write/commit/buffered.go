@@ -8,12 +8,10 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// bufferedFor is about how long a buffered write stays in the log's buffer if no other
-// write flushes it.
+// bufferedFor is about how long a buffered write stays in the log's buffer if no other write flushes it.
 const bufferedFor = 10 * time.Millisecond
 
-// announceBuffered makes sure that the bytes in the log's buffer do not stay there. Only the
-// leader calls it.
+// announceBuffered makes sure that the bytes in the log's buffer do not stay there. Only the leader calls it.
 func (c *Committer) announceBuffered() {
 	if c.log.buffered == nil {
 		c.log.buffered = make(chan struct{}, 1)

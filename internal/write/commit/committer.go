@@ -47,9 +47,9 @@ type Compactions struct {
 	Stuck  func(v *manifest.Version) error
 	// GarbageLoad says how far collections of values have fallen behind, from 0 to 1.
 	GarbageLoad func(v *manifest.Version) float64
-	// SetQuiet says whether nothing was written for a while. WouldFree returns what a flush of mem frees, nil if that is
-	// not worth it; if not quiet, because of its tombstones. known is false while no compaction may begin. The Committer's
-	// lock is not held.
+	// SetQuiet says whether nothing was written for a while. WouldFree returns what a flush of mem frees, nil if that
+	// is not worth it; if not quiet, because of its tombstones. known is false while no compaction may begin. The
+	// Committer's lock is not held.
 	SetQuiet  func(quiet bool)
 	WouldFree func(mem *memtable.Memtable, quiet bool) (gain *manifest.Gain, known bool)
 }

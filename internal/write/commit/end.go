@@ -5,8 +5,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 )
 
-// Ended is the error of every write after a failure that ended them. It is
-// base.ErrReadOnly and the cause.
+// Ended is the error of every write after a failure that ended them. It is base.ErrReadOnly and the cause.
 type Ended struct {
 	Cause error
 	log   bool // the log has failed; Committer.Rotate lets writes go on
@@ -157,8 +156,8 @@ type LogEnd struct {
 	Num     uint64
 	Size    int64  // bytes that were written
 	LastSeq uint64 // the last number of a write that did not fail
-	// Failed says that the log may lack writes up to LastSeq, all of which are in the memtables or in tables. Used is the
-	// last number in use, also by writes that failed.
+	// Failed says that the log may lack writes up to LastSeq, all of which are in the memtables or in tables. Used is
+	// the last number in use, also by writes that failed.
 	Failed bool
 	Used   uint64
 }

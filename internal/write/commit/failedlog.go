@@ -49,10 +49,9 @@ func (c *Committer) VerifyLog() {
 	}})
 }
 
-// replaceLog makes a log that has failed unnecessary and continues with another one.
-// Until it succeeds no write may be accepted: the old log may end in the middle of a record,
-// or lack unsynced records, and a record in a newer log would come after a hole. Only the
-// leader calls it.
+// replaceLog makes a log that has failed unnecessary and continues with another one. Until it succeeds no write may be
+// accepted: the old log may end in the middle of a record, or lack unsynced records, and a record in a newer log would
+// come after a hole. Only the leader calls it.
 //
 // If writes have ended while it waited for the last flush, the write that needs the log may still
 // succeed, as any that had begun: it is in a log with no hole before it, and Shut waits for it.

@@ -9,8 +9,8 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
-// Rotate makes the active memtable immutable if it has entries, and returns the immutable ones. If the log has failed, it
-// flushes all memtables, and then writes go on in another log.
+// Rotate makes the active memtable immutable if it has entries, and returns the immutable ones. If the log has failed,
+// it flushes all memtables, and then writes go on in another log.
 func (c *Committer) Rotate() (waiting []*lookup.Memtable, err error) {
 	err = c.run(&request{alone: func() error {
 		if err := c.refusal(); err != nil {

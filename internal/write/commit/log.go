@@ -8,8 +8,7 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// Durability is where a write must be before it is acknowledged. A group has the greatest
-// durability of its writes.
+// Durability is where a write must be before it is acknowledged. A group has the greatest durability of its writes.
 type Durability uint8
 
 // The durabilities, in ascending order.

@@ -70,8 +70,8 @@ func (c *Committer) putLarge(kind base.Kind, key, value []byte, d Durability) er
 }
 
 // Apply commits a batch, which must not change meanwhile. It is not written if check, which may be nil, returns an
-// error: then Apply returns that error as it is. An empty batch fails as a write would; with OnDisk it makes all earlier
-// writes durable.
+// error: then Apply returns that error as it is. An empty batch fails as a write would; with OnDisk it makes all
+// earlier writes durable.
 func (c *Committer) Apply(b *batch.Batch, d Durability, check txn.Check) error {
 	if err := b.Refused(); err != nil {
 		return err
@@ -89,10 +89,9 @@ func (c *Committer) Apply(b *batch.Batch, d Durability, check txn.Check) error {
 	return err
 }
 
-// retireOversized starts the flush of a memtable that was made for one large write, if it uses
-// more memory than all memtables otherwise do: nothing else fits into it, and it would wait
-// for the next write. It does not wait for a flush in progress, because the write that made
-// the memtable is done. Only the leader calls it.
+// retireOversized starts the flush of a memtable that was made for one large write, if it uses more memory than all
+// memtables otherwise do: nothing else fits into it, and it would wait for the next write. It does not wait for a flush
+// in progress, because the write that made the memtable is done. Only the leader calls it.
 func (c *Committer) retireOversized() {
 	l := c.limits.Load()
 	usual := memtable.ArenaSize(l.MemtableSize) * (l.MaxMemtables + 1)

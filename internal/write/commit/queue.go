@@ -33,9 +33,8 @@ func newRequests() *sync.Pool {
 	return &sync.Pool{New: func() any { return &request{wake: make(chan bool, 1)} }}
 }
 
-// queue orders writers. The first one to find no leader leads: it commits
-// a group from the head of the queue, itself first, then hands the leadership to
-// the new head. While a leader waits for the disk, the next group gathers.
+// queue orders writers. The first one to find no leader leads: it commits a group from the head of the queue, itself
+// first, then hands the leadership to the new head. While a leader waits for the disk, the next group gathers.
 //
 // A writer that finds the queue idle need not queue: it leads by a swap of the state, and
 // steps down by another one if no writer has come meanwhile.

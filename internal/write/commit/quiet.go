@@ -8,9 +8,10 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
-// What was deleted or replaced stays on disk, and iterators step over it, until the newer entries are in a table: only then
-// a compaction is due. A program that deletes many large values may never fill a memtable with their keys. So once nothing
-// is written for a while, the memtable is flushed if that frees space, and compactions look for what else would.
+// What was deleted or replaced stays on disk, and iterators step over it, until the newer entries are in a table: only
+// then a compaction is due. A program that deletes many large values may never fill a memtable with their keys. So once
+// nothing is written for a while, the memtable is flushed if that frees space, and compactions look for what else
+// would.
 const (
 	// quietFor is how long nothing must have been written, and longestQuiet the number of such periods after which a
 	// memtable is looked at all the same.
@@ -20,9 +21,9 @@ const (
 	quietShare = 50
 )
 
-// A queue whose consumers look for its first entry is never quiet: each of them steps over the tombstones of all entries
-// taken before. So a memtable is flushed also when iterators have made so many of these steps that a flush, and the
-// compaction of level 0 after it, may be cheaper.
+// A queue whose consumers look for its first entry is never quiet: each of them steps over the tombstones of all
+// entries taken before. So a memtable is flushed also when iterators have made so many of these steps that a flush, and
+// the compaction of level 0 after it, may be cheaper.
 const (
 	// leastHindering is how many tombstones the memtable must have.
 	leastHindering = 1000
@@ -30,16 +31,16 @@ const (
 	mostHidden = 5_000_000
 )
 
-// Hindered says that an iterator has stepped over so many hidden entries, the last of which is in a memtable or in level
-// 0 of v. It may be called from any goroutine. What iterators of earlier versions step over may be gone.
+// Hindered says that an iterator has stepped over so many hidden entries, the last of which is in a memtable or in
+// level 0 of v. It may be called from any goroutine. What iterators of earlier versions step over may be gone.
 func (c *Committer) Hindered(v *manifest.Version, entries int) {
 	if c.state().Version == v {
 		c.hidden.Add(int64(entries))
 	}
 }
 
-// considerTombstones is called after a commit, with the active memtable, which has many tombstones. Only the leader calls
-// it.
+// considerTombstones is called after a commit, with the active memtable, which has many tombstones. Only the leader
+// calls it.
 func (c *Committer) considerTombstones(mem *lookup.Memtable) {
 	if c.hidden.Load() < mostHidden || c.stalled() || !c.begun.CanRelieve() {
 		return
@@ -58,8 +59,8 @@ func (c *Committer) considerTombstones(mem *lookup.Memtable) {
 	_ = c.rotate(0) // the write is done; if the log has failed, the next one says so
 }
 
-// AwaitQuiet starts the wait for a time without writes, unless a goroutine that has waited goes on. Only the leader calls
-// it, and Open before there is one.
+// AwaitQuiet starts the wait for a time without writes, unless a goroutine that has waited goes on. Only the leader
+// calls it, and Open before there is one.
 func (c *Committer) AwaitQuiet() {
 	if !c.waitsForQuiet.CompareAndSwap(false, true) {
 		return
@@ -69,10 +70,10 @@ func (c *Committer) AwaitQuiet() {
 	})
 }
 
-// flushWhenQuiet is the work of the goroutine that AwaitQuiet starts. It ends when nothing is written any more, and a flush
-// has begun or would free nothing. A later write starts another one. What cannot begin because compactions are paused, held
-// or have failed, writers wait, or the disk is full, is tried again. Of a memtable to which only values are written, the
-// tombstones are looked at once.
+// flushWhenQuiet is the work of the goroutine that AwaitQuiet starts. It ends when nothing is written any more, and a
+// flush has begun or would free nothing. A later write starts another one. What cannot begin because compactions are
+// paused, held or have failed, writers wait, or the disk is full, is tried again. Of a memtable to which only values
+// are written, the tombstones are looked at once.
 func (c *Committer) flushWhenQuiet() {
 	c.begun.SetQuiet(false)
 	_, seen := c.written() // a reference to the memtable would keep it in memory while this waits

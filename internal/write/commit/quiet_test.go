@@ -12,8 +12,8 @@ import (
 	"github.com/sievedb/sievedb/memtable"
 )
 
-// The bug: nothing waited for quiet any more if a memtable became full during a look at it, so Scheduler.BeginBurst had the
-// last word.
+// The bug: nothing waited for quiet any more if a memtable became full during a look at it, so Scheduler.BeginBurst had
+// the last word.
 func TestQuietComesAfterAMemtableThatBecameFullDuringALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *store
@@ -38,7 +38,8 @@ func TestQuietComesAfterAMemtableThatBecameFullDuringALook(t *testing.T) {
 	})
 }
 
-// The bug: the memtable was looked at after each write that no other followed for three seconds, however long that took.
+// The bug: the memtable was looked at after each write that no other followed for three seconds, however long that
+// took.
 func TestLooksAtTheMemtableTakeLittleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took time.Duration

@@ -88,8 +88,7 @@ func (c *Committer) newMemtable(logNum, memSize uint64) *lookup.Memtable {
 	return &lookup.Memtable{Memtable: mem, LogNum: logNum, Grant: grant}
 }
 
-// CreateLog creates a log file and makes its name durable, so that a synced
-// write in it is found after a power loss.
+// CreateLog creates a log file and makes its name durable, so that a synced write in it is found after a power loss.
 func (c *Committer) CreateLog(num uint64) (*wal.Writer, error) {
 	dir := &c.o.Dir
 	path := dir.File(base.FileLog, num)

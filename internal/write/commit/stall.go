@@ -65,9 +65,8 @@ func (c *Committer) waitForRoom() error {
 			break
 		}
 		if cause != nil {
-			// The flush that would make room fails: the writer gets its error instead of
-			// hanging. The flush is tried again in the background; once it succeeds, writes
-			// continue.
+			// The flush that would make room fails: the writer gets its error instead of hanging. The flush is tried
+			// again in the background; once it succeeds, writes continue.
 			err = errors.Wrapf(cause, "sievedb: no room for the write (%s)", now)
 			break
 		}

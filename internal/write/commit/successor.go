@@ -7,10 +7,9 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 )
 
-// successor is a log and a memtable that replace the present ones when these are full. They are
-// made in advance, because creating a file, syncing its directory and clearing a memtable's
-// memory takes longer than thousands of writes. The next opening removes an empty log that a crash
-// leaves.
+// successor is a log and a memtable that replace the present ones when these are full. They are made in advance,
+// because creating a file, syncing its directory and clearing a memtable's memory takes longer than thousands of
+// writes. The next opening removes an empty log that a crash leaves.
 type successor struct {
 	done chan struct{} // closed when the fields below are set
 	num  uint64

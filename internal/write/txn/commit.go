@@ -13,9 +13,8 @@ type Store interface {
 	// Examine searches the runs for changes of what was read. It covers all commits up to the
 	// horizon that it returns, and perhaps later ones. A change is base.ErrConflict.
 	Examine() (horizon uint64, err error)
-	// Write queues the batch. When its turn comes, the leader calls check with the batches
-	// before this one in its group, and writes nothing if that returns an error. Write returns
-	// that error as it is.
+	// Write queues the batch. When its turn comes, the leader calls check with the batches before this one in its
+	// group, and writes nothing if that returns an error. Write returns that error as it is.
 	Write(check Check) error
 }
 
@@ -37,8 +36,7 @@ type Committer struct {
 	Recent *Recent // of the store
 }
 
-// Commit writes the transaction's batch unless something that it read has changed. That is
-// base.ErrConflict.
+// Commit writes the transaction's batch unless something that it read has changed. That is base.ErrConflict.
 func (c Committer) Commit() error {
 	c.Reads.Prepare()
 	c.Recent.Begin()

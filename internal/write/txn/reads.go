@@ -73,8 +73,7 @@ func (r *Reads) AddRange(lower, upper []byte, closed bool) {
 // AddEnd records the time at which a value that was read expires, expiry.Never for none.
 func (r *Reads) AddEnd(ends uint64) { r.Ends = expiry.Earlier(r.Ends, ends) }
 
-// Prepare sorts the set for Covers. It must be called after the last addition, and before
-// concurrent calls.
+// Prepare sorts the set for Covers. It must be called after the last addition, and before concurrent calls.
 func (r *Reads) Prepare() {
 	r.compact()
 	r.merge()
@@ -193,8 +192,7 @@ func (r *Reads) find(ranges []Range, key []byte) int {
 	return i
 }
 
-// Within returns the part of the set that lies in one of the ranges. Both are prepared; the part
-// shares memory with r.
+// Within returns the part of the set that lies in one of the ranges. Both are prepared; the part shares memory with r.
 func (r *Reads) Within(ranges []Range) *Reads {
 	w := &Reads{Comparer: r.Comparer, ranges: slices.Clone(ranges)}
 	w.merge()

@@ -44,8 +44,7 @@ const (
 // lengthSize is the number of bytes before a key.
 const lengthSize = 4
 
-// Begin keeps what is committed from now on until End. Commits that run meanwhile may be missing;
-// Covers says so.
+// Begin keeps what is committed from now on until End. Commits that run meanwhile may be missing; Covers says so.
 func (r *Recent) Begin() { r.watchers.Add(1) }
 
 // End ends one Begin.
@@ -122,8 +121,7 @@ func (r *Recent) Conflict(reads *Reads, horizon uint64) bool {
 	return !r.old.above(horizon, other) || !r.young.above(horizon, other)
 }
 
-// above calls yield for the keys of commits above horizon until it returns false, and reports whether
-// it never did.
+// above calls yield for the keys of commits above horizon until it returns false, and reports whether it never did.
 func (c *commits) above(horizon uint64, yield func(key []byte) bool) bool {
 	first, _ := slices.BinarySearchFunc(c.marks, horizon, func(m mark, horizon uint64) int { return cmp.Compare(m.before, horizon) })
 	if first == len(c.marks) {
@@ -139,8 +137,7 @@ func (c *commits) above(horizon uint64, yield func(key []byte) bool) bool {
 	return true
 }
 
-// AppendKeys appends copies of the keys of commits above horizon that want accepts. Covers must be
-// true.
+// AppendKeys appends copies of the keys of commits above horizon that want accepts. Covers must be true.
 func (r *Recent) AppendKeys(keys [][]byte, horizon uint64, want func(key []byte) bool) [][]byte {
 	for _, c := range []*commits{&r.old, &r.young} {
 		c.above(horizon, func(key []byte) bool {
@@ -153,8 +150,7 @@ func (r *Recent) AppendKeys(keys [][]byte, horizon uint64, want func(key []byte)
 	return keys
 }
 
-// BatchConflict reports whether a batch of count entries, without its header, has a key that was
-// read.
+// BatchConflict reports whether a batch of count entries, without its header, has a key that was read.
 func BatchConflict(reads *Reads, entries []byte, count uint32) bool {
 	r := batch.ReaderOf(entries, count)
 	for {

@@ -11,9 +11,8 @@ const (
 	shyAttempts = 2
 )
 
-// Retry calls once, which commits a transaction, with the number of the attempt until it returns no conflict. After 100 conflicts
-// it gives up with an error that wraps base.ErrConflict. Waits between attempts end when stop is
-// closed.
+// Retry calls once, which commits a transaction, with the number of the attempt until it returns no conflict. After 100
+// conflicts it gives up with an error that wraps base.ErrConflict. Waits between attempts end when stop is closed.
 func (t Turns) Retry(stop <-chan struct{}, once func(attempt int) error) error {
 	turn := false
 	for attempt := 1; ; attempt++ {

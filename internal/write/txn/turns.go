@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Turns let transactions that met conflicts go one after another, so that they do not disturb each
-// other. Use NewTurns.
+// Turns let transactions that met conflicts go one after another, so that they do not disturb each other. Use NewTurns.
 type Turns struct{ taken chan struct{} }
 
 // maxWait bounds the wait for a turn.
@@ -15,9 +14,8 @@ const maxWait = 8 * time.Millisecond
 // NewTurns returns Turns of which none is taken.
 func NewTurns() Turns { return Turns{make(chan struct{}, 1)} }
 
-// Take waits for the caller's turn before the given attempt, and reports whether it came. It waits
-// for a short time of random length at most, or until stop is closed: the transaction whose turn it
-// is may be waiting for the caller.
+// Take waits for the caller's turn before the given attempt, and reports whether it came. It waits for a short time of
+// random length at most, or until stop is closed: the transaction whose turn it is may be waiting for the caller.
 func (t Turns) Take(attempt int, stop <-chan struct{}) bool {
 	select {
 	case t.taken <- struct{}{}:

@@ -9,10 +9,9 @@ import (
 // firstIndex is the size in bytes of the first index of a transaction's writes.
 const firstIndex = 8 << 10
 
-// Writes is an index of a transaction's batch. It finds the newest write for a key. A transaction
-// brings it up to date only before it reads, so one that reads first and then writes needs none. The
-// zero value with a comparer is empty. It is used by one goroutine at a time, but its iterators may
-// be used by others.
+// Writes is an index of a transaction's batch. It finds the newest write for a key. A transaction brings it up to date
+// only before it reads, so one that reads first and then writes needs none. The zero value with a comparer is empty. It
+// is used by one goroutine at a time, but its iterators may be used by others.
 type Writes struct {
 	Comparer *base.Comparer
 
@@ -48,8 +47,7 @@ func (w *Writes) add(kind base.Kind, key, value []byte) {
 	w.n++
 }
 
-// grow replaces the index by one of twice its size, with room for more bytes. Iterators keep the
-// old one.
+// grow replaces the index by one of twice its size, with room for more bytes. Iterators keep the old one.
 func (w *Writes) grow(more int) {
 	old := w.mem
 	if old == nil {

@@ -36,8 +36,7 @@ func openRocksDB(separateFrom int) func(string, engine.Options) (engine.Engine, 
 
 var linkedRocksDB = regexp.MustCompile(`librocksdb\.so\.([0-9.]+)`)
 
-// rocksdbVersion returns the version in the name of the mapped library, since the C interface does not
-// have it.
+// rocksdbVersion returns the version in the name of the mapped library, since the C interface does not have it.
 func rocksdbVersion() string {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	if m := linkedRocksDB.FindStringSubmatch(string(maps)); m != nil {

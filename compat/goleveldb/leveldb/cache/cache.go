@@ -142,8 +142,7 @@ func (c *Cache) unref(n *Node, count bool) {
 	c.removeAndUnlock(n)
 }
 
-// removeAndUnlock releases the value of a node, and removes the node. It is called with c.mu, and unlocks
-// it.
+// removeAndUnlock releases the value of a node, and removes the node. It is called with c.mu, and unlocks it.
 func (c *Cache) removeAndUnlock(n *Node) {
 	n.dead = true
 	n.gone = make(chan struct{})

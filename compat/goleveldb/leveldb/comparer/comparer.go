@@ -17,8 +17,7 @@ type Comparer interface {
 	// Name identifies the order. A database opens only under the name that it was created with.
 	Name() string
 
-	// Separator appends to dst a key x with a <= x < b, or returns nil if it has nothing better
-	// than a.
+	// Separator appends to dst a key x with a <= x < b, or returns nil if it has nothing better than a.
 	Separator(dst, a, b []byte) []byte
 
 	// Successor appends to dst a key x >= b, or returns nil if it has nothing better than b.

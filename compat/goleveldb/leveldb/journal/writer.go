@@ -13,8 +13,7 @@ var (
 	errWriterClosed = errors.New("leveldb/journal: closed Writer")
 )
 
-// Writer writes journals. It is used by one goroutine at a time. After a failure every call returns
-// its error.
+// Writer writes journals. It is used by one goroutine at a time. After a failure every call returns its error.
 type Writer struct {
 	w   io.Writer
 	err error

@@ -1,5 +1,4 @@
-// Package memdb is a sorted map in memory. Databases do not use it; it is here for programs that use
-// it themselves.
+// Package memdb is a sorted map in memory. Databases do not use it; it is here for programs that use it themselves.
 package memdb
 
 import (
@@ -63,8 +62,7 @@ func (d *DB) findGE(key []byte, before *[maxHeight]*node) *node {
 	}
 }
 
-// findLast returns the last node for which all its predecessors and itself are before, nil if there
-// is none.
+// findLast returns the last node for which all its predecessors and itself are before, nil if there is none.
 func (d *DB) findLast(before func(*node) bool) *node {
 	at := &d.head
 	for h := maxHeight - 1; h >= 0; h-- {
@@ -145,8 +143,7 @@ func (d *DB) Get(key []byte) (value []byte, err error) {
 	return nil, ErrNotFound
 }
 
-// Find returns the first pair whose key is not before key, or ErrNotFound. The caller must not change
-// the slices.
+// Find returns the first pair whose key is not before key, or ErrNotFound. The caller must not change the slices.
 func (d *DB) Find(key []byte) (rkey, value []byte, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -192,8 +189,7 @@ func (d *DB) Reset() {
 	d.n, d.size, d.appended = 0, 0, 0
 }
 
-// NewIterator returns an iterator over the keys in slice; nil means all. It shows the map as it is at
-// each movement.
+// NewIterator returns an iterator over the keys in slice; nil means all. It shows the map as it is at each movement.
 func (d *DB) NewIterator(slice *util.Range) iterator.Iterator {
 	i := &dbIter{d: d}
 	if slice != nil {

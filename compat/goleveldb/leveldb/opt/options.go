@@ -8,9 +8,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/filter"
 )
 
-// Options are those of a database. The zero value of each field is its default, and a nil *Options
-// the zero Options. Where a comment says "no effect", SieveDB has no such mechanism, or chooses by
-// itself. Sizes are in bytes.
+// Options are those of a database. The zero value of each field is its default, and a nil *Options the zero Options.
+// Where a comment says "no effect", SieveDB has no such mechanism, or chooses by itself. Sizes are in bytes.
 type Options struct {
 	// AltFilters has no effect on new tables. The filters of NewBloomFilter are always read.
 	AltFilters []filter.Filter
@@ -123,8 +122,7 @@ type Options struct {
 	// SieveDB's, 24.
 	WriteL0PauseTrigger int
 
-	// WriteL0SlowdownTrigger is the number of tables in level 0 from which writes are slowed.
-	// Default: SieveDB's, 12.
+	// WriteL0SlowdownTrigger is the number of tables in level 0 from which writes are slowed. Default: SieveDB's, 12.
 	WriteL0SlowdownTrigger int
 
 	// FilterBaseLg has no effect on databases. A table.Writer makes a filter for each 2^FilterBaseLg bytes.

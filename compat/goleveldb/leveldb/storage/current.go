@@ -81,8 +81,7 @@ func (s *fileStorage) writeSynced(name string, data []byte) error {
 	return err
 }
 
-// GetMeta reads CURRENT. If a crash left a newer CURRENT.n, or only CURRENT.bak, that counts, and
-// CURRENT is rewritten.
+// GetMeta reads CURRENT. If a crash left a newer CURRENT.n, or only CURRENT.bak, that counts, and CURRENT is rewritten.
 func (s *fileStorage) GetMeta() (FileDesc, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

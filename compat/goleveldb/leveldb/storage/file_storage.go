@@ -16,10 +16,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// OpenFile opens the directory path as a storage, and locks it. Unless readOnly is set, it makes the
-// directory and its parents if they are missing. The lock excludes other processes, and other storages
-// of this one; read-only storages share it. If the directory is locked, the error is the system's
-// (syscall.EAGAIN on Unix).
+// OpenFile opens the directory path as a storage, and locks it. Unless readOnly is set, it makes the directory and its
+// parents if they are missing. The lock excludes other processes, and other storages of this one; read-only storages
+// share it. If the directory is locked, the error is the system's (syscall.EAGAIN on Unix).
 //
 // Only the owner can read and write the files and directories that the storage makes (modes 0600 and 0700), where
 // goleveldb makes some that all users can read (0644 and 0755). Modes of existing ones never change. A file that is a

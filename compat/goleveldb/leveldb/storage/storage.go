@@ -1,5 +1,4 @@
-// Package storage is where a database keeps its files: a directory, memory, or a program's own
-// Storage.
+// Package storage is where a database keeps its files: a directory, memory, or a program's own Storage.
 package storage
 
 import (
@@ -121,8 +120,7 @@ func FileDescOk(fd FileDesc) bool {
 	return false
 }
 
-// Storage has the files of a database. Its methods are safe for concurrent use. After Close they
-// return ErrClosed.
+// Storage has the files of a database. Its methods are safe for concurrent use. After Close they return ErrClosed.
 type Storage interface {
 	// Lock acquires the lock of the storage. It fails while another holder has it.
 	Lock() (Locker, error)
@@ -139,8 +137,7 @@ type Storage interface {
 	// List returns the files of the given types.
 	List(ft FileType) ([]FileDesc, error)
 
-	// Open opens a file for reading. It returns an error for which os.IsNotExist is true if
-	// there is no such file.
+	// Open opens a file for reading. It returns an error for which os.IsNotExist is true if there is no such file.
 	Open(fd FileDesc) (Reader, error)
 
 	// Create opens an empty file for writing. A file that exists is truncated.

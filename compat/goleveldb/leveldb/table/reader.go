@@ -39,9 +39,8 @@ type Reader struct {
 	filter  *filterReader // nil: none that is known
 }
 
-// NewReader returns a Reader of the table f, which has size bytes. fd names the file in errors. cache may
-// be nil; bpool has no effect. If the end of the table is damaged, the methods of the Reader return
-// that error.
+// NewReader returns a Reader of the table f, which has size bytes. fd names the file in errors. cache may be nil; bpool
+// has no effect. If the end of the table is damaged, the methods of the Reader return that error.
 func NewReader(f io.ReaderAt, size int64, fd storage.FileDesc, cache *cache.NamespaceGetter, bpool *util.BufferPool, o *opt.Options) (*Reader, error) {
 	if f == nil {
 		return nil, errors.New("leveldb/table: nil file")

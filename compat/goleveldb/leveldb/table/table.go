@@ -1,6 +1,5 @@
-// Package table reads and writes LevelDB's tables (its doc/table_format.md), sorted files of keys and
-// values. Databases do not use it; it is here for programs that use it themselves. SieveDB's own
-// tables are those of its package sstable.
+// Package table reads and writes LevelDB's tables (its doc/table_format.md), sorted files of keys and values. Databases
+// do not use it; it is here for programs that use it themselves. SieveDB's own tables are those of its package sstable.
 //
 //	data blocks | filter block | metaindex block | index block | footer, 48 bytes
 //

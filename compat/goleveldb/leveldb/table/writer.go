@@ -16,8 +16,7 @@ import (
 
 var errWriterClosed = errors.New("leveldb/table: writer is closed")
 
-// Writer writes a table. It is used by one goroutine at a time. After a failure every call returns its
-// error.
+// Writer writes a table. It is used by one goroutine at a time. After a failure every call returns its error.
 type Writer struct {
 	w         io.Writer
 	err       error
@@ -65,8 +64,7 @@ func (w *Writer) Append(key, value []byte) error {
 	return w.err
 }
 
-// indexPending writes the index entry of the last data block, with a short key before next; nil: the
-// table ends.
+// indexPending writes the index entry of the last data block, with a short key before next; nil: the table ends.
 func (w *Writer) indexPending(next []byte) {
 	if !w.hasPending {
 		return

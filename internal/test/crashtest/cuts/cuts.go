@@ -1,5 +1,5 @@
-// Package cuts judges all states in which power cuts may leave the files of a recorded run, on all processors. The flags
-// of the test binary choose how many: docs/promises.md describes the long runs.
+// Package cuts judges all states in which power cuts may leave the files of a recorded run, on all processors. The
+// flags of the test binary choose how many: docs/promises.md describes the long runs.
 package cuts
 
 import (
@@ -103,8 +103,7 @@ type judging struct {
 	failed atomic.Pointer[Failure]
 }
 
-// all judges the states of a model at a cut. It returns false if a state was judged wrong, here or by
-// another worker.
+// all judges the states of a model at a cut. It returns false if a state was judged wrong, here or by another worker.
 func (j *judging) all(states iter.Seq[recorder.State], cut int, m recorder.Model) bool {
 	for s := range states {
 		if j.failed.Load() != nil {

@@ -2,10 +2,9 @@
 // a prefix of the batches in commit order. The prefix must include every batch whose durability was
 // promised, and no batch that had not been issued yet. Only tests import it.
 //
-// In addition to its operations, every batch writes its number to the marker key of its writer. The
-// markers of a state identify the prefix, and the other keys must be the effect of that prefix. This
-// finds half a batch, a lost batch in the middle, a deleted key that came back, and a value that was
-// never written.
+// In addition to its operations, every batch writes its number to the marker key of its writer. The markers of a state
+// identify the prefix, and the other keys must be the effect of that prefix. This finds half a batch, a lost batch in
+// the middle, a deleted key that came back, and a value that was never written.
 package oracle
 
 import (

@@ -73,8 +73,7 @@ func (c *FS) dirLocked(path string) *dir {
 	return d
 }
 
-// get returns the file that has the name now, and the one that has it after a power cut if only
-// durable names survive.
+// get returns the file that has the name now, and the one that has it after a power cut if only durable names survive.
 func (d *dir) get(name string) (now, durable *file) {
 	now, ok := d.entries[name]
 	if !ok {

@@ -5,8 +5,7 @@ import "github.com/sievedb/sievedb/internal/disk/wal"
 // recordHeader is the minimum length in bytes of a record in a log.
 const recordHeader = 7
 
-// newFiller returns a log of one record that is size bytes long, or an empty log if size is too small
-// for a record.
+// newFiller returns a log of one record that is size bytes long, or an empty log if size is too small for a record.
 func newFiller(size int) []byte {
 	if size < recordHeader {
 		return nil

@@ -1,6 +1,5 @@
-// Package pagecache is a file system whose fsync fails on request and then treats the pages as real
-// file systems do (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). Only
-// tests import it.
+// Package pagecache is a file system whose fsync fails on request and then treats the pages as real file systems do
+// (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). Only tests import it.
 //
 // After a failed Sync of a file, the bytes since its last successful Sync are
 //

@@ -32,8 +32,7 @@ func read(t *testing.T, fsys vfs.FS) string {
 	return string(b)
 }
 
-// "one" is synced, the sync of "two" fails, and the sync of "three" succeeds, as in a store that
-// retries.
+// "one" is synced, the sync of "two" fails, and the sync of "three" succeeds, as in a store that retries.
 func TestPagesAfterAFailedSync(t *testing.T) {
 	cases := map[Model]struct{ cached, disk, cachedLater, diskLater string }{
 		Clean:    {"onetwo", "one", "onetwothree", "one\x00\x00\x00three"},

@@ -1,6 +1,5 @@
-// Package recorder records the operations of a workload that change the disk, on a file system in
-// memory. From that trace it builds the disks that a power cut at any moment may leave. Only tests
-// import it.
+// Package recorder records the operations of a workload that change the disk, on a file system in memory. From that
+// trace it builds the disks that a power cut at any moment may leave. Only tests import it.
 //
 //	workload ──► FS ──► vfs.Mem          Trace: op 0, op 1, op 2, ...
 //	              └── each change ──────────────────┐

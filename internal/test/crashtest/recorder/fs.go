@@ -41,8 +41,7 @@ type recordedFile struct {
 	reserved int    // the length of a log of CreateLog, with the zeros behind data; 0 after a cut
 }
 
-// New returns an FS with the files and directories of start, all of them durable. The zero Image is an
-// empty disk.
+// New returns an FS with the files and directories of start, all of them durable. The zero Image is an empty disk.
 func New(start Image) *FS { return &FS{start: start, mem: start.Mem()} }
 
 // Len returns the number of operations recorded so far, which is the present cut.

@@ -19,8 +19,7 @@ type ImageFile struct {
 	Data []byte
 }
 
-// Mem returns a file system with the content of the image, all of it durable, as after a restart of
-// the machine.
+// Mem returns a file system with the content of the image, all of it durable, as after a restart of the machine.
 func (m Image) Mem() *vfs.Mem {
 	mem := vfs.NewMem()
 	parents := map[string]bool{".": true}

@@ -12,8 +12,7 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Model determines which unsynced bytes and names are on the disk after the cut; see the package
-// comment.
+// Model determines which unsynced bytes and names are on the disk after the cut; see the package comment.
 type Model int
 
 // The models.
@@ -117,8 +116,7 @@ func (c *Cursor) tornStates(rnd *rand.Rand, yield func(State) bool) {
 	}
 }
 
-// lastUnsynced returns the file with the newest write that is not durable, or nil if all writes are
-// durable.
+// lastUnsynced returns the file with the newest write that is not durable, or nil if all writes are durable.
 func lastUnsynced(dir *node) *node {
 	var found *node
 	for _, n := range dir.entries {

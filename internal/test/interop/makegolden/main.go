@@ -1,5 +1,4 @@
-// Command makegolden makes the golden directories of testdata/golden with the
-// program that each is named for:
+// Command makegolden makes the golden directories of testdata/golden with the program that each is named for:
 //
 //	go run ./makegolden -program=leveldb-1.23    # the system's LevelDB
 //	go run ./makegolden -program=goleveldb
@@ -121,8 +120,7 @@ func (m *maker) make(c golden, engine interop.Engine) error {
 	return m.check(c, engine, left)
 }
 
-// check reads every key with the program itself, from a copy: reads can start
-// compactions, and opening replays the log.
+// check reads every key with the program itself, from a copy: reads can start compactions, and opening replays the log.
 func (m *maker) check(c golden, engine interop.Engine, left string) error {
 	trial := filepath.Join(m.work, "trial")
 	if err := interop.CopyDir(trial, left); err != nil {
