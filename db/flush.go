@@ -21,9 +21,8 @@ func (d *DB) flushLoop() {
 
 // flushAll is the work of flushLoop.
 func (d *DB) flushAll() {
-	var removal, collection sync.WaitGroup // of one log, and of one memtable, at most
+	var removal sync.WaitGroup // of one log at most
 	defer removal.Wait()
-	defer collection.Wait()
 	backoff := compact.Backoff{}
 	defer d.compactor.EndFlush()
 	for {
@@ -48,8 +47,7 @@ func (d *DB) flushAll() {
 			}
 			d.keepReserve()
 			d.share.Trim(d.writers.spares)
-			collection.Wait()
-			base.GoIn(&collection, func() { d.share.Memory().Flushed(size) })
+			d.share.Memory().Flushed(size)
 			continue
 		}
 		if !d.commit.Pause(backoff.Next(err)) {
