@@ -124,7 +124,8 @@ func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
 // newCommitter returns the store's write path.
 func (d *DB) newCommitter() *commit.Committer {
 	return commit.New(commit.Options{
-		Cmp: d.opts.Comparer, Dir: d.files, Memory: d.share.Memory(), Limits: d.opts.commitLimits(), Current: &d.finder.Current, Recent: &d.txns.recent, Latency: &d.counters.latency,
+		Cmp: d.opts.Comparer, Dir: d.files, Memory: d.share.Memory(), Limits: d.opts.commitLimits(),
+		Current: &d.finder.Current, Recent: &d.txns.recent, Latency: &d.counters.latency,
 		Events: commit.Events{
 			Failed:    d.writesFailed,
 			LogFailed: func(err error) { notify(d, d.opts.EventListener.BackgroundError, err) },

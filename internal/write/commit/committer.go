@@ -135,7 +135,7 @@ type Committer struct {
 	queue   queue
 	log     logState // the leader's
 	changes *Changes // the leader's; nil: no history is kept
-	begun   *Start   // what Begin was given; nil in a store that only reads
+	begun   *Start   // what Begin was given, but its Log; constant; nil before, and in a store that only reads
 
 	// mu guards the fields below and the replacement of o.Current.State. cond is signalled when any of them, or what
 	// the goroutines that wait look at, changes.
@@ -163,6 +163,7 @@ func New(o Options) *Committer {
 // Begin makes the Committer ready to write to a log. Open follows.
 func (c *Committer) Begin(s Start) {
 	c.log = logState{w: s.Log, num: s.LogNum, lastSeq: s.LastSeq, logged: s.LastSeq}
+	s.Log = nil // it would stay in memory when another log has replaced it
 	c.changes, c.begun = s.Changes, &s
 	c.noteLog()
 	c.o.Current.VisibleSeq.Store(s.LastSeq)

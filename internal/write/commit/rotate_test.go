@@ -3,11 +3,13 @@ package commit
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -372,4 +374,15 @@ func TestARotationBeginsANewLog(t *testing.T) {
 	mem, next := s.NextToFlush()
 	require.Same(t, waiting[0], mem)
 	require.EqualValues(t, 2, next)
+}
+
+// The bug: what Begin was given kept the first log in memory.
+func TestALogThatWasReplacedIsNotKept(t *testing.T) {
+	s := open(t, config{})
+	first := weak.Make(s.log.w)
+	require.NoError(t, s.put(0, WithSystem))
+	_, err := s.Rotate()
+	require.NoError(t, err)
+	runtime.GC()
+	require.Nil(t, first.Value())
 }
