@@ -48,6 +48,8 @@ type FS struct {
 	mu    sync.Mutex
 	syncs int
 	lost  map[string][]span // by name: bytes that the disk lacks although a later Sync succeeded
+
+	names sync.Mutex // held while a file is made anew, and during a SyncDir, which must not miss its name
 }
 
 // span is the range of bytes [from, to) of a file.
@@ -173,6 +175,8 @@ func (c *FS) Rename(oldname, newname string) error {
 func (c *FS) SyncDir(dir string) error {
 	err := c.begin(wrap.Op{Kind: wrap.OpSyncDir, Name: dir})
 	if err == nil || c.model == Journal {
+		c.names.Lock()
+		defer c.names.Unlock()
 		if err := c.mem.SyncDir(dir); err != nil {
 			return err
 		}
@@ -257,6 +261,8 @@ func (f *file) revert() {
 	data := make([]byte, f.synced)
 	_, _ = f.ReadAt(data, 0)
 	must(f.File.Close())
+	f.c.names.Lock()
+	defer f.c.names.Unlock()
 	must(f.c.mem.Remove(f.name))
 	again, err := f.create(f.name)
 	must(err)

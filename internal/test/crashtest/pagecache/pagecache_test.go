@@ -2,6 +2,7 @@ package pagecache
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -91,4 +92,31 @@ func TestPagesAfterAFailedSync(t *testing.T) {
 			require.Equal(t, 4, c.Syncs())
 		})
 	}
+}
+
+// The bug: another goroutine's SyncDir made the name durable as missing while the file was made anew.
+func TestNoDirectoryIsSyncedWhileAFileIsMadeAnew(t *testing.T) {
+	c := New(Reverted, func(_ int, op wrap.Op) error {
+		if op.Kind == wrap.OpSync {
+			return errors.New("injected")
+		}
+		return nil
+	})
+	f, err := c.Create("log")
+	require.NoError(t, err)
+	require.NoError(t, c.SyncDir("."))
+	synced := make(chan error, 1)
+	f.(*file).create = func(name string) (vfs.File, error) {
+		go func() { synced <- c.SyncDir(".") }()
+		for range 1000 {
+			runtime.Gosched()
+		}
+		require.Empty(t, synced)
+		return c.mem.Create(name)
+	}
+	require.ErrorContains(t, f.Sync(), "injected")
+	require.NoError(t, <-synced)
+	_, err = c.Crash().Stat("log")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 }
