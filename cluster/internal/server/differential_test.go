@@ -85,11 +85,14 @@ func (g generator) request() []string {
 	r := g.wellFormed()
 	switch g.IntN(40) {
 	case 0:
+		v := g.value()
 		switch strings.ToUpper(r[len(r)-1]) {
-		case "EX", "PX", "EXAT", "PXAT": // with most values, the key would expire while the test runs
-			return append(r, g.expiry())
+		case "EX", "PX", "EXAT", "PXAT":
+			if v == "1" || v == "42" { // the key would expire while the test runs
+				v = g.expiry()
+			}
 		}
-		return append(r, g.value())
+		return append(r, v)
 	case 1:
 		return r[:max(1, len(r)-1)]
 	}
