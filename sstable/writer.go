@@ -305,7 +305,8 @@ func (w *Writer) countExpiry(ikey, value []byte) {
 	w.props.LargestExpiry = max(w.props.LargestExpiry, at)
 }
 
-// finishDataBlock writes the pending data block.
+// finishDataBlock writes the pending data block. Another goroutine that compressed and wrote blocks, 128 KiB of them at
+// a time, made loads 7 to 8 % slower on two processors, in order or not, with 5 to 9 % more CPU time.
 func (w *Writer) finishDataBlock() error {
 	if w.data.empty() {
 		return nil
