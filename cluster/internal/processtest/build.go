@@ -10,34 +10,20 @@ import (
 	"testing"
 )
 
-// Sieved builds the program, unless it did before, and returns its path. Planted does so with the faults of planted.go
-// in it, for tests that must find them.
-var (
-	Sieved  = sync.OnceValues(func() (string, error) { return build("sieved") })
-	Planted = sync.OnceValues(buildPlanted)
-)
-
-func build(name string, flags ...string) (path string, err error) {
-	dir, err := builds()
-	if err != nil {
+// Sieved builds the program, unless it did before, and returns its path.
+var Sieved = sync.OnceValues(func() (path string, err error) {
+	if built, err = os.MkdirTemp("", "sieved-test-"); err != nil {
 		return "", err
 	}
-	path = filepath.Join(dir, name)
-	args := append([]string{"build", "-ldflags=-w", "-o", path}, flags...)
-	out, err := exec.Command("go", append(args, "github.com/sievedb/sievedb/cluster/cmd/sieved")...).CombinedOutput()
+	path = filepath.Join(built, "sieved")
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", path, "github.com/sievedb/sievedb/cluster/cmd/sieved").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build sieved: %w\n%s", err, out)
 	}
 	return path, nil
-}
+})
 
-var (
-	builds = sync.OnceValues(func() (dir string, err error) {
-		built, err = os.MkdirTemp("", "sieved-test-")
-		return built, err
-	})
-	built string // the directory of the programs
-)
+var built string // the directory of the program
 
 // Run runs the tests and returns their exit code. Then it removes sieved, which the first cluster builds. Tests that
 // call t.Parallel mostly wait, for elections and for nodes to start, so more of them run at a time than there are

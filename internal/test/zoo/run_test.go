@@ -66,12 +66,16 @@ func build(t testing.TB, pkg, list string) string {
 	return binary
 }
 
-// run runs one test of a binary.
-func run(t testing.TB, binary string, c catch) (out string, failed bool) {
+// run runs one test of a binary. What the test itself builds, as the tests of the cluster do with sieved, gets the
+// overlay too.
+func run(t testing.TB, binary, list string, c catch) (out string, failed bool) {
 	args := []string{"-test.run", c.pattern(), "-test.timeout", "3m"}
 	cmd := exec.CommandContext(t.Context(), binary, append(args, strings.Fields(c.args)...)...)
 	cmd.Dir = filepath.Join(root(t), filepath.FromSlash(c.pkg))
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // where failures keep what they found
+	if list != "" {
+		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+list)
+	}
 	b, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
