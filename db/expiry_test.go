@@ -537,10 +537,10 @@ func TestTablesRecordWhenTheirValuesExpire(t *testing.T) {
 			all = nil
 			for _, l := range d.State().Version.Levels {
 				for _, f := range l.Files {
-					if f.Counts.Load() == nil {
+					if f.Counts() == nil {
 						return false
 					}
-					all = append(all, f.Counts.Load().Expiry)
+					all = append(all, f.Counts().Expiry)
 				}
 			}
 			return true
@@ -596,7 +596,7 @@ func TestTablesOfOtherPrefixesAreNotRemoved(t *testing.T) {
 			d = openTest(t, o)
 			eventually(t, func() bool {
 				files := d.State().Version.Levels[0].Files
-				return len(files) == 0 || files[0].Counts.Load() != nil
+				return len(files) == 0 || files[0].Counts() != nil
 			})
 			d.Scheduler().Schedule()
 			waitUntilIdle(d)

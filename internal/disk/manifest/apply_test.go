@@ -65,9 +65,9 @@ func (s *appliedStore) table() *FileMeta {
 	f := NewFileMeta(num, 1+s.rnd.Uint64N(100), ikey(fmt.Sprintf("%s%05d", prefix, lo), 5), ikey(fmt.Sprintf("%s%05d", prefix, hi), s.rnd.Uint64N(9)))
 	switch s.rnd.IntN(4) {
 	case 0:
-		f.Counts.Store(&TableCounts{Entries: 10, Tombstones: s.rnd.Uint64N(10), LargestSeq: 1})
+		f.SetCounts(&TableCounts{Entries: 10, Tombstones: s.rnd.Uint64N(10), LargestSeq: 1})
 	case 1:
-		f.Counts.Store(&TableCounts{Entries: 10, Expiry: 1 + s.rnd.Uint64N(100)})
+		f.SetCounts(&TableCounts{Entries: 10, Expiry: 1 + s.rnd.Uint64N(100)})
 	}
 	return f
 }
@@ -183,7 +183,7 @@ func (s *appliedStore) compare(v *Version, model map[place]*FileMeta) {
 		require.True(s.t, ok && e.level == p.level && e.file == f)
 		require.True(s.t, f.InVersion())
 		require.NotContains(s.t, s.obsolete, f)
-		if c := f.Counts.Load(); c.heavy() {
+		if c := f.Counts(); c.heavy() {
 			heavy++
 		} else if c != nil && c.Expiry > 0 && c.Expiry <= 50 {
 			expiring++

@@ -164,7 +164,7 @@ type addedFile struct {
 // meta returns the table, with copies of the keys.
 func (f *addedFile) meta() *FileMeta {
 	m := newFileMetaCopy(f.num, f.size, f.smallest, f.largest)
-	m.Values, m.extra = f.values, f.valueBytes
+	m.Values, m.valueBytes = f.values, f.valueBytes
 	return m
 }
 

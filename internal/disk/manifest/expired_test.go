@@ -11,14 +11,14 @@ import (
 // expiring is file with a time at which its values expire, and the sequence number of its entries.
 func expiring(num uint64, smallest, largest string, expiry uint64) *FileMeta {
 	f := file(num, smallest, largest, 1000)
-	f.Counts.Store(&TableCounts{Entries: 10, Expiry: expiry})
+	f.SetCounts(&TableCounts{Entries: 10, Expiry: expiry})
 	f.Seqs.Store(&SeqRange{Smallest: num, Largest: num, Known: true})
 	return f
 }
 
 func TestPickRemovesExpiredTables(t *testing.T) {
 	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1 << 30, TableSize: 8000, Expired: func(f *FileMeta) bool {
-		c := f.Counts.Load()
+		c := f.Counts()
 		return c != nil && c.Expiry > 0 && c.Expiry <= 100
 	}}
 	busy, doubtful := expiring(1, "a", "c", 5), expiring(3, "a", "c", 5)

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 
@@ -15,60 +16,59 @@ type FileMeta struct {
 	// Smallest and Largest are the internal keys of the first and last entry.
 	Smallest, Largest []byte
 
-	// Counts has the numbers of the table's entries. It is nil until the table is written or
-	// opened here, and if its writer did not count.
-	Counts CountsPointer
+	// The next ones are set before the FileMeta is shared, and do not change then.
 
-	// Seqs is the range of the entries' sequence numbers. It is nil until the table is written
-	// here or its properties are read.
-	Seqs atomic.Pointer[SeqRange]
-
-	// extra is ValueBytes of a value table. Of another one it is the number that Origin returns, if a table has the
-	// entries of an earlier one, and 0 otherwise: only UpgradeFilters makes such tables, and 8 bytes more for each
-	// table would be 16. It is set before the FileMeta is shared.
-	extra uint64
-
-	// Handle belongs to the table cache; this package does not use it. It is set before the
-	// FileMeta is shared, by SetOptions.NewHandle at the latest.
-	Handle any
-
-	// OldSuffix means that the file has the suffix .sst. It is set before the FileMeta is shared.
-	OldSuffix bool
-
-	// Values means that it is a value table. It is set before the FileMeta is shared.
-	Values bool
-
-	// Temporary means that the file has a temporary name, and that the table is in no version. It is
-	// set before the FileMeta is shared.
-	Temporary bool
+	// Handle belongs to the table cache; this package does not use it. SetOptions.NewHandle makes those that are
+	// missing.
+	Handle     any
+	valueBytes uint64 // see ValueBytes
+	origin     uint64 // see Origin; 0 means Num
+	OldSuffix  bool   // the file has the suffix .sst
+	Values     bool   // it is a value table
+	Temporary  bool   // the file has a temporary name, and the table is in no version
 
 	// Compacting is set while the file is an input of a compaction. It is guarded by the lock
 	// of the caller that picks compactions.
 	Compacting bool
 
 	refs atomic.Int32 // the number of buckets of versions that contain the file; see roster
+
+	// Seqs is the range of the entries' sequence numbers. It is nil until the table is written
+	// here or its properties are read.
+	Seqs atomic.Pointer[SeqRange]
+
+	counts atomic.Pointer[TableCounts] // see Counts
+	noted  atomic.Pointer[noted]       // learns of counts; nil until the table enters a version of a Set
 }
 
-// Origin returns the number of the table of a level that was written with these entries.
-func (f *FileMeta) Origin() uint64 {
-	if f.extra > 0 {
-		return f.extra
-	}
-	return f.Num
-}
+// Origin returns the number of the table of a level that was written with these entries. It differs from Num only in
+// copies that UpgradeFilters makes.
+func (f *FileMeta) Origin() uint64 { return cmp.Or(f.origin, f.Num) }
 
 // SetOrigin makes Origin return num, for a table of a level that has the entries of that table.
-func (f *FileMeta) SetOrigin(num uint64) { f.extra = num }
+func (f *FileMeta) SetOrigin(num uint64) { f.origin = num }
 
 // ValueBytes returns the number of bytes of the values of a value table, uncompressed.
-func (f *FileMeta) ValueBytes() uint64 { return f.extra }
+func (f *FileMeta) ValueBytes() uint64 { return f.valueBytes }
 
 // SetValueBytes makes it a value table with so many bytes of values.
-func (f *FileMeta) SetValueBytes(n uint64) { f.Values, f.extra = true, n }
+func (f *FileMeta) SetValueBytes(n uint64) { f.Values, f.valueBytes = true, n }
+
+// Counts returns the numbers of the table's entries. It is nil until the table is written or opened here, and if its
+// writer did not count.
+func (f *FileMeta) Counts() *TableCounts { return f.counts.Load() }
+
+// SetCounts sets what Counts returns; c must not be changed any more. The Set of a table in a version learns it.
+func (f *FileMeta) SetCounts(c *TableCounts) {
+	f.counts.Store(c)
+	if n := f.noted.Load(); n != nil {
+		n.add(f, c)
+	}
+}
 
 // Holds returns the bytes of the table and of the values to which it refers, as far as they are known.
 func (f *FileMeta) Holds() uint64 {
-	if c := f.Counts.Load(); c != nil {
+	if c := f.Counts(); c != nil {
 		return f.Size + c.Apart
 	}
 	return f.Size
@@ -76,7 +76,7 @@ func (f *FileMeta) Holds() uint64 {
 
 // Gain returns what SetGain has set, nil before.
 func (f *FileMeta) Gain() *Gain {
-	if c := f.Counts.Load(); c != nil {
+	if c := f.Counts(); c != nil {
 		return c.gain
 	}
 	return nil
@@ -85,11 +85,11 @@ func (f *FileMeta) Gain() *Gain {
 // SetGain sets the Gain of the table. It is weighed once.
 func (f *FileMeta) SetGain(g *Gain) {
 	c := TableCounts{}
-	if known := f.Counts.Load(); known != nil {
+	if known := f.Counts(); known != nil {
 		c = *known
 	}
 	c.gain = g
-	f.Counts.Store(&c)
+	f.SetCounts(&c)
 }
 
 // userBounds returns the user keys of the first and last entry.

@@ -125,7 +125,7 @@ func TestABeginThatFailsReleasesItsVersion(t *testing.T) {
 	require.NoError(t, vfs.MkdirAllSynced(o.FS, o.Dir))
 	s := New(o)
 	f := file(s.NewFileNum(), "a", "b", 1)
-	f.Counts.Store(&TableCounts{Entries: 10, Tombstones: 9})
+	f.SetCounts(&TableCounts{Entries: 10, Tombstones: 9})
 	err := s.Begin(&Edit{LogNum: Num(2), Added: []LevelFile{{0, f}}}, nil)
 	require.ErrorContains(t, err, "Options.Limits.ManifestRead")
 	require.False(t, f.InVersion())

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"container/heap"
 	"sync"
-	"sync/atomic"
 )
 
 // noted has the tables of a Set that may need a compaction because of what they contain: those with many tombstones or
 // older entries or a large gain, and those whose values expire. So the choice of a compaction need not walk over all
-// others. What a table contains may become known only when it is opened; see CountsPointer.
+// others. What a table contains may become known only when it is opened; see SetCounts.
 type noted struct {
 	mu       sync.Mutex // no other lock is acquired under it
 	heavy    map[*FileMeta]struct{}
@@ -93,34 +92,8 @@ func (v *Version) note(added []rosterEntry) {
 		return
 	}
 	for _, e := range added {
-		e.file.Counts.reportTo(&v.set.noted, e.file)
-		v.set.noted.add(e.file, e.file.Counts.Load())
-	}
-}
-
-// CountsPointer is an atomic pointer to TableCounts. The Set of a table in a version learns what is stored.
-type CountsPointer struct {
-	counts atomic.Pointer[TableCounts]
-	file   *FileMeta             // set before to
-	to     atomic.Pointer[noted] // nil until the table enters a version
-}
-
-// Load returns the counts that were stored last, or nil.
-func (p *CountsPointer) Load() *TableCounts { return p.counts.Load() }
-
-// Store stores counts, which must not be changed any more.
-func (p *CountsPointer) Store(c *TableCounts) {
-	p.counts.Store(c)
-	if n := p.to.Load(); n != nil {
-		n.add(p.file, c)
-	}
-}
-
-// reportTo makes Store add f to n. A table is in versions of one Set only.
-func (p *CountsPointer) reportTo(n *noted, f *FileMeta) {
-	if p.to.Load() == nil {
-		p.file = f
-		p.to.Store(n)
+		e.file.noted.Store(&v.set.noted) // a table is in versions of one Set only
+		v.set.noted.add(e.file, e.file.Counts())
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 func TestTablesAreNotedWhenTheirCountsBecomeKnown(t *testing.T) {
 	v := newVersion(t, map[int][]*FileMeta{6: {file(1, "a", "c", 10_000), file(2, "d", "f", 10_000)}})
 	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1500, TableSize: 8000, OldestReader: 50}
-	o.Expired = func(f *FileMeta) bool { return f.Counts.Load().Expiry <= 100 }
+	o.Expired = func(f *FileMeta) bool { return f.Counts().Expiry <= 100 }
 	require.Nil(t, v.Pick(o))
-	v.Levels[6].Files[0].Counts.Store(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1})
+	v.Levels[6].Files[0].SetCounts(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1})
 	require.Equal(t, []uint64{1}, numsOf(v.Pick(o).Inputs))
-	v.Levels[6].Files[1].Counts.Store(&TableCounts{Entries: 100, Expiry: 100})
+	v.Levels[6].Files[1].SetCounts(&TableCounts{Entries: 100, Expiry: 100})
 	c := v.Pick(o)
 	require.Equal(t, []uint64{2}, numsOf(c.Inputs))
 	require.True(t, c.Drop)
@@ -32,7 +32,7 @@ func TestTablesThatNoVersionContainsAreNotNoted(t *testing.T) {
 	require.NoError(t, err)
 	v.Unref()
 	for _, f := range []*FileMeta{gone, stays} {
-		f.Counts.Store(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1, Expiry: 7})
+		f.SetCounts(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1, Expiry: 7})
 	}
 	require.Len(t, n.heavy, 1)
 	require.Len(t, n.expiring.tables, 1)

@@ -55,7 +55,7 @@ func (s *scaleStore) scaleEdit(tables int) *Edit {
 func (s *scaleStore) table(level, i int) *FileMeta {
 	s.num++
 	f := file(s.num, scaleKey(i*s.span[level]), scaleKey((i+1)*s.span[level]-1), scaleTableSize)
-	f.Counts.Store(&TableCounts{Entries: 30_000, Tombstones: 100, LargestSeq: 1})
+	f.SetCounts(&TableCounts{Entries: 30_000, Tombstones: 100, LargestSeq: 1})
 	f.Seqs.Store(&SeqRange{Smallest: s.num, Largest: s.num, Known: true})
 	return f
 }
@@ -94,7 +94,7 @@ func (s *scaleStore) compaction(i int) *Edit {
 		for _, f := range all[at : at+n] {
 			s.num++
 			g := NewFileMeta(s.num, f.Size, f.Smallest, f.Largest)
-			g.Counts.Store(f.Counts.Load())
+			g.SetCounts(f.Counts())
 			g.Seqs.Store(f.Seqs.Load())
 			e.Deleted = append(e.Deleted, DeletedFile{level, f.Num})
 			e.Added = append(e.Added, LevelFile{level, g})
@@ -141,7 +141,7 @@ func BenchmarkPickTombstones(b *testing.B) {
 		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
 			s := newScaleStore(b, tables)
 			s.v.Files(func(_ int, f *FileMeta) {
-				f.Counts.Store(&TableCounts{Entries: 1000, Tombstones: 400, LargestSeq: 1})
+				f.SetCounts(&TableCounts{Entries: 1000, Tombstones: 400, LargestSeq: 1})
 			})
 			b.ReportAllocs()
 			for b.Loop() {

@@ -63,7 +63,7 @@ func (v *Version) mayFree(o PickOptions) []LevelFile {
 	}
 	for level, last := 0, v.lastLevel(); level < last; level++ {
 		for _, f := range v.Levels[level].Files {
-			if c := f.Counts.Load(); !c.heavy() && (c != nil || v.knowable(level)) {
+			if c := f.Counts(); !c.heavy() && (c != nil || v.knowable(level)) {
 				files = append(files, LevelFile{level, f})
 			}
 		}
@@ -91,7 +91,7 @@ func (v *Version) pickFreeing(s Shape, o PickOptions) *Compaction {
 		gain := float64(freed) / float64(max(read, 1))
 		if !o.worthIt(freed, read) {
 			if o.WaitsFor != nil && o.worthIt(later, read) {
-				*o.WaitsFor = min(*o.WaitsFor, f.Counts.Load().LargestSeq)
+				*o.WaitsFor = min(*o.WaitsFor, f.Counts().LargestSeq)
 			}
 			continue
 		}
@@ -171,7 +171,7 @@ func (v *Version) below(level int, f *FileMeta) (levels [][]*FileMeta) {
 // and later. read is what must be read for that: only what f has if there is no table below.
 func (v *Version) freedBy(level int, f *FileMeta, o PickOptions) (freed, later, read uint64) {
 	below, perEntry, unknown := v.sizeBelow(level, f)
-	c, gain, read := f.Counts.Load(), f.Gain(), f.Holds()+below
+	c, gain, read := f.Counts(), f.Gain(), f.Holds()+below
 	switch seen := c != nil && c.LargestSeq <= o.OldestReader; {
 	case gain != nil:
 		freed, later = gain.Now, gain.All
@@ -206,7 +206,7 @@ func (v *Version) sizeBelow(level int, f *FileMeta) (all uint64, perEntry float6
 		for i := range n {
 			other := files[i*len(files)/n]
 			size += other.Holds()
-			switch c := other.Counts.Load(); {
+			switch c := other.Counts(); {
 			case c == nil:
 				unknown += other.Holds()
 			case c.Entries > 0:

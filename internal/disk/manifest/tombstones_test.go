@@ -9,7 +9,7 @@ import (
 // deleted is file with the given numbers of tombstones and values.
 func deleted(num uint64, smallest, largest string, size, tombstones, values uint64) *FileMeta {
 	f := file(num, smallest, largest, size)
-	f.Counts.Store(&TableCounts{Entries: tombstones + values, Tombstones: tombstones, LargestSeq: num})
+	f.SetCounts(&TableCounts{Entries: tombstones + values, Tombstones: tombstones, LargestSeq: num})
 	return f
 }
 
@@ -111,11 +111,11 @@ func TestFreesForeseesTheCompactionOfAFlushedTable(t *testing.T) {
 			require.Equal(t, c.want, v.Frees(c.f, o, func(*FileMeta) {}))
 		})
 	}
-	known := last[0].Counts.Load()
-	last[0].Counts.Store(nil)
+	known := last[0].Counts()
+	last[0].SetCounts(nil)
 	f := deleted(0, "a", "c", 20, 15, 0)
 	require.False(t, v.Frees(f, o, func(*FileMeta) {}), "entries of an assumed size")
-	require.True(t, v.Frees(f, o, func(f *FileMeta) { f.Counts.Store(known) }), "their size is learned")
+	require.True(t, v.Frees(f, o, func(f *FileMeta) { f.SetCounts(known) }), "their size is learned")
 }
 
 func TestOversizedLevelsComeBeforeTombstones(t *testing.T) {

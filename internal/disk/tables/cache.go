@@ -157,8 +157,8 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 		return nil, base.ErrClosed
 	}
 	if p, ok := r.KnownProperties(); ok {
-		if f.Counts.Load() == nil {
-			f.Counts.Store(countsOf(&p, nil, false))
+		if f.Counts() == nil {
+			f.SetCounts(countsOf(&p, nil, false))
 		}
 		if f.Seqs.Load() == nil {
 			f.Seqs.Store(seqsOf(&p))
@@ -178,7 +178,7 @@ func (t *Cache) openTable(f *manifest.FileMeta) (*sstable.Reader, error) {
 // LearnCounts sets f.Counts if it is not set, to zero counts if the table has no properties, and learns how many bytes
 // of values it refers to. If they cannot be read it changes nothing.
 func (t *Cache) LearnCounts(f *manifest.FileMeta) {
-	if c := f.Counts.Load(); c != nil && c.KnowsApart {
+	if c := f.Counts(); c != nil && c.KnowsApart {
 		return
 	}
 	r, err := t.Ref(f)
@@ -190,7 +190,7 @@ func (t *Cache) LearnCounts(f *manifest.FileMeta) {
 	refs, refsErr := r.Refs()
 	if err == nil {
 		gain := f.Gain()
-		f.Counts.Store(countsOf(&p, refs, refsErr == nil))
+		f.SetCounts(countsOf(&p, refs, refsErr == nil))
 		f.SetGain(gain)
 	}
 }

@@ -87,7 +87,7 @@ func Published(f *manifest.FileMeta, num uint64) *manifest.FileMeta {
 	handle := new(Table)
 	handle.sizes.Store(Of(f).sizes.Load())
 	g.Handle = handle
-	g.Counts.Store(f.Counts.Load())
+	g.SetCounts(f.Counts())
 	g.Seqs.Store(f.Seqs.Load())
 	return g
 }

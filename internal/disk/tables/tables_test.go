@@ -371,6 +371,6 @@ func TestCountsThatAreLearntKeepTheGain(t *testing.T) {
 	read.Handle = NewHandle()
 	read.SetGain(&manifest.Gain{All: 7})
 	s.cache.LearnCounts(read)
-	require.Equal(t, uint64(10), read.Counts.Load().Entries)
+	require.Equal(t, uint64(10), read.Counts().Entries)
 	require.Equal(t, &manifest.Gain{All: 7}, read.Gain())
 }

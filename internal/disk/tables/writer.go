@@ -194,7 +194,7 @@ func (t *Writer) EndTable() error {
 	err = t.endFile()
 	f := manifest.NewFileMeta(t.num, t.w.Size(), t.w.Smallest(), bytes.Clone(t.w.Largest()))
 	f.Handle = HandleOf(t.w)
-	f.Counts.Store(countsOf(&props, t.w.Refs(), true))
+	f.SetCounts(countsOf(&props, t.w.Refs(), true))
 	f.Seqs.Store(seqsOf(&props))
 	if t.options.Table.Values {
 		f.SetValueBytes(props.RawValueBytes)

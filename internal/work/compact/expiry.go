@@ -26,7 +26,7 @@ func (s *Scheduler) expired() (expired func(*manifest.FileMeta) bool, by uint64)
 // expiryOf returns when the last value of f expires. ok is false if that is unknown or never. The
 // time in the table counts only if all its keys are still under the prefixes.
 func (s *Scheduler) expiryOf(f *manifest.FileMeta) (at uint64, ok bool) {
-	c := f.Counts.Load()
+	c := f.Counts()
 	if c == nil || c.Expiry == 0 {
 		return 0, false
 	}
@@ -82,7 +82,7 @@ func (s *Scheduler) weighExpiring() {
 	defer v.Unref()
 	left, least := mostWeighed, manifest.PickOptions{TableSize: s.tuning.Load().TableSize}.LeastFreed()
 	v.Files(func(level int, f *manifest.FileMeta) {
-		c := f.Counts.Load()
+		c := f.Counts()
 		if c == nil || c.ExpiryKeys == 0 || f.Holds() < 2*least || f.Gain() != nil || left == 0 || s.state.isClosed() {
 			return
 		}

@@ -150,7 +150,7 @@ func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable, q
 			_, _ = w.hidden(&gain, user, seq, every[i]) // operations that need the table report the error
 		}
 	}
-	f.Counts.Store(&manifest.TableCounts{Entries: n[0] + n[1], Tombstones: n[1]})
+	f.SetCounts(&manifest.TableCounts{Entries: n[0] + n[1], Tombstones: n[1]})
 	f.SetGain(&gain)
 	return f, dead
 }
@@ -178,7 +178,7 @@ func (s *Scheduler) sample(v *manifest.Version, level int, f *manifest.FileMeta)
 		return g, err
 	}
 	entries := bytes / unknownEntryBytes
-	if c := f.Counts.Load(); c != nil && c.Entries > 0 {
+	if c := f.Counts(); c != nil && c.Entries > 0 {
 		entries = c.Entries
 	}
 	sampled := max(1, min(blocks, sampledBlocks, int(sampledBytes*uint64(blocks)/bytes)))

@@ -259,7 +259,7 @@ func (s *upgradeStep) copyTo(w *sstable.Writer, r *sstable.Reader, i int) (*mani
 	}
 	s.made[i] = copyFigures{keys: props.FilterKeys, filterBytes: w.AllFiltersSize()}
 	table := manifest.NewFileMeta(s.nums[i], w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
-	table.Counts.Store(f.Counts.Load())
+	table.SetCounts(f.Counts())
 	table.SetOrigin(f.Origin())
 	table.Handle = tables.HandleOf(w)
 	return table, nil

@@ -68,7 +68,7 @@ func (c *Coordinator) adopt(files []*manifest.FileMeta) (report.Ingest, error) {
 		seqs := f.Seqs.Load()
 		j.tables = append(j.tables, &table{
 			path: c.Dir.File(base.FileTemp, f.Num), temp: f.Num, rank: i, meta: f, ours: true, here: true,
-			minSeq: seqs.Smallest, maxSeq: seqs.Largest, entries: f.Counts.Load().Entries,
+			minSeq: seqs.Smallest, maxSeq: seqs.Largest, entries: f.Counts().Entries,
 		})
 	}
 	j.sort()

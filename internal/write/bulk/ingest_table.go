@@ -282,7 +282,7 @@ func (e *examiner) end(r *sstable.Reader) error {
 		counts.LargestSeq, counts.Expiry, counts.ExpiryKeys = p.LargestSeq, p.LargestExpiry, p.ExpiryKeys
 	}
 	e.meta.Handle = tables.NewHandle()
-	e.meta.Counts.Store(counts)
+	e.meta.SetCounts(counts)
 	e.meta.Seqs.Store(&manifest.SeqRange{Smallest: e.minSeq, Largest: e.maxSeq, Known: e.entries > 0})
 	return nil
 }

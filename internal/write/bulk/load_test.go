@@ -64,7 +64,7 @@ func TestACommitInstallsDurableTablesWhileNoWriterWrites(t *testing.T) {
 	for i, a := range added {
 		require.Equal(t, names[i], a.File.Name(), "numbers ascend with the keys")
 		bytes += a.File.Size
-		entries += a.File.Counts.Load().Entries
+		entries += a.File.Counts().Entries
 		require.EqualValues(t, s.lastSeq, a.File.Seqs.Load().Largest)
 	}
 	require.Equal(t, info.Bytes, bytes)
