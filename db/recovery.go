@@ -66,10 +66,13 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 		return errors.CombineErrors(err, d.dir.Logs.Undo())
 	}
 	d.commit.Begin(commit.Start{
-		Log: w, LogNum: logNum, LastSeq: lastSeq, Changes: d.commitChanges(), NewFileNum: d.set.NewFileNum,
-		Compactions: commit.Compactions{
-			Full: d.compactor.BeginBurst, CanRelieve: d.compactor.CanRelieve, Paused: d.compactor.Paused, Stuck: d.compactor.Stuck,
-			GarbageLoad: d.compactor.GarbageLoad, SetQuiet: d.compactor.SetQuiet, WouldFree: d.compactor.WouldFree,
+		Log: w, LogNum: logNum, LastSeq: lastSeq,
+		Store: commit.Store{
+			NewFileNum: d.set.NewFileNum, Changes: d.commitChanges(),
+			Compactions: commit.Compactions{
+				Full: d.compactor.BeginBurst, CanRelieve: d.compactor.CanRelieve, Paused: d.compactor.Paused, Stuck: d.compactor.Stuck,
+				GarbageLoad: d.compactor.GarbageLoad, SetQuiet: d.compactor.SetQuiet, WouldFree: d.compactor.WouldFree,
+			},
 		},
 	})
 	d.dir.SetChanged(true) // also if it panics

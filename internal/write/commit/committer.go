@@ -80,11 +80,16 @@ type Start struct {
 	LogNum uint64
 	// LastSeq is the last sequence number in use. All up to it is durable.
 	LastSeq uint64
-	// Changes is nil if no history is kept.
-	Changes *Changes
+	Store
+}
+
+// Store is what a Committer that writes calls of the rest of its store.
+type Store struct {
 	// NewFileNum returns the number of a new log, above all that are in use.
 	NewFileNum func() uint64
 	Compactions
+	// Changes is nil if no history is kept.
+	Changes *Changes
 }
 
 // Changes are functions that keep the history of a store. The leader calls them.
@@ -132,10 +137,9 @@ type Committer struct {
 	// no leader.
 	background sync.WaitGroup
 
-	queue   queue
-	log     logState // the leader's
-	changes *Changes // the leader's; nil: no history is kept
-	begun   *Start   // what Begin was given, but its Log; constant; nil before, and in a store that only reads
+	queue queue
+	log   logState // the leader's
+	store Store    // zero before Begin, and if nothing is written; constant
 
 	// mu guards the fields below and the replacement of o.Current.State. cond is signalled when any of them, or what
 	// the goroutines that wait look at, changes.
@@ -163,8 +167,7 @@ func New(o Options) *Committer {
 // Begin makes the Committer ready to write to a log. Open follows.
 func (c *Committer) Begin(s Start) {
 	c.log = logState{w: s.Log, num: s.LogNum, lastSeq: s.LastSeq, logged: s.LastSeq}
-	s.Log = nil // it would stay in memory when another log has replaced it
-	c.changes, c.begun = s.Changes, &s
+	c.store = s.Store
 	c.noteLog()
 	c.o.Current.VisibleSeq.Store(s.LastSeq)
 	c.synced.Store(s.LastSeq)

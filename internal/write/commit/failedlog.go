@@ -61,8 +61,8 @@ func (c *Committer) replaceLog() error {
 		if err := c.waitForMemtables(); err != nil {
 			return err
 		}
-		if c.changes != nil {
-			if err := c.changes.KeepFailed(l.logged, l.lastSeq); err != nil {
+		if c.store.Changes != nil {
+			if err := c.store.Changes.KeepFailed(l.logged, l.lastSeq); err != nil {
 				return err
 			}
 		}

@@ -77,7 +77,7 @@ func TestChangesFollowTheLogs(t *testing.T) {
 	var wakes, failed int
 	var switches [][3]uint64
 	refused := errors.New("refused")
-	s.changes = &Changes{
+	s.store.Changes = &Changes{
 		SwitchLog: func(logged, last, next uint64) { switches = append(switches, [3]uint64{logged, last, next}) },
 		KeepFailed: func(logged, last uint64) error {
 			if failed++; failed == 1 {

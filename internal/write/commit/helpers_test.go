@@ -82,7 +82,7 @@ func open(t testing.TB, c config) *store {
 	s.Committer = New(s.options(c))
 	w, err := s.CreateLog(s.newNum())
 	require.NoError(t, err)
-	start := Start{Log: w, LogNum: 1, LastSeq: 10, NewFileNum: s.newNum, Compactions: s.compactions()}
+	start := Start{Log: w, LogNum: 1, LastSeq: 10, Store: Store{NewFileNum: s.newNum, Compactions: s.compactions()}}
 	if c.change != nil {
 		c.change(&start)
 	}

@@ -54,7 +54,7 @@ func (l *logState) append(parts [][]byte, d Durability) error {
 // record as far as d says. Only the leader calls it.
 func (c *Committer) writeLog(count uint64, parts [][]byte, d Durability) error {
 	l := &c.log
-	if d == InBuffer && c.changes != nil {
+	if d == InBuffer && c.store.Changes != nil {
 		d = WithSystem // the history counts what was acknowledged, and a failure would take the buffer along
 	}
 	l.lastSeq += count // even if the write fails: its numbers are never used again
@@ -117,8 +117,8 @@ func (c *Committer) syncBy(sync func() error) error {
 
 // wakeReaders wakes the readers of the history. Only the leader calls it.
 func (c *Committer) wakeReaders() {
-	if c.changes != nil {
-		c.changes.Wake()
+	if c.store.Changes != nil {
+		c.store.Changes.Wake()
 	}
 }
 

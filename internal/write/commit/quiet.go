@@ -42,7 +42,7 @@ func (c *Committer) Hindered(v *manifest.Version, entries int) {
 // considerTombstones is called after a commit, with the active memtable, which has many tombstones. Only the leader
 // calls it.
 func (c *Committer) considerTombstones(mem *lookup.Memtable) {
-	if c.hidden.Load() < mostHidden || c.stalled() || !c.begun.CanRelieve() {
+	if c.hidden.Load() < mostHidden || c.stalled() || !c.store.CanRelieve() {
 		return
 	}
 	if c.log.next == nil {
@@ -75,14 +75,14 @@ func (c *Committer) AwaitQuiet() {
 // paused, held or have failed, writers wait, or the disk is full, is tried again. Of a memtable to which only values
 // are written, the tombstones are looked at once.
 func (c *Committer) flushWhenQuiet() {
-	c.begun.SetQuiet(false)
+	c.store.SetQuiet(false)
 	_, seen := c.written() // a reference to the memtable would keep it in memory while this waits
 	looked := seen
 	for periods := 1; c.Pause(max(quietFor, c.lookCost*quietShare)) && c.refusal() == nil; periods++ {
 		mem, now := c.written()
 		quiet := now == seen
 		if quiet {
-			c.begun.SetQuiet(true)
+			c.store.SetQuiet(true)
 		}
 		ended := now.deleted() == seen.deleted() && now.tombstones > 0 && now.deleted() != looked.deleted()
 		settled := (quiet || ended || periods >= longestQuiet) && c.settled(mem, quiet)
@@ -97,7 +97,7 @@ func (c *Committer) flushWhenQuiet() {
 		if _, later := c.written(); later == now || later.entries == 0 || !c.waitsForQuiet.CompareAndSwap(false, true) {
 			return
 		}
-		c.begun.SetQuiet(false)
+		c.store.SetQuiet(false)
 	}
 }
 
@@ -119,7 +119,7 @@ func (c *Committer) written() (*lookup.Memtable, written) {
 // settled reports whether a flush of mem has begun or would free nothing; as long as writes go on, by its tombstones.
 func (c *Committer) settled(mem *lookup.Memtable, quiet bool) bool {
 	start := time.Now()
-	gain, known := c.begun.WouldFree(mem.Memtable, quiet)
+	gain, known := c.store.WouldFree(mem.Memtable, quiet)
 	c.lookCost = time.Since(start)
 	return known && (gain == nil || c.flushQuietly(mem, gain))
 }

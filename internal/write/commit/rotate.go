@@ -64,14 +64,14 @@ func (c *Committer) rotationFailed(next *successor, err error) error {
 // switchLog continues with next, and makes the memtable, which may be full, immutable with the old log. Only the leader
 // calls it.
 func (c *Committer) switchLog(next *successor, full bool) {
-	if c.changes != nil {
-		c.changes.SwitchLog(c.log.logged, c.log.lastSeq, next.num)
+	if c.store.Changes != nil {
+		c.store.Changes.SwitchLog(c.log.logged, c.log.lastSeq, next.num)
 	}
 	c.log.w, c.log.num = next.w, next.num
 	c.noteLog()
 	c.log.inserter.Reset() // it would keep the old memtable in memory
 	if full {
-		c.begun.Full() // before a flush of it can end
+		c.store.Full() // before a flush of it can end
 	}
 	next.mem.Follow(c.state().Mem)
 	c.Install(func(s *lookup.State) {

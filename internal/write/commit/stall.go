@@ -16,10 +16,10 @@ func (l *Limits) throttle() throttle.Limits {
 
 // updateThrottle limits writers, if there are any, as the state requires. mu is held, or no write has begun yet.
 func (c *Committer) updateThrottle(s *lookup.State) {
-	if c.begun == nil {
+	if c.store.GarbageLoad == nil {
 		return
 	}
-	c.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm), c.begun.GarbageLoad(s.Version))
+	c.throttle.Update(len(s.Version.Levels[0].Files), len(s.Imm), c.store.GarbageLoad(s.Version))
 }
 
 // IgnoreLevel0 makes writers not wait for room in level 0 until end is called: what the caller is about to do may keep
@@ -103,9 +103,9 @@ func (c *Committer) stallReasonLocked() (reason string, cause error) {
 	case c.lacksMemory(s):
 		return throttle.StopMemory, c.flushErr
 	case len(s.Version.Levels[0].Files) >= l.L0Stop && c.crowded.Load() == 0:
-		if !c.begun.Paused() {
+		if !c.store.Paused() {
 			// What frees space does not wait for compactions that have none.
-			if cause = c.begun.Stuck(s.Version); base.IsNoSpace(cause) && c.inPause.Load() > 0 {
+			if cause = c.store.Stuck(s.Version); base.IsNoSpace(cause) && c.inPause.Load() > 0 {
 				return "", nil
 			}
 			return throttle.StopLevel0, cause
