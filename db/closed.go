@@ -59,10 +59,10 @@ func (d *DB) saveMemtables(end *commit.LogEnd, cause error) error {
 		err = d.createEmptyLog(num)
 	}
 	if err != nil {
-		d.removeTables(written)
+		d.files.RemoveTables(written)
 	} else {
 		edit.LogNum = manifest.Num(num)
-		err = d.applyEdit(edit, written, func(s *lookup.State) {
+		err = d.commit.ApplyEdit(edit, written, func(s *lookup.State) {
 			s.Mem, s.Imm = &lookup.Memtable{Memtable: memtable.New(d.opts.Comparer, memtable.Slack)}, nil
 		})
 	}

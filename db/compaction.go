@@ -73,7 +73,7 @@ func (d *DB) flushInPause(flush func() error) error {
 func (d *DB) newCompactor() *compact.Scheduler {
 	o := &d.opts
 	return compact.New(compact.Options{
-		Dir: d.files, Cmp: d.opts.Comparer, Cache: d.tables, Obsolete: d.leftovers.obsolete, Plan: d.writers.plan,
+		Dir: d.files, Cmp: d.opts.Comparer, Cache: d.tables, Obsolete: d.obsolete, Plan: d.writers.plan,
 		NewFileNum: d.set.NewFileNum,
 		NewWriter:  d.newTableWriter,
 		Tuning:     d.tuning(o), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
@@ -87,7 +87,7 @@ func (d *DB) newCompactor() *compact.Scheduler {
 		Fail:   d.commit.Fail,
 		Ended:  d.compactionEnded,
 		Logger: o.Logger,
-	}, compactionHost{snapshots: &d.snapshots, current: &d.finder.Current, expiry: d.scans.Expiry, apply: d.applyEdit})
+	}, compactionHost{snapshots: &d.snapshots, current: &d.finder.Current, expiry: d.scans.Expiry, apply: d.commit.ApplyEdit})
 }
 
 // compactionEnded receives the result of a compaction: writers may wait for it.

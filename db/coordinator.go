@@ -21,7 +21,7 @@ func (d *DB) newCoordinator() *bulk.Coordinator {
 		Flush:        d.flushForChange,
 		Lead:         d.lead,
 		IgnoreLevel0: d.commit.IgnoreLevel0,
-		Apply:        d.applyEdit,
+		Apply:        d.commit.ApplyEdit,
 		Changes:      func() *changes.Archive { return d.feeds.kept },
 		WrittenSince: d.writtenSince,
 		Keys:         d.visitKeys,

@@ -73,11 +73,11 @@ func TestAnEditRemovesOnlyTheTablesOfEarlierFailures(t *testing.T) {
 		_, err := mem.Stat(path)
 		return err == nil
 	}
-	d.AddUncertain(before)
-	require.NoError(t, d.ApplyEdit(&manifest.Edit{}, func(*lookup.State) { d.AddUncertain(meanwhile) }))
+	d.Obsolete().AddUncertain(before)
+	require.NoError(t, d.Committer().ApplyEdit(&manifest.Edit{}, nil, func(*lookup.State) { d.Obsolete().AddUncertain(meanwhile) }))
 	require.False(t, there(beforePath))
 	require.True(t, there(meanwhilePath))
-	require.NoError(t, d.ApplyEdit(&manifest.Edit{}, nil))
+	require.NoError(t, d.Committer().ApplyEdit(&manifest.Edit{}, nil, nil))
 	require.False(t, there(meanwhilePath))
 }
 

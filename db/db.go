@@ -91,7 +91,7 @@ type DB struct {
 	counters  dbCounters
 	snapshots lookup.Snapshots
 	opened    openList
-	leftovers leftovers
+	obsolete  *tables.Obsolete
 
 	report report.OpenReport // set by Open
 
@@ -133,7 +133,7 @@ func (d *DB) verify() {
 
 // cleanLoop removes files that readers released, until the store closes. It also verifies now and then.
 func (d *DB) cleanLoop() {
-	for d.commit.Guard("the removal of tables", func() error { d.leftovers.obsolete.Run(d.commit.Ending(), verifyEvery, d.verify); return nil }) != nil {
+	for d.commit.Guard("the removal of tables", func() error { d.obsolete.Run(d.commit.Ending(), verifyEvery, d.verify); return nil }) != nil {
 		continue // the removal panicked; the next ones are still tried
 	}
 }

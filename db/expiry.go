@@ -301,5 +301,5 @@ func (d *DB) recordTime() error {
 	if d.scans.Expiry.Now() == 0 || d.commit.Failure() != nil { // 0: nothing expires
 		return nil
 	}
-	return d.applyEdit(&manifest.Edit{}, nil, nil)
+	return d.commit.ApplyEdit(&manifest.Edit{}, nil, nil)
 }

@@ -78,7 +78,7 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 			edit.Added[0].File.SetGain(mem.Gain)
 		}
 		took := time.Since(start)
-		err = d.applyEdit(edit, written, func(s *lookup.State) { d.commit.Retire(s, took) })
+		err = d.commit.ApplyEdit(edit, written, func(s *lookup.State) { d.commit.Retire(s, took) })
 	}
 	info.Duration, info.Err = time.Since(start), err
 	notify(d, d.opts.EventListener.FlushEnd, info)
@@ -88,7 +88,7 @@ func (d *DB) flushMemtable(mem *lookup.Memtable, nextLog uint64) error {
 	d.counters.flushes.Add(1)
 	d.counters.flushBytes.Add(info.Bytes)
 	d.opts.Logger.Info("flushed", "table", info.FileNum, "bytes", info.Bytes, "entries", info.Entries, "took", info.Duration)
-	d.leftovers.obsolete.Remove()
+	d.obsolete.Remove()
 	if mem.Hinders {
 		d.compactor.Relieve()
 	}

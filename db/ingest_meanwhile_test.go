@@ -234,7 +234,7 @@ func TestNoOldEntryIsVisibleDuringAnIngest(t *testing.T) {
 	d = openTest(t, o)
 	fill(t, d, 0, 10)
 	require.NoError(t, d.Flush())
-	d.AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil))
+	d.Obsolete().AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil))
 	key := string(testKey(105))
 	mustIngest(t, d, makeTable(t, o.FS, "in/a", []madeEntry{{key, 1000, "new"}, {key, 1, "old"}}))
 	require.NotNil(t, got.Load())

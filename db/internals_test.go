@@ -28,7 +28,7 @@ func (d *DB) Pins() *lookup.Snapshots                { return &d.snapshots }
 func (d *DB) Untraced() *txn.Untraced                { return &d.txns.untraced }
 func (d *DB) Recent() *txn.Recent                    { return &d.txns.recent }
 func (d *DB) Turns() *txn.Turns                      { return &d.txns.turns }
-func (d *DB) Obsolete() *tables.Obsolete             { return d.leftovers.obsolete }
+func (d *DB) Obsolete() *tables.Obsolete             { return d.obsolete }
 func (d *DB) Set() *manifest.Set                     { return d.set }
 func (d *DB) Coordinator() *bulk.Coordinator         { return d.bulk }
 func (d *DB) Expiry() *expiry.Policy                 { return d.scans.Expiry }
@@ -43,17 +43,6 @@ func (o *Options) ToRecord() *manifest.Options       { return o.toRecord() }
 func (o *Options) SpareWriters() (int, uint64)       { return o.spareWriters() }
 func (o *CacheOptions) BesideBlocks() (int64, int64) { return o.besideBlocks() }
 func (o *CacheOptions) TableMemory() int64           { return o.tableMemory() }
-
-// AddUncertain makes files those of an edit that failed and may be in force.
-func (d *DB) AddUncertain(files ...*manifest.FileMeta) {
-	d.leftovers.mu.Lock()
-	defer d.leftovers.mu.Unlock()
-	d.leftovers.uncertain = append(d.leftovers.uncertain, files...)
-}
-
-func (d *DB) ApplyEdit(edit *manifest.Edit, also func(*lookup.State)) error {
-	return d.applyEdit(edit, nil, also)
-}
 
 func (t *Transaction) Reads() *txn.Reads        { return &t.reads }
 func (t *Transaction) Committer() txn.Committer { return t.committer() }

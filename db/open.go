@@ -102,7 +102,7 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 	if follow && !d.opts.Expiry.Raw {
 		d.setExpiry(expiry.NewGrowing(nil, d.opts.Expiry.Clock)) // each view has the prefixes
 	}
-	d.leftovers.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
+	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
 	if err := base.Catch(d.opts.Comparer, "Open", func() error { return d.open(created) }); err != nil {
 		if base.IsUnreadable(err) {
 			// It may be neither damaged nor newer: the file names of some engines' directories do not show the engine.
@@ -153,7 +153,7 @@ func (d *DB) open(created bool) error {
 	o := manifest.SetOptions{
 		FS: d.files.FS, Dir: d.files.Path, Cmp: d.opts.Comparer, LogsElsewhere: d.dir.Logs.Elsewhere(), LogsMarked: d.dir.Logs.Marked(),
 		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
-		MaxTables: len(files.All) + missingTables, Obsolete: d.leftovers.obsolete.Add, NewHandle: tables.NewHandle,
+		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
 		Clock: func() uint64 { return d.scans.Expiry.Seen() }, Verify: d.dir.Verify,
 	}
 	var state manifest.State

@@ -45,7 +45,7 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 	added, err := r.Finish()
 	edit := &manifest.Edit{Added: added}
 	if err == nil {
-		err = d.countRefs(edit)
+		err = d.tables.CountRefs(d.set.Current(), edit, d.opts.Logger)
 	}
 	if err == nil {
 		err = d.recordExpiry(prefixes, edit, r.LastSeq())
@@ -68,7 +68,7 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 	d.commit.Begin(commit.Start{
 		Log: w, LogNum: logNum, LastSeq: lastSeq,
 		Store: commit.Store{
-			NewFileNum: d.set.NewFileNum, Changes: d.commitChanges(),
+			Set: d.set, Tables: d.tables, Obsolete: d.obsolete, Changes: d.commitChanges(),
 			Compactions: commit.Compactions{
 				Full: d.compactor.BeginBurst, CanRelieve: d.compactor.CanRelieve, Paused: d.compactor.Paused, Stuck: d.compactor.Stuck,
 				GarbageLoad: d.compactor.GarbageLoad, SetQuiet: d.compactor.SetQuiet, WouldFree: d.compactor.WouldFree,

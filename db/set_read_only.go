@@ -86,7 +86,7 @@ func (d *DB) endWriting(refuse error) (err error) {
 	if gone := d.commit.Failure(); manifest.IsGone(gone) && !log.Failed {
 		try(func() error { return d.onlyInLog(log, gone) })
 	}
-	try(func() error { d.leftovers.obsolete.Remove(); return nil })
+	try(func() error { d.obsolete.Remove(); return nil })
 	whole := d.set.Sound() && (log.Failed || d.commit.Failure() == nil)
 	try(d.set.Close)
 	if whole && (log.Failed || err == nil) {

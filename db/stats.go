@@ -67,7 +67,7 @@ func (d *DB) Metrics() *Metrics {
 			BytesWritten: d.counters.bytesIngested.Load(),
 		},
 		Memtables:    report.MemtableMetrics{Limit: uint64(o.Memtables.Size) * uint64(o.Memtables.MaxWaiting+1)},
-		Tables:       report.TableMetrics{Obsolete: d.leftovers.obsolete.Count()},
+		Tables:       report.TableMetrics{Obsolete: d.obsolete.Count()},
 		Latency:      d.counters.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),
 		Opened:       d.counters.opened,

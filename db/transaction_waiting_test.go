@@ -127,7 +127,7 @@ func TestUpdatesSeeALoadThatIsInTheVersion(t *testing.T) {
 	require.NoError(t, i.d.Flush())
 	l := newLoader(t, i.d)
 	require.NoError(t, l.Put(testKey(5), []byte("loaded")))
-	i.d.AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
+	i.d.Obsolete().AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
 	result := make(chan string, 1)
 	f := func() { i.update(testKey(5), result) }
 	i.armed.Store(&f)

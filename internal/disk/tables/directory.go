@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -30,6 +31,13 @@ func (d *Directory) Verify() error {
 // File returns the path of a file of the directory.
 func (d *Directory) File(kind base.FileKind, num uint64) string {
 	return filepath.Join(d.Path, base.FileName(kind, num))
+}
+
+// RemoveTables is Remove for tables.
+func (d *Directory) RemoveTables(files []*manifest.FileMeta) {
+	for _, f := range files {
+		d.Remove(filepath.Join(d.Path, f.Name()))
+	}
 }
 
 // Remove removes a file that is no longer needed. It logs a failure; then the next Open removes the file.

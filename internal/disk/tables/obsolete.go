@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
-// Obsolete holds tables that are in no version any more, until they are removed.
+// Obsolete holds tables that are in no version any more, or may be in none, until they are removed.
 type Obsolete struct {
 	dir     Directory
 	tables  *Cache
@@ -16,7 +16,9 @@ type Obsolete struct {
 
 	mu    sync.Mutex
 	files []manifest.LevelFile
-	kick  chan struct{} // wakes Run; capacity 1
+	// uncertain are the tables of edits that failed and may be in force. A later edit decides.
+	uncertain []*manifest.FileMeta
+	kick      chan struct{} // wakes Run; capacity 1
 }
 
 // NewObsolete returns an empty list for the tables that cache opens. removed is called with
@@ -41,6 +43,23 @@ func (o *Obsolete) Count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.files)
+}
+
+// AddUncertain adds tables of an edit that failed and may be in force.
+func (o *Obsolete) AddUncertain(files ...*manifest.FileMeta) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.uncertain = append(o.uncertain, files...)
+}
+
+// TakeUncertain returns the tables of failed edits that may be in force, and forgets them: once a later edit is in
+// force, they are not needed.
+func (o *Obsolete) TakeUncertain() []*manifest.FileMeta {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	files := o.uncertain
+	o.uncertain = nil
+	return files
 }
 
 // Remove removes the waiting files. Several goroutines may call it; each file is removed by one of them.

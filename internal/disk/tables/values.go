@@ -2,6 +2,7 @@ package tables
 
 import (
 	"cmp"
+	"log/slog"
 	"path/filepath"
 	"slices"
 
@@ -186,9 +187,8 @@ func (t *Cache) HasRefs(f *manifest.FileMeta) bool {
 }
 
 // CountRefs adds to an edit of version v how the bytes change to which tables refer, given the tables that it adds and
-// removes. unreadable is called for a removed table whose references cannot be read, or cannot be what was counted: the
-// values that it alone needed stay.
-func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, unreadable func(*manifest.FileMeta, error)) error {
+// removes. It logs a removed table whose references cannot be read, or cannot be what was counted.
+func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, logger *slog.Logger) error {
 	sums := refChanges(slices.Clone(e.Values)) // what a collection has moved
 	for _, a := range e.Added {
 		if a.Level == manifest.ValuesLevel {
@@ -218,7 +218,7 @@ func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, unreadable func
 			case err == nil:
 				sums.add(refs, -1)
 			case base.IsUnreadable(err):
-				unreadable(f, err)
+				logger.Warn("a damaged table is removed; the values that it refers to stay until Repair", "table", f.Name(), "err", err)
 			default:
 				return err
 			}

@@ -83,10 +83,12 @@ type Start struct {
 	Store
 }
 
-// Store is what a Committer that writes calls of the rest of its store.
+// Store is what a Committer that writes uses of the rest of its store.
 type Store struct {
-	// NewFileNum returns the number of a new log, above all that are in use.
-	NewFileNum func() uint64
+	Set    *manifest.Set
+	Tables *tables.Cache
+	// Obsolete gets the tables of edits of which it is not certain whether they are in force.
+	Obsolete *tables.Obsolete
 	Compactions
 	// Changes is nil if no history is kept.
 	Changes *Changes

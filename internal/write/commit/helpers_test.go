@@ -39,7 +39,7 @@ type store struct {
 	current lookup.Current
 	recent  txn.Recent
 	latency latency.Set
-	lastNum atomic.Uint64
+	set     *manifest.Set
 	paused  atomic.Bool
 
 	mu     sync.Mutex
@@ -79,10 +79,11 @@ func open(t testing.TB, c config) *store {
 	if c.cmp == nil {
 		c.cmp = base.Bytewise
 	}
+	s.set = manifest.New(manifest.SetOptions{Cmp: base.Bytewise, NewHandle: tables.NewHandle})
 	s.Committer = New(s.options(c))
-	w, err := s.CreateLog(s.newNum())
+	w, err := s.CreateLog(s.set.NewFileNum())
 	require.NoError(t, err)
-	start := Start{Log: w, LogNum: 1, LastSeq: 10, Store: Store{NewFileNum: s.newNum, Compactions: s.compactions()}}
+	start := Start{Log: w, LogNum: 1, LastSeq: 10, Store: Store{Set: s.set, Compactions: s.compactions()}}
 	if c.change != nil {
 		c.change(&start)
 	}
@@ -97,8 +98,6 @@ func open(t testing.TB, c config) *store {
 	})
 	return s
 }
-
-func (s *store) newNum() uint64 { return s.lastNum.Add(1) }
 
 func (s *store) locked(f func()) {
 	s.mu.Lock()

@@ -41,7 +41,7 @@ func (c *Committer) prepareSuccessor() {
 // makeSuccessor makes s, with a memtable for memSize bytes unless that would be one more than
 // Limits.MaxMemtables allows.
 func (c *Committer) makeSuccessor(s *successor, memSize uint64) {
-	s.num = c.store.NewFileNum()
+	s.num = c.store.Set.NewFileNum()
 	if s.w, s.err = c.CreateLog(s.num); s.err == nil && len(c.state().Imm) < c.limits.Load().MaxMemtables && c.o.Memory.Room(0) {
 		s.mem = c.newMemtable(s.num, memSize)
 		c.spare.Store(s.mem.Memory())
