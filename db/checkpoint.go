@@ -39,7 +39,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (
 	}
 	dest, err := manifest.AbsoluteDir(d.opts.FS, dir)
 	if err == nil && o != nil && o.Flush && !d.opts.ReadOnly {
-		err = d.flushInPause(d.Flush)
+		err = d.flusher.FlushInPause()
 	}
 	if err != nil {
 		return report.Checkpoint{}, err

@@ -6,6 +6,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
@@ -29,7 +30,7 @@ func (d *DB) Compact(ctx context.Context, start, limit []byte) error {
 			return nil
 		}
 	}
-	if err := d.flushInPause(d.Flush); err != nil {
+	if err := d.flusher.FlushInPause(); err != nil {
 		return err
 	}
 	return d.orReadOnly(d.compactor.Compact(ctx, start, limit))
@@ -62,18 +63,11 @@ func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 	return func() { end(); d.commit.Wake() }, nil
 }
 
-// flushInPause calls a function that flushes memtables for a caller whom a pause does not stop. It
-// does not wait for room in level 0, which only a paused compaction would make.
-func (d *DB) flushInPause(flush func() error) error {
-	defer d.commit.FlushInPause()()
-	return flush()
-}
-
 // newCompactor returns the scheduler of the store's compactions.
-func (d *DB) newCompactor() *compact.Scheduler {
+func (d *DB) newCompactor(obsolete *tables.Obsolete) *compact.Scheduler {
 	o := &d.opts
 	return compact.New(compact.Options{
-		Dir: d.files, Cmp: d.opts.Comparer, Cache: d.tables, Obsolete: d.obsolete, Plan: d.writers.plan,
+		Dir: d.files, Cmp: d.opts.Comparer, Cache: d.tables, Obsolete: obsolete, Plan: d.writers.plan,
 		NewFileNum: d.set.NewFileNum,
 		NewWriter:  d.newTableWriter,
 		Tuning:     d.tuning(o), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,

@@ -18,7 +18,7 @@ func (d *DB) newCoordinator() *bulk.Coordinator {
 		Plan: d.writers.plan, Policy: d.opts.Filters.Policy, Known: d.opts.checkPolicies(), Closing: d.commit.Ending(),
 		NewTables:    func() tables.WriterOptions { return d.tableWriterOptions(0) },
 		TableSize:    d.loadTableSize,
-		Flush:        d.flushForChange,
+		Flush:        d.flusher.FlushForChange,
 		Lead:         d.lead,
 		IgnoreLevel0: d.commit.IgnoreLevel0,
 		Apply:        d.commit.ApplyEdit,
@@ -37,13 +37,4 @@ func (d *DB) newCoordinator() *bulk.Coordinator {
 // lead calls f as the leader of the writers.
 func (d *DB) lead(ctx context.Context, f func(bulk.Leader) error) error {
 	return d.commit.Lead(ctx, func(l *commit.Leader) error { return f(l) })
-}
-
-// flushForChange flushes for a load, an ingest or a deletion. Only a Flush of the user lets writes go on after a
-// failure of the log.
-func (d *DB) flushForChange() error {
-	if err := d.commit.Err(); err != nil {
-		return err
-	}
-	return d.flushInPause(d.Flush)
 }

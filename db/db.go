@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/commit"
+	"github.com/sievedb/sievedb/internal/write/flush"
 	"github.com/sievedb/sievedb/report"
 )
 
@@ -78,6 +79,7 @@ type DB struct {
 	finder    lookup.Finder    // for lookups; commit replaces its state
 	scans     scan.Source      // for iterators
 	compactor *compact.Scheduler
+	flusher   *flush.Flusher
 
 	closed        closedFlag
 	listenerCalls listenerCalls
@@ -91,7 +93,6 @@ type DB struct {
 	counters  dbCounters
 	snapshots lookup.Snapshots
 	opened    openList
-	obsolete  *tables.Obsolete
 
 	report report.OpenReport // set by Open
 
@@ -119,21 +120,9 @@ func (d *DB) state() *lookup.State { return d.finder.State.Load() }
 // microseconds.
 const verifyEvery = 5 * time.Second
 
-// verify ends the writes if the files of the store were taken away.
-func (d *DB) verify() {
-	if d.commit.Failure() != nil {
-		return
-	}
-	if err := d.set.Verify(); manifest.IsGone(err) {
-		d.commit.Fail(err)
-		return
-	}
-	d.commit.VerifyLog()
-}
-
 // cleanLoop removes files that readers released, until the store closes. It also verifies now and then.
 func (d *DB) cleanLoop() {
-	for d.commit.Guard("the removal of tables", func() error { d.obsolete.Run(d.commit.Ending(), verifyEvery, d.verify); return nil }) != nil {
+	for d.commit.Guard("the removal of tables", func() error { d.flusher.Obsolete.Run(d.commit.Ending(), verifyEvery, d.commit.Verify); return nil }) != nil {
 		continue // the removal panicked; the next ones are still tried
 	}
 }
@@ -145,15 +134,7 @@ func (d *DB) Flush() error {
 	if err := d.guard(toWrite | toWait); err != nil {
 		return err
 	}
-	d.verify()
-	waiting, err := d.commit.Rotate()
-	if err != nil {
-		return err
-	}
-	err = d.commit.WaitFlushed(waiting)
-	d.compactor.EndBurst() // not before: what the burst delayed should find all tables
-	d.compactor.Schedule()
-	return err
+	return d.flusher.Flush()
 }
 
 // Close waits for background work, and for calls of Compact and UpgradeFilters to end, which

@@ -63,8 +63,8 @@ func (d *DB) findLogs() (vfs.FS, error) {
 }
 
 // openFollower is open for a follower.
-func (d *DB) openFollower() error {
-	d.newWorkers()
+func (d *DB) openFollower(obsolete *tables.Obsolete) error {
+	d.newWorkers(obsolete)
 	d.snapshots.Pin() // the writer does not know them
 	err := d.follower.Refresh(context.Background(), d.showView)
 	if follow.IsGap(err) {

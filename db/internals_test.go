@@ -28,7 +28,7 @@ func (d *DB) Pins() *lookup.Snapshots                { return &d.snapshots }
 func (d *DB) Untraced() *txn.Untraced                { return &d.txns.untraced }
 func (d *DB) Recent() *txn.Recent                    { return &d.txns.recent }
 func (d *DB) Turns() *txn.Turns                      { return &d.txns.turns }
-func (d *DB) Obsolete() *tables.Obsolete             { return d.obsolete }
+func (d *DB) Obsolete() *tables.Obsolete             { return d.flusher.Obsolete }
 func (d *DB) Set() *manifest.Set                     { return d.set }
 func (d *DB) Coordinator() *bulk.Coordinator         { return d.bulk }
 func (d *DB) Expiry() *expiry.Policy                 { return d.scans.Expiry }

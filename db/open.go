@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/changes"
+	"github.com/sievedb/sievedb/internal/write/flush"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -102,8 +103,8 @@ func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed
 	if follow && !d.opts.Expiry.Raw {
 		d.setExpiry(expiry.NewGrowing(nil, d.opts.Expiry.Clock)) // each view has the prefixes
 	}
-	d.obsolete = tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
-	if err := base.Catch(d.opts.Comparer, "Open", func() error { return d.open(created) }); err != nil {
+	obsolete := tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
+	if err := base.Catch(d.opts.Comparer, "Open", func() error { return d.open(created, obsolete) }); err != nil {
 		if base.IsUnreadable(err) {
 			// It may be neither damaged nor newer: the file names of some engines' directories do not show the engine.
 			if ferr := foreign.RefuseDir(d.files.FS, d.files.Path, d.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
@@ -138,9 +139,9 @@ func (d *DB) readOnlyWouldDo(err error) error {
 }
 
 // open is Open once the directory is locked.
-func (d *DB) open(created bool) error {
+func (d *DB) open(created bool, obsolete *tables.Obsolete) error {
 	if d.follower != nil {
-		return d.openFollower()
+		return d.openFollower(obsolete)
 	}
 	files, err := manifest.ListDir(d.files.FS, d.files.Path)
 	if err != nil {
@@ -153,7 +154,7 @@ func (d *DB) open(created bool) error {
 	o := manifest.SetOptions{
 		FS: d.files.FS, Dir: d.files.Path, Cmp: d.opts.Comparer, LogsElsewhere: d.dir.Logs.Elsewhere(), LogsMarked: d.dir.Logs.Marked(),
 		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
-		MaxTables: len(files.All) + missingTables, Obsolete: d.obsolete.Add, NewHandle: tables.NewHandle,
+		MaxTables: len(files.All) + missingTables, Obsolete: obsolete.Add, NewHandle: tables.NewHandle,
 		Clock: func() uint64 { return d.scans.Expiry.Seen() }, Verify: d.dir.Verify,
 	}
 	var state manifest.State
@@ -169,7 +170,7 @@ func (d *DB) open(created bool) error {
 		return err
 	}
 	d.adoptOptions(&state)
-	d.newWorkers()
+	d.newWorkers(obsolete)
 	d.report.Manifest = state.ManifestName
 	d.report.ManifestBytesDropped = state.Tail.Dropped
 	for _, f := range files.All {
@@ -181,7 +182,7 @@ func (d *DB) open(created bool) error {
 	d.txns.firstTable = d.set.NextFileNum()
 	if !d.opts.ReadOnly {
 		base.Unlabelled(func() {
-			base.GoIn(&d.background, d.flushLoop)
+			base.GoIn(&d.background, d.flusher.Run)
 			base.GoIn(&d.background, d.cleanLoop)
 		})
 		d.compactor.Schedule()
@@ -197,9 +198,20 @@ func (d *DB) open(created bool) error {
 }
 
 // newWorkers makes what works on the tables of d.set.
-func (d *DB) newWorkers() {
+func (d *DB) newWorkers(obsolete *tables.Obsolete) {
 	d.writers.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
-	d.compactor = d.newCompactor()
+	d.compactor = d.newCompactor(obsolete)
+	d.flusher = flush.New(flush.Options{
+		Cmp: d.opts.Comparer, Dir: d.files, Set: d.set, Obsolete: obsolete, Current: &d.finder.Current, Commit: d.commit,
+		Compactor: d.compactor, Write: d.writeMemtable, RetireLog: d.retireLog,
+		Ended:  func(i FlushInfo) { notify(d, d.opts.EventListener.FlushEnd, i) },
+		Failed: d.reportBackground,
+		Flushed: func(capacity int) {
+			d.keepReserve()
+			d.share.Trim(d.writers.spares)
+			d.share.Memory().Flushed(capacity)
+		},
+	})
 	d.bulk = d.newCoordinator()
 }
 

@@ -68,7 +68,7 @@ func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest
 	d.commit.Begin(commit.Start{
 		Log: w, LogNum: logNum, LastSeq: lastSeq,
 		Store: commit.Store{
-			Set: d.set, Tables: d.tables, Obsolete: d.obsolete, Changes: d.commitChanges(),
+			Set: d.set, Tables: d.tables, Obsolete: d.flusher.Obsolete, Changes: d.commitChanges(),
 			Compactions: commit.Compactions{
 				Full: d.compactor.BeginBurst, CanRelieve: d.compactor.CanRelieve, Paused: d.compactor.Paused, Stuck: d.compactor.Stuck,
 				GarbageLoad: d.compactor.GarbageLoad, SetQuiet: d.compactor.SetQuiet, WouldFree: d.compactor.WouldFree,

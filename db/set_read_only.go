@@ -76,21 +76,21 @@ func (d *DB) endWriting(refuse error) (err error) {
 	if d.opts.ReadOnly {
 		return err
 	}
-	try(func() error { d.verify(); return nil })
+	try(func() error { d.commit.Verify(); return nil })
 	try(d.recordTime)
 	log, closeErr := d.commit.CloseLog()
 	if log.Failed {
-		closeErr = base.Catch(d.opts.Comparer, "Close", func() error { return d.saveMemtables(&log, closeErr) })
+		closeErr = base.Catch(d.opts.Comparer, "Close", func() error { return d.flusher.SaveMemtables(&log, closeErr) })
 	}
 	keep(closeErr)
 	if gone := d.commit.Failure(); manifest.IsGone(gone) && !log.Failed {
-		try(func() error { return d.onlyInLog(log, gone) })
+		try(func() error { return d.flusher.OnlyInLog(log, gone) })
 	}
-	try(func() error { d.obsolete.Remove(); return nil })
+	try(func() error { d.flusher.Obsolete.Remove(); return nil })
 	whole := d.set.Sound() && (log.Failed || d.commit.Failure() == nil)
 	try(d.set.Close)
 	if whole && (log.Failed || err == nil) {
-		try(func() error { return d.writeCloseMark(log) })
+		try(func() error { return d.flusher.WriteCloseMark(log) })
 	}
 	return err
 }

@@ -20,7 +20,6 @@ type dbCounters struct {
 	latency latency.Set
 	ranges  *counters.Ranges // of iterators that use range filters; nil: none do
 
-	flushes, flushBytes                atomic.Uint64
 	loads, loadTables, loadBytes       atomic.Uint64
 	ingests, linked, copied, rewritten atomic.Uint64 // calls, and tables that were given
 	bytesLinked, bytesIngested         atomic.Uint64 // the latter were written
@@ -44,7 +43,6 @@ func (d *DB) Metrics() *Metrics {
 		Transactions: report.TransactionMetrics{
 			Commits: d.txns.commits.Load(), Conflicts: d.txns.conflicts.Load(), Repeats: d.txns.repeats.Load(),
 		},
-		Flushes: report.FlushMetrics{Count: d.counters.flushes.Load(), Bytes: d.counters.flushBytes.Load()},
 		Compactions: report.CompactionMetrics{
 			Count:          c.Compactions,
 			TrivialMoves:   c.TrivialMoves,
@@ -67,12 +65,13 @@ func (d *DB) Metrics() *Metrics {
 			BytesWritten: d.counters.bytesIngested.Load(),
 		},
 		Memtables:    report.MemtableMetrics{Limit: uint64(o.Memtables.Size) * uint64(o.Memtables.MaxWaiting+1)},
-		Tables:       report.TableMetrics{Obsolete: d.obsolete.Count()},
+		Tables:       report.TableMetrics{Obsolete: d.flusher.Obsolete.Count()},
 		Latency:      d.counters.latency.Report(),
 		LastSequence: d.finder.VisibleSeq.Load(),
 		Opened:       d.counters.opened,
 	}
 	m.Expiry = report.ExpiryMetrics{Hidden: d.scans.Expiry.Hidden(), ValuesDropped: c.ValuesExpired, TablesDropped: c.TablesExpired, Time: d.scans.Expiry.Time()}
+	m.Flushes.Count, m.Flushes.Bytes = d.flusher.Totals()
 	m.Stalls = stallMetrics(&w)
 	m.Stalls.L0Slowdown, m.Stalls.L0Stop = o.Compaction.L0Slowdown, o.Compaction.L0Stop
 	m.OpenIterators, m.OpenSnapshots, m.OpenTransactions = d.opened.Counts()

@@ -5,6 +5,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -95,4 +96,27 @@ func (d *DB) tableWriterOptions(bits filterplan.Bits) tables.WriterOptions {
 // their size; long keys, or many in one batch, need more.
 func (o *Options) spareWriters() (maxIdle int, maxKept uint64) {
 	return o.Compaction.MaxConcurrent + 1, 4<<20 + uint64(max(int64(o.Memtables.Size), o.Tables.Size))/4
+}
+
+// writeMemtable writes the entries of mem as a table, and as value tables if values are separated, synced, with their
+// directory entries durable. It adds them to edit and returns them, the table first; nil if mem is empty. After an
+// error no file is left.
+func (d *DB) writeMemtable(mem *memtable.Memtable, edit *manifest.Edit) ([]*manifest.FileMeta, error) {
+	mem.Settle()
+	if mem.Len() == 0 {
+		return nil, nil
+	}
+	out := d.newTableWriter(0, d.writers.plan.FlushBits(mem.Len()))
+	var turn base.Turn
+	for ikey, value := range mem.All() {
+		turn.Worked(len(ikey) + len(value))
+		if err := out.Add(ikey, value); err != nil {
+			out.Abandon()
+			return nil, err
+		}
+	}
+	if _, err := out.Finish(); err != nil {
+		return nil, err
+	}
+	return out.AddTo(edit, 0), nil
 }

@@ -34,8 +34,20 @@ func (c *Committer) noteLog() {
 	c.ownLog.Store(&own)
 }
 
-// VerifyLog ends the log if another program has taken its file away. It does not wait for a writer otherwise.
-func (c *Committer) VerifyLog() {
+// Verify ends the writes if the files of the store were taken away.
+func (c *Committer) Verify() {
+	if c.Failure() != nil {
+		return
+	}
+	if err := c.store.Set.Verify(); manifest.IsGone(err) {
+		c.Fail(err)
+		return
+	}
+	c.verifyLog()
+}
+
+// verifyLog ends the log if another program has taken its file away. It does not wait for a writer otherwise.
+func (c *Committer) verifyLog() {
 	own := c.ownLog.Load()
 	if own.Verify(0) == nil {
 		return
@@ -47,6 +59,15 @@ func (c *Committer) VerifyLog() {
 		}
 		return c.logFailed(errors.Wrap(err, "sievedb: the log is gone"))
 	}})
+}
+
+// KeepFailed records, durably, for readers of the history, which records of the log have failed, before the store can do
+// without it. Only the leader calls it, or the end of the store.
+func (c *Committer) KeepFailed() error {
+	if c.store.Changes == nil {
+		return nil
+	}
+	return c.store.Changes.KeepFailed(c.log.logged, c.log.lastSeq)
 }
 
 // replaceLog makes a log that has failed unnecessary and continues with another one. Until it succeeds no write may be
@@ -61,10 +82,8 @@ func (c *Committer) replaceLog() error {
 		if err := c.waitForMemtables(); err != nil {
 			return err
 		}
-		if c.store.Changes != nil {
-			if err := c.store.Changes.KeepFailed(l.logged, l.lastSeq); err != nil {
-				return err
-			}
+		if err := c.KeepFailed(); err != nil {
+			return err
 		}
 		next, err := c.takeSuccessor(0)
 		if err != nil {

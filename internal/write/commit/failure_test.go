@@ -89,7 +89,7 @@ func TestALogThatIsBackIsNotGone(t *testing.T) {
 		}
 		return op.Kind == wrap.OpStat && asked == 1
 	}))
-	s.VerifyLog()
+	s.verifyLog()
 	require.NotZero(t, asked)
 	require.NoError(t, s.Err())
 	require.NoError(t, s.put(0, OnDisk))
