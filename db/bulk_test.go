@@ -1,7 +1,6 @@
 package db_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -12,11 +11,8 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-var errFailedOnPurpose = errors.New("this operation fails")
 
 func newBulk(t testing.TB, d *db.DB) *db.BulkTransaction {
 	t.Helper()
@@ -86,67 +82,6 @@ func TestFilesOfACrashedBulkTransactionAreNeverSeen(t *testing.T) {
 		_, err := d.Get(testKey(0))
 		require.Equal(t, db.ErrNotFound, err)
 		require.Zero(t, filesOf(t, after, base.FileTemp))
-	}
-}
-
-// After an error at any operation of a bulk transaction, nothing of it is visible, and no file is left.
-func TestAnErrorAtEveryOperationOfABulkTransactionLeavesNothing(t *testing.T) {
-	run := func(t *testing.T, fail int, keep bool) (failed bool) {
-		var mu sync.Mutex // tables are made durable in the background
-		ops := -1         // not yet counted
-		count := func(from int) {
-			mu.Lock()
-			defer mu.Unlock()
-			ops = from
-		}
-		fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			if ops < 0 || op.Kind == wrap.OpClose || op.Kind == wrap.OpRemove {
-				return nil
-			}
-			if ops++; ops != fail {
-				return nil
-			}
-			failed = true
-			return &wrap.Fault{Err: errFailedOnPurpose}
-		})
-		o := testOptions(fsys)
-		d := mustOpen(t, o)
-		defer d.Close() // its error may be that of the failure
-		require.NoError(t, d.Put(testKey(1), []byte("old"), db.Sync))
-		b := newBulk(t, d)
-		count(0)
-		var it *db.Iterator
-		err := fillBulk(b, 300)
-		if err == nil && keep {
-			if it, err = b.NewIterator(nil); err == nil && !it.First() {
-				err = it.Err()
-			}
-		}
-		if err == nil {
-			err = b.Commit()
-		}
-		_ = b.Close()
-		count(-1)
-		if it != nil {
-			_ = it.Close() // it may be the one that met the failure
-		}
-		require.Zero(t, filesOf(t, fsys, base.FileTemp), "operation %d", fail)
-		got, getErr := d.Get(testKey(1))
-		require.NoError(t, getErr)
-		if err != nil {
-			require.True(t, failed)
-			require.Equal(t, "old", string(got))
-		}
-		return failed
-	}
-	for _, keep := range []bool{false, true} {
-		n := 1
-		for run(t, n, keep) {
-			n++
-		}
-		require.Greater(t, n, 20)
 	}
 }
 

@@ -134,10 +134,19 @@ type crashCopy struct {
 	begun, end int
 }
 
-// run has each of the writers commit about total/writers batches, or more.
+// record runs the workload and returns its trace and a judge of its history.
+func (w *crashWorkload) record(t testing.TB, total, opens int) (*recorder.Trace, *crashJudge) {
+	r := recorder.New(recorder.Image{})
+	w.run(t, r, total, opens)
+	trace := r.Trace()
+	return trace, &crashJudge{seed: w.seed, history: w.history(t, trace), logDirs: w.logDirs}
+}
+
+// run has three writers commit about total batches, or more.
 //
 //race:long
-func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, writers, opens int) {
+func (w *crashWorkload) run(t testing.TB, r *recorder.FS, total, opens int) {
+	const writers = 3
 	w.batches = map[[2]int]*oracle.Batch{}
 	for round := 0; round < opens || r.Len() < w.fewest; round++ {
 		w.opened++
@@ -383,15 +392,20 @@ func manifestRolls(trace *recorder.Trace, opens int) int {
 	return n
 }
 
-// cutsToTry returns the flag -crash.limit, or else the number of recoveries of a full run or of a sampled one.
-func cutsToTry(full, inSample int) int {
-	switch {
-	case *crashLimit > 0:
-		return *crashLimit
-	case sampled():
+// inRun returns a number of a full run or of a sampled one.
+func inRun(full, inSample int) int {
+	if sampled() {
 		return inSample
 	}
 	return full
+}
+
+// cutsToTry returns the flag -crash.limit, or else the number of recoveries of a full run or of a sampled one.
+func cutsToTry(full, inSample int) int {
+	if *crashLimit > 0 {
+		return *crashLimit
+	}
+	return inRun(full, inSample)
 }
 
 // judgeAll calls judge for the states of a trace.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/crashtest/oracle"
 	"github.com/sievedb/sievedb/internal/test/crashtest/order"
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
@@ -65,6 +66,10 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 		}
 		return fmt.Errorf("open: %w", err)
 	}
+	if err := noTempFiles(mem); err != nil {
+		_ = d.Close()
+		return err
+	}
 	state, err := dump(d)
 	if err == nil {
 		_, err = j.history.Check(state, cut, model.KeepsAll())
@@ -87,6 +92,17 @@ func (j *crashJudge) judge(s recorder.State, cut int, model recorder.Model) erro
 	}
 	if err == nil {
 		j.repeats.add(judgedDisk{s.Image, fresh, state})
+	}
+	return err
+}
+
+// noTempFiles returns an error if the database, which has just been opened, has files of an unfinished change.
+func noTempFiles(mem *vfs.Mem) error {
+	names, err := mem.List("db")
+	for _, name := range names {
+		if kind, _, ok := base.ParseFileName(name); ok && kind == base.FileTemp {
+			return fmt.Errorf("%s is left", name)
+		}
 	}
 	return err
 }

@@ -14,37 +14,25 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 )
 
-// crashRecord runs the workload and returns its trace, which has at least fewest operations.
-func crashRecord(t testing.TB, seed uint64, total, writers, opens, fewest int) (*crashWorkload, *recorder.Trace) {
-	w := &crashWorkload{seed: seed, keys: 150, fewest: fewest}
-	r := recorder.New(recorder.Image{})
-	w.run(t, r, total, writers, opens)
-	return w, r.Trace()
-}
-
 // The power fails at every operation of a long run, and the disk is left as the models define. The
 // recovered entries are those of a prefix of the commits that holds the promised ones.
 //
 //make:gates
 func TestCrashAtEveryOperation(t *testing.T) {
-	total, limit, fewest := 2100, cutsToTry(0, 300), 3000
-	if sampled() {
-		total, fewest = 1000, 0
-	}
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		start := time.Now()
-		w, trace := crashRecord(t, seed, total, 3, 3, fewest)
-		j := &crashJudge{seed: seed, history: w.history(t, trace)}
+		w := &crashWorkload{seed: seed, keys: 150, fewest: inRun(3000, 0)}
+		trace, j := w.record(t, inRun(2100, 1000), 3)
 		rolls := manifestRolls(trace, w.opened)
 		t.Logf("seed %d: %d operations, %d batches, %d flushes, %d compactions, %d moves, %d MANIFEST rolls, recorded in %v",
 			seed, len(trace.Ops), j.history.Len(), w.metrics.Flushes.Count, w.metrics.Compactions.Count, w.metrics.Compactions.TrivialMoves, rolls, time.Since(start))
 		if !sampled() {
-			require.GreaterOrEqual(t, len(trace.Ops), fewest)
+			require.GreaterOrEqual(t, len(trace.Ops), w.fewest)
 			require.GreaterOrEqual(t, w.metrics.Flushes.Count, uint64(30))
 			require.GreaterOrEqual(t, w.metrics.Compactions.Count, uint64(10))
 			require.Positive(t, rolls)
 		}
-		j.judgeAll(t, "crash at every operation", trace, limit, j.judge)
+		j.judgeAll(t, "crash at every operation", trace, cutsToTry(0, 300), j.judge)
 	})
 }
 
@@ -52,17 +40,32 @@ func TestCrashAtEveryOperation(t *testing.T) {
 // nearly all) or the power fails. The recovered entries are those of a prefix of the commits that holds
 // the promised ones. A buffered write is promised only if a write that promises more follows it.
 func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
-	total := 3000
-	if sampled() {
-		total = 1500
-	}
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150, buffered: true}
-		r := recorder.New(recorder.Image{})
-		w.run(t, r, total, 3, 3)
-		trace := r.Trace()
-		j := &crashJudge{seed: seed, history: w.history(t, trace)}
+		trace, j := w.record(t, inRun(3000, 1500), 3)
 		j.judgeAll(t, "crash of buffered writes", trace, cutsToTry(1500, 100), j.judge)
+	})
+}
+
+// The power fails at every operation of a run during which tables are upgraded continuously.
+func TestCrashesDuringUpgrades(t *testing.T) {
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		w := &crashWorkload{seed: seed, keys: 150, upgrades: true}
+		trace, j := w.record(t, inRun(2000, 500), 3)
+		require.Positive(t, w.upgraded)
+		j.judgeAll(t, "crash during upgrades", trace, cutsToTry(1500, 100), j.judge)
+	})
+}
+
+// The logs move to another directory and back while the power fails at every operation, and the store
+// is opened with any value of LogDir afterwards.
+func TestCrashAtEveryOperationWhileTheLogsMove(t *testing.T) {
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		w := &crashWorkload{seed: seed, keys: 150, logDirs: []string{"logs", "", "db", "logs", "db", ""}}
+		trace, j := w.record(t, 1200, len(w.logDirs))
+		j.judgeAll(t, "crash while the logs move", trace, cutsToTry(1500, 100), j.judge)
+		j.judgeAll(t, "crash of a recovery while the logs move", trace, cutsToTry(25, 3), j.judgeNested)
+		require.NotZero(t, j.recoveries.Load())
 	})
 }
 
@@ -72,8 +75,8 @@ func TestCrashesOfBufferedWritesLeaveAPrefix(t *testing.T) {
 //make:gates
 func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
-		w, trace := crashRecord(t, seed, 3000, 3, 3, 0)
-		j := &crashJudge{seed: seed, history: w.history(t, trace)}
+		w := &crashWorkload{seed: seed, keys: 150}
+		trace, j := w.record(t, 3000, 3)
 		j.judgeAll(t, "crash during recovery", trace, cutsToTry(100, 7), j.judgeNested)
 	})
 }
@@ -81,17 +84,10 @@ func TestCrashAtEveryOperationOfARecovery(t *testing.T) {
 // The process is killed or the power fails amid collections of values: no value is lost, and none that was deleted or
 // overwritten returns.
 func TestCrashAmidCollectionsOfValues(t *testing.T) {
-	total := 4000
-	if sampled() {
-		total = 1500
-	}
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 400, separated: true}
-		r := recorder.New(recorder.Image{})
-		w.run(t, r, total, 3, 2)
+		trace, j := w.record(t, inRun(4000, 1500), 2)
 		require.NotEmpty(t, w.collections.spans)
-		trace := r.Trace()
-		j := &crashJudge{seed: seed, history: w.history(t, trace)}
 		var amid atomic.Int64
 		j.judgeAll(t, "crash amid collections", trace, cutsToTry(3000, 1500), func(s recorder.State, cut int, m recorder.Model) error {
 			if !w.collections.amid(cut) {
@@ -111,11 +107,8 @@ func TestCrashAmidCollectionsOfValues(t *testing.T) {
 func TestCrashAtEveryOperationOfCheckpoints(t *testing.T) {
 	testSeeds(t, func(t *testing.T, seed uint64) {
 		w := &crashWorkload{seed: seed, keys: 150, checkpoints: true}
-		r := recorder.New(recorder.Image{})
-		w.run(t, r, 1000, 3, 3)
+		trace, j := w.record(t, 1000, 3)
 		require.Greater(t, len(w.copies), 3)
-		trace := r.Trace()
-		j := &crashJudge{seed: seed, history: w.history(t, trace)}
 		j.judgeAll(t, "crash of checkpoints", trace, cutsToTry(1500, 120), func(s recorder.State, cut int, m recorder.Model) error {
 			for _, c := range w.copies {
 				if err := j.judgeCopy(s, c, cut); err != nil {

@@ -256,3 +256,21 @@ func runFaultCases(n, maxErrors int, run func(i int) error) error {
 	group.Wait()
 	return errors.Join(errs...)
 }
+
+// Each operation fails, alone or with all that follow, while the logs move. Every answer is right or an
+// error, nothing acknowledged is lost, and the store opens afterwards without LogDir.
+func TestAnErrorAtEveryOperationWhileTheLogsMove(t *testing.T) {
+	step := uint64(inRun(29, 353))
+	testSeeds(t, func(t *testing.T, seed uint64) {
+		r := newFaultRun(seed, 1)
+		r.logDirs = []string{"logs", "", "db", "logs"}
+		counts := faultCounts(t, vfs.NewMem(), r)
+		for k, kind := range faultKinds {
+			for _, sticky := range []bool{false, true} {
+				require.NoError(t, runFaultCases(int(counts[k]/step), 10, func(i int) error {
+					return faultCase{kind: kind, sticky: sticky, at: 1 + uint64(i)*step + seed%step, seed: seed, scale: 1, logDirs: r.logDirs}.run()
+				}))
+			}
+		}
+	})
+}
