@@ -53,7 +53,7 @@ type UpgradeReport struct {
 // New tables are always written with Options.Filters.Policy: open the store with the policy that is to stay. The policy
 // must be one that the store reads: Options.Filters.Policy or one of its own.
 //
-// It needs free space for 64 MiB of tables, for two tables that are larger, or for those of level 0. Damaged tables are
+// It needs free space for 32 MiB of tables, for a table that is larger, or for those of level 0. Damaged tables are
 // skipped and counted; then the error, which comes at the end, wraps ErrCorruption. o may be nil.
 func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *UpgradeOptions) (UpgradeReport, error) {
 	needs := toWrite | toWait

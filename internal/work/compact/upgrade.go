@@ -83,7 +83,6 @@ const (
 	tableStale tableState = iota + 1
 	tableCurrent
 	tableDamaged
-	tableChosen // was stale, and is part of a running step
 )
 
 // filterSpec is the bits per key, if they depend on the level, and a number of keys.
@@ -122,7 +121,7 @@ func (s *Scheduler) newUpgrade(ctx context.Context, policy filter.Policy, o Upgr
 	t := s.tuning.Load()
 	u := &upgrade{
 		s: s, ctx: ctx, o: o, policy: policy, tables: t.Table,
-		stepBytes: min(UpgradeStepTables*cmp.Or(t.TableSize, manifest.LeastTableSize), upgradeStepBytes),
+		stepBytes: min(upgradeStepTables*cmp.Or(t.TableSize, manifest.LeastTableSize), upgradeStepBytes),
 		known:     map[*manifest.FileMeta]tableState{}, made: map[filterSpec][]filterEstimate{},
 		figures: map[*manifest.FileMeta]tableFigures{},
 	}
@@ -220,7 +219,7 @@ func (u *upgrade) interrupted() error {
 // step syncs the MANIFEST and the directory, and compactions cannot use its tables meanwhile.
 // Small steps also let later tables reuse the page cache of tables already replaced.
 const (
-	UpgradeStepTables = 16
+	upgradeStepTables = 16
 	upgradeStepBytes  = 32 << 20
 )
 
@@ -238,49 +237,29 @@ func (u *upgrade) run() error {
 	return nil
 }
 
-// runLevel upgrades the tables of a level step by step. While the copies of one step replace their tables, those of the
-// next are made, unless that step may have to be repeated or the upgrade must pause first.
+// runLevel upgrades the tables of a level step by step.
 func (u *upgrade) runLevel(level int) error {
-	var last *upgradeStep // copied
 	for {
-		err := u.lookAt(level)
-		found := u.report.Damaged
-		var next *upgradeStep
-		if err == nil {
-			next, err = u.begin(level)
-		}
-		setAside := u.report.Damaged > found // all that lookAt has found may be, and others may follow
-		err = cmp.Or(err, u.end(last))
-		last = next
-		if next == nil && setAside && err == nil {
-			continue
-		}
-		if next == nil {
+		if err := u.lookAt(level); err != nil {
 			return err
 		}
-		if err == nil {
-			err = u.lookAt(level) // meanwhile, for the step after it
+		found := u.report.Damaged
+		step, err := u.begin(level)
+		switch {
+		case err != nil:
+			return err
+		case step == nil && u.report.Damaged > found:
+			continue // all that lookAt has found was set aside, and others may follow
+		case step == nil:
+			return nil
 		}
-		if err != nil {
-			next.failed.Store(true)
+		if err := step.run(); err != nil {
+			return err
 		}
-		<-next.copied
-		if err != nil || level == 0 || u.limited() {
-			err = cmp.Or(err, u.end(next))
-			last = nil
-		}
-		if err == nil {
-			err = u.limitRate(time.Since(u.begun))
-		}
-		if err != nil {
-			return cmp.Or(err, u.end(last))
+		if err := u.limitRate(time.Since(u.begun)); err != nil {
+			return err
 		}
 	}
-}
-
-// limited reports whether the upgrade waits between its steps.
-func (u *upgrade) limited() bool {
-	return u.o.BytesPerSecond > 0 || u.s.tuning.Load().MaxBytesPerSecond > 0
 }
 
 // limitRate waits until the average rate since the beginning is within BytesPerSecond, and that of all background work

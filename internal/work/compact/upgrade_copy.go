@@ -29,19 +29,15 @@ type upgradeStep struct {
 	next   atomic.Int64 // the first input that has not begun
 	failed atomic.Bool  // a copy has failed, so others need not continue
 
-	copied, placed chan struct{} // closed when that is done
-
-	// By index of c's inputs. Each element belongs to one goroutine until copied is closed.
+	// By index of c's inputs. Each element belongs to one goroutine until copy returns.
 	tables []*manifest.FileMeta // nil if there is no copy and no file
 	made   []copyFigures
 	errs   []error
-
-	err error // valid when placed is closed: the reason why no table was replaced
 }
 
-// begin starts a step of a level, or returns nil if nothing is left to upgrade.
+// begin claims the tables of a step of a level, or returns nil if nothing is left to upgrade.
 func (u *upgrade) begin(level int) (*upgradeStep, error) {
-	s := &upgradeStep{u: u, syncs: tables.NewSyncs(), copied: make(chan struct{}), placed: make(chan struct{})}
+	s := &upgradeStep{u: u, syncs: tables.NewSyncs()}
 	c, err := u.s.claim(u.ctx, func(v *manifest.Version, _ manifest.PickOptions) (*manifest.Compaction, bool) {
 		files, busy := u.choose(v, level)
 		if len(files) == 0 || busy {
@@ -58,28 +54,32 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	if err != nil || c == nil {
 		return nil, upgradeError(err)
 	}
-	for _, f := range c.Inputs {
-		if u.known[f] == tableStale {
-			u.known[f] = tableChosen
-		}
-	}
 	s.c, s.tables, s.errs = c, make([]*manifest.FileMeta, len(s.nums)), make([]error, len(s.nums))
 	s.made = make([]copyFigures, len(s.nums))
-	base.Go(s.run)
 	return s, nil
 }
 
 func upgradeError(err error) error { return errors.Wrap(base.NoSpace(err), "sievedb: UpgradeFilters") }
 
-// end waits for a step, if it is not nil, and counts its tables.
-func (u *upgrade) end(s *upgradeStep) error {
-	if s == nil {
-		return nil
+// run copies the tables and replaces them by the copies.
+func (s *upgradeStep) run() error {
+	c := s.u.s
+	err := s.copy()
+	err = c.o.Guard("an upgrade of filters", func() error { return s.place(err) })
+	fault := err
+	if base.IsUnreadable(err) {
+		fault = nil // the tables are not set aside; compactions will find the damage themselves
 	}
-	<-s.placed
-	if base.IsUnreadable(s.err) && !slices.ContainsFunc(s.errs, base.IsUnreadable) { // the edit was refused, and would be again
+	_ = c.o.Guard("the removal of tables", func() error { c.finish(s.c, fault); return nil })
+	c.Schedule()
+	return s.u.end(s, err)
+}
+
+// end counts the tables of a step. err is the reason why no table was replaced, nil if some were.
+func (u *upgrade) end(s *upgradeStep, err error) error {
+	if base.IsUnreadable(err) && !slices.ContainsFunc(s.errs, base.IsUnreadable) { // the edit was refused, and would be again
 		for i := range s.errs {
-			s.errs[i] = s.err
+			s.errs[i] = err
 		}
 	}
 	for i, f := range s.c.Inputs {
@@ -87,45 +87,20 @@ func (u *upgrade) end(s *upgradeStep) error {
 		case base.IsUnreadable(s.errs[i]):
 			u.known[f] = tableDamaged
 			u.damaged(f, s.errs[i])
-		case s.err == nil:
+		case err == nil:
 			u.count(f, s.nums[i], s.made[i])
 			u.upgraded(f)
 			u.known[s.tables[i]] = tableCurrent
-		case u.known[f] == tableChosen:
-			u.known[f] = tableStale
 		}
 	}
-	if s.err != nil && !base.IsUnreadable(s.err) {
-		return upgradeError(s.err)
+	if err != nil && !base.IsUnreadable(err) {
+		return upgradeError(err)
 	}
 	u.sumUp()
 	if u.o.Progress != nil {
 		u.o.Progress(u.report)
 	}
 	return nil
-}
-
-// run copies the tables and replaces them by the copies.
-func (s *upgradeStep) run() {
-	c := s.u.s
-	defer close(s.placed)
-	err := c.o.Guard("an upgrade of filters", s.copy)
-	close(s.copied)
-	// The remaining work is not a merge, so others, including the next step, may use the slot.
-	c.mu.Lock()
-	c.slots.free()
-	c.scheduleLocked()
-	c.cond.Broadcast()
-	c.mu.Unlock()
-	s.err = c.o.Guard("an upgrade of filters", func() error { return s.place(err) })
-	c.mu.Lock()
-	c.slots.take()
-	c.mu.Unlock()
-	if err = s.err; base.IsUnreadable(err) {
-		err = nil // the tables are not set aside; compactions will find the damage themselves
-	}
-	_ = c.o.Guard("the removal of tables", func() error { c.finish(s.c, err); return nil })
-	c.Schedule()
 }
 
 // copy copies the tables and returns the first error that prevents replacing any of them.
@@ -141,9 +116,6 @@ func (s *upgradeStep) copy() (err error) {
 		if s.stops(e) && (err == nil || err == ErrStopped) {
 			err = e
 		}
-	}
-	if err == nil && s.failed.Load() {
-		err = ErrStopped
 	}
 	return err
 }

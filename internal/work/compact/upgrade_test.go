@@ -30,7 +30,7 @@ func upgradeStore(t *testing.T, change func(o *storeOptions)) *testStore {
 			change(o)
 		}
 	})
-	for i := range 2*UpgradeStepTables + 3 {
+	for i := range 2*upgradeStepTables + 3 {
 		st.put(6, numbered(40*i, 40*i+30)...)
 	}
 	for range 3 {
@@ -168,13 +168,13 @@ func TestAnUpgradeReportsTablesThatAreSetAside(t *testing.T) {
 	st := upgradeStore(t, nil)
 	st.damage(st.files(6)[5])
 	c, err := st.claim(t.Context(), func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-		return v.PickFiles(6, 6, v.Levels[6].Files[:UpgradeStepTables+8], ManualStep, o)
+		return v.PickFiles(6, 6, v.Levels[6].Files[:upgradeStepTables+8], ManualStep, o)
 	})
 	require.NoError(t, err)
 	require.ErrorIs(t, st.compactClaimed(t.Context(), c), base.ErrCorruption)
 	r, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{})
 	require.ErrorIs(t, err, base.ErrCorruption)
-	require.Equal(t, UpgradeStepTables+8, r.Damaged)
+	require.Equal(t, upgradeStepTables+8, r.Damaged)
 	require.Equal(t, r.Tables, r.Damaged+r.Upgraded)
 }
 
