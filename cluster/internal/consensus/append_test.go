@@ -11,21 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// measured is a log store that knows the bytes of the largest batch.
-type measured struct {
-	*memory
-	largest atomic.Int64
-}
-
-func (m *measured) StoreLogs(logs []*raft.Log) error {
-	bytes := int64(0)
-	for _, l := range logs {
-		bytes += int64(len(l.Data))
-	}
-	m.largest.Store(max(m.largest.Load(), bytes))
-	return m.memory.StoreLogs(logs)
-}
-
 // Raft counts the entries of a message. Those of a follower that was away may be long, and a log store refuses batches
 // that are too large.
 func TestLongEntriesReachAFollowerInSeveralMessages(t *testing.T) {
@@ -38,16 +23,24 @@ func TestLongEntriesReachAFollowerInSeveralMessages(t *testing.T) {
 			want = append(want, strings.Repeat(string(rune('a'+i)), 1<<20))
 			c.propose(want[i], back)
 		}
-		store := &measured{memory: back.store}
-		back.o.Logs = store
+		var largest atomic.Int64 // bytes of a batch
+		measure := func(logs []*raft.Log) error {
+			bytes := int64(0)
+			for _, l := range logs {
+				bytes += int64(len(l.Data))
+			}
+			largest.Store(max(largest.Load(), bytes))
+			return nil
+		}
+		back.store.before.Store(&measure)
 		c.start(back)
 		eventually(t, "the follower gets the last entry", func() bool { return back.hasApplied(want[19]) })
 		entries, _ := back.fsm.state()
 		for i, entry := range want {
 			require.True(t, slices.Contains(entries, entry), "entry %d is missing", i)
 		}
-		require.Greater(t, store.largest.Load(), int64(1<<20))
-		require.LessOrEqual(t, store.largest.Load(), int64(maxAppendBytes))
+		require.Greater(t, largest.Load(), int64(1<<20))
+		require.LessOrEqual(t, largest.Load(), int64(maxAppendBytes))
 	})
 }
 

@@ -38,58 +38,58 @@ type network struct {
 	mu    sync.Mutex
 	nodes map[string]string // ID by address
 	cuts  map[[2]string]bool
+	links []link
 }
 
-func (n *network) cut(from, to string) {
-	n.mu.Lock()
-	n.cuts[[2]string{from, to}] = true
-	n.mu.Unlock()
+// link is the dialing end of a connection.
+type link struct {
+	*nettest.MemoryConn
+	from, to string
 }
 
-// isolate cuts a node from all others but those named, in both directions.
-func (n *network) isolate(id string, but ...string) {
+// change changes what is cut.
+func (n *network) change(f func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, other := range n.nodes {
-		if !slices.Contains(but, other) {
-			n.cuts[[2]string{id, other}], n.cuts[[2]string{other, id}] = true, true
-		}
+	f()
+	for _, l := range n.links {
+		l.Hold(n.isCut(l.from, l.to))
 	}
 }
 
-// hold cuts one half of the connections that a node has dialed: its requests, or the answers to them.
-func (n *network) hold(half, dialer, other string) {
-	n.mu.Lock()
-	n.cuts[[2]string{half + dialer, other}] = true
-	n.mu.Unlock()
+// isCut reports whether the requests of a dialer, and the answers to them, are cut. mu must be locked.
+func (n *network) isCut(from, to string) (sent, received bool) {
+	return n.cuts[[2]string{from, to}] || n.cuts[[2]string{requests + from, to}],
+		n.cuts[[2]string{to, from}] || n.cuts[[2]string{answers + from, to}]
 }
 
+func (n *network) cut(from, to string) { n.change(func() { n.cuts[[2]string{from, to}] = true }) }
+
+// isolate cuts a node from all others but those named, in both directions.
+func (n *network) isolate(id string, but ...string) {
+	n.change(func() {
+		for _, other := range n.nodes {
+			if !slices.Contains(but, other) {
+				n.cuts[[2]string{id, other}], n.cuts[[2]string{other, id}] = true, true
+			}
+		}
+	})
+}
+
+// hold cuts one half of the connections that a node has dialed: its requests, or the answers to them.
+func (n *network) hold(half, dialer, other string) { n.cut(half+dialer, other) }
+
 func (n *network) release(half, dialer, other string) {
-	n.mu.Lock()
-	delete(n.cuts, [2]string{half + dialer, other})
-	n.mu.Unlock()
+	n.change(func() { delete(n.cuts, [2]string{half + dialer, other}) })
 }
 
 const requests, answers = "requests of ", "answers to "
 
-func (n *network) heal() {
-	n.mu.Lock()
-	clear(n.cuts)
-	n.mu.Unlock()
-}
-
-func (n *network) isCut(from, to string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.cuts[[2]string{from, to}]
-}
+func (n *network) heal() { n.change(func() { clear(n.cuts) }) }
 
 func (n *network) dialer(from string) func(ctx context.Context, addr string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (net.Conn, error) {
-		n.mu.Lock()
-		to := n.nodes[addr]
-		n.mu.Unlock()
-		for n.isCut(from, to) || n.isCut(to, from) || n.isCut(requests+from, to) || n.isCut(answers+from, to) {
+		for n.cutOff(from, addr) {
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -97,103 +97,18 @@ func (n *network) dialer(from string) func(ctx context.Context, addr string) (ne
 			}
 		}
 		conn, err := n.Memory.Dial(ctx, addr)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			n.change(func() { n.links = append(n.links, link{conn.(*nettest.MemoryConn), from, n.nodes[addr]}) })
 		}
-		l := &link{Conn: conn, n: n, from: from, to: to, closed: make(chan struct{}), sent: make(chan []byte, 1<<12)}
-		go l.pump()
-		return l, nil
+		return conn, err
 	}
 }
 
-// link is the dialing end of a connection.
-type link struct {
-	net.Conn
-	n        *network
-	from, to string
-	once     sync.Once
-	closed   chan struct{}
-	sent     chan []byte // as in the buffers of a kernel: a Write does not wait for the other end
-
-	mu       sync.Mutex
-	readBy   time.Time
-	received []byte // held back
-}
-
-func (l *link) wait(from, to, half string, by *time.Time) error {
-	for l.n.isCut(from, to) || l.n.isCut(half+l.from, l.to) {
-		l.mu.Lock()
-		late := !by.IsZero() && time.Now().After(*by)
-		l.mu.Unlock()
-		if late {
-			return os.ErrDeadlineExceeded
-		}
-		select {
-		case <-l.closed:
-			return net.ErrClosed
-		case <-time.After(time.Millisecond):
-		}
-	}
-	return nil
-}
-
-func (l *link) Read(p []byte) (int, error) {
-	if len(l.received) == 0 {
-		n, err := l.Conn.Read(p)
-		if err != nil {
-			return n, err
-		}
-		l.received = append(l.received, p[:n]...)
-	}
-	if err := l.wait(l.to, l.from, answers, &l.readBy); err != nil {
-		return 0, err
-	}
-	n := copy(p, l.received)
-	l.received = l.received[n:]
-	return n, nil
-}
-
-func (l *link) Write(p []byte) (int, error) {
-	select {
-	case l.sent <- slices.Clone(p):
-		return len(p), nil
-	case <-l.closed:
-		return 0, net.ErrClosed
-	}
-}
-
-// pump sends what was written, when its direction is not cut.
-func (l *link) pump() {
-	for {
-		select {
-		case p := <-l.sent:
-			if l.wait(l.from, l.to, requests, &time.Time{}) != nil {
-				return
-			}
-			if _, err := l.Conn.Write(p); err != nil {
-				l.Close()
-				return
-			}
-		case <-l.closed:
-			return
-		}
-	}
-}
-
-func (l *link) SetReadDeadline(t time.Time) error {
-	l.mu.Lock()
-	l.readBy = t
-	l.mu.Unlock()
-	return l.Conn.SetReadDeadline(t)
-}
-
-func (l *link) SetDeadline(t time.Time) error { return l.SetReadDeadline(t) }
-
-func (l *link) SetWriteDeadline(time.Time) error { return nil }
-
-func (l *link) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Conn.Close()
+func (n *network) cutOff(from, addr string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sent, received := n.isCut(from, n.nodes[addr])
+	return sent || received
 }
 
 // recorder is a state machine that records its commands. It also keeps its snapshots.
@@ -207,12 +122,19 @@ type recorder struct {
 	data     map[string][]byte
 }
 
-func (r *recorder) Apply(l *raft.Log) any {
+func (r *recorder) Apply(l *raft.Log) any { return r.ApplyBatch([]*raft.Log{l})[0] }
+
+func (r *recorder) ApplyBatch(logs []*raft.Log) (responses []any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.entries = append(r.entries, string(l.Data))
-	r.applied = l.Index
-	return len(r.entries)
+	for _, l := range logs {
+		if l.Type == raft.LogCommand {
+			r.entries = append(r.entries, string(l.Data))
+		}
+		r.applied = l.Index
+		responses = append(responses, len(r.entries))
+	}
+	return responses
 }
 
 func (r *recorder) Snapshot() (raft.FSMSnapshot, error) {
@@ -241,6 +163,7 @@ func (b bytesSnapshot) Persist(sink raft.SnapshotSink) error {
 func (bytesSnapshot) Release() {}
 
 func (r *recorder) Restore(rc io.ReadCloser) error {
+	time.Sleep(time.Millisecond) // fake time would stand still in a livelock of restores
 	var e encoded
 	if err := json.NewDecoder(rc).Decode(&e); err != nil {
 		return err
@@ -307,14 +230,16 @@ func (s *sink) Close() error {
 // memory is raft's in-memory store, as a monotonic one.
 type memory struct {
 	*raft.InmemStore
-	stall atomic.Pointer[func()] // before entries are stored; nil: none
+	before atomic.Pointer[func(logs []*raft.Log) error] // is called before entries are stored; nil: nothing is
 }
 
 func (*memory) IsMonotonic() bool { return true }
 
 func (m *memory) StoreLogs(logs []*raft.Log) error {
-	if stall := m.stall.Load(); stall != nil {
-		(*stall)()
+	if before := m.before.Load(); before != nil {
+		if err := (*before)(logs); err != nil {
+			return err
+		}
 	}
 	return m.InmemStore.StoreLogs(logs)
 }

@@ -40,8 +40,8 @@ func TestReadsDoNotWaitForTheDisksOfFollowers(t *testing.T) {
 		confirmed(t, a)
 		disks := make(chan struct{})
 		for _, n := range c.followers() {
-			stall := func() { <-disks }
-			n.store.stall.Store(&stall)
+			stall := func([]*raft.Log) error { <-disks; return nil }
+			n.store.before.Store(&stall)
 		}
 		f := a.Propose([]byte("new"))
 		index, err := a.ReadIndex(within(t, patience))

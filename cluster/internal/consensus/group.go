@@ -57,7 +57,7 @@ func Start(o Options) (*Group, error) {
 	g.logs = newLogStore(o.Logs, func() bool { r := g.raft.Load(); return r != nil && r.State() == raft.Leader })
 	g.trans = newTransport(&o, g.logs)
 	g.trans.ctx = g.ctx
-	g.trans.servers = func() []raft.Server { return g.raft.Load().GetConfiguration().Configuration().Servers }
+	g.trans.servers = g.members
 	g.trans.settled, g.trans.installed = g.settled, g.installed
 	if err := g.newRaft(); err != nil {
 		g.cancel()
@@ -79,7 +79,8 @@ func (g *Group) newRaft() error {
 	if err := reconcile(g.o.Logs, g.o.Snapshots); err != nil {
 		return err
 	}
-	r, err := raft.NewRaft(g.config, newMachine(g.ctx, g.o.FSM, g.logs), g.logs, &voteStore{StableStore: g.o.Stable}, g.o.Snapshots, g.trans)
+	fsm := &durableMachine{BatchingFSM: g.o.FSM, logs: g.logs, ctx: g.ctx}
+	r, err := raft.NewRaft(g.config, fsm, g.logs, &voteStore{StableStore: g.o.Stable}, g.o.Snapshots, g.trans)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (l *logStore) announced(commit uint64) uint64 {
 
 // durableMachine is a state machine that sees entries when they are durable here.
 type durableMachine struct {
-	raft.FSM
+	raft.BatchingFSM
 	logs *logStore
 	ctx  context.Context // ends with the group
 	// withheld is why the state did not get some entries. Raft calls the machine on one goroutine, so nothing guards
@@ -117,18 +117,7 @@ func (m *durableMachine) ApplyBatch(entries []*raft.Log) []any {
 	if m.withheld != nil {
 		return slices.Repeat([]any{fmt.Errorf("%w: %w", kv.ErrUnknown, m.withheld)}, len(entries))
 	}
-	if b, ok := m.FSM.(raft.BatchingFSM); ok {
-		return b.ApplyBatch(entries)
-	}
-	responses := make([]any, len(entries))
-	for i, entry := range entries {
-		if entry.Type == raft.LogCommand {
-			responses[i] = m.FSM.Apply(entry)
-		} else if c, ok := m.FSM.(raft.ConfigurationStore); ok && entry.Type == raft.LogConfiguration {
-			c.StoreConfiguration(entry.Index, raft.DecodeConfiguration(entry.Data))
-		}
-	}
-	return responses
+	return m.BatchingFSM.ApplyBatch(entries)
 }
 
 // Snapshot implements raft.FSM. Raft counts entries that the state did not get as applied, and a snapshot would be
@@ -137,25 +126,5 @@ func (m *durableMachine) Snapshot() (raft.FSMSnapshot, error) {
 	if m.withheld != nil {
 		return nil, fmt.Errorf("the state did not get all entries: %w", m.withheld)
 	}
-	return m.FSM.Snapshot()
-}
-
-// configuredMachine is a durableMachine that also gets configurations.
-type configuredMachine struct {
-	*durableMachine
-	store raft.ConfigurationStore
-}
-
-// StoreConfiguration implements raft.ConfigurationStore.
-func (m *configuredMachine) StoreConfiguration(index uint64, c raft.Configuration) {
-	m.store.StoreConfiguration(index, c)
-}
-
-// newMachine returns what raft shows entries to. Raft looks for the methods of raft.ConfigurationStore.
-func newMachine(ctx context.Context, fsm raft.FSM, logs *logStore) raft.FSM {
-	m := &durableMachine{FSM: fsm, logs: logs, ctx: ctx}
-	if c, ok := fsm.(raft.ConfigurationStore); ok {
-		return &configuredMachine{m, c}
-	}
-	return m
+	return m.BatchingFSM.Snapshot()
 }

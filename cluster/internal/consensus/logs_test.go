@@ -190,7 +190,7 @@ func TestTheStateGetsNothingAfterEntriesThatWereWithheld(t *testing.T) {
 	disk, state := newSlowMemory(&memory{InmemStore: raft.NewInmemStore()}), &recorder{}
 	logs := newLogStore(disk, func() bool { return true })
 	ctx, closeGroup := context.WithCancel(t.Context())
-	m := newMachine(ctx, state, logs).(raft.BatchingFSM)
+	m := &durableMachine{BatchingFSM: state, logs: logs, ctx: ctx}
 	store := func(index uint64) []*raft.Log {
 		entries := []*raft.Log{{Index: index, Data: []byte{byte('0' + index)}}}
 		require.NoError(t, logs.StoreLogs(entries))

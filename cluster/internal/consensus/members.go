@@ -120,30 +120,12 @@ func sameVoters(a, b []raft.Server) bool {
 func (g *Group) answered(ctx context.Context, acks *acks, servers []raft.Server, term uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, g.patience())
 	defer cancel()
-	self := raft.ServerID(g.o.ID)
-	since := acks.tick()
-	number := g.trans.acks.tick()
-	for {
-		ok, acked := acks.quorum(servers, self, term, since)
-		if ok {
-			return nil
-		}
-		now, changed := g.leading.watch()
-		if !now.Leading || now.Term != term {
-			return g.notLeader()
-		}
+	since, number := acks.tick(), g.trans.acks.tick()
+	return g.acknowledged(ctx, acks, servers, term, since, func() {
 		if acks == g.trans.acks {
 			g.confirms.ask(g.members(), term, number, true)
 		}
-		select {
-		case <-acked:
-		case <-changed:
-		case <-ctx.Done():
-			return ErrNoLiveQuorum
-		case <-g.dead:
-			return kv.ErrClosed
-		}
-	}
+	})
 }
 
 // change changes the configuration and waits until that is committed. Its errors mean the same as those of a

@@ -2,7 +2,6 @@ package consensus
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,22 +65,10 @@ func TestALeadershipDoesNotGoToAServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// refusing is a log store that stores nothing more while it is set to.
-type refusing struct {
-	*memory
-	refuses atomic.Bool
-}
-
-func (r *refusing) StoreLogs(logs []*raft.Log) error {
-	if r.refuses.Load() {
-		return errors.New("the disk is full")
-	}
-	return r.memory.StoreLogs(logs)
-}
-
 // A server that is back, or whose disk was full, answers heartbeats at once, and raft sends it entries up to ten
 // seconds later: it stops writes for a transfer before, and a second one would wait even after the leader was closed.
 func TestALeadershipDoesNotGoToAServerThatGetsNoEntriesYet(t *testing.T) {
+	refuse := func([]*raft.Log) error { return errors.New("the disk is full") }
 	for name, c := range map[string]struct {
 		away            time.Duration
 		leave, comeBack func(t *testing.T, c *cluster, n *node)
@@ -93,13 +80,13 @@ func TestALeadershipDoesNotGoToAServerThatGetsNoEntriesYet(t *testing.T) {
 		},
 		"its disk is full": { // and it refuses some entries meanwhile
 			300 * time.Millisecond,
-			func(_ *testing.T, _ *cluster, n *node) { n.o.Logs.(*refusing).refuses.Store(true) },
+			func(_ *testing.T, _ *cluster, n *node) { n.store.before.Store(&refuse) },
 			func(*testing.T, *cluster, *node) {},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				group := startSteady(t, 3, func(o *Options) { o.Logs = &refusing{memory: o.Logs.(*memory)} })
+				group := startSteady(t, 3, nil)
 				leader, back := group.leader(), group.followers()[0]
 				c.leave(t, group, back)
 				leader.propose(t, "before")
@@ -110,7 +97,7 @@ func TestALeadershipDoesNotGoToAServerThatGetsNoEntriesYet(t *testing.T) {
 					require.ErrorIs(t, leader.TransferLeadership(within(t, 500*time.Millisecond), back.id), ErrNoLiveQuorum)
 					leader.propose(t, "between")
 				}
-				back.o.Logs.(*refusing).refuses.Store(false)
+				back.store.before.Store(nil)
 				time.Sleep(10 * time.Second)
 				require.NoError(t, leader.TransferLeadership(within(t, patience), back.id))
 				require.Equal(t, back, group.leader())

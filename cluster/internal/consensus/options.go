@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,16 +36,11 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
-	set := func(d *time.Duration, value time.Duration) {
-		if *d == 0 {
-			*d = value
-		}
-	}
-	set(&t.Heartbeat, time.Second)
-	set(&t.Election, t.Heartbeat)
-	set(&t.Lease, t.Heartbeat/2)
-	set(&t.Commit, max(t.Heartbeat/20, time.Millisecond))
-	set(&t.RPC, 10*t.Heartbeat)
+	t.Heartbeat = cmp.Or(t.Heartbeat, time.Second)
+	t.Election = cmp.Or(t.Election, t.Heartbeat)
+	t.Lease = cmp.Or(t.Lease, t.Heartbeat/2)
+	t.Commit = cmp.Or(t.Commit, max(t.Heartbeat/20, time.Millisecond))
+	t.RPC = cmp.Or(t.RPC, 10*t.Heartbeat)
 	return t
 }
 
@@ -58,8 +54,8 @@ type Options struct {
 	// Logs must be monotonic (raft.MonotonicLogStore) and let StoreLogs overwrite entries. It may be a SoonDurable.
 	Logs   raft.LogStore
 	Stable raft.StableStore
-	// FSM restores itself: raft does not restore a snapshot into it at the start.
-	FSM       raft.FSM
+	// FSM restores itself: raft does not restore a snapshot into it at the start. It gets configurations as entries.
+	FSM       raft.BatchingFSM
 	Snapshots raft.SnapshotStore
 	// Stream is closed by Close.
 	Stream Stream
@@ -105,17 +101,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("the log store %T is not monotonic, which raft needs to recover by snapshots (hashicorp/raft #697)", o.Logs)
 	}
 	o.Timing = o.Timing.withDefaults()
-	for _, d := range []struct {
-		field *int
-		value int
-	}{{&o.MaxInFlight, 4096}, {&o.MaxInFlightBytes, 64 << 20}, {&o.MaxAppend, 256}} {
-		if *d.field <= 0 {
-			*d.field = d.value
-		}
-	}
-	if o.MaxLogBytes == 0 {
-		o.MaxLogBytes = 128 << 20
-	}
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 4096)
+	o.MaxInFlightBytes = cmp.Or(o.MaxInFlightBytes, 64<<20)
+	o.MaxAppend = cmp.Or(o.MaxAppend, 256)
+	o.MaxLogBytes = cmp.Or(o.MaxLogBytes, 128<<20)
 	if o.OnLeadership == nil {
 		o.OnLeadership = func(Leadership) {}
 	}
@@ -151,14 +140,8 @@ func (o *Options) raftConfig() *raft.Config {
 	c.NoSnapshotRestoreOnStart = true
 	c.NoLegacyTelemetry = true
 	c.Logger = newLogger(o.Logger)
-	if o.SnapshotThreshold > 0 {
-		c.SnapshotThreshold = o.SnapshotThreshold
-	}
-	if o.TrailingLogs > 0 {
-		c.TrailingLogs = o.TrailingLogs
-	}
-	if o.SnapshotInterval > 0 {
-		c.SnapshotInterval = o.SnapshotInterval
-	}
+	c.SnapshotThreshold = cmp.Or(o.SnapshotThreshold, c.SnapshotThreshold)
+	c.TrailingLogs = cmp.Or(o.TrailingLogs, c.TrailingLogs)
+	c.SnapshotInterval = cmp.Or(o.SnapshotInterval, c.SnapshotInterval)
 	return c
 }

@@ -146,24 +146,34 @@ func (r *reads) ready() (term uint64, err error) {
 
 // confirm waits until a quorum has acknowledged the leader of term after since.
 func (r *reads) confirm(servers []raft.Server, term, since uint64) error {
-	self, acks := raft.ServerID(r.g.o.ID), r.g.trans.acks
+	acks := r.g.trans.acks
 	number := acks.tick()
 	r.lateness.begin()
 	defer r.lateness.end()
+	return r.g.acknowledged(context.Background(), acks, servers, term, since, func() {
+		r.g.confirms.ask(servers, term, number, r.lateness.isLate())
+	})
+}
+
+// acknowledged waits until a majority of the voters among servers has acknowledged this server as the leader of term,
+// with answers in acks to what was sent after since. It calls ask before each wait.
+func (g *Group) acknowledged(ctx context.Context, acks *acks, servers []raft.Server, term, since uint64, ask func()) error {
 	for {
-		ok, acked := acks.quorum(servers, self, term, since)
+		ok, acked := acks.quorum(servers, raft.ServerID(g.o.ID), term, since)
 		if ok {
 			return nil
 		}
-		now, changed := r.g.leading.watch()
+		now, changed := g.leading.watch()
 		if !now.Leading || now.Term != term {
-			return r.g.notLeader()
+			return g.notLeader()
 		}
-		r.g.confirms.ask(servers, term, number, r.lateness.isLate())
+		ask()
 		select {
 		case <-acked:
 		case <-changed:
-		case <-r.g.dead:
+		case <-ctx.Done():
+			return ErrNoLiveQuorum
+		case <-g.dead:
 			return kv.ErrClosed
 		}
 	}
@@ -172,7 +182,6 @@ func (r *reads) confirm(servers []raft.Server, term, since uint64) error {
 // visible returns the newest index up to commit that the state machine sees, since it does not learn of
 // entries of raft's own. What it is known to have applied already needs no search.
 func (r *reads) visible(commit uint64) (uint64, error) {
-	_, configurations := r.g.o.FSM.(raft.ConfigurationStore)
 	for index := commit; index > r.g.command.Load(); index-- {
 		var entry raft.Log
 		err := r.g.o.Logs.GetLog(index, &entry)
@@ -182,7 +191,7 @@ func (r *reads) visible(commit uint64) (uint64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read entry %d: %w", index, err)
 		}
-		if entry.Type == raft.LogCommand || configurations && entry.Type == raft.LogConfiguration {
+		if entry.Type == raft.LogCommand || entry.Type == raft.LogConfiguration {
 			return index, nil
 		}
 	}

@@ -106,24 +106,3 @@ func (m *Machine) addCommand(b *db.Batch, to *position, l *raft.Log) (response a
 	to.chain, to.clock = e.Chain, max(to.clock, e.Time)
 	return nil, nil
 }
-
-// StoreConfiguration implements raft.ConfigurationStore. raft calls it for machines that take one entry at a time;
-// ApplyBatch gets configurations as entries.
-func (m *Machine) StoreConfiguration(index uint64, c raft.Configuration) {
-	m.writing.Lock()
-	defer m.writing.Unlock()
-	if m.Err() != nil {
-		return
-	}
-	old := m.present.at.Load()
-	if index <= old.configIndex {
-		return
-	}
-	to := *old
-	to.configIndex, to.configuration = index, c.Clone()
-	m.batch.Reset()
-	to.put(&m.batch, old)
-	if err := m.present.write(&m.batch, to); err != nil {
-		_ = m.fail(fmt.Errorf("store the configuration: %w", err))
-	}
-}

@@ -70,10 +70,7 @@ type Machine struct {
 	closed   bool
 }
 
-var (
-	_ raft.BatchingFSM        = (*Machine)(nil)
-	_ raft.ConfigurationStore = (*Machine)(nil)
-)
+var _ raft.BatchingFSM = (*Machine)(nil)
 
 // Open opens the state in a directory, or creates an empty one.
 func Open(o Options) (*Machine, error) {

@@ -49,7 +49,7 @@ func TestAStateIsTheSameAfterItsStream(t *testing.T) {
 	require.Equal(t, content(t, a), content(t, b))
 	require.Equal(t, a.at(), b.at())
 
-	a.StoreConfiguration(302, raft.Configuration{}) // and as raft sends it
+	a.Apply(configuration(302)) // and as raft sends it
 	meta, from, err := a.Snapshots().Open(presentID)
 	require.NoError(t, err)
 	to, err := b.Snapshots().Create(1, meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex, nil)

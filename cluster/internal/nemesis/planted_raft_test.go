@@ -95,15 +95,9 @@ func runDecided(t *testing.T, faults []fault[*testCluster], p plant, load func()
 	return err
 }
 
-// machineFSM is what a group's state machine is to raft.
-type machineFSM interface {
-	raft.BatchingFSM
-	raft.ConfigurationStore
-}
-
 // stalling is a state machine that stops while stalled is set.
 type stalling struct {
-	machineFSM
+	raft.BatchingFSM
 	stalled *atomic.Bool
 	loose   bool // lets entries count that do not continue the one before them
 }
@@ -115,7 +109,7 @@ func (s stalling) ApplyBatch(logs []*raft.Log) []any {
 	if s.loose {
 		logs = loosen(logs)
 	}
-	return s.machineFSM.ApplyBatch(logs)
+	return s.BatchingFSM.ApplyBatch(logs)
 }
 
 // loosen makes each command the beginning of a leadership in the term of the log, so that it counts.
@@ -202,7 +196,7 @@ func TestEntriesThatDoNotContinueTheOnesBeforeAreFound(t *testing.T) {
 	stall := func(loose bool) plant {
 		return plant{raft: func(m *member, o *consensus.Options) {
 			o.Stream = vain{o.Stream, &stalled}
-			o.FSM = stalling{o.FSM.(machineFSM), &stalled, loose}
+			o.FSM = stalling{o.FSM, &stalled, loose}
 		}}
 	}
 	plantedUnder(t, faults, stall(true), load)
@@ -211,13 +205,13 @@ func TestEntriesThatDoNotContinueTheOnesBeforeAreFound(t *testing.T) {
 
 // restoring counts the snapshots that a state machine restores.
 type restoring struct {
-	machineFSM
+	raft.BatchingFSM
 	count *atomic.Int64
 }
 
 func (r restoring) Restore(data io.ReadCloser) error {
 	r.count.Add(1)
-	return r.machineFSM.Restore(data)
+	return r.BatchingFSM.Restore(data)
 }
 
 // opening counts the snapshots that leaders open to send them.
@@ -248,7 +242,7 @@ func TestAReplicaDoesNotRestoreSnapshotsForEver(t *testing.T) {
 		if o.Group == group {
 			o.Snapshots = opening{o.Snapshots, &opened}
 			if m.id == patient {
-				o.FSM = restoring{o.FSM.(machineFSM), &count}
+				o.FSM = restoring{o.FSM, &count}
 			}
 		}
 	}})

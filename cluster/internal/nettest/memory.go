@@ -54,7 +54,7 @@ func (m *Memory) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect "+strconv.Quote(addr), syscall.ECONNREFUSED)}
 	}
 	there, back := newFlow(), newFlow()
-	c := &memoryConn{in: there, out: back, local: l.at, remote: from}
+	c := &MemoryConn{in: there, out: back, local: l.at, remote: from}
 	select {
 	case l.conns <- c:
 		select {
@@ -62,7 +62,7 @@ func (m *Memory) Dial(ctx context.Context, addr string) (net.Conn, error) {
 			c.Close()
 		default:
 		}
-		return &memoryConn{in: back, out: there, local: from, remote: l.at}, nil
+		return &MemoryConn{in: back, out: there, local: from, remote: l.at}, nil
 	case <-l.closed:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	case <-ctx.Done():
@@ -118,6 +118,7 @@ type flow struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	b       []byte
+	held    bool  // b stays on its way
 	err     error // of the end that reads, once b is empty
 	by      time.Time
 	alarm   *time.Timer
@@ -138,6 +139,7 @@ func (f *flow) read(p []byte) (int, error) {
 			return 0, f.err
 		case !f.by.IsZero() && !time.Now().Before(f.by):
 			return 0, os.ErrDeadlineExceeded
+		case len(f.b) > 0 && f.held:
 		case len(f.b) > 0:
 			n := copy(p, f.b)
 			f.b = f.b[n:]
@@ -173,6 +175,13 @@ func (f *flow) end(err error) {
 	f.changed.Broadcast()
 }
 
+func (f *flow) hold(held bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = held
+	f.changed.Broadcast()
+}
+
 func (f *flow) readBy(t time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,35 +200,42 @@ func (f *flow) readBy(t time.Time) {
 	f.changed.Broadcast()
 }
 
-type memoryConn struct {
+// MemoryConn is an end of a connection.
+type MemoryConn struct {
 	in, out       *flow
 	local, remote net.Addr
 }
 
-func (c *memoryConn) Read(p []byte) (int, error)  { return c.in.read(p) }
-func (c *memoryConn) Write(p []byte) (int, error) { return c.out.write(p) }
+// Hold keeps what this end sends, and what it receives, on its way until another call lets it pass.
+func (c *MemoryConn) Hold(sent, received bool) {
+	c.out.hold(sent)
+	c.in.hold(received)
+}
 
-func (c *memoryConn) Close() error {
+func (c *MemoryConn) Read(p []byte) (int, error)  { return c.in.read(p) }
+func (c *MemoryConn) Write(p []byte) (int, error) { return c.out.write(p) }
+
+func (c *MemoryConn) Close() error {
 	c.in.end(net.ErrClosed)
 	c.out.end(io.EOF)
 	return nil
 }
 
 // CloseWrite ends what this end sends.
-func (c *memoryConn) CloseWrite() error {
+func (c *MemoryConn) CloseWrite() error {
 	c.out.end(io.EOF)
 	return nil
 }
 
-func (c *memoryConn) LocalAddr() net.Addr  { return c.local }
-func (c *memoryConn) RemoteAddr() net.Addr { return c.remote }
+func (c *MemoryConn) LocalAddr() net.Addr  { return c.local }
+func (c *MemoryConn) RemoteAddr() net.Addr { return c.remote }
 
-func (c *memoryConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+func (c *MemoryConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
-func (c *memoryConn) SetReadDeadline(t time.Time) error {
+func (c *MemoryConn) SetReadDeadline(t time.Time) error {
 	c.in.readBy(t)
 	return nil
 }
 
 // SetWriteDeadline has no effect, since no Write waits.
-func (c *memoryConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *MemoryConn) SetWriteDeadline(time.Time) error { return nil }

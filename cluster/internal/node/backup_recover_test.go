@@ -90,10 +90,11 @@ func TestRecoverSaysOfWhichGroupsTheNodeWasNoVoter(t *testing.T) {
 		}
 		state, err := machine.Open(machine.Options{Dir: groupDir("node", 2), FS: disk, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
-		index, _ := state.Applied()
-		state.StoreConfiguration(index+1, raft.Configuration{Servers: []raft.Server{
+		index, term := state.Applied()
+		servers := raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{
 			{Suffrage: raft.Voter, ID: "1.1", Address: "1.1"}, {Suffrage: raft.Nonvoter, ID: "3.2", Address: "3.2"},
 		}})
+		require.Nil(t, state.Apply(&raft.Log{Index: index + 1, Term: term, Type: raft.LogConfiguration, Data: servers}))
 		require.NoError(t, state.Close())
 		groups, err := Recover(f.ctx, recoverOf(disk, "3"))
 		require.NoError(t, err)
