@@ -87,11 +87,11 @@ func TestARebasedStateKeepsItsDataAndBeginsAnotherHistory(t *testing.T) {
 	require.EqualValues(t, 1, at)
 	require.Equal(t, before, content(t, m))
 	require.Equal(t, clock, m.Clock())
-	require.NoError(t, m.WithDB(func(d *db.DB) error {
-		value, err := d.Get(layout.Meta("map"))
-		require.Equal(t, "new", string(value))
-		return err
-	}))
+	for name, want := range map[string][]byte{"map": []byte("new"), "other": nil} {
+		value, err := m.Meta(name)
+		require.NoError(t, err)
+		require.Equal(t, want, value)
+	}
 	require.Equal(t, []any{ErrSuperseded}, m.ApplyBatch([]*raft.Log{chained(t, 2, 2, layout.Chain{Term: 2, Number: 5}, 1)}))
 	require.Equal(t, []any{nil}, m.ApplyBatch([]*raft.Log{command(t, 3, 2, 2, 1, put("new", "value"))}))
 	closeMachine(t, m)

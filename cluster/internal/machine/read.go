@@ -137,6 +137,20 @@ func (r *reader) Outcome(slotNum uint16, id []byte) ([]byte, error) {
 	return value, r.m.failIfDamaged(err)
 }
 
+// Meta returns what the group itself stores under a name; nil if it stores nothing.
+func (m *Machine) Meta(name string) (value []byte, err error) {
+	st, err := m.use()
+	if err != nil {
+		return nil, err
+	}
+	defer st.release()
+	value, err = st.db.Get(layout.Meta(name))
+	if errors.Is(err, db.ErrNotFound) {
+		return nil, nil
+	}
+	return value, m.failIfDamaged(err)
+}
+
 // keep copies bytes so that they stay valid until the View ends.
 func (r *reader) keep(b []byte) []byte {
 	r.makeRoom()

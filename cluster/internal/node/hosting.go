@@ -196,7 +196,7 @@ func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
 		proposals = n.o.ReplicaLog(log)
 	}
 	r := replica.Start(replica.Options{
-		Group: group, State: groupState{state}, Log: proposals, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
+		Group: group, State: state, Log: proposals, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
 		StaleBound: n.o.Timing.StaleBound, AskTimeout: n.o.Timing.Heartbeat,
 		MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
 	})

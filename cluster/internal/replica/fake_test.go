@@ -5,185 +5,26 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
-	"github.com/sievedb/sievedb/cluster/internal/layout"
+	"github.com/sievedb/sievedb/cluster/internal/machine"
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/vfs"
 )
 
-// memory is a State in a map, by the keys of the database.
-type memory struct {
-	mu      sync.Mutex
-	data    map[string][]byte
-	clock   int64
-	index   uint64
-	chain   layout.Chain
-	applied chan struct{} // closed at the next entry
-	err     error
-	fails   error // becomes err when a read waits
-}
-
-func newMemory() *memory { return &memory{data: map[string][]byte{}, applied: make(chan struct{})} }
-
-func (m *memory) apply(index, term uint64, entry []byte) any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.index = index
-	close(m.applied)
-	m.applied = make(chan struct{})
-	e, err := layout.ParseEntry(entry)
-	if err != nil {
-		return err
-	}
-	if !e.Continues(m.chain, term) {
-		return layout.ErrSuperseded
-	}
-	m.chain = e.Chain
-	m.clock = max(m.clock, e.Time)
-	if e.Kind == layout.EntryDeleteAll {
-		maps.DeleteFunc(m.data, func(key string, _ []byte) bool {
-			return key[0] == layout.KeyPrefix || key[0] == layout.ExpiryPrefix
-		})
-	}
-	if len(e.Payload) == 0 {
-		return nil
-	}
-	var b db.Batch
-	if err := b.UnmarshalBinary(e.Payload); err != nil {
-		return err
-	}
-	for _, entry := range b.All() {
-		if entry.Kind == db.EntryPut {
-			m.data[string(entry.Key)] = bytes.Clone(entry.Value)
-		} else {
-			delete(m.data, string(entry.Key))
-		}
-	}
-	return nil
-}
-
-func (m *memory) View(f func(r kv.Reader) error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return f((*memoryReader)(m))
-}
-
-func (m *memory) WaitApplied(ctx context.Context, index uint64) error {
-	for {
-		m.mu.Lock()
-		done, next := m.index >= index, m.applied
-		if m.fails != nil {
-			m.err, done = m.fails, false
-		}
-		err := m.err
-		m.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		if done {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (m *memory) Clock() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.clock
-}
-
-func (m *memory) Err() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
-}
-
-func (m *memory) Meta(name string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.data[string(layout.Meta(name))], nil
-}
-
-func (m *memory) ExpiredBefore(now int64, limit int, f func(key []byte, at int64) bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(m.data)) {
-		at, _, userKey, err := layout.ParseExpiry([]byte(key))
-		if err == nil && at <= now && limit > 0 && f(userKey, at) {
-			limit--
-		}
-	}
-	return nil
-}
-
-func (m *memoryReader) Outcome(slot uint16, id []byte) ([]byte, error) {
-	return m.data[string(layout.AppendOutcomeKey(nil, slot, id))], nil
-}
-
-func (m *memory) OutcomesBefore(now int64, limit int, f func(slot uint16, id []byte, until int64) bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(m.data)) {
-		until, slot, id, err := layout.ParseOutcomeExpiry([]byte(key))
-		if err == nil && until <= now && limit > 0 && f(slot, id, until) {
-			limit--
-		}
-	}
-	return nil
-}
-
-// memoryReader is memory with its mutex locked.
-type memoryReader memory
-
-func (r *memoryReader) Now() int64 { return r.clock }
-
-func (r *memoryReader) Get(key []byte) (kv.Value, bool, error) {
-	t := tx{}
-	b, ok := r.data[string(t.dbKey(key))]
-	if !ok {
-		return kv.Value{}, false, nil
-	}
-	v, err := layout.ParseValue(b)
-	return v, v.ExpireAt == 0 || v.ExpireAt > r.clock, err
-}
-
-func (r *memoryReader) Scan(slot uint16, start, limit []byte, reverse bool, f func(key []byte, v kv.Value) bool) error {
-	keys := slices.Sorted(maps.Keys(r.data))
-	if reverse {
-		slices.Reverse(keys)
-	}
-	for _, dbKey := range keys {
-		s, key, err := layout.ParseKey([]byte(dbKey))
-		if err != nil || s != slot || bytes.Compare(key, start) < 0 || limit != nil && bytes.Compare(key, limit) >= 0 {
-			continue
-		}
-		v, err := layout.ParseValue(r.data[dbKey])
-		if err != nil {
-			return err
-		}
-		if (v.ExpireAt == 0 || v.ExpireAt > r.clock) && !f(key, v) {
-			return nil
-		}
-	}
-	return nil
-}
+var _ State = (*machine.Machine)(nil)
 
 // line is a Log of one node that commits when a test says so, or at once.
 type line struct {
 	mu       sync.Mutex
-	state    *memory
+	state    *machine.Machine
 	term     uint64
 	leads    bool
 	leader   string
@@ -207,7 +48,7 @@ type proposal struct {
 	done     chan struct{}
 }
 
-func newLine(s *memory) *line {
+func newLine(s *machine.Machine) *line {
 	return &line{state: s, term: 1, leads: true, leader: "1", changed: make(chan struct{})}
 }
 
@@ -239,7 +80,7 @@ func (l *line) commitLocked(n int) {
 	for _, p := range l.waiting[:n] {
 		l.index++
 		p.index = l.index
-		p.response = l.state.apply(p.index, p.term, p.data)
+		p.response = l.state.Apply(&raft.Log{Index: p.index, Term: p.term, Data: p.data})
 		close(p.done)
 	}
 	l.waiting = l.waiting[n:]
@@ -342,7 +183,7 @@ func (p *proposal) Done() <-chan struct{} { return p.done }
 type rig struct {
 	*Replica
 	t     *testing.T
-	state *memory
+	state *machine.Machine
 	log   *line
 	mu    sync.Mutex
 	clock int64
@@ -350,7 +191,9 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	g := &rig{t: t, state: newMemory(), clock: 1000}
+	state, err := machine.Open(machine.Options{Dir: "state", FS: vfs.NewMem()})
+	require.NoError(t, err)
+	g := &rig{t: t, state: state, clock: 1000}
 	g.log = newLine(g.state)
 	g.Replica = Start(Options{
 		Group: 3, State: g.state, Log: g.log, Logger: slog.New(slog.DiscardHandler),
@@ -370,8 +213,23 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() {
 		g.log.lead(false, kv.ErrUnknown)
 		g.Close()
+		require.NoError(t, g.state.Close())
 	})
 	return g
+}
+
+// stored returns how many keys with one of some prefixes the state has.
+func (g *rig) stored(prefixes ...byte) (n int) {
+	require.NoError(g.t, g.state.WithDB(func(d *db.DB) error {
+		all, errOf := d.All(nil)
+		for key := range all {
+			if slices.Contains(prefixes, key[0]) {
+				n++
+			}
+		}
+		return errOf()
+	}))
+	return n
 }
 
 func (g *rig) at(ms int64) {

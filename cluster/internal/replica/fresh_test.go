@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
@@ -18,9 +19,6 @@ func follower(t *testing.T, f func(t *testing.T, g *rig)) {
 		g.mustPut("a", "1")
 		g.log.lead(false, kv.ErrUnknown)
 		f(t, g)
-		synctest.Wait()
-		g.log.lead(false, kv.ErrUnknown)
-		g.Close()
 	})
 }
 
@@ -54,7 +52,7 @@ func TestAnAnswerCountsOnceItIsApplied(t *testing.T) {
 		go func() { _, err := g.tryGet("a", true); read <- err }()
 		synctest.Wait()
 		require.Empty(t, read)
-		g.state.apply(g.log.index, 1, nil)
+		g.state.Apply(&raft.Log{Index: g.log.index, Term: 1, Type: raft.LogNoop})
 		require.NoError(t, <-read)
 	})
 }

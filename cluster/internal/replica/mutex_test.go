@@ -75,8 +75,6 @@ func TestACommandWaitsForOthersUntilItsTimeIsOver(t *testing.T) {
 		close(leave)
 		require.NoError(t, <-long)
 		g.mustPut("a", "2")
-		g.log.lead(false, kv.ErrUnknown)
-		g.Close()
 	})
 }
 

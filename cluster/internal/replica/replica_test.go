@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/layout"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
+	"github.com/sievedb/sievedb/db"
 )
 
 func TestCommandsSeeWritesThatAreOnTheirWay(t *testing.T) {
@@ -175,33 +177,39 @@ func TestAReadingTransactionWaitsForWhatItRead(t *testing.T) {
 
 // The disk was full, and the client got an error of the file system.
 func TestAReadIsRedirectedIfTheStateFailsWhileItWaits(t *testing.T) {
-	g := newRig(t)
-	g.mustPut("k", "v")
-	g.state.mu.Lock()
-	full := errors.New("no space left on the disk")
-	g.state.fails = full
-	g.state.mu.Unlock()
-	err := g.View(t.Context(), false, func(kv.Reader) error { return nil })
-	var not *kv.NotLeaderError
-	require.ErrorAs(t, err, &not)
-	require.NotErrorIs(t, err, full)
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		g.mustPut("k", "v")
+		g.log.set(func() { g.log.index++ }) // which is never applied
+		read := make(chan error, 1)
+		go func() { _, err := g.tryGet("k", false); read <- err }()
+		synctest.Wait()
+		require.Empty(t, read)
+		g.state.Damaged(damage)
+		err := <-read
+		var not *kv.NotLeaderError
+		require.ErrorAs(t, err, &not)
+		require.NotErrorIs(t, err, damage)
+	})
 }
+
+// damage is an error of the disk that fails the state.
+var damage = fmt.Errorf("the disk: %w", db.ErrCorruption)
 
 func TestErrorsOfCommandsAndOfTheStateReplicateNothing(t *testing.T) {
 	g := newRig(t)
 	g.mustPut("a", "1")
 	broken := errors.New("broken")
-	before := g.state.index
+	before, _ := g.state.Applied()
 	_, err := g.Update(t.Context(), func(tx kv.Tx) error {
 		tx.Put([]byte("a"), kv.Value{Data: []byte("2")})
 		return broken
 	})
 	require.ErrorIs(t, err, broken)
-	require.Equal(t, before, g.state.index)
+	after, _ := g.state.Applied()
+	require.Equal(t, before, after)
 	require.Equal(t, "1", g.get("a"))
-	g.state.mu.Lock()
-	g.state.err = broken
-	g.state.mu.Unlock()
+	g.state.Damaged(damage)
 	_, err = g.tryGet("a", false)
 	var not *kv.NotLeaderError
 	require.ErrorAs(t, err, &not)
@@ -209,7 +217,6 @@ func TestErrorsOfCommandsAndOfTheStateReplicateNothing(t *testing.T) {
 
 // A read of damaged bytes fails the state. The client is to try another node, and learns nothing of files.
 func TestACommandThatFindsDamageWasNotDone(t *testing.T) {
-	damage := errors.New("damage")
 	for name, command := range map[string]func(g *rig, find func() error) error{
 		"a read": func(g *rig, find func() error) error {
 			return g.View(t.Context(), false, func(kv.Reader) error { return find() })
@@ -227,7 +234,7 @@ func TestACommandThatFindsDamageWasNotDone(t *testing.T) {
 			g := newRig(t)
 			g.mustPut("a", "1")
 			err := command(g, func() error {
-				g.state.err = damage // View holds the lock
+				g.state.Damaged(damage)
 				return damage
 			})
 			var not *kv.NotLeaderError
@@ -333,8 +340,6 @@ func TestAWatchWaitsForWritesOnTheirWay(t *testing.T) {
 		_, err := g.Update(t.Context(), func(kv.Tx) error { require.False(t, w.Dirty()); return nil })
 		require.NoError(t, err)
 		w.Close()
-		g.log.lead(false, kv.ErrUnknown)
-		g.Close()
 	})
 }
 
@@ -419,18 +424,12 @@ func TestExpiredKeysAreRemoved(t *testing.T) {
 		g.mustPut("other", "1")
 		g.at(5000)
 		time.Sleep(time.Second)
-		g.state.mu.Lock()
-		require.Len(t, g.state.data, 4, "three keys, and a hint")
-		g.state.mu.Unlock()
+		require.Equal(t, 4, g.stored(layout.KeyPrefix, layout.ExpiryPrefix), "three keys, and a hint")
 		require.Equal(t, "later", g.get("key7"))
 		require.Equal(t, "for ever", g.get("key8"))
 		g.at(9000)
 		time.Sleep(time.Second)
-		g.state.mu.Lock()
-		require.Len(t, g.state.data, 2)
-		g.state.mu.Unlock()
-		g.log.lead(false, kv.ErrUnknown)
-		g.Close()
+		require.Equal(t, 2, g.stored(layout.KeyPrefix, layout.ExpiryPrefix))
 	})
 }
 

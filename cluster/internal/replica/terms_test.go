@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/command"
@@ -31,7 +32,7 @@ func (g *rig) succeed(key, value string) {
 		data, err := b.AppendBinary(layout.AppendEntryHeader(nil, e))
 		require.NoError(g.t, err)
 		g.log.index++
-		require.Nil(g.t, g.log.state.apply(g.log.index, g.log.term, data))
+		require.Nil(g.t, g.state.Apply(&raft.Log{Index: g.log.index, Term: g.log.term, Data: data}))
 	})
 	g.log.lead(true, kv.ErrUnknown)
 }
