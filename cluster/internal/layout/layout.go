@@ -66,17 +66,18 @@ func ParseKey(dbKey []byte) (slot uint16, key []byte, err error) {
 	return binary.BigEndian.Uint16(dbKey[1:]), dbKey[3:], nil
 }
 
-// AppendExpiry appends the database's key of the hint that a key expires.
-func AppendExpiry(dst []byte, at int64, slot uint16, key []byte) []byte {
-	dst = append(dst, ExpiryPrefix)
+// AppendHint appends the database's key of the hint that a key (ExpiryPrefix), or the outcome of a request with an ID
+// (OutcomeExpiryPrefix), expires.
+func AppendHint(dst []byte, prefix byte, at int64, slot uint16, id []byte) []byte {
+	dst = append(dst, prefix)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(at))
 	dst = binary.BigEndian.AppendUint16(dst, slot)
-	return append(dst, key...)
+	return append(dst, id...)
 }
 
-// ParseExpiry is the inverse of AppendExpiry. The key shares the memory of dbKey.
-func ParseExpiry(dbKey []byte) (at int64, slot uint16, key []byte, err error) {
-	if len(dbKey) < 11 || dbKey[0] != ExpiryPrefix {
+// ParseHint is the inverse of AppendHint. The key or ID shares the memory of dbKey.
+func ParseHint(prefix byte, dbKey []byte) (at int64, slot uint16, id []byte, err error) {
+	if len(dbKey) < 11 || dbKey[0] != prefix {
 		return 0, 0, nil, fmt.Errorf("a key of %d bytes is not that of an expiry", len(dbKey))
 	}
 	return int64(binary.BigEndian.Uint64(dbKey[1:])), binary.BigEndian.Uint16(dbKey[9:]), dbKey[11:], nil
@@ -90,22 +91,6 @@ func AppendOutcomeKey(dst []byte, slot uint16, id []byte) []byte {
 	dst = append(dst, OutcomePrefix)
 	dst = binary.BigEndian.AppendUint16(dst, slot)
 	return append(dst, id...)
-}
-
-// AppendOutcomeExpiry appends the database's key of the hint that an outcome is kept until a time.
-func AppendOutcomeExpiry(dst []byte, at int64, slot uint16, id []byte) []byte {
-	dst = append(dst, OutcomeExpiryPrefix)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(at))
-	dst = binary.BigEndian.AppendUint16(dst, slot)
-	return append(dst, id...)
-}
-
-// ParseOutcomeExpiry is the inverse of AppendOutcomeExpiry. The ID shares the memory of dbKey.
-func ParseOutcomeExpiry(dbKey []byte) (at int64, slot uint16, id []byte, err error) {
-	if len(dbKey) < 11 || dbKey[0] != OutcomeExpiryPrefix {
-		return 0, 0, nil, fmt.Errorf("a key of %d bytes is not that of the expiry of an outcome", len(dbKey))
-	}
-	return int64(binary.BigEndian.Uint64(dbKey[1:])), binary.BigEndian.Uint16(dbKey[9:]), dbKey[11:], nil
 }
 
 // AppendOutcome appends the encoding of an outcome that is kept until a time.

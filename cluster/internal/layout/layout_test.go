@@ -2,6 +2,7 @@ package layout
 
 import (
 	"encoding/hex"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,9 +14,9 @@ import (
 func TestBytes(t *testing.T) {
 	for want, got := range map[string][]byte{
 		"6b" + "2fa6" + "666f6f":                      AppendKey(nil, 0x2fa6, []byte("foo")),
-		"78" + "000001a2b3c4d5e6" + "2fa6" + "666f6f": AppendExpiry(nil, 0x1a2b3c4d5e6, 0x2fa6, []byte("foo")),
+		"78" + "000001a2b3c4d5e6" + "2fa6" + "666f6f": AppendHint(nil, ExpiryPrefix, 0x1a2b3c4d5e6, 0x2fa6, []byte("foo")),
 		"6f" + "2fa6" + "666f6f":                      AppendOutcomeKey(nil, 0x2fa6, []byte("foo")),
-		"70" + "000001a2b3c4d5e6" + "2fa6" + "666f6f": AppendOutcomeExpiry(nil, 0x1a2b3c4d5e6, 0x2fa6, []byte("foo")),
+		"70" + "000001a2b3c4d5e6" + "2fa6" + "666f6f": AppendHint(nil, OutcomeExpiryPrefix, 0x1a2b3c4d5e6, 0x2fa6, []byte("foo")),
 		"000001a2b3c4d5e6" + "626172":                 AppendOutcome(nil, 0x1a2b3c4d5e6, []byte("bar")),
 		"6d" + "636c6f636b":                           Meta("clock"),
 		"00" + "626172":                               AppendValue(nil, kv.Value{Data: []byte("bar")}),
@@ -30,8 +31,10 @@ func TestBytes(t *testing.T) {
 func TestWhatIsNotValidIsRefused(t *testing.T) {
 	_, _, err := ParseKey([]byte("kx"))
 	require.ErrorContains(t, err, "a key of 2 bytes")
-	_, _, _, err = ParseExpiry([]byte("x123456789"))
-	require.ErrorContains(t, err, "a key of 10 bytes")
+	for prefix, key := range map[byte]string{ExpiryPrefix: "x123456789", OutcomeExpiryPrefix: "x1234567890"} {
+		_, _, _, err = ParseHint(prefix, []byte(key))
+		require.ErrorContains(t, err, fmt.Sprintf("a key of %d bytes", len(key)))
+	}
 	for _, value := range []string{"", "\x02data", "\x01short", "\x01\x00\x00\x00\x00\x00\x00\x00\x00zero"} {
 		_, err := ParseValue([]byte(value))
 		require.ErrorIs(t, err, errValue, "%q", value)
@@ -72,8 +75,8 @@ func TestEntriesCountThatFollowEachOther(t *testing.T) {
 // What is accepted is written back as it was.
 func FuzzParse(f *testing.F) {
 	f.Add(AppendKey(nil, 1, []byte("key")))
-	f.Add(AppendExpiry(nil, 1, 2, []byte("key")))
-	f.Add(AppendOutcomeExpiry(nil, 1, 2, []byte("id")))
+	f.Add(AppendHint(nil, ExpiryPrefix, 1, 2, []byte("key")))
+	f.Add(AppendHint(nil, OutcomeExpiryPrefix, 1, 2, []byte("id")))
 	f.Add(AppendOutcome(nil, 1, []byte("outcome")))
 	f.Add(AppendValue(nil, kv.Value{Data: []byte("data"), ExpireAt: 1}))
 	f.Add(AppendEntryHeader(nil, Entry{EntryDeleteAll, Chain{1, 2, 3}, 2, nil}))
@@ -81,14 +84,13 @@ func FuzzParse(f *testing.F) {
 		if slot, key, err := ParseKey(b); err == nil {
 			require.Equal(t, b, AppendKey(nil, slot, key))
 		}
-		if at, slot, id, err := ParseOutcomeExpiry(b); err == nil {
-			require.Equal(t, b, AppendOutcomeExpiry(nil, at, slot, id))
-		}
 		if until, outcome, err := ParseOutcome(b); err == nil {
 			require.Equal(t, b, AppendOutcome(nil, until, outcome))
 		}
-		if at, slot, key, err := ParseExpiry(b); err == nil {
-			require.Equal(t, b, AppendExpiry(nil, at, slot, key))
+		for _, prefix := range []byte{ExpiryPrefix, OutcomeExpiryPrefix} {
+			if at, slot, id, err := ParseHint(prefix, b); err == nil {
+				require.Equal(t, b, AppendHint(nil, prefix, at, slot, id))
+			}
 		}
 		if v, err := ParseValue(b); err == nil {
 			require.Equal(t, b, AppendValue(nil, v))

@@ -58,7 +58,7 @@ func chained(t testing.TB, index, logTerm uint64, chain layout.Chain, time int64
 		}
 		b.Put(key, layout.AppendValue(nil, *w.v))
 		if w.v.ExpireAt != 0 {
-			b.Put(layout.AppendExpiry(nil, w.v.ExpireAt, slot.Of([]byte(w.key)), []byte(w.key)), nil)
+			b.Put(layout.AppendHint(nil, layout.ExpiryPrefix, w.v.ExpireAt, slot.Of([]byte(w.key)), []byte(w.key)), nil)
 		}
 	}
 	data := layout.AppendEntryHeader(nil, layout.Entry{Kind: layout.EntryBatch, Chain: chain, Time: time})

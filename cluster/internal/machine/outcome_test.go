@@ -18,7 +18,7 @@ func outcomes(t *testing.T, index uint64, untils ...int64) *raft.Log {
 	for _, until := range untils {
 		id := []byte{byte(until)}
 		b.Put(layout.AppendOutcomeKey(nil, 3, id), layout.AppendOutcome(nil, until, []byte("reply")))
-		b.Put(layout.AppendOutcomeExpiry(nil, until, 3, id), nil)
+		b.Put(layout.AppendHint(nil, layout.OutcomeExpiryPrefix, until, 3, id), nil)
 	}
 	e := layout.Entry{Chain: layout.Chain{Term: 1}, Time: 1}
 	data, err := b.AppendBinary(layout.AppendEntryHeader(nil, e))
@@ -48,14 +48,15 @@ func TestOutcomesMoveWithTheState(t *testing.T) {
 			now   int64
 			limit int
 			want  []int64
-		}{{4, 10, nil}, {5, 10, []int64{5}}, {9, 10, []int64{5, 7, 9}}, {9, 2, []int64{5, 7}}, {1<<63 - 1, 10, nil}, {-1, 10, nil}} {
+		}{{4, 10, nil}, {5, 10, []int64{5}}, {9, 10, []int64{5, 7, 9}}, {9, 2, []int64{5, 7}}, {1<<63 - 1, 10, []int64{5, 7, 9}}, {-1, 10, nil}} {
 			var got []int64
-			require.NoError(t, m.OutcomesBefore(c.now, c.limit, func(slotNum uint16, id []byte, until int64) bool {
+			find := func(slotNum uint16, id []byte, until int64) bool {
 				require.Equal(t, uint16(3), slotNum)
 				require.Equal(t, []byte{byte(until)}, id)
 				got = append(got, until)
 				return true
-			}))
+			}
+			require.NoError(t, m.HintsBefore(layout.OutcomeExpiryPrefix, c.now, c.limit, find))
 			require.Equal(t, c.want, got)
 		}
 	}

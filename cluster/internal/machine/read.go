@@ -178,69 +178,34 @@ func afterSlot(n uint16) []byte {
 	return layout.AppendKey(nil, n+1, nil)
 }
 
-// ExpiredBefore calls f for the hints of keys that may have expired at now or before, the earliest first, until f
-// returns false, but at most limit times. The key is valid until f returns. A key may have another time by now, or
-// none; and several hints.
-func (m *Machine) ExpiredBefore(now int64, limit int, f func(key []byte, at int64) bool) error {
+// HintsBefore calls f for the hints with a prefix (see layout.AppendHint) of what expires at now or before, the earliest
+// first, until f returns false, but at most limit times. id is the key, or the ID of the request, and valid until f
+// returns. A key may have another time by now, or none; and several hints.
+func (m *Machine) HintsBefore(prefix byte, now int64, limit int, f func(slotNum uint16, id []byte, at int64) bool) (err error) {
 	if now < 0 {
 		return nil
 	}
-	upper := []byte{layout.ExpiryPrefix + 1}
-	if now+1 > 0 {
-		upper = layout.AppendExpiry(nil, now+1, 0, nil)
-	}
-	o := &db.IterOptions{LowerBound: []byte{layout.ExpiryPrefix}, UpperBound: upper, KeysOnly: true}
-	return m.walk(o, func(dbKey, _ []byte) (bool, error) {
-		if limit--; limit < 0 {
-			return false, nil
-		}
-		at, _, key, err := layout.ParseExpiry(dbKey)
-		if err != nil {
-			return false, fmt.Errorf("%w: %w", err, db.ErrCorruption)
-		}
-		return f(key, at), nil
-	})
-}
-
-// OutcomesBefore calls f for the hints of outcomes that are kept until now or before, as ExpiredBefore does. The ID is
-// valid until f returns.
-func (m *Machine) OutcomesBefore(now int64, limit int, f func(slotNum uint16, id []byte, until int64) bool) error {
-	if now < 0 || now+1 < 0 {
-		return nil
-	}
-	upper := layout.AppendOutcomeExpiry(nil, now+1, 0, nil)
-	o := &db.IterOptions{LowerBound: []byte{layout.OutcomeExpiryPrefix}, UpperBound: upper, KeysOnly: true}
-	return m.walk(o, func(dbKey, _ []byte) (bool, error) {
-		if limit--; limit < 0 {
-			return false, nil
-		}
-		until, slotNum, id, err := layout.ParseOutcomeExpiry(dbKey)
-		if err != nil {
-			return false, fmt.Errorf("%w: %w", err, db.ErrCorruption)
-		}
-		return f(slotNum, id, until), nil
-	})
-}
-
-// walk calls f for keys of the present state until it returns false or an error.
-func (m *Machine) walk(o *db.IterOptions, f func(dbKey, value []byte) (bool, error)) (err error) {
 	st, err := m.use()
 	if err != nil {
 		return err
 	}
 	defer st.release()
-	it, err := st.db.NewIterator(o)
+	upper := []byte{prefix + 1}
+	if now+1 > 0 {
+		upper = layout.AppendHint(nil, prefix, now+1, 0, nil)
+	}
+	it, err := st.db.NewIterator(&db.IterOptions{LowerBound: []byte{prefix}, UpperBound: upper, KeysOnly: true})
 	if err != nil {
 		return m.failIfDamaged(err)
 	}
 	defer func() { err = m.failIfDamaged(errors.Join(err, it.Close())) }()
-	for it.Next() {
-		value := it.Value()
-		if !it.Valid() { // it cannot be read
-			break
+	for ; limit > 0 && it.Next(); limit-- {
+		at, slotNum, id, err := layout.ParseHint(prefix, it.Key())
+		if err != nil {
+			return fmt.Errorf("%w: %w", err, db.ErrCorruption)
 		}
-		if more, err := f(it.Key(), value); err != nil || !more {
-			return err
+		if !f(slotNum, id, at) {
+			return nil
 		}
 	}
 	return it.Err()

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/layout"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -61,12 +63,12 @@ func TestAKeyIsAbsentFromItsTimeOn(t *testing.T) {
 	require.False(t, get())
 }
 
-func TestExpiredBeforeWalksHintsInOrder(t *testing.T) {
+func TestHintsAreWalkedInOrder(t *testing.T) {
 	m := open(t, vfs.NewMem())
 	defer closeMachine(t, m)
 	m.Apply(command(t, 1, 1, 1, 1, expiring("c", "", 30), expiring("a", "", 10), expiring("b", "", 20)))
 	walk := func(now int64, limit, stop int) (got []string) {
-		require.NoError(t, m.ExpiredBefore(now, limit, func(key []byte, at int64) bool {
+		require.NoError(t, m.HintsBefore(layout.ExpiryPrefix, now, limit, func(_ uint16, key []byte, at int64) bool {
 			got = append(got, fmt.Sprint(string(key), at))
 			return len(got) != stop
 		}))
@@ -79,6 +81,9 @@ func TestExpiredBeforeWalksHintsInOrder(t *testing.T) {
 	require.Empty(t, walk(9, 9, 0))
 	require.Empty(t, walk(-1, 9, 0))
 	require.Empty(t, walk(30, 0, 0))
+	require.NoError(t, m.WithDB(func(d *db.DB) error { return d.Put([]byte("x short"), nil, nil) }))
+	require.ErrorIs(t, m.HintsBefore(layout.ExpiryPrefix, 1<<63-1, 9, func(uint16, []byte, int64) bool { return true }), db.ErrCorruption)
+	require.ErrorIs(t, m.Err(), db.ErrCorruption)
 }
 
 // Each entry writes the same value to two keys and its time. A view sees one entry's, whatever is applied meanwhile.

@@ -44,51 +44,19 @@ func (t *tx) SetOutcome(key, id, outcome []byte, until int64) {
 	dbKey, value := layout.AppendOutcomeKey(nil, s, id), layout.AppendOutcome(nil, until, outcome)
 	t.batch.Put(dbKey, value)
 	t.note(dbKey, written{value: kv.Value{Data: value}})
-	t.batch.Put(layout.AppendOutcomeExpiry(nil, until, s, id), nil)
+	t.batch.Put(layout.AppendHint(nil, layout.OutcomeExpiryPrefix, until, s, id), nil)
 }
 
-// expiredOutcome is an outcome that may not be kept any more.
-type expiredOutcome struct {
-	slot  uint16
-	id    []byte
-	until int64
-}
-
-// sweepOutcomes removes some of the outcomes whose time is over. more reports whether there may be others.
-func (r *Replica) sweepOutcomes() (more bool, err error) {
-	now := max(r.o.Clock(), r.state.Clock())
-	var found []expiredOutcome
-	err = r.state.OutcomesBefore(now, sweepKeys, func(slotNum uint16, id []byte, until int64) bool {
-		found = append(found, expiredOutcome{slotNum, append([]byte(nil), id...), until})
-		return true
-	})
-	if err != nil || len(found) == 0 {
-		return false, err
-	}
-	p, err := r.update(r.ctx, 0, func(t *tx) error { return t.removeOutcomes(found) })
+// removeOutcome deletes an outcome, unless it has a later time by now.
+func (t *tx) removeOutcome(h hint) error {
+	value, err := t.outcomeIn(h.slot, h.id)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return len(found) == sweepKeys, p.Wait(r.ctx)
-}
-
-// removeOutcomes deletes the hints, and those outcomes that have no later time by now.
-func (t *tx) removeOutcomes(found []expiredOutcome) error {
-	for _, e := range found {
-		if e.until > t.now {
-			continue
-		}
-		value, err := t.outcomeIn(e.slot, e.id)
-		if err != nil {
-			return err
-		}
-		if until, _, err := layout.ParseOutcome(value); err == nil && until == e.until {
-			dbKey := layout.AppendOutcomeKey(nil, e.slot, e.id)
-			t.batch.Delete(dbKey)
-			t.note(dbKey, written{deleted: true})
-		}
-		t.batch.Delete(layout.AppendOutcomeExpiry(nil, e.until, e.slot, e.id))
-		t.wrote = true
+	if until, _, err := layout.ParseOutcome(value); err == nil && until == h.at {
+		dbKey := layout.AppendOutcomeKey(nil, h.slot, h.id)
+		t.batch.Delete(dbKey)
+		t.note(dbKey, written{deleted: true})
 	}
 	return nil
 }

@@ -17,10 +17,9 @@ type State interface {
 	WaitApplied(ctx context.Context, index uint64) error
 	// Clock is the time of the log, in milliseconds since 1970.
 	Clock() int64
-	// ExpiredBefore calls f with keys that may have expired by now, and the time at which they do.
-	ExpiredBefore(now int64, limit int, f func(key []byte, at int64) bool) error
-	// OutcomesBefore calls f with requests whose outcomes may be kept until now or before, and that time.
-	OutcomesBefore(now int64, limit int, f func(slot uint16, id []byte, until int64) bool) error
+	// HintsBefore calls f with what may have expired by now, and the time at which it does: keys, or IDs of requests whose
+	// outcomes are stored. See layout.AppendHint.
+	HintsBefore(prefix byte, now int64, limit int, f func(slot uint16, id []byte, at int64) bool) error
 	// Meta returns what the group itself stores under a name; nil if it stores nothing.
 	Meta(name string) ([]byte, error)
 	// Err is the error that keeps the state from applying entries.

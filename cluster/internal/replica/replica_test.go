@@ -367,7 +367,7 @@ func TestAWatchOfAnAbsentKeyOutlivesWhatDeletesIt(t *testing.T) {
 		dirty  bool
 	}{
 		"a flush":                  {flush, false},
-		"a sweep":                  {func(g *rig) { _, err := g.sweep(); require.NoError(t, err) }, false},
+		"a sweep":                  {func(g *rig) { _, err := g.sweep(layout.ExpiryPrefix, (*tx).removeKey); require.NoError(t, err) }, false},
 		"a write":                  {func(g *rig) { g.mustPut("expired", "1") }, true},
 		"a write before a flush":   {func(g *rig) { g.mustPut("absent", "1"); flush(g) }, true},
 		"a flush and then a write": {func(g *rig) { flush(g); g.mustPut("absent", "1") }, true},

@@ -1,11 +1,11 @@
 package replica
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/layout"
-	"github.com/sievedb/sievedb/cluster/internal/slot"
 )
 
 // sweepKeys is how many keys one entry of a sweep removes at most.
@@ -14,10 +14,11 @@ const sweepKeys = 1000
 // outcomeRounds is after how many searches for keys one for outcomes follows, which are kept for minutes.
 const outcomeRounds = 16
 
-// expiring is a key that may have expired, and when.
-type expiring struct {
-	key []byte
-	at  int64
+// hint is a key or the ID of a request, and when it may have expired.
+type hint struct {
+	slot uint16
+	id   []byte
+	at   int64
 }
 
 // sweepLoop removes keys that have expired, while this node leads.
@@ -32,9 +33,9 @@ func (r *Replica) sweepLoop() {
 			return
 		}
 		for r.Leading() {
-			more, err := r.sweep()
+			more, err := r.sweep(layout.ExpiryPrefix, (*tx).removeKey)
 			if err == nil && !more && round%outcomeRounds == 0 {
-				more, err = r.sweepOutcomes()
+				more, err = r.sweep(layout.OutcomeExpiryPrefix, (*tx).removeOutcome)
 			}
 			if err != nil && r.ctx.Err() == nil && r.Leading() {
 				r.o.Logger.Warn("expired keys could not be removed", "group", r.o.Group, "err", err)
@@ -46,43 +47,43 @@ func (r *Replica) sweepLoop() {
 	}
 }
 
-// sweep removes some of the keys that have expired. more reports whether there may be others.
-func (r *Replica) sweep() (more bool, err error) {
+// sweep removes some of what has expired by hints with a prefix, and these. more reports whether there may be others.
+func (r *Replica) sweep(prefix byte, remove func(t *tx, h hint) error) (more bool, err error) {
 	now := max(r.o.Clock(), r.state.Clock())
-	var found []expiring
-	err = r.state.ExpiredBefore(now, sweepKeys, func(key []byte, at int64) bool {
-		found = append(found, expiring{append([]byte(nil), key...), at})
+	var found []hint
+	err = r.state.HintsBefore(prefix, now, sweepKeys, func(slotNum uint16, id []byte, at int64) bool {
+		found = append(found, hint{slotNum, bytes.Clone(id), at})
 		return true
 	})
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
-	p, err := r.update(r.ctx, 0, func(t *tx) error { return removeExpired(t, found) })
+	p, err := r.update(r.ctx, 0, func(t *tx) error {
+		for _, h := range found {
+			if h.at > t.now {
+				continue
+			}
+			if err := remove(t, h); err != nil {
+				return err
+			}
+			t.batch.Delete(layout.AppendHint(nil, prefix, h.at, h.slot, h.id))
+			t.wrote = true
+		}
+		return nil
+	})
 	if err != nil {
 		return false, err
 	}
 	return len(found) == sweepKeys, p.Wait(r.ctx)
 }
 
-// removeExpired deletes the hints, and those keys that have really expired: others were deleted, or have another
-// time by now.
-func removeExpired(t *tx, found []expiring) error {
-	for _, e := range found {
-		if e.at > t.now {
-			continue
-		}
-		s := slot.Of(e.key)
-		v, live, err := t.unexpired(e.key)
-		if err != nil {
-			return err
-		}
-		if !live || v.ExpireAt == e.at {
-			t.Delete(e.key)
-		}
-		t.batch.Delete(layout.AppendExpiry(nil, e.at, s, e.key))
-		t.wrote = true
+// removeKey deletes a key if it has really expired: it may have been deleted, or have another time by now.
+func (t *tx) removeKey(h hint) error {
+	v, live, err := t.unexpired(h.id)
+	if err == nil && (!live || v.ExpireAt == h.at) {
+		t.Delete(h.id)
 	}
-	return nil
+	return err
 }
 
 // unexpired returns the value of a key. live is true unless the key is absent, or has expired by the clock of the

@@ -151,7 +151,7 @@ func (t *tx) Put(key []byte, v kv.Value) {
 	t.batch.Put(dbKey, t.encoded)
 	t.note(dbKey, written{value: kv.Value{Data: bytes.Clone(v.Data), ExpireAt: v.ExpireAt}})
 	if v.ExpireAt != 0 {
-		t.encoded = layout.AppendExpiry(t.encoded[:0], v.ExpireAt, slot.Of(key), key)
+		t.encoded = layout.AppendHint(t.encoded[:0], layout.ExpiryPrefix, v.ExpireAt, slot.Of(key), key)
 		t.batch.Put(t.encoded, nil)
 	}
 }
