@@ -3,11 +3,7 @@ package db_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
@@ -128,89 +123,6 @@ func TestWritesDuringAnIngestAreOlder(t *testing.T) {
 		require.Equal(t, 1, info.Rewritten)
 		requireValue(t, d, testKey(105), []byte("new "+suffix))
 		require.NoError(t, d.Close())
-	}
-}
-
-// A deletion of a range and an ingest at the same time: the ingest is there as a whole or not at all.
-func TestRangeDeletionsAndIngestsAtTheSameTime(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	d := openTest(t, o)
-	for round := range 20 {
-		var paths []string
-		for i := range 6 { // half of them lie in the store's range
-			paths = append(paths, makeTable(t, o.FS, fmt.Sprint("in/", i), keysFrom(100*i, 100*i+60, uint64(i), fmt.Sprint(round))))
-		}
-		fill(t, d, 0, 300)
-		require.NoError(t, d.Flush())
-		var group sync.WaitGroup
-		group.Go(func() {
-			if _, err := d.Ingest(background, paths, nil); err != nil {
-				t.Error(err)
-			}
-		})
-		group.Go(func() {
-			if err := d.DeleteRange(background, nil, nil, nil); err != nil {
-				t.Error(err)
-			}
-		})
-		group.Wait()
-		found := 0
-		for i := range 6 {
-			if value, err := d.Get(testKey(100*i + 30)); err == nil && string(value) == fmt.Sprint(round) {
-				found++
-			}
-		}
-		require.Contains(t, []int{0, 6}, found)
-		require.NoError(t, d.DeleteRange(background, nil, nil, nil))
-		require.Equal(t, map[string]string{}, contentsIn(t, d))
-	}
-}
-
-// Several loads at once, committed in any order: the later Commit has precedence.
-func TestTheLaterCommitOfSeveralLoadsHasPrecedence(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 5))
-	for round := range 12 {
-		o := testOptions(vfs.NewMem())
-		d := openTest(t, o)
-		fill(t, d, 0, 50)
-		want := map[string]string{}
-		for i := range 50 {
-			want[string(testKey(i))] = string(testValue(i))
-		}
-		loads := make([]*db.Loader, 4)
-		content := make([]map[string]string, len(loads))
-		for i := range loads {
-			loads[i], content[i] = newLoader(t, d), map[string]string{}
-			from := rnd.IntN(2) * 1000 * i // overlapping or apart
-			for n := from; n < from+200; n += 1 + rnd.IntN(5) {
-				value := fmt.Sprint("load ", i, " ", n)
-				require.NoError(t, loads[i].Put(testKey(n), []byte(value)))
-				content[i][string(testKey(n))] = value
-			}
-		}
-		var s *db.Snapshot
-		if round%3 == 0 {
-			s = d.NewSnapshot()
-		}
-		earlier := maps.Clone(want)
-		for _, i := range rnd.Perm(len(loads)) {
-			require.NoError(t, loads[i].Commit())
-			maps.Copy(want, content[i])
-			require.Equal(t, want, contentsIn(t, d))
-			require.NoError(t, d.Put(testKey(3), []byte(fmt.Sprint("after ", i)), db.NoSync))
-			want[string(testKey(3))] = fmt.Sprint("after ", i)
-		}
-		if s != nil {
-			require.Equal(t, earlier, contentsIn(t, s))
-			require.NoError(t, s.Close())
-		}
-		require.Zero(t, filesOf(t, o.FS, base.FileTemp))
-		require.EqualValues(t, len(loads), d.Metrics().Loads.Count)
-		require.NoError(t, d.Compact(background, nil, nil))
-		require.Equal(t, want, contentsIn(t, d))
-		require.NoError(t, d.Close())
-		d = openTest(t, o)
-		require.Equal(t, want, contentsIn(t, d))
 	}
 }
 

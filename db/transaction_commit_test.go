@@ -3,10 +3,7 @@ package db_test
 import (
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -73,78 +70,6 @@ func TestATransactionIsExaminedAgain(t *testing.T) {
 	require.NoError(t, other.Committer().CheckLate(nil, horizon, true))
 	require.Equal(t, db.ErrConflict, tx.Commit())
 	require.NoError(t, other.Commit())
-}
-
-// Counters that several goroutines increment concurrently with writes, flushes and compactions lose no
-// update. The sum over all is the same in every transaction that reads them.
-func TestNoUpdateIsLost(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	const writers, each, counters = 6, 150, 5
-	var group sync.WaitGroup
-	var calls atomic.Int64
-	for w := range writers {
-		group.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), 3))
-			for range each {
-				a, b := fmt.Appendf(nil, "n%d", rnd.IntN(counters)), fmt.Appendf(nil, "n%d", rnd.IntN(counters))
-				err := d.Update(func(tx *db.Transaction) error {
-					calls.Add(1)
-					tx.SetWriteOptions(db.NoSync)
-					err := addTo(tx, a, 1)
-					runtime.Gosched() // so that others commit meanwhile, on one processor too
-					return errors.CombineErrors(err, addTo(tx, b, 1))
-				})
-				if err != nil {
-					panic(err)
-				}
-				if err := d.Put(fmt.Appendf(nil, "other %d", rnd.IntN(1000)), make([]byte, 100), db.NoSync); err != nil {
-					panic(err)
-				}
-			}
-		})
-	}
-	group.Go(func() {
-		for range 10 {
-			if err := errors.CombineErrors(d.Flush(), d.Compact(t.Context(), nil, nil)); err != nil {
-				panic(err)
-			}
-			sum, err := sumOf(d)
-			if err != nil || sum%2 != 0 {
-				panic(fmt.Sprint(sum, err))
-			}
-		}
-	})
-	group.Wait()
-	sum, err := sumOf(d)
-	require.NoError(t, err)
-	require.Equal(t, uint64(2*writers*each), sum)
-	t.Logf("%d calls for %d updates", calls.Load(), writers*each)
-	require.Greater(t, calls.Load(), int64(writers*each), "nothing ever conflicted")
-}
-
-func addTo(tx *db.Transaction, key []byte, n uint64) error {
-	value, err := tx.Get(key)
-	switch {
-	case err == nil:
-		n += binary.LittleEndian.Uint64(value)
-	case err != db.ErrNotFound:
-		return err
-	}
-	return tx.Put(key, binary.LittleEndian.AppendUint64(nil, n))
-}
-
-func sumOf(d *db.DB) (sum uint64, err error) {
-	err = d.View(func(tx *db.Transaction) error {
-		it, err := tx.NewIterator(db.PrefixBounds([]byte("n")))
-		if err != nil {
-			return err
-		}
-		for _, value := range it.All() {
-			sum += binary.LittleEndian.Uint64(value)
-		}
-		return it.Close()
-	})
-	return sum, err
 }
 
 // oneMore returns a counter's next value.

@@ -8,7 +8,8 @@ import (
 	"github.com/sievedb/sievedb/sstable"
 )
 
-// bring ingests a table with all keys of a range of groups, or loads them. The history has an operation for each group.
+// bring ingests one or two tables with all keys of a range of groups, or loads them. The history has an operation for
+// each group.
 func (c *client) bring() bool {
 	from := c.rnd.IntN(c.Count)
 	to := from + 1 + c.rnd.IntN(min(4, c.Count-from))
@@ -43,7 +44,24 @@ func (c *client) load(all []input) error {
 }
 
 func (c *client) ingest(all []input) error {
-	path := fmt.Sprintf("incoming-%d-%d", c.id, c.written.Add(1))
+	half := c.rnd.IntN(len(all))
+	var paths []string
+	for _, part := range [][]input{all[:half], all[half:]} {
+		if len(part) == 0 {
+			continue
+		}
+		path := fmt.Sprintf("incoming-%d-%d", c.id, c.written.Add(1))
+		paths = append(paths, path)
+		defer c.disk.Remove(path)
+		if err := c.makeTable(path, part); err != nil {
+			return err
+		}
+	}
+	_, err := c.d.Ingest(context.Background(), paths, nil)
+	return err
+}
+
+func (c *client) makeTable(path string, all []input) error {
 	file, err := c.disk.Create(path)
 	if err != nil {
 		return err
@@ -57,11 +75,6 @@ func (c *client) ingest(all []input) error {
 			}
 		}
 	}
-	if _, err = w.Finish(); err == nil {
-		err = file.Close()
-	}
-	if err == nil {
-		_, err = c.d.Ingest(context.Background(), []string{path}, nil)
-	}
-	return errors.Join(err, c.disk.Remove(path))
+	_, err = w.Finish()
+	return errors.Join(err, file.Close())
 }

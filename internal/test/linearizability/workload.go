@@ -31,7 +31,7 @@ type Workload struct {
 	// comes from a snapshot, so that the commit does not check it.
 	Transactions, Unchecked, Unwalked bool
 	// Wipes makes one operation in forty the deletion of a range of groups, and one in forty the ingest or
-	// the load of another range.
+	// the load of another range; more of them if the seed is even; see pins.
 	Wipes bool
 	// Leases makes half of the values that are written without a transaction expire at the next tick of the
 	// clock. One operation in forty is a tick.
@@ -58,6 +58,10 @@ type run struct {
 	epochs   atomic.Int64 // the clock of the database; see now
 	ticks    sync.RWMutex // held for reading while leases are written
 }
+
+// pins reports whether snapshots and transactions pin what they read, as a compaction filter has them do. Then tables
+// are removed and linked although some are open.
+func (w *Workload) pins() bool { return w.Wipes && w.Seed%2 == 0 }
 
 // Run has the clients work and returns their history.
 func (w Workload) Run() (*History, error) {
@@ -132,6 +136,9 @@ func (r *run) work(disk *vfs.Mem, meanwhile func()) ([]porcupine.Operation, erro
 			CompactionEnd: func(db.CompactionInfo) { r.merges.Add(1) },
 		},
 	}
+	if r.pins() {
+		o.Compaction.Filter = func(_, value []byte) ([]byte, bool) { return value, true }
+	}
 	if r.Leases {
 		o.Expiry = db.ExpiryOptions{Prefixes: [][]byte{nil}, Clock: r.now}
 	}
@@ -183,7 +190,11 @@ type client struct {
 // step does one operation, notes it, and returns whether it succeeded.
 func (c *client) step() bool {
 	if c.Wipes {
-		switch c.rnd.IntN(40) {
+		others := 40
+		if c.pins() {
+			others = 12
+		}
+		switch c.rnd.IntN(others) {
 		case 0:
 			return c.wipe()
 		case 1:

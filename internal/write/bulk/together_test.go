@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/storetest"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -52,7 +53,8 @@ func (w *groupWorkload) table(path string, g, from, to int, value []byte, seq ui
 	return errors.Join(err, file.Close())
 }
 
-func (w *groupWorkload) value() []byte { return fmt.Appendf(nil, "value %d", w.made.Add(1)) }
+// value is so long that the tables of a load have not more than eight.
+func (w *groupWorkload) value() []byte { return fmt.Appendf(nil, "value %01000d", w.made.Add(1)) }
 
 // ingest ingests a group as one to four tables.
 func (w *groupWorkload) ingest(ctx context.Context, rnd *rand.Rand) error {
@@ -61,7 +63,7 @@ func (w *groupWorkload) ingest(ctx context.Context, rnd *rand.Rand) error {
 	seq := []uint64{0, last / 2, last + 1, last + 100}[rnd.IntN(4)]
 	var paths []string
 	for p := range parts {
-		path := fmt.Sprintf("in/%s-%d", value, p)
+		path := fmt.Sprintf("in/%d", w.made.Add(1))
 		if err := w.table(path, g, p*groupKeys/parts, (p+1)*groupKeys/parts, value, seq); err != nil {
 			return err
 		}
@@ -138,7 +140,7 @@ func (w *groupWorkload) compact(rnd *rand.Rand) error {
 }
 
 func (w *groupWorkload) checkpoint(*rand.Rand) error {
-	to := fmt.Sprintf("checkpoint %s", w.value())
+	to := fmt.Sprintf("checkpoint %d", w.made.Add(1))
 	if _, err := w.d.Checkpoint(context.Background(), to, nil); err != nil {
 		return err
 	}
@@ -190,7 +192,9 @@ func wholeGroups(r interface {
 func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, mem.MkdirAll("in"))
-	d := storetest.Open(t, storetest.Options(mem))
+	o := storetest.Options(mem)
+	o.Tables.Compression, o.Compaction.MaxConcurrent = db.NoCompression, 3
+	d := storetest.Open(t, o)
 	follower, err := db.OpenFollower("db", storetest.Options(mem))
 	require.NoError(t, err)
 	defer follower.Close()
@@ -232,7 +236,7 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				if err := errors.Join(wholeGroups(s), s.Close()); err != nil {
+				if err := errors.Join(wholeGroups(s), wholeGroups(s), s.Close()); err != nil {
 					t.Errorf("reader %d: %v", i, err)
 				}
 			}
@@ -244,6 +248,8 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 	t.Logf("%d tables linked, %d rewritten, %d ingests cancelled", w.linked.Load(), w.rewritten.Load(), w.cancelled.Load())
 	_, err = follower.Ingest(context.Background(), []string{"in/none"}, nil)
 	require.Equal(t, db.ErrReadOnly, err)
+	loads := d.Metrics().Loads
+	require.Greater(t, loads.Tables, loads.Count)
 	require.NoError(t, follower.Refresh(context.Background()))
 	require.NoError(t, wholeGroups(follower))
 	require.NoError(t, wholeGroups(d))
@@ -251,4 +257,31 @@ func TestGroupsStayWholeWhateverWritesThem(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report.Faults)
 	require.Empty(t, fixture.Names(t, mem, base.FileTemp))
+}
+
+// A load that overlaps tables of level 0 everywhere does not go there, where each of its tables would
+// count towards the trigger that stops writers.
+func TestALargeLoadLeavesLevel0Alone(t *testing.T) {
+	const n = 3000
+	o := storetest.Options(vfs.NewMem())
+	o.Tables.Compression = db.NoCompression
+	var info report.LoadInfo
+	o.EventListener = &db.EventListener{LoadEnd: func(i report.LoadInfo) { info = i }}
+	d := storetest.Open(t, o)
+	require.NoError(t, d.Put(fixture.Key(0), []byte("old"), db.NoSync))
+	require.NoError(t, d.Put(fixture.Key(n), []byte("old"), db.NoSync))
+	require.NoError(t, d.Flush())
+	l := storetest.NewLoader(t, d)
+	for i := range n {
+		require.NoError(t, l.Put(fixture.Key(i), fixture.Value(i)))
+	}
+	require.NoError(t, d.Put(fixture.Key(0), []byte("during"), db.NoSync))
+	require.NoError(t, d.Put(fixture.Key(n), []byte("during"), db.NoSync))
+	require.NoError(t, l.Commit())
+	require.Zero(t, info.Tables[0])
+	require.Greater(t, d.Metrics().Loads.Tables, uint64(20))
+	for i := range n {
+		storetest.RequireValue(t, d, fixture.Key(i), fixture.Value(i))
+	}
+	storetest.RequireValue(t, d, fixture.Key(n), []byte("during"))
 }
