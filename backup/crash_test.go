@@ -17,22 +17,25 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// made is a backup or a restored directory of a recorded history.
+// made is what a history has made: a backup, a restored directory, or the archive of the changes up to a number.
 type made struct {
 	id, dest string
+	archived uint64
 	want     map[string]string
 	end      int // the operation after it was acknowledged
 	pruned   int // the operation at which a Prune that removes it began; 0 for none
 }
 
-// history makes backups, prunes and restores on a recording file system.
+// history makes backups, archives, prunes and restores on a recording file system.
 type history struct {
-	t     *testing.T
-	fs    *recorder.FS
-	repo  *backup.Repository
-	d     *db.DB
-	model map[string]string
-	made  []made
+	*timeline
+	recorded *recorder.FS
+	made     []made
+}
+
+func newHistory(t *testing.T) *history {
+	r := recorder.New(recorder.Image{})
+	return &history{timeline: newTimeline(t, r, newDir(t, r, "repo")), recorded: r}
 }
 
 func (h *history) write(from, to int, value string) {
@@ -45,23 +48,41 @@ func (h *history) write(from, to int, value string) {
 	h.model = contents(h.t, h.d)
 }
 
+func (h *history) add(m made) {
+	m.want, m.end = maps.Clone(m.want), h.recorded.Len()
+	h.made = append(h.made, m)
+}
+
 func (h *history) backup() string {
-	info := create(h.t, h.repo, h.d, nil)
-	h.made = append(h.made, made{id: info.ID, want: maps.Clone(h.model), end: h.fs.Len()})
-	return info.ID
+	id := h.create().ID
+	h.add(made{id: id, want: h.model})
+	return id
+}
+
+func (h *history) archive() uint64 {
+	last := h.timeline.archive().Last
+	h.add(made{archived: last, want: h.states[last]})
+	return last
 }
 
 func (h *history) restore(id, dest string) {
 	i := slices.IndexFunc(h.made, func(m made) bool { return m.id == id })
 	restore(h.t, h.repo, id, dest, h.fs)
-	h.made = append(h.made, made{dest: dest, want: h.made[i].want, end: h.fs.Len()})
+	h.add(made{dest: dest, want: h.made[i].want})
 }
 
-// record returns a history with all calls that change a repository or restore from it.
-func record(t *testing.T) *history {
-	r := recorder.New(recorder.Image{})
-	h := &history{t: t, fs: r, repo: backup.Open(newDir(t, r, "repo"))}
-	h.d = open(t, "db", smallOptions(r))
+// prune keeps one backup. What was made before needs it only if that is among the last ones.
+func (h *history) prune(last int) {
+	for i := range h.made[:len(h.made)-last] {
+		if h.made[i].dest == "" {
+			h.made[i].pruned = h.recorded.Len()
+		}
+	}
+	keepLast(h.t, h.repo, 1)
+}
+
+func recordBackups(t *testing.T) *history {
+	h := newHistory(t)
 	h.write(0, 150, "first")
 	one := h.backup()
 	h.write(100, 200, "second")
@@ -69,13 +90,7 @@ func record(t *testing.T) *history {
 	h.restore(one, "restored")
 	h.write(150, 160, "third")
 	last := h.backup()
-	begin := h.fs.Len()
-	keepLast(t, h.repo, 1)
-	for i := range h.made {
-		if id := h.made[i].id; id != "" && id != last {
-			h.made[i].pruned = begin
-		}
-	}
+	h.prune(1)
 	h.backup()
 	require.NoError(t, h.fs.MkdirAll("again")) // an empty directory
 	require.NoError(t, h.fs.SyncDir("."))
@@ -83,9 +98,30 @@ func record(t *testing.T) *history {
 	return h
 }
 
+func recordArchives(t *testing.T) *history {
+	h := newHistory(t)
+	h.put("key0", "value")
+	h.archive()
+	h.load([]string{"key1", "key2"}, "loaded")
+	h.put("key3", "value")
+	h.archive()
+	h.reopen()
+	h.deleteRange("key1", "key2", "key4", "own")
+	h.ingest([]string{"key2", "key5", "key6"}, "ingested")
+	require.NoError(t, h.d.Flush())
+	last := h.archive()
+	o := &backup.RestoreOptions{FS: h.fs}
+	require.NoError(t, second(h.repo.RestoreAt(background, "", backup.Point{Sequence: last}, "restored", o)))
+	h.add(made{dest: "restored", want: h.states[last]})
+	h.backup()
+	h.prune(3)
+	h.delete("key2")
+	h.archive()
+	return h
+}
+
 // judge checks what a power cut left.
-func (h *history) judge(s recorder.State, cut int, model recorder.Model) error {
-	mem := s.Mem()
+func (h *history) judge(mem *vfs.Mem, cut int, model recorder.Model) error {
 	storage, err := backup.NewDir(mem, "repo")
 	if err != nil {
 		return err
@@ -101,12 +137,15 @@ func (h *history) judge(s recorder.State, cut int, model recorder.Model) error {
 			return errors.Join(err, fmt.Errorf("faults %v", report.Faults))
 		}
 	}
-	err = nil
-	for _, m := range h.made {
-		if m.dest != "" {
+	for i, m := range h.made {
+		err = nil
+		switch there := func(i backup.Info) bool { return i.ID == m.id }; {
+		case m.dest != "":
 			err = judgeRestored(mem, m, cut)
-		} else if m.end <= cut && (m.pruned == 0 || cut <= m.pruned) &&
-			!slices.ContainsFunc(all, func(i backup.Info) bool { return i.ID == m.id }) {
+		case m.end > cut || m.pruned > 0 && cut > m.pruned:
+		case m.archived > 0:
+			err = h.restoreArchived(repo, mem, m.archived, fmt.Sprint("at", i))
+		case !slices.ContainsFunc(all, there):
 			err = errors.New("a backup is not there")
 		}
 		if err != nil {
@@ -116,6 +155,22 @@ func (h *history) judge(s recorder.State, cut int, model recorder.Model) error {
 	err = h.goOn(mem, repo)
 	if model == recorder.M4 && errors.Is(err, db.ErrCorruption) { // garbage before good records looks like damage
 		return nil
+	}
+	return err
+}
+
+// restoreArchived restores the state after a change and compares the content.
+func (h *history) restoreArchived(repo *backup.Repository, mem *vfs.Mem, n uint64, to string) error {
+	want, known := h.states[n]
+	if !known {
+		return fmt.Errorf("no change ended with number %d", n)
+	}
+	if _, err := repo.RestoreAt(background, "", backup.Point{Sequence: n}, to, &backup.RestoreOptions{FS: mem}); err != nil {
+		return err
+	}
+	got, err := read(mem, to)
+	if err == nil && !maps.Equal(got, want) {
+		err = fmt.Errorf("%d keys at %d, want %d", len(got), n, len(want))
 	}
 	return err
 }
@@ -157,13 +212,20 @@ func read(fsys vfs.FS, dir string) (map[string]string, error) {
 	return got, errors.Join(err, d.Close())
 }
 
-// goOn makes a backup after the power cut, restores it and prunes.
+// goOn archives if the history did. Otherwise it makes a backup after the power cut, restores it and prunes.
 func (h *history) goOn(mem *vfs.Mem, repo *backup.Repository) error {
-	d, err := db.Open("db", &db.Options{FS: mem})
+	d, err := db.Open("db", h.options(mem))
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+	if h.made[0].archived > 0 {
+		info, err := repo.Archive(background, d, nil)
+		if err != nil || info.Last == 0 {
+			return err
+		}
+		return h.restoreArchived(repo, mem, info.Last, "afterwards")
+	}
 	info, err := repo.Create(background, d, nil)
 	if err != nil {
 		return err
@@ -200,16 +262,24 @@ func (h *history) goOn(mem *vfs.Mem, repo *backup.Repository) error {
 	return errors.Join(err, lerr)
 }
 
-// The power fails at every operation of backups, prunes and restores. The repository is valid, with all backups that
-// were acknowledged; a restored directory is complete or not there; and everything continues.
+// The power fails at every operation of backups, archives, prunes and restores. The repository is valid, with all that
+// was acknowledged; a restored directory is complete or not there; and everything continues.
 func TestCrashAtEveryOperation(t *testing.T) {
-	h := record(t)
-	require.NoError(t, h.d.Close())
-	judgeStates(t, h.fs.Trace(), 180, func(s recorder.State, cut int, m recorder.Model) error { return h.judge(s, cut, m) })
+	for _, c := range []struct {
+		name   string
+		record func(*testing.T) *history
+		limit  int // of states
+	}{{"backups", recordBackups, 180}, {"archives", recordArchives, 90}} {
+		t.Run(c.name, func(t *testing.T) {
+			h := c.record(t)
+			require.NoError(t, h.d.Close())
+			judgeStates(t, h.recorded.Trace(), c.limit, h.judge)
+		})
+	}
 }
 
 // judgeStates calls judge for about limit states, of all cuts of a trace under all models of what a power cut leaves.
-func judgeStates(t *testing.T, trace *recorder.Trace, limit int, judge func(recorder.State, int, recorder.Model) error) {
+func judgeStates(t *testing.T, trace *recorder.Trace, limit int, judge func(*vfs.Mem, int, recorder.Model) error) {
 	t.Helper()
 	if testing.Short() {
 		limit = 15
@@ -226,7 +296,7 @@ func judgeStates(t *testing.T, trace *recorder.Trace, limit int, judge func(reco
 				continue
 			}
 			for s := range c.States(m, seed) {
-				require.NoError(t, judge(s, cut, m), "cut %d (%s), %v, %s", cut, trace.At(cut), m, s.Detail)
+				require.NoError(t, judge(s.Mem(), cut, m), "cut %d (%s), %v, %s", cut, trace.At(cut), m, s.Detail)
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -72,48 +74,76 @@ func (f *faults) storage(s backup.Storage, noted func(backuptest.Op)) backup.Sto
 	return &backuptest.Hooked{Storage: s, Before: hook}
 }
 
-// place is a repository of two backups, and a store to back up again.
+// place is a repository with two backups of a database, which is closed and has changed since. With a stream, changes
+// after these are archived.
 type place struct {
+	*timeline
 	storage *backuptest.Mem
 	mem     *vfs.Mem
 	ids     []string
-	want    map[string]string
+	second  uint64 // of the changes in the second backup
+	last    uint64 // of the changes that are archived; 0: there is no stream
 }
 
-func newPlace(t *testing.T) *place {
+func newPlace(t *testing.T, streamed bool) *place {
 	stop := damage.Watch(t.Name())
 	t.Cleanup(func() { stop() })
 	p := &place{storage: backuptest.NewMem(), mem: vfs.NewMem()}
-	d := open(t, "db", smallOptions(p.mem))
-	repo := backup.Open(p.storage)
-	fill(t, d, 0, 150, "value")
-	require.NoError(t, d.Compact(background, nil, nil))
-	p.ids = append(p.ids, create(t, repo, d, nil).ID)
-	resume, err := d.PauseCompactions(background) // the backups share the tables
+	p.timeline = newTimeline(t, p.mem, p.storage)
+	p.fill(0, 150, "value")
+	require.NoError(t, p.d.Compact(background, nil, nil))
+	if streamed {
+		p.ids = append(p.ids, p.archive().Backup.ID)
+	} else {
+		p.ids = append(p.ids, p.create().ID)
+	}
+	resume, err := p.d.PauseCompactions(background) // the backups share the tables
 	require.NoError(t, err)
 	defer resume()
-	fill(t, d, 150, 250, "value")
-	p.ids = append(p.ids, create(t, repo, d, nil).ID)
-	fill(t, d, 0, 50, "changed")
-	require.NoError(t, d.Delete([]byte("key000100"), nil))
-	p.want = contents(t, d)
-	require.NoError(t, d.Close())
+	p.fill(150, 250, "value")
+	second := p.create()
+	p.ids, p.second = append(p.ids, second.ID), second.Sequence
+	p.load([]string{"archived1", "archived2"}, "first")
+	if streamed {
+		p.last = p.archive().Last
+	}
+	p.fill(0, 50, "changed")
+	p.load([]string{"loaded1", "loaded2"}, "loaded")
+	p.ingest([]string{"archived2", "ingested1", "ingested2"}, "ingested")
+	p.deleteRange("loaded1", "loaded2", "own", "own")
+	p.delete("key000100")
+	require.NoError(t, p.d.Close())
 	return p
 }
 
+// fill writes the keys with these numbers.
+func (l *timeline) fill(from, to int, value string) {
+	fill(l.t, l.d, from, to, value)
+	l.model = contents(l.t, l.d)
+	l.note()
+}
+
 // clone returns an independent copy.
-func (p *place) clone() *place {
-	c := *p
+func (p *place) clone(t *testing.T) *place {
+	c, line := *p, *p.timeline
 	c.storage, c.mem = backuptest.NewMem(), p.mem.Kill()
 	for name, content := range p.storage.Objects() {
 		c.storage.Replace(name, content)
 	}
+	line.t, line.fs, line.repo = t, c.mem, backup.Open(c.storage)
+	c.timeline = &line
 	return &c
 }
 
-// calls are what can fail. They use the file system for the store or the restored directory.
-var calls = map[string]func(p *place, r *backup.Repository, fsys vfs.FS) error{
-	"Create": func(p *place, r *backup.Repository, fsys vfs.FS) error {
+// A call can fail. It uses the file system for the store or the restored directory.
+type call struct {
+	name     string
+	streamed bool // of the place
+	do       func(p *place, r *backup.Repository, fsys vfs.FS) error
+}
+
+var calls = []call{
+	{"Create", false, func(p *place, r *backup.Repository, fsys vfs.FS) error {
 		d, err := db.Open("db", &db.Options{FS: fsys, ReadOnly: true})
 		if err != nil {
 			return err
@@ -121,136 +151,195 @@ var calls = map[string]func(p *place, r *backup.Repository, fsys vfs.FS) error{
 		_, err = r.Create(background, d, nil)
 		_ = d.Close()
 		return err
-	},
-	"Restore": func(p *place, r *backup.Repository, fsys vfs.FS) error {
-		_, err := r.Restore(background, p.ids[1], "restored", &backup.RestoreOptions{FS: fsys})
-		return err
-	},
-	"Prune": func(p *place, r *backup.Repository, fsys vfs.FS) error {
-		_, err := r.Prune(background, backup.Policy{KeepLast: 1})
-		return err
-	},
-	"Verify": func(p *place, r *backup.Repository, fsys vfs.FS) error {
+	}},
+	{"Restore", false, func(p *place, r *backup.Repository, fsys vfs.FS) error {
+		return second(r.Restore(background, p.ids[1], "restored", &backup.RestoreOptions{FS: fsys}))
+	}},
+	{"Prune", false, func(p *place, r *backup.Repository, fsys vfs.FS) error { return prune(1)(r) }},
+	{"Verify", false, func(p *place, r *backup.Repository, fsys vfs.FS) error {
 		report, err := r.Verify(background)
 		if len(report.Faults) > 0 {
 			err = report.Faults[0].Err
 		}
 		return err
-	},
-	"List": func(p *place, r *backup.Repository, fsys vfs.FS) error {
-		_, err := r.List(background)
+	}},
+	{"List", false, func(p *place, r *backup.Repository, fsys vfs.FS) error { return second(r.List(background)) }},
+	{"the first Archive", false, archiveClosed},
+	{"Archive", true, archiveClosed},
+	{"RestoreAt", true, func(p *place, r *backup.Repository, fsys vfs.FS) error {
+		o := &backup.RestoreOptions{FS: fsys}
+		return second(r.RestoreAt(background, "", backup.Point{Sequence: p.last}, "restored", o))
+	}},
+}
+
+func archiveClosed(p *place, r *backup.Repository, fsys vfs.FS) error {
+	d, err := db.Open("db", p.options(fsys))
+	if err != nil {
 		return err
-	},
+	}
+	return errors.Join(second(r.Archive(background, d, nil)), d.Close())
+}
+
+// eachCall runs a test with each call, and the place for it.
+func eachCall(t *testing.T, test func(t *testing.T, c call, original *place)) {
+	originals := map[bool]*place{false: newPlace(t, false), true: newPlace(t, true)}
+	for _, c := range calls {
+		t.Run(c.name, func(t *testing.T) { test(t, c, originals[c.streamed]) })
+	}
+}
+
+func (c *call) archives() bool { return strings.HasSuffix(c.name, "Archive") }
+func (c *call) restores() bool { return strings.HasPrefix(c.name, "Restore") }
+
+// inDirectory returns what the restored directory is to contain.
+func (p *place) inDirectory(c *call) map[string]string {
+	return p.states[map[string]uint64{"Restore": p.second, "RestoreAt": p.last}[c.name]]
 }
 
 // requireSound checks a place after a failure, and that the same call then succeeds.
-func (p *place) requireSound(t *testing.T, name, what string) {
+func (p *place) requireSound(c *call, what string) {
+	t := p.t
 	t.Helper()
-	repo := backup.Open(p.storage)
-	verifyClean(t, repo)
-	all := list(t, repo)
+	verifyClean(t, p.repo)
+	all := list(t, p.repo)
 	require.NotEmpty(t, all)
 	for _, i := range all {
 		if i.ID != p.ids[0] && i.ID != p.ids[1] { // the failed call has made it nevertheless
-			require.Equal(t, p.want, restored(t, repo, i.ID))
+			require.Equal(t, p.model, restored(t, p.repo, i.ID), what)
 		}
 	}
+	p.requireArchived(p.last, what)
+	if got, err := read(p.mem, "restored.restore"); err == nil {
+		require.Equal(t, p.inDirectory(c), got, "%s: restored.restore", what)
+	}
 	if _, there := p.mem.Stat("restored"); there == nil {
-		d := open(t, "restored", &db.Options{FS: p.mem, ErrorIfMissing: true})
-		require.Len(t, contents(t, d), 250)
-		require.NoError(t, d.Close())
+		got, err := read(p.mem, "restored")
+		require.NoError(t, err, what)
+		require.Equal(t, p.inDirectory(c), got, what)
 		require.NoError(t, db.Destroy("restored", &db.Options{FS: p.mem}))
 	}
-	require.NoError(t, calls[name](p, repo, p.mem), what)
-	requireTidy(t, repo, p.storage)
+	require.NoError(t, c.do(p, p.repo, p.mem), what)
+	if c.restores() {
+		got, err := read(p.mem, "restored")
+		require.NoError(t, err, what)
+		require.Equal(t, p.inDirectory(c), got, what)
+		names, err := p.mem.List("restored")
+		require.NoError(t, err)
+		require.Contains(t, names, "CURRENT")
+		require.NotContains(t, names, "tables")
+	}
+	if !c.archives() && !c.streamed {
+		requireTidy(t, p.repo, p.storage)
+		return
+	}
+	if c.archives() {
+		p.last = slices.Max(slices.Collect(maps.Keys(p.states)))
+		windows := p.windows()
+		require.Equal(t, p.last, windows[len(windows)-1].Last, what)
+	}
+	p.requireArchived(p.last, what)
+	verifyClean(t, p.repo)
+	at(p.repo, 2*backup.AbandonedAfter)
+	keepLast(t, p.repo, 1)
+	require.Empty(t, p.storage.Names("running/"))
+	require.Len(t, p.storage.Names("streams/"), 1, what)
+	p.requireArchived(p.last, what)
+}
+
+// requireArchived restores the state after a change, if there is one.
+func (p *place) requireArchived(n uint64, what string) {
+	if n > 0 {
+		require.Equal(p.t, p.states[n], p.at(backup.Point{Sequence: n}), what)
+	}
 }
 
 // After an error at any operation of the storage, the repository is valid and the call can be repeated.
 func TestAnErrorAtEveryOperationOfAStorage(t *testing.T) {
-	original := newPlace(t)
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) {
-			for at := range operations(11) {
-				f := &faults{at: at, sticky: at%2 == 0, late: at%3 == 0, err: errors.New("no answer")}
-				p := original.clone()
-				err := call(p, backup.Open(f.storage(p.storage, nil)), p.mem)
-				if f.n <= at {
-					require.NoError(t, err)
-					return
-				}
-				what := fmt.Sprintf("operation %d, sticky %v, late %v", at, f.sticky, f.late)
-				if name != "Create" { // which may find out that it was done
-					require.ErrorIs(t, err, f.err, what)
-				}
-				p.requireSound(t, name, what)
+	eachCall(t, func(t *testing.T, c call, original *place) {
+		for at := range operations(7) {
+			f := &faults{at: at, sticky: at%2 == 0, late: at%3 == 0, err: errors.New("no answer")}
+			p := original.clone(t)
+			skipped := false
+			err := c.do(p, backup.Open(f.storage(p.storage, func(op backuptest.Op) {
+				// Archive stores a table again if the backup that may have it cannot be read.
+				skipped = c.archives() && !f.sticky && op.Kind == backuptest.OpOpen && strings.HasPrefix(op.Name, "backups/")
+			})), p.mem)
+			if f.n <= at {
+				require.NoError(t, err)
+				return
 			}
-		})
-	}
+			what := fmt.Sprintf("operation %d, sticky %v, late %v", at, f.sticky, f.late)
+			foundOut := c.name == "Create" || c.archives() && f.late && !f.sticky // it was done
+			if !skipped && !foundOut {
+				require.ErrorIs(t, err, f.err, what)
+			}
+			p.requireSound(&c, what)
+		}
+	})
 }
 
 // After an error at any operation of the file system of a store or a restored directory, there is the
 // same, and no file remains that the next call does not remove.
 func TestAnErrorAtEveryFileOperation(t *testing.T) {
-	original := newPlace(t)
-	for _, name := range []string{"Create", "Restore"} {
-		t.Run(name, func(t *testing.T) {
-			for at := range operations(17) {
-				f := &faults{at: at, sticky: at%2 == 0, err: syscall.EIO}
-				if at%3 == 0 {
-					f.err = syscall.ENOSPC
-				}
-				p := original.clone()
-				err := calls[name](p, backup.Open(p.storage), f.fs(p.mem))
-				if f.n <= at {
-					require.NoError(t, err)
-					return
-				}
-				what := fmt.Sprintf("operation %d, sticky %v", at, f.sticky)
-				if err != nil && !errors.Is(err, db.ErrClosed) {
-					require.ErrorIs(t, err, f.err, what)
-					require.Equal(t, f.err == syscall.ENOSPC, errors.Is(err, db.ErrNoSpace), "%s: %v", what, err)
-				}
-				p.requireSound(t, name, what)
-				names, err := p.mem.List(".")
-				require.NoError(t, err)
-				require.Subset(t, []string{"db", "restored"}, names, what)
+	eachCall(t, func(t *testing.T, c call, original *place) {
+		if c.name != "Create" && !c.restores() && !c.archives() {
+			return // it has no such file system
+		}
+		for at := range operations(9) {
+			f := &faults{at: at, sticky: at%2 == 0, err: syscall.EIO}
+			if at%3 == 0 {
+				f.err = syscall.ENOSPC
 			}
-		})
-	}
+			p := original.clone(t)
+			err := c.do(p, p.repo, f.fs(p.mem))
+			if f.n <= at {
+				require.NoError(t, err)
+				return
+			}
+			what := fmt.Sprintf("operation %d, sticky %v", at, f.sticky)
+			// Archive and RestoreAt write to a store, which may return what is wrong because of the error.
+			if err != nil && !errors.Is(err, db.ErrClosed) && !c.streamed && !c.archives() {
+				require.ErrorIs(t, err, f.err, what)
+				require.Equal(t, f.err == syscall.ENOSPC, errors.Is(err, db.ErrNoSpace), "%s: %v", what, err)
+			}
+			if _, absent := p.mem.Stat("restored"); c.restores() && absent != nil {
+				require.Error(t, err, what)
+			}
+			p.requireSound(&c, what)
+			names, err := p.mem.List(".")
+			require.NoError(t, err)
+			require.Subset(t, []string{"db", "made1.ldb", "restored"}, names, what)
+		}
+	})
 }
 
 // A restore that is cancelled, like one that fails, leaves no directory.
 func TestCallsEndWithTheirContext(t *testing.T) {
-	for name := range calls {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
-			ctx, cancel := context.WithCancel(background)
-			cancel()
-			r := backup.Open(p.storage)
-			d := open(t, "db", &db.Options{FS: p.mem, ReadOnly: true})
-			for _, err := range []error{
-				second(r.Create(ctx, d, nil)),
-				second(r.Restore(ctx, "", "restored", &backup.RestoreOptions{FS: p.mem})),
-				second(r.Prune(ctx, backup.Policy{KeepLast: 1})),
-				second(r.Verify(ctx)),
-				second(r.List(ctx)),
-			} {
-				require.ErrorIs(t, err, context.Canceled)
-			}
-			_, err := p.mem.Stat("restored")
-			require.ErrorIs(t, err, fs.ErrNotExist)
-			require.Empty(t, p.storage.Names("running/"))
-			require.Len(t, p.storage.Names("backups/"), 2)
-		})
-		break
+	p := newPlace(t, false)
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	r := backup.Open(p.storage)
+	d := open(t, "db", &db.Options{FS: p.mem, ReadOnly: true})
+	for _, err := range []error{
+		second(r.Create(ctx, d, nil)),
+		second(r.Restore(ctx, "", "restored", &backup.RestoreOptions{FS: p.mem})),
+		second(r.Prune(ctx, backup.Policy{KeepLast: 1})),
+		second(r.Verify(ctx)),
+		second(r.List(ctx)),
+	} {
+		require.ErrorIs(t, err, context.Canceled)
 	}
+	_, err := p.mem.Stat("restored")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Empty(t, p.storage.Names("running/"))
+	require.Len(t, p.storage.Names("backups/"), 2)
 }
 
 func second[T any](_ T, err error) error { return err }
 
 // Every object is damaged in turn. Verify names it with the backups that need it, and Restore refuses these.
 func TestEveryDamagedObjectIsFound(t *testing.T) {
-	p := newPlace(t)
+	p := newPlace(t, false)
 	r := backup.Open(p.storage)
 	all := list(t, r)
 	both, skip := 0, 0
@@ -298,7 +387,7 @@ func TestEveryDamagedObjectIsFound(t *testing.T) {
 
 // Prune does not guess what a damaged backup needs.
 func TestPruneKeepsEverythingIfABackupIsDamaged(t *testing.T) {
-	p := newPlace(t)
+	p := newPlace(t, false)
 	r := backup.Open(p.storage)
 	before := p.storage.Objects()
 	name := "backups/" + p.ids[0]
@@ -313,7 +402,7 @@ func TestPruneKeepsEverythingIfABackupIsDamaged(t *testing.T) {
 
 	// A new backup can be made, and the others restored.
 	d := open(t, "db", &db.Options{FS: p.mem, ReadOnly: true})
-	require.Equal(t, p.want, restored(t, r, create(t, r, d, nil).ID))
+	require.Equal(t, p.model, restored(t, r, create(t, r, d, nil).ID))
 	require.NoError(t, p.storage.Delete(background, name))
 	keepLast(t, r, 1)
 	verifyClean(t, r)

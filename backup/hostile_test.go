@@ -82,7 +82,7 @@ func TestADeletedObjectIsStoredAgain(t *testing.T) {
 
 // One damaged description hid all other backups from List.
 func TestListReturnsTheBackupsThatItCanRead(t *testing.T) {
-	p := newPlace(t)
+	p := newPlace(t, false)
 	repo := backup.Open(p.storage)
 	p.storage.Replace("backups/"+p.ids[0], []byte("sievedb backup 1\n"))
 	all, err := repo.List(background)
@@ -105,7 +105,7 @@ func TestForgedListsAreRefused(t *testing.T) {
 		{"condemned/", "objects/end\n", "is not the name of an object"},
 		{"waits/", "x\nend\n", "is not the name of an ID"},
 	} {
-		p := newPlace(t)
+		p := newPlace(t, false)
 		repo := backup.Open(p.storage)
 		p.storage.Replace("condemned/"+id, []byte("end\n"))
 		p.storage.Replace(c.name+id, []byte(c.text))
@@ -117,7 +117,7 @@ func TestForgedListsAreRefused(t *testing.T) {
 	}
 
 	// A forged list that names what backups need has no effect.
-	p := newPlace(t)
+	p := newPlace(t, false)
 	repo := backup.Open(p.storage)
 	names := strings.Join(p.storage.Names("objects/"), "\n")
 	p.storage.Replace("condemned/"+id, []byte(names+"\n"+names+"\nend\n"))

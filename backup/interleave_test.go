@@ -204,7 +204,7 @@ func (m *machine) run(t *testing.T, a *actor, storage backup.Storage, n int, see
 }
 
 // requireTidy prunes when every backup that died counts as abandoned, and looks for garbage.
-func requireTidy(t *testing.T, repo *backup.Repository, storage *backuptest.Mem) {
+func requireTidy(t testing.TB, repo *backup.Repository, storage *backuptest.Mem) {
 	t.Helper()
 	repo.SetNow(func() time.Time { return time.Now().Add(backup.AbandonedAfter + time.Hour) })
 	keepLast(t, repo, 1)

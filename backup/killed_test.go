@@ -63,42 +63,39 @@ func TestAPowerCutAfterAProcessWasKilled(t *testing.T) {
 // The disk of a repository in a directory is full, or fails, at any operation, once or from then on. The
 // repository is valid and has no unfinished object, and the call can be repeated.
 func TestAFullDiskAtEveryOperationOfARepository(t *testing.T) {
-	original := newPlace(t)
-	start := vfs.NewMem()
-	s := newDir(t, start, "repo")
-	for name, content := range original.storage.Objects() {
-		require.NoError(t, s.Create(background, name, bytes.NewReader(content)))
-	}
 	writing := []wrap.OpKind{wrap.OpCreate, wrap.OpWrite, wrap.OpSync, wrap.OpLink, wrap.OpMkdirAll, wrap.OpSyncDir, wrap.OpRemove}
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) {
-			for at := range operations(17) {
-				p, mem := original.clone(), start.Kill()
-				f := &faults{at: at, sticky: at%2 == 0, err: syscall.ENOSPC}
-				stays := false // an unfinished object, because it cannot be removed
-				err := call(p, backup.Open(newDir(t, wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-					if slices.Contains(writing, op.Kind) && f.next() {
-						stays = f.sticky || op.Kind == wrap.OpRemove
-						return &wrap.Fault{Err: f.err}
-					}
-					return nil
-				}), "repo")), p.mem)
-				if f.n <= at {
-					require.NoError(t, err)
-					return
+	eachCall(t, func(t *testing.T, c call, original *place) {
+		start := vfs.NewMem()
+		s := newDir(t, start, "repo")
+		for name, content := range original.storage.Objects() {
+			require.NoError(t, s.Create(background, name, bytes.NewReader(content)))
+		}
+		for at := range operations(17) {
+			p, mem := original.clone(t), start.Kill()
+			f := &faults{at: at, sticky: at%2 == 0, err: syscall.ENOSPC}
+			stays := false // an unfinished object, because it cannot be removed
+			err := c.do(p, backup.Open(newDir(t, wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+				if slices.Contains(writing, op.Kind) && f.next() {
+					stays = f.sticky || op.Kind == wrap.OpRemove
+					return &wrap.Fault{Err: f.err}
 				}
-				if err != nil {
-					require.ErrorIs(t, err, db.ErrNoSpace, "operation %d", at)
-				}
-				repo := backup.Open(newDir(t, mem, "repo"))
-				verifyClean(t, repo)
-				if _, err := mem.Stat("repo/tmp"); err == nil && !stays {
-					require.Empty(t, files(t, mem, "repo/tmp"), "operation %d", at)
-				}
-				_ = db.Destroy("restored", &db.Options{FS: p.mem})
-				require.NoError(t, call(p, repo, p.mem))
-				verifyClean(t, repo)
+				return nil
+			}), "repo")), p.mem)
+			if f.n <= at {
+				require.NoError(t, err)
+				return
 			}
-		})
-	}
+			if err != nil {
+				require.ErrorIs(t, err, db.ErrNoSpace, "operation %d", at)
+			}
+			repo := backup.Open(newDir(t, mem, "repo"))
+			verifyClean(t, repo)
+			if _, err := mem.Stat("repo/tmp"); err == nil && !stays {
+				require.Empty(t, files(t, mem, "repo/tmp"), "operation %d", at)
+			}
+			_ = db.Destroy("restored", &db.Options{FS: p.mem})
+			require.NoError(t, c.do(p, repo, p.mem))
+			verifyClean(t, repo)
+		}
+	})
 }
