@@ -155,12 +155,9 @@ func TestGroupsAreFoundAgain(t *testing.T) {
 
 func TestTheFirstFailedWriteIsFinalAndReportedOnce(t *testing.T) {
 	var broken atomic.Bool
-	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if broken.Load() && (op.Kind == wrap.OpWrite || op.Kind == wrap.OpSync) {
-			return &wrap.Fault{}
-		}
-		return nil
-	})
+	fsys := wrap.NewFaulty(vfs.NewMem(), wrap.FailIf(nil, func(op wrap.Op) bool {
+		return broken.Load() && (op.Kind == wrap.OpWrite || op.Kind == wrap.OpSync)
+	}))
 	failed := make(chan error, 10)
 	s, err := Open("logs", Options{FS: fsys, Failed: func(err error) { failed <- err }})
 	require.NoError(t, err)

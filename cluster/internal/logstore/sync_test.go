@@ -2,7 +2,6 @@ package logstore
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,36 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// slowDisk is a file system whose syncs wait while it is held, and fail if it is broken.
+// slowDisk is a disk whose syncs wait while it is held, and fail if it is broken.
 type slowDisk struct {
-	vfs.FS
 	held   sync.RWMutex
 	broken atomic.Bool
 }
 
-func (d *slowDisk) Create(name string) (vfs.File, error) {
-	f, err := d.FS.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	return &slowFile{f, d}, nil
-}
-
-type slowFile struct {
-	vfs.File
-	disk *slowDisk
-}
-
-func (f *slowFile) Sync() error {
-	f.disk.held.RLock()
-	defer f.disk.held.RUnlock()
-	if f.disk.broken.Load() {
-		return errors.New("the disk is broken")
-	}
-	return f.File.Sync()
+func (d *slowDisk) over(fsys vfs.FS) vfs.FS {
+	return wrap.NewFaulty(fsys, wrap.FailIf(nil, func(op wrap.Op) bool {
+		if op.Kind != wrap.OpSync {
+			return false
+		}
+		d.held.RLock()
+		defer d.held.RUnlock()
+		return d.broken.Load()
+	}))
 }
 
 func termOf(t *testing.T, g *Group, index uint64) uint64 {
@@ -72,9 +60,8 @@ func TestEntriesStoredSoonBecomeDurable(t *testing.T) {
 }
 
 func TestNothingIsDurableBeforeItsSync(t *testing.T) {
-	mem := vfs.NewMem()
-	disk := &slowDisk{FS: mem}
-	s := open(t, disk)
+	mem, disk := vfs.NewMem(), &slowDisk{}
+	s := open(t, disk.over(mem))
 	g := s.Group(1)
 	require.NoError(t, g.StoreLogs(entries(1, 5, 1)))
 	disk.held.Lock()
@@ -109,16 +96,16 @@ func TestNothingIsDurableBeforeItsSync(t *testing.T) {
 }
 
 func TestAFailedSyncMakesNothingDurable(t *testing.T) {
-	disk := &slowDisk{FS: vfs.NewMem()}
+	disk := &slowDisk{}
 	failed := make(chan error, 2)
-	s, err := Open("logs", Options{FS: disk, Failed: func(err error) { failed <- err }})
+	s, err := Open("logs", Options{FS: disk.over(vfs.NewMem()), Failed: func(err error) { failed <- err }})
 	require.NoError(t, err)
 	g := s.Group(1)
 	require.NoError(t, g.StoreLogs(entries(1, 5, 1)))
 	disk.broken.Store(true)
 	require.NoError(t, g.StoreLogsSoon(entries(6, 7, 1)))
-	require.ErrorContains(t, g.WaitDurable(t.Context(), 7), "the disk is broken")
-	require.ErrorContains(t, <-failed, "the disk is broken")
+	require.ErrorIs(t, g.WaitDurable(t.Context(), 7), wrap.ErrInjected)
+	require.ErrorIs(t, <-failed, wrap.ErrInjected)
 	require.EqualValues(t, 5, g.Durable())
 	require.Error(t, g.StoreLogsSoon(entries(8, 8, 1)))
 	_ = s.Close()

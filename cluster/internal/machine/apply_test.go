@@ -134,12 +134,9 @@ func TestAMachineWithABadEntryHasFailed(t *testing.T) {
 
 func TestAMachineWhoseDiskFailsHasFailed(t *testing.T) {
 	var broken atomic.Bool
-	fsys := wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if broken.Load() && (op.Kind == wrap.OpWrite || op.Kind == wrap.OpSync) {
-			return &wrap.Fault{}
-		}
-		return nil
-	})
+	fsys := wrap.NewFaulty(vfs.NewMem(), wrap.FailIf(nil, func(op wrap.Op) bool {
+		return broken.Load() && (op.Kind == wrap.OpWrite || op.Kind == wrap.OpSync)
+	}))
 	failed := make(chan error, 1)
 	o := smallOptions(fsys)
 	o.Failed = func(err error) { failed <- err }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -323,7 +324,7 @@ func TestADamagedTableIsNotSent(t *testing.T) {
 		require.NoError(t, err)
 		i := slices.IndexFunc(names, func(name string) bool { return filepath.Ext(name) == ".ldb" })
 		require.GreaterOrEqual(t, i, 0, "there is a table")
-		flip(t, o.FS, filepath.Join(state, names[i]), at, 16)
+		fixture.ChangeFile(t, o.FS, filepath.Join(state, names[i]), func(data []byte) { data[(2*at+1)*len(data)/32] ^= 1 })
 
 		if m, err = Open(o); err != nil {
 			require.ErrorIs(t, err, db.ErrCorruption)
@@ -339,25 +340,4 @@ func TestADamagedTableIsNotSent(t *testing.T) {
 		closeMachine(t, m)
 	}
 	require.Greater(t, late, 8, "most blocks are not read before")
-}
-
-// flip changes a bit in one of several parts of a file.
-func flip(t *testing.T, mem vfs.FS, name string, part, parts int) {
-	t.Helper()
-	f, err := mem.Open(name)
-	require.NoError(t, err)
-	size, err := f.Size()
-	require.NoError(t, err)
-	data := make([]byte, size)
-	_, err = vfs.ReadFull(f, data, 0)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	data[(2*part+1)*len(data)/(2*parts)] ^= 1
-	require.NoError(t, mem.Remove(name))
-	g, err := mem.Create(name)
-	require.NoError(t, err)
-	_, err = g.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, g.Sync())
-	require.NoError(t, g.Close())
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -196,10 +197,9 @@ func (r *restoring) newIdentity() *identity {
 		member.Incarnation = max(member.Incarnation, m.Incarnation+1)
 	}
 	m := &Map{
-		Version: old.Version + 1, Cluster: newClusterID(), Groups: old.Groups, Replicas: old.Replicas, Nodes: []Member{member},
+		Version: old.Version + 1, Cluster: newClusterID(), Groups: old.Groups, Replicas: cmp.Or(r.Replicas, old.Replicas),
+		Nodes: []Member{member},
 	}
-	setDefault(&r.Replicas, old.Replicas)
-	m.Replicas = r.Replicas
 	id := &identity{Cluster: m.Cluster, ID: r.ID, Incarnation: member.Incarnation, Map: m}
 	for group := range kv.GroupID(m.Groups) {
 		id.Hosted = append(id.Hosted, group)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -108,36 +109,29 @@ type ScrubOptions struct {
 // MaxGroups is the largest number of groups.
 const MaxGroups = 64
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 func (o *Options) fillDefaults() {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
-	setDefault(&o.Groups, 4)
-	setDefault(&o.Replicas, 3)
-	setDefault(&o.Memory.Cache, 256<<20)
-	setDefault(&o.Memory.Memtables, 256<<20)
-	setDefault(&o.Space.Reserve, 256<<20)
+	o.Groups = cmp.Or(o.Groups, 4)
+	o.Replicas = cmp.Or(o.Replicas, 3)
+	o.Memory.Cache = cmp.Or(o.Memory.Cache, 256<<20)
+	o.Memory.Memtables = cmp.Or(o.Memory.Memtables, 256<<20)
+	o.Space.Reserve = cmp.Or(o.Space.Reserve, 256<<20)
 	if o.Space.Free == nil {
 		o.Space.Free = freeBytes
 	}
-	setDefault(&o.Timing.Heartbeat, time.Second)
-	setDefault(&o.Timing.Election, time.Second)
-	setDefault(&o.Timing.Gossip, time.Second)
-	setDefault(&o.Timing.DeadAfter, 5*time.Minute)
-	setDefault(&o.Timing.StaleBound, 10*time.Second)
+	o.Timing.Heartbeat = cmp.Or(o.Timing.Heartbeat, time.Second)
+	o.Timing.Election = cmp.Or(o.Timing.Election, time.Second)
+	o.Timing.Gossip = cmp.Or(o.Timing.Gossip, time.Second)
+	o.Timing.DeadAfter = cmp.Or(o.Timing.DeadAfter, 5*time.Minute)
+	o.Timing.StaleBound = cmp.Or(o.Timing.StaleBound, 10*time.Second)
 	if o.Timing.Clock == nil {
 		o.Timing.Clock = func() int64 { return time.Now().UnixMilli() }
 	}
-	setDefault(&o.Log.SnapshotThreshold, 8192)
-	setDefault(&o.Log.TrailingLogs, 10240)
-	setDefault(&o.Scrub.Every, time.Hour)
+	o.Log.SnapshotThreshold = cmp.Or(o.Log.SnapshotThreshold, 8192)
+	o.Log.TrailingLogs = cmp.Or(o.Log.TrailingLogs, 10240)
+	o.Scrub.Every = cmp.Or(o.Scrub.Every, time.Hour)
 }
 
 func (o *Options) validate() error {

@@ -1,6 +1,7 @@
 package processtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,15 +59,9 @@ func Start(t testing.TB, o Options) *Cluster {
 
 // New is Start without a test: the caller calls Close, also after an error if the cluster is not nil.
 func New(o Options) (*Cluster, error) {
-	if o.Nodes == 0 {
-		o.Nodes = 3
-	}
-	if o.Groups == 0 {
-		o.Groups = 4
-	}
-	if o.Replicas == 0 {
-		o.Replicas = 3
-	}
+	o.Nodes = cmp.Or(o.Nodes, 3)
+	o.Groups = cmp.Or(o.Groups, 4)
+	o.Replicas = cmp.Or(o.Replicas, 3)
 	if o.Args == nil {
 		// Leaders step down, and the outcome of their writes is unknown, when the machine stalls for half of a
 		// heartbeat.

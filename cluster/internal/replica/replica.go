@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -97,30 +98,16 @@ func (o *Options) fillDefaults() {
 	if o.Clock == nil {
 		o.Clock = func() int64 { return time.Now().UnixMilli() }
 	}
-	if o.StaleBound == 0 {
-		o.StaleBound = 10 * time.Second
-	}
-	if o.AskTimeout == 0 {
-		o.AskTimeout = time.Second
-	}
+	o.StaleBound = cmp.Or(o.StaleBound, 10*time.Second)
+	o.AskTimeout = cmp.Or(o.AskTimeout, time.Second)
 	if o.Elapsed == nil {
 		o.Elapsed = elapsed
 	}
-	if o.MaxInFlight == 0 {
-		o.MaxInFlight = 8192
-	}
-	if o.MaxInFlightBytes == 0 {
-		o.MaxInFlightBytes = 64 << 20
-	}
-	if o.MaxEvaluation == 0 {
-		o.MaxEvaluation = time.Second
-	}
-	if o.EstablishTimeout == 0 {
-		o.EstablishTimeout = 10 * time.Second
-	}
-	if o.SweepEvery == 0 {
-		o.SweepEvery = 250 * time.Millisecond
-	}
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 8192)
+	o.MaxInFlightBytes = cmp.Or(o.MaxInFlightBytes, 64<<20)
+	o.MaxEvaluation = cmp.Or(o.MaxEvaluation, time.Second)
+	o.EstablishTimeout = cmp.Or(o.EstablishTimeout, 10*time.Second)
+	o.SweepEvery = cmp.Or(o.SweepEvery, 250*time.Millisecond)
 	if o.Full == nil {
 		o.Full = func() bool { return false }
 	}
