@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -75,7 +76,8 @@ func Start(o Options) (*Group, error) {
 }
 
 // newRaft starts raft on the stores.
-func (g *Group) newRaft() error {
+func (g *Group) newRaft() (err error) {
+	defer recovered(&err)
 	if err := reconcile(g.o.Logs, g.o.Snapshots); err != nil {
 		return err
 	}
@@ -87,6 +89,19 @@ func (g *Group) newRaft() error {
 	g.leading.observe(r)
 	g.raft.Store(r)
 	return nil
+}
+
+// recovered turns a panic of raft at its start, about a store that fails, into an error.
+func recovered(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case runtime.Error:
+		panic(r) // a bug
+	case error:
+		*err = fmt.Errorf("raft could not start: %w", r)
+	default:
+		panic(r)
+	}
 }
 
 // bootstrap writes the first configuration. Unlike raft.BootstrapCluster it completes one that a crash has cut.

@@ -215,11 +215,24 @@ type raftLoop struct{}
 
 func (*raftLoop) processLogs(name string) { endInstead(name) }
 
-// What NewRaft reads at its start may be damaged too.
-func TestAPanicAtTheStartOfRaftIsAnError(t *testing.T) {
-	start := func() (err error) {
-		defer recovered(&err)
-		panic(db.ErrCorruption)
-	}
-	require.ErrorIs(t, start(), db.ErrCorruption)
+// The log may fail again while a replica is being opened. NewRaft panics, on the goroutine of the healer. That ended,
+// and held the replica's lock for ever.
+func TestALogThatFailsAtTheStartOfRaftIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1)
+		n := f.start("1")
+		f.settled(1)
+		n.stop()
+		n.work.Wait()
+		require.NoError(t, n.places[0].close(kv.ErrClosed))
+		n.logs.get().Damaged(db.ErrCorruption)
+		err := errors.New("the goroutine has ended")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err = n.openReplica(0)
+		}()
+		<-done
+		require.ErrorContains(t, err, "raft could not start: failed to save current term")
+	})
 }

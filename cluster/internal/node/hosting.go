@@ -239,15 +239,10 @@ func (n *Node) openLog(group kv.GroupID, state *machine.Machine) (*raftLog, erro
 	if n.o.Raft != nil {
 		n.o.Raft(&o)
 	}
-	if log.Group, err = startRaft(o); err != nil {
+	if log.Group, err = consensus.Start(o); err != nil {
 		return nil, errors.Join(err, o.Stream.Close())
 	}
 	return log, nil
-}
-
-func startRaft(o consensus.Options) (g *consensus.Group, err error) {
-	defer recovered(&err)
-	return consensus.Start(o)
 }
 
 // maxInFlight is how many writes of a group may be on their way.

@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 
@@ -41,30 +40,19 @@ func (s raftStore) SetUint64(key []byte, n uint64) error {
 }
 
 // endInstead ends the goroutine, with its deferred calls, if it is in a function that would panic. Others handle the
-// error.
+// error. While raft is being made, the goroutine is that of the caller, and consensus returns the panic as an error.
 func endInstead(function string) {
 	pc := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
-	for {
-		frame, more := frames.Next()
-		if strings.HasPrefix(frame.Function, function) {
-			runtime.Goexit()
-		}
-		if !more {
+	panics := false
+	for more := true; more; {
+		var frame runtime.Frame
+		if frame, more = frames.Next(); frame.Function == "github.com/hashicorp/raft.NewRaft" {
 			return
 		}
+		panics = panics || strings.HasPrefix(frame.Function, function)
 	}
-}
-
-// recovered turns a panic of raft at its start, about an entry that cannot be read, into an error.
-func recovered(err *error) {
-	switch r := recover().(type) {
-	case nil:
-	case runtime.Error:
-		panic(r) // a bug
-	case error:
-		*err = fmt.Errorf("raft could not start: %w", r)
-	default:
-		panic(r)
+	if panics {
+		runtime.Goexit()
 	}
 }
