@@ -145,31 +145,6 @@ func TestMovesBetweenTheDirectoriesAreWhole(t *testing.T) {
 	}
 }
 
-// On the way back, new logs are created in the database's directory, and those elsewhere are read and removed there.
-func TestLogsComeBack(t *testing.T) {
-	mem, f := twoDirs(t)
-	put(t, f, "/db/000003.log", "three")
-	f.back = true
-	put(t, f, "/db/000005.log", "five")
-	require.Equal(t, map[string]string{"000005.log": "five"}, tree(t, mem, "/db"))
-	require.Equal(t, "three", content(t, f, "/db/000003.log"))
-	names := fixture.List(t, f, "/db")
-	require.Equal(t, []string{"000003.log", "000005.log"}, names)
-	require.NoError(t, f.Remove("/db/000003.log"))
-	require.Empty(t, tree(t, mem, "/logs"))
-}
-
-// Until the marks are there, nothing is elsewhere.
-func TestAnInactiveFSChangesNothing(t *testing.T) {
-	mem, f := twoDirs(t)
-	put(t, f, "/db/000003.log", "three")
-	f.active.Store(false)
-	names := fixture.List(t, f, "/db")
-	require.Empty(t, names)
-	put(t, f, "/db/000004.log", "four")
-	require.Equal(t, map[string]string{"000004.log": "four"}, tree(t, mem, "/db"))
-}
-
 // A store whose logs are elsewhere appended to them by a system call each.
 func TestLogsElsewhereAreLogFiles(t *testing.T) {
 	mem, f := twoDirs(t)

@@ -1,15 +1,17 @@
 package dbdir
 
 import (
+	"cmp"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
-	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -31,13 +33,119 @@ func failing(mem *vfs.Mem, dir string, err error) vfs.FS {
 	}))
 }
 
-func TestADirectoryOfADatabaseIsRefused(t *testing.T) {
+// change prepares the files that moved returns, and returns the file system to look at them with.
+type change func(t *testing.T, mem *vfs.Mem) vfs.FS
+
+func without(name string) change {
+	return func(t *testing.T, mem *vfs.Mem) vfs.FS {
+		require.NoError(t, mem.Remove(name))
+		return mem
+	}
+}
+
+func holding(name, content string) change {
+	return func(t *testing.T, mem *vfs.Mem) vfs.FS {
+		put(t, mem, name, content)
+		return mem
+	}
+}
+
+// away has the operations on a directory fail.
+func away(dir string, err error) change {
+	return func(_ *testing.T, mem *vfs.Mem) vfs.FS { return failing(mem, dir, err) }
+}
+
+func copied(t *testing.T, mem *vfs.Mem) vfs.FS {
+	copyTree(t, mem, "/db", mem, "/copy")
+	return mem
+}
+
+// logsRefused are the directories of a database, by default /db, and of its logs that are refused. A repair may abandon
+// logs that are lost. Those that cannot be read are not, nor those that the recorded directory still has.
+type logsRefused struct {
+	name, dir, logs string
+	prepare         change
+	want            string
+	is              error
+	lost            bool
+}
+
+func allLogsRefused(t *testing.T) []logsRefused {
+	const (
+		other  = "00112233445566778899aabbccddeeff"
+		still  = "does not have the logs of the database in /db, which are in /logs; to move them, open the database with its own"
+		none   = "/logs does not have the logs of the database in /db"
+		copyOf = "/copy is a copy of the database in /db"
+		noMark = "this is no mark of a log directory"
+	)
+	marks := tree(t, moved(t), "/logs")["LOGS"]
+	cases := []logsRefused{
+		{name: "other logs", logs: "/empty", want: "/empty, " + still},
+		{name: "no directory", logs: "/none", want: "/none, " + still},
+		{
+			name: "other logs, and the recorded ones are lost", logs: "/empty", prepare: without("/logs/LOGS"), lost: true,
+			want: "/empty does not have the logs of the database in /db, which were in /logs",
+		},
+		{name: "another database's", dir: "/second", logs: "/logs", want: "/logs, has the logs of another database, that in /db"},
+		{name: "logs of unknown origin", dir: "/second", logs: "/strays", want: "/strays, has logs already, for example 000007.log"},
+		{name: "no LOGDIR", logs: "/logs", prepare: without("/db/LOGDIR"), want: "/logs, has logs already, for example 000003.log"},
+		{name: "a copy, recorded", dir: "/copy", prepare: copied, want: copyOf + ", to which the logs in /logs belong", lost: true},
+		{name: "a copy, given", dir: "/copy", logs: "/logs", prepare: copied, want: copyOf, lost: true},
+		{name: "a copy of LOGS as LOGDIR", prepare: holding("/db/LOGDIR", marks), want: "are the same", lost: true},
+		{name: "a relative path", prepare: holding("/db/LOGDIR", markOf(other, "logs/../logs")), want: noMark, lost: true},
+		{name: "no LOGS", logs: "/db", prepare: without("/logs/LOGS"), want: none, lost: true},
+		{name: "no directory of logs", logs: "/db", prepare: away("/logs", fs.ErrNotExist), want: none, lost: true},
+		{name: "another identity", logs: "/db", prepare: holding("/logs/LOGS", markOf(other, "/db")), want: none, lost: true},
+		{name: "unreadable", logs: "/db", prepare: away("/logs", syscall.EIO), want: "sievedb: ", is: syscall.EIO},
+		{name: "unreadable LOGDIR", logs: "/db", prepare: away("/db", syscall.EIO), want: "sievedb: ", is: syscall.EIO},
+	}
 	for _, name := range []string{"CURRENT", "MANIFEST-000001", "000005.ldb", "000005.sst", "CLOSED", "LOGDIR"} {
-		mem, _ := twoDirs(t)
-		put(t, mem, filepath.Join("/logs", name), "")
-		_, err := findLogs(mem, "/db", "/logs")
-		require.ErrorContains(t, err, "/logs, has a database of its own, for example its file "+name)
-		require.False(t, isLost(err))
+		cases = append(cases, logsRefused{
+			name: "has " + name, dir: "/second", logs: "/empty", prepare: holding("/empty/"+name, ""),
+			want: "/empty, has a database of its own, for example its file " + name,
+		})
+	}
+	for name, whole := range map[string]string{"/db/LOGDIR": tree(t, moved(t), "/db")["LOGDIR"], "/logs/LOGS": marks} {
+		for _, bad := range []string{
+			"", "x", whole + "x", whole[:len(whole)-1], strings.Replace(whole, "id ", "id g", 1), strings.Repeat("x", maxMark+1),
+		} {
+			cases = append(cases, logsRefused{prepare: holding(name, bad), want: noMark, is: base.ErrCorruption, lost: name == "/db/LOGDIR"})
+		}
+		directory := func(t *testing.T, mem *vfs.Mem) vfs.FS {
+			without(name)(t, mem)
+			require.NoError(t, mem.MkdirAll(name))
+			return mem
+		}
+		cases = append(cases,
+			logsRefused{name: "a directory", prepare: directory, want: noMark, is: base.ErrCorruption, lost: name == "/db/LOGDIR"},
+			// The bug: it was damage, and the advice was to write it again. A repair must not abandon the logs.
+			logsRefused{name: "a newer mark", prepare: holding(name, whole+"mirror \"/third\"\n"), want: name, is: base.ErrNewer},
+		)
+	}
+	return cases
+}
+
+func markOf(id, other string) string { return string(mark{id, other}.encode()) }
+
+func TestDirectoriesThatDoNotBelongTogetherAreRefused(t *testing.T) {
+	for _, c := range allLogsRefused(t) {
+		t.Run(c.name, func(t *testing.T) {
+			mem := moved(t)
+			for _, dir := range []string{"/empty", "/second", "/strays"} {
+				require.NoError(t, vfs.MkdirAllSynced(mem, dir))
+			}
+			put(t, mem, "/strays/000007.log", "seven")
+			var fsys vfs.FS = mem
+			if c.prepare != nil {
+				fsys = c.prepare(t, mem)
+			}
+			_, err := findLogs(fsys, cmp.Or(c.dir, "/db"), c.logs)
+			require.ErrorContains(t, err, c.want)
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+			require.Equal(t, c.lost, isLost(err))
+		})
 	}
 	mem, _ := twoDirs(t)
 	for _, name := range []string{"LOCK", "notes.txt"} {
@@ -46,63 +154,13 @@ func TestADirectoryOfADatabaseIsRefused(t *testing.T) {
 	find(t, mem, "/db", "/logs")
 }
 
-func TestRefuseADirectoryOfLogs(t *testing.T) {
+func TestADirectoryOfLogsIsRecognized(t *testing.T) {
 	mem := moved(t)
-	require.NoError(t, refuseLogs(mem, "/db"))
-	require.NoError(t, refuseLogs(mem, "/none"))
-	require.ErrorContains(t, refuseLogs(mem, "/logs"), "sievedb: /logs has the logs of the database in /db")
 	require.ErrorIs(t, refuseLogs(failing(mem, "/logs", syscall.EIO), "/logs"), syscall.EIO)
-	require.NoError(t, mem.Remove("/logs/LOGS"))
 	put(t, mem, "/logs/LOGS", "damaged")
 	require.ErrorContains(t, refuseLogs(mem, "/logs"), "sievedb: /logs has the logs of the database in an unknown directory")
 	put(t, mem, "/logs/CURRENT", "")
 	require.NoError(t, refuseLogs(mem, "/logs"))
-}
-
-func TestUnreadableLogsAreNotLost(t *testing.T) {
-	for name, c := range map[string]struct {
-		prepare func(t *testing.T, mem *vfs.Mem) vfs.FS
-		lost    bool
-	}{
-		"no LOGS": {lost: true, prepare: func(t *testing.T, mem *vfs.Mem) vfs.FS {
-			require.NoError(t, mem.Remove("/logs/LOGS"))
-			return mem
-		}},
-		"no directory": {lost: true, prepare: func(_ *testing.T, mem *vfs.Mem) vfs.FS { return failing(mem, "/logs", fs.ErrNotExist) }},
-		"another identity": {lost: true, prepare: func(t *testing.T, mem *vfs.Mem) vfs.FS {
-			require.NoError(t, mark{"00112233445566778899aabbccddeeff", "/db"}.write(mem, "/logs/LOGS"))
-			return mem
-		}},
-		"damaged LOGDIR": {lost: true, prepare: func(t *testing.T, mem *vfs.Mem) vfs.FS {
-			require.NoError(t, mem.Remove("/db/LOGDIR"))
-			put(t, mem, "/db/LOGDIR", "damaged")
-			return mem
-		}},
-		"unreadable":        {prepare: func(_ *testing.T, mem *vfs.Mem) vfs.FS { return failing(mem, "/logs", syscall.EIO) }},
-		"unreadable LOGDIR": {prepare: func(_ *testing.T, mem *vfs.Mem) vfs.FS { return failing(mem, "/db", syscall.EIO) }},
-		"damaged LOGS": {prepare: func(t *testing.T, mem *vfs.Mem) vfs.FS {
-			require.NoError(t, mem.Remove("/logs/LOGS"))
-			put(t, mem, "/logs/LOGS", "damaged")
-			return mem
-		}},
-	} {
-		_, err := findLogs(c.prepare(t, moved(t)), "/db", "/db")
-		require.ErrorContains(t, err, "sievedb: ", name)
-		require.Equal(t, c.lost, isLost(err), name)
-	}
-}
-
-// Another directory was named, and the recorded one has the logs.
-func TestLogsOfTheRecordedDirectoryAreNotLost(t *testing.T) {
-	mem := moved(t)
-	for _, wanted := range []string{"/none", "/second"} {
-		_, err := findLogs(mem, "/db", wanted)
-		require.ErrorContains(t, err, "which are in /logs; to move them, open the database with its own directory as Options.LogDir")
-		require.False(t, isLost(err))
-	}
-	require.NoError(t, mem.Remove("/logs/LOGS"))
-	_, err := findLogs(mem, "/db", "/none")
-	require.True(t, isLost(err))
 }
 
 // Another database begins, or a copy of the database uses the logs, between findLogs and the lock.
@@ -131,42 +189,6 @@ func TestDirectoriesAreComparedUnderTheLock(t *testing.T) {
 	find(t, mem, "/new", "")
 }
 
-// Undo leaves a LOGS of an earlier opening, and a LOGDIR that records abandoned logs.
-func TestUndoKeepsEarlierMarks(t *testing.T) {
-	mem, _ := twoDirs(t)
-	require.NoError(t, mark{"00112233445566778899aabbccddeeff", "/db"}.write(mem, "/logs/LOGS"))
-	require.NoError(t, abandonLogs(mem, "/db"))
-	before := [2]map[string]string{tree(t, mem, "/db"), tree(t, mem, "/logs")}
-	p := find(t, mem, "/db", "/logs")
-	require.NoError(t, p.Begin())
-	require.NotEqual(t, before[0], tree(t, mem, "/db"))
-	require.NoError(t, p.Undo())
-	require.True(t, p.Marked())
-	require.Equal(t, before, [2]map[string]string{tree(t, mem, "/db"), tree(t, mem, "/logs")})
-}
-
-// After a Begin that fails, no directory is left that it made.
-func TestAFailedBeginLeavesNoDirectories(t *testing.T) {
-	for _, kind := range []wrap.OpKind{wrap.OpLock, wrap.OpWrite, wrap.OpMkdirAll, wrap.OpList} {
-		mem := vfs.NewMem()
-		require.NoError(t, vfs.MkdirAllSynced(mem, "/db"))
-		armed := false
-		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if !armed || op.Kind != kind {
-				return nil
-			}
-			armed = kind != wrap.OpList // removeDirs lists as well
-			return &wrap.Fault{Err: syscall.EIO}
-		})
-		p, err := findLogs(fsys, "/db", "/new/logs")
-		require.NoError(t, err)
-		armed = true
-		require.ErrorIs(t, p.Begin(), syscall.EIO)
-		fixture.RequireNone(t, mem, "/new")
-		require.NoError(t, p.Close())
-	}
-}
-
 func TestOnlyNewDirectoriesAreRemoved(t *testing.T) {
 	mem := vfs.NewMem()
 	put(t, mem, "/file", "")
@@ -182,45 +204,4 @@ func TestOnlyNewDirectoriesAreRemoved(t *testing.T) {
 	put(t, mem, "/new/notes.txt", "")
 	removeDirs(mem, made)
 	require.Contains(t, tree(t, mem, "/new"), "notes.txt")
-}
-
-// LOGS names the directory of the last opening. Only it, or a directory that was named, may remove the logs.
-func TestLogsOfAnotherDirectoryAreNotDestroyed(t *testing.T) {
-	mem := moved(t)
-	p, err := findLogs(mem, "/db", "")
-	require.NoError(t, err)
-	require.NoError(t, p.RefuseToDestroy())
-	for _, copied := range []string{"/new", "/copy"} {
-		copyTree(t, mem, "/db", mem, copied)
-	}
-	require.NoError(t, mem.Remove("/db/LOGDIR"))
-	for _, wanted := range []string{"", "/copy"} {
-		p, err := findLogs(mem, "/copy", wanted)
-		require.NoError(t, err)
-		require.ErrorContains(t, p.RefuseToDestroy(), "the logs in /logs belong to a database in /db; if /copy is that database and was moved, pass /logs")
-	}
-	p, err = findLogs(mem, "/copy", "/logs")
-	require.NoError(t, err)
-	require.NoError(t, p.RefuseToDestroy())
-	begin(t, mem, "/new", "")
-	require.NoError(t, find(t, mem, "/new", "").RefuseToDestroy())
-	_, err = findLogs(mem, "/copy", "")
-	require.True(t, isLost(err), "the logs belong to /new")
-}
-
-// abandonLogs works without a LOGDIR that can be decoded, but not without one that can be read.
-func TestAbandonWithoutAMark(t *testing.T) {
-	for _, damaged := range []bool{false, true} {
-		mem, _ := twoDirs(t)
-		if damaged {
-			put(t, mem, "/db/LOGDIR", "damaged")
-		}
-		require.NoError(t, abandonLogs(mem, "/db"))
-		p := find(t, mem, "/db", "")
-		require.True(t, p.Marked())
-		require.False(t, p.Found())
-	}
-	mem := moved(t)
-	require.ErrorIs(t, abandonLogs(failing(mem, "/db", syscall.EIO), "/db"), syscall.EIO)
-	require.True(t, find(t, mem, "/db", "").Found())
 }

@@ -64,20 +64,6 @@ func removeDir(t *testing.T, fsys vfs.FS, dir string) {
 	require.NoError(t, fsys.Remove(dir))
 }
 
-// The bug: a database whose own logs were elsewhere had no log and no LOGS in its directory, so another
-// database put its logs there. The next opening replayed and removed them.
-func TestADatabaseIsNoLogDirectory(t *testing.T) {
-	mem := vfs.NewMem()
-	putIn(t, mem, "second", "second logs", "b")
-	before := treeOf(t, mem, "second")
-	o := logsIn(mem, "second")
-	_, err := db.Open("db", o)
-	require.ErrorContains(t, err, "sievedb: Options.LogDir, second, has a database of its own")
-	require.Equal(t, before, treeOf(t, mem, "second"))
-	fixture.RequireNone(t, mem, "db")
-	requireKeys(t, mem, "second", "b")
-}
-
 // The bug: a database that opened and closed between the check and the lock of another one lost its mark,
 // and then its log. Here it does so at every operation of the other one.
 func TestTwoDatabasesRaceForOneLogDirectory(t *testing.T) {
