@@ -27,33 +27,30 @@ type fieldOperation struct {
 
 const errFieldType = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
 
-// fieldType parses a type such as i16 or u8.
-func (c *Call) fieldType(arg int, o *fieldOperation) bool {
-	t := c.Args[arg]
+// setType parses a type such as i16 or u8.
+func (o *fieldOperation) setType(t []byte) error {
 	if len(t) > 1 && (t[0] == 'i' || t[0] == 'u') {
 		n, ok := ParseInt(t[1:])
 		o.signed, o.width = t[0] == 'i', uint(n)
 		if ok && n >= 1 && n <= 63 || ok && n == 64 && o.signed {
-			return true
+			return nil
 		}
 	}
-	c.Reply.Error(errFieldType)
-	return false
+	return refusal(errFieldType)
 }
 
-// fieldOffset parses a position in bits, or, after #, in fields.
-func (c *Call) fieldOffset(arg int, o *fieldOperation) bool {
-	text, unit := c.Args[arg], int64(1)
+// setOffset parses a position in bits, or, after #, in fields.
+func (o *fieldOperation) setOffset(text []byte) error {
+	unit := int64(1)
 	if len(text) > 0 && text[0] == '#' {
 		text, unit = text[1:], int64(o.width)
 	}
 	n, ok := ParseInt(text)
 	if !ok || n < 0 || n > math.MaxInt64/unit || n*unit>>3 >= 512<<20 {
-		c.Reply.Error(errBitOffset)
-		return false
+		return refusal(errBitOffset)
 	}
 	o.offset = n * unit
-	return true
+	return nil
 }
 
 // fieldArguments are how many arguments follow the name of an operation.
@@ -61,35 +58,35 @@ var fieldArguments = map[string]int{"get": 2, "set": 3, "incrby": 3, "overflow":
 
 var overflows = map[string]overflow{"wrap": overflowWraps, "sat": overflowSaturates, "fail": overflowFails}
 
-func (c *Call) parseFieldOperations() (list []fieldOperation, ok bool) {
+func (c *Call) parseFieldOperations() (list []fieldOperation, err error) {
 	mode := overflowWraps
 	for i := 2; i < len(c.Args); {
 		o := fieldOperation{name: string(lowerASCII(c.Args[i])), overflow: mode}
 		n, known := fieldArguments[o.name]
 		if !known || i+n >= len(c.Args) {
-			c.Reply.Error(errSyntax)
-			return nil, false
+			return nil, refusal(errSyntax)
 		}
 		if o.name == "overflow" {
+			var ok bool
 			if mode, ok = overflows[string(lowerASCII(c.Args[i+1]))]; !ok {
-				c.Reply.Error("ERR Invalid OVERFLOW type specified")
-				return nil, false
+				return nil, refusal("ERR Invalid OVERFLOW type specified")
 			}
 			i += 2
 			continue
 		}
-		if !c.fieldType(i+1, &o) || !c.fieldOffset(i+2, &o) {
-			return nil, false
+		if err = o.setType(c.Args[i+1]); err == nil {
+			err = o.setOffset(c.Args[i+2])
 		}
-		if o.name != "get" {
-			if o.n, ok = c.integer(i + 3); !ok {
-				return nil, false
-			}
+		if err == nil && o.name != "get" {
+			o.n, err = c.integer(i + 3)
+		}
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, o)
 		i += 1 + n
 	}
-	return list, true
+	return list, nil
 }
 
 // load returns the field, of which the value may have only a part, or none: zeros follow it.
@@ -190,14 +187,13 @@ func fieldsEnd(list []fieldOperation) (length int64) {
 }
 
 func bitfield(c *Call, tx kv.Tx) error {
-	list, ok := c.parseFieldOperations()
-	if !ok {
-		return nil
+	list, err := c.parseFieldOperations()
+	if err != nil {
+		return err
 	}
 	length := fieldsEnd(list)
 	if length > int64(c.Limits.MaxValue) {
-		c.Reply.Error(errTooLong)
-		return nil
+		return refusal(errTooLong)
 	}
 	v, _, err := tx.Get(c.Args[1])
 	if err != nil {
@@ -223,13 +219,12 @@ func bitfield(c *Call, tx kv.Tx) error {
 }
 
 func bitfieldReadOnly(c *Call, r kv.Reader) error {
-	list, ok := c.parseFieldOperations()
-	if !ok {
-		return nil
+	list, err := c.parseFieldOperations()
+	if err != nil {
+		return err
 	}
 	if fieldsEnd(list) > 0 {
-		c.Reply.Error("ERR BITFIELD_RO only supports the GET subcommand")
-		return nil
+		return refusal("ERR BITFIELD_RO only supports the GET subcommand")
 	}
 	v, _, err := r.Get(c.Args[1])
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 )
 
 func bitpos(c *Call, r kv.Reader) error {
-	bit, ok := c.integer(2)
-	if !ok {
-		return nil
+	bit, err := c.integer(2)
+	if err != nil {
+		return err
 	}
 	if bit != 0 && bit != 1 {
-		c.Reply.Error("ERR The bit argument must be 1 or 0.")
-		return nil
+		return refusal("ERR The bit argument must be 1 or 0.")
 	}
 	v, found, err := r.Get(c.Args[1])
 	if err != nil {
@@ -23,9 +22,9 @@ func bitpos(c *Call, r kv.Reader) error {
 		c.Reply.Int(-bit)
 		return nil
 	}
-	first, last, ok := c.bitposRange(int64(len(v.Data)))
-	if !ok {
-		return nil
+	first, last, err := c.bitposRange(int64(len(v.Data)))
+	if err != nil {
+		return err
 	}
 	at := findBit(v.Data, byte(bit), first, last)
 	if at < 0 && bit == 0 && len(c.Args) < 5 && first <= last {
@@ -36,27 +35,25 @@ func bitpos(c *Call, r kv.Reader) error {
 }
 
 // bitposRange parses the optional start, end and unit of BITPOS, and returns positions of bits.
-func (c *Call) bitposRange(length int64) (first, last int64, ok bool) {
+func (c *Call) bitposRange(length int64) (first, last int64, err error) {
 	if len(c.Args) == 3 {
-		return 0, length*8 - 1, true
+		return 0, length*8 - 1, nil
 	}
 	if len(c.Args) > 6 {
-		c.Reply.Error(errSyntax)
-		return 0, 0, false
+		return 0, 0, refusal(errSyntax)
 	}
-	start, ok := c.integer(3)
-	if !ok {
-		return 0, 0, false
+	start, err := c.integer(3)
+	if err != nil {
+		return 0, 0, err
 	}
 	inBits := len(c.Args) == 6 && c.is(5, "bit")
 	if len(c.Args) == 6 && !inBits && !c.is(5, "byte") {
-		c.Reply.Error(errSyntax)
-		return 0, 0, false
+		return 0, 0, refusal(errSyntax)
 	}
 	end := length - 1
 	if len(c.Args) > 4 {
-		if end, ok = c.integer(4); !ok {
-			return 0, 0, false
+		if end, err = c.integer(4); err != nil {
+			return 0, 0, err
 		}
 	}
 	if inBits {
@@ -70,9 +67,9 @@ func (c *Call) bitposRange(length int64) (first, last int64, ok bool) {
 	}
 	first, last = start, min(end, length-1)
 	if inBits || first > last {
-		return first, last, true
+		return first, last, nil
 	}
-	return first * 8, last*8 + 7, true
+	return first * 8, last*8 + 7, nil
 }
 
 // findBit returns the position of the first bit in [first, last] that is bit, or -1.
@@ -117,11 +114,9 @@ func bitop(c *Call, tx kv.Tx) error {
 	op := bitOperations[string(lowerASCII(c.Args[1]))]
 	switch {
 	case op == 0:
-		c.Reply.Error(errSyntax)
-		return nil
+		return refusal(errSyntax)
 	case op == bitNot && len(c.Args) != 4:
-		c.Reply.Error("ERR BITOP NOT must be called with a single source key.")
-		return nil
+		return refusal("ERR BITOP NOT must be called with a single source key.")
 	}
 	var result []byte
 	left := bitopValues * c.Limits.MaxValue
@@ -131,9 +126,8 @@ func bitop(c *Call, tx kv.Tx) error {
 			return err
 		}
 		if left -= len(v.Data) + bitopKey; left < 0 {
-			c.Reply.Errorf("ERR BITOP reads at most %d bytes, where each key counts as %d more",
+			return refuse("ERR BITOP reads at most %d bytes, where each key counts as %d more",
 				bitopValues*c.Limits.MaxValue, bitopKey)
-			return nil
 		}
 		if i == 0 {
 			result = append(result, v.Data...)

@@ -7,28 +7,25 @@ import (
 )
 
 // bitOffset parses the argument 2, a position in bits.
-func (c *Call) bitOffset() (offset int64, ok bool) {
-	offset, ok = ParseInt(c.Args[2])
+func (c *Call) bitOffset() (offset int64, err error) {
+	offset, ok := ParseInt(c.Args[2])
 	if !ok || offset < 0 || offset>>3 >= 512<<20 { // the limit of Redis, whatever ours is
-		c.Reply.Error(errBitOffset)
-		return 0, false
+		return 0, refusal(errBitOffset)
 	}
-	return offset, true
+	return offset, nil
 }
 
 func setbit(c *Call, tx kv.Tx) error {
-	offset, ok := c.bitOffset()
-	if !ok {
-		return nil
+	offset, err := c.bitOffset()
+	if err != nil {
+		return err
 	}
 	bit, ok := ParseInt(c.Args[3])
 	if !ok || bit&^1 != 0 {
-		c.Reply.Error(errBit)
-		return nil
+		return refusal(errBit)
 	}
 	if offset>>3 >= int64(c.Limits.MaxValue) {
-		c.Reply.Error(errTooLong)
-		return nil
+		return refusal(errTooLong)
 	}
 	v, _, err := tx.Get(c.Args[1])
 	if err != nil {
@@ -47,9 +44,9 @@ func setbit(c *Call, tx kv.Tx) error {
 }
 
 func getbit(c *Call, r kv.Reader) error {
-	offset, ok := c.bitOffset()
-	if !ok {
-		return nil
+	offset, err := c.bitOffset()
+	if err != nil {
+		return err
 	}
 	v, _, err := r.Get(c.Args[1])
 	if err != nil {
@@ -63,58 +60,49 @@ func getbit(c *Call, r kv.Reader) error {
 	return nil
 }
 
-func bitcount(c *Call, r kv.Reader) error {
-	v, found, err := r.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func bitcount(c *Call, _ kv.Reader, v kv.Value, found bool) error {
 	if !found { // Redis does not look at the other arguments then
 		c.Reply.Int(0)
 		return nil
 	}
 	length := int64(len(v.Data))
-	first, last, ok := int64(0), length*8-1, true
+	first, last := int64(0), length*8-1
 	switch len(c.Args) {
 	case 2:
 	case 4, 5:
-		first, last, ok = c.bitRange(length)
+		var err error
+		if first, last, err = c.bitRange(length); err != nil {
+			return err
+		}
 	default:
-		c.Reply.Error(errSyntax)
-		return nil
+		return refusal(errSyntax)
 	}
-	if ok {
-		c.Reply.Int(countBits(v.Data, first, last))
-	}
+	c.Reply.Int(countBits(v.Data, first, last))
 	return nil
 }
 
 // bitRange parses start, end and BYTE or BIT, and returns positions of bits.
-func (c *Call) bitRange(length int64) (first, last int64, ok bool) {
-	start, ok := c.integer(2)
-	if !ok {
-		return 0, 0, false
-	}
-	end, ok := c.integer(3)
-	if !ok {
-		return 0, 0, false
+func (c *Call) bitRange(length int64) (first, last int64, err error) {
+	start, end, err := c.integers(2)
+	if err != nil {
+		return 0, 0, err
 	}
 	// Redis finds out about an empty range before it looks at the unit.
 	if start < 0 && end < 0 && start > end {
-		return 0, -1, true
+		return 0, -1, nil
 	}
 	inBits := len(c.Args) == 5 && c.is(4, "bit")
 	if len(c.Args) == 5 && !inBits && !c.is(4, "byte") {
-		c.Reply.Error(errSyntax)
-		return 0, 0, false
+		return 0, 0, refusal(errSyntax)
 	}
 	if inBits {
 		first, last = clampRange(start, end, length*8)
-		return first, last, true
+		return first, last, nil
 	}
 	if first, last = clampRange(start, end, length); first > last { // before a product overflows
-		return 0, -1, true
+		return 0, -1, nil
 	}
-	return first * 8, last*8 + 7, true
+	return first * 8, last*8 + 7, nil
 }
 
 // countBits counts the ones in [first, last], where bit 0 is the highest of the first byte.

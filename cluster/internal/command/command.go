@@ -2,8 +2,9 @@
 // parsing of their options, and their evaluation on the state of a group.
 //
 // A command that has keys is a function of a [Call] and of a kv.Reader or a kv.Tx. It appends its reply to Call.Reply
-// and changes nothing else, so a server may evaluate it inside kv.Group.Update. The functions return an error only if
-// the store fails; an error of the command, such as "ERR syntax error", is a reply. Such a command has written nothing.
+// and changes nothing else, so a server may evaluate it inside kv.Group.Update. An error of the command itself, such as
+// "ERR syntax error", is a refusal, which becomes its reply; it has replied and written nothing before. Evaluate and
+// Read return other errors: those of the store.
 //
 // Commands without keys either work on all groups that this node leads ([Node] evaluates them, as well as
 // CLUSTER), or they belong to the connection and the server evaluates them.
@@ -158,10 +159,32 @@ func (c *Command) Slot(args [][]byte) (of uint16, found bool, err error) {
 // Evaluate evaluates a command of kind Reads or Writes in a transaction.
 func (c *Command) Evaluate(call *Call, tx kv.Tx) error {
 	if c.read != nil {
-		return c.read(call, tx)
+		return c.Read(call, tx)
 	}
-	return c.write(call, tx)
+	return call.answer(c.write(call, tx))
 }
 
 // Read evaluates a command of kind Reads. r may be nil for a Container without a key.
-func (c *Command) Read(call *Call, r kv.Reader) error { return c.read(call, r) }
+func (c *Command) Read(call *Call, r kv.Reader) error { return call.answer(c.read(call, r)) }
+
+// onValue returns the function of a command that writes from one that is called with the value of the first key.
+func onValue(f func(c *Call, tx kv.Tx, v kv.Value, found bool) error) func(*Call, kv.Tx) error {
+	return func(c *Call, tx kv.Tx) error {
+		v, found, err := tx.Get(c.Args[1])
+		if err != nil {
+			return err
+		}
+		return f(c, tx, v, found)
+	}
+}
+
+// ofValue is onValue for a command that reads.
+func ofValue(f func(c *Call, r kv.Reader, v kv.Value, found bool) error) func(*Call, kv.Reader) error {
+	return func(c *Call, r kv.Reader) error {
+		v, found, err := r.Get(c.Args[1])
+		if err != nil {
+			return err
+		}
+		return f(c, r, v, found)
+	}
+}

@@ -33,13 +33,12 @@ func (c *Call) parseCondition(i int) (k condition, ok bool) {
 	return k, ok && k.arg < len(c.Args)
 }
 
-// malformed replies with an error if a condition cannot be met by any value.
-func (c *Call) malformed(k condition) bool {
-	bad := k.digest && (len(c.Args[k.arg]) != digestLength || strings.Trim(string(c.Args[k.arg]), "0123456789abcdefABCDEF") != "")
-	if bad {
-		c.Reply.Error("ERR the digest must be exactly 16 hexadecimal characters")
+// wellFormed returns an error if a condition cannot be met by any value.
+func (c *Call) wellFormed(k condition) error {
+	if k.digest && (len(c.Args[k.arg]) != digestLength || strings.Trim(string(c.Args[k.arg]), "0123456789abcdefABCDEF") != "") {
+		return refusal("ERR the digest must be exactly 16 hexadecimal characters")
 	}
-	return bad
+	return nil
 }
 
 // meets reports whether a value meets a condition. An absent key differs from all.
@@ -54,47 +53,39 @@ func (c *Call) meets(k condition, v kv.Value, found bool) bool {
 }
 
 // delex is DELEX key [condition value].
-func delex(c *Call, tx kv.Tx) error {
+func delex(c *Call, tx kv.Tx, v kv.Value, found bool) error {
 	var k condition
 	switch len(c.Args) {
 	case 2:
 	case 4:
 		var ok bool
 		if k, ok = c.parseCondition(2); !ok {
-			c.Reply.Error("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
-			return nil
+			return refusal("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
 		}
 	default:
-		c.Reply.Error(WrongArity("delex"))
-		return nil
+		return refusal(WrongArity("delex"))
 	}
-	if c.malformed(k) {
-		return nil
+	if err := c.wellFormed(k); err != nil {
+		return err
 	}
-	return c.deleteIf(k, tx)
+	c.deleteIf(found && c.meets(k, v, found), tx)
+	return nil
 }
 
 // delifeq is DELIFEQ key value of Valkey 9.
-func delifeq(c *Call, tx kv.Tx) error { return c.deleteIf(condition{arg: 2}, tx) }
+func delifeq(c *Call, tx kv.Tx, v kv.Value, found bool) error {
+	c.deleteIf(found && string(v.Data) == string(c.Args[2]), tx)
+	return nil
+}
 
-func (c *Call) deleteIf(k condition, tx kv.Tx) error {
-	v, found, err := tx.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
-	deletes := found && c.meets(k, v, found)
+func (c *Call) deleteIf(deletes bool, tx kv.Tx) {
 	if deletes {
 		tx.Delete(c.Args[1])
 	}
 	c.Reply.Flag(deletes)
-	return nil
 }
 
-func digest(c *Call, r kv.Reader) error {
-	v, found, err := r.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func digest(c *Call, _ kv.Reader, v kv.Value, found bool) error {
 	c.value(kv.Value{Data: []byte(digestOf(v.Data))}, found)
 	return nil
 }

@@ -1,14 +1,12 @@
 package command
 
 import (
+	"math"
+
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-func dump(c *Call, r kv.Reader) error {
-	v, found, err := r.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func dump(c *Call, _ kv.Reader, v kv.Value, found bool) error {
 	switch {
 	case !found:
 		c.Reply.Null()
@@ -21,68 +19,51 @@ func dump(c *Call, r kv.Reader) error {
 type restoreOptions struct{ replace, absolute bool }
 
 // parseRestoreOptions parses the options of RESTORE. The time and the frequency of use are checked, and not kept.
-func (c *Call) parseRestoreOptions() (o restoreOptions, ok bool) {
+func (c *Call) parseRestoreOptions() (o restoreOptions, err error) {
 	idle, frequency := false, false
-	for i := 4; i < len(c.Args); i++ {
-		switch more := i+1 < len(c.Args); {
-		case c.is(i, "replace"):
-			o.replace = true
-		case c.is(i, "absttl"):
-			o.absolute = true
-		case c.is(i, "idletime") && more && !frequency, c.is(i, "freq") && more && !idle:
-			isIdle := c.is(i, "idletime")
-			i++
-			n, ok := c.integer(i)
+	use := func(word string, seen, other *bool, most int64, invalid string) option {
+		return option{word: word, takes: func(arg int) error {
+			n, err := c.integer(arg)
 			switch {
-			case !ok:
-				return o, false
-			case isIdle && n < 0:
-				c.Reply.Error("ERR Invalid IDLETIME value, must be >= 0")
-				return o, false
-			case !isIdle && (n < 0 || n > 255):
-				c.Reply.Error("ERR Invalid FREQ value, must be >= 0 and <= 255")
-				return o, false
+			case *other:
+				return refusal(errSyntax)
+			case err == nil && (n < 0 || n > most):
+				return refusal(invalid)
 			}
-			idle, frequency = idle || isIdle, frequency || !isIdle
-		default:
-			c.Reply.Error(errSyntax)
-			return o, false
-		}
+			*seen = true
+			return err
+		}}
 	}
-	return o, true
+	err = c.options(4, option{word: "replace", is: &o.replace}, option{word: "absttl", is: &o.absolute},
+		use("idletime", &idle, &frequency, math.MaxInt64, "ERR Invalid IDLETIME value, must be >= 0"),
+		use("freq", &frequency, &idle, 255, "ERR Invalid FREQ value, must be >= 0 and <= 255"))
+	return o, err
 }
 
-func restore(c *Call, tx kv.Tx) error {
-	o, ok := c.parseRestoreOptions()
-	if !ok {
-		return nil
-	}
-	_, exists, err := tx.Get(c.Args[1])
+func restore(c *Call, tx kv.Tx, _ kv.Value, exists bool) error {
+	o, err := c.parseRestoreOptions()
 	if err != nil {
 		return err
 	}
 	if exists && !o.replace {
-		c.Reply.Error("BUSYKEY Target key name already exists.")
-		return nil
+		return refusal("BUSYKEY Target key name already exists.")
 	}
-	ttl, ok := c.integer(2)
-	if !ok {
-		return nil
+	ttl, err := c.integer(2)
+	if err != nil {
+		return err
 	}
 	if ttl < 0 {
-		c.Reply.Error("ERR Invalid TTL value, must be >= 0")
-		return nil
+		return refusal("ERR Invalid TTL value, must be >= 0")
 	}
 	data, err := parseDump(c.Args[3], c.Limits.MaxValue)
 	if err != nil {
-		c.Reply.Error(err.Error())
-		return nil
+		return refusal(err.Error())
 	}
 	v := kv.Value{Data: data}
 	if ttl != 0 {
+		var ok bool
 		if v.ExpireAt, ok = (expiryUnit{millis: true, absolute: o.absolute}).at(ttl, tx.Now()); !ok {
-			c.invalidExpiry("restore")
-			return nil
+			return invalidExpiry("restore")
 		}
 	}
 	if exists || v.ExpireAt == 0 || v.ExpireAt > tx.Now() {

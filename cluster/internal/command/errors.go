@@ -29,6 +29,22 @@ const (
 	errInvalidSlot = "ERR Invalid slot"
 )
 
+// refusal is an error of a command itself: the text of its reply.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
+
+// answer replies with a refusal, and returns other errors.
+func (c *Call) answer(err error) error {
+	if text, ok := err.(refusal); ok {
+		c.Reply.Error(string(text))
+		return nil
+	}
+	return err
+}
+
 // WrongArity returns the error of a request with a wrong number of arguments.
 func WrongArity(name string) string {
 	return "ERR wrong number of arguments for '" + name + "' command"

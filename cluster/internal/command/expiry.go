@@ -36,21 +36,19 @@ func (u expiryUnit) at(n, now int64) (at int64, ok bool) {
 	return n + now, true
 }
 
-func (c *Call) invalidExpiry(name string) {
-	c.Reply.Errorf("ERR invalid expire time in '%s' command", name)
-}
+func invalidExpiry(name string) error { return refuse("ERR invalid expire time in '%s' command", name) }
 
 // futureExpiry parses an argument that must be positive, as those of SET and GETEX.
-func (c *Call) futureExpiry(arg int, u expiryUnit, now int64, name string) (at int64, ok bool) {
-	n, ok := c.integer(arg)
-	if !ok {
-		return 0, false
+func (c *Call) futureExpiry(arg int, u expiryUnit, now int64, name string) (int64, error) {
+	n, err := c.integer(arg)
+	if err != nil {
+		return 0, err
 	}
-	if at, ok = u.at(n, now); !ok || n <= 0 {
-		c.invalidExpiry(name)
-		return 0, false
+	at, ok := u.at(n, now)
+	if !ok || n <= 0 {
+		return 0, invalidExpiry(name)
 	}
-	return at, true
+	return at, nil
 }
 
 // put stores a value, or deletes the key if its time has come already.
@@ -65,7 +63,7 @@ func put(tx kv.Tx, key []byte, v kv.Value) {
 // expireConditions are the options of EXPIRE.
 type expireConditions struct{ nx, xx, gt, lt bool }
 
-func (c *Call) parseExpireConditions() (o expireConditions, ok bool) {
+func (c *Call) parseExpireConditions() (o expireConditions, err error) {
 	for i := 3; i < len(c.Args); i++ {
 		switch {
 		case c.is(i, "nx"):
@@ -77,19 +75,16 @@ func (c *Call) parseExpireConditions() (o expireConditions, ok bool) {
 		case c.is(i, "lt"):
 			o.lt = true
 		default:
-			c.Reply.Errorf("ERR Unsupported option %.128s", c.Args[i])
-			return o, false
+			return o, refuse("ERR Unsupported option %.128s", c.Args[i])
 		}
 	}
 	if o.nx && (o.xx || o.gt || o.lt) {
-		c.Reply.Error("ERR NX and XX, GT or LT options at the same time are not compatible")
-		return o, false
+		return o, refusal("ERR NX and XX, GT or LT options at the same time are not compatible")
 	}
 	if o.gt && o.lt {
-		c.Reply.Error("ERR GT and LT options at the same time are not compatible")
-		return o, false
+		return o, refusal("ERR GT and LT options at the same time are not compatible")
 	}
-	return o, true
+	return o, nil
 }
 
 // permit reports whether a key that expires at current (0: never) may get another time.
@@ -108,18 +103,17 @@ func (o expireConditions) permit(current, at int64) bool {
 // expire returns the function of EXPIRE and its variants.
 func expire(name string, u expiryUnit) func(*Call, kv.Tx) error {
 	return func(c *Call, tx kv.Tx) error {
-		conditions, ok := c.parseExpireConditions()
-		if !ok {
-			return nil
+		conditions, err := c.parseExpireConditions()
+		if err != nil {
+			return err
 		}
-		n, ok := c.integer(2)
-		if !ok {
-			return nil
+		n, err := c.integer(2)
+		if err != nil {
+			return err
 		}
 		at, ok := u.at(n, tx.Now())
 		if !ok {
-			c.invalidExpiry(name)
-			return nil
+			return invalidExpiry(name)
 		}
 		v, found, err := tx.Get(c.Args[1])
 		if err != nil {
@@ -139,11 +133,7 @@ func expire(name string, u expiryUnit) func(*Call, kv.Tx) error {
 	}
 }
 
-func persist(c *Call, tx kv.Tx) error {
-	v, found, err := tx.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func persist(c *Call, tx kv.Tx, v kv.Value, found bool) error {
 	changes := found && v.ExpireAt != 0
 	if changes {
 		tx.Put(c.Args[1], kv.Value{Data: v.Data})
@@ -154,20 +144,16 @@ func persist(c *Call, tx kv.Tx) error {
 
 // ttl returns the function of TTL and its variants.
 func ttl(u expiryUnit) func(*Call, kv.Reader) error {
-	return func(c *Call, r kv.Reader) error {
-		v, found, err := r.Get(c.Args[1])
-		if err != nil {
-			return err
-		}
+	return ofValue(func(c *Call, r kv.Reader, v kv.Value, found bool) error {
+		n := v.ExpireAt
 		switch {
 		case !found:
 			c.Reply.Int(-2)
 			return nil
-		case v.ExpireAt == 0:
+		case n == 0:
 			c.Reply.Int(-1)
 			return nil
 		}
-		n := v.ExpireAt
 		if !u.absolute {
 			n = max(0, n-r.Now())
 		}
@@ -176,5 +162,5 @@ func ttl(u expiryUnit) func(*Call, kv.Reader) error {
 		}
 		c.Reply.Int(n)
 		return nil
-	}
+	})
 }

@@ -36,11 +36,7 @@ func exists(c *Call, r kv.Reader) error {
 	return nil
 }
 
-func typeOf(c *Call, r kv.Reader) error {
-	_, found, err := r.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func typeOf(c *Call, _ kv.Reader, _ kv.Value, found bool) error {
 	if found {
 		c.Reply.Status("string")
 	} else {
@@ -58,8 +54,7 @@ func rename(onlyNew bool) func(*Call, kv.Tx) error {
 			return err
 		}
 		if !found {
-			c.Reply.Error(errNoKey)
-			return nil
+			return refusal(errNoKey)
 		}
 		if onlyNew {
 			_, exists, err := tx.Get(to)
@@ -85,46 +80,33 @@ func rename(onlyNew bool) func(*Call, kv.Tx) error {
 const redisDatabases = 16
 
 // parseCopyOptions parses the options of COPY. The only database is 0.
-func (c *Call) parseCopyOptions() (replace, ok bool) {
+func (c *Call) parseCopyOptions() (replace bool, err error) {
 	database := int64(0)
-	for i := 3; i < len(c.Args); i++ {
-		switch {
-		case c.is(i, "replace"):
-			replace = true
-		case c.is(i, "db") && i+1 < len(c.Args):
-			i++
-			if database, ok = c.integer(i); !ok {
-				return false, false
-			}
-			if int64(int32(database)) != database {
-				c.Reply.Error(errInt32)
-				return false, false
-			}
-			if database < 0 || database >= redisDatabases {
-				c.Reply.Error(errDatabase)
-				return false, false
-			}
-		default:
-			c.Reply.Error(errSyntax)
-			return false, false
+	err = c.options(3, option{word: "replace", is: &replace}, option{word: "db", takes: func(arg int) (err error) {
+		switch database, err = c.integer(arg); {
+		case err != nil:
+			return err
+		case int64(int32(database)) != database:
+			return refusal(errInt32)
+		case database < 0 || database >= redisDatabases:
+			return refusal(errDatabase)
 		}
+		return nil
+	}})
+	if err == nil && database != 0 {
+		err = refusal(errCopyTo)
 	}
-	if database != 0 {
-		c.Reply.Error(errCopyTo)
-		return false, false
-	}
-	return replace, true
+	return replace, err
 }
 
 func copyKey(c *Call, tx kv.Tx) error {
-	replace, ok := c.parseCopyOptions()
-	if !ok {
-		return nil
+	replace, err := c.parseCopyOptions()
+	if err != nil {
+		return err
 	}
 	from, to := c.Args[1], c.Args[2]
 	if string(from) == string(to) {
-		c.Reply.Error(errSameKeys)
-		return nil
+		return refusal(errSameKeys)
 	}
 	v, found, err := tx.Get(from)
 	if err != nil {

@@ -9,30 +9,13 @@ type lcsOptions struct {
 	shortest                  int64 // match of IDX
 }
 
-func (c *Call) parseLCSOptions() (o lcsOptions, ok bool) {
-	for i := 3; i < len(c.Args); i++ {
-		switch {
-		case c.is(i, "idx"):
-			o.index = true
-		case c.is(i, "len"):
-			o.length = true
-		case c.is(i, "withmatchlen"):
-			o.withLength = true
-		case c.is(i, "minmatchlen") && i+1 < len(c.Args):
-			i++
-			if o.shortest, ok = c.integer(i); !ok {
-				return o, false
-			}
-		default:
-			c.Reply.Error(errSyntax)
-			return o, false
-		}
+func (c *Call) parseLCSOptions() (o lcsOptions, err error) {
+	err = c.options(3, option{word: "idx", is: &o.index}, option{word: "len", is: &o.length},
+		option{word: "withmatchlen", is: &o.withLength}, c.number("minmatchlen", &o.shortest))
+	if err == nil && o.length && o.index {
+		err = refusal("ERR If you want both the length and indexes, please just use IDX.")
 	}
-	if o.length && o.index {
-		c.Reply.Error("ERR If you want both the length and indexes, please just use IDX.")
-		return o, false
-	}
-	return o, true
+	return o, err
 }
 
 // lcsTable has the length of the longest common subsequence of each pair of beginnings of a and b. It is computed as by
@@ -105,13 +88,12 @@ func lcs(c *Call, r kv.Reader) error {
 	if err != nil {
 		return err
 	}
-	o, ok := c.parseLCSOptions()
-	if !ok {
-		return nil
+	o, err := c.parseLCSOptions()
+	if err != nil {
+		return err
 	}
 	if (int64(len(a.Data))+1)*(int64(len(b.Data))+1)*lcsCell > int64(min(c.Limits.MaxValue, maxLCSTable)) {
-		c.Reply.Error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
-		return nil
+		return refusal("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
 	}
 	if !c.Reply.Borrow((len(a.Data) + 1) * (len(b.Data) + 1) * lcsCell) {
 		return nil

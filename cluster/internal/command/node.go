@@ -22,20 +22,30 @@ func NewNode(cluster kv.Cluster) *Node { return &Node{cluster: cluster} }
 
 // Run evaluates a command of kind OfNode.
 func (n *Node) Run(ctx context.Context, cmd *Command, c *Call) {
+	start := c.Reply.mark()
+	err := n.run(ctx, cmd, c)
+	if err != nil {
+		c.Reply.undo(start)
+	}
+	if err = c.answer(err); err != nil {
+		c.Reply.Error(Failure(err, 0, false))
+	}
+}
+
+func (n *Node) run(ctx context.Context, cmd *Command, c *Call) error {
 	switch cmd.Name {
 	case "cluster":
-		n.describe(ctx, c)
+		return n.describe(ctx, c)
 	case "dbsize":
-		n.dbsize(ctx, c)
+		return n.dbsize(ctx, c)
 	case "keys":
-		n.keys(ctx, c)
+		return n.keys(ctx, c)
 	case "scan":
-		n.scan(ctx, c)
+		return n.scan(ctx, c)
 	case "randomkey":
-		n.randomkey(ctx, c)
-	case "flushdb", "flushall":
-		n.flush(ctx, c)
+		return n.randomkey(ctx, c)
 	}
+	return n.flush(ctx, c) // flushdb or flushall
 }
 
 // ledRange is a range of slots whose group this node leads.
@@ -98,17 +108,7 @@ func (n *Node) each(m *meter, from, to int, f func(r kv.Reader, slot uint16) (bo
 	return nil
 }
 
-// fails replies with an error if there is one, instead of what follows the mark.
-func (c *Call) fails(err error, m mark) bool {
-	if err == nil {
-		return false
-	}
-	c.Reply.undo(m)
-	c.Reply.Error(Failure(err, 0, false))
-	return true
-}
-
-func (n *Node) dbsize(ctx context.Context, c *Call) {
+func (n *Node) dbsize(ctx context.Context, c *Call) error {
 	keys, work := int64(0), meter{ctx: ctx, name: "DBSIZE"}
 	work.save = func() func() { before := keys; return func() { keys = before } }
 	count := func([]byte, kv.Value) bool {
@@ -118,15 +118,15 @@ func (n *Node) dbsize(ctx context.Context, c *Call) {
 	err := n.each(&work, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
 		return true, r.Scan(slot, nil, nil, false, count)
 	})
-	if !c.fails(err, c.Reply.mark()) {
+	if err == nil {
 		c.Reply.Int(keys)
 	}
+	return err
 }
 
-func (n *Node) keys(ctx context.Context, c *Call) {
+func (n *Node) keys(ctx context.Context, c *Call) error {
 	if text := PatternTooLong(c.Args[1]); text != "" {
-		c.Reply.Error(text)
-		return
+		return refusal(text)
 	}
 	m, found, tooLong := c.Reply.mark(), 0, false
 	pattern, work := newGlob(c.Args[1]), meter{ctx: ctx, name: "KEYS"}
@@ -145,9 +145,13 @@ func (n *Node) keys(ctx context.Context, c *Call) {
 	err := n.each(&work, 0, kv.SlotCount-1, func(r kv.Reader, slot uint16) (bool, error) {
 		return !tooLong, r.Scan(slot, nil, nil, false, collect)
 	})
-	if !tooLong && !c.fails(err, m) {
+	switch {
+	case tooLong:
+		return nil // the reply says so
+	case err == nil:
 		c.Reply.arrayAt(m, found)
 	}
+	return err
 }
 
 // randomKeys is how many keys of a slot RANDOMKEY chooses from.
@@ -155,7 +159,7 @@ const randomKeys = 100
 
 // randomkey chooses from the first keys of the first slot that has some after a random one. So keys in
 // slots with few keys are more likely.
-func (n *Node) randomkey(ctx context.Context, c *Call) {
+func (n *Node) randomkey(ctx context.Context, c *Call) error {
 	var candidates [][]byte
 	collect := func(key []byte, _ kv.Value) bool {
 		candidates = append(candidates, append([]byte(nil), key...))
@@ -172,18 +176,18 @@ func (n *Node) randomkey(ctx context.Context, c *Call) {
 		err = n.each(&work, 0, from-1, firstKeys)
 	}
 	switch {
-	case c.fails(err, c.Reply.mark()):
+	case err != nil:
 	case len(candidates) == 0:
 		c.Reply.Null()
 	default:
 		c.Reply.Bulk(candidates[rand.IntN(len(candidates))])
 	}
+	return err
 }
 
-func (n *Node) flush(ctx context.Context, c *Call) {
+func (n *Node) flush(ctx context.Context, c *Call) error {
 	if len(c.Args) > 2 || len(c.Args) == 2 && !c.is(1, "async") && !c.is(1, "sync") {
-		c.Reply.Error(errSyntax)
-		return
+		return refusal(errSyntax)
 	}
 	var pending []kv.Pending
 	var first error
@@ -215,13 +219,12 @@ func (n *Node) flush(ctx context.Context, c *Call) {
 	switch notLeader := new(kv.NotLeaderError); {
 	case first == nil:
 		c.Reply.OK()
+		return nil
 	case errors.Is(first, kv.ErrUnknown) || isTimeout(first):
-		c.Reply.Error(Failure(first, 0, true))
 	case errors.As(first, &notLeader):
-		c.Reply.Error("TRYAGAIN a group has another leader by now; other groups are flushed")
+		return refusal("TRYAGAIN a group has another leader by now; other groups are flushed")
 	case flushed > 0: // the texts of Failure say that nothing was done
-		c.Reply.Error("TRYAGAIN a group was not flushed, other groups are flushed: " + first.Error())
-	default:
-		c.Reply.Error(Failure(first, 0, true))
+		return refusal("TRYAGAIN a group was not flushed, other groups are flushed: " + first.Error())
 	}
+	return refusal(Failure(first, 0, true))
 }

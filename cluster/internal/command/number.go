@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -32,18 +33,59 @@ func ParseInt(b []byte) (int64, bool) {
 	return 0, false
 }
 
-// integer parses an argument. It replies with an error if that is not an integer.
-func (c *Call) integer(arg int) (int64, bool) {
-	n, ok := ParseInt(c.Args[arg])
-	if !ok {
-		c.Reply.Error(errInteger)
+// integer parses an argument.
+func (c *Call) integer(arg int) (int64, error) {
+	if n, ok := ParseInt(c.Args[arg]); ok {
+		return n, nil
 	}
-	return n, ok
+	return 0, refusal(errInteger)
+}
+
+// integers parses two arguments.
+func (c *Call) integers(arg int) (a, b int64, err error) {
+	if a, err = c.integer(arg); err == nil {
+		b, err = c.integer(arg + 1)
+	}
+	return a, b, err
 }
 
 // is reports whether an argument is a word, in any case.
 func (c *Call) is(arg int, word string) bool {
 	return len(c.Args[arg]) == len(word) && bytes.EqualFold(c.Args[arg], []byte(word))
+}
+
+// option is one of a command: a word, of which either is sets a flag, or takes is called with the position of the
+// argument after it.
+type option struct {
+	word  string
+	is    *bool
+	takes func(arg int) error
+}
+
+// number is an option whose argument is an integer.
+func (c *Call) number(word string, to *int64) option {
+	return option{word: word, takes: func(arg int) (err error) { *to, err = c.integer(arg); return err }}
+}
+
+// options parses the arguments from one on.
+func (c *Call) options(from int, known ...option) error {
+	for i := from; i < len(c.Args); i++ {
+		k := slices.IndexFunc(known, func(o option) bool { return c.is(i, o.word) })
+		switch {
+		case k < 0:
+			return refusal(errSyntax)
+		case known[k].is != nil:
+			*known[k].is = true
+			continue
+		}
+		if i++; i == len(c.Args) {
+			return refusal(errSyntax)
+		}
+		if err := known[k].takes(i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // INCRBYFLOAT computes with x86's long double: a mantissa of 64 bits, and exponents up to 16384. big.Float

@@ -64,14 +64,12 @@ func memory(c *Call, r kv.Reader) error {
 		c.Help("MEMORY", "USAGE <key> [SAMPLES <count>]")
 		return nil
 	case len(c.Args) != 3 && !(len(c.Args) == 5 && c.is(3, "samples")):
-		c.Reply.Error(errSyntax)
-		return nil
+		return refusal(errSyntax)
 	case len(c.Args) == 5:
-		if n, ok := c.integer(4); !ok {
-			return nil
+		if n, err := c.integer(4); err != nil {
+			return err
 		} else if n < 0 {
-			c.Reply.Error(errSyntax)
-			return nil
+			return refusal(errSyntax)
 		}
 	}
 	v, found, err := r.Get(c.Args[2])

@@ -75,15 +75,14 @@ type scanPage struct {
 	stopped                []byte // the last key read, if the page ends within a slot
 }
 
-func (n *Node) scan(ctx context.Context, c *Call) {
+func (n *Node) scan(ctx context.Context, c *Call) error {
 	cursor, err := strconv.ParseUint(string(c.Args[1]), 10, 64)
 	if err != nil {
-		c.Reply.Error(errCursor)
-		return
+		return refusal(errCursor)
 	}
 	page := scanPage{c: c, count: 10, work: meter{ctx: ctx, name: "SCAN"}}
-	if !page.parseOptions() {
-		return
+	if err := page.parseOptions(); err != nil {
+		return err
 	}
 	m, slot := c.Reply.mark(), int(cursor%kv.SlotCount)
 	var start []byte
@@ -115,8 +114,8 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 		}
 		return page.stopped == nil, err
 	})
-	if c.fails(err, m) {
-		return
+	if err != nil {
+		return err
 	}
 	c.Reply.arrayAt(m, page.found)
 	keys := append([]byte(nil), c.Reply.Bytes[m:]...)
@@ -124,6 +123,7 @@ func (n *Node) scan(ctx context.Context, c *Call) {
 	c.Reply.Array(2)
 	c.Reply.Text(strconv.FormatUint(next, 10))
 	c.Reply.Bytes = append(c.Reply.Bytes, keys...)
+	return nil
 }
 
 // restore forgets what was read since a page was as before.
@@ -132,37 +132,25 @@ func (p *scanPage) restore(before *scanPage) {
 	p.stopped = before.stopped
 }
 
-func (p *scanPage) parseOptions() bool {
+func (p *scanPage) parseOptions() error {
 	c := p.c
-	for i := 2; i < len(c.Args); i += 2 {
-		switch {
-		case i+1 == len(c.Args):
-			c.Reply.Error(errSyntax)
-			return false
-		case c.is(i, "count"):
-			n, ok := c.integer(i + 1)
-			if !ok {
-				return false
-			}
-			if n < 1 {
-				c.Reply.Error(errSyntax)
-				return false
-			}
-			p.count = int(min(n, scanMaxCount))
-		case c.is(i, "match"):
-			if text := PatternTooLong(c.Args[i+1]); text != "" {
-				c.Reply.Error(text)
-				return false
-			}
-			p.pattern = newGlob(c.Args[i+1])
-		case c.is(i, "type"):
-			p.none = !c.is(i+1, "string")
-		default:
-			c.Reply.Error(errSyntax)
-			return false
+	return c.options(2, option{word: "count", takes: func(arg int) error {
+		n, err := c.integer(arg)
+		if err == nil && n < 1 {
+			err = refusal(errSyntax)
 		}
-	}
-	return true
+		p.count = int(min(n, scanMaxCount))
+		return err
+	}}, option{word: "match", takes: func(arg int) error {
+		if text := PatternTooLong(c.Args[arg]); text != "" {
+			return refusal(text)
+		}
+		p.pattern = newGlob(c.Args[arg])
+		return nil
+	}}, option{word: "type", takes: func(arg int) error {
+		p.none = !c.is(arg, "string")
+		return nil
+	}})
 }
 
 func (p *scanPage) full() bool {

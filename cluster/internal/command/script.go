@@ -87,8 +87,7 @@ func release(c *Call, tx kv.Tx, _ kv.Value) error {
 // prolong sets the time to live to the second argument of the script, in milliseconds.
 func prolong(c *Call, tx kv.Tx, _ kv.Value) error {
 	if len(c.Args) < scriptKey+3 {
-		c.Reply.Error(WrongArity("pexpire"))
-		return nil
+		return refusal(WrongArity("pexpire"))
 	}
 	args := [][]byte{[]byte("pexpire"), c.Args[scriptKey], c.Args[scriptKey+2]}
 	return expire("pexpire", inMillis)(&Call{Args: args, Reply: c.Reply, Limits: c.Limits}, tx)
@@ -101,14 +100,13 @@ func extend(c *Call, tx kv.Tx, v kv.Value) error {
 		c.Reply.Int(0)
 		return nil
 	case len(c.Args) > scriptKey+3 && string(c.Args[scriptKey+3]) == "0":
-		more, ok := c.integer(scriptKey + 2)
-		if !ok {
-			return nil
+		more, err := c.integer(scriptKey + 2)
+		if err != nil {
+			return err
 		}
 		left := v.ExpireAt - tx.Now()
 		if more > math.MaxInt64-left {
-			c.invalidExpiry("pexpire")
-			return nil
+			return invalidExpiry("pexpire")
 		}
 		sum := strconv.AppendInt(nil, more+left, 10)
 		c = &Call{Args: [][]byte{c.Args[0], c.Args[1], c.Args[2], c.Args[scriptKey], nil, sum}, Reply: c.Reply, Limits: c.Limits}

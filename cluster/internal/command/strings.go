@@ -4,11 +4,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-func get(c *Call, r kv.Reader) error {
-	v, found, err := r.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func get(c *Call, _ kv.Reader, v kv.Value, found bool) error {
 	c.value(v, found)
 	return nil
 }
@@ -37,7 +33,7 @@ var expiryWords = []struct {
 }{{"ex", inSeconds}, {"px", inMillis}, {"exat", atSeconds}, {"pxat", atMillis}}
 
 // parseStoreOptions parses the options from an argument on, as Redis's parseExtendedStringArgumentsOrReply does.
-func (c *Call) parseStoreOptions(from int, isSet bool) (o storeOptions, ok bool) {
+func (c *Call) parseStoreOptions(from int, isSet bool) (o storeOptions, err error) {
 	for i := from; i < len(c.Args); i++ {
 		switch {
 		case isSet && c.parseWhether(i, &o):
@@ -51,11 +47,10 @@ func (c *Call) parseStoreOptions(from int, isSet bool) (o storeOptions, ok bool)
 		case c.parseExpiryOption(i, &o):
 			i++
 		default:
-			c.Reply.Error(errSyntax)
-			return o, false
+			return o, refusal(errSyntax)
 		}
 	}
-	return o, true
+	return o, nil
 }
 
 // parseWhether parses an option that says whether SET stores. There is one of a kind.
@@ -89,20 +84,22 @@ func (c *Call) parseExpiryOption(i int, o *storeOptions) bool {
 }
 
 func set(c *Call, tx kv.Tx) error {
-	o, ok := c.parseStoreOptions(3, true)
-	if !ok || c.malformed(o.condition) {
-		return nil
+	o, err := c.parseStoreOptions(3, true)
+	if err == nil {
+		err = c.wellFormed(o.condition)
+	}
+	if err != nil {
+		return err
 	}
 	v := kv.Value{Data: c.Args[2]}
 	if o.expiryArg != 0 {
-		if v.ExpireAt, ok = c.futureExpiry(o.expiryArg, o.unit, tx.Now(), "set"); !ok {
-			return nil
+		if v.ExpireAt, err = c.futureExpiry(o.expiryArg, o.unit, tx.Now(), "set"); err != nil {
+			return err
 		}
 	}
 	var old kv.Value
 	var found bool
 	if o.nx || o.xx || o.get || o.keepTTL || o.condition.arg != 0 { // a plain SET need not read
-		var err error
 		if old, found, err = tx.Get(c.Args[1]); err != nil {
 			return err
 		}
@@ -125,11 +122,7 @@ func set(c *Call, tx kv.Tx) error {
 	return nil
 }
 
-func setnx(c *Call, tx kv.Tx) error {
-	_, found, err := tx.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func setnx(c *Call, tx kv.Tx, _ kv.Value, found bool) error {
 	if !found {
 		tx.Put(c.Args[1], kv.Value{Data: c.Args[2]})
 	}
@@ -140,30 +133,22 @@ func setnx(c *Call, tx kv.Tx) error {
 // setex returns the function of SETEX and PSETEX.
 func setex(name string, u expiryUnit) func(*Call, kv.Tx) error {
 	return func(c *Call, tx kv.Tx) error {
-		at, ok := c.futureExpiry(2, u, tx.Now(), name)
-		if ok {
+		at, err := c.futureExpiry(2, u, tx.Now(), name)
+		if err == nil {
 			tx.Put(c.Args[1], kv.Value{Data: c.Args[3], ExpireAt: at})
 			c.Reply.OK()
 		}
-		return nil
+		return err
 	}
 }
 
-func getset(c *Call, tx kv.Tx) error {
-	old, found, err := tx.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func getset(c *Call, tx kv.Tx, old kv.Value, found bool) error {
 	c.value(old, found)
 	tx.Put(c.Args[1], kv.Value{Data: c.Args[2]})
 	return nil
 }
 
-func getdel(c *Call, tx kv.Tx) error {
-	old, found, err := tx.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func getdel(c *Call, tx kv.Tx, old kv.Value, found bool) error {
 	c.value(old, found)
 	if found {
 		tx.Delete(c.Args[1])
@@ -172,9 +157,9 @@ func getdel(c *Call, tx kv.Tx) error {
 }
 
 func getex(c *Call, tx kv.Tx) error {
-	o, ok := c.parseStoreOptions(2, false)
-	if !ok {
-		return nil
+	o, err := c.parseStoreOptions(2, false)
+	if err != nil {
+		return err
 	}
 	v, found, err := tx.Get(c.Args[1])
 	if err != nil {
@@ -189,8 +174,8 @@ func getex(c *Call, tx kv.Tx) error {
 	case o.persist:
 		at = 0
 	case o.expiryArg != 0:
-		if at, ok = c.futureExpiry(o.expiryArg, o.unit, tx.Now(), "getex"); !ok {
-			return nil
+		if at, err = c.futureExpiry(o.expiryArg, o.unit, tx.Now(), "getex"); err != nil {
+			return err
 		}
 	}
 	c.Reply.Bulk(v.Data)
@@ -232,8 +217,7 @@ func (c *Call) tooLong(m mark) bool {
 
 func mset(c *Call, tx kv.Tx) error {
 	if len(c.Args)%2 == 0 {
-		c.Reply.Error(WrongArity("mset"))
-		return nil
+		return refusal(WrongArity("mset"))
 	}
 	c.putPairs(tx)
 	c.Reply.OK()
@@ -248,8 +232,7 @@ func (c *Call) putPairs(tx kv.Tx) {
 
 func msetnx(c *Call, tx kv.Tx) error {
 	if len(c.Args)%2 == 0 {
-		c.Reply.Error(WrongArity("msetnx"))
-		return nil
+		return refusal(WrongArity("msetnx"))
 	}
 	for i := 1; i < len(c.Args); i += 2 {
 		_, found, err := tx.Get(c.Args[i])
@@ -266,23 +249,14 @@ func msetnx(c *Call, tx kv.Tx) error {
 	return nil
 }
 
-func strlen(c *Call, r kv.Reader) error {
-	v, _, err := r.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func strlen(c *Call, _ kv.Reader, v kv.Value, _ bool) error {
 	c.Reply.Int(int64(len(v.Data)))
 	return nil
 }
 
-func appendValue(c *Call, tx kv.Tx) error {
-	v, _, err := tx.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func appendValue(c *Call, tx kv.Tx, v kv.Value, _ bool) error {
 	if len(v.Data)+len(c.Args[2]) > c.Limits.MaxValue {
-		c.Reply.Error(errTooLong)
-		return nil
+		return refusal(errTooLong)
 	}
 	data := make([]byte, 0, len(v.Data)+len(c.Args[2]))
 	data = append(append(data, v.Data...), c.Args[2]...)
@@ -307,13 +281,9 @@ func clampRange(start, end, length int64) (first, last int64) {
 }
 
 func getrange(c *Call, r kv.Reader) error {
-	start, ok := c.integer(2)
-	if !ok {
-		return nil
-	}
-	end, ok := c.integer(3)
-	if !ok {
-		return nil
+	start, end, err := c.integers(2)
+	if err != nil {
+		return err
 	}
 	v, _, err := r.Get(c.Args[1])
 	if err != nil {
@@ -329,13 +299,12 @@ func getrange(c *Call, r kv.Reader) error {
 }
 
 func setrange(c *Call, tx kv.Tx) error {
-	offset, ok := c.integer(2)
-	if !ok {
-		return nil
+	offset, err := c.integer(2)
+	if err != nil {
+		return err
 	}
 	if offset < 0 {
-		c.Reply.Error(errOffset)
-		return nil
+		return refusal(errOffset)
 	}
 	v, _, err := tx.Get(c.Args[1])
 	if err != nil {
@@ -347,8 +316,7 @@ func setrange(c *Call, tx kv.Tx) error {
 		return nil
 	}
 	if offset > int64(c.Limits.MaxValue-len(part)) {
-		c.Reply.Error(errTooLong)
-		return nil
+		return refusal(errTooLong)
 	}
 	data := make([]byte, max(len(v.Data), int(offset)+len(part)))
 	copy(data, v.Data)
@@ -359,11 +327,7 @@ func setrange(c *Call, tx kv.Tx) error {
 }
 
 // cas is CAS key old new: it stores new if the key has exactly the value old. The key keeps its expiry.
-func cas(c *Call, tx kv.Tx) error {
-	v, found, err := tx.Get(c.Args[1])
-	if err != nil {
-		return err
-	}
+func cas(c *Call, tx kv.Tx, v kv.Value, found bool) error {
 	if !found {
 		c.Reply.Null()
 		return nil

@@ -20,10 +20,10 @@ var clusterArities = map[string]int{
 }
 
 // describe evaluates CLUSTER.
-func (n *Node) describe(ctx context.Context, c *Call) {
+func (n *Node) describe(ctx context.Context, c *Call) error {
 	name, ok := c.Subcommand("cluster", clusterArities)
 	if !ok {
-		return
+		return nil
 	}
 	switch name {
 	case "slots":
@@ -39,9 +39,9 @@ func (n *Node) describe(ctx context.Context, c *Call) {
 	case "keyslot":
 		c.Reply.Int(int64(slot.Of(c.Args[2])))
 	case "countkeysinslot":
-		n.countKeysInSlot(ctx, c)
+		return n.countKeysInSlot(ctx, c)
 	case "getkeysinslot":
-		n.getKeysInSlot(ctx, c)
+		return n.getKeysInSlot(ctx, c)
 	case "links":
 		c.Reply.Array(0)
 	case "count-failure-reports":
@@ -50,6 +50,7 @@ func (n *Node) describe(ctx context.Context, c *Call) {
 		c.Help("CLUSTER", "COUNTKEYSINSLOT <slot>", "GETKEYSINSLOT <slot> <count>", "INFO", "KEYSLOT <key>", "MYID",
 			"NODES", "SHARDS", "SLOTS")
 	}
+	return nil
 }
 
 // clientID returns the name of a node in the form that clients of Redis Cluster expect: 40 hexadecimal digits.
@@ -241,53 +242,49 @@ func (t topology) info() string {
 }
 
 // slotArg parses the argument 2 as a slot.
-func (c *Call) slotArg() (uint16, bool) {
-	n, ok := c.integer(2)
-	if !ok {
-		return 0, false
+func (c *Call) slotArg() (slot int, err error) {
+	n, err := c.integer(2)
+	if err == nil && (n < 0 || n >= kv.SlotCount) {
+		err = refusal(errInvalidSlot)
 	}
-	if n < 0 || n >= kv.SlotCount {
-		c.Reply.Error(errInvalidSlot)
-		return 0, false
-	}
-	return uint16(n), true
+	return int(n), err
 }
 
-func (n *Node) countKeysInSlot(ctx context.Context, c *Call) {
-	of, ok := c.slotArg()
-	if !ok {
-		return
+func (n *Node) countKeysInSlot(ctx context.Context, c *Call) error {
+	of, err := c.slotArg()
+	if err != nil {
+		return err
 	}
 	keys, work := int64(0), meter{ctx: ctx, name: "CLUSTER COUNTKEYSINSLOT"}
 	work.save = func() func() { return func() { keys = 0 } }
-	err := n.each(&work, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
+	err = n.each(&work, of, of, func(r kv.Reader, slot uint16) (bool, error) {
 		return true, r.Scan(slot, nil, nil, false, func([]byte, kv.Value) bool {
 			keys++
 			return work.spend(keyWork)
 		})
 	})
-	if !c.fails(err, c.Reply.mark()) {
+	if err == nil {
 		c.Reply.Int(keys)
 	}
+	return err
 }
 
-func (n *Node) getKeysInSlot(ctx context.Context, c *Call) {
-	of, ok := c.slotArg()
-	if !ok {
-		return
+func (n *Node) getKeysInSlot(ctx context.Context, c *Call) error {
+	of, err := c.slotArg()
+	if err != nil {
+		return err
 	}
-	limit, ok := c.integer(3)
-	if !ok {
-		return
-	}
-	if limit < 0 {
-		c.Reply.Error("ERR Invalid slot or number of keys")
-		return
+	limit, err := c.integer(3)
+	switch {
+	case err != nil:
+		return err
+	case limit < 0:
+		return refusal("ERR Invalid slot or number of keys")
 	}
 	m, found, tooLong := c.Reply.mark(), int64(0), false
 	work := meter{ctx: ctx, name: "CLUSTER GETKEYSINSLOT"}
 	work.save = func() func() { return func() { c.Reply.undo(m); found, tooLong = 0, false } }
-	err := n.each(&work, int(of), int(of), func(r kv.Reader, slot uint16) (bool, error) {
+	err = n.each(&work, of, of, func(r kv.Reader, slot uint16) (bool, error) {
 		return true, r.Scan(slot, nil, nil, false, func(key []byte, _ kv.Value) bool {
 			if found == limit || tooLong {
 				return false
@@ -298,7 +295,11 @@ func (n *Node) getKeysInSlot(ctx context.Context, c *Call) {
 			return !tooLong && work.spend(keyWork)
 		})
 	})
-	if !tooLong && !c.fails(err, m) {
+	switch {
+	case tooLong:
+		return nil // the reply says so
+	case err == nil:
 		c.Reply.arrayAt(m, int(found))
 	}
+	return err
 }
