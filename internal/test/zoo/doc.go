@@ -13,8 +13,8 @@
 //
 //	bug B10b: a compaction drops tombstones that hide what a snapshot keeps
 //	seen: LevelDB 184
-//	test: internal/work/compact TestADeletedKeyStaysDeletedWhileASnapshotShowsIt
-//	says: {s:"sievedb: not found"}
+//	test: internal/work/compact TestEveryEntryHasItsFate
+//	says: stratum:1
 //	file: internal/work/compact/retention.go
 //	-	case e.stratum == 0 && !e.covers:
 //	+	case !e.covers:

@@ -157,6 +157,28 @@ func TestTablesWithDamageAreSetAside(t *testing.T) {
 	})
 }
 
+// Tombstones of the last level are dropped once no snapshot sees what they hide.
+func TestTheEndOfASnapshotStartsWhatWaitedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newTestStore(t, nil)
+		closeIt := st.read()
+		var entries []entry
+		for i := range 200 {
+			entries = append(entries, del(testKey(i)))
+		}
+		st.put(6, append(entries, set(testKey(300), ""))...)
+		st.Schedule()
+		synctest.Wait()
+		st.SnapshotClosed() // another one
+		synctest.Wait()
+		require.Len(t, st.content(6), 201)
+		closeIt()
+		st.SnapshotClosed()
+		synctest.Wait()
+		require.Len(t, st.content(6), 1)
+	})
+}
+
 // A panic of the comparer during a choice is not under a guard: it stops the Scheduler, and the store learns of it.
 func TestAPanicOfTheComparerStopsTheScheduler(t *testing.T) {
 	armed := false
