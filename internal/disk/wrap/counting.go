@@ -1,8 +1,6 @@
 package wrap
 
 import (
-	"io"
-	"io/fs"
 	"path/filepath"
 	"sync/atomic"
 
@@ -13,14 +11,34 @@ import (
 // Counting is a file system that counts the operations on another one, in total and by kind of file. The name of a file
 // determines its kind. Without an observer, counting costs one to three atomic additions for each operation.
 type Counting struct {
-	fs       vfs.FS
+	names
 	buckets  [numBuckets]bucket
 	dirSyncs atomic.Uint64
 	observer atomic.Pointer[func(Op)]
 }
 
 // NewCounting returns a Counting over fsys with all counts zero.
-func NewCounting(fsys vfs.FS) *Counting { return &Counting{fs: fsys} }
+func NewCounting(fsys vfs.FS) *Counting {
+	c := new(Counting)
+	c.names = names{fsys, c.do}
+	return c
+}
+
+// do does an operation and counts it. Links, listings, and operations on the data of a file count for nothing here.
+func (c *Counting) do(op Op, do func() error) error {
+	op.Err = do()
+	switch {
+	case op.Kind == OpSyncDir:
+		c.dirSyncs.Add(1)
+	case op.Err != nil:
+	case op.Kind == OpRemove:
+		c.bucketOf(op.Name).removes.Add(1)
+	case op.Kind == OpRename:
+		c.bucketOf(op.NewName).renames.Add(1)
+	}
+	c.observe(op)
+	return op.Err
+}
 
 // Observe makes the Counting call f after each operation; nil removes the observer. f is called on the
 // goroutine of the operation, so it must be safe for concurrent use.
@@ -58,9 +76,6 @@ func (c *Counting) bucketOf(name string) *bucket {
 	}
 	return &c.buckets[kind]
 }
-
-// Abs implements FS. It touches no file and is not counted.
-func (c *Counting) Abs(name string) (string, error) { return c.fs.Abs(name) }
 
 // Create implements FS.
 func (c *Counting) Create(name string) (vfs.File, error) { return c.create(name, c.fs.Create) }
@@ -104,83 +119,6 @@ func (c *Counting) opened(f vfs.File, err error, b *bucket, op Op) (vfs.File, er
 	return file, nil
 }
 
-// Remove implements FS.
-func (c *Counting) Remove(name string) error {
-	err := c.fs.Remove(name)
-	if err == nil {
-		c.bucketOf(name).removes.Add(1)
-	}
-	c.observe(Op{Kind: OpRemove, Name: name, Err: err})
-	return err
-}
-
-// Rename implements FS.
-func (c *Counting) Rename(oldname, newname string) error {
-	err := c.fs.Rename(oldname, newname)
-	if err == nil {
-		c.bucketOf(newname).renames.Add(1)
-	}
-	c.observe(Op{Kind: OpRename, Name: oldname, NewName: newname, Err: err})
-	return err
-}
-
-// Link implements FS.
-func (c *Counting) Link(oldname, newname string) error {
-	err := c.fs.Link(oldname, newname)
-	c.observe(Op{Kind: OpLink, Name: oldname, NewName: newname, Err: err})
-	return err
-}
-
-// List implements FS.
-func (c *Counting) List(dir string) ([]string, error) {
-	names, err := c.fs.List(dir)
-	c.observe(Op{Kind: OpList, Name: dir, Err: err})
-	return names, err
-}
-
-// Stat implements FS.
-func (c *Counting) Stat(name string) (fs.FileInfo, error) {
-	info, err := c.fs.Stat(name)
-	c.observe(Op{Kind: OpStat, Name: name, Err: err})
-	return info, err
-}
-
-// Lstat implements FS.
-func (c *Counting) Lstat(name string) (fs.FileInfo, error) {
-	info, err := c.fs.Lstat(name)
-	c.observe(Op{Kind: OpStat, Name: name, Err: err})
-	return info, err
-}
-
-// MkdirAll implements FS.
-func (c *Counting) MkdirAll(dir string) error {
-	err := c.fs.MkdirAll(dir)
-	c.observe(Op{Kind: OpMkdirAll, Name: dir, Err: err})
-	return err
-}
-
-// SyncDir implements FS.
-func (c *Counting) SyncDir(dir string) error {
-	err := c.fs.SyncDir(dir)
-	c.dirSyncs.Add(1)
-	c.observe(Op{Kind: OpSyncDir, Name: dir, Err: err})
-	return err
-}
-
-// SyncFile implements vfs.FileSyncer. It is observed, but counts for no kind of file.
-func (c *Counting) SyncFile(name string) error {
-	err := vfs.SyncFile(c.fs, name)
-	c.observe(Op{Kind: OpSync, Name: name, Err: err})
-	return err
-}
-
-// Lock implements FS.
-func (c *Counting) Lock(name string, shared bool) (io.Closer, error) {
-	l, err := c.fs.Lock(name, shared)
-	c.observe(Op{Kind: OpLock, Name: name, Err: err})
-	return l, err
-}
-
 // countingFile counts in the bucket of the name with which it was opened.
 type countingFile struct {
 	c       *Counting
@@ -214,16 +152,12 @@ func (f *countingFile) wrote(length, n int, err error) {
 }
 
 func (f *countingFile) Sync() error {
-	err := f.f.Sync()
 	f.b.syncs.Add(1)
-	f.c.observe(Op{Kind: OpSync, Name: f.name, Err: err})
-	return err
+	return f.c.do(Op{Kind: OpSync, Name: f.name}, f.f.Sync)
 }
 
 func (f *countingFile) Size() (int64, error) {
-	size, err := f.f.Size()
-	f.c.observe(Op{Kind: OpSize, Name: f.name, Err: err})
-	return size, err
+	return asked(&f.c.names, OpSize, f.name, func(string) (int64, error) { return f.f.Size() })
 }
 
 func (f *countingFile) Close() error {
@@ -253,8 +187,4 @@ func (l countingLog) WriteParts(parts ...[]byte) (int, error) {
 }
 
 // Cut implements vfs.LogFile.
-func (l countingLog) Cut() error {
-	err := l.log.Cut()
-	l.c.observe(Op{Kind: OpCut, Name: l.name, Err: err})
-	return err
-}
+func (l countingLog) Cut() error { return l.c.do(Op{Kind: OpCut, Name: l.name}, l.log.Cut) }

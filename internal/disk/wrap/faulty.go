@@ -2,8 +2,6 @@ package wrap
 
 import (
 	"bytes"
-	"io"
-	"io/fs"
 	"slices"
 	"sync/atomic"
 
@@ -32,7 +30,7 @@ type Fault struct {
 // Faulty is a file system that wraps another one. It calls a hook before each operation, which decides
 // whether the operation fails.
 type Faulty struct {
-	fs   vfs.FS
+	names
 	hook func(Op) *Fault
 	ops  atomic.Uint64
 }
@@ -47,7 +45,11 @@ type Faulty struct {
 // Before a Write makes a vfs.LogFile longer than its reserved space, the hook is called for OpReserve.
 // If that fails for lack of space, as by base.IsNoSpace, it is called once more, for the least that is
 // needed. If the file below reserves in other steps, these are still those of the hook.
-func NewFaulty(fsys vfs.FS, hook func(Op) *Fault) *Faulty { return &Faulty{fs: fsys, hook: hook} }
+func NewFaulty(fsys vfs.FS, hook func(Op) *Fault) *Faulty {
+	y := &Faulty{hook: hook}
+	y.names = names{fsys, y.do}
+	return y
+}
 
 // FailNth returns a hook that fails only operation n, with err.
 func FailNth(n uint64, err error) func(Op) *Fault {
@@ -93,8 +95,13 @@ func (y *Faulty) begin(op Op) (limit int, err error) {
 	return limit, op.fail(fault.Err)
 }
 
-// Abs implements FS. It touches no file, so the hook is not called.
-func (y *Faulty) Abs(name string) (string, error) { return y.fs.Abs(name) }
+// do does an operation unless it fails.
+func (y *Faulty) do(op Op, do func() error) error {
+	if _, err := y.begin(op); err != nil {
+		return err
+	}
+	return do()
+}
 
 // Create implements FS.
 func (y *Faulty) Create(name string) (vfs.File, error) { return y.open(OpCreate, name, y.fs.Create) }
@@ -124,86 +131,6 @@ func (y *Faulty) open(kind OpKind, name string, open func(string) (vfs.File, err
 		return nil, err
 	}
 	return &faultyFile{y: y, f: f, name: name}, nil
-}
-
-// Remove implements FS.
-func (y *Faulty) Remove(name string) error {
-	if _, err := y.begin(Op{Kind: OpRemove, Name: name}); err != nil {
-		return err
-	}
-	return y.fs.Remove(name)
-}
-
-// Rename implements FS.
-func (y *Faulty) Rename(oldname, newname string) error {
-	if _, err := y.begin(Op{Kind: OpRename, Name: oldname, NewName: newname}); err != nil {
-		return err
-	}
-	return y.fs.Rename(oldname, newname)
-}
-
-// Link implements FS.
-func (y *Faulty) Link(oldname, newname string) error {
-	if _, err := y.begin(Op{Kind: OpLink, Name: oldname, NewName: newname}); err != nil {
-		return err
-	}
-	return y.fs.Link(oldname, newname)
-}
-
-// List implements FS.
-func (y *Faulty) List(dir string) ([]string, error) {
-	if _, err := y.begin(Op{Kind: OpList, Name: dir}); err != nil {
-		return nil, err
-	}
-	return y.fs.List(dir)
-}
-
-// Stat implements FS.
-func (y *Faulty) Stat(name string) (fs.FileInfo, error) {
-	if _, err := y.begin(Op{Kind: OpStat, Name: name}); err != nil {
-		return nil, err
-	}
-	return y.fs.Stat(name)
-}
-
-// Lstat implements FS.
-func (y *Faulty) Lstat(name string) (fs.FileInfo, error) {
-	if _, err := y.begin(Op{Kind: OpStat, Name: name}); err != nil {
-		return nil, err
-	}
-	return y.fs.Lstat(name)
-}
-
-// MkdirAll implements FS.
-func (y *Faulty) MkdirAll(dir string) error {
-	if _, err := y.begin(Op{Kind: OpMkdirAll, Name: dir}); err != nil {
-		return err
-	}
-	return y.fs.MkdirAll(dir)
-}
-
-// SyncDir implements FS.
-func (y *Faulty) SyncDir(dir string) error {
-	if _, err := y.begin(Op{Kind: OpSyncDir, Name: dir}); err != nil {
-		return err
-	}
-	return y.fs.SyncDir(dir)
-}
-
-// SyncFile implements vfs.FileSyncer.
-func (y *Faulty) SyncFile(name string) error {
-	if _, err := y.begin(Op{Kind: OpSync, Name: name}); err != nil {
-		return err
-	}
-	return vfs.SyncFile(y.fs, name)
-}
-
-// Lock implements FS.
-func (y *Faulty) Lock(name string, shared bool) (io.Closer, error) {
-	if _, err := y.begin(Op{Kind: OpLock, Name: name}); err != nil {
-		return nil, err
-	}
-	return y.fs.Lock(name, shared)
 }
 
 type faultyFile struct {
@@ -243,18 +170,10 @@ func (f *faultyFile) append(p []byte) (int, error) {
 	return n, err
 }
 
-func (f *faultyFile) Sync() error {
-	if _, err := f.y.begin(Op{Kind: OpSync, Name: f.name}); err != nil {
-		return err
-	}
-	return f.f.Sync()
-}
+func (f *faultyFile) Sync() error { return f.y.do(Op{Kind: OpSync, Name: f.name}, f.f.Sync) }
 
 func (f *faultyFile) Size() (int64, error) {
-	if _, err := f.y.begin(Op{Kind: OpSize, Name: f.name}); err != nil {
-		return 0, err
-	}
-	return f.f.Size()
+	return asked(&f.y.names, OpSize, f.name, func(string) (int64, error) { return f.f.Size() })
 }
 
 func (f *faultyFile) Close() error {
@@ -317,9 +236,4 @@ func (l *faultyLog) beginReserve(to int64) error {
 func (l *faultyLog) WriteParts(parts ...[]byte) (int, error) { return l.Write(slices.Concat(parts...)) }
 
 // Cut implements vfs.LogFile.
-func (l *faultyLog) Cut() error {
-	if _, err := l.y.begin(Op{Kind: OpCut, Name: l.name}); err != nil {
-		return err
-	}
-	return l.log.Cut()
-}
+func (l *faultyLog) Cut() error { return l.y.do(Op{Kind: OpCut, Name: l.name}, l.log.Cut) }
