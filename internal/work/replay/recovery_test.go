@@ -1,8 +1,6 @@
 package replay_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -18,61 +16,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-func TestEveryAcknowledgedWriteSurvivesTheDeathOfTheProcess(t *testing.T) {
-	for _, n := range []int{0, 1, 50, 1000, 5000} {
-		t.Run(fmt.Sprintf("%d keys", n), func(t *testing.T) {
-			mem := vfs.NewMem()
-			d := storetest.Open(t, storetest.Options(mem))
-			for i := range n {
-				require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
-			}
-			storetest.WaitUntilIdle(d)
-			killed := fixture.CopyFS(t, mem)
-			for range 2 { // the second open finds what the first one made
-				again := storetest.MustOpen(t, storetest.Options(killed))
-				for i := range n {
-					storetest.RequireValue(t, again, fixture.Key(i), fixture.Value(i))
-				}
-				require.NoError(t, again.Close())
-			}
-		})
-	}
-}
-
-func TestSyncedWritesSurvivePowerLossAndTheRestIsAPrefix(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
-	for range 30 {
-		mem := vfs.NewMem()
-		d := storetest.MustOpen(t, storetest.Options(mem))
-		n, lastSynced := rnd.IntN(3000), -1
-		for i := range n {
-			wo := db.NoSync
-			if rnd.IntN(50) == 0 {
-				wo, lastSynced = db.Sync, i
-			}
-			require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), wo))
-		}
-		crashed := mem.Crash()
-		_ = d.Close()
-		d = storetest.MustOpen(t, storetest.Options(crashed))
-		survived := 0
-		for ; survived < n; survived++ {
-			if _, err := d.Get(fixture.Key(survived)); err == db.ErrNotFound {
-				break
-			}
-			storetest.RequireValue(t, d, fixture.Key(survived), fixture.Value(survived))
-		}
-		require.GreaterOrEqual(t, survived, lastSynced+1, "a synced write was lost")
-		for i := survived; i < n; i++ {
-			_, err := d.Get(fixture.Key(i))
-			require.Equal(t, db.ErrNotFound, err, "a later write survived a lost one")
-		}
-		require.NoError(t, d.Close())
-	}
-}
 
 // killedWithKeysInTheLog returns the files of a killed process that put keys 0 to n-1: the file
 // system, the path of the only log, and its bytes.
@@ -305,40 +248,5 @@ func TestAFailedWriteIsInvisibleUntilTheNextOpenDecides(t *testing.T) {
 			require.NoError(t, d.Close())
 			storetest.RequireValue(t, storetest.Open(t, storetest.Options(mem)), key, shown)
 		})
-	}
-}
-
-// Each operation of a workload that opens, fills, compacts and closes fails once, and the remaining
-// files are opened. No acknowledged synced write may be lost.
-func TestAFailureAtAnyOperationLosesNothing(t *testing.T) {
-	workload := func(fsys vfs.FS) (acknowledged int) {
-		o := storetest.Options(fsys)
-		o.Memtables.Size, o.Compaction.L0Trigger = 4<<10, 2
-		d, err := db.Open("db", o)
-		if err != nil {
-			return 0
-		}
-		defer d.Close()
-		for i := range 120 {
-			if d.Put(fixture.Key(i), fixture.Value(i), db.Sync) != nil {
-				return i
-			}
-		}
-		_ = d.Compact(t.Context(), nil, nil)
-		return 120
-	}
-	counter := wrap.NewFaulty(vfs.NewMem(), func(wrap.Op) *wrap.Fault { return nil })
-	require.Equal(t, 120, workload(counter))
-	total := counter.Ops()
-	require.Greater(t, total, uint64(300))
-	for n := uint64(0); n < total; n += 1 + n/40 {
-		mem := vfs.NewMem()
-		acknowledged := workload(wrap.NewFaulty(mem, wrap.FailNth(n, wrap.ErrInjected)))
-		d, err := db.Open("db", storetest.Options(mem))
-		require.NoError(t, err, "operation %d", n)
-		for i := range acknowledged {
-			storetest.RequireValue(t, d, fixture.Key(i), fixture.Value(i))
-		}
-		require.NoError(t, d.Close())
 	}
 }
