@@ -52,10 +52,7 @@ func TestRepairKeepsValueTables(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Equal(t, dir.Only(base.FileValues), after.Only(base.FileValues))
 	t.Run("without a MANIFEST", func(t *testing.T) {
-		dir := maps.Clone(dir)
-		for _, name := range append(dir.Only(base.FileManifest), base.CurrentName, base.ClosedName) {
-			delete(dir, name)
-		}
+		dir := dir.WithoutManifest()
 		got, rep, after := storetest.Repaired(t, dir)
 		require.Zero(t, rep.ValuesLost, "%v", rep)
 		require.Equal(t, want, got)
@@ -88,11 +85,8 @@ func TestRepairFindsValuesInTablesWithOtherNames(t *testing.T) {
 		"named as value tables": allValues, "numbered as a table": shared} {
 		for _, manifest := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, MANIFEST %t", name, manifest), func(t *testing.T) {
-				dir := maps.Clone(dir)
-				for _, name := range append(dir.Only(base.FileManifest), base.CurrentName, base.ClosedName) {
-					if !manifest {
-						delete(dir, name)
-					}
+				if !manifest {
+					dir = dir.WithoutManifest()
 				}
 				got, rep, _ := storetest.Repaired(t, dir)
 				require.Zero(t, rep.ValuesLost, "%v", rep)
@@ -123,29 +117,13 @@ func TestRepairFindsValuesWhoseTableIsDamagedElsewhere(t *testing.T) {
 	dir, want := separatedDir(t)
 	names := dir.Only(base.FileValues)
 	largest := slices.MaxFunc(names, func(a, b string) int { return len(dir[a]) - len(dir[b]) })
-	for how, at := range map[string]int{"footer": 5, "index": 60} {
-		t.Run(how, func(t *testing.T) {
-			dir := maps.Clone(dir)
-			data := slices.Clone(dir[largest])
-			data[len(data)-at] ^= 1
-			dir[largest] = data
-			got, rep, after := storetest.Repaired(t, maps.Clone(dir))
-			require.Zero(t, rep.ValuesLost, "%v", rep)
-			require.Equal(t, want, got)
-			storetest.RequireNothingDeleted(t, dir, rep, after)
-		})
+	for at := 1; at < 400; at += 7 { // in the footer, the index and the filter
+		dir := dir.Flip(largest, -at)
+		got, rep, after := storetest.Repaired(t, dir)
+		require.Zero(t, rep.ValuesLost, "byte %d from the end: %v", at, rep)
+		require.Equal(t, want, got)
+		storetest.RequireNothingDeleted(t, dir, rep, after)
 	}
-	t.Run("every byte of the tail", func(t *testing.T) {
-		for at := 1; at < 400; at += 7 {
-			dir := maps.Clone(dir)
-			data := slices.Clone(dir[largest])
-			data[len(data)-at] ^= 0x20
-			dir[largest] = data
-			got, rep, _ := storetest.Repaired(t, dir)
-			require.Zero(t, rep.ValuesLost, "byte %d from the end: %v", at, rep)
-			require.Equal(t, want, got)
-		}
-	})
 }
 
 // valueFates returns what becomes of each value table.
@@ -182,13 +160,13 @@ func TestRepairLosesOnlyTheValuesThatAreDamaged(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := maps.Clone(dir)
 			largest := slices.MaxFunc(names, func(a, b string) int { return len(dir[a]) - len(dir[b]) })
-			switch data := slices.Clone(dir[largest]); how {
+			switch how {
 			case "missing":
 				delete(dir, largest)
 			case "a flipped bit":
 				flipInUse(t, dir, largest)
 			default:
-				dir[largest] = data[:len(data)/2]
+				dir[largest] = dir[largest][:len(dir[largest])/2]
 			}
 			planned, err := db.PlanRepair("db", storetest.Options(dir.FS(t)))
 			require.NoError(t, err)
@@ -234,11 +212,7 @@ func TestRepairCountsReferencesAgain(t *testing.T) {
 	for _, kind := range []base.FileKind{base.FileTable, base.FileManifest} {
 		for _, name := range dir.Only(kind) {
 			for at := 1; at < min(500, len(dir[name])); at += 11 {
-				dir := maps.Clone(dir)
-				data := slices.Clone(dir[name])
-				data[len(data)-at] ^= 0x20
-				dir[name] = data
-				mem := dir.FS(t)
+				mem := dir.Flip(name, -at).FS(t)
 				rep := storetest.MustRepair(t, mem)
 				require.Zero(t, rep.ValuesLost, "%s, byte %d from the end: %v", name, at, rep)
 				require.Equal(t, want, storetest.ContentsOf(t, mem), "%s, byte %d from the end: %v", name, at, rep)
@@ -280,15 +254,9 @@ func loadedTwice(t *testing.T) (dir fixture.Dir, older, newer string) {
 // A value of the same key, number and length under another ID is not the value that was lost.
 func TestRepairTakesNoValueOfAnotherID(t *testing.T) {
 	dir, older, newer := loadedTwice(t)
-	flipped := func(name string, at int) []byte {
-		data := slices.Clone(dir[name])
-		data[at] ^= 1
-		return data
-	}
 	want := bytes.Repeat([]byte("older"), 500)
 	t.Run("a sound table has it", func(t *testing.T) {
-		dir := maps.Clone(dir)
-		dir[newer] = flipped(newer, 20)
+		dir := dir.Flip(newer, 20)
 		got, rep, _ := storetest.Repaired(t, dir)
 		require.EqualValues(t, 1, rep.ValuesLost, "%v", rep)
 		require.NotContains(t, got, "k")
@@ -296,8 +264,7 @@ func TestRepairTakesNoValueOfAnotherID(t *testing.T) {
 		require.True(t, rep.Incomplete)
 	})
 	t.Run("a damaged table has it", func(t *testing.T) {
-		dir := maps.Clone(dir)
-		dir[newer], dir[older] = flipped(newer, 20), flipped(older, 20)
+		dir := dir.Flip(newer, 20).Flip(older, 20)
 		got, rep, _ := storetest.Repaired(t, dir)
 		require.EqualValues(t, 2, rep.ValuesLost, "%v", rep)
 		require.NotContains(t, got, "k")
@@ -306,11 +273,7 @@ func TestRepairTakesNoValueOfAnotherID(t *testing.T) {
 		require.False(t, rep.MayResurrect)
 	})
 	t.Run("nothing says whose they are", func(t *testing.T) {
-		dir := maps.Clone(dir)
-		dir[newer], dir[older] = flipped(newer, 20), flipped(older, len(dir[older])-5)
-		for _, name := range append(dir.Only(base.FileManifest), base.CurrentName, base.ClosedName) {
-			delete(dir, name)
-		}
+		dir := dir.Flip(newer, 20).Flip(older, -5).WithoutManifest()
 		got, rep, _ := storetest.Repaired(t, dir)
 		require.Equal(t, string(want), got["a"])
 		require.True(t, rep.MayResurrect, "%v", rep)
@@ -351,8 +314,7 @@ func TestRepairUsesValueTablesWithoutReferences(t *testing.T) {
 	for i := range 2 { // the newest entry of these keys is gone
 		all[string(fixture.Key(i))] = strings.Repeat("b", 150+i)
 	}
-	bare := dir.Without(base.FileTable, base.FileManifest, base.FileCurrent, base.FileLog)
-	delete(bare, base.ClosedName)
+	bare := dir.WithoutManifest().Without(base.FileTable, base.FileLog)
 	recovered := bare.Clone()
 	recovered.AddManifest(t, 1, recovered.Edit(t, 90, 0, nil)) // as RecoverFile leaves it
 	opened := recovered.Clone()
@@ -391,10 +353,8 @@ func TestRepairUsesValueTablesWithoutReferences(t *testing.T) {
 		})
 	}
 	t.Run("a damaged one", func(t *testing.T) {
-		d := bare.Clone()
-		name := d.Only(base.FileValues)[0]
-		d[name][len(d[name])/2] ^= 1
-		got, rep, _ := storetest.Repaired(t, d)
+		name := bare.Only(base.FileValues)[0]
+		got, rep, _ := storetest.Repaired(t, bare.Flip(name, len(bare[name])/2))
 		require.Less(t, len(got), 100)
 		require.EqualValues(t, 100-len(got), rep.EntriesLost, "%s", rep)
 	})
@@ -404,9 +364,7 @@ func TestRepairUsesValueTablesWithoutReferences(t *testing.T) {
 func TestRepairFillsGapsFromValueTables(t *testing.T) {
 	dir, want := apart(t)
 	for _, name := range dir.Tables() {
-		d := dir.Clone()
-		d[name][20] ^= 1
-		got, rep, _ := storetest.Repaired(t, d)
+		got, rep, _ := storetest.Repaired(t, dir.Flip(name, 20))
 		require.NotZero(t, rep.EntriesLost+rep.BytesLost, "%s", rep)
 		newer := 0
 		for key, value := range want {
