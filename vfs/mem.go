@@ -95,11 +95,11 @@ func (m *Mem) parentLocked(name string) (dir *memNode, base string, err error) {
 	return dir, elems[len(elems)-1], err
 }
 
-// fileLocked returns the directory, last element and node of a plain file. Its caller must hold m.mu.
-func (m *Mem) fileLocked(name string) (dir *memNode, base string, file *memNode, err error) {
-	dir, base, err = m.parentLocked(name)
+// fileLocked returns the node of a plain file. Its caller must hold m.mu.
+func (m *Mem) fileLocked(name string) (file *memNode, err error) {
+	dir, base, err := m.parentLocked(name)
 	if err != nil {
-		return nil, "", nil, err
+		return nil, err
 	}
 	file = dir.entries[base]
 	switch {
@@ -108,7 +108,7 @@ func (m *Mem) fileLocked(name string) (dir *memNode, base string, file *memNode,
 	case file.isDir():
 		err = errIsDir
 	}
-	return dir, base, file, err
+	return file, err
 }
 
 // Abs implements FS. A Mem has no working directory.
@@ -146,7 +146,7 @@ func (m *Mem) createLocked(name string) (*memNode, error) {
 func (m *Mem) Open(name string) (File, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	_, _, n, err := m.fileLocked(name)
+	n, err := m.fileLocked(name)
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
@@ -234,7 +234,7 @@ func (m *Mem) Link(oldname, newname string) error {
 }
 
 func (m *Mem) linkLocked(oldname, newname string) error {
-	_, _, n, err := m.fileLocked(oldname)
+	n, err := m.fileLocked(oldname)
 	if err != nil {
 		return err
 	}

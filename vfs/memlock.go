@@ -18,7 +18,7 @@ const exclusiveHolder = -1
 func (m *Mem) Lock(name string, shared bool) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, _, n, err := m.fileLocked(name)
+	n, err := m.fileLocked(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		n, err = m.createLocked(name)
 	}

@@ -43,7 +43,7 @@ func (osFS) SyncFile(name string) error {
 // SyncFile implements FileSyncer.
 func (m *Mem) SyncFile(name string) error {
 	m.mu.RLock()
-	_, _, n, err := m.fileLocked(name)
+	n, err := m.fileLocked(name)
 	m.mu.RUnlock()
 	if err != nil {
 		return &fs.PathError{Op: "sync", Path: name, Err: err}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,13 +99,6 @@ func TestTheNameOfALinkedDirectoryIsMadeDurable(t *testing.T) {
 		want, err := os.Stat(filepath.Join(home, dir))
 		require.NoError(t, err)
 		same := func(info fs.FileInfo) bool { return os.SameFile(info, want) }
-		require.Condition(t, func() bool {
-			for _, info := range synced {
-				if same(info) {
-					return true
-				}
-			}
-			return false
-		}, dir)
+		require.True(t, slices.ContainsFunc(synced, same), dir)
 	}
 }

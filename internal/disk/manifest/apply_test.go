@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -103,10 +104,7 @@ func (s *appliedStore) edit() *Edit {
 
 // applied returns the model after an edit.
 func (s *appliedStore) applied(edits []*Edit) map[place]*FileMeta {
-	model := make(map[place]*FileMeta, len(s.model))
-	for p, f := range s.model {
-		model[p] = f
-	}
+	model := maps.Clone(s.model)
 	for _, e := range edits {
 		for _, d := range e.Deleted {
 			delete(model, place{d.Level, d.Num})

@@ -413,12 +413,7 @@ func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string,
 }
 
 func anyCompacting(files []*FileMeta) bool {
-	for _, f := range files {
-		if f.Compacting {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(files, func(f *FileMeta) bool { return f.Compacting })
 }
 
 // userSpan is a range of user keys, both ends included.
