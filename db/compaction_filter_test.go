@@ -39,38 +39,6 @@ func filterOptions(filter func(key, value []byte) ([]byte, bool)) *db.Options {
 	return o
 }
 
-func TestACompactionFilterDropsAndReplacesValues(t *testing.T) {
-	d := openTest(t, filterOptions(testFilter))
-	putAll(t, d, "a", "drop 1", "b", "raise 1", "c", "keep 1")
-	requireContent(t, d, "a", "drop 1", "b", "raise 1", "c", "keep 1")
-	require.NoError(t, d.Flush())
-	requireContent(t, d, "a", "drop 1", "b", "raise 1", "c", "keep 1") // a flush does not call it
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireContent(t, d, "a", "", "b", "RAISE 1", "c", "keep 1")
-	require.Empty(t, entriesOf(t, d, "a"), "the space is free")
-	require.EqualValues(t, 1, d.Metrics().Compactions.ValuesDropped)
-	requireNoFaults(t, d)
-}
-
-func TestACompactionFilterIsNotCalledForWhatASnapshotSees(t *testing.T) {
-	d := openTest(t, filterOptions(testFilter))
-	empty := d.NewSnapshot()
-	putAll(t, d, "a", "drop 1", "b", "raise 1", "c", "drop 1")
-	s := d.NewSnapshot()
-	putAll(t, d, "b", "drop 2", "c", "raise 2", "d", "drop 2")
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireContent(t, s, "a", "drop 1", "b", "raise 1", "c", "drop 1", "d", "")
-	requireContent(t, empty, "a", "", "b", "", "c", "", "d", "")
-	requireContent(t, d, "a", "drop 1", "b", "", "c", "RAISE 2", "d", "")
-	require.NoError(t, s.Close())
-	require.NoError(t, empty.Close())
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireContent(t, d, "a", "", "b", "", "c", "RAISE 2", "d", "")
-	for _, key := range []string{"a", "b", "d"} {
-		require.Empty(t, entriesOf(t, d, key), key)
-	}
-}
-
 // filterGate is a filter that stops at its first call until the test lets it continue.
 type filterGate struct {
 	begun, open chan struct{}
@@ -205,35 +173,6 @@ func TestASnapshotOpenedBeforeAFilteredCompactionIsInstalledKeepsItsView(t *test
 	require.NoError(t, <-done)
 	requireContent(t, s, "a", "drop 1", "b", "raise 1")
 	requireContent(t, d, "a", "", "b", "RAISE 1")
-}
-
-func TestACompactionFilterThatReturnsTooMuchFailsTheCompaction(t *testing.T) {
-	d := openTest(t, filterOptions(func(_, value []byte) ([]byte, bool) { return make([]byte, db.MaxValueSize+1), true }))
-	putAll(t, d, "a", "short")
-	err := d.Compact(t.Context(), nil, nil)
-	require.ErrorIs(t, err, db.ErrTooLarge)
-	require.ErrorContains(t, err, "Options.Compaction.Filter returned a value of 536870913 bytes, and at most 536870912 (MaxValueSize)")
-	requireContent(t, d, "a", "short")
-	putAll(t, d, "b", "writes continue")
-}
-
-func TestSetOptionsChangesTheCompactionFilter(t *testing.T) {
-	d := openTest(t, filterOptions(nil))
-	compactWith := func(filter func(key, value []byte) ([]byte, bool)) {
-		t.Helper()
-		o := d.Options()
-		o.Compaction.Filter = filter
-		require.NoError(t, d.SetOptions(&o))
-		require.NoError(t, d.Compact(t.Context(), nil, nil))
-	}
-	putAll(t, d, "a", "drop 1", "b", "raise 1")
-	compactWith(nil)
-	requireContent(t, d, "a", "drop 1", "b", "raise 1")
-	compactWith(testFilter)
-	requireContent(t, d, "a", "", "b", "RAISE 1")
-	putAll(t, d, "a", "drop 2")
-	compactWith(nil)
-	requireContent(t, d, "a", "drop 2", "b", "RAISE 1")
 }
 
 // A filter runs in the goroutine of a compaction. Calls that may wait for compactions are refused.

@@ -1,7 +1,6 @@
 package db_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"path/filepath"
 	"testing"
@@ -42,8 +41,6 @@ func asked(o *db.Options, prefixes ...string) *db.Options {
 	}
 	return &other
 }
-
-var reversedOrder = &db.Comparer{Name: "test.reversed", Compare: func(a, b []byte) int { return bytes.Compare(b, a) }}
 
 // The bug: without the option, readers saw the envelopes as parts of the values, and values that had
 // expired. What was written had no envelope.

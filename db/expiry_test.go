@@ -83,7 +83,7 @@ func TestValuesExpireAtTheirTime(t *testing.T) {
 	c.move(-time.Hour)
 	requireContent(t, d, "t/a", "", "t/b", "2", "t/c", "3", "u", "4") // it does not come back
 	requireEverywhere(t, d, "t/a", "", "t/b", "2", "t/c", "3", "u", "4")
-	require.Empty(t, entriesOf(t, d, "t/a"), "the space is free")
+	require.Empty(t, entriesOf(t, d.Directory().FS, "t/a"), "the space is free")
 	c.move(time.Hour + time.Second)
 	requireEverywhere(t, d, "t/a", "", "t/b", "", "t/c", "3", "u", "4")
 	m := d.Metrics()
@@ -491,8 +491,8 @@ func TestASnapshotDoesNotKeepWhatHadExpiredForIt(t *testing.T) {
 	for range 2 {
 		requireContent(t, early, "t/a", "", "t/b", "2", "t/c", "drop", "u", "drop")
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		require.Empty(t, entriesOf(t, d, "t/a"))
-		require.Len(t, entriesOf(t, d, "t/b"), 1)
+		require.Empty(t, entriesOf(t, d.Directory().FS, "t/a"))
+		require.Len(t, entriesOf(t, d.Directory().FS, "t/b"), 1)
 	}
 	require.EqualValues(t, 1, d.Metrics().Expiry.ValuesDropped)
 	require.NoError(t, early.Close())

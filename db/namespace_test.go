@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/base/keyspace"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -47,49 +45,6 @@ func TestMisusedNamespaces(t *testing.T) {
 		require.Equal(t, db.ErrClosed, err, name)
 		_ = n.Name()
 	}
-}
-
-// Two namespaces change together, and a conflict in one of them is found.
-func TestATransactionSpansNamespaces(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	a, err := d.Namespace("a")
-	require.NoError(t, err)
-	b, err := d.Namespace("b")
-	require.NoError(t, err)
-	tx := d.NewTransaction(nil)
-	it, err := a.In(tx).NewIterator(nil)
-	require.NoError(t, err)
-	require.False(t, it.First())
-	require.NoError(t, it.Close())
-	require.NoError(t, tx.Put(b.Key([]byte("k")), nil))
-	require.NoError(t, b.Put([]byte("z"), nil, db.NoSync))
-	require.NoError(t, tx.Commit(), "a walk in one namespace does not read the next one")
-
-	tx = d.NewTransaction(nil)
-	it, err = a.In(tx).NewIterator(nil)
-	require.NoError(t, err)
-	require.False(t, it.First())
-	require.NoError(t, it.Close())
-	require.NoError(t, tx.Put(b.Key([]byte("k")), nil))
-	require.NoError(t, a.Put([]byte("phantom"), nil, db.NoSync))
-	require.Equal(t, db.ErrConflict, tx.Commit())
-}
-
-// Keys without a namespace may look as if they had one whose name no namespace can have.
-func TestNamespacesListsOnlyNamesThatCanBeUsed(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	putAll(t, d, "\x00\x00\x01x", "the empty name", "\x00"+strings.Repeat("n", keyspace.MaxName+1)+"\x00\x01x", "too long")
-	n, err := d.Namespace("n")
-	require.NoError(t, err)
-	require.NoError(t, n.Put([]byte("x"), nil, nil))
-	names, err := d.Namespaces()
-	require.NoError(t, err)
-	require.Equal(t, []string{"n"}, names)
-
-	o := testOptions(vfs.NewMem())
-	o.Comparer = &db.Comparer{Name: "other", Compare: db.BytewiseComparer.Compare}
-	_, err = openTest(t, o).Namespaces()
-	require.ErrorContains(t, err, "namespaces go by the order of bytes")
 }
 
 // The bug: the bounds of a zero Namespace were those of the whole database.

@@ -17,11 +17,11 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// entriesOf returns the entries of a key in the live tables, newest first, as "sequence value" or "sequence deleted".
-func entriesOf(t testing.TB, d *db.DB, key string) []string {
+// entriesOf returns the entries of a key in the live tables of "db", newest first, as "sequence value" or "sequence deleted".
+func entriesOf(t testing.TB, fsys vfs.FS, key string) []string {
 	t.Helper()
 	var all []version
-	files := readDir(t, d.Directory().FS, d.Directory().Path)
+	files := readDir(t, fsys, "db")
 	for name := range files.Live(t) {
 		v := versions{}
 		v.AddTable(t, files[name])
@@ -36,54 +36,6 @@ func entriesOf(t testing.TB, d *db.DB, key string) []string {
 		out = append(out, fmt.Sprintf("%d %s", e.Seq, e.Value))
 	}
 	return out
-}
-
-//make:portable
-func TestACompactionDropsUnneededSequenceNumbers(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	put := func(key, value string) { require.NoError(t, d.Put([]byte(key), []byte(value), db.NoSync)) }
-	compact := func() { require.NoError(t, d.Compact(t.Context(), nil, nil)) }
-	requireEntries := func(key string, want ...string) {
-		t.Helper()
-		require.Equal(t, want, entriesOf(t, d, key))
-	}
-	empty := d.NewSnapshot()
-	put("a", "1")
-	put("b", "2")
-	compact()
-	requireEntries("a", "1 1") // the snapshot of the empty database must not see it
-	requireEntries("b", "2 2")
-	requireAbsent(t, empty, []byte("a"))
-	require.NoError(t, empty.Close())
-
-	edge := d.NewSnapshot() // shows sequence number 2 but not 3
-	put("c", "3")
-	put("b", "4")
-	require.NoError(t, d.Delete([]byte("a"), db.NoSync))
-	compact()
-	requireEntries("a", "5 deleted", "0 1")
-	requireEntries("b", "4 4", "0 2")
-	requireEntries("c", "3 3")
-	for key, want := range map[string]string{"a": "1", "b": "2"} {
-		got, err := edge.Get([]byte(key))
-		require.NoError(t, err, key)
-		require.Equal(t, want, string(got))
-	}
-	requireAbsent(t, edge, []byte("c"))
-	requireAbsent(t, d, []byte("a"))
-	later := d.NewSnapshot()
-	defer later.Close()
-	require.NoError(t, edge.Close())
-
-	compact()
-	requireEntries("a")
-	requireEntries("b", "0 4")
-	requireEntries("c", "0 3")
-	requireValue(t, d, []byte("b"), []byte("4"))
-	got, err := later.Get([]byte("c"))
-	require.NoError(t, err)
-	require.Equal(t, "3", string(got))
-	requireNoFaults(t, d)
 }
 
 // Tables record the sequence numbers that their entries had, through compactions, filter upgrades
@@ -177,7 +129,7 @@ func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	}
 	before := readDir(t, o.FS, "db")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Equal(t, []string{"0 value 1"}, entriesOf(t, d, "k"))
+	require.Equal(t, []string{"0 value 1"}, entriesOf(t, d.Directory().FS, "k"))
 	require.NoError(t, d.Close())
 	d = mustOpen(t, o) // its MANIFEST lists none of the earlier tables
 	require.NoError(t, d.Close())

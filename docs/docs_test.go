@@ -147,11 +147,16 @@ func anchors(page string) []string {
 	return all
 }
 
-var testName = regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
+var testName = regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]*(?:/[^`]*)?)`")
 
-// testNames returns the names of all tests, fuzz targets and examples.
+// testNames returns the names of all tests, fuzz targets and examples, and of the scripts of db.
 func testNames(t *testing.T) map[string]bool {
 	names := map[string]bool{}
+	scripts, err := os.ReadDir(filepath.Join(root, "db", "testdata", "scripts"))
+	require.NoError(t, err)
+	for _, script := range scripts {
+		names["TestScripts/"+script.Name()] = true
+	}
 	for _, f := range goFiles(t) {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && f.isTest() && fn.Recv == nil && testName.MatchString("`"+fn.Name.Name+"`") {

@@ -14,7 +14,7 @@ var (
 	// notWords are what nobody reads as text: code, names of tests with their packages, rows with two
 	// figures or more, and what is between two markers. That is written by a program (figures, planted
 	// bugs) or compared with the code, row by row (rooms, log records): its length follows from the code.
-	notWords = regexp.MustCompile("(?ms)^```.*?^```$|^    .*?$|(?:[\\w/]+: )?`(?:Test|Fuzz|Example)\\w*`|^\\|[^\\n]*\\| *\\d[^\\n]*\\| *\\d[^\\n]*$|<!-- \\w+: begin -->.*?<!-- \\w+: end -->")
+	notWords = regexp.MustCompile("(?ms)^```.*?^```$|^    .*?$|(?:[\\w/]+: )?`(?:Test|Fuzz|Example)[\\w/-]*`|^\\|[^\\n]*\\| *\\d[^\\n]*\\| *\\d[^\\n]*$|<!-- \\w+: begin -->.*?<!-- \\w+: end -->")
 )
 
 // countWords counts what is between spaces and has a letter or a digit, in tables too.

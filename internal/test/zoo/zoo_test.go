@@ -238,7 +238,11 @@ func tableOf(bugs []bug) string {
 	for _, b := range bugs {
 		var tests []string
 		for _, c := range b.caught {
-			tests = append(tests, fmt.Sprintf("%s: `%s`", path.Base(c.pkg), c.test))
+			name := c.test
+			if name == "TestScripts" {
+				name += "/" + c.part // a file, which says what is tested
+			}
+			tests = append(tests, fmt.Sprintf("%s: `%s`", path.Base(c.pkg), name))
 		}
 		sort.Strings(tests)
 		fmt.Fprintf(&s, "| %s | %s | %s | %s |\n", b.id, b.what, b.seen, strings.Join(tests, ", "))
