@@ -268,3 +268,21 @@ func TestRepairKeepsWhichValuesExpire(t *testing.T) {
 		requireShown(t, asked(o), content...)
 	}
 }
+
+// requireShown opens a database, requires its content, and closes it.
+func requireShown(t *testing.T, o *db.Options, pairs ...string) {
+	t.Helper()
+	d := mustOpen(t, o)
+	requireContent(t, d, pairs...)
+	require.NoError(t, d.Close())
+}
+
+// requireEverywhere is requireContent for the present, after a flush and after a compaction.
+func requireEverywhere(t *testing.T, d *db.DB, pairs ...string) {
+	t.Helper()
+	requireContent(t, d, pairs...)
+	require.NoError(t, d.Flush())
+	requireContent(t, d, pairs...)
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	requireContent(t, d, pairs...)
+}
