@@ -55,6 +55,10 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 		}
 		return nil
 	},
+	"earlier": func(s *script, c *statement) error { // makes the MANIFEST one of a version that recorded less
+		setEarlierRecord(s, s.o.FS, c.take("time", "") == "recorded")
+		return nil
+	},
 	"disk":  func(s *script, c *statement) error { s.full.Store(c.name() == "full"); return nil }, // for new tables
 	"sleep": func(_ *script, c *statement) error { time.Sleep(sure(time.ParseDuration(c.name()))); return nil },
 	"clock": func(s *script, c *statement) error {
