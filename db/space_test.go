@@ -16,6 +16,9 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
+// quietly is longer than tombstones wait for others, on the clock of a bubble.
+const quietly = 10 * time.Second
+
 // dirBytes returns the bytes of all files of the directory but its log files, which have room for a memtable.
 func dirBytes(t testing.TB, d *db.DB) (bytes int64) {
 	names, err := d.Directory().FS.List(d.Directory().Path)

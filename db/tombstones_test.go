@@ -1,11 +1,12 @@
 package db_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,40 +84,6 @@ func requireRange(t testing.TB, d *db.DB, from, to int) {
 	}
 }
 
-// Tombstones that a snapshot needs stay, and are not compacted repeatedly. Once the snapshot is
-// closed, they are removed with the entries that they hide.
-func TestTombstonesThatASnapshotNeedsAreLeftAlone(t *testing.T) {
-	const n = 3000
-	o := testOptions(vfs.NewMem())
-	var compactions atomic.Int64
-	o.EventListener = &db.EventListener{CompactionEnd: func(db.CompactionInfo) { compactions.Add(1) }}
-	d := openTest(t, o)
-	fill(t, d, 0, n)
-	settleClean(t, d)
-	before := tableBytes(t, d)
-	s := d.NewSnapshot()
-	for i := range n {
-		require.NoError(t, d.Delete(testKey(i), db.NoSync))
-	}
-	settleClean(t, d) // ends only when nothing is due
-	require.GreaterOrEqual(t, tableBytes(t, d), before, "the snapshot shows all keys")
-	for i := range 20 {
-		got, err := s.Get(testKey(i * n / 20))
-		require.NoError(t, err)
-		require.Equal(t, string(testValue(i*n/20)), string(got))
-	}
-	count := compactions.Load()
-	for range 5 {
-		d.Scheduler().Schedule()
-		settleClean(t, d)
-	}
-	require.Equal(t, count, compactions.Load(), "useless compactions")
-
-	require.NoError(t, s.Close())
-	settleClean(t, d)
-	require.Less(t, float64(tableBytes(t, d)), 0.02*float64(before))
-}
-
 func TestSettledOverwritesUseAtMostAQuarterMoreSpace(t *testing.T) {
 	const n = 4000
 	d := openTest(t, testOptions(vfs.NewMem()))
@@ -133,22 +100,60 @@ func TestSettledOverwritesUseAtMostAQuarterMoreSpace(t *testing.T) {
 	require.Less(t, float64(settled), 1.25*float64(tableBytes(t, d)))
 }
 
-func TestCompactOfADeletedRangeReturnsItsSpace(t *testing.T) {
-	const n = 4000
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, n)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	settleClean(t, d)
-	before := tableBytes(t, d)
-	for i := n / 4; i < n/2; i++ {
-		require.NoError(t, d.Delete(testKey(i), db.NoSync))
+// A queue whose consumer looks for its first entry is never quiet. Each First steps over the tombstones of all entries
+// taken before, until these are in a table and that is compacted. The clock stands still, so nothing else flushes them.
+func TestTombstonesThatHinderIteratorsAreCompacted(t *testing.T) {
+	const n, taken, looks = 10_000, 5_000, 1_200 // over ten thousand entries in the first case, half of it in the second
+	for name, end := range map[string]struct {
+		move func(it *db.Iterator) bool
+		key  func(taken int) []byte
+	}{
+		"first": {(*db.Iterator).First, testKey},
+		"last":  {(*db.Iterator).Last, func(taken int) []byte { return testKey(n - 1 - taken) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := storeOfShortValues(t, n)
+				look := func() []byte {
+					it, err := d.NewIterator(nil)
+					require.NoError(t, err)
+					defer it.Close()
+					require.True(t, end.move(it))
+					return bytes.Clone(it.Key())
+				}
+				remove := func(i int) {
+					require.NoError(t, d.Delete(end.key(i), db.NoSync))
+					synctest.Wait()
+				}
+				for i := range taken {
+					require.NoError(t, d.Delete(end.key(i), db.NoSync))
+				}
+				before := d.Metrics()
+				look()
+				remove(taken)
+				remove(taken + 1)
+				require.Equal(t, before.Flushes.Count, d.Metrics().Flushes.Count, "so few steps are no hindrance")
+				for range looks {
+					look()
+				}
+				remove(taken + 2) // makes a memtable and a log
+				remove(taken + 3) // the flush begins
+				m := d.Metrics()
+				require.Equal(t, before.Flushes.Count+1, m.Flushes.Count)
+				require.Zero(t, m.Levels[0].Tables)
+				require.Equal(t, end.key(taken+4), look())
+			})
+		})
 	}
-	it, err := d.NewIterator(nil) // keeps the compacted files
-	require.NoError(t, err)
-	require.NoError(t, d.Compact(t.Context(), testKey(n/4), testKey(n/2)))
-	require.NoError(t, it.Close())
-	eventually(t, func() bool {
-		return d.Obsolete().Count() == 0 && tableBytes(t, d) == int64(d.Metrics().Total().Bytes)
-	})
-	require.Less(t, float64(tableBytes(t, d)), 0.8*float64(before))
+}
+
+// storeOfShortValues returns a store of n short values in one level, whose memtable has room for as many tombstones.
+func storeOfShortValues(t *testing.T, n int) *db.DB {
+	o := testOptions(vfs.NewMem())
+	o.Memtables.Size = 64 << 20
+	d := openTest(t, o)
+	fill(t, d, 0, n)
+	require.NoError(t, d.Flush())
+	require.NoError(t, d.Compact(t.Context(), nil, nil))
+	return d
 }
