@@ -25,22 +25,26 @@ func buildBlock(interval int, es entries) []byte {
 
 var intervals = []int{1, 2, 3, 16, 1000}
 
+// requireBlockConforms checks an iterator over a block of the entries.
+func requireBlockConforms(t *testing.T, cmp *base.Comparer, es entries, interval int, seed uint64) {
+	t.Run(fmt.Sprintf("%s/%d entries/restart interval %d", cmp.Name, len(es), interval), func(t *testing.T) {
+		b, err := newBlock(buildBlock(interval, es), dataPart)
+		require.NoError(t, err)
+		itertest.Run(t, cmp, es, seed, func() base.Iterator {
+			it := new(blockIter)
+			it.init(cmp, b, dataPart)
+			return it
+		})
+	})
+}
+
 func TestBlockIteratorConforms(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	for _, cmp := range []*base.Comparer{base.Bytewise, reverseOrder} {
 		for _, n := range []int{0, 1, 2, 50, 300} {
 			for _, interval := range intervals {
-				t.Run(fmt.Sprintf("%s/%d entries/restart interval %d", cmp.Name, n, interval), func(t *testing.T) {
-					es := trickyEntries(rnd, cmp, n)
-					b, err := newBlock(buildBlock(interval, es), dataPart)
-					require.NoError(t, err)
-					itertest.Run(t, cmp, es, seed, func() base.Iterator {
-						it := new(blockIter)
-						it.init(cmp, b, dataPart)
-						return it
-					})
-				})
+				requireBlockConforms(t, cmp, trickyEntries(rnd, cmp, n), interval, seed)
 			}
 		}
 	}
@@ -72,15 +76,7 @@ func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
 	}
 	es = sortEntries(base.Bytewise, es)
 	for _, interval := range intervals {
-		t.Run(fmt.Sprintf("restart interval %d", interval), func(t *testing.T) {
-			b, err := newBlock(buildBlock(interval, es), dataPart)
-			require.NoError(t, err)
-			itertest.Run(t, base.Bytewise, es, seed, func() base.Iterator {
-				it := new(blockIter)
-				it.init(base.Bytewise, b, dataPart)
-				return it
-			})
-		})
+		requireBlockConforms(t, base.Bytewise, es, interval, seed)
 	}
 }
 

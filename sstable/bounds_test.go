@@ -1,7 +1,6 @@
 package sstable
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,18 +11,11 @@ import (
 
 // unmarked returns a sound table without the mark of its first and last key, like those of other programs.
 func unmarked(t testing.TB, o WriterOptions, es entries) []byte {
-	var file bytes.Buffer
-	w := NewWriter(&file, o)
-	addAll(t, w, es)
-	require.NoError(t, w.finishDataBlock())
-	if w.pending.exists {
-		w.indexPending(nil)
-	}
-	blocks, err := w.filterBlocks()
-	require.NoError(t, err)
-	w.props.Entries = 0 // an empty table has no mark
-	require.NoError(t, w.finishTail(blocks))
-	return file.Bytes()
+	return tableByHand(t, o, func(w *Writer) {
+		addAll(t, w, es)
+		endData(t, w)
+		w.props.Entries = 0 // an empty table has no mark
+	})
 }
 
 // A table restored under another one's name is sound in itself. Before its first and last
@@ -49,10 +41,10 @@ func TestATableUnderAWrongNameIsRejectedByOpen(t *testing.T) {
 		for name, o := range map[string]WriterOptions{
 			"many blocks": {Filter: bloom, BlockSize: 512}, "one block": {Filter: bloom, BlockSize: 1 << 20}, "no filter": {},
 		} {
-			for kind, build := range map[string]func(testing.TB, WriterOptions, entries) []byte{"marked": buildTableWith, "unmarked": unmarked} {
+			for kind, build := range map[string]func(testing.TB, WriterOptions, entries) []byte{"marked": buildTable, "unmarked": unmarked} {
 				t.Run(c.name+"/"+name+"/"+kind, func(t *testing.T) {
 					if len(c.es) == 0 && kind == "unmarked" {
-						build = buildTableWith // an empty table has no mark anyway
+						build = buildTable // an empty table has no mark anyway
 					}
 					f := &memFile{data: build(t, o, c.es)}
 					r, err := Open(f, ReaderOptions{
@@ -79,8 +71,6 @@ func TestATableUnderAWrongNameIsRejectedByOpen(t *testing.T) {
 		}
 	}
 }
-
-func buildTableWith(t testing.TB, o WriterOptions, es entries) []byte { return buildTable(t, o, es) }
 
 func TestCheckingBoundsReportsADamagedTable(t *testing.T) {
 	es := plainEntries(50, 40)

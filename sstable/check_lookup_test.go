@@ -1,7 +1,6 @@
 package sstable
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -107,16 +106,11 @@ func TestABlockBeforeTheRightOneIsNotSearchedForEachKey(t *testing.T) {
 	}
 	last := base.AppendInternalKey(nil, []byte("z"), 1, base.KindSet)
 	blocks[1].add(last, nil)
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{})
-	for i, separator := range [][]byte{base.AppendInternalKey(nil, []byte("k"), 5, base.KindSet), last} {
-		h, _, err := w.appendBlock(blocks[i].finish(), Zstd)
-		require.NoError(t, err)
-		w.index.add(separator, h.Append(nil))
-	}
-	w.lastKey = last
-	require.NoError(t, w.finishTail(nil))
-	r, _ := openTable(t, file.Bytes(), ReaderOptions{Cache: newCache()})
+	data := tableByHand(t, WriterOptions{}, func(w *Writer) {
+		listBlock(t, w, blocks[0].finish(), Zstd, base.AppendInternalKey(nil, []byte("k"), 5, base.KindSet))
+		listBlock(t, w, blocks[1].finish(), Zstd, last)
+	})
+	r, _ := openTable(t, data, ReaderOptions{Cache: newCache()})
 	entries, err := lookupFault(t, r)
 	require.NoError(t, err, "lookups go on to the second block")
 	require.Equal(t, before+after+1, entries)

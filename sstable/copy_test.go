@@ -155,24 +155,20 @@ func TestACopyThatSharesBlocksIsTheSame(t *testing.T) {
 
 // Bytes between data blocks must not be copied.
 func TestBlocksWithGapsAreNotShared(t *testing.T) {
-	var out bytes.Buffer
-	w := NewWriter(&out, WriterOptions{})
-	for _, user := range []string{"a", "b"} {
-		b := blockWriter{interval: 16}
-		b.add(ikey(user, 1, base.KindSet), nil)
-		h, err := w.writeBlock(b.finish(), NoCompression)
-		require.NoError(t, err)
-		w.index.add(ikey(user, 1, base.KindSet), h.Append(nil))
-		_, err = w.writeBlock([]byte("something else"), NoCompression)
-		require.NoError(t, err)
-	}
-	finish(t, w)
-	r, _ := openTable(t, out.Bytes(), ReaderOptions{})
+	es := versionsOf("a", "b")
+	data := tableByHand(t, WriterOptions{}, func(w *Writer) {
+		for _, e := range es {
+			listBlock(t, w, buildBlock(16, entries{e}), NoCompression, e.Key)
+			_, err := w.writeBlock([]byte("something else"), NoCompression)
+			require.NoError(t, err)
+		}
+	})
+	r, _ := openTable(t, data, ReaderOptions{})
 	f := &sharingFile{unit: 1}
-	w = NewWriter(f, WriterOptions{})
+	w := NewWriter(f, WriterOptions{})
 	require.NoError(t, w.CopyBlocks(r, nil))
 	finish(t, w)
 	require.Zero(t, f.shared)
 	got, _ := openTable(t, f.Bytes(), ReaderOptions{})
-	itertest.Run(t, base.Bytewise, []itertest.Entry{{Key: ikey("a", 1, base.KindSet)}, {Key: ikey("b", 1, base.KindSet)}}, 1, iters(t, got, IterOptions{}))
+	itertest.Run(t, base.Bytewise, es, 1, iters(t, got, IterOptions{}))
 }

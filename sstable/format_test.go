@@ -3,8 +3,6 @@ package sstable
 import (
 	"bytes"
 	"encoding/hex"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/sievedb/sievedb/filter"
@@ -20,32 +18,12 @@ func exampleEntries() entries {
 	}
 }
 
-// unhex collects the leading hex bytes of each line, up to two spaces or a bar.
-func unhex(t *testing.T, lines []string) (b []byte) {
-	for _, line := range lines {
-		line, _, _ = strings.Cut(line, "|")
-		line, _, _ = strings.Cut(line, "  ")
-		bs, err := hex.DecodeString(strings.ReplaceAll(line, " ", ""))
-		require.NoError(t, err, line)
-		b = append(b, bs...)
-	}
-	return b
-}
-
 func TestWorkedExample(t *testing.T) {
 	es := exampleEntries()
 	got := buildTable(t, WriterOptions{Filter: bloom, BlockRestartInterval: 2}, es)
 
 	t.Run("the annotated table is what the writer writes", func(t *testing.T) {
-		text, err := os.ReadFile("testdata/three_entries.hex")
-		require.NoError(t, err)
-		var lines []string
-		for line := range strings.Lines(string(text)) {
-			if !strings.HasPrefix(line, "#") {
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-		require.Equal(t, hex.Dump(unhex(t, lines)), hex.Dump(got))
+		require.Equal(t, hex.Dump(hexFile(t, "three_entries.hex")), hex.Dump(got))
 	})
 
 	t.Run("it reads back", func(t *testing.T) {

@@ -93,12 +93,7 @@ func TestAGroupDecodesSlicesOfUnsharedBlocks(t *testing.T) {
 		for i := range asks {
 			got, err := g.Get(&asks[i])
 			require.NoError(t, err)
-			value, trailer, found := modelGet(base.Bytewise, es, lookups[i].userKey, lookups[i].trailer>>8)
-			require.Equal(t, found, got.Found)
-			if found {
-				require.Equal(t, string(value), string(got.Value))
-				require.Equal(t, trailer, got.Trailer)
-			}
+			requireModel(t, base.Bytewise, es, lookups[i].userKey, lookups[i].trailer>>8, got)
 		}
 		g.Release()
 	}

@@ -219,6 +219,37 @@ func finish(t testing.TB, w *Writer) {
 	require.NoError(t, err)
 }
 
+// tableByHand returns a table of the data blocks that fill writes and lists in the index. It has these filters, if any,
+// and otherwise those of the Writer.
+func tableByHand(t testing.TB, o WriterOptions, fill func(w *Writer), filters ...namedFilter) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w := NewWriter(&file, o)
+	fill(w)
+	if filters == nil {
+		var err error
+		filters, err = w.filterBlocks()
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.finishTail(filters))
+	return file.Bytes()
+}
+
+// listBlock writes a data block and lists it in the index.
+func listBlock(t testing.TB, w *Writer, block []byte, kind Compression, separator []byte) {
+	t.Helper()
+	h, err := w.writeBlock(block, kind)
+	require.NoError(t, err)
+	w.index.add(separator, h.Append(nil))
+}
+
+// endData ends the last data block of a table that has entries.
+func endData(t testing.TB, w *Writer) {
+	t.Helper()
+	require.NoError(t, w.finishDataBlock())
+	w.indexPending(nil)
+}
+
 // appendStored appends the stored bytes of a block and its trailer to a file, and returns the block's handle.
 func appendStored(file, stored []byte, kind Compression) ([]byte, handle) {
 	h := handle{Offset: uint64(len(file)), Size: uint64(len(stored))}

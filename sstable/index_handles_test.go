@@ -16,25 +16,19 @@ import (
 // index entries that list returns.
 func laidOut(t *testing.T, es entries, kind Compression, list func(blocks []handle) []handle) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{Filter: bloom})
-	var blocks []handle
-	for _, e := range es {
-		b := blockWriter{interval: 16}
-		b.add(e.Key, e.Value)
-		h, err := w.writeBlock(b.finish(), kind)
-		require.NoError(t, err)
-		blocks = append(blocks, h)
-		w.addToFilters(base.UserKey(e.Key))
-	}
-	for i, h := range list(blocks) {
-		key := ikey(fmt.Sprintf("%s%04d", base.UserKey(es[min(i, len(es)-1)].Key), i), 1, base.KindSet)
-		w.index.add(key, h.Append(nil))
-	}
-	blocksOfFilters, err := w.filterBlocks()
-	require.NoError(t, err)
-	require.NoError(t, w.finishTail(blocksOfFilters))
-	return file.Bytes()
+	return tableByHand(t, WriterOptions{Filter: bloom}, func(w *Writer) {
+		var blocks []handle
+		for _, e := range es {
+			h, err := w.writeBlock(buildBlock(16, entries{e}), kind)
+			require.NoError(t, err)
+			blocks = append(blocks, h)
+			w.addToFilters(base.UserKey(e.Key))
+		}
+		for i, h := range list(blocks) {
+			key := ikey(fmt.Sprintf("%s%04d", base.UserKey(es[min(i, len(es)-1)].Key), i), 1, base.KindSet)
+			w.index.add(key, h.Append(nil))
+		}
+	})
 }
 
 // Handles of an index could repeat, overlap and go backward. If one listed a block of 63 MiB,

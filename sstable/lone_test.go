@@ -132,37 +132,24 @@ func TestCopiedBlocksStayLone(t *testing.T) {
 	es := entriesOfAllSizes()
 	r, _ := openTable(t, buildTable(t, WriterOptions{}, es), ReaderOptions{})
 	_, alone := withoutLone(t, r, es)
-	var out bytes.Buffer
-	w := NewWriter(&out, WriterOptions{Filter: bloom})
-	require.NoError(t, w.CopyBlocks(r, nil))
-	_, err := w.Finish()
+	data, err := copied(r, WriterOptions{Filter: bloom})
 	require.NoError(t, err)
-	c, _ := openTable(t, out.Bytes(), ReaderOptions{})
-	_, copied := withoutLone(t, c, es)
-	require.Equal(t, alone, copied)
+	c, _ := openTable(t, data, ReaderOptions{})
+	_, still := withoutLone(t, c, es)
+	require.Equal(t, alone, still)
 }
 
 // tableWithMark returns a table with one block, which has es, and a mark that says that it is lone.
 func tableWithMark(t testing.TB, es entries, interval int) []byte {
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{})
-	b := blockWriter{interval: interval}
-	for _, e := range es {
-		b.add(e.Key, e.Value)
-		w.count(e.Key, e.Value)
-	}
-	h, err := w.writeBlock(b.finish(), NoCompression)
-	require.NoError(t, err)
 	last := ikey("z", 1, base.KindSet)
 	if len(es) > 0 {
 		last = es[len(es)-1].Key
 	}
-	w.lastKey = append(w.lastKey, last...)
-	w.smallest, w.props.Entries = last, max(w.props.Entries, 1)
-	w.index.add(last, h.Append(nil))
-	w.lone = blocks.Lone{1}
-	require.NoError(t, w.finishTail(nil))
-	return file.Bytes()
+	return tableByHand(t, WriterOptions{}, func(w *Writer) {
+		listBlock(t, w, buildBlock(interval, es), NoCompression, last)
+		w.smallest, w.lastKey, w.lone = last, last, blocks.Lone{1}
+		w.props.Entries = max(uint64(len(es)), 1)
+	})
 }
 
 // A table can say that a block has one entry although it has more, or none. Other lookups and iterators are not

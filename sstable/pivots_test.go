@@ -11,22 +11,6 @@ import (
 	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
-func TestGetsWithPivotsAgreeWithTheModel(t *testing.T) {
-	rnd := newRand(t)
-	for _, interval := range []int{1, 2, 5, 16} {
-		t.Run(fmt.Sprintf("interval %d", interval), func(t *testing.T) {
-			for range 20 {
-				es := trickyEntries(rnd, base.Bytewise, 1+rnd.IntN(200))
-				o := WriterOptions{BlockSize: 50 + rnd.IntN(800), BlockRestartInterval: interval, Compression: Compression(rnd.IntN(2))}
-				r, _ := openTable(t, buildTable(t, o, es), ReaderOptions{Cache: NewBlockCache(1 << 20)})
-				for range 600 {
-					checkGet(t, r, base.Bytewise, es, randomUser(rnd, es), randomSeq(rnd))
-				}
-			}
-		})
-	}
-}
-
 // For counters and for keys whose first bytes differ, nearly all lookups begin where the
 // pivots say; only those of the keys at restart points do not.
 func TestPivotsServeNearlyAllLookups(t *testing.T) {

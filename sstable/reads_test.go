@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/util"
 )
 
 // These tests count reads from the file: saving them is the purpose of the store.
@@ -177,8 +178,6 @@ func TestBaseLgCoversTheLastBlock(t *testing.T) {
 // as LevelDB does (table/filter_block.cc, FilterBlockBuilder).
 func buildPerBlock(t testing.TB, p filter.Policy, es entries, blockSize int, baseLg uint8) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{BlockSize: blockSize})
 	var (
 		filters []byte
 		offsets []uint32
@@ -191,6 +190,8 @@ func buildPerBlock(t testing.TB, p filter.Policy, es entries, blockSize int, bas
 			keys = nil
 		}
 	}
+	var file bytes.Buffer
+	w := NewWriter(&file, WriterOptions{BlockSize: blockSize})
 	for _, e := range es {
 		require.NoError(t, w.Add(e.Key, e.Value))
 		begin := w.Size() // of the block that the entry went to
@@ -202,15 +203,13 @@ func buildPerBlock(t testing.TB, p filter.Policy, es entries, blockSize int, bas
 		}
 		keys = append(keys, base.UserKey(e.Key))
 	}
-	require.NoError(t, w.finishDataBlock())
-	w.indexPending(nil)
+	endData(t, w)
 	if len(keys) > 0 {
 		emit()
 	}
-	arrayStart := uint32(len(filters))
 	block := filters
-	for _, o := range append(offsets, arrayStart) {
-		block = append(block, byte(o), byte(o>>8), byte(o>>16), byte(o>>24))
+	for _, o := range append(offsets, uint32(len(filters))) {
+		block = util.AppendFixed32(block, o)
 	}
 	require.NoError(t, w.finishTail([]namedFilter{{p.Name(), append(block, baseLg)}}))
 	return file.Bytes()

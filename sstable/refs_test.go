@@ -3,17 +3,18 @@ package sstable
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
 // refTable returns a table of n entries, of which each third refers to a value.
 func refTable(t *testing.T, n int) (file []byte, sums []base.RefSum) {
-	var out bytes.Buffer
-	w := NewWriter(&out, WriterOptions{})
+	var es entries
 	want := map[uint64]uint64{}
 	for i := range n {
 		kind, value := base.KindSet, []byte("inline")
@@ -22,16 +23,14 @@ func refTable(t *testing.T, n int) (file []byte, sums []base.RefSum) {
 			kind, value = base.KindRef, ref.Append(nil)
 			want[ref.ID] += ref.Len
 		}
-		require.NoError(t, w.Add(ikey(fmt.Sprintf("k%06d", i), uint64(100+i), kind), value))
+		es = append(es, itertest.Entry{Key: ikey(fmt.Sprintf("k%06d", i), uint64(100+i), kind), Value: value})
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
 	for id := uint64(7); id < 500; id += 100 {
 		if want[id] > 0 {
 			sums = append(sums, base.RefSum{ID: id, Bytes: want[id]})
 		}
 	}
-	return out.Bytes(), sums
+	return buildTable(t, WriterOptions{}, es), sums
 }
 
 func TestTablesKnowWhatTheyReferTo(t *testing.T) {
@@ -54,28 +53,21 @@ func TestTablesKnowWhatTheyReferTo(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, base.ValueRef{ID: 307, Seq: 3, Len: 10_003}, ref)
 
-	var out bytes.Buffer
-	w := NewWriter(&out, WriterOptions{})
-	require.NoError(t, w.CopyBlocks(r, nil))
-	_, err = w.Finish()
+	data, err := copied(r, WriterOptions{})
 	require.NoError(t, err)
-	copied, _ := openTable(t, out.Bytes(), ReaderOptions{})
-	got, err = copied.Refs()
+	r, _ = openTable(t, data, ReaderOptions{})
+	got, err = r.Refs()
 	require.NoError(t, err)
 	require.Equal(t, want, got, "of the copy")
 
-	w = NewWriter(&out, WriterOptions{})
+	w := NewWriter(io.Discard, WriterOptions{})
 	require.ErrorIs(t, w.Add(ikey("k", 1, base.KindRef), []byte("no reference")), base.ErrCorruption)
 }
 
 func TestTablesWithoutReferencesSayNothingOfThem(t *testing.T) {
-	var out bytes.Buffer
-	w := NewWriter(&out, WriterOptions{})
-	require.NoError(t, w.Add(ikey("k", 1, base.KindSet), []byte("value")))
-	_, err := w.Finish()
-	require.NoError(t, err)
-	require.NotContains(t, out.String(), "required")
-	r, _ := openTable(t, out.Bytes(), ReaderOptions{})
+	data := buildTable(t, WriterOptions{}, plainEntries(1, 10))
+	require.NotContains(t, string(data), "required")
+	r, _ := openTable(t, data, ReaderOptions{})
 	require.False(t, r.HasRefs())
 	sums, err := r.Refs()
 	require.NoError(t, err)
@@ -84,50 +76,36 @@ func TestTablesWithoutReferencesSayNothingOfThem(t *testing.T) {
 
 // Whatever the size of its values, a value table has one in each data block, which only those read who need it.
 func TestValueTablesHaveABlockForEachValue(t *testing.T) {
-	var out bytes.Buffer
-	w := NewWriter(&out, WriterOptions{Values: true})
-	sizes := []int{0, 1, 100, 5000, 20_000, 1 << 20, 3 << 20, 7}
-	for i, n := range sizes {
-		require.NoError(t, w.Add(ikey("key", uint64(100-i), base.KindSet), bytes.Repeat([]byte{byte(i)}, n)))
+	var es entries
+	for i, n := range []int{0, 1, 100, 5000, 20_000, 1 << 20, 3 << 20, 7} {
+		es = append(es, itertest.Entry{Key: ikey("key", uint64(100-i), base.KindSet), Value: bytes.Repeat([]byte{byte(i)}, n)})
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
-	r, _ := openTable(t, out.Bytes(), ReaderOptions{})
+	r, _ := openTable(t, buildTable(t, WriterOptions{Values: true}, es), ReaderOptions{})
 	it, err := r.NewIter(IterOptions{KeysOnly: true})
 	require.NoError(t, err)
 	defer it.Close()
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
-		require.Equal(t, ikey("key", uint64(100-n), base.KindSet), it.Key())
+		require.Equal(t, es[n].Key, it.Key())
 		require.Empty(t, it.Value())
 		require.True(t, it.ix.lone.Has(n))
 		n++
 	}
 	require.NoError(t, it.Err())
-	require.Equal(t, len(sizes), n)
+	require.Equal(t, len(es), n)
 	require.Zero(t, it.stats.BlocksFromDisk)
 	require.True(t, r.IsValueTable())
 	ids, err := r.IDs()
 	require.NoError(t, err)
 	require.Nil(t, ids, "as in tables of early builds, which have only the ID that is their number")
-	for i, size := range sizes {
-		var lk Lookup
-		lk.Init([]byte("key"), uint64(100-i))
-		res, err := r.Get(&lk)
-		require.NoError(t, err)
-		require.Equal(t, bytes.Repeat([]byte{byte(i)}, size), append([]byte{}, res.Value...))
-		lk.Release()
+	for i := range es {
+		checkGet(t, r, base.Bytewise, es, []byte("key"), uint64(100-i))
 	}
 }
 
 func TestValueTablesKnowTheirIDs(t *testing.T) {
-	var out bytes.Buffer
 	want := []uint64{3, 4, 700, base.MaxFileNum}
-	w := NewWriter(&out, WriterOptions{Values: true, IDs: want})
-	require.NoError(t, w.Add(ikey("key", 1, base.KindSet), []byte("value")))
-	_, err := w.Finish()
-	require.NoError(t, err)
-	r, _ := openTable(t, out.Bytes(), ReaderOptions{})
+	r, _ := openTable(t, buildTable(t, WriterOptions{Values: true, IDs: want}, plainEntries(1, 10)), ReaderOptions{})
 	ids, err := r.IDs()
 	require.NoError(t, err)
 	require.Equal(t, want, ids)

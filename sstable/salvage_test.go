@@ -72,25 +72,6 @@ var salvageKinds = []struct {
 		ReaderOptions{Comparer: reverseOrder}},
 }
 
-func TestSalvageOfASoundTable(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for _, k := range salvageKinds {
-		t.Run(k.name, func(t *testing.T) {
-			cmp := k.write.Comparer
-			if cmp == nil {
-				cmp = base.Bytewise
-			}
-			es := trickyEntries(rand.New(rand.NewPCG(seed, 1)), cmp, 800)
-			got, rep := salvageAll(t, buildTable(t, k.write, es), k.read)
-			require.NoError(t, rep.Err)
-			require.Equal(t, es, got)
-			require.Greater(t, rep.Blocks, uint64(10))
-			require.Zero(t, rep.BlocksLost)
-		})
-	}
-}
-
 func TestSalvageContinuesAfterADamagedBlock(t *testing.T) {
 	for _, k := range salvageKinds[:2] {
 		t.Run(k.name, func(t *testing.T) {
@@ -110,21 +91,28 @@ func TestSalvageContinuesAfterADamagedBlock(t *testing.T) {
 	}
 }
 
-func TestSalvageFindsTheBlocksWithoutAnIndex(t *testing.T) {
+func TestSalvageFindsAllEntriesAlsoWithoutAnIndex(t *testing.T) {
+	rnd := newRand(t)
 	for _, k := range salvageKinds {
 		t.Run(k.name, func(t *testing.T) {
 			cmp := k.write.Comparer
 			if cmp == nil {
 				cmp = base.Bytewise
 			}
-			es := sortEntries(cmp, plainEntries(400, 20))
+			es := trickyEntries(rnd, cmp, 800)
 			data := buildTable(t, k.write, es)
 			r, _ := openTable(t, data, ReaderOptions{Comparer: cmp})
 			index := r.foot.Index
 
+			got, rep := salvageAll(t, data, k.read)
+			require.NoError(t, rep.Err)
+			require.Equal(t, es, got)
+			require.Greater(t, rep.Blocks, uint64(10))
+			require.Zero(t, rep.BlocksLost)
+
 			bad := bytes.Clone(data)
 			bad[index.Offset] ^= 1
-			got, rep := salvageAll(t, bad, k.read)
+			got, rep = salvageAll(t, bad, k.read)
 			require.Equal(t, es, got, "index damaged")
 			require.True(t, rep.IndexLost)
 			require.ErrorIs(t, rep.Err, base.ErrCorruption)
@@ -251,15 +239,11 @@ func tableOfBlocks(t *testing.T, blocks [][]int, separators []int, es entries) [
 // tableOf makes a table with these data blocks and separators.
 func tableOf(t *testing.T, blocks []entries, separators [][]byte) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{})
-	for i, es := range blocks {
-		h, err := w.writeBlock(buildBlock(16, es), NoCompression)
-		require.NoError(t, err)
-		w.index.add(separators[i], h.Append(nil))
-	}
-	require.NoError(t, w.finishTail(nil))
-	return file.Bytes()
+	return tableByHand(t, WriterOptions{}, func(w *Writer) {
+		for i, es := range blocks {
+			listBlock(t, w, buildBlock(16, es), NoCompression, separators[i])
+		}
+	})
 }
 
 // versionsOf returns an entry without a value for each user key.
@@ -287,17 +271,13 @@ func TestSalvageChecksTheMarkOfTheFirstAndLastKey(t *testing.T) {
 		"none":          func(*Writer) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var file bytes.Buffer
-			w := NewWriter(&file, WriterOptions{Filter: bloom})
-			addAll(t, w, es)
-			require.NoError(t, w.finishDataBlock())
-			w.indexPending(nil)
-			filters, err := w.filterBlocks()
-			require.NoError(t, err)
-			change(w)
-			require.NoError(t, w.finishTail(filters))
-			_, refused := Open(&memFile{data: file.Bytes()}, ReaderOptions{Smallest: es[0].Key, Largest: es[59].Key})
-			got, rep := salvageAll(t, file.Bytes(), ReaderOptions{})
+			file := tableByHand(t, WriterOptions{Filter: bloom}, func(w *Writer) {
+				addAll(t, w, es)
+				endData(t, w)
+				change(w)
+			})
+			_, refused := Open(&memFile{data: file}, ReaderOptions{Smallest: es[0].Key, Largest: es[59].Key})
+			got, rep := salvageAll(t, file, ReaderOptions{})
 			require.Equal(t, es, got)
 			require.Equal(t, refused, rep.Err)
 			require.Equal(t, name == "none", refused == nil)
@@ -316,15 +296,12 @@ func TestSalvageBoundsRebuiltKeys(t *testing.T) {
 		raw = append(raw, 0x88, 0x80, 0x40, 0, 0) // shares all of it
 	}
 	raw = append(raw, 0, 0, 0, 0, 1, 0, 0, 0)
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{Compression: Snappy})
-	h, err := w.writeBlock(raw, Snappy)
-	require.NoError(t, err)
-	require.Less(t, h.Size, uint64(100<<10))
-	w.index.add(key, h.Append(nil))
-	require.NoError(t, w.finishTail(nil))
+	file := tableByHand(t, WriterOptions{Compression: Snappy}, func(w *Writer) {
+		listBlock(t, w, raw, Snappy, key)
+		require.Less(t, w.Size(), uint64(100<<10))
+	})
 	n := 0
-	rep, err := Salvage(&memFile{data: file.Bytes()}, ReaderOptions{}, func(_, _ []byte) error { n++; return nil })
+	rep, err := Salvage(&memFile{data: file}, ReaderOptions{}, func(_, _ []byte) error { n++; return nil })
 	require.NoError(t, err)
 	require.Less(t, n, 300)
 	require.ErrorIs(t, rep.Err, base.ErrCorruption)

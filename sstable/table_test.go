@@ -66,31 +66,17 @@ func TestTableIteratorConforms(t *testing.T) {
 	}
 }
 
-func TestGetAgreesWithTheModel(t *testing.T) {
-	rnd := newRand(t)
-	for _, shape := range tableShapes {
-		for _, cached := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%v/cached %v", shape, cached), func(t *testing.T) {
-				es := trickyEntries(rnd, shape.cmp, 400)
-				o := ReaderOptions{Comparer: shape.cmp, Policies: shape.policies()}
-				if cached {
-					o.Cache = newCache()
-				}
-				r, _ := openTable(t, buildTable(t, shape.options(), es), o)
-				for range 3000 {
-					user, seq := randomUser(rnd, es), randomSeq(rnd)
-					checkGet(t, r, shape.cmp, es, user, seq)
-				}
-			})
-		}
-	}
-}
-
 func checkGet(t *testing.T, r *Reader, cmp *base.Comparer, es entries, user []byte, seq uint64) {
 	t.Helper()
-	value, trailer, ok := modelGet(cmp, es, user, seq)
 	got, err := get(r, string(user), seq)
 	require.NoError(t, err)
+	requireModel(t, cmp, es, user, seq, got)
+}
+
+// requireModel checks the result of a lookup.
+func requireModel(t *testing.T, cmp *base.Comparer, es entries, user []byte, seq uint64, got Result) {
+	t.Helper()
+	value, trailer, ok := modelGet(cmp, es, user, seq)
 	require.Equal(t, ok, got.Found, "user key %q at %d", user, seq)
 	if ok {
 		require.Equal(t, trailer, got.Trailer)

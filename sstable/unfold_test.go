@@ -20,14 +20,7 @@ import (
 // tableOfBlock returns a table of one data block, which ends with the internal key last.
 func tableOfBlock(t testing.TB, cmp *base.Comparer, block, last []byte) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	w := NewWriter(&file, WriterOptions{Comparer: cmp, Compression: Zstd})
-	h, _, err := w.appendBlock(block, Zstd)
-	require.NoError(t, err)
-	w.pending, w.lastKey = pendingBlock{handle: h, exists: true}, last
-	w.indexPending(nil)
-	require.NoError(t, w.finishTail(nil))
-	return file.Bytes()
+	return tableByHand(t, WriterOptions{Comparer: cmp, Compression: Zstd}, func(w *Writer) { listBlock(t, w, block, Zstd, last) })
 }
 
 // sharingBlock returns a block with one restart point: a key of keyLen bytes, and n more that share all but its

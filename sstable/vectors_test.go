@@ -14,14 +14,14 @@ import (
 	"github.com/sievedb/sievedb/internal/base/codec"
 )
 
-// hexFile reads annotated hex: bytes in hexadecimal and, after # on each line, their meaning.
+// hexFile reads annotated hex: bytes in hexadecimal and, after # or | on each line, their meaning.
 func hexFile(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
 	require.NoError(t, err)
 	var all []byte
 	for line := range strings.Lines(string(text)) {
-		digits, _, _ := strings.Cut(line, "#")
+		digits, _, _ := strings.Cut(strings.ReplaceAll(line, "|", "#"), "#")
 		b, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
 		require.NoError(t, err, line)
 		all = append(all, b...)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
 // The race detector allocates too, so allocations are counted without it.
@@ -32,9 +33,9 @@ func TestALargeEntryIsNotCopied(t *testing.T) {
 			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would free idle encoders
 			w := NewWriter(io.Discard, WriterOptions{Compression: c.kind})
 			require.NoError(t, w.Add(ikey("a", 1, base.KindSet), value[:2<<20])) // makes the encoder
-			before := allocated()
+			before := damage.Allocated()
 			require.NoError(t, w.Add(ikey("b", 1, base.KindSet), value))
-			took := allocated() - before
+			took := damage.Allocated() - before
 			// A goroutine that moves to another processor may have to make the encoder again, 5 MB.
 			// A copy of the value would be 24 MiB.
 			require.LessOrEqual(t, float64(took), c.times*size+10<<20)
@@ -64,12 +65,12 @@ func TestLookupsOfLargeValuesUseTheirMemoryAgain(t *testing.T) {
 			look(1)
 			look(0)
 		}
-		before := allocated()
+		before := damage.Allocated()
 		for range 20 {
 			look(1)
 			look(0)
 		}
 		// A goroutine that moves to another processor may find no idle memory there.
-		require.Less(t, allocated()-before, uint64(12<<20), "compressed as %d", kind)
+		require.Less(t, damage.Allocated()-before, uint64(12<<20), "compressed as %d", kind)
 	}
 }

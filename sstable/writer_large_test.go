@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,13 +108,6 @@ func TestAFailureWithinALargeBlockSticks(t *testing.T) {
 		_, finish := w.Finish()
 		require.Equal(t, err, finish)
 	}
-}
-
-// allocated returns the bytes that the process has allocated so far.
-func allocated() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.TotalAlloc
 }
 
 // Closed iterators, and those that lookups share, kept the memory of the longest key.
