@@ -22,19 +22,6 @@ func benchKeys(n int, stream uint64) [][]byte {
 
 var benchBool bool
 
-// measureQueries measures mayMatch for the keys 0 to asked-1, a power of two, in turn, and
-// reports the percentage of positive answers.
-func measureQueries(b *testing.B, asked int, ask func(i int) bool) {
-	i, yes := 0, 0
-	for b.Loop() {
-		if ask(i) {
-			yes++
-		}
-		i = (i + 1) & (asked - 1)
-	}
-	b.ReportMetric(100*float64(yes)/float64(b.N), "%may")
-}
-
 // hashesOf returns p's hashes of keys.
 func hashesOf(p HashPolicy, keys [][]byte) []uint64 {
 	hashes := make([]uint64, len(keys))
@@ -42,51 +29,6 @@ func hashesOf(p HashPolicy, keys [][]byte) []uint64 {
 		hashes[i] = p.KeyHash(key)
 	}
 	return hashes
-}
-
-// giveTails changes each 16-byte key to one of 15 bytes. The tail bytes are all below 0x80
-// (tail "low"), or the last is not ("high"); for other tails the keys stay the same.
-func giveTails(keys [][]byte, tail string) {
-	for i := range keys {
-		switch tail {
-		case "low":
-			keys[i] = keys[i][:15]
-			for j := 12; j < 15; j++ {
-				keys[i][j] &= 0x7f
-			}
-		case "high":
-			keys[i] = keys[i][:15]
-			keys[i][14] |= 0x80
-		}
-	}
-}
-
-// BenchmarkLegacyProbe measures the old name against the plain policy (policy=plain), for 16-byte keys, whose two
-// hashes are the same, and for 15-byte keys with and without a tail byte of 0x80 or more. The filters are made from
-// keys of the same kind, as goleveldb makes them.
-func BenchmarkLegacyProbe(b *testing.B) {
-	const asked = 1 << 16
-	for _, n := range []int{18_000, 1_677_721} {
-		for _, tail := range []string{"none", "low", "high"} {
-			keys, absent := benchKeys(n, 1), benchKeys(asked, 2)
-			giveTails(keys, tail)
-			giveTails(absent, tail)
-			filter := NewBloomPolicy(10).CreateFilter(nil, keys)
-			for _, p := range []HashPolicy{BloomPolicy{}, legacyBloom{}} {
-				name := map[HashPolicy]string{BloomPolicy{}: "plain", legacyBloom{}: "legacy"}[p]
-				probe := p.NewProbe(filter)
-				hashes := hashesOf(p, absent)
-				run := func(part string, ask func(i int) bool) {
-					b.Run(fmt.Sprintf("keys=%d/tail=%s/part=%s/policy=%s", n, tail, part, name), func(b *testing.B) {
-						b.ReportAllocs()
-						measureQueries(b, asked, ask)
-					})
-				}
-				run("hash", func(i int) bool { return p.KeyHash(absent[i])&1 != 0 })
-				run("probe", func(i int) bool { return probe.HashMayMatch(hashes[i]) })
-			}
-		}
-	}
 }
 
 // BenchmarkSmallFilter queries a filter of 36 keys, as LevelDB has for each 2 KiB of a table, without a probe: with a

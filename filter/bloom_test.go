@@ -45,6 +45,29 @@ func mayMatch(t testing.TB, p DirectPolicy, key, filter []byte) bool {
 	return plain
 }
 
+// changed returns filter with another byte at position at.
+func changed(filter []byte, at int, b byte) []byte {
+	f := bytes.Clone(filter)
+	f[at] = b
+	return f
+}
+
+// requireRuleNothingOut requires that the filters, which are no filters of p, deny nothing, unlike good.
+func requireRuleNothingOut(t *testing.T, p interface {
+	DirectPolicy
+	VersionedPolicy
+}, good []byte, filters map[string][]byte) {
+	absent := []byte("no such key")
+	require.False(t, mayMatch(t, p, absent, good), "the answer can differ")
+	require.True(t, p.Understands(good))
+	for claim, filter := range filters {
+		t.Run(claim, func(t *testing.T) {
+			require.True(t, mayMatch(t, p, absent, filter))
+			require.False(t, p.Understands(filter))
+		})
+	}
+}
+
 // The next three are LevelDB's tests of its filter (util/bloom_test.cc).
 
 func TestAnEmptyFilterMatchesNothing(t *testing.T) {
@@ -191,18 +214,28 @@ func TestCreateFilterAppends(t *testing.T) {
 }
 
 func TestGeneratorsMakeTheSameFiltersAsCreateFilter(t *testing.T) {
-	for _, bits := range []int{1, 10, 16, 44} {
-		p := NewBloomPolicy(bits)
-		g := p.NewGenerator()
-		for _, n := range []int{0, 1, 6, 7, 1000, 36, 0} { // the same generator throughout
-			key := make([]byte, 0, 4)
-			for i := range n {
-				key = binary.LittleEndian.AppendUint32(key[:0], uint32(i)) // overwritten between Adds
-				g.Add(key)
-				require.Equal(t, i+1, g.Len())
+	for _, bits := range []int{1, 5, 10, 16, 20, 44} {
+		for _, p := range []BloomPolicy{NewBloomPolicy(bits), NewCacheLineBloomPolicy(bits)} {
+			g := p.NewGenerator().(CheckedGenerator)
+			for _, n := range []int{0, 1, 2, 6, 7, 1000, 36, 5000, 0} { // the same generator throughout
+				fill := func() {
+					key := make([]byte, 0, 4)
+					for i := range n {
+						key = binary.LittleEndian.AppendUint32(key[:0], uint32(i)) // overwritten between Adds
+						g.Add(key)
+						require.Equal(t, i+1, g.Len())
+					}
+				}
+				want := p.CreateFilter([]byte("front"), le32Keys(0, n))
+				fill()
+				require.Equal(t, want, g.AppendFilter([]byte("front")), "%d keys, %d bits", n, bits)
+				require.Zero(t, g.Len(), "it forgets the keys")
+				fill()
+				got, denied := g.AppendChecked([]byte("front"))
+				require.Zero(t, denied)
+				require.Equal(t, want, got, "%d keys, %d bits, checked", n, bits)
+				require.Zero(t, g.Len())
 			}
-			require.Equal(t, p.CreateFilter(nil, le32Keys(0, n)), g.AppendFilter(nil), "%d keys", n)
-			require.Zero(t, g.Len(), "AppendFilter forgets the keys")
 		}
 	}
 }

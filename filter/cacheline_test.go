@@ -3,7 +3,6 @@ package filter
 import (
 	"fmt"
 	"math/big"
-	"math/bits"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,54 +115,21 @@ func TestCacheLineFilterByHand(t *testing.T) {
 func TestMalformedCacheLineFiltersRuleNothingOut(t *testing.T) {
 	p := NewCacheLineBloomPolicy(10)
 	good := p.CreateFilter(nil, le32Keys(0, 100))
-	absent := []byte("no such key")
-	require.False(t, mayMatch(t, p, absent, good), "the answer can differ")
-	require.True(t, p.Understands(good))
-	with := func(at int, b byte) []byte {
-		f := append([]byte(nil), good...)
-		f[at] = b
-		return f
-	}
-	for _, c := range []struct {
-		claim  string
-		filter []byte
-	}{
-		{"nothing", nil},
-		{"one byte", []byte{1}},
-		{"k and version alone", good[len(good)-2:]},
-		{"a line cut by a byte", good[1:]},
-		{"a line and a half", append(make([]byte, 96), 6, 1)},
-		{"without its version", good[:len(good)-1]},
-		{"k of 0", with(len(good)-2, 0)},
-		{"k of 31", with(len(good)-2, 31)},
-		{"version 0", with(len(good)-1, 0)},
-		{"version 2", with(len(good)-1, 2)},
-		{"a filter of LevelDB's", NewBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
-	} {
-		t.Run(c.claim, func(t *testing.T) {
-			require.True(t, mayMatch(t, p, absent, c.filter))
-			require.False(t, p.Understands(c.filter))
-		})
-	}
+	n := len(good)
+	requireRuleNothingOut(t, p, good, map[string][]byte{
+		"nothing":               nil,
+		"one byte":              {1},
+		"k and version alone":   good[n-2:],
+		"a line cut by a byte":  good[1:],
+		"a line and a half":     append(make([]byte, 96), 6, 1),
+		"without its version":   good[:n-1],
+		"k of 0":                changed(good, n-2, 0),
+		"k of 31":               changed(good, n-2, 31),
+		"version 0":             changed(good, n-1, 0),
+		"version 2":             changed(good, n-1, 2),
+		"a filter of LevelDB's": NewBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100)),
+	})
 	require.True(t, NewBloomPolicy(10).Understands(nil), "LevelDB's encoding has no versions")
-}
-
-// Every lost bit of a filter is noticed.
-func TestCountDeniedNoticesEveryLostCacheLineBit(t *testing.T) {
-	g := NewCacheLineBloomPolicy(10).NewGenerator().(*cacheLineGenerator)
-	addAll(g, le32Keys(0, 200))
-	hashes := g.hashes
-	filter, denied := g.AppendChecked([]byte("front"))
-	require.Zero(t, denied)
-	filter = filter[len("front"):]
-	for i, b := range filter[:len(filter)-2] {
-		for ; b != 0; b &= b - 1 {
-			bit := byte(1) << bits.TrailingZeros8(b)
-			filter[i] ^= bit
-			require.Positive(t, countDeniedByLines(filter, hashes), "byte %d", i)
-			filter[i] ^= bit
-		}
-	}
 }
 
 func TestCacheLineFiltersStayBelowTwoGigabytes(t *testing.T) {
@@ -199,28 +165,4 @@ func TestSmallCacheLineFiltersGetAWholeLine(t *testing.T) {
 	require.Len(t, empty, 64+2)
 	require.False(t, mayMatch(t, p, []byte("a"), empty), "without keys every key is absent")
 	require.Equal(t, empty, p.NewGenerator().AppendFilter(nil))
-}
-
-// Ideal hashes. TestMeasuredRatesMatchThePrediction measures keys of every shape in filters of many sizes.
-func TestCacheLineRatesMatchThePredictionForEveryNumberOfBits(t *testing.T) {
-	rng := filtertest.StatisticsRand(t)
-	for bitsPerKey := 1; bitsPerKey <= 24; bitsPerKey++ {
-		t.Run(fmt.Sprintf("bits=%d", bitsPerKey), func(t *testing.T) {
-			const n, asked = 20_000, 300_000
-			p := NewCacheLineBloomPolicy(bitsPerKey)
-			g := p.NewGenerator().(*cacheLineGenerator)
-			for range n {
-				g.hashes = append(g.hashes, rng.Uint64())
-			}
-			probe := p.NewProbe(g.AppendFilter(nil))
-			wrong := 0
-			for range asked {
-				if probe.HashMayMatch(rng.Uint64()) {
-					wrong++
-				}
-			}
-			lines, _ := cacheLineShape(n, bitsPerKey)
-			filtertest.RequireRateOfLines(t, p.PredictedRate(n), lines, asked, wrong)
-		})
-	}
 }

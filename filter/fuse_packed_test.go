@@ -2,7 +2,6 @@ package filter
 
 import (
 	"encoding/hex"
-	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -87,56 +86,23 @@ func TestPackedFuseFilterByHand(t *testing.T) {
 func TestMalformedPackedFuseFiltersRuleNothingOut(t *testing.T) {
 	p := NewFusePolicy(7)
 	good := p.CreateFilter(nil, le32Keys(0, 100))
-	absent := []byte("no such key")
-	require.False(t, mayMatchFuse(t, absent, good), "the answer can differ")
-	require.True(t, p.Understands(good))
 	require.True(t, FusePolicy{}.Understands(good), "the reader's bits must not matter")
 	n := len(good) - 4
-	with := func(at int, b byte) []byte {
-		f := slices.Clone(good)
-		f[at] = b
-		return f
-	}
-	for claim, filter := range map[string][]byte{
+	requireRuleNothingOut(t, p, good, map[string][]byte{
 		"only the version": {2},
 		"three bytes":      {4, 7, 2},
 		"only the end, of a writer that found no solution": good[n:],
 		"a group cut by a byte":                            good[1:],
 		"less than four segments":                          append(make([]byte, 7*6), 0, 4, 7, 2),
 		"groups that are not whole segments":               append(make([]byte, 7*9), 0, 4, 7, 2),
-		"slots of no bits":                                 with(n+2, 0),
+		"slots of no bits":                                 changed(good, n+2, 0),
 		"slots of 17 bits":                                 append(make([]byte, 17*8), 0, 3, 17, 2),
-		"slots of 255 bits":                                with(n+2, 255),
+		"slots of 255 bits":                                changed(good, n+2, 255),
 		"segments of more than 2^16 slots":                 append(make([]byte, 4<<17/8), 0, 17, 1, 2),
-		"segments of 2^255 slots":                          with(n+1, 255),
-		"version 3":                                        with(n+3, 3),
-		"the width of another number of groups":            with(n+2, 11),
-	} {
-		t.Run(claim, func(t *testing.T) {
-			require.True(t, mayMatchFuse(t, absent, filter))
-			require.False(t, p.Understands(filter))
-		})
-	}
-}
-
-// For every width, and for many numbers of keys.
-func TestPackedFuseFiltersDenyNoKey(t *testing.T) {
-	rng := filtertest.NewRand(t)
-	for width := 1; width <= 16; width++ {
-		g := NewFusePolicy(width).NewGenerator().(*fuseGenerator)
-		for n := 0; n <= 20_000; n += max(1, n/5) {
-			for range n {
-				g.hashes = append(g.hashes, rng.Uint64())
-			}
-			hashes := slices.Clone(g.hashes)
-			filter, denied := g.AppendChecked([]byte("front"))
-			require.Zero(t, denied)
-			filter = filter[len("front"):]
-			require.True(t, FusePolicy{}.Understands(filter), "%d keys, %d bits", n, width)
-			require.Zero(t, countDeniedByFuse(filter, hashes))
-			require.True(t, NewFusePolicy(width).Fits(filter, uint64(n)), "%d keys, %d bits", n, width)
-		}
-	}
+		"segments of 2^255 slots":                          changed(good, n+1, 255),
+		"version 3":                                        changed(good, n+3, 3),
+		"the width of another number of groups":            changed(good, n+2, 11),
+	})
 }
 
 // Whatever the number of keys, and the tries that they took.
@@ -169,29 +135,6 @@ func TestAFilterFitsNoPolicyWithOtherBits(t *testing.T) {
 	require.False(t, FusePolicy{}.Fits(nil, 0))
 }
 
-// Every lost bit of a slot that a key uses is noticed.
-func TestCountDeniedNoticesEveryLostPackedBit(t *testing.T) {
-	for _, width := range []int{1, 5, 7, 12, 16} {
-		g := NewFusePolicy(width).NewGenerator().(*fuseGenerator)
-		addAll(g, le32Keys(0, 200))
-		hashes := slices.Clone(g.hashes)
-		filter := g.AppendFilter(nil)
-		slots := (len(filter) - 4) * 8 / width
-		keysOf := make([]int, slots)
-		for _, h := range hashes {
-			places, _ := fusePlaces(h, slots, int(filter[len(filter)-3]), int(filter[len(filter)-4]))
-			for _, p := range places {
-				keysOf[p]++
-			}
-		}
-		for bit := range slots * width {
-			filter[bit/8] ^= 1 << (bit % 8)
-			require.Equal(t, keysOf[bit/width], countDeniedByFuse(filter, hashes), "bit %d of %d-bit slots", bit, width)
-			filter[bit/8] ^= 1 << (bit % 8)
-		}
-	}
-}
-
 func TestFusePoliciesWithTheSameBitsAreEqual(t *testing.T) {
 	require.Equal(t, FusePolicy{}, NewFusePolicy(8))
 	require.Equal(t, NewFusePolicy(1), NewFusePolicy(-5))
@@ -204,32 +147,6 @@ func TestFusePoliciesWithTheSameBitsAreEqual(t *testing.T) {
 		require.LessOrEqual(t, p.FilterSize(math.MaxUint64), uint64(4))
 		largest := p.sizeAt(p.maxKeys(), fuse.Tries-1)
 		require.Less(t, largest, uint64(1)<<31, "%d bits", b)
-	}
-}
-
-// The bits per key of the package comment, and of other slots than those of 8 bits.
-func TestPackedFuseFiltersHaveThePredictedSize(t *testing.T) {
-	rng := filtertest.StatisticsRand(t)
-	for _, c := range []struct {
-		slotBits, keys int
-		bits           string
-	}{
-		{7, 1, "144"}, {7, 100, "11.5"}, {7, 10_000, "8.43"}, {7, 20_000, "8.24"}, {7, 100_000, "7.81"},
-		{7, 1_000_000, "7.48"}, {3, 20_000, "3.53"}, {5, 20_000, "5.89"}, {12, 20_000, "14.1"}, {12, 1_000_000, "12.8"},
-	} {
-		p := NewFusePolicy(c.slotBits)
-		size := p.FilterSize(uint64(c.keys))
-		require.Equal(t, c.bits, fmt.Sprintf("%.3g", 8*float64(size)/float64(c.keys)), "%+v", c)
-		if c.keys > 100_000 {
-			continue
-		}
-		rounds, larger := max(10, min(1000, 500_000/c.keys)), 0
-		for range rounds {
-			if filter := fuseOfRandomHashes(rng, p, c.keys); uint64(len(filter)) > size {
-				larger++
-			}
-		}
-		require.LessOrEqual(t, larger, rounds/4+3, "of %d filters, %+v", rounds, c)
 	}
 }
 

@@ -97,68 +97,55 @@ func TestFuseFilterByHand(t *testing.T) {
 func TestMalformedFuseFiltersRuleNothingOut(t *testing.T) {
 	var p FusePolicy
 	good := p.CreateFilter(nil, le32Keys(0, 100))
-	absent := []byte("no such key")
-	require.False(t, mayMatchFuse(t, absent, good), "the answer can differ")
-	require.True(t, p.Understands(good))
 	n := len(good) - 3
-	with := func(at int, b byte) []byte {
-		f := slices.Clone(good)
-		f[at] = b
-		return f
-	}
-	for _, c := range []struct {
-		claim  string
-		filter []byte
-	}{
-		{"nothing", nil},
-		{"two bytes", []byte{4, 1}},
-		{"only the end, of a writer without a solution", good[n:]},
-		{"a segment cut by a byte", good[1:]},
-		{"three segments", good[n-3<<4:]},
-		{"without its version", good[:len(good)-1]},
-		{"a length that is not a multiple of the segments", with(n+1, 6)},
-		{"segments of more than 2^16 slots", append(make([]byte, 4<<17), 0, 17, 1)},
-		{"segments of 2^255 slots", with(n+1, 255)},
-		{"version 0", with(n+2, 0)},
-		{"version 2", with(n+2, 2)},
-		{"version 3", with(n+2, 3)},
-		{"a filter of LevelDB's", NewBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
-		{"cache lines", NewCacheLineBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100))},
-	} {
-		t.Run(c.claim, func(t *testing.T) {
-			require.True(t, mayMatchFuse(t, absent, c.filter))
-			require.False(t, p.Understands(c.filter))
-		})
-	}
+	requireRuleNothingOut(t, p, good, map[string][]byte{
+		"nothing":   nil,
+		"two bytes": {4, 1},
+		"only the end, of a writer without a solution":    good[n:],
+		"a segment cut by a byte":                         good[1:],
+		"three segments":                                  good[n-3<<4:],
+		"without its version":                             good[:len(good)-1],
+		"a length that is not a multiple of the segments": changed(good, n+1, 6),
+		"segments of more than 2^16 slots":                append(make([]byte, 4<<17), 0, 17, 1),
+		"segments of 2^255 slots":                         changed(good, n+1, 255),
+		"version 0":                                       changed(good, n+2, 0),
+		"version 2":                                       changed(good, n+2, 2),
+		"version 3":                                       changed(good, n+2, 3),
+		"a filter of LevelDB's":                           NewBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100)),
+		"cache lines":                                     NewCacheLineBloomPolicy(10).CreateFilter(nil, le32Keys(0, 100)),
+	})
 }
 
-// For many numbers of keys, including every number up to 300, and for duplicates.
+// For every width of slots, many numbers of keys, and duplicates.
 func TestFuseFiltersDenyNoKey(t *testing.T) {
 	rng := filtertest.NewRand(t)
-	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
 	buf := make([]byte, 0, 96)
-	for n := 0; n <= 100_000; n += max(1, n/7) {
-		shape := filtertest.KeyShapes[rng.IntN(len(filtertest.KeyShapes))]
-		repeat := rng.IntN(4) == 0
-		start := uint64(rng.Uint32())
-		for i := range n {
-			buf = shape.Key(buf[:0], start+uint64(i))
-			g.Add(buf)
-			if repeat && rng.IntN(10) == 0 {
-				g.Add(buf)
-			}
+	for width := 1; width <= MaxFuseBits; width++ {
+		p, most := NewFusePolicy(width), 20_000
+		if width == defaultFuseBits {
+			most = 100_000
 		}
-		hashes := slices.Clone(g.hashes)
-		require.Equal(t, len(hashes), g.Len())
-		filter, denied := g.AppendChecked([]byte("front"))
-		require.Zero(t, denied)
-		require.Zero(t, g.Len())
-		probe := FusePolicy{}.NewProbe(filter[len("front"):])
-		require.NotEqual(t, fixedProbe(true), probe, "%d keys", n)
-		for _, h := range hashes {
-			if !probe.HashMayMatch(h) {
-				require.Fail(t, "an added key is denied", "%d keys", n)
+		g := p.NewGenerator().(*fuseGenerator)
+		for n := 0; n <= most; n += max(1, n/7) {
+			shape := filtertest.KeyShapes[rng.IntN(len(filtertest.KeyShapes))]
+			repeat := rng.IntN(4) == 0
+			start := uint64(rng.Uint32())
+			for i := range n {
+				buf = shape.Key(buf[:0], start+uint64(i))
+				g.Add(buf)
+				if repeat && rng.IntN(10) == 0 {
+					g.Add(buf)
+				}
 			}
+			hashes := slices.Clone(g.hashes)
+			require.Equal(t, len(hashes), g.Len())
+			filter, denied := g.AppendChecked([]byte("front"))
+			require.Zero(t, denied)
+			require.Zero(t, g.Len())
+			filter = filter[len("front"):]
+			require.True(t, FusePolicy{}.Understands(filter), "%d keys, %d bits", n, width)
+			require.Zero(t, countDeniedByFuse(filter, hashes), "%d keys, %d bits", n, width)
+			require.True(t, p.Fits(filter, uint64(n)), "%d keys, %d bits", n, width)
 		}
 	}
 }
@@ -183,25 +170,29 @@ func TestFuseFilterDependsOnlyOnTheSetOfKeys(t *testing.T) {
 	require.Equal(t, p.CreateFilter(nil, words("a")), p.CreateFilter(make([]byte, 0, 100), slices.Repeat(words("a"), 1000)))
 }
 
-// Every lost byte of a slot that a key uses is noticed.
-func TestCountDeniedNoticesEveryLostFuseByte(t *testing.T) {
-	g := FusePolicy{}.NewGenerator().(*fuseGenerator)
-	addAll(g, le32Keys(0, 200))
-	hashes := slices.Clone(g.hashes)
-	filter := g.AppendFilter(nil)
-	slots := len(filter) - 3
-	keysOf := make([]int, slots)
-	for _, h := range hashes {
-		places, _ := fusePlaces(h, slots, int(filter[slots+1]), int(filter[slots]))
-		for _, p := range places {
-			keysOf[p]++
+// Every lost bit of a slot that a key uses is noticed.
+func TestCountDeniedNoticesEveryLostFuseBit(t *testing.T) {
+	for _, width := range []int{1, 5, 7, defaultFuseBits, 12, 16} {
+		g := NewFusePolicy(width).NewGenerator().(*fuseGenerator)
+		addAll(g, le32Keys(0, 200))
+		hashes := slices.Clone(g.hashes)
+		filter := g.AppendFilter(nil)
+		tail := filter[len(filter)-4:]
+		if width == defaultFuseBits {
+			tail = tail[1:]
 		}
-	}
-	for i, keys := range keysOf {
-		for bit := range 8 {
-			filter[i] ^= 1 << bit
-			require.Equal(t, keys, countDeniedByFuse(filter, hashes), "slot %d", i)
-			filter[i] ^= 1 << bit
+		slots := (len(filter) - len(tail)) * 8 / width
+		keysOf := make([]int, slots)
+		for _, h := range hashes {
+			places, _ := fusePlaces(h, slots, int(tail[1]), int(tail[0]))
+			for _, p := range places {
+				keysOf[p]++
+			}
+		}
+		for bit := range slots * width {
+			filter[bit/8] ^= 1 << (bit % 8)
+			require.Equal(t, keysOf[bit/width], countDeniedByFuse(filter, hashes), "bit %d of %d-bit slots", bit, width)
+			filter[bit/8] ^= 1 << (bit % 8)
 		}
 	}
 }
@@ -239,36 +230,37 @@ func TestUnsolvableFuseFilterRulesNothingOut(t *testing.T) {
 	}
 }
 
-// The sizes in the package comment. Nearly all filters have them.
+// The sizes in the package comment, and those of other slots than those of 8 bits. Nearly all filters have them.
 func TestFuseFiltersHaveThePredictedSize(t *testing.T) {
 	rng := filtertest.StatisticsRand(t)
-	var p FusePolicy
 	for _, c := range []struct {
-		keys int
-		bits string
+		slotBits, keys int
+		bits           string
 	}{
-		{1, "120"}, {10, "21.6"}, {100, "13"}, {1000, "10.8"}, {10_000, "9.63"}, {20_000, "9.42"},
-		{100_000, "8.93"}, {1_000_000, "8.55"}, {10_000_000, "8.51"}, {100_000_000, "8.5"},
+		{8, 1, "120"}, {8, 10, "21.6"}, {8, 100, "13"}, {8, 1000, "10.8"}, {8, 10_000, "9.63"}, {8, 20_000, "9.42"},
+		{8, 100_000, "8.93"}, {8, 1_000_000, "8.55"}, {8, 10_000_000, "8.51"}, {8, 100_000_000, "8.5"},
+		{7, 1, "144"}, {7, 100, "11.5"}, {7, 10_000, "8.43"}, {7, 20_000, "8.24"}, {7, 100_000, "7.81"},
+		{7, 1_000_000, "7.48"}, {3, 20_000, "3.53"}, {5, 20_000, "5.89"}, {12, 20_000, "14.1"}, {12, 1_000_000, "12.8"},
 	} {
+		p := NewFusePolicy(c.slotBits)
 		size := p.FilterSize(uint64(c.keys))
-		require.Equal(t, c.bits, fmt.Sprintf("%.3g", 8*float64(size)/float64(c.keys)), "%d keys", c.keys)
+		require.Equal(t, c.bits, fmt.Sprintf("%.3g", 8*float64(size)/float64(c.keys)), "%+v", c)
 		if c.keys > 100_000 {
 			continue
 		}
 		rounds, larger := max(10, min(1000, 500_000/c.keys)), 0
 		for range rounds {
 			filter := fuseOfRandomHashes(rng, p, c.keys)
-			require.LessOrEqual(t, uint64(len(filter)), size+size/2+3, "%d keys", c.keys)
+			require.LessOrEqual(t, uint64(len(filter)), size+size/2+4, "%+v", c)
 			if uint64(len(filter)) > size {
 				larger++
 			}
 		}
-		require.LessOrEqual(t, larger, rounds/4+3, "of %d filters of %d keys", rounds, c.keys)
+		require.LessOrEqual(t, larger, rounds/4+3, "of %d filters, %+v", rounds, c)
 	}
-	require.EqualValues(t, 3, p.FilterSize(math.MaxUint64))
-	require.Equal(t, 1.0, p.PredictedRate(math.MaxUint64))
-	require.Equal(t, 1.0/256, p.PredictedRate(0))
-	require.InEpsilon(t, 1.0/256, p.PredictedRate(100_000_000), 1e-6)
+	require.EqualValues(t, 3, FusePolicy{}.FilterSize(math.MaxUint64))
+	require.Equal(t, 1.0/256, FusePolicy{}.PredictedRate(0))
+	require.InEpsilon(t, 1.0/256, FusePolicy{}.PredictedRate(100_000_000), 1e-6)
 }
 
 func fuseOfRandomHashes(rng *rand.Rand, p FusePolicy, n int) []byte {

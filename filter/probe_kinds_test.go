@@ -93,26 +93,7 @@ func plainBloom(uint64) filtertest.InProgress {
 
 func preparedBloom(uint64) filtertest.InProgress {
 	return generated(BloomPolicy{}.NewGenerator(), func(filter []byte) filtertest.Probed {
-		probe := BloomPolicy{}.NewProbe(filter).(*bloomProbe)
-		return filtertest.Probed{
-			Hash: BloomPolicy{}.KeyHash,
-			HashAndAsk: func(keys []filtertest.Key) (yes int) {
-				for i := range keys {
-					if probe.HashMayMatch(uint64(bloomHash(keys[i][:]))) {
-						yes++
-					}
-				}
-				return yes
-			},
-			Ask: func(hashes []uint64) (yes int) {
-				for _, h := range hashes {
-					if probe.HashMayMatch(h) {
-						yes++
-					}
-				}
-				return yes
-			},
-		}
+		return throughInterface(BloomPolicy{}.NewProbe(filter), BloomPolicy{}.KeyHash)
 	})
 }
 
@@ -145,18 +126,18 @@ func cacheLines(uint64) filtertest.InProgress {
 func fuses(policy FusePolicy) func(uint64) filtertest.InProgress {
 	return func(uint64) filtertest.InProgress {
 		return generated(policy.NewGenerator(), func(filter []byte) filtertest.Probed {
-			return throughInterface(policy.NewProbe(filter))
+			return throughInterface(policy.NewProbe(filter), cacheLineHash)
 		})
 	}
 }
 
 // throughInterface queries a probe as lookups do, except for cache lines.
-func throughInterface(probe Probe) filtertest.Probed {
+func throughInterface(probe Probe, hash func(key []byte) uint64) filtertest.Probed {
 	return filtertest.Probed{
-		Hash: cacheLineHash,
+		Hash: hash,
 		HashAndAsk: func(keys []filtertest.Key) (yes int) {
 			for i := range keys {
-				if probe.HashMayMatch(cacheLineHash(keys[i][:])) {
+				if probe.HashMayMatch(hash(keys[i][:])) {
 					yes++
 				}
 			}

@@ -97,19 +97,3 @@ func TestProbeIgnoresUpperHashBits(t *testing.T) {
 	probe := p.NewProbe(p.CreateFilter(nil, words("hello")))
 	require.True(t, probe.HashMayMatch(p.KeyHash([]byte("hello"))|0xdeadbeef<<32))
 }
-
-func TestBloomFiltersDenyNoKey(t *testing.T) {
-	// Random keys of 0 to 24 bytes, every byte value, in filters of 1 to 30 bits.
-	rng := filtertest.NewRand(t)
-	for i := range 60 {
-		p := newBloomPolicy(bloomLayout(i%2), 1+i/2)
-		keys := randomKeys(rng, 1+rng.IntN(5000), -1)
-		filter := p.CreateFilter(nil, keys)
-		probe := p.NewProbe(filter)
-		for _, key := range keys {
-			if !p.KeyMayMatch(key, filter) || !probe.HashMayMatch(p.KeyHash(key)) {
-				require.Fail(t, "an added key is denied", "%x by %v", key, p)
-			}
-		}
-	}
-}

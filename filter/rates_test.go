@@ -14,9 +14,9 @@ var soundHash = map[string]bool{"random": true, "u64-little-endian": true, "path
 
 func rateSizes() []filtertest.RateSize {
 	if !*filtertest.Long {
-		few := []int{4, 7, 10, 13, 16, 20}
+		few := []int{1, 2, 4, 7, 10, 13, 16, 20, 24}
 		if testing.Short() {
-			few = []int{4, 10, 16}
+			few = []int{1, 4, 10, 16, 24}
 		}
 		return []filtertest.RateSize{
 			{Keys: 1000, Filters: 20, Asked: 20_000, Bits: few},

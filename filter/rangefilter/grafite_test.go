@@ -5,11 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
@@ -138,47 +136,6 @@ func TestEliasFanoAgreesWithASortedList(t *testing.T) {
 			require.Equal(t, want, e.anyWithin(u, v), "%d to %d of %d", u, v, len(numbers))
 		}
 	}
-}
-
-// The keys are far from each other: each number of the range has the probability in the paper.
-func TestGrafiteRatesMatchThePrediction(t *testing.T) {
-	const keys, questions = 20000, 100000
-	rng := rand.New(rand.NewPCG(3, 4))
-	present := make([][]byte, keys)
-	for i := range present {
-		present[i] = binary.BigEndian.AppendUint64([]byte("p"), rng.Uint64())
-	}
-	slices.SortFunc(present, bytes.Compare)
-	for _, bits := range []int{6, 10, 16} {
-		p := NewGrafite(FixedPrefix(1), BigEndian(8), bits)
-		filter := makeFilter(t, p, present)
-		require.InDelta(t, keys*bits/8, len(filter), 30)
-		probe, ok := p.NewProbe(filter)
-		require.True(t, ok)
-		for _, length := range []uint64{1, 32, 500} {
-			passed := uint64(0)
-			for range questions {
-				from := rng.Uint64() >> 1
-				lower := binary.BigEndian.AppendUint64([]byte("p"), from)
-				if probe.MayMatch(lower, binary.BigEndian.AppendUint64([]byte("p"), from+length)) {
-					passed++
-				}
-			}
-			requirePredicted(t, passed, questions, p.PredictedRate(length))
-			require.LessOrEqual(t, p.PredictedRate(length), float64(length)/float64(uint64(1)<<(bits-2)), "the paper's bound")
-		}
-	}
-}
-
-// requirePredicted requires that the predicted rate is within the interval of a sample, three
-// times as wide as the 95 % confidence interval.
-func requirePredicted(t testing.TB, passed, asked uint64, predicted float64) {
-	t.Helper()
-	low, high := filter.RateInterval(passed, asked)
-	rate := float64(passed) / float64(asked)
-	t.Logf("%.4f %% match (%.4f to %.4f), %.4f %% predicted", 100*rate, 100*low, 100*high, 100*predicted)
-	require.LessOrEqual(t, rate-3*(rate-low), predicted*1.001)
-	require.GreaterOrEqual(t, rate+3*(high-rate), predicted*0.999)
 }
 
 func TestGrafiteDistinguishesDenseNumbersExactly(t *testing.T) {

@@ -2,6 +2,7 @@ package rangefilter
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -232,38 +233,22 @@ func TestIncrementedUpperBoundEndsAPrefixUnlessAKeyIsShorter(t *testing.T) {
 	}
 }
 
-func TestPrefixFilterRatesMatchThePrediction(t *testing.T) {
-	const prefixes, questions = 20000, 200000
+func TestEachPrefixCountsOnce(t *testing.T) {
+	const prefixes = 20000
 	for _, bits := range []int{4, 10, 16} {
-		p := NewPrefix(FixedPrefix(8), bits)
 		keys := make([][]byte, 0, 3*prefixes)
 		for i := range prefixes {
 			for j := range 3 {
 				keys = append(keys, append(counterKey(2*uint64(i)), byte(j)))
 			}
 		}
-		filter := makeFilter(t, p, keys)
-		require.InDelta(t, prefixes*bits/8, len(filter), 70, "each prefix counts once")
-		probe, _ := p.NewProbe(filter)
-		passed := 0
-		for i := range uint64(questions) {
-			at := 2*i + 1
-			if probe.MayMatch(counterKey(at), counterKey(at+1)) {
-				passed++
-			}
-		}
-		filtertest.RequireRateOfLines(t, p.PredictedRate(prefixes), linesOf(p, prefixes), questions, passed)
+		filter := makeFilter(t, NewPrefix(FixedPrefix(8), bits), keys)
+		require.InDelta(t, prefixes*bits/8, len(filter), 70)
 	}
 }
 
 // counterKey is n, big-endian.
-func counterKey(n uint64) []byte {
-	k := make([]byte, 8)
-	for i := range k {
-		k[i] = byte(n >> (56 - 8*i))
-	}
-	return k
-}
+func counterKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // FuzzRangeFilters makes filters of arbitrary keys, cut from data at each sep, and queries a range and each key.
 func FuzzRangeFilters(f *testing.F) {

@@ -34,7 +34,7 @@ func TestMeasuredRatesOfPrefixFiltersMatchThePrediction(t *testing.T) {
 
 // Numbers far from each other; counters have a lower rate (TestGrafiteDistinguishesDenseNumbersExactly).
 func TestMeasuredRatesOfGrafiteFiltersMatchThePrediction(t *testing.T) {
-	for _, length := range []uint64{1, 32} {
+	for _, length := range []uint64{1, 32, 500} {
 		t.Run(fmt.Sprintf("length=%d", length), func(t *testing.T) {
 			filtertest.EachCell("Grafite", func(c *filtertest.Cell, s filtertest.RateSize, bits int, key func(uint64) []byte) {
 				if strings.HasSuffix(c.Name, "big-endian") {
@@ -62,6 +62,7 @@ func grafiteOf(t *testing.T, p Grafite, keys int, key func(uint64) []byte) Probe
 	}
 	filter, denied := g.AppendChecked(nil)
 	require.Zero(t, denied)
+	require.InDelta(t, keys*p.BitsPerKey()/8, len(filter), 30)
 	probe, ok := p.NewProbe(filter)
 	require.True(t, ok)
 	return probe

@@ -99,18 +99,6 @@ func (all Tallies) Require(t *testing.T) {
 // about 100 comparisons; one of them fails by chance in one of 16 million runs.
 const Sigmas = 6
 
-// RequireRateOfLines requires that wrong of asked is near the rate predicted for cache-line filters
-// of that many lines. The prediction is for an average filter: the tolerance for the deviation of a
-// single one is an eighth of the rate over the square root of its lines.
-func RequireRateOfLines(t *testing.T, predicted float64, lines uint64, asked, wrong int) {
-	got := float64(wrong) / float64(asked)
-	sampling := predicted * (1 - predicted) / float64(asked)
-	filters := predicted * predicted / float64(lines)
-	t.Logf("%.4f %% of %d, predicted %.4f %%", 100*got, asked, 100*predicted)
-	diff := got - predicted
-	require.LessOrEqual(t, diff*diff, Sigmas*Sigmas*(sampling+filters), "measured %.4f %%, predicted %.4f %%", 100*got, 100*predicted)
-}
-
 // BloomVariance is the relative variance of the rate of one filter: its share of ones varies, and
 // the rate with the kth power of it.
 func BloomVariance(keys, bits uint64, k int) float64 {
