@@ -65,15 +65,14 @@ func TestNodeLayout(t *testing.T) {
 }
 
 func TestGet(t *testing.T) {
-	m := New(base.Bytewise, 1<<12)
-	addAll(t, m, []record{
+	records := []record{
 		{3, base.KindSet, []byte("k"), []byte("three")},
 		{5, base.KindDelete, []byte("k"), nil},
 		{9, base.KindSet, []byte("k"), []byte{}},
 		{base.MaxSeq, base.KindSet, []byte("k"), []byte("last")},
 		{4, base.KindSet, []byte("k\x00"), []byte("zero")},
 		{6, base.KindSet, nil, []byte("empty key")},
-	})
+	}
 	for _, c := range []struct {
 		claim string
 		key   string
@@ -95,39 +94,13 @@ func TestGet(t *testing.T) {
 		{"after the last key there is nothing", "l", base.MaxSeq, "", 0, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			value, kind, ok := m.Get([]byte(c.key), c.seq)
-			require.Equal(t, c.ok, ok)
-			require.Equal(t, c.kind, kind)
-			require.Equal(t, c.value, string(value))
-		})
-	}
-}
-
-func TestGetAgainstModel(t *testing.T) {
-	for _, cmp := range comparers {
-		t.Run(cmp.Name, func(t *testing.T) {
-			rnd := newRand(t)
-			m := New(cmp, 1<<20)
-			records := randomRecords(rnd, 1500)
-			addAll(t, m, records)
-			checkList(t, cmp, m)
-			for range 1000 {
-				key, seq := records[rnd.IntN(len(records))].key, rnd.Uint64N(1600)
-				if rnd.IntN(4) == 0 {
-					key = append(bytes.Clone(key), "\x00\x01zZ"[rnd.IntN(4)])
-				}
-				var want *record
-				for i, r := range records {
-					if r.seq <= seq && cmp.Compare(r.key, key) == 0 {
-						want = &records[i]
-					}
-				}
-				value, kind, ok := m.Get(key, seq)
-				require.Equal(t, want != nil, ok)
-				if ok {
-					require.Equal(t, want.kind, kind)
-					require.Equal(t, string(want.value), string(value))
-				}
+			for _, cmp := range comparers {
+				m := New(cmp, 1<<12)
+				addAll(t, m, records)
+				value, kind, ok := m.Get([]byte(c.key), c.seq)
+				require.Equal(t, c.ok, ok, cmp.Name)
+				require.Equal(t, c.kind, kind, cmp.Name)
+				require.Equal(t, c.value, string(value), cmp.Name)
 			}
 		})
 	}
@@ -178,13 +151,28 @@ func TestBytewiseOrder(t *testing.T) {
 }
 
 func TestAddUntilFull(t *testing.T) {
-	rnd := newRand(t)
-	m := New(base.Bytewise, 10_003)
+	for _, cmp := range comparers {
+		for _, with := range []*Inserter{nil, new(Inserter)} {
+			t.Run(fmt.Sprintf("%s/inserter=%t", cmp.Name, with != nil), func(t *testing.T) { addUntilFull(t, cmp, with) })
+		}
+	}
+}
+
+// addUntilFull also checks that an entry without room changes nothing, and not the place that an Inserter remembers.
+func addUntilFull(t *testing.T, cmp *base.Comparer, with *Inserter) {
+	m := New(cmp, 10_003)
 	require.Equal(t, 10_000, m.Capacity(), "rounded down to whole words")
+	add := m.Add
+	if with != nil {
+		add = func(seq uint64, kind base.Kind, key, value []byte) bool {
+			return m.AddWith(with, seq, kind, key, value)
+		}
+	}
 	var kept []record
-	for _, r := range randomRecords(rnd, 1000) {
+	for _, r := range randomRecords(newRand(t), 1000) {
 		before, entries, roomy := m.Size(), m.Len(), m.Available() >= EntrySize(len(r.key), len(r.value))
-		if !m.Add(r.seq, r.kind, r.key, r.value) {
+		require.False(t, add(r.seq, r.kind, r.key, make([]byte, 10_000)))
+		if !add(r.seq, r.kind, r.key, r.value) {
 			require.False(t, roomy, "an entry of EntrySize bytes must fit")
 			require.Equal(t, before, m.Size())
 			require.Equal(t, entries, m.Len())
@@ -196,7 +184,7 @@ func TestAddUntilFull(t *testing.T) {
 	require.Less(t, len(kept), 1000, "the arena must have been filled")
 	require.Less(t, m.Available(), EntrySize(20, 12))
 	require.LessOrEqual(t, m.Size(), m.Capacity())
-	checkList(t, base.Bytewise, m)
+	checkList(t, cmp, m)
 	for _, r := range kept {
 		value, kind, ok := m.Get(r.key, r.seq)
 		require.True(t, ok)
@@ -342,20 +330,4 @@ func TestInserterMovesToAnotherMemtable(t *testing.T) {
 		}
 		checkList(t, base.Bytewise, m)
 	}
-}
-
-// A rejected entry must not change the place that an Inserter remembers.
-func TestInserterOnFullArena(t *testing.T) {
-	rnd := newRand(t)
-	m := New(base.Bytewise, 2000)
-	var ins Inserter
-	for i := range 200 {
-		size := 8
-		if i%3 == 0 {
-			size = 1 << 12
-		}
-		m.AddWith(&ins, uint64(i+1), base.KindSet, fmt.Appendf(nil, "%03d", rnd.IntN(100)), make([]byte, size))
-	}
-	require.Positive(t, m.Len())
-	checkList(t, base.Bytewise, m)
 }
