@@ -37,10 +37,6 @@ card.drawCurve(plan);
 
 // The parts of the page that time fills stay legible with all that they may have to hold.
 func TestAFullPageIsLegible(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
 	p, store, _ := openPage(t)
 	var ok bool
 	recordSlowLookups(t, store, p)
@@ -103,10 +99,6 @@ return document.querySelector("#slowest summary").textContent + "|" + document.q
 
 // The last minute is apart from all durations, and its 99 % is drawn over time.
 func TestLatenciesOfTheLastMinute(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
 	p, _, _ := openPage(t)
 	var got struct {
 		Legend, Hint, Course string
@@ -125,10 +117,6 @@ Hint: figure.querySelector(".hint").textContent, Course: figure.querySelectorAll
 
 // The tiles keep their figures when an answer is the one before, and say what their drawings span.
 func TestTilesKeepTheirLastValue(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
 	p, _, _ := openPage(t)
 	var got struct {
 		Before, Same, First, Scale string
@@ -150,10 +138,6 @@ Scale: [...document.querySelectorAll(".tile-scale")].map(e => [...e.children].ma
 
 // Alerts say what happens, why, and what helps.
 func TestAlertsInWords(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
 	p, _, _ := openPage(t)
 	var got []string
 	do(p, usedUp+`const then = at(0, 1), all = [];
@@ -196,10 +180,6 @@ return all`, &got)
 
 // A key is explained as it was when a snapshot of the program was opened.
 func TestExplainingAtASnapshot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
 	p, store, _ := openPage(t)
 	snapshot := store.NewSnapshot()
 	defer snapshot.Close()
@@ -220,14 +200,10 @@ return select.options[1].textContent + "|" + then + "|" + document.querySelector
 // The page of a directory: its filters are there at once, its memory is called the console's, a moment can be held, and
 // an idle directory is called idle until something changes.
 func TestPageOfADirectory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
+	binary := browser(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("followers are not supported")
 	}
-	t.Parallel()
-	binary := browsertest.Find(t)
 	dir := t.TempDir()
 	write := func(from int) {
 		store, err := db.Open(dir, nil)
@@ -281,11 +257,7 @@ return document.querySelector("#alerts .bad").textContent`, &text)
 
 // The memory of a store that a program uses is called the program's, and the page says what it keeps itself.
 func TestMemoryOfThePageIsApart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
-	binary := browsertest.Find(t)
+	binary := browser(t)
 	store, err := db.Open("dir", &db.Options{FS: vfs.NewMem()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()

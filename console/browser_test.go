@@ -40,9 +40,19 @@ func do(p *browsertest.Tab, body string, into any) {
 	p.Run("(async () => { "+until+body+" })()", into)
 }
 
+// browser returns the browser for a test, which runs beside others because it waits for the page's seconds.
+func browser(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs a browser and seconds")
+	}
+	t.Parallel()
+	return browsertest.Find(t)
+}
+
 // openPage shows the page of a used store in a browser, with all its parts filled.
 func openPage(t *testing.T) (*browsertest.Tab, *db.DB, string) {
-	binary := browsertest.Find(t)
+	binary := browser(t)
 	store := openUsed(t)
 	server := httptest.NewServer(Handler(store, &Options{ShowKeys: true, WriteToken: testToken}))
 	t.Cleanup(server.Close)
@@ -119,10 +129,6 @@ return r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target + " " +
 // The page is legible and complete in both schemes, on a screen and on a phone; controls have names, and
 // it requests nothing from elsewhere.
 func TestPageInABrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for the page's seconds")
-	}
-	t.Parallel()
 	p, _, url := openPage(t)
 	for _, v := range views {
 		showView(t, p, v)
@@ -158,11 +164,7 @@ func meanBrightness(m image.Image) float64 {
 
 // The page of an empty store says what is missing.
 func TestPageOfAnEmptyStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
-	binary := browsertest.Find(t)
+	binary := browser(t)
 	store, err := db.Open("dir", &db.Options{FS: vfs.NewMem()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
@@ -209,10 +211,6 @@ return document.querySelector("#mode").textContent + ": " + document.querySelect
 
 // Many tables share boxes, the worst verdict of which is shown; and numbers read well.
 func TestDrawingManyTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a browser")
-	}
-	t.Parallel()
 	p, _, _ := openPage(t)
 	var drawn struct {
 		Boxes, Bad int
@@ -252,10 +250,6 @@ f.duration(5e14),
 
 // The page can be used with the keyboard, shows what happens, pauses, and says when the store is gone.
 func TestUsingThePage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for the page's seconds")
-	}
-	t.Parallel()
 	p, store, _ := openPage(t)
 	var text string
 	p.Run(`document.querySelector("#sequence").textContent`, &text)

@@ -22,24 +22,20 @@ func requireRedrawn(t *testing.T, dir string, charts ...string) {
 		again := t.TempDir()
 		from := filepath.Join(dir, source)
 		if source == "run.md" { // a new page has no marks
-			tables, err := os.ReadFile(from)
-			require.NoError(t, err)
+			tables := textIn(t, from)
 			from = filepath.Join(again, "page.md")
 			begin, end := markBegin, markEnd
 			if charts[0] == "scale" {
 				begin, end = scaleBegin, scaleEnd
 			}
-			require.NoError(t, os.WriteFile(from, []byte("# A page\n\n"+begin+"\n"+string(tables)+end+"\n"), 0o644))
+			require.NoError(t, os.WriteFile(from, []byte("# A page\n\n"+begin+"\n"+tables+end+"\n"), 0o644))
 		}
 		status, stdout, stderr := peerbench(t, "--from="+from, "--svg="+filepath.Join(again, "run"))
 		require.Equal(t, exitOK, status, stderr)
 		require.Empty(t, stdout)
 		for _, name := range charts {
-			want, err := os.ReadFile(filepath.Join(dir, "run-"+name+".svg"))
-			require.NoError(t, err)
-			got, err := os.ReadFile(filepath.Join(again, "run-"+name+".svg"))
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got), "%s from %s", name, source)
+			svg := "run-" + name + ".svg"
+			require.Equal(t, textIn(t, filepath.Join(dir, svg)), textIn(t, filepath.Join(again, svg)), "%s from %s", name, source)
 		}
 	}
 }
@@ -78,37 +74,25 @@ func TestTheChartOfSizesHasOtherEngines(t *testing.T) {
 // docs/performance.md says how to draw them again.
 func TestTheChartsOfTheDocumentationShowItsTables(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
-	tables, err := os.ReadFile(filepath.Join(docs, "performance-tables.md"))
-	require.NoError(t, err)
-	pages := readTables(string(tables))
+	pages := readTables(textIn(t, filepath.Join(docs, "performance-tables.md")))
 	require.Len(t, pages, 2)
 	for _, p := range pages {
 		for ending, want := range p.drawings() {
-			got, err := os.ReadFile(filepath.Join(docs, "performance"+ending))
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(got), ending)
+			require.Equal(t, string(want), textIn(t, filepath.Join(docs, "performance"+ending)), ending)
 		}
 	}
-	want, err := os.ReadFile(filepath.Join(docs, "performance.md"))
-	require.NoError(t, err)
-	name := filepath.Join(t.TempDir(), "page.md")
-	require.NoError(t, os.WriteFile(name, want, 0o644))
 	kept, err := readRuns(filepath.Join(docs, "runs"))
 	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(kept, func(rep *report) bool { return rep.lines()[0] == pages[0].lines[0] }),
 		"a kept run is that of the tables")
-	require.NoError(t, writeSummary(name, pages, kept))
-	got, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "the summary")
-
-	want, err = os.ReadFile(filepath.Join(docs, "..", "README.md"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(name, want, 0o644))
-	require.NoError(t, writeReadme(name, pages, kept))
-	got, err = os.ReadFile(name)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "README")
+	for page, write := range map[string]func(string, []*page, keptRuns) error{
+		filepath.Join(docs, "performance.md"): writeSummary, filepath.Join(docs, "..", "README.md"): writeReadme,
+	} {
+		want, name := textIn(t, page), filepath.Join(t.TempDir(), "page.md")
+		require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
+		require.NoError(t, write(name, pages, kept))
+		require.Equal(t, want, textIn(t, name), page)
+	}
 }
 
 // README called figures the best that other engines of the same run exceed, or that another round exceeds.
@@ -167,9 +151,7 @@ func TestReadmesRowsAreOfWorkloads(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "page.md")
 		require.NoError(t, os.WriteFile(name, []byte(readmeBegin+readmeEnd), 0o644))
 		err := writeReadme(name, []*page{p}, nil)
-		text, readErr := os.ReadFile(name)
-		require.NoError(t, readErr)
-		return string(text), err
+		return textIn(t, name), err
 	}
 	text, err := written(&now)
 	require.NoError(t, err)
@@ -202,10 +184,9 @@ func TestTheSummaryShowsTheBestOtherEngine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(name, []byte("before\n"+summaryBegin+summaryEnd+"\nafter\n"), 0o644))
 	require.NoError(t, writeSummary(name, []*page{sample().page()}, nil))
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Contains(t, string(text), "\n| readrandom | 20 | 8, bbolt | 2.50× | 3.00 | 2.00 | 150 | 200 |\n")
-	require.Regexp(t, `^before\n(.*\n)*after\n$`, string(text))
+	text := textIn(t, name)
+	require.Contains(t, text, "\n| readrandom | 20 | 8, bbolt | 2.50× | 3.00 | 2.00 | 150 | 200 |\n")
+	require.Regexp(t, `^before\n(.*\n)*after\n$`, text)
 }
 
 func TestCompactCounts(t *testing.T) {

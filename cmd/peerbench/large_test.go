@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,12 +19,8 @@ func TestALargeRunHasATableForEachSizeAndItsRates(t *testing.T) {
 		"--scale-workloads=overwrite,open,readrandom,rates", "--rate-shares=50", "--rates=2000", "--rate-time=1", "--writers=1,3",
 		"--json="+at("run.json"), "--markdown="+at("run.md"))
 	require.Equal(t, exitOK, status, progress)
-	text, err := os.ReadFile(at("run.json"))
-	require.NoError(t, err)
-	var file jsonFile
-	require.NoError(t, json.Unmarshal(text, &file))
 	measured := map[string]int{}
-	for _, r := range file.Results {
+	for _, r := range resultsIn(t, at("run.json")).Results {
 		measured[r.Workload]++
 		switch r.Workload {
 		case overwriting:
@@ -47,17 +42,13 @@ func TestALargeRunHasATableForEachSizeAndItsRates(t *testing.T) {
 	for _, name := range []string{fullSpeed, shareName(50), rateName(2000)} {
 		require.Equal(t, 6, measured[name], name)
 	}
-	text, err = os.ReadFile(at("run.md"))
-	require.NoError(t, err)
+	text := textIn(t, at("run.md"))
 	require.Regexp(t, `(?s)^before\n`+largeBegin+`.*\*\*3,000 keys\*\*.*\| figure \| SieveDB \| Pebble † \| bbolt \|.*`+
 		`\| overwrite: write amp\. \|.*\| readrandom: heap MB \|.*rates, 3,000 keys, 1 writer\*\*.*3 writers.*\| 2,000/s \| 2,000 \|.*`+
-		largeEnd+"\nafter\n$", string(text))
-	before := string(text)
+		largeEnd+"\nafter\n$", text)
 	status, _, progress = peerbench(t, "--from="+at("run.json"), "--markdown="+at("run.md"))
 	require.Equal(t, exitOK, status, progress)
-	text, err = os.ReadFile(at("run.md"))
-	require.NoError(t, err)
-	require.Equal(t, before, string(text), "the same from stored results")
+	require.Equal(t, text, textIn(t, at("run.md")), "the same from stored results")
 }
 
 func TestAnEngineThatExceedsTheLimitLeavesTheOthersTheirTurn(t *testing.T) {
@@ -65,10 +56,7 @@ func TestAnEngineThatExceedsTheLimitLeavesTheOthersTheirTurn(t *testing.T) {
 	status, table, progress := peerbench(t, "--scale=200000", "--rounds=1", "--engines=sievedb,pebble", "--limit=1ms",
 		"--scale-workloads=overwrite,readrandom", "--json="+name)
 	require.Equal(t, exitOK, status, progress)
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	file, err := readRun(name, text)
-	require.NoError(t, err)
+	file := resultsIn(t, name)
 	require.True(t, file.Complete)
 	require.Len(t, file.Results, 2, "no engine goes on")
 	require.NotContains(t, table, "fill: write amp.")
@@ -130,10 +118,7 @@ func TestEnginesWithSeparatedValues(t *testing.T) {
 	status, table, progress := peerbench(t, "--scale=400", "--value-size=5000", "--rounds=1", "--engines=sievedb,"+strings.Join(engines, ","),
 		"--overwrites=250", "--scale-workloads=overwrite,readrandom,readkeys,readseq,deleterandom", "--json="+name)
 	require.Equal(t, exitOK, status, progress)
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	file, err := readRun(name, text)
-	require.NoError(t, err)
+	file := resultsIn(t, name)
 	ops := map[string]uint64{"fillrandom": 400, overwriting: 1000, "readrandom": 400, scanningKeys: 400, "readseq": 400, deleting: 200}
 	require.Len(t, file.Results, (len(engines)+1)*len(ops))
 	for _, r := range file.Results {

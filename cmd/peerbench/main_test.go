@@ -93,6 +93,34 @@ func peerbench(t *testing.T, args ...string) (status int, stdout, stderr string)
 	return status, out.String(), errs.String()
 }
 
+// resultsIn reads a file of --json.
+func resultsIn(t *testing.T, name string) *jsonFile {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	file, err := readRun(name, text)
+	require.NoError(t, err)
+	return file
+}
+
+// textIn reads a file.
+func textIn(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// writeResults writes a file of --json and returns its name.
+func writeResults(t *testing.T, dir, name string, f *jsonFile) string {
+	t.Helper()
+	text, err := json.Marshal(f)
+	require.NoError(t, err)
+	name = filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(name, text, 0o644))
+	return name
+}
+
 func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -106,10 +134,7 @@ func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 		"--json="+at("run.json"), "--markdown="+at("run.md"), "--svg="+at("run"), "--summary="+at("summary.md"))
 	require.Equal(t, exitOK, status, progress)
 
-	var file jsonFile
-	text, err := os.ReadFile(at("run.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &file))
+	file := resultsIn(t, at("run.json"))
 	require.True(t, file.Complete)
 	measured := map[string]map[string]bool{}
 	for _, r := range file.Results {
@@ -147,11 +172,10 @@ func TestEveryEngineRunsEveryWorkload(t *testing.T) {
 		require.Len(t, measured[name], len(workloads), name)
 	}
 
-	page, err := os.ReadFile(at("run.md"))
-	require.NoError(t, err)
+	page := textIn(t, at("run.md"))
 	for _, name := range []string{"fillseq", "readrandom, 2 readers", "fillsync, 4 writers", "SieveDB", "bbolt", "Pebble †", lossNote[:50]} {
 		require.Contains(t, table, name)
-		require.Contains(t, string(page), name)
+		require.Contains(t, page, name)
 	}
 	requireRedrawn(t, dir, "throughput", "cost")
 	require.FileExists(t, at("summary.md"))
@@ -164,10 +188,7 @@ func TestRowsAtEqualMemoryReadNoFiles(t *testing.T) {
 	status, _, progress := peerbench(t, fmt.Sprint("--num=", keys), "--rounds=1", "--engines=sievedb,pebble,goleveldb", "--cache=1MiB",
 		"--workloads=readrandom-cacheall,seekrandom-cacheall,readseq-cacheall,readreverse-cacheall,seekrandom", "--json="+file)
 	require.Equal(t, exitOK, status, progress)
-	var run jsonFile
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &run))
+	run := resultsIn(t, file)
 	require.Len(t, run.Results, 15)
 	for _, r := range run.Results {
 		switch {
@@ -189,10 +210,7 @@ func TestOverwritingInPlaceIsCounted(t *testing.T) {
 	file, profiles := filepath.Join(dir, "run.json"), filepath.Join(dir, "profiles")
 	status, _, progress := peerbench(t, "--num=2000", "--rounds=1", "--writers=1", "--engines=bbolt", "--workloads=fillrandom,overwrite", "--json="+file, "--cpuprofiles="+profiles)
 	require.Equal(t, exitOK, status, progress)
-	var run jsonFile
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &run))
+	run := resultsIn(t, file)
 	fill, over := run.Results[0].WriteAmp, run.Results[1].WriteAmp
 	if fill != nil && *fill > 0.1 { // the system counts writes in this folder
 		require.Greater(t, *over, 0.1)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,13 +36,7 @@ func setInfo(f *jsonFile, info engineInfo) {
 
 func TestALaterRunReplacesItsRowsAndAddsOthers(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name string, f *jsonFile) string {
-		text, err := json.Marshal(f)
-		require.NoError(t, err)
-		name = filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(name, text, 0o644))
-		return name
-	}
+	write := func(name string, f *jsonFile) string { return writeResults(t, dir, name, f) }
 	both, one := config{Engines: []string{"sievedb", "bbolt"}}, config{Engines: []string{"sievedb"}}
 	first := write("first.json", completeRun(0, both, 10, "readrandom", "readseq", "readreverse"))
 	second := write("second.json", completeRun(60, one, 20, "readseq-cacheall", "readrandom"))
@@ -53,10 +46,7 @@ func TestALaterRunReplacesItsRowsAndAddsOthers(t *testing.T) {
 	require.Equal(t, exitOK, status, stderr)
 	require.Empty(t, stdout)
 
-	text, err := os.ReadFile(at("all.json"))
-	require.NoError(t, err)
-	merged, err := readRun("all.json", text)
-	require.NoError(t, err)
+	merged := resultsIn(t, at("all.json"))
 	require.Equal(t, []string{"sievedb", "bbolt", "pebble"}, merged.Settings.Engines)
 	rep := assemble(merged.Settings, merged.Conditions, merged.Results)
 	require.Equal(t, [][]string{
@@ -78,11 +68,7 @@ func TestALaterRunReplacesItsRowsAndAddsOthers(t *testing.T) {
 	// A file that was merged before can be merged again.
 	status, _, stderr = peerbench(t, "--from="+at("all.json")+","+second, "--markdown="+at("again.md"))
 	require.Equal(t, exitOK, status, stderr)
-	tables, err := os.ReadFile(at("all.md"))
-	require.NoError(t, err)
-	again, err := os.ReadFile(at("again.md"))
-	require.NoError(t, err)
-	pages := []*page{readPage(string(tables)), readPage(string(again))}
+	pages := []*page{readPage(textIn(t, at("all.md"))), readPage(textIn(t, at("again.md")))}
 	require.Equal(t, pages[0].tables, pages[1].tables)
 	require.Len(t, pages[1].lines, len(pages[0].lines)+1)
 }
@@ -131,23 +117,20 @@ func TestAnEngineThatWasLeftOutIsAdded(t *testing.T) {
 
 func TestALaterRunReplacesTablesOfAPage(t *testing.T) {
 	dir := t.TempDir()
-	page, run := filepath.Join(dir, "page.md"), filepath.Join(dir, "run.json")
+	page := filepath.Join(dir, "page.md")
 	both := config{Engines: []string{"sievedb", "bbolt"}}
 	old := completeRun(0, both, 10, "fillrandom", "readrandom", "readreverse")
 	rep := assemble(old.Settings, old.Conditions, old.Results)
 	require.NoError(t, os.WriteFile(page, []byte("before\n"+markBegin+"\n"+rep.page().markdown()+markEnd+"\nafter\n"), 0o644))
 	later := completeRun(60, config{Engines: []string{"sievedb", "bbolt", "pebble"}}, 20, "readrandom", "readseq-cacheall")
-	text, err := json.Marshal(later)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(run, text, 0o644))
+	run := writeResults(t, dir, "run.json", later)
 	status, _, stderr := peerbench(t, "--from="+page+","+run, "--markdown="+page, "--summary="+page)
 	require.NotEqual(t, exitOK, status, "the page has no marks for a summary")
 	require.Contains(t, stderr, summaryEnd)
 
-	text, err = os.ReadFile(page)
-	require.NoError(t, err)
-	require.Regexp(t, `(?s)^before\n.*\nafter\n$`, string(text))
-	merged := readTables(string(text))[0]
+	text := textIn(t, page)
+	require.Regexp(t, `(?s)^before\n.*\nafter\n$`, text)
+	merged := readTables(text)[0]
 	require.Equal(t, []string{"workload", "SieveDB", "bbolt", "Pebble", "SieveDB / best peer", "SieveDB / Pebble"}, merged.tables[0].head)
 	require.Equal(t, [][]string{
 		{"fillrandom", "10", "10", "n/a", "1.00×", "n/a"},
@@ -203,19 +186,13 @@ func TestMediansAreKeptInASmallFile(t *testing.T) {
 			r.SettleSeconds, r.WriteAmp, r.Latency = new(float64), &amp, &latency{P50: 1, P9999: 90}
 		}
 	}
-	text, err := json.Marshal(run)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(at("run.json"), text, 0o644))
+	writeResults(t, dir, "run.json", run)
 	want := assemble(run.Settings, run.Conditions, run.Results).page()
 	require.NoError(t, os.WriteFile(at("page.md"), []byte(markBegin+"\n"+want.markdown()+markEnd), 0o644))
 	read := func(from, to string) *jsonFile {
 		status, _, stderr := peerbench(t, "--from="+at(from), "--medians="+at(to))
 		require.Equal(t, exitOK, status, stderr)
-		text, err := os.ReadFile(at(to))
-		require.NoError(t, err)
-		f, err := readRun(to, text)
-		require.NoError(t, err)
-		return f
+		return resultsIn(t, at(to))
 	}
 	one, two, three := read("run.json", "one.json"), read("page.md", "two.json"), read("one.json", "three.json")
 	require.Len(t, one.Results, 6)
@@ -267,10 +244,7 @@ func TestRatiosHaveTheirRangeOverKeptRuns(t *testing.T) {
 
 	dir := t.TempDir()
 	for i, name := range []string{"a.json", "b.json"} {
-		run := completeRun(0, config{Engines: []string{"sievedb"}, Num: i}, 1, "readseq")
-		text, err := json.Marshal(run)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
+		writeResults(t, dir, name, completeRun(0, config{Engines: []string{"sievedb"}, Num: i}, 1, "readseq"))
 	}
 	_, err := readRuns(dir)
 	require.ErrorContains(t, err, "b.json has other settings than")

@@ -139,10 +139,9 @@ func TestThePageKeepsItsTextAroundTheMarks(t *testing.T) {
 	for range 2 {
 		require.NoError(t, sample().writeMarkdown(name))
 	}
-	page, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Regexp(t, `(?s)^before\n<!-- peerbench: begin -->\n.*\| readrandom \| 20 \|.*<!-- peerbench: end -->\nafter\n$`, string(page))
-	require.NotContains(t, string(page), "old")
+	page := textIn(t, name)
+	require.Regexp(t, `(?s)^before\n<!-- peerbench: begin -->\n.*\| readrandom \| 20 \|.*<!-- peerbench: end -->\nafter\n$`, page)
+	require.NotContains(t, page, "old")
 
 	require.NoError(t, os.WriteFile(name, []byte("mine\n"), 0o644))
 	require.ErrorContains(t, sample().writeMarkdown(name), "to write between")

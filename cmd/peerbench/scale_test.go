@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -69,11 +68,10 @@ func TestScaleWritesBetweenItsOwnMarks(t *testing.T) {
 	require.NoError(t, os.WriteFile(page, []byte(both), 0o644))
 	rep := scaleSample()
 	require.NoError(t, rep.writeMarkdown(page))
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	require.Contains(t, string(text), markBegin+"run\n"+markEnd+"\n"+scaleBegin+"\n")
-	require.Regexp(t, `(?s)1,000, 2,000 keys.*\| keys \| engine \|.*`+scaleEnd+"\nafter\n$", string(text))
-	require.NotContains(t, string(text), "old")
+	text := textIn(t, page)
+	require.Contains(t, text, markBegin+"run\n"+markEnd+"\n"+scaleBegin+"\n")
+	require.Regexp(t, `(?s)1,000, 2,000 keys.*\| keys \| engine \|.*`+scaleEnd+"\nafter\n$", text)
+	require.NotContains(t, text, "old")
 }
 
 func TestTheScaleChartShowsOneSizeOrSeveral(t *testing.T) {
@@ -99,10 +97,7 @@ func TestEveryEngineIsMeasuredAtEverySize(t *testing.T) {
 	status, table, progress := peerbench(t, "--scale=500,1500", "--rounds=1", "--engines=sievedb,pebble,goleveldb,badger,bbolt",
 		"--json="+at("run.json"), "--markdown="+at("run.md"), "--svg="+at("run"))
 	require.Equal(t, exitOK, status, progress)
-	var file jsonFile
-	text, err := os.ReadFile(at("run.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &file))
+	file := resultsIn(t, at("run.json"))
 	measured := map[string]map[int]int{} // engine, size
 	for _, r := range file.Results {
 		if measured[r.Engine] == nil {
