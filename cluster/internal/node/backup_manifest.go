@@ -3,9 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,9 +65,7 @@ var backupIDPattern = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}\.[0-9]{3}Z-[0-9a-f]
 
 // newBackupID returns an ID that sorts by its time.
 func newBackupID(at time.Time) string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return at.UTC().Format("20060102T150405.000Z") + "-" + hex.EncodeToString(b[:])
+	return at.UTC().Format("20060102T150405.000Z") + "-" + randomID()
 }
 
 func (b *Backup) encode() ([]byte, error) {

@@ -93,7 +93,7 @@ func (id *identity) alone(addr string) *identity {
 		member.Addr = addr
 	}
 	m := id.Map.next()
-	m.Cluster, m.Nodes = newClusterID(), []Member{member}
+	m.Cluster, m.Nodes = randomID(), []Member{member}
 	return &identity{Cluster: m.Cluster, ID: id.ID, Incarnation: member.Incarnation, Hosted: id.Hosted, Map: m}
 }
 

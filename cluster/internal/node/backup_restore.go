@@ -197,7 +197,7 @@ func (r *restoring) newIdentity() *identity {
 		member.Incarnation = max(member.Incarnation, m.Incarnation+1)
 	}
 	m := &Map{
-		Version: old.Version + 1, Cluster: newClusterID(), Groups: old.Groups, Replicas: cmp.Or(r.Replicas, old.Replicas),
+		Version: old.Version + 1, Cluster: randomID(), Groups: old.Groups, Replicas: cmp.Or(r.Replicas, old.Replicas),
 		Nodes: []Member{member},
 	}
 	id := &identity{Cluster: m.Cluster, ID: r.ID, Incarnation: member.Incarnation, Map: m}
@@ -207,7 +207,8 @@ func (r *restoring) newIdentity() *identity {
 	return id
 }
 
-func newClusterID() string {
+// randomID returns 16 hexadecimal digits.
+func randomID() string {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails
 	return hex.EncodeToString(name[:])

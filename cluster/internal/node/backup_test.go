@@ -335,12 +335,7 @@ func TestNodesWithDifferentRepositoriesAreDetected(t *testing.T) {
 			f.start(id)
 		}
 		f.settled(3)
-		f.eventually(func() error {
-			if f.leads()["2"] == 0 {
-				return errors.New("node 2 does not lead")
-			}
-			return nil
-		})
+		f.leading("2")
 		_, err := f.nodes["1"].Backup(f.ctx)
 		require.ErrorContains(t, err, "all nodes need the same repository")
 		f.nodes["1"].o.Backups = nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,15 +28,16 @@ var network nettest.Memory
 
 // fleet is a cluster in this process.
 type fleet struct {
-	t     *testing.T
+	t     testing.TB
 	ctx   context.Context
 	nodes map[kv.NodeID]*Node
 	disks map[kv.NodeID]vfs.FS
 	free  sync.Map // by node: *atomic.Int64, free bytes
+	dir   string   // of the nodes' directories on the disk of the system; "": disks has them
 	o     Options  // of all nodes
 }
 
-func newFleet(t *testing.T, groups int) *fleet {
+func newFleet(t testing.TB, groups int) *fleet {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // only a fault reaches it
 	level := slog.LevelError + 4
 	if os.Getenv("NODE_TEST_LOG") != "" {
@@ -94,6 +96,9 @@ func (f *fleet) options(id kv.NodeID) Options {
 		f.disks[id] = vfs.NewMem()
 	}
 	o.FS = f.disks[id]
+	if f.dir != "" {
+		o.Dir, o.FS = filepath.Join(f.dir, string(id)), vfs.OS
+	}
 	f.freeBytes(id).CompareAndSwap(0, 1<<40)
 	o.Space.Free = func(string) (int64, error) { return f.freeBytes(id).Load(), nil }
 	for _, n := range f.nodes {
@@ -251,6 +256,37 @@ func (f *fleet) leads() map[kv.NodeID]int {
 	return leads
 }
 
+// leading waits until a node leads a group.
+func (f *fleet) leading(id kv.NodeID) {
+	f.t.Helper()
+	f.eventually(func() error {
+		if f.leads()[id] == 0 {
+			return fmt.Errorf("node %s does not lead", id)
+		}
+		return nil
+	})
+}
+
+// joinedAgain waits until a node has its second incarnation.
+func (f *fleet) joinedAgain(n *Node) {
+	f.t.Helper()
+	f.eventually(func() error {
+		if n.self().Incarnation != 2 {
+			return errors.New("the node has not joined again")
+		}
+		return nil
+	})
+}
+
+// operate sends an operator's command to a node.
+func (f *fleet) operate(id kv.NodeID, words ...string) (any, error) {
+	var args [][]byte
+	for _, word := range words {
+		args = append(args, []byte(word))
+	}
+	return f.nodes[id].Operate(f.ctx, args)
+}
+
 // threeNodes starts nodes 1, 2 and 3.
 func threeNodes(t *testing.T, groups int) *fleet {
 	f := newFleet(t, groups)
@@ -300,7 +336,7 @@ func TestANodeIsReplacedWhileOthersWrite(t *testing.T) {
 		f := threeNodes(t, 4)
 		f.start("4")
 		written := f.writeSome("joined", 10)
-		_, err := f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("raft.remove"), []byte("1")})
+		_, err := f.operate("2", "raft.remove", "1")
 		require.NoError(t, err)
 		for i := 0; !f.nodes["1"].Health().Removed; i++ {
 			key := fmt.Sprint("leaving-", i)
@@ -313,7 +349,7 @@ func TestANodeIsReplacedWhileOthersWrite(t *testing.T) {
 		delete(f.nodes, "1")
 		f.settled(3)
 		f.hasAll(written)
-		_, err = f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("1")})
+		_, err = f.operate("2", "RAFT.REMOVE", "1")
 		require.Error(t, err)
 	})
 }
@@ -321,12 +357,7 @@ func TestANodeIsReplacedWhileOthersWrite(t *testing.T) {
 func TestAClosedNodeHandsItsLeadershipsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := threeNodes(t, 4)
-		f.eventually(func() error {
-			if f.leads()["2"] == 0 {
-				return errors.New("node 2 does not lead")
-			}
-			return nil
-		})
+		f.leading("2")
 		f.nodes["2"].HandOver()
 		require.Zero(t, f.leads()["2"])
 		require.NoError(t, f.nodes["2"].Close())
@@ -457,7 +488,7 @@ func TestAnOperatorsCommandEndsAlthoughNobodyLeads(t *testing.T) {
 			if n := f.nodes["4"]; f.nodes["1"].Health().Leads == 1 && n.leader(0) == "1.1" {
 				return nil
 			}
-			_, err := f.nodes["1"].Operate(f.ctx, [][]byte{[]byte("RAFT.TRANSFER"), []byte("0"), []byte("1")})
+			_, err := f.operate("1", "RAFT.TRANSFER", "0", "1")
 			return fmt.Errorf("node 1 does not lead: %w", err)
 		})
 		f.crash("2")
@@ -468,7 +499,7 @@ func TestAnOperatorsCommandEndsAlthoughNobodyLeads(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := f.nodes["4"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("2")})
+		_, err := f.operate("4", "RAFT.REMOVE", "2")
 		require.Error(t, err)
 		require.NoError(t, f.ctx.Err())
 	})
@@ -477,12 +508,7 @@ func TestAnOperatorsCommandEndsAlthoughNobodyLeads(t *testing.T) {
 func TestAFullDiskMovesLeadersAndRefusesWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := threeNodes(t, 4)
-		f.eventually(func() error {
-			if f.leads()["1"] == 0 {
-				return errors.New("node 1 does not lead")
-			}
-			return nil
-		})
+		f.leading("1")
 		f.freeBytes("1").Store(1 << 20)
 		f.eventually(func() error {
 			if h := f.nodes["1"].Health(); !h.Full || h.Leads > 0 {

@@ -47,7 +47,7 @@ func Create(o Options) (err error) {
 		return errors.Join(err, fmt.Errorf("%s has a node already", o.Dir))
 	}
 	member := Member{ID: o.ID, Addr: o.Advertise, Zone: o.Zone, Incarnation: 1} // Start writes its own address
-	m := &Map{Version: 1, Cluster: newClusterID(), Groups: o.Groups, Replicas: o.Replicas, Nodes: []Member{member}}
+	m := &Map{Version: 1, Cluster: randomID(), Groups: o.Groups, Replicas: o.Replicas, Nodes: []Member{member}}
 	id := &identity{Cluster: m.Cluster, ID: o.ID, Incarnation: 1, Bootstrap: true, Alone: true, Map: m}
 	for group := range kv.GroupID(o.Groups) {
 		id.Hosted = append(id.Hosted, group)

@@ -107,7 +107,7 @@ func TestANodeThatHasHadOthersIgnoresForeignOnes(t *testing.T) {
 func TestARemovedNodeSaysSoAtEachStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := threeNodes(t, 1)
-		_, err := f.nodes["2"].Operate(f.ctx, [][]byte{[]byte("RAFT.REMOVE"), []byte("1")})
+		_, err := f.operate("2", "RAFT.REMOVE", "1")
 		require.NoError(t, err)
 		removed := f.nodes["1"]
 		select {

@@ -208,15 +208,11 @@ func (n *Node) replaceStateFrom(ctx context.Context, from wire.Target, group kv.
 	if err := n.moveAside(groupDir(n.o.Dir, group)); err != nil {
 		return err
 	}
-	return n.finishReplacement(group)
-}
-
-// finishReplacement gives a new state its place, if the old one was moved aside already. A crash
-// may have come between these steps.
-func (n *Node) finishReplacement(group kv.GroupID) error {
 	return finishReplacement(n.o.FS, n.o.Dir, group)
 }
 
+// finishReplacement gives a new state its place, if the old one was moved aside already. A crash may have come between
+// these steps.
 func finishReplacement(fsys vfs.FS, nodeDir string, group kv.GroupID) error {
 	dir, fresh := groupDir(nodeDir, group), newGroupDir(nodeDir, group)
 	_, there := fsys.Lstat(dir)

@@ -54,6 +54,14 @@ func (f *flippingFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// startFlipping starts three nodes, the third of which has such a file system.
+func (f *fleet) startFlipping(dir string) *flipping {
+	disk := &flipping{FS: vfs.NewMem(), dir: dir}
+	f.disks["3"] = disk
+	f.startThree()
+	return disk
+}
+
 // flipFlushed lets each read of a table of group 0 that a flush makes return a wrong byte. It flips first: each round
 // of gossip reads the map, and a block that was read before the flips would stay in the cache. So the flush may fail,
 // when the damage was found already.
@@ -74,12 +82,7 @@ func flush(t *testing.T, n *Node, group kv.GroupID) {
 func TestADamagedStateIsReplacedByThatOfAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
-		f.start("1")
-		f.start("2")
-		disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
-		f.disks["3"] = disk
-		f.start("3")
-		f.settled(3)
+		disk := f.startFlipping("group-0000")
 		written := f.writeSome("damaged", 50)
 		f.hasAll(written)
 		before := f.nodes["3"].places[0].get()
@@ -109,12 +112,7 @@ func TestDamageThatAReadOfTheMapFindsIsHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		f.o.Scrub.BytesPerSecond = -1
-		f.start("1")
-		f.start("2")
-		disk := &flipping{FS: vfs.NewMem(), dir: "group-0000"}
-		f.disks["3"] = disk
-		f.start("3")
-		f.settled(3)
+		disk := f.startFlipping("group-0000")
 		before := f.nodes["3"].places[0].get()
 		flipFlushed(t, f.nodes["3"], disk)
 		f.eventually(func() error {
@@ -131,23 +129,13 @@ func TestDamageThatAReadOfTheMapFindsIsHealed(t *testing.T) {
 func TestANodeWithADamagedLogJoinsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 4)
-		f.start("1")
-		f.start("2")
-		disk := &flipping{FS: vfs.NewMem(), dir: "node/log"}
-		f.disks["3"] = disk
-		f.start("3")
-		f.settled(3)
+		disk := f.startFlipping("node/log")
 		written := f.writeSome("log", 20)
 		n := f.nodes["3"]
 		require.NoError(t, n.logs.database().Flush())
 		disk.flips.Store(true)
 		_ = n.logs.database().Compact(f.ctx, nil, nil) // reads all, and fails the store
-		f.eventually(func() error {
-			if n.self().Incarnation != 2 {
-				return errors.New("the node has not joined again")
-			}
-			return nil
-		})
+		f.joinedAgain(n)
 		f.settled(3)
 		for key, value := range f.writeSome("again", 10) {
 			written[key] = value
@@ -166,12 +154,7 @@ func TestANodeThatLostItsLogJoinsAgain(t *testing.T) {
 		f.crash("3")
 		require.NoError(t, files.RemoveAll(f.disks["3"], "node/log"))
 		n := f.start("3")
-		f.eventually(func() error {
-			if n.self().Incarnation != 2 {
-				return errors.New("the node has not joined again")
-			}
-			return nil
-		})
+		f.joinedAgain(n)
 		f.settled(3)
 		f.hasAll(written)
 	})

@@ -130,14 +130,13 @@ func (p *place) get() *hosted {
 
 // replica returns the working replica of a group, or nil.
 func (n *Node) replica(group kv.GroupID) *replica.Replica {
-	if p := n.place(group); p != nil {
-		if h := p.get(); h != nil {
-			return h.replica
-		}
+	if h, err := n.hostedGroup(group); err == nil {
+		return h.replica
 	}
 	return nil
 }
 
+// hostedGroup returns the working replica of a group, or errNotHosted.
 func (n *Node) hostedGroup(group kv.GroupID) (*hosted, error) {
 	if p := n.place(group); p != nil {
 		if h := p.get(); h != nil {
@@ -180,7 +179,7 @@ func (p *place) closeLocked(why error) error {
 
 // openReplica opens a group's state, its log and what runs commands on them.
 func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
-	if err := n.finishReplacement(group); err != nil {
+	if err := finishReplacement(n.o.FS, n.o.Dir, group); err != nil {
 		return nil, err
 	}
 	state, err := n.openState(group, groupDir(n.o.Dir, group))

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/db"
 )
 
@@ -146,21 +145,20 @@ func (n *Node) infoMap(line func(string, any)) {
 }
 
 func (n *Node) infoRaft(line func(string, any)) {
-	for group := range kv.GroupID(n.atlas.chart().Groups) {
-		p := n.place(group)
-		if p == nil || !p.isHosted() {
+	for _, p := range n.places {
+		if !p.isHosted() {
 			continue
 		}
+		name := fmt.Sprintf("group%d", p.id)
 		h := p.get()
 		if h == nil {
-			line(fmt.Sprintf("group%d", group), "state=failed")
+			line(name, "state=failed")
 			continue
 		}
 		state := "follower"
 		if h.replica.Leading() {
 			state = "leader"
 		}
-		applied := h.applied()
-		line(fmt.Sprintf("group%d", group), fmt.Sprintf("state=%s,term=%d,applied=%d,leader=%s", state, h.log.Term(), applied, nodeOf(h.log.Leader())))
+		line(name, fmt.Sprintf("state=%s,term=%d,applied=%d,leader=%s", state, h.log.Term(), h.applied(), nodeOf(h.log.Leader())))
 	}
 }

@@ -7,13 +7,8 @@ import (
 
 // leader returns the server that leads a group, as far as this node knows, or "".
 func (n *Node) leader(group kv.GroupID) string {
-	if p := n.place(group); p != nil {
-		if h := p.get(); h != nil {
-			if leader := h.log.Leader(); leader != "" {
-				return leader
-			}
-			return "" // an election is running: what others said before is not newer
-		}
+	if h, err := n.hostedGroup(group); err == nil {
+		return h.log.Leader() // "" during an election: what others said before is not newer
 	}
 	return n.atlas.group(group).Leader
 }
@@ -39,10 +34,8 @@ func (n *Node) leaderTarget(group kv.GroupID) wire.Target {
 
 // servers returns the replicas of a group, as far as this node knows.
 func (n *Node) servers(group kv.GroupID) []server {
-	if p := n.place(group); p != nil {
-		if h := p.get(); h != nil {
-			return h.servers()
-		}
+	if h, err := n.hostedGroup(group); err == nil {
+		return h.servers()
 	}
 	return n.atlas.group(group).Servers
 }

@@ -131,11 +131,7 @@ func TestOperatorsGetLabelledLinesAndJSON(t *testing.T) {
 		n := f.start("1")
 		f.settled(1)
 		ask := func(words ...string) any {
-			var args [][]byte
-			for _, w := range words {
-				args = append(args, []byte(w))
-			}
-			reply, err := n.Operate(f.ctx, args)
+			reply, err := f.operate("1", words...)
 			require.NoError(t, err)
 			return reply
 		}

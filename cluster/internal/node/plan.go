@@ -281,8 +281,8 @@ func (p *planner) zone(id kv.NodeID) string {
 	return "zone " + member.Zone
 }
 
-// candidates returns the nodes that may get a replica of a group, the best first.
-func (p *planner) candidates(group kv.GroupID) []kv.NodeID {
+// candidate returns the best of the nodes that may get a replica of a group, if there is one.
+func (p *planner) candidate(group kv.GroupID) (best kv.NodeID, found bool) {
 	has := map[kv.NodeID]bool{}
 	for _, s := range p.Groups[group].Servers {
 		has[nodeOf(s.ID)] = true
@@ -293,18 +293,13 @@ func (p *planner) candidates(group kv.GroupID) []kv.NodeID {
 			to = append(to, member.ID)
 		}
 	}
-	zones := p.zonesOf(group)
-	slices.SortStableFunc(to, func(a, b kv.NodeID) int {
-		return cmp.Or(cmp.Compare(zones[p.zone(a)], zones[p.zone(b)]), cmp.Compare(p.load[a], p.load[b]))
-	})
-	return to
-}
-
-func (p *planner) candidate(group kv.GroupID) (kv.NodeID, bool) {
-	if to := p.candidates(group); len(to) > 0 {
-		return to[0], true
+	if len(to) == 0 {
+		return "", false
 	}
-	return "", false
+	zones := p.zonesOf(group)
+	return slices.MinFunc(to, func(a, b kv.NodeID) int {
+		return cmp.Or(cmp.Compare(zones[p.zone(a)], zones[p.zone(b)]), cmp.Compare(p.load[a], p.load[b]))
+	}), true
 }
 
 // add starts to move a replica to a node, if not too many are moving.
@@ -321,7 +316,6 @@ func (p *planner) add(group kv.GroupID, to kv.NodeID) (action, bool) {
 // leastUseful returns the server without which the others are spread best. The leader is the last choice.
 func (p *planner) leastUseful(group kv.GroupID) string {
 	g, zones := p.Groups[group], p.zonesOf(group)
-	servers := slices.Clone(g.Servers)
 	broken := func(id string) int {
 		if p.working(group, id) {
 			return 0
@@ -334,7 +328,7 @@ func (p *planner) leastUseful(group kv.GroupID) string {
 		}
 		return 0
 	}
-	return slices.MaxFunc(servers, func(a, b server) int {
+	return slices.MaxFunc(g.Servers, func(a, b server) int {
 		x, y := nodeOf(a.ID), nodeOf(b.ID)
 		return cmp.Or(
 			cmp.Compare(broken(a.ID), broken(b.ID)),

@@ -30,20 +30,20 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// trio is three nodes in this process, with real disks, connections and the default times.
+// trio is a fleet of three nodes with real disks, connections and the default times.
 type trio struct {
-	b      *testing.B
-	o      Options
-	nodes  map[kv.NodeID]*Node
+	*fleet
 	writes atomic.Int64 // calls of Write on connections between nodes
 	bytes  atomic.Int64
 }
 
 func newTrio(b *testing.B, groups int) *trio {
-	t := &trio{b: b, nodes: map[kv.NodeID]*Node{}}
+	dir := b.TempDir() // before the fleet, so that it is removed after the nodes have ended
+	t := &trio{fleet: newFleet(b, groups)}
 	count := func(c net.Conn) net.Conn { return &countedConn{c, t} }
+	t.ctx, t.dir = context.Background(), dir
 	t.o = Options{
-		Dir: b.TempDir(), Listen: "127.0.0.1:0", Groups: groups, Logger: slog.New(slog.DiscardHandler),
+		Listen: "127.0.0.1:0", Groups: groups, Logger: slog.New(slog.DiscardHandler), Accepted: count,
 		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 			if err != nil {
@@ -51,13 +51,7 @@ func newTrio(b *testing.B, groups int) *trio {
 			}
 			return count(c), nil
 		},
-		Accepted: count,
 	}
-	b.Cleanup(func() {
-		for id := range t.nodes {
-			t.crash(id)
-		}
-	})
 	for _, id := range []kv.NodeID{"1", "2", "3"} {
 		t.start(id)
 	}
@@ -90,41 +84,16 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func (t *trio) start(id kv.NodeID) *Node {
-	o := t.o
-	o.ID, o.Dir = id, o.Dir+"/"+string(id)
-	for _, n := range t.nodes {
-		o.Join = append(o.Join, n.Addr())
-	}
-	if _, err := os.Lstat(identityFile(o.Dir)); err != nil && len(o.Join) == 0 {
-		require.NoError(t.b, Create(o))
-	}
-	n, err := Start(context.Background(), o)
-	require.NoError(t.b, err)
-	t.nodes[id] = n
-	return n
-}
-
-// crash ends a node without a word to others.
-func (t *trio) crash(id kv.NodeID) {
-	n := t.nodes[id]
-	delete(t.nodes, id)
-	n.closing.Store(true)
-	n.stop()
-	n.work.Wait()
-	require.NoError(t.b, n.release())
-}
-
 // wait waits until a condition is true of each node.
 func (t *trio) wait(condition func(n *Node) error) {
-	t.b.Helper()
-	limit := time.Now().Add(3 * time.Minute)
-	for _, n := range t.nodes {
-		for err := condition(n); err != nil; err = condition(n) {
-			require.True(t.b, time.Now().Before(limit), "%v", err)
-			time.Sleep(5 * time.Millisecond)
+	t.eventually(func() error {
+		for _, n := range t.nodes {
+			if err := condition(n); err != nil {
+				return err
+			}
 		}
-	}
+		return nil
+	})
 }
 
 // usage is what this process uses.

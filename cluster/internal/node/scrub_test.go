@@ -118,17 +118,12 @@ func TestANodeJoinsAgainWhenAScrubFindsADamagedTableInItsLog(t *testing.T) {
 			if f.state("3").log.Leads() {
 				return nil
 			}
-			_, err := n.Operate(f.ctx, [][]byte{[]byte("RAFT.TRANSFER"), []byte("1"), []byte("3")})
+			_, err := f.operate(n.o.ID, "RAFT.TRANSFER", "1", "3")
 			return errors.Join(err, errors.New("node 3 does not lead yet"))
 		})
 		require.NoError(t, n.logs.database().Flush())
 		f.damageOne("3", "node/log", ".ldb")
-		f.eventually(func() error { // raft may read it before the scrub does
-			if n.self().Incarnation != 2 {
-				return errors.New("the node has not joined again")
-			}
-			return nil
-		})
+		f.joinedAgain(n) // raft may read it before the scrub does
 		f.settled(3)
 		require.EqualValues(t, 2, n.self().Incarnation)
 		f.hasAll(written)

@@ -71,7 +71,7 @@ func TestANodeAtTheAddressOfADeadOneReplacesIt(t *testing.T) {
 		f.nodes["4"] = n
 		require.Equal(t, addr, n.Addr())
 		f.eventually(func() error {
-			_, err := n.Operate(f.ctx, [][]byte{[]byte("raft.remove"), []byte("3")})
+			_, err := f.operate(n.o.ID, "raft.remove", "3")
 			return err
 		})
 		f.settled(3)
