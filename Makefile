@@ -201,7 +201,7 @@ soak:
 	$(GO) test -timeout 12h -v -run TestMeasuredRates ./filter/... -rates.long
 	$(GO) test -timeout 12h -run 'TestNo.*FilterDeniesItsKeys' ./filter/... -rates.denials 100000000
 	$(GO) test -timeout 12h -run TestKilledProcesses ./db -kill.cycles 1000
-	$(GO) test -timeout 12h -race -run TestReadersSeeWholeBatchesOnly ./db -atomicity.for 1h
+	cd internal/test/linearizability && $(GO) test -timeout 12h -race -run Linearizable . -lin.histories 100
 	$(GO) test -timeout 12h -count 100 ./filter/... ./internal/limit/cache -statistics.seed=0
 	$(GO) test -timeout 12h -count 100 -run 'PointSearch|UnderTheOldName|GuessedSlicePositions' ./sstable -statistics.seed=0
 	$(GO) test -timeout 12h -count 100 -run UnderTheOldFilterName ./db -statistics.seed=0

@@ -2,15 +2,11 @@ package db_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,9 +15,6 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-var atomicityFor = flag.Duration("atomicity.for", 0,
-	"how long to test that readers see whole batches; a fixed number of batches is the minimum")
 
 // While a batch is added to the memtable, a reader that looks between any two key comparisons sees none of it.
 func TestABatchIsInvisibleUntilAllOfItIsInTheMemtable(t *testing.T) {
@@ -63,100 +56,6 @@ func TestABatchIsInvisibleUntilAllOfItIsInTheMemtable(t *testing.T) {
 	for _, k := range keys {
 		requireValue(t, d, []byte(k), []byte("new"))
 	}
-}
-
-// Writers move amounts between their accounts, one batch per transfer, so the sums never change. A
-// reader that sees another sum has seen half a batch.
-func TestReadersSeeWholeBatchesOnly(t *testing.T) {
-	const writersN, readersN, accounts, balance, transfers = 8, 8, 12, 1000, 600
-	o := testOptions(vfs.NewMem())
-	o.Compaction.MaxConcurrent = 2
-	d := openTest(t, o)
-	put := func(b *db.Batch, account int, amount uint64) {
-		b.Put(testKey(account), binary.LittleEndian.AppendUint64(nil, amount))
-	}
-	var b db.Batch
-	for i := range writersN * accounts {
-		put(&b, i, balance)
-	}
-	require.NoError(t, d.Apply(&b, db.NoSync))
-
-	end := time.Now().Add(*atomicityFor)
-	var writers, readers sync.WaitGroup
-	var stop atomic.Bool
-	var written, read atomic.Uint64
-	for w := range writersN {
-		writers.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), 1))
-			var amounts [accounts]uint64
-			for i := range amounts {
-				amounts[i] = balance
-			}
-			for i := 0; i < transfers || time.Now().Before(end); i++ {
-				from, to := rnd.IntN(accounts), rnd.IntN(accounts)
-				amount := rnd.Uint64N(amounts[from] + 1)
-				amounts[from] -= amount
-				amounts[to] += amount
-				var b db.Batch
-				put(&b, w*accounts+from, amounts[from])
-				put(&b, w*accounts+to, amounts[to])
-				if err := d.Apply(&b, &db.WriteOptions{NoSync: rnd.IntN(10) > 0}); err != nil {
-					t.Error(err)
-					return
-				}
-				written.Add(1)
-			}
-		})
-	}
-	for range readersN {
-		readers.Go(func() {
-			for !stop.Load() && !t.Failed() {
-				s := d.NewSnapshot()
-				forward, back, looked, err := sumsOf(s, accounts, writersN)
-				if err := errors.Join(err, s.Close()); err != nil {
-					t.Error(err)
-				}
-				for w := range writersN {
-					if got := [3]uint64{forward[w], back[w], looked[w]}; got != [3]uint64{accounts * balance, accounts * balance, accounts * balance} {
-						t.Errorf("writer %d: sums %v", w, got)
-					}
-				}
-				read.Add(1)
-			}
-		})
-	}
-	writers.Wait()
-	stop.Store(true)
-	readers.Wait()
-	t.Logf("%d batches written, %d snapshots read three times", written.Load(), read.Load())
-}
-
-// sumsOf adds up the accounts of each writer, read with an iterator in either direction and with lookups.
-func sumsOf(s *db.Snapshot, accounts, writers int) (forward, back, looked []uint64, err error) {
-	forward, back, looked = make([]uint64, writers), make([]uint64, writers), make([]uint64, writers)
-	it, err := s.NewIterator(nil)
-	if err != nil {
-		return forward, back, looked, err
-	}
-	// An extra key is added to some sum, and shows there.
-	owner := func(n int) int { return min(max(n, 0)/accounts, writers-1) }
-	n := 0
-	for _, v := range it.All() {
-		forward[owner(n)] += binary.LittleEndian.Uint64(v)
-		n++
-	}
-	for ok := it.Last(); ok; ok = it.Prev() {
-		n--
-		back[owner(n)] += binary.LittleEndian.Uint64(it.Value())
-	}
-	for i := range writers * accounts {
-		v, err := s.Get(testKey(i))
-		if err != nil {
-			return forward, back, looked, errors.Join(err, it.Close())
-		}
-		looked[owner(i)] += binary.LittleEndian.Uint64(v)
-	}
-	return forward, back, looked, it.Close()
 }
 
 // putRounds puts n keys from first on, rounds times, and gets a third of them.

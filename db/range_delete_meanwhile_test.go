@@ -68,13 +68,8 @@ func TestWritesDuringADeletionAreDeleted(t *testing.T) {
 			require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
 			require.NotZero(t, d.Untraced().Last())
 			requireValue(t, d, testKey(50), []byte("outside"))
-			it, err := d.NewIterator(&db.IterOptions{LowerBound: testKey(100), UpperBound: testKey(9_900)})
-			require.NoError(t, err)
-			require.False(t, it.First())
-			require.NoError(t, it.Close())
-			for _, key := range []string{"key000150", "key005000", "key005000+", "key000700"} {
-				requireAbsent(t, d, []byte(key))
-			}
+			requireEmpty(t, d, testKey(100), testKey(9_900))
+			requireAbsent(t, d, []byte("key000150"), []byte("key005000"), []byte("key005000+"), []byte("key000700"))
 			require.NoError(t, d.Put(testKey(5000), []byte("after"), db.NoSync))
 			requireValue(t, d, testKey(5000), []byte("after"))
 		})
@@ -135,14 +130,7 @@ func TestSnapshotsDuringADeletionKeepTheirView(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, testValue(i), value)
 	}
-	it, err := s.NewIterator(nil)
-	require.NoError(t, err)
-	n := 0
-	for range it.All() {
-		n++
-	}
-	require.NoError(t, it.Close())
-	require.Equal(t, 10_000, n)
+	require.Len(t, contentsIn(t, s), 10_000)
 	require.Equal(t, db.ErrConflict, tx.Commit())
 	values, err := s.MultiGet([][]byte{testKey(5000), testKey(50)})
 	require.NoError(t, err)
@@ -154,59 +142,35 @@ func TestSnapshotsDuringADeletionKeepTheirView(t *testing.T) {
 	require.Equal(t, db.ErrClosed, err)
 }
 
-// A key of a table that stays must not come back because a newer table, which deleted or replaced it, is removed.
+// A key of a table that stays must not come back because a newer table, which deleted or replaced it, is removed at
+// once, or later if a snapshot needs it.
 func TestNoOlderEntryComesBackWhenATableIsRemoved(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
-	d := openTest(t, o)
-	require.NoError(t, d.Put([]byte("a"), []byte("outside"), db.NoSync))
-	require.NoError(t, d.Put([]byte("m"), []byte("old"), db.NoSync))
-	require.NoError(t, d.Put([]byte("n"), []byte("old"), db.NoSync))
-	require.NoError(t, d.Flush()) // it has a key outside of the range
-	require.NoError(t, d.Delete([]byte("m"), db.NoSync))
-	require.NoError(t, d.Put([]byte("n"), []byte("new"), db.NoSync))
-	require.NoError(t, d.Flush()) // it has not
-	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
-	require.NotZero(t, d.Untraced().Last())
-	for _, key := range []string{"m", "n"} {
-		requireAbsent(t, d, []byte(key))
-	}
-	requireValue(t, d, []byte("a"), []byte("outside"))
-}
-
-// The deletion of a range does not wait for the compaction of a full level 0, whose tables it has reserved.
-func TestADeletionWithAFullLevel0Ends(t *testing.T) {
-	var d *db.DB
-	var release func()
-	var once sync.Once
-	o := testOptions(onTemp(vfs.NewMem(), func() {
-		if d == nil {
-			return
+	for _, pinned := range []bool{false, true} {
+		o := testOptions(vfs.NewMem())
+		o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
+		d := openTest(t, o)
+		putAll(t, d, "a", "outside", "m", "old", "n", "old")
+		require.NoError(t, d.Flush()) // it has a key outside of the range
+		if pinned {
+			require.NoError(t, d.Compact(t.Context(), nil, nil))
 		}
-		once.Do(func() {
-			require.NoError(t, d.Put(testKey(6), testValue(6), db.NoSync))
-			require.NoError(t, d.Flush())
-			require.NoError(t, d.Put(testKey(7), testValue(7), db.NoSync))
-			require.Len(t, d.State().Version.Levels[0].Files, 4)
-			release()
-		})
-	}))
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 2, 3, 4
-	d = openTest(t, o)
-	release = d.Scheduler().Hold()
-	for _, keys := range [][]int{{0, 5}, {2, 3}, {3, 4}} {
-		for _, i := range keys {
-			require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
+		require.NoError(t, d.Delete([]byte("m"), db.NoSync))
+		putAll(t, d, "n", "new")
+		require.NoError(t, d.Flush()) // it has not
+		s := &db.Snapshot{}
+		if pinned {
+			s = d.NewSnapshot()
 		}
-		require.NoError(t, d.Flush())
+		require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
+		require.Equal(t, pinned, d.Coordinator().Waiting())
+		if pinned {
+			require.NoError(t, s.Close())
+			eventually(t, func() bool { return !d.Coordinator().Waiting() })
+		}
+		require.Equal(t, !pinned, d.Untraced().Last() > 0, "a table was removed at once")
+		require.Equal(t, map[string]string{"a": "outside"}, contentsIn(t, d))
+		requireAbsent(t, d, []byte("m"), []byte("n"))
 	}
-	require.NoError(t, d.DeleteRange(t.Context(), testKey(1), nil, nil))
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	require.True(t, it.Next() && !it.Next(), "only key 0 is left")
-	require.NoError(t, it.Close())
-	require.NoError(t, d.Put(testKey(1), nil, db.NoSync))
-	require.NoError(t, d.Flush())
 }
 
 // Readers see a range whole or deleted, also the keys that are deleted in different ways: some get
@@ -311,28 +275,5 @@ func TestACopyMadeDuringADeletionStillHidesWhatItHid(t *testing.T) {
 	<-copying
 	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
 	require.NoError(t, <-copied)
-	for _, key := range []string{"m", "n", "nn"} {
-		requireAbsent(t, d, []byte(key))
-	}
-}
-
-// The same for a table that stays because of a snapshot and is removed later.
-func TestATableThatIsRemovedLaterStillHidesWhatItHid(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 10, 12, 14
-	d := openTest(t, o)
-	for _, key := range []string{"a", "m", "n"} {
-		require.NoError(t, d.Put([]byte(key), []byte("old"), db.NoSync))
-	}
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.NoError(t, d.Delete([]byte("m"), db.NoSync))
-	require.NoError(t, d.Flush())
-	s := d.NewSnapshot()
-	require.NoError(t, d.DeleteRange(t.Context(), []byte("k"), []byte("p"), nil))
-	require.True(t, d.Coordinator().Waiting())
-	require.NoError(t, s.Close())
-	eventually(t, func() bool { return !d.Coordinator().Waiting() })
-	for _, key := range []string{"m", "n"} {
-		requireAbsent(t, d, []byte(key))
-	}
+	requireAbsent(t, d, []byte("m"), []byte("n"), []byte("nn"))
 }

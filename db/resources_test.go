@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -96,93 +95,6 @@ func TestAFailedOpenReturnsItsPart(t *testing.T) {
 	_, err = db.Open("db", o)
 	require.ErrorIs(t, err, wrap.ErrInjected)
 	requireUnused(t, r)
-}
-
-// Stores that write, read, flush, compact, upgrade filters and reopen at the same time agree with their
-// models, and stay within the bounds.
-func TestStoresWithSharedResourcesAgreeWithMaps(t *testing.T) {
-	const stores = 6
-	r := smallResources(t, stores)
-	var wg sync.WaitGroup
-	for i := range stores {
-		wg.Go(func() {
-			if err := agreeWithAMap(sharing(r, vfs.NewMem()), uint64(i)); err != nil {
-				t.Errorf("store %d: %v", i, err)
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	for running := true; running; {
-		m := r.Metrics() // single large writes are allowed in addition
-		if m.Memtables.Used-m.Memtables.Overdrawn > m.Memtables.Limit || m.OpenFiles.Used > m.OpenFiles.Limit {
-			t.Errorf("the stores use %+v", *m)
-		}
-		select {
-		case <-done:
-			running = false
-		default:
-			runtime.Gosched()
-		}
-	}
-	requireUnused(t, r)
-}
-
-// agreeWithAMap does random operations, and returns an error if the store does not agree with a map.
-func agreeWithAMap(o *db.Options, seed uint64) error {
-	rounds := 3000
-	if testing.Short() {
-		rounds = 500
-	}
-	rnd := rand.New(rand.NewPCG(seed, 3))
-	model, got := map[string]string{}, map[string]string{}
-	d, err := db.Open("db", o)
-	for n := 0; n < rounds && err == nil; n++ {
-		key, value := testKey(rnd.IntN(500)), testValue(rnd.IntN(1e6))
-		switch rnd.IntN(200) {
-		case 0:
-			err = d.Flush()
-		case 1:
-			err = d.Compact(background, nil, nil)
-		case 2:
-			_, err = d.UpgradeFilters(background, nil, nil)
-		case 3:
-			if err = d.Close(); err == nil {
-				d, err = db.Open("db", o)
-			}
-		case 4:
-			value = []byte(strings.Repeat("large", 10_000))
-			fallthrough
-		default:
-			model[string(key)] = string(value)
-			err = d.Put(key, value, db.NoSync)
-		}
-		if err != nil {
-			return err
-		}
-		if v, err := d.Get(key); string(v) != model[string(key)] || err != nil && !errors.Is(err, db.ErrNotFound) {
-			return fmt.Errorf("Get returns %d bytes and %w", len(v), err)
-		}
-	}
-	if err == nil {
-		err = readAll(d, got)
-	}
-	if err == nil && !maps.Equal(got, model) {
-		err = fmt.Errorf("%d keys; want %d", len(got), len(model))
-	}
-	return errors.Join(err, d.Close())
-}
-
-// readAll copies the content of d.
-func readAll(d *db.DB, to map[string]string) error {
-	it, err := d.NewIterator(nil)
-	if err != nil {
-		return err
-	}
-	for ok := it.First(); ok; ok = it.Next() {
-		to[string(it.Key())] = string(it.Value())
-	}
-	return it.Close()
 }
 
 // An idle store keeps a large memtable only until a busy one needs the memory.
@@ -279,42 +191,101 @@ func TestStoresShareCompactionSlots(t *testing.T) {
 	require.Zero(t, r.Metrics().Compactions.Used)
 }
 
-// Stores that write, flush and compact at the same time, as fast as they can, stay within the slots.
-func TestBusyStoresStayWithinTheCompactionSlots(t *testing.T) {
-	r := smallResources(t, 6)
+// Stores that write, read, flush, compact, upgrade filters and are opened again at the same time, as fast as they can,
+// stay within each bound and lose nothing. There are more of them than may be open.
+func TestBusyStoresStayWithinEachBound(t *testing.T) {
+	r := smallResources(t, 4)
 	m := merging{hold: make(chan struct{})}
 	close(m.hold)
-	var stores []*db.DB
-	for range 6 {
+	var users sync.WaitGroup
+	for i := range uint64(6) {
 		o := sharing(r, vfs.NewMem())
 		o.EventListener = m.listener()
-		stores = append(stores, openTest(t, o))
-	}
-	var wg sync.WaitGroup
-	for i, d := range stores {
-		wg.Go(func() {
-			for n := range 1200 {
-				if err := d.Put(testKey(n*7919%600), testValue(n), db.NoSync); err != nil {
-					t.Error(err)
-				}
-			}
-			if err := d.Flush(); err != nil {
-				t.Error(err)
-			}
-			if i%2 == 0 {
-				if err := d.Compact(background, nil, nil); err != nil {
-					t.Error(err)
-				}
+		users.Go(func() {
+			if err := useShared(o, i); err != nil {
+				t.Errorf("store %d: %v", i, err)
 			}
 		})
 	}
-	wg.Wait()
-	for _, d := range stores {
-		settle(t, d)
+	done := make(chan struct{})
+	go func() { users.Wait(); close(done) }()
+	for running := true; running; {
+		m := r.Metrics() // single large writes are allowed in addition
+		if m.Memtables.Used-m.Memtables.Overdrawn > m.Memtables.Limit || m.OpenFiles.Used > m.OpenFiles.Limit || m.Stores > m.MaxStores {
+			t.Errorf("the stores use %+v", *m)
+		}
+		select {
+		case <-done:
+			running = false
+		default:
+			runtime.Gosched()
+		}
 	}
 	require.LessOrEqual(t, m.most.Load(), int64(2))
+	require.Positive(t, m.all.Load())
 	require.Zero(t, m.now.Load())
-	require.Zero(t, r.Metrics().Compactions.Used)
+	requireUnused(t, r)
+}
+
+// openShared opens a store when a part of the resources is free.
+func openShared(o *db.Options) (*db.DB, error) {
+	for {
+		d, err := db.Open("db", o)
+		if err == nil || !strings.Contains(err.Error(), "MaxStores") {
+			return d, err
+		}
+		runtime.Gosched()
+	}
+}
+
+// useShared writes keys, each with one value, and gets them.
+func useShared(o *db.Options, seed uint64) error {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 500
+	}
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	put := map[int]bool{}
+	d, err := openShared(o)
+	for n := 0; n < rounds && err == nil; n++ {
+		switch rnd.IntN(200) {
+		case 0:
+			err = d.Flush()
+		case 1:
+			err = d.Compact(background, nil, nil)
+		case 2:
+			_, err = d.UpgradeFilters(background, nil, nil)
+		case 3:
+			if err = d.Close(); err == nil {
+				d, err = openShared(o)
+			}
+		case 4:
+			err, put[0] = d.Put(testKey(0), make([]byte, 50_000), db.NoSync), true
+		default:
+			key := 1 + rnd.IntN(500)
+			err, put[key] = d.Put(testKey(key), testValue(key), db.NoSync), true
+		}
+		if err != nil {
+			return err
+		}
+		key := 1 + rnd.IntN(500)
+		value, err := d.Get(testKey(key))
+		if put[key] && string(value) != string(testValue(key)) || !put[key] && err != db.ErrNotFound {
+			return fmt.Errorf("Get of key %d returns %d bytes and %w", key, len(value), err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	found := 0
+	entries, failed := d.All(nil)
+	for range entries {
+		found++
+	}
+	if found != len(put) {
+		err = fmt.Errorf("an iterator shows %d keys; want %d", found, len(put))
+	}
+	return errors.Join(err, failed(), d.Close())
 }
 
 // While one store's compactions hold all slots, others write until level 0 is full and wait. When
@@ -525,42 +496,6 @@ func writeAndRead(t *testing.T, d *db.DB) {
 			t.Errorf("Get returns %d bytes, %v", len(got), err)
 		}
 	}
-}
-
-func TestStoresOpenAndCloseConcurrently(t *testing.T) {
-	r := smallResources(t, 4)
-	var wg sync.WaitGroup
-	for i := range 6 {
-		fs := vfs.NewMem()
-		wg.Go(func() {
-			for n := 0; n < 4; {
-				d, err := db.Open("db", sharing(r, fs))
-				if err != nil {
-					if !strings.Contains(err.Error(), "MaxStores") {
-						t.Errorf("store %d: %v", i, err)
-						return
-					}
-					runtime.Gosched() // all parts are in use
-					continue
-				}
-				n++
-				for k := range 100 * n {
-					if err := d.Put(testKey(k), testValue(k), db.NoSync); err != nil {
-						t.Error(err)
-					}
-				}
-				if got, err := d.Get(testKey(7)); err != nil || string(got) != string(testValue(7)) {
-					t.Error(err)
-				}
-				requireWithin(t, r)
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	requireUnused(t, r)
 }
 
 // A store that a program forgot keeps what it has. Iterators that were left open keep nothing.
