@@ -46,6 +46,9 @@ func between(from, to []*member) (links []link) {
 
 func both(a, b []*member) []link { return append(between(a, b), between(b, a)...) }
 
+// around returns all links of a node.
+func (c *testCluster) around(m *member) []link { return both([]*member{m}, c.others(m)) }
+
 // cutFor cuts links for a while. Connections over them are reset, or continue late.
 func cutFor(c *testCluster, rnd *rand.Rand, links []link) {
 	c.net.cutLinks(links...)
@@ -59,23 +62,20 @@ func (c *testCluster) anyLeader(rnd *rand.Rand) *member {
 
 func (c *testCluster) anyMember(rnd *rand.Rand) *member { return c.members[rnd.IntN(len(c.members))] }
 
-func isolateLeader(c *testCluster, rnd *rand.Rand) (string, error) {
-	m := c.anyLeader(rnd)
-	cutFor(c, rnd, both([]*member{m}, c.others(m)))
-	return string(m.id), nil
+// cutLeader returns a fault that cuts links between a leader and the others.
+func cutLeader(links func(leader, others []*member) []link) func(*testCluster, *rand.Rand) (string, error) {
+	return func(c *testCluster, rnd *rand.Rand) (string, error) {
+		m := c.anyLeader(rnd)
+		cutFor(c, rnd, links([]*member{m}, c.others(m)))
+		return string(m.id), nil
+	}
 }
 
-func deafLeader(c *testCluster, rnd *rand.Rand) (string, error) {
-	m := c.anyLeader(rnd)
-	cutFor(c, rnd, between(c.others(m), []*member{m}))
-	return string(m.id), nil
-}
-
-func muteLeader(c *testCluster, rnd *rand.Rand) (string, error) {
-	m := c.anyLeader(rnd)
-	cutFor(c, rnd, between([]*member{m}, c.others(m)))
-	return string(m.id), nil
-}
+var (
+	isolateLeader = cutLeader(both)
+	deafLeader    = cutLeader(func(leader, others []*member) []link { return between(others, leader) })
+	muteLeader    = cutLeader(between)
+)
 
 // bridge lets one node see all others, which do not see each other.
 func bridge(c *testCluster, rnd *rand.Rand) (string, error) {
@@ -102,7 +102,7 @@ func ring(c *testCluster, rnd *rand.Rand) (string, error) {
 func slowLinks(c *testCluster, rnd *rand.Rand) (string, error) {
 	m := c.anyMember(rnd)
 	delay := time.Duration(rnd.IntN(int(heartbeat)))
-	c.net.slowLinks(delay, both([]*member{m}, c.others(m))...)
+	c.net.slowLinks(delay, c.around(m)...)
 	time.Sleep(outage(rnd))
 	c.net.heal(false)
 	return fmt.Sprintf("%s by %s", m.id, delay), nil
@@ -130,11 +130,11 @@ func lastWitness(c *testCluster, rnd *rand.Rand) (string, error) {
 	rest := c.others(leader)
 	rnd.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	away, witness := rest[0], rest[1]
-	c.net.cutLinks(both([]*member{away}, c.others(away))...)
+	c.net.cutLinks(c.around(away)...)
 	time.Sleep(outage(rnd))
 	c.kill(witness, true)
 	c.net.heal(true)
-	c.net.cutLinks(both([]*member{leader}, c.others(leader))...)
+	c.net.cutLinks(c.around(leader)...)
 	err := c.start(witness, 0)
 	time.Sleep(outage(rnd))
 	c.net.heal(true)
@@ -161,7 +161,7 @@ func snapshots(c *testCluster, rnd *rand.Rand) (string, error) {
 }
 
 func snapshotsWithout(c *testCluster, rnd *rand.Rand, m *member) (string, error) {
-	c.net.cutLinks(both([]*member{m}, c.others(m))...)
+	c.net.cutLinks(c.around(m)...)
 	deadline := time.Now().Add(outage(rnd))
 	taken := 0
 	for time.Now().Before(deadline) {
@@ -290,7 +290,7 @@ func pauseClients(c *testCluster, rnd *rand.Rand) (string, error) {
 	if rnd.IntN(2) == 0 {
 		what = "a leader was isolated"
 		m := c.anyLeader(rnd)
-		cutFor(c, rnd, both([]*member{m}, c.others(m)))
+		cutFor(c, rnd, c.around(m))
 	}
 	time.Sleep(replyTimeout + heartbeat/2)
 	return what, nil
@@ -312,7 +312,7 @@ func failDuringHealing(c *testCluster, rnd *rand.Rand) (what string, err error) 
 	time.Sleep(time.Duration(rnd.IntN(int(heartbeat)))) // it heals
 	other := c.others(m)[rnd.IntN(len(c.members)-1)]
 	if rnd.IntN(2) == 0 {
-		cutFor(c, rnd, both([]*member{other}, c.others(other)))
+		cutFor(c, rnd, c.around(other))
 		return fmt.Sprintf("%s; then %s was isolated", what, other.id), nil
 	}
 	c.kill(other, rnd.IntN(2) == 0)

@@ -99,7 +99,7 @@ func (o *overtaking) overtake(c *testCluster, _ *rand.Rand) (string, error) {
 	time.Sleep(heartbeat / 2) // clients find it
 	o.reserved.Store(true)
 	time.Sleep(heartbeat / 5) // writes end
-	c.net.cutLinks(both([]*member{m}, c.others(m))...)
+	c.net.cutLinks(c.around(m)...)
 	other := c.successor(m)
 	time.Sleep(heartbeat / 2) // it acknowledges writes
 	o.closed.Store(true)

@@ -3,7 +3,6 @@
 package nemesis
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -33,33 +32,23 @@ var (
 	errLost   = errors.New("a group takes no writes although a majority of its nodes run")
 )
 
-// newReplaceable starts three nodes that are replaced soon, and waits until all groups have three voters.
+// newReplaceable starts three nodes that are replaced soon.
 func newReplaceable(t *testing.T, dir string) *processes {
 	t.Helper()
-	args := []string{
-		"--heartbeat", heartbeat.String(), "--gossip", "20ms",
-		"--dead-after", deadAfter.String(), "--stale-bound", pausedBound.String(),
-	}
-	o := processtest.Options{Groups: processGroups, Logs: dir, Args: args}
-	c := &processes{processtest.Start(t, o), t, nil}
-	c.waitVoters("")
-	return c
+	return newProcesses(t, dir, "--dead-after", deadAfter.String(), "--stale-bound", pausedBound.String())
 }
 
 // tell sends a request to a node. If there is no reply, the error of the one that it returns says why.
 func tell(n *processtest.Node, wait time.Duration, request ...string) reply {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	nc, err := dialTCP(ctx, n.Addr)
+	var cn *conn
+	r, err := ask(context.Background(), wait, dialTCP, &cn, n.Addr, nil, request)
+	if cn != nil {
+		_ = cn.nc.Close()
+	}
 	if err != nil {
 		return reply{err: err.Error()}
 	}
-	defer func() { _ = nc.Close() }()
-	replies, _, err := (&conn{nc: nc, r: bufio.NewReader(nc)}).call(time.Now().Add(wait), request)
-	if err != nil {
-		return reply{err: err.Error()}
-	}
-	return replies[0]
+	return r
 }
 
 // votersOf returns the servers that vote in a group, as a node sees it that leads it; nil if none says so.

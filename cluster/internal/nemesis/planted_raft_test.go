@@ -251,7 +251,7 @@ func TestAReplicaDoesNotRestoreSnapshotsForEver(t *testing.T) {
 	key := []byte(probeKey(group, groups))
 	g, ok := old.node.Group(slot.Of(key))
 	require.True(t, ok)
-	c.net.cutLinks(both([]*member{old}, c.others(old))...)
+	c.net.cutLinks(c.around(old)...)
 	for range 200 {
 		_, err := g.Update(t.Context(), func(tx kv.Tx) error {
 			tx.Put(key, kv.Value{Data: []byte("lost")})

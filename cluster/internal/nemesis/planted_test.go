@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,50 @@ func believes(c kv.Cluster, g kv.Group) bool {
 	return false
 }
 
+// wrapped is a cluster whose groups are wrapped, to plant faults.
+type wrapped struct {
+	kv.Cluster
+	group func(kv.Group) kv.Group
+}
+
+func (w wrapped) Group(slot uint16) (kv.Group, bool) {
+	g, ok := w.Cluster.Group(slot)
+	if ok {
+		g = w.group(g)
+	}
+	return g, ok
+}
+
+// eager acknowledges writes before they are committed.
+type eager struct{ kv.Group }
+
+func (e eager) Update(ctx context.Context, f func(kv.Tx) error) (kv.Pending, error) {
+	_, err := e.Group.Update(ctx, f)
+	return settled{}, err
+}
+
+type settled struct{}
+
+func (settled) Wait(context.Context) error { return nil }
+
+// liar promises that nothing was done when the outcome is unknown.
+type liar struct{ kv.Group }
+
+type lie struct{ kv.Pending }
+
+func (l liar) Update(ctx context.Context, f func(kv.Tx) error) (kv.Pending, error) {
+	p, err := l.Group.Update(ctx, f)
+	return lie{p}, err
+}
+
+func (l lie) Wait(ctx context.Context) error {
+	err := l.Pending.Wait(ctx)
+	if errors.Is(err, kv.ErrUnknown) {
+		return kv.ErrNoQuorum
+	}
+	return err
+}
+
 // planted runs a cluster with a fault until its history has no order. The same faults without the plant
 // pass; TestThreeNodesStayLinearizable shows that.
 func planted(t *testing.T, faults []fault[*testCluster], p plant) {
@@ -95,5 +140,13 @@ func TestAcknowledgementsBeforeTheCommitAreFound(t *testing.T) {
 	t.Parallel()
 	planted(t, []fault[*testCluster]{{"the leader is isolated", isolateLeader}}, plant{wrap: func(c kv.Cluster) kv.Cluster {
 		return wrapped{c, func(g kv.Group) kv.Group { return eager{g} }}
+	}})
+}
+
+// A deaf leader's entries reach the others, so that its successor commits what the liar said was not done.
+func TestFalsePromisesAreFound(t *testing.T) {
+	t.Parallel()
+	planted(t, []fault[*testCluster]{{"the leader hears nothing", deafLeader}}, plant{wrap: func(c kv.Cluster) kv.Cluster {
+		return wrapped{c, func(g kv.Group) kv.Group { return liar{g} }}
 	}})
 }

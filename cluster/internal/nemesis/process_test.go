@@ -3,11 +3,9 @@
 package nemesis
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -29,21 +27,12 @@ type processes struct {
 	clients *Workload
 }
 
-// newProcesses starts three nodes and waits until all groups have three replicas that vote.
-func newProcesses(t *testing.T, dir string) *processes {
+// newProcesses starts three nodes with some flags, and waits until all groups have three replicas that vote.
+func newProcesses(t *testing.T, dir string, flags ...string) *processes {
 	t.Helper()
-	c := &processes{processtest.Start(t, processtest.Options{
-		Groups: processGroups, Args: []string{"--heartbeat", heartbeat.String(), "--gossip", "20ms"}, Logs: dir,
-	}), t, nil}
-	for group := range processGroups {
-		require.NoError(t, processtest.Wait("three voters", func(ctx context.Context) error {
-			status, err := c.Nodes[0].Do(ctx, "RAFT.STATUS", group)
-			if err == nil && strings.Count(fmt.Sprint(status), "voter=true") != 3 {
-				err = fmt.Errorf("group %d: %v", group, status)
-			}
-			return err
-		}))
-	}
+	args := append([]string{"--heartbeat", heartbeat.String(), "--gossip", "20ms"}, flags...)
+	c := &processes{processtest.Start(t, processtest.Options{Groups: processGroups, Args: args, Logs: dir}), t, nil}
+	c.waitVoters("")
 	return c
 }
 
@@ -68,10 +57,7 @@ func (c *processes) leader(group int) *processtest.Node {
 func (c *processes) waitWrites() {
 	c.t.Helper()
 	for group := range processGroups {
-		require.Eventually(c.t, func() bool {
-			_, err := c.leader(group).Do(c.t.Context(), "SET", probeKey(group, processGroups), "x")
-			return err == nil
-		}, recovery, 20*time.Millisecond, "group %d does not take writes", group)
+		c.onLeader(group, "SET", "x")
 	}
 }
 

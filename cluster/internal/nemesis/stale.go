@@ -61,11 +61,12 @@ func (s *staleness) end() staleCounts {
 // staleTimeout is how long the clients wait for a reply: not long, so that each question is young.
 const staleTimeout = 200 * time.Millisecond
 
-// ask sends requests to a node over a connection of their own, or over one that is open, and returns the last reply.
-func ask(ctx context.Context, dial dialer, cn **conn, addr string, first, request []string) (reply, error) {
+// ask sends a request to a node over a connection that is open, or over a new one, after first. It waits so long for a
+// connection and for the reply.
+func ask(ctx context.Context, wait time.Duration, dial dialer, cn **conn, addr string, first, request []string) (reply, error) {
 	requests := [][]string{request}
 	if *cn == nil {
-		ctx, cancel := context.WithTimeout(ctx, staleTimeout)
+		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		nc, err := dial(ctx, addr)
 		if err != nil {
@@ -76,7 +77,7 @@ func ask(ctx context.Context, dial dialer, cn **conn, addr string, first, reques
 			requests = [][]string{first, request}
 		}
 	}
-	replies, _, err := (*cn).call(time.Now().Add(staleTimeout), requests...)
+	replies, _, err := (*cn).call(time.Now().Add(wait), requests...)
 	if err != nil {
 		_ = (*cn).nc.Close()
 		*cn = nil
@@ -92,7 +93,7 @@ func (s *staleness) write(ctx context.Context) {
 	addr := nodes[0]
 	for n := 1; ctx.Err() == nil; n++ {
 		cn := conns[addr]
-		r, err := ask(ctx, s.dial, &cn, addr, nil, []string{"SET", s.key, strconv.Itoa(n)})
+		r, err := ask(ctx, staleTimeout, s.dial, &cn, addr, nil, []string{"SET", s.key, strconv.Itoa(n)})
 		conns[addr] = cn
 		switch _, to, moved := strings.Cut(strings.TrimPrefix(r.err, "MOVED "), " "); {
 		case err == nil && r.err == "":
@@ -119,7 +120,7 @@ func (s *staleness) read(ctx context.Context, addr string) {
 	var cn *conn
 	for ctx.Err() == nil {
 		begin := time.Now()
-		r, err := ask(ctx, s.dial, &cn, addr, []string{"READONLY"}, []string{"GET", s.key})
+		r, err := ask(ctx, staleTimeout, s.dial, &cn, addr, []string{"READONLY"}, []string{"GET", s.key})
 		if err == nil {
 			s.judge(begin, r)
 		}
