@@ -1,10 +1,12 @@
 package db
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
@@ -87,8 +89,9 @@ func (d *DB) SetOptions(o *Options) error {
 		return err
 	}
 	next := newOptionsNow(&asked)
-	other := changedFields(passed, next.passed, changeable...)
-	if other = commonNames(other, changedFields(*d.options(), next.full)); other != nil { // an explicit default is no change
+	other, changed := base.ChangedFields(passed, next.passed, changeable...), base.ChangedFields(*d.options(), next.full)
+	other = slices.DeleteFunc(other, func(name string) bool { return !slices.Contains(changed, name) }) // an explicit default is no change
+	if len(other) > 0 {
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
 			strings.Join(other, " and Options."))
 	}

@@ -1,12 +1,11 @@
-package db
+package base
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 )
 
-// changedFields returns the names of the exported fields in which a and b, two structs of one type, differ. The name of
+// ChangedFields returns the names of the exported fields in which a and b, two structs of one type, differ. The name of
 // a field of a nested struct has the names of both, with a dot between them. Structs that an interface holds are not
 // taken apart. Fields whose name, or the name of their struct with a dot, is among ignored are left out.
 //
@@ -14,18 +13,8 @@ import (
 // they have the same code, and interfaces if they hold values of one type that are the same. Slices are the same if
 // their elements are: an empty one is the same as nil. So settings that were copied and passed on are the same,
 // whatever they contain, and no code of theirs is called.
-func changedFields(a, b any, ignored ...string) []string {
+func ChangedFields(a, b any, ignored ...string) []string {
 	return changedBelow(reflect.ValueOf(a), reflect.ValueOf(b), "", ignored)
-}
-
-// commonNames returns the names that are in both lists, nil if there are none.
-func commonNames(a, b []string) (common []string) {
-	for _, name := range a {
-		if slices.Contains(b, name) {
-			common = append(common, name)
-		}
-	}
-	return common
 }
 
 func changedBelow(a, b reflect.Value, prefix string, ignored []string) (names []string) {

@@ -1,4 +1,4 @@
-package db
+package base
 
 import (
 	"errors"
@@ -78,12 +78,7 @@ func TestChangedFieldsAreNamed(t *testing.T) {
 			if c.name == "ignored fields" {
 				ignored = []string{"Other.", "Call", "Fir"}
 			}
-			require.Equal(t, c.want, changedFields(base, o, ignored...))
+			require.Equal(t, c.want, ChangedFields(base, o, ignored...))
 		})
 	}
-}
-
-func TestCommonNames(t *testing.T) {
-	require.Equal(t, []string{"a", "c"}, commonNames([]string{"a", "b", "c"}, []string{"c", "d", "a"}))
-	require.Nil(t, commonNames([]string{"a"}, nil))
 }
