@@ -4,9 +4,7 @@ import (
 	"sync"
 
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/limit/share"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 const (
@@ -47,28 +45,6 @@ func (o *CacheOptions) besideBlocks() (free, most int64) {
 	}
 	blocks := max(o.Size, 0)
 	return max(o.Memory-blocks, 0), max(blocks-o.leastBlocks(), 0)
-}
-
-// neededMemory estimates what tables would use if all were open.
-type neededMemory struct {
-	all   uint64 // bytes of all tables
-	whole uint64 // bytes of those that are open with their index
-	used  uint64 // memory of these
-}
-
-func (n *neededMemory) add(f *manifest.FileMeta, r *sstable.Reader) {
-	n.all += f.Size
-	if r != nil && r.HasIndex() {
-		n.whole += f.Size
-		n.used += r.FilterSize() + r.RangeFilterSize() + r.IndexSize()
-	}
-}
-
-func (n *neededMemory) bytes() int64 {
-	if n.whole == 0 {
-		return 0
-	}
-	return int64(float64(n.all) / float64(n.whole) * float64(n.used))
 }
 
 // validateMemory rejects a Memory that would have no effect.

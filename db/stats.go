@@ -4,13 +4,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/latency"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/report"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // dbCounters are the store's counters, except for those of lookups and of the write path.
@@ -81,18 +78,10 @@ func (d *DB) Metrics() *Metrics {
 		m.Memtables.Bytes += mem.Memory()
 		m.Memtables.Count++
 	}
-	d.tableMetrics(s.Version, m)
-	m.Tables.Openings, m.Tables.OpeningReads, m.Tables.OpeningBytes = d.tables.Openings()
-	m.Tables.Prefetches, m.Tables.PrefetchedBytes = d.tables.Prefetched()
-	blocks := d.tables.Blocks().Metrics()
-	m.Cache.Capacity, m.Cache.Bytes, m.Cache.Blocks = blocks.Capacity, blocks.Size, blocks.Count
-	m.Cache.TableBytes = blocks.Charged
+	counters.FillTables(m, s.Version, d.tables)
 	if m.Cache.Memory = o.Cache.Memory; d.share != nil {
 		m.Cache.Memory = o.Resources.limits().CacheBytes
 	}
-	used := d.tables.Memory()
-	m.Tables.MemoryBytes, m.Tables.MemoryLimit, m.Tables.ClosedForMemory = used.Bytes, used.Limit, used.Closed
-	m.Cache.CompressedBlocks, m.Cache.CompressedBytes = blocks.Compressed, blocks.CompressedBytes
 	status, running := d.compactor.Status(), d.compactor.Running()
 	m.Compactions.TablesSetAside, m.Compactions.Pauses = status.ParkedTables, status.Pauses
 	m.Compactions.TablesToMerge = status.TablesToMerge
@@ -124,53 +113,4 @@ func (d *DB) lookupTotals() *counters.Totals {
 	t := d.finder.Totals()
 	d.counters.ranges.AddTo(t)
 	return t
-}
-
-// tableMetrics adds the figures of tables and levels.
-func (d *DB) tableMetrics(v *manifest.Version, m *Metrics) {
-	var needed neededMemory
-	v.Files(func(level int, f *manifest.FileMeta) {
-		m.Levels[level].Tables++
-		m.Levels[level].Bytes += f.Size
-		r := tables.Of(f).Peek()
-		if needed.add(f, r); r != nil {
-			m.Tables.Open++
-			m.Tables.FilterBytes += r.FilterSize()
-			m.Tables.RangeFilterBytes += r.RangeFilterSize()
-			m.Tables.IndexBytes += r.IndexSize()
-			status := r.FilterStatus()
-			if name := r.FilterPolicy(); name != "" {
-				if m.Tables.FilterPolicies == nil {
-					m.Tables.FilterPolicies = make(map[string]int)
-				}
-				m.Tables.FilterPolicies[name]++
-				if status.Err != nil {
-					m.Tables.WithFallbackFilter++
-				}
-			}
-			switch status.State {
-			case sstable.FilterMissing:
-				m.Tables.WithoutFilter++
-			case sstable.FilterUnknown:
-				m.Tables.WithUnknownFilter++
-				if m.Tables.UnknownFilters == nil {
-					m.Tables.UnknownFilters = make(map[string]int)
-				}
-				m.Tables.UnknownFilters[status.Policy]++
-			case sstable.FilterDamaged:
-				m.Tables.WithDamagedFilter++
-			}
-		}
-	})
-	var neededValues neededMemory // they have no filters and few keys
-	for _, t := range v.ValueFiles() {
-		r := tables.Of(t.File).Peek()
-		if neededValues.add(t.File, r); r != nil {
-			m.Tables.Open++
-			m.Tables.IndexBytes += r.IndexSize()
-		}
-	}
-	m.Tables.MemoryNeeded = needed.bytes() + neededValues.bytes()
-	m.Tables.ValueTables = v.ValueTableCount()
-	m.Tables.ValueBytes, m.Tables.ValueGarbage = v.ValueBytes()
 }
