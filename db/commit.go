@@ -39,8 +39,8 @@ func (d *DB) write(kind base.Kind, key, value []byte, wo *WriteOptions) error {
 			return err
 		}
 	}
-	if o := d.listenerCalls.Observation(); o != nil {
-		o.noteKey(key)
+	if o := d.listenerCalls.observer.Observation(); o != nil {
+		o.NoteKey(key)
 	}
 	return d.commit.Put(kind, key, value, wo.durability())
 }
@@ -115,8 +115,8 @@ func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
 	if b.NeedsSeal(d.scans.Expiry) && b.Refused() == nil {
 		return d.sealBatch(b, func(b *batch.Batch) error { return d.apply(b, wo, check) })
 	}
-	if o := d.listenerCalls.Observation(); o != nil {
-		o.noteBatch(b)
+	if o := d.listenerCalls.observer.Observation(); o != nil {
+		o.NoteBatch(b)
 	}
 	return d.commit.Apply(b, wo.durability(), check)
 }

@@ -37,28 +37,3 @@ func TestAListenersGoroutineIsRecognized(t *testing.T) {
 	require.False(t, c.InThisGoroutine())
 	require.Zero(t, c.running.Load(), "the next calls cost one load")
 }
-
-// Calls from listeners are recognized by the number of their goroutine, which the runtime does not promise to show.
-func TestGoroutinesHaveNumbers(t *testing.T) {
-	own := goroutineID()
-	require.NotZero(t, own)
-	require.Equal(t, own, goroutineID())
-	other := make(chan uint64)
-	go func() { other <- goroutineID() }()
-	require.NotContains(t, []uint64{0, own}, <-other)
-}
-
-// A batch of another goroutine costs one look at who writes it, not one for each key.
-func TestWritesBesideAnObservedUpdateAreNotNoted(t *testing.T) {
-	var c listenerCalls
-	written, err := c.Observe(func() error {
-		elsewhere := make(chan *observation)
-		go func() { elsewhere <- c.Observation() }()
-		require.Nil(t, <-elsewhere)
-		c.Observation().noteKey([]byte("key"))
-		return nil
-	})
-	require.NoError(t, err)
-	require.Len(t, written, 1)
-	require.Nil(t, c.Observation())
-}

@@ -43,9 +43,9 @@ func (d *DB) applyRanges(ctx context.Context, b *batch.Batch, wo *WriteOptions) 
 	if err != nil {
 		return err
 	}
-	if o := d.listenerCalls.Observation(); o != nil {
+	if o := d.listenerCalls.observer.Observation(); o != nil {
 		for _, s := range spans.All() {
-			o.note(s.Start, s.Limit, false)
+			o.Note(s.Start, s.Limit, false)
 		}
 	}
 	return d.withReserve(ctx, func() error { return d.deleteSpans(ctx, wo, spans, own) })

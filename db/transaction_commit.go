@@ -245,7 +245,7 @@ func (d *DB) updateOnce(attempt int, bypassed *bool, fn func(t *Transaction) err
 	}
 	var others []txn.Range
 	if attempt%observeEvery == 0 || *bypassed {
-		others, err = d.listenerCalls.Observe(func() error { return fn(t) })
+		others, err = d.listenerCalls.observer.Observe(func() error { return fn(t) })
 	} else {
 		err = fn(t)
 	}

@@ -33,3 +33,13 @@ func goroutines(t *testing.T) []byte {
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&text, 1))
 	return text.Bytes()
 }
+
+// Calls from listeners are recognized by the number of their goroutine, which the runtime does not promise to show.
+func TestGoroutinesHaveNumbers(t *testing.T) {
+	own := GoroutineID()
+	require.NotZero(t, own)
+	require.Equal(t, own, GoroutineID())
+	other := make(chan uint64)
+	go func() { other <- GoroutineID() }()
+	require.NotContains(t, []uint64{0, own}, <-other)
+}
