@@ -31,7 +31,7 @@ func (d *DB) openAll() {
 	if info.Failed > 0 {
 		d.opts.Logger.Warn("tables could not be opened ahead of lookups", "tables", info.Failed, "first", info.Err)
 	}
-	notify(d, d.opts.EventListener.TablesOpenedAhead, info)
+	notify(&d.listenerCalls, d.opts.EventListener.TablesOpenedAhead, info)
 }
 
 // openUntil opens tables while there is room for them, until end is closed. If closed is set, those that are not open.

@@ -33,7 +33,7 @@ func (d *DB) NewBulkTransaction() (*BulkTransaction, error) {
 	if err := d.loadable(); err != nil {
 		return nil, err
 	}
-	writes, err := d.bulk.NewTransaction("bulk transaction", callSite(), d.options().Memtables.Size)
+	writes, err := d.bulk.NewTransaction("bulk transaction", callSite(), d.inForce.full().Memtables.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/work/replay"
 	"github.com/sievedb/sievedb/internal/write/commit"
@@ -282,64 +283,74 @@ func (d *DB) cursorsUsable(method string) error {
 	return err
 }
 
-// commitChanges returns what the write path calls to keep changes, nil if none are kept.
-func (d *DB) commitChanges() *commit.Changes {
-	if d.feeds.kept == nil {
+// forCommit returns what the write path calls to keep changes, nil if none are kept.
+func (f feeds) forCommit(set *manifest.Set) *commit.Changes {
+	kept := f.kept
+	if kept == nil {
 		return nil
 	}
 	return &commit.Changes{
-		SwitchLog:  d.feeds.kept.SwitchLog,
-		KeepFailed: func(logged, last uint64) error { return d.feeds.kept.RecordFailed(logged, last, d.set.ManifestNum()) },
+		SwitchLog:  kept.SwitchLog,
+		KeepFailed: func(logged, last uint64) error { return kept.RecordFailed(logged, last, set.ManifestNum()) },
 		Wake: func() {
-			if d.feeds.kept.Watched() {
-				d.feeds.kept.Wake()
+			if kept.Watched() {
+				kept.Wake()
 			}
 		},
 	}
 }
 
 // retireLog removes a log that is not needed any more, or keeps it for Changes.
-func (d *DB) retireLog(num uint64) {
-	if d.feeds.kept == nil {
-		d.files.Remove(d.files.File(base.FileLog, num))
+func (f feeds) retireLog(dir *tables.Directory, num uint64) {
+	if f.kept == nil {
+		dir.Remove(dir.File(base.FileLog, num))
 		return
 	}
-	err := d.files.Verify()
+	err := dir.Verify()
 	if err == nil {
-		err = d.feeds.kept.Keep(num)
+		err = f.kept.Keep(num)
 	}
 	if err != nil {
-		d.opts.Logger.Warn("a log cannot be moved to the kept ones; the next flush tries again", "log", num, "err", err)
+		dir.Logger.Warn("a log cannot be moved to the kept ones; the next flush tries again", "log", num, "err", err)
 	}
+}
+
+// adoptChanges decides which changes the store keeps.
+func (o *opening) adoptChanges(recorded *manifest.Options) (err error) {
+	if o.opts.Changes == (ChangeRetention{}) && !o.opts.ReadOnly {
+		o.opts.Changes = recordedRetention(recorded)
+	}
+	o.feeds.ended = o.opts.Changes.Bytes < 0 && !o.opts.KeepRecord && !o.opts.ReadOnly
+	if o.opts.Changes.Bytes < 0 {
+		o.opts.Changes = ChangeRetention{}
+	}
+	if keep := o.opts.Changes; keep != (ChangeRetention{}) && !o.opts.ReadOnly {
+		o.feeds.kept, err = changes.New(changes.Options{FS: o.files.FS, Dir: o.files.Path, Logger: o.opts.Logger, Bytes: uint64(keep.Bytes), Age: keep.Age})
+	}
+	return err
 }
 
 // planChanges compares the kept changes with what was recovered.
-func (d *DB) planChanges(r *replay.Replayer, files manifest.DirFiles, state manifest.State) (*changes.Plan, error) {
-	keep := d.opts.Changes
-	if keep == (ChangeRetention{}) {
+func (o *opening) planChanges(r *replay.Replayer, files manifest.DirFiles, state manifest.State) (*changes.Plan, error) {
+	if o.feeds.kept == nil {
 		return nil, nil
 	}
-	var err error
-	d.feeds.kept, err = changes.New(changes.Options{FS: d.files.FS, Dir: d.files.Path, Logger: d.opts.Logger, Bytes: uint64(keep.Bytes), Age: keep.Age})
-	if err != nil {
-		return nil, err
-	}
-	return d.feeds.kept.Examine(changes.NewRecovered(files, state, r.LastSeq(), r.Salvaged()))
+	return o.feeds.kept.Examine(changes.NewRecovered(files, state, r.LastSeq(), r.Salvaged()))
 }
 
 // keepChanges moves the recovered logs to the kept ones. The history continues in log num.
-func (d *DB) keepChanges(plan *changes.Plan, num uint64) {
-	if d.feeds.ended {
-		if err := changes.Destroy(d.files.FS, d.files.Path); err != nil {
-			d.opts.Logger.Warn("cannot remove an unneeded file of the change feed", "err", err)
+func (o *opening) keepChanges(plan *changes.Plan, num uint64) {
+	if o.feeds.ended {
+		if err := changes.Destroy(o.files.FS, o.files.Path); err != nil {
+			o.opts.Logger.Warn("cannot remove an unneeded file of the change feed", "err", err)
 		}
 	}
 	if plan == nil {
 		return
 	}
-	if err := d.feeds.kept.Start(plan, num); err != nil {
-		d.opts.Logger.Error("changes are not kept", "err", err)
-		d.reportBackground(err)
+	if err := o.feeds.kept.Start(plan, num); err != nil {
+		o.opts.Logger.Error("changes are not kept", "err", err)
+		o.listenerCalls.reportBackground(err)
 	}
 }
 

@@ -55,7 +55,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string, o *CheckpointOptions) (
 		}
 	}()
 	from := checkpoint.Options{
-		FS: d.opts.FS, Dir: d.files.Path, LogDir: d.dir.Logs.Dir(), Dest: dest, Open: d.files.FS.Open, Tables: d.levelWriterOptions(0, d.writers.plan.FlushBits(s.Entries())), Closed: d.closed.Load,
+		FS: d.opts.FS, Dir: d.files.Path, LogDir: d.dir.Logs.Dir(), Dest: dest, Open: d.files.FS.Open, Tables: d.writers.ofLevel(0, d.writers.plan.FlushBits(s.Entries())), Closed: d.closed.Load,
 	}
 	if d.follower != nil {
 		from.Linked = d.follower.Pinned

@@ -122,15 +122,16 @@ func (d *DB) apply(b *batch.Batch, wo *WriteOptions, check txn.Check) error {
 }
 
 // newCommitter returns the store's write path.
-func (d *DB) newCommitter() *commit.Committer {
+func (o *opening) newCommitter() *commit.Committer {
+	calls, cmp := &o.listenerCalls, o.opts.Comparer
 	return commit.New(commit.Options{
-		Cmp: d.opts.Comparer, Dir: d.files, Memory: d.share.Memory(), Limits: d.opts.commitLimits(),
-		Current: &d.finder.Current, Recent: &d.txns.recent, Latency: &d.counters.latency,
+		Cmp: cmp, Dir: o.files, Memory: o.share.Memory(), Limits: o.opts.commitLimits(),
+		Current: &o.finder.Current, Recent: &o.txns.recent, Latency: &o.counters.latency,
 		Events: commit.Events{
-			Failed:    d.writesFailed,
-			LogFailed: func(err error) { notify(d, d.opts.EventListener.BackgroundError, err) },
+			Failed:    func(cause error) { calls.reportEnd(cmp, cause) },
+			LogFailed: func(err error) { notify(calls, calls.listener.BackgroundError, err) },
 			Stalled: func(reason string, stopped bool, took time.Duration) {
-				notify(d, d.opts.EventListener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
+				notify(calls, calls.listener.WriteStall, WriteStallInfo{Reason: reason, Stopped: stopped, Duration: took})
 			},
 		},
 	})
@@ -142,24 +143,4 @@ func (o *Options) commitLimits() commit.Limits {
 		MemtableSize: o.Memtables.Size, MaxMemtables: o.Memtables.MaxWaiting,
 		L0Slowdown: o.Compaction.L0Slowdown, L0Stop: o.Compaction.L0Stop,
 	}
-}
-
-// writesFailed stops compactions after a failure has ended the writes, whose error is err now. It reports the failure,
-// cause, unless an earlier one was reported. A panic of the logger or the listener is not passed on: callers that ended
-// the writes because of another panic would never end.
-func (d *DB) writesFailed(err, cause error) {
-	d.compactor.Stop(err)
-	if cause == nil {
-		return
-	}
-	_ = base.Catch(d.opts.Comparer, "BackgroundError", func() error {
-		var p *PanicError
-		if errors.As(cause, &p) {
-			d.opts.Logger.Error("writes ended", "err", cause, "stack", string(p.Stack))
-		} else {
-			d.opts.Logger.Error("writes ended", "err", cause)
-		}
-		notify(d, d.opts.EventListener.BackgroundError, cause)
-		return nil
-	})
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/compact"
 )
@@ -64,31 +63,28 @@ func (d *DB) PauseCompactions(ctx context.Context) (resume func(), err error) {
 }
 
 // newCompactor returns the scheduler of the store's compactions.
-func (d *DB) newCompactor(obsolete *tables.Obsolete) *compact.Scheduler {
-	o := &d.opts
+func (o *opening) newCompactor() *compact.Scheduler {
+	calls, part, writers, committer := &o.listenerCalls, o.share, o.writers, o.commit
 	return compact.New(compact.Options{
-		Dir: d.files, Cmp: d.opts.Comparer, Cache: d.tables, Obsolete: obsolete, Plan: d.writers.plan,
-		NewFileNum: d.set.NewFileNum,
-		NewWriter:  d.newTableWriter,
-		Tuning:     d.tuning(o), ReadPolicies: o.readPolicies(), ReadOnly: o.ReadOnly,
-		Slots: d.share.Slots(), MaxValue: MaxValueSize, FilterCalls: d.listenerCalls.During, Expiry: d.scans.Expiry,
-		Begin: func(i CompactionInfo) { notify(d, o.EventListener.CompactionBegin, i) },
+		Dir: o.files, Cmp: o.opts.Comparer, Cache: o.tables, Obsolete: o.obsolete, Plan: writers.plan,
+		NewFileNum: o.set.NewFileNum,
+		NewWriter:  writers.writer,
+		Tuning:     writers.tuning(&o.opts), ReadPolicies: o.opts.readPolicies(), ReadOnly: o.opts.ReadOnly,
+		Slots: part.Slots(), MaxValue: MaxValueSize, FilterCalls: calls.During, Expiry: writers.expiry,
+		Begin: func(i CompactionInfo) { notify(calls, calls.listener.CompactionBegin, i) },
 		End: func(i CompactionInfo) {
-			d.share.Trim(d.writers.spares)
-			notify(d, o.EventListener.CompactionEnd, i)
+			part.Trim(writers.spares)
+			notify(calls, calls.listener.CompactionEnd, i)
 		},
-		Guard:  d.commit.Guard,
-		Fail:   d.commit.Fail,
-		Ended:  d.compactionEnded,
-		Logger: o.Logger,
-	}, compactionHost{snapshots: &d.snapshots, current: &d.finder.Current, expiry: d.scans.Expiry, apply: d.commit.ApplyEdit})
-}
-
-// compactionEnded receives the result of a compaction: writers may wait for it.
-func (d *DB) compactionEnded(err error) {
-	d.commit.Wake()
-	d.bulk.Wake()
-	d.reportBackground(err)
+		Guard: committer.Guard,
+		Fail:  committer.Fail,
+		Ended: func(err error) { // writers may wait for it
+			committer.Wake()
+			o.bulk.Wake()
+			calls.reportBackground(err)
+		},
+		Logger: o.opts.Logger,
+	}, compactionHost{snapshots: &o.snapshots, current: &o.finder.Current, expiry: writers.expiry, apply: committer.ApplyEdit})
 }
 
 // compactionHost is what compactions see of the store.

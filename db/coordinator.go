@@ -8,33 +8,55 @@ import (
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/commit"
+	"github.com/sievedb/sievedb/internal/write/flush"
 )
 
 // newCoordinator returns what makes loads, ingests and deletions of ranges.
-func (d *DB) newCoordinator() *bulk.Coordinator {
+func (o *opening) newCoordinator() *bulk.Coordinator {
+	writers, kept, committer, background := o.writers, o.feeds.kept, o.commit, &o.background
+	readers := keyReader{finder: &o.finder, source: o.scans}
 	return bulk.New(bulk.Options{
-		Cmp: d.opts.Comparer, Dir: d.files, Set: d.set, Cache: d.tables, Compactor: d.compactor, Current: &d.finder.Current,
-		Snapshots: &d.snapshots, Recent: &d.txns.recent, Untraced: &d.txns.untraced, Expiry: d.scans.Expiry,
-		Plan: d.writers.plan, Policy: d.opts.Filters.Policy, Known: d.opts.checkPolicies(), Closing: d.commit.Ending(),
-		NewTables:    func() tables.WriterOptions { return d.tableWriterOptions(0) },
-		TableSize:    d.loadTableSize,
-		Flush:        d.flusher.FlushForChange,
-		Lead:         d.lead,
-		IgnoreLevel0: d.commit.IgnoreLevel0,
-		Apply:        d.commit.ApplyEdit,
-		Changes:      func() *changes.Archive { return d.feeds.kept },
-		WrittenSince: d.writtenSince,
-		Keys:         d.visitKeys,
-		InListener:   d.listenerCalls.InThisGoroutine,
+		Cmp: o.opts.Comparer, Dir: o.files, Set: o.set, Cache: o.tables, Compactor: o.compactor, Current: &o.finder.Current,
+		Snapshots: &o.snapshots, Recent: &o.txns.recent, Untraced: &o.txns.untraced, Expiry: writers.expiry,
+		Plan: writers.plan, Policy: o.opts.Filters.Policy, Known: o.opts.checkPolicies(), Closing: committer.Ending(),
+		NewTables: func() tables.WriterOptions { return writers.options(0) },
+		TableSize: writers.loadTableSize,
+		Flush:     o.flusher.FlushForChange,
+		Lead: func(ctx context.Context, f func(bulk.Leader) error) error {
+			return committer.Lead(ctx, func(l *commit.Leader) error { return f(l) })
+		},
+		IgnoreLevel0: committer.IgnoreLevel0,
+		Apply:        committer.ApplyEdit,
+		Changes:      func() *changes.Archive { return kept },
+		WrittenSince: o.txns.writtenSince,
+		Keys:         readers.visit,
+		InListener:   o.listenerCalls.InThisGoroutine,
 		Background: func(f func()) {
-			base.GoIn(&d.background, func() {
-				_ = d.commit.Guard("the removal of a deleted range", func() error { f(); return nil })
+			base.GoIn(background, func() {
+				_ = committer.Guard("the removal of a deleted range", func() error { f(); return nil })
 			})
 		},
 	})
 }
 
-// lead calls f as the leader of the writers.
-func (d *DB) lead(ctx context.Context, f func(bulk.Leader) error) error {
-	return d.commit.Lead(ctx, func(l *commit.Leader) error { return f(l) })
+// newFlusher returns what writes memtables to tables.
+func (o *opening) newFlusher() *flush.Flusher {
+	calls, part, spares, feeds, files, committer := &o.listenerCalls, o.share, o.writers.spares, o.feeds, o.files, o.commit
+	current, dir, closed, background := &o.finder.Current, o.dir, &o.closed, &o.background
+	return flush.New(flush.Options{
+		Cmp: o.opts.Comparer, Dir: files, Set: o.set, Obsolete: o.obsolete, Current: current, Commit: committer,
+		Compactor: o.compactor, Write: o.writers.writeMemtable,
+		RetireLog: func(num uint64) { feeds.retireLog(&files, num) },
+		Ended:     func(i FlushInfo) { notify(calls, calls.listener.FlushEnd, i) },
+		Failed:    calls.reportBackground,
+		Flushed: func(capacity int) {
+			if bytes := current.State.Load().Version.Bytes(); dir.Reserve.Due(bytes) { // a flush does not wait for so large a file
+				base.GoIn(background, func() {
+					_ = committer.Guard("making the reserve", func() error { dir.KeepReserve(bytes, closed.Load, files.Logger); return nil })
+				})
+			}
+			part.Trim(spares)
+			part.Memory().Flushed(capacity)
+		},
+	})
 }

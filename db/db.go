@@ -15,7 +15,6 @@ import (
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/work/compact"
-	"github.com/sievedb/sievedb/internal/work/follow"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/commit"
 	"github.com/sievedb/sievedb/internal/write/flush"
@@ -65,36 +64,43 @@ type NewerError = sievedb.NewerError
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.
 type DB struct {
-	opts    Options // with all defaults filled in, as of Open; see options for those that can change
-	inForce optionsInForce
+	parts
+	live
+}
 
-	dir       *dbdir.Dir       // with its lock and its reserve
-	follower  *follow.Follower // nil: dir is locked
-	files     tables.Directory // dir, or what follower sees of it
-	feeds     feeds            // of changes
-	set       *manifest.Set    // of versions
-	tables    *tables.Cache    // those that are open
-	writers   tableWriters     // of new tables
+// parts are what Open makes, each of finished ones: opening has the order. They do not change, and do not know the DB.
+type parts struct {
+	opts      Options // with all defaults filled in, as of Open; see options for those that can change
+	inForce   *optionsInForce
 	share     *share.Store     // nil: nothing is shared
-	finder    lookup.Finder    // for lookups; commit replaces its state
-	scans     scan.Source      // for iterators
+	dir       *dbdir.Dir       // with its lock and its reserve
+	follower  *follower        // nil: dir is locked
+	files     tables.Directory // dir, or what follower sees of it
+	commit    *commit.Committer
+	tables    *tables.Cache // those that are open
+	set       *manifest.Set // of versions
+	feeds     feeds         // of changes
+	scans     scan.Source   // for iterators
+	writers   tableWriters  // of new tables
 	compactor *compact.Scheduler
+	bulk      *bulk.Coordinator
 	flusher   *flush.Flusher
+	report    report.OpenReport
+}
 
+// live is what changes while the store is open, and what parts share of it. Its place is in the DB, since lookups load
+// it.
+type live struct {
 	closed        closedFlag
 	listenerCalls listenerCalls
+	finder        lookup.Finder // for lookups; commit replaces its state
 	stop          stop
-
-	commit *commit.Committer
-	bulk   *bulk.Coordinator
 
 	// Writers change the fields from here on. Lookups load those before.
 	txns      transactions
 	counters  dbCounters
 	snapshots lookup.Snapshots
 	opened    openList
-
-	report report.OpenReport // set by Open
 
 	background sync.WaitGroup
 }

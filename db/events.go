@@ -1,9 +1,13 @@
 package db
 
 import (
+	"log/slog"
+
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -45,20 +49,43 @@ type EventListener struct {
 
 // reportFilter logs that the best filter of a table is unusable, if it is, and notifies the
 // listener, once for each table.
-func (d *DB) reportFilter(f *manifest.FileMeta, status sstable.FilterStatus) {
+func (c *listenerCalls) reportFilter(current *lookup.Current, f *manifest.FileMeta, status sstable.FilterStatus) {
 	info, ok := unusableFilter(f, status)
 	if !ok {
 		return
 	}
-	if s := d.state(); s != nil { // nil while Open reads tables
+	if s := current.State.Load(); s != nil { // nil while Open reads tables
 		s.Version.Files(func(level int, other *manifest.FileMeta) {
 			if other == f {
 				info.Level = level
 			}
 		})
 	}
-	d.opts.logFilter(info)
-	notify(d, d.opts.EventListener.FilterUnusable, info)
+	logFilter(c.Logger, info)
+	notify(c, c.listener.FilterUnusable, info)
+}
+
+// reportBackground logs the failure of background work, if err is one, and notifies the listener.
+func (c *listenerCalls) reportBackground(err error) {
+	if err != nil {
+		c.Logger.Error("background work failed", "err", err)
+		notify(c, c.listener.BackgroundError, err)
+	}
+}
+
+// reportEnd reports a failure that has ended the writes. A panic of the logger or the listener is not passed on: callers
+// that ended the writes because of another panic would never end.
+func (c *listenerCalls) reportEnd(cmp *Comparer, cause error) {
+	_ = base.Catch(cmp, "BackgroundError", func() error {
+		var p *PanicError
+		if errors.As(cause, &p) {
+			c.Logger.Error("writes ended", "err", cause, "stack", string(p.Stack))
+		} else {
+			c.Logger.Error("writes ended", "err", cause)
+		}
+		notify(c, c.listener.BackgroundError, cause)
+		return nil
+	})
 }
 
 // unusableFilter describes the filter of a table if it is unusable and was not reported yet. Level is unknown.
@@ -77,9 +104,6 @@ func unusableFilter(f *manifest.FileMeta, status sstable.FilterStatus) (info rep
 }
 
 // logFilter logs an unusable filter.
-func (o *Options) logFilter(info report.FilterInfo) {
-	o.Logger.Warn("the filter of a table is unusable", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
+func logFilter(logger *slog.Logger, info report.FilterInfo) {
+	logger.Warn("the filter of a table is unusable", "table", info.FileNum, "level", info.Level, "policy", info.Policy, "instead", info.Instead, "err", info.Err)
 }
-
-// notify calls a function of the listener if it is set.
-func notify[T any](d *DB, f func(T), what T) { callListener(&d.listenerCalls, f, what) }

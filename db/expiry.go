@@ -1,6 +1,7 @@
 package db
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -10,7 +11,6 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/read/scan"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // ExpiryOptions let values expire. The zero value of each field is its default.
@@ -68,15 +68,15 @@ func (o *ExpiryOptions) validate(cmp *Comparer) error {
 	return nil
 }
 
-// expiryPrefixes returns the prefixes of a store with this record, and those of them that it does not have.
-func (d *DB) expiryPrefixes(recorded manifest.Recorded) (all, added [][]byte, err error) {
-	if d.opts.Expiry.Raw {
+// expiryPrefixes returns the prefixes of a store in dir with this record, and those of them that it does not have.
+func (o *Options) expiryPrefixes(recorded manifest.Recorded, dir string) (all, added [][]byte, err error) {
+	if o.Expiry.Raw {
 		return nil, nil, nil
 	}
-	asked := d.opts.Expiry.prefixes()
+	asked := o.Expiry.prefixes()
 	if recorded.PrefixesUnknown() && len(asked) == 0 {
 		return nil, nil, errors.Newf("sievedb: %s has values that expire, but its MANIFEST does not say under which prefixes, because an earlier "+
-			"version wrote it: open it for writing once with the Options.Expiry.Prefixes and Namespaces of its values; they are then recorded", d.files.Path)
+			"version wrote it: open it for writing once with the Options.Expiry.Prefixes and Namespaces of its values; they are then recorded", dir)
 	}
 	all, added = expiry.Join(recorded.Prefixes, asked)
 	if recorded.PrefixesUnknown() {
@@ -85,62 +85,59 @@ func (d *DB) expiryPrefixes(recorded manifest.Recorded) (all, added [][]byte, er
 	return all, added, nil
 }
 
-// adoptExpiry makes the store use the prefixes that the directory records and the options add. It is
-// called once, before the first read. added is for recordExpiry.
-func (d *DB) adoptExpiry(recorded manifest.Recorded) (added [][]byte, err error) {
-	all, added, err := d.expiryPrefixes(recorded)
-	if err != nil {
-		return nil, err
+// adoptExpiry makes the store use the prefixes that the directory records and the options add.
+func (o *opening) adoptExpiry(recorded manifest.Recorded) (err error) {
+	var all [][]byte
+	if all, o.prefixes, err = o.opts.expiryPrefixes(recorded, o.files.Path); err != nil {
+		return err
 	}
-	d.setExpiry(expiry.New(all, d.opts.Expiry.Clock))
-	d.scans.Expiry.Advance(recorded.Time)
-	return added, nil
-}
-
-func (d *DB) setExpiry(p *expiry.Policy) {
-	d.scans.Expiry = p
-	d.finder.SetExpiry(p)
+	o.scans.Expiry = expiry.New(all, o.opts.Expiry.Clock)
+	o.scans.Expiry.Advance(recorded.Time)
+	return nil
 }
 
 // recordExpiry makes the next edit record the prefixes of the store, after it has read that all values
 // under the added ones have envelopes. edit adds the tables of the logs, which no version has yet.
-func (d *DB) recordExpiry(added [][]byte, edit *manifest.Edit, seq uint64) error {
-	if len(added) > 0 {
-		v, err := d.set.Current().Apply(edit)
+func (o *opening) recordExpiry(edit *manifest.Edit, seq uint64) error {
+	if len(o.prefixes) > 0 {
+		v, err := o.set.Current().Apply(edit)
 		if err != nil {
 			return err
 		}
-		err = d.checkEnvelopes(v, seq, added)
+		err = o.checkEnvelopes(v, seq)
 		v.Discard()
 		if err != nil {
 			return err
 		}
 	}
-	prefixes := d.scans.Expiry.Prefixes()
+	prefixes := o.scans.Expiry.Prefixes()
 	if n := manifest.PrefixBytes(prefixes); n > manifest.MaxPrefixBytes {
 		return errors.Newf("sievedb: the prefixes of Options.Expiry and those that %s has recorded take %d bytes; at most %d are supported, "+
-			"so put what expires under fewer prefixes", d.files.Path, n, manifest.MaxPrefixBytes)
+			"so put what expires under fewer prefixes", o.files.Path, n, manifest.MaxPrefixBytes)
 	}
 	if len(prefixes) > 0 {
-		d.set.RecordPrefixes(prefixes)
+		o.set.RecordPrefixes(prefixes)
 	}
 	return nil
 }
 
-// checkEnvelopes returns an error if a value under one of the prefixes has no envelope.
-func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) error {
+// checkEnvelopes returns an error if a value under one of the added prefixes has no envelope.
+func (o *opening) checkEnvelopes(v *manifest.Version, seq uint64) error {
 	bounds := []scan.Options{{}} // in another order the keys under a prefix may be anywhere
-	if d.opts.Comparer.IsBytewise() {
+	if o.opts.Comparer.IsBytewise() {
 		bounds = bounds[:0]
-		for _, prefix := range prefixes {
+		for _, prefix := range o.prefixes {
 			bounds = append(bounds, scan.Options{LowerBound: prefix, UpperBound: keyspace.After(prefix)})
 		}
 	}
+	source, open := o.scans, new(atomic.Bool) // the store is not open yet
+	open.Store(true)
+	source.Open = open
 	for i := range bounds {
 		bounds[i].NoFillCache, bounds[i].KeysOnly = true, true
 		var c scan.Cursor
 		v.TryRef() // v has a reference, and the cursor releases its own
-		c.Start(&d.scans, v, seq, d.scans.Expiry.Now())
+		c.Start(&source, v, seq, source.Expiry.Now())
 		c.Open(&bounds[i])
 		for c.Next() {
 		}
@@ -149,7 +146,7 @@ func (d *DB) checkEnvelopes(v *manifest.Version, seq uint64, prefixes [][]byte) 
 		if errors.Is(err, ErrNoEnvelope) {
 			return errors.Newf("sievedb: Options.Expiry asks for the prefixes %q, but %s has values under them that were written without the option, "+
 				"so they have no place for a time; it has recorded the prefixes %q: leave the others out and the database opens as before; "+
-				"put values that should expire under a new prefix, or delete those first", prefixes, d.files.Path, d.set.Recorded().Prefixes)
+				"put values that should expire under a new prefix, or delete those first", o.prefixes, o.files.Path, o.set.Recorded().Prefixes)
 		}
 		if err != nil {
 			return err
@@ -287,13 +284,6 @@ func (d *DB) sealBatch(b *batch.Batch, apply func(*batch.Batch) error) error {
 		return err
 	}
 	return apply(sealed)
-}
-
-// tableOptions returns the options of new tables.
-func (d *DB) tableOptions(o *Options) sstable.WriterOptions {
-	t := o.tableOptions()
-	t.Expiry, t.ExpiryKeys = d.scans.Expiry.ForTables()
-	return t
 }
 
 // recordTime makes the MANIFEST record the time of the store when it closes.

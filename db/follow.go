@@ -3,15 +3,14 @@ package db
 import (
 	"context"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
+	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/internal/work/follow"
-	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -33,26 +32,54 @@ func OpenFollower(dir string, opts *Options) (*DB, error) {
 	return openAs(dir, opts, true)
 }
 
-// newFollower prepares the reading of another process's files.
-func (d *DB) newFollower() {
-	d.follower = follow.New(follow.Options{
-		FS: d.opts.FS, Dir: d.files.Path, MemtableSize: d.opts.Memtables.Size,
-		FindLogs: d.findLogs, Closing: d.stop.closing,
-		Check:    func(r manifest.Recorded) error { _, _, err := d.expiryPrefixes(r); return err },
-		Manifest: manifest.SetOptions{Cmp: d.opts.Comparer, ReadLimit: d.opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
-		Drop: func(files []manifest.LevelFile) {
-			for _, f := range files {
-				d.tables.Drop(f.File)
-			}
-		},
-	})
-	d.files.FS, d.set = d.follower.FS(), d.follower.Set()
-	d.feeds.found = changes.NewDirectory(d.files.FS, d.files.Path, d.findLogs)
+// follower reads the files of another process.
+type follower struct {
+	*follow.Follower
+	show func(follow.View) // makes a view that of the readers
 }
 
-// findLogs returns the file system that shows the logs, which may have moved.
-func (d *DB) findLogs() (vfs.FS, error) {
-	place, err := dbdir.Open(d.files.Path, d.opts.dirOptions())
+func (f *follower) refresh(ctx context.Context) error { return f.Refresh(ctx, f.show) }
+
+// newFollower prepares the reading of another process's files.
+func (o *opening) newFollower() {
+	opts, path, values := o.opts, o.files.Path, (*expiry.Policy)(nil)
+	if !opts.Expiry.Raw {
+		values = expiry.NewGrowing(nil, opts.Expiry.Clock) // each view has the prefixes
+	}
+	findLogs := func() (vfs.FS, error) { return findLogs(path, opts.dirOptions()) }
+	current := &o.finder.Current
+	o.follower = &follower{
+		Follower: follow.New(follow.Options{
+			FS: opts.FS, Dir: path, MemtableSize: opts.Memtables.Size,
+			FindLogs: findLogs, Closing: o.stop.closing,
+			Check:    func(r manifest.Recorded) error { _, _, err := opts.expiryPrefixes(r, path); return err },
+			Manifest: manifest.SetOptions{Cmp: opts.Comparer, ReadLimit: opts.Limits.ManifestRead, NewHandle: tables.NewHandle},
+			Drop: func(files []manifest.LevelFile) {
+				for _, f := range files {
+					o.tables.Drop(f.File)
+				}
+			},
+		}),
+		show: func(v follow.View) {
+			if values != nil {
+				all, _, _ := opts.expiryPrefixes(v.Recorded, path) // Check was called before
+				values.SetPrefixes(all)
+				values.Advance(v.Recorded.Time)
+			}
+			mems := make([]*lookup.Memtable, len(v.Memtables))
+			for i, m := range v.Memtables {
+				mems[i] = &lookup.Memtable{Memtable: m.Memtable, LogNum: m.LogNum}
+			}
+			showReadOnly(current, opts.Comparer, v.Version, mems, v.Seq)
+		},
+	}
+	o.files.FS, o.set, o.scans.Expiry = o.follower.FS(), o.follower.Set(), values
+	o.feeds.found = changes.NewDirectory(o.files.FS, path, findLogs)
+}
+
+// findLogs returns the file system that shows the logs of a directory, which may have moved.
+func findLogs(dir string, o dbdir.Options) (vfs.FS, error) {
+	place, err := dbdir.Open(dir, o)
 	if err == nil {
 		err = place.FindLogs()
 	}
@@ -63,41 +90,17 @@ func (d *DB) findLogs() (vfs.FS, error) {
 }
 
 // openFollower is open for a follower.
-func (d *DB) openFollower(obsolete *tables.Obsolete) error {
-	d.newWorkers(obsolete)
-	d.snapshots.Pin() // the writer does not know them
-	err := d.follower.Refresh(context.Background(), d.showView)
+func (o *opening) openFollower() error {
+	o.makeWorkers()
+	o.snapshots.Pin() // the writer does not know them
+	err := o.follower.refresh(context.Background())
 	if follow.IsGap(err) {
-		d.opts.Logger.Warn("a follower shows the database up to a gap in its logs", "err", err)
+		o.opts.Logger.Warn("a follower shows the database up to a gap in its logs", "err", err)
 	} else if err != nil {
-		return errors.CombineErrors(err, d.follower.Close())
+		return errors.CombineErrors(err, o.follower.Close())
 	}
-	d.report.Manifest = d.follower.ManifestName()
-	if d.opts.FollowInterval > 0 {
-		base.GoIn(&d.background, d.followLoop)
-	}
-	d.openTablesAhead()
+	o.report.Manifest = o.follower.ManifestName()
 	return nil
-}
-
-// showView makes a view that of the readers.
-func (d *DB) showView(v follow.View) {
-	s := &lookup.State{Version: v.Version}
-	for _, m := range v.Memtables {
-		s.Imm = append(s.Imm, &lookup.Memtable{Memtable: m.Memtable, LogNum: m.LogNum})
-	}
-	if len(s.Imm) > 0 {
-		s.Mem, s.Imm = s.Imm[0], s.Imm[1:]
-	} else {
-		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.opts.Comparer, memtable.Slack)}
-	}
-	if d.scans.Expiry != nil {
-		all, _, _ := d.expiryPrefixes(v.Recorded) // Check was called before
-		d.scans.Expiry.SetPrefixes(all)
-		d.scans.Expiry.Advance(v.Recorded.Time)
-	}
-	d.finder.VisibleSeq.Store(v.Seq) // first: a compaction of the writer may have dropped what older numbers see
-	d.finder.State.Store(s)
 }
 
 // IsFollower reports whether OpenFollower opened the store.
@@ -114,7 +117,7 @@ func (d *DB) Refresh(ctx context.Context) error {
 	if d.follower == nil {
 		return errNoFollower("Refresh")
 	}
-	return d.follower.Refresh(ctx, d.showView)
+	return d.follower.refresh(ctx)
 }
 
 // Lag returns what a follower lacks of what the files of the database have. It reads what was added since the
@@ -140,7 +143,7 @@ func (d *DB) followLoop() {
 	for d.commit.Pause(d.opts.FollowInterval) {
 		err := d.commit.Guard("a refresh", func() error { return d.Refresh(context.Background()) })
 		if err != nil && !failing && !d.closed.Load() {
-			d.reportBackground(err)
+			d.listenerCalls.reportBackground(err)
 		}
 		failing = err != nil
 	}

@@ -13,7 +13,7 @@ func TestCallsAreRefusedInOneOrder(t *testing.T) {
 	d := new(DB)
 	d.opts.ReadOnly = true
 	d.closed.open.Store(true)
-	callListener(&d.listenerCalls, func(int) {
+	notify(&d.listenerCalls, func(int) {
 		require.NoError(t, d.guard(0))
 		require.NoError(t, d.guardUnder(t.Context(), "Check", 0))
 		require.Equal(t, ErrInListener, d.guard(toWait))

@@ -60,7 +60,7 @@ func (d *DB) Ingest(ctx context.Context, paths []string, o *IngestOptions) (repo
 	if len(paths) > 0 {
 		event := info
 		event.Duration, event.Err = time.Since(start), err
-		notify(d, d.opts.EventListener.IngestEnd, event)
+		notify(&d.listenerCalls, d.opts.EventListener.IngestEnd, event)
 	}
 	if err == nil {
 		d.counters.noteIngest(&info)

@@ -20,7 +20,7 @@ func (d *DB) State() *lookup.State                   { return d.state() }
 func (d *DB) Committer() *commit.Committer           { return d.commit }
 func (d *DB) Scheduler() *compact.Scheduler          { return d.compactor }
 func (d *DB) Opts() *Options                         { return &d.opts }
-func (d *DB) Present() *Options                      { return d.options() }
+func (d *DB) Present() *Options                      { return d.inForce.full() }
 func (d *DB) TableCache() *tables.Cache              { return d.tables }
 func (d *DB) Directory() tables.Directory            { return d.files }
 func (d *DB) Finder() *lookup.Finder                 { return &d.finder }

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -66,16 +65,6 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 	d.opened.Add(it, openIterator, d.opts.TrackOpen)
 	return it, nil
 }
-
-// scanSource returns what the iterators of the store have in common.
-func (d *DB) scanSource() scan.Source {
-	return scan.Source{
-		Comparer: d.opts.Comparer, Tables: d.tables, Ranges: d.counters.ranges, Open: &d.closed.open,
-		CacheSize: func() int64 { return d.options().Cache.Size }, Hindered: d.hindered,
-	}
-}
-
-func (d *DB) hindered(v *manifest.Version, entries int) { d.commit.Hindered(v, entries) }
 
 // First moves to the first key.
 func (i *Iterator) First() bool { return i != nil && i.cursor.First() }

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,10 @@ import (
 
 // listenerCalls records the goroutines that run a callback of the listener.
 type listenerCalls struct {
+	// Open sets them.
+	listener *EventListener
+	Logger   *slog.Logger
+
 	running atomic.Int32 // how many; hot paths stop here while it is 0
 	mu      sync.Mutex
 	depth   map[uint64]int // by goroutine; mu guards it
@@ -51,8 +56,8 @@ func (c *listenerCalls) look() bool {
 	return id != 0 && c.depth[id] > 0
 }
 
-// callListener calls a callback of the listener, if it is set.
-func callListener[T any](c *listenerCalls, f func(T), what T) {
+// notify calls a callback of the listener, if it is set.
+func notify[T any](c *listenerCalls, f func(T), what T) {
 	if f == nil {
 		return
 	}

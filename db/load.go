@@ -97,7 +97,7 @@ func (d *DB) loaded(info *report.LoadInfo, err error) error {
 	if err = d.orReadOnly(err); err == nil {
 		d.counters.noteLoad(info)
 	}
-	notify(d, d.opts.EventListener.LoadEnd, *info) // the loader is not locked: it may call Close
+	notify(&d.listenerCalls, d.opts.EventListener.LoadEnd, *info) // the loader is not locked: it may call Close
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,10 @@
 package db
 
 import (
+	"time"
+
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/dbdir"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/foreign"
@@ -12,12 +13,11 @@ import (
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/work/changes"
-	"github.com/sievedb/sievedb/internal/write/flush"
 	"github.com/sievedb/sievedb/internal/write/txn"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
-	"time"
 )
 
 // Open opens the database in the directory dir. It creates the database unless Options.ErrorIfMissing or ReadOnly say
@@ -31,10 +31,10 @@ func Open(dir string, opts *Options) (*DB, error) { return openAs(dir, opts, fal
 
 // openAs is Open or OpenFollower.
 func openAs(dir string, opts *Options, follow bool) (*DB, error) {
-	if err := opts.Validate(); err != nil {
+	now := newOptionsNow(opts)
+	if err := now.validate(); err != nil {
 		return nil, err
 	}
-	now := newOptionsNow(opts)
 	if now.full.ReadOnly = now.full.ReadOnly || follow; now.full.ReadOnly && now.passed.FS == nil {
 		now.full.FS = vfs.NewOSForReading(now.full.FileMode)
 	}
@@ -56,130 +56,200 @@ func openAs(dir string, opts *Options, follow bool) (*DB, error) {
 	return d, dbdir.ExplainLink(err, now.full.ReadOnly)
 }
 
+// opening is an Open in progress. It makes the parts in this order:
+//
+//  1. openDir: the directory and its lock, or what a follower sees of it
+//  2. makeCaches: the write path, which does not write yet, and the cache of open tables, which ends the writes if
+//     reading one panics
+//  3. load or newFollower: the set of versions and, as the directory records them, which values expire, and which
+//     changes are kept
+//  4. makeWorkers: what reads tables and what writes them; compactions, bulk changes and flushes
+//  5. recover or openFollower: the content of the logs, which is what readers see and a new MANIFEST, or a view
+//
+// Then the parts are those of a DB, and its goroutines start. What a part calls is there when it is made, with three
+// exceptions, which are called later: a follower drops tables from the cache, which reads through the follower; the set
+// asks for the time; and the end of a compaction wakes the bulk changes, which use the compactions.
+type opening struct {
+	parts
+	*live
+	obsolete *tables.Obsolete
+	// prefixes are those under which values expire although the directory has not recorded it.
+	prefixes [][]byte
+}
+
 // openPart is Open with checked options, and with part of what stores share, nil for nothing. If it fails because the
 // disk is full, it frees the reserve and sets freed, which is nil if the reserve was freed before.
 func openPart(dir string, now *optionsNow, part *share.Store, follow bool, freed *bool) (*DB, error) {
-	d := &DB{opts: now.full, stop: stop{closing: make(chan struct{})}, txns: transactions{turns: txn.NewTurns()}}
-	d.inForce.options.Store(now)
-	d.share = part
-	if len(d.opts.Filters.RangePolicies) > 0 {
-		d.counters.ranges = new(counters.Ranges)
-	}
-	d.closed.open.Store(true)
-	var err error
-	if d.dir, err = dbdir.Open(dir, d.opts.dirOptions()); err != nil {
-		return nil, err
-	}
-	created, err := d.dir.Prepare()
-	if err == nil && !follow {
-		err = d.dir.Lock()
-	}
+	d := new(DB)
+	o := &opening{parts: parts{opts: now.full, inForce: newOptionsInForce(now), share: part}, live: &d.live}
+	created, err := o.openDir(dir, follow)
 	if err != nil {
 		return nil, base.NoSpace(err)
 	}
-	d.counters.opened = time.Now()
-	d.files = tables.Directory{FS: d.dir.FS, Path: d.dir.Path, Logger: d.opts.Logger, Owned: d.dir.Verify}
-	if follow {
-		d.newFollower()
+	o.makeCaches()
+	err = base.Catch(o.opts.Comparer, "Open", func() error {
+		if err := o.open(created); err != nil {
+			return err
+		}
+		d.parts = o.parts
+		d.closed.open.Store(true)
+		d.start()
+		return nil
+	})
+	if err != nil {
+		return nil, o.abandon(err, freed)
 	}
-	if d.opts.ReadOnly && !follow {
-		d.feeds.found = changes.NewDirectory(d.files.FS, d.files.Path, nil)
-	}
-	d.commit = d.newCommitter()
 	if !d.opts.ReadOnly {
-		d.dir.Reserve = dbdir.ReserveFor(d.files.FS, d.files.Path, d.opts.Limits.DiskReserve, int64(1+d.opts.Memtables.MaxWaiting)*int64(d.opts.Memtables.Size))
+		d.dir.BeginReserve(freed == nil, d.closed.Load, d.opts.Logger)
 	}
-	blocks := sstable.NewBlockCacheInPool(part.Blocks(), d.opts.Cache.Size)
-	cached := d.opts.cacheOptions(d.files, blocks, d.reportFilter)
-	cached.Pool, cached.Guard, cached.Memory = part.Tables(), d.commit.Guard, part.TableMemory()
-	if part == nil {
-		cached.Memory = share.NewTableMemory(d.opts.Cache.tableMemory(), 0, false)
-	}
-	d.tables = tables.NewCache(cached)
-	d.tables.SetBeside(d.opts.Cache.besideBlocks())
-	d.writers.spares = tables.NewSpareWriters(d.opts.spareWriters())
-	d.finder.Init(lookup.Options{Cache: d.tables, Closed: d.closed.Load, MaxOpenFiles: func() int { return d.options().Cache.MaxOpenFiles }, Measured: d.counters.latency.Get.Record})
-	d.scans = d.scanSource()
-	if follow && !d.opts.Expiry.Raw {
-		d.setExpiry(expiry.NewGrowing(nil, d.opts.Expiry.Clock)) // each view has the prefixes
-	}
-	obsolete := tables.NewObsolete(d.files, d.tables, func(num uint64) { notify(d, d.opts.EventListener.TableRemoved, num) })
-	if err := base.Catch(d.opts.Comparer, "Open", func() error { return d.open(created, obsolete) }); err != nil {
-		if base.IsUnreadable(err) {
-			// It may be neither damaged nor newer: the file names of some engines' directories do not show the engine.
-			if ferr := foreign.RefuseDir(d.files.FS, d.files.Path, d.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
-				err = ferr
-			}
-		}
-		if freed != nil && base.IsNoSpace(err) {
-			*freed = d.dir.Reserve.Free()
-		}
-		closing := base.Catch(d.opts.Comparer, "Open", func() error { d.tables.Close(); d.tables.Blocks().Close(); return nil })
-		closing = errors.CombineErrors(closing, base.Catch(d.opts.Comparer, "Open", d.dir.Abandon))
-		return nil, base.NoSpace(errors.CombineErrors(d.readOnlyWouldDo(err), closing))
-	}
-	d.beginReserve(freed == nil)
 	return d, nil
 }
 
-// dirOptions returns the options of the database's directory. o has all defaults filled in.
-func (o *Options) dirOptions() dbdir.Options {
-	return dbdir.Options{
-		FS: o.FS, LogDir: o.LogDir, ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists, ReadOnly: o.ReadOnly,
-		ManifestRead: o.Limits.ManifestRead,
+// openDir opens and locks the directory. It reports whether it has made it.
+func (o *opening) openDir(dir string, follow bool) (created bool, err error) {
+	if o.dir, err = dbdir.Open(dir, o.opts.dirOptions()); err != nil {
+		return false, err
 	}
+	created, err = o.dir.Prepare()
+	if err == nil && !follow {
+		err = o.dir.Lock()
+	}
+	if err != nil {
+		return false, err
+	}
+	o.counters.opened = time.Now()
+	o.stop.closing = make(chan struct{})
+	o.files = tables.Directory{FS: o.dir.FS, Path: o.dir.Path, Logger: o.opts.Logger, Owned: o.dir.Verify}
+	switch {
+	case follow:
+		o.newFollower()
+	case o.opts.ReadOnly:
+		o.feeds.found = changes.NewDirectory(o.files.FS, o.files.Path, nil)
+	default:
+		o.dir.Reserve = dbdir.ReserveFor(o.files.FS, o.files.Path, o.opts.Limits.DiskReserve, int64(1+o.opts.Memtables.MaxWaiting)*int64(o.opts.Memtables.Size))
+	}
+	return created, nil
 }
 
-// readOnlyWouldDo adds to the error of a full disk that the database can be read.
-func (d *DB) readOnlyWouldDo(err error) error {
-	if !base.IsNoSpace(err) || d.report.Created || d.opts.ReadOnly {
-		return err
+// makeCaches makes what ends the writes after a failure, and what opens tables.
+func (o *opening) makeCaches() {
+	o.listenerCalls.listener, o.listenerCalls.Logger = o.opts.EventListener, o.opts.Logger
+	o.commit = o.newCommitter()
+	blocks := sstable.NewBlockCacheInPool(o.share.Blocks(), o.opts.Cache.Size)
+	calls, current := &o.listenerCalls, &o.finder.Current
+	cached := o.opts.cacheOptions(o.files, blocks, func(f *manifest.FileMeta, status sstable.FilterStatus) { calls.reportFilter(current, f, status) })
+	cached.Pool, cached.Guard, cached.Memory = o.share.Tables(), o.commit.Guard, o.share.TableMemory()
+	if o.share == nil {
+		cached.Memory = share.NewTableMemory(o.opts.Cache.tableMemory(), 0, false)
 	}
-	return errors.Wrap(err, "opening a database for writing needs some space; Options.ReadOnly opens it without")
+	o.tables = tables.NewCache(cached)
+	o.tables.SetBeside(o.opts.Cache.besideBlocks())
+	o.obsolete = tables.NewObsolete(o.files, o.tables, func(num uint64) { notify(calls, calls.listener.TableRemoved, num) })
 }
 
-// open is Open once the directory is locked.
-func (d *DB) open(created bool, obsolete *tables.Obsolete) error {
-	if d.follower != nil {
-		return d.openFollower(obsolete)
+// open is openPart once there is something to close if it fails.
+func (o *opening) open(created bool) error {
+	if o.follower != nil {
+		return o.openFollower()
 	}
-	files, err := manifest.ListDir(d.files.FS, d.files.Path)
+	files, state, err := o.load(created)
 	if err != nil {
 		return err
 	}
-	d.report.Created = created || !files.HasCurrent
-	if err := d.dir.Locked(files); err != nil {
+	o.makeWorkers()
+	if err := o.recover(files, state); err != nil {
 		return err
 	}
-	o := manifest.SetOptions{
-		FS: d.files.FS, Dir: d.files.Path, Cmp: d.opts.Comparer, LogsElsewhere: d.dir.Logs.Elsewhere(), LogsMarked: d.dir.Logs.Marked(),
-		MaxManifestSize: d.opts.Limits.ManifestSize, ReadLimit: d.opts.Limits.ManifestRead,
-		MaxTables: len(files.All) + missingTables, Obsolete: obsolete.Add, NewHandle: tables.NewHandle,
-		Clock: func() uint64 { return d.scans.Expiry.Seen() }, Verify: d.dir.Verify,
+	o.txns.firstTable = o.set.NextFileNum()
+	return nil
+}
+
+// load makes the set of versions that the directory has, and adopts what the directory records.
+func (o *opening) load(created bool) (files manifest.DirFiles, state manifest.State, err error) {
+	if files, err = manifest.ListDir(o.files.FS, o.files.Path); err != nil {
+		return files, state, err
 	}
-	var state manifest.State
+	o.report.Created = created || !files.HasCurrent
+	if err := o.dir.Locked(files); err != nil {
+		return files, state, err
+	}
+	options := manifest.SetOptions{
+		FS: o.files.FS, Dir: o.files.Path, Cmp: o.opts.Comparer, LogsElsewhere: o.dir.Logs.Elsewhere(), LogsMarked: o.dir.Logs.Marked(),
+		MaxManifestSize: o.opts.Limits.ManifestSize, ReadLimit: o.opts.Limits.ManifestRead,
+		MaxTables: len(files.All) + missingTables, Obsolete: o.obsolete.Add, NewHandle: tables.NewHandle,
+		Clock: func() uint64 { return o.scans.Expiry.Seen() }, Verify: o.dir.Verify,
+	}
 	if files.HasCurrent {
-		if d.set, state, err = manifest.Load(o); err != nil {
-			return err
-		}
+		o.set, state, err = manifest.Load(options)
 	} else {
-		d.set = manifest.New(o)
+		o.set = manifest.New(options)
 	}
-	added, err := d.adoptExpiry(state.Recorded)
+	if err == nil {
+		err = o.adoptExpiry(state.Recorded)
+	}
+	if err == nil {
+		err = o.adoptOptions(&state)
+	}
 	if err != nil {
-		return err
+		return files, state, err
 	}
-	d.adoptOptions(&state)
-	d.newWorkers(obsolete)
-	d.report.Manifest = state.ManifestName
-	d.report.ManifestBytesDropped = state.Tail.Dropped
+	o.report.Manifest, o.report.ManifestBytesDropped = state.ManifestName, state.Tail.Dropped
 	for _, f := range files.All {
-		d.set.MarkUsed(f.Num)
+		o.set.MarkUsed(f.Num)
 	}
-	if err := d.recover(files, state, added); err != nil {
-		return err
+	return files, state, nil
+}
+
+// makeWorkers makes what reads and writes the tables of the set.
+func (o *opening) makeWorkers() {
+	ranges, inForce := (*counters.Ranges)(nil), o.inForce
+	if len(o.opts.Filters.RangePolicies) > 0 {
+		ranges = new(counters.Ranges)
 	}
-	d.txns.firstTable = d.set.NextFileNum()
+	o.counters.ranges = ranges
+	o.finder.Init(lookup.Options{
+		Cache: o.tables, Closed: o.closed.Load, Expiry: o.scans.Expiry, Measured: o.counters.latency.Get.Record,
+		MaxOpenFiles: func() int { return inForce.full().Cache.MaxOpenFiles },
+	})
+	o.scans = scan.Source{
+		Comparer: o.opts.Comparer, Tables: o.tables, Expiry: o.scans.Expiry, Ranges: ranges, Open: &o.closed.open,
+		CacheSize: func() int64 { return inForce.full().Cache.Size }, Hindered: o.commit.Hindered,
+	}
+	o.writers = tableWriters{
+		inForce: inForce, dir: o.files, set: o.set, expiry: o.scans.Expiry,
+		plan:   filterplan.New(o.opts.filterPlanOptions(), plannedTables{set: o.set, cache: o.tables}),
+		spares: tables.NewSpareWriters(o.opts.spareWriters()),
+	}
+	o.compactor = o.newCompactor()
+	o.txns.turns = txn.NewTurns()
+	o.flusher = o.newFlusher()
+	o.bulk = o.newCoordinator()
+}
+
+// abandon closes what an Open that fails with err has opened. It returns the error of Open.
+func (o *opening) abandon(err error, freed *bool) error {
+	if base.IsUnreadable(err) {
+		// It may be neither damaged nor newer: the file names of some engines' directories do not show the engine.
+		if ferr := foreign.RefuseDir(o.files.FS, o.files.Path, o.opts.Limits.ManifestRead, false); errors.Is(ferr, ErrForeign) {
+			err = ferr
+		}
+	}
+	if freed != nil && base.IsNoSpace(err) {
+		*freed = o.dir.Reserve.Free()
+	}
+	if base.IsNoSpace(err) && !o.report.Created && !o.opts.ReadOnly {
+		err = errors.Wrap(err, "opening a database for writing needs some space; Options.ReadOnly opens it without")
+	}
+	closing := base.Catch(o.opts.Comparer, "Open", func() error { o.tables.Close(); o.tables.Blocks().Close(); return nil })
+	closing = errors.CombineErrors(closing, base.Catch(o.opts.Comparer, "Open", o.dir.Abandon))
+	return base.NoSpace(errors.CombineErrors(err, closing))
+}
+
+// start begins the background work.
+func (d *DB) start() {
+	if d.follower != nil && d.opts.FollowInterval > 0 {
+		base.GoIn(&d.background, d.followLoop)
+	}
 	if !d.opts.ReadOnly {
 		base.Unlabelled(func() {
 			base.GoIn(&d.background, d.flusher.Run)
@@ -194,25 +264,14 @@ func (d *DB) open(created bool, obsolete *tables.Obsolete) error {
 		}
 	}
 	d.openTablesAhead()
-	return nil
 }
 
-// newWorkers makes what works on the tables of d.set.
-func (d *DB) newWorkers(obsolete *tables.Obsolete) {
-	d.writers.plan = filterplan.New(d.opts.filterPlanOptions(), plannedTables{set: d.set, cache: d.tables})
-	d.compactor = d.newCompactor(obsolete)
-	d.flusher = flush.New(flush.Options{
-		Cmp: d.opts.Comparer, Dir: d.files, Set: d.set, Obsolete: obsolete, Current: &d.finder.Current, Commit: d.commit,
-		Compactor: d.compactor, Write: d.writeMemtable, RetireLog: d.retireLog,
-		Ended:  func(i FlushInfo) { notify(d, d.opts.EventListener.FlushEnd, i) },
-		Failed: d.reportBackground,
-		Flushed: func(capacity int) {
-			d.keepReserve()
-			d.share.Trim(d.writers.spares)
-			d.share.Memory().Flushed(capacity)
-		},
-	})
-	d.bulk = d.newCoordinator()
+// dirOptions returns the options of the database's directory. o has all defaults filled in.
+func (o *Options) dirOptions() dbdir.Options {
+	return dbdir.Options{
+		FS: o.FS, LogDir: o.LogDir, ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists, ReadOnly: o.ReadOnly,
+		ManifestRead: o.Limits.ManifestRead,
+	}
 }
 
 // missingTables is how many tables more than files in the directory a MANIFEST may name and

@@ -24,11 +24,11 @@ func TestOpenIteratorsAndSnapshotsAreListed(t *testing.T) {
 func TestAListenersGoroutineIsRecognized(t *testing.T) {
 	var c listenerCalls
 	require.False(t, c.InThisGoroutine())
-	callListener(&c, nil, 0)
+	notify(&c, nil, 0)
 	called := false
-	callListener(&c, func(n int) {
+	notify(&c, func(n int) {
 		called = n == 7 && c.InThisGoroutine()
-		callListener(&c, func(int) { called = called && c.InThisGoroutine() }, 0)
+		notify(&c, func(int) { called = called && c.InThisGoroutine() }, 0)
 		elsewhere := make(chan bool)
 		go func() { elsewhere <- c.InThisGoroutine() }()
 		called = called && !<-elsewhere && c.InThisGoroutine()

@@ -234,13 +234,13 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 // Validate reports the first field of o that is out of range, by name and with its bounds. Open calls it.
-func (o *Options) Validate() error {
-	if o != nil {
-		if err := o.Cache.validateMemory(o.Resources); err != nil {
-			return err
-		}
+func (o *Options) Validate() error { return newOptionsNow(o).validate() }
+
+func (n *optionsNow) validate() error {
+	if err := n.passed.Cache.validateMemory(n.passed.Resources); err != nil {
+		return err
 	}
-	c := o.withDefaults()
+	c := &n.full
 	ranges := []struct {
 		field     string
 		value     int64

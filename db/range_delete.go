@@ -5,6 +5,8 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/read/lookup"
+	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
@@ -67,14 +69,25 @@ func (d *DB) deleteSpans(ctx context.Context, wo *WriteOptions, spans bulk.Spans
 	return nil
 }
 
-// visitKeys calls visit with each visible key of a range, values without an envelope included, until it returns false.
-func (d *DB) visitKeys(a bulk.Span, visit func(key []byte) bool) error {
-	it, err := d.newIterator(&IterOptions{LowerBound: a.Start, UpperBound: a.Limit}, nil, nil)
-	if err != nil {
-		return err
+// keyReader reads keys for deletions of ranges.
+type keyReader struct {
+	finder *lookup.Finder
+	source scan.Source
+}
+
+// visit calls f with each visible key of a range, values without an envelope included, until it returns false.
+func (r *keyReader) visit(a bulk.Span, f func(key []byte) bool) error {
+	s, seq := r.finder.RefAt(nil)
+	var c scan.Cursor
+	c.Start(&r.source, s.Version, seq, r.finder.Time(nil))
+	for _, m := range s.Memtables() {
+		c.AddMemtable(m.Memtable)
 	}
-	it.cursor.ShowExpired() // values without an envelope can be deleted
-	for ok := it.First(); ok && visit(it.Key()); ok = it.Next() {
+	c.Open(&scan.Options{LowerBound: a.Start, UpperBound: a.Limit})
+	c.ShowExpired() // values without an envelope can be deleted
+	for ok := c.First(); ok && f(c.Key()); ok = c.Next() {
 	}
-	return it.Close()
+	c.Close()
+	r.source.Tables.Settle() // those that it held may be the ones to close
+	return c.Err()
 }

@@ -245,38 +245,35 @@ func recordedRetention(r *manifest.Options) ChangeRetention {
 
 // adoptOptions decides which changes the store keeps, compares its options with those that the directory has recorded,
 // and makes the next edit record them.
-func (d *DB) adoptOptions(state *manifest.State) {
+func (o *opening) adoptOptions(state *manifest.State) error {
 	recorded, _ := state.Recorded.Options()
-	if d.opts.Changes == (ChangeRetention{}) && !d.opts.ReadOnly {
-		d.opts.Changes = recordedRetention(&recorded)
+	if err := o.adoptChanges(&recorded); err != nil {
+		return err
 	}
-	d.feeds.ended = d.opts.Changes.Bytes < 0 && !d.opts.KeepRecord && !d.opts.ReadOnly
-	if d.opts.Changes.Bytes < 0 {
-		d.opts.Changes = ChangeRetention{}
-	}
-	own := d.ownOptions()
+	own := o.inForce.toRecord(o.opts.Changes)
 	if state.Ours || len(recorded.List()) > 0 {
-		if d.opts.ReadOnly { // it keeps none
+		if o.opts.ReadOnly { // it keeps none
 			own.ChangeBytes, own.ChangeAge = recorded.ChangeBytes, recorded.ChangeAge
 		}
 		for _, c := range recorded.Compare(own) {
-			d.report.OptionsChanged = append(d.report.OptionsChanged, report.OptionChange{Option: c.Name, Recorded: c.Before, Opened: c.After})
+			o.report.OptionsChanged = append(o.report.OptionsChanged, report.OptionChange{Option: c.Name, Recorded: c.Before, Opened: c.After})
 		}
 	}
-	d.recordOptions()
+	o.recordOptions()
+	return nil
 }
 
-// ownOptions returns what the store would record.
-func (d *DB) ownOptions() *manifest.Options {
-	passed := d.inForce.options.Load().passed
-	passed.Changes = d.opts.Changes
+// toRecord returns what the store would record.
+func (o *optionsInForce) toRecord(keep ChangeRetention) *manifest.Options {
+	passed := o.options.Load().passed
+	passed.Changes = keep
 	return passed.toRecord()
 }
 
 // recordOptions makes the next edit record the options in force.
-func (d *DB) recordOptions() {
-	if d.set != nil && !d.opts.ReadOnly && !d.opts.KeepRecord {
-		d.set.RecordOptions(d.ownOptions())
+func (p *parts) recordOptions() {
+	if p.set != nil && !p.opts.ReadOnly && !p.opts.KeepRecord {
+		p.set.RecordOptions(p.inForce.toRecord(p.opts.Changes))
 	}
 }
 

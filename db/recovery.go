@@ -15,103 +15,106 @@ import (
 //
 // Nothing is appended to recovered files: the content of the logs goes to tables, a new log
 // and a new MANIFEST begin, and the old files are removed only when CURRENT names the new one.
-// A crash at any moment leaves the old state or the new one. prefixes are the added ones of recordExpiry.
-func (d *DB) recover(files manifest.DirFiles, state manifest.State, prefixes [][]byte) error {
-	newMemtable, release := d.share.Memory().ForRecovery(d.opts.Comparer)
+// A crash at any moment leaves the old state or the new one.
+func (o *opening) recover(files manifest.DirFiles, state manifest.State) error {
+	newMemtable, release := o.share.Memory().ForRecovery(o.opts.Comparer)
 	defer release()
 	r := replay.New(replay.Options{
-		Dir: d.files, Comparer: d.opts.Comparer, Salvage: replay.Salvage(d.opts.Salvage), ReadOnly: d.opts.ReadOnly,
-		WriteBufferSize: d.opts.Memtables.Size, WriteTable: d.writeMemtable, NewMemtable: newMemtable,
-	}, files, state, d.set.Current())
+		Dir: o.files, Comparer: o.opts.Comparer, Salvage: replay.Salvage(o.opts.Salvage), ReadOnly: o.opts.ReadOnly,
+		WriteBufferSize: o.opts.Memtables.Size, WriteTable: o.writers.writeMemtable, NewMemtable: newMemtable,
+	}, files, state, o.set.Current())
 	err := r.Run()
-	if err == nil && d.opts.ReadOnly {
-		d.installReadOnly(r)
+	if err == nil && o.opts.ReadOnly {
+		o.installReadOnly(r)
 	} else if err == nil {
-		err = d.install(r, files, state, prefixes) // A panic in here does not abandon: the new MANIFEST may be in force.
+		err = o.install(r, files, state) // A panic in here does not abandon: the new MANIFEST may be in force.
 	}
 	if err != nil {
 		r.Abandon()
 		return err
 	}
 	found := r.Report()
-	found.Created, found.Manifest, found.ManifestBytesDropped = d.report.Created, d.report.Manifest, d.report.ManifestBytesDropped
-	found.OptionsChanged = d.report.OptionsChanged
-	d.report = found
+	found.Created, found.Manifest, found.ManifestBytesDropped = o.report.Created, o.report.Manifest, o.report.ManifestBytesDropped
+	found.OptionsChanged = o.report.OptionsChanged
+	o.report = found
 	return nil
 }
 
 // install makes the recovered state that of the store, durably.
-func (d *DB) install(r *replay.Replayer, files manifest.DirFiles, state manifest.State, prefixes [][]byte) error {
+func (o *opening) install(r *replay.Replayer, files manifest.DirFiles, state manifest.State) error {
 	added, err := r.Finish()
 	edit := &manifest.Edit{Added: added}
 	if err == nil {
-		err = d.tables.CountRefs(d.set.Current(), edit, d.opts.Logger)
+		err = o.tables.CountRefs(o.set.Current(), edit, o.opts.Logger)
 	}
 	if err == nil {
-		err = d.recordExpiry(prefixes, edit, r.LastSeq())
+		err = o.recordExpiry(edit, r.LastSeq())
 	}
 	if err != nil {
 		return err
 	}
-	plan, err := d.planChanges(r, files, state)
+	plan, err := o.planChanges(r, files, state)
 	if err != nil {
 		return err
 	}
-	logNum, lastSeq := d.set.NewFileNum(), r.LastSeq()
-	if err := d.dir.Logs.Begin(); err != nil {
+	logNum, lastSeq := o.set.NewFileNum(), r.LastSeq()
+	if err := o.dir.Logs.Begin(); err != nil {
 		return err
 	}
-	w, err := d.commit.CreateLog(logNum)
+	w, err := o.commit.CreateLog(logNum)
 	if err != nil {
-		return errors.CombineErrors(err, d.dir.Logs.Undo())
+		return errors.CombineErrors(err, o.dir.Logs.Undo())
 	}
-	d.commit.Begin(commit.Start{
+	o.commit.Begin(commit.Start{
 		Log: w, LogNum: logNum, LastSeq: lastSeq,
 		Store: commit.Store{
-			Set: d.set, Tables: d.tables, Obsolete: d.flusher.Obsolete, Changes: d.commitChanges(),
+			Set: o.set, Tables: o.tables, Obsolete: o.obsolete, Changes: o.feeds.forCommit(o.set),
 			Compactions: commit.Compactions{
-				Full: d.compactor.BeginBurst, CanRelieve: d.compactor.CanRelieve, Paused: d.compactor.Paused, Stuck: d.compactor.Stuck,
-				GarbageLoad: d.compactor.GarbageLoad, SetQuiet: d.compactor.SetQuiet, WouldFree: d.compactor.WouldFree,
+				Stop: o.compactor.Stop, Full: o.compactor.BeginBurst, CanRelieve: o.compactor.CanRelieve, Paused: o.compactor.Paused, Stuck: o.compactor.Stuck,
+				GarbageLoad: o.compactor.GarbageLoad, SetQuiet: o.compactor.SetQuiet, WouldFree: o.compactor.WouldFree,
 			},
 		},
 	})
-	d.dir.SetChanged(true) // also if it panics
+	o.dir.SetChanged(true) // also if it panics
 	edit.LogNum, edit.LastSeq = manifest.Num(logNum), manifest.Num(lastSeq)
-	err = d.set.Begin(edit, d.commit.Open)
+	err = o.set.Begin(edit, o.commit.Open)
 	if err != nil {
 		uncertain := manifest.IsUncertain(err)
 		err = errors.CombineErrors(err, w.Close())
 		if uncertain { // CURRENT may name the new MANIFEST, which names log and tables
 			r.Keep()
 		} else {
-			d.dir.SetChanged(false)
-			d.files.Remove(d.files.File(base.FileLog, logNum))
-			err = errors.CombineErrors(err, d.dir.Logs.Undo())
+			o.dir.SetChanged(false)
+			o.files.Remove(o.files.File(base.FileLog, logNum))
+			err = errors.CombineErrors(err, o.dir.Logs.Undo())
 		}
 		return err
 	}
-	d.keepChanges(plan, logNum)
-	r.RemoveOld(logNum, d.set.ManifestNum())
-	if err := checkpoint.RemoveUnused(d.files.FS, d.files.Path); err != nil {
-		d.opts.Logger.Warn("cannot remove what an interrupted backup left; the next backup or opening tries again", "err", err)
+	o.keepChanges(plan, logNum)
+	r.RemoveOld(logNum, o.set.ManifestNum())
+	if err := checkpoint.RemoveUnused(o.files.FS, o.files.Path); err != nil {
+		o.opts.Logger.Warn("cannot remove what an interrupted backup left; the next backup or opening tries again", "err", err)
 	}
-	if err := d.dir.Logs.Finish(); err != nil {
-		d.opts.Logger.Warn("the logs are not in another directory any more, but their marks could not be removed", "err", err)
+	if err := o.dir.Logs.Finish(); err != nil {
+		o.opts.Logger.Warn("the logs are not in another directory any more, but their marks could not be removed", "err", err)
 	}
 	return nil
 }
 
 // installReadOnly keeps the content of the logs in memory.
-func (d *DB) installReadOnly(r *replay.Replayer) {
-	s := &lookup.State{Version: d.set.Current()}
+func (o *opening) installReadOnly(r *replay.Replayer) {
+	var mems []*lookup.Memtable
 	for _, m := range r.Memtables() {
-		s.Imm = append(s.Imm, &lookup.Memtable{Memtable: m})
+		mems = append(mems, &lookup.Memtable{Memtable: m})
 	}
-	if len(s.Imm) > 0 {
-		s.Mem, s.Imm = s.Imm[0], s.Imm[1:]
-	} else {
-		s.Mem = &lookup.Memtable{Memtable: memtable.New(d.opts.Comparer, memtable.Slack)}
+	showReadOnly(&o.finder.Current, o.opts.Comparer, o.set.Current(), mems, r.LastSeq())
+}
+
+// showReadOnly makes what a store that only reads shows current: a version and memtables, the newest first.
+func showReadOnly(current *lookup.Current, cmp *Comparer, v *manifest.Version, mems []*lookup.Memtable, seq uint64) {
+	if len(mems) == 0 {
+		mems = []*lookup.Memtable{{Memtable: memtable.New(cmp, memtable.Slack)}}
 	}
-	d.finder.VisibleSeq.Store(r.LastSeq())
-	d.finder.State.Store(s)
+	current.VisibleSeq.Store(seq) // first: a compaction of the writer may have dropped what older numbers see
+	current.State.Store(&lookup.State{Mem: mems[0], Imm: mems[1:], Version: v})
 }

@@ -95,10 +95,11 @@ func runRepair(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
 }
 
 func repairOrPlan(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
-	if err := opts.Validate(); err != nil {
+	now := newOptionsNow(opts)
+	if err := now.validate(); err != nil {
 		return nil, err
 	}
-	o := opts.withDefaults()
+	o := &now.full
 	place := o.dirOptions()
 	place.ReadOnly = dryRun // the lock of a reader, so that a disk that cannot be written has a plan as well
 	home, err := dbdir.Open(dir, place)
@@ -167,7 +168,7 @@ func (o *Options) keepCompression(opts *Options, home *dbdir.Dir) {
 func (o *Options) repairOptions(home *dbdir.Dir) repair.Options {
 	cache := o.cacheOptions(tables.Directory{FS: o.FS, Path: home.Path}, nil, func(f *manifest.FileMeta, status sstable.FilterStatus) {
 		if info, ok := unusableFilter(f, status); ok {
-			o.logFilter(info)
+			logFilter(o.Logger, info)
 			if report := o.EventListener.FilterUnusable; report != nil {
 				report(info)
 			}

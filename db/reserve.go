@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/dbdir"
 )
 
 // How often a deletion is tried again once the reserve is free, and the pause after an attempt, which doubles:
@@ -31,48 +30,4 @@ func (d *DB) withReserve(ctx context.Context, free func() error) error {
 		d.dir.Reserve.WantAgain()
 	}
 	return err
-}
-
-// beginReserve prepares the reserve when the store is open. freed says that Open has freed it.
-func (d *DB) beginReserve(freed bool) {
-	var err error
-	switch {
-	case d.opts.ReadOnly:
-	case d.dir.Reserve == nil:
-		err = dbdir.RemoveReserve(d.files.FS, d.files.Path)
-	case freed:
-		d.dir.Reserve.Freed()
-	case d.opts.Limits.DiskReserve > 0:
-		d.makeReserve(0)
-	}
-	if err != nil {
-		d.opts.Logger.Warn("the reserve for a full disk cannot be removed", "err", err)
-	}
-}
-
-// keepReserve begins to make the reserve if it is missing, and to remove it if the tables are few. Only the flush loop
-// calls it, which does not wait: the file is as large as some memtables.
-func (d *DB) keepReserve() {
-	if d.dir.Reserve == nil {
-		return
-	}
-	v := d.state().Version
-	tables, _ := v.ValueBytes()
-	for i := range v.Levels {
-		tables += v.Levels[i].Bytes
-	}
-	if d.dir.Reserve.Due(tables) {
-		base.GoIn(&d.background, func() { _ = d.commit.Guard("making the reserve", func() error { d.makeReserve(tables); return nil }) })
-	}
-}
-
-// makeReserve makes the reserve if it is missing, or removes it if there are few tables, in bytes.
-func (d *DB) makeReserve(tables uint64) {
-	err := d.files.Verify()
-	if err == nil {
-		err = d.dir.Reserve.Keep(tables, d.closed.Load)
-	}
-	if err != nil {
-		d.opts.Logger.Warn("the reserve for a full disk cannot be made; a later flush tries again", "err", err)
-	}
 }

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/internal/work/compact"
 )
 
 // changeable are the options that SetOptions may change; a name with a dot at its end means all of a group.
@@ -26,9 +26,26 @@ type optionsInForce struct {
 // optionsNow are the options in force, as they were passed and with the defaults filled in. They are immutable.
 type optionsNow struct{ passed, full Options }
 
-// options returns the options in force with all defaults filled in. Those that SetOptions does not
-// change are in d.opts as well.
-func (d *DB) options() *Options { return &d.inForce.options.Load().full }
+// full returns the options in force with all defaults filled in. Those that SetOptions does not change are in DB.opts as
+// well.
+func (o *optionsInForce) full() *Options { return &o.options.Load().full }
+
+// leaveSnappyOut makes DefaultCompression none if the directory has no Snappy. SetOptions may store other options
+// meanwhile, and calls it afterwards.
+func (o *optionsInForce) leaveSnappyOut(logger *slog.Logger) {
+	for o.noSnappy.Load() {
+		now := o.options.Load()
+		if now.passed.Tables.Compression != DefaultCompression || now.full.Tables.Compression == NoCompression {
+			return
+		}
+		next := *now
+		next.full.Tables.Compression = NoCompression
+		if o.options.CompareAndSwap(now, &next) {
+			logger.Info("existing tables have no Snappy blocks, so new ones are not compressed; Options.Tables.Compression decides otherwise")
+			return
+		}
+	}
+}
 
 // Options returns a copy of the options in force: those of Open or of the last SetOptions, in which the zero value of a
 // field means its default. Three fields have the state of the store instead of what was passed:
@@ -41,7 +58,7 @@ func (d *DB) options() *Options { return &d.inForce.options.Load().full }
 //
 // It may be called at any time. Of a nil or zero DB it returns the zero Options.
 func (d *DB) Options() Options {
-	if d == nil || d.inForce.options.Load() == nil {
+	if d == nil || d.inForce == nil {
 		return Options{}
 	}
 	o := d.inForce.options.Load().passed.copied()
@@ -85,11 +102,11 @@ func (d *DB) SetOptions(o *Options) error {
 	if asked.Changes == now.Changes {
 		asked.Changes = passed.Changes
 	}
-	if err := asked.Validate(); err != nil {
+	next := newOptionsNow(&asked)
+	if err := next.validate(); err != nil {
 		return err
 	}
-	next := newOptionsNow(&asked)
-	other, changed := base.ChangedFields(passed, next.passed, changeable...), base.ChangedFields(*d.options(), next.full)
+	other, changed := base.ChangedFields(passed, next.passed, changeable...), base.ChangedFields(*d.inForce.full(), next.full)
 	other = slices.DeleteFunc(other, func(name string) bool { return !slices.Contains(changed, name) }) // an explicit default is no change
 	if len(other) > 0 {
 		return errors.Newf("sievedb: SetOptions: Options.%s cannot be changed while the store is open; begin with the copy that DB.Options returns",
@@ -100,8 +117,8 @@ func (d *DB) SetOptions(o *Options) error {
 	next.full.ReadOnly = d.opts.ReadOnly
 	d.inForce.options.Store(next)
 	d.recordOptions()
-	d.leaveSnappyOut()
-	full := d.options()
+	d.inForce.leaveSnappyOut(d.opts.Logger)
+	full := d.inForce.full()
 	d.tables.Blocks().SetCapacity(full.Cache.Size)
 	d.tables.SetBeside(full.Cache.besideBlocks())
 	if d.share == nil {
@@ -109,7 +126,7 @@ func (d *DB) SetOptions(o *Options) error {
 	}
 	d.tables.SetMaxOpen(full.Cache.MaxOpenFiles)
 	d.writers.spares.Resize(full.spareWriters())
-	d.compactor.Tune(d.tuning(full))
+	d.compactor.Tune(d.writers.tuning(full))
 	d.commit.SetLimits(full.commitLimits())
 	return nil
 }
@@ -118,11 +135,8 @@ func newOptionsNow(o *Options) *optionsNow {
 	return &optionsNow{passed: o.copied(), full: o.withDefaults()}
 }
 
-// tuning returns the options of compactions that can change. o has all defaults filled in.
-func (d *DB) tuning(o *Options) compact.Tuning {
-	return compact.Tuning{
-		MaxConcurrent: o.Compaction.MaxConcurrent, L0Trigger: o.Compaction.L0Trigger, L0SlowdownTrigger: o.Compaction.L0Slowdown,
-		MaxLevelBase: uint64(o.Compaction.MaxLevelBase), TableSize: uint64(o.Tables.Size), LargestTable: o.largestTable(),
-		MaxBytesPerSecond: o.Compaction.MaxBytesPerSecond, Table: d.tableOptions(o), Filter: o.Compaction.Filter,
-	}
+func newOptionsInForce(now *optionsNow) *optionsInForce {
+	o := new(optionsInForce)
+	o.options.Store(now)
+	return o
 }

@@ -29,7 +29,7 @@ func (d *DB) Metrics() *Metrics {
 		return &Metrics{}
 	}
 	s := d.state()
-	c, o, w := d.compactor.Counters(), d.options(), d.commit.Status() // w after s: its spare memtable may become part of s
+	c, o, w := d.compactor.Counters(), d.inForce.full(), d.commit.Status() // w after s: its spare memtable may become part of s
 	m := &Metrics{
 		Writes: report.WriteMetrics{
 			Batches:  w.Batches,

@@ -139,7 +139,7 @@ func (t txnStore) Examine() (horizon uint64, err error) {
 			}
 		}
 	}
-	found, err := t.reads.ConflictInTables(d.tables, s.Version, meanwhile, func(f *manifest.FileMeta) bool { return d.writtenSince(f, start) })
+	found, err := t.reads.ConflictInTables(d.tables, s.Version, meanwhile, func(f *manifest.FileMeta) bool { return d.txns.writtenSince(f, start) })
 	if err == nil && !found {
 		found, err = t.changedUntraced(s, horizon)
 	}
@@ -174,11 +174,11 @@ func viewOf(s *lookup.State) txn.View {
 
 // writtenSince reports whether f may have entries above the sequence number start, which was
 // visible to a transaction of this DB.
-func (d *DB) writtenSince(f *manifest.FileMeta, start uint64) bool {
+func (t *transactions) writtenSince(f *manifest.FileMeta, start uint64) bool {
 	if seqs := f.Seqs.Load(); seqs != nil && seqs.Known {
 		return seqs.Largest > start
 	}
-	return f.Num >= d.txns.firstTable
+	return f.Num >= t.firstTable
 }
 
 // View calls fn with a read-only transaction and returns its error. All reads in fn see the

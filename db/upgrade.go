@@ -72,8 +72,8 @@ func (d *DB) UpgradeFilters(ctx context.Context, policy filter.Policy, o *Upgrad
 	}
 	if !options.DryRun {
 		d.inForce.mu.Lock()
-		d.decideCompression()
-		d.compactor.Tune(d.tuning(d.options())) // it has the compression of the tables' indexes
+		d.writers.decideCompression()
+		d.compactor.Tune(d.writers.tuning(d.inForce.full())) // it has the compression of the tables' indexes
 		d.inForce.mu.Unlock()
 	}
 	report, err := d.compactor.UpgradeFilters(ctx, policy, options)

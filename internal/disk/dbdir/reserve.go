@@ -2,6 +2,7 @@ package dbdir
 
 import (
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -48,6 +49,32 @@ func ReserveFor(fsys vfs.FS, dir string, wanted, memtables int64) *Reserve {
 	}
 	size := memtables + 1<<20
 	return NewReserve(fsys, dir, size, autoRatio*uint64(size))
+}
+
+// BeginReserve prepares the reserve of a store that is open for writing. freed says that Open has freed it. It logs a
+// failure.
+func (d *Dir) BeginReserve(freed bool, stopped func() bool, logger *slog.Logger) {
+	switch r := d.Reserve; {
+	case r == nil:
+		if err := RemoveReserve(d.FS, d.Path); err != nil {
+			logger.Warn("the reserve for a full disk cannot be removed", "err", err)
+		}
+	case freed:
+		r.Freed()
+	case r.minTables == 0: // its size was asked for
+		d.KeepReserve(0, stopped, logger)
+	}
+}
+
+// KeepReserve is Reserve.Keep for a directory that is still the store's. It logs a failure.
+func (d *Dir) KeepReserve(tables uint64, stopped func() bool, logger *slog.Logger) {
+	err := d.Verify()
+	if err == nil {
+		err = d.Reserve.Keep(tables, stopped)
+	}
+	if err != nil {
+		logger.Warn("the reserve for a full disk cannot be made; a later flush tries again", "err", err)
+	}
 }
 
 // RemoveReserve removes the file of an earlier Reserve, if there is one.

@@ -25,6 +25,15 @@ func LoadTableSize(lastLevel, most uint64) uint64 {
 	return GrownTableSize(ahead*lastLevel, most)
 }
 
+// Bytes returns the size of all tables, those of values included.
+func (v *Version) Bytes() uint64 {
+	bytes := v.valueSize
+	for i := range v.Levels {
+		bytes += v.Levels[i].Bytes
+	}
+	return bytes
+}
+
 // LastLevelBytes returns the size of the lowest level that has tables.
 func (v *Version) LastLevelBytes() uint64 { return v.Levels[v.lastLevel()].Bytes }
 

@@ -30,6 +30,8 @@ type Finder struct {
 type Options struct {
 	// Cache opens the tables of the states.
 	Cache *tables.Cache
+	// Expiry says which values have expired. They are hidden. Nil: nothing expires.
+	Expiry *expiry.Policy
 	// Closed reports whether the store was closed. It is called only after an error.
 	Closed func() bool
 	// MaxOpenFiles returns the limit of the cache, for the text of an error.
@@ -41,13 +43,9 @@ type Options struct {
 // Init prepares the Finder for lookups.
 func (f *Finder) Init(o Options) {
 	f.tables, f.closed, f.maxOpenFiles, f.measured = o.Cache, o.Closed, o.MaxOpenFiles, o.Measured
-	f.hash = newKeyHash(o.Cache.Policies())
+	f.expiry, f.hash = o.Expiry, newKeyHash(o.Cache.Policies())
 	f.counts = new(counters.Lookups)
 }
-
-// SetExpiry says which values have expired. They are hidden. It is called before the first lookup; nil
-// means that nothing expires.
-func (f *Finder) SetExpiry(p *expiry.Policy) { f.expiry = p }
 
 // Totals returns the counts of all lookups.
 func (f *Finder) Totals() *counters.Totals { return f.counts.Total() }

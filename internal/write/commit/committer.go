@@ -36,6 +36,8 @@ type Options struct {
 
 // Compactions are what a Committer asks of the store's compactions, and what it tells them.
 type Compactions struct {
+	// Stop is called when a failure has ended the writes, with the error of every later write.
+	Stop func(err error)
 	// Full is called when a memtable is full, and another one has begun.
 	Full func()
 	// CanRelieve reports whether a compaction of level 0 could begin, so that iterators do not step over its tombstones
@@ -56,9 +58,8 @@ type Compactions struct {
 
 // Events are functions that a Committer calls without its lock. They must not wait for a write.
 type Events struct {
-	// Failed is called after a failure has ended the writes, with the error of every later write. cause is the failure,
-	// or nil if an earlier one was reported before.
-	Failed func(err, cause error)
+	// Failed is called with a failure that has ended the writes, unless an earlier one has.
+	Failed func(cause error)
 	// LogFailed is called when a log takes no more records, because the disk is full or for another reason.
 	LogFailed func(err error)
 	// Stalled is called after a writer has waited; see throttle.Options.

@@ -60,10 +60,12 @@ func (c *Committer) Fail(cause error) {
 	}
 	c.cond.Broadcast()
 	c.mu.Unlock()
-	if cause = nil; first {
-		cause = ended.Cause
+	if c.store.Stop != nil {
+		c.store.Stop(c.Err())
 	}
-	c.o.Failed(c.Err(), cause)
+	if first {
+		c.o.Failed(ended.Cause)
+	}
 }
 
 // Err returns the error of every write once writes have ended, by a failure or by Freeze, nil before.

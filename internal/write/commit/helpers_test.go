@@ -46,7 +46,7 @@ type store struct {
 	stuck  error
 	full   int // memtables that became full
 	causes []error
-	end    error // of the last call of Failed
+	end    error // of the last call of Stop
 	disk   []error
 	stalls []string
 	tables []*lookup.Memtable
@@ -107,6 +107,7 @@ func (s *store) locked(f func()) {
 
 func (s *store) compactions() Compactions {
 	return Compactions{
+		Stop:        func(err error) { s.locked(func() { s.end = err }) },
 		Full:        func() { s.locked(func() { s.full++ }) },
 		Paused:      s.paused.Load,
 		SetQuiet:    func(bool) {},
@@ -124,13 +125,7 @@ func (s *store) options(c config) Options {
 		Cmp: c.cmp, Dir: tables.Directory{FS: s.faults, Path: "dir", Logger: slog.New(slog.DiscardHandler)},
 		Limits: c.limits, Memory: c.memory, Current: &s.current, Recent: &s.recent, Latency: &s.latency,
 		Events: Events{
-			Failed: func(err, cause error) {
-				s.locked(func() {
-					if s.end = err; cause != nil {
-						s.causes = append(s.causes, cause)
-					}
-				})
-			},
+			Failed: func(cause error) { s.locked(func() { s.causes = append(s.causes, cause) }) },
 			LogFailed: func(err error) {
 				s.locked(func() {
 					if base.IsNoSpace(err) {
