@@ -47,13 +47,8 @@ type found struct {
 }
 
 // get finds the first entry at or after the target (userKey, trailer) and reports whether it has that user key. For any
-// bytes it gives the same result as blockIter.seekGE, and rejects the same blocks.
-func (b *Block) get(cmp *base.Comparer, userKey []byte, trailer uint64) (found, error) {
-	return b.getWithPivots(nil, cmp, userKey, trailer)
-}
-
-// getWithPivots is get with the block's pivots, which may be nil.
-func (b *Block) getWithPivots(pv *pivots, cmp *base.Comparer, userKey []byte, trailer uint64) (found, error) {
+// bytes it gives the same result as blockIter.seekGE, and rejects the same blocks. pv are the block's pivots, or nil.
+func (b *Block) get(pv *pivots, cmp *base.Comparer, userKey []byte, trailer uint64) (found, error) {
 	if b.empty() {
 		return found{atEnd: true}, nil
 	}

@@ -83,11 +83,11 @@ func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
 // blockAnswers runs all searches with the same target. They must give the same result, or all fail.
 func blockAnswers(t *testing.T, b *Block, user []byte, trailer uint64) (found, error) {
 	t.Helper()
-	fast, fastErr := b.get(base.Bytewise, user, trailer)
+	fast, fastErr := b.get(nil, base.Bytewise, user, trailer)
 	slow, slowErr := b.getRebuilding(base.Bytewise, user, trailer)
 	var pv pivots
 	pv.make(b)
-	guided, guidedErr := b.getWithPivots(&pv, base.Bytewise, user, trailer)
+	guided, guidedErr := b.get(&pv, base.Bytewise, user, trailer)
 	require.Equal(t, fastErr, guidedErr, "with pivots")
 	require.Equal(t, fast, guided, "with pivots")
 	requireSkipsAsSteps(t, b, user, trailer)

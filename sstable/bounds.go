@@ -84,18 +84,20 @@ func (r *Reader) checkBoundsByData(smallest, largest []byte) error {
 		}
 		return r.wrongTable(indexPart, int64(r.foot.Index.Offset), "it is empty; want entries")
 	}
-	if !bytes.Equal(it.Key(), smallest) {
-		return r.wrongTable(dataPart, int64(it.BlockOffset()),
-			"its first key, %s, differs; want the one in the MANIFEST, %s", base.DescribeKey(it.Key()), base.DescribeKey(smallest))
+	compare := func(which string, want []byte) error {
+		if bytes.Equal(it.Key(), want) {
+			return nil
+		}
+		return r.wrongTable(dataPart, int64(it.BlockOffset()), "its %s key, %s, differs; want the one in the MANIFEST, %s",
+			which, base.DescribeKey(it.Key()), base.DescribeKey(want))
+	}
+	if err := compare("first", smallest); err != nil {
+		return err
 	}
 	if !it.Last() {
 		return it.Err()
 	}
-	if !bytes.Equal(it.Key(), largest) {
-		return r.wrongTable(dataPart, int64(it.BlockOffset()),
-			"its last key, %s, differs; want the one in the MANIFEST, %s", base.DescribeKey(it.Key()), base.DescribeKey(largest))
-	}
-	return nil
+	return compare("last", largest)
 }
 
 func (r *Reader) wrongTable(part string, offset int64, format string, args ...any) error {

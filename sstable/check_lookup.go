@@ -34,7 +34,7 @@ func (it *Iter) CheckLookup(lk *Lookup) error {
 			return errDeniesKey
 		}
 	}
-	f, err := d.block.getWithPivots(it.heldPivots(), it.r.cmp, lk.userKey, lk.trailer)
+	f, err := d.block.get(it.heldPivots(), it.r.cmp, lk.userKey, lk.trailer)
 	if err != nil {
 		return it.located(err)
 	}

@@ -79,11 +79,18 @@ func readPlain(f vfs.File, h handle, part string) (block []byte, ok bool, err er
 	if _, err := vfs.ReadFull(f, stored, int64(h.Offset)); err != nil {
 		return nil, false, err
 	}
-	got, want := util.CRC32C(stored[:h.Size+1]), util.UnmaskCRC(util.Fixed32(stored[h.Size+1:]))
-	if got != want {
-		return nil, false, base.Corruptf(part, int64(h.Offset), "checksum %#08x; want %#08x", got, want)
+	if err := checkStored(stored, h, part); err != nil {
+		return nil, false, err
 	}
 	return stored[:h.Size], Compression(stored[h.Size]) == NoCompression, nil
+}
+
+// checkStored verifies the checksum of a block with its trailer.
+func checkStored(stored []byte, h handle, part string) error {
+	if got, want := util.CRC32C(stored[:h.Size+1]), util.UnmaskCRC(util.Fixed32(stored[h.Size+1:])); got != want {
+		return base.Corruptf(part, int64(h.Offset), "checksum %#08x; want %#08x", got, want)
+	}
+	return nil
 }
 
 // VerifyContent reads the whole table in f, and returns an error that matches base.ErrCorruption unless all
@@ -150,9 +157,8 @@ func (r *Reader) readStored(buf []byte, h handle, part string) ([]byte, error) {
 	if err := r.readAt(buf, h.Offset, part); err != nil {
 		return nil, err
 	}
-	n := len(buf) - blockTrailerLen + 1
-	if got, want := util.CRC32C(buf[:n]), util.UnmaskCRC(util.Fixed32(buf[n:])); got != want {
-		return nil, base.Corruptf(part, int64(h.Offset), "checksum %#08x; want %#08x", got, want)
+	if err := checkStored(buf, h, part); err != nil {
+		return nil, err
 	}
 	return buf, nil
 }

@@ -2,9 +2,6 @@ package sstable
 
 // ReadIndex is LoadIndex, but also returns how many bytes it read from disk: 0 if the index was in memory.
 func (r *Reader) ReadIndex() (bytesRead uint64, err error) {
-	if r.index.Load() != nil {
-		return 0, nil
-	}
 	_, n, err := r.loadIndex()
 	return uint64(n), err
 }

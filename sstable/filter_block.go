@@ -168,21 +168,15 @@ const (
 	FilterDamaged
 )
 
+var filterStates = [...]string{
+	FilterOff: "off", FilterMissing: "none in the table", FilterUnknown: "unknown policy",
+	FilterWholeTable: "whole table", FilterPerBlock: "per block range", FilterDamaged: "damaged",
+}
+
 // String returns the state in words.
 func (s FilterState) String() string {
-	switch s {
-	case FilterOff:
-		return "off"
-	case FilterMissing:
-		return "none in the table"
-	case FilterUnknown:
-		return "unknown policy"
-	case FilterWholeTable:
-		return "whole table"
-	case FilterPerBlock:
-		return "per block range"
-	case FilterDamaged:
-		return "damaged"
+	if int(s) < len(filterStates) {
+		return filterStates[s]
 	}
 	return "invalid"
 }

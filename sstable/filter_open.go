@@ -1,10 +1,10 @@
 package sstable
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/sievedb/sievedb/filter"
-	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/hugepages"
@@ -63,12 +63,8 @@ func (r *Reader) readMetaindex() (metaindex, error) {
 
 // withoutFilter returns the status of a table of which no filter is used.
 func (r *Reader) withoutFilter(m *metaindex) FilterStatus {
-	hasPolicy := false
-	for _, p := range r.policies {
-		hasPolicy = hasPolicy || p != nil && p != filter.None
-	}
 	switch {
-	case !hasPolicy:
+	case !slices.ContainsFunc(r.policies, func(p filter.Policy) bool { return p != nil && p != filter.None }):
 		return FilterStatus{State: FilterOff}
 	case len(m.filters) == 0:
 		return FilterStatus{State: FilterMissing}
@@ -164,16 +160,16 @@ type FilterSet struct {
 // AllFilters reads every filter of the table whose policy is known. If the metaindex or a filter is damaged, the error
 // wraps sievedb.ErrCorruption, and the set has the other filters.
 func (r *Reader) AllFilters() (FilterSet, error) {
-	return r.filterSet(r.policies, func(*metaindex) ([]rangefilter.Policy, error) { return r.rangePolicies, nil })
+	return r.filterSet(r.policies, false)
 }
 
 // FiltersToCheck is AllFilters with these policies for filters of keys, at most MaxPolicies, instead of those in
 // ReaderOptions. It also reads the range filters of every policy in package rangefilter.
 func (r *Reader) FiltersToCheck(policies []filter.Policy) (FilterSet, error) {
-	return r.filterSet(policies, r.rangesToCheck)
+	return r.filterSet(policies, true)
 }
 
-func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]rangefilter.Policy, error)) (FilterSet, error) {
+func (r *Reader) filterSet(policies []filter.Policy, everyRange bool) (FilterSet, error) {
 	if !r.Ref() {
 		return FilterSet{}, ErrReaderClosed
 	}
@@ -183,7 +179,10 @@ func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]
 		return FilterSet{}, err
 	}
 	set := FilterSet{listed: len(m.filters)}
-	rangePolicies, damage := ranges(&m)
+	rangePolicies, damage := r.rangePolicies, error(nil)
+	if everyRange {
+		rangePolicies, damage = r.rangesToCheck(&m)
+	}
 	err = r.eachFilter(&m, policies, func(f *filterBlock, _ string, err error) bool {
 		if err == nil {
 			set.filters = append(set.filters, f)
@@ -195,12 +194,12 @@ func (r *Reader) filterSet(policies []filter.Policy, ranges func(*metaindex) ([]
 	if err != nil {
 		return FilterSet{}, err
 	}
-	if err := set.addRanges(r, &m, rangePolicies); err != nil {
-		if onlyIO(err) != nil {
-			return FilterSet{}, err
-		}
-		if damage == nil {
-			damage = err
+	if set.ranges, err = r.readRanges(&m, rangePolicies); err != nil {
+		return FilterSet{}, err
+	}
+	for _, f := range set.ranges {
+		if damage == nil && base.IsUnreadable(f.Err) {
+			damage = f.Err
 		}
 	}
 	return set, damage

@@ -90,14 +90,8 @@ func (r *Reader) FilterKeys() (keys uint64) {
 	if f == nil {
 		return 0
 	}
-	parts := [][]byte{f.filter}
-	if !f.whole {
-		parts = parts[:0]
-		for i := range f.num {
-			parts = append(parts, f.at(i))
-		}
-	}
-	for _, part := range parts {
+	for i := range f.num {
+		part := f.at(i)
 		if s, ok := filter.ShapeOf(f.policy, part); ok && len(part) > 0 {
 			n, _ := keysOfShape(s)
 			keys += n
@@ -150,11 +144,9 @@ func (r *Reader) VerdictAt(userKey []byte, offset uint64) Verdict {
 // DataBlocks returns the number of data blocks and their size in the file, including
 // trailers, in bytes. It reads the index if it is not in memory.
 func (r *Reader) DataBlocks() (blocks int, bytes uint64, err error) {
-	ix := r.index.Load()
-	if ix == nil {
-		if ix, _, err = r.loadIndex(); err != nil {
-			return 0, 0, err
-		}
+	ix, err := r.needIndex()
+	if err != nil {
+		return 0, 0, err
 	}
 	for i := range ix.Len() {
 		bytes += uint64(ix.Size(i)) + blockTrailerLen
@@ -166,12 +158,9 @@ func (r *Reader) DataBlocks() (blocks int, bytes uint64, err error) {
 // file, and with the offset of their block. Key and value are valid only during the call. The blocks are read from
 // disk and not cached. The first error, of fn or of reading, ends the iteration and is returned.
 func (r *Reader) SampleBlocks(n int, fn func(offset uint64, ikey, value []byte) error) error {
-	ix := r.index.Load()
-	if ix == nil {
-		var err error
-		if ix, _, err = r.loadIndex(); err != nil {
-			return err
-		}
+	ix, err := r.needIndex()
+	if err != nil {
+		return err
 	}
 	for j := range min(n, ix.Len()) {
 		i := int(uint64(j) * uint64(ix.Len()) / uint64(min(n, ix.Len())))

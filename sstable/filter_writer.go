@@ -36,11 +36,9 @@ func (w *Writer) filterBlocks() (blocks []namedFilter, err error) {
 func (w *Writer) writeFilters(filters []namedFilter, meta metaEntries) error {
 	for _, f := range filters {
 		// Raw, as LevelDB writes it: random bits do not shrink.
-		h, err := w.writeBlock(f.block, NoCompression)
-		if err != nil {
+		if err := w.writeListed(meta, filterKeyPrefix+f.name, f.block); err != nil {
 			return err
 		}
-		meta[filterKeyPrefix+f.name] = h.Append(nil)
 	}
 	for _, f := range filters {
 		alias := w.opts.FilterAliases[f.name]

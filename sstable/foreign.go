@@ -51,11 +51,7 @@ func (r *Reader) CheckForeign() error {
 
 // eachMeta calls f for the entries of a block. An error of f is returned as it is.
 func (r *Reader) eachMeta(h handle, part string, f func(key, value []byte) error) error {
-	if !r.Ref() {
-		return ErrReaderClosed
-	}
-	defer r.Unref()
-	data, err := r.readBlock(h, part)
+	data, err := r.blockIfOpen(h, part)
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func (r *Reader) searchWhole(b *Block, ix *index, i int, lk *Lookup, res *Result
 
 // searchBlock is getInBlock for a block in memory, or for a slice of one, which has no pivots.
 func (r *Reader) searchBlock(b *Block, pv *pivots, ix *index, i int, lk *Lookup, res *Result) (done bool, err error) {
-	f, err := b.getWithPivots(pv, r.cmp, lk.userKey, lk.trailer)
+	f, err := b.get(pv, r.cmp, lk.userKey, lk.trailer)
 	if err != nil {
 		return false, r.located(err, ix, i)
 	}

@@ -44,18 +44,13 @@ func decodeIndex(data []byte, cmp *base.Comparer, limit uint64) (*index, error) 
 	if err != nil {
 		return nil, err
 	}
-	return decodeEntries(&b, cmp, limit)
-}
-
-// decodeEntries decodes the entries of an index block.
-func decodeEntries(b *Block, cmp *base.Comparer, limit uint64) (*index, error) {
-	if ix := decodePlain(b, cmp, limit); ix != nil {
+	if ix := decodePlain(&b, cmp, limit); ix != nil {
 		return ix, nil
 	}
-	return decodeAnyEntries(b, cmp, limit)
+	return decodeAnyEntries(&b, cmp, limit)
 }
 
-// decodeAnyEntries is decodeEntries for any block, and says what is wrong with it.
+// decodeAnyEntries decodes the entries of any index block, and says what is wrong with it.
 func decodeAnyEntries(b *Block, cmp *base.Comparer, limit uint64) (*index, error) {
 	n, keyBytes, err := measureIndex(b, limit)
 	if err != nil {

@@ -53,6 +53,15 @@ func (r *Reader) readStoredIndex() ([]byte, error) {
 	return stored, r.readAt(stored, r.foot.Index.Offset, indexPart)
 }
 
+// needIndex returns the index, and loads it if it is not in memory.
+func (r *Reader) needIndex() (*index, error) {
+	if ix := r.index.Load(); ix != nil {
+		return ix, nil
+	}
+	ix, _, err := r.loadIndex()
+	return ix, err
+}
+
 // LoadIndex loads the index, which lookups otherwise do when they first need it.
 func (r *Reader) LoadIndex() error {
 	_, _, err := r.loadIndex()

@@ -32,17 +32,25 @@ func DecodeHandle(b []byte) (h Handle, rest []byte, err error) {
 // ReadBlock reads a block of a table of fileSize bytes, checks its checksum and decompresses it. It
 // allocates no more than the block's stored size justifies.
 func ReadBlock(f vfs.File, fileSize uint64, h Handle) (data []byte, kind Compression, err error) {
-	const part = "block"
-	if err := (handle{Offset: h.Offset, Size: h.Size}).Check(fileSize, part, part); err != nil {
-		return nil, 0, err
+	stored, data, err := readChecked(f, fileSize, handle{Offset: h.Offset, Size: h.Size})
+	if stored != nil {
+		kind = Compression(stored[h.Size])
 	}
-	stored := make([]byte, h.Size+blockTrailerLen)
-	if _, err := vfs.ReadFull(f, stored, int64(h.Offset)); err != nil {
-		return nil, 0, err
-	}
-	kind = Compression(stored[h.Size])
-	data, _, err = openBlock(stored, nil, part)
 	return data, kind, err
+}
+
+// readChecked is ReadBlock, and returns the block as it is stored too, unless it cannot be read.
+func readChecked(f vfs.File, fileSize uint64, h handle) (stored, data []byte, err error) {
+	const part = "block"
+	if err := h.Check(fileSize, part, part); err != nil {
+		return nil, nil, err
+	}
+	stored = make([]byte, h.Size+blockTrailerLen)
+	if _, err := vfs.ReadFull(f, stored, int64(h.Offset)); err != nil {
+		return nil, nil, err
+	}
+	data, _, err = openBlock(stored, nil, part)
+	return stored, data, err
 }
 
 // EachEntry calls fn with each key and value of a block that ReadBlock returned, and returns the number

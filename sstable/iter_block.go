@@ -290,14 +290,7 @@ func (it *Iter) cut(s *blockSpan, i int, missing bool) {
 func (it *Iter) openInSpan(i int, sc *scratch) (raw []byte, kind Compression, err error) {
 	h := it.ix.Handle(i)
 	start := h.Offset - it.span.offset
-	stored := sc.stored[start : start+h.Size+blockTrailerLen]
 	sc.block = Block{}
-	data, kind, err := openBlock(stored, sc.decoded, dataPart)
-	if err == nil {
-		if kind != NoCompression {
-			sc.decoded = data
-		}
-		sc.block, err = newBlock(data, dataPart)
-	}
-	return stored[:h.Size], kind, it.r.located(err, it.ix, i)
+	raw, kind, err = sc.open(sc.stored[start : start+h.Size+blockTrailerLen])
+	return raw, kind, it.r.located(err, it.ix, i)
 }

@@ -73,28 +73,28 @@ const (
 
 // kindOfKey returns the kind of the entry with that key, and for a filter its policy's name.
 func kindOfKey(key []byte) (kind metaKind, name []byte) {
-	if string(key) == propertiesKey || string(key) == oldPropertiesKey {
-		return metaProperties, nil
-	}
 	switch string(key) {
+	case propertiesKey, oldPropertiesKey:
+		return metaProperties, nil
 	case refsKey:
 		return metaRefs, nil
 	case idsKey:
 		return metaIDs, nil
 	}
-	if name, ok := bytes.CutPrefix(key, []byte(rangeKeyPrefix)); ok {
-		return metaRange, name
-	}
-	if name, ok := bytes.CutPrefix(key, []byte(oldRangeKeyPrefix)); ok {
-		return metaRange, name
-	}
-	if name, ok := bytes.CutPrefix(key, []byte(requiredKeyPrefix)); ok {
-		return metaRequired, name
-	}
-	if name, ok := bytes.CutPrefix(key, []byte(filterKeyPrefix)); ok {
-		return metaFilter, name
+	for _, p := range metaPrefixes {
+		if name, ok := bytes.CutPrefix(key, []byte(p.prefix)); ok {
+			return p.kind, name
+		}
 	}
 	return metaUnknown, nil
+}
+
+// metaPrefixes are those of keys with names. That of filters is the beginning of others.
+var metaPrefixes = []struct {
+	prefix string
+	kind   metaKind
+}{
+	{rangeKeyPrefix, metaRange}, {oldRangeKeyPrefix, metaRange}, {requiredKeyPrefix, metaRequired}, {filterKeyPrefix, metaFilter},
 }
 
 // metaEntries are the entries of a metaindex that is being written, by key.
@@ -107,6 +107,15 @@ func (m metaEntries) block() []byte {
 		w.add([]byte(key), m[key])
 	}
 	return w.finish()
+}
+
+// writeListed writes a block uncompressed, and lists it in the metaindex.
+func (w *Writer) writeListed(meta metaEntries, key string, block []byte) error {
+	h, err := w.writeBlock(block, NoCompression)
+	if err == nil {
+		meta[key] = h.Append(nil)
+	}
+	return err
 }
 
 // metaindex is the known part of a metaindex block.

@@ -65,7 +65,7 @@ func encodeProperties(w *blockWriter, p *Properties) {
 	}
 }
 
-// decodeProperties reads a properties block. A missing property is zero, and an
+// decodeProperties reads a properties block; p is of no use with an error. A missing property is zero, and an
 // unknown one is ignored: a later version may store more.
 func decodeProperties(data []byte) (p Properties, err error) {
 	b, err := newBlock(data, propertiesPart)
@@ -85,8 +85,5 @@ func decodeProperties(data []byte) (p Properties, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return Properties{}, err
-	}
-	return p, nil
+	return p, err
 }

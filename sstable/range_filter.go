@@ -48,12 +48,10 @@ func (w *Writer) writeRanges(meta metaEntries) error {
 			return w.fail(errors.Newf("sstable: the new range filter %q denies %d of its keys; the table is not written, "+
 				"since the policy or the machine's memory is defective", f.policy.Name(), denied))
 		}
-		h, err := w.writeBlock(block, NoCompression)
-		if err != nil {
+		if err := w.writeListed(meta, rangeKeyPrefix+f.policy.Name(), block); err != nil {
 			return err
 		}
-		meta[rangeKeyPrefix+f.policy.Name()] = h.Append(nil)
-		w.rangeSize += h.Size + blockTrailerLen
+		w.rangeSize += uint64(len(block)) + blockTrailerLen
 	}
 	return nil
 }
@@ -182,18 +180,6 @@ func (r *Reader) RangeFilterSize() (size uint64) {
 		}
 	}
 	return size
-}
-
-// addRanges adds the range filters to the set. It returns an I/O error or the error of the first damaged one.
-func (s *FilterSet) addRanges(r *Reader, m *metaindex, policies []rangefilter.Policy) error {
-	ranges, err := r.readRanges(m, policies)
-	s.ranges = ranges
-	for _, f := range ranges {
-		if err == nil && base.IsUnreadable(f.Err) {
-			err = f.Err
-		}
-	}
-	return err
 }
 
 // HasRanges reports whether there is, for each of the policies, a usable range filter with

@@ -170,6 +170,15 @@ func (r *Reader) readBlockInto(buf []byte, h handle, part string) ([]byte, error
 	return data, base.InFile(err, r.name, int64(h.Offset))
 }
 
+// blockIfOpen is readBlock for callers without a reference.
+func (r *Reader) blockIfOpen(h handle, part string) ([]byte, error) {
+	if !r.Ref() {
+		return nil, ErrReaderClosed
+	}
+	defer r.Unref()
+	return r.readBlock(h, part)
+}
+
 // openBlock checks the trailer of a stored block, and returns the block decompressed:
 // within stored itself if kind is NoCompression, else in buf or in new memory, see
 // decompress. It checks the checksum first, so that accidental damage never reaches a
@@ -187,12 +196,8 @@ func openBlock(stored, buf []byte, part string) (data []byte, kind Compression, 
 
 // readData reads data block i from disk, into new memory.
 func (r *Reader) readData(ix *index, i int) (Block, error) {
-	if !r.Ref() {
-		return Block{}, ErrReaderClosed
-	}
-	defer r.Unref()
 	h := ix.Handle(i)
-	data, err := r.readBlock(h, dataPart)
+	data, err := r.blockIfOpen(h, dataPart)
 	if err != nil {
 		return Block{}, err
 	}
@@ -242,14 +247,8 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 		n, _ := codec.DecodedLen(sc.stored[h.Size], sc.stored[:h.Size])
 		sc.decoded = codec.Large(sc.decoded, int(min(n, codec.MaxLarge+1)))
 	}
-	data, kind, err := openBlock(sc.stored, sc.decoded, dataPart)
-	if err == nil {
-		if kind != NoCompression {
-			sc.decoded = data
-		}
-		sc.block, err = newBlock(data, dataPart)
-	}
-	return sc.stored[:h.Size], kind, base.InFile(err, r.name, int64(h.Offset))
+	raw, kind, err = sc.open(sc.stored)
+	return raw, kind, base.InFile(err, r.name, int64(h.Offset))
 }
 
 // Ref takes a reference that keeps the file open. It returns false if that is closed already.
@@ -325,12 +324,9 @@ func (r *Reader) DropBlocks() {
 // ApproximateOffset returns the approximate offset in the file, in bytes, of the first entry at or after the internal
 // key: that of its data block, or the end of the data blocks. It may read the index.
 func (r *Reader) ApproximateOffset(ikey []byte) (uint64, error) {
-	ix := r.index.Load()
-	if ix == nil {
-		var err error
-		if ix, _, err = r.loadIndex(); err != nil {
-			return 0, err
-		}
+	ix, err := r.needIndex()
+	if err != nil {
+		return 0, err
 	}
 	if i := ix.find(r.cmp, base.UserKey(ikey), base.Trailer(ikey)); i < ix.Len() {
 		return ix.Offset(i), nil
@@ -361,11 +357,7 @@ func (r *Reader) CheckProperties() (p Properties, ok bool, err error) {
 	if err := r.meta.properties.Check(r.limit, "metaindex block", propertiesPart); err != nil {
 		return Properties{}, false, base.InFile(err, r.name, -1)
 	}
-	if !r.Ref() {
-		return Properties{}, false, ErrReaderClosed
-	}
-	defer r.Unref()
-	data, err := r.readBlock(r.meta.properties, propertiesPart)
+	data, err := r.blockIfOpen(r.meta.properties, propertiesPart)
 	if err != nil {
 		return Properties{}, false, err
 	}

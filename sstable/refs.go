@@ -1,9 +1,6 @@
 package sstable
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/sievedb/sievedb/internal/base"
 )
 
@@ -18,19 +15,13 @@ const (
 
 // writeValueBlocks writes the block of references, if the table has any, and that of the IDs of a value table.
 func (w *Writer) writeValueBlocks(meta metaEntries) error {
-	blocks := map[string][]byte{}
-	if len(w.refs) > 0 {
-		blocks[refsKey] = base.AppendRefSums(nil, w.refs.List())
-	}
 	if w.opts.Values {
-		blocks[idsKey] = base.AppendIDs(nil, w.opts.IDs)
-	}
-	for _, key := range slices.Sorted(maps.Keys(blocks)) {
-		h, err := w.writeBlock(blocks[key], NoCompression)
-		if err != nil {
+		if err := w.writeListed(meta, idsKey, base.AppendIDs(nil, w.opts.IDs)); err != nil {
 			return err
 		}
-		meta[key] = h.Append(nil)
+	}
+	if len(w.refs) > 0 {
+		return w.writeListed(meta, refsKey, base.AppendRefSums(nil, w.refs.List()))
 	}
 	return nil
 }
@@ -82,9 +73,5 @@ func (r *Reader) metaBlock(h handle, part string) ([]byte, error) {
 	if err := h.Check(r.limit, "metaindex block", part); err != nil {
 		return nil, err
 	}
-	if !r.Ref() {
-		return nil, ErrReaderClosed
-	}
-	defer r.Unref()
-	return r.readBlock(h, part)
+	return r.blockIfOpen(h, part)
 }

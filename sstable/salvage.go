@@ -123,6 +123,15 @@ type salvager struct {
 	gapAfter []byte // SalvageGap.After
 }
 
+// damage records an error that is about the bytes of the table, and returns any other one.
+func (s *salvager) damage(err error) error {
+	if base.IsUnreadable(err) {
+		s.rep.record(err)
+		return nil
+	}
+	return err
+}
+
 // beginGap notes that keys may be missing after the last one.
 func (s *salvager) beginGap() {
 	if !s.inGap {
@@ -144,23 +153,17 @@ func (s *salvager) open() (*index, error) {
 	if err := r.open(nil); err != nil {
 		return nil, base.InFile(err, r.name, -1)
 	}
-	filters, err := r.FiltersToCheck(r.policies)
-	if ioErr := onlyIO(err); ioErr != nil {
-		return nil, ioErr
+	var err error
+	s.filters, err = r.FiltersToCheck(r.policies)
+	if err = s.damage(err); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		s.rep.record(err)
-	}
-	s.filters = filters
 	s.rep.Properties, _, err = r.CheckProperties()
 	if err == nil {
 		s.rep.Refs, err = r.Refs()
 	}
-	if ioErr := onlyIO(err); ioErr != nil {
-		return nil, ioErr
-	}
-	if err != nil {
-		s.rep.record(err)
+	if err = s.damage(err); err != nil {
+		return nil, err
 	}
 	stored, err := r.readStoredIndex()
 	if err != nil {
@@ -184,14 +187,7 @@ func (s *salvager) checkBounds() error {
 	if s.rep.Err != nil {
 		return nil // not all keys were found
 	}
-	err := s.r.checkBounds(s.first, s.prev)
-	if ioErr := onlyIO(err); ioErr != nil {
-		return ioErr
-	}
-	if err != nil {
-		s.rep.record(err)
-	}
-	return nil
+	return s.damage(s.r.checkBounds(s.first, s.prev))
 }
 
 // byIndex visits the data blocks that the index lists.
@@ -212,13 +208,11 @@ func (s *salvager) byIndex(ix *index) error {
 func (s *salvager) block(it *Iter, i int) error {
 	h := it.ix.Handle(i)
 	if it.load(i, true) {
-		first := true
 		for ok := it.data.First(); ok; ok = it.data.Next() {
-			s.check(it.ix, i, it.data.key, first, it.data.cur.valueEnd == it.data.block.entriesEnd)
+			s.check(it.ix, i, it.data.key, it.data.pos == 0, it.data.cur.valueEnd == it.data.block.entriesEnd)
 			if err := s.emit(it.data.key, it.data.Value()); err != nil {
 				return err
 			}
-			first = false
 		}
 	}
 	if !it.failed() {

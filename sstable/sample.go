@@ -75,15 +75,8 @@ func handlesOf(index []byte) (handles []handle, err error) {
 
 // read reads, checks and counts a block.
 func (s *CompressionSample) read(f vfs.File, fileSize uint64, h handle) (data []byte, err error) {
-	const part = "block"
-	if err := h.Check(fileSize, part, part); err != nil {
-		return nil, err
-	}
-	stored := make([]byte, h.Size+blockTrailerLen)
-	if _, err := vfs.ReadFull(f, stored, int64(h.Offset)); err != nil {
-		return nil, err
-	}
-	if data, _, err = openBlock(stored, nil, part); err != nil {
+	stored, data, err := readChecked(f, fileSize, h)
+	if err != nil {
 		return nil, err
 	}
 	switch kind := Compression(stored[h.Size]); {

@@ -64,6 +64,19 @@ func (sc *scratch) returnStored(lent *storedBuf) {
 	storedBufs.Put(lent)
 }
 
+// open checks and decompresses a data block that is stored with its trailer, and makes it sc.block. It returns the block
+// as it is stored.
+func (sc *scratch) open(stored []byte) (raw []byte, kind Compression, err error) {
+	data, kind, err := openBlock(stored, sc.decoded, dataPart)
+	if err == nil {
+		if kind != NoCompression {
+			sc.decoded = data
+		}
+		sc.block, err = newBlock(data, dataPart)
+	}
+	return stored[:len(stored)-blockTrailerLen], kind, err
+}
+
 // decompress returns the decompressed form of b, which is compressed.
 func (sc *scratch) decompress(b *Block) (*Block, error) {
 	if b.kind == slicedKind {

@@ -42,7 +42,7 @@ func TestSlicesAgreeWithTheirBlock(t *testing.T) {
 				for range 200 {
 					user, seq := randomUser(rnd, es), randomSeq(rnd)
 					lk.Init(user, seq)
-					want, err := plain.get(base.Bytewise, user, lk.trailer)
+					want, err := plain.get(nil, base.Bytewise, user, lk.trailer)
 					require.NoError(t, err)
 					var got Result
 					done, err := r.getInSlices(&sliced, nil, 0, &lk, &got)

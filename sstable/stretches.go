@@ -7,12 +7,9 @@ import "github.com/sievedb/sievedb/internal/base"
 // greater. begin is nil for the first stretch. The keys must not be changed; they stay valid. Stretches reads the index
 // if it is not in memory.
 func (r *Reader) Stretches(stepBytes uint64, fn func(begin []byte, bytes uint64)) error {
-	ix := r.index.Load()
-	if ix == nil {
-		var err error
-		if ix, _, err = r.loadIndex(); err != nil {
-			return err
-		}
+	ix, err := r.needIndex()
+	if err != nil {
+		return err
 	}
 	var begin []byte
 	bytes := uint64(0)
