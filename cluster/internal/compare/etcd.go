@@ -43,11 +43,7 @@ func dialEtcd(addr string) (*clientv3.Client, error) {
 }
 
 // startEtcd starts three members. The sessions talk to the leader, as those of sieved do.
-func startEtcd(dir string) (*servers, error) {
-	addrs, err := fixedAddrs(dir, 6)
-	if err != nil {
-		return nil, err
-	}
+func startEtcd(dir string, addrs []string) (*servers, error) {
 	clients, peers := addrs[:3], addrs[3:]
 	var cluster []string
 	for i, p := range peers {
@@ -65,7 +61,7 @@ func startEtcd(dir string) (*servers, error) {
 		}
 	}
 	leader := ""
-	err = waitFor(func() error {
+	err := waitFor(func() (err error) {
 		leader, err = etcdLeader(clients)
 		return err
 	})

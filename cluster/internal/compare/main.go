@@ -6,7 +6,7 @@
 // It needs redis-server and etcd of the Debian packages redis-server and etcd-server, and leaves out what is
 // not installed. All servers are processes on loopback that sync each write before they acknowledge it.
 // In each round it starts the systems one after the other, so that a change of the machine meets all of
-// them, and it reports medians over the rounds. The table replaces what is between two markers in --out.
+// them, and it prints medians over the rounds as the tables of docs/cluster-performance.md.
 //
 // It is a module of its own, so that the client of etcd is not a dependency of the cluster.
 package main
@@ -31,7 +31,7 @@ type config struct {
 	clients  []int
 	keys     int
 	valueLen int
-	dir, out string
+	dir      string
 	only     *regexp.Regexp
 }
 
@@ -43,7 +43,6 @@ func parse() (c config, err error) {
 	flag.IntVar(&c.keys, "keys", 100_000, "number of keys")
 	flag.IntVar(&c.valueLen, "value", 100, "bytes of a value")
 	flag.StringVar(&c.dir, "dir", "", "directory for data (default: a temporary one)")
-	flag.StringVar(&c.out, "out", "../../../docs/cluster-performance.md", "file that gets the table")
 	flag.Parse()
 	for _, text := range strings.Split(*clients, ",") {
 		n, err := strconv.Atoi(text)
@@ -62,7 +61,7 @@ func parse() (c config, err error) {
 func main() {
 	c, err := parse()
 	if err == nil {
-		err = run(c)
+		err = compare(c)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -70,7 +69,7 @@ func main() {
 	}
 }
 
-func run(c config) (err error) {
+func compare(c config) (err error) {
 	if c.dir, err = os.MkdirTemp(c.dir, "compare-"); err != nil {
 		return err
 	}
@@ -98,29 +97,14 @@ func run(c config) (err error) {
 			fmt.Printf("round %d: %s took %.1f s\n", round+1, s.name, time.Since(begin).Seconds())
 		}
 	}
-	table := results.table(c)
-	fmt.Println(table)
-	return replaceBetweenMarkers(c.out, table)
+	fmt.Println(results.table(c))
+	return nil
 }
 
-const (
-	beginMarker = "<!-- compare: begin -->"
-	endMarker   = "<!-- compare: end -->"
-)
-
-// replaceBetweenMarkers writes text between the markers of a file, which it creates if it is missing.
-func replaceBetweenMarkers(name, text string) error {
-	old, err := os.ReadFile(name)
-	if errors.Is(err, os.ErrNotExist) {
-		old, err = []byte("# How fast a cluster is\n\n"+beginMarker+"\n"+endMarker+"\n"), nil
+// run runs a program whose output matters only if it fails.
+func run(program string, args ...string) error {
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", program, args[0], err, out)
 	}
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(old), beginMarker)
-	_, after, ok2 := strings.Cut(rest, endMarker)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s does not have the lines %s and %s", name, beginMarker, endMarker)
-	}
-	return replaceFile(name, before+beginMarker+"\n"+text+"\n"+endMarker+after, 0o644)
+	return nil
 }

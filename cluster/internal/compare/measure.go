@@ -58,7 +58,7 @@ func measureSystem(c config, s system, results *results) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	running, err := s.start(dir)
+	running, err := s.start(dir, s.addrs)
 	if running != nil {
 		defer func() { err = errors.Join(err, running.stop()) }()
 	}

@@ -15,10 +15,12 @@ import (
 
 // system is what is measured.
 type system struct {
-	name string
+	name  string
+	ports int
+	addrs []string // of so many ports, the same in each round, because clusters remember them
 	// start starts the servers with their data in a directory, which may have that of an earlier round, and waits
 	// until they serve.
-	start func(dir string) (*servers, error)
+	start func(dir string, addrs []string) (*servers, error)
 }
 
 // session is a client. It is used by one goroutine.
@@ -123,35 +125,6 @@ func freeAddrs(count int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// fixedAddrs returns the same addresses for a directory each time, because clusters remember them.
-func fixedAddrs(dir string, count int) ([]string, error) {
-	name := filepath.Join(dir, "addresses")
-	if text, err := os.ReadFile(name); err == nil {
-		return strings.Fields(string(text)), nil
-	}
-	addrs, err := freeAddrs(count)
-	if err != nil {
-		return nil, err
-	}
-	return addrs, replaceFile(name, strings.Join(addrs, "\n"), 0o600)
-}
-
-// replaceFile makes a file, or replaces it. It writes through no link that another user may have put there.
-func replaceFile(name, text string, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
-}
-
 // waitFor calls f until it succeeds.
 func waitFor(f func() error) (err error) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -164,12 +137,15 @@ func waitFor(f func() error) (err error) {
 
 // systems returns those whose programs are installed.
 func systems(sieved string) ([]system, error) {
+	onSieved := func(groups int) func(string, []string) (*servers, error) {
+		return func(dir string, addrs []string) (*servers, error) { return startSieved(sieved, dir, addrs, groups) }
+	}
 	all := []system{
-		{"sieved, 3 nodes, 1 group", func(dir string) (*servers, error) { return startSieved(sieved, dir, 3, 1) }},
-		{"sieved, 3 nodes, 4 groups", func(dir string) (*servers, error) { return startSieved(sieved, dir, 3, 4) }},
-		{"etcd, 3 nodes", startEtcd},
-		{"sieved, 1 node", func(dir string) (*servers, error) { return startSieved(sieved, dir, 1, 1) }},
-		{"redis-server, 1 node", startRedis},
+		{name: "sieved, 3 nodes, 1 group", ports: 3, start: onSieved(1)},
+		{name: "sieved, 3 nodes, 4 groups", ports: 3, start: onSieved(4)},
+		{name: "etcd, 3 nodes", ports: 6, start: startEtcd},
+		{name: "sieved, 1 node", ports: 1, start: onSieved(1)},
+		{name: "redis-server, 1 node", ports: 1, start: startRedis},
 	}
 	var installed []system
 	for _, s := range all {
@@ -179,6 +155,10 @@ func systems(sieved string) ([]system, error) {
 				fmt.Printf("%s is left out: %v\n", s.name, err)
 				continue
 			}
+		}
+		var err error
+		if s.addrs, err = freeAddrs(s.ports); err != nil {
+			return nil, err
 		}
 		installed = append(installed, s)
 	}
