@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
 )
 
+// What clients do with keys and transactions is in clienttest, with real nodes.
 func TestGoRedisUsesTheServer(t *testing.T) {
 	for protocol := 2; protocol <= 3; protocol++ {
 		t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
@@ -25,59 +26,10 @@ func TestGoRedisUsesTheServer(t *testing.T) {
 				ReadTimeout: time.Minute,
 			})
 			defer c.Close()
-			goRedisStrings(t, c)
-			goRedisTransactions(t, c)
 			goRedisServer(t, c)
 			goRedisOperators(t, c)
 		})
 	}
-}
-
-func goRedisStrings(t *testing.T, c *redis.Client) {
-	ctx := t.Context()
-	require.NoError(t, c.Set(ctx, "k", "v", time.Minute).Err())
-	require.Equal(t, "v", c.Get(ctx, "k").Val())
-	require.Equal(t, time.Minute, c.TTL(ctx, "k").Val())
-	require.ErrorIs(t, c.Get(ctx, "absent").Err(), redis.Nil)
-	require.False(t, c.SetNX(ctx, "k", "w", 0).Val())
-	require.Equal(t, "v", c.SetArgs(ctx, "k", "w", redis.SetArgs{Get: true, KeepTTL: true}).Val())
-	require.Equal(t, "w", c.GetEx(ctx, "k", time.Hour).Val())
-	require.Equal(t, []any{"w", nil}, c.MGet(ctx, "k", "x{k}").Val())
-	require.InDelta(t, 1.5, c.IncrByFloat(ctx, "f", 1.5).Val(), 0)
-	require.EqualValues(t, 3, c.IncrBy(ctx, "n", 3).Val())
-	require.True(t, c.ExpireGT(ctx, "k", 2*time.Hour).Val())
-	require.EqualValues(t, 1, c.Del(ctx, "k").Val())
-	require.Equal(t, "none", c.Type(ctx, "k").Val())
-	require.EqualError(t, c.Incr(ctx, "f").Err(), "ERR value is not an integer or out of range")
-	keys, cursor, err := c.Scan(ctx, 0, "*", 1000).Result()
-	require.NoError(t, err)
-	for cursor != 0 {
-		var more []string
-		more, cursor, err = c.Scan(ctx, cursor, "*", 1000).Result()
-		require.NoError(t, err)
-		keys = append(keys, more...)
-	}
-	require.ElementsMatch(t, []string{"f", "n"}, keys)
-}
-
-func goRedisTransactions(t *testing.T, c *redis.Client) {
-	ctx := t.Context()
-	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.Set(ctx, "k", "1", 0)
-		p.Incr(ctx, "k")
-		return nil
-	})
-	require.NoError(t, err)
-	err = c.Watch(ctx, func(tx *redis.Tx) error {
-		require.NoError(t, c.Set(ctx, "k", "changed", 0).Err())
-		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.Set(ctx, "k", "mine", 0)
-			return nil
-		})
-		return err
-	}, "k")
-	require.ErrorIs(t, err, redis.TxFailedErr)
-	require.Equal(t, "changed", c.Get(ctx, "k").Val())
 }
 
 func goRedisServer(t *testing.T, c *redis.Client) {

@@ -331,7 +331,8 @@ func TestRepliesInRESP3AreThoseOfRedis(t *testing.T) {
 		require.Contains(t, p.do("HELLO 3"), "proto :3")
 	}
 	for _, line := range []string{
-		"GET k", "SET k v NX", "SET k v NX", "SET k w GET", "MGET k x{k}", "MGET k l", "GETDEL k", "TYPE k", "MULTI", "SET k 1", "INCR k",
+		"GET k", "SET k v NX", "SET k v NX", "SET k w GET", "MGET k x{k}", "MGET k l", "GETEX k EX 1000", "EXPIRE k 2000 GT",
+		"EXPIRE k 1000 GT", "SET k u KEEPTTL GET", "INCRBYFLOAT f{k} 1.5", "INCR f{k}", "GETDEL k", "TYPE k", "DEL f{k}", "MULTI", "SET k 1", "INCR k",
 		"GET x{k}", "EXEC", "MULTI", "GET k", "GET l", "EXEC", "WATCH k", "SET k 2", "MULTI", "GET k", "EXEC", "MULTI", "bad", "SET k 1", "EXEC", "KEYS *", "RANDOMKEY", "COMMAND INFO bad", "CONFIG GET maxmemory", "CONFIG GET bad", "CLUSTER KEYSLOT k", "CLUSTER COUNTKEYSINSLOT 7629",
 		"CLUSTER GETKEYSINSLOT 7629 10", "CLUSTER GETKEYSINSLOT x 1", "CLUSTER COUNTKEYSINSLOT 16384", "CLUSTER bad", "CLUSTER",
 		"READONLY", "READWRITE", "ASKING", "COMMAND GETKEYS MSET a 1 b 2",
