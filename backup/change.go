@@ -8,6 +8,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/work/changes"
 	"github.com/sievedb/sievedb/util"
 )
 
@@ -24,14 +25,6 @@ type change struct {
 	tables     []int // their numbers in the head of the segment
 }
 
-// span is the keys from start to limit; nil means no bound.
-type span struct{ start, limit []byte }
-
-const (
-	hasStart = 1 << iota
-	hasLimit
-)
-
 // append appends the change to the content of a segment.
 func (c *change) append(b []byte) []byte {
 	b = append(b, byte(c.kind))
@@ -47,28 +40,11 @@ func (c *change) append(b []byte) []byte {
 	return b
 }
 
-// addRange adds a range that is deleted.
-func (c *change) addRange(r span) {
-	b := c.rangeBytes
-	at := len(b)
-	b = append(b, 0)
-	if r.start != nil {
-		b[at] |= hasStart
-		b = util.AppendLengthPrefixed(b, r.start)
-	}
-	if r.limit != nil {
-		b[at] |= hasLimit
-		b = util.AppendLengthPrefixed(b, r.limit)
-	}
-	c.rangeBytes = b
-	c.ranges++
-}
-
-// spans yields the ranges of a change that was decoded. Their slices share the bytes of the segment.
-func (c *change) spans() iter.Seq[span] {
-	return func(yield func(span) bool) {
-		d := decoder{rest: c.rangeBytes}
-		for n := c.ranges; n > 0 && yield(d.span()); n-- {
+// deleted yields the ranges of a change that was decoded. Their slices share the bytes of the segment.
+func (c *change) deleted() iter.Seq[changes.Range] {
+	return func(yield func(changes.Range) bool) {
+		d := changes.Decoder{Rest: c.rangeBytes}
+		for n := c.ranges; n > 0 && yield(d.Range()); n-- {
 		}
 	}
 }
@@ -84,7 +60,8 @@ func take(from db.Change, tables int) (c change, err error) {
 			if e.Kind != db.EntryDeleteRange { // they are in the record
 				break
 			}
-			c.addRange(span{e.Key, e.Value})
+			c.rangeBytes = changes.Range{Start: e.Key, Limit: e.Value}.Append(c.rangeBytes)
+			c.ranges++
 		}
 	}
 	for i := range from.Tables() {
@@ -93,72 +70,21 @@ func take(from db.Change, tables int) (c change, err error) {
 	return c, nil
 }
 
-// decoder reads numbers and strings. After a failure all of them are empty.
-type decoder struct {
-	rest   []byte
-	failed bool
-}
-
-func (d *decoder) number() uint64 {
-	v, n := util.Uvarint64(d.rest)
-	if n <= 0 || d.failed {
-		d.failed = true
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) bytes() []byte {
-	s, rest, ok := util.LengthPrefixed(d.rest)
-	if !ok || d.failed {
-		d.failed = true
-		return nil
-	}
-	d.rest = rest
-	return s
-}
-
-func (d *decoder) byte() byte {
-	if len(d.rest) == 0 || d.failed {
-		d.failed = true
-		return 0
-	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
-	return b
-}
-
-// span reads a deleted range. Its bounds are not nil if they exist, also if they are empty.
-func (d *decoder) span() (s span) {
-	flags := d.byte()
-	if flags > hasStart|hasLimit {
-		d.failed = true
-	}
-	if flags&hasStart != 0 {
-		s.start = d.bytes()
-	}
-	if flags&hasLimit != 0 {
-		s.limit = d.bytes()
-	}
-	return s
-}
-
-// change reads a change. Each table of a segment belongs to one change, in order: those of this one begin with number
+// decodeChange reads a change. Each table of a segment belongs to one change, in order: those of this one begin with number
 // table. all is the number of tables of the segment.
-func (d *decoder) change(table, all int) (c change) {
-	c.kind = db.ChangeKind(d.byte())
-	c.first, c.last = d.number(), d.number()
-	c.ranges = d.number()
-	ranges := d.rest
-	for n := c.ranges; n > 0 && !d.failed; n-- {
-		d.span()
+func decodeChange(d *changes.Decoder, table, all int) (c change) {
+	c.kind = db.ChangeKind(d.Byte())
+	c.first, c.last = d.Number(), d.Number()
+	c.ranges = d.Number()
+	ranges := d.Rest
+	for n := c.ranges; n > 0 && !d.Failed; n-- {
+		d.Range()
 	}
-	c.rangeBytes = ranges[:len(ranges)-len(d.rest)]
-	c.record = d.bytes()
-	for n := d.number(); n > 0 && !d.failed; n-- {
-		if d.number() != uint64(table) || table >= all {
-			d.failed = true
+	c.rangeBytes = ranges[:len(ranges)-len(d.Rest)]
+	c.record = d.Bytes()
+	for n := d.Number(); n > 0 && !d.Failed; n-- {
+		if d.Number() != uint64(table) || table >= all {
+			d.Failed = true
 			return c
 		}
 		c.tables = append(c.tables, table)
@@ -171,30 +97,30 @@ func (d *decoder) change(table, all int) (c change) {
 // times the memory of the segment.
 type changeReader struct {
 	*segment
-	d      decoder
+	d      changes.Decoder
 	last   uint64
 	count  uint64
 	tables int // of the changes so far
 }
 
 func (s *segment) reader() *changeReader {
-	return &changeReader{segment: s, d: decoder{rest: s.content}, last: s.after}
+	return &changeReader{segment: s, d: changes.Decoder{Rest: s.content}, last: s.after}
 }
 
 // next returns the next change. ok is false after an error, and at the end. An end without an error means that the
 // whole segment is valid.
 func (r *changeReader) next() (c change, ok bool, err error) {
-	if len(r.d.rest) == 0 {
+	if len(r.d.Rest) == 0 {
 		if r.count != r.changes || r.last != r.segmentHead.last || r.tables != len(r.segmentHead.tables) {
 			err = base.Corruptf("segment", -1, "it has %d changes up to %d with %d tables; want %d up to %d with %d", r.count,
 				r.last, r.tables, r.changes, r.segmentHead.last, len(r.segmentHead.tables))
 		}
 		return c, false, err
 	}
-	at := int64(len(r.content) - len(r.d.rest))
-	c = r.d.change(r.tables, len(r.segmentHead.tables))
+	at := int64(len(r.content) - len(r.d.Rest))
+	c = decodeChange(&r.d, r.tables, len(r.segmentHead.tables))
 	switch {
-	case r.d.failed:
+	case r.d.Failed:
 		err = base.Corruptf("segment", at, "a change does not decode")
 	case c.kind > db.ChangeDeleteRange:
 		err = base.Corruptf("segment", at, "a change has the unknown kind %d", c.kind)

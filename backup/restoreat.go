@@ -272,14 +272,14 @@ func (s *restoring) apply(d *db.DB, c *change, tables []file) error {
 		return s.ingest(d, c, tables)
 	}
 	var all, own db.Batch
-	for r := range c.spans() {
+	for r := range c.deleted() {
 		if all.Len() == maxRanges {
 			if err := errors.CombineErrors(s.ctx.Err(), d.Apply(&all, db.NoSync)); err != nil {
 				return err
 			}
 			all.Reset()
 		}
-		all.DeleteRange(r.start, r.limit)
+		all.DeleteRange(r.Start, r.Limit)
 	}
 	if len(c.record) > 0 {
 		if err := own.UnmarshalBinary(c.record); err != nil {

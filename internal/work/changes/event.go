@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"bytes"
 	"io"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -13,13 +14,31 @@ import (
 // Range is the keys from Start to Limit, Limit excluded; nil means no bound.
 type Range struct{ Start, Limit []byte }
 
+const (
+	hasStart = 1 << iota
+	hasLimit
+)
+
+// Append appends the range: a byte with 1 if it has a start and 2 if it has a limit, and these with their lengths.
+func (r Range) Append(b []byte) []byte {
+	at := len(b)
+	b = append(b, 0)
+	if r.Start != nil {
+		b[at] |= hasStart
+		b = util.AppendLengthPrefixed(b, r.Start)
+	}
+	if r.Limit != nil {
+		b[at] |= hasLimit
+		b = util.AppendLengthPrefixed(b, r.Limit)
+	}
+	return b
+}
+
 // Event describes a change that the log does not have. Its file is a log with one record:
 //
 //	varint    the version of this format, 1
 //	varint    the number of the MANIFEST when it was written
-//	varint    the number of ranges; for each of them:
-//	  byte      1: it has a start, 2: it has a limit, 3: both, 0: neither
-//	  bytes     the start and the limit, as far as it has them, each with its length
+//	varint    the number of ranges, and the ranges
 //	bytes     the other writes of the batch, as a batch of the log, with their length
 //	varint    the number of tables; for each of them the name of its link, with its length
 type Event struct {
@@ -32,26 +51,12 @@ type Event struct {
 
 const eventVersion = 1
 
-const (
-	hasStart = 1 << iota
-	hasLimit
-)
-
 func (e *Event) encode() []byte {
 	b := util.AppendUvarint64(nil, eventVersion)
 	b = util.AppendUvarint64(b, e.Manifest)
 	b = util.AppendUvarint64(b, uint64(len(e.Ranges)))
 	for _, r := range e.Ranges {
-		at := len(b)
-		b = append(b, 0)
-		if r.Start != nil {
-			b[at] |= hasStart
-			b = util.AppendLengthPrefixed(b, r.Start)
-		}
-		if r.Limit != nil {
-			b[at] |= hasLimit
-			b = util.AppendLengthPrefixed(b, r.Limit)
-		}
+		b = r.Append(b)
 	}
 	b = util.AppendLengthPrefixed(b, e.Own)
 	b = util.AppendUvarint64(b, uint64(len(e.Tables)))
@@ -61,75 +66,84 @@ func (e *Event) encode() []byte {
 	return b
 }
 
-// decoder reads the parts of an event. After a failure all parts are empty.
-type decoder struct {
-	rest   []byte
-	failed bool
+// Decoder reads numbers, strings and ranges, which share the memory of Rest. After a failure all of them are empty.
+type Decoder struct {
+	Rest   []byte
+	Failed bool
 }
 
-func (d *decoder) number() uint64 {
-	v, n := util.Uvarint64(d.rest)
-	if n <= 0 || d.failed {
-		d.failed = true
+// Number reads a varint.
+func (d *Decoder) Number() uint64 {
+	v, n := util.Uvarint64(d.Rest)
+	if n <= 0 || d.Failed {
+		d.Failed = true
 		return 0
 	}
-	d.rest = d.rest[n:]
+	d.Rest = d.Rest[n:]
 	return v
 }
 
-func (d *decoder) bytes() []byte {
-	s, rest, ok := util.LengthPrefixed(d.rest)
-	if !ok || d.failed {
-		d.failed = true
+// Bytes reads a string with its length.
+func (d *Decoder) Bytes() []byte {
+	s, rest, ok := util.LengthPrefixed(d.Rest)
+	if !ok || d.Failed {
+		d.Failed = true
 		return nil
 	}
-	d.rest = rest
+	d.Rest = rest
 	return s
 }
 
-func (d *decoder) flags() byte {
-	if len(d.rest) == 0 || d.rest[0] > hasStart|hasLimit {
-		d.failed = true
-	}
-	if d.failed {
+// Byte reads a byte.
+func (d *Decoder) Byte() byte {
+	if len(d.Rest) == 0 || d.Failed {
+		d.Failed = true
 		return 0
 	}
-	f := d.rest[0]
-	d.rest = d.rest[1:]
-	return f
+	b := d.Rest[0]
+	d.Rest = d.Rest[1:]
+	return b
+}
+
+// Range reads a range. Its bounds are not nil if they exist, also if they are empty.
+func (d *Decoder) Range() (r Range) {
+	flags := d.Byte()
+	if flags > hasStart|hasLimit {
+		d.Failed = true
+	}
+	if flags&hasStart != 0 {
+		r.Start = d.Bytes()
+	}
+	if flags&hasLimit != 0 {
+		r.Limit = d.Bytes()
+	}
+	return r
 }
 
 func decodeEvent(b []byte) (*Event, error) {
-	d := decoder{rest: b}
-	if v := d.number(); v > eventVersion && !d.failed {
+	d := Decoder{Rest: b}
+	if v := d.Number(); v > eventVersion && !d.Failed {
 		return nil, base.Newerf("change", 0, "its format has version %d; the known one is %d", v, eventVersion)
-	} else if v != eventVersion && !d.failed {
+	} else if v != eventVersion && !d.Failed {
 		return nil, base.Corruptf("change", 0, "its format has version %d, want %d", v, eventVersion)
 	}
-	e := &Event{Manifest: d.number()}
-	for n := d.number(); n > 0 && !d.failed; n-- {
-		var r Range
-		flags := d.flags()
-		if flags&hasStart != 0 {
-			r.Start = append([]byte{}, d.bytes()...)
-		}
-		if flags&hasLimit != 0 {
-			r.Limit = append([]byte{}, d.bytes()...)
-		}
-		e.Ranges = append(e.Ranges, r)
+	e := &Event{Manifest: d.Number()}
+	for n := d.Number(); n > 0 && !d.Failed; n-- {
+		r := d.Range()
+		e.Ranges = append(e.Ranges, Range{bytes.Clone(r.Start), bytes.Clone(r.Limit)})
 	}
-	if own := d.bytes(); len(own) > 0 {
+	if own := d.Bytes(); len(own) > 0 {
 		e.Own = append([]byte{}, own...)
 	}
-	for n := d.number(); n > 0 && !d.failed; n-- {
-		name := string(d.bytes())
-		if kind, num, ok := base.ParseFileName(name); !d.failed && (!ok || kind != base.FileTable || base.FileName(kind, num) != name) {
+	for n := d.Number(); n > 0 && !d.Failed; n-- {
+		name := string(d.Bytes())
+		if kind, num, ok := base.ParseFileName(name); !d.Failed && (!ok || kind != base.FileTable || base.FileName(kind, num) != name) {
 			return nil, base.Corruptf("change", -1, "%q is not the name of a table", name)
 		}
 		e.Tables = append(e.Tables, name)
 	}
-	if d.failed || len(d.rest) > 0 {
-		return nil, base.Corruptf("change", -1, "it does not decode: %d bytes are left of %d", len(d.rest), len(b))
+	if d.Failed || len(d.Rest) > 0 {
+		return nil, base.Corruptf("change", -1, "it does not decode: %d bytes are left of %d", len(d.Rest), len(b))
 	}
 	return e, nil
 }
