@@ -208,11 +208,8 @@ func (n *Node) Groups(ctx context.Context) ([]Group, error) {
 	return groups, nil
 }
 
-// parse reads a row: a line of names with their values. Builds of before had a list of five.
+// parse reads a row: a line of names with their values.
 func (g *Group) parse(row any) error {
-	if fields, list := row.([]any); list {
-		return g.parseList(fields)
-	}
 	line, _ := row.(string)
 	values := map[string]string{}
 	for _, field := range strings.Fields(line) {
@@ -227,24 +224,5 @@ func (g *Group) parse(row any) error {
 	}
 	g.Leader = values["leader"]
 	g.Replicas = strings.FieldsFunc(values["voters"], func(r rune) bool { return r == ',' })
-	return nil
-}
-
-func (g *Group) parseList(fields []any) error {
-	if len(fields) != 5 {
-		return fmt.Errorf("RAFT.GROUPS has a row of %d fields, want 5", len(fields))
-	}
-	number, ok1 := fields[0].(int64)
-	first, ok2 := fields[1].(int64)
-	last, ok3 := fields[2].(int64)
-	leader, ok4 := fields[3].(string)
-	replicas, _ := fields[4].([]any)
-	if !ok1 || !ok2 || !ok3 || !ok4 {
-		return fmt.Errorf("RAFT.GROUPS has a row of another form: %v", fields)
-	}
-	g.Number, g.First, g.Last, g.Leader = int(number), int(first), int(last), leader
-	for _, id := range replicas {
-		g.Replicas = append(g.Replicas, fmt.Sprint(id))
-	}
 	return nil
 }

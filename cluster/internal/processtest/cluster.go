@@ -28,7 +28,7 @@ type Options struct {
 	// Args are further arguments of each process. Without them, elections begin after half a second, and a new
 	// cluster places its replicas in two.
 	Args []string
-	// Program is an earlier build of sieved. Default: this one. It may be from before the verb init.
+	// Program is an earlier build of sieved. Default: this one.
 	Program string
 	// Logs is the directory of the logs. Without one, Close removes them.
 	Logs string
@@ -90,15 +90,13 @@ func (c *Cluster) Add(args ...string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.o.Program != "" {
-		n.Program = c.o.Program
-	}
+	n.Program = cmp.Or(c.o.Program, n.Program)
 	if c.o.Logs != "" {
 		n.Log = filepath.Join(c.o.Logs, filepath.Base(n.Log))
 	}
 	if len(c.Nodes) == 0 {
 		err := n.Init(context.Background(), "--groups", fmt.Sprint(c.o.Groups), "--replicas", fmt.Sprint(c.o.Replicas))
-		if err != nil && c.o.Program == "" {
+		if err != nil {
 			return nil, err
 		}
 	}

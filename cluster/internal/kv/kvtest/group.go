@@ -169,63 +169,38 @@ func (w *watch) Dirty() bool {
 
 func (w *watch) Close() { w.lost = true }
 
-// table is a sorted map for each slot, and the outcomes of requests by slot and ID.
+// table is the keys of each slot, and the outcomes of requests by slot and ID.
 type table struct {
-	slots    map[uint16]*sorted
+	slots    map[uint16]map[string]kv.Value
 	outcomes map[string]kv.Value
 }
 
-type sorted struct {
-	keys   []string // ascending
-	values map[string]kv.Value
-}
-
 func newTable() *table {
-	return &table{slots: map[uint16]*sorted{}, outcomes: map[string]kv.Value{}}
+	return &table{slots: map[uint16]map[string]kv.Value{}, outcomes: map[string]kv.Value{}}
 }
 
 func (t *table) clone() *table {
-	c := newTable()
-	maps.Copy(c.outcomes, t.outcomes)
-	for of, s := range t.slots {
-		c.slots[of] = &sorted{keys: slices.Clone(s.keys), values: maps.Clone(s.values)}
+	c := &table{slots: map[uint16]map[string]kv.Value{}, outcomes: maps.Clone(t.outcomes)}
+	for of, keys := range t.slots {
+		c.slots[of] = maps.Clone(keys)
 	}
 	return c
 }
 
 func (t *table) get(key []byte) (v kv.Value, found bool) {
-	if s := t.slots[slot.Of(key)]; s != nil {
-		v, found = s.values[string(key)]
-	}
+	v, found = t.slots[slot.Of(key)][string(key)]
 	return v, found
 }
 
 func (t *table) put(key string, v kv.Value) {
 	of := slot.Of([]byte(key))
-	s := t.slots[of]
-	if s == nil {
-		s = &sorted{values: map[string]kv.Value{}}
-		t.slots[of] = s
+	if t.slots[of] == nil {
+		t.slots[of] = map[string]kv.Value{}
 	}
-	if _, found := s.values[key]; !found {
-		i, _ := slices.BinarySearch(s.keys, key)
-		s.keys = slices.Insert(s.keys, i, key)
-	}
-	s.values[key] = v
+	t.slots[of][key] = v
 }
 
-func (t *table) remove(key string) {
-	of := slot.Of([]byte(key))
-	s := t.slots[of]
-	if s == nil {
-		return
-	}
-	if _, found := s.values[key]; found {
-		delete(s.values, key)
-		i, _ := slices.BinarySearch(s.keys, key)
-		s.keys = slices.Delete(s.keys, i, i+1)
-	}
-}
+func (t *table) remove(key string) { delete(t.slots[slot.Of([]byte(key))], key) }
 
 type reader struct {
 	table  *table
@@ -253,21 +228,16 @@ func (r *reader) Get(key []byte) (kv.Value, bool, error) {
 
 func (r *reader) Scan(of uint16, start, limit []byte, reverse bool, f func(key []byte, v kv.Value) bool) error {
 	r.owns(of)
-	s := r.table.slots[of]
-	if s == nil {
-		return nil
-	}
-	first, _ := slices.BinarySearch(s.keys, string(start))
-	end := len(s.keys)
-	if limit != nil {
-		end, _ = slices.BinarySearch(s.keys, string(limit))
-	}
-	keys := slices.Clone(s.keys[first:max(first, end)])
+	all := r.table.slots[of]
+	keys := slices.Sorted(maps.Keys(all))
 	if reverse {
 		slices.Reverse(keys)
 	}
 	for _, key := range keys {
-		v := s.values[key]
+		if key < string(start) || limit != nil && key >= string(limit) {
+			continue
+		}
+		v := all[key]
 		if (v.ExpireAt == 0 || v.ExpireAt > r.now) && !f([]byte(key), v) {
 			break
 		}
@@ -343,8 +313,8 @@ func (t *tx) DeleteAll() {
 	all := t.table
 	before := all.slots
 	t.undo = append(t.undo, func() { all.slots = before })
-	for _, s := range before { // those that exist, as in Redis
-		t.changed = append(t.changed, s.keys...)
+	for _, keys := range before { // those that exist, as in Redis
+		t.changed = slices.AppendSeq(t.changed, maps.Keys(keys))
 	}
-	t.do(func(t *table) { t.slots = map[uint16]*sorted{} })
+	t.do(func(t *table) { t.slots = map[uint16]map[string]kv.Value{} })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv"
+	"github.com/sievedb/sievedb/cluster/internal/slot"
 )
 
 func putKey(t *testing.T, g kv.Group, key, value string, expireAt int64) kv.Pending {
@@ -92,4 +93,19 @@ func TestKeysExpireByTheClockOfTheWorld(t *testing.T) {
 	require.Equal(t, "v", getKey(t, g, "k"))
 	n.World().Advance(time.Millisecond)
 	require.Equal(t, "absent", getKey(t, g, "k"))
+}
+
+func TestScansAreInOrder(t *testing.T) {
+	g, _ := New(1).Group(0)
+	for _, key := range []string{"{s}b", "{s}a", "{s}d", "{s}c"} {
+		putKey(t, g, key, "v", 0)
+	}
+	got := ""
+	require.NoError(t, g.View(t.Context(), false, func(r kv.Reader) error {
+		return r.Scan(slot.Of([]byte("{s}")), []byte("{s}b"), []byte("{s}d"), true, func(key []byte, _ kv.Value) bool {
+			got += string(key)
+			return true
+		})
+	}))
+	require.Equal(t, "{s}c{s}b", got)
 }
