@@ -22,7 +22,6 @@ import (
 
 func TestAnEntryOfAnOldTermIsSkipped(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	responses := m.ApplyBatch([]*raft.Log{
 		command(t, 1, 2, 2, 10, put("a", "1")),
 		command(t, 2, 3, 2, 99, put("a", "2")),
@@ -59,12 +58,10 @@ func TestAnEntryThatDoesNotFollowTheLastOneIsSkipped(t *testing.T) {
 	})
 	require.Equal(t, []any{ErrSuperseded, nil, nil}, responses)
 	require.Equal(t, layout.Chain{Term: 7, Epoch: 1, Number: 2}, m.Chain())
-	closeMachine(t, m)
 }
 
 func TestDeleteAllMayWriteKeysAfterwards(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	fill(t, m, 1, 20)
 	payload := command(t, 21, 1, 1, 1, put("new", "1")).Data
 	payload[1] = byte(layout.EntryDeleteAll)
@@ -76,7 +73,6 @@ func TestDeleteAllMayWriteKeysAfterwards(t *testing.T) {
 
 func TestAReplayedEntryIsSkipped(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	m.ApplyBatch([]*raft.Log{command(t, 1, 1, 1, 1, put("a", "1")), command(t, 2, 1, 1, 2, put("a", "2"))})
 	require.Equal(t, []any{nil}, m.ApplyBatch([]*raft.Log{command(t, 1, 1, 1, 1, put("a", "1"))}))
 	require.Len(t, content(t, m), 1)
@@ -87,7 +83,6 @@ func TestAReplayedEntryIsSkipped(t *testing.T) {
 
 func TestDeleteAllIsInOrderWithTheOtherEntriesOfItsBatch(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	fill(t, m, 1, 40)
 	require.Equal(t, []any{nil, nil, nil}, m.ApplyBatch([]*raft.Log{
 		command(t, 41, 1, 1, 1, put("before", "1")), deleteAll(42, 1), command(t, 43, 1, 1, 1, put("after", "2")),
@@ -168,7 +163,6 @@ func TestASnapshotAtABarrierIsDurable(t *testing.T) {
 	require.NoError(t, s.Persist(to))
 	require.NoError(t, to.Close())
 	m = open(t, mem.Crash())
-	defer closeMachine(t, m)
 	list, err := m.Snapshots().List()
 	require.NoError(t, err)
 	require.Equal(t, to.ID(), list[0].ID)
@@ -218,7 +212,6 @@ func TestRandomEntriesWithKillsMatchAModel(t *testing.T) {
 	closeMachine(t, m)
 	m = open(t, mem)
 	require.Equal(t, want, content(t, m))
-	closeMachine(t, m)
 }
 
 func TestWaitersAreWokenByTheirIndex(t *testing.T) {

@@ -29,7 +29,6 @@ func TestAFrozenStateDoesNotChange(t *testing.T) {
 	applied, _ := m.Applied()
 	require.EqualValues(t, 300, applied)
 	require.Equal(t, []string{"STATE", "state-000001"}, dirs(t, m.fs), "what was frozen is left")
-	closeMachine(t, m)
 }
 
 func TestCloseEndsTheUseOfAFrozenState(t *testing.T) {
@@ -66,7 +65,6 @@ func TestWhatACrashLeftOfAFrozenStateIsRemoved(t *testing.T) {
 	_ = m.Close() // on a disk that has gone
 	m = open(t, after)
 	require.Equal(t, []string{"STATE", "state-000001"}, dirs(t, after))
-	closeMachine(t, m)
 }
 
 func TestARebasedStateKeepsItsDataAndBeginsAnotherHistory(t *testing.T) {
@@ -94,7 +92,6 @@ func TestARebasedStateKeepsItsDataAndBeginsAnotherHistory(t *testing.T) {
 	}
 	require.Equal(t, []any{ErrSuperseded}, m.ApplyBatch([]*raft.Log{chained(t, 2, 2, layout.Chain{Term: 2, Number: 5}, 1)}))
 	require.Equal(t, []any{nil}, m.ApplyBatch([]*raft.Log{command(t, 3, 2, 2, 1, put("new", "value"))}))
-	closeMachine(t, m)
 }
 
 func TestADirectoryWithAStateDoesNotAdoptAnother(t *testing.T) {

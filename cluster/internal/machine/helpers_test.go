@@ -3,6 +3,7 @@ package machine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -17,11 +18,17 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// open opens a machine with small memtables, so that tests reach tables.
+// open opens a machine with small memtables, so that tests reach tables. It is closed at the end of the test, unless the
+// test has closed it.
 func open(t testing.TB, fsys vfs.FS) *Machine {
 	t.Helper()
 	m, err := Open(smallOptions(fsys))
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := m.Close(); !errors.Is(err, kv.ErrClosed) {
+			require.NoError(t, err)
+		}
+	})
 	return m
 }
 

@@ -29,11 +29,9 @@ func outcomes(t *testing.T, index uint64, untils ...int64) *raft.Log {
 // Outcomes are of the state: they move with it, and remain when all keys are deleted.
 func TestOutcomesMoveWithTheState(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	require.Nil(t, m.Apply(outcomes(t, 1, 9, 5, 7)))
 	require.Nil(t, m.Apply(deleteAll(2, 1)))
 	other := open(t, vfs.NewMem())
-	defer closeMachine(t, other)
 	require.NoError(t, install(other, stream(t, m)))
 	for _, m := range []*Machine{m, other} {
 		require.NoError(t, m.View(func(r kv.Reader) error {

@@ -35,7 +35,6 @@ func scan(t *testing.T, r kv.Reader, slotNum uint16, start, limit []byte, revers
 
 func TestScansAreBoundedAndOrdered(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	m.Apply(command(t, 1, 1, 1, 5, put("{s}a", "1"), put("{s}b", "2"), put("{s}c", "3"), put("other", "x"), expiring("{s}bb", "no", 5), expiring("{s}d", "4", 6)))
 	n := slot.Of([]byte("{s}"))
 	require.NoError(t, m.View(func(r kv.Reader) error {
@@ -52,7 +51,6 @@ func TestScansAreBoundedAndOrdered(t *testing.T) {
 
 func TestAKeyIsAbsentFromItsTimeOn(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	get := func() (ok bool) {
 		require.NoError(t, m.View(func(r kv.Reader) (err error) { _, ok, err = r.Get([]byte("a")); return err }))
 		return ok
@@ -65,7 +63,6 @@ func TestAKeyIsAbsentFromItsTimeOn(t *testing.T) {
 
 func TestHintsAreWalkedInOrder(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	m.Apply(command(t, 1, 1, 1, 1, expiring("c", "", 30), expiring("a", "", 10), expiring("b", "", 20)))
 	walk := func(now int64, limit, stop int) (got []string) {
 		require.NoError(t, m.HintsBefore(layout.ExpiryPrefix, now, limit, func(_ uint16, key []byte, at int64) bool {
@@ -124,7 +121,6 @@ func TestAViewSeesOneMoment(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-	closeMachine(t, m)
 }
 
 func TestReadersOfTheOldStateFinishOnIt(t *testing.T) {
@@ -152,13 +148,11 @@ func TestReadersOfTheOldStateFinishOnIt(t *testing.T) {
 	m.retired.Wait()
 	require.Equal(t, []string{"STATE", "state-000002"}, dirs(t, mem))
 	require.Equal(t, []any{nil}, m.ApplyBatch([]*raft.Log{simple(t, 91)}))
-	closeMachine(t, m)
 }
 
 // One View evaluates many commands of a pipeline, and KEYS and DBSIZE read all keys in one.
 func TestAReaderDoesNotKeepAllThatItHasShown(t *testing.T) {
 	m := open(t, vfs.NewMem())
-	defer closeMachine(t, m)
 	value := strings.Repeat("x", 1<<20)
 	m.Apply(command(t, 1, 1, 1, 5, put("a", value), put("b", "short")))
 	require.NoError(t, m.View(func(r kv.Reader) error {

@@ -62,8 +62,6 @@ func TestAStateIsTheSameAfterItsStream(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.Restore(received))
 	require.Equal(t, a.at(), b.at())
-	closeMachine(t, a)
-	closeMachine(t, b)
 }
 
 func TestHostileStreamsAreRefusedAndLeaveNothing(t *testing.T) {
@@ -109,7 +107,6 @@ func TestHostileStreamsAreRefusedAndLeaveNothing(t *testing.T) {
 	}
 	require.Equal(t, want, content(t, m))
 	require.NoError(t, m.Err())
-	closeMachine(t, m)
 }
 
 // receiveFromRaft does what raft does with a snapshot of another node.
@@ -264,7 +261,6 @@ func TestAMissingPointerIsRefused(t *testing.T) {
 	require.NoError(t, mem.Rename("replica/LOST", "replica/STATE"))
 	m = open(t, mem)
 	require.Len(t, content(t, m), 3)
-	closeMachine(t, m)
 }
 
 func TestADamagedPointerIsRefused(t *testing.T) {

@@ -40,6 +40,13 @@ func (m *model) join(n Member) {
 	m.s.Hosted[n.ID] = map[kv.GroupID]replicaStatus{}
 }
 
+// leave begins to remove a node.
+func (m *model) leave(id kv.NodeID) {
+	leaving, _ := m.s.Map.Find(id)
+	leaving.Leaving = true
+	m.s.Map = m.s.Map.with(leaving)
+}
+
 // die stops a node. Groups that it led get other leaders.
 func (m *model) die(id kv.NodeID, age time.Duration) {
 	delete(m.s.Hosted, id)
@@ -206,9 +213,7 @@ func TestReplicasAreInDifferentZones(t *testing.T) {
 func TestALeavingNodeIsEmptiedThenForgotten(t *testing.T) {
 	m := newModel(t, 4, members("1", "2", "3", "4")...)
 	m.settle()
-	leaving, _ := m.s.Map.Find("1")
-	leaving.Leaving = true
-	m.s.Map = m.s.Map.with(leaving)
+	m.leave("1")
 	m.settle()
 	_, found := m.s.Map.Find("1")
 	require.False(t, found)
@@ -326,8 +331,7 @@ func TestRandomClustersSettle(t *testing.T) {
 				m.join(members(fmt.Sprint(next))[0])
 				next++
 			case event == 1:
-				n.Leaving = true
-				m.s.Map = m.s.Map.with(n)
+				m.leave(n.ID)
 			case event == 2:
 				m.die(n.ID, time.Hour)
 			default:
@@ -348,9 +352,7 @@ func TestAServerStaysWhileTheOthersWouldHaveNoMajorityThatWorks(t *testing.T) {
 	m := newModel(t, 4, members("1", "2", "3")...)
 	m.settle()
 	m.die("2", time.Second)
-	leaving, _ := m.s.Map.Find("3")
-	leaving.Leaving = true
-	m.s.Map = m.s.Map.with(leaving)
+	m.leave("3")
 	for range 20 {
 		for _, a := range plan(m.s) {
 			require.NotEqual(t, actRemove, a.Kind, "%+v", a)
@@ -369,9 +371,7 @@ func TestAServerThatDoesNotWorkIsRemovedFirst(t *testing.T) {
 		m.host(0, id)
 	}
 	m.die("2", time.Hour)
-	leaving, _ := m.s.Map.Find("5")
-	leaving.Leaving = true
-	m.s.Map = m.s.Map.with(leaving)
+	m.leave("5")
 	require.Equal(t, []action{{actRemove, 0, "2.1"}}, plan(m.s))
 }
 

@@ -296,3 +296,10 @@ func (g *rig) append(key, part string) (kv.Pending, error) {
 		return nil
 	})
 }
+
+func (g *rig) mustAppend(key, part string) {
+	g.t.Helper()
+	p, err := g.append(key, part)
+	require.NoError(g.t, err)
+	require.NoError(g.t, p.Wait(g.t.Context()))
+}

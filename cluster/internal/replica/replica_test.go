@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ func TestARefusedProposalLeavesNoTrace(t *testing.T) {
 	_, err := g.append("a", "lost")
 	require.ErrorIs(t, err, kv.ErrBusy)
 	g.log.set(func() { g.log.refused = nil })
-	p, err := g.append("a", "1")
-	require.NoError(t, err)
-	require.NoError(t, p.Wait(t.Context()))
+	g.mustAppend("a", "1")
 	require.Equal(t, "01", g.get("a"))
 }
 
@@ -77,9 +76,7 @@ func TestALostEntryEndsTheLeadership(t *testing.T) {
 	g.log.lead(true, kv.ErrUnknown) // elected again
 	require.ErrorIs(t, first.Wait(t.Context()), kv.ErrUnknown)
 	require.ErrorIs(t, second.Wait(t.Context()), kv.ErrUnknown)
-	p, err := g.append("a", "3")
-	require.NoError(t, err)
-	require.NoError(t, p.Wait(t.Context()))
+	g.mustAppend("a", "3")
 	require.Equal(t, "03", g.get("a"))
 }
 
@@ -103,9 +100,7 @@ func TestNothingThatWasEvaluatedOnALostEntryCounts(t *testing.T) {
 	var not *kv.NotLeaderError
 	require.ErrorAs(t, first.Wait(t.Context()), &not)
 	require.ErrorAs(t, second.Wait(t.Context()), &not)
-	p, err := g.append("a", "3")
-	require.NoError(t, err)
-	require.NoError(t, p.Wait(t.Context()))
+	g.mustAppend("a", "3")
 	require.Equal(t, "03", g.get("a"))
 }
 
@@ -285,26 +280,41 @@ func TestANodeWithAFullDiskRedirectsWritesOfGroupsThatOthersLead(t *testing.T) {
 	require.ErrorAs(t, err, &not)
 }
 
+// FLUSHALL made the watches of all keys dirty, also of absent ones, and so did the sweep that removed an expired key.
 func TestWatchesNoticeChanges(t *testing.T) {
+	flush := func(g *rig) {
+		p, err := g.Update(g.t.Context(), func(tx kv.Tx) error { tx.DeleteAll(); return nil })
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context()))
+	}
+	const absent = "absent expired"
 	for name, c := range map[string]struct {
+		keys   string
 		change func(g *rig)
 		dirty  bool
 	}{
-		"nothing":          {func(*rig) {}, false},
-		"another key":      {func(g *rig) { g.mustPut("other", "1") }, false},
-		"the key":          {func(g *rig) { g.mustPut("a", "0") }, true},
-		"a write underway": {func(g *rig) { g.log.set(func() { g.log.held = true }); g.put("a", "1", 0) }, true},
-		"all":              {func(g *rig) { _, _ = g.Update(g.t.Context(), func(tx kv.Tx) error { tx.DeleteAll(); return nil }) }, true},
-		"the time":         {func(g *rig) { g.at(6000) }, true},
-		"a new term": {func(g *rig) {
+		"nothing":          {"a", func(*rig) {}, false},
+		"another key":      {"a", func(g *rig) { g.mustPut("other", "1") }, false},
+		"the key":          {"a", func(g *rig) { g.mustPut("a", "0") }, true},
+		"a write underway": {"a", func(g *rig) { g.log.set(func() { g.log.held = true }); g.put("a", "1", 0) }, true},
+		"all":              {"a", flush, true},
+		"the time":         {"a", func(g *rig) { g.at(9000) }, true},
+		"a new term": {"a", func(g *rig) {
 			g.log.lead(true, kv.ErrUnknown)
 			g.mustPut("other", "1")
 		}, true},
+		"a flush":                  {absent, flush, false},
+		"a sweep":                  {absent, func(g *rig) { _, err := g.sweep(layout.ExpiryPrefix, (*tx).removeKey); require.NoError(t, err) }, false},
+		"a write":                  {absent, func(g *rig) { g.mustPut("expired", "1") }, true},
+		"a write before a flush":   {absent, func(g *rig) { g.mustPut("absent", "1"); flush(g) }, true},
+		"a flush and then a write": {absent, func(g *rig) { flush(g); g.mustPut("absent", "1") }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t)
-			require.NoError(t, g.put("a", "0", 5000).Wait(t.Context()))
-			w, err := g.Watch(t.Context(), [][]byte{[]byte("a")})
+			require.NoError(t, g.put("a", "0", 9000).Wait(t.Context()))
+			require.NoError(t, g.put("expired", "0", 5000).Wait(t.Context()))
+			g.at(6000)
+			w, err := g.Watch(t.Context(), bytes.Fields([]byte(c.keys)))
 			require.NoError(t, err)
 			c.change(g)
 			var dirty bool
@@ -355,39 +365,6 @@ func TestAKeyThatAWatchSawAsExpiredDoesNotReturnWhenTheClockIsSetBack(t *testing
 	require.Equal(t, "-", g.get("a"))
 }
 
-// FLUSHALL made the watches of all keys dirty, also of absent ones, and so did the sweep that removed an expired key.
-func TestAWatchOfAnAbsentKeyOutlivesWhatDeletesIt(t *testing.T) {
-	flush := func(g *rig) {
-		p, err := g.Update(g.t.Context(), func(tx kv.Tx) error { tx.DeleteAll(); return nil })
-		require.NoError(t, err)
-		require.NoError(t, p.Wait(t.Context()))
-	}
-	for name, c := range map[string]struct {
-		change func(g *rig)
-		dirty  bool
-	}{
-		"a flush":                  {flush, false},
-		"a sweep":                  {func(g *rig) { _, err := g.sweep(layout.ExpiryPrefix, (*tx).removeKey); require.NoError(t, err) }, false},
-		"a write":                  {func(g *rig) { g.mustPut("expired", "1") }, true},
-		"a write before a flush":   {func(g *rig) { g.mustPut("absent", "1"); flush(g) }, true},
-		"a flush and then a write": {func(g *rig) { flush(g); g.mustPut("absent", "1") }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newRig(t)
-			require.NoError(t, g.put("expired", "0", 5000).Wait(t.Context()))
-			g.at(6000)
-			w, err := g.Watch(t.Context(), [][]byte{[]byte("absent"), []byte("expired")})
-			require.NoError(t, err)
-			c.change(g)
-			var dirty bool
-			_, err = g.Update(t.Context(), func(kv.Tx) error { dirty = w.Dirty(); return nil })
-			require.NoError(t, err)
-			require.Equal(t, c.dirty, dirty)
-			w.Close()
-		})
-	}
-}
-
 // The clock of the log decides. A leader whose clock is ahead makes its time that of the log before it says that
 // a key has expired; one whose clock is late hides it all the same.
 func TestTheLogDecidesWhatHasExpired(t *testing.T) {
@@ -404,9 +381,7 @@ func TestTheLogDecidesWhatHasExpired(t *testing.T) {
 	require.Equal(t, int64(5000), g.state.Clock())
 	g.at(1)
 	require.Equal(t, "-", g.get("a"))
-	p, err := g.append("a", "2")
-	require.NoError(t, err)
-	require.NoError(t, p.Wait(t.Context()))
+	g.mustAppend("a", "2")
 	require.Equal(t, "2", g.get("a"), "the old value is gone")
 	g.log.lead(true, kv.ErrUnknown)
 	require.Equal(t, "2", g.get("a"))
