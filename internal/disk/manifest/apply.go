@@ -275,11 +275,11 @@ func compareSteps(comparer *base.Comparer, number int, a, b step) int {
 	case b.file == nil:
 		return -1
 	}
-	return compareFiles(comparer, number, a.file, b.file)
+	return CompareFiles(comparer, number, a.file, b.file)
 }
 
-// compareFiles compares two files in the order of a level.
-func compareFiles(comparer *base.Comparer, number int, a, b *FileMeta) int {
+// CompareFiles compares two files in the order of a level.
+func CompareFiles(comparer *base.Comparer, number int, a, b *FileMeta) int {
 	if number == 0 {
 		return cmp.Compare(b.Num, a.Num)
 	}
@@ -292,7 +292,7 @@ func (l *Level) index(cmp *base.Comparer, number int, f *FileMeta) int {
 	if number > 0 && hi > 0 && cmp.IsBytewise() {
 		lo, hi = l.sameHead(base.UserKey(f.Smallest))
 	}
-	return lo + sort.Search(hi-lo, func(i int) bool { return compareFiles(cmp, number, l.Files[lo+i], f) >= 0 })
+	return lo + sort.Search(hi-lo, func(i int) bool { return CompareFiles(cmp, number, l.Files[lo+i], f) >= 0 })
 }
 
 // sameHead returns the range of the files whose smallest user keys have the same eight bytes as key after
@@ -431,4 +431,24 @@ func (v *Version) recomputeOverlaps(level int, old *Version, below *levelChange,
 			ratios[i], done = v.overlapOf(level, l.Files[i]), i
 		}
 	}
+}
+
+// OverlapRatios returns, for each file of a level, the bytes of the next level that it overlaps as a multiple of its
+// size. The level must not be 0 or the last one. Once the ratios are known, later versions have them too.
+func (v *Version) OverlapRatios(level int) []float64 {
+	if known := v.overlaps[level].Load(); known != nil {
+		return *known
+	}
+	ratios := make([]float64, len(v.Levels[level].Files))
+	for i, f := range v.Levels[level].Files {
+		ratios[i] = v.overlapOf(level, f)
+	}
+	v.overlaps[level].Store(&ratios)
+	return ratios
+}
+
+// overlapOf returns how many times its size f, of that level, overlaps in the next one.
+func (v *Version) overlapOf(level int, f *FileMeta) float64 {
+	overlap := TotalSize(v.Overlapping(level+1, base.UserKey(f.Smallest), base.UserKey(f.Largest)))
+	return float64(overlap) / float64(max(f.Size, 1))
 }

@@ -45,7 +45,7 @@ func newAppliedStore(t *testing.T, rnd *rand.Rand, cmp *base.Comparer) *appliedS
 				require.LessOrEqual(t, f.Level, files[i-1].Level, "the deepest level first")
 			}
 			if i > 0 && f.Level == files[i-1].Level {
-				require.Positive(t, compareFiles(cmp, f.Level, files[i-1].File, f.File), "the oldest entries first")
+				require.Positive(t, CompareFiles(cmp, f.Level, files[i-1].File, f.File), "the oldest entries first")
 			}
 		}
 	}})
@@ -181,14 +181,14 @@ func (s *appliedStore) compare(v *Version, model map[place]*FileMeta) {
 		require.True(s.t, ok && e.level == p.level && e.file == f)
 		require.True(s.t, f.InVersion())
 		require.NotContains(s.t, s.obsolete, f)
-		if c := f.Counts(); c.heavy() {
+		if c := f.Counts(); c.Heavy() {
 			heavy++
 		} else if c != nil && c.Expiry > 0 && c.Expiry <= 50 {
 			expiring++
 		}
 	}
-	require.Len(s.t, s.set.noted.heavyIn(v), heavy)
-	require.Len(s.t, s.set.noted.expiringIn(v, 50), expiring)
+	require.Len(s.t, v.Heavy(), heavy)
+	require.Len(s.t, v.Expiring(50), expiring)
 }
 
 // compareSearch checks that two versions have the same levels, and search them in the same way.
@@ -205,9 +205,9 @@ func (s *appliedStore) compareSearch(want, got *Version) {
 			require.Equal(s.t, string(a.shared), string(b.shared))
 		}
 		if s.rnd.IntN(8) == 0 && level > 0 && level+1 < NumLevels {
-			require.Equal(s.t, want.overlapRatios(level), got.overlapRatios(level))
+			require.Equal(s.t, want.OverlapRatios(level), got.OverlapRatios(level))
 		} else if ratios := got.overlaps[level].Load(); ratios != nil {
-			require.Equal(s.t, want.overlapRatios(level), *ratios)
+			require.Equal(s.t, want.OverlapRatios(level), *ratios)
 		}
 	}
 	require.Equal(s.t, orderOf(s.cmp, want.Levels[0].Files), order(got.level0.order.Load()))

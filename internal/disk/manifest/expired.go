@@ -12,17 +12,14 @@ import (
 // older entries of their keys may be left elsewhere: those would appear again. So the deepest level
 // comes first, and after it is done the next one.
 func (v *Version) pickExpired(o PickOptions) *Compaction {
-	if v.set == nil {
-		return nil
-	}
 	limit := o.ExpiredBy
 	if limit == 0 {
 		limit = math.MaxUint64
 	}
 	// In the order of removal: the deepest level first, and the oldest of level 0.
-	files := v.set.noted.expiringIn(v, limit)
+	files := v.Expiring(limit)
 	slices.SortFunc(files, func(a, b LevelFile) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), compareFiles(v.Cmp, a.Level, b.File, a.File))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), CompareFiles(v.Cmp, a.Level, b.File, a.File))
 	})
 	c := &Compaction{Version: v, Reason: "all values have expired", Drop: true}
 	for _, f := range files {

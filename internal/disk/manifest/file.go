@@ -92,8 +92,8 @@ func (f *FileMeta) SetGain(g *Gain) {
 	f.SetCounts(&c)
 }
 
-// userBounds returns the user keys of the first and last entry.
-func (f *FileMeta) userBounds() (smallest, largest []byte) {
+// UserBounds returns the user keys of the first and last entry.
+func (f *FileMeta) UserBounds() (smallest, largest []byte) {
 	return base.UserKey(f.Smallest), base.UserKey(f.Largest)
 }
 
@@ -133,4 +133,13 @@ func (f *FileMeta) String() string { return fmt.Sprintf("%s (%d bytes)", f.Name(
 func (f *FileMeta) OverlapsUser(cmp *base.Comparer, start, limit []byte) bool {
 	return (start == nil || cmp.Compare(base.UserKey(f.Largest), start) >= 0) &&
 		(limit == nil || cmp.Compare(base.UserKey(f.Smallest), limit) <= 0)
+}
+
+// TotalSize returns the bytes of files.
+func TotalSize(files []*FileMeta) uint64 {
+	var n uint64
+	for _, f := range files {
+		n += f.Size
+	}
+	return n
 }

@@ -18,11 +18,11 @@ type noted struct {
 // add adds a table of a version if c, what it contains, is worth noting. A reader may learn it when no
 // version has the table any more.
 func (n *noted) add(f *FileMeta, c *TableCounts) {
-	heavy, expiry := c.heavy(), uint64(0)
+	heavy, expiry := c.Heavy(), uint64(0)
 	if c != nil {
 		expiry = c.Expiry
 		if c.gain != nil {
-			heavy = heavy || c.gain.All*freedCost >= f.Holds()
+			heavy = heavy || c.gain.All*FreedCost >= f.Holds()
 			expiry = cmp.Or(c.gain.Stale, expiry)
 		}
 	}
@@ -58,8 +58,12 @@ func (n *noted) forget(files []LevelFile) {
 	}
 }
 
-// heavyIn returns those tables of v that are heavy, in no order.
-func (n *noted) heavyIn(v *Version) []LevelFile {
+// Heavy returns the tables that are noted because a merge may free much of them, in no order.
+func (v *Version) Heavy() []LevelFile {
+	if v.set == nil {
+		return nil
+	}
+	n := &v.set.noted
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.heavy) == 0 {
@@ -67,19 +71,23 @@ func (n *noted) heavyIn(v *Version) []LevelFile {
 	}
 	files := make([]LevelFile, 0, len(n.heavy))
 	for f := range n.heavy {
-		if level, ok := v.roster.levelOf(f); ok {
+		if level, ok := v.LevelOf(f); ok {
 			files = append(files, LevelFile{level, f})
 		}
 	}
 	return files
 }
 
-// expiringIn returns the tables of v of which half or the last value expires at or before limit, in no order.
-func (n *noted) expiringIn(v *Version, limit uint64) (files []LevelFile) {
+// Expiring returns the tables of which half or the last value expires at or before limit, in no order.
+func (v *Version) Expiring(limit uint64) (files []LevelFile) {
+	if v.set == nil {
+		return nil
+	}
+	n := &v.set.noted
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.expiring.walk(0, limit, func(f *FileMeta) {
-		if level, ok := v.roster.levelOf(f); ok {
+		if level, ok := v.LevelOf(f); ok {
 			files = append(files, LevelFile{level, f})
 		}
 	})

@@ -86,21 +86,13 @@ func (c *Compaction) AllInputs() []*FileMeta {
 }
 
 // InputBytes returns the size of all inputs.
-func (c *Compaction) InputBytes() uint64 { return totalSize(c.Inputs) + totalSize(c.Overlaps) }
+func (c *Compaction) InputBytes() uint64 { return TotalSize(c.Inputs) + TotalSize(c.Overlaps) }
 
 // TrivialMove reports whether the only input can be moved to the output level without rewriting it,
 // and would not overlap too much of the level below.
 func (c *Compaction) TrivialMove() bool {
 	return c.Level != c.OutputLevel && len(c.Inputs) == 1 && len(c.Overlaps) == 0 &&
-		totalSize(c.Grandparents) <= c.maxGrandparentOverlap
-}
-
-func totalSize(files []*FileMeta) uint64 {
-	var n uint64
-	for _, f := range files {
-		n += f.Size
-	}
-	return n
+		TotalSize(c.Grandparents) <= c.maxGrandparentOverlap
 }
 
 // Shape is the target size of each level, and the level into which level 0 is compacted.
@@ -182,7 +174,7 @@ func (v *Version) score(level int, s Shape, claimed uint64, o PickOptions) float
 func (v *Version) claimedBytes(o PickOptions) (bytes [NumLevels]uint64) {
 	add := func(files []*FileMeta) {
 		for _, f := range files {
-			if level, ok := v.roster.levelOf(f); ok && level < NumLevels {
+			if level, ok := v.LevelOf(f); ok && level < NumLevels {
 				bytes[level] += f.Size
 			}
 		}
@@ -246,7 +238,7 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 	}
 	var best *Compaction
 	bestRatio := 0.0
-	for i, ratio := range v.overlapRatios(level) {
+	for i, ratio := range v.OverlapRatios(level) {
 		if best != nil && ratio >= bestRatio {
 			continue
 		}
@@ -259,26 +251,6 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 		}
 	}
 	return best
-}
-
-// overlapRatios returns Version.overlaps of a level other than 0 and the last one. Once they are known,
-// later versions have them too.
-func (v *Version) overlapRatios(level int) []float64 {
-	if known := v.overlaps[level].Load(); known != nil {
-		return *known
-	}
-	ratios := make([]float64, len(v.Levels[level].Files))
-	for i, f := range v.Levels[level].Files {
-		ratios[i] = v.overlapOf(level, f)
-	}
-	v.overlaps[level].Store(&ratios)
-	return ratios
-}
-
-// overlapOf returns how many times its size f, of that level, overlaps in the next one.
-func (v *Version) overlapOf(level int, f *FileMeta) float64 {
-	overlap := totalSize(v.Overlapping(level+1, base.UserKey(f.Smallest), base.UserKey(f.Largest)))
-	return float64(overlap) / float64(max(f.Size, 1))
 }
 
 // Small tables, as a program leaves that opens the store for one write at a time, are merged with each other and with
@@ -333,7 +305,7 @@ func (c *Compaction) joinNeighbours(o PickOptions) {
 			hi = limit
 		}
 		joined, lo, hi := v.closure(c.OutputLevel, lo, hi)
-		if totalSize(c.Inputs)+totalSize(joined) > o.smallInputs() || anyCompacting(joined) || meetsSpan(v.Cmp, o.outputSpans(c.OutputLevel), lo, hi) {
+		if TotalSize(c.Inputs)+TotalSize(joined) > o.smallInputs() || anyCompacting(joined) || meetsSpan(v.Cmp, o.outputSpans(c.OutputLevel), lo, hi) {
 			continue
 		}
 		c.Overlaps, start, limit = joined, lo, hi

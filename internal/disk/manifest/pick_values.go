@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// ValueTableSize is the size in bytes from which on no further values are added to a value table.
-const ValueTableSize = 64 << 20
-
 // The shares of the bytes of value tables that nothing refers to, in per cent, from which on they are collected: in a
 // free moment, and before anything else. With the first, value tables have at most a quarter more than what lives.
 const (
@@ -24,27 +21,14 @@ const (
 // leastCollected returns how many bytes of garbage are worth a collection.
 func leastCollected(maxLevelBase uint64) uint64 { return maxLevelBase / 8 }
 
-// Garbage returns how many bytes of the file nothing refers to, estimated from t.Live, the live bytes of all of its
-// IDs.
-func (t ValueTable) Garbage() uint64 {
-	all := t.File.ValueBytes()
-	if t.Live >= all {
-		return 0
-	}
-	return uint64(float64(t.File.Size) * (1 - float64(t.Live)/float64(all)))
-}
-
-// ValueBytes returns the sizes of all value tables, and how much of them nothing refers to.
-func (v *Version) ValueBytes() (size, garbage uint64) { return v.valueSize, v.garbage }
-
 // GarbageLoad says how far collections of values have fallen behind, without the value tables in aside: 0 below the
 // share of garbage from which on they come first, 1 where it is far above that. Little garbage, of which none is
 // collected, does not count.
 func (v *Version) GarbageLoad(aside []*FileMeta, maxLevelBase uint64) float64 {
-	size, garbage := v.valueSize, v.garbage
+	size, garbage := v.ValueBytes()
 	for _, f := range aside {
-		if i, ok := findValues(v.valueFiles, f.Num); ok {
-			size, garbage = size-f.Size, garbage-v.valueFiles[i].Garbage()
+		if i := slices.IndexFunc(v.ValueFiles(), func(t ValueTable) bool { return t.ID == f.Num }); i >= 0 {
+			size, garbage = size-f.Size, garbage-v.ValueFiles()[i].Garbage()
 		}
 	}
 	if garbage < max(ValueTableSize, 2*leastCollected(maxLevelBase)) {
@@ -63,27 +47,25 @@ func (v *Version) level0Waits(o PickOptions) bool {
 // pickValues returns a compaction that copies what lives in the value tables with the most garbage, if the garbage of
 // those that are not set aside is more than share per cent of them; otherwise nil. One runs at a time.
 func (v *Version) pickValues(share uint64, o PickOptions) *Compaction {
-	if len(v.Values) == 0 || o.NoValues || v.garbage < leastCollected(o.MaxLevelBase) || v.garbage < v.valueSize/100*share {
+	size, garbage := v.ValueBytes()
+	if len(v.Values) == 0 || o.NoValues || garbage < leastCollected(o.MaxLevelBase) || garbage < size/100*share || collecting(o) {
 		return nil
 	}
-	if collecting(o) {
-		return nil
-	}
-	size, garbage := uint64(0), uint64(0)
+	size, garbage = 0, 0
 	var tables []ValueTable
-	for _, t := range v.valueFiles {
+	for _, t := range v.ValueFiles() {
 		if t.File.Compacting {
 			continue
 		}
 		size, garbage = size+t.File.Size, garbage+t.Garbage()
-		if t.garbageShare() >= leastGarbage {
+		if garbageShare(t) >= leastGarbage {
 			tables = append(tables, t)
 		}
 	}
 	if len(tables) == 0 || garbage < leastCollected(o.MaxLevelBase) || garbage < size/100*share {
 		return nil
 	}
-	slices.SortFunc(tables, func(a, b ValueTable) int { return cmp.Compare(b.garbageShare(), a.garbageShare()) })
+	slices.SortFunc(tables, func(a, b ValueTable) int { return cmp.Compare(garbageShare(b), garbageShare(a)) })
 	return v.collectionOf(tables, "values that nothing refers to")
 }
 
@@ -115,11 +97,12 @@ const (
 // pickSmallValues returns a collection of the smallest value tables if there are many small ones, or nil. It makes one
 // of several, so it comes to an end.
 func (v *Version) pickSmallValues(o PickOptions) *Compaction {
-	n := uint64(len(v.valueFiles))
-	if n <= fewValueTables || v.valueSize/n >= ValueTableSize/smallValues || o.NoValues || o.InBurst || collecting(o) {
+	n := uint64(len(v.ValueFiles()))
+	size, _ := v.ValueBytes()
+	if n <= fewValueTables || size/n >= ValueTableSize/smallValues || o.NoValues || o.InBurst || collecting(o) {
 		return nil
 	}
-	tables := slices.DeleteFunc(slices.Clone(v.valueFiles), func(t ValueTable) bool { return t.File.Compacting })
+	tables := slices.DeleteFunc(slices.Clone(v.ValueFiles()), func(t ValueTable) bool { return t.File.Compacting })
 	slices.SortFunc(tables, func(a, b ValueTable) int { return cmp.Compare(a.File.Size, b.File.Size) })
 	if c := v.collectionOf(tables, "many small value tables"); len(c.Inputs) >= smallValues {
 		c.Unhurried = true
@@ -128,5 +111,5 @@ func (v *Version) pickSmallValues(o PickOptions) *Compaction {
 	return nil
 }
 
-// garbageShare returns how much of the file is garbage, in per cent.
-func (t ValueTable) garbageShare() float64 { return 100 * float64(t.Garbage()) / float64(t.File.Size) }
+// garbageShare returns how much of a file is garbage, in per cent.
+func garbageShare(t ValueTable) float64 { return 100 * float64(t.Garbage()) / float64(t.File.Size) }

@@ -1,8 +1,6 @@
 package manifest
 
 import (
-	"slices"
-
 	"github.com/sievedb/sievedb/internal/base"
 )
 
@@ -60,27 +58,8 @@ func (v *Version) deepestFree(f *FileMeta, taken *[NumLevels][]userSpan, o PickO
 		}
 		level = next
 	}
-	if level > 0 && level+1 < NumLevels && totalSize(v.Overlapping(level+1, start, limit)) > v.maxGrandparentOverlap(level, o) {
+	if level > 0 && level+1 < NumLevels && TotalSize(v.Overlapping(level+1, start, limit)) > v.maxGrandparentOverlap(level, o) {
 		level-- // the compaction to the deeper level will cut it into suitable tables
 	}
 	return level
-}
-
-// DisjointRuns divides files, in any order, into few runs of ascending tables that share no user key,
-// so that a merge reads each run with one iterator.
-func (v *Version) DisjointRuns(files []*FileMeta) [][]*FileMeta {
-	files = slices.Clone(files)
-	slices.SortFunc(files, func(a, b *FileMeta) int { return base.CompareInternal(v.Cmp, a.Smallest, b.Smallest) })
-	var runs [][]*FileMeta
-	for _, f := range files {
-		fits := func(run []*FileMeta) bool {
-			return v.Cmp.Compare(base.UserKey(run[len(run)-1].Largest), base.UserKey(f.Smallest)) < 0
-		}
-		if i := slices.IndexFunc(runs, fits); i >= 0 {
-			runs[i] = append(runs[i], f)
-		} else {
-			runs = append(runs, []*FileMeta{f})
-		}
-	}
-	return runs
 }

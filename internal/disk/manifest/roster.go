@@ -58,9 +58,9 @@ func (r *roster) find(num uint64) (e rosterEntry, ok bool) {
 	return e, ok
 }
 
-// levelOf returns the level of f, if the version contains it.
-func (r *roster) levelOf(f *FileMeta) (level int, ok bool) {
-	e, ok := r.find(f.Num)
+// LevelOf returns the level of f, if the version contains it.
+func (v *Version) LevelOf(f *FileMeta) (level int, ok bool) {
+	e, ok := v.roster.find(f.Num)
 	return e.level, ok && e.file == f
 }
 

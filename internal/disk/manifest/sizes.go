@@ -35,10 +35,10 @@ func (v *Version) Bytes() uint64 {
 }
 
 // LastLevelBytes returns the size of the lowest level that has tables.
-func (v *Version) LastLevelBytes() uint64 { return v.Levels[v.lastLevel()].Bytes }
+func (v *Version) LastLevelBytes() uint64 { return v.Levels[v.LastLevel()].Bytes }
 
-// lastLevel returns the lowest level that has tables, or the lowest of all if none has.
-func (v *Version) lastLevel() int {
+// LastLevel returns the lowest level that has tables, or the lowest of all if none has.
+func (v *Version) LastLevel() int {
 	for level := NumLevels - 1; level > 0; level-- {
 		if len(v.Levels[level].Files) > 0 {
 			return level
@@ -55,7 +55,7 @@ func (v *Version) TableSizeIn(level int, o PickOptions) uint64 {
 	if o.TableSize > 0 {
 		return o.TableSize
 	}
-	last := v.lastLevel()
+	last := v.LastLevel()
 	size := GrownTableSize(v.Levels[last].Bytes, o.LargestTable)
 	for range last - level - 1 {
 		size /= 2

@@ -15,7 +15,7 @@ const (
 // TablesToMerge returns how many tables fewer the last level will have when its small tables are merged, 0 if that is
 // not due.
 func (v *Version) TablesToMerge(o PickOptions) int {
-	level := v.lastLevel()
+	level := v.LastLevel()
 	n, bytes, size := uint64(len(v.Levels[level].Files)), v.Levels[level].Bytes, v.TableSizeIn(level, o)
 	if n <= fewTables || bytes/n >= size/smallShare {
 		return 0
@@ -34,7 +34,7 @@ func (v *Version) pickSmall(o PickOptions) *Compaction {
 			return nil
 		}
 	}
-	level := v.lastLevel()
+	level := v.LastLevel()
 	size := v.TableSizeIn(level, o)
 	for files := v.Levels[level].Files; len(files) > 0; {
 		n, bytes := smallNeighbours(files, size)

@@ -2,48 +2,10 @@ package manifest
 
 import "cmp"
 
-// TableCounts has the number of a table's entries, the numbers of tombstones among them and of entries that have a
-// newer one of the same key in the table, and the largest sequence number of all. Expiry is when the last value of the
-// table expires, 0 if one does not, and ExpiryKeys identifies the keys whose values could expire when it was written.
-// Apart is the number of bytes of values to which the table refers, if KnowsApart says that this is known.
-type TableCounts struct {
-	Entries, Tombstones, Older, LargestSeq uint64
-	Expiry, ExpiryKeys                     uint64
-	Apart                                  uint64
-	KnowsApart                             bool
-
-	gain *Gain // nil until the table is weighed
-}
-
-// Gain is what a merge of a table with those below it would free, estimated from a sample of its entries: bytes of
-// tables and of the values to which they refer. What the entries hide below does not change while the table exists.
-type Gain struct {
-	All uint64 // when all readers see all of its entries
-	Now uint64 // when the sample was taken; readers may have needed the rest
-	// Stale is the time from which on at least half of what the table has is expired, 0 if there is none.
-	Stale uint64
-}
-
-// olderShare is the part of a table's entries, as a divisor, from which on entries with newer ones in the same table
-// may be most of its bytes. They are there because of a snapshot, or in level 0.
-const olderShare = 16
-
-// heavy reports whether at least a third of the entries are tombstones, or many are older ones. The counts come from a
-// file and may be inconsistent.
-func (c *TableCounts) heavy() bool {
-	return c != nil && c.Tombstones+c.Older > 0 && c.Tombstones <= c.Entries && c.Older <= c.Entries &&
-		(c.Tombstones >= c.Entries/3 || c.manyOlder())
-}
-
-func (c *TableCounts) manyOlder() bool { return c.Older > c.Entries/olderShare }
-
-// The minimum benefit of a compaction that only frees space. It must free a fifth of what it reads, because a store may
-// use a quarter more than its live data, and a part of a table's size, because a small store has time. Values apart
-// from their keys count as read, because a collection copies those that stay.
-const (
-	freedCost  = 5
-	freedLeast = 8
-)
+// freedLeast is the part of a table's size, as a divisor, that a compaction must free that only frees space, because a
+// small store has time. See manifest.FreedCost too. Values apart from their keys count as read, because a collection
+// copies those that stay.
+const freedLeast = 8
 
 // unknownEntryBytes is the assumed size of an entry in a table whose entries are not counted.
 const unknownEntryBytes = 64
@@ -51,19 +13,16 @@ const unknownEntryBytes = 64
 // mayFree returns the tables that are considered: those with many tombstones or older entries or values that have
 // expired and, in quiet, all above the last level, whose entries may hide much larger ones.
 func (v *Version) mayFree(o PickOptions) []LevelFile {
-	if v.set == nil {
-		return nil
-	}
-	files := v.set.noted.heavyIn(v)
+	files := v.Heavy()
 	if o.ExpiredBy > 0 {
-		files = append(files, v.set.noted.expiringIn(v, o.ExpiredBy)...)
+		files = append(files, v.Expiring(o.ExpiredBy)...)
 	}
 	if !o.Quiet {
 		return files
 	}
-	for level, last := 0, v.lastLevel(); level < last; level++ {
+	for level, last := 0, v.LastLevel(); level < last; level++ {
 		for _, f := range v.Levels[level].Files {
-			if c := f.Counts(); !c.heavy() && (c != nil || v.knowable(level)) {
+			if c := f.Counts(); !c.Heavy() && (c != nil || v.knowable(level)) {
 				files = append(files, LevelFile{level, f})
 			}
 		}
@@ -122,7 +81,7 @@ func compareTables(a, b LevelFile) int {
 
 // worthIt reports whether a compaction may read that much only to free that much.
 func (o PickOptions) worthIt(freed, read uint64) bool {
-	return freed >= o.LeastFreed() && float64(freed)*freedCost >= float64(read)
+	return freed >= o.LeastFreed() && float64(freed)*FreedCost >= float64(read)
 }
 
 // LeastFreed returns how many bytes are worth a compaction.
@@ -151,7 +110,7 @@ func (v *Version) LearnBelow(level int, f *FileMeta, learn func(*FileMeta)) {
 
 // below returns the tables that may have older entries of f's keys, by level.
 func (v *Version) below(level int, f *FileMeta) (levels [][]*FileMeta) {
-	start, limit := f.userBounds()
+	start, limit := f.UserBounds()
 	if level == 0 && f.InVersion() {
 		older := v.Overlapping(0, start, limit)
 		for len(older) > 0 && older[0].Num >= f.Num {
@@ -230,7 +189,7 @@ func (c *TableCounts) mayHide(o PickOptions) uint64 {
 	switch {
 	case o.Quiet:
 		return c.Entries
-	case c.heavy():
+	case c.Heavy():
 		return c.Tombstones
 	}
 	return 0
@@ -238,7 +197,7 @@ func (c *TableCounts) mayHide(o PickOptions) uint64 {
 
 // mayDrop guesses the bytes of f itself that a merge drops.
 func (f *FileMeta) mayDrop(level int, c *TableCounts, o PickOptions) uint64 {
-	if c.manyOlder() && (level > 0 || o.Quiet) {
+	if c.ManyOlder() && (level > 0 || o.Quiet) {
 		return f.Holds()
 	}
 	return uint64(float64(f.Holds()) / float64(c.Entries) * float64(c.Tombstones))

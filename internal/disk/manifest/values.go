@@ -12,6 +12,9 @@ import (
 // tables, and lookups do not search them; see base.ValueRef.
 const ValuesLevel = NumLevels
 
+// ValueTableSize is the size in bytes from which on no further values are added to a value table.
+const ValueTableSize = 64 << 20
+
 // ValueTable says which table has the values of an ID. A value table begins with its own number as its ID. The table
 // that receives the live values of others takes over their IDs, so that no reference changes.
 type ValueTable struct {
@@ -20,6 +23,19 @@ type ValueTable struct {
 	// Live is the number of bytes of values, uncompressed, that tables of the version refer to by the ID. It is never 0.
 	Live uint64
 }
+
+// Garbage returns how many bytes of the file nothing refers to, estimated from t.Live, the live bytes of all of its
+// IDs.
+func (t ValueTable) Garbage() uint64 {
+	all := t.File.ValueBytes()
+	if t.Live >= all {
+		return 0
+	}
+	return uint64(float64(t.File.Size) * (1 - float64(t.Live)/float64(all)))
+}
+
+// ValueBytes returns the sizes of all value tables, and how much of them nothing refers to.
+func (v *Version) ValueBytes() (size, garbage uint64) { return v.valueSize, v.garbage }
 
 // ValueDelta is a change of a ValueTable in an edit.
 type ValueDelta struct {

@@ -51,7 +51,7 @@ func newLevel(comparer *base.Comparer, number int, files []*FileMeta) Level {
 	for _, f := range files {
 		l.Bytes += f.Size
 	}
-	slices.SortFunc(files, func(a, b *FileMeta) int { return compareFiles(comparer, number, a, b) })
+	slices.SortFunc(files, func(a, b *FileMeta) int { return CompareFiles(comparer, number, a, b) })
 	return l
 }
 
@@ -98,6 +98,25 @@ func (v *Version) Within(level int, start, limit []byte) []*FileMeta {
 		files = files[:n:n] // appending must not change the version
 	}
 	return files
+}
+
+// DisjointRuns divides files, in any order, into few runs of ascending tables that share no user key,
+// so that a merge reads each run with one iterator.
+func (v *Version) DisjointRuns(files []*FileMeta) [][]*FileMeta {
+	files = slices.Clone(files)
+	slices.SortFunc(files, func(a, b *FileMeta) int { return base.CompareInternal(v.Cmp, a.Smallest, b.Smallest) })
+	var runs [][]*FileMeta
+	for _, f := range files {
+		fits := func(run []*FileMeta) bool {
+			return v.Cmp.Compare(base.UserKey(run[len(run)-1].Largest), base.UserKey(f.Smallest)) < 0
+		}
+		if i := slices.IndexFunc(runs, fits); i >= 0 {
+			runs[i] = append(runs[i], f)
+		} else {
+			runs = append(runs, []*FileMeta{f})
+		}
+	}
+	return runs
 }
 
 // NumFiles returns the number of tables.
@@ -182,7 +201,7 @@ func (v *Version) Unref() {
 // sortForRemoval sorts files of v in the order of SetOptions.Obsolete: the deepest level first, and each
 // from its end. It does not call a comparer of the user, which may panic, because readers call it.
 func (v *Version) sortForRemoval(files []LevelFile) {
-	order := func(a, b LevelFile) int { return compareFiles(v.Cmp, a.Level, b.File, a.File) }
+	order := func(a, b LevelFile) int { return CompareFiles(v.Cmp, a.Level, b.File, a.File) }
 	if !v.Cmp.IsBytewise() {
 		index := make(map[*FileMeta]int, len(files))
 		for i, f := range files {
