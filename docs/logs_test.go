@@ -15,7 +15,6 @@ var withoutLogs = map[string]string{
 	"backup.hidden":                      "a restore makes a database whose log is written once",
 	"backup.noLinks":                     "it is for backups, which make no logs",
 	"backup.unmovable":                   "it notes the files of a restore",
-	"cluster/internal/logstore.slowDisk": "it holds up the syncs of all files",
 	"cluster/internal/node.flipping":     "it is for reads of tables",
 	"cmd/sievedb.countingFS":             "it is for databases that are only read",
 	"compat/goleveldb/leveldb.storageFS": "the files are those of a Storage of the caller",
@@ -53,7 +52,7 @@ func (f *fileSystem) hides() bool {
 	case slices.Contains(makers, f.embeds):
 		return f.creates // and the logs are not made by its Create
 	}
-	return f.embeds == "vfs.FS" || f.syncs
+	return f.embeds == "vfs.FS" || f.syncs && f.creates
 }
 
 // fileSystems returns the types of the repository that may be a vfs.FS, by directory and name.
