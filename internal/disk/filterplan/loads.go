@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // filterState is the state of the filters after a compaction: the levels, the bytes of the filters that remain, and the
@@ -18,7 +19,7 @@ type filterState struct {
 
 // loads returns the state after c, or the present one if c is nil, and after newKeys keys are
 // written that are in no table yet.
-func (p *Planner) loads(v *manifest.Version, c *manifest.Compaction, newKeys float64, asked bool) *filterState {
+func (p *Planner) loads(v *manifest.Version, c *pick.Compaction, newKeys float64, asked bool) *filterState {
 	s := &filterState{levels: make([]filter.LevelLoad, manifest.NumLevels)}
 	inputs := map[*manifest.FileMeta]bool{}
 	if c != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // Options are the options of the store on which the plan depends.
@@ -126,7 +127,7 @@ func (p *Planner) FlushBits(keys int) Bits {
 }
 
 // CompactionBits returns the bits for the tables that c writes.
-func (p *Planner) CompactionBits(c *manifest.Compaction) Bits {
+func (p *Planner) CompactionBits(c *pick.Compaction) Bits {
 	if !p.HasBudget() {
 		return p.defaultBits(filesBelow(c.Version, c.OutputLevel))
 	}
@@ -144,11 +145,11 @@ func (p *Planner) LoadBits(keys uint64) Bits {
 
 // levelBits returns the bits for new tables of a level with newKeys keys that are in no table yet.
 // If c is not nil, the new tables replace its inputs.
-func (p *Planner) levelBits(level int, newKeys float64, c *manifest.Compaction) Bits {
+func (p *Planner) levelBits(level int, newKeys float64, c *pick.Compaction) Bits {
 	v := p.tables.RefCurrent()
 	defer v.Unref()
 	p.learnSizes(v)
-	now := p.loads(v, c, newKeys, c != nil && c.Reason == manifest.ReasonManual)
+	now := p.loads(v, c, newKeys, c != nil && c.Reason == pick.ReasonManual)
 	if level > 0 {
 		now.levels[level].Keys += newKeys
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // fakeStore is a version with a table on each level that has keys. The tables' sizes are known after Learn.
@@ -52,8 +53,8 @@ func TestDefaultFilterHasMoreBitsAboveTheLastLevel(t *testing.T) {
 	require.Equal(t, []Bits{15, 15, 15, 15, 15, 15, 10}, p.LevelBits())
 	require.Equal(t, Bits(15), p.FlushBits(100))
 	require.Equal(t, Bits(10), p.LoadBits(100))
-	require.Equal(t, Bits(15), p.CompactionBits(&manifest.Compaction{Version: s.version, OutputLevel: 5}))
-	require.Equal(t, Bits(10), p.CompactionBits(&manifest.Compaction{Version: s.version, OutputLevel: 6}))
+	require.Equal(t, Bits(15), p.CompactionBits(&pick.Compaction{Version: s.version, OutputLevel: 5}))
+	require.Equal(t, Bits(10), p.CompactionBits(&pick.Compaction{Version: s.version, OutputLevel: 6}))
 	require.Empty(t, s.learned, "no table is opened")
 }
 
@@ -89,15 +90,15 @@ func TestOnlyACompactionOfEverythingLeavesLittleForLevel0(t *testing.T) {
 	s := newFakeStore(t, map[int]uint64{6: 1_000_000})
 	p := New(Options{Filter: filter.NewCacheLineBloomPolicy(10), Budget: 1_000_000, L0CompactionTrigger: 4}, s)
 	p.FlushBits(100_000) // four of these would need half of the budget
-	c := &manifest.Compaction{Version: s.version, OutputLevel: 6, Inputs: s.version.Levels[6].Files, TableSize: 10_000_000}
+	c := &pick.Compaction{Version: s.version, OutputLevel: 6, Inputs: s.version.Levels[6].Files, TableSize: 10_000_000}
 	require.Less(t, p.CompactionBits(c), Bits(6))
-	c.Reason = manifest.ReasonManual
+	c.Reason = pick.ReasonManual
 	require.InDelta(t, 0.93*8, float64(p.CompactionBits(c)), 0.05)
 }
 
 func TestAboveTheBudgetNewFiltersGetFewerBits(t *testing.T) {
-	c := func(s *fakeStore) *manifest.Compaction {
-		return &manifest.Compaction{Version: s.version, OutputLevel: 5}
+	c := func(s *fakeStore) *pick.Compaction {
+		return &pick.Compaction{Version: s.version, OutputLevel: 5}
 	}
 	last := Bits(100)
 	for _, budget := range []int64{3_000_000, 1_500_000, 1_200_000, 900_000} {

@@ -1,5 +1,5 @@
-// Package manifest keeps track of the tables of a database: version edits, immutable versions, the
-// MANIFEST that records them, and the choice of compactions, as pure functions of a version.
+// Package manifest keeps track of the tables of a database: version edits, immutable versions, and the MANIFEST that
+// records them. Package pick chooses compactions of a version.
 //
 // A Version has the tables of each level and never changes. Flushes and compactions describe their changes as an Edit;
 // Set.Apply appends it to the MANIFEST, syncs it, and makes the next Version. A MANIFEST is a log (package wal) whose
@@ -42,5 +42,5 @@
 //
 // An edit of a database of very many tables costs about what it changes. A version shares the levels that
 // an edit does not change, keeps sums, and checks what is new (Version.Apply). The choice of a compaction
-// uses figures that versions hand on (Version.overlaps), and lists of the tables that may need one (noted).
+// uses figures that versions hand on (OverlapRatios), and lists of the tables that may need one (noted).
 package manifest

@@ -9,7 +9,7 @@ import (
 )
 
 // FileMeta is a table of a level. Its description in the MANIFEST is constant. It also has the
-// information for choosing compactions, and a handle of the table cache.
+// information for choosing compactions (package pick), and a handle of the table cache.
 type FileMeta struct {
 	Num  uint64
 	Size uint64 // bytes

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"sort"
 	"testing"
 	"unsafe"
 
@@ -9,20 +8,6 @@ import (
 
 	"github.com/sievedb/sievedb/internal/test/damage"
 )
-
-// A table that is opened after it entered the version is considered once its counts are known.
-func TestTablesAreNotedWhenTheirCountsBecomeKnown(t *testing.T) {
-	v := newVersion(t, map[int][]*FileMeta{6: {file(1, "a", "c", 10_000), file(2, "d", "f", 10_000)}})
-	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1500, TableSize: 8000, OldestReader: 50}
-	o.Expired = func(f *FileMeta) bool { return f.Counts().Expiry <= 100 }
-	require.Nil(t, v.Pick(o))
-	v.Levels[6].Files[0].SetCounts(&TableCounts{Entries: 100, Tombstones: 60, LargestSeq: 1})
-	require.Equal(t, []uint64{1}, numsOf(v.Pick(o).Inputs))
-	v.Levels[6].Files[1].SetCounts(&TableCounts{Entries: 100, Expiry: 100})
-	c := v.Pick(o)
-	require.Equal(t, []uint64{2}, numsOf(c.Inputs))
-	require.True(t, c.Drop)
-}
 
 // A reader may open a table when its last version is about to be released. What it learns then was noted for ever.
 func TestTablesThatNoVersionContainsAreNotNoted(t *testing.T) {
@@ -41,69 +26,15 @@ func TestTablesThatNoVersionContainsAreNotNoted(t *testing.T) {
 	require.Empty(t, n.expiring.tables)
 }
 
-func TestOnlyTablesThatExpireInTimeAreAskedFor(t *testing.T) {
-	v := newVersion(t, map[int][]*FileMeta{6: {
-		expiring(1, "a", "b", 100), expiring(2, "c", "d", 101), expiring(3, "e", "f", 5), file(4, "g", "h", 1),
-	}})
-	var asked []uint64
-	o := PickOptions{L0Trigger: 4, MaxLevelBase: 1 << 30, TableSize: 8000, ExpiredBy: 100, Expired: func(f *FileMeta) bool {
-		asked = append(asked, f.Num)
-		return true
-	}}
-	require.Equal(t, []uint64{3, 1}, numsOf(v.Pick(o).Inputs))
-	require.Equal(t, []uint64{3, 1}, asked)
-}
-
-func TestClaimedTablesDoNotCountAsPartOfTheirLevel(t *testing.T) {
-	a, b := file(1, "a", "c", 100), file(2, "e", "g", 60)
-	v := newVersion(t, map[int][]*FileMeta{5: {a, b}, 6: {file(3, "a", "z", 600)}})
-	o := testPick
-	require.NotNil(t, v.Pick(o))
-	a.Compacting = true
-	require.Equal(t, []uint64{2}, numsOf(v.Pick(o).Inputs), "the level would be too large")
-	o.Claimed = []*FileMeta{a}
-	require.Nil(t, v.Pick(o))
-	o.Claimed, o.Running = nil, []*Compaction{{Version: v, Level: 5, OutputLevel: 4, Inputs: []*FileMeta{a}}}
-	require.Nil(t, v.Pick(o))
-	o.Running[0].Inputs = []*FileMeta{file(1, "a", "c", 100)}
-	require.NotNil(t, v.Pick(o), "a table of an older version does not count")
-}
-
-// A table of level 0 may overlap all others: some of them are enough for an estimate.
-func TestTombstonesOverManyTablesAreEstimated(t *testing.T) {
-	levels := map[int][]*FileMeta{0: {deleted(1, "a", "zzzz", 10_000, 1000, 0)}}
-	for i := range 500 {
-		k := string([]byte{byte('a' + i/20), byte('a' + i%20)})
-		levels[6] = append(levels[6], deleted(uint64(i+2), k, k+"a", 100, 0, 1))
-	}
-	v := newVersion(t, levels)
-	f := v.Levels[0].Files[0]
-	freed, _, read := v.freedBy(0, f, PickOptions{})
-	require.Equal(t, uint64(10_000+500*100), read)
-	require.Equal(t, uint64(10_000+500*100), freed)
-}
-
-func TestGallopFindsTheFirst(t *testing.T) {
-	for n := range 70 {
-		for first := range n + 1 {
-			found := func(i int) bool {
-				require.Less(t, i, n)
-				return i >= first
-			}
-			require.Equal(t, sort.Search(n, found), gallop(n, found), "%d of %d", first, n)
-		}
-	}
-}
-
 // An edit that copied what it does not change would need far more memory than this.
 func TestAFlushNeedsLittleMemoryWithManyTables(t *testing.T) {
 	s := newScaleStore(t, 4000)
-	s.v.Pick(s.o)
+	s.overlaps()
 	s.apply(t, s.flush())
 	before := damage.Allocated()
 	for range 10 {
 		s.apply(t, s.flush())
-		s.v.Pick(s.o)
+		s.overlaps()
 	}
 	require.Less(t, (damage.Allocated()-before)/10, uint64(16<<10))
 }

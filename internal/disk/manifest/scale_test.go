@@ -18,7 +18,6 @@ func scaleKey(i int) string { return fmt.Sprintf("k%015d", i) }
 type scaleStore struct {
 	v    *Version
 	num  uint64
-	o    PickOptions
 	span [NumLevels]int // keys in a table
 	keys int
 }
@@ -31,7 +30,7 @@ func (s *scaleStore) scaleEdit(tables int) *Edit {
 	const level0 = 4
 	counts := [NumLevels]int{0: level0}
 	for level, left := NumLevels-1, tables-level0; level > 0 && left > 0; level-- {
-		counts[level] = max(1, left-left/levelRatio)
+		counts[level] = max(1, left-left/10)
 		if level == 1 {
 			counts[level] = left
 		}
@@ -61,7 +60,7 @@ func (s *scaleStore) table(level, i int) *FileMeta {
 }
 
 func newScaleStore(t testing.TB, tables int) *scaleStore {
-	s := &scaleStore{o: PickOptions{L0Trigger: 100, MaxLevelBase: 8 << 20, TableSize: scaleTableSize}}
+	s := new(scaleStore)
 	v, err := New(SetOptions{Cmp: base.Bytewise}).Current().Apply(s.scaleEdit(tables))
 	require.NoError(t, err)
 	s.v = v
@@ -103,8 +102,14 @@ func (s *scaleStore) compaction(i int) *Edit {
 	return e
 }
 
-// BenchmarkEdit measures an edit, the choice of the next compaction, and the release of the old version. edit=none
-// is the choice alone, and edit=due that of one of all tables of the level above the last one.
+// overlaps makes the version know what a choice of compactions needs, so that the next one hands it on.
+func (s *scaleStore) overlaps() {
+	for level := 1; level < NumLevels-1; level++ {
+		s.v.OverlapRatios(level)
+	}
+}
+
+// BenchmarkEdit measures an edit, what it keeps for the choice of compactions, and the release of the old version.
 func BenchmarkEdit(b *testing.B) {
 	for _, tables := range []int{30, 4_000, 40_000, 400_000} {
 		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
@@ -112,41 +117,15 @@ func BenchmarkEdit(b *testing.B) {
 			b.Run("edit=flush", func(b *testing.B) {
 				for b.Loop() {
 					s.apply(b, s.flush())
-					s.v.Pick(s.o)
+					s.overlaps()
 				}
 			})
 			b.Run("edit=compaction", func(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					s.apply(b, s.compaction(i))
-					s.v.Pick(s.o)
+					s.overlaps()
 				}
 			})
-			b.Run("edit=due", func(b *testing.B) {
-				for b.Loop() {
-					s.v.pickLevel(NumLevels-2, Shape{}, s.o)
-				}
-			})
-			b.Run("edit=none", func(b *testing.B) {
-				for b.Loop() {
-					s.v.Pick(s.o)
-				}
-			})
-		})
-	}
-}
-
-// BenchmarkPickTombstones measures a choice among tables that all have many tombstones, too few to be worth it.
-func BenchmarkPickTombstones(b *testing.B) {
-	for _, tables := range []int{30, 4_000, 40_000} {
-		b.Run(fmt.Sprintf("tables=%d", tables), func(b *testing.B) {
-			s := newScaleStore(b, tables)
-			s.v.Files(func(_ int, f *FileMeta) {
-				f.SetCounts(&TableCounts{Entries: 1000, Tombstones: 400, LargestSeq: 1})
-			})
-			b.ReportAllocs()
-			for b.Loop() {
-				s.v.pickFreeing(Shape{}, s.o)
-			}
 		})
 	}
 }

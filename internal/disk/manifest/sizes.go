@@ -46,19 +46,3 @@ func (v *Version) LastLevel() int {
 	}
 	return NumLevels - 1
 }
-
-// TableSizeIn returns the size in bytes at which a new table of a level ends. It is that of the options, if they have
-// one. Otherwise the last level and the one above it have tables of the same size, because a merge rewrites tables of
-// the lower level that it only touches. Further up the size halves from level to level, so that a step into a level
-// of few tables does not take it whole.
-func (v *Version) TableSizeIn(level int, o PickOptions) uint64 {
-	if o.TableSize > 0 {
-		return o.TableSize
-	}
-	last := v.LastLevel()
-	size := GrownTableSize(v.Levels[last].Bytes, o.LargestTable)
-	for range last - level - 1 {
-		size /= 2
-	}
-	return max(size, LeastTableSize)
-}

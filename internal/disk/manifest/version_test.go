@@ -16,6 +16,13 @@ func file(num uint64, smallest, largest string, size uint64) *FileMeta {
 	return NewFileMeta(num, size, ikey(smallest, 1), ikey(largest, 1))
 }
 
+func numsOf(files []*FileMeta) (n []uint64) {
+	for _, f := range files {
+		n = append(n, f.Num)
+	}
+	return n
+}
+
 func newVersion(t *testing.T, levels map[int][]*FileMeta) *Version {
 	t.Helper()
 	s := New(SetOptions{Cmp: base.Bytewise})
@@ -194,4 +201,27 @@ func TestFilesBecomeObsoleteWithTheirLastVersion(t *testing.T) {
 	require.False(t, v1.TryRef(), "v1 is gone")
 	v2.Unref()
 	require.Equal(t, []LevelFile{{1, f1}, {1, f2}}, obsolete)
+}
+
+func TestDisjointRuns(t *testing.T) {
+	v := newVersion(t, nil)
+	cases := []struct {
+		name  string
+		files []*FileMeta
+		want  [][]uint64
+	}{
+		{"no table, no run", nil, nil},
+		{"disjoint tables are one ascending run", []*FileMeta{file(3, "e", "f", 1), file(2, "c", "d", 1), file(1, "a", "b", 1)}, [][]uint64{{1, 2, 3}}},
+		{"one common key makes two runs", []*FileMeta{file(1, "a", "c", 1), file(2, "c", "d", 1)}, [][]uint64{{1}, {2}}},
+		{"a table that overlaps all is a separate run", []*FileMeta{file(9, "a", "z", 1), file(1, "b", "c", 1), file(2, "d", "e", 1), file(3, "f", "g", 1)}, [][]uint64{{9}, {1, 2, 3}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var got [][]uint64
+			for _, run := range v.DisjointRuns(c.files) {
+				got = append(got, numsOf(run))
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // burstPause is the time without a full memtable after which a burst of writes is over.
@@ -64,7 +65,7 @@ func (s *Scheduler) SetQuiet(quiet bool) {
 
 // pickLocked chooses a compaction to run now, with a reference to its version, or returns nil.
 // If one must wait for the end of a burst, pickLocked ensures that it is chosen then.
-func (s *Scheduler) pickLocked() *manifest.Compaction {
+func (s *Scheduler) pickLocked() *pick.Compaction {
 	for {
 		// Loaded with the lock held, so that inputs released by done are not in this version.
 		v, waitsFor := s.host.RefVersion(), uint64(math.MaxUint64)
@@ -80,7 +81,7 @@ func (s *Scheduler) pickLocked() *manifest.Compaction {
 	}
 }
 
-func (s *Scheduler) pickInBurst(v *manifest.Version, waitsFor *uint64) *manifest.Compaction {
+func (s *Scheduler) pickInBurst(v *manifest.Version, waitsFor *uint64) *pick.Compaction {
 	o := s.pickOptions()
 	o.WaitsFor = waitsFor
 	if s.relief.due {
@@ -103,9 +104,9 @@ func (s *Scheduler) pickInBurst(v *manifest.Version, waitsFor *uint64) *manifest
 	return c
 }
 
-// pickOf is v.Pick for callers that hold mu and so must not panic. If the comparer panics,
+// pickOf is Picker.Next for callers that hold mu and so must not panic. If the comparer panics,
 // pickOf stops the Scheduler and picks nothing.
-func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction) {
+func (s *Scheduler) pickOf(v *manifest.Version, o pick.Options) (c *pick.Compaction) {
 	defer func() {
 		if value := recover(); value != nil {
 			err := base.NewPanicError(s.o.Cmp, "the choice of a compaction", value)
@@ -118,7 +119,7 @@ func (s *Scheduler) pickOf(v *manifest.Version, o manifest.PickOptions) (c *mani
 			}
 		}
 	}()
-	return v.Pick(o)
+	return pick.From(v).Next(o)
 }
 
 // watchBurst waits until the burst is over and then starts compactions that waited for that.

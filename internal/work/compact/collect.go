@@ -7,6 +7,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -22,7 +23,7 @@ import (
 type collection struct {
 	s    *Scheduler
 	ctx  context.Context
-	c    *manifest.Compaction
+	c    *pick.Compaction
 	out  *tables.Writer
 	done *progress
 
@@ -41,7 +42,7 @@ type idBytes struct {
 }
 
 // collect runs c, a compaction of value tables.
-func (s *Scheduler) collect(ctx context.Context, c *manifest.Compaction, info *Info) (err error) {
+func (s *Scheduler) collect(ctx context.Context, c *pick.Compaction, info *Info) (err error) {
 	j := &collection{s: s, ctx: ctx, c: c, bytes: map[uint64]*idBytes{}, done: s.progressOf(c)}
 	defer j.search.Release()
 	defer j.value.Release()

@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // compactionReadAhead is the size of a compaction's reads, in bytes: large enough that the
@@ -17,7 +18,7 @@ const compactionReadAhead = 256 << 10
 
 // compact runs c and installs its result. It returns a panic as an error, so that c is
 // released properly. If ctx is done before the result is installed, it returns the error of ctx.
-func (s *Scheduler) compact(ctx context.Context, c *manifest.Compaction) (err error) {
+func (s *Scheduler) compact(ctx context.Context, c *pick.Compaction) (err error) {
 	returned := false
 	defer func() {
 		if !returned { // runtime.Goexit ends the goroutine, including this function's callers
@@ -29,7 +30,7 @@ func (s *Scheduler) compact(ctx context.Context, c *manifest.Compaction) (err er
 	return err
 }
 
-func (s *Scheduler) compactAndReport(ctx context.Context, c *manifest.Compaction) error {
+func (s *Scheduler) compactAndReport(ctx context.Context, c *pick.Compaction) error {
 	info := Info{
 		Reason: c.Reason, InputLevel: c.Level, OutputLevel: c.OutputLevel,
 		InputTables: len(c.Inputs) + len(c.Overlaps), TrivialMove: c.TrivialMove(),
@@ -47,7 +48,7 @@ func (s *Scheduler) compactAndReport(ctx context.Context, c *manifest.Compaction
 	return err
 }
 
-func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, info *Info) error {
+func (s *Scheduler) runCompaction(ctx context.Context, c *pick.Compaction, info *Info) error {
 	if c.Level == manifest.ValuesLevel {
 		return s.collect(ctx, c, info)
 	}
@@ -102,7 +103,7 @@ func (s *Scheduler) runCompaction(ctx context.Context, c *manifest.Compaction, i
 }
 
 // tableNames returns the names of the tables that are merged.
-func tableNames(c *manifest.Compaction) string {
+func tableNames(c *pick.Compaction) string {
 	var names []string
 	for _, f := range c.AllInputs() {
 		names = append(names, f.Name())
@@ -146,7 +147,7 @@ func (s *Scheduler) Compact(ctx context.Context, start, limit []byte) error {
 func (s *Scheduler) compactLevel(ctx context.Context, level int, start, limit []byte) error {
 	from, since := start, s.o.NewFileNum()
 	for {
-		c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+		c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
 			files := v.Within(level, from, limit)
 			if !slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Origin() < since }) {
 				return nil, false
@@ -157,11 +158,11 @@ func (s *Scheduler) compactLevel(ctx context.Context, level int, start, limit []
 			}
 			out := level + 1
 			if level == 0 {
-				out = v.Shape(o).BaseLevel
+				out = pick.From(v).Shape(o).BaseLevel
 			} else if !below {
 				return nil, false
 			}
-			return v.PickFiles(level, out, files, ManualStep, o)
+			return pick.From(v).OfFiles(level, out, files, ManualStep, o)
 		})
 		if err != nil || c == nil {
 			return err
@@ -178,7 +179,7 @@ func (s *Scheduler) compactLevel(ctx context.Context, level int, start, limit []
 // rewriteLastLevel rewrites the tables of the deepest level within [start, limit) that this call has not written yet.
 func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, fresh uint64) error {
 	for {
-		c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+		c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
 			for level := manifest.NumLevels - 1; level > 0; level-- {
 				files := v.Within(level, start, limit)
 				if len(files) == 0 {
@@ -188,7 +189,7 @@ func (s *Scheduler) rewriteLastLevel(ctx context.Context, start, limit []byte, f
 				if len(stale) == 0 {
 					return nil, false
 				}
-				return v.PickFiles(level, level, stale, ManualStep, o)
+				return pick.From(v).OfFiles(level, level, stale, ManualStep, o)
 			}
 			return nil, false
 		})
@@ -218,9 +219,9 @@ func firstRun(files []*manifest.FileMeta, is func(*manifest.FileMeta) bool) []*m
 // level 0, it compacts the tables of level 0 that overlap the load.
 func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta) error {
 	start, limit := base.UserKey(files[0].Smallest), base.UserKey(files[len(files)-1].Largest)
-	c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (c *manifest.Compaction, busy bool) {
+	c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (c *pick.Compaction, busy bool) {
 		crowd := 0
-		for _, p := range v.Place(files, o) {
+		for _, p := range pick.From(v).Place(files, o) {
 			if p.Level == 0 {
 				crowd++
 			}
@@ -228,7 +229,7 @@ func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta)
 		if crowd < o.L0Trigger {
 			return nil, false
 		}
-		return v.PickFiles(0, v.Shape(o).BaseLevel, v.Overlapping(0, start, limit), ManualStep, o)
+		return pick.From(v).OfFiles(0, pick.From(v).Shape(o).BaseLevel, v.Overlapping(0, start, limit), ManualStep, o)
 	})
 	if err != nil || c == nil {
 		return err
@@ -237,7 +238,7 @@ func (s *Scheduler) ClearLevel0(ctx context.Context, files []*manifest.FileMeta)
 }
 
 // inInputs adds the names of the inputs to an error about an entry, which does not know its table.
-func inInputs(err error, c *manifest.Compaction) error {
+func inInputs(err error, c *pick.Compaction) error {
 	var damage *base.CorruptionError
 	if !errors.As(err, &damage) || damage.File != "" {
 		return err

@@ -5,10 +5,11 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // A table whose values have all expired is removed without being read, if no older entries of its
-// keys are left elsewhere (manifest.PickOptions.Expired). The Scheduler looks for such tables
+// keys are left elsewhere (pick.Options.Expired). The Scheduler looks for such tables
 // whenever it looks for a compaction, and WatchExpiry makes it look when a table expires.
 
 // expired returns Expired and ExpiredBy for PickOptions, zero if nothing expires. s.mu is held.
@@ -80,7 +81,7 @@ func (s *Scheduler) learnExpiry() {
 func (s *Scheduler) weighExpiring() {
 	v := s.host.RefVersion()
 	defer v.Unref()
-	left, least := mostWeighed, manifest.PickOptions{TableSize: s.tuning.Load().TableSize}.LeastFreed()
+	left, least := mostWeighed, pick.Options{TableSize: s.tuning.Load().TableSize}.LeastFreed()
 	v.Files(func(level int, f *manifest.FileMeta) {
 		c := f.Counts()
 		if c == nil || c.ExpiryKeys == 0 || f.Holds() < 2*least || f.Gain() != nil || left == 0 || s.state.isClosed() {

@@ -8,7 +8,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/base/expiry"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // A merge drops values that have expired, and calls Tuning.Filter for others. It does so for the
@@ -109,7 +109,7 @@ func (s *Scheduler) waitForEarlierFilters(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	earlier := slices.Clone(s.work.running)
-	for slices.ContainsFunc(s.work.running, func(c *manifest.Compaction) bool { return slices.Contains(earlier, c) }) {
+	for slices.ContainsFunc(s.work.running, func(c *pick.Compaction) bool { return slices.Contains(earlier, c) }) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

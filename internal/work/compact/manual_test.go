@@ -11,6 +11,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // Compact rewrites all tables of its range and no others, and also those that are only moved down.
@@ -101,15 +102,15 @@ func TestACompactionBetweenTheInputsOfAnotherWaits(t *testing.T) {
 	st.put(5, set("z", ""))
 	spanning := st.claimFiles(5, 6)
 	st.put(0, set("m", ""))
-	between := func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-		return v.PickFiles(0, 6, v.Levels[0].Files, ManualStep, o)
+	between := func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+		return pick.From(v).OfFiles(0, 6, v.Levels[0].Files, ManualStep, o)
 	}
 	st.Scheduler.mu.Lock()
 	c, busy := between(st.set.Current(), st.pickOptions())
 	st.Scheduler.mu.Unlock()
 	require.Nil(t, c)
 	require.True(t, busy)
-	result := make(chan *manifest.Compaction)
+	result := make(chan *pick.Compaction)
 	go func() {
 		c, err := st.claim(context.Background(), between)
 		if err != nil {

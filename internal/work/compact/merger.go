@@ -3,6 +3,7 @@ package compact
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 )
 
@@ -11,12 +12,12 @@ import (
 type merger struct {
 	s      *Scheduler
 	cmp    func(a, b []byte) int
-	c      *manifest.Compaction
+	c      *pick.Compaction
 	job    *mergeJob
 	piece  *mergePiece
 	begun  bool // it has reached the piece, after earlier entries of the first blocks
 	out    *tables.Writer
-	cutter *manifest.OutputCutter
+	cutter *pick.OutputCutter
 	below  [manifest.NumLevels]int
 	work   int // since merger looked whether it must stop
 	far    int // bytes of values read from value tables for this entry

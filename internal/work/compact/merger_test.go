@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // A case of the model below: the versions of one key, newest first, and what a merge makes of them.
@@ -215,7 +216,7 @@ func TestCompactionSplitsNoKeyBetweenTables(t *testing.T) {
 func TestAMergeReportsKeysOutOfOrder(t *testing.T) {
 	st := newTestStore(t, nil)
 	file := st.put(0, numbered(0, 3)...)
-	c := &manifest.Compaction{Inputs: []*manifest.FileMeta{file}}
+	c := &pick.Compaction{Inputs: []*manifest.FileMeta{file}}
 	for name, keys := range map[string][2]entry{
 		"descending keys":      {{key: "b", seq: 1, kind: base.KindSet}, {key: "a", seq: 2, kind: base.KindSet}},
 		"ascending numbers":    {{key: "a", seq: 1, kind: base.KindSet}, {key: "a", seq: 2, kind: base.KindSet}},
@@ -245,7 +246,7 @@ func TestAMergeStopsForAReason(t *testing.T) {
 		ErrStopped:       func(_ *testStore, m *merger) { m.job.stopped.Store(true) },
 	} {
 		st := newTestStore(t, nil)
-		c := &manifest.Compaction{Version: st.set.Current(), OutputLevel: 6}
+		c := &pick.Compaction{Version: st.set.Current(), OutputLevel: 6}
 		m := merger{s: st.Scheduler, cmp: base.Bytewise.Compare, c: c, job: &mergeJob{s: st.Scheduler, ctx: t.Context()}}
 		require.NoError(t, m.stopReason())
 		stop(st, &m)
@@ -259,7 +260,7 @@ func TestAMergeStopsForAReason(t *testing.T) {
 // Close waits for a merge of small tables, unless they have far more in them than their size says.
 func TestAMergeThatCloseWaitsForIsShort(t *testing.T) {
 	st := newTestStore(t, nil)
-	c := &manifest.Compaction{Version: st.set.Current(), OutputLevel: 6}
+	c := &pick.Compaction{Version: st.set.Current(), OutputLevel: 6}
 	job := &mergeJob{s: st.Scheduler, ctx: t.Context(), finishes: true, retention: retention{visible: []uint64{1000}}}
 	m := merger{s: st.Scheduler, cmp: base.Bytewise.Compare, c: c, job: job, piece: &mergePiece{}}
 	key := func(seq uint64) []byte { return base.AppendInternalKey(nil, []byte("k"), seq, base.KindSet) }

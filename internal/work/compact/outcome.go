@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // Backoff spaces out retries after failures. The zero Backoff begins with 50 ms.
@@ -84,7 +85,7 @@ const collectLater = 60
 // in a pause or after a failure: slower writers would not help.
 func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 	base := s.tuning.Load().MaxLevelBase
-	if v.GarbageLoad(nil, base) == 0 {
+	if pick.From(v).GarbageLoad(nil, base) == 0 {
 		return 0
 	}
 	s.mu.Lock()
@@ -92,7 +93,7 @@ func (s *Scheduler) GarbageLoad(v *manifest.Version) float64 {
 	if s.state.counts[modePaused] > 0 || time.Now().Before(s.outcome.collectFrom) {
 		return 0
 	}
-	return v.GarbageLoad(s.outcome.aside, base)
+	return pick.From(v).GarbageLoad(s.outcome.aside, base)
 }
 
 // park sets tables aside because of err.
@@ -110,7 +111,7 @@ func (o *outcome) park(files []*manifest.FileMeta, err error) {
 
 // atFault returns the inputs of c to set aside because of err: none if that is no corruption. Of value tables, which
 // have nothing to do with each other, only the one is at fault that the error names, if it names one.
-func atFault(c *manifest.Compaction, err error) []*manifest.FileMeta {
+func atFault(c *pick.Compaction, err error) []*manifest.FileMeta {
 	if !base.IsUnreadable(err) {
 		return nil
 	}

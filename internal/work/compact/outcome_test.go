@@ -12,6 +12,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 func TestBackoffsDoubleUpToALimit(t *testing.T) {
@@ -266,7 +267,7 @@ func TestADamagedValueTableIsNoReasonToFailWrites(t *testing.T) {
 
 // The bug: an entry that is no reference to a value ended a merge with an error that named no file.
 func TestAnErrorOfAnEntryNamesTheInputs(t *testing.T) {
-	c := &manifest.Compaction{Inputs: []*manifest.FileMeta{{Num: 5}, {Num: 6}}}
+	c := &pick.Compaction{Inputs: []*manifest.FileMeta{{Num: 5}, {Num: 6}}}
 	err := inInputs(base.Corruptf("data block", -1, "no reference"), c)
 	require.ErrorContains(t, err, "000005.ldb or 000006.ldb")
 	require.True(t, base.IsUnreadable(err))

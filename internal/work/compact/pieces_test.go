@@ -14,6 +14,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
@@ -29,7 +30,7 @@ func piecesStore(t testing.TB, fs vfs.FS, slots int) *testStore {
 }
 
 // mergedInPieces merges c, divided, and returns the tables, which the caller removes.
-func (st *testStore) mergedInPieces(c *manifest.Compaction) (files []*manifest.FileMeta, pieces int) {
+func (st *testStore) mergedInPieces(c *pick.Compaction) (files []*manifest.FileMeta, pieces int) {
 	st.t.Helper()
 	j := st.newMergeJob(context.Background(), c)
 	defer j.end()
@@ -173,7 +174,7 @@ func TestPiecesAreMergedConcurrently(t *testing.T) {
 	require.Len(t, running, 1)
 	require.Equal(t, []int{0, 6, 2}, []int{running[0].InputLevel, running[0].OutputLevel, running[0].InputTables})
 	st.put(3, numbered(5000, 5010)...)
-	waiting := make(chan *manifest.Compaction)
+	waiting := make(chan *pick.Compaction)
 	go func() {
 		c, err := st.claim(context.Background(), pickLevel3)
 		if err != nil {

@@ -3,16 +3,16 @@ package compact
 import (
 	"time"
 
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // relief is for iterators that step over many tombstones in memtables and in level 0: one compaction of level 0 does
 // not wait for more tables. Scheduler.mu guards it.
 type relief struct {
-	due     bool                 // the next compaction of level 0 is one
-	running *manifest.Compaction // the one that runs
-	began   time.Time            // when the last one began
-	next    time.Time            // no other one before that
+	due     bool             // the next compaction of level 0 is one
+	running *pick.Compaction // the one that runs
+	began   time.Time        // when the last one began
+	next    time.Time        // no other one before that
 }
 
 const (
@@ -39,14 +39,14 @@ func (s *Scheduler) Relieve() {
 }
 
 // begin is called when a compaction begins.
-func (r *relief) begin(c *manifest.Compaction) {
+func (r *relief) begin(c *pick.Compaction) {
 	if r.due && c.Level == 0 {
 		r.due, r.running, r.began = false, c, time.Now()
 	}
 }
 
 // end is called when a compaction has ended.
-func (r *relief) end(c *manifest.Compaction, err error) {
+func (r *relief) end(c *pick.Compaction, err error) {
 	if c != r.running {
 		return
 	}

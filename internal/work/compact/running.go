@@ -8,13 +8,14 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/report"
 )
 
 // work is what uses tables or makes them. Scheduler.mu guards it.
 type work struct {
-	running  []*manifest.Compaction             // including manual ones, in the order of their beginning
-	progress map[*manifest.Compaction]*progress // of running
+	running  []*pick.Compaction             // including manual ones, in the order of their beginning
+	progress map[*pick.Compaction]*progress // of running
 	// automatic is the number of running compactions that no caller asked for.
 	automatic int
 	reserved  int // reservations in effect; see Reserve
@@ -24,7 +25,7 @@ type work struct {
 }
 
 // begin claims the inputs of c.
-func (w *work) begin(c *manifest.Compaction) {
+func (w *work) begin(c *pick.Compaction) {
 	for _, f := range c.AllInputs() {
 		f.Compacting = true
 	}
@@ -33,7 +34,7 @@ func (w *work) begin(c *manifest.Compaction) {
 }
 
 // end releases the inputs of c, except for those that are to stay claimed.
-func (w *work) end(c *manifest.Compaction, claimed []*manifest.FileMeta) {
+func (w *work) end(c *pick.Compaction, claimed []*manifest.FileMeta) {
 	for _, f := range c.AllInputs() {
 		f.Compacting = false
 	}
@@ -41,7 +42,7 @@ func (w *work) end(c *manifest.Compaction, claimed []*manifest.FileMeta) {
 		f.Compacting = true
 	}
 	w.claimed = append(w.claimed, claimed...)
-	w.running = slices.DeleteFunc(w.running, func(r *manifest.Compaction) bool { return r == c })
+	w.running = slices.DeleteFunc(w.running, func(r *pick.Compaction) bool { return r == c })
 	delete(w.progress, c)
 }
 
@@ -71,7 +72,7 @@ func (s *Scheduler) Running() []report.RunningCompaction {
 }
 
 // progressOf returns the progress of a compaction that has begun.
-func (s *Scheduler) progressOf(c *manifest.Compaction) *progress {
+func (s *Scheduler) progressOf(c *pick.Compaction) *progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.work.progress[c]

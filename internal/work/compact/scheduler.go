@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
@@ -146,7 +147,7 @@ type totals struct {
 func New(o Options, host Host) *Scheduler {
 	s := &Scheduler{
 		o: o, host: host, state: newState(o.ReadOnly), slots: slots{shared: o.Slots},
-		work: work{progress: map[*manifest.Compaction]*progress{}},
+		work: work{progress: map[*pick.Compaction]*progress{}},
 	}
 	s.cond = sync.NewCond(&s.mu)
 	s.waitsFor.Store(math.MaxUint64)
@@ -217,7 +218,7 @@ func (s *Scheduler) Status() Status {
 	return Status{
 		Running: len(s.work.running), Slots: s.slots.used, Flushing: s.work.flushing, Gathering: s.burst.watching,
 		Waiting: len(s.jobs), Err: s.outcome.err, ParkedErr: s.outcome.parkedErr, ParkedTables: s.outcome.parked,
-		Pauses: s.state.counts[modePaused], TablesToMerge: v.TablesToMerge(s.pickOptions()),
+		Pauses: s.state.counts[modePaused], TablesToMerge: pick.From(v).TablesToMerge(s.pickOptions()),
 	}
 }
 
@@ -232,10 +233,10 @@ func (s *Scheduler) Counters() Counters {
 }
 
 // pickOptions returns the options for choosing a compaction now. mu is held.
-func (s *Scheduler) pickOptions() manifest.PickOptions {
+func (s *Scheduler) pickOptions() pick.Options {
 	t := s.tuning.Load()
 	expired, by := s.expired()
-	return manifest.PickOptions{
+	return pick.Options{
 		L0Trigger:    t.L0Trigger,
 		MaxLevelBase: t.MaxLevelBase,
 		TableSize:    t.TableSize,
@@ -257,7 +258,7 @@ func (s *Scheduler) Place(files []*manifest.FileMeta) []manifest.LevelFile {
 	defer s.mu.Unlock()
 	v := s.host.RefVersion()
 	defer v.Unref()
-	return v.Place(files, s.pickOptions())
+	return pick.From(v).Place(files, s.pickOptions())
 }
 
 // SnapshotClosed starts compactions that have waited for the end of a snapshot.
@@ -288,7 +289,7 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 		if s.slots.shared != nil && s.slots.claimers > 0 {
 			return false // the next shared slot is theirs
 		}
-		var c *manifest.Compaction
+		var c *pick.Compaction
 		if s.state.mode() == modeFree {
 			c = s.pickLocked()
 		}
@@ -311,7 +312,7 @@ func (s *Scheduler) startDueLocked() (waits bool) {
 
 // startLocked claims the inputs of c and a slot. The caller has a reference to c.Version, which
 // done drops. The Scheduler must be open; Wait waits until end is called, after done, or finish.
-func (s *Scheduler) startLocked(c *manifest.Compaction) {
+func (s *Scheduler) startLocked(c *pick.Compaction) {
 	s.background.Add(1)
 	s.work.begin(c)
 	s.slots.take()
@@ -320,7 +321,7 @@ func (s *Scheduler) startLocked(c *manifest.Compaction) {
 
 // done releases the inputs and the slot of c. The inputs of a compaction that met corruption stay
 // claimed: trying again would fail again (basho/eleveldb issue 23). Reads of other keys continue.
-func (s *Scheduler) done(c *manifest.Compaction, err error) {
+func (s *Scheduler) done(c *pick.Compaction, err error) {
 	parked := atFault(c, err)
 	s.mu.Lock()
 	s.work.end(c, parked)
@@ -333,7 +334,7 @@ func (s *Scheduler) done(c *manifest.Compaction, err error) {
 }
 
 // finish is done and end, for callers that start nothing in between.
-func (s *Scheduler) finish(c *manifest.Compaction, err error) {
+func (s *Scheduler) finish(c *pick.Compaction, err error) {
 	defer s.end()
 	s.done(c, err)
 }
@@ -345,12 +346,12 @@ func (s *Scheduler) end() {
 	s.o.Obsolete.Remove()
 }
 
-func (s *Scheduler) compactInBackground(c *manifest.Compaction) {
+func (s *Scheduler) compactInBackground(c *pick.Compaction) {
 	_ = s.o.Guard("a compaction", func() error { s.compactPicked(c); return nil })
 }
 
 // compactPicked runs c. After a failure the next automatic compaction is delayed.
-func (s *Scheduler) compactPicked(c *manifest.Compaction) {
+func (s *Scheduler) compactPicked(c *pick.Compaction) {
 	defer s.automaticEnded() // also if runtime.Goexit ends the goroutine, and not before the removal of files
 	defer s.end()
 	if c.Weigh != nil {
@@ -372,7 +373,7 @@ func (s *Scheduler) compactPicked(c *manifest.Compaction) {
 }
 
 // compactAutomatic runs c, and begins a back-off if it fails.
-func (s *Scheduler) compactAutomatic(c *manifest.Compaction) error {
+func (s *Scheduler) compactAutomatic(c *pick.Compaction) error {
 	err := s.compact(context.Background(), c)
 	if c.Level == manifest.ValuesLevel {
 		s.done(c, err)
@@ -383,12 +384,12 @@ func (s *Scheduler) compactAutomatic(c *manifest.Compaction) error {
 	return err
 }
 
-// claim waits for a free slot, calls pick and claims the compaction that pick returns. While pick returns nil and busy,
-// because the inputs are in use, claim waits and calls it again. If pick returns nil and not busy, there is nothing to
-// do, and claim returns nil. pick is called with mu held.
+// claim waits for a free slot, calls choose and claims the compaction that it returns. While that is nil and busy,
+// because the inputs are in use, claim waits and calls it again. If it is nil and not busy, there is nothing to do,
+// and claim returns nil. choose is called with mu held.
 func (s *Scheduler) claim(ctx context.Context,
-	pick func(*manifest.Version, manifest.PickOptions) (c *manifest.Compaction, busy bool),
-) (*manifest.Compaction, error) {
+	choose func(*manifest.Version, pick.Options) (c *pick.Compaction, busy bool),
+) (*pick.Compaction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.scheduleLocked() // a slot may have been kept for this call
@@ -411,7 +412,7 @@ func (s *Scheduler) claim(ctx context.Context,
 			continue
 		}
 		v := s.host.RefVersion()
-		c, busy := pick(v, s.pickOptions())
+		c, busy := choose(v, s.pickOptions())
 		if c != nil {
 			s.startLocked(c)
 			return c, nil
@@ -431,7 +432,7 @@ func (s *Scheduler) claim(ctx context.Context,
 
 // compactClaimed runs a compaction that claim returned. If ctx is done first, it changes nothing and
 // returns the error of ctx.
-func (s *Scheduler) compactClaimed(ctx context.Context, c *manifest.Compaction) error {
+func (s *Scheduler) compactClaimed(ctx context.Context, c *pick.Compaction) error {
 	defer s.end()
 	err := s.compact(ctx, c)
 	s.done(c, err)

@@ -3,6 +3,7 @@ package compact
 import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/limit/share"
 )
 
@@ -46,7 +47,7 @@ func (s *Scheduler) slotFreeLocked() bool {
 
 // wantSlotLocked reports whether there is a shared slot for c or, if c is nil, for a piece of a running
 // compaction. If there is none, it releases c.
-func (s *Scheduler) wantSlotLocked(c *manifest.Compaction) bool {
+func (s *Scheduler) wantSlotLocked(c *pick.Compaction) bool {
 	if s.slots.shared == nil {
 		return true
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // splitKeys returns the user keys at which to divide the merging of c into pieces, in
 // ascending order. Each is the lower bound of a piece; the first piece has none. There are at
 // most as many pieces as slots, and they have about the same number of input bytes.
-func (s *Scheduler) splitKeys(c *manifest.Compaction) ([][]byte, error) {
+func (s *Scheduler) splitKeys(c *pick.Compaction) ([][]byte, error) {
 	total, t := c.InputBytes(), s.tuning.Load()
 	pieces := min(uint64(t.MaxConcurrent), total/leastPiece(c.TableSize))
 	if pieces < 2 {
@@ -57,7 +57,7 @@ type inputStretch struct {
 
 // inputStretches divides the inputs of c into stretches of about stepBytes. It divides larger
 // tables by their indexes, which the merge needs anyway.
-func (s *Scheduler) inputStretches(c *manifest.Compaction, stepBytes uint64) (all []inputStretch, err error) {
+func (s *Scheduler) inputStretches(c *pick.Compaction, stepBytes uint64) (all []inputStretch, err error) {
 	for _, f := range c.AllInputs() {
 		smallest := base.UserKey(f.Smallest)
 		if f.Size <= stepBytes {

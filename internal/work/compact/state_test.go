@@ -13,6 +13,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 )
 
 // step is a transition of a state.
@@ -119,7 +120,7 @@ var errStopped = errors.New("writes have ended")
 
 // claimed is the result of a call of claim.
 type claimed struct {
-	c   *manifest.Compaction
+	c   *pick.Compaction
 	err error
 }
 
@@ -176,8 +177,8 @@ func TestWhatBeginsInEachMode(t *testing.T) {
 	}
 }
 
-func pickLevel3(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-	return v.PickFiles(3, 4, v.Levels[3].Files, ManualStep, o)
+func pickLevel3(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+	return pick.From(v).OfFiles(3, 4, v.Levels[3].Files, ManualStep, o)
 }
 
 // fault makes edits fail with err until it is called with nil.
@@ -194,7 +195,7 @@ func (st *testStore) helps() bool {
 	s := st.Scheduler
 	j := &mergeJob{
 		s: s, ctx: context.Background(), done: new(progress), pieces: make([]mergePiece, 2),
-		c: &manifest.Compaction{Version: v, Level: 5, OutputLevel: 6},
+		c: &pick.Compaction{Version: v, Level: 5, OutputLevel: 6},
 	}
 	j.begin()
 	defer j.end()

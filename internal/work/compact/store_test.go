@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
@@ -320,10 +321,10 @@ func (st *testStore) idle() {
 }
 
 // claimFiles claims the compaction of tables of a level into another one.
-func (st *testStore) claimFiles(level, output int) *manifest.Compaction {
+func (st *testStore) claimFiles(level, output int) *pick.Compaction {
 	st.t.Helper()
-	c, err := st.claim(context.Background(), func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-		return v.PickFiles(level, output, v.Levels[level].Files, ManualStep, o)
+	c, err := st.claim(context.Background(), func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+		return pick.From(v).OfFiles(level, output, v.Levels[level].Files, ManualStep, o)
 	})
 	require.NoError(st.t, err)
 	require.NotNil(st.t, c)
@@ -332,7 +333,7 @@ func (st *testStore) claimFiles(level, output int) *manifest.Compaction {
 
 // mergePiece merges the entries of c's inputs with user keys in [lower, upper), nil for no bound. The caller abandons
 // the tables.
-func (st *testStore) mergePiece(c *manifest.Compaction, lower, upper []byte) (*tables.Writer, error) {
+func (st *testStore) mergePiece(c *pick.Compaction, lower, upper []byte) (*tables.Writer, error) {
 	j := &mergeJob{s: st.Scheduler, ctx: context.Background(), c: c, done: new(progress)}
 	defer j.end()
 	j.begin()
@@ -342,7 +343,7 @@ func (st *testStore) mergePiece(c *manifest.Compaction, lower, upper []byte) (*t
 }
 
 // merged merges c whole, and returns the entries that are left.
-func (st *testStore) merged(c *manifest.Compaction) []string {
+func (st *testStore) merged(c *pick.Compaction) []string {
 	st.t.Helper()
 	out, err := st.mergePiece(c, nil, nil)
 	require.NoError(st.t, err)

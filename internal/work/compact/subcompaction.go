@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -27,7 +28,7 @@ import (
 type mergeJob struct {
 	s    *Scheduler
 	ctx  context.Context // of the caller of Compact; it ends the merge
-	c    *manifest.Compaction
+	c    *pick.Compaction
 	done *progress
 	bits filterplan.Bits
 	// finishes says that the merge goes on while the Scheduler closes: it is automatic and small, and calls no filter.
@@ -49,7 +50,7 @@ type mergeJob struct {
 
 // newMergeJob returns a mergeJob without pieces that was not begun. The caller ends it after its
 // result is installed or abandoned.
-func (s *Scheduler) newMergeJob(ctx context.Context, c *manifest.Compaction) *mergeJob {
+func (s *Scheduler) newMergeJob(ctx context.Context, c *pick.Compaction) *mergeJob {
 	return &mergeJob{s: s, ctx: ctx, c: c, done: s.progressOf(c)}
 }
 
@@ -77,7 +78,7 @@ func (j *mergeJob) end() {
 }
 
 // inputsInOrder reports whether inputs from level 0 are known to be in the order of their sequence numbers.
-func (s *Scheduler) inputsInOrder(c *manifest.Compaction) bool {
+func (s *Scheduler) inputsInOrder(c *pick.Compaction) bool {
 	if c.Level > 0 || manifest.InOrder(s.o.Cmp, c.Inputs) {
 		return true
 	}
@@ -249,7 +250,7 @@ func (j *mergeJob) merge(p *mergePiece) error {
 // compactionIter returns an iterator that merges the parts of c's inputs within p. At both ends it may return entries
 // outside of p, but only those of the same blocks. The tables of level 0 may overlap, so each is a run, except that
 // those of a load, which are disjoint, are one. Each other level is one run. read counts what all of them read.
-func (s *Scheduler) compactionIter(c *manifest.Compaction, p *mergePiece, read *sstable.IterStats) *tables.MergingIter {
+func (s *Scheduler) compactionIter(c *pick.Compaction, p *mergePiece, read *sstable.IterStats) *tables.MergingIter {
 	runs := [][]*manifest.FileMeta{c.Inputs}
 	if c.Level == 0 {
 		runs = c.Version.DisjointRuns(c.Inputs)

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -29,7 +30,7 @@ func (s *Scheduler) WouldFree(mem *memtable.Memtable, quiet bool) (gain *manifes
 	v := s.host.RefVersion()
 	defer v.Unref()
 	f, dead := s.weighMemtable(v, mem, quiet)
-	if quiet && dead >= o.LeastFreed() && dead >= uint64(mem.Capacity())/deadShare || v.Frees(f, o, s.o.Cache.LearnCounts) {
+	if quiet && dead >= o.LeastFreed() && dead >= uint64(mem.Capacity())/deadShare || pick.From(v).Frees(f, o, s.o.Cache.LearnCounts) {
 		return f.Gain(), true
 	}
 	return nil, true
@@ -159,7 +160,7 @@ func (s *Scheduler) weighMemtable(v *manifest.Version, mem *memtable.Memtable, q
 // can be, so that a compaction reports the error.
 func (s *Scheduler) weigh(v *manifest.Version, level int, f *manifest.FileMeta) {
 	s.o.Cache.LearnCounts(f)
-	v.LearnBelow(level, f, s.o.Cache.LearnCounts)
+	pick.From(v).LearnBelow(level, f, s.o.Cache.LearnCounts)
 	gain, err := s.sample(v, level, f)
 	if err != nil {
 		gain = manifest.Gain{All: f.Holds(), Now: f.Holds()}

@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -23,7 +24,7 @@ func maxCopies() int { return min(max(runtime.GOMAXPROCS(0), 2), 8) }
 // upgradeStep is the upgrade of some tables, which are copied concurrently and replaced by their copies in one edit.
 type upgradeStep struct {
 	u      *upgrade
-	c      *manifest.Compaction
+	c      *pick.Compaction
 	nums   []uint64 // of the copies
 	syncs  *tables.Syncs
 	next   atomic.Int64 // the first input that has not begun
@@ -38,7 +39,7 @@ type upgradeStep struct {
 // begin claims the tables of a step of a level, or returns nil if nothing is left to upgrade.
 func (u *upgrade) begin(level int) (*upgradeStep, error) {
 	s := &upgradeStep{u: u, syncs: tables.NewSyncs()}
-	c, err := u.s.claim(u.ctx, func(v *manifest.Version, _ manifest.PickOptions) (*manifest.Compaction, bool) {
+	c, err := u.s.claim(u.ctx, func(v *manifest.Version, _ pick.Options) (*pick.Compaction, bool) {
 		files, busy := u.choose(v, level)
 		if len(files) == 0 || busy {
 			return nil, busy
@@ -49,7 +50,7 @@ func (u *upgrade) begin(level int) (*upgradeStep, error) {
 		for i := range s.nums {
 			s.nums[len(s.nums)-1-i] = u.s.o.NewFileNum()
 		}
-		return &manifest.Compaction{Version: v, Level: level, OutputLevel: level, Inputs: files, Reason: "filters"}, false
+		return &pick.Compaction{Version: v, Level: level, OutputLevel: level, Inputs: files, Reason: "filters"}, false
 	})
 	if err != nil || c == nil {
 		return nil, upgradeError(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -167,8 +168,8 @@ func TestADamagedTableIsNotInTheFiguresOfAnUpgrade(t *testing.T) {
 func TestAnUpgradeReportsTablesThatAreSetAside(t *testing.T) {
 	st := upgradeStore(t, nil)
 	st.damage(st.files(6)[5])
-	c, err := st.claim(t.Context(), func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
-		return v.PickFiles(6, 6, v.Levels[6].Files[:upgradeStepTables+8], ManualStep, o)
+	c, err := st.claim(t.Context(), func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
+		return pick.From(v).OfFiles(6, 6, v.Levels[6].Files[:upgradeStepTables+8], ManualStep, o)
 	})
 	require.NoError(t, err)
 	require.ErrorIs(t, st.compactClaimed(t.Context(), c), base.ErrCorruption)

@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/sstable"
 )
 
@@ -99,11 +100,11 @@ func (s *Scheduler) bringHome(ctx context.Context, start, limit []byte) error {
 		if f == nil {
 			return nil
 		}
-		c, err := s.claim(ctx, func(v *manifest.Version, o manifest.PickOptions) (*manifest.Compaction, bool) {
+		c, err := s.claim(ctx, func(v *manifest.Version, o pick.Options) (*pick.Compaction, bool) {
 			if !slices.Contains(v.Levels[level].Files, f) { // it was merged or moved meanwhile
 				return nil, false
 			}
-			return v.PickFiles(level, level, []*manifest.FileMeta{f}, 1, o)
+			return pick.From(v).OfFiles(level, level, []*manifest.FileMeta{f}, 1, o)
 		})
 		if err == nil && c != nil {
 			err = s.compactClaimed(ctx, c)

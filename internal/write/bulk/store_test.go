@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/filterplan"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/read/lookup"
@@ -196,7 +197,7 @@ func (c compactor) Hold() func() {
 
 func (c compactor) Place(files []*manifest.FileMeta) []manifest.LevelFile {
 	_ = c.s.call("place")
-	return c.s.Set.Current().Place(files, manifest.PickOptions{L0Trigger: 4, MaxLevelBase: 1 << 20, TableSize: 1 << 20})
+	return pick.From(c.s.Set.Current()).Place(files, pick.Options{L0Trigger: 4, MaxLevelBase: 1 << 20, TableSize: 1 << 20})
 }
 
 func (c compactor) Reserve(

@@ -1,6 +1,10 @@
-package manifest
+package pick
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
 
 // freedLeast is the part of a table's size, as a divisor, that a compaction must free that only frees space, because a
 // small store has time. See manifest.FreedCost too. Values apart from their keys count as read, because a collection
@@ -12,7 +16,7 @@ const unknownEntryBytes = 64
 
 // mayFree returns the tables that are considered: those with many tombstones or older entries or values that have
 // expired and, in quiet, all above the last level, whose entries may hide much larger ones.
-func (v *Version) mayFree(o PickOptions) []LevelFile {
+func (v Picker) mayFree(o Options) []manifest.LevelFile {
 	files := v.Heavy()
 	if o.ExpiredBy > 0 {
 		files = append(files, v.Expiring(o.ExpiredBy)...)
@@ -23,7 +27,7 @@ func (v *Version) mayFree(o PickOptions) []LevelFile {
 	for level, last := 0, v.LastLevel(); level < last; level++ {
 		for _, f := range v.Levels[level].Files {
 			if c := f.Counts(); !c.Heavy() && (c != nil || v.knowable(level)) {
-				files = append(files, LevelFile{level, f})
+				files = append(files, manifest.LevelFile{Level: level, File: f})
 			}
 		}
 	}
@@ -31,15 +35,15 @@ func (v *Version) mayFree(o PickOptions) []LevelFile {
 }
 
 // knowable reports whether a level has so few tables that they, and those below, are opened to find out what they have.
-func (v *Version) knowable(level int) bool { return len(v.Levels[level].Files) <= 64 }
+func (v Picker) knowable(level int) bool { return len(v.Levels[level].Files) <= 64 }
 
 // pickFreeing returns the compaction of a table that frees most in proportion to the bytes read, or nil; of equal ones,
 // the first by level and number. If a guess is all that is known about it, the compaction only weighs the table. It
 // does not pick the same table forever: a table is weighed once, moves down a level or, on the last one, is rewritten
 // only when no snapshot needs what it would free, which then disappears.
-func (v *Version) pickFreeing(s Shape, o PickOptions) *Compaction {
+func (v Picker) pickFreeing(s Shape, o Options) *Compaction {
 	var best *Compaction
-	var bestTable LevelFile
+	var bestTable manifest.LevelFile
 	bestGain := 0.0
 	for _, t := range v.mayFree(o) {
 		level, f := t.Level, t.File
@@ -64,7 +68,7 @@ func (v *Version) pickFreeing(s Shape, o PickOptions) *Compaction {
 		case read == f.Holds():
 			output = level
 		}
-		if c := v.build(level, output, []*FileMeta{f}, "space of what is deleted, replaced or expired", o); c != nil {
+		if c := v.build(level, output, []*manifest.FileMeta{f}, "space of what is deleted, replaced or expired", o); c != nil {
 			best, bestTable, bestGain = c, t, gain
 			if f.Gain() == nil {
 				c.Weigh = f
@@ -75,21 +79,21 @@ func (v *Version) pickFreeing(s Shape, o PickOptions) *Compaction {
 }
 
 // compareTables compares tables by level and number.
-func compareTables(a, b LevelFile) int {
+func compareTables(a, b manifest.LevelFile) int {
 	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.File.Num, b.File.Num))
 }
 
 // worthIt reports whether a compaction may read that much only to free that much.
-func (o PickOptions) worthIt(freed, read uint64) bool {
-	return freed >= o.LeastFreed() && float64(freed)*FreedCost >= float64(read)
+func (o Options) worthIt(freed, read uint64) bool {
+	return freed >= o.LeastFreed() && float64(freed)*manifest.FreedCost >= float64(read)
 }
 
 // LeastFreed returns how many bytes are worth a compaction.
-func (o PickOptions) LeastFreed() uint64 { return o.leastTableSize() / freedLeast }
+func (o Options) LeastFreed() uint64 { return o.leastTableSize() / freedLeast }
 
 // Frees reports whether f, a table with a Gain that would be new in level 0, would be compacted with those below for
 // what that frees. learn is called first for the tables by which that is judged, whose contents may be unknown.
-func (v *Version) Frees(f *FileMeta, o PickOptions, learn func(*FileMeta)) bool {
+func (v Picker) Frees(f *manifest.FileMeta, o Options, learn func(*manifest.FileMeta)) bool {
 	v.LearnBelow(0, f, learn)
 	freed, _, read := v.freedBy(0, f, o)
 	return read > f.Holds() && o.worthIt(freed, read)
@@ -100,7 +104,7 @@ func (v *Version) Frees(f *FileMeta, o PickOptions, learn func(*FileMeta)) bool 
 const freedSample = 64
 
 // LearnBelow calls learn for tables below f.
-func (v *Version) LearnBelow(level int, f *FileMeta, learn func(*FileMeta)) {
+func (v Picker) LearnBelow(level int, f *manifest.FileMeta, learn func(*manifest.FileMeta)) {
 	for _, files := range v.below(level, f) {
 		for i, n := 0, min(len(files), freedSample); i < n; i++ {
 			learn(files[i*len(files)/n])
@@ -109,7 +113,7 @@ func (v *Version) LearnBelow(level int, f *FileMeta, learn func(*FileMeta)) {
 }
 
 // below returns the tables that may have older entries of f's keys, by level.
-func (v *Version) below(level int, f *FileMeta) (levels [][]*FileMeta) {
+func (v Picker) below(level int, f *manifest.FileMeta) (levels [][]*manifest.FileMeta) {
 	start, limit := f.UserBounds()
 	if level == 0 && f.InVersion() {
 		older := v.Overlapping(0, start, limit)
@@ -120,7 +124,7 @@ func (v *Version) below(level int, f *FileMeta) (levels [][]*FileMeta) {
 	} else if level == 0 {
 		levels = append(levels, v.Overlapping(0, start, limit))
 	}
-	for l := level + 1; l < NumLevels; l++ {
+	for l := level + 1; l < manifest.NumLevels; l++ {
 		levels = append(levels, v.Overlapping(l, start, limit))
 	}
 	return levels
@@ -128,7 +132,7 @@ func (v *Version) below(level int, f *FileMeta) (levels [][]*FileMeta) {
 
 // freedBy estimates the bytes that merging f with all overlapping tables below would free: with the present readers,
 // and later. read is what must be read for that: only what f has if there is no table below.
-func (v *Version) freedBy(level int, f *FileMeta, o PickOptions) (freed, later, read uint64) {
+func (v Picker) freedBy(level int, f *manifest.FileMeta, o Options) (freed, later, read uint64) {
 	below, perEntry, unknown := v.sizeBelow(level, f)
 	c, gain, read := f.Counts(), f.Gain(), f.Holds()+below
 	switch seen := c != nil && c.LargestSeq <= o.OldestReader; {
@@ -144,11 +148,11 @@ func (v *Version) freedBy(level int, f *FileMeta, o PickOptions) (freed, later, 
 		freed = read
 	case c == nil || c.Entries == 0:
 	default:
-		hides := uint64(perEntry * float64(c.mayHide(o)))
+		hides := uint64(perEntry * float64(mayHide(c, o)))
 		if o.Quiet && v.knowable(level) {
 			hides += unknown // they are looked at
 		}
-		later = f.mayDrop(level, c, o) + min(below, hides)
+		later = mayDrop(f, level, c, o) + min(below, hides)
 		if seen || below > 0 {
 			freed = later
 		}
@@ -158,7 +162,7 @@ func (v *Version) freedBy(level int, f *FileMeta, o PickOptions) (freed, later, 
 
 // sizeBelow estimates what the tables below f hold: all of them, an entry of theirs, and those whose contents are
 // unknown.
-func (v *Version) sizeBelow(level int, f *FileMeta) (all uint64, perEntry float64, unknown uint64) {
+func (v Picker) sizeBelow(level int, f *manifest.FileMeta) (all uint64, perEntry float64, unknown uint64) {
 	var counted, entries uint64
 	for _, files := range v.below(level, f) {
 		n, size := min(len(files), freedSample), uint64(0)
@@ -185,7 +189,7 @@ func (v *Version) sizeBelow(level int, f *FileMeta) (all uint64, perEntry float6
 
 // mayHide returns how many entries may hide others below: as long as writes go on, only tombstones count, since
 // compactions will come for the others.
-func (c *TableCounts) mayHide(o PickOptions) uint64 {
+func mayHide(c *manifest.TableCounts, o Options) uint64 {
 	switch {
 	case o.Quiet:
 		return c.Entries
@@ -196,7 +200,7 @@ func (c *TableCounts) mayHide(o PickOptions) uint64 {
 }
 
 // mayDrop guesses the bytes of f itself that a merge drops.
-func (f *FileMeta) mayDrop(level int, c *TableCounts, o PickOptions) uint64 {
+func mayDrop(f *manifest.FileMeta, level int, c *manifest.TableCounts, o Options) uint64 {
 	if c.ManyOlder() && (level > 0 || o.Quiet) {
 		return f.Holds()
 	}

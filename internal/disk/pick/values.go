@@ -1,8 +1,10 @@
-package manifest
+package pick
 
 import (
 	"cmp"
 	"slices"
+
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // The shares of the bytes of value tables that nothing refers to, in per cent, from which on they are collected: in a
@@ -24,14 +26,14 @@ func leastCollected(maxLevelBase uint64) uint64 { return maxLevelBase / 8 }
 // GarbageLoad says how far collections of values have fallen behind, without the value tables in aside: 0 below the
 // share of garbage from which on they come first, 1 where it is far above that. Little garbage, of which none is
 // collected, does not count.
-func (v *Version) GarbageLoad(aside []*FileMeta, maxLevelBase uint64) float64 {
+func (v Picker) GarbageLoad(aside []*manifest.FileMeta, maxLevelBase uint64) float64 {
 	size, garbage := v.ValueBytes()
 	for _, f := range aside {
-		if i := slices.IndexFunc(v.ValueFiles(), func(t ValueTable) bool { return t.ID == f.Num }); i >= 0 {
+		if i := slices.IndexFunc(v.ValueFiles(), func(t manifest.ValueTable) bool { return t.ID == f.Num }); i >= 0 {
 			size, garbage = size-f.Size, garbage-v.ValueFiles()[i].Garbage()
 		}
 	}
-	if garbage < max(ValueTableSize, 2*leastCollected(maxLevelBase)) {
+	if garbage < max(manifest.ValueTableSize, 2*leastCollected(maxLevelBase)) {
 		return 0
 	}
 	share := 100 * float64(garbage) / float64(size)
@@ -40,19 +42,19 @@ func (v *Version) GarbageLoad(aside []*FileMeta, maxLevelBase uint64) float64 {
 
 // level0Waits reports whether level 0 is due and nothing merges it. Writers, who stop once it is full, need it before
 // values are collected, however much garbage there is: that slows them as well.
-func (v *Version) level0Waits(o PickOptions) bool {
+func (v Picker) level0Waits(o Options) bool {
 	return len(v.Levels[0].Files) >= o.L0Trigger && !slices.ContainsFunc(o.Running, func(c *Compaction) bool { return c.Level == 0 })
 }
 
 // pickValues returns a compaction that copies what lives in the value tables with the most garbage, if the garbage of
 // those that are not set aside is more than share per cent of them; otherwise nil. One runs at a time.
-func (v *Version) pickValues(share uint64, o PickOptions) *Compaction {
+func (v Picker) pickValues(share uint64, o Options) *Compaction {
 	size, garbage := v.ValueBytes()
 	if len(v.Values) == 0 || o.NoValues || garbage < leastCollected(o.MaxLevelBase) || garbage < size/100*share || collecting(o) {
 		return nil
 	}
 	size, garbage = 0, 0
-	var tables []ValueTable
+	var tables []manifest.ValueTable
 	for _, t := range v.ValueFiles() {
 		if t.File.Compacting {
 			continue
@@ -65,21 +67,21 @@ func (v *Version) pickValues(share uint64, o PickOptions) *Compaction {
 	if len(tables) == 0 || garbage < leastCollected(o.MaxLevelBase) || garbage < size/100*share {
 		return nil
 	}
-	slices.SortFunc(tables, func(a, b ValueTable) int { return cmp.Compare(garbageShare(b), garbageShare(a)) })
+	slices.SortFunc(tables, func(a, b manifest.ValueTable) int { return cmp.Compare(garbageShare(b), garbageShare(a)) })
 	return v.collectionOf(tables, "values that nothing refers to")
 }
 
 // collecting reports whether a collection is running.
-func collecting(o PickOptions) bool {
-	return slices.ContainsFunc(o.Running, func(c *Compaction) bool { return c.Level == ValuesLevel })
+func collecting(o Options) bool {
+	return slices.ContainsFunc(o.Running, func(c *Compaction) bool { return c.Level == manifest.ValuesLevel })
 }
 
 // collectionOf returns the collection of as many of the first tables as have live values for one new value table.
-func (v *Version) collectionOf(tables []ValueTable, reason string) *Compaction {
-	c := &Compaction{Version: v, Level: ValuesLevel, OutputLevel: ValuesLevel, Reason: reason}
+func (v Picker) collectionOf(tables []manifest.ValueTable, reason string) *Compaction {
+	c := &Compaction{Version: v.Version, Level: manifest.ValuesLevel, OutputLevel: manifest.ValuesLevel, Reason: reason}
 	live := uint64(0)
 	for i, t := range tables {
-		if live += t.File.Size - t.Garbage(); i > 0 && (live > ValueTableSize || i == mostCollected) {
+		if live += t.File.Size - t.Garbage(); i > 0 && (live > manifest.ValueTableSize || i == mostCollected) {
 			break
 		}
 		c.Inputs = append(c.Inputs, t.File)
@@ -96,14 +98,14 @@ const (
 
 // pickSmallValues returns a collection of the smallest value tables if there are many small ones, or nil. It makes one
 // of several, so it comes to an end.
-func (v *Version) pickSmallValues(o PickOptions) *Compaction {
+func (v Picker) pickSmallValues(o Options) *Compaction {
 	n := uint64(len(v.ValueFiles()))
 	size, _ := v.ValueBytes()
-	if n <= fewValueTables || size/n >= ValueTableSize/smallValues || o.NoValues || o.InBurst || collecting(o) {
+	if n <= fewValueTables || size/n >= manifest.ValueTableSize/smallValues || o.NoValues || o.InBurst || collecting(o) {
 		return nil
 	}
-	tables := slices.DeleteFunc(slices.Clone(v.ValueFiles()), func(t ValueTable) bool { return t.File.Compacting })
-	slices.SortFunc(tables, func(a, b ValueTable) int { return cmp.Compare(a.File.Size, b.File.Size) })
+	tables := slices.DeleteFunc(slices.Clone(v.ValueFiles()), func(t manifest.ValueTable) bool { return t.File.Compacting })
+	slices.SortFunc(tables, func(a, b manifest.ValueTable) int { return cmp.Compare(a.File.Size, b.File.Size) })
 	if c := v.collectionOf(tables, "many small value tables"); len(c.Inputs) >= smallValues {
 		c.Unhurried = true
 		return c
@@ -112,4 +114,6 @@ func (v *Version) pickSmallValues(o PickOptions) *Compaction {
 }
 
 // garbageShare returns how much of a file is garbage, in per cent.
-func garbageShare(t ValueTable) float64 { return 100 * float64(t.Garbage()) / float64(t.File.Size) }
+func garbageShare(t manifest.ValueTable) float64 {
+	return 100 * float64(t.Garbage()) / float64(t.File.Size)
+}

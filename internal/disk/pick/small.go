@@ -1,4 +1,8 @@
-package manifest
+package pick
+
+import (
+	"github.com/sievedb/sievedb/internal/disk/manifest"
+)
 
 // A database may have tens of thousands of tables that are small for its size: another engine wrote them, or they are
 // from a time when it was smaller. Each costs a file, an entry of the MANIFEST, and an index and a filter with a cost
@@ -14,7 +18,7 @@ const (
 
 // TablesToMerge returns how many tables fewer the last level will have when its small tables are merged, 0 if that is
 // not due.
-func (v *Version) TablesToMerge(o PickOptions) int {
+func (v Picker) TablesToMerge(o Options) int {
 	level := v.LastLevel()
 	n, bytes, size := uint64(len(v.Levels[level].Files)), v.Levels[level].Bytes, v.TableSizeIn(level, o)
 	if n <= fewTables || bytes/n >= size/smallShare {
@@ -25,7 +29,7 @@ func (v *Version) TablesToMerge(o PickOptions) int {
 
 // pickSmall returns a merge of neighbours in the last level that at least halves their number, or nil. So it comes to
 // an end. One runs at a time.
-func (v *Version) pickSmall(o PickOptions) *Compaction {
+func (v Picker) pickSmall(o Options) *Compaction {
 	if o.InBurst || v.TablesToMerge(o) == 0 {
 		return nil
 	}
@@ -50,7 +54,7 @@ func (v *Version) pickSmall(o PickOptions) *Compaction {
 }
 
 // smallNeighbours returns how many of the first tables can be merged together to tables of a size, and their bytes.
-func smallNeighbours(files []*FileMeta, size uint64) (n int, bytes uint64) {
+func smallNeighbours(files []*manifest.FileMeta, size uint64) (n int, bytes uint64) {
 	for ; n < len(files); n++ {
 		f := files[n]
 		if f.Compacting || f.Size >= size/2 || bytes+f.Size > max(size, mergedBytes) {

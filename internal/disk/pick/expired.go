@@ -1,4 +1,4 @@
-package manifest
+package pick
 
 import (
 	"cmp"
@@ -6,22 +6,23 @@ import (
 	"slices"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // pickExpired returns the removal of tables of one level whose values have all expired, or nil. No
 // older entries of their keys may be left elsewhere: those would appear again. So the deepest level
 // comes first, and after it is done the next one.
-func (v *Version) pickExpired(o PickOptions) *Compaction {
+func (v Picker) pickExpired(o Options) *Compaction {
 	limit := o.ExpiredBy
 	if limit == 0 {
 		limit = math.MaxUint64
 	}
 	// In the order of removal: the deepest level first, and the oldest of level 0.
 	files := v.Expiring(limit)
-	slices.SortFunc(files, func(a, b LevelFile) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), CompareFiles(v.Cmp, a.Level, b.File, a.File))
+	slices.SortFunc(files, func(a, b manifest.LevelFile) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), manifest.CompareFiles(v.Cmp, a.Level, b.File, a.File))
 	})
-	c := &Compaction{Version: v, Reason: "all values have expired", Drop: true}
+	c := &Compaction{Version: v.Version, Reason: "all values have expired", Drop: true}
 	for _, f := range files {
 		if len(c.Inputs) > 0 && f.Level != c.Level {
 			break
@@ -37,9 +38,9 @@ func (v *Version) pickExpired(o PickOptions) *Compaction {
 }
 
 // hasOlder reports whether a table other than those in removed may have entries of f's keys that are older than f's.
-func (v *Version) hasOlder(level int, f *FileMeta, removed []*FileMeta) bool {
+func (v Picker) hasOlder(level int, f *manifest.FileMeta, removed []*manifest.FileMeta) bool {
 	start, end := base.UserKey(f.Smallest), base.UserKey(f.Largest)
-	for l := level + 1; l < NumLevels; l++ {
+	for l := level + 1; l < manifest.NumLevels; l++ {
 		if len(v.Overlapping(l, start, end)) > 0 {
 			return true
 		}

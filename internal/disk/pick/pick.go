@@ -1,4 +1,4 @@
-package manifest
+package pick
 
 import (
 	"math"
@@ -6,13 +6,20 @@ import (
 	"sort"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // levelRatio is the ratio of the target sizes of a level and the level above it.
 const levelRatio = 10
 
-// PickOptions are the sizes that determine the choice of compactions.
-type PickOptions struct {
+// Picker chooses compactions of a version.
+type Picker struct{ *manifest.Version }
+
+// From returns a Picker for v. The caller keeps its reference to v as long as it uses the Picker and the Compactions.
+func From(v *manifest.Version) Picker { return Picker{v} }
+
+// Options are the sizes that determine the choice of compactions.
+type Options struct {
 	L0Trigger    int    // the number of tables in level 0 that triggers a compaction
 	MaxLevelBase uint64 // bytes that any level may have; about the size of a batch from level 0
 	TableSize    uint64 // target size of output tables; 0: it grows with the last level, see TableSizeIn
@@ -30,20 +37,20 @@ type PickOptions struct {
 
 	// Expired, if not nil, reports whether all values of a table are hidden from all readers, present and later ones,
 	// because they have expired. It is called for tables whose TableCounts.Expiry is at most ExpiredBy; 0 means any.
-	Expired   func(*FileMeta) bool
+	Expired   func(*manifest.FileMeta) bool
 	ExpiredBy uint64
 
 	// NoValues means that no values are collected.
 	NoValues bool
 
-	Running []*Compaction // the running compactions
-	Claimed []*FileMeta   // the files that are Compacting, but in none of Running
+	Running []*Compaction        // the running compactions
+	Claimed []*manifest.FileMeta // the files that are Compacting, but in none of Running
 }
 
 // maxBase is the size up to which level 0 is compacted into a level directly. Merging a batch from level 0 into a level
 // of five times its size is cheaper than another level in between, for which all entries are written once more. A level
 // in between that has at most a fifth of the one below also wastes little space for the entries that it shadows there.
-func (o PickOptions) maxBase() uint64 {
+func (o Options) maxBase() uint64 {
 	if o.MaxLevelBase > math.MaxUint64/5 {
 		return math.MaxUint64
 	}
@@ -52,23 +59,39 @@ func (o PickOptions) maxBase() uint64 {
 
 // maxGrandparentOverlap limits, in bytes, the overlap of a table of a level with the level below its
 // own, so that compacting it later stays cheap. It is as in LevelDB.
-func (v *Version) maxGrandparentOverlap(level int, o PickOptions) uint64 {
-	return 10 * v.TableSizeIn(min(level+1, NumLevels-1), o)
+func (v Picker) maxGrandparentOverlap(level int, o Options) uint64 {
+	return 10 * v.TableSizeIn(min(level+1, manifest.NumLevels-1), o)
+}
+
+// TableSizeIn returns the size in bytes at which a new table of a level ends. It is that of the options, if they have
+// one. Otherwise the last level and the one above it have tables of the same size, because a merge rewrites tables of
+// the lower level that it only touches. Further up the size halves from level to level, so that a step into a level
+// of few tables does not take it whole.
+func (v Picker) TableSizeIn(level int, o Options) uint64 {
+	if o.TableSize > 0 {
+		return o.TableSize
+	}
+	last := v.LastLevel()
+	size := manifest.GrownTableSize(v.Levels[last].Bytes, o.LargestTable)
+	for range last - level - 1 {
+		size /= 2
+	}
+	return max(size, manifest.LeastTableSize)
 }
 
 // Compaction is a chosen compaction: the tables of Level and the overlapping ones of OutputLevel that
 // are merged into OutputLevel.
 type Compaction struct {
-	Version            *Version
+	Version            *manifest.Version
 	Level, OutputLevel int
-	Inputs             []*FileMeta // of Level, in its order
-	Overlaps           []*FileMeta // of OutputLevel
-	Grandparents       []*FileMeta // of OutputLevel+1, within the inputs' range
+	Inputs             []*manifest.FileMeta // of Level, in its order
+	Overlaps           []*manifest.FileMeta // of OutputLevel
+	Grandparents       []*manifest.FileMeta // of OutputLevel+1, within the inputs' range
 	Reason             string
 	// Drop means that Inputs are removed without a merge: all their values have expired.
 	Drop bool
 	// Weigh, if not nil, is one of Inputs. They are not merged: it gets its Gain, by which the next choice is made.
-	Weigh *FileMeta
+	Weigh *manifest.FileMeta
 	// Unhurried means that nothing waits for it: it takes half of the time.
 	Unhurried bool
 	// Left is, after the merge, why a value could not be read; its reference stays.
@@ -80,25 +103,27 @@ type Compaction struct {
 }
 
 // AllInputs returns Inputs and Overlaps.
-func (c *Compaction) AllInputs() []*FileMeta {
-	all := make([]*FileMeta, 0, len(c.Inputs)+len(c.Overlaps))
+func (c *Compaction) AllInputs() []*manifest.FileMeta {
+	all := make([]*manifest.FileMeta, 0, len(c.Inputs)+len(c.Overlaps))
 	return append(append(all, c.Inputs...), c.Overlaps...)
 }
 
 // InputBytes returns the size of all inputs.
-func (c *Compaction) InputBytes() uint64 { return TotalSize(c.Inputs) + TotalSize(c.Overlaps) }
+func (c *Compaction) InputBytes() uint64 {
+	return manifest.TotalSize(c.Inputs) + manifest.TotalSize(c.Overlaps)
+}
 
 // TrivialMove reports whether the only input can be moved to the output level without rewriting it,
 // and would not overlap too much of the level below.
 func (c *Compaction) TrivialMove() bool {
 	return c.Level != c.OutputLevel && len(c.Inputs) == 1 && len(c.Overlaps) == 0 &&
-		TotalSize(c.Grandparents) <= c.maxGrandparentOverlap
+		manifest.TotalSize(c.Grandparents) <= c.maxGrandparentOverlap
 }
 
 // Shape is the target size of each level, and the level into which level 0 is compacted.
 type Shape struct {
-	BaseLevel int               // level 0 is compacted into this level
-	Target    [NumLevels]uint64 // bytes; 0 for level 0 and for levels above the base level
+	BaseLevel int                        // level 0 is compacted into this level
+	Target    [manifest.NumLevels]uint64 // bytes; 0 for level 0 and for levels above the base level
 }
 
 // Shape sizes the levels from the last one up. Each level has a target of a tenth of the one below, or
@@ -106,9 +131,9 @@ type Shape struct {
 // the levels above it stay empty. So the last level has at least five sixths of the data, whatever
 // the total, which bounds the space of shadowed versions, and a small database has one or two levels.
 // (RocksDB calls this dynamic level bytes.) If LevelDB filled the upper levels, they stay in use.
-func (v *Version) Shape(o PickOptions) Shape {
+func (v Picker) Shape(o Options) Shape {
 	first, last := 0, 0
-	for level := 1; level < NumLevels; level++ {
+	for level := 1; level < manifest.NumLevels; level++ {
 		if len(v.Levels[level].Files) > 0 {
 			if first == 0 {
 				first = level
@@ -118,7 +143,7 @@ func (v *Version) Shape(o PickOptions) Shape {
 	}
 	var s Shape
 	if last == 0 {
-		s.BaseLevel = NumLevels - 1
+		s.BaseLevel = manifest.NumLevels - 1
 		s.Target[s.BaseLevel] = o.MaxLevelBase
 		return s
 	}
@@ -129,11 +154,11 @@ func (v *Version) Shape(o PickOptions) Shape {
 		size = max(size/levelRatio, o.MaxLevelBase)
 		level--
 	}
-	if level == 1 && size > o.maxBase() && last < NumLevels-1 {
+	if level == 1 && size > o.maxBase() && last < manifest.NumLevels-1 {
 		// There are too few levels for the data: size them from the top. The last one will
 		// exceed its size and overflow into the next.
 		size = o.MaxLevelBase
-		for level := 1; level < NumLevels; level++ {
+		for level := 1; level < manifest.NumLevels; level++ {
 			s.Target[level] = size
 			size *= levelRatio
 		}
@@ -148,7 +173,7 @@ func (v *Version) Shape(o PickOptions) Shape {
 
 // score returns how urgent the compaction of a level is: it is due from 1 on. Files that are already
 // being compacted do not count; claimed is their size, except on level 0.
-func (v *Version) score(level int, s Shape, claimed uint64, o PickOptions) float64 {
+func (v Picker) score(level int, s Shape, claimed uint64, o Options) float64 {
 	l := &v.Levels[level]
 	if level == 0 {
 		n := 0
@@ -160,7 +185,7 @@ func (v *Version) score(level int, s Shape, claimed uint64, o PickOptions) float
 		return float64(n) / float64(o.L0Trigger)
 	}
 	size := l.Bytes - min(claimed, l.Bytes)
-	if size == 0 || level == NumLevels-1 {
+	if size == 0 || level == manifest.NumLevels-1 {
 		return 0
 	}
 	if s.Target[level] == 0 {
@@ -171,10 +196,10 @@ func (v *Version) score(level int, s Shape, claimed uint64, o PickOptions) float
 }
 
 // claimedBytes returns the size of the files of each level that are being compacted.
-func (v *Version) claimedBytes(o PickOptions) (bytes [NumLevels]uint64) {
-	add := func(files []*FileMeta) {
+func (v Picker) claimedBytes(o Options) (bytes [manifest.NumLevels]uint64) {
+	add := func(files []*manifest.FileMeta) {
 		for _, f := range files {
-			if level, ok := v.LevelOf(f); ok && level < NumLevels {
+			if level, ok := v.LevelOf(f); ok && level < manifest.NumLevels {
 				bytes[level] += f.Size
 			}
 		}
@@ -187,10 +212,10 @@ func (v *Version) claimedBytes(o PickOptions) (bytes [NumLevels]uint64) {
 	return bytes
 }
 
-// Pick returns the most urgent compaction whose inputs are free, or nil. Tables whose values have
-// expired come first, since they need not be read. If no level is too large, Pick returns a compaction
+// Next returns the most urgent compaction whose inputs are free, or nil. Tables whose values have
+// expired come first, since they need not be read. If no level is too large, Next returns a compaction
 // that frees space, and then one of many small tables. The caller marks the inputs as Compacting.
-func (v *Version) Pick(o PickOptions) *Compaction {
+func (v Picker) Next(o Options) *Compaction {
 	if o.Expired != nil {
 		if c := v.pickExpired(o); c != nil {
 			return c
@@ -202,10 +227,10 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 		}
 	}
 	shape, claimed := v.Shape(o), v.claimedBytes(o)
-	tried := [NumLevels]bool{}
+	tried := [manifest.NumLevels]bool{}
 	for {
 		best, score := -1, 1.0
-		for level := 0; level < NumLevels-1; level++ {
+		for level := 0; level < manifest.NumLevels-1; level++ {
 			if tried[level] {
 				continue
 			}
@@ -232,7 +257,7 @@ func (v *Version) Pick(o PickOptions) *Compaction {
 	}
 }
 
-func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
+func (v Picker) pickLevel(level int, s Shape, o Options) *Compaction {
 	if level == 0 {
 		return v.pickLevel0(s.BaseLevel, o)
 	}
@@ -246,7 +271,7 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 		if f.Compacting {
 			continue
 		}
-		if c := v.build(level, level+1, []*FileMeta{f}, "level exceeds its size", o); c != nil {
+		if c := v.build(level, level+1, []*manifest.FileMeta{f}, "level exceeds its size", o); c != nil {
 			best, bestRatio = c, ratio
 		}
 	}
@@ -257,18 +282,18 @@ func (v *Version) pickLevel(level int, s Shape, o PickOptions) *Compaction {
 // their neighbours below. Otherwise each would move down on its own, and their number would grow without end.
 
 // smallInputs limits the bytes that are merged together for that.
-func (o PickOptions) smallInputs() uint64 { return o.leastTableSize() / 16 }
+func (o Options) smallInputs() uint64 { return o.leastTableSize() / 16 }
 
 // leastTableSize returns TableSize, or that of the highest level.
-func (o PickOptions) leastTableSize() uint64 {
+func (o Options) leastTableSize() uint64 {
 	if o.TableSize > 0 {
 		return o.TableSize
 	}
-	return LeastTableSize
+	return manifest.LeastTableSize
 }
 
 // oldestOfLevel0 returns the oldest table of level 0, and the next ones if all of them together are small.
-func (v *Version) oldestOfLevel0(o PickOptions) []*FileMeta {
+func (v Picker) oldestOfLevel0(o Options) []*manifest.FileMeta {
 	files := v.Levels[0].Files
 	i, size := len(files)-1, files[len(files)-1].Size
 	for ; i > 0 && !files[i-1].Compacting && size+files[i-1].Size <= o.smallInputs(); i-- {
@@ -279,7 +304,7 @@ func (v *Version) oldestOfLevel0(o PickOptions) []*FileMeta {
 
 // pickLevel0 returns a compaction of the oldest table of level 0, or of several small ones if all that is merged with
 // them is small too: between their keys there may be large tables.
-func (v *Version) pickLevel0(outputLevel int, o PickOptions) *Compaction {
+func (v Picker) pickLevel0(outputLevel int, o Options) *Compaction {
 	for seed := v.oldestOfLevel0(o); ; seed = seed[1:] {
 		c := v.build(0, outputLevel, seed, "level 0 has too many tables", o)
 		switch {
@@ -293,11 +318,11 @@ func (v *Version) pickLevel0(outputLevel int, o PickOptions) *Compaction {
 }
 
 // joinNeighbours adds tables of the output level that are next to the range of c, as long as the inputs are small.
-func (c *Compaction) joinNeighbours(o PickOptions) {
-	v := c.Version
+func (c *Compaction) joinNeighbours(o Options) {
+	v := From(c.Version)
 	start, limit := v.userRange(c.AllInputs())
 	for _, f := range v.neighbours(c.OutputLevel, start, limit) {
-		lo, hi := v.userRange([]*FileMeta{f})
+		lo, hi := v.userRange([]*manifest.FileMeta{f})
 		if v.Cmp.Compare(start, lo) < 0 {
 			lo = start
 		}
@@ -305,18 +330,18 @@ func (c *Compaction) joinNeighbours(o PickOptions) {
 			hi = limit
 		}
 		joined, lo, hi := v.closure(c.OutputLevel, lo, hi)
-		if TotalSize(c.Inputs)+TotalSize(joined) > o.smallInputs() || anyCompacting(joined) || meetsSpan(v.Cmp, o.outputSpans(c.OutputLevel), lo, hi) {
+		if manifest.TotalSize(c.Inputs)+manifest.TotalSize(joined) > o.smallInputs() || anyCompacting(joined) || meetsSpan(v.Cmp, o.outputSpans(c.OutputLevel), lo, hi) {
 			continue
 		}
 		c.Overlaps, start, limit = joined, lo, hi
 	}
-	if c.OutputLevel+1 < NumLevels {
+	if c.OutputLevel+1 < manifest.NumLevels {
 		c.Grandparents = v.Overlapping(c.OutputLevel+1, start, limit)
 	}
 }
 
 // neighbours returns up to neighboursToJoin tables of a level on each side of [start, limit], the nearest first.
-func (v *Version) neighbours(level int, start, limit []byte) (files []*FileMeta) {
+func (v Picker) neighbours(level int, start, limit []byte) (files []*manifest.FileMeta) {
 	all := v.Levels[level].Files
 	after := sort.Search(len(all), func(i int) bool { return v.Cmp.Compare(base.UserKey(all[i].Smallest), limit) > 0 })
 	before := sort.Search(len(all), func(i int) bool { return v.Cmp.Compare(base.UserKey(all[i].Largest), start) >= 0 })
@@ -337,11 +362,11 @@ const neighboursToJoin = 8
 // ReasonManual is the reason of what a caller asked for.
 const ReasonManual = "manual"
 
-// PickFiles returns the compaction of files into outputLevel, or of as many of the first ones as are needed for
+// OfFiles returns the compaction of files into outputLevel, or of as many of the first ones as are needed for
 // maxBytes. It returns nil if files is empty. The files must be adjacent on level and in its order. busy means that a
 // needed table is already being compacted: the caller waits and tries again.
-func (v *Version) PickFiles(
-	level, outputLevel int, files []*FileMeta, maxBytes uint64, o PickOptions,
+func (v Picker) OfFiles(
+	level, outputLevel int, files []*manifest.FileMeta, maxBytes uint64, o Options,
 ) (c *Compaction, busy bool) {
 	if len(files) == 0 {
 		return nil, false
@@ -362,9 +387,9 @@ func (v *Version) PickFiles(
 // build completes a choice. The inputs are closed over user keys, so that no version of a key moves below an older one
 // that stays (LevelDB issues 320 and 376). build adds the overlapping tables of the output level, and the grandparents.
 // It returns nil if one of the tables is in another compaction, or if the outputs of both could overlap.
-func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string, o PickOptions) *Compaction {
+func (v Picker) build(level, outputLevel int, seed []*manifest.FileMeta, reason string, o Options) *Compaction {
 	c := &Compaction{
-		Version: v, Level: level, OutputLevel: outputLevel, Reason: reason,
+		Version: v.Version, Level: level, OutputLevel: outputLevel, Reason: reason,
 		TableSize: v.TableSizeIn(outputLevel, o), maxGrandparentOverlap: v.maxGrandparentOverlap(outputLevel, o),
 	}
 	start, limit := v.userRange(seed)
@@ -378,14 +403,14 @@ func (v *Version) build(level, outputLevel int, seed []*FileMeta, reason string,
 	if meetsSpan(v.Cmp, o.outputSpans(outputLevel), start, limit) {
 		return nil
 	}
-	if outputLevel+1 < NumLevels {
+	if outputLevel+1 < manifest.NumLevels {
 		c.Grandparents = v.Overlapping(outputLevel+1, start, limit)
 	}
 	return c
 }
 
-func anyCompacting(files []*FileMeta) bool {
-	return slices.ContainsFunc(files, func(f *FileMeta) bool { return f.Compacting })
+func anyCompacting(files []*manifest.FileMeta) bool {
+	return slices.ContainsFunc(files, func(f *manifest.FileMeta) bool { return f.Compacting })
 }
 
 // userSpan is a range of user keys, both ends included.
@@ -393,10 +418,10 @@ type userSpan struct{ start, limit []byte }
 
 // outputSpans returns the ranges of level to which the running compactions may write. A single output table may span
 // the gaps between their inputs, where other tables may appear meanwhile, from a load or from a level above.
-func (o PickOptions) outputSpans(level int) (spans []userSpan) {
+func (o Options) outputSpans(level int) (spans []userSpan) {
 	for _, c := range o.Running {
 		if c.OutputLevel == level {
-			start, limit := c.Version.userRange(c.AllInputs())
+			start, limit := From(c.Version).userRange(c.AllInputs())
 			spans = append(spans, userSpan{start, limit})
 		}
 	}
@@ -411,7 +436,7 @@ func meetsSpan(cmp *base.Comparer, spans []userSpan, start, limit []byte) bool {
 }
 
 // userRange returns the smallest and largest user keys of files.
-func (v *Version) userRange(files []*FileMeta) (start, limit []byte) {
+func (v Picker) userRange(files []*manifest.FileMeta) (start, limit []byte) {
 	for i, f := range files {
 		lo, hi := base.UserKey(f.Smallest), base.UserKey(f.Largest)
 		if i == 0 || v.Cmp.Compare(lo, start) < 0 {
@@ -426,7 +451,7 @@ func (v *Version) userRange(files []*FileMeta) (start, limit []byte) {
 
 // closure returns the files of level that overlap [start, limit], extended until no other file shares
 // a user key with the range of the result.
-func (v *Version) closure(level int, start, limit []byte) (files []*FileMeta, lo, hi []byte) {
+func (v Picker) closure(level int, start, limit []byte) (files []*manifest.FileMeta, lo, hi []byte) {
 	for {
 		files = v.Overlapping(level, start, limit)
 		if len(files) == 0 {
@@ -448,8 +473,8 @@ func (v *Version) closure(level int, start, limit []byte) (files []*FileMeta, lo
 
 // HasKeyBelow reports whether a level below OutputLevel may have the key, so that a tombstone for it must stay. It must
 // be called with keys in ascending order. pos keeps its state between calls and is zero at first.
-func (c *Compaction) HasKeyBelow(key []byte, pos *[NumLevels]int) bool {
-	for level := c.OutputLevel + 1; level < NumLevels; level++ {
+func (c *Compaction) HasKeyBelow(key []byte, pos *[manifest.NumLevels]int) bool {
+	for level := c.OutputLevel + 1; level < manifest.NumLevels; level++ {
 		files := c.Version.Levels[level].Files
 		for pos[level] < len(files) {
 			f := files[pos[level]]
@@ -481,8 +506,8 @@ func gallop(n int, found func(int) bool) int {
 // HoldsOldest reports whether the inputs have the oldest entries of all their keys: no level below
 // OutputLevel has a table within their range. The tables above have newer entries.
 func (c *Compaction) HoldsOldest() bool {
-	start, limit := c.Version.userRange(c.AllInputs())
-	for level := c.OutputLevel + 1; level < NumLevels; level++ {
+	start, limit := From(c.Version).userRange(c.AllInputs())
+	for level := c.OutputLevel + 1; level < manifest.NumLevels; level++ {
 		if len(c.Version.Overlapping(level, start, limit)) > 0 {
 			return false
 		}

@@ -1,4 +1,4 @@
-package manifest
+package pick
 
 import (
 	"math/rand/v2"
@@ -6,14 +6,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 )
 
 // pickedStore is a store of one-letter keys in which compactions run at the same time and end in any order.
 type pickedStore struct {
 	t       *testing.T
 	rnd     *rand.Rand
-	v       *Version
-	o       PickOptions
+	v       Picker
+	o       Options
 	content map[uint64]map[byte]int // of each table by its number; the values ascend, and negative ones are deletions
 	newest  map[byte]int
 	num     uint64
@@ -21,7 +23,7 @@ type pickedStore struct {
 }
 
 // table returns a table of content, which may be larger than it looks.
-func (s *pickedStore) table(content map[byte]int) *FileMeta {
+func (s *pickedStore) table(content map[byte]int) *manifest.FileMeta {
 	s.num++
 	s.content[s.num] = content
 	lo, hi := byte('z'), byte('a')
@@ -35,10 +37,10 @@ func (s *pickedStore) table(content map[byte]int) *FileMeta {
 	return file(s.num, string(lo), string(hi), size)
 }
 
-func (s *pickedStore) apply(e *Edit) {
+func (s *pickedStore) apply(e *manifest.Edit) {
 	next, err := s.v.Apply(e)
 	require.NoError(s.t, err)
-	s.v = next
+	s.v = From(next)
 }
 
 // flush adds a table to level 0.
@@ -52,11 +54,11 @@ func (s *pickedStore) flush() {
 		}
 		content[k], s.newest[k] = v, v
 	}
-	s.apply(&Edit{Added: []LevelFile{{0, s.table(content)}}})
+	s.apply(&manifest.Edit{Added: []manifest.LevelFile{{Level: 0, File: s.table(content)}}})
 }
 
 func (s *pickedStore) begin() {
-	c := s.v.Pick(s.o)
+	c := s.v.Next(s.o)
 	if c == nil {
 		return
 	}
@@ -74,11 +76,11 @@ func (s *pickedStore) end() {
 	}
 	i := s.rnd.IntN(len(s.o.Running))
 	c := s.o.Running[i]
-	e, merged := &Edit{}, map[byte]int{}
-	for level, files := range map[int][]*FileMeta{c.Level: c.Inputs, c.OutputLevel: c.Overlaps} {
+	e, merged := &manifest.Edit{}, map[byte]int{}
+	for level, files := range map[int][]*manifest.FileMeta{c.Level: c.Inputs, c.OutputLevel: c.Overlaps} {
 		for _, f := range files {
 			f.Compacting = false
-			e.Deleted = append(e.Deleted, DeletedFile{level, f.Num})
+			e.Deleted = append(e.Deleted, manifest.DeletedFile{Level: level, Num: f.Num})
 			for k, v := range s.content[f.Num] {
 				if max(v, -v) > max(merged[k], -merged[k]) {
 					merged[k] = v
@@ -86,7 +88,7 @@ func (s *pickedStore) end() {
 			}
 		}
 	}
-	var pos [NumLevels]int
+	var pos [manifest.NumLevels]int
 	part := map[byte]int{}
 	for k := byte('a'); k <= 'z'; k++ {
 		v, ok := merged[k]
@@ -95,11 +97,11 @@ func (s *pickedStore) end() {
 		}
 		part[k] = v
 		if s.rnd.IntN(4) == 0 {
-			e.Added, part = append(e.Added, LevelFile{c.OutputLevel, s.table(part)}), map[byte]int{}
+			e.Added, part = append(e.Added, manifest.LevelFile{Level: c.OutputLevel, File: s.table(part)}), map[byte]int{}
 		}
 	}
 	if len(part) > 0 {
-		e.Added = append(e.Added, LevelFile{c.OutputLevel, s.table(part)})
+		e.Added = append(e.Added, manifest.LevelFile{Level: c.OutputLevel, File: s.table(part)})
 	}
 	s.apply(e)
 	s.o.Running = slices.Delete(s.o.Running, i, i+1)
@@ -123,8 +125,8 @@ func TestPickedCompactionsKeepTheOrderOfVersions(t *testing.T) {
 	for round := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, round))
 		s := &pickedStore{
-			t: t, rnd: rnd, v: newVersion(t, nil), content: map[uint64]map[byte]int{}, newest: map[byte]int{}, num: 100,
-			o: PickOptions{L0Trigger: 1 + rnd.IntN(3), MaxLevelBase: 1 + rnd.Uint64N(300), TableSize: 16 * rnd.Uint64N(60)},
+			t: t, rnd: rnd, v: newPicker(t, nil), content: map[uint64]map[byte]int{}, newest: map[byte]int{}, num: 100,
+			o: Options{L0Trigger: 1 + rnd.IntN(3), MaxLevelBase: 1 + rnd.Uint64N(300), TableSize: 16 * rnd.Uint64N(60)},
 		}
 		for range 150 {
 			[]func(){s.flush, s.begin, s.begin, s.end}[rnd.IntN(4)]()
