@@ -21,6 +21,8 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/filter/rangefilter"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -35,6 +37,11 @@ import (
 //
 //make:portable
 func TestScripts(t *testing.T) {
+	// The encoder and the decoder of the process have channels, which must not belong to the bubble that needs them first.
+	block, kind, err := codec.Append(nil, make([]byte, 1<<10), codec.Zstd)
+	require.NoError(t, err)
+	_, err = codec.Decode(kind, block, nil, "a block")
+	require.NoError(t, err)
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{T: t}
@@ -272,6 +279,10 @@ var optionWords = map[string]any{
 	"true": true, "false": false, "automatic": db.CompactionOptions{MaxLevelBase: 32 << 10, MaxConcurrent: 1},
 	"uncompressed": db.NoCompression, "snappy": db.SnappyCompression, "zstd": db.ZstdCompression,
 	"always": always, "bloom12": filter.NewBloomPolicy(12), "no-filter": filter.None,
+	"fuse7": filter.NewFusePolicy(7), "fuse8": filter.NewFusePolicy(8), "fuse16": filter.NewFusePolicy(16),
+	"several":  filter.Several(filter.NewCacheLineBloomPolicy(12), filter.NewBloomPolicy(12)),
+	"prefix2":  rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 9),
+	"grafite":  rangefilter.NewGrafite(rangefilter.FixedPrefix(2), rangefilter.BigEndian(4), 16),
 	"reversed": reversedOrder, "inexact": &db.Comparer{Name: "inexact", Compare: bytes.Compare, InexactEqual: true},
 	"drops-and-raises": testFilter,
 	"too-long":         func(_, _ []byte) ([]byte, bool) { return make([]byte, db.MaxValueSize+1), true },

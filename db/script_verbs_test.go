@@ -41,7 +41,9 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 	},
 	"repair": func(s *script, _ *statement) error {
 		_ = s.d.Close()
-		r, err := db.RepairWithReport("db", &s.o)
+		o := s.o
+		o.ReadOnly = false
+		r, err := db.RepairWithReport("db", &o)
 		if err == nil {
 			s.show("healthy is %v %s", r.Healthy, r.ManifestProblem)
 		}
@@ -94,7 +96,8 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 	},
 	"refresh": func(s *script, c *statement) error { return s.named[c.name()].(*db.DB).Refresh(s.Context()) },
 	"checkpoint": func(s *script, c *statement) error { // and opens it
-		_, err := s.d.Checkpoint(s.Context(), c.name(), nil)
+		d := s.in(c).(*db.DB)
+		_, err := d.Checkpoint(s.Context(), c.name(), nil)
 		if err == nil {
 			s.named[c.name()], err = db.Open(c.name(), &s.o)
 		}
@@ -200,7 +203,12 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 				s.show("%s=%s %v", text(e.Key), text(e.Value), e.TTL)
 			}
 		}
-		return nil
+		oldest, last, err := s.d.ChangePositions()
+		s.show("positions %d to %d, cursors %v", oldest, last, sure(s.d.Cursors()))
+		return err
+	},
+	"cursor": func(s *script, c *statement) error {
+		return s.d.SetCursor(c.name(), uint64(c.number(c.name(), 0)))
 	},
 	"size": func(s *script, c *statement) error {
 		n, err := s.d.ApproximateSize(c.bounds())
@@ -234,6 +242,18 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 		s.events = nil
 		return nil
 	},
+	"files": func(s *script, c *statement) error { // that match, and whether they hold a text
+		holds := c.take("holds", "")
+		for _, name := range sure(s.mem.List("db")) {
+			switch match := sure(filepath.Match(c.name(), name)); {
+			case match && holds == "":
+				s.show("%s", name)
+			case match:
+				s.show("%s: %v", name, bytes.Contains(readFile(s, s.mem, filepath.Join("db", name)), []byte(holds)))
+			}
+		}
+		return nil
+	},
 	"check": func(s *script, _ *statement) error {
 		r, err := s.d.Check(s.Context())
 		s.show("faults: %q", r.Faults)
@@ -244,7 +264,7 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 			"metrics":  func() any { return s.in(c).(*db.DB).Metrics() },
 			"options":  func() any { return s.in(c).(*db.DB).Options() },
 			"opening":  func() any { return s.in(c).(*db.DB).OpenReport() },
-			"recorded": func() any { return sure(db.RecordedOptions("db", &db.Options{FS: s.o.FS})) },
+			"recorded": func() any { return sure(db.RecordedOptions(c.take("dir", "db"), &db.Options{FS: s.o.FS})) },
 		}[c.name()]()
 		for _, a := range c.args[1:] {
 			s.show("%s=%v", a.Key, field(reflect.ValueOf(from), a.Key))
@@ -274,6 +294,9 @@ func (s *script) reopen(c *statement) error {
 
 // open opens the database. If that fails, it has changed nothing.
 func (s *script) open(c *statement) (err error) {
+	if c.take("as", "") == "recorded" {
+		s.o = sure(db.RecordedOptions("db", &db.Options{FS: s.o.FS})).Options
+	}
 	setOptions(&s.o, c)
 	var before fixture.Dir
 	if _, missing := s.mem.Stat("db"); missing == nil {
