@@ -17,7 +17,6 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -145,29 +144,6 @@ func TestAMergeUsesTheTimeBeforeItReadsTheSnapshots(t *testing.T) {
 	requireContent(t, s, "t/a", "1", "t/b", "2")
 	requireContent(t, d, "t/a", "", "t/b", "2")
 	require.NoError(t, s.Close())
-}
-
-func TestAMergeUsesTheTimeOfItsBeginning(t *testing.T) {
-	c := newTestClock()
-	o := expiryOptions(c)
-	g := fixture.NewGate()
-	o.FS = g.FS()
-	d := openTest(t, o)
-	putAll(t, d, "t/a", "1") // begins a table, which waits at the gate
-	putTTL(t, d, "t/b", "2", time.Second)
-	require.NoError(t, d.Flush())
-	done := make(chan error)
-	g.Closed.Store(true)
-	go func() { done <- d.Compact(t.Context(), nil, nil) }()
-	<-g.Arrived
-	s := d.NewSnapshot()
-	defer s.Close()
-	c.move(time.Second)
-	requireContent(t, d, "t/a", "1", "t/b", "")
-	close(g.Open)
-	require.NoError(t, <-done)
-	requireContent(t, s, "t/a", "1", "t/b", "2")
-	requireContent(t, d, "t/a", "1", "t/b", "")
 }
 
 // A table knows when its values expire after it was read from disk, moved, copied, or loaded.

@@ -32,7 +32,7 @@ import (
 // are the statements.
 //
 // A key or value has Go's escapes, "." is the empty one, and "ab*3+c" is "abababc". Each "open" begins with an empty file
-// system. The clock stands still but for "sleep", and before each statement all work in the background is done or
+// system. The clock stands still but for "sleep", and after each statement all work in the background is done or
 // waits. Compactions do not begin by themselves unless the options say so.
 //
 //make:portable
@@ -63,18 +63,26 @@ func TestScripts(t *testing.T) {
 // script is the state of one script.
 type script struct {
 	*testing.T
-	shown strings.Builder
-	mem   *vfs.Mem
-	reads atomic.Int64 // of tables
-	full  atomic.Bool  // the disk has no room for new tables
-	ahead atomic.Int64 // how far the clock for expiry is ahead of time.Now
-	o     db.Options   // of the last opening
-	d     *db.DB
-	named map[string]any // snapshots, iterators, transactions and so on
-	keys  []string       // that the script has used since "open": lookups of all of them must agree with iterators
+	mem     *vfs.Mem
+	reads   atomic.Int64 // of tables
+	full    atomic.Bool  // the disk has no room for new tables
+	held    atomic.Pointer[held]
+	release chan struct{} // of what was held last
+	ahead   atomic.Int64  // how far the clock for expiry is ahead of time.Now
+	o       db.Options    // of the last opening
+	d       *db.DB
+	named   map[string]any // snapshots, iterators, transactions and so on
+	keys    []string       // that the script has used since "open": lookups of all of them must agree with iterators
 
 	mu     sync.Mutex
+	shown  strings.Builder
 	events []string // the compactions
+}
+
+// held is an operation on a file that waits until release is closed.
+type held struct {
+	kind, glob string
+	release    chan struct{}
 }
 
 // statement is a line of a script. Verbs take their parameters out of the arguments; the rest are keys and values.
@@ -144,16 +152,31 @@ func (s *script) in(c *statement) any {
 	return s.d
 }
 
+// run runs a statement. "start" goes on with the next one when this one waits.
 func (s *script) run(c *statement) {
+	if c.verb == "start" {
+		go s.do(&statement{c.name(), c.args[1:]}, "has ended")
+	} else {
+		s.do(c, "")
+	}
+	synctest.Wait()
+}
+
+func (s *script) do(c *statement, end string) {
 	act, known := scriptVerbs[c.verb]
 	require.True(s, known, "there is no verb %q", c.verb)
-	synctest.Wait()
 	if err := act(s, c); err != nil {
 		s.show("%s: %v", c.verb, err)
+	} else if end != "" {
+		s.show("%s %s", c.verb, end)
 	}
 }
 
-func (s *script) show(format string, args ...any) { fmt.Fprintf(&s.shown, format+"\n", args...) }
+func (s *script) show(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(&s.shown, format+"\n", args...)
+}
 
 // begin makes an empty file system and the options of scripts.
 func (s *script) begin() {
@@ -177,6 +200,10 @@ func (s *script) use(mem *vfs.Mem) {
 	s.o.FS = checkOrder(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" {
 			s.reads.Add(1)
+		}
+		h := s.held.Load()
+		if h != nil && op.Kind.String() == h.kind && sure(filepath.Match(h.glob, filepath.Base(op.Name))) && s.held.CompareAndSwap(h, nil) {
+			<-h.release
 		}
 		if op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".ldb" && s.full.Load() {
 			return &wrap.Fault{Err: syscall.ENOSPC}

@@ -61,8 +61,14 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 		setEarlierRecord(s, s.o.FS, c.take("time", "") == "recorded")
 		return nil
 	},
-	"disk":  func(s *script, c *statement) error { s.full.Store(c.name() == "full"); return nil }, // for new tables
-	"sleep": func(_ *script, c *statement) error { time.Sleep(sure(time.ParseDuration(c.name()))); return nil },
+	"disk": func(s *script, c *statement) error { s.full.Store(c.name() == "full"); return nil }, // for new tables
+	"hold": func(s *script, c *statement) error { // the next operation such as "create *.ldb", until "release"
+		s.release = make(chan struct{})
+		s.held.Store(&held{c.name(), c.args[1].Key, s.release})
+		return nil
+	},
+	"release": func(s *script, _ *statement) error { close(s.release); return nil },
+	"sleep":   func(_ *script, c *statement) error { time.Sleep(sure(time.ParseDuration(c.name()))); return nil },
 	"clock": func(s *script, c *statement) error {
 		s.ahead.Add(int64(sure(time.ParseDuration(c.name()))))
 		return nil
@@ -237,9 +243,10 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 	"reads": func(s *script, _ *statement) error { s.show("%d reads of tables", s.reads.Swap(0)); return nil },
 	"events": func(s *script, _ *statement) error { // since they were shown last
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.show("%s", strings.Join(s.events, "\n"))
+		events := s.events
 		s.events = nil
+		s.mu.Unlock()
+		s.show("%s", strings.Join(events, "\n"))
 		return nil
 	},
 	"files": func(s *script, c *statement) error { // that match, and whether they hold a text
