@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,9 +56,7 @@ func checkBlockCache(t testing.TB, c *BlockCache, r *Reader) BlockCacheMetrics {
 // Lookups, iterators and the counts of the cache, without a cache, with one that has room for a part of the table, and
 // with one that has room for all of it, so that pivots are used.
 func TestLookupsAgreeWithTheModel(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 5))
+	rnd := newRand(t)
 	gets := 6000
 	if testing.Short() {
 		gets = 2000
@@ -90,7 +87,7 @@ func TestLookupsAgreeWithTheModel(t *testing.T) {
 					}
 				}
 				lk.Release()
-				itertest.Run(t, shape.cmp, es, seed, iters(t, r, IterOptions{NoFillCache: rnd.IntN(2) == 0, ReadAhead: rnd.IntN(2) * 700}))
+				itertest.Run(t, shape.cmp, es, rnd.Uint64(), iters(t, r, IterOptions{NoFillCache: rnd.IntN(2) == 0, ReadAhead: rnd.IntN(2) * 700}))
 				if part > 0 {
 					checkBlockCache(t, o.Cache, r)
 				}
@@ -326,8 +323,7 @@ func TestBlocksTooLargeForAScratchAreKeptDecoded(t *testing.T) {
 // TestReadersOfOneFullCacheAgree lets lookups and iterators of several goroutines
 // load, decompress and replace the same blocks.
 func TestReadersOfOneFullCacheAgree(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := newRand(t).Uint64()
 	es := benchEntries(3_000)
 	data := buildTable(t, WriterOptions{Compression: Snappy, BlockSize: 1024}, es)
 	c := roomFor(t, nil, data, 0.5)

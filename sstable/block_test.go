@@ -26,11 +26,11 @@ func buildBlock(interval int, es entries) []byte {
 var intervals = []int{1, 2, 3, 16, 1000}
 
 // requireBlockConforms checks an iterator over a block of the entries.
-func requireBlockConforms(t *testing.T, cmp *base.Comparer, es entries, interval int, seed uint64) {
+func requireBlockConforms(t *testing.T, cmp *base.Comparer, es entries, interval int, rnd *rand.Rand) {
 	t.Run(fmt.Sprintf("%s/%d entries/restart interval %d", cmp.Name, len(es), interval), func(t *testing.T) {
 		b, err := newBlock(buildBlock(interval, es), dataPart)
 		require.NoError(t, err)
-		itertest.Run(t, cmp, es, seed, func() base.Iterator {
+		itertest.Run(t, cmp, es, rnd.Uint64(), func() base.Iterator {
 			it := new(blockIter)
 			it.init(cmp, b, dataPart)
 			return it
@@ -39,12 +39,11 @@ func requireBlockConforms(t *testing.T, cmp *base.Comparer, es entries, interval
 }
 
 func TestBlockIteratorConforms(t *testing.T) {
-	seed := rand.Uint64()
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := newRand(t)
 	for _, cmp := range []*base.Comparer{base.Bytewise, reverseOrder} {
 		for _, n := range []int{0, 1, 2, 50, 300} {
 			for _, interval := range intervals {
-				requireBlockConforms(t, cmp, trickyEntries(rnd, cmp, n), interval, seed)
+				requireBlockConforms(t, cmp, trickyEntries(rnd, cmp, n), interval, rnd)
 			}
 		}
 	}
@@ -53,8 +52,7 @@ func TestBlockIteratorConforms(t *testing.T) {
 // If the keys of an interval exceed what an iterator keeps, it rebuilds the last ones from
 // the entries. Some single keys exceed it too, also at restart points.
 func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
-	seed := rand.Uint64()
-	rnd := rand.New(rand.NewPCG(seed, 4))
+	rnd := newRand(t)
 	var es entries
 	var user []byte
 	for i := range 200 {
@@ -76,7 +74,7 @@ func TestBlockIteratorConformsWithLongKeys(t *testing.T) {
 	}
 	es = sortEntries(base.Bytewise, es)
 	for _, interval := range intervals {
-		requireBlockConforms(t, base.Bytewise, es, interval, seed)
+		requireBlockConforms(t, base.Bytewise, es, interval, rnd)
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,9 +29,7 @@ func copied(r *Reader, o WriterOptions) (data []byte, err error) {
 // A copy has the data blocks of the table byte for byte, and the filters, properties and
 // bounds of a table that was originally written with the policy.
 func TestACopyDiffersOnlyInItsFilters(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 4))
+	rnd := newRand(t)
 	policy := filter.NewDualBloomPolicy(12)
 	for _, shape := range tableShapes {
 		for _, n := range []int{0, 1, 300} {
@@ -62,7 +58,7 @@ func TestACopyDiffersOnlyInItsFilters(t *testing.T) {
 					require.Equal(t, f.filter, gotFilters.filters[i].filter, f.policy.Name())
 				}
 				require.Equal(t, want.marks, got.marks)
-				itertest.Run(t, shape.cmp, es, seed, iters(t, got, IterOptions{}))
+				itertest.Run(t, shape.cmp, es, rnd.Uint64(), iters(t, got, IterOptions{}))
 				for range 300 {
 					checkGet(t, got, shape.cmp, es, randomUser(rnd, es), randomSeq(rnd))
 				}

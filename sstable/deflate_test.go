@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/internal/test/itertest"
 )
 
 // zlibStream and deflateStream compress b as other stores do.
@@ -81,14 +82,7 @@ func TestMinecraftBlocksAreRead(t *testing.T) {
 				for i := range 25 {
 					checkGet(t, r, base.Bytewise, es, fmt.Appendf(nil, "key%08d", i), base.MaxSeq)
 				}
-				it := newIter(t, r, IterOptions{ReadAhead: 1 << 10, NoFillCache: true})
-				n := 0
-				for ok := it.First(); ok; ok = it.Next() {
-					require.Equal(t, string(es[n].Value), string(it.Value()))
-					n++
-				}
-				require.NoError(t, it.Close())
-				require.Equal(t, len(es), n)
+				itertest.Run(t, base.Bytewise, es, 1, iters(t, r, IterOptions{ReadAhead: 1 << 10, NoFillCache: true}))
 			})
 		}
 	}

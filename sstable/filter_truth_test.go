@@ -22,8 +22,6 @@ var truthPolicies = []filter.Policy{bloom, filter.LegacyBloom, lines}
 // The filter of a table, read back from the file's bytes, admits every key of the table:
 // there are no false negatives, with any kind of filter.
 func TestFiltersHaveNoFalseNegatives(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
 	keys := *truthKeys
 	if race.Enabled {
 		keys = min(keys, 100_000)
@@ -32,7 +30,7 @@ func TestFiltersHaveNoFalseNegatives(t *testing.T) {
 	}
 	for _, p := range truthPolicies {
 		t.Run(p.Name(), func(t *testing.T) {
-			rnd := rand.New(rand.NewPCG(seed, 15))
+			rnd := newRand(t)
 			var denied, probed uint64
 			for n := uint64(0); n < keys; n += tableOfTruth {
 				d, a := askTable(t, p, rnd)

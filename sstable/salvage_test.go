@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -352,16 +351,14 @@ func FuzzSalvage(f *testing.F) {
 }
 
 func TestSalvageOfMalformedTablesWithGoodChecksums(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 5))
+	rnd := newRand(t)
 	data := buildTable(t, WriterOptions{Filter: filter.NewBloomPolicy(10), BlockSize: 200, BlockRestartInterval: 4}, plainEntries(60, 20))
 	forge, err := damage.NewForge(data)
 	require.NoError(t, err)
 	for range 1500 {
 		bad, changed := forge.Build(rnd, forge.Sites())
 		n := 0
-		stop := damage.Watch(fmt.Sprintf("salvage of a table of seed %d: %q", seed, changed))
+		stop := damage.Watch(fmt.Sprintf("salvage of a table: %q", changed))
 		before := damage.Allocated()
 		rep, err := Salvage(&memFile{data: bad}, ReaderOptions{Policies: []filter.Policy{filter.NewBloomPolicy(10)}}, func(ikey, _ []byte) error {
 			require.True(t, base.ValidInternalKey(ikey))

@@ -46,8 +46,7 @@ var tableShapes = []tableShape{
 }
 
 func TestTableIteratorConforms(t *testing.T) {
-	seed := rand.Uint64()
-	rnd := rand.New(rand.NewPCG(seed, 4))
+	rnd := newRand(t)
 	for _, shape := range tableShapes {
 		for _, n := range []int{0, 1, 300} {
 			es := trickyEntries(rnd, shape.cmp, n)
@@ -59,7 +58,7 @@ func TestTableIteratorConforms(t *testing.T) {
 			} {
 				t.Run(fmt.Sprintf("%v/%d entries/%s", shape, n, name), func(t *testing.T) {
 					r, _ := openTable(t, data, ReaderOptions{Comparer: shape.cmp, Cache: newCache(), Policies: shape.policies()})
-					itertest.Run(t, shape.cmp, es, seed, iters(t, r, o))
+					itertest.Run(t, shape.cmp, es, rnd.Uint64(), iters(t, r, o))
 				})
 			}
 		}
