@@ -23,6 +23,12 @@ func TestFileNamesParseBack(t *testing.T) {
 	kind, _, ok := ParseFileName("LOG.old")
 	require.True(t, ok)
 	require.Equal(t, FileInfoLog, kind)
+	var names []string
+	for _, kind := range []FileKind{FileLog, FileTable, FileOldTable, FileManifest, FileTemp, FileCurrent, FileLock, FileInfoLog, FileClosed} {
+		names = append(names, FileName(kind, 12))
+	}
+	require.Equal(t, []string{"000012.log", "000012.ldb", "000012.sst", "MANIFEST-000012", "000012.dbtmp", "CURRENT", "LOCK", "LOG", "CLOSED"}, names)
+	require.Equal(t, "1234567.ldb", FileName(FileTable, 1234567))
 }
 
 // "7.log" and "000007.log" were both log 7: in a directory with both, the records of one file
@@ -30,7 +36,7 @@ func TestFileNamesParseBack(t *testing.T) {
 func TestForeignNamesDoNotParse(t *testing.T) {
 	for _, name := range []string{
 		"", ".", "..", "7.log", "00007.log", "0000007.log", "MANIFEST-1", "MANIFEST-0000001", "MANIFEST-", "MANIFEST", "MANIFEST--00001",
-		"+00007.log", "-00007.log", " 000007.log", "000007.log ", "000007.LOG", "000007.log.bak", "000007.", "000007", ".log", "00000x.ldb",
+		"+00007.log", "-00007.log", " 000007.log", "000007.log ", "000007.LOG", "000007.log.bak", "000007.", "000007", ".log", "00000x.ldb", "12.txt", "lost",
 		"4611686018427387905.ldb", "9223372036854775807.log", "9223372036854775808.ldb", "18446744073709551615.ldb", "18446744073709551616.ldb", strings.Repeat("9", 400) + ".log",
 		"current", "CURRENT\n", "closed", "CLOSED.bak", "CLOSED-000007", "000007.closed", "CURRENT.dbtmp", "LOCK ", "LOG.old.old", "000007.ldb/", "/000007.ldb", "../000007.ldb", "000007.ldb\x00",
 	} {

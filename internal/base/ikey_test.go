@@ -42,24 +42,3 @@ func TestInternalKeyVectorsRoundTrip(t *testing.T) {
 		}
 	}
 }
-
-func TestFileNamesRoundTrip(t *testing.T) {
-	for name, want := range map[string]struct {
-		kind FileKind
-		num  uint64
-	}{
-		"000012.log": {FileLog, 12}, "000013.ldb": {FileTable, 13}, "000013.sst": {FileOldTable, 13},
-		"MANIFEST-000011": {FileManifest, 11}, "CURRENT": {FileCurrent, 0}, "LOCK": {FileLock, 0},
-		"LOG": {FileInfoLog, 0}, "CLOSED": {FileClosed, 0}, "000014.dbtmp": {FileTemp, 14}, "1234567.ldb": {FileTable, 1234567},
-	} {
-		kind, num, ok := ParseFileName(name)
-		require.True(t, ok, name)
-		require.Equal(t, want.kind, kind, name)
-		require.Equal(t, want.num, num, name)
-		require.Equal(t, name, FileName(kind, num))
-	}
-	for _, name := range []string{"", "000012", "12.txt", "+12.log", "-1.log", ".log", "MANIFEST", "MANIFEST-", "current", "lost", "9223372036854775808.ldb"} {
-		_, _, ok := ParseFileName(name)
-		require.False(t, ok, name)
-	}
-}

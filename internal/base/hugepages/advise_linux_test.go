@@ -45,22 +45,14 @@ func TestFreedMemoryIsNotAdvised(t *testing.T) {
 	require.Zero(t, advised(t, start, end))
 
 	Count(arena) // as if the arena's memory had blocks of a cache
-	for busy := true; busy; {
-		heap.mu.Lock()
-		busy = heap.working
-		heap.mu.Unlock()
-	}
+	waitUntilIdle(&heap)
 	require.Zero(t, advised(t, start, end))
 	pieces := make([][]byte, 4000)
 	for i := range pieces {
 		pieces[i] = make([]byte, 4096)
 		Count(pieces[i])
 	}
-	for busy := true; busy; {
-		heap.mu.Lock()
-		busy = heap.working
-		heap.mu.Unlock()
-	}
+	waitUntilIdle(&heap)
 	for i := 0; i < len(pieces); i += 100 {
 		p := pieces[i]
 		at := uintptr(unsafe.Pointer(&p[0]))

@@ -39,16 +39,19 @@ func recordingTracker() (t *tracker, pages func() []uintptr) {
 		got = append(got, page)
 	}}
 	return t, func() []uintptr {
-		for {
-			t.mu.Lock()
-			idle := !t.working
-			t.mu.Unlock()
-			if idle {
-				mu.Lock()
-				defer mu.Unlock()
-				return got
-			}
-		}
+		waitUntilIdle(t)
+		mu.Lock()
+		defer mu.Unlock()
+		return got
+	}
+}
+
+// waitUntilIdle waits until a tracker collapses no page.
+func waitUntilIdle(t *tracker) {
+	for busy := true; busy; {
+		t.mu.Lock()
+		busy = t.working
+		t.mu.Unlock()
 	}
 }
 
@@ -105,11 +108,7 @@ func TestMemoryIsUnchanged(t *testing.T) {
 		}
 		Count(pieces[i])
 	}
-	for busy := true; busy; {
-		heap.mu.Lock()
-		busy = heap.working
-		heap.mu.Unlock()
-	}
+	waitUntilIdle(&heap)
 	for i, p := range pieces {
 		require.Equal(t, byte(i), p[0])
 		require.Equal(t, byte(i), p[len(p)-1])

@@ -19,6 +19,7 @@ func TestAPlanHasAllKeysAndUsesTheMemory(t *testing.T) {
 				require.NoError(t, err)
 				var sum, uniform, solved, last float64
 				for _, l := range p.Levels {
+					require.GreaterOrEqual(t, l.Keys, 0.0)
 					sum += l.Keys
 					uniform += l.Keys * l.UniformBits / 8
 					solved += l.Keys * l.SolvedBits / 8
@@ -34,6 +35,7 @@ func TestAPlanHasAllKeysAndUsesTheMemory(t *testing.T) {
 				require.InDelta(t, p.At.Bytes, uniform, 1e-6*p.At.Bytes)
 				require.InDelta(t, p.At.Bytes, solved, 1e-6*p.At.Bytes)
 				require.LessOrEqual(t, p.At.Bytes, float64(keys*bits/8)+1e-6)
+				require.True(t, bits < 50 || keys < 10 || p.At.Bytes < float64(keys*25/8), "more than some 20 bits would gain nothing")
 				require.Len(t, p.Curve, 21)
 				before := p.Curve[0]
 				for _, m := range p.Curve {

@@ -110,28 +110,3 @@ func TestAboveTheBudgetNewFiltersGetFewerBits(t *testing.T) {
 	}
 	require.Zero(t, last, "the existing filters have 1.4 MB, far above the budget: new tables get none")
 }
-
-func TestFractionalBitsAreMixed(t *testing.T) {
-	const tables = 10_000
-	for _, bits := range []Bits{0, 3, 9.25, 12.5, 14.9} {
-		sum := 0
-		for num := range uint64(tables) {
-			n := bits.Of(num)
-			require.Contains(t, []int{int(bits), int(bits) + 1}, n)
-			sum += n
-		}
-		require.InDelta(t, float64(bits), float64(sum)/tables, 0.002, "%v", bits)
-	}
-}
-
-func TestPlannedTreeHasAllKeys(t *testing.T) {
-	o := Options{L0CompactionTrigger: 4, WriteBufferSize: 8 << 20, MaxLevelBase: 16 << 20}
-	for _, keys := range []float64{1, 1e3, 1e6, 1e9} {
-		sum := 0.0
-		for level, l := range o.Tree(keys, 116) {
-			sum += l.Keys
-			require.GreaterOrEqual(t, l.Keys, 0.0, "level %d", level)
-		}
-		require.InEpsilon(t, keys, sum, 1e-9)
-	}
-}
