@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -50,18 +49,15 @@ func TestTheOthersKeepValuesThatExpireAndTheTime(t *testing.T) {
 		raw.Expiry = db.ExpiryOptions{Raw: true}
 		d, err = db.Open(s.dir, &raw)
 		require.NoError(t, err)
-		all, done := d.All(nil)
-		entries := 0
-		for key, value := range all {
+		for key, value := range contentOf(t, d) {
 			require.Len(t, value, 59)
-			s.model.Apply([]Op{Put(bytes.Clone(key), bytes.Clone(value))})
-			entries++
+			s.model.Apply([]Op{Put([]byte(key), []byte(value))})
 		}
-		require.NoError(t, done())
-		require.Equal(t, 1000, entries)
+		require.Equal(t, 1000, s.model.Len())
 		require.NoError(t, d.Close())
 		s.continueWith(other)
-		s.put("u", "written by the other engine")
+		want["u"] = "written by the other engine"
+		s.put("u", want["u"])
 		s.delete("t/00000")
 		delete(want, "t/00000")
 		s.compact()
@@ -71,14 +67,7 @@ func TestTheOthersKeepValuesThatExpireAndTheTime(t *testing.T) {
 		options.Expiry.Prefixes = nil // the others have kept the record
 		d, err = db.Open(s.dir, options)
 		require.NoError(t, err)
-		got := map[string]string{}
-		it, err := d.NewIterator(&db.IterOptions{UpperBound: []byte("u")})
-		require.NoError(t, err)
-		for key, value := range it.All() {
-			got[string(key)] = string(value)
-		}
-		require.NoError(t, it.Close())
-		require.Equal(t, want, got)
+		require.Equal(t, want, contentOf(t, d))
 		require.NoError(t, d.Close())
 	})
 }

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,27 +21,19 @@ import (
 // stranger is an engine whose directories are not ours to touch.
 type stranger struct {
 	engine string
-	// fill opens the database in dir, makes it if it is missing, writes the keys from
-	// begin to end, and closes it. tables says that they are to be in tables.
-	fill func(t *testing.T, dir string, begin, end int, tables bool)
-	// count opens the database and counts the keys from 0 on that it holds.
-	count func(t *testing.T, dir string) int
+	// use opens the database in dir, makes it if it is missing, writes entries, and closes it. tables says that they are
+	// to be in tables. Without entries, it returns those that the database holds.
+	use func(t *testing.T, dir string, entries []Entry, tables bool) []Entry
 }
 
-func strangerKey(i int) []byte   { return fmt.Appendf(nil, "key %06d", i) }
-func strangerValue(i int) []byte { return fmt.Appendf(nil, "value of %d", i) }
+var strangers = []stranger{{"Pebble", usePebble}, {"Badger", useBadger}, {"RocksDB", useRocksDB}, {"bbolt", useBBolt}}
 
-var strangers = []stranger{
-	{"Pebble", fillPebble, countPebble},
-	{"Badger", fillBadger, countBadger},
-	{"RocksDB", fillRocksDB, countRocksDB},
-	{"bbolt", fillBBolt, countBBolt},
-}
-
-func openPebble(t *testing.T, dir string) *pebble.DB {
-	d, err := pebble.Open(dir, &pebble.Options{Logger: silentPebble{}})
-	require.NoError(t, err)
-	return d
+// strangerEntries returns the entries of the keys from begin to end.
+func strangerEntries(begin, end int) (entries []Entry) {
+	for i := begin; i < end; i++ {
+		entries = append(entries, Entry{fmt.Appendf(nil, "key %06d", i), fmt.Appendf(nil, "value of %d", i)})
+	}
+	return entries
 }
 
 type silentPebble struct{}
@@ -51,127 +44,93 @@ func (silentPebble) Fatalf(format string, args ...any) {
 	panic(fmt.Sprintf(format, args...))
 }
 
-func fillPebble(t *testing.T, dir string, begin, end int, tables bool) {
-	d := openPebble(t, dir)
-	for i := begin; i < end; i++ {
-		require.NoError(t, d.Set(strangerKey(i), strangerValue(i), pebble.NoSync))
+func usePebble(t *testing.T, dir string, entries []Entry, tables bool) (all []Entry) {
+	d, err := pebble.Open(dir, &pebble.Options{Logger: silentPebble{}})
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.NoError(t, d.Set(e.Key, e.Value, pebble.NoSync))
 	}
 	if tables {
 		require.NoError(t, d.Flush())
 	}
-	require.NoError(t, d.Close())
-}
-
-func countPebble(t *testing.T, dir string) int {
-	d := openPebble(t, dir)
-	n := 0
-	for ; ; n++ {
-		value, closer, err := d.Get(strangerKey(n))
-		if err != nil {
-			require.ErrorIs(t, err, pebble.ErrNotFound)
-			break
+	if len(entries) == 0 {
+		it, err := d.NewIter(nil)
+		require.NoError(t, err)
+		for ok := it.First(); ok; ok = it.Next() {
+			all = append(all, Entry{bytes.Clone(it.Key()), bytes.Clone(it.Value())})
 		}
-		require.Equal(t, strangerValue(n), value)
-		require.NoError(t, closer.Close())
+		require.NoError(t, it.Close())
 	}
 	require.NoError(t, d.Close())
-	return n
+	return all
 }
 
-func openBadger(t *testing.T, dir string) *badger.DB {
+// useBadger leaves tables: Badger writes its memtable to one when it is closed.
+func useBadger(t *testing.T, dir string, entries []Entry, _ bool) (all []Entry) {
 	d, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithMetricsEnabled(false).
 		WithMemTableSize(1 << 20).WithValueLogFileSize(1 << 20).WithValueThreshold(1 << 10))
 	require.NoError(t, err)
-	return d
-}
-
-// fillBadger leaves tables: Badger writes its memtable to one when it is closed.
-func fillBadger(t *testing.T, dir string, begin, end int, _ bool) {
-	d := openBadger(t, dir)
-	for i := begin; i < end; i++ {
-		require.NoError(t, d.Update(func(txn *badger.Txn) error { return txn.Set(strangerKey(i), strangerValue(i)) }))
+	for _, e := range entries {
+		require.NoError(t, d.Update(func(txn *badger.Txn) error { return txn.Set(e.Key, e.Value) }))
 	}
-	require.NoError(t, d.Close())
-}
-
-func countBadger(t *testing.T, dir string) int {
-	d := openBadger(t, dir)
-	n := 0
-	require.NoError(t, d.View(func(txn *badger.Txn) error {
-		for ; ; n++ {
-			item, err := txn.Get(strangerKey(n))
-			if err != nil {
-				require.ErrorIs(t, err, badger.ErrKeyNotFound)
-				return nil
+	if len(entries) == 0 {
+		require.NoError(t, d.View(func(txn *badger.Txn) error {
+			it := txn.NewIterator(badger.DefaultIteratorOptions)
+			defer it.Close()
+			for it.Rewind(); it.Valid(); it.Next() {
+				value, err := it.Item().ValueCopy(nil)
+				require.NoError(t, err)
+				all = append(all, Entry{it.Item().KeyCopy(nil), value})
 			}
-			value, err := item.ValueCopy(nil)
-			require.NoError(t, err)
-			require.Equal(t, strangerValue(n), value)
-		}
-	}))
+			return nil
+		}))
+	}
 	require.NoError(t, d.Close())
-	return n
+	return all
 }
 
-func fillRocksDB(t *testing.T, dir string, begin, end int, tables bool) {
+func useRocksDB(t *testing.T, dir string, entries []Entry, tables bool) (all []Entry) {
 	r := rocksDB(t)
-	var pairs []string
-	for i := begin; i < end; i++ {
-		pairs = append(pairs, string(strangerKey(i)), string(strangerValue(i)))
+	if len(entries) == 0 {
+		all, err := r.Scan(dir)
+		require.NoError(t, err)
+		return all
 	}
-	for _, args := range [][]string{append([]string{"--create_if_missing", "batchput"}, pairs...), {"compact"}} {
-		if args[0] == "compact" && !tables {
-			continue
-		}
+	ldb := func(args ...string) {
 		out, err := exec.Command(r.ldb, append([]string{"--db=" + dir}, args...)...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-}
-
-func countRocksDB(t *testing.T, dir string) int {
-	entries, err := rocksDB(t).Scan(dir)
-	require.NoError(t, err)
-	for i, e := range entries {
-		require.Equal(t, strangerKey(i), e.Key)
-		require.Equal(t, strangerValue(i), e.Value)
+	put := []string{"--create_if_missing", "batchput"}
+	for _, e := range entries {
+		put = append(put, string(e.Key), string(e.Value))
 	}
-	return len(entries)
+	ldb(put...)
+	if tables {
+		ldb("compact")
+	}
+	return nil
 }
 
-func openBBolt(t *testing.T, dir string) *bbolt.DB {
+func useBBolt(t *testing.T, dir string, entries []Entry, _ bool) (all []Entry) {
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	d, err := bbolt.Open(filepath.Join(dir, "app.db"), 0o600, &bbolt.Options{NoSync: true})
 	require.NoError(t, err)
-	return d
-}
-
-func fillBBolt(t *testing.T, dir string, begin, end int, _ bool) {
-	d := openBBolt(t, dir)
 	require.NoError(t, d.Update(func(tx *bbolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte("b"))
 		require.NoError(t, err)
-		for i := begin; i < end; i++ {
-			require.NoError(t, b.Put(strangerKey(i), strangerValue(i)))
+		for _, e := range entries {
+			require.NoError(t, b.Put(e.Key, e.Value))
 		}
-		return nil
+		if len(entries) > 0 {
+			return nil
+		}
+		return b.ForEach(func(key, value []byte) error {
+			all = append(all, Entry{bytes.Clone(key), bytes.Clone(value)})
+			return nil
+		})
 	}))
 	require.NoError(t, d.Close())
-}
-
-func countBBolt(t *testing.T, dir string) int {
-	d := openBBolt(t, dir)
-	n := 0
-	require.NoError(t, d.View(func(tx *bbolt.Tx) error {
-		for ; ; n++ {
-			value := tx.Bucket([]byte("b")).Get(strangerKey(n))
-			if value == nil {
-				return nil
-			}
-			require.Equal(t, strangerValue(n), value)
-		}
-	}))
-	require.NoError(t, d.Close())
-	return n
+	return all
 }
 
 // imageOf returns the bytes and the mode of everything in dir.
@@ -208,18 +167,19 @@ func TestDirectoriesOfOtherEnginesAreLeftToThem(t *testing.T) {
 			}
 			t.Run(s.engine+"/"+shape.name, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "db")
-				s.fill(t, dir, 0, shape.first, shape.tables)
+				first, all := strangerEntries(0, shape.first), strangerEntries(0, shape.first+n)
+				s.use(t, dir, first, shape.tables)
 				refuseStranger(t, dir, s.engine)
-				require.Equal(t, shape.first, s.count(t, dir))
-				s.fill(t, dir, shape.first, shape.first+n, shape.tables)
+				require.Equal(t, first, s.use(t, dir, nil, false))
+				s.use(t, dir, all[shape.first:], shape.tables)
 				refuseStranger(t, dir, s.engine)
-				require.Equal(t, shape.first+n, s.count(t, dir))
+				require.Equal(t, all, s.use(t, dir, nil, false))
 				refuseStranger(t, dir, s.engine)
 
 				_ = os.Remove(filepath.Join(dir, "LOCK"))
 				refuseStranger(t, dir, s.engine)
 				require.NoFileExists(t, filepath.Join(dir, "LOCK"))
-				require.Equal(t, shape.first+n, s.count(t, dir))
+				require.Equal(t, all, s.use(t, dir, nil, false))
 			})
 		}
 	}
@@ -243,7 +203,7 @@ func refuseStranger(t *testing.T, dir, engine string) {
 // A database that RocksDB's tool has only read, and one in which a user left files of RocksDB, must remain usable.
 func TestFilesOfRocksDBInOurDirectoryDoNotMatter(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "rocks")
-	fillRocksDB(t, other, 0, 10, true)
+	useRocksDB(t, other, strangerEntries(0, 10), true)
 	for _, e := range []Engine{SieveDB{}, GoLevelDB{}} {
 		t.Run(e.Name(), func(t *testing.T) {
 			s := newSession(t, e, small)

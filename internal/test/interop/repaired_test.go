@@ -87,12 +87,5 @@ func TestRepairFindsTheValuesThatGoLevelDBLeaves(t *testing.T) {
 	require.NotEmpty(t, reader.OpenReport().Losses)
 	require.NoError(t, reader.Close())
 	require.NoError(t, db.Repair(dir, nil))
-	d, err = db.Open(dir, nil)
-	require.NoError(t, err)
-	defer d.Close()
-	for key, value := range want {
-		got, err := d.Get([]byte(key))
-		require.NoError(t, err)
-		require.Equal(t, value, string(got))
-	}
+	require.Equal(t, want, everything(t, SieveDB{}, dir))
 }

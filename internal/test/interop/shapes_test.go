@@ -46,6 +46,7 @@ var shapes = []struct {
 	{name: "snapshots held while writing", opts: small, fill: fillSnapshots},
 	{name: "several levels with a filter", opts: small, fill: fillLevels},
 	{name: "several levels without a filter", opts: with(small, func(o *Options) { o.BloomBits = 0 }), fill: fillLevels},
+	{name: "filters of ranges", opts: with(small, func(o *Options) { o.RangeFilters = true }), fill: fillLog},
 	{name: "several levels, uncompressed", opts: with(small, func(o *Options) { o.Compression = None }), fill: fillLevels},
 	{name: "default sizes", opts: Options{BloomBits: 10}, fill: fillLevels},
 	{name: "all data in the log of a killed process", opts: Options{}, fill: fillLog, killed: true},
@@ -174,7 +175,7 @@ func fillLevels(s *session) {
 	}
 }
 
-// fillLog stays below every engine's smallest default buffer.
+// fillLog stays below every engine's smallest default buffer. Its keys have the form that the filters of ranges know.
 func fillLog(s *session) {
 	for i := range 2000 {
 		s.write(Put(fmt.Appendf(nil, "key%05d", i*7919%4000), s.bytes(i%200)), Delete(fmt.Appendf(nil, "key%05d", i)))
