@@ -162,10 +162,13 @@ func (f *flow) write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end ends the flow, for the reader with an error.
+// end ends the flow, for the reader with an error. What is held is lost.
 func (f *flow) end(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.held {
+		f.b = nil
+	}
 	if f.err == nil || err == net.ErrClosed {
 		f.err = err
 	}
