@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,121 +86,6 @@ func TestAFollowerNamesTheLeader(t *testing.T) {
 		}
 		entries, _ := leader.fsm.state()
 		require.Empty(t, entries)
-	})
-}
-
-func TestAcknowledgedEntriesSurviveTheirLeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 5, nil)
-		var acknowledged []string
-		var gone []*node
-		for round := range 3 {
-			leader := c.leader(gone...)
-			for i := range 50 {
-				entry := fmt.Sprint(round, "-", i)
-				if _, _, err := leader.Propose([]byte(entry)).Wait(within(t, 5*time.Second)); err != nil {
-					break // deposed: others lead the next round
-				}
-				acknowledged = append(acknowledged, entry)
-			}
-			if round < 2 {
-				require.NoError(t, leader.Close())
-				gone = append(gone, leader)
-			}
-		}
-		var rest []*node
-		for _, n := range c.nodes {
-			if !slices.Contains(gone, n) {
-				rest = append(rest, n)
-			}
-		}
-		c.agree(acknowledged, rest...)
-		got, _ := rest[0].fsm.state()
-		got = slices.DeleteFunc(got, func(e string) bool { return !slices.Contains(acknowledged, e) })
-		require.Equal(t, acknowledged, got, "each once, in order")
-		require.NotEmpty(t, acknowledged)
-	})
-}
-
-func TestANodeThatComesBackCatchesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, nil)
-		back := c.followers()[0]
-		require.NoError(t, back.Close())
-		for i := range 20 {
-			c.propose(fmt.Sprint(i), back)
-		}
-		c.start(back)
-		c.agree([]string{"19"})
-	})
-}
-
-// A register is written through the leader of the moment, while leaders are cut off one after the other. Reads at all
-// nodes that say they lead must never be older than the last write that was acknowledged before them.
-func TestADeposedLeaderServesNoStaleReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 5, nil)
-		c.leader()
-		var acknowledged atomic.Int64
-		var reads, refused atomic.Int64
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var wg sync.WaitGroup
-		for _, n := range c.nodes {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					want := acknowledged.Load()
-					short, done := context.WithTimeout(ctx, 200*time.Millisecond)
-					index, err := n.ReadIndex(short)
-					done()
-					if err != nil {
-						refused.Add(1)
-						time.Sleep(time.Millisecond)
-						continue
-					}
-					eventually(t, "the state machine reaches the read index", func() bool {
-						_, applied := n.fsm.state()
-						return applied >= index
-					})
-					entries, _ := n.fsm.state()
-					if int64(len(entries)) < want {
-						t.Errorf("a read at %s sees %d entries, %d were acknowledged", n.id, len(entries), want)
-					}
-					reads.Add(1)
-					time.Sleep(time.Millisecond)
-				}
-			})
-		}
-		var before *node
-		for round := range 4 {
-			var except []*node
-			if before != nil {
-				except = append(except, before)
-			}
-			leader := c.leader(except...)
-			for i := range 30 {
-				if _, _, err := leader.Propose(fmt.Append(nil, round, i)).Wait(within(t, time.Second)); err != nil {
-					break // deposed
-				}
-				entries, _ := leader.fsm.state()
-				acknowledged.Store(int64(len(entries)))
-			}
-			c.net.heal()
-			c.net.isolate(leader.id)
-			f := leader.Propose([]byte("lost"))
-			_, _, err := f.Wait(within(t, time.Second))
-			require.Error(t, err, "without a quorum nothing is acknowledged")
-			var notLeader *kv.NotLeaderError
-			require.True(t, errors.Is(err, kv.ErrUnknown) || errors.As(err, &notLeader), err)
-			_, err = leader.ReadIndex(within(t, time.Second))
-			require.Error(t, err)
-			before = leader
-		}
-		c.net.heal()
-		eventually(t, "reads succeed and fail", func() bool { return reads.Load() > 0 && refused.Load() > 0 })
-		cancel()
-		wg.Wait()
-		c.agree(nil)
 	})
 }
 

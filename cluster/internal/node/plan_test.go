@@ -185,23 +185,6 @@ func members(ids ...string) (all []Member) {
 	return all
 }
 
-func TestReplicasSpreadAsNodesJoin(t *testing.T) {
-	m := newModel(t, 16, members("1")...)
-	require.Zero(t, m.settle())
-	for _, id := range []string{"2", "3", "4", "5"} {
-		m.join(members(id)[0])
-		require.Positive(t, m.settle(), "node %s", id)
-	}
-}
-
-func TestASettledClusterStaysAsItIs(t *testing.T) {
-	for _, groups := range []int{1, 4, 16, 64} {
-		m := newModel(t, groups, members("1", "2", "3")...)
-		m.settle()
-		require.Empty(t, plan(m.s))
-	}
-}
-
 func TestReplicasAreInDifferentZones(t *testing.T) {
 	var nodes []Member
 	for i := range 6 {

@@ -257,24 +257,18 @@ func TestTooManyWritesAreRefused(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-func TestAFullDiskRefusesWrites(t *testing.T) {
+// A client whose map of the cluster is old asks a node that led before its disk became full. An error of any other kind
+// than a redirection would not make it look for the new leader.
+func TestAFullDiskRefusesWritesOfGroupsThatThisNodeLeads(t *testing.T) {
 	g := newRig(t)
 	g.mustPut("a", "0")
 	g.o.Full = func() bool { return true }
 	_, err := g.append("a", "1")
 	require.ErrorIs(t, err, kv.ErrNoSpace)
 	require.Equal(t, "0", g.get("a"))
-}
-
-// A client whose map of the cluster is old asks a node that led before its disk became full. An error of any other kind
-// than a redirection would not make it look for the new leader.
-func TestANodeWithAFullDiskRedirectsWritesOfGroupsThatOthersLead(t *testing.T) {
-	g := newRig(t)
-	g.mustPut("a", "0")
-	g.o.Full = func() bool { return true }
 	g.log.lead(false, kv.ErrUnknown)
 	var not *kv.NotLeaderError
-	_, err := g.append("a", "1")
+	_, err = g.append("a", "1")
 	require.ErrorAs(t, err, &not)
 	_, err = g.MetaCAS(t.Context(), "m", nil, []byte("1"))
 	require.ErrorAs(t, err, &not)

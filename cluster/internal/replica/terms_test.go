@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -198,22 +196,5 @@ func (l *line) release(n int) {
 				l.commitLocked(n)
 			}
 		})
-	}
-}
-
-// A node leads again in a later term while a read waits for its confirmation.
-func TestConfirmationsOfManyTermsDoNotMix(t *testing.T) {
-	g := newRig(t)
-	g.mustPut("a", "0")
-	for i := range 5 {
-		p, err := g.Update(t.Context(), func(tx kv.Tx) error { _, err := read(tx, "a"); return err })
-		require.NoError(t, err)
-		if i%2 == 0 {
-			g.succeed("a", fmt.Sprint(i))
-			require.ErrorIs(t, p.Wait(context.Background()), kv.ErrDeposed)
-		} else {
-			require.NoError(t, p.Wait(context.Background()))
-		}
-		require.NotEqual(t, "-", g.get("a"))
 	}
 }
