@@ -16,7 +16,7 @@ type state struct {
 	id kv.GroupID
 
 	mu sync.Mutex
-	// These are guarded by mu. newest is committed with all pending entries.
+	// These are guarded by mu. newest is committed with all pending entries. Tables do not change.
 	leader            kv.NodeID
 	now               int64
 	committed, newest *table
@@ -39,17 +39,15 @@ func (s *state) leaderNow() kv.NodeID {
 
 // commit must be called with mu held.
 func (s *state) commit(p *pending) {
-	for _, w := range p.writes {
-		w(s.committed)
-	}
+	s.committed = p.after
 	close(p.done)
 }
 
 // pending is an entry. It implements kv.Pending. done is closed when err is final.
 type pending struct {
-	writes []func(*table)
-	done   chan struct{}
-	err    error
+	after *table
+	done  chan struct{}
+	err   error
 }
 
 // Wait implements kv.Pending.
@@ -96,17 +94,15 @@ func (g *group) Update(ctx context.Context, f func(tx kv.Tx) error) (kv.Pending,
 	if err := g.notLeader(); err != nil {
 		return nil, err
 	}
-	t := &tx{reader: reader{table: s.newest, now: s.now, groups: len(g.node.world.groups), id: s.id}, state: s}
+	t := &tx{reader: reader{table: s.newest.clone(), now: s.now, groups: len(g.node.world.groups), id: s.id}, owned: map[uint16]bool{}}
 	if err := f(t); err != nil {
-		for i := len(t.undo) - 1; i >= 0; i-- {
-			t.undo[i]()
-		}
 		return nil, err
 	}
+	s.newest = t.table
 	for _, key := range t.changed {
 		s.changes[key]++
 	}
-	p := &pending{writes: t.writes, done: make(chan struct{})}
+	p := &pending{after: t.table, done: make(chan struct{})}
 	if s.held {
 		s.pending = append(s.pending, p)
 	} else {
@@ -179,28 +175,8 @@ func newTable() *table {
 	return &table{slots: map[uint16]map[string]kv.Value{}, outcomes: map[string]kv.Value{}}
 }
 
-func (t *table) clone() *table {
-	c := &table{slots: map[uint16]map[string]kv.Value{}, outcomes: maps.Clone(t.outcomes)}
-	for of, keys := range t.slots {
-		c.slots[of] = maps.Clone(keys)
-	}
-	return c
-}
-
-func (t *table) get(key []byte) (v kv.Value, found bool) {
-	v, found = t.slots[slot.Of(key)][string(key)]
-	return v, found
-}
-
-func (t *table) put(key string, v kv.Value) {
-	of := slot.Of([]byte(key))
-	if t.slots[of] == nil {
-		t.slots[of] = map[string]kv.Value{}
-	}
-	t.slots[of][key] = v
-}
-
-func (t *table) remove(key string) { delete(t.slots[slot.Of([]byte(key))], key) }
+// clone returns a copy to change. It shares the maps of the slots, which tx.slot copies.
+func (t *table) clone() *table { return &table{maps.Clone(t.slots), maps.Clone(t.outcomes)} }
 
 type reader struct {
 	table  *table
@@ -219,7 +195,7 @@ func (r *reader) owns(of uint16) {
 
 func (r *reader) Get(key []byte) (kv.Value, bool, error) {
 	r.owns(slot.Of(key))
-	v, found := r.table.get(key)
+	v, found := r.table.slots[slot.Of(key)][string(key)]
 	if !found || v.ExpireAt != 0 && v.ExpireAt <= r.now {
 		return kv.Value{}, false, nil
 	}
@@ -245,46 +221,32 @@ func (r *reader) Scan(of uint16, start, limit []byte, reverse bool, f func(key [
 	return nil
 }
 
-// tx implements kv.Tx. It writes to the newest state at once, and remembers how to undo that.
+// tx implements kv.Tx. It changes a copy of the newest table.
 type tx struct {
 	reader
-	state   *state
-	writes  []func(*table)
-	undo    []func()
+	owned   map[uint16]bool // slots whose maps are copies
 	changed []string
 }
 
-func (t *tx) do(write func(*table)) {
-	t.writes = append(t.writes, write)
-	write(t.table)
-}
-
-func (t *tx) willChange(key string) {
-	v, found := t.table.get([]byte(key))
-	all := t.table
-	t.undo = append(t.undo, func() {
-		if found {
-			all.put(key, v)
-		} else {
-			all.remove(key)
-		}
-	})
-	t.changed = append(t.changed, key)
+// slot returns the keys of a key's slot, to be changed.
+func (t *tx) slot(key []byte) map[string]kv.Value {
+	of := slot.Of(key)
+	t.owns(of)
+	if !t.owned[of] {
+		t.owned[of] = true
+		keys := map[string]kv.Value{}
+		maps.Copy(keys, t.table.slots[of])
+		t.table.slots[of] = keys
+	}
+	t.changed = append(t.changed, string(key))
+	return t.table.slots[of]
 }
 
 func (t *tx) Put(key []byte, v kv.Value) {
-	t.owns(slot.Of(key))
-	k, copied := string(key), kv.Value{Data: slices.Clone(v.Data), ExpireAt: v.ExpireAt}
-	t.willChange(k)
-	t.do(func(t *table) { t.put(k, copied) })
+	t.slot(key)[string(key)] = kv.Value{Data: slices.Clone(v.Data), ExpireAt: v.ExpireAt}
 }
 
-func (t *tx) Delete(key []byte) {
-	t.owns(slot.Of(key))
-	k := string(key)
-	t.willChange(k)
-	t.do(func(t *table) { t.remove(k) })
-}
+func (t *tx) Delete(key []byte) { delete(t.slot(key), string(key)) }
 
 func outcomeOf(key, id []byte) string { return fmt.Sprint(slot.Of(key), " ", string(id)) }
 
@@ -297,24 +259,13 @@ func (t *tx) Outcome(key, id []byte) ([]byte, error) {
 }
 
 func (t *tx) SetOutcome(key, id, outcome []byte, until int64) {
-	name, v := outcomeOf(key, id), kv.Value{Data: slices.Clone(outcome), ExpireAt: until}
-	all := t.table
-	before, found := all.outcomes[name]
-	t.undo = append(t.undo, func() {
-		delete(all.outcomes, name)
-		if found {
-			all.outcomes[name] = before
-		}
-	})
-	t.do(func(t *table) { t.outcomes[name] = v })
+	t.table.outcomes[outcomeOf(key, id)] = kv.Value{Data: slices.Clone(outcome), ExpireAt: until}
 }
 
 func (t *tx) DeleteAll() {
-	all := t.table
-	before := all.slots
-	t.undo = append(t.undo, func() { all.slots = before })
-	for _, keys := range before { // those that exist, as in Redis
+	for _, keys := range t.table.slots { // those that exist, as in Redis
 		t.changed = slices.AppendSeq(t.changed, maps.Keys(keys))
 	}
-	t.do(func(t *table) { t.slots = map[uint16]map[string]kv.Value{} })
+	t.table.slots = map[uint16]map[string]kv.Value{}
+	clear(t.owned)
 }

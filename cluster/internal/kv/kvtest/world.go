@@ -120,7 +120,7 @@ func (w *World) Drop(group kv.GroupID, err error) {
 		close(p.done)
 	}
 	s.pending = nil
-	s.newest = s.committed.clone()
+	s.newest = s.committed
 	s.drops++
 }
 
