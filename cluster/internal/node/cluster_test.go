@@ -19,7 +19,6 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/nettest"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
-	"github.com/sievedb/sievedb/cluster/internal/wire"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -536,19 +535,5 @@ func TestAFullDiskMovesLeadersAndRefusesWrites(t *testing.T) {
 		}
 		f.settled(3)
 		f.hasAll(written)
-	})
-}
-
-func TestANodeOfAnotherClusterIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, 1)
-		f.start("1")
-		other := f.nodes["1"]
-		delete(f.nodes, "1")
-		f.start("9")
-		f.nodes["1"] = other
-		var theirs gossip
-		err := other.call(f.ctx, wire.At(f.nodes["9"].Addr()), "gossip", other.news(), &theirs)
-		require.ErrorIs(t, err, wire.ErrOtherCluster)
 	})
 }

@@ -130,8 +130,8 @@ func TestARemovedNodeSaysSoAtEachStart(t *testing.T) {
 func TestANodeWhoseDataAreNeededDoesNotJoinEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := calm(t, 4, "1", "2", "3", "4")
-		_, s := f.planner()
-		require.NoError(t, f.planning().spare(f.ctx, "9"), "a node that is new")
+		planner, s := f.planner()
+		require.NoError(t, planner.spare(f.ctx, "9"), "a node that is new")
 		// down has no replica of group 0, so that group keeps its majority without lost.
 		var down, lost kv.NodeID
 		for id := range f.nodes {
@@ -192,7 +192,7 @@ func TestANodeWhoseEntriesAVoterLacksDoesNotJoinEmpty(t *testing.T) {
 		f.startThree()
 		var n *Node
 		f.eventually(func() error {
-			if n = f.planning(); n.o.ID == "3" {
+			if n, _ = f.planner(); n.o.ID == "3" {
 				return fmt.Errorf("node 3 leads: %w", f.nodes["1"].callLeader(f.ctx, 0, "change", changeRequest{Kind: actTransfer, Server: "1.1"}, &struct{}{}))
 			}
 			return nil
@@ -223,12 +223,6 @@ func TestANodeWhoseEntriesAVoterLacksDoesNotJoinEmpty(t *testing.T) {
 		})
 		f.eventually(spared)
 	})
-}
-
-// planning returns the node that plans.
-func (f *fleet) planning() *Node {
-	n, _ := f.planner()
-	return n
 }
 
 func hasNode(servers []server, id kv.NodeID) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -82,10 +83,8 @@ func TestADeposedPlannerCarriesNothingOut(t *testing.T) {
 		f.start("4")
 		f.eventually(func() error { // it has replicas
 			for _, servers := range f.configurations() {
-				for _, s := range voters(servers) {
-					if s.ID == "4.1" {
-						return nil
-					}
+				if slices.Contains(servers, server{"4.1", true}) {
+					return nil
 				}
 			}
 			return errors.New("node 4 has no vote yet")
@@ -108,12 +107,7 @@ func TestADeposedPlannerCarriesNothingOut(t *testing.T) {
 }
 
 func hasServer(servers []server, id string) bool {
-	for _, s := range servers {
-		if s.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(servers, func(s server) bool { return s.ID == id })
 }
 
 // Every step of a plan is refused after a change of the leader of group 0, and after a change of the map.
@@ -169,23 +163,14 @@ func TestASurveyLeavesOutLeadersThatNoMajorityConfirms(t *testing.T) {
 	})
 }
 
-func TestADeletedReplicaIsOneThatTheGroupSaysItDoesNotHave(t *testing.T) {
+// The survey may have the words of a deposed leader, which knows no replica on the node.
+func TestWhatAGroupSaysItHasIsNeitherDeletedNorForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := calm(t, 1, "1", "2", "3")
 		n, s := f.planner()
 		for _, voter := range s.Groups[0].Servers {
 			require.ErrorIs(t, n.act(f.ctx, s, action{actDrop, 0, voter.ID}), errChanged)
 			require.True(t, f.nodes[nodeOf(voter.ID)].places[0].isHosted())
-		}
-	})
-}
-
-// The survey may have the words of a deposed leader, which knows no replica on the node.
-func TestANodeWithAReplicaIsNotForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := calm(t, 1, "1", "2", "3")
-		n, s := f.planner()
-		for _, voter := range s.Groups[0].Servers {
 			require.ErrorIs(t, n.forget(f.ctx, s, nodeOf(voter.ID)), errChanged)
 		}
 		require.Len(t, n.atlas.chart().Nodes, 3)
