@@ -168,39 +168,3 @@ func TestCloseStopsOpeningTablesAhead(t *testing.T) {
 	require.EqualValues(t, 3, opens.Load())
 	require.EqualValues(t, 3, d.Metrics().Tables.Openings)
 }
-
-// getAndPut gets a thousand of the 3,000 keys of a store and, if writes is set, puts every tenth of them again.
-func getAndPut(t *testing.T, d *db.DB, first int, writes bool) {
-	for i := range 1000 {
-		key := (i*7 + first) % 3000
-		if value, err := d.Get(testKey(key)); err != nil || string(value) != string(testValue(key)) {
-			t.Errorf("key %d: %v", key, err)
-			return
-		}
-		if i%10 == 0 && writes {
-			if err := d.Put(testKey(key), testValue(key), db.NoSync); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-}
-
-// Lookups, writes and compactions run concurrently, and none of them misses a table.
-func TestOpenAheadRunsConcurrentlyWithReadsAndWrites(t *testing.T) {
-	mem := vfs.NewMem()
-	o := tablesOfLevel0(t, mem, 30)
-	o.Compaction.L0Trigger, o.Compaction.L0Slowdown, o.Compaction.L0Stop = 0, 0, 0
-	o.Cache.OpenAhead = true
-	for _, files := range []int{10, 1000} {
-		o.Cache.MaxOpenFiles = files
-		d := mustOpen(t, o)
-		var users sync.WaitGroup
-		for g := range 3 {
-			users.Go(func() { getAndPut(t, d, g*1000, g == 0) })
-		}
-		users.Wait()
-		require.NoError(t, d.Close())
-	}
-	d := mustOpen(t, o)
-	require.NoError(t, d.Close(), "Close right after Open")
-}

@@ -1,7 +1,6 @@
 package db_test
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,34 +20,6 @@ func newBulk(t testing.TB, d *db.DB) *db.BulkTransaction {
 	return b
 }
 
-// shown returns what an iterator shows, forward, after it has checked that it shows the same backward.
-func shown(t testing.TB, it *db.Iterator) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	for ok := it.First(); ok; ok = it.Next() {
-		all[string(it.Key())] = string(it.Value())
-	}
-	n := 0
-	for ok := it.Last(); ok; ok = it.Prev() {
-		require.Equal(t, all[string(it.Key())], string(it.Value()))
-		n++
-	}
-	require.NoError(t, it.Err())
-	require.Len(t, all, n)
-	return all
-}
-
-func writeOne(t testing.TB, rnd *rand.Rand, b *db.BulkTransaction, want map[string]string, i int) {
-	k := string(testKey(rnd.IntN(1000)))
-	if rnd.IntN(4) == 0 {
-		delete(want, k)
-		require.NoError(t, b.Delete([]byte(k)))
-		return
-	}
-	want[k] = string(testValue(i))
-	require.NoError(t, b.Put([]byte(k), []byte(want[k])))
-}
-
 // fillBulk writes n entries in the order of a permutation.
 func fillBulk(b *db.BulkTransaction, n int) error {
 	for i := range n {
@@ -57,32 +28,6 @@ func fillBulk(b *db.BulkTransaction, n int) error {
 		}
 	}
 	return nil
-}
-
-func TestFilesOfACrashedBulkTransactionAreNeverSeen(t *testing.T) {
-	for _, repair := range []bool{false, true} {
-		mem := vfs.NewMem()
-		d := mustOpen(t, testOptions(mem))
-		require.NoError(t, d.Put([]byte("a"), []byte("kept"), db.Sync))
-		b := newBulk(t, d)
-		require.NoError(t, fillBulk(b, 1000))
-		require.NoError(t, mem.SyncDir("db"))
-		after := mem.Crash()
-		require.NoError(t, b.Close())
-		require.Zero(t, filesOf(t, mem, base.FileTemp))
-		require.NoError(t, d.Close())
-		require.Greater(t, filesOf(t, after, base.FileTemp), 3)
-		o := testOptions(after)
-		if repair {
-			require.NoError(t, after.Remove("db/CURRENT"))
-			require.NoError(t, db.Repair("db", o))
-		}
-		d = openTest(t, o)
-		requireValue(t, d, []byte("a"), []byte("kept"))
-		_, err := d.Get(testKey(0))
-		require.Equal(t, db.ErrNotFound, err)
-		require.Zero(t, filesOf(t, after, base.FileTemp))
-	}
 }
 
 // Other loads, begun later and committed earlier, do not hide a bulk transaction.
@@ -109,7 +54,8 @@ func TestABulkTransactionThatWasOvertakenIsRewritten(t *testing.T) {
 		require.ErrorContains(t, err, "begin it again")
 		require.NoError(t, b.Commit())
 		if keep {
-			require.Len(t, shown(t, it), 500)
+			require.Len(t, walk(t, it, false), 500)
+			require.Len(t, walk(t, it, true), 500)
 			require.NoError(t, it.Close())
 		}
 		for i := range 500 {
@@ -196,31 +142,6 @@ func TestABulkTransactionRefusesWithoutEnding(t *testing.T) {
 	require.ErrorContains(t, d.Close(), "closed during a bulk transaction that was begun at")
 	require.Equal(t, db.ErrClosed, b.Put([]byte("c"), nil))
 	require.Equal(t, db.ErrClosed, b.Commit())
-}
-
-// A feed that is applied in its order has what the database has.
-func TestTheChangeFeedOfABulkTransactionHasItsEffect(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.Changes = db.ChangeRetention{Bytes: 1 << 30}
-	d := openTest(t, o)
-	b := newBulk(t, d)
-	want := map[string]string{}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for i := range 1500 {
-		writeOne(t, rnd, b, want, i)
-	}
-	require.NoError(t, b.Commit())
-	got := map[string]string{}
-	for c, err := range d.Changes(t.Context(), 0, nil) {
-		require.NoError(t, err)
-		for e, err := range c.Entries() {
-			require.NoError(t, err)
-			if delete(got, string(e.Key)); e.Kind == db.EntryPut {
-				got[string(e.Key)] = string(e.Value)
-			}
-		}
-	}
-	require.Equal(t, want, got)
 }
 
 // Close may come at any moment of a bulk transaction. What is called then returns ErrClosed, and nothing else.

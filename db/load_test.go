@@ -1,8 +1,6 @@
 package db_test
 
 import (
-	"context"
-	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -62,57 +60,6 @@ func TestALoadIntoAnEmptyDatabaseGoesToTheLastLevel(t *testing.T) {
 	require.Zero(t, filesOf(t, o.FS, base.FileTemp))
 }
 
-// Entries that were written before Commit are below the load, whether they are in memory, in level
-// 0 or deeper. Later entries are above it.
-func TestALoadOverridesWritesBeforeItsCommit(t *testing.T) {
-	const n = 600
-	d := openTest(t, testOptions(vfs.NewMem()))
-	fill(t, d, 0, n) // all levels
-	settle(t, d)
-	fill(t, d, n/2, n) // level 0 and memory
-	l := newLoader(t, d)
-	loadKeys(t, l, 100, n, 1000)
-	require.NoError(t, l.Delete(testKey(n)))
-	require.NoError(t, d.Put(testKey(n), testValue(n), db.NoSync))
-	require.NoError(t, d.Put(testKey(200), []byte("written during the load"), db.NoSync))
-	before := d.NewSnapshot()
-	defer before.Close()
-	it, err := d.NewIterator(nil)
-	require.NoError(t, err)
-	require.NoError(t, l.Commit())
-	require.NoError(t, d.Put(testKey(300), []byte("written after it"), db.NoSync))
-
-	check := func() {
-		for i := range n {
-			switch {
-			case i < 100:
-				requireValue(t, d, testKey(i), testValue(i))
-			case i == 300:
-				requireValue(t, d, testKey(i), []byte("written after it"))
-			default:
-				requireValue(t, d, testKey(i), testValue(i+1000))
-			}
-		}
-		requireAbsent(t, d, testKey(n))
-	}
-	check()
-	old, err := before.Get(testKey(200))
-	require.NoError(t, err)
-	require.Equal(t, "written during the load", string(old))
-	old, err = before.Get(testKey(400))
-	require.NoError(t, err)
-	require.Equal(t, string(testValue(400)), string(old))
-	require.True(t, it.SeekGE(testKey(400)))
-	require.Equal(t, string(testValue(400)), string(it.Value()))
-	require.NoError(t, it.Close())
-	require.NoError(t, d.Compact(context.Background(), nil, nil))
-	check()
-	old, err = before.Get(testKey(400))
-	require.NoError(t, err)
-	require.Equal(t, string(testValue(400)), string(old), "after a compaction too")
-	requireNoFaults(t, d)
-}
-
 // A Loader that was forgotten without Close must not block NewLoader for ever.
 func TestAForgottenLoaderIsReportedAndBlocksNothing(t *testing.T) {
 	o := testOptions(vfs.NewMem())
@@ -131,32 +78,40 @@ func TestAForgottenLoaderIsReportedAndBlocksNothing(t *testing.T) {
 	requireValue(t, d, testKey(1), testValue(1))
 }
 
-// A crash leaves a load's files under temporary names. Open removes them, and Repair does not use
-// them as tables, with or without a MANIFEST.
+// A crash leaves the files of a load or a bulk transaction under temporary names. Open removes them, and Repair does not
+// use them as tables, with or without a MANIFEST.
 func TestFilesOfACrashedLoadAreNeverSeen(t *testing.T) {
 	for _, repair := range []bool{false, true} {
-		t.Run(fmt.Sprintf("repair: %v", repair), func(t *testing.T) {
+		for _, bulk := range []bool{false, true} {
 			mem := vfs.NewMem()
 			d := mustOpen(t, testOptions(mem))
 			require.NoError(t, d.Put([]byte("a"), []byte("kept"), db.Sync))
-			l := newLoader(t, d)
-			loadKeys(t, l, 0, 1000, 0)
+			var l loading
+			if bulk {
+				b := newBulk(t, d)
+				require.NoError(t, fillBulk(b, 1000))
+				l = b
+			} else {
+				loader := newLoader(t, d)
+				loadKeys(t, loader, 0, 1000, 0)
+				l = loader
+			}
 			require.NoError(t, mem.SyncDir("db")) // so that the names survive, too
 			after := mem.Crash()
 			require.NoError(t, l.Close())
+			require.Zero(t, filesOf(t, mem, base.FileTemp))
 			require.NoError(t, d.Close())
-			require.Positive(t, filesOf(t, after, base.FileTemp))
+			require.Greater(t, filesOf(t, after, base.FileTemp), 3)
 			o := testOptions(after)
 			if repair {
 				require.NoError(t, after.Remove("db/CURRENT"))
 				require.NoError(t, db.Repair("db", o))
 			}
 			d = openTest(t, o)
-			requireValue(t, d, []byte("a"), []byte("kept"))
-			requireAbsent(t, d, testKey(0))
+			require.Equal(t, map[string]string{"a": "kept"}, contentsIn(t, d))
 			require.Zero(t, filesOf(t, after, base.FileTemp))
 			require.Less(t, d.Metrics().LastSequence, uint64(10))
-		})
+		}
 	}
 }
 

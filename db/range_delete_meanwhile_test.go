@@ -76,25 +76,6 @@ func TestWritesDuringADeletionAreDeleted(t *testing.T) {
 	}
 }
 
-// A range can be deleted while a load is in progress, which stays newer.
-func TestADeletionDuringALoad(t *testing.T) {
-	d := twentyTables(t, vfs.NewMem())
-	l, err := d.NewLoader()
-	require.NoError(t, err)
-	require.NoError(t, l.Put(testKey(150), []byte("loaded")))
-	for range 3 {
-		require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-		fill(t, d, 4_000, 4_010)
-	}
-	require.NoError(t, l.Put(testKey(4_005), []byte("loaded")))
-	require.NoError(t, l.Commit())
-	requireValue(t, d, testKey(150), []byte("loaded"))
-	requireValue(t, d, testKey(4_005), []byte("loaded"))
-	requireValue(t, d, testKey(4_006), testValue(4_006))
-	require.NoError(t, d.DeleteRange(t.Context(), testKey(100), testKey(9_900), nil))
-	requireAbsent(t, d, testKey(150))
-}
-
 // A store that closes does not wait for the keys of a range.
 func TestCloseDuringADeletion(t *testing.T) {
 	var closed sync.WaitGroup

@@ -200,7 +200,7 @@ func TestBusyStoresStayWithinEachBound(t *testing.T) {
 	var users sync.WaitGroup
 	for i := range uint64(6) {
 		o := sharing(r, vfs.NewMem())
-		o.EventListener = m.listener()
+		o.EventListener, o.Cache.OpenAhead = m.listener(), i%2 == 0
 		users.Go(func() {
 			if err := useShared(o, i); err != nil {
 				t.Errorf("store %d: %v", i, err)

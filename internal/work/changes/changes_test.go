@@ -135,19 +135,7 @@ func (c *changer) change(t testing.TB, d *db.DB) {
 		b.Delete(c.key())
 		require.NoError(t, d.Apply(&b, c.durability()))
 	case 3:
-		l, err := d.NewLoader()
-		require.NoError(t, err)
-		for _, key := range c.sorted() {
-			if c.rnd.IntN(5) == 0 {
-				require.NoError(t, l.Delete([]byte(key)))
-			} else {
-				require.NoError(t, l.Put([]byte(key), c.value()))
-			}
-		}
-		if c.rnd.IntN(3) == 0 {
-			require.NoError(t, d.Put(c.key(), c.value(), db.NoSync))
-		}
-		require.NoError(t, l.Commit())
+		c.load(t, d)
 	case 4:
 		var paths []string
 		for range 1 + c.rnd.IntN(3) {
@@ -182,6 +170,36 @@ func (c *changer) change(t testing.TB, d *db.DB) {
 	default:
 		require.NoError(t, d.Put(c.key(), c.value(), c.durability()))
 	}
+}
+
+// load commits a load, or a bulk transaction that writes its keys twice and in any order.
+func (c *changer) load(t testing.TB, d *db.DB) {
+	keys := c.sorted()
+	var l interface {
+		Put(key, value []byte) error
+		Delete(key []byte) error
+		Commit() error
+	}
+	var err error
+	if c.rnd.IntN(2) == 0 {
+		l, err = d.NewLoader()
+	} else {
+		l, err = d.NewBulkTransaction()
+		keys = append(keys, keys...)
+		c.rnd.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	}
+	require.NoError(t, err)
+	for _, key := range keys {
+		if c.rnd.IntN(5) == 0 {
+			require.NoError(t, l.Delete([]byte(key)))
+		} else {
+			require.NoError(t, l.Put([]byte(key), c.value()))
+		}
+	}
+	if c.rnd.IntN(3) == 0 {
+		require.NoError(t, d.Put(c.key(), c.value(), db.NoSync))
+	}
+	require.NoError(t, l.Commit())
 }
 
 // A copy that follows the feed is equal to the database at each moment, and so is one that begins at an earlier
