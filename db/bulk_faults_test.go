@@ -113,7 +113,7 @@ func TestAnErrorAtEveryOperationOfABulkChange(t *testing.T) {
 				}
 				require.Equal(t, shown, contentsIn(t, d), says...)
 				if kind != wrap.OpRemove && kind != wrap.OpClose {
-					require.Zero(t, filesOf(t, mem, base.FileTemp), says...)
+					require.Empty(t, namesOf(t, mem, base.FileTemp), says...)
 				}
 				_ = d.Close() // its error may be that of the failure
 				require.Equal(t, given, readDir(t, mem, "in"))
@@ -125,7 +125,7 @@ func TestAnErrorAtEveryOperationOfABulkChange(t *testing.T) {
 				} else {
 					require.Equal(t, old, got, says...)
 				}
-				require.Zero(t, filesOf(t, mem, base.FileTemp), says...)
+				require.Empty(t, namesOf(t, mem, base.FileTemp), says...)
 				requireNoFaults(t, d)
 				require.NoError(t, d.Close())
 				return at.Load()
@@ -174,7 +174,7 @@ func TestWritesAfterAFailedLoadAreKept(t *testing.T) {
 
 	// Once there is space, nothing of the load is left.
 	require.NoError(t, d.Flush())
-	eventually(t, func() bool { return filesOf(t, mem, base.FileTable) == 2 })
+	eventually(t, func() bool { return len(namesOf(t, mem, base.FileTable)) == 2 })
 	requireAbsent(t, d, []byte("l"))
 	require.NoError(t, d.Close())
 	d = openTest(t, testOptions(mem))

@@ -61,7 +61,7 @@ func TestABulkTransactionThatWasOvertakenIsRewritten(t *testing.T) {
 		for i := range 500 {
 			requireValue(t, d, testKey(i), testValue(i))
 		}
-		require.Zero(t, filesOf(t, o.FS, base.FileTemp))
+		require.Empty(t, namesOf(t, o.FS, base.FileTemp))
 	}
 }
 

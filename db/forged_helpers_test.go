@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/sievedb/sievedb/db"
@@ -12,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
 	"github.com/stretchr/testify/require"
@@ -21,6 +23,27 @@ import (
 type forgedSource struct {
 	forge             *damage.Forge
 	smallest, largest []byte
+}
+
+// meta returns the metadata of the table, or of one that was forged from it.
+func (s *forgedSource) meta(num uint64, table []byte) *manifest.FileMeta {
+	return manifest.NewFileMeta(num, uint64(len(table)), s.smallest, s.largest)
+}
+
+// sourceOf returns a table of the entries, which are in order.
+func sourceOf(t testing.TB, o sstable.WriterOptions, entries []fixture.Entry) forgedSource {
+	t.Helper()
+	var file bytes.Buffer
+	w := sstable.NewWriter(&file, o)
+	for _, e := range entries {
+		require.NoError(t, w.Add(base.AppendInternalKey(nil, []byte(e.Key), e.Seq, e.Kind), []byte(e.Value)))
+	}
+	_, err := w.Finish()
+	require.NoError(t, err)
+	forge, err := damage.NewForge(file.Bytes())
+	require.NoError(t, err)
+	require.Equal(t, file.Bytes(), forge.Sound())
+	return forgedSource{forge, w.Smallest(), bytes.Clone(w.Largest())}
 }
 
 const forgedKeys = 60
@@ -35,48 +58,31 @@ func forgedSources(t testing.TB) (sources []forgedSource) {
 		{BlockSize: 4096, Filter: filter.NewBloomPolicy(10), FilterAliases: map[string]string{bloomName: filter.LegacyBloom.Name()}},
 		{BlockSize: 1000, BlockRestartInterval: 2, Filter: filter.NewCacheLineBloomPolicy(10)},
 	} {
-		var file bytes.Buffer
-		w := sstable.NewWriter(&file, o)
-		value := bytes.Repeat([]byte("v"), []int{10, 10, 10, 10, 500}[i])
+		var entries []fixture.Entry
 		for k := range forgedKeys {
 			for version := range 1 + k%3 {
-				kind := base.KindSet
+				e := fixture.Put(string(testKey(k)), uint64(10-version), strings.Repeat("v", []int{10, 10, 10, 10, 500}[i]))
 				if k%7 == 0 && version == 1 {
-					kind = base.KindDelete
+					e.Kind = base.KindDelete
 				}
-				require.NoError(t, w.Add(base.AppendInternalKey(nil, testKey(k), uint64(10-version), kind), value))
+				entries = append(entries, e)
 			}
 		}
-		_, err := w.Finish()
-		require.NoError(t, err)
-		forge, err := damage.NewForge(file.Bytes())
-		require.NoError(t, err)
-		require.Equal(t, file.Bytes(), forge.Sound())
-		sources = append(sources, forgedSource{forge, w.Smallest(), bytes.Clone(w.Largest())})
+		sources = append(sources, sourceOf(t, o, entries))
 	}
 	return sources
 }
 
 // separatedSources returns a table of the keys that refers to values, and the value table that has them under forgedID.
 func separatedSources(t testing.TB) (keys, values forgedSource) {
-	var sources []forgedSource
-	for _, o := range []sstable.WriterOptions{{BlockSize: 200, Filter: filter.NewBloomPolicy(10)}, {Values: true}} {
-		var file bytes.Buffer
-		w := sstable.NewWriter(&file, o)
-		for k := range forgedKeys {
-			kind, value := base.KindSet, bytes.Repeat([]byte("v"), k)
-			if !o.Values {
-				kind, value = base.KindRef, base.ValueRef{ID: forgedID, Seq: 10, Len: uint64(k)}.Append(nil)
-			}
-			require.NoError(t, w.Add(base.AppendInternalKey(nil, testKey(k), 10, kind), value))
-		}
-		_, err := w.Finish()
-		require.NoError(t, err)
-		forge, err := damage.NewForge(file.Bytes())
-		require.NoError(t, err)
-		sources = append(sources, forgedSource{forge, w.Smallest(), bytes.Clone(w.Largest())})
+	var refs, entries []fixture.Entry
+	for k := range forgedKeys {
+		key, ref := string(testKey(k)), base.ValueRef{ID: forgedID, Seq: 10, Len: uint64(k)}
+		refs = append(refs, fixture.Entry{Key: key, Seq: 10, Kind: base.KindRef, Value: string(ref.Append(nil))})
+		entries = append(entries, fixture.Put(key, 10, strings.Repeat("v", k)))
 	}
-	return sources[0], sources[1]
+	return sourceOf(t, sstable.WriterOptions{BlockSize: 200, Filter: filter.NewBloomPolicy(10)}, refs),
+		sourceOf(t, sstable.WriterOptions{Values: true}, entries)
 }
 
 const forgedID = 9
@@ -90,10 +96,10 @@ func (f *forgery) separate(t testing.TB, rnd *rand.Rand, edit *manifest.Edit, le
 		tables[forged], changed = forgedTable(forged.forge, rnd)
 		f.changed = append(f.changed, changed...)
 	}
-	meta := manifest.NewFileMeta(forgedID, uint64(len(tables[&values])), values.smallest, values.largest)
+	meta := values.meta(forgedID, tables[&values])
 	meta.SetValueBytes(forgedKeys * (forgedKeys - 1) / 2)
 	edit.Added = []manifest.LevelFile{
-		{Level: level, File: manifest.NewFileMeta(5, uint64(len(tables[&keys])), keys.smallest, keys.largest)},
+		{Level: level, File: keys.meta(5, tables[&keys])},
 		{Level: manifest.ValuesLevel, File: meta},
 	}
 	edit.Values = []manifest.ValueDelta{{ID: forgedID, File: forgedID, Live: forgedKeys * (forgedKeys - 1) / 2}}
@@ -121,8 +127,7 @@ func newForgery(t testing.TB, sources []forgedSource, rnd *rand.Rand) (f forgery
 			table, changed = forgedTable(s.forge, rnd)
 			f.changed = append(f.changed, changed...)
 		}
-		meta := manifest.NewFileMeta(uint64(5+i), uint64(len(table)), s.smallest, s.largest)
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: level + i, File: meta})
+		edit.Added = append(edit.Added, manifest.LevelFile{Level: level + i, File: s.meta(uint64(5+i), table)})
 		more[fmt.Sprintf("%06d.ldb", 5+i)] = table
 	}
 	if rnd.IntN(4) == 0 {

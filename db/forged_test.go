@@ -214,10 +214,10 @@ func repairForged(o *db.Options) error {
 // The bug: if the indexes of its inputs were empty, a compaction that was to be divided panicked,
 // because it expected at least one stretch of data. An undivided one dropped all entries.
 func TestATableWithEntriesAndAnEmptyIndexIsCorrupt(t *testing.T) {
-	forge, meta := hostileTable(t, filter.NewBloomPolicy(10), 1000, 500)
-	table := forge.WithEmptyIndex()
+	s := hostileTable(t, filter.NewBloomPolicy(10), 1000, 500)
+	table := s.forge.WithEmptyIndex()
 	e := hostileEdit()
-	e.Added = []manifest.LevelFile{{Level: 0, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
+	e.Added = []manifest.LevelFile{{Level: 0, File: s.meta(5, table)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
 	for _, tableSize := range []int64{4 << 10, 1 << 20} {
 		mem, err := im.FS("db")

@@ -1,7 +1,6 @@
 package db_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,33 +11,28 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/stretchr/testify/require"
 )
 
 // hostileTable returns an intact table to be forged, with n keys and incompressible values of valueBytes.
-func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) (*damage.Forge, *manifest.FileMeta) {
-	var file bytes.Buffer
+func hostileTable(t testing.TB, policy filter.Policy, n, valueBytes int) forgedSource {
 	rnd := rand.NewChaCha8([32]byte{1})
 	value := make([]byte, valueBytes)
-	w := sstable.NewWriter(&file, sstable.WriterOptions{Filter: policy})
+	var entries []fixture.Entry
 	for i := range n {
 		_, _ = rnd.Read(value)
-		require.NoError(t, w.Add(base.AppendInternalKey(nil, testKey(i), 4, base.KindSet), value))
+		entries = append(entries, fixture.Put(string(testKey(i)), 4, string(value)))
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
-	forge, err := damage.NewForge(file.Bytes())
-	require.NoError(t, err)
-	require.Equal(t, file.Bytes(), forge.Sound())
-	return forge, manifest.NewFileMeta(5, w.Size(), w.Smallest(), bytes.Clone(w.Largest()))
+	return sourceOf(t, sstable.WriterOptions{Filter: policy}, entries)
 }
 
 // reportAndUpgrade calls everything that uses the filter's figures on a store with this table. Any result is allowed,
 // but the calls must end, use little memory, write little and not panic. It returns the first report with probes.
-func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (report *db.FilterReport) {
+func reportAndUpgrade(t testing.TB, s forgedSource, table []byte) (report *db.FilterReport) {
 	e := hostileEdit()
-	e.Added = []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, uint64(len(table)), meta.Smallest, meta.Largest)}}
+	e.Added = []manifest.LevelFile{{Level: 1, File: s.meta(5, table)}}
 	im := hostileImage(t, [][]byte{e.Encode(nil)}, damage.Image{"000005.ldb": table})
 	defer damage.Watch("a report or an upgrade of a forged table")()
 	for _, o := range []db.Options{{}, {Filters: db.FilterOptions{Policy: filter.FusePolicy{}}}, {Filters: db.FilterOptions{Budget: 1000}}} {
@@ -76,10 +70,10 @@ func reportAndUpgrade(t testing.TB, table []byte, meta *manifest.FileMeta) (repo
 func TestForgedPropertiesCostLittleMemory(t *testing.T) {
 	const fileBytes = 4 << 20
 	for i, policy := range []filter.Policy{filter.NewBloomPolicy(10), filter.FusePolicy{}, filter.NewFusePolicy(7)} {
-		forge, meta := hostileTable(t, policy, 1000, fileBytes/1000)
+		s := hostileTable(t, policy, 1000, fileBytes/1000)
 		for _, keys := range []uint64{0, 1, 1001, fileBytes, 1 << 60, math.MaxUint64} {
 			t.Run(fmt.Sprintf("%s, %d keys", policy.Name(), keys), func(t *testing.T) {
-				r := reportAndUpgrade(t, forge.WithProperty("filter-keys", keys), meta)
+				r := reportAndUpgrade(t, s, s.forge.WithProperty("filter-keys", keys))
 				require.Len(t, r.Tables, 1)
 				if i == 0 && keys > 0 && keys <= fileBytes {
 					require.Equal(t, keys, r.Tables[0].Keys, "the report has the forged property")
@@ -89,39 +83,18 @@ func TestForgedPropertiesCostLittleMemory(t *testing.T) {
 		for _, name := range []string{"entries", "data-blocks", "data-bytes"} {
 			for _, value := range []uint64{0, math.MaxUint64} {
 				t.Run(fmt.Sprintf("%s, %s of %d", policy.Name(), name, value), func(t *testing.T) {
-					reportAndUpgrade(t, forge.WithProperty(name, value), meta)
+					reportAndUpgrade(t, s, s.forge.WithProperty(name, value))
 				})
 			}
 		}
 	}
 }
 
-// Numbers and bytes anywhere in a table are forged, including its filter and properties.
-func TestForgedTablesAreReportedAndUpgradedOrRefused(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
-	tables := 100
-	if sampled() {
-		tables = 25
-	}
-	for _, policy := range []filter.Policy{
-		filter.NewBloomPolicy(10), filter.NewCacheLineBloomPolicy(10), filter.FusePolicy{}, filter.NewFusePolicy(7),
-	} {
-		forge, meta := hostileTable(t, policy, 20, 10)
-		sites := forge.Sites()
-		for range tables {
-			table, changed := forge.Build(rnd, sites)
-			t.Run(fmt.Sprint(changed), func(t *testing.T) { reportAndUpgrade(t, table, meta) })
-		}
-	}
-}
-
 func FuzzReportsAndUpgradesOfForgedTables(f *testing.F) {
-	forge, meta := hostileTable(f, filter.NewCacheLineBloomPolicy(10), 20, 10)
-	f.Add(forge.Sound())
-	f.Add(forge.WithProperty("filter-keys", 1<<60))
-	legacy, _ := hostileTable(f, filter.NewBloomPolicy(10), 20, 10)
-	f.Add(legacy.WithProperty("filter-keys", math.MaxUint64))
-	f.Fuzz(func(t *testing.T, table []byte) { reportAndUpgrade(t, table, meta) })
+	s := hostileTable(f, filter.NewCacheLineBloomPolicy(10), 20, 10)
+	f.Add(s.forge.Sound())
+	f.Add(s.forge.WithProperty("filter-keys", 1<<60))
+	legacy := hostileTable(f, filter.NewBloomPolicy(10), 20, 10)
+	f.Add(legacy.forge.WithProperty("filter-keys", math.MaxUint64))
+	f.Fuzz(func(t *testing.T, table []byte) { reportAndUpgrade(t, s, table) })
 }

@@ -47,7 +47,7 @@ func FuzzIngest(f *testing.F) {
 		require.NoError(t, d.Put(testKey(1), []byte("old"), db.NoSync))
 		writeFile(t, mem, "table", table)
 		_, err := d.Ingest(background, []string{"table"}, nil)
-		require.Zero(t, filesOf(t, mem, base.FileTemp))
+		require.Empty(t, namesOf(t, mem, base.FileTemp))
 		if err != nil {
 			require.ErrorContains(t, err, "table")
 			require.Equal(t, map[string]string{string(testKey(1)): "old"}, contentsIn(t, d))

@@ -37,16 +37,16 @@ func TestMain(m *testing.M) {
 	os.Exit(fixture.Run(m))
 }
 
-// A child process writes with four writers, syncing one batch in sixteen, and is killed repeatedly
-// on one database. Each time, all batches that it reported as acknowledged must be there, synced or
-// not. No batch may be there in part, and none that the child was not about to write.
+// killed has the sums of several kills.
+type killed struct{ acknowledged, unanswered, openings, lost int }
+
+// killRepeatedly has a child process write with four writers, syncing one batch in sixteen, and kills it repeatedly on
+// one database. Each time, all batches that must says must be there; no batch may be there in part, and none that the
+// child was not about to write. The batches of each writer that are there are a prefix.
 //
 // The child is killed after a seeded number of acknowledgements, or when it has begun to open. The
 // machine decides where in the store's work that is.
-//
-// With -kill.powercut the file system loses unsynced data with each kill. Then each acknowledged
-// synced batch must be there, with all batches that were acknowledged before it was issued.
-func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
+func killRepeatedly(t *testing.T, cycles int, buffered bool, must func(killReport) [killWriters]int) (sum killed) {
 	seed := *killSeed
 	if seed == 0 {
 		seed = rand.Uint64() >> 1
@@ -55,37 +55,48 @@ func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	dir := killTestDir(t)
 	o := &killOracle{seed: seed}
-	acknowledged, unanswered, openings, lost := 0, 0, 0, 0
-	cycles := *killCycles
-	if testing.Short() {
-		cycles = min(cycles, 10)
-	}
 	for cycle := range cycles {
 		goal := int(rnd.ExpFloat64() * 1000)
 		if rnd.IntN(5) == 0 {
 			goal = -1 // kill it while it opens
-			openings++
+			sum.openings++
 		}
-		said := runKilledChild(t, killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.applied}, goal)
+		said := runKilledChild(t, killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.applied, Buffered: buffered}, goal)
 		before := o.applied
-		must := said.acknowledged
 		if *killPower != "" {
-			must = said.durable
 			cutPower(t)
 		}
-		state := readKilled(t, dir, rnd)
-		require.NoError(t, o.check(state, must, said.issued), "cycle %d", cycle)
+		require.NoError(t, o.check(readKilled(t, dir, rnd), must(said), said.issued), "cycle %d", cycle)
 		for w := range killWriters {
-			acknowledged += said.acknowledged[w] - before[w]
-			unanswered += said.issued[w] - said.acknowledged[w]
-			lost += max(0, said.acknowledged[w]-o.applied[w])
+			sum.acknowledged += said.acknowledged[w] - before[w]
+			sum.unanswered += said.issued[w] - said.acknowledged[w]
+			sum.lost += max(0, said.acknowledged[w]-o.applied[w])
 		}
 	}
-	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off, %d lost with the power", cycles, openings, acknowledged, unanswered, lost)
+	t.Logf("%d kills, %d of them while opening; %d batches acknowledged, %d cut off, %d lost",
+		cycles, sum.openings, sum.acknowledged, sum.unanswered, sum.lost)
+	return sum
+}
+
+// All acknowledged batches are there, synced or not.
+//
+// With -kill.powercut the file system loses unsynced data with each kill. Then each acknowledged
+// synced batch must be there, with all batches that were acknowledged before it was issued.
+func TestKilledProcessesLoseNoAcknowledgedWrite(t *testing.T) {
+	cycles := *killCycles
+	if testing.Short() {
+		cycles = min(cycles, 10)
+	}
+	sum := killRepeatedly(t, cycles, false, func(said killReport) [killWriters]int {
+		if *killPower != "" {
+			return said.durable
+		}
+		return said.acknowledged
+	})
 	// False alarms: 50 goals are drawn, of which four in five are numbers with a mean of 1,000.
 	// That they add up to 7,500 or less has a probability of 5 × 10^-12.
 	if cycles >= 50 {
-		require.Greater(t, acknowledged, 150*cycles)
+		require.Greater(t, sum.acknowledged, 150*cycles)
 	}
 }
 
@@ -105,31 +116,19 @@ func cutPower(t *testing.T) {
 	require.NoError(t, err, "-kill.powercut: %s", out)
 }
 
-// As above, but most batches are buffered and may be lost with the process. Each acknowledged batch
-// that is not buffered must be there, with all batches that were acknowledged before it was issued.
-// The batches of each writer that are there are a prefix.
+// Most batches are buffered and may be lost with the process. Each acknowledged batch that is not buffered is there,
+// with all batches that were acknowledged before it was issued.
 func TestKilledProcessesLoseOnlyTheLastBufferedWrites(t *testing.T) {
-	seed, cycles := *killSeed, min(*killCycles, 15)
+	cycles := min(*killCycles, 15)
 	if testing.Short() {
 		cycles = min(cycles, 5)
 	}
-	if seed == 0 {
-		seed = rand.Uint64() >> 1
-	}
-	t.Logf("-kill.seed=%d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	dir := killTestDir(t)
-	o := &killOracle{seed: seed}
-	lost := 0
-	for cycle := range cycles {
-		task := killTask{Dir: dir, Seed: seed, Cycle: cycle, Done: o.applied, Buffered: true}
-		said := runKilledChild(t, task, int(rnd.ExpFloat64()*1000))
-		require.NoError(t, o.check(readKilled(t, dir, rnd), said.handedOver, said.issued), "cycle %d", cycle)
-		for w := range killWriters {
-			lost += max(0, said.acknowledged[w]-o.applied[w])
+	killRepeatedly(t, cycles, true, func(said killReport) [killWriters]int {
+		if *killPower != "" {
+			return said.durable
 		}
-	}
-	t.Logf("%d kills, %d acknowledged batches lost", cycles, lost)
+		return said.handedOver
+	})
 }
 
 func TestAFalseAcknowledgementIsFound(t *testing.T) {
