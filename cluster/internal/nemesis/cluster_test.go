@@ -21,7 +21,6 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 	"github.com/sievedb/sievedb/cluster/internal/node"
-	"github.com/sievedb/sievedb/cluster/internal/replica"
 	"github.com/sievedb/sievedb/cluster/internal/server"
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 	"github.com/sievedb/sievedb/vfs"
@@ -40,7 +39,7 @@ type testCluster struct {
 	t       *testing.T
 	net     *network
 	log     *journal
-	plant   plant
+	setup   setup
 	members []*member
 	added   int // so that no name is used twice
 	flipped []flipped
@@ -48,11 +47,10 @@ type testCluster struct {
 	clients *Workload
 }
 
-// plant is what is wrong with the nodes of a cluster, so that the tests must find it. The zero value is nothing.
-type plant struct {
+// setup is what is special about the nodes of a cluster. The zero value is nothing.
+type setup struct {
 	wrap func(kv.Cluster) kv.Cluster           // what clients talk to
 	raft func(m *member, o *consensus.Options) // of each group
-	log  func(replica.Log) replica.Log         // of each replica
 	// trailing is how many entries a log keeps before a snapshot. 0: 20.
 	trailing uint64
 	// stale bounds the age of stale reads. 0: the default of nodes.
@@ -105,9 +103,9 @@ func newJournal(t *testing.T, dir string) *journal {
 // newCluster starts nodes and waits until all have replicas.
 //
 //race:clock
-func newCluster(t *testing.T, size, replicas int, dir string, p plant) *testCluster {
+func newCluster(t *testing.T, size, replicas int, dir string, p setup) *testCluster {
 	t.Helper()
-	c := &testCluster{t: t, net: newNetwork(), log: newJournal(t, dir), plant: p}
+	c := &testCluster{t: t, net: newNetwork(), log: newJournal(t, dir), setup: p}
 	t.Cleanup(c.stop)
 	for range size {
 		c.add(replicas)
@@ -140,16 +138,15 @@ func (c *testCluster) options(m *member, replicas int) node.Options {
 		Timing: node.TimingOptions{
 			Heartbeat: heartbeat, Election: heartbeat, Gossip: 100 * time.Millisecond,
 			Clock:      func() int64 { return time.Now().UnixMilli() + skew.Load() },
-			StaleBound: c.plant.stale,
+			StaleBound: c.setup.stale,
 		},
-		Log:    node.LogOptions{SnapshotThreshold: 100, TrailingLogs: cmp.Or(c.plant.trailing, 20)},
+		Log:    node.LogOptions{SnapshotThreshold: 100, TrailingLogs: cmp.Or(c.setup.trailing, 20)},
 		Scrub:  node.ScrubOptions{BytesPerSecond: 4 << 20, Every: heartbeat},
 		Logger: slog.New(slog.NewTextHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", m.id),
 	}
-	if plant := c.plant.raft; plant != nil {
-		o.Raft = func(o *consensus.Options) { plant(m, o) }
+	if change := c.setup.raft; change != nil {
+		o.Raft = func(o *consensus.Options) { change(m, o) }
 	}
-	o.ReplicaLog = c.plant.log
 	for _, other := range c.members {
 		o.Join = append(o.Join, other.addr)
 	}
@@ -174,8 +171,8 @@ func (c *testCluster) start(m *member, replicas int) error {
 	}
 	m.host.up(n.Clients().Addr().String())
 	var served kv.Cluster = n
-	if c.plant.wrap != nil {
-		served = c.plant.wrap(n)
+	if c.setup.wrap != nil {
+		served = c.setup.wrap(n)
 	}
 	m.node, m.served = n, make(chan error, 1)
 	m.server = server.New(served, server.Options{WriteTimeout: 700 * time.Millisecond, ReadTimeout: 700 * time.Millisecond})

@@ -104,7 +104,7 @@ func TestThreeNodesStayLinearizable(t *testing.T) {
 		t.Run(faults[0].name, func(t *testing.T) {
 			t.Parallel()
 			dir := artifacts(t)
-			n := mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, faults)
+			n := mustPass(t, newCluster(t, 3, 3, dir, setup{}), dir, faults)
 			require.Positive(t, n.Unknown, "no outcome was unknown")
 		})
 	}
@@ -113,7 +113,7 @@ func TestThreeNodesStayLinearizable(t *testing.T) {
 func TestADamagedLogIsReplacedFromOtherNodes(t *testing.T) {
 	t.Parallel()
 	dir := artifacts(t)
-	mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, []fault[*testCluster]{
+	mustPass(t, newCluster(t, 3, 3, dir, setup{}), dir, []fault[*testCluster]{
 		{"bits of a log flip", flipLog}, {"a node fails while another one heals", failDuringHealing},
 	})
 }
@@ -121,11 +121,11 @@ func TestADamagedLogIsReplacedFromOtherNodes(t *testing.T) {
 func TestFiveNodesStayLinearizable(t *testing.T) {
 	t.Parallel()
 	dir := artifacts(t)
-	mustPass(t, newCluster(t, 5, 5, dir, plant{}), dir, fiveNodeFaults)
+	mustPass(t, newCluster(t, 5, 5, dir, setup{}), dir, fiveNodeFaults)
 }
 
 func TestMembershipChangesUnderLoadStayLinearizable(t *testing.T) {
 	t.Parallel()
 	dir := artifacts(t)
-	mustPass(t, newCluster(t, 3, 3, dir, plant{}), dir, membershipFaults)
+	mustPass(t, newCluster(t, 3, 3, dir, setup{}), dir, membershipFaults)
 }

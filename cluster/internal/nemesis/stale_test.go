@@ -1,15 +1,10 @@
 package nemesis
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sievedb/sievedb/cluster/internal/consensus"
-	"github.com/sievedb/sievedb/cluster/internal/kv"
-	"github.com/sievedb/sievedb/cluster/internal/replica"
 )
 
 func TestStalenessFindsAnswersThatAreTooOld(t *testing.T) {
@@ -32,11 +27,9 @@ func TestStalenessFindsAnswersThatAreTooOld(t *testing.T) {
 // staleBound is shorter than messages are late.
 const staleBound = heartbeat
 
-// lateMessages delays what others send to a node, and returns the ages of the stale answers.
-func lateMessages(t *testing.T, p plant) staleCounts {
-	t.Helper()
-	p.stale = staleBound
-	c := newCluster(t, 3, 3, artifacts(t), p)
+func TestStaleAnswersKeepTheirBoundWhenMessagesAreLate(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, 3, artifacts(t), setup{stale: staleBound})
 	s := &staleness{bound: staleBound, key: probeKey(1, groups), dial: c.dialer(), nodes: c.addrs}
 	s.begin()
 	m := c.others(c.leader(1))[0]
@@ -48,29 +41,6 @@ func lateMessages(t *testing.T, p plant) staleCounts {
 	counts := s.end()
 	t.Log(counts)
 	c.abandon()
-	return counts
-}
-
-func TestStaleAnswersKeepTheirBoundWhenMessagesAreLate(t *testing.T) {
-	t.Parallel()
-	counts := lateMessages(t, plant{})
 	require.Positive(t, counts.Answers)
 	require.Zero(t, counts.TooOld)
-}
-
-// arrival takes the arrival of a message for its age, and what it says for what is new.
-type arrival struct{ replica.Log }
-
-func (l arrival) AskReadIndex(context.Context) (uint64, error) {
-	s := l.Log.(interface{ Stats() consensus.Stats }).Stats()
-	if time.Since(s.LastContact) > heartbeat {
-		return 0, kv.ErrNoQuorum
-	}
-	return s.CommitIndex, nil
-}
-
-func TestLateMessagesThatCountAsFreshAreFound(t *testing.T) {
-	t.Parallel()
-	counts := lateMessages(t, plant{log: func(l replica.Log) replica.Log { return arrival{l} }})
-	require.Positive(t, counts.TooOld)
 }

@@ -190,12 +190,8 @@ func (n *Node) openReplica(group kv.GroupID) (*hosted, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the log of group %d: %w", group, err), state.Close())
 	}
-	var proposals replica.Log = log
-	if n.o.ReplicaLog != nil {
-		proposals = n.o.ReplicaLog(log)
-	}
 	r := replica.Start(replica.Options{
-		Group: group, State: state, Log: proposals, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
+		Group: group, State: state, Log: log, Addr: n.atlas.addr, Clock: n.o.Timing.Clock,
 		StaleBound: n.o.Timing.StaleBound, AskTimeout: n.o.Timing.Heartbeat,
 		MaxInFlight: maxInFlight, Full: n.full.Load, Logger: n.o.Logger,
 	})

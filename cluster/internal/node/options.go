@@ -12,7 +12,6 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/cluster/internal/consensus"
 	"github.com/sievedb/sievedb/cluster/internal/kv"
-	"github.com/sievedb/sievedb/cluster/internal/replica"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -41,10 +40,8 @@ type Options struct {
 	Bind     func(addr string) (net.Listener, error)
 	// MaxHandshakes is that of wire.Options.
 	MaxHandshakes int
-	// Raft is for tests that plant faults: it changes the options of each group before its raft starts.
+	// Raft is for tests: it changes the options of each group before its raft starts.
 	Raft func(*consensus.Options)
-	// ReplicaLog is for such tests too: what it returns takes the place of the log of each replica.
-	ReplicaLog func(replica.Log) replica.Log
 
 	// Backups is where backups of the cluster are stored; nil: nowhere. All nodes must have the same.
 	Backups backup.Storage
