@@ -1,21 +1,18 @@
 package cluster
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb/cluster/internal/processtest"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
 // certificates are those of a CA with one node.
@@ -69,51 +66,34 @@ func TestGoRedisVerifiesANodeByItsCA(t *testing.T) {
 	require.NoError(t, get(&tls.Config{RootCAs: ours.pool}), "the node still serves others")
 }
 
-// redisCLI runs redis-cli with a command and returns what it prints.
-func redisCLI(t *testing.T, path string, n *Node, args ...string) string {
-	t.Helper()
-	host, port, err := net.SplitHostPort(n.Addr())
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(within(t), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, append([]string{"-h", host, "-p", port}, args...)...)
-	cmd.Env = append(os.Environ(), "REDISCLI_AUTH=open sesame")
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	require.True(t, err == nil || errors.As(err, &exit), "%v", err)
-	return string(out)
-}
-
 func TestRedisCLIVerifiesANodeByItsCA(t *testing.T) {
 	parallel(t)
-	path, ok := processtest.Need(t, "redis-cli", "redis-tools")
+	path, ok := nettest.Need(t, "redis-cli", "redis-tools")
 	if !ok {
 		return
 	}
 	ours, others := newCertificates(t), newCertificates(t)
 	n := startTLS(t, ours)
-	if strings.Contains(redisCLI(t, path, n, "--tls", "--cacert", ours.files.CAFile, "PING"), "Unrecognized option") {
-		processtest.Missing(t, "redis-cli was built without TLS")
+	cli := func(args ...string) string {
+		cmd := nettest.RedisCLI(t, path, n.Addr(), args...)
+		cmd.Env = append(os.Environ(), "REDISCLI_AUTH=open sesame")
+		return nettest.Output(t, cmd)
+	}
+	if strings.Contains(cli("--tls", "--cacert", ours.files.CAFile, "PING"), "Unrecognized option") {
+		nettest.Missing(t, "redis-cli was built without TLS")
 		return
 	}
-	require.Equal(t, "OK\n", redisCLI(t, path, n, "--tls", "--cacert", ours.files.CAFile, "SET", "k", "v"))
-	require.Equal(t, "v\n", redisCLI(t, path, n, "--tls", "--cacert", ours.files.CAFile, "-c", "GET", "k"))
-	require.Contains(t, redisCLI(t, path, n, "--tls", "--cacert", others.files.CAFile, "GET", "k"), "certificate verify failed")
-	require.Contains(t, redisCLI(t, path, n, "GET", "k"), "speaks TLS only", "the end is clear")
+	require.Equal(t, "OK\n", cli("--tls", "--cacert", ours.files.CAFile, "SET", "k", "v"))
+	require.Equal(t, "v\n", cli("--tls", "--cacert", ours.files.CAFile, "-c", "GET", "k"))
+	require.Contains(t, cli("--tls", "--cacert", others.files.CAFile, "GET", "k"), "certificate verify failed")
+	require.Contains(t, cli("GET", "k"), "speaks TLS only", "the end is clear")
 }
 
 // redis-py is a third client, whose TLS is that of OpenSSL as well.
 func TestRedisPyVerifiesANodeByItsCA(t *testing.T) {
 	parallel(t)
-	python := ""
-	for _, path := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(path, "-c", "import redis").Run() == nil {
-			python = path
-			break
-		}
-	}
-	if python == "" {
-		processtest.Missing(t, "no python3 has redis-py; Debian has it in python3-redis")
+	python, ok := nettest.Python(t, "redis")
+	if !ok {
 		return
 	}
 	ours, others := newCertificates(t), newCertificates(t)

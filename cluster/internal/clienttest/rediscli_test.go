@@ -6,39 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
 
 // cli runs redis-cli -c on a node with a line for each command, and returns what it prints.
 func cli(t *testing.T, path string, n *processtest.Node, lines ...string) string {
 	t.Helper()
-	cmd := cliCommand(t, path, n)
-	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	require.True(t, err == nil || errors.As(err, &exit), "%v", err)
-	return string(out)
-}
-
-func cliCommand(t *testing.T, path string, n *processtest.Node) *exec.Cmd {
-	t.Helper()
-	host, port, err := net.SplitHostPort(n.Addr)
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return exec.CommandContext(ctx, path, "-c", "-h", host, "-p", port)
+	return nettest.Output(t, nettest.RedisCLI(t, path, n.Addr, "-c"), lines...)
 }
 
 func TestRedisCLIUsesACluster(t *testing.T) {
-	path, ok := processtest.Need(t, "redis-cli", "redis-tools")
+	path, ok := nettest.Need(t, "redis-cli", "redis-tools")
 	if !ok {
 		return
 	}
@@ -65,8 +49,7 @@ func TestRedisCLIUsesACluster(t *testing.T) {
 
 // redis-cli --stat shows 0 keys, and the smallest number, for what INFO lacks.
 func cliStat(t *testing.T, path string, n *processtest.Node) {
-	cmd := cliCommand(t, path, n)
-	cmd.Args = append(cmd.Args, "--stat", "-i", "0.01") // what it prints waits for 4 KiB
+	cmd := nettest.RedisCLI(t, path, n.Addr, "-c", "--stat", "-i", "0.01") // what it prints waits for 4 KiB
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -87,7 +70,7 @@ func cliTransfer(t *testing.T, c *processtest.Cluster, path string) {
 	const key = "cli:{moves}"
 	g, err := c.Group(slotOf(key))
 	require.NoError(t, err)
-	cmd := cliCommand(t, path, c.Node(g.Leader))
+	cmd := nettest.RedisCLI(t, path, c.Node(g.Leader).Addr, "-c")
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()

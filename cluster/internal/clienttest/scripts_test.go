@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 	"github.com/sievedb/sievedb/cluster/internal/processtest"
 )
 
@@ -57,20 +58,8 @@ func command(t *testing.T, path string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, path, args...)
 }
 
-// python returns a Python that has redis-py with its cluster client. Debian's package is for Debian's Python, which
-// may be another than the first one of PATH.
-func python(t *testing.T) (path string, ok bool) {
-	for _, path := range []string{"python3", "/usr/bin/python3"} {
-		if command(t, path, "-c", "import redis.cluster").Run() == nil {
-			return path, true
-		}
-	}
-	processtest.Missing(t, "no python3 has redis-py 4 or newer; Debian has it in python3-redis")
-	return "", false
-}
-
 func TestRedisPyUsesACluster(t *testing.T) {
-	path, ok := python(t)
+	path, ok := nettest.Python(t, "redis.cluster")
 	if !ok {
 		return
 	}
@@ -82,7 +71,7 @@ const ioredis = "ioredis@5.8.2"
 
 // installIoredis returns a directory with ioredis. A registry that does not answer in time does not fail the test.
 func installIoredis(t *testing.T) (dir string, ok bool) {
-	npm, ok := processtest.Need(t, "npm", "npm")
+	npm, ok := nettest.Need(t, "npm", "npm")
 	if !ok {
 		return "", false
 	}
@@ -99,13 +88,13 @@ func installIoredis(t *testing.T) (dir string, ok bool) {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		t.Logf("not run: npm install %s took more than a minute", ioredis)
 	default:
-		processtest.Missing(t, "npm install "+ioredis+" failed: "+string(out))
+		nettest.Missing(t, "npm install "+ioredis+" failed: "+string(out))
 	}
 	return "", false
 }
 
 func TestIoredisUsesACluster(t *testing.T) {
-	node, ok := processtest.Need(t, "node", "nodejs")
+	node, ok := nettest.Need(t, "node", "nodejs")
 	if !ok {
 		return
 	}

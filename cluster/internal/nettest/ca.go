@@ -1,5 +1,5 @@
-// Package nettest has what tests of connections share: a CA of certificates, a relay between nodes, and a network in
-// memory. Only tests import it.
+// Package nettest has what tests of connections share: a CA of certificates, clients of Redis, a relay between nodes, and
+// a network in memory. Only tests import it.
 package nettest
 
 import (

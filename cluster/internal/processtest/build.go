@@ -39,23 +39,3 @@ func Run(m *testing.M) int {
 	}
 	return code
 }
-
-// Need returns the path of an installed program. If it is missing, the test fails if SIEVEDB_REQUIRE_ALL is set, as in
-// CI; otherwise it logs what was not run, and ok is false. pkg is Debian's package of the program.
-func Need(t testing.TB, name, pkg string) (path string, ok bool) {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		Missing(t, fmt.Sprintf("%s is not installed; Debian has it in %s", name, pkg))
-	}
-	return path, err == nil
-}
-
-// Missing reports that a test cannot run here: it fails if SIEVEDB_REQUIRE_ALL is set, and otherwise logs why.
-func Missing(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("SIEVEDB_REQUIRE_ALL") != "" {
-		t.Fatalf("SIEVEDB_REQUIRE_ALL is set, and %s", why)
-	}
-	t.Logf("not run: %s", why)
-}

@@ -2,11 +2,8 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	osexec "os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/cluster/internal/kv/kvtest"
+	"github.com/sievedb/sievedb/cluster/internal/nettest"
 )
 
 // What clients do with keys and transactions is in clienttest, with real nodes.
@@ -91,37 +89,26 @@ func TestGoRedisGetsUnknownOutcomesAsErrors(t *testing.T) {
 	})
 }
 
-// cli runs redis-cli with commands on its standard input.
-func cli(t *testing.T, path, addr string, flags []string, commands ...string) string {
-	t.Helper()
-	_, port, _ := strings.Cut(addr, ":")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := osexec.CommandContext(ctx, path, append([]string{"-h", "127.0.0.1", "-p", port}, flags...)...)
-	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
-	out, err := cmd.CombinedOutput()
-	var exit *osexec.ExitError
-	require.True(t, err == nil || errors.As(err, &exit), "%v", err)
-	return string(out)
-}
-
 func TestRedisCLIUsesTheServer(t *testing.T) {
-	path, ok := program(t, "redis-cli")
+	path, ok := nettest.Need(t, "redis-cli", "redis-tools")
 	if !ok {
 		return
 	}
+	cli := func(addr string, flags []string, lines ...string) string {
+		return nettest.Output(t, nettest.RedisCLI(t, path, addr, flags...), lines...)
+	}
 	_, addrA, addrB := twoNodes(t)
-	out := cli(t, path, addrA, nil, "SET foo bar")
+	out := cli(addrA, nil, "SET foo bar")
 	require.Contains(t, out, "MOVED 12182 "+addrB)
-	out = cli(t, path, addrA, []string{"-c"}, `SET foo "b r"`, "GET foo", "SET b 1", "TTL b", "CLUSTER SHARDS", "INFO", "nothing")
+	out = cli(addrA, []string{"-c"}, `SET foo "b r"`, "GET foo", "SET b 1", "TTL b", "CLUSTER SHARDS", "INFO", "nothing")
 	require.Contains(t, out, "-> Redirected to slot [12182] located at "+addrB+"\nOK\nb r\n")
 	require.Contains(t, out, "-> Redirected to slot [3300] located at "+addrA+"\nOK\n-1\nslots\n0\n8191\n")
 	require.Contains(t, out, "ERR unknown command 'nothing'")
-	out = cli(t, path, addrA, []string{"-3", "--json"}, "COMMAND DOCS get", "HELLO")
+	out = cli(addrA, []string{"-3", "--json"}, "COMMAND DOCS get", "HELLO")
 	require.Contains(t, out, `{"get":{"summary":"Returns the value of a key","group":"string"}}`)
 	require.Contains(t, out, `"proto":3`)
-	require.Equal(t, "b\n", cli(t, path, addrA, []string{"--scan"}))
-	out = cli(t, path, addrA, []string{"--cluster", "check", addrA})
+	require.Equal(t, "b\n", cli(addrA, []string{"--scan"}))
+	out = cli(addrA, []string{"--cluster", "check", addrA})
 	require.Contains(t, out, "All 16384 slots covered", out)
-	require.Contains(t, cli(t, path, addrB, []string{"--bigkeys"}), "foo")
+	require.Contains(t, cli(addrB, []string{"--bigkeys"}), "foo")
 }

@@ -194,20 +194,6 @@ func readReply(r *bufio.Reader) (string, error) {
 	return "[" + strings.Join(parts, " ") + "]", nil
 }
 
-// program returns the path of an installed program. Without it the test ends: it fails if
-// SIEVEDB_REQUIRE_ALL is set, as in CI, and otherwise logs that it did not run.
-func program(t testing.TB, name string) (path string, ok bool) {
-	t.Helper()
-	path, err := osexec.LookPath(name)
-	if err != nil && os.Getenv("SIEVEDB_REQUIRE_ALL") != "" {
-		require.NoError(t, err, "install %s, such as by apt-get install redis-server redis-tools", name)
-	}
-	if err != nil {
-		t.Logf("not run: %s is not installed", name)
-	}
-	return path, err == nil
-}
-
 // realRedis is a redis-server that all tests of this package share, because a cluster needs two seconds to begin.
 var realRedis struct {
 	once   sync.Once
@@ -229,7 +215,7 @@ func TestMain(m *testing.M) {
 // startRedis returns the socket of a real redis-server without keys. It is a cluster of one node, which has all slots.
 func startRedis(t testing.TB) (socket string, ok bool) {
 	t.Helper()
-	path, ok := program(t, "redis-server")
+	path, ok := nettest.Need(t, "redis-server", "redis-server")
 	if !ok {
 		return "", false
 	}
