@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -163,34 +164,31 @@ func printBackup(out io.Writer, reply []any) error {
 	return err
 }
 
-// addRepository adds the flag of commands that read a repository themselves.
-func addRepository(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "repository", "", "directory of the repository: what the nodes have as --backups (required)")
+// onRepository lets a command read a repository itself, which a flag names.
+func onRepository(cmd *cobra.Command, run func(cmd *cobra.Command, repository backup.Storage) error) *cobra.Command {
+	var dir string
+	cmd.Flags().StringVar(&dir, "repository", "", "directory of the repository: what the nodes have as --backups (required)")
 	_ = cmd.MarkFlagRequired("repository")
-}
-
-func openRepository(dir string) (backup.Storage, error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("--repository: %w", err)
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("--repository: %w", err)
+		}
+		repository, err := backup.NewDir(nil, dir)
+		if err != nil {
+			return err
+		}
+		return run(cmd, repository)
 	}
-	return backup.NewDir(nil, dir)
+	return cmd
 }
 
 func backupsCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use: "backups", Short: "List the backups of clusters in a repository, the oldest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			repository, err := openRepository(dir)
-			if err != nil {
-				return err
-			}
-			all, err := cluster.Backups(cmd.Context(), repository)
-			return errors.Join(err, printBackups(cmd.OutOrStdout(), all))
-		},
-	}
-	addRepository(cmd, &dir)
-	return cmd
+	cmd := &cobra.Command{Use: "backups", Short: "List the backups of clusters in a repository, the oldest first"}
+	return onRepository(cmd, func(cmd *cobra.Command, repository backup.Storage) error {
+		all, err := cluster.Backups(cmd.Context(), repository)
+		return errors.Join(err, printBackups(cmd.OutOrStdout(), all))
+	})
 }
 
 func printBackups(out io.Writer, all []cluster.Backup) error {
@@ -204,58 +202,42 @@ func printBackups(out io.Writer, all []cluster.Backup) error {
 }
 
 func verifyCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use: "verify", Short: "Read every byte that the backups in a repository need, and report faults", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			repository, err := openRepository(dir)
-			if err != nil {
-				return err
-			}
-			r, err := cluster.VerifyBackups(cmd.Context(), repository)
-			if err != nil {
-				return err
-			}
-			for _, fault := range r.Faults {
-				fmt.Fprintln(cmd.OutOrStdout(), fault)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d backups, %d objects, %d bytes read; %d faults\n", r.Backups, r.Objects, r.Bytes, len(r.Faults))
-			if len(r.Faults) > 0 {
-				return errors.New("the repository has faults")
-			}
-			return nil
-		},
-	}
-	addRepository(cmd, &dir)
-	return cmd
+	cmd := &cobra.Command{Use: "verify", Short: "Read every byte that the backups in a repository need, and report faults"}
+	return onRepository(cmd, func(cmd *cobra.Command, repository backup.Storage) error {
+		r, err := cluster.VerifyBackups(cmd.Context(), repository)
+		if err != nil {
+			return err
+		}
+		for _, fault := range r.Faults {
+			fmt.Fprintln(cmd.OutOrStdout(), fault)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%d backups, %d objects, %d bytes read; %d faults\n", r.Backups, r.Objects, r.Bytes, len(r.Faults))
+		if len(r.Faults) > 0 {
+			return errors.New("the repository has faults")
+		}
+		return nil
+	})
 }
 
 func pruneCommand() *cobra.Command {
-	var dir string
 	var keep backup.Policy
 	cmd := &cobra.Command{
-		Use: "prune", Short: "Remove old backups of clusters from a repository", Args: cobra.NoArgs,
+		Use: "prune", Short: "Remove old backups of clusters from a repository",
 		Long: `Remove the backups that --keep-last, --keep-daily and --keep-weekly do not keep, and what only they need.
 Use this command, not "sievedb prune", for a repository with backups of clusters.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			repository, err := openRepository(dir)
-			if err != nil {
-				return err
-			}
-			r, err := cluster.PruneBackups(cmd.Context(), repository, keep)
-			if err != nil {
-				return err
-			}
-			return printPruned(cmd.OutOrStdout(), r, keep.DryRun)
-		},
 	}
-	addRepository(cmd, &dir)
 	f := cmd.Flags()
 	f.IntVar(&keep.KeepLast, "keep-last", 0, "keep so many newest backups of each cluster")
 	f.IntVar(&keep.KeepDaily, "keep-daily", 0, "keep the newest backup of so many days")
 	f.IntVar(&keep.KeepWeekly, "keep-weekly", 0, "keep the newest backup of so many weeks")
 	f.BoolVarP(&keep.DryRun, "dry-run", "n", false, "remove nothing, and report what would be removed")
-	return cmd
+	return onRepository(cmd, func(cmd *cobra.Command, repository backup.Storage) error {
+		r, err := cluster.PruneBackups(cmd.Context(), repository, keep)
+		if err != nil {
+			return err
+		}
+		return printPruned(cmd.OutOrStdout(), r, keep.DryRun)
+	})
 }
 
 func printPruned(out io.Writer, r cluster.PruneReport, dryRun bool) error {
@@ -274,10 +256,10 @@ func printPruned(out io.Writer, r cluster.PruneReport, dryRun bool) error {
 }
 
 func restoreCommand() *cobra.Command {
-	var dir, listen string
+	var listen string
 	var o cluster.RestoreOptions
 	cmd := &cobra.Command{
-		Use: "restore", Short: "Make the first node of a new cluster from a backup", Args: cobra.NoArgs,
+		Use: "restore", Short: "Make the first node of a new cluster from a backup",
 		Long: `Make the directory of the first node of a new cluster from a backup. Start that node with the same --id and
 --dir, and further nodes with --join.
 
@@ -285,19 +267,7 @@ The new cluster has an ID of its own: its nodes and those of the old cluster ref
 in the directory before the restore is complete; run an interrupted restore again.`,
 		Example: `  sieved restore --repository /mnt/backups --id 1 --dir d1 --listen 127.0.0.1:7001
   sieved --id 1 --dir d1 --listen 127.0.0.1:7001`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			repository, err := openRepository(dir)
-			if err != nil {
-				return err
-			}
-			if o.Advertise == "" {
-				o.Advertise = listen
-			}
-			o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-			return restore(cmd.Context(), repository, o, cmd.OutOrStdout())
-		},
 	}
-	addRepository(cmd, &dir)
 	f := cmd.Flags()
 	f.StringVar(&o.Backup, "backup", "", "ID of the backup, as 'sieved backups' lists it (default: the newest)")
 	f.StringVar(&o.ID, "id", "", "name of the new node, for all time (required)")
@@ -307,7 +277,11 @@ in the directory before the restore is complete; run an interrupted restore agai
 	f.StringVar(&o.Advertise, "advertise", "", "address that others will use for the node (default: that of --listen)")
 	f.IntVar(&o.Replicas, "replicas", 0, "replicas of each group (default: as in the backup)")
 	_, _ = cmd.MarkFlagRequired("id"), cmd.MarkFlagRequired("dir")
-	return cmd
+	return onRepository(cmd, func(cmd *cobra.Command, repository backup.Storage) error {
+		o.Advertise = cmp.Or(o.Advertise, listen)
+		o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+		return restore(cmd.Context(), repository, o, cmd.OutOrStdout())
+	})
 }
 
 func restore(ctx context.Context, repository backup.Storage, o cluster.RestoreOptions, out io.Writer) error {

@@ -102,12 +102,12 @@ func (d *demo) start(ctx context.Context, dir string) error {
 			return err
 		}
 		d.nodes = append(d.nodes, p)
-		if err := waitReady(ctx, p); err != nil {
+		if _, err := waitGroups(ctx, p, 1); err != nil {
 			return err
 		}
 		d.say("Node %s answers at %s (process %d).", p.ID, p.Addr, p.Pid())
 	}
-	leads, err := waitReplicated(ctx, d.nodes[0], 3)
+	leads, err := waitGroups(ctx, d.nodes[0], 3)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (d *demo) restart(ctx context.Context, victim *process.Node, acknowledged m
 	if err := victim.Start(); err != nil {
 		return err
 	}
-	if err := waitReady(ctx, victim); err != nil {
+	if _, err := waitGroups(ctx, victim, 1); err != nil {
 		return err
 	}
 	d.say("Node %s is started again, with what its directory has. It answers after %.2f s.", victim.ID, time.Since(began).Seconds())
@@ -172,7 +172,7 @@ func (d *demo) restart(ctx context.Context, victim *process.Node, acknowledged m
 
 // busiest returns the node that leads most groups, and how many these are.
 func (d *demo) busiest(ctx context.Context) (victim *process.Node, leads int, err error) {
-	all, err := leaders(ctx, d.nodes[0])
+	all, err := waitGroups(ctx, d.nodes[0], 1)
 	if err != nil {
 		return nil, 0, err
 	}

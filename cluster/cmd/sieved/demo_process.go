@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -20,17 +19,25 @@ func newNode(dir, id string) (*process.Node, error) {
 	return process.New(program, dir, id, "--heartbeat", "500ms", "--gossip", "20ms")
 }
 
-// waitReady waits until a node answers and knows a leader for each slot.
-func waitReady(ctx context.Context, n *process.Node) error {
-	return retry(ctx, fmt.Sprintf("node %s to be ready", n.ID), func() error {
+// waitGroups waits until each group has a number of replicas and a leader, as a node knows it, and so many nodes lead
+// groups: the leaders are spread. It returns how many groups each node leads.
+func waitGroups(ctx context.Context, n *process.Node, nodes int) (leads map[string]int, err error) {
+	err = retry(ctx, "the groups of node "+n.ID, func() error {
 		groups, err := n.Groups(ctx)
+		leads = map[string]int{}
 		for _, g := range groups {
-			if g.Leader == "" {
-				err = errors.Join(err, errors.New("a group has no leader"))
+			if len(g.Replicas) < nodes || g.Leader == "" {
+				return fmt.Errorf("group %d has the replicas %s and the leader %q",
+					g.Number, strings.Join(g.Replicas, ", "), g.Leader)
 			}
+			leads[g.Leader]++
+		}
+		if err == nil && len(leads) < nodes {
+			err = fmt.Errorf("the leaders are not spread yet: %v", leads)
 		}
 		return err
 	})
+	return leads, err
 }
 
 // retry calls f until it returns nil.
@@ -44,37 +51,4 @@ func retry(ctx context.Context, what string, f func() error) error {
 			return fmt.Errorf("waited too long for %s: %w", what, err)
 		}
 	}
-}
-
-// leaders counts the groups that each node leads.
-func leaders(ctx context.Context, n *process.Node) (map[string]int, error) {
-	groups, err := n.Groups(ctx)
-	counts := map[string]int{}
-	for _, g := range groups {
-		counts[g.Leader]++
-	}
-	return counts, err
-}
-
-// waitReplicated waits until each group has a number of replicas, and the leaders are spread.
-func waitReplicated(ctx context.Context, n *process.Node, replicas int) (leads map[string]int, err error) {
-	err = retry(ctx, "the replicas", func() error {
-		groups, err := n.Groups(ctx)
-		if err != nil {
-			return err
-		}
-		leads = map[string]int{}
-		for _, g := range groups {
-			if len(g.Replicas) != replicas || g.Leader == "" {
-				return fmt.Errorf("group %d has the replicas %s and the leader %q",
-					g.Number, strings.Join(g.Replicas, ", "), g.Leader)
-			}
-			leads[g.Leader]++
-		}
-		if len(leads) < 3 {
-			return fmt.Errorf("the leaders are not spread yet: %v", leads)
-		}
-		return nil
-	})
-	return leads, err
 }

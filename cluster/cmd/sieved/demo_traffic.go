@@ -136,7 +136,7 @@ func (t *traffic) verify(ctx context.Context, acknowledged map[string]string) er
 	return inBatches(acknowledged, func(keys []string) (lost error) {
 		// A group may elect a leader at any time, as on a busy machine. A write that is not there is no such matter.
 		err := retry(ctx, "the acknowledged writes to be read", func() error {
-			err := t.verifyBatch(ctx, keys, acknowledged)
+			err := verify(ctx, t.client, keys, acknowledged)
 			if errors.Is(err, errLost) {
 				lost = err
 				return nil
@@ -147,9 +147,12 @@ func (t *traffic) verify(ctx context.Context, acknowledged map[string]string) er
 	})
 }
 
-func (t *traffic) verifyBatch(ctx context.Context, keys []string, acknowledged map[string]string) error {
+var errLost = errors.New("acknowledged writes are LOST")
+
+// verify reads keys at once, and returns errLost if some do not have the values that are wanted.
+func verify(ctx context.Context, c pipeliner, keys []string, want map[string]string) error {
 	values := make([]*redis.StringCmd, len(keys))
-	_, err := t.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, key := range keys {
 			values[i] = p.Get(ctx, key)
 		}
@@ -158,10 +161,13 @@ func (t *traffic) verifyBatch(ctx context.Context, keys []string, acknowledged m
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
-	return compare(keys, values, acknowledged)
+	return compare(keys, values, want)
 }
 
-var errLost = errors.New("acknowledged writes are LOST")
+// pipeliner is a client or a connection of one.
+type pipeliner interface {
+	Pipelined(ctx context.Context, f func(redis.Pipeliner) error) ([]redis.Cmder, error)
+}
 
 func compare(keys []string, values []*redis.StringCmd, want map[string]string) error {
 	lost := 0
@@ -202,18 +208,6 @@ func waitCopied(ctx context.Context, p *process.Node, want map[string]string) er
 		if err := conn.Do(ctx, "READONLY").Err(); err != nil {
 			return err
 		}
-		return inBatches(want, func(keys []string) error {
-			values := make([]*redis.StringCmd, len(keys))
-			_, err := conn.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-				for i, key := range keys {
-					values[i] = pipe.Get(ctx, key)
-				}
-				return nil
-			})
-			if err != nil && !errors.Is(err, redis.Nil) {
-				return err
-			}
-			return compare(keys, values, want)
-		})
+		return inBatches(want, func(keys []string) error { return verify(ctx, conn, keys, want) })
 	})
 }
