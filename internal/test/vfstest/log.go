@@ -88,25 +88,33 @@ var logClaims = []claim{
 		require.NoError(t, f.Close())
 	}},
 	{"a closed log fails all operations", func(t *testing.T, e *env) {
-		f, cut := e.createLog(t, "log")
-		_, err := f.Write([]byte("a record"))
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
-		_, err = f.Write([]byte("x"))
-		require.ErrorIs(t, err, fs.ErrClosed)
-		_, err = f.ReadAt(make([]byte, 1), 0)
-		require.ErrorIs(t, err, fs.ErrClosed)
-		_, err = f.Size()
-		require.ErrorIs(t, err, fs.ErrClosed)
-		require.ErrorIs(t, f.Sync(), fs.ErrClosed)
-		if l, ok := f.(vfs.LogFile); ok {
-			_, err = l.WriteParts([]byte("x"), []byte("y"))
+		for _, content := range []string{"", "a record"} {
+			name := "log" + content
+			f, cut := e.createLog(t, name)
+			_, err := f.Write([]byte(content))
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+			_, err = f.Write([]byte("x"))
 			require.ErrorIs(t, err, fs.ErrClosed)
-			require.ErrorIs(t, cut(), fs.ErrClosed)
-			require.ErrorContains(t, cut(), e.path("log"))
+			_, err = f.ReadAt(make([]byte, 1), 0)
+			require.ErrorIs(t, err, fs.ErrClosed)
+			_, err = f.Size()
+			require.ErrorIs(t, err, fs.ErrClosed)
+			failing := []func() error{f.Sync, f.Close}
+			if l, ok := f.(vfs.LogFile); ok {
+				_, err = l.WriteParts([]byte("x"), []byte("y"))
+				require.ErrorIs(t, err, fs.ErrClosed)
+				failing = append(failing, cut)
+			}
+			for _, f := range failing {
+				require.ErrorIs(t, f(), fs.ErrClosed)
+				require.ErrorContains(t, f(), e.path(name))
+			}
+			if early, ok := f.(vfs.EarlyWriter); ok {
+				early.StartWriting(0, 10)
+			}
+			require.Equal(t, content, e.read(t, name))
 		}
-		require.ErrorIs(t, f.Close(), fs.ErrClosed)
-		require.Equal(t, "a record", e.read(t, "log"))
 	}},
 	{"CreateLog fails as Create does", func(t *testing.T, e *env) {
 		e.write(t, "file", "x")
@@ -205,6 +213,16 @@ func checkLogReaders(t *testing.T, e *env) {
 			}
 		})
 	}
+	group.Go(func() {
+		for range 3 {
+			if err := f.Sync(); err != nil {
+				t.Error(err)
+			}
+			if _, err := f.Size(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for i := range records {
 		_, err := f.Write(record(i, size))
 		require.NoError(t, err)

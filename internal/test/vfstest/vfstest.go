@@ -114,7 +114,7 @@ var claims = []claim{
 		require.Equal(t, "late", Content(t, r))
 		require.NoError(t, f.Close())
 	}},
-	{"ReadAt is short only with an error", checkReadAt},
+	{"ReadAt is short only with an error, and does not see the zeros behind a log", checkReadAt},
 	{"a negative offset is refused", func(t *testing.T, e *env) {
 		e.write(t, "a", "abc")
 		_, err := e.open(t, "a").ReadAt(make([]byte, 1), -1)
@@ -302,7 +302,9 @@ var claims = []claim{
 
 func checkReadAt(t *testing.T, e *env) {
 	e.write(t, "a", "0123456789")
-	f := e.open(t, "a")
+	log, _ := e.createLog(t, "log")
+	_, err := log.Write([]byte("0123456789"))
+	require.NoError(t, err)
 	for _, c := range []struct {
 		offset int64
 		length int
@@ -319,11 +321,14 @@ func checkReadAt(t *testing.T, e *env) {
 		{0, 0, "", nil},
 		{20, 0, "", nil},
 	} {
-		b := make([]byte, c.length)
-		n, err := f.ReadAt(b, c.offset)
-		require.Equal(t, c.err, err, "offset %d length %d", c.offset, c.length)
-		require.Equal(t, c.want, string(b[:n]), "offset %d length %d", c.offset, c.length)
+		for _, f := range []vfs.File{e.open(t, "a"), log} {
+			b := make([]byte, c.length)
+			n, err := f.ReadAt(b, c.offset)
+			require.Equal(t, c.err, err, "offset %d length %d", c.offset, c.length)
+			require.Equal(t, c.want, string(b[:n]), "offset %d length %d", c.offset, c.length)
+		}
 	}
+	require.NoError(t, log.Close())
 }
 
 func checkErrors(t *testing.T, e *env) {
