@@ -2,14 +2,13 @@ package vfs_test
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/test/vfstest"
-
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/test/damage"
+	"github.com/sievedb/sievedb/internal/test/vfstest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -227,15 +226,13 @@ func TestWhatRemainsOfALog(t *testing.T) {
 func TestAReservedLogTakesNoMemory(t *testing.T) {
 	m := vfs.NewMem()
 	s := vfstest.Script{T: t, Mem: m}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	before := damage.Allocated()
 	for i := range 500 {
 		f, err := m.CreateLog(fmt.Sprint(i))
 		s.OK(err)
 		s.Append(f, "a record")
 	}
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "500 logs of 64 KiB")
+	require.Less(t, damage.Allocated()-before, uint64(1<<20), "500 logs of 64 KiB")
 }
 
 func TestCrashInheritsNoLock(t *testing.T) {
@@ -289,13 +286,11 @@ func TestCrashCopiesNoBytes(t *testing.T) {
 		s.OK(err)
 	}
 	s.OK(f.Sync(), s.SyncDir("."))
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	before := damage.Allocated()
 	for range 64 {
 		m.Crash()
 	}
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "64 snapshots of a file of 16 MiB")
+	require.Less(t, damage.Allocated()-before, uint64(1<<20), "64 snapshots of a file of 16 MiB")
 }
 
 func TestKillKeepsAllNamesAndBytes(t *testing.T) {

@@ -51,12 +51,7 @@ func TestNoManifestGrowsAboveTheLimit(t *testing.T) {
 	s := beginSet(t, o)
 	var last uint64
 	for range 300 { // 60 KB of edits
-		e := &Edit{Added: []LevelFile{{2, file(s.NewFileNum(), "a"+string(make([]byte, 180)), "b", 1)}}}
-		if last != 0 {
-			e.Deleted = []DeletedFile{{2, last}}
-		}
-		last = e.Added[0].File.Num
-		require.NoError(t, s.Apply(e, nil))
+		last = replaceTable(t, s, last, "a"+string(make([]byte, 180)))
 		require.LessOrEqual(t, manifestSize(t, s), o.ReadLimit*3/4+500)
 	}
 }

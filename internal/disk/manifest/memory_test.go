@@ -98,7 +98,7 @@ func TestLoadKeepsOneDescriptionOfATable(t *testing.T) {
 		}
 		edits = append(edits, e)
 	}
-	o := SetOptions{FS: manifestOf(t, edits...), Dir: ".", Cmp: base.Bytewise}
+	o := testSet(withManifest(t, edits...))
 	l, _, err := load(&o)
 	require.NoError(t, err)
 	require.Equal(t, 3, l.count)
@@ -117,25 +117,12 @@ func TestATableOnTwoLevelsIsRefused(t *testing.T) {
 		Comparer: base.Bytewise.Name, LogNum: Num(3), NextFileNum: Num(10), LastSeq: Num(5),
 		Added: []LevelFile{{4, file(5, "a", "b", 1)}, {2, file(5, "a", "b", 1)}, {3, file(6, "c", "d", 1)}, {1, file(6, "c", "d", 1)}},
 	}
-	o := SetOptions{FS: manifestOf(t, first), Dir: ".", Cmp: base.Bytewise}
+	o := testSet(withManifest(t, first))
 	_, _, err := Load(o)
 	require.ErrorIs(t, err, base.ErrCorruption)
 	require.ErrorContains(t, err, "table 5 is on level 2 and on level 4")
-	o.FS = manifestOf(t, first, &Edit{Deleted: []DeletedFile{{4, 5}, {1, 6}}})
+	o.FS = withManifest(t, first, &Edit{Deleted: []DeletedFile{{4, 5}, {1, 6}}})
 	s, _, err := Load(o)
 	require.NoError(t, err, "only the result counts")
 	require.Equal(t, []uint64{5, 6}, files(s.Current()))
-}
-
-// manifestOf returns a directory with a MANIFEST of these edits.
-func manifestOf(t *testing.T, edits ...*Edit) vfs.FS {
-	mem := vfs.NewMem()
-	f, err := mem.Create("MANIFEST-000002")
-	require.NoError(t, err)
-	w := wal.NewWriter(f)
-	for _, e := range edits {
-		require.NoError(t, w.WriteRecord(e.Encode(nil)))
-	}
-	require.NoError(t, writeCurrent(mem, ".", 2))
-	return mem
 }

@@ -84,12 +84,7 @@ func TestFullManifestIsReplaced(t *testing.T) {
 	manifests := map[uint64]bool{}
 	var last uint64
 	for range 200 {
-		e := &Edit{Added: []LevelFile{{2, file(s.NewFileNum(), "a", "b", 1)}}}
-		if last != 0 {
-			e.Deleted = []DeletedFile{{2, last}}
-		}
-		last = e.Added[0].File.Num
-		require.NoError(t, s.Apply(e, nil))
+		last = replaceTable(t, s, last, "a")
 		manifests[s.ManifestNum()] = true
 	}
 	require.Greater(t, len(manifests), 3)
@@ -99,6 +94,17 @@ func TestFullManifestIsReplaced(t *testing.T) {
 	again, _, err := Load(testSet(mem.Crash()))
 	require.NoError(t, err)
 	require.Equal(t, []uint64{last}, files(again.Current()))
+}
+
+// replaceTable adds a table that begins with smallest, and removes the last one, if that is not 0.
+func replaceTable(t *testing.T, s *Set, last uint64, smallest string) uint64 {
+	t.Helper()
+	e := &Edit{Added: []LevelFile{{2, file(s.NewFileNum(), smallest, "b", 1)}}}
+	if last != 0 {
+		e.Deleted = []DeletedFile{{2, last}}
+	}
+	require.NoError(t, s.Apply(e, nil))
+	return e.Added[0].File.Num
 }
 
 func TestFailedManifestAcceptsNoEdits(t *testing.T) {

@@ -3,11 +3,12 @@ package wal
 import (
 	"bytes"
 	"io"
-	"runtime"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
 // fuzzRoom is how many bytes of the first block FuzzReader leaves free if it fills the others.
@@ -50,8 +51,7 @@ func FuzzReader(f *testing.F) {
 			front, _ := encode(t, make([]byte, blockSize-headerSize-fuzzRoom))
 			log = append(front, log...)
 		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+		before := damage.Allocated()
 		r := open(log, o)
 		var records [][]byte
 		for end := int64(0); ; {
@@ -83,8 +83,7 @@ func FuzzReader(f *testing.F) {
 				end = r.End()
 			}
 		}
-		runtime.ReadMemStats(&after)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20+16*len(log)))
+		require.Less(t, damage.Allocated()-before, uint64(1<<20+16*len(log)))
 
 		again, _ := encode(t, records...)
 		back, err := readAll(open(again, ReaderOptions{}))

@@ -4,11 +4,12 @@ package wal
 
 import (
 	"bytes"
-	"runtime"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/damage"
 )
 
 // The race detector allocates too, so these tests are built without it.
@@ -19,18 +20,11 @@ func TestALargeRecordIsWrittenWithoutCopyingIt(t *testing.T) {
 	const size = 40 << 20
 	record := random(newRand(t), size)
 	w := NewWriter(discard{})
-	before := allocated()
+	before := damage.Allocated()
 	require.NoError(t, w.WriteRecord(record))
-	require.LessOrEqual(t, allocated()-before, uint64(maxKeptBuffer+1<<20))
+	require.LessOrEqual(t, damage.Allocated()-before, uint64(maxKeptBuffer+1<<20))
 	require.LessOrEqual(t, cap(w.buf), maxKeptBuffer)
 	require.EqualValues(t, size+(size+blockSize-headerSize-1)/(blockSize-headerSize)*headerSize, w.Size())
-}
-
-// allocated returns the bytes that the process has allocated so far.
-func allocated() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.TotalAlloc
 }
 
 // The buffer for a large record was doubled until it fitted, which allocated more than three times its size.
@@ -41,10 +35,10 @@ func TestALargeRecordIsReadIntoMemoryOfItsSize(t *testing.T) {
 	r := open(log, ReaderOptions{})
 	_, err := r.Next()
 	require.NoError(t, err)
-	before := allocated()
+	before := damage.Allocated()
 	got, err := r.Next()
 	require.NoError(t, err)
-	require.LessOrEqual(t, allocated()-before, uint64(size+size/8+4*minMeasured))
+	require.LessOrEqual(t, damage.Allocated()-before, uint64(size+size/8+4*minMeasured))
 	require.True(t, bytes.Equal(record, got))
 	_, err = r.Next()
 	require.NoError(t, err)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/expiry"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -385,11 +385,9 @@ func FuzzEvent(f *testing.F) {
 	f.Add([]byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Add([]byte{1, 0, 1, 4})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+		before := damage.Allocated()
 		e, err := decodeEvent(b)
-		runtime.ReadMemStats(&after)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20+1000*len(b)))
+		require.Less(t, damage.Allocated()-before, uint64(1<<20+1000*len(b)))
 		if err != nil {
 			require.True(t, base.IsUnreadable(err), err)
 			return

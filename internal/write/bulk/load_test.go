@@ -203,22 +203,6 @@ func TestALoadMakesNoWriterWaitForACompaction(t *testing.T) {
 	s.requireValue(3, nil, "a value of 27")
 }
 
-// Loads leave sequence numbers for others, also if few are left.
-func TestLoadsNeverUseUpTheSequenceNumbers(t *testing.T) {
-	s := newStore(t)
-	s.lastSeq = base.MaxSeq - 1<<30
-	s.finder.VisibleSeq.Store(s.lastSeq)
-	l, err := s.NewLoader("load", "here")
-	require.NoError(t, err)
-	add(t, l, 5)
-	_, err = l.Commit()
-	require.NoError(t, err)
-	require.EqualValues(t, base.MaxSeq-1<<30+1<<6, s.lastSeq)
-	s.put("later", 3)
-	s.requireValue(3, nil, "later")
-	s.requireValue(4, nil, "a value of 64")
-}
-
 // runLoad adds 300 entries to the load and commits it.
 func runLoad(l *Loader) error {
 	for i := range 300 {
