@@ -2,8 +2,10 @@ package db_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -166,7 +168,7 @@ func (s *script) do(c *statement, end string) {
 	act, known := scriptVerbs[c.verb]
 	require.True(s, known, "there is no verb %q", c.verb)
 	if err := act(s, c); err != nil {
-		s.show("%s: %v", c.verb, err)
+		s.show("%s: %s", c.verb, failure(err))
 	} else if end != "" {
 		s.show("%s %s", c.verb, end)
 	}
@@ -176,6 +178,24 @@ func (s *script) show(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintf(&s.shown, format+"\n", args...)
+}
+
+// failure is an error as scripts show it, with the names of what it is.
+func failure(err error) string {
+	text := err.Error()
+	for _, known := range []struct {
+		name string
+		err  error
+	}{
+		{"ErrNotFound", db.ErrNotFound}, {"ErrClosed", db.ErrClosed}, {"ErrReadOnly", db.ErrReadOnly}, {"ErrCorruption", db.ErrCorruption},
+		{"ErrConflict", db.ErrConflict}, {"ErrTooLarge", db.ErrTooLarge}, {"ErrNoEnvelope", db.ErrNoEnvelope}, {"ErrNoSpace", db.ErrNoSpace},
+		{"fs.ErrExist", fs.ErrExist}, {"fs.ErrNotExist", fs.ErrNotExist},
+	} {
+		if errors.Is(err, known.err) {
+			text += " [" + known.name + "]"
+		}
+	}
+	return text
 }
 
 // begin makes an empty file system and the options of scripts.
@@ -310,7 +330,11 @@ var optionWords = map[string]any{
 	"several":  filter.Several(filter.NewCacheLineBloomPolicy(12), filter.NewBloomPolicy(12)),
 	"prefix2":  rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 9),
 	"grafite":  rangefilter.NewGrafite(rangefilter.FixedPrefix(2), rangefilter.BigEndian(4), 16),
-	"reversed": reversedOrder, "inexact": &db.Comparer{Name: "inexact", Compare: bytes.Compare, InexactEqual: true},
+	"reversed": reversedOrder,
+	"folding": &db.Comparer{
+		Name: "folding", InexactEqual: true,
+		Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
+	},
 	"drops-and-raises": testFilter,
 	"too-long":         func(_, _ []byte) ([]byte, bool) { return make([]byte, db.MaxValueSize+1), true },
 }

@@ -49,6 +49,22 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 		}
 		return err
 	},
+	"destroy": func(s *script, _ *statement) error { return db.Destroy("db", &s.o) },
+	"write": func(s *script, c *statement) error { // files
+		for _, e := range s.entries(c) {
+			if err := s.mem.MkdirAll("db"); err != nil {
+				return err
+			}
+			writeFile(s, s.mem, filepath.Join("db", string(e.key)), e.value)
+		}
+		return nil
+	},
+	"cut": func(s *script, c *statement) error { // takes the last byte of a file away
+		path := filepath.Join("db", c.name())
+		whole := readFile(s, s.mem, path)
+		writeFile(s, s.mem, path, whole[:len(whole)-1])
+		return nil
+	},
 	"remove": func(s *script, c *statement) error { // files
 		for _, name := range sure(s.mem.List("db")) {
 			if sure(filepath.Match(c.name(), name)) {
@@ -111,7 +127,9 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 	},
 	"pause": func(s *script, c *statement) error {
 		resume, err := s.d.PauseCompactions(s.Context())
-		s.named[c.name()] = closer(resume)
+		if err == nil {
+			s.named[c.name()] = closer(resume)
+		}
 		return err
 	},
 
@@ -123,7 +141,7 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 			return err
 		}
 		if err := write(l, s.entries(c)...); err != nil {
-			s.show("put: %v", err)
+			s.show("put: %s", failure(err))
 		}
 		return l.Commit()
 	},
@@ -251,7 +269,8 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 	},
 	"files": func(s *script, c *statement) error { // that match, and whether they hold a text
 		holds := c.take("holds", "")
-		for _, name := range sure(s.mem.List("db")) {
+		names, err := s.mem.List("db")
+		for _, name := range names {
 			switch match := sure(filepath.Match(c.name(), name)); {
 			case match && holds == "":
 				s.show("%s", name)
@@ -259,7 +278,7 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 				s.show("%s: %v", name, bytes.Contains(readFile(s, s.mem, filepath.Join("db", name)), []byte(holds)))
 			}
 		}
-		return nil
+		return err
 	},
 	"check": func(s *script, _ *statement) error {
 		r, err := s.d.Check(s.Context())
@@ -294,7 +313,7 @@ func (s *script) took(start time.Time) {
 
 func (s *script) reopen(c *statement) error {
 	if err := s.d.Close(); err != nil && err != db.ErrClosed {
-		s.show("close: %v", err)
+		s.show("close: %s", failure(err))
 	}
 	return s.open(c)
 }
@@ -392,14 +411,14 @@ func (s *script) content(r any, o *db.IterOptions) string {
 	forward, err := walk(it.First(), it.Next)
 	backward, backErr := walk(it.Last(), it.Prev)
 	if err != nil {
-		return fmt.Sprintf("%q, then %v\nbackward: %q, then %v", forward, err, backward, backErr)
+		return fmt.Sprintf("%q, then %s\nbackward: %q, then %s", forward, failure(err), backward, failure(backErr))
 	}
 	slices.Reverse(backward)
 	require.Equal(s, forward, backward)
 	for _, key := range s.keys {
 		e, ok := found[key]
 		if !kept && (ok || o == nil || o.LowerBound == nil && o.UpperBound == nil) {
-			e = cmp.Or(e, text([]byte(key))+": sievedb: not found")
+			e = cmp.Or(e, text([]byte(key))+": "+failure(db.ErrNotFound))
 			require.Equal(s, []string{e}, s.lookUp(r.(db.Reader), entry{key: []byte(key)}))
 		}
 	}
@@ -416,7 +435,7 @@ func (s *script) lookUp(r db.Reader, all ...entry) (shown []string) {
 		if err == nil {
 			shown = append(shown, text(e.key)+"="+text(value))
 		} else {
-			shown = append(shown, fmt.Sprintf("%s: %v", text(e.key), err))
+			shown = append(shown, text(e.key)+": "+failure(err))
 		}
 		has, hasErr := r.Has(e.key)
 		require.Equal(s, err == nil, has)
