@@ -22,6 +22,16 @@ func randomAsks(rnd *rand.Rand, r *Reader, es entries) (asks []Ask) {
 	return asks
 }
 
+// asksFor returns lookups of the newest versions of these keys.
+func asksFor(r *Reader, users ...[]byte) []Ask {
+	asks := make([]Ask, len(users))
+	for i, user := range users {
+		asks[i] = Ask{Reader: r, Lookup: new(Lookup)}
+		asks[i].Lookup.Init(user, base.MaxSeq)
+	}
+	return asks
+}
+
 // requireGetOf checks that g's result for a is that of Get for the same lookup.
 func requireGetOf(t *testing.T, g *Group, a *Ask) {
 	got, err := g.Get(a)
@@ -101,11 +111,7 @@ func TestAGroupDecodesSlicesOfUnsharedBlocks(t *testing.T) {
 	require.Positive(t, putInSlices(t, r, c))
 	ix := r.index.Load()
 	decoded := func(users ...[]byte) (whole bool) {
-		lookups, asks := make([]Lookup, len(users)), make([]Ask, len(users))
-		for i := range asks {
-			lookups[i].Init(users[i], base.MaxSeq)
-			asks[i] = Ask{Reader: r, Lookup: &lookups[i]}
-		}
+		asks := asksFor(r, users...)
 		var g Group
 		defer g.Release()
 		g.Prepare(asks)
@@ -128,12 +134,12 @@ func TestAGroupReturnsToABlockAfterASliceOfAnother(t *testing.T) {
 	c := newCache()
 	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 2000, BlockRestartInterval: 4}, es), ReaderOptions{Cache: c})
 	require.Positive(t, putInSlices(t, r, c))
+	var users [][]byte
 	order := []int{0, 1, 100, 2, 150, 101}
-	lookups, asks := make([]Lookup, len(order)), make([]Ask, len(order))
-	for i, e := range order {
-		lookups[i].Init(base.UserKey(es[e].Key), base.MaxSeq)
-		asks[i] = Ask{Reader: r, Lookup: &lookups[i]}
+	for _, e := range order {
+		users = append(users, base.UserKey(es[e].Key))
 	}
+	asks := asksFor(r, users...)
 	var g Group
 	defer g.Release()
 	g.Prepare(asks)
@@ -149,12 +155,11 @@ func TestAGroupReadsASharedBlockOnce(t *testing.T) {
 	es := plainEntries(200, 20)
 	r, _ := openTable(t, buildTable(t, WriterOptions{BlockSize: 1 << 20}, es), ReaderOptions{})
 	var g Group
-	var lookups [50]Lookup
-	asks := make([]Ask, len(lookups))
-	for i := range asks {
-		lookups[i].Init(base.UserKey(es[3*i].Key), base.MaxSeq)
-		asks[i] = Ask{Reader: r, Lookup: &lookups[i]}
+	var users [][]byte
+	for i := range 50 {
+		users = append(users, base.UserKey(es[3*i].Key))
 	}
+	asks := asksFor(r, users...)
 	g.Prepare(asks)
 	reads := 0
 	for i := range asks {

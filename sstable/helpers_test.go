@@ -280,10 +280,14 @@ func get(r *Reader, user string, seq uint64) (Result, error) {
 	return r.Get(&lk)
 }
 
+// place returns the index of the first entry of es at or after an internal key.
+func place(cmp *base.Comparer, es entries, ikey []byte) int {
+	return sort.Search(len(es), func(i int) bool { return base.CompareInternal(cmp, es[i].Key, ikey) >= 0 })
+}
+
 // modelGet returns the entry that Get must find among es.
 func modelGet(cmp *base.Comparer, es entries, user []byte, seq uint64) (value []byte, trailer uint64, found bool) {
-	target := base.AppendInternalKey(nil, user, seq, base.KindSeek)
-	i := sort.Search(len(es), func(i int) bool { return base.CompareInternal(cmp, es[i].Key, target) >= 0 })
+	i := place(cmp, es, base.AppendInternalKey(nil, user, seq, base.KindSeek))
 	if i == len(es) || cmp.Compare(base.UserKey(es[i].Key), user) != 0 {
 		return nil, 0, false
 	}

@@ -3,7 +3,6 @@ package sstable
 import (
 	"math/rand/v2"
 	"runtime"
-	"sort"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,7 +48,7 @@ func TestAimedSeeksAgreeWithASortedSlice(t *testing.T) {
 		for _, f := range files {
 			require.Empty(t, f.takeReads(), "Aim reads from disk")
 		}
-		at := sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, target) >= 0 })
+		at := place(base.Bytewise, es, target)
 		for i, it := range its {
 			require.Equal(t, at < len(es), it.SeekAimed(target), "iterator %d", i)
 			require.NoError(t, it.Err())

@@ -2,7 +2,6 @@ package sstable
 
 import (
 	"math/rand/v2"
-	"sort"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,7 +36,7 @@ func checkSeeksOn(t *testing.T, r *Reader, es entries, rnd *rand.Rand) {
 			require.Equal(t, at < len(es), ok)
 			continue
 		}
-		at = sort.Search(len(es), func(i int) bool { return base.CompareInternal(base.Bytewise, es[i].Key, target) >= 0 })
+		at = place(base.Bytewise, es, target)
 		ok = it.SeekForward(target)
 		require.Equal(t, at < len(es), ok)
 		if ok {

@@ -305,36 +305,6 @@ func TestIteratorsFillTheCacheUnlessNoFillCache(t *testing.T) {
 	require.Equal(t, blocks, walk(IterOptions{}).BlocksFromDisk)
 }
 
-func TestFilterStatusSaysWhyNoneIsUsed(t *testing.T) {
-	es := plainEntries(10, 10)
-	with := buildTable(t, WriterOptions{Filter: bloom}, es)
-	for _, c := range []struct {
-		name     string
-		data     []byte
-		policies []filter.Policy
-		want     FilterStatus
-	}{
-		{"used", with, []filter.Policy{nil, constPolicy{}, bloom}, FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
-		{"no policies", with, []filter.Policy{filter.None, nil}, FilterStatus{State: FilterOff}},
-		{"an unknown name", with, []filter.Policy{constPolicy{}}, FilterStatus{State: FilterUnknown, Policy: bloom.Name()}},
-		{"a table without", buildTable(t, WriterOptions{Filter: filter.None}, es), []filter.Policy{bloom}, FilterStatus{State: FilterMissing}},
-		{"an empty table", buildTable(t, WriterOptions{Filter: bloom}, nil), []filter.Policy{bloom}, FilterStatus{State: FilterMissing}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r, _ := openInPieces(t, c.data, ReaderOptions{Policies: c.policies})
-			require.Equal(t, c.want, r.FilterStatus())
-			require.Equal(t, c.want.State == FilterWholeTable, r.FilterSize() > 0)
-			require.Zero(t, r.IndexSize())
-			if len(c.data) == len(with) {
-				checkGet(t, r, base.Bytewise, es, base.UserKey(es[3].Key), base.MaxSeq)
-				require.NotZero(t, r.IndexSize())
-			}
-		})
-	}
-	_, err := Open(&memFile{data: with}, ReaderOptions{Policies: make([]filter.Policy, MaxPolicies+1)})
-	require.Error(t, err)
-}
-
 func TestGetHitAllocatesNothing(t *testing.T) {
 	es := plainEntries(5000, 100)
 	for _, shape := range []tableShape{

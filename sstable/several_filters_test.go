@@ -55,34 +55,59 @@ func TestATableHasAFilterOfEachPolicy(t *testing.T) {
 	require.Empty(t, filterHandles(t, buildTable(t, WriterOptions{Filter: dual}, nil)), "an empty table has none")
 }
 
+// A Reader reads the best filter that it knows, and no other. If there is none, its status says why.
 func TestOnlyTheBestFilterIsRead(t *testing.T) {
 	es := plainEntries(500, 50)
-	data := buildTable(t, WriterOptions{Filter: dual}, es)
-	handles := filterHandles(t, data)
+	fuse := filter.FusePolicy{}
+	whole := func(p filter.Policy) FilterStatus { return FilterStatus{State: FilterWholeTable, Policy: p.Name()} }
+	unknown := func(p filter.Policy) FilterStatus { return FilterStatus{State: FilterUnknown, Policy: p.Name()} }
 	for _, c := range []struct {
 		claim    string
+		writer   filter.Policy
 		policies []filter.Policy
-		want     string
+		want     FilterStatus
+		vain     string // the name of a filter that is read in vain
 	}{
-		{"cache lines before LevelDB's", ourKind, lines.Name()},
-		{"the order is the reader's", []filter.Policy{bloom, lines}, bloom.Name()},
-		{"a reader that knows one uses it", []filter.Policy{constPolicy{}, filter.LegacyBloom, bloom}, bloom.Name()},
+		{"cache lines before LevelDB's", dual, ourKind, whole(lines), ""},
+		{"the order is the reader's", dual, []filter.Policy{bloom, lines}, whole(bloom), ""},
+		{"a reader that knows one uses it", dual, []filter.Policy{nil, constPolicy{}, filter.LegacyBloom, bloom}, whole(bloom), ""},
+		{"no policies", bloom, []filter.Policy{filter.None, nil}, FilterStatus{State: FilterOff}, ""},
+		{"an unknown name", bloom, []filter.Policy{constPolicy{}}, unknown(bloom), ""},
+		{"a table without", filter.None, []filter.Policy{bloom}, FilterStatus{State: FilterMissing}, ""},
+		{"of a later version, and the next one", filter.Several(newer{lines}, bloom), ourKind, whole(bloom), lines.Name()},
+		{"of a later version alone", newer{lines}, ourKind, unknown(lines), ""},
+		{"fuse, known", fuse, []filter.Policy{lines, bloom, fuse}, whole(fuse), ""},
+		{"fuse, unknown", fuse, []filter.Policy{bloom}, unknown(fuse), ""},
+		{"fuse with LevelDB's, both known", filter.Several(fuse, bloom), []filter.Policy{fuse, bloom}, whole(fuse), ""},
+		{"fuse with LevelDB's, only that known", filter.Several(fuse, bloom), ourKind, whole(bloom), ""},
+		{"fuse with cache lines", filter.Several(fuse, lines), []filter.Policy{lines, fuse}, whole(lines), ""},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			data := buildTable(t, WriterOptions{Filter: unchecked(c.writer)}, es)
 			r, f := openInPieces(t, data, ReaderOptions{Policies: c.policies})
-			require.Equal(t, FilterStatus{State: FilterWholeTable, Policy: c.want}, r.FilterStatus())
-			h := handles[c.want]
-			require.EqualValues(t, h.Size+blockTrailerLen, r.FilterSize())
-			for _, read := range f.takeReads() {
-				for name, other := range handles {
-					if name != c.want {
-						require.False(t, read.offset < other.End() && other.Offset < read.offset+read.size, "%s was read", name)
-					}
+			require.Equal(t, c.want, r.FilterStatus())
+			reads, handles := f.takeReads(), filterHandles(t, data)
+			for name, other := range handles {
+				if name != c.want.Policy && name != c.vain {
+					require.False(t, touches(reads, other.Offset, other.End()), "%s was read", name)
 				}
 			}
-			require.Greater(t, negatives(t, r, es), 400)
+			require.Zero(t, r.IndexSize())
+			denied := negatives(t, r, es)
+			require.NotZero(t, r.IndexSize())
+			if c.want.State == FilterWholeTable {
+				require.EqualValues(t, handles[c.want.Policy].Size+blockTrailerLen, r.FilterSize())
+				require.Greater(t, denied, 400)
+			} else {
+				require.Zero(t, r.FilterSize())
+				require.Zero(t, denied)
+			}
 		})
 	}
+	r, _ := openTable(t, buildTable(t, WriterOptions{Filter: bloom}, nil), ReaderOptions{Policies: []filter.Policy{bloom}})
+	require.Equal(t, FilterStatus{State: FilterMissing}, r.FilterStatus(), "an empty table")
+	_, err := Open(&memFile{data: buildTable(t, WriterOptions{}, es)}, ReaderOptions{Policies: make([]filter.Policy, MaxPolicies+1)})
+	require.Error(t, err)
 }
 
 // If one filter is damaged, the table's other one is used.
@@ -150,27 +175,6 @@ func (g newerGenerator) AppendFilter(dst []byte) []byte {
 	return dst
 }
 
-func TestAFilterOfALaterVersionIsIgnored(t *testing.T) {
-	es := plainEntries(100, 50)
-	for _, c := range []struct {
-		claim  string
-		filter filter.Policy
-		want   FilterStatus
-	}{
-		{"the next one is used", filter.Several(newer{lines}, bloom), FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
-		{"without another one, none is used", newer{lines}, FilterStatus{State: FilterUnknown, Policy: lines.Name()}},
-	} {
-		t.Run(c.claim, func(t *testing.T) {
-			data := buildTable(t, WriterOptions{Filter: unchecked(c.filter)}, es)
-			r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
-			require.Equal(t, c.want, r.FilterStatus())
-			for _, e := range es {
-				checkGet(t, r, base.Bytewise, es, base.UserKey(e.Key), base.MaxSeq)
-			}
-		})
-	}
-}
-
 func TestAllFiltersNameTheOneThatDeniesAKey(t *testing.T) {
 	es := plainEntries(50, 50)
 	data := buildTable(t, WriterOptions{Filter: unchecked(filter.Several(lines, constPolicy{}))}, es)
@@ -232,34 +236,6 @@ func TestLinesOfALoadedFilterAreCacheLines(t *testing.T) {
 		data := buildTable(t, WriterOptions{Filter: lines}, plainEntries(n, 1))
 		r, _ := openTable(t, data, ReaderOptions{Policies: ourKind})
 		require.Zero(t, misaligned(r.filter.filter), "%d keys", n)
-	}
-}
-
-// A reader can read a table with a binary fuse filter whether or not it knows that kind.
-func TestBinaryFuseFiltersCoexistWithOthers(t *testing.T) {
-	fuse := filter.FusePolicy{}
-	es := plainEntries(500, 50)
-	for _, c := range []struct {
-		claim    string
-		writer   filter.Policy
-		policies []filter.Policy
-		want     FilterStatus
-	}{
-		{"alone, known", fuse, []filter.Policy{lines, bloom, fuse}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
-		{"alone, unknown", fuse, []filter.Policy{bloom}, FilterStatus{State: FilterUnknown, Policy: fuse.Name()}},
-		{"with LevelDB's, both known", filter.Several(fuse, bloom), []filter.Policy{fuse, bloom}, FilterStatus{State: FilterWholeTable, Policy: fuse.Name()}},
-		{"with LevelDB's, only that known", filter.Several(fuse, bloom), ourKind, FilterStatus{State: FilterWholeTable, Policy: bloom.Name()}},
-		{"with cache lines", filter.Several(fuse, lines), []filter.Policy{lines, fuse}, FilterStatus{State: FilterWholeTable, Policy: lines.Name()}},
-	} {
-		t.Run(c.claim, func(t *testing.T) {
-			r, _ := openTable(t, buildTable(t, WriterOptions{Filter: c.writer}, es), ReaderOptions{Policies: c.policies})
-			require.Equal(t, c.want, r.FilterStatus())
-			for _, e := range es {
-				var lk Lookup
-				lk.Init(base.UserKey(e.Key), base.MaxSeq)
-				require.True(t, r.filter == nil || r.filter.mayContain(&lk))
-			}
-		})
 	}
 }
 

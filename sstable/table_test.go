@@ -159,23 +159,22 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 }
 
 func TestWriterReportsTheFilesErrors(t *testing.T) {
-	for _, short := range []bool{false, true} {
-		for _, room := range []int{0, 300 << 10} {
+	for short, want := range map[bool]error{false: errDiskFull, true: io.ErrShortWrite} {
+		for _, room := range []int{0, 100, 300 << 10, 2 << 20, 4<<20 + 5} {
 			w := NewWriter(&failingWriter{room: room, short: short}, WriterOptions{})
+			es := plainEntries(8000, 100)
+			es[2000].Value = make([]byte, 5<<20) // some of these fail within it
 			var first error
-			for _, e := range plainEntries(8000, 100) {
+			for _, e := range es {
 				if err := w.Add(e.Key, e.Value); first == nil {
 					first = err
 				} else {
-					require.Equal(t, first, err)
+					require.Equal(t, first, err, "it sticks")
 				}
 			}
 			_, err := w.Finish()
-			want := errDiskFull
-			if short {
-				want = io.ErrShortWrite
-			}
 			require.ErrorIs(t, err, want)
+			require.True(t, first == nil || first == err)
 		}
 	}
 }

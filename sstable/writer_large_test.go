@@ -98,18 +98,6 @@ func TestAWriterKeepsNoLargeBuffers(t *testing.T) {
 	finish(t, w)
 }
 
-func TestAFailureWithinALargeBlockSticks(t *testing.T) {
-	for _, left := range []int{0, 100, 2 << 20, 4<<20 + 5} {
-		w := NewWriter(&failingWriter{room: left}, WriterOptions{})
-		require.NoError(t, w.Add(ikey("a", 1, base.KindSet), []byte("small")))
-		err := w.Add(ikey("b", 1, base.KindSet), make([]byte, 5<<20))
-		require.ErrorIs(t, err, errDiskFull)
-		require.Equal(t, err, w.Add(ikey("c", 1, base.KindSet), nil))
-		_, finish := w.Finish()
-		require.Equal(t, err, finish)
-	}
-}
-
 // Closed iterators, and those that lookups share, kept the memory of the longest key.
 func TestNoLongKeyStaysInAnIteratorsMemory(t *testing.T) {
 	es := largeEntries()
