@@ -147,18 +147,6 @@ func TestAnUpgradeMeetsABudget(t *testing.T) {
 	require.Equal(t, again.Tables, again.Upgraded+again.Current)
 }
 
-func TestBetterFiltersAreExpectedToWasteLess(t *testing.T) {
-	o := storetest.Options(vfs.NewMem())
-	d := overwritten(t, o, filter.NewCacheLineBloomPolicy(4))
-	for policy, better := range map[filter.Policy]bool{filter.NewCacheLineBloomPolicy(16): true, filter.NewCacheLineBloomPolicy(2): false} {
-		r, err := d.UpgradeFilters(context.Background(), policy, &db.UpgradeOptions{DryRun: true})
-		require.NoError(t, err)
-		require.Equal(t, better, r.WastedReadsAfter < r.WastedReadsBefore)
-		require.Equal(t, better, r.FilterBytesAfter > r.FilterBytesBefore)
-		require.Positive(t, r.WastedReadsAfter)
-	}
-}
-
 // Reads, writes, flushes and compactions continue while tables are upgraded, back and forth.
 func TestUpgradesConcurrentWithWritersAndReaders(t *testing.T) {
 	o := storetest.Options(vfs.NewMem())

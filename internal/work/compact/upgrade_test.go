@@ -221,18 +221,25 @@ func TestAnUpgradeOfLevel0WaitsForAFlush(t *testing.T) {
 	})
 }
 
-// Tables lose their filters, and gain some of a kind whose size is known only from a sample.
+// Tables lose their filters, and gain some of a kind whose size is known only from a sample. Better filters are expected
+// to waste fewer reads.
 func TestUpgradesToOtherKindsOfFilters(t *testing.T) {
 	fuse := filter.FusePolicy{}
 	st := upgradeStore(t, func(o *storeOptions) { o.ReadPolicies = append(o.ReadPolicies, fuse) })
-	for _, policy := range []filter.Policy{filter.None, fuse, filter.NewFusePolicy(7), filter.NewFusePolicy(6), newer} {
-		plan, err := st.UpgradeFilters(t.Context(), policy, UpgradeOptions{DryRun: true})
+	for _, c := range []struct {
+		policy filter.Policy
+		better bool
+	}{{filter.None, false}, {fuse, true}, {filter.NewFusePolicy(7), false}, {filter.NewFusePolicy(6), false}, {newer, true}} {
+		plan, err := st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{DryRun: true})
 		require.NoError(t, err)
-		done, err := st.UpgradeFilters(t.Context(), policy, UpgradeOptions{})
+		require.Equal(t, c.better, plan.WastedReadsAfter < plan.WastedReadsBefore)
+		require.Equal(t, c.better, plan.FilterBytesAfter > plan.FilterBytesBefore)
+		require.Positive(t, plan.WastedReadsAfter)
+		done, err := st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{})
 		require.NoError(t, err)
 		require.Equal(t, done.Tables, done.Upgraded)
 		require.InDelta(t, plan.FilterBytesAfter, done.FilterBytesAfter, 0.2*float64(done.FilterBytesAfter))
-		again, err := st.UpgradeFilters(t.Context(), policy, UpgradeOptions{})
+		again, err := st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{})
 		require.NoError(t, err)
 		require.Zero(t, again.Upgraded)
 	}
