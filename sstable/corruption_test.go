@@ -265,6 +265,7 @@ func FuzzTable(f *testing.F) {
 	f.Add(sound, false)
 	f.Add(sound, true)
 	f.Add(buildTable(f, WriterOptions{}, nil), false)
+	f.Add(buildTable(f, WriterOptions{Compression: Zstd}, plainEntries(300, 100)), false)
 	f.Add(tableWithMark(f, plainEntries(4, 20), 1), false)
 	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
 		defer damage.Watch("a forged table")()
@@ -274,6 +275,9 @@ func FuzzTable(f *testing.F) {
 		rep := readMalformed(data, es)
 		require.Empty(t, rep.panicked)
 		require.Empty(t, rep.problems)
+		sample, err := SampleCompression(&memFile{data: data}, 4)
+		require.LessOrEqual(t, sample.Snappy+sample.Zstd+sample.Deflate+sample.Raw, 4+1)
+		require.True(t, err == nil || base.IsUnreadable(err), err)
 	})
 }
 

@@ -51,17 +51,3 @@ func TestSamplesSayHowATableIsCompressed(t *testing.T) {
 	_, err = sampled(t, nil, 8)
 	require.ErrorIs(t, err, base.ErrCorruption)
 }
-
-func FuzzSampleCompression(f *testing.F) {
-	es := plainEntries(300, 100)
-	for _, kind := range []Compression{NoCompression, Snappy, Zstd} {
-		f.Add(buildTable(f, WriterOptions{Compression: kind}, es))
-	}
-	f.Fuzz(func(t *testing.T, table []byte) {
-		s, err := sampled(t, table, 4)
-		require.LessOrEqual(t, s.Snappy+s.Zstd+s.Deflate+s.Raw, 4+1)
-		if err != nil {
-			require.ErrorIs(t, err, base.ErrCorruption)
-		}
-	})
-}

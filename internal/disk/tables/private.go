@@ -100,26 +100,12 @@ func (runs PrivateRuns) Find(c *Cache, lookup *sstable.Lookup) (sstable.Result, 
 		if i == len(run) || cmp.Compare(base.UserKey(run[i].Smallest), key) > 0 {
 			continue
 		}
-		res, err := findIn(c, run[i], lookup)
+		res, err := c.GetHeld(run[i], lookup)
 		if err != nil || res.Found {
 			return res, err
 		}
 	}
 	return sstable.Result{}, nil
-}
-
-// findIn looks a key up in one table, which the cache may close meanwhile.
-func findIn(c *Cache, f *manifest.FileMeta, lookup *sstable.Lookup) (sstable.Result, error) {
-	for {
-		r, err := c.Get(f)
-		if err != nil || r.Denies(lookup) {
-			return sstable.Result{}, err
-		}
-		res, err := r.GetAfterFilter(lookup)
-		if err != sstable.ErrReaderClosed || c.closed.Load() {
-			return res, err
-		}
-	}
 }
 
 // AddTo adds the runs to m, with iterators in levels, which have room for them. o must not change

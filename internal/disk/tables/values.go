@@ -41,8 +41,8 @@ func (t *Cache) TryValue(v *manifest.Version, lk *sstable.Lookup, user, encoded 
 func (t *Cache) value(v *manifest.Version, lk *sstable.Lookup, user []byte, ref base.ValueRef) (sstable.Result, error) {
 	res, f, err := t.search(v, lk, user, ref, false)
 	if err == nil && uint64(len(res.Value)) != ref.Len {
-		err = base.Corruptf("value table", -1, "the value of a key of %d bytes has %d bytes; want %d", len(user), len(res.Value), ref.Len)
-		err = base.InFile(err, filepath.Join(t.options.Dir, f.Name()), -1)
+		err = t.inTable(base.Corruptf("value table", -1, "the value of a key of %d bytes has %d bytes; want %d",
+			len(user), len(res.Value), ref.Len), f)
 	}
 	if err != nil {
 		return sstable.Result{}, err
@@ -76,6 +76,11 @@ func (t *Cache) StoredValue(v *manifest.Version, lk *sstable.Lookup, user []byte
 	}
 }
 
+// inTable adds the file of a table to an error.
+func (t *Cache) inTable(err error, f *manifest.FileMeta) error {
+	return base.InFile(err, filepath.Join(t.options.Dir, f.Name()), -1)
+}
+
 // valueTable returns the value table of an ID.
 func (t *Cache) valueTable(v *manifest.Version, id uint64) (f *manifest.FileMeta, r *sstable.Reader, err error) {
 	if f = v.ValueTableOf(id); f == nil {
@@ -87,7 +92,7 @@ func (t *Cache) valueTable(v *manifest.Version, id uint64) (f *manifest.FileMeta
 	}
 	if ids := Of(f).ids.Load(); ids != nil {
 		if _, ok := slices.BinarySearch(*ids, id); !ok {
-			return f, nil, base.InFile(otherIDs(*ids, id), filepath.Join(t.options.Dir, f.Name()), -1)
+			return f, nil, t.inTable(otherIDs(*ids, id), f)
 		}
 	}
 	return f, r, nil
@@ -106,7 +111,7 @@ func (t *Cache) CheckIDs(v *manifest.Version, f *manifest.FileMeta) error {
 	}
 	defer r.Unref()
 	if _, err = IDs(r, f.Num); err != nil {
-		return base.InFile(err, filepath.Join(t.options.Dir, f.Name()), -1)
+		return t.inTable(err, f)
 	}
 	for _, table := range v.Values {
 		if table.File == f && err == nil {
@@ -141,15 +146,24 @@ func (t *Cache) search(v *manifest.Version, lk *sstable.Lookup, user []byte, ref
 	res, err = r.GetAfterFilter(lk)
 	lk.KeyOnly = before
 	if err == nil && (!res.Found || res.Trailer != base.MakeTrailer(ref.Seq, base.KindSet)) {
-		err = base.Corruptf("value table", -1, "it has no value of sequence number %d for a key of %d bytes that refers to it", ref.Seq, len(user))
-		err = base.InFile(err, filepath.Join(t.options.Dir, f.Name()), -1)
+		err = t.inTable(base.Corruptf("value table", -1,
+			"it has no value of sequence number %d for a key of %d bytes that refers to it", ref.Seq, len(user)), f)
 	}
 	return res, f, err
 }
 
-// GetHeld is a lookup in one table of a version to which the caller has a reference.
+// GetHeld is a lookup in one table of a version to which the caller has a reference. The cache may close it meanwhile.
 func (t *Cache) GetHeld(f *manifest.FileMeta, lk *sstable.Lookup) (sstable.Result, error) {
-	return findIn(t, f, lk)
+	for {
+		r, err := t.Get(f)
+		if err != nil || r.Denies(lk) {
+			return sstable.Result{}, err
+		}
+		res, err := r.GetAfterFilter(lk)
+		if err != sstable.ErrReaderClosed || t.closed.Load() {
+			return res, err
+		}
+	}
 }
 
 // Refs returns what a table refers to.
@@ -242,9 +256,8 @@ func (t *Cache) CountRefs(v *manifest.Version, e *manifest.Edit, logger *slog.Lo
 func (t *Cache) counted(v *manifest.Version, f *manifest.FileMeta, refs []base.RefSum) error {
 	for _, ref := range refs {
 		if live := v.LiveBytes(ref.ID); live < ref.Bytes {
-			err := base.Corruptf("block of references", -1, "it refers to %d bytes of the values of ID %d, of which the MANIFEST counts %d",
-				ref.Bytes, ref.ID, live)
-			return base.InFile(err, filepath.Join(t.options.Dir, f.Name()), -1)
+			return t.inTable(base.Corruptf("block of references", -1,
+				"it refers to %d bytes of the values of ID %d, of which the MANIFEST counts %d", ref.Bytes, ref.ID, live), f)
 		}
 	}
 	return nil
