@@ -14,7 +14,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
-	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -103,24 +103,14 @@ func (l *timeline) load(keys []string, value string) {
 // ingest adds a table with values for some keys and a deletion of the last one.
 func (l *timeline) ingest(keys []string, value string) {
 	l.files++
-	name := fmt.Sprintf("made%d.ldb", l.files)
-	f, err := vfs.Replace(l.fs, name)
-	require.NoError(l.t, err)
-	w := sstable.NewWriter(f, sstable.WriterOptions{})
-	for i, k := range keys {
-		key := sstable.Key{User: []byte(k), Seq: 1, Deletion: i == len(keys)-1}
-		if l.model[k] = value; key.Deletion {
-			delete(l.model, k)
-			require.NoError(l.t, w.Add(key.Append(nil), nil))
-		} else {
-			require.NoError(l.t, w.Add(key.Append(nil), []byte(value)))
-		}
+	last := keys[len(keys)-1]
+	delete(l.model, last)
+	var entries []fixture.Entry
+	for _, k := range keys[:len(keys)-1] {
+		l.model[k] = value
+		entries = append(entries, fixture.Put(k, 1, value))
 	}
-	_, err = w.Finish()
-	require.NoError(l.t, err)
-	require.NoError(l.t, f.Close())
-	_, err = l.d.Ingest(background, []string{name}, nil)
-	require.NoError(l.t, err)
+	ingest(l.t, l.d, fmt.Sprintf("made%d.ldb", l.files), append(entries, fixture.Del(last, 1))...)
 	l.note()
 }
 

@@ -3,7 +3,6 @@ package backup_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
@@ -117,68 +117,46 @@ func TestAnEmptyDirectoryIsFilled(t *testing.T) {
 	require.NoError(t, open(t, ".", &db.Options{ErrorIfMissing: true}).Close())
 }
 
-// unmovable is a file system with a directory that cannot be renamed, as a mount point cannot.
-type unmovable struct {
-	*vfs.Mem
-	copied bool // a file was made
-}
-
-func (u *unmovable) Rename(string, string) error {
-	return &fs.PathError{Op: "rename", Path: "mounted", Err: fs.ErrPermission}
-}
-
-func (u *unmovable) Create(name string) (vfs.File, error) {
-	u.copied = true
-	return u.Mem.Create(name)
-}
-
 // That a mount point cannot be replaced was noticed when all files were copied to the file system above it.
 func TestAMountPointIsRefusedBeforeFilesAreCopied(t *testing.T) {
 	repo := backup.Open(backuptest.NewMem())
 	create(t, repo, database(t, "db", smallOptions(vfs.NewMem())), nil)
-	u := &unmovable{Mem: vfs.NewMem()}
-	require.NoError(t, u.MkdirAll("mounted"))
-	_, err := repo.Restore(background, "", "mounted", &backup.RestoreOptions{FS: u})
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("mounted"))
+	_, err := repo.Restore(background, "", "mounted", &backup.RestoreOptions{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		require.NotEqual(t, wrap.OpCreate, op.Kind, "a file is copied")
+		if op.Kind == wrap.OpRename {
+			return &wrap.Fault{Err: fs.ErrPermission}
+		}
+		return nil
+	})})
 	require.ErrorContains(t, err, "choose a directory that does not exist")
-	require.False(t, u.copied)
-	names, err := u.List(".")
+	names, err := mem.List(".")
 	require.NoError(t, err)
 	require.Equal(t, []string{"mounted"}, names)
 }
 
-// late is a file system in which another process makes a database in a directory just before it is locked.
-type late struct {
-	*vfs.Mem
-	make func()
-}
-
-func (l *late) Lock(name string, shared bool) (io.Closer, error) {
-	if l.make != nil {
-		made := l.make
-		l.make = nil
-		made()
-	}
-	return l.Mem.Lock(name, shared)
-}
-
-// A database that appears in the empty directory when it has been checked stays there.
+// A database that appears in the empty directory when it has been checked, just before it is locked, stays there.
 func TestADirectoryThatIsFilledMeanwhileIsNotReplaced(t *testing.T) {
 	repo := backup.Open(backuptest.NewMem())
 	create(t, repo, database(t, "db", smallOptions(vfs.NewMem())), nil)
 	for _, open := range []bool{false, true} {
-		l := &late{Mem: vfs.NewMem()}
-		require.NoError(t, l.MkdirAll("x"))
-		l.make = func() {
-			d := database(t, "x", smallOptions(l.Mem))
-			if !open {
-				require.NoError(t, d.Close())
+		mem, made := vfs.NewMem(), false
+		require.NoError(t, mem.MkdirAll("x"))
+		_, err := repo.Restore(background, "", "x", &backup.RestoreOptions{FS: wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			if op.Kind == wrap.OpLock && !made {
+				made = true
+				d := database(t, "x", smallOptions(mem))
+				if !open {
+					require.NoError(t, d.Close())
+				}
 			}
-		}
-		_, err := repo.Restore(background, "", "x", &backup.RestoreOptions{FS: l})
+			return nil
+		})})
 		require.Error(t, err)
-		_, err = l.Stat("x.restore")
+		_, err = mem.Stat("x.restore")
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		got, err := read(l.Kill(), "x")
+		got, err := read(mem.Kill(), "x")
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"key": "x"}, got)
 	}
@@ -277,30 +255,23 @@ func TestFirstBackupsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// contended is a file system in which another backup finds the file of a lock before it is locked.
-type contended struct {
-	*vfs.Mem
-	left int
-}
-
-func (c *contended) Lock(name string, shared bool) (io.Closer, error) {
-	if strings.HasSuffix(name, ".lock") && c.left > 0 {
-		c.left--
-		return nil, base.ErrLocked
-	}
-	return c.Mem.Lock(name, shared)
-}
-
+// Another backup finds the file of a lock before it is locked, so often.
 func TestBackupsThatCleanUpAtTheSameTime(t *testing.T) {
-	fsys := &contended{Mem: vfs.NewMem()}
-	d := database(t, "db", smallOptions(fsys))
+	mem, left := vfs.NewMem(), 0
+	d := database(t, "db", smallOptions(wrap.NewFaulty(mem, wrap.FailIf(base.ErrLocked, func(op wrap.Op) bool {
+		if op.Kind != wrap.OpLock || !strings.HasSuffix(op.Name, ".lock") || left == 0 {
+			return false
+		}
+		left--
+		return true
+	}))))
 	repo := backup.Open(backuptest.NewMem())
-	fsys.left = 3
+	left = 3
 	create(t, repo, d, nil)
-	fsys.left = 1000
+	left = 1000
 	require.ErrorIs(t, second(repo.Create(background, d, nil)), base.ErrLocked)
-	fsys.left = 0
-	names, err := fsys.List(".")
+	left = 0
+	names, err := mem.List(".")
 	require.NoError(t, err)
 	require.Equal(t, []string{"db"}, names)
 }

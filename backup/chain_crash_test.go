@@ -17,7 +17,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
-	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -135,16 +135,11 @@ func (c *chain) write() {
 		c.add(entries)
 	case 2:
 		keys, entries := c.sorted()
-		f, err := vfs.Replace(c.disk, "incoming")
-		require.NoError(t, err)
-		w := sstable.NewWriter(f, sstable.WriterOptions{})
+		var table []fixture.Entry
 		for _, key := range keys {
-			require.NoError(t, w.Add(sstable.Key{User: []byte(key)}.Append(nil), []byte(entries[key])))
+			table = append(table, fixture.Put(key, 0, entries[key]))
 		}
-		_, err = w.Finish()
-		require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
-		_, err = c.d.Ingest(background, []string{"incoming"}, nil)
-		require.NoError(t, err)
+		ingest(t, c.d, "incoming", table...)
 		c.add(entries)
 	case 3, 4:
 		_, entries := c.sorted()
@@ -221,14 +216,9 @@ func (c *chain) disturb() {
 
 // repo returns the repository. Its process dies at the given operation; 0: it does not.
 func (c *chain) repo(dies int) *backup.Repository {
-	fsys, n := vfs.FS(c.place), 0
+	fsys := vfs.FS(c.place)
 	if dies > 0 {
-		fsys = wrap.NewFaulty(c.place, func(wrap.Op) *wrap.Fault {
-			if n++; n >= dies {
-				return &wrap.Fault{Err: errDead}
-			}
-			return nil
-		})
+		fsys = wrap.NewFaulty(c.place, wrap.FailFrom(uint64(dies-1), errDead))
 	}
 	r := backup.Open(newDir(c.t, fsys, "repo"))
 	r.SetNow(func() time.Time { return c.time().Add(c.skew) })

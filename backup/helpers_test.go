@@ -11,6 +11,7 @@ import (
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -57,6 +58,14 @@ func fill(t testing.TB, d *db.DB, from, to int, value string) {
 	for i := from; i < to; i++ {
 		put(t, d, fmt.Sprintf("key%06d", i), fmt.Sprintf("%s%06d%090d", value, i, i))
 	}
+}
+
+// ingest writes a table next to a database, and adds it.
+func ingest(t testing.TB, d *db.DB, name string, entries ...fixture.Entry) {
+	t.Helper()
+	fixture.WriteFile(t, d.Options().FS, name, fixture.Table(t, entries...))
+	_, err := d.Ingest(background, []string{name}, nil)
+	require.NoError(t, err)
 }
 
 // contents returns all keys and values.

@@ -94,6 +94,19 @@ func interleave(rnd *rand.Rand, death float64, runs ...func(a *actor)) {
 	}
 }
 
+// inAnyOrder runs a test with new seeds until one fails.
+func inAnyOrder(t *testing.T, rounds, short int, run func(t *testing.T, rnd *rand.Rand)) {
+	first := uint64(time.Now().UnixNano())
+	if testing.Short() {
+		rounds = short
+	}
+	for seed := first; seed < first+uint64(rounds); seed++ {
+		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { run(t, rand.New(rand.NewPCG(seed, 2))) }) {
+			return
+		}
+	}
+}
+
 // machine makes backups of a copy of a database.
 type machine struct {
 	d    *db.DB
@@ -116,19 +129,7 @@ func (a *actor) errorless(t *testing.T, err error) {
 // Several machines make backups of databases that share tables, while others prune, and some of
 // them die. In every order of their operations, each backup that is in the repository is complete, and
 // each that was made and not pruned is there. Once all have ended, nothing unneeded remains.
-func TestBackupsAndPrunesInAnyOrder(t *testing.T) {
-	first := uint64(time.Now().UnixNano())
-	rounds := 100
-	if testing.Short() {
-		rounds = 15
-	}
-	for seed := first; seed < first+uint64(rounds); seed++ {
-		rnd := rand.New(rand.NewPCG(seed, 2))
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runMachines(t, rnd) }) {
-			return
-		}
-	}
-}
+func TestBackupsAndPrunesInAnyOrder(t *testing.T) { inAnyOrder(t, 100, 15, runMachines) }
 
 func runMachines(t *testing.T, rnd *rand.Rand) {
 	storage, repo, d := newRepo(t)

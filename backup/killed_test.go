@@ -34,17 +34,12 @@ func TestAPowerCutAfterAProcessWasKilled(t *testing.T) {
 		"Create": {again, again}, "Prune": {prune, prune}, "both": {again, prune}, "Prune, then Create": {prune, again},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for at, killed := int64(0), true; killed; at++ {
-				mem, n := start.Kill(), int64(0)
+			for at, killed := uint64(0), true; killed; at++ {
+				mem := start.Kill()
 				if name == "Prune" {
 					require.NoError(t, again(backup.Open(newDir(t, mem, "repo"))))
 				}
-				faulty := wrap.NewFaulty(mem, func(wrap.Op) *wrap.Fault {
-					if n++; n > at {
-						return &wrap.Fault{Err: errors.New("killed")}
-					}
-					return nil
-				})
+				faulty := wrap.NewFaulty(mem, wrap.FailFrom(at, errors.New("killed")))
 				killed = call[0](backup.Open(newDir(t, faulty, "repo"))) != nil
 				if at%3 > 0 || testing.Short() && at%5 > 0 {
 					continue

@@ -17,12 +17,8 @@ import (
 
 // repositoryOnDisk returns a repository with one backup of a small database.
 func repositoryOnDisk(t *testing.T) *backup.Repository {
-	storage, err := backup.NewDir(nil, filepath.Join(t.TempDir(), "repo"))
-	require.NoError(t, err)
-	repo := backup.Open(storage)
-	d := open(t, filepath.Join(t.TempDir(), "db"), nil)
-	put(t, d, "key", "value")
-	create(t, repo, d, nil)
+	repo := backup.Open(newDir(t, nil, filepath.Join(t.TempDir(), "repo")))
+	create(t, repo, database(t, filepath.Join(t.TempDir(), "db"), nil), nil)
 	return repo
 }
 
@@ -101,8 +97,7 @@ func TestRestoreAcceptsTheDirectoriesOfAUserWithAGroupOfItsOwn(t *testing.T) {
 
 func TestCheckpointsRefuseATemporaryDirectoryThatOthersCanChange(t *testing.T) {
 	parent := t.TempDir()
-	d := open(t, filepath.Join(parent, "db"), nil)
-	put(t, d, "key", "value")
+	d := database(t, filepath.Join(parent, "db"), nil)
 	for _, marker := range []string{"", "copy"} {
 		planted := filepath.Join(parent, "copy.checkpoint")
 		plant(t, planted, marker)
@@ -123,8 +118,7 @@ func TestCheckpointsRefuseATemporaryDirectoryThatOthersCanChange(t *testing.T) {
 func TestABackupLeavesTheRestsOfOtherUsersAlone(t *testing.T) {
 	parent := t.TempDir()
 	repo := repositoryOnDisk(t)
-	d := open(t, filepath.Join(t.TempDir(), "db"), nil)
-	put(t, d, "key", "value")
+	d := database(t, filepath.Join(t.TempDir(), "db"), nil)
 	const id = "20260102T030405.000000000Z-0123456789abcdef"
 	for _, suffix := range []string{"", ".checkpoint"} {
 		left := filepath.Join(parent, "db.backup-"+id+suffix)

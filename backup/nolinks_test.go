@@ -13,36 +13,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/backup"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// noLinks is a file system that cannot link files, such as FAT.
-type noLinks struct {
-	vfs.FS
-	beforeRename func()
-}
-
-func (n *noLinks) Link(string, string) error { return syscall.EPERM }
-
-func (n *noLinks) Rename(from, to string) error {
-	if n.beforeRename != nil {
-		n.beforeRename()
-	}
-	return n.FS.Rename(from, to)
-}
 
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Without links, of several writers of one segment exactly one succeeds: the name is the same for all.
+// Without links, as on FAT, of several writers of one segment exactly one succeeds: the name is the same for all.
 func TestASegmentIsNotReplacedWithoutLinks(t *testing.T) {
 	mem := vfs.NewMem()
 	const name = "segments/20260301T120000.000000000Z-0123456789abcdef/000000000001"
 	open := func(beforeRename func()) backup.Storage {
-		s, err := backup.NewDir(&noLinks{mem, beforeRename}, "repo")
-		require.NoError(t, err)
-		return s
+		return newDir(t, wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+			switch {
+			case op.Kind == wrap.OpLink:
+				return &wrap.Fault{Err: syscall.EPERM}
+			case op.Kind == wrap.OpRename && beforeRename != nil:
+				beforeRename()
+			}
+			return nil
+		}), "repo")
 	}
 	var group sync.WaitGroup
 	var other error

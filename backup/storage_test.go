@@ -35,12 +35,7 @@ func TestStoragesConform(t *testing.T) {
 	})
 	t.Run("without links", func(t *testing.T) {
 		mem := vfs.NewMem()
-		fsys := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-			if op.Kind == wrap.OpLink {
-				return &wrap.Fault{Err: syscall.ENOTSUP}
-			}
-			return nil
-		})
+		fsys := wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOTSUP, func(op wrap.Op) bool { return op.Kind == wrap.OpLink }))
 		s := newDir(t, fsys, "repo")
 		require.NoError(t, s.Create(background, "a/b", strings.NewReader("text")))
 		require.Error(t, s.Create(background, "a/b", strings.NewReader("other")))

@@ -326,19 +326,7 @@ func TestArchiveCreateAndPruneAtTheSameTime(t *testing.T) {
 
 // The same with two machines that have copies of a database, where the operations come in random order and some
 // machines die.
-func TestArchivesAndPrunesInAnyOrder(t *testing.T) {
-	first := uint64(time.Now().UnixNano())
-	rounds := 25
-	if testing.Short() {
-		rounds = 4
-	}
-	for seed := first; seed < first+uint64(rounds); seed++ {
-		rnd := rand.New(rand.NewPCG(seed, 11))
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runArchivers(t, rnd) }) {
-			return
-		}
-	}
-}
+func TestArchivesAndPrunesInAnyOrder(t *testing.T) { inAnyOrder(t, 25, 4, runArchivers) }
 
 func runArchivers(t *testing.T, rnd *rand.Rand) {
 	storage := backuptest.NewMem()
