@@ -55,7 +55,7 @@
 //   - Messages and votes are for a server, not for its address. Another server may use the address by now, without the
 //     entries and votes of the first one. Raft sends its messages to an address, and stores a vote with the address of
 //     the candidate instead of its ID: see transport.
-//   - No leadership is transferred to a named server whose replication pauses after failures: see TransferLeadership. Raft
+//   - No leadership is transferred to a server whose replication pauses after failures: see TransferLeadership. Raft
 //     would refuse writes until it has given up, and for ever if it is deposed while a second transfer waits.
 //   - If only half of a vote is on the disk, it does not count: see voteStore.
 //   - A leader that stalls while it sends a snapshot does not block the main loop of the receiver for ever.

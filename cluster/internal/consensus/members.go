@@ -149,38 +149,29 @@ func (g *Group) change(ctx context.Context, begin func(*raft.Raft) raft.Future) 
 	return g.proposalError(err, index > 0)
 }
 
-// TransferLeadership makes another voter the leader, and returns when this server leads no more. With id "" raft
-// chooses the voter that has most of the log.
+// TransferLeadership makes another voter the leader, and returns when this server leads no more.
 func (g *Group) TransferLeadership(ctx context.Context, id string) error {
-	begin := func(r *raft.Raft) raft.Future { return r.LeadershipTransfer() }
 	lead := g.leading.current()
 	if !lead.Leading {
 		return g.notLeader()
 	}
-	if id != "" {
-		var to *Server
-		for _, s := range g.Configuration() {
-			// Raft would make a nonvoter a candidate, who disturbs the term and cannot win.
-			if s.ID == id && s.Voter {
-				to = &s
-			}
-		}
-		if to == nil {
-			return fmt.Errorf("transfer the leadership of group %d to %s: it is not a voter of the group", g.o.Group, id)
-		}
-		// Raft would refuse writes until it has given up a server that it cannot bring up to date. A second attempt
-		// would wait for the replication to take the first one's request; a leader that is deposed before it does
-		// refuses writes for ever, in later terms too (raft 1.8.0).
-		target := []raft.Server{{ID: raft.ServerID(id), Suffrage: raft.Voter}}
-		if err := g.answered(ctx, g.trans.replicated, target, lead.Term); err != nil {
-			return fmt.Errorf("transfer the leadership of group %d to %s, which has answered no entries now; after a failure they "+
-				"pause for up to ten seconds: %w", g.o.Group, id, err)
-		}
-		begin = func(r *raft.Raft) raft.Future {
-			return r.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address))
-		}
+	servers := g.Configuration()
+	// Raft would make a nonvoter a candidate, who disturbs the term and cannot win.
+	to := slices.IndexFunc(servers, func(s Server) bool { return s.ID == id && s.Voter })
+	if to < 0 {
+		return fmt.Errorf("transfer the leadership of group %d to %s: it is not a voter of the group", g.o.Group, id)
 	}
-	_, err := g.await(ctx, begin)
+	// Raft would refuse writes until it has given up a server that it cannot bring up to date. A second attempt would
+	// wait for the replication to take the first one's request; a leader that is deposed before it does refuses writes
+	// for ever, in later terms too (raft 1.8.0).
+	target := []raft.Server{{ID: raft.ServerID(id), Suffrage: raft.Voter}}
+	if err := g.answered(ctx, g.trans.replicated, target, lead.Term); err != nil {
+		return fmt.Errorf("transfer the leadership of group %d to %s, which has answered no entries now; after a failure they "+
+			"pause for up to ten seconds: %w", g.o.Group, id, err)
+	}
+	_, err := g.await(ctx, func(r *raft.Raft) raft.Future {
+		return r.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(servers[to].Address))
+	})
 	if errors.Is(err, raft.ErrNotLeader) {
 		return g.notLeader()
 	}

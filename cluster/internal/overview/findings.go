@@ -88,14 +88,6 @@ func Findings(o *Overview) []Finding {
 	return d.findings
 }
 
-// Worst returns the severity of the worst finding, "" if there is none.
-func Worst(all []Finding) Severity {
-	if len(all) == 0 {
-		return ""
-	}
-	return all[0].Severity
-}
-
 // sameVersion is the next step if nodes refuse each other because of their versions.
 const sameVersion = "Run the same version of sieved on all nodes. /healthz and the logs of the nodes name the versions."
 
