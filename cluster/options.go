@@ -181,7 +181,7 @@ type LimitOptions struct {
 
 // Validate returns an error that names the first field that is out of its bounds.
 func (o *Options) Validate() error {
-	if !node.ValidID(kv.NodeID(o.ID)) {
+	if !kv.NodeID(o.ID).Valid() {
 		return errors.New("cluster: Options.ID must have 1 to 64 letters, digits, - and _")
 	}
 	if o.Dir == "" {

@@ -45,7 +45,7 @@ func RestoreBackup(ctx context.Context, s backup.Storage, o RestoreOptions) (b *
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
-	if !ValidID(o.ID) || o.Dir == "" {
+	if !o.ID.Valid() || o.Dir == "" {
 		return nil, errors.New("the new node needs a directory, and an ID of 1 to 64 letters, digits, - and _")
 	}
 	if b, err = findBackup(ctx, s, o.Backup); err != nil {
@@ -170,13 +170,7 @@ func beginRestore(fsys vfs.FS, dir string) error {
 
 // hasMark reports whether UNFINISHED is there with a text.
 func hasMark(fsys vfs.FS, dir, want string) bool {
-	f, err := fsys.Open(unfinishedFile(dir))
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }()
-	text := make([]byte, len(want))
-	_, err = vfs.ReadFull(f, text, 0)
+	text, err := files.Read(fsys, unfinishedFile(dir), int64(len(want)))
 	return err == nil && string(text) == want
 }
 

@@ -70,7 +70,7 @@ func parseIdentity(text []byte) (*identity, error) {
 	switch {
 	case id.Format < 1 || id.Format > identityFormat:
 		return nil, fmt.Errorf("its format is %d, and formats up to %d are supported: upgrade this node", id.Format, identityFormat)
-	case !ValidID(id.ID) || id.Cluster == "" || id.Incarnation == 0 || id.Map == nil:
+	case !id.ID.Valid() || id.Cluster == "" || id.Incarnation == 0 || id.Map == nil:
 		return nil, errors.New("the node's ID, cluster, incarnation or map is missing")
 	}
 	return &id, id.Map.check()

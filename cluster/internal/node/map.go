@@ -53,9 +53,6 @@ func nodeOf(server string) kv.NodeID {
 	return kv.NodeID(id)
 }
 
-// ValidID reports whether an ID may be a node's: 1 to 64 letters, digits, "-" and "_".
-func ValidID(id kv.NodeID) bool { return id.Valid() }
-
 // Find returns the member with an ID.
 func (m *Map) Find(id kv.NodeID) (Member, bool) {
 	i, found := m.index(id)
@@ -131,7 +128,7 @@ var (
 func (m *Map) admit(r joinRequest, answers func(addr string) bool) (*Map, Member, error) {
 	known, found := m.Find(r.ID)
 	switch {
-	case !ValidID(r.ID):
+	case !r.ID.Valid():
 		return nil, Member{}, fmt.Errorf("a node ID has 1 to 64 letters, digits, - and _; got %d bytes", len(r.ID))
 	case r.Cluster != "" && r.Cluster != m.Cluster:
 		return nil, Member{}, errOtherCluster
@@ -181,7 +178,7 @@ func (m *Map) check() error {
 		return fmt.Errorf("the map of the cluster has %d groups of %d replicas", m.Groups, m.Replicas)
 	}
 	for i, member := range m.Nodes {
-		if !ValidID(member.ID) || i > 0 && m.Nodes[i-1].ID >= member.ID {
+		if !member.ID.Valid() || i > 0 && m.Nodes[i-1].ID >= member.ID {
 			return fmt.Errorf("the map of the cluster has an invalid ID at position %d", i)
 		}
 	}

@@ -76,11 +76,11 @@ func TestANodeThatReturnsAfterItsRemovalIsAnotherServer(t *testing.T) {
 
 func TestIDsThatCannotBePartsOfServersAreRefused(t *testing.T) {
 	for _, id := range []kv.NodeID{"", "a.b", "a b", "ä", kv.NodeID(make([]byte, 65))} {
-		require.False(t, ValidID(id))
+		require.False(t, id.Valid())
 		_, _, err := testMap().admit(joinRequest{ID: id}, nil)
 		require.Error(t, err)
 	}
-	require.True(t, ValidID("node-1_B"))
+	require.True(t, kv.NodeID("node-1_B").Valid())
 	require.Equal(t, kv.NodeID("node-1"), nodeOf(serverName("node-1", 12)))
 }
 
@@ -144,7 +144,7 @@ func FuzzParseIdentity(f *testing.F) {
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if id, err := parseIdentity(text); err == nil {
-			require.True(t, ValidID(id.ID))
+			require.True(t, id.ID.Valid())
 			require.NotZero(t, id.Incarnation)
 		}
 	})

@@ -210,7 +210,7 @@ func (n *Node) operateFilters(ctx context.Context, _ []string) (any, error) {
 // operateCheckpoint writes a checkpoint of each group of this node to the directory checkpoints/NAME in the node's
 // own. Clients cannot choose another place.
 func (n *Node) operateCheckpoint(ctx context.Context, args []string) (any, error) {
-	if !ValidID(kv.NodeID(args[0])) {
+	if !kv.NodeID(args[0]).Valid() {
 		return nil, errors.New("the name of a checkpoint has 1 to 64 letters, digits, - and _")
 	}
 	dir := filepath.Join(n.o.Dir, "checkpoints", args[0])

@@ -133,7 +133,7 @@ func (o *Options) fillDefaults() {
 
 func (o *Options) validate() error {
 	switch {
-	case !ValidID(o.ID):
+	case !o.ID.Valid():
 		return fmt.Errorf("the node's ID must have 1 to 64 letters, digits, - and _")
 	case o.Dir == "":
 		return fmt.Errorf("the node needs a directory")

@@ -176,9 +176,6 @@ func (r *Replica) notLeader() error {
 	if r.ctx.Err() != nil {
 		return kv.ErrClosed
 	}
-	if err := r.state.Err(); err != nil && r.log.Leads() {
-		return &kv.NotLeaderError{Group: r.o.Group}
-	}
 	e := &kv.NotLeaderError{Group: r.o.Group}
 	if id := r.log.Leader(); id != "" && !r.log.Leads() {
 		e.Leader = r.o.Addr(id)
