@@ -264,9 +264,13 @@ type cluster struct {
 	nodes []*node
 }
 
+func newCluster(t *testing.T) *cluster {
+	return &cluster{t: t, net: &network{nodes: map[string]string{}, cuts: map[[2]string]bool{}}}
+}
+
 // startCluster starts n voters. change may be nil.
 func startCluster(t *testing.T, n int, change func(*Options)) *cluster {
-	c := &cluster{t: t, net: &network{nodes: make(map[string]string), cuts: make(map[[2]string]bool)}}
+	c := newCluster(t)
 	for range n {
 		c.listen()
 	}

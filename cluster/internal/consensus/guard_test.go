@@ -38,7 +38,7 @@ func header(n *node) raft.RPCHeader {
 // hashicorp/raft #695: heartbeats that are handled on the transport's goroutine change the term outside the main loop.
 func TestHeartbeatsGoThroughTheMainLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: &network{nodes: map[string]string{}, cuts: map[[2]string]bool{}}}
+		c := newCluster(t)
 		n := c.listen()
 		n.o.Stream = n.listener.Group(testGroup)
 		o, err := n.o.withDefaults()
@@ -245,7 +245,7 @@ func TestASnapshotReplacesALogThatConflicts(t *testing.T) {
 
 func TestALogStoreMustBeMonotonic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: &network{nodes: map[string]string{}, cuts: map[[2]string]bool{}}}
+		c := newCluster(t)
 		n := c.listen()
 		n.o.Stream = n.listener.Group(testGroup)
 		n.o.Logs = n.store.InmemStore

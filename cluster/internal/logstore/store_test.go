@@ -19,11 +19,17 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// open opens a store with small memtables, so that tests reach tables.
+// open opens a store with small memtables, so that tests reach tables. It is closed at the end of the test, unless the
+// test has closed it.
 func open(t testing.TB, fsys vfs.FS) *Store {
 	t.Helper()
 	s, err := Open("logs", Options{FS: fsys, DB: func(o *db.Options) { o.Memtables.Size = 16 << 10 }})
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := s.Close(); !errors.Is(err, db.ErrClosed) {
+			require.NoError(t, err)
+		}
+	})
 	return s
 }
 
@@ -51,7 +57,6 @@ func requireRange(t testing.TB, g *Group, first, last uint64) {
 
 func TestGapsAreRefused(t *testing.T) {
 	s := open(t, vfs.NewMem())
-	defer func() { require.NoError(t, s.Close()) }()
 	g := s.Group(0)
 	require.True(t, g.IsMonotonic())
 	require.NoError(t, g.StoreLogs(entries(5, 10, 1)))
@@ -108,7 +113,6 @@ func TestStableValues(t *testing.T) {
 	require.NoError(t, g.SetUint64([]byte("CurrentTerm"), 1<<63))
 	require.NoError(t, g.Set([]byte("LastVoteCand"), []byte("n1")))
 	s = open(t, mem.Crash())
-	defer func() { require.NoError(t, s.Close()) }()
 	g = s.Group(4)
 	n, err = g.GetUint64([]byte("CurrentTerm"))
 	require.NoError(t, err)
@@ -132,7 +136,6 @@ func TestGroupsAreFoundAgain(t *testing.T) {
 	}
 	require.NoError(t, s.Group(8).Set([]byte("a"), nil))
 	s = open(t, mem.Crash())
-	defer func() { require.NoError(t, s.Close()) }()
 	ids, err := s.Groups()
 	require.NoError(t, err)
 	require.Equal(t, []kv.GroupID{0, 7, 8, 1<<32 - 1}, ids)
@@ -243,7 +246,6 @@ func TestRandomOperationsMatchAModel(t *testing.T) {
 		s = open(t, mem)
 		m.check(t, s)
 	}
-	require.NoError(t, s.Close())
 }
 
 // Entries are there after a power cut as soon as StoreLogs has returned, and what was deleted before them is gone.
@@ -265,7 +267,6 @@ func TestAcknowledgedEntriesSurviveAPowerCut(t *testing.T) {
 			require.NoError(t, after.Close())
 		}
 	}
-	require.NoError(t, s.Close())
 }
 
 // A reader sees an entry as it was or not at all while others are stored and deleted.
@@ -304,7 +305,6 @@ func TestReadersMeetNoDamageWhileTheLogMoves(t *testing.T) {
 	close(done)
 	wg.Wait()
 	require.NoError(t, s.Err())
-	require.NoError(t, s.Close())
 }
 
 // The bug: an entry that a reader looked for during a deletion, and that was stored again before the reader looked
@@ -325,7 +325,6 @@ func TestAnEntryThatIsStoredAgainIsNotMissing(t *testing.T) {
 	require.False(t, during.staysUntil(after))
 	require.False(t, before.staysUntil(after))
 	require.True(t, after.staysUntil(g.find(18)))
-	require.NoError(t, s.Close())
 }
 
 // BenchmarkStoreLogs stores entries of 116 bytes in 64 groups at once, each durable.

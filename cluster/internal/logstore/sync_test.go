@@ -56,7 +56,6 @@ func TestEntriesStoredSoonBecomeDurable(t *testing.T) {
 		require.EqualValues(t, i+2, after.Group(1).Durable())
 		require.NoError(t, after.Close())
 	}
-	require.NoError(t, s.Close())
 }
 
 func TestNothingIsDurableBeforeItsSync(t *testing.T) {
@@ -92,7 +91,6 @@ func TestNothingIsDurableBeforeItsSync(t *testing.T) {
 	require.NoError(t, g.WaitDurable(t.Context(), 12))
 	require.NoError(t, g.StoreLogsSoon(entries(20, 21, 3)))
 	require.NoError(t, g.WaitDurable(t.Context(), 21))
-	require.NoError(t, s.Close())
 }
 
 func TestAFailedSyncMakesNothingDurable(t *testing.T) {
@@ -124,5 +122,4 @@ func TestAnEntryThatIsTooLargeIsRefusedAndChangesNothing(t *testing.T) {
 	require.NoError(t, g.StoreLogsSoon(entries(6, 7, 1)))
 	require.NoError(t, g.WaitDurable(t.Context(), 7))
 	require.NoError(t, s.Err())
-	require.NoError(t, s.Close())
 }

@@ -53,9 +53,7 @@ func writePairs(f *fleet) *pairs {
 	ctx, cancel := context.WithCancel(f.ctx)
 	p.stop = cancel
 	for i := range pairCount {
-		p.done.Add(1)
-		go func() {
-			defer p.done.Done()
+		p.done.Go(func() {
 			for n := 1; ctx.Err() == nil; n++ {
 				time.Sleep(time.Millisecond)
 				for _, node := range nodes {
@@ -67,7 +65,7 @@ func writePairs(f *fleet) *pairs {
 					}
 				}
 			}
-		}()
+		})
 	}
 	return p
 }
@@ -78,18 +76,7 @@ func writePair(ctx context.Context, n *Node, i, number int) error {
 	if !ok {
 		return errNotHosted
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	pending, err := g.Update(ctx, func(tx kv.Tx) error {
-		v := kv.Value{Data: []byte(strconv.Itoa(number))}
-		tx.Put([]byte(a), v)
-		tx.Put([]byte(b), v)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return pending.Wait(ctx)
+	return put(ctx, g, strconv.Itoa(number), a, b)
 }
 
 func (p *pairs) snapshot() [pairCount]int {

@@ -170,7 +170,7 @@ func (f *fleet) write(key, value string) {
 			if !ok {
 				continue
 			}
-			if err = put(f.ctx, g, key, value); err == nil {
+			if err = put(f.ctx, g, value, key); err == nil {
 				return nil
 			}
 		}
@@ -178,11 +178,14 @@ func (f *fleet) write(key, value string) {
 	})
 }
 
-func put(ctx context.Context, g kv.Group, key, value string) error {
+// put writes a value to keys, in one transaction.
+func put(ctx context.Context, g kv.Group, value string, keys ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	p, err := g.Update(ctx, func(tx kv.Tx) error {
-		tx.Put([]byte(key), kv.Value{Data: []byte(value)})
+		for _, key := range keys {
+			tx.Put([]byte(key), kv.Value{Data: []byte(value)})
+		}
 		return nil
 	})
 	if err != nil {
@@ -518,13 +521,13 @@ func TestAFullDiskMovesLeadersAndRefusesWrites(t *testing.T) {
 		written := f.writeSome("elsewhere", 10)
 		g, _ := f.nodes["1"].Group(0)
 		var not *kv.NotLeaderError
-		require.ErrorAs(t, put(f.ctx, g, "k", "v"), &not, "others have space")
+		require.ErrorAs(t, put(f.ctx, g, "v", "k"), &not, "others have space")
 		f.freeBytes("2").Store(1 << 20)
 		f.freeBytes("3").Store(1 << 20)
 		f.eventually(func() error { // any node may lead
 			for _, n := range f.nodes {
 				g, _ := n.Group(0)
-				if errors.Is(put(f.ctx, g, "k", "v"), kv.ErrNoSpace) {
+				if errors.Is(put(f.ctx, g, "v", "k"), kv.ErrNoSpace) {
 					return nil
 				}
 			}

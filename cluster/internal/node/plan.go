@@ -316,14 +316,8 @@ func (p *planner) add(group kv.GroupID, to kv.NodeID) (action, bool) {
 // leastUseful returns the server without which the others are spread best. The leader is the last choice.
 func (p *planner) leastUseful(group kv.GroupID) string {
 	g, zones := p.Groups[group], p.zonesOf(group)
-	broken := func(id string) int {
-		if p.working(group, id) {
-			return 0
-		}
-		return 1
-	}
-	leads := func(id string) int {
-		if id == g.Leader {
+	number := func(condition bool) int {
+		if condition {
 			return 1
 		}
 		return 0
@@ -331,10 +325,10 @@ func (p *planner) leastUseful(group kv.GroupID) string {
 	return slices.MaxFunc(g.Servers, func(a, b server) int {
 		x, y := nodeOf(a.ID), nodeOf(b.ID)
 		return cmp.Or(
-			cmp.Compare(broken(a.ID), broken(b.ID)),
+			cmp.Compare(number(!p.working(group, a.ID)), number(!p.working(group, b.ID))),
 			cmp.Compare(zones[p.zone(x)], zones[p.zone(y)]),
 			cmp.Compare(p.load[x], p.load[y]),
-			cmp.Compare(leads(b.ID), leads(a.ID)),
+			cmp.Compare(number(b.ID == g.Leader), number(a.ID == g.Leader)),
 			cmp.Compare(a.ID, b.ID))
 	}).ID
 }

@@ -165,7 +165,7 @@ func BenchmarkDeathAndRestart(b *testing.B) {
 			for i := range 200 {
 				for _, n := range t.nodes {
 					if g, ok := n.Group(slot.Of([]byte(fmt.Sprint(i)))); ok && g.(interface{ Leading() bool }).Leading() {
-						require.NoError(b, put(ctx, g, fmt.Sprint(i), "v"))
+						require.NoError(b, put(ctx, g, "v", fmt.Sprint(i)))
 					}
 				}
 			}
