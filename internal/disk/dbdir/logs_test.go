@@ -121,7 +121,8 @@ func TestWhichLogsAreDestroyed(t *testing.T) {
 	}{
 		"recorded":   {},
 		"given":      {logDir: "logs"},
-		"wrong":      {logDir: "other"},
+		"wrong":      {logDir: "other"}, // the bug: the recorded logs stayed
+		"not alone":  {left: []string{"notes.txt"}},
 		"missing":    {away: fs.ErrNotExist, left: []string{"000003.log", "LOCK", "LOGS"}},
 		"unreadable": {away: syscall.EIO, err: syscall.EIO},
 	} {
@@ -141,7 +142,13 @@ func TestWhichLogsAreDestroyed(t *testing.T) {
 			if c.away == nil {
 				require.NoError(t, d.FS.Remove("db/000003.log"))
 			}
+			if name == "not alone" {
+				fixture.WriteFile(t, mem, "logs/notes.txt", nil)
+			}
+			require.NoError(t, mem.MkdirAll("other"))
+			fixture.WriteFile(t, mem, "other/000009.log", nil)
 			require.NoError(t, d.Remove())
+			require.Equal(t, []string{"000009.log"}, fixture.List(t, mem, "other"))
 			require.Equal(t, []string{"CURRENT"}, fixture.List(t, mem, "db"))
 			if c.left != nil {
 				require.Equal(t, c.left, fixture.List(t, mem, "logs"))

@@ -229,54 +229,61 @@ func TestRepairReadsLogsElsewhere(t *testing.T) {
 	require.Empty(t, logsOf(t, mem, "db"))
 }
 
-func TestDestroyRemovesLogsElsewhere(t *testing.T) {
-	mem := vfs.NewMem()
-	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
-	fixture.WriteFile(t, mem, filepath.Join("logs", "notes.txt"), nil)
-	require.NoError(t, db.Destroy("db", storetest.Options(mem)))
-	fixture.RequireNone(t, mem, "db")
-	require.Equal(t, map[string]string{"notes.txt": ""}, treeOf(t, mem, "logs"))
-
-	// The logs may be gone.
-	mem = putAndCrash(t, logsIn(mem, "logs"), mem, "a")
-	require.NoError(t, mem.Remove(filepath.Join("logs", "LOGS")))
-	require.NoError(t, db.Destroy("db", storetest.Options(mem)))
-	fixture.RequireNone(t, mem, "db")
-	require.Len(t, logsOf(t, mem, "logs"), 1, "their owner is unknown")
-}
-
-// An opening that fails leaves both directories as they were.
+// An opening that fails leaves both directories as they were. The bug: those that it had made stayed.
 func TestAFailedOpenMovesNoLogs(t *testing.T) {
-	for name, fault := range map[string]func(op wrap.Op) bool{
-		"the marks": func(op wrap.Op) bool {
-			return op.Kind == wrap.OpWrite && strings.HasPrefix(op.Name, filepath.Join("logs", "LOGS"))
-		},
-		"the other": func(op wrap.Op) bool {
-			return op.Kind == wrap.OpRename && strings.HasPrefix(op.Name, filepath.Join("db", "LOGDIR"))
-		},
-		"the log": func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && filepath.Ext(op.Name) == ".log" },
-		"the MANIFEST": func(op wrap.Op) bool {
-			return op.Kind == wrap.OpCreate && strings.HasPrefix(op.Name, filepath.Join("db", "MANIFEST"))
-		},
-	} {
-		mem := vfs.NewMem()
-		mem = putAndCrash(t, storetest.Options(mem), mem, "a")
-		require.NoError(t, vfs.MkdirAllSynced(mem, "logs"))
-		before := treeOf(t, mem, "db")
-		_, err := db.Open("db", logsIn(wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOSPC, fault)), "logs"))
-		require.ErrorIs(t, err, db.ErrNoSpace, name)
-		require.Equal(t, before, treeOf(t, mem, "db"), name)
-		require.Empty(t, treeOf(t, mem, "logs"), name)
-	}
 	mem := vfs.NewMem()
 	mem = putAndCrash(t, storetest.Options(mem), mem, "a")
+	fixture.WriteFile(t, mem, "file", nil)
+	for _, dir := range []string{"logs", "there"} {
+		require.NoError(t, vfs.MkdirAllSynced(mem, dir))
+	}
 	before := treeOf(t, mem, "db")
-	o := logsIn(mem, "logs")
-	o.Comparer = &db.Comparer{Name: "other", Compare: db.BytewiseComparer.Compare}
-	_, err := db.Open("db", o)
-	require.ErrorContains(t, err, "comparer")
-	require.Equal(t, before, treeOf(t, mem, "db"))
-	fixture.RequireNone(t, mem, "logs")
+	creates := func(name string) func(op wrap.Op) bool {
+		return func(op wrap.Op) bool { return op.Kind == wrap.OpCreate && strings.Contains(op.Name, name) }
+	}
+	locks := func(dir string) func(op wrap.Op) bool {
+		return func(op wrap.Op) bool { return op.Kind == wrap.OpLock && strings.Contains(op.Name, dir) }
+	}
+	deep := filepath.Join("new", "deep") // a new database
+	for name, c := range map[string]struct {
+		dir, logDir, comparer string
+		fail                  func(op wrap.Op) bool
+	}{
+		"LOGS": {dir: "db", logDir: "logs", fail: func(op wrap.Op) bool {
+			return op.Kind == wrap.OpWrite && strings.HasPrefix(op.Name, filepath.Join("logs", "LOGS"))
+		}},
+		"LOGDIR": {dir: "db", logDir: "logs", fail: func(op wrap.Op) bool {
+			return op.Kind == wrap.OpRename && strings.HasPrefix(op.Name, filepath.Join("db", "LOGDIR"))
+		}},
+		"the log":                        {dir: "db", logDir: "logs", fail: creates(".log")},
+		"the MANIFEST":                   {dir: "db", logDir: "logs", fail: creates("MANIFEST")},
+		"the comparer":                   {dir: "db", logDir: filepath.Join("there", "logs"), comparer: "other"},
+		"a file":                         {dir: deep, logDir: "file"},
+		"under a file":                   {dir: deep, logDir: filepath.Join("file", "logs")},
+		"LOGS of a new database":         {dir: deep, logDir: filepath.Join("there", "new", "logs"), fail: creates("LOGS.copying")},
+		"the lock of the logs":           {dir: deep, logDir: filepath.Join("there", "logs"), fail: locks("logs")},
+		"the lock":                       {dir: deep, fail: locks("deep")},
+		"the MANIFEST of a new database": {dir: deep, fail: creates("MANIFEST")},
+		"CURRENT of a new database":      {dir: deep, logDir: "logs", fail: creates(".dbtmp")},
+	} {
+		o := logsIn(wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOSPC, func(op wrap.Op) bool { return c.fail != nil && c.fail(op) })), c.logDir)
+		if c.comparer != "" {
+			o.Comparer = &db.Comparer{Name: c.comparer, Compare: db.BytewiseComparer.Compare}
+		}
+		_, err := db.Open(c.dir, o)
+		switch {
+		case c.fail != nil:
+			require.ErrorIs(t, err, db.ErrNoSpace, name)
+		case c.comparer != "":
+			require.ErrorContains(t, err, "comparer")
+		default:
+			require.ErrorContains(t, err, "sievedb: ", name)
+		}
+		require.Equal(t, before, treeOf(t, mem, "db"), name)
+		require.Empty(t, treeOf(t, mem, "logs"), name)
+		require.Empty(t, fixture.List(t, mem, "there"), name)
+		require.Equal(t, []string{"db", "file", "logs", "there"}, fixture.List(t, mem, "."), name)
+	}
 }
 
 // Rotated logs are removed in the other directory as usual.
