@@ -1,35 +1,24 @@
 package command
 
-var describeArities = map[string]int{
-	"count": 2, "docs": -2, "info": -2, "list": 2, "getkeys": -3, "help": 2,
-}
+var describeCommands = Container[func(*Call)]{"command", []Subcommand[func(*Call)]{
+	{"count", 2, "COUNT", func(c *Call) { c.Reply.Int(int64(len(commands))) }},
+	{"docs", -2, "DOCS [<name> ...]", (*Call).document},
+	{"getkeys", -3, "GETKEYS <command> [<arg> ...]", func(c *Call) { c.keysOf(c.Args[2:]) }},
+	{"info", -2, "INFO [<name> ...]", (*Call).describeNamed},
+	{"list", 2, "LIST", func(c *Call) {
+		c.Reply.Array(len(commands))
+		for _, cmd := range All() {
+			c.Reply.Text(cmd.Name)
+		}
+	}},
+}}
 
 // Describe evaluates COMMAND.
 func Describe(c *Call) {
 	if len(c.Args) == 1 {
 		c.describeAll()
-		return
-	}
-	name, ok := c.Subcommand("command", describeArities)
-	if !ok {
-		return
-	}
-	switch name {
-	case "count":
-		c.Reply.Int(int64(len(commands)))
-	case "list":
-		c.Reply.Array(len(commands))
-		for _, cmd := range All() {
-			c.Reply.Text(cmd.Name)
-		}
-	case "info":
-		c.describeNamed()
-	case "docs":
-		c.document()
-	case "getkeys":
-		c.keysOf(c.Args[2:])
-	case "help":
-		c.Help("COMMAND", "COUNT", "DOCS [<name> ...]", "GETKEYS <command> [<arg> ...]", "INFO [<name> ...]", "LIST")
+	} else if run, ok := describeCommands.Find(c); ok {
+		run(c)
 	}
 }
 

@@ -4,7 +4,19 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/kv"
 )
 
-var objectArities = map[string]int{"encoding": 3, "freq": 3, "idletime": 3, "refcount": 3, "help": 2}
+type objectCommand = Subcommand[func(*Call, kv.Value)]
+
+var objectCommands = Container[func(*Call, kv.Value)]{"object", []objectCommand{
+	{"encoding", 3, "ENCODING <key>", func(c *Call, v kv.Value) { c.Reply.Text(encoding(v.Data)) }},
+	{"freq", 3, "FREQ <key>", func(c *Call, _ kv.Value) {
+		c.Reply.Error("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
+			"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+	}},
+	{"idletime", 3, "IDLETIME <key>", func(c *Call, _ kv.Value) {
+		c.Reply.Error("ERR the time of the last use of a key is not tracked")
+	}},
+	{"refcount", 3, "REFCOUNT <key>", func(c *Call, _ kv.Value) { c.Reply.Int(1) }},
+}}
 
 // longestEmbedded is the length of the longest string whose encoding Redis calls embstr.
 const longestEmbedded = 44
@@ -22,12 +34,8 @@ func encoding(data []byte) string {
 
 // object evaluates OBJECT. r is nil if there is no key; then no subcommand but HELP has its arguments.
 func object(c *Call, r kv.Reader) error {
-	name, ok := c.Subcommand("object", objectArities)
+	run, ok := objectCommands.Find(c)
 	if !ok {
-		return nil
-	}
-	if name == "help" {
-		c.Help("OBJECT", "ENCODING <key>", "FREQ <key>", "IDLETIME <key>", "REFCOUNT <key>")
 		return nil
 	}
 	v, found, err := r.Get(c.Args[2])
@@ -36,33 +44,29 @@ func object(c *Call, r kv.Reader) error {
 		return err
 	case !found:
 		c.Reply.Null()
-	case name == "encoding":
-		c.Reply.Text(encoding(v.Data))
-	case name == "refcount":
-		c.Reply.Int(1)
-	case name == "freq":
-		c.Reply.Error("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
-			"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
-	case name == "idletime":
-		c.Reply.Error("ERR the time of the last use of a key is not tracked")
+	default:
+		run(c, v)
 	}
 	return nil
 }
 
-var memoryArities = map[string]int{"usage": -3, "help": 2}
-
 // storedOverhead is about what the database keeps for a key besides it and its value: prefixes, number and kind.
 const storedOverhead = 16
 
+var memoryCommands = Container[func(*Call, kv.Reader) error]{"memory", []Subcommand[func(*Call, kv.Reader) error]{
+	{"usage", -3, "USAGE <key> [SAMPLES <count>]", memoryUsage},
+}}
+
 // memory evaluates MEMORY. r is nil if there is no key.
 func memory(c *Call, r kv.Reader) error {
-	name, ok := c.Subcommand("memory", memoryArities)
+	if run, ok := memoryCommands.Find(c); ok {
+		return run(c, r)
+	}
+	return nil
+}
+
+func memoryUsage(c *Call, r kv.Reader) error {
 	switch {
-	case !ok:
-		return nil
-	case name == "help":
-		c.Help("MEMORY", "USAGE <key> [SAMPLES <count>]")
-		return nil
 	case len(c.Args) != 3 && !(len(c.Args) == 5 && c.is(3, "samples")):
 		return refusal(errSyntax)
 	case len(c.Args) == 5:

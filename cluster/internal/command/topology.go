@@ -14,41 +14,30 @@ import (
 	"github.com/sievedb/sievedb/cluster/internal/slot"
 )
 
-var clusterArities = map[string]int{
-	"slots": 2, "shards": 2, "nodes": 2, "info": 2, "myid": 2, "keyslot": 3, "countkeysinslot": 3,
-	"getkeysinslot": 4, "links": 2, "count-failure-reports": 3, "help": 2,
+type clusterCommand func(n *Node, ctx context.Context, c *Call) error
+
+// about is a subcommand of CLUSTER about what this node knows of the cluster.
+func about(reply func(n *Node, c *Call)) clusterCommand {
+	return func(n *Node, _ context.Context, c *Call) error { reply(n, c); return nil }
 }
+
+var clusterCommands = Container[clusterCommand]{"cluster", []Subcommand[clusterCommand]{
+	{"countkeysinslot", 3, "COUNTKEYSINSLOT <slot>", (*Node).countKeysInSlot},
+	{"getkeysinslot", 4, "GETKEYSINSLOT <slot> <count>", (*Node).getKeysInSlot},
+	{"info", 2, "INFO", about(func(n *Node, c *Call) { c.Reply.Verbatim(n.topology().info()) })},
+	{"keyslot", 3, "KEYSLOT <key>", about(func(_ *Node, c *Call) { c.Reply.Int(int64(slot.Of(c.Args[2]))) })},
+	{"myid", 2, "MYID", about(func(n *Node, c *Call) { c.Reply.Text(clientID(n.cluster.Self().ID)) })},
+	{"nodes", 2, "NODES", about(func(n *Node, c *Call) { c.Reply.Verbatim(n.topology().nodeLines(n.cluster.Self().ID)) })},
+	{"shards", 2, "SHARDS", about(func(n *Node, c *Call) { n.topology().shards(c.Reply) })},
+	{"slots", 2, "SLOTS", about(func(n *Node, c *Call) { n.topology().slots(c.Reply) })},
+	{"links", 2, "", about(func(_ *Node, c *Call) { c.Reply.Array(0) })},
+	{"count-failure-reports", 3, "", about(func(_ *Node, c *Call) { c.Reply.Int(0) })},
+}}
 
 // describe evaluates CLUSTER.
 func (n *Node) describe(ctx context.Context, c *Call) error {
-	name, ok := c.Subcommand("cluster", clusterArities)
-	if !ok {
-		return nil
-	}
-	switch name {
-	case "slots":
-		n.topology().slots(c.Reply)
-	case "shards":
-		n.topology().shards(c.Reply)
-	case "nodes":
-		c.Reply.Verbatim(n.topology().nodeLines(n.cluster.Self().ID))
-	case "info":
-		c.Reply.Verbatim(n.topology().info())
-	case "myid":
-		c.Reply.Text(clientID(n.cluster.Self().ID))
-	case "keyslot":
-		c.Reply.Int(int64(slot.Of(c.Args[2])))
-	case "countkeysinslot":
-		return n.countKeysInSlot(ctx, c)
-	case "getkeysinslot":
-		return n.getKeysInSlot(ctx, c)
-	case "links":
-		c.Reply.Array(0)
-	case "count-failure-reports":
-		c.Reply.Int(0)
-	case "help":
-		c.Help("CLUSTER", "COUNTKEYSINSLOT <slot>", "GETKEYSINSLOT <slot> <count>", "INFO", "KEYSLOT <key>", "MYID",
-			"NODES", "SHARDS", "SLOTS")
+	if run, ok := clusterCommands.Find(c); ok {
+		return run(n, ctx, c)
 	}
 	return nil
 }

@@ -112,54 +112,33 @@ func validName(name []byte) bool {
 	return !slices.ContainsFunc(name, func(b byte) bool { return b < '!' || b > '~' })
 }
 
-var clientArities = map[string]int{
-	"id": 2, "info": 2, "list": -2, "getname": 2, "setname": 3, "setinfo": 4, "no-evict": 3, "no-touch": 3, "reply": 3,
-	"kill": -3, "getredir": 2, "help": 2,
-}
-
-func client(c *conn, r request) {
-	name, ok := c.call(r.args).Subcommand("client", clientArities)
-	if !ok {
-		return
-	}
-	switch name {
-	case "id":
-		c.out.Int(c.info.id)
-	case "info":
-		c.out.Verbatim(c.line())
-	case "list":
-		c.listClients(r.args[2:])
-	case "getname":
+var clientCommands = container{Name: "client", Subcommands: []subcommand{
+	sub("getname", 2, "GETNAME", func(c *conn, _ request) {
 		if n := c.info.getName(); n != "" {
 			c.out.Text(n)
 		} else {
 			c.out.Null()
 		}
-	case "setname":
+	}),
+	sub("getredir", 2, "GETREDIR", func(c *conn, _ request) { c.out.Int(-1) }),
+	sub("id", 2, "ID", func(c *conn, _ request) { c.out.Int(c.info.id) }),
+	sub("info", 2, "INFO", func(c *conn, _ request) { c.out.Verbatim(c.line()) }),
+	sub("kill", -3, "KILL <ip:port>\nKILL <option> <value> [<option> <value> ...]: ADDR, LADDR, ID, TYPE, USER, SKIPME, MAXAGE",
+		func(c *conn, r request) { c.kill(r.args[2:]) }),
+	sub("list", -2, "LIST [ID <id> ...] [TYPE <type>]", func(c *conn, r request) { c.listClients(r.args[2:]) }),
+	sub("no-evict", 3, "NO-EVICT (ON|OFF)", func(c *conn, r request) { c.onOff(r.args[2]) }),
+	sub("no-touch", 3, "NO-TOUCH (ON|OFF)", func(c *conn, r request) { c.onOff(r.args[2]) }),
+	sub("reply", 3, "REPLY (ON|OFF|SKIP)", func(c *conn, r request) { c.setReply(r.args[2]) }),
+	sub("setinfo", 4, "SETINFO <option> <value>", func(c *conn, r request) { c.setInfo(r.args[2], r.args[3]) }),
+	sub("setname", 3, "SETNAME <name>", func(c *conn, r request) {
 		if !validName(r.args[2]) {
 			c.out.Error(invalidName)
 			return
 		}
 		c.info.setName(string(r.args[2]))
 		c.out.OK()
-	case "setinfo":
-		c.setInfo(r.args[2], r.args[3])
-	case "no-evict", "no-touch":
-		c.onOff(r.args[2])
-	case "reply":
-		c.setReply(r.args[2])
-	case "kill":
-		c.kill(r.args[2:])
-	case "getredir":
-		c.out.Int(-1)
-	case "help":
-		c.call(r.args).Help("CLIENT", "GETNAME", "GETREDIR", "ID", "INFO",
-			"KILL <ip:port>",
-			"KILL <option> <value> [<option> <value> ...]: ADDR, LADDR, ID, TYPE, USER, SKIPME, MAXAGE",
-			"LIST [ID <id> ...] [TYPE <type>]", "NO-EVICT (ON|OFF)", "NO-TOUCH (ON|OFF)", "REPLY (ON|OFF|SKIP)",
-			"SETINFO <option> <value>", "SETNAME <name>")
-	}
-}
+	}),
+}}
 
 func (c *conn) onOff(arg []byte) {
 	if isWord(arg, "on") || isWord(arg, "off") {

@@ -86,18 +86,20 @@ func (l *latencyEvents) latest() (names []string, last []sample, most []int64) {
 	return names, last, most
 }
 
-var latencyArities = map[string]int{"latest": 2, "history": 3, "reset": -2, "doctor": 2, "histogram": -2, "help": 2}
-
-func latency(c *conn, r request) {
-	call := c.call(r.args)
-	name, ok := call.Subcommand("latency", latencyArities)
-	if !ok {
-		return
-	}
-	events := &c.server.events
-	switch name {
-	case "latest":
-		names, last, most := events.latest()
+var latencyCommands = container{Name: "latency", Subcommands: []subcommand{
+	sub("doctor", 2, "DOCTOR", func(c *conn, _ request) { c.out.Verbatim(c.server.diagnose()) }),
+	sub("histogram", -2, "HISTOGRAM [<command> ...]", func(c *conn, r request) { c.histograms(r.args[2:]) }),
+	sub("history", 3, "HISTORY <event>", func(c *conn, r request) {
+		list := c.server.events.history(string(r.args[2]))
+		c.out.Array(len(list))
+		for _, s := range list {
+			c.out.Array(2)
+			c.out.Int(s.at)
+			c.out.Int(s.millis)
+		}
+	}),
+	sub("latest", 2, "LATEST", func(c *conn, _ request) {
+		names, last, most := c.server.events.latest()
 		c.out.Array(len(names))
 		for i := range names {
 			c.out.Array(4)
@@ -106,24 +108,9 @@ func latency(c *conn, r request) {
 			c.out.Int(last[i].millis)
 			c.out.Int(most[i])
 		}
-	case "history":
-		list := events.history(string(r.args[2]))
-		c.out.Array(len(list))
-		for _, s := range list {
-			c.out.Array(2)
-			c.out.Int(s.at)
-			c.out.Int(s.millis)
-		}
-	case "reset":
-		c.out.Int(events.reset(r.args[2:]))
-	case "doctor":
-		c.out.Verbatim(c.server.diagnose())
-	case "histogram":
-		c.histograms(r.args[2:])
-	case "help":
-		call.Help("LATENCY", "DOCTOR", "HISTOGRAM [<command> ...]", "HISTORY <event>", "LATEST", "RESET [<event> ...]")
-	}
-}
+	}),
+	sub("reset", -2, "RESET [<event> ...]", func(c *conn, r request) { c.out.Int(c.server.events.reset(r.args[2:])) }),
+}}
 
 // diagnose is LATENCY DOCTOR: what was slow, and what to look at.
 func (s *Server) diagnose() string {

@@ -38,9 +38,10 @@ var sessionCommands map[string]func(c *conn, r request)
 func init() { // the functions use dispatch, which uses the map
 	sessionCommands = map[string]func(c *conn, r request){
 		"ping": ping, "echo": echo, "quit": quit, "reset": reset, "hello": hello, "auth": auth, "select": selectDatabase,
-		"client": client, "readonly": readonly(true), "readwrite": readonly(false), "asking": asking, "wait": wait,
+		"client": of(&clientCommands), "readonly": readonly(true), "readwrite": readonly(false), "asking": asking, "wait": wait,
 		"multi": multi, "exec": exec, "discard": discard, "watch": watch, "unwatch": unwatch,
-		"info": info, "command": describe, "config": config, "slowlog": slowlog, "latency": latency, "time": clock,
+		"info": info, "command": describe, "time": clock,
+		"config": of(&configCommands), "slowlog": of(&slowlogCommands), "latency": of(&latencyCommands),
 	}
 }
 

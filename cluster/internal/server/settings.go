@@ -78,27 +78,14 @@ var settings = []setting{
 		set: func(s *Server, n int64) { s.live.idleTimeout.Store(n * int64(time.Second)); s.wake() }},
 }
 
-var configArities = map[string]int{"get": -3, "set": -4, "resetstat": 2, "help": 2}
-
-func config(c *conn, r request) {
-	call := c.call(r.args)
-	name, ok := call.Subcommand("config", configArities)
-	if !ok {
-		return
-	}
-	switch name {
-	case "get":
-		c.getSettings(r.args[2:])
-	case "set":
-		c.setSettings(r.args[2:])
-	case "resetstat":
+var configCommands = container{Name: "config", Subcommands: []subcommand{
+	sub("get", -3, "GET <pattern> [<pattern> ...]", func(c *conn, r request) { c.getSettings(r.args[2:]) }),
+	sub("set", -4, "SET <setting> <value> [<setting> <value> ...]", func(c *conn, r request) { c.setSettings(r.args[2:]) }),
+	sub("resetstat", 2, "RESETSTAT", func(c *conn, _ request) {
 		c.server.resetStats()
 		c.out.OK()
-	case "help":
-		call.Help("CONFIG", "GET <pattern> [<pattern> ...]", "SET <setting> <value> [<setting> <value> ...]",
-			"RESETSTAT")
-	}
-}
+	}),
+}}
 
 func (c *conn) getSettings(patterns [][]byte) {
 	for _, pattern := range patterns {

@@ -102,26 +102,14 @@ func slowArguments(r request) (list []string) {
 	return list
 }
 
-var slowlogArities = map[string]int{"get": -2, "len": 2, "reset": 2, "help": 2}
-
-func slowlog(c *conn, r request) {
-	call := c.call(r.args)
-	name, ok := call.Subcommand("slowlog", slowlogArities)
-	if !ok {
-		return
-	}
-	switch name {
-	case "len":
-		c.out.Int(int64(c.server.slow.len()))
-	case "reset":
+var slowlogCommands = container{Name: "slowlog", Subcommands: []subcommand{
+	sub("get", -2, "GET [<count>]", func(c *conn, r request) { c.getSlow(r.args) }),
+	sub("len", 2, "LEN", func(c *conn, _ request) { c.out.Int(int64(c.server.slow.len())) }),
+	sub("reset", 2, "RESET", func(c *conn, _ request) {
 		c.server.slow.reset()
 		c.out.OK()
-	case "get":
-		c.getSlow(r.args)
-	case "help":
-		call.Help("SLOWLOG", "GET [<count>]", "LEN", "RESET")
-	}
-}
+	}),
+}}
 
 func (c *conn) getSlow(args [][]byte) {
 	count := int64(10)

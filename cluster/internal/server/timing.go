@@ -41,14 +41,31 @@ func (s *commandStat) calls() (n int64) {
 	return n
 }
 
-// containers are the commands with subcommands, which are counted each.
-var containers = map[string]map[string]int{
-	"client": clientArities, "config": configArities, "slowlog": slowlogArities, "latency": latencyArities,
+type (
+	container  = command.Container[func(*conn, request)]
+	subcommand = command.Subcommand[func(*conn, request)]
+)
+
+func sub(name string, arity int, help string, run func(*conn, request)) subcommand {
+	return subcommand{Name: name, Arity: arity, Help: help, Run: run}
 }
 
-func init() {
-	for name, subcommands := range command.Containers() {
-		containers[name] = subcommands
+// of returns the function of a container.
+func of(k *container) func(*conn, request) {
+	return func(c *conn, r request) {
+		if run, ok := k.Find(c.call(r.args)); ok {
+			run(c, r)
+		}
+	}
+}
+
+// containers have the subcommands of commands, which are counted each.
+var containers map[string][]string
+
+func init() { // some subcommands show those of others
+	containers = command.Containers()
+	for _, k := range []*container{&clientCommands, &configCommands, &slowlogCommands, &latencyCommands} {
+		containers[k.Name] = k.Names()
 	}
 }
 
@@ -66,7 +83,7 @@ func newCommandStats() commandStats {
 		if containers[c.Name] == nil {
 			s.byIndex[c.Index] = s.byName[c.Name]
 		}
-		for sub := range containers[c.Name] {
+		for _, sub := range containers[c.Name] {
 			s.byName[c.Name+"|"+sub] = &commandStat{}
 		}
 	}
@@ -85,7 +102,7 @@ func (s *commandStats) of(r request) *commandStat {
 func fullName(cmd *command.Command, args [][]byte) string {
 	if subcommands := containers[cmd.Name]; subcommands != nil && len(args) > 1 && len(args[1]) < 32 {
 		sub := strings.ToLower(string(args[1]))
-		if _, ok := subcommands[sub]; ok {
+		if slices.Contains(subcommands, sub) {
 			return cmd.Name + "|" + sub
 		}
 	}
