@@ -22,7 +22,7 @@ func setbit(c *Call, tx kv.Tx) error {
 	}
 	bit, ok := ParseInt(c.Args[3])
 	if !ok || bit&^1 != 0 {
-		return refusal(errBit)
+		return refusal("ERR bit is not an integer or out of range")
 	}
 	if offset>>3 >= int64(c.Limits.MaxValue) {
 		return refusal(errTooLong)

@@ -11,22 +11,13 @@ import (
 
 // The texts of errors that several commands give. They are Redis's.
 const (
-	errSyntax      = "ERR syntax error"
-	errInteger     = "ERR value is not an integer or out of range"
-	errInt32       = "ERR value is out of range, value must between -2147483648 and 2147483647"
-	errFloat       = "ERR value is not a valid float"
-	errOverflow    = "ERR increment or decrement would overflow"
-	errInfinity    = "ERR increment would produce NaN or Infinity"
-	errTooLong     = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
-	errOffset      = "ERR offset is out of range"
-	errBitOffset   = "ERR bit offset is not an integer or out of range"
-	errBit         = "ERR bit is not an integer or out of range"
-	errNoKey       = "ERR no such key"
-	errSameKeys    = "ERR source and destination objects are the same"
-	errDatabase    = "ERR DB index is out of range"
-	errCopyTo      = "ERR Copying to another database is not allowed in cluster mode"
-	errCursor      = "ERR invalid cursor"
-	errInvalidSlot = "ERR Invalid slot"
+	errSyntax    = "ERR syntax error"
+	errInteger   = "ERR value is not an integer or out of range"
+	errFloat     = "ERR value is not a valid float"
+	errOverflow  = "ERR increment or decrement would overflow"
+	errInfinity  = "ERR increment would produce NaN or Infinity"
+	errTooLong   = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	errBitOffset = "ERR bit offset is not an integer or out of range"
 )
 
 // refusal is an error of a command itself: the text of its reply.

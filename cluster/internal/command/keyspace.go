@@ -54,7 +54,7 @@ func rename(onlyNew bool) func(*Call, kv.Tx) error {
 			return err
 		}
 		if !found {
-			return refusal(errNoKey)
+			return refusal("ERR no such key")
 		}
 		if onlyNew {
 			_, exists, err := tx.Get(to)
@@ -87,14 +87,14 @@ func (c *Call) parseCopyOptions() (replace bool, err error) {
 		case err != nil:
 			return err
 		case int64(int32(database)) != database:
-			return refusal(errInt32)
+			return refusal("ERR value is out of range, value must between -2147483648 and 2147483647")
 		case database < 0 || database >= redisDatabases:
-			return refusal(errDatabase)
+			return refusal("ERR DB index is out of range")
 		}
 		return nil
 	}})
 	if err == nil && database != 0 {
-		err = refusal(errCopyTo)
+		err = refusal("ERR Copying to another database is not allowed in cluster mode")
 	}
 	return replace, err
 }
@@ -106,7 +106,7 @@ func copyKey(c *Call, tx kv.Tx) error {
 	}
 	from, to := c.Args[1], c.Args[2]
 	if string(from) == string(to) {
-		return refusal(errSameKeys)
+		return refusal("ERR source and destination objects are the same")
 	}
 	v, found, err := tx.Get(from)
 	if err != nil {

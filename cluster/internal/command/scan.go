@@ -78,7 +78,7 @@ type scanPage struct {
 func (n *Node) scan(ctx context.Context, c *Call) error {
 	cursor, err := strconv.ParseUint(string(c.Args[1]), 10, 64)
 	if err != nil {
-		return refusal(errCursor)
+		return refusal("ERR invalid cursor")
 	}
 	page := scanPage{c: c, count: 10, work: meter{ctx: ctx, name: "SCAN"}}
 	if err := page.parseOptions(); err != nil {

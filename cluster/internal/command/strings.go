@@ -304,7 +304,7 @@ func setrange(c *Call, tx kv.Tx) error {
 		return err
 	}
 	if offset < 0 {
-		return refusal(errOffset)
+		return refusal("ERR offset is out of range")
 	}
 	v, _, err := tx.Get(c.Args[1])
 	if err != nil {

@@ -234,7 +234,7 @@ func (t topology) info() string {
 func (c *Call) slotArg() (slot int, err error) {
 	n, err := c.integer(2)
 	if err == nil && (n < 0 || n >= kv.SlotCount) {
-		err = refusal(errInvalidSlot)
+		err = refusal("ERR Invalid slot")
 	}
 	return int(n), err
 }
