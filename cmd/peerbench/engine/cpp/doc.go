@@ -8,10 +8,3 @@
 // add the differences: options, Get and Flush. lmdb.c fills it for LMDB. Every call of an engine
 // crosses from Go to C once. So does every move of an iterator, which returns key and value too.
 package cpp
-
-import "github.com/sievedb/sievedb/cmd/peerbench/engine"
-
-// Drivers returns all drivers. Those of engines that are not in the program have LeftOut set.
-func Drivers() []engine.Driver {
-	return []engine.Driver{leveldbDriver(), rocksdbDriver(), lmdbDriver(), rocksdbSeparatedDriver()}
-}

@@ -15,11 +15,11 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-func lmdbDriver() engine.Driver {
-	var major, minor, patch C.int
-	C.mdb_version(&major, &minor, &patch)
-	d := lmdbNames
-	d.Version = fmt.Sprintf("%d.%d.%d", major, minor, patch)
-	d.Open = opener(0, func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_lmdb(dir, s, err) })
-	return d
+func init() {
+	linked["lmdb"] = func(d *engine.Driver, _ int) {
+		var major, minor, patch C.int
+		C.mdb_version(&major, &minor, &patch)
+		d.Version = fmt.Sprintf("%d.%d.%d", major, minor, patch)
+		d.Open = opener(0, func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_lmdb(dir, s, err) })
+	}
 }

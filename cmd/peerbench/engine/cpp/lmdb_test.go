@@ -14,7 +14,7 @@ import (
 
 func openLMDB(t *testing.T, o engine.Options) engine.Engine {
 	t.Helper()
-	e, err := lmdbDriver().Open(t.TempDir(), o)
+	e, err := driver("lmdb", 0, engine.Driver{}).Open(t.TempDir(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
@@ -129,7 +129,7 @@ func TestLMDBReturnsLargeValues(t *testing.T) {
 }
 
 func TestLMDBReportsItsErrors(t *testing.T) {
-	_, err := lmdbDriver().Open("/nonexistent/folder", engine.Options{})
+	_, err := driver("lmdb", 0, engine.Driver{}).Open("/nonexistent/folder", engine.Options{})
 	require.ErrorContains(t, err, "No such file")
 	e := openLMDB(t, engine.Options{})
 	require.ErrorContains(t, e.Put(nil, []byte("value")), "MDB_BAD_VALSIZE")

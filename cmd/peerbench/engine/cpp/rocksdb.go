@@ -16,22 +16,11 @@ import (
 	"github.com/sievedb/sievedb/cmd/peerbench/engine"
 )
 
-func rocksdbDriver() engine.Driver {
-	d := rocksdbNames
-	d.Version = rocksdbVersion()
-	d.Open = openRocksDB(0)
-	return d
-}
-
-func rocksdbSeparatedDriver() engine.Driver {
-	d := rocksdbDriver()
-	separated(&d)
-	d.Open = openRocksDB(engine.SeparateFrom)
-	return d
-}
-
-func openRocksDB(separateFrom int) func(string, engine.Options) (engine.Engine, error) {
-	return opener(separateFrom, func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_rocksdb(dir, s, err) })
+func init() {
+	linked["rocksdb"] = func(d *engine.Driver, separateFrom int) {
+		d.Version = rocksdbVersion()
+		d.Open = opener(separateFrom, func(dir *C.char, s C.settings, err **C.char) *C.store { return C.open_rocksdb(dir, s, err) })
+	}
 }
 
 var linkedRocksDB = regexp.MustCompile(`librocksdb\.so\.([0-9.]+)`)

@@ -43,8 +43,7 @@ import (
 // store is an open store of one of the libraries.
 type store struct{ c *C.store }
 
-// opener returns a driver's Open function that calls a library's. Values of separateFrom bytes or more are outside of
-// tables, if that is above 0.
+// opener returns a driver's Open function that calls a library's.
 func opener(separateFrom int, open func(dir *C.char, s C.settings, err **C.char) *C.store) func(string, engine.Options) (engine.Engine, error) {
 	return func(dir string, o engine.Options) (engine.Engine, error) {
 		name := C.CString(dir)
