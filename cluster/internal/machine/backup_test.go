@@ -63,7 +63,7 @@ func TestWhatACrashLeftOfAFrozenStateIsRemoved(t *testing.T) {
 	})
 	require.NoError(t, err)
 	_ = m.Close() // on a disk that has gone
-	m = open(t, after)
+	open(t, after)
 	require.Equal(t, []string{"STATE", "state-000001"}, dirs(t, after))
 }
 

@@ -180,16 +180,16 @@ func TestAReadIsRedirectedIfTheStateFailsWhileItWaits(t *testing.T) {
 		go func() { _, err := g.tryGet("k", false); read <- err }()
 		synctest.Wait()
 		require.Empty(t, read)
-		g.state.Damaged(damage)
+		g.state.Damaged(errDamage)
 		err := <-read
 		var not *kv.NotLeaderError
 		require.ErrorAs(t, err, &not)
-		require.NotErrorIs(t, err, damage)
+		require.NotErrorIs(t, err, errDamage)
 	})
 }
 
-// damage is an error of the disk that fails the state.
-var damage = fmt.Errorf("the disk: %w", db.ErrCorruption)
+// errDamage is an error of the disk that fails the state.
+var errDamage = fmt.Errorf("the disk: %w", db.ErrCorruption)
 
 func TestErrorsOfCommandsAndOfTheStateReplicateNothing(t *testing.T) {
 	g := newRig(t)
@@ -204,7 +204,7 @@ func TestErrorsOfCommandsAndOfTheStateReplicateNothing(t *testing.T) {
 	after, _ := g.state.Applied()
 	require.Equal(t, before, after)
 	require.Equal(t, "1", g.get("a"))
-	g.state.Damaged(damage)
+	g.state.Damaged(errDamage)
 	_, err = g.tryGet("a", false)
 	var not *kv.NotLeaderError
 	require.ErrorAs(t, err, &not)
@@ -229,12 +229,12 @@ func TestACommandThatFindsDamageWasNotDone(t *testing.T) {
 			g := newRig(t)
 			g.mustPut("a", "1")
 			err := command(g, func() error {
-				g.state.Damaged(damage)
-				return damage
+				g.state.Damaged(errDamage)
+				return errDamage
 			})
 			var not *kv.NotLeaderError
 			require.ErrorAs(t, err, &not)
-			require.NotErrorIs(t, err, damage)
+			require.NotErrorIs(t, err, errDamage)
 		})
 	}
 }
