@@ -12,7 +12,9 @@ import (
 type Obsolete struct {
 	dir     Directory
 	tables  *Cache
-	removed func(fileNum uint64) // called after each removal, without a lock
+	removed func(fileNum uint64) // called after each removal
+
+	removing sync.Mutex // held while files are removed, and locked before mu
 
 	mu    sync.Mutex
 	files []manifest.LevelFile
@@ -62,8 +64,15 @@ func (o *Obsolete) TakeUncertain() []*manifest.FileMeta {
 	return files
 }
 
-// Remove removes the waiting files. Several goroutines may call it; each file is removed by one of them.
+// Remove removes the waiting files in the order in which they were added: an older entry of a key must not outlive the
+// newer ones, since after another program's repair it would hide the one with sequence number 0 (see twinBefore). Several
+// goroutines may call Remove. If there are files, it waits for the others.
 func (o *Obsolete) Remove() {
+	if o.Count() == 0 {
+		return
+	}
+	o.removing.Lock()
+	defer o.removing.Unlock()
 	o.mu.Lock()
 	files := o.files
 	o.files = nil

@@ -3,7 +3,10 @@ package tables
 import (
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -241,6 +244,36 @@ func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
 	names, err := s.dir.FS.List("dir")
 	require.NoError(t, err)
 	require.Equal(t, []string{files[1].Name()}, names)
+}
+
+// The bug: two goroutines removed the inputs of two compactions at once, and of a process that was killed then an older
+// entry was left, and not the newer one. After another program's repair it hid the entry with sequence number 0.
+func TestOlderTablesAreRemovedFirst(t *testing.T) {
+	s := newShelf(t, 4)
+	files := s.write(t, numbered(0, 200, 1), 100)
+	begun, overtaken := make(chan struct{}), make(chan struct{})
+	s.dir.FS = wrap.NewFaulty(s.dir.FS, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpRemove && filepath.Base(op.Name) == files[0].Name() {
+			close(begun)
+			select {
+			case <-overtaken:
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	var removed []uint64
+	o := NewObsolete(s.dir, s.cache, func(num uint64) { removed = append(removed, num) })
+	o.Add([]manifest.LevelFile{{Level: 1, File: files[0]}})
+	var first sync.WaitGroup
+	first.Go(o.Remove)
+	<-begun
+	o.Remove() // without files of its own, it does not wait
+	o.Add([]manifest.LevelFile{{Level: 1, File: files[1]}})
+	o.Remove()
+	close(overtaken)
+	first.Wait()
+	require.Equal(t, []uint64{files[0].Num, files[1].Num}, removed)
 }
 
 // The cache closes while a table is about to be opened, and who opens the directory next removes the table.
