@@ -1,7 +1,6 @@
 package db_test
 
 import (
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -118,16 +117,9 @@ func isBatchMisuse(err error) bool {
 
 // The bug: a Put, a Reset or a second Apply during an Apply changed the bytes that the commit leader wrote.
 func TestUseOfABatchDuringItsApplyIsReported(t *testing.T) {
-	var during func()
 	mem := vfs.NewMem()
-	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpWrite && filepath.Ext(op.Name) == ".log" && during != nil {
-			f := during
-			during = nil
-			f()
-		}
-		return nil
-	}))
+	h := hook{at: of(wrap.OpWrite, ".log")}
+	o := testOptions(h.over(mem))
 	d := mustOpen(t, o)
 	b := &db.Batch{}
 	for name, use := range map[string]func(){
@@ -141,7 +133,7 @@ func TestUseOfABatchDuringItsApplyIsReported(t *testing.T) {
 		"apply": func() { require.ErrorContains(t, d.Apply(b, db.NoSync), "several goroutines") },
 	} {
 		b.Put([]byte(name), []byte("1"))
-		during = use
+		h.arm(use)
 		require.ErrorContains(t, d.Apply(b, db.NoSync), "was written, but", name)
 		requireValue(t, d, []byte(name), []byte("1"))
 		require.Equal(t, 1, b.Len(), name)

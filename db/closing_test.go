@@ -186,14 +186,8 @@ func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var meanwhile func()
-			var due atomic.Bool // at the next read of a block
-			o := closingOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-				if op.Kind == wrap.OpRead && filepath.Ext(op.Name) == ".ldb" && due.CompareAndSwap(true, false) {
-					meanwhile()
-				}
-				return nil
-			}))
+			h := hook{at: of(wrap.OpRead, ".ldb")} // at the next read of a block
+			o := closingOptions(h.over(vfs.NewMem()))
 			o.Filters.Policy = filter.None
 			d := openTest(t, o)
 			require.NoError(t, d.Put(key, []byte("old"), db.NoSync))
@@ -205,14 +199,13 @@ func TestReadsOfASnapshotThatIsClosedMeanwhileFail(t *testing.T) {
 				require.NoError(t, d.TableCache().OpenWhole(f))
 			}
 			s := d.NewSnapshot()
-			meanwhile = func() {
+			h.arm(func() {
 				require.NoError(t, s.Close())
 				require.NoError(t, d.Put(key, []byte("new"), db.NoSync))
 				require.NoError(t, d.Compact(background, nil, nil))
-			}
-			due.Store(true)
+			})
 			require.ErrorIs(t, read(s), db.ErrClosed)
-			require.False(t, due.Load())
+			require.True(t, h.called())
 		})
 	}
 }

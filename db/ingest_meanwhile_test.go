@@ -2,9 +2,7 @@ package db_test
 
 import (
 	"context"
-	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,23 +61,18 @@ func TestTransactionsThatBeginDuringAnIngestConflict(t *testing.T) {
 	var d *db.DB
 	var s *db.Snapshot
 	var tx *db.Transaction
-	var armed atomic.Bool
-	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST") && armed.CompareAndSwap(true, false) {
-			s, tx = d.NewSnapshot(), d.NewTransaction(nil)
-			if _, err := tx.Get(testKey(105)); err != db.ErrNotFound {
-				t.Error(err)
-			}
-		}
-		return nil
-	}))
+	h := hook{at: of(wrap.OpWrite, "MANIFEST")}
+	o := testOptions(h.over(vfs.NewMem()))
 	d = openTest(t, o)
 	fill(t, d, 0, 10)
 	require.NoError(t, d.Flush())
 	path := makeTable(t, o.FS, "in/a", keysFrom(100, 110, 0, "a"))
-	armed.Store(true)
+	h.arm(func() {
+		s, tx = d.NewSnapshot(), d.NewTransaction(nil)
+		requireAbsent(t, tx, testKey(105))
+	})
 	require.Equal(t, 1, mustIngest(t, d, path).Linked)
-	require.NotNil(t, tx)
+	require.True(t, h.called())
 	requireValue(t, d, testKey(105), []byte("a"))
 	requireAbsent(t, s, testKey(105))
 	requireAbsent(t, tx, testKey(106))
@@ -96,30 +89,21 @@ func TestTransactionsThatBeginDuringAnIngestConflict(t *testing.T) {
 // Writes into the range of a table during its ingest are older than the table: before it is checked,
 // while the memtables are flushed, and while it is rewritten because of such a write.
 func TestWritesDuringAnIngestAreOlder(t *testing.T) {
-	var d *db.DB
-	var armed atomic.Pointer[string] // what the names of files have at whose creation or link a write happens
-	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if op.Kind != wrap.OpCreate && op.Kind != wrap.OpLink {
-			return nil
-		}
-		suffix := armed.Load()
-		if suffix != nil && strings.HasSuffix(op.Name, *suffix) && armed.CompareAndSwap(suffix, nil) {
-			if err := d.Put(testKey(105), []byte("late"), db.NoSync); err != nil {
-				t.Error(err)
-			}
-		}
-		return nil
-	}))
-	for _, suffix := range []string{"in/a", ".ldb", ".dbtmp"} {
-		d = mustOpen(t, o)
+	mem := vfs.NewMem()
+	for _, suffix := range []string{"in/a", ".ldb", ".dbtmp"} { // of the file at whose creation or link a write happens
+		h := hook{at: func(op wrap.Op) bool {
+			return (op.Kind == wrap.OpCreate || op.Kind == wrap.OpLink) && strings.HasSuffix(op.Name, suffix)
+		}}
+		o := testOptions(h.over(mem))
+		d := mustOpen(t, o)
 		require.NoError(t, d.Put([]byte("a"), nil, db.NoSync))
 		if suffix == ".dbtmp" {
 			require.NoError(t, d.Put(testKey(105), []byte("early"), db.NoSync))
 		}
 		path := makeTable(t, o.FS, "in/a", keysFrom(100, 110, 0, "new "+suffix))
-		armed.Store(&suffix)
+		h.arm(func() { require.NoError(t, d.Put(testKey(105), []byte("late"), db.NoSync)) })
 		info := mustIngest(t, d, path)
-		require.Nil(t, armed.Load())
+		require.True(t, h.called())
 		require.Equal(t, 1, info.Rewritten)
 		requireValue(t, d, testKey(105), []byte("new "+suffix))
 		require.NoError(t, d.Close())
@@ -129,53 +113,34 @@ func TestWritesDuringAnIngestAreOlder(t *testing.T) {
 // Between the new version and the new sequence number nothing may be visible that was never the newest
 // entry: an old entry of a key whose newest one has a new number.
 func TestNoOldEntryIsVisibleDuringAnIngest(t *testing.T) {
-	var d *db.DB
-	var got atomic.Pointer[string]
-	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		// The store removes this table when the version is in force.
-		if op.Kind == wrap.OpRemove && strings.HasSuffix(op.Name, "999999.ldb") {
-			value, err := d.Get(testKey(105))
-			if err != nil {
-				t.Error(err)
-			}
-			got.Store(new(string))
-			*got.Load() = string(value)
-		}
-		return nil
-	}))
-	d = openTest(t, o)
+	h := hook{at: of(wrap.OpRemove, "999999.ldb")} // the store removes this table when the version is in force
+	o := testOptions(h.over(vfs.NewMem()))
+	d := openTest(t, o)
 	fill(t, d, 0, 10)
 	require.NoError(t, d.Flush())
 	d.Obsolete().AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil))
+	h.arm(func() { requireValue(t, d, testKey(105), []byte("new")) })
 	key := string(testKey(105))
 	mustIngest(t, d, makeTable(t, o.FS, "in/a", []madeEntry{{key, 1000, "new"}, {key, 1, "old"}}))
-	require.NotNil(t, got.Load())
-	require.Equal(t, "new", *got.Load())
+	require.True(t, h.called())
 }
 
 // A deletion of a range finds entries that arrive meanwhile by their numbers, which a linked table does
 // not have. So the ingest waits.
 func TestAnIngestWaitsForTheDeletionOfARange(t *testing.T) {
-	var d *db.DB
-	var path string
-	var armed atomic.Bool
-	o := testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpCreate && strings.HasSuffix(op.Name, ".dbtmp") && armed.CompareAndSwap(true, false) {
-			ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
-			defer cancel()
-			if _, err := d.Ingest(ctx, []string{path}, nil); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error("it did not wait: ", err)
-			}
-		}
-		return nil
-	}))
-	d = openTest(t, o)
+	h := hook{at: of(wrap.OpCreate, ".dbtmp")}
+	o := testOptions(h.over(vfs.NewMem()))
+	d := openTest(t, o)
 	fill(t, d, 0, 300)
 	require.NoError(t, d.Compact(background, nil, nil))
-	path = makeTable(t, o.FS, "in/a", keysFrom(500, 510, 0, "a"))
-	armed.Store(true)
+	path := makeTable(t, o.FS, "in/a", keysFrom(500, 510, 0, "a"))
+	h.arm(func() {
+		ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, second(d.Ingest(ctx, []string{path}, nil)), context.DeadlineExceeded, "it did not wait")
+	})
 	require.NoError(t, d.DeleteRange(background, testKey(10), nil, nil))
-	require.False(t, armed.Load())
+	require.True(t, h.called())
 	requireAbsent(t, d, testKey(505))
 	require.Equal(t, 1, mustIngest(t, d, path).Linked)
 	requireValue(t, d, testKey(505), []byte("a"))

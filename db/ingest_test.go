@@ -298,30 +298,20 @@ func TestSymbolicLinksAndOtherFileSystems(t *testing.T) {
 // A file that another program writes to while it is checked is refused.
 func TestATableThatChangesIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
-	path := ""
-	var other vfs.File
-	o := testOptions(wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
-		if op.Kind == wrap.OpSyncDir && other != nil {
-			if _, err := other.Write([]byte("more")); err != nil {
-				t.Error(err)
-			}
-			other = nil
-		}
-		return nil
-	}))
-	d := openTest(t, o)
+	h := hook{at: of(wrap.OpSyncDir, "")}
+	d := openTest(t, testOptions(h.over(mem)))
 	require.NoError(t, d.Put([]byte("a"), nil, db.NoSync)) // so that a flush syncs the directory
-	path = makeTable(t, mem, "in/a", keysFrom(0, 10, 1, "a"))
+	path := makeTable(t, mem, "in/a", keysFrom(0, 10, 1, "a"))
 	data := readFile(t, mem, path)
 	require.NoError(t, mem.Remove(path))
 	f, err := mem.Create(path)
 	require.NoError(t, err)
 	_, err = f.Write(data)
 	require.NoError(t, err)
-	other = f
+	h.arm(func() { require.NoError(t, second(f.Write([]byte("more")))) })
 	_, err = d.Ingest(background, []string{path}, nil)
 	require.ErrorContains(t, err, "in/a: it was changed while it was checked")
-	require.Nil(t, other)
+	require.True(t, h.called())
 	require.Empty(t, namesOf(t, mem, base.FileTemp))
 }
 

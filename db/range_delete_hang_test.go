@@ -3,12 +3,12 @@ package db_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -23,29 +23,22 @@ func stalled(d *db.DB) bool {
 // writer that waited for room in level 0 led the queue, and the deletion waited after it. Both hung until Close.
 func TestADeletionWithAFullLevel0Ends(t *testing.T) {
 	for _, waits := range []bool{false, true} {
-		var d *db.DB
-		var release func()
-		var once sync.Once
 		wrote := make(chan error, 1)
-		o := pausedOptions(onTemp(vfs.NewMem(), func() {
-			if d == nil {
-				return
+		h := hook{at: of(wrap.OpCreate, ".dbtmp")}
+		d := openTest(t, pausedOptions(h.over(vfs.NewMem())))
+		release := d.Scheduler().Hold()
+		h.arm(func() {
+			flushKeys(t, d, 6)
+			require.Len(t, d.State().Version.Levels[0].Files, 4)
+			if waits {
+				go func() { wrote <- putUntilDone(d, 100, 1_100) }()
+				eventually(t, func() bool { return stalled(d) })
+			} else {
+				wrote <- d.Put(testKey(7), testValue(7), db.NoSync)
 			}
-			once.Do(func() {
-				flushKeys(t, d, 6)
-				require.Len(t, d.State().Version.Levels[0].Files, 4)
-				if waits {
-					go func() { wrote <- putUntilDone(d, 100, 1_100) }()
-					eventually(t, func() bool { return stalled(d) })
-				} else {
-					wrote <- d.Put(testKey(7), testValue(7), db.NoSync)
-				}
-				release()
-				d.Scheduler().Schedule()
-			})
-		}))
-		d = openTest(t, o)
-		release = d.Scheduler().Hold()
+			release()
+			d.Scheduler().Schedule()
+		})
 		for _, keys := range [][]int{{0, 5}, {2, 3}, {3, 4}} {
 			flushKeys(t, d, keys...)
 		}

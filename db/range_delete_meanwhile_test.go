@@ -21,25 +21,10 @@ import (
 // deletion of a range writes its first tombstone.
 func duringDeletion(t *testing.T, meanwhile func(d *db.DB)) *db.DB {
 	t.Helper()
-	var d *db.DB
-	var once sync.Once
-	d = twentyTables(t, onTemp(vfs.NewMem(), func() {
-		if d != nil {
-			once.Do(func() { meanwhile(d) })
-		}
-	}))
+	h := hook{at: of(wrap.OpCreate, ".dbtmp")}
+	d := twentyTables(t, h.over(vfs.NewMem()))
+	h.arm(func() { meanwhile(d) })
 	return d
-}
-
-// onTemp calls f before each creation of a table with a temporary name.
-func onTemp(fs vfs.FS, f func()) vfs.FS {
-	return wrap.NewFaulty(fs, func(op wrap.Op) *wrap.Fault {
-		kind, _, ok := base.ParseFileName(filepath.Base(op.Name))
-		if ok && kind == base.FileTemp && op.Kind == wrap.OpCreate {
-			f()
-		}
-		return nil
-	})
 }
 
 // What is written while a range is deleted is deleted with it: the deletion happens at its end.

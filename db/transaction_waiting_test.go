@@ -15,25 +15,36 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// interruption is a store that calls a function once at a moment of a change that the leader makes.
-type interruption struct {
-	d     *db.DB
+// hook calls a function once, when it is armed, before the next operation of a file that at chooses.
+type hook struct {
+	at    func(op wrap.Op) bool
 	armed atomic.Pointer[func()]
-	// at chooses the operation of a file. Nil: the MANIFEST is about to be written.
-	at func(op wrap.Op) bool
 }
 
-func (i *interruption) options() *db.Options {
-	return testOptions(wrap.NewFaulty(vfs.NewMem(), func(op wrap.Op) *wrap.Fault {
-		here := op.Kind == wrap.OpWrite && strings.Contains(op.Name, "MANIFEST")
-		if i.at != nil {
-			here = i.at(op)
-		}
-		if f := i.armed.Load(); here && f != nil && i.armed.CompareAndSwap(f, nil) {
+// over returns fs with the hook.
+func (h *hook) over(fs vfs.FS) vfs.FS {
+	return wrap.NewFaulty(fs, func(op wrap.Op) *wrap.Fault {
+		if f := h.armed.Load(); f != nil && h.at(op) && h.armed.CompareAndSwap(f, nil) {
 			(*f)()
 		}
 		return nil
-	}))
+	})
+}
+
+func (h *hook) arm(f func()) { h.armed.Store(&f) }
+
+// called reports whether the function was called since the hook was armed.
+func (h *hook) called() bool { return h.armed.Load() == nil }
+
+// of returns a choice of operations of files whose names have part.
+func of(kind wrap.OpKind, part string) func(op wrap.Op) bool {
+	return func(op wrap.Op) bool { return op.Kind == kind && strings.Contains(op.Name, part) }
+}
+
+// interruption is a store that calls a function at a moment of a change that the leader makes.
+type interruption struct {
+	hook
+	d *db.DB
 }
 
 // update runs Modify of key in another goroutine, and returns when it waits for the leader or has ended.
@@ -70,17 +81,16 @@ func TestUpdatesWaitForAChangeThatIsBeingRecorded(t *testing.T) {
 		{"a key of a load", "key020010", "2 <nil>", "loaded+", loadAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			i := &interruption{}
-			o := i.options()
+			i := &interruption{hook: hook{at: of(wrap.OpWrite, "MANIFEST")}}
+			o := testOptions(i.over(vfs.NewMem()))
 			o.Tables.Size = 8 << 10
 			i.d = openTest(t, o)
 			fill(t, i.d, 0, 1_000)
 			require.NoError(t, i.d.Put([]byte("first"), []byte("old"), db.NoSync))
 			require.NoError(t, i.d.Compact(t.Context(), nil, nil))
 			result := make(chan string, 1)
-			f := func() { i.update([]byte(test.key), result) }
-			test.change(t, i.d, armedFS{o.FS, func() { i.armed.Store(&f) }})
-			require.Nil(t, i.armed.Load())
+			test.change(t, i.d, armedFS{o.FS, func() { i.arm(func() { i.update([]byte(test.key), result) }) }})
+			require.True(t, i.called())
 			require.Equal(t, test.want, <-result)
 			requireValue(t, i.d, []byte(test.key), []byte(test.value))
 		})
@@ -121,18 +131,17 @@ func loadAway(t *testing.T, d *db.DB, fs vfs.FS) {
 // The bug's relative: a load was in the version before its number was visible. An Update of one of its keys
 // found the change, and did not see it when it began again. Now it sees the load at once.
 func TestUpdatesSeeALoadThatIsInTheVersion(t *testing.T) {
-	i := &interruption{at: func(op wrap.Op) bool { return op.Kind == wrap.OpRemove && strings.HasSuffix(op.Name, "999999.ldb") }}
-	i.d = openTest(t, i.options())
+	i := &interruption{hook: hook{at: of(wrap.OpRemove, "999999.ldb")}}
+	i.d = openTest(t, testOptions(i.over(vfs.NewMem())))
 	fill(t, i.d, 0, 10)
 	require.NoError(t, i.d.Flush())
 	l := newLoader(t, i.d)
 	require.NoError(t, l.Put(testKey(5), []byte("loaded")))
 	i.d.Obsolete().AddUncertain(manifest.NewFileMeta(999_999, 1, nil, nil)) // is removed in between
 	result := make(chan string, 1)
-	f := func() { i.update(testKey(5), result) }
-	i.armed.Store(&f)
+	i.arm(func() { i.update(testKey(5), result) })
 	require.NoError(t, l.Commit())
-	require.Nil(t, i.armed.Load())
+	require.True(t, i.called())
 	require.Equal(t, "1 <nil>", <-result)
 	requireValue(t, i.d, testKey(5), []byte("loaded+"))
 }
