@@ -330,37 +330,21 @@ func TestAStoreThatWaitsForASlotGoesOn(t *testing.T) {
 	require.Positive(t, r.Metrics().Compactions.Waits)
 }
 
-// disturbances are what may happen to one of several stores. Each returns the options of the store, and
+// failing has the operations of a store fail that at chooses, given how many there were before.
+func failing(at func(op wrap.Op, before int64) bool) func(o *db.Options) func() {
+	return func(o *db.Options) func() {
+		var ops atomic.Int64
+		o.FS = wrap.NewFaulty(o.FS, wrap.FailIf(nil, func(op wrap.Op) bool { return at(op, ops.Add(1)-1) }))
+		return func() {}
+	}
+}
+
+// disturbances are what may happen to one of several stores. Each changes the options of the store, and returns
 // a function that ends the disturbance.
 var disturbances = map[string]func(o *db.Options) (end func()){
-	"its disk fails": func(o *db.Options) func() {
-		var ops atomic.Int64
-		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
-			if ops.Add(1) > 200 {
-				return &wrap.Fault{}
-			}
-			return nil
-		})
-		return func() {}
-	},
-	"its tables cannot be written": func(o *db.Options) func() {
-		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
-			if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileTable {
-				return &wrap.Fault{}
-			}
-			return nil
-		})
-		return func() {}
-	},
-	"its tables cannot be read": func(o *db.Options) func() {
-		o.FS = wrap.NewFaulty(o.FS, func(op wrap.Op) *wrap.Fault {
-			if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); ok && kind == base.FileTable && op.Kind == wrap.OpRead {
-				return &wrap.Fault{}
-			}
-			return nil
-		})
-		return func() {}
-	},
+	"its disk fails":               failing(func(_ wrap.Op, before int64) bool { return before >= 200 }),
+	"its tables cannot be written": failing(func(op wrap.Op, _ int64) bool { return isTable(op.Name) }),
+	"its tables cannot be read":    failing(func(op wrap.Op, _ int64) bool { return isTable(op.Name) && op.Kind == wrap.OpRead }),
 	"its comparer panics": func(o *db.Options) func() {
 		b := &bomb{}
 		b.at.Store(3000)
@@ -404,7 +388,7 @@ var disturbances = map[string]func(o *db.Options) (end func()){
 func whenReadTablesClose(fs vfs.FS, f func()) vfs.FS {
 	var read sync.Map
 	return wrap.NewFaulty(fs, func(op wrap.Op) *wrap.Fault {
-		if kind, _, ok := base.ParseFileName(filepath.Base(op.Name)); !ok || kind != base.FileTable {
+		if !isTable(op.Name) {
 			return nil
 		}
 		if op.Kind == wrap.OpOpen {

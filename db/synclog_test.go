@@ -212,48 +212,40 @@ func failingSyncs(t *testing.T, mem *vfs.Mem, errno syscall.Errno) (d *db.DB, fa
 	return mustOpen(t, testOptions(syncs)), failing, syncs
 }
 
-func TestAFailedSyncLogEndsTheWrites(t *testing.T) {
-	d, failing, syncs := failingSyncs(t, vfs.NewMem(), syscall.EIO)
-	require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
-	failing.Store(true)
-	require.ErrorIs(t, d.SyncLog(), syscall.EIO)
-	failing.Store(false)
-	before := syncs.n.Load()
-	for name, call := range map[string]func() error{
-		"SyncLog": d.SyncLog,
-		"Put":     func() error { return d.Put(testKey(2), testValue(2), db.NoSync) },
-		"Apply":   func() error { return d.Apply(new(db.Batch), db.Sync) },
-	} {
-		err := call()
-		require.ErrorIs(t, err, db.ErrReadOnly, name)
-		require.ErrorIs(t, err, syscall.EIO, name)
-	}
-	requireValue(t, d, testKey(1), testValue(1))
-	_ = d.Close() // other tests check its result
-	require.Equal(t, before, syncs.n.Load(), "a sync after a failed one would prove nothing")
-}
-
 // The bug: what finds nothing to write returned nil after writes had ended. Then the failed Put was back after
 // reopening.
 func TestNoCallThatWritesReturnsNilAfterWritesHaveEnded(t *testing.T) {
-	d, failing, _ := failingSyncs(t, vfs.NewMem(), syscall.EIO)
+	for cause, fail := range map[string]func(d *db.DB) error{
+		"SyncLog": (*db.DB).SyncLog,
+		"Put":     func(d *db.DB) error { return d.Put(testKey(1), testValue(1), db.Sync) },
+	} {
+		t.Run(cause, func(t *testing.T) { requireWritesEnd(t, fail) })
+	}
+}
+
+func requireWritesEnd(t *testing.T, fail func(d *db.DB) error) {
+	d, failing, syncs := failingSyncs(t, vfs.NewMem(), syscall.EIO)
+	require.NoError(t, d.Put(testKey(0), testValue(0), db.NoSync))
 	loader, err := d.NewLoader()
 	require.NoError(t, err)
 	require.NoError(t, loader.Delete(testKey(3)))
 	namespace, err := d.Namespace("n")
 	require.NoError(t, err)
 	failing.Store(true)
-	require.ErrorIs(t, d.Put(testKey(1), testValue(1), db.Sync), syscall.EIO)
+	require.ErrorIs(t, fail(d), syscall.EIO)
 	failing.Store(false)
+	before := syncs.n.Load()
 	var ranges db.Batch
 	ranges.DeleteRange(nil, nil)
 	update := func(fn func(tx *db.Transaction) error) error {
 		return d.Update(func(tx *db.Transaction) error { tx.SetWriteOptions(db.NoSync); return fn(tx) })
 	}
 	for name, call := range map[string]func() error{
+		"SyncLog":                        d.SyncLog,
 		"Put":                            func() error { return d.Put(testKey(2), nil, db.NoSync) },
 		"Delete":                         func() error { return d.Delete(testKey(1), db.NoSync) },
 		"Apply of an empty batch":        func() error { return d.Apply(new(db.Batch), db.NoSync) },
+		"Apply of one, synced":           func() error { return d.Apply(new(db.Batch), db.Sync) },
 		"Apply of a range":               func() error { return d.Apply(&ranges, db.Buffered) },
 		"DeleteRange":                    func() error { return d.DeleteRange(t.Context(), nil, nil, db.NoSync) },
 		"DeleteRange of an empty range":  func() error { return d.DeleteRange(t.Context(), testKey(1), testKey(1), db.NoSync) },
@@ -264,9 +256,14 @@ func TestNoCallThatWritesReturnsNilAfterWritesHaveEnded(t *testing.T) {
 		"the Commit of a load":           loader.Commit,
 		"the beginning of a transaction": func() error { _, err := d.NewBulkTransaction(); return err },
 	} {
-		require.ErrorIs(t, call(), db.ErrReadOnly, name)
+		err := call()
+		require.ErrorIs(t, err, db.ErrReadOnly, name)
+		require.ErrorIs(t, err, syscall.EIO, name)
 	}
 	require.NoError(t, d.Update(func(tx *db.Transaction) error { _, err := tx.Has(testKey(1)); return err }), "it only reads")
+	requireValue(t, d, testKey(0), testValue(0))
+	_ = d.Close() // other tests check its result
+	require.Equal(t, before, syncs.n.Load(), "a sync after a failed one would prove nothing")
 }
 
 func TestAFullDiskFailsSyncLogUntilThereIsSpace(t *testing.T) {
