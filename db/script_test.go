@@ -325,7 +325,7 @@ var reversedOrder = &db.Comparer{Name: "test.reversed", Compare: func(a, b []byt
 var optionWords = map[string]any{
 	"true": true, "false": false, "automatic": db.CompactionOptions{MaxLevelBase: 32 << 10, MaxConcurrent: 1},
 	"uncompressed": db.NoCompression, "snappy": db.SnappyCompression, "zstd": db.ZstdCompression,
-	"always": always, "bloom12": filter.NewBloomPolicy(12), "no-filter": filter.None,
+	"all": db.SalvageAll, "always": always, "bloom12": filter.NewBloomPolicy(12), "no-filter": filter.None,
 	"fuse7": filter.NewFusePolicy(7), "fuse8": filter.NewFusePolicy(8), "fuse16": filter.NewFusePolicy(16),
 	"several":  filter.Several(filter.NewCacheLineBloomPolicy(12), filter.NewBloomPolicy(12)),
 	"prefix2":  rangefilter.NewPrefix(rangefilter.FixedPrefix(2), 9),
@@ -360,6 +360,10 @@ func setOptions(o *db.Options, c *statement) {
 
 func setOption(to reflect.Value, text string) {
 	switch value, known := optionWords[text]; {
+	case text == "another" && to.Type() == reflect.TypeFor[vfs.FS]():
+		to.Set(reflect.ValueOf(vfs.NewMem()))
+	case text == "another":
+		to.Set(reflect.New(to.Type().Elem()))
 	case known:
 		to.Set(reflect.ValueOf(value))
 	case text == "default":

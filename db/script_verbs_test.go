@@ -23,12 +23,22 @@ import (
 // scriptVerbs are the statements of scripts, by their verbs. An error that one returns is shown.
 var scriptVerbs = map[string]func(s *script, c *statement) error{
 	// The store.
-	"open":    func(s *script, c *statement) error { s.begin(); return s.open(c) },
-	"reopen":  (*script).reopen, // with the same options but for those of the statement
-	"crash":   func(s *script, c *statement) error { s.use(s.mem.Crash()); return s.reopen(c) },
-	"set":     func(s *script, c *statement) error { o := s.d.Options(); setOptions(&o, c); return s.d.SetOptions(&o) },
-	"flush":   func(s *script, _ *statement) error { return s.d.Flush() },
-	"compact": func(s *script, c *statement) error { from, to := c.bounds(); return s.d.Compact(s.Context(), from, to) },
+	"open":   func(s *script, c *statement) error { s.begin(); return s.open(c) },
+	"reopen": (*script).reopen, // with the same options but for those of the statement
+	"crash":  func(s *script, c *statement) error { s.use(s.mem.Crash()); return s.reopen(c) },
+	"set": func(s *script, c *statement) error {
+		before := s.d.Options()
+		o := before
+		setOptions(&o, c)
+		err := s.d.SetOptions(&o)
+		if err != nil {
+			require.Equal(s, fmt.Sprintf("%+v", before), fmt.Sprintf("%+v", s.d.Options()))
+		}
+		return err
+	},
+	"readonly": func(s *script, _ *statement) error { return s.d.SetReadOnly() },
+	"flush":    func(s *script, _ *statement) error { return s.d.Flush() },
+	"compact":  func(s *script, c *statement) error { from, to := c.bounds(); return s.d.Compact(s.Context(), from, to) },
 	"look": func(s *script, _ *statement) error { // at the time, and at what is due
 		s.d.Metrics()
 		o := s.d.Options()
@@ -113,7 +123,9 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 		return err
 	},
 	"follow": func(s *script, c *statement) (err error) {
-		s.named[c.name()], err = db.OpenFollower("db", &s.o)
+		f, err := db.OpenFollower("db", &s.o)
+		require.Equal(s, err == nil, f.IsFollower())
+		s.named[c.name()] = f
 		return err
 	},
 	"refresh": func(s *script, c *statement) error { return s.named[c.name()].(*db.DB).Refresh(s.Context()) },
@@ -331,6 +343,7 @@ func (s *script) open(c *statement) (err error) {
 	if s.d, err = db.Open("db", &s.o); err != nil && before != nil {
 		require.Equal(s, before, fixture.ReadDir(s, s.mem, "db"))
 	}
+	require.False(s, s.d.IsFollower())
 	return err
 }
 

@@ -14,9 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sievedb/sievedb"
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/limit/throttle"
@@ -49,134 +47,6 @@ func tune(t testing.TB, d *db.DB, change func(*db.Options)) {
 	require.NoError(t, d.SetOptions(&o))
 }
 
-func TestOptionsThatCannotChangeAreRefusedByName(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	before := d.Options()
-	for name, change := range map[string]func(*db.Options){
-		"FS":       func(o *db.Options) { o.FS = vfs.NewMem() },
-		"FileMode": func(o *db.Options) { o.FileMode = 0o640 },
-		"LogDir":   func(o *db.Options) { o.LogDir = "logs" },
-		"Comparer": func(o *db.Options) {
-			o.Comparer = &sievedb.Comparer{Name: "other", Compare: db.BytewiseComparer.Compare}
-		},
-		"Filters.Policy": func(o *db.Options) { o.Filters.Policy = filter.FusePolicy{} },
-		"Filters.RangePolicies": func(o *db.Options) {
-			o.Filters.RangePolicies = []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
-		},
-		"Filters.Budget":         func(o *db.Options) { o.Filters.Budget = 1 << 20 },
-		"Filters.MaxWastedReads": func(o *db.Options) { o.Filters.MaxWastedReads = 0.1 },
-		"Filters.ForGoleveldb":   func(o *db.Options) { o.Filters.ForGoleveldb = true },
-		"Cache.ChargeTables":     func(o *db.Options) { o.Cache.ChargeTables = true },
-		"Cache.OpenAhead":        func(o *db.Options) { o.Cache.OpenAhead = true },
-		"Limits.ManifestSize":    func(o *db.Options) { o.Limits.ManifestSize = 1 << 20 },
-		"ReadOnly":               func(o *db.Options) { o.ReadOnly = true },
-		"ErrorIfMissing":         func(o *db.Options) { o.ErrorIfMissing = true },
-		"Salvage":                func(o *db.Options) { o.Salvage = db.SalvageAll },
-		"EventListener":          func(o *db.Options) { o.EventListener = &db.EventListener{} },
-		"TrackOpen":              func(o *db.Options) { o.TrackOpen = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := d.Options()
-			o.Cache.Size = 12345 // is not put in force alone
-			change(&o)
-			require.ErrorContains(t, d.SetOptions(&o), "Options."+name+" cannot be changed")
-			require.Equal(t, before, d.Options())
-			require.Equal(t, before.Cache.Size, d.Metrics().Cache.Capacity)
-		})
-	}
-}
-
-// SetOptions checks values as Open does, and names the field.
-func TestInvalidOptionsChangeNothing(t *testing.T) {
-	d := openTest(t, testOptions(vfs.NewMem()))
-	before := d.Options()
-	for field, change := range map[string]func(*db.Options){
-		"Compaction.L0Stop":        func(o *db.Options) { o.Compaction.L0Stop = 1 },
-		"Compaction.MaxConcurrent": func(o *db.Options) { o.Compaction.MaxConcurrent = -1 },
-		"Memtables.Size":           func(o *db.Options) { o.Memtables.Size = 1 },
-		"Tables.BlockSize":         func(o *db.Options) { o.Tables.BlockSize = 1 },
-		"Tables.Compression":       func(o *db.Options) { o.Tables.Compression = 99 },
-		"Cache.MaxOpenFiles":       func(o *db.Options) { o.Cache.MaxOpenFiles = 1 },
-		"Cache.Memory":             func(o *db.Options) { o.Cache.Memory = 1 },
-	} {
-		o := d.Options()
-		change(&o)
-		require.ErrorContains(t, d.SetOptions(&o), "Options."+field+" is ")
-		require.Equal(t, before, d.Options())
-	}
-	require.ErrorContains(t, d.SetOptions(nil), "cannot be changed", "the defaults have another file system")
-}
-
-// Open and SetOptions copy what they need, and Options returns the zero value of what was not set.
-func TestOptionsInForceAreThoseThatWerePassed(t *testing.T) {
-	policies := []rangefilter.Policy{rangefilter.NewPrefix(rangefilter.FixedPrefix(4), 10)}
-	o := &db.Options{FS: vfs.NewMem(), Filters: db.FilterOptions{RangePolicies: policies}}
-	d := openDir(t, "db", o)
-	defer d.Close()
-	policies[0] = nil
-	require.NotNil(t, d.Options().Filters.RangePolicies[0])
-	require.Zero(t, d.Options().Cache.Size, "the default")
-	tune(t, d, func(o *db.Options) { o.Compaction.L0Trigger = 50 })
-	require.Zero(t, d.Options().Compaction.L0Slowdown)
-	require.Equal(t, 50, d.Present().Compaction.L0Slowdown, "defaults follow")
-	require.Equal(t, 51, d.Present().Compaction.L0Stop)
-	require.Zero(t, (*db.DB)(nil).Options())
-}
-
-// The bug: Options said that a follower can write, and did not know the directory of the logs if the database had
-// recorded it.
-func TestOptionsHaveTheStateOfTheStore(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.LogDir = "logs"
-	d := mustOpen(t, o)
-	logs, err := o.FS.Abs("logs")
-	require.NoError(t, err)
-	require.Equal(t, logs, d.Options().LogDir)
-	require.NoError(t, d.Close())
-
-	o.LogDir = ""
-	d = mustOpen(t, o)
-	require.Equal(t, logs, d.Options().LogDir, "the database recorded it")
-	require.False(t, d.Options().ReadOnly)
-	require.False(t, d.IsFollower())
-	f := mustFollow(t, o)
-	require.Equal(t, logs, f.Options().LogDir)
-	require.True(t, f.Options().ReadOnly)
-	require.True(t, f.IsFollower())
-	require.NoError(t, d.SetReadOnly())
-	require.True(t, d.Options().ReadOnly)
-
-	for _, store := range []*db.DB{d, f} { // what was passed is no change, and neither is what Options returns
-		now := store.Options()
-		require.NoError(t, store.SetOptions(&now))
-		require.NoError(t, store.SetOptions(o))
-		require.NoError(t, store.SetOptions(&now))
-		require.Equal(t, now, store.Options())
-	}
-	require.NoError(t, f.Close())
-	require.NoError(t, d.Close())
-	o.LogDir = "db" // brings the logs back
-	d = mustOpen(t, o)
-	require.Empty(t, d.Options().LogDir)
-	require.NoError(t, d.Close())
-	require.False(t, (*db.DB)(nil).IsFollower())
-}
-
-// The bug: ReadOnly, which Options returns then, is refused together with ErrorIfExists.
-func TestOptionsCanBeSetAfterSetReadOnlyOfADatabaseThatOpenHasCreated(t *testing.T) {
-	o := testOptions(vfs.NewMem())
-	o.ErrorIfExists = true
-	d := mustOpen(t, o)
-	require.NoError(t, d.SetReadOnly())
-	now := d.Options()
-	now.Cache.Size = 1 << 20
-	require.NoError(t, d.SetOptions(&now))
-	require.Equal(t, now, d.Options())
-	now.LogDir = "elsewhere"
-	require.ErrorContains(t, d.SetOptions(&now), "Options.LogDir cannot be changed")
-	require.NoError(t, d.Close())
-}
-
 // The bug: what Open was passed, and what Options returned, shared slices with the options in force.
 func TestOptionsShareNothingWithTheStore(t *testing.T) {
 	o := testOptions(vfs.NewMem())
@@ -201,6 +71,9 @@ func TestOptionsShareNothingWithTheStore(t *testing.T) {
 	require.NoError(t, d.SetOptions(&next))
 	change(&next)
 	require.Equal(t, was, d.Options())
+	require.ErrorContains(t, d.SetOptions(nil), "cannot be changed", "the defaults have another file system")
+	require.Zero(t, (*db.DB)(nil).Options())
+	require.False(t, (*db.DB)(nil).IsFollower())
 }
 
 // A default is not changed by its own value, and an empty list not by nil.
@@ -314,25 +187,6 @@ func TestLevelsHaveTheirCompression(t *testing.T) {
 		require.InEpsilon(t, c.flushed, flushed, 0.02, "%+v", c.o) // merges cut tables at other keys
 		require.InEpsilon(t, c.compacted, compacted, 0.02, "%+v", c.o)
 	}
-}
-
-func TestWrongLevelCompressionIsRefused(t *testing.T) {
-	for want, list := range map[string][]db.Compression{
-		"Options.Tables.LevelCompression has 8 values; there are 7 levels": make([]db.Compression, 8),
-		"Options.Tables.LevelCompression is 99 for level 1":                {0, 99},
-	} {
-		o := testOptions(vfs.NewMem())
-		o.Tables.LevelCompression = list
-		_, err := db.Open("db", o)
-		require.ErrorContains(t, err, want)
-	}
-	list := []db.Compression{db.NoCompression}
-	o := testOptions(vfs.NewMem())
-	o.Tables.LevelCompression = list
-	d := openTest(t, o)
-	list[0] = 99
-	tune(t, d, func(*db.Options) {})
-	require.Equal(t, []db.Compression{db.NoCompression}, d.Options().Tables.LevelCompression, "Open copies the list")
 }
 
 // The active memtable and the one that may be ready keep their sizes; later ones have the new one.
