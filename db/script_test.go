@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -258,13 +259,13 @@ func word(text string) (all []byte) {
 	return all
 }
 
-// text is the opposite of word, but shows long values by their length.
+// text is the opposite of word, but shows long values by their length and a checksum.
 func text(b []byte) string {
 	switch {
 	case len(b) == 0:
 		return "."
 	case len(b) > 40:
-		return fmt.Sprintf("<%d bytes>", len(b))
+		return fmt.Sprintf("<%d bytes, %08x>", len(b), crc32.ChecksumIEEE(b))
 	}
 	quoted := strconv.Quote(string(b))
 	return quoted[1 : len(quoted)-1]

@@ -131,64 +131,6 @@ func TestSeparatedValuesGoWhereTheDatabaseGoes(t *testing.T) {
 	require.Equal(t, m.Tables.ValueBytes+levels, usage.Tables, "%+v", usage)
 }
 
-func TestTablesThatReferToValuesAreNotIngested(t *testing.T) {
-	fs := vfs.NewMem()
-	d, _ := separatedStore(t, fs)
-	require.NoError(t, d.Close())
-	to := storetest.Options(fs)
-	into, err := db.Open("into", to)
-	require.NoError(t, err)
-	defer into.Close()
-	names, err := fs.List("db")
-	require.NoError(t, err)
-	tried := map[string]bool{}
-	for _, name := range names {
-		if ext := filepath.Ext(name); ext == ".ldb" || ext == ".values" {
-			tried[ext] = true
-			_, err := into.Ingest(t.Context(), []string{filepath.Join("db", name)}, nil)
-			require.ErrorContains(t, err, "value")
-		}
-	}
-	require.Len(t, tried, 2)
-	require.Empty(t, storetest.Contents(t, into))
-}
-
-func TestDeletedRangesAndExpiredTablesGiveTheirValuesBack(t *testing.T) {
-	fs := vfs.NewMem()
-	d, want := separatedStore(t, fs)
-	require.NoError(t, d.DeleteRange(t.Context(), nil, fixture.Key(150), nil))
-	for key := range want {
-		if key < string(fixture.Key(150)) {
-			delete(want, key)
-		}
-	}
-	storetest.RequireAllAgree(t, d, want)
-	storetest.RequireNoFaults(t, d)
-	require.NoError(t, d.DeleteRange(t.Context(), nil, nil, nil))
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	storetest.RequireAllAgree(t, d, fixture.Contents{})
-	m := d.Metrics().Tables
-	require.Zero(t, m.ValueTables, "%+v", m)
-}
-
-// A checkpoint of a database that cannot flush has the values of its memtables in its tables.
-func TestACheckpointOfAReadOnlyStoreHasAllValues(t *testing.T) {
-	fs := vfs.NewMem()
-	d, want := separatedStore(t, fs)
-	want["late"] = string(valueOf(1001))
-	require.NoError(t, d.Put([]byte("late"), valueOf(1001), nil))
-	require.NoError(t, d.Close())
-	o := separateOptions(fs)
-	o.ReadOnly = true
-	r := storetest.Open(t, o)
-	storetest.CheckpointTo(t, r, "copy")
-	c, err := db.Open("copy", separateOptions(fs))
-	require.NoError(t, err)
-	defer c.Close()
-	storetest.RequireAllAgree(t, c, want)
-	storetest.RequireNoFaults(t, c)
-}
-
 // A value that cannot be read ends a loop, and is an error of the key.
 func TestAValueThatCannotBeReadEndsTheLoop(t *testing.T) {
 	fs := vfs.NewMem()
@@ -266,28 +208,6 @@ func TestValuesThatAreReadForTheFilterCountAsRead(t *testing.T) {
 	require.NoError(t, snap.Close())
 	require.Greater(t, read(), uint64(100*len(value)))
 	require.Equal(t, 100, asked)
-}
-
-// The option can change while the store is open.
-func TestSeparationCanBeSwitchedWhileTheStoreIsOpen(t *testing.T) {
-	fs := vfs.NewMem()
-	o := separateOptions(fs)
-	o.Tables.SeparateValues = 0
-	d := storetest.Open(t, o)
-	want := fixture.Contents{}
-	for round, from := range []int{0, 1000, 0, 2000, 1} {
-		o.Tables.SeparateValues = from
-		require.NoError(t, d.SetOptions(o))
-		for i := range 300 {
-			n := round*1000 + i
-			require.NoError(t, d.Put(fixture.Key(i), valueOf(n), nil))
-			want[string(fixture.Key(i))] = string(valueOf(n))
-		}
-		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		storetest.RequireAllAgree(t, d, want)
-		storetest.RequireNoFaults(t, d)
-		require.Equal(t, from > 0, d.Metrics().Tables.ValueTables > 0)
-	}
 }
 
 func TestSeparatedValuesAreReadAndCollected(t *testing.T) {
@@ -487,61 +407,6 @@ func withTombstone(t *testing.T, data []byte) []byte {
 	}
 	require.Fail(t, "no table has that length")
 	return nil
-}
-
-// Value tables are not written again level by level, so they have the compression of the last level from the beginning.
-func TestValueTablesHaveTheCompressionOfTheLastLevel(t *testing.T) {
-	fs := vfs.NewMem()
-	o := separateOptions(fs)
-	o.Tables.LevelCompression = []db.Compression{db.NoCompression, db.NoCompression}
-	d := storetest.Open(t, o)
-	for i := range 50 {
-		require.NoError(t, d.Put(fixture.Key(i), bytes.Repeat([]byte{byte(i)}, 5000), nil))
-	}
-	require.NoError(t, d.Flush())
-	values, err := d.ValueTables()
-	require.NoError(t, err)
-	require.NotEmpty(t, values)
-	for _, v := range values {
-		require.Less(t, 5*v.Bytes, v.ValueBytes)
-		require.Equal(t, v.ValueBytes, v.LiveBytes)
-	}
-}
-
-// One damaged value sets no table of the levels aside while the option is off: writes go on, and Compact says which it
-// is.
-func TestADamagedValueStaysWhereItIs(t *testing.T) {
-	fs := vfs.NewMem()
-	d := storetest.MustOpen(t, separateOptions(fs))
-	for i := range 300 {
-		require.NoError(t, d.Put(fixture.Key(i), valueOf(4*i+1), nil))
-	}
-	require.NoError(t, d.Flush())
-	values, err := d.ValueTables()
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
-	damageFile(t, fs, values[0].Name, 20)
-
-	o := separateOptions(fs)
-	o.Tables.SeparateValues = 0
-	d = storetest.Open(t, o)
-	for n := range 3000 {
-		require.NoError(t, d.Put(fixture.Key(100+n%200), valueOf(n), nil))
-	}
-	err = d.Compact(t.Context(), nil, nil)
-	require.ErrorIs(t, err, db.ErrCorruption)
-	require.ErrorContains(t, err, values[0].Name)
-	m := d.Metrics()
-	require.Zero(t, m.Compactions.TablesSetAside)
-	require.Equal(t, 1, m.Tables.ValueTables)
-	lost := 0
-	for i := range 300 {
-		if _, err := d.Get(fixture.Key(i)); err != nil {
-			require.ErrorIs(t, err, db.ErrCorruption)
-			lost++
-		}
-	}
-	require.Equal(t, 1, lost)
 }
 
 // A damaged block of a level's table, which says whether values are in use, sets one value table aside at a time.
