@@ -146,52 +146,6 @@ func TestAMergeUsesTheTimeBeforeItReadsTheSnapshots(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A table knows when its values expire after it was read from disk, moved, copied, or loaded.
-func TestTablesRecordWhenTheirValuesExpire(t *testing.T) {
-	c := newTestClock()
-	o := expiryOptions(c)
-	d := mustOpen(t, o)
-	want := uint64(c.ms.Load()) + 60_000
-	requireExpiry := func(want uint64) {
-		t.Helper()
-		var all []uint64
-		eventually(t, func() bool { // the properties are read in the background
-			all = nil
-			for _, l := range d.State().Version.Levels {
-				for _, f := range l.Files {
-					if f.Counts() == nil {
-						return false
-					}
-					all = append(all, f.Counts().Expiry)
-				}
-			}
-			return true
-		})
-		require.Equal(t, []uint64{want}, all)
-	}
-	putTTL(t, d, "t/a", "1", time.Second)
-	putTTL(t, d, "t/b", "1", time.Minute)
-	require.NoError(t, d.Delete([]byte("t/c"), db.NoSync))
-	require.NoError(t, d.Flush())
-	requireExpiry(want)
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireExpiry(want)
-	_, err := d.UpgradeFilters(t.Context(), nil, &db.UpgradeOptions{})
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
-	o.Filters.Policy = always
-	d = mustOpen(t, o)
-	requireExpiry(want)
-	report, err := d.UpgradeFilters(t.Context(), nil, nil)
-	require.NoError(t, err)
-	require.Equal(t, 1, report.Upgraded)
-	requireExpiry(want)
-	putAll(t, d, "t/d", "does not expire")
-	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	requireExpiry(0)
-	require.NoError(t, d.Close())
-}
-
 // While the time passes in one goroutine, readers in others never see a value again that one of
 // them has missed, and see none after its time.
 func TestExpiredValuesStayHiddenDuringCompactions(t *testing.T) {
