@@ -3,13 +3,11 @@ package filter
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/sievedb/sievedb/internal/test/filtertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,54 +32,6 @@ func publishedRates(t *testing.T) (rates [21][]float64) {
 	}
 	require.Len(t, rates[20], 15, "the whole table is read")
 	return rates
-}
-
-// The same table from a simulation that sets and tests bits at random positions.
-func TestPublishedRatesMatchASimulation(t *testing.T) {
-	rng := filtertest.StatisticsRand(t)
-	figures := 0
-	for b, row := range publishedRates(t) {
-		for k := 1; k < len(row); k++ {
-			if b == 1 {
-				row[k] = 1 - 1/math.E // the table has 1.0 for lack of a value
-			}
-			simulateBloom(t, rng, BloomSpec{b, k}, row[k])
-			figures++
-		}
-	}
-	require.Equal(t, 157, figures)
-}
-
-// simulateBloom fills a filter of s and requires the given false-positive rate, which has
-// three digits. The tolerance includes the sample's error and that of a single filter: the
-// number of its ones varies, and the rate varies with the kth power of it.
-func simulateBloom(t *testing.T, rng *rand.Rand, s BloomSpec, rate float64) {
-	const keys = 20_000
-	bits := uint64(keys * s.BitsPerKey)
-	ones := make([]bool, bits)
-	for range keys * s.Hashes {
-		ones[rng.Uint64N(bits)] = true
-	}
-	asked := min(max(int(2000/rate), 20_000), 400_000)
-	if testing.Short() {
-		asked /= 4
-	}
-	wrong := 0
-	for range asked {
-		match := true
-		for i := 0; match && i < s.Hashes; i++ {
-			match = ones[rng.Uint64N(bits)]
-		}
-		if match {
-			wrong++
-		}
-	}
-	load := float64(s.Hashes) / float64(s.BitsPerKey)
-	zeros := math.Exp(-load)
-	ofOnes := zeros * (1 - (1+load)*zeros) / float64(bits) // the variance of their share
-	ofRate := rate * float64(s.Hashes) / (1 - zeros)
-	variance := rate*(1-rate)/float64(asked) + ofRate*ofRate*ofOnes
-	require.InDelta(t, rate, float64(wrong)/float64(asked), filtertest.Sigmas*math.Sqrt(variance)+0.006*rate, "%+v", s)
 }
 
 // Cassandra uses the k with the lowest rate in the table's row, the first if several do.
