@@ -1,6 +1,7 @@
 package sstable
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/sievedb/sievedb/internal/base"
@@ -18,11 +19,8 @@ import (
 // none, see FilterStatus. If the index is damaged, the calls that need it return an error.
 func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 	r := &Reader{
-		cmp: o.Comparer, policies: o.Policies, rangePolicies: o.RangePolicies,
+		cmp: cmp.Or(o.Comparer, base.Bytewise), policies: o.Policies, rangePolicies: o.RangePolicies,
 		cache: o.Cache, name: o.Name, file: f,
-	}
-	if r.cmp == nil {
-		r.cmp = base.Bytewise
 	}
 	if o.Tail == nil {
 		o.Tail = new(TailGuess)

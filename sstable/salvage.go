@@ -2,6 +2,7 @@ package sstable
 
 import (
 	"bytes"
+	"cmp"
 	"hash/crc32"
 	"math"
 	"strconv"
@@ -67,10 +68,8 @@ func (s *SalvageReport) record(err error) {
 //
 // Memory is bounded by the largest block and the index, time by the file's size.
 func Salvage(f vfs.File, o ReaderOptions, fn func(ikey, value []byte) error) (SalvageReport, error) {
-	r := &Reader{cmp: o.Comparer, policies: o.Policies, rangePolicies: o.RangePolicies, name: o.Name, file: f}
-	if r.cmp == nil {
-		r.cmp = base.Bytewise
-	}
+	r := &Reader{policies: o.Policies, rangePolicies: o.RangePolicies, name: o.Name, file: f}
+	r.cmp = cmp.Or(o.Comparer, base.Bytewise)
 	r.refs.Store(1) // never dropped: the caller owns the file
 	size, err := f.Size()
 	if err != nil {
