@@ -18,7 +18,7 @@ type incoming struct {
 	name string
 	at   position // as raft has it; without a clock
 	w    *io.PipeWriter
-	size int64 // of the stream, after done
+	size int64 // what was written to w
 
 	done chan struct{} // closed when the stream was unpacked or refused; then err is set
 	err  error
@@ -32,23 +32,10 @@ func (m *Machine) newIncoming(at position) *incoming {
 	m.setIncoming(nil)
 	go func() {
 		defer close(in.done)
-		counted := &countingReader{r: r}
-		in.h, in.err = receive(context.Background(), m.fs, m.path(in.name), counted)
-		in.size = counted.n
+		in.h, in.err = receive(context.Background(), m.fs, m.path(in.name), r)
 		_ = r.CloseWithError(in.err)
 	}()
 	return in
-}
-
-type countingReader struct {
-	r io.Reader
-	n int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // end waits until the stream is unpacked, and keeps the state for Restore.

@@ -86,7 +86,9 @@ func (s *sink) Write(p []byte) (int, error) {
 		}
 		s.in = s.m.newIncoming(s.at)
 	}
-	return s.in.w.Write(p)
+	n, err := s.in.w.Write(p)
+	s.in.size += int64(n)
+	return n, err
 }
 
 // Close ends the snapshot. A state that was received is complete and durable, or refused and removed.
