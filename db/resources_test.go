@@ -54,21 +54,42 @@ func requireUnused(t testing.TB, r *db.Resources) {
 	require.Zero(t, m.Cache.Used+m.OpenFiles.Used+m.Memtables.Used+int64(m.Compactions.Used+m.Compactions.Waiting), "%+v", *m)
 }
 
-func TestZeroResourcesAreRefused(t *testing.T) {
+func TestInvalidResourcesAreRefused(t *testing.T) {
+	for field, o := range map[string]db.ResourcesOptions{
+		"MaxStores": {MaxStores: -1}, "CacheSize": {CacheSize: 1<<50 + 1}, "MaxOpenFiles": {MaxOpenFiles: 639},
+		"MemtableSize": {MemtableSize: 64<<16 - 1}, "MaxConcurrent": {MaxConcurrent: 65},
+	} {
+		r, err := db.NewResources(o)
+		require.ErrorContains(t, err, "sievedb: ResourcesOptions."+field+" is ")
+		require.ErrorContains(t, err, "; it must be from ")
+		require.Nil(t, r)
+	}
+	for _, r := range []*db.Resources{nil, {}} {
+		require.Zero(t, *r.Metrics())
+	}
 	o := testOptions(vfs.NewMem())
 	o.Resources = new(db.Resources)
 	_, err := db.Open("db", o)
 	require.EqualError(t, err, "sievedb: Options.Resources is a zero Resources; make one with NewResources")
 }
 
-func TestDefaultsOfSharedResources(t *testing.T) {
+func TestDefaultsOfResources(t *testing.T) {
 	r, err := db.NewResources(db.ResourcesOptions{})
 	require.NoError(t, err)
 	m, full := r.Metrics(), (&db.Options{Resources: r}).WithDefaults()
+	require.Equal(t, 64, m.MaxStores)
+	require.EqualValues(t, 256<<20, m.Memtables.Limit)
+	require.EqualValues(t, 256<<20, m.Cache.Limit)
 	require.EqualValues(t, m.Cache.Limit, full.Cache.Size)
+	require.GreaterOrEqual(t, m.OpenFiles.Limit, int64(1000))
 	require.EqualValues(t, m.OpenFiles.Limit, full.Cache.MaxOpenFiles)
+	require.GreaterOrEqual(t, m.Compactions.Limit, 2)
 	require.Equal(t, m.Compactions.Limit, full.Compaction.MaxConcurrent)
 	require.True(t, full.Cache.ChargeTables)
+	many, err := db.NewResources(db.ResourcesOptions{MaxStores: 5000, MemtableSize: 1 << 30, CacheSize: -1})
+	require.NoError(t, err)
+	require.EqualValues(t, 50_000, many.Metrics().OpenFiles.Limit)
+	require.Zero(t, many.Metrics().Cache.Limit)
 }
 
 func TestAFailedOpenReturnsItsPart(t *testing.T) {
