@@ -91,33 +91,6 @@ func check(t *testing.T, seed uint64, h *History) {
 	require.Fail(t, "no order", "seed %d: %s; see %s", seed, result, picture.Name())
 }
 
-// A machine that finds nothing must be shown to find what is there.
-func TestPlantedFaultsAreFound(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		plant Workload
-	}{
-		{"snapshots that are none", Workload{Width: 4, Count: 2, Torn: true}},
-		{"writes that are not synced, and a power cut", Workload{Width: 1, Count: 10, Cut: true, Unsynced: true}},
-		{"lost updates and write skew", Workload{Width: 4, Count: 2, Transactions: true, Unchecked: true}},
-		{"phantoms", Workload{Width: 4, Count: 2, Transactions: true, Unwalked: true}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(50) {
-				w := c.plant
-				w.Seed, w.Clients, w.Ops = seed, 8, 200
-				h, err := w.Run()
-				require.NoError(t, err)
-				if porcupine.CheckOperationsTimeout(groups, h.Operations, patience) == porcupine.Illegal {
-					t.Logf("found in history %d", seed)
-					return
-				}
-			}
-			require.Fail(t, "fifty histories passed")
-		})
-	}
-}
-
 func TestTheModelTellsGoodFromBad(t *testing.T) {
 	const never = math.MaxInt64
 	op := func(call, end int64, write bool, mask uint8, v values) porcupine.Operation {

@@ -6,7 +6,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 )
 
-// reader is what a transaction reads from: itself, or a snapshot where a fault is planted.
+// reader is what keys are read from: the database, a snapshot, or a transaction.
 type reader interface {
 	Get(key []byte) ([]byte, error)
 	NewIterator(o *db.IterOptions) (*db.Iterator, error)
@@ -29,17 +29,11 @@ func (c *client) transaction(in *input) func() (values, error) {
 	return func() (out values, err error) {
 		err = c.d.Update(func(tx *db.Transaction) error {
 			tx.SetWriteOptions(wo)
-			var from reader = tx
-			if c.Unchecked || walks && c.Unwalked {
-				s := c.d.NewSnapshot()
-				defer s.Close()
-				from = s
-			}
 			seen := input{group: op.group, mask: op.reads}
 			if walks {
-				out, err = walkGroup(from, seen, back)
+				out, err = walkGroup(tx, seen, back)
 			} else {
-				out, err = c.lookUp(seen, from)
+				out, err = c.lookUp(seen, tx)
 			}
 			if err != nil {
 				return err

@@ -23,13 +23,9 @@ type Workload struct {
 	Seed                       uint64
 	Clients, Ops, Width, Count int  // Ops of each client; Count groups of Width keys
 	Cut                        bool // the power is cut once
-	// Torn and Unsynced plant faults: what should come from one snapshot is read
-	// key by key; what a cut must not touch is not synced.
-	Torn, Unsynced bool
 	// Transactions makes three operations in four a transaction that reads some keys of a group, one by one or by a
-	// walk, and writes others. Unchecked and Unwalked plant faults: what the transaction reads, or over what it walks,
-	// comes from a snapshot, so that the commit does not check it.
-	Transactions, Unchecked, Unwalked bool
+	// walk, and writes others.
+	Transactions bool
 	// Wipes makes one operation in forty the deletion of a range of groups, and one in forty the ingest or
 	// the load of another range; more of them if the seed is even; see pins.
 	Wipes bool
@@ -253,7 +249,7 @@ func (c *client) wipe() bool {
 // writing draws what is written, and returns how.
 func (c *client) writing(in *input) func() (values, error) {
 	var b db.Batch
-	wo := &db.WriteOptions{NoSync: c.Unsynced || !c.Cut && c.rnd.IntN(8) > 0}
+	wo := &db.WriteOptions{NoSync: !c.Cut && c.rnd.IntN(8) > 0}
 	for key := range c.Width {
 		if !in.has(key) {
 			continue
@@ -294,9 +290,6 @@ func (c *client) writing(in *input) func() (values, error) {
 func (c *client) reading(in *input) func() (values, error) {
 	op := *in
 	switch {
-	case c.Torn:
-		in.how = "torn"
-		return func() (values, error) { return c.lookUp(op, c.d) }
 	case bits.OnesCount8(in.mask) == 1 && c.rnd.IntN(2) == 0:
 		in.how = "get"
 		return func() (values, error) { return c.lookUp(op, c.d) }
@@ -316,9 +309,7 @@ func (c *client) reading(in *input) func() (values, error) {
 	return func() (values, error) { return walkGroup(c.d, op, back) }
 }
 
-func (c *client) lookUp(in input, from interface {
-	Get(key []byte) ([]byte, error)
-}) (out values, err error) {
+func (c *client) lookUp(in input, from reader) (out values, err error) {
 	for key := range c.Width {
 		if !in.has(key) {
 			continue
