@@ -34,13 +34,14 @@ import (
 // "----" and what its statements have shown; -rewrite writes that anew, and a review reads the difference. scriptVerbs
 // are the statements.
 //
-// A key or value has Go's escapes, "." is the empty one, and "ab*3+c" is "abababc". Each "open" begins with an empty file
-// system. The clock stands still but for "sleep", and after each statement all work in the background is done or
+// A key or value has Go's escapes, "." is the empty one, and "ab*3+c" is "abababc". Each "open" begins with an empty
+// file system. The clock stands still but for "sleep", and after each statement all work in the background is done or
 // waits. Compactions do not begin by themselves unless the options say so.
 //
 //make:portable
 func TestScripts(t *testing.T) {
-	// The encoder and the decoder of the process have channels, which must not belong to the bubble that needs them first.
+	// The encoder and the decoder of the process have channels, which must not belong to the bubble that needs them
+	// first.
 	block, kind, err := codec.Append(nil, make([]byte, 1<<10), codec.Zstd)
 	require.NoError(t, err)
 	_, err = codec.Decode(kind, block, nil, "a block")
@@ -183,6 +184,9 @@ func (s *script) show(format string, args ...any) {
 
 // failure is an error as scripts show it, with the names of what it is.
 func failure(err error) string {
+	if err == nil {
+		return "no error"
+	}
 	text := err.Error()
 	for _, known := range []struct {
 		name string
@@ -295,7 +299,8 @@ func (s *script) entries(c *statement) (all []entry) {
 	return all
 }
 
-// write puts or deletes entries in a store, a namespace, a transaction, a load or a batch, and ends with the first error.
+// write puts or deletes entries in a store, a namespace, a transaction, a load or a batch, and ends with the first
+// error.
 func write(to any, all ...entry) error {
 	for _, e := range all {
 		method, args := "Put", []any{e.key, e.value}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -110,8 +111,10 @@ var scriptVerbs = map[string]func(s *script, c *statement) error{
 	// What has a name. "close" without one closes the store.
 	"close": func(s *script, c *statement) error {
 		if len(c.args) == 0 {
-			defer s.took(time.Now())
-			return s.d.Close()
+			start := time.Now()
+			err := s.d.Close()
+			require.Zero(s, time.Since(start), "Close waits")
+			return err
 		}
 		return s.named[c.name()].(io.Closer).Close()
 	},
@@ -345,13 +348,6 @@ type closer func()
 
 func (f closer) Close() error { f(); return nil }
 
-// took shows that a statement has waited.
-func (s *script) took(start time.Time) {
-	if waited := time.Since(start); waited > 0 {
-		s.show("after %v", waited)
-	}
-}
-
 func (s *script) reopen(c *statement) error {
 	if err := s.d.Close(); err != nil && err != db.ErrClosed {
 		s.show("close: %s", failure(err))
@@ -376,8 +372,8 @@ func (s *script) open(c *statement) (err error) {
 	return err
 }
 
-// fill puts, or erases, n numbered keys, with a pause after each or in batches. Their values are those of fixture.Value,
-// or as long as size says.
+// fill puts, or erases, n numbered keys, with a pause after each or in batches. Their values are those of
+// fixture.Value, or as long as size says.
 func (s *script) fill(c *statement) error {
 	from, n, step, size, batch := c.number("from", 0), c.number("n", 1), c.number("step", 1), c.number("size", 100), c.number("batch", 0)
 	prefix, suffix, every := c.take("prefix", ""), c.take("suffix", ""), c.time("every")
@@ -435,7 +431,8 @@ func (s *script) everywhere(*statement) error {
 	return nil
 }
 
-// content returns what iterators of r show, forward and backward alike. Lookups of all keys of the script must agree.
+// content returns what iterators of r show, forward and backward alike. Lookups of all these keys, and of all others
+// that the script has named, must agree.
 func (s *script) content(r any, o *db.IterOptions) string {
 	it, kept := r.(*db.Iterator)
 	if !kept {
@@ -457,10 +454,9 @@ func (s *script) content(r any, o *db.IterOptions) string {
 	}
 	slices.Reverse(backward)
 	require.Equal(s, forward, backward)
-	for _, key := range s.keys {
-		e, ok := found[key]
-		if !kept && (ok || o == nil || o.LowerBound == nil && o.UpperBound == nil) {
-			e = cmp.Or(e, text([]byte(key))+": "+failure(db.ErrNotFound))
+	if !kept && (o == nil || o.LowerBound == nil && o.UpperBound == nil) {
+		for _, key := range slices.AppendSeq(slices.Clone(s.keys), maps.Keys(found)) {
+			e := cmp.Or(found[key], text([]byte(key))+": "+failure(db.ErrNotFound))
 			require.Equal(s, []string{e}, s.lookUp(r.(db.Reader), entry{key: []byte(key)}))
 		}
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// entriesOf returns the entries of a key in the live tables of "db", newest first, as "sequence value" or "sequence deleted".
+// entriesOf returns the entries of a key in the live tables of "db", newest first, as "sequence value" or "sequence
+// deleted".
 func entriesOf(t testing.TB, fsys vfs.FS, key string) []string {
 	t.Helper()
 	var all []version
