@@ -145,8 +145,7 @@ func TestValueTablesWithEachOthersNamesAreFound(t *testing.T) {
 	o.Tables.SeparateValues = 10
 	d := storetest.MustOpen(t, o)
 	for value, keys := range map[string][]string{"older value": {"a", "b", "z"}, "newer value": {"a", "c", "z"}} {
-		l, err := d.NewLoader()
-		require.NoError(t, err)
+		l := storetest.NewLoader(t, d)
 		for _, key := range keys {
 			require.NoError(t, l.Put([]byte(key), []byte(value)))
 		}

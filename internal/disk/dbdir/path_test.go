@@ -26,8 +26,7 @@ func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 	for _, home := range homes {
 		t.Chdir(home)
 		o := storetest.Options(vfs.OS)
-		d, err := db.Open("db", o)
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, o)
 		stores = append(stores, d)
 	}
 	for i := range 2000 {
@@ -39,15 +38,12 @@ func TestAChangeOfTheWorkingDirectoryChangesNothing(t *testing.T) {
 		t.Chdir(homes[1-home])
 		require.NoError(t, d.Flush())
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
-		report, err := d.Check(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, report.Faults)
+		storetest.RequireNoFaults(t, d)
 		require.NoError(t, d.Close())
 	}
 	for home, path := range homes {
 		t.Chdir(path)
-		d, err := db.Open("db", storetest.Options(vfs.OS))
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, storetest.Options(vfs.OS))
 		require.True(t, d.OpenReport().ClosedCleanly)
 		for i := range 2000 {
 			storetest.RequireValue(t, d, fixture.Key(i), value(i, home))

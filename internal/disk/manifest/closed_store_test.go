@@ -323,8 +323,7 @@ func TestCrashesAroundCloseMarksDoNotPreventOpen(t *testing.T) {
 	r := recorder.New(recorder.Image{})
 	synced := map[int]int{} // operation number: keys that are durable from then on
 	for life := range 3 {
-		d, err := db.Open("db", options(fixture.CheckOrder(r)))
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, options(fixture.CheckOrder(r)))
 		require.Equal(t, life > 0, d.OpenReport().ClosedCleanly)
 		for i := range 3 {
 			require.NoError(t, d.Put(fixture.Key(3*life+i), fixture.Value(3*life+i), &db.WriteOptions{NoSync: i != 1}))

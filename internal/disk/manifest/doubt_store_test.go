@@ -28,8 +28,7 @@ func closedAfterALoad(t testing.TB, loads int, closed bool) (im damage.Image, ma
 	require.NoError(t, d.Put([]byte("before"), []byte("v"), db.Sync))
 	for i := range loads {
 		before := fixture.Names(t, mem, base.FileTable)
-		l, err := d.NewLoader()
-		require.NoError(t, err)
+		l := storetest.NewLoader(t, d)
 		for k := range 10 {
 			require.NoError(t, l.Put(fixture.Key(10*i+k), fixture.Value(10*i+k)))
 		}

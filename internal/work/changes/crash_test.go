@@ -60,8 +60,7 @@ func TestCrashAtEveryOperationWithAFeed(t *testing.T) {
 		var history []seen
 		copied := newReplica()
 		for range 2 {
-			d, err := db.Open("db", changesCrashOptions(r, seed))
-			require.NoError(t, err)
+			d := storetest.MustOpen(t, changesCrashOptions(r, seed))
 			for range total / 2 {
 				c.change(t, d)
 				require.NoError(t, copied.follow(d, nil))

@@ -265,8 +265,7 @@ func TestLoadsDuringUpgrades(t *testing.T) {
 	require.NoError(t, d.Flush())
 	for round, policy := range []filter.Policy{filter.FusePolicy{}, filter.NewBloomPolicy(10), nil} {
 		want := fmt.Appendf(nil, "round %d", round)
-		l, err := d.NewLoader()
-		require.NoError(t, err)
+		l := storetest.NewLoader(t, d)
 		for i := range 100 {
 			require.NoError(t, l.Put(fixture.Key(i), want))
 		}

@@ -267,8 +267,7 @@ func TestFilterReportsOfDamagedTablesDoNotPanic(t *testing.T) {
 		}
 		require.NoError(t, fsys.Remove(table))
 		fixture.WriteFile(t, fsys, table, data)
-		d, err := db.Open("db", &db.Options{FS: fsys, ReadOnly: true})
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, &db.Options{FS: fsys, ReadOnly: true})
 		if storetest.Filters(t, d, 100000).Tables[0].Verdict == report.VerdictDamaged {
 			damaged++
 		}

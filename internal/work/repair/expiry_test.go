@@ -28,8 +28,7 @@ func expiring(fsys vfs.FS, prefixes ...string) *db.Options {
 // session opens a database, uses it, closes it and returns its files.
 func session(t *testing.T, o *db.Options, use func(d *db.DB)) fixture.Dir {
 	t.Helper()
-	d, err := db.Open("db", o)
-	require.NoError(t, err)
+	d := storetest.MustOpen(t, o)
 	use(d)
 	require.NoError(t, d.Close())
 	return fixture.ReadDir(t, o.FS, "db")
@@ -75,9 +74,7 @@ func TestRepairUsesThePrefixesOfTheNewerMANIFEST(t *testing.T) {
 		require.Equal(t, time.Hour, ttl)
 	})
 	o.ReadOnly = true
-	d, err := db.Open("db", o)
-	require.NoError(t, err)
-	defer d.Close()
+	d := storetest.Open(t, o)
 	for _, k := range []string{"a", "b", "s/a", "s/b", "t/a", "t/b"} {
 		value, err := d.Get([]byte(k))
 		require.NoError(t, err, k)

@@ -488,10 +488,8 @@ func FuzzRepair(f *testing.F) {
 			return
 		}
 		require.NoError(t, err)
-		d, err := db.Open("db", storetest.Options(mem))
-		require.NoError(t, err)
-		it, err := d.NewIterator(nil)
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, storetest.Options(mem))
+		it := storetest.Iter(t, d, nil)
 		for range it.All() {
 		}
 		require.NoError(t, it.Err())

@@ -100,10 +100,8 @@ func written(t testing.TB, fsys vfs.FS) map[string]string {
 
 func repaired(t testing.TB, fsys vfs.FS) *db.RepairReport {
 	t.Helper()
-	report, err := db.RepairWithReport("db", smallOptions(fsys))
-	require.NoError(t, err)
-	again, err := db.RepairWithReport("db", smallOptions(fsys))
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, "db", smallOptions(fsys))
+	again := storetest.RepairWith(t, "db", smallOptions(fsys))
 	require.True(t, again.Healthy, "%s\n%s", report, again)
 	return report
 }
@@ -153,8 +151,7 @@ func TestRepairOfALiveCopyKeepsEveryKeyOfItsFiles(t *testing.T) {
 	for run := range runs {
 		rnd := rand.New(rand.NewPCG(seed, uint64(run)))
 		mem := vfs.NewMem()
-		d, err := db.Open("db", smallOptions(mem))
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, smallOptions(mem))
 		deleted := map[string]bool{}
 		generation := 0
 		step := func(n int) {

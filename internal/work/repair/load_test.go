@@ -44,8 +44,7 @@ func crashesInACommit(t *testing.T, valueSize int) (states []fixture.Dir, model 
 		write(2*i, "flushed")
 	}
 	require.NoError(t, d.Flush())
-	l, err := d.NewLoader()
-	require.NoError(t, err)
+	l := storetest.NewLoader(t, d)
 	for i := range 60_000 / valueSize {
 		require.NoError(t, l.Put(fixture.Key(i), fmt.Appendf(nil, "loaded %0*d", valueSize, i)))
 	}

@@ -260,8 +260,7 @@ func TestARefusedRepairChangesNothing(t *testing.T) {
 		delete(d, files.Only(base.FileManifest)[0])
 		o.FS = d.FS(t)
 		require.NoError(t, db.Repair("db", o), "without a MANIFEST the caller's comparer is accepted")
-		store, err := db.Open("db", o)
-		require.NoError(t, err)
+		store := storetest.MustOpen(t, o)
 		require.NoError(t, store.Close())
 	})
 }

@@ -23,8 +23,7 @@ func flushedStore(t *testing.T, o *db.Options) fixture.Dir {
 	t.Helper()
 	mem := vfs.NewMem()
 	o.FS = mem
-	d, err := db.Open("db", o)
-	require.NoError(t, err)
+	d := storetest.MustOpen(t, o)
 	for i := range 2000 {
 		require.NoError(t, d.Put(fmt.Appendf(nil, "k%d", i), make([]byte, 50), db.NoSync))
 	}
@@ -83,8 +82,7 @@ func TestAPlanLocksLikeAReader(t *testing.T) {
 	mem := flushedStore(t, &db.Options{}).FS(t)
 	o := smallOptions(mem)
 	o.ReadOnly = true
-	reader, err := db.Open("db", o)
-	require.NoError(t, err)
+	reader := storetest.MustOpen(t, o)
 	plan, err := db.PlanRepair("db", o)
 	require.NoError(t, err)
 	require.True(t, plan.Healthy)

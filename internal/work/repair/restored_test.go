@@ -25,8 +25,7 @@ func makeRestored(t testing.TB, later func(d *db.DB, put func(from, to int))) re
 	mem, r := vfs.NewMem(), restored{model: map[string]string{}}
 	generation := 0
 	session := func(use func(d *db.DB, put func(from, to int))) {
-		d, err := db.Open("db", smallOptions(mem))
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, smallOptions(mem))
 		use(d, func(from, to int) {
 			for i := from; i < to; i++ {
 				generation++
@@ -97,15 +96,13 @@ func TestRepairUsesUnnamedTablesIfOperationsAreMissing(t *testing.T) {
 // the edits that came after it.
 func TestRepairIgnoresANewerMANIFESTThatWasNeverInForce(t *testing.T) {
 	mem := vfs.NewMem()
-	d, err := db.Open("db", smallOptions(mem))
-	require.NoError(t, err)
+	d := storetest.MustOpen(t, smallOptions(mem))
 	require.NoError(t, d.Put([]byte("a"), []byte("1"), nil))
 	require.NoError(t, d.Close())
 	files := fixture.ReadDir(t, mem, "db")
 	files[base.FileName(base.FileManifest, 900)] = files[files.Only(base.FileManifest)[0]]
 	healthy := files.FS(t)
-	report, err := db.RepairWithReport("db", smallOptions(healthy))
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, "db", smallOptions(healthy))
 	require.True(t, report.Healthy, "%s", report)
 	require.Equal(t, map[string]string{"a": "1"}, storetest.ContentsOf(t, healthy))
 }

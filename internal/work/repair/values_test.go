@@ -234,8 +234,7 @@ func loadedTwice(t *testing.T) (dir fixture.Dir, older, newer string) {
 	o.Tables.SeparateValues = 100
 	d := storetest.MustOpen(t, o)
 	load := func(value string, keys ...string) {
-		l, err := d.NewLoader()
-		require.NoError(t, err)
+		l := storetest.NewLoader(t, d)
 		for _, key := range keys {
 			require.NoError(t, l.Put([]byte(key), bytes.Repeat([]byte(value), 500)))
 		}

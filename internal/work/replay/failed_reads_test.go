@@ -30,8 +30,7 @@ func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
 		require.NoError(t, d.Close())
 		repaired, rebuilt := damagedLog(t), sample.FS(t)
 		for _, mem := range []*vfs.Mem{repaired, rebuilt} {
-			report, err := db.RepairWithReport("db", &db.Options{FS: wrap(mem)})
-			require.NoError(t, err)
+			report := storetest.RepairWith(t, "db", &db.Options{FS: wrap(mem)})
 			reports = append(reports, report.String())
 		}
 		for _, mem := range []*vfs.Mem{salvaged, repaired, rebuilt} {

@@ -80,8 +80,7 @@ func TestALostLogThatIsNotTheNewestIsCorruption(t *testing.T) {
 						return // the MANIFEST names the log, and nothing is left to salvage
 					}
 					requireSalvage(t, harmed, i, upTo)
-					report, err := db.RepairWithReport("db", &db.Options{FS: mem})
-					require.NoError(t, err)
+					report := storetest.RepairWith(t, "db", &db.Options{FS: mem})
 					require.False(t, report.Healthy)
 					require.NoError(t, storetest.MustOpen(t, &db.Options{FS: mem}).Close())
 				})
@@ -145,8 +144,7 @@ func TestTheErrorForALostLogNamesItsOperations(t *testing.T) {
 	require.ErrorContains(t, err, "operations 1 to 1 are missing: the database was closed with them")
 	d = storetest.Open(t, &db.Options{FS: fixture.ImageFS(t, emptied), Salvage: db.SalvageAll})
 	require.Equal(t, uint64(0), d.Metrics().LastSequence)
-	report, err := db.RepairWithReport("db", &db.Options{FS: fixture.ImageFS(t, emptied)})
-	require.NoError(t, err)
+	report := storetest.RepairWith(t, "db", &db.Options{FS: fixture.ImageFS(t, emptied)})
 	require.False(t, report.Healthy)
 }
 

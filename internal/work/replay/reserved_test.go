@@ -67,8 +67,7 @@ func TestReservedSpaceOfAnOlderLogIsNoLossAndHidesNone(t *testing.T) {
 		}
 		require.Empty(t, report.Losses)
 		repaired := fixture.ImageFS(t, all)
-		found, err := db.RepairWithReport("db", &db.Options{FS: repaired})
-		require.NoError(t, err)
+		found := storetest.RepairWith(t, "db", &db.Options{FS: repaired})
 		require.True(t, found.Healthy)
 
 		for i, log := range logs[:2] { // its last record is missing
@@ -77,8 +76,7 @@ func TestReservedSpaceOfAnOlderLogIsNoLossAndHidesNone(t *testing.T) {
 			_, err := db.Open("db", &db.Options{FS: fixture.ImageFS(t, lost)})
 			require.ErrorIs(t, err, db.ErrCorruption)
 			require.ErrorContains(t, err, fmt.Sprintf("operations %d to %d are missing", upTo[i], upTo[i]))
-			found, err := db.RepairWithReport("db", &db.Options{FS: fixture.ImageFS(t, lost)})
-			require.NoError(t, err)
+			found := storetest.RepairWith(t, "db", &db.Options{FS: fixture.ImageFS(t, lost)})
 			require.False(t, found.Healthy)
 		}
 	}
@@ -175,8 +173,7 @@ func TestReservedSpaceDoesNotEndTheGuaranteeOfClosed(t *testing.T) {
 	require.True(t, reopened.OpenReport().ClosedCleanly)
 	require.NoError(t, reopened.Close())
 	requirePuts(t, zeros, 20)
-	found, err := db.RepairWithReport("db", &db.Options{FS: fixture.ImageFS(t, zeros)})
-	require.NoError(t, err)
+	found := storetest.RepairWith(t, "db", &db.Options{FS: fixture.ImageFS(t, zeros)})
 	require.True(t, found.Healthy)
 
 	ends := fixture.RecordEnds(im[newest])

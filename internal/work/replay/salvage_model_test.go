@@ -223,8 +223,7 @@ func requireExactSalvage(t *testing.T, rnd *rand.Rand, mode db.Salvage, logs []*
 	crashed := storetest.Options(mem.Crash())
 	require.NoError(t, d.Close())
 	for _, crashed.ReadOnly = range []bool{true, false} {
-		d, err := db.Open("db", crashed)
-		require.NoError(t, err)
+		d := storetest.MustOpen(t, crashed)
 		require.Equal(t, want, storetest.Contents(t, d))
 		require.NoError(t, d.Close())
 	}
