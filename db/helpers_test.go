@@ -48,7 +48,7 @@ var (
 // And of internal/test/storetest.
 var (
 	testOptions                       = storetest.Options
-	mustOpen, openTest, mustFollow    = storetest.MustOpen, storetest.Open, storetest.MustFollow
+	mustOpen, openTest                = storetest.MustOpen, storetest.Open
 	newLoader, watchedOptions, walk   = storetest.NewLoader, storetest.WatchedOptions, storetest.Walk
 	checkpointTo, budgetOptions       = storetest.CheckpointTo, storetest.BudgetOptions
 	grown, fill, filledLevels         = storetest.Grown, storetest.Fill, storetest.FilledLevels

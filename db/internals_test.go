@@ -49,11 +49,6 @@ func (t *Transaction) Committer() txn.Committer { return t.committer() }
 func (t *Transaction) Examine() (uint64, error) { return txnStore{t}.Examine() }
 func (d *DB) Observing() int32                  { return d.listenerCalls.observer.Observing() }
 
-// PutSealed puts a value as it is stored, with its deadline.
-func (d *DB) PutSealed(key, value []byte) error { return d.write(kindSealed, key, value, NoSync) }
-
-var OpenAs = openAs
-
 const (
 	ObserveEvery           = observeEvery
 	VerifyEvery            = verifyEvery
