@@ -24,7 +24,7 @@ import (
 
 var (
 	all  = flag.Bool("zoo.all", false, "plant all bugs, not a few")
-	some = flag.String("zoo.bugs", "B26,B10c,B21b,B48d", "the bugs to plant, separated by commas")
+	some = flag.String("zoo.bugs", "B26,B10c,B21b,B39e,B48d", "the bugs to plant, separated by commas")
 )
 
 // numBugs is how many classic bugs the list has that the zoo is made after.
