@@ -51,7 +51,6 @@ func (d *DB) Observing() int32                  { return d.listenerCalls.observe
 
 const (
 	ObserveEvery           = observeEvery
-	VerifyEvery            = verifyEvery
 	BlockShare             = blockShare
 	MinMemory              = minMemory
 	DefaultMaxManifestSize = defaultMaxManifestSize

@@ -1,4 +1,4 @@
-package db_test
+package flush_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -39,8 +40,8 @@ var takenAway = []struct {
 	{"the directory moved", "LOCK is missing", func(t *testing.T, mem *vfs.Mem) { require.NoError(t, mem.Rename("db", "elsewhere")) }},
 	{"the directory replaced", "LOCK is another file", func(t *testing.T, mem *vfs.Mem) {
 		require.NoError(t, mem.Rename("db", "elsewhere"))
-		d := mustOpen(t, testOptions(mem))
-		require.NoError(t, d.Put(testKey(9), testValue(9), db.Sync))
+		d := storetest.MustOpen(t, storetest.Options(mem))
+		require.NoError(t, d.Put(fixture.Key(9), fixture.Value(9), db.Sync))
 		require.NoError(t, d.Close())
 	}},
 }
@@ -53,10 +54,10 @@ func TestAStoreWhoseFilesAreTakenAwayEndsItsWrites(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					mem := vfs.NewMem()
 					var events atomic.Int64
-					o := testOptions(mem)
+					o := storetest.Options(mem)
 					o.EventListener = &db.EventListener{BackgroundError: func(error) { events.Add(1) }}
-					d := mustOpen(t, o)
-					require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
+					d := storetest.MustOpen(t, o)
+					require.NoError(t, d.Put(fixture.Key(1), fixture.Value(1), db.Sync))
 					c.do(t, mem)
 					dir := fixture.Dir{}
 					if _, err := mem.Stat("db"); err == nil {
@@ -64,17 +65,17 @@ func TestAStoreWhoseFilesAreTakenAwayEndsItsWrites(t *testing.T) {
 					}
 					switch how {
 					case "idle":
-						time.Sleep(2 * db.VerifyEvery)
+						time.Sleep(10 * time.Second) // a store looks every five
 					case "flush":
 						require.ErrorContains(t, d.Flush(), c.missing)
 					}
 					if how != "close" {
-						err := d.Put(testKey(2), testValue(2), db.Sync)
+						err := d.Put(fixture.Key(2), fixture.Value(2), db.Sync)
 						require.ErrorIs(t, err, db.ErrReadOnly)
 						require.ErrorContains(t, err, c.missing)
 						require.ErrorContains(t, d.Metrics().BackgroundError, c.missing)
 						require.NotZero(t, events.Load())
-						requireValue(t, d, testKey(1), testValue(1))
+						storetest.RequireValue(t, d, fixture.Key(1), fixture.Value(1))
 					}
 					err := d.Close()
 					require.ErrorContains(t, err, c.missing)
@@ -96,27 +97,27 @@ func requireOnlyTrueWords(t *testing.T, mem *vfs.Mem, closed error) {
 		return
 	}
 	require.ErrorContains(t, closed, "all acknowledged writes are in the tables and in 0000")
-	o := testOptions(mem)
+	o := storetest.Options(mem)
 	require.NoError(t, db.Repair("db", o))
-	requireValue(t, openTest(t, o), testKey(1), testValue(1))
+	storetest.RequireValue(t, storetest.Open(t, o), fixture.Key(1), fixture.Value(1))
 }
 
 // The bug: the first store returned nil for writes, and for its removal of the other's files, after both had opened.
 func TestTwoStoresAfterTheLOCKWasRemoved(t *testing.T) {
 	mem := vfs.NewMem()
-	first := mustOpen(t, testOptions(mem))
-	require.NoError(t, first.Put(testKey(1), testValue(1), db.Sync))
+	first := storetest.MustOpen(t, storetest.Options(mem))
+	require.NoError(t, first.Put(fixture.Key(1), fixture.Value(1), db.Sync))
 	require.NoError(t, mem.Remove("db/LOCK"))
-	second := mustOpen(t, testOptions(mem))
-	require.NoError(t, second.Put(testKey(2), testValue(2), db.Sync))
+	second := storetest.MustOpen(t, storetest.Options(mem))
+	require.NoError(t, second.Put(fixture.Key(2), fixture.Value(2), db.Sync))
 	require.NoError(t, second.Flush())
-	require.NoError(t, first.Put(testKey(3), testValue(3), db.NoSync), "nothing has looked at the files yet")
+	require.NoError(t, first.Put(fixture.Key(3), fixture.Value(3), db.NoSync), "nothing has looked at the files yet")
 	require.ErrorContains(t, first.Close(), "acknowledged writes may be lost, of the operations 1 to 2")
 	require.NoError(t, second.Close())
-	d := openTest(t, testOptions(mem))
+	d := storetest.Open(t, storetest.Options(mem))
 	require.True(t, d.OpenReport().ClosedCleanly)
-	requireValue(t, d, testKey(1), testValue(1)) // from the log of the first
-	requireValue(t, d, testKey(2), testValue(2))
+	storetest.RequireValue(t, d, fixture.Key(1), fixture.Value(1)) // from the log of the first
+	storetest.RequireValue(t, d, fixture.Key(2), fixture.Value(2))
 }
 
 // The bug: after "rm *.log", Close said that all data was safe, and lost what was in memory.
@@ -125,27 +126,27 @@ func TestWritesWhoseLogWasRemovedAreSaved(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem := vfs.NewMem()
-				d := mustOpen(t, testOptions(mem))
-				require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
+				d := storetest.MustOpen(t, storetest.Options(mem))
+				require.NoError(t, d.Put(fixture.Key(1), fixture.Value(1), db.Sync))
 				for _, log := range fixture.Names(t, mem, base.FileLog) {
 					require.NoError(t, mem.Remove(filepath.Join("db", log)))
 				}
 				if how == "idle" {
-					time.Sleep(2 * db.VerifyEvery)
-					require.ErrorIs(t, d.Put(testKey(2), testValue(2), db.Sync), db.ErrReadOnly)
+					time.Sleep(10 * time.Second)
+					require.ErrorIs(t, d.Put(fixture.Key(2), fixture.Value(2), db.Sync), db.ErrReadOnly)
 					require.ErrorContains(t, d.Metrics().BackgroundError, ".log is missing")
 				}
 				if how != "close" {
 					require.NoError(t, d.Flush())
-					require.NoError(t, d.Put(testKey(2), testValue(2), db.Sync))
-					d := openTest(t, testOptions(mem.Crash()))
-					requireValue(t, d, testKey(1), testValue(1))
-					requireValue(t, d, testKey(2), testValue(2))
+					require.NoError(t, d.Put(fixture.Key(2), fixture.Value(2), db.Sync))
+					d := storetest.Open(t, storetest.Options(mem.Crash()))
+					storetest.RequireValue(t, d, fixture.Key(1), fixture.Value(1))
+					storetest.RequireValue(t, d, fixture.Key(2), fixture.Value(2))
 				}
 				require.NoError(t, d.Close())
-				d = openTest(t, testOptions(mem.Crash()))
+				d = storetest.Open(t, storetest.Options(mem.Crash()))
 				require.Empty(t, d.OpenReport().Losses)
-				requireValue(t, d, testKey(1), testValue(1))
+				storetest.RequireValue(t, d, fixture.Key(1), fixture.Value(1))
 			})
 		})
 	}
@@ -154,19 +155,19 @@ func TestWritesWhoseLogWasRemovedAreSaved(t *testing.T) {
 // What the store needs is as before; on exFAT and some others, a file that is not open looks like that after a while.
 func TestAnotherCURRENTWithTheSameContentEndsNothing(t *testing.T) {
 	mem := vfs.NewMem()
-	d := openTest(t, testOptions(mem))
+	d := storetest.Open(t, storetest.Options(mem))
 	fixture.WriteFile(t, mem, "db/copy", fixture.ReadFile(t, mem, "db/CURRENT"))
 	require.NoError(t, mem.Rename("db/copy", "db/CURRENT"))
-	require.NoError(t, d.Put(testKey(1), testValue(1), db.Sync))
+	require.NoError(t, d.Put(fixture.Key(1), fixture.Value(1), db.Sync))
 	require.NoError(t, d.Flush())
 }
 
 // The bug: Close named the newest log, but the log of a memtable that could not be flushed has writes as well.
 func TestCloseNamesAllLogsThatHaveWrites(t *testing.T) {
 	mem := vfs.NewMem()
-	d := mustOpen(t, testOptions(mem))
+	d := storetest.MustOpen(t, storetest.Options(mem))
 	require.NoError(t, mem.Remove("db/MANIFEST-000002"))
-	for i := 0; d.Put(testKey(i), testValue(i), db.NoSync) == nil; i++ {
+	for i := 0; d.Put(fixture.Key(i), fixture.Value(i), db.NoSync) == nil; i++ {
 		continue
 	}
 	logs := fixture.Names(t, mem, base.FileLog)

@@ -1,7 +1,7 @@
-package db_test
+package flush_test
 
 import (
-	"strings"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -11,8 +11,17 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
+
+// failingSyncs opens a store in which each sync of a log fails while failing is set.
+func failingSyncs(t *testing.T, mem *vfs.Mem) (d *db.DB, failing *atomic.Bool) {
+	failing = new(atomic.Bool)
+	return storetest.MustOpen(t, storetest.Options(wrap.NewFaulty(mem, wrap.FailIf(syscall.EIO, func(op wrap.Op) bool {
+		return failing.Load() && op.Kind == wrap.OpSync && filepath.Ext(op.Name) == ".log"
+	})))), failing
+}
 
 // The bug: after a failed sync of the log, Flush was refused, so what only the memory had could not be saved.
 func TestFlushSavesWhatAFailedLogLacksAndWritesGoOn(t *testing.T) {
@@ -23,12 +32,12 @@ func TestFlushSavesWhatAFailedLogLacksAndWritesGoOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
-			d, failing, _ := failingSyncs(t, mem, syscall.EIO)
-			require.NoError(t, d.Put(testKey(1), testValue(1), db.NoSync))
+			d, failing := failingSyncs(t, mem)
+			require.NoError(t, d.Put(fixture.Key(1), fixture.Value(1), db.NoSync))
 			failing.Store(true)
-			require.ErrorIs(t, d.Put(testKey(2), testValue(2), db.Sync), syscall.EIO)
+			require.ErrorIs(t, d.Put(fixture.Key(2), fixture.Value(2), db.Sync), syscall.EIO)
 			failing.Store(false)
-			require.ErrorContains(t, d.Put(testKey(3), testValue(3), db.Sync), "Flush writes")
+			require.ErrorContains(t, d.Put(fixture.Key(3), fixture.Value(3), db.Sync), "Flush writes")
 			require.ErrorIs(t, d.Metrics().BackgroundError, syscall.EIO)
 			if name == "Checkpoint" { // a reader does not decide that writes go on
 				require.ErrorIs(t, call(d), db.ErrReadOnly)
@@ -36,12 +45,12 @@ func TestFlushSavesWhatAFailedLogLacksAndWritesGoOn(t *testing.T) {
 			}
 			require.NoError(t, call(d))
 			require.NoError(t, d.Metrics().BackgroundError)
-			require.NoError(t, d.Put(testKey(4), testValue(4), db.Sync))
-			after := openTest(t, testOptions(mem.Crash()))
-			requireValue(t, after, testKey(1), testValue(1))
-			requireValue(t, after, testKey(4), testValue(4))
+			require.NoError(t, d.Put(fixture.Key(4), fixture.Value(4), db.Sync))
+			after := storetest.Open(t, storetest.Options(mem.Crash()))
+			storetest.RequireValue(t, after, fixture.Key(1), fixture.Value(1))
+			storetest.RequireValue(t, after, fixture.Key(4), fixture.Value(4))
 			for _, refused := range []int{2, 3} {
-				_, err := after.Get(testKey(refused))
+				_, err := after.Get(fixture.Key(refused))
 				require.Equal(t, db.ErrNotFound, err, "the failed log is not replayed")
 			}
 			require.NoError(t, d.Close())
@@ -58,23 +67,23 @@ func TestCloseSavesWhatAFailedLogLacks(t *testing.T) {
 	}{{"Close", true, (*db.DB).Close}, {"the last sync", false, (*db.DB).Close}, {"SetReadOnly", true, (*db.DB).SetReadOnly}} {
 		t.Run(c.name, func(t *testing.T) {
 			mem := vfs.NewMem()
-			d, failing, _ := failingSyncs(t, mem, syscall.EIO)
+			d, failing := failingSyncs(t, mem)
 			for i := range 100 { // several memtables
-				require.NoError(t, d.Put(testKey(i), testValue(i), db.NoSync))
+				require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
 			}
 			failing.Store(true)
 			if c.early {
 				require.ErrorIs(t, d.SyncLog(), syscall.EIO)
 			}
 			require.NoError(t, c.end(d))
-			after := openTest(t, testOptions(mem.Crash()))
+			after := storetest.Open(t, storetest.Options(mem.Crash()))
 			require.True(t, after.OpenReport().ClosedCleanly)
 			require.Empty(t, after.OpenReport().Losses)
 			for i := range 100 {
-				requireValue(t, after, testKey(i), testValue(i))
+				storetest.RequireValue(t, after, fixture.Key(i), fixture.Value(i))
 			}
 			if c.name == "SetReadOnly" {
-				requireValue(t, d, testKey(50), testValue(50))
+				storetest.RequireValue(t, d, fixture.Key(50), fixture.Value(50))
 				require.NoError(t, d.Close())
 			}
 		})
@@ -85,15 +94,15 @@ func TestCloseSavesWhatAFailedLogLacks(t *testing.T) {
 func TestALossIsReportedByCloseAndByTheNextOpening(t *testing.T) {
 	var fail atomic.Bool
 	mem := vfs.NewMem()
-	d, err := db.Open("db", testOptions(wrap.NewFaulty(fixture.PlainLogs(mem), wrap.FailIf(syscall.EIO, func(op wrap.Op) bool {
-		return fail.Load() && (op.Kind == wrap.OpWrite && isLog(op.Name) || op.Kind == wrap.OpCreate && strings.HasSuffix(op.Name, ".ldb"))
+	d, err := db.Open("db", storetest.Options(wrap.NewFaulty(fixture.PlainLogs(mem), wrap.FailIf(syscall.EIO, func(op wrap.Op) bool {
+		return fail.Load() && (op.Kind == wrap.OpWrite && filepath.Ext(op.Name) == ".log" || op.Kind == wrap.OpCreate && fixture.IsTable(op.Name))
 	}))))
 	require.NoError(t, err)
-	require.NoError(t, d.Put(testKey(0), testValue(0), db.Sync))
+	require.NoError(t, d.Put(fixture.Key(0), fixture.Value(0), db.Sync))
 	fail.Store(true)
 	var b db.Batch
 	for i := range 4 {
-		b.Put(testKey(1+i), testValue(1+i))
+		b.Put(fixture.Key(1+i), fixture.Value(1+i))
 	}
 	require.NoError(t, d.Apply(&b, db.Buffered))
 	err = d.Close()
@@ -101,14 +110,14 @@ func TestALossIsReportedByCloseAndByTheNextOpening(t *testing.T) {
 	require.ErrorContains(t, err, "acknowledged writes may be lost, of the operations 1 to 5")
 	fail.Store(false)
 	for _, readOnly := range []bool{true, false} {
-		o := testOptions(mem)
+		o := storetest.Options(mem)
 		o.ReadOnly = readOnly
-		d = mustOpen(t, o)
+		d = storetest.MustOpen(t, o)
 		require.Equal(t, []string{"operations 2 to 5 are lost: the log failed, and Close could not write them to tables"}, d.OpenReport().Losses)
 		require.False(t, d.OpenReport().ClosedCleanly)
-		requireValue(t, d, testKey(0), testValue(0))
+		storetest.RequireValue(t, d, fixture.Key(0), fixture.Value(0))
 		require.NoError(t, d.Close())
 	}
-	d = openTest(t, testOptions(mem))
+	d = storetest.Open(t, storetest.Options(mem))
 	require.Empty(t, d.OpenReport().Losses, "it is reported once")
 }
