@@ -18,7 +18,7 @@ import (
 // if the directory belongs to another engine. A database that was moved needs LogDir until it has been opened.
 // Destroy uses only Options.FS and LogDir; nil opts mean the operating system's file system.
 func Destroy(dir string, opts *Options) error {
-	o := opts.withDefaults()
+	o, _ := opts.withDefaults()
 	o.ReadOnly = false
 	home, err := dbdir.Open(dir, o.dirOptions())
 	if err != nil {

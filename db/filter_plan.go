@@ -47,7 +47,7 @@ const mostPlannedKeys = 1 << 53
 // and memoryBytes for filters. entryBytes is the size of a key with its value in tables. o.Filters.Policy must make
 // filters of filter.BloomPolicy or FusePolicy; o.Filters.Budget and o.Filters.MaxWastedReads are ignored.
 func (o *Options) PlanFilters(keys, entryBytes, memoryBytes uint64) (*FilterPlan, error) {
-	c := o.withDefaults()
+	c, _ := o.withDefaults()
 	if keys == 0 || keys > mostPlannedKeys || entryBytes == 0 {
 		return nil, errors.Newf("sievedb: a plan for %d keys of %d bytes; want 1 to %d keys of a byte or more", keys, entryBytes, uint64(mostPlannedKeys))
 	}

@@ -38,7 +38,7 @@ func (d *DB) RangeCounters() *counters.Ranges        { return d.counters.ranges 
 func (d *DB) Closing() <-chan struct{}               { return d.stop.closing }
 func (d *DB) IsClosed() bool                         { return d.closed.Load() }
 func (b *Batch) Content() *batch.Batch               { return &b.content }
-func (o *Options) WithDefaults() Options             { return o.withDefaults() }
+func (o *Options) WithDefaults() Options             { c, _ := o.withDefaults(); return c }
 func (o *Options) ToRecord() *manifest.Options       { return o.toRecord() }
 func (o *Options) SpareWriters() (int, uint64)       { return o.spareWriters() }
 func (o *CacheOptions) BesideBlocks() (int64, int64) { return o.besideBlocks() }

@@ -31,8 +31,8 @@ func Open(dir string, opts *Options) (*DB, error) { return openAs(dir, opts, fal
 
 // openAs is Open or OpenFollower.
 func openAs(dir string, opts *Options, follow bool) (*DB, error) {
-	now := newOptionsNow(opts)
-	if err := now.validate(); err != nil {
+	now, err := newOptionsNow(opts)
+	if err != nil {
 		return nil, err
 	}
 	if now.full.ReadOnly = now.full.ReadOnly || follow; now.full.ReadOnly && now.passed.FS == nil {

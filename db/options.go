@@ -149,22 +149,16 @@ type Options struct {
 	TrackOpen bool
 }
 
-// Defaults of Options.
+// Defaults of Options that other code has as well.
 const (
-	defaultBlockCacheSize  = 32 << 20
-	defaultWriteBufferSize = 8 << 20
-	defaultBlockSize       = 4 << 10
-	defaultRestartInterval = 16
 	defaultFilterBits      = 10
-	minDefaultMaxLevelBase = 10 << 20
 	defaultMaxManifestSize = 4 << 20
-	defaultManifestLimit   = 256 << 20
 )
 
-// withDefaults returns a copy of o in which every field has its default filled in. It does not
-// check the values: validate does.
-func (o *Options) withDefaults() Options {
-	c := o.copied()
+// withDefaults returns a copy of o in which every field has its default filled in, and the error of the first number
+// that is out of range. validate checks the other fields.
+func (o *Options) withDefaults() (c Options, outOfRange error) {
+	c = o.copied()
 	setDefault(&c.FileMode, vfs.DefaultFileMode)
 	if c.FS == nil {
 		c.FS = vfs.NewOS(c.FileMode)
@@ -175,30 +169,6 @@ func (o *Options) withDefaults() Options {
 	if c.Filters.Policy == nil {
 		c.Filters.Policy = defaultFilter
 	}
-	shared := c.Resources.limits()
-	c.Cache.ChargeTables = c.Cache.ChargeTables || shared.MaxStores > 0
-	setDefault(&c.Cache.Size, shared.CacheBytes)
-	setDefault(&c.Cache.MaxOpenFiles, shared.MaxOpenFiles)
-	setDefault(&c.Compaction.MaxConcurrent, shared.MaxMerges)
-	setDefault(&c.Cache.Size, c.Cache.Memory)
-	setDefault(&c.Cache.Size, defaultBlockCacheSize)
-	if c.Cache.Memory == 0 {
-		c.Cache.Memory = c.Cache.defaultMemory(shared.MaxStores > 0)
-	}
-	c.Cache.Size = min(c.Cache.Size, c.Cache.Memory)
-	setDefault(&c.Memtables.Size, defaultWriteBufferSize)
-	setDefault(&c.Memtables.MaxWaiting, 2)
-	setDefault(&c.Tables.BlockSize, defaultBlockSize)
-	setDefault(&c.Tables.RestartInterval, defaultRestartInterval)
-	setDefault(&c.Tables.Compression, SnappyCompression)
-	setDefault(&c.Cache.MaxOpenFiles, share.DefaultMaxOpenFiles())
-	setDefault(&c.Compaction.MaxConcurrent, 1)
-	setDefault(&c.Compaction.L0Trigger, 4)
-	setDefault(&c.Compaction.L0Slowdown, max(12, c.Compaction.L0Trigger))
-	setDefault(&c.Compaction.L0Stop, max(24, c.Compaction.L0Slowdown+1))
-	setDefault(&c.Compaction.MaxLevelBase, max(minDefaultMaxLevelBase, int64(c.Compaction.L0Trigger)*int64(c.Memtables.Size)/2))
-	setDefault(&c.Limits.ManifestSize, defaultMaxManifestSize)
-	setDefault(&c.Limits.ManifestRead, max(defaultManifestLimit, 2*c.Limits.ManifestSize))
 	if c.Expiry.Clock == nil {
 		c.Expiry.Clock = time.Now
 	}
@@ -208,7 +178,51 @@ func (o *Options) withDefaults() Options {
 	if c.EventListener == nil {
 		c.EventListener = &EventListener{}
 	}
-	return c
+	shared := c.Resources.limits()
+	c.Cache.ChargeTables = c.Cache.ChargeTables || shared.MaxStores > 0
+	setDefault(&c.Cache.Size, cmp.Or(shared.CacheBytes, c.Cache.Memory, 32<<20))
+
+	// The numbers: each has its default and its bounds here. Some depend on those above them.
+	n, compact := &numbers{of: "Options"}, &c.Compaction
+	number(n, "Memtables.Size", &c.Memtables.Size, 8<<20, 4<<10, 1<<30)
+	number(n, "Memtables.MaxWaiting", &c.Memtables.MaxWaiting, 2, 1, 64)
+	number(n, "Tables.BlockSize", &c.Tables.BlockSize, 4<<10, 64, 4<<20)
+	number(n, "Tables.SeparateValues", &c.Tables.SeparateValues, 0, 0, MaxValueSize)
+	number(n, "Tables.RestartInterval", &c.Tables.RestartInterval, 16, 1, 1<<16)
+	number(n, "Tables.Size", &c.Tables.Size, 0, 4<<10, 1<<30)
+	number(n, "Tables.Compression", &c.Tables.Compression, SnappyCompression, SnappyCompression, ZstdCompression)
+	number(n, "Cache.Memory", &c.Cache.Memory, c.Cache.defaultMemory(shared.MaxStores > 0), minMemory, maxMemory)
+	number(n, "Cache.MaxOpenFiles", &c.Cache.MaxOpenFiles, cmp.Or(shared.MaxOpenFiles, share.DefaultMaxOpenFiles()), 10, math.MaxInt32)
+	number(n, "Compaction.MaxConcurrent", &compact.MaxConcurrent, cmp.Or(shared.MaxMerges, 1), 1, 64)
+	number(n, "Compaction.L0Trigger", &compact.L0Trigger, 4, 1, 1<<16)
+	number(n, "Compaction.L0Slowdown", &compact.L0Slowdown, max(12, compact.L0Trigger), compact.L0Trigger, 1<<16)
+	number(n, "Compaction.L0Stop", &compact.L0Stop, max(24, compact.L0Slowdown+1), compact.L0Slowdown+1, 1<<16+1)
+	number(n, "Salvage", &c.Salvage, SalvageNothing, SalvageNothing, SalvageAll)
+	number(n, "Changes.Bytes", &c.Changes.Bytes, 0, math.MinInt64, maxChangeBytes)
+	number(n, "Changes.Age", &c.Changes.Age, 0, 0, math.MaxInt64)
+	number(n, "FollowInterval", &c.FollowInterval, 0, 0, 24*time.Hour)
+	number(n, "Compaction.MaxBytesPerSecond", &compact.MaxBytesPerSecond, 0, 0, 1<<50)
+	inputOfLevel0 := int64(compact.L0Trigger) * int64(c.Memtables.Size) / 2
+	number(n, "Compaction.MaxLevelBase", &compact.MaxLevelBase, max(10<<20, inputOfLevel0), 4<<10, 1<<50)
+	number(n, "Limits.ManifestSize", &c.Limits.ManifestSize, defaultMaxManifestSize, 4<<10, 1<<30)
+	number(n, "Limits.ManifestRead", &c.Limits.ManifestRead, max(256<<20, 2*c.Limits.ManifestSize), 2*c.Limits.ManifestSize, 1<<40)
+	number(n, "Limits.DiskReserve", &c.Limits.DiskReserve, 0, math.MinInt64, 1<<40)
+	c.Cache.Size = min(c.Cache.Size, c.Cache.Memory)
+	return c, n.outOfRange
+}
+
+// numbers are the fields of a struct that number has seen.
+type numbers struct {
+	of         string
+	outOfRange error // of the first field
+}
+
+// number sets a field to its default if it is zero, and checks its range. A default of 0 needs not be in the range.
+func number[T ~int | ~int64](n *numbers, name string, field *T, value, least, most T) {
+	setDefault(field, value)
+	if v := *field; v != 0 && (v < least || v > most) && n.outOfRange == nil {
+		n.outOfRange = errors.Newf("sievedb: %s.%s is %d; it must be from %d to %d", n.of, name, int64(v), int64(least), int64(most))
+	}
 }
 
 // copied returns a copy that shares no slice with o.
@@ -234,60 +248,27 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 // Validate reports the first field of o that is out of range, by name and with its bounds. Open calls it.
-func (o *Options) Validate() error { return newOptionsNow(o).validate() }
+func (o *Options) Validate() error {
+	_, err := newOptionsNow(o)
+	return err
+}
 
-func (n *optionsNow) validate() error {
-	if err := n.passed.Cache.validateMemory(n.passed.Resources); err != nil {
-		return err
-	}
-	c := &n.full
-	ranges := []struct {
-		field     string
-		value     int64
-		low, high int64
-	}{
-		{"Memtables.Size", int64(c.Memtables.Size), 4 << 10, 1 << 30},
-		{"Memtables.MaxWaiting", int64(c.Memtables.MaxWaiting), 1, 64},
-		{"Tables.BlockSize", int64(c.Tables.BlockSize), 64, 4 << 20},
-		{"Tables.SeparateValues", int64(c.Tables.SeparateValues), 0, MaxValueSize},
-		{"Tables.RestartInterval", int64(c.Tables.RestartInterval), 1, 1 << 16},
-		{"Tables.Size", cmp.Or(c.Tables.Size, manifest.LeastTableSize), 4 << 10, 1 << 30},
-		{"Tables.Compression", int64(c.Tables.Compression), int64(SnappyCompression), int64(ZstdCompression)},
-		{"Cache.Memory", c.Cache.Memory, minMemory, maxMemory},
-		{"Cache.MaxOpenFiles", int64(c.Cache.MaxOpenFiles), 10, math.MaxInt32},
-		{"Compaction.MaxConcurrent", int64(c.Compaction.MaxConcurrent), 1, 64},
-		{"Compaction.L0Trigger", int64(c.Compaction.L0Trigger), 1, 1 << 16},
-		{"Compaction.L0Slowdown", int64(c.Compaction.L0Slowdown), int64(c.Compaction.L0Trigger), 1 << 16},
-		{"Compaction.L0Stop", int64(c.Compaction.L0Stop), int64(c.Compaction.L0Slowdown) + 1, 1<<16 + 1},
-		{"Salvage", int64(c.Salvage), int64(SalvageNothing), int64(SalvageAll)},
-		{"Changes.Bytes", c.Changes.Bytes, math.MinInt64, maxChangeBytes},
-		{"Changes.Age", int64(c.Changes.Age), 0, math.MaxInt64},
-		{"FollowInterval", int64(c.FollowInterval), 0, int64(24 * time.Hour)},
-		{"Compaction.MaxBytesPerSecond", c.Compaction.MaxBytesPerSecond, 0, 1 << 50},
-		{"Compaction.MaxLevelBase", c.Compaction.MaxLevelBase, 4 << 10, 1 << 50},
-		{"Limits.ManifestSize", c.Limits.ManifestSize, 4 << 10, 1 << 30},
-		{"Limits.ManifestRead", c.Limits.ManifestRead, 2 * c.Limits.ManifestSize, 1 << 40},
-		{"Limits.DiskReserve", c.Limits.DiskReserve, math.MinInt64, 1 << 40},
-	}
-	for _, r := range ranges {
-		if r.value < r.low || r.value > r.high {
-			return errors.Newf("sievedb: Options.%s is %d; it must be from %d to %d", r.field, r.value, r.low, r.high)
-		}
-	}
-	if c.FileMode&^fs.ModePerm != 0 || c.FileMode&ownerMode != ownerMode {
+// validate checks what is no number. o has all defaults filled in.
+func (o *Options) validate() error {
+	if o.FileMode&^fs.ModePerm != 0 || o.FileMode&ownerMode != ownerMode {
 		return errors.Newf("sievedb: Options.FileMode is %#o; it must be permission bits, 0777 at most, with the owner's to read and write, 0600",
-			uint32(c.FileMode))
+			uint32(o.FileMode))
 	}
-	if err := c.Tables.validateLevelCompression(); err != nil {
+	if err := o.Tables.validateLevelCompression(); err != nil {
 		return err
 	}
-	if err := c.validateComparer(); err != nil {
+	if err := o.validateComparer(); err != nil {
 		return err
 	}
-	if err := c.validateRangeFilters(); err != nil {
+	if err := o.validateRangeFilters(); err != nil {
 		return err
 	}
-	return c.validateFilter()
+	return o.validateFilter()
 }
 
 // maxFilters is how many filters a table may have: the number that a lookup has room for,

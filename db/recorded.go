@@ -56,7 +56,7 @@ func RecordedOptions(dir string, o *Options) (*Recorded, error) {
 	if given.FS == nil {
 		given.FS = vfs.NewOSForReading(vfs.DefaultFileMode)
 	}
-	full := given.withDefaults()
+	full, _ := given.withDefaults()
 	place := full.dirOptions()
 	place.ReadOnly = true
 	home, err := dbdir.Open(dir, place)

@@ -95,8 +95,8 @@ func runRepair(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
 }
 
 func repairOrPlan(dir string, opts *Options, dryRun bool) (*RepairReport, error) {
-	now := newOptionsNow(opts)
-	if err := now.validate(); err != nil {
+	now, err := newOptionsNow(opts)
+	if err != nil {
 		return nil, err
 	}
 	o := &now.full

@@ -55,24 +55,14 @@ type ResourcesOptions struct {
 // NewResources returns Resources that no database uses yet. An option that is out of range is an error that
 // names it and its bounds.
 func NewResources(o ResourcesOptions) (*Resources, error) {
-	setDefault(&o.MaxStores, 64)
-	setDefault(&o.CacheSize, 256<<20)
-	setDefault(&o.MaxOpenFiles, max(share.DefaultMaxOpenFiles(), 10*o.MaxStores))
-	setDefault(&o.MemtableSize, 256<<20)
-	setDefault(&o.MaxConcurrent, min(max(runtime.GOMAXPROCS(0)/2, 2), 64))
-	for _, r := range []struct {
-		field            string
-		value, low, high int64
-	}{
-		{"MaxStores", int64(o.MaxStores), 1, 1 << 16},
-		{"CacheSize", o.CacheSize, math.MinInt64, 1 << 50},
-		{"MaxOpenFiles", int64(o.MaxOpenFiles), 10 * int64(o.MaxStores), math.MaxInt32},
-		{"MemtableSize", o.MemtableSize, int64(o.MaxStores) * 64 << 10, 1 << 50},
-		{"MaxConcurrent", int64(o.MaxConcurrent), 1, 64},
-	} {
-		if r.value < r.low || r.value > r.high {
-			return nil, errors.Newf("sievedb: ResourcesOptions.%s is %d; it must be from %d to %d", r.field, r.value, r.low, r.high)
-		}
+	n := &numbers{of: "ResourcesOptions"}
+	number(n, "MaxStores", &o.MaxStores, 64, 1, 1<<16)
+	number(n, "CacheSize", &o.CacheSize, 256<<20, math.MinInt64, 1<<50)
+	number(n, "MaxOpenFiles", &o.MaxOpenFiles, max(share.DefaultMaxOpenFiles(), 10*o.MaxStores), 10*o.MaxStores, math.MaxInt32)
+	number(n, "MemtableSize", &o.MemtableSize, 256<<20, int64(o.MaxStores)*64<<10, 1<<50)
+	number(n, "MaxConcurrent", &o.MaxConcurrent, min(max(runtime.GOMAXPROCS(0)/2, 2), 64), 1, 64)
+	if n.outOfRange != nil {
+		return nil, n.outOfRange
 	}
 	return &Resources{share.New(share.Options{
 		MaxStores: o.MaxStores, CacheBytes: max(o.CacheSize, 0), MaxOpenFiles: o.MaxOpenFiles,

@@ -102,8 +102,8 @@ func (d *DB) SetOptions(o *Options) error {
 	if asked.Changes == now.Changes {
 		asked.Changes = passed.Changes
 	}
-	next := newOptionsNow(&asked)
-	if err := next.validate(); err != nil {
+	next, err := newOptionsNow(&asked)
+	if err != nil {
 		return err
 	}
 	other, changed := base.ChangedFields(passed, next.passed, changeable...), base.ChangedFields(*d.inForce.full(), next.full)
@@ -131,8 +131,16 @@ func (d *DB) SetOptions(o *Options) error {
 	return nil
 }
 
-func newOptionsNow(o *Options) *optionsNow {
-	return &optionsNow{passed: o.copied(), full: o.withDefaults()}
+func newOptionsNow(o *Options) (*optionsNow, error) {
+	passed := o.copied()
+	if err := passed.Cache.validateMemory(passed.Resources); err != nil {
+		return nil, err
+	}
+	full, err := o.withDefaults()
+	if err == nil {
+		err = full.validate()
+	}
+	return &optionsNow{passed, full}, err
 }
 
 func newOptionsInForce(now *optionsNow) *optionsInForce {
