@@ -111,13 +111,7 @@ var optionFields = []optionField{
 			}
 			return true
 		},
-		func(o *Options) string {
-			words := make([]string, len(o.LevelCompression))
-			for i, c := range o.LevelCompression {
-				words[i] = c.String()
-			}
-			return strings.Join(words, ", ")
-		}},
+		func(o *Options) string { return joined(o.LevelCompression) }},
 	number(68, "Tables.Size", func(o *Options) *int64 { return &o.TableSize }, decimal),
 	number(69, "Tables.BlockSize", func(o *Options) *int64 { return &o.BlockSize }, decimal),
 	number(70, "Tables.RestartInterval", func(o *Options) *int64 { return &o.RestartInterval }, decimal),
@@ -195,14 +189,16 @@ func names(tag uint32, name string, of func(*Options) *[]NamedFilter) optionFiel
 			}
 			return len(*list) > 0
 		},
-		func(o *Options) string {
-			words := make([]string, len(*of(o)))
-			for i, f := range *of(o) {
-				words[i] = f.String()
-			}
-			return strings.Join(words, ", ")
-		},
+		func(o *Options) string { return joined(*of(o)) },
 	}
+}
+
+func joined[T fmt.Stringer](list []T) string {
+	words := make([]string, len(list))
+	for i, e := range list {
+		words[i] = e.String()
+	}
+	return strings.Join(words, ", ")
 }
 
 func encodeCompression(all ...Compression) (b []byte) {
