@@ -3,6 +3,7 @@ package tables
 import (
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sievedb/sievedb/internal/disk/manifest"
@@ -12,9 +13,9 @@ import (
 type Obsolete struct {
 	dir     Directory
 	tables  *Cache
-	removed func(fileNum uint64) // called after each removal
+	removed func(fileNum uint64) // called after each removal, without a lock
 
-	removing sync.Mutex // held while files are removed, and locked before mu
+	removing atomic.Bool // a goroutine removes files
 
 	mu    sync.Mutex
 	files []manifest.LevelFile
@@ -65,14 +66,16 @@ func (o *Obsolete) TakeUncertain() []*manifest.FileMeta {
 }
 
 // Remove removes the waiting files in the order in which they were added: an older entry of a key must not outlive the
-// newer ones, since after another program's repair it would hide the one with sequence number 0 (see twinBefore). Several
-// goroutines may call Remove. If there are files, it waits for the others.
+// newer ones, since after another program's repair it would hide the one with sequence number 0 (see twinBefore). While
+// another goroutine removes files, it leaves them to that one and does not wait.
 func (o *Obsolete) Remove() {
-	if o.Count() == 0 {
-		return
+	for o.Count() > 0 && o.removing.CompareAndSwap(false, true) {
+		o.removeWaiting()
 	}
-	o.removing.Lock()
-	defer o.removing.Unlock()
+}
+
+func (o *Obsolete) removeWaiting() {
+	defer o.removing.Store(false)
 	o.mu.Lock()
 	files := o.files
 	o.files = nil

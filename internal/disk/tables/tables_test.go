@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -251,14 +250,11 @@ func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
 func TestOlderTablesAreRemovedFirst(t *testing.T) {
 	s := newShelf(t, 4)
 	files := s.write(t, numbered(0, 200, 1), 100)
-	begun, overtaken := make(chan struct{}), make(chan struct{})
+	begun, slow := make(chan struct{}), make(chan struct{})
 	s.dir.FS = wrap.NewFaulty(s.dir.FS, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRemove && filepath.Base(op.Name) == files[0].Name() {
 			close(begun)
-			select {
-			case <-overtaken:
-			case <-time.After(20 * time.Millisecond):
-			}
+			<-slow
 		}
 		return nil
 	})
@@ -268,10 +264,10 @@ func TestOlderTablesAreRemovedFirst(t *testing.T) {
 	var first sync.WaitGroup
 	first.Go(o.Remove)
 	<-begun
-	o.Remove() // without files of its own, it does not wait
 	o.Add([]manifest.LevelFile{{Level: 1, File: files[1]}})
-	o.Remove()
-	close(overtaken)
+	o.Remove() // it does not wait
+	require.Equal(t, 1, o.Count())
+	close(slow)
 	first.Wait()
 	require.Equal(t, []uint64{files[0].Num, files[1].Num}, removed)
 }
