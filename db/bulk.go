@@ -5,6 +5,7 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/sstable"
 )
@@ -33,7 +34,7 @@ func (d *DB) NewBulkTransaction() (*BulkTransaction, error) {
 	if err := d.loadable(); err != nil {
 		return nil, err
 	}
-	writes, err := d.bulk.NewTransaction("bulk transaction", callSite(), d.inForce.full().Memtables.Size)
+	writes, err := d.bulk.NewTransaction("bulk transaction", counters.CallSite(), d.inForce.full().Memtables.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/limit/share"
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/work/compact"
@@ -61,6 +62,11 @@ type CorruptionError = sievedb.CorruptionError
 // NewerError says which part of which file this version does not know. Fields: File, Part, Offset, Found.
 type NewerError = sievedb.NewerError
 
+// PanicError is the error for a panic of code that Options bring in (Comparer, filter policies, Compaction.Filter,
+// FS, EventListener, Logger), or of the store itself, if it cannot continue to a caller as a panic. Use errors.As to
+// get it. Fields: During, Value, Stack, Comparer, Place.
+type PanicError = sievedb.PanicError
+
 // DB is an open database. Use Open to get one: every method of a nil or zero DB that
 // returns an error returns ErrClosed.
 type DB struct {
@@ -100,7 +106,7 @@ type live struct {
 	txns      transactions
 	counters  dbCounters
 	snapshots lookup.Snapshots
-	opened    openList
+	opened    counters.Opened
 
 	background sync.WaitGroup
 }

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/read/scan"
 	"github.com/sievedb/sievedb/internal/write/txn"
@@ -62,7 +63,7 @@ func (d *DB) newIteratorOf(o *IterOptions, at *lookup.At, addOwn func(*Iterator)
 		it.cursor.AddMemtable(m.Memtable)
 	}
 	it.cursor.Open((*scan.Options)(o))
-	d.opened.Add(it, openIterator, d.opts.TrackOpen)
+	d.opened.Add(it, counters.Iterator, d.opts.TrackOpen)
 	return it, nil
 }
 
@@ -169,7 +170,7 @@ func (i *Iterator) Clone(o *IterOptions) (*Iterator, error) {
 	if !i.cursor.Clone(&c.cursor, (*scan.Options)(o)) {
 		return nil, ErrClosed
 	}
-	i.db.opened.Add(c, openIterator, i.db.opts.TrackOpen)
+	i.db.opened.Add(c, counters.Iterator, i.db.opts.TrackOpen)
 	i.txn.follow(c)
 	return c, nil
 }
@@ -182,7 +183,7 @@ func (i *Iterator) Close() error {
 	if !i.cursor.Closed() {
 		i.cursor.Close()
 		i.db.tables.Settle() // the tables that it held may be the ones to close
-		i.db.opened.Remove(i, openIterator)
+		i.db.opened.Remove(i, counters.Iterator)
 		i.txn.forget(i)
 	}
 	if err := i.cursor.Err(); err != ErrClosed { // which only says that the iterator is closed

@@ -3,6 +3,7 @@ package db
 import (
 	"time"
 
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/report"
 )
@@ -30,7 +31,7 @@ func (d *DB) NewLoader() (*Loader, error) {
 	if err := d.loadable(); err != nil {
 		return nil, err
 	}
-	l, err := d.bulk.NewLoader("load", callSite())
+	l, err := d.bulk.NewLoader("load", counters.CallSite())
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package db
 import (
 	"sync/atomic"
 
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/read/lookup"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
@@ -23,7 +24,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 		return &Snapshot{}
 	}
 	s := &Snapshot{db: d, at: d.snapshots.Open(&d.finder.Current, d.scans.Expiry)}
-	d.opened.Add(s, openSnapshot, d.opts.TrackOpen)
+	d.opened.Add(s, counters.Snapshot, d.opts.TrackOpen)
 	return s
 }
 
@@ -104,7 +105,7 @@ func (s *Snapshot) Close() error {
 		return ErrClosed
 	}
 	s.db.closeSnapshot(&s.at)
-	s.db.opened.Remove(s, openSnapshot)
+	s.db.opened.Remove(s, counters.Snapshot)
 	return nil
 }
 

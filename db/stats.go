@@ -114,3 +114,11 @@ func (d *DB) lookupTotals() *counters.Totals {
 	d.counters.ranges.AddTo(t)
 	return t
 }
+
+// OpenReport returns what Open found and did; of a nil DB the zero OpenReport.
+func (d *DB) OpenReport() report.OpenReport {
+	if d == nil {
+		return report.OpenReport{}
+	}
+	return d.report
+}

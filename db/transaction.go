@@ -7,6 +7,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
+	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/write/bulk"
 	"github.com/sievedb/sievedb/internal/write/txn"
 )
@@ -59,7 +60,7 @@ func (d *DB) NewTransaction(o *TransactionOptions) *Transaction {
 	if !t.readOnly {
 		t.snapshot.at.Ends = &t.reads.Ends
 	}
-	d.opened.Add(t, openTransaction, d.opts.TrackOpen)
+	d.opened.Add(t, counters.Transaction, d.opts.TrackOpen)
 	return t
 }
 
@@ -300,5 +301,5 @@ func (t *Transaction) finish(how string) {
 	t.db.closeSnapshot(&t.snapshot.at)
 	t.snapshot.closed.Store(true)
 	t.snapshot = nil
-	t.db.opened.Remove(t, openTransaction)
+	t.db.opened.Remove(t, counters.Transaction)
 }

@@ -54,3 +54,18 @@ func TestOnlyIteratorsWithBothBoundsQueryRangeFilters(t *testing.T) {
 	r.AddTo(&none)
 	require.Equal(t, zero, none)
 }
+
+func TestOpenIteratorsAndSnapshotsAreListed(t *testing.T) {
+	var l Opened
+	require.Empty(t, l.String())
+	one, other := new(int), new(int)
+	l.Add(one, Iterator, true)
+	l.Add(other, Snapshot, false)
+	require.Regexp(t, `^1 iterator, 1 snapshot open: iterator opened at .*:\d+$`, l.String())
+	iterators, snapshots, _ := l.Counts()
+	require.Equal(t, []int{1, 1}, []int{iterators, snapshots})
+	l.Remove(one, Iterator)
+	require.Equal(t, "1 snapshot open: Options.TrackOpen records where each was opened", l.String())
+	l.Remove(other, Snapshot)
+	require.Empty(t, l.String())
+}

@@ -1,4 +1,4 @@
-package db
+package counters
 
 import (
 	"fmt"
@@ -9,33 +9,34 @@ import (
 	"sync"
 )
 
-// openList records the iterators and snapshots that are open, so that Close can name the forgotten ones: each of them
+// Opened records the iterators and snapshots that are open, so that Close can name the forgotten ones: each of them
 // keeps files and versions alive. The place of opening is recorded only with Options.TrackOpen, because walking a stack
 // costs more than many lookups do.
-type openList struct {
+type Opened struct {
 	mu      sync.Mutex
-	open    [numOpenKinds]int
+	open    [numKinds]int
 	tracked map[any]string // by iterator or snapshot: its kind and where it was opened
 }
 
-// openKind distinguishes the entries of an openList, which counts each kind separately.
-type openKind int
+// Kind distinguishes the entries of an Opened, which counts each kind separately.
+type Kind int
 
+// The kinds.
 const (
-	openIterator openKind = iota
-	openSnapshot
-	openTransaction
-	numOpenKinds
+	Iterator Kind = iota
+	Snapshot
+	Transaction
+	numKinds
 )
 
-func (k openKind) String() string { return [...]string{"iterator", "snapshot", "transaction"}[k] }
+func (k Kind) String() string { return [...]string{"iterator", "snapshot", "transaction"}[k] }
 
 // Add records x, an iterator, a snapshot or a transaction that the caller's caller opens. If track is true,
 // it also records where.
-func (l *openList) Add(x any, kind openKind, track bool) {
+func (l *Opened) Add(x any, kind Kind, track bool) {
 	var where string
 	if track {
-		where = fmt.Sprintf("%s opened at %s", kind, callSite())
+		where = fmt.Sprintf("%s opened at %s", kind, CallSite())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +50,7 @@ func (l *openList) Add(x any, kind openKind, track bool) {
 }
 
 // Remove forgets x, which Add recorded.
-func (l *openList) Remove(x any, kind openKind) {
+func (l *Opened) Remove(x any, kind Kind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[kind]--
@@ -59,23 +60,23 @@ func (l *openList) Remove(x any, kind openKind) {
 }
 
 // Counts returns the numbers of open iterators, snapshots and transactions.
-func (l *openList) Counts() (iterators, snapshots, transactions int) {
+func (l *Opened) Counts() (iterators, snapshots, transactions int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open[openIterator], l.open[openSnapshot], l.open[openTransaction]
+	return l.open[Iterator], l.open[Snapshot], l.open[Transaction]
 }
 
 // String lists the open iterators, snapshots and transactions. It returns "" if there are none.
-func (l *openList) String() string {
+func (l *Opened) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var kinds []string
 	for kind, n := range l.open {
 		switch {
 		case n == 1:
-			kinds = append(kinds, fmt.Sprintf("1 %s", openKind(kind)))
+			kinds = append(kinds, fmt.Sprintf("1 %s", Kind(kind)))
 		case n > 1:
-			kinds = append(kinds, fmt.Sprintf("%d %ss", n, openKind(kind)))
+			kinds = append(kinds, fmt.Sprintf("%d %ss", n, Kind(kind)))
 		}
 	}
 	if len(kinds) == 0 {
@@ -94,9 +95,9 @@ var openers = []string{
 	"sievedb/db.(*Namespace)", "sievedb/db.namespaceReader", "sievedb/db.loop",
 }
 
-// callSite returns the file and line of the first stack frame, starting with the caller's caller,
+// CallSite returns the file and line of the first stack frame, starting with the caller's caller,
 // that is not in one of the openers.
-func callSite() string {
+func CallSite() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	for {
