@@ -35,6 +35,10 @@ func (o *Obsolete) Add(files []manifest.LevelFile) {
 	o.mu.Lock()
 	o.files = append(o.files, files...)
 	o.mu.Unlock()
+	o.wake()
+}
+
+func (o *Obsolete) wake() {
 	select {
 	case o.kick <- struct{}{}:
 	default:
@@ -67,15 +71,17 @@ func (o *Obsolete) TakeUncertain() []*manifest.FileMeta {
 
 // Remove removes the waiting files in the order in which they were added: an older entry of a key must not outlive the
 // newer ones, since after another program's repair it would hide the one with sequence number 0 (see twinBefore). While
-// another goroutine removes files, it leaves them to that one and does not wait.
+// another goroutine removes files, it does not wait, and leaves them to Run.
 func (o *Obsolete) Remove() {
-	for o.Count() > 0 && o.removing.CompareAndSwap(false, true) {
-		o.removeWaiting()
+	if o.Count() == 0 || !o.removing.CompareAndSwap(false, true) {
+		return
 	}
-}
-
-func (o *Obsolete) removeWaiting() {
-	defer o.removing.Store(false)
+	defer func() {
+		o.removing.Store(false)
+		if o.Count() > 0 {
+			o.wake()
+		}
+	}()
 	o.mu.Lock()
 	files := o.files
 	o.files = nil

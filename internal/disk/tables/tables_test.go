@@ -249,7 +249,7 @@ func TestObsoleteTablesAreClosedAndRemoved(t *testing.T) {
 // entry was left, and not the newer one. After another program's repair it hid the entry with sequence number 0.
 func TestOlderTablesAreRemovedFirst(t *testing.T) {
 	s := newShelf(t, 4)
-	files := s.write(t, numbered(0, 200, 1), 100)
+	files := s.write(t, numbered(0, 400, 1), 100)
 	begun, slow := make(chan struct{}), make(chan struct{})
 	s.dir.FS = wrap.NewFaulty(s.dir.FS, func(op wrap.Op) *wrap.Fault {
 		if op.Kind == wrap.OpRemove && filepath.Base(op.Name) == files[0].Name() {
@@ -258,18 +258,27 @@ func TestOlderTablesAreRemovedFirst(t *testing.T) {
 		}
 		return nil
 	})
+	add := func(o *Obsolete, files ...*manifest.FileMeta) {
+		for _, f := range files {
+			o.Add([]manifest.LevelFile{{Level: 1, File: f}})
+		}
+		<-o.kick
+	}
 	var removed []uint64
 	o := NewObsolete(s.dir, s.cache, func(num uint64) { removed = append(removed, num) })
-	o.Add([]manifest.LevelFile{{Level: 1, File: files[0]}})
+	add(o, files[:2]...)
 	var first sync.WaitGroup
 	first.Go(o.Remove)
 	<-begun
-	o.Add([]manifest.LevelFile{{Level: 1, File: files[1]}})
+	add(o, files[2:]...)
 	o.Remove() // it does not wait
-	require.Equal(t, 1, o.Count())
+	require.Equal(t, 2, o.Count())
 	close(slow)
 	first.Wait()
-	require.Equal(t, []uint64{files[0].Num, files[1].Num}, removed)
+	require.Equal(t, []uint64{files[0].Num, files[1].Num}, removed, "those that waited when it began")
+	<-o.kick // Run is woken for the others
+	o.Remove()
+	require.Equal(t, []uint64{files[0].Num, files[1].Num, files[2].Num, files[3].Num}, removed)
 }
 
 // The cache closes while a table is about to be opened, and who opens the directory next removes the table.
