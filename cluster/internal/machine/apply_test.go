@@ -71,6 +71,16 @@ func TestDeleteAllMayWriteKeysAfterwards(t *testing.T) {
 	require.Empty(t, content(t, m))
 }
 
+func TestAReplayedEntryIsSkipped(t *testing.T) {
+	m := open(t, vfs.NewMem())
+	m.ApplyBatch([]*raft.Log{command(t, 1, 1, 1, 1, put("a", "1")), command(t, 2, 1, 1, 2, put("a", "2"))})
+	require.Equal(t, []any{nil}, m.ApplyBatch([]*raft.Log{command(t, 1, 1, 1, 1, put("a", "1"))}))
+	require.Len(t, content(t, m), 1)
+	for _, v := range content(t, m) {
+		require.Equal(t, "\x002", v)
+	}
+}
+
 func TestAMachineWithABadEntryHasFailed(t *testing.T) {
 	for name, bad := range map[string]*raft.Log{
 		"no entry":        {Index: 3, Term: 1, Data: []byte("x")},
