@@ -45,7 +45,7 @@ type Limits struct {
 // Options are the limits that the store sets, and the functions that a Throttle calls.
 type Options struct {
 	Limits
-	// Pause waits, or returns early if the store closes.
+	// Pause waits, or returns early if the store closes. It is not called for what the system waits for exactly.
 	Pause func(time.Duration)
 	// Stalled is called after each wait. stopped is true for a writer that could not continue at all.
 	Stalled func(reason string, stopped bool, took time.Duration)
@@ -80,7 +80,6 @@ const (
 const (
 	startRate = 64 << 20 // bytes per second
 	endRate   = 1 << 20
-	portion   = time.Millisecond
 	longest   = 50 * time.Millisecond // of one wait
 	// An entry of 16 + 100 bytes uses up to a quarter more space in an arena than in a log.
 	flushShare = 0.8
@@ -137,7 +136,9 @@ func (t *Throttle) Slow(recordBytes int) {
 	}
 	start := time.Now()
 	t.waiting.Store(limit)
-	t.o.Pause(min(t.owed, longest))
+	if wait := min(t.owed, longest); !brief(wait) {
+		t.o.Pause(wait)
+	}
 	t.waiting.Store(nil)
 	took := time.Since(start)
 	t.owed = max(0, t.owed-took)
