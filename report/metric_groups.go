@@ -172,8 +172,8 @@ type TableMetrics struct {
 	Openings, OpeningReads, OpeningBytes uint64
 
 	// Prefetches counts how often the system was asked to read a table into the page cache, because lookups read many
-	// of its blocks from the device, and PrefetchedBytes the bytes of those tables that were not there. See package
-	// sstable, Prefetch. Both are 0 on systems other than Linux 6.5 or later.
+	// of its blocks from the device, and PrefetchedBytes the bytes of those tables that were not there. See
+	// internal/limit/prefetch. Both are 0 on systems other than Linux 6.5 or later.
 	Prefetches, PrefetchedBytes uint64
 
 	// FilterBytes, RangeFilterBytes and IndexBytes are the memory of open tables.

@@ -45,7 +45,7 @@ func Open(f vfs.File, o ReaderOptions) (*Reader, error) {
 		return nil, base.InFile(err, o.Name, -1)
 	}
 	r.released = o.Released
-	r.demand.begin(o.Prefetch, f)
+	r.demand.Begin(o.Prefetch, f)
 	return r, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/base/tail"
+	"github.com/sievedb/sievedb/internal/limit/prefetch"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -46,7 +47,7 @@ type ReaderOptions struct {
 	// updated by Open. It may be nil.
 	Tail *TailGuess
 	// Prefetch requests tables from the system of which many blocks are read. It may be nil.
-	Prefetch *Prefetch
+	Prefetch *prefetch.Requests
 	// Released, if not nil, is called once, without a lock, after the last reference to a Reader that Open
 	// returned was dropped and its file was closed.
 	Released func(*Reader)
@@ -89,7 +90,7 @@ type Reader struct {
 	memory *memory // nil: nothing is counted
 
 	lifetime
-	demand demand // written by reads from disk, as lifetime is: far from what each lookup needs
+	demand prefetch.Demand // written by reads from disk, as lifetime is: far from what each lookup needs
 }
 
 // layout has the positions of a table's parts in the file.
@@ -242,7 +243,7 @@ func (r *Reader) readInto(ix *index, i int, sc *scratch) (raw []byte, kind Compr
 	if err := r.readAt(sc.stored, h.Offset, dataPart); err != nil {
 		return nil, 0, err
 	}
-	r.demand.count(h.Offset, r.limit)
+	r.demand.Count(h.Offset, r.limit)
 	if h.Size >= largeStored && Compression(sc.stored[h.Size]) != NoCompression {
 		n, _ := codec.DecodedLen(sc.stored[h.Size], sc.stored[:h.Size])
 		sc.decoded = codec.Large(sc.decoded, int(min(n, codec.MaxLarge+1)))

@@ -39,7 +39,7 @@ func (r *Reader) StoredValue(lk *Lookup, kind Compression, length uint64) (store
 		}
 		return nil, nil, err
 	}
-	r.demand.count(h.Offset, r.limit)
+	r.demand.Count(h.Offset, r.limit)
 	sc.stored = stored
 	got, ok := codec.DecodedLen(stored[h.Size], stored[:h.Size])
 	if ok && Compression(stored[h.Size]) == kind && got == lengthAlone(len(lk.userKey)+base.TrailerLen, length) {

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/limit/cache"
+	"github.com/sievedb/sievedb/internal/limit/prefetch"
 	"github.com/sievedb/sievedb/internal/limit/share"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -63,7 +64,7 @@ func NewCache(o CacheOptions) *Cache {
 	}
 	t.memory = newMemoryUse(t)
 	t.options.Reader.Memory = t.memory
-	t.options.Reader.Tail, t.options.Reader.Prefetch = new(sstable.TailGuess), sstable.NewPrefetch(o.guardRequests())
+	t.options.Reader.Tail, t.options.Reader.Prefetch = new(sstable.TailGuess), prefetch.New(o.guardRequests())
 	t.options.Reader.Released = t.readers.forget
 	if o.Pool == nil {
 		t.open = cache.New(int64(o.MaxOpen), closeReader)

@@ -1,4 +1,5 @@
-package sstable
+// Package prefetch requests tables from the system as a whole when lookups read many of their blocks one by one.
+package prefetch
 
 import (
 	"math"
@@ -10,12 +11,12 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Prefetch decides when the system should read a table into the page cache as a whole, for all tables of a store. A
+// Requests decides when the system should read a table into the page cache as a whole, for all tables of a store. A
 // lookup reads one block. If the tables are not in the page cache, such as after a restart of the machine, each of
 // these reads waits for the device, until every page of the tables was read on its own. (Files that are mapped are read
 // ahead around each page fault, also if memory is too small to keep what was read.)
 //
-// The rule: when prefetchAfter blocks of a table were read within a second, one at a time, and less than half of the
+// The rule: when afterBlocks blocks of a table were read within a second, one at a time, and less than half of the
 // table is in the page cache, the system is asked to read all of it. If it has evicted any of that table before, or
 // does not have what was requested, memory is short instead, and no table is requested for a minute.
 //
@@ -28,8 +29,8 @@ import (
 // memory for a third of the tables, 200,000 lookups read 157 MB more, an eighth, and took the same time.
 //
 // A request of 2 MiB takes the processor a millisecond, so lookups leave it to a goroutine, which ends when it has made
-// all requests, or when Close is called. A nil Prefetch requests nothing. Any goroutine may use it.
-type Prefetch struct {
+// all requests, or when Close is called. A nil Requests requests nothing. Any goroutine may use it.
+type Requests struct {
 	tables, bytes atomic.Uint64
 	pausedUntil   atomic.Int64 // of the clock
 	clock         func() int64 // nanoseconds
@@ -50,29 +51,29 @@ type request struct {
 }
 
 const (
-	// prefetchAfter is the number of blocks. Reading 2 MiB took as long as 95 reads of a block on the device that was
+	// afterBlocks is the number of blocks. Reading 2 MiB took as long as 95 reads of a block on the device that was
 	// measured, at most 43 on that of docs/performance.md (as LevelDB's reads there show), and takes less on disks.
-	prefetchAfter  = 16
-	prefetchWithin = int64(time.Second)
+	afterBlocks = 16
+	within      = int64(time.Second)
 
-	// maxPrefetch is the most that is requested at a time, in bytes: of a larger table, the part around the block that
+	// maxBytes is the most that is requested at a time, in bytes: of a larger table, the part around the block that
 	// was read last.
-	maxPrefetch = 4 << 20
+	maxBytes = 4 << 20
 	// maxQueued is how many requests may wait for the goroutine. With more, tables are examined again later.
 	maxQueued = 32
 
-	// prefetchAgain is how long a table of up to maxPrefetch bytes is left alone after it was examined. A larger one is
+	// again is how long a table of up to maxBytes bytes is left alone after it was examined. A larger one is
 	// examined more often, part by part. Examining 2 MiB in the page cache takes 23 µs.
-	prefetchAgain = int64(10 * time.Second)
-	// prefetchPause is how long all tables are left alone when memory is short.
-	prefetchPause = int64(time.Minute)
+	again = int64(10 * time.Second)
+	// pause is how long all tables are left alone when memory is short.
+	pause = int64(time.Minute)
 )
 
-// NewPrefetch returns a Prefetch for the tables of a store. If guard is not nil, each goroutine calls it once with its
+// New returns Requests for the tables of a store. If guard is not nil, each goroutine calls it once with its
 // work, which panics if the Prefetch method of a file does.
-func NewPrefetch(guard func(work func())) *Prefetch {
+func New(guard func(work func())) *Requests {
 	began := time.Now()
-	p := &Prefetch{clock: func() int64 { return int64(time.Since(began)) }, start: base.Go}
+	p := &Requests{clock: func() int64 { return int64(time.Since(began)) }, start: base.Go}
 	if guard != nil {
 		p.start = func(work func()) { base.Go(func() { guard(work) }) }
 	}
@@ -80,7 +81,7 @@ func NewPrefetch(guard func(work func())) *Prefetch {
 }
 
 // Close discards the requests that wait, and returns when none is being made. There are none from then on.
-func (p *Prefetch) Close() {
+func (p *Requests) Close() {
 	p.mu.Lock()
 	p.closed, p.queue = true, nil
 	p.mu.Unlock()
@@ -88,7 +89,7 @@ func (p *Prefetch) Close() {
 }
 
 // enqueue leaves a request to the goroutine. It returns false if too many are waiting.
-func (p *Prefetch) enqueue(r request) bool {
+func (p *Requests) enqueue(r request) bool {
 	p.mu.Lock()
 	if p.closed || len(p.queue) == maxQueued {
 		p.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *Prefetch) enqueue(r request) bool {
 }
 
 // work makes requests until none is waiting.
-func (p *Prefetch) work() {
+func (p *Requests) work() {
 	defer p.running.Done()
 	for r, ok := p.take(); ok; r, ok = p.take() {
 		r.file.Prefetch(r.off, r.n)
@@ -116,7 +117,7 @@ func (p *Prefetch) work() {
 }
 
 // take returns the request that has waited longest. ok is false if there is none, and the goroutine must end.
-func (p *Prefetch) take() (r request, ok bool) {
+func (p *Requests) take() (r request, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.queue) == 0 {
@@ -128,31 +129,31 @@ func (p *Prefetch) take() (r request, ok bool) {
 }
 
 // Requested returns how often a table was requested, and how many bytes of these tables were not in the page cache.
-func (p *Prefetch) Requested() (tables, bytes uint64) { return p.tables.Load(), p.bytes.Load() }
+func (p *Requests) Requested() (tables, bytes uint64) { return p.tables.Load(), p.bytes.Load() }
 
-// demand counts the blocks that are read from a table's file one at a time.
-type demand struct {
-	prefetch  *Prefetch      // nil if there is none, or the file is no Prefetcher
+// Demand counts the blocks that are read from a table's file one at a time.
+type Demand struct {
+	requests  *Requests      // nil if there is none, or the file is no Prefetcher
 	file      vfs.Prefetcher // the table's file
 	blocks    atomic.Uint32
-	since     atomic.Int64  // when blocks was last a multiple of prefetchAfter
+	since     atomic.Int64  // when blocks was last a multiple of afterBlocks
 	next      atomic.Int64  // when the table may be examined again
 	requested atomic.Uint64 // bytes of the table
 }
 
-// begin prepares d for f, the file of a table that was just opened.
-func (d *demand) begin(p *Prefetch, f vfs.File) {
+// Begin prepares d for f, the file of a table that was just opened.
+func (d *Demand) Begin(p *Requests, f vfs.File) {
 	file, ok := f.(vfs.Prefetcher)
 	if p == nil || !ok {
 		return
 	}
-	d.prefetch, d.file = p, file
+	d.requests, d.file = p, file
 	d.since.Store(p.clock())
 }
 
-// count counts the read of the block at offset in a table whose blocks end at end. The caller has a reference.
-func (d *demand) count(offset, end uint64) {
-	if d.prefetch != nil && d.blocks.Add(1)%prefetchAfter == 0 {
+// Count counts the read of the block at offset in a table whose blocks end at end. The file must stay open meanwhile.
+func (d *Demand) Count(offset, end uint64) {
+	if d.requests != nil && d.blocks.Add(1)%afterBlocks == 0 {
 		d.examine(offset, end)
 	}
 }
@@ -160,16 +161,16 @@ func (d *demand) count(offset, end uint64) {
 // examine requests the table if the rule says so.
 //
 //go:noinline
-func (d *demand) examine(offset, end uint64) {
-	p := d.prefetch
+func (d *Demand) examine(offset, end uint64) {
+	p := d.requests
 	now := p.clock()
 	next := d.next.Load()
-	if now-d.since.Swap(now) > prefetchWithin || now < next || now < p.pausedUntil.Load() {
+	if now-d.since.Swap(now) > within || now < next || now < p.pausedUntil.Load() {
 		return
 	}
-	from := offset - offset%maxPrefetch
-	n := min(end-from, maxPrefetch)
-	if !d.next.CompareAndSwap(next, now+int64(float64(prefetchAgain)*float64(n)/float64(end))) {
+	from := offset - offset%maxBytes
+	n := min(end-from, maxBytes)
+	if !d.next.CompareAndSwap(next, now+int64(float64(again)*float64(n)/float64(end))) {
 		return // another goroutine examines it
 	}
 	cached, evicted, ok := d.file.Resident(int64(from), int64(n))
@@ -178,7 +179,7 @@ func (d *demand) examine(offset, end uint64) {
 		d.next.Store(math.MaxInt64) // the system cannot say
 	case uint64(max(cached, 0)) >= n/2:
 	case evicted || d.requested.Load()+n > end:
-		p.pausedUntil.Store(now + prefetchPause)
+		p.pausedUntil.Store(now + pause)
 	case !p.enqueue(request{d.file, int64(from), int64(n)}):
 		d.next.Store(next)
 	default:
