@@ -10,8 +10,8 @@ import (
 
 	"github.com/sievedb/sievedb/backup"
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/backuptest"
-	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -157,18 +157,18 @@ func TestARestoredPointHasTablesAsRecorded(t *testing.T) {
 	require.Equal(t, want, got)
 	names, err := mem.List("restored")
 	require.NoError(t, err)
-	tables := 0
+	found := 0
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".ldb") {
 			continue
 		}
 		f, err := mem.Open("restored/" + name)
 		require.NoError(t, err)
-		sample, err := sstable.SampleCompression(f, 100)
+		sample, err := tables.SampleCompression(f, 100)
 		require.NoError(t, err)
 		require.Zero(t, sample.Snappy, name)
 		require.NoError(t, f.Close())
-		tables++
+		found++
 	}
-	require.Positive(t, tables)
+	require.Positive(t, found)
 }

@@ -11,13 +11,13 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
-	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
 // kindsIn sums up how the blocks of all tables of a directory are stored.
-func kindsIn(t *testing.T, fsys vfs.FS, dir string) (all sstable.CompressionSample) {
+func kindsIn(t *testing.T, fsys vfs.FS, dir string) (all tables.CompressionSample) {
 	names, err := fsys.List(dir)
 	require.NoError(t, err)
 	for _, name := range names {
@@ -27,7 +27,7 @@ func kindsIn(t *testing.T, fsys vfs.FS, dir string) (all sstable.CompressionSamp
 		}
 		f, err := fsys.Open(filepath.Join(dir, name))
 		require.NoError(t, err)
-		s, err := sstable.SampleCompression(f, 1<<20)
+		s, err := tables.SampleCompression(f, 1<<20)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 		all.Snappy += s.Snappy

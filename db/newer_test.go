@@ -10,6 +10,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	filedump "github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -88,20 +89,21 @@ func (f bytesFile) Size() (int64, error)    { return f.Reader.Size(), nil }
 // withNewerBlock gives the first block of a table a compression that only a newer version knows.
 func withNewerBlock(t *testing.T, table []byte) {
 	t.Helper()
-	_, at, err := sstable.DecodeFooter(table[len(table)-48:], uint64(len(table)))
+	file := bytesFile{bytes.NewReader(table)}
+	foot, size, err := sstable.ReadFooter(file)
 	require.NoError(t, err)
-	index, _, err := sstable.ReadBlock(bytesFile{bytes.NewReader(table)}, uint64(len(table)), at)
+	_, index, err := sstable.ReadBlock(file, size, foot.Index)
 	require.NoError(t, err)
-	var first sstable.Handle
+	var first codec.Handle
 	_, err = sstable.EachEntry(index, func(_, value []byte) error {
-		h, _, err := sstable.DecodeHandle(value)
+		h, _, err := codec.DecodeHandle(value, "index block")
 		if first.Size == 0 {
 			first = h
 		}
 		return err
 	})
 	require.NoError(t, err)
-	stored := table[first.Offset : first.Offset+first.Size+sstable.TrailerLen]
+	stored := table[first.Offset:first.End()]
 	stored[first.Size] = 9
 	util.PutFixed32(stored[first.Size+1:], util.MaskCRC(util.CRC32C(stored[:first.Size+1])))
 }

@@ -275,9 +275,6 @@ func FuzzTable(f *testing.F) {
 		rep := readMalformed(data, es)
 		require.Empty(t, rep.panicked)
 		require.Empty(t, rep.problems)
-		sample, err := SampleCompression(&memFile{data: data}, 4)
-		require.LessOrEqual(t, sample.Snappy+sample.Zstd+sample.Deflate+sample.Raw, 4+1)
-		require.True(t, err == nil || base.IsUnreadable(err), err)
 	})
 }
 

@@ -1,46 +1,34 @@
 package sstable
 
 import (
-	"github.com/sievedb/sievedb/internal/base"
+	"hash/crc32"
+	"math"
+
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// Handle is the position of a block in the file; Size does not include the trailer of TrailerLen bytes.
-type Handle struct{ Offset, Size uint64 }
+// The functions of this file are for tools that read a table part by part.
 
-func exported(h handle) Handle { return Handle{h.Offset, h.Size} }
-
-// The sizes of the parts of a table that tools need. They never change.
-const (
-	FooterLen  = footerLen
-	TrailerLen = blockTrailerLen
-)
-
-// DecodeFooter decodes the last FooterLen bytes of a table of fileSize bytes.
-func DecodeFooter(b []byte, fileSize uint64) (metaindex, index Handle, err error) {
-	f, err := codec.DecodeFooter(b, fileSize)
-	return exported(f.Metaindex), exported(f.Index), err
-}
-
-// DecodeHandle decodes the value of an entry of the index or metaindex. It returns the bytes after the handle.
-func DecodeHandle(b []byte) (h Handle, rest []byte, err error) {
-	d, rest, err := codec.DecodeHandle(b, "block handle")
-	return exported(d), rest, err
-}
-
-// ReadBlock reads a block of a table of fileSize bytes, checks its checksum and decompresses it. It
-// allocates no more than the block's stored size justifies.
-func ReadBlock(f vfs.File, fileSize uint64, h Handle) (data []byte, kind Compression, err error) {
-	stored, data, err := readChecked(f, fileSize, handle{Offset: h.Offset, Size: h.Size})
-	if stored != nil {
-		kind = Compression(stored[h.Size])
+// ReadFooter reads the footer of the table in f, and returns the size of the file as well.
+func ReadFooter(f vfs.File) (foot codec.Footer, fileSize uint64, err error) {
+	size, err := f.Size()
+	if err != nil {
+		return foot, 0, err
 	}
-	return data, kind, err
+	b := make([]byte, min(size, footerLen))
+	if _, err := vfs.ReadFull(f, b, size-int64(len(b))); err != nil {
+		return foot, 0, err
+	}
+	foot, err = codec.DecodeFooter(b, uint64(size))
+	return foot, uint64(size), err
 }
 
-// readChecked is ReadBlock, and returns the block as it is stored too, unless it cannot be read.
-func readChecked(f vfs.File, fileSize uint64, h handle) (stored, data []byte, err error) {
+// ReadBlock reads a block of a table of fileSize bytes, checks its checksum and decompresses it. stored is the block
+// with its trailer, whose first byte is its compression; it is nil if the block cannot be read. ReadBlock allocates no
+// more than the block's stored size justifies.
+func ReadBlock(f vfs.File, fileSize uint64, h codec.Handle) (stored, data []byte, err error) {
 	const part = "block"
 	if err := h.Check(fileSize, part, part); err != nil {
 		return nil, nil, err
@@ -63,12 +51,31 @@ func EachEntry(data []byte, fn func(key, value []byte) error) (restarts int, err
 	return int(b.numRestarts), b.eachEntry("block", fn)
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // NextBlock finds the end of the block at off of a table of fileSize bytes by its checksum, for tables
-// whose index is lost.
-func NextBlock(f vfs.File, fileSize, off uint64) (h Handle, found bool, err error) {
-	r := &Reader{file: f}
-	r.refs.Store(1) // never dropped: the caller owns the file
-	s := salvager{r: r}
-	d, found, err := s.nextBlock(off, fileSize, make([]byte, 64<<10))
-	return exported(d), found, base.InFile(err, "", -1)
+// whose index is lost. buf is memory for it, of some KiB.
+func NextBlock(f vfs.File, fileSize, off uint64, buf []byte) (h codec.Handle, found bool, err error) {
+	const after = blockTrailerLen - 1 // the bytes of a checksum
+	crc := ^uint32(0)
+	for at := off; at+after < fileSize; {
+		n := int(min(uint64(len(buf)), fileSize-at))
+		if _, err := vfs.ReadFull(f, buf[:n], int64(at)); err != nil {
+			return handle{}, false, err
+		}
+		for i, c := range buf[:n-after] {
+			crc = castagnoli[byte(crc)^c] ^ crc>>8
+			// c may be the byte of compression, which has few values.
+			if c <= maxCompressionByte && util.Fixed32(buf[i+1:]) == util.MaskCRC(^crc) {
+				h = handle{Offset: off, Size: at + uint64(i) - off}
+				return h, h.Size <= math.MaxInt32-blockTrailerLen, nil
+			}
+		}
+		at += uint64(n - after)
+	}
+	return handle{}, false, nil
 }
+
+// maxCompressionByte is the largest kind of compression that LevelDB or its derivatives wrote, or that
+// a later version of SieveDB may write.
+const maxCompressionByte = 31

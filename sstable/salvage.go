@@ -3,13 +3,10 @@ package sstable
 import (
 	"bytes"
 	"cmp"
-	"hash/crc32"
-	"math"
 	"strconv"
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
-	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -282,7 +279,7 @@ func (s *salvager) emit(ikey, value []byte) error {
 func (s *salvager) byChecksum(size uint64) error {
 	buf := make([]byte, 64<<10)
 	for off := uint64(0); !errors.Is(s.rep.Err, base.ErrForeign); {
-		h, found, err := s.nextBlock(off, size, buf)
+		h, found, err := NextBlock(s.r.file, size, off, buf)
 		if err != nil {
 			return err
 		}
@@ -299,34 +296,6 @@ func (s *salvager) byChecksum(size uint64) error {
 	}
 	return nil
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// nextBlock searches for the end of the block that begins at off.
-func (s *salvager) nextBlock(off, size uint64, buf []byte) (h handle, found bool, err error) {
-	const after = blockTrailerLen - 1 // the bytes of a checksum
-	crc := ^uint32(0)
-	for at := off; at+after < size; {
-		n := int(min(uint64(len(buf)), size-at))
-		if err := s.r.readAt(buf[:n], at, dataPart); err != nil {
-			return handle{}, false, err
-		}
-		for i, c := range buf[:n-after] {
-			crc = castagnoli[byte(crc)^c] ^ crc>>8
-			// c may be the byte of compression, which has few values.
-			if c <= maxCompressionByte && util.Fixed32(buf[i+1:]) == util.MaskCRC(^crc) {
-				h = handle{Offset: off, Size: at + uint64(i) - off}
-				return h, h.Size <= math.MaxInt32-blockTrailerLen, nil
-			}
-		}
-		at += uint64(n - after)
-	}
-	return handle{}, false, nil
-}
-
-// maxCompressionByte is the largest kind of compression that LevelDB or its derivatives wrote, or that
-// a later version of SieveDB may write.
-const maxCompressionByte = 31
 
 // unlistedBlock emits the entries of the block at h if it is a sound data block whose
 // keys continue those of the previous blocks. size is that of the file.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/foreigntest"
-	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -34,14 +34,14 @@ func TestEveryCommandRefusesOtherEnginesDirectories(t *testing.T) {
 }
 
 func TestWritingVerbsHaveACompression(t *testing.T) {
-	for word, want := range map[string]sstable.CompressionSample{"none": {Raw: 2, Compressible: 1, Ours: true}, "snappy": {Snappy: 1, Raw: 1, Ours: true}} {
+	for word, want := range map[string]tables.CompressionSample{"none": {Raw: 2, Compressible: 1, Ours: true}, "snappy": {Snappy: 1, Raw: 1, Ours: true}} {
 		dir := filepath.Join(t.TempDir(), "db")
 		for _, args := range [][]string{{"create", dir}, {"put", dir, "k", strings.Repeat("value", 100)}, {"flush", dir}} {
 			works(t, append(args, "--compression", word)...)
 		}
 		f, err := vfs.OS.Open(onlyFile(t, dir, "*.ldb"))
 		require.NoError(t, err)
-		got, err := sstable.SampleCompression(f, 10)
+		got, err := tables.SampleCompression(f, 10)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 		require.Equal(t, want, got, word)

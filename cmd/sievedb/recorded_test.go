@@ -16,7 +16,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/filter/rangefilter"
-	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -103,7 +103,7 @@ func requireTableAsRecorded(t *testing.T, path string) {
 	t.Helper()
 	f, err := vfs.OS.Open(path)
 	require.NoError(t, err)
-	sample, err := sstable.SampleCompression(f, 100)
+	sample, err := tables.SampleCompression(f, 100)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	require.Zero(t, sample.Snappy, path)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
-	"github.com/sievedb/sievedb/sstable"
 )
 
 // How much WithoutSnappy reads of a directory that has no Snappy block: some milliseconds from a cold disk. The first
@@ -55,11 +54,11 @@ func WithoutSnappy(dir *Directory, files []manifest.DirFile) bool {
 	return without
 }
 
-func sampleTable(dir *Directory, f manifest.DirFile) (s sstable.CompressionSample, err error) {
+func sampleTable(dir *Directory, f manifest.DirFile) (s CompressionSample, err error) {
 	file, err := dir.FS.Open(filepath.Join(dir.Path, base.FileName(f.Kind, f.Num)))
 	if err != nil {
 		return s, err
 	}
 	defer file.Close()
-	return sstable.SampleCompression(file, sampledBlocks)
+	return SampleCompression(file, sampledBlocks)
 }

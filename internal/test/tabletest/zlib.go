@@ -27,10 +27,10 @@ func Recoded(t *testing.T, table []byte, kind byte, compressor func(io.Writer) (
 	require.NoError(t, err)
 	_, err = f.Write(table)
 	require.NoError(t, err)
-	_, index, err := sstable.DecodeFooter(table[len(table)-sstable.FooterLen:], uint64(len(table)))
+	foot, _, err := sstable.ReadFooter(f)
 	require.NoError(t, err)
-	read := func(h sstable.Handle) []byte {
-		data, _, err := sstable.ReadBlock(f, uint64(len(table)), h)
+	read := func(h codec.Handle) []byte {
+		_, data, err := sstable.ReadBlock(f, uint64(len(table)), h)
 		require.NoError(t, err)
 		return data
 	}
@@ -49,8 +49,8 @@ func Recoded(t *testing.T, table []byte, kind byte, compressor func(io.Writer) (
 		return h
 	}
 	var entries, restarts []byte
-	_, err = sstable.EachEntry(read(index), func(key, value []byte) error {
-		h, _, err := sstable.DecodeHandle(value)
+	_, err = sstable.EachEntry(read(foot.Index), func(key, value []byte) error {
+		h, _, err := codec.DecodeHandle(value, "index block")
 		require.NoError(t, err)
 		handle := put(read(h)).Append(nil)
 		restarts = util.AppendFixed32(restarts, uint32(len(entries)))

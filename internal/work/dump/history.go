@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
@@ -179,37 +180,28 @@ func tableEntries(fsys vfs.FS, path string, fn func(ikey, value []byte) error) e
 		return err
 	}
 	defer f.Close()
-	fileSize, err := f.Size()
+	foot, size, err := sstable.ReadFooter(f)
 	if err != nil {
 		return err
 	}
-	size := uint64(fileSize)
-	foot := make([]byte, min(size, sstable.FooterLen))
-	if _, err := vfs.ReadFull(f, foot, int64(size)-int64(len(foot))); err != nil {
-		return err
-	}
-	_, at, err := sstable.DecodeFooter(foot, size)
+	_, index, err := sstable.ReadBlock(f, size, foot.Index)
 	if err != nil {
 		return err
 	}
-	index, _, err := sstable.ReadBlock(f, size, at)
-	if err != nil {
-		return err
-	}
-	end, budget := uint64(0), maxKeys(fileSize)
+	end, budget := uint64(0), maxKeys(int64(size))
 	_, err = sstable.EachEntry(index, func(_, value []byte) error {
-		h, _, err := sstable.DecodeHandle(value)
+		h, _, err := codec.DecodeHandle(value, handlePart)
 		if err == nil && h.Offset < end {
-			err = base.Corruptf("index block", int64(at.Offset), "a data block overlaps the one before it")
+			err = base.Corruptf("index block", int64(foot.Index.Offset), "a data block overlaps the one before it")
 		}
 		if err != nil {
 			return err
 		}
-		data, _, err := sstable.ReadBlock(f, size, h)
+		_, data, err := sstable.ReadBlock(f, size, h)
 		if err != nil {
 			return err
 		}
-		end = h.Offset + h.Size + sstable.TrailerLen
+		end = h.End()
 		_, err = sstable.EachEntry(data, func(ikey, value []byte) error {
 			if !base.ValidInternalKey(ikey) || uint64(len(ikey)) > budget {
 				return base.Corruptf("data block", int64(h.Offset), "a key is not an internal key, or the keys are too long in total")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/base/codec"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/util"
@@ -38,7 +39,7 @@ func (d *dumper) table() error {
 }
 
 // parts decodes everything but the footer.
-func (d *dumper) parts(metaindex, index sstable.Handle) error {
+func (d *dumper) parts(metaindex, index codec.Handle) error {
 	if err := d.metaindex(metaindex); err != nil {
 		return err
 	}
@@ -58,27 +59,27 @@ func (d *dumper) parts(metaindex, index sstable.Handle) error {
 }
 
 // footer decodes the footer; ok is false if it is damaged.
-func (d *dumper) footer() (metaindex, index sstable.Handle, ok bool, err error) {
-	if d.size < sstable.FooterLen {
+func (d *dumper) footer() (metaindex, index codec.Handle, ok bool, err error) {
+	if d.size < codec.FooterLen {
 		d.begin("footer", 0, d.size)
-		d.item.Fault = fmt.Sprintf("the file has %d bytes; a table has %d or more", d.size, sstable.FooterLen)
+		d.item.Fault = fmt.Sprintf("the file has %d bytes; a table has %d or more", d.size, codec.FooterLen)
 		return metaindex, index, false, d.end()
 	}
-	b := make([]byte, sstable.FooterLen)
-	at := d.size - sstable.FooterLen
+	b := make([]byte, codec.FooterLen)
+	at := d.size - codec.FooterLen
 	if _, err := vfs.ReadFull(d.file, b, at); err != nil {
 		return metaindex, index, false, err
 	}
-	metaindex, index, err = sstable.DecodeFooter(b, uint64(d.size))
-	ok = err == nil
-	d.begin("footer", at, sstable.FooterLen)
+	foot, err := codec.DecodeFooter(b, uint64(d.size))
+	metaindex, index, ok = foot.Metaindex, foot.Index, err == nil
+	d.begin("footer", at, codec.FooterLen)
 	if ok {
 		d.handle("metaindex", metaindex).handle("index", index)
 	}
 	if ok && !zeroPadding(b) {
 		d.item.Fault = "the bytes between the handles and the magic number are not zeros"
 	}
-	d.add("magic", fmt.Sprintf("%#016x", util.Fixed64(b[sstable.FooterLen-8:])))
+	d.add("magic", fmt.Sprintf("%#016x", util.Fixed64(b[codec.FooterLen-8:])))
 	if err := d.fault(err); err != nil {
 		return metaindex, index, false, err
 	}
@@ -87,26 +88,28 @@ func (d *dumper) footer() (metaindex, index sstable.Handle, ok bool, err error) 
 
 // zeroPadding reports whether only zeros follow the handles of a footer. Readers do not check that.
 func zeroPadding(footer []byte) bool {
-	_, rest, _ := sstable.DecodeHandle(footer)
-	_, rest, _ = sstable.DecodeHandle(rest)
+	_, rest, _ := codec.DecodeHandle(footer, handlePart)
+	_, rest, _ = codec.DecodeHandle(rest, handlePart)
 	return len(bytes.Trim(rest[:len(rest)-8], "\x00")) == 0
 }
 
-func (d *dumper) handle(name string, h sstable.Handle) *dumper {
+const handlePart = "block handle"
+
+func (d *dumper) handle(name string, h codec.Handle) *dumper {
 	return d.add(name+" offset", h.Offset).add(name+" size", h.Size)
 }
 
 // block reads a block and begins its item. It returns nil after emitting a block that cannot be read.
-func (d *dumper) block(kind string, h sstable.Handle) ([]byte, error) {
-	data, compression, err := sstable.ReadBlock(d.file, uint64(d.size), h)
-	d.begin(kind, int64(min(h.Offset, 1<<62)), int64(min(h.Size, 1<<62))+sstable.TrailerLen)
+func (d *dumper) block(kind string, h codec.Handle) ([]byte, error) {
+	stored, data, err := sstable.ReadBlock(d.file, uint64(d.size), h)
+	d.begin(kind, int64(min(h.Offset, 1<<62)), int64(min(h.Size, 1<<62))+codec.BlockTrailerLen)
 	if err != nil {
 		if err := d.fault(err); err != nil {
 			return nil, err
 		}
 		return nil, d.end()
 	}
-	d.add("compression", compressionName(compression)).add("decoded size", len(data))
+	d.add("compression", compressionName(sstable.Compression(stored[h.Size]))).add("decoded size", len(data))
 	return data, nil
 }
 
@@ -146,18 +149,18 @@ func (d *dumper) entries(data []byte, fn func(key, value []byte) error) error {
 	return err
 }
 
-func (d *dumper) metaindex(h sstable.Handle) error {
+func (d *dumper) metaindex(h codec.Handle) error {
 	data, err := d.block("metaindex block", h)
 	if data == nil || err != nil {
 		return err
 	}
 	type listed struct {
 		name string
-		sstable.Handle
+		codec.Handle
 	}
 	var blocks []listed
 	err = d.entries(data, func(key, value []byte) error {
-		at, rest, err := sstable.DecodeHandle(value)
+		at, rest, err := codec.DecodeHandle(value, handlePart)
 		d.begin("metaindex entry", int64(h.Offset), int64(h.Size)).add("name", key)
 		if err == nil {
 			d.handle("block", at)
@@ -189,7 +192,7 @@ func (d *dumper) metaindex(h sstable.Handle) error {
 }
 
 // metaBlock decodes a block that the metaindex lists: properties or a filter.
-func (d *dumper) metaBlock(name string, h sstable.Handle) error {
+func (d *dumper) metaBlock(name string, h codec.Handle) error {
 	if bytes.HasSuffix([]byte(name), []byte("properties")) {
 		data, err := d.block("properties block", h)
 		if data == nil || err != nil {
@@ -227,19 +230,19 @@ func (d *dumper) metaBlock(name string, h sstable.Handle) error {
 
 // listedBlock is a data block in the index.
 type listedBlock struct {
-	sstable.Handle
+	codec.Handle
 	number int
 }
 
 // index decodes the index. sound is false if it is damaged, entirely or from some entry on.
-func (d *dumper) index(h sstable.Handle) (blocks []listedBlock, sound bool, err error) {
+func (d *dumper) index(h codec.Handle) (blocks []listedBlock, sound bool, err error) {
 	data, err := d.block("index block", h)
 	if data == nil || err != nil {
 		return nil, false, err
 	}
 	number, end, faults := 0, uint64(0), d.sum.Faults
 	err = d.entries(data, func(key, value []byte) error {
-		at, _, err := sstable.DecodeHandle(value)
+		at, _, err := codec.DecodeHandle(value, handlePart)
 		d.begin("index entry", int64(h.Offset), int64(h.Size)).add("block", number).internalKey("separator", key)
 		switch {
 		case err != nil:
@@ -252,7 +255,7 @@ func (d *dumper) index(h sstable.Handle) (blocks []listedBlock, sound bool, err 
 		default:
 			d.handle("block", at)
 			blocks = append(blocks, listedBlock{at, number})
-			end = at.Offset + at.Size + sstable.TrailerLen
+			end = at.End()
 		}
 		number++
 		return d.end()
@@ -301,9 +304,9 @@ func (d *dumper) entryValue(ikey, value []byte) error {
 // dataByChecksum finds data blocks without an index: they follow each other from the beginning of
 // the file, and a block ends where its checksum matches.
 func (d *dumper) dataByChecksum() error {
-	size := uint64(d.size)
+	size, buf := uint64(d.size), make([]byte, 64<<10)
 	for at, number := uint64(0), 0; at < size; number++ {
-		h, found, err := sstable.NextBlock(d.file, size, at)
+		h, found, err := sstable.NextBlock(d.file, size, at, buf)
 		if err != nil {
 			return err
 		}
@@ -315,7 +318,7 @@ func (d *dumper) dataByChecksum() error {
 		if err := d.dataBlock(listedBlock{h, number}); err != nil {
 			return err
 		}
-		at = h.Offset + h.Size + sstable.TrailerLen
+		at = h.End()
 	}
 	return nil
 }

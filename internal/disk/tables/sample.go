@@ -1,7 +1,10 @@
-package sstable
+package tables
 
 import (
+	"strings"
+
 	"github.com/sievedb/sievedb/internal/base/codec"
+	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -23,73 +26,57 @@ const maxSampledIndex = 16 << 20
 // compressed, nothing else is read, because writers compress all blocks of a table in the same way. The index of a
 // table with several blocks is compressible even if its values are not.
 func SampleCompression(f vfs.File, n int) (s CompressionSample, err error) {
-	size, err := f.Size()
+	foot, size, err := sstable.ReadFooter(f)
 	if err != nil {
 		return s, err
 	}
-	var foot [footerLen]byte
-	if size >= footerLen {
-		if _, err := vfs.ReadFull(f, foot[:], size-footerLen); err != nil {
-			return s, err
-		}
-	}
-	parts, err := codec.DecodeFooter(foot[:], uint64(size))
-	if err != nil {
-		return s, err
-	}
-	if parts.Index.Size > maxSampledIndex || parts.Metaindex.Size > maxSampledIndex {
+	if foot.Index.Size > maxSampledIndex || foot.Metaindex.Size > maxSampledIndex {
 		return s, nil
 	}
-	index, err := s.read(f, uint64(size), parts.Index)
+	index, err := s.read(f, size, foot.Index)
 	if err != nil || s.Raw == 0 {
 		return s, err
 	}
-	metaindex, _, err := ReadBlock(f, uint64(size), exported(parts.Metaindex))
+	_, metaindex, err := sstable.ReadBlock(f, size, foot.Metaindex)
 	if err != nil {
 		return s, err
 	}
-	_, err = EachEntry(metaindex, func(key, _ []byte) error {
-		kind, _ := kindOfKey(key)
-		s.Ours = s.Ours || kind == metaProperties
+	_, err = sstable.EachEntry(metaindex, func(key, _ []byte) error {
+		s.Ours = s.Ours || strings.TrimPrefix(string(key), "filter.") == "sievedb.properties"
 		return nil
 	})
 	if err != nil {
 		return s, err
 	}
-	handles, err := handlesOf(index)
-	for i := 0; err == nil && i < min(n, len(handles)); i++ {
-		_, err = s.read(f, uint64(size), handles[i*len(handles)/min(n, len(handles))])
-	}
-	return s, err
-}
-
-// handlesOf returns the handles of an index block.
-func handlesOf(index []byte) (handles []handle, err error) {
-	_, err = EachEntry(index, func(_, value []byte) error {
+	var handles []codec.Handle
+	_, err = sstable.EachEntry(index, func(_, value []byte) error {
 		h, _, err := codec.DecodeHandle(value, "index block")
 		handles = append(handles, h)
 		return err
 	})
-	return handles, err
+	for i := 0; err == nil && i < min(n, len(handles)); i++ {
+		_, err = s.read(f, size, handles[i*len(handles)/min(n, len(handles))])
+	}
+	return s, err
 }
 
 // read reads, checks and counts a block.
-func (s *CompressionSample) read(f vfs.File, fileSize uint64, h handle) (data []byte, err error) {
-	stored, data, err := readChecked(f, fileSize, h)
+func (s *CompressionSample) read(f vfs.File, fileSize uint64, h codec.Handle) (data []byte, err error) {
+	stored, data, err := sstable.ReadBlock(f, fileSize, h)
 	if err != nil {
 		return nil, err
 	}
-	switch kind := Compression(stored[h.Size]); {
-	case kind == Snappy:
+	switch kind := stored[h.Size]; {
+	case kind == codec.Snappy:
 		s.Snappy++
-	case kind == deflateKind, kind == zlibKind && codec.IsZlib(stored[:h.Size]):
+	case kind == codec.Deflate, kind == codec.Zlib && codec.IsZlib(stored[:h.Size]):
 		s.Deflate++
-	case kind == Zstd:
+	case kind == codec.Zstd:
 		s.Zstd++
 	default:
 		s.Raw++
-		_, would, err := appendCompressed(nil, data, Snappy)
-		if would == Snappy && err == nil {
+		_, would, err := codec.Append(nil, data, codec.Snappy)
+		if would == codec.Snappy && err == nil {
 			s.Compressible++
 		}
 	}
