@@ -1,27 +1,15 @@
 package db_test
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/vfs"
 )
-
-// testFilter drops values that begin with "drop" and replaces those that begin with "raise" by
-// the same in capital letters.
-func testFilter(_, value []byte) ([]byte, bool) {
-	switch {
-	case bytes.HasPrefix(value, []byte("drop")):
-		return nil, false
-	case bytes.HasPrefix(value, []byte("raise")):
-		return bytes.ToUpper(value), true
-	}
-	return value, true
-}
 
 // filterOptions returns options whose compactions begin only when a test wants one.
 func filterOptions(filter func(key, value []byte) ([]byte, bool)) *db.Options {
@@ -50,7 +38,7 @@ func TestNoCallFromACompactionFilterHangs(t *testing.T) {
 // Snapshots are opened and compared while compactions call the filter in several goroutines.
 func TestSnapshotsAndFilteringCompactionsTogether(t *testing.T) {
 	o := piecesOptions(vfs.NewMem(), 3)
-	o.Compaction.Filter = testFilter
+	o.Compaction.Filter = fixture.DropOrRaise
 	o.Compaction.L0Trigger, o.Memtables.Size = 2, 8<<10
 	d := openTest(t, o)
 	stop := make(chan struct{})

@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -14,9 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
-	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/expiry"
-	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -290,26 +287,4 @@ func TestATransactionConflictsIfAValueThatItReadHasExpired(t *testing.T) {
 		return tx.Put([]byte("v"), []byte("2"))
 	}))
 	require.Equal(t, 2, calls, "Update repeats it")
-}
-
-// setEarlierRecord makes the MANIFEST one of a version that recorded only the time, or nothing.
-func setEarlierRecord(t testing.TB, fsys vfs.FS, recorded bool) {
-	t.Helper()
-	set, st, err := manifest.Load(manifest.SetOptions{FS: fsys, Dir: "db", Cmp: db.BytewiseComparer})
-	require.NoError(t, err)
-	edit := &manifest.Edit{
-		Comparer: db.BytewiseComparer.Name, LogNum: manifest.Num(st.LogNum), PrevLogNum: manifest.Num(0),
-		NextFileNum: manifest.Num(set.NextFileNum() + 1), LastSeq: manifest.Num(st.LastSeq),
-	}
-	set.Current().Files(func(level int, f *manifest.FileMeta) {
-		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: f})
-	})
-	if recorded {
-		user := binary.LittleEndian.AppendUint64([]byte("sievedb.time\x00"), st.Recorded.Time)
-		key := base.AppendInternalKey(nil, user, 0, base.KindDelete)
-		edit.CompactPointers = []manifest.CompactPointer{{Level: 6, Key: key}}
-	}
-	num := set.NextFileNum()
-	require.NoError(t, manifest.WriteFile(fsys, "db", num, edit))
-	require.NoError(t, manifest.SetCurrent(fsys, "db", num))
 }

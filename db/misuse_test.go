@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/script/stores"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -222,7 +223,7 @@ func TestEachNumberAmongTheOptionsHasBounds(t *testing.T) {
 			case reflect.Int, reflect.Int64:
 				for _, n := range []int64{math.MinInt64, math.MaxInt64} {
 					var o db.Options
-					field(reflect.ValueOf(&o), name).SetInt(n)
+					stores.Field(reflect.ValueOf(&o), name).SetInt(n)
 					if name != "Cache.Size" && name != "Filters.Budget" && unbounded[name] != n { // the second has a test in filterplan
 						require.ErrorContains(t, o.Validate(), fmt.Sprintf("Options.%s is %d; it must be from", name, n))
 					}

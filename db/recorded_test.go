@@ -77,9 +77,9 @@ func TestWhatOnlyTheProgramHasIsMissing(t *testing.T) {
 	require.Empty(t, r.Missing)
 	require.Equal(t, (&db.Options{Filters: filters}).ToRecord(), r.Options.ToRecord())
 
-	require.NoError(t, openDir(t, "other", &db.Options{FS: mem, Comparer: reversedOrder, Filters: db.FilterOptions{Policy: filter.None}}).Close())
+	require.NoError(t, openDir(t, "other", &db.Options{FS: mem, Comparer: fixture.ReversedOrder, Filters: db.FilterOptions{Policy: filter.None}}).Close())
 	r = recordedIn(t, mem, "other")
-	require.Equal(t, []report.RecordedOption{{Option: "Comparer", Value: reversedOrder.Name}}, r.Missing)
+	require.Equal(t, []report.RecordedOption{{Option: "Comparer", Value: fixture.ReversedOrder.Name}}, r.Missing)
 	require.Equal(t, filter.None, r.Options.Filters.Policy)
 }
 

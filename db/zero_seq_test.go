@@ -17,28 +17,6 @@ import (
 	"github.com/sievedb/sievedb/vfs"
 )
 
-// entriesOf returns the entries of a key in the live tables of "db", newest first, as "sequence value" or "sequence
-// deleted".
-func entriesOf(t testing.TB, fsys vfs.FS, key string) []string {
-	t.Helper()
-	var all []version
-	files := readDir(t, fsys, "db")
-	for name := range files.Live(t) {
-		v := versions{}
-		v.AddTable(t, files[name])
-		all = append(all, v[key]...)
-	}
-	slices.SortFunc(all, func(a, b version) int { return int(int64(b.Seq) - int64(a.Seq)) })
-	var out []string
-	for _, e := range all {
-		if e.Kind == base.KindDelete {
-			e.Value = "deleted" + e.Value // which is empty
-		}
-		out = append(out, fmt.Sprintf("%d %s", e.Seq, e.Value))
-	}
-	return out
-}
-
 // Tables record the sequence numbers that their entries had, through compactions, filter upgrades
 // and repairs. Repair uses them to decide whether a table that no MANIFEST lists is needed.
 //
@@ -130,7 +108,7 @@ func TestRepairDropsEntriesOlderThanThoseWithoutSequenceNumbers(t *testing.T) {
 	}
 	before := readDir(t, o.FS, "db")
 	require.NoError(t, d.Compact(t.Context(), nil, nil))
-	require.Equal(t, []string{"0 value 1"}, entriesOf(t, d.Directory().FS, "k"))
+	require.Equal(t, []string{"0 value 1"}, readDir(t, d.Directory().FS, "db").Entries(t, "k"))
 	require.NoError(t, d.Close())
 	d = mustOpen(t, o) // its MANIFEST lists none of the earlier tables
 	require.NoError(t, d.Close())

@@ -149,13 +149,15 @@ func anchors(page string) []string {
 
 var testName = regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]*(?:/[^`]*)?)`")
 
-// testNames returns the names of all tests, fuzz targets and examples, and of the scripts of db.
+// testNames returns the names of all tests, fuzz targets and examples, and of scripts.
 func testNames(t *testing.T) map[string]bool {
 	names := map[string]bool{}
-	scripts, err := os.ReadDir(filepath.Join(root, "db", "testdata", "scripts"))
-	require.NoError(t, err)
-	for _, script := range scripts {
-		names["TestScripts/"+script.Name()] = true
+	for _, dir := range []string{"*", "internal/*/*"} {
+		scripts, err := filepath.Glob(filepath.Join(root, dir, "testdata/scripts/*"))
+		require.NoError(t, err)
+		for _, script := range scripts {
+			names["TestScripts/"+filepath.Base(script)] = true
+		}
 	}
 	for _, f := range goFiles(t) {
 		for _, d := range f.Decls {
