@@ -1,10 +1,12 @@
 package changes
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,8 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -27,8 +31,7 @@ func TestAllKindsOfChanges(t *testing.T) {
 	for range 2 {
 		for i, at := range []uint64{0, 2, 3, 103, 105, 205, 305} {
 			s.requireRead(at, filledChanges[i:]...)
-			got, err := readAll(NewDirectory(s.fsys, "db", nil), s.fsys, at, s.seq, nil)
-			require.NoError(t, err)
+			got := result.Of(readAll(NewDirectory(s.fsys, "db", nil), s.fsys, at, s.seq, nil))(t)
 			require.Equal(t, filledChanges[i:], got)
 		}
 		s.requireRead(1, filledChanges...)      // in the middle of a batch: all of it
@@ -53,13 +56,11 @@ func TestRetentionByBytes(t *testing.T) {
 		_, size := s.a.Kept()
 		require.LessOrEqual(t, size, s.o.Bytes)
 	}
-	oldest, err := s.a.Oldest()
-	require.NoError(t, err)
+	oldest := result.Of(s.a.Oldest())(t)
 	require.Greater(t, oldest, uint64(5))
 	require.Less(t, oldest, uint64(10))
 	s.requireGone(oldest-1, oldest)
-	got, err := s.read(oldest)
-	require.NoError(t, err)
+	got := result.Of(s.read(oldest))(t)
 	require.Len(t, got, int(10-oldest))
 	s.o.Bytes = 1
 	require.NoError(t, s.open())
@@ -98,8 +99,7 @@ func TestALogThatIsGoneKeepsNoLaterOneFromTheArchive(t *testing.T) {
 		s.put(strings.Repeat("k", 50))
 		require.NoError(t, s.flush())
 		if s.seq == 2 {
-			_, err := s.read(0)
-			require.ErrorContains(t, err, "was removed")
+			require.ErrorContains(t, result.Err(s.read(0)), "was removed")
 			s.requireRead(1, strings.Repeat("k", 50))
 		}
 	}
@@ -123,9 +123,7 @@ func TestRetentionByAgeAfterAWrongClock(t *testing.T) {
 		}
 		s.now = s.now.Add(25 * time.Minute)
 	}
-	oldest, err := s.a.Oldest()
-	require.NoError(t, err)
-	require.Equal(t, uint64(5), oldest)
+	require.Equal(t, uint64(5), result.Of(s.a.Oldest())(t))
 	s.now = time.Unix(0, 0) // a clock that is late removes nothing, also when it is right again
 	s.put("a")
 	require.NoError(t, s.flush())
@@ -334,8 +332,7 @@ func TestAChangeThatIsNotMade(t *testing.T) {
 	for _, unsure := range []bool{false, true} {
 		s := filled(t, vfs.NewMem())
 		require.NoError(t, s.flush())
-		p, err := s.a.Begin(Load, Event{Manifest: s.manifest}, 406, []string{s.table("t")})
-		require.NoError(t, err)
+		p := result.Of(s.a.Begin(Load, Event{Manifest: s.manifest}, 406, []string{s.table("t")}))(t)
 		p.Abandon(unsure, 406)
 		require.NotContains(t, strings.Join(s.names(), " "), "pending")
 		if unsure {
@@ -373,8 +370,7 @@ func TestARecordOfAChangeThatWasNotMade(t *testing.T) {
 				kinds = append(kinds, Ingest)
 			}
 			for _, kind := range kinds {
-				p, err := s.a.Begin(kind, Event{Manifest: s.manifest, Ranges: []Range{{}}}, s.seq+100, nil)
-				require.NoError(t, err)
+				p := result.Of(s.a.Begin(kind, Event{Manifest: s.manifest, Ranges: []Range{{}}}, s.seq+100, nil))(t)
 				p.Abandon(false, s.seq+100)
 			}
 			if next != nil {
@@ -454,11 +450,9 @@ func TestAKillBeforeTheLogInFrontOfALoadIsMoved(t *testing.T) {
 	s.logNum = s.num
 	require.NoError(t, s.load(Load, Event{}, "t"))
 	s.put("c")
-	_, err := s.fsys.Stat(filepath.Join("db", base.FileName(base.FileLog, old)))
-	require.NoError(t, err)
+	require.NoError(t, result.Err(s.fsys.Stat(filepath.Join("db", base.FileName(base.FileLog, old)))))
 	for range 2 {
-		got, err := readAll(NewDirectory(s.fsys, "db", nil), s.fsys, 0, s.seq, nil)
-		require.NoError(t, err)
+		got := result.Of(readAll(NewDirectory(s.fsys, "db", nil), s.fsys, 0, s.seq, nil))(t)
 		require.Equal(t, []string{"a", "b", ".load t", "c"}, got)
 		require.NoError(t, s.open())
 		s.requireRead(0, "a", "b", ".load t", "c")
@@ -534,14 +528,12 @@ func TestWhenTheHistoryRestarts(t *testing.T) {
 			c.change(t, s, &r)
 			s.seq = r.LastSeq
 			require.NoError(t, s.openWith(r))
-			at, err := s.a.Oldest()
-			require.NoError(t, err)
+			at := result.Of(s.a.Oldest())(t)
 			require.Equal(t, c.oldest, at)
 			if c.oldest > 0 {
 				s.requireGone(c.oldest-1, c.oldest)
 			}
-			_, err = s.read(c.oldest)
-			require.NoError(t, err)
+			require.NoError(t, result.Err(s.read(c.oldest)))
 		})
 	}
 }
@@ -594,8 +586,7 @@ func TestDestroy(t *testing.T) {
 	require.Equal(t, []string{"notes.txt"}, s.names())
 	require.NoError(t, s.fsys.Remove("db/changes/notes.txt"))
 	require.NoError(t, Destroy(s.fsys, "db"))
-	_, err := s.fsys.Stat("db/changes")
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, result.Err(s.fsys.Stat("db/changes")), fs.ErrNotExist)
 	require.NoError(t, Destroy(s.fsys, "db"))
 	for n := range uint64(20) {
 		s := filled(t, vfs.NewMem())
@@ -634,8 +625,7 @@ func TestCursorsOfALaterVersionAreKept(t *testing.T) {
 	require.Equal(t, later, string(fixture.ReadFile(t, s.fsys, "db/changes/CURSORS")))
 
 	fixture.WriteFile(t, s.fsys, "db/changes/CURSORS", []byte(body))
-	_, err = readCursors(largeFS{s.fsys}, "db/changes")
-	require.ErrorIs(t, err, base.ErrNewer, "too large to read")
+	require.ErrorIs(t, result.Err(readCursors(largeFS{s.fsys}, "db/changes")), base.ErrNewer, "too large to read")
 }
 
 // A recorded change of a later version was removed at Open, and a follower reported a gap.
@@ -676,10 +666,8 @@ func TestAnArchiveThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, s.load(Load, Event{}, "l"))
 	require.NoError(t, s.flush())
 	require.NoError(t, s.a.RecordFailed(1, 2, 3))
-	_, err := s.read(0)
-	require.ErrorContains(t, err, "no changes are kept since the database was opened")
-	_, err = s.a.Oldest()
-	require.ErrorIs(t, err, syscall.EROFS)
+	require.ErrorContains(t, result.Err(s.read(0)), "no changes are kept since the database was opened")
+	require.ErrorIs(t, result.Err(s.a.Oldest()), syscall.EROFS)
 	require.ErrorIs(t, s.a.SetCursor("c", 0, s.seq), syscall.EROFS)
 	fsys.Heal()
 	require.NoError(t, s.open())
@@ -739,4 +727,30 @@ func TestAnErrorAtEachOperation(t *testing.T) {
 			require.NoError(t, s.open(), n)
 		}
 	}
+}
+
+// The worked bytes of docs/format.md.
+func TestVectorsOfTheFormat(t *testing.T) {
+	text := result.Of(os.ReadFile("testdata/event.hex"))(t)
+	var digits strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.ReplaceAll(strings.TrimSpace(line), " ", ""))
+	}
+	raw := result.Of(hex.DecodeString(digits.String()))(t)
+	own := batch.Batch{}
+	own.Add(base.KindSet, []byte("k"), []byte("v"))
+	want := Event{
+		Manifest: 11, Ranges: []Range{{Start: []byte("a"), Limit: []byte("m")}, {Start: []byte("x")}},
+		Own: own.Record(1), Tables: []string{"000013.ldb"},
+	}
+	require.Equal(t, raw, want.encode(), "%x", want.encode())
+	got := result.Of(decodeEvent(raw))(t)
+	require.Equal(t, want, *got)
+
+	text = result.Of(os.ReadFile("testdata/cursors.txt"))(t)
+	cursors := map[string]uint64{"mirror": 258, "größe": 7}
+	require.Equal(t, string(text), string(encodeCursors(cursors)))
+	again := result.Of(decodeCursors(text))(t)
+	require.Equal(t, cursors, again)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/test/crashtest/recorder"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -150,8 +151,7 @@ func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
 			return nil
 		})
 		o := changesCrashOptions(fsys, 1)
-		d, err := db.Open("db", o)
-		require.NoError(t, err)
+		d := result.Of(db.Open("db", o))(t)
 		for i := range 200 {
 			require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), nil))
 		}
@@ -183,7 +183,7 @@ func TestAnErrorAtEveryOperationOfAFeed(t *testing.T) {
 			restart = true
 		}
 		_ = d.Close()
-		err = followAfterCrash(mem.Kill(), 1, copied)
+		err := followAfterCrash(mem.Kill(), 1, copied)
 		if errors.Is(err, db.ErrChangesGone) {
 			return at.Load(), true
 		}

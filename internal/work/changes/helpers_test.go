@@ -16,6 +16,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -54,8 +55,7 @@ func opened(t testing.TB) *store {
 
 // open begins the next opening: all logs are replayed.
 func (s *store) open() error {
-	names, err := s.fsys.List("db")
-	require.NoError(s.t, err)
+	names := result.Of(s.fsys.List("db"))(s.t)
 	r := Recovered{LastSeq: s.seq, Manifest: s.manifest, LogNum: s.logNum}
 	for _, name := range names {
 		if kind, num, ok := base.ParseFileName(name); ok && kind == base.FileLog {
@@ -87,8 +87,7 @@ func (s *store) openWith(r Recovered) (err error) {
 // begin creates the next log.
 func (s *store) begin() {
 	s.num++
-	f, err := s.fsys.Create(s.path())
-	require.NoError(s.t, err)
+	f := result.Of(s.fsys.Create(s.path()))(s.t)
 	s.log = wal.NewWriter(f)
 }
 
@@ -165,8 +164,7 @@ func (s *store) table(keys ...string) string {
 }
 
 func (s *store) names() []string {
-	names, err := s.fsys.List("db/changes")
-	require.NoError(s.t, err)
+	names := result.Of(s.fsys.List("db/changes"))(s.t)
 	return names
 }
 
@@ -218,8 +216,7 @@ func textOf(c *Change, prefix []byte) (string, error) {
 // requireRead compares what a reader gets.
 func (s *store) requireRead(since uint64, want ...string) {
 	s.t.Helper()
-	got, err := s.read(since)
-	require.NoError(s.t, err)
+	got := result.Of(s.read(since))(s.t)
 	require.Equal(s.t, want, got)
 }
 
@@ -231,8 +228,7 @@ func (s *store) requireGone(since, oldest uint64) {
 	require.ErrorAs(s.t, err, &gone)
 	require.ErrorIs(s.t, err, ErrGone)
 	require.Equal(s.t, oldest, gone.Oldest, err)
-	at, err := s.a.Oldest()
-	require.NoError(s.t, err)
+	at := result.Of(s.a.Oldest())(s.t)
 	require.Equal(s.t, oldest, at)
 }
 

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +23,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -28,14 +31,11 @@ func TestAPrefix(t *testing.T) {
 	s := filled(t, vfs.NewMem())
 	s.put("ca", "x")
 	s.put("y")
-	got, err := readAll(s.a, s.fsys, 0, s.seq, []byte("c"))
-	require.NoError(t, err)
+	got := result.Of(readAll(s.a, s.fsys, 0, s.seq, []byte("c")))(t)
 	require.Equal(t, []string{".load", "c", ".ingest", ".delete a..c ..", "ca", "skipped"}, got)
-	got, err = readAll(s.a, s.fsys, s.seq-1, s.seq, []byte("c"))
-	require.NoError(t, err)
+	got = result.Of(readAll(s.a, s.fsys, s.seq-1, s.seq, []byte("c")))(t)
 	require.Equal(t, []string{"skipped"}, got)
-	got, err = readAll(s.a, s.fsys, s.seq, s.seq, []byte("c"))
-	require.NoError(t, err)
+	got = result.Of(readAll(s.a, s.fsys, s.seq, s.seq, []byte("c")))(t)
 	require.Empty(t, got)
 }
 
@@ -48,13 +48,10 @@ func TestTheNumbersOfWhatIsSkipped(t *testing.T) {
 	r := NewReader(s.a, 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise, Prefix: []byte("c")})
 	defer r.Close()
 	for _, want := range [][2]uint64{{1, 1}, {2, 4}} {
-		c, err := r.Next(s.seq)
-		require.NoError(t, err)
+		c := result.Of(r.Next(s.seq))(t)
 		require.Equal(t, want, [2]uint64{c.First, c.Last})
 	}
-	c, err := r.Next(s.seq)
-	require.NoError(t, err)
-	require.Nil(t, c)
+	require.Nil(t, result.Of(r.Next(s.seq))(t))
 	require.Equal(t, s.seq, r.Position())
 }
 
@@ -63,8 +60,7 @@ func TestTimesToLive(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	policy := expiry.New([][]byte{[]byte("t/")}, func() time.Time { return now })
 	seal := func(key string, ttl time.Duration) []byte {
-		sealed, err := policy.Seal(nil, []byte(key), []byte("value"), ttl)
-		require.NoError(t, err)
+		sealed := result.Of(policy.Seal(nil, []byte(key), []byte("value"), ttl))(t)
 		return sealed
 	}
 	c := content{expiry: policy}
@@ -95,8 +91,7 @@ func TestADirectoryWithoutThePast(t *testing.T) {
 	}
 	requireOldest := func(last, want uint64) {
 		t.Helper()
-		got, err := d.Oldest(last)
-		require.NoError(t, err)
+		got := result.Of(d.Oldest(last))(t)
 		require.Equal(t, want, got)
 	}
 	requireOldest(0, 0)
@@ -111,9 +106,7 @@ func TestADirectoryWithoutThePast(t *testing.T) {
 	s.seq = 20
 	s.put("b")
 	requireGone(7, 21, 20) // a gap in a log, and the position that the error names
-	got, err := readAll(d, s.fsys, 20, 21, nil)
-	require.NoError(t, err)
-	require.Equal(t, []string{"b"}, got)
+	require.Equal(t, []string{"b"}, result.Of(readAll(d, s.fsys, 20, 21, nil))(t))
 	require.NoError(t, s.log.Close())
 	s.begin()
 	s.seq = 30
@@ -203,8 +196,7 @@ func TestALoadIsRemovedBeforeItIsRead(t *testing.T) {
 // that of any change that is gone.
 func TestALoadIsRemovedWhileItIsRead(t *testing.T) {
 	s := opened(t)
-	p, err := s.a.Begin(Load, Event{Manifest: s.manifest}, 100, []string{s.table("l"), s.table("m")})
-	require.NoError(t, err)
+	p := result.Of(s.a.Begin(Load, Event{Manifest: s.manifest}, 100, []string{s.table("l"), s.table("m")}))(t)
 	p.Commit()
 	s.seq = 100
 	r := NewReader(s.a, 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise})
@@ -250,26 +242,23 @@ func TestADirectoryWithManyLoads(t *testing.T) {
 	s.put("a")
 	d := NewDirectory(fsys, "db", nil)
 	lists, opens = 0, 0
-	got, err := readAll(d, fsys, 0, s.seq, nil)
-	require.NoError(t, err)
+	got := result.Of(readAll(d, fsys, 0, s.seq, nil))(t)
 	require.Len(t, got, loads+1)
 	require.LessOrEqual(t, lists, 10)
 	require.LessOrEqual(t, opens, 2*loads)
 
 	require.NoError(t, s.flush())
 	begin(2)
-	got, err = readAll(d, fsys, 0, s.seq, nil)
-	require.NoError(t, err)
+	got = result.Of(readAll(d, fsys, 0, s.seq, nil))(t)
 	require.Len(t, got, loads+3)
 
 	r := NewReader(d, 0, ReaderOptions{FS: fsys, Cmp: base.Bytewise})
 	defer r.Close()
-	_, err = r.Next(s.seq)
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Next(s.seq)))
 	s.a.o.Bytes = 1
 	s.put("b")
 	require.NoError(t, s.flush())
-	_, err = r.Next(s.seq)
+	_, err := r.Next(s.seq)
 	var gone *GoneError
 	require.ErrorAs(t, err, &gone)
 	require.Equal(t, uint64(100), gone.Since)
@@ -284,11 +273,9 @@ func TestAReaderContinuesWhereAnotherEnded(t *testing.T) {
 		s.put(strings.Repeat("k", 1000))
 	}
 	at := s.seq - 1
-	_, err := s.read(at)
-	require.NoError(t, err)
+	require.NoError(t, result.Err(s.read(at)))
 	before := counting.Snapshot().Total.ReadBytes
-	_, err = s.read(s.seq - 1)
-	require.NoError(t, err)
+	require.NoError(t, result.Err(s.read(s.seq-1)))
 	first := counting.Snapshot().Total.ReadBytes - before
 	require.NoError(t, s.flush())
 	s.put("b")
@@ -392,8 +379,7 @@ func FuzzEvent(f *testing.F) {
 			require.True(t, base.IsUnreadable(err), err)
 			return
 		}
-		again, err := decodeEvent(e.encode())
-		require.NoError(t, err)
+		again := result.Of(decodeEvent(e.encode()))(t)
 		require.Equal(t, e, again)
 	})
 }
@@ -427,8 +413,7 @@ func FuzzHistory(f *testing.F) {
 			fixture.WriteFile(t, mem, name, log)
 			fixture.WriteFile(t, mem, "db/changes/4-9.delete", event)
 			fixture.WriteFile(t, mem, "db/000002.log", fixture.Log(t, log))
-			a, err := New(Options{FS: mem, Dir: "db", Logger: slog.New(slog.DiscardHandler)})
-			require.NoError(t, err)
+			a := result.Of(New(Options{FS: mem, Dir: "db", Logger: slog.New(slog.DiscardHandler)}))(t)
 			plan, err := a.Examine(Recovered{LastSeq: 9, Logs: []uint64{1, 2}})
 			if errors.Is(err, base.ErrNewer) {
 				return
@@ -452,4 +437,101 @@ func FuzzHistory(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The logs of an open database have megabytes of zeros behind their records. A reader that waits at the end of a log
+// sees what is appended, also when the log was cut and another one follows.
+func TestReservedSpaceIsTheEndOfALogForNow(t *testing.T) {
+	mem := vfs.NewMem()
+	fsys := fixture.NewReserved(mem, 4<<20)
+	s := newStore(t, fsys)
+	require.NoError(t, s.open())
+	for name, src := range map[string]Source{"archive": s.a, "directory": NewDirectory(fsys, "db", nil)} {
+		r := NewReader(src, s.seq, ReaderOptions{FS: fsys, Cmp: base.Bytewise})
+		next := func(want string) {
+			t.Helper()
+			c, err := r.Next(s.seq)
+			require.NoError(t, err, name)
+			require.NotNil(t, c, name)
+			text := result.Of(textOf(c, nil))(t)
+			require.Equal(t, want, text, name)
+			c = result.Of(r.Next(s.seq))(t)
+			require.Nil(t, c)
+		}
+		for i := range 20 {
+			key := fmt.Sprintf("key%d", i)
+			s.put(key)
+			next(key)
+		}
+		s.put("last")
+		fsys.Zeros.Store(0) // a rotation cuts the log, and nobody has looked since
+		require.NoError(t, s.flush())
+		next("last")
+		fsys.Zeros.Store(4 << 20)
+		s.put("in the next log")
+		next("in the next log")
+		fsys.Read.Store(0)
+		for range 100 {
+			s.put("more")
+			next("more")
+		}
+		require.Less(t, fsys.Read.Load(), int64(5<<20), "%s: reserved space is not read each time", name)
+		require.NoError(t, r.Close())
+	}
+}
+
+// A log that a kill has left with reserved space is kept with it.
+func TestALogWithReservedSpaceIsKept(t *testing.T) {
+	s := opened(t)
+	s.put("a")
+	s.put("b", "c")
+	path := filepath.Join("db", base.FileName(base.FileLog, s.num))
+	fixture.WriteFile(t, s.fsys, path, append(fixture.ReadFile(t, s.fsys, path), make([]byte, 64<<10)...))
+	require.NoError(t, s.open())
+	s.put("d")
+	require.Equal(t, []string{"a", "b c", "d"}, result.Of(readAll(s.a, s.fsys, 0, s.seq, nil))(t))
+}
+
+// LevelDB with reuse_logs appends to the log of a killed SieveDB, behind the space that was reserved.
+func TestADirectoryHasWhatWasAppendedBehindReservedSpace(t *testing.T) {
+	s := newStore(t, vfs.NewMem())
+	f := result.Of(s.fsys.Create(filepath.Join("db", base.FileName(base.FileLog, 5))))(t)
+	d := NewDirectory(s.fsys, "db", nil)
+	r := NewReader(d, 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise})
+	size := 0
+	appendAt := func(block int, record []byte) {
+		t.Helper()
+		b := append(make([]byte, max(0, block<<15-size)), fixture.Log(t, record)...)
+		require.NoError(t, result.Err(f.Write(b)))
+		size += len(b)
+	}
+	for i, block := range []int{0, 3, 0, 5} {
+		seq := uint64(i + 1)
+		appendAt(block, recordOf(seq, "key"))
+		c := result.Of(r.Next(seq))(t)
+		require.NotNil(t, c)
+		require.Equal(t, seq, c.Last)
+	}
+	appendAt(7, recordOf(6, "behind a hole"))
+	require.ErrorIs(t, result.Err(r.Next(6)), ErrGone)
+	require.NoError(t, r.Close())
+	require.NoError(t, f.Close())
+}
+
+// A value may contain a copy of a log. While such a value is written, or if the writer is killed, the copy is no
+// change.
+func TestACopyOfALogInAnUnfinishedRecordIsNoChange(t *testing.T) {
+	s := newStore(t, vfs.NewMem())
+	f := result.Of(s.fsys.Create(filepath.Join("db", base.FileName(base.FileLog, 5))))(t)
+	first := fixture.Log(t, recordOf(1, "key"))
+	require.NoError(t, result.Err(f.Write(first)))
+	r := NewReader(NewDirectory(s.fsys, "db", nil), 0, ReaderOptions{FS: s.fsys, Cmp: base.Bytewise})
+	c := result.Of(r.Next(1))(t)
+	require.EqualValues(t, 1, c.Last)
+	unfinished := fixture.Log(t, recordOf(2, string(fixture.Log(t, recordOf(2, "copied")))))
+	clear(unfinished[:7])
+	require.NoError(t, result.Err(f.Write(append(unfinished, make([]byte, 64<<10)...))))
+	require.ErrorIs(t, result.Err(r.Next(2)), ErrGone)
+	require.NoError(t, r.Close())
+	require.NoError(t, f.Close())
 }

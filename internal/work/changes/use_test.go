@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -119,21 +121,16 @@ func TestACheckpointIsTheBeginningOfACopy(t *testing.T) {
 	storetest.Fill(t, d, 0, 300)
 	require.NoError(t, d.Flush()) // otherwise the copy may have all logs, and so the whole history
 	require.NoError(t, d.SetCursor("copy", 0))
-	info, err := d.Checkpoint(context.Background(), "copy", nil)
-	require.NoError(t, err)
+	info := result.Of(d.Checkpoint(context.Background(), "copy", nil))(t)
 	storetest.Fill(t, d, 200, 500)
 	require.NoError(t, d.DeleteRange(context.Background(), fixture.Key(100), fixture.Key(150), nil))
 	require.NoError(t, d.SyncLog())
 
-	_, err = fsys.Stat("copy/changes")
-	require.Error(t, err, "a checkpoint has no history")
-	copied, err := db.Open("copy", changesOptions(fsys))
-	require.NoError(t, err)
+	require.Error(t, result.Err(fsys.Stat("copy/changes")), "a checkpoint has no history")
+	copied := result.Of(db.Open("copy", changesOptions(fsys)))(t)
 	defer copied.Close()
 	require.ErrorIs(t, fixture.FirstError(copied.Changes(context.Background(), 0, nil)), db.ErrChangesGone)
-	cursors, err := copied.Cursors()
-	require.NoError(t, err)
-	require.Empty(t, cursors)
+	require.Empty(t, result.Of(copied.Cursors())(t))
 	r := newReplica()
 	r.position, r.content = info.Seq, storetest.Contents(t, copied)
 	requireFollows(t, r, d, nil)
@@ -223,16 +220,14 @@ func TestOpeningsThatEndTheHistory(t *testing.T) {
 			}
 			require.NoError(t, d.Close())
 			require.NoError(t, db.Destroy("db", storetest.Options(mem)))
-			_, err = mem.Stat("db/changes")
-			require.Error(t, err)
+			require.Error(t, result.Err(mem.Stat("db/changes")))
 		})
 	}
 }
 
 func removeAll(t *testing.T, mem *vfs.Mem, dir string, which func(string) bool) {
 	t.Helper()
-	names, err := mem.List(dir)
-	require.NoError(t, err)
+	names := result.Of(mem.List(dir))(t)
 	for _, name := range names {
 		if which(name) {
 			require.NoError(t, mem.Remove(filepath.Join(dir, name)))
@@ -308,3 +303,5 @@ func TestManyReadersAtOnce(t *testing.T) {
 	}
 	require.Positive(t, ended.Load())
 }
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }
