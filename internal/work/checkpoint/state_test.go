@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -104,13 +105,34 @@ func TestTheNewestLogIsTakenUpToItsRecords(t *testing.T) {
 	set := newSet(t, mem)
 	writeLog(t, mem, 5)
 	writeLog(t, mem, 6)
-	whole, err := mem.Stat("db/000005.log")
-	require.NoError(t, err)
+	whole := result.Of(mem.Stat("db/000005.log"))(t)
 	for _, newest := range []int64{0, 3, math.MaxInt64} {
-		s, err := Take(mem, "db", set, func() []uint64 { return []uint64{5, 6} }, newest)
-		require.NoError(t, err)
+		s := result.Of(Take(mem, "db", set, func() []uint64 { return []uint64{5, 6} }, newest))(t)
 		require.Equal(t, whole.Size(), s.Logs[0].Size)
 		require.Equal(t, min(newest, whole.Size()), s.Logs[1].Size)
 		require.NoError(t, s.Release())
+	}
+}
+
+// A database of the user's in the directory for backups, next to a file with the name of its lock, was emptied when the
+// database around it was opened.
+func TestOnlyWhatABackupLeftIsRemoved(t *testing.T) {
+	const id = "20250101T000000.000000000Z-0123456789abcdef"
+	for name, left := range map[string]bool{
+		id: true, "mine": false, id + "0": false, "x" + id: false, "20251301T000000.000000000Z-0123456789abcdef": false,
+		"20250101T000000.000000000Z-0123456789abcdeg": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, remove := range []func(vfs.FS, string) error{RemoveOwn, RemoveUnused} {
+				mem := vfs.NewMem()
+				dir := "db/backup/" + name
+				require.NoError(t, mem.MkdirAll(dir))
+				fixture.WriteFile(t, mem, dir+"/CURRENT", nil)
+				fixture.WriteFile(t, mem, dir+LockSuffix, nil)
+				require.NoError(t, remove(mem, "db"))
+				_, err := mem.Stat(dir + "/CURRENT")
+				require.Equal(t, left, err != nil)
+			}
+		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -50,8 +51,7 @@ func TestACheckpointHasTheStateOfItsMoment(t *testing.T) {
 				after := mem.Crash() // it is durable
 				require.NoError(t, d.Delete([]byte("later"), nil))
 				for _, fsys := range []*vfs.Mem{mem, after} {
-					c, err := db.Open(dir, &db.Options{FS: fsys})
-					require.NoError(t, err)
+					c := result.Of(db.Open(dir, &db.Options{FS: fsys}))(t)
 					require.True(t, c.OpenReport().ClosedCleanly)
 					require.Equal(t, model, storetest.Contents(t, c))
 					require.NoError(t, c.Put([]byte("only in the copy"), nil, nil))
@@ -67,8 +67,7 @@ func TestACheckpointHasTheStateOfItsMoment(t *testing.T) {
 // requireCopy requires that a copy in dir opens and has these contents.
 func requireCopy(t *testing.T, fsys vfs.FS, dir string, want fixture.Contents) {
 	t.Helper()
-	c, err := db.Open(dir, &db.Options{FS: fsys, ErrorIfMissing: true})
-	require.NoError(t, err)
+	c := result.Of(db.Open(dir, &db.Options{FS: fsys, ErrorIfMissing: true}))(t)
 	require.Equal(t, want, storetest.Contents(t, c))
 	storetest.RequireNoFaults(t, c)
 	require.NoError(t, c.Close())
@@ -109,8 +108,7 @@ func TestCheckpointsDuringWrites(t *testing.T) {
 		dir := fmt.Sprintf("copies/%d", n)
 		_, err := d.Checkpoint(context.Background(), dir, &db.CheckpointOptions{Flush: n%4 == 0})
 		require.NoError(t, err)
-		c, err := db.Open(dir, &db.Options{FS: mem})
-		require.NoError(t, err)
+		c := result.Of(db.Open(dir, &db.Options{FS: mem}))(t)
 		for w := range written {
 			most := written[w].Load() + 1
 			count := int64(0)
@@ -162,8 +160,7 @@ func (f *copyFaults) fault(op wrap.Op) *wrap.Fault {
 func storeToCopy(t *testing.T, mem *vfs.Mem, f *copyFaults) *db.DB {
 	t.Helper()
 	d := storetest.Open(t, storetest.Options(wrap.NewFaulty(mem, f.fault)))
-	resume, err := d.PauseCompactions(t.Context())
-	require.NoError(t, err)
+	resume := result.Of(d.PauseCompactions(t.Context()))(t)
 	t.Cleanup(resume)
 	storetest.Fill(t, d, 0, 200)
 	require.NoError(t, d.Flush())
@@ -245,25 +242,20 @@ func TestCheckpointsThatAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, "within db, which belongs to the database; choose a directory outside", dir)
 	}
 	require.NoError(t, mem.MkdirAll("there"))
-	_, err = d.Checkpoint(context.Background(), "there", nil)
-	require.ErrorIs(t, err, fs.ErrExist)
+	require.ErrorIs(t, result.Err(d.Checkpoint(context.Background(), "there", nil)), fs.ErrExist)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = d.Checkpoint(ctx, "copy", nil)
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, result.Err(d.Checkpoint(ctx, "copy", nil)), context.Canceled)
 	require.NoError(t, vfs.MkdirAllSynced(mem, "taken.checkpoint"))
 	fixture.WriteFile(t, mem, filepath.Join("taken.checkpoint", "notes.txt"), nil)
 	_, err = d.Checkpoint(context.Background(), "taken", nil)
 	require.ErrorContains(t, err, "taken.checkpoint exists, and is not what an interrupted checkpoint left; move it away")
 	require.NoError(t, mem.Remove(filepath.Join("taken.checkpoint", "notes.txt")))
-	lock, err := mem.Lock(filepath.Join("taken.checkpoint", base.LockName), false)
-	require.NoError(t, err)
-	_, err = d.Checkpoint(context.Background(), "taken", nil)
-	require.ErrorIs(t, err, db.ErrLocked)
+	lock := result.Of(mem.Lock(filepath.Join("taken.checkpoint", base.LockName), false))(t)
+	require.ErrorIs(t, result.Err(d.Checkpoint(context.Background(), "taken", nil)), db.ErrLocked)
 	require.NoError(t, lock.Close())
 	for _, dir := range []string{"copy", "copy.checkpoint"} {
-		_, err = mem.Stat(dir)
-		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorIs(t, result.Err(mem.Stat(dir)), fs.ErrNotExist)
 	}
 }
 
@@ -285,13 +277,11 @@ func TestACheckpointSparesOtherDirectories(t *testing.T) {
 
 	dir := t.TempDir()
 	o := &db.Options{Memtables: db.MemtableOptions{Size: 64 << 10}}
-	real, err := db.Open(filepath.Join(dir, "db"), o)
-	require.NoError(t, err)
+	real := result.Of(db.Open(filepath.Join(dir, "db"), o))(t)
 	defer real.Close()
 	require.NoError(t, real.Put([]byte("a"), []byte("1"), nil))
 	linked := filepath.Join(dir, "linked")
-	_, err = real.Checkpoint(context.Background(), linked, nil)
-	require.NoError(t, err)
+	require.NoError(t, result.Err(real.Checkpoint(context.Background(), linked, nil)))
 	if err := os.Symlink(linked, filepath.Join(dir, "new.checkpoint")); err != nil {
 		require.ErrorIs(t, err, fs.ErrPermission, "Windows does not let everybody make links")
 		return
@@ -348,8 +338,7 @@ func TestACheckpointOfAReadOnlyStore(t *testing.T) {
 func TestDirIsTheDirectoryOfTheStore(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	d, err := db.Open("fruit", nil)
-	require.NoError(t, err)
+	d := result.Of(db.Open("fruit", nil))(t)
 	require.NoError(t, d.Close())
 	require.True(t, filepath.IsAbs(d.Dir()))
 	require.Equal(t, "fruit", filepath.Base(d.Dir()))
@@ -368,8 +357,7 @@ func TestACheckpointCopiesNoTables(t *testing.T) {
 	storetest.Settle(t, d)
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Put([]byte("k"), []byte("v"), db.Sync))
-	resume, err := d.PauseCompactions(t.Context())
-	require.NoError(t, err)
+	resume := result.Of(d.PauseCompactions(t.Context()))(t)
 	defer resume()
 	before := counting.Snapshot()
 	info := storetest.CheckpointTo(t, d, "copy")
@@ -466,3 +454,5 @@ func TestACheckpointOfAFollowerHasItsOwnTables(t *testing.T) {
 	storetest.CheckpointTo(t, f, "copy")
 	requireCopy(t, mem, "copy", fixture.Contents{"a": "old"})
 }
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }
