@@ -3,6 +3,7 @@ package compact_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -120,3 +121,5 @@ func TestPiecesAreMergedConcurrentlyAndAFlushWaitsForNone(t *testing.T) {
 		storetest.RequireValue(t, d, fixture.Key(k), fixture.Value(k))
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // step is a transition of a state.
@@ -103,8 +105,7 @@ var reasons = map[mode]func(t *testing.T, st *testStore) (end func()){
 		return func() { time.Sleep(time.Minute) }
 	},
 	modePaused: func(t *testing.T, st *testStore) func() {
-		resume, err := st.Pause(t.Context())
-		require.NoError(t, err)
+		resume := result.Of(st.Pause(t.Context()))(t)
 		require.True(t, st.Paused())
 		return resume
 	},
@@ -212,10 +213,8 @@ func (st *testStore) helps() bool {
 // Each pause and hold ends once, however often its end is called.
 func TestAnEndThatIsRepeatedEndsNoOther(t *testing.T) {
 	st := newTestStore(t, nil)
-	resume, err := st.Pause(t.Context())
-	require.NoError(t, err)
-	other, err := st.Pause(t.Context())
-	require.NoError(t, err)
+	resume := result.Of(st.Pause(t.Context()))(t)
+	other := result.Of(st.Pause(t.Context()))(t)
 	hold, held := st.Hold(), st.Hold()
 	resume()
 	resume()
@@ -238,8 +237,7 @@ func TestAPauseThatCannotBeginIsNone(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := st.Pause(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, result.Err(st.Pause(ctx)), context.DeadlineExceeded)
 		require.Zero(t, st.Status().Pauses)
 		failed := make(chan error)
 		go func() { _, err := st.Pause(context.Background()); failed <- err }()
@@ -248,5 +246,209 @@ func TestAPauseThatCannotBeginIsNone(t *testing.T) {
 		require.Equal(t, base.ErrClosed, <-failed)
 		require.Zero(t, st.Status().Pauses)
 		close(proceed)
+	})
+}
+
+// No compaction starts during a pause, however many are due, and it begins when the last pause ends.
+func TestPausesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newTestStore(t, nil)
+		first, second := reasons[modePaused](t, st), reasons[modePaused](t, st)
+		require.Equal(t, 2, st.Status().Pauses)
+		for range 6 {
+			st.flush(numbered(0, 10)...)
+		}
+		time.Sleep(time.Hour)
+		require.Len(t, st.files(0), 6)
+		first()
+		first() // again: it must not end the other pause
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, st.Status().Pauses)
+		require.Len(t, st.files(0), 6)
+		second()
+		synctest.Wait()
+		require.Zero(t, st.Status().Pauses)
+		require.Empty(t, st.files(0))
+	})
+}
+
+// A pause begins when the running compactions have ended. Those that a caller asked for do not count.
+func TestAPauseWaitsForRunningCompactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		st := newTestStore(t, func(o *storeOptions) { o.Tuning.MaxConcurrent = 2 })
+		st.onBegin = func(Info) { <-proceed }
+		st.put(5, set("x", ""))
+		st.put(6, set("x", ""))
+		go func() { _ = st.compactLevel(context.Background(), 5, nil, nil) }()
+		synctest.Wait()
+		reasons[modePaused](t, st)() // it did not wait for that
+		for range 4 {
+			st.flush(numbered(0, 10)...)
+		}
+		synctest.Wait()
+		require.Equal(t, 2, st.Status().Running)
+		paused := make(chan func(), 1)
+		go func() { paused <- reasons[modePaused](t, st) }()
+		time.Sleep(time.Hour)
+		require.Empty(t, paused)
+		close(proceed)
+		synctest.Wait()
+		require.Len(t, st.infos, 2)
+		(<-paused)()
+	})
+}
+
+// A compaction that runtime.Goexit ends is over, so that pauses do not wait for it.
+func TestAPauseAfterAListenerThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newTestStore(t, nil)
+		st.onBegin = func(Info) { runtime.Goexit() }
+		for range 4 {
+			st.flush(numbered(0, 10)...)
+		}
+		synctest.Wait()
+		require.Zero(t, st.Status().Running)
+		require.Zero(t, st.Status().Slots)
+		st.onBegin = nil
+		reasons[modePaused](t, st)()
+		synctest.Wait()
+		require.Empty(t, st.files(0), "the inputs were released")
+	})
+}
+
+// A failed compaction that waits for its next attempt does not delay a pause, and is not tried during it.
+func TestAPauseDuringABackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := due(t)
+		st.Schedule()
+		synctest.Wait()
+		start := time.Now()
+		resume := reasons[modePaused](t, st)
+		require.Zero(t, time.Since(start))
+		st.fault(nil)
+		time.Sleep(time.Hour)
+		require.Len(t, st.infos, 1)
+		require.Error(t, st.Status().Err, "it is still due")
+		resume()
+		synctest.Wait()
+		require.Empty(t, st.files(0))
+		require.NoError(t, st.Status().Err)
+	})
+}
+
+// The bug: the error stayed for good if what had failed was not due any more.
+func TestTheErrorOfACompactionEndsWhenNoneIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := due(t)
+		st.Schedule()
+		synctest.Wait()
+		edit := &manifest.Edit{}
+		for _, f := range st.files(0) { // as a deletion of their range
+			edit.Deleted = append(edit.Deleted, manifest.DeletedFile{Level: 0, Num: f.Num})
+		}
+		require.NoError(t, st.set.Apply(edit, nil))
+		st.Schedule()
+		require.Error(t, st.Status().Err, "the back-off is not over")
+		time.Sleep(time.Minute)
+		require.NoError(t, st.Status().Err)
+	})
+}
+
+func TestTheBurstTriggerIsBelowTheSlowdown(t *testing.T) {
+	for _, c := range []struct{ trigger, slowdown, want int }{
+		{4, 12, 8}, {1, 12, 2}, {6, 12, 8}, {8, 12, 8}, {12, 12, 12}, {100, 300, 200}, {1, 1, 1}, {2, 3, 2},
+	} {
+		o := Tuning{L0Trigger: c.trigger, L0SlowdownTrigger: c.slowdown}
+		require.Equal(t, c.want, o.burstTrigger(), "%+v", c)
+	}
+}
+
+// fillMemtable flushes a memtable that has become full.
+func (st *testStore) fillMemtable() {
+	st.BeginBurst()
+	st.flush(numbered(0, 10)...)
+	synctest.Wait()
+}
+
+// burstOf is a store in which so many memtables have become full at one moment.
+func burstOf(t *testing.T, n int) *testStore {
+	st := newTestStore(t, nil)
+	for range n {
+		st.fillMemtable()
+	}
+	return st
+}
+
+func TestLevelZeroGathersTwiceTheTablesInABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 3)
+		require.False(t, st.Status().Gathering, "nothing is due")
+		for n := 4; n < 8; n++ {
+			st.fillMemtable()
+			require.Len(t, st.files(0), n)
+			require.True(t, st.Status().Gathering)
+		}
+		st.fillMemtable()
+		require.Empty(t, st.files(0))
+		require.Len(t, st.infos, 1)
+	})
+}
+
+func TestTheEndOfABurstIsNoticedAutomatically(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 5)
+		time.Sleep(burstPause / 2)
+		st.fillMemtable()
+		time.Sleep(burstPause - 1)
+		require.Len(t, st.files(0), 6, "the burst goes on")
+		time.Sleep(time.Second)
+		require.Empty(t, st.files(0))
+		require.False(t, st.Status().Gathering)
+	})
+}
+
+// Each of the tables alone would be worth a compaction of what is below.
+func TestTombstonesOfABurstAreCompactedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newTestStore(t, nil)
+		st.put(6, numbered(0, 200)...)
+		for n := range 3 {
+			st.BeginBurst()
+			var deletions []entry
+			for i := n; i < 180; i += 3 {
+				deletions = append(deletions, del(testKey(i)))
+			}
+			st.flush(deletions...)
+			synctest.Wait()
+		}
+		require.Len(t, st.files(0), 3)
+		require.True(t, st.Status().Gathering)
+		time.Sleep(2 * burstPause)
+		require.Empty(t, st.files(0))
+		require.Len(t, st.infos, 1)
+		require.Len(t, st.content(6), 20)
+	})
+}
+
+func TestEndBurstStartsWhatWaitedForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 5)
+		st.EndBurst()
+		st.Schedule()
+		synctest.Wait()
+		require.Empty(t, st.files(0))
+	})
+}
+
+// The clock stands still, so the burst would never end.
+func TestCloseDoesNotWaitForTheEndOfABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := burstOf(t, 5)
+		start := time.Now()
+		st.Close()
+		st.Wait()
+		require.Zero(t, time.Since(start))
+		require.Len(t, st.files(0), 5)
 	})
 }

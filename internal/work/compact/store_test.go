@@ -20,6 +20,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -242,8 +243,7 @@ func (st *testStore) putNumbered(level int, entries ...entry) *manifest.FileMeta
 	for _, ikey := range order {
 		require.NoError(st.t, w.Add(ikey, []byte(keys[string(ikey)].value)))
 	}
-	files, err := w.Finish()
-	require.NoError(st.t, err)
+	files := result.Of(w.Finish())(st.t)
 	require.Len(st.t, files, 1)
 	edit := &manifest.Edit{Added: []manifest.LevelFile{{Level: level, File: files[0]}}}
 	require.NoError(st.t, st.set.Apply(edit, nil))
@@ -280,10 +280,8 @@ func (st *testStore) content(level int) []string {
 func (st *testStore) contentOf(files []*manifest.FileMeta) (all []string) {
 	st.t.Helper()
 	for _, f := range files {
-		r, err := st.cache.Ref(f)
-		require.NoError(st.t, err)
-		it, err := r.NewIter(sstable.IterOptions{})
-		require.NoError(st.t, err)
+		r := result.Of(st.cache.Ref(f))(st.t)
+		it := result.Of(r.NewIter(sstable.IterOptions{}))(st.t)
 		for ok := it.First(); ok; ok = it.Next() {
 			seq, kind := base.SplitTrailer(base.Trailer(it.Key()))
 			text := fmt.Sprintf("%s@%d=%s", base.UserKey(it.Key()), seq, it.Value())
@@ -345,8 +343,7 @@ func (st *testStore) mergePiece(c *pick.Compaction, lower, upper []byte) (*table
 // merged merges c whole, and returns the entries that are left.
 func (st *testStore) merged(c *pick.Compaction) []string {
 	st.t.Helper()
-	out, err := st.mergePiece(c, nil, nil)
-	require.NoError(st.t, err)
+	out := result.Of(st.mergePiece(c, nil, nil))(st.t)
 	defer out.Abandon()
 	return st.contentOf(out.Files)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -53,8 +54,7 @@ func (st *testStore) shape() (all []string) {
 func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 	st := upgradeStore(t, nil)
 	shape, upper, lower := st.shape(), st.content(0), st.content(6)
-	plan, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{DryRun: true})
-	require.NoError(t, err)
+	plan := result.Of(st.UpgradeFilters(t.Context(), newer, UpgradeOptions{DryRun: true}))(t)
 	steps := 0
 	done, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{Progress: func(UpgradeReport) { steps++ }})
 	require.NoError(t, err)
@@ -72,8 +72,7 @@ func TestUpgradedTablesHaveTheNewFiltersAndNothingElseChanges(t *testing.T) {
 	require.Empty(t, st.strayTables())
 	require.Positive(t, done.WastedReadsAfter)
 	for _, dry := range []bool{true, false} {
-		again, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{DryRun: dry})
-		require.NoError(t, err)
+		again := result.Of(st.UpgradeFilters(t.Context(), newer, UpgradeOptions{DryRun: dry}))(t)
 		require.Zero(t, again.Upgraded)
 		require.Equal(t, again.Tables, again.Current)
 		require.InDelta(t, done.WastedReadsAfter, again.WastedReadsBefore, 1e-9)
@@ -96,8 +95,7 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 	st = newTestStore(t, func(o *storeOptions) { o.ReadOnly = true })
 	_, err = st.UpgradeFilters(t.Context(), nil, UpgradeOptions{})
 	require.Equal(t, base.ErrReadOnly, err)
-	_, err = st.UpgradeFilters(t.Context(), nil, UpgradeOptions{DryRun: true})
-	require.NoError(t, err)
+	require.NoError(t, result.Err(st.UpgradeFilters(t.Context(), nil, UpgradeOptions{DryRun: true})))
 }
 
 // An upgrade within a rate waits between its steps, with no table claimed. It ends with its context, or the store. The
@@ -196,13 +194,11 @@ func TestACopyThatFailsEndsTheOthers(t *testing.T) {
 		shape := st.shape()
 		for _, at := range []int64{1, 2} {
 			failing.Store(at)
-			_, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{})
-			require.ErrorIs(t, err, broken)
+			require.ErrorIs(t, result.Err(st.UpgradeFilters(t.Context(), newer, UpgradeOptions{})), broken)
 			require.Equal(t, shape, st.shape())
 			require.Empty(t, st.strayTables())
 		}
-		r, err := st.UpgradeFilters(t.Context(), newer, UpgradeOptions{})
-		require.NoError(t, err)
+		r := result.Of(st.UpgradeFilters(t.Context(), newer, UpgradeOptions{}))(t)
 		require.Equal(t, r.Tables, r.Upgraded+r.Current)
 	}
 }
@@ -230,17 +226,14 @@ func TestUpgradesToOtherKindsOfFilters(t *testing.T) {
 		policy filter.Policy
 		better bool
 	}{{filter.None, false}, {fuse, true}, {filter.NewFusePolicy(7), false}, {filter.NewFusePolicy(6), false}, {newer, true}} {
-		plan, err := st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{DryRun: true})
-		require.NoError(t, err)
+		plan := result.Of(st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{DryRun: true}))(t)
 		require.Equal(t, c.better, plan.WastedReadsAfter < plan.WastedReadsBefore)
 		require.Equal(t, c.better, plan.FilterBytesAfter > plan.FilterBytesBefore)
 		require.Positive(t, plan.WastedReadsAfter)
-		done, err := st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{})
-		require.NoError(t, err)
+		done := result.Of(st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{}))(t)
 		require.Equal(t, done.Tables, done.Upgraded)
 		require.InDelta(t, plan.FilterBytesAfter, done.FilterBytesAfter, 0.2*float64(done.FilterBytesAfter))
-		again, err := st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{})
-		require.NoError(t, err)
+		again := result.Of(st.UpgradeFilters(t.Context(), c.policy, UpgradeOptions{}))(t)
 		require.Zero(t, again.Upgraded)
 	}
 }
