@@ -2,6 +2,7 @@ package dump_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,12 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/filter"
+	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/wal"
+	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/work/dump"
 	"github.com/sievedb/sievedb/sstable"
+	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -68,8 +75,7 @@ func smallTable(t testing.TB) []byte {
 		}
 		require.NoError(t, w.Add(k.Append(nil), value))
 	}
-	_, err := w.Finish()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(w.Finish()))
 	return buf.Bytes()
 }
 
@@ -119,8 +125,7 @@ func TestADumpContinuesAfterDamage(t *testing.T) {
 
 // golden calls fn with each file of the golden databases that can be dumped.
 func golden(t testing.TB, fn func(path string)) {
-	paths, err := filepath.Glob("../../../testdata/golden/*/db/*")
-	require.NoError(t, err)
+	paths := result.Of(filepath.Glob("../../../testdata/golden/*/db/*"))(t)
 	require.Greater(t, len(paths), 50)
 	for _, path := range paths {
 		if kind := dump.KindOf(path); kind != dump.Unknown && kind != dump.Closed { // whose marks are older than the format
@@ -144,8 +149,7 @@ func TestDamageToSmallFilesIsMarked(t *testing.T) {
 	seen := map[dump.Kind]bool{}
 	golden(t, func(path string) {
 		kind := dump.KindOf(path)
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
+		content := result.Of(os.ReadFile(path))(t)
 		if kind == dump.Table || seen[kind] || len(content) == 0 || len(content) > 8<<10 {
 			return
 		}
@@ -198,6 +202,351 @@ func TestAFileOfAnUnknownNameNeedsItsKind(t *testing.T) {
 	require.ErrorContains(t, err, "say which kind of file it is")
 	_, sum := lines(t, fsys, "db/backup.bin", dump.Options{Kind: dump.Table})
 	require.Zero(t, sum.Faults)
-	_, err = dump.File(fsys, "db/000007.log", dump.Options{}, nil)
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, result.Err(dump.File(fsys, "db/000007.log", dump.Options{}, nil)), os.ErrNotExist)
+}
+
+// FuzzFile: no file of any kind makes a dump panic or fail; the error is only that of reading.
+func FuzzFile(f *testing.F) {
+	f.Add(uint8(dump.Table), smallTable(f))
+	golden(f, func(path string) {
+		if content, err := os.ReadFile(path); err == nil && len(content) < 4<<10 {
+			f.Add(uint8(dump.KindOf(path)), content)
+		}
+	})
+	f.Fuzz(func(t *testing.T, kind uint8, content []byte) {
+		defer damage.Watch("a dump")()
+		o := dump.Options{Kind: dump.Kind(kind%5 + 1), Entries: true}
+		items := uint64(0)
+		sum, err := dump.File(write(t, "file", content), "db/file", o, func(i *dump.Item) error {
+			items++
+			if i.Offset < 0 || i.Size < 0 {
+				t.Fatalf("%s at %d has %d bytes", i.Kind, i.Offset, i.Size)
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, items, sum.Items)
+	})
+}
+
+// The bug: 3 MB of zeros in the middle of a log were called a torn end, as a crash leaves it, although records follow.
+func TestAHoleBeforeReadableRecordsIsAFault(t *testing.T) {
+	mem := vfs.NewMem()
+	d := result.Of(db.Open("db", &db.Options{FS: mem}))(t)
+	for i := range 200 {
+		require.NoError(t, d.Put([]byte{byte(i)}, make([]byte, 1000), nil))
+	}
+	killed := mem.Kill()
+	require.NoError(t, d.Close())
+	path := "db/" + fixture.Names(t, killed, base.FileLog)[0]
+	log := fixture.ReadFile(t, killed, path)
+	clear(log[50<<10 : 120<<10])
+	fixture.WriteFile(t, killed, path, log)
+
+	fault := ""
+	sum, err := dump.File(killed, path, dump.Options{}, func(i *dump.Item) error {
+		if i.Fault != "" {
+			fault = i.Fault
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, sum.Faults)
+	require.False(t, sum.Torn)
+	require.Contains(t, fault, "records follow")
+}
+
+// The history of a golden database has the newest version of each key that the database has.
+func TestHistoryHasTheNewestVersions(t *testing.T) {
+	dirs := result.Of(filepath.Glob("../../../testdata/golden/*/expected.txt"))(t)
+	require.NotEmpty(t, dirs)
+	for _, path := range dirs {
+		type version struct {
+			seq     uint64
+			deleted bool
+			value   string
+		}
+		newest := map[string]version{}
+		dir := filepath.Join(filepath.Dir(path), "db")
+		state, err := dump.History(vfs.OS, dir, func(ikey, value []byte) error {
+			seq, kind := base.SplitTrailer(base.Trailer(ikey))
+			if v, ok := newest[string(base.UserKey(ikey))]; !ok || v.seq <= seq {
+				newest[string(base.UserKey(ikey))] = version{seq, kind == base.KindDelete, string(value)}
+			}
+			return nil
+		})
+		require.NoError(t, err, dir)
+		require.NotEmpty(t, state.Comparer)
+		text := result.Of(os.ReadFile(path))(t)
+		puts := 0
+		for l := range strings.Lines(string(text)) {
+			fields := strings.Fields(l)
+			key := unhex(t, fields[1])
+			v, ok := newest[key]
+			if fields[0] == "del" {
+				require.True(t, !ok || v.deleted, "%s: %s", dir, l)
+				continue
+			}
+			puts++
+			require.True(t, ok && !v.deleted, "%s: %s", dir, l)
+			if !strings.HasPrefix(fields[2], "sha256:") {
+				require.Equal(t, unhex(t, fields[2]), v.value, "%s: %s", dir, l)
+			}
+		}
+		live := 0
+		for _, v := range newest {
+			if !v.deleted {
+				live++
+			}
+		}
+		require.Equal(t, puts, live, dir)
+	}
+}
+
+func unhex(t *testing.T, s string) string {
+	t.Helper()
+	if s == "." {
+		return ""
+	}
+	var out []byte
+	require.NoError(t, result.Err(fmt.Sscanf(s, "%x", &out)))
+	return string(out)
+}
+
+func TestHistoryRefusesDamageAndMissingTables(t *testing.T) {
+	source := "../../../testdata/golden/leveldb-1.23-uncompressed/db"
+	entries := result.Of(os.ReadDir(source))(t)
+	for _, spoiled := range entries {
+		kind := dump.KindOf(spoiled.Name())
+		if kind != dump.Table && kind != dump.Current && kind != dump.Manifest {
+			continue
+		}
+		dir := t.TempDir()
+		require.NoError(t, os.CopyFS(dir, os.DirFS(source)))
+		path := filepath.Join(dir, spoiled.Name())
+		content := result.Of(os.ReadFile(path))(t)
+		content[len(content)/3] ^= 0x40
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		_, err := dump.History(vfs.OS, dir, func(_, _ []byte) error { return nil })
+		require.ErrorIs(t, err, base.ErrCorruption, spoiled.Name())
+		require.NoError(t, os.Remove(path))
+		_, err = dump.History(vfs.OS, dir, func(_, _ []byte) error { return nil })
+		require.Error(t, err, spoiled.Name())
+	}
+}
+
+func TestErrorsEndAHistory(t *testing.T) {
+	for _, name := range []string{"leveldb-1.23-uncompressed", "goleveldb-log-only"} {
+		failAtEveryOperation(t, func(fsys vfs.FS) error {
+			_, err := dump.History(fsys, "../../../testdata/golden/"+name+"/db", func(_, _ []byte) error { return nil })
+			return err
+		})
+	}
+}
+
+// forged is a table under construction, with valid checksums whatever its blocks contain.
+type forged struct{ file []byte }
+
+// block appends a block with its trailer and returns its handle as bytes.
+func (f *forged) block(data []byte) []byte {
+	at := len(f.file)
+	f.file = append(append(f.file, data...), 0)
+	f.file = util.AppendFixed32(f.file, util.MaskCRC(util.CRC32C(f.file[at:])))
+	return handle(at, len(data))
+}
+
+func handle(at, size int) []byte {
+	return util.AppendUvarint64(util.AppendUvarint64(nil, uint64(at)), uint64(size))
+}
+
+func (f *forged) finish(metaindex, index []byte) []byte {
+	foot := append(append([]byte{}, metaindex...), index...)
+	foot = append(foot, make([]byte, 40-len(foot))...)
+	return append(f.file, util.AppendFixed64(foot, 0xdb4775248b80fb57)...)
+}
+
+// entries returns a block of entries with one restart point: pairs of keys and values. Keys share
+// shared bytes with the key before.
+func entries(shared int, pairs ...[]byte) (b []byte) {
+	for i := 0; i < len(pairs); i += 2 {
+		s := 0
+		if i > 0 {
+			s = shared
+		}
+		b = util.AppendUvarint32(b, uint32(s))
+		b = util.AppendUvarint32(b, uint32(len(pairs[i])-s))
+		b = util.AppendUvarint32(b, uint32(len(pairs[i+1])))
+		b = append(append(b, pairs[i][s:]...), pairs[i+1]...)
+	}
+	return append(util.AppendFixed32(b, 0), 1, 0, 0, 0)
+}
+
+func ikey(user string) []byte { return base.AppendInternalKey(nil, []byte(user), 1, base.KindSet) }
+
+func TestForgedTables(t *testing.T) {
+	value := []byte("v")
+	for _, c := range []struct {
+		name  string
+		table func(f *forged) []byte
+		want  string
+	}{
+		{"an index that lists a block twice", func(f *forged) []byte {
+			data := f.block(entries(0, ikey("a"), value))
+			meta := f.block(entries(0))
+			return f.finish(meta, f.block(entries(0, ikey("a"), data, ikey("b"), data)))
+		}, "overlaps the one before it"},
+		{"an index entry without a handle", func(f *forged) []byte {
+			f.block(entries(0, ikey("a"), value))
+			meta := f.block(entries(0))
+			return f.finish(meta, f.block(entries(0, ikey("a"), []byte{0xff})))
+		}, "a block handle in 1 bytes is malformed"},
+		{"a separator that is no internal key", func(f *forged) []byte {
+			data := f.block(entries(0, ikey("a"), value))
+			meta := f.block(entries(0))
+			return f.finish(meta, f.block(entries(0, []byte("a"), data)))
+		}, "the separator is not an internal key"},
+		{"a metaindex that lists a block many times", func(f *forged) []byte {
+			big := f.block(make([]byte, 500))
+			names := [][]byte{}
+			for i := range 5 {
+				names = append(names, fmt.Appendf(nil, "filter.%d", i), big)
+			}
+			meta := f.block(entries(0, names...))
+			return f.finish(meta, f.block(entries(0)))
+		}, "more bytes than the file"},
+		{"a metaindex entry without a handle", func(f *forged) []byte {
+			return f.finish(f.block(entries(0, []byte("filter.x"), []byte{0xff})), f.block(entries(0)))
+		}, "is malformed"},
+		{"a property that is no number", func(f *forged) []byte {
+			props := f.block(entries(0, []byte("entries"), []byte("many"), []byte("x"), []byte{0xff}))
+			return f.finish(f.block(entries(0, []byte("filter.sievedb.properties"), props)), f.block(entries(0)))
+		}, `name="entries" value="many"`},
+		{"an unknown compression", func(f *forged) []byte {
+			at := len(f.file)
+			f.file = append(f.file, 1, 2, 3, 9)
+			f.file = util.AppendFixed32(f.file, util.MaskCRC(util.CRC32C(f.file[at:])))
+			return f.finish(f.block(entries(0)), f.block(entries(0, ikey("a"), handle(at, 3))))
+		}, "data block FAULT"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, _ := lines(t, write(t, "000005.ldb", c.table(&forged{})), "db/000005.ldb", dump.Options{Entries: true})
+			require.Contains(t, strings.Join(got, "\n"), c.want)
+		})
+	}
+}
+
+// A long key that many entries share would fill the output with terabytes.
+func TestKeysThatExpandWithoutEnd(t *testing.T) {
+	var f forged
+	long := append(make([]byte, 100<<10), ikey("")...)
+	pairs := [][]byte{}
+	for range 5000 {
+		pairs = append(pairs, long, nil)
+	}
+	data := f.block(entries(len(long), pairs...))
+	meta := f.block(entries(0))
+	table := f.finish(meta, f.block(entries(0, ikey("a"), data)))
+	items, faults := 0, ""
+	sum, err := dump.File(write(t, "000005.ldb", table), "db/000005.ldb", dump.Options{Entries: true}, func(i *dump.Item) error {
+		items++
+		faults += i.Fault
+		return nil
+	})
+	require.NoError(t, err)
+	require.Less(t, items, 3000)
+	require.Equal(t, uint64(1), sum.Faults)
+	require.Contains(t, faults, "expand too far")
+}
+
+// file is the bytes of a log, for a wal.Writer.
+type file struct{ bytes []byte }
+
+func (f *file) Write(p []byte) (int, error) { f.bytes = append(f.bytes, p...); return len(p), nil }
+func (f *file) Sync() error                 { return nil }
+func (f *file) Close() error                { return nil }
+
+func TestRecordsThatAreNoBatchesOrEdits(t *testing.T) {
+	var f file
+	w := wal.NewWriter(&f)
+	require.NoError(t, w.WriteRecord([]byte("no batch")))
+	require.NoError(t, w.WriteRecord(append(util.AppendFixed64(nil, 5), 2, 0, 0, 0, 1, 1, 'a', 1, 'b'))) // two entries, says the head
+	got, sum := lines(t, write(t, "000005.log", f.bytes), "db/000005.log", dump.Options{Entries: true})
+	require.Equal(t, uint64(2), sum.Faults)
+	require.Contains(t, strings.Join(got, "\n"), `entry operation=put sequence=5 key="a" value="b"`, "the readable part")
+	got, sum = lines(t, write(t, "MANIFEST-000005", f.bytes), "db/MANIFEST-000005", dump.Options{})
+	require.Equal(t, uint64(2), sum.Faults)
+	require.Contains(t, strings.Join(got, "\n"), `record="no batch"`)
+}
+
+func TestUnwrittenZerosAndLostRecords(t *testing.T) {
+	var f file
+	w := wal.NewWriter(&f)
+	for _, key := range []byte("abc") {
+		require.NoError(t, w.WriteRecord(append(util.AppendFixed64(nil, uint64(key)), 1, 0, 0, 0, 1, 1, key, 1, 'v')))
+	}
+	got, sum := lines(t, write(t, "000005.log", append(f.bytes, make([]byte, 100)...)), "db/000005.log", dump.Options{})
+	require.Zero(t, sum.Faults)
+	require.Contains(t, got[len(got)-1], "+100 unwritten zeros")
+	// A process was killed while it appended a record through memory: the first header is zeros.
+	unfinished := append(bytes.Clone(f.bytes), make([]byte, 5000)...)
+	copy(unfinished[len(f.bytes)+7:], "the bytes of a record")
+	got, sum = lines(t, write(t, "000005.log", unfinished), "db/000005.log", dump.Options{})
+	require.Zero(t, sum.Faults)
+	require.True(t, sum.Torn)
+	require.Contains(t, got[len(got)-2], "+28 lost bytes end of the log=torn")
+	require.Contains(t, got[len(got)-1], "+4972 unwritten zeros")
+	f.bytes[30] ^= 1
+	got, sum = lines(t, write(t, "000005.log", f.bytes), "db/000005.log", dump.Options{Entries: true})
+	require.Equal(t, uint64(1), sum.Faults)
+	text := strings.Join(got, "\n")
+	require.Contains(t, text, `key="a"`)
+	require.Contains(t, text, "lost bytes end of the log=damaged FAULT")
+	require.Contains(t, text, `key="c"`)
+}
+
+// An error of the receiver or of the disk ends a dump and is returned, wherever it happens.
+func TestErrorsEndADump(t *testing.T) {
+	stop := errors.New("stop")
+	golden(t, func(path string) {
+		if strings.Contains(path, "levels") || dump.KindOf(path) == dump.Table && !strings.Contains(path, "sievedb-both") {
+			return // the same parts, many times
+		}
+		_, sum := lines(t, vfs.OS, path, dump.Options{Entries: true})
+		for n := range min(sum.Items, 60) {
+			items := uint64(0)
+			_, err := dump.File(vfs.OS, path, dump.Options{Entries: true}, func(*dump.Item) error {
+				if items++; items > n {
+					return stop
+				}
+				return nil
+			})
+			require.ErrorIs(t, err, stop, "%s, item %d", path, n)
+		}
+		failAtEveryOperation(t, func(fsys vfs.FS) error {
+			_, err := dump.File(fsys, path, dump.Options{Entries: true}, func(*dump.Item) error { return nil })
+			return err
+		})
+	})
+}
+
+// failAtEveryOperation calls f with file systems of which one operation fails, each in turn, until f succeeds.
+func failAtEveryOperation(t *testing.T, f func(fsys vfs.FS) error) {
+	t.Helper()
+	for n := uint64(1); ; n++ {
+		failed := false
+		fail := wrap.FailNth(n, wrap.ErrInjected)
+		err := f(wrap.NewFaulty(vfs.OS, func(op wrap.Op) *wrap.Fault {
+			fault := fail(op)
+			failed = failed || fault != nil && op.Kind != wrap.OpClose
+			return fault
+		}))
+		if !failed {
+			require.NoError(t, err)
+			if n > 100 {
+				return
+			}
+			continue
+		}
+		require.ErrorIs(t, err, wrap.ErrInjected, "operation %d", n)
+	}
 }
