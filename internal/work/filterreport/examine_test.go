@@ -9,8 +9,10 @@ import (
 	"github.com/sievedb/sievedb/filter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/tables"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/tabletest"
 	"github.com/sievedb/sievedb/report"
+	"github.com/sievedb/sievedb/sstable"
 )
 
 func optionsOf(s *tabletest.Store, probes int) Options {
@@ -44,8 +46,7 @@ func TestFiltersAreJudgedByTheirAnswers(t *testing.T) {
 			tables.Of(f).Sampled.Negatives.Add(2)
 			o := optionsOf(s, 1000)
 			o.Counts.Levels[1].Keys = Verdicts{Negatives: 300, FalsePositives: 3}
-			got, err := Examine(t.Context(), s.Version(), o)
-			require.NoError(t, err)
+			got := result.Of(Examine(t.Context(), s.Version(), o))(t)
 			require.Len(t, got.Tables, 2)
 			first := got.Tables[0]
 			require.Equal(t, c.verdict, first.Verdict, first.Detail)
@@ -64,8 +65,7 @@ func TestFiltersAreJudgedByTheirAnswers(t *testing.T) {
 func TestWithoutProbesNothingIsOpened(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
 	f := s.Add(1, 7, "value", even(10)...)
-	got, err := Examine(t.Context(), s.Version(), optionsOf(s, 0))
-	require.NoError(t, err)
+	got := result.Of(Examine(t.Context(), s.Version(), optionsOf(s, 0)))(t)
 	require.Equal(t, report.VerdictUnopened, got.Tables[0].Verdict)
 	require.Nil(t, tables.Of(f).Peek())
 }
@@ -75,26 +75,50 @@ func TestUnreachedLevelIsNeverQueried(t *testing.T) {
 	s.Add(1, 7, "value", even(1000)...)
 	o := optionsOf(s, 100)
 	o.Counts.Gets = minLookups
-	got, err := Examine(t.Context(), s.Version(), o)
-	require.NoError(t, err)
+	got := result.Of(Examine(t.Context(), s.Version(), o))(t)
 	require.Equal(t, report.VerdictNeverQueried, got.Tables[0].Verdict)
 }
 
 func TestDamagedTableIsReportedButNotAClosedStore(t *testing.T) {
 	s := tabletest.New(t, filter.NewCacheLineBloomPolicy(10))
 	s.Flip(s.Add(1, 7, "value", even(10)...), 5)
-	got, err := Examine(t.Context(), s.Version(), optionsOf(s, 100))
-	require.NoError(t, err)
+	got := result.Of(Examine(t.Context(), s.Version(), optionsOf(s, 100)))(t)
 	require.Equal(t, report.VerdictDamaged, got.Tables[0].Verdict)
 
 	o := optionsOf(s, 100)
 	o.Closed = func() bool { return true }
-	got, err = Examine(t.Context(), s.Version(), o)
+	got, err := Examine(t.Context(), s.Version(), o)
 	require.ErrorIs(t, err, base.ErrClosed)
 	require.Empty(t, got.Tables)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Examine(ctx, s.Version(), optionsOf(s, 100))
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, result.Err(Examine(ctx, s.Version(), optionsOf(s, 100))), context.Canceled)
+}
+
+func TestRangeFilterVerdicts(t *testing.T) {
+	cases := []struct {
+		name     string
+		unusable error
+		level    Verdicts
+		checks   uint64
+		verdict  report.FilterVerdict
+		detail   string
+	}{
+		{"damage", base.Corruptf("range filter block", 7, "checksum"), Verdicts{}, 0, report.VerdictDamaged, "checksum"},
+		{"an unknown name", sstable.ErrRangeUnknown, Verdicts{}, 0, report.VerdictRangeUnknown, "no policy of that name"},
+		{"a store just opened", nil, Verdicts{}, 0, report.VerdictRangeNotQueried, ""},
+		{"iterators that end above", nil, Verdicts{}, minRangeChecks, report.VerdictRangeNeverQueried, "queried 1000 times on other levels"},
+		{"too few to judge", nil, Verdicts{0, 5, minEmptyTables - 1}, 104, report.VerdictGood, "queried 104 times on the level: 0 tables skipped, 5 with keys in the range, 99 without"},
+		{"bounds that the policy does not fit", nil, Verdicts{0, 5, minEmptyTables}, 105, report.VerdictRangeMatchesEmpty, "0 tables skipped"},
+		{"half of them", nil, Verdicts{50, 0, 50}, 100, report.VerdictGood, "50 tables skipped"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			verdict, detail := judgeRanges(c.unusable, &c.level, c.checks)
+			require.Equal(t, c.verdict, verdict)
+			require.Contains(t, detail, c.detail)
+			require.NotEmpty(t, verdict.Advice())
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/read/counters"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -94,8 +96,7 @@ func TestFilterReportsDistinguishGoodFiltersFromBadOnes(t *testing.T) {
 			require.Len(t, r.Levels, 1)
 			require.Equal(t, f.Probes, r.Levels[0].Probes)
 			require.InDelta(t, f.Predicted, r.Levels[0].Predicted, 1e-9)
-			_, err := json.Marshal(r)
-			require.NoError(t, err)
+			require.NoError(t, result.Err(json.Marshal(r)))
 			require.Equal(t, r, storetest.Filters(t, d, reportProbes), "a second report is the same")
 			require.Zero(t, d.Metrics().Total().Reads, "probes are not counted as lookups")
 		})
@@ -122,10 +123,9 @@ func TestFilterReportsNameFiltersThatCannotBeQueried(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := vfs.NewMem()
 			d := reportStore(t, fsys, c.written, 2000, randomKey)
-			infos, err := d.Tables()
-			require.NoError(t, err)
+			infos := result.Of(d.Tables())(t)
 			require.NoError(t, d.Close())
-			d, err = db.Open("db", &db.Options{FS: fsys, Filters: db.FilterOptions{Policy: c.queried}, ReadOnly: true})
+			d, err := db.Open("db", &db.Options{FS: fsys, Filters: db.FilterOptions{Policy: c.queried}, ReadOnly: true})
 			require.NoError(t, err)
 			defer d.Close()
 			if c.harm != nil {
@@ -159,12 +159,10 @@ func TestAFilterThatNoLookupReachesIsNeverQueried(t *testing.T) {
 	d := reportStore(t, vfs.NewMem(), nil, 1000, randomKey)
 	require.NoError(t, d.Put([]byte("in memory"), nil, db.NoSync))
 	for range 10000 { // fewer lookups give no verdict
-		_, err := d.Get([]byte("in memory"))
-		require.NoError(t, err)
+		require.NoError(t, result.Err(d.Get([]byte("in memory"))))
 	}
 	require.Equal(t, report.VerdictNeverQueried, storetest.Filters(t, d, 100).Tables[0].Verdict)
-	_, err := d.Get(randomKey(1))
-	require.NoError(t, err)
+	require.NoError(t, result.Err(d.Get(randomKey(1))))
 	require.Equal(t, report.VerdictGood, storetest.Filters(t, d, 100).Tables[0].Verdict)
 }
 
@@ -179,8 +177,7 @@ func TestARepeatedKeyDoesNotMakeABadFilter(t *testing.T) {
 		}
 	}
 	for range 100 * counters.SampledOneIn {
-		_, err := d.Get(unlucky)
-		require.ErrorIs(t, err, db.ErrNotFound)
+		require.ErrorIs(t, result.Err(d.Get(unlucky)), db.ErrNotFound)
 	}
 	f := storetest.Filters(t, d, reportProbes).Tables[0]
 	require.Equal(t, report.VerdictGood, f.Verdict, f.Detail)
@@ -207,8 +204,7 @@ func TestSampledLookupsAddUpToTheCounts(t *testing.T) {
 				for j := range 50 {
 					keys = append(keys, fixture.Key(i+j))
 				}
-				values, err := d.MultiGet(keys)
-				require.NoError(t, err)
+				values := result.Of(d.MultiGet(keys))(t)
 				for j, v := range values {
 					require.True(t, v != nil == (j%2 == 0))
 				}
@@ -254,8 +250,7 @@ func TestFilterReportsOfDamagedTablesDoNotPanic(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	fsys := vfs.NewMem()
 	d := reportStore(t, fsys, nil, 300, randomKey)
-	infos, err := d.Tables()
-	require.NoError(t, err)
+	infos := result.Of(d.Tables())(t)
 	require.NoError(t, d.Close())
 	table := filepath.Join("db", infos[0].Name)
 	sound := fixture.ReadFile(t, fsys, table)
@@ -278,10 +273,10 @@ func TestFilterReportsOfDamagedTablesDoNotPanic(t *testing.T) {
 
 func TestFilterReportsNeedAnOpenStore(t *testing.T) {
 	d := storetest.MustOpen(t, storetest.Options(vfs.NewMem()))
-	r, err := d.Filters(t.Context(), 10)
-	require.NoError(t, err)
+	r := result.Of(d.Filters(t.Context(), 10))(t)
 	require.Empty(t, r.Tables)
 	require.NoError(t, d.Close())
-	_, err = d.Filters(t.Context(), 10)
-	require.ErrorIs(t, err, db.ErrClosed)
+	require.ErrorIs(t, result.Err(d.Filters(t.Context(), 10)), db.ErrClosed)
 }
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }
