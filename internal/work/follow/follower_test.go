@@ -14,7 +14,9 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
+	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -93,14 +95,12 @@ func TestHalfOfARecordIsLeftForLater(t *testing.T) {
 		d.write(12, 2, 3, 4)
 		bytes := fixture.ReadFile(t, d.fs, filepath.Join(dir, base.FileName(base.FileLog, 12)))
 		d.remove(base.FileLog, 12)
-		f, err := d.fs.Create(path)
-		require.NoError(t, err)
+		f := result.Of(d.fs.Create(path))(t)
 		for _, b := range bytes {
 			d.mustRefresh()
 			d.requireView(1, nil, []uint64{1})
 			require.Zero(t, d.lag().Bytes)
-			_, err = f.Write([]byte{b})
-			require.NoError(t, err)
+			require.NoError(t, result.Err(f.Write([]byte{b})))
 		}
 		require.NoError(t, f.Close())
 		lag := d.lag()
@@ -118,33 +118,25 @@ func TestRemovedTablesCanBeReadWhileAVersionHasThem(t *testing.T) {
 		held := d.view.Version
 		require.True(t, held.TryRef())
 		path := filepath.Join(dir, base.FileName(base.FileTable, 20))
-		open, err := d.FS().Open(path)
-		require.NoError(t, err)
+		open := result.Of(d.FS().Open(path))(t)
 		d.apply(&manifest.Edit{LastSeq: manifest.Num(2), Added: []manifest.LevelFile{d.added(22, 2)}, Deleted: []manifest.DeletedFile{deleted(20)}})
 		d.remove(base.FileTable, 20)
 		d.mustRefresh()
 		d.requireView(2, []uint64{21, 22}, nil)
 		require.Equal(t, 3, d.pins.count())
-		again, err := d.FS().Open(path)
-		require.NoError(t, err)
+		again := result.Of(d.FS().Open(path))(t)
 		require.NoError(t, again.Close())
 		require.ErrorIs(t, again.Close(), fs.ErrClosed)
-		_, err = again.Size()
-		require.ErrorIs(t, err, fs.ErrClosed)
-		_, err = again.ReadAt(make([]byte, 1), 0)
-		require.ErrorIs(t, err, fs.ErrClosed)
+		require.ErrorIs(t, result.Err(again.Size()), fs.ErrClosed)
+		require.ErrorIs(t, result.Err(again.ReadAt(make([]byte, 1), 0)), fs.ErrClosed)
 
 		held.Unref()
 		require.Equal(t, []uint64{20}, d.dropped)
 		require.Equal(t, 2, d.pins.count())
-		_, err = d.FS().Open(path)
-		require.ErrorIs(t, err, fs.ErrNotExist)
-		size, err := open.Size()
-		require.NoError(t, err)
-		require.Equal(t, int64(5), size)
+		require.ErrorIs(t, result.Err(d.FS().Open(path)), fs.ErrNotExist)
+		require.Equal(t, int64(5), result.Of(open.Size())(t))
 		b := make([]byte, 5)
-		_, err = open.ReadAt(b, 0)
-		require.NoError(t, err)
+		require.NoError(t, result.Err(open.ReadAt(b, 0)))
 		require.Equal(t, "table", string(b))
 		require.NoError(t, open.Close())
 	})
@@ -235,8 +227,7 @@ func TestADatabaseThatWentBackIsRefused(t *testing.T) {
 		d.remove(base.FileLog, 10)
 		d.newLog(11)
 		d.begin(&manifest.Edit{LogNum: manifest.Num(11), LastSeq: manifest.Num(2), Added: []manifest.LevelFile{d.added(21, 1)}})
-		err := d.refresh()
-		require.ErrorContains(t, err, "the last operation is number 2 now, but it was 3")
+		require.ErrorContains(t, d.refresh(), "the last operation is number 2 now, but it was 3")
 		d.requireView(3, nil, []uint64{1, 2, 3})
 		require.Zero(t, d.pins.count())
 		d.write(11, 3) // it is another database, but nothing shows that any more
@@ -368,8 +359,7 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 				ended = true
 			} else {
 				require.ErrorIs(t, err, failure)
-				_, err = d.Lag()
-				require.ErrorIs(t, err, failure)
+				require.ErrorIs(t, result.Err(d.Lag()), failure)
 			}
 			failing = 0
 			if !ended {
@@ -396,13 +386,11 @@ func TestAPanicEndsTheFollower(t *testing.T) {
 
 func TestAClosedFollower(t *testing.T) {
 	run(t, func(d *database) {
-		_, err := d.Lag()
-		require.ErrorIs(t, err, base.ErrClosed)
+		require.ErrorIs(t, result.Err(d.Lag()), base.ErrClosed)
 		d.mustRefresh()
 		require.NoError(t, d.Close())
 		require.ErrorIs(t, d.refresh(), base.ErrClosed)
-		_, err = d.Lag()
-		require.ErrorIs(t, err, base.ErrClosed)
+		require.ErrorIs(t, result.Err(d.Lag()), base.ErrClosed)
 	})
 }
 
@@ -470,8 +458,7 @@ func TestAReplacedDatabaseIsNotMixedWithTheOldOne(t *testing.T) {
 		d.write(10, 1)
 		d.apply(&manifest.Edit{LastSeq: manifest.Num(0), Added: []manifest.LevelFile{d.added(20, 0)}})
 		d.mustRefresh()
-		names, err := d.fs.List(dir)
-		require.NoError(t, err)
+		names := result.Of(d.fs.List(dir))(t)
 		for _, name := range names {
 			require.NoError(t, d.fs.Remove(filepath.Join(dir, name)))
 		}
@@ -483,13 +470,11 @@ func TestAReplacedDatabaseIsNotMixedWithTheOldOne(t *testing.T) {
 		d.write(10, 5)
 		d.mustRefresh()
 		d.requireView(5, []uint64{20, 21}, []uint64{5})
-		info, err := d.fs.Lstat(filepath.Join(dir, "000020.ldb"))
-		require.NoError(t, err)
+		info := result.Of(d.fs.Lstat(filepath.Join(dir, "000020.ldb")))(t)
 		require.True(t, d.Pinned(filepath.Join(dir, "000020.ldb"), info))
 		require.False(t, d.Pinned(filepath.Join(dir, "000021.ldb"), info))
 		require.NoError(t, d.fs.Rename(filepath.Join(dir, "000021.ldb"), filepath.Join(dir, "000020.ldb")))
-		info, err = d.fs.Lstat(filepath.Join(dir, "000020.ldb"))
-		require.NoError(t, err)
+		info = result.Of(d.fs.Lstat(filepath.Join(dir, "000020.ldb")))(t)
 		require.False(t, d.Pinned(filepath.Join(dir, "000020.ldb"), info))
 	})
 }
@@ -582,5 +567,59 @@ func TestARefreshEndsWhenTheStoreCloses(t *testing.T) {
 		d.newLog(12)
 		d.apply(&manifest.Edit{LogNum: manifest.Num(11)}) // which does not exist
 		require.ErrorIs(t, d.refresh(), base.ErrClosed)
+	})
+}
+
+// FuzzRefresh follows a database whose MANIFEST and log are any bytes, in two parts: the second is there
+// at the second Refresh. Refresh may fail, but must not panic, and must not go back.
+func FuzzRefresh(f *testing.F) {
+	snapshot := manifest.Edit{
+		Comparer: base.Bytewise.Name, LogNum: manifest.Num(3), PrevLogNum: manifest.Num(0), NextFileNum: manifest.Num(9), LastSeq: manifest.Num(0),
+	}
+	key := base.AppendInternalKey(nil, []byte("k"), 3, base.KindSet)
+	added := manifest.Edit{LogNum: manifest.Num(3), LastSeq: manifest.Num(3), Added: []manifest.LevelFile{{Level: 1, File: manifest.NewFileMeta(5, 5, key, key)}}}
+	edits := fixture.Log(f, snapshot.Encode(nil), added.Encode(nil))
+	log := fixture.Log(f, recordOf(1, 2), recordOf(4), recordOf(5, 6))
+	f.Add(edits, log, uint16(len(edits)), uint16(len(log)))
+	f.Add(edits, log, uint16(60), uint16(30))
+	f.Add(edits[:60], log, uint16(60), uint16(0))
+	f.Fuzz(func(t *testing.T, edits, log []byte, firstEdits, firstLog uint16) {
+		defer damage.Watch("a follower")()
+		mem := vfs.NewMem()
+		d := database{t: t, fs: mem}
+		if err := mem.MkdirAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		d.create(base.FileName(base.FileTable, 5))
+		write := func(name string, content []byte) vfs.File {
+			file, err := mem.Create(filepath.Join(dir, name))
+			if err == nil {
+				_, err = file.Write(content)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return file
+		}
+		write(base.CurrentName, []byte("MANIFEST-000002\n"))
+		manifestFile := write("MANIFEST-000002", edits[:min(len(edits), int(firstEdits))])
+		logFile := write("000003.log", log[:min(len(log), int(firstLog))])
+		follower := d.newFollower(mem)
+		follower.patience = 1
+		seq := uint64(0)
+		for range 2 {
+			_ = follower.Refresh(context.Background(), func(v View) {
+				if v.Seq < seq {
+					t.Fatalf("it goes back from %d to %d", seq, v.Seq)
+				}
+				seq = v.Seq
+			})
+			_, _ = follower.Lag()
+			_, _ = manifestFile.Write(edits[min(len(edits), int(firstEdits)):])
+			_, _ = logFile.Write(log[min(len(log), int(firstLog)):])
+		}
+		if err := follower.Close(); err != nil {
+			t.Fatal(err)
+		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -96,8 +97,7 @@ func (d *database) remove(kind base.FileKind, num uint64) {
 }
 
 func (d *database) newLog(num uint64) {
-	f, err := d.fs.Create(filepath.Join(dir, base.FileName(base.FileLog, num)))
-	require.NoError(d.t, err)
+	f := result.Of(d.fs.Create(filepath.Join(dir, base.FileName(base.FileLog, num))))(d.t)
 	d.logs[num] = wal.NewWriter(f)
 }
 
@@ -133,8 +133,7 @@ func (d *database) requireView(seq uint64, tables, seqs []uint64) {
 	require.Equal(d.t, tables, gotTables)
 	require.Equal(d.t, seqs, gotSeqs)
 	for _, num := range tables {
-		f, err := d.FS().Open(filepath.Join(dir, base.FileName(base.FileTable, num)))
-		require.NoError(d.t, err)
+		f := result.Of(d.FS().Open(filepath.Join(dir, base.FileName(base.FileTable, num))))(d.t)
 		require.NoError(d.t, f.Close())
 	}
 }
@@ -153,7 +152,6 @@ func contentOf(v View) (tables, seqs []uint64) {
 }
 
 func (d *database) lag() report.Lag {
-	lag, err := d.Lag()
-	require.NoError(d.t, err)
+	lag := result.Of(d.Lag())(d.t)
 	return lag
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/batch"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // A writer that appends through memory reserves megabytes behind its last record. A follower reads the records, and
@@ -60,12 +61,10 @@ func TestAFollowerReadsWhatWasAppendedBehindReservedSpace(t *testing.T) {
 		d.write(10, 1, 2)
 		d.mustRefresh()
 		path := filepath.Join(dir, base.FileName(base.FileLog, 11))
-		f, err := d.fs.Create(path)
-		require.NoError(t, err)
+		f := result.Of(d.fs.Create(path))(t)
 		appendTo := func(b []byte) {
 			t.Helper()
-			_, err := f.Write(b)
-			require.NoError(t, err)
+			require.NoError(t, result.Err(f.Write(b)))
 			d.mustRefresh()
 		}
 		first := fixture.Log(t, recordOf(3))
@@ -75,8 +74,7 @@ func TestAFollowerReadsWhatWasAppendedBehindReservedSpace(t *testing.T) {
 		d.requireView(5, nil, []uint64{1, 2, 3, 4, 5})
 		appendTo(fixture.Log(t, recordOf(6)))
 		d.requireView(6, nil, []uint64{1, 2, 3, 4, 5, 6})
-		size, err := f.Size()
-		require.NoError(t, err)
+		size := result.Of(f.Size())(t)
 		appendTo(append(make([]byte, 128<<10-size), fixture.Log(t, recordOf(9))...)) // 7 and 8 are lost: a hole
 		d.requireView(6, nil, []uint64{1, 2, 3, 4, 5, 6})
 		require.NoError(t, f.Close())
@@ -93,13 +91,11 @@ func TestAFollowerDoesNotReadACopyOfALogInAnUnfinishedRecord(t *testing.T) {
 		value := append(append(make([]byte, 1000), copied...), make([]byte, 100)...)
 		unfinished := fixture.Log(t, batch.AppendRecord(nil, 3, base.KindSet, keyOf(4), value))
 		clear(unfinished[:7])
-		f, err := d.fs.Create(filepath.Join(dir, base.FileName(base.FileLog, 11)))
-		require.NoError(t, err)
-		_, err = f.Write(append(unfinished, make([]byte, 128<<10-len(unfinished))...))
-		require.NoError(t, err)
+		f := result.Of(d.fs.Create(filepath.Join(dir, base.FileName(base.FileLog, 11))))(t)
+		require.NoError(t, result.Err(f.Write(append(unfinished, make([]byte, 128<<10-len(unfinished))...))))
 		d.mustRefresh()
 		d.requireView(2, nil, []uint64{1, 2})
-		_, err = f.Write(make([]byte, 64<<10)) // more is reserved
+		_, err := f.Write(make([]byte, 64<<10)) // more is reserved
 		require.NoError(t, err)
 		d.mustRefresh()
 		d.requireView(2, nil, []uint64{1, 2})

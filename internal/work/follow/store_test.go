@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -19,7 +20,9 @@ import (
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -33,15 +36,13 @@ func TestAFollowerShowsWhatTheWriterWrote(t *testing.T) {
 	storetest.RequireContent(t, f, "a", "1", "b", "1")
 	storetest.PutAll(t, d, "a", "2")
 	storetest.RequireContent(t, f, "a", "1", "b", "1")
-	lag, err := f.Lag()
-	require.NoError(t, err)
+	lag := result.Of(f.Lag())(t)
 	require.Equal(t, uint64(1), lag.Operations)
 	require.Positive(t, lag.Bytes)
 	require.Positive(t, lag.Time)
 	require.NoError(t, f.Refresh(t.Context()))
 	storetest.RequireContent(t, f, "a", "2", "b", "1")
-	lag, err = f.Lag()
-	require.NoError(t, err)
+	lag = result.Of(f.Lag())(t)
 	require.Equal(t, report.Lag{Seq: 3}, lag)
 
 	snapshot := f.NewSnapshot()
@@ -52,9 +53,7 @@ func TestAFollowerShowsWhatTheWriterWrote(t *testing.T) {
 	require.NoError(t, d.Compact(t.Context(), nil, nil)) // the tables of the snapshot are removed
 	require.NoError(t, f.Refresh(t.Context()))
 	storetest.RequireContent(t, f, "a", "2", "b", "", "c", "3")
-	value, err := snapshot.Get([]byte("b"))
-	require.NoError(t, err)
-	require.Equal(t, "1", string(value))
+	require.Equal(t, "1", string(result.Of(snapshot.Get([]byte("b")))(t)))
 
 	require.NoError(t, d.Close())
 	d = storetest.Open(t, o)
@@ -135,8 +134,7 @@ func (w *followedWriter) step() {
 }
 
 func (w *followedWriter) load() {
-	l, err := w.d.NewLoader()
-	require.NoError(w.t, err)
+	l := result.Of(w.d.NewLoader())(w.t)
 	for i := w.rnd.IntN(50); i < 200; i += 1 + w.rnd.IntN(20) {
 		key, value := fmt.Sprintf("%03d", i), fmt.Sprint("loaded", w.rnd.Uint32())
 		require.NoError(w.t, l.Put([]byte(key), []byte(value)))
@@ -163,8 +161,7 @@ func (w *followedWriter) apply() {
 // check refreshes f and compares it with what the writer had, and has.
 func (w *followedWriter) check(f *db.DB) {
 	require.NoError(w.t, f.Refresh(w.t.Context()))
-	lag, err := f.Lag()
-	require.NoError(w.t, err)
+	lag := result.Of(f.Lag())(w.t)
 	require.Zero(w.t, lag.Operations) // but a compaction may have added an edit
 	want, ok := w.past[lag.Seq]
 	require.True(w.t, ok, "%d is within a batch", lag.Seq)
@@ -190,18 +187,13 @@ func TestLagOfADatabaseThatWasCreatedAgain(t *testing.T) {
 
 func TestAFollowerOfNothing(t *testing.T) {
 	o := storetest.Options(vfs.NewMem())
-	_, err := db.OpenFollower("db", o)
-	require.ErrorContains(t, err, "there is no database")
+	require.ErrorContains(t, result.Err(db.OpenFollower("db", o)), "there is no database")
 	require.NoError(t, o.FS.MkdirAll("db"))
-	_, err = db.OpenFollower("db", o)
-	require.ErrorContains(t, err, "there is no database")
-	names, err := o.FS.List("db")
-	require.NoError(t, err)
-	require.Empty(t, names)
+	require.ErrorContains(t, result.Err(db.OpenFollower("db", o)), "there is no database")
+	require.Empty(t, result.Of(o.FS.List("db"))(t))
 	d := storetest.Open(t, o)
 	require.ErrorContains(t, d.Refresh(t.Context()), "not a follower")
-	_, err = d.Lag()
-	require.ErrorContains(t, err, "not a follower")
+	require.ErrorContains(t, result.Err(d.Lag()), "not a follower")
 }
 
 // Readers of a follower that is refreshed all the time see whole batches and loads only, in their order,
@@ -439,7 +431,8 @@ func TestReadersOfRemovedTables(t *testing.T) {
 	require.NoError(t, it.Close())
 	storetest.RequireContent(t, f, "a", "2", "b", "1")
 	storetest.RequireNoFaults(t, f)
-	e, err := f.Explain([]byte("a"))
-	require.NoError(t, err)
+	e := result.Of(f.Explain([]byte("a")))(t)
 	require.True(t, e.Found)
 }
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }
