@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/repair"
 	"github.com/sievedb/sievedb/sstable"
@@ -420,8 +421,7 @@ func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 	for i := range 60 {
 		entries = append(entries, fixture.Put(string(fixture.Key(i)), uint64(i+1), string(fixture.Value(i))))
 	}
-	forge, err := damage.NewForge(fixture.Table(t, entries...))
-	require.NoError(t, err)
+	forge := result.Of(damage.NewForge(fixture.Table(t, entries...)))(t)
 	repaired := 0
 	for range 150 {
 		table, changed := forge.Build(rnd, forge.Sites())
@@ -451,11 +451,10 @@ func TestRepairOfMalformedTablesLeavesADatabaseThatCanBeRead(t *testing.T) {
 // nothing shows that it is forged. ok is false for a tombstone.
 func newestOf(t *testing.T, fsys vfs.FS, table string, key []byte, seq uint64, value string) (newest string, ok bool) {
 	t.Helper()
-	f, err := fsys.Open(filepath.Join("db", table))
-	require.NoError(t, err)
+	f := result.Of(fsys.Open(filepath.Join("db", table)))(t)
 	defer f.Close()
 	newest, ok = value, true
-	_, err = sstable.Salvage(f, sstable.ReaderOptions{}, func(ikey, v []byte) error {
+	_, err := sstable.Salvage(f, sstable.ReaderOptions{}, func(ikey, v []byte) error {
 		s, kind := base.SplitTrailer(base.Trailer(ikey))
 		if bytes.Equal(base.UserKey(ikey), key) && s > seq {
 			seq, newest, ok = s, string(v), kind == base.KindSet

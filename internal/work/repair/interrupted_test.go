@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 func FuzzDecodeInterrupted(f *testing.F) {
@@ -19,8 +21,7 @@ func FuzzDecodeInterrupted(f *testing.F) {
 		if !ok {
 			return
 		}
-		again, err := json.Marshal([]interrupted{i})
-		require.NoError(t, err)
+		again := result.Of(json.Marshal([]interrupted{i}))(t)
 		same, ok := decodeInterrupted(again, name)
 		require.True(t, ok)
 		require.Equal(t, i, same)

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/test/damage"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/internal/work/repair"
 	"github.com/sievedb/sievedb/report"
@@ -99,16 +100,14 @@ func TestRepairKeepsOneEntryPerKeyAndSequenceNumber(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if name == "in one table" { // with a MANIFEST, so that the database is otherwise healthy
 				d.AddManifest(t, 20, d.Edit(t, 15, 20, map[uint64]int{3: 1}))
-				checked, err := storetest.Open(t, storetest.Options(d.FS(t))).Check(t.Context())
-				require.NoError(t, err)
+				checked := result.Of(storetest.Open(t, storetest.Options(d.FS(t))).Check(t.Context()))(t)
 				require.Len(t, checked.Faults, 1)
 				require.Contains(t, checked.Faults[0], "same sequence number")
 			}
 			got, rep, after := storetest.Repaired(t, d)
 			require.Equal(t, fixture.Contents{"a": "nine", "b": "five"}, got)
 			require.Equal(t, uint64(1), rep.EntriesConflicting)
-			checked, err := storetest.Open(t, storetest.Options(after.FS(t))).Check(t.Context())
-			require.NoError(t, err)
+			checked := result.Of(storetest.Open(t, storetest.Options(after.FS(t))).Check(t.Context()))(t)
 			require.Empty(t, checked.Faults)
 		})
 	}
@@ -117,12 +116,10 @@ func TestRepairKeepsOneEntryPerKeyAndSequenceNumber(t *testing.T) {
 // The bug: Repair called a table healthy although its mark of the first and last key was wrong, and
 // Open then refused the table.
 func TestRepairRewritesATableWithAWrongMark(t *testing.T) {
-	forge, err := damage.NewForge(fixture.Table(t, fixture.Put("a", 1, "one"), fixture.Put("b", 2, "two")))
-	require.NoError(t, err)
+	forge := result.Of(damage.NewForge(fixture.Table(t, fixture.Put("a", 1, "one"), fixture.Put("b", 2, "two"))))(t)
 	d := fixture.Dir{"000003.ldb": forge.WithMark([8]byte{1, 2, 3})}
 	d.AddManifest(t, 20, d.Edit(t, 15, 20, map[uint64]int{3: 1}))
-	_, err = storetest.Open(t, storetest.Options(d.FS(t))).Get([]byte("a"))
-	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorIs(t, result.Err(storetest.Open(t, storetest.Options(d.FS(t))).Get([]byte("a"))), db.ErrCorruption)
 	got, rep, _ := storetest.Repaired(t, d)
 	require.False(t, rep.Healthy)
 	require.Equal(t, fixture.Contents{"a": "one", "b": "two"}, got)
@@ -296,4 +293,116 @@ func TestRepairReadsLogsDespiteAManifestThatWasNeverInForce(t *testing.T) {
 	delete(files, "CURRENT")
 	got, rep, _ := storetest.Repaired(t, files)
 	require.Equal(t, model, got, "%s", rep)
+}
+
+// The bug: a value may contain a log, for example in a backup of another database. If the record
+// around it was torn or damaged, a repair used the records in the value as the database's own.
+func TestRepairIgnoresALogWithinAValue(t *testing.T) {
+	foreign := string(fixture.Log(t, fixture.Batch(1<<40, "foreign", "a", "foreign"), fixture.Batch(1<<40+2, "foreign", "b")))
+	whole := fixture.Log(t, fixture.Batch(1, "own", "a", "b"), fixture.Batch(3, foreign, "copy"), fixture.Batch(4, "own", "c"))
+	cases := []struct {
+		name string
+		log  []byte
+		want fixture.Contents
+	}{
+		{"torn", whole[:len(whole)-40], fixture.Contents{"a": "own", "b": "own"}},
+		{"damaged", func() []byte { b := append([]byte(nil), whole...); b[50] ^= 1; return b }(), fixture.Contents{"a": "own", "b": "own", "c": "own"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := fixture.Dir{base.FileName(base.FileLog, 3): c.log}
+			d.AddManifest(t, 2, fixture.EmptyEdit())
+			got, rep, _ := storetest.Repaired(t, d)
+			require.Equal(t, c.want, got, "%s", rep)
+			require.Less(t, rep.LastSequence, uint64(10))
+		})
+	}
+}
+
+// The entries of a record that does not decode count among the operations that may be missing.
+func TestRecordsAfterAnInvalidBatchAndDamageAreFound(t *testing.T) {
+	bad := fixture.Batch(2, "", make([]string, 200)...)
+	bad[len(bad)-1] = 9 // the length of a value that is missing
+	whole := fixture.Log(t, fixture.Batch(1, "own", "a"), bad, fixture.Batch(202, "own", "lost"), fixture.Batch(203, "own", "b"))
+	whole[len(whole)-40] ^= 1
+	d := fixture.Dir{base.FileName(base.FileLog, 3): whole}
+	d.AddManifest(t, 2, fixture.EmptyEdit())
+	got, rep, _ := storetest.Repaired(t, d)
+	require.Equal(t, fixture.Contents{"a": "own", "b": "own"}, got, "%s", rep)
+
+	o := storetest.Options(d.FS(t))
+	o.Salvage = db.SalvageAll
+	require.Equal(t, got, storetest.Contents(t, storetest.Open(t, o)))
+}
+
+// The bug: another program's repair moved a table to lost/ that it could not read. The table was moved back, and
+// Repair found nothing wrong: it took the table for one that others had replaced.
+func TestRepairUsesTablesThatTheMANIFESTOfAnotherRepairDoesNotKnow(t *testing.T) {
+	back := fixture.Table(t, fixture.Put("a", 1, "back"), fixture.Put("b", 1000, "back"))
+	kept := fixture.Table(t, fixture.Put("b", 2000, "kept"), fixture.Put("c", 2000, "kept"))
+	ours := func(e *manifest.Edit) *manifest.Edit {
+		e.PrevLogNum = manifest.Num(0)
+		return e
+	}
+	for name, begin := range map[string]func(d fixture.Dir){
+		"it names no table": func(d fixture.Dir) { d.AddManifest(t, 18, d.Edit(t, 19, 0, nil)) },
+		"LevelDB's repair":  func(d fixture.Dir) { d.AddManifest(t, 1, d.Edit(t, 0, 0, nil)) },
+		"it names another table": func(d fixture.Dir) {
+			d["000016.ldb"] = kept
+			d.AddManifest(t, 18, d.Edit(t, 19, 2000, map[uint64]int{16: 0}))
+		},
+		"LevelDB's repair kept another table": func(d fixture.Dir) {
+			d["000016.ldb"] = kept
+			d.AddManifest(t, 1, d.Edit(t, 0, 2000, map[uint64]int{16: 0}))
+		},
+		"a table that it names is missing": func(d fixture.Dir) {
+			d["000016.ldb"] = kept
+			d.AddManifest(t, 18, d.Edit(t, 19, 2000, map[uint64]int{16: 0}))
+			delete(d, "000016.ldb")
+		},
+		"opened by SieveDB after that": func(d fixture.Dir) { d.AddManifest(t, 18, ours(d.Edit(t, 19, 0, nil))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := fixture.Dir{"000015.ldb": back}
+			begin(d)
+			delete(d, "000000.log")
+			want := d.Versions(t).Newest()
+			planned := result.Of(db.PlanRepair("db", storetest.Options(d.FS(t))))(t)
+			got, rep, _ := storetest.Repaired(t, d)
+			require.Equal(t, want, got, "%s", rep)
+			require.True(t, rep.MayResurrect, "%s", rep)
+			require.True(t, planned.MayResurrect)
+			require.NotEqual(t, report.FileUnused, storetest.FateOf(t, rep, "000015.ldb").Fate)
+		})
+	}
+	t.Run("replaced according to SieveDB", func(t *testing.T) {
+		d := fixture.Dir{"000015.ldb": back, "000016.ldb": kept}
+		d.AddManifest(t, 18, ours(d.Edit(t, 19, 2000, map[uint64]int{16: 0})))
+		got, rep, _ := storetest.Repaired(t, d)
+		require.True(t, rep.Healthy, "%s", rep)
+		require.Equal(t, fixture.Contents{"b": "kept", "c": "kept"}, got)
+	})
+}
+
+// The bug: a table that was cut between two blocks, or that had the name of one with more keys, lacked nothing.
+func TestRepairSaysWhichKeysACutTableLacks(t *testing.T) {
+	var all []fixture.Entry
+	for i := range 20 {
+		all = append(all, fixture.Put(string(fixture.Key(i)), uint64(i+1), "value"))
+	}
+	whole, fewer := fixture.Table(t, all...), fixture.Table(t, all[5:15]...)
+	for n := range len(whole) + len(fewer) {
+		d := fixture.Dir{"000015.ldb": whole}
+		d.AddManifest(t, 18, d.Edit(t, 19, 20, map[uint64]int{15: 6}))
+		if d["000015.ldb"] = whole[:min(n, len(whole))]; n >= len(whole) {
+			d["000015.ldb"] = fewer[:n-len(whole)]
+		}
+		rep := storetest.MustRepair(t, d.FS(t))
+		require.False(t, rep.Healthy)
+		last := rep.Ranges
+		if got := storetest.FateOf(t, rep, "000015.ldb").Entries; got < 20 {
+			require.NotEmpty(t, last, "byte %d, %d entries: %s", n, got, rep)
+			require.Equal(t, fixture.Key(19), last[len(last)-1].Last, "byte %d, %d entries: %s", n, got, rep)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -215,8 +217,7 @@ func TestARefusedRepairChangesNothing(t *testing.T) {
 	t.Run("a missing directory", func(t *testing.T) {
 		mem := vfs.NewMem()
 		require.ErrorIs(t, db.Repair("db", &db.Options{FS: mem}), fs.ErrNotExist)
-		_, err := mem.Stat("db")
-		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorIs(t, result.Err(mem.Stat("db")), fs.ErrNotExist)
 	})
 	t.Run("an empty directory", func(t *testing.T) {
 		mem := vfs.NewMem()
@@ -302,4 +303,22 @@ func TestRepairReportsAMissingLog(t *testing.T) {
 	got, rep, _ := storetest.Repaired(t, files)
 	require.Equal(t, want, got)
 	require.Equal(t, report.FileMissing, storetest.FateOf(t, rep, log).Fate)
+}
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }
+
+// vanishing lists a table that another goroutine removes before Repair examines it.
+type vanishing struct{ vfs.FS }
+
+func (v vanishing) List(dir string) ([]string, error) {
+	names, err := v.FS.List(dir)
+	return append(names, "000099.ldb"), err
+}
+
+// The bug: Repair listed the directory of an open store, whose compactions remove tables, and failed
+// with "file does not exist" for a table that was removed by then, instead of with ErrLocked.
+func TestRepairOfAnOpenStoreReturnsErrLockedWhileTablesVanish(t *testing.T) {
+	mem := vfs.NewMem()
+	storetest.Open(t, storetest.Options(mem))
+	require.ErrorIs(t, db.Repair("db", storetest.Options(vanishing{mem})), db.ErrLocked)
 }

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
+	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	reports "github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -83,16 +86,13 @@ func TestAPlanLocksLikeAReader(t *testing.T) {
 	o := smallOptions(mem)
 	o.ReadOnly = true
 	reader := storetest.MustOpen(t, o)
-	plan, err := db.PlanRepair("db", o)
-	require.NoError(t, err)
+	plan := result.Of(db.PlanRepair("db", o))(t)
 	require.True(t, plan.Healthy)
 	require.ErrorIs(t, db.Repair("db", smallOptions(mem)), db.ErrLocked)
 	require.NoError(t, reader.Close())
 	require.ErrorIs(t, db.Repair("db", o), db.ErrReadOnly)
-	writer, err := db.Open("db", smallOptions(mem))
-	require.NoError(t, err)
-	_, err = db.PlanRepair("db", o)
-	require.ErrorIs(t, err, db.ErrLocked)
+	writer := result.Of(db.Open("db", smallOptions(mem)))(t)
+	require.ErrorIs(t, result.Err(db.PlanRepair("db", o)), db.ErrLocked)
 	require.NoError(t, writer.Close())
 }
 
@@ -149,16 +149,13 @@ func TestRepairStopsAtTablesInAnotherOrder(t *testing.T) {
 				require.ErrorContains(t, err, "Options.Comparer")
 				require.ErrorContains(t, err, "has another comparer")
 				files.RequireSame(t, fixture.ReadDir(t, mem, "db"))
-				_, err = db.PlanRepair("db", &db.Options{FS: mem})
-				require.ErrorContains(t, err, "Options.Comparer")
+				require.ErrorContains(t, result.Err(db.PlanRepair("db", &db.Options{FS: mem})), "Options.Comparer")
 			}
 			mem = plain.FS(t)
 			require.NoError(t, db.Repair("db", &db.Options{FS: mem, Comparer: other}))
-			d, err = db.Open("db", &db.Options{FS: mem, Comparer: other})
-			require.NoError(t, err)
+			d = result.Of(db.Open("db", &db.Options{FS: mem, Comparer: other}))(t)
 			for i := range 3000 {
-				_, err := d.Get([]byte(c.key(i)))
-				require.NoError(t, err)
+				require.NoError(t, result.Err(d.Get([]byte(c.key(i)))))
 			}
 			require.NoError(t, d.Close())
 		})
@@ -179,4 +176,190 @@ func TestRepairGoesOnAfterOneBlockInAnotherOrder(t *testing.T) {
 	report := repaired(t, mem)
 	require.True(t, report.Incomplete)
 	require.Greater(t, len(storetest.ContentsOf(t, mem)), 1800)
+}
+
+// The plan said that tables would stay which the repair merges, and did not list CURRENT.
+func TestThePlanOfARepairHasTheFatesOfTheRepair(t *testing.T) {
+	fates := func(rep *db.RepairReport) map[string]string {
+		m := map[string]string{}
+		for _, f := range rep.Files {
+			f.LostName = ""
+			m[f.Name] = f.String()
+		}
+		return m
+	}
+	for name, d := range brokenStores(t) {
+		t.Run(name, func(t *testing.T) {
+			plan := result.Of(db.PlanRepair("db", storetest.Options(d.FS(t))))(t)
+			_, rep, _ := storetest.Repaired(t, d)
+			require.Equal(t, fates(rep), fates(plan))
+			require.Equal(t, rep.Incomplete, plan.Incomplete)
+		})
+	}
+}
+
+// A table whose bounds an edit has in the wrong order hid the other gaps: every table went to lost/.
+func TestRepairFillsGapsBesideATableThatBeginsAfterItsEnd(t *testing.T) {
+	d, _ := storetest.Sample(t)
+	for _, name := range d.Only(base.FileLog) {
+		d[name] = []byte{}
+	}
+	key := func(k string) []byte { return base.AppendInternalKey(nil, []byte(k), 1, base.KindSet) }
+	added := func(level int, num uint64, smallest, largest string) manifest.LevelFile {
+		return manifest.LevelFile{Level: level, File: manifest.NewFileMeta(num, 10, key(smallest), key(largest))}
+	}
+	begin, replaced := d.Edit(t, 1000, 1000, nil), &manifest.Edit{}
+	for name, level := range d.Live(t) {
+		_, num, _ := base.ParseFileName(name)
+		begin.Added = append(begin.Added, added(level, num, "a", "z"))
+		replaced.Deleted = append(replaced.Deleted, manifest.DeletedFile{Level: level, Num: num})
+	}
+	replaced.Added = []manifest.LevelFile{added(6, 500, "a", "z"), added(5, 501, "zz", "b")}
+	for _, name := range d.Only(base.FileManifest) {
+		delete(d, name)
+	}
+	want := d.Versions(t).Newest()
+	d.AddManifest(t, 900, begin, replaced)
+	got, _, _ := storetest.Repaired(t, d)
+	require.NotEmpty(t, want)
+	require.Equal(t, want, got)
+}
+
+// expiring are options of a database in which values under prefixes expire, at a time that stands still.
+func expiring(fsys vfs.FS, prefixes ...string) *db.Options {
+	o := smallOptions(fsys)
+	o.Expiry.Clock = func() time.Time { return time.Unix(1e9, 0) }
+	for _, p := range prefixes {
+		o.Expiry.Prefixes = append(o.Expiry.Prefixes, []byte(p))
+	}
+	return o
+}
+
+// session opens a database, uses it, closes it and returns its files.
+func session(t *testing.T, o *db.Options, use func(d *db.DB)) fixture.Dir {
+	t.Helper()
+	d := storetest.MustOpen(t, o)
+	use(d)
+	require.NoError(t, d.Close())
+	return fixture.ReadDir(t, o.FS, "db")
+}
+
+func putAll(t *testing.T, d *db.DB, ttl time.Duration, keys ...string) {
+	t.Helper()
+	for _, k := range keys {
+		if ttl > 0 {
+			require.NoError(t, d.PutTTL([]byte(k), []byte(k), ttl, nil))
+		} else {
+			require.NoError(t, d.Put([]byte(k), []byte(k), nil))
+		}
+	}
+}
+
+// requireKeys opens the database without naming prefixes and compares its keys, which are their own values.
+func requireKeys(t *testing.T, fsys vfs.FS, want ...string) {
+	t.Helper()
+	all := map[string]string{}
+	for _, k := range want {
+		all[k] = k
+	}
+	require.Equal(t, all, storetest.ContentsOf(t, fsys))
+}
+
+func TestRepairUsesThePrefixesOfTheNewerMANIFEST(t *testing.T) {
+	mem := vfs.NewMem()
+	old := session(t, expiring(mem, "s/"), func(d *db.DB) { putAll(t, d, 0, "a", "s/a") })
+	later := session(t, expiring(mem, "t/"), func(d *db.DB) {
+		putAll(t, d, time.Hour, "t/a", "s/b")
+		require.NoError(t, d.Flush())
+		putAll(t, d, 0, "t/b", "b")
+	})
+	mem = later.With(old).FS(t)
+	report := repaired(t, mem)
+	require.NotContains(t, old, report.Manifest)
+	o := expiring(mem)
+	session(t, o, func(d *db.DB) {
+		value, ttl, err := d.GetTTL([]byte("t/a"))
+		require.NoError(t, err)
+		require.Equal(t, "t/a", string(value))
+		require.Equal(t, time.Hour, ttl)
+	})
+	o.ReadOnly = true
+	d := storetest.Open(t, o)
+	for _, k := range []string{"a", "b", "s/a", "s/b", "t/a", "t/b"} {
+		value, err := d.Get([]byte(k))
+		require.NoError(t, err, k)
+		require.Equal(t, k, string(value))
+	}
+}
+
+// A MANIFEST that another program began may record nothing. The values have their envelopes all the same.
+func TestRepairUsesThePrefixesOfAnOlderMANIFESTIfTheNewerRecordsNone(t *testing.T) {
+	mem := vfs.NewMem()
+	files := session(t, expiring(mem, "t/"), func(d *db.DB) {
+		putAll(t, d, 0, "a", "t/a")
+		require.NoError(t, d.Flush())
+	})
+	mem = files.FS(t)
+	set, state, err := manifest.Load(manifest.SetOptions{FS: mem, Dir: "db", Cmp: base.Bytewise})
+	require.NoError(t, err)
+	e := &manifest.Edit{Comparer: base.Bytewise.Name, LogNum: manifest.Num(state.LogNum), NextFileNum: manifest.Num(902),
+		LastSeq: manifest.Num(state.LastSeq)}
+	set.Current().Files(func(level int, f *manifest.FileMeta) {
+		e.Added = append(e.Added, manifest.LevelFile{Level: level, File: f})
+	})
+	require.NoError(t, manifest.WriteFile(mem, "db", 900, e))
+	require.NoError(t, mem.Remove("db/CURRENT"))
+	report := repaired(t, mem)
+	require.Equal(t, "MANIFEST-000900", report.Manifest)
+	requireKeys(t, mem, "a", "t/a")
+}
+
+// The bug: with the MANIFEST gone that recorded the prefixes, its tables were used with an older one, and their values
+// shown with their envelopes.
+func TestRepairSaysThatPrefixesAreUnknownIfOnlyUnnamedTablesShowThem(t *testing.T) {
+	for _, first := range [][]string{nil, {"s/"}} {
+		mem := vfs.NewMem()
+		old := session(t, expiring(mem, first...), func(d *db.DB) { putAll(t, d, 0, "a") })
+		later := session(t, expiring(mem, "t/"), func(d *db.DB) {
+			putAll(t, d, time.Hour, "t/a")
+			require.NoError(t, d.Flush())
+			putAll(t, d, 0, "b")
+		})
+		mem = later.Without(base.FileManifest).With(old).FS(t)
+		repaired(t, mem)
+		require.ErrorContains(t, result.Err(db.Open("db", expiring(mem))), "does not say under which prefixes")
+		session(t, expiring(mem, append(first, "t/")...), func(d *db.DB) {
+			require.Equal(t, "t/a", string(result.Of(d.Get([]byte("t/a")))(t)))
+		})
+	}
+}
+
+// Values that were deleted before their prefix was added have no envelope. If replaced tables or logs give them back, a
+// scan must not end with an error.
+func TestRepairGivesValuesThatReturnAnEnvelope(t *testing.T) {
+	mem := vfs.NewMem()
+	var keys []string
+	for i := range 20 {
+		keys = append(keys, fmt.Sprintf("t/%02d", i))
+	}
+	first := session(t, smallOptions(mem), func(d *db.DB) {
+		putAll(t, d, 0, keys...)
+		require.NoError(t, d.Flush())
+	})
+	session(t, smallOptions(mem), func(d *db.DB) {
+		require.NoError(t, d.DeleteRange(t.Context(), []byte("t/"), []byte("t0"), nil))
+		require.NoError(t, d.Compact(t.Context(), nil, nil))
+	})
+	last := session(t, expiring(mem, "t/"), func(d *db.DB) {
+		putAll(t, d, 0, "t/", "t/99")
+		require.NoError(t, d.Flush())
+	})
+	delete(last, last.Tables()[0])
+	for _, name := range first.Tables() { // a copy that has them, because they were copied first
+		last[name] = first[name]
+	}
+	mem = last.FS(t)
+	report := repaired(t, mem)
+	require.EqualValues(t, len(keys), report.EntriesFilled, "%s", report)
+	requireKeys(t, mem, keys...)
 }

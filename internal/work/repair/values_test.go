@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -144,8 +145,7 @@ func flipInUse(t *testing.T, dir fixture.Dir, name string) {
 	for at := len(sound) / 4; at < len(sound)*3/4; at += 30 {
 		dir[name] = slices.Clone(sound)
 		dir[name][at] ^= 1
-		planned, err := db.PlanRepair("db", storetest.Options(dir.FS(t)))
-		require.NoError(t, err)
+		planned := result.Of(db.PlanRepair("db", storetest.Options(dir.FS(t))))(t)
 		if planned.ValuesLost > 0 {
 			return
 		}
@@ -168,8 +168,7 @@ func TestRepairLosesOnlyTheValuesThatAreDamaged(t *testing.T) {
 			default:
 				dir[largest] = dir[largest][:len(dir[largest])/2]
 			}
-			planned, err := db.PlanRepair("db", storetest.Options(dir.FS(t)))
-			require.NoError(t, err)
+			planned := result.Of(db.PlanRepair("db", storetest.Options(dir.FS(t))))(t)
 			got, rep, after := storetest.Repaired(t, maps.Clone(dir))
 			require.NotZero(t, rep.ValuesLost, "%v", rep)
 			require.Equal(t, rep.ValuesLost, planned.ValuesLost)
@@ -182,8 +181,7 @@ func TestRepairLosesOnlyTheValuesThatAreDamaged(t *testing.T) {
 			require.Contains(t, rep.String(), "whose values are lost")
 			for key, value := range got {
 				i := 0
-				_, err := fmt.Sscanf(key, "key%06d", &i)
-				require.NoError(t, err)
+				require.NoError(t, result.Err(fmt.Sscanf(key, "key%06d", &i)))
 				require.True(t, strings.HasPrefix(value, fmt.Sprintf("%d.", i)), "only values of the key itself, possibly older ones")
 			}
 			lost := 0
@@ -341,8 +339,7 @@ func TestRepairUsesValueTablesWithoutReferences(t *testing.T) {
 		"without the tables": dir.Without(base.FileTable),
 	} {
 		t.Run(name, func(t *testing.T) {
-			planned, err := db.PlanRepair("db", storetest.Options(d.FS(t)))
-			require.NoError(t, err)
+			planned := result.Of(db.PlanRepair("db", storetest.Options(d.FS(t))))(t)
 			got, rep, _ := storetest.Repaired(t, d)
 			require.Equal(t, all, got, "%s", rep)
 			require.True(t, rep.MayResurrect, "%s", rep)
