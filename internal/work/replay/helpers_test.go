@@ -18,6 +18,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/tables"
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/memtable"
 	"github.com/sievedb/sievedb/sstable"
 	"github.com/sievedb/sievedb/vfs"
@@ -102,8 +103,7 @@ func keyOf(seq uint64) []byte { return []byte{byte('a' + (seq-1)%26)} }
 // log writes the log with number num.
 func (r *database) log(t *testing.T, num uint64, parts ...func(*testing.T, *wal.Writer)) {
 	t.Helper()
-	f, err := r.dir.FS.Create(r.dir.File(base.FileLog, num))
-	require.NoError(t, err)
+	f := result.Of(r.dir.FS.Create(r.dir.File(base.FileLog, num)))(t)
 	w := wal.NewWriter(f)
 	for _, part := range parts {
 		part(t, w)
@@ -127,8 +127,7 @@ func (r *database) replace(t *testing.T, name string, b []byte) {
 // open returns a Replayer of the directory.
 func (r *database) open(t *testing.T) *Replayer {
 	t.Helper()
-	files, err := manifest.ListDir(r.dir.FS, r.dir.Path)
-	require.NoError(t, err)
+	files := result.Of(manifest.ListDir(r.dir.FS, r.dir.Path))(t)
 	set, state, err := manifest.Load(r.setOptions())
 	require.NoError(t, err)
 	for _, f := range files.All {
@@ -141,8 +140,7 @@ func (r *database) open(t *testing.T) *Replayer {
 // names lists the files of the directory and of lost/.
 func (r *database) names(t *testing.T) []string {
 	t.Helper()
-	names, err := r.dir.FS.List(r.dir.Path)
-	require.NoError(t, err)
+	names := result.Of(r.dir.FS.List(r.dir.Path))(t)
 	lost, err := r.dir.FS.List(filepath.Join(r.dir.Path, manifest.LostDir))
 	if !errors.Is(err, fs.ErrNotExist) {
 		require.NoError(t, err)

@@ -9,6 +9,8 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/result"
+	"github.com/sievedb/sievedb/memtable"
 )
 
 const name10 = "000010.log"
@@ -20,8 +22,7 @@ func TestLogsBecomeTablesAndAreRemoved(t *testing.T) {
 	d.log(t, 11, preamble(2), puts(3))
 	r := d.open(t)
 	require.NoError(t, r.Run())
-	added, err := r.Finish()
-	require.NoError(t, err)
+	added := result.Of(r.Finish())(t)
 	require.Len(t, added, 1)
 	require.Equal(t, []string{"a@1", "b@2", "c@3"}, d.entries)
 	require.Equal(t, uint64(3), r.LastSeq())
@@ -50,8 +51,7 @@ func TestATornEndIsCopiedToLost(t *testing.T) {
 
 	r := d.open(t)
 	require.NoError(t, r.Run())
-	_, err := r.Finish()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Finish()))
 	require.Equal(t, []string{"a@1", "b@2"}, d.entries)
 	report := r.Report().Logs[0]
 	require.Equal(t, "torn", report.Tail)
@@ -68,8 +68,7 @@ func TestKeepLeavesAbandonNothingToRemove(t *testing.T) {
 	d.log(t, 10, puts(1))
 	r := d.open(t)
 	require.NoError(t, r.Run())
-	_, err := r.Finish()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Finish()))
 	written := d.names(t)
 	r.Keep()
 	r.Abandon()
@@ -115,8 +114,7 @@ func TestSalvageKeepsWhatItsModeSays(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			_, err = r.Finish()
-			require.NoError(t, err)
+			require.NoError(t, result.Err(r.Finish()))
 			require.Equal(t, c.entries, d.entries)
 			if log == nil {
 				require.Equal(t, uint64(2), r.Report().Logs[1].GapBefore)
@@ -155,9 +153,7 @@ func TestAReplayWithoutEntriesHasNoMemtable(t *testing.T) {
 	r := d.open(t)
 	require.NoError(t, r.Run())
 	require.Empty(t, r.Memtables())
-	added, err := r.Finish()
-	require.NoError(t, err)
-	require.Empty(t, added)
+	require.Empty(t, result.Of(r.Finish())(t))
 }
 
 func TestAFailedTableLeavesTheDirectoryUnchanged(t *testing.T) {
@@ -167,8 +163,7 @@ func TestAFailedTableLeavesTheDirectoryUnchanged(t *testing.T) {
 	r := d.open(t)
 	require.NoError(t, r.Run())
 	d.fail = errors.New("injected error")
-	_, err := r.Finish()
-	require.ErrorIs(t, err, d.fail)
+	require.ErrorIs(t, result.Err(r.Finish()), d.fail)
 	r.Abandon()
 	require.Equal(t, before, d.names(t))
 }
@@ -216,14 +211,63 @@ func TestRecordsWithEqualSequencesAreRenumbered(t *testing.T) {
 	d.log(t, 10, puts(1, 2, 2, 3))
 	r := d.open(t)
 	require.NoError(t, r.Run())
-	_, err := r.Finish()
-	require.NoError(t, err)
+	require.NoError(t, result.Err(r.Finish()))
 	require.Equal(t, []string{"a@1", "b@3", "b@2", "c@4"}, d.entries)
 	require.Equal(t, uint64(4), r.LastSeq())
 
 	d = newDatabase(t)
 	d.log(t, 10, preamble(0), puts(1, 2, 2, 3))
-	err = d.open(t).Run()
+	err := d.open(t).Run()
 	require.ErrorIs(t, err, base.ErrCorruption, "a log of SieveDB must not have equal sequences")
 	require.ErrorContains(t, err, "its sequence is 2, want at least 3")
+}
+
+// strayTable writes a table that the MANIFEST does not name. It has one entry, with sequence number seq.
+func (r *database) strayTable(t *testing.T, seq uint64) string {
+	t.Helper()
+	mem := memtable.New(base.Bytewise, 4096)
+	require.True(t, mem.Add(seq, base.KindSet, keyOf(seq), nil))
+	files := result.Of(r.writeTable(mem, new(manifest.Edit)))(t)
+	r.entries = nil
+	return base.FileName(base.FileTable, files[0].Num)
+}
+
+func TestStrayTables(t *testing.T) {
+	for name, c := range map[string]struct {
+		seq         uint64 // of the table; the log ends with number 2
+		withoutALog bool   // this casts doubt on the MANIFEST
+		lost        bool
+	}{
+		"a table without newer entries is garbage":                       {seq: 2},
+		"a table with newer entries is kept":                             {seq: 3, lost: true},
+		"a table is kept if the MANIFEST is in doubt and Salvage is set": {seq: 2, withoutALog: true, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			if !c.withoutALog {
+				d.log(t, 10, puts(1, 2))
+			}
+			stray := d.strayTable(t, c.seq)
+			before := d.names(t)
+			r := d.open(t)
+			if c.withoutALog {
+				require.ErrorContains(t, r.Run(), stray)
+				r = d.open(t)
+				r.opts.Salvage = SalvageAll
+			}
+			require.NoError(t, r.Run())
+			require.NoError(t, result.Err(r.Finish()))
+			if !c.lost {
+				require.Empty(t, r.Report().TablesSetAside)
+				r.RemoveOld(d.set.NewFileNum(), d.set.ManifestNum())
+				require.NotContains(t, d.names(t), stray)
+				return
+			}
+			require.Equal(t, []string{"lost/" + stray}, r.Report().TablesSetAside)
+			require.Contains(t, d.names(t), "lost/"+stray)
+			require.NotContains(t, d.names(t), stray)
+			r.Abandon()
+			require.Equal(t, before, d.names(t), "Abandon moves it back")
+		})
+	}
 }

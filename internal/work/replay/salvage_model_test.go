@@ -17,6 +17,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
@@ -66,8 +67,7 @@ func randomLog(t *testing.T, rnd *rand.Rand, num, seq uint64) (*modelLog, uint64
 	l.data = fixture.Log(t, batches...)
 	r := wal.NewReader(bytes.NewReader(l.data), int64(len(l.data)), wal.ReaderOptions{})
 	for i, apply := range applies {
-		_, err := r.Next()
-		require.NoError(t, err)
+		require.NoError(t, result.Err(r.Next()))
 		if i > 0 {
 			l.records[i-1].to = int(r.Offset())
 		}
@@ -215,8 +215,7 @@ func requireExactSalvage(t *testing.T, rnd *rand.Rand, mode db.Salvage, logs []*
 		mem = interrupted(rnd, o, mem)
 	}
 	o.FS = mem
-	d, err = db.Open("db", o)
-	require.NoError(t, err)
+	d = result.Of(db.Open("db", o))(t)
 	require.Equal(t, want, storetest.Contents(t, d))
 	require.NoError(t, d.Put([]byte("after"), nil, db.Sync))
 	want["after"] = ""

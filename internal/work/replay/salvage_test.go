@@ -1,9 +1,14 @@
 package replay_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +18,8 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -55,10 +62,9 @@ func TestALogThatCannotBeSetAsideIsNotDeleted(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := db.Open("db", &db.Options{FS: refuse, Salvage: db.SalvageAll})
-	require.ErrorIs(t, err, wrap.ErrInjected)
+	require.ErrorIs(t, result.Err(db.Open("db", &db.Options{FS: refuse, Salvage: db.SalvageAll})), wrap.ErrInjected)
 	require.Equal(t, original, fixture.ReadFile(t, mem, log))
-	_, err = mem.Stat(filepath.Join("db", manifest.LostDir))
+	_, err := mem.Stat(filepath.Join("db", manifest.LostDir))
 	require.ErrorIs(t, err, fs.ErrNotExist, "a failed Open leaves no files")
 }
 
@@ -93,8 +99,7 @@ func damagedFourth(t *testing.T) (d fixture.Dir, log string) {
 func TestSalvageReadsAndReportsRecordsAfterALaterHole(t *testing.T) {
 	d, log := damagedFourth(t)
 	clear(d[log][40_000:44_000])
-	_, err := db.Open("db", &db.Options{FS: d.FS(t)})
-	require.ErrorIs(t, err, db.ErrCorruption)
+	require.ErrorIs(t, result.Err(db.Open("db", &db.Options{FS: d.FS(t)})), db.ErrCorruption)
 	store := storetest.Open(t, &db.Options{FS: d.FS(t), Salvage: db.SalvageAll})
 	var missing []int
 	for i := range 30 {
@@ -147,5 +152,160 @@ func TestSalvageLosesNothingBecauseOfAReadError(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 5, store.OpenReport().Logs[0].Records)
 		require.NoError(t, store.Close())
+	}
+}
+
+// The bug: a log that was written with a large Memtables.Size and replayed with a small one made a
+// table of level 0 for every few KiB: thousands of them from a log of 8 MiB.
+func TestALogReplayedWithASmallWriteBufferMakesFewTables(t *testing.T) {
+	const keys, valueSize = 20_000, 400
+	mem := vfs.NewMem()
+	d := storetest.Open(t, &db.Options{FS: mem, Memtables: db.MemtableOptions{Size: 64 << 20}})
+	for i := range keys {
+		require.NoError(t, d.Put(fixture.Key(i*7919%keys), make([]byte, valueSize), db.NoSync))
+	}
+	for _, buffer := range []int{4 << 10, 64 << 10, 32 << 20} {
+		o := &db.Options{FS: fixture.CopyFS(t, mem), Memtables: db.MemtableOptions{Size: buffer}, Compaction: db.CompactionOptions{L0Trigger: 100}}
+		r := storetest.MustOpen(t, o)
+		require.EqualValues(t, keys, r.OpenReport().Logs[0].Entries)
+		tables := r.Metrics().Levels[0].Tables
+		require.LessOrEqual(t, tables, 4, "a write buffer of %d bytes", buffer)
+		for i := 0; i < keys; i += 997 {
+			storetest.RequireValue(t, r, fixture.Key(i), make([]byte, valueSize))
+		}
+		require.NoError(t, r.Close())
+	}
+}
+
+// Salvages and repairs of damaged databases have the same results.
+func TestShortReadsChangeNoSalvageAndNoRepair(t *testing.T) {
+	sample, _ := storetest.Sample(t)
+	delete(sample, "CURRENT")
+	outcome := func(t *testing.T, wrap func(vfs.FS) vfs.FS) (after []fixture.Contents, reports []string) {
+		salvaged := damagedLog(t)
+		d := storetest.MustOpen(t, &db.Options{FS: wrap(salvaged), Salvage: db.SalvageAll})
+		reports = append(reports, fmt.Sprintf("%+v", d.OpenReport()))
+		require.NoError(t, d.Close())
+		repaired, rebuilt := damagedLog(t), sample.FS(t)
+		for _, mem := range []*vfs.Mem{repaired, rebuilt} {
+			report := storetest.RepairWith(t, "db", &db.Options{FS: wrap(mem)})
+			reports = append(reports, report.String())
+		}
+		for _, mem := range []*vfs.Mem{salvaged, repaired, rebuilt} {
+			after = append(after, storetest.ContentsOf(t, wrap(mem)))
+		}
+		require.Equal(t, fixture.ReadFile(t, damagedLog(t), filepath.Join("db", d.OpenReport().Logs[0].Name)),
+			fixture.ReadFile(t, salvaged, filepath.Join("db", d.OpenReport().Logs[0].SetAside)))
+		return after, reports
+	}
+	want, wantReports := outcome(t, func(fsys vfs.FS) vfs.FS { return fsys })
+	got, gotReports := outcome(t, fixture.ShortReads)
+	require.Equal(t, want, got)
+	require.Equal(t, wantReports, gotReports)
+}
+
+// failingReads are the ways in which a read fails without any damage to the file, including an end
+// of file where there is none.
+var failingReads = map[string]func(op wrap.Op) *wrap.Fault{
+	"fails":               func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO} },
+	"fails in the middle": func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: syscall.EIO, Short: op.Length / 2} },
+	"ends early":          func(op wrap.Op) *wrap.Fault { return &wrap.Fault{Err: io.EOF, Short: op.Length / 2} },
+	"ends immediately":    func(wrap.Op) *wrap.Fault { return &wrap.Fault{Err: io.EOF} },
+	"returns nothing":     func(wrap.Op) *wrap.Fault { return &wrap.Fault{Quiet: true} },
+}
+
+// tablesAndLog returns a small database of two tables and a log with records, and its contents.
+func tablesAndLog(t *testing.T) (fixture.Dir, fixture.Contents) {
+	mem := vfs.NewMem()
+	d := storetest.MustOpen(t, storetest.Options(mem))
+	for i := range 30 {
+		require.NoError(t, d.Put(fixture.Key(i), fixture.Value(i), db.NoSync))
+		if i%10 == 9 && i < 20 {
+			require.NoError(t, d.Flush())
+		}
+	}
+	require.NoError(t, d.Close())
+	return fixture.ReadDir(t, mem, "db"), storetest.ContentsOf(t, mem)
+}
+
+// openFor returns a function that opens and closes the database.
+func openFor(salvage db.Salvage) func(fsys vfs.FS) error {
+	return func(fsys vfs.FS) error {
+		d, err := db.Open("db", &db.Options{FS: fsys, Salvage: salvage})
+		if err != nil {
+			return err
+		}
+		return d.Close()
+	}
+}
+
+// failRead returns a file system that fails the read with index at and, if sticky is set, all later
+// ones, and the number of reads.
+func failRead(mem vfs.FS, at int64, sticky bool, fault func(op wrap.Op) *wrap.Fault) (vfs.FS, *atomic.Int64) {
+	reads := new(atomic.Int64)
+	return wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind != wrap.OpRead {
+			return nil
+		}
+		if n := reads.Add(1) - 1; n == at || sticky && n > at {
+			return fault(op)
+		}
+		return nil
+	}), reads
+}
+
+// readAction is an operation that reads all of a database.
+type readAction struct {
+	name  string
+	files fixture.Dir
+	act   func(fsys vfs.FS) error
+}
+
+// failEachRead fails each read of the action in turn. Whatever the action returns, the database must
+// have the contents want. It returns the number of runs and how many of them returned an error.
+func (a readAction) failEachRead(t *testing.T, how string, sticky bool, want fixture.Contents) (runs, refused int) {
+	for at := int64(0); ; at++ {
+		mem := a.files.FS(t)
+		faulty, reads := failRead(mem, at, sticky, failingReads[how])
+		err := a.act(faulty)
+		if reads.Load() <= at {
+			return runs, refused // every read has failed once
+		}
+		runs++
+		if err != nil {
+			refused++
+			require.False(t, how == "fails" && errors.Is(err, db.ErrCorruption), "read %d: %v", at, err)
+		}
+		if err != nil && a.name == "repair" {
+			require.NoError(t, db.Repair("db", &db.Options{FS: mem}), "read %d", at)
+		}
+		require.Equal(t, want, storetest.ContentsOf(t, mem), "read %d: %v", at, err)
+	}
+}
+
+// A read of a recovery, a salvage or a repair fails, once or from then on. The operation fails, or its
+// result is right: no error may be taken for the end of a log, or for damage that may be skipped.
+func TestAFailedReadIsNotTheEndOfALog(t *testing.T) {
+	race.SkipInShort(t)
+	killed, want := tablesAndLog(t)
+	withoutCurrent := killed.Clone()
+	delete(withoutCurrent, "CURRENT")
+	for _, a := range []readAction{
+		{"open", killed, openFor(db.SalvageNothing)},
+		{"salvage", killed, openFor(db.SalvageAll)},
+		{"repair", withoutCurrent, func(fsys vfs.FS) error { return db.Repair("db", &db.Options{FS: fsys}) }},
+	} {
+		for how := range failingReads {
+			for _, sticky := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/sticky=%v", a.name, how, sticky), func(t *testing.T) {
+					runs, refused := a.failEachRead(t, how, sticky, want)
+					t.Logf("%d runs, of which %d were refused", runs, refused)
+					require.Positive(t, runs)
+					if sticky {
+						require.Positive(t, refused)
+					}
+				})
+			}
+		}
 	}
 }
