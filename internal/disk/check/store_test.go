@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"encoding/binary"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/filter/rangefilter"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/util"
 	"github.com/sievedb/sievedb/vfs"
@@ -22,14 +24,12 @@ func TestCheckFindsNoFaultInAnIntactDatabase(t *testing.T) {
 	storetest.Fill(t, d, 0, 3000)
 	require.NoError(t, d.Delete(fixture.Key(5), db.NoSync))
 	storetest.Settle(t, d)
-	report, err := d.Check(t.Context())
-	require.NoError(t, err)
+	report := result.Of(d.Check(t.Context()))(t)
 	require.Empty(t, report.Faults)
 	require.GreaterOrEqual(t, report.Entries, uint64(2999))
 	require.Equal(t, d.Metrics().Total().Tables, report.Tables)
 
-	tables, err := d.Tables()
-	require.NoError(t, err)
+	tables := result.Of(d.Tables())(t)
 	require.Len(t, tables, report.Tables)
 	var entries int64
 	for _, table := range tables {
@@ -45,8 +45,7 @@ func TestCheckReportsAFilterThatDeniesStoredKeys(t *testing.T) {
 	o := storetest.Options(vfs.NewMem())
 	o.Filters.Policy = fixture.Never
 	storetest.Compacted(t, o, 100)
-	report, err := storetest.Open(t, o).Check(t.Context())
-	require.NoError(t, err)
+	report := result.Of(storetest.Open(t, o).Check(t.Context()))(t)
 	require.NotEmpty(t, report.Faults)
 	require.Contains(t, report.Faults[0], "filter denies")
 }
@@ -67,11 +66,9 @@ func TestCheckContinuesAfterADamagedBlock(t *testing.T) {
 				data[len(data)*3/4/places*i+10] ^= 1
 			}
 		})
-		planned, err := db.PlanRepair("db", o)
-		require.NoError(t, err)
+		planned := result.Of(db.PlanRepair("db", o))(t)
 		d := storetest.MustOpen(t, o)
-		report, err := d.Check(t.Context())
-		require.NoError(t, err)
+		report := result.Of(d.Check(t.Context()))(t)
 		require.NoError(t, d.Close())
 		require.NotZero(t, report.Unread)
 		require.EqualValues(t, entries, report.Entries+report.Unread)
@@ -121,8 +118,7 @@ func TestCheckQueriesEveryFilterOfATable(t *testing.T) {
 			if c.reopen != nil {
 				c.reopen(o)
 			}
-			report, err := storetest.Open(t, o).Check(t.Context())
-			require.NoError(t, err)
+			report := result.Of(storetest.Open(t, o).Check(t.Context()))(t)
 			if c.fault == "" {
 				require.Empty(t, report.Faults)
 				return
@@ -162,7 +158,8 @@ func TestValueTablesWithEachOthersNamesAreFound(t *testing.T) {
 	_, err := d.Get([]byte("a"))
 	require.ErrorIs(t, err, db.ErrCorruption)
 	require.ErrorContains(t, err, "may have got the name of another")
-	report, err := d.Check(t.Context())
-	require.NoError(t, err)
+	report := result.Of(d.Check(t.Context()))(t)
 	require.Len(t, report.Faults, 4, "the value tables, and a reference to each of them")
 }
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }
