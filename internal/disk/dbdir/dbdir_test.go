@@ -3,7 +3,9 @@ package dbdir
 import (
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,9 +13,12 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/base/errors"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/disk/wal"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/foreigntest"
+	"github.com/sievedb/sievedb/internal/test/result"
+	"github.com/sievedb/sievedb/report"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -30,8 +35,7 @@ func with(t *testing.T, names ...string) *vfs.Mem {
 
 func open(t *testing.T, path string, o Options) *Dir {
 	t.Helper()
-	d, err := Open(path, o)
-	require.NoError(t, err)
+	d := result.Of(Open(path, o))(t)
 	return d
 }
 
@@ -39,8 +43,7 @@ func locked(t *testing.T, d *Dir) error {
 	t.Helper()
 	require.NoError(t, d.Lock())
 	defer func() { require.NoError(t, d.Close()) }()
-	files, err := manifest.ListDir(d.FS, d.Path)
-	require.NoError(t, err)
+	files := result.Of(manifest.ListDir(d.FS, d.Path))(t)
 	return d.Locked(files)
 }
 
@@ -91,26 +94,22 @@ func TestAnotherEnginesDirectoryIsRefusedBeforeTheLock(t *testing.T) {
 	mem := with(t)
 	require.NoError(t, foreigntest.Directories()[0].Files.Write(mem, "db"))
 	d := open(t, "db", Options{FS: mem})
-	_, err := d.Prepare()
-	require.ErrorIs(t, err, base.ErrForeign)
+	require.ErrorIs(t, result.Err(d.Prepare()), base.ErrForeign)
 }
 
 func TestAFileIsNoDatabase(t *testing.T) {
 	mem := with(t, "notes.txt")
 	d := open(t, filepath.Join("db", "notes.txt"), Options{FS: mem})
-	_, err := d.Prepare()
-	require.ErrorContains(t, err, "notes.txt")
+	require.ErrorContains(t, result.Err(d.Prepare()), "notes.txt")
 }
 
 // A new directory survives a power cut, also if an earlier attempt made it without a sync.
 func TestNewDirectoriesAreDurable(t *testing.T) {
 	for _, mem := range []*vfs.Mem{vfs.NewMem(), with(t)} {
 		d := open(t, "db", Options{FS: mem})
-		_, err := d.Prepare()
-		require.NoError(t, err)
+		require.NoError(t, result.Err(d.Prepare()))
 		require.NoError(t, locked(t, d))
-		_, err = mem.Crash().Stat("db")
-		require.NoError(t, err)
+		require.NoError(t, result.Err(mem.Crash().Stat("db")))
 	}
 }
 
@@ -166,4 +165,206 @@ func TestAnErrorAtEveryOperation(t *testing.T) {
 		return op.Kind == wrap.OpSyncDir
 	}))
 	require.NoError(t, decide(unreadable, false))
+}
+
+func TestRemainsOfADatabaseAreRefused(t *testing.T) {
+	mem := with(t, "000010.log")
+	set := manifest.New(manifest.SetOptions{
+		FS: mem, Dir: "db", Cmp: base.Bytewise, MaxManifestSize: 1 << 20, ReadLimit: 1 << 20, MaxTables: 100,
+		Obsolete: func([]manifest.LevelFile) {}, NewHandle: func() any { return nil },
+	})
+	require.NoError(t, set.Begin(&manifest.Edit{LogNum: manifest.Num(10), LastSeq: manifest.Num(0)}, func(*manifest.Version) {}))
+	require.NoError(t, set.Close())
+	list := func() manifest.DirFiles {
+		files := result.Of(manifest.ListDir(mem, "db"))(t)
+		return files
+	}
+
+	files := list()
+	require.NoError(t, refuseRemains(mem, "db", files),
+		"an empty log has no data, and a MANIFEST with one edit was perhaps never in force")
+	closed := files
+	closed.All = append(slices.Clone(files.All), manifest.DirFile{Kind: base.FileClosed})
+	require.ErrorIs(t, refuseRemains(mem, "db", closed), base.ErrCorruption, "a database was closed")
+
+	f := result.Of(mem.Create(filepath.Join("db", "000011.log")))(t)
+	w := wal.NewWriter(f)
+	require.NoError(t, w.WriteRecord([]byte("a record")))
+	require.NoError(t, w.Close())
+	require.ErrorIs(t, refuseRemains(mem, "db", list()), base.ErrCorruption)
+}
+
+// directory has one file of each kind; the sizes are powers of two.
+func directory(t *testing.T) *vfs.Mem {
+	mem := vfs.NewMem()
+	require.NoError(t, vfs.MkdirAllSynced(mem, filepath.Join("db", base.LostDir, "deep")))
+	require.NoError(t, vfs.MkdirAllSynced(mem, filepath.Join("db", base.ChangesDir)))
+	for i, name := range []string{
+		"000001.ldb", "000002.ldb", "000003.sst", "000004.log", "MANIFEST-000005", "CURRENT", "LOCK", "CLOSED", "LOG",
+		"000006.dbtmp", "unknown", filepath.Join(base.LostDir, "000007.ldb"), filepath.Join(base.LostDir, "000008.log"),
+		filepath.Join(base.ChangesDir, "1-2.log"),
+	} {
+		fixture.WriteFile(t, mem, filepath.Join("db", name), make([]byte, 1<<i))
+	}
+	return mem
+}
+
+func listed(num uint64) bool { return num != 2 }
+
+func TestMeasureSortsFilesByWhatTheyAreFor(t *testing.T) {
+	u := result.Of(Measure(directory(t), "db", listed))(t)
+	require.Equal(t, report.DiskUsage{
+		Tables: 1<<0 + 1<<2, UnlistedTables: 1<<1 + 1<<9, Logs: 1 << 3, Manifest: 1 << 4, Lost: 1<<11 + 1<<12, Changes: 1 << 13,
+		Other: 1<<5 + 1<<6 + 1<<7 + 1<<8 + 1<<10, Total: 1<<14 - 1,
+	}, u)
+}
+
+// An open database reserves space behind the records of its log. A few zeros are the end of a record.
+func TestMeasureTellsReservedSpaceFromRecords(t *testing.T) {
+	mem := directory(t)
+	for zeros, reserved := range map[int]uint64{10: 0, 64 << 10: 64 << 10} {
+		fixture.WriteFile(t, mem, filepath.Join("db", "000004.log"), append([]byte("records"), make([]byte, zeros)...))
+		u := result.Of(Measure(mem, "db", listed))(t)
+		require.EqualValues(t, 7+zeros, u.Logs)
+		require.Equal(t, reserved, u.LogsReserved)
+		require.EqualValues(t, 1<<14-1-8+7+zeros, u.Total)
+	}
+}
+
+// A file that goes between the listing and the question for its size does not count; any other error is
+// returned with the path.
+func TestAnErrorAtEveryOperationOfMeasure(t *testing.T) {
+	mem := directory(t)
+	counted := wrap.NewFaulty(mem, nil)
+	require.NoError(t, result.Err(Measure(counted, "db", listed)))
+	require.Greater(t, counted.Ops(), uint64(13))
+	for n := range counted.Ops() {
+		_, err := Measure(wrap.NewFaulty(mem, wrap.FailNth(n, nil)), "db", listed)
+		require.ErrorIs(t, err, wrap.ErrInjected)
+		require.ErrorContains(t, err, "db")
+	}
+	removed := 0
+	racing := wrap.NewFaulty(mem, func(op wrap.Op) *wrap.Fault {
+		if op.Kind == wrap.OpStat && filepath.Base(op.Name) == "000004.log" {
+			removed++
+			require.NoError(t, mem.Remove(filepath.Join("db", "000004.log")))
+		}
+		return nil
+	})
+	u := result.Of(Measure(racing, "db", listed))(t)
+	require.Equal(t, 1, removed)
+	require.Zero(t, u.Logs)
+	require.ErrorContains(t, result.Err(Measure(mem, "nowhere", listed)), "listing nowhere")
+}
+
+func TestAReserveIsMadeFreedAndMadeAgain(t *testing.T) {
+	full := false
+	mem := vfs.NewMem()
+	fsys := wrap.NewFaulty(mem, wrap.FailIf(syscall.ENOSPC, func(op wrap.Op) bool {
+		return full && op.Kind == wrap.OpWrite
+	}))
+	require.NoError(t, mem.MkdirAll("db"))
+	size := func() int64 {
+		info, err := mem.Stat("db/RESERVE")
+		if err != nil {
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			return 0
+		}
+		return info.Size()
+	}
+	running := func() bool { return false }
+	r := ReserveFor(fsys, "db", 300_000, 0)
+	require.False(t, r.Free())
+	full = true
+	require.ErrorIs(t, r.Keep(0, running), syscall.ENOSPC)
+	require.Zero(t, size())
+	full = false
+	for range 2 {
+		require.NoError(t, r.Keep(0, running))
+		require.Equal(t, int64(300_000), size())
+		require.NoError(t, ReserveFor(fsys, "db", 300_000, 0).Keep(0, running))
+		require.False(t, r.Used())
+		require.True(t, r.Free())
+		require.True(t, r.Used())
+		require.False(t, r.Due(0))
+		require.NoError(t, r.Keep(0, running))
+		require.Zero(t, size(), "it is not wanted again yet")
+		r.WantAgain()
+	}
+	require.True(t, r.Due(0))
+	require.NoError(t, r.Keep(0, func() bool { return true }))
+	require.Zero(t, size(), "the store closes")
+	require.NoError(t, r.Keep(0, running))
+	require.False(t, r.Due(0))
+	r = ReserveFor(fsys, "db", 100, 0) // another size
+	require.NoError(t, r.Keep(0, running))
+	require.Equal(t, int64(100), size())
+	require.NoError(t, RemoveReserve(fsys, "db"))
+	require.Zero(t, size())
+	require.NoError(t, RemoveReserve(fsys, "db"), "again")
+	none := ReserveFor(fsys, "db", -1, 0)
+	require.Nil(t, none)
+	none.WantAgain()
+	none.Freed()
+	require.False(t, none.Due(1<<40))
+	require.NoError(t, none.Keep(1<<40, running))
+	require.False(t, none.Free())
+	require.Zero(t, none.Size())
+}
+
+// By default there is a reserve while the tables are large against it.
+func TestTheDefaultReserveFollowsTheTables(t *testing.T) {
+	mem := with(t)
+	running := func() bool { return false }
+	r := ReserveFor(mem, "db", 0, 24<<20)
+	require.Equal(t, int64(25<<20), r.Size())
+	for _, step := range []struct {
+		tables    uint64
+		due, made bool
+	}{{0, false, false}, {400<<20 - 1, false, false}, {400 << 20, true, true}, {400 << 20, false, true}, {200 << 20, false, true}, {200<<20 - 1, true, false}, {0, false, false}} {
+		require.Equal(t, step.due, r.Due(step.tables), step)
+		require.NoError(t, r.Keep(step.tables, running))
+		_, err := mem.Stat("db/RESERVE")
+		require.Equal(t, step.made, err == nil, step)
+	}
+	r.Freed()
+	require.False(t, r.Due(1<<40))
+}
+
+// An attempt fills what is left of the disk, so each next one comes later.
+func TestFailedReservesAreTriedLessOften(t *testing.T) {
+	mem := with(t)
+	r := ReserveFor(wrap.NewFaulty(mem, wrap.FailFrom(0, syscall.ENOSPC)), "db", 100, 0)
+	var attempts []int
+	for i := range 40 {
+		if r.Due(0) {
+			attempts = append(attempts, i)
+			require.ErrorIs(t, r.Keep(0, func() bool { return false }), syscall.ENOSPC)
+		}
+	}
+	require.Equal(t, []int{0, 2, 6, 14, 30}, attempts)
+	r.WantAgain()
+	require.True(t, r.Due(0))
+}
+
+// smallDisk is a file system with little space.
+type smallDisk struct {
+	vfs.FS
+	free uint64
+}
+
+func (d *smallDisk) FreeBytes(string) (uint64, error) { return d.free, nil }
+
+// An attempt to make the reserve used the rest of a disk for a moment, in which other writes failed.
+func TestAReserveIsNotMadeOnADiskThatIsNearlyFull(t *testing.T) {
+	mem := with(t)
+	disk := &smallDisk{FS: wrap.NewFaulty(mem, wrap.FailFrom(0, syscall.EIO)), free: 199}
+	r := ReserveFor(disk, "db", 100, 0)
+	running := func() bool { return false }
+	require.ErrorContains(t, r.Keep(0, running), "199 bytes are free, want at least 200")
+	disk.free = 200
+	require.ErrorIs(t, r.Keep(0, running), syscall.EIO)
+	disk.FS = mem
+	require.NoError(t, r.Keep(0, running))
+	require.False(t, r.Due(0))
 }

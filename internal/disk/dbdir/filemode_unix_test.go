@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 )
 
@@ -22,10 +23,8 @@ func modesBelow(t *testing.T, dir string) map[string]fs.FileMode {
 	modes := map[string]fs.FileMode{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		require.NoError(t, err)
-		info, err := e.Info()
-		require.NoError(t, err)
-		name, err := filepath.Rel(dir, path)
-		require.NoError(t, err)
+		info := result.Of(e.Info())(t)
+		name := result.Of(filepath.Rel(dir, path))(t)
 		modes[name] = info.Mode().Perm()
 		return nil
 	}))
@@ -34,11 +33,9 @@ func modesBelow(t *testing.T, dir string) map[string]fs.FileMode {
 
 // damageLog flips a bit in the middle of the newest log.
 func damageLog(t *testing.T, dir string) {
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	require.NoError(t, err)
+	logs := result.Of(filepath.Glob(filepath.Join(dir, "*.log")))(t)
 	newest := logs[len(logs)-1]
-	data, err := os.ReadFile(newest)
-	require.NoError(t, err)
+	data := result.Of(os.ReadFile(newest))(t)
 	data[len(data)/2] ^= 1
 	require.NoError(t, os.WriteFile(newest, data, 0o600))
 }
@@ -47,8 +44,7 @@ func damageLog(t *testing.T, dir string) {
 func useEverything(t *testing.T, dir string, o *db.Options) {
 	o.Salvage = db.SalvageAll
 	for range 2 {
-		d, err := db.Open(dir, o)
-		require.NoError(t, err)
+		d := result.Of(db.Open(dir, o))(t)
 		storetest.Fill(t, d, 0, 100)
 		require.NoError(t, d.Compact(t.Context(), nil, nil))
 		storetest.Fill(t, d, 100, 120)
@@ -101,31 +97,26 @@ func TestNewFilesHaveTheConfiguredMode(t *testing.T) {
 func TestTheModeOfExistingFilesIsNotChanged(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "db")
-	d, err := db.Open(dir, storetest.Options(nil))
-	require.NoError(t, err)
+	d := result.Of(db.Open(dir, storetest.Options(nil)))(t)
 	storetest.Fill(t, d, 0, 100)
 	require.NoError(t, d.Flush())
 	require.NoError(t, d.Close())
-	before, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	before := result.Of(os.ReadDir(dir))(t)
 	inodes := map[string]fs.FileInfo{}
 	kept := t.TempDir() // has a second link to each file, so that no new file gets an old inode
 	for _, e := range before {
 		require.NoError(t, os.Link(filepath.Join(dir, e.Name()), filepath.Join(kept, e.Name())))
-		inodes[e.Name()], err = e.Info()
-		require.NoError(t, err)
+		inodes[e.Name()] = result.Of(e.Info())(t)
 	}
 
 	o := storetest.Options(nil)
 	o.FileMode = 0o666
-	d, err = db.Open(dir, o)
-	require.NoError(t, err)
+	d = result.Of(db.Open(dir, o))(t)
 	storetest.Fill(t, d, 100, 110)
 	require.NoError(t, d.Close())
 	same, made := 0, 0
 	for name, mode := range modesBelow(t, dir) {
-		info, err := os.Stat(filepath.Join(dir, name))
-		require.NoError(t, err)
+		info := result.Of(os.Stat(filepath.Join(dir, name)))(t)
 		switch old := inodes[name]; {
 		case name == ".":
 			require.Equal(t, fs.FileMode(0o700), mode)

@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -94,8 +95,7 @@ func TestLogsMoveAndComeBack(t *testing.T) {
 	d := storetest.MustOpen(t, back)
 	storetest.RequireContent(t, d, "a", "in the log", "b", "in the log", "c", "in the log")
 	require.NoError(t, d.Put([]byte("d"), []byte("back"), db.Sync))
-	usage, err := d.DiskUsage()
-	require.NoError(t, err)
+	usage := result.Of(d.DiskUsage())(t)
 	require.Positive(t, usage.Logs)
 	require.NoError(t, d.Close())
 	mem = mem.Crash()
@@ -118,8 +118,7 @@ func TestLogsDoNotMoveToASecondDirectoryDirectly(t *testing.T) {
 		before := [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")}
 		_, err := db.Open("db", second)
 		require.ErrorContains(t, err, "second, does not have the logs of the database in db, which are in logs; to move them")
-		_, err = db.RepairWithReport("db", second)
-		require.ErrorContains(t, err, "which are in logs; to move them")
+		require.ErrorContains(t, result.Err(db.RepairWithReport("db", second)), "which are in logs; to move them")
 		require.Equal(t, before, [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")})
 		fixture.RequireNone(t, mem, "second")
 
@@ -150,10 +149,8 @@ func TestAReadOnlyStoreWithItsLogsElsewhere(t *testing.T) {
 	o.ReadOnly = true
 	d := storetest.Open(t, o)
 	storetest.RequireContent(t, d, "a", "in the log")
-	_, err := db.Open("db", storetest.Options(mem))
-	require.ErrorIs(t, err, db.ErrLocked)
-	usage, err := d.DiskUsage()
-	require.NoError(t, err)
+	require.ErrorIs(t, result.Err(db.Open("db", storetest.Options(mem))), db.ErrLocked)
+	usage := result.Of(d.DiskUsage())(t)
 	require.Positive(t, usage.Logs)
 	require.NoError(t, d.Close())
 	require.Equal(t, before, [2]map[string]string{treeOf(t, mem, "db"), treeOf(t, mem, "logs")})
@@ -209,8 +206,7 @@ func TestADatabaseWithoutItsMark(t *testing.T) {
 	_, err := db.Open("db", storetest.Options(mem))
 	require.ErrorContains(t, err, "the file LOGDIR, which says where, is missing")
 	require.ErrorContains(t, db.Repair("db", storetest.Options(mem)), "the file LOGDIR, which says where, is missing")
-	_, err = db.Open("db", logsIn(mem, "logs"))
-	require.ErrorContains(t, err, "write LOGDIR again as a copy of LOGS")
+	require.ErrorContains(t, result.Err(db.Open("db", logsIn(mem, "logs"))), "write LOGDIR again as a copy of LOGS")
 	fixture.WriteFile(t, mem, filepath.Join("db", "LOGDIR"), fixture.ReadFile(t, mem, filepath.Join("logs", "LOGS")))
 	storetest.RequireContent(t, storetest.Open(t, logsIn(mem, "logs")), "a", "in the log")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/race"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -22,8 +23,7 @@ import (
 func putIn(t *testing.T, fsys vfs.FS, dir, logDir string, keys ...string) {
 	t.Helper()
 	o := logsIn(fsys, logDir)
-	d, err := db.Open(dir, o)
-	require.NoError(t, err)
+	d := result.Of(db.Open(dir, o))(t)
 	for _, key := range keys {
 		require.NoError(t, d.Put([]byte(key), []byte(dir), db.Sync))
 	}
@@ -33,8 +33,7 @@ func putIn(t *testing.T, fsys vfs.FS, dir, logDir string, keys ...string) {
 // requireKeys opens the database in dir where it recorded its logs. It has exactly those keys.
 func requireKeys(t *testing.T, fsys vfs.FS, dir string, keys ...string) {
 	t.Helper()
-	d, err := db.Open(dir, storetest.Options(fsys))
-	require.NoError(t, err)
+	d := result.Of(db.Open(dir, storetest.Options(fsys)))(t)
 	have := storetest.Contents(t, d)
 	require.NoError(t, d.Close())
 	for _, key := range keys {
@@ -184,8 +183,7 @@ func TestAnErrorAtEveryOperationOfARepairWithoutLogs(t *testing.T) {
 		err := db.Repair("db", logsIn(fsys, "db"))
 		return fsys.Ops(), err
 	}
-	ops, err := repair(start.Crash(), func(wrap.Op) *wrap.Fault { return nil })
-	require.NoError(t, err)
+	ops := result.Of(repair(start.Crash(), func(wrap.Op) *wrap.Fault { return nil }))(t)
 	before := treeOf(t, start, "db")
 	unchanged := 0
 	for n := range ops {
@@ -271,7 +269,6 @@ func TestAComparerIsNotNamedLikeTheMark(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storetest.Options(mem)
 	o.Comparer = &db.Comparer{Name: base.LogDirPrefix + "mine", Compare: db.BytewiseComparer.Compare}
-	_, err := db.Open("db", o)
-	require.ErrorContains(t, err, `that does not begin with "sievedb.LogDir:"`)
+	require.ErrorContains(t, result.Err(db.Open("db", o)), `that does not begin with "sievedb.LogDir:"`)
 	fixture.RequireNone(t, mem, "db")
 }

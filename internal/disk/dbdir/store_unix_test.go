@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sievedb/sievedb/db"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -46,7 +47,5 @@ func TestALinkThatLeadsNowhereIsNoLogDirectory(t *testing.T) {
 	o := logsIn(nil, link)
 	_, err := db.Open(filepath.Join(root, "new", "deep"), o)
 	require.ErrorContains(t, err, "sievedb: creating the directory "+link)
-	names, err := vfs.OS.List(root)
-	require.NoError(t, err)
-	require.Equal(t, []string{"link"}, names)
+	require.Equal(t, []string{"link"}, result.Of(vfs.OS.List(root))(t))
 }
