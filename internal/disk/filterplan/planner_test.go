@@ -9,6 +9,7 @@ import (
 	"github.com/sievedb/sievedb/internal/base"
 	"github.com/sievedb/sievedb/internal/disk/manifest"
 	"github.com/sievedb/sievedb/internal/disk/pick"
+	"github.com/sievedb/sievedb/internal/test/result"
 )
 
 // fakeStore is a version with a table on each level that has keys. The tables' sizes are known after Learn.
@@ -37,8 +38,7 @@ func newFakeStore(t *testing.T, keys map[int]uint64) *fakeStore {
 		edit.Added = append(edit.Added, manifest.LevelFile{Level: level, File: manifest.NewFileMeta(num, 100*n, ikey, ikey)})
 		s.sizes[num] = Sizes{Keys: n, FilterBytes: n * 10 / 8}
 	}
-	v, err := manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current().Apply(edit)
-	require.NoError(t, err)
+	v := result.Of(manifest.New(manifest.SetOptions{Cmp: base.Bytewise}).Current().Apply(edit))(t)
 	s.version = v
 	return s
 }
