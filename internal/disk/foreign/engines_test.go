@@ -13,6 +13,7 @@ import (
 	"github.com/sievedb/sievedb/db"
 	"github.com/sievedb/sievedb/internal/test/fixture"
 	"github.com/sievedb/sievedb/internal/test/foreigntest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/internal/test/storetest"
 	"github.com/sievedb/sievedb/vfs"
 )
@@ -81,8 +82,7 @@ func TestADatabaseOfOneFileIsRecognized(t *testing.T) {
 		for _, err := range []error{openErr, readErr, db.Repair(path, nil), db.Destroy(path, nil)} {
 			require.ErrorContains(t, err, path+" "+c.words)
 		}
-		got, err := os.ReadFile(path)
-		require.NoError(t, err)
+		got := result.Of(os.ReadFile(path))(t)
 		require.Equal(t, c.content, string(got))
 	}
 }
@@ -155,3 +155,5 @@ func TestARepairThatReadsNothingMovesNothing(t *testing.T) {
 	require.NoError(t, foreigntest.Files{"MANIFEST-000002": foreigntest.EmptyManifest(), "000004.log": rubbish}.Write(mem, "db"))
 	require.NoError(t, db.Repair("db", &db.Options{FS: mem}))
 }
+
+func TestMain(m *testing.M) { os.Exit(fixture.Run(m)) }

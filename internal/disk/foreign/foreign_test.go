@@ -12,6 +12,7 @@ import (
 	"github.com/sievedb/sievedb/internal/disk/foreign"
 	"github.com/sievedb/sievedb/internal/disk/wrap"
 	"github.com/sievedb/sievedb/internal/test/foreigntest"
+	"github.com/sievedb/sievedb/internal/test/result"
 	"github.com/sievedb/sievedb/vfs"
 )
 
@@ -20,8 +21,7 @@ func detect(t testing.TB, files foreigntest.Files, o foreign.Options) *foreign.F
 	t.Helper()
 	mem := vfs.NewMem()
 	require.NoError(t, files.Write(mem, "db"))
-	found, err := foreign.Directory(mem, "db", slices.Sorted(maps.Keys(files)), o)
-	require.NoError(t, err)
+	found := result.Of(foreign.Directory(mem, "db", slices.Sorted(maps.Keys(files)), o))(t)
 	return found
 }
 
@@ -98,14 +98,11 @@ func TestSingleFileDatabasesAreRecognized(t *testing.T) {
 	mem := vfs.NewMem()
 	require.NoError(t, foreigntest.Files{"s": foreigntest.SQLite, "b": foreigntest.BBolt, "l": foreigntest.LMDB, "t": "text", "e": ""}.Write(mem, "d"))
 	for name, engine := range map[string]string{"s": "SQLite", "b": "bbolt", "l": "LMDB"} {
-		found, err := foreign.File(mem, "d/"+name)
-		require.NoError(t, err)
+		found := result.Of(foreign.File(mem, "d/"+name))(t)
 		require.Equal(t, engine, found.Engine)
 	}
 	for _, name := range []string{"t", "e"} {
-		found, err := foreign.File(mem, "d/"+name)
-		require.NoError(t, err)
-		require.Nil(t, found)
+		require.Nil(t, result.Of(foreign.File(mem, "d/"+name))(t))
 	}
 }
 
